@@ -1,0 +1,78 @@
+// The one error type inside Minuet: a status code, a sentence for the user, and a log.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/FormatVariadic.h"
+
+namespace minuet {
+
+/// absl's numbers, the same as minuet_status of the C ABI.
+enum class StatusCode : int {
+  Ok = 0,
+  Cancelled = 1,
+  InvalidArgument = 3,
+  NotFound = 5,
+  ResourceExhausted = 8,
+  FailedPrecondition = 9,
+  OutOfRange = 11,
+  Unimplemented = 12,
+  Internal = 13,
+  Unavailable = 14,
+};
+
+class StatusError : public llvm::ErrorInfo<StatusError> {
+ public:
+  static char ID;
+
+  StatusError(StatusCode code, std::string message, std::string detail = {})
+      : code_(code), message_(std::move(message)), detail_(std::move(detail)) {}
+
+  StatusCode code() const { return code_; }
+  const std::string& message() const { return message_; }
+  /// The NVRTC or driver log, or empty.
+  const std::string& detail() const { return detail_; }
+
+  void log(llvm::raw_ostream& stream) const override;
+  std::error_code convertToErrorCode() const override;
+
+  /// Puts one phrase in front of the message, on the way up.
+  void annotate(llvm::StringRef phrase);
+
+ private:
+  StatusCode code_;
+  std::string message_;
+  std::string detail_;
+};
+
+/// make_error(StatusCode::OutOfRange, "axis {0} needs {1} bits", axis, bits)
+template <class... Values>
+llvm::Error make_error(StatusCode code, const char* format, Values&&... values) {
+  return llvm::make_error<StatusError>(code, llvm::formatv(format, std::forward<Values>(values)...).str());
+}
+
+/// `phrase: ` in front of the message of `error`; success stays success.
+llvm::Error annotate(llvm::Error error, llvm::StringRef phrase);
+
+/// The error as (code, message, detail). Errors of other types become Internal. Consumes it.
+StatusError take_status(llvm::Error error);
+
+}  // namespace minuet
+
+/// Returns the error of an Expected or Error expression, else goes on.
+#define MINUET_TRY(expression)                                          \
+  do {                                                                  \
+    if (::llvm::Error minuet_error = (expression)) return minuet_error; \
+  } while (false)
+
+#define MINUET_CONCAT_INNER(a, b) a##b
+#define MINUET_CONCAT(a, b) MINUET_CONCAT_INNER(a, b)
+/// MINUET_ASSIGN(auto value, may_fail()): declares `value`, or returns the error.
+#define MINUET_ASSIGN(declaration, expression)                    \
+  auto MINUET_CONCAT(minuet_expected_, __LINE__) = (expression);  \
+  if (!MINUET_CONCAT(minuet_expected_, __LINE__))                 \
+    return MINUET_CONCAT(minuet_expected_, __LINE__).takeError(); \
+  declaration = std::move(*MINUET_CONCAT(minuet_expected_, __LINE__))

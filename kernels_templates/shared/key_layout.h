@@ -1,0 +1,118 @@
+// Packed coordinates: (batch, x, y, z, ...) in one integer whose order is the coordinates' order.
+//
+// Field f holds coordinate - bias[f] in bits[f] bits at shift[f]; the batch is field 0, at the top.
+// The bias leaves `guard` free cells below the least and above the greatest coordinate, so that
+// adding any kernel offset neither borrows from nor carries into a neighbouring field, and it is a
+// multiple of `period`, so that flooring a field to a stride floors the coordinate (negatives too).
+#pragma once
+
+#include "kernels_templates/shared/types.h"
+
+namespace minuet {
+
+struct KeyLayout {
+  i64 bias[kMaxFields] = {};
+  i32 shift[kMaxFields] = {};
+  i32 bits[kMaxFields] = {};
+  i32 fields = 0;      // 1 + ndim
+  i32 total_bits = 0;  // the keys use bits [0, total_bits); above 64 the layout is unusable
+};
+
+MINUET_HD constexpr i64 floor_to_multiple(i64 value, i64 step) {
+  const i64 remainder = value % step;
+  return value - (remainder < 0 ? remainder + step : remainder);
+}
+
+MINUET_HD constexpr i32 bit_width_of(u64 value) {
+  i32 width = 0;
+  for (; value != 0; value >>= 1) ++width;
+  return width;
+}
+
+/// The narrowest layout for coordinates in [least, greatest] (1 + ndim fields, batch first).
+/// guard[a] and period[a] are per spatial axis, period >= 1. The caller checks total_bits <= 64.
+MINUET_HD constexpr KeyLayout make_key_layout(i32 ndim, const i32* least, const i32* greatest,
+                                              const i64* guard, const i64* period) {
+  KeyLayout layout;
+  layout.fields = ndim + 1;
+  for (i32 f = ndim; f >= 0; --f) {
+    const i64 step = f == 0 ? 1 : period[f - 1];
+    const i64 margin = f == 0 ? 0 : guard[f - 1];
+    layout.bias[f] = f == 0 ? 0 : floor_to_multiple(floor_to_multiple(least[f], step) - margin, step);
+    const i64 span = static_cast<i64>(greatest[f]) - layout.bias[f] + margin;
+    layout.bits[f] = bit_width_of(static_cast<u64>(span < 0 ? 0 : span));
+    layout.shift[f] = layout.total_bits;
+    layout.total_bits += layout.bits[f];
+  }
+  // A field of no bits above bit 63 must not be shifted by 64.
+  for (i32 f = 0; f <= ndim; ++f) {
+    if (layout.bits[f] == 0) layout.shift[f] = 0;
+  }
+  return layout;
+}
+
+template <class Key>
+MINUET_HD constexpr Key pack_key(const KeyLayout& layout, const i32* coordinate) {
+  u64 key = 0;
+  for (i32 f = 0; f < layout.fields; ++f) {
+    key |= static_cast<u64>(coordinate[f] - layout.bias[f]) << layout.shift[f];
+  }
+  return static_cast<Key>(key);
+}
+
+MINUET_HD constexpr u64 key_field(const KeyLayout& layout, u64 key, i32 f) {
+  if (layout.bits[f] == 0) return 0;
+  const u64 mask = layout.bits[f] >= 64 ? ~0ull : (1ull << layout.bits[f]) - 1;
+  return (key >> layout.shift[f]) & mask;
+}
+
+template <class Key>
+MINUET_HD constexpr void unpack_key(const KeyLayout& layout, Key key, i32* coordinate) {
+  for (i32 f = 0; f < layout.fields; ++f) {
+    coordinate[f] = static_cast<i32>(static_cast<i64>(key_field(layout, key, f)) + layout.bias[f]);
+  }
+}
+
+/// floor(p / stride) * stride on every spatial axis; stride[a] divides the layout's period.
+template <class Key>
+MINUET_HD constexpr Key floor_key(const KeyLayout& layout, Key key, const i32* stride) {
+  u64 floored = key;
+  for (i32 f = 1; f < layout.fields; ++f) {
+    const u64 field = key_field(layout, key, f);
+    floored -= (field % static_cast<u64>(stride[f - 1])) << layout.shift[f];
+  }
+  return static_cast<Key>(floored);
+}
+
+/// The offsets of one kernel: index k runs over the axes with the last axis fastest, so offsets
+/// ascend and every segment of queries is sorted with no further work (paper 5.1.1).
+struct KernelGeometry {
+  i32 kernel_size[kMaxDim] = {1, 1, 1, 1};
+  i32 step[kMaxDim] = {1, 1, 1, 1};  // dilation * the finer side's tensor stride
+  i32 ndim = 3;
+  i32 volume = 1;  // product of kernel_size
+};
+
+/// Offset of index i on one axis, in cells of the finest grid: -(K-1)/2 ... K/2, times the step.
+MINUET_HD constexpr i64 axis_offset(i32 kernel_size, i32 step, i32 i) {
+  return static_cast<i64>(i - (kernel_size - 1) / 2) * step;
+}
+
+/// The largest distance an offset reaches on one axis: the guard that the layout needs.
+MINUET_HD constexpr i64 axis_reach(i32 kernel_size, i32 step) {
+  return static_cast<i64>(kernel_size / 2) * step;
+}
+
+/// Offset k as a number to add to a key, modulo the key's width.
+template <class Key>
+MINUET_HD constexpr Key offset_key(const KeyLayout& layout, const KernelGeometry& geometry, i32 k) {
+  u64 delta = 0;
+  for (i32 a = geometry.ndim - 1; a >= 0; --a) {
+    const i64 offset = axis_offset(geometry.kernel_size[a], geometry.step[a], k % geometry.kernel_size[a]);
+    delta += static_cast<u64>(offset) << layout.shift[a + 1];
+    k /= geometry.kernel_size[a];
+  }
+  return static_cast<Key>(delta);
+}
+
+}  // namespace minuet

@@ -1,0 +1,23 @@
+// Compiler portability for headers that NVRTC, nvcc-free host compilers and the test shim all read.
+#pragma once
+
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define MINUET_HD __host__ __device__ inline
+#define MINUET_DEVICE __device__ inline
+#define MINUET_KERNEL __global__
+#else
+#define MINUET_HD inline
+#define MINUET_DEVICE inline
+#define MINUET_KERNEL
+#endif
+
+namespace minuet {
+
+// NVRTC has no <cstdint> without cuda::std; these widths hold on every platform CUDA supports.
+using i32 = int;
+using u32 = unsigned int;
+using i64 = long long;
+using u64 = unsigned long long;
+static_assert(sizeof(i32) == 4 && sizeof(i64) == 8, "Minuet assumes 32-bit int and 64-bit long long");
+
+}  // namespace minuet
