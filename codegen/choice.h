@@ -1,0 +1,70 @@
+// What we compile for a problem, and why: a Spec for every kernel. Pure; no GPU is asked.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/emit.h"
+#include "codegen/problem.h"
+
+namespace minuet {
+
+/// B, C and thread count of the double-traversed binary search (paper 5.1.3).
+struct SearchChoice {
+  i32 source_block = 256;  // B
+  i32 query_block = 512;   // C
+  i32 threads = 128;
+  bool operator==(const SearchChoice&) const = default;
+};
+
+/// Kernels that build coordinate sets and kernel maps, for one key width and dimension.
+struct MapChoice {
+  KeyType key = KeyType::U32;
+  FindBoundsSpec find_bounds;
+  PackSpec pack;
+  UnpackSpec unpack;
+  RadixHistogramSpec radix_histogram;
+  RadixBinsSpec radix_bins;
+  RadixPassSpec radix_pass_rows;  // carries the caller's rows
+  RadixPassSpec radix_pass_keys;
+  PrepareScansSpec prepare_scans;
+  ScanSpec scan_heads, scan_hits, scan_values;
+  UniqueSpec unique_rows, unique_keys;
+  DownsampleSpec downsample;
+  CountPairsSpec count_pairs;
+  CompactPairsSpec compact_pairs;
+  MakeTablesSpec make_tables;
+  std::vector<FindQueryBordersSpec> find_query_borders;  // one an entry of `searches`
+  std::vector<SearchKernelMapSpec> search_kernel_map;
+};
+
+MapChoice choose_map(KeyType key, i32 ndim, const std::vector<SearchChoice>& searches);
+
+/// How GEMMs of one kernel map are grouped (paper 5.2.2).
+struct GroupingChoice {
+  double padding_threshold = 0.25;  // padding rows per useful row that a group may reach
+  i32 height_step = 64;             // GEMM heights are rounded up to a multiple of this
+};
+
+/// Kernels of one convolution: the gather-GEMM-scatter dataflow.
+struct ConvolutionChoice {
+  ConvolutionProblem problem;
+  bool direct_center = false;  // the centre offset's GEMM reads the features in place
+  GatherSpec gather;
+  ScatterSpec scatter;
+  PermuteWeightsSpec permute_weights;
+  std::vector<std::string> reasons;  // one sentence a decision
+};
+
+llvm::Expected<ConvolutionChoice> choose_convolution(const ConvolutionProblem& problem);
+
+PermuteRowsSpec choose_permute_rows(DType io, i32 channels, Columns input, Columns output);
+
+/// Widest access (bytes, a power of two up to 16) that divides a tile and every row's start.
+i32 widest_vector(i32 element_bytes, i32 tile, const std::vector<Columns>& operands);
+
+/// Every kernel of a choice, for compiling ahead.
+std::vector<KernelSource> sources_of(const MapChoice& choice);
+std::vector<KernelSource> sources_of(const ConvolutionChoice& choice);
+
+}  // namespace minuet

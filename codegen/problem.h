@@ -1,0 +1,51 @@
+// What the caller asks: one convolution layer, with everything that decides its kernels.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "codegen/error.h"
+#include "kernels_templates/shared/key_layout.h"
+#include "kernels_templates/shared/types.h"
+
+namespace minuet {
+
+using AxisArray = std::array<i32, kMaxDim>;
+
+/// How a convolution's output coordinates follow from its input coordinates.
+enum class ConvolutionKind : i32 {
+  Submanifold,   // the input set itself; stride 1
+  Strided,       // unique floor(p / (s t)) * (s t)
+  GivenOutputs,  // a set that the caller gives
+  Transposed,    // the map of the matching forward convolution with input and output swapped
+};
+
+/// A column range of a row-major matrix: rows are `ld` elements apart, the range starts at `column`.
+struct Columns {
+  i32 ld = 0;
+  i32 column = 0;
+};
+
+struct ConvolutionProblem {
+  i32 ndim = 3;
+  ConvolutionKind kind = ConvolutionKind::Submanifold;
+  DType dtype = DType::F16;  // storage of features and weights; accumulation is fp32
+  i32 in_channels = 0;
+  i32 out_channels = 0;
+  AxisArray kernel_size{1, 1, 1, 1};  // axes past ndim stay 1
+  AxisArray stride{1, 1, 1, 1};
+  AxisArray dilation{1, 1, 1, 1};
+  i32 groups = 1;
+  Columns input, output, residual_input;
+  bool scale_shift = false;  // per output channel, fp32: batch norm or bias
+  bool residual = false;     // added after scale and shift
+  Activation activation = Activation::None;
+};
+
+/// Invalid sizes, impossible combinations and what is not built yet, each with its reason.
+llvm::Error validate(const ConvolutionProblem& problem);
+
+/// Number of offsets.
+i64 kernel_volume(const ConvolutionProblem& problem);
+
+}  // namespace minuet

@@ -1,0 +1,74 @@
+// A device: memory, loaded kernels, engines. Thread-safe; shared by plans and executions.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "codegen/compiler.h"
+#include "runtime/engine.h"
+
+namespace minuet {
+
+struct DeviceInfo {
+  std::string name;         // "cuda:0", "cpu"
+  std::string description;  // "NVIDIA H200", "AMD EPYC, 2 threads, AVX-512"
+  std::string arch;         // "sm_90a"; empty on the CPU, which compiles nothing
+  std::string driver;       // "13.0" or empty
+  i64 memory_bytes = 0;
+};
+
+/// What an engine has to know at creation. Both key widths are there: the cloud decides.
+struct EngineChoice {
+  i32 ndim = 3;
+  MapChoice map32, map64;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const DeviceInfo& info() const = 0;
+  /// Storage of weights: the dtype itself on CUDA, F32 (already rounded) on the CPU.
+  virtual DType weight_type(DType dtype) const = 0;
+
+  virtual llvm::Expected<void*> allocate(i64 bytes) = 0;  // 256-byte aligned
+  virtual void release(void* memory) = 0;
+  /// Blocking copies for set-up, on no stream of the caller's.
+  virtual llvm::Error upload(void* target, const void* host, i64 bytes) = 0;
+  virtual llvm::Error download(void* host, const void* source, i64 bytes) = 0;
+  virtual llvm::Error synchronize(void* stream) = 0;
+
+  /// Loads binaries (again is free). Nothing loads later, inside a run.
+  virtual llvm::Error load(const std::vector<std::shared_ptr<const Binary>>& binaries) = 0;
+  virtual llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice) = 0;
+};
+
+/// Owns device memory.
+class DeviceMemory {
+ public:
+  DeviceMemory() = default;
+  static llvm::Expected<DeviceMemory> create(std::shared_ptr<Device> device, i64 bytes);
+  DeviceMemory(DeviceMemory&& other) noexcept;
+  DeviceMemory& operator=(DeviceMemory&& other) noexcept;
+  ~DeviceMemory();
+  char* data() const { return data_; }
+  i64 bytes() const { return bytes_; }
+
+ private:
+  std::shared_ptr<Device> device_;
+  char* data_ = nullptr;
+  i64 bytes_ = 0;
+};
+
+/// runtime/cpu
+llvm::Expected<std::shared_ptr<Device>> open_cpu_device();
+/// runtime/cuda. Unavailable, with the reason and what to do, where there is no driver or no GPU.
+llvm::Expected<std::shared_ptr<Device>> open_cuda_device(int ordinal);
+/// Version of the driver as "13.0", and how many devices; an error that says what is missing.
+struct CudaSystem {
+  std::string driver;
+  int devices = 0;
+};
+llvm::Expected<CudaSystem> cuda_system();
+
+}  // namespace minuet

@@ -1,0 +1,162 @@
+// The operations that a device offers to an execution: the Map step and the GMaS step.
+//
+// There are two engines, runtime/cuda and runtime/cpu; everything above (plans, networks,
+// executions, coordinate sets, kernel maps) is the same code for both. An engine belongs to one
+// execution and one thread at a time. Operations only enqueue on the stream given to begin();
+// `wait` is the one that waits. Pointers are device pointers unless a name says host.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "codegen/choice.h"
+#include "runtime/grouping.h"
+
+namespace minuet {
+
+/// A coordinate set on a device: keys in ascending order, their number in device memory.
+struct Coords {
+  void* keys = nullptr;  // [capacity] of the layout's key type
+  i32* count = nullptr;  // device
+  i64 capacity = 0;
+};
+
+/// One kernel map on a device. Sources are the finer side's rows, queries the coarser side's; a
+/// transposed convolution reads it backwards. query_table may be the same memory as map.
+struct MapView {
+  KernelGeometry geometry;
+  i64 sources = 0;  // known to the host after the read-back
+  i64 queries = 0;
+  i32* map = nullptr;           // [volume][queries] source row or -1
+  i32* positions = nullptr;     // [volume * queries + 1] exclusive sums of hits
+  i32* counts = nullptr;        // [volume] pairs per offset
+  i32* source_table = nullptr;  // [volume][sources] buffer row or -1
+  i32* query_table = nullptr;   // [volume][queries] buffer row or -1
+  GroupTables tables;           // device copies of the host's grouping
+};
+
+/// What begin_maps has to make room for.
+struct MapLimits {
+  KeyType key = KeyType::U64;
+  i64 capacity = 0;  // coordinates of the largest set
+  i32 sets = 1;      // coordinate sets built from here on
+  i32 maps = 0;
+  i32 max_volume = 1;  // of the maps
+};
+
+struct BuildCoordsRequest {
+  const i32* coordinates = nullptr;  // [count, 1 + ndim], the caller's order
+  i64 count = 0;
+  KeyLayout layout;
+  i32 least[kMaxFields] = {};  // the bounds that the layout was made for
+  i32 greatest[kMaxFields] = {};
+  Coords coords;              // out: unique and sorted
+  i32* source_row = nullptr;  // out [unique]: the first caller's row of each
+  i32* row_of = nullptr;      // out [count]: the unique row of each caller's row
+  u32* status = nullptr;      // out: kStatus... bits are or-ed in
+};
+
+struct DownsampleRequest {
+  Coords fine;
+  KeyLayout layout;
+  AxisArray stride{1, 1, 1, 1};  // tensor stride of the coarser set
+  Coords coarse;                 // out
+};
+
+struct SearchRequest {
+  Coords sources;
+  Coords queries;
+  KeyLayout layout;
+  i32 search = 0;          // index of the engine's SearchChoice
+  MapView* map = nullptr;  // out: map, positions, counts
+};
+
+struct ConvolveRequest {
+  i32 convolution = 0;  // number given by add_convolution
+  const MapView* map = nullptr;
+  const GroupPlan* groups = nullptr;
+  bool transposed = false;
+  const void* input = nullptr;  // first column of the first row
+  i64 input_rows = 0;
+  void* output = nullptr;
+  i64 output_rows = 0;
+  const void* residual = nullptr;
+  void* gather_buffer = nullptr;  // [groups->gathered_rows, in_channels]
+  void* gemm_buffer = nullptr;    // [groups->buffer_rows, out_channels] partial sums
+};
+
+/// One convolution's parameters on a device.
+struct ConvolutionWeights {
+  const void* weight = nullptr;  // [volume, in_channels, out_channels] in Device::weight_type(dtype)
+  const float* scale = nullptr;  // [out_channels], or null where the problem has none
+  const float* shift = nullptr;
+};
+
+/// What an execution did since reset_counters.
+struct EngineCounters {
+  i64 kernels = 0, copies = 0, fills = 0, matmuls = 0;
+  i64 host_syncs = 0;
+  i64 allocations = 0;  // device, pinned or event: none when warm
+};
+
+/// Time per stage of the last profiled pass, milliseconds.
+struct StageTimes {
+  double sort = 0, map = 0, gather = 0, gemm = 0, scatter = 0, other = 0;
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  // ---- made once, before the first begin() -----------------------------------------------------
+  /// Adds a layer and returns its number. FailedPrecondition where its kernels are not loaded.
+  virtual llvm::Expected<i32> add_convolution(const ConvolutionChoice& choice,
+                                              ConvolutionWeights weights) = 0;
+  virtual llvm::Expected<i32> add_permute_rows(const PermuteRowsSpec& spec) = 0;
+  /// Device memory that the engine wants for itself once all layers are added (256-byte aligned).
+  virtual i64 workspace_bytes() const = 0;
+  virtual llvm::Error set_workspace(void* workspace) = 0;
+  virtual i64 map_workspace_bytes(const MapLimits& limits) const = 0;
+  /// Bytes of one element of the gather buffer and of the GEMM buffer of a layer.
+  virtual i64 gather_element_bytes(const ConvolutionChoice& choice) const = 0;
+  virtual i64 gemm_element_bytes(const ConvolutionChoice& choice) const = 0;
+
+  // ---- one call --------------------------------------------------------------------------------
+  /// `stream`: the caller's CUstream; ignored by the CPU.
+  virtual llvm::Error begin(void* stream) = 0;
+  virtual llvm::Error fill_words(void* target, u32 word, i64 words) = 0;
+  /// `host` is memory from allocate_pinned and stays untouched until the next wait().
+  virtual llvm::Error read_back(void* host, const void* source, i64 bytes) = 0;
+  virtual llvm::Error send(void* target, const void* host, i64 bytes) = 0;
+  virtual llvm::Error wait() = 0;
+  virtual llvm::Expected<void*> allocate_pinned(i64 bytes) = 0;  // owned by the engine
+
+  /// bounds: [2][kMaxFields], least then greatest, of count >= 1 coordinates.
+  virtual llvm::Error find_bounds(const i32* coordinates, i64 count, i32* bounds) = 0;
+  /// Starts the Map step: `workspace` of map_workspace_bytes(limits), in use until the last search.
+  virtual llvm::Error begin_maps(const MapLimits& limits, void* workspace) = 0;
+  virtual llvm::Error build_coords(const BuildCoordsRequest& request) = 0;
+  virtual llvm::Error downsample(const DownsampleRequest& request) = 0;
+  virtual llvm::Error search(const SearchRequest& request) = 0;
+  /// coordinates: [*coords.count, 1 + ndim], engine order.
+  virtual llvm::Error unpack(const Coords& coords, const KeyLayout& layout, i32* coordinates) = 0;
+  virtual llvm::Error make_tables(const MapView& map, i32 direct_offset) = 0;
+  /// sources, targets: [pairs], ordered by offset, then by query.
+  virtual llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets) = 0;
+
+  /// output row i = input row index[i].
+  virtual llvm::Error permute_rows(i32 permute, const void* input, i64 input_ld, const i32* index, i64 rows,
+                                   void* output, i64 output_ld) = 0;
+  /// Weights into group order for one layer; once per coordinate set, before its first convolve.
+  virtual llvm::Error prepare_convolution(const ConvolveRequest& request) = 0;
+  virtual llvm::Error convolve(const ConvolveRequest& request) = 0;
+
+  // ---- what happened ---------------------------------------------------------------------------
+  virtual const EngineCounters& counters() const = 0;
+  virtual void reset_counters() = 0;
+  /// Timed passes record events between the stages; off by default.
+  virtual void set_profiling(bool on) = 0;
+  virtual llvm::Expected<StageTimes> stage_times() = 0;  // waits
+};
+
+}  // namespace minuet
