@@ -32,7 +32,7 @@ class StatusError : public llvm::ErrorInfo<StatusError> {
       : code_(code), message_(std::move(message)), detail_(std::move(detail)) {}
 
   StatusCode code() const { return code_; }
-  const std::string& message() const { return message_; }
+  std::string message() const override { return message_; }
   /// The NVRTC or driver log, or empty.
   const std::string& detail() const { return detail_; }
 
