@@ -1,0 +1,399 @@
+/* Minuet: 3-D sparse convolution networks on NVIDIA GPUs and on the CPU. The whole C ABI.
+ *
+ * The road: context -> device; network or convolution (a plan) -> compile(arch) -> load(device) ->
+ * execution -> prepare(coordinates) -> run(features). Only create and compile may be slow, and both
+ * work with no GPU. Kernels are specialized for each layer and compiled at run time; they are found
+ * again in the cache folder by the next process.
+ *
+ * Rules that hold everywhere:
+ * - Every function returns a status; the text of a failure is in minuet_last_error() of the thread.
+ *   A failed call leaves its outputs and its objects as they were. Any pointer that a function's
+ *   comment does not call optional must not be null.
+ * - Every struct starts with struct_size (set by its _INIT macro); new fields are only appended. `ext`
+ *   is reserved and must be null.
+ * - Objects are made by _create or _open and released by _destroy (null is fine). An object keeps
+ *   what it was made from alive. Nothing is released while it is in use: destroy waits.
+ * - Threads: contexts, devices, networks, convolutions, coordinates and kernel maps may be used from
+ *   many threads at once. An execution serves one thread at a time.
+ * - Matrices are row-major and dense: a row of features is `channels` consecutive elements. Row i of
+ *   features belongs to row i of the coordinates that the caller gave.
+ * - Coordinates are int32 [count, 1 + ndim]: the batch index first (>= 0), then x, y, z...; negative
+ *   coordinates are legal.
+ * - `stream` is a CUstream (cudaStream_t) of the device's primary context, null for its default
+ *   stream; the CPU device ignores it and works at once.
+ * - The library never prints, exits, throws, or touches signal handlers.
+ */
+#ifndef MINUET_MINUET_H_
+#define MINUET_MINUET_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define MINUET_API
+#else
+#define MINUET_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MINUET_VERSION_MAJOR 0
+#define MINUET_VERSION_MINOR 1
+#define MINUET_VERSION_PATCH 0
+
+/* ---- status ---------------------------------------------------------------------------------- */
+
+/* absl's numbers, so that XLA and PJRT adapters can cast. */
+typedef enum minuet_status {
+  MINUET_OK = 0,
+  MINUET_CANCELLED = 1,
+  MINUET_INVALID_ARGUMENT = 3,
+  MINUET_NOT_FOUND = 5,
+  MINUET_RESOURCE_EXHAUSTED = 8,
+  MINUET_FAILED_PRECONDITION = 9,
+  MINUET_OUT_OF_RANGE = 11,
+  MINUET_UNIMPLEMENTED = 12,
+  MINUET_INTERNAL = 13,
+  MINUET_UNAVAILABLE = 14
+} minuet_status;
+
+/* The message of this thread's last failed call, zero-terminated. Returns the bytes it needs,
+ * terminator included; writes at most `size` bytes. buffer is optional where size is 0. */
+MINUET_API size_t minuet_last_error(char* buffer, size_t size);
+/* The log behind it (of NVRTC or the driver), in the same way; often empty. */
+MINUET_API size_t minuet_last_error_detail(char* buffer, size_t size);
+
+/* major * 10000 + minor * 100 + patch of the library that is loaded. */
+MINUET_API uint32_t minuet_version(void);
+/* 1 where this build has the feature: "cuda", "cpu", "nvrtc", "network", "convolution"; else 0. */
+MINUET_API int32_t minuet_has_feature(const char* name);
+
+/* ---- types ----------------------------------------------------------------------------------- */
+
+/* Storage of features and weights. Accumulation is fp32 on every path. TF32 is fp32 storage whose
+ * GEMM operands are rounded to the nearest tf32. */
+typedef enum minuet_dtype { MINUET_F32 = 0, MINUET_TF32 = 1, MINUET_F16 = 2, MINUET_BF16 = 3 } minuet_dtype;
+
+typedef enum minuet_log_level { MINUET_LOG_INFO = 0, MINUET_LOG_WARNING = 1 } minuet_log_level;
+/* Called from any thread, never with a lock held; `text` has `length` bytes. */
+typedef void (*minuet_log_callback)(minuet_log_level level, const char* text, size_t length, void* user);
+
+typedef struct minuet_context minuet_context;
+typedef struct minuet_device minuet_device;
+typedef struct minuet_coordinates minuet_coordinates;
+typedef struct minuet_kernel_map minuet_kernel_map;
+typedef struct minuet_convolution minuet_convolution;
+typedef struct minuet_network minuet_network;
+typedef struct minuet_execution minuet_execution;
+
+/* ---- context --------------------------------------------------------------------------------- */
+
+typedef struct minuet_context_options {
+  size_t struct_size;
+  void* ext;
+  const char* cache_directory;  /* null: MINUET_CACHE_DIR, XDG_CACHE_HOME/minuet, HOME/.cache/minuet */
+  int32_t disable_disk_cache;   /* 1: kernels live in memory only */
+  minuet_log_callback log;      /* null: silent */
+  void* log_user;
+} minuet_context_options;
+#define MINUET_CONTEXT_OPTIONS_INIT {sizeof(minuet_context_options), 0, 0, 0, 0, 0}
+
+/* Process-wide, tied to no device. Opens neither the driver nor NVRTC. options is optional. */
+MINUET_API minuet_status minuet_context_create(const minuet_context_options* options, minuet_context** context);
+MINUET_API void minuet_context_destroy(minuet_context* context);
+
+/* Where this context's kernels came from so far. */
+typedef struct minuet_kernel_counters {
+  size_t struct_size;
+  int64_t compiled, disk_hits, memory_hits;
+  double compile_ms; /* summed over threads */
+} minuet_kernel_counters;
+#define MINUET_KERNEL_COUNTERS_INIT {sizeof(minuet_kernel_counters), 0, 0, 0, 0}
+MINUET_API minuet_status minuet_context_kernel_counters(minuet_context* context, minuet_kernel_counters* counters);
+
+/* The cache folder in use; "" when kernels live in memory only. Like minuet_last_error. */
+MINUET_API size_t minuet_context_cache_directory(minuet_context* context, char* buffer, size_t size);
+
+/* One kernel that a plan needs, as compiled for one architecture. Strings live during the call. */
+typedef struct minuet_kernel_info {
+  size_t struct_size;
+  const char* name; /* with every compiled-in size */
+  const char* arch;
+  const char* origin; /* "memory", "disk", "compiled" */
+  int32_t registers;  /* per thread */
+  int32_t shared_bytes, local_bytes;
+  int64_t cubin_bytes;
+  double compile_ms; /* of the compile that made it, in whatever process */
+} minuet_kernel_info;
+typedef void (*minuet_kernel_visitor)(const minuet_kernel_info* kernel, void* user);
+
+/* What a system has: for `minuet info` and for error texts. Strings are "" where absent. */
+typedef struct minuet_system_info {
+  size_t struct_size;
+  char driver[32];       /* "13.0" */
+  int32_t cuda_devices;
+  char nvrtc[32];        /* "13.0" */
+  char nvrtc_path[512];
+  char cublaslt_path[512];
+  char llvm[32];
+  char missing[1024];    /* what is missing and how to get it, one sentence a line */
+} minuet_system_info;
+MINUET_API minuet_status minuet_query_system(minuet_system_info* info);
+
+/* ---- device ---------------------------------------------------------------------------------- */
+
+/* name: "cuda:N", "cpu", or null for cuda:0 where it is usable, else cpu. UNAVAILABLE says what is
+ * missing; INVALID_ARGUMENT says which names there are. */
+MINUET_API minuet_status minuet_device_open(minuet_context* context, const char* name, minuet_device** device);
+MINUET_API void minuet_device_destroy(minuet_device* device);
+
+typedef struct minuet_device_info {
+  size_t struct_size;
+  char name[32];         /* "cuda:0" */
+  char description[256]; /* "NVIDIA H200" */
+  char arch[32];         /* "sm_90a"; "" on the CPU, which compiles nothing */
+  int64_t memory_bytes;
+} minuet_device_info;
+MINUET_API minuet_status minuet_device_query(minuet_device* device, minuet_device_info* info);
+
+/* Memory of a device (of the host on the CPU), 256-byte aligned, for callers who have no CUDA code
+ * of their own. The copies block; direction 0 is host to device, 1 device to host. */
+MINUET_API minuet_status minuet_device_allocate(minuet_device* device, int64_t bytes, void** memory);
+MINUET_API minuet_status minuet_device_free(minuet_device* device, void* memory);
+MINUET_API minuet_status minuet_device_copy(minuet_device* device, void* target, const void* source, int64_t bytes,
+                                            int32_t direction);
+MINUET_API minuet_status minuet_device_synchronize(minuet_device* device, void* stream);
+
+/* ---- coordinate sets (paper 5.1) --------------------------------------------------------------- */
+
+#define MINUET_MAX_DIM 4
+
+typedef struct minuet_coordinates_options {
+  size_t struct_size;
+  void* ext;
+  int32_t ndim;                           /* 1 to 4 */
+  int32_t tensor_stride[MINUET_MAX_DIM];  /* 0 counts as 1 */
+  int32_t keep_first_duplicate;           /* 0: duplicates are INVALID_ARGUMENT; 1: the first row wins */
+  int32_t max_offset[MINUET_MAX_DIM];     /* guard cells per axis; 0: 128. A map that reaches further re-packs */
+  int32_t has_bounds;                     /* 1: every coordinate lies in [least, greatest], else OUT_OF_RANGE */
+  int32_t least[1 + MINUET_MAX_DIM];
+  int32_t greatest[1 + MINUET_MAX_DIM];
+} minuet_coordinates_options;
+#define MINUET_COORDINATES_OPTIONS_INIT {sizeof(minuet_coordinates_options), 0, 3, {0}, 0, {0}, 0, {0}, {0}}
+
+/* Sorts `count` coordinates (device memory, the caller's, read only during the call). Waits for the
+ * stream. Compiles and loads its kernels when this is the first set of that ndim. */
+MINUET_API minuet_status minuet_coordinates_create(minuet_device* device, const minuet_coordinates_options* options,
+                                                   const int32_t* coordinates, int64_t count, void* stream,
+                                                   minuet_coordinates** set);
+/* The coarser set: unique floor(p / (s t)) * (s t); floor for negatives too. Waits. */
+MINUET_API minuet_status minuet_coordinates_downsample(minuet_coordinates* fine, const int32_t stride[MINUET_MAX_DIM],
+                                                       void* stream, minuet_coordinates** coarse);
+MINUET_API void minuet_coordinates_destroy(minuet_coordinates* set);
+/* Coordinates in the set, without duplicates. */
+MINUET_API int64_t minuet_coordinates_count(const minuet_coordinates* set);
+/* int32 [count, 1 + ndim] to device memory: in the caller's row order where the set was made from
+ * unique rows, else ascending. Enqueued on the stream. */
+MINUET_API minuet_status minuet_coordinates_export(minuet_coordinates* set, int32_t* coordinates, void* stream);
+
+/* ---- kernel maps -------------------------------------------------------------------------------- */
+
+typedef struct minuet_kernel_map_options {
+  size_t struct_size;
+  void* ext;
+  int32_t kernel_size[MINUET_MAX_DIM]; /* offsets -(K-1)/2 ... K/2 per axis, x slowest; 0 counts as 1 */
+  int32_t dilation[MINUET_MAX_DIM];    /* 0 counts as 1 */
+  int32_t transposed;                  /* 1: the matching forward map with input and output swapped */
+} minuet_kernel_map_options;
+#define MINUET_KERNEL_MAP_OPTIONS_INIT {sizeof(minuet_kernel_map_options), 0, {0}, {0}, 0}
+
+/* Which input feeds which output at which offset: out[q] takes in[q + offset_k] for every offset.
+ * Offsets are in steps of dilation * the finer set's tensor stride. The same set as input and output
+ * makes a submanifold map. Waits for the stream (it reads the counts back). */
+MINUET_API minuet_status minuet_kernel_map_create(minuet_coordinates* input, minuet_coordinates* output,
+                                                  const minuet_kernel_map_options* options, void* stream,
+                                                  minuet_kernel_map** map);
+MINUET_API void minuet_kernel_map_destroy(minuet_kernel_map* map);
+/* Number of offsets, and of pairs over all of them. */
+MINUET_API int32_t minuet_kernel_map_volume(const minuet_kernel_map* map);
+MINUET_API int64_t minuet_kernel_map_pairs(const minuet_kernel_map* map);
+/* int32 [pairs, 3] (k, input row, output row) to host memory, ordered by k; rows in the caller's
+ * order of each set. Waits. */
+MINUET_API minuet_status minuet_kernel_map_export(minuet_kernel_map* map, int32_t* pairs, void* stream);
+
+/* ---- one convolution ------------------------------------------------------------------------------ */
+
+typedef struct minuet_convolution_options {
+  size_t struct_size;
+  void* ext;
+  int32_t ndim;
+  minuet_dtype dtype;
+  int32_t in_channels, out_channels;
+  int32_t kernel_size[MINUET_MAX_DIM]; /* 0 counts as 1, here and below */
+  int32_t stride[MINUET_MAX_DIM];
+  int32_t dilation[MINUET_MAX_DIM];
+  int32_t groups;       /* more than 1 is UNIMPLEMENTED so far */
+  int32_t submanifold;  /* 1: the output set is the input set */
+  int32_t transposed;
+  int32_t relu;         /* 1: max(0, .) last */
+  int32_t residual;     /* 1: run takes a residual that is added before the ReLU */
+  const float* weight;  /* host [k_x * k_y * ..., in_channels, out_channels], rounded to dtype once */
+  const float* scale;   /* host [out_channels], optional: batch norm, folded */
+  const float* shift;   /* host [out_channels], optional: batch norm or bias */
+} minuet_convolution_options;
+#define MINUET_CONVOLUTION_OPTIONS_INIT \
+  {sizeof(minuet_convolution_options), 0, 3, MINUET_F16, 0, 0, {0}, {0}, {0}, 1, 0, 0, 0, 0, 0, 0, 0}
+
+/* Copies the parameters. UNIMPLEMENTED says which kind is not built yet, and why. */
+MINUET_API minuet_status minuet_convolution_create(minuet_context* context, const minuet_convolution_options* options,
+                                                   minuet_convolution** convolution);
+MINUET_API void minuet_convolution_destroy(minuet_convolution* convolution);
+/* As for networks, below. */
+MINUET_API minuet_status minuet_convolution_compile(minuet_convolution* convolution, const char* arch,
+                                                    minuet_kernel_visitor visit, void* user);
+MINUET_API minuet_status minuet_convolution_load(minuet_convolution* convolution, minuet_device* device);
+
+/* ---- networks --------------------------------------------------------------------------------------- */
+
+typedef struct minuet_network_options {
+  size_t struct_size;
+  void* ext;
+  const char* name;         /* "minkunet42", "sparseresnet21d", or null where `description` is given */
+  const char* description;  /* JSON text of a network (runtime/networks/README.md), or null */
+  minuet_dtype dtype;
+  const int32_t* channels;  /* optional: other widths, as many as the description lists */
+  int32_t channel_count;
+  int32_t ndim;             /* 0: as described */
+  const char* weights_path; /* safetensors with the names of the description; null: seeded random */
+  uint64_t seed;
+} minuet_network_options;
+#define MINUET_NETWORK_OPTIONS_INIT {sizeof(minuet_network_options), 0, 0, 0, MINUET_F16, 0, 0, 0, 0, 0}
+
+/* Validates, folds batch norm into scale and shift, rounds weights to dtype. Needs no device. */
+MINUET_API minuet_status minuet_network_create(minuet_context* context, const minuet_network_options* options,
+                                               minuet_network** network);
+MINUET_API void minuet_network_destroy(minuet_network* network);
+/* Compiles every kernel that any cloud may need on `arch` ("sm_90a", or a device's arch; "" does
+ * nothing) into the cache. No GPU, no driver. visit is optional and called once a kernel. */
+MINUET_API minuet_status minuet_network_compile(minuet_network* network, const char* arch,
+                                                minuet_kernel_visitor visit, void* user);
+/* Uploads weights and loads the kernels. FAILED_PRECONDITION where they are not compiled. */
+MINUET_API minuet_status minuet_network_load(minuet_network* network, minuet_device* device);
+
+typedef struct minuet_network_info {
+  size_t struct_size;
+  char name[64];
+  minuet_dtype dtype;
+  int32_t ndim, in_channels, out_channels;
+  int32_t levels, layers;    /* coordinate sets, convolutions */
+  int32_t output_level;      /* 0: outputs are in the caller's row order */
+  int64_t parameters;
+} minuet_network_info;
+MINUET_API minuet_status minuet_network_query(minuet_network* network, minuet_network_info* info);
+
+/* ---- executions ---------------------------------------------------------------------------------------- */
+
+typedef struct minuet_execution_options {
+  size_t struct_size;
+  void* ext;
+  int64_t max_points;              /* capacity to begin with; grows when a cloud exceeds it (then not warm) */
+  int32_t keep_first_duplicate;    /* as for coordinate sets */
+  int32_t has_bounds;              /* 1: saves the read-back of the bounds */
+  int32_t least[1 + MINUET_MAX_DIM];
+  int32_t greatest[1 + MINUET_MAX_DIM];
+  void* workspace;                 /* optional: device memory of the caller, 256-byte aligned; it never grows: */
+  int64_t workspace_bytes;         /* a cloud that needs more is RESOURCE_EXHAUSTED and says how much */
+} minuet_execution_options;
+#define MINUET_EXECUTION_OPTIONS_INIT {sizeof(minuet_execution_options), 0, 0, 0, 0, {0}, {0}, 0, 0}
+
+/* One caller's use of a loaded network on a device: arena, streams, events, counts. options is
+ * optional. FAILED_PRECONDITION where the network is not loaded on the device. */
+MINUET_API minuet_status minuet_execution_create(minuet_network* network, minuet_device* device,
+                                                 const minuet_execution_options* options,
+                                                 minuet_execution** execution);
+/* The same for one convolution: use prepare_map and convolve. */
+MINUET_API minuet_status minuet_execution_create_convolution(minuet_convolution* convolution, minuet_device* device,
+                                                             const minuet_execution_options* options,
+                                                             minuet_execution** execution);
+MINUET_API void minuet_execution_destroy(minuet_execution* execution);
+
+/* Builds all coordinate sets and kernel maps of a network for one cloud (device memory int32
+ * [count, 1 + ndim], read only during the call). Waits for the stream: at most twice, once where
+ * bounds were given. Duplicates, coordinates outside the bounds or the key range: an error. */
+MINUET_API minuet_status minuet_execution_prepare(minuet_execution* execution, const int32_t* coordinates,
+                                                  int64_t count, void* stream);
+/* Rows and channels of the output for the prepared cloud. */
+MINUET_API minuet_status minuet_execution_output_shape(minuet_execution* execution, int64_t* rows, int32_t* channels);
+/* features: device, dtype [count, in_channels] in the caller's row order. output: device, dtype
+ * [rows, out_channels], wholly written; rows in the caller's order where output_level is 0, else
+ * ascending. Only enqueues: no wait, no allocation, no compile. May run again with other features. */
+MINUET_API minuet_status minuet_execution_run(minuet_execution* execution, const void* features, void* output,
+                                              void* stream);
+/* int32 [rows, 1 + ndim] to device memory, in the output's row order. Enqueued. */
+MINUET_API minuet_status minuet_execution_output_coordinates(minuet_execution* execution, int32_t* coordinates,
+                                                             void* stream);
+
+/* One convolution over one map: prepare_map groups the GEMMs and enqueues the metadata tables;
+ * convolve only enqueues. input: dtype [input rows, in_channels] in the caller's order of the map's
+ * input set; output and residual in that of its output set. residual is null where the convolution
+ * has none. The execution keeps the map alive until the next prepare_map. */
+MINUET_API minuet_status minuet_execution_prepare_map(minuet_execution* execution, minuet_kernel_map* map,
+                                                      void* stream);
+MINUET_API minuet_status minuet_execution_convolve(minuet_execution* execution, const void* input,
+                                                   const void* residual, void* output, void* stream);
+
+/* What one prepare and run did. */
+typedef struct minuet_execution_counters {
+  size_t struct_size;
+  int64_t kernels, copies, fills, matmuls;
+  int64_t host_syncs;   /* waits inside the calls */
+  int64_t allocations;  /* of the driver: 0 when warm */
+  int64_t workspace_bytes;
+} minuet_execution_counters;
+#define MINUET_EXECUTION_COUNTERS_INIT {sizeof(minuet_execution_counters), 0, 0, 0, 0, 0, 0, 0}
+/* Since the last reset. */
+MINUET_API minuet_status minuet_execution_query_counters(minuet_execution* execution,
+                                                         minuet_execution_counters* counters);
+MINUET_API minuet_status minuet_execution_reset_counters(minuet_execution* execution);
+
+/* Timed stages of the last prepare and run, milliseconds; profiling adds events between stages. */
+typedef struct minuet_stage_times {
+  size_t struct_size;
+  double sort, map, gather, gemm, scatter, other;
+} minuet_stage_times;
+#define MINUET_STAGE_TIMES_INIT {sizeof(minuet_stage_times), 0, 0, 0, 0, 0, 0}
+MINUET_API minuet_status minuet_execution_set_profiling(minuet_execution* execution, int32_t on);
+/* Waits. FAILED_PRECONDITION without profiling. */
+MINUET_API minuet_status minuet_execution_query_stages(minuet_execution* execution, minuet_stage_times* times);
+
+/* Levels and layers of a network's execution, for the prepared cloud (counts 0 before that). */
+typedef struct minuet_level_info {
+  size_t struct_size;
+  int32_t tensor_stride[MINUET_MAX_DIM];
+  int64_t voxels;
+} minuet_level_info;
+typedef struct minuet_layer_info {
+  size_t struct_size;
+  char name[128];  /* the parameter prefix */
+  int32_t kernel_size[MINUET_MAX_DIM], stride[MINUET_MAX_DIM];
+  int32_t in_channels, out_channels;
+  int32_t transposed;
+  int64_t pairs, padded_rows; /* useful rows of the GEMMs; rows added by padding */
+  int32_t gemm_groups;        /* matmuls */
+} minuet_layer_info;
+MINUET_API minuet_status minuet_execution_query_level(minuet_execution* execution, int32_t level,
+                                                      minuet_level_info* info);
+MINUET_API minuet_status minuet_execution_query_layer(minuet_execution* execution, int32_t layer,
+                                                      minuet_layer_info* info);
+/* The largest absolute value of any layer's output in the last run (the largest activation): finds
+ * overflow in 16-bit types. Runs a pass of its own over the features, on the CPU copy; slow. */
+MINUET_API minuet_status minuet_execution_largest_activation(minuet_execution* execution, const void* features,
+                                                             void* stream, double* largest);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* MINUET_MINUET_H_ */
