@@ -1,0 +1,67 @@
+# What Minuet is built on. Everything comes from Debian or PyPI; tools/setup brings what is missing.
+#
+# Targets: minuet_llvm (static LLVM Support and Demangle), minuet_zstd, minuet_eigen, minuet_cuda_headers.
+# Variables: MINUET_CUDA_INCLUDE_DIR   folder of cuda.h, nvrtc.h, cublasLt.h, cuda_fp16.h of CUDA 13.0
+#            MINUET_CCCL_INCLUDE_DIR   folder of cub/ and cuda/std/ of CCCL 3.0.1
+# Options:   MINUET_LLVM_VERSION       14 to 19; empty: the newest that is found
+#            MINUET_LLVM_ROOT          prefix of an LLVM in an unusual place
+#            MINUET_HIDE_TOOLKIT       on: behave as if no CUDA toolkit were installed
+#            MINUET_WHEEL_DIR, MINUET_SYSROOT   where tools/setup unpacks wheels and .deb files
+
+set(MINUET_LLVM_VERSION "" CACHE STRING "Major version of LLVM, 14 to 19; empty: the newest found")
+set(MINUET_LLVM_ROOT "" CACHE PATH "Prefix of an LLVM in an unusual place")
+set(MINUET_WHEEL_DIR ${PROJECT_SOURCE_DIR}/build/wheels CACHE PATH "Where tools/setup unpacks wheels")
+set(MINUET_SYSROOT ${PROJECT_SOURCE_DIR}/build/sysroot CACHE PATH "Where tools/setup unpacks .deb files")
+option(MINUET_HIDE_TOOLKIT "Behave as if no CUDA toolkit were installed" "$ENV{MINUET_HIDE_TOOLKIT}")
+
+if(EXISTS ${MINUET_SYSROOT}/usr)
+  list(APPEND CMAKE_PREFIX_PATH ${MINUET_SYSROOT}/usr)
+  list(APPEND CMAKE_INCLUDE_PATH ${MINUET_SYSROOT}/usr/include)
+  list(APPEND CMAKE_LIBRARY_PATH ${MINUET_SYSROOT}/usr/lib/${CMAKE_LIBRARY_ARCHITECTURE} ${MINUET_SYSROOT}/usr/lib)
+endif()
+
+include(MinuetLlvm)
+include(MinuetCuda)
+
+# ---- zstd: static where that archive can go into a shared library -----------------------------------
+find_path(MINUET_ZSTD_INCLUDE_DIR zstd.h)
+find_library(MINUET_ZSTD_STATIC libzstd.a)
+find_library(MINUET_ZSTD_SHARED NAMES zstd libzstd.so.1)
+if(NOT MINUET_ZSTD_INCLUDE_DIR OR NOT (MINUET_ZSTD_STATIC OR MINUET_ZSTD_SHARED))
+  message(FATAL_ERROR "zstd is missing: run 'apt-get install libzstd-dev' or tools/setup.")
+endif()
+if(MINUET_ZSTD_STATIC AND NOT DEFINED MINUET_ZSTD_STATIC_WORKS)
+  set(minuet_probe ${CMAKE_BINARY_DIR}/CMakeFiles/minuet_zstd_probe)
+  file(WRITE ${minuet_probe}/CMakeLists.txt "cmake_minimum_required(VERSION 3.22)\nproject(probe C)\n"
+       "add_library(probe SHARED probe.c)\ntarget_link_libraries(probe PRIVATE \"${MINUET_ZSTD_STATIC}\")\n")
+  file(WRITE ${minuet_probe}/probe.c
+       "unsigned ZSTD_isError(unsigned long);\nunsigned long ZSTD_compress(void*, unsigned long, const void*, "
+       "unsigned long, int);\nint probe(void) { return (int)ZSTD_isError(ZSTD_compress(0, 0, 0, 0, 1)); }\n")
+  try_compile(MINUET_ZSTD_STATIC_WORKS ${minuet_probe}/build ${minuet_probe} probe)
+endif()
+add_library(minuet_zstd INTERFACE)
+target_include_directories(minuet_zstd SYSTEM INTERFACE ${MINUET_ZSTD_INCLUDE_DIR})
+if(MINUET_ZSTD_STATIC AND MINUET_ZSTD_STATIC_WORKS)
+  target_link_libraries(minuet_zstd INTERFACE ${MINUET_ZSTD_STATIC})
+else()
+  target_link_libraries(minuet_zstd INTERFACE ${MINUET_ZSTD_SHARED})
+endif()
+
+# ---- Eigen: headers only ----------------------------------------------------------------------------
+find_path(MINUET_EIGEN_INCLUDE_DIR Eigen/Core PATH_SUFFIXES eigen3)
+if(NOT MINUET_EIGEN_INCLUDE_DIR)
+  message(FATAL_ERROR "Eigen is missing: run 'apt-get install libeigen3-dev' or tools/setup.")
+endif()
+add_library(minuet_eigen INTERFACE)
+target_include_directories(minuet_eigen SYSTEM INTERFACE ${MINUET_EIGEN_INCLUDE_DIR})
+# Threads are ours, so Eigen starts none; and it must never take its fp16 from the CUDA headers.
+target_compile_definitions(minuet_eigen INTERFACE EIGEN_DONT_PARALLELIZE EIGEN_NO_CUDA EIGEN_MPL2_ONLY)
+
+# ---- tests ------------------------------------------------------------------------------------------
+if(MINUET_BUILD_TESTS)
+  find_package(GTest QUIET)
+  if(NOT TARGET GTest::gtest_main OR NOT TARGET GTest::gmock)
+    message(FATAL_ERROR "GoogleTest is missing: run 'apt-get install libgtest-dev libgmock-dev' or tools/setup, "
+                        "or configure with -DMINUET_BUILD_TESTS=OFF.")
+  endif()
+endif()

@@ -1,0 +1,30 @@
+# Install rules: the library, the public headers, the tool, the CMake package and the pkg-config file.
+# The two packages find everything relative to themselves, so an installed tree may be moved.
+
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(minuet_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/minuet)
+
+if(TARGET minuet)
+  install(TARGETS minuet EXPORT minuet_targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT minuet_targets NAMESPACE minuet:: FILE minuetTargets.cmake DESTINATION ${minuet_cmake_dir})
+endif()
+install(FILES ${PROJECT_SOURCE_DIR}/include/minuet/minuet.h ${PROJECT_SOURCE_DIR}/include/minuet/minuet.hpp
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/minuet)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/minuet)
+if(TARGET minuet_cli)
+  file(RELATIVE_PATH minuet_bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+  set_target_properties(minuet_cli PROPERTIES INSTALL_RPATH "$ORIGIN/${minuet_bin_to_lib}")
+  install(TARGETS minuet_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/minuetConfig.cmake.in ${CMAKE_BINARY_DIR}/minuetConfig.cmake
+                              INSTALL_DESTINATION ${minuet_cmake_dir})
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/minuetConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/minuetConfig.cmake ${CMAKE_BINARY_DIR}/minuetConfigVersion.cmake
+        DESTINATION ${minuet_cmake_dir})
+
+file(RELATIVE_PATH minuet_pc_to_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+configure_file(${CMAKE_CURRENT_LIST_DIR}/minuet.pc.in ${CMAKE_BINARY_DIR}/minuet.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/minuet.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,0 +1,73 @@
+# Finds LLVM's static Support and Demangle, versions 14 to 19: target minuet_llvm.
+#
+# Not through LLVMConfig.cmake: it asks for every component of LLVM and for their dependencies, and we
+# want two archives. They hold no global constructors that matter and are hidden by --exclude-libs.
+
+set(minuet_llvm_versions 19 18 17 16 15 14)
+if(MINUET_LLVM_VERSION)
+  if(NOT MINUET_LLVM_VERSION IN_LIST minuet_llvm_versions)
+    message(FATAL_ERROR "Minuet builds with LLVM 14 to 19, and MINUET_LLVM_VERSION is '${MINUET_LLVM_VERSION}': "
+                        "configure with -DMINUET_LLVM_VERSION=14.")
+  endif()
+  set(minuet_llvm_versions ${MINUET_LLVM_VERSION})
+endif()
+
+function(minuet_read_llvm_version root result)
+  set(${result} "" PARENT_SCOPE)
+  if(EXISTS ${root}/include/llvm/Config/llvm-config.h AND EXISTS ${root}/lib/libLLVMSupport.a)
+    file(STRINGS ${root}/include/llvm/Config/llvm-config.h line REGEX "define LLVM_VERSION_MAJOR ")
+    string(REGEX MATCH "[0-9]+" major "${line}")
+    set(${result} "${major}" PARENT_SCOPE)
+  endif()
+endfunction()
+
+set(minuet_llvm_roots ${MINUET_LLVM_ROOT})
+foreach(version IN LISTS minuet_llvm_versions)
+  list(APPEND minuet_llvm_roots /usr/lib/llvm-${version} ${MINUET_SYSROOT}/usr/lib/llvm-${version})
+  # A previous run's program is not kept: another version may have been asked for since.
+  find_program(minuet_llvm_config llvm-config-${version} NO_CACHE)
+  if(minuet_llvm_config)
+    execute_process(COMMAND ${minuet_llvm_config} --prefix OUTPUT_VARIABLE prefix
+                    OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    list(APPEND minuet_llvm_roots ${prefix})
+  endif()
+  unset(minuet_llvm_config)
+endforeach()
+list(APPEND minuet_llvm_roots /usr /usr/local)
+
+set(MINUET_LLVM_FOUND_ROOT "")
+foreach(root IN LISTS minuet_llvm_roots)
+  minuet_read_llvm_version(${root} version)
+  if(version IN_LIST minuet_llvm_versions)
+    set(MINUET_LLVM_FOUND_ROOT ${root})
+    set(MINUET_LLVM_FOUND_VERSION ${version})
+    break()
+  endif()
+endforeach()
+if(NOT MINUET_LLVM_FOUND_ROOT)
+  string(REPLACE ";" ", " minuet_llvm_versions "${minuet_llvm_versions}")
+  message(FATAL_ERROR "LLVM's static Support library is missing (versions looked for: ${minuet_llvm_versions}): run "
+                      "'apt-get install llvm-14-dev' or tools/setup, or name its prefix with -DMINUET_LLVM_ROOT.")
+endif()
+message(STATUS "LLVM Support ${MINUET_LLVM_FOUND_VERSION}: ${MINUET_LLVM_FOUND_ROOT}")
+
+add_library(minuet_llvm INTERFACE)
+target_include_directories(minuet_llvm SYSTEM INTERFACE ${MINUET_LLVM_FOUND_ROOT}/include)
+target_link_libraries(minuet_llvm INTERFACE ${MINUET_LLVM_FOUND_ROOT}/lib/libLLVMSupport.a
+                      ${MINUET_LLVM_FOUND_ROOT}/lib/libLLVMDemangle.a Threads::Threads ${CMAKE_DL_LIBS} rt m)
+
+# What Support itself may ask for. Its archive members are taken only as needed, and --as-needed drops
+# what none of them used, so naming one too many costs nothing; a missing one shows at the link.
+find_library(MINUET_ZLIB NAMES z libz.so.1)
+find_library(MINUET_TINFO NAMES tinfo libtinfo.so.6)
+foreach(library IN ITEMS MINUET_ZLIB MINUET_TINFO)
+  if(${library})
+    target_link_libraries(minuet_llvm INTERFACE -Wl,--push-state,--as-needed ${${library}} -Wl,--pop-state)
+  endif()
+endforeach()
+if(MINUET_LLVM_FOUND_VERSION GREATER_EQUAL 15)
+  find_library(MINUET_LLVM_ZSTD NAMES libzstd.a zstd libzstd.so.1)
+  if(MINUET_LLVM_ZSTD)
+    target_link_libraries(minuet_llvm INTERFACE ${MINUET_LLVM_ZSTD})
+  endif()
+endif()

@@ -1,0 +1,53 @@
+# What every target of ours is compiled with: target minuet_options, linked PRIVATE by each of them.
+#
+# Options:
+#   MINUET_WERROR     warnings are errors; on where Minuet is the top project
+#   MINUET_SANITIZE   empty, "address,undefined" or "thread"
+#   MINUET_SHARED     folder with golden problems and clouds; only tests and the quickstart read it
+
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  set(MINUET_LEAST_COMPILER 12)
+elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  set(MINUET_LEAST_COMPILER 14)
+else()
+  message(FATAL_ERROR "Minuet is built with g++ 12 or newer or clang 14 or newer, and ${CMAKE_CXX_COMPILER} "
+                      "is ${CMAKE_CXX_COMPILER_ID}: run 'apt-get install g++' and configure with "
+                      "-DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++.")
+endif()
+if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS ${MINUET_LEAST_COMPILER})
+  message(FATAL_ERROR "Minuet needs ${CMAKE_CXX_COMPILER_ID} ${MINUET_LEAST_COMPILER} or newer, and "
+                      "${CMAKE_CXX_COMPILER} is ${CMAKE_CXX_COMPILER_VERSION}: run 'apt-get install g++-12' and "
+                      "configure with -DCMAKE_C_COMPILER=gcc-12 -DCMAKE_CXX_COMPILER=g++-12.")
+endif()
+
+option(MINUET_WERROR "Warnings are errors" ${PROJECT_IS_TOP_LEVEL})
+set(MINUET_SANITIZE "" CACHE STRING "Sanitizers: empty, 'address,undefined' or 'thread'")
+set_property(CACHE MINUET_SANITIZE PROPERTY STRINGS "" "address,undefined" "thread")
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release or RelWithDebInfo" FORCE)
+endif()
+
+find_program(MINUET_CCACHE ccache)
+if(MINUET_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER ${MINUET_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${MINUET_CCACHE})
+endif()
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+
+add_library(minuet_options INTERFACE)
+target_include_directories(minuet_options INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+target_compile_options(minuet_options INTERFACE -Wall -Wextra $<$<BOOL:${MINUET_WERROR}>:-Werror>)
+# LLVM of a distribution does not abort on an unchecked Error, so this is the guard, also without Werror.
+target_compile_options(minuet_options INTERFACE -Werror=unused-result)
+# A fused multiply-add in one place and not in the next would make devices and compilers disagree.
+target_compile_options(minuet_options INTERFACE -ffp-contract=off)
+target_link_libraries(minuet_options INTERFACE Threads::Threads)
+
+if(MINUET_SANITIZE)
+  # Everything that is linked needs them, third-party test libraries included, so these are global.
+  add_compile_options(-fsanitize=${MINUET_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${MINUET_SANITIZE})
+endif()

@@ -1,0 +1,73 @@
+# minuet_add_test(NAME <name> SOURCES <file>... [LIBRARIES <target>...] LABELS cpu|nvrtc|gpu|concurrent...
+#                 [TIMEOUT <seconds>] [FILTERS <suffix>=<gtest filter>...] [ARGUMENTS <argument>...])
+#
+# Adds the GoogleTest executable <name> and one ctest entry, or with FILTERS one entry <name>.<suffix>
+# for each of them. Where every test in an entry skips itself (no GPU, no golden folder), ctest shows
+# the entry as skipped; an entry that runs no test at all fails.
+#
+# Labels: cpu needs nothing; nvrtc needs libnvrtc; gpu needs a GPU; concurrent goes with one of them and
+# says that the test starts threads, so that the tsan build runs it.
+
+# Matches only an output that ends in the list of skipped tests with none passed: a failure is never hidden.
+set(MINUET_ALL_SKIPPED "\\[  PASSED  \\] 0 tests\\.\n\\[  SKIPPED \\] [0-9]+ tests?, listed below:\n(\\[  SKIPPED \\] [^\n]*\n)+$")
+set(MINUET_NONE_RAN "\\[==========\\] 0 tests from 0 test suites ran")
+
+function(minuet_test_properties name labels timeout)
+  # The kernel cache of tests lies in the build folder: warm on the next run, and no home is touched.
+  set(environment "XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/test-cache")
+  if(MINUET_SANITIZE MATCHES "address")
+    # protect_shadow_gap: the CUDA driver maps memory where ASan's shadow gap is.
+    list(APPEND environment "ASAN_OPTIONS=protect_shadow_gap=0:strict_string_checks=1:detect_stack_use_after_return=1"
+         "UBSAN_OPTIONS=print_stacktrace=1" "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tools/lint/lsan.supp")
+  elseif(MINUET_SANITIZE MATCHES "thread")
+    list(APPEND environment "TSAN_OPTIONS=second_deadlock_stack=1:suppressions=${PROJECT_SOURCE_DIR}/tools/lint/tsan.supp")
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout} ENVIRONMENT "${environment}"
+                       SKIP_REGULAR_EXPRESSION "${MINUET_ALL_SKIPPED}"
+                       FAIL_REGULAR_EXPRESSION "${MINUET_NONE_RAN}")
+  if("gpu" IN_LIST labels)
+    set_tests_properties(${name} PROPERTIES RESOURCE_LOCK gpu)
+  endif()
+endfunction()
+
+function(minuet_add_test)
+  cmake_parse_arguments(PARSE_ARGV 0 test "" "NAME;TIMEOUT" "SOURCES;LIBRARIES;LABELS;FILTERS;ARGUMENTS")
+  if(NOT test_NAME OR NOT test_SOURCES OR NOT test_LABELS OR test_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "minuet_add_test needs NAME, SOURCES and LABELS; not understood: '${test_UNPARSED_ARGUMENTS}'")
+  endif()
+  foreach(label IN LISTS test_LABELS)
+    if(NOT label MATCHES "^(cpu|nvrtc|gpu|concurrent|long)$")
+      message(FATAL_ERROR "minuet_add_test(${test_NAME}): '${label}' is no label; cpu, nvrtc, gpu, concurrent, long are")
+    endif()
+  endforeach()
+  if(NOT test_TIMEOUT)
+    set(test_TIMEOUT 300)
+  endif()
+
+  add_executable(${test_NAME} ${test_SOURCES})
+  target_link_libraries(${test_NAME} PRIVATE minuet_options ${test_LIBRARIES} GTest::gmock GTest::gtest GTest::gtest_main)
+  # MINUET_SHARED of the environment comes first where a test asks for the folder; this is its default.
+  target_compile_definitions(${test_NAME} PRIVATE MINUET_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                             MINUET_SHARED_DEFAULT="${PROJECT_SOURCE_DIR}/../shared")
+  set_target_properties(${test_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  if("concurrent" IN_LIST test_LABELS)
+    set_property(GLOBAL APPEND PROPERTY MINUET_CONCURRENT_TESTS ${test_NAME})
+  endif()
+  if("cpu" IN_LIST test_LABELS)
+    set_property(GLOBAL APPEND PROPERTY MINUET_CPU_TESTS ${test_NAME})
+  endif()
+
+  if(NOT test_FILTERS)
+    add_test(NAME ${test_NAME} COMMAND ${test_NAME} ${test_ARGUMENTS})
+    minuet_test_properties(${test_NAME} "${test_LABELS}" ${test_TIMEOUT})
+  endif()
+  foreach(filter IN LISTS test_FILTERS)
+    string(REGEX MATCH "^([^=]+)=(.+)$" matched "${filter}")
+    if(NOT matched)
+      message(FATAL_ERROR "minuet_add_test(${test_NAME}): a filter is <suffix>=<gtest filter>, not '${filter}'")
+    endif()
+    set(entry ${test_NAME}.${CMAKE_MATCH_1})
+    add_test(NAME ${entry} COMMAND ${test_NAME} --gtest_filter=${CMAKE_MATCH_2} ${test_ARGUMENTS})
+    minuet_test_properties(${entry} "${test_LABELS}" ${test_TIMEOUT})
+  endforeach()
+endfunction()
