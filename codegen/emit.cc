@@ -1,0 +1,128 @@
+#include "codegen/emit.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+namespace minuet {
+namespace {
+
+/// Short letters of well-known fields. A field that is not here shows its whole name, so a new
+/// Spec needs no line here.
+std::string short_name(llvm::StringRef field) {
+  static constexpr struct {
+    const char* field;
+    const char* letters;
+  } kShort[] = {{"io", ""},
+                {"key", ""},
+                {"input", ""},
+                {"activation", ""},
+                {"partial", "p"},
+                {"channels", "c"},
+                {"tile", "t"},
+                {"vector_bytes", "v"},
+                {"threads", "n"},
+                {"ndim", "d"},
+                {"items_per_thread", "i"},
+                {"source_block", "b"},
+                {"query_block", "q"},
+                {"scale_shift", "s"},
+                {"residual", "r"},
+                {"values", "values"},
+                {"rows", "rows"}};
+  for (const auto& entry : kShort) {
+    if (field == entry.field) return entry.letters;
+  }
+  std::string letters;
+  std::copy_if(field.begin(), field.end(), std::back_inserter(letters), llvm::isAlnum);
+  return letters;
+}
+
+SpecField enumerator(const char* name, const char* type, llvm::StringRef value) {
+  return {name, llvm::formatv("minuet::{0}::{1}", type, value).str(), short_name(name) + value.lower()};
+}
+
+/// "minuet::GatherSpec{.io = minuet::DType::F16, .channels = 64}": designated, so that a visit() in
+/// another order than the fields does not compile.
+std::string spec_expression(const char* spec_type, const std::vector<SpecField>& fields) {
+  std::string text = std::string("minuet::") + spec_type + "{";
+  for (const SpecField& field : fields) {
+    if (&field != &fields.front()) text += ", ";
+    text += "." + field.name + " = " + field.value;
+  }
+  return text + "}";
+}
+
+/// Taking the Spec apart into as many parts as visit() names: a forgotten field would give two
+/// different Specs one kernel, so it must not compile.
+std::string spec_assertion(const char* spec_type, const std::vector<SpecField>& fields,
+                           const std::string& expression) {
+  std::string parts;
+  std::string equal;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (i != 0) parts += ", ", equal += " && ";
+    parts += "f" + std::to_string(i);
+    equal += llvm::formatv("f{0} == {1}", i, fields[i].value).str();
+  }
+  return llvm::formatv(
+             "constexpr bool minuet_spec_is_whole() {{\n"
+             "  const auto [{0}] = {1};\n"
+             "  return {2};\n"
+             "}\n"
+             "static_assert(minuet_spec_is_whole(), \"{3}::visit must name every field in the order of "
+             "declaration\");\n",
+             parts, expression, equal, spec_type)
+      .str();
+}
+
+}  // namespace
+
+SpecField spec_field(const char* name, DType value) {
+  static constexpr const char* kNames[] = {"F32", "TF32", "F16", "BF16"};
+  return enumerator(name, "DType", kNames[static_cast<int>(value)]);
+}
+
+SpecField spec_field(const char* name, KeyType value) {
+  return enumerator(name, "KeyType", value == KeyType::U64 ? "U64" : "U32");
+}
+
+SpecField spec_field(const char* name, Activation value) {
+  return enumerator(name, "Activation", value == Activation::ReLU ? "ReLU" : "None");
+}
+
+SpecField spec_field(const char* name, ScanInput value) {
+  static constexpr const char* kNames[] = {"Heads32", "Heads64", "Hits", "Values"};
+  return enumerator(name, "ScanInput", kNames[static_cast<int>(value)]);
+}
+
+SpecField spec_field(const char* name, bool value) {
+  return {name, value ? "true" : "false", short_name(name) + (value ? "1" : "0")};
+}
+
+SpecField spec_field(const char* name, i32 value) {
+  const std::string digits = std::to_string(value);
+  // A minus sign is no letter of a name; no field is negative in a Spec that compiles.
+  return {name, digits, short_name(name) + (value < 0 ? "m" + digits.substr(1) : digits)};
+}
+
+KernelSource emit_fields(const char* name, const char* header, const char* spec_type, const char* params_type,
+                         std::size_t params_bytes, int least_sm, const std::vector<SpecField>& fields) {
+  const std::string expression = spec_expression(spec_type, fields);
+  KernelSource source;
+  source.display_name = name;
+  for (const SpecField& field : fields) source.display_name += "-" + field.tag;
+  source.text =
+      llvm::formatv(
+          "#include \"{0}\"\n\n"
+          "static_assert(sizeof(minuet::{1}) == {2}, \"{1} must have the host's {2} bytes: host and device "
+          "disagree about its layout\");\n{3}",
+          header, params_type, params_bytes, spec_assertion(spec_type, fields, expression))
+          .str();
+  source.name_expression = llvm::formatv("minuet::{0}<{1}>", name, expression).str();
+  source.least_sm = least_sm;
+  return source;
+}
+
+}  // namespace minuet
