@@ -44,6 +44,8 @@ target_compile_options(minuet_options INTERFACE -Wall -Wextra $<$<BOOL:${MINUET_
 target_compile_options(minuet_options INTERFACE -Werror=unused-result)
 # A fused multiply-add in one place and not in the next would make devices and compilers disagree.
 target_compile_options(minuet_options INTERFACE -ffp-contract=off)
+# Sections of their own let the link drop what nobody reaches: most of LLVM Support, its signal handlers first.
+target_compile_options(minuet_options INTERFACE -ffunction-sections -fdata-sections)
 target_link_libraries(minuet_options INTERFACE Threads::Threads)
 
 if(MINUET_SANITIZE)
