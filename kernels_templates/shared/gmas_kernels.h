@@ -15,7 +15,7 @@ struct PermuteRowsSpec {
   i32 vector_bytes = 16;  // width of one access; divides every row's start and length
   i32 threads = 256;
   template <class Visitor>
-  constexpr void visit(Visitor&& visitor) const {
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
     visitor("io", io), visitor("channels", channels), visitor("vector_bytes", vector_bytes),
         visitor("threads", threads);
   }
@@ -39,7 +39,7 @@ struct GatherSpec {
   i32 vector_bytes = 16;  // width of one access; divides a tile, and every row's start
   i32 threads = 128;
   template <class Visitor>
-  constexpr void visit(Visitor&& visitor) const {
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
     visitor("io", io), visitor("channels", channels), visitor("tile", tile),
         visitor("vector_bytes", vector_bytes), visitor("threads", threads);
   }
@@ -69,7 +69,7 @@ struct ScatterSpec {
   Activation activation = Activation::ReLU;
   i32 threads = 128;
   template <class Visitor>
-  constexpr void visit(Visitor&& visitor) const {
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
     visitor("io", io), visitor("partial", partial), visitor("channels", channels), visitor("tile", tile),
         visitor("vector_bytes", vector_bytes), visitor("scale_shift", scale_shift),
         visitor("residual", residual), visitor("activation", activation), visitor("threads", threads);
@@ -93,7 +93,7 @@ struct PermuteWeightsSpec {
   i32 vector_bytes = 16;
   i32 threads = 256;
   template <class Visitor>
-  constexpr void visit(Visitor&& visitor) const {
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
     visitor("vector_bytes", vector_bytes), visitor("threads", threads);
   }
 };

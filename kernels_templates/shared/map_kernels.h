@@ -20,7 +20,7 @@ struct FindBoundsSpec {
   i32 ndim = 3;
   i32 threads = 256;
   template <class Visitor>
-  constexpr void visit(Visitor&& visitor) const {
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
     visitor("ndim", ndim), visitor("threads", threads);
   }
 };
@@ -37,7 +37,7 @@ struct PackSpec {
   i32 ndim = 3;
   i32 threads = 256;
   template <class Visitor>
-  constexpr void visit(Visitor&& visitor) const {
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
     visitor("key", key), visitor("ndim", ndim), visitor("threads", threads);
   }
 };
@@ -58,7 +58,7 @@ struct UnpackSpec {
   i32 ndim = 3;
   i32 threads = 256;
   template <class Visitor>
-  constexpr void visit(Visitor&& visitor) const {
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
     visitor("key", key), visitor("ndim", ndim), visitor("threads", threads);
   }
 };
@@ -81,7 +81,7 @@ struct RadixHistogramSpec {
   i32 threads = 128;
   i32 items_per_thread = 16;
   template <class Visitor>
-  constexpr void visit(Visitor&& visitor) const {
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
     visitor("key", key), visitor("threads", threads), visitor("items_per_thread", items_per_thread);
   }
 };
@@ -97,7 +97,7 @@ struct RadixHistogramParams {
 struct RadixBinsSpec {
   i32 threads = kRadixBins;
   template <class Visitor>
-  constexpr void visit(Visitor&& visitor) const {
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
     visitor("threads", threads);
   }
 };
@@ -112,7 +112,7 @@ struct RadixPassSpec {
   i32 threads = 256;
   i32 items_per_thread = 12;
   template <class Visitor>
-  constexpr void visit(Visitor&& visitor) const {
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
     visitor("key", key), visitor("values", values), visitor("threads", threads),
         visitor("items_per_thread", items_per_thread);
   }
@@ -146,7 +146,7 @@ struct ScanSpec {
   i32 threads = 128;
   i32 items_per_thread = 16;
   template <class Visitor>
-  constexpr void visit(Visitor&& visitor) const {
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
     visitor("input", input), visitor("threads", threads), visitor("items_per_thread", items_per_thread);
   }
 };
@@ -166,7 +166,7 @@ struct ScanParams {
 struct PrepareScansSpec {
   i32 threads = 256;
   template <class Visitor>
-  constexpr void visit(Visitor&& visitor) const {
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
     visitor("threads", threads);
   }
 };
@@ -197,7 +197,7 @@ struct UniqueSpec {
   bool rows = true;  // the caller's rows travel with the keys
   i32 threads = 256;
   template <class Visitor>
-  constexpr void visit(Visitor&& visitor) const {
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
     visitor("key", key), visitor("rows", rows), visitor("threads", threads);
   }
 };
@@ -218,7 +218,7 @@ struct DownsampleSpec {
   i32 ndim = 3;
   i32 threads = 256;
   template <class Visitor>
-  constexpr void visit(Visitor&& visitor) const {
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
     visitor("key", key), visitor("ndim", ndim), visitor("threads", threads);
   }
 };
@@ -246,7 +246,7 @@ struct FindQueryBordersSpec {
   i32 query_block = 512;   // C
   i32 threads = 128;
   template <class Visitor>
-  constexpr void visit(Visitor&& visitor) const {
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
     visitor("key", key), visitor("ndim", ndim), visitor("source_block", source_block),
         visitor("query_block", query_block), visitor("threads", threads);
   }
@@ -270,7 +270,7 @@ struct SearchKernelMapSpec {
   i32 query_block = 512;   // C
   i32 threads = 128;
   template <class Visitor>
-  constexpr void visit(Visitor&& visitor) const {
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
     visitor("key", key), visitor("ndim", ndim), visitor("source_block", source_block),
         visitor("query_block", query_block), visitor("threads", threads);
   }
@@ -293,7 +293,7 @@ struct SearchKernelMapParams {
 struct CountPairsSpec {
   i32 threads = 128;
   template <class Visitor>
-  constexpr void visit(Visitor&& visitor) const {
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
     visitor("threads", threads);
   }
 };
@@ -308,7 +308,7 @@ struct CountPairsParams {
 struct CompactPairsSpec {
   i32 threads = 256;
   template <class Visitor>
-  constexpr void visit(Visitor&& visitor) const {
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
     visitor("threads", threads);
   }
 };
@@ -325,7 +325,7 @@ struct CompactPairsParams {
 struct MakeTablesSpec {
   i32 threads = 256;
   template <class Visitor>
-  constexpr void visit(Visitor&& visitor) const {
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
     visitor("threads", threads);
   }
 };
