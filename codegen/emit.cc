@@ -67,7 +67,7 @@ std::string spec_assertion(const char* spec_type, const std::vector<SpecField>& 
     equal += llvm::formatv("f{0} == {1}", i, fields[i].value).str();
   }
   return llvm::formatv(
-             "constexpr bool minuet_spec_is_whole() {{\n"
+             "MINUET_HD constexpr bool minuet_spec_is_whole() {{\n"
              "  const auto [{0}] = {1};\n"
              "  return {2};\n"
              "}\n"
