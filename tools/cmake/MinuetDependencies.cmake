@@ -24,6 +24,7 @@ include(MinuetLlvm)
 include(MinuetCuda)
 
 # ---- zstd: static where that archive can go into a shared library -----------------------------------
+# Debian's archive is built for executables; hidden by --exclude-libs it goes into a library all the same.
 find_path(MINUET_ZSTD_INCLUDE_DIR zstd.h)
 find_library(MINUET_ZSTD_STATIC libzstd.a)
 find_library(MINUET_ZSTD_SHARED NAMES zstd libzstd.so.1)
@@ -33,7 +34,8 @@ endif()
 if(MINUET_ZSTD_STATIC AND NOT DEFINED MINUET_ZSTD_STATIC_WORKS)
   set(minuet_probe ${CMAKE_BINARY_DIR}/CMakeFiles/minuet_zstd_probe)
   file(WRITE ${minuet_probe}/CMakeLists.txt "cmake_minimum_required(VERSION 3.22)\nproject(probe C)\n"
-       "add_library(probe SHARED probe.c)\ntarget_link_libraries(probe PRIVATE \"${MINUET_ZSTD_STATIC}\")\n")
+       "add_library(probe SHARED probe.c)\ntarget_link_libraries(probe PRIVATE \"${MINUET_ZSTD_STATIC}\")\n"
+       "target_link_options(probe PRIVATE -Wl,--exclude-libs,libzstd.a)\n")
   file(WRITE ${minuet_probe}/probe.c
        "unsigned ZSTD_isError(unsigned long);\nunsigned long ZSTD_compress(void*, unsigned long, const void*, "
        "unsigned long, int);\nint probe(void) { return (int)ZSTD_isError(ZSTD_compress(0, 0, 0, 0, 1)); }\n")
@@ -43,6 +45,7 @@ add_library(minuet_zstd INTERFACE)
 target_include_directories(minuet_zstd SYSTEM INTERFACE ${MINUET_ZSTD_INCLUDE_DIR})
 if(MINUET_ZSTD_STATIC AND MINUET_ZSTD_STATIC_WORKS)
   target_link_libraries(minuet_zstd INTERFACE ${MINUET_ZSTD_STATIC})
+  target_link_options(minuet_zstd INTERFACE -Wl,--exclude-libs,libzstd.a)
 else()
   target_link_libraries(minuet_zstd INTERFACE ${MINUET_ZSTD_SHARED})
 endif()
