@@ -1,0 +1,74 @@
+#include "runtime/cpu/cpu_device.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "runtime/cpu/cpu_engine.h"
+
+namespace minuet {
+namespace {
+
+/// "AMD EPYC 9554", or "CPU" where the system does not say.
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("model name", 0) != 0) continue;
+    const llvm::StringRef name = llvm::StringRef(line).split(':').second.trim();
+    if (!name.empty()) return name.str();
+  }
+  return "CPU";
+}
+
+}  // namespace
+
+CpuDevice::CpuDevice(i32 threads, const VectorKernels& kernels)
+    : pool_(std::make_shared<ThreadPool>(threads)), kernels_(kernels) {
+  info_.name = "cpu";
+  info_.description = llvm::formatv("{0}, {1} thread{2}, {3}", processor_name(), pool_->threads(),
+                                    pool_->threads() == 1 ? "" : "s", kernels.name)
+                          .str();
+  info_.memory_bytes = static_cast<i64>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+}
+
+llvm::Expected<std::shared_ptr<CpuDevice>> CpuDevice::create(const CpuOptions& options) {
+  const VectorKernels* kernels = vector_kernels(options.vectors);
+  if (kernels == nullptr) {
+    return make_error(StatusCode::Unavailable, "this machine lacks the instruction set that was asked for");
+  }
+  const i32 threads = options.threads > 0
+                          ? options.threads
+                          : static_cast<i32>(std::max(1u, std::thread::hardware_concurrency()));
+  return std::shared_ptr<CpuDevice>(new CpuDevice(threads, *kernels));
+}
+
+llvm::Expected<void*> CpuDevice::allocate(i64 bytes) {
+  void* memory = nullptr;
+  if (bytes < 0 || posix_memalign(&memory, 256, static_cast<size_t>(std::max<i64>(bytes, 1))) != 0) {
+    return make_error(StatusCode::ResourceExhausted, "{0} bytes of memory are not to be had", bytes);
+  }
+  return memory;
+}
+
+void CpuDevice::release(void* memory) { std::free(memory); }
+
+llvm::Error CpuDevice::upload(void* target, const void* host, i64 bytes) {
+  if (bytes > 0) std::memcpy(target, host, static_cast<size_t>(bytes));
+  return llvm::Error::success();
+}
+
+llvm::Error CpuDevice::download(void* host, const void* source, i64 bytes) {
+  if (bytes > 0) std::memcpy(host, source, static_cast<size_t>(bytes));
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::unique_ptr<Engine>> CpuDevice::create_engine(const EngineChoice& choice) {
+  return std::make_unique<CpuEngine>(pool_, kernels_, choice.ndim);
+}
+
+llvm::Expected<std::shared_ptr<Device>> open_cpu_device() { return CpuDevice::create({}); }
+
+}  // namespace minuet

@@ -1,0 +1,81 @@
+// The operations of runtime/engine.h on the CPU: each is done when it returns, and `wait` has nothing
+// to wait for.
+#pragma once
+
+#include <chrono>
+
+#include "runtime/cpu/gmas_ops.h"
+#include "runtime/cpu/map_ops.h"
+#include "runtime/engine.h"
+
+namespace minuet {
+
+class CpuEngine final : public Engine {
+ public:
+  CpuEngine(std::shared_ptr<ThreadPool> pool, const VectorKernels& kernels, i32 ndim);
+  ~CpuEngine() override;
+
+  llvm::Expected<i32> add_convolution(const ConvolutionChoice& choice, ConvolutionWeights weights) override;
+  llvm::Expected<i32> add_permute_rows(const PermuteRowsSpec& spec) override;
+  i64 workspace_bytes() const override;
+  llvm::Error set_workspace(void* workspace) override;
+  i64 map_workspace_bytes(const MapLimits& limits) const override { return map_scratch_bytes(limits); }
+  i64 gather_element_bytes(const ConvolutionChoice&) const override { return 4; }
+  i64 gemm_element_bytes(const ConvolutionChoice&) const override { return 4; }
+
+  llvm::Error begin(void* stream) override;
+  llvm::Error fill_words(void* target, u32 word, i64 words) override;
+  llvm::Error read_back(void* host, const void* source, i64 bytes) override;
+  llvm::Error send(void* target, const void* host, i64 bytes) override;
+  llvm::Error wait() override { return llvm::Error::success(); }
+  llvm::Expected<void*> allocate_pinned(i64 bytes) override;
+
+  llvm::Error find_bounds(const i32* coordinates, i64 count, i32* bounds) override;
+  llvm::Error begin_maps(const MapLimits& limits, void* workspace) override;
+  llvm::Error build_coords(const BuildCoordsRequest& request) override;
+  llvm::Error downsample(const DownsampleRequest& request) override;
+  llvm::Error search(const SearchRequest& request) override;
+  llvm::Error unpack(const Coords& coords, const KeyLayout& layout, i32* coordinates) override;
+  llvm::Error make_tables(const MapView& map, i32 direct_offset) override;
+  llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets) override;
+
+  llvm::Error permute_rows(i32 permute, const void* input, i64 input_ld, const i32* index, i64 rows,
+                           void* output, i64 output_ld) override;
+  llvm::Error prepare_convolution(const ConvolveRequest& request) override;
+  llvm::Error convolve(const ConvolveRequest& request) override;
+
+  const EngineCounters& counters() const override { return counters_; }
+  void reset_counters() override { counters_ = {}; }
+  void set_profiling(bool on) override;
+  llvm::Expected<StageTimes> stage_times() override;
+
+ private:
+  struct Layer {
+    ConvolutionProblem problem;
+    ConvolutionWeights weights;
+  };
+  /// Adds the time until it goes out of scope to one stage, where profiling is on.
+  class Timer;
+
+  template <class Work>
+  void with_key(const Work& work);
+  llvm::Error check(const ConvolveRequest& request) const;
+
+  std::shared_ptr<ThreadPool> pool_;
+  const VectorKernels& kernels_;
+  const i32 ndim_;
+  std::vector<Layer> layers_;
+  std::vector<PermuteRowsSpec> permutes_;
+  std::vector<void*> pinned_;
+  std::vector<GemmTask> gemm_tasks_;
+  i64 scratch_words_ = 0;  // per slot of the pool
+  float* scratch_ = nullptr;
+  MapLimits limits_;
+  MapScratch map_scratch_;
+  EngineCounters counters_;
+  StageTimes times_;
+  bool profiling_ = false;
+  bool fresh_maps_ = false, fresh_features_ = false;  // nothing timed since begin()
+};
+
+}  // namespace minuet

@@ -1,0 +1,161 @@
+#include "runtime/cpu/gmas_ops.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace minuet {
+namespace {
+
+constexpr i64 kTaskWords = 96 * 1024;  // of both operands: 384 KiB
+
+const char* row_at(const void* base, i64 row, i64 ld, DType type) {
+  return static_cast<const char*>(base) + row * ld * dtype_bytes(type);
+}
+
+/// Table by the gather's side or by the scatter's: a transposed convolution swaps the two.
+const i32* gather_table(const ConvolveRequest& request) {
+  return request.transposed ? request.map->query_table : request.map->source_table;
+}
+const i32* scatter_table(const ConvolveRequest& request) {
+  return request.transposed ? request.map->source_table : request.map->query_table;
+}
+
+void clear_padding(const CpuConvolution& call) {
+  const GroupPlan& plan = *call.request.groups;
+  const i64 channels = call.problem.in_channels;
+  call.pool.run(static_cast<i64>(plan.padding_ends.size()), [&](i64 k, i32) {
+    const i64 rows = plan.padding_ends[k] - (k > 0 ? plan.padding_ends[k - 1] : 0);
+    float* start = static_cast<float*>(call.request.gather_buffer) + plan.padding_start[k] * channels;
+    std::fill(start, start + rows * channels, 0.0f);
+  });
+}
+
+}  // namespace
+
+i64 gemm_task_rows(i64 in_channels, i64 out_channels) {
+  return std::clamp<i64>(kTaskWords / (in_channels + out_channels) / 64 * 64, 128, 2048);
+}
+
+i64 convolve_scratch_words(const ConvolutionProblem& problem) {
+  const i64 widened = gemm_task_rows(problem.in_channels, problem.out_channels) * problem.in_channels;
+  const i64 gathered = kRowsPerTask * problem.in_channels;
+  const i64 summed = (kRowsPerTask + 1) * problem.out_channels;
+  return (std::max({widened, gathered, summed}) + 63) / 64 * 64;
+}
+
+void gather_cpu(const CpuConvolution& call) {
+  const ConvolveRequest& request = call.request;
+  const i64 channels = call.problem.in_channels, rows = request.input_rows;
+  const i32* table = gather_table(request);
+  const i32 volume = request.map->geometry.volume;
+  float* buffer = static_cast<float*>(request.gather_buffer);
+  clear_padding(call);
+  call.pool.run((rows + kRowsPerTask - 1) / kRowsPerTask, [&](i64 task, i32 slot) {
+    const i64 first = task * kRowsPerTask, end = std::min(rows, first + kRowsPerTask);
+    float* widened = call.scratch + slot * call.scratch_words;
+    for (i64 r = first; r < end; ++r) {
+      call.kernels.widen(call.problem.dtype,
+                         row_at(request.input, r, call.problem.input.ld, call.problem.dtype),
+                         widened + (r - first) * channels, channels);
+    }
+    for (i32 k = 0; k < volume; ++k) {
+      for (i64 r = first; r < end; ++r) {
+        const i64 target = table[k * rows + r];
+        if (target < 0) continue;
+        std::memcpy(buffer + target * channels, widened + (r - first) * channels, channels * sizeof(float));
+      }
+    }
+  });
+}
+
+void gemm_cpu(const CpuConvolution& call, std::vector<GemmTask>& tasks) {
+  const ConvolveRequest& request = call.request;
+  const GroupPlan& plan = *request.groups;
+  const i64 in = call.problem.in_channels, out = call.problem.out_channels;
+  const i64 step = gemm_task_rows(in, out);
+  const float* weight = static_cast<const float*>(call.weights.weight);
+  const float* gathered = static_cast<const float*>(request.gather_buffer);
+  float* partial = static_cast<float*>(request.gemm_buffer);
+  tasks.clear();
+  if (plan.direct_offset >= 0) {
+    for (i64 row = 0; row < plan.direct_rows; row += step) {
+      tasks.push_back({nullptr, row_at(request.input, row, call.problem.input.ld, call.problem.dtype),
+                       weight + plan.direct_offset * in * out, partial + (plan.gathered_rows + row) * out,
+                       std::min(step, plan.direct_rows - row)});
+    }
+  }
+  for (const GemmGroup& group : plan.groups) {
+    for (i32 member = 0; member < group.count; ++member) {
+      const i64 base = group.first_row + member * group.height;
+      const float* slice = weight + plan.order[group.first_slot + member] * in * out;
+      for (i64 row = 0; row < group.height; row += step) {
+        tasks.push_back({gathered + (base + row) * in, nullptr, slice, partial + (base + row) * out,
+                         std::min(step, group.height - row)});
+      }
+    }
+  }
+  call.pool.run(static_cast<i64>(tasks.size()), [&](i64 i, i32 slot) {
+    GemmTask task = tasks[i];
+    if (task.a == nullptr) {
+      float* widened = call.scratch + slot * call.scratch_words;
+      for (i64 r = 0; r < task.rows; ++r) {
+        call.kernels.widen(call.problem.dtype,
+                           row_at(task.direct, r, call.problem.input.ld, call.problem.dtype),
+                           widened + r * in, in);
+      }
+      task.a = widened;
+    }
+    call.kernels.gemm(task.a, in, task.weight, task.c, task.rows, in, out);
+  });
+}
+
+void scatter_cpu(const CpuConvolution& call) {
+  const ConvolveRequest& request = call.request;
+  const ConvolutionProblem& problem = call.problem;
+  const i64 channels = problem.out_channels, rows = request.output_rows;
+  const i32* table = scatter_table(request);
+  const i32 volume = request.map->geometry.volume;
+  const float* buffer = static_cast<const float*>(request.gemm_buffer);
+  call.pool.run((rows + kRowsPerTask - 1) / kRowsPerTask, [&](i64 task, i32 slot) {
+    const i64 first = task * kRowsPerTask, end = std::min(rows, first + kRowsPerTask);
+    float* sums = call.scratch + slot * call.scratch_words;
+    float* residual = sums + kRowsPerTask * channels;
+    std::fill(sums, sums + (end - first) * channels, 0.0f);
+    for (i32 k = 0; k < volume; ++k) {  // ascending for every row, as on the GPU
+      for (i64 r = first; r < end; ++r) {
+        const i64 source = table[k * rows + r];
+        if (source >= 0)
+          call.kernels.add(buffer + source * channels, sums + (r - first) * channels, channels);
+      }
+    }
+    for (i64 r = first; r < end; ++r) {
+      float* sum = sums + (r - first) * channels;
+      if (problem.scale_shift)
+        call.kernels.scale_shift(call.weights.scale, call.weights.shift, sum, channels);
+      if (problem.residual) {
+        // TF32 is how operands of a GEMM are rounded; a residual is not one.
+        const DType type = problem.dtype == DType::TF32 ? DType::F32 : problem.dtype;
+        call.kernels.widen(type, row_at(request.residual, r, problem.residual_input.ld, type), residual,
+                           channels);
+        call.kernels.add(residual, sum, channels);
+      }
+      if (problem.activation == Activation::ReLU) call.kernels.relu(sum, channels);
+      char* target = static_cast<char*>(request.output) + r * problem.output.ld * dtype_bytes(problem.dtype);
+      call.kernels.narrow(problem.dtype, sum, target, channels);
+    }
+  });
+}
+
+void permute_rows_cpu(ThreadPool& pool, const PermuteRowsSpec& spec, const void* input, i64 input_ld,
+                      const i32* index, i64 rows, void* output, i64 output_ld) {
+  constexpr i64 kRows = 1024;
+  const i64 bytes = static_cast<i64>(spec.channels) * dtype_bytes(spec.io);
+  pool.run((rows + kRows - 1) / kRows, [&](i64 task, i32) {
+    for (i64 r = task * kRows; r < std::min(rows, (task + 1) * kRows); ++r) {
+      std::memcpy(static_cast<char*>(output) + r * output_ld * dtype_bytes(spec.io),
+                  row_at(input, index[r], input_ld, spec.io), bytes);
+    }
+  });
+}
+
+}  // namespace minuet

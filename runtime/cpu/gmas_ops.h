@@ -1,0 +1,51 @@
+// The gather-GEMM-scatter step on the CPU. Paper 5.2. Both buffers are fp32 here, and 16-bit features
+// are widened on the way into the first.
+#pragma once
+
+#include <vector>
+
+#include "runtime/cpu/thread_pool.h"
+#include "runtime/cpu/vector_kernels.h"
+#include "runtime/engine.h"
+
+namespace minuet {
+
+/// Rows that a gather or scatter task handles: their widened copy stays in the nearest caches.
+constexpr i64 kRowsPerTask = 64;
+
+/// Rows of one GEMM task: its operands stay in the second-level cache. Fixed by the problem alone, so
+/// that results do not depend on the number of threads.
+i64 gemm_task_rows(i64 in_channels, i64 out_channels);
+
+/// fp32 words of scratch per slot of the pool that convolve needs for this problem.
+i64 convolve_scratch_words(const ConvolutionProblem& problem);
+
+/// One GEMM: rows of `a` times one offset's weights.
+struct GemmTask {
+  const float* a = nullptr;  // null: read `direct` and widen it first
+  const void* direct = nullptr;
+  const float* weight = nullptr;
+  float* c = nullptr;
+  i64 rows = 0;
+};
+
+/// One convolution, ready to go; pointers live during the call only.
+struct CpuConvolution {
+  ThreadPool& pool;
+  const VectorKernels& kernels;
+  const ConvolutionProblem& problem;
+  const ConvolutionWeights& weights;
+  const ConvolveRequest& request;
+  float* scratch;  // [slots][convolve_scratch_words]
+  i64 scratch_words;
+};
+
+void gather_cpu(const CpuConvolution& call);
+/// `tasks` is storage that is used again from call to call.
+void gemm_cpu(const CpuConvolution& call, std::vector<GemmTask>& tasks);
+void scatter_cpu(const CpuConvolution& call);
+
+void permute_rows_cpu(ThreadPool& pool, const PermuteRowsSpec& spec, const void* input, i64 input_ld,
+                      const i32* index, i64 rows, void* output, i64 output_ld);
+
+}  // namespace minuet

@@ -1,0 +1,241 @@
+#include "runtime/cpu/map_ops.h"
+
+#include <algorithm>
+#include <atomic>
+#include <climits>
+#include <mutex>
+
+namespace minuet {
+namespace {
+
+constexpr i64 round_up_256(i64 bytes) { return (bytes + 255) / 256 * 256; }
+
+i64 scratch_chunks(const MapLimits& limits) {
+  return std::max<i64>(1, limits.max_volume) * std::max<i64>(1, cpu_chunks(limits.capacity));
+}
+
+/// work(first, end, chunk) over [0, items) in fixed chunks.
+template <class Work>
+void for_chunks(ThreadPool& pool, i64 items, const Work& work) {
+  pool.run(cpu_chunks(items),
+           [&](i64 chunk, i32) { work(chunk * kCpuChunk, std::min(items, (chunk + 1) * kCpuChunk), chunk); });
+}
+
+/// Counts -> exclusive sums, in place; returns the total.
+i64 exclusive_sums(i64* values, i64 count) {
+  i64 sum = 0;
+  for (i64 i = 0; i < count; ++i) {
+    const i64 value = values[i];
+    values[i] = sum;
+    sum += value;
+  }
+  return sum;
+}
+
+/// Sorted keys (and rows) with duplicates -> unique ones. `rows` may be null.
+template <class Key>
+void keep_unique(ThreadPool& pool, const MapScratch& scratch, const Key* keys, const u32* rows, i64 count,
+                 const Coords& coords, i32* source_row, i32* row_of) {
+  auto is_head = [&](i64 i) { return i == 0 || keys[i] != keys[i - 1]; };
+  for_chunks(pool, count, [&](i64 first, i64 end, i64 chunk) {
+    i64 heads = 0;
+    for (i64 i = first; i < end; ++i) heads += is_head(i) ? 1 : 0;
+    scratch.chunks[chunk] = heads;
+  });
+  *coords.count = static_cast<i32>(exclusive_sums(scratch.chunks, cpu_chunks(count)));
+  Key* unique = static_cast<Key*>(coords.keys);
+  for_chunks(pool, count, [&](i64 first, i64 end, i64 chunk) {
+    i64 row = scratch.chunks[chunk] - 1;  // of the last head so far, the chunks before included
+    for (i64 i = first; i < end; ++i) {
+      if (is_head(i)) {
+        unique[++row] = keys[i];
+        // The sort is stable, so the first of equal keys is the caller's first.
+        if (source_row != nullptr) source_row[row] = static_cast<i32>(rows[i]);
+      }
+      if (row_of != nullptr) row_of[rows[i]] = static_cast<i32>(row);
+    }
+  });
+}
+
+/// Bits of the status word that one coordinate sets.
+u32 check_coordinate(const BuildCoordsRequest& request, const i32* coordinate) {
+  u32 status = coordinate[0] < 0 ? kStatusNegativeBatch : 0;
+  for (i32 f = 0; f < request.layout.fields; ++f) {
+    if (coordinate[f] < request.least[f] || coordinate[f] > request.greatest[f]) status |= kStatusOutOfBounds;
+  }
+  return status;
+}
+
+/// Row of `key` in [first, end) of sorted keys, or -1; `first` moves up to it, as in a merge.
+template <class Key>
+i32 find_from(const Key* keys, i64 end, Key key, i64& first) {
+  // Doubling steps: neighbouring queries are near each other, but a gap must not cost a walk.
+  i64 step = 1;
+  while (first + step < end && keys[first + step] < key) {
+    first += step;
+    step *= 2;
+  }
+  first = std::lower_bound(keys + first, keys + std::min(end, first + step + 1), key) - keys;
+  return first < end && keys[first] == key ? static_cast<i32>(first) : -1;
+}
+
+}  // namespace
+
+i64 map_scratch_bytes(const MapLimits& limits) {
+  const i64 capacity = std::max<i64>(1, limits.capacity);
+  return 2 * round_up_256(capacity * key_bytes(limits.key)) + 2 * round_up_256(capacity * 4) +
+         round_up_256(radix_bins_bytes(capacity)) + round_up_256(scratch_chunks(limits) * 8);
+}
+
+MapScratch carve_map_scratch(const MapLimits& limits, void* workspace) {
+  const i64 capacity = std::max<i64>(1, limits.capacity);
+  char* next = static_cast<char*>(workspace);
+  auto take = [&](i64 bytes) {
+    char* memory = next;
+    next += round_up_256(bytes);
+    return static_cast<void*>(memory);
+  };
+  MapScratch scratch;
+  for (void*& keys : scratch.keys) keys = take(capacity * key_bytes(limits.key));
+  for (u32*& rows : scratch.rows) rows = static_cast<u32*>(take(capacity * 4));
+  scratch.bins = static_cast<u32*>(take(radix_bins_bytes(capacity)));
+  scratch.chunks = static_cast<i64*>(take(scratch_chunks(limits) * 8));
+  return scratch;
+}
+
+void find_bounds_cpu(ThreadPool& pool, i32 ndim, const i32* coordinates, i64 count, i32* bounds) {
+  std::fill(bounds, bounds + kMaxFields, INT_MAX);
+  std::fill(bounds + kMaxFields, bounds + 2 * kMaxFields, INT_MIN);
+  const i32 fields = ndim + 1;
+  std::mutex mutex;
+  for_chunks(pool, count, [&](i64 first, i64 end, i64) {
+    i32 least[kMaxFields], greatest[kMaxFields];
+    std::copy(coordinates + first * fields, coordinates + (first + 1) * fields, least);
+    std::copy(least, least + fields, greatest);
+    for (i64 i = first; i < end; ++i) {
+      for (i32 f = 0; f < fields; ++f) {
+        least[f] = std::min(least[f], coordinates[i * fields + f]);
+        greatest[f] = std::max(greatest[f], coordinates[i * fields + f]);
+      }
+    }
+    std::lock_guard<std::mutex> lock(mutex);
+    for (i32 f = 0; f < fields; ++f) {
+      bounds[f] = std::min(bounds[f], least[f]);
+      bounds[kMaxFields + f] = std::max(bounds[kMaxFields + f], greatest[f]);
+    }
+  });
+}
+
+template <class Key>
+void build_coords_cpu(ThreadPool& pool, const MapScratch& scratch, const BuildCoordsRequest& request) {
+  PingPong<Key> keys{static_cast<Key*>(scratch.keys[0]), static_cast<Key*>(scratch.keys[1])};
+  PingPong<u32> rows{scratch.rows[0], scratch.rows[1]};
+  const i32 fields = request.layout.fields;
+  std::atomic<u32> status{0};
+  for_chunks(pool, request.count, [&](i64 first, i64 end, i64) {
+    u32 seen = 0;
+    for (i64 i = first; i < end; ++i) {
+      const i32* coordinate = request.coordinates + i * fields;
+      const u32 bad = check_coordinate(request, coordinate);
+      // One that is out of bounds has no key; the set is not used then, but stays a valid one.
+      keys.now[i] = pack_key<Key>(request.layout, bad == 0 ? coordinate : request.least);
+      rows.now[i] = static_cast<u32>(i);
+      seen |= bad;
+    }
+    status.fetch_or(seen, std::memory_order_relaxed);
+  });
+  if (request.status != nullptr) *request.status |= status.load();
+  radix_sort(pool, request.count, request.layout.total_bits, keys, rows, scratch.bins);
+  keep_unique(pool, scratch, keys.now, rows.now, request.count, request.coords, request.source_row,
+              request.row_of);
+}
+
+template <class Key>
+void downsample_cpu(ThreadPool& pool, const MapScratch& scratch, const DownsampleRequest& request) {
+  PingPong<Key> keys{static_cast<Key*>(scratch.keys[0]), static_cast<Key*>(scratch.keys[1])};
+  PingPong<u32> rows;
+  const Key* fine = static_cast<const Key*>(request.fine.keys);
+  const i64 count = *request.fine.count;
+  for_chunks(pool, count, [&](i64 first, i64 end, i64) {
+    for (i64 i = first; i < end; ++i) keys.now[i] = floor_key(request.layout, fine[i], request.stride.data());
+  });
+  radix_sort(pool, count, request.layout.total_bits, keys, rows, scratch.bins);
+  keep_unique(pool, scratch, keys.now, static_cast<const u32*>(nullptr), count, request.coarse, nullptr,
+              nullptr);
+}
+
+template <class Key>
+void search_cpu(ThreadPool& pool, const MapScratch& scratch, const SearchRequest& request) {
+  const Key* sources = static_cast<const Key*>(request.sources.keys);
+  const Key* queries = static_cast<const Key*>(request.queries.keys);
+  const i64 source_count = *request.sources.count, query_count = *request.queries.count;
+  const MapView& map = *request.map;
+  const i64 chunks = cpu_chunks(query_count);
+  // Sorted queries plus one offset are sorted: each chunk finds its place once, then goes forward.
+  pool.run(map.geometry.volume * chunks, [&](i64 task, i32) {
+    const i64 k = task / chunks, first = task % chunks * kCpuChunk;
+    const Key delta = offset_key<Key>(request.layout, map.geometry, static_cast<i32>(k));
+    i32* row = map.map + k * query_count;
+    i64 hits = 0, place = 0;
+    for (i64 q = first; q < std::min(query_count, first + kCpuChunk); ++q) {
+      row[q] = find_from(sources, source_count, static_cast<Key>(queries[q] + delta), place);
+      hits += row[q] >= 0 ? 1 : 0;
+    }
+    scratch.chunks[task] = hits;
+  });
+  for (i64 k = 0; k < map.geometry.volume; ++k) {
+    i64 hits = 0;
+    for (i64 chunk = 0; chunk < chunks; ++chunk) hits += scratch.chunks[k * chunks + chunk];
+    map.counts[k] = static_cast<i32>(hits);
+  }
+  const i64 pairs = exclusive_sums(scratch.chunks, map.geometry.volume * chunks);
+  map.positions[map.geometry.volume * query_count] = static_cast<i32>(pairs);
+  pool.run(map.geometry.volume * chunks, [&](i64 task, i32) {
+    const i64 k = task / chunks, first = task % chunks * kCpuChunk;
+    i64 position = scratch.chunks[task];
+    for (i64 q = first; q < std::min(query_count, first + kCpuChunk); ++q) {
+      map.positions[k * query_count + q] = static_cast<i32>(position);
+      position += map.map[k * query_count + q] >= 0 ? 1 : 0;
+    }
+  });
+}
+
+template <class Key>
+void unpack_cpu(ThreadPool& pool, const Coords& coords, const KeyLayout& layout, i32* coordinates) {
+  const Key* keys = static_cast<const Key*>(coords.keys);
+  for_chunks(pool, *coords.count, [&](i64 first, i64 end, i64) {
+    for (i64 i = first; i < end; ++i) unpack_key(layout, keys[i], coordinates + i * layout.fields);
+  });
+}
+
+void make_tables_cpu(ThreadPool& pool, const MapView& map, i32 direct_offset) {
+  for_chunks(pool, map.geometry.volume * map.sources, [&](i64 first, i64 end, i64) {
+    std::fill(map.source_table + first, map.source_table + end, -1);
+  });
+  const i64 chunks = cpu_chunks(map.queries);
+  pool.run(map.geometry.volume * chunks, [&](i64 task, i32) {
+    const i64 k = task / chunks, first = task % chunks * kCpuChunk;
+    const i64 start = k * map.queries;
+    for (i64 q = first; q < std::min(map.queries, first + kCpuChunk); ++q) {
+      const i32 source = map.map[start + q];  // read first: query_table may be the same memory
+      const i32 row = map.tables.row_base[k] + (map.positions[start + q] - map.positions[start]);
+      map.query_table[start + q] = source < 0 ? -1 : row;
+      if (source >= 0 && k != direct_offset) map.source_table[k * map.sources + source] = row;
+    }
+  });
+}
+
+void compact_pairs_cpu(ThreadPool& pool, const MapView& map, i32* sources, i32* targets) {
+  for_chunks(pool, map.geometry.volume * map.queries, [&](i64 first, i64 end, i64) {
+    for (i64 i = first; i < end; ++i) {
+      if (map.map[i] < 0) continue;
+      sources[map.positions[i]] = map.map[i];
+      targets[map.positions[i]] = static_cast<i32>(i % map.queries);
+    }
+  });
+}
+
+MINUET_CPU_MAP_OPS(, u32)
+MINUET_CPU_MAP_OPS(, u64)
+
+}  // namespace minuet

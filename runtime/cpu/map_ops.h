@@ -1,0 +1,41 @@
+// The Map step on the CPU: the same operations and the same results as the kernels in
+// kernels_templates/map, with host loops in place of blocks. Paper 5.1.
+#pragma once
+
+#include "runtime/cpu/radix_sort.h"
+#include "runtime/engine.h"
+
+namespace minuet {
+
+/// What begin_maps carves out of its workspace, for the limits it was given.
+struct MapScratch {
+  void* keys[2] = {};     // [capacity] of the key type
+  u32* rows[2] = {};      // [capacity]
+  u32* bins = nullptr;    // of the radix sort
+  i64* chunks = nullptr;  // [max(1, max_volume) * chunks of the capacity]: counts, then places
+};
+
+i64 map_scratch_bytes(const MapLimits& limits);
+MapScratch carve_map_scratch(const MapLimits& limits, void* workspace);
+
+void find_bounds_cpu(ThreadPool& pool, i32 ndim, const i32* coordinates, i64 count, i32* bounds);
+template <class Key>
+void build_coords_cpu(ThreadPool& pool, const MapScratch& scratch, const BuildCoordsRequest& request);
+template <class Key>
+void downsample_cpu(ThreadPool& pool, const MapScratch& scratch, const DownsampleRequest& request);
+template <class Key>
+void search_cpu(ThreadPool& pool, const MapScratch& scratch, const SearchRequest& request);
+template <class Key>
+void unpack_cpu(ThreadPool& pool, const Coords& coords, const KeyLayout& layout, i32* coordinates);
+void make_tables_cpu(ThreadPool& pool, const MapView& map, i32 direct_offset);
+void compact_pairs_cpu(ThreadPool& pool, const MapView& map, i32* sources, i32* targets);
+
+#define MINUET_CPU_MAP_OPS(prefix, Key)                                                                  \
+  prefix template void build_coords_cpu<Key>(ThreadPool&, const MapScratch&, const BuildCoordsRequest&); \
+  prefix template void downsample_cpu<Key>(ThreadPool&, const MapScratch&, const DownsampleRequest&);    \
+  prefix template void search_cpu<Key>(ThreadPool&, const MapScratch&, const SearchRequest&);            \
+  prefix template void unpack_cpu<Key>(ThreadPool&, const Coords&, const KeyLayout&, i32*);
+MINUET_CPU_MAP_OPS(extern, u32)
+MINUET_CPU_MAP_OPS(extern, u64)
+
+}  // namespace minuet

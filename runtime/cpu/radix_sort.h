@@ -1,0 +1,35 @@
+// Stable least-significant-digit radix sort of keys, alone or with the rows they came from.
+#pragma once
+
+#include "runtime/cpu/thread_pool.h"
+
+namespace minuet {
+
+/// Items of one task: fixed, so that results do not depend on the number of threads.
+constexpr i64 kCpuChunk = 16384;
+constexpr i64 cpu_chunks(i64 items) { return (items + kCpuChunk - 1) / kCpuChunk; }
+
+/// Bytes that the sort of `count` keys needs for its bins.
+constexpr i64 radix_bins_bytes(i64 count) { return cpu_chunks(count) * 256 * 4; }
+
+/// Two places for the same array; the sort goes back and forth and leaves the result in `now`.
+template <class T>
+struct PingPong {
+  T* now = nullptr;
+  T* next = nullptr;
+  void turn() {
+    T* other = next;
+    next = now;
+    now = other;
+  }
+};
+
+/// Sorts by bits [0, total_bits). rows.now is null where only the keys matter.
+template <class Key>
+void radix_sort(ThreadPool& pool, i64 count, i32 total_bits, PingPong<Key>& keys, PingPong<u32>& rows,
+                u32* bins);
+
+extern template void radix_sort(ThreadPool&, i64, i32, PingPong<u32>&, PingPong<u32>&, u32*);
+extern template void radix_sort(ThreadPool&, i64, i32, PingPong<u64>&, PingPong<u32>&, u32*);
+
+}  // namespace minuet
