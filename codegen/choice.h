@@ -59,6 +59,8 @@ struct ConvolutionChoice {
 llvm::Expected<ConvolutionChoice> choose_convolution(const ConvolutionProblem& problem);
 
 PermuteRowsSpec choose_permute_rows(DType io, i32 channels, Columns input, Columns output);
+/// Rows of 1 + ndim coordinates, moved as 32-bit words.
+PermuteRowsSpec choose_permute_coordinates(i32 ndim);
 
 /// Widest access (bytes, a power of two up to 16) that divides a tile and every row's start.
 i32 widest_vector(i32 element_bytes, i32 tile, const std::vector<Columns>& operands);

@@ -48,4 +48,11 @@ llvm::Error validate(const ConvolutionProblem& problem);
 /// Number of offsets.
 i64 kernel_volume(const ConvolutionProblem& problem);
 
+/// Offsets of a kernel on a grid whose finer side has this tensor stride.
+KernelGeometry make_geometry(i32 ndim, const AxisArray& kernel_size, const AxisArray& dilation,
+                             const AxisArray& tensor_stride);
+
+/// The offset that is zero on every axis.
+i32 center_offset(const KernelGeometry& geometry);
+
 }  // namespace minuet

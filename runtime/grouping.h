@@ -40,6 +40,10 @@ struct GroupPlan {
   explicit GroupPlan(i32 volume = 0);
 };
 
+constexpr i32 kGroupTables = 4;
+/// The host's tables one after the other, in GroupTables' order: [kGroupTables][volume]. Returns the end.
+i32* copy_tables(const GroupPlan& plan, i32* target);
+
 /// counts: [volume] pairs per offset. direct_offset: -1, or the offset that covers every row.
 /// OutOfRange where a buffer would pass 2^31 - 1 rows.
 llvm::Error group_gemms(const i32* counts, i32 volume, i32 direct_offset, const GroupingChoice& choice,

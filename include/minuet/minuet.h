@@ -15,12 +15,14 @@
  *   what it was made from alive. Nothing is released while it is in use: destroy waits.
  * - Threads: contexts, devices, networks, convolutions, coordinates and kernel maps may be used from
  *   many threads at once. An execution serves one thread at a time.
- * - Matrices are row-major and dense: a row of features is `channels` consecutive elements. Row i of
+ * - Matrices are row-major and dense: a row of features is `channels` consecutive elements, and the
+ *   first begins on a multiple of 16 bytes (INVALID_ARGUMENT otherwise). Row i of
  *   features belongs to row i of the coordinates that the caller gave.
  * - Coordinates are int32 [count, 1 + ndim]: the batch index first (>= 0), then x, y, z...; negative
  *   coordinates are legal.
  * - `stream` is a CUstream (cudaStream_t) of the device's primary context, null for its default
  *   stream; the CPU device ignores it and works at once.
+ * - The calls on one execution must be ordered on the device too: one stream, or events between them.
  * - The library never prints, exits, throws, or touches signal handlers.
  */
 #ifndef MINUET_MINUET_H_

@@ -1,0 +1,63 @@
+// One block of device memory, cut into parts that start on 256-byte boundaries.
+#pragma once
+
+#include <memory>
+
+#include "runtime/device.h"
+
+namespace minuet {
+
+constexpr i64 kArenaAlignment = 256;
+
+/// Offsets of parts inside one block.
+class ArenaLayout {
+ public:
+  /// Offset of a new part of `bytes` bytes.
+  i64 add(i64 bytes) {
+    const i64 offset = bytes_;
+    bytes_ += (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+    return offset;
+  }
+  i64 bytes() const { return bytes_; }
+
+ private:
+  i64 bytes_ = 0;
+};
+
+/// Hands out the parts of a block at `base`; with a null base it only measures.
+class Placement {
+ public:
+  explicit Placement(char* base) : base_(base) {}
+  template <class T>
+  T* take(i64 count) {
+    const i64 offset = layout_.add(count * static_cast<i64>(sizeof(T)));
+    return base_ ? reinterpret_cast<T*>(base_ + offset) : nullptr;
+  }
+  i64 bytes() const { return layout_.bytes(); }
+
+ private:
+  char* base_;
+  ArenaLayout layout_;
+};
+
+/// Device memory of an execution: the caller's, which never grows, or ours, which does.
+class Arena {
+ public:
+  Arena(std::shared_ptr<Device> device, void* workspace, i64 bytes);
+  /// At least `bytes`; earlier contents are lost when it returns true ("it moved").
+  llvm::Expected<bool> reserve(i64 bytes);
+  char* data() const { return data_; }
+  i64 bytes() const { return bytes_; }
+
+ private:
+  std::shared_ptr<Device> device_;
+  DeviceMemory memory_;
+  char* data_ = nullptr;
+  i64 bytes_ = 0;
+  bool callers_ = false;
+};
+
+/// A quarter more than asked, so that the next, slightly larger cloud fits.
+inline i64 with_slack(i64 amount) { return amount + amount / 4; }
+
+}  // namespace minuet

@@ -1,0 +1,59 @@
+#include "runtime/cloud_layout.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace minuet {
+
+llvm::Expected<KeyLayout> make_cloud_layout(i32 ndim, const Bounds& bounds, const i64* guard,
+                                            const i64* period) {
+  if (bounds.least[0] < 0) {
+    return make_error(StatusCode::InvalidArgument, "a coordinate has batch index {0}; it must be 0 or more",
+                      bounds.least[0]);
+  }
+  for (i32 a = 0; a < ndim; ++a) {
+    if (floor_to_multiple(bounds.least[a + 1], period[a]) < std::numeric_limits<i32>::min()) {
+      return make_error(StatusCode::OutOfRange,
+                        "axis {0} begins at {1}: its coarser levels would leave 32 bits; move the cloud", a,
+                        bounds.least[a + 1]);
+    }
+  }
+  const KeyLayout layout = make_key_layout(ndim, bounds.least, bounds.greatest, guard, period);
+  if (layout.total_bits > 64) {
+    std::string spans;
+    for (i32 f = 0; f <= ndim; ++f) {
+      spans += llvm::formatv("{0}{1} bits for {2} to {3}", f ? ", " : "", layout.bits[f], bounds.least[f],
+                             bounds.greatest[f])
+                   .str();
+    }
+    return make_error(
+        StatusCode::OutOfRange,
+        "the cloud spans more than a 64-bit key can hold ({0}): use larger voxels or drop far points", spans);
+  }
+  return layout;
+}
+
+llvm::Expected<Bounds> declared_bounds(i32 ndim, const i32* least, const i32* greatest) {
+  Bounds bounds;
+  for (i32 f = 0; f <= ndim; ++f) {
+    if (least[f] > greatest[f]) {
+      return make_error(StatusCode::InvalidArgument, "the declared bounds of field {0} are empty: {1} to {2}",
+                        f, least[f], greatest[f]);
+    }
+    bounds.least[f] = least[f];
+    bounds.greatest[f] = greatest[f];
+  }
+  return bounds;
+}
+
+llvm::Error check_coordinate_count(i64 count) {
+  if (count < 0) return make_error(StatusCode::InvalidArgument, "the number of coordinates is {0}", count);
+  if (count > kMaxCoordinates) {
+    return make_error(StatusCode::OutOfRange,
+                      "{0} coordinates are more than the {1} of one set: split the batch", count,
+                      kMaxCoordinates);
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace minuet

@@ -1,0 +1,161 @@
+#include <algorithm>
+#include <climits>
+#include <numeric>
+
+#include "runtime/coordinate_set.h"
+
+namespace minuet {
+namespace {
+
+llvm::Error check_geometry(const CoordinateSet& input, const CoordinateSet& output,
+                           const AxisArray& kernel_size, const AxisArray& dilation, bool transposed,
+                           i32 ndim) {
+  const AxisArray& fine = transposed ? output.tensor_stride() : input.tensor_stride();
+  i64 volume = 1;
+  for (i32 a = 0; a < kMaxDim; ++a) {
+    if (kernel_size[a] < 1 || dilation[a] < 1 || (a >= ndim && kernel_size[a] != 1)) {
+      return make_error(StatusCode::InvalidArgument,
+                        "axis {0} has kernel size {1} and dilation {2} in {3} axes", a, kernel_size[a],
+                        dilation[a], ndim);
+    }
+    volume *= kernel_size[a];
+    if (volume > (1 << 20) || static_cast<i64>(dilation[a]) * fine[a] * kernel_size[a] > (1 << 28)) {
+      return make_error(StatusCode::InvalidArgument,
+                        "axis {0}: kernel size {1}, dilation {2} on tensor stride {3} reach too far", a,
+                        kernel_size[a], dilation[a], fine[a]);
+    }
+  }
+  const i64 queries = transposed ? input.rows() : output.rows();
+  if (volume * (queries + 1) > INT_MAX) {
+    return make_error(StatusCode::OutOfRange,
+                      "{0} offsets times {1} rows pass 2^31 - 1 entries of one kernel map: split the batch",
+                      volume, queries);
+  }
+  return llvm::Error::success();
+}
+
+bool same_layout(const KeyLayout& a, const KeyLayout& b) {
+  return a.fields == b.fields && std::equal(a.bias, a.bias + a.fields, b.bias) &&
+         std::equal(a.shift, a.shift + a.fields, b.shift) && std::equal(a.bits, a.bits + a.fields, b.bits);
+}
+
+}  // namespace
+
+llvm::Expected<std::shared_ptr<KernelMap>> KernelMap::create(std::shared_ptr<const CoordinateSet> input,
+                                                             std::shared_ptr<const CoordinateSet> output,
+                                                             const AxisArray& kernel_size,
+                                                             const AxisArray& dilation, bool transposed,
+                                                             void* stream) {
+  const std::shared_ptr<MapService>& service = input->service();
+  if (service != output->service()) {
+    return make_error(StatusCode::InvalidArgument, "the two coordinate sets differ in device or dimension");
+  }
+  MINUET_TRY(check_geometry(*input, *output, kernel_size, dilation, transposed, service->ndim()));
+  std::shared_ptr<KernelMap> map(new KernelMap());
+  map->input_ = std::move(input);
+  map->output_ = std::move(output);
+  map->transposed_ = transposed;
+  const CoordinateSet& fine = transposed ? *map->output_ : *map->input_;
+  const CoordinateSet& coarse = transposed ? *map->input_ : *map->output_;
+  MapView& view = map->view_;
+  view.geometry = make_geometry(service->ndim(), kernel_size, dilation, fine.tensor_stride());
+  view.sources = fine.rows();
+  view.queries = coarse.rows();
+
+  const i64 entries = view.geometry.volume * view.queries;
+  auto place = [&](Placement parts) {
+    view.map = parts.take<i32>(entries);
+    view.positions = parts.take<i32>(entries + 1);
+    view.counts = parts.take<i32>(view.geometry.volume);
+    return parts.bytes();
+  };
+  MINUET_ASSIGN(map->memory_, DeviceMemory::create(service->device(), place(Placement(nullptr))));
+  place(Placement(map->memory_.data()));
+  MINUET_TRY(map->search(stream));
+  return map;
+}
+
+/// Searches under the sets' common layout where its guard suffices, else re-packs both.
+llvm::Error KernelMap::search(void* stream) {
+  const CoordinateSet& fine = transposed_ ? *output_ : *input_;
+  const CoordinateSet& coarse = transposed_ ? *input_ : *output_;
+  MapService& service = *fine.service();
+  const i32 ndim = service.ndim();
+  i64 guard[kMaxDim] = {}, period[kMaxDim] = {1, 1, 1, 1};
+  bool guarded = true;
+  for (i32 a = 0; a < ndim; ++a) {
+    guard[a] = axis_reach(view_.geometry.kernel_size[a], view_.geometry.step[a]);
+    guarded = guarded && guard[a] <= fine.guard_[a] && guard[a] <= coarse.guard_[a];
+  }
+  Coords sources = fine.coords_, queries = coarse.coords_;
+  KeyLayout layout = fine.layout_;
+  const bool repack = !guarded || !same_layout(fine.layout_, coarse.layout_);
+  DeviceMemory repacked;
+  Bounds bounds = fine.bounds_;
+  if (repack) {
+    for (i32 f = 0; f <= ndim; ++f) {
+      bounds.least[f] = std::min(bounds.least[f], coarse.bounds_.least[f]);
+      bounds.greatest[f] = std::max(bounds.greatest[f], coarse.bounds_.greatest[f]);
+    }
+    MINUET_ASSIGN(layout, make_cloud_layout(ndim, bounds, guard, period));
+    auto place = [&](Placement parts) {
+      sources = {parts.take<u64>(fine.rows()), parts.take<i32>(1), fine.rows()};
+      queries = {parts.take<u64>(coarse.rows()), parts.take<i32>(1), coarse.rows()};
+      return parts.bytes();
+    };
+    MINUET_ASSIGN(repacked, DeviceMemory::create(service.device(), place(Placement(nullptr))));
+    place(Placement(repacked.data()));
+  }
+  const auto lock = service.lock();
+  const i64 capacity = std::max<i64>({fine.rows(), coarse.rows(), 1});
+  MINUET_TRY(service.begin_maps({key_type_of(layout), capacity, 2, 1, view_.geometry.volume}, stream));
+  if (repack) {
+    MINUET_TRY(fine.repack(layout, bounds, sources));
+    MINUET_TRY(coarse.repack(layout, bounds, queries));
+  }
+  MINUET_TRY(service.engine().search({sources, queries, layout, 0, &view_}));
+  counts_.resize(static_cast<std::size_t>(view_.geometry.volume));
+  MINUET_TRY(service.read_words(counts_.data(), view_.counts, view_.geometry.volume));
+  pairs_ = std::accumulate(counts_.begin(), counts_.end(), i64{0});
+  return llvm::Error::success();
+}
+
+llvm::Error KernelMap::export_pairs(i32* pairs, void* stream) const {
+  if (pairs_ == 0) return llvm::Error::success();
+  MapService& service = *input_->service();
+  const std::shared_ptr<Device>& device = service.device();
+  const i64 bytes = pairs_ * static_cast<i64>(sizeof(i32));
+  MINUET_ASSIGN(const DeviceMemory compacted, DeviceMemory::create(device, 2 * bytes));
+  i32* sources = reinterpret_cast<i32*>(compacted.data());
+  i32* targets = sources + pairs_;
+  {
+    const auto lock = service.lock();
+    MINUET_TRY(service.engine().begin(stream));
+    MINUET_TRY(service.engine().compact_pairs(view_, sources, targets));
+    MINUET_TRY(service.engine().wait());
+  }
+  auto fetch = [&](const i32* words, i64 count) -> llvm::Expected<std::vector<i32>> {
+    std::vector<i32> host(static_cast<std::size_t>(count));
+    if (words && count > 0) {
+      MINUET_TRY(device->download(host.data(), words, count * static_cast<i64>(sizeof(i32))));
+    } else {
+      std::iota(host.begin(), host.end(), 0);
+    }
+    return host;
+  };
+  MINUET_ASSIGN(const std::vector<i32> input_rows, fetch(transposed_ ? targets : sources, pairs_));
+  MINUET_ASSIGN(const std::vector<i32> output_rows, fetch(transposed_ ? sources : targets, pairs_));
+  MINUET_ASSIGN(const std::vector<i32> caller_input, fetch(input_->source_row(), input_->rows()));
+  MINUET_ASSIGN(const std::vector<i32> caller_output, fetch(output_->source_row(), output_->rows()));
+  i64 pair = 0;
+  for (std::size_t k = 0; k < counts_.size(); ++k) {
+    for (i32 i = 0; i < counts_[k]; ++i, ++pair) {
+      pairs[pair * 3] = static_cast<i32>(k);
+      pairs[pair * 3 + 1] = caller_input[input_rows[pair]];
+      pairs[pair * 3 + 2] = caller_output[output_rows[pair]];
+    }
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace minuet

@@ -1,0 +1,166 @@
+#include "runtime/network_description.h"
+
+#include "llvm/Support/JSON.h"
+#include "runtime/shipped_networks.h"
+
+namespace minuet {
+namespace {
+
+using llvm::json::Array;
+using llvm::json::Object;
+using llvm::json::Value;
+
+constexpr i64 kLargestSize = 1 << 16;  // of a width, a kernel, a stride: far past any use, far from overflow
+
+llvm::Expected<i32> read_size(const Value& value, llvm::StringRef field) {
+  const auto number = value.getAsInteger();
+  if (!number || *number < 1 || *number > kLargestSize) {
+    return make_error(StatusCode::InvalidArgument, "\"{0}\" must be a whole number from 1 to {1}", field,
+                      kLargestSize);
+  }
+  return static_cast<i32>(*number);
+}
+
+/// A number for every axis, or an array of one number per axis; absent: 1.
+llvm::Expected<AxisArray> read_axes(const Object& object, llvm::StringRef field, i32 ndim) {
+  AxisArray axes{1, 1, 1, 1};
+  const Value* value = object.get(field);
+  if (!value) return axes;
+  if (const Array* array = value->getAsArray()) {
+    if (static_cast<i32>(array->size()) != ndim) {
+      return make_error(StatusCode::InvalidArgument, "\"{0}\" has {1} numbers, but the network has {2} axes",
+                        field, array->size(), ndim);
+    }
+    for (i32 a = 0; a < ndim; ++a) {
+      MINUET_ASSIGN(axes[a], read_size((*array)[a], field));
+    }
+    return axes;
+  }
+  MINUET_ASSIGN(const i32 size, read_size(*value, field));
+  std::fill(axes.begin(), axes.begin() + ndim, size);
+  return axes;
+}
+
+llvm::Expected<std::string> read_text(const Object& object, llvm::StringRef field) {
+  const auto text = object.getString(field);
+  if (!text || text->empty()) return make_error(StatusCode::InvalidArgument, "\"{0}\" must be a name", field);
+  return text->str();
+}
+
+llvm::Expected<LayerDescription::Op> read_op(const Object& object) {
+  using Op = LayerDescription::Op;
+  MINUET_ASSIGN(const std::string op, read_text(object, "op"));
+  if (op == "block") return Op::Block;
+  if (op == "residual") return Op::Residual;
+  if (op == "up") return Op::Up;
+  if (op == "concat") return Op::Concat;
+  if (op == "head") return Op::Head;
+  return make_error(StatusCode::InvalidArgument,
+                    "op \"{0}\" is unknown; there are block, residual, up, concat, head", op);
+}
+
+llvm::Error check_fields(const Object& object) {
+  for (const auto& field : object) {
+    const llvm::StringRef key = field.first;
+    if (key != "op" && key != "name" && key != "width" && key != "kernel_size" && key != "stride" &&
+        key != "dilation" && key != "onto" && key != "with" && key != "save") {
+      return make_error(StatusCode::InvalidArgument, "\"{0}\" is no field of a layer", key);
+    }
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<LayerDescription> read_layer(const Object& object, const NetworkDescription& network) {
+  using Op = LayerDescription::Op;
+  LayerDescription layer;
+  MINUET_TRY(check_fields(object));
+  MINUET_ASSIGN(layer.op, read_op(object));
+  if (const auto save = object.getString("save")) layer.save = save->str();
+  if (layer.op == Op::Concat) {
+    MINUET_ASSIGN(layer.skip, read_text(object, "with"));
+    return layer;
+  }
+  MINUET_ASSIGN(layer.name, read_text(object, "name"));
+  if (layer.op == Op::Head) return layer;
+  const auto width = object.getInteger("width");
+  if (!width || *width < 0 || *width >= static_cast<i64>(network.channels.size())) {
+    return make_error(StatusCode::InvalidArgument, "\"width\" must be an index into the {0} channels",
+                      network.channels.size());
+  }
+  layer.width = static_cast<i32>(*width);
+  if (layer.op == Op::Residual) {
+    std::fill(layer.kernel_size.begin(), layer.kernel_size.begin() + network.ndim, 3);
+    return layer;
+  }
+  MINUET_ASSIGN(layer.kernel_size, read_axes(object, "kernel_size", network.ndim));
+  MINUET_ASSIGN(layer.stride, read_axes(object, "stride", network.ndim));
+  MINUET_ASSIGN(layer.dilation, read_axes(object, "dilation", network.ndim));
+  if (layer.op == Op::Up) {
+    MINUET_ASSIGN(layer.skip, read_text(object, "onto"));
+  }
+  return layer;
+}
+
+llvm::Error read_layers(const Object& root, NetworkDescription& network) {
+  const Array* layers = root.getArray("layers");
+  if (!layers || layers->empty()) {
+    return make_error(StatusCode::InvalidArgument, "\"layers\" must be a list of at least one layer");
+  }
+  for (std::size_t i = 0; i < layers->size(); ++i) {
+    const Object* object = (*layers)[i].getAsObject();
+    if (!object) return make_error(StatusCode::InvalidArgument, "layer {0} is no object", i);
+    llvm::Expected<LayerDescription> layer = read_layer(*object, network);
+    if (!layer) return annotate(layer.takeError(), llvm::formatv("layer {0}", i).str());
+    network.layers.push_back(std::move(*layer));
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<NetworkDescription> read_network(const Object& root) {
+  NetworkDescription network;
+  MINUET_ASSIGN(network.name, read_text(root, "name"));
+  const auto ndim = root.getInteger("ndim");
+  if (!ndim || *ndim < 1 || *ndim > kMaxDim) {
+    return make_error(StatusCode::InvalidArgument, "\"ndim\" must be 1 to {0}", kMaxDim);
+  }
+  network.ndim = static_cast<i32>(*ndim);
+  const Value* in_channels = root.get("in_channels");
+  if (!in_channels) return make_error(StatusCode::InvalidArgument, "\"in_channels\" is missing");
+  MINUET_ASSIGN(network.in_channels, read_size(*in_channels, "in_channels"));
+  const Array* channels = root.getArray("channels");
+  if (!channels || channels->empty()) {
+    return make_error(StatusCode::InvalidArgument, "\"channels\" must be a list of widths");
+  }
+  for (const Value& channel : *channels) {
+    MINUET_ASSIGN(const i32 width, read_size(channel, "channels"));
+    network.channels.push_back(width);
+  }
+  MINUET_TRY(read_layers(root, network));
+  return network;
+}
+
+}  // namespace
+
+llvm::Expected<NetworkDescription> parse_network(llvm::StringRef json) {
+  llvm::Expected<Value> value = llvm::json::parse(json);
+  if (!value) {
+    return make_error(StatusCode::InvalidArgument, "the network description is no JSON: {0}",
+                      llvm::toString(value.takeError()));
+  }
+  const Object* root = value->getAsObject();
+  if (!root) return make_error(StatusCode::InvalidArgument, "the network description is no JSON object");
+  llvm::Expected<NetworkDescription> network = read_network(*root);
+  if (!network) return annotate(network.takeError(), "network description");
+  return network;
+}
+
+llvm::Expected<llvm::StringRef> shipped_network(llvm::StringRef name) {
+  std::string names;
+  for (const ShippedNetwork& network : kShippedNetworks) {
+    if (name == network.name) return llvm::StringRef(network.json);
+    names += (names.empty() ? "" : ", ") + std::string(network.name);
+  }
+  return make_error(StatusCode::NotFound, "there is no network named \"{0}\"; shipped are {1}", name, names);
+}
+
+}  // namespace minuet

@@ -1,0 +1,40 @@
+// A network as its JSON file describes it: a chain of layers with named skips.
+//
+// The format is in runtime/networks/README.md; the two shipped files are built into the library.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/problem.h"
+
+namespace minuet {
+
+/// One entry of "layers".
+struct LayerDescription {
+  enum class Op { Block, Residual, Up, Concat, Head };
+  Op op = Op::Block;
+  std::string name;  // parameter prefix (none for concat)
+  i32 width = 0;     // index into the network's channels
+  AxisArray kernel_size{1, 1, 1, 1};
+  AxisArray stride{1, 1, 1, 1};
+  AxisArray dilation{1, 1, 1, 1};
+  std::string skip;  // up: the skip whose coordinates it goes back onto; concat: the one it takes
+  std::string save;  // name under which the result stays available
+};
+
+struct NetworkDescription {
+  std::string name;
+  i32 ndim = 3;
+  i32 in_channels = 4;
+  std::vector<i32> channels;
+  std::vector<LayerDescription> layers;
+};
+
+/// Parses and checks JSON text; an error names the layer and the field.
+llvm::Expected<NetworkDescription> parse_network(llvm::StringRef json);
+
+/// Text of a shipped network, or NotFound with the names there are.
+llvm::Expected<llvm::StringRef> shipped_network(llvm::StringRef name);
+
+}  // namespace minuet

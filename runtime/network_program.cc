@@ -1,0 +1,318 @@
+#include "runtime/network_program.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+namespace minuet {
+namespace {
+
+using Op = LayerDescription::Op;
+
+constexpr i64 kFarthestOffset = i64{1} << 28;  // keeps every step and offset inside 32 bits
+
+/// Builds a program layer by layer; `current_` is the tensor that the next layer reads.
+class ProgramBuilder {
+ public:
+  ProgramBuilder(const NetworkDescription& description, DType dtype, i32 head_channels)
+      : description_(description), head_channels_(head_channels) {
+    program_.name = description.name;
+    program_.ndim = description.ndim;
+    program_.dtype = dtype;
+    program_.levels.push_back({});
+    program_.input = current_ = add_tensor(0, description.in_channels);
+  }
+
+  llvm::Expected<NetworkProgram> build() {
+    for (const LayerDescription& layer : description_.layers) {
+      if (llvm::Error error = add(layer)) {
+        return annotate(std::move(error), layer.name.empty() ? "concat" : layer.name);
+      }
+      if (!layer.save.empty() && !skips_.emplace(layer.save, current_).second) {
+        return make_error(StatusCode::InvalidArgument, "two layers save \"{0}\"", layer.save);
+      }
+    }
+    program_.output = current_;
+    if (program_.layers.empty() || program_.layers.back().output != current_) {
+      return make_error(StatusCode::InvalidArgument, "a network must end in a convolution");
+    }
+    assign_columns();
+    assign_slots();
+    return std::move(program_);
+  }
+
+ private:
+  i32 add_tensor(i32 level, i32 channels) {
+    program_.storages.push_back({level, channels, 0});
+    program_.tensors.push_back({level, channels, static_cast<i32>(program_.storages.size()) - 1, 0});
+    return static_cast<i32>(program_.tensors.size()) - 1;
+  }
+
+  i32 add_map(const MapSpec& map) {
+    const auto found = std::find(program_.maps.begin(), program_.maps.end(), map);
+    if (found != program_.maps.end()) return static_cast<i32>(found - program_.maps.begin());
+    program_.maps.push_back(map);
+    return static_cast<i32>(program_.maps.size()) - 1;
+  }
+
+  i32 level_of(i32 tensor) const { return program_.tensors[tensor].level; }
+
+  llvm::Expected<i32> coarser_level(i32 level, const AxisArray& stride) {
+    LevelSpec coarse{program_.levels[level].tensor_stride, level};
+    for (i32 a = 0; a < program_.ndim; ++a) {
+      const i64 product = static_cast<i64>(coarse.tensor_stride[a]) * stride[a];
+      if (product > (1 << 24)) {
+        return make_error(StatusCode::InvalidArgument, "the tensor stride of axis {0} passes 2^24", a);
+      }
+      coarse.tensor_stride[a] = static_cast<i32>(product);
+    }
+    for (std::size_t i = 0; i < program_.levels.size(); ++i) {
+      if (program_.levels[i].parent == level && program_.levels[i].tensor_stride == coarse.tensor_stride) {
+        return static_cast<i32>(i);
+      }
+    }
+    program_.levels.push_back(coarse);
+    return static_cast<i32>(program_.levels.size()) - 1;
+  }
+
+  /// Appends a convolution and returns its output tensor.
+  llvm::Expected<i32> add_layer(const std::string& name, i32 input, i32 level, const MapSpec& map,
+                                ConvolutionProblem problem) {
+    ProgramLayer layer;
+    layer.name = name;
+    layer.map = add_map(map);
+    layer.input = input;
+    problem.ndim = program_.ndim;
+    problem.dtype = program_.dtype;
+    problem.in_channels = program_.tensors[input].channels;
+    problem.kernel_size = map.kernel_size;
+    problem.dilation = map.dilation;
+    layer.problem = problem;
+    MINUET_TRY(validate(problem));
+    for (i32 a = 0; a < program_.ndim; ++a) {
+      const i64 step = static_cast<i64>(map.dilation[a]) * program_.levels[map.fine].tensor_stride[a];
+      if (step * map.kernel_size[a] > kFarthestOffset) {
+        return make_error(StatusCode::InvalidArgument, "its offsets on axis {0} reach {1} cells; at most {2}",
+                          a, step * map.kernel_size[a], kFarthestOffset);
+      }
+    }
+    layer.output = add_tensor(level, problem.out_channels);
+    program_.layers.push_back(std::move(layer));
+    return program_.layers.back().output;
+  }
+
+  llvm::Expected<i32> find_skip(const std::string& name) const {
+    const auto found = skips_.find(name);
+    if (found == skips_.end()) {
+      return make_error(StatusCode::InvalidArgument, "no earlier layer saves \"{0}\"", name);
+    }
+    return found->second;
+  }
+
+  llvm::Error add(const LayerDescription& layer) {
+    switch (layer.op) {
+      case Op::Block:
+        return add_block(layer);
+      case Op::Residual:
+        return add_residual(layer);
+      case Op::Up:
+        return add_up(layer);
+      case Op::Concat:
+        return add_concat(layer);
+      case Op::Head:
+        return add_head(layer);
+    }
+    return llvm::Error::success();
+  }
+
+  static ConvolutionProblem batch_norm_relu(i32 out_channels) {
+    ConvolutionProblem problem;
+    problem.out_channels = out_channels;
+    problem.scale_shift = true;
+    problem.activation = Activation::ReLU;
+    return problem;
+  }
+
+  void name_parameters(const std::string& convolution, const std::string& batch_norm) {
+    program_.layers.back().weight = convolution + ".weight";
+    program_.layers.back().batch_norm = batch_norm;
+  }
+
+  llvm::Error add_block(const LayerDescription& layer) {
+    const i32 fine = level_of(current_);
+    const bool strided = layer.stride != AxisArray{1, 1, 1, 1};
+    i32 coarse = fine;
+    if (strided) {
+      MINUET_ASSIGN(coarse, coarser_level(fine, layer.stride));
+    }
+    ConvolutionProblem problem = batch_norm_relu(description_.channels[layer.width]);
+    problem.kind = strided ? ConvolutionKind::Strided : ConvolutionKind::Submanifold;
+    problem.stride = layer.stride;
+    MINUET_ASSIGN(current_, add_layer(layer.name, current_, coarse,
+                                      {fine, coarse, layer.kernel_size, layer.dilation}, problem));
+    name_parameters(layer.name + ".conv", layer.name + ".bn");
+    return llvm::Error::success();
+  }
+
+  /// relu(bn2(conv2(relu(bn1(conv1(x))))) + shortcut(x)); the shortcut runs first, conv2 adds it.
+  llvm::Error add_residual(const LayerDescription& layer) {
+    const i32 input = current_, level = level_of(input);
+    const i32 width = description_.channels[layer.width];
+    const MapSpec map{level, level, layer.kernel_size, {1, 1, 1, 1}};
+    MINUET_ASSIGN(const i32 middle,
+                  add_layer(layer.name + ".conv1", input, level, map, batch_norm_relu(width)));
+    name_parameters(layer.name + ".conv1", layer.name + ".bn1");
+    i32 shortcut = input;
+    if (program_.tensors[input].channels != width) {
+      ConvolutionProblem problem = batch_norm_relu(width);
+      problem.activation = Activation::None;
+      MINUET_ASSIGN(shortcut, add_layer(layer.name + ".shortcut", input, level, {level, level}, problem));
+      name_parameters(layer.name + ".shortcut.conv", layer.name + ".shortcut.bn");
+    }
+    ConvolutionProblem problem = batch_norm_relu(width);
+    problem.residual = true;
+    MINUET_ASSIGN(current_, add_layer(layer.name + ".conv2", middle, level, map, problem));
+    name_parameters(layer.name + ".conv2", layer.name + ".bn2");
+    program_.layers.back().residual = shortcut;
+    return llvm::Error::success();
+  }
+
+  llvm::Error add_up(const LayerDescription& layer) {
+    MINUET_ASSIGN(const i32 skip, find_skip(layer.skip));
+    const i32 coarse = level_of(current_), fine = level_of(skip);
+    for (i32 a = 0; a < program_.ndim; ++a) {
+      if (static_cast<i64>(program_.levels[fine].tensor_stride[a]) * layer.stride[a] !=
+          program_.levels[coarse].tensor_stride[a]) {
+        return make_error(
+            StatusCode::InvalidArgument,
+            "axis {0}: tensor stride {1} with stride {2} does not lead back to {3}, that of \"{4}\"", a,
+            program_.levels[coarse].tensor_stride[a], layer.stride[a], program_.levels[fine].tensor_stride[a],
+            layer.skip);
+      }
+    }
+    ConvolutionProblem problem = batch_norm_relu(description_.channels[layer.width]);
+    problem.kind = ConvolutionKind::Transposed;
+    problem.stride = layer.stride;
+    MINUET_ASSIGN(current_, add_layer(layer.name, current_, fine,
+                                      {fine, coarse, layer.kernel_size, layer.dilation}, problem));
+    name_parameters(layer.name + ".conv", layer.name + ".bn");
+    return llvm::Error::success();
+  }
+
+  /// Moves both tensors into one storage, side by side: their writers then write in place.
+  llvm::Error add_concat(const LayerDescription& layer) {
+    MINUET_ASSIGN(const i32 skip, find_skip(layer.skip));
+    TensorSpec& first = program_.tensors[current_];
+    TensorSpec& second = program_.tensors[skip];
+    if (first.level != second.level) {
+      return make_error(StatusCode::InvalidArgument, "\"{0}\" lives on another coordinate set", layer.skip);
+    }
+    if (second.storage == first.storage || program_.storages[second.storage].ld != second.channels ||
+        program_.storages[first.storage].ld != first.channels) {
+      return make_error(StatusCode::Unimplemented,
+                        "\"{0}\" is concatenated twice; a tensor can have one place only", layer.skip);
+    }
+    const i32 channels = first.channels + second.channels;
+    program_.storages[first.storage].ld = channels;
+    program_.storages[second.storage].ld = 0;  // dead: nothing lives there any more
+    second.storage = first.storage;
+    second.column = first.channels;
+    program_.tensors.push_back({first.level, channels, first.storage, 0});
+    current_ = static_cast<i32>(program_.tensors.size()) - 1;
+    return llvm::Error::success();
+  }
+
+  llvm::Error add_head(const LayerDescription& layer) {
+    if (head_channels_ == 0) return llvm::Error::success();
+    ConvolutionProblem problem = batch_norm_relu(head_channels_);
+    problem.activation = Activation::None;
+    const i32 level = level_of(current_);
+    MINUET_ASSIGN(current_, add_layer(layer.name, current_, level, {level, level}, problem));
+    program_.layers.back().weight = layer.name + ".weight";
+    program_.layers.back().bias = layer.name + ".bias";
+    return llvm::Error::success();
+  }
+
+  Columns columns_of(i32 tensor) const {
+    const TensorSpec& spec = program_.tensors[tensor];
+    return {program_.storages[spec.storage].ld, spec.column};
+  }
+
+  /// Rows' pitch and first column are known once every concatenation is.
+  void assign_columns() {
+    for (ProgramLayer& layer : program_.layers) {
+      layer.problem.input = columns_of(layer.input);
+      layer.problem.output = columns_of(layer.output);
+      if (layer.residual >= 0) layer.problem.residual_input = columns_of(layer.residual);
+    }
+  }
+
+  /// Gives storages with overlapping lives different slots; a slot is reused on its own level.
+  void assign_slots() {
+    const i32 layers = static_cast<i32>(program_.layers.size());
+    std::vector<i32> first(program_.storages.size(), layers), last(program_.storages.size(), -1);
+    auto touch = [&](i32 tensor, i32 time) {
+      const i32 storage = program_.tensors[tensor].storage;
+      first[storage] = std::min(first[storage], time);
+      last[storage] = std::max(last[storage], time);
+    };
+    touch(program_.input, -1);
+    for (i32 i = 0; i < layers; ++i) {
+      const ProgramLayer& layer = program_.layers[i];
+      touch(layer.input, i), touch(layer.output, i);
+      if (layer.residual >= 0) touch(layer.residual, i);
+    }
+    touch(program_.output, layers);
+
+    std::vector<i32> by_start(program_.storages.size());
+    std::iota(by_start.begin(), by_start.end(), 0);
+    std::stable_sort(by_start.begin(), by_start.end(), [&](i32 a, i32 b) { return first[a] < first[b]; });
+    std::vector<i32> busy_until;  // by slot
+    for (i32 storage : by_start) {
+      if (last[storage] < 0 && first[storage] == layers) continue;  // moved into a concatenation
+      StorageSpec& spec = program_.storages[storage];
+      i32 slot = 0;
+      const i32 slots = static_cast<i32>(program_.slots.size());
+      while (slot < slots && (program_.slots[slot].level != spec.level || busy_until[slot] >= first[storage]))
+        ++slot;
+      if (slot == slots) {
+        program_.slots.push_back({spec.level, 0});
+        busy_until.push_back(0);
+      }
+      spec.slot = slot;
+      program_.slots[slot].ld = std::max(program_.slots[slot].ld, spec.ld);
+      busy_until[slot] = last[storage];
+    }
+  }
+
+  const NetworkDescription& description_;
+  const i32 head_channels_;
+  NetworkProgram program_;
+  std::map<std::string, i32> skips_;
+  i32 current_ = 0;
+};
+
+}  // namespace
+
+bool MapSpec::is_identity() const { return fine == coarse && kernel_size == AxisArray{1, 1, 1, 1}; }
+
+llvm::Expected<NetworkProgram> build_program(const NetworkDescription& description, DType dtype,
+                                             i32 head_channels) {
+  return ProgramBuilder(description, dtype, head_channels).build();
+}
+
+void layout_needs(const NetworkProgram& program, i64* guard, i64* period) {
+  for (i32 a = 0; a < program.ndim; ++a) {
+    guard[a] = 0;
+    period[a] = 1;
+    for (const LevelSpec& level : program.levels) {
+      period[a] = std::lcm(period[a], static_cast<i64>(level.tensor_stride[a]));
+    }
+    for (const MapSpec& map : program.maps) {
+      const i64 step = static_cast<i64>(map.dilation[a]) * program.levels[map.fine].tensor_stride[a];
+      guard[a] = std::max(guard[a], axis_reach(map.kernel_size[a], static_cast<i32>(step)));
+    }
+  }
+}
+
+}  // namespace minuet

@@ -1,0 +1,43 @@
+// Parameters of convolutions on the host: read or drawn, batch norm folded, rounded to the dtype.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/network_program.h"
+#include "runtime/safetensors.h"
+
+namespace minuet {
+
+/// One convolution's parameters, fp32. `weight` holds values that the problem's dtype holds exactly.
+struct LayerParameters {
+  std::vector<float> weight;  // [volume, in_channels, out_channels]
+  std::vector<float> scale;   // [out_channels], empty where the problem has none
+  std::vector<float> shift;
+};
+
+/// From a file, or drawn: convolutions normal with variance 2 / (volume * in_channels), batch norm
+/// near the identity. A tensor's draw depends on its name and the seed only.
+class ParameterSource {
+ public:
+  explicit ParameterSource(uint64_t seed) : seed_(seed) {}
+  explicit ParameterSource(std::shared_ptr<const SafetensorsFile> file) : file_(std::move(file)) {}
+
+  /// Output channels of `name.weight`, or 0 where there is none (drawn networks have no head).
+  llvm::Expected<i32> head_channels(const std::string& name) const;
+  llvm::Expected<LayerParameters> layer(const ProgramLayer& layer) const;
+
+ private:
+  struct Draw {
+    double mean, deviation;
+  };
+  llvm::Expected<std::vector<float>> tensor(const std::string& name, const std::vector<int64_t>& shape,
+                                            Draw draw) const;
+  llvm::Error fold_batch_norm(const ProgramLayer& layer, LayerParameters& parameters) const;
+
+  std::shared_ptr<const SafetensorsFile> file_;
+  uint64_t seed_ = 0;
+};
+
+}  // namespace minuet

@@ -1,0 +1,224 @@
+#include "runtime/plan.h"
+
+#include <algorithm>
+#include <atomic>
+#include <set>
+#include <thread>
+
+#include "runtime/arena.h"
+#include "runtime/rounding.h"
+
+namespace minuet {
+namespace {
+
+llvm::Error override_description(NetworkProblem& problem) {
+  NetworkDescription& description = problem.description;
+  if (!problem.channels.empty()) {
+    if (problem.channels.size() != description.channels.size()) {
+      return make_error(StatusCode::InvalidArgument, "{0} widths were given, but {1} takes {2}",
+                        problem.channels.size(), description.name, description.channels.size());
+    }
+    for (i32 width : problem.channels) {
+      if (width < 1 || width > (1 << 16)) {
+        return make_error(StatusCode::InvalidArgument, "a width of {0} channels is impossible: 1 to 65536",
+                          width);
+      }
+    }
+    description.channels = problem.channels;
+  }
+  if (problem.ndim != 0 && problem.ndim != description.ndim) {
+    return make_error(StatusCode::InvalidArgument, "{0} is described for {1} axes, not {2}", description.name,
+                      description.ndim, problem.ndim);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<i32> find_head(const NetworkDescription& description, const ParameterSource& source) {
+  for (const LayerDescription& layer : description.layers) {
+    if (layer.op == LayerDescription::Op::Head) return source.head_channels(layer.name);
+  }
+  return 0;
+}
+
+Columns dense(i32 channels) { return {channels, 0}; }
+
+/// Parameters of a layer as bytes, one after the other, 256-byte aligned.
+struct ParameterOffsets {
+  i64 weight = 0, scale = -1, shift = -1;
+};
+
+}  // namespace
+
+EngineChoice choose_engine(i32 ndim) {
+  const std::vector<SearchChoice> searches{SearchChoice{}};
+  return {ndim, choose_map(KeyType::U32, ndim, searches), choose_map(KeyType::U64, ndim, searches)};
+}
+
+std::vector<KernelSource> Plan::sources() const {
+  std::vector<KernelSource> all;
+  std::set<std::string> seen;
+  auto add = [&](std::vector<KernelSource> sources) {
+    for (KernelSource& source : sources) {
+      if (seen.insert(source.display_name).second) all.push_back(std::move(source));
+    }
+  };
+  add(sources_of(engine.map32));
+  add(sources_of(engine.map64));
+  for (const PlanLayer& layer : layers) add(sources_of(layer.choice));
+  add({emit(permute_input), emit(permute_output), emit(permute_coordinates)});
+  return all;
+}
+
+llvm::Expected<std::shared_ptr<const NetworkPlan>> NetworkPlan::create(NetworkProblem problem,
+                                                                       const ParameterSource& source) {
+  MINUET_TRY(override_description(problem));
+  auto plan = std::make_shared<NetworkPlan>();
+  MINUET_ASSIGN(const i32 head_channels, find_head(problem.description, source));
+  MINUET_ASSIGN(plan->program, build_program(problem.description, problem.dtype, head_channels));
+  const NetworkProgram& program = plan->program;
+  plan->engine = choose_engine(program.ndim);
+  for (const ProgramLayer& layer : program.layers) {
+    llvm::Expected<ConvolutionChoice> choice = choose_convolution(layer.problem);
+    if (!choice) return annotate(choice.takeError(), layer.name);
+    MINUET_ASSIGN(LayerParameters parameters, source.layer(layer));
+    plan->parameter_count += static_cast<i64>(parameters.weight.size() + parameters.scale.size() * 2);
+    plan->layers.push_back({std::move(*choice), std::move(parameters)});
+  }
+  const TensorSpec& input = program.tensors[program.input];
+  const TensorSpec& output = program.tensors[program.output];
+  plan->permute_input = choose_permute_rows(program.dtype, input.channels, dense(input.channels),
+                                            {program.storages[input.storage].ld, input.column});
+  plan->permute_output =
+      choose_permute_rows(program.dtype, output.channels,
+                          {program.storages[output.storage].ld, output.column}, dense(output.channels));
+  plan->permute_coordinates = choose_permute_coordinates(program.ndim);
+  return plan;
+}
+
+llvm::Expected<std::shared_ptr<const ConvolutionPlan>> ConvolutionPlan::create(ConvolutionProblem problem,
+                                                                               LayerParameters parameters) {
+  problem.input = dense(problem.in_channels);
+  problem.output = problem.residual_input = dense(problem.out_channels);
+  auto plan = std::make_shared<ConvolutionPlan>();
+  plan->problem = problem;
+  MINUET_ASSIGN(ConvolutionChoice choice, choose_convolution(problem));
+  round_values(problem.dtype, parameters.weight.data(), parameters.weight.size());
+  plan->engine = choose_engine(problem.ndim);
+  plan->layers.push_back({std::move(choice), std::move(parameters)});
+  plan->permute_input = choose_permute_rows(problem.dtype, problem.in_channels, problem.input, problem.input);
+  plan->permute_output =
+      choose_permute_rows(problem.dtype, problem.out_channels, problem.output, problem.output);
+  plan->permute_coordinates = choose_permute_coordinates(problem.ndim);
+  return plan;
+}
+
+llvm::Expected<BinaryList> compile_sources(KernelCache& cache, const std::vector<KernelSource>& sources,
+                                           llvm::StringRef arch) {
+  BinaryList binaries(sources.size());
+  std::atomic<std::size_t> next{0};
+  std::mutex mutex;
+  std::optional<StatusError> failure;
+  auto work = [&] {
+    for (std::size_t i = next++; i < sources.size(); i = next++) {
+      auto binary = cache.get_or_compile(sources[i], arch);
+      if (binary) {
+        binaries[i] = std::move(*binary);
+        continue;
+      }
+      StatusError error = take_status(binary.takeError());
+      const std::lock_guard<std::mutex> lock(mutex);
+      if (!failure) failure.emplace(std::move(error));
+      next = sources.size();
+    }
+  };
+  const std::size_t workers =
+      std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()), sources.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 1; i < workers; ++i) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+  if (failure) return llvm::make_error<StatusError>(std::move(*failure));
+  return binaries;
+}
+
+llvm::Expected<BinaryList> PlanResidence::compile(llvm::StringRef arch) {
+  if (arch.empty()) return BinaryList{};
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = compiled_.find(arch.str());
+    if (found != compiled_.end()) return found->second;
+  }
+  MINUET_ASSIGN(BinaryList binaries, compile_sources(*cache_, plan_->sources(), arch));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  compiled_.emplace(arch.str(), binaries);
+  return binaries;
+}
+
+llvm::Error PlanResidence::load(std::shared_ptr<Device> device) {
+  const std::string& arch = device->info().arch;
+  BinaryList binaries;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (loaded_.count(device.get())) return llvm::Error::success();
+    if (!arch.empty()) {
+      const auto found = compiled_.find(arch);
+      if (found == compiled_.end()) {
+        return make_error(StatusCode::FailedPrecondition,
+                          "the plan is not compiled for {0}, which {1} needs: compile it first", arch,
+                          device->info().name);
+      }
+      binaries = found->second;
+    }
+  }
+  MINUET_TRY(device->load(binaries));
+
+  ArenaLayout layout;
+  std::vector<ParameterOffsets> offsets;
+  for (const PlanLayer& layer : plan_->layers) {
+    const DType type = device->weight_type(layer.choice.problem.dtype);
+    ParameterOffsets at;
+    at.weight = layout.add(static_cast<i64>(layer.parameters.weight.size()) * dtype_bytes(type));
+    if (!layer.parameters.scale.empty()) {
+      at.scale = layout.add(static_cast<i64>(layer.parameters.scale.size() * sizeof(float)));
+      at.shift = layout.add(static_cast<i64>(layer.parameters.shift.size() * sizeof(float)));
+    }
+    offsets.push_back(at);
+  }
+
+  auto loaded = std::make_shared<LoadedPlan>();
+  loaded->device = device;
+  MINUET_ASSIGN(loaded->parameters, DeviceMemory::create(device, layout.bytes()));
+  std::vector<char> host(static_cast<std::size_t>(layout.bytes()));
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    const LayerParameters& parameters = plan_->layers[i].parameters;
+    const DType type = device->weight_type(plan_->layers[i].choice.problem.dtype);
+    store_values(type, parameters.weight.data(), parameters.weight.size(), host.data() + offsets[i].weight);
+    char* base = loaded->parameters.data();
+    ConvolutionWeights weights{base + offsets[i].weight, nullptr, nullptr};
+    if (offsets[i].scale >= 0) {
+      store_values(DType::F32, parameters.scale.data(), parameters.scale.size(),
+                   host.data() + offsets[i].scale);
+      store_values(DType::F32, parameters.shift.data(), parameters.shift.size(),
+                   host.data() + offsets[i].shift);
+      weights.scale = reinterpret_cast<const float*>(base + offsets[i].scale);
+      weights.shift = reinterpret_cast<const float*>(base + offsets[i].shift);
+    }
+    loaded->weights.push_back(weights);
+  }
+  MINUET_TRY(device->upload(loaded->parameters.data(), host.data(), layout.bytes()));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  loaded_.emplace(device.get(), std::move(loaded));
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::shared_ptr<const LoadedPlan>> PlanResidence::loaded_on(const Device& device) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = loaded_.find(&device);
+  if (found == loaded_.end()) {
+    return make_error(StatusCode::FailedPrecondition, "the plan is not loaded on {0}: load it first",
+                      device.info().name);
+  }
+  return found->second;
+}
+
+}  // namespace minuet

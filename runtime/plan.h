@@ -1,0 +1,93 @@
+// A plan: a validated network or convolution with its choices and parameters. Immutable.
+//
+// The road of a tensor starts here: problem -> choose -> (emit, compile) -> load -> execution.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/kernel_cache.h"
+#include "runtime/device.h"
+#include "runtime/parameters.h"
+
+namespace minuet {
+
+struct PlanLayer {
+  ConvolutionChoice choice;
+  LayerParameters parameters;
+};
+
+/// What networks and single convolutions have in common.
+struct Plan {
+  EngineChoice engine;
+  std::vector<PlanLayer> layers;
+  PermuteRowsSpec permute_input, permute_output, permute_coordinates;
+  GroupingChoice grouping;
+
+  /// Every kernel that any cloud may need, each once.
+  std::vector<KernelSource> sources() const;
+};
+
+/// A network as the caller asks for it.
+struct NetworkProblem {
+  NetworkDescription description;
+  DType dtype = DType::F16;
+  std::vector<i32> channels;  // empty: as described
+  i32 ndim = 0;               // 0: as described
+};
+
+struct NetworkPlan : Plan {
+  NetworkProgram program;
+  i64 parameter_count = 0;
+
+  static llvm::Expected<std::shared_ptr<const NetworkPlan>> create(NetworkProblem problem,
+                                                                   const ParameterSource& source);
+};
+
+struct ConvolutionPlan : Plan {
+  ConvolutionProblem problem;
+
+  /// weight: fp32 [volume, in_channels, out_channels]; scale and shift as the problem says.
+  static llvm::Expected<std::shared_ptr<const ConvolutionPlan>> create(ConvolutionProblem problem,
+                                                                       LayerParameters parameters);
+};
+
+EngineChoice choose_engine(i32 ndim);
+
+/// Compiles sources for `arch`, several at a time; `visit` sees each in order once all are there.
+using BinaryList = std::vector<std::shared_ptr<const Binary>>;
+llvm::Expected<BinaryList> compile_sources(KernelCache& cache, const std::vector<KernelSource>& sources,
+                                           llvm::StringRef arch);
+
+/// A plan's parameters on one device, its kernels loaded there. Immutable, shared by executions.
+struct LoadedPlan {
+  std::shared_ptr<Device> device;
+  DeviceMemory parameters;
+  std::vector<ConvolutionWeights> weights;  // by layer
+};
+
+/// Where a plan is compiled for and loaded on. Thread-safe.
+class PlanResidence {
+ public:
+  PlanResidence(std::shared_ptr<const Plan> plan, std::shared_ptr<KernelCache> cache)
+      : plan_(std::move(plan)), cache_(std::move(cache)) {}
+
+  llvm::Expected<BinaryList> compile(llvm::StringRef arch);
+  /// FailedPrecondition where compile(device's arch) has not happened.
+  llvm::Error load(std::shared_ptr<Device> device);
+  llvm::Expected<std::shared_ptr<const LoadedPlan>> loaded_on(const Device& device) const;
+
+ private:
+  std::shared_ptr<const Plan> plan_;
+  std::shared_ptr<KernelCache> cache_;
+  mutable std::mutex mutex_;  // of the two maps; never held while compiling or loading
+  std::map<std::string, BinaryList> compiled_;
+  std::map<const Device*, std::shared_ptr<const LoadedPlan>> loaded_;
+};
+
+}  // namespace minuet

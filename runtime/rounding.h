@@ -1,0 +1,20 @@
+// fp32 on the host -> the storage of a dtype, round to nearest even (tf32: nearest, ties away, as
+// the device's cvt.rna does).
+#pragma once
+
+#include <cstddef>
+
+#include "kernels_templates/shared/types.h"
+
+namespace minuet {
+
+/// The value that `dtype` would hold, as fp32.
+void round_values(DType dtype, float* values, std::size_t count);
+
+/// Values as they lie in memory of `dtype`: dtype_bytes(dtype) * count bytes.
+void store_values(DType dtype, const float* values, std::size_t count, void* target);
+
+/// And back: fp32 from memory of `dtype`.
+void load_values(DType dtype, const void* source, std::size_t count, float* values);
+
+}  // namespace minuet

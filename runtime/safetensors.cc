@@ -1,0 +1,160 @@
+#include "runtime/safetensors.h"
+
+#include <cstring>
+#include <limits>
+
+#include "llvm/Support/Endian.h"
+#include "llvm/Support/JSON.h"
+#include "runtime/rounding.h"
+
+namespace minuet {
+namespace {
+
+constexpr uint64_t kLengthBytes = 8;
+constexpr uint64_t kLongestHeader = 100u << 20;  // the format's own limit
+
+int element_bytes(llvm::StringRef type) {
+  if (type == "F64") return 8;
+  if (type == "F32") return 4;
+  if (type == "F16" || type == "BF16") return 2;
+  return 0;
+}
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+/// Product of a shape, or nothing where it is negative or overflows.
+llvm::Expected<uint64_t> element_count(const std::vector<int64_t>& shape) {
+  uint64_t count = 1;
+  for (int64_t size : shape) {
+    if (size < 0 || (size > 0 && count > std::numeric_limits<int64_t>::max() / static_cast<uint64_t>(size))) {
+      return make_error(StatusCode::InvalidArgument, "the shape {0} is impossible", shape_text(shape));
+    }
+    count *= static_cast<uint64_t>(size);
+  }
+  return count;
+}
+
+llvm::Expected<std::vector<int64_t>> read_integers(const llvm::json::Object& object, llvm::StringRef field) {
+  const llvm::json::Array* array = object.getArray(field);
+  if (!array) return make_error(StatusCode::InvalidArgument, "it has no \"{0}\"", field);
+  std::vector<int64_t> values;
+  for (const llvm::json::Value& value : *array) {
+    const auto number = value.getAsInteger();
+    if (!number || *number < 0) {
+      return make_error(StatusCode::InvalidArgument, "\"{0}\" is no list of sizes", field);
+    }
+    values.push_back(*number);
+  }
+  return values;
+}
+
+}  // namespace
+
+llvm::Expected<SafetensorsFile> SafetensorsFile::open(llvm::StringRef path) {
+  SafetensorsFile file;
+  file.path_ = path.str();
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  if (!buffer) {
+    return make_error(StatusCode::NotFound, "weights file {0}: {1}", path, buffer.getError().message());
+  }
+  file.buffer_ = std::move(*buffer);
+  if (llvm::Error error = file.parse()) return annotate(std::move(error), ("weights file " + path).str());
+  return file;
+}
+
+llvm::Error SafetensorsFile::parse() {
+  const llvm::StringRef bytes = buffer_->getBuffer();
+  if (bytes.size() < kLengthBytes) {
+    return make_error(StatusCode::InvalidArgument, "it is too short for a safetensors file ({0} bytes)",
+                      bytes.size());
+  }
+  const uint64_t length = llvm::support::endian::read64le(bytes.data());
+  if (length > kLongestHeader || length > bytes.size() - kLengthBytes) {
+    return make_error(StatusCode::InvalidArgument,
+                      "it is truncated or no safetensors file: the header claims {0} bytes, the file has {1}",
+                      length, bytes.size());
+  }
+  auto header = llvm::json::parse(bytes.substr(kLengthBytes, length));
+  if (!header) {
+    return make_error(StatusCode::InvalidArgument, "its header is no JSON: {0}",
+                      llvm::toString(header.takeError()));
+  }
+  const llvm::json::Object* root = header->getAsObject();
+  if (!root) return make_error(StatusCode::InvalidArgument, "its header is no JSON object");
+  const llvm::StringRef data = bytes.substr(kLengthBytes + length);
+  for (const auto& entry : *root) {
+    const llvm::StringRef name = entry.first;
+    if (name == "__metadata__") continue;
+    const llvm::json::Object* object = entry.second.getAsObject();
+    if (!object) return make_error(StatusCode::InvalidArgument, "\"{0}\" is no tensor", name);
+    Tensor tensor;
+    const auto type = object->getString("dtype");
+    tensor.type = type ? type->str() : "";
+    MINUET_ASSIGN(tensor.shape, read_integers(*object, "shape"));
+    MINUET_ASSIGN(const std::vector<int64_t> range, read_integers(*object, "data_offsets"));
+    if (range.size() != 2 || range[0] > range[1] || static_cast<uint64_t>(range[1]) > data.size()) {
+      return make_error(StatusCode::InvalidArgument, "tensor \"{0}\" lies outside the file: it is truncated",
+                        name);
+    }
+    tensor.data = data.data() + range[0];
+    tensor.bytes = static_cast<uint64_t>(range[1] - range[0]);
+    MINUET_ASSIGN(const uint64_t count, element_count(tensor.shape));
+    const int element = element_bytes(tensor.type);
+    if (element != 0 && (tensor.bytes % element != 0 || tensor.bytes / element != count)) {
+      return make_error(StatusCode::InvalidArgument, "tensor \"{0}\" of shape {1} has {2} bytes", name,
+                        shape_text(tensor.shape), tensor.bytes);
+    }
+    tensors_.emplace(name.str(), std::move(tensor));
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<const SafetensorsFile::Tensor*> SafetensorsFile::find(llvm::StringRef name) const {
+  const auto found = tensors_.find(name.str());
+  if (found == tensors_.end()) {
+    return make_error(StatusCode::InvalidArgument, "weights file {0} has no tensor \"{1}\"", path_, name);
+  }
+  return &found->second;
+}
+
+llvm::Expected<std::vector<int64_t>> SafetensorsFile::shape(llvm::StringRef name) const {
+  MINUET_ASSIGN(const Tensor* tensor, find(name));
+  return tensor->shape;
+}
+
+llvm::Expected<std::vector<float>> SafetensorsFile::read(llvm::StringRef name,
+                                                         const std::vector<int64_t>& shape) const {
+  MINUET_ASSIGN(const Tensor* tensor, find(name));
+  if (tensor->shape != shape) {
+    return make_error(StatusCode::InvalidArgument,
+                      "weights file {0}: tensor \"{1}\" has shape {2}, but the network needs {3}", path_,
+                      name, shape_text(tensor->shape), shape_text(shape));
+  }
+  const int element = element_bytes(tensor->type);
+  if (element == 0) {
+    return make_error(
+        StatusCode::InvalidArgument,
+        "weights file {0}: tensor \"{1}\" is of type \"{2}\"; F64, F32, F16 and BF16 can be read", path_,
+        name, tensor->type);
+  }
+  std::vector<float> values(tensor->bytes / element);
+  if (tensor->type == "F64") {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      double value;
+      std::memcpy(&value, tensor->data + i * sizeof(double), sizeof(double));
+      values[i] = static_cast<float>(value);
+    }
+  } else {
+    load_values(tensor->type == "F16"    ? DType::F16
+                : tensor->type == "BF16" ? DType::BF16
+                                         : DType::F32,
+                tensor->data, values.size(), values.data());
+  }
+  return values;
+}
+
+}  // namespace minuet

@@ -1,0 +1,40 @@
+// Reads safetensors files: an 8-byte header length, a JSON header, then the tensors' bytes.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "codegen/error.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+namespace minuet {
+
+/// Every tensor of one file; the bytes stay in the (mapped) file until a tensor is read.
+class SafetensorsFile {
+ public:
+  static llvm::Expected<SafetensorsFile> open(llvm::StringRef path);
+
+  bool contains(llvm::StringRef name) const { return tensors_.count(name.str()) != 0; }
+  llvm::Expected<std::vector<int64_t>> shape(llvm::StringRef name) const;
+  /// Values as fp32, from F32, F64, F16 or BF16. InvalidArgument where the shape is another.
+  llvm::Expected<std::vector<float>> read(llvm::StringRef name, const std::vector<int64_t>& shape) const;
+  const std::string& path() const { return path_; }
+
+ private:
+  struct Tensor {
+    std::string type;
+    std::vector<int64_t> shape;
+    const char* data = nullptr;
+    uint64_t bytes = 0;
+  };
+  llvm::Error parse();
+  llvm::Expected<const Tensor*> find(llvm::StringRef name) const;
+
+  std::string path_;
+  std::unique_ptr<llvm::MemoryBuffer> buffer_;
+  std::map<std::string, Tensor> tensors_;
+};
+
+}  // namespace minuet
