@@ -1,0 +1,17 @@
+// The installed C++ header: it is enough on its own, and what it wraps is the installed library.
+#include <minuet/minuet.hpp>
+
+#include <cstdio>
+#include <string>
+
+int main(int argc, char** argv) {
+  const unsigned version = minuet_version();
+  const std::string text = std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+                           std::to_string(version % 100);
+  if (argc != 2 || text != argv[1]) {
+    std::fprintf(stderr, "the library is version %s\n", text.c_str());
+    return 1;
+  }
+  std::printf("C++: minuet %s\n", text.c_str());
+  return 0;
+}

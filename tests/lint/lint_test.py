@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""The checks of tools/lint can be seen to fail: each gets a tree with one fault, and the same without it."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+LINT = pathlib.Path(__file__).resolve().parents[2] / "tools/lint"
+sys.path.insert(0, str(LINT))
+import check_files  # noqa: E402
+import check_headers  # noqa: E402
+import check_layering  # noqa: E402
+import check_library  # noqa: E402
+
+
+class Tree(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.root = pathlib.Path(self.folder.name)
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def write(self, path, text):
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).write_text(text)
+        return self.root / path
+
+    def expect(self, problems, *fragments):
+        text = "\n".join(problems)
+        self.assertEqual(len(problems), len(fragments), text)
+        for fragment in fragments:
+            self.assertIn(fragment, text)
+
+
+class Layering(Tree):
+    def expect_layering(self, path, line, *fragments):
+        self.write(path, line + "\n")
+        self.expect(check_layering.check(self.root), *fragments)
+
+    def test_accepts_what_is_allowed(self):
+        self.write("codegen/emit.h", "")
+        self.write("kernels_templates/shared/types.h", "#include <cstdint>\n")
+        self.write("runtime/plan.cc", '#include <cuda.h>\n#include <vector>\n#include "codegen/emit.h"\n')
+        self.write("tests/any_test.cc", '#include "codegen/emit.h"\n#include <gtest/gtest.h>\n')
+        self.expect(check_layering.check(self.root))
+
+    def test_codegen_may_not_include_runtime(self):
+        self.expect_layering("codegen/emit.cc", '#include "runtime/plan.h"', "codegen may not include runtime/plan.h")
+
+    def test_codegen_may_not_include_the_driver(self):
+        self.expect_layering("codegen/emit.cc", "  #  include <cuda.h>", "may not include cuda.h")
+
+    def test_kernels_may_not_include_llvm(self):
+        self.expect_layering("kernels_templates/map/sort.h", '#include "llvm/ADT/ArrayRef.h"', "may not include llvm")
+
+    def test_shared_may_not_include_device_code(self):
+        self.expect_layering("kernels_templates/shared/types.h", "#include <cuda_fp16.h>", "may not include cuda_fp16")
+
+    def test_bindings_include_the_public_headers_only(self):
+        self.expect_layering("runtime/bindings/python/x.cc", '#include "runtime/plan.h"', "may not include runtime")
+
+    def test_paths_start_at_the_root(self):
+        self.write("runtime/plan.h", "")
+        self.expect_layering("runtime/plan.cc", '#include "plan.h"', "is no path from the root")
+
+    def test_the_library_never_prints(self):
+        self.expect_layering("runtime/plan.cc", 'std::cerr << "no"; // std::cout', "std::cerr may not be used")
+
+    def test_the_library_never_touches_signal_handlers(self):
+        self.expect_layering("codegen/store.cc", "auto t = llvm::sys::fs::TempFile::create(m);", "TempFile may not")
+
+    def test_one_file_includes_nvrtc(self):
+        self.write("codegen/a.cc", "#include <nvrtc.h>\n")
+        self.expect_layering("codegen/b.cc", "#include <nvrtc.h>", "codegen/a.cc, codegen/b.cc")
+
+
+class Files(Tree):
+    def setUp(self):
+        super().setUp()
+        self.write("codegen/README.md", "")
+        self.write("codegen/CMakeLists.txt", "add_library(x a.cc)\n")
+        self.write("codegen/a.cc", "int x;\n")
+
+    def test_accepts_a_good_tree(self):
+        self.expect(check_files.check(self.root))
+
+    def test_marks_of_unfinished_work(self):
+        self.write("codegen/a.cc", "// TO" "DO: more\n")
+        self.expect(check_files.check(self.root), "a.cc:1: a mark of unfinished work")
+
+    def test_long_files(self):
+        self.write("codegen/a.cc", "int x;\n" * 501)
+        self.expect(check_files.check(self.root), "501 lines")
+
+    def test_sources_that_nobody_builds(self):
+        self.write("codegen/b.cc", "int y;\n")
+        self.expect(check_files.check(self.root), "codegen/b.cc: in no CMakeLists.txt")
+
+    def test_kernels_that_are_not_there(self):
+        self.write("kernels_templates/README.md", "")
+        self.write("kernels_templates/kernels.inc", 'MINUET_KERNEL_ROW(sort, "kernels_templates/map/sort.h", S, P, 80)\n')
+        self.expect(check_files.check(self.root), "sort: there is no kernels_templates/map/sort.h")
+
+    def test_the_top_level_is_fixed(self):
+        self.write("notes/README.md", "")
+        self.expect(check_files.check(self.root), "notes: nothing new goes to the top level")
+
+    def test_headers_have_a_guard(self):
+        self.write("codegen/a.h", "int x();\n")
+        self.expect(check_files.check(self.root), "no #pragma once")
+
+    def test_folders_have_a_readme(self):
+        (self.root / "codegen/README.md").unlink()
+        self.expect(check_files.check(self.root), "codegen: no README.md")
+
+
+class Headers(Tree):
+    def expect_header(self, text, *fragments):
+        self.write("include/minuet/minuet.h", text)
+        compiler = os.environ.get("CC", "cc")
+        flags = ["-std=c99", *check_headers.STRICT, f"-I{self.root}/include"]
+        self.expect(check_headers.compile_alone(compiler, "c", "minuet/minuet.h", flags, self.root), *fragments)
+
+    def test_accepts_a_header_that_stands_alone(self):
+        self.expect_header("#ifndef A\n#define A\n#include <stddef.h>\nsize_t minuet_x(void);\n#endif\n")
+
+    def test_a_missing_include(self):
+        self.expect_header("#ifndef A\n#define A\nsize_t minuet_x(void);\n#endif\n", "does not compile alone")
+
+    def test_a_missing_guard(self):
+        self.expect_header("struct minuet_x { int y; };\n", "does not compile alone")
+
+
+class Library(Tree):
+    header = "#define MINUET_API\nMINUET_API int minuet_one(void);\n"
+
+    def check(self, source, *flags):
+        code = self.write("x.c", source)
+        library = self.root / "libx.so"
+        subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", str(library), str(code), *flags],
+                       check=True)
+        return list(check_library.check(library, self.write("minuet.h", self.header)))
+
+    def test_accepts_the_declared_functions(self):
+        self.expect(self.check("int minuet_one(void) { return 1; }"))
+
+    def test_another_symbol_gets_out(self):
+        self.expect(self.check("int minuet_one(void) { return 1; } int other;"), "other gets out")
+
+    def test_a_function_that_no_header_declares(self):
+        self.expect(self.check("int minuet_one(void) { return 1; } int minuet_two(void) { return 2; }"),
+                    "minuet_two is exported but not in minuet.h")
+
+    def test_a_declared_function_that_is_not_there(self):
+        self.expect(self.check("static int x; int* minuet_hidden(void) __attribute__((visibility(\"hidden\")));"
+                               "int* minuet_hidden(void) { return &x; }"), "minuet_one is in minuet.h but not exported")
+
+    def test_a_needed_library(self):
+        cuda = self.write("stub.c", "int cuInit;")
+        subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o",
+                        str(self.root / "libcuda.so"), str(cuda)], check=True)
+        self.expect(self.check("extern int cuInit; int minuet_one(void) { return cuInit; }", f"-L{self.root}", "-lcuda"),
+                    "needs libcuda.so.1")
+
+    def test_signal_handlers(self):
+        self.expect(self.check("static int RemoveFileOnSignal(void) { return 1; }"
+                               "int minuet_one(void) { return RemoveFileOnSignal(); }", "-O0"),
+                    "RemoveFileOnSignal is linked in")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""What every file keeps to: no marks of unfinished work, no file too long, nothing new at the top level,
+every source built, every kernel of kernels.inc there, a README in every folder.
+
+usage: check_files.py [ROOT]
+"""
+
+import pathlib
+import re
+import sys
+
+import sources
+
+MARK = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
+LONGEST = 500
+TOP_LEVEL = {"CMakeLists.txt", "runtime", "codegen", "kernels_templates", "include", "tests", "tools", "README.md",
+             "LICENSE", "CMakePresets.json", ".ci", ".clang-format", ".clang-tidy", ".gitignore", ".gitattributes"}
+KERNEL = re.compile(r'^MINUET_KERNEL_ROW\(\s*(\w+),\s*"([^"]+)"', re.MULTILINE)
+NO_README = {".", ".ci", "include"}  # the root has its own; include/ holds only minuet/
+
+
+def check_text(root, path):
+    if path.suffix not in sources.CODE | {".py", ".cmake", ".txt", ".md", ".sh", ""} or path.name == "LICENSE":
+        return
+    text = (root / path).read_text(errors="replace")
+    lines = text.splitlines()
+    for number, line in enumerate(lines, 1):
+        if MARK.search(line):
+            yield f"{path}:{number}: a mark of unfinished work; do it, or file an issue"
+        if line != line.rstrip() and path.suffix != ".md":
+            yield f"{path}:{number}: white space at the end of the line"
+    if len(lines) > LONGEST and path.suffix in sources.CODE:
+        yield f"{path}: {len(lines)} lines; {LONGEST} is the most"
+    if path.suffix in {".h", ".hpp"} and "#pragma once" not in text and "#ifndef" not in text:
+        yield f"{path}: no #pragma once"
+
+
+def check_top_level(paths):
+    for name in sorted({path.parts[0] for path in paths} - TOP_LEVEL):
+        yield f"{name}: nothing new goes to the top level"
+
+
+def check_built(root, paths):
+    listed = "".join((root / path).read_text() for path in paths
+                     if path.name == "CMakeLists.txt" or path.suffix == ".cmake")
+    for path in paths:
+        if path.suffix in {".cc", ".c"} and not re.search(rf"\b{re.escape(path.name)}\b", listed):
+            yield f"{path}: in no CMakeLists.txt, so nobody builds it"
+
+
+def check_kernels(root):
+    table = root / "kernels_templates/kernels.inc"
+    if not table.exists():
+        return
+    for name, header in KERNEL.findall(table.read_text()):
+        if not (root / header).is_file():
+            yield f"kernels_templates/kernels.inc: {name}: there is no {header}"
+        elif pathlib.Path(header).stem != name:
+            yield f"kernels_templates/kernels.inc: {name}: its file is called {header}"
+
+
+def check_readmes(root, paths):
+    folders = {str(path.parent) for path in paths if path.suffix in sources.CODE | {".py"}}
+    for folder in sorted(folders - NO_README):
+        parent = pathlib.Path(folder)
+        # A README may speak for the folders below it.
+        if not any((root / up / "README.md").is_file() for up in [parent, *parent.parents] if str(up) != "."):
+            yield f"{folder}: no README.md, here or in a folder above"
+
+
+def check(root):
+    paths = sources.all_files(root)
+    problems = [problem for path in paths for problem in check_text(root, path)]
+    problems += check_top_level(paths)
+    problems += check_built(root, paths)
+    problems += check_kernels(root)
+    return problems + list(check_readmes(root, paths))
+
+
+if __name__ == "__main__":
+    default = pathlib.Path(__file__).resolve().parents[2]
+    sys.exit(sources.report("files", check(pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else default)))

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Each header compiles alone: the public ones as C and as C++ with warnings as errors, ours as C++20.
+
+usage: check_headers.py [--public] [--cc CC] [--cxx CXX] [--build BUILD_FOLDER] [ROOT]
+
+Include folders of what we build on are read from BUILD_FOLDER/compile_commands.json. --public: only
+the public headers, which need nothing but a compiler.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import tempfile
+
+import sources
+
+STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
+# Device code: compiled by NVRTC, and by the tests' shim with what the shim puts in front.
+DEVICE_ONLY = ("kernels_templates/core/", "kernels_templates/map/", "kernels_templates/gmas/")
+
+
+def dependency_flags(build):
+    """Include folders outside of the repository, and generated ones, of any target."""
+    commands = build / "compile_commands.json"
+    flags = []
+    for entry in json.loads(commands.read_text()) if commands.exists() else []:
+        words = shlex.split(entry["command"])
+        for index, word in enumerate(words):
+            if word == "-isystem" and index + 1 < len(words):
+                flags.append(("-isystem", words[index + 1]))
+            elif word.startswith("-isystem") and word != "-isystem":
+                flags.append(("-isystem", word[len("-isystem"):]))
+            elif word.startswith("-I") and str(build) in word:
+                flags.append(("-I", word[2:]))
+    return [part for pair in sorted(set(flags)) for part in pair]
+
+
+def compile_alone(compiler, language, header, flags, root):
+    with tempfile.TemporaryDirectory() as folder:
+        source = pathlib.Path(folder) / ("alone." + ("c" if language == "c" else "cc"))
+        # Twice, so that a missing include guard shows.
+        source.write_text(f'#include "{header}"\n#include "{header}"\n')
+        run = subprocess.run([*shlex.split(compiler), *flags, str(source)], capture_output=True, text=True, cwd=root)
+    if run.returncode == 0:
+        return []
+    first = next((line for line in run.stderr.splitlines() if "error" in line), run.stderr.strip()[:300])
+    return [f"{header} does not compile alone with {' '.join([compiler, *flags[:1]])}: {first}"]
+
+
+def jobs(root, options):
+    include = f"-I{root}/include"
+    yield options.cc, "c", "minuet/minuet.h", ["-std=c99", *STRICT, include]
+    yield options.cxx, "c++", "minuet/minuet.h", ["-std=c++11", *STRICT, include]
+    if (root / "include/minuet/minuet.hpp").exists():
+        yield options.cxx, "c++", "minuet/minuet.hpp", ["-std=c++17", *STRICT, include]
+        yield options.cxx, "c++", "minuet/minuet.hpp", ["-std=c++20", *STRICT, include]
+    if options.public:
+        return
+    flags = ["-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{root}", include,
+             *dependency_flags(options.build)]
+    for path in sources.code_files(root):
+        if path.suffix == ".h" and path.parts[0] != "include" and not str(path).startswith(DEVICE_ONLY):
+            yield options.cxx, "c++", str(path), flags
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--public", action="store_true")
+    parser.add_argument("--cc", default=os.environ.get("CC", "cc"))
+    parser.add_argument("--cxx", default=os.environ.get("CXX", "c++"))
+    parser.add_argument("--build", type=pathlib.Path)
+    parser.add_argument("root", nargs="?", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parents[2])
+    options = parser.parse_args()
+    options.root = options.root.resolve()
+    options.build = (options.build or options.root / "build/release").resolve()
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = list(pool.map(lambda job: compile_alone(*job, options.root), jobs(options.root, options)))
+    return sources.report(f"headers ({len(found)} compiles)", [problem for problems in found for problem in problems])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Who may include whom, and what library code may never call.
+
+usage: check_layering.py [ROOT]
+
+A folder may include the territories listed for it below and nothing of the other territories. What
+belongs to no territory is a system header and is free in <>; in quotes it is an error, because an
+include path of ours is always the path from the root.
+"""
+
+import pathlib
+import re
+import sys
+
+import sources
+
+# Names in order: the first that matches decides.
+TERRITORIES = [
+    ("shared", r"kernels_templates/(shared/|kernels\.inc$)"),
+    ("templates", r"kernels_templates/"),
+    ("codegen", r"codegen/"),
+    ("runtime", r"runtime/"),
+    ("tests", r"tests/"),
+    ("tools", r"tools/"),
+    ("public", r"minuet/"),
+    ("element", r"cuda_(fp16|bf16)\.h$"),  # device element types
+    ("nvrtc", r"nvrtc\.h$"),
+    ("cub", r"(cub|cuda|nv)/"),
+    ("cuda", r"(cuda|cublas|cudart|driver_types|vector_types|library_types)"),
+    ("llvm", r"llvm(-c)?/"),
+    ("eigen", r"(Eigen|unsupported)/"),
+    ("zstd", r"zstd"),
+    ("test tools", r"(gtest|gmock|benchmark|CLI)/"),
+    ("command-line tools", r"(lzf|zlib)\.h$|liblzf/"),
+]
+
+# Folder -> territories it may include; the longest folder that holds a file decides.
+ALLOWED = {
+    "include": {"public"},
+    "kernels_templates": {"shared", "templates", "element", "cub"},
+    "kernels_templates/shared": {"shared"},
+    "codegen": {"shared", "codegen", "llvm", "zstd", "nvrtc"},
+    "runtime": {"shared", "codegen", "runtime", "public", "llvm", "zstd", "eigen", "element", "cuda"},
+    "runtime/bindings": {"public"},
+    "tests": None,  # everything
+    "tools": None,
+}
+
+# In library code only; cl::opt registers globally, the others replace signal handlers or kill the process.
+LIBRARY = ("codegen/", "runtime/", "kernels_templates/shared/")
+BANNED = re.compile(r"\b(TempFile|LockFileManager|FileOutputBuffer|ToolOutputFile|localCache|InitLLVM|cl::opt|"
+                    r"std::cout|std::cerr|std::abort|std::exit|report_fatal_error|printf|fprintf)\b")
+INCLUDE = re.compile(r'\s*#\s*include\s*(<([^>]+)>|"([^"]+)")')
+COMMENT = re.compile(r"//.*$")
+
+
+def territory(name):
+    return next((title for title, pattern in TERRITORIES if re.match(pattern, name)), None)
+
+
+def folder_of(path):
+    parents = [str(parent) for parent in path.parents]
+    return next((folder for folder in parents if folder in ALLOWED), None)
+
+
+def check_includes(path, text, root):
+    folder = folder_of(path)
+    for number, line in enumerate(text.splitlines(), 1):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        name = match[2] or match[3]
+        found = territory(name)
+        allowed = ALLOWED[folder]
+        if found and allowed is not None and found not in allowed:
+            yield f"{path}:{number}: {folder} may not include {name}"
+        # Headers that a build generates have no file here, and are named for it.
+        elif match[3] and not found and not (root / name).exists() and "generated" not in name:
+            yield f"{path}:{number}: \"{name}\" is no path from the root of the repository"
+
+
+def check_banned(path, text):
+    if not str(path).startswith(LIBRARY):
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        match = BANNED.search(COMMENT.sub("", line))
+        if match:
+            yield f"{path}:{number}: {match[1]} may not be used in the library"
+
+
+def check(root):
+    problems, nvrtc_users = [], []
+    for path in sources.code_files(root):
+        if folder_of(path) is None:
+            continue
+        text = (root / path).read_text(errors="replace")
+        problems += check_includes(path, text, root)
+        problems += check_banned(path, text)
+        if str(path).startswith("codegen/") and re.search(r"#\s*include\s*<nvrtc\.h>", text):
+            nvrtc_users.append(str(path))
+    if len(nvrtc_users) > 1:
+        problems.append("nvrtc.h is included by one file of codegen only, and these do: " + ", ".join(nvrtc_users))
+    return problems
+
+
+if __name__ == "__main__":
+    default = pathlib.Path(__file__).resolve().parents[2]
+    sys.exit(sources.report("layering", check(pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else default)))

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""What the shared library promises to its host, read off the file with nm and readelf:
+
+- it exports minuet_* and nothing else, and all that minuet.h declares;
+- it needs neither CUDA nor an LLVM: those are opened at first use, or linked in and hidden;
+- LLVM's RemoveFileOnSignal, which replaces the host's signal handlers, is not linked.
+
+usage: check_library.py [LIBRARY] [MINUET_H]
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import sources
+
+NOT_NEEDED = re.compile(r"lib(cuda|cudart|nvrtc|nvrtc-builtins|cublas|cublasLt|nvJitLink|LLVM|zstd)[-.\d]")
+NOT_LINKED = ("RemoveFileOnSignal", "PrintStackTraceOnErrorSignal", "AddSignalHandler")
+DECLARED = re.compile(r"^MINUET_API\s[^;]*?\b(minuet_\w+)\s*\(", re.MULTILINE)
+
+
+def run(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def check(library, header):
+    lines = run("nm", "-D", "--defined-only", str(library)).splitlines()
+    exported = {line.split()[-1].split("@")[0] for line in lines}
+    declared = set(DECLARED.findall(header.read_text()))
+    if not declared:
+        yield f"{header}: no declaration found, so this check sees nothing"
+    for name in sorted(exported - declared):
+        kind = "is exported but not in minuet.h" if name.startswith("minuet_") else "gets out"
+        yield f"{library.name}: {name} {kind}"
+    for name in sorted(declared - exported):
+        yield f"{library.name}: {name} is in minuet.h but not exported"
+
+    needed = re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-d", "-W", str(library)))
+    for name in needed:
+        if NOT_NEEDED.match(name):
+            yield f"{library.name}: needs {name}"
+
+    symbols = run("nm", "-C", str(library))
+    if not symbols:
+        yield f"{library.name}: stripped, so what is linked in cannot be seen"
+    for name in NOT_LINKED:
+        if re.search(rf"\b{name}\b", symbols):
+            yield f"{library.name}: {name} is linked in"
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parents[2]
+    library = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else root / "build/release/lib/libminuet.so"
+    header = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else root / "include/minuet/minuet.h"
+    if not library.exists():
+        return sources.report("library", [f"{library} is not there"])
+    return sources.report("library", list(check(library, header)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

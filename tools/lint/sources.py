@@ -1,0 +1,30 @@
+"""The files that the checks look at: what git tracks or would track, so that build folders stay out."""
+
+import pathlib
+import subprocess
+
+CODE = {".h", ".hpp", ".cc", ".c", ".inc", ".cuh"}
+
+
+def all_files(root):
+    """Paths relative to root, as pathlib paths; every file below it where root is no git work tree."""
+    root = pathlib.Path(root)
+    git = subprocess.run(["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                         capture_output=True, text=True)
+    if git.returncode == 0 and (root / ".git").exists():
+        names = sorted(set(git.stdout.split("\0")) - {""})
+    else:
+        names = sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+    return [pathlib.Path(name) for name in names if (root / name).is_file()]
+
+
+def code_files(root):
+    return [path for path in all_files(root) if path.suffix in CODE]
+
+
+def report(check, problems):
+    """Prints the problems, one a line, and returns the exit code."""
+    for problem in problems:
+        print(f"{check}: {problem}")
+    print(f"{check}: " + (f"{len(problems)} found" if problems else "ok"))
+    return 1 if problems else 0
