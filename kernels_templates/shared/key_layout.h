@@ -18,6 +18,13 @@ struct KeyLayout {
   i32 total_bits = 0;  // the keys use bits [0, total_bits); above 64 the layout is unusable
 };
 
+/// The same layout with its field count known to the compiler, so that loops over fields unroll.
+template <i32 Ndim>
+MINUET_HD constexpr KeyLayout with_ndim(KeyLayout layout) {
+  layout.fields = Ndim + 1;
+  return layout;
+}
+
 MINUET_HD constexpr i64 floor_to_multiple(i64 value, i64 step) {
   const i64 remainder = value % step;
   return value - (remainder < 0 ? remainder + step : remainder);
@@ -54,6 +61,7 @@ MINUET_HD constexpr KeyLayout make_key_layout(i32 ndim, const i32* least, const 
 template <class Key>
 MINUET_HD constexpr Key pack_key(const KeyLayout& layout, const i32* coordinate) {
   u64 key = 0;
+  MINUET_UNROLL
   for (i32 f = 0; f < layout.fields; ++f) {
     key |= static_cast<u64>(coordinate[f] - layout.bias[f]) << layout.shift[f];
   }
@@ -68,6 +76,7 @@ MINUET_HD constexpr u64 key_field(const KeyLayout& layout, u64 key, i32 f) {
 
 template <class Key>
 MINUET_HD constexpr void unpack_key(const KeyLayout& layout, Key key, i32* coordinate) {
+  MINUET_UNROLL
   for (i32 f = 0; f < layout.fields; ++f) {
     coordinate[f] = static_cast<i32>(static_cast<i64>(key_field(layout, key, f)) + layout.bias[f]);
   }
@@ -77,9 +86,13 @@ MINUET_HD constexpr void unpack_key(const KeyLayout& layout, Key key, i32* coord
 template <class Key>
 MINUET_HD constexpr Key floor_key(const KeyLayout& layout, Key key, const i32* stride) {
   u64 floored = key;
+  MINUET_UNROLL
   for (i32 f = 1; f < layout.fields; ++f) {
     const u64 field = key_field(layout, key, f);
-    floored -= (field % static_cast<u64>(stride[f - 1])) << layout.shift[f];
+    // A 64-bit remainder costs a device several times a 32-bit one, and few fields need it.
+    const u64 remainder = (field >> 32) == 0 ? static_cast<u32>(field) % static_cast<u32>(stride[f - 1])
+                                             : field % static_cast<u64>(stride[f - 1]);
+    floored -= remainder << layout.shift[f];
   }
   return static_cast<Key>(floored);
 }
@@ -92,6 +105,13 @@ struct KernelGeometry {
   i32 ndim = 3;
   i32 volume = 1;  // product of kernel_size
 };
+
+/// The same geometry with its dimension known to the compiler.
+template <i32 Ndim>
+MINUET_HD constexpr KernelGeometry with_ndim(KernelGeometry geometry) {
+  geometry.ndim = Ndim;
+  return geometry;
+}
 
 /// Offset of index i on one axis, in cells of the finest grid: -(K-1)/2 ... K/2, times the step.
 MINUET_HD constexpr i64 axis_offset(i32 kernel_size, i32 step, i32 i) {
@@ -107,6 +127,7 @@ MINUET_HD constexpr i64 axis_reach(i32 kernel_size, i32 step) {
 template <class Key>
 MINUET_HD constexpr Key offset_key(const KeyLayout& layout, const KernelGeometry& geometry, i32 k) {
   u64 delta = 0;
+  MINUET_UNROLL
   for (i32 a = geometry.ndim - 1; a >= 0; --a) {
     const i64 offset = axis_offset(geometry.kernel_size[a], geometry.step[a], k % geometry.kernel_size[a]);
     delta += static_cast<u64>(offset) << layout.shift[a + 1];

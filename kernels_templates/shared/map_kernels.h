@@ -162,6 +162,12 @@ struct ScanParams {
   void* tiles;  // scan_state_bytes(capacity), made ready by prepare_scans
 };
 
+/// Items that a scan adds up, given the count found on the device.
+MINUET_HD constexpr i64 scan_items(const ScanParams& p, i64 count) {
+  const i64 segment = (count + p.divisor - 1) / p.divisor;
+  return p.volume * (segment < p.least_items ? p.least_items : segment);
+}
+
 /// Makes the look-back state of many scans ready in one launch.
 struct PrepareScansSpec {
   i32 threads = 256;

@@ -1,0 +1,27 @@
+// Minimum and maximum over many threads into one word.
+#pragma once
+
+#include "kernels_templates/shared/types.h"
+
+namespace minuet {
+
+/// One atomic a warp on a device (all 32 threads of a warp must call), one a thread in the shim.
+MINUET_DEVICE void warp_atomic_min(i32* address, i32 value) {
+#if defined(__CUDA_ARCH__)
+  value = __reduce_min_sync(~0u, value);
+  if ((threadIdx.x & 31u) == 0) atomicMin(address, value);
+#else
+  atomicMin(address, value);
+#endif
+}
+
+MINUET_DEVICE void warp_atomic_max(i32* address, i32 value) {
+#if defined(__CUDA_ARCH__)
+  value = __reduce_max_sync(~0u, value);
+  if ((threadIdx.x & 31u) == 0) atomicMax(address, value);
+#else
+  atomicMax(address, value);
+#endif
+}
+
+}  // namespace minuet

@@ -1,0 +1,58 @@
+// Binary searches over sorted arrays: pure, the same on host and device.
+#pragma once
+
+#include "kernels_templates/core/grid.h"
+
+namespace minuet {
+
+/// The first i in [0, count) with keys[i] + delta > bound, or count. Sums wrap like the key does; the
+/// layout's guard cells keep them in order.
+template <class Key>
+MINUET_HD i64 first_greater(const Key* keys, i64 count, Key delta, Key bound) {
+  i64 first = 0;
+  while (count > 0) {
+    const i64 half = count / 2;
+    const bool right = static_cast<Key>(read_only(keys + first + half) + delta) <= bound;
+    first = right ? first + half + 1 : first;
+    count = right ? count - half - 1 : half;
+  }
+  return first;
+}
+
+/// The first i in [0, count) with ends[i] > value, or count: whose share `value` lies in, where ends
+/// are inclusive sums of shares.
+MINUET_HD i32 share_of(const i32* ends, i32 count, i64 value) {
+  i32 first = 0;
+  while (count > 0) {
+    const i32 half = count / 2;
+    const bool right = read_only(ends + first + half) <= value;
+    first = right ? first + half + 1 : first;
+    count = right ? count - half - 1 : half;
+  }
+  return first;
+}
+
+/// The greatest power of two that is at most `value` (>= 1).
+MINUET_HD constexpr i32 greatest_power_of_two(i32 value) {
+  i32 power = 1;
+  while (power <= value / 2) power *= 2;
+  return power;
+}
+
+/// For `Count` keys at once, the first i in [0, size) with block[i] >= key, or size; size <= Capacity.
+/// Branch-free and in lockstep, so that the searches' loads overlap.
+template <i32 Capacity, i32 Count, class Key>
+MINUET_HD void lower_bounds(const Key* block, i32 size, const Key* keys, i32* positions) {
+  MINUET_UNROLL
+  for (i32 u = 0; u < Count; ++u) positions[u] = 0;
+  MINUET_UNROLL
+  for (i32 half = greatest_power_of_two(Capacity); half > 0; half /= 2) {
+    MINUET_UNROLL
+    for (i32 u = 0; u < Count; ++u) {
+      const i32 next = positions[u] + half;
+      if (next <= size && block[next - 1] < keys[u]) positions[u] = next;
+    }
+  }
+}
+
+}  // namespace minuet

@@ -1,0 +1,127 @@
+// Loads, stores and conversion of 1 to 16 consecutive bytes, one access each.
+#pragma once
+
+#include "kernels_templates/core/convert.h"
+
+// Rows are float, half or bytes to their owners; these types may read any of them.
+#define MINUET_MAY_ALIAS __attribute__((may_alias))
+
+namespace minuet {
+
+template <i32 Bytes>
+struct VectorWord {
+  using Type = u32;
+};
+template <>
+struct VectorWord<2> {
+  using Type = u16;
+};
+template <>
+struct VectorWord<1> {
+  using Type = unsigned char;
+};
+
+/// `Bytes` bytes in registers, aligned to their size: 1, 2, 4, 8 or 16.
+template <i32 Bytes>
+struct alignas(Bytes) MINUET_MAY_ALIAS Vector {
+  static_assert(Bytes > 0 && Bytes <= 16 && (Bytes & (Bytes - 1)) == 0,
+                "one access is 1, 2, 4, 8 or 16 bytes");
+  using Word = typename VectorWord<Bytes>::Type;
+  static constexpr i32 kWords = Bytes / static_cast<i32>(sizeof(Word));
+  Word words[kWords];
+};
+
+/// Reads data that the kernel does not write (through the read-only cache); bytes from the base.
+template <i32 Bytes>
+MINUET_HD Vector<Bytes> load_vector(const void* base, i64 byte) {
+  const char* address = static_cast<const char*>(base) + byte;
+#if defined(__CUDA_ARCH__)
+  // Inline PTX: an aggregate's load may be split in two by the compiler, and must not be.
+  Vector<Bytes> v;
+  if constexpr (Bytes == 16) {
+    asm("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+        : "=r"(v.words[0]), "=r"(v.words[1]), "=r"(v.words[2]), "=r"(v.words[3])
+        : "l"(__cvta_generic_to_global(address)));
+  } else if constexpr (Bytes == 8) {
+    asm("ld.global.nc.v2.u32 {%0, %1}, [%2];"
+        : "=r"(v.words[0]), "=r"(v.words[1])
+        : "l"(__cvta_generic_to_global(address)));
+  } else {
+    v.words[0] = __ldg(reinterpret_cast<const typename Vector<Bytes>::Word*>(address));
+  }
+  return v;
+#else
+  return *reinterpret_cast<const Vector<Bytes>*>(address);
+#endif
+}
+
+template <i32 Bytes>
+MINUET_HD void store_vector(void* base, i64 byte, const Vector<Bytes>& v) {
+  char* address = static_cast<char*>(base) + byte;
+#if defined(__CUDA_ARCH__)
+  if constexpr (Bytes == 16) {
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(address)),
+                 "r"(v.words[0]), "r"(v.words[1]), "r"(v.words[2]), "r"(v.words[3])
+                 : "memory");
+  } else if constexpr (Bytes == 8) {
+    asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(address)), "r"(v.words[0]),
+                 "r"(v.words[1])
+                 : "memory");
+  } else {
+    *reinterpret_cast<typename Vector<Bytes>::Word*>(address) = v.words[0];
+  }
+#else
+  *reinterpret_cast<Vector<Bytes>*>(address) = v;
+#endif
+}
+
+template <i32 Bytes>
+MINUET_HD Vector<Bytes> zero_vector() {
+  Vector<Bytes> v;
+  MINUET_UNROLL
+  for (i32 w = 0; w < Vector<Bytes>::kWords; ++w) v.words[w] = 0;
+  return v;
+}
+
+/// What a GEMM operand needs on its way from storage: tf32 rounds, the others pass.
+template <DType T, i32 Bytes>
+MINUET_HD Vector<Bytes> to_operand(Vector<Bytes> v) {
+  if constexpr (T == DType::TF32) {
+    MINUET_UNROLL
+    for (i32 w = 0; w < Vector<Bytes>::kWords; ++w) v.words[w] = round_to_tf32(v.words[w]);
+  }
+  return v;
+}
+
+/// The vector's elements of type T as fp32: Bytes / dtype_bytes(T) of them.
+template <DType T, i32 Bytes>
+MINUET_HD void to_floats(const Vector<Bytes>& v, float* values) {
+  MINUET_UNROLL
+  for (i32 w = 0; w < Vector<Bytes>::kWords; ++w) {
+    if constexpr (dtype_bytes(T) == 4) {
+      values[w] = float_of(v.words[w]);
+    } else if constexpr (Bytes == 2) {
+      values[w] = from_16_bits<T>(v.words[w]);
+    } else {
+      from_16_bit_pair<T>(v.words[w], values + 2 * w);
+    }
+  }
+}
+
+template <DType T, i32 Bytes>
+MINUET_HD Vector<Bytes> from_floats(const float* values) {
+  Vector<Bytes> v;
+  MINUET_UNROLL
+  for (i32 w = 0; w < Vector<Bytes>::kWords; ++w) {
+    if constexpr (dtype_bytes(T) == 4) {
+      v.words[w] = bits_of(values[w]);
+    } else if constexpr (Bytes == 2) {
+      v.words[w] = to_16_bits<T>(values[w]);
+    } else {
+      v.words[w] = to_16_bit_pair<T>(values[2 * w], values[2 * w + 1]);
+    }
+  }
+  return v;
+}
+
+}  // namespace minuet

@@ -1,0 +1,45 @@
+// output[i] = input[index[i]], row by row. One thread a vector, several in flight.
+#pragma once
+
+#include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/vector.h"
+#include "kernels_templates/shared/gmas_kernels.h"
+
+namespace minuet {
+
+template <PermuteRowsSpec S>
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void permute_rows(const PermuteRowsParams p) {
+  constexpr i32 kElement = dtype_bytes(S.io);
+  static_assert(S.channels * kElement % S.vector_bytes == 0, "vector_bytes must divide a row");
+  constexpr i32 kVectors = S.channels * kElement / S.vector_bytes;  // of a row
+  constexpr i32 kAtOnce = 4;
+  const i64 items = p.rows * kVectors;
+  const i64 stride = grid_threads(S.threads);
+  for (i64 first = grid_thread(S.threads); first < items; first += kAtOnce * stride) {
+    i64 source[kAtOnce];
+    Vector<S.vector_bytes> data[kAtOnce];
+    MINUET_UNROLL
+    for (i32 u = 0; u < kAtOnce; ++u) {
+      const i64 item = first + u * stride;
+      source[u] = item < items ? read_only(p.index + item / kVectors) : 0;
+    }
+    MINUET_UNROLL
+    for (i32 u = 0; u < kAtOnce; ++u) {
+      const i64 item = first + u * stride;
+      if (item < items) {
+        data[u] = load_vector<S.vector_bytes>(
+            p.input, source[u] * p.input_ld * kElement + item % kVectors * S.vector_bytes);
+      }
+    }
+    MINUET_UNROLL
+    for (i32 u = 0; u < kAtOnce; ++u) {
+      const i64 item = first + u * stride;
+      if (item < items) {
+        store_vector(p.output, item / kVectors * p.output_ld * kElement + item % kVectors * S.vector_bytes,
+                     data[u]);
+      }
+    }
+  }
+}
+
+}  // namespace minuet

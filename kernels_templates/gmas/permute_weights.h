@@ -1,0 +1,23 @@
+// output[slot] = input[order[slot]], slices of slice_bytes. One thread a vector.
+#pragma once
+
+#include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/vector.h"
+#include "kernels_templates/shared/gmas_kernels.h"
+
+namespace minuet {
+
+template <PermuteWeightsSpec S>
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void permute_weights(const PermuteWeightsParams p) {
+  const i64 vectors = p.slice_bytes / S.vector_bytes;  // of a slice
+  const i64 stride = grid_threads(S.threads);
+  RowWalk walk(grid_thread(S.threads), stride, vectors);
+  for (i64 i = grid_thread(S.threads); i < vectors * p.volume; i += stride, walk.advance()) {
+    const i64 source = read_only(p.order + walk.outer());
+    store_vector(
+        p.output, i * S.vector_bytes,
+        load_vector<S.vector_bytes>(p.input, source * p.slice_bytes + walk.inner() * S.vector_bytes));
+  }
+}
+
+}  // namespace minuet

@@ -1,0 +1,135 @@
+// Scatter: out[q] = epilogue(sum over k of buffer[table[k][q]]), in ascending k, in fp32 registers.
+//
+// One thread owns one tile of one output row: no atomics, one write. The threads of a row interleave
+// vector by vector, as in gather. The buffer's element type may differ from the output's, so vectors
+// count elements: vector_bytes of the output, and as many elements of the buffer.
+#pragma once
+
+#include "kernels_templates/core/epilogue.h"
+#include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/vector.h"
+#include "kernels_templates/shared/gmas_kernels.h"
+
+namespace minuet {
+
+template <ScatterSpec S>
+struct ScatterShape {
+  static constexpr i32 kElement = dtype_bytes(S.io);
+  static constexpr i32 kThreads = S.channels / S.tile;         // of one row
+  static constexpr i32 kElements = S.vector_bytes / kElement;  // of one vector
+  static constexpr i32 kVectors = S.tile / kElements;          // of one tile
+  static constexpr i32 kPartialElement = dtype_bytes(S.partial);
+  static constexpr i32 kPartialBytes = kElements * kPartialElement;        // of a vector's partial sums
+  static constexpr i32 kAccess = kPartialBytes < 16 ? kPartialBytes : 16;  // one read of them
+  static constexpr i32 kAccesses = kPartialBytes / kAccess;
+  static constexpr i64 kBufferRowBytes = static_cast<i64>(S.channels) * kPartialElement;
+  static_assert(S.channels % S.tile == 0, "tile must divide channels");
+  static_assert(S.vector_bytes >= kElement && S.tile % kElements == 0, "vector_bytes must divide a tile");
+
+  /// Table entries loaded before the first is used, and buffer rows read before the first is added:
+  /// about 128 bytes a thread in flight, which is what its registers hold without spilling.
+  static constexpr i32 kOffsetsAtOnce = 9;
+  static constexpr i32 kTileBytes = S.tile * kPartialElement;
+  static constexpr i32 kRowsAtOnce = kTileBytes >= 128 ? 1 : kTileBytes > 128 / 9 ? 128 / kTileBytes : 9;
+
+  /// The first element of vector v of a row's thread t.
+  MINUET_HD static constexpr i32 first_element(i32 t, i32 v) { return (v * kThreads + t) * kElements; }
+
+  struct Partial {  // one tile of one buffer row
+    Vector<kAccess> data[kVectors * kAccesses];
+  };
+};
+
+template <ScatterSpec S>
+MINUET_HD void load_partial(const void* buffer, i32 row, i32 t, typename ScatterShape<S>::Partial& partial) {
+  using Shape = ScatterShape<S>;
+  MINUET_UNROLL
+  for (i32 v = 0; v < Shape::kVectors; ++v) {
+    MINUET_UNROLL
+    for (i32 a = 0; a < Shape::kAccesses; ++a) {
+      const i64 byte = row * Shape::kBufferRowBytes + Shape::first_element(t, v) * Shape::kPartialElement;
+      Vector<Shape::kAccess>& data = partial.data[v * Shape::kAccesses + a];
+      data = row < 0 ? zero_vector<Shape::kAccess>()
+                     : load_vector<Shape::kAccess>(buffer, byte + a * Shape::kAccess);
+    }
+  }
+}
+
+template <ScatterSpec S>
+MINUET_HD void add_partial(const typename ScatterShape<S>::Partial& partial, float* sums) {
+  using Shape = ScatterShape<S>;
+  constexpr i32 kEach = Shape::kAccess / Shape::kPartialElement;
+  MINUET_UNROLL
+  for (i32 d = 0; d < Shape::kVectors * Shape::kAccesses; ++d) {
+    float values[kEach];
+    to_floats<S.partial>(partial.data[d], values);
+    MINUET_UNROLL
+    for (i32 e = 0; e < kEach; ++e) sums[d * kEach + e] += values[e];
+  }
+}
+
+/// The sums of thread t's tile of output row `row`.
+template <ScatterSpec S>
+MINUET_HD void sum_offsets(const ScatterParams& p, i64 row, i32 t, float* sums) {
+  using Shape = ScatterShape<S>;
+  for (i32 k = 0; k < p.volume; k += Shape::kOffsetsAtOnce) {
+    i32 rows[Shape::kOffsetsAtOnce];
+    MINUET_UNROLL
+    for (i32 u = 0; u < Shape::kOffsetsAtOnce; ++u) {
+      rows[u] = k + u < p.volume ? read_only(p.table + (k + u) * p.rows + row) : -1;
+    }
+    MINUET_UNROLL
+    for (i32 u = 0; u < Shape::kOffsetsAtOnce; u += Shape::kRowsAtOnce) {
+      typename Shape::Partial partial[Shape::kRowsAtOnce];
+      MINUET_UNROLL
+      for (i32 r = 0; r < Shape::kRowsAtOnce; ++r) {
+        if (u + r < Shape::kOffsetsAtOnce) load_partial<S>(p.buffer, rows[u + r], t, partial[r]);
+      }
+      MINUET_UNROLL
+      for (i32 r = 0; r < Shape::kRowsAtOnce; ++r) {
+        if (u + r < Shape::kOffsetsAtOnce && rows[u + r] >= 0) add_partial<S>(partial[r], sums);
+      }
+    }
+  }
+}
+
+/// Epilogue and write of one vector, elements [first, first + kElements) of output row `row`.
+template <ScatterSpec S>
+MINUET_HD void finish_vector(const ScatterParams& p, i64 row, i32 first, const float* sums) {
+  using Shape = ScatterShape<S>;
+  float residual[Shape::kElements] = {};
+  float values[Shape::kElements];
+  if constexpr (S.residual) {
+    to_floats<S.io>(load_vector<S.vector_bytes>(p.residual, (row * p.residual_ld + first) * Shape::kElement),
+                    residual);
+  }
+  MINUET_UNROLL
+  for (i32 e = 0; e < Shape::kElements; ++e) {
+    float scale = 1.0f, shift = 0.0f;
+    if constexpr (S.scale_shift) {
+      scale = read_only(p.scale + first + e);
+      shift = read_only(p.shift + first + e);
+    }
+    values[e] = epilogue<S.scale_shift, S.residual, S.activation>(sums[e], scale, shift, residual[e]);
+  }
+  store_vector(p.output, (row * p.output_ld + first) * Shape::kElement,
+               from_floats<S.io, S.vector_bytes>(values));
+}
+
+template <ScatterSpec S>
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void scatter(const ScatterParams p) {
+  using Shape = ScatterShape<S>;
+  const i64 items = tile_count(p.rows, S.channels, S.tile);
+  for (i64 item = grid_thread(S.threads); item < items; item += grid_threads(S.threads)) {
+    const i64 row = item / Shape::kThreads;
+    const i32 t = static_cast<i32>(item % Shape::kThreads);
+    float sums[S.tile] = {};
+    sum_offsets<S>(p, row, t, sums);
+    MINUET_UNROLL
+    for (i32 v = 0; v < Shape::kVectors; ++v) {
+      finish_vector<S>(p, row, Shape::first_element(t, v), sums + v * Shape::kElements);
+    }
+  }
+}
+
+}  // namespace minuet

@@ -1,0 +1,52 @@
+// least[f], greatest[f] = minimum, maximum over all coordinates of field f (batch first).
+//
+// A thread keeps both in registers over its share of the coordinates, a warp combines them, a block
+// in shared memory, and the grid with one atomic a field and block.
+#pragma once
+
+#include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/reduce.h"
+#include "kernels_templates/shared/map_kernels.h"
+
+namespace minuet {
+
+template <FindBoundsSpec S>
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void find_bounds(const FindBoundsParams p) {
+  static_assert(S.threads % 32 == 0, "whole warps reduce together");
+  constexpr i32 kFields = S.ndim + 1;
+  __shared__ i32 block_least[kFields];
+  __shared__ i32 block_greatest[kFields];
+
+  i32 least[kFields], greatest[kFields];
+  MINUET_UNROLL
+  for (i32 f = 0; f < kFields; ++f) {
+    least[f] = 0x7fffffff;
+    greatest[f] = -0x7fffffff - 1;
+  }
+  for (i64 i = grid_thread(S.threads); i < p.count; i += grid_threads(S.threads)) {
+    MINUET_UNROLL
+    for (i32 f = 0; f < kFields; ++f) {
+      const i32 value = read_only(p.coordinates + i * kFields + f);
+      least[f] = value < least[f] ? value : least[f];
+      greatest[f] = value > greatest[f] ? value : greatest[f];
+    }
+  }
+
+  for (i32 f = threadIdx.x; f < kFields; f += S.threads) {
+    block_least[f] = 0x7fffffff;
+    block_greatest[f] = -0x7fffffff - 1;
+  }
+  __syncthreads();
+  MINUET_UNROLL
+  for (i32 f = 0; f < kFields; ++f) {
+    warp_atomic_min(&block_least[f], least[f]);
+    warp_atomic_max(&block_greatest[f], greatest[f]);
+  }
+  __syncthreads();
+  for (i32 f = threadIdx.x; f < kFields; f += S.threads) {
+    atomicMin(p.least + f, block_least[f]);
+    atomicMax(p.greatest + f, block_greatest[f]);
+  }
+}
+
+}  // namespace minuet

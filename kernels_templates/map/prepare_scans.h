@@ -1,0 +1,30 @@
+// tiles[scan][entry] = "out of bounds" for the padding before the first tile, "not yet" after it.
+//
+// An entry is CUB's ScanTileState<i32> descriptor: the status in the low word, the value in the high
+// one. scan.h asserts that the constants here are CUB's, so that this kernel compiles without it.
+#pragma once
+
+#include "kernels_templates/core/grid.h"
+#include "kernels_templates/shared/map_kernels.h"
+
+namespace minuet {
+
+constexpr u64 kScanTileOutOfBounds = 0;
+constexpr u64 kScanTileInvalid = 99;
+
+MINUET_HD constexpr u64 initial_scan_tile(i64 entry) {
+  return entry < kScanPaddingTiles ? kScanTileOutOfBounds : kScanTileInvalid;
+}
+
+template <PrepareScansSpec S>
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void prepare_scans(const PrepareScansParams p) {
+  static_assert(kScanTileBytes == sizeof(u64), "one word an entry");
+  const i64 entries = p.stride_bytes / kScanTileBytes;
+  const i64 stride = grid_threads(S.threads);
+  RowWalk walk(grid_thread(S.threads), stride, entries);
+  for (i64 i = grid_thread(S.threads); i < entries * p.scans; i += stride, walk.advance()) {
+    static_cast<u64*>(p.tiles)[i] = initial_scan_tile(walk.inner());
+  }
+}
+
+}  // namespace minuet

@@ -1,0 +1,26 @@
+// bins[pass][digit] += keys whose digit of that pass is `digit`; all passes in one read of the keys.
+//
+// Around CUB's histogram agent: a block counts its tiles in shared memory, then adds to bins once.
+#pragma once
+
+#include <cub/block/block_load.cuh>
+#include <cub/block/block_store.cuh>
+// The agents lean on what the two above include.
+#include <cub/agent/agent_radix_sort_histogram.cuh>
+
+#include "kernels_templates/shared/map_kernels.h"
+
+namespace minuet {
+
+template <RadixHistogramSpec S>
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void radix_histogram(const RadixHistogramParams p) {
+  using Key = typename KeyOf<S.key>::Type;
+  using Policy = cub::AgentRadixSortHistogramPolicy<S.threads, S.items_per_thread, 1, Key, kRadixBits>;
+  using Agent = cub::detail::radix_sort::AgentRadixSortHistogram<Policy, false, Key, u32>;
+  __shared__ typename Agent::TempStorage storage;
+  Agent agent(storage, p.bins, static_cast<const Key*>(p.keys), static_cast<u32>(*p.count), p.begin_bit,
+              p.end_bit);
+  agent.Process();
+}
+
+}  // namespace minuet

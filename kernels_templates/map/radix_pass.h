@@ -1,0 +1,61 @@
+// One digit of a stable least-significant-digit radix sort: keys (and values) move to
+// bins[digit] + rank among equal digits, the rank across tiles found by decoupled look-back.
+//
+// Around CUB's onesweep agent. Launched for the capacity, one tile a block; tiles are numbered in the
+// order in which blocks start, so those past *count are the last ones, and leave together.
+#pragma once
+
+#include <cub/block/block_load.cuh>
+#include <cub/block/block_store.cuh>
+// The agents lean on what the two above include.
+#include <cub/agent/agent_radix_sort_onesweep.cuh>
+
+#include "kernels_templates/shared/map_kernels.h"
+
+namespace minuet {
+
+template <RadixPassSpec S>
+struct RadixPassPolicy {
+  enum {
+    BLOCK_THREADS = S.threads,
+    ITEMS_PER_THREAD = S.items_per_thread,
+    RANK_NUM_PARTS = 1,
+    RADIX_BITS = kRadixBits,
+  };
+  static constexpr cub::RadixRankAlgorithm RANK_ALGORITHM = cub::RADIX_RANK_MATCH_EARLY_COUNTS_ANY;
+  static constexpr cub::BlockScanAlgorithm SCAN_ALGORITHM = cub::BLOCK_SCAN_WARP_SCANS;
+  static constexpr cub::RadixSortStoreAlgorithm STORE_ALGORITHM = cub::RADIX_SORT_STORE_DIRECT;
+};
+
+template <bool Values>
+struct RadixValue {
+  using Type = u32;
+};
+template <>
+struct RadixValue<false> {
+  using Type = cub::NullType;
+};
+
+template <RadixPassSpec S>
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void radix_pass(const RadixPassParams p) {
+  using Key = typename KeyOf<S.key>::Type;
+  using Value = typename RadixValue<S.values>::Type;
+  // The look-back keeps two flag bits beside a 30-bit count: fewer than 2^30 items.
+  using Agent =
+      cub::detail::radix_sort::AgentRadixSortOnesweep<RadixPassPolicy<S>, false, Key, Value, u32, i32>;
+  __shared__ typename Agent::TempStorage storage;
+  const i32 count = *p.count;
+  Value* values_out = nullptr;
+  const Value* values_in = nullptr;
+  if constexpr (S.values) {
+    values_out = p.values_out;
+    values_in = p.values_in;
+  }
+  Agent agent(storage, reinterpret_cast<i32*>(p.lookback), reinterpret_cast<i32*>(p.next_tile), nullptr,
+              p.bins, static_cast<Key*>(p.keys_out), static_cast<const Key*>(p.keys_in), values_out,
+              values_in, count, p.bit, p.bits);
+  if (static_cast<i64>(agent.block_idx) * Agent::TILE_ITEMS >= count) return;
+  agent.Process();
+}
+
+}  // namespace minuet

@@ -1,0 +1,31 @@
+// unique_keys[u] = the u-th distinct key of the sorted keys; which row became which.
+//
+// One thread a key. Key i belongs to unique row u = positions[i + 1] - 1 and is the first of its run
+// where positions steps. The sort is stable, so the first of a run is the caller's first such row.
+#pragma once
+
+#include "kernels_templates/core/grid.h"
+#include "kernels_templates/shared/map_kernels.h"
+
+namespace minuet {
+
+template <UniqueSpec S>
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void unique(const UniqueParams p) {
+  using Key = typename KeyOf<S.key>::Type;
+  const i64 count = *p.count;
+  if (blockIdx.x == 0 && threadIdx.x == 0) *p.unique_count = p.positions[count];
+  for (i64 i = grid_thread(S.threads); i < count; i += grid_threads(S.threads)) {
+    const i32 before = read_only(p.positions + i);
+    const i32 after = read_only(p.positions + i + 1);
+    const i32 row = after - 1;
+    const bool first = after != before;
+    if (first) static_cast<Key*>(p.unique_keys)[row] = read_only(static_cast<const Key*>(p.keys) + i);
+    if constexpr (S.rows) {
+      const u32 source = read_only(p.rows + i);
+      if (first && p.source_row != nullptr) p.source_row[row] = static_cast<i32>(source);
+      if (p.row_of != nullptr) p.row_of[source] = row;
+    }
+  }
+}
+
+}  // namespace minuet
