@@ -3,12 +3,12 @@
 # Targets: minuet_llvm (static LLVM Support and Demangle), minuet_zstd, minuet_eigen, minuet_cuda_headers.
 # Variables: MINUET_CUDA_INCLUDE_DIR   folder of cuda.h, nvrtc.h, cublasLt.h, cuda_fp16.h of CUDA 13.0
 #            MINUET_CCCL_INCLUDE_DIR   folder of cub/ and cuda/std/ of CCCL 3.0.1
-# Options:   MINUET_LLVM_VERSION       14 to 19; empty: the newest that is found
+# Options:   MINUET_LLVM_VERSION       14 to 19; empty: the oldest that is found
 #            MINUET_LLVM_ROOT          prefix of an LLVM in an unusual place
 #            MINUET_HIDE_TOOLKIT       on: behave as if no CUDA toolkit were installed
 #            MINUET_WHEEL_DIR, MINUET_SYSROOT   where tools/setup unpacks wheels and .deb files
 
-set(MINUET_LLVM_VERSION "" CACHE STRING "Major version of LLVM, 14 to 19; empty: the newest found")
+set(MINUET_LLVM_VERSION "" CACHE STRING "Major version of LLVM, 14 to 19; empty: the oldest found")
 set(MINUET_LLVM_ROOT "" CACHE PATH "Prefix of an LLVM in an unusual place")
 set(MINUET_WHEEL_DIR ${PROJECT_SOURCE_DIR}/build/wheels CACHE PATH "Where tools/setup unpacks wheels")
 set(MINUET_SYSROOT ${PROJECT_SOURCE_DIR}/build/sysroot CACHE PATH "Where tools/setup unpacks .deb files")

@@ -3,7 +3,7 @@
 # Not through LLVMConfig.cmake: it asks for every component of LLVM and for their dependencies, and we
 # want two archives. They hold no global constructors that matter and are hidden by --exclude-libs.
 
-set(minuet_llvm_versions 19 18 17 16 15 14)
+set(minuet_llvm_versions 14 15 16 17 18 19)
 if(MINUET_LLVM_VERSION)
   if(NOT MINUET_LLVM_VERSION IN_LIST minuet_llvm_versions)
     message(FATAL_ERROR "Minuet builds with LLVM 14 to 19, and MINUET_LLVM_VERSION is '${MINUET_LLVM_VERSION}': "
