@@ -1,0 +1,24 @@
+// The headers a compile may see: our kernels' and those of one CUDA and CCCL, all embedded (R3).
+// Thread-safe; a group is unpacked at its first use and kept.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/embed/header_blob.h"
+#include "codegen/error.h"
+
+namespace minuet {
+
+/// Digest over the names and texts of every embedded header; unpacks nothing.
+std::string embedded_header_digest();
+
+/// The embedded headers that a unit with this text needs: of ours exactly those it includes, of
+/// the toolkit a whole group where one of its headers is named, so that a kernel without CUB pays
+/// nothing for CUB (R29). InvalidArgument for an include that would leave the embedded set.
+llvm::Expected<std::vector<Header>> headers_for(llvm::StringRef text);
+
+/// Text of an embedded header that was unpacked before, else empty: for error reports.
+llvm::StringRef unpacked_header(llvm::StringRef name);
+
+}  // namespace minuet
