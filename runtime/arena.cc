@@ -23,6 +23,7 @@ llvm::Expected<bool> Arena::reserve(i64 bytes) {
   MINUET_ASSIGN(memory_, DeviceMemory::create(device_, bytes));
   data_ = memory_.data();
   bytes_ = bytes;
+  ++growths_;
   return true;
 }
 

@@ -48,6 +48,9 @@ class Arena {
   llvm::Expected<bool> reserve(i64 bytes);
   char* data() const { return data_; }
   i64 bytes() const { return bytes_; }
+  /// Allocations since the last reset.
+  i64 growths() const { return growths_; }
+  void reset_growths() { growths_ = 0; }
 
  private:
   std::shared_ptr<Device> device_;
@@ -55,6 +58,7 @@ class Arena {
   char* data_ = nullptr;
   i64 bytes_ = 0;
   bool callers_ = false;
+  i64 growths_ = 0;
 };
 
 /// A quarter more than asked, so that the next, slightly larger cloud fits.

@@ -22,6 +22,9 @@ class ConvolutionExecution {
 
   Engine& engine() { return *engine_; }
   i64 workspace_bytes() const { return arena_.bytes(); }
+  /// Allocations of the arena since the last reset.
+  i64 growths() const { return arena_.growths(); }
+  void reset_growths() { arena_.reset_growths(); }
   const GroupPlan& groups() const { return groups_; }
   const ConvolutionPlan& plan() const { return *plan_; }
   const KernelMap* map() const { return map_.get(); }

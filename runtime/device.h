@@ -70,5 +70,7 @@ struct CudaSystem {
   int devices = 0;
 };
 llvm::Expected<CudaSystem> cuda_system();
+/// Where libcublasLt is, without opening it for work; Unavailable, with the way to get it.
+llvm::Expected<std::string> cublaslt_path();
 
 }  // namespace minuet

@@ -38,11 +38,15 @@ class NetworkExecution {
 
   const NetworkPlan& plan() const { return *plan_; }
   bool prepared() const { return prepared_; }
+  llvm::Error check_prepared() const;  // FailedPrecondition before the first prepare
   i64 output_rows() const;
   i64 level_rows(i32 level) const { return levels_[level].rows; }
   const GroupPlan& layer_groups(i32 layer) const { return maps_[plan_->program.layers[layer].map].groups; }
   Engine& engine() { return *engine_; }
   i64 workspace_bytes() const { return arena_.bytes(); }
+  /// Allocations of the arena since the last reset.
+  i64 growths() const { return arena_.growths(); }
+  void reset_growths() { arena_.reset_growths(); }
 
  private:
   struct Level {
@@ -75,7 +79,6 @@ class NetworkExecution {
   i64 place_tensors(char* base);
   llvm::Error enqueue_tables();
   llvm::Error prepare_layers();
-  llvm::Error check_prepared() const;
   llvm::Error load_input(const void* features);
   void* tensor_address(i32 tensor, void* output) const;
   ConvolveRequest request_of(i32 layer, void* output) const;

@@ -76,6 +76,7 @@ class PlanResidence {
  public:
   PlanResidence(std::shared_ptr<const Plan> plan, std::shared_ptr<KernelCache> cache)
       : plan_(std::move(plan)), cache_(std::move(cache)) {}
+  KernelCache& cache() const { return *cache_; }
 
   llvm::Expected<BinaryList> compile(llvm::StringRef arch);
   /// FailedPrecondition where compile(device's arch) has not happened.

@@ -389,8 +389,8 @@ MINUET_API minuet_status minuet_execution_query_level(minuet_execution* executio
                                                       minuet_level_info* info);
 MINUET_API minuet_status minuet_execution_query_layer(minuet_execution* execution, int32_t layer,
                                                       minuet_layer_info* info);
-/* The largest absolute value of any layer's output in the last run (the largest activation): finds
- * overflow in 16-bit types. Runs a pass of its own over the features, on the CPU copy; slow. */
+/* The largest absolute value that any layer writes for these features: shows how far a 16-bit type is
+ * from overflow. Runs a pass of its own and downloads every layer's output; slow, for tests and tools. */
 MINUET_API minuet_status minuet_execution_largest_activation(minuet_execution* execution, const void* features,
                                                              void* stream, double* largest);
 

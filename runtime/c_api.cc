@@ -1,0 +1,234 @@
+// The C ABI: errors, contexts, devices. The only place where an Error becomes a status code.
+#include <algorithm>
+#include <new>
+
+#include "llvm/Config/llvm-config.h"
+#include "runtime/c_api_internal.h"
+
+namespace minuet {
+namespace {
+
+struct LastError {
+  std::string message, detail;
+};
+thread_local LastError last_error;
+
+}  // namespace
+
+minuet_status set_last_error(llvm::Error error) {
+  StatusError status = take_status(std::move(error));
+  last_error = {status.message(), status.detail()};
+  return static_cast<minuet_status>(status.code());
+}
+
+minuet_status set_last_error(StatusCode code, const char* message) noexcept {
+  try {
+    last_error = {message, ""};
+  } catch (...) {
+    last_error.message.clear();  // not even that much memory: the status has to do
+  }
+  return static_cast<minuet_status>(code);
+}
+
+llvm::Error check_pointer(const void* pointer, const char* name) {
+  if (pointer) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "{0} is null", name);
+}
+
+std::size_t give_text(llvm::StringRef text, char* buffer, std::size_t size) {
+  if (buffer && size > 0) {
+    const std::size_t length = std::min(text.size(), size - 1);
+    std::memcpy(buffer, text.data(), length);
+    buffer[length] = '\0';
+  }
+  return text.size() + 1;
+}
+
+llvm::Expected<AxisArray> read_axes(const int32_t* values, i32 ndim, const char* name) {
+  AxisArray axes{1, 1, 1, 1};
+  for (i32 a = 0; a < kMaxDim; ++a) {
+    if (values[a] < 0 || (a >= ndim && values[a] > 1)) {
+      return make_error(StatusCode::InvalidArgument, "{0} of axis {1} is {2} in {3} axes", name, a, values[a],
+                        ndim);
+    }
+    if (values[a] > 0) axes[a] = values[a];
+  }
+  return axes;
+}
+
+llvm::Expected<DType> read_dtype(minuet_dtype dtype) {
+  switch (dtype) {
+    case MINUET_F32:
+      return DType::F32;
+    case MINUET_TF32:
+      return DType::TF32;
+    case MINUET_F16:
+      return DType::F16;
+    case MINUET_BF16:
+      return DType::BF16;
+  }
+  return make_error(StatusCode::InvalidArgument, "there is no dtype {0}", static_cast<int>(dtype));
+}
+
+namespace {
+
+CacheOptions cache_options(const minuet_context_options& options) {
+  CacheOptions cache;
+  if (options.cache_directory) cache.directory = options.cache_directory;
+  cache.use_disk = options.disable_disk_cache == 0;
+  if (options.log) {
+    cache.warn = [log = options.log, user = options.log_user](const std::string& text) {
+      log(MINUET_LOG_WARNING, text.data(), text.size(), user);
+    };
+  }
+  return cache;
+}
+
+/// One line for every part of the CUDA stack that is not there.
+void describe_system(minuet_system_info& info) {
+  std::string missing;
+  auto note = [&](llvm::Error error) { missing += take_status(std::move(error)).message() + "\n"; };
+  if (llvm::Expected<CudaSystem> cuda = cuda_system()) {
+    copy_text(info.driver, cuda->driver);
+    info.cuda_devices = cuda->devices;
+  } else {
+    note(cuda.takeError());
+  }
+  if (llvm::Expected<NvrtcInfo> nvrtc = nvrtc_info()) {
+    copy_text(info.nvrtc, nvrtc->version);
+    copy_text(info.nvrtc_path, nvrtc->path);
+  } else {
+    note(nvrtc.takeError());
+  }
+  if (llvm::Expected<std::string> cublaslt = cublaslt_path()) {
+    copy_text(info.cublaslt_path, *cublaslt);
+  } else {
+    note(cublaslt.takeError());
+  }
+  copy_text(info.llvm, LLVM_VERSION_STRING);
+  copy_text(info.missing, missing);
+}
+
+}  // namespace
+}  // namespace minuet
+
+using namespace minuet;  // NOLINT: the ABI's functions are global
+
+extern "C" {
+
+size_t minuet_last_error(char* buffer, size_t size) { return give_text(last_error.message, buffer, size); }
+size_t minuet_last_error_detail(char* buffer, size_t size) {
+  return give_text(last_error.detail, buffer, size);
+}
+
+uint32_t minuet_version(void) {
+  return MINUET_VERSION_MAJOR * 10000 + MINUET_VERSION_MINOR * 100 + MINUET_VERSION_PATCH;
+}
+
+int32_t minuet_has_feature(const char* name) {
+  for (const char* feature : {"cuda", "cpu", "nvrtc", "network", "convolution"}) {
+    if (name && llvm::StringRef(name) == feature) return 1;
+  }
+  return 0;
+}
+
+minuet_status minuet_context_create(const minuet_context_options* options, minuet_context** context) {
+  return guarded("minuet_context_create", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(context, "context"));
+    MINUET_ASSIGN(const minuet_context_options given,
+                  read_options(options, minuet_context_options(MINUET_CONTEXT_OPTIONS_INIT)));
+    MINUET_ASSIGN(std::shared_ptr<Context> made, Context::create(cache_options(given)));
+    *context = new minuet_context{std::move(made)};
+    return llvm::Error::success();
+  });
+}
+
+void minuet_context_destroy(minuet_context* context) { delete context; }
+
+minuet_status minuet_context_kernel_counters(minuet_context* context, minuet_kernel_counters* counters) {
+  return guarded("minuet_context_kernel_counters", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(context, "context"));
+    const CacheStats stats = context->context->cache()->stats();
+    return write_info({0, stats.compiled, stats.disk_hits, stats.memory_hits, stats.compile_ms}, counters);
+  });
+}
+
+size_t minuet_context_cache_directory(minuet_context* context, char* buffer, size_t size) {
+  return give_text(context ? context->context->cache()->directory() : "", buffer, size);
+}
+
+minuet_status minuet_query_system(minuet_system_info* info) {
+  return guarded("minuet_query_system", [&]() -> llvm::Error {
+    minuet_system_info answer{};
+    describe_system(answer);
+    return write_info(answer, info);
+  });
+}
+
+minuet_status minuet_device_open(minuet_context* context, const char* name, minuet_device** device) {
+  return guarded("minuet_device_open", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(context, "context"));
+    MINUET_TRY(check_pointer(device, "device"));
+    MINUET_ASSIGN(std::shared_ptr<OpenDevice> open, context->context->open_device(name ? name : ""));
+    *device = new minuet_device{std::move(open)};
+    return llvm::Error::success();
+  });
+}
+
+void minuet_device_destroy(minuet_device* device) { delete device; }
+
+minuet_status minuet_device_query(minuet_device* device, minuet_device_info* info) {
+  return guarded("minuet_device_query", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(device, "device"));
+    const DeviceInfo& known = device->open->device()->info();
+    minuet_device_info answer{};
+    copy_text(answer.name, known.name);
+    copy_text(answer.description, known.description);
+    copy_text(answer.arch, known.arch);
+    answer.memory_bytes = known.memory_bytes;
+    return write_info(answer, info);
+  });
+}
+
+minuet_status minuet_device_allocate(minuet_device* device, int64_t bytes, void** memory) {
+  return guarded("minuet_device_allocate", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(device, "device"));
+    MINUET_TRY(check_pointer(memory, "memory"));
+    if (bytes < 0) return make_error(StatusCode::InvalidArgument, "{0} bytes cannot be allocated", bytes);
+    MINUET_ASSIGN(*memory, device->open->device()->allocate(bytes > 0 ? bytes : 1));
+    return llvm::Error::success();
+  });
+}
+
+minuet_status minuet_device_free(minuet_device* device, void* memory) {
+  return guarded("minuet_device_free", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(device, "device"));
+    if (memory) device->open->device()->release(memory);
+    return llvm::Error::success();
+  });
+}
+
+minuet_status minuet_device_copy(minuet_device* device, void* target, const void* source, int64_t bytes,
+                                 int32_t direction) {
+  return guarded("minuet_device_copy", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(device, "device"));
+    if (bytes < 0 || direction < 0 || direction > 1) {
+      return make_error(StatusCode::InvalidArgument, "{0} bytes in direction {1}; directions are 0 and 1",
+                        bytes, direction);
+    }
+    if (bytes == 0) return llvm::Error::success();
+    MINUET_TRY(check_pointer(target, "target"));
+    MINUET_TRY(check_pointer(source, "source"));
+    Device& opened = *device->open->device();
+    return direction == 0 ? opened.upload(target, source, bytes) : opened.download(target, source, bytes);
+  });
+}
+
+minuet_status minuet_device_synchronize(minuet_device* device, void* stream) {
+  return guarded("minuet_device_synchronize", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(device, "device"));
+    return device->open->device()->synchronize(stream);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,110 @@
+// What the files of the C ABI share: handles, options of any age, and the one way out of an Error.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "minuet/minuet.h"
+#include "runtime/context.h"
+#include "runtime/convolution_execution.h"
+#include "runtime/execution.h"
+
+struct minuet_context {
+  std::shared_ptr<minuet::Context> context;
+};
+struct minuet_device {
+  std::shared_ptr<minuet::OpenDevice> open;
+};
+struct minuet_coordinates {
+  std::shared_ptr<minuet::CoordinateSet> set;
+};
+struct minuet_kernel_map {
+  std::shared_ptr<minuet::KernelMap> map;
+};
+struct minuet_convolution {
+  std::shared_ptr<const minuet::ConvolutionPlan> plan;
+  minuet::PlanResidence residence;
+};
+struct minuet_network {
+  std::shared_ptr<const minuet::NetworkPlan> plan;
+  minuet::PlanResidence residence;
+};
+struct minuet_execution {
+  std::shared_ptr<minuet::OpenDevice> open;  // outlives what follows
+  std::unique_ptr<minuet::NetworkExecution> network;
+  std::unique_ptr<minuet::ConvolutionExecution> convolution;
+  bool profiling = false;
+
+  minuet::Engine& engine() const { return network ? network->engine() : convolution->engine(); }
+};
+
+namespace minuet {
+
+/// Keeps the message for minuet_last_error of this thread. Consumes the error.
+minuet_status set_last_error(llvm::Error error);
+minuet_status set_last_error(StatusCode code, const char* message) noexcept;
+
+/// Runs `body` (returning llvm::Error) and turns what comes out, exceptions included, into a status.
+template <class Body>
+minuet_status guarded(const char* function, Body&& body) noexcept {
+  try {
+    llvm::Error error = body();
+    if (!error) return MINUET_OK;
+    return set_last_error(annotate(std::move(error), function));
+  } catch (const std::bad_alloc&) {
+    return set_last_error(StatusCode::ResourceExhausted, "the host is out of memory");
+  } catch (...) {
+    return set_last_error(StatusCode::Internal, "an unexpected exception was stopped at the C ABI");
+  }
+}
+
+llvm::Error check_pointer(const void* pointer, const char* name);
+
+/// Options of a caller built against this or an older minor version: fields it does not know keep
+/// their defaults.
+template <class Options>
+llvm::Expected<Options> read_options(const Options* given, Options defaults) {
+  if (!given) return defaults;
+  if (given->struct_size < 2 * sizeof(void*)) {
+    return make_error(StatusCode::InvalidArgument, "struct_size is {0}: begin with the struct's _INIT macro",
+                      given->struct_size);
+  }
+  Options options = defaults;
+  std::memcpy(&options, given, std::min(given->struct_size, sizeof(Options)));
+  if (options.ext) return make_error(StatusCode::InvalidArgument, "ext must be null");
+  return options;
+}
+
+/// Writes an answer into a struct of the caller's age.
+template <class Info>
+llvm::Error write_info(Info answer, Info* target) {
+  MINUET_TRY(check_pointer(target, "the result struct"));
+  if (target->struct_size < sizeof(std::size_t)) {
+    return make_error(StatusCode::InvalidArgument, "struct_size is {0}: set it to the struct's size",
+                      target->struct_size);
+  }
+  answer.struct_size = target->struct_size;
+  std::memcpy(target, &answer, std::min(answer.struct_size, sizeof(Info)));
+  return llvm::Error::success();
+}
+
+template <std::size_t N>
+void copy_text(char (&target)[N], llvm::StringRef text) {
+  const std::size_t length = std::min(text.size(), N - 1);
+  std::memcpy(target, text.data(), length);
+  target[length] = '\0';
+}
+
+/// Text by size query: returns the bytes needed, terminator included.
+std::size_t give_text(llvm::StringRef text, char* buffer, std::size_t size);
+
+/// Axis values where 0 counts as 1; axes past ndim must be 0 or 1.
+llvm::Expected<AxisArray> read_axes(const int32_t* values, i32 ndim, const char* name);
+llvm::Expected<DType> read_dtype(minuet_dtype dtype);
+llvm::Error visit_kernels(const BinaryList& binaries, KernelCache& cache, minuet_kernel_visitor visit,
+                          void* user);
+
+}  // namespace minuet

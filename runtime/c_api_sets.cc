@@ -1,0 +1,174 @@
+// The C ABI: coordinate sets, kernel maps, single convolutions.
+#include "runtime/c_api_internal.h"
+
+namespace minuet {
+namespace {
+
+constexpr i64 kDefaultMaxOffset = 128;
+
+llvm::Expected<CoordinateSetOptions> read_set_options(const minuet_coordinates_options& given) {
+  if (given.ndim < 1 || given.ndim > kMaxDim) {
+    return make_error(StatusCode::InvalidArgument, "ndim is {0}; it must be 1 to {1}", given.ndim, kMaxDim);
+  }
+  CoordinateSetOptions options;
+  MINUET_ASSIGN(options.tensor_stride, read_axes(given.tensor_stride, given.ndim, "tensor_stride"));
+  options.keep_first_duplicate = given.keep_first_duplicate != 0;
+  for (i32 a = 0; a < kMaxDim; ++a) {
+    if (given.max_offset[a] < 0)
+      return make_error(StatusCode::InvalidArgument, "max_offset of axis {0} is negative", a);
+    options.max_offset[a] = given.max_offset[a] > 0 ? given.max_offset[a] : kDefaultMaxOffset;
+  }
+  options.has_bounds = given.has_bounds != 0;
+  if (options.has_bounds) {
+    MINUET_ASSIGN(options.bounds, declared_bounds(given.ndim, given.least, given.greatest));
+  }
+  return options;
+}
+
+llvm::Expected<ConvolutionProblem> read_problem(const minuet_convolution_options& given) {
+  ConvolutionProblem problem;
+  problem.ndim = given.ndim;
+  if (given.ndim < 1 || given.ndim > kMaxDim) {
+    return make_error(StatusCode::InvalidArgument, "ndim is {0}; it must be 1 to {1}", given.ndim, kMaxDim);
+  }
+  MINUET_ASSIGN(problem.dtype, read_dtype(given.dtype));
+  MINUET_ASSIGN(problem.kernel_size, read_axes(given.kernel_size, given.ndim, "kernel_size"));
+  MINUET_ASSIGN(problem.stride, read_axes(given.stride, given.ndim, "stride"));
+  MINUET_ASSIGN(problem.dilation, read_axes(given.dilation, given.ndim, "dilation"));
+  problem.in_channels = given.in_channels;
+  problem.out_channels = given.out_channels;
+  problem.groups = given.groups;
+  if (given.submanifold && given.transposed) {
+    return make_error(StatusCode::InvalidArgument, "a convolution is submanifold or transposed, not both");
+  }
+  const bool strided = problem.stride != AxisArray{1, 1, 1, 1};
+  problem.kind = given.submanifold  ? ConvolutionKind::Submanifold
+                 : given.transposed ? ConvolutionKind::Transposed
+                 : strided          ? ConvolutionKind::Strided
+                                    : ConvolutionKind::GivenOutputs;
+  problem.activation = given.relu ? Activation::ReLU : Activation::None;
+  problem.residual = given.residual != 0;
+  problem.scale_shift = given.scale || given.shift;
+  MINUET_TRY(validate(problem));
+  return problem;
+}
+
+LayerParameters read_parameters(const minuet_convolution_options& given, const ConvolutionProblem& problem) {
+  LayerParameters parameters;
+  const i64 weights = kernel_volume(problem) * problem.in_channels * problem.out_channels;
+  parameters.weight.assign(given.weight, given.weight + weights);
+  if (!problem.scale_shift) return parameters;
+  parameters.scale.assign(problem.out_channels, 1.0f);
+  parameters.shift.assign(problem.out_channels, 0.0f);
+  if (given.scale) std::copy_n(given.scale, problem.out_channels, parameters.scale.begin());
+  if (given.shift) std::copy_n(given.shift, problem.out_channels, parameters.shift.begin());
+  return parameters;
+}
+
+}  // namespace
+}  // namespace minuet
+
+using namespace minuet;  // NOLINT: the ABI's functions are global
+
+extern "C" {
+
+minuet_status minuet_coordinates_create(minuet_device* device, const minuet_coordinates_options* options,
+                                        const int32_t* coordinates, int64_t count, void* stream,
+                                        minuet_coordinates** set) {
+  return guarded("minuet_coordinates_create", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(device, "device"));
+    MINUET_TRY(check_pointer(set, "set"));
+    if (count > 0) MINUET_TRY(check_pointer(coordinates, "coordinates"));
+    MINUET_ASSIGN(const minuet_coordinates_options given,
+                  read_options(options, minuet_coordinates_options(MINUET_COORDINATES_OPTIONS_INIT)));
+    MINUET_ASSIGN(const CoordinateSetOptions set_options, read_set_options(given));
+    MINUET_ASSIGN(std::shared_ptr<MapService> service, device->open->map_service(given.ndim));
+    MINUET_ASSIGN(std::shared_ptr<CoordinateSet> made,
+                  CoordinateSet::create(std::move(service), set_options, coordinates, count, stream));
+    *set = new minuet_coordinates{std::move(made)};
+    return llvm::Error::success();
+  });
+}
+
+minuet_status minuet_coordinates_downsample(minuet_coordinates* fine, const int32_t stride[MINUET_MAX_DIM],
+                                            void* stream, minuet_coordinates** coarse) {
+  return guarded("minuet_coordinates_downsample", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(fine, "fine"));
+    MINUET_TRY(check_pointer(stride, "stride"));
+    MINUET_TRY(check_pointer(coarse, "coarse"));
+    MINUET_ASSIGN(const AxisArray axes, read_axes(stride, fine->set->service()->ndim(), "stride"));
+    MINUET_ASSIGN(std::shared_ptr<CoordinateSet> made, fine->set->downsample(axes, stream));
+    *coarse = new minuet_coordinates{std::move(made)};
+    return llvm::Error::success();
+  });
+}
+
+void minuet_coordinates_destroy(minuet_coordinates* set) { delete set; }
+
+int64_t minuet_coordinates_count(const minuet_coordinates* set) { return set ? set->set->rows() : 0; }
+
+minuet_status minuet_coordinates_export(minuet_coordinates* set, int32_t* coordinates, void* stream) {
+  return guarded("minuet_coordinates_export", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(set, "set"));
+    if (set->set->rows() == 0) return llvm::Error::success();
+    MINUET_TRY(check_pointer(coordinates, "coordinates"));
+    return set->set->export_coordinates(coordinates, stream);
+  });
+}
+
+minuet_status minuet_kernel_map_create(minuet_coordinates* input, minuet_coordinates* output,
+                                       const minuet_kernel_map_options* options, void* stream,
+                                       minuet_kernel_map** map) {
+  return guarded("minuet_kernel_map_create", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(input, "input"));
+    MINUET_TRY(check_pointer(output, "output"));
+    MINUET_TRY(check_pointer(map, "map"));
+    MINUET_ASSIGN(const minuet_kernel_map_options given,
+                  read_options(options, minuet_kernel_map_options(MINUET_KERNEL_MAP_OPTIONS_INIT)));
+    const i32 ndim = input->set->service()->ndim();
+    MINUET_ASSIGN(const AxisArray kernel_size, read_axes(given.kernel_size, ndim, "kernel_size"));
+    MINUET_ASSIGN(const AxisArray dilation, read_axes(given.dilation, ndim, "dilation"));
+    MINUET_ASSIGN(
+        std::shared_ptr<KernelMap> made,
+        KernelMap::create(input->set, output->set, kernel_size, dilation, given.transposed != 0, stream));
+    *map = new minuet_kernel_map{std::move(made)};
+    return llvm::Error::success();
+  });
+}
+
+void minuet_kernel_map_destroy(minuet_kernel_map* map) { delete map; }
+
+int32_t minuet_kernel_map_volume(const minuet_kernel_map* map) {
+  return map ? map->map->view().geometry.volume : 0;
+}
+int64_t minuet_kernel_map_pairs(const minuet_kernel_map* map) { return map ? map->map->pairs() : 0; }
+
+minuet_status minuet_kernel_map_export(minuet_kernel_map* map, int32_t* pairs, void* stream) {
+  return guarded("minuet_kernel_map_export", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(map, "map"));
+    if (map->map->pairs() == 0) return llvm::Error::success();
+    MINUET_TRY(check_pointer(pairs, "pairs"));
+    return map->map->export_pairs(pairs, stream);
+  });
+}
+
+minuet_status minuet_convolution_create(minuet_context* context, const minuet_convolution_options* options,
+                                        minuet_convolution** convolution) {
+  return guarded("minuet_convolution_create", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(context, "context"));
+    MINUET_TRY(check_pointer(options, "options"));
+    MINUET_TRY(check_pointer(convolution, "convolution"));
+    MINUET_ASSIGN(const minuet_convolution_options given,
+                  read_options(options, minuet_convolution_options(MINUET_CONVOLUTION_OPTIONS_INIT)));
+    MINUET_ASSIGN(const ConvolutionProblem problem, read_problem(given));
+    MINUET_TRY(check_pointer(given.weight, "weight"));
+    MINUET_ASSIGN(std::shared_ptr<const ConvolutionPlan> plan,
+                  ConvolutionPlan::create(problem, read_parameters(given, problem)));
+    *convolution = new minuet_convolution{plan, {plan, context->context->cache()}};
+    return llvm::Error::success();
+  });
+}
+
+void minuet_convolution_destroy(minuet_convolution* convolution) { delete convolution; }
+
+}  // extern "C"

@@ -1,0 +1,91 @@
+#include "runtime/context.h"
+
+namespace minuet {
+namespace {
+
+/// NVRTC, opened when it is first needed. Its identity is part of every key, so a disk lookup needs
+/// it too; a process that only uses the CPU never opens it.
+class LazyCompiler : public Compiler {
+ public:
+  std::string id() const override {
+    Compiler* compiler = open();
+    return compiler ? compiler->id() : "none";
+  }
+  std::string header_digest() const override {
+    Compiler* compiler = open();
+    return compiler ? compiler->header_digest() : "none";
+  }
+  std::vector<std::string> options(llvm::StringRef arch) const override {
+    Compiler* compiler = open();
+    return compiler ? compiler->options(arch) : std::vector<std::string>{};
+  }
+  llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch,
+                                 llvm::StringRef seed) override {
+    Compiler* compiler = open();
+    if (!compiler) return llvm::make_error<StatusError>(*failure_);
+    return compiler->compile(source, arch, seed);
+  }
+
+ private:
+  Compiler* open() const {
+    std::call_once(once_, [this] {
+      llvm::Expected<std::shared_ptr<Compiler>> compiler = open_nvrtc();
+      if (compiler) {
+        compiler_ = std::move(*compiler);
+      } else {
+        failure_ = std::make_unique<StatusError>(take_status(compiler.takeError()));
+      }
+    });
+    return compiler_.get();
+  }
+
+  mutable std::once_flag once_;
+  mutable std::shared_ptr<Compiler> compiler_;
+  mutable std::unique_ptr<StatusError> failure_;
+};
+
+llvm::Expected<std::shared_ptr<Device>> open_named(llvm::StringRef name) {
+  if (name == "cpu") return open_cpu_device();
+  int ordinal = 0;
+  if (name.size() > 5 && name.substr(0, 5) == "cuda:" && !name.substr(5).getAsInteger(10, ordinal) &&
+      ordinal >= 0) {
+    return open_cuda_device(ordinal);
+  }
+  return make_error(StatusCode::InvalidArgument,
+                    "there is no device named \"{0}\": use \"cpu\" or \"cuda:N\"", name);
+}
+
+}  // namespace
+
+llvm::Expected<std::shared_ptr<MapService>> OpenDevice::map_service(i32 ndim) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::shared_ptr<MapService>& service = services_[ndim];
+  if (!service) {
+    MINUET_ASSIGN(service, MapService::create(device_, *cache_, ndim));
+  }
+  return service;
+}
+
+llvm::Expected<std::shared_ptr<Context>> Context::create(CacheOptions options) {
+  MINUET_ASSIGN(std::shared_ptr<KernelCache> cache,
+                KernelCache::create(std::move(options), std::make_shared<LazyCompiler>()));
+  return std::shared_ptr<Context>(new Context(std::move(cache)));
+}
+
+llvm::Expected<std::shared_ptr<OpenDevice>> Context::open_device(llvm::StringRef name) {
+  if (name.empty()) {
+    llvm::Expected<std::shared_ptr<OpenDevice>> cuda = open_device("cuda:0");
+    if (cuda) return cuda;
+    llvm::consumeError(cuda.takeError());
+    return open_device("cpu");
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::weak_ptr<OpenDevice>& known = devices_[name.str()];
+  if (std::shared_ptr<OpenDevice> device = known.lock()) return device;
+  MINUET_ASSIGN(std::shared_ptr<Device> device, open_named(name));
+  auto open = std::make_shared<OpenDevice>(std::move(device), cache_);
+  known = open;
+  return open;
+}
+
+}  // namespace minuet

@@ -1,0 +1,46 @@
+// What a process shares: the kernel cache, the compiler, the open devices. Thread-safe.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "codegen/kernel_cache.h"
+#include "runtime/coordinate_set.h"
+
+namespace minuet {
+
+/// Cold things that come with a device: opened once per name and context.
+class OpenDevice {
+ public:
+  OpenDevice(std::shared_ptr<Device> device, std::shared_ptr<KernelCache> cache)
+      : device_(std::move(device)), cache_(std::move(cache)) {}
+  const std::shared_ptr<Device>& device() const { return device_; }
+  /// Made at first use: it compiles.
+  llvm::Expected<std::shared_ptr<MapService>> map_service(i32 ndim);
+
+ private:
+  std::shared_ptr<Device> device_;
+  std::shared_ptr<KernelCache> cache_;
+  std::mutex mutex_;
+  std::map<i32, std::shared_ptr<MapService>> services_;
+};
+
+class Context {
+ public:
+  /// Opens NVRTC at the first compile only, so that a context costs nothing where none happens.
+  static llvm::Expected<std::shared_ptr<Context>> create(CacheOptions options);
+  const std::shared_ptr<KernelCache>& cache() const { return cache_; }
+  /// "cuda:N", "cpu", or "" for cuda:0 where usable, else cpu. The same name gives the same device.
+  llvm::Expected<std::shared_ptr<OpenDevice>> open_device(llvm::StringRef name);
+
+ private:
+  explicit Context(std::shared_ptr<KernelCache> cache) : cache_(std::move(cache)) {}
+
+  std::shared_ptr<KernelCache> cache_;
+  std::mutex mutex_;
+  std::map<std::string, std::weak_ptr<OpenDevice>> devices_;
+};
+
+}  // namespace minuet
