@@ -31,6 +31,14 @@ struct alignas(Bytes) MINUET_MAY_ALIAS Vector {
   Word words[kWords];
 };
 
+template <i32 Bytes>
+MINUET_HD Vector<Bytes> zero_vector() {
+  Vector<Bytes> v;
+  MINUET_UNROLL
+  for (i32 w = 0; w < Vector<Bytes>::kWords; ++w) v.words[w] = 0;
+  return v;
+}
+
 /// Reads data that the kernel does not write (through the read-only cache); bytes from the base.
 template <i32 Bytes>
 MINUET_HD Vector<Bytes> load_vector(const void* base, i64 byte) {
@@ -55,6 +63,51 @@ MINUET_HD Vector<Bytes> load_vector(const void* base, i64 byte) {
 #endif
 }
 
+/// load_vector where `present`, else zero. One predicated instruction: a branch around each load would
+/// keep the compiler from having several of them in flight.
+template <i32 Bytes>
+MINUET_HD Vector<Bytes> load_vector_if(bool present, const void* base, i64 byte) {
+#if defined(__CUDA_ARCH__)
+  const auto address = __cvta_generic_to_global(static_cast<const char*>(base) + byte);
+  const u32 predicate = present;
+  Vector<Bytes> v = zero_vector<Bytes>();
+  if constexpr (Bytes == 16) {
+    asm("{ .reg .pred p; setp.ne.u32 p, %5, 0; @p ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+        : "+r"(v.words[0]), "+r"(v.words[1]), "+r"(v.words[2]), "+r"(v.words[3])
+        : "l"(address), "r"(predicate));
+  } else if constexpr (Bytes == 8) {
+    asm("{ .reg .pred p; setp.ne.u32 p, %3, 0; @p ld.global.nc.v2.u32 {%0, %1}, [%2]; }"
+        : "+r"(v.words[0]), "+r"(v.words[1])
+        : "l"(address), "r"(predicate));
+  } else if constexpr (Bytes == 4) {
+    asm("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p ld.global.nc.u32 %0, [%1]; }"
+        : "+r"(v.words[0])
+        : "l"(address), "r"(predicate));
+  } else {
+    static_assert(Bytes == 2, "whole elements");
+    asm("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p ld.global.nc.u16 %0, [%1]; }"
+        : "+h"(v.words[0])
+        : "l"(address), "r"(predicate));
+  }
+  return v;
+#else
+  return present ? load_vector<Bytes>(base, byte) : zero_vector<Bytes>();
+#endif
+}
+
+/// *address where `present`, else -1: an entry of a table of row numbers. Predicated for the same reason.
+MINUET_HD i32 load_row_if(bool present, const i32* address) {
+#if defined(__CUDA_ARCH__)
+  i32 row = -1;
+  asm("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p ld.global.nc.s32 %0, [%1]; }"
+      : "+r"(row)
+      : "l"(__cvta_generic_to_global(address)), "r"(static_cast<u32>(present)));
+  return row;
+#else
+  return present ? *address : -1;
+#endif
+}
+
 template <i32 Bytes>
 MINUET_HD void store_vector(void* base, i64 byte, const Vector<Bytes>& v) {
   char* address = static_cast<char*>(base) + byte;
@@ -73,14 +126,6 @@ MINUET_HD void store_vector(void* base, i64 byte, const Vector<Bytes>& v) {
 #else
   *reinterpret_cast<Vector<Bytes>*>(address) = v;
 #endif
-}
-
-template <i32 Bytes>
-MINUET_HD Vector<Bytes> zero_vector() {
-  Vector<Bytes> v;
-  MINUET_UNROLL
-  for (i32 w = 0; w < Vector<Bytes>::kWords; ++w) v.words[w] = 0;
-  return v;
 }
 
 /// What a GEMM operand needs on its way from storage: tf32 rounds, the others pass.

@@ -36,7 +36,7 @@ constexpr i32 kOffsetsAtOnce = 9;
 MINUET_HD void load_table_column(const i32* table, i64 rows, i64 row, i32 k, i32 volume, i32* buffer_rows) {
   MINUET_UNROLL
   for (i32 u = 0; u < kOffsetsAtOnce; ++u) {
-    buffer_rows[u] = k + u < volume ? read_only(table + (k + u) * rows + row) : -1;
+    buffer_rows[u] = load_row_if(k + u < volume, table + (k + u) * rows + row);
   }
 }
 

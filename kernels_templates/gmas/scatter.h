@@ -76,7 +76,7 @@ MINUET_HD void sum_offsets(const ScatterParams& p, i64 row, i32 t, float* sums) 
     i32 rows[Shape::kOffsetsAtOnce];
     MINUET_UNROLL
     for (i32 u = 0; u < Shape::kOffsetsAtOnce; ++u) {
-      rows[u] = k + u < p.volume ? read_only(p.table + (k + u) * p.rows + row) : -1;
+      rows[u] = load_row_if(k + u < p.volume, p.table + (k + u) * p.rows + row);
     }
     MINUET_UNROLL
     for (i32 u = 0; u < Shape::kOffsetsAtOnce; u += Shape::kRowsAtOnce) {
@@ -87,7 +87,7 @@ MINUET_HD void sum_offsets(const ScatterParams& p, i64 row, i32 t, float* sums) 
       }
       MINUET_UNROLL
       for (i32 r = 0; r < Shape::kRowsAtOnce; ++r) {
-        if (u + r < Shape::kOffsetsAtOnce && rows[u + r] >= 0) add_partial<S>(partial[r], sums);
+        if (u + r < Shape::kOffsetsAtOnce) add_partial<S>(partial[r], sums);
       }
     }
   }
