@@ -1,0 +1,15 @@
+"""The README's C and C++ blocks are the example programs, to the letter."""
+import pathlib
+import re
+import sys
+
+root = pathlib.Path(sys.argv[1])
+blocks = re.findall(r"```(?:c|cpp)\n(.*?)```", (root / "README.md").read_text(), re.DOTALL)
+examples = {path.name: path.read_text() for path in (root / "tests/examples").glob("*.c*") if path.suffix in (".c", ".cc")}
+missing = [name for name, text in examples.items() if text not in blocks]
+strange = [block.splitlines()[0] for block in blocks if block not in examples.values()]
+for name in missing:
+    print(f"README.md does not show tests/examples/{name} as it is")
+for line in strange:
+    print(f"README.md has a block that is no example of tests/examples: {line}")
+sys.exit(1 if missing or strange or not examples else 0)
