@@ -1,0 +1,27 @@
+// The little of ELF that we read: a library's build-id, and what a cubin says about its kernel.
+// Works on untrusted bytes: nothing is read out of bounds, what does not fit is an error.
+#pragma once
+
+#include <string>
+
+#include "codegen/error.h"
+
+namespace minuet {
+
+/// What a cubin says about one kernel, known without a GPU.
+struct CubinFacts {
+  int sm = 0;  // 90 for sm_90 and sm_90a alike: the suffix is not in an ELF file
+  int registers = 0;
+  int shared_bytes = 0;  // static, without what the system reserves
+  int local_bytes = 0;   // spills and stack, per thread
+  int max_threads = 0;   // per block
+  int params_bytes = 0;
+};
+
+/// InvalidArgument where `bytes` is no whole cubin or has no kernel of that (lowered) name.
+llvm::Expected<CubinFacts> read_cubin(llvm::StringRef bytes, llvm::StringRef kernel);
+
+/// GNU build-id of the ELF file at `path`, as hex digits; of a file without one, a digest of the file.
+llvm::Expected<std::string> read_build_id(const std::string& path);
+
+}  // namespace minuet

@@ -1,0 +1,169 @@
+#include "codegen/nvrtc_library.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <link.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace minuet {
+namespace {
+
+constexpr const char* kSonames[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
+
+std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
+bool is_folder(const std::string& path) {
+  struct stat status;
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+bool exists(const std::string& path) {
+  struct stat status;
+  return ::stat(path.c_str(), &status) == 0;
+}
+
+/// Subfolders of `parent` whose names start so, the greatest name (newest version) first.
+std::vector<std::string> subfolders(const std::string& parent, llvm::StringRef prefix) {
+  std::vector<std::string> names;
+  if (DIR* folder = ::opendir(parent.c_str())) {
+    while (const dirent* entry = ::readdir(folder)) {
+      const llvm::StringRef name = entry->d_name;
+      if (name.take_front(prefix.size()) == prefix) names.push_back(parent + "/" + name.str());
+    }
+    ::closedir(folder);
+  }
+  std::sort(names.rbegin(), names.rend());
+  return names;
+}
+
+/// The libraries that are there in `folder`.
+void add_folder(const std::string& folder, std::vector<std::string>& candidates) {
+  for (const char* soname : kSonames) {
+    const std::string path = folder + "/" + soname;
+    if (exists(path)) candidates.push_back(path);
+  }
+}
+
+void add_toolkits(const NvrtcPlaces& places, std::vector<std::string>& candidates) {
+  std::vector<std::string> roots;
+  for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
+    const std::string root = places.environment(variable);
+    if (!root.empty()) roots.push_back(root);
+  }
+  roots.push_back("/usr/local/cuda");
+  for (std::string& root : subfolders("/usr/local", "cuda-1")) roots.push_back(std::move(root));
+  roots.push_back("/opt/cuda");
+  for (const std::string& root : roots) {
+    for (const char* lib : {"/lib64", "/lib", "/targets/x86_64-linux/lib"})
+      add_folder(root + lib, candidates);
+  }
+}
+
+/// Wheels of pip: nvidia-cuda-nvrtc lies in site-packages/nvidia/cu13/lib (13) or nvidia/cuda_nvrtc/lib.
+void add_wheels(const NvrtcPlaces& places, std::vector<std::string>& candidates) {
+  std::vector<std::string> sites;
+  const std::string environment = places.environment("VIRTUAL_ENV");
+  if (!environment.empty()) {
+    for (const std::string& python : subfolders(environment + "/lib", "python3")) {
+      sites.push_back(python + "/site-packages");
+    }
+  }
+  // Installed as a wheel itself, the library lies in site-packages/minuet or below it.
+  if (!places.own_folder.empty()) {
+    sites.push_back(places.own_folder + "/..");
+    sites.push_back(places.own_folder + "/../..");
+  }
+  if (!places.wheel_folder.empty()) sites.push_back(places.wheel_folder);
+  for (const std::string& site : sites) {
+    for (const char* folder : {"/nvidia/cu13/lib", "/nvidia/cuda_nvrtc/lib"})
+      add_folder(site + folder, candidates);
+  }
+}
+
+/// Path of what dlopen gave, as the loader knows it.
+std::string loaded_path(void* handle, const std::string& name) {
+  const link_map* map = nullptr;
+  if (::dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr || map->l_name[0] == '\0') return name;
+  char* const resolved = ::realpath(map->l_name, nullptr);
+  std::string path = resolved != nullptr ? resolved : map->l_name;
+  std::free(resolved);
+  return path;
+}
+
+void* open_library(const std::string& name) { return ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL); }
+
+std::string last_loader_error() {
+  const char* const error = ::dlerror();
+  return error != nullptr ? error : "unknown error";
+}
+
+}  // namespace
+
+std::vector<std::string> nvrtc_candidates(const NvrtcPlaces& places) {
+  std::vector<std::string> candidates;
+  for (const std::string& named : {places.library, places.environment("MINUET_NVRTC")}) {
+    if (named.empty()) continue;
+    if (is_folder(named)) add_folder(named, candidates);
+    if (candidates.empty()) candidates.push_back(named);
+    return candidates;
+  }
+  candidates.assign(std::begin(kSonames), std::end(kSonames));
+  add_toolkits(places, candidates);
+  add_wheels(places, candidates);
+  return candidates;
+}
+
+NvrtcPlaces this_process(llvm::StringRef library) {
+  NvrtcPlaces places;
+  places.library = library.str();
+  places.environment = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value != nullptr ? value : "");
+  };
+  Dl_info self;
+  if (::dladdr(reinterpret_cast<void*>(&nvrtc_candidates), &self) != 0 && self.dli_fname != nullptr) {
+    places.own_folder = folder_of(self.dli_fname);
+  }
+  places.wheel_folder = MINUET_WHEEL_DIR;
+  return places;
+}
+
+void* NvrtcLibrary::symbol(const char* name) const { return ::dlsym(handle, name); }
+
+std::optional<NvrtcLibrary> open_nvrtc_library(const std::string& candidate, std::string& tried) {
+  if (void* const handle = open_library(candidate)) {
+    return NvrtcLibrary{handle, loaded_path(handle, candidate)};
+  }
+  tried += "\n  " + last_loader_error();
+  return std::nullopt;
+}
+
+llvm::Error nvrtc_not_found(const std::string& tried) {
+  return llvm::make_error<StatusError>(
+      StatusCode::Unavailable,
+      "kernels cannot be compiled, for there is no libnvrtc that fits: install CUDA 13, or run 'pip install "
+      "nvidia-cuda-nvrtc', or name the library with MINUET_NVRTC",
+      "tried:" + tried);
+}
+
+llvm::Expected<std::string> open_builtins(const NvrtcLibrary& library, llvm::StringRef version) {
+  const std::string name = ("libnvrtc-builtins.so." + version).str();
+  // libnvrtc has no RUNPATH: opened by its path, it does not find the file beside it by itself.
+  const std::string beside = folder_of(library.path) + "/" + name;
+  for (const std::string& candidate : {beside, name}) {
+    if (void* const handle = open_library(candidate)) return loaded_path(handle, candidate);
+  }
+  return make_error(
+      StatusCode::Unavailable,
+      "{0} is there, but {1} is neither beside it nor on the loader's path: put it there, or name a "
+      "whole toolkit with MINUET_NVRTC",
+      library.path, name);
+}
+
+}  // namespace minuet
