@@ -1,0 +1,46 @@
+#include "runtime/cloud_layout.h"
+
+#include <gtest/gtest.h>
+
+#include <climits>
+
+namespace minuet {
+namespace {
+
+StatusError layout_error(const Bounds& bounds, i64 guard) {
+  const i64 guards[kMaxDim] = {guard, guard, guard, guard}, periods[kMaxDim] = {16, 16, 16, 16};
+  llvm::Expected<KeyLayout> layout = make_cloud_layout(3, bounds, guards, periods);
+  EXPECT_FALSE(static_cast<bool>(layout));
+  return layout ? StatusError(StatusCode::Ok, "") : take_status(layout.takeError());
+}
+
+TEST(CloudLayout, RefusalsSayWhy) {
+  Bounds huge{{0, INT_MIN + 64, INT_MIN + 64, 0}, {0, INT_MAX, INT_MAX, 100}};
+  StatusError error = layout_error(huge, 16);
+  EXPECT_EQ(error.code(), StatusCode::OutOfRange);
+  EXPECT_NE(error.message().find("64-bit key"), std::string::npos);
+
+  error = layout_error({{-1, 0, 0, 0}, {0, 1, 1, 1}}, 1);
+  EXPECT_EQ(error.code(), StatusCode::InvalidArgument);
+  EXPECT_NE(error.message().find("batch index -1"), std::string::npos);
+}
+
+TEST(CloudLayout, KeyWidthFollowsTheCloud) {
+  const i64 guard[kMaxDim] = {16, 16, 16, 16}, period[kMaxDim] = {16, 16, 16, 16};
+  const KeyLayout small =
+      llvm::cantFail(make_cloud_layout(3, {{0, -700, -700, -20}, {0, 700, 700, 60}}, guard, period));
+  EXPECT_EQ(key_type_of(small), KeyType::U32);
+  const KeyLayout large =
+      llvm::cantFail(make_cloud_layout(3, {{0, -70000, -700, -20}, {3, 70000, 700, 60}}, guard, period));
+  EXPECT_EQ(key_type_of(large), KeyType::U64);
+}
+
+TEST(CloudLayout, DeclaredBoundsMustHoldSomething) {
+  const i32 least[kMaxFields] = {0, 5, 0, 0, 0}, greatest[kMaxFields] = {0, 4, 0, 0, 0};
+  llvm::Expected<Bounds> bounds = declared_bounds(3, least, greatest);
+  ASSERT_FALSE(static_cast<bool>(bounds));
+  EXPECT_NE(take_status(bounds.takeError()).message().find("field 1"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace minuet

@@ -1,0 +1,123 @@
+#include "runtime/network_program.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace minuet {
+namespace {
+
+NetworkProgram shipped(const char* name, i32 head = 0) {
+  llvm::StringRef json = llvm::cantFail(shipped_network(name));
+  const NetworkDescription description = llvm::cantFail(parse_network(json));
+  return llvm::cantFail(build_program(description, DType::F16, head));
+}
+
+std::string error_of(const std::string& json) {
+  llvm::Expected<NetworkDescription> description = parse_network(json);
+  if (!description) return take_status(description.takeError()).message();
+  llvm::Expected<NetworkProgram> program = build_program(*description, DType::F32, 0);
+  return program ? "" : take_status(program.takeError()).message();
+}
+
+std::string with_layers(const std::string& layers) {
+  return R"({"name": "n", "ndim": 3, "in_channels": 4, "channels": [8, 16], "layers": [)" + layers + "]}";
+}
+
+TEST(NetworkProgram, MinkUNet42HasTheShapeOfThePaper) {
+  const NetworkProgram program = shipped("minkunet42");
+  EXPECT_EQ(program.levels.size(), 5u);
+  EXPECT_EQ(program.levels[4].tensor_stride, (AxisArray{16, 16, 16, 1}));
+  int k3 = 0, k2 = 0, k1 = 0, convolutions = 0, shortcuts = 0;
+  for (const MapSpec& map : program.maps) {
+    k3 += map.kernel_size[0] == 3;
+    k2 += map.kernel_size[0] == 2;
+    k1 += map.is_identity();
+  }
+  EXPECT_EQ(k3, 5);
+  EXPECT_EQ(k2, 4) << "the up-steps use the down-steps' maps";
+  for (const ProgramLayer& layer : program.layers) {
+    const bool shortcut = layer.name.size() > 9 && layer.name.substr(layer.name.size() - 9) == ".shortcut";
+    (shortcut ? shortcuts : convolutions) += 1;
+    EXPECT_EQ(shortcut, program.maps[layer.map].is_identity());
+  }
+  EXPECT_EQ(convolutions, 42);
+  EXPECT_EQ(shortcuts, 7);
+  EXPECT_GT(k1, 0);
+  EXPECT_EQ(program.tensors[program.output].level, 0);
+  EXPECT_EQ(program.tensors[program.output].channels, 96);
+}
+
+TEST(NetworkProgram, SparseResNet21DEndsOnItsLastLevel) {
+  const NetworkProgram program = shipped("sparseresnet21d");
+  EXPECT_EQ(program.layers.size(), 21u);
+  EXPECT_EQ(program.levels.back().tensor_stride, (AxisArray{8, 8, 16, 1}));
+  EXPECT_EQ(program.tensors[program.output].level, 4);
+  i64 guard[kMaxDim], period[kMaxDim];
+  layout_needs(program, guard, period);
+  EXPECT_EQ(guard[2], 8);
+  EXPECT_EQ(period[2], 16);
+}
+
+TEST(NetworkProgram, AHeadIsThereWhereTheWeightsHaveOne) {
+  const NetworkProgram program = shipped("minkunet42", 20);
+  EXPECT_EQ(program.layers.back().name, "head");
+  EXPECT_EQ(program.tensors[program.output].channels, 20);
+  EXPECT_EQ(program.layers.back().bias, "head.bias");
+}
+
+/// No two tensors that are alive at once may share bytes.
+TEST(NetworkProgram, StoragesOfOneSlotAreNeverAliveTogether) {
+  for (const char* name : {"minkunet42", "sparseresnet21d"}) {
+    const NetworkProgram program = shipped(name);
+    std::map<i32, i32> holder;  // slot -> storage that was written last
+    auto storage_of = [&](i32 tensor) { return program.tensors[tensor].storage; };
+    auto slot_of = [&](i32 tensor) { return program.storages[storage_of(tensor)].slot; };
+    auto write = [&](i32 tensor) {
+      EXPECT_EQ(program.slots[slot_of(tensor)].level, program.tensors[tensor].level);
+      EXPECT_LE(program.storages[storage_of(tensor)].ld, program.slots[slot_of(tensor)].ld);
+      holder[slot_of(tensor)] = storage_of(tensor);
+    };
+    auto read = [&](i32 tensor, const std::string& layer) {
+      EXPECT_EQ(holder[slot_of(tensor)], storage_of(tensor))
+          << layer << " reads memory that another tensor took";
+    };
+    write(program.input);
+    for (const ProgramLayer& layer : program.layers) {
+      read(layer.input, layer.name);
+      if (layer.residual >= 0) read(layer.residual, layer.name);
+      EXPECT_NE(slot_of(layer.output), -1);
+      EXPECT_TRUE(slot_of(layer.output) != slot_of(layer.input) ||
+                  storage_of(layer.output) == storage_of(layer.input));
+      write(layer.output);
+    }
+    read(program.output, "the caller");
+  }
+}
+
+TEST(NetworkDescription, MistakesAreNamed) {
+  EXPECT_NE(error_of("{").find("no JSON"), std::string::npos);
+  EXPECT_NE(error_of(with_layers("")).find("at least one layer"), std::string::npos);
+  EXPECT_NE(error_of(with_layers(R"({"op": "pool", "name": "p"})")).find("\"pool\" is unknown"),
+            std::string::npos);
+  EXPECT_NE(error_of(with_layers(R"({"op": "block", "name": "a", "width": 2})")).find("width"),
+            std::string::npos);
+  EXPECT_NE(error_of(with_layers(R"({"op": "block", "name": "a", "width": 0, "kernel_size": 0})"))
+                .find("kernel_size"),
+            std::string::npos);
+  EXPECT_NE(error_of(with_layers(R"({"op": "block", "name": "a", "width": 0, "knel": 3})")).find("knel"),
+            std::string::npos);
+  EXPECT_NE(
+      error_of(with_layers(R"({"op": "up", "name": "u", "width": 0, "onto": "s"})")).find("saves \"s\""),
+      std::string::npos);
+  EXPECT_NE(
+      error_of(with_layers(
+                   R"({"op": "block", "name": "a", "width": 0, "save": "s"}, {"op": "concat", "with": "s"})"))
+          .find("concat"),
+      std::string::npos);
+  EXPECT_EQ(error_of(with_layers(R"({"op": "block", "name": "a", "width": 0, "kernel_size": [1, 2, 3]})")),
+            "");
+}
+
+}  // namespace
+}  // namespace minuet

@@ -1,0 +1,110 @@
+#include "runtime/parameters.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+
+#include "runtime/rounding.h"
+
+namespace minuet {
+namespace {
+
+class Safetensors : public testing::Test {
+ protected:
+  std::string write(const std::string& header, const std::string& data, long header_length = -1) {
+    const std::string path = testing::TempDir() + "minuet_parameters_test.safetensors";
+    std::ofstream file(path, std::ios::binary);
+    const uint64_t length = header_length < 0 ? header.size() : static_cast<uint64_t>(header_length);
+    for (int i = 0; i < 8; ++i) file.put(static_cast<char>(length >> (8 * i)));
+    file << header << data;
+    return path;
+  }
+  std::string error_of(const std::string& path) {
+    llvm::Expected<SafetensorsFile> file = SafetensorsFile::open(path);
+    return file ? "" : take_status(file.takeError()).message();
+  }
+};
+
+const char kOneTensor[] =
+    R"({"__metadata__": {"a": "b"}, "w": {"dtype": "F32", "shape": [1, 2], "data_offsets": [0, 8]}})";
+
+TEST_F(Safetensors, ReadsWhatWasWritten) {
+  const float values[2] = {1.5f, -2.25f};
+  const std::string path =
+      write(kOneTensor, std::string(reinterpret_cast<const char*>(values), sizeof(values)));
+  const SafetensorsFile file = llvm::cantFail(SafetensorsFile::open(path));
+  EXPECT_EQ(llvm::cantFail(file.read("w", {1, 2})), (std::vector<float>{1.5f, -2.25f}));
+  EXPECT_NE(take_status(file.read("w", {2, 1}).takeError()).message().find("needs [2, 1]"),
+            std::string::npos);
+  EXPECT_NE(take_status(file.read("v", {1}).takeError()).message().find("no tensor \"v\""),
+            std::string::npos);
+}
+
+TEST_F(Safetensors, DamagedFilesAreNamedNotRead) {
+  EXPECT_NE(error_of("/nonexistent.safetensors").find("No such file"), std::string::npos);
+  EXPECT_NE(error_of(write(kOneTensor, "short")).find("truncated"), std::string::npos);
+  EXPECT_NE(error_of(write(kOneTensor, "", 1 << 30)).find("truncated"), std::string::npos);
+  EXPECT_NE(error_of(write("{]", "")).find("no JSON"), std::string::npos);
+  EXPECT_NE(error_of(write(R"({"w": {"dtype": "F32", "shape": [9], "data_offsets": [0, 8]}})", "12345678"))
+                .find("bytes"),
+            std::string::npos);
+  EXPECT_NE(
+      error_of(write(R"({"w": {"dtype": "F32", "shape": [4611686018427387904, 8], "data_offsets": [0, 8]}})",
+                     "12345678"))
+          .find("impossible"),
+      std::string::npos);
+}
+
+ProgramLayer random_layer(const std::string& name, DType dtype) {
+  ProgramLayer layer;
+  layer.name = name;
+  layer.weight = name + ".conv.weight";
+  layer.batch_norm = name + ".bn";
+  layer.problem.dtype = dtype;
+  layer.problem.in_channels = 16;
+  layer.problem.out_channels = 32;
+  layer.problem.kernel_size = {3, 3, 3, 1};
+  return layer;
+}
+
+TEST(Parameters, DrawnWeightsHaveTheStatedVarianceAndHoldInTheDtype) {
+  const LayerParameters drawn = llvm::cantFail(ParameterSource(7).layer(random_layer("a", DType::F16)));
+  double sum = 0, squares = 0;
+  for (float value : drawn.weight) {
+    sum += value;
+    squares += static_cast<double>(value) * value;
+  }
+  const double count = static_cast<double>(drawn.weight.size());
+  EXPECT_EQ(drawn.weight.size(), 27u * 16 * 32);
+  EXPECT_NEAR(sum / count, 0, 5e-3);
+  EXPECT_NEAR(squares / count / (2.0 / (27 * 16)), 1, 0.05);
+  std::vector<float> rounded = drawn.weight;
+  round_values(DType::F16, rounded.data(), rounded.size());
+  EXPECT_EQ(rounded, drawn.weight);
+  for (float scale : drawn.scale) EXPECT_NEAR(scale, 1, 0.6);
+}
+
+TEST(Parameters, ADrawDependsOnNameAndSeedOnly) {
+  const auto weight = [](uint64_t seed, const char* name) {
+    return llvm::cantFail(ParameterSource(seed).layer(random_layer(name, DType::F32))).weight;
+  };
+  EXPECT_EQ(weight(1, "a"), weight(1, "a"));
+  EXPECT_NE(weight(1, "a"), weight(2, "a"));
+  EXPECT_NE(weight(1, "a"), weight(1, "b"));
+}
+
+TEST(Rounding, Tf32RoundsToNearestAwayFromZero) {
+  float values[] = {1.0f, 1.0f + 0x1p-11f, 1.0f + 0x1p-12f, -(1.0f + 0x1p-11f), INFINITY, NAN};
+  round_values(DType::TF32, values, 6);
+  EXPECT_EQ(values[0], 1.0f);
+  EXPECT_EQ(values[1], 1.0f + 0x1p-10f);
+  EXPECT_EQ(values[2], 1.0f);
+  EXPECT_EQ(values[3], -(1.0f + 0x1p-10f));
+  EXPECT_EQ(values[4], INFINITY);
+  EXPECT_TRUE(std::isnan(values[5]));
+}
+
+}  // namespace
+}  // namespace minuet
