@@ -1,0 +1,148 @@
+// Bad input: one sentence on stderr, exit code 2, nothing on stdout, and never a crash.
+#include <gmock/gmock.h>
+
+#include "tests/tools/bytes.h"
+#include "tests/tools/folder.h"
+#include "tools/minuet/writers/npy.h"
+
+namespace minuet::tool {
+namespace {
+
+using testing::HasSubstr;
+
+void expect_refused(const std::vector<std::string>& arguments, const std::string& sentence) {
+  std::string line;
+  for (const std::string& argument : arguments) line += " " + argument;
+  SCOPED_TRACE("minuet" + line);
+  const Finished finished = minuet(arguments);
+  EXPECT_EQ(finished.code, 2);
+  EXPECT_EQ(finished.out, "");
+  EXPECT_THAT(finished.err, testing::StartsWith("minuet: "));
+  EXPECT_THAT(finished.err, HasSubstr(sentence));
+  EXPECT_EQ(finished.err.find('\n'), finished.err.size() - 1) << finished.err;
+}
+
+/// `run --device cpu` with narrow widths, and what the test adds.
+std::vector<std::string> run(std::vector<std::string> more) {
+  std::vector<std::string> all = {"run",        "--device", "cpu", "--network", "sparseresnet21d",
+                                  "--channels", "4,4,4,4"};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+std::string bin(std::initializer_list<float> values) {
+  std::string bytes;
+  for (const float value : values) bytes += packed(value);
+  return bytes;
+}
+
+TEST(CliErrors, Flags) {
+  expect_refused({}, "subcommand");
+  expect_refused({"fly"}, "fly");
+  expect_refused({"run"}, "no cloud");
+  expect_refused({"run", "--sideways", "x"}, "--sideways");
+  expect_refused({"run", "a.bin", "--synthetic", "room"}, "exclude");
+  expect_refused({"run", "--features", "f.npy", "a.bin"}, "--coordinates");
+  expect_refused({"run", "a.bin", "--repeat", "many"}, "--repeat");
+  expect_refused({"run", "a.bin", "--repeat", "0"}, "--repeat");
+  expect_refused({"run", "a.bin", "--columns", "2"}, "--columns");
+  expect_refused({"run", "a.bin", "--output", "out.txt"}, ".npy or .ply");
+  expect_refused({"run", "a.bin", "--labels"}, "--output");
+  expect_refused({"run", "--synthetic", "room", "--points", "-5"}, "--points");
+  expect_refused(run({"--synthetic", "moon"}), "moon");
+  expect_refused(run({"--synthetic", "room", "--dtype", "fp8"}), "fp8");
+  expect_refused({"run", "--synthetic", "room", "--device", "tpu"}, "tpu");
+  expect_refused({"run", "--synthetic", "room", "--device", "cuda:977"}, "cuda:977");
+  expect_refused({"run", "--synthetic", "room", "--device", "cpu", "--network", "resnet50"}, "resnet50");
+  expect_refused({"run", "--synthetic", "room", "--device", "cpu", "--channels", "1,2"}, "2");
+  expect_refused({"run", "--synthetic", "room", "--device", "cpu", "--channels", "1,x"}, "--channels");
+  expect_refused({"precompile", "--network", "nothing"}, "nothing");
+  expect_refused({"precompile", "--dtype", "int8"}, "int8");
+  expect_refused({"precompile", "--network", "sparseresnet21d", "--arch", "sm_1"}, "sm_1");
+  expect_refused({"bench", "--device", "cpu", "--cloud", "mars"}, "mars");
+  expect_refused({"bench", "--output", "x.json"}, "--output");
+}
+
+TEST(CliErrors, Files) {
+  const Folder folder;
+  expect_refused(run({folder.path("missing.bin")}), "missing.bin");
+  expect_refused(run({folder.file("empty.bin", "")}), "empty");
+  expect_refused(run({folder.file("cloud.xyz", "1 2 3\n")}), ".npy");
+  expect_refused(run({"/tmp/.npy/../.."}), "does not end in");
+  expect_refused(run({folder.file("short.bin", bin({1, 2, 3}))}), "truncated");
+  expect_refused(run({folder.file("nan.bin", bin({1, 2, NAN, 4}))}), "--skip-invalid");
+  expect_refused(run({folder.file("far.bin", bin({1e12f, 2, 3, 4}))}), "outside int32");
+  for (const char* name : {"bad.ply", "bad.pcd", "bad.npy"}) {
+    expect_refused(run({folder.file(name, "nonsense")}), "not a");
+    expect_refused(run({folder.file(name, "nonsense"), "--skip-invalid"}), name);
+  }
+  llvm::sys::fs::create_directory(folder.path("folder.npy"));
+  expect_refused(run({folder.path("folder.npy")}), "folder.npy");
+}
+
+TEST(CliErrors, VoxelSizes) {
+  const Folder folder;
+  const std::string cloud = folder.file("cloud.bin", bin({1, 2, 3, 4}));
+  for (const char* size : {"0", "-0.1", "nan", "inf", "0.0", "1e-50", "big", ""}) {
+    expect_refused(run({cloud, "--voxel-size", size}), "voxel");
+  }
+}
+
+TEST(CliErrors, CloudsOutsideTheKeyRange) {
+  const Folder folder;
+  const std::string path = folder.path("far.npy");
+  std::vector<int32_t> corners;
+  for (const int32_t corner : {-2147483647 - 1, 2147483647})
+    corners.insert(corners.end(), {0, corner, corner, corner});
+  ASSERT_EQ(llvm::toString(write_npy(path, corners, {2, 4})), "");
+  expect_refused(run({path, "--voxel-size", "1e-6"}), "");
+}
+
+TEST(CliErrors, Voxels) {
+  const Folder folder;
+  const std::string twice = folder.path("twice.npy"), good = folder.path("good.npy");
+  ASSERT_EQ(llvm::toString(write_npy(twice, std::vector<int32_t>{1, 2, 3, 1, 2, 3}, {2, 3})), "");
+  ASSERT_EQ(llvm::toString(write_npy(good, std::vector<int32_t>{1, 2, 3, 1, 2, 4}, {2, 3})), "");
+  expect_refused(run({twice}), "duplicate");
+  const std::string three = folder.path("three.npy"), wide = folder.path("wide.npy"),
+                    bad = folder.path("bad.npy");
+  ASSERT_EQ(llvm::toString(write_npy(three, std::vector<float>(12), {3, 4})), "");
+  ASSERT_EQ(llvm::toString(write_npy(wide, std::vector<float>(10), {2, 5})), "");
+  ASSERT_EQ(llvm::toString(write_npy(bad, std::vector<float>(8, NAN), {2, 4})), "");
+  expect_refused(run({"--coordinates", good, "--features", three}), "3 rows");
+  expect_refused(run({"--coordinates", good, "--features", wide}), "5 columns");
+  expect_refused(run({"--coordinates", good, "--features", bad}), "nan");
+  expect_refused(run({"--coordinates", bad}), "integers");
+}
+
+TEST(CliErrors, Weights) {
+  const Folder folder;
+  const std::string cloud = folder.file("cloud.bin", bin({1, 2, 3, 4}));
+  expect_refused(run({cloud, "--weights", folder.path("missing.safetensors")}), "missing.safetensors");
+  expect_refused(run({cloud, "--weights", folder.file("short.safetensors", "abc")}), "short.safetensors");
+  const std::string header = R"({"head.weight":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
+  const std::string other = packed<uint64_t>(header.size()) + header + packed(1.0f);
+  expect_refused(run({cloud, "--weights", folder.file("other.safetensors", other)}), "stage.0");
+  const std::string huge = packed<uint64_t>(~uint64_t{0} >> 1) + header;
+  expect_refused(run({cloud, "--weights", folder.file("huge.safetensors", huge)}), "huge.safetensors");
+}
+
+TEST(CliErrors, NetworkFiles) {
+  const Folder folder;
+  const std::string cloud = folder.file("cloud.bin", bin({1, 2, 3, 4}));
+  for (const char* text : {"", "{", "[]", "{}", "{\"name\": 3}", "\xff\xfe"}) {
+    expect_refused({"run", "--device", "cpu", cloud, "--network", folder.file("network.json", text)},
+                   "network");
+  }
+}
+
+TEST(CliErrors, OutputsThatCannotBeWritten) {
+  const Folder folder;
+  const std::string cloud = folder.file("cloud.bin", bin({1, 2, 3, 4}));
+  expect_refused(run({cloud, "--output", "/nowhere/out.npy"}), "/nowhere/out.npy");
+  expect_refused(run({cloud, "--output-coordinates", "/nowhere/c.npy"}), "/nowhere/c.npy");
+  expect_refused(run({cloud, "--json", "/nowhere/r.json"}), "/nowhere/r.json");
+}
+
+}  // namespace
+}  // namespace minuet::tool

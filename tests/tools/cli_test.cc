@@ -1,0 +1,299 @@
+// The tool from outside: reports, outputs, help.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <random>
+#include <set>
+
+#include "llvm/Support/JSON.h"
+#include "tests/tools/bytes.h"
+#include "tests/tools/folder.h"
+#include "tools/minuet/readers/npy.h"
+#include "tools/minuet/readers/ply.h"
+#include "tools/minuet/writers/npy.h"
+
+namespace minuet::tool {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+Finished expect_done(const std::vector<std::string>& arguments) {
+  Finished finished = minuet(arguments);
+  EXPECT_EQ(finished.code, 0) << finished.err;
+  EXPECT_EQ(finished.err, "");
+  return finished;
+}
+
+std::vector<std::string> run(std::vector<std::string> more, const std::string& network = "sparseresnet21d") {
+  const std::string channels = network == "minkunet42" ? "4,4,6,8,10,8,6,4,5" : "4,6,8,7";
+  std::vector<std::string> all = {"run", "--device", "cpu", "--network", network, "--channels", channels};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+std::vector<Point> random_points(int count) {
+  const auto seed = std::random_device()();
+  std::mt19937 random(seed);
+  std::printf("seed %u\n", seed);
+  std::uniform_real_distribution<float> place(-3.0f, 3.0f);
+  std::vector<Point> points;
+  for (int i = 0; i < count; ++i) points.push_back({place(random), place(random), place(random), 0.25f});
+  return points;
+}
+
+std::string bin_of(const std::vector<Point>& points) {
+  std::string bytes;
+  for (const Point& point : points) {
+    for (const float value : point) bytes += packed(value);
+  }
+  return bytes;
+}
+
+std::set<std::string> keys(const llvm::json::Object& object) {
+  std::set<std::string> names;
+  for (const auto& entry : object) names.insert(entry.first.str().str());
+  return names;
+}
+
+struct Matrix {
+  std::vector<float> values;
+  int64_t rows = 0, columns = 0;
+};
+
+Matrix matrix_in(const std::string& path) {
+  Matrix matrix;
+  auto values = read_npy_matrix(contents(path), matrix.rows, matrix.columns);
+  if (values) matrix.values = *values;
+  if (!values) ADD_FAILURE() << llvm::toString(values.takeError());
+  return matrix;
+}
+
+TEST(Cli, JsonHasExactlyTheFieldsOfTheReadme) {
+  const Folder folder;
+  const std::string path = folder.path("report.json");
+  const Finished finished = expect_done(
+      run({"--synthetic", "room", "--points", "3000", "--voxel-size", "0.2", "--repeat", "2", "--json", path},
+          "minkunet42"));
+  EXPECT_THAT(finished.out, HasSubstr("encoder.0.down"));
+  EXPECT_THAT(finished.out, HasSubstr("first (cold)"));
+  llvm::Expected<llvm::json::Value> value = llvm::json::parse(contents(path));
+  ASSERT_TRUE(!!value) << llvm::toString(value.takeError());
+  const llvm::json::Object& report = *value->getAsObject();
+  EXPECT_EQ(keys(report), (std::set<std::string>{"device", "levels", "layers", "stages_ms", "first_ms",
+                                                 "total_ms", "kernels", "launches", "host_syncs"}));
+  EXPECT_EQ(report.getString("device"), llvm::StringRef("cpu"));
+  EXPECT_EQ(keys(*report.getObject("stages_ms")),
+            (std::set<std::string>{"voxelize", "sort", "map", "gather", "gemm", "scatter", "other"}));
+  EXPECT_EQ(keys(*report.getObject("kernels")),
+            (std::set<std::string>{"compiled", "disk_hits", "memory_hits"}));
+  for (const auto& count : *report.getObject("kernels")) EXPECT_EQ(count.second.getAsInteger(), int64_t{0});
+  EXPECT_TRUE(report.getInteger("launches"));
+  EXPECT_TRUE(report.getInteger("host_syncs"));
+  EXPECT_GT(*report.getNumber("first_ms"), 0);
+  EXPECT_GT(*report.getNumber("total_ms"), 0);
+
+  const llvm::json::Array& levels = *report.getArray("levels");
+  ASSERT_EQ(levels.size(), 5u);
+  int64_t stride = 1, above = INT64_MAX;
+  for (const llvm::json::Value& entry : levels) {
+    const llvm::json::Object& level = *entry.getAsObject();
+    EXPECT_EQ(keys(level), (std::set<std::string>{"tensor_stride", "voxels"}));
+    EXPECT_EQ(*level.getArray("tensor_stride"), (llvm::json::Array{stride, stride, stride}));
+    EXPECT_LE(*level.getInteger("voxels"), above);
+    above = *level.getInteger("voxels");
+    stride *= 2;
+  }
+  std::set<std::string> names;
+  for (const llvm::json::Value& entry : *report.getArray("layers")) {
+    const llvm::json::Object& layer = *entry.getAsObject();
+    EXPECT_EQ(keys(layer), (std::set<std::string>{"name", "kernel_size", "stride", "in_channels",
+                                                  "out_channels", "pairs", "padded_rows", "gemm_groups"}));
+    EXPECT_EQ(layer.getArray("kernel_size")->size(), 3u);
+    EXPECT_EQ(layer.getArray("stride")->size(), 3u);
+    EXPECT_GT(*layer.getInteger("pairs"), 0);
+    names.insert(layer.getString("name")->str());
+  }
+  for (const char* name : {"stem.0.conv", "encoder.0.down.conv", "encoder.3.residual.1.conv2",
+                           "decoder.0.up.conv", "decoder.3.residual.0.shortcut.conv"}) {
+    const llvm::StringRef prefix = llvm::StringRef(name);
+    EXPECT_TRUE(names.count(name) || names.count(prefix.drop_back(5).str())) << name;
+  }
+}
+
+TEST(Cli, EveryFormatGivesTheSameOutput) {
+  const Folder folder;
+  const std::vector<Point> points = random_points(700);
+  const std::string raw = bin_of(points);
+  std::string nuscenes, ascii_rows;
+  for (const Point& point : points) {
+    for (const float value : point) nuscenes += packed(value);
+    nuscenes += packed(17.0f);
+    char row[128];
+    std::snprintf(row, sizeof(row), "%.9g %.9g %.9g %.9g\n", point[0], point[1], point[2], point[3]);
+    ascii_rows += row;
+  }
+  const std::string properties =
+      "property float x\nproperty float y\nproperty float z\nproperty float intensity\nend_header\n";
+  const std::string count = std::to_string(points.size());
+  const std::string pcd = "VERSION 0.7\nFIELDS x y z intensity\nSIZE 4 4 4 4\nTYPE F F F F\nWIDTH " + count +
+                          "\nHEIGHT 1\nPOINTS " + count + "\nDATA ";
+  std::vector<float> values;
+  for (const Point& point : points) values.insert(values.end(), point.begin(), point.end());
+  ASSERT_EQ(llvm::toString(write_npy(folder.path("f.npy"), values, {static_cast<int64_t>(points.size()), 4})),
+            "");
+  const std::vector<std::vector<std::string>> inputs = {
+      {folder.file("a.bin", raw)},
+      {folder.file("b.bin", nuscenes), "--columns", "5"},
+      {folder.file("c.ply", "ply\nformat binary_little_endian 1.0\nelement vertex " + count + "\n" +
+                                properties + raw)},
+      {folder.file("d.ply",
+                   "ply\nformat ascii 1.0\nelement vertex " + count + "\n" + properties + ascii_rows)},
+      {folder.file("e.pcd", pcd + "binary\n" + raw)},
+      {folder.path("f.npy")},
+      {folder.file("g.pcd", pcd + "ascii\n" + ascii_rows)}};
+  std::string first;
+  for (std::vector<std::string> input : inputs) {
+    const std::string path = input[0];
+    input.insert(input.end(), {"--voxel-size", "0.25", "--output", folder.path("out.npy")});
+    expect_done(run(input));
+    const std::string output = contents(folder.path("out.npy"));
+    EXPECT_GT(output.size(), 200u);
+    if (first.empty()) first = output;
+    EXPECT_EQ(output, first) << path;
+  }
+}
+
+TEST(Cli, LabelsAreTheLargestFeatureAndCoordinatesGoWithThem) {
+  const Folder folder;
+  const std::string cloud = folder.file("a.bin", bin_of(random_points(900)));
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {cloud, "--voxel-size", "0.3"});
+    return run(more, "minkunet42");
+  };
+  expect_done(with({"--output", folder.path("f.npy"), "--output-coordinates", folder.path("c.npy")}));
+  expect_done(with({"--output", folder.path("l.npy"), "--labels"}));
+  expect_done(with({"--output", folder.path("l.ply"), "--labels"}));
+  expect_done(with({"--output", folder.path("f.ply")}));
+  const Matrix features = matrix_in(folder.path("f.npy")), coordinates = matrix_in(folder.path("c.npy"));
+  EXPECT_EQ(features.columns, 5);
+  EXPECT_EQ(coordinates.columns, 4);
+  ASSERT_EQ(coordinates.rows, features.rows);
+  ASSERT_GT(features.rows, 100);
+  const std::string bytes = contents(folder.path("l.npy"));
+  auto labels = parse_npy(bytes);
+  ASSERT_TRUE(!!labels) << llvm::toString(labels.takeError());
+  ASSERT_EQ(labels->shape, (std::vector<int64_t>{features.rows}));
+  for (int64_t row = 0; row < features.rows; ++row) {
+    const auto begin = features.values.begin() + row * features.columns;
+    const auto label = std::max_element(begin, begin + features.columns) - begin;
+    ASSERT_EQ(decode_integer(labels->type, labels->data.data() + 4 * row, false), label) << row;
+  }
+  const std::vector<Point> vertices = points_of(read_ply(contents(folder.path("l.ply"))));
+  EXPECT_EQ(points_of(read_ply(contents(folder.path("f.ply")))), vertices);
+  ASSERT_EQ(static_cast<int64_t>(vertices.size()), features.rows);
+  for (size_t axis = 0; axis < 3; ++axis) {
+    EXPECT_NEAR(vertices[7][axis], (coordinates.values[7 * 4 + 1 + axis] + 0.5f) * 0.3f, 1e-5f);
+  }
+}
+
+TEST(Cli, InvalidPointsAreDroppedAndCounted) {
+  const Folder folder;
+  std::vector<Point> points = random_points(50);
+  points[3][0] = NAN;
+  points[9][2] = INFINITY;
+  const std::string cloud = folder.file("a.bin", bin_of(points));
+  EXPECT_THAT(expect_done(run({cloud, "--skip-invalid"})).out,
+              HasSubstr("50 points, 2 invalid ones dropped"));
+}
+
+TEST(Cli, EveryDtypeRunsOnTheCpu) {
+  const Folder folder;
+  const std::string cloud = folder.file("a.bin", bin_of(random_points(300)));
+  std::vector<Matrix> outputs;
+  for (const char* dtype : {"fp32", "tf32", "fp16", "bf16"}) {
+    expect_done(run({cloud, "--dtype", dtype, "--output", folder.path("o.npy")}));
+    outputs.push_back(matrix_in(folder.path("o.npy")));
+    ASSERT_EQ(outputs.back().values.size(), outputs[0].values.size());
+    double difference = 0, norm = 0;
+    for (size_t i = 0; i < outputs[0].values.size(); ++i) {
+      difference += std::pow(static_cast<double>(outputs.back().values[i] - outputs[0].values[i]), 2);
+      norm += std::pow(static_cast<double>(outputs[0].values[i]), 2);
+    }
+    EXPECT_GT(norm, 0);
+    EXPECT_LT(std::sqrt(difference / norm), 0.05) << dtype;
+  }
+}
+
+TEST(Cli, VoxelsWithABatchColumn) {
+  const Folder folder;
+  ASSERT_EQ(
+      llvm::toString(write_npy(folder.path("c.npy"), std::vector<int32_t>{2, 5, 5, 5, 0, 1, 1, 1}, {2, 4})),
+      "");
+  expect_done(run({folder.path("c.npy"), "--output-coordinates", folder.path("o.npy")}, "minkunet42"));
+  EXPECT_EQ(matrix_in(folder.path("o.npy")).values, (std::vector<float>{2, 5, 5, 5, 0, 1, 1, 1}));
+}
+
+TEST(Cli, SyntheticCloudsDependOnTheSeedAlone) {
+  const Folder folder;
+  const auto output = [&](const std::string& kind, const std::string& seed) {
+    expect_done(run({"--synthetic", kind, "--points", "2000", "--seed", seed, "--output-coordinates",
+                     folder.path("c.npy")}));
+    return contents(folder.path("c.npy"));
+  };
+  for (const char* kind : {"lidar", "room", "object", "random"}) {
+    EXPECT_EQ(output(kind, "3"), output(kind, "3"));
+    EXPECT_NE(output(kind, "3"), output(kind, "4"));
+  }
+}
+
+TEST(Cli, JsonToStandardOutput) {
+  const Finished finished = expect_done(run({"--synthetic", "object", "--points", "500", "--json", "-"}));
+  EXPECT_TRUE(llvm::json::parse(finished.out)) << finished.out;
+}
+
+TEST(Cli, HelpIsWorthReading) {
+  const Finished all = expect_done({"--help"});
+  for (const char* word : {"run", "info", "bench", "precompile", "Examples", "Exit codes"}) {
+    EXPECT_THAT(all.out, HasSubstr(word));
+  }
+  const Finished run_help = expect_done({"run", "--help"});
+  for (const char* word : {"--columns", "--voxel-size",   "--network",   "--channels", "--weights",
+                           "--dtype",   "--device",       "--repeat",    "--output",   "--output-coordinates",
+                           "--json",    "--skip-invalid", "--synthetic", "--points",   "--extent",
+                           "--seed",    "metres",         "Examples",    "default",    "nuScenes"}) {
+    EXPECT_THAT(run_help.out, HasSubstr(word));
+  }
+  for (const char* command : {"bench", "precompile", "info"}) {
+    EXPECT_THAT(expect_done({command, "--help"}).out, HasSubstr("--cache"));
+  }
+  EXPECT_THAT(expect_done({"--version"}).out, testing::StartsWith("minuet "));
+}
+
+TEST(Cli, InfoNamesWhatIsThere) {
+  const Finished finished = expect_done({"info"});
+  for (const char* word : {"cpu", "driver", "NVRTC", "LLVM", "cache folder"})
+    EXPECT_THAT(finished.out, HasSubstr(word));
+}
+
+TEST(Cli, BenchWritesItsResult) {
+  const Folder folder;
+  const std::string path = folder.path("bench.json");
+  const Finished finished = minuet({"bench", "--device", "cpu", "--network", "sparseresnet21d", "--cloud",
+                                    "object_0.01", "--variants", "2", "--commit", "abc", "--output", path});
+  EXPECT_EQ(finished.code, 0) << finished.err;
+  llvm::Expected<llvm::json::Value> value = llvm::json::parse(contents(path));
+  ASSERT_TRUE(!!value) << llvm::toString(value.takeError());
+  const llvm::json::Object& result = *value->getAsObject();
+  EXPECT_EQ(result.getString("network"), llvm::StringRef("sparseresnet21d"));
+  EXPECT_EQ(result.getString("commit"), llvm::StringRef("abc"));
+  ASSERT_EQ(result.getArray("clouds")->size(), 1u);
+  const llvm::json::Object& cloud = *(*result.getArray("clouds"))[0].getAsObject();
+  for (const char* key : {"cloud", "voxels", "wall_ms", "stages_ms", "counters", "levels"}) {
+    EXPECT_TRUE(cloud.get(key)) << key;
+  }
+  EXPECT_GT(*cloud.getObject("wall_ms")->getNumber("median"), 0);
+}
+
+}  // namespace
+}  // namespace minuet::tool

@@ -1,0 +1,71 @@
+// A folder for one test's files, and the tool run as a user runs it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Program.h"
+
+namespace minuet::tool {
+
+inline std::string contents(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+}
+
+class Folder {
+ public:
+  Folder() {
+    llvm::SmallString<128> made;
+    EXPECT_FALSE(llvm::sys::fs::createUniqueDirectory("minuet-tool-test", made));
+    folder_ = made.str().str();
+  }
+  ~Folder() { llvm::sys::fs::remove_directories(folder_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  /// Writes the file and gives its path.
+  std::string file(const std::string& name, const std::string& bytes) const {
+    std::ofstream(path(name), std::ios::binary) << bytes;
+    return path(name);
+  }
+
+ private:
+  std::string folder_;
+};
+
+#ifdef MINUET_CLI
+struct Finished {
+  int code = -1;  ///< negative: it crashed
+  std::string out, err;
+};
+
+/// Runs the tool with these arguments.
+inline Finished minuet(const std::vector<std::string>& arguments) {
+  const Folder folder;
+  const std::string out = folder.path("out"), err = folder.path("err");
+  llvm::SmallVector<llvm::StringRef, 16> all = {MINUET_CLI};
+  for (const std::string& argument : arguments) all.push_back(argument);
+  const llvm::StringRef streams[] = {"", out, err};
+  std::string failure;
+  Finished finished;
+  // {} stands for no environment of its own in LLVM's old and new spelling of optional.
+  finished.code =
+      llvm::sys::ExecuteAndWait(MINUET_CLI, all, {}, {streams[0], streams[1], streams[2]}, 0, 0, &failure);
+  EXPECT_EQ(failure, "");
+  finished.out = contents(out);
+  finished.err = contents(err);
+  return finished;
+}
+#endif
+
+}  // namespace minuet::tool

@@ -1,0 +1,128 @@
+#include "tools/minuet/readers/npy.h"
+
+#include "tests/tools/bytes.h"
+
+namespace minuet::tool {
+namespace {
+
+using testing::HasSubstr;
+
+std::string npy(const std::string& dictionary, const std::string& data, int version = 1) {
+  std::string text = dictionary + "\n";
+  std::string file = std::string("\x93NUMPY") + static_cast<char>(version) + '\0';
+  file +=
+      version == 1 ? packed(static_cast<uint16_t>(text.size())) : packed(static_cast<uint32_t>(text.size()));
+  return file + text + data;
+}
+
+std::string dictionary(const std::string& type, const std::string& shape, bool fortran = false) {
+  return "{'descr': '" + type + "', 'fortran_order': " + (fortran ? "True" : "False") +
+         ", 'shape': " + shape + ", }";
+}
+
+template <class T>
+std::string values(std::initializer_list<T> list, bool big_endian = false) {
+  std::string bytes;
+  for (const T value : list) bytes += packed(value, big_endian);
+  return bytes;
+}
+
+const std::vector<Point> kPoints = {{1.5f, -2.0f, 3.0f, 0.25f}, {4.0f, 5.0f, -6.5f, 1.0f}};
+
+TEST(NpyReader, ReadsFloatPointsOfEveryKind) {
+  const std::string data = values<float>({1.5f, -2.0f, 3.0f, 0.25f, 4.0f, 5.0f, -6.5f, 1.0f});
+  for (const int version : {1, 2, 3}) {
+    EXPECT_EQ(points_of(read_npy(npy(dictionary("<f4", "(2, 4)"), data, version))), kPoints);
+  }
+  const std::string big = values<double>({1.5, -2.0, 3.0, 0.25, 4.0, 5.0, -6.5, 1.0}, true);
+  EXPECT_EQ(points_of(read_npy(npy(dictionary(">f8", "(2, 4)"), big))), kPoints);
+  const std::string columns = values<float>({1.5f, 4.0f, -2.0f, 5.0f, 3.0f, -6.5f, 0.25f, 1.0f});
+  EXPECT_EQ(points_of(read_npy(npy(dictionary("<f4", "(2, 4)", true), columns))), kPoints);
+  const std::string halves =
+      values<uint16_t>({0x3e00, 0xc000, 0x4200, 0x3400, 0x4400, 0x4500, 0xc680, 0x3c00});
+  EXPECT_EQ(points_of(read_npy(npy(dictionary("<f2", "(2, 4)"), halves))), kPoints);
+}
+
+TEST(NpyReader, ThreeColumnsHaveNoIntensityAndFiveASpareOne) {
+  EXPECT_EQ(points_of(read_npy(npy(dictionary("<f4", "(1, 3)"), values<float>({1, 2, 3})))),
+            (std::vector<Point>{{1, 2, 3, 0}}));
+  EXPECT_EQ(points_of(read_npy(npy(dictionary("<f4", "(1, 5)"), values<float>({1, 2, 3, 4, 5})))),
+            (std::vector<Point>{{1, 2, 3, 4}}));
+}
+
+TEST(NpyReader, IntegersAreVoxels) {
+  for (const bool big : {false, true}) {
+    const char* type = big ? ">i8" : "<i8";
+    auto three = read_npy(npy(dictionary(type, "(2, 3)"), values<int64_t>({1, -2, 3, -4, 5, 6}, big)));
+    ASSERT_TRUE(!!three) << llvm::toString(three.takeError());
+    EXPECT_TRUE(three->is_voxels);
+    EXPECT_EQ(three->voxels, (std::vector<int32_t>{0, 1, -2, 3, 0, -4, 5, 6}));
+  }
+  auto four = read_npy(npy(dictionary("<i4", "(1, 4)"), values<int32_t>({7, -1, -2, 2147483647})));
+  ASSERT_TRUE(!!four) << llvm::toString(four.takeError());
+  EXPECT_EQ(four->voxels, (std::vector<int32_t>{7, -1, -2, 2147483647}));
+}
+
+TEST(NpyReader, RefusesVoxelsThatDoNotFit) {
+  EXPECT_THAT(error_of(read_npy(npy(dictionary("<i8", "(1, 3)"), values<int64_t>({0, 2147483648, 0})))),
+              HasSubstr("outside int32"));
+  EXPECT_THAT(error_of(read_npy(npy(dictionary("<u8", "(1, 3)"), values<uint64_t>({0, ~uint64_t{0}, 0})))),
+              HasSubstr("outside int32"));
+  EXPECT_THAT(error_of(read_npy(npy(dictionary("<i4", "(1, 4)"), values<int32_t>({-1, 0, 0, 0})))),
+              HasSubstr("batch index"));
+  EXPECT_THAT(error_of(read_npy(npy(dictionary("<i4", "(1, 5)"), values<int32_t>({0, 0, 0, 0, 0})))),
+              HasSubstr("[N, 3]"));
+  EXPECT_THAT(error_of(read_npy_coordinates(npy(dictionary("<f4", "(1, 3)"), values<float>({0, 0, 0})), 3)),
+              HasSubstr("integers"));
+}
+
+TEST(NpyReader, OtherDimensions) {
+  auto flat = read_npy_coordinates(npy(dictionary("<i4", "(1, 3)"), values<int32_t>({1, 2, 3})), 2);
+  ASSERT_TRUE(!!flat) << llvm::toString(flat.takeError());
+  EXPECT_EQ(flat->ndim, 2);
+  EXPECT_EQ(flat->voxels, (std::vector<int32_t>{1, 2, 3}));
+}
+
+TEST(NpyReader, ReadsAMatrix) {
+  int64_t rows = 0, columns = 0;
+  auto matrix = read_npy_matrix(npy(dictionary("<f4", "(2, 1)"), values<float>({1.5f, 2.5f})), rows, columns);
+  ASSERT_TRUE(!!matrix) << llvm::toString(matrix.takeError());
+  EXPECT_EQ(*matrix, (std::vector<float>{1.5f, 2.5f}));
+  EXPECT_EQ(rows, 2);
+  EXPECT_EQ(columns, 1);
+}
+
+TEST(NpyReader, AnEmptyArrayIsACloudOfNoPoints) {
+  EXPECT_TRUE(points_of(read_npy(npy(dictionary("<f4", "(0, 3)"), ""))).empty());
+}
+
+TEST(NpyReader, RefusesHostileHeaders) {
+  const std::string one = values<float>({1, 2, 3});
+  EXPECT_THAT(error_of(read_npy(npy(dictionary("<f4", "(4611686018427387904, 3)"), one))),
+              HasSubstr("too large"));
+  EXPECT_THAT(error_of(read_npy(npy(dictionary("<f4", "(1000000000000, 3)"), one))), HasSubstr("truncated"));
+  EXPECT_THAT(error_of(read_npy(npy(dictionary("<f4", "(99999999999999999999, 3)"), one))),
+              HasSubstr("header"));
+  EXPECT_THAT(error_of(read_npy(npy(dictionary("<f4", "(-1, 3)"), one))), HasSubstr("header"));
+  EXPECT_THAT(error_of(read_npy(npy(dictionary("<f4", "(3,)"), one))), HasSubstr("dimension"));
+  EXPECT_THAT(error_of(read_npy(npy(dictionary("<c8", "(1, 3)"), one))), HasSubstr("type"));
+  EXPECT_THAT(
+      error_of(read_npy(npy("{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (1,), }", one))),
+      HasSubstr("structured"));
+  EXPECT_THAT(error_of(read_npy(npy("{'descr': '<f4', 'shape': (1, 3), }", one))), HasSubstr("header"));
+  EXPECT_THAT(error_of(read_npy(npy("{", one))), HasSubstr("header"));
+  EXPECT_THAT(error_of(read_npy("not numpy at all")), HasSubstr("not an NPY"));
+  int64_t rows = 0, columns = 0;
+  EXPECT_FALSE(
+      error_of(read_npy_matrix(npy(dictionary("<f4", "(1152921504606846976, 0)"), one), rows, columns))
+          .empty());
+}
+
+TEST(NpyReader, TruncatedAndMutated) {
+  const std::string file = npy(dictionary("<f4", "(2, 3)"), values<float>({1, 2, 3, 4, 5, 6}));
+  expect_truncations_refused(read_npy, file, file.size());
+  expect_no_crash_when_mutated(read_npy, file);
+}
+
+}  // namespace
+}  // namespace minuet::tool

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Markdown tables from what `minuet bench` wrote.
+
+usage: tables.py [--stages] [RESULT.json ...]      default: every file below tools/bench/results
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+
+STAGES = ("sort", "map", "gather", "gemm", "scatter", "other")
+
+
+def count(number):
+    return f"{number:,.0f}"
+
+
+def milliseconds(number):
+    return f"{number:.2f}" if number >= 1 else f"{number:.3f}"
+
+
+def wall_rows(result):
+    for cloud in result["clouds"]:
+        wall, counters = cloud["wall_ms"], cloud["counters"]
+        yield (result["network"], cloud["cloud"], count(cloud["voxels"]["unthinned"]), milliseconds(wall["median"]),
+               f"{milliseconds(wall['p10'])} - {milliseconds(wall['p90'])}", milliseconds(wall["min"]),
+               count(counters["launches"]), count(counters["host_syncs"]))
+
+
+def stage_rows(result):
+    for cloud in result["clouds"]:
+        yield (result["network"], cloud["cloud"], *(milliseconds(cloud["stages_ms"][stage]) for stage in STAGES))
+
+
+def table(titles, rows):
+    yield "| " + " | ".join(titles) + " |"
+    yield "|" + "---|" * len(titles)
+    for row in rows:
+        yield "| " + " | ".join(row) + " |"
+
+
+def origin(result):
+    parts = [result["device"], f"driver {result['driver']}" if result["driver"] else "",
+             f"NVRTC {result['toolkit']}" if result["arch"] else "", result["dtype"], f"commit {result['commit']}"]
+    return ", ".join(part for part in parts if part)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--stages", action="store_true", help="the time of each stage too")
+    parser.add_argument("results", nargs="*", type=pathlib.Path)
+    arguments = parser.parse_args()
+    paths = arguments.results or sorted((pathlib.Path(__file__).parent / "results").rglob("*.json"))
+    if not paths:
+        sys.exit("tables.py: no results; `minuet bench` makes some")
+    groups = {}
+    for path in paths:
+        try:
+            result = json.loads(path.read_text())
+            groups.setdefault(origin(result), []).append(result)
+        except (OSError, ValueError, KeyError) as error:
+            sys.exit(f"tables.py: {path} is no result of minuet bench: {error!r}")
+    for title, results in groups.items():
+        print(f"\n{title}:\n")
+        print("\n".join(table(("network", "cloud", "voxels", "median, ms", "p10 - p90", "least", "launches", "host waits"),
+                              (row for result in results for row in wall_rows(result)))))
+        if arguments.stages:
+            print("\nStages, ms (profiled):\n")
+            print("\n".join(table(("network", "cloud", *STAGES),
+                                  (row for result in results for row in stage_rows(result)))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,295 @@
+// `minuet bench`: wall time of whole inferences over clouds that each inference sees for the first time.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "tools/minuet/commands/bench_clouds.h"
+#include "tools/minuet/commands/commands.h"
+#include "tools/minuet/convert.h"
+#include "tools/minuet/error.h"
+#include "tools/minuet/report.h"
+#include "tools/minuet/writers/npy.h"
+
+namespace minuet::tool {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// A variant in device memory.
+struct Uploaded {
+  int64_t count;
+  DeviceBuffer coordinates, features;
+};
+
+/// One network in one dtype on one device.
+struct Bench {
+  minuet_context* context;
+  minuet_device* device;
+  const DeviceFacts& facts;
+  minuet_dtype dtype;
+  minuet_network* network;
+  minuet_network_info info;
+  int warm_up, timed;
+};
+
+std::string git_commit() {
+  std::string text;
+  FILE* pipe = popen("git describe --always --dirty --abbrev=12 --match= 2>/dev/null", "r");
+  if (!pipe) return "unknown";
+  char buffer[128];
+  while (std::fgets(buffer, sizeof(buffer), pipe)) text += buffer;
+  pclose(pipe);
+  const llvm::StringRef commit = llvm::StringRef(text).trim();
+  return commit.empty() ? "unknown" : commit.str();
+}
+
+std::string data_folder(const Arguments& arguments) {
+  if (!arguments.data.empty()) return arguments.data;
+  const char* const shared = std::getenv("MINUET_SHARED");
+  return std::string(shared ? shared : "../shared") + "/data";
+}
+
+/// "NVIDIA H200" -> "nvidia_h200".
+std::string file_word(llvm::StringRef text) {
+  std::string word;
+  for (const char c : text) {
+    if (llvm::isAlnum(c)) {
+      word += llvm::toLower(c);
+    } else if (!word.empty() && word.back() != '_') {
+      word += '_';
+    }
+  }
+  while (!word.empty() && word.back() == '_') word.pop_back();
+  return word;
+}
+
+/// All variants, the unthinned ones of the warm-up first, so that capacities have grown before the timing.
+llvm::Expected<std::vector<Uploaded>> upload_variants(const Bench& bench, const BenchCloud& cloud) {
+  std::vector<Uploaded> variants;
+  for (int i = 0; i < bench.warm_up + bench.timed; ++i) {
+    MINUET_ASSIGN(const VoxelCloud voxels, make_variant(cloud, i, /*thin=*/i >= bench.warm_up));
+    MINUET_ASSIGN(const std::vector<char> encoded, encode_features(voxels, bench.dtype));
+    MINUET_ASSIGN(DeviceBuffer coordinates, DeviceBuffer::upload(bench.device, voxels.coordinates.data(),
+                                                                 4 * voxels.coordinates.size()));
+    MINUET_ASSIGN(DeviceBuffer features, DeviceBuffer::upload(bench.device, encoded.data(), encoded.size()));
+    variants.push_back({voxels.count(), std::move(coordinates), std::move(features)});
+  }
+  return variants;
+}
+
+struct Timing {
+  std::vector<double> wall_ms;
+  std::vector<minuet_stage_times> stages;
+  minuet_execution_counters counters = MINUET_EXECUTION_COUNTERS_INIT;  ///< of all timed inferences
+};
+
+llvm::Error warm_up(const Bench& bench, minuet_execution* execution, const std::vector<Uploaded>& variants,
+                    void* output) {
+  // Several rounds on a GPU, whose clocks need a moment to rise.
+  const int rounds = bench.facts.is_cpu() ? 1 : 5;
+  for (int i = 0; i < rounds * bench.warm_up; ++i) {
+    const Uploaded& variant = variants[static_cast<size_t>(i % bench.warm_up)];
+    MINUET_TRY(infer(execution, bench.device, variant.coordinates, variant.count, variant.features, output));
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<Timing> measure(const Bench& bench, minuet_execution* execution,
+                               const std::vector<Uploaded>& variants, void* output) {
+  Timing timing;
+  MINUET_TRY(warm_up(bench, execution, variants, output));
+  MINUET_TRY(check(minuet_execution_reset_counters(execution)));
+  for (size_t i = static_cast<size_t>(bench.warm_up); i < variants.size(); ++i) {
+    const Uploaded& variant = variants[i];
+    const Clock::time_point start = Clock::now();
+    MINUET_TRY(infer(execution, bench.device, variant.coordinates, variant.count, variant.features, output));
+    timing.wall_ms.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+  }
+  MINUET_TRY(check(minuet_execution_query_counters(execution, &timing.counters)));
+  MINUET_TRY(check(minuet_execution_set_profiling(execution, 1)));
+  MINUET_TRY(warm_up(bench, execution, variants, output));  // the events are made in the first profiled pass
+  for (size_t i = static_cast<size_t>(bench.warm_up); i < variants.size(); ++i) {
+    const Uploaded& variant = variants[i];
+    MINUET_TRY(infer(execution, bench.device, variant.coordinates, variant.count, variant.features, output));
+    minuet_stage_times stages = MINUET_STAGE_TIMES_INIT;
+    MINUET_TRY(check(minuet_execution_query_stages(execution, &stages)));
+    timing.stages.push_back(stages);
+  }
+  return timing;
+}
+
+minuet_stage_times median_stages(const std::vector<minuet_stage_times>& all) {
+  minuet_stage_times middle = MINUET_STAGE_TIMES_INIT;
+  const auto of = [&](double minuet_stage_times::*stage) {
+    std::vector<double> values;
+    for (const minuet_stage_times& stages : all) values.push_back(stages.*stage);
+    middle.*stage = median(values);
+  };
+  for (double minuet_stage_times::*stage :
+       {&minuet_stage_times::sort, &minuet_stage_times::map, &minuet_stage_times::gather,
+        &minuet_stage_times::gemm, &minuet_stage_times::scatter, &minuet_stage_times::other}) {
+    of(stage);
+  }
+  return middle;
+}
+
+llvm::json::Object counters_json(const minuet_execution_counters& sum, int64_t inferences) {
+  const auto each = [&](int64_t value) {
+    return static_cast<double>(value) / static_cast<double>(inferences);
+  };
+  return llvm::json::Object{{"kernels", each(sum.kernels)},    {"copies", each(sum.copies)},
+                            {"fills", each(sum.fills)},        {"matmuls", each(sum.matmuls)},
+                            {"launches", each(launches(sum))}, {"host_syncs", each(sum.host_syncs)},
+                            {"allocations", sum.allocations},  {"workspace_bytes", sum.workspace_bytes}};
+}
+
+llvm::json::Object cloud_json(const BenchCloud& cloud, const std::vector<Uploaded>& variants,
+                              const Bench& bench, const Timing& timing, const RunReport& shapes) {
+  int64_t least = variants.back().count, greatest = 0;
+  for (size_t i = static_cast<size_t>(bench.warm_up); i < variants.size(); ++i) {
+    least = std::min(least, variants[i].count);
+    greatest = std::max(greatest, variants[i].count);
+  }
+  int64_t pairs = 0, padded = 0, groups = 0;
+  for (const minuet_layer_info& layer : shapes.layers) {
+    pairs += layer.pairs;
+    padded += layer.padded_rows;
+    groups += layer.gemm_groups;
+  }
+  return llvm::json::Object{
+      {"cloud", cloud.name},
+      {"origin", cloud.origin},
+      {"voxel_size", static_cast<double>(cloud.voxel_size)},
+      {"voxels",
+       llvm::json::Object{{"unthinned", variants.front().count}, {"min", least}, {"max", greatest}}},
+      {"variants", bench.timed},
+      {"wall_ms", llvm::json::Object{{"median", median(timing.wall_ms)},
+                                     {"p10", quantile(timing.wall_ms, 0.1)},
+                                     {"p90", quantile(timing.wall_ms, 0.9)},
+                                     {"min", quantile(timing.wall_ms, 0.0)}}},
+      {"stages_ms", stages_json(median_stages(timing.stages), 0)},
+      {"counters", counters_json(timing.counters, bench.timed)},
+      {"pairs", pairs},
+      {"padded_rows", padded},
+      {"gemm_groups", groups},
+      {"levels", levels_json(shapes)},
+  };
+}
+
+llvm::Expected<llvm::json::Object> measure_cloud(const Bench& bench, const BenchCloud& cloud) {
+  MINUET_ASSIGN(const std::vector<Uploaded> variants, upload_variants(bench, cloud));
+  int64_t most = 0;
+  for (const Uploaded& variant : variants) most = std::max(most, variant.count);
+  MINUET_ASSIGN(const ExecutionHandle execution, open_execution(bench.network, bench.device, most));
+  // No level has more voxels than the cloud, so this holds every variant's output.
+  const size_t bytes = static_cast<size_t>(most) * static_cast<size_t>(bench.info.out_channels) *
+                       static_cast<size_t>(dtype_bytes(bench.dtype));
+  MINUET_ASSIGN(const DeviceBuffer output, DeviceBuffer::allocate(bench.device, bytes));
+  MINUET_ASSIGN(const Timing timing, measure(bench, execution.get(), variants, output.get()));
+  RunReport shapes;
+  MINUET_TRY(query_shapes(execution.get(), bench.info, shapes));
+  llvm::json::Object entry = cloud_json(cloud, variants, bench, timing, shapes);
+  std::fprintf(stderr, "%-16s %9lld voxels  median %8.3f ms  p10 %8.3f  p90 %8.3f\n", cloud.name.c_str(),
+               static_cast<long long>(variants.back().count), median(timing.wall_ms),
+               quantile(timing.wall_ms, 0.1), quantile(timing.wall_ms, 0.9));
+  return entry;
+}
+
+llvm::Expected<llvm::json::Object> measure_all(const Arguments& arguments, const Bench& bench) {
+  llvm::json::Array clouds, skipped;
+  const std::string data = data_folder(arguments);
+  for (const std::string& name : arguments.clouds.empty() ? bench_cloud_names() : arguments.clouds) {
+    MINUET_ASSIGN(const BenchCloud cloud, open_bench_cloud(name, data));
+    if (cloud.points.empty() && cloud.random_voxels == 0) {
+      std::fprintf(stderr, "%-16s skipped: %s is not in %s\n", name.c_str(), cloud.origin.c_str(),
+                   data.c_str());
+      skipped.push_back(name);
+      continue;
+    }
+    llvm::Expected<llvm::json::Object> entry = measure_cloud(bench, cloud);
+    if (!entry) return in_file(name, entry.takeError());
+    clouds.push_back(std::move(*entry));
+  }
+  minuet_system_info system = {};
+  system.struct_size = sizeof(system);
+  MINUET_TRY(check(minuet_query_system(&system)));
+  return llvm::json::Object{
+      {"network", std::string(bench.info.name)},
+      {"dtype", dtype_name(bench.dtype)},
+      {"device", bench.facts.description},
+      {"arch", bench.facts.arch},
+      {"driver", std::string(system.driver)},
+      {"toolkit", std::string(system.nvrtc)},
+      {"commit", arguments.commit.empty() ? git_commit() : arguments.commit},
+      {"method",
+       "host clock, unsorted coordinates and features in device memory to the output, all maps rebuilt, no "
+       "graph replay, another cloud in each inference"},
+      {"clouds", std::move(clouds)},
+      {"skipped", std::move(skipped)},
+  };
+}
+
+llvm::Error write_result(const Arguments& arguments, const Bench& bench, llvm::json::Object result) {
+  std::string path = arguments.output;
+  if (path.empty()) {
+    const std::string folder =
+        "tools/bench/results/" +
+        (bench.facts.is_cpu() ? std::string("cpu") : file_word(bench.facts.description));
+    if (const std::error_code error = llvm::sys::fs::create_directories(folder)) {
+      return bad_input("'{0}' cannot be made: {1}", folder, error.message());
+    }
+    path = folder + "/" + file_word(bench.info.name) + "_" + dtype_name(bench.dtype) + ".json";
+  }
+  MINUET_TRY(write_file(path, llvm::formatv("{0:2}\n", llvm::json::Value(std::move(result))).str()));
+  std::fprintf(stderr, "written: %s\n", path.c_str());
+  return llvm::Error::success();
+}
+
+llvm::Error bench_network(const Arguments& arguments, const std::string& name, const std::string& dtype_flag,
+                          minuet_context* context, minuet_device* device, const DeviceFacts& facts) {
+  MINUET_ASSIGN(const minuet_dtype dtype, dtype_for(dtype_flag, facts.is_cpu()));
+  NetworkChoice choice;
+  choice.network = name;
+  minuet_network_info info;
+  MINUET_ASSIGN(const NetworkHandle network, open_network(context, choice, dtype, info));
+  if (info.ndim != 3 || info.in_channels != 4) {
+    return bad_input("the network '{0}' takes {1} channels in {2} dimensions, and the clouds have 4 in 3",
+                     name, info.in_channels, info.ndim);
+  }
+  std::vector<KernelFacts> kernels;
+  MINUET_TRY(compile_network(network.get(), facts.arch, kernels));
+  MINUET_TRY(check(minuet_network_load(network.get(), device)));
+  const int timed = arguments.variants > 0 ? arguments.variants : facts.is_cpu() ? 2 : 16;
+  const Bench bench{context, device, facts, dtype, network.get(), info, facts.is_cpu() ? 1 : 4, timed};
+  std::fprintf(stderr, "%s %s on %s\n", info.name, dtype_name(dtype), facts.description.c_str());
+  MINUET_ASSIGN(llvm::json::Object result, measure_all(arguments, bench));
+  return write_result(arguments, bench, std::move(result));
+}
+
+}  // namespace
+
+llvm::Error bench_command(const Arguments& arguments) {
+  const std::vector<std::string> networks = arguments.networks.empty()
+                                                ? std::vector<std::string>{"minkunet42", "sparseresnet21d"}
+                                                : arguments.networks;
+  const std::vector<std::string> dtypes =
+      arguments.dtypes.empty() ? std::vector<std::string>{""} : arguments.dtypes;
+  if (!arguments.output.empty() && networks.size() * dtypes.size() > 1) {
+    return bad_input("--output takes one result: choose one --network and one --dtype");
+  }
+  MINUET_ASSIGN(const ContextHandle context, open_context(arguments.cache));
+  DeviceFacts facts;
+  MINUET_ASSIGN(const DeviceHandle device, open_device(context.get(), arguments.device, facts));
+  for (const std::string& network : networks) {
+    for (const std::string& dtype : dtypes) {
+      MINUET_TRY(bench_network(arguments, network, dtype, context.get(), device.get(), facts));
+    }
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace minuet::tool

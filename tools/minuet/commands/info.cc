@@ -1,0 +1,54 @@
+// `minuet info`: what this machine has, and what is missing and how to get it.
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/raw_ostream.h"
+#include "tools/minuet/commands/commands.h"
+#include "tools/minuet/error.h"
+
+namespace minuet::tool {
+namespace {
+
+void print_line(const char* what, llvm::StringRef value) {
+  llvm::outs() << llvm::formatv("{0,-14}{1}\n", what, value.empty() ? "not found" : value);
+}
+
+void print_device(minuet_context* context, const std::string& name) {
+  DeviceFacts facts;
+  llvm::Expected<DeviceHandle> device = open_device(context, name, facts);
+  if (!device) {
+    llvm::outs() << llvm::formatv("{0,-14}{1}: {2}\n", "device", name, llvm::toString(device.takeError()));
+    return;
+  }
+  llvm::outs() << llvm::formatv("{0,-14}{1}: {2}", "device", facts.name, facts.description);
+  if (!facts.arch.empty()) llvm::outs() << ", " << facts.arch;
+  if (facts.memory_bytes > 0) {
+    llvm::outs() << llvm::formatv(", {0:f1} GiB", static_cast<double>(facts.memory_bytes) / 0x1p30);
+  }
+  llvm::outs() << "\n";
+}
+
+}  // namespace
+
+llvm::Error info_command(const Arguments& arguments) {
+  minuet_system_info system = {};
+  system.struct_size = sizeof(system);
+  MINUET_TRY(check(minuet_query_system(&system)));
+  MINUET_ASSIGN(const ContextHandle context, open_context(arguments.cache));
+  const uint32_t version = minuet_version();
+  print_line("minuet",
+             llvm::formatv("{0}.{1}.{2}", version / 10000, version / 100 % 100, version % 100).str());
+  for (int32_t i = 0; i < system.cuda_devices; ++i) print_device(context.get(), "cuda:" + std::to_string(i));
+  print_device(context.get(), "cpu");
+  print_line("driver", system.driver);
+  const std::string nvrtc = system.nvrtc;
+  print_line("NVRTC", nvrtc.empty() ? nvrtc : nvrtc + "  " + system.nvrtc_path);
+  print_line("cuBLASLt", system.cublaslt_path);
+  print_line("LLVM", system.llvm);
+  const std::string cache = cache_folder(context.get());
+  print_line("cache folder", cache.empty() ? "none (kernels live in memory only)" : cache);
+  llvm::SmallVector<llvm::StringRef, 8> missing;
+  llvm::StringRef(system.missing).split(missing, '\n', -1, false);
+  for (const llvm::StringRef line : missing) print_line("missing", line);
+  return llvm::Error::success();
+}
+
+}  // namespace minuet::tool

@@ -1,0 +1,123 @@
+#include "tools/minuet/input.h"
+
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "llvm/ADT/StringSwitch.h"
+#include "tests/support/clouds.h"
+#include "tools/minuet/convert.h"
+#include "tools/minuet/error.h"
+#include "tools/minuet/readers/cloud.h"
+#include "tools/minuet/readers/npy.h"
+#include "tools/minuet/readers/scalar.h"
+#include "tools/minuet/voxelize.h"
+
+namespace minuet::tool {
+namespace {
+
+llvm::Expected<float> voxel_size_of(const InputOptions& options) {
+  const std::optional<float> size = parse_float(options.voxel_size);
+  if (!size) return bad_input("the voxel size '{0}' is not a number", options.voxel_size);
+  MINUET_TRY(check_voxel_size(*size));
+  return *size;
+}
+
+llvm::Expected<Cloud> read_coordinates(const InputOptions& options, int ndim) {
+  MINUET_ASSIGN(const auto file, read_file(options.coordinates));
+  llvm::Expected<Cloud> cloud = read_npy_coordinates(file->getBuffer(), ndim);
+  if (!cloud) return in_file(options.coordinates, cloud.takeError());
+  return cloud;
+}
+
+llvm::Expected<VoxelCloud> pair_with_features(const Cloud& cloud, const std::string& path) {
+  MINUET_ASSIGN(const auto file, read_file(path));
+  int64_t rows = 0, columns = 0;
+  llvm::Expected<std::vector<float>> features = read_npy_matrix(file->getBuffer(), rows, columns);
+  if (!features) return in_file(path, features.takeError());
+  if (rows != cloud.count()) {
+    return bad_input("'{0}' has {1} rows, and there are {2} coordinates", path, rows, cloud.count());
+  }
+  for (size_t i = 0; i < features->size(); ++i) {
+    if (std::isfinite((*features)[i])) continue;
+    return bad_input("'{0}' holds {1} in row {2}", path, (*features)[i], static_cast<int64_t>(i) / columns);
+  }
+  return with_features(cloud, std::move(*features), static_cast<int>(columns));
+}
+
+llvm::Error check_fit(const VoxelCloud& voxels, const minuet_network_info& network, bool own_features) {
+  if (voxels.ndim != network.ndim) {
+    return bad_input("the network has {0} dimensions and the cloud {1}: give --coordinates and --features",
+                     network.ndim, voxels.ndim);
+  }
+  if (voxels.channels == network.in_channels) return llvm::Error::success();
+  if (own_features) {
+    return bad_input("the features have {0} columns, and the network takes {1}", voxels.channels,
+                     network.in_channels);
+  }
+  return bad_input(
+      "the network takes {0} input channels, and a cloud gives 4 (x, y, z, intensity): give "
+      "--coordinates and --features",
+      network.in_channels);
+}
+
+}  // namespace
+
+llvm::Expected<std::vector<Point>> synthetic_points(const InputOptions& options) {
+  CloudOptions wanted;
+  const int kind = llvm::StringSwitch<int>(options.synthetic)
+                       .Case("lidar", static_cast<int>(CloudKind::Lidar))
+                       .Case("room", static_cast<int>(CloudKind::Room))
+                       .Case("object", static_cast<int>(CloudKind::Object))
+                       .Case("random", static_cast<int>(CloudKind::Random))
+                       .Default(-1);
+  if (kind < 0) return bad_input("the cloud '{0}' is none of lidar, room, object, random", options.synthetic);
+  wanted.kind = static_cast<CloudKind>(kind);
+  wanted.points = options.points;
+  wanted.extent = options.extent;
+  wanted.seed = options.seed;
+  const std::vector<float> values = make_cloud(wanted);
+  std::vector<Point> points(values.size() / 4);
+  for (size_t i = 0; i < values.size(); ++i) points[i / 4][i % 4] = values[i];
+  return points;
+}
+
+llvm::Expected<Input> load_input(const InputOptions& options, const minuet_network_info& network) {
+  Input input;
+  MINUET_ASSIGN(input.voxel_size, voxel_size_of(options));
+  const bool own_features = !options.features.empty();
+  Cloud cloud;
+  if (!options.coordinates.empty()) {
+    MINUET_ASSIGN(cloud, read_coordinates(options, network.ndim));
+  } else if (!options.synthetic.empty()) {
+    MINUET_ASSIGN(cloud.points, synthetic_points(options));
+  } else {
+    MINUET_ASSIGN(cloud, read_cloud(options.cloud, options.columns));
+  }
+  if (own_features) {
+    MINUET_ASSIGN(input.voxels, pair_with_features(cloud, options.features));
+  } else if (cloud.is_voxels) {
+    input.voxels = features_from_centres(cloud, input.voxel_size);
+  } else {
+    const auto start = std::chrono::steady_clock::now();
+    MINUET_ASSIGN(input.voxels, voxelize(cloud.points, input.voxel_size, options.skip_invalid));
+    const auto taken = std::chrono::steady_clock::now() - start;
+    input.voxelize_ms = std::chrono::duration<double, std::milli>(taken).count();
+  }
+  MINUET_TRY(check_fit(input.voxels, network, own_features));
+  return input;
+}
+
+llvm::Expected<std::vector<char>> encode_features(const VoxelCloud& voxels, minuet_dtype dtype) {
+  const float largest = dtype_largest(dtype);
+  for (size_t i = 0; i < voxels.features.size(); ++i) {
+    if (std::abs(voxels.features[i]) <= largest) continue;
+    return bad_input(
+        "the feature {0} of voxel {1} is beyond the largest {2} number ({3}): use another --dtype, or "
+        "move the cloud towards its origin",
+        voxels.features[i], static_cast<int64_t>(i) / voxels.channels, dtype_name(dtype), largest);
+  }
+  return encode(voxels.features, dtype);
+}
+
+}  // namespace minuet::tool

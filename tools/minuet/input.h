@@ -1,0 +1,43 @@
+// From what the command line names to what a network takes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "llvm/Support/Error.h"
+#include "minuet/minuet.h"
+#include "tools/minuet/cloud.h"
+
+namespace minuet::tool {
+
+/// Exactly one of cloud, coordinates and synthetic is set.
+struct InputOptions {
+  std::string cloud;        ///< a file
+  std::string coordinates;  ///< an NPY file of voxels
+  std::string features;     ///< an NPY file, beside coordinates; empty: from the voxels' centres
+  std::string synthetic;    ///< lidar, room, object, random
+  int64_t points = 0;       ///< of a synthetic cloud; 0: the kind's default
+  double extent = 0;        ///< metres; 0: the kind's default
+  uint64_t seed = 1;
+  int columns = 4;
+  std::string voxel_size = "0.1";  ///< metres, as written
+  bool skip_invalid = false;
+};
+
+struct Input {
+  VoxelCloud voxels;
+  float voxel_size = 0.1f;
+  double voxelize_ms = 0;  ///< 0 where the voxels came as such
+};
+
+/// Reads, generates and voxelises. Checks the voxels against the network's ndim and input channels.
+llvm::Expected<Input> load_input(const InputOptions& options, const minuet_network_info& network);
+
+/// Points of a generated cloud.
+llvm::Expected<std::vector<Point>> synthetic_points(const InputOptions& options);
+
+/// The features in `dtype`; a number that the type cannot hold is an error.
+llvm::Expected<std::vector<char>> encode_features(const VoxelCloud& voxels, minuet_dtype dtype);
+
+}  // namespace minuet::tool

@@ -1,0 +1,140 @@
+#include "tools/minuet/library.h"
+
+#include <cstdio>
+
+#include "llvm/Support/FileSystem.h"
+#include "tools/minuet/error.h"
+#include "tools/minuet/readers/scalar.h"
+
+namespace minuet::tool {
+namespace {
+
+/// One sentence on one line, whatever the library said.
+std::string last_error() {
+  std::string text(minuet_last_error(nullptr, 0), '\0');
+  minuet_last_error(text.data(), text.size());
+  text.resize(llvm::StringRef(text.data()).size());
+  for (char& c : text) c = c == '\n' || c == '\r' ? ' ' : c;
+  return text;
+}
+
+void print_warning(minuet_log_level level, const char* text, size_t length, void*) {
+  if (level == MINUET_LOG_WARNING) std::fprintf(stderr, "minuet: %.*s\n", static_cast<int>(length), text);
+}
+
+bool is_shipped(llvm::StringRef name) { return name == "minkunet42" || name == "sparseresnet21d"; }
+
+void note_kernel(const minuet_kernel_info* kernel, void* user) {
+  auto& kernels = *static_cast<std::vector<KernelFacts>*>(user);
+  kernels.push_back({kernel->name, kernel->origin, kernel->registers, kernel->shared_bytes,
+                     kernel->cubin_bytes, kernel->compile_ms});
+}
+
+}  // namespace
+
+llvm::Error check(minuet_status status) {
+  if (status == MINUET_OK) return llvm::Error::success();
+  std::string text = last_error();
+  if (text.empty()) text = "the library gave status " + std::to_string(status) + " and no reason";
+  return status == MINUET_INTERNAL ? broken(text) : user_error(text);
+}
+
+llvm::Expected<DeviceBuffer> DeviceBuffer::allocate(minuet_device* device, size_t bytes) {
+  void* memory = nullptr;
+  MINUET_TRY(check(minuet_device_allocate(device, static_cast<int64_t>(bytes < 256 ? 256 : bytes), &memory)));
+  return DeviceBuffer(device, memory, bytes);
+}
+
+llvm::Expected<DeviceBuffer> DeviceBuffer::upload(minuet_device* device, const void* data, size_t bytes) {
+  MINUET_ASSIGN(DeviceBuffer buffer, allocate(device, bytes));
+  if (bytes == 0) return buffer;
+  MINUET_TRY(check(minuet_device_copy(device, buffer.get(), data, static_cast<int64_t>(bytes), 0)));
+  return buffer;
+}
+
+llvm::Error DeviceBuffer::download(void* target) const {
+  if (bytes_ == 0) return llvm::Error::success();
+  return check(minuet_device_copy(memory_.get_deleter().device, target, memory_.get(),
+                                  static_cast<int64_t>(bytes_), 1));
+}
+
+llvm::Expected<ContextHandle> open_context(const std::string& cache) {
+  minuet_context_options options = MINUET_CONTEXT_OPTIONS_INIT;
+  options.cache_directory = cache.empty() ? nullptr : cache.c_str();
+  options.log = print_warning;
+  minuet_context* context = nullptr;
+  MINUET_TRY(check(minuet_context_create(&options, &context)));
+  return ContextHandle(context);
+}
+
+llvm::Expected<DeviceHandle> open_device(minuet_context* context, const std::string& name,
+                                         DeviceFacts& facts) {
+  minuet_device* device = nullptr;
+  MINUET_TRY(check(minuet_device_open(context, name.empty() ? nullptr : name.c_str(), &device)));
+  DeviceHandle handle(device);
+  minuet_device_info info = {};
+  info.struct_size = sizeof(info);
+  MINUET_TRY(check(minuet_device_query(device, &info)));
+  facts = {info.name, info.description, info.arch, info.memory_bytes};
+  return handle;
+}
+
+llvm::Expected<NetworkHandle> open_network(minuet_context* context, const NetworkChoice& choice,
+                                           minuet_dtype dtype, minuet_network_info& info) {
+  minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
+  std::string description;
+  if (is_shipped(choice.network)) {
+    options.name = choice.network.c_str();
+  } else {
+    if (!llvm::sys::fs::exists(choice.network)) {
+      return bad_input("the network '{0}' is neither minkunet42 nor sparseresnet21d nor a file",
+                       choice.network);
+    }
+    MINUET_ASSIGN(const auto file, read_file(choice.network));
+    description = file->getBuffer().str();
+    options.description = description.c_str();
+  }
+  options.dtype = dtype;
+  options.channels = choice.channels.empty() ? nullptr : choice.channels.data();
+  options.channel_count = static_cast<int32_t>(choice.channels.size());
+  options.weights_path = choice.weights.empty() ? nullptr : choice.weights.c_str();
+  options.seed = choice.weights_seed;
+  minuet_network* network = nullptr;
+  MINUET_TRY(check(minuet_network_create(context, &options, &network)));
+  NetworkHandle handle(network);
+  info = {};
+  info.struct_size = sizeof(info);
+  MINUET_TRY(check(minuet_network_query(network, &info)));
+  return handle;
+}
+
+llvm::Error compile_network(minuet_network* network, const std::string& arch,
+                            std::vector<KernelFacts>& kernels) {
+  return check(minuet_network_compile(network, arch.c_str(), note_kernel, &kernels));
+}
+
+llvm::Expected<ExecutionHandle> open_execution(minuet_network* network, minuet_device* device,
+                                               int64_t max_points) {
+  minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+  options.max_points = max_points;
+  minuet_execution* execution = nullptr;
+  MINUET_TRY(check(minuet_execution_create(network, device, &options, &execution)));
+  return ExecutionHandle(execution);
+}
+
+std::string cache_folder(minuet_context* context) {
+  std::string folder(minuet_context_cache_directory(context, nullptr, 0), '\0');
+  minuet_context_cache_directory(context, folder.data(), folder.size());
+  folder.resize(llvm::StringRef(folder.data()).size());
+  return folder;
+}
+
+llvm::Error infer(minuet_execution* execution, minuet_device* device, const DeviceBuffer& coordinates,
+                  int64_t count, const DeviceBuffer& features, void* output) {
+  MINUET_TRY(check(
+      minuet_execution_prepare(execution, static_cast<const int32_t*>(coordinates.get()), count, nullptr)));
+  MINUET_TRY(check(minuet_execution_run(execution, features.get(), output, nullptr)));
+  return check(minuet_device_synchronize(device, nullptr));
+}
+
+}  // namespace minuet::tool

@@ -1,0 +1,88 @@
+// libminuet as the tool uses it: owning handles, and statuses turned into errors.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "llvm/Support/Error.h"
+#include "minuet/minuet.h"
+
+namespace minuet::tool {
+
+template <class T, void (*Destroy)(T*)>
+struct Release {
+  void operator()(T* object) const { Destroy(object); }
+};
+using ContextHandle = std::unique_ptr<minuet_context, Release<minuet_context, minuet_context_destroy>>;
+using DeviceHandle = std::unique_ptr<minuet_device, Release<minuet_device, minuet_device_destroy>>;
+using NetworkHandle = std::unique_ptr<minuet_network, Release<minuet_network, minuet_network_destroy>>;
+using ExecutionHandle =
+    std::unique_ptr<minuet_execution, Release<minuet_execution, minuet_execution_destroy>>;
+
+/// The last error's text where `status` is not OK. INTERNAL gives exit code 1, all others 2.
+llvm::Error check(minuet_status status);
+
+/// Memory of a device, freed with it. Must not outlive the device.
+class DeviceBuffer {
+ public:
+  static llvm::Expected<DeviceBuffer> allocate(minuet_device* device, size_t bytes);
+  static llvm::Expected<DeviceBuffer> upload(minuet_device* device, const void* data, size_t bytes);
+  llvm::Error download(void* target) const;
+  void* get() const { return memory_.get(); }
+
+ private:
+  struct Free {
+    minuet_device* device;
+    void operator()(void* memory) const { minuet_device_free(device, memory); }
+  };
+  DeviceBuffer(minuet_device* device, void* memory, size_t bytes)
+      : memory_(memory, Free{device}), bytes_(bytes) {}
+
+  std::unique_ptr<void, Free> memory_;
+  size_t bytes_;
+};
+
+struct DeviceFacts {
+  std::string name, description, arch;
+  int64_t memory_bytes = 0;
+  bool is_cpu() const { return name == "cpu"; }
+};
+
+/// What the flags of a network say.
+struct NetworkChoice {
+  std::string network = "minkunet42";  ///< a shipped name or a JSON file
+  std::vector<int32_t> channels;       ///< empty: as described
+  std::string weights;                 ///< safetensors; empty: seeded random
+  uint64_t weights_seed = 0;
+};
+
+struct KernelFacts {
+  std::string name, origin;
+  int registers = 0, shared_bytes = 0;
+  int64_t cubin_bytes = 0;
+  double compile_ms = 0;
+};
+
+/// `cache`: the kernel cache folder; empty: the default one. The library's warnings go to stderr.
+llvm::Expected<ContextHandle> open_context(const std::string& cache);
+/// "cuda:N", "cpu", or empty for the default.
+llvm::Expected<DeviceHandle> open_device(minuet_context* context, const std::string& name,
+                                         DeviceFacts& facts);
+llvm::Expected<NetworkHandle> open_network(minuet_context* context, const NetworkChoice& choice,
+                                           minuet_dtype dtype, minuet_network_info& info);
+/// Compiles for `arch` and tells of every kernel.
+llvm::Error compile_network(minuet_network* network, const std::string& arch,
+                            std::vector<KernelFacts>& kernels);
+llvm::Expected<ExecutionHandle> open_execution(minuet_network* network, minuet_device* device,
+                                               int64_t max_points);
+/// "" where kernels live in memory only.
+std::string cache_folder(minuet_context* context);
+
+/// prepare, run, synchronize: one inference from device memory to device memory.
+llvm::Error infer(minuet_execution* execution, minuet_device* device, const DeviceBuffer& coordinates,
+                  int64_t count, const DeviceBuffer& features, void* output);
+
+}  // namespace minuet::tool

@@ -1,0 +1,56 @@
+// The command-line tool.
+#include <exception>
+
+#include "llvm/Support/raw_ostream.h"
+#include "tools/minuet/commands/commands.h"
+#include "tools/minuet/error.h"
+
+namespace minuet::tool {
+namespace {
+
+llvm::Error dispatch(int count, const char* const* values) {
+  MINUET_ASSIGN(const Arguments arguments, parse_arguments(count, values));
+  switch (arguments.command) {
+    case Command::Run:
+      return run_command(arguments);
+    case Command::Info:
+      return info_command(arguments);
+    case Command::Bench:
+      return bench_command(arguments);
+    case Command::Precompile:
+      return precompile_command(arguments);
+    case Command::None:
+      break;
+  }
+  return llvm::Error::success();
+}
+
+int exit_code(llvm::Error error) {
+  int code = 0;
+  llvm::handleAllErrors(std::move(error), [&](const llvm::ErrorInfoBase& info) {
+    llvm::errs() << "minuet: " << info.message() << "\n";
+    const bool users = info.convertToErrorCode() == std::make_error_code(std::errc::invalid_argument);
+    code = users ? kExitBadInput : kExitBroken;
+  });
+  return code;
+}
+
+}  // namespace
+}  // namespace minuet::tool
+
+int main(int count, char** values) {
+  try {
+    const int code = minuet::tool::exit_code(minuet::tool::dispatch(count, values));
+    llvm::outs().flush();
+    if (!llvm::outs().has_error()) return code;
+    llvm::outs().clear_error();  // else raw_ostream ends the process its own way
+    llvm::errs() << "minuet: the standard output cannot be written\n";
+    return minuet::tool::kExitBadInput;
+  } catch (const std::bad_alloc&) {
+    llvm::errs() << "minuet: the machine's memory does not hold this cloud\n";
+    return minuet::tool::kExitBadInput;
+  } catch (const std::exception& error) {
+    llvm::errs() << "minuet: " << error.what() << "\n";
+    return minuet::tool::kExitBroken;
+  }
+}

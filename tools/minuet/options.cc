@@ -1,0 +1,245 @@
+#include "tools/minuet/options.h"
+
+#include <CLI/CLI.hpp>
+
+#include "tools/minuet/error.h"
+
+namespace minuet::tool {
+namespace {
+
+constexpr const char* kExamples = R"(
+Examples:
+  minuet run sweep.bin --output features.npy --output-coordinates voxels.npy
+  minuet run sweep.pcd.bin --columns 5 --voxel-size 0.05 --network sparseresnet21d
+  minuet run --synthetic lidar --device cpu --json report.json
+  minuet info
+  minuet precompile --network minkunet42 --dtype fp16 --arch sm_90a
+`minuet COMMAND --help` tells all about a command. Exit codes: 0 done, 2 the input or a flag is at fault
+(one sentence on stderr says how), 1 anything else.)";
+
+constexpr const char* kRunFooter = R"(
+CLOUD by the end of its name:
+  .bin   float32 rows, --columns numbers each (KITTI 4, nuScenes 5): x y z intensity ...
+  .ply   ascii, binary little or big endian; vertex properties x y z [intensity]
+  .pcd   ascii, binary, binary_compressed; fields x y z [intensity]
+  .npy   float [N, 3+]: points; integer [N, 3] or, batch first, [N, 4]: voxels
+Points are in metres. A voxel is floor(p / voxel_size) in float32, in the order of first appearance; its
+features are the mean x, y, z (metres) and intensity of its points, 0 where absent. Voxels that come as
+such get their centres in metres.
+
+Times: `first` is cold (compile or load kernels, upload weights, first inference); `total` the median of
+the warm repeats, each with all maps rebuilt, from coordinates and features in device memory to the
+output. Stages come from a profiled pass of their own on a GPU.
+
+Examples:
+  minuet run sweep.bin                                  # MinkUNet42, random weights, 0.1 m
+  minuet run sweep.ply --weights W.safetensors --labels --output labels.ply
+  minuet run --synthetic room --points 200000 --voxel-size 0.02 --dtype bf16 --json report.json
+  minuet run --coordinates C.npy --features F.npy --network minkunet42 \
+      --channels 8,8,16,24,32,32,24,16,16 --weights W.safetensors --dtype fp32 --output out.npy)";
+
+constexpr const char* kBenchFooter = R"(
+Wall time of one inference by the host's clock: from unsorted coordinates and features in device memory
+to the output, all maps rebuilt, no graph replay. Every timed inference sees a cloud that was not seen
+before: the cloud turned about z and thinned to 95-99 % of its points (random clouds: another seed). The
+warm-up uses other, unthinned variants. Stages and counters come from a second, profiled loop.
+
+Clouds: os1_0.1 os1_0.05 office_0.01 room_scan_0.02 (files of --data), random_1e5 random_1e6 (voxels in
+400^3), lidar_0.1 room_0.02 object_0.01 (generated).
+
+Examples:
+  minuet bench                                          # both networks, every cloud
+  minuet bench --network minkunet42 --dtype fp16 --cloud os1_0.1 --output os1.json)";
+
+constexpr const char* kPrecompileFooter = R"(
+Compiles every kernel that the network may need on that architecture, for any cloud, into the cache
+folder. Needs no GPU and no driver, only NVRTC.
+
+Examples:
+  minuet precompile                                     # MinkUNet42, fp16, sm_90a
+  minuet precompile --network sparseresnet21d --dtype bf16 --arch sm_80 --cache ./kernels)";
+
+void add_network(CLI::App& app, Arguments& arguments) {
+  app.add_option("--network", arguments.network.network,
+                 "minkunet42, sparseresnet21d, or a JSON file (runtime/networks/README.md)")
+      ->capture_default_str()
+      ->type_name("NAME|FILE");
+  app.add_option("--channels", arguments.network.channels, "other widths, as many as the network lists")
+      ->delimiter(',')
+      ->type_name("C0,C1,...");
+  app.add_option("--weights", arguments.network.weights, "safetensors file; default: seeded random weights")
+      ->type_name("FILE");
+  app.add_option("--weights-seed", arguments.network.weights_seed, "seed of the random weights")
+      ->capture_default_str()
+      ->type_name("S");
+}
+
+void add_cache(CLI::App& app, Arguments& arguments) {
+  app.add_option("--cache", arguments.cache,
+                 "kernel cache folder; default: MINUET_CACHE_DIR, XDG_CACHE_HOME/minuet, ~/.cache/minuet")
+      ->type_name("DIR");
+}
+
+void add_device(CLI::App& app, Arguments& arguments) {
+  app.add_option("--device", arguments.device, "cuda:N or cpu; default: cuda:0 where it is usable, else cpu")
+      ->type_name("NAME");
+}
+
+CLI::Option* add_dtype(CLI::App& app, std::string& dtype) {
+  return app
+      .add_option("--dtype", dtype, "fp32, tf32, fp16 or bf16; default: fp16 on a GPU, fp32 on the CPU")
+      ->type_name("TYPE");
+}
+
+void add_input(CLI::App& app, InputOptions& input) {
+  app.add_option("CLOUD", input.cloud, "point-cloud file: .bin, .ply, .pcd or .npy")->type_name("FILE");
+  app.add_option("--coordinates", input.coordinates,
+                 "voxels instead of CLOUD: NPY, integer [N, ndim] or, batch first, [N, 1 + ndim]")
+      ->type_name("C.npy");
+  app.add_option("--features", input.features, "their features: NPY, [N, input channels]")
+      ->type_name("F.npy");
+  app.add_option("--synthetic", input.synthetic, "a generated cloud instead: lidar, room, object or random")
+      ->type_name("KIND");
+  app.add_option("--points", input.points, "points of the generated cloud; default: 120000")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, int64_t{100000000}));
+  app.add_option("--extent", input.extent,
+                 "metres across of the generated cloud; default: lidar 200, room 8, object 1, random 40")
+      ->type_name("E")
+      ->check(CLI::Range(1e-3, 1e6));
+  app.add_option("--seed", input.seed, "seed of the generated cloud")->capture_default_str()->type_name("S");
+  app.add_option("--columns", input.columns, "float32 numbers in a row of a .bin file")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(CLI::Range(3, 1024));
+  app.add_option("--voxel-size", input.voxel_size, "edge of a voxel in metres")
+      ->capture_default_str()
+      ->type_name("M");
+  app.add_flag("--skip-invalid", input.skip_invalid, "drop (and count) points with NaN or infinite numbers");
+}
+
+void add_run(CLI::App& run, Arguments& arguments) {
+  run.footer(kRunFooter);
+  add_input(run, arguments.input);
+  add_network(run, arguments);
+  add_dtype(run, arguments.dtype);
+  add_device(run, arguments);
+  run.add_option("--repeat", arguments.repeat, "warm inferences to time; default: 10 on a GPU, 1 on the CPU")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000000));
+  run.add_option("--output", arguments.output,
+                 "features of every output voxel: .npy (float32 [M, C]) or .ply")
+      ->type_name("FILE");
+  run.add_flag("--labels", arguments.labels, "write the channel of the largest feature instead (int32 [M])");
+  run.add_option("--output-coordinates", arguments.output_coordinates,
+                 ".npy file for the output voxels: int32 [M, 1 + ndim], batch first")
+      ->type_name("FILE");
+  run.add_option("--json", arguments.json, "the report as JSON; - writes it to stdout instead of the tables")
+      ->type_name("FILE");
+  run.add_flag("--list-kernels", arguments.list_kernels, "list every kernel and where its binary came from");
+  add_cache(run, arguments);
+}
+
+void add_bench(CLI::App& bench, Arguments& arguments) {
+  bench.footer(kBenchFooter);
+  bench
+      .add_option("--network", arguments.networks,
+                  "one or more, by commas; default: minkunet42,sparseresnet21d")
+      ->delimiter(',')
+      ->type_name("NAME|FILE");
+  bench
+      .add_option("--dtype", arguments.dtypes,
+                  "one or more of fp32, tf32, fp16, bf16; default: fp16 on a GPU, "
+                  "fp32 on the CPU")
+      ->delimiter(',')
+      ->type_name("TYPE");
+  bench.add_option("--cloud", arguments.clouds, "one or more of the clouds below; default: all")
+      ->delimiter(',')
+      ->type_name("NAME");
+  bench
+      .add_option("--data", arguments.data,
+                  "folder of the real clouds; default: MINUET_SHARED/data, ../shared/data")
+      ->type_name("DIR");
+  bench
+      .add_option("--variants", arguments.variants,
+                  "timed inferences, each on its own cloud; default: 16 on a GPU, 2 on the CPU")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000));
+  bench
+      .add_option("--output", arguments.output,
+                  "JSON file; default: tools/bench/results/<device>/<network>_<dtype>.json")
+      ->type_name("FILE");
+  bench.add_option("--commit", arguments.commit, "commit to note; default: what git says here")
+      ->type_name("ID");
+  add_device(bench, arguments);
+  add_cache(bench, arguments);
+}
+
+void add_precompile(CLI::App& precompile, Arguments& arguments) {
+  precompile.footer(kPrecompileFooter);
+  add_network(precompile, arguments);
+  add_dtype(precompile, arguments.dtype)->description("fp32, tf32, fp16 or bf16; default: fp16");
+  precompile.add_option("--arch", arguments.arch, "architecture to compile for")
+      ->capture_default_str()
+      ->type_name("sm_XX");
+  add_cache(precompile, arguments);
+}
+
+llvm::Error check_run(const Arguments& arguments) {
+  const InputOptions& input = arguments.input;
+  const int sources = !input.cloud.empty() + !input.coordinates.empty() + !input.synthetic.empty();
+  if (sources == 0) return bad_input("no cloud: name a file, or use --coordinates or --synthetic");
+  if (sources > 1) return bad_input("CLOUD, --coordinates and --synthetic exclude each other");
+  if (!input.features.empty() && input.coordinates.empty())
+    return bad_input("--features needs --coordinates");
+  const llvm::StringRef output = arguments.output;
+  if (!output.empty() && output.take_back(4) != ".npy" && output.take_back(4) != ".ply") {
+    return bad_input("--output '{0}' does not end in .npy or .ply", output);
+  }
+  if (arguments.labels && output.empty()) return bad_input("--labels needs --output");
+  return llvm::Error::success();
+}
+
+}  // namespace
+
+llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) {
+  Arguments arguments;
+  CLI::App app{
+      "Minuet: 3-D sparse convolution networks on NVIDIA GPUs and on the CPU, compiled at run time."};
+  app.name("minuet");
+  app.footer(kExamples);
+  app.require_subcommand(1);
+  app.set_version_flag("--version", [] {
+    const uint32_t version = minuet_version();
+    return "minuet " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+           std::to_string(version % 100);
+  });
+  CLI::App* const run = app.add_subcommand("run", "Run a network over a point cloud");
+  CLI::App* const info =
+      app.add_subcommand("info", "Show devices, driver, NVRTC, LLVM, cache folder, and what is missing");
+  CLI::App* const bench = app.add_subcommand("bench", "Measure networks over many clouds, as JSON");
+  CLI::App* const precompile = app.add_subcommand("precompile", "Compile a network's kernels, with no GPU");
+  add_run(*run, arguments);
+  add_cache(*info, arguments);
+  add_bench(*bench, arguments);
+  add_precompile(*precompile, arguments);
+  try {
+    app.parse(count, values);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) {
+      app.exit(error);
+      return Arguments();
+    }
+    std::string text = error.what();
+    for (char& c : text) c = c == '\n' ? ' ' : c;
+    return bad_input("{0} (minuet --help and minuet COMMAND --help list the flags)", text);
+  }
+  arguments.command = run->parsed()     ? Command::Run
+                      : info->parsed()  ? Command::Info
+                      : bench->parsed() ? Command::Bench
+                                        : Command::Precompile;
+  if (arguments.command == Command::Run) MINUET_TRY(check_run(arguments));
+  return arguments;
+}
+
+}  // namespace minuet::tool

@@ -1,0 +1,39 @@
+// The command line: every flag, its default and its help.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "llvm/Support/Error.h"
+#include "tools/minuet/input.h"
+#include "tools/minuet/library.h"
+
+namespace minuet::tool {
+
+enum class Command { None, Run, Info, Bench, Precompile };
+
+struct Arguments {
+  Command command = Command::None;  ///< None: a help or version text was asked for and printed
+  InputOptions input;
+  NetworkChoice network;
+  std::string dtype;   ///< empty: the device's default
+  std::string device;  ///< empty: cuda:0 where usable, else cpu
+  std::string cache;   ///< empty: the library's default
+  // run
+  int repeat = 0;  ///< 0: 10 on a GPU, 1 on the CPU
+  std::string output, output_coordinates, json;
+  bool labels = false;
+  bool list_kernels = false;
+  // bench
+  std::vector<std::string> networks, dtypes, clouds;
+  std::string data, commit;
+  int variants = 0;  ///< 0: 16 on a GPU, 2 on the CPU
+  // precompile
+  std::string arch = "sm_90a";
+};
+
+/// A wrong flag or value is an error of one sentence.
+llvm::Expected<Arguments> parse_arguments(int count, const char* const* values);
+
+}  // namespace minuet::tool

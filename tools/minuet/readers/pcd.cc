@@ -1,0 +1,224 @@
+#include "tools/minuet/readers/pcd.h"
+
+#include <liblzf/lzf.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "llvm/ADT/SmallVector.h"
+#include "tools/minuet/error.h"
+#include "tools/minuet/readers/scalar.h"
+
+namespace minuet::tool {
+namespace {
+
+using Words = llvm::SmallVector<llvm::StringRef, 8>;
+
+struct Field {
+  llvm::StringRef name;
+  Scalar type = Scalar::F32;
+  int64_t count = 1;
+  int64_t offset = 0;  ///< in a row, bytes
+  int target = -1;     ///< 0 to 3: x, y, z, intensity
+};
+
+struct Header {
+  std::vector<Field> fields;
+  int64_t points = 0;
+  int64_t row_bytes = 0;
+  int64_t row_tokens = 0;
+  std::string data;  ///< "ascii", "binary", "binary_compressed"
+};
+
+std::optional<Scalar> scalar_type(llvm::StringRef kind, llvm::StringRef size) {
+  const std::string name = (kind + size).str();
+  constexpr struct {
+    const char* name;
+    Scalar type;
+  } kTypes[] = {{"I1", Scalar::I8},  {"I2", Scalar::I16}, {"I4", Scalar::I32}, {"I8", Scalar::I64},
+                {"U1", Scalar::U8},  {"U2", Scalar::U16}, {"U4", Scalar::U32}, {"U8", Scalar::U64},
+                {"F4", Scalar::F32}, {"F8", Scalar::F64}};
+  for (const auto& known : kTypes) {
+    if (name == known.name) return known.type;
+  }
+  return std::nullopt;
+}
+
+/// The lines of a header by their first words, in whatever order they stand.
+struct RawHeader {
+  Words fields, sizes, types, counts, width, height, points, data;
+};
+
+llvm::Expected<RawHeader> split_header(TextCursor& cursor) {
+  RawHeader raw;
+  bool known_any = false;
+  while (const std::optional<llvm::StringRef> line = cursor.line()) {
+    TextCursor words(*line);
+    const llvm::StringRef key = words.token();
+    if (key.empty() || key[0] == '#') continue;
+    Words values;
+    for (llvm::StringRef word = words.token(); !word.empty(); word = words.token()) values.push_back(word);
+    Words* const target = key == "FIELDS" || key == "COLUMNS" ? &raw.fields
+                          : key == "SIZE"                     ? &raw.sizes
+                          : key == "TYPE"                     ? &raw.types
+                          : key == "COUNT"                    ? &raw.counts
+                          : key == "WIDTH"                    ? &raw.width
+                          : key == "HEIGHT"                   ? &raw.height
+                          : key == "POINTS"                   ? &raw.points
+                          : key == "DATA"                     ? &raw.data
+                                                              : nullptr;
+    if (!target && key != "VERSION" && key != "VIEWPOINT") {
+      if (!known_any) return bad_input("it is not a PCD file (its first lines say so)");
+      return bad_input("the PCD header has a line that starts with '{0}'", key.take_front(40));
+    }
+    known_any = true;
+    if (target) *target = values;
+    if (target == &raw.data) return raw;
+  }
+  return bad_input("the PCD header is truncated (no DATA line)");
+}
+
+llvm::Expected<int64_t> single_count(const Words& words, const char* key) {
+  const std::optional<int64_t> value = words.size() == 1 ? parse_count(words[0]) : std::nullopt;
+  if (!value) return bad_input("the PCD header has no usable {0}", key);
+  return *value;
+}
+
+llvm::Error lay_out_fields(const RawHeader& raw, Header& header) {
+  const size_t fields = raw.fields.size();
+  if (fields == 0 || raw.sizes.size() != fields || raw.types.size() != fields ||
+      (!raw.counts.empty() && raw.counts.size() != fields)) {
+    return bad_input("the PCD lines FIELDS, SIZE, TYPE and COUNT do not have the same length");
+  }
+  int found = 0;
+  for (size_t i = 0; i < fields; ++i) {
+    Field field;
+    field.name = raw.fields[i];
+    const std::optional<Scalar> type = scalar_type(raw.types[i], raw.sizes[i]);
+    if (!type)
+      return bad_input("the PCD field '{0}' has type {1}{2}, which is not known", field.name, raw.types[i],
+                       raw.sizes[i]);
+    field.type = *type;
+    const std::optional<int64_t> count = raw.counts.empty() ? 1 : parse_count(raw.counts[i]);
+    // A field of 2^20 values a point is a broken header, not a cloud.
+    if (!count || *count > (1 << 20)) return bad_input("the PCD field '{0}' has no usable COUNT", field.name);
+    field.count = *count;
+    field.offset = header.row_bytes;
+    header.row_bytes += field.count * scalar_bytes(field.type);
+    header.row_tokens += field.count;
+    const bool intensity = field.name == "intensity" || field.name == "reflectivity";
+    field.target = field.name == "x" ? 0 : field.name == "y" ? 1 : field.name == "z" ? 2 : intensity ? 3 : -1;
+    if (field.count != 1) field.target = -1;
+    if (field.target >= 0 && field.target < 3) found |= 1 << field.target;
+    header.fields.push_back(field);
+  }
+  if (found != 7) return bad_input("the PCD file has no fields x, y and z");
+  return llvm::Error::success();
+}
+
+llvm::Expected<Header> parse_header(TextCursor& cursor) {
+  MINUET_ASSIGN(const RawHeader raw, split_header(cursor));
+  Header header;
+  MINUET_TRY(lay_out_fields(raw, header));
+  MINUET_ASSIGN(const int64_t width, single_count(raw.width, "WIDTH"));
+  MINUET_ASSIGN(const int64_t height, single_count(raw.height, "HEIGHT"));
+  if (__builtin_mul_overflow(width, height, &header.points)) return bad_input("the PCD size is too large");
+  if (!raw.points.empty()) {
+    MINUET_ASSIGN(const int64_t points, single_count(raw.points, "POINTS"));
+    if (points != header.points) {
+      return bad_input("the PCD header says {0} points, and {1} x {2}", points, width, height);
+    }
+  }
+  if (raw.data.size() != 1) return bad_input("the PCD header has a broken DATA line");
+  header.data = raw.data[0].str();
+  return header;
+}
+
+llvm::Error truncated(const Header& header, size_t bytes) {
+  return bad_input("the file is truncated: {0} points of {1} bytes are promised and {2} bytes follow",
+                   header.points, header.row_bytes, bytes);
+}
+
+llvm::Expected<Cloud> read_ascii(const Header& header, llvm::StringRef body) {
+  if (header.points > static_cast<int64_t>(body.size()) / header.row_tokens)
+    return truncated(header, body.size());
+  Cloud cloud;
+  cloud.points.resize(static_cast<size_t>(header.points));
+  TextCursor cursor(body);
+  for (int64_t row = 0; row < header.points; ++row) {
+    Point& point = cloud.points[static_cast<size_t>(row)];
+    point = {};
+    for (const Field& field : header.fields) {
+      for (int64_t i = 0; i < field.count; ++i) {
+        const llvm::StringRef token = cursor.token();
+        if (token.empty())
+          return bad_input("the file is truncated: point {0} of {1} is missing", row, header.points);
+        if (field.target < 0) continue;
+        const std::optional<float> value = parse_float(token);
+        if (!value)
+          return bad_input("point {0} has '{1}' where a number is expected", row, token.take_front(40));
+        point[static_cast<size_t>(field.target)] = *value;
+      }
+    }
+  }
+  return cloud;
+}
+
+/// `interleaved`: point after point (binary); else field after field (binary_compressed).
+llvm::Expected<Cloud> read_binary(const Header& header, llvm::StringRef body, bool interleaved) {
+  if (header.points > static_cast<int64_t>(body.size()) / header.row_bytes)
+    return truncated(header, body.size());
+  Cloud cloud;
+  cloud.points.assign(static_cast<size_t>(header.points), Point{});
+  for (const Field& field : header.fields) {
+    if (field.target < 0) continue;
+    const int64_t bytes = scalar_bytes(field.type);
+    const int64_t first = interleaved ? field.offset : field.offset * header.points;
+    const int64_t step = interleaved ? header.row_bytes : bytes;
+    for (int64_t row = 0; row < header.points; ++row) {
+      const double value = decode_scalar(field.type, body.data() + first + row * step, false);
+      cloud.points[static_cast<size_t>(row)][static_cast<size_t>(field.target)] = static_cast<float>(value);
+    }
+  }
+  return cloud;
+}
+
+llvm::Expected<Cloud> read_compressed(const Header& header, llvm::StringRef body) {
+  if (body.size() < 8)
+    return bad_input("the file is truncated: the sizes of the compressed data are missing");
+  const int64_t packed = decode_integer(Scalar::U32, body.data(), false);
+  const int64_t unpacked = decode_integer(Scalar::U32, body.data() + 4, false);
+  body = body.drop_front(8);
+  if (packed > static_cast<int64_t>(body.size())) {
+    return bad_input("the file is truncated: {0} compressed bytes are promised and {1} follow", packed,
+                     body.size());
+  }
+  int64_t needed = 0;
+  if (__builtin_mul_overflow(header.points, header.row_bytes, &needed) || needed != unpacked) {
+    return bad_input("the compressed data hold {0} bytes, and {1} points of {2} bytes are promised", unpacked,
+                     header.points, header.row_bytes);
+  }
+  // LZF's longest match turns 3 bytes into 264, so more is a lie; no memory is taken for it.
+  if (unpacked > 88 * packed)
+    return bad_input("the compressed data are broken ({0} bytes cannot hold {1})", packed, unpacked);
+  if (unpacked == 0) return Cloud();
+  std::string data(static_cast<size_t>(unpacked), '\0');
+  const unsigned written = lzf_decompress(body.data(), static_cast<unsigned>(packed), data.data(),
+                                          static_cast<unsigned>(unpacked));
+  if (written != unpacked) return bad_input("the compressed data are broken");
+  return read_binary(header, data, /*interleaved=*/false);
+}
+
+}  // namespace
+
+llvm::Expected<Cloud> read_pcd(llvm::StringRef bytes) {
+  TextCursor cursor(bytes);
+  MINUET_ASSIGN(const Header header, parse_header(cursor));
+  if (header.data == "ascii") return read_ascii(header, cursor.rest());
+  if (header.data == "binary") return read_binary(header, cursor.rest(), /*interleaved=*/true);
+  if (header.data == "binary_compressed") return read_compressed(header, cursor.rest());
+  return bad_input("the PCD data form '{0}' is not known (ascii, binary, binary_compressed)", header.data);
+}
+
+}  // namespace minuet::tool

@@ -1,0 +1,222 @@
+#include "tools/minuet/readers/ply.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "tools/minuet/error.h"
+#include "tools/minuet/readers/scalar.h"
+
+namespace minuet::tool {
+namespace {
+
+enum class Format { Ascii, Little, Big };
+
+struct Property {
+  Scalar type = Scalar::F32;
+  std::optional<Scalar> list_count;  ///< the type of the count where the property is a list
+  int target = -1;                   ///< 0 to 3: x, y, z, intensity; -1: skipped
+};
+
+struct Element {
+  llvm::StringRef name;
+  int64_t count = 0;
+  std::vector<Property> properties;
+};
+
+struct Header {
+  Format format = Format::Ascii;
+  std::vector<Element> elements;
+};
+
+std::optional<Scalar> scalar_type(llvm::StringRef name) {
+  return llvm::StringSwitch<std::optional<Scalar>>(name)
+      .Cases("char", "int8", Scalar::I8)
+      .Cases("uchar", "uint8", Scalar::U8)
+      .Cases("short", "int16", Scalar::I16)
+      .Cases("ushort", "uint16", Scalar::U16)
+      .Cases("int", "int32", Scalar::I32)
+      .Cases("uint", "uint32", Scalar::U32)
+      .Cases("float", "float32", Scalar::F32)
+      .Cases("double", "float64", Scalar::F64)
+      .Default(std::nullopt);
+}
+
+int target_of(llvm::StringRef name) {
+  return llvm::StringSwitch<int>(name)
+      .Case("x", 0)
+      .Case("y", 1)
+      .Case("z", 2)
+      .Cases("intensity", "reflectivity", "scalar_intensity", "scalar_Intensity", 3)
+      .Default(-1);
+}
+
+llvm::Error parse_property(llvm::ArrayRef<llvm::StringRef> words, Header& header) {
+  if (header.elements.empty()) return bad_input("a PLY property stands before any element");
+  Element& element = header.elements.back();
+  Property property;
+  const bool is_list = words.size() == 5 && words[1] == "list";
+  if (!is_list && words.size() != 3) return bad_input("the PLY header has a broken property line");
+  if (is_list) {
+    property.list_count = scalar_type(words[2]);
+    if (!property.list_count || !is_integer(*property.list_count)) {
+      return bad_input("the PLY header has a list whose count is of type '{0}'", words[2]);
+    }
+  }
+  const std::optional<Scalar> type = scalar_type(words[words.size() - 2]);
+  if (!type) return bad_input("the PLY type '{0}' is not known", words[words.size() - 2]);
+  property.type = *type;
+  if (!is_list && element.name == "vertex") property.target = target_of(words.back());
+  for (const Property& other : element.properties) {
+    // Two intensities: the first one counts; two x: nobody can tell.
+    if (property.target < 0 || other.target != property.target) continue;
+    if (property.target < 3) return bad_input("the PLY property '{0}' is there twice", words.back());
+    property.target = -1;
+  }
+  element.properties.push_back(property);
+  return llvm::Error::success();
+}
+
+llvm::Error parse_line(llvm::StringRef line, Header& header, bool& has_format) {
+  llvm::SmallVector<llvm::StringRef, 8> words;
+  TextCursor cursor(line);
+  for (llvm::StringRef word = cursor.token(); !word.empty(); word = cursor.token()) words.push_back(word);
+  if (words.empty() || words[0] == "comment" || words[0] == "obj_info") return llvm::Error::success();
+  if (words[0] == "property") return parse_property(words, header);
+  if (words[0] == "format" && words.size() == 3) {
+    const auto format = llvm::StringSwitch<std::optional<Format>>(words[1])
+                            .Case("ascii", Format::Ascii)
+                            .Case("binary_little_endian", Format::Little)
+                            .Case("binary_big_endian", Format::Big)
+                            .Default(std::nullopt);
+    if (!format) return bad_input("the PLY format '{0}' is not known", words[1]);
+    header.format = *format;
+    has_format = true;
+    return llvm::Error::success();
+  }
+  if (words[0] == "element" && words.size() == 3) {
+    const std::optional<int64_t> count = parse_count(words[2]);
+    if (!count) return bad_input("the PLY element '{0}' has no usable count: '{1}'", words[1], words[2]);
+    header.elements.push_back({words[1], *count, {}});
+    return llvm::Error::success();
+  }
+  return bad_input("the PLY header has a line that starts with '{0}'", words[0].take_front(40));
+}
+
+llvm::Expected<Header> parse_header(TextCursor& cursor) {
+  if (cursor.line() != llvm::StringRef("ply"))
+    return bad_input("it is not a PLY file (its first line says so)");
+  Header header;
+  bool has_format = false;
+  while (true) {
+    const std::optional<llvm::StringRef> line = cursor.line();
+    if (!line) return bad_input("the PLY header is truncated (no end_header)");
+    if (line->trim() == "end_header") break;
+    MINUET_TRY(parse_line(*line, header, has_format));
+  }
+  if (!has_format) return bad_input("the PLY header has no format line");
+  return header;
+}
+
+/// Where the numbers of the body come from: text or bytes, every step checked.
+class Body {
+ public:
+  Body(llvm::StringRef bytes, Format format) : cursor_(bytes), bytes_(bytes), format_(format) {}
+
+  std::optional<double> next(Scalar type) {
+    if (format_ == Format::Ascii) {
+      const std::optional<float> value = parse_float(cursor_.token());
+      return value ? std::optional<double>(*value) : std::nullopt;
+    }
+    const size_t size = static_cast<size_t>(scalar_bytes(type));
+    if (bytes_.size() < size) return std::nullopt;
+    const double value = decode_scalar(type, bytes_.data(), format_ == Format::Big);
+    bytes_ = bytes_.drop_front(size);
+    return value;
+  }
+
+  /// A list's length and its items, all skipped.
+  bool skip_list(const Property& property) {
+    const std::optional<double> length = next(*property.list_count);
+    if (!length || *length < 0 || *length > 1e18) return false;
+    if (format_ != Format::Ascii) {
+      const uint64_t size =
+          static_cast<uint64_t>(*length) * static_cast<uint64_t>(scalar_bytes(property.type));
+      if (size > bytes_.size()) return false;
+      bytes_ = bytes_.drop_front(size);
+      return true;
+    }
+    for (double i = 0; i < *length; ++i) {
+      if (cursor_.token().empty()) return false;
+    }
+    return true;
+  }
+
+  /// No element can be shorter than this, so a huge count is refused before anything is reserved.
+  bool can_hold(const Element& element) const {
+    uint64_t least = 0;
+    for (const Property& property : element.properties) {
+      least += format_ == Format::Ascii ? 1
+                                        : static_cast<uint64_t>(scalar_bytes(
+                                              property.list_count ? *property.list_count : property.type));
+    }
+    const uint64_t left = format_ == Format::Ascii ? cursor_.rest().size() : bytes_.size();
+    return least == 0 || static_cast<uint64_t>(element.count) <= left / least;
+  }
+
+ private:
+  TextCursor cursor_;
+  llvm::StringRef bytes_;
+  Format format_;
+};
+
+llvm::Error read_element(const Element& element, Body& body, std::vector<Point>* points) {
+  if (element.properties.empty()) return llvm::Error::success();
+  const auto truncated = [&](int64_t row) {
+    return bad_input(
+        "the file is truncated or broken: element '{0}' has {1} rows in the header and row {2} "
+        "cannot be read",
+        element.name, element.count, row);
+  };
+  if (!body.can_hold(element)) return truncated(element.count - 1);
+  if (points) points->resize(static_cast<size_t>(element.count));
+  for (int64_t row = 0; row < element.count; ++row) {
+    Point point = {};
+    for (const Property& property : element.properties) {
+      if (property.list_count) {
+        if (!body.skip_list(property)) return truncated(row);
+        continue;
+      }
+      const std::optional<double> value = body.next(property.type);
+      if (!value) return truncated(row);
+      if (property.target >= 0) point[static_cast<size_t>(property.target)] = static_cast<float>(*value);
+    }
+    if (points) (*points)[static_cast<size_t>(row)] = point;
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace
+
+llvm::Expected<Cloud> read_ply(llvm::StringRef bytes) {
+  TextCursor cursor(bytes);
+  MINUET_ASSIGN(const Header header, parse_header(cursor));
+  Body body(cursor.rest(), header.format);
+  for (const Element& element : header.elements) {
+    if (element.name != "vertex") {
+      MINUET_TRY(read_element(element, body, nullptr));
+      continue;
+    }
+    int found = 0;
+    for (const Property& property : element.properties) found += property.target >= 0 && property.target < 3;
+    if (found != 3) return bad_input("the PLY vertices have no x, y and z");
+    Cloud cloud;
+    MINUET_TRY(read_element(element, body, &cloud.points));
+    return cloud;
+  }
+  return bad_input("the PLY file has no element 'vertex'");
+}
+
+}  // namespace minuet::tool

@@ -1,0 +1,135 @@
+#include "tools/minuet/readers/scalar.h"
+
+#include <charconv>
+#include <cstring>
+#include <limits>
+
+#include "tools/minuet/convert.h"
+#include "tools/minuet/error.h"
+
+namespace minuet::tool {
+namespace {
+
+template <class T>
+T load(const char* bytes, bool big_endian) {
+  char copy[sizeof(T)];
+  for (size_t i = 0; i < sizeof(T); ++i) copy[i] = bytes[big_endian ? sizeof(T) - 1 - i : i];
+  T value;
+  std::memcpy(&value, copy, sizeof(T));
+  return value;
+}
+
+}  // namespace
+
+int scalar_bytes(Scalar type) {
+  switch (type) {
+    case Scalar::I8:
+    case Scalar::U8:
+      return 1;
+    case Scalar::I16:
+    case Scalar::U16:
+    case Scalar::F16:
+      return 2;
+    case Scalar::I32:
+    case Scalar::U32:
+    case Scalar::F32:
+      return 4;
+    default:
+      return 8;
+  }
+}
+
+bool is_integer(Scalar type) { return type < Scalar::F16; }
+
+const char* scalar_name(Scalar type) {
+  constexpr const char* kNames[] = {"int8",  "uint8",  "int16",   "uint16",  "int32",  "uint32",
+                                    "int64", "uint64", "float16", "float32", "float64"};
+  return kNames[static_cast<int>(type)];
+}
+
+int64_t decode_integer(Scalar type, const char* bytes, bool big_endian) {
+  switch (type) {
+    case Scalar::I8:
+      return load<int8_t>(bytes, big_endian);
+    case Scalar::U8:
+      return load<uint8_t>(bytes, big_endian);
+    case Scalar::I16:
+      return load<int16_t>(bytes, big_endian);
+    case Scalar::U16:
+      return load<uint16_t>(bytes, big_endian);
+    case Scalar::I32:
+      return load<int32_t>(bytes, big_endian);
+    case Scalar::U32:
+      return load<uint32_t>(bytes, big_endian);
+    case Scalar::I64:
+      return load<int64_t>(bytes, big_endian);
+    default:
+      break;
+  }
+  const uint64_t value = load<uint64_t>(bytes, big_endian);
+  constexpr uint64_t kGreatest = std::numeric_limits<int64_t>::max();
+  return static_cast<int64_t>(value < kGreatest ? value : kGreatest);
+}
+
+double decode_scalar(Scalar type, const char* bytes, bool big_endian) {
+  switch (type) {
+    case Scalar::F16:
+      return half_to_float(load<uint16_t>(bytes, big_endian));
+    case Scalar::F32:
+      return load<float>(bytes, big_endian);
+    case Scalar::F64:
+      return load<double>(bytes, big_endian);
+    case Scalar::U64:
+      return static_cast<double>(load<uint64_t>(bytes, big_endian));
+    default:
+      return static_cast<double>(decode_integer(type, bytes, big_endian));
+  }
+}
+
+std::optional<float> parse_float(llvm::StringRef token) {
+  token.consume_front("+");
+  float value = 0;
+  const auto [end, error] = std::from_chars(token.begin(), token.end(), value);
+  if (token.empty() || end != token.end()) return std::nullopt;
+  if (error == std::errc()) return value;
+  if (error != std::errc::result_out_of_range) return std::nullopt;
+  // Tiny numbers round to zero or a denormal; huge ones are infinite, which voxelisation refuses.
+  double wide = 0;
+  if (std::from_chars(token.begin(), token.end(), wide).ec != std::errc()) return std::nullopt;
+  return static_cast<float>(wide);
+}
+
+std::optional<int64_t> parse_count(llvm::StringRef token) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(token.begin(), token.end(), value);
+  constexpr int64_t kGreatest = int64_t{1} << 62;
+  if (token.empty() || error != std::errc() || end != token.end() || value < 0 || value > kGreatest) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> read_file(llvm::StringRef path) {
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  if (!buffer) return bad_input("'{0}' cannot be read: {1}", path, buffer.getError().message());
+  if ((*buffer)->getBufferSize() == 0) return bad_input("'{0}' is empty", path);
+  return std::move(*buffer);
+}
+
+std::optional<llvm::StringRef> TextCursor::line() {
+  if (rest_.empty()) return std::nullopt;
+  const size_t end = rest_.find('\n');
+  llvm::StringRef line = rest_.substr(0, end);
+  rest_ = end == llvm::StringRef::npos ? llvm::StringRef() : rest_.drop_front(end + 1);
+  line.consume_back("\r");
+  return line;
+}
+
+llvm::StringRef TextCursor::token() {
+  rest_ = rest_.ltrim(" \t\r\n\v\f");
+  const llvm::StringRef token = rest_.substr(0, rest_.find_first_of(" \t\r\n\v\f"));
+  rest_ = rest_.drop_front(token.size());
+  return token;
+}
+
+}  // namespace minuet::tool

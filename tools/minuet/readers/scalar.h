@@ -1,0 +1,49 @@
+// The scalar types of point files, and how a number is read from bytes or from text.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+namespace minuet::tool {
+
+enum class Scalar { I8, U8, I16, U16, I32, U32, I64, U64, F16, F32, F64 };
+
+int scalar_bytes(Scalar type);
+bool is_integer(Scalar type);
+const char* scalar_name(Scalar type);
+
+/// Reads one scalar at `bytes` (unaligned). Doubles are exact for every type but the 64-bit integers.
+double decode_scalar(Scalar type, const char* bytes, bool big_endian);
+/// The same for integer types; U64 past the int64 range saturates.
+int64_t decode_integer(Scalar type, const char* bytes, bool big_endian);
+
+/// The whole of `token` as a number, correctly rounded to float32; "nan" and "inf" are numbers.
+std::optional<float> parse_float(llvm::StringRef token);
+/// The whole of `token` as a count: digits only, at most 2^62.
+std::optional<int64_t> parse_count(llvm::StringRef token);
+
+/// The file's bytes; not found, a folder, no permission and empty are errors.
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> read_file(llvm::StringRef path);
+
+/// Walks over the lines of a header and the tokens of an ASCII body.
+class TextCursor {
+ public:
+  explicit TextCursor(llvm::StringRef text) : rest_(text) {}
+
+  /// The next line without its end ("\n" or "\r\n"), or nothing at the end of the file.
+  std::optional<llvm::StringRef> line();
+  /// The next token between blanks, or an empty one at the end.
+  llvm::StringRef token();
+  llvm::StringRef rest() const { return rest_; }
+
+ private:
+  llvm::StringRef rest_;
+};
+
+}  // namespace minuet::tool

@@ -1,0 +1,134 @@
+#include "tools/minuet/voxelize.h"
+
+#include <cmath>
+#include <limits>
+
+#include "tools/minuet/error.h"
+
+namespace minuet::tool {
+namespace {
+
+/// Finds the row of a voxel, by open addressing over the coordinates themselves.
+class VoxelIndex {
+ public:
+  explicit VoxelIndex(size_t points) {
+    size_t slots = 16;
+    while (slots < 2 * points) slots *= 2;
+    slots_.assign(slots, -1);
+  }
+
+  /// The voxel's row; a new voxel is appended to `coordinates` [rows, 4].
+  int64_t row_of(const int32_t (&voxel)[3], std::vector<int32_t>& coordinates) {
+    const size_t mask = slots_.size() - 1;
+    for (size_t slot = hash(voxel) & mask;; slot = (slot + 1) & mask) {
+      const int64_t row = slots_[slot];
+      if (row < 0) {
+        slots_[slot] = static_cast<int64_t>(coordinates.size() / 4);
+        coordinates.insert(coordinates.end(), {0, voxel[0], voxel[1], voxel[2]});
+        return slots_[slot];
+      }
+      const int32_t* known = coordinates.data() + 4 * row + 1;
+      if (known[0] == voxel[0] && known[1] == voxel[1] && known[2] == voxel[2]) return row;
+    }
+  }
+
+ private:
+  static size_t hash(const int32_t (&voxel)[3]) {
+    uint64_t state = 0;
+    for (const int32_t axis : voxel) {
+      state = (state ^ static_cast<uint32_t>(axis)) * 0x9e3779b97f4a7c15u;
+      state ^= state >> 32;
+    }
+    return static_cast<size_t>(state);
+  }
+
+  std::vector<int64_t> slots_;
+};
+
+bool is_finite(const Point& point) {
+  for (const float value : point) {
+    if (!std::isfinite(value)) return false;
+  }
+  return true;
+}
+
+llvm::Error voxel_of(const Point& point, int64_t row, float voxel_size, int32_t (&voxel)[3]) {
+  for (int axis = 0; axis < 3; ++axis) {
+    const float position = point[static_cast<size_t>(axis)];
+    const float cell = std::floor(position / voxel_size);  // float32 throughout: the definition
+    if (!(cell >= -0x1p31f && cell < 0x1p31f)) {
+      return bad_input("point {0} lies at {1} = {2} m, which is outside int32 in voxels of {3} m", row,
+                       "xyz"[axis], position, voxel_size);
+    }
+    voxel[axis] = static_cast<int32_t>(cell);
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace
+
+llvm::Error check_voxel_size(float voxel_size) {
+  if (std::isfinite(voxel_size) && voxel_size > 0) return llvm::Error::success();
+  return bad_input("the voxel size must be a positive number of metres, and it is {0}", voxel_size);
+}
+
+llvm::Expected<VoxelCloud> voxelize(const std::vector<Point>& points, float voxel_size, bool skip_invalid) {
+  MINUET_TRY(check_voxel_size(voxel_size));
+  VoxelCloud cloud;
+  cloud.points = static_cast<int64_t>(points.size());
+  VoxelIndex index(points.size());
+  std::vector<std::array<double, 4>> sums;
+  std::vector<int64_t> counts;
+  for (int64_t i = 0; i < cloud.points; ++i) {
+    const Point& point = points[static_cast<size_t>(i)];
+    if (!is_finite(point)) {
+      if (!skip_invalid) {
+        return bad_input("point {0} is ({1}, {2}, {3}, intensity {4}): --skip-invalid drops such points", i,
+                         point[0], point[1], point[2], point[3]);
+      }
+      ++cloud.skipped;
+      continue;
+    }
+    int32_t voxel[3];
+    MINUET_TRY(voxel_of(point, i, voxel_size, voxel));
+    const auto row = static_cast<size_t>(index.row_of(voxel, cloud.coordinates));
+    if (row == counts.size()) {
+      counts.push_back(0);
+      sums.push_back({});
+    }
+    ++counts[row];
+    for (size_t c = 0; c < 4; ++c) sums[row][c] += static_cast<double>(point[c]);
+  }
+  cloud.features.reserve(4 * counts.size());
+  for (size_t row = 0; row < counts.size(); ++row) {
+    for (const double sum : sums[row]) {
+      cloud.features.push_back(static_cast<float>(sum / static_cast<double>(counts[row])));
+    }
+  }
+  return cloud;
+}
+
+VoxelCloud features_from_centres(const Cloud& voxels, float voxel_size) {
+  const auto rows = static_cast<size_t>(voxels.count());
+  const auto width = static_cast<size_t>(1 + voxels.ndim);
+  std::vector<float> features(4 * rows, 0.0f);
+  for (size_t row = 0; row < rows; ++row) {
+    for (size_t axis = 0; axis < 3 && axis + 1 < width; ++axis) {
+      const double centre = static_cast<double>(voxels.voxels[row * width + 1 + axis]) + 0.5;
+      features[4 * row + axis] = static_cast<float>(centre * static_cast<double>(voxel_size));
+    }
+  }
+  return with_features(voxels, std::move(features), 4);
+}
+
+VoxelCloud with_features(const Cloud& voxels, std::vector<float> features, int channels) {
+  VoxelCloud cloud;
+  cloud.ndim = voxels.ndim;
+  cloud.channels = channels;
+  cloud.coordinates = voxels.voxels;
+  cloud.features = std::move(features);
+  cloud.points = voxels.count();
+  return cloud;
+}
+
+}  // namespace minuet::tool
