@@ -172,5 +172,41 @@ class Library(Tree):
                     "RemoveFileOnSignal is linked in")
 
 
+class Messages(Tree):
+    """What a newcomer is told whose machine lacks something: one sentence with the command that mends it."""
+
+    modules = LINT.parent / "cmake"
+
+    def configure(self, module, *variables):
+        script = self.write("x.cmake", f"cmake_minimum_required(VERSION 3.22)\ninclude({self.modules}/{module}.cmake)\n")
+        run = subprocess.run(["cmake", *variables, "-P", str(script)], capture_output=True, text=True, cwd=self.root)
+        self.assertNotEqual(run.returncode, 0)
+        return " ".join(run.stderr.split())
+
+    def test_an_old_compiler(self):
+        text = self.configure("MinuetOptions", "-DCMAKE_CXX_COMPILER_ID=GNU", "-DCMAKE_CXX_COMPILER_VERSION=11.4.0",
+                              "-DCMAKE_CXX_COMPILER=/usr/bin/g++")
+        self.assertIn("needs GNU 12 or newer, and /usr/bin/g++ is 11.4.0: run 'apt-get install g++-12'", text)
+
+    def test_another_compiler(self):
+        text = self.configure("MinuetOptions", "-DCMAKE_CXX_COMPILER_ID=Intel", "-DCMAKE_CXX_COMPILER=/opt/icc")
+        self.assertIn("/opt/icc is Intel: run 'apt-get install g++'", text)
+
+    def test_an_llvm_out_of_range(self):
+        text = self.configure("MinuetLlvm", "-DMINUET_LLVM_VERSION=13")
+        self.assertIn("LLVM 14 to 19, and MINUET_LLVM_VERSION is '13': configure with -DMINUET_LLVM_VERSION=14", text)
+
+    def test_no_toolkit(self):
+        text = self.configure("MinuetCuda", "-DMINUET_HIDE_TOOLKIT=ON", f"-DMINUET_WHEEL_DIR={self.root}")
+        self.assertIn("headers of CUDA 13.0 are missing: run tools/setup", text)
+
+    def test_setup_offline_names_what_is_missing(self):
+        script = self.write("tools/setup", (LINT.parent / "setup").read_text())
+        environment = {**os.environ, "MINUET_HIDE_TOOLKIT": "1", "MINUET_OFFLINE": str(self.root / "tools")}
+        run = subprocess.run(["bash", str(script)], capture_output=True, text=True, env=environment)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("still missing: the headers of CUDA 13.0", run.stderr)
+
+
 if __name__ == "__main__":
     unittest.main()
