@@ -1,8 +1,13 @@
-"""The files that the checks look at: what git tracks or would track, so that build folders stay out."""
+"""The files that the checks look at: what git tracks or would track, so that build folders stay out.
+
+As a program: prints the C and C++ files, one a line.
+"""
 
 import pathlib
 import subprocess
 
+# Where there is no git to ask (a copy of the tree), these are left out by name.
+NOT_OURS = {"build", "shared", ".cache", ".device-carry", ".git"}
 CODE = {".h", ".hpp", ".cc", ".c", ".inc", ".cuh"}
 
 
@@ -14,7 +19,9 @@ def all_files(root):
     if git.returncode == 0 and (root / ".git").exists():
         names = sorted(set(git.stdout.split("\0")) - {""})
     else:
-        names = sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+        ours = [path for path in root.iterdir() if path.name not in NOT_OURS]
+        files = [file for path in ours for file in ([path] if path.is_file() else path.rglob("*"))]
+        names = sorted(str(path.relative_to(root)) for path in files if path.is_file())
     return [pathlib.Path(name) for name in names if (root / name).is_file()]
 
 
@@ -28,3 +35,9 @@ def report(check, problems):
         print(f"{check}: {problem}")
     print(f"{check}: " + (f"{len(problems)} found" if problems else "ok"))
     return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    for path in code_files(pathlib.Path(__file__).resolve().parents[2]):
+        if path.suffix != ".inc":
+            print(path)
