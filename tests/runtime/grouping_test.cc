@@ -47,13 +47,13 @@ void expect_sound(const GroupPlan& plan, const std::vector<i32>& counts, const G
     EXPECT_EQ(grouped.count(k), counts[k] > 0 && k != plan.direct_offset ? 1u : 0u) << "offset " << k;
     const i64 own = plan.padding_ends[k] - previous;
     previous = plan.padding_ends[k];
-    if (grouped.count(k))
-      EXPECT_EQ(own, owner.empty() ? 0 : std::count(owner.begin(), owner.end(), k) - counts[k]);
-    if (!grouped.count(k)) EXPECT_EQ(own, 0);
+    const i64 owned = std::count(owner.begin(), owner.end(), k);
+    EXPECT_EQ(own, grouped.count(k) ? owned - counts[k] : 0);
   }
   EXPECT_EQ(plan.padding_rows, padding);
-  if (plan.direct_offset >= 0)
+  if (plan.direct_offset >= 0) {
     claim(plan.row_base[plan.direct_offset], counts[plan.direct_offset], plan.direct_offset);
+  }
   EXPECT_EQ(std::count(owner.begin(), owner.end(), -1), 0) << "rows that belong to no offset";
   EXPECT_EQ(plan.pairs, std::accumulate(counts.begin(), counts.end(), i64{0}));
 }
