@@ -1,0 +1,151 @@
+#include "runtime/cuda/cuda_device.h"
+
+#include "runtime/cuda/cuda_engine.h"
+
+namespace minuet {
+namespace {
+
+CUdeviceptr address(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
+
+/// From Hopper on, instructions of one GPU generation ask for the suffix 'a' (jit_cache.md R23).
+std::string arch_name(int major, int minor) {
+  return "sm_" + std::to_string(major) + std::to_string(minor) + (major >= 9 ? "a" : "");
+}
+
+}  // namespace
+
+llvm::Expected<std::shared_ptr<CudaDevice>> CudaDevice::open(int ordinal) {
+  MINUET_ASSIGN(const Driver* driver, Driver::get());
+  int count = 0;
+  MINUET_TRY(check(*driver, driver->cuDeviceGetCount(&count), "cuDeviceGetCount"));
+  if (ordinal < 0 || ordinal >= count) {
+    return make_error(
+        StatusCode::Unavailable,
+        "there is no GPU cuda:{0}: the driver shows {1} (CUDA_VISIBLE_DEVICES hides the others)", ordinal,
+        count);
+  }
+  CUdevice device = 0;
+  CUcontext context = nullptr;
+  MINUET_TRY(check(*driver, driver->cuDeviceGet(&device, ordinal), "cuDeviceGet"));
+  MINUET_TRY(check(*driver, driver->cuDevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain"));
+  std::shared_ptr<CudaDevice> opened(new CudaDevice(*driver, device, context));
+  MINUET_TRY(opened->describe(ordinal));
+  return opened;
+}
+
+llvm::Error CudaDevice::describe(int ordinal) {
+  const ContextScope scope(driver_, context_);
+  auto attribute = [&](CUdevice_attribute which, int& value) {
+    return check(driver_, driver_.cuDeviceGetAttribute(&value, which, device_), "cuDeviceGetAttribute");
+  };
+  int major = 0, minor = 0, version = 0;
+  char name[256] = {};
+  std::size_t bytes = 0;
+  MINUET_TRY(attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, major));
+  MINUET_TRY(attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, minor));
+  MINUET_TRY(attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, multiprocessors_));
+  MINUET_TRY(check(driver_, driver_.cuDeviceGetName(name, sizeof(name) - 1, device_), "cuDeviceGetName"));
+  MINUET_TRY(check(driver_, driver_.cuDeviceTotalMem(&bytes, device_), "cuDeviceTotalMem"));
+  MINUET_TRY(check(driver_, driver_.cuDriverGetVersion(&version), "cuDriverGetVersion"));
+  MINUET_TRY(check(driver_, driver_.cuStreamCreate(&copies_, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
+  info_.name = "cuda:" + std::to_string(ordinal);
+  info_.description = name;
+  info_.arch = arch_name(major, minor);
+  info_.driver = version_text(version);
+  info_.memory_bytes = static_cast<i64>(bytes);
+  if (major < 8) {
+    return make_error(StatusCode::Unavailable,
+                      "{0} has compute capability {1}.{2}; Minuet needs 8.0 or newer", info_.description,
+                      major, minor);
+  }
+  return llvm::Error::success();
+}
+
+CudaDevice::~CudaDevice() {
+  // At process exit the driver may be gone: every result here is ignored (R27).
+  {
+    const ContextScope scope(driver_, context_);
+    matmuls_.reset();
+    modules_.unload();
+    if (copies_) static_cast<void>(driver_.cuStreamDestroy(copies_));
+  }
+  static_cast<void>(driver_.cuDevicePrimaryCtxRelease(device_));
+}
+
+llvm::Expected<void*> CudaDevice::allocate(i64 bytes) {
+  const ContextScope scope(driver_, context_);
+  CUdeviceptr memory = 0;
+  const CUresult result = driver_.cuMemAlloc(&memory, static_cast<std::size_t>(bytes > 0 ? bytes : 1));
+  if (result == CUDA_SUCCESS) return reinterpret_cast<void*>(memory);
+  return driver_error(driver_, result, llvm::formatv("allocating {0} bytes on {1}", bytes, info_.name).str());
+}
+
+void CudaDevice::release(void* memory) {
+  const ContextScope scope(driver_, context_);
+  if (memory) static_cast<void>(driver_.cuMemFree(address(memory)));
+}
+
+llvm::Error CudaDevice::upload(void* target, const void* host, i64 bytes) {
+  if (bytes <= 0) return llvm::Error::success();
+  const ContextScope scope(driver_, context_);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  MINUET_TRY(check(driver_,
+                   driver_.cuMemcpyHtoDAsync(address(target), host, static_cast<std::size_t>(bytes), copies_),
+                   "copying to the device"));
+  return check(driver_, driver_.cuStreamSynchronize(copies_), "copying to the device");
+}
+
+llvm::Error CudaDevice::download(void* host, const void* source, i64 bytes) {
+  if (bytes <= 0) return llvm::Error::success();
+  const ContextScope scope(driver_, context_);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  MINUET_TRY(check(driver_,
+                   driver_.cuMemcpyDtoHAsync(host, address(source), static_cast<std::size_t>(bytes), copies_),
+                   "copying from the device"));
+  return check(driver_, driver_.cuStreamSynchronize(copies_), "copying from the device");
+}
+
+llvm::Error CudaDevice::synchronize(void* stream) {
+  const ContextScope scope(driver_, context_);
+  return check(driver_, driver_.cuStreamSynchronize(static_cast<CUstream>(stream)), "cuStreamSynchronize");
+}
+
+llvm::Error CudaDevice::load(const std::vector<std::shared_ptr<const Binary>>& binaries) {
+  const ContextScope scope(driver_, context_);
+  return modules_.load(binaries);
+}
+
+llvm::Expected<Matmuls*> CudaDevice::matmuls() {
+  const ContextScope scope(driver_, context_);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!matmuls_) {
+    MINUET_ASSIGN(matmuls_, Matmuls::create());
+  }
+  return matmuls_.get();
+}
+
+llvm::Expected<std::unique_ptr<Engine>> CudaDevice::create_engine(const EngineChoice& choice) {
+  return create_engine(choice, CudaEngineOptions{});
+}
+
+llvm::Expected<std::unique_ptr<Engine>> CudaDevice::create_engine(const EngineChoice& choice,
+                                                                  CudaEngineOptions options) {
+  return CudaEngine::create(shared_from_this(), choice, options);
+}
+
+llvm::Expected<std::shared_ptr<Device>> open_cuda_device(int ordinal) {
+  MINUET_ASSIGN(std::shared_ptr<Device> device, CudaDevice::open(ordinal));
+  return device;
+}
+
+llvm::Expected<CudaSystem> cuda_system() {
+  MINUET_ASSIGN(const Driver* driver, Driver::get());
+  CudaSystem system;
+  int version = 0;
+  MINUET_TRY(check(*driver, driver->cuDriverGetVersion(&version), "cuDriverGetVersion"));
+  MINUET_TRY(check(*driver, driver->cuDeviceGetCount(&system.devices), "cuDeviceGetCount"));
+  system.driver = version_text(version);
+  return system;
+}
+
+}  // namespace minuet

@@ -1,0 +1,76 @@
+// One GPU behind runtime/device.h: its primary context, memory, loaded kernels and cuBLASLt.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/cuda/driver.h"
+#include "runtime/cuda/matmul.h"
+#include "runtime/cuda/module.h"
+#include "runtime/device.h"
+
+namespace minuet {
+
+/// How a layer's weights come in the order of its groups (convolution.md, "The GMaS step").
+enum class WeightPath {
+  Automatic,     // pointer arrays where cuBLASLt has an algorithm for them, else a permuted copy
+  PointerArray,  // members without such an algorithm run one by one
+  Permute,
+};
+
+struct CudaEngineOptions {
+  WeightPath weights = WeightPath::Automatic;
+  i32 streams = 4;  // of the pool, the caller's included
+};
+
+class CudaDevice final : public Device, public std::enable_shared_from_this<CudaDevice> {
+ public:
+  static llvm::Expected<std::shared_ptr<CudaDevice>> open(int ordinal);
+  ~CudaDevice() override;
+
+  const DeviceInfo& info() const override { return info_; }
+  DType weight_type(DType dtype) const override { return dtype; }
+  llvm::Expected<void*> allocate(i64 bytes) override;
+  void release(void* memory) override;
+  llvm::Error upload(void* target, const void* host, i64 bytes) override;
+  llvm::Error download(void* host, const void* source, i64 bytes) override;
+  llvm::Error synchronize(void* stream) override;
+  llvm::Error load(const std::vector<std::shared_ptr<const Binary>>& binaries) override;
+  llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice) override;
+  /// The same with options: for tests and measurements.
+  llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice,
+                                                        CudaEngineOptions options);
+
+  const Driver& driver() const { return driver_; }
+  CUcontext context() const { return context_; }
+  i32 multiprocessors() const { return multiprocessors_; }
+  /// Opened at first use; Unavailable, with where it was looked for, where there is none.
+  llvm::Expected<Matmuls*> matmuls();
+
+  /// The loaded kernel of `spec`. FailedPrecondition where it is not loaded.
+  template <class Spec>
+  llvm::Expected<Kernel<typename KernelRow<Spec>::Params>> kernel(const Spec& spec) const {
+    using Params = typename KernelRow<Spec>::Params;
+    MINUET_ASSIGN(const LoadedKernel loaded, modules_.find(display_name(spec), sizeof(Params), spec.threads));
+    return Kernel<Params>{loaded.function, spec.threads};
+  }
+
+ private:
+  CudaDevice(const Driver& driver, CUdevice device, CUcontext context)
+      : driver_(driver), device_(device), context_(context), modules_(driver, device) {}
+  llvm::Error describe(int ordinal);
+
+  const Driver& driver_;
+  CUdevice device_;
+  CUcontext context_;  // the primary context, retained
+  DeviceInfo info_;
+  i32 multiprocessors_ = 1;
+  ModuleSet modules_;
+  std::mutex mutex_;  // of the copy stream and of opening cuBLASLt
+  CUstream copies_ = nullptr;
+  std::unique_ptr<Matmuls> matmuls_;
+};
+
+}  // namespace minuet

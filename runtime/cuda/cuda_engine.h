@@ -1,0 +1,72 @@
+// The CUDA engine: runtime/engine.h on a Queue, a MapStep and a GmasStep.
+#pragma once
+
+#include <memory>
+
+#include "runtime/cuda/cuda_device.h"
+#include "runtime/cuda/gmas_step.h"
+#include "runtime/cuda/map_step.h"
+#include "runtime/cuda/queue.h"
+
+namespace minuet {
+
+class CudaEngine final : public Engine {
+ public:
+  static llvm::Expected<std::unique_ptr<Engine>> create(std::shared_ptr<CudaDevice> device,
+                                                        const EngineChoice& choice,
+                                                        CudaEngineOptions options);
+
+  llvm::Expected<i32> add_convolution(const ConvolutionChoice& choice, ConvolutionWeights weights) override;
+  llvm::Expected<i32> add_permute_rows(const PermuteRowsSpec& spec) override;
+  i64 workspace_bytes() const override { return gmas_.workspace_bytes(); }
+  llvm::Error set_workspace(void* workspace) override;
+  i64 map_workspace_bytes(const MapLimits& limits) const override { return map_->workspace_bytes(limits); }
+  i64 gather_element_bytes(const ConvolutionChoice& choice) const override {
+    return dtype_bytes(choice.problem.dtype);
+  }
+  i64 gemm_element_bytes(const ConvolutionChoice& choice) const override {
+    return dtype_bytes(choice.scatter.partial);
+  }
+
+  llvm::Error begin(void* stream) override;
+  llvm::Error fill_words(void* target, u32 word, i64 words) override;
+  llvm::Error read_back(void* host, const void* source, i64 bytes) override;
+  llvm::Error send(void* target, const void* host, i64 bytes) override;
+  llvm::Error wait() override;
+  llvm::Expected<void*> allocate_pinned(i64 bytes) override;
+
+  llvm::Error find_bounds(const i32* coordinates, i64 count, i32* bounds) override;
+  llvm::Error begin_maps(const MapLimits& limits, void* workspace) override;
+  llvm::Error build_coords(const BuildCoordsRequest& request) override;
+  llvm::Error downsample(const DownsampleRequest& request) override;
+  llvm::Error search(const SearchRequest& request) override;
+  llvm::Error unpack(const Coords& coords, const KeyLayout& layout, i32* coordinates) override;
+  llvm::Error make_tables(const MapView& map, i32 direct_offset) override;
+  llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets) override;
+
+  llvm::Error permute_rows(i32 permute, const void* input, i64 input_ld, const i32* index, i64 rows,
+                           void* output, i64 output_ld) override;
+  llvm::Error prepare_convolution(const ConvolveRequest& request) override;
+  llvm::Error convolve(const ConvolveRequest& request) override;
+
+  const EngineCounters& counters() const override { return queue_->counters(); }
+  void reset_counters() override { queue_->counters() = {}; }
+  void set_profiling(bool on) override { queue_->profiler().set(on); }
+  llvm::Expected<StageTimes> stage_times() override;
+
+  /// How a layer's weights come in group order, and why.
+  const WeightPlacement& weight_placement(i32 convolution) const {
+    return gmas_.weight_placement(convolution);
+  }
+
+ private:
+  CudaEngine(std::unique_ptr<Queue> queue, std::unique_ptr<MapStep> map, CudaEngineOptions options)
+      : queue_(std::move(queue)), map_(std::move(map)), gmas_(*queue_, options) {}
+  ContextScope scope() const { return ContextScope(queue_->driver(), queue_->device().context()); }
+
+  std::unique_ptr<Queue> queue_;
+  std::unique_ptr<MapStep> map_;
+  GmasStep gmas_;
+};
+
+}  // namespace minuet

@@ -1,0 +1,53 @@
+// The CUDA driver, opened with dlopen at first use: the table of its entry points, its errors.
+//
+// Names like driver.cuMemAlloc are macros of cuda.h for the versioned name; the table uses the same
+// macros, so callers write what the manual says.
+#pragma once
+
+#include <cuda.h>
+
+#include <string>
+
+#include "codegen/error.h"
+
+namespace minuet {
+
+struct Driver {
+#define MINUET_DRIVER_ROW(name) decltype(&::name) name = nullptr;
+#include "runtime/cuda/driver.inc"
+
+  /// The process's driver, initialised. Thread-safe; never unloaded. Unavailable, with the reason,
+  /// where there is no libcuda.so.1, it is too old, or it finds no GPU; asked again, it looks again.
+  static llvm::Expected<const Driver*> get();
+};
+
+/// "13.0"
+std::string version_text(int version);
+
+/// The error of a driver call: its name and meaning after what was attempted.
+llvm::Error driver_error(const Driver& driver, CUresult result, llvm::StringRef attempt);
+
+/// Costs one comparison where the call succeeded. `attempt` names the call and its purpose.
+inline llvm::Error check(const Driver& driver, CUresult result, const char* attempt) {
+  if (result == CUDA_SUCCESS) return llvm::Error::success();
+  return driver_error(driver, result, attempt);
+}
+
+/// Makes a context current, and the caller's again at the end. A push that fails shows in the next call.
+class ContextScope {
+ public:
+  ContextScope(const Driver& driver, CUcontext context)
+      : driver_(driver), pushed_(driver.cuCtxPushCurrent(context) == CUDA_SUCCESS) {}
+  ContextScope(const ContextScope&) = delete;
+  ContextScope& operator=(const ContextScope&) = delete;
+  ~ContextScope() {
+    CUcontext ours = nullptr;
+    if (pushed_) static_cast<void>(driver_.cuCtxPopCurrent(&ours));
+  }
+
+ private:
+  const Driver& driver_;
+  bool pushed_;
+};
+
+}  // namespace minuet

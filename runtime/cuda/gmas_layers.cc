@@ -1,0 +1,113 @@
+// The set-up half of GmasStep: layers, their memory, where their weights go.
+#include "runtime/arena.h"
+#include "runtime/cuda/gmas_step.h"
+
+namespace minuet {
+namespace {
+
+// A probe of middling size decides for a layer; a batch that then has no algorithm runs member by member.
+constexpr i64 kProbeHeight = 4096;
+constexpr i32 kProbeBatch = 4;
+constexpr i32 kPointerArrays = 3;  // weights, inputs, outputs
+
+}  // namespace
+
+llvm::Expected<i32> GmasStep::add_convolution(const ConvolutionChoice& choice, ConvolutionWeights weights) {
+  if (!matmuls_) {
+    MINUET_ASSIGN(matmuls_, queue_.device().matmuls());
+  }
+  const CudaDevice& device = queue_.device();
+  Layer layer;
+  layer.problem = choice.problem;
+  layer.shape = {choice.problem.in_channels, choice.problem.out_channels, choice.problem.dtype,
+                 choice.scatter.partial};
+  layer.gather_spec = choice.gather;
+  layer.scatter_spec = choice.scatter;
+  MINUET_ASSIGN(layer.gather, device.kernel(choice.gather));
+  MINUET_ASSIGN(layer.scatter, device.kernel(choice.scatter));
+  MINUET_ASSIGN(layer.permute_weights, device.kernel(choice.permute_weights));
+  layer.permute_vector_bytes = choice.permute_weights.vector_bytes;
+  layer.weights = weights;
+  layer.volume = static_cast<i32>(kernel_volume(choice.problem));
+  layer.slice_bytes =
+      static_cast<i64>(layer.shape.in_channels) * layer.shape.out_channels * dtype_bytes(layer.shape.io);
+  layer.matmuls.reserve(static_cast<std::size_t>(layer.volume));
+  MINUET_TRY(place_weights(layer));
+  if (layer.placement.pointers) {
+    layer.pointer_offset = pointer_count_;
+    pointer_count_ += i64{kPointerArrays} * layer.volume;
+    ++pointer_layers_;
+  }
+  layers_.push_back(std::move(layer));
+  return static_cast<i32>(layers_.size()) - 1;
+}
+
+llvm::Expected<bool> GmasStep::takes_pointers(Layer& layer) {
+  const MatmulProblem probe = problem_of(layer, BatchMode::Pointers, 0, kProbeHeight, kProbeBatch);
+  MINUET_ASSIGN(const MatmulAlgorithm* algorithm,
+                layer.memo.find(*matmuls_, key_of(probe), queue_.counters().heuristics));
+  return algorithm->found;
+}
+
+llvm::Error GmasStep::place_weights(Layer& layer) {
+  WeightPlacement& placement = layer.placement;
+  if (layer.volume == 1) {
+    placement.reason = "one offset: its weights are read in place";
+    return llvm::Error::success();
+  }
+  switch (options_.weights) {
+    case WeightPath::PointerArray:
+      placement = {true, "pointer arrays were asked for"};
+      break;
+    case WeightPath::Permute:
+      placement = {false, "a permuted copy was asked for"};
+      break;
+    case WeightPath::Automatic:
+      MINUET_ASSIGN(placement.pointers, takes_pointers(layer));
+      placement.reason = placement.pointers
+                             ? "cuBLASLt has an algorithm for batches by pointers: no weight is copied"
+                             : "cuBLASLt has no algorithm for batches by pointers of this shape: the "
+                               "weights are permuted once a cloud";
+      break;
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<i32> GmasStep::add_permute_rows(const PermuteRowsSpec& spec) {
+  MINUET_ASSIGN(Kernel<PermuteRowsParams> kernel, queue_.device().kernel(spec));
+  permutes_.push_back({spec, kernel});
+  return static_cast<i32>(permutes_.size()) - 1;
+}
+
+GmasStep::Layout GmasStep::layout() const {
+  Layout result;
+  ArenaLayout arena;
+  result.pointer_count = pointer_count_;
+  result.pointers = arena.add(pointer_count_ * static_cast<i64>(sizeof(void*)));
+  for (const Layer& layer : layers_) {
+    const bool permuted = !layer.placement.pointers && layer.volume > 1;
+    result.permuted.push_back(permuted ? arena.add(layer.volume * layer.slice_bytes) : -1);
+  }
+  result.matmul = arena.add(layers_.empty() ? 0 : queue_.streams() * kMatmulWorkspaceBytes);
+  result.total = arena.bytes();
+  return result;
+}
+
+llvm::Error GmasStep::set_workspace(void* workspace) {
+  const Layout parts = layout();
+  char* base = static_cast<char*>(workspace);
+  device_pointers_ = reinterpret_cast<void**>(base + parts.pointers);
+  matmul_workspace_ = base + parts.matmul;
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    layers_[i].permuted = parts.permuted[i] < 0 ? nullptr : base + parts.permuted[i];
+    layers_[i].prepared = false;  // what was bound points into the old memory
+  }
+  pending_layers_ = 0;
+  if (pointer_count_ <= pinned_count_) return llvm::Error::success();
+  MINUET_ASSIGN(void* pinned, queue_.allocate_pinned(pointer_count_ * static_cast<i64>(sizeof(void*))));
+  host_pointers_ = static_cast<void**>(pinned);
+  pinned_count_ = pointer_count_;
+  return llvm::Error::success();
+}
+
+}  // namespace minuet

@@ -1,0 +1,229 @@
+#include "runtime/cuda/gmas_step.h"
+
+#include "runtime/cuda/pointer_table.h"
+
+namespace minuet {
+namespace {
+
+char* bytes_at(void* base, i64 offset) { return static_cast<char*>(base) + offset; }
+const char* bytes_at(const void* base, i64 offset) { return static_cast<const char*>(base) + offset; }
+
+}  // namespace
+
+llvm::Error GmasStep::permute_rows(i32 permute, const void* input, i64 input_ld, const i32* index, i64 rows,
+                                   void* output, i64 output_ld) {
+  MINUET_TRY(queue_.mark(Stage::Other));
+  if (rows <= 0) return llvm::Error::success();
+  const PermuteRows& entry = permutes_[permute];
+  const i64 vectors = rows * (entry.spec.channels * dtype_bytes(entry.spec.io) / entry.spec.vector_bytes);
+  return queue_.launch_stride(entry.kernel, vectors,
+                              PermuteRowsParams{input, input_ld, index, rows, output, output_ld});
+}
+
+// ---- once a cloud ------------------------------------------------------------------------------
+
+llvm::Error GmasStep::prepare(const ConvolveRequest& request) {
+  Layer& layer = layers_[request.convolution];
+  const GroupPlan& groups = *request.groups;
+  MINUET_TRY(queue_.mark(Stage::Other));
+  layer.matmuls.clear();
+  if (layer.placement.pointers) MINUET_TRY(open_pointers());
+  if (groups.direct_rows > 0) MINUET_TRY(bind_direct(layer, request));
+  bool batched = false;
+  for (const GemmGroup& group : groups.groups) {
+    MINUET_TRY(bind_group(layer, request, group));
+    batched = batched || group.count > 1;
+  }
+  layer.prepared = true;
+  if (!layer.placement.pointers) {
+    return batched ? permute_weights(layer, request) : llvm::Error::success();
+  }
+  return ++pending_layers_ == pointer_layers_ ? send_pointers() : llvm::Error::success();
+}
+
+MatmulProblem GmasStep::problem_of(const Layer& layer, BatchMode mode, i64 first_row, i64 height,
+                                   i32 batch) const {
+  MatmulProblem problem;
+  problem.shape = layer.shape;
+  problem.mode = mode;
+  problem.height = height;
+  problem.batch = batch;
+  problem.input_ld = layer.shape.in_channels;
+  const i64 input_pitch = problem.input_ld * dtype_bytes(layer.shape.io);
+  const i64 output_pitch = static_cast<i64>(layer.shape.out_channels) * dtype_bytes(layer.shape.partial);
+  // The buffers start on 256 bytes; a member starts at a whole row.
+  const i64 member = batch > 1 ? height : 0;
+  problem.weight_alignment = alignment_of(layer.slice_bytes);
+  problem.input_alignment =
+      std::min(alignment_of(first_row * input_pitch), alignment_of(member * input_pitch));
+  problem.output_alignment =
+      std::min(alignment_of(first_row * output_pitch), alignment_of(member * output_pitch));
+  return problem;
+}
+
+llvm::Expected<bool> GmasStep::bind(Layer& layer, const MatmulProblem& problem, const void* weight,
+                                    const void* input, void* output) {
+  MINUET_ASSIGN(const MatmulAlgorithm* algorithm,
+                layer.memo.find(*matmuls_, key_of(problem), queue_.counters().heuristics));
+  if (!algorithm->found) return false;
+  BoundMatmul& bound = layer.matmuls.emplace_back();
+  bound.problem = problem;
+  bound.algorithm = algorithm->algorithm;
+  bound.weight = weight;
+  bound.input = input;
+  bound.output = output;
+  matmuls_->lay_out(problem, bound.layouts);
+  return true;
+}
+
+llvm::Error GmasStep::bind_direct(Layer& layer, const ConvolveRequest& request) {
+  const GroupPlan& groups = *request.groups;
+  const i64 first_row = groups.row_base[groups.direct_offset];
+  MatmulProblem problem = problem_of(layer, BatchMode::Single, first_row, groups.direct_rows, 1);
+  const i64 element = dtype_bytes(layer.shape.io);
+  problem.input_ld = layer.problem.input.ld;
+  // The tensor starts on 16 bytes, its rows and the layer's columns where the problem says.
+  problem.input_alignment =
+      std::min(alignment_of(problem.input_ld * element), alignment_of(layer.problem.input.column * element));
+  const i64 output_row = static_cast<i64>(layer.shape.out_channels) * dtype_bytes(layer.shape.partial);
+  MINUET_ASSIGN(const bool bound,
+                bind(layer, problem, bytes_at(layer.weights.weight, groups.direct_offset * layer.slice_bytes),
+                     request.input, bytes_at(request.gemm_buffer, first_row * output_row)));
+  if (bound) return llvm::Error::success();
+  return make_error(StatusCode::Unimplemented,
+                    "cuBLASLt has no algorithm for [{0}, {1}] x [{1}, {2}] with rows {3} elements apart",
+                    problem.height, layer.shape.in_channels, layer.shape.out_channels, problem.input_ld);
+}
+
+llvm::Error GmasStep::bind_group(Layer& layer, const ConvolveRequest& request, const GemmGroup& group) {
+  if (group.count == 1) return bind_members(layer, request, group);
+  const bool pointers = layer.placement.pointers;
+  const BatchMode mode = pointers ? BatchMode::Pointers : BatchMode::Strided;
+  const MatmulProblem problem = problem_of(layer, mode, group.first_row, group.height, group.count);
+  const i64 in_row = static_cast<i64>(layer.shape.in_channels) * dtype_bytes(layer.shape.io);
+  const i64 out_row = static_cast<i64>(layer.shape.out_channels) * dtype_bytes(layer.shape.partial);
+  bool bound = false;
+  if (pointers) {
+    const MemberAddresses members{
+        layer.weights.weight, layer.slice_bytes, request.gather_buffer, in_row, request.gemm_buffer, out_row};
+    write_pointers(members, request.groups->order.data(), group, layer.volume,
+                   host_pointers_ + layer.pointer_offset);
+    void** table = device_pointers_ + layer.pointer_offset + group.first_slot;
+    MINUET_ASSIGN(bound, bind(layer, problem, table, table + layer.volume, table + 2 * layer.volume));
+  } else {
+    MINUET_ASSIGN(bound, bind(layer, problem, layer.permuted + group.first_slot * layer.slice_bytes,
+                              bytes_at(request.gather_buffer, group.first_row * in_row),
+                              bytes_at(request.gemm_buffer, group.first_row * out_row)));
+  }
+  return bound ? llvm::Error::success() : bind_members(layer, request, group);
+}
+
+llvm::Error GmasStep::bind_members(Layer& layer, const ConvolveRequest& request, const GemmGroup& group) {
+  const i64 in_row = static_cast<i64>(layer.shape.in_channels) * dtype_bytes(layer.shape.io);
+  const i64 out_row = static_cast<i64>(layer.shape.out_channels) * dtype_bytes(layer.shape.partial);
+  for (i32 i = 0; i < group.count; ++i) {
+    const i64 first_row = group.first_row + i * group.height;
+    const MatmulProblem problem = problem_of(layer, BatchMode::Single, first_row, group.height, 1);
+    const i64 offset = request.groups->order[group.first_slot + i];
+    MINUET_ASSIGN(const bool bound,
+                  bind(layer, problem, bytes_at(layer.weights.weight, offset * layer.slice_bytes),
+                       bytes_at(request.gather_buffer, first_row * in_row),
+                       bytes_at(request.gemm_buffer, first_row * out_row)));
+    if (bound) continue;
+    return make_error(StatusCode::Unimplemented, "cuBLASLt has no algorithm for [{0}, {1}] x [{1}, {2}]",
+                      group.height, layer.shape.in_channels, layer.shape.out_channels);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error GmasStep::permute_weights(const Layer& layer, const ConvolveRequest& request) {
+  const i64 vectors = layer.volume * (layer.slice_bytes / layer.permute_vector_bytes);
+  return queue_.launch_stride(
+      layer.permute_weights, vectors,
+      PermuteWeightsParams{layer.weights.weight, layer.permuted, request.map->tables.order, layer.slice_bytes,
+                           layer.volume});
+}
+
+llvm::Error GmasStep::open_pointers() {
+  if (pending_layers_ > 0) return llvm::Error::success();
+  return queue_.wait_for_copy();
+}
+
+llvm::Error GmasStep::send_pointers() {
+  pending_layers_ = 0;
+  MINUET_TRY(queue_.send(device_pointers_, host_pointers_, pointer_count_ * static_cast<i64>(sizeof(void*))));
+  return queue_.record_copy();
+}
+
+// ---- once a run --------------------------------------------------------------------------------
+
+llvm::Error GmasStep::convolve(const ConvolveRequest& request) {
+  Layer& layer = layers_[request.convolution];
+  if (!layer.prepared) {
+    return make_error(StatusCode::FailedPrecondition, "convolution {0} is not prepared for this cloud",
+                      request.convolution);
+  }
+  // Only where a caller prepares some of the layers alone: else prepare() has sent them.
+  if (pending_layers_ > 0) MINUET_TRY(send_pointers());
+  MINUET_TRY(gather(layer, request));
+  MINUET_TRY(multiply(layer, request));
+  return scatter(layer, request);
+}
+
+llvm::Error GmasStep::gather(const Layer& layer, const ConvolveRequest& request) {
+  const GroupPlan& groups = *request.groups;
+  if (groups.gathered_rows == 0) return llvm::Error::success();
+  MINUET_TRY(queue_.mark(Stage::Gather));
+  GatherParams params = {};
+  params.features = request.input;
+  params.ld = layer.problem.input.ld;
+  params.rows = request.input_rows;
+  // The table's columns are the rows of the side that is read.
+  params.table = request.transposed ? request.map->query_table : request.map->source_table;
+  params.volume = layer.volume;
+  params.padding_rows = groups.padding_rows;
+  params.padding_ends = request.map->tables.padding_ends;
+  params.padding_start = request.map->tables.padding_start;
+  params.buffer = request.gather_buffer;
+  const i64 tiles =
+      tile_count(params.rows + params.padding_rows, layer.gather_spec.channels, layer.gather_spec.tile);
+  return queue_.launch_stride(layer.gather, tiles, params);
+}
+
+llvm::Error GmasStep::multiply(Layer& layer, const ConvolveRequest& request) {
+  const i32 used = std::min(static_cast<i32>(layer.matmuls.size()), queue_.streams());
+  if (used == 0) return llvm::Error::success();
+  MINUET_TRY(queue_.mark(Stage::Gemm));
+  // The direct GEMM reads this call's features, wherever the caller has them.
+  if (request.groups->direct_rows > 0) layer.matmuls.front().input = request.input;
+  MINUET_TRY(queue_.fork(used));
+  EngineCounters& counters = queue_.counters();
+  i32 stream = 0;
+  for (BoundMatmul& matmul : layer.matmuls) {
+    ++counters.matmuls;
+    MINUET_TRY(matmuls_->run(matmul, matmul_workspace_ + stream * kMatmulWorkspaceBytes,
+                             queue_.stream(stream), counters.heuristics));
+    if (++stream == used) stream = 0;
+  }
+  return queue_.join(used);
+}
+
+llvm::Error GmasStep::scatter(const Layer& layer, const ConvolveRequest& request) {
+  if (request.output_rows <= 0) return llvm::Error::success();
+  MINUET_TRY(queue_.mark(Stage::Scatter));
+  ScatterParams params = {};
+  params.buffer = request.gemm_buffer;
+  params.table = request.transposed ? request.map->source_table : request.map->query_table;
+  params.rows = request.output_rows;
+  params.volume = layer.volume;
+  params.scale = layer.weights.scale;
+  params.shift = layer.weights.shift;
+  params.residual = request.residual;
+  params.residual_ld = layer.problem.residual_input.ld;
+  params.output = request.output;
+  params.output_ld = layer.problem.output.ld;
+  return queue_.launch_stride(
+      layer.scatter, tile_count(params.rows, layer.scatter_spec.channels, layer.scatter_spec.tile), params);
+}
+
+}  // namespace minuet

@@ -1,0 +1,103 @@
+// The GMaS step on the GPU (paper 5.2): gather, grouped GEMMs on several streams, scatter.
+//
+// A layer is added once; for each cloud prepare() binds its GEMMs to algorithms and addresses, so that
+// convolve() only enqueues: no look-up, no lock, no allocation.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/cuda/matmul.h"
+#include "runtime/cuda/queue.h"
+
+namespace minuet {
+
+/// How a layer's weights come in group order, and why.
+struct WeightPlacement {
+  bool pointers = false;  // else a permuted copy, where there is more than one offset
+  std::string reason;
+};
+
+class GmasStep {
+ public:
+  GmasStep(Queue& queue, CudaEngineOptions options) : queue_(queue), options_(options) {}
+
+  llvm::Expected<i32> add_convolution(const ConvolutionChoice& choice, ConvolutionWeights weights);
+  llvm::Expected<i32> add_permute_rows(const PermuteRowsSpec& spec);
+  i64 workspace_bytes() const { return layout().total; }
+  llvm::Error set_workspace(void* workspace);
+  const WeightPlacement& weight_placement(i32 convolution) const { return layers_[convolution].placement; }
+
+  llvm::Error permute_rows(i32 permute, const void* input, i64 input_ld, const i32* index, i64 rows,
+                           void* output, i64 output_ld);
+  llvm::Error prepare(const ConvolveRequest& request);
+  llvm::Error convolve(const ConvolveRequest& request);
+
+ private:
+  struct Layer {
+    ConvolutionProblem problem;
+    MatmulShape shape;
+    GatherSpec gather_spec;
+    ScatterSpec scatter_spec;
+    Kernel<GatherParams> gather;
+    Kernel<ScatterParams> scatter;
+    Kernel<PermuteWeightsParams> permute_weights;
+    i32 permute_vector_bytes = 1;
+    ConvolutionWeights weights;
+    WeightPlacement placement;
+    i32 volume = 1;
+    i64 slice_bytes = 0;       // one offset's weights
+    i64 pointer_offset = 0;    // of its pointer arrays: [3][volume], in pointers
+    char* permuted = nullptr;  // [volume] slices, in group order
+    MatmulMemo memo;
+    std::vector<BoundMatmul> matmuls;  // the direct one first, then groups, largest first
+    bool prepared = false;
+  };
+  struct PermuteRows {
+    PermuteRowsSpec spec;
+    Kernel<PermuteRowsParams> kernel;
+  };
+  struct Layout {
+    i64 pointers = 0;           // offset of all pointer arrays
+    std::vector<i64> permuted;  // offset of each layer's permuted weights, or -1
+    i64 matmul = 0;             // offset of the GEMMs' workspaces
+    i64 pointer_count = 0;
+    i64 total = 0;
+  };
+
+  Layout layout() const;
+  llvm::Error place_weights(Layer& layer);
+  /// Whether cuBLASLt has an algorithm for this layer's batches by pointers.
+  llvm::Expected<bool> takes_pointers(Layer& layer);
+  MatmulProblem problem_of(const Layer& layer, BatchMode mode, i64 first_row, i64 height, i32 batch) const;
+  llvm::Expected<bool> bind(Layer& layer, const MatmulProblem& problem, const void* weight, const void* input,
+                            void* output);
+  llvm::Error bind_direct(Layer& layer, const ConvolveRequest& request);
+  llvm::Error bind_group(Layer& layer, const ConvolveRequest& request, const GemmGroup& group);
+  llvm::Error bind_members(Layer& layer, const ConvolveRequest& request, const GemmGroup& group);
+  llvm::Error permute_weights(const Layer& layer, const ConvolveRequest& request);
+  /// The host may write the pointer arrays: an earlier copy of them is done.
+  llvm::Error open_pointers();
+  llvm::Error send_pointers();
+
+  llvm::Error gather(const Layer& layer, const ConvolveRequest& request);
+  llvm::Error multiply(Layer& layer, const ConvolveRequest& request);
+  llvm::Error scatter(const Layer& layer, const ConvolveRequest& request);
+
+  Queue& queue_;
+  CudaEngineOptions options_;
+  Matmuls* matmuls_ = nullptr;  // the device's
+  std::vector<Layer> layers_;
+  std::vector<PermuteRows> permutes_;
+  char* matmul_workspace_ = nullptr;  // kMatmulWorkspaceBytes a stream
+
+  // Pointer arrays of all layers: written by prepare(), sent together once every layer has been prepared.
+  void** host_pointers_ = nullptr;  // pinned
+  void** device_pointers_ = nullptr;
+  i64 pointer_count_ = 0;
+  i64 pinned_count_ = 0;  // what host_pointers_ holds
+  i32 pointer_layers_ = 0;
+  i32 pending_layers_ = 0;  // prepared since the last send
+};
+
+}  // namespace minuet

@@ -1,0 +1,34 @@
+// How many blocks a kernel gets. Pure arithmetic, in 64 bits; no grid is ever empty.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels_templates/shared/map_kernels.h"
+
+namespace minuet {
+
+constexpr i64 kBlocksPerMultiprocessor = 16;  // of grid-stride kernels: enough to fill any GPU since sm_80
+
+constexpr i64 ceil_div(i64 value, i64 step) { return (value + step - 1) / step; }
+
+/// Blocks of a kernel that strides over `items`, `per_block` of them at a time.
+constexpr i64 stride_grid(i64 items, i64 per_block, i32 multiprocessors) {
+  return std::clamp<i64>(ceil_div(items, per_block), 1, multiprocessors * kBlocksPerMultiprocessor);
+}
+
+/// Tiles, and so blocks, of one pass over up to `capacity` keys.
+constexpr i64 radix_tiles(const RadixPassSpec& spec, i64 capacity) {
+  return std::max<i64>(ceil_div(capacity, static_cast<i64>(spec.threads) * spec.items_per_thread), 1);
+}
+
+constexpr i32 radix_passes(i32 bits) { return (bits + kRadixBits - 1) / kRadixBits; }
+
+/// Width of pass `pass`: digits are 8 bits wide, as the histogram counts them, the last may be narrower.
+constexpr i32 radix_pass_bits(i32 bits, i32 pass) { return std::min(kRadixBits, bits - pass * kRadixBits); }
+
+/// Most query blocks that any borders can make: each source block of each offset adds one that is not full.
+constexpr i64 most_pieces(i64 sources, i64 queries, i32 volume, i32 source_block, i32 query_block) {
+  return volume * (source_blocks(sources, source_block) + queries / query_block);
+}
+
+}  // namespace minuet

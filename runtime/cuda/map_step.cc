@@ -1,0 +1,296 @@
+#include "runtime/cuda/map_step.h"
+
+#include <climits>
+
+namespace minuet {
+namespace {
+
+KeyType key_type(const KeyLayout& layout) { return layout.total_bits <= 32 ? KeyType::U32 : KeyType::U64; }
+
+}  // namespace
+
+llvm::Expected<MapKernels> MapKernels::create(const CudaDevice& device, const MapChoice& choice) {
+  MapKernels kernels;
+  kernels.choice = choice;
+  MINUET_ASSIGN(kernels.find_bounds, device.kernel(choice.find_bounds));
+  MINUET_ASSIGN(kernels.pack, device.kernel(choice.pack));
+  MINUET_ASSIGN(kernels.unpack, device.kernel(choice.unpack));
+  MINUET_ASSIGN(kernels.radix_histogram, device.kernel(choice.radix_histogram));
+  MINUET_ASSIGN(kernels.radix_bins, device.kernel(choice.radix_bins));
+  MINUET_ASSIGN(kernels.radix_pass_rows, device.kernel(choice.radix_pass_rows));
+  MINUET_ASSIGN(kernels.radix_pass_keys, device.kernel(choice.radix_pass_keys));
+  MINUET_ASSIGN(kernels.prepare_scans, device.kernel(choice.prepare_scans));
+  MINUET_ASSIGN(kernels.scan_heads, device.kernel(choice.scan_heads));
+  MINUET_ASSIGN(kernels.scan_hits, device.kernel(choice.scan_hits));
+  MINUET_ASSIGN(kernels.scan_values, device.kernel(choice.scan_values));
+  MINUET_ASSIGN(kernels.unique_rows, device.kernel(choice.unique_rows));
+  MINUET_ASSIGN(kernels.unique_keys, device.kernel(choice.unique_keys));
+  MINUET_ASSIGN(kernels.downsample, device.kernel(choice.downsample));
+  MINUET_ASSIGN(kernels.count_pairs, device.kernel(choice.count_pairs));
+  MINUET_ASSIGN(kernels.compact_pairs, device.kernel(choice.compact_pairs));
+  MINUET_ASSIGN(kernels.make_tables, device.kernel(choice.make_tables));
+  for (const FindQueryBordersSpec& spec : choice.find_query_borders) {
+    MINUET_ASSIGN(Kernel<FindQueryBordersParams> kernel, device.kernel(spec));
+    kernels.find_query_borders.push_back(kernel);
+  }
+  for (const SearchKernelMapSpec& spec : choice.search_kernel_map) {
+    MINUET_ASSIGN(Kernel<SearchKernelMapParams> kernel, device.kernel(spec));
+    kernels.search_kernel_map.push_back(kernel);
+  }
+  return kernels;
+}
+
+llvm::Expected<std::unique_ptr<MapStep>> MapStep::create(Queue& queue, const EngineChoice& choice) {
+  MINUET_ASSIGN(MapKernels map32, MapKernels::create(queue.device(), choice.map32));
+  MINUET_ASSIGN(MapKernels map64, MapKernels::create(queue.device(), choice.map64));
+  return std::unique_ptr<MapStep>(new MapStep(queue, std::move(map32), std::move(map64)));
+}
+
+i64 MapStep::workspace_bytes(const MapLimits& limits) const {
+  return MapWorkspace::place(kernels(limits.key).choice, limits, nullptr).bytes;
+}
+
+llvm::Error MapStep::begin(const MapLimits& limits, void* workspace) {
+  limits_ = limits;
+  work_ = MapWorkspace::place(kernels(limits.key).choice, limits, static_cast<char*>(workspace));
+  next_sort_ = next_scan_ = 0;
+  MINUET_TRY(queue_.mark(Stage::Sort));
+  MINUET_TRY(queue_.fill(work_.sorts, 0, limits.sets * work_.sort_bytes / static_cast<i64>(sizeof(u32))));
+  if (work_.scan_count == 0) return llvm::Error::success();
+  const PrepareScansParams params{work_.scans, work_.scan_bytes, work_.scan_count};
+  return queue_.launch_stride(kernels(limits.key).prepare_scans,
+                              work_.scan_count * work_.scan_bytes / kScanTileBytes, params);
+}
+
+llvm::Error MapStep::check_key(const KeyLayout& layout) const {
+  if (key_type(layout) == limits_.key) return llvm::Error::success();
+  return make_error(StatusCode::Internal,
+                    "the layout has {0}-bit keys, but the Map step was begun for {1}-bit ones",
+                    8 * key_bytes(key_type(layout)), 8 * key_bytes(limits_.key));
+}
+
+llvm::Error MapStep::find_bounds(const i32* coordinates, i64 count, i32* bounds) {
+  MINUET_TRY(queue_.mark(Stage::Other));
+  MINUET_TRY(queue_.fill(bounds, static_cast<u32>(INT_MAX), kMaxFields));
+  MINUET_TRY(queue_.fill(bounds + kMaxFields, static_cast<u32>(INT_MIN), kMaxFields));
+  if (count <= 0) return llvm::Error::success();
+  // The kernel does not depend on the key's width: the two choices name the same one.
+  return queue_.launch_stride(map32_.find_bounds, count,
+                              FindBoundsParams{coordinates, count, bounds, bounds + kMaxFields});
+}
+
+llvm::Error MapStep::build_coords(const BuildCoordsRequest& request) {
+  MINUET_TRY(check_key(request.layout));
+  MINUET_TRY(queue_.mark(Stage::Sort));
+  if (request.count <= 0) return queue_.fill(request.coords.count, 0, 1);
+  MINUET_TRY(queue_.fill(work_.count, static_cast<u32>(request.count), 1));
+
+  const SortJob job{work_.count, request.count, request.layout.total_bits,
+                    request.source_row || request.row_of};
+  PackParams pack = {};
+  pack.coordinates = request.coordinates;
+  pack.count = request.count;
+  pack.layout = request.layout;
+  std::copy_n(request.least, kMaxFields, pack.least);
+  std::copy_n(request.greatest, kMaxFields, pack.greatest);
+  pack.keys = work_.keys[0];
+  pack.rows = job.rows ? work_.rows[0] : nullptr;
+  pack.status = request.status;
+  MINUET_TRY(queue_.launch_stride(kernels(limits_.key).pack, request.count, pack));
+  i32 half = 0;
+  MINUET_TRY(sort(job, half));
+  return make_unique(job, half, request.coords, request.source_row, request.row_of);
+}
+
+llvm::Error MapStep::downsample(const DownsampleRequest& request) {
+  MINUET_TRY(check_key(request.layout));
+  MINUET_TRY(queue_.mark(Stage::Sort));
+  if (request.fine.capacity <= 0) return queue_.fill(request.coarse.count, 0, 1);
+  DownsampleParams params = {};
+  params.keys = request.fine.keys;
+  params.count = request.fine.count;
+  params.layout = request.layout;
+  std::copy_n(request.stride.begin(), kMaxDim, params.stride);
+  params.floored = work_.keys[0];
+  MINUET_TRY(queue_.launch_stride(kernels(limits_.key).downsample, request.fine.capacity, params));
+  const SortJob job{request.fine.count, request.fine.capacity, request.layout.total_bits, false};
+  i32 half = 0;
+  MINUET_TRY(sort(job, half));
+  return make_unique(job, half, request.coarse, nullptr, nullptr);
+}
+
+llvm::Error MapStep::sort(const SortJob& job, i32& half) {
+  if (next_sort_ >= limits_.sets || job.capacity > limits_.capacity) {
+    return make_error(StatusCode::Internal, "the Map step was begun for {0} sets of {1} coordinates",
+                      limits_.sets, limits_.capacity);
+  }
+  const SortState state = work_.sort_state(next_sort_++);
+  half = 0;
+  if (job.bits == 0) return llvm::Error::success();
+  const MapKernels& kernels = this->kernels(limits_.key);
+  const RadixHistogramSpec& histogram = kernels.choice.radix_histogram;
+  const i64 per_block = static_cast<i64>(histogram.threads) * histogram.items_per_thread;
+  MINUET_TRY(queue_.launch(kernels.radix_histogram,
+                           stride_grid(job.capacity, per_block, queue_.multiprocessors()),
+                           RadixHistogramParams{work_.keys[0], job.count, state.bins, 0, job.bits}));
+  const i32 passes = radix_passes(job.bits);
+  MINUET_TRY(queue_.launch(kernels.radix_bins, passes, RadixBinsParams{state.bins}));
+
+  const Kernel<RadixPassParams>& kernel = job.rows ? kernels.radix_pass_rows : kernels.radix_pass_keys;
+  const i64 tiles =
+      radix_tiles(job.rows ? kernels.choice.radix_pass_rows : kernels.choice.radix_pass_keys, job.capacity);
+  for (i32 pass = 0; pass < passes; ++pass, half ^= 1) {
+    RadixPassParams params = {};
+    params.count = job.count;
+    params.bins = state.bins + pass * kRadixBins;
+    params.lookback = state.lookback + pass * work_.sort_tiles * kRadixBins;
+    params.next_tile = state.next_tile + pass;
+    params.keys_in = work_.keys[half];
+    params.keys_out = work_.keys[half ^ 1];
+    params.values_in = job.rows ? work_.rows[half] : nullptr;
+    params.values_out = job.rows ? work_.rows[half ^ 1] : nullptr;
+    params.bit = pass * kRadixBits;
+    params.bits = radix_pass_bits(job.bits, pass);
+    MINUET_TRY(queue_.launch(kernel, tiles, params));
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error MapStep::make_unique(const SortJob& job, i32 half, const Coords& coords, i32* source_row,
+                                 i32* row_of) {
+  const MapKernels& kernels = this->kernels(limits_.key);
+  ScanParams heads = {};
+  heads.input = work_.keys[half];
+  heads.count = job.count;
+  heads.volume = 1;
+  heads.divisor = 1;
+  heads.output = work_.positions;
+  MINUET_TRY(scan(kernels.scan_heads, kernels.choice.scan_heads, job.capacity, heads));
+  const UniqueParams params{work_.keys[half], job.rows ? work_.rows[half] : nullptr,
+                            job.count,        work_.positions,
+                            coords.keys,      coords.count,
+                            source_row,       row_of};
+  return queue_.launch_stride(job.rows ? kernels.unique_rows : kernels.unique_keys, job.capacity, params);
+}
+
+llvm::Error MapStep::scan(const Kernel<ScanParams>& kernel, const ScanSpec& spec, i64 most_items,
+                          ScanParams params) {
+  if (next_scan_ >= work_.scan_count || scan_state_bytes(spec, most_items) > work_.scan_bytes) {
+    return make_error(StatusCode::Internal, "the Map step was begun for {0} scans of at most {1} state bytes",
+                      work_.scan_count, work_.scan_bytes);
+  }
+  params.tiles = work_.scans + next_scan_++ * work_.scan_bytes;
+  return queue_.launch(kernel, scan_tiles(spec, most_items), params);
+}
+
+llvm::Error MapStep::search(const SearchRequest& request) {
+  MINUET_TRY(check_key(request.layout));
+  if (request.search < 0 || request.search >= static_cast<i32>(map32_.search_kernel_map.size())) {
+    return make_error(StatusCode::Internal, "the engine has no search number {0}", request.search);
+  }
+  if (request.sources.capacity > limits_.capacity || request.map->geometry.volume > limits_.max_volume) {
+    return make_error(StatusCode::Internal, "the Map step was begun for {0} sources and {1} offsets",
+                      limits_.capacity, limits_.max_volume);
+  }
+  MINUET_TRY(queue_.mark(Stage::Map));
+  MINUET_TRY(find_pieces(request));
+  MINUET_TRY(search_pieces(request));
+  return count_hits(request);
+}
+
+/// Backward search: where each source block's queries end, and into how many query blocks they are cut.
+llvm::Error MapStep::find_pieces(const SearchRequest& request) {
+  const MapKernels& kernels = this->kernels(limits_.key);
+  const FindQueryBordersSpec& spec = kernels.choice.find_query_borders[request.search];
+  const i32 volume = request.map->geometry.volume;
+  const i64 borders = volume * source_blocks(request.sources.capacity, spec.source_block);
+  FindQueryBordersParams params = {};
+  params.source_keys = request.sources.keys;
+  params.source_count = request.sources.count;
+  params.query_keys = request.queries.keys;
+  params.query_count = request.queries.count;
+  params.layout = request.layout;
+  params.geometry = request.map->geometry;
+  params.borders = work_.borders;
+  params.pieces = work_.pieces;
+  // A block's first thread only hands a border on to the next, so a block writes one less than it has.
+  MINUET_TRY(queue_.launch(kernels.find_query_borders[request.search],
+                           stride_grid(borders, spec.threads - 1, queue_.multiprocessors()), params));
+  ScanParams scan_pieces = {};
+  scan_pieces.input = work_.pieces;
+  scan_pieces.count = request.sources.count;
+  scan_pieces.volume = volume;
+  scan_pieces.divisor = spec.source_block;
+  scan_pieces.least_items = 1;
+  scan_pieces.output = work_.piece_starts;
+  return scan(kernels.scan_values, kernels.choice.scan_values, borders, scan_pieces);
+}
+
+llvm::Error MapStep::search_pieces(const SearchRequest& request) {
+  const MapKernels& kernels = this->kernels(limits_.key);
+  const SearchKernelMapSpec& spec = kernels.choice.search_kernel_map[request.search];
+  const i64 pieces = most_pieces(request.sources.capacity, request.queries.capacity,
+                                 request.map->geometry.volume, spec.source_block, spec.query_block);
+  SearchKernelMapParams params = {};
+  params.source_keys = request.sources.keys;
+  params.source_count = request.sources.count;
+  params.query_keys = request.queries.keys;
+  params.query_count = request.queries.count;
+  params.layout = request.layout;
+  params.geometry = request.map->geometry;
+  params.borders = work_.borders;
+  params.piece_starts = work_.piece_starts;
+  params.map = request.map->map;
+  return queue_.launch(kernels.search_kernel_map[request.search],
+                       stride_grid(pieces, 1, queue_.multiprocessors()), params);
+}
+
+llvm::Error MapStep::count_hits(const SearchRequest& request) {
+  const MapKernels& kernels = this->kernels(limits_.key);
+  const i32 volume = request.map->geometry.volume;
+  ScanParams hits = {};
+  hits.input = request.map->map;
+  hits.count = request.queries.count;
+  hits.volume = volume;
+  hits.divisor = 1;
+  hits.output = request.map->positions;
+  MINUET_TRY(scan(kernels.scan_hits, kernels.choice.scan_hits, volume * request.queries.capacity, hits));
+  return queue_.launch(
+      kernels.count_pairs, 1,
+      CountPairsParams{request.map->positions, request.queries.count, volume, request.map->counts});
+}
+
+llvm::Error MapStep::unpack(const Coords& coords, const KeyLayout& layout, i32* coordinates) {
+  MINUET_TRY(queue_.mark(Stage::Other));
+  if (coords.capacity <= 0) return llvm::Error::success();
+  return queue_.launch_stride(kernels(key_type(layout)).unpack, coords.capacity,
+                              UnpackParams{coords.keys, coords.count, layout, coordinates});
+}
+
+llvm::Error MapStep::make_tables(const MapView& map, i32 direct_offset) {
+  MINUET_TRY(queue_.mark(Stage::Map));
+  const i32 volume = map.geometry.volume;
+  MINUET_TRY(queue_.fill(map.source_table, ~0u, volume * map.sources));
+  if (map.queries <= 0) return llvm::Error::success();
+  MakeTablesParams params = {};
+  params.map = map.map;
+  params.positions = map.positions;
+  params.row_base = map.tables.row_base;
+  params.queries = map.queries;
+  params.sources = map.sources;
+  params.volume = volume;
+  params.direct_offset = direct_offset;
+  params.source_table = map.source_table;
+  params.query_table = map.query_table;
+  return queue_.launch_stride(map32_.make_tables, volume * map.queries, params);
+}
+
+llvm::Error MapStep::compact_pairs(const MapView& map, i32* sources, i32* targets) {
+  MINUET_TRY(queue_.mark(Stage::Map));
+  if (map.queries <= 0) return llvm::Error::success();
+  return queue_.launch_stride(
+      map32_.compact_pairs, map.geometry.volume * map.queries,
+      CompactPairsParams{map.map, map.positions, map.queries, map.geometry.volume, sources, targets});
+}
+
+}  // namespace minuet

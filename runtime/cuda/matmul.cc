@@ -1,0 +1,155 @@
+#include "runtime/cuda/matmul.h"
+
+namespace minuet {
+namespace {
+
+constexpr int kCandidates = 4;
+
+// Split sums must be added in a fixed order: through the workspace, never in place.
+constexpr std::uint32_t kReductions = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+
+cudaDataType_t data_type(DType type) {
+  switch (type) {
+    case DType::F16:
+      return CUDA_R_16F;
+    case DType::BF16:
+      return CUDA_R_16BF;
+    default:
+      return CUDA_R_32F;
+  }
+}
+
+}  // namespace
+
+llvm::Expected<std::unique_ptr<Matmuls>> Matmuls::create() {
+  MINUET_ASSIGN(const CublasLt* library, CublasLt::get());
+  std::unique_ptr<Matmuls> matmuls(new Matmuls(*library));
+  MINUET_TRY(check(*library, library->cublasLtCreate(&matmuls->handle_), "cublasLtCreate"));
+  const cublasComputeType_t computes[] = {CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_FAST_TF32};
+  for (int i = 0; i < 2; ++i) {
+    cublasLtMatmulDescOpaque_t& operation = matmuls->operations_[i];
+    MINUET_TRY(check(
+        *library,
+        library->cublasLtMatmulDescInit_internal(&operation, sizeof(operation), computes[i], CUDA_R_32F),
+        "cublasLtMatmulDescInit"));
+  }
+  return matmuls;
+}
+
+Matmuls::~Matmuls() {
+  if (handle_) static_cast<void>(library_.cublasLtDestroy(handle_));
+}
+
+void Matmuls::lay_out(const MatmulProblem& problem, MatmulLayouts& layouts) const {
+  const MatmulShape& shape = problem.shape;
+  const auto height = static_cast<std::uint64_t>(problem.height);
+  const auto in = static_cast<std::uint64_t>(shape.in_channels);
+  const auto out = static_cast<std::uint64_t>(shape.out_channels);
+  // These only fail for a type or a size that cannot be: a look-up or a run reports it.
+  auto lay = [&](cublasLtMatrixLayoutOpaque_t& layout, DType type, std::uint64_t rows, std::uint64_t columns,
+                 i64 ld, i64 stride) {
+    static_cast<void>(library_.cublasLtMatrixLayoutInit_internal(&layout, sizeof(layout), data_type(type),
+                                                                 rows, columns, ld));
+    if (problem.mode == BatchMode::Single) return;
+    auto set = [&](cublasLtMatrixLayoutAttribute_t attribute, const auto& value) {
+      static_cast<void>(library_.cublasLtMatrixLayoutSetAttribute(&layout, attribute, &value, sizeof(value)));
+    };
+    set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(problem.batch));
+    if (problem.mode == BatchMode::Strided) {
+      set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, static_cast<std::int64_t>(stride));
+    } else {
+      set(CUBLASLT_MATRIX_LAYOUT_BATCH_MODE, static_cast<std::uint32_t>(CUBLASLT_BATCH_MODE_POINTER_ARRAY));
+    }
+  };
+  lay(layouts.weight, shape.io, out, in, shape.out_channels, static_cast<i64>(in * out));
+  lay(layouts.input, shape.io, in, height, problem.input_ld, problem.height * problem.input_ld);
+  lay(layouts.output, shape.partial, out, height, shape.out_channels, problem.height * shape.out_channels);
+}
+
+llvm::Error Matmuls::look_up(const MatmulProblem& problem, MatmulAlgorithm& result) const {
+  MatmulLayouts layouts;
+  lay_out(problem, layouts);
+  cublasLtMatmulPreferenceOpaque_t preference;
+  MINUET_TRY(check(library_, library_.cublasLtMatmulPreferenceInit_internal(&preference, sizeof(preference)),
+                   "cublasLtMatmulPreferenceInit"));
+  auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+    return check(library_,
+                 library_.cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof(value)),
+                 "cublasLtMatmulPreferenceSetAttribute");
+  };
+  MINUET_TRY(
+      prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(kMatmulWorkspaceBytes)));
+  MINUET_TRY(prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, kReductions));
+  const auto output_alignment = static_cast<std::uint32_t>(problem.output_alignment);
+  MINUET_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+                    static_cast<std::uint32_t>(problem.weight_alignment)));
+  MINUET_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                    static_cast<std::uint32_t>(problem.input_alignment)));
+  MINUET_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, output_alignment));
+  MINUET_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, output_alignment));
+
+  cublasLtMatmulHeuristicResult_t results[kCandidates] = {};
+  int count = 0;
+  const cublasStatus_t status = library_.cublasLtMatmulAlgoGetHeuristic(
+      handle_, &operations_[problem.shape.io == DType::TF32], &layouts.weight, &layouts.input,
+      &layouts.output, &layouts.output, &preference, kCandidates, results, &count);
+  result.found = false;
+  // No algorithm is an answer; what else goes wrong is an error.
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)
+    return llvm::Error::success();
+  MINUET_TRY(check(library_, status, "cublasLtMatmulAlgoGetHeuristic"));
+  for (int i = 0; i < count && !result.found; ++i) {
+    if (results[i].state != CUBLAS_STATUS_SUCCESS ||
+        results[i].workspaceSize > static_cast<std::size_t>(kMatmulWorkspaceBytes)) {
+      continue;
+    }
+    result.algorithm = results[i].algo;
+    result.found = true;
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<const MatmulAlgorithm*> Matmuls::find(const MatmulKey& key, i64& lookups) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto entry = algorithms_.find(key);
+    if (entry != algorithms_.end()) return &entry->second;
+  }
+  // Outside the lock: two threads may look the same key up, and the first answer stays.
+  MatmulAlgorithm algorithm;
+  ++lookups;
+  MINUET_TRY(look_up(representative(key), algorithm));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return &algorithms_.emplace(key, algorithm).first->second;
+}
+
+cublasStatus_t Matmuls::enqueue(const BoundMatmul& matmul, void* workspace, CUstream stream) {
+  static constexpr float kOne = 1, kZero = 0;
+  // cuBLASLt takes layouts by pointer to non-const, and only reads them.
+  auto& layouts = const_cast<MatmulLayouts&>(matmul.layouts);
+  return library_.cublasLtMatmul(handle_, operation(matmul.problem.shape.io), &kOne, matmul.weight,
+                                 &layouts.weight, matmul.input, &layouts.input, &kZero, matmul.output,
+                                 &layouts.output, matmul.output, &layouts.output, &matmul.algorithm,
+                                 workspace, static_cast<std::size_t>(kMatmulWorkspaceBytes), stream);
+}
+
+llvm::Error Matmuls::run(BoundMatmul& matmul, void* workspace, CUstream stream, i64& lookups) {
+  cublasStatus_t status = enqueue(matmul, workspace, stream);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) {
+    MatmulAlgorithm exact;
+    ++lookups;
+    MINUET_TRY(look_up(matmul.problem, exact));
+    if (exact.found) {
+      matmul.algorithm = exact.algorithm;
+      status = enqueue(matmul, workspace, stream);
+    }
+  }
+  if (status == CUBLAS_STATUS_SUCCESS) return llvm::Error::success();
+  return cublaslt_error(library_, status,
+                        llvm::formatv("cublasLtMatmul of {0} x [{1}, {2}] x [{2}, {3}]", matmul.problem.batch,
+                                      matmul.problem.height, matmul.problem.shape.in_channels,
+                                      matmul.problem.shape.out_channels)
+                            .str());
+}
+
+}  // namespace minuet

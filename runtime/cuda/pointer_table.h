@@ -1,0 +1,33 @@
+// Pointer arrays for the batches of one layer: plain arithmetic on addresses.
+#pragma once
+
+#include "runtime/grouping.h"
+
+namespace minuet {
+
+/// Where the members of a layer's groups lie; sizes in bytes.
+struct MemberAddresses {
+  const void* weights = nullptr;  // [volume] slices, by offset
+  i64 slice_bytes = 0;
+  void* inputs = nullptr;  // buffer rows
+  i64 input_row_bytes = 0;
+  void* outputs = nullptr;
+  i64 output_row_bytes = 0;
+};
+
+/// Fills slots [first_slot, first_slot + count) of table: [3][volume] weights, inputs, outputs.
+inline void write_pointers(const MemberAddresses& members, const i32* order, const GemmGroup& group,
+                           i32 volume, void** table) {
+  char* weights = const_cast<char*>(static_cast<const char*>(members.weights));
+  char* inputs = static_cast<char*>(members.inputs);
+  char* outputs = static_cast<char*>(members.outputs);
+  for (i32 i = 0; i < group.count; ++i) {
+    const i32 slot = group.first_slot + i;
+    const i64 row = group.first_row + i * group.height;
+    table[slot] = weights + order[slot] * members.slice_bytes;
+    table[volume + slot] = inputs + row * members.input_row_bytes;
+    table[2 * volume + slot] = outputs + row * members.output_row_bytes;
+  }
+}
+
+}  // namespace minuet

@@ -1,0 +1,46 @@
+// Time per stage, from pairs of events on the caller's stream. Off by default, and then free.
+#pragma once
+
+#include <cuda.h>
+
+#include <vector>
+
+#include "runtime/cuda/driver.h"
+#include "runtime/engine.h"
+
+namespace minuet {
+
+enum class Stage : i32 { None, Sort, Map, Gather, Gemm, Scatter, Other };
+
+class Profiler {
+ public:
+  explicit Profiler(const Driver& driver) : driver_(driver) {}
+  Profiler(const Profiler&) = delete;
+  Profiler& operator=(const Profiler&) = delete;
+
+  bool on() const { return on_; }
+  /// Forgets what was recorded.
+  void set(bool on) {
+    on_ = on;
+    marks_ = 0;
+  }
+  /// What is enqueued from here on belongs to `stage`, until the next mark. Only where on().
+  llvm::Error mark(Stage stage, CUstream stream, EngineCounters& counters);
+  /// Destroys the events; the device's context is current. Never fails.
+  void release();
+  /// Waits for the last mark, sums up, forgets.
+  llvm::Expected<StageTimes> times();
+
+ private:
+  struct Mark {
+    CUevent event = nullptr;
+    Stage stage = Stage::None;
+  };
+
+  const Driver& driver_;
+  bool on_ = false;
+  std::size_t marks_ = 0;       // in use
+  std::vector<Mark> recorded_;  // events are kept for the next pass
+};
+
+}  // namespace minuet
