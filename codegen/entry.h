@@ -1,0 +1,30 @@
+// One cache entry as bytes: self-describing and checked (R5, R7). Pure.
+//
+// magic, format version, sizes, SHA-256 of all that follows; then a JSON manifest (keys, names,
+// registers, log) and the cubin in a zstd frame.
+#pragma once
+
+#include <string>
+
+#include "codegen/compiler.h"
+#include "codegen/error.h"
+
+namespace minuet {
+
+/// Part of the root's name too (R12): another version has its own folder and its own entries.
+inline constexpr int kEntryFormat = 1;
+
+struct Entry {
+  std::string request_key;
+  std::string build_key;
+  std::string name_expression;  // whose lowered name is binary.lowered_name
+  Binary binary;
+};
+
+std::string write_entry(const Entry& entry);
+
+/// The entry of those bytes, where they are whole: magic, version, sizes, digest, manifest, cubin
+/// (ELF tables, its SM number against the manifest's architecture, its kernel).
+llvm::Expected<Entry> read_entry(llvm::StringRef bytes);
+
+}  // namespace minuet
