@@ -1,0 +1,366 @@
+#include "tests/cases/convolution_cases.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <set>
+
+#include "tests/support/clouds.h"
+#include "tests/support/random.h"
+#include "tests/support/rounding.h"
+
+namespace minuet {
+namespace {
+
+const char* kind_name(ConvolutionKind kind) {
+  switch (kind) {
+    case ConvolutionKind::Submanifold:
+      return "submanifold";
+    case ConvolutionKind::Strided:
+      return "strided";
+    case ConvolutionKind::GivenOutputs:
+      return "given-outputs";
+    case ConvolutionKind::Transposed:
+      return "transposed";
+  }
+  return "?";
+}
+
+std::string axes_text(int ndim, const oracle::Axes& axes) {
+  std::string text;
+  for (int a = 0; a < ndim; ++a) text += (a > 0 ? "," : "") + std::to_string(axes[a]);
+  return text;
+}
+
+oracle::Axes filled(int ndim, int32_t value) {
+  oracle::Axes axes{1, 1, 1, 1};
+  std::fill(axes.begin(), axes.begin() + ndim, value);
+  return axes;
+}
+
+/// Kernel, stride and epilogue as networks have them, by kind.
+void set_usual_shape(ConvolutionCase& test) {
+  const bool strided = test.kind == ConvolutionKind::Strided || test.kind == ConvolutionKind::Transposed;
+  test.kernel_size = filled(test.ndim, test.kind == ConvolutionKind::Strided ? 2 : 3);
+  test.stride = filled(test.ndim, strided ? 2 : 1);
+  test.scale_shift = test.kind != ConvolutionKind::GivenOutputs;
+  test.residual = test.kind == ConvolutionKind::Submanifold;
+  test.relu = test.kind != ConvolutionKind::Transposed;
+}
+
+// ---- pairwise selection: rows of factor values that cover every pair of values of two factors ------
+
+enum Factor {
+  kIn,
+  kOut,
+  kType,
+  kKind,
+  kDim,
+  kKernel,
+  kStride,
+  kDilation,
+  kTensorStride,
+  kBatch,
+  kEpilogue,
+  kFactors
+};
+
+std::vector<std::vector<int>> cover_pairs(const std::vector<int>& sizes, uint64_t seed) {
+  using Cell = std::array<int, 4>;  // factor, value, factor, value
+  std::set<Cell> open;
+  for (int f = 0; f < static_cast<int>(sizes.size()); ++f) {
+    for (int g = f + 1; g < static_cast<int>(sizes.size()); ++g) {
+      for (int i = 0; i < sizes[f]; ++i) {
+        for (int j = 0; j < sizes[g]; ++j) open.insert({f, i, g, j});
+      }
+    }
+  }
+  Random random(seed);
+  std::vector<std::vector<int>> rows;
+  while (!open.empty()) {
+    std::vector<int> best;
+    size_t most = 0;
+    for (int attempt = 0; attempt < 40; ++attempt) {
+      std::vector<int> row;
+      for (int size : sizes) row.push_back(static_cast<int>(random.below(size)));
+      const Cell& first = *open.begin();
+      row[first[0]] = first[1], row[first[2]] = first[3];
+      size_t covered = 0;
+      for (size_t f = 0; f < sizes.size(); ++f) {
+        for (size_t g = f + 1; g < sizes.size(); ++g) {
+          covered += open.count({static_cast<int>(f), row[f], static_cast<int>(g), row[g]});
+        }
+      }
+      if (covered > most) most = covered, best = row;
+    }
+    for (size_t f = 0; f < sizes.size(); ++f) {
+      for (size_t g = f + 1; g < sizes.size(); ++g) {
+        open.erase({static_cast<int>(f), best[f], static_cast<int>(g), best[g]});
+      }
+    }
+    rows.push_back(best);
+  }
+  return rows;
+}
+
+ConvolutionCase case_of_row(const std::vector<int>& row, uint64_t seed) {
+  // Kernels of at most 81 offsets, whatever the dimension.
+  static const oracle::Axes kKernels[] = {
+      {1, 1, 1, 1}, {2, 2, 2, 2}, {3, 3, 3, 3}, {5, 1, 2, 3}, {4, 3, 1, 2}};
+  static const oracle::Axes kStrides[] = {{2, 2, 2, 2}, {3, 3, 3, 3}, {1, 2, 3, 1}, {1, 1, 1, 1}};
+  static const oracle::Axes kDilations[] = {{1, 1, 1, 1}, {2, 2, 2, 2}, {1, 3, 2, 1}};
+  static const oracle::Axes kTensorStrides[] = {{1, 1, 1, 1}, {4, 4, 4, 4}, {2, 1, 3, 2}};
+  ConvolutionCase test;
+  test.in_channels = channel_sizes()[row[kIn]];
+  test.out_channels = channel_sizes()[row[kOut]];
+  test.dtype = all_dtypes()[row[kType]];
+  test.kind = all_kinds()[row[kKind]];
+  test.ndim = row[kDim] + 1;
+  test.points = 1000;
+  auto set = [&](oracle::Axes& axes, const oracle::Axes& values) {
+    std::copy(values.begin(), values.begin() + test.ndim, axes.begin());
+  };
+  set(test.kernel_size, kKernels[row[kKernel]]);
+  set(test.dilation, kDilations[row[kDilation]]);
+  set(test.tensor_stride, kTensorStrides[row[kTensorStride]]);
+  if (test.kind == ConvolutionKind::Strided || test.kind == ConvolutionKind::Transposed) {
+    set(test.stride, kStrides[row[kStride]]);
+  }
+  test.batches = row[kBatch] == 0 ? 1 : 3;
+  test.empty_batch = row[kBatch] == 2 ? 1 : -1;
+  test.scale_shift = (row[kEpilogue] & 1) != 0;
+  test.residual = (row[kEpilogue] & 2) != 0;
+  test.relu = (row[kEpilogue] & 4) != 0;
+  test.seed = seed;
+  return test;
+}
+
+/// The finer side: about five neighbours for a 3^ndim kernel, negative coordinates among them.
+std::vector<int32_t> fine_voxels(const ConvolutionCase& test, uint64_t seed) {
+  VoxelOptions options;
+  options.ndim = test.ndim;
+  options.count = test.points;
+  options.batches = test.batches;
+  options.empty_batch = test.empty_batch;
+  options.seed = seed;
+  const int used = test.batches - (test.empty_batch >= 0 ? 1 : 0);
+  options.extent = extent_for_neighbours(test.ndim, test.points / used + 1, test.ndim == 1 ? 2.0 : 5.0);
+  options.least = -options.extent / 2;
+  std::vector<int32_t> voxels = make_voxels(options);
+  for (size_t i = 0; i < voxels.size(); ++i) {
+    const size_t field = i % (1 + test.ndim);
+    if (field > 0) voxels[i] *= test.tensor_stride[field - 1];
+  }
+  return voxels;
+}
+
+/// Outputs that the caller names: half of the inputs, and as many other places.
+std::vector<int32_t> given_outputs(const ConvolutionCase& test, const std::vector<int32_t>& in) {
+  const size_t fields = 1 + test.ndim;
+  std::set<std::vector<int32_t>> seen;
+  std::vector<int32_t> out;
+  auto append = [&](const std::vector<int32_t>& voxels) {
+    for (size_t i = 0; i + fields <= voxels.size(); i += 2 * fields) {
+      if (!seen.insert({voxels.begin() + i, voxels.begin() + i + fields}).second) continue;
+      out.insert(out.end(), voxels.begin() + i, voxels.begin() + i + fields);
+    }
+  };
+  append(fine_voxels(test, test.seed + 1000));
+  append(in);
+  return out;
+}
+
+std::vector<float> random_values(Random& random, int64_t count, double mean, double spread, bool integers) {
+  std::vector<float> values(count);
+  for (float& value : values) {
+    value = integers ? static_cast<float>(random.between(-1, 1))
+                     : static_cast<float>(mean + spread * random.uniform(-1.7320508, 1.7320508));
+  }
+  return values;
+}
+
+}  // namespace
+
+const char* dtype_name(DType type) {
+  switch (type) {
+    case DType::F32:
+      return "f32";
+    case DType::TF32:
+      return "tf32";
+    case DType::F16:
+      return "f16";
+    case DType::BF16:
+      return "bf16";
+  }
+  return "?";
+}
+
+const std::vector<DType>& all_dtypes() {
+  static const std::vector<DType> types{DType::F32, DType::TF32, DType::F16, DType::BF16};
+  return types;
+}
+
+const std::vector<ConvolutionKind>& all_kinds() {
+  static const std::vector<ConvolutionKind> kinds{ConvolutionKind::Submanifold, ConvolutionKind::Strided,
+                                                  ConvolutionKind::GivenOutputs, ConvolutionKind::Transposed};
+  return kinds;
+}
+
+const std::vector<int>& channel_sizes() {
+  static const std::vector<int> sizes{1, 3, 4, 16, 24, 32, 48, 64, 96, 128, 256};
+  return sizes;
+}
+
+const std::vector<int64_t>& small_counts() {
+  static const std::vector<int64_t> counts{0, 1, 2, 31};
+  return counts;
+}
+
+std::string ConvolutionCase::name() const {
+  std::string text = std::string(kind_name(kind)) + " " + dtype_name(dtype) + " n" + std::to_string(points);
+  text += " c" + std::to_string(in_channels) + "-" + std::to_string(out_channels);
+  text +=
+      " k" + axes_text(ndim, kernel_size) + " s" + axes_text(ndim, stride) + " d" + axes_text(ndim, dilation);
+  text += " t" + axes_text(ndim, tensor_stride) + " b" + std::to_string(batches);
+  if (empty_batch >= 0) text += " (item " + std::to_string(empty_batch) + " empty)";
+  text += std::string(scale_shift ? " scale" : "") + (residual ? " residual" : "") + (relu ? " relu" : "");
+  return text + " seed " + std::to_string(seed);
+}
+
+int64_t ConvolutionCase::volume() const {
+  return std::accumulate(kernel_size.begin(), kernel_size.end(), int64_t{1}, std::multiplies<>());
+}
+
+ConvolutionCase small_case(DType dtype, ConvolutionKind kind, int in_channels, int out_channels,
+                           int64_t points) {
+  ConvolutionCase test;
+  test.kind = kind, test.dtype = dtype, test.points = points;
+  test.in_channels = in_channels, test.out_channels = out_channels;
+  test.batches = points > 2 ? 3 : 1;
+  test.empty_batch = points > 2 ? 1 : -1;
+  test.seed = static_cast<uint64_t>(17 + points + 1000 * in_channels + 7 * out_channels);
+  set_usual_shape(test);
+  return test;
+}
+
+std::vector<ConvolutionCase> pairwise_cases() {
+  std::vector<int> sizes(kFactors);
+  sizes[kIn] = sizes[kOut] = static_cast<int>(channel_sizes().size());
+  sizes[kType] = sizes[kKind] = sizes[kDim] = sizes[kStride] = 4;
+  sizes[kKernel] = 5;
+  sizes[kDilation] = sizes[kTensorStride] = sizes[kBatch] = 3;
+  sizes[kEpilogue] = 8;
+  std::vector<ConvolutionCase> cases;
+  for (const std::vector<int>& row : cover_pairs(sizes, 4))
+    cases.push_back(case_of_row(row, 100 + cases.size()));
+  return cases;
+}
+
+std::vector<ConvolutionCase> large_cases(DType dtype) {
+  static const int kChannels[][2] = {{4, 16}, {3, 24}, {32, 64}, {96, 128}, {128, 48}, {256, 256}};
+  std::vector<ConvolutionCase> cases;
+  for (const auto& [in, out] : kChannels) {
+    // Each dtype meets the kinds in another order.
+    const size_t kind = (cases.size() + static_cast<size_t>(dtype)) % all_kinds().size();
+    cases.push_back(small_case(dtype, all_kinds()[kind], in, out, 100000));
+    cases.back().sampled_rows = 2000;
+  }
+  return cases;
+}
+
+std::vector<ConvolutionCase> long_cases(DType dtype) {
+  std::vector<ConvolutionCase> cases;
+  for (ConvolutionKind kind : all_kinds()) {
+    for (int in : channel_sizes()) {
+      for (int out : channel_sizes()) cases.push_back(small_case(dtype, kind, in, out, 1000));
+    }
+    for (const auto& [in, out] : {std::pair{4, 32}, {16, 16}, {64, 64}, {24, 256}, {256, 3}}) {
+      cases.push_back(small_case(dtype, kind, in, out, 100000));
+      cases.back().sampled_rows = 2000;
+    }
+  }
+  return cases;
+}
+
+bool long_tests_wanted() {
+  const char* value = std::getenv("MINUET_LONG_TESTS");
+  return value != nullptr && std::strcmp(value, "1") == 0;
+}
+
+ConvolutionData make_coordinates(const ConvolutionCase& test) {
+  ConvolutionData data;
+  data.geometry = {test.ndim, test.kernel_size, test.dilation, test.tensor_stride, test.transposed()};
+  const std::vector<int32_t> fine = fine_voxels(test, test.seed);
+  oracle::Axes coarse_stride = test.tensor_stride;
+  for (int a = 0; a < test.ndim; ++a) coarse_stride[a] *= test.stride[a];
+  data.in_coordinates = data.out_coordinates = fine;
+  if (test.kind == ConvolutionKind::Strided) {
+    data.out_coordinates = oracle::downsample(test.ndim, fine, coarse_stride);
+  } else if (test.kind == ConvolutionKind::Transposed) {
+    data.in_coordinates = oracle::downsample(test.ndim, fine, coarse_stride);
+  } else if (test.kind == ConvolutionKind::GivenOutputs) {
+    data.out_coordinates = given_outputs(test, fine);
+  }
+  data.rows.resize(data.out_rows());
+  std::iota(data.rows.begin(), data.rows.end(), 0);
+  if (test.sampled_rows > 0 && test.sampled_rows < data.out_rows()) {
+    Random random(test.seed + 2000);
+    for (int32_t& row : data.rows) row = static_cast<int32_t>(random.below(data.out_rows()));
+    data.rows.resize(test.sampled_rows);
+    std::sort(data.rows.begin(), data.rows.end());
+    data.rows.erase(std::unique(data.rows.begin(), data.rows.end()), data.rows.end());
+  }
+  return data;
+}
+
+void make_values(const ConvolutionCase& test, bool integers, ConvolutionData& data) {
+  Random random(test.seed + 3000);
+  const int64_t weights = test.volume() * test.in_channels * test.out_channels;
+  // Sums of about five inputs' worth of terms come out near 1.
+  const double spread = std::sqrt(1.0 / (5 * test.in_channels));
+  // tf32 is a rounding of GEMM operands: features and residuals are stored in full.
+  const DType storage = test.dtype == DType::TF32 ? DType::F32 : test.dtype;
+  data.features = round_to(storage, random_values(random, data.in_rows() * test.in_channels, 0, 1, integers));
+  data.weight = round_to(test.dtype, random_values(random, weights, 0, spread, integers));
+  if (test.scale_shift) {
+    data.scale = random_values(random, test.out_channels, 1, 0.2, integers);
+    data.shift = random_values(random, test.out_channels, 0, 0.2, integers);
+  }
+  if (test.residual) {
+    data.residual =
+        round_to(storage, random_values(random, data.out_rows() * test.out_channels, 0, 1, integers));
+  }
+}
+
+ConvolutionData make_data(const ConvolutionCase& test, bool integers) {
+  ConvolutionData data = make_coordinates(test);
+  make_values(test, integers, data);
+  return data;
+}
+
+std::vector<double> expected_output(const ConvolutionCase& test, const ConvolutionData& data) {
+  // The sampled rows alone, renumbered, so that the oracle stays quick on large clouds.
+  std::vector<oracle::Pair> pairs =
+      oracle::find_pairs(data.geometry, data.in_coordinates, data.out_coordinates, &data.rows);
+  std::vector<int32_t> place(data.out_rows(), -1);
+  for (size_t i = 0; i < data.rows.size(); ++i) place[data.rows[i]] = static_cast<int32_t>(i);
+  for (oracle::Pair& pair : pairs) pair.out = place[pair.out];
+  std::vector<float> residual;
+  for (int32_t row : data.rows) {
+    if (!test.residual) break;
+    const auto first = data.residual.begin() + static_cast<int64_t>(row) * test.out_channels;
+    residual.insert(residual.end(), first, first + test.out_channels);
+  }
+  oracle::Layer layer;
+  layer.out_rows = static_cast<int64_t>(data.rows.size());
+  layer.in_channels = test.in_channels, layer.out_channels = test.out_channels;
+  layer.features = &data.features, layer.weight = &data.weight;
+  if (test.scale_shift) layer.scale = &data.scale, layer.shift = &data.shift;
+  if (test.residual) layer.residual = &residual;
+  layer.relu = test.relu;
+  return oracle::convolve(layer, pairs);
+}
+
+}  // namespace minuet

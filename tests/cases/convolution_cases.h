@@ -1,0 +1,73 @@
+// The one list of convolution problems: correctness tests, the engine tests and benchmarks read it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "codegen/problem.h"
+#include "tests/support/oracle.h"
+
+namespace minuet {
+
+struct ConvolutionCase {
+  ConvolutionKind kind = ConvolutionKind::Submanifold;
+  DType dtype = DType::F32;
+  int ndim = 3;
+  int64_t points = 0;  // of the finer side
+  int in_channels = 16, out_channels = 16;
+  oracle::Axes kernel_size{1, 1, 1, 1}, stride{1, 1, 1, 1}, dilation{1, 1, 1, 1}, tensor_stride{1, 1, 1, 1};
+  int batches = 1, empty_batch = -1;
+  bool scale_shift = false, residual = false, relu = false;
+  int64_t sampled_rows = 0;  // rows the oracle computes; 0: all
+  uint64_t seed = 1;
+
+  /// "submanifold f16 n1000 d3 c16-32 k3,3,3 ... seed 7": enough to find the case again.
+  std::string name() const;
+  int64_t volume() const;
+  bool transposed() const { return kind == ConvolutionKind::Transposed; }
+};
+
+const char* dtype_name(DType type);
+const std::vector<DType>& all_dtypes();
+const std::vector<ConvolutionKind>& all_kinds();
+
+/// 1, 3, 4, 16, 24, 32, 48, 64, 96, 128, 256
+const std::vector<int>& channel_sizes();
+/// 0, 1, 2, 31
+const std::vector<int64_t>& small_counts();
+
+/// One small cloud, for the full cross of channels, kinds, dtypes and small_counts(): the kernel and
+/// the rest follow from the kind.
+ConvolutionCase small_case(DType dtype, ConvolutionKind kind, int in_channels, int out_channels,
+                           int64_t points);
+/// About 1000 points: every pair of values of any two of channels, kind, dtype, ndim, kernel, stride,
+/// dilation, tensor stride, batches and epilogue is in some case.
+std::vector<ConvolutionCase> pairwise_cases();
+/// 100,000 points, 2,000 sampled rows: six channel pairs a dtype.
+std::vector<ConvolutionCase> large_cases(DType dtype);
+/// The long list (MINUET_LONG_TESTS=1): all channel pairs at 1000, and more large clouds.
+std::vector<ConvolutionCase> long_cases(DType dtype);
+bool long_tests_wanted();
+
+/// Inputs of one case: coordinates, and values that the dtype holds exactly.
+struct ConvolutionData {
+  oracle::Geometry geometry;
+  std::vector<int32_t> in_coordinates, out_coordinates;  // [n, 1 + ndim]
+  std::vector<float> features, weight, scale, shift, residual;
+  std::vector<int32_t> rows;  // output rows to compare; all where the case samples none
+
+  int64_t in_rows() const { return static_cast<int64_t>(in_coordinates.size()) / (1 + geometry.ndim); }
+  int64_t out_rows() const { return static_cast<int64_t>(out_coordinates.size()) / (1 + geometry.ndim); }
+};
+
+/// integers: small whole numbers, whose sums every dtype holds exactly (in_channels up to 8).
+ConvolutionData make_data(const ConvolutionCase& test, bool integers = false);
+/// The coordinates only; then the values.
+ConvolutionData make_coordinates(const ConvolutionCase& test);
+void make_values(const ConvolutionCase& test, bool integers, ConvolutionData& data);
+
+/// fp64 result for data.rows: [rows, out_channels].
+std::vector<double> expected_output(const ConvolutionCase& test, const ConvolutionData& data);
+
+}  // namespace minuet

@@ -1,0 +1,171 @@
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "runtime/cpu/cpu_device.h"
+#include "tests/support/compare.h"
+#include "tests/support/layer_run.h"
+#include "tests/support/rounding.h"
+
+namespace minuet {
+namespace {
+
+std::shared_ptr<Device> cpu(i32 threads = 0, VectorSet vectors = VectorSet::Best) {
+  CpuOptions options;
+  options.threads = threads;
+  options.vectors = vectors;
+  return take(CpuDevice::create(options));
+}
+
+void check_case(Device& device, const ConvolutionCase& test, const LayerRunOptions& options = {}) {
+  SCOPED_TRACE(test.name());
+  const ConvolutionData data = make_data(test);
+  const LayerResult result = run_layer(device, test, data, options);
+  EXPECT_EQ(result.pairs, oracle::find_pairs(data.geometry, data.in_coordinates, data.out_coordinates));
+  EXPECT_TRUE(result.padding_clean);
+  EXPECT_TRUE(is_close(select_rows(result.output, test.out_channels, data.rows), expected_output(test, data),
+                       test.out_channels, error_bound(test.dtype)));
+}
+
+TEST(CpuEngine, SmallClouds) {
+  const auto device = cpu();
+  for (ConvolutionKind kind : all_kinds()) {
+    for (DType dtype : all_dtypes()) {
+      for (i64 points : small_counts()) {
+        for (auto [in, out] : {std::pair{1, 1}, {3, 24}, {48, 4}, {32, 32}}) {
+          check_case(*device, small_case(dtype, kind, in, out, points));
+        }
+      }
+    }
+  }
+}
+
+TEST(CpuEngine, PairwiseCases) {
+  const auto device = cpu();
+  LayerRunOptions options;
+  for (const ConvolutionCase& test : pairwise_cases()) {
+    options.key = options.key == KeyType::U32 ? KeyType::U64 : KeyType::U32;
+    options.row_padding = (options.row_padding + 3) % 8;
+    check_case(*device, test, options);
+    if (HasFailure()) break;  // the first case is enough to go on
+  }
+}
+
+TEST(CpuEngine, WholeNumbersAreExact) {
+  const auto device = cpu();
+  for (ConvolutionKind kind : all_kinds()) {
+    for (DType dtype : all_dtypes()) {
+      for (auto [in, out] : {std::pair{1, 3}, {4, 16}, {8, 24}}) {
+        ConvolutionCase test = small_case(dtype, kind, in, out, 1000);
+        SCOPED_TRACE(test.name());
+        const ConvolutionData data = make_data(test, true);
+        const std::vector<double> expected = expected_output(test, data);
+        const std::vector<float> exact(expected.begin(), expected.end());
+        const LayerResult result = run_layer(*device, test, data);
+        // -0 and 0 are the same number.
+        EXPECT_EQ(result.output, exact);
+      }
+    }
+  }
+}
+
+TEST(CpuEngine, DoesNotDependOnThreads) {
+  for (DType dtype : all_dtypes()) {
+    ConvolutionCase test = small_case(dtype, ConvolutionKind::Submanifold, 48, 64, 5000);
+    const ConvolutionData data = make_data(test);
+    const LayerResult first = run_layer(*cpu(1), test, data);
+    for (i32 threads : {2, 3, 7}) EXPECT_EQ(run_layer(*cpu(threads), test, data).bytes, first.bytes);
+    const auto device = cpu();
+    for (int repeat = 0; repeat < 5; ++repeat) EXPECT_EQ(run_layer(*device, test, data).bytes, first.bytes);
+  }
+}
+
+TEST(CpuEngine, EveryInstructionSet) {
+  for (VectorSet vectors : {VectorSet::Baseline, VectorSet::Avx2, VectorSet::Avx512}) {
+    if (vector_kernels(vectors) == nullptr) continue;
+    const auto device = cpu(2, vectors);
+    for (DType dtype : all_dtypes()) {
+      check_case(*device, small_case(dtype, ConvolutionKind::Submanifold, 24, 48, 1000));
+      check_case(*device, small_case(dtype, ConvolutionKind::Transposed, 3, 96, 1000));
+    }
+  }
+}
+
+TEST(CpuEngine, ServesExecutionsOfManyThreads) {
+  const auto device = cpu(3);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      ConvolutionCase test = small_case(all_dtypes()[t], all_kinds()[t], 16, 32, 2000);
+      const ConvolutionData data = make_data(test);
+      const std::vector<double> expected = expected_output(test, data);
+      for (int repeat = 0; repeat < 5; ++repeat) {
+        EXPECT_TRUE(is_close(run_layer(*device, test, data).output, expected, 32, error_bound(test.dtype)));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(CpuDevice, DescribesItself) {
+  const auto device = take(open_cpu_device());
+  EXPECT_EQ(device->info().name, "cpu");
+  EXPECT_EQ(device->info().arch, "");
+  EXPECT_NE(device->info().description.find("thread"), std::string::npos);
+  EXPECT_GT(device->info().memory_bytes, 0);
+  for (DType dtype : all_dtypes()) EXPECT_EQ(device->weight_type(dtype), DType::F32);
+}
+
+TEST(CpuDevice, MemoryIsAlignedAndRefusalsSayHowMuch) {
+  const auto device = take(open_cpu_device());
+  for (i64 bytes : {0, 1, 255, 4096}) {
+    void* memory = take(device->allocate(bytes));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % 256, 0u);
+    device->release(memory);
+  }
+  llvm::Expected<void*> impossible = device->allocate(i64{1} << 62);
+  ASSERT_FALSE(static_cast<bool>(impossible));
+  const StatusError error = take_status(impossible.takeError());
+  EXPECT_EQ(error.code(), StatusCode::ResourceExhausted);
+  EXPECT_NE(error.message().find("4611686018427387904"), std::string::npos) << error.message();
+}
+
+TEST(CpuEngine, CountsAndTimesWhatItDid) {
+  const auto device = cpu();
+  const auto engine = take(device->create_engine({3, {}, {}}));
+  llvm::Expected<StageTimes> off = engine->stage_times();
+  ASSERT_FALSE(static_cast<bool>(off));
+  EXPECT_EQ(take_status(off.takeError()).code(), StatusCode::FailedPrecondition);
+  engine->set_profiling(true);
+  take(engine->begin(nullptr));
+  const std::vector<i32> coordinates(4 * 100000, 3);
+  i32 bounds[2 * kMaxFields];
+  take(engine->find_bounds(coordinates.data(), 100000, bounds));
+  const StageTimes times = take(engine->stage_times());
+  EXPECT_GT(times.sort, 0);
+  EXPECT_EQ(times.gemm, 0);
+  EXPECT_EQ(engine->counters().kernels + engine->counters().host_syncs + engine->counters().matmuls, 0);
+  void* pinned = take(engine->allocate_pinned(64));
+  EXPECT_NE(pinned, nullptr);
+  EXPECT_EQ(engine->counters().allocations, 1);
+  engine->reset_counters();
+  EXPECT_EQ(engine->counters().allocations, 0);
+}
+
+TEST(CpuEngine, RefusesWhatCannotBe) {
+  const auto device = cpu();
+  const auto engine = take(device->create_engine({3, {}, {}}));
+  ConvolutionCase test = small_case(DType::F32, ConvolutionKind::Submanifold, 16, 16, 10);
+  ConvolutionChoice choice = take(choose_convolution(problem_of(test)));
+  float weight = 0;
+  llvm::Expected<i32> no_scale = engine->add_convolution(choice, {&weight, nullptr, nullptr});
+  ASSERT_FALSE(static_cast<bool>(no_scale));
+  EXPECT_EQ(take_status(no_scale.takeError()).code(), StatusCode::InvalidArgument);
+  choice.problem.output.ld = 15;
+  llvm::Expected<i32> short_rows = engine->add_convolution(choice, {&weight, &weight, &weight});
+  ASSERT_FALSE(static_cast<bool>(short_rows));
+  EXPECT_EQ(take_status(short_rows.takeError()).code(), StatusCode::InvalidArgument);
+}
+
+}  // namespace
+}  // namespace minuet

@@ -1,0 +1,223 @@
+#include "runtime/cpu/map_ops.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <climits>
+#include <map>
+#include <set>
+
+#include "tests/support/clouds.h"
+#include "tests/support/oracle.h"
+#include "tests/support/random.h"
+
+namespace minuet {
+namespace {
+
+using Row = std::vector<i32>;
+
+std::vector<Row> rows_of(const std::vector<i32>& coordinates, int ndim) {
+  std::vector<Row> rows;
+  for (size_t i = 0; i < coordinates.size(); i += 1 + ndim) {
+    rows.emplace_back(coordinates.begin() + i, coordinates.begin() + i + 1 + ndim);
+  }
+  return rows;
+}
+
+template <class Key>
+class MapOpsTest : public testing::Test {
+ protected:
+  static constexpr KeyType kKey = sizeof(Key) == 8 ? KeyType::U64 : KeyType::U32;
+
+  void begin(i64 capacity, i32 max_volume = 1) {
+    MapLimits limits;
+    limits.key = kKey;
+    limits.capacity = capacity;
+    limits.max_volume = max_volume;
+    // Exactly as many bytes as asked for, so that a write past the end is found under ASan.
+    workspace_.reset(static_cast<char*>(std::aligned_alloc(256, map_scratch_bytes(limits))), std::free);
+    std::fill_n(workspace_.get(), map_scratch_bytes(limits), static_cast<char>(0xdb));
+    scratch_ = carve_map_scratch(limits, workspace_.get());
+  }
+
+  KeyLayout layout(int ndim, const std::vector<i32>& coordinates, i64 guard, i64 period) {
+    std::fill_n(least_, kMaxFields, 0), std::fill_n(greatest_, kMaxFields, 0);
+    for (size_t i = 0; i < coordinates.size(); ++i) {
+      const size_t f = i % (1 + ndim);
+      least_[f] = i <= f ? coordinates[i] : std::min(least_[f], coordinates[i]);
+      greatest_[f] = i <= f ? coordinates[i] : std::max(greatest_[f], coordinates[i]);
+    }
+    const i64 guards[] = {guard, guard, guard, guard}, periods[] = {period, period, period, period};
+    return make_key_layout(ndim, least_, greatest_, guards, periods);
+  }
+
+  struct Set {
+    explicit Set(i64 capacity)
+        : keys(capacity, Key(0xabababab)), source_row(capacity, -7), row_of(capacity, -7) {}
+    Coords coords() { return {keys.data(), &count, static_cast<i64>(keys.size())}; }
+    std::vector<Key> keys;
+    std::vector<i32> source_row, row_of;
+    i32 count = -7;
+  };
+
+  u32 build(const std::vector<i32>& coordinates, const KeyLayout& layout, Set& set) {
+    BuildCoordsRequest request;
+    request.coordinates = coordinates.data();
+    request.count = static_cast<i64>(set.row_of.size());
+    request.layout = layout;
+    std::copy_n(least_, kMaxFields, request.least);
+    std::copy_n(greatest_, kMaxFields, request.greatest);
+    request.coords = set.coords();
+    request.source_row = set.source_row.data();
+    request.row_of = set.row_of.data();
+    u32 status = 0;
+    request.status = &status;
+    build_coords_cpu<Key>(pool_, scratch_, request);
+    return status;
+  }
+
+  ThreadPool pool_{3};
+  std::shared_ptr<char> workspace_;
+  MapScratch scratch_;
+  i32 least_[kMaxFields], greatest_[kMaxFields];
+};
+
+using Keys = testing::Types<u32, u64>;
+TYPED_TEST_SUITE(MapOpsTest, Keys);
+
+std::vector<i32> with_duplicates(i64 count, int ndim, uint64_t seed) {
+  Random random(seed);
+  std::vector<i32> coordinates;
+  for (i64 i = 0; i < count; ++i) {
+    coordinates.push_back(static_cast<i32>(random.below(2)) * 2);  // item 1 is empty
+    for (int a = 0; a < ndim; ++a) coordinates.push_back(static_cast<i32>(random.between(-9, 8)));
+  }
+  return coordinates;
+}
+
+TYPED_TEST(MapOpsTest, BuildsSortedUniqueSets) {
+  for (int ndim = 1; ndim <= 4; ++ndim) {
+    for (i64 count : {0, 1, 2, 31, 1000, 50000}) {
+      const std::vector<i32> coordinates = with_duplicates(count, ndim, 21 + count);
+      const KeyLayout layout = this->layout(ndim, coordinates, 3, 2);
+      typename TestFixture::Set set(count);
+      this->begin(count);
+      EXPECT_EQ(this->build(coordinates, layout, set), 0u);
+      std::map<Row, std::pair<i32, std::vector<i32>>> expected;  // first row, all rows
+      const std::vector<Row> rows = rows_of(coordinates, ndim);
+      for (size_t i = 0; i < rows.size(); ++i) {
+        auto& entry = expected.try_emplace(rows[i], static_cast<i32>(i), std::vector<i32>{}).first->second;
+        entry.second.push_back(static_cast<i32>(i));
+      }
+      ASSERT_EQ(set.count, static_cast<i32>(expected.size())) << ndim << " axes, " << count << " points";
+      std::vector<i32> unpacked(set.count * (1 + ndim), INT_MAX);
+      unpack_cpu<TypeParam>(this->pool_, set.coords(), layout, unpacked.data());
+      const std::vector<Row> got = rows_of(unpacked, ndim);
+      i32 row = 0;
+      for (const auto& [coordinate, entry] : expected) {
+        ASSERT_EQ(got[row], coordinate);
+        ASSERT_EQ(set.source_row[row], entry.first);
+        for (i32 caller : entry.second) ASSERT_EQ(set.row_of[caller], row);
+        ++row;
+      }
+    }
+  }
+}
+
+TYPED_TEST(MapOpsTest, ReportsWhatLiesOutside) {
+  const std::vector<i32> good{0, -4, 5, 1, 2, 3};
+  const KeyLayout layout = this->layout(2, good, 1, 1);
+  this->begin(2);
+  typename TestFixture::Set set(2);
+  EXPECT_EQ(this->build(good, layout, set), 0u);
+  EXPECT_EQ(this->build({0, -5, 5, 1, 2, 3}, layout, set), kStatusOutOfBounds);
+  EXPECT_EQ(this->build({0, -4, 5, 1, 2, 6}, layout, set), kStatusOutOfBounds);
+  EXPECT_EQ(this->build({0, INT_MIN, INT_MAX, 1, 2, 3}, layout, set), kStatusOutOfBounds);
+  EXPECT_EQ(this->build({-1, -4, 5, 1, 2, 3}, layout, set), kStatusOutOfBounds | kStatusNegativeBatch);
+  this->least_[0] = -1;
+  EXPECT_EQ(this->build({-1, -4, 5, 1, 2, 3}, layout, set), kStatusNegativeBatch);
+}
+
+TYPED_TEST(MapOpsTest, FindsBounds) {
+  for (i64 count : {1, 31, 40000}) {
+    const std::vector<i32> coordinates = with_duplicates(count, 3, 5 + count);
+    i32 bounds[2 * kMaxFields];
+    find_bounds_cpu(this->pool_, 3, coordinates.data(), count, bounds);
+    this->layout(3, coordinates, 0, 1);
+    for (int f = 0; f < 4; ++f) {
+      EXPECT_EQ(bounds[f], this->least_[f]);
+      EXPECT_EQ(bounds[kMaxFields + f], this->greatest_[f]);
+    }
+  }
+}
+
+TYPED_TEST(MapOpsTest, DownsamplesWithFloor) {
+  for (i64 count : {0, 1, 300, 40000}) {
+    const std::vector<i32> coordinates = with_duplicates(count, 3, 31 + count);
+    const KeyLayout layout = this->layout(3, coordinates, 1, 12);
+    typename TestFixture::Set fine(count), coarse(count);
+    this->begin(count);
+    ASSERT_EQ(this->build(coordinates, layout, fine), 0u);
+    DownsampleRequest request;
+    request.fine = fine.coords();
+    request.layout = layout;
+    request.stride = {2, 3, 4, 1};
+    request.coarse = coarse.coords();
+    downsample_cpu<TypeParam>(this->pool_, this->scratch_, request);
+    std::vector<i32> unpacked(coarse.count * 4);
+    unpack_cpu<TypeParam>(this->pool_, coarse.coords(), layout, unpacked.data());
+    EXPECT_EQ(unpacked, oracle::downsample(3, coordinates, {2, 3, 4, 1}));
+  }
+}
+
+TYPED_TEST(MapOpsTest, SearchesEveryOffset) {
+  for (i64 count : {0, 1, 2, 31, 1000, 40000}) {
+    VoxelOptions voxels;
+    voxels.count = count;
+    voxels.extent = extent_for_neighbours(3, count / 2 + 1, 6);
+    voxels.least = -voxels.extent / 2;
+    voxels.batches = 3, voxels.empty_batch = 1;
+    voxels.seed = 41 + count;
+    const std::vector<i32> sources = make_voxels(voxels);
+    voxels.seed += 1, voxels.count = count / 2;
+    const std::vector<i32> queries = make_voxels(voxels);
+    std::vector<i32> both = sources;
+    both.insert(both.end(), queries.begin(), queries.end());
+    const KeyLayout layout = this->layout(3, both, 4, 1);
+    MapView map;
+    map.geometry.ndim = 3, map.geometry.volume = 5 * 2 * 3;
+    map.geometry.kernel_size[0] = 5, map.geometry.kernel_size[1] = 2, map.geometry.kernel_size[2] = 3;
+    map.geometry.step[0] = 1, map.geometry.step[1] = 1, map.geometry.step[2] = 3;
+    this->begin(count, map.geometry.volume);
+    typename TestFixture::Set source_set(count), query_set(count / 2);
+    ASSERT_EQ(this->build(sources, layout, source_set), 0u);
+    ASSERT_EQ(this->build(queries, layout, query_set), 0u);
+    std::vector<i32> table(map.geometry.volume * (count / 2), 12345), positions(table.size() + 1, -5),
+        counts(map.geometry.volume, -5);
+    map.map = table.data(), map.positions = positions.data(), map.counts = counts.data();
+    map.sources = count, map.queries = count / 2;
+    search_cpu<TypeParam>(this->pool_, this->scratch_,
+                          {source_set.coords(), query_set.coords(), layout, 0, &map});
+
+    oracle::Geometry geometry;
+    geometry.kernel_size = {5, 2, 3, 1};
+    geometry.dilation = {1, 1, 3, 1};
+    const auto expected = oracle::find_pairs(geometry, sources, queries);
+    ASSERT_EQ(positions.back(), static_cast<i32>(expected.size()));
+    std::vector<i32> from(expected.size(), -1), to(expected.size(), -1);
+    compact_pairs_cpu(this->pool_, map, from.data(), to.data());
+    std::vector<oracle::Pair> pairs;
+    size_t i = 0;
+    for (i32 k = 0; k < map.geometry.volume; ++k) {
+      for (i32 n = 0; n < counts[k]; ++n, ++i) {
+        ASSERT_TRUE(n == 0 || to[i] > to[i - 1]) << "pairs of one offset ascend";
+        pairs.push_back({k, source_set.source_row[from[i]], query_set.source_row[to[i]]});
+      }
+    }
+    std::sort(pairs.begin(), pairs.end());
+    EXPECT_EQ(pairs, expected) << count << " sources";
+  }
+}
+
+}  // namespace
+}  // namespace minuet

@@ -1,0 +1,64 @@
+#include "tests/support/compare.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace minuet {
+
+double error_bound(DType type, bool network) {
+  switch (type) {
+    case DType::F32:
+      return network ? 1e-5 : 1e-6;
+    case DType::TF32:
+      return 1e-3;
+    case DType::F16:
+      return 2e-3;
+    case DType::BF16:
+      return 1e-2;
+  }
+  return 0;
+}
+
+Errors measure(const std::vector<float>& out, const std::vector<double>& ref, int64_t channels) {
+  Errors errors;
+  const int64_t rows = static_cast<int64_t>(ref.size()) / channels;
+  std::vector<double> distance(rows, 0.0), norm(rows, 0.0);
+  double all_distance = 0, all_norm = 0;
+  for (int64_t i = 0; i < static_cast<int64_t>(ref.size()); ++i) {
+    if (!std::isfinite(out[i])) {
+      errors.finite = false;
+      errors.row = i / channels;
+      return errors;
+    }
+    const double difference = out[i] - ref[i];
+    distance[i / channels] += difference * difference;
+    norm[i / channels] += ref[i] * ref[i];
+  }
+  for (int64_t r = 0; r < rows; ++r) all_distance += distance[r], all_norm += norm[r];
+  if (all_norm == 0) {
+    errors.tensor = errors.worst_row = all_distance == 0 ? 0 : HUGE_VAL;
+    return errors;
+  }
+  errors.tensor = std::sqrt(all_distance / all_norm);
+  const double typical = all_norm / static_cast<double>(rows);
+  for (int64_t r = 0; r < rows; ++r) {
+    const double error = std::sqrt(distance[r] / std::max(norm[r], typical));
+    if (error > errors.worst_row) errors.worst_row = error, errors.row = r;
+  }
+  return errors;
+}
+
+testing::AssertionResult is_close(const std::vector<float>& out, const std::vector<double>& ref,
+                                  int64_t channels, double bound) {
+  if (out.size() != ref.size()) {
+    return testing::AssertionFailure() << out.size() << " values where " << ref.size() << " are expected";
+  }
+  const Errors errors = measure(out, ref, channels);
+  if (!errors.finite) return testing::AssertionFailure() << "NaN or infinity in row " << errors.row;
+  if (errors.tensor < bound && errors.worst_row <= 10 * bound) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "relative error " << errors.tensor << " (bound " << bound
+                                     << "), worst row " << errors.row << ": " << errors.worst_row
+                                     << " (bound " << 10 * bound << ")";
+}
+
+}  // namespace minuet

@@ -1,0 +1,346 @@
+#include "tests/support/layer_run.h"
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+#include <numeric>
+
+#include "tests/support/random.h"
+#include "tests/support/rounding.h"
+
+namespace minuet {
+namespace {
+
+/// One coordinate set on the device, and its way back to the caller's rows.
+struct TestSet {
+  TestSet(Device& device, i64 rows, KeyType key)
+      : rows(rows),
+        keys(device, rows * key_bytes(key)),
+        count(device, 4),
+        source_row(device, rows * 4),
+        row_of(device, rows * 4) {}
+  Coords coords() { return {keys.as(), count.as<i32>(), rows}; }
+
+  i64 rows;
+  TestBuffer keys, count, source_row, row_of;
+};
+
+KeyLayout layout_of(const ConvolutionCase& test, const ConvolutionData& data, i32* least, i32* greatest) {
+  std::fill_n(least, kMaxFields, INT_MAX);
+  std::fill_n(greatest, kMaxFields, INT_MIN);
+  for (const auto* coordinates : {&data.in_coordinates, &data.out_coordinates}) {
+    for (size_t i = 0; i < coordinates->size(); ++i) {
+      const size_t f = i % (1 + test.ndim);
+      least[f] = std::min(least[f], (*coordinates)[i]);
+      greatest[f] = std::max(greatest[f], (*coordinates)[i]);
+    }
+  }
+  if (data.in_coordinates.empty() && data.out_coordinates.empty()) {
+    std::fill_n(least, kMaxFields, 0), std::fill_n(greatest, kMaxFields, 0);
+  }
+  i64 guard[kMaxDim], period[kMaxDim];
+  for (i32 a = 0; a < kMaxDim; ++a) {
+    guard[a] = axis_reach(test.kernel_size[a], test.dilation[a] * test.tensor_stride[a]);
+    period[a] = static_cast<i64>(test.stride[a]) * test.tensor_stride[a];
+  }
+  return make_key_layout(test.ndim, least, greatest, guard, period);
+}
+
+/// [rows, channels] -> [rows, ld] as stored, with poison between the rows.
+std::vector<char> spread_rows(DType type, const std::vector<float>& values, i64 channels, i64 ld) {
+  const std::vector<char> dense = encode(type, values);
+  const i64 row = channels * dtype_bytes(type), pitch = ld * dtype_bytes(type);
+  const i64 rows = row > 0 ? static_cast<i64>(dense.size()) / row : 0;
+  std::vector<char> spread(rows * pitch, static_cast<char>(0xff));
+  for (i64 r = 0; r < rows; ++r) std::copy_n(dense.begin() + r * row, row, spread.begin() + r * pitch);
+  return spread;
+}
+
+/// All device state of one run, step by step.
+class LayerRun {
+ public:
+  LayerRun(Device& device, const ConvolutionCase& test, const ConvolutionData& data,
+           const LayerRunOptions& options)
+      : device_(device), test_(test), data_(data), problem_(problem_of(test, options.row_padding)) {
+    layout_ = layout_of(test, data, least_, greatest_);
+    key_ = layout_.total_bits > 32 ? KeyType::U64 : options.key;
+    fine_ = std::make_unique<TestSet>(device, test.transposed() ? data.out_rows() : data.in_rows(), key_);
+    if (test.kind != ConvolutionKind::Submanifold) {
+      coarse_ = std::make_unique<TestSet>(device, test.transposed() ? data.in_rows() : data.out_rows(), key_);
+    }
+  }
+
+  LayerResult run() {
+    choice_ = take(choose_convolution(problem_));
+    EngineChoice engine_choice;
+    engine_choice.ndim = test_.ndim;
+    engine_choice.map32 = choose_map(KeyType::U32, test_.ndim, {SearchChoice{}});
+    engine_choice.map64 = choose_map(KeyType::U64, test_.ndim, {SearchChoice{}});
+    engine_ = take(device_.create_engine(engine_choice));
+    add_layer();
+    take(engine_->begin(nullptr));
+    build_maps();
+    convolve();
+    take(engine_->wait());
+    return collect();
+  }
+
+ private:
+  TestSet& queries() { return coarse_ ? *coarse_ : *fine_; }
+  TestSet& in_set() { return test_.transposed() ? queries() : *fine_; }
+  TestSet& out_set() { return test_.transposed() ? *fine_ : queries(); }
+
+  TestBuffer& keep(std::unique_ptr<TestBuffer> buffer) {
+    buffers_.push_back(std::move(buffer));
+    return *buffers_.back();
+  }
+  TestBuffer& make(i64 bytes) { return keep(std::make_unique<TestBuffer>(device_, bytes)); }
+  template <class T>
+  TestBuffer& make(const std::vector<T>& values) {
+    return keep(std::make_unique<TestBuffer>(device_, values));
+  }
+
+  void add_layer() {
+    ConvolutionWeights weights;
+    const DType weight_type = device_.weight_type(test_.dtype);
+    weights.weight = make(encode(weight_type, data_.weight)).as();
+    if (test_.scale_shift) {
+      weights.scale = make(data_.scale).as<float>();
+      weights.shift = make(data_.shift).as<float>();
+    }
+    convolution_ = take(engine_->add_convolution(choice_, weights));
+    permute_in_ = take(engine_->add_permute_rows(
+        choose_permute_rows(test_.dtype, test_.in_channels, problem_.input, problem_.input)));
+    permute_out_ = take(engine_->add_permute_rows(
+        choose_permute_rows(test_.dtype, test_.out_channels, problem_.output, problem_.output)));
+    take(engine_->set_workspace(make(engine_->workspace_bytes()).as()));
+  }
+
+  void build(TestSet& set, const std::vector<i32>& coordinates, TestBuffer& status) {
+    BuildCoordsRequest request;
+    request.coordinates = make(coordinates).as<i32>();
+    request.count = set.rows;
+    request.layout = layout_;
+    std::copy_n(least_, kMaxFields, request.least);
+    std::copy_n(greatest_, kMaxFields, request.greatest);
+    request.coords = set.coords();
+    request.source_row = set.source_row.as<i32>();
+    request.row_of = set.row_of.as<i32>();
+    request.status = status.as<u32>();
+    take(engine_->build_coords(request));
+  }
+
+  void build_maps() {
+    MapLimits limits;
+    limits.key = key_;
+    limits.capacity = std::max(fine_->rows, queries().rows);
+    limits.sets = 3, limits.maps = 1;
+    limits.max_volume = static_cast<i32>(test_.volume());
+    take(engine_->begin_maps(limits, make(engine_->map_workspace_bytes(limits)).as()));
+    TestBuffer& status = make(4);
+    take(engine_->fill_words(status.as(), 0, 1));
+    const bool transposed = test_.transposed();
+    build(*fine_, transposed ? data_.out_coordinates : data_.in_coordinates, status);
+    if (coarse_) build(*coarse_, transposed ? data_.in_coordinates : data_.out_coordinates, status);
+
+    const i64 volume = test_.volume();
+    map_.geometry.ndim = test_.ndim;
+    map_.geometry.volume = static_cast<i32>(volume);
+    for (i32 a = 0; a < test_.ndim; ++a) {
+      map_.geometry.kernel_size[a] = test_.kernel_size[a];
+      map_.geometry.step[a] = test_.dilation[a] * test_.tensor_stride[a];
+    }
+    map_.sources = fine_->rows, map_.queries = queries().rows;
+    map_.map = make(volume * map_.queries * 4).as<i32>();
+    map_.positions = make((volume * map_.queries + 1) * 4).as<i32>();
+    counts_ = &make(volume * 4);
+    map_.counts = counts_->as<i32>();
+    map_.source_table = make(volume * map_.sources * 4).as<i32>();
+    map_.query_table = map_.map;  // the same memory, as executions do
+    take(engine_->search({fine_->coords(), queries().coords(), layout_, 0, &map_}));
+    take(engine_->wait());
+    EXPECT_EQ(status.read_first<u32>(), 0u);
+    EXPECT_EQ(fine_->count.read_first<i32>(), fine_->rows);
+    EXPECT_EQ(queries().count.read_first<i32>(), queries().rows);
+    group();
+  }
+
+  void group() {
+    const std::vector<i32> counts = counts_->read<i32>();
+    const i64 pairs = std::accumulate(counts.begin(), counts.end(), i64{0});
+    TestBuffer& sources = make(pairs * 4);
+    TestBuffer& targets = make(pairs * 4);
+    take(engine_->compact_pairs(map_, sources.as<i32>(), targets.as<i32>()));
+    take(engine_->wait());
+    collect_pairs(counts, sources.read<i32>(), targets.read<i32>());
+    // The centre is where the offset is zero; it covers every row of a submanifold layer.
+    i32 direct = -1;
+    if (choice_.direct_center) {
+      direct = 0;
+      for (i32 a = 0; a < test_.ndim; ++a)
+        direct = direct * test_.kernel_size[a] + (test_.kernel_size[a] - 1) / 2;
+    }
+    groups_ = random_groups(counts, direct, test_.seed);
+    map_.tables.row_base = make(groups_.row_base).as<i32>();
+    map_.tables.padding_ends = make(groups_.padding_ends).as<i32>();
+    map_.tables.padding_start = make(groups_.padding_start).as<i32>();
+    map_.tables.order = make(groups_.order).as<i32>();
+    take(engine_->make_tables(map_, direct));
+  }
+
+  void collect_pairs(const std::vector<i32>& counts, const std::vector<i32>& sources,
+                     const std::vector<i32>& targets) {
+    const std::vector<i32> fine_rows = fine_->source_row.read<i32>();
+    const std::vector<i32> query_rows = queries().source_row.read<i32>();
+    size_t i = 0;
+    for (i32 k = 0; k < static_cast<i32>(counts.size()); ++k) {
+      for (i32 n = 0; n < counts[k]; ++n, ++i) {
+        const i32 fine = fine_rows[sources[i]], coarse = query_rows[targets[i]];
+        result_.pairs.push_back(test_.transposed() ? oracle::Pair{k, coarse, fine}
+                                                   : oracle::Pair{k, fine, coarse});
+      }
+    }
+    std::sort(result_.pairs.begin(), result_.pairs.end());
+  }
+
+  void convolve() {
+    const i64 in_ld = problem_.input.ld, out_ld = problem_.output.ld, bytes = dtype_bytes(test_.dtype);
+    const i64 in_rows = data_.in_rows(), out_rows = data_.out_rows();
+    TestBuffer& input = make(spread_rows(test_.dtype, data_.features, test_.in_channels, in_ld));
+    TestBuffer& sorted = make(in_rows * in_ld * bytes);
+    take(engine_->permute_rows(permute_in_, input.as(), in_ld, in_set().source_row.as<i32>(), in_rows,
+                               sorted.as(), in_ld));
+    ConvolveRequest request;
+    request.convolution = convolution_;
+    request.map = &map_;
+    request.groups = &groups_;
+    request.transposed = test_.transposed();
+    request.input = sorted.as();
+    request.input_rows = in_rows;
+    request.output_rows = out_rows;
+    TestBuffer& output = make(out_rows * out_ld * bytes);
+    request.output = output.as();
+    if (test_.residual) {
+      const i64 ld = problem_.residual_input.ld;
+      TestBuffer& residual = make(spread_rows(test_.dtype, data_.residual, test_.out_channels, ld));
+      TestBuffer& sorted_residual = make(out_rows * ld * bytes);
+      take(engine_->permute_rows(permute_out_, residual.as(), ld, out_set().source_row.as<i32>(), out_rows,
+                                 sorted_residual.as(), ld));
+      request.residual = sorted_residual.as();
+    }
+    request.gather_buffer =
+        make(groups_.gathered_rows * test_.in_channels * engine_->gather_element_bytes(choice_)).as();
+    request.gemm_buffer =
+        make(groups_.buffer_rows * test_.out_channels * engine_->gemm_element_bytes(choice_)).as();
+    take(engine_->prepare_convolution(request));
+    take(engine_->convolve(request));
+    final_ = &make(out_rows * out_ld * bytes);
+    take(engine_->permute_rows(permute_out_, output.as(), out_ld, out_set().row_of.as<i32>(), out_rows,
+                               final_->as(), out_ld));
+    engine_output_ = &output;
+  }
+
+  LayerResult collect() {
+    const i64 bytes = dtype_bytes(test_.dtype), pitch = problem_.output.ld * bytes;
+    const i64 row = test_.out_channels * bytes;
+    const std::vector<char> stored = final_->read<char>(), untouched = engine_output_->read<char>();
+    for (i64 r = 0; r < data_.out_rows(); ++r) {
+      result_.bytes.insert(result_.bytes.end(), stored.begin() + r * pitch, stored.begin() + r * pitch + row);
+      for (i64 i = r * pitch + row; i < (r + 1) * pitch; ++i) {
+        const char poison = static_cast<char>(TestBuffer::kPoison >> (i % 4 * 8));
+        if (untouched[i] != poison) result_.padding_clean = false;
+      }
+    }
+    result_.output = decode(test_.dtype, result_.bytes);
+    return std::move(result_);
+  }
+
+  Device& device_;
+  const ConvolutionCase& test_;
+  const ConvolutionData& data_;
+  ConvolutionProblem problem_;
+  ConvolutionChoice choice_;
+  KeyLayout layout_;
+  KeyType key_ = KeyType::U32;
+  i32 least_[kMaxFields], greatest_[kMaxFields];
+  std::vector<std::unique_ptr<TestBuffer>> buffers_;
+  std::unique_ptr<TestSet> fine_, coarse_;  // coarse: also the outputs that the caller gives
+  std::unique_ptr<Engine> engine_;
+  i32 convolution_ = 0, permute_in_ = 0, permute_out_ = 0;
+  MapView map_;
+  GroupPlan groups_;
+  TestBuffer* counts_ = nullptr;
+  TestBuffer* final_ = nullptr;
+  TestBuffer* engine_output_ = nullptr;
+  LayerResult result_;
+};
+
+}  // namespace
+
+TestBuffer::TestBuffer(Device& device, i64 bytes) : device_(device), bytes_(bytes) {
+  data_ = take(device.allocate(bytes));
+  std::vector<u32> poison(bytes / 4 + 1, kPoison);
+  take(device.upload(data_, poison.data(), bytes));
+}
+
+TestBuffer::~TestBuffer() { device_.release(data_); }
+
+LayerResult run_layer(Device& device, const ConvolutionCase& test, const ConvolutionData& data,
+                      const LayerRunOptions& options) {
+  return LayerRun(device, test, data, options).run();
+}
+
+ConvolutionProblem problem_of(const ConvolutionCase& test, i32 row_padding) {
+  ConvolutionProblem problem;
+  problem.ndim = test.ndim;
+  problem.kind = test.kind;
+  problem.dtype = test.dtype;
+  problem.in_channels = test.in_channels;
+  problem.out_channels = test.out_channels;
+  problem.kernel_size = test.kernel_size;
+  problem.stride = test.stride;
+  problem.dilation = test.dilation;
+  problem.input = {test.in_channels + row_padding, 0};
+  problem.output = problem.residual_input = {test.out_channels + row_padding, 0};
+  problem.scale_shift = test.scale_shift;
+  problem.residual = test.residual;
+  problem.activation = test.relu ? Activation::ReLU : Activation::None;
+  return problem;
+}
+
+GroupPlan random_groups(const std::vector<i32>& counts, i32 direct_offset, u64 seed) {
+  Random random(seed + 4000);
+  const i32 volume = static_cast<i32>(counts.size());
+  GroupPlan plan(volume);
+  plan.direct_offset = direct_offset;
+  plan.direct_rows = direct_offset >= 0 ? counts[direct_offset] : 0;
+  std::iota(plan.order.begin(), plan.order.end(), 0);
+  auto rank = [&](i32 k) { return k == direct_offset ? INT_MAX : counts[k]; };
+  std::stable_sort(plan.order.begin(), plan.order.end(), [&](i32 a, i32 b) { return rank(a) < rank(b); });
+  i32 slot = 0;
+  const i32 end = volume - (direct_offset >= 0 ? 1 : 0);
+  while (slot < end && counts[plan.order[slot]] == 0) ++slot;
+  while (slot < end) {
+    GemmGroup group;
+    group.first_slot = slot;
+    group.count = static_cast<i32>(1 + random.below(std::min(5, end - slot)));
+    group.first_row = plan.gathered_rows;
+    group.height = counts[plan.order[slot + group.count - 1]] + static_cast<i64>(random.below(40));
+    for (i32 member = 0; member < group.count; ++member, ++slot) {
+      const i32 k = plan.order[slot];
+      plan.row_base[k] = static_cast<i32>(group.first_row + member * group.height);
+      plan.padding_start[k] = plan.row_base[k] + counts[k];
+      plan.padding_ends[k] = static_cast<i32>(group.height - counts[k]);
+    }
+    plan.gathered_rows += group.count * group.height;
+    plan.groups.push_back(group);
+  }
+  plan.buffer_rows = plan.gathered_rows + plan.direct_rows;
+  if (direct_offset >= 0) plan.row_base[direct_offset] = static_cast<i32>(plan.gathered_rows);
+  std::partial_sum(plan.padding_ends.begin(), plan.padding_ends.end(), plan.padding_ends.begin());
+  plan.padding_rows = volume > 0 ? plan.padding_ends.back() : 0;
+  plan.pairs = std::accumulate(counts.begin(), counts.end(), i64{0});
+  return plan;
+}
+
+}  // namespace minuet

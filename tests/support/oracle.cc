@@ -1,0 +1,115 @@
+#include "tests/support/oracle.h"
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
+namespace minuet::oracle {
+namespace {
+
+using Point = std::array<int64_t, 5>;
+
+struct HashPoint {
+  size_t operator()(const Point& point) const {
+    uint64_t hash = 0;
+    for (int64_t value : point)
+      hash = (hash ^ static_cast<uint64_t>(value)) * 0x9e3779b97f4a7c15ull >> 3 ^ hash << 7;
+    return hash;
+  }
+};
+
+Point point_at(const std::vector<int32_t>& coordinates, int ndim, int64_t row) {
+  Point point{};
+  for (int f = 0; f <= ndim; ++f) point[f] = coordinates[row * (1 + ndim) + f];
+  return point;
+}
+
+int64_t rows_of(const std::vector<int32_t>& coordinates, int ndim) {
+  return static_cast<int64_t>(coordinates.size()) / (1 + ndim);
+}
+
+/// All offsets, x slowest; the batch's entry is 0.
+std::vector<Point> offsets_of(const Geometry& geometry) {
+  std::vector<Point> offsets{Point{}};
+  for (int a = 0; a < geometry.ndim; ++a) {
+    std::vector<Point> longer;
+    const int64_t step = static_cast<int64_t>(geometry.dilation[a]) * geometry.fine_tensor_stride[a];
+    const int size = geometry.kernel_size[a];
+    for (const Point& offset : offsets) {
+      for (int i = -((size - 1) / 2); i <= size / 2; ++i) {
+        longer.push_back(offset);
+        longer.back()[a + 1] = i * step;
+      }
+    }
+    offsets = longer;
+  }
+  return offsets;
+}
+
+}  // namespace
+
+std::vector<int32_t> downsample(int ndim, const std::vector<int32_t>& coordinates,
+                                const Axes& tensor_stride) {
+  std::set<Point> unique;
+  for (int64_t row = 0; row < rows_of(coordinates, ndim); ++row) {
+    Point point = point_at(coordinates, ndim, row);
+    for (int a = 0; a < ndim; ++a) {
+      const int64_t step = tensor_stride[a];
+      int64_t cell = point[a + 1] / step;
+      if (cell * step > point[a + 1]) --cell;
+      point[a + 1] = cell * step;
+    }
+    unique.insert(point);
+  }
+  std::vector<int32_t> coarse;
+  for (const Point& point : unique) {
+    for (int f = 0; f <= ndim; ++f) coarse.push_back(static_cast<int32_t>(point[f]));
+  }
+  return coarse;
+}
+
+std::vector<Pair> find_pairs(const Geometry& geometry, const std::vector<int32_t>& in,
+                             const std::vector<int32_t>& out, const std::vector<int32_t>* out_rows) {
+  std::unordered_map<Point, int32_t, HashPoint> inputs;
+  for (int64_t row = 0; row < rows_of(in, geometry.ndim); ++row) {
+    inputs[point_at(in, geometry.ndim, row)] = static_cast<int32_t>(row);
+  }
+  const std::vector<Point> offsets = offsets_of(geometry);
+  std::vector<Pair> pairs;
+  const int64_t count = out_rows ? static_cast<int64_t>(out_rows->size()) : rows_of(out, geometry.ndim);
+  for (int64_t i = 0; i < count; ++i) {
+    const int32_t row = out_rows ? (*out_rows)[i] : static_cast<int32_t>(i);
+    const Point at = point_at(out, geometry.ndim, row);
+    for (size_t k = 0; k < offsets.size(); ++k) {
+      Point wanted = at;
+      for (int f = 1; f <= geometry.ndim; ++f)
+        wanted[f] += geometry.transposed ? -offsets[k][f] : offsets[k][f];
+      const auto found = inputs.find(wanted);
+      if (found != inputs.end()) pairs.push_back({static_cast<int32_t>(k), found->second, row});
+    }
+  }
+  std::sort(pairs.begin(), pairs.end());
+  return pairs;
+}
+
+std::vector<double> convolve(const Layer& layer, const std::vector<Pair>& pairs) {
+  const int64_t in = layer.in_channels, out = layer.out_channels;
+  std::vector<double> result(layer.out_rows * out, 0.0);
+  for (const Pair& pair : pairs) {
+    double* row = result.data() + pair.out * out;
+    for (int64_t c = 0; c < in; ++c) {
+      const double value = (*layer.features)[pair.in * in + c];
+      const float* weights = layer.weight->data() + (pair.k * in + c) * out;
+      for (int64_t d = 0; d < out; ++d) row[d] += value * weights[d];
+    }
+  }
+  for (int64_t i = 0; i < static_cast<int64_t>(result.size()); ++i) {
+    double& value = result[i];
+    if (layer.scale) value = value * (*layer.scale)[i % out] + (*layer.shift)[i % out];
+    if (layer.residual) value += (*layer.residual)[i];
+    if (layer.relu) value = std::max(value, 0.0);
+  }
+  return result;
+}
+
+}  // namespace minuet::oracle

@@ -1,0 +1,50 @@
+// The fp64 oracle: sparse convolution by plain loops over a table of points. Shares no code with the
+// library; semantics as in the design page on convolution.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <vector>
+
+namespace minuet::oracle {
+
+using Axes = std::array<int32_t, 4>;
+
+/// out[q] takes in[q + offset_k] (forward), or in[p - offset_k] gives to out[p] (transposed).
+struct Geometry {
+  int ndim = 3;
+  Axes kernel_size{1, 1, 1, 1};
+  Axes dilation{1, 1, 1, 1};
+  Axes fine_tensor_stride{1, 1, 1, 1};  // of the input, or of a transposed convolution's output
+  bool transposed = false;
+};
+
+struct Pair {
+  int32_t k = 0, in = 0, out = 0;
+  auto operator<=>(const Pair&) const = default;
+};
+
+/// Coordinates are int32 [n, 1 + ndim], batch first, unique, in any order.
+/// Unique floor(p / s) * s with s the coarser tensor stride, in ascending order.
+std::vector<int32_t> downsample(int ndim, const std::vector<int32_t>& coordinates, const Axes& tensor_stride);
+
+/// Every pair of the map whose output row is in `out_rows` (all rows where it is null), sorted.
+std::vector<Pair> find_pairs(const Geometry& geometry, const std::vector<int32_t>& in,
+                             const std::vector<int32_t>& out, const std::vector<int32_t>* out_rows = nullptr);
+
+/// One layer on given pairs: double [out_rows, out_channels]. weight is [volume, in_channels,
+/// out_channels]. Rows that no pair names stay 0 before the epilogue.
+struct Layer {
+  int64_t out_rows = 0;
+  int in_channels = 0, out_channels = 0;
+  const std::vector<float>* features = nullptr;
+  const std::vector<float>* weight = nullptr;
+  const std::vector<float>* scale = nullptr;  // optional, with shift
+  const std::vector<float>* shift = nullptr;
+  const std::vector<float>* residual = nullptr;  // optional
+  bool relu = false;
+};
+std::vector<double> convolve(const Layer& layer, const std::vector<Pair>& pairs);
+
+}  // namespace minuet::oracle
