@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <mutex>
 
-#include "llvm/ADT/StringExtras.h"
+#include "runtime/device.h"
 
 namespace minuet {
 namespace {
@@ -110,6 +110,11 @@ llvm::Expected<const CublasLt*> CublasLt::get() {
   const std::lock_guard<std::mutex> lock(mutex);
   if (library.path.empty()) MINUET_TRY(open_library(library));
   return &library;
+}
+
+llvm::Expected<std::string> cublaslt_path() {
+  MINUET_ASSIGN(const CublasLt* library, CublasLt::get());
+  return library->path;
 }
 
 llvm::Error cublaslt_error(const CublasLt& library, cublasStatus_t status, llvm::StringRef attempt) {
