@@ -1,0 +1,194 @@
+// Every kernel of kernels.inc compiles for every architecture, and the ones that matter do not spill.
+//
+// A row without variants() here does not compile: the list below is made from kernels.inc itself.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "codegen/choice.h"
+#include "codegen/compiler.h"
+
+namespace minuet {
+namespace {
+
+constexpr KeyType kKeys[] = {KeyType::U32, KeyType::U64};
+constexpr i32 kDims[] = {1, 3, 4};
+constexpr DType kDTypes[] = {DType::F32, DType::TF32, DType::F16, DType::BF16};
+
+/// The Specs to compile beside the default one, by row of kernels.inc.
+template <class Spec>
+std::vector<Spec> by_key_and_ndim() {
+  std::vector<Spec> specs;
+  for (KeyType key : kKeys) {
+    for (i32 ndim : kDims) {
+      Spec spec;
+      spec.key = key;
+      spec.ndim = ndim;
+      specs.push_back(spec);
+    }
+  }
+  return specs;
+}
+
+template <class Spec>
+std::vector<Spec> by_key() {
+  std::vector<Spec> specs(2);
+  specs[1].key = KeyType::U64;
+  return specs;
+}
+
+std::vector<FindBoundsSpec> variants(const FindBoundsSpec&) {
+  return {{.ndim = 1}, {.ndim = 2}, {.ndim = 4}};
+}
+std::vector<PackSpec> variants(const PackSpec&) { return by_key_and_ndim<PackSpec>(); }
+std::vector<UnpackSpec> variants(const UnpackSpec&) { return by_key_and_ndim<UnpackSpec>(); }
+std::vector<DownsampleSpec> variants(const DownsampleSpec&) { return by_key_and_ndim<DownsampleSpec>(); }
+std::vector<RadixHistogramSpec> variants(const RadixHistogramSpec&) { return by_key<RadixHistogramSpec>(); }
+std::vector<RadixBinsSpec> variants(const RadixBinsSpec&) { return {}; }
+std::vector<RadixPassSpec> variants(const RadixPassSpec&) {
+  return {{.key = KeyType::U64}, {.values = false}, {.key = KeyType::U64, .values = false}};
+}
+std::vector<PrepareScansSpec> variants(const PrepareScansSpec&) { return {}; }
+std::vector<ScanSpec> variants(const ScanSpec&) {
+  return {{.input = ScanInput::Heads32}, {.input = ScanInput::Heads64}, {.input = ScanInput::Hits}};
+}
+std::vector<UniqueSpec> variants(const UniqueSpec&) {
+  return {{.key = KeyType::U64}, {.rows = false}, {.key = KeyType::U64, .rows = false}};
+}
+
+/// Every key and dimension, and the extremes of B, C and the block size.
+template <class Spec>
+std::vector<Spec> searches() {
+  std::vector<Spec> specs = by_key_and_ndim<Spec>();
+  for (KeyType key : kKeys) {
+    specs.push_back({.key = key, .source_block = 64, .query_block = 64, .threads = 64});
+    specs.push_back({.key = key, .source_block = 1024, .query_block = 1024, .threads = 256});
+  }
+  return specs;
+}
+std::vector<FindQueryBordersSpec> variants(const FindQueryBordersSpec&) {
+  return searches<FindQueryBordersSpec>();
+}
+std::vector<SearchKernelMapSpec> variants(const SearchKernelMapSpec&) {
+  return searches<SearchKernelMapSpec>();
+}
+std::vector<CountPairsSpec> variants(const CountPairsSpec&) { return {}; }
+std::vector<CompactPairsSpec> variants(const CompactPairsSpec&) { return {}; }
+std::vector<MakeTablesSpec> variants(const MakeTablesSpec&) { return {}; }
+
+std::vector<PermuteRowsSpec> variants(const PermuteRowsSpec&) {
+  std::vector<PermuteRowsSpec> specs;
+  for (DType io : kDTypes) {
+    for (i32 channels : {1, 3, 96})
+      specs.push_back(choose_permute_rows(io, channels, {channels, 0}, {channels, 0}));
+  }
+  return specs;
+}
+
+/// What the engine would choose for ordinary, odd and unaligned layers.
+std::vector<ConvolutionChoice> choices() {
+  std::vector<ConvolutionChoice> all;
+  for (DType dtype : kDTypes) {
+    for (const auto& [in, out] : {std::pair{4, 32}, {3, 7}, {96, 96}, {256, 1}}) {
+      ConvolutionProblem problem;
+      problem.dtype = dtype;
+      problem.in_channels = in;
+      problem.out_channels = out;
+      problem.kernel_size = {3, 3, 3, 1};
+      problem.input = {in + 2, 2};  // a column range that is not aligned to 16 bytes
+      problem.output = problem.residual_input = {out, 0};
+      problem.scale_shift = out != 1;
+      problem.residual = out == 96;
+      problem.activation = out == 7 ? Activation::None : Activation::ReLU;
+      all.push_back(llvm::cantFail(choose_convolution(problem)));
+    }
+  }
+  return all;
+}
+
+std::vector<GatherSpec> variants(const GatherSpec&) {
+  std::vector<GatherSpec> specs;
+  for (const ConvolutionChoice& choice : choices()) specs.push_back(choice.gather);
+  specs.push_back({.io = DType::F16, .channels = 64, .tile = 64, .vector_bytes = 16});
+  return specs;
+}
+std::vector<ScatterSpec> variants(const ScatterSpec&) {
+  std::vector<ScatterSpec> specs;
+  for (const ConvolutionChoice& choice : choices()) specs.push_back(choice.scatter);
+  specs.push_back({.io = DType::F16, .partial = DType::F32, .channels = 64});
+  specs.push_back({.io = DType::BF16, .partial = DType::F32, .channels = 64});
+  return specs;
+}
+std::vector<PermuteWeightsSpec> variants(const PermuteWeightsSpec&) {
+  return {{.vector_bytes = 2}, {.vector_bytes = 4}, {.vector_bytes = 8}};
+}
+
+/// One compile to do, and what must hold for its binary.
+struct Job {
+  KernelSource source;
+  int params_bytes;
+  int threads;
+  bool is_default;
+};
+
+template <class Spec>
+void add_jobs(std::vector<Job>& jobs) {
+  constexpr int kParamsBytes = sizeof(typename KernelRow<Spec>::Params);
+  std::vector<Spec> specs = variants(Spec{});
+  specs.insert(specs.begin(), Spec{});
+  std::vector<std::string> seen;
+  for (const Spec& spec : specs) {
+    Job job{emit(spec), kParamsBytes, spec.threads, seen.empty()};
+    if (std::find(seen.begin(), seen.end(), job.source.display_name) != seen.end()) continue;
+    seen.push_back(job.source.display_name);
+    jobs.push_back(std::move(job));
+  }
+}
+
+std::vector<Job> all_jobs() {
+  std::vector<Job> jobs;
+#define MINUET_KERNEL_ROW(name, header, Spec, Params, sm) add_jobs<Spec>(jobs);
+#include "kernels_templates/kernels.inc"
+  return jobs;
+}
+
+/// Kernels that read or write every byte of a layer: a spill would cost them bandwidth.
+bool must_not_spill(const Job& job) {
+  const llvm::StringRef name = job.source.display_name;
+  return job.is_default && (name.take_front(6) == "gather" || name.take_front(7) == "scatter" ||
+                            name.take_front(17) == "search_kernel_map");
+}
+
+class KernelsCompile : public testing::TestWithParam<const char*> {};
+
+TEST_P(KernelsCompile, EveryRow) {
+  llvm::Expected<std::shared_ptr<Compiler>> compiler = open_nvrtc();
+  if (!compiler) GTEST_SKIP() << llvm::toString(compiler.takeError());
+  for (const Job& job : all_jobs()) {
+    SCOPED_TRACE(job.source.display_name);
+    llvm::Expected<Binary> binary = (*compiler)->compile(job.source, GetParam(), "0123456789abcdef");
+    if (!binary) {
+      const StatusError status = take_status(binary.takeError());
+      ADD_FAILURE() << status.message() << "\n" << status.detail();
+      continue;
+    }
+    std::printf("%-52s %-8s %3d registers %4d local %6d shared %7zu cubin %6.0f ms\n",
+                binary->display_name.c_str(), GetParam(), binary->registers, binary->local_bytes,
+                binary->shared_bytes, binary->cubin.size(), binary->compile_ms);
+    EXPECT_EQ(binary->params_bytes, job.params_bytes);
+    EXPECT_GE(binary->max_threads, job.threads);
+    EXPECT_GT(binary->registers, 0);
+    EXPECT_EQ(binary->log.find("warning"), std::string::npos) << binary->log;
+    if (must_not_spill(job)) {
+      EXPECT_EQ(binary->local_bytes, 0) << binary->log;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Arch, KernelsCompile,
+                         testing::Values("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"),
+                         [](const auto& parameter) { return std::string(parameter.param); });
+
+}  // namespace
+}  // namespace minuet
