@@ -41,7 +41,7 @@ std::map<std::string, Tensor> read_safetensors(const std::string& path) {
     for (int64_t i = 0; i < count; ++i) {
       tensor.values.push_back(decode_scalar(scalar, data + i * scalar_bytes(scalar), false));
     }
-    tensors[entry.first.str().str()] = tensor;
+    tensors[llvm::StringRef(entry.first).str()] = tensor;
   }
   return tensors;
 }

@@ -15,7 +15,11 @@ std::string last_error() {
   minuet_last_error(text.data(), text.size());
   text.resize(llvm::StringRef(text.data()).size());
   for (char& c : text) c = c == '\n' || c == '\r' ? ' ' : c;
-  return text;
+  // The name of the function that failed is for programmers.
+  const size_t colon = text.find(": ");
+  const bool named =
+      text.rfind("minuet_", 0) == 0 && colon != std::string::npos && text.find(' ') == colon + 1;
+  return named ? text.substr(colon + 2) : text;
 }
 
 void print_warning(minuet_log_level level, const char* text, size_t length, void*) {

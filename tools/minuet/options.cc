@@ -66,6 +66,7 @@ void add_network(CLI::App& app, Arguments& arguments) {
       ->type_name("NAME|FILE");
   app.add_option("--channels", arguments.network.channels, "other widths, as many as the network lists")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("C0,C1,...");
   app.add_option("--weights", arguments.network.weights, "safetensors file; default: seeded random weights")
       ->type_name("FILE");
@@ -146,15 +147,18 @@ void add_bench(CLI::App& bench, Arguments& arguments) {
       .add_option("--network", arguments.networks,
                   "one or more, by commas; default: minkunet42,sparseresnet21d")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("NAME|FILE");
   bench
       .add_option("--dtype", arguments.dtypes,
                   "one or more of fp32, tf32, fp16, bf16; default: fp16 on a GPU, "
                   "fp32 on the CPU")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("TYPE");
   bench.add_option("--cloud", arguments.clouds, "one or more of the clouds below; default: all")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("NAME");
   bench
       .add_option("--data", arguments.data,
@@ -208,7 +212,7 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
       "Minuet: 3-D sparse convolution networks on NVIDIA GPUs and on the CPU, compiled at run time."};
   app.name("minuet");
   app.footer(kExamples);
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
   app.set_version_flag("--version", [] {
     const uint32_t version = minuet_version();
     return "minuet " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
@@ -234,6 +238,7 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
     for (char& c : text) c = c == '\n' ? ' ' : c;
     return bad_input("{0} (minuet --help and minuet COMMAND --help list the flags)", text);
   }
+  if (app.get_subcommands().empty()) return bad_input("a command is missing: run, info, bench or precompile");
   arguments.command = run->parsed()     ? Command::Run
                       : info->parsed()  ? Command::Info
                       : bench->parsed() ? Command::Bench

@@ -281,6 +281,8 @@ llvm::Error bench_command(const Arguments& arguments) {
   if (!arguments.output.empty() && networks.size() * dtypes.size() > 1) {
     return bad_input("--output takes one result: choose one --network and one --dtype");
   }
+  for (const std::string& dtype : dtypes) MINUET_TRY(dtype_for(dtype, true).takeError());
+  for (const std::string& cloud : arguments.clouds) MINUET_TRY(check_bench_cloud(cloud));
   MINUET_ASSIGN(const ContextHandle context, open_context(arguments.cache));
   DeviceFacts facts;
   MINUET_ASSIGN(const DeviceHandle device, open_device(context.get(), arguments.device, facts));

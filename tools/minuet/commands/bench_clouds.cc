@@ -54,6 +54,15 @@ std::vector<std::string> bench_cloud_names() {
   return names;
 }
 
+llvm::Error check_bench_cloud(const std::string& name) {
+  std::string names;
+  for (const std::string& known : bench_cloud_names()) {
+    if (name == known) return llvm::Error::success();
+    names += (names.empty() ? "" : ", ") + known;
+  }
+  return bad_input("the cloud '{0}' is none of {1}", name, names);
+}
+
 llvm::Expected<BenchCloud> open_bench_cloud(const std::string& name, const std::string& data) {
   for (const Entry& entry : kEntries) {
     if (name != entry.name) continue;
@@ -72,9 +81,7 @@ llvm::Expected<BenchCloud> open_bench_cloud(const std::string& name, const std::
     }
     return cloud;
   }
-  std::string names;
-  for (const std::string& known : bench_cloud_names()) names += (names.empty() ? "" : ", ") + known;
-  return bad_input("the cloud '{0}' is none of {1}", name, names);
+  return check_bench_cloud(name);
 }
 
 llvm::Expected<VoxelCloud> make_variant(const BenchCloud& cloud, int variant, bool thin) {

@@ -19,6 +19,8 @@ struct BenchCloud {
 
 /// All names that --cloud takes, in the order in which they are measured.
 std::vector<std::string> bench_cloud_names();
+/// An error that lists the names where `name` is none of them.
+llvm::Error check_bench_cloud(const std::string& name);
 
 /// Reads or generates a cloud. `data`: the folder of the real ones. A real one whose file is not there
 /// comes back with neither points nor random_voxels.
