@@ -2,6 +2,7 @@
 """Markdown tables from what `minuet bench` wrote.
 
 usage: tables.py [--stages] [RESULT.json ...]      default: every file below tools/bench/results
+       tables.py --readme README.md [--check]      rewrites (or compares) the tables between its two markers
 """
 
 import argparse
@@ -9,6 +10,7 @@ import json
 import pathlib
 import sys
 
+BEGIN, END = ("<!-- tools/bench/tables.py: " + word + " -->" for word in ("begin", "end"))
 STAGES = ("sort", "map", "gather", "gemm", "scatter", "other")
 
 
@@ -46,15 +48,8 @@ def origin(result):
     return ", ".join(part for part in parts if part)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--stages", action="store_true", help="the time of each stage too")
-    parser.add_argument("results", nargs="*", type=pathlib.Path)
-    arguments = parser.parse_args()
-    paths = arguments.results or sorted((pathlib.Path(__file__).parent / "results").rglob("*.json"))
-    if not paths:
-        sys.exit("tables.py: no results; `minuet bench` makes some")
-    groups = {}
+def render(paths, stages):
+    groups, lines = {}, []
     for path in paths:
         try:
             result = json.loads(path.read_text())
@@ -62,13 +57,37 @@ def main():
         except (OSError, ValueError, KeyError) as error:
             sys.exit(f"tables.py: {path} is no result of minuet bench: {error!r}")
     for title, results in groups.items():
-        print(f"\n{title}:\n")
-        print("\n".join(table(("network", "cloud", "voxels", "median, ms", "p10 - p90", "least", "launches", "host waits"),
-                              (row for result in results for row in wall_rows(result)))))
-        if arguments.stages:
-            print("\nStages, ms (profiled):\n")
-            print("\n".join(table(("network", "cloud", *STAGES),
-                                  (row for result in results for row in stage_rows(result)))))
+        lines += ["", f"{title}:", ""]
+        lines += table(("network", "cloud", "voxels", "median, ms", "p10 - p90", "least", "launches", "host waits"),
+                       (row for result in results for row in wall_rows(result)))
+        if stages:
+            lines += ["", "Stages, ms (profiled):", ""]
+            lines += table(("network", "cloud", *STAGES), (row for result in results for row in stage_rows(result)))
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--readme", type=pathlib.Path, help="the file to rewrite between its markers")
+    parser.add_argument("--check", action="store_true", help="with --readme: only compare")
+    parser.add_argument("--stages", action="store_true", help="the time of each stage too")
+    parser.add_argument("results", nargs="*", type=pathlib.Path)
+    arguments = parser.parse_args()
+    paths = arguments.results or sorted((pathlib.Path(__file__).parent / "results").rglob("*.json"))
+    if not paths:
+        sys.exit("tables.py: no results; `minuet bench` makes some")
+    text = render(paths, arguments.stages or arguments.readme is not None)
+    if arguments.readme is None:
+        print(text)
+        return
+    readme = arguments.readme.read_text()
+    before, rest = readme.split(BEGIN)
+    after = rest.split(END)[1]
+    updated = before + BEGIN + "\n" + text + END + after
+    if arguments.check and updated != readme:
+        sys.exit(f"tables.py: {arguments.readme} does not show the recorded results: run tools/bench/tables.py --readme")
+    if not arguments.check:
+        arguments.readme.write_text(updated)
 
 
 if __name__ == "__main__":
