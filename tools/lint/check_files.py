@@ -44,7 +44,9 @@ def check_built(root, paths):
     listed = "".join((root / path).read_text() for path in paths
                      if path.name == "CMakeLists.txt" or path.suffix == ".cmake")
     for path in paths:
-        if path.suffix in {".cc", ".c"} and not re.search(rf"\b{re.escape(path.name)}\b", listed):
+        # A list of tests may leave the ends of their names to a loop.
+        names = {path.name, path.name.removesuffix("_test.cc")}
+        if path.suffix in {".cc", ".c"} and not any(re.search(rf"\b{re.escape(name)}\b", listed) for name in names):
             yield f"{path}: in no CMakeLists.txt, so nobody builds it"
 
 

@@ -8,6 +8,7 @@ import subprocess
 
 # Where there is no git to ask (a copy of the tree), these are left out by name.
 NOT_OURS = {"build", "shared", ".cache", ".device-carry", ".git"}
+MOST_SHOWN = 40
 CODE = {".h", ".hpp", ".cc", ".c", ".inc", ".cuh"}
 
 
@@ -31,8 +32,10 @@ def code_files(root):
 
 def report(check, problems):
     """Prints the problems, one a line, and returns the exit code."""
-    for problem in problems:
+    for problem in problems[:MOST_SHOWN]:
         print(f"{check}: {problem}")
+    if len(problems) > MOST_SHOWN:
+        print(f"{check}: and {len(problems) - MOST_SHOWN} more")
     print(f"{check}: " + (f"{len(problems)} found" if problems else "ok"))
     return 1 if problems else 0
 
