@@ -111,6 +111,9 @@ llvm::Error CudaEngine::convolve(const ConvolveRequest& request) {
 }
 
 llvm::Expected<StageTimes> CudaEngine::stage_times() {
+  if (!queue_->profiler().on()) {
+    return make_error(StatusCode::FailedPrecondition, "profiling is off: nothing was timed");
+  }
   const ContextScope current = scope();
   // The last stage ends here.
   MINUET_TRY(queue_->mark(Stage::None));

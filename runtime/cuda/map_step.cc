@@ -63,10 +63,10 @@ llvm::Error MapStep::begin(const MapLimits& limits, void* workspace) {
 }
 
 llvm::Error MapStep::check_key(const KeyLayout& layout) const {
-  if (key_type(layout) == limits_.key) return llvm::Error::success();
+  if (layout.total_bits <= 8 * key_bytes(limits_.key)) return llvm::Error::success();
   return make_error(StatusCode::Internal,
-                    "the layout has {0}-bit keys, but the Map step was begun for {1}-bit ones",
-                    8 * key_bytes(key_type(layout)), 8 * key_bytes(limits_.key));
+                    "the layout needs {0} bits, but the Map step was begun for {1}-bit keys",
+                    layout.total_bits, 8 * key_bytes(limits_.key));
 }
 
 llvm::Error MapStep::find_bounds(const i32* coordinates, i64 count, i32* bounds) {

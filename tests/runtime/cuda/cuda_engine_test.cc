@@ -1,0 +1,347 @@
+// Whole layers on the GPU, both ways for weights, and what a warm engine must not do.
+#include "runtime/cuda/cuda_engine.h"
+
+#include <dlfcn.h>
+
+#include "tests/runtime/cuda/gpu.h"
+#include "tests/support/compare.h"
+#include "tests/support/layer_run.h"
+#include "tests/support/random.h"
+#include "tests/support/rounding.h"
+
+namespace minuet {
+namespace {
+
+/// The GPU with engines of given options; kernels are compiled when an engine asks.
+class OptionsDevice final : public Device {
+ public:
+  OptionsDevice(Gpu& gpu, CudaEngineOptions options) : gpu_(gpu), options_(options) {}
+  const DeviceInfo& info() const override { return gpu_.device->info(); }
+  DType weight_type(DType dtype) const override { return gpu_.device->weight_type(dtype); }
+  llvm::Expected<void*> allocate(i64 bytes) override { return gpu_.device->allocate(bytes); }
+  void release(void* memory) override { gpu_.device->release(memory); }
+  llvm::Error upload(void* target, const void* host, i64 bytes) override {
+    return gpu_.device->upload(target, host, bytes);
+  }
+  llvm::Error download(void* host, const void* source, i64 bytes) override {
+    return gpu_.device->download(host, source, bytes);
+  }
+  llvm::Error synchronize(void* stream) override { return gpu_.device->synchronize(stream); }
+  llvm::Error load(const std::vector<std::shared_ptr<const Binary>>& binaries) override {
+    return gpu_.device->load(binaries);
+  }
+  llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice) override {
+    return gpu_.device->create_engine(choice, options_);
+  }
+
+ private:
+  Gpu& gpu_;
+  CudaEngineOptions options_;
+};
+
+class CudaEngineTest : public GpuTest {
+ protected:
+  void load_kernels(const ConvolutionCase& test, i32 row_padding) {
+    const ConvolutionProblem problem = problem_of(test, row_padding);
+    const ConvolutionChoice choice = take(choose_convolution(problem));
+    gpu().load_map(test.ndim);
+    gpu().load(sources_of(choice));
+    gpu().load({emit(choose_permute_rows(test.dtype, test.in_channels, problem.input, problem.input)),
+                emit(choose_permute_rows(test.dtype, test.out_channels, problem.output, problem.output))});
+  }
+
+  void check_case(const ConvolutionCase& test, CudaEngineOptions engine = {},
+                  const LayerRunOptions& options = {}) {
+    SCOPED_TRACE(test.name());
+    load_kernels(test, options.row_padding);
+    OptionsDevice device(gpu(), engine);
+    const ConvolutionData data = make_data(test);
+    const LayerResult result = run_layer(device, test, data, options);
+    EXPECT_EQ(result.pairs, oracle::find_pairs(data.geometry, data.in_coordinates, data.out_coordinates));
+    EXPECT_TRUE(result.padding_clean);
+    EXPECT_TRUE(is_close(select_rows(result.output, test.out_channels, data.rows),
+                         expected_output(test, data), test.out_channels, error_bound(test.dtype)));
+  }
+
+  void check_path(WeightPath path, i32 streams) {
+    for (ConvolutionKind kind : all_kinds()) {
+      for (DType dtype : all_dtypes()) {
+        for (auto [in, out] : {std::pair{1, 1}, {3, 24}, {48, 4}, {32, 32}, {96, 128}}) {
+          check_case(small_case(dtype, kind, in, out, 1000), {path, streams});
+        }
+        for (i64 points : small_counts())
+          check_case(small_case(dtype, kind, 16, 32, points), {path, streams});
+        if (HasFailure()) return;  // the first is enough to go on
+      }
+    }
+  }
+};
+
+TEST_F(CudaEngineTest, WeightsByPointers) { check_path(WeightPath::PointerArray, 4); }
+TEST_F(CudaEngineTest, WeightsPermuted) { check_path(WeightPath::Permute, 4); }
+TEST_F(CudaEngineTest, OneStream) { check_path(WeightPath::Automatic, 1); }
+
+TEST_F(CudaEngineTest, PairwiseCases) {
+  LayerRunOptions options;
+  for (const ConvolutionCase& test : pairwise_cases()) {
+    options.key = options.key == KeyType::U32 ? KeyType::U64 : KeyType::U32;
+    options.row_padding = (options.row_padding + 3) % 8;
+    check_case(test, {}, options);
+    if (HasFailure()) break;
+  }
+}
+
+TEST_F(CudaEngineTest, IsBitwiseRepeatable) {
+  for (DType dtype : all_dtypes()) {
+    const ConvolutionCase test = small_case(dtype, ConvolutionKind::Submanifold, 48, 64, 20000);
+    load_kernels(test, 0);
+    const ConvolutionData data = make_data(test);
+    const LayerResult first = run_layer(device(), test, data);
+    for (int repeat = 0; repeat < 3; ++repeat) EXPECT_EQ(run_layer(device(), test, data).bytes, first.bytes);
+  }
+}
+
+TEST_F(CudaEngineTest, MissingKernelsAreNamed) {
+  EngineChoice choice;
+  choice.ndim = 3;
+  choice.map32 = choose_map(KeyType::U32, 3, {{64, 96, 32}});
+  choice.map64 = choose_map(KeyType::U64, 3, {{64, 96, 32}});
+  auto engine = device().create_engine(choice);
+  ASSERT_FALSE(static_cast<bool>(engine));
+  const StatusError error = take_status(engine.takeError());
+  EXPECT_EQ(error.code(), StatusCode::FailedPrecondition);
+  EXPECT_NE(error.message().find("is not loaded"), std::string::npos) << error.message();
+}
+
+// ---- one layer by hand: what a warm run does, and its capture ------------------------------------
+
+/// A layer whose map is made up: each offset pairs random rows.
+class LayerByHand {
+ public:
+  static constexpr i32 kVolume = 9, kIn = 32, kOut = 48;
+  static constexpr i64 kRows = 3000;
+
+  LayerByHand(Gpu& gpu, CudaEngineOptions options)
+      : device_(*gpu.device), choice_(take(choose_convolution(problem()))) {
+    gpu.load_map(3);
+    gpu.load(sources_of(choice_));
+    EngineChoice engine{3, choose_map(KeyType::U32, 3, {SearchChoice{}}),
+                        choose_map(KeyType::U64, 3, {SearchChoice{}})};
+    engine_ = take(device_.create_engine(engine, options));
+    make_map();
+    make_memory();
+  }
+
+  static ConvolutionProblem problem() {
+    ConvolutionProblem problem;
+    problem.kind = ConvolutionKind::GivenOutputs;
+    problem.in_channels = kIn, problem.out_channels = kOut;
+    problem.kernel_size = {3, 3, 1, 1};
+    problem.input = {kIn, 0};
+    problem.output = problem.residual_input = {kOut, 0};
+    return problem;
+  }
+
+  Engine& engine() { return *engine_; }
+  const ConvolveRequest& request() const { return request_; }
+
+  void check_output() {
+    const std::vector<float> output = decode(DType::F16, output_->read<char>());
+    EXPECT_TRUE(is_close(output, expected_, kOut, error_bound(DType::F16)));
+  }
+  void poison_output() {
+    const std::vector<u32> poison(static_cast<std::size_t>(output_->bytes() / 4), TestBuffer::kPoison);
+    take(device_.upload(output_->as(), poison.data(), output_->bytes()));
+  }
+
+ private:
+  void make_map() {
+    Random random(77);
+    std::vector<i32> counts(kVolume);
+    std::vector<i32> map(kVolume * kRows, -1);
+    for (i32 k = 0; k < kVolume; ++k) {
+      const i64 shift = static_cast<i64>(random.below(kRows));  // a source serves one query an offset
+      for (i64 q = 0; q < kRows; ++q) {
+        if (random.below(static_cast<u64>(kVolume)) >= static_cast<u64>(k)) continue;
+        map[k * kRows + q] = static_cast<i32>((q * 7 + shift) % kRows);
+        ++counts[k];
+      }
+    }
+    groups_ = random_groups(counts, -1, 78);
+    std::vector<i32> source_table(kVolume * kRows, -1), query_table(kVolume * kRows, -1);
+    for (i32 k = 0; k < kVolume; ++k) {
+      i32 row = groups_.row_base[k];
+      for (i64 q = 0; q < kRows; ++q) {
+        const i32 source = map[k * kRows + q];
+        if (source < 0) continue;
+        query_table[k * kRows + q] = source_table[k * kRows + source] = row++;
+      }
+    }
+    view_.geometry.volume = kVolume;
+    view_.sources = view_.queries = kRows;
+    view_.source_table = keep(source_table)->as<i32>();
+    view_.query_table = keep(query_table)->as<i32>();
+    view_.tables = {keep(groups_.row_base)->as<i32>(), keep(groups_.padding_ends)->as<i32>(),
+                    keep(groups_.padding_start)->as<i32>(), keep(groups_.order)->as<i32>()};
+    map_ = std::move(map);
+  }
+
+  void make_memory() {
+    Random random(79);
+    std::vector<float> features(kRows * kIn), weight(kVolume * kIn * kOut);
+    for (float& value : features) value = static_cast<float>(random.normal());
+    for (float& value : weight) value = static_cast<float>(random.normal() / 17);
+    features = round_to(DType::F16, std::move(features)), weight = round_to(DType::F16, std::move(weight));
+    expected_.assign(kRows * kOut, 0);
+    for (i32 k = 0; k < kVolume; ++k) {
+      for (i64 q = 0; q < kRows; ++q) {
+        const i32 source = map_[k * kRows + q];
+        for (i32 i = 0; source >= 0 && i < kIn; ++i) {
+          const double x = features[source * kIn + i];
+          for (i32 o = 0; o < kOut; ++o) expected_[q * kOut + o] += x * weight[(k * kIn + i) * kOut + o];
+        }
+      }
+    }
+    ConvolutionWeights weights;
+    weights.weight = keep(encode(DType::F16, weight))->as();
+    request_.convolution = take(engine_->add_convolution(choice_, weights));
+    take(engine_->set_workspace(room(engine_->workspace_bytes())->as()));
+    request_.map = &view_;
+    request_.groups = &groups_;
+    request_.input = keep(encode(DType::F16, features))->as();
+    request_.input_rows = request_.output_rows = kRows;
+    output_ = room(kRows * kOut * 2);
+    request_.output = output_->as();
+    request_.gather_buffer = room(groups_.gathered_rows * kIn * 2)->as();
+    request_.gemm_buffer = room(groups_.buffer_rows * kOut * 2)->as();
+  }
+
+  template <class T>
+  TestBuffer* keep(const std::vector<T>& values) {
+    buffers_.push_back(std::make_unique<TestBuffer>(device_, values));
+    return buffers_.back().get();
+  }
+  TestBuffer* room(i64 bytes) {
+    buffers_.push_back(std::make_unique<TestBuffer>(device_, bytes));
+    return buffers_.back().get();
+  }
+
+  CudaDevice& device_;
+  ConvolutionChoice choice_;
+  std::vector<std::unique_ptr<TestBuffer>> buffers_;
+  std::unique_ptr<Engine> engine_;
+  GroupPlan groups_;
+  MapView view_;
+  ConvolveRequest request_;
+  std::vector<i32> map_;
+  std::vector<double> expected_;
+  TestBuffer* output_ = nullptr;
+};
+
+TEST_F(CudaEngineTest, AWarmRunOnlyEnqueues) {
+  for (WeightPath path : {WeightPath::PointerArray, WeightPath::Permute}) {
+    LayerByHand layer(gpu(), {path, 4});
+    Engine& engine = layer.engine();
+    for (int round = 0; round < 3; ++round) {
+      layer.poison_output();
+      engine.reset_counters();
+      take(engine.begin(nullptr));
+      take(engine.prepare_convolution(layer.request()));
+      take(engine.convolve(layer.request()));
+      take(device().synchronize(nullptr));
+      layer.check_output();
+      EXPECT_EQ(engine.counters().host_syncs, 0);
+      EXPECT_EQ(engine.counters().matmuls > 0, true);
+      EXPECT_EQ(engine.counters().kernels, path == WeightPath::Permute ? 3 : 2);
+      if (round == 0) continue;
+      EXPECT_EQ(engine.counters().allocations, 0);
+      EXPECT_EQ(engine.counters().heuristics, 0);
+    }
+  }
+}
+
+TEST_F(CudaEngineTest, AnUnpreparedLayerIsRefused) {
+  LayerByHand layer(gpu(), {});
+  take(layer.engine().begin(nullptr));
+  EXPECT_EQ(take_status(layer.engine().convolve(layer.request())).code(), StatusCode::FailedPrecondition);
+}
+
+TEST_F(CudaEngineTest, TimesItsStages) {
+  LayerByHand layer(gpu(), {});
+  Engine& engine = layer.engine();
+  llvm::Expected<StageTimes> off = engine.stage_times();
+  ASSERT_FALSE(static_cast<bool>(off));
+  EXPECT_EQ(take_status(off.takeError()).code(), StatusCode::FailedPrecondition);
+  engine.set_profiling(true);
+  take(engine.begin(nullptr));
+  take(engine.prepare_convolution(layer.request()));
+  take(engine.convolve(layer.request()));
+  const StageTimes times = take(engine.stage_times());
+  EXPECT_GT(times.gather, 0);
+  EXPECT_GT(times.gemm, 0);
+  EXPECT_GT(times.scatter, 0);
+  EXPECT_EQ(times.sort, 0);
+  EXPECT_EQ(times.map, 0);
+}
+
+/// Capture is the caller's: its entry points are not in driver.inc, so the test finds them itself.
+template <class Function>
+Function driver_function(const char* name) {
+  void* library = dlopen("libcuda.so.1", RTLD_NOW);
+  return reinterpret_cast<Function>(library ? dlsym(library, name) : nullptr);
+}
+
+TEST_F(CudaEngineTest, AConvolutionCanBeCaptured) {
+  const auto begin_capture = driver_function<CUresult (*)(CUstream, int)>("cuStreamBeginCapture_v2");
+  const auto end_capture = driver_function<CUresult (*)(CUstream, CUgraph*)>("cuStreamEndCapture");
+  const auto instantiate =
+      driver_function<CUresult (*)(CUgraphExec*, CUgraph, unsigned long long)>("cuGraphInstantiateWithFlags");
+  const auto launch = driver_function<CUresult (*)(CUgraphExec, CUstream)>("cuGraphLaunch");
+  const auto destroy_exec = driver_function<CUresult (*)(CUgraphExec)>("cuGraphExecDestroy");
+  const auto destroy_graph = driver_function<CUresult (*)(CUgraph)>("cuGraphDestroy");
+  ASSERT_TRUE(begin_capture && end_capture && instantiate && launch && destroy_exec && destroy_graph);
+  const Driver& driver = device().driver();
+  const ContextScope scope(driver, device().context());
+  CUstream stream = nullptr;
+  ASSERT_EQ(driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  for (WeightPath path : {WeightPath::PointerArray, WeightPath::Permute}) {
+    LayerByHand layer(gpu(), {path, 4});
+    Engine& engine = layer.engine();
+    take(engine.begin(stream));
+    take(engine.prepare_convolution(layer.request()));
+    // The very first convolve of the process may be this one: nothing may load lazily.
+    CUgraph graph = nullptr;
+    CUgraphExec exec = nullptr;
+    ASSERT_EQ(begin_capture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), CUDA_SUCCESS);
+    take(engine.begin(stream));
+    take(engine.convolve(layer.request()));
+    ASSERT_EQ(end_capture(stream, &graph), CUDA_SUCCESS);
+    ASSERT_EQ(instantiate(&exec, graph, 0), CUDA_SUCCESS);
+    for (int replay = 0; replay < 2; ++replay) {
+      layer.poison_output();
+      ASSERT_EQ(launch(exec, stream), CUDA_SUCCESS);
+      take(device().synchronize(stream));
+      layer.check_output();
+    }
+    EXPECT_EQ(destroy_exec(exec), CUDA_SUCCESS);
+    EXPECT_EQ(destroy_graph(graph), CUDA_SUCCESS);
+  }
+  EXPECT_EQ(driver.cuStreamDestroy(stream), CUDA_SUCCESS);
+}
+
+TEST_F(CudaEngineTest, LeavesTheCallersContextCurrent) {
+  const auto current = driver_function<CUresult (*)(CUcontext*)>("cuCtxGetCurrent");
+  ASSERT_TRUE(current);
+  CUcontext before = nullptr, after = nullptr;
+  ASSERT_EQ(current(&before), CUDA_SUCCESS);
+  LayerByHand layer(gpu(), {});
+  take(layer.engine().begin(nullptr));
+  take(layer.engine().prepare_convolution(layer.request()));
+  take(layer.engine().convolve(layer.request()));
+  take(layer.engine().wait());
+  ASSERT_EQ(current(&after), CUDA_SUCCESS);
+  EXPECT_EQ(before, after);
+}
+
+}  // namespace
+}  // namespace minuet

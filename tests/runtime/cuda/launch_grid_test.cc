@@ -1,0 +1,66 @@
+#include "runtime/cuda/launch_grid.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/random.h"
+
+namespace minuet {
+namespace {
+
+TEST(LaunchGrid, StridesOverEveryItemAndIsNeverEmpty) {
+  EXPECT_EQ(stride_grid(0, 256, 132), 1);
+  EXPECT_EQ(stride_grid(1, 256, 132), 1);
+  EXPECT_EQ(stride_grid(256, 256, 132), 1);
+  EXPECT_EQ(stride_grid(257, 256, 132), 2);
+  EXPECT_EQ(stride_grid(i64{1} << 40, 256, 132), 132 * kBlocksPerMultiprocessor);
+  EXPECT_EQ(stride_grid(i64{27} << 31, 1, 1), kBlocksPerMultiprocessor);
+}
+
+TEST(LaunchGrid, RadixPassesCoverTheBits) {
+  for (i32 bits = 0; bits <= 64; ++bits) {
+    i32 covered = 0;
+    for (i32 pass = 0; pass < radix_passes(bits); ++pass) {
+      EXPECT_EQ(covered, pass * kRadixBits);
+      EXPECT_GE(radix_pass_bits(bits, pass), 1);
+      EXPECT_LE(radix_pass_bits(bits, pass), kRadixBits);
+      covered += radix_pass_bits(bits, pass);
+    }
+    EXPECT_EQ(covered, bits);
+    EXPECT_LE(radix_passes(bits), kMaxRadixPasses);
+  }
+}
+
+TEST(LaunchGrid, TilesHoldTheCapacity) {
+  RadixPassSpec spec;
+  const i64 tile = spec.threads * spec.items_per_thread;
+  for (i64 capacity : {i64{0}, i64{1}, tile - 1, tile, tile + 1, i64{1} << 30}) {
+    const i64 tiles = radix_tiles(spec, capacity);
+    EXPECT_GE(tiles, 1);
+    EXPECT_GE(tiles * tile, capacity);
+    if (tiles > 1) {
+      EXPECT_LT((tiles - 1) * tile, capacity);
+    }
+  }
+}
+
+/// However the queries fall on source blocks, their pieces fit the grid's bound.
+TEST(LaunchGrid, MostPiecesIsABound) {
+  Random random(7);
+  for (int round = 0; round < 1000; ++round) {
+    const i32 source_block = static_cast<i32>(random.between(1, 64));
+    const i32 query_block = static_cast<i32>(random.between(1, 64));
+    const i64 sources = static_cast<i64>(random.below(400)), queries = static_cast<i64>(random.below(400));
+    const i64 blocks = source_blocks(sources, source_block);
+    i64 left = queries, pieces = 0;
+    for (i64 block = 0; block < blocks; ++block) {
+      const i64 share =
+          block + 1 == blocks ? left : static_cast<i64>(random.below(static_cast<u64>(left) + 1));
+      pieces += ceil_div(share, query_block);
+      left -= share;
+    }
+    ASSERT_LE(3 * pieces, most_pieces(sources, queries, 3, source_block, query_block)) << "round " << round;
+  }
+}
+
+}  // namespace
+}  // namespace minuet
