@@ -80,8 +80,8 @@ std::pair<StatusCode, std::string> explain(const CompileFailure& failure) {
                           "codegen/CMakeLists.txt, or include a header of kernels_templates",
                           first_error(log))};
   }
-  const bool knows_arch = failure.archs.empty() || std::find(failure.archs.begin(), failure.archs.end(),
-                                                             failure.arch) != failure.archs.end();
+  const std::string plain = llvm::StringRef(failure.arch).rtrim("af").str();  // sm_90 of sm_90a
+  const bool knows_arch = failure.archs.empty() || llvm::is_contained(failure.archs, plain);
   if (failure.status == kInvalidOption && (!knows_arch || log.contains("arch"))) {
     return {
         StatusCode::Unimplemented,

@@ -1,0 +1,178 @@
+// R13 and R6 under load: run under ThreadSanitizer too.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <stdexcept>
+#include <thread>
+
+#include "codegen/entry.h"
+#include "tests/codegen/fakes.h"
+
+namespace minuet {
+namespace {
+
+template <class Work>
+void in_threads(int count, const Work& work) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < count; ++i) threads.emplace_back([&work, i] { work(i); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+/// Opens once; who waits goes on then.
+class Gate {
+ public:
+  void open() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  void wait() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return open_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = false;
+};
+
+TEST(KernelCacheConcurrency, R13_OneCompileAKey) {
+  const TemporaryFolder folder;
+  auto compiler = std::make_shared<FakeCompiler>();
+  auto cache = make_cache(folder.path(), compiler);
+  std::vector<std::shared_ptr<const Binary>> binaries(64);
+  in_threads(64, [&](int i) {
+    binaries[static_cast<std::size_t>(i)] =
+        llvm::cantFail(cache->get_or_compile(make_source("gather"), "sm_90a"));
+  });
+  EXPECT_EQ(compiler->compiles, 1);
+  for (const auto& binary : binaries) EXPECT_EQ(binary, binaries[0]) << "all have the same one";
+  EXPECT_EQ(cache->stats().compiled, 1);
+  EXPECT_EQ(cache->stats().memory_hits, 63);
+}
+
+TEST(KernelCacheConcurrency, R13_OtherKeysDoNotWaitForACompile) {
+  auto compiler = std::make_shared<FakeCompiler>();
+  auto started = std::make_shared<Gate>(), finish = std::make_shared<Gate>();
+  compiler->before = [=](const KernelSource& source) {
+    if (source.display_name == "slow") started->open(), finish->wait();
+    return llvm::Error::success();
+  };
+  auto cache = make_cache("", compiler);
+  std::thread slow([&] { llvm::cantFail(cache->get_or_compile(make_source("slow"), "sm_90a")); });
+  started->wait();
+  // Were a lock held while compiling, these would never return.
+  llvm::cantFail(cache->get_or_compile(make_source("quick"), "sm_90a"));
+  llvm::cantFail(cache->get_or_compile(make_source("quick"), "sm_90a"));
+  EXPECT_EQ(cache->stats().memory_hits, 1);
+  finish->open();
+  slow.join();
+  EXPECT_EQ(compiler->compiles, 2);
+}
+
+TEST(KernelCacheConcurrency, R13_AThrowReachesAllAndIsForgotten) {
+  auto compiler = std::make_shared<FakeCompiler>();
+  auto go = std::make_shared<Gate>();
+  compiler->before = [=](const KernelSource&) -> llvm::Error {
+    go->wait();
+    throw std::runtime_error("the compiler broke");
+  };
+  auto cache = make_cache("", compiler);
+  std::atomic<int> thrown{0};
+  std::thread opener([&] {
+    while (compiler->compiles == 0 || cache->stats().memory_hits < 7) std::this_thread::yield();
+    go->open();
+  });
+  in_threads(8, [&](int) {
+    try {
+      llvm::consumeError(cache->get_or_compile(make_source("gather"), "sm_90a").takeError());
+    } catch (const std::runtime_error& error) {
+      if (std::string(error.what()) == "the compiler broke") ++thrown;
+    }
+  });
+  opener.join();
+  EXPECT_EQ(thrown, 8);
+  EXPECT_EQ(compiler->compiles, 1);
+  compiler->before = nullptr;
+  llvm::cantFail(cache->get_or_compile(make_source("gather"), "sm_90a"));
+  EXPECT_EQ(compiler->compiles, 2);
+}
+
+TEST(KernelCacheConcurrency, R13_ManyKeysInManyThreads) {
+  const TemporaryFolder folder;
+  auto compiler = std::make_shared<FakeCompiler>();
+  Warnings warnings;
+  auto cache = make_cache(folder.path(), compiler, &warnings);
+  in_threads(8, [&](int i) {
+    for (int round = 0; round < 40; ++round) {
+      const std::string name = "kernel" + std::to_string((i + round) % 20);
+      const auto binary = llvm::cantFail(cache->get_or_compile(make_source(name), "sm_80"));
+      EXPECT_EQ(binary->display_name, name);
+    }
+  });
+  EXPECT_EQ(compiler->compiles, 20);
+  EXPECT_EQ(files_below(folder.path()).size(), 20u);
+  EXPECT_TRUE(warnings.all().empty());
+}
+
+/// One process that opens a cache and asks for `count` kernels again and again, until it is killed.
+[[noreturn]] void work_until_killed(const std::string& directory, unsigned seed, int count) {
+  for (;;) {
+    auto cache = make_cache(directory, std::make_shared<FakeCompiler>());
+    for (int i = 0; i < count; ++i) {
+      seed = seed * 1103515245u + 12345u;
+      const std::string name = "kernel" + std::to_string(seed / 65536 % static_cast<unsigned>(count));
+      const auto binary = llvm::cantFail(cache->get_or_compile(make_source(name), "sm_90a"));
+      if (binary->cubin.find("text") == std::string::npos || binary->display_name != name) ::_exit(3);
+    }
+    // The parent removes entries to make new ones appear.
+    if (seed % 7 == 0) {
+      for (const std::string& file : files_below(directory)) {
+        if (file.find("tmp-") == std::string::npos) ::unlink(file.c_str());
+      }
+    }
+  }
+}
+
+TEST(KernelCacheConcurrency, R06_KilledWritersLeaveNoBadEntry) {
+  const TemporaryFolder folder;
+  constexpr int kProcesses = 6, kRounds = 12;
+  std::vector<pid_t> children;
+  auto start = [&](unsigned seed) {
+    const pid_t child = ::fork();
+    if (child == 0) work_until_killed(folder.path(), seed, 5);
+    ASSERT_GT(child, 0);
+    children.push_back(child);
+  };
+  for (unsigned i = 0; i < kProcesses; ++i) start(i + 1);
+  for (unsigned round = 0; round < kRounds; ++round) {
+    ::usleep(20000 + round * 3137);
+    const pid_t victim = children[round % children.size()];
+    ::kill(victim, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(::waitpid(victim, &status, 0), victim);
+    EXPECT_TRUE(WIFSIGNALED(status)) << "it ended by itself with " << WEXITSTATUS(status);
+    children.erase(std::find(children.begin(), children.end(), victim));
+    start(100 + round);
+    for (const std::string& file : files_below(folder.path())) {
+      if (file.find("tmp-") != std::string::npos) continue;
+      const std::string bytes = read_text(file);
+      if (bytes.empty()) continue;  // removed since it was listed
+      EXPECT_FALSE(llvm::errorToBool(read_entry(bytes).takeError())) << file;
+    }
+  }
+  for (const pid_t child : children) {
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFSIGNALED(status)) << "it ended by itself with " << WEXITSTATUS(status);
+  }
+}
+
+}  // namespace
+}  // namespace minuet
