@@ -3,8 +3,13 @@
 
 #include "kernels_templates/core/convert.h"
 
-// Rows are float, half or bytes to their owners; these types may read any of them.
-#define MINUET_MAY_ALIAS __attribute__((may_alias))
+// Rows are float, half or bytes to their owners; these types may read any of them. A device's compiler
+// sees the accesses as instructions and needs no permission.
+#if defined(__CUDACC_RTC__) || defined(__CUDACC__)
+#define MINUET_MAY_ALIAS
+#else
+#define MINUET_MAY_ALIAS [[gnu::may_alias]]
+#endif
 
 namespace minuet {
 

@@ -70,7 +70,11 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void search_kernel_map(const Searc
     const i64 block_row = (border - k * blocks) * S.source_block;
     const i64 left = source_count - block_row;
     const i32 block_size = static_cast<i32>(left < S.source_block ? left : S.source_block);
-    for (i32 i = threadIdx.x; i < block_size; i += S.threads) block[i] = read_only(sources + block_row + i);
+    MINUET_UNROLL
+    for (i32 first = 0; first < S.source_block; first += S.threads) {
+      const i32 i = first + threadIdx.x;
+      if (i < block_size) block[i] = read_only(sources + block_row + i);
+    }
 
     const i64 start = block_row == 0 ? 0 : p.borders[border - 1];
     const i64 begin = start + (piece - p.piece_starts[border]) * S.query_block;

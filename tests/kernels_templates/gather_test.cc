@@ -1,0 +1,121 @@
+// Gather: copies, padding rows and tf32 rounding, for every dtype, channel count and tile.
+#include <gtest/gtest.h>
+
+#include "tests/kernels_templates/features.h"
+// features.h first: it brings the shim's names.
+#include "kernels_templates/gmas/gather.h"
+
+namespace minuet {
+namespace {
+
+struct Padding {
+  std::vector<i32> ends, start;  // by offset
+  i64 rows = 0;
+};
+
+/// Runs of unused buffer rows as padding of some offsets; the rest of them must stay untouched.
+Padding pad(const std::vector<bool>& used, i32 volume) {
+  Padding padding;
+  i64 row = 0;
+  const i64 buffer_rows = static_cast<i64>(used.size());
+  for (i32 k = 0; k < volume; ++k) {
+    while (row < buffer_rows && used[static_cast<std::size_t>(row)]) ++row;
+    padding.start.push_back(static_cast<i32>(row));
+    const i64 most = k % 3 == 1 ? 0 : 5;  // every third offset has none
+    for (i64 n = 0; n < most && row < buffer_rows && !used[static_cast<std::size_t>(row)]; ++n, ++row)
+      ++padding.rows;
+    padding.ends.push_back(static_cast<i32>(padding.rows));
+    if (k % 2 == 0) ++row;
+  }
+  return padding;
+}
+
+template <DType T, i32 Channels, i32 Tile, i32 VectorBytes>
+void expect_gathered(i64 rows, i32 volume, int variant) {
+  SCOPED_TRACE("dtype " + std::to_string(static_cast<i32>(T)) + " channels " + std::to_string(Channels) +
+               " tile " + std::to_string(Tile) + " vector " + std::to_string(VectorBytes) + " rows " +
+               std::to_string(rows));
+  constexpr GatherSpec kSpec{
+      .io = T, .channels = Channels, .tile = Tile, .vector_bytes = VectorBytes, .threads = 64};
+  Random random(300 + static_cast<u64>(rows));
+  const i64 buffer_rows = rows * volume / 2 + 20;
+  Matrix<T> features(rows, Channels, Channels + 16);
+  features.fill(random, rows);
+  std::vector<i32> unused;
+  const std::vector<i32> table = random_table(random, volume, rows, buffer_rows, &unused);
+  std::vector<bool> used(static_cast<std::size_t>(buffer_rows), true);
+  for (const i32 slot : unused) used[static_cast<std::size_t>(slot)] = false;
+  const Padding padding = pad(used, volume);
+  Matrix<T> buffer(buffer_rows, Channels, Channels);
+
+  GatherParams params{};
+  params.features = features.elements();
+  params.ld = features.ld();
+  params.rows = rows;
+  params.table = table.data();
+  params.volume = volume;
+  params.padding_rows = padding.rows;
+  params.padding_ends = padding.ends.data();
+  params.padding_start = padding.start.data();
+  params.buffer = buffer.elements();
+  shim::launch(&gather<kSpec>, params, shim::small_grid(variant, kSpec.threads));
+
+  enum { kUntouched = -1, kZero = -2 };
+  std::vector<i64> origin(static_cast<std::size_t>(buffer_rows), kUntouched);
+  for (std::size_t entry = 0; entry < table.size(); ++entry) {
+    if (table[entry] >= 0) origin[static_cast<std::size_t>(table[entry])] = static_cast<i64>(entry) % rows;
+  }
+  for (i32 k = 0; k < volume; ++k) {
+    const i32 size = padding.ends[k] - (k == 0 ? 0 : padding.ends[k - 1]);
+    for (i32 n = 0; n < size; ++n) origin[static_cast<std::size_t>(padding.start[k] + n)] = kZero;
+  }
+  for (i64 row = 0; row < buffer_rows; ++row) {
+    for (i64 c = 0; c < Channels; ++c) {
+      const i64 from = origin[static_cast<std::size_t>(row)];
+      if (from == kUntouched) {
+        ASSERT_TRUE(buffer.is_poison(row, c));
+      } else if (from == kZero) {
+        ASSERT_EQ(buffer.bits(row, c), 0u);
+      } else {
+        const u32 stored = features.bits(from, c);
+        ASSERT_EQ(buffer.bits(row, c), T == DType::TF32 ? round_to_tf32(stored) : stored) << row << " " << c;
+      }
+    }
+  }
+}
+
+template <DType T>
+void expect_all_gathered() {
+  int variant = 0;
+  for_channels_and_tiles<dtype_bytes(T)>([&]<i32 Channels, i32 Tile, i32 VectorBytes>() {
+    for (const i64 rows : {0, 1, 31}) expect_gathered<T, Channels, Tile, VectorBytes>(rows, 27, variant++);
+  });
+}
+TEST(Gather, F32) { expect_all_gathered<DType::F32>(); }
+TEST(Gather, Tf32) { expect_all_gathered<DType::TF32>(); }
+TEST(Gather, F16) { expect_all_gathered<DType::F16>(); }
+TEST(Gather, Bf16) { expect_all_gathered<DType::BF16>(); }
+
+TEST(Gather, ManyRowsAndOddVolumes) {
+  for (const i32 volume : {1, 8, 9, 10, 27, 125}) {
+    expect_gathered<DType::F16, 32, 8, 16>(2, volume, volume);
+    expect_gathered<DType::TF32, 4, 4, 16>(1000, volume, volume + 1);
+  }
+}
+
+TEST(GatherShape, ThreadsOfARowTouchNeighbouringVectors) {
+  using Shape = GatherShape<GatherSpec{.io = DType::F16, .channels = 64, .tile = 16, .vector_bytes = 16}>;
+  EXPECT_EQ(Shape::kThreads, 4);
+  EXPECT_EQ(Shape::kVectors, 2);
+  EXPECT_EQ(Shape::vector_start(1, 0) - Shape::vector_start(0, 0), 16);
+  EXPECT_EQ(Shape::vector_start(0, 1), 64);
+}
+
+TEST(GatherShape, BufferOffsetsPastTwoToTheThirtyOne) {
+  // A store's byte offset is formed in 64 bits from a 32-bit row.
+  using Shape = GatherShape<GatherSpec{.io = DType::F32, .channels = 256, .tile = 4, .vector_bytes = 16}>;
+  EXPECT_EQ(static_cast<i64>(INT_MAX) * Shape::kRowBytes, 2147483647ll * 1024);
+}
+
+}  // namespace
+}  // namespace minuet

@@ -1,0 +1,80 @@
+// Row and weight permutations: exact copies, nothing else touched.
+#include <gtest/gtest.h>
+
+#include "tests/kernels_templates/features.h"
+// features.h first: it brings the shim's names.
+#include "kernels_templates/gmas/permute_rows.h"
+#include "kernels_templates/gmas/permute_weights.h"
+
+namespace minuet {
+namespace {
+
+template <DType T, i32 Channels, i32 VectorBytes>
+void expect_permuted(i64 rows, int variant) {
+  constexpr PermuteRowsSpec kSpec{.io = T, .channels = Channels, .vector_bytes = VectorBytes, .threads = 64};
+  Random random(500 + static_cast<u64>(rows));
+  const i64 input_rows = rows + 5;
+  Matrix<T> input(input_rows, Channels, Channels + 16), output(rows + 1, Channels, Channels + 32);
+  input.fill(random, input_rows);
+  std::vector<i32> index;
+  for (i64 i = 0; i < rows; ++i)
+    index.push_back(static_cast<i32>(random.below(static_cast<u64>(input_rows))));
+  shim::launch(
+      &permute_rows<kSpec>,
+      PermuteRowsParams{input.elements(), input.ld(), index.data(), rows, output.elements(), output.ld()},
+      shim::small_grid(variant, kSpec.threads));
+  for (i64 row = 0; row <= rows; ++row) {
+    for (i64 c = 0; c < (row < rows ? output.ld() : Channels); ++c) {
+      if (row < rows && c < Channels) {
+        ASSERT_EQ(output.bits(row, c), input.bits(index[static_cast<std::size_t>(row)], c));
+      } else {
+        ASSERT_TRUE(output.is_poison(row, c));
+      }
+    }
+  }
+}
+TEST(PermuteRows, CopiesRowsByIndex) {
+  int variant = 0;
+  for (const i64 rows : {0, 1, 2, 31, 1000}) {
+    expect_permuted<DType::F32, 1, 4>(rows, variant++);
+    expect_permuted<DType::F32, 96, 16>(rows, variant++);
+    expect_permuted<DType::TF32, 24, 8>(rows, variant++);
+    expect_permuted<DType::F16, 3, 2>(rows, variant++);
+    expect_permuted<DType::F16, 256, 16>(rows, variant++);
+    expect_permuted<DType::BF16, 48, 4>(rows, variant++);
+  }
+}
+
+template <i32 VectorBytes>
+void expect_weights_permuted(i64 vectors, i32 volume, int variant) {
+  constexpr PermuteWeightsSpec kSpec{.vector_bytes = VectorBytes, .threads = 64};
+  Random random(510);
+  const i64 slice = vectors * VectorBytes;
+  const std::size_t words = static_cast<std::size_t>(slice * volume / 16 + 2);
+  std::vector<Vector<16>> input(words), output = poisoned<Vector<16>>(words);
+  for (Vector<16>& v : input) {
+    for (u32& word : v.words) word = static_cast<u32>(random.next());
+  }
+  std::vector<i32> order;
+  for (i32 k = 0; k < volume; ++k) order.push_back((k * 7 + 3) % volume);
+  shim::launch(&permute_weights<kSpec>,
+               PermuteWeightsParams{input.data(), output.data(), order.data(), slice, volume},
+               shim::small_grid(variant, kSpec.threads));
+  const char* from = reinterpret_cast<const char*>(input.data());
+  const char* to = reinterpret_cast<const char*>(output.data());
+  for (i32 slot = 0; slot < volume; ++slot) {
+    EXPECT_EQ(std::memcmp(to + slot * slice, from + order[slot] * slice, static_cast<std::size_t>(slice)), 0);
+  }
+  EXPECT_EQ(static_cast<unsigned char>(to[slice * volume]), kPoison);
+}
+TEST(PermuteWeights, CopiesSlicesByOrder) {
+  for (int variant = 0; variant < shim::kGridVariants; ++variant) {
+    expect_weights_permuted<16>(64, 27, variant);
+    expect_weights_permuted<8>(5, 8, variant);
+    expect_weights_permuted<2>(9, 27, variant);
+    expect_weights_permuted<4>(1, 1, variant);
+  }
+}
+
+}  // namespace
+}  // namespace minuet

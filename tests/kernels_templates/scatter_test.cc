@@ -1,0 +1,175 @@
+// Scatter: sums in ascending order of offsets, epilogue and storage, against fp64.
+#include <gtest/gtest.h>
+
+#include "tests/kernels_templates/features.h"
+// features.h first: it brings the shim's names.
+#include "kernels_templates/gmas/scatter.h"
+
+namespace minuet {
+namespace {
+
+/// One unit in the last place of T at magnitude 1: what one rounding may cost.
+constexpr double unit_of(DType type) {
+  return type == DType::F16 ? 0x1p-11 : type == DType::BF16 ? 0x1p-8 : 0x1p-24;
+}
+
+template <ScatterSpec S>
+void expect_scattered(i64 rows, i32 volume, int variant) {
+  SCOPED_TRACE("io " + std::to_string(static_cast<i32>(S.io)) + " partial " +
+               std::to_string(static_cast<i32>(S.partial)) + " channels " + std::to_string(S.channels) +
+               " tile " + std::to_string(S.tile) + " vector " + std::to_string(S.vector_bytes) + " rows " +
+               std::to_string(rows));
+  Random random(400 + static_cast<u64>(rows));
+  const i64 buffer_rows = rows * volume + 3;
+  Matrix<S.partial> buffer(buffer_rows, S.channels, S.channels);
+  buffer.fill(random, buffer_rows);
+  const std::vector<i32> table = random_table(random, volume, rows, buffer_rows, nullptr);
+  Matrix<S.io> residual(rows, S.channels, S.channels + 16), output(rows + 1, S.channels, S.channels + 32);
+  residual.fill(random, rows);
+  std::vector<float> scale, shift;
+  for (i32 c = 0; c < S.channels; ++c) {
+    scale.push_back(static_cast<float>(random.uniform(0.5, 1.5)));
+    shift.push_back(static_cast<float>(random.uniform(-1, 1)));
+  }
+
+  ScatterParams params{};
+  params.buffer = buffer.elements();
+  params.table = table.data();
+  params.rows = rows;
+  params.volume = volume;
+  params.scale = S.scale_shift ? scale.data() : nullptr;
+  params.shift = S.scale_shift ? shift.data() : nullptr;
+  params.residual = S.residual ? residual.elements() : nullptr;
+  params.residual_ld = residual.ld();
+  params.output = output.elements();
+  params.output_ld = output.ld();
+  shim::launch(&scatter<S>, params, shim::small_grid(variant, S.threads));
+
+  for (i64 row = 0; row < rows; ++row) {
+    for (i64 c = 0; c < S.channels; ++c) {
+      double sum = 0, size = 0;
+      for (i32 k = 0; k < volume; ++k) {
+        const i32 from = table[static_cast<std::size_t>(k * rows + row)];
+        if (from < 0) continue;
+        sum += buffer.at(from, c);
+        size += std::fabs(buffer.at(from, c));
+      }
+      double expected = sum;
+      if (S.scale_shift) expected = expected * static_cast<double>(scale[c]) + static_cast<double>(shift[c]);
+      if (S.residual) expected += residual.at(row, c);
+      if (S.activation == Activation::ReLU && expected < 0) expected = 0;
+      const double bound = (size + 4) * volume * 0x1p-24 + std::fabs(expected) * unit_of(S.io);
+      ASSERT_NEAR(output.at(row, c), expected, bound) << row << " " << c;
+    }
+    for (i64 c = S.channels; c < output.ld(); ++c) ASSERT_TRUE(output.is_poison(row, c));
+  }
+  for (i64 c = 0; c < S.channels; ++c) ASSERT_TRUE(output.is_poison(rows, c));
+}
+
+/// The epilogues take turns over the shapes, so that all meet all dtypes without a build of all products.
+template <DType T, DType Partial, i32 Turn>
+void expect_all_scattered() {
+  int variant = 0;
+  for_channels_and_tiles<dtype_bytes(T)>([&]<i32 Channels, i32 Tile, i32 VectorBytes>() {
+    constexpr i32 kTurn = Turn + Channels / 3 + Tile;
+    constexpr ScatterSpec kSpec{.io = T,
+                                .partial = Partial,
+                                .channels = Channels,
+                                .tile = Tile,
+                                .vector_bytes = VectorBytes,
+                                .scale_shift = kTurn % 2 == 0,
+                                .residual = kTurn / 2 % 2 == 0,
+                                .activation = kTurn % 3 == 0 ? Activation::None : Activation::ReLU,
+                                .threads = 64};
+    for (const i64 rows : {0, 1, 31}) expect_scattered<kSpec>(rows, 27, variant++);
+  });
+}
+TEST(Scatter, F32) { expect_all_scattered<DType::F32, DType::F32, 0>(); }
+TEST(Scatter, Tf32) { expect_all_scattered<DType::TF32, DType::F32, 1>(); }
+TEST(Scatter, F16) { expect_all_scattered<DType::F16, DType::F16, 2>(); }
+TEST(Scatter, F16FromF32Buffer) { expect_all_scattered<DType::F16, DType::F32, 3>(); }
+TEST(Scatter, Bf16) { expect_all_scattered<DType::BF16, DType::BF16, 4>(); }
+TEST(Scatter, F32FromBf16Buffer) { expect_all_scattered<DType::F32, DType::BF16, 5>(); }
+
+template <bool ScaleShift, bool Residual, Activation A>
+constexpr ScatterSpec kEpilogue{.io = DType::F16,
+                                .partial = DType::F32,
+                                .channels = 24,
+                                .tile = 8,
+                                .scale_shift = ScaleShift,
+                                .residual = Residual,
+                                .activation = A,
+                                .threads = 32};
+TEST(Scatter, EveryEpilogue) {
+  expect_scattered<kEpilogue<false, false, Activation::None>>(20, 27, 0);
+  expect_scattered<kEpilogue<false, false, Activation::ReLU>>(20, 27, 1);
+  expect_scattered<kEpilogue<false, true, Activation::None>>(20, 27, 2);
+  expect_scattered<kEpilogue<false, true, Activation::ReLU>>(20, 27, 3);
+  expect_scattered<kEpilogue<true, false, Activation::None>>(20, 27, 4);
+  expect_scattered<kEpilogue<true, false, Activation::ReLU>>(20, 27, 5);
+  expect_scattered<kEpilogue<true, true, Activation::None>>(20, 27, 6);
+  expect_scattered<kEpilogue<true, true, Activation::ReLU>>(20, 27, 7);
+}
+
+TEST(Scatter, ManyRowsAndOddVolumes) {
+  for (const i32 volume : {1, 8, 9, 10, 27, 125}) {
+    expect_scattered<kEpilogue<true, true, Activation::ReLU>>(2, volume, volume);
+    expect_scattered<ScatterSpec{.io = DType::F32, .partial = DType::F32, .channels = 4, .tile = 4}>(
+        300, volume, volume);
+  }
+}
+
+// fp32 addition is not associative: ascending k is part of the contract, for it is what repeats.
+TEST(Scatter, SumsInAscendingOffsets) {
+  Matrix<DType::F32> buffer(3, 1, 1), output(1, 1, 1);
+  buffer.set(2, 0, 1e8f);
+  buffer.set(0, 0, 1.0f);
+  buffer.set(1, 0, -1e8f);
+  constexpr ScatterSpec kSpec{.io = DType::F32,
+                              .partial = DType::F32,
+                              .channels = 1,
+                              .tile = 1,
+                              .vector_bytes = 4,
+                              .scale_shift = false,
+                              .activation = Activation::None,
+                              .threads = 32};
+  const std::vector<i32> lost{2, 0, -1, 1}, kept{2, 1, -1, 0};
+  ScatterParams params{};
+  params.buffer = buffer.elements();
+  params.rows = 1;
+  params.volume = 4;
+  params.output = output.elements();
+  params.output_ld = 1;
+  params.table = lost.data();
+  shim::launch(&scatter<kSpec>, params, {.blocks = 1, .threads = 32});
+  EXPECT_EQ(output.at(0, 0), 0.0);
+  params.table = kept.data();
+  shim::launch(&scatter<kSpec>, params, {.blocks = 1, .threads = 32});
+  EXPECT_EQ(output.at(0, 0), 1.0);
+}
+
+TEST(Scatter, NoNeighbourGivesExactZeroAndNanPasses) {
+  Matrix<DType::F16> buffer(2, 8, 8), output(2, 8, 8);
+  for (i64 c = 0; c < 8; ++c) {
+    buffer.set(0, c, std::numeric_limits<float>::quiet_NaN());  // a row that nobody reads
+    buffer.set(1, c, std::numeric_limits<float>::quiet_NaN());
+  }
+  constexpr ScatterSpec kSpec{
+      .channels = 8, .scale_shift = false, .activation = Activation::ReLU, .threads = 32};
+  const std::vector<i32> table{-1, 1, -1, -1};
+  ScatterParams params{};
+  params.buffer = buffer.elements();
+  params.table = table.data();
+  params.rows = 2;
+  params.volume = 2;
+  params.output = output.elements();
+  params.output_ld = 8;
+  shim::launch(&scatter<kSpec>, params, {.blocks = 1, .threads = 32});
+  for (i64 c = 0; c < 8; ++c) {
+    EXPECT_EQ(output.bits(0, c), 0u);
+    EXPECT_TRUE(std::isnan(output.at(1, c)));
+  }
+}
+
+}  // namespace
+}  // namespace minuet
