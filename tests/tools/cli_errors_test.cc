@@ -141,6 +141,8 @@ TEST(CliErrors, OutputsThatCannotBeWritten) {
   expect_refused(run({cloud, "--output", "/nowhere/out.npy"}), "/nowhere/out.npy");
   expect_refused(run({cloud, "--output-coordinates", "/nowhere/c.npy"}), "/nowhere/c.npy");
   expect_refused(run({cloud, "--json", "/nowhere/r.json"}), "/nowhere/r.json");
+  llvm::sys::fs::create_directory(folder.path("out.npy"));
+  expect_refused(run({cloud, "--output", folder.path("out.npy")}), "out.npy");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Errors of the tool: one sentence for the user and the exit code that goes with it.
 #pragma once
 
+#include <cstdio>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -28,6 +29,13 @@ llvm::Error bad_input(const char* format, Values&&... values) {
 /// The same with exit code 1.
 inline llvm::Error broken(std::string sentence) {
   return llvm::make_error<llvm::StringError>(sentence, std::make_error_code(std::errc::io_error));
+}
+
+/// As many digits as tell float32 numbers apart.
+inline std::string digits(float value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.9g", static_cast<double>(value));
+  return text;
 }
 
 /// Puts "'path': " in front, keeping the exit code.

@@ -40,7 +40,8 @@ llvm::Expected<VoxelCloud> pair_with_features(const Cloud& cloud, const std::str
   }
   for (size_t i = 0; i < features->size(); ++i) {
     if (std::isfinite((*features)[i])) continue;
-    return bad_input("'{0}' holds {1} in row {2}", path, (*features)[i], static_cast<int64_t>(i) / columns);
+    return bad_input("'{0}' holds {1} in row {2}", path, digits((*features)[i]),
+                     static_cast<int64_t>(i) / columns);
   }
   return with_features(cloud, std::move(*features), static_cast<int>(columns));
 }
@@ -115,7 +116,8 @@ llvm::Expected<std::vector<char>> encode_features(const VoxelCloud& voxels, minu
     return bad_input(
         "the feature {0} of voxel {1} is beyond the largest {2} number ({3}): use another --dtype, or "
         "move the cloud towards its origin",
-        voxels.features[i], static_cast<int64_t>(i) / voxels.channels, dtype_name(dtype), largest);
+        digits(voxels.features[i]), static_cast<int64_t>(i) / voxels.channels, dtype_name(dtype),
+        digits(largest));
   }
   return encode(voxels.features, dtype);
 }

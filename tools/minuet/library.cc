@@ -104,7 +104,8 @@ llvm::Expected<NetworkHandle> open_network(minuet_context* context, const Networ
   options.weights_path = choice.weights.empty() ? nullptr : choice.weights.c_str();
   options.seed = choice.weights_seed;
   minuet_network* network = nullptr;
-  MINUET_TRY(check(minuet_network_create(context, &options, &network)));
+  llvm::Error error = check(minuet_network_create(context, &options, &network));
+  if (error) return options.description ? in_file(choice.network, std::move(error)) : std::move(error);
   NetworkHandle handle(network);
   info = {};
   info.struct_size = sizeof(info);

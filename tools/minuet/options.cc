@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 #include "tools/minuet/error.h"
 
 namespace minuet::tool {
@@ -67,7 +69,7 @@ void add_network(CLI::App& app, Arguments& arguments) {
   app.add_option("--channels", arguments.network.channels, "other widths, as many as the network lists")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->type_name("C0,C1,...");
+      ->type_name("C0,C1");
   app.add_option("--weights", arguments.network.weights, "safetensors file; default: seeded random weights")
       ->type_name("FILE");
   app.add_option("--weights-seed", arguments.network.weights_seed, "seed of the random weights")
@@ -189,6 +191,13 @@ void add_precompile(CLI::App& precompile, Arguments& arguments) {
   add_cache(precompile, arguments);
 }
 
+/// Found out before the network has run for nothing.
+llvm::Error check_folder_of(const std::string& path) {
+  const llvm::StringRef folder = llvm::sys::path::parent_path(path);
+  if (folder.empty() || llvm::sys::fs::is_directory(folder)) return llvm::Error::success();
+  return bad_input("'{0}' cannot be written: there is no folder '{1}'", path, folder);
+}
+
 llvm::Error check_run(const Arguments& arguments) {
   const InputOptions& input = arguments.input;
   const int sources = !input.cloud.empty() + !input.coordinates.empty() + !input.synthetic.empty();
@@ -199,6 +208,9 @@ llvm::Error check_run(const Arguments& arguments) {
   const llvm::StringRef output = arguments.output;
   if (!output.empty() && output.take_back(4) != ".npy" && output.take_back(4) != ".ply") {
     return bad_input("--output '{0}' does not end in .npy or .ply", output);
+  }
+  for (const std::string& path : {arguments.output, arguments.output_coordinates, arguments.json}) {
+    MINUET_TRY(check_folder_of(path));
   }
   if (arguments.labels && output.empty()) return bad_input("--labels needs --output");
   return llvm::Error::success();

@@ -58,7 +58,7 @@ llvm::Error voxel_of(const Point& point, int64_t row, float voxel_size, int32_t 
     const float cell = std::floor(position / voxel_size);  // float32 throughout: the definition
     if (!(cell >= -0x1p31f && cell < 0x1p31f)) {
       return bad_input("point {0} lies at {1} = {2} m, which is outside int32 in voxels of {3} m", row,
-                       "xyz"[axis], position, voxel_size);
+                       "xyz"[axis], digits(position), digits(voxel_size));
     }
     voxel[axis] = static_cast<int32_t>(cell);
   }
@@ -69,7 +69,7 @@ llvm::Error voxel_of(const Point& point, int64_t row, float voxel_size, int32_t 
 
 llvm::Error check_voxel_size(float voxel_size) {
   if (std::isfinite(voxel_size) && voxel_size > 0) return llvm::Error::success();
-  return bad_input("the voxel size must be a positive number of metres, and it is {0}", voxel_size);
+  return bad_input("the voxel size must be a positive number of metres, and it is {0}", digits(voxel_size));
 }
 
 llvm::Expected<VoxelCloud> voxelize(const std::vector<Point>& points, float voxel_size, bool skip_invalid) {
@@ -84,7 +84,7 @@ llvm::Expected<VoxelCloud> voxelize(const std::vector<Point>& points, float voxe
     if (!is_finite(point)) {
       if (!skip_invalid) {
         return bad_input("point {0} is ({1}, {2}, {3}, intensity {4}): --skip-invalid drops such points", i,
-                         point[0], point[1], point[2], point[3]);
+                         digits(point[0]), digits(point[1]), digits(point[2]), digits(point[3]));
       }
       ++cloud.skipped;
       continue;
