@@ -47,8 +47,12 @@ llvm::Expected<std::shared_ptr<CpuDevice>> CpuDevice::create(const CpuOptions& o
 
 llvm::Expected<void*> CpuDevice::allocate(i64 bytes) {
   void* memory = nullptr;
-  if (bytes < 0 || posix_memalign(&memory, 256, static_cast<size_t>(std::max<i64>(bytes, 1))) != 0) {
-    return make_error(StatusCode::ResourceExhausted, "{0} bytes of memory are not to be had", bytes);
+  // The system may promise more than it has and end the process later, so that is refused here.
+  if (bytes < 0 || bytes > info_.memory_bytes ||
+      posix_memalign(&memory, 256, static_cast<size_t>(std::max<i64>(bytes, 1))) != 0) {
+    return make_error(StatusCode::ResourceExhausted,
+                      "{0} bytes of memory are not to be had; the machine has {1}", bytes,
+                      info_.memory_bytes);
   }
   return memory;
 }

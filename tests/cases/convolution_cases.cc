@@ -181,6 +181,13 @@ std::vector<float> random_values(Random& random, int64_t count, double mean, dou
   return values;
 }
 
+/// Even columns positive, odd ones negative; what a ReLU clips is then a whole column.
+void give_columns_one_sign(std::vector<float>& values, int64_t columns) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = std::abs(values[i]) * (static_cast<int64_t>(i) % columns % 2 == 0 ? 1.0f : -1.0f);
+  }
+}
+
 }  // namespace
 
 const char* dtype_name(DType type) {
@@ -241,6 +248,7 @@ ConvolutionCase small_case(DType dtype, ConvolutionKind kind, int in_channels, i
   test.batches = points > 2 ? 3 : 1;
   test.empty_batch = points > 2 ? 1 : -1;
   test.seed = static_cast<uint64_t>(17 + points + 1000 * in_channels + 7 * out_channels);
+  test.one_sign = points <= 31;
   set_usual_shape(test);
   return test;
 }
@@ -315,28 +323,40 @@ ConvolutionData make_coordinates(const ConvolutionCase& test) {
   return data;
 }
 
-void make_values(const ConvolutionCase& test, bool integers, ConvolutionData& data) {
-  Random random(test.seed + 3000);
+void make_parameters(const ConvolutionCase& test, bool integers, ConvolutionData& data) {
+  Random random(static_cast<uint64_t>(test.in_channels) << 40 ^
+                static_cast<uint64_t>(test.out_channels) << 20 ^ static_cast<uint64_t>(test.volume()));
   const int64_t weights = test.volume() * test.in_channels * test.out_channels;
   // Sums of about five inputs' worth of terms come out near 1.
   const double spread = std::sqrt(1.0 / (5 * test.in_channels));
-  // tf32 is a rounding of GEMM operands: features and residuals are stored in full.
-  const DType storage = test.dtype == DType::TF32 ? DType::F32 : test.dtype;
-  data.features = round_to(storage, random_values(random, data.in_rows() * test.in_channels, 0, 1, integers));
   data.weight = round_to(test.dtype, random_values(random, weights, 0, spread, integers));
   if (test.scale_shift) {
     data.scale = random_values(random, test.out_channels, 1, 0.2, integers);
     data.shift = random_values(random, test.out_channels, 0, 0.2, integers);
   }
+  if (!test.one_sign) return;
+  give_columns_one_sign(data.weight, test.out_channels);
+  give_columns_one_sign(data.shift, test.out_channels);
+}
+
+void make_features(const ConvolutionCase& test, bool integers, ConvolutionData& data) {
+  Random random(test.seed + 3000);
+  // tf32 is a rounding of GEMM operands: features and residuals are stored in full.
+  const DType storage = test.dtype == DType::TF32 ? DType::F32 : test.dtype;
+  data.features = round_to(storage, random_values(random, data.in_rows() * test.in_channels, 0, 1, integers));
   if (test.residual) {
     data.residual =
         round_to(storage, random_values(random, data.out_rows() * test.out_channels, 0, 1, integers));
   }
+  if (!test.one_sign) return;
+  give_columns_one_sign(data.features, 1);
+  give_columns_one_sign(data.residual, test.out_channels);
 }
 
 ConvolutionData make_data(const ConvolutionCase& test, bool integers) {
   ConvolutionData data = make_coordinates(test);
-  make_values(test, integers, data);
+  make_parameters(test, integers, data);
+  make_features(test, integers, data);
   return data;
 }
 

@@ -20,6 +20,9 @@ struct ConvolutionCase {
   int batches = 1, empty_batch = -1;
   bool scale_shift = false, residual = false, relu = false;
   int64_t sampled_rows = 0;  // rows the oracle computes; 0: all
+  // Terms of one output have one sign: an output of a few numbers must not cancel to nearly nothing,
+  // where a relative bound means little.
+  bool one_sign = false;
   uint64_t seed = 1;
 
   /// "submanifold f16 n1000 d3 c16-32 k3,3,3 ... seed 7": enough to find the case again.
@@ -63,9 +66,10 @@ struct ConvolutionData {
 
 /// integers: small whole numbers, whose sums every dtype holds exactly (in_channels up to 8).
 ConvolutionData make_data(const ConvolutionCase& test, bool integers = false);
-/// The coordinates only; then the values.
+/// The same in parts. Parameters depend on channels, kernel and dtype only: one set serves many clouds.
 ConvolutionData make_coordinates(const ConvolutionCase& test);
-void make_values(const ConvolutionCase& test, bool integers, ConvolutionData& data);
+void make_parameters(const ConvolutionCase& test, bool integers, ConvolutionData& data);
+void make_features(const ConvolutionCase& test, bool integers, ConvolutionData& data);
 
 /// fp64 result for data.rows: [rows, out_channels].
 std::vector<double> expected_output(const ConvolutionCase& test, const ConvolutionData& data);

@@ -1,0 +1,173 @@
+// Single convolutions through the C ABI, on every device, against the fp64 oracle.
+#include "include/minuet/minuet.h"
+#include "tests/support/abi.h"
+#include "tests/support/compare.h"
+#include "tests/support/rounding.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MINUET_UNDER_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define MINUET_UNDER_SANITIZER 1
+#endif
+#endif
+
+namespace minuet::abi {
+namespace {
+
+class ConvolutionTest : public DeviceTest {
+ protected:
+  /// One cloud through a convolution that is ready; compares pairs and output.
+  void check_cloud(Convolution& convolution, minuet_execution* execution, const ConvolutionCase& test,
+                   const ConvolutionData& data) {
+    const Map map = make_map(machine(), test, data);
+    if (test.sampled_rows == 0) {
+      EXPECT_EQ(map.pairs, oracle::find_pairs(data.geometry, data.in_coordinates, data.out_coordinates));
+    }
+    const std::vector<float> output = decode(test.dtype, convolution.run(execution, map, data));
+    EXPECT_TRUE(is_close(select_rows(output, test.out_channels, data.rows), expected_output(test, data),
+                         test.out_channels, error_bound(test.dtype)));
+  }
+
+  void check_cases(const std::vector<ConvolutionCase>& cases) {
+    for (const ConvolutionCase& test : cases) {
+      if (test.dtype != dtype()) continue;
+      SCOPED_TRACE(test.name());
+      const ConvolutionData data = make_data(test);
+      Convolution convolution(machine(), test, data);
+      check_cloud(convolution, convolution.execution().get(), test, data);
+      if (HasFailure()) return;  // the first case is enough to go on
+    }
+  }
+};
+
+/// Every channel pair and kind at 0, 1, 2 and 31 points; item 1 of 3 is empty at 31.
+TEST_P(ConvolutionTest, SmallCross) {
+  for (ConvolutionKind kind : all_kinds()) {
+    for (int in : channel_sizes()) {
+      for (int out : channel_sizes()) {
+        ConvolutionData parameters;
+        make_parameters(small_case(dtype(), kind, in, out, 1), false, parameters);
+        Convolution convolution(machine(), small_case(dtype(), kind, in, out, 1), parameters);
+        const Execution execution = convolution.execution();
+        for (int64_t points : small_counts()) {
+          const ConvolutionCase test = small_case(dtype(), kind, in, out, points);
+          SCOPED_TRACE(test.name());
+          ConvolutionData data = make_coordinates(test);
+          make_features(test, false, data);
+          data.weight = parameters.weight, data.scale = parameters.scale, data.shift = parameters.shift;
+          check_cloud(convolution, execution.get(), test, data);
+          if (HasFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(ConvolutionTest, PairwiseAtAThousand) { check_cases(pairwise_cases()); }
+
+TEST_P(ConvolutionTest, LargeClouds) {
+#ifdef MINUET_UNDER_SANITIZER
+  GTEST_SKIP() << "takes long under a sanitizer; the smaller clouds take the same paths";
+#endif
+  check_cases(large_cases(dtype()));
+}
+
+TEST_P(ConvolutionTest, LongList) {
+  if (!long_tests_wanted()) GTEST_SKIP() << "MINUET_LONG_TESTS=1 runs the long list";
+  check_cases(long_cases(dtype()));
+}
+
+/// Small whole numbers are exact in every dtype, so the output must be the oracle's bit by bit.
+TEST_P(ConvolutionTest, WholeNumbersAreExact) {
+  for (ConvolutionKind kind : all_kinds()) {
+    for (auto [in, out] : {std::pair{1, 3}, {3, 16}, {4, 32}, {8, 24}}) {
+      const ConvolutionCase test = small_case(dtype(), kind, in, out, 1000);
+      SCOPED_TRACE(test.name());
+      const ConvolutionData data = make_data(test, true);
+      Convolution convolution(machine(), test, data);
+      const std::vector<char> bytes =
+          convolution.run(convolution.execution().get(), make_map(machine(), test, data), data);
+      const std::vector<double> expected = expected_output(test, data);
+      // Compared as numbers: the sign of a zero is of no interest.
+      EXPECT_EQ(decode(dtype(), bytes), std::vector<float>(expected.begin(), expected.end()));
+    }
+  }
+}
+
+TEST_P(ConvolutionTest, RepeatsBitByBit) {
+  for (ConvolutionKind kind : all_kinds()) {
+    const ConvolutionCase test = small_case(dtype(), kind, 32, 48, 3000);
+    const ConvolutionData data = make_data(test);
+    Convolution convolution(machine(), test, data);
+    const Execution execution = convolution.execution();
+    const std::vector<char> first = convolution.run(execution.get(), make_map(machine(), test, data), data);
+    for (int repeat = 1; repeat < 20; ++repeat) {
+      // Every other time all is made anew: sets, map and execution.
+      const Execution fresh =
+          repeat % 2 == 0 ? convolution.execution() : Execution(nullptr, {minuet_execution_destroy});
+      const Map map = make_map(machine(), test, data);
+      ASSERT_EQ(convolution.run(fresh ? fresh.get() : execution.get(), map, data), first) << test.name();
+    }
+  }
+}
+
+/// The caller's workspace, poisoned, of exactly the bytes that are needed; then one byte less.
+TEST_P(ConvolutionTest, WorksInTheCallersWorkspace) {
+  for (ConvolutionKind kind : all_kinds()) {
+    const ConvolutionCase test = small_case(dtype(), kind, 24, 16, 1000);
+    SCOPED_TRACE(test.name());
+    const ConvolutionData data = make_data(test);
+    const Map map = make_map(machine(), test, data);
+    Convolution convolution(machine(), test, data);
+    const Execution own = convolution.execution();
+    const std::vector<char> expected = convolution.run(own.get(), map, data);
+    minuet_execution_counters counters = MINUET_EXECUTION_COUNTERS_INIT;
+    check(minuet_execution_query_counters(own.get(), &counters));
+    ASSERT_GT(counters.workspace_bytes, 0);
+
+    const Buffer workspace(machine(), counters.workspace_bytes);
+    minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+    options.workspace = workspace.data();
+    options.workspace_bytes = workspace.bytes();
+    const Execution given = convolution.execution(&options);
+    EXPECT_EQ(convolution.run(given.get(), map, data), expected);
+    check(minuet_device_synchronize(machine().device(), nullptr));
+
+    options.workspace_bytes = 256;
+    minuet_execution* tight = nullptr;
+    minuet_status status =
+        minuet_execution_create_convolution(convolution.get(), machine().device(), &options, &tight);
+    const Execution owner(tight, {minuet_execution_destroy});
+    if (status == MINUET_OK) status = minuet_execution_prepare_map(tight, map.map.get(), nullptr);
+    EXPECT_EQ(status, MINUET_RESOURCE_EXHAUSTED);
+    EXPECT_NE(last_error().find("bytes"), std::string::npos) << last_error();
+  }
+}
+
+TEST_P(ConvolutionTest, WhatIsNotBuiltSaysSo) {
+  const ConvolutionCase test = small_case(dtype(), ConvolutionKind::Submanifold, 16, 16, 10);
+  const Convolution grouped(machine(), test, make_data(test), 4);
+  EXPECT_EQ(grouped.status(), MINUET_UNIMPLEMENTED);
+  EXPECT_NE(last_error().find("group"), std::string::npos) << last_error();
+}
+
+/// Maps that do not belong to the convolution are refused before anything runs.
+TEST_P(ConvolutionTest, RefusesAnotherConvolutionsMap) {
+  const ConvolutionCase test = small_case(dtype(), ConvolutionKind::Submanifold, 16, 16, 100);
+  const ConvolutionData data = make_data(test);
+  Convolution convolution(machine(), test, data);
+  const Execution execution = convolution.execution();
+  EXPECT_EQ(minuet_execution_convolve(execution.get(), nullptr, nullptr, nullptr, nullptr),
+            MINUET_FAILED_PRECONDITION);
+  ConvolutionCase other = test;
+  other.kernel_size = {1, 3, 5, 1};
+  ConvolutionData other_data = make_coordinates(other);
+  const Map map = make_map(machine(), other, other_data);
+  EXPECT_EQ(minuet_execution_prepare_map(execution.get(), map.map.get(), nullptr), MINUET_INVALID_ARGUMENT);
+}
+
+MINUET_INSTANTIATE_DEVICE_TEST(ConvolutionTest);
+
+}  // namespace
+}  // namespace minuet::abi

@@ -1,0 +1,154 @@
+// The golden problems: results of an independent program, on every device and in every dtype.
+#include "tests/support/golden.h"
+
+#include <algorithm>
+
+#include "tests/support/abi.h"
+#include "tests/support/compare.h"
+#include "tests/support/rounding.h"
+
+namespace minuet::abi {
+namespace {
+
+class GoldenTest : public DeviceTest {
+ protected:
+  void SetUp() override {
+    MINUET_SKIP_WITHOUT_GOLDEN();
+    DeviceTest::SetUp();
+  }
+
+  ConvolutionCase case_of(const GoldenFile& file) {
+    ConvolutionCase test;
+    test.dtype = dtype();
+    test.ndim = std::stoi(file.metadata.at("ndim"));
+    test.kernel_size = file.axes("kernel_size");
+    test.stride = file.axes("stride");
+    test.dilation = file.axes("dilation");
+    test.tensor_stride = file.axes("fine_tensor_stride");
+    test.in_channels = static_cast<int>(file.shapes.at("in_features")[1]);
+    test.out_channels = static_cast<int>(file.shapes.at("out_features")[1]);
+    test.points = file.shapes.at("in_coordinates")[0];
+    const bool strided = test.stride != oracle::Axes{1, 1, 1, 1};
+    test.kind = file.metadata.at("kind") == "transposed" ? ConvolutionKind::Transposed
+                : file.flag("submanifold")               ? ConvolutionKind::Submanifold
+                : strided && !file.flag("given_outputs") ? ConvolutionKind::Strided
+                                                         : ConvolutionKind::GivenOutputs;
+    return test;
+  }
+
+  ConvolutionData data_of(const GoldenFile& file, const ConvolutionCase& test) {
+    ConvolutionData data;
+    data.geometry = {test.ndim, test.kernel_size, test.dilation, test.tensor_stride, test.transposed()};
+    data.in_coordinates = file.integers.at("in_coordinates");
+    data.out_coordinates = file.integers.at("out_coordinates");
+    data.features = file.floats.at("in_features");
+    data.weight = file.floats.at("weight");
+    return data;
+  }
+
+  void check_layer(const std::string& name);
+  void check_network(const std::string& name);
+};
+
+std::vector<oracle::Pair> golden_pairs(const GoldenFile& file) {
+  const std::vector<int32_t>& values = file.integers.at("pairs");
+  std::vector<oracle::Pair> pairs;
+  for (size_t i = 0; i + 3 <= values.size(); i += 3)
+    pairs.push_back({values[i], values[i + 1], values[i + 2]});
+  std::sort(pairs.begin(), pairs.end());
+  return pairs;
+}
+
+void GoldenTest::check_layer(const std::string& name) {
+  SCOPED_TRACE(name);
+  const GoldenFile file = read_golden(name);
+  ASSERT_FALSE(HasFatalFailure() || file.metadata.empty());
+  const std::string& kind = file.metadata.at("kind");
+  if (kind != "convolution" && kind != "transposed") {
+    // The ABI has no call for these yet; the day it has one, it will say so here.
+    EXPECT_EQ(minuet_has_feature(kind == "generative_transposed" ? "generative" : "pooling"), 0);
+    return;
+  }
+  const ConvolutionCase test = case_of(file);
+  const ConvolutionData data = data_of(file, test);
+  const int groups = std::stoi(file.metadata.at("groups"));
+  Convolution convolution(machine(), test, data, groups);
+  if (groups > 1) {
+    EXPECT_EQ(convolution.status(), MINUET_UNIMPLEMENTED);
+    EXPECT_NE(last_error().find("group"), std::string::npos) << last_error();
+    return;
+  }
+  ASSERT_EQ(convolution.status(), MINUET_OK) << last_error();
+  const Map map = make_map(machine(), test, data);
+  EXPECT_EQ(map.pairs, golden_pairs(file));
+  const std::vector<float> output =
+      decode(dtype(), convolution.run(convolution.execution().get(), map, data));
+  EXPECT_TRUE(is_close(output, file.doubles.at("out_features"), test.out_channels, error_bound(dtype())));
+}
+
+TEST_P(GoldenTest, Layers) {
+  for (const std::string& name : golden_layers()) check_layer(name);
+}
+
+minuet_dtype abi_dtype(DType type) {
+  return type == DType::F32    ? MINUET_F32
+         : type == DType::TF32 ? MINUET_TF32
+         : type == DType::F16  ? MINUET_F16
+                               : MINUET_BF16;
+}
+
+void GoldenTest::check_network(const std::string& name) {
+  const GoldenFile file = read_golden("network_" + name);
+  const std::string weights = shared_folder() + "/golden/network_" + name + "_weights.safetensors";
+  const std::vector<int32_t> channels = file.list("channels");
+  minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
+  options.name = name.c_str();
+  options.dtype = abi_dtype(dtype());
+  options.channels = channels.data();
+  options.channel_count = static_cast<int32_t>(channels.size());
+  options.weights_path = weights.c_str();
+  minuet_network* network = nullptr;
+  check(minuet_network_create(machine().context(), &options, &network));
+  const Handle<minuet_network> owner(network, {minuet_network_destroy});
+  check(minuet_network_compile(network, machine().arch().c_str(), nullptr, nullptr));
+  check(minuet_network_load(network, machine().device()));
+  minuet_execution* made = nullptr;
+  check(minuet_execution_create(network, machine().device(), nullptr, &made));
+  const Execution execution(made, {minuet_execution_destroy});
+
+  const std::vector<int32_t>& coordinates = file.integers.at("in_coordinates");
+  const std::vector<int32_t>& expected_coordinates = file.integers.at("out_coordinates");
+  const int64_t points = file.shapes.at("in_coordinates")[0];
+  const Buffer points_memory(machine(), coordinates);
+  const Buffer features(machine(), encode(dtype(), file.floats.at("in_features")));
+  std::vector<char> first;
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    check(minuet_execution_prepare(execution.get(), points_memory.integers(), points, nullptr));
+    int64_t rows = -1;
+    int32_t width = -1;
+    check(minuet_execution_output_shape(execution.get(), &rows, &width));
+    ASSERT_EQ(rows, file.shapes.at("out_features")[0]);
+    ASSERT_EQ(width, file.shapes.at("out_features")[1]);
+    const Buffer output(machine(), rows * width * dtype_bytes(dtype()));
+    check(minuet_execution_run(execution.get(), features.data(), output.data(), nullptr));
+    const std::vector<char> bytes = output.read<char>();
+    if (repeat > 0) {
+      ASSERT_EQ(bytes, first) << "run " << repeat << " differs from the first";
+      continue;
+    }
+    first = bytes;
+    Buffer where(machine(), rows * 16);
+    check(minuet_execution_output_coordinates(execution.get(), static_cast<int32_t*>(where.data()), nullptr));
+    EXPECT_EQ(where.read<int32_t>(), expected_coordinates);
+    EXPECT_TRUE(
+        is_close(decode(dtype(), bytes), file.doubles.at("out_features"), width, error_bound(dtype(), true)));
+  }
+}
+
+TEST_P(GoldenTest, MinkUNet42) { check_network("minkunet42"); }
+TEST_P(GoldenTest, SparseResNet21D) { check_network("sparseresnet21d"); }
+
+MINUET_INSTANTIATE_DEVICE_TEST(GoldenTest);
+
+}  // namespace
+}  // namespace minuet::abi

@@ -1,0 +1,192 @@
+#include "tests/support/abi.h"
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+
+#include "tests/support/rounding.h"
+
+namespace minuet::abi {
+namespace {
+
+constexpr uint32_t kPoison = 0xffc0ffeeu;  // a NaN as fp32, and both halves one as fp16 or bf16
+
+minuet_dtype abi_dtype(DType type) {
+  switch (type) {
+    case DType::F32:
+      return MINUET_F32;
+    case DType::TF32:
+      return MINUET_TF32;
+    case DType::F16:
+      return MINUET_F16;
+    case DType::BF16:
+      return MINUET_BF16;
+  }
+  return MINUET_F32;
+}
+
+void copy_axes(const oracle::Axes& axes, int ndim, int32_t* target) {
+  std::copy(axes.begin(), axes.begin() + ndim, target);
+}
+
+}  // namespace
+
+std::string last_error() {
+  std::string text(minuet_last_error(nullptr, 0), '\0');
+  minuet_last_error(text.data(), text.size());
+  text.pop_back();  // the terminator
+  return text;
+}
+
+void check(minuet_status status) {
+  if (status == MINUET_OK) return;
+  ADD_FAILURE() << "status " << status << ": " << last_error();
+  throw std::runtime_error("a call into libminuet failed");  // gtest goes on with the next test
+}
+
+Machine* Machine::open(const std::string& name, std::string& reason) {
+  static std::map<std::string, std::unique_ptr<Machine>> machines;
+  static std::map<std::string, std::string> reasons;
+  if (machines.count(name) == 0) {
+    auto machine = std::make_unique<Machine>();
+    minuet_context* context = nullptr;
+    minuet_device* device = nullptr;
+    minuet_status status = minuet_context_create(nullptr, &context);
+    machine->context_.reset(context);
+    if (status == MINUET_OK) status = minuet_device_open(context, name.c_str(), &device);
+    machine->device_.reset(device);
+    if (status != MINUET_OK) {
+      reasons[name] = last_error();
+      // Anything but "there is none" is a failure of its own.
+      EXPECT_EQ(status, MINUET_UNAVAILABLE) << last_error();
+    }
+    machines[name] = status == MINUET_OK ? std::move(machine) : nullptr;
+  }
+  reason = reasons[name];
+  return machines[name].get();
+}
+
+std::string Machine::arch() const {
+  minuet_device_info info{};
+  info.struct_size = sizeof(info);
+  check(minuet_device_query(device(), &info));
+  return info.arch;
+}
+
+Buffer::Buffer(Machine& machine, int64_t bytes) : machine_(machine), bytes_(bytes) {
+  check(minuet_device_allocate(machine.device(), bytes, &data_));
+  poison();
+}
+
+Buffer::~Buffer() { minuet_device_free(machine_.device(), data_); }
+
+void Buffer::poison() {
+  const std::vector<uint32_t> words(bytes_ / 4 + 1, kPoison);
+  check(minuet_device_copy(machine_.device(), data_, words.data(), bytes_, 0));
+}
+
+Coordinates make_set(Machine& machine, int ndim, const std::vector<int32_t>& coordinates,
+                     const oracle::Axes& tensor_stride) {
+  minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
+  options.ndim = ndim;
+  copy_axes(tensor_stride, ndim, options.tensor_stride);
+  const Buffer memory(machine, coordinates);
+  const int64_t count = static_cast<int64_t>(coordinates.size()) / (1 + ndim);
+  minuet_coordinates* set = nullptr;
+  check(minuet_coordinates_create(machine.device(), &options, memory.integers(), count, nullptr, &set));
+  Coordinates handle(set, {minuet_coordinates_destroy});
+  EXPECT_EQ(minuet_coordinates_count(set), count);
+  return handle;
+}
+
+std::vector<int32_t> coordinates_of(Machine& machine, minuet_coordinates* set, int ndim) {
+  Buffer memory(machine, minuet_coordinates_count(set) * (1 + ndim) * 4);
+  check(minuet_coordinates_export(set, static_cast<int32_t*>(memory.data()), nullptr));
+  return memory.read<int32_t>();
+}
+
+Map make_map(Machine& machine, const ConvolutionCase& test, const ConvolutionData& data) {
+  oracle::Axes coarse = test.tensor_stride;
+  for (int a = 0; a < test.ndim; ++a) coarse[a] *= test.stride[a];
+  Map map;
+  map.in = make_set(machine, test.ndim, data.in_coordinates, test.transposed() ? coarse : test.tensor_stride);
+  if (test.kind == ConvolutionKind::Strided && test.stride != oracle::Axes{1, 1, 1, 1}) {
+    minuet_coordinates* out = nullptr;
+    check(minuet_coordinates_downsample(map.in.get(), test.stride.data(), nullptr, &out));
+    map.out.reset(out);
+    EXPECT_EQ(coordinates_of(machine, out, test.ndim), data.out_coordinates);
+  } else if (test.kind != ConvolutionKind::Submanifold) {
+    map.out =
+        make_set(machine, test.ndim, data.out_coordinates, test.transposed() ? test.tensor_stride : coarse);
+  }
+  minuet_kernel_map_options options = MINUET_KERNEL_MAP_OPTIONS_INIT;
+  copy_axes(test.kernel_size, test.ndim, options.kernel_size);
+  copy_axes(test.dilation, test.ndim, options.dilation);
+  options.transposed = test.transposed();
+  minuet_kernel_map* handle = nullptr;
+  check(minuet_kernel_map_create(map.in.get(), map.out ? map.out.get() : map.in.get(), &options, nullptr,
+                                 &handle));
+  map.map.reset(handle);
+  EXPECT_EQ(minuet_kernel_map_volume(handle), test.volume());
+  map.pairs.resize(minuet_kernel_map_pairs(handle));
+  static_assert(sizeof(oracle::Pair) == 12);
+  check(minuet_kernel_map_export(handle, &map.pairs.data()->k, nullptr));
+  std::sort(map.pairs.begin(), map.pairs.end());
+  return map;
+}
+
+Convolution::Convolution(Machine& machine, const ConvolutionCase& test, const ConvolutionData& parameters,
+                         int groups)
+    : machine_(machine), test_(test) {
+  minuet_convolution_options options = MINUET_CONVOLUTION_OPTIONS_INIT;
+  options.ndim = test.ndim;
+  options.dtype = abi_dtype(test.dtype);
+  options.in_channels = test.in_channels;
+  options.out_channels = test.out_channels;
+  copy_axes(test.kernel_size, test.ndim, options.kernel_size);
+  copy_axes(test.stride, test.ndim, options.stride);
+  copy_axes(test.dilation, test.ndim, options.dilation);
+  options.groups = groups;
+  options.submanifold = test.kind == ConvolutionKind::Submanifold;
+  options.transposed = test.transposed();
+  options.relu = test.relu;
+  options.residual = test.residual;
+  options.weight = parameters.weight.data();
+  options.scale = test.scale_shift ? parameters.scale.data() : nullptr;
+  options.shift = test.scale_shift ? parameters.shift.data() : nullptr;
+  minuet_convolution* convolution = nullptr;
+  status_ = minuet_convolution_create(machine.context(), &options, &convolution);
+  convolution_.reset(convolution);
+  if (status_ != MINUET_OK) return;
+  check(minuet_convolution_compile(convolution, machine.arch().c_str(), nullptr, nullptr));
+  check(minuet_convolution_load(convolution, machine.device()));
+}
+
+Execution Convolution::execution(const minuet_execution_options* options) {
+  minuet_execution* execution = nullptr;
+  check(minuet_execution_create_convolution(convolution_.get(), machine_.device(), options, &execution));
+  return Execution(execution, {minuet_execution_destroy});
+}
+
+std::vector<char> Convolution::run(minuet_execution* execution, const Map& map, const ConvolutionData& data) {
+  const Buffer input(machine_, encode(test_.dtype, data.features));
+  const Buffer residual(machine_, encode(test_.dtype, data.residual));
+  const Buffer output(machine_, data.out_rows() * test_.out_channels * dtype_bytes(test_.dtype));
+  check(minuet_execution_prepare_map(execution, map.map.get(), nullptr));
+  check(minuet_execution_convolve(execution, input.data(), test_.residual ? residual.data() : nullptr,
+                                  output.data(), nullptr));
+  return output.read<char>();
+}
+
+void DeviceTest::SetUp() {
+  std::string reason;
+  machine_ = Machine::open(std::get<0>(GetParam()), reason);
+  if (machine_ == nullptr) GTEST_SKIP() << reason;
+}
+
+std::string device_test_name(const testing::TestParamInfo<std::tuple<const char*, DType>>& info) {
+  const std::string device = std::get<0>(info.param);
+  return device.substr(0, device.find(':')) + "_" + dtype_name(std::get<1>(info.param));
+}
+
+}  // namespace minuet::abi

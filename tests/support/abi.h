@@ -1,0 +1,130 @@
+// The C ABI as tests use it: owned handles, poisoned device buffers, one convolution from coordinates
+// to output. Linked against libminuet, like any other caller.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "include/minuet/minuet.h"
+#include "tests/cases/convolution_cases.h"
+
+namespace minuet::abi {
+
+template <class T>
+struct Destroy {
+  void (*destroy)(T*);
+  void operator()(T* handle) const { destroy(handle); }
+};
+template <class T>
+using Handle = std::unique_ptr<T, Destroy<T>>;
+
+std::string last_error();
+/// Fails and ends the test, with the library's message, where the status is not MINUET_OK.
+void check(minuet_status status);
+
+/// A context and a device, opened once a process and name. Null where the device is not there; then
+/// `reason` says why.
+class Machine {
+ public:
+  static Machine* open(const std::string& name, std::string& reason);
+  minuet_context* context() const { return context_.get(); }
+  minuet_device* device() const { return device_.get(); }
+  std::string arch() const;
+
+ private:
+  Handle<minuet_context> context_{nullptr, {minuet_context_destroy}};
+  Handle<minuet_device> device_{nullptr, {minuet_device_destroy}};
+};
+
+/// Device memory, poisoned at birth with NaN in every dtype.
+class Buffer {
+ public:
+  Buffer(Machine& machine, int64_t bytes);
+  template <class T>
+  Buffer(Machine& machine, const std::vector<T>& values)
+      : Buffer(machine, static_cast<int64_t>(values.size() * sizeof(T))) {
+    check(minuet_device_copy(machine.device(), data_, values.data(), bytes_, 0));
+  }
+  ~Buffer();
+  Buffer(const Buffer&) = delete;
+
+  void* data() const { return data_; }
+  const int32_t* integers() const { return static_cast<const int32_t*>(data_); }
+  int64_t bytes() const { return bytes_; }
+  void poison();
+  template <class T>
+  std::vector<T> read() const {
+    std::vector<T> values(bytes_ / sizeof(T));
+    check(minuet_device_synchronize(machine_.device(), nullptr));
+    check(minuet_device_copy(machine_.device(), values.data(), data_, bytes_, 1));
+    return values;
+  }
+
+ private:
+  Machine& machine_;
+  void* data_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+using Coordinates = Handle<minuet_coordinates>;
+using KernelMap = Handle<minuet_kernel_map>;
+using Execution = Handle<minuet_execution>;
+
+Coordinates make_set(Machine& machine, int ndim, const std::vector<int32_t>& coordinates,
+                     const oracle::Axes& tensor_stride);
+std::vector<int32_t> coordinates_of(Machine& machine, minuet_coordinates* set, int ndim);
+
+/// The coordinate sets of one case and the map between them. The output of a strided convolution is
+/// derived by the library; its coordinates are compared with data.out_coordinates, so they must be
+/// ascending there.
+struct Map {
+  Coordinates in{nullptr, {minuet_coordinates_destroy}};
+  Coordinates out{nullptr, {minuet_coordinates_destroy}};  // null where it is the input set
+  KernelMap map{nullptr, {minuet_kernel_map_destroy}};
+  std::vector<oracle::Pair> pairs;  // sorted
+};
+Map make_map(Machine& machine, const ConvolutionCase& test, const ConvolutionData& data);
+
+/// A convolution that is compiled and loaded, for as many clouds as one likes.
+class Convolution {
+ public:
+  Convolution(Machine& machine, const ConvolutionCase& test, const ConvolutionData& parameters,
+              int groups = 1);
+  /// What create answered; the object is of no use where it is not MINUET_OK.
+  minuet_status status() const { return status_; }
+  minuet_convolution* get() const { return convolution_.get(); }
+
+  Execution execution(const minuet_execution_options* options = nullptr);
+  /// The output as stored, [out rows, out_channels]; buffers are poisoned first.
+  std::vector<char> run(minuet_execution* execution, const Map& map, const ConvolutionData& data);
+
+ private:
+  Machine& machine_;
+  ConvolutionCase test_;
+  minuet_status status_ = MINUET_OK;
+  Handle<minuet_convolution> convolution_{nullptr, {minuet_convolution_destroy}};
+};
+
+/// Tests that run on each device and dtype: "cpu_f16", "cuda_f16". Skips, with the library's reason,
+/// where the device is not there.
+class DeviceTest : public testing::TestWithParam<std::tuple<const char*, DType>> {
+ protected:
+  void SetUp() override;
+  DType dtype() const { return std::get<1>(GetParam()); }
+  Machine& machine() { return *machine_; }
+
+ private:
+  Machine* machine_ = nullptr;
+};
+std::string device_test_name(const testing::TestParamInfo<std::tuple<const char*, DType>>& info);
+
+#define MINUET_INSTANTIATE_DEVICE_TEST(Suite)                                                        \
+  INSTANTIATE_TEST_SUITE_P(                                                                          \
+      Devices, Suite,                                                                                \
+      testing::Combine(testing::Values("cpu", "cuda:0"), testing::ValuesIn(::minuet::all_dtypes())), \
+      ::minuet::abi::device_test_name)
+
+}  // namespace minuet::abi
