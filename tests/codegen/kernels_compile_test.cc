@@ -1,6 +1,7 @@
 // Every kernel of kernels.inc compiles for every architecture, and the ones that matter do not spill.
 //
 // A row without variants() here does not compile: the list below is made from kernels.inc itself.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +12,9 @@
 
 namespace minuet {
 namespace {
+
+using testing::HasSubstr;
+using testing::Not;
 
 constexpr KeyType kKeys[] = {KeyType::U32, KeyType::U64};
 constexpr i32 kDims[] = {1, 3, 4};
@@ -179,6 +183,14 @@ TEST_P(KernelsCompile, EveryRow) {
     EXPECT_EQ(binary->params_bytes, job.params_bytes);
     EXPECT_GE(binary->max_threads, job.threads);
     EXPECT_GT(binary->registers, 0);
+    // What we read in the cubin is what ptxas says.
+    EXPECT_THAT(binary->log, HasSubstr(llvm::formatv(" {0} registers", binary->registers).str()));
+    EXPECT_THAT(binary->log, HasSubstr(llvm::formatv(" {0} bytes stack frame", binary->local_bytes).str()));
+    if (binary->shared_bytes > 0) {
+      EXPECT_THAT(binary->log, HasSubstr(llvm::formatv(" {0} bytes smem", binary->shared_bytes).str()));
+    } else {
+      EXPECT_THAT(binary->log, Not(HasSubstr("bytes smem")));
+    }
     EXPECT_EQ(binary->log.find("warning"), std::string::npos) << binary->log;
     if (must_not_spill(job)) {
       EXPECT_EQ(binary->local_bytes, 0) << binary->log;
