@@ -86,6 +86,9 @@ class KernelCacheImpl : public KernelCache {
   };
 
   void open_store(const std::string& directory, const Environment& environment, FileSystem& system);
+  /// The future of a key, and whether it is the caller who has to fulfil it.
+  std::shared_future<Outcome> claim(const std::string& build_key, std::promise<Outcome>& promise, bool& ours);
+  void fulfil(const Request& request, std::promise<Outcome>& promise);
   Outcome build(const Request& request);
   std::optional<Binary> load(const Request& request);
   Outcome compile(const Request& request);
@@ -157,6 +160,32 @@ Outcome KernelCacheImpl::build(const Request& request) {
   return compile(request);
 }
 
+std::shared_future<Outcome> KernelCacheImpl::claim(const std::string& build_key,
+                                                   std::promise<Outcome>& promise, bool& ours) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto [slot, added] = slots_.try_emplace(build_key);
+  if (added) slot->second = promise.get_future().share();
+  ours = added;
+  if (!ours) ++stats_.memory_hits;
+  return slot->second;
+}
+
+void KernelCacheImpl::fulfil(const Request& request, std::promise<Outcome>& promise) {
+  bool keep = false;
+  try {
+    Outcome outcome = build(request);
+    const StatusError* const failure = std::get_if<StatusError>(&outcome);
+    keep = failure == nullptr || !is_passing(*failure);
+    promise.set_value(std::move(outcome));
+  } catch (...) {
+    promise.set_exception(std::current_exception());
+  }
+  if (keep) return;
+  // Who waits got what we got; the next one tries again.
+  const std::lock_guard<std::mutex> lock(mutex_);
+  slots_.erase(request.build_key);
+}
+
 llvm::Expected<BinaryPointer> KernelCacheImpl::get_or_compile(const KernelSource& source,
                                                               llvm::StringRef arch) {
   MINUET_TRY(check_arch(source, arch));
@@ -176,33 +205,9 @@ llvm::Expected<BinaryPointer> KernelCacheImpl::get_or_compile(const KernelSource
   request.build_key = build_key(request.request_key, compiler_id_);
 
   std::promise<Outcome> promise;
-  std::shared_future<Outcome> future;
   bool ours = false;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto [slot, added] = slots_.try_emplace(request.build_key);
-    if (added) slot->second = promise.get_future().share();
-    future = slot->second;
-    ours = added;
-    if (!ours) ++stats_.memory_hits;
-  }
-  if (ours) {
-    // Who waits gets what we get; a failure that may pass leaves no slot behind, so that the next one tries
-    // again.
-    bool keep = false;
-    try {
-      Outcome outcome = build(request);
-      const StatusError* const failure = std::get_if<StatusError>(&outcome);
-      keep = failure == nullptr || !is_passing(*failure);
-      promise.set_value(std::move(outcome));
-    } catch (...) {
-      promise.set_exception(std::current_exception());
-    }
-    if (!keep) {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      slots_.erase(request.build_key);
-    }
-  }
+  const std::shared_future<Outcome> future = claim(request.build_key, promise, ours);
+  if (ours) fulfil(request, promise);
   const Outcome& outcome = future.get();
   if (const auto* failure = std::get_if<StatusError>(&outcome))
     return llvm::make_error<StatusError>(*failure);

@@ -74,5 +74,13 @@ TEST(NvrtcLibrary, WhatIsNoLibraryIsSaidWithTheLoadersReason) {
   EXPECT_THAT(status.detail(), HasSubstr(folder / "libnvrtc.so.13"));
 }
 
+TEST(NvrtcLibrary, R31_MissingBuiltinsSayWhereToPutThem) {
+  const NvrtcLibrary library{nullptr, "/some/folder/libnvrtc.so.13"};
+  const StatusError status = take_status(open_builtins(library, "99.9").takeError());
+  EXPECT_EQ(status.code(), StatusCode::Unavailable);
+  EXPECT_THAT(status.message(),
+              HasSubstr("/some/folder/libnvrtc.so.13 is there, but libnvrtc-builtins.so.99.9"));
+}
+
 }  // namespace
 }  // namespace minuet

@@ -234,19 +234,6 @@ TEST_F(Nvrtc, R31_AnUnknownArchitectureNamesTheKnownOnes) {
   EXPECT_THAT(status.message(), HasSubstr("cannot compile for sm_42; it knows sm_"));
 }
 
-TEST_F(Nvrtc, R31_MissingBuiltinsAreFoundAtTheOpen) {
-  const std::filesystem::path library = llvm::cantFail(nvrtc_info()).path;
-  const TemporaryFolder folder;
-  // A real copy: a link would lead to the folder where the builtins are.
-  std::filesystem::copy_file(library, folder / "libnvrtc.so.13");
-  const std::string output = open_in_child(folder / "libnvrtc.so.13");
-  if (lines_with(output, "id nvrtc").size() == 1)
-    GTEST_SKIP() << "the loader finds the builtins by itself here";
-  EXPECT_THAT(output, HasSubstr("error 14 "));
-  EXPECT_THAT(output, HasSubstr("libnvrtc-builtins.so."));
-  EXPECT_THAT(output, HasSubstr("put it there"));
-}
-
 TEST_F(Nvrtc, R31_NothingIsPrinted) {
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
