@@ -1,0 +1,70 @@
+#include "tests/support/network_abi.h"
+
+namespace minuet::abi {
+
+minuet_dtype abi_dtype(DType type) {
+  static_assert(static_cast<int>(DType::F32) == MINUET_F32 && static_cast<int>(DType::TF32) == MINUET_TF32);
+  static_assert(static_cast<int>(DType::F16) == MINUET_F16 && static_cast<int>(DType::BF16) == MINUET_BF16);
+  return static_cast<minuet_dtype>(type);
+}
+
+minuet_status create_network(Machine& machine, const NetworkSpec& spec, Network& network) {
+  minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
+  options.name = spec.name.c_str();
+  options.dtype = abi_dtype(spec.dtype);
+  options.channels = spec.channels.empty() ? nullptr : spec.channels.data();
+  options.channel_count = static_cast<int32_t>(spec.channels.size());
+  options.weights_path = spec.weights.empty() ? nullptr : spec.weights.c_str();
+  options.seed = spec.seed;
+  minuet_network* made = nullptr;
+  const minuet_status status = minuet_network_create(machine.context(), &options, &made);
+  network.reset(made);
+  return status;
+}
+
+Network make_network(Machine& machine, const NetworkSpec& spec) {
+  Network network(nullptr, {minuet_network_destroy});
+  check(create_network(machine, spec, network));
+  check(minuet_network_compile(network.get(), machine.arch().c_str(), nullptr, nullptr));
+  check(minuet_network_load(network.get(), machine.device()));
+  return network;
+}
+
+Execution make_execution(Machine& machine, minuet_network* network, const minuet_execution_options* options) {
+  minuet_execution* made = nullptr;
+  check(minuet_execution_create(network, machine.device(), options, &made));
+  return Execution(made, {minuet_execution_destroy});
+}
+
+minuet_status prepare(Machine& machine, minuet_execution* execution, const std::vector<int32_t>& coordinates,
+                      int ndim) {
+  const Buffer memory(machine, coordinates);
+  const int64_t count = static_cast<int64_t>(coordinates.size()) / (1 + ndim);
+  return minuet_execution_prepare(execution, memory.integers(), count, nullptr);
+}
+
+NetworkRun run_network(Machine& machine, minuet_execution* execution, const std::vector<int32_t>& coordinates,
+                       const std::vector<char>& features, int ndim) {
+  NetworkRun run;
+  check(prepare(machine, execution, coordinates, ndim));
+  check(minuet_execution_output_shape(execution, &run.rows, &run.channels));
+  // Bytes per element, by the input: both sides are of the network's dtype.
+  const int64_t points = static_cast<int64_t>(coordinates.size()) / (1 + ndim);
+  const int64_t element = points == 0 ? 4 : static_cast<int64_t>(features.size()) / points / 4;
+  const Buffer input(machine, features);
+  const Buffer output(machine, run.rows * run.channels * element);
+  Buffer where(machine, run.rows * (1 + ndim) * 4);
+  check(minuet_execution_run(execution, input.data(), output.data(), nullptr));
+  check(minuet_execution_output_coordinates(execution, static_cast<int32_t*>(where.data()), nullptr));
+  run.bytes = output.read<char>();
+  run.coordinates = where.read<int32_t>();
+  return run;
+}
+
+minuet_execution_counters counters_of(minuet_execution* execution) {
+  minuet_execution_counters counters = MINUET_EXECUTION_COUNTERS_INIT;
+  check(minuet_execution_query_counters(execution, &counters));
+  return counters;
+}
+
+}  // namespace minuet::abi

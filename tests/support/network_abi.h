@@ -1,0 +1,46 @@
+// Networks through the C ABI: created, compiled and loaded in one call; one cloud from coordinates to output.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/support/abi.h"
+
+namespace minuet::abi {
+
+using Network = Handle<minuet_network>;
+
+minuet_dtype abi_dtype(DType type);
+
+struct NetworkSpec {
+  std::string name = "minkunet42";
+  std::vector<int32_t> channels;  // empty: as described
+  DType dtype = DType::F32;
+  std::string weights;  // empty: seeded random
+  uint64_t seed = 1;
+};
+
+/// What create answers; `network` is null where it fails.
+minuet_status create_network(Machine& machine, const NetworkSpec& spec, Network& network);
+/// Compiled and loaded.
+Network make_network(Machine& machine, const NetworkSpec& spec);
+Execution make_execution(Machine& machine, minuet_network* network,
+                         const minuet_execution_options* options = nullptr);
+
+struct NetworkRun {
+  int64_t rows = 0;
+  int32_t channels = 0;
+  std::vector<char> bytes;           // [rows, channels] as stored
+  std::vector<int32_t> coordinates;  // [rows, 1 + ndim]
+  bool operator==(const NetworkRun&) const = default;
+};
+
+minuet_status prepare(Machine& machine, minuet_execution* execution, const std::vector<int32_t>& coordinates,
+                      int ndim = 3);
+/// Prepares and runs; the output buffers are poisoned first.
+NetworkRun run_network(Machine& machine, minuet_execution* execution, const std::vector<int32_t>& coordinates,
+                       const std::vector<char>& features, int ndim = 3);
+
+minuet_execution_counters counters_of(minuet_execution* execution);
+
+}  // namespace minuet::abi

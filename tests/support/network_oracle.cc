@@ -1,0 +1,259 @@
+#include "tests/support/network_oracle.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/support/oracle.h"
+#include "tests/support/random.h"
+
+namespace minuet::oracle {
+namespace {
+
+constexpr double kEpsilon = 1e-5;
+constexpr int kNdim = 3;
+constexpr int64_t kInChannels = 4;
+
+uint64_t seed_of(uint64_t seed, const std::string& name) {
+  uint64_t hash = 0xcbf29ce484222325ull ^ seed;
+  for (char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  return hash;
+}
+
+struct Level {
+  std::vector<int32_t> coordinates;
+  Axes tensor_stride{1, 1, 1, 1};
+  int64_t rows() const { return static_cast<int64_t>(coordinates.size()) / (1 + kNdim); }
+};
+
+struct Tensor {
+  int level = 0;
+  int64_t channels = 0;
+  std::vector<double> values;  // [rows of the level, channels]
+};
+
+struct Map {
+  std::vector<Pair> pairs;
+  int64_t volume = 1;
+  int level = 0;          // of the output
+  double neighbours = 1;  // pairs per output
+};
+
+/// Evaluates layer by layer; levels appear as the layers go down.
+class Evaluator {
+ public:
+  Evaluator(Parameters& parameters, std::vector<int32_t> coordinates) : parameters_(parameters) {
+    levels_.push_back({std::move(coordinates), {1, 1, 1, 1}});
+  }
+
+  Tensor block(const Tensor& x, const std::string& name, int64_t out, Axes kernel, Axes stride) {
+    const Map map = stride == Axes{1, 1, 1, 1} ? same(x.level, kernel) : down(x.level, kernel, stride);
+    return relu(normalize(convolve(x, name + ".conv", out, map), name + ".bn"));
+  }
+
+  /// Transposed, back onto the level above: kernel 2, stride 2.
+  Tensor up(const Tensor& x, const std::string& name, int64_t out) {
+    const Level &coarse = levels_[x.level], &fine = levels_[x.level - 1];
+    Map map;
+    map.pairs = find_pairs({kNdim, {2, 2, 2, 1}, {1, 1, 1, 1}, fine.tensor_stride, true}, coarse.coordinates,
+                           fine.coordinates);
+    finish(map, x.level - 1, {2, 2, 2, 1});
+    return relu(normalize(convolve(x, name + ".conv", out, map), name + ".bn"));
+  }
+
+  Tensor residual(const Tensor& x, const std::string& name, int64_t out) {
+    const Map map = same(x.level, {3, 3, 3, 1});
+    Tensor y = relu(normalize(convolve(x, name + ".conv1", out, map), name + ".bn1"));
+    y = normalize(convolve(y, name + ".conv2", out, map), name + ".bn2");
+    Tensor shortcut = x;
+    if (x.channels != out) {
+      const Map identity = same(x.level, {1, 1, 1, 1});
+      shortcut = normalize(convolve(x, name + ".shortcut.conv", out, identity), name + ".shortcut.bn");
+    }
+    for (size_t i = 0; i < y.values.size(); ++i) y.values[i] += shortcut.values[i];
+    return relu(std::move(y));
+  }
+
+  Tensor concat(const Tensor& first, const Tensor& second) {
+    Tensor both{first.level, first.channels + second.channels, {}};
+    for (int64_t row = 0; row < levels_[first.level].rows(); ++row) {
+      for (const Tensor* part : {&first, &second}) {
+        const double* values = part->values.data() + row * part->channels;
+        both.values.insert(both.values.end(), values, values + part->channels);
+      }
+    }
+    return both;
+  }
+
+  Tensor head(const Tensor& x, int64_t classes) {
+    Tensor y = convolve(x, "head", classes, same(x.level, {1, 1, 1, 1}));
+    const std::vector<float>& bias = parameters_.vector("head.bias", classes, 0, 0.5);
+    for (size_t i = 0; i < y.values.size(); ++i) y.values[i] += bias[i % classes];
+    return y;
+  }
+
+  NetworkOutput output(Tensor x) {
+    note_largest(x);
+    return {levels_[x.level].coordinates, x.channels, std::move(x.values), largest_};
+  }
+
+ private:
+  Map same(int level, Axes kernel) {
+    Map& map = same_[{level, kernel}];
+    if (!map.pairs.empty()) return map;
+    const Level& at = levels_[level];
+    map.pairs =
+        find_pairs({kNdim, kernel, {1, 1, 1, 1}, at.tensor_stride, false}, at.coordinates, at.coordinates);
+    finish(map, level, kernel);
+    return map;
+  }
+
+  Map down(int level, Axes kernel, Axes stride) {
+    const Level& fine = levels_[level];
+    Level coarse;
+    for (int a = 0; a < kNdim; ++a) coarse.tensor_stride[a] = fine.tensor_stride[a] * stride[a];
+    coarse.coordinates = downsample(kNdim, fine.coordinates, coarse.tensor_stride);
+    Map map;
+    map.pairs = find_pairs({kNdim, kernel, {1, 1, 1, 1}, fine.tensor_stride, false}, fine.coordinates,
+                           coarse.coordinates);
+    levels_.push_back(coarse);
+    finish(map, level + 1, kernel);
+    return map;
+  }
+
+  void finish(Map& map, int level, Axes kernel) {
+    map.level = level;
+    map.volume = static_cast<int64_t>(kernel[0]) * kernel[1] * kernel[2];
+    const double rows = static_cast<double>(std::max<int64_t>(levels_[level].rows(), 1));
+    map.neighbours = std::max(1.0, static_cast<double>(map.pairs.size()) / rows);
+  }
+
+  Tensor convolve(const Tensor& x, const std::string& name, int64_t out, const Map& map) {
+    const std::vector<float>& weight =
+        parameters_.weight(name + ".weight", map.volume, x.channels, out, map.neighbours);
+    Tensor result{map.level, out, std::vector<double>(levels_[map.level].rows() * out, 0.0)};
+    for (const Pair& pair : map.pairs) {
+      double* row = result.values.data() + pair.out * out;
+      const double* input = x.values.data() + pair.in * x.channels;
+      const float* matrix = weight.data() + pair.k * x.channels * out;
+      for (int64_t c = 0; c < x.channels; ++c) {
+        const double value = input[c];
+        if (value == 0) continue;  // half of what follows a ReLU
+        for (int64_t o = 0; o < out; ++o) row[o] += value * static_cast<double>(matrix[c * out + o]);
+      }
+    }
+    return result;
+  }
+
+  Tensor normalize(Tensor x, const std::string& name) {
+    const int64_t channels = x.channels;
+    const std::vector<float>& weight = parameters_.vector(name + ".weight", channels, 1, 0.3);
+    const std::vector<float>& bias = parameters_.vector(name + ".bias", channels, 0.1, 0.3);
+    const std::vector<float>& mean = parameters_.vector(name + ".running_mean", channels, 0, 0.3);
+    // Above 1, so that the sums of many residuals stay far inside fp16.
+    const std::vector<float>& variance = parameters_.vector(name + ".running_var", channels, 2, 0.9);
+    for (size_t i = 0; i < x.values.size(); ++i) {
+      const size_t c = i % channels;
+      const double deviation = std::sqrt(static_cast<double>(variance[c]) + kEpsilon);
+      x.values[i] = (x.values[i] - mean[c]) / deviation * weight[c] + bias[c];
+    }
+    return x;
+  }
+
+  Tensor relu(Tensor x) {
+    for (double& value : x.values) value = std::max(value, 0.0);
+    note_largest(x);
+    return x;
+  }
+
+  void note_largest(const Tensor& x) {
+    for (double value : x.values) largest_ = std::max(largest_, std::abs(value));
+  }
+
+  Parameters& parameters_;
+  std::vector<Level> levels_;
+  std::map<std::pair<int, Axes>, Map> same_;
+  double largest_ = 0;
+};
+
+std::string numbered(const std::string& part, int i, const std::string& rest) {
+  return part + "." + std::to_string(i) + "." + rest;
+}
+
+Tensor widen(const std::vector<float>& features) {
+  return {0, kInChannels, std::vector<double>(features.begin(), features.end())};
+}
+
+}  // namespace
+
+const std::vector<float>& Parameters::weight(const std::string& name, int64_t volume, int64_t in, int64_t out,
+                                             double neighbours) {
+  if (!drawn_ || tensors_.count(name)) return tensors_.at(name).values;
+  // Whole numbers up to `most`, uniform, over a power of two: variance most (most + 1) / 3 / 4^shift.
+  const double deviation = std::sqrt(2.0 / (neighbours * static_cast<double>(in)));
+  int shift = 0;
+  while (std::ldexp(deviation, shift + 1) * std::sqrt(3.0) < 127) ++shift;
+  const int64_t most = std::lround(std::ldexp(deviation, shift) * std::sqrt(3.0));
+  FileTensor tensor{{volume, in, out}, std::vector<float>(volume * in * out)};
+  Random random(seed_of(seed_, name));
+  for (float& value : tensor.values) {
+    value = std::ldexp(static_cast<float>(random.between(-most, most)), -shift);
+  }
+  return tensors_.emplace(name, std::move(tensor)).first->second.values;
+}
+
+const std::vector<float>& Parameters::vector(const std::string& name, int64_t channels, double mean,
+                                             double spread) {
+  if (!drawn_ || tensors_.count(name)) return tensors_.at(name).values;
+  FileTensor tensor{{channels}, std::vector<float>(channels)};
+  Random random(seed_of(seed_, name));
+  for (float& value : tensor.values) value = static_cast<float>(random.uniform(mean - spread, mean + spread));
+  return tensors_.emplace(name, std::move(tensor)).first->second.values;
+}
+
+NetworkOutput minkunet42(Parameters& parameters, const std::vector<int32_t>& channels,
+                         const std::vector<int32_t>& coordinates, const std::vector<float>& features,
+                         int64_t classes) {
+  const std::vector<int32_t>& c = channels;
+  Evaluator network(parameters, coordinates);
+  std::vector<Tensor> skips;
+  Tensor x = network.block(widen(features), "stem.0", c[0], {3, 3, 3, 1}, {1, 1, 1, 1});
+  x = network.block(x, "stem.1", c[0], {3, 3, 3, 1}, {1, 1, 1, 1});
+  skips.push_back(x);
+  for (int i = 0; i < 4; ++i) {
+    x = network.block(x, numbered("encoder", i, "down"), c[i], {2, 2, 2, 1}, {2, 2, 2, 1});
+    x = network.residual(x, numbered("encoder", i, "residual.0"), c[i + 1]);
+    x = network.residual(x, numbered("encoder", i, "residual.1"), c[i + 1]);
+    skips.push_back(x);
+  }
+  for (int i = 0; i < 4; ++i) {
+    x = network.up(x, numbered("decoder", i, "up"), c[i + 5]);
+    x = network.concat(x, skips[3 - i]);
+    x = network.residual(x, numbered("decoder", i, "residual.0"), c[i + 5]);
+    x = network.residual(x, numbered("decoder", i, "residual.1"), c[i + 5]);
+  }
+  if (classes > 0) x = network.head(x, classes);
+  return network.output(std::move(x));
+}
+
+NetworkOutput sparseresnet21d(Parameters& parameters, const std::vector<int32_t>& channels,
+                              const std::vector<int32_t>& coordinates, const std::vector<float>& features) {
+  Evaluator network(parameters, coordinates);
+  Tensor x = widen(features);
+  for (int i = 0; i < 4; ++i) {
+    const int s = i == 0 ? 1 : 2;
+    x = network.block(x, numbered("stage", i, "down"), channels[i], {3, 3, 3, 1}, {s, s, s, 1});
+    x = network.residual(x, numbered("stage", i, "residual.0"), channels[i]);
+    x = network.residual(x, numbered("stage", i, "residual.1"), channels[i]);
+  }
+  x = network.block(x, "stage.4.down", channels[3], {1, 1, 3, 1}, {1, 1, 2, 1});
+  return network.output(std::move(x));
+}
+
+std::vector<float> draw_features(int64_t count, uint64_t seed) {
+  std::vector<float> values(count);
+  Random random(seed);
+  for (float& value : values) value = static_cast<float>(random.between(-127, 127)) / 64.0f;
+  return values;
+}
+
+}  // namespace minuet::oracle

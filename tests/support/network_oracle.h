@@ -1,0 +1,55 @@
+// The two networks in fp64 by plain loops, written out from the design page on networks. Nothing is shared
+// with the library: neither its descriptions nor its programs, and nothing is rounded between layers.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/support/safetensors_writer.h"
+
+namespace minuet::oracle {
+
+/// A network's parameters by name. Those that are asked for and not there are drawn, so that after one
+/// evaluation `all` is just what the network needs.
+class Parameters {
+ public:
+  /// Draws from the seed and the name: convolution weights are multiples of a power of two with 7 bits,
+  /// exact in every dtype; batch norm is any float near the identity.
+  explicit Parameters(uint64_t seed) : seed_(seed) {}
+  /// Draws nothing: a missing name throws std::out_of_range.
+  explicit Parameters(std::map<std::string, FileTensor> tensors)
+      : tensors_(std::move(tensors)), drawn_(false) {}
+
+  /// [volume, in, out]; `neighbours` is how many inputs an output usually has, for the variance.
+  const std::vector<float>& weight(const std::string& name, int64_t volume, int64_t in, int64_t out,
+                                   double neighbours);
+  /// [channels], mean +- spread.
+  const std::vector<float>& vector(const std::string& name, int64_t channels, double mean, double spread);
+  const std::map<std::string, FileTensor>& all() const { return tensors_; }
+
+ private:
+  std::map<std::string, FileTensor> tensors_;
+  uint64_t seed_ = 0;
+  bool drawn_ = true;
+};
+
+struct NetworkOutput {
+  std::vector<int32_t> coordinates;  // [rows, 4]: as given for MinkUNet42, else ascending
+  int64_t channels = 0;
+  std::vector<double> features;  // [rows, channels]
+  double largest = 0;            // |value| that any layer writes
+};
+
+/// coordinates: int32 [n, 4], unique, in any order. features: [n, 4]. classes > 0 adds the head.
+NetworkOutput minkunet42(Parameters& parameters, const std::vector<int32_t>& channels,
+                         const std::vector<int32_t>& coordinates, const std::vector<float>& features,
+                         int64_t classes = 0);
+NetworkOutput sparseresnet21d(Parameters& parameters, const std::vector<int32_t>& channels,
+                              const std::vector<int32_t>& coordinates, const std::vector<float>& features);
+
+/// Values k / 64 with |k| <= 127, exact in every dtype.
+std::vector<float> draw_features(int64_t count, uint64_t seed);
+
+}  // namespace minuet::oracle
