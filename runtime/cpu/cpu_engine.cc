@@ -97,8 +97,8 @@ llvm::Expected<void*> CpuEngine::allocate_pinned(i64 bytes) {
 }
 
 template <class Work>
-void CpuEngine::with_key(const Work& work) {
-  if (limits_.key == KeyType::U64) {
+void CpuEngine::with_key(KeyType key, const Work& work) {
+  if (key == KeyType::U64) {
     work(u64{});
   } else {
     work(u32{});
@@ -123,25 +123,27 @@ llvm::Error CpuEngine::build_coords(const BuildCoordsRequest& request) {
     return make_error(StatusCode::Internal, "{0} coordinates exceed the capacity of {1}", request.count,
                       limits_.capacity);
   }
-  with_key([&](auto key) { build_coords_cpu<decltype(key)>(*pool_, map_scratch_, request); });
+  with_key(limits_.key, [&](auto key) { build_coords_cpu<decltype(key)>(*pool_, map_scratch_, request); });
   return llvm::Error::success();
 }
 
 llvm::Error CpuEngine::downsample(const DownsampleRequest& request) {
   Timer timer(*this, &StageTimes::sort, true);
-  with_key([&](auto key) { downsample_cpu<decltype(key)>(*pool_, map_scratch_, request); });
+  with_key(limits_.key, [&](auto key) { downsample_cpu<decltype(key)>(*pool_, map_scratch_, request); });
   return llvm::Error::success();
 }
 
 llvm::Error CpuEngine::search(const SearchRequest& request) {
   Timer timer(*this, &StageTimes::map, true);
-  with_key([&](auto key) { search_cpu<decltype(key)>(*pool_, map_scratch_, request); });
+  with_key(limits_.key, [&](auto key) { search_cpu<decltype(key)>(*pool_, map_scratch_, request); });
   return llvm::Error::success();
 }
 
 llvm::Error CpuEngine::unpack(const Coords& coords, const KeyLayout& layout, i32* coordinates) {
   Timer timer(*this, &StageTimes::sort, true);
-  with_key([&](auto key) { unpack_cpu<decltype(key)>(*pool_, coords, layout, coordinates); });
+  // The set may be older than the last begin_maps, so its own layout decides.
+  const KeyType key_type = layout.total_bits <= 32 ? KeyType::U32 : KeyType::U64;
+  with_key(key_type, [&](auto key) { unpack_cpu<decltype(key)>(*pool_, coords, layout, coordinates); });
   return llvm::Error::success();
 }
 

@@ -58,7 +58,7 @@ class CpuEngine final : public Engine {
   class Timer;
 
   template <class Work>
-  void with_key(const Work& work);
+  void with_key(KeyType key, const Work& work);
   llvm::Error check(const ConvolveRequest& request) const;
 
   std::shared_ptr<ThreadPool> pool_;
