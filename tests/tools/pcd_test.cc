@@ -1,6 +1,6 @@
 #include "tools/minuet/readers/pcd.h"
 
-#include <liblzf/lzf.h>
+#include <lzf.h>
 
 #include "tests/tools/bytes.h"
 
