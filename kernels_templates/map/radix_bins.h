@@ -16,27 +16,27 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void radix_bins(const RadixBinsPar
   u32 sum[kShare], own[kShare];
   MINUET_UNROLL
   for (i32 u = 0; u < kShare; ++u) {
-    const i32 bin = threadIdx.x + u * S.threads;
+    const u32 bin = threadIdx.x + u * S.threads;
     own[u] = bin < kRadixBins ? bins[bin] : 0;
     sum[u] = own[u];
   }
-  for (i32 distance = 1; distance < kRadixBins; distance *= 2) {
+  for (u32 distance = 1; distance < kRadixBins; distance *= 2) {
     MINUET_UNROLL
     for (i32 u = 0; u < kShare; ++u) {
-      const i32 bin = threadIdx.x + u * S.threads;
+      const u32 bin = threadIdx.x + u * S.threads;
       if (bin < kRadixBins) sums[bin] = sum[u];
     }
     __syncthreads();
     MINUET_UNROLL
     for (i32 u = 0; u < kShare; ++u) {
-      const i32 bin = threadIdx.x + u * S.threads;
+      const u32 bin = threadIdx.x + u * S.threads;
       if (bin < kRadixBins && bin >= distance) sum[u] += sums[bin - distance];
     }
     __syncthreads();
   }
   MINUET_UNROLL
   for (i32 u = 0; u < kShare; ++u) {
-    const i32 bin = threadIdx.x + u * S.threads;
+    const u32 bin = threadIdx.x + u * S.threads;
     if (bin < kRadixBins) bins[bin] = sum[u] - own[u];
   }
 }
