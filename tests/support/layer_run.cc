@@ -228,8 +228,8 @@ class LayerRun {
                                  sorted_residual.as(), ld));
       request.residual = sorted_residual.as();
     }
-    request.gather_buffer =
-        make(groups_.gathered_rows * test_.in_channels * engine_->gather_element_bytes(choice_)).as();
+    gathered_ = &make(groups_.gathered_rows * test_.in_channels * engine_->gather_element_bytes(choice_));
+    request.gather_buffer = gathered_->as();
     request.gemm_buffer =
         make(groups_.buffer_rows * test_.out_channels * engine_->gemm_element_bytes(choice_)).as();
     take(engine_->prepare_convolution(request));
@@ -251,8 +251,20 @@ class LayerRun {
         if (untouched[i] != poison) result_.padding_clean = false;
       }
     }
+    check_padding_rows();
     result_.output = decode(test_.dtype, result_.bytes);
     return std::move(result_);
+  }
+
+  void check_padding_rows() {
+    const std::vector<char> buffer = gathered_->read<char>();
+    const i64 row = test_.in_channels * engine_->gather_element_bytes(choice_);
+    for (size_t k = 0; k < groups_.padding_ends.size(); ++k) {
+      const i64 rows = groups_.padding_ends[k] - (k > 0 ? groups_.padding_ends[k - 1] : 0);
+      const auto first = buffer.begin() + groups_.padding_start[k] * row;
+      const auto is_zero = [](char byte) { return byte == 0; };
+      if (rows > 0 && !std::all_of(first, first + rows * row, is_zero)) result_.padding_rows_zero = false;
+    }
   }
 
   Device& device_;
@@ -270,6 +282,7 @@ class LayerRun {
   MapView map_;
   GroupPlan groups_;
   TestBuffer* counts_ = nullptr;
+  TestBuffer* gathered_ = nullptr;
   TestBuffer* final_ = nullptr;
   TestBuffer* engine_output_ = nullptr;
   LayerResult result_;

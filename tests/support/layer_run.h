@@ -76,6 +76,7 @@ struct LayerResult {
   std::vector<float> output;        // [out rows, out_channels], the caller's order
   std::vector<oracle::Pair> pairs;  // in the caller's rows, sorted
   bool padding_clean = true;        // elements between rows stay as they were
+  bool padding_rows_zero = true;    // of the gather buffer
   std::vector<char> bytes;          // the output as stored
 };
 

@@ -23,6 +23,7 @@ void check_case(Device& device, const ConvolutionCase& test, const LayerRunOptio
   const LayerResult result = run_layer(device, test, data, options);
   EXPECT_EQ(result.pairs, oracle::find_pairs(data.geometry, data.in_coordinates, data.out_coordinates));
   EXPECT_TRUE(result.padding_clean);
+  EXPECT_TRUE(result.padding_rows_zero);
   EXPECT_TRUE(is_close(select_rows(result.output, test.out_channels, data.rows), expected_output(test, data),
                        test.out_channels, error_bound(test.dtype)));
 }
@@ -66,6 +67,19 @@ TEST(CpuEngine, WholeNumbersAreExact) {
         EXPECT_EQ(result.output, exact);
       }
     }
+  }
+}
+
+/// What the GPU does too: features are rounded to the nearest tf32 on their way into a GEMM.
+TEST(CpuEngine, RoundsTf32Operands) {
+  const auto device = cpu();
+  ConvolutionCase test = small_case(DType::TF32, ConvolutionKind::Submanifold, 1, 1, 1);
+  test.scale_shift = test.residual = test.relu = false;
+  ConvolutionData data = make_data(test);
+  std::fill(data.weight.begin(), data.weight.end(), 1.0f);
+  for (float value : {1 + 0x1p-11f, 1 + 0x1p-11f + 0x1p-20f, 1 + 0x1p-12f, -3 - 0x1p-10f, 1 + 0x1.8p-10f}) {
+    data.features = {value};
+    EXPECT_EQ(run_layer(*device, test, data).output[0], round_to(DType::TF32, value)) << value;
   }
 }
 
