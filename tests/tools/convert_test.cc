@@ -12,9 +12,10 @@
 namespace minuet::tool {
 namespace {
 
-/// LLVM's arbitrary-precision rounding as the oracle.
+/// LLVM's arbitrary-precision rounding as the oracle. It starts from a double, where every float32 is a
+/// normal number: LLVM 14 rounds float32 denormals to the least half instead of to zero.
 uint16_t rounded(float value, const llvm::fltSemantics& type) {
-  llvm::APFloat number(value);
+  llvm::APFloat number(static_cast<double>(value));
   bool lost = false;
   number.convert(type, llvm::APFloat::rmNearestTiesToEven, &lost);
   return static_cast<uint16_t>(number.bitcastToAPInt().getZExtValue());
