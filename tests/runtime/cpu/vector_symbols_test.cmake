@@ -1,0 +1,15 @@
+# Each copy of vector_kernels.cc may share no inline function with other files: the linker keeps one of
+# them, and it may be the one with instructions that this machine lacks. Run as a script by ctest.
+foreach(object IN LISTS OBJECTS)
+  execute_process(COMMAND ${NM} -C ${object} OUTPUT_VARIABLE symbols RESULT_VARIABLE failed)
+  if(failed OR NOT symbols MATCHES "vector_kernels_")
+    message(FATAL_ERROR "${NM} cannot read ${object}")
+  endif()
+  string(REPLACE ";" "," symbols "${symbols}")
+  string(REPLACE "\n" ";" symbols "${symbols}")
+  foreach(symbol IN LISTS symbols)
+    if(symbol MATCHES " [WVu] " AND NOT symbol MATCHES "Eigen_|DW\\.ref\\.")
+      message(SEND_ERROR "${object} shares ${symbol}")
+    endif()
+  endforeach()
+endforeach()
