@@ -23,6 +23,13 @@ MINUET_HD T read_only(const T* address) {
 #endif
 }
 
+/// a / b of numbers that are not negative and nearly always below 2^32, where a device divides several
+/// times faster.
+MINUET_HD i64 quotient(i64 a, i64 b) {
+  if (((a | b) >> 32) == 0) return static_cast<u32>(a) / static_cast<u32>(b);
+  return a / b;
+}
+
 /// Walks item = outer * row + inner with a fixed stride and divides only once: a 64-bit division an
 /// item would cost more than the rest of a copying kernel.
 class RowWalk {

@@ -32,26 +32,25 @@ MINUET_HD i32 share_of(const i32* ends, i32 count, i64 value) {
   return first;
 }
 
-/// The greatest power of two that is at most `value` (>= 1).
-MINUET_HD constexpr i32 greatest_power_of_two(i32 value) {
+/// The least power of two that is at least `value` (>= 1).
+MINUET_HD constexpr i32 next_power_of_two(i32 value) {
   i32 power = 1;
-  while (power <= value / 2) power *= 2;
+  while (power < value) power *= 2;
   return power;
 }
 
-/// For `Count` keys at once, the first i in [0, size) with block[i] >= key, or size; size <= Capacity.
-/// Branch-free and in lockstep, so that the searches' loads overlap.
-template <i32 Capacity, i32 Count, class Key>
-MINUET_HD void lower_bounds(const Key* block, i32 size, const Key* keys, i32* positions) {
+/// For `Count` keys at once, the only i in [0, Size) where block[i] may equal the key. Size is a power of
+/// two and the block ascends; short blocks are filled up with the greatest key. Branch-free and in
+/// lockstep, so that the searches' loads overlap; each step is a load, a comparison and an addition.
+template <i32 Size, i32 Count, class Key>
+MINUET_HD void find_candidates(const Key* block, const Key* keys, i32* positions) {
+  static_assert((Size & (Size - 1)) == 0, "halving steps need a power of two");
   MINUET_UNROLL
   for (i32 u = 0; u < Count; ++u) positions[u] = 0;
   MINUET_UNROLL
-  for (i32 half = greatest_power_of_two(Capacity); half > 0; half /= 2) {
+  for (i32 half = Size / 2; half > 0; half /= 2) {
     MINUET_UNROLL
-    for (i32 u = 0; u < Count; ++u) {
-      const i32 next = positions[u] + half;
-      if (next <= size && block[next - 1] < keys[u]) positions[u] = next;
-    }
+    for (i32 u = 0; u < Count; ++u) positions[u] += block[positions[u] + half - 1] < keys[u] ? half : 0;
   }
 }
 

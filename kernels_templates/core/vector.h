@@ -133,6 +133,15 @@ MINUET_HD void store_vector(void* base, i64 byte, const Vector<Bytes>& v) {
 #endif
 }
 
+/// The number of the lowest bit that is set; 0 where none is.
+MINUET_HD i32 lowest_bit(u32 bits) {
+#if defined(__CUDA_ARCH__)
+  return bits == 0 ? 0 : __ffs(static_cast<i32>(bits)) - 1;
+#else
+  return bits == 0 ? 0 : __builtin_ctz(bits);
+#endif
+}
+
 /// What a GEMM operand needs on its way from storage: tf32 rounds, the others pass.
 template <DType T, i32 Bytes>
 MINUET_HD Vector<Bytes> to_operand(Vector<Bytes> v) {

@@ -26,11 +26,12 @@ struct ScatterShape {
   static_assert(S.channels % S.tile == 0, "tile must divide channels");
   static_assert(S.vector_bytes >= kElement && S.tile % kElements == 0, "vector_bytes must divide a tile");
 
-  /// Table entries loaded before the first is used, and buffer rows read before the first is added:
-  /// about 128 bytes a thread in flight, which is what its registers hold without spilling.
+  /// Table entries loaded before the first is looked at, and offsets that one mask of hits covers.
   static constexpr i32 kOffsetsAtOnce = 9;
+  static constexpr i32 kOffsetsOfMask = 27;
+  /// Buffer rows read before the first is added: at most 128 bytes a thread, which its registers hold.
   static constexpr i32 kTileBytes = S.tile * kPartialElement;
-  static constexpr i32 kRowsAtOnce = kTileBytes >= 128 ? 1 : kTileBytes > 128 / 9 ? 128 / kTileBytes : 9;
+  static constexpr i32 kRowsAtOnce = kTileBytes >= 128 ? 1 : kTileBytes > 32 ? 128 / kTileBytes : 4;
 
   /// The first element of vector v of a row's thread t.
   MINUET_HD static constexpr i32 first_element(i32 t, i32 v) { return (v * kThreads + t) * kElements; }
@@ -68,27 +69,43 @@ MINUET_HD void add_partial(const typename ScatterShape<S>::Partial& partial, flo
   }
 }
 
-/// The sums of thread t's tile of output row `row`.
+/// Bit u is set where output row `row` has a neighbour at offset k + u.
+template <ScatterSpec S>
+MINUET_HD u32 find_hits(const ScatterParams& p, i64 row, i32 k) {
+  using Shape = ScatterShape<S>;
+  u32 hits = 0;
+  MINUET_UNROLL
+  for (i32 u = 0; u < Shape::kOffsetsOfMask; u += Shape::kOffsetsAtOnce) {
+    if (k + u >= p.volume) break;
+    i32 rows[Shape::kOffsetsAtOnce];
+    MINUET_UNROLL
+    for (i32 v = 0; v < Shape::kOffsetsAtOnce; ++v) {
+      rows[v] = load_row_if(k + u + v < p.volume, p.table + (k + u + v) * p.rows + row);
+    }
+    MINUET_UNROLL
+    for (i32 v = 0; v < Shape::kOffsetsAtOnce; ++v) hits |= static_cast<u32>(rows[v] >= 0) << (u + v);
+  }
+  return hits;
+}
+
+/// The sums of thread t's tile of output row `row`. Most offsets of most rows have no neighbour, so the
+/// hits are found first and then added a few at a time; their table entries are in the cache by then.
 template <ScatterSpec S>
 MINUET_HD void sum_offsets(const ScatterParams& p, i64 row, i32 t, float* sums) {
   using Shape = ScatterShape<S>;
-  for (i32 k = 0; k < p.volume; k += Shape::kOffsetsAtOnce) {
-    i32 rows[Shape::kOffsetsAtOnce];
-    MINUET_UNROLL
-    for (i32 u = 0; u < Shape::kOffsetsAtOnce; ++u) {
-      rows[u] = load_row_if(k + u < p.volume, p.table + (k + u) * p.rows + row);
-    }
-    MINUET_UNROLL
-    for (i32 u = 0; u < Shape::kOffsetsAtOnce; u += Shape::kRowsAtOnce) {
+  for (i32 k = 0; k < p.volume; k += Shape::kOffsetsOfMask) {
+    for (u32 hits = find_hits<S>(p, row, k); hits != 0;) {
+      i32 rows[Shape::kRowsAtOnce];
+      MINUET_UNROLL
+      for (i32 r = 0; r < Shape::kRowsAtOnce; ++r) {
+        rows[r] = load_row_if(hits != 0, p.table + (k + lowest_bit(hits)) * p.rows + row);
+        hits &= hits - 1;
+      }
       typename Shape::Partial partial[Shape::kRowsAtOnce];
       MINUET_UNROLL
-      for (i32 r = 0; r < Shape::kRowsAtOnce; ++r) {
-        if (u + r < Shape::kOffsetsAtOnce) load_partial<S>(p.buffer, rows[u + r], t, partial[r]);
-      }
+      for (i32 r = 0; r < Shape::kRowsAtOnce; ++r) load_partial<S>(p.buffer, rows[r], t, partial[r]);
       MINUET_UNROLL
-      for (i32 r = 0; r < Shape::kRowsAtOnce; ++r) {
-        if (u + r < Shape::kOffsetsAtOnce) add_partial<S>(partial[r], sums);
-      }
+      for (i32 r = 0; r < Shape::kRowsAtOnce; ++r) add_partial<S>(partial[r], sums);
     }
   }
 }

@@ -1,24 +1,35 @@
 // sources, targets[positions[k][q]] = map[k][q], q where the map hits: pairs by offset, then by query.
 //
-// One thread a map entry.
+// One thread a map entry, several entries in flight.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/vector.h"
 #include "kernels_templates/shared/map_kernels.h"
 
 namespace minuet {
 
 template <CompactPairsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void compact_pairs(const CompactPairsParams p) {
+  constexpr i32 kEntriesAtOnce = 4;
   const i64 entries = p.queries * p.volume;
   const i64 stride = grid_threads(S.threads);
   RowWalk walk(grid_thread(S.threads), stride, p.queries);
-  for (i64 i = grid_thread(S.threads); i < entries; i += stride, walk.advance()) {
-    const i32 source = read_only(p.map + i);
-    if (source < 0) continue;
-    const i32 pair = read_only(p.positions + i);
-    p.sources[pair] = source;
-    p.targets[pair] = static_cast<i32>(walk.inner());
+  for (i64 first = grid_thread(S.threads); first < entries; first += kEntriesAtOnce * stride) {
+    i32 source[kEntriesAtOnce], pair[kEntriesAtOnce];
+    MINUET_UNROLL
+    for (i32 u = 0; u < kEntriesAtOnce; ++u) {
+      source[u] = load_row_if(first + u * stride < entries, p.map + first + u * stride);
+    }
+    MINUET_UNROLL
+    for (i32 u = 0; u < kEntriesAtOnce; ++u)
+      pair[u] = load_row_if(source[u] >= 0, p.positions + first + u * stride);
+    MINUET_UNROLL
+    for (i32 u = 0; u < kEntriesAtOnce; ++u, walk.advance()) {
+      if (pair[u] < 0) continue;
+      p.sources[pair[u]] = source[u];
+      p.targets[pair[u]] = static_cast<i32>(walk.inner());
+    }
   }
 }
 

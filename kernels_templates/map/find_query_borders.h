@@ -35,7 +35,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void find_query_borders(const Find
   for (i64 base = blockIdx.x * kOwn; base < borders; base += gridDim.x * kOwn) {
     const i64 index = base + threadIdx.x - 1;
     const bool inside = index >= 0 && index < borders;
-    const i64 k = inside ? index / blocks : 0;
+    const i64 k = inside ? quotient(index, blocks) : 0;
     const i64 i = index - k * blocks;
     i32 border = 0;
     if (inside) {

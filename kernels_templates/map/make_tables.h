@@ -1,26 +1,40 @@
 // Metadata tables: pair n of offset k lies in buffer row row_base[k] + n, seen from its query
-// (query_table) and from its source (source_table). One thread a map entry.
+// (query_table) and from its source (source_table). One thread a map entry, several
+// entries in flight.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/vector.h"
 #include "kernels_templates/shared/map_kernels.h"
 
 namespace minuet {
 
 template <MakeTablesSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void make_tables(const MakeTablesParams p) {
+  constexpr i32 kEntriesAtOnce = 4;
   const i64 entries = p.queries * p.volume;
   const i64 stride = grid_threads(S.threads);
   RowWalk walk(grid_thread(S.threads), stride, p.queries);
-  for (i64 i = grid_thread(S.threads); i < entries; i += stride, walk.advance()) {
-    const i32 source = read_only(p.map + i);
-    i32 row = -1;
-    if (source >= 0) {
-      const i64 k = walk.outer();
-      row = read_only(p.row_base + k) + read_only(p.positions + i) - read_only(p.positions + k * p.queries);
-      if (k != p.direct_offset) p.source_table[k * p.sources + source] = row;
+  for (i64 first = grid_thread(S.threads); first < entries; first += kEntriesAtOnce * stride) {
+    i32 source[kEntriesAtOnce], position[kEntriesAtOnce];
+    MINUET_UNROLL
+    for (i32 u = 0; u < kEntriesAtOnce; ++u) {
+      source[u] = load_row_if(first + u * stride < entries, p.map + first + u * stride);
     }
-    p.query_table[i] = row;
+    MINUET_UNROLL
+    for (i32 u = 0; u < kEntriesAtOnce; ++u) {
+      position[u] = load_row_if(source[u] >= 0, p.positions + first + u * stride);
+    }
+    MINUET_UNROLL
+    for (i32 u = 0; u < kEntriesAtOnce; ++u, walk.advance()) {
+      const i64 k = walk.outer();
+      i32 row = -1;
+      if (source[u] >= 0) {
+        row = read_only(p.row_base + k) + position[u] - read_only(p.positions + k * p.queries);
+        if (k != p.direct_offset) p.source_table[k * p.sources + source[u]] = row;
+      }
+      if (first + u * stride < entries) p.query_table[first + u * stride] = row;
+    }
   }
 }
 

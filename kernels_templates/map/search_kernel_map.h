@@ -27,26 +27,27 @@ MINUET_DEVICE i64 find_share_by_block(const i32* starts, i64 count, i64 value) {
   return first;
 }
 
-/// Queries [begin, end) of one piece, at offset `delta`, against one staged source block.
+/// The `count` queries of one piece, at offset `delta`, against one staged source block whose first row
+/// is block_row; map and queries begin at the piece.
 template <SearchKernelMapSpec S, class Key>
-MINUET_DEVICE void search_piece(const Key* block, i32 block_size, i64 block_row, const Key* queries,
-                                i64 begin, i64 end, Key delta, i32* map) {
+MINUET_DEVICE void search_piece(const Key* block, i32 block_size, i32 block_row, const Key* queries,
+                                i32 count, Key delta, i32* map) {
   constexpr i32 kRounds = (S.query_block + S.threads - 1) / S.threads;
   constexpr i32 kAtOnce = kRounds < 4 ? kRounds : 4;
-  for (i64 first = begin + threadIdx.x; first < end; first += kAtOnce * S.threads) {
+  for (i32 first = threadIdx.x; first < count; first += kAtOnce * S.threads) {
     Key keys[kAtOnce];
     i32 positions[kAtOnce];
     MINUET_UNROLL
     for (i32 u = 0; u < kAtOnce; ++u) {
-      const i64 query = first + u * S.threads;
-      keys[u] = query < end ? static_cast<Key>(read_only(queries + query) + delta) : Key{0};
+      const i32 query = first + u * S.threads;
+      keys[u] = query < count ? static_cast<Key>(read_only(queries + query) + delta) : Key{0};
     }
-    lower_bounds<S.source_block, kAtOnce, Key>(block, block_size, keys, positions);
+    find_candidates<next_power_of_two(S.source_block), kAtOnce, Key>(block, keys, positions);
     MINUET_UNROLL
     for (i32 u = 0; u < kAtOnce; ++u) {
-      const i64 query = first + u * S.threads;
-      const bool hit = positions[u] < block_size && block[positions[u]] == keys[u];
-      if (query < end) map[query] = hit ? static_cast<i32>(block_row + positions[u]) : -1;
+      const i32 query = first + u * S.threads;
+      const bool hit = block[positions[u]] == keys[u] && positions[u] < block_size;
+      if (query < count) map[query] = hit ? block_row + positions[u] : -1;
     }
   }
 }
@@ -54,36 +55,41 @@ MINUET_DEVICE void search_piece(const Key* block, i32 block_size, i64 block_row,
 template <SearchKernelMapSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void search_kernel_map(const SearchKernelMapParams p) {
   using Key = typename KeyOf<S.key>::Type;
-  __shared__ Key block[S.source_block];
-  const KeyLayout layout = with_ndim<S.ndim>(p.layout);
-  const KernelGeometry geometry = with_ndim<S.ndim>(p.geometry);
+  constexpr i32 kBlockSize = next_power_of_two(S.source_block);
+  __shared__ Key block[kBlockSize];
+  __shared__ Key shared_delta;
   const i64 source_count = *p.source_count;
   const i64 query_count = *p.query_count;
   const i64 blocks = source_blocks(source_count, S.source_block);
-  const i64 borders = blocks * geometry.volume;
-  const i64 pieces = p.piece_starts[borders];
+  const i64 borders = blocks * p.geometry.volume;
+  const i32 pieces = p.piece_starts[borders];
   const Key* sources = static_cast<const Key*>(p.source_keys);
 
   for (i64 piece = blockIdx.x; piece < pieces; piece += gridDim.x) {
     const i64 border = find_share_by_block<S.threads>(p.piece_starts, borders, piece);
-    const i64 k = border / blocks;
+    const i64 k = quotient(border, blocks);
+    if (threadIdx.x == 0) {  // divisions by run-time kernel sizes: once a block, not once a thread
+      shared_delta =
+          offset_key<Key>(with_ndim<S.ndim>(p.layout), with_ndim<S.ndim>(p.geometry), static_cast<i32>(k));
+    }
     const i64 block_row = (border - k * blocks) * S.source_block;
     const i64 left = source_count - block_row;
     const i32 block_size = static_cast<i32>(left < S.source_block ? left : S.source_block);
     MINUET_UNROLL
-    for (i32 first = 0; first < S.source_block; first += S.threads) {
+    for (i32 first = 0; first < kBlockSize; first += S.threads) {
       const i32 i = first + threadIdx.x;
-      if (i < block_size) block[i] = read_only(sources + block_row + i);
+      if (i < kBlockSize)
+        block[i] = i < block_size ? read_only(sources + block_row + i) : static_cast<Key>(~Key{0});
     }
 
-    const i64 start = block_row == 0 ? 0 : p.borders[border - 1];
-    const i64 begin = start + (piece - p.piece_starts[border]) * S.query_block;
-    const i64 border_end = p.borders[border];
-    const i64 end = begin + S.query_block < border_end ? begin + S.query_block : border_end;
-    const Key delta = offset_key<Key>(layout, geometry, static_cast<i32>(k));
+    const i64 start = block_row == 0 ? 0 : read_only(p.borders + border - 1);
+    const i64 begin = start + (piece - read_only(p.piece_starts + border)) * S.query_block;
+    const i64 rest = read_only(p.borders + border) - begin;
+    const i32 count = static_cast<i32>(rest < S.query_block ? rest : S.query_block);
     __syncthreads();
-    search_piece<S, Key>(block, block_size, block_row, static_cast<const Key*>(p.query_keys), begin, end,
-                         delta, p.map + k * query_count);
+    search_piece<S, Key>(block, block_size, static_cast<i32>(block_row),
+                         static_cast<const Key*>(p.query_keys) + begin, count, shared_delta,
+                         p.map + k * query_count + begin);
     __syncthreads();  // the next piece overwrites the block
   }
 }

@@ -198,26 +198,55 @@ TEST(Search, ShareOfFindsTheOwnerAndSkipsEmptyShares) {
   for (i32 n = 0; n < static_cast<i32>(owner.size()); ++n) EXPECT_EQ(share_of(ends.data(), 7, n), owner[n]);
 }
 
-template <i32 Capacity>
-void expect_lower_bounds() {
-  for (i32 size = 0; size <= Capacity; ++size) {
-    std::vector<u64> block;
-    for (i32 i = 0; i < size; ++i) block.push_back(static_cast<u64>(10 + 2 * i));
-    for (u64 key = 8; key < 12 + 2 * static_cast<u64>(size); ++key) {
+template <i32 Size>
+void expect_candidates() {
+  for (i32 count = 0; count <= Size; ++count) {
+    std::vector<u64> block(Size, ~0ull);
+    for (i32 i = 0; i < count; ++i) block[static_cast<std::size_t>(i)] = static_cast<u64>(10 + 2 * i);
+    for (u64 key = 8; key < 12 + 2 * static_cast<u64>(count); ++key) {
       const u64 keys[2] = {key, ~0ull};
       i32 positions[2];
-      lower_bounds<Capacity, 2>(block.data(), size, keys, positions);
-      ASSERT_EQ(positions[0], std::lower_bound(block.begin(), block.end(), key) - block.begin());
-      ASSERT_EQ(positions[1], size);
+      find_candidates<Size, 2>(block.data(), keys, positions);
+      for (const i32 position : positions) {
+        ASSERT_GE(position, 0);
+        ASSERT_LT(position, Size);
+      }
+      const bool present = key >= 10 && key < 10 + 2 * static_cast<u64>(count) && key % 2 == 0;
+      ASSERT_EQ(block[static_cast<std::size_t>(positions[0])] == key && positions[0] < count, present);
+      ASSERT_FALSE(block[static_cast<std::size_t>(positions[1])] == ~0ull && positions[1] < count);
     }
   }
 }
-TEST(Search, LowerBoundsForAnyBlockSize) {
-  expect_lower_bounds<1>();
-  expect_lower_bounds<4>();
-  expect_lower_bounds<5>();
-  expect_lower_bounds<7>();
-  expect_lower_bounds<64>();
+TEST(Search, CandidatesForAnyBlockSize) {
+  expect_candidates<1>();
+  expect_candidates<2>();
+  expect_candidates<4>();
+  expect_candidates<64>();
+  EXPECT_EQ(next_power_of_two(1), 1);
+  EXPECT_EQ(next_power_of_two(5), 8);
+  EXPECT_EQ(next_power_of_two(256), 256);
+}
+
+TEST(Search, AKeyOfAllOnesIsFoundAndPaddingIsNot) {
+  const std::vector<u32> block{3, ~0u, ~0u, ~0u};  // two keys, then padding
+  const u32 keys[1] = {~0u};
+  i32 position;
+  find_candidates<4, 1>(block.data(), keys, &position);
+  EXPECT_EQ(position, 1);
+}
+
+TEST(Grid, QuotientOfSmallAndLargeNumbers) {
+  EXPECT_EQ(quotient(7, 2), 3);
+  EXPECT_EQ(quotient((1ll << 40) + 5, 7), ((1ll << 40) + 5) / 7);
+  EXPECT_EQ(quotient(5, 1ll << 40), 0);
+  EXPECT_EQ(quotient(0xffffffffll, 0xffffffffll), 1);
+}
+
+TEST(Vector, LowestBit) {
+  EXPECT_EQ(lowest_bit(0), 0);
+  EXPECT_EQ(lowest_bit(1), 0);
+  EXPECT_EQ(lowest_bit(0x80000000u), 31);
+  EXPECT_EQ(lowest_bit(0x28), 3);
 }
 
 }  // namespace
