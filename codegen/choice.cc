@@ -7,6 +7,9 @@ namespace minuet {
 namespace {
 
 constexpr i32 kWidestAccess = 16;  // bytes of one load or store
+constexpr i64 kMostOffsets = 1 << 20;
+constexpr i32 kMostChannels = 1 << 16;
+constexpr i32 kMostCells = 1 << 24;  // of a kernel, a stride, a dilation: products stay inside 64 bits
 
 bool is_all_ones(const AxisArray& values, i32 ndim) {
   return std::all_of(values.begin(), values.begin() + ndim, [](i32 value) { return value == 1; });
@@ -21,7 +24,7 @@ i32 default_tile(i32 element_bytes, i32 channels) {
 
 i64 kernel_volume(const ConvolutionProblem& problem) {
   i64 volume = 1;
-  for (i32 size : problem.kernel_size) volume *= size;
+  for (i32 size : problem.kernel_size) volume = std::min(volume * size, kMostOffsets + 1);
   return volume;
 }
 
@@ -47,16 +50,17 @@ llvm::Error validate(const ConvolutionProblem& problem) {
   if (problem.ndim < 1 || problem.ndim > kMaxDim) {
     return make_error(StatusCode::InvalidArgument, "ndim is {0}; it must be 1 to {1}", problem.ndim, kMaxDim);
   }
-  if (problem.in_channels < 1 || problem.out_channels < 1) {
-    return make_error(StatusCode::InvalidArgument, "channels are {0} -> {1}; both must be at least 1",
-                      problem.in_channels, problem.out_channels);
+  if (problem.in_channels < 1 || problem.out_channels < 1 || problem.in_channels > kMostChannels ||
+      problem.out_channels > kMostChannels) {
+    return make_error(StatusCode::InvalidArgument, "channels are {0} -> {1}; both must be 1 to {2}",
+                      problem.in_channels, problem.out_channels, kMostChannels);
   }
   for (i32 a = 0; a < kMaxDim; ++a) {
     const i32 size = problem.kernel_size[a], stride = problem.stride[a], dilation = problem.dilation[a];
-    if (size < 1 || stride < 1 || dilation < 1) {
+    if (size < 1 || stride < 1 || dilation < 1 || std::max({size, stride, dilation}) > kMostCells) {
       return make_error(StatusCode::InvalidArgument,
-                        "axis {0} has kernel size {1}, stride {2}, dilation {3}; each must be at least 1", a,
-                        size, stride, dilation);
+                        "axis {0} has kernel size {1}, stride {2}, dilation {3}; each must be 1 to {4}", a,
+                        size, stride, dilation, kMostCells);
     }
     if (a >= problem.ndim && (size != 1 || stride != 1)) {
       return make_error(StatusCode::InvalidArgument,
@@ -64,9 +68,9 @@ llvm::Error validate(const ConvolutionProblem& problem) {
                         size, stride, problem.ndim);
     }
   }
-  if (kernel_volume(problem) > (1 << 20)) {
-    return make_error(StatusCode::InvalidArgument, "the kernel has {0} offsets; at most 2^20 are supported",
-                      kernel_volume(problem));
+  if (kernel_volume(problem) > kMostOffsets) {
+    return make_error(StatusCode::InvalidArgument,
+                      "the kernel has more than the {0} offsets that are supported", kMostOffsets);
   }
   if (problem.kind == ConvolutionKind::Submanifold && !is_all_ones(problem.stride, problem.ndim)) {
     return make_error(StatusCode::InvalidArgument,
@@ -165,7 +169,11 @@ PermuteRowsSpec choose_permute_rows(DType io, i32 channels, Columns input, Colum
 }
 
 PermuteRowsSpec choose_permute_coordinates(i32 ndim) {
-  return choose_permute_rows(DType::F32, 1 + ndim, {1 + ndim, 0}, {1 + ndim, 0});
+  PermuteRowsSpec spec;
+  spec.io = DType::F32;
+  spec.channels = 1 + ndim;
+  spec.vector_bytes = 4;  // coordinates come and go at any int32's address
+  return spec;
 }
 
 std::vector<KernelSource> sources_of(const MapChoice& choice) {

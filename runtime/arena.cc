@@ -10,21 +10,28 @@ Arena::Arena(std::shared_ptr<Device> device, void* workspace, i64 bytes)
       bytes_(workspace ? bytes : 0),
       callers_(workspace != nullptr) {}
 
-llvm::Expected<bool> Arena::reserve(i64 bytes) {
-  if (bytes <= bytes_) return false;
+llvm::Error Arena::reserve(i64 bytes) {
+  if (bytes <= bytes_) return llvm::Error::success();
   if (callers_) {
     return make_error(StatusCode::ResourceExhausted,
                       "the caller's workspace has {0} bytes, but this cloud needs {1}: give a larger one",
                       bytes_, bytes);
   }
+  const bool growing = bytes_ > 0;
   memory_ = DeviceMemory();  // released first: both together may not fit
   data_ = nullptr;
   bytes_ = 0;
-  MINUET_ASSIGN(memory_, DeviceMemory::create(device_, bytes));
+  llvm::Expected<DeviceMemory> memory = DeviceMemory::create(device_, growing ? with_slack(bytes) : bytes);
+  if (!memory && growing) {
+    llvm::consumeError(memory.takeError());
+    memory = DeviceMemory::create(device_, bytes);
+  }
+  if (!memory) return memory.takeError();
+  memory_ = std::move(*memory);
   data_ = memory_.data();
-  bytes_ = bytes;
+  bytes_ = memory_.bytes();
   ++growths_;
-  return true;
+  return llvm::Error::success();
 }
 
 }  // namespace minuet

@@ -40,12 +40,16 @@ class Placement {
   ArenaLayout layout_;
 };
 
+/// A quarter more than asked, so that the next, slightly larger cloud fits.
+inline i64 with_slack(i64 amount) { return amount + amount / 4; }
+
 /// Device memory of an execution: the caller's, which never grows, or ours, which does.
 class Arena {
  public:
   Arena(std::shared_ptr<Device> device, void* workspace, i64 bytes);
-  /// At least `bytes`; earlier contents are lost when it returns true ("it moved").
-  llvm::Expected<bool> reserve(i64 bytes);
+  /// At least `bytes`. Growing loses the contents, and takes a quarter more where that is to be had;
+  /// after a failure there is no memory at all, but for the caller's.
+  llvm::Error reserve(i64 bytes);
   char* data() const { return data_; }
   i64 bytes() const { return bytes_; }
   /// Allocations since the last reset.
@@ -60,8 +64,5 @@ class Arena {
   bool callers_ = false;
   i64 growths_ = 0;
 };
-
-/// A quarter more than asked, so that the next, slightly larger cloud fits.
-inline i64 with_slack(i64 amount) { return amount + amount / 4; }
 
 }  // namespace minuet

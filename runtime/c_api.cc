@@ -154,11 +154,16 @@ minuet_status minuet_context_kernel_counters(minuet_context* context, minuet_ker
 }
 
 size_t minuet_context_cache_directory(minuet_context* context, char* buffer, size_t size) {
-  return give_text(context ? context->context->cache()->directory() : "", buffer, size);
+  try {
+    return give_text(context ? context->context->cache()->directory() : "", buffer, size);
+  } catch (const std::bad_alloc&) {
+    return give_text("", buffer, size);
+  }
 }
 
 minuet_status minuet_query_system(minuet_system_info* info) {
   return guarded("minuet_query_system", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(info, "info"));
     minuet_system_info answer{};
     describe_system(answer);
     return write_info(answer, info);

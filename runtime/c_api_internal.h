@@ -1,13 +1,15 @@
 // What the files of the C ABI share: handles, options of any age, and the one way out of an Error.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <string>
-#include <variant>
 
 #include "minuet/minuet.h"
+#include "runtime/alignment.h"
 #include "runtime/context.h"
 #include "runtime/convolution_execution.h"
 #include "runtime/execution.h"
@@ -43,6 +45,38 @@ struct minuet_execution {
 
 namespace minuet {
 
+// The ABI's numbers are the library's own, so that both sides cast.
+static_assert(MINUET_MAX_DIM == kMaxDim);
+static_assert(MINUET_F32 == static_cast<int>(DType::F32) && MINUET_TF32 == static_cast<int>(DType::TF32) &&
+              MINUET_F16 == static_cast<int>(DType::F16) && MINUET_BF16 == static_cast<int>(DType::BF16));
+static_assert(MINUET_CANCELLED == static_cast<int>(StatusCode::Cancelled) &&
+              MINUET_INVALID_ARGUMENT == static_cast<int>(StatusCode::InvalidArgument) &&
+              MINUET_NOT_FOUND == static_cast<int>(StatusCode::NotFound) &&
+              MINUET_RESOURCE_EXHAUSTED == static_cast<int>(StatusCode::ResourceExhausted) &&
+              MINUET_FAILED_PRECONDITION == static_cast<int>(StatusCode::FailedPrecondition) &&
+              MINUET_OUT_OF_RANGE == static_cast<int>(StatusCode::OutOfRange) &&
+              MINUET_UNIMPLEMENTED == static_cast<int>(StatusCode::Unimplemented) &&
+              MINUET_INTERNAL == static_cast<int>(StatusCode::Internal) &&
+              MINUET_UNAVAILABLE == static_cast<int>(StatusCode::Unavailable));
+
+// New fields are appended: where a struct ended in padding, an older caller would leave garbage there.
+#define MINUET_ENDS_WITH(Struct, field)                                                    \
+  static_assert(sizeof(Struct) == offsetof(Struct, field) + sizeof(Struct::field), #Struct \
+                " ends in "                                                                \
+                "padding")
+MINUET_ENDS_WITH(minuet_context_options, log_user);
+MINUET_ENDS_WITH(minuet_coordinates_options, reserved);
+MINUET_ENDS_WITH(minuet_kernel_map_options, reserved);
+MINUET_ENDS_WITH(minuet_convolution_options, shift);
+MINUET_ENDS_WITH(minuet_network_options, seed);
+MINUET_ENDS_WITH(minuet_execution_options, workspace_bytes);
+MINUET_ENDS_WITH(minuet_system_info, reserved);
+MINUET_ENDS_WITH(minuet_device_info, memory_bytes);
+MINUET_ENDS_WITH(minuet_network_info, parameters);
+MINUET_ENDS_WITH(minuet_level_info, voxels);
+MINUET_ENDS_WITH(minuet_layer_info, reserved);
+#undef MINUET_ENDS_WITH
+
 /// Keeps the message for minuet_last_error of this thread. Consumes the error.
 minuet_status set_last_error(llvm::Error error);
 minuet_status set_last_error(StatusCode code, const char* message) noexcept;
@@ -72,6 +106,12 @@ llvm::Expected<Options> read_options(const Options* given, Options defaults) {
     return make_error(StatusCode::InvalidArgument, "struct_size is {0}: begin with the struct's _INIT macro",
                       given->struct_size);
   }
+  const char* bytes = reinterpret_cast<const char*>(given);
+  if (std::any_of(bytes + std::min(given->struct_size, sizeof(Options)), bytes + given->struct_size,
+                  [](char byte) { return byte != 0; })) {
+    return make_error(StatusCode::InvalidArgument,
+                      "an option of a newer version of minuet.h is set, which this library does not know");
+  }
   Options options = defaults;
   std::memcpy(&options, given, std::min(given->struct_size, sizeof(Options)));
   if (options.ext) return make_error(StatusCode::InvalidArgument, "ext must be null");
@@ -86,8 +126,8 @@ llvm::Error write_info(Info answer, Info* target) {
     return make_error(StatusCode::InvalidArgument, "struct_size is {0}: set it to the struct's size",
                       target->struct_size);
   }
-  answer.struct_size = target->struct_size;
-  std::memcpy(target, &answer, std::min(answer.struct_size, sizeof(Info)));
+  answer.struct_size = std::min(target->struct_size, sizeof(Info));  // says how much was filled in
+  std::memcpy(target, &answer, answer.struct_size);
   return llvm::Error::success();
 }
 
@@ -104,7 +144,8 @@ std::size_t give_text(llvm::StringRef text, char* buffer, std::size_t size);
 /// Axis values where 0 counts as 1; axes past ndim must be 0 or 1.
 llvm::Expected<AxisArray> read_axes(const int32_t* values, i32 ndim, const char* name);
 llvm::Expected<DType> read_dtype(minuet_dtype dtype);
-llvm::Error visit_kernels(const BinaryList& binaries, KernelCache& cache, minuet_kernel_visitor visit,
-                          void* user);
+/// Origins are those of the events from `first_event` on; a kernel without one was in memory.
+void visit_kernels(const BinaryList& binaries, const std::vector<CacheEvent>& events, std::size_t first_event,
+                   minuet_kernel_visitor visit, void* user);
 
 }  // namespace minuet

@@ -3,12 +3,13 @@
 
 namespace minuet {
 
-llvm::Error visit_kernels(const BinaryList& binaries, KernelCache& cache, minuet_kernel_visitor visit,
-                          void* user) {
-  if (!visit) return llvm::Error::success();
+void visit_kernels(const BinaryList& binaries, const std::vector<CacheEvent>& events, std::size_t first_event,
+                   minuet_kernel_visitor visit, void* user) {
+  if (!visit) return;
   std::map<std::string, BinaryOrigin> origins;
-  for (const CacheEvent& event : cache.events())
-    origins.emplace(event.display_name + event.arch, event.origin);
+  for (std::size_t i = first_event; i < events.size(); ++i) {
+    origins.emplace(events[i].display_name + events[i].arch, events[i].origin);
+  }
   for (const std::shared_ptr<const Binary>& binary : binaries) {
     const auto found = origins.find(binary->display_name + binary->arch);
     const BinaryOrigin origin = found == origins.end() ? BinaryOrigin::Memory : found->second;
@@ -26,7 +27,6 @@ llvm::Error visit_kernels(const BinaryList& binaries, KernelCache& cache, minuet
     info.compile_ms = binary->compile_ms;
     visit(&info, user);
   }
-  return llvm::Error::success();
 }
 
 namespace {
@@ -66,8 +66,11 @@ minuet_status compile_plan(const char* function, Handle* handle, const char* arc
   return guarded(function, [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(handle, "the plan"));
     MINUET_TRY(check_pointer(arch, "arch"));
+    const KernelCache& cache = handle->residence.cache();
+    const std::size_t first_event = cache.events().size();  // what was there before came from memory
     MINUET_ASSIGN(const BinaryList binaries, handle->residence.compile(arch));
-    return visit_kernels(binaries, handle->residence.cache(), visit, user);
+    visit_kernels(binaries, cache.events(), first_event, visit, user);
+    return llvm::Error::success();
   });
 }
 
@@ -189,7 +192,28 @@ minuet_status minuet_network_query(minuet_network* network, minuet_network_info*
     answer.layers = static_cast<int32_t>(program.layers.size());
     answer.output_level = program.tensors[program.output].level;
     answer.parameters = network->plan->parameter_count;
+    answer.deterministic = 1;         // no kernel uses atomics on floats
+    answer.prepare_capture_safe = 0;  // it reads counts back
+    answer.run_capture_safe = 1;
     return write_info(answer, info);
+  });
+}
+
+minuet_status minuet_network_workspace_bytes(minuet_network* network, minuet_device* device,
+                                             int64_t max_points, double max_neighbours, int64_t* bytes) {
+  return guarded("minuet_network_workspace_bytes", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(network, "network"));
+    MINUET_TRY(check_pointer(device, "device"));
+    MINUET_TRY(check_pointer(bytes, "bytes"));
+    if (!(max_neighbours >= 1)) {
+      return make_error(StatusCode::InvalidArgument, "max_neighbours is {0}; a voxel has itself at least",
+                        max_neighbours);
+    }
+    MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded,
+                  network->residence.loaded_on(*device->open->device()));
+    MINUET_ASSIGN(*bytes, NetworkExecution::workspace_bound(network->plan, std::move(loaded), max_points,
+                                                            max_neighbours));
+    return llvm::Error::success();
   });
 }
 
@@ -218,6 +242,11 @@ minuet_status minuet_execution_create_convolution(minuet_convolution* convolutio
     MINUET_TRY(check_pointer(execution, "execution"));
     MINUET_ASSIGN(const ExecutionOptions given,
                   read_execution_options(options, convolution->plan->problem.ndim));
+    if (given.max_points != 0 || given.keep_first_duplicate || given.has_bounds) {
+      return make_error(
+          StatusCode::InvalidArgument,
+          "a convolution's execution takes a workspace only; the rest belongs to its coordinate sets");
+    }
     MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded,
                   convolution->residence.loaded_on(*device->open->device()));
     MINUET_ASSIGN(std::unique_ptr<ConvolutionExecution> made,
@@ -235,6 +264,7 @@ minuet_status minuet_execution_prepare(minuet_execution* execution, const int32_
   return guarded("minuet_execution_prepare", [&]() -> llvm::Error {
     MINUET_ASSIGN(NetworkExecution * network, network_of(execution));
     if (count > 0) MINUET_TRY(check_pointer(coordinates, "coordinates"));
+    MINUET_TRY(check_alignment(coordinates, sizeof(int32_t), "the coordinates"));
     return network->prepare(coordinates, count, stream);
   });
 }
@@ -270,6 +300,7 @@ minuet_status minuet_execution_output_coordinates(minuet_execution* execution, i
     MINUET_ASSIGN(NetworkExecution * network, network_of(execution));
     if (network->prepared() && network->output_rows() > 0)
       MINUET_TRY(check_pointer(coordinates, "coordinates"));
+    MINUET_TRY(check_alignment(coordinates, sizeof(int32_t), "the coordinates"));
     return network->output_coordinates(coordinates, stream);
   });
 }
@@ -287,6 +318,9 @@ minuet_status minuet_execution_convolve(minuet_execution* execution, const void*
                                         void* output, void* stream) {
   return guarded("minuet_execution_convolve", [&]() -> llvm::Error {
     MINUET_ASSIGN(ConvolutionExecution * convolution, convolution_of(execution));
+    const KernelMap* map = convolution->map();
+    if (map && map->input().rows() > 0) MINUET_TRY(check_pointer(input, "input"));
+    if (map && map->output().rows() > 0) MINUET_TRY(check_pointer(output, "output"));
     return convolution->run(input, residual, output, stream);
   });
 }
@@ -333,6 +367,7 @@ minuet_status minuet_execution_set_profiling(minuet_execution* execution, int32_
 minuet_status minuet_execution_query_stages(minuet_execution* execution, minuet_stage_times* times) {
   return guarded("minuet_execution_query_stages", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(execution, "execution"));
+    MINUET_TRY(check_pointer(times, "times"));
     if (!execution->profiling) {
       return make_error(StatusCode::FailedPrecondition,
                         "stages are timed only after minuet_execution_set_profiling");
@@ -376,6 +411,8 @@ minuet_status minuet_execution_largest_activation(minuet_execution* execution, c
   return guarded("minuet_execution_largest_activation", [&]() -> llvm::Error {
     MINUET_ASSIGN(NetworkExecution * network, network_of(execution));
     MINUET_TRY(check_pointer(largest, "largest"));
+    if (network->prepared() && network->level_rows(0) > 0) MINUET_TRY(check_pointer(features, "features"));
+    MINUET_TRY(check_alignment(features, kVectorAlignment, "the features"));
     MINUET_ASSIGN(*largest, network->largest_activation(features, stream));
     return llvm::Error::success();
   });

@@ -16,6 +16,10 @@ llvm::Expected<CoordinateSetOptions> read_set_options(const minuet_coordinates_o
   for (i32 a = 0; a < kMaxDim; ++a) {
     if (given.max_offset[a] < 0)
       return make_error(StatusCode::InvalidArgument, "max_offset of axis {0} is negative", a);
+    if (options.tensor_stride[a] > (1 << 24)) {
+      return make_error(StatusCode::InvalidArgument, "tensor_stride of axis {0} is {1}; at most 2^24", a,
+                        options.tensor_stride[a]);
+    }
     options.max_offset[a] = given.max_offset[a] > 0 ? given.max_offset[a] : kDefaultMaxOffset;
   }
   options.has_bounds = given.has_bounds != 0;
@@ -79,6 +83,7 @@ minuet_status minuet_coordinates_create(minuet_device* device, const minuet_coor
     MINUET_TRY(check_pointer(device, "device"));
     MINUET_TRY(check_pointer(set, "set"));
     if (count > 0) MINUET_TRY(check_pointer(coordinates, "coordinates"));
+    MINUET_TRY(check_alignment(coordinates, sizeof(int32_t), "the coordinates"));
     MINUET_ASSIGN(const minuet_coordinates_options given,
                   read_options(options, minuet_coordinates_options(MINUET_COORDINATES_OPTIONS_INIT)));
     MINUET_ASSIGN(const CoordinateSetOptions set_options, read_set_options(given));
@@ -107,11 +112,14 @@ void minuet_coordinates_destroy(minuet_coordinates* set) { delete set; }
 
 int64_t minuet_coordinates_count(const minuet_coordinates* set) { return set ? set->set->rows() : 0; }
 
+int64_t minuet_coordinates_rows(const minuet_coordinates* set) { return set ? set->set->caller_rows() : 0; }
+
 minuet_status minuet_coordinates_export(minuet_coordinates* set, int32_t* coordinates, void* stream) {
   return guarded("minuet_coordinates_export", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(set, "set"));
     if (set->set->rows() == 0) return llvm::Error::success();
     MINUET_TRY(check_pointer(coordinates, "coordinates"));
+    MINUET_TRY(check_alignment(coordinates, sizeof(int32_t), "the coordinates"));
     return set->set->export_coordinates(coordinates, stream);
   });
 }

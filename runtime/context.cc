@@ -48,7 +48,7 @@ llvm::Expected<std::shared_ptr<Device>> open_named(llvm::StringRef name) {
   if (name == "cpu") return open_cpu_device();
   int ordinal = 0;
   if (name.size() > 5 && name.substr(0, 5) == "cuda:" && !name.substr(5).getAsInteger(10, ordinal) &&
-      ordinal >= 0) {
+      ordinal >= 0 && name == "cuda:" + std::to_string(ordinal)) {
     return open_cuda_device(ordinal);
   }
   return make_error(StatusCode::InvalidArgument,
@@ -58,12 +58,15 @@ llvm::Expected<std::shared_ptr<Device>> open_named(llvm::StringRef name) {
 }  // namespace
 
 llvm::Expected<std::shared_ptr<MapService>> OpenDevice::map_service(i32 ndim) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  std::shared_ptr<MapService>& service = services_[ndim];
-  if (!service) {
-    MINUET_ASSIGN(service, MapService::create(device_, *cache_, ndim));
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = services_.find(ndim);
+    if (found != services_.end()) return found->second;
   }
-  return service;
+  // Compiles, and may call the log callback: not under the lock. The first one to finish is kept.
+  MINUET_ASSIGN(std::shared_ptr<MapService> made, MapService::create(device_, *cache_, ndim));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return services_.emplace(ndim, std::move(made)).first->second;
 }
 
 llvm::Expected<std::shared_ptr<Context>> Context::create(CacheOptions options) {
@@ -80,11 +83,11 @@ llvm::Expected<std::shared_ptr<OpenDevice>> Context::open_device(llvm::StringRef
     return open_device("cpu");
   }
   const std::lock_guard<std::mutex> lock(mutex_);
-  std::weak_ptr<OpenDevice>& known = devices_[name.str()];
-  if (std::shared_ptr<OpenDevice> device = known.lock()) return device;
+  const auto known = devices_.find(name.str());
+  if (known != devices_.end()) return known->second;
   MINUET_ASSIGN(std::shared_ptr<Device> device, open_named(name));
   auto open = std::make_shared<OpenDevice>(std::move(device), cache_);
-  known = open;
+  devices_.emplace(name.str(), open);
   return open;
 }
 

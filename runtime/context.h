@@ -40,7 +40,8 @@ class Context {
 
   std::shared_ptr<KernelCache> cache_;
   std::mutex mutex_;
-  std::map<std::string, std::weak_ptr<OpenDevice>> devices_;
+  /// Kept open with the context: plans and sets go by the device's identity.
+  std::map<std::string, std::shared_ptr<OpenDevice>> devices_;
 };
 
 }  // namespace minuet

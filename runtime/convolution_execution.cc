@@ -106,8 +106,8 @@ llvm::Error ConvolutionExecution::prepare_map(std::shared_ptr<const KernelMap> m
   MINUET_TRY(
       group_gemms(map->counts().data(), view_.geometry.volume, direct_offset, plan_->grouping, groups_));
   const i64 bytes = place(nullptr, *map);
-  MINUET_ASSIGN(const bool moved, arena_.reserve(bytes));
-  (void)moved;  // everything is placed anew for every map
+  if (bytes > arena_.bytes()) MINUET_TRY(engine_->wait());  // an earlier run may still use the memory
+  MINUET_TRY(arena_.reserve(bytes));
   place(arena_.data(), *map);
   MINUET_TRY(engine_->set_workspace(engine_workspace_));
   MINUET_TRY(send_tables());

@@ -9,6 +9,7 @@ namespace minuet {
 namespace {
 
 constexpr i64 kBoundsWords = 2 * kMaxFields;
+constexpr i64 kLeastPinnedWords = 1024;
 constexpr i64 kCommonPeriod = 64;  // strides that divide it need no new layout
 
 /// True where flooring a key of this period to `stride` floors the coordinate and stays inside its guard.
@@ -66,9 +67,14 @@ llvm::Error MapService::begin_maps(const MapLimits& limits, void* stream) {
 
 llvm::Error MapService::read_words(i32* host, const i32* source, i64 words) {
   if (words > pinned_words_) {
-    MINUET_ASSIGN(void* pinned, engine_->allocate_pinned(words * static_cast<i64>(sizeof(i32))));
-    pinned_ = static_cast<i32*>(pinned);
-    pinned_words_ = words;
+    const i64 grown = std::max<i64>(2 * words, kLeastPinnedWords);  // the engine keeps the smaller block too
+    llvm::Expected<void*> pinned = engine_->allocate_pinned(grown * static_cast<i64>(sizeof(i32)));
+    if (!pinned) {
+      // What is enqueued uses the workspace, which the next caller gets as soon as the lock is free.
+      return llvm::joinErrors(pinned.takeError(), engine_->wait());
+    }
+    pinned_ = static_cast<i32*>(*pinned);
+    pinned_words_ = grown;
   }
   MINUET_TRY(engine_->read_back(pinned_, source, words * static_cast<i64>(sizeof(i32))));
   MINUET_TRY(engine_->wait());
@@ -160,6 +166,7 @@ llvm::Error CoordinateSet::finish(const KeyLayout& layout) {
   i32 rows = 0;
   MINUET_TRY(service_->read_words(&rows, coords_.count, 1));
   rows_ = rows;
+  coords_.capacity = rows;  // what later maps have to make room for
   return llvm::Error::success();
 }
 
@@ -216,9 +223,9 @@ llvm::Error CoordinateSet::export_coordinates(i32* coordinates, void* stream) co
   const auto lock = service_->lock();
   Engine& engine = service_->engine();
   MINUET_TRY(engine.begin(stream));
-  if (!row_of_ || caller_rows_ != rows_) return engine.unpack(coords_, layout_, coordinates);
+  if (!row_of_) return engine.unpack(coords_, layout_, coordinates);
   const i32 fields = 1 + service_->ndim();
-  return engine.permute_rows(service_->permute_coordinates(), coordinates_, fields, row_of_, rows_,
+  return engine.permute_rows(service_->permute_coordinates(), coordinates_, fields, row_of_, caller_rows_,
                              coordinates, fields);
 }
 

@@ -73,7 +73,7 @@ class CoordinateSet {
   llvm::Error allocate(i64 capacity, bool from_caller);
   llvm::Error build(const i32* coordinates, i64 count, void* stream);
   llvm::Error finish(const KeyLayout& layout);
-  /// Keys of this set under another layout, in `keys` ([rows] u64) and `count`.
+  /// Keys of this set under another layout, in `target`, which has room for rows() keys.
   llvm::Error repack(const KeyLayout& layout, const Bounds& bounds, Coords target) const;
 
   std::shared_ptr<MapService> service_;

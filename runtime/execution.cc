@@ -25,18 +25,48 @@ NetworkExecution::NetworkExecution(std::shared_ptr<const NetworkPlan> plan,
       levels_(plan_->program.levels.size()),
       slots_(plan_->program.slots.size()) {}
 
-llvm::Expected<std::unique_ptr<NetworkExecution>> NetworkExecution::create(
+llvm::Expected<std::unique_ptr<NetworkExecution>> NetworkExecution::create_unplaced(
     std::shared_ptr<const NetworkPlan> plan, std::shared_ptr<const LoadedPlan> loaded,
     const ExecutionOptions& options) {
-  MINUET_TRY(check_coordinate_count(options.max_points));
   std::unique_ptr<NetworkExecution> execution(
       new NetworkExecution(std::move(plan), std::move(loaded), options));
   MINUET_ASSIGN(execution->engine_, execution->loaded_->device->create_engine(execution->plan_->engine));
   MINUET_TRY(execution->add_layers());
   execution->number_maps();
+  MINUET_TRY(execution->check_count(options.max_points));
+  return execution;
+}
+
+llvm::Expected<std::unique_ptr<NetworkExecution>> NetworkExecution::create(
+    std::shared_ptr<const NetworkPlan> plan, std::shared_ptr<const LoadedPlan> loaded,
+    const ExecutionOptions& options) {
+  MINUET_ASSIGN(std::unique_ptr<NetworkExecution> execution,
+                create_unplaced(std::move(plan), std::move(loaded), options));
   MINUET_TRY(execution->allocate_host());
+  MINUET_TRY(execution->engine_->begin(nullptr));
   MINUET_TRY(execution->ensure_capacity(std::max<i64>(options.max_points, 1)));
   return execution;
+}
+
+/// Every level as large as the input, every map's pairs in groups as padded as they may get.
+llvm::Expected<i64> NetworkExecution::workspace_bound(std::shared_ptr<const NetworkPlan> plan,
+                                                      std::shared_ptr<const LoadedPlan> loaded, i64 points,
+                                                      double neighbours) {
+  ExecutionOptions options;
+  options.max_points = points;
+  MINUET_ASSIGN(std::unique_ptr<NetworkExecution> execution,
+                create_unplaced(std::move(plan), std::move(loaded), options));
+  execution->capacity_ = std::max<i64>(points, 1);
+  for (Level& level : execution->levels_) level.rows = execution->capacity_;
+  const GroupingChoice& grouping = execution->plan_->grouping;
+  for (Map& map : execution->maps_) {
+    const i64 volume = map.view.geometry.volume;
+    const double pairs = std::min(neighbours, static_cast<double>(volume)) * static_cast<double>(points);
+    map.groups.gathered_rows =
+        static_cast<i64>(pairs * (1 + grouping.padding_threshold)) + volume * grouping.height_step;
+    map.groups.buffer_rows = map.groups.gathered_rows + points;
+  }
+  return execution->place_fixed(nullptr) + execution->place_tensors(nullptr);
 }
 
 llvm::Error NetworkExecution::add_layers() {
@@ -120,14 +150,21 @@ i64 NetworkExecution::place_fixed(char* base) {
   return place.bytes();
 }
 
-/// Grows the arena; its fixed part is placed anew and the identity table refilled.
+/// Grows the arena where that is needed and places the fixed part anew. Work of an earlier call may
+/// still use the memory, so it is waited for first; a failure leaves nothing placed.
 llvm::Error NetworkExecution::reserve(i64 bytes) {
-  llvm::Expected<bool> moved = arena_.reserve(bytes);
-  if (!moved) {
-    capacity_ = 0;  // nothing is placed any more; a smaller cloud may still fit
-    return moved.takeError();
+  if (bytes <= arena_.bytes() && identity_) return llvm::Error::success();
+  llvm::Error error = engine_->wait();
+  if (!error) error = arena_.reserve(bytes);
+  if (!error) error = place_anew();
+  if (error) {
+    capacity_ = 0;
+    identity_ = nullptr;
   }
-  if (!*moved && identity_) return llvm::Error::success();
+  return error;
+}
+
+llvm::Error NetworkExecution::place_anew() {
   place_fixed(arena_.data());
   MINUET_TRY(engine_->set_workspace(engine_workspace_));
   std::vector<i32> identity(static_cast<std::size_t>(capacity_));
@@ -135,26 +172,32 @@ llvm::Error NetworkExecution::reserve(i64 bytes) {
   return loaded_->device->upload(identity_, identity.data(), capacity_ * static_cast<i64>(sizeof(i32)));
 }
 
+llvm::Error NetworkExecution::check_count(i64 count) const {
+  MINUET_TRY(check_coordinate_count(count));
+  const i64 most = INT_MAX / map_limits(KeyType::U64).max_volume - 1;  // entries of one kernel map
+  if (count <= most) return llvm::Error::success();
+  return make_error(
+      StatusCode::OutOfRange,
+      "{0} coordinates are more than the {1} that the network's kernels allow in one cloud: split the "
+      "batch",
+      count, most);
+}
+
+/// Room for `count` coordinates; a growing arena of ours gets some slack for the next, larger cloud.
 llvm::Error NetworkExecution::ensure_capacity(i64 count) {
   if (count <= capacity_) return llvm::Error::success();
-  const i64 most = INT_MAX / map_limits(KeyType::U64).max_volume - 1;  // entries of one kernel map
-  if (count > most) {
-    return make_error(StatusCode::OutOfRange,
-                      "{0} coordinates are more than the {1} that the network's kernels allow "
-                      "in one cloud: split the batch",
-                      count, most);
-  }
+  const i64 most = std::min<i64>(kMaxCoordinates, INT_MAX / map_limits(KeyType::U64).max_volume - 1);
   const bool exact = capacity_ == 0 || options_.workspace;
-  capacity_ = exact ? count : std::min({with_slack(count), kMaxCoordinates, most});
+  capacity_ = exact ? count : std::min(with_slack(count), most);
   fixed_bytes_ = place_fixed(nullptr);  // leaves identity_ null: reserve places everything
   return reserve(fixed_bytes_);
 }
 
 llvm::Error NetworkExecution::prepare(const i32* coordinates, i64 count, void* stream) {
-  MINUET_TRY(check_coordinate_count(count));
-  prepared_ = false;
-  MINUET_TRY(ensure_capacity(count));
+  MINUET_TRY(check_count(count));
   MINUET_TRY(engine_->begin(stream));
+  prepared_ = false;
+  MINUET_TRY(ensure_capacity(std::max<i64>(count, 1)));
   MINUET_TRY(find_layout(coordinates, count));
   for (bool fits = false; !fits;) {
     MINUET_TRY(enqueue_maps(coordinates, count));
@@ -162,7 +205,7 @@ llvm::Error NetworkExecution::prepare(const i32* coordinates, i64 count, void* s
     MINUET_TRY(group_maps());
     const i64 needed = fixed_bytes_ + place_tensors(nullptr);
     fits = needed <= arena_.bytes();
-    if (!fits) MINUET_TRY(reserve(options_.workspace ? needed : with_slack(needed)));
+    if (!fits) MINUET_TRY(reserve(needed));
   }
   place_tensors(arena_.data() + fixed_bytes_);
   MINUET_TRY(enqueue_tables());

@@ -30,6 +30,11 @@ class NetworkExecution {
                                                                   std::shared_ptr<const LoadedPlan> loaded,
                                                                   const ExecutionOptions& options);
 
+  /// Enough workspace for clouds of `points` coordinates with `neighbours` pairs per output and map.
+  static llvm::Expected<i64> workspace_bound(std::shared_ptr<const NetworkPlan> plan,
+                                             std::shared_ptr<const LoadedPlan> loaded, i64 points,
+                                             double neighbours);
+
   llvm::Error prepare(const i32* coordinates, i64 count, void* stream);
   llvm::Error run(const void* features, void* output, void* stream);
   llvm::Error output_coordinates(i32* coordinates, void* stream);
@@ -63,6 +68,9 @@ class NetworkExecution {
 
   NetworkExecution(std::shared_ptr<const NetworkPlan> plan, std::shared_ptr<const LoadedPlan> loaded,
                    const ExecutionOptions& options);
+  static llvm::Expected<std::unique_ptr<NetworkExecution>> create_unplaced(
+      std::shared_ptr<const NetworkPlan> plan, std::shared_ptr<const LoadedPlan> loaded,
+      const ExecutionOptions& options);
   llvm::Error add_layers();
   void number_maps();
   llvm::Error allocate_host();
@@ -70,6 +78,8 @@ class NetworkExecution {
   i64 place_fixed(char* base);
   MapLimits map_limits(KeyType key) const;
   llvm::Error reserve(i64 bytes);
+  llvm::Error place_anew();
+  llvm::Error check_count(i64 count) const;
   llvm::Error ensure_capacity(i64 count);
   llvm::Error find_layout(const i32* coordinates, i64 count);
   llvm::Error enqueue_maps(const i32* coordinates, i64 count);

@@ -13,7 +13,8 @@ llvm::Error check_geometry(const CoordinateSet& input, const CoordinateSet& outp
   const AxisArray& fine = transposed ? output.tensor_stride() : input.tensor_stride();
   i64 volume = 1;
   for (i32 a = 0; a < kMaxDim; ++a) {
-    if (kernel_size[a] < 1 || dilation[a] < 1 || (a >= ndim && kernel_size[a] != 1)) {
+    if (kernel_size[a] < 1 || dilation[a] < 1 || dilation[a] > (1 << 24) ||
+        (a >= ndim && kernel_size[a] != 1)) {
       return make_error(StatusCode::InvalidArgument,
                         "axis {0} has kernel size {1} and dilation {2} in {3} axes", a, kernel_size[a],
                         dilation[a], ndim);
@@ -93,7 +94,8 @@ llvm::Error KernelMap::search(void* stream) {
   DeviceMemory repacked;
   Bounds bounds = fine.bounds_;
   if (repack) {
-    for (i32 f = 0; f <= ndim; ++f) {
+    if (fine.rows() == 0) bounds = coarse.bounds_;  // an empty set has none
+    for (i32 f = 0; f <= ndim && coarse.rows() > 0; ++f) {
       bounds.least[f] = std::min(bounds.least[f], coarse.bounds_.least[f]);
       bounds.greatest[f] = std::max(bounds.greatest[f], coarse.bounds_.greatest[f]);
     }

@@ -1,6 +1,10 @@
 #include "runtime/network_description.h"
 
+#include <algorithm>
+#include <initializer_list>
+
 #include "llvm/Support/JSON.h"
+#include "runtime/json_depth.h"
 #include "runtime/shipped_networks.h"
 
 namespace minuet {
@@ -59,13 +63,33 @@ llvm::Expected<LayerDescription::Op> read_op(const Object& object) {
                     "op \"{0}\" is unknown; there are block, residual, up, concat, head", op);
 }
 
-llvm::Error check_fields(const Object& object) {
+/// A field that an op does not know is a mistake, not a wish to be dropped.
+llvm::Error check_fields(const Object& object, llvm::StringRef of,
+                         std::initializer_list<llvm::StringRef> known) {
   for (const auto& field : object) {
     const llvm::StringRef key = field.first;
-    if (key != "op" && key != "name" && key != "width" && key != "kernel_size" && key != "stride" &&
-        key != "dilation" && key != "onto" && key != "with" && key != "save") {
-      return make_error(StatusCode::InvalidArgument, "\"{0}\" is no field of a layer", key);
+    if (std::find(known.begin(), known.end(), key) == known.end()) {
+      return make_error(StatusCode::InvalidArgument, "\"{0}\" is no field of {1}", key, of);
     }
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error check_layer_fields(const Object& object, LayerDescription::Op op) {
+  using Op = LayerDescription::Op;
+  switch (op) {
+    case Op::Block:
+      return check_fields(object, "a block",
+                          {"op", "name", "width", "kernel_size", "stride", "dilation", "save"});
+    case Op::Residual:
+      return check_fields(object, "a residual", {"op", "name", "width", "save"});
+    case Op::Up:
+      return check_fields(object, "an up",
+                          {"op", "name", "width", "kernel_size", "stride", "dilation", "onto", "save"});
+    case Op::Concat:
+      return check_fields(object, "a concat", {"op", "with", "save"});
+    case Op::Head:
+      return check_fields(object, "a head", {"op", "name"});
   }
   return llvm::Error::success();
 }
@@ -73,9 +97,11 @@ llvm::Error check_fields(const Object& object) {
 llvm::Expected<LayerDescription> read_layer(const Object& object, const NetworkDescription& network) {
   using Op = LayerDescription::Op;
   LayerDescription layer;
-  MINUET_TRY(check_fields(object));
   MINUET_ASSIGN(layer.op, read_op(object));
-  if (const auto save = object.getString("save")) layer.save = save->str();
+  MINUET_TRY(check_layer_fields(object, layer.op));
+  if (object.get("save")) {
+    MINUET_ASSIGN(layer.save, read_text(object, "save"));
+  }
   if (layer.op == Op::Concat) {
     MINUET_ASSIGN(layer.skip, read_text(object, "with"));
     return layer;
@@ -118,6 +144,7 @@ llvm::Error read_layers(const Object& root, NetworkDescription& network) {
 
 llvm::Expected<NetworkDescription> read_network(const Object& root) {
   NetworkDescription network;
+  MINUET_TRY(check_fields(root, "a network", {"name", "ndim", "in_channels", "channels", "layers"}));
   MINUET_ASSIGN(network.name, read_text(root, "name"));
   const auto ndim = root.getInteger("ndim");
   if (!ndim || *ndim < 1 || *ndim > kMaxDim) {
@@ -142,6 +169,7 @@ llvm::Expected<NetworkDescription> read_network(const Object& root) {
 }  // namespace
 
 llvm::Expected<NetworkDescription> parse_network(llvm::StringRef json) {
+  if (llvm::Error error = check_json_depth(json)) return annotate(std::move(error), "network description");
   llvm::Expected<Value> value = llvm::json::parse(json);
   if (!value) {
     return make_error(StatusCode::InvalidArgument, "the network description is no JSON: {0}",

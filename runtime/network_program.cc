@@ -66,6 +66,7 @@ class ProgramBuilder {
       }
       coarse.tensor_stride[a] = static_cast<i32>(product);
     }
+    MINUET_TRY(widen_period(coarse.tensor_stride));
     for (std::size_t i = 0; i < program_.levels.size(); ++i) {
       if (program_.levels[i].parent == level && program_.levels[i].tensor_stride == coarse.tensor_stride) {
         return static_cast<i32>(i);
@@ -73,6 +74,18 @@ class ProgramBuilder {
     }
     program_.levels.push_back(coarse);
     return static_cast<i32>(program_.levels.size()) - 1;
+  }
+
+  /// The period of the key layout: one that every level's stride divides.
+  llvm::Error widen_period(const AxisArray& tensor_stride) {
+    for (i32 a = 0; a < program_.ndim; ++a) {
+      program_.period[a] = std::lcm(program_.period[a], static_cast<i64>(tensor_stride[a]));
+      if (program_.period[a] > kFarthestOffset) {
+        return make_error(StatusCode::InvalidArgument,
+                          "the strides of axis {0} have no common multiple below {1}", a, kFarthestOffset);
+      }
+    }
+    return llvm::Error::success();
   }
 
   /// Appends a convolution and returns its output tensor.
@@ -180,6 +193,10 @@ class ProgramBuilder {
   llvm::Error add_up(const LayerDescription& layer) {
     MINUET_ASSIGN(const i32 skip, find_skip(layer.skip));
     const i32 coarse = level_of(current_), fine = level_of(skip);
+    if (coarse == fine) {
+      return make_error(StatusCode::InvalidArgument, "\"{0}\" lives on the current coordinates: use a block",
+                        layer.skip);
+    }
     for (i32 a = 0; a < program_.ndim; ++a) {
       if (static_cast<i64>(program_.levels[fine].tensor_stride[a]) * layer.stride[a] !=
           program_.levels[coarse].tensor_stride[a]) {
@@ -202,8 +219,8 @@ class ProgramBuilder {
   /// Moves both tensors into one storage, side by side: their writers then write in place.
   llvm::Error add_concat(const LayerDescription& layer) {
     MINUET_ASSIGN(const i32 skip, find_skip(layer.skip));
-    TensorSpec& first = program_.tensors[current_];
-    TensorSpec& second = program_.tensors[skip];
+    const TensorSpec first = program_.tensors[current_];
+    const TensorSpec second = program_.tensors[skip];
     if (first.level != second.level) {
       return make_error(StatusCode::InvalidArgument, "\"{0}\" lives on another coordinate set", layer.skip);
     }
@@ -215,8 +232,11 @@ class ProgramBuilder {
     const i32 channels = first.channels + second.channels;
     program_.storages[first.storage].ld = channels;
     program_.storages[second.storage].ld = 0;  // dead: nothing lives there any more
-    second.storage = first.storage;
-    second.column = first.channels;
+    for (TensorSpec& tensor : program_.tensors) {
+      if (tensor.storage != second.storage) continue;  // the skip, and what it was concatenated from
+      tensor.storage = first.storage;
+      tensor.column += first.channels;
+    }
     program_.tensors.push_back({first.level, channels, first.storage, 0});
     current_ = static_cast<i32>(program_.tensors.size()) - 1;
     return llvm::Error::success();
@@ -304,10 +324,7 @@ llvm::Expected<NetworkProgram> build_program(const NetworkDescription& descripti
 void layout_needs(const NetworkProgram& program, i64* guard, i64* period) {
   for (i32 a = 0; a < program.ndim; ++a) {
     guard[a] = 0;
-    period[a] = 1;
-    for (const LevelSpec& level : program.levels) {
-      period[a] = std::lcm(period[a], static_cast<i64>(level.tensor_stride[a]));
-    }
+    period[a] = program.period[a];
     for (const MapSpec& map : program.maps) {
       const i64 step = static_cast<i64>(map.dilation[a]) * program.levels[map.fine].tensor_stride[a];
       guard[a] = std::max(guard[a], axis_reach(map.kernel_size[a], static_cast<i32>(step)));

@@ -69,7 +69,8 @@ struct NetworkProgram {
   std::vector<StorageSpec> storages;
   std::vector<SlotSpec> slots;
   std::vector<ProgramLayer> layers;
-  i32 input = 0, output = 0;  // tensors
+  i32 input = 0, output = 0;           // tensors
+  i64 period[kMaxDim] = {1, 1, 1, 1};  // least common multiple of all levels' strides
 };
 
 /// `head_channels`: outputs of the head where the weights have one, else 0 and heads are left out.

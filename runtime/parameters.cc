@@ -1,5 +1,6 @@
 #include "runtime/parameters.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "runtime/rounding.h"
@@ -88,6 +89,11 @@ llvm::Expected<LayerParameters> ParameterSource::layer(const ProgramLayer& layer
   MINUET_ASSIGN(parameters.weight, tensor(layer.weight, {volume, problem.in_channels, problem.out_channels},
                                           {0, std::sqrt(variance)}));
   round_values(problem.dtype, parameters.weight.data(), parameters.weight.size());
+  if (!std::all_of(parameters.weight.begin(), parameters.weight.end(),
+                   [](float w) { return std::isfinite(w); })) {
+    return make_error(StatusCode::InvalidArgument,
+                      "\"{0}\" holds a value that is not finite in the network's dtype", layer.weight);
+  }
   if (!layer.batch_norm.empty()) MINUET_TRY(fold_batch_norm(layer, parameters));
   if (!layer.bias.empty()) {
     MINUET_ASSIGN(parameters.shift, tensor(layer.bias, {problem.out_channels}, {0, 0.05}));

@@ -1,7 +1,12 @@
 #include "runtime/plan.h"
 
+#include <pthread.h>
+#include <signal.h>
+
 #include <algorithm>
 #include <atomic>
+#include <exception>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -42,7 +47,7 @@ llvm::Expected<i32> find_head(const NetworkDescription& description, const Param
 
 Columns dense(i32 channels) { return {channels, 0}; }
 
-/// Parameters of a layer as bytes, one after the other, 256-byte aligned.
+/// Where one layer's parameters lie; -1 where it has none.
 struct ParameterOffsets {
   i64 weight = 0, scale = -1, shift = -1;
 };
@@ -112,33 +117,91 @@ llvm::Expected<std::shared_ptr<const ConvolutionPlan>> ConvolutionPlan::create(C
   return plan;
 }
 
+namespace {
+
+/// Compiles until the list is done or one kernel failed. What throws in here is a failure too: the
+/// work runs on threads, where nothing else would catch it.
+class CompileQueue {
+ public:
+  CompileQueue(KernelCache& cache, const std::vector<KernelSource>& sources, llvm::StringRef arch)
+      : cache_(cache), sources_(sources), arch_(arch), binaries_(sources.size()) {}
+
+  void work() noexcept {
+    try {
+      for (std::size_t i = next_++; i < sources_.size(); i = next_++) {
+        auto binary = cache_.get_or_compile(sources_[i], arch_);
+        if (binary) {
+          binaries_[i] = std::move(*binary);
+        } else {
+          fail(take_status(binary.takeError()));
+        }
+      }
+    } catch (...) {
+      threw_ = true;
+      next_ = sources_.size();
+    }
+  }
+
+  llvm::Expected<BinaryList> result() {
+    if (failure_) return llvm::make_error<StatusError>(std::move(*failure_));
+    if (threw_)
+      return make_error(StatusCode::ResourceExhausted, "the host ran out of memory while compiling");
+    return std::move(binaries_);
+  }
+
+ private:
+  void fail(StatusError error) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!failure_) failure_.emplace(std::move(error));
+    next_ = sources_.size();
+  }
+
+  KernelCache& cache_;
+  const std::vector<KernelSource>& sources_;
+  const llvm::StringRef arch_;
+  BinaryList binaries_;
+  std::atomic<std::size_t> next_{0};
+  std::atomic<bool> threw_{false};
+  std::mutex mutex_;
+  std::optional<StatusError> failure_;
+};
+
+/// Threads that take none of the host's signals; joined at the end of their scope. Where the system
+/// gives no more, there are fewer.
+class Workers {
+ public:
+  template <class Work>
+  Workers(std::size_t count, Work work) {
+    sigset_t all, before;
+    sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return;
+    try {
+      threads_.reserve(count);
+      for (std::size_t i = 0; i < count; ++i) threads_.emplace_back(work);
+    } catch (const std::exception&) {  // the caller works too, so the list gets done
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+  ~Workers() {
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
 llvm::Expected<BinaryList> compile_sources(KernelCache& cache, const std::vector<KernelSource>& sources,
                                            llvm::StringRef arch) {
-  BinaryList binaries(sources.size());
-  std::atomic<std::size_t> next{0};
-  std::mutex mutex;
-  std::optional<StatusError> failure;
-  auto work = [&] {
-    for (std::size_t i = next++; i < sources.size(); i = next++) {
-      auto binary = cache.get_or_compile(sources[i], arch);
-      if (binary) {
-        binaries[i] = std::move(*binary);
-        continue;
-      }
-      StatusError error = take_status(binary.takeError());
-      const std::lock_guard<std::mutex> lock(mutex);
-      if (!failure) failure.emplace(std::move(error));
-      next = sources.size();
-    }
-  };
-  const std::size_t workers =
+  CompileQueue queue(cache, sources, arch);
+  const std::size_t wanted =
       std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()), sources.size());
-  std::vector<std::thread> threads;
-  for (std::size_t i = 1; i < workers; ++i) threads.emplace_back(work);
-  work();
-  for (std::thread& thread : threads) thread.join();
-  if (failure) return llvm::make_error<StatusError>(std::move(*failure));
-  return binaries;
+  {
+    const Workers workers(wanted > 0 ? wanted - 1 : 0, [&] { queue.work(); });
+    queue.work();
+  }
+  return queue.result();
 }
 
 llvm::Expected<BinaryList> PlanResidence::compile(llvm::StringRef arch) {
@@ -153,6 +216,49 @@ llvm::Expected<BinaryList> PlanResidence::compile(llvm::StringRef arch) {
   compiled_.emplace(arch.str(), binaries);
   return binaries;
 }
+
+namespace {
+
+/// A plan's parameters in a device's types, one after the other; uploaded in one copy.
+llvm::Expected<std::shared_ptr<LoadedPlan>> upload_parameters(const Plan& plan,
+                                                              std::shared_ptr<Device> device) {
+  ArenaLayout layout;
+  std::vector<ParameterOffsets> offsets;
+  for (const PlanLayer& layer : plan.layers) {
+    const i64 element = dtype_bytes(device->weight_type(layer.choice.problem.dtype));
+    ParameterOffsets at;
+    at.weight = layout.add(static_cast<i64>(layer.parameters.weight.size()) * element);
+    if (!layer.parameters.scale.empty()) {
+      at.scale = layout.add(static_cast<i64>(layer.parameters.scale.size() * sizeof(float)));
+      at.shift = layout.add(static_cast<i64>(layer.parameters.shift.size() * sizeof(float)));
+    }
+    offsets.push_back(at);
+  }
+  auto loaded = std::make_shared<LoadedPlan>();
+  loaded->device = device;
+  MINUET_ASSIGN(loaded->parameters, DeviceMemory::create(device, layout.bytes()));
+  char* const base = loaded->parameters.data();
+  std::vector<char> host(static_cast<std::size_t>(layout.bytes()));
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    const LayerParameters& parameters = plan.layers[i].parameters;
+    const DType type = device->weight_type(plan.layers[i].choice.problem.dtype);
+    store_values(type, parameters.weight.data(), parameters.weight.size(), host.data() + offsets[i].weight);
+    ConvolutionWeights weights{base + offsets[i].weight, nullptr, nullptr};
+    if (offsets[i].scale >= 0) {
+      store_values(DType::F32, parameters.scale.data(), parameters.scale.size(),
+                   host.data() + offsets[i].scale);
+      store_values(DType::F32, parameters.shift.data(), parameters.shift.size(),
+                   host.data() + offsets[i].shift);
+      weights.scale = reinterpret_cast<const float*>(base + offsets[i].scale);
+      weights.shift = reinterpret_cast<const float*>(base + offsets[i].shift);
+    }
+    loaded->weights.push_back(weights);
+  }
+  MINUET_TRY(device->upload(base, host.data(), layout.bytes()));
+  return loaded;
+}
+
+}  // namespace
 
 llvm::Error PlanResidence::load(std::shared_ptr<Device> device) {
   const std::string& arch = device->info().arch;
@@ -171,41 +277,7 @@ llvm::Error PlanResidence::load(std::shared_ptr<Device> device) {
     }
   }
   MINUET_TRY(device->load(binaries));
-
-  ArenaLayout layout;
-  std::vector<ParameterOffsets> offsets;
-  for (const PlanLayer& layer : plan_->layers) {
-    const DType type = device->weight_type(layer.choice.problem.dtype);
-    ParameterOffsets at;
-    at.weight = layout.add(static_cast<i64>(layer.parameters.weight.size()) * dtype_bytes(type));
-    if (!layer.parameters.scale.empty()) {
-      at.scale = layout.add(static_cast<i64>(layer.parameters.scale.size() * sizeof(float)));
-      at.shift = layout.add(static_cast<i64>(layer.parameters.shift.size() * sizeof(float)));
-    }
-    offsets.push_back(at);
-  }
-
-  auto loaded = std::make_shared<LoadedPlan>();
-  loaded->device = device;
-  MINUET_ASSIGN(loaded->parameters, DeviceMemory::create(device, layout.bytes()));
-  std::vector<char> host(static_cast<std::size_t>(layout.bytes()));
-  for (std::size_t i = 0; i < offsets.size(); ++i) {
-    const LayerParameters& parameters = plan_->layers[i].parameters;
-    const DType type = device->weight_type(plan_->layers[i].choice.problem.dtype);
-    store_values(type, parameters.weight.data(), parameters.weight.size(), host.data() + offsets[i].weight);
-    char* base = loaded->parameters.data();
-    ConvolutionWeights weights{base + offsets[i].weight, nullptr, nullptr};
-    if (offsets[i].scale >= 0) {
-      store_values(DType::F32, parameters.scale.data(), parameters.scale.size(),
-                   host.data() + offsets[i].scale);
-      store_values(DType::F32, parameters.shift.data(), parameters.shift.size(),
-                   host.data() + offsets[i].shift);
-      weights.scale = reinterpret_cast<const float*>(base + offsets[i].scale);
-      weights.shift = reinterpret_cast<const float*>(base + offsets[i].shift);
-    }
-    loaded->weights.push_back(weights);
-  }
-  MINUET_TRY(device->upload(loaded->parameters.data(), host.data(), layout.bytes()));
+  MINUET_ASSIGN(std::shared_ptr<LoadedPlan> loaded, upload_parameters(*plan_, device));
   const std::lock_guard<std::mutex> lock(mutex_);
   loaded_.emplace(device.get(), std::move(loaded));
   return llvm::Error::success();

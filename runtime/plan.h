@@ -3,11 +3,9 @@
 // The road of a tensor starts here: problem -> choose -> (emit, compile) -> load -> execution.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,7 +57,7 @@ struct ConvolutionPlan : Plan {
 
 EngineChoice choose_engine(i32 ndim);
 
-/// Compiles sources for `arch`, several at a time; `visit` sees each in order once all are there.
+/// Compiles sources for `arch`, several at a time; the binaries are in the sources' order.
 using BinaryList = std::vector<std::shared_ptr<const Binary>>;
 llvm::Expected<BinaryList> compile_sources(KernelCache& cache, const std::vector<KernelSource>& sources,
                                            llvm::StringRef arch);

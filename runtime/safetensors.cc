@@ -5,6 +5,7 @@
 
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/JSON.h"
+#include "runtime/json_depth.h"
 #include "runtime/rounding.h"
 
 namespace minuet {
@@ -57,7 +58,8 @@ llvm::Expected<std::vector<int64_t>> read_integers(const llvm::json::Object& obj
 llvm::Expected<SafetensorsFile> SafetensorsFile::open(llvm::StringRef path) {
   SafetensorsFile file;
   file.path_ = path.str();
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false,
+                                            /*IsVolatile=*/true);  // read, not mapped: the file may shrink
   if (!buffer) {
     return make_error(StatusCode::NotFound, "weights file {0}: {1}", path, buffer.getError().message());
   }
@@ -78,6 +80,7 @@ llvm::Error SafetensorsFile::parse() {
                       "it is truncated or no safetensors file: the header claims {0} bytes, the file has {1}",
                       length, bytes.size());
   }
+  MINUET_TRY(check_json_depth(bytes.substr(kLengthBytes, length)));
   auto header = llvm::json::parse(bytes.substr(kLengthBytes, length));
   if (!header) {
     return make_error(StatusCode::InvalidArgument, "its header is no JSON: {0}",

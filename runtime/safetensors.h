@@ -11,7 +11,7 @@
 
 namespace minuet {
 
-/// Every tensor of one file; the bytes stay in the (mapped) file until a tensor is read.
+/// Every tensor of one file; the file is read once, its tensors on demand.
 class SafetensorsFile {
  public:
   static llvm::Expected<SafetensorsFile> open(llvm::StringRef path);

@@ -6,11 +6,12 @@
  * again in the cache folder by the next process.
  *
  * Rules that hold everywhere:
- * - Every function returns a status; the text of a failure is in minuet_last_error() of the thread.
- *   A failed call leaves its outputs and its objects as they were. Any pointer that a function's
- *   comment does not call optional must not be null.
- * - Every struct starts with struct_size (set by its _INIT macro); new fields are only appended. `ext`
- *   is reserved and must be null.
+ * - What can fail returns a status; the text of a failure is in minuet_last_error() of the thread.
+ *   A failed call leaves its outputs and its objects as they were, but for what its comment says.
+ *   Any pointer that a function's comment does not call optional must not be null.
+ * - Every struct starts with struct_size: set by the _INIT macro of options and counters, by the caller
+ *   for the info structs, where the library writes how much it filled in. New fields are only appended.
+ *   `ext` and `reserved` must be null and 0.
  * - Objects are made by _create or _open and released by _destroy (null is fine). An object keeps
  *   what it was made from alive. Nothing is released while it is in use: destroy waits.
  * - Threads: contexts, devices, networks, convolutions, coordinates and kernel maps may be used from
@@ -23,7 +24,8 @@
  * - `stream` is a CUstream (cudaStream_t) of the device's primary context, null for its default
  *   stream; the CPU device ignores it and works at once.
  * - The calls on one execution must be ordered on the device too: one stream, or events between them.
- * - The library never prints, exits, throws, or touches signal handlers.
+ * - The library never prints, exits, throws, or touches signal handlers, and does nothing at exit. After
+ *   fork() the child must not use objects of the parent: their threads and GPU contexts stay behind.
  */
 #ifndef MINUET_MINUET_H_
 #define MINUET_MINUET_H_
@@ -79,7 +81,8 @@ MINUET_API int32_t minuet_has_feature(const char* name);
 typedef enum minuet_dtype { MINUET_F32 = 0, MINUET_TF32 = 1, MINUET_F16 = 2, MINUET_BF16 = 3 } minuet_dtype;
 
 typedef enum minuet_log_level { MINUET_LOG_INFO = 0, MINUET_LOG_WARNING = 1 } minuet_log_level;
-/* Called from any thread, never with a lock held; `text` has `length` bytes. */
+/* Called from any thread, never with a lock held; `text` has `length` bytes. `user` must live as long as
+ * anything that was made from the context. */
 typedef void (*minuet_log_callback)(minuet_log_level level, const char* text, size_t length, void* user);
 
 typedef struct minuet_context minuet_context;
@@ -141,6 +144,7 @@ typedef struct minuet_system_info {
   char cublaslt_path[512];
   char llvm[32];
   char missing[1024];    /* what is missing and how to get it, one sentence a line */
+  int32_t reserved;
 } minuet_system_info;
 MINUET_API minuet_status minuet_query_system(minuet_system_info* info);
 
@@ -161,7 +165,8 @@ typedef struct minuet_device_info {
 MINUET_API minuet_status minuet_device_query(minuet_device* device, minuet_device_info* info);
 
 /* Memory of a device (of the host on the CPU), 256-byte aligned, for callers who have no CUDA code
- * of their own. The copies block; direction 0 is host to device, 1 device to host. */
+ * of their own. Direction 0 is host to device, 1 device to host. A copy blocks until it is done, but it
+ * does not wait for work on any stream: synchronize first. */
 MINUET_API minuet_status minuet_device_allocate(minuet_device* device, int64_t bytes, void** memory);
 MINUET_API minuet_status minuet_device_free(minuet_device* device, void* memory);
 MINUET_API minuet_status minuet_device_copy(minuet_device* device, void* target, const void* source, int64_t bytes,
@@ -182,8 +187,9 @@ typedef struct minuet_coordinates_options {
   int32_t has_bounds;                     /* 1: every coordinate lies in [least, greatest], else OUT_OF_RANGE */
   int32_t least[1 + MINUET_MAX_DIM];
   int32_t greatest[1 + MINUET_MAX_DIM];
+  int32_t reserved;
 } minuet_coordinates_options;
-#define MINUET_COORDINATES_OPTIONS_INIT {sizeof(minuet_coordinates_options), 0, 3, {0}, 0, {0}, 0, {0}, {0}}
+#define MINUET_COORDINATES_OPTIONS_INIT {sizeof(minuet_coordinates_options), 0, 3, {0}, 0, {0}, 0, {0}, {0}, 0}
 
 /* Sorts `count` coordinates (device memory, the caller's, read only during the call). Waits for the
  * stream. Compiles and loads its kernels when this is the first set of that ndim. */
@@ -196,8 +202,11 @@ MINUET_API minuet_status minuet_coordinates_downsample(minuet_coordinates* fine,
 MINUET_API void minuet_coordinates_destroy(minuet_coordinates* set);
 /* Coordinates in the set, without duplicates. */
 MINUET_API int64_t minuet_coordinates_count(const minuet_coordinates* set);
-/* int32 [count, 1 + ndim] to device memory: in the caller's row order where the set was made from
- * unique rows, else ascending. Enqueued on the stream. */
+/* Rows of features on this set: as many as the caller gave, kept duplicates included; the count of a
+ * derived set. */
+MINUET_API int64_t minuet_coordinates_rows(const minuet_coordinates* set);
+/* int32 [rows, 1 + ndim] to device memory, in the order of the rows: the caller's, or ascending for a
+ * derived set. Enqueued on the stream. */
 MINUET_API minuet_status minuet_coordinates_export(minuet_coordinates* set, int32_t* coordinates, void* stream);
 
 /* ---- kernel maps -------------------------------------------------------------------------------- */
@@ -208,11 +217,12 @@ typedef struct minuet_kernel_map_options {
   int32_t kernel_size[MINUET_MAX_DIM]; /* offsets -(K-1)/2 ... K/2 per axis, x slowest; 0 counts as 1 */
   int32_t dilation[MINUET_MAX_DIM];    /* 0 counts as 1 */
   int32_t transposed;                  /* 1: the matching forward map with input and output swapped */
+  int32_t reserved;
 } minuet_kernel_map_options;
-#define MINUET_KERNEL_MAP_OPTIONS_INIT {sizeof(minuet_kernel_map_options), 0, {0}, {0}, 0}
+#define MINUET_KERNEL_MAP_OPTIONS_INIT {sizeof(minuet_kernel_map_options), 0, {0}, {0}, 0, 0}
 
 /* Which input feeds which output at which offset: out[q] takes in[q + offset_k] for every offset.
- * Offsets are in steps of dilation * the finer set's tensor stride. The same set as input and output
+ * Offsets are in steps of dilation * the tensor stride of the input (of the output where transposed). The same set as input and output
  * makes a submanifold map. Waits for the stream (it reads the counts back). */
 MINUET_API minuet_status minuet_kernel_map_create(minuet_coordinates* input, minuet_coordinates* output,
                                                   const minuet_kernel_map_options* options, void* stream,
@@ -291,6 +301,9 @@ typedef struct minuet_network_info {
   int32_t ndim, in_channels, out_channels;
   int32_t levels, layers;    /* coordinate sets, convolutions */
   int32_t output_level;      /* 0: outputs are in the caller's row order */
+  int32_t deterministic;        /* 1: results are bitwise repeatable on one device */
+  int32_t prepare_capture_safe; /* 0: prepare waits for counts, so no stream capture can hold it */
+  int32_t run_capture_safe;     /* 1: after one plain run for the prepared cloud, run may be captured */
   int64_t parameters;
 } minuet_network_info;
 MINUET_API minuet_status minuet_network_query(minuet_network* network, minuet_network_info* info);
@@ -300,7 +313,8 @@ MINUET_API minuet_status minuet_network_query(minuet_network* network, minuet_ne
 typedef struct minuet_execution_options {
   size_t struct_size;
   void* ext;
-  int64_t max_points;              /* capacity to begin with; grows when a cloud exceeds it (then not warm) */
+  int64_t max_points;              /* room for coordinates and maps to begin with. The rest of the arena is sized by
+                                      the clouds seen: the first one, and any that needs more, allocates */
   int32_t keep_first_duplicate;    /* as for coordinate sets */
   int32_t has_bounds;              /* 1: saves the read-back of the bounds */
   int32_t least[1 + MINUET_MAX_DIM];
@@ -309,6 +323,13 @@ typedef struct minuet_execution_options {
   int64_t workspace_bytes;         /* a cloud that needs more is RESOURCE_EXHAUSTED and says how much */
 } minuet_execution_options;
 #define MINUET_EXECUTION_OPTIONS_INIT {sizeof(minuet_execution_options), 0, 0, 0, 0, {0}, {0}, 0, 0}
+
+/* Bytes of workspace (256-byte aligned) that are enough for every cloud of at most max_points points
+ * whose voxels have at most max_neighbours inputs per output and kernel map on average, the voxel itself
+ * counted (LiDAR: 5 to 6, indoor: 10 to 16, at most the number of offsets). Grows with both. The network
+ * must be loaded on the device. */
+MINUET_API minuet_status minuet_network_workspace_bytes(minuet_network* network, minuet_device* device,
+                                                        int64_t max_points, double max_neighbours, int64_t* bytes);
 
 /* One caller's use of a loaded network on a device: arena, streams, events, counts. options is
  * optional. FAILED_PRECONDITION where the network is not loaded on the device. */
@@ -323,24 +344,27 @@ MINUET_API void minuet_execution_destroy(minuet_execution* execution);
 
 /* Builds all coordinate sets and kernel maps of a network for one cloud (device memory int32
  * [count, 1 + ndim], read only during the call). Waits for the stream: at most twice, once where
- * bounds were given. Duplicates, coordinates outside the bounds or the key range: an error. */
+ * bounds were given; more where the arena grows. Duplicates, coordinates outside the bounds or the key
+ * range: an error. After a failure no cloud is prepared. */
 MINUET_API minuet_status minuet_execution_prepare(minuet_execution* execution, const int32_t* coordinates,
                                                   int64_t count, void* stream);
 /* Rows and channels of the output for the prepared cloud. */
 MINUET_API minuet_status minuet_execution_output_shape(minuet_execution* execution, int64_t* rows, int32_t* channels);
 /* features: device, dtype [count, in_channels] in the caller's row order. output: device, dtype
  * [rows, out_channels], wholly written; rows in the caller's order where output_level is 0, else
- * ascending. Only enqueues: no wait, no allocation, no compile. May run again with other features. */
+ * ascending. Only enqueues: no wait, no allocation, no compile. May run again with other features. After a
+ * failure the output is undefined. */
 MINUET_API minuet_status minuet_execution_run(minuet_execution* execution, const void* features, void* output,
                                               void* stream);
 /* int32 [rows, 1 + ndim] to device memory, in the output's row order. Enqueued. */
 MINUET_API minuet_status minuet_execution_output_coordinates(minuet_execution* execution, int32_t* coordinates,
                                                              void* stream);
 
-/* One convolution over one map: prepare_map groups the GEMMs and enqueues the metadata tables;
- * convolve only enqueues. input: dtype [input rows, in_channels] in the caller's order of the map's
- * input set; output and residual in that of its output set. residual is null where the convolution
- * has none. The execution keeps the map alive until the next prepare_map. */
+/* One convolution over one map: prepare_map groups the GEMMs and enqueues the metadata tables, after
+ * waiting for those of an earlier map, and allocates where the arena is too small; after a failure no
+ * map is prepared. convolve only enqueues. input: dtype [rows of the map's input set, in_channels];
+ * output and residual: [rows of its output set, out_channels] (minuet_coordinates_rows). residual is
+ * null where the convolution has none. The execution keeps the map alive until the next prepare_map. */
 MINUET_API minuet_status minuet_execution_prepare_map(minuet_execution* execution, minuet_kernel_map* map,
                                                       void* stream);
 MINUET_API minuet_status minuet_execution_convolve(minuet_execution* execution, const void* input,
@@ -383,7 +407,8 @@ typedef struct minuet_layer_info {
   int32_t in_channels, out_channels;
   int32_t transposed;
   int64_t pairs, padded_rows; /* useful rows of the GEMMs; rows added by padding */
-  int32_t gemm_groups;        /* matmuls */
+  int32_t gemm_groups;        /* GEMMs, one for each group of offsets */
+  int32_t reserved;
 } minuet_layer_info;
 MINUET_API minuet_status minuet_execution_query_level(minuet_execution* execution, int32_t level,
                                                       minuet_level_info* info);

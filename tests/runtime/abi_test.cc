@@ -1,0 +1,289 @@
+// Rules of the C ABI, and uses of it that once went wrong. On the CPU device and, where there is one, a GPU.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/support/abi.h"
+
+namespace minuet::abi {
+namespace {
+
+class AbiTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    std::string reason;
+    machine_ = Machine::open(GetParam(), reason);
+    if (!machine_) GTEST_SKIP() << reason;
+  }
+  Machine& machine() { return *machine_; }
+
+  Coordinates set_of(const std::vector<int32_t>& coordinates, bool keep_first = false) {
+    minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
+    options.keep_first_duplicate = keep_first;
+    const Buffer buffer(machine(), coordinates);
+    minuet_coordinates* set = nullptr;
+    check(minuet_coordinates_create(machine().device(), &options, buffer.integers(),
+                                    static_cast<int64_t>(coordinates.size() / 4), nullptr, &set));
+    return Coordinates(set, {minuet_coordinates_destroy});
+  }
+
+  KernelMap map_of(minuet_coordinates* input, minuet_coordinates* output, int kernel) {
+    minuet_kernel_map_options options = MINUET_KERNEL_MAP_OPTIONS_INIT;
+    for (int a = 0; a < 3; ++a) options.kernel_size[a] = kernel;
+    minuet_kernel_map* map = nullptr;
+    check(minuet_kernel_map_create(input, output, &options, nullptr, &map));
+    return KernelMap(map, {minuet_kernel_map_destroy});
+  }
+
+  Handle<minuet_network> small_network(minuet_context* context) {
+    const int32_t channels[] = {8, 8, 8, 8};
+    minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
+    options.name = "sparseresnet21d";
+    options.dtype = MINUET_F32;
+    options.channels = channels;
+    options.channel_count = 4;
+    minuet_network* network = nullptr;
+    check(minuet_network_create(context, &options, &network));
+    return {network, {minuet_network_destroy}};
+  }
+
+ private:
+  Machine* machine_ = nullptr;
+};
+
+const std::vector<int32_t> kFour{0, 0, 0, 0, /**/ 0, 0, 0, 1, /**/ 0, 3, 0, 0, /**/ 0, -9, 9, 9};
+
+TEST_P(AbiTest, MapsOnDerivedAndDeduplicatedSets) {
+  const Coordinates fine = set_of(kFour);
+  const int32_t stride[MINUET_MAX_DIM] = {2, 2, 2, 0};
+  minuet_coordinates* derived = nullptr;
+  check(minuet_coordinates_downsample(fine.get(), stride, nullptr, &derived));
+  const Coordinates coarse(derived, {minuet_coordinates_destroy});
+  EXPECT_EQ(minuet_coordinates_count(coarse.get()), 3);
+  EXPECT_EQ(minuet_kernel_map_pairs(map_of(coarse.get(), coarse.get(), 3).get()), 5);
+  check(minuet_coordinates_downsample(coarse.get(), stride, nullptr, &derived));
+  EXPECT_EQ(minuet_coordinates_count(Coordinates(derived, {minuet_coordinates_destroy}).get()), 2);
+
+  std::vector<int32_t> doubled = kFour;
+  doubled.insert(doubled.end(), kFour.begin(), kFour.end());
+  const Coordinates kept = set_of(doubled, true);
+  EXPECT_EQ(minuet_coordinates_count(kept.get()), 4);
+  EXPECT_EQ(minuet_coordinates_rows(kept.get()), 8);
+  EXPECT_EQ(minuet_kernel_map_pairs(map_of(kept.get(), kept.get(), 3).get()), 6);
+  const Buffer exported(machine(), 8 * 4 * 4);
+  check(minuet_coordinates_export(kept.get(), static_cast<int32_t*>(exported.data()), nullptr));
+  EXPECT_EQ(exported.read<int32_t>(), doubled) << "rows are the caller's, duplicates included";
+}
+
+TEST_P(AbiTest, ASetOfNarrowKeysIsExportedAfterOneOfWideKeys) {
+  const Coordinates narrow = set_of(kFour);
+  const Coordinates wide = set_of({0, -1000000000, 0, 0, /**/ 0, 1000000000, 5, -70000});
+  const Buffer exported(machine(), static_cast<int64_t>(kFour.size()) * 4);
+  check(minuet_coordinates_export(narrow.get(), static_cast<int32_t*>(exported.data()), nullptr));
+  EXPECT_EQ(exported.read<int32_t>(), kFour);
+}
+
+TEST_P(AbiTest, AnEmptySetDoesNotWidenTheLayout) {
+  const Coordinates far = set_of({0, 1000000000, 1000000000, 1000000000});
+  const Coordinates none = set_of({});
+  EXPECT_EQ(minuet_kernel_map_pairs(map_of(far.get(), none.get(), 3).get()), 0);
+}
+
+TEST_P(AbiTest, APlanOutlivesTheHandleOfItsDevice) {
+  const Handle<minuet_network> network = small_network(machine().context());
+  check(minuet_network_compile(network.get(), machine().arch().c_str(), nullptr, nullptr));
+  minuet_device* device = nullptr;
+  check(minuet_device_open(machine().context(), GetParam(), &device));
+  check(minuet_network_load(network.get(), device));
+  minuet_device_destroy(device);
+  check(minuet_device_open(machine().context(), GetParam(), &device));
+  minuet_execution* execution = nullptr;
+  check(minuet_execution_create(network.get(), device, nullptr, &execution));
+  minuet_device_destroy(device);
+  minuet_execution_destroy(execution);
+}
+
+TEST_P(AbiTest, ACallersWorkspaceIsAskedForAndSurvivesARefusal) {
+  const Handle<minuet_network> network = small_network(machine().context());
+  check(minuet_network_compile(network.get(), machine().arch().c_str(), nullptr, nullptr));
+  check(minuet_network_load(network.get(), machine().device()));
+  int64_t enough = 0;
+  check(minuet_network_workspace_bytes(network.get(), machine().device(), 4, 27, &enough));
+  const Buffer workspace(machine(), enough);
+  minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+  options.workspace = workspace.data();
+  options.workspace_bytes = enough;
+  minuet_execution* made = nullptr;
+  check(minuet_execution_create(network.get(), machine().device(), &options, &made));
+  const Execution execution(made, {minuet_execution_destroy});
+
+  std::vector<int32_t> many;
+  for (int32_t i = 0; i < 30000; ++i) many.insert(many.end(), {0, i, 0, 0});
+  const Buffer large(machine(), many), small(machine(), kFour);
+  EXPECT_EQ(minuet_execution_prepare(made, large.integers(), 30000, nullptr), MINUET_RESOURCE_EXHAUSTED);
+  EXPECT_NE(last_error().find(std::to_string(enough)), std::string::npos) << last_error();
+  check(minuet_execution_prepare(made, nullptr, 0, nullptr));
+  check(minuet_execution_prepare(made, small.integers(), 4, nullptr));
+  int64_t rows = 0;
+  int32_t channels = 0;
+  check(minuet_execution_output_shape(made, &rows, &channels));
+  const Buffer features(machine(), std::vector<float>(16, 0.5f)), output(machine(), rows * channels * 4);
+  check(minuet_execution_run(made, features.data(), output.data(), nullptr));
+  for (float value : output.read<float>()) EXPECT_EQ(value, value) << "NaN";
+  EXPECT_EQ(minuet_execution_run(made, static_cast<const char*>(features.data()) + 4, output.data(), nullptr),
+            MINUET_INVALID_ARGUMENT);
+}
+
+TEST_P(AbiTest, KernelsAreCompiledOnceAndThenInMemory) {
+  const Handle<minuet_network> network = small_network(machine().context());
+  const auto count_memory = [](const minuet_kernel_info* kernel, void* user) {
+    *static_cast<int*>(user) += std::strcmp(kernel->origin, "memory") != 0;
+  };
+  int strangers = 0;
+  check(minuet_network_compile(network.get(), machine().arch().c_str(), nullptr, nullptr));
+  check(minuet_network_compile(network.get(), machine().arch().c_str(), count_memory, &strangers));
+  EXPECT_EQ(strangers, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, AbiTest, testing::Values("cpu", "cuda:0"),
+                         [](const auto& info) { return info.param[1] == 'p' ? "cpu_abi" : "cuda_abi"; });
+
+/// No device at all.
+class AbiRules : public testing::Test {
+ protected:
+  void SetUp() override {
+    minuet_context* context = nullptr;
+    check(minuet_context_create(nullptr, &context));
+    context_.reset(context);
+  }
+  minuet_status convolution(const minuet_convolution_options& options) {
+    minuet_convolution* made = nullptr;
+    const minuet_status status = minuet_convolution_create(context_.get(), &options, &made);
+    minuet_convolution_destroy(made);
+    return status;
+  }
+  std::string network_error(const std::string& json) {
+    minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
+    options.description = json.c_str();
+    minuet_network* network = nullptr;
+    if (minuet_network_create(context_.get(), &options, &network) == MINUET_OK) {
+      minuet_network_destroy(network);
+      return "";
+    }
+    return last_error();
+  }
+  Handle<minuet_context> context_{nullptr, {minuet_context_destroy}};
+};
+
+TEST_F(AbiRules, ImpossibleConvolutionsAreRefused) {
+  const float one = 1;
+  minuet_convolution_options options = MINUET_CONVOLUTION_OPTIONS_INIT;
+  options.ndim = 4;
+  options.in_channels = options.out_channels = 1;
+  options.weight = &one;
+  EXPECT_EQ(convolution(options), MINUET_OK);
+  for (int32_t& size : options.kernel_size) size = 65536;  // the product wraps to 0
+  EXPECT_EQ(convolution(options), MINUET_INVALID_ARGUMENT);
+  for (int32_t& size : options.kernel_size) size = 1;
+  options.in_channels = options.out_channels = INT32_MAX;
+  EXPECT_EQ(convolution(options), MINUET_INVALID_ARGUMENT);
+  options.in_channels = options.out_channels = 2;
+  options.groups = 2;
+  EXPECT_EQ(convolution(options), MINUET_UNIMPLEMENTED);
+  options.groups = 1;
+  options.weight = nullptr;
+  EXPECT_EQ(convolution(options), MINUET_INVALID_ARGUMENT);
+}
+
+TEST_F(AbiRules, StructsOfOtherVersions) {
+  const float one = 1;
+  struct Newer {
+    minuet_convolution_options known;
+    int64_t unknown;
+  } newer = {MINUET_CONVOLUTION_OPTIONS_INIT, 0};
+  newer.known.in_channels = newer.known.out_channels = 1;
+  newer.known.weight = &one;
+  newer.known.struct_size = sizeof(Newer);
+  EXPECT_EQ(convolution(newer.known), MINUET_OK) << "a newer field that is not set changes nothing";
+  newer.unknown = 1;
+  EXPECT_EQ(convolution(newer.known), MINUET_INVALID_ARGUMENT);
+  minuet_convolution_options bad = newer.known;
+  bad.struct_size = 0;
+  EXPECT_EQ(convolution(bad), MINUET_INVALID_ARGUMENT);
+
+  struct Larger {
+    minuet_kernel_counters known;
+    int64_t more;
+  } larger = {{sizeof(Larger), 0, 0, 0, 0}, 77};
+  check(minuet_context_kernel_counters(context_.get(), &larger.known));
+  EXPECT_EQ(larger.known.struct_size, sizeof(minuet_kernel_counters)) << "says how much was filled in";
+  EXPECT_EQ(larger.more, 77);
+}
+
+TEST_F(AbiRules, NetworksThatCannotBeAreRefused) {
+  const auto with = [](const std::string& layers) {
+    return R"({"name": "n", "ndim": 3, "in_channels": 4, "channels": [8], "layers": [)" + layers + "]}";
+  };
+  EXPECT_NE(network_error(std::string(4 << 20, '[')).find("nests deeper"), std::string::npos);
+  EXPECT_NE(network_error(with(R"({"op": "block", "name": "a", "width": 0, "kernel_size": 3, "save": "s"},
+                                  {"op": "up", "name": "u", "width": 0, "kernel_size": 3, "onto": "s"})"))
+                .find("current coordinates"),
+            std::string::npos);
+  EXPECT_NE(
+      network_error(with(R"({"op": "residual", "name": "r", "width": 0, "stride": 2})")).find("\"stride\""),
+      std::string::npos);
+  EXPECT_NE(network_error(with(R"({"op": "block", "name": "a", "width": 0, "kernel_size": 2, "stride": 65521},
+                                  {"op": "block", "name": "b", "width": 0, "kernel_size": 2, "stride": 65519})"))
+                .size(),
+            0u);
+}
+
+TEST_F(AbiRules, NullsAreNamed) {
+  EXPECT_EQ(minuet_context_create(nullptr, nullptr), MINUET_INVALID_ARGUMENT);
+  EXPECT_EQ(minuet_device_open(context_.get(), "cpu", nullptr), MINUET_INVALID_ARGUMENT);
+  EXPECT_EQ(minuet_device_open(nullptr, "cpu", nullptr), MINUET_INVALID_ARGUMENT);
+  EXPECT_EQ(minuet_network_query(nullptr, nullptr), MINUET_INVALID_ARGUMENT);
+  EXPECT_EQ(minuet_execution_run(nullptr, nullptr, nullptr, nullptr), MINUET_INVALID_ARGUMENT);
+  EXPECT_EQ(minuet_execution_query_stages(nullptr, nullptr), MINUET_INVALID_ARGUMENT);
+  EXPECT_EQ(minuet_coordinates_count(nullptr), 0);
+  minuet_device* device = nullptr;
+  EXPECT_EQ(minuet_device_open(context_.get(), "cuda:00", &device), MINUET_INVALID_ARGUMENT);
+  EXPECT_NE(last_error().find("cuda:N"), std::string::npos);
+  minuet_execution_destroy(nullptr);
+  minuet_context_destroy(nullptr);
+}
+
+/// Skips of skips: every part of a saved concatenation moves with it.
+TEST_F(AbiRules, AConcatenationOfAConcatenationComputesWhatItSays) {
+  const char* json = R"({"name": "n", "ndim": 3, "in_channels": 4, "channels": [8], "layers": [
+    {"op": "block", "name": "a", "width": 0, "kernel_size": 1, "save": "a"},
+    {"op": "block", "name": "b", "width": 0, "kernel_size": 1},
+    {"op": "concat", "with": "a", "save": "ba"},
+    {"op": "block", "name": "c", "width": 0, "kernel_size": 1},
+    {"op": "concat", "with": "ba"},
+    {"op": "block", "name": "d", "width": 0, "kernel_size": 1}]})";
+  minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
+  options.description = json;
+  options.dtype = MINUET_F32;
+  minuet_network* network = nullptr;
+  check(minuet_network_create(context_.get(), &options, &network));
+  const Handle<minuet_network> owner(network, {minuet_network_destroy});
+  std::string reason;
+  Machine* machine = Machine::open("cpu", reason);
+  ASSERT_NE(machine, nullptr) << reason;
+  minuet_network_destroy(nullptr);
+  check(minuet_network_load(network, machine->device()));
+  minuet_execution* execution = nullptr;
+  check(minuet_execution_create(network, machine->device(), nullptr, &execution));
+  const Execution execution_owner(execution, {minuet_execution_destroy});
+  const Buffer coordinates(*machine, kFour), features(*machine, std::vector<float>(16, 0.5f));
+  const Buffer output(*machine, 4 * 8 * 4);
+  check(minuet_execution_prepare(execution, coordinates.integers(), 4, nullptr));
+  check(minuet_execution_run(execution, features.data(), output.data(), nullptr));
+  const std::vector<float> values = output.read<float>();
+  for (std::size_t i = 0; i < values.size(); ++i)
+    EXPECT_EQ(values[i], values[i % 8]) << "equal inputs, equal rows";
+}
+
+}  // namespace
+}  // namespace minuet::abi
