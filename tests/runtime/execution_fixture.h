@@ -1,0 +1,110 @@
+// What tests of network executions share: a narrow MinkUNet42 whose parameters the oracle knows too.
+#pragma once
+
+#include <gmock/gmock.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/support/compare.h"
+#include "tests/support/network_abi.h"
+#include "tests/support/network_oracle.h"
+#include "tests/support/random.h"
+#include "tests/support/rounding.h"
+
+namespace minuet::abi {
+
+inline constexpr uint64_t kSeed = 311;
+inline const std::vector<int32_t> kWidths = {8, 8, 16, 24, 32, 32, 24, 16, 16};
+
+/// Parameters for the library's file and the oracle alike.
+struct Weights {
+  Weights() : parameters(kSeed), file("execution.safetensors") {
+    const std::vector<int32_t> scene = make_scene(200, kSeed);
+    oracle::minkunet42(parameters, kWidths, scene, oracle::draw_features(scene.size(), kSeed));
+    write_safetensors(file.path(), parameters.all());
+  }
+  oracle::Parameters parameters;
+  TemporaryPath file;
+};
+
+inline Weights& weights() {
+  static Weights made;
+  return made;
+}
+
+struct Cloud {
+  Cloud(std::vector<int32_t> where, DType dtype, uint64_t seed = kSeed)
+      : coordinates(std::move(where)),
+        features(oracle::draw_features(static_cast<int64_t>(coordinates.size()), seed)),
+        bytes(encode(dtype, features)) {}
+
+  std::vector<int32_t> coordinates;  // [n, 4]
+  std::vector<float> features;       // [n, 4]
+  std::vector<char> bytes;
+};
+
+/// `count` voxels of the 9 x 9 x 9 that begin at `least`.
+inline void add_cluster(std::vector<int32_t>& coordinates, const std::array<int32_t, 3>& least, int64_t count,
+                        int32_t batch, uint64_t seed) {
+  Random random(seed);
+  std::map<std::array<int32_t, 4>, bool> seen;
+  while (static_cast<int64_t>(seen.size()) < count) {
+    std::array<int32_t, 4> point{batch};
+    for (int a = 0; a < 3; ++a) point[a + 1] = least[a] + static_cast<int32_t>(random.below(9));
+    if (!seen.emplace(point, true).second) continue;
+    coordinates.insert(coordinates.end(), point.begin(), point.end());
+  }
+}
+
+class ExecutionTest : public DeviceTest {
+ protected:
+  void SetUp() override {
+    DeviceTest::SetUp();
+    if (IsSkipped()) return;
+    network_ = make_network(machine(), spec());
+  }
+  NetworkSpec spec() const { return {"minkunet42", kWidths, dtype(), weights().file.path(), 0}; }
+
+  Cloud scene(int64_t voxels, uint64_t seed = kSeed) const {
+    return Cloud(make_scene(voxels, seed), dtype(), seed);
+  }
+  Execution execution(const minuet_execution_options* options = nullptr) {
+    return make_execution(machine(), network_.get(), options);
+  }
+  NetworkRun run(const Execution& execution, const Cloud& cloud) {
+    return run_network(machine(), execution.get(), cloud.coordinates, cloud.bytes);
+  }
+  NetworkRun fresh(const Cloud& cloud) { return run(execution(), cloud); }
+
+  void expect_oracle(const NetworkRun& run, const Cloud& cloud) {
+    const oracle::NetworkOutput expected =
+        oracle::minkunet42(weights().parameters, kWidths, cloud.coordinates, cloud.features);
+    EXPECT_EQ(run.coordinates, expected.coordinates);
+    EXPECT_TRUE(
+        is_close(decode(dtype(), run.bytes), expected.features, run.channels, error_bound(dtype(), true)));
+  }
+  /// Refused with this status and these words; and a good cloud works right after.
+  void expect_refused(const Execution& execution, const std::vector<int32_t>& coordinates,
+                      minuet_status status, const std::string& words) {
+    EXPECT_EQ(prepare(machine(), execution.get(), coordinates), status);
+    EXPECT_THAT(last_error(), testing::HasSubstr(words));
+    const Buffer memory(machine(), int64_t{1} << 16);
+    EXPECT_EQ(minuet_execution_run(execution.get(), memory.data(), memory.data(), nullptr),
+              MINUET_FAILED_PRECONDITION);
+    const Cloud good = scene(120, kSeed + 9);
+    EXPECT_EQ(run(execution, good), fresh(good)) << "after a refused cloud";
+  }
+
+  Network network_{nullptr, {minuet_network_destroy}};
+};
+
+/// One instance a device and dtype of a suite derived from ExecutionTest.
+#define MINUET_INSTANTIATE_EXECUTION_TEST(Suite)                                                   \
+  INSTANTIATE_TEST_SUITE_P(                                                                        \
+      Devices, Suite,                                                                              \
+      testing::Combine(testing::Values("cpu", "cuda:0"), testing::Values(DType::F32, DType::F16)), \
+      device_test_name)
+
+}  // namespace minuet::abi
