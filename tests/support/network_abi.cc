@@ -1,5 +1,10 @@
 #include "tests/support/network_abi.h"
 
+#include <algorithm>
+
+#include "tests/support/clouds.h"
+#include "tests/support/random.h"
+
 namespace minuet::abi {
 
 minuet_dtype abi_dtype(DType type) {
@@ -59,6 +64,25 @@ NetworkRun run_network(Machine& machine, minuet_execution* execution, const std:
   run.bytes = output.read<char>();
   run.coordinates = where.read<int32_t>();
   return run;
+}
+
+std::vector<int32_t> make_scene(int64_t voxels, uint64_t seed) {
+  std::vector<std::array<int32_t, 4>> rows;
+  for (int32_t batch : {0, 2}) {
+    CloudOptions options;
+    options.points = 4 * voxels;
+    options.seed = seed + batch;
+    const std::vector<int32_t> scene = voxelize_cloud(make_cloud(options), 0.8f);
+    const size_t most = std::min<size_t>(scene.size() / 4, voxels / 2);
+    for (size_t i = 0; i < most; ++i) {
+      rows.push_back({batch, scene[4 * i + 1], scene[4 * i + 2], scene[4 * i + 3]});
+    }
+  }
+  Random random(seed);
+  for (size_t i = rows.size(); i > 1; --i) std::swap(rows[i - 1], rows[random.below(i)]);
+  std::vector<int32_t> coordinates;
+  for (const auto& row : rows) coordinates.insert(coordinates.end(), row.begin(), row.end());
+  return coordinates;
 }
 
 minuet_execution_counters counters_of(minuet_execution* execution) {

@@ -41,6 +41,10 @@ minuet_status prepare(Machine& machine, minuet_execution* execution, const std::
 NetworkRun run_network(Machine& machine, minuet_execution* execution, const std::vector<int32_t>& coordinates,
                        const std::vector<char>& features, int ndim = 3);
 
+/// int32 [about voxels, 4]: two street scenes as items 0 and 2 (1 is empty), with negative coordinates, rows
+/// in random order.
+std::vector<int32_t> make_scene(int64_t voxels, uint64_t seed);
+
 minuet_execution_counters counters_of(minuet_execution* execution);
 
 }  // namespace minuet::abi

@@ -68,6 +68,7 @@ class Evaluator {
     if (x.channels != out) {
       const Map identity = same(x.level, {1, 1, 1, 1});
       shortcut = normalize(convolve(x, name + ".shortcut.conv", out, identity), name + ".shortcut.bn");
+      note_largest(shortcut);
     }
     for (size_t i = 0; i < y.values.size(); ++i) y.values[i] += shortcut.values[i];
     return relu(std::move(y));
