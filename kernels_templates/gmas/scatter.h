@@ -50,8 +50,7 @@ MINUET_HD void load_partial(const void* buffer, i32 row, i32 t, typename Scatter
     for (i32 a = 0; a < Shape::kAccesses; ++a) {
       const i64 byte = row * Shape::kBufferRowBytes + Shape::first_element(t, v) * Shape::kPartialElement;
       Vector<Shape::kAccess>& data = partial.data[v * Shape::kAccesses + a];
-      data = row < 0 ? zero_vector<Shape::kAccess>()
-                     : load_vector<Shape::kAccess>(buffer, byte + a * Shape::kAccess);
+      data = load_vector_if<Shape::kAccess>(row >= 0, buffer, byte + a * Shape::kAccess);
     }
   }
 }
