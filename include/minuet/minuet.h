@@ -78,7 +78,8 @@ MINUET_API int32_t minuet_has_feature(const char* name);
 
 /* Storage of features and weights. Accumulation is fp32 on every path. TF32 is fp32 storage whose
  * GEMM operands are rounded to the nearest tf32. */
-typedef enum minuet_dtype { MINUET_F32 = 0, MINUET_TF32 = 1, MINUET_F16 = 2, MINUET_BF16 = 3 } minuet_dtype;
+typedef int32_t minuet_dtype;
+enum { MINUET_F32 = 0, MINUET_TF32 = 1, MINUET_F16 = 2, MINUET_BF16 = 3 };
 
 typedef enum minuet_log_level { MINUET_LOG_INFO = 0, MINUET_LOG_WARNING = 1 } minuet_log_level;
 /* Called from any thread, never with a lock held; `text` has `length` bytes. `user` must live as long as

@@ -130,7 +130,7 @@ Map make_map(Machine& machine, const ConvolutionCase& test, const ConvolutionDat
   EXPECT_EQ(minuet_kernel_map_volume(handle), test.volume());
   map.pairs.resize(minuet_kernel_map_pairs(handle));
   static_assert(sizeof(oracle::Pair) == 12);
-  check(minuet_kernel_map_export(handle, &map.pairs.data()->k, nullptr));
+  check(minuet_kernel_map_export(handle, reinterpret_cast<int32_t*>(map.pairs.data()), nullptr));
   std::sort(map.pairs.begin(), map.pairs.end());
   return map;
 }
