@@ -67,6 +67,7 @@ class Program {
     const nvrtcResult added = api_.nvrtcAddNameExpression(program_, source.name_expression.c_str());
     if (added != NVRTC_SUCCESS) return added;
     std::vector<const char*> texts;
+    texts.reserve(options.size());
     for (const std::string& option : options) texts.push_back(option.c_str());
     return api_.nvrtcCompileProgram(program_, static_cast<int>(texts.size()), texts.data());
   }
