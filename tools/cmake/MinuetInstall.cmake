@@ -7,25 +7,23 @@ include(CMakePackageConfigHelpers)
 
 set(minuet_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/minuet)
 
-if(TARGET minuet)
-  # A host may carry an LLVM of its own: nothing but minuet_* leaves the library, and what nobody reaches of
-  # LLVM Support, RemoveFileOnSignal among it, is not even linked (tools/lint/check_library).
-  set(minuet_version_script ${PROJECT_SOURCE_DIR}/runtime/libminuet.map)
-  target_link_options(minuet PRIVATE -Wl,--version-script=${minuet_version_script} -Wl,--exclude-libs,ALL
-                      -Wl,--gc-sections -Wl,--as-needed)
-  if(NOT MINUET_SANITIZE)
-    target_link_options(minuet PRIVATE -Wl,-z,defs)
-  endif()
-  set_target_properties(minuet PROPERTIES LINK_DEPENDS ${minuet_version_script} VERSION ${PROJECT_VERSION}
-                        SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-  target_include_directories(minuet INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
-                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-  if(NOT TARGET minuet::minuet)
-    add_library(minuet::minuet ALIAS minuet)
-  endif()
-  install(TARGETS minuet EXPORT minuet_targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  install(EXPORT minuet_targets NAMESPACE minuet:: FILE minuetTargets.cmake DESTINATION ${minuet_cmake_dir})
+# A host may carry an LLVM of its own: nothing but minuet_* leaves the library, and what nobody reaches of
+# LLVM Support, RemoveFileOnSignal among it, is not even linked (tools/lint/check_library).
+set(minuet_version_script ${PROJECT_SOURCE_DIR}/runtime/libminuet.map)
+target_link_options(minuet PRIVATE -Wl,--version-script=${minuet_version_script} -Wl,--exclude-libs,ALL
+                    -Wl,--gc-sections -Wl,--as-needed)
+if(NOT MINUET_SANITIZE)
+  target_link_options(minuet PRIVATE -Wl,-z,defs)
 endif()
+set_target_properties(minuet PROPERTIES LINK_DEPENDS ${minuet_version_script} VERSION ${PROJECT_VERSION}
+                      SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+target_include_directories(minuet INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                           $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+if(NOT TARGET minuet::minuet)
+  add_library(minuet::minuet ALIAS minuet)
+endif()
+install(TARGETS minuet EXPORT minuet_targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(EXPORT minuet_targets NAMESPACE minuet:: FILE minuetTargets.cmake DESTINATION ${minuet_cmake_dir})
 install(FILES ${PROJECT_SOURCE_DIR}/include/minuet/minuet.h ${PROJECT_SOURCE_DIR}/include/minuet/minuet.hpp
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/minuet)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/minuet)
