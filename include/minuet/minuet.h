@@ -99,15 +99,17 @@ typedef struct minuet_execution minuet_execution;
 typedef struct minuet_context_options {
   size_t struct_size;
   void* ext;
-  const char* cache_directory;  /* null: MINUET_CACHE_DIR, XDG_CACHE_HOME/minuet, HOME/.cache/minuet */
-  int32_t disable_disk_cache;   /* 1: kernels live in memory only */
-  minuet_log_callback log;      /* null: silent */
+  const char* cache_directory; /* null: MINUET_CACHE_DIR, XDG_CACHE_HOME/minuet, HOME/.cache/minuet */
+  int32_t disable_disk_cache;  /* 1: kernels live in memory only */
+  minuet_log_callback log;     /* null: silent */
   void* log_user;
 } minuet_context_options;
-#define MINUET_CONTEXT_OPTIONS_INIT {sizeof(minuet_context_options), 0, 0, 0, 0, 0}
+#define MINUET_CONTEXT_OPTIONS_INIT \
+  { sizeof(minuet_context_options), 0, 0, 0, 0, 0 }
 
 /* Process-wide, tied to no device. Opens neither the driver nor NVRTC. options is optional. */
-MINUET_API minuet_status minuet_context_create(const minuet_context_options* options, minuet_context** context);
+MINUET_API minuet_status minuet_context_create(const minuet_context_options* options,
+                                               minuet_context** context);
 MINUET_API void minuet_context_destroy(minuet_context* context);
 
 /* Where this context's kernels came from so far. */
@@ -116,8 +118,10 @@ typedef struct minuet_kernel_counters {
   int64_t compiled, disk_hits, memory_hits;
   double compile_ms; /* summed over threads */
 } minuet_kernel_counters;
-#define MINUET_KERNEL_COUNTERS_INIT {sizeof(minuet_kernel_counters), 0, 0, 0, 0}
-MINUET_API minuet_status minuet_context_kernel_counters(minuet_context* context, minuet_kernel_counters* counters);
+#define MINUET_KERNEL_COUNTERS_INIT \
+  { sizeof(minuet_kernel_counters), 0, 0, 0, 0 }
+MINUET_API minuet_status minuet_context_kernel_counters(minuet_context* context,
+                                                        minuet_kernel_counters* counters);
 
 /* The cache folder in use; "" when kernels live in memory only. Like minuet_last_error. */
 MINUET_API size_t minuet_context_cache_directory(minuet_context* context, char* buffer, size_t size);
@@ -138,13 +142,13 @@ typedef void (*minuet_kernel_visitor)(const minuet_kernel_info* kernel, void* us
 /* What a system has: for `minuet info` and for error texts. Strings are "" where absent. */
 typedef struct minuet_system_info {
   size_t struct_size;
-  char driver[32];       /* "13.0" */
+  char driver[32]; /* "13.0" */
   int32_t cuda_devices;
-  char nvrtc[32];        /* "13.0" */
+  char nvrtc[32]; /* "13.0" */
   char nvrtc_path[512];
   char cublaslt_path[512];
   char llvm[32];
-  char missing[1024];    /* what is missing and how to get it, one sentence a line */
+  char missing[1024]; /* what is missing and how to get it, one sentence a line */
   int32_t reserved;
 } minuet_system_info;
 MINUET_API minuet_status minuet_query_system(minuet_system_info* info);
@@ -153,7 +157,8 @@ MINUET_API minuet_status minuet_query_system(minuet_system_info* info);
 
 /* name: "cuda:N", "cpu", or null for cuda:0 where it is usable, else cpu. UNAVAILABLE says what is
  * missing; INVALID_ARGUMENT says which names there are. */
-MINUET_API minuet_status minuet_device_open(minuet_context* context, const char* name, minuet_device** device);
+MINUET_API minuet_status minuet_device_open(minuet_context* context, const char* name,
+                                            minuet_device** device);
 MINUET_API void minuet_device_destroy(minuet_device* device);
 
 typedef struct minuet_device_info {
@@ -170,8 +175,8 @@ MINUET_API minuet_status minuet_device_query(minuet_device* device, minuet_devic
  * does not wait for work on any stream: synchronize first. */
 MINUET_API minuet_status minuet_device_allocate(minuet_device* device, int64_t bytes, void** memory);
 MINUET_API minuet_status minuet_device_free(minuet_device* device, void* memory);
-MINUET_API minuet_status minuet_device_copy(minuet_device* device, void* target, const void* source, int64_t bytes,
-                                            int32_t direction);
+MINUET_API minuet_status minuet_device_copy(minuet_device* device, void* target, const void* source,
+                                            int64_t bytes, int32_t direction);
 MINUET_API minuet_status minuet_device_synchronize(minuet_device* device, void* stream);
 
 /* ---- coordinate sets (paper 5.1) --------------------------------------------------------------- */
@@ -181,25 +186,28 @@ MINUET_API minuet_status minuet_device_synchronize(minuet_device* device, void* 
 typedef struct minuet_coordinates_options {
   size_t struct_size;
   void* ext;
-  int32_t ndim;                           /* 1 to 4 */
-  int32_t tensor_stride[MINUET_MAX_DIM];  /* 0 counts as 1 */
-  int32_t keep_first_duplicate;           /* 0: duplicates are INVALID_ARGUMENT; 1: the first row wins */
-  int32_t max_offset[MINUET_MAX_DIM];     /* guard cells per axis; 0: 128. A map that reaches further re-packs */
-  int32_t has_bounds;                     /* 1: every coordinate lies in [least, greatest], else OUT_OF_RANGE */
+  int32_t ndim;                          /* 1 to 4 */
+  int32_t tensor_stride[MINUET_MAX_DIM]; /* 0 counts as 1 */
+  int32_t keep_first_duplicate;          /* 0: duplicates are INVALID_ARGUMENT; 1: the first row wins */
+  int32_t max_offset[MINUET_MAX_DIM]; /* guard cells per axis; 0: 128. A map that reaches further re-packs */
+  int32_t has_bounds;                 /* 1: every coordinate lies in [least, greatest], else OUT_OF_RANGE */
   int32_t least[1 + MINUET_MAX_DIM];
   int32_t greatest[1 + MINUET_MAX_DIM];
   int32_t reserved;
 } minuet_coordinates_options;
-#define MINUET_COORDINATES_OPTIONS_INIT {sizeof(minuet_coordinates_options), 0, 3, {0}, 0, {0}, 0, {0}, {0}, 0}
+#define MINUET_COORDINATES_OPTIONS_INIT \
+  { sizeof(minuet_coordinates_options), 0, 3, {0}, 0, {0}, 0, {0}, {0}, 0 }
 
 /* Sorts `count` coordinates (device memory, the caller's, read only during the call). Waits for the
  * stream. Compiles and loads its kernels when this is the first set of that ndim. */
-MINUET_API minuet_status minuet_coordinates_create(minuet_device* device, const minuet_coordinates_options* options,
+MINUET_API minuet_status minuet_coordinates_create(minuet_device* device,
+                                                   const minuet_coordinates_options* options,
                                                    const int32_t* coordinates, int64_t count, void* stream,
                                                    minuet_coordinates** set);
 /* The coarser set: unique floor(p / (s t)) * (s t); floor for negatives too. Waits. */
-MINUET_API minuet_status minuet_coordinates_downsample(minuet_coordinates* fine, const int32_t stride[MINUET_MAX_DIM],
-                                                       void* stream, minuet_coordinates** coarse);
+MINUET_API minuet_status minuet_coordinates_downsample(minuet_coordinates* fine,
+                                                       const int32_t stride[MINUET_MAX_DIM], void* stream,
+                                                       minuet_coordinates** coarse);
 MINUET_API void minuet_coordinates_destroy(minuet_coordinates* set);
 /* Coordinates in the set, without duplicates. */
 MINUET_API int64_t minuet_coordinates_count(const minuet_coordinates* set);
@@ -208,7 +216,8 @@ MINUET_API int64_t minuet_coordinates_count(const minuet_coordinates* set);
 MINUET_API int64_t minuet_coordinates_rows(const minuet_coordinates* set);
 /* int32 [rows, 1 + ndim] to device memory, in the order of the rows: the caller's, or ascending for a
  * derived set. Enqueued on the stream. */
-MINUET_API minuet_status minuet_coordinates_export(minuet_coordinates* set, int32_t* coordinates, void* stream);
+MINUET_API minuet_status minuet_coordinates_export(minuet_coordinates* set, int32_t* coordinates,
+                                                   void* stream);
 
 /* ---- kernel maps -------------------------------------------------------------------------------- */
 
@@ -220,11 +229,12 @@ typedef struct minuet_kernel_map_options {
   int32_t transposed;                  /* 1: the matching forward map with input and output swapped */
   int32_t reserved;
 } minuet_kernel_map_options;
-#define MINUET_KERNEL_MAP_OPTIONS_INIT {sizeof(minuet_kernel_map_options), 0, {0}, {0}, 0, 0}
+#define MINUET_KERNEL_MAP_OPTIONS_INIT \
+  { sizeof(minuet_kernel_map_options), 0, {0}, {0}, 0, 0 }
 
 /* Which input feeds which output at which offset: out[q] takes in[q + offset_k] for every offset.
- * Offsets are in steps of dilation * the tensor stride of the input (of the output where transposed). The same set as input and output
- * makes a submanifold map. Waits for the stream (it reads the counts back). */
+ * Offsets are in steps of dilation * the tensor stride of the input (of the output where transposed). The
+ * same set as input and output makes a submanifold map. Waits for the stream (it reads the counts back). */
 MINUET_API minuet_status minuet_kernel_map_create(minuet_coordinates* input, minuet_coordinates* output,
                                                   const minuet_kernel_map_options* options, void* stream,
                                                   minuet_kernel_map** map);
@@ -247,20 +257,21 @@ typedef struct minuet_convolution_options {
   int32_t kernel_size[MINUET_MAX_DIM]; /* 0 counts as 1, here and below */
   int32_t stride[MINUET_MAX_DIM];
   int32_t dilation[MINUET_MAX_DIM];
-  int32_t groups;       /* more than 1 is UNIMPLEMENTED so far */
-  int32_t submanifold;  /* 1: the output set is the input set */
+  int32_t groups;      /* more than 1 is UNIMPLEMENTED so far */
+  int32_t submanifold; /* 1: the output set is the input set */
   int32_t transposed;
-  int32_t relu;         /* 1: max(0, .) last */
-  int32_t residual;     /* 1: run takes a residual that is added before the ReLU */
-  const float* weight;  /* host [k_x * k_y * ..., in_channels, out_channels], rounded to dtype once */
-  const float* scale;   /* host [out_channels], optional: batch norm, folded */
-  const float* shift;   /* host [out_channels], optional: batch norm or bias */
+  int32_t relu;        /* 1: max(0, .) last */
+  int32_t residual;    /* 1: run takes a residual that is added before the ReLU */
+  const float* weight; /* host [k_x * k_y * ..., in_channels, out_channels], rounded to dtype once */
+  const float* scale;  /* host [out_channels], optional: batch norm, folded */
+  const float* shift;  /* host [out_channels], optional: batch norm or bias */
 } minuet_convolution_options;
 #define MINUET_CONVOLUTION_OPTIONS_INIT \
-  {sizeof(minuet_convolution_options), 0, 3, MINUET_F16, 0, 0, {0}, {0}, {0}, 1, 0, 0, 0, 0, 0, 0, 0}
+  { sizeof(minuet_convolution_options), 0, 3, MINUET_F16, 0, 0, {0}, {0}, {0}, 1, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Copies the parameters. UNIMPLEMENTED says which kind is not built yet, and why. */
-MINUET_API minuet_status minuet_convolution_create(minuet_context* context, const minuet_convolution_options* options,
+MINUET_API minuet_status minuet_convolution_create(minuet_context* context,
+                                                   const minuet_convolution_options* options,
                                                    minuet_convolution** convolution);
 MINUET_API void minuet_convolution_destroy(minuet_convolution* convolution);
 /* As for networks, below. */
@@ -273,16 +284,17 @@ MINUET_API minuet_status minuet_convolution_load(minuet_convolution* convolution
 typedef struct minuet_network_options {
   size_t struct_size;
   void* ext;
-  const char* name;         /* "minkunet42", "sparseresnet21d", or null where `description` is given */
-  const char* description;  /* JSON text of a network (runtime/networks/README.md), or null */
+  const char* name;        /* "minkunet42", "sparseresnet21d", or null where `description` is given */
+  const char* description; /* JSON text of a network (runtime/networks/README.md), or null */
   minuet_dtype dtype;
-  const int32_t* channels;  /* optional: other widths, as many as the description lists */
+  const int32_t* channels; /* optional: other widths, as many as the description lists */
   int32_t channel_count;
   int32_t ndim;             /* 0: as described */
   const char* weights_path; /* safetensors with the names of the description; null: seeded random */
   uint64_t seed;
 } minuet_network_options;
-#define MINUET_NETWORK_OPTIONS_INIT {sizeof(minuet_network_options), 0, 0, 0, MINUET_F16, 0, 0, 0, 0, 0}
+#define MINUET_NETWORK_OPTIONS_INIT \
+  { sizeof(minuet_network_options), 0, 0, 0, MINUET_F16, 0, 0, 0, 0, 0 }
 
 /* Validates, folds batch norm into scale and shift, rounds weights to dtype. Needs no device. */
 MINUET_API minuet_status minuet_network_create(minuet_context* context, const minuet_network_options* options,
@@ -300,8 +312,8 @@ typedef struct minuet_network_info {
   char name[64];
   minuet_dtype dtype;
   int32_t ndim, in_channels, out_channels;
-  int32_t levels, layers;    /* coordinate sets, convolutions */
-  int32_t output_level;      /* 0: outputs are in the caller's row order */
+  int32_t levels, layers;       /* coordinate sets, convolutions */
+  int32_t output_level;         /* 0: outputs are in the caller's row order */
   int32_t deterministic;        /* 1: results are bitwise repeatable on one device */
   int32_t prepare_capture_safe; /* 0: prepare waits for counts, so no stream capture can hold it */
   int32_t run_capture_safe;     /* 1: after one plain run for the prepared cloud, run may be captured */
@@ -314,23 +326,25 @@ MINUET_API minuet_status minuet_network_query(minuet_network* network, minuet_ne
 typedef struct minuet_execution_options {
   size_t struct_size;
   void* ext;
-  int64_t max_points;              /* room for coordinates and maps to begin with. The rest of the arena is sized by
-                                      the clouds seen: the first one, and any that needs more, allocates */
-  int32_t keep_first_duplicate;    /* as for coordinate sets */
-  int32_t has_bounds;              /* 1: saves the read-back of the bounds */
+  int64_t max_points; /* room for coordinates and maps to begin with. The rest of the arena is sized by
+                         the clouds seen: the first one, and any that needs more, allocates */
+  int32_t keep_first_duplicate; /* as for coordinate sets */
+  int32_t has_bounds;           /* 1: saves the read-back of the bounds */
   int32_t least[1 + MINUET_MAX_DIM];
   int32_t greatest[1 + MINUET_MAX_DIM];
-  void* workspace;                 /* optional: device memory of the caller, 256-byte aligned; it never grows: */
-  int64_t workspace_bytes;         /* a cloud that needs more is RESOURCE_EXHAUSTED and says how much */
+  void* workspace;         /* optional: device memory of the caller, 256-byte aligned; it never grows: */
+  int64_t workspace_bytes; /* a cloud that needs more is RESOURCE_EXHAUSTED and says how much */
 } minuet_execution_options;
-#define MINUET_EXECUTION_OPTIONS_INIT {sizeof(minuet_execution_options), 0, 0, 0, 0, {0}, {0}, 0, 0}
+#define MINUET_EXECUTION_OPTIONS_INIT \
+  { sizeof(minuet_execution_options), 0, 0, 0, 0, {0}, {0}, 0, 0 }
 
 /* Bytes of workspace (256-byte aligned) that are enough for every cloud of at most max_points points
  * whose voxels have at most max_neighbours inputs per output and kernel map on average, the voxel itself
  * counted (LiDAR: 5 to 6, indoor: 10 to 16, at most the number of offsets). Grows with both. The network
  * must be loaded on the device. */
 MINUET_API minuet_status minuet_network_workspace_bytes(minuet_network* network, minuet_device* device,
-                                                        int64_t max_points, double max_neighbours, int64_t* bytes);
+                                                        int64_t max_points, double max_neighbours,
+                                                        int64_t* bytes);
 
 /* One caller's use of a loaded network on a device: arena, streams, events, counts. options is
  * optional. FAILED_PRECONDITION where the network is not loaded on the device. */
@@ -338,7 +352,8 @@ MINUET_API minuet_status minuet_execution_create(minuet_network* network, minuet
                                                  const minuet_execution_options* options,
                                                  minuet_execution** execution);
 /* The same for one convolution: use prepare_map and convolve. */
-MINUET_API minuet_status minuet_execution_create_convolution(minuet_convolution* convolution, minuet_device* device,
+MINUET_API minuet_status minuet_execution_create_convolution(minuet_convolution* convolution,
+                                                             minuet_device* device,
                                                              const minuet_execution_options* options,
                                                              minuet_execution** execution);
 MINUET_API void minuet_execution_destroy(minuet_execution* execution);
@@ -350,7 +365,8 @@ MINUET_API void minuet_execution_destroy(minuet_execution* execution);
 MINUET_API minuet_status minuet_execution_prepare(minuet_execution* execution, const int32_t* coordinates,
                                                   int64_t count, void* stream);
 /* Rows and channels of the output for the prepared cloud. */
-MINUET_API minuet_status minuet_execution_output_shape(minuet_execution* execution, int64_t* rows, int32_t* channels);
+MINUET_API minuet_status minuet_execution_output_shape(minuet_execution* execution, int64_t* rows,
+                                                       int32_t* channels);
 /* features: device, dtype [count, in_channels] in the caller's row order. output: device, dtype
  * [rows, out_channels], wholly written; rows in the caller's order where output_level is 0, else
  * ascending. Only enqueues: no wait, no allocation, no compile. May run again with other features. After a
@@ -358,8 +374,8 @@ MINUET_API minuet_status minuet_execution_output_shape(minuet_execution* executi
 MINUET_API minuet_status minuet_execution_run(minuet_execution* execution, const void* features, void* output,
                                               void* stream);
 /* int32 [rows, 1 + ndim] to device memory, in the output's row order. Enqueued. */
-MINUET_API minuet_status minuet_execution_output_coordinates(minuet_execution* execution, int32_t* coordinates,
-                                                             void* stream);
+MINUET_API minuet_status minuet_execution_output_coordinates(minuet_execution* execution,
+                                                             int32_t* coordinates, void* stream);
 
 /* One convolution over one map: prepare_map groups the GEMMs and enqueues the metadata tables, after
  * waiting for those of an earlier map, and allocates where the arena is too small; after a failure no
@@ -375,11 +391,12 @@ MINUET_API minuet_status minuet_execution_convolve(minuet_execution* execution, 
 typedef struct minuet_execution_counters {
   size_t struct_size;
   int64_t kernels, copies, fills, matmuls;
-  int64_t host_syncs;   /* waits inside the calls */
-  int64_t allocations;  /* of the driver: 0 when warm */
+  int64_t host_syncs;  /* waits inside the calls */
+  int64_t allocations; /* of the driver: 0 when warm */
   int64_t workspace_bytes;
 } minuet_execution_counters;
-#define MINUET_EXECUTION_COUNTERS_INIT {sizeof(minuet_execution_counters), 0, 0, 0, 0, 0, 0, 0}
+#define MINUET_EXECUTION_COUNTERS_INIT \
+  { sizeof(minuet_execution_counters), 0, 0, 0, 0, 0, 0, 0 }
 /* Since the last reset. */
 MINUET_API minuet_status minuet_execution_query_counters(minuet_execution* execution,
                                                          minuet_execution_counters* counters);
@@ -390,10 +407,12 @@ typedef struct minuet_stage_times {
   size_t struct_size;
   double sort, map, gather, gemm, scatter, other;
 } minuet_stage_times;
-#define MINUET_STAGE_TIMES_INIT {sizeof(minuet_stage_times), 0, 0, 0, 0, 0, 0}
+#define MINUET_STAGE_TIMES_INIT \
+  { sizeof(minuet_stage_times), 0, 0, 0, 0, 0, 0 }
 MINUET_API minuet_status minuet_execution_set_profiling(minuet_execution* execution, int32_t on);
 /* Waits. FAILED_PRECONDITION without profiling. */
-MINUET_API minuet_status minuet_execution_query_stages(minuet_execution* execution, minuet_stage_times* times);
+MINUET_API minuet_status minuet_execution_query_stages(minuet_execution* execution,
+                                                       minuet_stage_times* times);
 
 /* Levels and layers of a network's execution, for the prepared cloud (counts 0 before that). */
 typedef struct minuet_level_info {
@@ -403,7 +422,7 @@ typedef struct minuet_level_info {
 } minuet_level_info;
 typedef struct minuet_layer_info {
   size_t struct_size;
-  char name[128];  /* the parameter prefix */
+  char name[128]; /* the parameter prefix */
   int32_t kernel_size[MINUET_MAX_DIM], stride[MINUET_MAX_DIM];
   int32_t in_channels, out_channels;
   int32_t transposed;
@@ -417,8 +436,9 @@ MINUET_API minuet_status minuet_execution_query_layer(minuet_execution* executio
                                                       minuet_layer_info* info);
 /* The largest absolute value that any layer writes for these features: shows how far a 16-bit type is
  * from overflow. Runs a pass of its own and downloads every layer's output; slow, for tests and tools. */
-MINUET_API minuet_status minuet_execution_largest_activation(minuet_execution* execution, const void* features,
-                                                             void* stream, double* largest);
+MINUET_API minuet_status minuet_execution_largest_activation(minuet_execution* execution,
+                                                             const void* features, void* stream,
+                                                             double* largest);
 
 #ifdef __cplusplus
 } /* extern "C" */
