@@ -126,6 +126,7 @@ minuet_stage_times median_stages(const std::vector<minuet_stage_times>& all) {
   minuet_stage_times middle = MINUET_STAGE_TIMES_INIT;
   const auto of = [&](double minuet_stage_times::*stage) {
     std::vector<double> values;
+    values.reserve(all.size());
     for (const minuet_stage_times& stages : all) values.push_back(stages.*stage);
     middle.*stage = median(values);
   };
