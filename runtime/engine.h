@@ -125,6 +125,8 @@ class Engine {
   // ---- one call --------------------------------------------------------------------------------
   /// `stream`: the caller's CUstream; ignored by the CPU.
   virtual llvm::Error begin(void* stream) = 0;
+  /// Ends what begin() began: the last stage's time ends here. The CPU has nothing to do.
+  virtual llvm::Error end() { return llvm::Error::success(); }
   virtual llvm::Error fill_words(void* target, u32 word, i64 words) = 0;
   /// `host` is memory from allocate_pinned and stays untouched until the next wait().
   virtual llvm::Error read_back(void* host, const void* source, i64 bytes) = 0;

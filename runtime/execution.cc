@@ -210,6 +210,7 @@ llvm::Error NetworkExecution::prepare(const i32* coordinates, i64 count, void* s
   place_tensors(arena_.data() + fixed_bytes_);
   MINUET_TRY(enqueue_tables());
   MINUET_TRY(prepare_layers());
+  MINUET_TRY(engine_->end());
   count_ = count;
   prepared_ = true;
   return llvm::Error::success();
@@ -233,7 +234,11 @@ llvm::Error NetworkExecution::find_layout(const i32* coordinates, i64 count) {
 
 llvm::Error NetworkExecution::enqueue_maps(const i32* coordinates, i64 count) {
   const NetworkProgram& program = plan_->program;
-  MINUET_TRY(engine_->begin_maps(map_limits(key_type_of(layout_)), map_workspace_));
+  // Room is there for capacity_; the work is the cloud's, however large the clouds before it were.
+  MapLimits limits = map_limits(key_type_of(layout_));
+  limits.capacity = std::max<i64>(count, 1);
+  for (Level& level : levels_) level.coords.capacity = limits.capacity;
+  MINUET_TRY(engine_->begin_maps(limits, map_workspace_));
   MINUET_TRY(engine_->fill_words(report_, 0, report_words_));
 
   BuildCoordsRequest build;
@@ -394,9 +399,11 @@ llvm::Error NetworkExecution::run(const void* features, void* output, void* stre
   }
   const NetworkProgram& program = plan_->program;
   const TensorSpec& result = program.tensors[program.output];
-  if (result.level != 0) return llvm::Error::success();
-  return engine_->permute_rows(permute_output_, tensor_address(program.output, nullptr),
-                               program.storages[result.storage].ld, row_of_, count_, output, result.channels);
+  if (result.level != 0) return engine_->end();
+  MINUET_TRY(engine_->permute_rows(permute_output_, tensor_address(program.output, nullptr),
+                                   program.storages[result.storage].ld, row_of_, count_, output,
+                                   result.channels));
+  return engine_->end();
 }
 
 llvm::Error NetworkExecution::output_coordinates(i32* coordinates, void* stream) {

@@ -332,7 +332,8 @@ typedef struct minuet_execution_options {
   int32_t has_bounds;           /* 1: saves the read-back of the bounds */
   int32_t least[1 + MINUET_MAX_DIM];
   int32_t greatest[1 + MINUET_MAX_DIM];
-  void* workspace;         /* optional: device memory of the caller, 256-byte aligned; it never grows: */
+  void* workspace; /* optional: device memory of the caller, 256-byte aligned, idle at create; it never grows:
+                    */
   int64_t workspace_bytes; /* a cloud that needs more is RESOURCE_EXHAUSTED and says how much */
 } minuet_execution_options;
 #define MINUET_EXECUTION_OPTIONS_INIT \

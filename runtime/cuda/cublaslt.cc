@@ -106,7 +106,7 @@ std::vector<std::string> cublaslt_candidates() {
 
 llvm::Expected<const CublasLt*> CublasLt::get() {
   static std::mutex mutex;
-  static CublasLt library;
+  static CublasLt& library = *new CublasLt;  // never destroyed: nothing of ours runs at exit
   const std::lock_guard<std::mutex> lock(mutex);
   if (library.path.empty()) MINUET_TRY(open_library(library));
   return &library;

@@ -5,6 +5,8 @@
 namespace minuet {
 namespace {
 
+constexpr int kLeastDriverVersion = 13000;
+
 CUdeviceptr address(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
 
 /// From Hopper on, instructions of one GPU generation ask for the suffix 'a' (jit_cache.md R23).
@@ -47,6 +49,12 @@ llvm::Error CudaDevice::describe(int ordinal) {
   MINUET_TRY(check(driver_, driver_.cuDeviceGetName(name, sizeof(name) - 1, device_), "cuDeviceGetName"));
   MINUET_TRY(check(driver_, driver_.cuDeviceTotalMem(&bytes, device_), "cuDeviceTotalMem"));
   MINUET_TRY(check(driver_, driver_.cuDriverGetVersion(&version), "cuDriverGetVersion"));
+  if (version < kLeastDriverVersion) {
+    return make_error(
+        StatusCode::Unavailable,
+        "the CUDA driver supports CUDA {0} only: kernels and GEMMs of CUDA 13 need driver 580 or newer",
+        version_text(version));
+  }
   MINUET_TRY(check(driver_, driver_.cuStreamCreate(&copies_, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
   info_.name = "cuda:" + std::to_string(ordinal);
   info_.description = name;

@@ -29,6 +29,11 @@ llvm::Error CudaEngine::begin(void* stream) {
   return queue_->begin(static_cast<CUstream>(stream));
 }
 
+llvm::Error CudaEngine::end() {
+  const ContextScope current = scope();
+  return queue_->mark(Stage::None);
+}
+
 llvm::Error CudaEngine::fill_words(void* target, u32 word, i64 words) {
   const ContextScope current = scope();
   return queue_->fill(target, word, words);
@@ -115,8 +120,6 @@ llvm::Expected<StageTimes> CudaEngine::stage_times() {
     return make_error(StatusCode::FailedPrecondition, "profiling is off: nothing was timed");
   }
   const ContextScope current = scope();
-  // The last stage ends here.
-  MINUET_TRY(queue_->mark(Stage::None));
   return queue_->profiler().times();
 }
 

@@ -29,6 +29,7 @@ class CudaEngine final : public Engine {
   }
 
   llvm::Error begin(void* stream) override;
+  llvm::Error end() override;
   llvm::Error fill_words(void* target, u32 word, i64 words) override;
   llvm::Error read_back(void* host, const void* source, i64 bytes) override;
   llvm::Error send(void* target, const void* host, i64 bytes) override;

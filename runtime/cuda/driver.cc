@@ -34,7 +34,7 @@ llvm::Error fill_table(GetProcAddress get, Driver& driver) {
     *row.target = nullptr;
     if (!row.optional) {
       return make_error(StatusCode::Unavailable,
-                        "the CUDA driver has no {0}: Minuet needs driver 525 (CUDA 12.0) or newer", row.name);
+                        "the CUDA driver has no {0}: Minuet needs driver 580 (CUDA 13.0) or newer", row.name);
     }
   }
   return llvm::Error::success();
@@ -52,9 +52,9 @@ llvm::Error open_driver(Driver& driver) {
   // dlsym of the second version by name: the plain one has four parameters.
   auto get = reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
   if (!get) {
-    return make_error(
-        StatusCode::Unavailable,
-        "the CUDA driver is older than 12.0 (no cuGetProcAddress_v2): install driver 525 or newer");
+    return make_error(StatusCode::Unavailable,
+                      "the CUDA driver is older than 12.0 (no cuGetProcAddress_v2): install driver 580 (CUDA "
+                      "13.0) or newer");
   }
   MINUET_TRY(fill_table(get, driver));
   const CUresult result = driver.cuInit(0);

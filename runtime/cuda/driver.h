@@ -33,11 +33,14 @@ inline llvm::Error check(const Driver& driver, CUresult result, const char* atte
   return driver_error(driver, result, attempt);
 }
 
-/// Makes a context current, and the caller's again at the end. A push that fails shows in the next call.
+/// Makes a context current, and the caller's again at the end. Where that fails none is current, so that the
+/// next call fails too instead of reaching another GPU.
 class ContextScope {
  public:
   ContextScope(const Driver& driver, CUcontext context)
-      : driver_(driver), pushed_(driver.cuCtxPushCurrent(context) == CUDA_SUCCESS) {}
+      : driver_(driver),
+        pushed_(driver.cuCtxPushCurrent(context) == CUDA_SUCCESS ||
+                driver.cuCtxPushCurrent(nullptr) == CUDA_SUCCESS) {}
   ContextScope(const ContextScope&) = delete;
   ContextScope& operator=(const ContextScope&) = delete;
   ~ContextScope() {

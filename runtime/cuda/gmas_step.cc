@@ -24,9 +24,19 @@ llvm::Error GmasStep::permute_rows(i32 permute, const void* input, i64 input_ld,
 
 llvm::Error GmasStep::prepare(const ConvolveRequest& request) {
   Layer& layer = layers_[request.convolution];
-  const GroupPlan& groups = *request.groups;
   MINUET_TRY(queue_.mark(Stage::Other));
+  layer.prepared = false;
   layer.matmuls.clear();
+  if (llvm::Error error = bind_groups(layer, request)) {
+    pending_layers_ = 0;  // the next cloud begins its pointer tables anew
+    return error;
+  }
+  layer.prepared = true;
+  return llvm::Error::success();
+}
+
+llvm::Error GmasStep::bind_groups(Layer& layer, const ConvolveRequest& request) {
+  const GroupPlan& groups = *request.groups;
   if (layer.placement.pointers) MINUET_TRY(open_pointers());
   if (groups.direct_rows > 0) MINUET_TRY(bind_direct(layer, request));
   bool batched = false;
@@ -34,7 +44,6 @@ llvm::Error GmasStep::prepare(const ConvolveRequest& request) {
     MINUET_TRY(bind_group(layer, request, group));
     batched = batched || group.count > 1;
   }
-  layer.prepared = true;
   if (!layer.placement.pointers) {
     return batched ? permute_weights(layer, request) : llvm::Error::success();
   }
@@ -65,14 +74,21 @@ llvm::Expected<bool> GmasStep::bind(Layer& layer, const MatmulProblem& problem, 
                                     const void* input, void* output) {
   MINUET_ASSIGN(const MatmulAlgorithm* algorithm,
                 layer.memo.find(*matmuls_, key_of(problem), queue_.counters().heuristics));
-  if (!algorithm->found) return false;
+  MatmulAlgorithm exact;
+  if (!algorithm->found) {
+    // What stands for the bucket has none; this very height may.
+    ++queue_.counters().heuristics;
+    MINUET_TRY(matmuls_->look_up(problem, exact));
+    if (!exact.found) return false;
+    algorithm = &exact;
+  }
   BoundMatmul& bound = layer.matmuls.emplace_back();
   bound.problem = problem;
   bound.algorithm = algorithm->algorithm;
   bound.weight = weight;
   bound.input = input;
   bound.output = output;
-  matmuls_->lay_out(problem, bound.layouts);
+  MINUET_TRY(matmuls_->lay_out(problem, bound.layouts));
   return true;
 }
 
@@ -196,16 +212,18 @@ llvm::Error GmasStep::multiply(Layer& layer, const ConvolveRequest& request) {
   MINUET_TRY(queue_.mark(Stage::Gemm));
   // The direct GEMM reads this call's features, wherever the caller has them.
   if (request.groups->direct_rows > 0) layer.matmuls.front().input = request.input;
-  MINUET_TRY(queue_.fork(used));
+  llvm::Error error = queue_.fork(used);
   EngineCounters& counters = queue_.counters();
   i32 stream = 0;
   for (BoundMatmul& matmul : layer.matmuls) {
+    if (error) break;
     ++counters.matmuls;
-    MINUET_TRY(matmuls_->run(matmul, matmul_workspace_ + stream * kMatmulWorkspaceBytes,
-                             queue_.stream(stream), counters.heuristics));
+    error = matmuls_->run(matmul, matmul_workspace_ + stream * kMatmulWorkspaceBytes, queue_.stream(stream),
+                          counters.heuristics);
     if (++stream == used) stream = 0;
   }
-  return queue_.join(used);
+  // After a failure too: the caller waits for its own stream only before it reuses the buffers.
+  return llvm::joinErrors(std::move(error), queue_.join(used));
 }
 
 llvm::Error GmasStep::scatter(const Layer& layer, const ConvolveRequest& request) {

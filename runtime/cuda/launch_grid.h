@@ -7,7 +7,8 @@
 
 namespace minuet {
 
-constexpr i64 kBlocksPerMultiprocessor = 64;  // of grid-stride kernels: beyond one wave, which evens out tails
+constexpr i64 kBlocksPerMultiprocessor =
+    64;  // of grid-stride kernels: beyond one wave, which evens out tails
 
 constexpr i64 ceil_div(i64 value, i64 step) { return (value + step - 1) / step; }
 

@@ -47,7 +47,11 @@ llvm::Expected<std::unique_ptr<MapStep>> MapStep::create(Queue& queue, const Eng
 }
 
 i64 MapStep::workspace_bytes(const MapLimits& limits) const {
-  return MapWorkspace::place(kernels(limits.key).choice, limits, nullptr).bytes;
+  // The cloud may turn out to fit narrower keys, whose kernels may have other tiles.
+  MapLimits narrow = limits;
+  narrow.key = KeyType::U32;
+  return std::max(MapWorkspace::place(kernels(limits.key).choice, limits, nullptr).bytes,
+                  MapWorkspace::place(kernels(KeyType::U32).choice, narrow, nullptr).bytes);
 }
 
 llvm::Error MapStep::begin(const MapLimits& limits, void* workspace) {

@@ -40,35 +40,45 @@ Matmuls::~Matmuls() {
   if (handle_) static_cast<void>(library_.cublasLtDestroy(handle_));
 }
 
-void Matmuls::lay_out(const MatmulProblem& problem, MatmulLayouts& layouts) const {
+llvm::Error Matmuls::lay_out(const MatmulProblem& problem, MatmulLayouts& layouts) const {
   const MatmulShape& shape = problem.shape;
   const auto height = static_cast<std::uint64_t>(problem.height);
   const auto in = static_cast<std::uint64_t>(shape.in_channels);
   const auto out = static_cast<std::uint64_t>(shape.out_channels);
-  // These only fail for a type or a size that cannot be: a look-up or a run reports it.
+  // An attribute that is refused must not be overlooked: a layout without its batch mode would make the
+  // GEMM take a table of pointers for numbers.
   auto lay = [&](cublasLtMatrixLayoutOpaque_t& layout, DType type, std::uint64_t rows, std::uint64_t columns,
-                 i64 ld, i64 stride) {
-    static_cast<void>(library_.cublasLtMatrixLayoutInit_internal(&layout, sizeof(layout), data_type(type),
-                                                                 rows, columns, ld));
-    if (problem.mode == BatchMode::Single) return;
+                 i64 ld, i64 stride) -> llvm::Error {
+    MINUET_TRY(check(library_,
+                     library_.cublasLtMatrixLayoutInit_internal(&layout, sizeof(layout), data_type(type),
+                                                                rows, columns, ld),
+                     "cublasLtMatrixLayoutInit"));
+    if (problem.mode == BatchMode::Single) return llvm::Error::success();
     auto set = [&](cublasLtMatrixLayoutAttribute_t attribute, const auto& value) {
-      static_cast<void>(library_.cublasLtMatrixLayoutSetAttribute(&layout, attribute, &value, sizeof(value)));
+      return check(library_,
+                   library_.cublasLtMatrixLayoutSetAttribute(&layout, attribute, &value, sizeof(value)),
+                   "cublasLtMatrixLayoutSetAttribute");
     };
-    set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(problem.batch));
-    if (problem.mode == BatchMode::Strided) {
-      set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, static_cast<std::int64_t>(stride));
-    } else {
-      set(CUBLASLT_MATRIX_LAYOUT_BATCH_MODE, static_cast<std::uint32_t>(CUBLASLT_BATCH_MODE_POINTER_ARRAY));
-    }
+    MINUET_TRY(set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(problem.batch)));
+    return problem.mode == BatchMode::Strided
+               ? set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, static_cast<std::int64_t>(stride))
+               : set(CUBLASLT_MATRIX_LAYOUT_BATCH_MODE,
+                     static_cast<std::uint32_t>(CUBLASLT_BATCH_MODE_POINTER_ARRAY));
   };
-  lay(layouts.weight, shape.io, out, in, shape.out_channels, static_cast<i64>(in * out));
-  lay(layouts.input, shape.io, in, height, problem.input_ld, problem.height * problem.input_ld);
-  lay(layouts.output, shape.partial, out, height, shape.out_channels, problem.height * shape.out_channels);
+  MINUET_TRY(lay(layouts.weight, shape.io, out, in, shape.out_channels, static_cast<i64>(in * out)));
+  MINUET_TRY(lay(layouts.input, shape.io, in, height, problem.input_ld, problem.height * problem.input_ld));
+  return lay(layouts.output, shape.partial, out, height, shape.out_channels,
+             problem.height * shape.out_channels);
 }
 
 llvm::Error Matmuls::look_up(const MatmulProblem& problem, MatmulAlgorithm& result) const {
   MatmulLayouts layouts;
-  lay_out(problem, layouts);
+  result.found = false;
+  if (llvm::Error error = lay_out(problem, layouts)) {
+    if (problem.mode != BatchMode::Pointers) return error;
+    llvm::consumeError(std::move(error));  // an older library, without pointer arrays
+    return llvm::Error::success();
+  }
   cublasLtMatmulPreferenceOpaque_t preference;
   MINUET_TRY(check(library_, library_.cublasLtMatmulPreferenceInit_internal(&preference, sizeof(preference)),
                    "cublasLtMatmulPreferenceInit"));
@@ -93,7 +103,6 @@ llvm::Error Matmuls::look_up(const MatmulProblem& problem, MatmulAlgorithm& resu
   const cublasStatus_t status = library_.cublasLtMatmulAlgoGetHeuristic(
       handle_, &operations_[problem.shape.io == DType::TF32], &layouts.weight, &layouts.input,
       &layouts.output, &layouts.output, &preference, kCandidates, results, &count);
-  result.found = false;
   // No algorithm is an answer; what else goes wrong is an error.
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)
     return llvm::Error::success();

@@ -49,13 +49,14 @@ class Matmuls {
   /// The algorithm for a key; valid as long as this. One look-up costs tens of microseconds, and
   /// `lookups` counts it, the first time; the same key is found again under a lock.
   llvm::Expected<const MatmulAlgorithm*> find(const MatmulKey& key, i64& lookups);
-  void lay_out(const MatmulProblem& problem, MatmulLayouts& layouts) const;
+  /// For exactly this problem; `result.found` says whether there is one.
+  llvm::Error look_up(const MatmulProblem& problem, MatmulAlgorithm& result) const;
+  llvm::Error lay_out(const MatmulProblem& problem, MatmulLayouts& layouts) const;
   /// Enqueues. An algorithm that refuses this very problem is replaced, in `matmul`, by one that takes it.
   llvm::Error run(BoundMatmul& matmul, void* workspace, CUstream stream, i64& lookups);
 
  private:
   explicit Matmuls(const CublasLt& library) : library_(library) {}
-  llvm::Error look_up(const MatmulProblem& problem, MatmulAlgorithm& result) const;
   cublasLtMatmulDescOpaque_t* operation(DType io) { return &operations_[io == DType::TF32]; }
   cublasStatus_t enqueue(const BoundMatmul& matmul, void* workspace, CUstream stream);
 

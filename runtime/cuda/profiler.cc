@@ -1,5 +1,7 @@
 #include "runtime/cuda/profiler.h"
 
+#include <utility>
+
 namespace minuet {
 
 void Profiler::release() {
@@ -15,16 +17,19 @@ llvm::Error Profiler::mark(Stage stage, CUstream stream, EngineCounters& counter
     ++counters.allocations;
     recorded_.push_back(mark);
   }
-  Mark& mark = recorded_[marks_++];
+  Mark& mark = recorded_[marks_];
   mark.stage = stage;
-  return check(driver_, driver_.cuEventRecord(mark.event, stream), "cuEventRecord for a stage");
+  MINUET_TRY(check(driver_, driver_.cuEventRecord(mark.event, stream), "cuEventRecord for a stage"));
+  ++marks_;
+  return llvm::Error::success();
 }
 
 llvm::Expected<StageTimes> Profiler::times() {
   StageTimes times;
-  if (marks_ == 0) return times;
-  MINUET_TRY(check(driver_, driver_.cuEventSynchronize(recorded_[marks_ - 1].event), "cuEventSynchronize"));
-  for (std::size_t i = 0; i + 1 < marks_; ++i) {
+  const std::size_t marks = std::exchange(marks_, 0);  // forgotten whatever comes of them
+  if (marks == 0) return times;
+  MINUET_TRY(check(driver_, driver_.cuEventSynchronize(recorded_[marks - 1].event), "cuEventSynchronize"));
+  for (std::size_t i = 0; i + 1 < marks; ++i) {
     float elapsed = 0;
     if (recorded_[i].stage == Stage::None) continue;
     MINUET_TRY(check(driver_,
@@ -51,7 +56,6 @@ llvm::Expected<StageTimes> Profiler::times() {
         break;
     }
   }
-  marks_ = 0;
   return times;
 }
 

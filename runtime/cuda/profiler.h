@@ -24,6 +24,10 @@ class Profiler {
     on_ = on;
     marks_ = 0;
   }
+  /// Begins a call: where nobody asked for the times of many, the old ones make room.
+  void begin() {
+    if (marks_ > kMostMarks) marks_ = 0;
+  }
   /// What is enqueued from here on belongs to `stage`, until the next mark. Only where on().
   llvm::Error mark(Stage stage, CUstream stream, EngineCounters& counters);
   /// Destroys the events; the device's context is current. Never fails.
@@ -32,6 +36,7 @@ class Profiler {
   llvm::Expected<StageTimes> times();
 
  private:
+  static constexpr std::size_t kMostMarks = 1 << 14;  // some forty inferences of MinkUNet42
   struct Mark {
     CUevent event = nullptr;
     Stage stage = Stage::None;

@@ -44,17 +44,17 @@ Queue::~Queue() {
 }
 
 llvm::Error Queue::begin(CUstream stream) {
-  if (stream != streams_[0]) {
-    CUcontext context = nullptr;
-    MINUET_TRY(check(driver_, driver_.cuStreamGetCtx(stream, &context), "looking at the caller's stream"));
-    if (context != device_->context()) {
-      return make_error(StatusCode::FailedPrecondition,
-                        "the stream belongs to another context than the primary context of {0}, where the "
-                        "plan's memory and kernels are: use a stream of the primary context",
-                        device_->info().name);
-    }
-    streams_[0] = stream;
+  // Also for the stream of the last call: it may be another one at the same address.
+  CUcontext context = nullptr;
+  MINUET_TRY(check(driver_, driver_.cuStreamGetCtx(stream, &context), "looking at the caller's stream"));
+  if (context != device_->context()) {
+    return make_error(StatusCode::FailedPrecondition,
+                      "the stream belongs to another context than the primary context of {0}, where the "
+                      "plan's memory and kernels are: use a stream of the primary context",
+                      device_->info().name);
   }
+  streams_[0] = stream;
+  profiler_.begin();
   return mark(Stage::None);
 }
 
