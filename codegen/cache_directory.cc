@@ -72,8 +72,9 @@ llvm::Expected<std::string> choose_cache_directory(const std::string& from_calle
   for (const Choice& choice : choices) {
     if (choice.value.empty()) continue;
     if (!is_plain_absolute(choice.value)) {
-      return make_error(StatusCode::FailedPrecondition, "{0} is '{1}', which is no absolute path",
-                        choice.name, choice.value);
+      return make_error(StatusCode::FailedPrecondition,
+                        "{0} is '{1}', which is no absolute path without '..': set it to one", choice.name,
+                        choice.value);
     }
     return choice.value + choice.below;
   }

@@ -124,9 +124,11 @@ StatusError compile_error(const CompileFailure& failure, const KernelSource& sou
   const std::string lines = excerpts(failure, source, header);
   if (!lines.empty()) detail += "lines:\n" + lines;
   detail += llvm::formatv(
-                "source:\n{0}\nto repeat: save the source as {1} and run, in Minuet's source folder\n"
-                "  nvcc -cubin -I. -std=c++20 -arch={2} {1}\n",
-                source.text, kProgramName, failure.arch)
+                "source:\n{0}\nto repeat: save the source and the line\n"
+                "  void* const minuet_kernel = reinterpret_cast<void*>(&{3});\n"
+                "as {1} and run, in Minuet's source folder\n"
+                "  nvcc -cubin -I. -std=c++20 --fmad=false -arch={2} {1}\n",
+                source.text, kProgramName, failure.arch, source.name_expression)
                 .str();
   return StatusError(code, source.display_name + " for " + failure.arch + ": " + sentence, std::move(detail));
 }

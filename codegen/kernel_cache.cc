@@ -28,7 +28,8 @@ bool is_passing(const StatusError& status) {
 /// 80 of "sm_80", 90 of "sm_90a"; 0 of anything else.
 int sm_number(llvm::StringRef arch) {
   int number = 0;
-  return arch.consume_front("sm_") && !arch.consumeInteger(10, number) ? number : 0;
+  if (!arch.consume_front("sm_") || arch.consumeInteger(10, number)) return 0;
+  return arch.empty() || arch == "a" || arch == "f" ? number : 0;
 }
 
 llvm::Error check_arch(const KernelSource& source, llvm::StringRef arch) {
@@ -36,7 +37,7 @@ llvm::Error check_arch(const KernelSource& source, llvm::StringRef arch) {
   if (sm == 0)
     return make_error(StatusCode::InvalidArgument, "'{0}' is no architecture such as sm_90a", arch);
   if (sm >= source.least_sm) return llvm::Error::success();
-  return make_error(StatusCode::Unimplemented, "kernel {0} needs sm_{1} or newer, and the GPU is {2}",
+  return make_error(StatusCode::Unimplemented, "kernel {0} needs sm_{1} or newer, and the target is {2}",
                     source.display_name, source.least_sm, arch);
 }
 

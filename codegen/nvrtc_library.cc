@@ -68,10 +68,15 @@ void add_toolkits(const NvrtcPlaces& places, std::vector<std::string>& candidate
 /// Wheels of pip: nvidia-cuda-nvrtc lies in site-packages/nvidia/cu13/lib (13) or nvidia/cuda_nvrtc/lib.
 void add_wheels(const NvrtcPlaces& places, std::vector<std::string>& candidates) {
   std::vector<std::string> sites;
-  const std::string environment = places.environment("VIRTUAL_ENV");
-  if (!environment.empty()) {
-    for (const std::string& python : subfolders(environment + "/lib", "python3")) {
+  // Virtual environments first, then where pip puts things for a user and for everybody.
+  const std::string home = places.environment("HOME");
+  const std::string roots[] = {places.environment("VIRTUAL_ENV"), places.environment("CONDA_PREFIX"),
+                               home.empty() ? "" : home + "/.local", "/usr/local", "/usr"};
+  for (const std::string& root : roots) {
+    if (root.empty()) continue;
+    for (const std::string& python : subfolders(root + "/lib", "python3")) {
       sites.push_back(python + "/site-packages");
+      sites.push_back(python + "/dist-packages");
     }
   }
   // Installed as a wheel itself, the library lies in site-packages/minuet or below it.

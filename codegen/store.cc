@@ -50,7 +50,8 @@ llvm::Expected<FileHandle> Store::open_shelf(const std::string& build_key, bool 
   std::string path;
   for (const std::string& part : parts) {
     path += (path.empty() ? "" : "/") + part;
-    if (make && system_.make_folder_at(root.get(), path.c_str(), 0700) != 0 && errno != EEXIST) {
+    if (make && system_.make_folder_at(root.get(), path.c_str(), policy_.shared ? 0777 : 0700) != 0 &&
+        errno != EEXIST) {
       return trouble(directory_ + "/" + path + " cannot be made");
     }
     // Each part is ours to trust like the root: a link here would lead out of it.
@@ -131,7 +132,7 @@ llvm::Error Store::write_file(int shelf, const std::string& temporary, const std
                       bytes.size(), limit.rlim_cur);
   }
   const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  FileHandle file(system_, system_.open_at(shelf, temporary.c_str(), flags, 0600));
+  FileHandle file(system_, system_.open_at(shelf, temporary.c_str(), flags, policy_.shared ? 0666 : 0600));
   if (!file.good()) return trouble("a file cannot be made");
   for (std::size_t done = 0; done < bytes.size();) {
     const ssize_t count = system_.write(file.get(), &bytes[done], bytes.size() - done);

@@ -62,8 +62,10 @@ TEST(Diagnostics, R31_ReportOfASyntaxErrorIsWhole) {
             "source:\n" +
                 kSource.text +
                 "\n"
-                "to repeat: save the source as minuet_kernel.cu and run, in Minuet's source folder\n"
-                "  nvcc -cubin -I. -std=c++20 -arch=sm_90a minuet_kernel.cu\n");
+                "to repeat: save the source and the line\n"
+                "  void* const minuet_kernel = reinterpret_cast<void*>(&minuet::gather<1>);\n"
+                "as minuet_kernel.cu and run, in Minuet's source folder\n"
+                "  nvcc -cubin -I. -std=c++20 --fmad=false -arch=sm_90a minuet_kernel.cu\n");
 }
 
 TEST(Diagnostics, R31_AnUnknownArchitectureNamesTheKnownOnes) {

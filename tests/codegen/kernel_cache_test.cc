@@ -341,7 +341,7 @@ TEST(KernelCache, R15_NoSignalHandlerIsTouched) {
 TEST(KernelCache, ArchitecturesAreChecked) {
   auto cache = make_cache("", std::make_shared<FakeCompiler>());
   EXPECT_THAT(ask(*cache, make_source("gather"), "sm_75"),
-              HasSubstr("needs sm_80 or newer, and the GPU is sm_75"));
+              HasSubstr("needs sm_80 or newer, and the target is sm_75"));
   EXPECT_THAT(ask(*cache, make_source("gather"), "gfx90a"), HasSubstr("is no architecture"));
   EXPECT_THAT(ask(*cache, make_source("gather"), ""), HasSubstr("is no architecture"));
 }

@@ -203,8 +203,20 @@ TEST(Cli, InvalidPointsAreDroppedAndCounted) {
   points[3][0] = NAN;
   points[9][2] = INFINITY;
   const std::string cloud = folder.file("a.bin", bin_of(points));
-  EXPECT_THAT(expect_done(run({cloud, "--skip-invalid"})).out,
-              HasSubstr("50 points, 2 invalid ones dropped"));
+  const Finished finished = minuet(run({cloud, "--skip-invalid"}));
+  EXPECT_EQ(finished.code, 0) << finished.err;
+  EXPECT_EQ(finished.err, "minuet: 2 points with NaN or infinite numbers were dropped\n");
+  EXPECT_THAT(finished.out, HasSubstr("50 points, 2 invalid ones dropped"));
+}
+
+TEST(Cli, TheFirstOfEqualVoxelsIsKeptOnRequest) {
+  const Folder folder;
+  const std::string voxels = folder.path("c.npy");
+  ASSERT_EQ(llvm::toString(write_npy(voxels, std::vector<int32_t>{1, 2, 3, 4, 5, 6, 1, 2, 3}, {3, 3})), "");
+  const Finished refused = minuet(run({"--coordinates", voxels}));
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("duplicates"));
+  expect_done(run({"--coordinates", voxels, "--keep-first-duplicate"}));
 }
 
 TEST(Cli, EveryDtypeRunsOnTheCpu) {

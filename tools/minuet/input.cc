@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <utility>
 
 #include "llvm/ADT/StringSwitch.h"
@@ -102,6 +103,10 @@ llvm::Expected<Input> load_input(const InputOptions& options, const minuet_netwo
   } else {
     const auto start = std::chrono::steady_clock::now();
     MINUET_ASSIGN(input.voxels, voxelize(cloud.points, input.voxel_size, options.skip_invalid));
+    if (input.voxels.skipped > 0) {
+      std::fprintf(stderr, "minuet: %lld points with NaN or infinite numbers were dropped\n",
+                   static_cast<long long>(input.voxels.skipped));
+    }
     const auto taken = std::chrono::steady_clock::now() - start;
     input.voxelize_ms = std::chrono::duration<double, std::milli>(taken).count();
   }

@@ -23,6 +23,7 @@ struct InputOptions {
   int columns = 4;
   std::string voxel_size = "0.1";  ///< metres, as written
   bool skip_invalid = false;
+  bool keep_first_duplicate = false;  // of voxels that are given as such
 };
 
 struct Input {

@@ -2,7 +2,9 @@
 
 #include <cstdio>
 
+#include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 #include "tools/minuet/error.h"
 #include "tools/minuet/readers/scalar.h"
 
@@ -36,6 +38,13 @@ void note_kernel(const minuet_kernel_info* kernel, void* user) {
 
 }  // namespace
 
+std::string last_error_detail() {
+  std::string text(minuet_last_error_detail(nullptr, 0), '\0');
+  minuet_last_error_detail(text.data(), text.size());
+  text.pop_back();
+  return text;
+}
+
 llvm::Error check(minuet_status status) {
   if (status == MINUET_OK) return llvm::Error::success();
   std::string text = last_error();
@@ -64,7 +73,14 @@ llvm::Error DeviceBuffer::download(void* target) const {
 
 llvm::Expected<ContextHandle> open_context(const std::string& cache) {
   minuet_context_options options = MINUET_CONTEXT_OPTIONS_INIT;
-  options.cache_directory = cache.empty() ? nullptr : cache.c_str();
+  llvm::SmallString<256> folder(cache);  // from where one stands; the library takes absolute paths only
+  if (!cache.empty()) {
+    if (const std::error_code error = llvm::sys::fs::make_absolute(folder)) {
+      return bad_input("--cache '{0}' has no absolute path: {1}", cache, error.message());
+    }
+    llvm::sys::path::remove_dots(folder, /*remove_dot_dot=*/true);
+  }
+  options.cache_directory = cache.empty() ? nullptr : folder.c_str();
   options.log = print_warning;
   minuet_context* context = nullptr;
   MINUET_TRY(check(minuet_context_create(&options, &context)));
@@ -119,9 +135,10 @@ llvm::Error compile_network(minuet_network* network, const std::string& arch,
 }
 
 llvm::Expected<ExecutionHandle> open_execution(minuet_network* network, minuet_device* device,
-                                               int64_t max_points) {
+                                               int64_t max_points, bool keep_first_duplicate) {
   minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
   options.max_points = max_points;
+  options.keep_first_duplicate = keep_first_duplicate ? 1 : 0;
   minuet_execution* execution = nullptr;
   MINUET_TRY(check(minuet_execution_create(network, device, &options, &execution)));
   return ExecutionHandle(execution);

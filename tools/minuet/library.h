@@ -24,6 +24,8 @@ using ExecutionHandle =
 
 /// The last error's text where `status` is not OK. INTERNAL gives exit code 1, all others 2.
 llvm::Error check(minuet_status status);
+/// The compiler's or driver's log behind the last error, or empty.
+std::string last_error_detail();
 
 /// Memory of a device, freed with it. Must not outlive the device.
 class DeviceBuffer {
@@ -77,7 +79,7 @@ llvm::Expected<NetworkHandle> open_network(minuet_context* context, const Networ
 llvm::Error compile_network(minuet_network* network, const std::string& arch,
                             std::vector<KernelFacts>& kernels);
 llvm::Expected<ExecutionHandle> open_execution(minuet_network* network, minuet_device* device,
-                                               int64_t max_points);
+                                               int64_t max_points, bool keep_first_duplicate = false);
 /// "" where kernels live in memory only.
 std::string cache_folder(minuet_context* context);
 

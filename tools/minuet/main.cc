@@ -1,9 +1,11 @@
 // The command-line tool.
+#include <cstdlib>
 #include <exception>
 
 #include "llvm/Support/raw_ostream.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/error.h"
+#include "tools/minuet/library.h"
 
 namespace minuet::tool {
 namespace {
@@ -29,6 +31,9 @@ int exit_code(llvm::Error error) {
   int code = 0;
   llvm::handleAllErrors(std::move(error), [&](const llvm::ErrorInfoBase& info) {
     llvm::errs() << "minuet: " << info.message() << "\n";
+    // The log behind it, for whoever wants to see more than one sentence.
+    const char* verbose = std::getenv("MINUET_VERBOSE");
+    if (verbose && llvm::StringRef(verbose) == "1") llvm::errs() << last_error_detail();
     const bool users = info.convertToErrorCode() == std::make_error_code(std::errc::invalid_argument);
     code = users ? kExitBadInput : kExitBroken;
   });

@@ -44,7 +44,7 @@ constexpr const char* kBenchFooter = R"(
 Wall time of one inference by the host's clock: from unsorted coordinates and features in device memory
 to the output, all maps rebuilt, no graph replay. Every timed inference sees a cloud that was not seen
 before: the cloud turned about z and thinned to 95-99 % of its points (random clouds: another seed). The
-warm-up uses other, unthinned variants. Stages and counters come from a second, profiled loop.
+warm-up uses other, unthinned variants. Stages come from a second, profiled loop.
 
 Clouds: os1_0.1 os1_0.05 office_0.01 room_scan_0.02 (files of --data), random_1e5 random_1e6 (voxels in
 400^3), lidar_0.1 room_0.02 object_0.01 (generated).
@@ -118,6 +118,8 @@ void add_input(CLI::App& app, InputOptions& input) {
   app.add_option("--voxel-size", input.voxel_size, "edge of a voxel in metres")
       ->capture_default_str()
       ->type_name("M");
+  app.add_flag("--keep-first-duplicate", input.keep_first_duplicate,
+               "of equal voxels in --coordinates the first row's features count; else they are an error");
   app.add_flag("--skip-invalid", input.skip_invalid, "drop (and count) points with NaN or infinite numbers");
 }
 

@@ -11,6 +11,12 @@ llvm::Error precompile_command(const Arguments& arguments) {
   MINUET_ASSIGN(const minuet_dtype dtype, dtype_for(arguments.dtype, /*is_cpu=*/false));
   if (arguments.arch.empty()) return bad_input("--arch is empty: name an architecture such as sm_90a");
   MINUET_ASSIGN(const ContextHandle context, open_context(arguments.cache));
+  const std::string folder = cache_folder(context.get());
+  if (folder.empty()) {
+    return bad_input(
+        "there is no cache folder that could keep the kernels (the warning above says why): "
+        "name one with --cache");
+  }
   minuet_network_info info;
   MINUET_ASSIGN(const NetworkHandle network, open_network(context.get(), arguments.network, dtype, info));
   std::vector<KernelFacts> kernels;
@@ -25,9 +31,7 @@ llvm::Error precompile_command(const Arguments& arguments) {
       "\n{0} kernels, {1} bytes: {2} compiled in {3:f0} ms (summed over threads), {4} found "
       "on disk\n",
       kernels.size(), bytes, counters.compiled, counters.compile_ms, counters.disk_hits);
-  const std::string folder = cache_folder(context.get());
-  llvm::outs() << "cache folder: " << (folder.empty() ? "none (kernels live in memory only)" : folder)
-               << "\n";
+  llvm::outs() << "cache folder: " << folder << "\n";
   return llvm::Error::success();
 }
 
