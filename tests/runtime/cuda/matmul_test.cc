@@ -77,7 +77,7 @@ class MatmulTest : public GpuTest {
     bound.problem = problem;
     bound.algorithm = algorithm->algorithm;
     bound.weight = weight, bound.input = input, bound.output = output;
-    matmuls->lay_out(problem, bound.layouts);
+    EXPECT_EQ(llvm::toString(matmuls->lay_out(problem, bound.layouts)), "");
     std::unique_ptr<TestBuffer> pointers;
     if (problem.mode == BatchMode::Pointers) {
       pointers = std::make_unique<TestBuffer>(device(), pointers_of(problem, weight, input, output));
