@@ -19,15 +19,16 @@ namespace {
 
 /// The functions of an open libnvrtc.
 struct NvrtcApi {
-#define MINUET_NVRTC_FUNCTIONS(X)                                                                  \
-  X(nvrtcVersion)                                                                                  \
-  X(nvrtcGetErrorString)                                                                           \
-  X(nvrtcGetNumSupportedArchs)                                                                     \
-  X(nvrtcGetSupportedArchs)                                                                        \
-  X(nvrtcCreateProgram)                                                                            \
-  X(nvrtcDestroyProgram)                                                                           \
-  X(nvrtcAddNameExpression) X(nvrtcCompileProgram) X(nvrtcGetProgramLogSize) X(nvrtcGetProgramLog) \
-      X(nvrtcGetLoweredName) X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN)
+#define MINUET_NVRTC_FUNCTIONS(X) \
+  X(nvrtcVersion)                 \
+  X(nvrtcGetErrorString)          \
+  X(nvrtcGetNumSupportedArchs)    \
+  X(nvrtcGetSupportedArchs)       \
+  X(nvrtcCreateProgram)           \
+  X(nvrtcDestroyProgram)          \
+  X(nvrtcAddNameExpression)       \
+  X(nvrtcCompileProgram)          \
+  X(nvrtcGetProgramLogSize) X(nvrtcGetProgramLog) X(nvrtcGetLoweredName) X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN)
 #define MINUET_DECLARE(name) decltype(&::name) name = nullptr;
   MINUET_NVRTC_FUNCTIONS(MINUET_DECLARE)
 #undef MINUET_DECLARE
