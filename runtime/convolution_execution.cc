@@ -117,7 +117,7 @@ llvm::Error ConvolutionExecution::prepare_map(std::shared_ptr<const KernelMap> m
     map_ = nullptr;
     return error;
   }
-  return llvm::Error::success();
+  return engine_->end();
 }
 
 llvm::Error ConvolutionExecution::send_tables() {
@@ -174,9 +174,11 @@ llvm::Error ConvolutionExecution::run(const void* input, const void* residual, v
   }
   if (!out.row_of()) request.output = output;
   MINUET_TRY(engine_->convolve(request));
-  if (!out.row_of()) return llvm::Error::success();
-  return engine_->permute_rows(permute_output_, output_, c_out, out.row_of(), out.caller_rows(), output,
-                               c_out);
+  if (out.row_of()) {
+    MINUET_TRY(engine_->permute_rows(permute_output_, output_, c_out, out.row_of(), out.caller_rows(), output,
+                                     c_out));
+  }
+  return engine_->end();
 }
 
 }  // namespace minuet

@@ -276,6 +276,7 @@ TEST_F(CudaEngineTest, TimesItsStages) {
   take(engine.begin(nullptr));
   take(engine.prepare_convolution(layer.request()));
   take(engine.convolve(layer.request()));
+  take(engine.end());
   const StageTimes times = take(engine.stage_times());
   EXPECT_GT(times.gather, 0);
   EXPECT_GT(times.gemm, 0);
