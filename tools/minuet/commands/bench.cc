@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "tools/minuet/commands/bench_clouds.h"
