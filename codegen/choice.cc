@@ -46,6 +46,34 @@ i32 center_offset(const KernelGeometry& geometry) {
   return k;
 }
 
+namespace {
+
+/// What is legal and not built yet, each with its reason and the way around it.
+llvm::Error check_built(const ConvolutionProblem& problem) {
+  if (problem.reduction != Reduction::Convolve) {
+    return make_error(
+        StatusCode::Unimplemented,
+        "pooling is not built yet: every layer runs as gather, GEMM and scatter, and there is no "
+        "kernel that reduces without weights; use a strided convolution");
+  }
+  if (problem.generative) {
+    return make_error(
+        StatusCode::Unimplemented,
+        "generative transposed convolution is not built yet: coordinate sets are made from points "
+        "or by downsampling, not by spreading; use a transposed convolution onto given outputs");
+  }
+  if (problem.groups != 1) {
+    return make_error(
+        StatusCode::Unimplemented,
+        "grouped convolution ({0} groups) is not built yet: the grouped GEMMs run over whole channel "
+        "ranges; use groups = 1",
+        problem.groups);
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace
+
 llvm::Error validate(const ConvolutionProblem& problem) {
   if (problem.ndim < 1 || problem.ndim > kMaxDim) {
     return make_error(StatusCode::InvalidArgument, "ndim is {0}; it must be 1 to {1}", problem.ndim, kMaxDim);
@@ -76,14 +104,7 @@ llvm::Error validate(const ConvolutionProblem& problem) {
     return make_error(StatusCode::InvalidArgument,
                       "a submanifold convolution keeps the input's coordinates, so its stride must be 1");
   }
-  if (problem.groups != 1) {
-    return make_error(
-        StatusCode::Unimplemented,
-        "grouped convolution ({0} groups) is not built yet: the grouped GEMMs run over whole channel "
-        "ranges; use groups = 1",
-        problem.groups);
-  }
-  return llvm::Error::success();
+  return check_built(problem);
 }
 
 i32 widest_vector(i32 element_bytes, i32 tile, const std::vector<Columns>& operands) {

@@ -1,6 +1,7 @@
 // The compiler interface: source -> binary. NVRTC is the one implementation; tests have another.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -27,19 +28,39 @@ struct Binary {
   std::string compiler_id;  // R2
 };
 
+/// Asks work that runs elsewhere to stop soon. Thread-safe.
+class CancelToken {
+ public:
+  void cancel() { cancelled_ = true; }
+  bool cancelled() const { return cancelled_; }
+
+ private:
+  std::atomic<bool> cancelled_{false};
+};
+
+/// What a compile does beside its work; changes no byte of the result.
+struct CompileControl {
+  const CancelToken* cancel = nullptr;  // a compile that it stops is an error with code Cancelled (R17)
+  std::string pch_directory;            // of precompiled headers, private to one process; empty: none (R30)
+  std::string time_trace;               // file for NVRTC's own trace of this compile; empty: none (R32)
+};
+
 class Compiler {
  public:
   virtual ~Compiler() = default;
   /// Version and build-ids (R2), part of the build key.
   virtual std::string id() const = 0;
-  /// Digest of every header a compile may see, part of the request key.
+  /// Digest of every header a compile may see, part of the request key. Needs no library.
   virtual std::string header_digest() const = 0;
-  /// Options of a compile for `arch`, canonical, part of the request key.
+  /// Options of a compile for `arch`, canonical, part of the request key. Needs no library.
   virtual std::vector<std::string> options(llvm::StringRef arch) const = 0;
   /// `seed`: first 16 hex digits of the request key, for --frandom-seed (R4).
   virtual llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch,
-                                         llvm::StringRef seed) = 0;
+                                         llvm::StringRef seed, const CompileControl& control) = 0;
 };
+
+/// The options of every compile for `arch`, the same whatever compiler there is, or none.
+std::vector<std::string> compile_options(llvm::StringRef arch);
 
 struct NvrtcInfo {
   std::string path;     // of libnvrtc

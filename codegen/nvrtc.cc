@@ -138,16 +138,11 @@ class NvrtcCompiler : public Compiler {
   std::string id() const override { return id_; }
   std::string header_digest() const override { return embedded_header_digest(); }
 
-  std::vector<std::string> options(llvm::StringRef arch) const override {
-    return {
-        "--std=c++20", ("-arch=" + arch).str(),
-        "--no-source-include",  // headers come from memory or not at all (R3)
-        // As on the CPU device: a fused multiply-add in one place and not the next would make them differ.
-        "--fmad=false", "--ptxas-options=-v"};  // registers and spills in the log
-  }
+  std::vector<std::string> options(llvm::StringRef arch) const override { return compile_options(arch); }
 
-  llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch,
-                                 llvm::StringRef seed) override {
+  llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch, llvm::StringRef seed,
+                                 const CompileControl& control) override {
+    static_cast<void>(control);
     MINUET_ASSIGN(const std::vector<Header> headers, headers_for(source.text));
     std::vector<std::string> all = options(arch);
     // Not as a number: NVRTC 13.0 takes one above 32 bits for no seed at all, and every compile differs.
@@ -231,6 +226,13 @@ llvm::Expected<std::shared_ptr<NvrtcCompiler>> open_compiler(llvm::StringRef pat
 }
 
 }  // namespace
+
+std::vector<std::string> compile_options(llvm::StringRef arch) {
+  return {"--std=c++20", ("-arch=" + arch).str(),
+          "--no-source-include",  // headers come from memory or not at all (R3)
+          // As on the CPU device: a fused multiply-add in one place and not the next would make them differ.
+          "--fmad=false", "--ptxas-options=-v"};  // registers and spills in the log
+}
 
 llvm::Expected<std::shared_ptr<Compiler>> open_nvrtc(llvm::StringRef library) {
   MINUET_ASSIGN(std::shared_ptr<NvrtcCompiler> compiler, open_compiler(library));

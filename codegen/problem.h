@@ -20,6 +20,14 @@ enum class ConvolutionKind : i32 {
   Transposed,    // the map of the matching forward convolution with input and output swapped
 };
 
+/// What becomes of the inputs that a kernel map leads to one output.
+enum class Reduction : i32 {
+  Convolve,  // weighted sum over offsets and channels
+  Max,       // pooling: per channel, over the inputs that are there
+  Average,
+  Sum,
+};
+
 /// A column range of a row-major matrix: rows are `ld` elements apart, the range starts at `column`.
 struct Columns {
   i32 ld = 0;
@@ -36,6 +44,8 @@ struct ConvolutionProblem {
   AxisArray stride{1, 1, 1, 1};
   AxisArray dilation{1, 1, 1, 1};
   i32 groups = 1;
+  Reduction reduction = Reduction::Convolve;
+  bool generative = false;  // transposed, onto every coordinate that an input reaches
   Columns input, output, residual_input;
   bool scale_shift = false;  // per output channel, fp32: batch norm or bias
   bool residual = false;     // added after scale and shift

@@ -49,6 +49,10 @@ namespace minuet {
 static_assert(MINUET_MAX_DIM == kMaxDim);
 static_assert(MINUET_F32 == static_cast<int>(DType::F32) && MINUET_TF32 == static_cast<int>(DType::TF32) &&
               MINUET_F16 == static_cast<int>(DType::F16) && MINUET_BF16 == static_cast<int>(DType::BF16));
+static_assert(MINUET_REDUCE_CONVOLVE == static_cast<int>(Reduction::Convolve) &&
+              MINUET_REDUCE_MAX == static_cast<int>(Reduction::Max) &&
+              MINUET_REDUCE_AVERAGE == static_cast<int>(Reduction::Average) &&
+              MINUET_REDUCE_SUM == static_cast<int>(Reduction::Sum));
 static_assert(MINUET_CANCELLED == static_cast<int>(StatusCode::Cancelled) &&
               MINUET_INVALID_ARGUMENT == static_cast<int>(StatusCode::InvalidArgument) &&
               MINUET_NOT_FOUND == static_cast<int>(StatusCode::NotFound) &&
@@ -67,7 +71,7 @@ static_assert(MINUET_CANCELLED == static_cast<int>(StatusCode::Cancelled) &&
 MINUET_ENDS_WITH(minuet_context_options, log_user);
 MINUET_ENDS_WITH(minuet_coordinates_options, reserved);
 MINUET_ENDS_WITH(minuet_kernel_map_options, reserved);
-MINUET_ENDS_WITH(minuet_convolution_options, shift);
+MINUET_ENDS_WITH(minuet_convolution_options, generative);
 MINUET_ENDS_WITH(minuet_network_options, seed);
 MINUET_ENDS_WITH(minuet_execution_options, workspace_bytes);
 MINUET_ENDS_WITH(minuet_system_info, reserved);

@@ -42,6 +42,11 @@ llvm::Expected<ConvolutionProblem> read_problem(const minuet_convolution_options
   problem.in_channels = given.in_channels;
   problem.out_channels = given.out_channels;
   problem.groups = given.groups;
+  problem.generative = given.generative != 0;
+  if (given.reduction < MINUET_REDUCE_CONVOLVE || given.reduction > MINUET_REDUCE_SUM) {
+    return make_error(StatusCode::InvalidArgument, "there is no reduction {0}", given.reduction);
+  }
+  problem.reduction = static_cast<Reduction>(given.reduction);
   if (given.submanifold && given.transposed) {
     return make_error(StatusCode::InvalidArgument, "a convolution is submanifold or transposed, not both");
   }

@@ -1,5 +1,7 @@
 #include "runtime/context.h"
 
+#include "codegen/embedded_headers.h"
+
 namespace minuet {
 namespace {
 
@@ -11,19 +13,13 @@ class LazyCompiler : public Compiler {
     Compiler* compiler = open();
     return compiler ? compiler->id() : "none";
   }
-  std::string header_digest() const override {
-    Compiler* compiler = open();
-    return compiler ? compiler->header_digest() : "none";
-  }
-  std::vector<std::string> options(llvm::StringRef arch) const override {
-    Compiler* compiler = open();
-    return compiler ? compiler->options(arch) : std::vector<std::string>{};
-  }
-  llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch,
-                                 llvm::StringRef seed) override {
+  std::string header_digest() const override { return embedded_header_digest(); }
+  std::vector<std::string> options(llvm::StringRef arch) const override { return compile_options(arch); }
+  llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch, llvm::StringRef seed,
+                                 const CompileControl& control) override {
     Compiler* compiler = open();
     if (!compiler) return llvm::make_error<StatusError>(*failure_);
-    return compiler->compile(source, arch, seed);
+    return compiler->compile(source, arch, seed, control);
   }
 
  private:

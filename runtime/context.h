@@ -6,7 +6,7 @@
 #include <mutex>
 #include <string>
 
-#include "codegen/kernel_cache.h"
+#include "codegen/cache/kernel_cache.h"
 #include "runtime/coordinate_set.h"
 
 namespace minuet {

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <vector>
 
-#include "codegen/kernel_cache.h"
+#include "codegen/cache/kernel_cache.h"
 #include "runtime/arena.h"
 #include "runtime/cloud_layout.h"
 

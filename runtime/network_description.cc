@@ -59,6 +59,13 @@ llvm::Expected<LayerDescription::Op> read_op(const Object& object) {
   if (op == "up") return Op::Up;
   if (op == "concat") return Op::Concat;
   if (op == "head") return Op::Head;
+  if (op == "max_pool" || op == "average_pool" || op == "sum_pool" || op == "generative_up") {
+    ConvolutionProblem asked;
+    asked.in_channels = asked.out_channels = 1;
+    asked.generative = op == "generative_up";
+    if (!asked.generative) asked.reduction = Reduction::Max;
+    return annotate(validate(asked), "op \"" + op + "\"");
+  }
   return make_error(StatusCode::InvalidArgument,
                     "op \"{0}\" is unknown; there are block, residual, up, concat, head", op);
 }

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/kernel_cache.h"
+#include "codegen/cache/kernel_cache.h"
 #include "runtime/device.h"
 #include "runtime/parameters.h"
 

@@ -248,6 +248,15 @@ MINUET_API minuet_status minuet_kernel_map_export(minuet_kernel_map* map, int32_
 
 /* ---- one convolution ------------------------------------------------------------------------------ */
 
+/* What becomes of the inputs that the map leads to one output. */
+typedef int32_t minuet_reduction;
+enum {
+  MINUET_REDUCE_CONVOLVE = 0, /* weighted sum over offsets and channels */
+  MINUET_REDUCE_MAX = 1, /* pooling, per channel, without weights: UNIMPLEMENTED so far, as are the next */
+  MINUET_REDUCE_AVERAGE = 2,
+  MINUET_REDUCE_SUM = 3
+};
+
 typedef struct minuet_convolution_options {
   size_t struct_size;
   void* ext;
@@ -265,9 +274,11 @@ typedef struct minuet_convolution_options {
   const float* weight; /* host [k_x * k_y * ..., in_channels, out_channels], rounded to dtype once */
   const float* scale;  /* host [out_channels], optional: batch norm, folded */
   const float* shift;  /* host [out_channels], optional: batch norm or bias */
+  minuet_reduction reduction;
+  int32_t generative; /* 1: transposed, onto every coordinate that an input reaches: UNIMPLEMENTED so far */
 } minuet_convolution_options;
 #define MINUET_CONVOLUTION_OPTIONS_INIT \
-  { sizeof(minuet_convolution_options), 0, 3, MINUET_F16, 0, 0, {0}, {0}, {0}, 1, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_convolution_options), 0, 3, MINUET_F16, 0, 0, {0}, {0}, {0}, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Copies the parameters. UNIMPLEMENTED says which kind is not built yet, and why. */
 MINUET_API minuet_status minuet_convolution_create(minuet_context* context,

@@ -40,7 +40,9 @@ TEST(Choice, WhatCannotBeIsRefusedWithItsReason) {
                            p.kernel_size = {1024, 1024, 1024, 1};
                          },
                          StatusCode::InvalidArgument, "offsets"},
-                        {[](auto& p) { p.groups = 2; }, StatusCode::Unimplemented, "group"}};
+                        {[](auto& p) { p.groups = 2; }, StatusCode::Unimplemented, "group"},
+                        {[](auto& p) { p.reduction = Reduction::Max; }, StatusCode::Unimplemented, "pooling"},
+                        {[](auto& p) { p.generative = true; }, StatusCode::Unimplemented, "generative"}};
   EXPECT_FALSE(llvm::errorToBool(validate(make_problem())));
   for (const Case& one : cases) {
     ConvolutionProblem problem = make_problem();

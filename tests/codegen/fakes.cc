@@ -112,7 +112,7 @@ std::string make_library(const std::string& build_id) {
 }
 
 llvm::Expected<Binary> FakeCompiler::compile(const KernelSource& source, llvm::StringRef arch,
-                                             llvm::StringRef seed) {
+                                             llvm::StringRef seed, const CompileControl&) {
   ++compiles;
   if (before) MINUET_TRY(before(source));
   CubinSketch sketch;

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "codegen/cache_directory.h"
+#include "codegen/cache/cache_directory.h"
+#include "codegen/cache/kernel_cache_parts.h"
 #include "codegen/compiler.h"
-#include "codegen/kernel_cache_parts.h"
 
 namespace minuet {
 
@@ -38,8 +38,8 @@ class FakeCompiler : public Compiler {
   std::string id() const override { return id_; }
   std::string header_digest() const override { return "headers"; }
   std::vector<std::string> options(llvm::StringRef arch) const override { return {"-arch=" + arch.str()}; }
-  llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch,
-                                 llvm::StringRef seed) override;
+  llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch, llvm::StringRef seed,
+                                 const CompileControl& control) override;
 
   std::string id_ = "fake 1";
   std::function<llvm::Error(const KernelSource&)> before;  // may fail or throw

@@ -181,7 +181,7 @@ TEST_P(KernelsCompile, EveryRow) {
   for (const Job& job : all_jobs()) {
     if (!is_first && !job.is_default && is_slow(job)) continue;
     SCOPED_TRACE(job.source.display_name);
-    llvm::Expected<Binary> binary = (*compiler)->compile(job.source, arch, "0123456789abcdef");
+    llvm::Expected<Binary> binary = (*compiler)->compile(job.source, arch, "0123456789abcdef", {});
     if (!binary) {
       const StatusError status = take_status(binary.takeError());
       ADD_FAILURE() << status.message() << "\n" << status.detail();

@@ -9,9 +9,9 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "codegen/cache/entry.h"
 #include "codegen/compiler.h"
 #include "codegen/emit.h"
-#include "codegen/entry.h"
 #include "codegen/keys.h"
 #include "tests/codegen/fakes.h"
 
@@ -49,7 +49,7 @@ class Nvrtc : public testing::Test {
     compiler_ = *compiler;
   }
   StatusError failure(const KernelSource& source, const char* arch = kArch) {
-    llvm::Expected<Binary> binary = compiler_->compile(source, arch, kSeed);
+    llvm::Expected<Binary> binary = compiler_->compile(source, arch, kSeed, {});
     EXPECT_FALSE(binary);
     return take_status(binary.takeError());
   }
@@ -67,7 +67,7 @@ KernelSource own_source(const std::string& text) {
 /// The digests of two cubins, one with templates of CUB in it.
 TEST_F(Nvrtc, DISABLED_ChildPrintsDigests) {
   for (const KernelSource& source : {emit(GatherSpec{}), emit(ScanSpec{})}) {
-    const Binary binary = llvm::cantFail(compiler_->compile(source, kArch, kSeed));
+    const Binary binary = llvm::cantFail(compiler_->compile(source, kArch, kSeed, {}));
     std::printf("digest %s\n", sha256_hex(binary.cubin).c_str());
   }
 }
@@ -164,7 +164,7 @@ TEST_F(Nvrtc, R04_EqualRequestsGiveEqualBytesInEveryProcess) {
   const std::string first = child("ChildPrintsDigests", one.path());
   ASSERT_THAT(lines_with(first, "digest "), testing::SizeIs(2)) << first;
   EXPECT_EQ(lines_with(child("ChildPrintsDigests", two.path()), "digest "), lines_with(first, "digest "));
-  const Binary here = llvm::cantFail(compiler_->compile(emit(GatherSpec{}), kArch, kSeed));
+  const Binary here = llvm::cantFail(compiler_->compile(emit(GatherSpec{}), kArch, kSeed, {}));
   EXPECT_EQ(lines_with(first, "digest ")[0], "digest " + sha256_hex(here.cubin));
 }
 
@@ -187,8 +187,8 @@ TEST_F(Nvrtc, R15_NoSignalHandlerIsTouched) {
   for (int number = 1; number < NSIG; ++number) {
     ::sigaction(number, nullptr, &before[static_cast<std::size_t>(number)]);
   }
-  llvm::cantFail(compiler_->compile(emit(UniqueSpec{}), kArch, kSeed));
-  llvm::consumeError(compiler_->compile(own_source("syntax error"), kArch, kSeed).takeError());
+  llvm::cantFail(compiler_->compile(emit(UniqueSpec{}), kArch, kSeed, {}));
+  llvm::consumeError(compiler_->compile(own_source("syntax error"), kArch, kSeed, {}).takeError());
   for (int number = 1; number < NSIG; ++number) {
     struct sigaction after = {};
     ::sigaction(number, nullptr, &after);

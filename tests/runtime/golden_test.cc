@@ -65,8 +65,18 @@ void GoldenTest::check_layer(const std::string& name) {
   ASSERT_FALSE(HasFatalFailure() || file.metadata.empty());
   const std::string& kind = file.metadata.at("kind");
   if (kind != "convolution" && kind != "transposed") {
-    // The ABI has no call for these yet; the day it has one, it will say so here.
-    EXPECT_EQ(minuet_has_feature(kind == "generative_transposed" ? "generative" : "pooling"), 0);
+    const bool generative = kind == "generative_transposed";
+    minuet_convolution_options options = MINUET_CONVOLUTION_OPTIONS_INIT;
+    options.in_channels = options.out_channels = static_cast<int>(file.shapes.at("in_features")[1]);
+    options.generative = options.transposed = generative;
+    options.reduction = kind == "max_pool"       ? MINUET_REDUCE_MAX
+                        : kind == "average_pool" ? MINUET_REDUCE_AVERAGE
+                        : kind == "sum_pool"     ? MINUET_REDUCE_SUM
+                                                 : MINUET_REDUCE_CONVOLVE;
+    ASSERT_NE(generative, options.reduction != MINUET_REDUCE_CONVOLVE) << kind;
+    minuet_convolution* convolution = nullptr;
+    EXPECT_EQ(minuet_convolution_create(machine().context(), &options, &convolution), MINUET_UNIMPLEMENTED);
+    EXPECT_NE(last_error().find(generative ? "generative" : "pooling"), std::string::npos) << last_error();
     return;
   }
   const ConvolutionCase test = case_of(file);

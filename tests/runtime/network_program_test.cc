@@ -98,6 +98,11 @@ TEST(NetworkProgram, StoragesOfOneSlotAreNeverAliveTogether) {
 TEST(NetworkDescription, MistakesAreNamed) {
   EXPECT_NE(error_of("{").find("no JSON"), std::string::npos);
   EXPECT_NE(error_of(with_layers("")).find("at least one layer"), std::string::npos);
+  for (const char* op : {"max_pool", "average_pool", "sum_pool", "generative_up"}) {
+    const std::string text = error_of(with_layers(llvm::formatv(R"({{"op": "{0}", "name": "p"})", op).str()));
+    EXPECT_NE(text.find(op), std::string::npos) << text;
+    EXPECT_NE(text.find("is not built yet"), std::string::npos) << text;
+  }
   EXPECT_NE(error_of(with_layers(R"({"op": "pool", "name": "p"})")).find("\"pool\" is unknown"),
             std::string::npos);
   EXPECT_NE(error_of(with_layers(R"({"op": "block", "name": "a", "width": 2})")).find("width"),

@@ -4,7 +4,7 @@
 #include <set>
 #include <thread>
 
-#include "codegen/kernel_cache.h"
+#include "codegen/cache/kernel_cache.h"
 #include "tests/support/layer_run.h"
 
 namespace minuet {

@@ -1,4 +1,4 @@
-#include "codegen/cache_directory.h"
+#include "codegen/cache/cache_directory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

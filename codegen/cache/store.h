@@ -10,9 +10,9 @@
 #include <optional>
 #include <string>
 
-#include "codegen/cache_directory.h"
-#include "codegen/entry.h"
-#include "codegen/file_system.h"
+#include "codegen/cache/cache_directory.h"
+#include "codegen/cache/entry.h"
+#include "codegen/cache/file_system.h"
 
 namespace minuet {
 

@@ -47,6 +47,10 @@ class KernelCache {
   /// outside every lock (R13). An error of the disk is never an error of the call (R11).
   virtual llvm::Expected<std::shared_ptr<const Binary>> get_or_compile(const KernelSource& source,
                                                                        llvm::StringRef arch) = 0;
+  /// For a binary that the driver refused to load: compiled anew, and put in its place everywhere (R28).
+  virtual llvm::Expected<std::shared_ptr<const Binary>> replace(const KernelSource& source,
+                                                                llvm::StringRef arch,
+                                                                const Binary& refused) = 0;
   virtual CacheStats stats() const = 0;
   virtual std::vector<CacheEvent> events() const = 0;
   /// The directory in use, or empty when only memory is (the reason was given to `warn`).

@@ -1,4 +1,4 @@
-#include "codegen/kernel_cache.h"
+#include "codegen/cache/kernel_cache.h"
 
 #include <future>
 #include <map>
@@ -7,10 +7,10 @@
 #include <set>
 #include <variant>
 
-#include "codegen/entry.h"
-#include "codegen/kernel_cache_parts.h"
+#include "codegen/cache/entry.h"
+#include "codegen/cache/kernel_cache_parts.h"
+#include "codegen/cache/store.h"
 #include "codegen/keys.h"
-#include "codegen/store.h"
 
 namespace minuet {
 namespace {
@@ -68,6 +68,8 @@ class KernelCacheImpl : public KernelCache {
   }
 
   llvm::Expected<BinaryPointer> get_or_compile(const KernelSource& source, llvm::StringRef arch) override;
+  llvm::Expected<BinaryPointer> replace(const KernelSource& source, llvm::StringRef arch,
+                                        const Binary& refused) override;
   CacheStats stats() const override {
     const std::lock_guard<std::mutex> lock(mutex_);
     return stats_;
@@ -86,6 +88,7 @@ class KernelCacheImpl : public KernelCache {
     std::string build_key;
   };
 
+  llvm::Expected<Request> request_for(const KernelSource& source, llvm::StringRef arch);
   void open_store(const std::string& directory, const Environment& environment, FileSystem& system);
   /// The future of a key, and whether it is the caller who has to fulfil it.
   std::shared_future<Outcome> claim(const std::string& build_key, std::promise<Outcome>& promise, bool& ours);
@@ -144,8 +147,8 @@ std::optional<Binary> KernelCacheImpl::load(const Request& request) {
 }
 
 Outcome KernelCacheImpl::compile(const Request& request) {
-  llvm::Expected<Binary> binary =
-      compiler_->compile(request.source, request.arch, llvm::StringRef(request.request_key).take_front(16));
+  llvm::Expected<Binary> binary = compiler_->compile(request.source, request.arch,
+                                                     llvm::StringRef(request.request_key).take_front(16), {});
   if (!binary) return take_status(binary.takeError());
   note(*binary, BinaryOrigin::Compiled);
   Entry entry{request.request_key, request.build_key, request.source.name_expression, std::move(*binary)};
@@ -187,8 +190,8 @@ void KernelCacheImpl::fulfil(const Request& request, std::promise<Outcome>& prom
   slots_.erase(request.build_key);
 }
 
-llvm::Expected<BinaryPointer> KernelCacheImpl::get_or_compile(const KernelSource& source,
-                                                              llvm::StringRef arch) {
+llvm::Expected<KernelCacheImpl::Request> KernelCacheImpl::request_for(const KernelSource& source,
+                                                                      llvm::StringRef arch) {
   MINUET_TRY(check_arch(source, arch));
   if (compiler_ == nullptr) {
     return make_error(
@@ -204,7 +207,26 @@ llvm::Expected<BinaryPointer> KernelCacheImpl::get_or_compile(const KernelSource
   Request request{source, arch.str(), request_key(source, header_digest_, compiler_->options(arch), arch),
                   ""};
   request.build_key = build_key(request.request_key, compiler_id_);
+  return request;
+}
 
+llvm::Expected<BinaryPointer> KernelCacheImpl::replace(const KernelSource& source, llvm::StringRef arch,
+                                                       const Binary& refused) {
+  MINUET_ASSIGN(const Request request, request_for(source, arch));
+  warn_("a kernel of the cache is refused by the driver and compiled again (" + refused.display_name + ")");
+  const Outcome outcome = compile(request);
+  if (const auto* failure = std::get_if<StatusError>(&outcome))
+    return llvm::make_error<StatusError>(*failure);
+  std::promise<Outcome> promise;
+  promise.set_value(outcome);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  slots_.insert_or_assign(request.build_key, promise.get_future().share());
+  return std::get<BinaryPointer>(outcome);
+}
+
+llvm::Expected<BinaryPointer> KernelCacheImpl::get_or_compile(const KernelSource& source,
+                                                              llvm::StringRef arch) {
+  MINUET_ASSIGN(const Request request, request_for(source, arch));
   std::promise<Outcome> promise;
   bool ours = false;
   const std::shared_future<Outcome> future = claim(request.build_key, promise, ours);

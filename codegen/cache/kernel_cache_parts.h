@@ -3,9 +3,9 @@
 
 #include <memory>
 
-#include "codegen/cache_directory.h"
-#include "codegen/file_system.h"
-#include "codegen/kernel_cache.h"
+#include "codegen/cache/cache_directory.h"
+#include "codegen/cache/file_system.h"
+#include "codegen/cache/kernel_cache.h"
 
 namespace minuet {
 

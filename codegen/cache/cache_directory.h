@@ -4,8 +4,8 @@
 #include <functional>
 #include <string>
 
+#include "codegen/cache/file_system.h"
 #include "codegen/error.h"
-#include "codegen/file_system.h"
 
 namespace minuet {
 

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "codegen/entry.h"
+#include "codegen/cache/entry.h"
 #include "tests/codegen/fakes.h"
 
 namespace minuet {

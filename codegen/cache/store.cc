@@ -1,4 +1,4 @@
-#include "codegen/store.h"
+#include "codegen/cache/store.h"
 
 #include <sys/resource.h>
 #include <unistd.h>

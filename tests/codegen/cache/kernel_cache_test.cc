@@ -1,4 +1,4 @@
-#include "codegen/kernel_cache.h"
+#include "codegen/cache/kernel_cache.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <csignal>
 #include <filesystem>
 
-#include "codegen/entry.h"
+#include "codegen/cache/entry.h"
 #include "codegen/keys.h"
 #include "tests/codegen/fakes.h"
 
@@ -32,7 +32,7 @@ std::string ask(KernelCache& cache, const KernelSource& source, const char* arch
 std::string expected(const KernelSource& source, const char* arch = "sm_90a") {
   FakeCompiler compiler;
   const std::string key = request_key(source, compiler.header_digest(), compiler.options(arch), arch);
-  return llvm::cantFail(compiler.compile(source, arch, key.substr(0, 16))).cubin;
+  return llvm::cantFail(compiler.compile(source, arch, key.substr(0, 16), {})).cubin;
 }
 
 TEST(KernelCache, MemoryThenDiskThenCompile) {

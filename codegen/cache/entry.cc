@@ -1,4 +1,4 @@
-#include "codegen/entry.h"
+#include "codegen/cache/entry.h"
 
 #include <cstring>
 

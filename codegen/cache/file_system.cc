@@ -1,4 +1,4 @@
-#include "codegen/file_system.h"
+#include "codegen/cache/file_system.h"
 
 #include <unistd.h>
 

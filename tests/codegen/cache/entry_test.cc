@@ -1,4 +1,4 @@
-#include "codegen/entry.h"
+#include "codegen/cache/entry.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ Entry make_entry() {
   entry.request_key = sha256_hex("request");
   entry.build_key = sha256_hex("build");
   entry.name_expression = "minuet::gather<minuet::GatherSpec{.io = minuet::DType::F16}>";
-  entry.binary = llvm::cantFail(compiler.compile(make_source("gather-f16"), "sm_90a", "12"));
+  entry.binary = llvm::cantFail(compiler.compile(make_source("gather-f16"), "sm_90a", "12", {}));
   entry.binary.log = "a \"quoted\" log\nof two lines \xff";
   return entry;
 }
