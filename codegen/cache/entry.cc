@@ -62,7 +62,7 @@ std::string text_of(const llvm::json::Object& object, llvm::StringRef key) {
 
 llvm::Error read_manifest(llvm::StringRef text, Entry& entry) {
   llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
-  if (!value) return value.takeError();
+  if (!value) return damaged(("its manifest is no JSON: " + llvm::toString(value.takeError())).c_str());
   const llvm::json::Object* const object = value->getAsObject();
   const llvm::json::Object* const names = object ? object->getObject("lowered_names") : nullptr;
   if (names == nullptr || names->size() != 1) return damaged("its manifest names no kernel");

@@ -1,8 +1,12 @@
 #include "codegen/cache/file_system.h"
 
+#include <dirent.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <system_error>
 
 namespace minuet {
 
@@ -26,10 +30,62 @@ int FileSystem::unlink_at(int folder, const char* path) { return ::unlinkat(fold
 int FileSystem::make_folder_at(int folder, const char* path, mode_t mode) {
   return ::mkdirat(folder, path, mode);
 }
+int FileSystem::remove_folder_at(int folder, const char* path) {
+  return ::unlinkat(folder, path, AT_REMOVEDIR);
+}
+ssize_t FileSystem::read_link_at(int folder, const char* path, char* target, std::size_t size) {
+  return ::readlinkat(folder, path, target, size);
+}
+int FileSystem::touch_at(int folder, const char* path) {
+  return ::utimensat(folder, path, nullptr, AT_SYMLINK_NOFOLLOW);
+}
+int FileSystem::lock(int file, int operation) { return ::flock(file, operation); }
+
+int FileSystem::list(int folder, std::vector<std::string>* names) {
+  // Opened anew: a place in the list belongs to the open folder, and the caller's is not ours to move.
+  const int file = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0) return -1;
+  DIR* const stream = ::fdopendir(file);
+  if (stream == nullptr) {
+    const int error = errno;
+    ::close(file);
+    errno = error;
+    return -1;
+  }
+  errno = 0;
+  while (const dirent* const entry = ::readdir(stream)) {
+    if (std::strcmp(entry->d_name, ".") != 0 && std::strcmp(entry->d_name, "..") != 0) {
+      names->emplace_back(entry->d_name);
+    }
+    errno = 0;
+  }
+  const int error = errno;
+  ::closedir(stream);
+  errno = error;
+  return error == 0 ? 0 : -1;
+}
 
 FileSystem& real_file_system() {
   static FileSystem* const system = new FileSystem;
   return *system;
 }
+
+bool LockableFile::try_lock() {
+  int result;
+  do {
+    result = system_->lock(file_.get(), LOCK_EX | LOCK_NB);
+  } while (result != 0 && errno == EINTR);
+  if (result == 0) holder_ = ::getpid();
+  return result == 0;
+}
+
+void LockableFile::unlock() {
+  // A child forked meanwhile has the same open file: closing ours would leave the lock with it, and
+  // what it unlocks would be unlocked for us.
+  if (file_.good() && holder_ == ::getpid()) system_->lock(file_.get(), LOCK_UN);
+  holder_ = 0;
+}
+
+std::string errno_text(int error) { return std::error_code(error, std::generic_category()).message(); }
 
 }  // namespace minuet

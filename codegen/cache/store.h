@@ -1,27 +1,43 @@
-// Entries on disk: one file each, published whole, read with suspicion (R6, R7, R10-R12). Thread-safe.
+// Entries on disk: one file each, published whole, read with suspicion (R6, R7, R9-R12, R14). Thread-safe.
 //
-// <directory>/v<format>/obj/<2 hex>/<62 hex>. Every operation opens the directory anew and checks it
-// again, so that no descriptor is held and a directory that was removed comes back. Nothing here
-// is an error for a caller: what fails is a miss, or an entry that is not kept, and a warning.
-// Prune (R9) will work on obj/, locks between processes (R14) will lie beside it in lock/.
+//   <directory>/v<format>/obj/<2 hex>/<62 hex>   the entry of a build key
+//                         obj/<2 hex>/tmp-...    one that is being written
+//                         obj/<2 hex>/aside-...  a folder that stood in an entry's place; never ours, so kept
+//                         lock/<64 hex>          one process builds this key (build_lock.h)
+//                         pruned                 its time is that of the last prune (prune.h)
+//
+// Nothing here but what says Expected is an error for a caller: what fails is a miss, an entry that
+// is not kept, or a lock that is not held, and a warning.
 #pragma once
 
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "codegen/cache/build_lock.h"
 #include "codegen/cache/cache_directory.h"
 #include "codegen/cache/entry.h"
 #include "codegen/cache/file_system.h"
+#include "codegen/cache/prune.h"
+#include "codegen/cache/store_root.h"
 
 namespace minuet {
+
+struct StoreOptions {
+  StoreLimits limits;
+  bool read_only = false;  // nothing is made, locked, touched, removed or written; what is missing is a miss
+  int format = kEntryFormat;  // names the folder (R12)
+};
 
 class Store {
  public:
   using Warn = std::function<void(const std::string&)>;
 
-  Store(std::string directory, TrustPolicy policy, FileSystem& system, Warn warn)
-      : directory_(std::move(directory)), policy_(policy), system_(system), warn_(std::move(warn)) {}
+  Store(std::string directory, TrustPolicy policy, FileSystem& system, Warn warn, StoreOptions options = {})
+      : root_{std::move(directory), policy, system, options.format, options.read_only},
+        limits_(options.limits),
+        warn_(std::move(warn)) {}
 
   /// Makes the directory and says whether it may be used.
   llvm::Error check();
@@ -29,20 +45,35 @@ class Store {
   /// The entry with that build key. One that is damaged or not ours is removed and is a miss.
   std::optional<Entry> load(const std::string& build_key);
 
-  /// Writes to a file of its own, then renames it. The caller goes on with its own copy.
+  /// Writes to a file of its own, then renames it. The caller goes on with its own copy. Prunes where
+  /// the last prune is long ago.
   void publish(const std::string& build_key, const std::string& bytes);
 
-  const std::string& directory() const { return directory_; }
+  /// The lock for building `build_key`, waited for at most for `bound`.
+  BuildLock lock(const std::string& build_key, std::chrono::milliseconds bound, const CancelToken* cancel) {
+    return take_build_lock(root_, build_key, bound, cancel);
+  }
+
+  /// The entry, or why it cannot be used; removes and touches nothing. NotFound where there is none.
+  llvm::Expected<Entry> read(const std::string& build_key);
+  llvm::Expected<std::vector<StoredEntry>> list() { return list_entries(root_); }
+  llvm::Expected<PruneResult> prune(const StoreLimits& limits, bool force) {
+    return prune_entries(root_, limits, /*keep=*/"", force);
+  }
+
+  const std::string& directory() const { return root_.directory; }
+  std::string entry_path(const std::string& build_key) const;
 
  private:
-  llvm::Expected<FileHandle> open_shelf(const std::string& build_key, bool make);
+  llvm::Expected<FileHandle> open_shelf(const std::string& build_key, Missing missing);
+  llvm::Expected<Entry> read_from(int shelf, const std::string& build_key, struct stat& status);
   llvm::Expected<std::string> read_file(int shelf, const std::string& name, struct stat& status);
-  llvm::Error write_file(int shelf, const std::string& temporary, const std::string& bytes);
-  void remove_if_same(int shelf, const std::string& name, const struct stat& status);
+  llvm::Error keep(const std::string& build_key, const std::string& bytes);
+  llvm::Error write_file(const FileHandle& file, const std::string& bytes);
+  void clear_place(int shelf, const std::string& name, const struct stat& seen);
 
-  std::string directory_;
-  TrustPolicy policy_;
-  FileSystem& system_;
+  StoreRoot root_;
+  StoreLimits limits_;
   Warn warn_;
 };
 

@@ -1,0 +1,50 @@
+// One process builds a kernel, the others wait and read what it published (R14).
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "codegen/cache/store_root.h"
+#include "codegen/compiler.h"
+
+namespace minuet {
+
+/// The lock of one build key, between processes and between threads. A killed holder's is free at
+/// once; a stopped holder's is waited for no longer than the bound. Nothing here is an error: who
+/// does not get the lock compiles all the same, and at worst a kernel is compiled twice.
+class BuildLock {
+ public:
+  enum class Outcome {
+    Held,         // until release(); look into the store again if had_to_wait()
+    TimedOut,     // somebody held it all the time
+    Unavailable,  // no locks here: a file system without, a read-only or a full one
+    Cancelled,
+  };
+
+  Outcome outcome() const { return outcome_; }
+  bool held() const { return outcome_ == Outcome::Held; }
+  /// Whether somebody else held it when we came.
+  bool had_to_wait() const { return had_to_wait_; }
+  std::chrono::milliseconds waited() const { return waited_; }
+
+  /// Lets the next one go on. The file stays: removing it here would take the name from under those
+  /// who wait for it. A child forked meanwhile holds nothing, and releases nothing.
+  void release() { file_.unlock(); }
+
+ private:
+  friend class BuildLockWait;
+  BuildLock(Outcome outcome, LockableFile file, bool had_to_wait, std::chrono::milliseconds waited)
+      : file_(std::move(file)), outcome_(outcome), had_to_wait_(had_to_wait), waited_(waited) {}
+
+  LockableFile file_;
+  Outcome outcome_;
+  bool had_to_wait_;
+  std::chrono::milliseconds waited_;
+};
+
+/// Waits for the lock of `build_key`, at most for `bound` (0: one try) and until `cancel`, which may
+/// be null. Its file is <root>/lock/<build key>.
+BuildLock take_build_lock(const StoreRoot& root, const std::string& build_key,
+                          std::chrono::milliseconds bound, const CancelToken* cancel);
+
+}  // namespace minuet

@@ -1,0 +1,180 @@
+#include "codegen/cache/prune.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <tuple>
+
+namespace minuet {
+namespace {
+
+/// Locked by the one who prunes; its time is that of the last prune.
+constexpr const char* kStamp = "pruned";
+
+struct Found {
+  std::string path;  // below obj/: "ab/cdef..."
+  struct stat status;
+};
+
+struct Scan {
+  std::vector<Found> entries, orphans;
+};
+
+std::string build_key_of(const std::string& path) { return path.substr(0, 2) + path.substr(3); }
+
+bool used_before(const Found& a, const Found& b) {
+  const struct timespec &x = a.status.st_mtim, &y = b.status.st_mtim;
+  return std::tie(x.tv_sec, x.tv_nsec, a.path) < std::tie(y.tv_sec, y.tv_nsec, b.path);
+}
+
+void scan_shelf(const StoreRoot& root, int objects, const std::string& name, Scan& scan) {
+  llvm::Expected<FileHandle> shelf =
+      open_trusted_folder(objects, name, root.path({"obj", name}), root.policy, root.system, Missing::Fail);
+  std::vector<std::string> files;
+  // A shelf that cannot be read is no reason to leave the others.
+  if (!shelf) return llvm::consumeError(shelf.takeError());
+  if (root.system.list(shelf->get(), &files) != 0) return;
+  for (const std::string& file : files) {
+    const bool is_entry = is_key(name + file), is_orphan = llvm::StringRef(file).find(kTemporaryPrefix) == 0;
+    struct stat status;
+    if ((!is_entry && !is_orphan) || root.system.stat_at(shelf->get(), file.c_str(), &status) != 0) continue;
+    // What is no file is none of ours; load() sees to it where it stands in an entry's place.
+    if (S_ISREG(status.st_mode))
+      (is_entry ? scan.entries : scan.orphans).push_back({name + "/" + file, status});
+  }
+}
+
+/// Everything below obj/, the entry used longest ago first.
+llvm::Expected<Scan> scan_objects(const StoreRoot& root, int objects) {
+  Scan scan;
+  std::vector<std::string> shelves;
+  if (root.system.list(objects, &shelves) != 0) {
+    return make_error(StatusCode::FailedPrecondition, "{0} cannot be listed: {1}", root.path({"obj"}),
+                      errno_text(errno));
+  }
+  for (const std::string& shelf : shelves) {
+    if (shelf.size() == 2) scan_shelf(root, objects, shelf, scan);
+  }
+  std::sort(scan.entries.begin(), scan.entries.end(), used_before);
+  return scan;
+}
+
+/// Room for what others publish until the next prune.
+std::uint64_t with_slack(std::uint64_t limit) { return limit - limit / 20; }
+
+void remove_entries(const StoreRoot& root, int objects, const std::vector<Found>& entries,
+                    const StoreLimits& limits, const std::string& keep, PruneResult& result) {
+  for (const Found& entry : entries) result.bytes += static_cast<std::uint64_t>(entry.status.st_size);
+  result.entries = entries.size();
+  if (result.bytes <= limits.bytes && result.entries <= limits.files) return;
+  for (const Found& entry : entries) {
+    if (result.bytes <= with_slack(limits.bytes) && result.entries <= with_slack(limits.files)) return;
+    if (build_key_of(entry.path) == keep) continue;
+    const Removal removal = remove_if_same(root.system, objects, entry.path, entry.status);
+    if (removal == Removal::Kept) continue;
+    const auto bytes = static_cast<std::uint64_t>(entry.status.st_size);
+    --result.entries;
+    result.bytes -= bytes;
+    if (removal == Removal::Removed) ++result.removed_entries, result.removed_bytes += bytes;
+  }
+}
+
+void remove_orphans(const StoreRoot& root, int objects, const std::vector<Found>& orphans,
+                    const StoreLimits& limits, PruneResult& result) {
+  for (const Found& orphan : orphans) {
+    if (is_older(orphan.status.st_mtim, limits.orphan_age) &&
+        remove_if_same(root.system, objects, orphan.path, orphan.status) == Removal::Removed) {
+      ++result.removed_orphans;
+    }
+  }
+}
+
+/// A lock file goes only while we hold its lock, and only if it still is the one under that name.
+/// Who waits for it finds that out too (build_lock.cc), and makes a new one.
+void remove_locks(const StoreRoot& root, PruneResult& result) {
+  llvm::Expected<FileHandle> folder = root.open({"lock"}, Missing::Fail);
+  std::vector<std::string> names;
+  if (!folder) return llvm::consumeError(folder.takeError());
+  if (root.system.list(folder->get(), &names) != 0) return;
+  for (const std::string& name : names) {
+    if (!is_key(name)) continue;
+    LockableFile file(root.system, root.system.open_at(folder->get(), name.c_str(),
+                                                       O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0));
+    struct stat status;
+    if (file.good() && file.try_lock() && root.system.stat_file(file.get(), &status) == 0 &&
+        remove_if_same(root.system, folder->get(), name, status) == Removal::Removed) {
+      ++result.removed_locks;
+    }
+  }
+}
+
+bool is_due(const StoreRoot& root, const FileHandle& version, const StoreLimits& limits) {
+  struct stat status;
+  return root.system.stat_at(version.get(), kStamp, &status) != 0 ||
+         is_older(status.st_mtim, limits.interval);
+}
+
+/// The stamp, locked and of now; not good() where there is nothing to do. The first one in a store
+/// starts the clock only.
+llvm::Expected<LockableFile> claim_stamp(const StoreRoot& root, const FileHandle& version,
+                                         const StoreLimits& limits, bool force) {
+  LockableFile none(root.system, -1);
+  if (!force && !is_due(root, version, limits)) return none;
+  const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  LockableFile stamp(root.system, root.system.open_at(version.get(), kStamp, flags, root.policy.file_mode()));
+  auto trouble = [&] {
+    return make_error(StatusCode::FailedPrecondition, "{0}: {1}", root.path({kStamp}), errno_text(errno));
+  };
+  if (!stamp.good()) return trouble();
+  // Where there are no locks at all, two at once do no harm: each looks again before it removes.
+  if (!stamp.try_lock() && errno == EWOULDBLOCK) return none;
+  // Another process may have pruned between our look at the time and our lock.
+  if (!force && !is_due(root, version, limits)) return none;
+  // Before the work: where that ends this process, the next one does not meet it at once again.
+  if (root.system.touch_at(version.get(), kStamp) != 0) return trouble();
+  return stamp;
+}
+
+}  // namespace
+
+llvm::Expected<std::vector<StoredEntry>> list_entries(const StoreRoot& root) {
+  llvm::Expected<FileHandle> objects = root.open({"obj"}, Missing::Fail);
+  if (!objects) {
+    StatusError status = take_status(objects.takeError());
+    if (status.code() == StatusCode::NotFound) return std::vector<StoredEntry>();
+    return llvm::make_error<StatusError>(std::move(status));
+  }
+  MINUET_ASSIGN(const Scan scan, scan_objects(root, objects->get()));
+  std::vector<StoredEntry> entries;
+  for (const Found& found : scan.entries) {
+    const auto modified = std::chrono::seconds(found.status.st_mtim.tv_sec) +
+                          std::chrono::nanoseconds(found.status.st_mtim.tv_nsec);
+    entries.push_back({build_key_of(found.path), root.path({"obj", found.path}),
+                       static_cast<std::uint64_t>(found.status.st_size),
+                       std::chrono::system_clock::time_point(
+                           std::chrono::duration_cast<std::chrono::system_clock::duration>(modified))});
+  }
+  return entries;
+}
+
+llvm::Expected<PruneResult> prune_entries(const StoreRoot& root, const StoreLimits& limits,
+                                          const std::string& keep, bool force) {
+  PruneResult result;
+  if (root.read_only) return make_error(StatusCode::FailedPrecondition, "the store is opened to read only");
+  llvm::Expected<FileHandle> objects = root.open({"obj"}, Missing::Fail);
+  if (!objects) {
+    StatusError status = take_status(objects.takeError());
+    if (status.code() == StatusCode::NotFound) return result;  // nothing was ever kept here
+    return llvm::make_error<StatusError>(std::move(status));
+  }
+  MINUET_ASSIGN(const FileHandle version, root.open({}, Missing::Fail));
+  MINUET_ASSIGN(const LockableFile stamp, claim_stamp(root, version, limits, force));
+  if (!stamp.good()) return result;
+  MINUET_ASSIGN(const Scan scan, scan_objects(root, objects->get()));
+  remove_orphans(root, objects->get(), scan.orphans, limits, result);
+  remove_entries(root, objects->get(), scan.entries, limits, keep, result);
+  remove_locks(root, result);
+  result.ran = true;
+  return result;
+}
+
+}  // namespace minuet
