@@ -38,11 +38,15 @@ class CancelToken {
   std::atomic<bool> cancelled_{false};
 };
 
+/// What became of precompiled headers in a compile that was given a folder for them.
+enum class PchUse { None, Created, Used };
+
 /// What a compile does beside its work; changes no byte of the result.
 struct CompileControl {
   const CancelToken* cancel = nullptr;  // a compile that it stops is an error with code Cancelled (R17)
   std::string pch_directory;            // of precompiled headers, private to one process; empty: none (R30)
   std::string time_trace;               // file for NVRTC's own trace of this compile; empty: none (R32)
+  PchUse* pch_use = nullptr;            // out, where it is asked for: never an error of the compile
 };
 
 class Compiler {

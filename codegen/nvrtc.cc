@@ -1,6 +1,4 @@
-// The one file that reads nvrtc.h. Only its types: every function is looked up in the open library.
-#include <nvrtc.h>
-
+// The compiler that is NVRTC.
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -11,95 +9,13 @@
 #include "codegen/diagnostics.h"
 #include "codegen/elf.h"
 #include "codegen/embedded_headers.h"
+#include "codegen/fork_watch.h"
 #include "codegen/nvrtc_library.h"
+#include "codegen/nvrtc_program.h"
 #include "llvm/ADT/SmallVector.h"
 
 namespace minuet {
 namespace {
-
-/// The functions of an open libnvrtc.
-struct NvrtcApi {
-#define MINUET_NVRTC_FUNCTIONS(X) \
-  X(nvrtcVersion)                 \
-  X(nvrtcGetErrorString)          \
-  X(nvrtcGetNumSupportedArchs)    \
-  X(nvrtcGetSupportedArchs)       \
-  X(nvrtcCreateProgram)           \
-  X(nvrtcDestroyProgram)          \
-  X(nvrtcAddNameExpression)       \
-  X(nvrtcCompileProgram)          \
-  X(nvrtcGetProgramLogSize) X(nvrtcGetProgramLog) X(nvrtcGetLoweredName) X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN)
-#define MINUET_DECLARE(name) decltype(&::name) name = nullptr;
-  MINUET_NVRTC_FUNCTIONS(MINUET_DECLARE)
-#undef MINUET_DECLARE
-
-  llvm::Error load(const NvrtcLibrary& library) {
-#define MINUET_LOAD(name)                                                                             \
-  name = reinterpret_cast<decltype(name)>(library.symbol(#name));                                     \
-  if (name == nullptr) {                                                                              \
-    return make_error(StatusCode::Unavailable, "{0} has no {1}: it is no libnvrtc, or a too old one", \
-                      library.path, #name);                                                           \
-  }
-    MINUET_NVRTC_FUNCTIONS(MINUET_LOAD)
-#undef MINUET_LOAD
-    return llvm::Error::success();
-  }
-};
-
-/// One nvrtcProgram.
-class Program {
- public:
-  explicit Program(const NvrtcApi& api) : api_(api) {}
-  Program(const Program&) = delete;
-  Program& operator=(const Program&) = delete;
-  ~Program() {
-    if (program_ != nullptr) api_.nvrtcDestroyProgram(&program_);
-  }
-
-  nvrtcResult create(const KernelSource& source, const std::vector<Header>& headers) {
-    std::vector<const char*> names, texts;
-    for (const Header& header : headers) {
-      names.push_back(header.name.data());
-      texts.push_back(header.text.data());
-    }
-    return api_.nvrtcCreateProgram(&program_, source.text.c_str(), kProgramName,
-                                   static_cast<int>(headers.size()), texts.data(), names.data());
-  }
-
-  nvrtcResult compile(const KernelSource& source, const std::vector<std::string>& options) {
-    const nvrtcResult added = api_.nvrtcAddNameExpression(program_, source.name_expression.c_str());
-    if (added != NVRTC_SUCCESS) return added;
-    std::vector<const char*> texts;
-    texts.reserve(options.size());
-    for (const std::string& option : options) texts.push_back(option.c_str());
-    return api_.nvrtcCompileProgram(program_, static_cast<int>(texts.size()), texts.data());
-  }
-
-  std::string log() const {
-    return read(api_.nvrtcGetProgramLogSize, api_.nvrtcGetProgramLog, /*terminated=*/true);
-  }
-  std::string cubin() const { return read(api_.nvrtcGetCUBINSize, api_.nvrtcGetCUBIN, /*terminated=*/false); }
-
-  std::string lowered_name(const KernelSource& source) const {
-    const char* name = nullptr;
-    const nvrtcResult result = api_.nvrtcGetLoweredName(program_, source.name_expression.c_str(), &name);
-    return result == NVRTC_SUCCESS && name != nullptr ? name : "";
-  }
-
- private:
-  template <class SizeOf, class Get>
-  std::string read(SizeOf size_of, Get get, bool terminated) const {
-    std::size_t size = 0;
-    if (program_ == nullptr || size_of(program_, &size) != NVRTC_SUCCESS || size == 0) return {};
-    std::string bytes(size, '\0');
-    if (get(program_, bytes.data()) != NVRTC_SUCCESS) return {};
-    if (terminated) bytes.pop_back();
-    return bytes;
-  }
-
-  const NvrtcApi& api_;
-  nvrtcProgram program_ = nullptr;
-};
 
 /// The log without what differs from run to run.
 std::string stable_log(llvm::StringRef log) {
@@ -110,6 +26,13 @@ std::string stable_log(llvm::StringRef log) {
     if (!line.contains("Compile time = ")) kept += line.str() + "\n";
   }
   return kept;
+}
+
+/// Where a compile would wait for a lock that a thread of the parent process held.
+llvm::Error locked_by_fork() {
+  return make_error(StatusCode::FailedPrecondition,
+                    "this process was forked while its parent compiled, so that NVRTC cannot be used in it: "
+                    "compile before the fork, or through the helper program minuet-compile");
 }
 
 class NvrtcCompiler : public Compiler {
@@ -142,21 +65,47 @@ class NvrtcCompiler : public Compiler {
 
   llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch, llvm::StringRef seed,
                                  const CompileControl& control) override {
-    static_cast<void>(control);
+    if (control.cancel != nullptr && control.cancel->cancelled()) return cancelled(source, arch);
+    if (compiles_need_helper()) return locked_by_fork();
+    const CompileScope scope;
     MINUET_ASSIGN(const std::vector<Header> headers, headers_for(source.text));
+    const std::vector<std::string> all = all_options(arch, seed, control);
+    // NVRTC has one heap for precompiled headers, and one that is too small is replaced after a compile.
+    std::unique_lock<std::mutex> pch_lock(pch_mutex_, std::defer_lock);
+    if (!control.pch_directory.empty()) pch_lock.lock();
+    const auto start = std::chrono::steady_clock::now();
+    Program program(api_);
+    nvrtcResult result = program.create(source, headers);
+    if (result == NVRTC_SUCCESS && control.cancel != nullptr) program.watch(*control.cancel);
+    if (result == NVRTC_SUCCESS) result = program.compile(source, all);
+    if (result == NVRTC_ERROR_CANCELLED) return cancelled(source, arch);
+    if (result != NVRTC_SUCCESS) return failure(result, program, source, arch, seed, all);
+    const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
+    if (!control.pch_directory.empty()) note_pch(program, control);
+    return read_binary(program, source, arch, taken.count());
+  }
+
+ private:
+  /// options(), and what changes no byte of the result, for this compile alone.
+  std::vector<std::string> all_options(llvm::StringRef arch, llvm::StringRef seed,
+                                       const CompileControl& control) const {
     std::vector<std::string> all = options(arch);
     // Not as a number: NVRTC 13.0 takes one above 32 bits for no seed at all, and every compile differs.
     all.push_back(("--frandom-seed=rk-" + seed).str());
     // NVRTC's own cache would ask libcuda for its version; ours is in front of it anyway.
     if (takes_no_cache_) all.push_back("--no-cache");
-    const auto start = std::chrono::steady_clock::now();
-    Program program(api_);
-    nvrtcResult result = program.create(source, headers);
-    if (result == NVRTC_SUCCESS) result = program.compile(source, all);
-    if (result != NVRTC_SUCCESS) return failure(result, program, source, arch, seed, all);
+    if (!control.pch_directory.empty()) {
+      all.push_back("--pch");
+      all.push_back("--pch-dir=" + control.pch_directory);
+    }
+    if (!control.time_trace.empty()) all.push_back("--fdevice-time-trace=" + control.time_trace);
+    return all;
+  }
+
+  llvm::Expected<Binary> read_binary(const Program& program, const KernelSource& source, llvm::StringRef arch,
+                                     double compile_ms) const {
     Binary binary;
-    binary.compile_ms =
-        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    binary.compile_ms = compile_ms;
     binary.log = stable_log(program.log());
     binary.cubin = program.cubin();
     binary.lowered_name = program.lowered_name(source);
@@ -172,7 +121,16 @@ class NvrtcCompiler : public Compiler {
     return binary;
   }
 
- private:
+  static void note_pch(const Program& program, const CompileControl& control) {
+    const PchUse use = program.pch_use();
+    if (control.pch_use != nullptr) *control.pch_use = use;
+  }
+
+  static llvm::Error cancelled(const KernelSource& source, llvm::StringRef arch) {
+    return make_error(StatusCode::Cancelled, "{0} for {1}: the compile was cancelled", source.display_name,
+                      arch);
+  }
+
   llvm::Error failure(nvrtcResult result, const Program& program, const KernelSource& source,
                       llvm::StringRef arch, llvm::StringRef seed,
                       const std::vector<std::string>& options) const {
@@ -200,13 +158,20 @@ class NvrtcCompiler : public Compiler {
   NvrtcInfo info_;
   std::string id_;
   bool takes_no_cache_ = false;
+  std::mutex pch_mutex_;
 };
 
 llvm::Expected<std::shared_ptr<NvrtcCompiler>> open_compiler(llvm::StringRef path) {
   // One compiler a library and process; never destroyed, as the library is never closed.
-  static auto* const mutex = new std::mutex;
+  const CompileScope scope;  // so that a fork while this lock is held is seen
+  static auto* const mutex = new std::timed_mutex;
   static auto* const open = new std::map<std::string, std::shared_ptr<NvrtcCompiler>>;
-  const std::lock_guard<std::mutex> lock(*mutex);
+  std::unique_lock<std::timed_mutex> lock(*mutex, std::defer_lock);
+  if (!compiles_need_helper()) {
+    lock.lock();
+  } else if (!lock.try_lock_for(std::chrono::seconds(5))) {
+    return locked_by_fork();  // held by a thread that is not in this process
+  }
   std::string tried;
   for (const std::string& candidate : nvrtc_candidates(this_process(path))) {
     const std::optional<NvrtcLibrary> library = open_nvrtc_library(candidate, tried);

@@ -1,0 +1,102 @@
+#include "codegen/nvrtc_program.h"
+
+namespace minuet {
+namespace {
+
+/// NVRTC's flow callback; called from any of its threads.
+int is_cancelled(void* token, void*) { return static_cast<const CancelToken*>(token)->cancelled() ? 1 : 0; }
+
+}  // namespace
+
+llvm::Error NvrtcApi::load(const NvrtcLibrary& library) {
+#define MINUET_FIND(name) name = reinterpret_cast<decltype(name)>(library.symbol(#name));
+#define MINUET_REQUIRE(name)                                                                          \
+  MINUET_FIND(name)                                                                                   \
+  if (name == nullptr) {                                                                              \
+    return make_error(StatusCode::Unavailable, "{0} has no {1}: it is no libnvrtc, or a too old one", \
+                      library.path, #name);                                                           \
+  }
+  MINUET_NVRTC_FUNCTIONS(MINUET_REQUIRE)
+  MINUET_OPTIONAL_NVRTC_FUNCTIONS(MINUET_FIND)
+#undef MINUET_REQUIRE
+#undef MINUET_FIND
+  return llvm::Error::success();
+}
+
+Program::~Program() {
+  if (program_ != nullptr) api_.nvrtcDestroyProgram(&program_);
+}
+
+nvrtcResult Program::create(const KernelSource& source, const std::vector<Header>& headers) {
+  std::vector<const char*> names, texts;
+  for (const Header& header : headers) {
+    names.push_back(header.name.data());
+    texts.push_back(header.text.data());
+  }
+  return api_.nvrtcCreateProgram(&program_, source.text.c_str(), kProgramName,
+                                 static_cast<int>(headers.size()), texts.data(), names.data());
+}
+
+void Program::watch(const CancelToken& token) {
+  // Where it fails or is not there, the compile runs to its end: late, and still right.
+  if (api_.nvrtcSetFlowCallback == nullptr) return;
+  api_.nvrtcSetFlowCallback(program_, &is_cancelled, const_cast<CancelToken*>(&token));
+}
+
+nvrtcResult Program::compile(const KernelSource& source, const std::vector<std::string>& options) {
+  const nvrtcResult added = api_.nvrtcAddNameExpression(program_, source.name_expression.c_str());
+  if (added != NVRTC_SUCCESS) return added;
+  std::vector<const char*> texts;
+  texts.reserve(options.size());
+  for (const std::string& option : options) texts.push_back(option.c_str());
+  return api_.nvrtcCompileProgram(program_, static_cast<int>(texts.size()), texts.data());
+}
+
+PchUse Program::pch_use() const {
+  if (api_.nvrtcGetPCHCreateStatus == nullptr) return PchUse::None;
+  switch (api_.nvrtcGetPCHCreateStatus(program_)) {
+    case NVRTC_SUCCESS:
+      return PchUse::Created;
+    case NVRTC_ERROR_NO_PCH_CREATE_ATTEMPTED:
+      // No status says that one was used; the log does.
+      return llvm::StringRef(log()).contains("using precompiled header file") ? PchUse::Used : PchUse::None;
+    case NVRTC_ERROR_PCH_CREATE_HEAP_EXHAUSTED: {
+      std::size_t needed = 0, size = 0;
+      if (api_.nvrtcGetPCHHeapSizeRequired != nullptr && api_.nvrtcGetPCHHeapSize != nullptr &&
+          api_.nvrtcSetPCHHeapSize != nullptr &&
+          api_.nvrtcGetPCHHeapSizeRequired(program_, &needed) == NVRTC_SUCCESS &&
+          api_.nvrtcGetPCHHeapSize(&size) == NVRTC_SUCCESS && needed > size) {
+        api_.nvrtcSetPCHHeapSize(needed);
+      }
+      return PchUse::None;
+    }
+    default:
+      return PchUse::None;
+  }
+}
+
+std::string Program::log() const {
+  return read(api_.nvrtcGetProgramLogSize, api_.nvrtcGetProgramLog, /*terminated=*/true);
+}
+
+std::string Program::cubin() const {
+  return read(api_.nvrtcGetCUBINSize, api_.nvrtcGetCUBIN, /*terminated=*/false);
+}
+
+std::string Program::lowered_name(const KernelSource& source) const {
+  const char* name = nullptr;
+  const nvrtcResult result = api_.nvrtcGetLoweredName(program_, source.name_expression.c_str(), &name);
+  return result == NVRTC_SUCCESS && name != nullptr ? name : "";
+}
+
+template <class SizeOf, class Get>
+std::string Program::read(SizeOf size_of, Get get, bool terminated) const {
+  std::size_t size = 0;
+  if (program_ == nullptr || size_of(program_, &size) != NVRTC_SUCCESS || size == 0) return {};
+  std::string bytes(size, '\0');
+  if (get(program_, bytes.data()) != NVRTC_SUCCESS) return {};
+  if (terminated) bytes.pop_back();
+  return bytes;
+}
+
+}  // namespace minuet

@@ -1,0 +1,69 @@
+// NVRTC's functions and one of its programs. The one file that reads nvrtc.h, and only its types:
+// every function is looked up in the open library.
+#pragma once
+
+#include <nvrtc.h>
+
+#include <string>
+#include <vector>
+
+#include "codegen/compiler.h"
+#include "codegen/diagnostics.h"
+#include "codegen/embed/header_blob.h"
+#include "codegen/nvrtc_library.h"
+
+namespace minuet {
+
+/// The functions of an open libnvrtc.
+struct NvrtcApi {
+#define MINUET_NVRTC_FUNCTIONS(X) \
+  X(nvrtcVersion)                 \
+  X(nvrtcGetErrorString)          \
+  X(nvrtcGetNumSupportedArchs)    \
+  X(nvrtcGetSupportedArchs)       \
+  X(nvrtcCreateProgram)           \
+  X(nvrtcDestroyProgram)          \
+  X(nvrtcAddNameExpression)       \
+  X(nvrtcCompileProgram)          \
+  X(nvrtcGetProgramLogSize) X(nvrtcGetProgramLog) X(nvrtcGetLoweredName) X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN)
+/// Null where the library is too old to have them: then nothing is cancelled midway, no heap grows.
+#define MINUET_OPTIONAL_NVRTC_FUNCTIONS(X) \
+  X(nvrtcSetFlowCallback)                  \
+  X(nvrtcGetPCHCreateStatus) X(nvrtcGetPCHHeapSizeRequired) X(nvrtcGetPCHHeapSize) X(nvrtcSetPCHHeapSize)
+#define MINUET_DECLARE(name) decltype(&::name) name = nullptr;
+  MINUET_NVRTC_FUNCTIONS(MINUET_DECLARE)
+  MINUET_OPTIONAL_NVRTC_FUNCTIONS(MINUET_DECLARE)
+#undef MINUET_DECLARE
+
+  llvm::Error load(const NvrtcLibrary& library);
+};
+
+/// One nvrtcProgram, for one compile.
+class Program {
+ public:
+  explicit Program(const NvrtcApi& api) : api_(api) {}
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  ~Program();
+
+  nvrtcResult create(const KernelSource& source, const std::vector<Header>& headers);
+  /// Makes compile() give up with NVRTC_ERROR_CANCELLED soon after `token` is cancelled.
+  void watch(const CancelToken& token);
+  nvrtcResult compile(const KernelSource& source, const std::vector<std::string>& options);
+  /// After a compile with --pch: what became of it. Where NVRTC's heap for such headers was too small,
+  /// it is made larger for the next compile.
+  PchUse pch_use() const;
+
+  std::string log() const;
+  std::string cubin() const;
+  std::string lowered_name(const KernelSource& source) const;
+
+ private:
+  template <class SizeOf, class Get>
+  std::string read(SizeOf size_of, Get get, bool terminated) const;
+
+  const NvrtcApi& api_;
+  nvrtcProgram program_ = nullptr;
+};
+
+}  // namespace minuet

@@ -1,0 +1,96 @@
+#include "codegen/worker/protocol.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+namespace minuet {
+namespace {
+
+using llvm::json::Object;
+
+std::string print(Object object) {
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::json::Value(std::move(object));
+  return text;
+}
+
+llvm::Expected<Object> parse(llvm::StringRef text) {
+  llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
+  if (!value) {
+    return make_error(StatusCode::Internal, "the other process wrote no JSON: {0}",
+                      llvm::toString(value.takeError()));
+  }
+  Object* const object = value->getAsObject();
+  if (object == nullptr) return make_error(StatusCode::Internal, "the other process wrote no JSON object");
+  return std::move(*object);
+}
+
+std::string text_or_empty(const Object& object, const char* name) {
+  const auto text = object.getString(name);
+  return text ? text->str() : "";
+}
+
+std::int64_t number_or(const Object& object, const char* name, std::int64_t otherwise) {
+  const auto number = object.getInteger(name);
+  return number ? *number : otherwise;
+}
+
+}  // namespace
+
+llvm::Expected<std::string> encode_job(const WorkerJob& job) {
+  MINUET_ASSIGN(Object object, to_json(job.request));
+  for (const std::string* path : {&job.nvrtc, &job.time_trace}) {
+    if (!llvm::json::isUTF8(*path)) {
+      return make_error(StatusCode::InvalidArgument, "the path {0} is not UTF-8", llvm::json::fixUTF8(*path));
+    }
+  }
+  object["nvrtc"] = job.nvrtc;
+  object["pch"] = job.pch;
+  object["time_trace"] = job.time_trace;
+  return print(std::move(object));
+}
+
+llvm::Expected<WorkerJob> decode_job(llvm::StringRef frame) {
+  MINUET_ASSIGN(const Object object, parse(frame));
+  MINUET_ASSIGN(RecordedRequest recorded, from_json(object));
+  if (!recorded.is_same_version) {
+    return make_error(StatusCode::FailedPrecondition,
+                      "the helper is of another version of the library: install the minuet-compile that came "
+                      "with libminuet beside it");
+  }
+  WorkerJob job;
+  job.request = std::move(recorded.request);
+  job.nvrtc = text_or_empty(object, "nvrtc");
+  job.time_trace = text_or_empty(object, "time_trace");
+  const auto pch = object.getBoolean("pch");
+  job.pch = pch && *pch;
+  return job;
+}
+
+std::string encode_answer(const WorkerAnswer& answer) {
+  // Compilers quote file names, which need not be UTF-8.
+  return print(Object{{"code", static_cast<int>(answer.code)},
+                      {"message", llvm::json::fixUTF8(answer.message)},
+                      {"detail", llvm::json::fixUTF8(answer.detail)},
+                      {"pch", static_cast<int>(answer.pch_use)},
+                      {"peak_bytes", answer.peak_bytes}});
+}
+
+llvm::Expected<WorkerAnswer> decode_answer(llvm::StringRef frame, std::string entry) {
+  MINUET_ASSIGN(const Object object, parse(frame));
+  const std::int64_t code = number_or(object, "code", -1);
+  const std::int64_t pch_use = number_or(object, "pch", 0);
+  if (code < 0 || code > static_cast<int>(StatusCode::Unavailable) || pch_use < 0 ||
+      pch_use > static_cast<int>(PchUse::Used)) {
+    return make_error(StatusCode::Internal, "the other process wrote an answer with no known status");
+  }
+  WorkerAnswer answer;
+  answer.code = static_cast<StatusCode>(code);
+  answer.message = text_or_empty(object, "message");
+  answer.detail = text_or_empty(object, "detail");
+  answer.entry = std::move(entry);
+  answer.pch_use = static_cast<PchUse>(pch_use);
+  answer.peak_bytes = number_or(object, "peak_bytes", 0);
+  return answer;
+}
+
+}  // namespace minuet

@@ -1,0 +1,36 @@
+// What a process and its helper say to each other: a job, then an answer of two frames. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "codegen/compiler.h"
+#include "codegen/worker/request.h"
+
+namespace minuet {
+
+struct WorkerJob {
+  KernelRequest request;
+  std::string nvrtc;       // the library to open; empty: the helper looks for one as the library would
+  bool pch = false;        // with precompiled headers, in a folder that the helper makes for itself
+  std::string time_trace;  // as in CompileControl
+};
+
+struct WorkerAnswer {
+  StatusCode code = StatusCode::Ok;
+  std::string message, detail;  // of an error
+  std::string entry;            // bytes of write_entry, of a success
+  PchUse pch_use = PchUse::None;
+  std::int64_t peak_bytes = 0;  // of memory, of the helper since its start
+};
+
+/// A frame. `request_key` is the caller's, which the helper compares with its own.
+llvm::Expected<std::string> encode_job(const WorkerJob& job);
+/// FailedPrecondition where the caller's request key is not ours: it has another version of the library.
+llvm::Expected<WorkerJob> decode_job(llvm::StringRef frame);
+
+/// The first of an answer's two frames; the second is `entry` as it is.
+std::string encode_answer(const WorkerAnswer& answer);
+llvm::Expected<WorkerAnswer> decode_answer(llvm::StringRef frame, std::string entry);
+
+}  // namespace minuet

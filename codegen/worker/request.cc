@@ -1,0 +1,118 @@
+#include "codegen/worker/request.h"
+
+#include "codegen/compiler.h"
+#include "codegen/embedded_headers.h"
+#include "codegen/keys.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace minuet {
+namespace {
+
+llvm::Expected<std::string> text_field(const llvm::json::Object& object, const char* name) {
+  const auto text = object.getString(name);
+  if (!text) return make_error(StatusCode::InvalidArgument, "field \"{0}\" is missing or no text", name);
+  if (text->empty()) return make_error(StatusCode::InvalidArgument, "field \"{0}\" is empty", name);
+  return text->str();
+}
+
+llvm::Expected<int> number_field(const llvm::json::Object& object, const char* name) {
+  const auto number = object.getInteger(name);
+  if (number && *number > 0 && *number < 1000000) return static_cast<int>(*number);
+  return make_error(StatusCode::InvalidArgument, "field \"{0}\" is missing or no count", name);
+}
+
+/// "sm_90", "sm_90a", "sm_100f": it becomes part of a compiler option.
+bool is_arch(llvm::StringRef arch) {
+  unsigned number = 0;
+  if (!arch.consume_front("sm_") || arch.consumeInteger(10, number)) return false;
+  return arch.empty() || arch == "a" || arch == "f";
+}
+
+llvm::Expected<RecordedRequest> read_line(llvm::StringRef line) {
+  llvm::Expected<llvm::json::Value> value = llvm::json::parse(line);
+  if (!value) {
+    return make_error(StatusCode::InvalidArgument, "it is no JSON: {0}", llvm::toString(value.takeError()));
+  }
+  const llvm::json::Object* const object = value->getAsObject();
+  if (object == nullptr) return make_error(StatusCode::InvalidArgument, "it is no JSON object");
+  return from_json(*object);
+}
+
+}  // namespace
+
+std::string key_of(const KernelRequest& request) {
+  return request_key(request.source, embedded_header_digest(), compile_options(request.arch), request.arch);
+}
+
+std::string preamble_of(const KernelRequest& request) {
+  std::string preamble;
+  llvm::StringRef text = request.source.text;
+  while (!text.empty()) {
+    const auto [line, rest] = text.split('\n');
+    const llvm::StringRef words = line.trim();
+    if (!words.empty() && words.take_front(8) != "#include") break;
+    if (!words.empty()) preamble += words.str() + "\n";
+    text = rest;
+  }
+  return preamble;
+}
+
+llvm::Expected<llvm::json::Object> to_json(const KernelRequest& request) {
+  const KernelSource& source = request.source;
+  for (const std::string* text :
+       {&source.display_name, &request.arch, &source.name_expression, &source.text}) {
+    if (!llvm::json::isUTF8(*text)) {
+      return make_error(StatusCode::InvalidArgument,
+                        "kernel {0} has text that is not UTF-8, so that it cannot be a request",
+                        llvm::json::fixUTF8(source.display_name));
+    }
+  }
+  return llvm::json::Object{{"schema", kRequestSchema},      {"name", source.display_name},
+                            {"arch", request.arch},          {"expression", source.name_expression},
+                            {"least_sm", source.least_sm},   {"source", source.text},
+                            {"request_key", key_of(request)}};
+}
+
+llvm::Expected<RecordedRequest> from_json(const llvm::json::Object& object) {
+  MINUET_ASSIGN(const int schema, number_field(object, "schema"));
+  if (schema != kRequestSchema) {
+    return make_error(StatusCode::InvalidArgument, "field \"schema\" is {0}, and this library reads {1}",
+                      schema, kRequestSchema);
+  }
+  RecordedRequest recorded;
+  KernelRequest& request = recorded.request;
+  MINUET_ASSIGN(request.source.display_name, text_field(object, "name"));
+  MINUET_ASSIGN(request.arch, text_field(object, "arch"));
+  if (!is_arch(request.arch)) {
+    return make_error(StatusCode::InvalidArgument,
+                      "field \"arch\" is \"{0}\", no architecture such as sm_90a", request.arch);
+  }
+  MINUET_ASSIGN(request.source.name_expression, text_field(object, "expression"));
+  MINUET_ASSIGN(request.source.least_sm, number_field(object, "least_sm"));
+  MINUET_ASSIGN(request.source.text, text_field(object, "source"));
+  MINUET_ASSIGN(recorded.recorded_key, text_field(object, "request_key"));
+  recorded.is_same_version = recorded.recorded_key == key_of(request);
+  return recorded;
+}
+
+llvm::Expected<std::string> write_request(const KernelRequest& request) {
+  MINUET_ASSIGN(llvm::json::Object object, to_json(request));
+  std::string line;
+  llvm::raw_string_ostream(line) << llvm::json::Value(std::move(object));
+  return line;
+}
+
+llvm::Expected<std::vector<RecordedRequest>> read_requests(llvm::StringRef text) {
+  std::vector<RecordedRequest> requests;
+  for (int number = 1; !text.empty(); ++number) {
+    const auto [line, rest] = text.split('\n');
+    text = rest;
+    if (line.trim().empty()) continue;
+    llvm::Expected<RecordedRequest> request = read_line(line);
+    if (!request) return annotate(request.takeError(), llvm::formatv("line {0}", number).str());
+    requests.push_back(std::move(*request));
+  }
+  return requests;
+}
+
+}  // namespace minuet

@@ -1,0 +1,30 @@
+// The helper's side: jobs in, answers out, one after the other.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "codegen/compiler.h"
+#include "codegen/worker/pch_folder.h"
+#include "codegen/worker/protocol.h"
+
+namespace minuet {
+
+/// Compiles jobs in this process. Not thread-safe.
+class JobCompiler {
+ public:
+  WorkerAnswer compile(const WorkerJob& job);
+
+ private:
+  llvm::Expected<std::string> compile_entry(const WorkerJob& job, PchUse& pch_use);
+  std::string pch_directory();
+
+  std::unique_ptr<PchFolder> pch_folder_;  // made for the first job that wants one
+  bool has_no_pch_folder_ = false;
+};
+
+/// Answers every job with `compile` until `input` ends. An error is a broken stream.
+llvm::Error serve(int input, int output, const std::function<WorkerAnswer(const WorkerJob&)>& compile);
+
+}  // namespace minuet

@@ -1,0 +1,239 @@
+#include "codegen/worker/worker_pool.h"
+
+#include <algorithm>
+#include <deque>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+
+#include "codegen/worker/pch_folder.h"
+#include "codegen/worker/worker_process.h"
+
+namespace minuet {
+namespace {
+
+constexpr std::int64_t kWorkerBytes = std::int64_t{512} << 20;
+/// A helper that took more than this starts anew for the next group, for it keeps what it once had.
+constexpr std::int64_t kRestartBytes = kWorkerBytes / 2;
+/// A precompiled header costs the first compile about as much again, and saves half of each later one.
+constexpr std::size_t kLeastJobsForPch = 4;
+
+struct Totals {
+  std::mutex mutex;
+  WorkerPoolReport report;
+};
+
+/// A helper that comes back after it was lost.
+class Worker {
+ public:
+  Worker(const WorkerOptions& options, Totals& totals) : options_(options), totals_(totals) {}
+
+  /// Ends the helper between two groups where it has grown.
+  void enter_group() {
+    if (peak_bytes_ > kRestartBytes) process_.reset();
+  }
+  llvm::Expected<Entry> compile(const WorkerJob& job);
+
+ private:
+  llvm::Error start();
+  llvm::Expected<Entry> read_answer(const WorkerJob& job, WorkerAnswer answer);
+
+  const WorkerOptions& options_;
+  Totals& totals_;
+  std::unique_ptr<WorkerProcess> process_;
+  std::int64_t peak_bytes_ = 0;
+};
+
+llvm::Error Worker::start() {
+  std::string helper = options_.helper;
+  if (helper.empty()) {
+    MINUET_ASSIGN(helper, find_helper());
+  }
+  MINUET_ASSIGN(process_, WorkerProcess::start(helper));
+  peak_bytes_ = 0;
+  const std::lock_guard<std::mutex> lock(totals_.mutex);
+  ++totals_.report.started;
+  return llvm::Error::success();
+}
+
+llvm::Expected<Entry> Worker::read_answer(const WorkerJob& job, WorkerAnswer answer) {
+  peak_bytes_ = answer.peak_bytes;
+  {
+    const std::lock_guard<std::mutex> lock(totals_.mutex);
+    WorkerPoolReport& report = totals_.report;
+    report.peak_bytes = std::max(report.peak_bytes, answer.peak_bytes);
+    report.pch_created += answer.pch_use == PchUse::Created;
+    report.pch_used += answer.pch_use == PchUse::Used;
+  }
+  if (answer.code != StatusCode::Ok) {
+    return llvm::make_error<StatusError>(answer.code, std::move(answer.message), std::move(answer.detail));
+  }
+  MINUET_ASSIGN(Entry entry, read_entry(answer.entry));
+  if (entry.request_key != key_of(job.request)) {
+    return make_error(StatusCode::Internal, "the helper answered {0} with another kernel",
+                      job.request.source.display_name);
+  }
+  return entry;
+}
+
+llvm::Expected<Entry> Worker::compile(const WorkerJob& job) {
+  std::string how;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    if (!process_) MINUET_TRY(start());
+    llvm::Expected<WorkerAnswer> answer = process_->compile(job, options_.cancel);
+    if (answer) return read_answer(job, std::move(*answer));
+    StatusError status = take_status(answer.takeError());
+    process_.reset();
+    if (job.pch) sweep_pch_folders();
+    if (status.code() == StatusCode::Cancelled) {
+      status.annotate(job.request.source.display_name + " for " + job.request.arch);
+      return llvm::make_error<StatusError>(std::move(status));
+    }
+    how = status.message();
+    const std::lock_guard<std::mutex> lock(totals_.mutex);
+    ++totals_.report.lost;
+  }
+  // Most often the system's answer to want of memory.
+  return make_error(StatusCode::Unavailable, "{0} for {1}: the helper program was lost twice; at last: {2}",
+                    job.request.source.display_name, job.request.arch, how);
+}
+
+/// The requests that can share a precompiled header.
+struct Group {
+  std::deque<std::size_t> waiting;
+  int workers = 0;  // that took of it and are still there
+};
+
+struct Turn {
+  std::size_t index = 0;
+  Group* group = nullptr;
+  bool pch = false;
+};
+
+/// Hands out requests: a worker keeps to its group, then takes the largest that nobody has, then helps with
+/// the one that has most left. Thread-safe.
+class Queue {
+ public:
+  explicit Queue(const std::vector<KernelRequest>& requests) {
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      groups_[requests[i].arch + "\n" + preamble_of(requests[i])].waiting.push_back(i);
+    }
+  }
+
+  /// `last`: what the worker had before.
+  std::optional<Turn> take(const Turn& last) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Turn turn = last;
+    if (turn.group == nullptr || turn.group->waiting.empty()) {
+      if (turn.group != nullptr) --turn.group->workers;
+      turn.group = choose();
+      if (turn.group == nullptr) return std::nullopt;
+      ++turn.group->workers;
+      turn.pch = turn.group->waiting.size() >= kLeastJobsForPch;
+    }
+    turn.index = turn.group->waiting.front();
+    turn.group->waiting.pop_front();
+    return turn;
+  }
+
+ private:
+  Group* choose() {
+    Group* best = nullptr;
+    for (auto& [key, group] : groups_) {
+      if (group.waiting.empty()) continue;
+      const bool is_free = group.workers == 0;
+      const bool best_is_free = best != nullptr && best->workers == 0;
+      if (best == nullptr || (is_free && !best_is_free) ||
+          (is_free == best_is_free && group.waiting.size() > best->waiting.size())) {
+        best = &group;
+      }
+    }
+    return best;
+  }
+
+  std::mutex mutex_;
+  std::map<std::string, Group> groups_;
+};
+
+/// Bytes that can be had without swapping; where the system does not say, as many as anybody could want.
+std::int64_t available_memory() {
+  std::ifstream file("/proc/meminfo");
+  std::string name, unit;
+  std::int64_t kilobytes = 0;
+  while (file >> name >> kilobytes && std::getline(file, unit)) {
+    if (name == "MemAvailable:") return kilobytes * 1024;
+  }
+  return INT64_MAX;
+}
+
+/// What the threads of one run share.
+struct Run {
+  const WorkerPoolOptions& options;
+  const std::vector<KernelRequest>& requests;
+  const WorkerPool::OnDone& on_done;
+  Queue queue;
+  Totals totals;
+  std::mutex done_mutex;
+
+  void work();
+};
+
+void Run::work() {
+  Worker worker(options.worker, totals);
+  const CancelToken* const cancel = options.worker.cancel;
+  Turn turn;
+  while (true) {
+    const std::optional<Turn> next = queue.take(turn);
+    if (!next) return;
+    if (next->group != turn.group) worker.enter_group();
+    turn = *next;
+    const KernelRequest& request = requests[turn.index];
+    llvm::Expected<Entry> entry = [&]() -> llvm::Expected<Entry> {
+      if (cancel != nullptr && cancel->cancelled()) {
+        return make_error(StatusCode::Cancelled, "{0} for {1}: the compile was cancelled",
+                          request.source.display_name, request.arch);
+      }
+      return worker.compile({request, options.worker.nvrtc, options.pch && turn.pch, ""});
+    }();
+    const std::lock_guard<std::mutex> lock(done_mutex);
+    on_done(turn.index, std::move(entry));
+  }
+}
+
+}  // namespace
+
+llvm::Expected<Entry> compile_in_worker(const KernelRequest& request, const WorkerOptions& options) {
+  Totals totals;
+  Worker worker(options, totals);
+  return worker.compile({request, options.nvrtc, /*pch=*/false, options.time_trace});
+}
+
+int count_workers(int asked, int cores, std::int64_t available_bytes, std::size_t jobs) {
+  const std::int64_t by_memory = available_bytes / kWorkerBytes;
+  const std::int64_t wanted = asked > 0 ? asked : cores;
+  const std::int64_t most = std::min(by_memory, static_cast<std::int64_t>(jobs));
+  return static_cast<int>(std::max<std::int64_t>(1, std::min(wanted, most)));
+}
+
+WorkerPoolReport WorkerPool::run(const std::vector<KernelRequest>& requests, const OnDone& on_done) {
+  const std::int64_t memory = options_.memory_budget > 0 ? options_.memory_budget : available_memory();
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  Run run{options_, requests, on_done, Queue(requests), {}, {}};
+  run.totals.report.workers = count_workers(options_.jobs, cores, memory, requests.size());
+  // This thread is one of them, so that nothing is lost where no other can be had.
+  std::vector<std::thread> threads;
+  try {
+    for (int i = 1; i < run.totals.report.workers; ++i) threads.emplace_back([&run] { run.work(); });
+  } catch (const std::system_error&) {
+    run.totals.report.workers = static_cast<int>(threads.size()) + 1;
+  }
+  run.work();
+  for (std::thread& thread : threads) thread.join();
+  return run.totals.report;
+}
+
+}  // namespace minuet
