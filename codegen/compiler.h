@@ -52,7 +52,7 @@ struct CompileControl {
 class Compiler {
  public:
   virtual ~Compiler() = default;
-  /// Version and build-ids (R2), part of the build key.
+  /// Version and build-ids (R2), part of the build key; empty where there is no compiler after all.
   virtual std::string id() const = 0;
   /// Digest of every header a compile may see, part of the request key. Needs no library.
   virtual std::string header_digest() const = 0;

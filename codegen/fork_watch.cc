@@ -19,16 +19,16 @@ void after_fork_in_child() {
   if (running.exchange(0) > 0) need_helper = true;
 }
 
-void register_once() {
+}  // namespace
+
+void watch_forks() {
   // Out of memory is the one way to fail; then a fork is not seen, and nothing else is lost.
   static const bool registered = ::pthread_atfork(nullptr, nullptr, &after_fork_in_child) == 0;
   static_cast<void>(registered);
 }
 
-}  // namespace
-
 CompileScope::CompileScope() {
-  register_once();
+  watch_forks();
   generation_ = generation;
   ++running;
 }

@@ -21,8 +21,11 @@ class CompileScope {
   std::uint64_t generation_;
 };
 
-/// Forks between the process that compiled first and this one: another value means another process,
-/// in which no thread of the earlier one goes on. 0 before the first compile.
+/// Forks are seen from here on; the first CompileScope does it too.
+void watch_forks();
+
+/// Forks between the process that watched first and this one: another value means another process,
+/// in which no thread of the earlier one goes on. 0 before that.
 std::uint64_t fork_generation();
 
 /// True in a process that was forked while a compile ran in its parent, and in all forked from it.

@@ -17,13 +17,18 @@
 namespace minuet {
 namespace {
 
-/// The log without what differs from run to run.
+/// The log without what differs from run to run: times, and what became of precompiled headers in which
+/// folder.
 std::string stable_log(llvm::StringRef log) {
   llvm::SmallVector<llvm::StringRef, 0> lines;
   log.split(lines, '\n', -1, /*KeepEmpty=*/false);
   std::string kept;
   for (llvm::StringRef line : lines) {
-    if (!line.contains("Compile time = ")) kept += line.str() + "\n";
+    if (line.contains("Compile time = ") || line.contains("precompiled header file") ||
+        line.contains("The warnings can be suppressed with")) {
+      continue;
+    }
+    kept += line.str() + "\n";
   }
   return kept;
 }

@@ -72,8 +72,20 @@ llvm::Expected<DType> read_dtype(minuet_dtype dtype) {
 
 namespace {
 
-CacheOptions cache_options(const minuet_context_options& options) {
+llvm::Expected<CacheOptions> cache_options(const minuet_context_options& options) {
   CacheOptions cache;
+  if (options.jit < MINUET_JIT_DEFAULT || options.jit > MINUET_JIT_OFF) {
+    return make_error(StatusCode::InvalidArgument, "jit is {0}: there are 0, 1 and 2", options.jit);
+  }
+  if (options.jit != MINUET_JIT_DEFAULT) cache.no_jit = options.jit == MINUET_JIT_OFF;
+  if (options.bundle_policy < MINUET_BUNDLE_SAME_MAJOR || options.bundle_policy > MINUET_BUNDLE_EXACT) {
+    return make_error(StatusCode::InvalidArgument, "bundle_policy is {0}: there are 0, 1 and 2",
+                      options.bundle_policy);
+  }
+  cache.policy = static_cast<BundlePolicy>(options.bundle_policy);
+  if (options.record_path) cache.record = options.record_path;
+  cache.most_bytes = options.cache_max_bytes;
+  if (options.trace != 0) cache.trace = std::make_shared<Trace>();
   if (options.cache_directory) cache.directory = options.cache_directory;
   cache.use_disk = options.disable_disk_cache == 0;
   if (options.log) {
@@ -126,7 +138,7 @@ uint32_t minuet_version(void) {
 }
 
 int32_t minuet_has_feature(const char* name) {
-  for (const char* feature : {"cuda", "cpu", "nvrtc", "network", "convolution"}) {
+  for (const char* feature : {"cuda", "cpu", "nvrtc", "network", "convolution", "bundle", "precompile"}) {
     if (name && llvm::StringRef(name) == feature) return 1;
   }
   return 0;
@@ -137,7 +149,8 @@ minuet_status minuet_context_create(const minuet_context_options* options, minue
     MINUET_TRY(check_pointer(context, "context"));
     MINUET_ASSIGN(const minuet_context_options given,
                   read_options(options, minuet_context_options(MINUET_CONTEXT_OPTIONS_INIT)));
-    MINUET_ASSIGN(std::shared_ptr<Context> made, Context::create(cache_options(given)));
+    MINUET_ASSIGN(CacheOptions cache, cache_options(given));
+    MINUET_ASSIGN(std::shared_ptr<Context> made, Context::create(std::move(cache)));
     *context = new minuet_context{std::move(made)};
     return llvm::Error::success();
   });
@@ -149,7 +162,10 @@ minuet_status minuet_context_kernel_counters(minuet_context* context, minuet_ker
   return guarded("minuet_context_kernel_counters", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(context, "context"));
     const CacheStats stats = context->context->cache()->stats();
-    return write_info({0, stats.compiled, stats.disk_hits, stats.memory_hits, stats.compile_ms}, counters);
+    return write_info(
+        {0, stats.compiled, stats.disk_hits, stats.memory_hits, stats.compile_ms, stats.bundle_hits,
+         stats.failures, stats.waits, stats.lock_timeouts, stats.cubin_bytes, stats.wait_ms},
+        counters);
   });
 }
 
@@ -232,6 +248,7 @@ minuet_status minuet_device_copy(minuet_device* device, void* target, const void
 minuet_status minuet_device_synchronize(minuet_device* device, void* stream) {
   return guarded("minuet_device_synchronize", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(device, "device"));
+    const Trace::Span span(device->open->trace(), "run", "synchronize");
     return device->open->device()->synchronize(stream);
   });
 }

@@ -8,6 +8,7 @@
 #include <new>
 #include <string>
 
+#include "codegen/trace.h"
 #include "minuet/minuet.h"
 #include "runtime/alignment.h"
 #include "runtime/context.h"
@@ -28,17 +29,21 @@ struct minuet_kernel_map {
 };
 struct minuet_convolution {
   std::shared_ptr<const minuet::ConvolutionPlan> plan;
-  minuet::PlanResidence residence;
+  std::shared_ptr<minuet::PlanResidence> residence;  // a job in the background may hold it longer
 };
 struct minuet_network {
   std::shared_ptr<const minuet::NetworkPlan> plan;
-  minuet::PlanResidence residence;
+  std::shared_ptr<minuet::PlanResidence> residence;
+};
+struct minuet_job {
+  std::unique_ptr<minuet::BackgroundJob> job;
 };
 struct minuet_execution {
   std::shared_ptr<minuet::OpenDevice> open;  // outlives what follows
   std::unique_ptr<minuet::NetworkExecution> network;
   std::unique_ptr<minuet::ConvolutionExecution> convolution;
   bool profiling = false;
+  minuet::Trace* trace() const { return open->trace(); }
 
   minuet::Engine& engine() const { return network ? network->engine() : convolution->engine(); }
 };
@@ -53,6 +58,9 @@ static_assert(MINUET_REDUCE_CONVOLVE == static_cast<int>(Reduction::Convolve) &&
               MINUET_REDUCE_MAX == static_cast<int>(Reduction::Max) &&
               MINUET_REDUCE_AVERAGE == static_cast<int>(Reduction::Average) &&
               MINUET_REDUCE_SUM == static_cast<int>(Reduction::Sum));
+static_assert(MINUET_BUNDLE_SAME_MAJOR == static_cast<int>(BundlePolicy::SameMajor) &&
+              MINUET_BUNDLE_ANY == static_cast<int>(BundlePolicy::Any) &&
+              MINUET_BUNDLE_EXACT == static_cast<int>(BundlePolicy::Exact));
 static_assert(MINUET_CANCELLED == static_cast<int>(StatusCode::Cancelled) &&
               MINUET_INVALID_ARGUMENT == static_cast<int>(StatusCode::InvalidArgument) &&
               MINUET_NOT_FOUND == static_cast<int>(StatusCode::NotFound) &&
@@ -68,7 +76,12 @@ static_assert(MINUET_CANCELLED == static_cast<int>(StatusCode::Cancelled) &&
   static_assert(sizeof(Struct) == offsetof(Struct, field) + sizeof(Struct::field), #Struct \
                 " ends in "                                                                \
                 "padding")
-MINUET_ENDS_WITH(minuet_context_options, log_user);
+MINUET_ENDS_WITH(minuet_context_options, trace);
+MINUET_ENDS_WITH(minuet_kernel_counters, wait_ms);
+MINUET_ENDS_WITH(minuet_precompile_step, error);
+MINUET_ENDS_WITH(minuet_bundle_info, kernels);
+MINUET_ENDS_WITH(minuet_precompile_options, user);
+MINUET_ENDS_WITH(minuet_precompile_result, seconds);
 MINUET_ENDS_WITH(minuet_coordinates_options, reserved);
 MINUET_ENDS_WITH(minuet_kernel_map_options, reserved);
 MINUET_ENDS_WITH(minuet_convolution_options, generative);
@@ -148,6 +161,8 @@ std::size_t give_text(llvm::StringRef text, char* buffer, std::size_t size);
 /// Axis values where 0 counts as 1; axes past ndim must be 0 or 1.
 llvm::Expected<AxisArray> read_axes(const int32_t* values, i32 ndim, const char* name);
 llvm::Expected<DType> read_dtype(minuet_dtype dtype);
+/// Its strings are the binary's.
+minuet_kernel_info kernel_info(const Binary& binary, BinaryOrigin origin);
 /// Origins are those of the events from `first_event` on; a kernel without one was in memory.
 void visit_kernels(const BinaryList& binaries, const std::vector<CacheEvent>& events, std::size_t first_event,
                    minuet_kernel_visitor visit, void* user);

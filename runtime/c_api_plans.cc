@@ -3,6 +3,20 @@
 
 namespace minuet {
 
+minuet_kernel_info kernel_info(const Binary& binary, BinaryOrigin origin) {
+  minuet_kernel_info info{};
+  info.struct_size = sizeof(info);
+  info.name = binary.display_name.c_str();
+  info.arch = binary.arch.c_str();
+  info.origin = origin_name(origin);
+  info.registers = binary.registers;
+  info.shared_bytes = binary.shared_bytes;
+  info.local_bytes = binary.local_bytes;
+  info.cubin_bytes = static_cast<int64_t>(binary.cubin.size());
+  info.compile_ms = binary.compile_ms;
+  return info;
+}
+
 void visit_kernels(const BinaryList& binaries, const std::vector<CacheEvent>& events, std::size_t first_event,
                    minuet_kernel_visitor visit, void* user) {
   if (!visit) return;
@@ -13,18 +27,7 @@ void visit_kernels(const BinaryList& binaries, const std::vector<CacheEvent>& ev
   for (const std::shared_ptr<const Binary>& binary : binaries) {
     const auto found = origins.find(binary->display_name + binary->arch);
     const BinaryOrigin origin = found == origins.end() ? BinaryOrigin::Memory : found->second;
-    minuet_kernel_info info{};
-    info.struct_size = sizeof(info);
-    info.name = binary->display_name.c_str();
-    info.arch = binary->arch.c_str();
-    info.origin = origin == BinaryOrigin::Compiled ? "compiled"
-                  : origin == BinaryOrigin::Disk   ? "disk"
-                                                   : "memory";
-    info.registers = binary->registers;
-    info.shared_bytes = binary->shared_bytes;
-    info.local_bytes = binary->local_bytes;
-    info.cubin_bytes = static_cast<int64_t>(binary->cubin.size());
-    info.compile_ms = binary->compile_ms;
+    const minuet_kernel_info info = kernel_info(*binary, origin);
     visit(&info, user);
   }
 }
@@ -66,9 +69,9 @@ minuet_status compile_plan(const char* function, Handle* handle, const char* arc
   return guarded(function, [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(handle, "the plan"));
     MINUET_TRY(check_pointer(arch, "arch"));
-    const KernelCache& cache = handle->residence.cache();
+    const KernelCache& cache = handle->residence->cache();
     const std::size_t first_event = cache.events().size();  // what was there before came from memory
-    MINUET_ASSIGN(const BinaryList binaries, handle->residence.compile(arch));
+    MINUET_ASSIGN(const BinaryList binaries, handle->residence->compile(arch));
     visit_kernels(binaries, cache.events(), first_event, visit, user);
     return llvm::Error::success();
   });
@@ -79,7 +82,8 @@ minuet_status load_plan(const char* function, Handle* handle, minuet_device* dev
   return guarded(function, [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(handle, "the plan"));
     MINUET_TRY(check_pointer(device, "device"));
-    return handle->residence.load(device->open->device());
+    const Trace::Span span(device->open->trace(), "plan", "load onto the device");
+    return handle->residence->load(device->open->device());
   });
 }
 
@@ -162,7 +166,7 @@ minuet_status minuet_network_create(minuet_context* context, const minuet_networ
     MINUET_ASSIGN(const ParameterSource parameters, open_parameters(given));
     MINUET_ASSIGN(std::shared_ptr<const NetworkPlan> plan,
                   NetworkPlan::create(std::move(problem), parameters));
-    *network = new minuet_network{plan, {plan, context->context->cache()}};
+    *network = new minuet_network{plan, std::make_shared<PlanResidence>(plan, context->context->cache())};
     return llvm::Error::success();
   });
 }
@@ -210,7 +214,7 @@ minuet_status minuet_network_workspace_bytes(minuet_network* network, minuet_dev
                         max_neighbours);
     }
     MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded,
-                  network->residence.loaded_on(*device->open->device()));
+                  network->residence->loaded_on(*device->open->device()));
     MINUET_ASSIGN(*bytes, NetworkExecution::workspace_bound(network->plan, std::move(loaded), max_points,
                                                             max_neighbours));
     return llvm::Error::success();
@@ -225,7 +229,7 @@ minuet_status minuet_execution_create(minuet_network* network, minuet_device* de
     MINUET_TRY(check_pointer(execution, "execution"));
     MINUET_ASSIGN(const ExecutionOptions given, read_execution_options(options, network->plan->program.ndim));
     MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded,
-                  network->residence.loaded_on(*device->open->device()));
+                  network->residence->loaded_on(*device->open->device()));
     MINUET_ASSIGN(std::unique_ptr<NetworkExecution> made,
                   NetworkExecution::create(network->plan, std::move(loaded), given));
     *execution = new minuet_execution{device->open, std::move(made), nullptr};
@@ -248,7 +252,7 @@ minuet_status minuet_execution_create_convolution(minuet_convolution* convolutio
           "a convolution's execution takes a workspace only; the rest belongs to its coordinate sets");
     }
     MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded,
-                  convolution->residence.loaded_on(*device->open->device()));
+                  convolution->residence->loaded_on(*device->open->device()));
     MINUET_ASSIGN(std::unique_ptr<ConvolutionExecution> made,
                   ConvolutionExecution::create(convolution->plan, std::move(loaded), given.workspace,
                                                given.workspace_bytes));
@@ -265,6 +269,7 @@ minuet_status minuet_execution_prepare(minuet_execution* execution, const int32_
     MINUET_ASSIGN(NetworkExecution * network, network_of(execution));
     if (count > 0) MINUET_TRY(check_pointer(coordinates, "coordinates"));
     MINUET_TRY(check_alignment(coordinates, sizeof(int32_t), "the coordinates"));
+    const Trace::Span span(execution->trace(), "run", "prepare");
     return network->prepare(coordinates, count, stream);
   });
 }
@@ -290,6 +295,7 @@ minuet_status minuet_execution_run(minuet_execution* execution, const void* feat
       MINUET_TRY(check_pointer(features, "features"));
       MINUET_TRY(check_pointer(output, "output"));
     }
+    const Trace::Span span(execution->trace(), "run", "run");
     return network->run(features, output, stream);
   });
 }

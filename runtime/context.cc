@@ -1,17 +1,19 @@
 #include "runtime/context.h"
 
 #include "codegen/embedded_headers.h"
+#include "codegen/nvrtc_library.h"
+#include "codegen/trace.h"
 
 namespace minuet {
 namespace {
 
-/// NVRTC, opened when it is first needed. Its identity is part of every key, so a disk lookup needs
-/// it too; a process that only uses the CPU never opens it.
+/// NVRTC, opened when it is first needed: by a look-up on disk, where its identity is part of the key. A
+/// process that finds all in bundles, or only uses the CPU, never opens it.
 class LazyCompiler : public Compiler {
  public:
   std::string id() const override {
     Compiler* compiler = open();
-    return compiler ? compiler->id() : "none";
+    return compiler ? compiler->id() : "";
   }
   std::string header_digest() const override { return embedded_header_digest(); }
   std::vector<std::string> options(llvm::StringRef arch) const override { return compile_options(arch); }
@@ -66,6 +68,7 @@ llvm::Expected<std::shared_ptr<MapService>> OpenDevice::map_service(i32 ndim) {
 }
 
 llvm::Expected<std::shared_ptr<Context>> Context::create(CacheOptions options) {
+  options.library_folder = own_library_folder();
   MINUET_ASSIGN(std::shared_ptr<KernelCache> cache,
                 KernelCache::create(std::move(options), std::make_shared<LazyCompiler>()));
   return std::shared_ptr<Context>(new Context(std::move(cache)));
@@ -81,6 +84,7 @@ llvm::Expected<std::shared_ptr<OpenDevice>> Context::open_device(llvm::StringRef
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto known = devices_.find(name.str());
   if (known != devices_.end()) return known->second;
+  const Trace::Span span(cache_->trace(), "device", ("open " + name).str());
   MINUET_ASSIGN(std::shared_ptr<Device> device, open_named(name));
   auto open = std::make_shared<OpenDevice>(std::move(device), cache_);
   devices_.emplace(name.str(), open);

@@ -17,6 +17,7 @@ class OpenDevice {
   OpenDevice(std::shared_ptr<Device> device, std::shared_ptr<KernelCache> cache)
       : device_(std::move(device)), cache_(std::move(cache)) {}
   const std::shared_ptr<Device>& device() const { return device_; }
+  Trace* trace() const { return cache_->trace(); }
   /// Made at first use: it compiles.
   llvm::Expected<std::shared_ptr<MapService>> map_service(i32 ndim);
 

@@ -44,7 +44,7 @@ llvm::Expected<std::shared_ptr<MapService>> MapService::create(std::shared_ptr<D
     std::vector<KernelSource> sources = sources_of(choice.map32);
     for (KernelSource& source : sources_of(choice.map64)) sources.push_back(std::move(source));
     sources.push_back(emit(permute));
-    MINUET_ASSIGN(const BinaryList binaries, compile_sources(cache, sources, device->info().arch));
+    MINUET_ASSIGN(const BinaryList binaries, compile_list(cache, sources, device->info().arch));
     MINUET_TRY(device->load(binaries));
   }
   auto service = std::make_shared<MapService>();

@@ -1,15 +1,9 @@
 #include "runtime/plan.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
-#include <atomic>
-#include <exception>
-#include <optional>
 #include <set>
-#include <thread>
 
+#include "codegen/trace.h"
 #include "runtime/arena.h"
 #include "runtime/rounding.h"
 
@@ -117,101 +111,15 @@ llvm::Expected<std::shared_ptr<const ConvolutionPlan>> ConvolutionPlan::create(C
   return plan;
 }
 
-namespace {
-
-/// Compiles until the list is done or one kernel failed. What throws in here is a failure too: the
-/// work runs on threads, where nothing else would catch it.
-class CompileQueue {
- public:
-  CompileQueue(KernelCache& cache, const std::vector<KernelSource>& sources, llvm::StringRef arch)
-      : cache_(cache), sources_(sources), arch_(arch), binaries_(sources.size()) {}
-
-  void work() noexcept {
-    try {
-      for (std::size_t i = next_++; i < sources_.size(); i = next_++) {
-        auto binary = cache_.get_or_compile(sources_[i], arch_);
-        if (binary) {
-          binaries_[i] = std::move(*binary);
-        } else {
-          fail(take_status(binary.takeError()));
-        }
-      }
-    } catch (...) {
-      threw_ = true;
-      next_ = sources_.size();
-    }
-  }
-
-  llvm::Expected<BinaryList> result() {
-    if (failure_) return llvm::make_error<StatusError>(std::move(*failure_));
-    if (threw_)
-      return make_error(StatusCode::ResourceExhausted, "the host ran out of memory while compiling");
-    return std::move(binaries_);
-  }
-
- private:
-  void fail(StatusError error) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (!failure_) failure_.emplace(std::move(error));
-    next_ = sources_.size();
-  }
-
-  KernelCache& cache_;
-  const std::vector<KernelSource>& sources_;
-  const llvm::StringRef arch_;
-  BinaryList binaries_;
-  std::atomic<std::size_t> next_{0};
-  std::atomic<bool> threw_{false};
-  std::mutex mutex_;
-  std::optional<StatusError> failure_;
-};
-
-/// Threads that take none of the host's signals; joined at the end of their scope. Where the system
-/// gives no more, there are fewer.
-class Workers {
- public:
-  template <class Work>
-  Workers(std::size_t count, Work work) {
-    sigset_t all, before;
-    sigfillset(&all);
-    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return;
-    try {
-      threads_.reserve(count);
-      for (std::size_t i = 0; i < count; ++i) threads_.emplace_back(work);
-    } catch (const std::exception&) {  // the caller works too, so the list gets done
-    }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  }
-  ~Workers() {
-    for (std::thread& thread : threads_) thread.join();
-  }
-
- private:
-  std::vector<std::thread> threads_;
-};
-
-}  // namespace
-
-llvm::Expected<BinaryList> compile_sources(KernelCache& cache, const std::vector<KernelSource>& sources,
-                                           llvm::StringRef arch) {
-  CompileQueue queue(cache, sources, arch);
-  const std::size_t wanted =
-      std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()), sources.size());
-  {
-    const Workers workers(wanted > 0 ? wanted - 1 : 0, [&] { queue.work(); });
-    queue.work();
-  }
-  return queue.result();
-}
-
-llvm::Expected<BinaryList> PlanResidence::compile(llvm::StringRef arch) {
+llvm::Expected<BinaryList> PlanResidence::compile(llvm::StringRef arch, const CancelToken* cancel) {
   if (arch.empty()) return BinaryList{};
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = compiled_.find(arch.str());
     if (found != compiled_.end()) return found->second;
   }
-  MINUET_ASSIGN(BinaryList binaries, compile_sources(*cache_, plan_->sources(), arch));
+  const Trace::Span span(cache_->trace(), "plan", ("compile for " + arch).str());
+  MINUET_ASSIGN(BinaryList binaries, compile_list(*cache_, plan_->sources(), arch, cancel));
   const std::lock_guard<std::mutex> lock(mutex_);
   compiled_.emplace(arch.str(), binaries);
   return binaries;

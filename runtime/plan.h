@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/cache/kernel_cache.h"
+#include "codegen/cache/compile_list.h"
 #include "runtime/device.h"
 #include "runtime/parameters.h"
 
@@ -57,11 +57,6 @@ struct ConvolutionPlan : Plan {
 
 EngineChoice choose_engine(i32 ndim);
 
-/// Compiles sources for `arch`, several at a time; the binaries are in the sources' order.
-using BinaryList = std::vector<std::shared_ptr<const Binary>>;
-llvm::Expected<BinaryList> compile_sources(KernelCache& cache, const std::vector<KernelSource>& sources,
-                                           llvm::StringRef arch);
-
 /// A plan's parameters on one device, its kernels loaded there. Immutable, shared by executions.
 struct LoadedPlan {
   std::shared_ptr<Device> device;
@@ -76,7 +71,7 @@ class PlanResidence {
       : plan_(std::move(plan)), cache_(std::move(cache)) {}
   KernelCache& cache() const { return *cache_; }
 
-  llvm::Expected<BinaryList> compile(llvm::StringRef arch);
+  llvm::Expected<BinaryList> compile(llvm::StringRef arch, const CancelToken* cancel = nullptr);
   /// FailedPrecondition where compile(device's arch) has not happened.
   llvm::Error load(std::shared_ptr<Device> device);
   llvm::Expected<std::shared_ptr<const LoadedPlan>> loaded_on(const Device& device) const;

@@ -4,6 +4,7 @@
 
 #include <zstd.h>
 
+#include "codegen/arch.h"
 #include "codegen/elf.h"
 #include "codegen/keys.h"
 #include "llvm/Support/JSON.h"
@@ -28,7 +29,39 @@ llvm::Error damaged(const char* what) {
   return make_error(StatusCode::InvalidArgument, "the entry is damaged: {0}", what);
 }
 
-std::string manifest_of(const Entry& entry) {
+int int_of(const llvm::json::Object& object, llvm::StringRef key) {
+  const auto number = object.getInteger(key);
+  return number ? static_cast<int>(*number) : 0;
+}
+
+std::string text_of(const llvm::json::Object& object, llvm::StringRef key) {
+  const auto text = object.getString(key);
+  return text ? text->str() : "";
+}
+
+/// LLVM's parser calls itself for each level, and would run out of stack.
+bool nests_deeply(llvm::StringRef text) {
+  constexpr int kMostLevels = 8;
+  int level = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string && c == '\\') {
+      ++i;
+    } else if (c == '"') {
+      in_string = !in_string;
+    } else if (!in_string && (c == '{' || c == '[')) {
+      if (++level > kMostLevels) return true;
+    } else if (!in_string && (c == '}' || c == ']')) {
+      --level;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string write_manifest(const Entry& entry) {
   const Binary& binary = entry.binary;
   const llvm::json::Value manifest =
       llvm::json::Object{{"request_key", entry.request_key},
@@ -50,17 +83,8 @@ std::string manifest_of(const Entry& entry) {
   return text;
 }
 
-int int_of(const llvm::json::Object& object, llvm::StringRef key) {
-  const auto number = object.getInteger(key);
-  return number ? static_cast<int>(*number) : 0;
-}
-
-std::string text_of(const llvm::json::Object& object, llvm::StringRef key) {
-  const auto text = object.getString(key);
-  return text ? text->str() : "";
-}
-
 llvm::Error read_manifest(llvm::StringRef text, Entry& entry) {
+  if (nests_deeply(text)) return damaged("its manifest is none");
   llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
   if (!value) return damaged(("its manifest is no JSON: " + llvm::toString(value.takeError())).c_str());
   const llvm::json::Object* const object = value->getAsObject();
@@ -85,16 +109,15 @@ llvm::Error read_manifest(llvm::StringRef text, Entry& entry) {
   return llvm::Error::success();
 }
 
-/// 90 of "sm_90a".
-int sm_of(llvm::StringRef arch) {
-  int number = 0;
-  return arch.consume_front("sm_") && !arch.consumeInteger(10, number) ? number : -1;
+llvm::Error check_cubin(const Entry& entry) {
+  MINUET_ASSIGN(const CubinFacts facts, read_cubin(entry.binary.cubin, entry.binary.lowered_name));
+  const int sm = sm_number(entry.binary.arch);
+  if (sm == 0 || facts.sm != sm) return damaged("its cubin is for another architecture");
+  return llvm::Error::success();
 }
 
-}  // namespace
-
 std::string write_entry(const Entry& entry) {
-  const std::string manifest = manifest_of(entry);
+  const std::string manifest = write_manifest(entry);
   const std::string& cubin = entry.binary.cubin;
   std::string frame(ZSTD_compressBound(cubin.size()), '\0');
   frame.resize(ZSTD_compress(frame.data(), frame.size(), cubin.data(), cubin.size(), /*level=*/3));
@@ -130,8 +153,7 @@ llvm::Expected<Entry> read_entry(llvm::StringRef bytes) {
   if (ZSTD_decompress(cubin.data(), cubin.size(), frame.data(), frame.size()) != cubin.size()) {
     return damaged("its cubin does not unpack");
   }
-  MINUET_ASSIGN(const CubinFacts facts, read_cubin(cubin, entry.binary.lowered_name));
-  if (facts.sm != sm_of(entry.binary.arch)) return damaged("its cubin is for another architecture");
+  MINUET_TRY(check_cubin(entry));
   return entry;
 }
 

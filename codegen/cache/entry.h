@@ -23,6 +23,13 @@ struct Entry {
 
 std::string write_entry(const Entry& entry);
 
+/// All of an entry but its cubin, as JSON, and back. The text may be anybody's.
+std::string write_manifest(const Entry& entry);
+llvm::Error read_manifest(llvm::StringRef text, Entry& entry);
+
+/// The cubin against the manifest: ELF tables, SM number, the kernel's name.
+llvm::Error check_cubin(const Entry& entry);
+
 /// The entry of those bytes, where they are whole: magic, version, sizes, digest, manifest, cubin
 /// (ELF tables, its SM number against the manifest's architecture, its kernel).
 llvm::Expected<Entry> read_entry(llvm::StringRef bytes);

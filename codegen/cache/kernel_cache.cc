@@ -1,23 +1,25 @@
 #include "codegen/cache/kernel_cache.h"
 
-#include <future>
-#include <map>
+#include <chrono>
 #include <mutex>
-#include <optional>
-#include <set>
-#include <variant>
 
-#include "codegen/cache/entry.h"
+#include "codegen/arch.h"
+#include "codegen/cache/cache_state.h"
 #include "codegen/cache/kernel_cache_parts.h"
+#include "codegen/cache/record_file.h"
 #include "codegen/cache/store.h"
+#include "codegen/embedded_headers.h"
+#include "codegen/fork_watch.h"
 #include "codegen/keys.h"
+#include "codegen/trace.h"
+#include "codegen/worker/worker_pool.h"
 
 namespace minuet {
 namespace {
 
-using BinaryPointer = std::shared_ptr<const Binary>;
-/// What a build gave: the binary, or why there is none. Copied to all who wait.
-using Outcome = std::variant<BinaryPointer, StatusError>;
+using BinaryPointer = KernelCache::BinaryPointer;
+
+constexpr auto kCancelPoll = std::chrono::milliseconds(20);
 
 /// Failures that another try may not have.
 bool is_passing(const StatusError& status) {
@@ -25,12 +27,7 @@ bool is_passing(const StatusError& status) {
          status.code() == StatusCode::Cancelled;
 }
 
-/// 80 of "sm_80", 90 of "sm_90a"; 0 of anything else.
-int sm_number(llvm::StringRef arch) {
-  int number = 0;
-  if (!arch.consume_front("sm_") || arch.consumeInteger(10, number)) return 0;
-  return arch.empty() || arch == "a" || arch == "f" ? number : 0;
-}
+bool is_cancelled(const CancelToken* cancel) { return cancel != nullptr && cancel->cancelled(); }
 
 llvm::Error check_arch(const KernelSource& source, llvm::StringRef arch) {
   const int sm = sm_number(arch);
@@ -41,140 +38,220 @@ llvm::Error check_arch(const KernelSource& source, llvm::StringRef arch) {
                     source.display_name, source.least_sm, arch);
 }
 
-/// Says each kind of trouble once. The text up to the first parenthesis or colon is its kind.
-class Warner {
- public:
-  explicit Warner(std::function<void(const std::string&)> warn) : warn_(std::move(warn)) {}
-  void operator()(const std::string& text) {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (!warn_ || !seen_.insert(text.substr(0, text.find_first_of("(:"))).second) return;
-    }
-    warn_(text);
-  }
-
- private:
-  std::function<void(const std::string&)> warn_;
-  std::mutex mutex_;
-  std::set<std::string> seen_;
-};
+llvm::Expected<BinaryPointer> answer(const Outcome& outcome) {
+  if (const auto* failure = std::get_if<StatusError>(&outcome))
+    return llvm::make_error<StatusError>(*failure);
+  return std::get<BinaryPointer>(outcome);
+}
 
 class KernelCacheImpl : public KernelCache {
  public:
   KernelCacheImpl(CacheOptions options, std::shared_ptr<Compiler> compiler, const Environment& environment,
-                  FileSystem& system)
-      : compiler_(std::move(compiler)), warn_(std::move(options.warn)) {
-    if (options.use_disk) open_store(options.directory, environment, system);
-  }
+                  FileSystem& system);
 
-  llvm::Expected<BinaryPointer> get_or_compile(const KernelSource& source, llvm::StringRef arch) override;
+  llvm::Expected<BinaryPointer> get_or_compile(const KernelSource& source, llvm::StringRef arch,
+                                               const CancelToken* cancel) override;
   llvm::Expected<BinaryPointer> replace(const KernelSource& source, llvm::StringRef arch,
                                         const Binary& refused) override;
-  CacheStats stats() const override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return stats_;
+  std::optional<Entry> find_on_disk(const KernelSource& source, llvm::StringRef arch) override {
+    return load(request_for(source, arch, nullptr));
   }
-  std::vector<CacheEvent> events() const override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return events_;
+  void keep_on_disk(const Entry& entry) override {
+    if (store_) store_->publish(entry.build_key, write_entry(entry));
   }
+  std::string compiler_id() override;
+  llvm::Error add_bundle(const BundlePlace& place) override { return bundles_->add(place); }
+  CacheStats stats() const override { return state_.stats(); }
+  std::vector<CacheEvent> events() const override { return state_.events(); }
   std::string directory() const override { return store_ ? store_->directory() : ""; }
+  Trace* trace() const override { return options_.trace.get(); }
 
  private:
   struct Request {
     const KernelSource& source;
     std::string arch;
     std::string request_key;
-    std::string build_key;
+    const CancelToken* cancel;
   };
 
-  llvm::Expected<Request> request_for(const KernelSource& source, llvm::StringRef arch);
-  void open_store(const std::string& directory, const Environment& environment, FileSystem& system);
-  /// The future of a key, and whether it is the caller who has to fulfil it.
-  std::shared_future<Outcome> claim(const std::string& build_key, std::promise<Outcome>& promise, bool& ours);
-  void fulfil(const Request& request, std::promise<Outcome>& promise);
+  void warn(const std::string& text) {
+    if (options_.warn && state_.is_news(text)) options_.warn(text);
+  }
+  void open_store(const Environment& environment, FileSystem& system);
+  std::string key_of(const KernelSource& source, llvm::StringRef arch) const;
+  Request request_for(const KernelSource& source, llvm::StringRef arch, const CancelToken* cancel) const {
+    return {source, arch.str(), key_of(source, arch), cancel};
+  }
+  std::string build_key_of(const Request& request) { return build_key(request.request_key, compiler_id()); }
+
+  void wait_for(const Flight& flight, const CancelToken* cancel);
+  void land(const Request& request, std::promise<Outcome>& promise);
   Outcome build(const Request& request);
-  std::optional<Binary> load(const Request& request);
+  std::optional<Entry> load(const Request& request);
+  Outcome build_alone(const Request& request);
   Outcome compile(const Request& request);
-  void note(const Binary& binary, BinaryOrigin origin);
+  llvm::Expected<Binary> run_compiler(const Request& request);
+  StatusError no_jit_error(const Request& request, const std::string& why_no_bundle);
+  Outcome found(Binary binary, BinaryOrigin origin);
 
+  const CacheOptions options_;
   const std::shared_ptr<Compiler> compiler_;
-  Warner warn_;
+  CacheState state_;
+  std::optional<BundleSet> bundles_;  // always there once the constructor is done
   std::optional<Store> store_;
+  std::optional<RecordFile> record_;
   std::once_flag identity_once_;
-  std::string compiler_id_, header_digest_;
-
-  mutable std::mutex mutex_;  // never held while compiling, reading or writing
-  std::map<std::string, std::shared_future<Outcome>> slots_;
-  CacheStats stats_;
-  std::vector<CacheEvent> events_;
+  std::string compiler_id_;
 };
 
-void KernelCacheImpl::open_store(const std::string& directory, const Environment& environment,
-                                 FileSystem& system) {
-  llvm::Expected<std::string> chosen = choose_cache_directory(directory, environment);
+KernelCacheImpl::KernelCacheImpl(CacheOptions options, std::shared_ptr<Compiler> compiler,
+                                 const Environment& environment, FileSystem& system)
+    : options_(std::move(options)), compiler_(std::move(compiler)) {
+  const Trace::Span span(trace(), "cache", "open bundles and cache folder");
+  BundleOptions bundles;
+  bundles.places = options_.bundles;
+  bundles.search_path = options_.bundle_path;
+  bundles.library_folder = options_.library_folder;
+  bundles.policy = *options_.policy;
+  bundles.warn = [this](const std::string& text) { warn(text); };
+  bundles_.emplace(std::move(bundles));
+  if (options_.use_disk) open_store(environment, system);
+  if (!options_.record.empty()) record_.emplace(options_.record);
+}
+
+void KernelCacheImpl::open_store(const Environment& environment, FileSystem& system) {
+  llvm::Expected<std::string> chosen = choose_cache_directory(options_.directory, environment);
   llvm::Error error = chosen ? llvm::Error::success() : chosen.takeError();
   if (!error) {
-    store_.emplace(*chosen, process_policy(environment), system,
-                   [this](const std::string& text) { warn_(text); });
+    StoreOptions store;
+    if (options_.most_bytes != 0) store.limits.bytes = options_.most_bytes;
+    store.read_only = *options_.no_jit;
+    store_.emplace(
+        *chosen, process_policy(environment), system, [this](const std::string& text) { warn(text); }, store);
     error = store_->check();
   }
   if (!error) return;
   store_.reset();
-  warn_("kernels are kept in memory only: " + take_status(std::move(error)).message());
+  warn("kernels are kept in memory only: " + take_status(std::move(error)).message());
 }
 
-void KernelCacheImpl::note(const Binary& binary, BinaryOrigin origin) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  events_.push_back({binary.display_name, binary.arch, origin});
-  if (origin == BinaryOrigin::Disk) {
-    ++stats_.disk_hits;
-  } else {
-    ++stats_.compiled;
-    stats_.compile_ms += binary.compile_ms;
-  }
+std::string KernelCacheImpl::key_of(const KernelSource& source, llvm::StringRef arch) const {
+  if (compiler_ == nullptr) return request_key(source, embedded_header_digest(), compile_options(arch), arch);
+  return request_key(source, compiler_->header_digest(), compiler_->options(arch), arch);
 }
 
-std::optional<Binary> KernelCacheImpl::load(const Request& request) {
-  if (!store_) return std::nullopt;
-  std::optional<Entry> entry = store_->load(request.build_key);
+/// Opens the compiler, which costs: asked for only after memory and bundles. Empty where there is none.
+std::string KernelCacheImpl::compiler_id() {
+  std::call_once(identity_once_, [this] {
+    const Trace::Span span(trace(), "cache", "open the compiler");
+    if (compiler_ != nullptr) compiler_id_ = compiler_->id();
+  });
+  return compiler_id_;
+}
+
+Outcome KernelCacheImpl::found(Binary binary, BinaryOrigin origin) {
+  state_.count(binary, origin);
+  return std::make_shared<const Binary>(std::move(binary));
+}
+
+std::optional<Entry> KernelCacheImpl::load(const Request& request) {
+  if (!store_ || compiler_id().empty()) return std::nullopt;
+  const Trace::Span span(trace(), "disk", request.source.display_name);
+  std::optional<Entry> entry = store_->load(build_key_of(request));
   // The build key stands for all of these; a difference would be a broken writer, not a wrong file.
-  if (!entry || entry->request_key != request.request_key || entry->binary.arch != request.arch ||
-      entry->name_expression != request.source.name_expression) {
+  if (entry && (entry->request_key != request.request_key || entry->binary.arch != request.arch ||
+                entry->name_expression != request.source.name_expression)) {
     return std::nullopt;
   }
-  return std::move(entry->binary);
+  return entry;
+}
+
+/// In a child of a fork that met a running compile, NVRTC's locks may be held by nobody: another program
+/// compiles then (R16).
+llvm::Expected<Binary> KernelCacheImpl::run_compiler(const Request& request) {
+  const Trace::Span span(trace(), "compile", request.source.display_name);
+  if (compiles_need_helper()) {
+    WorkerOptions worker;
+    worker.helper = options_.helper;
+    worker.cancel = request.cancel;
+    MINUET_ASSIGN(Entry entry, compile_in_worker({request.source, request.arch}, worker));
+    return std::move(entry.binary);
+  }
+  CompileControl control;
+  control.cancel = request.cancel;
+  return compiler_->compile(request.source, request.arch, llvm::StringRef(request.request_key).take_front(16),
+                            control);
 }
 
 Outcome KernelCacheImpl::compile(const Request& request) {
-  llvm::Expected<Binary> binary = compiler_->compile(request.source, request.arch,
-                                                     llvm::StringRef(request.request_key).take_front(16), {});
-  if (!binary) return take_status(binary.takeError());
-  note(*binary, BinaryOrigin::Compiled);
-  Entry entry{request.request_key, request.build_key, request.source.name_expression, std::move(*binary)};
-  if (store_) store_->publish(request.build_key, write_entry(entry));
-  return std::make_shared<const Binary>(std::move(entry.binary));
+  llvm::Expected<Binary> binary = run_compiler(request);
+  if (!binary) {
+    state_.count_failure();
+    return take_status(binary.takeError());
+  }
+  if (store_ && !compiler_id().empty()) {
+    const Trace::Span span(trace(), "publish", request.source.display_name);
+    Entry entry{request.request_key, build_key_of(request), request.source.name_expression, *binary};
+    store_->publish(entry.build_key, write_entry(entry));
+  }
+  return found(std::move(*binary), BinaryOrigin::Compiled);
 }
 
-Outcome KernelCacheImpl::build(const Request& request) {
-  if (std::optional<Binary> binary = load(request)) {
-    note(*binary, BinaryOrigin::Disk);
-    return std::make_shared<const Binary>(std::move(*binary));
+/// Of all processes that want this kernel now, one compiles and the others take what it publishes (R14).
+Outcome KernelCacheImpl::build_alone(const Request& request) {
+  const BuildLock lock = store_->lock(build_key_of(request), options_.lock_bound, request.cancel);
+  if (lock.had_to_wait()) {
+    state_.count_wait(static_cast<double>(lock.waited().count()),
+                      lock.outcome() == BuildLock::Outcome::TimedOut);
   }
+  if (lock.outcome() == BuildLock::Outcome::Cancelled)
+    return StatusError(StatusCode::Cancelled, "the compile was cancelled");
+  if (std::optional<Entry> entry = load(request)) return found(std::move(entry->binary), BinaryOrigin::Disk);
   return compile(request);
 }
 
-std::shared_future<Outcome> KernelCacheImpl::claim(const std::string& build_key,
-                                                   std::promise<Outcome>& promise, bool& ours) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const auto [slot, added] = slots_.try_emplace(build_key);
-  if (added) slot->second = promise.get_future().share();
-  ours = added;
-  if (!ours) ++stats_.memory_hits;
-  return slot->second;
+StatusError KernelCacheImpl::no_jit_error(const Request& request, const std::string& why_no_bundle) {
+  return StatusError(
+      StatusCode::FailedPrecondition,
+      llvm::formatv(
+          "kernel {0} for {1} is in no bundle and no cache folder, and MINUET_NO_JIT forbids compiling "
+          "it{2} (request key {3}): run once with MINUET_RECORD=requests.jsonl, then `minuet precompile "
+          "--from requests.jsonl --arch {1} --output DIR`, and set MINUET_BUNDLE_PATH=DIR",
+          request.source.display_name, request.arch, why_no_bundle.empty() ? "" : " (" + why_no_bundle + ")",
+          request.request_key)
+          .str());
 }
 
-void KernelCacheImpl::fulfil(const Request& request, std::promise<Outcome>& promise) {
+Outcome KernelCacheImpl::build(const Request& request) {
+  std::string why_no_bundle;
+  {
+    const Trace::Span span(trace(), "bundle", request.source.display_name);
+    // Only the policy Exact asks for the compiler, which costs to open.
+    const std::string host = bundles_->policy() == BundlePolicy::Exact ? compiler_id() : "";
+    std::optional<Entry> entry =
+        bundles_->find([&](llvm::StringRef arch) { return key_of(request.source, arch); }, request.arch, host,
+                       &why_no_bundle);
+    if (entry) return found(std::move(entry->binary), BinaryOrigin::Bundle);
+  }
+  if (record_) {
+    if (llvm::Error error = record_->append({request.source, request.arch})) {
+      warn(take_status(std::move(error)).message());
+    }
+  }
+  if (std::optional<Entry> entry = load(request)) return found(std::move(entry->binary), BinaryOrigin::Disk);
+  if (*options_.no_jit) return no_jit_error(request, why_no_bundle);
+  if (compiler_ == nullptr) {
+    return StatusError(
+        StatusCode::Unavailable,
+        llvm::formatv("kernel {0} for {1} must be compiled, and there is no compiler: install CUDA "
+                      "13, or run 'pip install nvidia-cuda-nvrtc', or name libnvrtc with MINUET_NVRTC",
+                      request.source.display_name, request.arch)
+            .str());
+  }
+  return store_ && !compiler_id().empty() ? build_alone(request) : compile(request);
+}
+
+void KernelCacheImpl::land(const Request& request, std::promise<Outcome>& promise) {
   bool keep = false;
   try {
     Outcome outcome = build(request);
@@ -184,66 +261,77 @@ void KernelCacheImpl::fulfil(const Request& request, std::promise<Outcome>& prom
   } catch (...) {
     promise.set_exception(std::current_exception());
   }
-  if (keep) return;
   // Who waits got what we got; the next one tries again.
-  const std::lock_guard<std::mutex> lock(mutex_);
-  slots_.erase(request.build_key);
+  if (!keep) state_.forget(request.request_key);
 }
 
-llvm::Expected<KernelCacheImpl::Request> KernelCacheImpl::request_for(const KernelSource& source,
-                                                                      llvm::StringRef arch) {
-  MINUET_TRY(check_arch(source, arch));
-  if (compiler_ == nullptr) {
-    return make_error(
-        StatusCode::Unavailable,
-        "kernel {0} for {1} must be compiled, and there is no compiler: install CUDA 13, or run 'pip "
-        "install nvidia-cuda-nvrtc', or name libnvrtc with MINUET_NVRTC",
-        source.display_name, arch);
+void KernelCacheImpl::wait_for(const Flight& flight, const CancelToken* cancel) {
+  if (flight.wait_for(std::chrono::seconds(0)) == std::future_status::ready) return;
+  const Trace::Span span(trace(), "wait", "another thread's compile");
+  const auto start = std::chrono::steady_clock::now();
+  if (cancel == nullptr) flight.wait();
+  while (!is_cancelled(cancel) && flight.wait_for(kCancelPoll) != std::future_status::ready) {
   }
-  std::call_once(identity_once_, [this] {
-    compiler_id_ = compiler_->id();
-    header_digest_ = compiler_->header_digest();
-  });
-  Request request{source, arch.str(), request_key(source, header_digest_, compiler_->options(arch), arch),
-                  ""};
-  request.build_key = build_key(request.request_key, compiler_id_);
-  return request;
+  const std::chrono::duration<double, std::milli> waited = std::chrono::steady_clock::now() - start;
+  state_.count_wait(waited.count(), /*timed_out=*/false);
+}
+
+llvm::Expected<BinaryPointer> KernelCacheImpl::get_or_compile(const KernelSource& source,
+                                                              llvm::StringRef arch,
+                                                              const CancelToken* cancel) {
+  MINUET_TRY(check_arch(source, arch));
+  const Request request = request_for(source, arch, cancel);
+  while (!is_cancelled(cancel)) {
+    std::promise<Outcome> promise;
+    bool ours = false;
+    const Flight flight = state_.claim(request.request_key, promise, ours);
+    if (ours) {
+      land(request, promise);
+    } else {
+      wait_for(flight, cancel);
+      if (is_cancelled(cancel)) break;
+    }
+    const Outcome& outcome = flight.get();
+    const auto* failure = std::get_if<StatusError>(&outcome);
+    // Whoever ordered that compile has cancelled it; we have not.
+    if (!ours && failure != nullptr && failure->code() == StatusCode::Cancelled) continue;
+    return answer(outcome);
+  }
+  return make_error(StatusCode::Cancelled, "compiling {0} was cancelled", source.display_name);
 }
 
 llvm::Expected<BinaryPointer> KernelCacheImpl::replace(const KernelSource& source, llvm::StringRef arch,
                                                        const Binary& refused) {
-  MINUET_ASSIGN(const Request request, request_for(source, arch));
-  warn_("a kernel of the cache is refused by the driver and compiled again (" + refused.display_name + ")");
+  const Request request = request_for(source, arch, nullptr);
+  bundles_->reject(key_of(source, refused.arch));
+  const Flight known = state_.find(request.request_key);
+  if (known.valid() && known.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
+    llvm::Expected<BinaryPointer> now = answer(known.get());
+    if (now && (*now)->cubin != refused.cubin) return now;  // another thread has replaced it
+    if (!now) llvm::consumeError(now.takeError());
+  }
+  if (*options_.no_jit)
+    return llvm::make_error<StatusError>(no_jit_error(request, "the driver refuses the one found"));
+  warn("a kernel of the cache is refused by the driver and compiled again (" + refused.display_name + ")");
   const Outcome outcome = compile(request);
-  if (const auto* failure = std::get_if<StatusError>(&outcome))
-    return llvm::make_error<StatusError>(*failure);
-  std::promise<Outcome> promise;
-  promise.set_value(outcome);
-  const std::lock_guard<std::mutex> lock(mutex_);
-  slots_.insert_or_assign(request.build_key, promise.get_future().share());
-  return std::get<BinaryPointer>(outcome);
-}
-
-llvm::Expected<BinaryPointer> KernelCacheImpl::get_or_compile(const KernelSource& source,
-                                                              llvm::StringRef arch) {
-  MINUET_ASSIGN(const Request request, request_for(source, arch));
-  std::promise<Outcome> promise;
-  bool ours = false;
-  const std::shared_future<Outcome> future = claim(request.build_key, promise, ours);
-  if (ours) fulfil(request, promise);
-  const Outcome& outcome = future.get();
-  if (const auto* failure = std::get_if<StatusError>(&outcome))
-    return llvm::make_error<StatusError>(*failure);
-  return std::get<BinaryPointer>(outcome);
+  if (std::holds_alternative<BinaryPointer>(outcome)) state_.put(request.request_key, outcome);
+  return answer(outcome);
 }
 
 }  // namespace
+
+const char* origin_name(BinaryOrigin origin) {
+  static constexpr const char* kNames[] = {"memory", "bundle", "disk", "compiled"};
+  return kNames[static_cast<int>(origin)];
+}
 
 llvm::Expected<std::unique_ptr<KernelCache>> make_kernel_cache(CacheOptions options,
                                                                std::shared_ptr<Compiler> compiler,
                                                                const Environment& environment,
                                                                FileSystem& system) {
-  return std::make_unique<KernelCacheImpl>(std::move(options), std::move(compiler), environment, system);
+  MINUET_ASSIGN(CacheOptions whole, with_environment(std::move(options), environment));
+  watch_forks();
+  return std::make_unique<KernelCacheImpl>(std::move(whole), std::move(compiler), environment, system);
 }
 
 llvm::Expected<std::unique_ptr<KernelCache>> KernelCache::create(CacheOptions options,

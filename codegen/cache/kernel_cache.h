@@ -1,12 +1,14 @@
-// The road from a kernel's source to its binary: memory, disk, compile. Thread-safe.
+// The road from a kernel's source to its binary: memory, bundles, disk, compile (R21). Thread-safe.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "codegen/cache/cache_options.h"
+#include "codegen/cache/entry.h"
 #include "codegen/compiler.h"
 #include "codegen/emit.h"
 #include "codegen/error.h"
@@ -14,19 +16,17 @@
 namespace minuet {
 
 /// Where a binary came from, for the one who asked first.
-enum class BinaryOrigin { Memory, Disk, Compiled };
+enum class BinaryOrigin { Memory, Bundle, Disk, Compiled };
+const char* origin_name(BinaryOrigin origin);  // "memory", "bundle", "disk", "compiled"
 
-struct CacheOptions {
-  std::string directory;  // empty: MINUET_CACHE_DIR, XDG_CACHE_HOME/minuet, HOME/.cache/minuet (R10)
-  bool use_disk = true;
-  std::function<void(const std::string&)> warn;  // called at most once per kind of trouble
-};
-
+/// What one cache did in this process; a forked child counts from 0 (R32).
 struct CacheStats {
-  int64_t compiled = 0;
-  int64_t disk_hits = 0;
-  int64_t memory_hits = 0;
-  double compile_ms = 0;
+  std::int64_t memory_hits = 0, bundle_hits = 0, disk_hits = 0, compiled = 0;
+  std::int64_t failures = 0;           // compiles that gave an error, cancelled ones included
+  std::int64_t waits = 0;              // for another thread's or another process's work on the same kernel
+  std::int64_t lock_timeouts = 0;      // waits for another process that ended with a compile of our own
+  std::int64_t cubin_bytes = 0;        // from bundles, disk and compiles
+  double compile_ms = 0, wait_ms = 0;  // summed over threads
 };
 
 /// One line of a cache's history: which kernel, from where.
@@ -38,23 +38,39 @@ struct CacheEvent {
 
 class KernelCache {
  public:
+  using BinaryPointer = std::shared_ptr<const Binary>;
+
   /// `compiler` may be null where there is none (then a miss is an error that says how to get one).
   static llvm::Expected<std::unique_ptr<KernelCache>> create(CacheOptions options,
                                                              std::shared_ptr<Compiler> compiler);
   virtual ~KernelCache() = default;
 
-  /// The cubin of `source` for `arch` ("sm_90a"). Compiles at most once per key in this process,
-  /// outside every lock (R13). An error of the disk is never an error of the call (R11).
-  virtual llvm::Expected<std::shared_ptr<const Binary>> get_or_compile(const KernelSource& source,
-                                                                       llvm::StringRef arch) = 0;
+  /// The cubin of `source` for `arch` ("sm_90a"); one from a bundle may be for another architecture
+  /// that runs there (R23). Compiles at most once per key in this process, outside every lock (R13).
+  /// An error of the disk is never an error of the call (R11). Cancelled where `cancel` says so.
+  virtual llvm::Expected<BinaryPointer> get_or_compile(const KernelSource& source, llvm::StringRef arch,
+                                                       const CancelToken* cancel = nullptr) = 0;
   /// For a binary that the driver refused to load: compiled anew, and put in its place everywhere (R28).
-  virtual llvm::Expected<std::shared_ptr<const Binary>> replace(const KernelSource& source,
-                                                                llvm::StringRef arch,
-                                                                const Binary& refused) = 0;
+  virtual llvm::Expected<BinaryPointer> replace(const KernelSource& source, llvm::StringRef arch,
+                                                const Binary& refused) = 0;
+
+  /// Looked in before all other bundles from now on (R24). An error where it cannot be used.
+  virtual llvm::Error add_bundle(const BundlePlace& place) = 0;
+
+  /// The disk alone, for exactly `arch`: what a build farm looks up before it hands out work.
+  virtual std::optional<Entry> find_on_disk(const KernelSource& source, llvm::StringRef arch) = 0;
+  /// Keeps on disk what was compiled elsewhere.
+  virtual void keep_on_disk(const Entry& entry) = 0;
+
+  /// Of the compiler (R2); empty where there is none. Opens it.
+  virtual std::string compiler_id() = 0;
+
   virtual CacheStats stats() const = 0;
   virtual std::vector<CacheEvent> events() const = 0;
   /// The directory in use, or empty when only memory is (the reason was given to `warn`).
   virtual std::string directory() const = 0;
+  /// Where spans go, or null.
+  virtual Trace* trace() const = 0;
 };
 
 }  // namespace minuet

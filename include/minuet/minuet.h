@@ -71,7 +71,8 @@ MINUET_API size_t minuet_last_error_detail(char* buffer, size_t size);
 
 /* major * 10000 + minor * 100 + patch of the library that is loaded. */
 MINUET_API uint32_t minuet_version(void);
-/* 1 where this build has the feature: "cuda", "cpu", "nvrtc", "network", "convolution"; else 0. */
+/* 1 where this build has the feature: "cuda", "cpu", "nvrtc", "network", "convolution", "bundle",
+ * "precompile"; else 0. */
 MINUET_API int32_t minuet_has_feature(const char* name);
 
 /* ---- types ----------------------------------------------------------------------------------- */
@@ -96,6 +97,23 @@ typedef struct minuet_execution minuet_execution;
 
 /* ---- context --------------------------------------------------------------------------------- */
 
+/* Whether a kernel that is nowhere to be found is compiled. */
+typedef int32_t minuet_jit;
+enum {
+  MINUET_JIT_DEFAULT = 0, /* yes, unless MINUET_NO_JIT is 1 */
+  MINUET_JIT_ON = 1,
+  MINUET_JIT_OFF = 2 /* FAILED_PRECONDITION, with what to do; the cache folder is only read */
+};
+
+/* Which kernels of a bundle are taken, by the compiler that made them. */
+typedef int32_t minuet_bundle_policy;
+enum {
+  MINUET_BUNDLE_SAME_MAJOR = 0, /* of CUDA 13 or older, whatever compiler is here, or none */
+  MINUET_BUNDLE_ANY = 1,
+  MINUET_BUNDLE_EXACT = 2 /* of exactly the NVRTC that is here; none where there is none */
+};
+
+/* What is left open comes from the environment, which is read here, once (README, "Environment"). */
 typedef struct minuet_context_options {
   size_t struct_size;
   void* ext;
@@ -103,11 +121,19 @@ typedef struct minuet_context_options {
   int32_t disable_disk_cache;  /* 1: kernels live in memory only */
   minuet_log_callback log;     /* null: silent */
   void* log_user;
+  minuet_jit jit;
+  minuet_bundle_policy bundle_policy;
+  const char* record_path; /* file that kernels no bundle had are appended to; null: MINUET_RECORD */
+  uint64_t
+      cache_max_bytes; /* least recently used kernels go past it; 0: MINUET_CACHE_MAX_BYTES, else 1 GiB */
+  int64_t trace;       /* 1: times are kept for minuet_context_write_trace */
 } minuet_context_options;
 #define MINUET_CONTEXT_OPTIONS_INIT \
-  { sizeof(minuet_context_options), 0, 0, 0, 0, 0 }
+  { sizeof(minuet_context_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/* Process-wide, tied to no device. Opens neither the driver nor NVRTC. options is optional. */
+/* Process-wide, tied to no device. Opens neither the driver nor NVRTC. options is optional. Kernels are
+ * looked for in memory, in bundles (added ones, then MINUET_BUNDLE_PATH, then minuet-*.bundle beside the
+ * library), in the cache folder, and are compiled then. */
 MINUET_API minuet_status minuet_context_create(const minuet_context_options* options,
                                                minuet_context** context);
 MINUET_API void minuet_context_destroy(minuet_context* context);
@@ -117,11 +143,27 @@ typedef struct minuet_kernel_counters {
   size_t struct_size;
   int64_t compiled, disk_hits, memory_hits;
   double compile_ms; /* summed over threads */
+  int64_t bundle_hits;
+  int64_t failures;      /* compiles that gave an error */
+  int64_t waits;         /* for another thread's or another process's compile of the same kernel */
+  int64_t lock_timeouts; /* waits for another process that were given up */
+  int64_t cubin_bytes;   /* from bundles, the cache folder and compiles */
+  double wait_ms;        /* summed over threads */
 } minuet_kernel_counters;
 #define MINUET_KERNEL_COUNTERS_INIT \
-  { sizeof(minuet_kernel_counters), 0, 0, 0, 0 }
+  { sizeof(minuet_kernel_counters), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 MINUET_API minuet_status minuet_context_kernel_counters(minuet_context* context,
                                                         minuet_kernel_counters* counters);
+
+/* Opens a bundle that minuet_precompile wrote, and looks in it before all others. sha256: 64 hex digits that
+ * the whole file must have, or null. INVALID_ARGUMENT for what is no bundle, is damaged at its head or has
+ * another digest: nothing is added then. */
+MINUET_API minuet_status minuet_context_add_bundle(minuet_context* context, const char* path,
+                                                   const char* sha256);
+
+/* Writes the times of look-ups, compiles, loads and first runs so far as a trace that ui.perfetto.dev opens.
+ * FAILED_PRECONDITION where the context was made without `trace`. */
+MINUET_API minuet_status minuet_context_write_trace(minuet_context* context, const char* path);
 
 /* The cache folder in use; "" when kernels live in memory only. Like minuet_last_error. */
 MINUET_API size_t minuet_context_cache_directory(minuet_context* context, char* buffer, size_t size);
@@ -131,7 +173,7 @@ typedef struct minuet_kernel_info {
   size_t struct_size;
   const char* name; /* with every compiled-in size */
   const char* arch;
-  const char* origin; /* "memory", "disk", "compiled" */
+  const char* origin; /* "memory", "bundle", "disk", "compiled" */
   int32_t registers;  /* per thread */
   int32_t shared_bytes, local_bytes;
   int64_t cubin_bytes;
@@ -331,6 +373,85 @@ typedef struct minuet_network_info {
   int64_t parameters;
 } minuet_network_info;
 MINUET_API minuet_status minuet_network_query(minuet_network* network, minuet_network_info* info);
+
+/* ---- compiling in the background ------------------------------------------------------------------------
+ */
+
+typedef struct minuet_job minuet_job;
+/* Called once at the end, from the job's own thread, with minuet_last_error of that thread. */
+typedef void (*minuet_job_callback)(minuet_status status, void* user);
+
+/* minuet_network_compile in a thread of its own. done is optional. The network may be destroyed before. */
+MINUET_API minuet_status minuet_network_compile_async(minuet_network* network, const char* arch,
+                                                      minuet_job_callback done, void* user, minuet_job** job);
+MINUET_API minuet_status minuet_convolution_compile_async(minuet_convolution* convolution, const char* arch,
+                                                          minuet_job_callback done, void* user,
+                                                          minuet_job** job);
+/* Asks the job to stop; a compile that is running is stopped too. Returns at once. */
+MINUET_API void minuet_job_cancel(minuet_job* job);
+/* 1 where it has ended. */
+MINUET_API int32_t minuet_job_done(const minuet_job* job);
+/* Waits for the end; gives its status: CANCELLED where it was stopped before. */
+MINUET_API minuet_status minuet_job_wait(minuet_job* job);
+/* Cancels and waits. */
+MINUET_API void minuet_job_destroy(minuet_job* job);
+
+/* ---- compiling ahead, for GPUs that are elsewhere ---------------------------------------------------------
+ */
+
+/* What has become of one kernel. Strings live during the call. */
+typedef struct minuet_precompile_step {
+  size_t struct_size;
+  int64_t done, total; /* this kernel counted */
+  const char* name;
+  const char* arch;
+  const minuet_kernel_info* kernel; /* null where it failed */
+  const char* error;                /* null where it did not */
+} minuet_precompile_step;
+
+typedef struct minuet_bundle_info {
+  size_t struct_size;
+  const char* arch;
+  const char* path;
+  const char* sha256; /* of the whole file, 64 hex digits */
+  int64_t bytes, kernels;
+} minuet_bundle_info;
+
+typedef struct minuet_precompile_options {
+  size_t struct_size;
+  void* ext;
+  minuet_network* const* networks;
+  minuet_convolution* const* convolutions;
+  int32_t network_count, convolution_count;
+  const char* requests_path; /* list that record_path made, or null */
+  const char* const* archs;  /* "sm_80", "sm_90a"; none: as recorded */
+  int32_t arch_count;
+  int32_t jobs;                 /* worker processes; 0: as many as there are cores, and memory for */
+  const char* output_directory; /* gets minuet-<arch>.bundle; made where it is not there */
+  /* Optional callbacks: step comes from a thread of the library's, never two at once; the others come from
+   * the calling thread. */
+  void (*step)(const minuet_precompile_step* step, void* user);
+  void (*bundle)(const minuet_bundle_info* bundle, void* user);
+  int32_t (*cancelled)(void* user); /* asked every 100 ms or so; 1 stops soon */
+  void* user;
+} minuet_precompile_options;
+#define MINUET_PRECOMPILE_OPTIONS_INIT \
+  { sizeof(minuet_precompile_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+typedef struct minuet_precompile_result {
+  size_t struct_size;
+  int64_t kernels, compiled, found, failed; /* found: in the cache folder or in the bundle that was there */
+  int64_t bytes;                            /* of all cubins */
+  double seconds;
+} minuet_precompile_result;
+
+/* Compiles every kernel that any cloud may need, for every arch, in worker processes (minuet-compile, which
+ * is installed beside the library), and writes one bundle an arch: no GPU, no driver. The same kernels give
+ * the same bytes. A bundle that is already there keeps its other kernels. result is optional and is filled in
+ * whatever the status: OK where all are there; the first failure's status where kernels are missing;
+ * CANCELLED where it was stopped. The bundles then hold what is done. */
+MINUET_API minuet_status minuet_precompile(minuet_context* context, const minuet_precompile_options* options,
+                                           minuet_precompile_result* result);
 
 /* ---- executions ---------------------------------------------------------------------------------------- */
 

@@ -15,6 +15,7 @@ namespace minuet::tool {
 
 constexpr int kExitBadInput = 2;  ///< The user can mend it: a flag, a file, a cloud, a missing driver.
 constexpr int kExitBroken = 1;    ///< A fault of ours or of the machine.
+constexpr int kExitInterrupted = 130;
 
 inline llvm::Error user_error(std::string sentence) {
   return llvm::make_error<llvm::StringError>(sentence, std::make_error_code(std::errc::invalid_argument));
@@ -29,6 +30,11 @@ llvm::Error bad_input(const char* format, Values&&... values) {
 /// The same with exit code 1.
 inline llvm::Error broken(std::string sentence) {
   return llvm::make_error<llvm::StringError>(sentence, std::make_error_code(std::errc::io_error));
+}
+
+/// The user stopped it: exit code 130, as shells have it for Ctrl-C.
+inline llvm::Error interrupted(std::string sentence) {
+  return llvm::make_error<llvm::StringError>(sentence, std::make_error_code(std::errc::interrupted));
 }
 
 /// As many digits as tell float32 numbers apart.

@@ -11,19 +11,6 @@
 namespace minuet::tool {
 namespace {
 
-/// One sentence on one line, whatever the library said.
-std::string last_error() {
-  std::string text(minuet_last_error(nullptr, 0), '\0');
-  minuet_last_error(text.data(), text.size());
-  text.resize(llvm::StringRef(text.data()).size());
-  for (char& c : text) c = c == '\n' || c == '\r' ? ' ' : c;
-  // The name of the function that failed is for programmers.
-  const size_t colon = text.find(": ");
-  const bool named =
-      text.rfind("minuet_", 0) == 0 && colon != std::string::npos && text.find(' ') == colon + 1;
-  return named ? text.substr(colon + 2) : text;
-}
-
 void print_warning(minuet_log_level level, const char* text, size_t length, void*) {
   if (level == MINUET_LOG_WARNING) std::fprintf(stderr, "minuet: %.*s\n", static_cast<int>(length), text);
 }
@@ -38,6 +25,18 @@ void note_kernel(const minuet_kernel_info* kernel, void* user) {
 
 }  // namespace
 
+std::string last_error_text() {
+  std::string text(minuet_last_error(nullptr, 0), '\0');
+  minuet_last_error(text.data(), text.size());
+  text.resize(llvm::StringRef(text.data()).size());
+  for (char& c : text) c = c == '\n' || c == '\r' ? ' ' : c;
+  // The name of the function that failed is for programmers.
+  const size_t colon = text.find(": ");
+  const bool named =
+      text.rfind("minuet_", 0) == 0 && colon != std::string::npos && text.find(' ') == colon + 1;
+  return named ? text.substr(colon + 2) : text;
+}
+
 std::string last_error_detail() {
   std::string text(minuet_last_error_detail(nullptr, 0), '\0');
   minuet_last_error_detail(text.data(), text.size());
@@ -47,7 +46,7 @@ std::string last_error_detail() {
 
 llvm::Error check(minuet_status status) {
   if (status == MINUET_OK) return llvm::Error::success();
-  std::string text = last_error();
+  std::string text = last_error_text();
   if (text.empty()) text = "the library gave status " + std::to_string(status) + " and no reason";
   return status == MINUET_INTERNAL ? broken(text) : user_error(text);
 }
@@ -71,20 +70,26 @@ llvm::Error DeviceBuffer::download(void* target) const {
                                   static_cast<int64_t>(bytes_), 1));
 }
 
-llvm::Expected<ContextHandle> open_context(const std::string& cache) {
+llvm::Expected<ContextHandle> open_context(const ContextChoice& choice) {
   minuet_context_options options = MINUET_CONTEXT_OPTIONS_INIT;
-  llvm::SmallString<256> folder(cache);  // from where one stands; the library takes absolute paths only
-  if (!cache.empty()) {
-    if (const std::error_code error = llvm::sys::fs::make_absolute(folder)) {
-      return bad_input("--cache '{0}' has no absolute path: {1}", cache, error.message());
-    }
-    llvm::sys::path::remove_dots(folder, /*remove_dot_dot=*/true);
-  }
-  options.cache_directory = cache.empty() ? nullptr : folder.c_str();
+  MINUET_ASSIGN(const std::string folder, absolute_cache_folder(choice.cache));
+  options.cache_directory = folder.empty() ? nullptr : folder.c_str();
   options.log = print_warning;
+  options.trace = choice.trace ? 1 : 0;
+  if (choice.must_jit) options.jit = MINUET_JIT_ON;
   minuet_context* context = nullptr;
   MINUET_TRY(check(minuet_context_create(&options, &context)));
   return ContextHandle(context);
+}
+
+llvm::Expected<std::string> absolute_cache_folder(const std::string& cache) {
+  llvm::SmallString<256> folder(cache);  // from where one stands; the library takes absolute paths only
+  if (cache.empty()) return std::string();
+  if (const std::error_code error = llvm::sys::fs::make_absolute(folder)) {
+    return bad_input("--cache '{0}' has no absolute path: {1}", cache, error.message());
+  }
+  llvm::sys::path::remove_dots(folder, /*remove_dot_dot=*/true);
+  return folder.str().str();
 }
 
 llvm::Expected<DeviceHandle> open_device(minuet_context* context, const std::string& name,

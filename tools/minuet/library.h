@@ -24,6 +24,8 @@ using ExecutionHandle =
 
 /// The last error's text where `status` is not OK. INTERNAL gives exit code 1, all others 2.
 llvm::Error check(minuet_status status);
+/// Its text alone, on one line.
+std::string last_error_text();
 /// The compiler's or driver's log behind the last error, or empty.
 std::string last_error_detail();
 
@@ -68,8 +70,15 @@ struct KernelFacts {
   double compile_ms = 0;
 };
 
-/// `cache`: the kernel cache folder; empty: the default one. The library's warnings go to stderr.
-llvm::Expected<ContextHandle> open_context(const std::string& cache);
+/// The library's warnings go to stderr.
+struct ContextChoice {
+  std::string cache;      ///< folder; empty: the library's default
+  bool trace = false;     ///< times are kept for minuet_context_write_trace
+  bool must_jit = false;  ///< whatever MINUET_NO_JIT says
+};
+llvm::Expected<ContextHandle> open_context(const ContextChoice& choice);
+/// --cache as an absolute path; empty where it is.
+llvm::Expected<std::string> absolute_cache_folder(const std::string& cache);
 /// "cuda:N", "cpu", or empty for the default.
 llvm::Expected<DeviceHandle> open_device(minuet_context* context, const std::string& name,
                                          DeviceFacts& facts);

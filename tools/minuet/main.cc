@@ -21,6 +21,8 @@ llvm::Error dispatch(int count, const char* const* values) {
       return bench_command(arguments);
     case Command::Precompile:
       return precompile_command(arguments);
+    case Command::Cache:
+      return cache_command(arguments);
     case Command::None:
       break;
   }
@@ -34,8 +36,10 @@ int exit_code(llvm::Error error) {
     // The log behind it, for whoever wants to see more than one sentence.
     const char* verbose = std::getenv("MINUET_VERBOSE");
     if (verbose && llvm::StringRef(verbose) == "1") llvm::errs() << last_error_detail();
-    const bool users = info.convertToErrorCode() == std::make_error_code(std::errc::invalid_argument);
-    code = users ? kExitBadInput : kExitBroken;
+    const std::error_code kind = info.convertToErrorCode();
+    code = kind == std::make_error_code(std::errc::invalid_argument) ? kExitBadInput
+           : kind == std::make_error_code(std::errc::interrupted)    ? kExitInterrupted
+                                                                     : kExitBroken;
   });
   return code;
 }

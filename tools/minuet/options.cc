@@ -5,6 +5,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "tools/minuet/error.h"
+#include "tools/minuet/options_caches.h"
 
 namespace minuet::tool {
 namespace {
@@ -15,7 +16,8 @@ Examples:
   minuet run sweep.pcd.bin --columns 5 --voxel-size 0.05 --network sparseresnet21d
   minuet run --synthetic lidar --device cpu --json report.json
   minuet info
-  minuet precompile --network minkunet42 --dtype fp16 --arch sm_90a
+  minuet precompile --network minkunet42 --arch sm_80,sm_90a --output kernels
+  minuet cache verify
 `minuet COMMAND --help` tells all about a command. Exit codes: 0 done, 2 the input or a flag is at fault
 (one sentence on stderr says how), 1 anything else.)";
 
@@ -53,34 +55,17 @@ Examples:
   minuet bench                                          # both networks, every cloud
   minuet bench --network minkunet42 --dtype fp16 --cloud os1_0.1 --output os1.json)";
 
-constexpr const char* kPrecompileFooter = R"(
-Compiles every kernel that the network may need on that architecture, for any cloud, into the cache
-folder. Needs no GPU and no driver, only NVRTC.
-
-Examples:
-  minuet precompile                                     # MinkUNet42, fp16, sm_90a
-  minuet precompile --network sparseresnet21d --dtype bf16 --arch sm_80 --cache ./kernels)";
-
 void add_network(CLI::App& app, Arguments& arguments) {
   app.add_option("--network", arguments.network.network,
                  "minkunet42, sparseresnet21d, or a JSON file (runtime/networks/README.md)")
       ->capture_default_str()
       ->type_name("NAME|FILE");
-  app.add_option("--channels", arguments.network.channels, "other widths, as many as the network lists")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("C0,C1");
+  add_channels(app, arguments);
   app.add_option("--weights", arguments.network.weights, "safetensors file; default: seeded random weights")
       ->type_name("FILE");
   app.add_option("--weights-seed", arguments.network.weights_seed, "seed of the random weights")
       ->capture_default_str()
       ->type_name("S");
-}
-
-void add_cache(CLI::App& app, Arguments& arguments) {
-  app.add_option("--cache", arguments.cache,
-                 "kernel cache folder; default: MINUET_CACHE_DIR, XDG_CACHE_HOME/minuet, ~/.cache/minuet")
-      ->type_name("DIR");
 }
 
 void add_device(CLI::App& app, Arguments& arguments) {
@@ -141,18 +126,16 @@ void add_run(CLI::App& run, Arguments& arguments) {
       ->type_name("FILE");
   run.add_option("--json", arguments.json, "the report as JSON; - writes it to stdout instead of the tables")
       ->type_name("FILE");
+  run.add_option("--trace", arguments.trace,
+                 "times of look-ups, compiles, loads and first runs, for ui.perfetto.dev")
+      ->type_name("FILE");
   run.add_flag("--list-kernels", arguments.list_kernels, "list every kernel and where its binary came from");
   add_cache(run, arguments);
 }
 
 void add_bench(CLI::App& bench, Arguments& arguments) {
   bench.footer(kBenchFooter);
-  bench
-      .add_option("--network", arguments.networks,
-                  "one or more, by commas; default: minkunet42,sparseresnet21d")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("NAME|FILE");
+  add_networks(bench, arguments)->description("one or more, by commas; default: minkunet42,sparseresnet21d");
   bench
       .add_option("--dtype", arguments.dtypes,
                   "one or more of fp32, tf32, fp16, bf16; default: fp16 on a GPU, "
@@ -183,16 +166,6 @@ void add_bench(CLI::App& bench, Arguments& arguments) {
   add_cache(bench, arguments);
 }
 
-void add_precompile(CLI::App& precompile, Arguments& arguments) {
-  precompile.footer(kPrecompileFooter);
-  add_network(precompile, arguments);
-  add_dtype(precompile, arguments.dtype)->description("fp32, tf32, fp16 or bf16; default: fp16");
-  precompile.add_option("--arch", arguments.arch, "architecture to compile for")
-      ->capture_default_str()
-      ->type_name("sm_XX");
-  add_cache(precompile, arguments);
-}
-
 /// Found out before the network has run for nothing.
 llvm::Error check_folder_of(const std::string& path) {
   const llvm::StringRef folder = llvm::sys::path::parent_path(path);
@@ -211,7 +184,8 @@ llvm::Error check_run(const Arguments& arguments) {
   if (!output.empty() && output.take_back(4) != ".npy" && output.take_back(4) != ".ply") {
     return bad_input("--output '{0}' does not end in .npy or .ply", output);
   }
-  for (const std::string& path : {arguments.output, arguments.output_coordinates, arguments.json}) {
+  for (const std::string& path :
+       {arguments.output, arguments.output_coordinates, arguments.json, arguments.trace}) {
     MINUET_TRY(check_folder_of(path));
   }
   if (arguments.labels && output.empty()) return bad_input("--labels needs --output");
@@ -236,11 +210,13 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
   CLI::App* const info =
       app.add_subcommand("info", "Show devices, driver, NVRTC, LLVM, cache folder, and what is missing");
   CLI::App* const bench = app.add_subcommand("bench", "Measure networks over many clouds, as JSON");
-  CLI::App* const precompile = app.add_subcommand("precompile", "Compile a network's kernels, with no GPU");
+  CLI::App* const precompile = app.add_subcommand("precompile", "Compile networks' kernels, with no GPU");
+  CLI::App* const cache = app.add_subcommand("cache", "Look into the kernel cache, or into a bundle");
   add_run(*run, arguments);
   add_cache(*info, arguments);
   add_bench(*bench, arguments);
   add_precompile(*precompile, arguments);
+  add_cache_command(*cache, arguments);
   try {
     app.parse(count, values);
   } catch (const CLI::ParseError& error) {
@@ -252,12 +228,16 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
     for (char& c : text) c = c == '\n' ? ' ' : c;
     return bad_input("{0} (minuet --help and minuet COMMAND --help list the flags)", text);
   }
-  if (app.get_subcommands().empty()) return bad_input("a command is missing: run, info, bench or precompile");
+  if (app.get_subcommands().empty()) {
+    return bad_input("a command is missing: run, info, bench, precompile or cache");
+  }
   arguments.command = run->parsed()     ? Command::Run
                       : info->parsed()  ? Command::Info
                       : bench->parsed() ? Command::Bench
+                      : cache->parsed() ? Command::Cache
                                         : Command::Precompile;
   if (arguments.command == Command::Run) MINUET_TRY(check_run(arguments));
+  if (arguments.command == Command::Precompile) MINUET_TRY(check_precompile(arguments));
   return arguments;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,8 @@
 
 namespace minuet::tool {
 
-enum class Command { None, Run, Info, Bench, Precompile };
+enum class Command { None, Run, Info, Bench, Precompile, Cache };
+enum class CacheAction { List, Inspect, Extract, Verify, Prune, Stats };
 
 struct Arguments {
   Command command = Command::None;  ///< None: a help or version text was asked for and printed
@@ -25,12 +27,20 @@ struct Arguments {
   std::string output, output_coordinates, json;
   bool labels = false;
   bool list_kernels = false;
+  std::string trace;
   // bench
   std::vector<std::string> networks, dtypes, clouds;
   std::string data, commit;
   int variants = 0;  ///< 0: 16 on a GPU, 2 on the CPU
   // precompile
-  std::string arch = "sm_90a";
+  std::vector<std::string> archs;  ///< empty: sm_90a, or as recorded
+  std::string requests;
+  int jobs = 0;  ///< 0: the library decides
+  // cache
+  CacheAction action = CacheAction::List;
+  std::string bundle, key;
+  std::optional<uint64_t> most_bytes;
+  bool to_json = false;
 };
 
 /// A wrong flag or value is an error of one sentence.

@@ -6,6 +6,7 @@
 
 #include "llvm/Support/Format.h"
 #include "tools/minuet/error.h"
+#include "tools/minuet/writers/npy.h"
 
 namespace minuet::tool {
 namespace {
@@ -80,6 +81,14 @@ llvm::Error query_shapes(minuet_execution* execution, const minuet_network_info&
     MINUET_TRY(check(minuet_execution_query_layer(execution, i, &layer)));
     report.layers.push_back(layer);
   }
+  return llvm::Error::success();
+}
+
+llvm::Error write_json_file(const std::string& path, const llvm::json::Value& value) {
+  if (path.empty()) return llvm::Error::success();
+  const std::string text = llvm::formatv("{0:2}\n", value).str();
+  if (path != "-") return write_file(path, text);
+  llvm::outs() << text;
   return llvm::Error::success();
 }
 

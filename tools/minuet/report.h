@@ -32,6 +32,9 @@ llvm::json::Value to_json(const RunReport& report);
 void print_tables(const RunReport& report, llvm::raw_ostream& out);
 void print_kernels(const std::vector<KernelFacts>& kernels, llvm::raw_ostream& out);
 
+/// To a file, to stdout for "-", nowhere for "".
+llvm::Error write_json_file(const std::string& path, const llvm::json::Value& value);
+
 llvm::json::Object stages_json(const minuet_stage_times& stages, double voxelize_ms);
 llvm::json::Array levels_json(const RunReport& report);
 

@@ -116,7 +116,7 @@ TEST(KernelCacheConcurrency, R13_ManyKeysInManyThreads) {
     }
   });
   EXPECT_EQ(compiler->compiles, 20);
-  EXPECT_EQ(files_below(folder.path()).size(), 20u);
+  EXPECT_EQ(entries_below(folder.path()).size(), 20u);
   EXPECT_TRUE(warnings.all().empty());
 }
 
@@ -132,7 +132,7 @@ TEST(KernelCacheConcurrency, R13_ManyKeysInManyThreads) {
     }
     // The parent removes entries to make new ones appear.
     if (seed % 7 == 0) {
-      for (const std::string& file : files_below(directory)) {
+      for (const std::string& file : entries_below(directory)) {
         if (file.find("tmp-") == std::string::npos) ::unlink(file.c_str());
       }
     }
@@ -159,7 +159,7 @@ TEST(KernelCacheConcurrency, R06_KilledWritersLeaveNoBadEntry) {
     EXPECT_TRUE(WIFSIGNALED(status)) << "it ended by itself with " << WEXITSTATUS(status);
     children.erase(std::find(children.begin(), children.end(), victim));
     start(100 + round);
-    for (const std::string& file : files_below(folder.path())) {
+    for (const std::string& file : entries_below(folder.path())) {
       if (file.find("tmp-") != std::string::npos) continue;
       const std::string bytes = read_text(file);
       if (bytes.empty()) continue;  // removed since it was listed

@@ -72,7 +72,7 @@ TEST(KernelCache, R05_OneFileAnEntryAndNothingElse) {
   const TemporaryFolder folder;
   auto cache = make_cache(folder.path(), std::make_shared<FakeCompiler>());
   for (const char* name : {"a", "b", "c"}) ask(*cache, make_source(name));
-  const std::vector<std::string> files = files_below(folder.path());
+  const std::vector<std::string> files = entries_below(folder.path());
   ASSERT_THAT(files, SizeIs(3));
   for (const std::string& file : files) {
     const std::string name = file.substr(folder.path().size());
@@ -91,7 +91,7 @@ void expect_recovery(const std::function<void(const std::string& file)>& spoil, 
   const TemporaryFolder folder;
   const KernelSource source = make_source("gather");
   ask(*make_cache(folder.path(), std::make_shared<FakeCompiler>()), source);
-  const std::vector<std::string> files = files_below(folder.path());
+  const std::vector<std::string> files = entries_below(folder.path());
   ASSERT_THAT(files, SizeIs(1));
   spoil(files[0]);
   auto compiler = std::make_shared<FakeCompiler>();
@@ -151,7 +151,7 @@ TEST(KernelCache, R07_SwappedEntriesAreMisses) {
   auto cache = make_cache(folder.path(), std::make_shared<FakeCompiler>());
   const KernelSource a = make_source("a"), b = make_source("b");
   ask(*cache, a), ask(*cache, b);
-  const std::vector<std::string> files = files_below(folder.path());
+  const std::vector<std::string> files = entries_below(folder.path());
   ASSERT_THAT(files, SizeIs(2));
   std::filesystem::rename(files[0], files[0] + "-");
   std::filesystem::rename(files[1], files[0]);
@@ -178,7 +178,7 @@ TEST(KernelCache, R08_AFailureIsReplayedAndNeverPublished) {
     EXPECT_EQ(status.detail(), "the log");
   }
   EXPECT_EQ(compiler->compiles, 1);
-  EXPECT_THAT(files_below(folder.path()), IsEmpty());
+  EXPECT_THAT(entries_below(folder.path()), IsEmpty());
   EXPECT_THAT(ask(*cache, make_source("gather", "another text")), HasSubstr("error"));
   EXPECT_EQ(compiler->compiles, 2) << "a changed source is another request";
   auto repaired = std::make_shared<FakeCompiler>();
@@ -208,7 +208,7 @@ TEST(KernelCache, R10_ARefusedDirectoryMeansMemoryAndOneWarning) {
     EXPECT_EQ(ask(*cache, make_source(name)), expected(make_source(name)));
   EXPECT_EQ(compiler->compiles, 2);
   EXPECT_THAT(warnings.all(), SizeIs(1));
-  EXPECT_THAT(files_below(folder.path()), IsEmpty());
+  EXPECT_THAT(entries_below(folder.path()), IsEmpty());
 }
 
 TEST(KernelCache, R11_ADirectoryThatVanishesComesBack) {
@@ -217,7 +217,7 @@ TEST(KernelCache, R11_ADirectoryThatVanishesComesBack) {
   ask(*cache, make_source("a"));
   std::filesystem::remove_all(folder / "cache");
   EXPECT_EQ(ask(*cache, make_source("b")), expected(make_source("b")));
-  EXPECT_THAT(files_below(folder / "cache"), SizeIs(1));
+  EXPECT_THAT(entries_below(folder / "cache"), SizeIs(1));
 }
 
 TEST(KernelCache, R11_AFileSizeLimitDoesNotKillTheProcess) {
@@ -231,7 +231,7 @@ TEST(KernelCache, R11_AFileSizeLimitDoesNotKillTheProcess) {
   const std::string kernel = ask(*cache, make_source("gather"));
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &old), 0);
   EXPECT_EQ(kernel, expected(make_source("gather")));
-  EXPECT_THAT(files_below(folder.path()), IsEmpty());
+  EXPECT_THAT(entries_below(folder.path()), IsEmpty());
 }
 
 /// Fails one call, the `at`-th, with `error`; counts the calls.
@@ -296,7 +296,7 @@ TEST(KernelCache, R06_R11_WhateverCallOfTheStoreFailsTheKernelIsRight) {
       FailingFileSystem cold(at, error), warm(at, error);
       EXPECT_EQ(ask(*make_cache(folder.path(), std::make_shared<FakeCompiler>(), nullptr, cold), source),
                 expected(source));
-      for (const std::string& file : files_below(folder.path())) {
+      for (const std::string& file : entries_below(folder.path())) {
         if (file.find("tmp-") != std::string::npos) continue;
         EXPECT_FALSE(llvm::errorToBool(read_entry(read_text(file)).takeError()))
             << "a partial entry was published";

@@ -285,7 +285,7 @@ llvm::Error bench_command(const Arguments& arguments) {
   }
   for (const std::string& dtype : dtypes) MINUET_TRY(dtype_for(dtype, true).takeError());
   for (const std::string& cloud : arguments.clouds) MINUET_TRY(check_bench_cloud(cloud));
-  MINUET_ASSIGN(const ContextHandle context, open_context(arguments.cache));
+  MINUET_ASSIGN(const ContextHandle context, open_context({arguments.cache}));
   DeviceFacts facts;
   MINUET_ASSIGN(const DeviceHandle device, open_device(context.get(), arguments.device, facts));
   for (const std::string& network : networks) {

@@ -32,7 +32,7 @@ llvm::Error info_command(const Arguments& arguments) {
   minuet_system_info system = {};
   system.struct_size = sizeof(system);
   MINUET_TRY(check(minuet_query_system(&system)));
-  MINUET_ASSIGN(const ContextHandle context, open_context(arguments.cache));
+  MINUET_ASSIGN(const ContextHandle context, open_context({arguments.cache}));
   const uint32_t version = minuet_version();
   print_line("minuet",
              llvm::formatv("{0}.{1}.{2}", version / 10000, version / 100 % 100, version % 100).str());

@@ -1,4 +1,12 @@
-// `minuet precompile`: a network's kernels into the cache folder, with no GPU.
+// `minuet precompile`: networks' kernels into the cache folder and into bundles, with no GPU.
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/convert.h"
@@ -6,33 +14,157 @@
 #include "tools/minuet/report.h"
 
 namespace minuet::tool {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::atomic<int> interrupts{0};
+
+/// The first Ctrl-C ends the work in order; the second one ends the process.
+void on_interrupt(int number) {
+  if (interrupts++ > 0) {
+    ::signal(number, SIG_DFL);
+    ::raise(number);
+  }
+}
+
+struct Progress {
+  Clock::time_point start = Clock::now();
+  bool terminal = ::isatty(STDERR_FILENO) != 0;
+  Clock::time_point printed;
+  std::vector<KernelFacts> kernels;
+  std::vector<std::string> failures;
+  llvm::json::Array bundles;
+  std::vector<std::string> bundle_lines;
+};
+
+/// One line that is written over on a terminal, else one every few seconds.
+void print_progress(Progress& progress, const minuet_precompile_step& step) {
+  const Clock::time_point now = Clock::now();
+  const bool last = step.done == step.total;
+  if (!last && now - progress.printed < std::chrono::milliseconds(progress.terminal ? 100 : 5000)) return;
+  progress.printed = now;
+  const double seconds = std::chrono::duration<double>(now - progress.start).count();
+  const double rate = static_cast<double>(step.done) / (seconds > 1e-3 ? seconds : 1e-3);
+  llvm::errs() << (progress.terminal ? "\r\x1b[K" : "")
+               << llvm::formatv("{0}/{1} kernels, {2:f1} a second, {3:f0} s left: {4} {5}", step.done,
+                                step.total, rate, static_cast<double>(step.total - step.done) / rate,
+                                step.arch, step.name)
+               << (progress.terminal && !last ? "" : "\n");
+}
+
+void on_step(const minuet_precompile_step* step, void* user) {
+  Progress& progress = *static_cast<Progress*>(user);
+  if (step->kernel) {
+    const minuet_kernel_info& kernel = *step->kernel;
+    progress.kernels.push_back({kernel.name, kernel.origin, kernel.registers, kernel.shared_bytes,
+                                kernel.cubin_bytes, kernel.compile_ms});
+  } else {
+    progress.failures.push_back(std::string(step->name) + " for " + step->arch + ": " + step->error);
+  }
+  print_progress(progress, *step);
+}
+
+void on_bundle(const minuet_bundle_info* bundle, void* user) {
+  Progress& progress = *static_cast<Progress*>(user);
+  progress.bundles.push_back(llvm::json::Object{{"arch", bundle->arch},
+                                                {"path", bundle->path},
+                                                {"sha256", bundle->sha256},
+                                                {"bytes", bundle->bytes},
+                                                {"kernels", bundle->kernels}});
+  progress.bundle_lines.push_back(llvm::formatv("{0}: {1} kernels, {2} bytes, sha256 {3}", bundle->path,
+                                                bundle->kernels, bundle->bytes, bundle->sha256)
+                                      .str());
+}
+
+/// The networks of the flags, each in each dtype.
+llvm::Expected<std::vector<NetworkHandle>> open_networks(minuet_context* context,
+                                                         const Arguments& arguments) {
+  std::vector<NetworkHandle> networks;
+  if (!arguments.requests.empty()) return networks;
+  std::vector<std::string> names = arguments.networks, dtypes = arguments.dtypes;
+  if (names.empty()) names.push_back("minkunet42");
+  if (dtypes.empty()) dtypes.push_back("fp16");
+  for (const std::string& name : names) {
+    for (const std::string& text : dtypes) {
+      MINUET_ASSIGN(const minuet_dtype dtype, dtype_for(text, /*is_cpu=*/false));
+      NetworkChoice choice = arguments.network;
+      choice.network = name;
+      minuet_network_info info;
+      MINUET_ASSIGN(NetworkHandle network, open_network(context, choice, dtype, info));
+      networks.push_back(std::move(network));
+    }
+  }
+  return networks;
+}
+
+llvm::Error write_json(const std::string& path, Progress& progress, const minuet_precompile_result& result) {
+  llvm::json::Array failures;
+  for (const std::string& failure : progress.failures) failures.push_back(llvm::json::fixUTF8(failure));
+  const llvm::json::Value value = llvm::json::Object{{"compiled", result.compiled},
+                                                     {"found", result.found},
+                                                     {"failed", result.failed},
+                                                     {"kernels", result.kernels},
+                                                     {"bytes", result.bytes},
+                                                     {"seconds", result.seconds},
+                                                     {"bundles", std::move(progress.bundles)},
+                                                     {"failures", std::move(failures)}};
+  return write_json_file(path, value);
+}
+
+void print_summary(const Arguments& arguments, const Progress& progress,
+                   const minuet_precompile_result& result, const std::string& folder) {
+  llvm::raw_ostream& out = arguments.json == "-" ? llvm::errs() : llvm::outs();
+  if (arguments.list_kernels || arguments.output.empty()) print_kernels(progress.kernels, out);
+  for (const std::string& failure : progress.failures) out << "failed: " << failure << "\n";
+  out << llvm::formatv("\n{0} kernels, {1} bytes in {2:f1} s: {3} compiled, {4} found, {5} failed\n",
+                       result.kernels, result.bytes, result.seconds, result.compiled, result.found,
+                       result.failed);
+  for (const std::string& line : progress.bundle_lines) out << line << "\n";
+  if (!folder.empty()) out << "cache folder: " << folder << "\n";
+}
+
+}  // namespace
 
 llvm::Error precompile_command(const Arguments& arguments) {
-  MINUET_ASSIGN(const minuet_dtype dtype, dtype_for(arguments.dtype, /*is_cpu=*/false));
-  if (arguments.arch.empty()) return bad_input("--arch is empty: name an architecture such as sm_90a");
-  MINUET_ASSIGN(const ContextHandle context, open_context(arguments.cache));
+  MINUET_ASSIGN(const ContextHandle context,
+                open_context({arguments.cache, /*trace=*/false, /*must_jit=*/true}));
   const std::string folder = cache_folder(context.get());
-  if (folder.empty()) {
+  if (folder.empty() && arguments.output.empty()) {
     return bad_input(
         "there is no cache folder that could keep the kernels (the warning above says why): "
-        "name one with --cache");
+        "name one with --cache, or a folder for bundles with --output");
   }
-  minuet_network_info info;
-  MINUET_ASSIGN(const NetworkHandle network, open_network(context.get(), arguments.network, dtype, info));
-  std::vector<KernelFacts> kernels;
-  MINUET_TRY(compile_network(network.get(), arguments.arch, kernels));
-  int64_t bytes = 0;
-  for (const KernelFacts& kernel : kernels) bytes += kernel.cubin_bytes;
-  minuet_kernel_counters counters = MINUET_KERNEL_COUNTERS_INIT;
-  MINUET_TRY(check(minuet_context_kernel_counters(context.get(), &counters)));
-  llvm::outs() << llvm::formatv("{0}, {1}, {2}\n", info.name, dtype_name(dtype), arguments.arch);
-  print_kernels(kernels, llvm::outs());
-  llvm::outs() << llvm::formatv(
-      "\n{0} kernels, {1} bytes: {2} compiled in {3:f0} ms (summed over threads), {4} found "
-      "on disk\n",
-      kernels.size(), bytes, counters.compiled, counters.compile_ms, counters.disk_hits);
-  llvm::outs() << "cache folder: " << folder << "\n";
-  return llvm::Error::success();
+  MINUET_ASSIGN(const std::vector<NetworkHandle> networks, open_networks(context.get(), arguments));
+  std::vector<minuet_network*> handles;
+  for (const NetworkHandle& network : networks) handles.push_back(network.get());
+  std::vector<const char*> archs;
+  for (const std::string& arch : arguments.archs) archs.push_back(arch.c_str());
+  if (archs.empty() && arguments.requests.empty()) archs.push_back("sm_90a");
+
+  Progress progress;
+  minuet_precompile_options options = MINUET_PRECOMPILE_OPTIONS_INIT;
+  options.networks = handles.data();
+  options.network_count = static_cast<int32_t>(handles.size());
+  options.requests_path = arguments.requests.empty() ? nullptr : arguments.requests.c_str();
+  options.archs = archs.data();
+  options.arch_count = static_cast<int32_t>(archs.size());
+  options.jobs = arguments.jobs;
+  options.output_directory = arguments.output.empty() ? nullptr : arguments.output.c_str();
+  options.step = on_step;
+  options.bundle = on_bundle;
+  options.cancelled = [](void*) { return static_cast<int32_t>(interrupts > 0); };
+  options.user = &progress;
+  ::signal(SIGINT, on_interrupt);
+  ::signal(SIGTERM, on_interrupt);
+  minuet_precompile_result result = {};
+  result.struct_size = sizeof(result);
+  const minuet_status status = minuet_precompile(context.get(), &options, &result);
+  if (result.kernels == 0) return check(status);  // nothing was begun: the flags are at fault
+  print_summary(arguments, progress, result, folder);
+  MINUET_TRY(write_json(arguments.json, progress, result));
+  if (status == MINUET_CANCELLED) return interrupted("interrupted; run the same command again to go on");
+  return status == MINUET_OK ? llvm::Error::success() : broken(last_error_text());
 }
 
 }  // namespace minuet::tool

@@ -40,7 +40,7 @@ struct Output {
 llvm::Expected<Session> open_session(const Arguments& arguments) {
   Session session;
   session.keep_first_duplicate = arguments.input.keep_first_duplicate;
-  MINUET_ASSIGN(session.context, open_context(arguments.cache));
+  MINUET_ASSIGN(session.context, open_context({arguments.cache, !arguments.trace.empty()}));
   MINUET_ASSIGN(session.device, open_device(session.context.get(), arguments.device, session.facts));
   MINUET_ASSIGN(session.dtype, dtype_for(arguments.dtype, session.facts.is_cpu()));
   MINUET_ASSIGN(session.network,
@@ -156,14 +156,8 @@ llvm::Error write_outputs(const Arguments& arguments, const Session& session, co
 }
 
 llvm::Error write_report(const Arguments& arguments, const RunReport& report) {
-  if (!arguments.json.empty()) {
-    const std::string text = llvm::formatv("{0:2}\n", to_json(report)).str();
-    if (arguments.json == "-") {
-      llvm::outs() << text;
-      return llvm::Error::success();
-    }
-    MINUET_TRY(write_file(arguments.json, text));
-  }
+  MINUET_TRY(write_json_file(arguments.json, to_json(report)));
+  if (arguments.json == "-") return llvm::Error::success();
   print_tables(report, llvm::outs());
   if (arguments.list_kernels) print_kernels(report.kernel_list, llvm::outs());
   return llvm::Error::success();
@@ -203,6 +197,9 @@ llvm::Error run_command(const Arguments& arguments) {
   report.voxelize_ms = input.voxelize_ms;
   MINUET_TRY(query_shapes(session.execution.get(), session.info, report));
   MINUET_TRY(check(minuet_context_kernel_counters(session.context.get(), &report.kernels)));
+  if (!arguments.trace.empty()) {
+    MINUET_TRY(check(minuet_context_write_trace(session.context.get(), arguments.trace.c_str())));
+  }
   if (!arguments.output.empty() || !arguments.output_coordinates.empty()) {
     MINUET_TRY(fetch_output(session, memory, output));
     MINUET_TRY(write_outputs(arguments, session, output, report, input.voxel_size));

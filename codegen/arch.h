@@ -1,0 +1,35 @@
+// Names of GPU architectures, and which compiled code may serve which GPU (R23). Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "llvm/ADT/StringRef.h"
+
+namespace minuet {
+
+struct Arch {
+  int number = 0;           // 90 for compute capability 9.0, 120 for 12.0
+  char suffix = '\0';       // 'a': this capability only; 'f': its family; none
+  bool is_virtual = false;  // compute_90: PTX
+
+  int major() const { return number / 10; }
+  bool operator==(const Arch&) const = default;
+};
+
+/// "sm_80", "sm_90a", "sm_100f", "compute_90"; nothing of any other text.
+std::optional<Arch> parse_arch(llvm::StringRef text);
+std::string format_arch(const Arch& arch);
+
+/// 90 of "sm_90" and "sm_90a"; 0 of what names no architecture, PTX among it.
+int sm_number(llvm::StringRef text);
+
+/// Architectures whose compiled code may serve a request for `target`, best first: exact with 'a',
+/// exact, family ('f'), then lower minors of the same major. Code with 'a' serves nothing but a target
+/// with the same 'a': without it, the caller may run the code on another capability. Tegra GPUs share
+/// their major with others and no code, so they serve and are served by themselves alone. Not all
+/// names that are given exist, for no list here would know the next GPU. Empty where `target` is no arch.
+std::vector<std::string> runnable_archs(llvm::StringRef target);
+
+}  // namespace minuet

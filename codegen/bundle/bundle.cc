@@ -1,0 +1,249 @@
+#include "codegen/bundle/bundle.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "codegen/arch.h"
+#include "codegen/bundle/bundle_frames.h"
+#include "codegen/keys.h"
+#include "llvm/ADT/StringExtras.h"
+
+namespace minuet {
+namespace {
+
+llvm::Error damaged(const std::string& what) {
+  return make_error(StatusCode::InvalidArgument, "the bundle is damaged: {0}", what);
+}
+
+llvm::Error trouble(const char* what) {
+  return make_error(StatusCode::FailedPrecondition, "the bundle {0}: {1}", what,
+                    std::error_code(errno, std::generic_category()).message());
+}
+
+std::string hex_of(llvm::StringRef bytes) { return llvm::toHex(bytes, /*LowerCase=*/true); }
+
+std::uint64_t index_bytes(const BundleHead& head) {
+  return sizeof head + std::uint64_t{head.entries} * sizeof(BundleRow) + head.strings_bytes;
+}
+
+std::uint64_t frames_start(const BundleHead& head) {
+  return index_bytes(head) + head.dictionary_bytes + head.tuning_bytes;
+}
+
+/// The head's own numbers, before any memory is taken for what they promise.
+llvm::Error check_head(const BundleHead& head, std::uint64_t file_bytes) {
+  if (bytes_of(head.magic) != bytes_of(kBundleMagic)) {
+    return make_error(StatusCode::InvalidArgument, "it is no bundle");
+  }
+  if (head.format != kBundleFormat) {
+    return make_error(StatusCode::InvalidArgument, "the bundle has format {0}, and this library reads {1}",
+                      head.format, kBundleFormat);
+  }
+  if (head.entries > kMostBundleEntries || head.strings_bytes > kMostStringsBytes ||
+      head.dictionary_bytes > kMostDictionaryBytes || head.dictionary_raw_bytes > kMostDictionaryBytes ||
+      head.tuning_bytes > kMostTuningBytes) {
+    return damaged("its sizes are out of range");
+  }
+  if (head.file_bytes != file_bytes || frames_start(head) + kDigestBytes > file_bytes) {
+    return damaged("its size is not what it says");
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace
+
+llvm::Expected<std::unique_ptr<Bundle>> Bundle::open(const std::string& path) {
+  // Without O_NONBLOCK a fifo would hold us for ever.
+  FileHandle file(real_file_system(), ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file.good()) return annotate(trouble("cannot be opened"), path);
+  std::unique_ptr<Bundle> bundle(new Bundle(path, std::move(file)));
+  if (llvm::Error error = bundle->read_index()) return annotate(std::move(error), path);
+  if (llvm::Error error = bundle->check_contents()) return annotate(std::move(error), path);
+  return bundle;
+}
+
+llvm::Error Bundle::read_index() {
+  struct stat status;
+  if (::fstat(file_.get(), &status) != 0) return trouble("cannot be looked at");
+  if (!S_ISREG(status.st_mode)) return make_error(StatusCode::InvalidArgument, "it is no regular file");
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  if (size < sizeof head_ + kDigestBytes) return make_error(StatusCode::InvalidArgument, "it is no bundle");
+  MINUET_ASSIGN(index_, read_bytes(0, sizeof head_));
+  std::memcpy(&head_, index_.data(), sizeof head_);
+  MINUET_TRY(check_head(head_, size));
+  MINUET_ASSIGN(const std::string rest, read_bytes(sizeof head_, index_bytes(head_) - sizeof head_));
+  index_ += rest;
+  if (index_digest(index_) != bytes_of(head_.index_digest))
+    return damaged("the digest of its contents differs");
+  const llvm::StringRef arch = bytes_of(head_.arch);
+  arch_ = arch.take_until([](char c) { return c == '\0'; }).str();
+  if (arch_.size() == arch.size() || sm_number(arch_) == 0) return damaged("it names no architecture");
+  return llvm::Error::success();
+}
+
+llvm::Error Bundle::check_contents() const {
+  if (head_.strings_bytes == 0 || index_.back() != '\0') return damaged("its names do not end");
+  std::uint64_t end = frames_start(head_);
+  std::string previous;
+  for (std::size_t i = 0; i < size(); ++i) {
+    const BundleRow row = this->row(i);
+    const std::string key = bytes_of(row.key).str();
+    if (i > 0 && key <= previous) return damaged("its contents are not sorted");
+    previous = key;
+    if (row.offset != end || row.frame_bytes > head_.file_bytes - end) {
+      return damaged("a kernel lies outside of it");
+    }
+    end += row.frame_bytes;
+    if (row.manifest_bytes > kMostManifestBytes || row.cubin_bytes > kMostKernelBytes - row.manifest_bytes) {
+      return damaged("the size of a kernel is out of range");
+    }
+    if (row.arch >= head_.strings_bytes || row.compiler >= head_.strings_bytes) {
+      return damaged("a name lies outside of it");
+    }
+    if (text(row.arch) != arch_) return damaged("a kernel is for another architecture than the bundle");
+  }
+  return end + kDigestBytes == head_.file_bytes ? llvm::Error::success() : damaged("it has bytes of no part");
+}
+
+llvm::Expected<std::string> Bundle::read_bytes(std::uint64_t offset, std::uint64_t size) const {
+  std::string bytes(size, '\0');
+  for (std::size_t done = 0; done < size;) {
+    const ssize_t count = ::pread(file_.get(), &bytes[done], size - done, static_cast<off_t>(offset + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return trouble("cannot be read");
+    if (count == 0) return damaged("it became shorter");
+    done += static_cast<std::size_t>(count);
+  }
+  return bytes;
+}
+
+BundleRow Bundle::row(std::size_t index) const {
+  BundleRow row;
+  std::memcpy(&row, index_.data() + sizeof head_ + index * sizeof row, sizeof row);
+  return row;
+}
+
+llvm::StringRef Bundle::text(std::uint32_t start) const {
+  // The last byte of the names ends them all.
+  return llvm::StringRef(index_).take_back(head_.strings_bytes).drop_front(start).data();
+}
+
+BundleItem Bundle::item(std::size_t index) const {
+  const BundleRow row = this->row(index);
+  return {hex_of(bytes_of(row.key)),
+          text(row.arch).str(),
+          text(row.compiler).str(),
+          hex_of(bytes_of(row.digest)),
+          row.offset,
+          row.frame_bytes,
+          row.cubin_bytes};
+}
+
+std::optional<std::size_t> Bundle::find(llvm::StringRef request_key) const {
+  std::string key;
+  if (request_key.size() != 64 || !llvm::tryGetFromHex(request_key, key)) return std::nullopt;
+  std::size_t first = 0;
+  for (std::size_t count = size(); count > 0;) {
+    const std::size_t half = count / 2;
+    const BundleRow middle = row(first + half);
+    const int order = bytes_of(middle.key).compare(key);
+    if (order == 0) return first + half;
+    first = order < 0 ? first + half + 1 : first;
+    count = order < 0 ? count - half - 1 : half;
+  }
+  return std::nullopt;
+}
+
+llvm::Error Bundle::load_dictionary() const {
+  std::call_once(dictionary_once_, [this] {
+    const auto load = [this]() -> llvm::Expected<std::string> {
+      MINUET_ASSIGN(const std::string frame, read_bytes(index_bytes(head_), head_.dictionary_bytes));
+      if (digest_of(frame) != bytes_of(head_.dictionary_digest)) {
+        return damaged("the digest of its dictionary differs");
+      }
+      return unpack_frame(frame, {}, head_.dictionary_raw_bytes);
+    };
+    llvm::Expected<std::string> dictionary = load();
+    if (dictionary) {
+      dictionary_ = std::move(*dictionary);
+    } else {
+      dictionary_error_ = take_status(dictionary.takeError()).message();
+    }
+  });
+  if (dictionary_error_.empty()) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "{0}", dictionary_error_);
+}
+
+llvm::Expected<Entry> Bundle::read(std::size_t index) const {
+  const BundleRow row = this->row(index);
+  MINUET_ASSIGN(const std::string frame, read_bytes(row.offset, row.frame_bytes));
+  if (digest_of(frame) != bytes_of(row.digest)) return damaged("the digest of a kernel differs");
+  MINUET_TRY(load_dictionary());
+  MINUET_ASSIGN(const std::string bytes,
+                unpack_frame(frame, dictionary_, std::size_t{row.manifest_bytes} + row.cubin_bytes));
+  Entry entry;
+  MINUET_TRY(read_manifest(llvm::StringRef(bytes).take_front(row.manifest_bytes), entry));
+  entry.binary.cubin = bytes.substr(row.manifest_bytes);
+  // The suffix of an architecture is in no cubin, so contents and manifest must agree on it.
+  if (entry.binary.arch != text(row.arch)) return damaged("a kernel is for another architecture");
+  if (entry.binary.compiler_id != text(row.compiler)) return damaged("a kernel is another compiler's");
+  MINUET_TRY(check_cubin(entry));
+  entry.request_key = hex_of(bytes_of(row.key));
+  entry.build_key = build_key(entry.request_key, entry.binary.compiler_id);
+  return entry;
+}
+
+llvm::Expected<std::vector<Entry>> Bundle::read_all() const {
+  std::vector<Entry> entries;
+  for (std::size_t i = 0; i < size(); ++i) {
+    MINUET_ASSIGN(Entry entry, read(i));
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+llvm::Expected<std::string> Bundle::tuning() const {
+  MINUET_ASSIGN(std::string bytes,
+                read_bytes(index_bytes(head_) + head_.dictionary_bytes, head_.tuning_bytes));
+  if (digest_of(bytes) != bytes_of(head_.tuning_digest)) return damaged("the digest of its tuning differs");
+  return bytes;
+}
+
+llvm::Expected<Bundle::Digests> Bundle::digests() const {
+  constexpr std::uint64_t kPart = 1u << 20;
+  BundleDigest hash;
+  hash.add(index_);
+  const std::uint64_t end = head_.file_bytes - kDigestBytes;
+  for (std::uint64_t at = index_.size(); at < end;) {
+    MINUET_ASSIGN(const std::string part, read_bytes(at, std::min(kPart, end - at)));
+    hash.add(part);
+    at += part.size();
+  }
+  Digests digests;
+  digests.body = BundleDigest(hash).bytes();
+  MINUET_ASSIGN(digests.trailer, read_bytes(end, kDigestBytes));
+  digests.file = hash.add(digests.trailer).bytes();
+  return digests;
+}
+
+llvm::Expected<std::string> Bundle::file_sha256() const {
+  MINUET_ASSIGN(const Digests digests, this->digests());
+  return hex_of(digests.file);
+}
+
+llvm::Expected<BundleCheck> Bundle::verify() const {
+  MINUET_ASSIGN(const Digests digests, this->digests());
+  BundleCheck check{hex_of(digests.file), head_.file_bytes, {}};
+  const auto note = [&](const std::string& what, llvm::Error error) {
+    if (error) check.damaged.push_back({what, take_status(std::move(error)).message()});
+  };
+  if (digests.body != digests.trailer) note("the file", damaged("the digest of the whole file differs"));
+  note("the dictionary", load_dictionary());
+  note("the tuning", tuning().takeError());
+  for (std::size_t i = 0; i < size(); ++i) note(item(i).request_key, read(i).takeError());
+  return check;
+}
+
+}  // namespace minuet

@@ -1,0 +1,179 @@
+#include "codegen/bundle/bundle_set.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "codegen/arch.h"
+#include "codegen/nvrtc_library.h"
+#include "llvm/ADT/SmallVector.h"
+
+namespace minuet {
+namespace {
+
+/// 13 of "nvrtc 13.0 <build-id> <build-id>", 0 where that is not what the text looks like.
+int cuda_major(llvm::StringRef compiler_id) {
+  unsigned major = 0;
+  llvm::StringRef version = compiler_id.split(' ').second;
+  return version.consumeInteger(10, major) ? 0 : static_cast<int>(std::min(major, 1000u));
+}
+
+bool is_folder(const std::string& path) {
+  struct stat status;
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+bool has_affixes(llvm::StringRef name, llvm::StringRef prefix, llvm::StringRef suffix) {
+  return name.size() >= prefix.size() + suffix.size() && name.take_front(prefix.size()) == prefix &&
+         name.take_back(suffix.size()) == suffix;
+}
+
+/// By name, so that the order is not that of the directory.
+std::vector<std::string> bundle_files(const std::string& folder, llvm::StringRef prefix) {
+  std::vector<std::string> files;
+  if (DIR* const directory = ::opendir(folder.c_str())) {
+    while (const dirent* entry = ::readdir(directory)) {
+      if (has_affixes(entry->d_name, prefix, ".bundle")) files.push_back(folder + "/" + entry->d_name);
+    }
+    ::closedir(directory);
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace
+
+std::string own_library_folder() { return this_process({}).own_folder; }
+
+BundleSet::BundleSet(BundleOptions options) : options_(std::move(options)) {
+  for (const BundlePlace& place : options_.places) open_place(place);
+  llvm::SmallVector<llvm::StringRef, 8> paths;
+  llvm::StringRef(options_.search_path).split(paths, ':', -1, /*KeepEmpty=*/false);
+  for (llvm::StringRef path : paths) open_place({path.str(), ""});
+  if (!options_.library_folder.empty()) open_folder(options_.library_folder, "minuet-");
+}
+
+void BundleSet::warn(const std::string& text) const {
+  if (options_.warn) options_.warn(text);
+}
+
+void BundleSet::open_place(const BundlePlace& place) {
+  if (!is_folder(place.path)) return open_file(place);
+  if (place.sha256.empty()) return open_folder(place.path, "");
+  warn("a bundle is not used (" + place.path + "): it is a folder, and a digest is that of one file");
+}
+
+void BundleSet::open_folder(const std::string& folder, llvm::StringRef prefix) {
+  for (const std::string& file : bundle_files(folder, prefix)) open_file({file, ""});
+}
+
+llvm::Expected<std::shared_ptr<const Bundle>> BundleSet::open_bundle(const BundlePlace& place) {
+  MINUET_ASSIGN(std::unique_ptr<Bundle> bundle, Bundle::open(place.path));
+  if (place.sha256.empty()) return bundle;
+  MINUET_ASSIGN(const std::string digest, bundle->file_sha256());
+  if (llvm::StringRef(place.sha256).lower() == digest) return bundle;
+  return make_error(StatusCode::FailedPrecondition, "{0}: its SHA-256 is {1}, and {2} is expected",
+                    place.path, digest, place.sha256);
+}
+
+llvm::Error BundleSet::add(const BundlePlace& place) {
+  MINUET_ASSIGN(std::shared_ptr<const Bundle> bundle, open_bundle(place));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  bundles_.insert(bundles_.begin(), std::move(bundle));
+  return llvm::Error::success();
+}
+
+BundleSet::BundleList BundleSet::bundles() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return bundles_;
+}
+
+void BundleSet::open_file(const BundlePlace& place) {
+  llvm::Expected<std::shared_ptr<const Bundle>> bundle = open_bundle(place);
+  if (bundle) {
+    bundles_.push_back(std::move(*bundle));
+  } else {
+    warn("a bundle is not used (" + place.path + "): " + take_status(bundle.takeError()).message());
+  }
+}
+
+std::string BundleSet::refusal(llvm::StringRef compiler_id, llvm::StringRef host_id) const {
+  switch (options_.policy) {
+    case BundlePolicy::Any:
+      return "";
+    case BundlePolicy::Exact:
+      if (host_id.empty()) return "the policy is exact, and there is no compiler here to compare with";
+      if (host_id == compiler_id) return "";
+      return ("the policy is exact, and it is of " + compiler_id + ", not of " + host_id).str();
+    case BundlePolicy::SameMajor:
+      const int major = cuda_major(compiler_id);
+      if (major > 0 && major <= options_.cuda_major) return "";
+      return ("it is of " + compiler_id + ", and this host has CUDA ").str() +
+             std::to_string(options_.cuda_major);
+  }
+  return "";
+}
+
+std::optional<Entry> BundleSet::find_in(const Bundle& bundle, const std::string& key, llvm::StringRef host_id,
+                                        std::string& why_not) const {
+  const std::optional<std::size_t> index = bundle.find(key);
+  if (!index) return std::nullopt;
+  const std::string refused = refusal(bundle.item(*index).compiler_id, host_id);
+  if (!refused.empty()) {
+    why_not = bundle.path() + " has it for " + bundle.arch() + ", but " + refused;
+    return std::nullopt;
+  }
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (rejected_.count(key) != 0) {
+      why_not = bundle.path() + " has it for " + bundle.arch() + ", but the driver refused it";
+      return std::nullopt;
+    }
+    if (damaged_.count({&bundle, key}) != 0) {
+      why_not = bundle.path() + " has it for " + bundle.arch() + ", but damaged";
+      return std::nullopt;
+    }
+  }
+  llvm::Expected<Entry> entry = bundle.read(*index);
+  if (entry) return std::move(*entry);
+  const std::string reason = take_status(entry.takeError()).message();
+  why_not = bundle.path() + " has it for " + bundle.arch() + ", but damaged: " + reason;
+  bool first = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    first = damaged_.insert({&bundle, key}).second;
+  }
+  if (first) warn("a kernel of a bundle is not used (" + bundle.path() + ", " + key + "): " + reason);
+  return std::nullopt;
+}
+
+std::optional<Entry> BundleSet::find(const KeyForArch& request_key_for, llvm::StringRef target_arch,
+                                     llvm::StringRef compiler_id, std::string* why_not) const {
+  const BundleList bundles = this->bundles();
+  std::string reason;
+  int asked = 0;
+  for (const std::string& arch : runnable_archs(target_arch)) {
+    std::string key;
+    for (const std::shared_ptr<const Bundle>& bundle : bundles) {
+      if (bundle->arch() != arch) continue;
+      if (key.empty()) key = llvm::StringRef(request_key_for(arch)).lower();
+      ++asked;
+      if (std::optional<Entry> entry = find_in(*bundle, key, compiler_id, reason)) return entry;
+    }
+  }
+  if (why_not != nullptr) {
+    if (reason.empty() && bundles.empty()) reason = "no bundle is open";
+    if (reason.empty() && asked == 0) reason = ("no bundle has kernels that run on " + target_arch).str();
+    if (reason.empty()) reason = "it is in none of the bundles";
+    *why_not = reason;
+  }
+  return std::nullopt;
+}
+
+void BundleSet::reject(const std::string& request_key) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  rejected_.insert(llvm::StringRef(request_key).lower());
+}
+
+}  // namespace minuet

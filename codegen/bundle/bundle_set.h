@@ -1,0 +1,86 @@
+// The bundles of a process, and which of their kernels may be used (R21, R24). Thread-safe.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "codegen/bundle/bundle.h"
+
+namespace minuet {
+
+/// Whose kernels are taken from a bundle.
+enum class BundlePolicy {
+  SameMajor,  // of a compiler whose CUDA major is the host's or older
+  Any,
+  Exact,  // of the host's own compiler; where there is none, nobody's
+};
+
+/// A bundle, or a folder: every *.bundle in it, by name.
+struct BundlePlace {
+  std::string path;
+  std::string sha256;  // of the whole file, 64 hex digits; empty: not pinned. Not for a folder
+};
+
+struct BundleOptions {
+  std::vector<BundlePlace> places;
+  std::string search_path;     // files and folders with colons between them (MINUET_BUNDLE_PATH)
+  std::string library_folder;  // minuet-*.bundle in it come last; empty: none
+  BundlePolicy policy = BundlePolicy::SameMajor;
+  int cuda_major = 13;                           // of the host
+  std::function<void(const std::string&)> warn;  // may be called from any thread
+};
+
+/// The folder of the library, or program, that this code is in.
+std::string own_library_folder();
+
+class BundleSet {
+ public:
+  using KeyForArch = std::function<std::string(llvm::StringRef arch)>;
+
+  /// Opens what is there. A bundle that is not there, is damaged or is not the pinned one is left out with
+  /// a warning; the others work.
+  explicit BundleSet(BundleOptions options);
+
+  /// One more file, asked before all others from now on. An error, and nothing is added, where it is no
+  /// bundle or not the pinned one.
+  llvm::Error add(const BundlePlace& place);
+
+  /// The kernel for `target_arch` from the best arch that runs there (codegen/arch.h), of these from the
+  /// first bundle. `request_key_for` is asked for archs that a bundle has. `compiler_id` is the host's, and
+  /// matters to the policy Exact only. On a miss `why_not` gets the reason in words. No lock is held
+  /// while a kernel is read and unpacked.
+  std::optional<Entry> find(const KeyForArch& request_key_for, llvm::StringRef target_arch,
+                            llvm::StringRef compiler_id = {}, std::string* why_not = nullptr) const;
+
+  /// For a kernel that the driver refused (R28): not given again in this process.
+  void reject(const std::string& request_key);
+
+  using BundleList = std::vector<std::shared_ptr<const Bundle>>;
+  BundleList bundles() const;
+  BundlePolicy policy() const { return options_.policy; }
+
+ private:
+  void open_place(const BundlePlace& place);
+  void open_folder(const std::string& folder, llvm::StringRef prefix);
+  void open_file(const BundlePlace& place);
+  static llvm::Expected<std::shared_ptr<const Bundle>> open_bundle(const BundlePlace& place);
+  /// Empty where the policy takes a kernel of `compiler_id`, else why not.
+  std::string refusal(llvm::StringRef compiler_id, llvm::StringRef host_id) const;
+  std::optional<Entry> find_in(const Bundle& bundle, const std::string& key, llvm::StringRef host_id,
+                               std::string& why_not) const;
+  void warn(const std::string& text) const;
+
+  const BundleOptions options_;
+  mutable std::mutex mutex_;  // of what follows
+  BundleList bundles_;
+  std::set<std::string> rejected_;                                   // request keys
+  mutable std::set<std::pair<const Bundle*, std::string>> damaged_;  // and request key
+};
+
+}  // namespace minuet

@@ -1,0 +1,256 @@
+#include "codegen/bundle/bundle_writer.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <map>
+#include <set>
+
+#include "codegen/arch.h"
+#include "codegen/bundle/bundle_format.h"
+#include "codegen/bundle/bundle_frames.h"
+#include "codegen/cache/file_system.h"
+#include "codegen/keys.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
+
+namespace minuet {
+namespace {
+
+/// One kernel on its way into a bundle.
+struct Item {
+  std::string key;  // 32 bytes
+  const Entry* entry;
+  BundlePayload payload;
+};
+
+/// The compiler's log without the lines that tell a time.
+std::string stable_log(llvm::StringRef log) {
+  llvm::SmallVector<llvm::StringRef, 16> lines;
+  log.split(lines, '\n');
+  std::string text;
+  for (llvm::StringRef line : lines) {
+    if (line.contains("Compile time")) continue;
+    text += (text.empty() ? "" : "\n") + line.str();
+  }
+  return text;
+}
+
+/// The entry without what its place in the bundle says, and without what differs from run to run.
+Entry stable_entry(const Entry& entry) {
+  Entry stable;
+  stable.name_expression = entry.name_expression;
+  stable.binary = entry.binary;
+  stable.binary.cubin.clear();
+  stable.binary.compile_ms = 0;
+  stable.binary.log = stable_log(entry.binary.log);
+  return stable;
+}
+
+llvm::Expected<Item> make_item(llvm::StringRef arch, const Entry& entry) {
+  const auto refuse = [&](const std::string& why) {
+    return make_error(StatusCode::InvalidArgument, "kernel {0} does not go into a bundle for {1}: {2}",
+                      entry.binary.display_name, arch, why);
+  };
+  Item item{{}, &entry, {write_manifest(stable_entry(entry)), entry.binary.cubin, entry.binary.display_name}};
+  if (entry.request_key.size() != 64 || !llvm::tryGetFromHex(entry.request_key, item.key)) {
+    return refuse("it has no request key");
+  }
+  if (entry.binary.arch != arch) return refuse("it is for " + entry.binary.arch);
+  if (entry.binary.compiler_id.find('\0') != std::string::npos) return refuse("its compiler has no name");
+  if (item.payload.manifest.size() > kMostManifestBytes ||
+      item.payload.manifest.size() + item.payload.cubin.size() > kMostKernelBytes) {
+    return refuse("it is too large");
+  }
+  if (llvm::Error error = check_cubin(entry)) return refuse(take_status(std::move(error)).message());
+  return item;
+}
+
+/// Sorted by key, each key once.
+llvm::Expected<std::vector<Item>> make_items(llvm::StringRef arch, const std::vector<Entry>& entries) {
+  std::map<std::string, Item> items;
+  for (const Entry& entry : entries) {
+    MINUET_ASSIGN(Item item, make_item(arch, entry));
+    const auto [place, added] = items.try_emplace(item.key, item);
+    const BundlePayload& there = place->second.payload;
+    if (!added && (there.manifest != item.payload.manifest || there.cubin != item.payload.cubin)) {
+      return make_error(StatusCode::InvalidArgument, "kernel {0} is given twice, and differs",
+                        entry.binary.display_name);
+    }
+  }
+  std::vector<Item> sorted;
+  for (auto& [key, item] : items) sorted.push_back(std::move(item));
+  return sorted;
+}
+
+/// Names, each once, and where each starts.
+class StringTable {
+ public:
+  explicit StringTable(const std::set<std::string>& names) {
+    for (const std::string& name : names) {
+      starts_[name] = static_cast<std::uint32_t>(bytes_.size());
+      bytes_ += name + '\0';
+    }
+  }
+  const std::string& bytes() const { return bytes_; }
+  std::uint32_t start(const std::string& name) const { return starts_.at(name); }
+
+ private:
+  std::string bytes_;
+  std::map<std::string, std::uint32_t> starts_;
+};
+
+StringTable make_strings(llvm::StringRef arch, const std::vector<Item>& items) {
+  std::set<std::string> names = {arch.str()};
+  for (const Item& item : items) names.insert(item.entry->binary.compiler_id);
+  return StringTable(names);
+}
+
+std::string choose_dictionary_of(const std::vector<Item>& items) {
+  std::vector<const BundlePayload*> payloads;
+  for (const Item& item : items) payloads.push_back(&item.payload);
+  return choose_dictionary(payloads);
+}
+
+template <std::size_t size>
+void set_field(char (&field)[size], llvm::StringRef bytes) {
+  std::copy_n(bytes.begin(), std::min(size, bytes.size()), field);
+}
+
+template <class T>
+std::string raw_bytes(const T& value) {
+  return std::string(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+/// Packs each item; appends its row to `rows`. The frames start at `offset` of the file.
+llvm::Expected<std::string> pack_items(const std::vector<Item>& items, const StringTable& strings,
+                                       llvm::StringRef dictionary, std::uint64_t offset, std::string& rows) {
+  FramePacker packer(dictionary);
+  std::string frames;
+  for (const Item& item : items) {
+    const BundlePayload& payload = item.payload;
+    MINUET_ASSIGN(const std::string frame, packer.pack(payload.manifest + payload.cubin));
+    BundleRow row = {};
+    set_field(row.key, item.key);
+    set_field(row.digest, digest_of(frame));
+    row.offset = offset + frames.size();
+    row.frame_bytes = static_cast<std::uint32_t>(frame.size());
+    row.manifest_bytes = static_cast<std::uint32_t>(payload.manifest.size());
+    row.cubin_bytes = static_cast<std::uint32_t>(payload.cubin.size());
+    row.arch = strings.start(item.entry->binary.arch);
+    row.compiler = strings.start(item.entry->binary.compiler_id);
+    rows += raw_bytes(row);
+    frames += frame;
+  }
+  return frames;
+}
+
+llvm::Error trouble(const std::string& what) {
+  return make_error(StatusCode::FailedPrecondition, "{0}: {1}", what,
+                    std::error_code(errno, std::generic_category()).message());
+}
+
+/// A new file beside `path`, whose name goes to `temporary`.
+llvm::Expected<FileHandle> create_beside(const std::string& path, std::string& temporary) {
+  static std::atomic<unsigned> count{0};
+  // A file of an earlier process with our number may lie there.
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    temporary = llvm::formatv("{0}.tmp-{1}-{2}", path, ::getpid(), count++).str();
+    FileHandle file(real_file_system(),
+                    ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (file.good()) return file;
+    if (errno != EEXIST) break;
+  }
+  return trouble(temporary + " cannot be made");
+}
+
+llvm::Error write_all(FileHandle& file, llvm::StringRef bytes) {
+  // Past this limit a write would not fail but raise SIGXFSZ, and the host may have no handler.
+  struct rlimit limit;
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes.size()) {
+    return make_error(StatusCode::FailedPrecondition, "a bundle has {0} bytes, and files may have {1}",
+                      bytes.size(), limit.rlim_cur);
+  }
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(file.get(), bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return trouble("a bundle cannot be written");
+    bytes = bytes.drop_front(static_cast<std::size_t>(count));
+  }
+  if (::fsync(file.get()) != 0) return trouble("a bundle cannot be synced");
+  return file.close_now() == 0 ? llvm::Error::success() : trouble("a bundle cannot be closed");
+}
+
+}  // namespace
+
+llvm::Expected<std::string> make_bundle(llvm::StringRef arch, const std::vector<Entry>& entries,
+                                        llvm::StringRef tuning) {
+  BundleHead head = {};
+  if (sm_number(arch) == 0 || arch.size() >= sizeof head.arch) {
+    return make_error(StatusCode::InvalidArgument, "'{0}' is no architecture such as sm_90a", arch);
+  }
+  MINUET_ASSIGN(const std::vector<Item> items, make_items(arch, entries));
+  const StringTable strings = make_strings(arch, items);
+  if (items.size() > kMostBundleEntries || strings.bytes().size() > kMostStringsBytes ||
+      tuning.size() > kMostTuningBytes) {
+    return make_error(StatusCode::InvalidArgument, "too much for one bundle");
+  }
+  const std::string dictionary = choose_dictionary_of(items);
+  MINUET_ASSIGN(const std::string dictionary_frame, FramePacker({}).pack(dictionary));
+  const std::uint64_t frames_start = sizeof head + items.size() * sizeof(BundleRow) + strings.bytes().size() +
+                                     dictionary_frame.size() + tuning.size();
+  std::string rows;
+  MINUET_ASSIGN(const std::string frames, pack_items(items, strings, dictionary, frames_start, rows));
+  set_field(head.magic, bytes_of(kBundleMagic));
+  head.format = kBundleFormat;
+  head.entries = static_cast<std::uint32_t>(items.size());
+  set_field(head.arch, arch);
+  head.file_bytes = frames_start + frames.size() + kDigestBytes;
+  head.strings_bytes = static_cast<std::uint32_t>(strings.bytes().size());
+  head.dictionary_bytes = static_cast<std::uint32_t>(dictionary_frame.size());
+  head.dictionary_raw_bytes = static_cast<std::uint32_t>(dictionary.size());
+  head.tuning_bytes = tuning.size();
+  set_field(head.dictionary_digest, digest_of(dictionary_frame));
+  set_field(head.tuning_digest, digest_of(tuning));
+  set_field(head.index_digest, index_digest(raw_bytes(head) + rows + strings.bytes()));
+  const std::string bytes =
+      raw_bytes(head) + rows + strings.bytes() + dictionary_frame + tuning.str() + frames;
+  return bytes + digest_of(bytes);
+}
+
+llvm::Expected<WrittenBundle> write_bundle(const std::string& path, llvm::StringRef arch,
+                                           const std::vector<Entry>& entries, llvm::StringRef tuning) {
+  MINUET_ASSIGN(const std::string bytes, make_bundle(arch, entries, tuning));
+  std::string temporary;
+  MINUET_ASSIGN(FileHandle file, create_beside(path, temporary));
+  llvm::Error error = write_all(file, bytes);
+  if (!error && ::rename(temporary.c_str(), path.c_str()) != 0)
+    error = trouble(path + " cannot be put there");
+  if (error) {
+    ::unlink(temporary.c_str());
+    return annotate(std::move(error), path);
+  }
+  WrittenBundle written{sha256_hex(bytes), bytes.size(), 0};
+  for (const Entry& entry : entries) written.raw_cubin_bytes += entry.binary.cubin.size();
+  return written;
+}
+
+void merge_entries(std::vector<Entry>& entries, std::vector<Entry> added) {
+  std::map<std::string, std::size_t> places;
+  for (std::size_t i = 0; i < entries.size(); ++i) places[entries[i].request_key] = i;
+  for (Entry& entry : added) {
+    const auto [place, is_new] = places.try_emplace(entry.request_key, entries.size());
+    if (is_new) {
+      entries.push_back(std::move(entry));
+    } else {
+      entries[place->second] = std::move(entry);
+    }
+  }
+}
+
+}  // namespace minuet

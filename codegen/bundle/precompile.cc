@@ -1,0 +1,178 @@
+#include "codegen/bundle/precompile.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <set>
+
+#include "codegen/arch.h"
+#include "codegen/bundle/bundle.h"
+#include "codegen/bundle/bundle_writer.h"
+#include "codegen/worker/worker_pool.h"
+#include "llvm/Support/FileSystem.h"
+
+namespace minuet {
+namespace {
+
+/// What one bundle will hold, and what it held before.
+struct Shelf {
+  std::vector<Entry> entries;
+  std::string tuning;
+  std::set<std::string> found;  // request keys of entries by this compiler
+};
+
+class Precompilation {
+ public:
+  Precompilation(KernelCache& cache, const PrecompileOptions& options)
+      : cache_(cache), options_(options), compiler_id_(cache.compiler_id()) {}
+
+  llvm::Expected<PrecompileResult> run(const std::vector<KernelRequest>& requests) {
+    const auto start = std::chrono::steady_clock::now();
+    MINUET_TRY(take(requests));
+    if (!options_.output.empty()) MINUET_TRY(open_shelves());
+    std::vector<KernelRequest> missing;
+    for (const KernelRequest& request : requests_) {
+      if (!find(request)) missing.push_back(request);
+    }
+    compile(missing);
+    if (!options_.output.empty()) MINUET_TRY(write_shelves());
+    result_.cancelled = options_.cancel != nullptr && options_.cancel->cancelled();
+    result_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return std::move(result_);
+  }
+
+ private:
+  llvm::Error take(const std::vector<KernelRequest>& requests);
+  llvm::Error open_shelves();
+  bool find(const KernelRequest& request);
+  void compile(const std::vector<KernelRequest>& missing);
+  void finish(const KernelRequest& request, Entry entry, BinaryOrigin origin);
+  void fail(const KernelRequest& request, StatusError failure);
+  llvm::Error write_shelves();
+
+  KernelCache& cache_;
+  const PrecompileOptions& options_;
+  const std::string compiler_id_;
+  std::vector<KernelRequest> requests_;   // each once
+  std::map<std::string, Shelf> shelves_;  // by arch
+  PrecompileResult result_;
+};
+
+/// Networks share kernels, and recorded lists repeat themselves: each request counts once.
+llvm::Error Precompilation::take(const std::vector<KernelRequest>& requests) {
+  std::set<std::string> seen;
+  for (const KernelRequest& request : requests) {
+    if (sm_number(request.arch) == 0) {
+      return make_error(StatusCode::InvalidArgument, "'{0}' is no architecture such as sm_90a", request.arch);
+    }
+    if (!seen.insert(key_of(request)).second) continue;
+    requests_.push_back(request);
+    shelves_[request.arch];
+  }
+  result_.kernels = static_cast<std::int64_t>(requests_.size());
+  return llvm::Error::success();
+}
+
+llvm::Error Precompilation::open_shelves() {
+  if (const std::error_code error = llvm::sys::fs::create_directories(options_.output)) {
+    return make_error(StatusCode::InvalidArgument, "the folder '{0}' cannot be made: {1}", options_.output,
+                      error.message());
+  }
+  for (auto& [arch, shelf] : shelves_) {
+    const std::string path = bundle_path(options_.output, arch);
+    if (!llvm::sys::fs::exists(path)) continue;
+    llvm::Expected<std::unique_ptr<Bundle>> bundle = Bundle::open(path);
+    // What is no bundle of ours may be somebody's work: it is not written over.
+    if (!bundle) return annotate(bundle.takeError(), "a file is in a bundle's place; move it away");
+    if (llvm::Expected<std::string> tuning = (*bundle)->tuning()) {
+      shelf.tuning = std::move(*tuning);
+    } else {
+      llvm::consumeError(tuning.takeError());
+    }
+    for (std::size_t i = 0; i < (*bundle)->size(); ++i) {
+      llvm::Expected<Entry> entry = (*bundle)->read(i);
+      if (!entry) {
+        llvm::consumeError(entry.takeError());  // a damaged one is compiled again
+        continue;
+      }
+      if (entry->binary.compiler_id == compiler_id_) shelf.found.insert(entry->request_key);
+      shelf.entries.push_back(std::move(*entry));
+    }
+  }
+  return llvm::Error::success();
+}
+
+bool Precompilation::find(const KernelRequest& request) {
+  Shelf& shelf = shelves_[request.arch];
+  const std::string key = key_of(request);
+  if (shelf.found.count(key) != 0) {
+    const auto entry = std::find_if(shelf.entries.begin(), shelf.entries.end(),
+                                    [&](const Entry& one) { return one.request_key == key; });
+    finish(request, *entry, BinaryOrigin::Bundle);
+    return true;
+  }
+  std::optional<Entry> entry = cache_.find_on_disk(request.source, request.arch);
+  if (entry) finish(request, std::move(*entry), BinaryOrigin::Disk);
+  return entry.has_value();
+}
+
+void Precompilation::compile(const std::vector<KernelRequest>& missing) {
+  if (missing.empty()) return;
+  WorkerPoolOptions options;
+  options.jobs = options_.jobs;
+  options.worker.helper = options_.helper;
+  options.worker.cancel = options_.cancel;
+  WorkerPool pool(options);
+  pool.run(missing, [&](std::size_t index, llvm::Expected<Entry> entry) {
+    if (!entry) return fail(missing[index], take_status(entry.takeError()));
+    cache_.keep_on_disk(*entry);
+    finish(missing[index], std::move(*entry), BinaryOrigin::Compiled);
+  });
+}
+
+void Precompilation::finish(const KernelRequest& request, Entry entry, BinaryOrigin origin) {
+  ++(origin == BinaryOrigin::Compiled ? result_.compiled : result_.found);
+  result_.bytes += static_cast<std::int64_t>(entry.binary.cubin.size());
+  if (options_.step) {
+    const std::size_t done = static_cast<std::size_t>(result_.compiled + result_.found + result_.failed);
+    options_.step({done, requests_.size(), request, &entry.binary, origin, nullptr});
+  }
+  if (origin != BinaryOrigin::Bundle) merge_entries(shelves_[request.arch].entries, {std::move(entry)});
+}
+
+void Precompilation::fail(const KernelRequest& request, StatusError failure) {
+  if (failure.code() == StatusCode::Cancelled) return;  // not begun, rather than failed
+  ++result_.failed;
+  if (options_.step) {
+    const std::size_t done = static_cast<std::size_t>(result_.compiled + result_.found + result_.failed);
+    options_.step({done, requests_.size(), request, nullptr, BinaryOrigin::Compiled, &failure});
+  }
+  if (!result_.first_failure) {
+    failure.annotate(request.source.display_name + " for " + request.arch);
+    result_.first_failure.emplace(std::move(failure));
+  }
+}
+
+llvm::Error Precompilation::write_shelves() {
+  for (const auto& [arch, shelf] : shelves_) {
+    if (shelf.entries.empty()) continue;
+    const std::string path = bundle_path(options_.output, arch);
+    MINUET_ASSIGN(const WrittenBundle written, write_bundle(path, arch, shelf.entries, shelf.tuning));
+    result_.bundles.push_back({arch, path, written.sha256, static_cast<std::int64_t>(written.bytes),
+                               static_cast<std::int64_t>(shelf.entries.size())});
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace
+
+std::string bundle_path(const std::string& output, llvm::StringRef arch) {
+  return output + "/minuet-" + arch.str() + ".bundle";
+}
+
+llvm::Expected<PrecompileResult> precompile(KernelCache& cache, const std::vector<KernelRequest>& requests,
+                                            const PrecompileOptions& options) {
+  return Precompilation(cache, options).run(requests);
+}
+
+}  // namespace minuet

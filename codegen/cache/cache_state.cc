@@ -1,0 +1,105 @@
+#include "codegen/cache/cache_state.h"
+
+#include "codegen/fork_watch.h"
+
+namespace minuet {
+
+struct CacheState::State {
+  explicit State(std::uint64_t forks) : generation(forks) {}
+  const std::uint64_t generation;
+  std::mutex mutex;  // never held while compiling, reading, writing or warning
+  std::map<std::string, Flight> flights;
+  std::set<std::string> warned;
+  CacheStats stats;
+  std::vector<CacheEvent> events;
+};
+
+CacheState::CacheState() : state_(new State(fork_generation())) {}
+CacheState::~CacheState() { delete state_.load(); }
+
+CacheState::State& CacheState::state() const {
+  State* now = state_.load();
+  const std::uint64_t generation = fork_generation();
+  if (now->generation == generation) return *now;
+  // The parent's state is left as it is, not even deleted: it may be in the middle of a change.
+  auto fresh = std::make_unique<State>(generation);
+  if (state_.compare_exchange_strong(now, fresh.get())) return *fresh.release();
+  return *now;
+}
+
+Flight CacheState::claim(const std::string& key, std::promise<Outcome>& promise, bool& ours) {
+  State& known = state();
+  const std::lock_guard<std::mutex> lock(known.mutex);
+  const auto [slot, added] = known.flights.try_emplace(key);
+  if (added) slot->second = promise.get_future().share();
+  ours = added;
+  if (!ours) ++known.stats.memory_hits;
+  return slot->second;
+}
+
+Flight CacheState::find(const std::string& key) const {
+  State& known = state();
+  const std::lock_guard<std::mutex> lock(known.mutex);
+  const auto slot = known.flights.find(key);
+  return slot == known.flights.end() ? Flight() : slot->second;
+}
+
+void CacheState::forget(const std::string& key) {
+  State& known = state();
+  const std::lock_guard<std::mutex> lock(known.mutex);
+  known.flights.erase(key);
+}
+
+void CacheState::put(const std::string& key, const Outcome& outcome) {
+  std::promise<Outcome> landed;
+  landed.set_value(outcome);
+  State& known = state();
+  const std::lock_guard<std::mutex> lock(known.mutex);
+  known.flights.insert_or_assign(key, landed.get_future().share());
+}
+
+void CacheState::count(const Binary& binary, BinaryOrigin origin) {
+  State& known = state();
+  const std::lock_guard<std::mutex> lock(known.mutex);
+  known.events.push_back({binary.display_name, binary.arch, origin});
+  CacheStats& stats = known.stats;
+  stats.cubin_bytes += static_cast<std::int64_t>(binary.cubin.size());
+  if (origin == BinaryOrigin::Compiled) stats.compile_ms += binary.compile_ms;
+  ++(origin == BinaryOrigin::Bundle ? stats.bundle_hits
+     : origin == BinaryOrigin::Disk ? stats.disk_hits
+                                    : stats.compiled);
+}
+
+void CacheState::count_failure() {
+  State& known = state();
+  const std::lock_guard<std::mutex> lock(known.mutex);
+  ++known.stats.failures;
+}
+
+void CacheState::count_wait(double milliseconds, bool timed_out) {
+  State& known = state();
+  const std::lock_guard<std::mutex> lock(known.mutex);
+  ++known.stats.waits;
+  known.stats.wait_ms += milliseconds;
+  if (timed_out) ++known.stats.lock_timeouts;
+}
+
+CacheStats CacheState::stats() const {
+  State& known = state();
+  const std::lock_guard<std::mutex> lock(known.mutex);
+  return known.stats;
+}
+
+std::vector<CacheEvent> CacheState::events() const {
+  State& known = state();
+  const std::lock_guard<std::mutex> lock(known.mutex);
+  return known.events;
+}
+
+bool CacheState::is_news(const std::string& text) {
+  State& known = state();
+  const std::lock_guard<std::mutex> lock(known.mutex);
+  return known.warned.insert(text.substr(0, text.find_first_of("(:"))).second;
+}
+
+}  // namespace minuet

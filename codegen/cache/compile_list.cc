@@ -1,0 +1,150 @@
+#include "codegen/cache/compile_list.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <optional>
+
+namespace minuet {
+namespace {
+
+/// While it lives, threads that are made here take none of the host's signals.
+class NoSignals {
+ public:
+  NoSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    blocked_ = pthread_sigmask(SIG_SETMASK, &all, &before_) == 0;
+  }
+  NoSignals(const NoSignals&) = delete;
+  NoSignals& operator=(const NoSignals&) = delete;
+  ~NoSignals() {
+    if (blocked_) pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+ private:
+  sigset_t before_;
+  bool blocked_;
+};
+
+/// Compiles until the list is done or one kernel failed. What throws in here is a failure too: the
+/// work runs on threads, where nothing else would catch it.
+class CompileQueue {
+ public:
+  CompileQueue(KernelCache& cache, const std::vector<KernelSource>& sources, llvm::StringRef arch,
+               const CancelToken* cancel)
+      : cache_(cache), sources_(sources), arch_(arch), cancel_(cancel), binaries_(sources.size()) {}
+
+  void work() noexcept {
+    try {
+      for (std::size_t i = next_++; i < sources_.size(); i = next_++) {
+        auto binary = cache_.get_or_compile(sources_[i], arch_, cancel_);
+        if (binary) {
+          binaries_[i] = std::move(*binary);
+        } else {
+          fail(take_status(binary.takeError()));
+        }
+      }
+    } catch (...) {
+      threw_ = true;
+      next_ = sources_.size();
+    }
+  }
+
+  llvm::Expected<BinaryList> result() {
+    if (failure_) return llvm::make_error<StatusError>(std::move(*failure_));
+    if (threw_)
+      return make_error(StatusCode::ResourceExhausted, "the host ran out of memory while compiling");
+    return std::move(binaries_);
+  }
+
+ private:
+  void fail(StatusError error) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!failure_) failure_.emplace(std::move(error));
+    next_ = sources_.size();
+  }
+
+  KernelCache& cache_;
+  const std::vector<KernelSource>& sources_;
+  const llvm::StringRef arch_;
+  const CancelToken* const cancel_;
+  BinaryList binaries_;
+  std::atomic<std::size_t> next_{0};
+  std::atomic<bool> threw_{false};
+  std::mutex mutex_;
+  std::optional<StatusError> failure_;
+};
+
+/// Joined at the end of their scope. Where the system gives no more threads, there are fewer.
+class Workers {
+ public:
+  template <class Work>
+  Workers(std::size_t count, Work work) {
+    const NoSignals blocked;
+    try {
+      threads_.reserve(count);
+      for (std::size_t i = 0; i < count; ++i) threads_.emplace_back(work);
+    } catch (const std::exception&) {  // the caller works too, so the list gets done
+    }
+  }
+  ~Workers() {
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
+llvm::Expected<BinaryList> compile_list(KernelCache& cache, const std::vector<KernelSource>& sources,
+                                        llvm::StringRef arch, const CancelToken* cancel) {
+  CompileQueue queue(cache, sources, arch, cancel);
+  const std::size_t wanted =
+      std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()), sources.size());
+  {
+    const Workers workers(wanted > 0 ? wanted - 1 : 0, [&] { queue.work(); });
+    queue.work();
+  }
+  return queue.result();
+}
+
+llvm::Expected<std::unique_ptr<BackgroundJob>> BackgroundJob::start(
+    std::function<llvm::Error(const CancelToken&)> work) {
+  std::unique_ptr<BackgroundJob> job(new BackgroundJob());
+  std::packaged_task<StatusError()> task([work = std::move(work), cancel = &job->cancel_] {
+    llvm::Error error = work(*cancel);
+    return error ? take_status(std::move(error)) : StatusError(StatusCode::Ok, "");
+  });
+  job->result_ = task.get_future().share();
+  const NoSignals blocked;
+  try {
+    job->thread_ = std::thread(std::move(task));
+  } catch (const std::exception& exception) {
+    return make_error(StatusCode::ResourceExhausted, "there is no thread for work in the background: {0}",
+                      exception.what());
+  }
+  return job;
+}
+
+BackgroundJob::~BackgroundJob() {
+  cancel_.cancel();
+  if (thread_.joinable()) thread_.join();
+}
+
+bool BackgroundJob::wait_for(std::chrono::milliseconds time) const {
+  return result_.wait_for(time) == std::future_status::ready;
+}
+
+llvm::Error BackgroundJob::wait() const {
+  const StatusError& result = result_.get();
+  if (result.code() == StatusCode::Ok) return llvm::Error::success();
+  return llvm::make_error<StatusError>(result);
+}
+
+}  // namespace minuet

@@ -1,0 +1,46 @@
+// Many kernels at once: several threads, one answer; or in the background, with a way to stop (R17).
+#pragma once
+
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "codegen/cache/kernel_cache.h"
+
+namespace minuet {
+
+using BinaryList = std::vector<std::shared_ptr<const Binary>>;
+
+/// The binaries of `sources` for `arch`, in their order. The first failure ends it.
+llvm::Expected<BinaryList> compile_list(KernelCache& cache, const std::vector<KernelSource>& sources,
+                                        llvm::StringRef arch, const CancelToken* cancel = nullptr);
+
+/// Work that a thread of its own does, and what became of it.
+class BackgroundJob {
+ public:
+  /// `work` gets the token to look at; it runs until it ends by itself or heeds the token.
+  /// ResourceExhausted where the system gives no thread.
+  static llvm::Expected<std::unique_ptr<BackgroundJob>> start(
+      std::function<llvm::Error(const CancelToken&)> work);
+  BackgroundJob(const BackgroundJob&) = delete;
+  BackgroundJob& operator=(const BackgroundJob&) = delete;
+  /// Cancels and waits.
+  ~BackgroundJob();
+
+  void cancel() { cancel_.cancel(); }
+  bool done() const { return wait_for(std::chrono::milliseconds(0)); }
+  bool wait_for(std::chrono::milliseconds time) const;
+  /// Waits. Any thread may ask, more than once.
+  llvm::Error wait() const;
+
+ private:
+  BackgroundJob() = default;
+  CancelToken cancel_;
+  std::shared_future<StatusError> result_;  // code Ok: it went well
+  std::thread thread_;
+};
+
+}  // namespace minuet

@@ -1,0 +1,68 @@
+#include "codegen/trace.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace minuet {
+namespace {
+
+// A trace is of a start, not of a life: later spans are dropped.
+constexpr std::size_t kMostEvents = 100000;
+
+std::int64_t microseconds(Trace::Clock::duration time) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(time).count();
+}
+
+}  // namespace
+
+void Trace::add(const char* category, std::string name, Clock::time_point start) noexcept {
+  const Clock::time_point end = Clock::now();
+  try {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (events_.size() >= kMostEvents) return;
+    events_.push_back({category, std::move(name), static_cast<std::int64_t>(::syscall(SYS_gettid)),
+                       microseconds(start.time_since_epoch()), microseconds(end - start)});
+  } catch (...) {
+    // No memory for a span: the work it timed goes on.
+  }
+}
+
+std::string Trace::json() const {
+  llvm::json::Array spans;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const Event& event : events_) {
+      spans.push_back(llvm::json::Object{{"ph", "X"},
+                                         {"cat", event.category},
+                                         {"name", llvm::json::fixUTF8(event.name)},
+                                         {"pid", static_cast<std::int64_t>(::getpid())},
+                                         {"tid", event.thread},
+                                         {"ts", event.start_us},
+                                         {"dur", event.duration_us}});
+    }
+  }
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::json::Value(
+      llvm::json::Object{{"displayTimeUnit", "ms"}, {"traceEvents", std::move(spans)}});
+  return text;
+}
+
+llvm::Error Trace::write(const std::string& path) const {
+  std::error_code failure;
+  llvm::raw_fd_ostream file(path, failure, llvm::sys::fs::OF_None);
+  if (!failure) {
+    file << json() << "\n";
+    file.close();
+    failure = file.error();
+    file.clear_error();  // else the destructor ends the process
+  }
+  if (!failure) return llvm::Error::success();
+  return make_error(StatusCode::FailedPrecondition, "the trace '{0}' cannot be written: {1}", path,
+                    failure.message());
+}
+
+}  // namespace minuet

@@ -1,0 +1,230 @@
+// The C ABI: bundles, traces, compiling in the background and ahead.
+#include <chrono>
+#include <optional>
+
+#include "codegen/bundle/precompile.h"
+#include "codegen/trace.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "runtime/c_api_internal.h"
+
+namespace minuet {
+namespace {
+
+constexpr auto kAskEvery = std::chrono::milliseconds(100);
+
+/// Plans of both kinds are compiled alike.
+template <class Handle>
+minuet_status compile_async(const char* function, Handle* handle, const char* arch, minuet_job_callback done,
+                            void* user, minuet_job** job) {
+  return guarded(function, [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(handle, "the plan"));
+    MINUET_TRY(check_pointer(arch, "arch"));
+    MINUET_TRY(check_pointer(job, "job"));
+    auto work = [residence = handle->residence, arch = std::string(arch), done, user,
+                 function](const CancelToken& cancel) -> llvm::Error {
+      llvm::Expected<BinaryList> binaries = residence->compile(arch, &cancel);
+      StatusError result(StatusCode::Ok, "");
+      if (!binaries) result = take_status(annotate(binaries.takeError(), function));
+      if (done) {
+        const bool good = result.code() == StatusCode::Ok;
+        done(good ? MINUET_OK : set_last_error(llvm::make_error<StatusError>(result)), user);
+      }
+      if (result.code() == StatusCode::Ok) return llvm::Error::success();
+      return llvm::make_error<StatusError>(std::move(result));
+    };
+    MINUET_ASSIGN(std::unique_ptr<BackgroundJob> started, BackgroundJob::start(std::move(work)));
+    *job = new minuet_job{std::move(started)};
+    return llvm::Error::success();
+  });
+}
+
+llvm::Expected<std::vector<std::string>> read_archs(const minuet_precompile_options& given) {
+  std::vector<std::string> archs;
+  if (given.arch_count < 0 || (given.arch_count > 0 && !given.archs)) {
+    return make_error(StatusCode::InvalidArgument, "archs and arch_count do not agree");
+  }
+  for (int32_t i = 0; i < given.arch_count; ++i) {
+    MINUET_TRY(check_pointer(given.archs[i], "an arch"));
+    archs.push_back(given.archs[i]);
+  }
+  return archs;
+}
+
+/// Each kernel of a plan for each architecture.
+void add_requests(const Plan& plan, const std::vector<std::string>& archs,
+                  std::vector<KernelRequest>& requests) {
+  for (const KernelSource& source : plan.sources()) {
+    for (const std::string& arch : archs) requests.push_back({source, arch});
+  }
+}
+
+/// A recorded list, for its own architectures or for those that were asked for.
+llvm::Error add_recorded(const char* path, const std::vector<std::string>& archs,
+                         std::vector<KernelRequest>& requests) {
+  auto file = llvm::MemoryBuffer::getFile(path);
+  if (!file) {
+    return make_error(StatusCode::NotFound, "'{0}' cannot be read: {1}", path, file.getError().message());
+  }
+  llvm::Expected<std::vector<RecordedRequest>> recorded = read_requests((*file)->getBuffer());
+  if (!recorded) return annotate(recorded.takeError(), "'" + std::string(path) + "'");
+  for (const RecordedRequest& line : *recorded) {
+    if (archs.empty()) requests.push_back(line.request);
+    for (const std::string& arch : archs) requests.push_back({line.request.source, arch});
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::vector<KernelRequest>> read_requests_of(const minuet_precompile_options& given) {
+  MINUET_ASSIGN(const std::vector<std::string> archs, read_archs(given));
+  const bool plans = given.network_count > 0 || given.convolution_count > 0;
+  if (plans && archs.empty())
+    return make_error(StatusCode::InvalidArgument, "no arch: name one such as sm_90a");
+  if (!plans && !given.requests_path) {
+    return make_error(StatusCode::InvalidArgument,
+                      "nothing to compile: give networks, convolutions or requests_path");
+  }
+  std::vector<KernelRequest> requests;
+  for (int32_t i = 0; i < given.network_count; ++i) {
+    MINUET_TRY(check_pointer(given.networks, "networks"));
+    MINUET_TRY(check_pointer(given.networks[i], "a network"));
+    add_requests(*given.networks[i]->plan, archs, requests);
+  }
+  for (int32_t i = 0; i < given.convolution_count; ++i) {
+    MINUET_TRY(check_pointer(given.convolutions, "convolutions"));
+    MINUET_TRY(check_pointer(given.convolutions[i], "a convolution"));
+    add_requests(*given.convolutions[i]->plan, archs, requests);
+  }
+  if (given.requests_path) MINUET_TRY(add_recorded(given.requests_path, archs, requests));
+  return requests;
+}
+
+void tell_step(const minuet_precompile_options& given, const PrecompileStep& step) {
+  if (!given.step) return;
+  minuet_kernel_info kernel{};
+  if (step.binary) kernel = kernel_info(*step.binary, step.origin);
+  minuet_precompile_step told{};
+  told.struct_size = sizeof(told);
+  told.done = static_cast<int64_t>(step.done);
+  told.total = static_cast<int64_t>(step.total);
+  told.name = step.request.source.display_name.c_str();
+  told.arch = step.request.arch.c_str();
+  told.kernel = step.binary ? &kernel : nullptr;
+  const std::string text = step.failure ? step.failure->message() : "";
+  told.error = step.failure ? text.c_str() : nullptr;
+  given.step(&told, given.user);
+}
+
+void tell_bundles(const minuet_precompile_options& given, const std::vector<BundleReport>& bundles) {
+  if (!given.bundle) return;
+  for (const BundleReport& bundle : bundles) {
+    const minuet_bundle_info info{sizeof(info),          bundle.arch.c_str(), bundle.path.c_str(),
+                                  bundle.sha256.c_str(), bundle.bytes,        bundle.kernels};
+    given.bundle(&info, given.user);
+  }
+}
+
+/// The work has a thread of its own, so that the caller's can ask whether to stop.
+llvm::Expected<PrecompileResult> precompile_watched(KernelCache& cache,
+                                                    const std::vector<KernelRequest>& requests,
+                                                    const minuet_precompile_options& given) {
+  PrecompileOptions options;
+  if (given.output_directory) options.output = given.output_directory;
+  options.jobs = given.jobs;
+  options.step = [&given](const PrecompileStep& step) { tell_step(given, step); };
+  std::optional<PrecompileResult> result;
+  auto work = [&](const CancelToken& cancel) -> llvm::Error {
+    options.cancel = &cancel;
+    MINUET_ASSIGN(result, precompile(cache, requests, options));
+    return llvm::Error::success();
+  };
+  MINUET_ASSIGN(const std::unique_ptr<BackgroundJob> job, BackgroundJob::start(work));
+  while (!job->wait_for(kAskEvery)) {
+    if (given.cancelled && given.cancelled(given.user) != 0) job->cancel();
+  }
+  MINUET_TRY(job->wait());
+  return std::move(*result);
+}
+
+/// What the caller learns of the whole: the first failure, with how many there are.
+llvm::Error verdict(const PrecompileResult& result) {
+  if (result.cancelled) {
+    return make_error(StatusCode::Cancelled, "stopped after {0} of {1} kernels",
+                      result.compiled + result.found, result.kernels);
+  }
+  if (!result.first_failure) return llvm::Error::success();
+  return annotate(
+      llvm::make_error<StatusError>(*result.first_failure),
+      llvm::formatv("{0} of {1} kernels failed, the first one", result.failed, result.kernels).str());
+}
+
+}  // namespace
+}  // namespace minuet
+
+using namespace minuet;  // NOLINT: the ABI's functions are global
+
+extern "C" {
+
+minuet_status minuet_context_add_bundle(minuet_context* context, const char* path, const char* sha256) {
+  return guarded("minuet_context_add_bundle", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(context, "context"));
+    MINUET_TRY(check_pointer(path, "path"));
+    return context->context->cache()->add_bundle({path, sha256 ? sha256 : ""});
+  });
+}
+
+minuet_status minuet_context_write_trace(minuet_context* context, const char* path) {
+  return guarded("minuet_context_write_trace", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(context, "context"));
+    MINUET_TRY(check_pointer(path, "path"));
+    const Trace* const trace = context->context->cache()->trace();
+    if (trace) return trace->write(path);
+    return make_error(StatusCode::FailedPrecondition, "the context was made without `trace`");
+  });
+}
+
+minuet_status minuet_network_compile_async(minuet_network* network, const char* arch,
+                                           minuet_job_callback done, void* user, minuet_job** job) {
+  return compile_async("minuet_network_compile_async", network, arch, done, user, job);
+}
+
+minuet_status minuet_convolution_compile_async(minuet_convolution* convolution, const char* arch,
+                                               minuet_job_callback done, void* user, minuet_job** job) {
+  return compile_async("minuet_convolution_compile_async", convolution, arch, done, user, job);
+}
+
+void minuet_job_cancel(minuet_job* job) {
+  if (job) job->job->cancel();
+}
+
+int32_t minuet_job_done(const minuet_job* job) { return job && job->job->done() ? 1 : 0; }
+
+minuet_status minuet_job_wait(minuet_job* job) {
+  return guarded("minuet_job_wait", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(job, "job"));
+    return job->job->wait();
+  });
+}
+
+void minuet_job_destroy(minuet_job* job) { delete job; }
+
+minuet_status minuet_precompile(minuet_context* context, const minuet_precompile_options* options,
+                                minuet_precompile_result* result) {
+  return guarded("minuet_precompile", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(context, "context"));
+    MINUET_TRY(check_pointer(options, "options"));
+    MINUET_ASSIGN(const minuet_precompile_options given,
+                  read_options(options, minuet_precompile_options(MINUET_PRECOMPILE_OPTIONS_INIT)));
+    MINUET_ASSIGN(const std::vector<KernelRequest> requests, read_requests_of(given));
+    MINUET_ASSIGN(const PrecompileResult done,
+                  precompile_watched(*context->context->cache(), requests, given));
+    tell_bundles(given, done.bundles);
+    if (result) {
+      MINUET_TRY(write_info(minuet_precompile_result{0, done.kernels, done.compiled, done.found, done.failed,
+                                                     done.bytes, done.seconds},
+                            result));
+    }
+    return verdict(done);
+  });
+}
+
+}  // extern "C"

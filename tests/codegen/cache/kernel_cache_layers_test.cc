@@ -1,0 +1,269 @@
+// The order memory, bundles, disk, compile; NO_JIT and RECORD; cancelling; counters.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "codegen/bundle/bundle_writer.h"
+#include "codegen/cache/cache_options.h"
+#include "codegen/cache/compile_list.h"
+#include "codegen/trace.h"
+#include "codegen/worker/request.h"
+#include "tests/codegen/fakes.h"
+
+namespace minuet {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+using Variables = std::map<std::string, std::string>;
+
+std::unique_ptr<KernelCache> open_cache(CacheOptions options, std::shared_ptr<Compiler> compiler,
+                                        const Variables& variables = {}) {
+  return llvm::cantFail(make_kernel_cache(std::move(options), std::move(compiler),
+                                          make_environment(variables), real_file_system()));
+}
+
+CacheOptions in_folder(const std::string& directory) {
+  CacheOptions options;
+  options.directory = directory;
+  return options;
+}
+
+CacheOptions without_disk() {
+  CacheOptions options;
+  options.use_disk = false;
+  return options;
+}
+
+/// Compiles `names` for `arch` into `path`, a bundle.
+void make_bundle_of(const std::string& path, const std::vector<std::string>& names,
+                    const char* arch = "sm_90a", const char* compiler_id = "nvrtc 13.0 a b") {
+  const TemporaryFolder folder;
+  auto compiler = std::make_shared<FakeCompiler>();
+  compiler->id_ = compiler_id;
+  auto cache = open_cache(in_folder(folder.path()), compiler);
+  std::vector<Entry> entries;
+  for (const std::string& name : names) {
+    llvm::cantFail(cache->get_or_compile(make_source(name), arch));
+    entries.push_back(*cache->find_on_disk(make_source(name), arch));
+  }
+  llvm::cantFail(write_bundle(path, arch, entries));
+}
+
+BinaryOrigin origin_of(KernelCache& cache, const std::string& name, const char* arch = "sm_90a") {
+  llvm::cantFail(cache.get_or_compile(make_source(name), arch));
+  return cache.events().back().origin;
+}
+
+StatusError failure_of(KernelCache& cache, const KernelSource& source, const CancelToken* cancel = nullptr) {
+  llvm::Expected<std::shared_ptr<const Binary>> binary = cache.get_or_compile(source, "sm_90a", cancel);
+  return binary ? StatusError(StatusCode::Ok, "") : take_status(binary.takeError());
+}
+
+TEST(KernelCacheLayers, R21_MemoryThenBundlesThenDiskThenCompile) {
+  const TemporaryFolder folder;
+  make_bundle_of(folder / "one.bundle", {"gather"});
+  make_bundle_of(folder / "two.bundle", {"gather", "scatter"});
+  auto compiler = std::make_shared<FakeCompiler>();
+  CacheOptions options = in_folder(folder / "cache");
+  options.bundles = {{folder / "one.bundle", ""}};
+  const Variables variables = {{"MINUET_BUNDLE_PATH", folder / "two.bundle"}};
+  auto cache = open_cache(options, compiler, variables);
+  EXPECT_EQ(origin_of(*cache, "gather"), BinaryOrigin::Bundle);
+  EXPECT_EQ(origin_of(*cache, "scatter"), BinaryOrigin::Bundle);
+  EXPECT_EQ(origin_of(*cache, "sort"), BinaryOrigin::Compiled);
+  EXPECT_EQ(origin_of(*open_cache(options, compiler, variables), "sort"), BinaryOrigin::Disk);
+  EXPECT_EQ(compiler->compiles, 1);
+  llvm::cantFail(cache->get_or_compile(make_source("gather"), "sm_90a"));
+  EXPECT_EQ(cache->stats().memory_hits, 1);
+  EXPECT_EQ(cache->stats().bundle_hits, 2);
+}
+
+TEST(KernelCacheLayers, R21_ABundleNeedsNoCompilerAndNoDirectory) {
+  const TemporaryFolder folder;
+  // An older compiler's bundle; here there is none. The keys are those of the library's own headers.
+  auto cache = open_cache(in_folder(folder / "cache"), nullptr);
+  const StatusError missing = failure_of(*cache, make_source("gather"));
+  EXPECT_EQ(missing.code(), StatusCode::Unavailable);
+  make_bundle_of(folder / "a.bundle", {"gather"}, "sm_90a", "nvrtc 12.9 c d");
+  auto compiler = std::make_shared<FakeCompiler>();
+  compiler->id_ = "";  // as LazyCompiler where no libnvrtc is found
+  CacheOptions options = without_disk();
+  options.bundles = {{folder / "a.bundle", ""}};
+  auto host = open_cache(options, compiler);
+  EXPECT_EQ(origin_of(*host, "gather"), BinaryOrigin::Bundle);
+  EXPECT_EQ(compiler->compiles, 0);
+  options.policy = BundlePolicy::Exact;
+  options.no_jit = true;
+  EXPECT_THAT(failure_of(*open_cache(options, compiler), make_source("gather")).message(),
+              HasSubstr("exact"));
+}
+
+TEST(KernelCacheLayers, R23_AnOlderMinorServesAndAnotherGpusCodeDoesNot) {
+  const TemporaryFolder folder;
+  make_bundle_of(folder / "80.bundle", {"gather"}, "sm_80");
+  make_bundle_of(folder / "90a.bundle", {"gather"}, "sm_90a");
+  CacheOptions options = without_disk();
+  options.bundles = {{folder.path(), ""}};
+  auto cache = open_cache(options, std::make_shared<FakeCompiler>());
+  EXPECT_EQ(origin_of(*cache, "gather", "sm_86"), BinaryOrigin::Bundle);
+  EXPECT_EQ(cache->events().back().arch, "sm_80");
+  EXPECT_EQ(origin_of(*cache, "gather", "sm_90"), BinaryOrigin::Compiled);
+}
+
+TEST(KernelCacheLayers, R22_NoJitIsAnErrorThatNamesWhatToDo) {
+  const TemporaryFolder folder;
+  auto compiler = std::make_shared<FakeCompiler>();
+  auto cache = open_cache(in_folder(folder / "cache"), compiler, {{"MINUET_NO_JIT", "1"}});
+  const StatusError status = failure_of(*cache, make_source("gather"));
+  EXPECT_EQ(status.code(), StatusCode::FailedPrecondition);
+  for (const char* part : {"gather", "sm_90a", "MINUET_NO_JIT", "request key ", "minuet precompile --from"}) {
+    EXPECT_THAT(status.message(), HasSubstr(part));
+  }
+  EXPECT_EQ(compiler->compiles, 0);
+  EXPECT_THAT(files_below(folder.path()), IsEmpty()) << "neither a directory nor a lock is made";
+  EXPECT_FALSE(std::filesystem::exists(folder / "cache"));
+}
+
+TEST(KernelCacheLayers, R22_NoJitStillReadsTheDiskAndChangesNothingThere) {
+  const TemporaryFolder folder;
+  auto compiler = std::make_shared<FakeCompiler>();
+  origin_of(*open_cache(in_folder(folder.path()), compiler), "gather");
+  const std::vector<std::string> before = files_below(folder.path());
+  CacheOptions options = in_folder(folder.path());
+  options.no_jit = true;
+  EXPECT_EQ(origin_of(*open_cache(options, compiler), "gather"), BinaryOrigin::Disk);
+  for (const std::string& file : before) {
+    if (file.find("/obj/") != std::string::npos) write_text(file, "damaged");
+  }
+  EXPECT_EQ(failure_of(*open_cache(options, compiler), make_source("gather")).code(),
+            StatusCode::FailedPrecondition);
+  EXPECT_EQ(files_below(folder.path()), before);
+}
+
+TEST(KernelCacheLayers, R22_AVariableThatMeansNothingIsAnError) {
+  for (const auto& [name, value] : Variables{{"MINUET_NO_JIT", "yes"}, {"MINUET_CACHE_MAX_BYTES", "1G"}}) {
+    auto cache =
+        make_kernel_cache(without_disk(), nullptr, make_environment({{name, value}}), real_file_system());
+    const StatusError status = take_status(cache.takeError());
+    EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
+    EXPECT_THAT(status.message(), HasSubstr(name));
+  }
+}
+
+TEST(KernelCacheLayers, R22_WhatNoBundleHadIsRecorded) {
+  const TemporaryFolder folder;
+  make_bundle_of(folder / "a.bundle", {"gather"});
+  CacheOptions options = in_folder(folder / "cache");
+  options.bundles = {{folder / "a.bundle", ""}};
+  const Variables variables = {{"MINUET_RECORD", folder / "requests.jsonl"}};
+  for (int process = 0; process < 2;
+       ++process) {  // the second one finds the kernel on disk, and records it too
+    auto cache = open_cache(options, std::make_shared<FakeCompiler>(), variables);
+    for (const char* name : {"gather", "scatter", "scatter"}) origin_of(*cache, name);
+  }
+  const auto requests = llvm::cantFail(read_requests(read_text(folder / "requests.jsonl")));
+  ASSERT_THAT(requests, SizeIs(2));
+  for (const RecordedRequest& recorded : requests) {
+    EXPECT_EQ(recorded.request.source.display_name, "scatter");
+    EXPECT_EQ(recorded.request.source.text, make_source("scatter").text);
+    EXPECT_EQ(recorded.request.arch, "sm_90a");
+  }
+}
+
+TEST(KernelCacheLayers, R22_ARecordThatCannotBeWrittenIsAWarning) {
+  const TemporaryFolder folder;
+  Warnings warnings;
+  CacheOptions options = without_disk();
+  options.record = folder / "missing/requests.jsonl";
+  options.warn = warnings.sink();
+  auto cache = open_cache(options, std::make_shared<FakeCompiler>());
+  EXPECT_EQ(origin_of(*cache, "gather"), BinaryOrigin::Compiled);
+  ASSERT_THAT(warnings.all(), SizeIs(1));
+  EXPECT_THAT(warnings.all()[0], HasSubstr("missing/requests.jsonl"));
+}
+
+TEST(KernelCacheLayers, R24_AnAddedBundleIsAskedFirstAndAWrongDigestAddsNothing) {
+  const TemporaryFolder folder;
+  make_bundle_of(folder / "a.bundle", {"gather"});
+  auto compiler = std::make_shared<FakeCompiler>();
+  auto cache = open_cache(without_disk(), compiler);
+  const StatusError status = take_status(cache->add_bundle({folder / "a.bundle", std::string(64, '0')}));
+  EXPECT_THAT(status.message(), HasSubstr("is expected"));
+  EXPECT_EQ(origin_of(*cache, "gather"), BinaryOrigin::Compiled) << "the JIT works all the same";
+  EXPECT_FALSE(llvm::errorToBool(cache->add_bundle({folder / "a.bundle", ""})));
+  EXPECT_EQ(origin_of(*open_cache(without_disk(), compiler), "gather"), BinaryOrigin::Compiled);
+  auto other = open_cache(without_disk(), compiler);
+  EXPECT_FALSE(llvm::errorToBool(other->add_bundle({folder / "a.bundle", ""})));
+  EXPECT_EQ(origin_of(*other, "gather"), BinaryOrigin::Bundle);
+}
+
+TEST(KernelCacheLayers, R28_ARefusedKernelIsCompiledOnceAndReplacedEverywhere) {
+  const TemporaryFolder folder;
+  make_bundle_of(folder / "a.bundle", {"gather"});
+  auto compiler = std::make_shared<FakeCompiler>();
+  CacheOptions options = in_folder(folder / "cache");
+  options.bundles = {{folder / "a.bundle", ""}};
+  auto cache = open_cache(options, compiler);
+  const KernelSource source = make_source("gather");
+  const auto refused = llvm::cantFail(cache->get_or_compile(source, "sm_90a"));
+  const auto fresh = llvm::cantFail(cache->replace(source, "sm_90a", *refused));
+  EXPECT_EQ(compiler->compiles, 1);
+  EXPECT_NE(fresh, refused);
+  EXPECT_EQ(llvm::cantFail(cache->get_or_compile(source, "sm_90a")), fresh);
+  EXPECT_TRUE(cache->find_on_disk(source, "sm_90a").has_value());
+  options.no_jit = true;
+  auto strict = open_cache(options, compiler);
+  const auto from_bundle = llvm::cantFail(strict->get_or_compile(source, "sm_90a"));
+  const StatusError status = take_status(strict->replace(source, "sm_90a", *from_bundle).takeError());
+  EXPECT_EQ(status.code(), StatusCode::FailedPrecondition);
+  EXPECT_EQ(compiler->compiles, 1);
+}
+
+TEST(KernelCacheLayers, R32_CountersAreTheTruth) {
+  const TemporaryFolder folder;
+  make_bundle_of(folder / "a.bundle", {"gather"});
+  auto compiler = std::make_shared<FakeCompiler>();
+  compiler->before = [](const KernelSource& source) -> llvm::Error {
+    if (source.display_name != "broken") return llvm::Error::success();
+    return make_error(StatusCode::Internal, "no such kernel");
+  };
+  CacheOptions options = in_folder(folder / "cache");
+  options.bundles = {{folder / "a.bundle", ""}};
+  options.trace = std::make_shared<Trace>();
+  auto cache = open_cache(options, compiler);
+  std::int64_t bytes = 0;
+  for (const char* name : {"gather", "scatter", "sort", "sort"}) {
+    const auto binary = llvm::cantFail(cache->get_or_compile(make_source(name), "sm_90a"));
+    if (cache->stats().memory_hits == 0) bytes += static_cast<std::int64_t>(binary->cubin.size());
+  }
+  EXPECT_EQ(failure_of(*cache, make_source("broken")).code(), StatusCode::Internal);
+  const CacheStats stats = cache->stats();
+  EXPECT_EQ(stats.bundle_hits, 1);
+  EXPECT_EQ(stats.compiled, 2);
+  EXPECT_EQ(stats.memory_hits, 1);
+  EXPECT_EQ(stats.disk_hits, 0);
+  EXPECT_EQ(stats.failures, 1);
+  EXPECT_EQ(stats.waits, 0);
+  EXPECT_EQ(stats.cubin_bytes, bytes);
+  EXPECT_DOUBLE_EQ(stats.compile_ms, 5) << "the fake says 2.5 each";
+  for (const char* span : {"\"bundle\"", "\"compile\"", "\"publish\"", "\"disk\""}) {
+    EXPECT_THAT(options.trace->json(), HasSubstr(span));
+  }
+}
+
+TEST(KernelCacheLayers, WhatIsCancelledBeforeItBeginsDoesNothing) {
+  auto compiler = std::make_shared<FakeCompiler>();
+  auto cache = open_cache(without_disk(), compiler);
+  CancelToken cancel;
+  cancel.cancel();
+  EXPECT_EQ(failure_of(*cache, make_source("gather"), &cancel).code(), StatusCode::Cancelled);
+  EXPECT_EQ(compiler->compiles, 0);
+  EXPECT_EQ(failure_of(*cache, make_source("gather")).code(), StatusCode::Ok) << "nothing is remembered";
+}
+
+}  // namespace
+}  // namespace minuet

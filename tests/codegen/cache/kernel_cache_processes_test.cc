@@ -1,0 +1,171 @@
+// One kernel wanted by many: other processes (R14), children of a fork (R16), threads that give up (R17).
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "codegen/cache/compile_list.h"
+#include "tests/codegen/fakes.h"
+
+namespace minuet {
+namespace {
+
+/// The exit code of a process that does `work`; 99 where it hangs.
+template <class Work>
+pid_t start_process(const Work& work) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);  // a hang becomes a failure
+    ::_exit(work());
+  }
+  return child;
+}
+
+int exit_code(pid_t child) {
+  int status = 0;
+  if (::waitpid(child, &status, 0) != child) return -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 99;
+}
+
+/// Appends a line where a compile happens, so that compiles of all processes are counted.
+std::shared_ptr<FakeCompiler> counting_compiler(const std::string& log, int milliseconds) {
+  auto compiler = std::make_shared<FakeCompiler>();
+  compiler->before = [log, milliseconds](const KernelSource& source) -> llvm::Error {
+    const int file = ::open(log.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    const std::string line = source.display_name + "\n";
+    if (::write(file, line.data(), line.size()) != static_cast<ssize_t>(line.size())) ::_exit(7);
+    ::close(file);
+    ::usleep(static_cast<unsigned>(milliseconds) * 1000);
+    return llvm::Error::success();
+  };
+  return compiler;
+}
+
+TEST(KernelCacheProcesses, R14_SixteenColdProcessesCompileEachKernelOnce) {
+  const TemporaryFolder folder;
+  std::vector<pid_t> children;
+  for (int i = 0; i < 16; ++i) {
+    children.push_back(start_process([&] {
+      auto cache = make_cache(folder / "cache", counting_compiler(folder / "log", 30));
+      for (const char* name : {"gather", "scatter", "sort"}) {
+        llvm::cantFail(cache->get_or_compile(make_source(name), "sm_90a"));
+      }
+      const CacheStats stats = cache->stats();  // R32: every kernel came from one of the two
+      return stats.compiled + stats.disk_hits == 3 && stats.failures == 0 && stats.lock_timeouts == 0 ? 0 : 1;
+    }));
+  }
+  for (const pid_t child : children) EXPECT_EQ(exit_code(child), 0);
+  const std::string log = read_text(folder / "log");
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 3) << log;
+}
+
+TEST(KernelCacheProcesses, R14_AStoppedProcessIsWaitedForNoLongerThanTheBound) {
+  const TemporaryFolder folder;
+  const pid_t holder = start_process([&] {
+    auto compiler = std::make_shared<FakeCompiler>();
+    compiler->before = [](const KernelSource&) -> llvm::Error {
+      ::raise(SIGSTOP);
+      return llvm::Error::success();
+    };
+    llvm::cantFail(make_cache(folder.path(), compiler)->get_or_compile(make_source("gather"), "sm_90a"));
+    return 0;
+  });
+  int status = 0;
+  ASSERT_EQ(::waitpid(holder, &status, WUNTRACED), holder);
+  ASSERT_TRUE(WIFSTOPPED(status));
+  CacheOptions options;
+  options.directory = folder.path();
+  options.lock_bound = std::chrono::milliseconds(200);
+  auto compiler = std::make_shared<FakeCompiler>();
+  auto cache = llvm::cantFail(make_kernel_cache(options, compiler, make_environment({}), real_file_system()));
+  llvm::cantFail(cache->get_or_compile(make_source("gather"), "sm_90a"));
+  EXPECT_EQ(compiler->compiles, 1);
+  EXPECT_EQ(cache->stats().lock_timeouts, 1);
+  EXPECT_EQ(cache->stats().waits, 1);
+  EXPECT_GE(cache->stats().wait_ms, 200);
+  ::kill(holder, SIGKILL);
+  EXPECT_EQ(exit_code(holder), 99);
+}
+
+TEST(KernelCacheProcesses, R16_AForkedChildDoesNotWaitForItsParentsThreads) {
+  const TemporaryFolder folder;
+  std::atomic<bool> compiling{false}, go_on{false};
+  const pid_t parent = ::getpid();
+  auto compiler = std::make_shared<FakeCompiler>();
+  compiler->before = [&](const KernelSource&) -> llvm::Error {
+    compiling = true;
+    while (::getpid() == parent && !go_on) ::usleep(1000);
+    return llvm::Error::success();
+  };
+  CacheOptions options;
+  options.use_disk = false;
+  auto cache = llvm::cantFail(make_kernel_cache(options, compiler, make_environment({}), real_file_system()));
+  std::thread thread([&] { llvm::cantFail(cache->get_or_compile(make_source("gather"), "sm_90a")); });
+  while (!compiling) ::usleep(1000);
+  const pid_t child = start_process([&] {
+    llvm::cantFail(cache->get_or_compile(make_source("gather"), "sm_90a"));
+    return cache->stats().compiled == 1 && cache->stats().memory_hits == 0 ? 0 : 1;
+  });
+  EXPECT_EQ(exit_code(child), 0);
+  go_on = true;
+  thread.join();
+  EXPECT_EQ(cache->stats().compiled, 1);
+}
+
+TEST(KernelCacheProcesses, R17_WhoWaitsForACancelledCompileTriesItself) {
+  CancelToken cancel;
+  std::atomic<int> began{0};
+  auto compiler = std::make_shared<FakeCompiler>();
+  compiler->before = [&](const KernelSource&) -> llvm::Error {
+    if (began++ > 0) return llvm::Error::success();
+    while (!cancel.cancelled()) ::usleep(1000);
+    return make_error(StatusCode::Cancelled, "cancelled");
+  };
+  auto cache = make_cache("", compiler);
+  StatusCode first = StatusCode::Ok;
+  std::thread owner([&] {
+    auto binary = cache->get_or_compile(make_source("gather"), "sm_90a", &cancel);
+    if (!binary) first = take_status(binary.takeError()).code();
+  });
+  while (began == 0) ::usleep(1000);
+  std::thread waiter([&] { llvm::cantFail(cache->get_or_compile(make_source("gather"), "sm_90a")); });
+  while (cache->stats().memory_hits == 0) ::usleep(1000);
+  cancel.cancel();
+  owner.join();
+  waiter.join();
+  EXPECT_EQ(first, StatusCode::Cancelled);
+  EXPECT_EQ(began, 2);
+  EXPECT_EQ(cache->stats().compiled, 1);
+}
+
+TEST(KernelCacheProcesses, R17_AJobInTheBackgroundStopsWhenItIsDropped) {
+  std::atomic<bool> began{false}, stopped{false};
+  auto job = llvm::cantFail(BackgroundJob::start([&](const CancelToken& cancel) -> llvm::Error {
+    began = true;
+    while (!cancel.cancelled()) ::usleep(1000);
+    stopped = true;
+    return make_error(StatusCode::Cancelled, "stopped");
+  }));
+  while (!began) ::usleep(1000);
+  EXPECT_FALSE(job->done());
+  job->cancel();
+  EXPECT_EQ(take_status(job->wait()).code(), StatusCode::Cancelled);
+  EXPECT_TRUE(job->done());
+  job.reset();
+  EXPECT_TRUE(stopped);
+}
+
+TEST(KernelCacheProcesses, R17_AListIsCompiledInItsOrder) {
+  auto cache = make_cache("", std::make_shared<FakeCompiler>());
+  std::vector<KernelSource> sources;
+  for (int i = 0; i < 50; ++i) sources.push_back(make_source("kernel" + std::to_string(i)));
+  const BinaryList binaries = llvm::cantFail(compile_list(*cache, sources, "sm_90a"));
+  ASSERT_EQ(binaries.size(), 50u);
+  for (std::size_t i = 0; i < 50; ++i) EXPECT_EQ(binaries[i]->display_name, sources[i].display_name);
+}
+
+}  // namespace
+}  // namespace minuet

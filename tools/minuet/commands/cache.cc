@@ -1,0 +1,274 @@
+// `minuet cache`: what lies in the kernel cache or in a bundle, whether it is whole, and how to make it
+// smaller.
+#include <map>
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+#include "tools/minuet/commands/cache_source.h"
+#include "tools/minuet/commands/commands.h"
+#include "tools/minuet/error.h"
+#include "tools/minuet/writers/npy.h"
+
+namespace minuet::tool {
+namespace {
+
+using llvm::json::Array;
+using llvm::json::Object;
+
+/// One kernel, read: the entry or what is wrong with it.
+struct ReadKernel {
+  StoredKernel stored;
+  std::optional<Entry> entry;
+  std::string damage;
+};
+
+void print_json(llvm::json::Value value) { llvm::outs() << llvm::formatv("{0:2}\n", value); }
+
+llvm::Expected<std::vector<ReadKernel>> read_all(CacheSource& source) {
+  MINUET_ASSIGN(const std::vector<StoredKernel> stored, source.list());
+  std::vector<ReadKernel> kernels;
+  for (const StoredKernel& one : stored) {
+    llvm::Expected<Entry> entry = source.read(one.key);
+    if (entry) {
+      kernels.push_back({one, std::move(*entry), ""});
+    } else {
+      kernels.push_back({one, std::nullopt, take_status(entry.takeError()).message()});
+    }
+  }
+  return kernels;
+}
+
+Object to_json(const ReadKernel& kernel) {
+  Object object{{"key", kernel.stored.key}, {"stored_bytes", kernel.stored.stored_bytes}};
+  if (!kernel.entry) {
+    object["damage"] = llvm::json::fixUTF8(kernel.damage);
+    return object;
+  }
+  const Binary& binary = kernel.entry->binary;
+  object["name"] = binary.display_name;
+  object["arch"] = binary.arch;
+  object["cubin_bytes"] = static_cast<int64_t>(binary.cubin.size());
+  object["age_hours"] = kernel.stored.age_hours;
+  return object;
+}
+
+llvm::Error list_kernels(const Arguments& arguments) {
+  MINUET_ASSIGN(const std::unique_ptr<CacheSource> source, open_cache_source(arguments));
+  MINUET_ASSIGN(const std::vector<ReadKernel> kernels, read_all(*source));
+  if (arguments.to_json) {
+    Array rows;
+    for (const ReadKernel& kernel : kernels) rows.push_back(to_json(kernel));
+    print_json(Object{{"where", source->where()}, {"kernels", std::move(rows)}});
+    return llvm::Error::success();
+  }
+  llvm::outs() << llvm::formatv("{0,-10} {1,9} {2,9} {3,8}  {4}  {5}\n", "arch", "cubin", "stored", "hours",
+                                "key         ", "name");
+  for (const ReadKernel& kernel : kernels) {
+    const llvm::StringRef key = llvm::StringRef(kernel.stored.key).take_front(12);
+    if (!kernel.entry) {
+      llvm::outs() << llvm::formatv("damaged {0}: {1}\n", key, kernel.damage);
+      continue;
+    }
+    const Binary& binary = kernel.entry->binary;
+    llvm::outs() << llvm::formatv("{0,-10} {1,9} {2,9} {3,8:f1}  {4}  {5}\n", binary.arch,
+                                  binary.cubin.size(), kernel.stored.stored_bytes, kernel.stored.age_hours,
+                                  key, binary.display_name);
+  }
+  llvm::outs() << llvm::formatv("{0} kernels in {1}\n", kernels.size(), source->where());
+  return llvm::Error::success();
+}
+
+/// The one kernel whose key starts with `key`, or whose name is or starts with it.
+llvm::Expected<ReadKernel> find_kernel(const Arguments& arguments) {
+  MINUET_ASSIGN(const std::unique_ptr<CacheSource> source, open_cache_source(arguments));
+  MINUET_ASSIGN(std::vector<ReadKernel> kernels, read_all(*source));
+  const llvm::StringRef wanted = arguments.key;
+  std::vector<const ReadKernel*> fitting;
+  for (const ReadKernel& kernel : kernels) {
+    if (kernel.entry && kernel.entry->binary.display_name == wanted && fitting.empty()) return kernel;
+    const bool by_name =
+        kernel.entry &&
+        llvm::StringRef(kernel.entry->binary.display_name).take_front(wanted.size()) == wanted;
+    if (by_name || llvm::StringRef(kernel.stored.key).take_front(wanted.size()) == wanted)
+      fitting.push_back(&kernel);
+  }
+  if (fitting.empty())
+    return bad_input("no kernel in {0} has a key or name that starts with '{1}'", source->where(), wanted);
+  if (fitting.size() > 1) {
+    return bad_input("{0} kernels in {1} start with '{2}': give more of the key or the name", fitting.size(),
+                     source->where(), wanted);
+  }
+  if (!fitting[0]->entry) return broken("the entry is damaged: " + fitting[0]->damage);
+  return *fitting[0];
+}
+
+llvm::Error inspect_kernel(const Arguments& arguments) {
+  MINUET_ASSIGN(const ReadKernel kernel, find_kernel(arguments));
+  const Entry& entry = *kernel.entry;
+  const Binary& binary = entry.binary;
+  Object object = to_json(kernel);
+  object["request_key"] = entry.request_key;
+  object["build_key"] = entry.build_key;
+  object["name_expression"] = entry.name_expression;
+  object["lowered_name"] = binary.lowered_name;
+  object["registers"] = binary.registers;
+  object["shared_bytes"] = binary.shared_bytes;
+  object["local_bytes"] = binary.local_bytes;
+  object["max_threads"] = binary.max_threads;
+  object["params_bytes"] = binary.params_bytes;
+  object["compile_ms"] = binary.compile_ms;
+  object["compiler"] = binary.compiler_id;
+  object["log"] = llvm::json::fixUTF8(binary.log);
+  if (arguments.to_json) {
+    print_json(std::move(object));
+    return llvm::Error::success();
+  }
+  for (const auto& field : object) {
+    if (field.first == "log") continue;
+    llvm::outs() << llvm::formatv("{0,-16} ", llvm::StringRef(field.first));
+    if (const auto text = field.second.getAsString()) {
+      llvm::outs() << *text << "\n";
+    } else {
+      llvm::outs() << field.second << "\n";
+    }
+  }
+  llvm::outs() << binary.log;
+  return llvm::Error::success();
+}
+
+llvm::Error extract_kernel(const Arguments& arguments) {
+  MINUET_ASSIGN(const ReadKernel kernel, find_kernel(arguments));
+  const Binary& binary = kernel.entry->binary;
+  MINUET_TRY(write_file(arguments.output, binary.cubin));
+  if (arguments.to_json) {
+    Object object = to_json(kernel);
+    object["path"] = arguments.output;
+    print_json(std::move(object));
+  } else {
+    llvm::outs() << llvm::formatv("{0}: {1} for {2}, {3} bytes\n", arguments.output, binary.display_name,
+                                  binary.arch, binary.cubin.size());
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error verify_kernels(const Arguments& arguments) {
+  MINUET_ASSIGN(const std::unique_ptr<CacheSource> source, open_cache_source(arguments));
+  MINUET_ASSIGN(const std::vector<ReadKernel> kernels, read_all(*source));
+  std::vector<std::pair<std::string, std::string>> damaged;
+  const std::string whole = source->whole_damage();
+  if (!whole.empty()) damaged.emplace_back(source->where(), whole);
+  for (const ReadKernel& kernel : kernels) {
+    if (!kernel.entry) damaged.emplace_back(kernel.stored.key, kernel.damage);
+  }
+  if (arguments.to_json) {
+    Array rows;
+    for (const auto& [what, why] : damaged)
+      rows.push_back(Object{{"key", what}, {"damage", llvm::json::fixUTF8(why)}});
+    print_json(Object{{"where", source->where()},
+                      {"kernels", static_cast<int64_t>(kernels.size())},
+                      {"damaged", std::move(rows)}});
+  } else {
+    for (const auto& [what, why] : damaged) llvm::outs() << what << ": " << why << "\n";
+    llvm::outs() << llvm::formatv("{0} kernels in {1}, {2} damaged\n", kernels.size(), source->where(),
+                                  damaged.size());
+  }
+  if (damaged.empty()) return llvm::Error::success();
+  return broken(
+      llvm::formatv("{0} of the kernel cache is damaged; what is damaged is compiled again when it is needed",
+                    damaged.size() == 1 ? "one entry" : "more than one entry")
+          .str());
+}
+
+llvm::Error prune_store(const Arguments& arguments) {
+  MINUET_ASSIGN(Store store, open_cache_store(arguments, /*read_only=*/false));
+  StoreLimits limits;
+  if (arguments.most_bytes) limits.bytes = *arguments.most_bytes;
+  llvm::Expected<PruneResult> result = store.prune(limits, /*force=*/true);
+  if (!result) return as_user_error(result.takeError());
+  if (!result->ran) return broken("another process prunes the cache folder now");
+  if (arguments.to_json) {
+    print_json(Object{{"where", store.directory()},
+                      {"entries", static_cast<int64_t>(result->entries)},
+                      {"bytes", static_cast<int64_t>(result->bytes)},
+                      {"removed_entries", static_cast<int64_t>(result->removed_entries)},
+                      {"removed_bytes", static_cast<int64_t>(result->removed_bytes)},
+                      {"removed_orphans", static_cast<int64_t>(result->removed_orphans)},
+                      {"removed_locks", static_cast<int64_t>(result->removed_locks)}});
+    return llvm::Error::success();
+  }
+  llvm::outs() << llvm::formatv(
+      "{0}: {1} entries and {2} bytes removed, {3} orphans, {4} locks; {5} entries, {6} bytes stay\n",
+      store.directory(), result->removed_entries, result->removed_bytes, result->removed_orphans,
+      result->removed_locks, result->entries, result->bytes);
+  return llvm::Error::success();
+}
+
+struct Sum {
+  int64_t kernels = 0, cubin_bytes = 0, stored_bytes = 0;
+  void add(const ReadKernel& kernel) {
+    ++kernels;
+    stored_bytes += kernel.stored.stored_bytes;
+    if (kernel.entry) cubin_bytes += static_cast<int64_t>(kernel.entry->binary.cubin.size());
+  }
+  Object json() const {
+    return Object{{"kernels", kernels}, {"cubin_bytes", cubin_bytes}, {"stored_bytes", stored_bytes}};
+  }
+};
+
+llvm::Error show_stats(const Arguments& arguments) {
+  MINUET_ASSIGN(const std::unique_ptr<CacheSource> source, open_cache_source(arguments));
+  MINUET_ASSIGN(const std::vector<ReadKernel> kernels, read_all(*source));
+  Sum all, damaged;
+  std::map<std::string, Sum> archs, compilers;
+  for (const ReadKernel& kernel : kernels) {
+    all.add(kernel);
+    if (!kernel.entry) damaged.add(kernel);
+    if (!kernel.entry) continue;
+    archs[kernel.entry->binary.arch].add(kernel);
+    compilers[kernel.entry->binary.compiler_id].add(kernel);
+  }
+  if (arguments.to_json) {
+    Object by_arch, by_compiler;
+    for (const auto& [name, sum] : archs) by_arch[name] = sum.json();
+    for (const auto& [name, sum] : compilers) by_compiler[name] = sum.json();
+    Object object = all.json();
+    object["where"] = source->where();
+    object["damaged"] = damaged.kernels;
+    object["archs"] = std::move(by_arch);
+    object["compilers"] = std::move(by_compiler);
+    print_json(std::move(object));
+    return llvm::Error::success();
+  }
+  auto line = [](llvm::StringRef name, const Sum& sum) {
+    llvm::outs() << llvm::formatv("{0,8} kernels {1,12} bytes of cubins {2,12} stored  {3}\n", sum.kernels,
+                                  sum.cubin_bytes, sum.stored_bytes, name);
+  };
+  line(source->where(), all);
+  for (const auto& [name, sum] : archs) line(name, sum);
+  for (const auto& [name, sum] : compilers) line(name, sum);
+  if (damaged.kernels > 0) line("damaged", damaged);
+  return llvm::Error::success();
+}
+
+}  // namespace
+
+llvm::Error cache_command(const Arguments& arguments) {
+  switch (arguments.action) {
+    case CacheAction::List:
+      return list_kernels(arguments);
+    case CacheAction::Inspect:
+      return inspect_kernel(arguments);
+    case CacheAction::Extract:
+      return extract_kernel(arguments);
+    case CacheAction::Verify:
+      return verify_kernels(arguments);
+    case CacheAction::Prune:
+      return prune_store(arguments);
+    case CacheAction::Stats:
+      return show_stats(arguments);
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace minuet::tool

@@ -1,0 +1,103 @@
+#include "tools/minuet/commands/cache_source.h"
+
+#include <chrono>
+
+#include "codegen/bundle/bundle.h"
+#include "codegen/cache/store.h"
+#include "llvm/Support/FileSystem.h"
+#include "tools/minuet/error.h"
+
+namespace minuet::tool {
+namespace {
+
+class FolderKernels : public CacheSource {
+ public:
+  explicit FolderKernels(Store store) : store_(std::move(store)) {}
+  std::string where() const override { return store_.directory(); }
+  llvm::Expected<std::vector<StoredKernel>> list() override {
+    llvm::Expected<std::vector<StoredEntry>> entries = store_.list();
+    if (!entries) return as_user_error(entries.takeError());
+    std::vector<StoredKernel> kernels;
+    const auto now = std::chrono::system_clock::now();
+    for (const StoredEntry& entry : *entries) {
+      const std::chrono::duration<double, std::ratio<3600>> age = now - entry.modified;
+      kernels.push_back({entry.build_key, static_cast<int64_t>(entry.bytes), age.count()});
+    }
+    return kernels;
+  }
+  llvm::Expected<Entry> read(const std::string& key) override { return store_.read(key); }
+
+ private:
+  Store store_;
+};
+
+class BundleKernels : public CacheSource {
+ public:
+  explicit BundleKernels(std::unique_ptr<Bundle> bundle) : bundle_(std::move(bundle)) {}
+  std::string where() const override { return bundle_->path(); }
+  llvm::Expected<std::vector<StoredKernel>> list() override {
+    std::vector<StoredKernel> kernels;
+    for (std::size_t i = 0; i < bundle_->size(); ++i) {
+      const BundleItem item = bundle_->item(i);
+      kernels.push_back({item.request_key, static_cast<int64_t>(item.stored_bytes), 0});
+    }
+    return kernels;
+  }
+  llvm::Expected<Entry> read(const std::string& key) override {
+    const auto index = bundle_->find(key);
+    if (!index) return make_error(StatusCode::NotFound, "it is not in the bundle");
+    return bundle_->read(*index);
+  }
+  std::string whole_damage() override {
+    llvm::Expected<BundleCheck> check = bundle_->verify();
+    if (!check) return take_status(check.takeError()).message();
+    std::string damage;
+    for (const BundleDamage& one : check->damaged) {
+      if (!bundle_->find(one.what)) damage += (damage.empty() ? "" : "; ") + one.what + ": " + one.reason;
+    }
+    return damage;
+  }
+
+ private:
+  std::unique_ptr<Bundle> bundle_;
+};
+
+llvm::Expected<std::string> cache_directory(const Arguments& arguments) {
+  MINUET_ASSIGN(const std::string folder, absolute_cache_folder(arguments.cache));
+  // One that is not there is empty, but for a name that was typed.
+  if (!folder.empty() && !llvm::sys::fs::is_directory(folder))
+    return bad_input("there is no cache folder '{0}'", folder);
+  llvm::Expected<std::string> chosen = choose_cache_directory(folder, process_environment());
+  if (!chosen) return as_user_error(chosen.takeError());
+  return chosen;
+}
+
+}  // namespace
+
+llvm::Error as_user_error(llvm::Error error) {
+  if (!error) return error;
+  return user_error(take_status(std::move(error)).message());
+}
+
+llvm::Expected<Store> open_cache_store(const Arguments& arguments, bool read_only) {
+  MINUET_ASSIGN(const std::string directory, cache_directory(arguments));
+  StoreOptions options;
+  options.read_only = read_only;
+  Store store(
+      directory, process_policy(process_environment()), real_file_system(),
+      [](const std::string& text) { std::fprintf(stderr, "minuet: %s\n", text.c_str()); }, options);
+  if (llvm::Error error = store.check()) return as_user_error(std::move(error));
+  return store;
+}
+
+llvm::Expected<std::unique_ptr<CacheSource>> open_cache_source(const Arguments& arguments) {
+  if (arguments.bundle.empty()) {
+    MINUET_ASSIGN(Store store, open_cache_store(arguments, /*read_only=*/true));
+    return std::make_unique<FolderKernels>(std::move(store));
+  }
+  llvm::Expected<std::unique_ptr<Bundle>> bundle = Bundle::open(arguments.bundle);
+  if (!bundle) return as_user_error(bundle.takeError());
+  return std::make_unique<BundleKernels>(std::move(*bundle));
+}
+
+}  // namespace minuet::tool

@@ -1,0 +1,43 @@
+// What `minuet cache` looks at: the entries of a cache folder or of a bundle.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "codegen/cache/entry.h"
+#include "codegen/cache/store.h"
+#include "llvm/Support/Error.h"
+#include "tools/minuet/options.h"
+
+namespace minuet::tool {
+
+/// One kernel as it lies there, unread.
+struct StoredKernel {
+  std::string key;  ///< build key in a folder, request key in a bundle: 64 hex digits
+  int64_t stored_bytes = 0;
+  double age_hours = 0;  ///< since it was published or last used; 0 in a bundle
+};
+
+class CacheSource {
+ public:
+  virtual ~CacheSource() = default;
+  virtual std::string where() const = 0;
+  virtual llvm::Expected<std::vector<StoredKernel>> list() = 0;
+  /// The checked entry, or what is wrong with it. Removes nothing.
+  virtual llvm::Expected<Entry> read(const std::string& key) = 0;
+  /// What is wrong with the whole, beyond its entries; empty: nothing.
+  virtual std::string whole_damage() { return ""; }
+};
+
+/// By the flags: --bundle, else the cache folder that the library would use.
+llvm::Expected<std::unique_ptr<CacheSource>> open_cache_source(const Arguments& arguments);
+
+/// The cache folder itself.
+llvm::Expected<Store> open_cache_store(const Arguments& arguments, bool read_only);
+
+/// An error of the library as one of the tool's: exit code 2.
+llvm::Error as_user_error(llvm::Error error);
+
+}  // namespace minuet::tool
