@@ -25,7 +25,7 @@
 namespace minuet {
 
 struct StoreOptions {
-  StoreLimits limits;
+  StoreLimits limits = {};
   bool read_only = false;  // nothing is made, locked, touched, removed or written; what is missing is a miss
   int format = kEntryFormat;  // names the folder (R12)
 };

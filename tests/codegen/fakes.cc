@@ -192,14 +192,6 @@ std::vector<std::string> files_below(const std::string& folder) {
   return files;
 }
 
-std::vector<std::string> entries_below(const std::string& folder) {
-  std::vector<std::string> files = files_below(folder);
-  std::erase_if(files, [](const std::string& file) {
-    return file.find("/obj/") == std::string::npos || file.find("/tmp-") != std::string::npos;
-  });
-  return files;
-}
-
 std::string read_text(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
   std::ostringstream text;

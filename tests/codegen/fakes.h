@@ -82,8 +82,6 @@ std::unique_ptr<KernelCache> make_cache(const std::string& directory, std::share
 
 /// Every regular file below `folder`.
 std::vector<std::string> files_below(const std::string& folder);
-/// Those that are entries of a store: not its locks, stamps and temporary files.
-std::vector<std::string> entries_below(const std::string& folder);
 std::string read_text(const std::string& path);
 void write_text(const std::string& path, const std::string& text);
 

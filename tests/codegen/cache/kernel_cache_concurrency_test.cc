@@ -1,16 +1,11 @@
-// R13 and R6 under load: run under ThreadSanitizer too.
+// R13 under load: run under ThreadSanitizer too. What needs processes is in store_processes_test.cc.
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <condition_variable>
 #include <stdexcept>
 #include <thread>
 
-#include "codegen/cache/entry.h"
-#include "tests/codegen/fakes.h"
+#include "tests/codegen/cache/store_fakes.h"
 
 namespace minuet {
 namespace {
@@ -116,62 +111,8 @@ TEST(KernelCacheConcurrency, R13_ManyKeysInManyThreads) {
     }
   });
   EXPECT_EQ(compiler->compiles, 20);
-  EXPECT_EQ(entries_below(folder.path()).size(), 20u);
+  EXPECT_EQ(entries_in(folder.path()).size(), 20u);
   EXPECT_TRUE(warnings.all().empty());
-}
-
-/// One process that opens a cache and asks for `count` kernels again and again, until it is killed.
-[[noreturn]] void work_until_killed(const std::string& directory, unsigned seed, int count) {
-  for (;;) {
-    auto cache = make_cache(directory, std::make_shared<FakeCompiler>());
-    for (int i = 0; i < count; ++i) {
-      seed = seed * 1103515245u + 12345u;
-      const std::string name = "kernel" + std::to_string(seed / 65536 % static_cast<unsigned>(count));
-      const auto binary = llvm::cantFail(cache->get_or_compile(make_source(name), "sm_90a"));
-      if (binary->cubin.find("text") == std::string::npos || binary->display_name != name) ::_exit(3);
-    }
-    // The parent removes entries to make new ones appear.
-    if (seed % 7 == 0) {
-      for (const std::string& file : entries_below(directory)) {
-        if (file.find("tmp-") == std::string::npos) ::unlink(file.c_str());
-      }
-    }
-  }
-}
-
-TEST(KernelCacheConcurrency, R06_KilledWritersLeaveNoBadEntry) {
-  const TemporaryFolder folder;
-  constexpr int kProcesses = 6, kRounds = 12;
-  std::vector<pid_t> children;
-  auto start = [&](unsigned seed) {
-    const pid_t child = ::fork();
-    if (child == 0) work_until_killed(folder.path(), seed, 5);
-    ASSERT_GT(child, 0);
-    children.push_back(child);
-  };
-  for (unsigned i = 0; i < kProcesses; ++i) start(i + 1);
-  for (unsigned round = 0; round < kRounds; ++round) {
-    ::usleep(20000 + round * 3137);
-    const pid_t victim = children[round % children.size()];
-    ::kill(victim, SIGKILL);
-    int status = 0;
-    ASSERT_EQ(::waitpid(victim, &status, 0), victim);
-    EXPECT_TRUE(WIFSIGNALED(status)) << "it ended by itself with " << WEXITSTATUS(status);
-    children.erase(std::find(children.begin(), children.end(), victim));
-    start(100 + round);
-    for (const std::string& file : entries_below(folder.path())) {
-      if (file.find("tmp-") != std::string::npos) continue;
-      const std::string bytes = read_text(file);
-      if (bytes.empty()) continue;  // removed since it was listed
-      EXPECT_FALSE(llvm::errorToBool(read_entry(bytes).takeError())) << file;
-    }
-  }
-  for (const pid_t child : children) {
-    ::kill(child, SIGKILL);
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    EXPECT_TRUE(WIFSIGNALED(status)) << "it ended by itself with " << WEXITSTATUS(status);
-  }
 }
 
 }  // namespace
