@@ -30,7 +30,7 @@ class BuildLockWait {
       }
       if (cancel_ != nullptr && cancel_->cancelled()) return end(BuildLock::Outcome::Cancelled);
       if (Clock::now() - start_ >= bound_) return end(BuildLock::Outcome::TimedOut);
-      pause();
+      if (file_.good()) pause();
     }
   }
 

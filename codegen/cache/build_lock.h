@@ -11,11 +11,13 @@ namespace minuet {
 
 /// The lock of one build key, between processes and between threads. A killed holder's is free at
 /// once; a stopped holder's is waited for no longer than the bound. Nothing here is an error: who
-/// does not get the lock compiles all the same, and at worst a kernel is compiled twice.
+/// does not get the lock compiles all the same, and at worst a kernel is compiled twice. Who gets it
+/// looks into the store once more, had it to wait or not: the last holder may have published and let
+/// go between our first look and our lock.
 class BuildLock {
  public:
   enum class Outcome {
-    Held,         // until release(); look into the store again if had_to_wait()
+    Held,         // until release() or the end of scope
     TimedOut,     // somebody held it all the time
     Unavailable,  // no locks here: a file system without, a read-only or a full one
     Cancelled,

@@ -105,6 +105,7 @@ void expect_recovery(const std::function<void(const std::string& file)>& spoil, 
 }
 
 TEST(KernelCache, R07_TruncatedAndFlippedEntries) {
+  const MemoryFolders in_memory;
   for (int percent = 0; percent < 100; ++percent) {
     expect_recovery(
         [percent](const std::string& file) {
@@ -233,6 +234,7 @@ TEST(KernelCache, R11_AFileSizeLimitDoesNotKillTheProcess) {
 }
 
 TEST(KernelCache, R06_R11_WhateverCallOfTheStoreFailsTheKernelIsRight) {
+  const MemoryFolders in_memory;
   const KernelSource source = make_source("gather");
   // How many calls a publish and a load make where nothing fails.
   const TemporaryFolder good;

@@ -234,6 +234,7 @@ std::string write_many(const std::string& directory, int writer, int count, cons
 }
 
 TEST(Prune, R09_EightWritersStayWithinTheCap) {
+  const MemoryFolders in_memory;
   const TemporaryFolder folder;
   Store store = make_store(folder.path());
   std::vector<Sample> hot;

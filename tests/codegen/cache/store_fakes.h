@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -33,13 +34,9 @@ struct Sample {
   std::string key, bytes;
 };
 inline Sample make_sample(const std::string& name, std::size_t size = 100) {
+  std::minstd_rand random(static_cast<unsigned>(std::stoul(sha256_hex(name).substr(0, 8), nullptr, 16)));
   std::string text;
-  for (int i = 0; text.size() < size; ++i) {
-    const std::string hex = sha256_hex(name + std::to_string(i));
-    for (std::size_t at = 0; at < hex.size(); at += 2) {
-      text += static_cast<char>(std::stoi(hex.substr(at, 2), nullptr, 16));
-    }
-  }
+  while (text.size() < size) text += static_cast<char>(random() >> 8);
   FakeCompiler compiler;
   const KernelSource source = make_source(name, text);
   Entry entry;
@@ -60,6 +57,23 @@ inline Store make_store(const std::string& directory, Warnings* warnings = nullp
 inline std::vector<std::string> entries_in(const std::string& directory) {
   return files_below(directory + "/v1/obj");
 }
+
+/// Folders of a test are in memory while this lives, where there is such a place: for tests that make
+/// thousands of files.
+class MemoryFolders {
+ public:
+  MemoryFolders() {
+    if (::getenv("TMPDIR") == nullptr && ::access("/dev/shm", W_OK) == 0) {
+      ours_ = ::setenv("TMPDIR", "/dev/shm", 1) == 0;
+    }
+  }
+  ~MemoryFolders() {
+    if (ours_) ::unsetenv("TMPDIR");
+  }
+
+ private:
+  bool ours_ = false;
+};
 
 /// Sets when a file was last used.
 inline void set_age(const std::string& path, std::chrono::seconds age) {
