@@ -44,8 +44,10 @@ llvm::Expected<std::shared_ptr<MapService>> MapService::create(std::shared_ptr<D
     std::vector<KernelSource> sources = sources_of(choice.map32);
     for (KernelSource& source : sources_of(choice.map64)) sources.push_back(std::move(source));
     sources.push_back(emit(permute));
-    MINUET_ASSIGN(const BinaryList binaries, compile_list(cache, sources, device->info().arch));
-    MINUET_TRY(device->load(binaries));
+    const std::string& arch = device->info().arch;
+    MINUET_ASSIGN(const BinaryList binaries, compile_list(cache, sources, arch));
+    MINUET_TRY(device->load(binaries,
+                            [&](const Binary& refused) { return recompile(cache, sources, arch, refused); }));
   }
   auto service = std::make_shared<MapService>();
   service->device_ = device;

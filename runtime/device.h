@@ -1,6 +1,7 @@
 // A device: memory, loaded kernels, engines. Thread-safe; shared by plans and executions.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +25,9 @@ struct EngineChoice {
   MapChoice map32, map64;
 };
 
+/// Another binary in place of one that the driver refused (R28): compiled anew, not found again.
+using Reload = std::function<llvm::Expected<std::shared_ptr<const Binary>>(const Binary& refused)>;
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -38,8 +42,10 @@ class Device {
   virtual llvm::Error download(void* host, const void* source, i64 bytes) = 0;
   virtual llvm::Error synchronize(void* stream) = 0;
 
-  /// Loads binaries (again is free). Nothing loads later, inside a run.
-  virtual llvm::Error load(const std::vector<std::shared_ptr<const Binary>>& binaries) = 0;
+  /// Loads binaries (again is free). Nothing loads later, inside a run. `reload`, which may be empty, is
+  /// called with no lock held, at most once a binary; where its answer is refused too, that is the error.
+  virtual llvm::Error load(const std::vector<std::shared_ptr<const Binary>>& binaries,
+                           const Reload& reload) = 0;
   virtual llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice) = 0;
 };
 

@@ -111,6 +111,15 @@ llvm::Expected<std::shared_ptr<const ConvolutionPlan>> ConvolutionPlan::create(C
   return plan;
 }
 
+llvm::Expected<std::shared_ptr<const Binary>> recompile(KernelCache& cache,
+                                                        const std::vector<KernelSource>& sources,
+                                                        llvm::StringRef arch, const Binary& refused) {
+  for (const KernelSource& source : sources) {
+    if (source.display_name == refused.display_name) return cache.replace(source, arch, refused);
+  }
+  return make_error(StatusCode::Internal, "kernel {0} is none of this plan's", refused.display_name);
+}
+
 llvm::Expected<BinaryList> PlanResidence::compile(llvm::StringRef arch, const CancelToken* cancel) {
   if (arch.empty()) return BinaryList{};
   {
@@ -184,11 +193,22 @@ llvm::Error PlanResidence::load(std::shared_ptr<Device> device) {
       binaries = found->second;
     }
   }
-  MINUET_TRY(device->load(binaries));
+  MINUET_TRY(device->load(binaries, [&](const Binary& refused) { return reload(arch, refused); }));
   MINUET_ASSIGN(std::shared_ptr<LoadedPlan> loaded, upload_parameters(*plan_, device));
   const std::lock_guard<std::mutex> lock(mutex_);
   loaded_.emplace(device.get(), std::move(loaded));
   return llvm::Error::success();
+}
+
+llvm::Expected<std::shared_ptr<const Binary>> PlanResidence::reload(llvm::StringRef arch,
+                                                                    const Binary& refused) {
+  MINUET_ASSIGN(std::shared_ptr<const Binary> made, recompile(*cache_, plan_->sources(), arch, refused));
+  // For the next device of that architecture: it would be refused there too.
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (std::shared_ptr<const Binary>& binary : compiled_[arch.str()]) {
+    if (binary->display_name == refused.display_name) binary = made;
+  }
+  return made;
 }
 
 llvm::Expected<std::shared_ptr<const LoadedPlan>> PlanResidence::loaded_on(const Device& device) const {

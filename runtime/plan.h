@@ -57,6 +57,11 @@ struct ConvolutionPlan : Plan {
 
 EngineChoice choose_engine(i32 ndim);
 
+/// For Device::load: compiles a binary of `sources` anew that the driver refused on a device of `arch` (R28).
+llvm::Expected<std::shared_ptr<const Binary>> recompile(KernelCache& cache,
+                                                        const std::vector<KernelSource>& sources,
+                                                        llvm::StringRef arch, const Binary& refused);
+
 /// A plan's parameters on one device, its kernels loaded there. Immutable, shared by executions.
 struct LoadedPlan {
   std::shared_ptr<Device> device;
@@ -77,6 +82,8 @@ class PlanResidence {
   llvm::Expected<std::shared_ptr<const LoadedPlan>> loaded_on(const Device& device) const;
 
  private:
+  llvm::Expected<std::shared_ptr<const Binary>> reload(llvm::StringRef arch, const Binary& refused);
+
   std::shared_ptr<const Plan> plan_;
   std::shared_ptr<KernelCache> cache_;
   mutable std::mutex mutex_;  // of the two maps; never held while compiling or loading

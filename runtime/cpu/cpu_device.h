@@ -25,7 +25,7 @@ class CpuDevice final : public Device {
   llvm::Error upload(void* target, const void* host, i64 bytes) override;
   llvm::Error download(void* host, const void* source, i64 bytes) override;
   llvm::Error synchronize(void*) override { return llvm::Error::success(); }
-  llvm::Error load(const std::vector<std::shared_ptr<const Binary>>&) override {
+  llvm::Error load(const std::vector<std::shared_ptr<const Binary>>&, const Reload&) override {
     return llvm::Error::success();
   }
   llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice) override;

@@ -118,9 +118,10 @@ llvm::Error CudaDevice::synchronize(void* stream) {
   return check(driver_, driver_.cuStreamSynchronize(static_cast<CUstream>(stream)), "cuStreamSynchronize");
 }
 
-llvm::Error CudaDevice::load(const std::vector<std::shared_ptr<const Binary>>& binaries) {
+llvm::Error CudaDevice::load(const std::vector<std::shared_ptr<const Binary>>& binaries,
+                             const Reload& reload) {
   const ContextScope scope(driver_, context_);
-  return modules_.load(binaries);
+  return modules_.load(binaries, reload);
 }
 
 llvm::Expected<Matmuls*> CudaDevice::matmuls() {

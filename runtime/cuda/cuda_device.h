@@ -37,7 +37,7 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   llvm::Error upload(void* target, const void* host, i64 bytes) override;
   llvm::Error download(void* host, const void* source, i64 bytes) override;
   llvm::Error synchronize(void* stream) override;
-  llvm::Error load(const std::vector<std::shared_ptr<const Binary>>& binaries) override;
+  llvm::Error load(const std::vector<std::shared_ptr<const Binary>>& binaries, const Reload& reload) override;
   llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice) override;
   /// The same with options: for tests and measurements.
   llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice,
@@ -54,7 +54,7 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   llvm::Expected<Kernel<typename KernelRow<Spec>::Params>> kernel(const Spec& spec) const {
     using Params = typename KernelRow<Spec>::Params;
     MINUET_ASSIGN(const LoadedKernel loaded, modules_.find(display_name(spec), sizeof(Params), spec.threads));
-    return Kernel<Params>{loaded.function, spec.threads};
+    return Kernel<Params>{loaded.library->kernel(), spec.threads};
   }
 
  private:

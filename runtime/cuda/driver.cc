@@ -8,34 +8,32 @@ namespace minuet {
 namespace {
 
 // The ABI of the entry points: that of CUDA 12.0, the first with cuLibraryLoadData, also from newer drivers.
+// There is no way around older ones (modules, one for each context): cuBLASLt 13 needs driver 580 anyway.
 constexpr int kLeastDriver = 12000;
 constexpr const char* kDriverLibrary = "libcuda.so.1";
 
 using GetProcAddress = CUresult (*)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*);
 
 struct Row {
-  const char* name;
+  const char* symbol;
   void** target;
-  bool optional;
+  int version;
 };
 
 llvm::Error fill_table(GetProcAddress get, Driver& driver) {
-#define MINUET_DRIVER_ROW(name) {#name, reinterpret_cast<void**>(&driver.name), false},
-#define MINUET_DRIVER_OPTIONAL_ROW(name) {#name, reinterpret_cast<void**>(&driver.name), true},
+#define MINUET_DRIVER_ROW(name) {#name, reinterpret_cast<void**>(&driver.name), kLeastDriver},
+#define MINUET_DRIVER_NEWER_ROW(name, symbol, version) \
+  {symbol, reinterpret_cast<void**>(&driver.name), version},
   const Row rows[] = {
 #include "runtime/cuda/driver.inc"
   };
   for (const Row& row : rows) {
     CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    // cuFuncLoad came with 12.4; asked for with an older version it would not be found.
-    const int version = row.optional ? CUDA_VERSION : kLeastDriver;
-    const CUresult result = get(row.name, row.target, version, CU_GET_PROC_ADDRESS_DEFAULT, &found);
+    const CUresult result = get(row.symbol, row.target, row.version, CU_GET_PROC_ADDRESS_DEFAULT, &found);
     if (result == CUDA_SUCCESS && *row.target) continue;
     *row.target = nullptr;
-    if (!row.optional) {
-      return make_error(StatusCode::Unavailable,
-                        "the CUDA driver has no {0}: Minuet needs driver 580 (CUDA 13.0) or newer", row.name);
-    }
+    return make_error(StatusCode::Unavailable,
+                      "the CUDA driver has no {0}: Minuet needs driver 580 (CUDA 13.0) or newer", row.symbol);
   }
   return llvm::Error::success();
 }

@@ -207,7 +207,7 @@ llvm::Error GmasStep::gather(const Layer& layer, const ConvolveRequest& request)
 }
 
 llvm::Error GmasStep::multiply(Layer& layer, const ConvolveRequest& request) {
-  const i32 used = std::min(static_cast<i32>(layer.matmuls.size()), queue_.streams());
+  const i32 used = std::min(static_cast<i32>(layer.matmuls.size()), queue_.usable_streams());
   if (used == 0) return llvm::Error::success();
   MINUET_TRY(queue_.mark(Stage::Gemm));
   // The direct GEMM reads this call's features, wherever the caller has them.

@@ -40,6 +40,11 @@ llvm::Expected<MapKernels> MapKernels::create(const CudaDevice& device, const Ma
   return kernels;
 }
 
+SortKernels MapKernels::sort(bool rows) const {
+  return {choice.radix_histogram, rows ? choice.radix_pass_rows : choice.radix_pass_keys, radix_histogram,
+          radix_bins, rows ? radix_pass_rows : radix_pass_keys};
+}
+
 llvm::Expected<std::unique_ptr<MapStep>> MapStep::create(Queue& queue, const EngineChoice& choice) {
   MINUET_ASSIGN(MapKernels map32, MapKernels::create(queue.device(), choice.map32));
   MINUET_ASSIGN(MapKernels map64, MapKernels::create(queue.device(), choice.map64));
@@ -128,36 +133,12 @@ llvm::Error MapStep::sort(const SortJob& job, i32& half) {
     return make_error(StatusCode::Internal, "the Map step was begun for {0} sets of {1} coordinates",
                       limits_.sets, limits_.capacity);
   }
-  const SortState state = work_.sort_state(next_sort_++);
-  half = 0;
-  if (job.bits == 0) return llvm::Error::success();
-  const MapKernels& kernels = this->kernels(limits_.key);
-  const RadixHistogramSpec& histogram = kernels.choice.radix_histogram;
-  const i64 per_block = static_cast<i64>(histogram.threads) * histogram.items_per_thread;
-  MINUET_TRY(queue_.launch(kernels.radix_histogram,
-                           stride_grid(job.capacity, per_block, queue_.multiprocessors()),
-                           RadixHistogramParams{work_.keys[0], job.count, state.bins, 0, job.bits}));
-  const i32 passes = radix_passes(job.bits);
-  MINUET_TRY(queue_.launch(kernels.radix_bins, passes, RadixBinsParams{state.bins}));
-
-  const Kernel<RadixPassParams>& kernel = job.rows ? kernels.radix_pass_rows : kernels.radix_pass_keys;
-  const i64 tiles =
-      radix_tiles(job.rows ? kernels.choice.radix_pass_rows : kernels.choice.radix_pass_keys, job.capacity);
-  for (i32 pass = 0; pass < passes; ++pass, half ^= 1) {
-    RadixPassParams params = {};
-    params.count = job.count;
-    params.bins = state.bins + pass * kRadixBins;
-    params.lookback = state.lookback + pass * work_.sort_tiles * kRadixBins;
-    params.next_tile = state.next_tile + pass;
-    params.keys_in = work_.keys[half];
-    params.keys_out = work_.keys[half ^ 1];
-    params.values_in = job.rows ? work_.rows[half] : nullptr;
-    params.values_out = job.rows ? work_.rows[half ^ 1] : nullptr;
-    params.bit = pass * kRadixBits;
-    params.bits = radix_pass_bits(job.bits, pass);
-    MINUET_TRY(queue_.launch(kernel, tiles, params));
-  }
-  return llvm::Error::success();
+  const SortMemory memory{{work_.keys[0], work_.keys[1]},
+                          {job.rows ? work_.rows[0] : nullptr, job.rows ? work_.rows[1] : nullptr},
+                          work_.sort_state(next_sort_++),
+                          work_.sort_tiles};
+  return enqueue_sort(queue_, kernels(limits_.key).sort(job.rows), {job.count, job.capacity, 0, job.bits},
+                      memory, half);
 }
 
 llvm::Error MapStep::make_unique(const SortJob& job, i32 half, const Coords& coords, i32* source_row,

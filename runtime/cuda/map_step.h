@@ -8,6 +8,7 @@
 
 #include "runtime/cuda/map_workspace.h"
 #include "runtime/cuda/queue.h"
+#include "runtime/cuda/sort.h"
 
 namespace minuet {
 
@@ -31,6 +32,7 @@ struct MapKernels {
   std::vector<Kernel<SearchKernelMapParams>> search_kernel_map;
 
   static llvm::Expected<MapKernels> create(const CudaDevice& device, const MapChoice& choice);
+  SortKernels sort(bool rows) const;
 };
 
 class MapStep {

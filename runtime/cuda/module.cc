@@ -1,42 +1,83 @@
 #include "runtime/cuda/module.h"
 
 namespace minuet {
+namespace {
 
-llvm::Error ModuleSet::load(const std::vector<std::shared_ptr<const Binary>>& binaries) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+/// Whether the driver objects to the image, so that another one may be taken. INVALID_VALUE and NOT_FOUND
+/// too: drivers say so of damaged images, and of ours nothing else can be meant, for no argument is null
+/// and the name is the one that the compiler gave.
+bool is_refusal(CUresult result) {
+  switch (result) {
+    case CUDA_ERROR_NO_BINARY_FOR_GPU:
+    case CUDA_ERROR_INVALID_IMAGE:
+    case CUDA_ERROR_INVALID_PTX:
+    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+    case CUDA_ERROR_INVALID_SOURCE:
+    case CUDA_ERROR_INVALID_VALUE:
+    case CUDA_ERROR_NOT_FOUND:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+llvm::Error ModuleSet::load(const std::vector<std::shared_ptr<const Binary>>& binaries,
+                            const Reload& reload) {
   for (const std::shared_ptr<const Binary>& binary : binaries) {
-    if (kernels_.count(binary->display_name)) continue;
-    llvm::Expected<LoadedKernel> kernel = load_one(*binary);
-    if (!kernel) return annotate(kernel.takeError(), "loading " + binary->display_name);
-    kernels_.emplace(binary->display_name, *kernel);
+    if (has(binary->display_name)) continue;
+    if (llvm::Error error = load_one(*binary, reload)) {
+      return annotate(std::move(error), "loading " + binary->display_name);
+    }
   }
   return llvm::Error::success();
 }
 
-llvm::Expected<LoadedKernel> ModuleSet::load_one(const Binary& binary) const {
+bool ModuleSet::has(const std::string& display_name) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return kernels_.count(display_name) > 0;
+}
+
+llvm::Error ModuleSet::load_one(const Binary& binary, const Reload& reload) {
   LoadedKernel loaded;
-  MINUET_TRY(check(driver_,
-                   driver_.cuLibraryLoadData(&loaded.library, binary.cubin.data(), nullptr, nullptr, 0,
-                                             nullptr, nullptr, 0),
-                   "cuLibraryLoadData"));
-  auto finish = [&]() -> llvm::Error {
-    CUkernel kernel = nullptr;
-    MINUET_TRY(check(driver_,
-                     driver_.cuLibraryGetKernel(&kernel, loaded.library, binary.lowered_name.c_str()),
-                     "cuLibraryGetKernel"));
-    MINUET_TRY(check(driver_, driver_.cuKernelGetFunction(&loaded.function, kernel), "cuKernelGetFunction"));
-    if (driver_.cuFuncLoad) MINUET_TRY(check(driver_, driver_.cuFuncLoad(loaded.function), "cuFuncLoad"));
-    return check(driver_,
-                 driver_.cuKernelGetAttribute(&loaded.max_threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
-                                              kernel, device_),
-                 "cuKernelGetAttribute");
-  };
-  if (llvm::Error error = finish()) {
-    static_cast<void>(driver_.cuLibraryUnload(loaded.library));
-    return error;
+  LoadCall call = try_load(binary, loaded);
+  const bool refused = is_refusal(call.result);
+  if (refused && reload) {
+    // What the cache held was damaged, or made for another GPU; what comes now is made here and new.
+    MINUET_ASSIGN(const std::shared_ptr<const Binary> replacement, reload(binary));
+    call = try_load(*replacement, loaded);
   }
+  if (!call) {
+    llvm::Error error = driver_error(driver_, call.result, call.name);
+    if (!refused || !is_refusal(call.result)) return error;
+    return make_error(StatusCode::FailedPrecondition,
+                      "{0}; the driver refuses the kernel {1}: use a driver at least as new as the compiler, "
+                      "and an architecture that the GPU has",
+                      take_status(std::move(error)).message(),
+                      reload ? "even compiled anew" : "that it was given");
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  kernels_.emplace(binary.display_name, std::move(loaded));  // another thread's, where it was faster
+  return llvm::Error::success();
+}
+
+LoadCall ModuleSet::try_load(const Binary& binary, LoadedKernel& loaded) const {
+  if (const LoadCall call = registry_.load(driver_, binary, loaded.library); !call) return call;
+  const CUkernel kernel = loaded.library->kernel();
+  // The function only serves to bring the code into this context now; launches name the kernel.
+  CUfunction function = nullptr;
+  const CUresult get = driver_.cuKernelGetFunction(&function, kernel);
+  if (get != CUDA_SUCCESS) return {get, "cuKernelGetFunction"};
+  const CUresult load = driver_.cuFuncLoad(function);
+  if (load != CUDA_SUCCESS) return {load, "cuFuncLoad"};
+  // A kernel with more than 48 KiB of dynamic shared memory would be given it here, once a device, by
+  // cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes, kernel, device_).
+  const CUresult attribute = driver_.cuKernelGetAttribute(
+      &loaded.max_threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel, device_);
+  if (attribute != CUDA_SUCCESS) return {attribute, "cuKernelGetAttribute"};
   loaded.params_bytes = binary.params_bytes;
-  return loaded;
+  return {};
 }
 
 llvm::Expected<LoadedKernel> ModuleSet::find(const std::string& display_name, std::size_t params_bytes,
@@ -63,9 +104,9 @@ llvm::Expected<LoadedKernel> ModuleSet::find(const std::string& display_name, st
 }
 
 void ModuleSet::unload() {
+  std::map<std::string, LoadedKernel> kernels;
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (const auto& entry : kernels_) static_cast<void>(driver_.cuLibraryUnload(entry.second.library));
-  kernels_.clear();
+  kernels_.swap(kernels);
 }
 
 }  // namespace minuet

@@ -1,4 +1,4 @@
-// Loaded kernels of one device: cubin -> CUlibrary -> function, each display name once.
+// Loaded kernels of one device: cubin -> CUlibrary -> CUkernel, each display name once.
 #pragma once
 
 #include <cuda.h>
@@ -11,44 +11,50 @@
 
 #include "codegen/compiler.h"
 #include "runtime/cuda/driver.h"
+#include "runtime/cuda/library_registry.h"
+#include "runtime/device.h"
 
 namespace minuet {
 
-/// A kernel ready to launch in the primary context of its device.
+/// A kernel ready to launch on its device.
 struct LoadedKernel {
-  CUlibrary library = nullptr;
-  CUfunction function = nullptr;
+  std::shared_ptr<const KernelLibrary> library;
   int params_bytes = 0;  // 0: the compiler did not tell
   int max_threads = 0;   // per block, as the driver sees it
 };
 
-/// A kernel with the type of its one argument; `function` outlives every engine of the device.
+/// A kernel with the type of its one argument; it outlives every engine of the device.
 template <class Params>
 struct Kernel {
-  CUfunction function = nullptr;
+  CUkernel kernel = nullptr;
   i32 threads = 0;
 };
 
-/// Thread-safe. The device's context is current in every call.
+/// Thread-safe. The device's context is current in load().
 class ModuleSet {
  public:
-  ModuleSet(const Driver& driver, CUdevice device) : driver_(driver), device_(device) {}
+  ModuleSet(const Driver& driver, CUdevice device, LibraryRegistry& registry = LibraryRegistry::process())
+      : driver_(driver), device_(device), registry_(registry) {}
   ModuleSet(const ModuleSet&) = delete;
   ModuleSet& operator=(const ModuleSet&) = delete;
 
   /// Loads what is not loaded yet, code included: the first launch may happen under stream capture (R26).
-  llvm::Error load(const std::vector<std::shared_ptr<const Binary>>& binaries);
+  /// A binary that the driver refuses is asked for once more from `reload`, where there is one (R28).
+  llvm::Error load(const std::vector<std::shared_ptr<const Binary>>& binaries, const Reload& reload);
   /// FailedPrecondition where load() has not seen it.
   llvm::Expected<LoadedKernel> find(const std::string& display_name, std::size_t params_bytes,
                                     int threads) const;
   void unload();
 
  private:
-  llvm::Expected<LoadedKernel> load_one(const Binary& binary) const;
+  bool has(const std::string& display_name) const;
+  llvm::Error load_one(const Binary& binary, const Reload& reload);
+  LoadCall try_load(const Binary& binary, LoadedKernel& loaded) const;
 
   const Driver& driver_;
   CUdevice device_;
-  mutable std::mutex mutex_;
+  LibraryRegistry& registry_;
+  mutable std::mutex mutex_;  // of the map; never held while loading or compiling
   std::map<std::string, LoadedKernel> kernels_;
 };
 

@@ -46,19 +46,36 @@ Queue::~Queue() {
 llvm::Error Queue::begin(CUstream stream) {
   // Also for the stream of the last call: it may be another one at the same address.
   CUcontext context = nullptr;
-  MINUET_TRY(check(driver_, driver_.cuStreamGetCtx(stream, &context), "looking at the caller's stream"));
+  CUgreenCtx green = nullptr;
+  MINUET_TRY(
+      check(driver_, driver_.cuStreamGetCtx_v2(stream, &context, &green), "looking at the caller's stream"));
   if (context != device_->context()) {
-    return make_error(StatusCode::FailedPrecondition,
+    // A launch would find its kernel there too, but the plan's memory, events and GEMMs are not there.
+    return make_error(StatusCode::InvalidArgument,
                       "the stream belongs to another context than the primary context of {0}, where the "
-                      "plan's memory and kernels are: use a stream of the primary context",
+                      "plan's memory is: use a stream of the primary context",
                       device_->info().name);
   }
+  if (green) MINUET_TRY(accept_green(stream));
+  // Side streams would leave the multiprocessors that a green context is confined to.
+  usable_ = green ? 1 : count_;
   streams_[0] = stream;
   profiler_.begin();
   return mark(Stage::None);
 }
 
-llvm::Error Queue::launch_raw(CUfunction function, i64 blocks, i32 threads, void** arguments) {
+/// Copies are followed by events of the primary context, which a driver might not take on this stream.
+llvm::Error Queue::accept_green(CUstream stream) {
+  const CUresult result = driver_.cuEventRecord(events_[0], stream);
+  if (result == CUDA_SUCCESS) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument,
+                    "this driver keeps the events of {0} off the streams of a green context ({1}): use a "
+                    "stream of the primary context",
+                    device_->info().name,
+                    take_status(driver_error(driver_, result, "cuEventRecord")).message());
+}
+
+llvm::Error Queue::launch_raw(CUkernel kernel, i64 blocks, i32 threads, void** arguments) {
   // Only the first dimension of a grid reaches 2^31 - 1 blocks.
   if (blocks > 0x7fffffff) {
     return make_error(StatusCode::OutOfRange, "a kernel would need {0} blocks; a grid has at most 2^31 - 1",
@@ -70,6 +87,8 @@ llvm::Error Queue::launch_raw(CUfunction function, i64 blocks, i32 threads, void
   config.blockDimX = static_cast<unsigned>(threads);
   config.hStream = streams_[0];
   ++counters_.kernels;
+  // cuda.h lets a CUkernel stand for the function of whatever context the launch is in.
+  const auto function = reinterpret_cast<CUfunction>(kernel);
   return check(driver_, driver_.cuLaunchKernelEx(&config, function, arguments, nullptr), "cuLaunchKernelEx");
 }
 

@@ -32,10 +32,13 @@ class Queue {
   EngineCounters& counters() { return counters_; }
   Profiler& profiler() { return profiler_; }
 
-  /// FailedPrecondition where the stream belongs to another context than the device's primary one.
+  /// InvalidArgument where the stream belongs to another context than the device's primary one. Streams of
+  /// green contexts, which are parts of the primary one, are welcome.
   llvm::Error begin(CUstream stream);
   CUstream stream(i32 index = 0) const { return streams_[index]; }
+  /// Streams of the pool, and how many of them the work of this call may spread over.
   i32 streams() const { return count_; }
+  i32 usable_streams() const { return usable_; }
 
   /// What follows belongs to `stage`.
   llvm::Error mark(Stage stage) {
@@ -45,7 +48,7 @@ class Queue {
   template <class Params>
   llvm::Error launch(const Kernel<Params>& kernel, i64 blocks, const Params& params) {
     void* arguments[] = {const_cast<Params*>(&params)};
-    return launch_raw(kernel.function, blocks, kernel.threads, arguments);
+    return launch_raw(kernel.kernel, blocks, kernel.threads, arguments);
   }
   /// A grid-stride kernel of one item a thread.
   template <class Params>
@@ -72,11 +75,13 @@ class Queue {
   explicit Queue(std::shared_ptr<CudaDevice> device)
       : device_(std::move(device)), driver_(device_->driver()), profiler_(driver_) {}
   llvm::Error create_streams(i32 streams);
-  llvm::Error launch_raw(CUfunction function, i64 blocks, i32 threads, void** arguments);
+  llvm::Error accept_green(CUstream stream);
+  llvm::Error launch_raw(CUkernel kernel, i64 blocks, i32 threads, void** arguments);
 
   std::shared_ptr<CudaDevice> device_;
   const Driver& driver_;
   i32 count_ = 1;
+  i32 usable_ = 1;
   std::array<CUstream, kMaxStreams> streams_ = {};  // [0] is the caller's
   std::array<CUevent, kMaxStreams> events_ = {};    // [0] forks, the others join
   CUevent copied_ = nullptr;

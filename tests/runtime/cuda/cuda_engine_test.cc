@@ -27,8 +27,9 @@ class OptionsDevice final : public Device {
     return gpu_.device->download(host, source, bytes);
   }
   llvm::Error synchronize(void* stream) override { return gpu_.device->synchronize(stream); }
-  llvm::Error load(const std::vector<std::shared_ptr<const Binary>>& binaries) override {
-    return gpu_.device->load(binaries);
+  llvm::Error load(const std::vector<std::shared_ptr<const Binary>>& binaries,
+                   const Reload& reload) override {
+    return gpu_.device->load(binaries, reload);
   }
   llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice) override {
     return gpu_.device->create_engine(choice, options_);

@@ -49,7 +49,7 @@ void Gpu::load(const std::vector<KernelSource>& sources) {
   for (std::thread& thread : threads) thread = std::thread(work);
   for (std::thread& thread : threads) thread.join();
   for (const std::string& error : errors) ASSERT_EQ(error, "");
-  take(device->load(binaries));
+  take(device->load(binaries, {}));
 }
 
 void Gpu::load_map(i32 ndim, const std::vector<SearchChoice>& searches) {

@@ -1,0 +1,39 @@
+#include "runtime/cuda/sort.h"
+
+#include "runtime/cuda/launch_grid.h"
+
+namespace minuet {
+
+llvm::Error enqueue_sort(Queue& queue, const SortKernels& kernels, const SortRange& range,
+                         const SortMemory& memory, i32& half) {
+  half = 0;
+  const i32 bits = range.end_bit - range.begin_bit;
+  if (bits <= 0) return llvm::Error::success();
+  const SortState& state = memory.state;
+  const i64 per_block =
+      static_cast<i64>(kernels.histogram_spec.threads) * kernels.histogram_spec.items_per_thread;
+  MINUET_TRY(queue.launch(
+      kernels.histogram, stride_grid(range.capacity, per_block, queue.multiprocessors()),
+      RadixHistogramParams{memory.keys[0], range.count, state.bins, range.begin_bit, range.end_bit}));
+  const i32 passes = radix_passes(bits);
+  MINUET_TRY(queue.launch(kernels.bins, passes, RadixBinsParams{state.bins}));
+
+  const i64 tiles = radix_tiles(kernels.pass_spec, range.capacity);
+  for (i32 pass = 0; pass < passes; ++pass, half ^= 1) {
+    RadixPassParams params = {};
+    params.count = range.count;
+    params.bins = state.bins + pass * kRadixBins;
+    params.lookback = state.lookback + pass * memory.tiles * kRadixBins;
+    params.next_tile = state.next_tile + pass;
+    params.keys_in = memory.keys[half];
+    params.keys_out = memory.keys[half ^ 1];
+    params.values_in = memory.rows[half];
+    params.values_out = memory.rows[half ^ 1];
+    params.bit = range.begin_bit + pass * kRadixBits;
+    params.bits = radix_pass_bits(bits, pass);
+    MINUET_TRY(queue.launch(kernels.pass, tiles, params));
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace minuet
