@@ -138,12 +138,12 @@ class Headers(Tree):
 class Library(Tree):
     header = "#define MINUET_API\nMINUET_API int minuet_one(void);\n"
 
-    def check(self, source, *flags):
+    def check(self, source, *flags, **limits):
         code = self.write("x.c", source)
         library = self.root / "libx.so"
         subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", str(library), str(code), *flags],
                        check=True)
-        return list(check_library.check(library, self.write("minuet.h", self.header)))
+        return list(check_library.check(library, self.write("minuet.h", self.header), **limits))
 
     def test_accepts_the_declared_functions(self):
         self.expect(self.check("int minuet_one(void) { return 1; }"))
@@ -165,6 +165,16 @@ class Library(Tree):
                         str(self.root / "libcuda.so"), str(cuda)], check=True)
         self.expect(self.check("extern int cuInit; int minuet_one(void) { return cuInit; }", f"-L{self.root}", "-lcuda"),
                     "needs libcuda.so.1")
+
+    blob = ('int minuet_one(void) { return 1; }'
+            '__asm__(".section .rodata\\nminuet_x_headers: .zero 200000\\nminuet_x_headers_end: .byte 0\\n'
+            '.zero %d\\n.previous");')
+
+    def test_a_library_that_has_grown(self):
+        self.expect(self.check(self.blob % 100000, most_bytes=100000), "100000 are the most")
+
+    def test_embedded_headers_do_not_count(self):
+        self.expect(self.check(self.blob % 10, most_bytes=100000))
 
     def test_signal_handlers(self):
         self.expect(self.check("static int RemoveFileOnSignal(void) { return 1; }"

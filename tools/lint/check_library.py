@@ -3,7 +3,8 @@
 
 - it exports minuet_* and nothing else, and all that minuet.h declares;
 - it needs neither CUDA nor an LLVM: those are opened at first use, or linked in and hidden;
-- LLVM's RemoveFileOnSignal, which replaces the host's signal handlers, is not linked.
+- LLVM's RemoveFileOnSignal, which replaces the host's signal handlers, is not linked;
+- stripped, and without zstd and the headers that are embedded for NVRTC, it is at most 1 MiB.
 
 usage: check_library.py [LIBRARY] [MINUET_H]
 """
@@ -12,11 +13,16 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 import sources
 
 NOT_NEEDED = re.compile(r"lib(cuda|cudart|nvrtc|nvrtc-builtins|cublas|cublasLt|nvJitLink|LLVM|zstd)[-.\d]")
 NOT_LINKED = ("RemoveFileOnSignal", "PrintStackTraceOnErrorSignal", "AddSignalHandler")
+# R36's megabyte. zstd does not count: its archive comes in one piece, compressor and old formats included.
+MOST_BYTES = 1 << 20
+EMBEDDED = re.compile(r"^([0-9a-f]+) \w (minuet_\w+_headers)(_end)?$", re.MULTILINE)
+ZSTD = re.compile(r"^[0-9a-f]+ ([0-9a-f]+) [tTrRdD] (?:ZSTD|HUF|FSE|HIST|XXH|POOL)", re.MULTILINE)
 DECLARED = re.compile(r"^MINUET_API\s[^;]*?\b(minuet_\w+)\s*\(", re.MULTILINE)
 
 
@@ -24,7 +30,24 @@ def run(*command):
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def check(library, header):
+def embedded_bytes(library):
+    """Of the packed headers: from each symbol to its _end."""
+    ends, begins = {}, {}
+    for address, name, end in EMBEDDED.findall(run("nm", str(library))):
+        (ends if end else begins)[name] = int(address, 16)
+    return sum(ends[name] - begins[name] for name in begins if name in ends)
+
+
+def own_bytes(library):
+    with tempfile.TemporaryDirectory() as folder:
+        stripped = pathlib.Path(folder) / "stripped.so"
+        run("strip", "-o", str(stripped), str(library))
+        size = stripped.stat().st_size
+    zstd = sum(int(bytes_of, 16) for bytes_of in ZSTD.findall(run("nm", "-S", str(library))))
+    return size - embedded_bytes(library) - zstd
+
+
+def check(library, header, most_bytes=MOST_BYTES):
     lines = run("nm", "-D", "--defined-only", str(library)).splitlines()
     exported = {line.split()[-1].split("@")[0] for line in lines}
     declared = set(DECLARED.findall(header.read_text()))
@@ -47,6 +70,11 @@ def check(library, header):
     for name in NOT_LINKED:
         if re.search(rf"\b{name}\b", symbols):
             yield f"{library.name}: {name} is linked in"
+
+    own = own_bytes(library)
+    if own > most_bytes and "__asan_init" not in symbols and "__tsan_init" not in symbols:
+        yield (f"{library.name}: {own} bytes stripped, without embedded headers and zstd, and {most_bytes} are the "
+               "most: 'nm -S --size-sort' shows what has come in")
 
 
 def main():

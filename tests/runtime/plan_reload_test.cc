@@ -1,0 +1,128 @@
+// What a plan does when a device's driver refuses a kernel: compiled anew once, also for the next device
+// (R28).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <set>
+
+#include "runtime/plan.h"
+#include "tests/codegen/fakes.h"
+
+namespace minuet {
+namespace {
+
+/// A device of host memory whose driver refuses the binaries with these bytes.
+class RefusingDevice : public Device {
+ public:
+  RefusingDevice() { info_.name = "fake:0", info_.arch = "sm_90a"; }
+  const DeviceInfo& info() const override { return info_; }
+  DType weight_type(DType dtype) const override { return dtype; }
+  llvm::Expected<void*> allocate(i64 bytes) override { return std::malloc(static_cast<size_t>(bytes) + 1); }
+  void release(void* memory) override { std::free(memory); }
+  llvm::Error upload(void* target, const void* host, i64 bytes) override {
+    std::memcpy(target, host, static_cast<size_t>(bytes));
+    return llvm::Error::success();
+  }
+  llvm::Error download(void*, const void*, i64) override { return llvm::Error::success(); }
+  llvm::Error synchronize(void*) override { return llvm::Error::success(); }
+  llvm::Error load(const BinaryList& binaries, const Reload& reload) override {
+    for (std::shared_ptr<const Binary> binary : binaries) {
+      if (refused.count(binary->compile_ms)) {
+        MINUET_ASSIGN(binary, reload(*binary));
+      }
+      loaded[binary->display_name] = binary->compile_ms;
+    }
+    return llvm::Error::success();
+  }
+  llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice&) override {
+    return make_error(StatusCode::Unimplemented, "there is no engine");
+  }
+
+  std::set<double> refused;  // by the number of their compile, which tells binaries of one name apart
+  std::map<std::string, double> loaded;
+
+ private:
+  DeviceInfo info_;
+};
+
+/// Numbers its binaries, in the field for the time.
+class NumberingCompiler : public FakeCompiler {
+ public:
+  llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch, llvm::StringRef seed,
+                                 const CompileControl& control) override {
+    MINUET_ASSIGN(Binary binary, FakeCompiler::compile(source, arch, seed, control));
+    binary.compile_ms = compiles;
+    return binary;
+  }
+};
+
+class PlanReload : public testing::Test {
+ protected:
+  void SetUp() override {
+    ConvolutionProblem problem;
+    problem.in_channels = problem.out_channels = 16;
+    LayerParameters parameters;
+    parameters.weight.assign(16 * 16, 1.0f);
+    llvm::Expected<std::shared_ptr<const ConvolutionPlan>> plan =
+        ConvolutionPlan::create(problem, std::move(parameters));
+    ASSERT_TRUE(static_cast<bool>(plan)) << llvm::toString(plan.takeError());
+    residence_ = std::make_unique<PlanResidence>(*plan, cache_);
+    llvm::Expected<BinaryList> binaries = residence_->compile("sm_90a");
+    ASSERT_TRUE(static_cast<bool>(binaries)) << llvm::toString(binaries.takeError());
+    kernels_ = static_cast<int>(binaries->size());
+    ASSERT_EQ(compiler_->compiles, kernels_);
+  }
+  std::string load(std::shared_ptr<RefusingDevice> device) {
+    llvm::Error error = residence_->load(std::move(device));
+    return error ? llvm::toString(std::move(error)) : "";
+  }
+
+  std::shared_ptr<NumberingCompiler> compiler_ = std::make_shared<NumberingCompiler>();
+  std::shared_ptr<KernelCache> cache_ = make_cache("", compiler_);
+  std::unique_ptr<PlanResidence> residence_;
+  int kernels_ = 0;
+};
+
+TEST_F(PlanReload, R28_OneKernelIsCompiledAnew) {
+  auto device = std::make_shared<RefusingDevice>();
+  device->refused = {3};
+  EXPECT_EQ(load(device), "");
+  EXPECT_EQ(compiler_->compiles, kernels_ + 1);
+  EXPECT_EQ(cache_->stats().compiled, kernels_ + 1);
+  EXPECT_EQ(device->loaded.size(), static_cast<size_t>(kernels_));
+  for (const auto& [name, number] : device->loaded) EXPECT_NE(number, 3) << name;
+}
+
+TEST_F(PlanReload, R28_TheNextDeviceGetsTheNewOne) {
+  auto first = std::make_shared<RefusingDevice>(), second = std::make_shared<RefusingDevice>();
+  first->refused = second->refused = {1, 2};
+  EXPECT_EQ(load(first), "");
+  EXPECT_EQ(load(second), "");
+  EXPECT_EQ(compiler_->compiles, kernels_ + 2);
+  EXPECT_EQ(first->loaded, second->loaded);
+}
+
+TEST_F(PlanReload, R28_AFailedCompileIsTheErrorOfTheLoad) {
+  auto device = std::make_shared<RefusingDevice>();
+  device->refused = {2};
+  compiler_->before = [](const KernelSource&) {
+    return make_error(StatusCode::Unavailable, "the compiler went away");
+  };
+  EXPECT_THAT(load(device), testing::HasSubstr("the compiler went away"));
+  llvm::Expected<std::shared_ptr<const LoadedPlan>> loaded = residence_->loaded_on(*device);
+  ASSERT_FALSE(static_cast<bool>(loaded));
+  EXPECT_EQ(take_status(loaded.takeError()).code(), StatusCode::FailedPrecondition);
+}
+
+TEST_F(PlanReload, R28_ABinaryOfAnotherPlanIsNoneOfOurs) {
+  Binary foreign;
+  foreign.display_name = "somebody_elses", foreign.arch = "sm_90a";
+  llvm::Expected<std::shared_ptr<const Binary>> made = recompile(*cache_, {make_source("ours")}, foreign);
+  ASSERT_FALSE(static_cast<bool>(made));
+  EXPECT_THAT(llvm::toString(made.takeError()), testing::HasSubstr("somebody_elses"));
+}
+
+}  // namespace
+}  // namespace minuet
