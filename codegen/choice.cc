@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "codegen/tuning/tuned_config.h"
+#include "codegen/tuning/tuning_snapshot.h"
+
 namespace minuet {
 namespace {
 
@@ -119,6 +122,23 @@ i32 widest_vector(i32 element_bytes, i32 tile, const std::vector<Columns>& opera
   return bytes;
 }
 
+namespace {
+
+/// What was measured for the bucket, if anything; where it is no default, `choice` becomes it.
+template <class Choice>
+std::optional<TunedResult> find_tuned(const TuningSnapshot* tuning, const TuningBucket& bucket,
+                                      Choice& choice) {
+  std::optional<TunedResult> result = tuning != nullptr ? tuning->find(bucket) : std::nullopt;
+  if (!result || result->best.is_default) return result;
+  Choice tuned = choice;
+  // A snapshot holds valid results only; were one not, the default stays.
+  if (llvm::errorToBool(read_config(result->best.config, tuned))) return std::nullopt;
+  choice = tuned;
+  return result;
+}
+
+}  // namespace
+
 MapChoice choose_map(KeyType key, i32 ndim, const std::vector<SearchChoice>& searches) {
   MapChoice choice;
   choice.key = key;
@@ -139,11 +159,84 @@ MapChoice choose_map(KeyType key, i32 ndim, const std::vector<SearchChoice>& sea
   return choice;
 }
 
-llvm::Expected<ConvolutionChoice> choose_convolution(const ConvolutionProblem& problem) {
+MapChoice choose_map(KeyType key, i32 ndim, const std::vector<SearchProblem>& searches,
+                     const TuningSnapshot* tuning) {
+  std::vector<SearchChoice> chosen;
+  std::vector<std::string> reasons;
+  for (const SearchProblem& problem : searches) {
+    SearchChoice search;
+    const auto tuned = find_tuned(tuning, search_bucket(key, ndim, problem.volume, problem.rows), search);
+    chosen.push_back(search);
+    if (!tuned) continue;
+    reasons.push_back(llvm::formatv("search B {0}, C {1}, {2} threads{3}", search.source_block,
+                                    search.query_block, search.threads, tuned->reason())
+                          .str());
+  }
+  MapChoice choice = choose_map(key, ndim, chosen);
+  choice.reasons = std::move(reasons);
+  return choice;
+}
+
+GroupingChoice choose_grouping(const ConvolutionProblem& problem, const TuningSnapshot* tuning, i64 rows,
+                               std::vector<std::string>& reasons) {
+  GroupingChoice grouping;
+  const auto tuned =
+      find_tuned(tuning, grouping_bucket(problem.dtype, kernel_volume(problem), rows), grouping);
+  if (tuned) {
+    reasons.push_back(llvm::formatv("grouping padding {0:f2}, height step {1}{2}", grouping.padding_threshold,
+                                    grouping.height_step, tuned->reason())
+                          .str());
+  }
+  return grouping;
+}
+
+namespace {
+
+/// The measured tile of the bucket, or one widest access a thread.
+i32 choose_tile(const TuningSnapshot* tuning, const TuningBucket& bucket, std::vector<std::string>& reasons) {
+  i32 tile = default_tile(dtype_bytes(bucket.dtype), static_cast<i32>(bucket.channels));
+  const auto tuned = find_tuned(tuning, bucket, tile);
+  const char* const what = operation_name(bucket.operation);
+  reasons.push_back(tuned ? llvm::formatv("{0} tile {1}{2}", what, tile, tuned->reason()).str()
+                          : llvm::formatv("{0} tile {1} of {2} channels: one widest access a thread", what,
+                                          tile, bucket.channels)
+                                .str());
+  return tile;
+}
+
+GatherSpec choose_gather(const ConvolutionProblem& problem, i32 tile) {
+  GatherSpec gather;
+  gather.io = problem.dtype;
+  gather.channels = problem.in_channels;
+  gather.tile = tile;
+  gather.vector_bytes =
+      widest_vector(dtype_bytes(gather.io), tile, {problem.input, {problem.in_channels, 0}});
+  return gather;
+}
+
+ScatterSpec choose_scatter(const ConvolutionProblem& problem, i32 tile) {
+  ScatterSpec scatter;
+  scatter.io = problem.dtype;
+  // fp16 and bf16 partial sums stay within the bounds of convolution.md (tests/runtime) at half the traffic.
+  scatter.partial = problem.dtype == DType::TF32 ? DType::F32 : problem.dtype;
+  scatter.channels = problem.out_channels;
+  scatter.tile = tile;
+  std::vector<Columns> outputs{problem.output, {problem.out_channels, 0}};
+  if (problem.residual) outputs.push_back(problem.residual_input);
+  scatter.vector_bytes = widest_vector(dtype_bytes(scatter.io), tile, outputs);
+  scatter.scale_shift = problem.scale_shift;
+  scatter.residual = problem.residual;
+  scatter.activation = problem.activation;
+  return scatter;
+}
+
+}  // namespace
+
+llvm::Expected<ConvolutionChoice> choose_convolution(const ConvolutionProblem& problem,
+                                                     const TuningSnapshot* tuning, i64 rows) {
   MINUET_TRY(validate(problem));
   ConvolutionChoice choice;
   choice.problem = problem;
-  const i32 element = dtype_bytes(problem.dtype);
 
   choice.direct_center = problem.kind == ConvolutionKind::Submanifold && problem.dtype != DType::TF32;
   choice.reasons.push_back(
@@ -152,31 +245,13 @@ llvm::Expected<ConvolutionChoice> choose_convolution(const ConvolutionProblem& p
       : problem.dtype == DType::TF32 ? "tf32 operands are rounded by the gather, so every offset is gathered"
                                      : "no offset covers every row, so every offset is gathered");
 
-  GatherSpec& gather = choice.gather;
-  gather.io = problem.dtype;
-  gather.channels = problem.in_channels;
-  gather.tile = default_tile(element, problem.in_channels);
-  gather.vector_bytes = widest_vector(element, gather.tile, {problem.input, {problem.in_channels, 0}});
+  const i64 volume = kernel_volume(problem);
+  const TuningBucket gather = gather_bucket(problem.dtype, problem.in_channels, volume, rows);
+  const TuningBucket scatter = scatter_bucket(problem.dtype, problem.out_channels, volume, rows);
+  choice.gather = choose_gather(problem, choose_tile(tuning, gather, choice.reasons));
+  choice.scatter = choose_scatter(problem, choose_tile(tuning, scatter, choice.reasons));
 
-  ScatterSpec& scatter = choice.scatter;
-  scatter.io = problem.dtype;
-  // fp16 and bf16 partial sums stay within the bounds of convolution.md (tests/runtime) at half the traffic.
-  scatter.partial = problem.dtype == DType::TF32 ? DType::F32 : problem.dtype;
-  scatter.channels = problem.out_channels;
-  scatter.tile = default_tile(element, problem.out_channels);
-  std::vector<Columns> outputs{problem.output, {problem.out_channels, 0}};
-  if (problem.residual) outputs.push_back(problem.residual_input);
-  scatter.vector_bytes = widest_vector(element, scatter.tile, outputs);
-  scatter.scale_shift = problem.scale_shift;
-  scatter.residual = problem.residual;
-  scatter.activation = problem.activation;
-  choice.reasons.push_back(
-      llvm::formatv("gather tile {0} of {1} channels and scatter tile {2} of {3}: one widest "
-                    "access a thread",
-                    gather.tile, gather.channels, scatter.tile, scatter.channels)
-          .str());
-
-  const i64 slice = static_cast<i64>(problem.in_channels) * problem.out_channels * element;
+  const i64 slice = i64{problem.in_channels} * problem.out_channels * dtype_bytes(problem.dtype);
   choice.permute_weights.vector_bytes = static_cast<i32>(std::gcd(slice, static_cast<i64>(kWidestAccess)));
   return choice;
 }

@@ -9,6 +9,8 @@
 
 namespace minuet {
 
+class TuningSnapshot;
+
 /// B, C and thread count of the double-traversed binary search (paper 5.1.3).
 struct SearchChoice {
   i32 source_block = 256;  // B
@@ -36,9 +38,19 @@ struct MapChoice {
   MakeTablesSpec make_tables;
   std::vector<FindQueryBordersSpec> find_query_borders;  // one an entry of `searches`
   std::vector<SearchKernelMapSpec> search_kernel_map;
+  std::vector<std::string> reasons;  // where something was tuned, one sentence a search
 };
 
 MapChoice choose_map(KeyType key, i32 ndim, const std::vector<SearchChoice>& searches);
+
+/// The kernel maps that one search is chosen for.
+struct SearchProblem {
+  i64 volume = 27;
+  i64 rows = 0;  // about how many the map's sources are; 0: not known
+};
+/// A search of its own for each of the problems, measured where `tuning` (which may be null) knows it.
+MapChoice choose_map(KeyType key, i32 ndim, const std::vector<SearchProblem>& searches,
+                     const TuningSnapshot* tuning);
 
 /// How GEMMs of one kernel map are grouped (paper 5.2.2).
 struct GroupingChoice {
@@ -56,7 +68,20 @@ struct ConvolutionChoice {
   std::vector<std::string> reasons;  // one sentence a decision
 };
 
-llvm::Expected<ConvolutionChoice> choose_convolution(const ConvolutionProblem& problem);
+/// `tuning`: what was measured (tuning_snapshot.h), where it is known. `rows`: about how many the layer's
+/// input has; 0: not known.
+llvm::Expected<ConvolutionChoice> choose_convolution(const ConvolutionProblem& problem,
+                                                     const TuningSnapshot* tuning = nullptr, i64 rows = 0);
+
+/// For the maps of a problem; what was measured, and why, goes to `reasons`.
+GroupingChoice choose_grouping(const ConvolutionProblem& problem, const TuningSnapshot* tuning, i64 rows,
+                               std::vector<std::string>& reasons);
+
+/// What the kernels assert, and what their registers and shared memory hold. Every choice passes.
+llvm::Error validate_spec(const GatherSpec& spec);
+llvm::Error validate_spec(const ScatterSpec& spec);
+llvm::Error validate(const SearchChoice& search, KeyType key);
+llvm::Error validate(const GroupingChoice& grouping);
 
 PermuteRowsSpec choose_permute_rows(DType io, i32 channels, Columns input, Columns output);
 /// Rows of 1 + ndim coordinates, moved as 32-bit words.

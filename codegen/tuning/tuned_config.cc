@@ -1,0 +1,98 @@
+#include "codegen/tuning/tuned_config.h"
+
+#include <cmath>
+#include <initializer_list>
+#include <limits>
+#include <utility>
+
+namespace minuet {
+namespace {
+
+/// The fields by name: all of them, and no others.
+llvm::Error read_fields(const TuningConfig& config,
+                        std::initializer_list<std::pair<const char*, i32*>> fields) {
+  for (const auto& [name, target] : fields) {
+    const auto found = config.find(name);
+    if (found == config.end()) {
+      return make_error(StatusCode::InvalidArgument, "the configuration has no '{0}'", name);
+    }
+    if (found->second < 0 || found->second > std::numeric_limits<i32>::max()) {
+      return make_error(StatusCode::OutOfRange, "'{0}' is {1}", name, found->second);
+    }
+    *target = static_cast<i32>(found->second);
+  }
+  if (config.size() == fields.size()) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "the configuration has {0} fields; this library has {1}",
+                    config.size(), fields.size());
+}
+
+llvm::Error validate_bucket(const TuningBucket& bucket) {
+  const bool has_channels = bucket.operation == Operation::Gather || bucket.operation == Operation::Scatter;
+  if (has_channels && (bucket.channels < 1 || bucket.channels > std::numeric_limits<i32>::max())) {
+    return make_error(StatusCode::OutOfRange, "the bucket has {0} channels", bucket.channels);
+  }
+  return llvm::Error::success();
+}
+
+/// For rows without gaps: where rows have gaps, the width of an access shrinks with them.
+template <class Spec>
+llvm::Error validate_tile(const TuningBucket& bucket, i32 tile) {
+  Spec spec;
+  spec.io = bucket.dtype;
+  spec.channels = static_cast<i32>(bucket.channels);
+  spec.tile = tile;
+  spec.vector_bytes = widest_vector(dtype_bytes(spec.io), tile, {{spec.channels, 0}});
+  return validate_spec(spec);
+}
+
+}  // namespace
+
+TuningConfig config_of(const SearchChoice& search) {
+  return {{"source_block", search.source_block},
+          {"query_block", search.query_block},
+          {"threads", search.threads}};
+}
+
+TuningConfig config_of(const GroupingChoice& grouping) {
+  return {{"padding_percent", std::llround(grouping.padding_threshold * 100)},
+          {"height_step", grouping.height_step}};
+}
+
+TuningConfig tile_config(i32 tile) { return {{"tile", tile}}; }
+
+llvm::Error read_config(const TuningConfig& config, SearchChoice& search) {
+  return read_fields(config, {{"source_block", &search.source_block},
+                              {"query_block", &search.query_block},
+                              {"threads", &search.threads}});
+}
+
+llvm::Error read_config(const TuningConfig& config, GroupingChoice& grouping) {
+  i32 percent = 0;
+  MINUET_TRY(read_fields(config, {{"padding_percent", &percent}, {"height_step", &grouping.height_step}}));
+  grouping.padding_threshold = percent / 100.0;
+  return llvm::Error::success();
+}
+
+llvm::Error read_config(const TuningConfig& config, i32& tile) {
+  return read_fields(config, {{"tile", &tile}});
+}
+
+llvm::Error validate_config(const TuningBucket& bucket, const TuningConfig& config) {
+  MINUET_TRY(validate_bucket(bucket));
+  if (bucket.operation == Operation::Search) {
+    SearchChoice search;
+    MINUET_TRY(read_config(config, search));
+    return validate(search, bucket.key);
+  }
+  if (bucket.operation == Operation::Grouping) {
+    GroupingChoice grouping;
+    MINUET_TRY(read_config(config, grouping));
+    return validate(grouping);
+  }
+  i32 tile = 0;
+  MINUET_TRY(read_config(config, tile));
+  return bucket.operation == Operation::Gather ? validate_tile<GatherSpec>(bucket, tile)
+                                               : validate_tile<ScatterSpec>(bucket, tile);
+}
+
+}  // namespace minuet

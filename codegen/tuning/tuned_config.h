@@ -1,0 +1,21 @@
+// Named numbers of a tuning entry <-> the choices they stand for. A name that the code no longer has, one
+// that is missing and a value that no kernel can be made with are errors, to a lookup a miss (R34). Pure.
+#pragma once
+
+#include "codegen/choice.h"
+#include "codegen/tuning/tuning_entry.h"
+
+namespace minuet {
+
+TuningConfig config_of(const SearchChoice& search);      // source_block, query_block, threads
+TuningConfig config_of(const GroupingChoice& grouping);  // padding_percent, height_step
+TuningConfig tile_config(i32 tile);                      // tile, of a gather or a scatter
+
+llvm::Error read_config(const TuningConfig& config, SearchChoice& search);
+llvm::Error read_config(const TuningConfig& config, GroupingChoice& grouping);
+llvm::Error read_config(const TuningConfig& config, i32& tile);
+
+/// Whether today's code can make the kernels of `config` for every problem of the bucket.
+llvm::Error validate_config(const TuningBucket& bucket, const TuningConfig& config);
+
+}  // namespace minuet

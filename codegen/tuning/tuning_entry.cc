@@ -1,0 +1,69 @@
+#include "codegen/tuning/tuning_entry.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+namespace minuet {
+namespace {
+
+/// Fresh before migrated, so that no measurement of another environment beats a fresh default.
+void rank(std::vector<TuningMeasurement>& measurements) {
+  std::sort(measurements.begin(), measurements.end(),
+            [](const TuningMeasurement& a, const TuningMeasurement& b) {
+              return std::tuple(a.migrated, a.median_ns, !a.is_default, a.config) <
+                     std::tuple(b.migrated, b.median_ns, !b.is_default, b.config);
+            });
+}
+
+/// The better of two measurements of one configuration, by a total order: it does not matter which
+/// comes first.
+const TuningMeasurement& better_of(const TuningMeasurement& a, const TuningMeasurement& b) {
+  auto order = [](const TuningMeasurement& m) {
+    return std::tie(m.migrated, m.median_ns, m.least_ns, m.spread_ns, m.driver, m.request_keys);
+  };
+  return order(b) < order(a) ? b : a;
+}
+
+std::vector<TuningMeasurement> unite(const std::vector<TuningMeasurement>& all) {
+  std::map<TuningConfig, TuningMeasurement> by_config;
+  for (const TuningMeasurement& measurement : all) {
+    const auto [slot, added] = by_config.try_emplace(measurement.config, measurement);
+    if (added) continue;
+    const bool is_default = slot->second.is_default || measurement.is_default;
+    slot->second = TuningMeasurement(better_of(slot->second, measurement));
+    slot->second.is_default = is_default;
+  }
+  std::vector<TuningMeasurement> united;
+  for (auto& [config, measurement] : by_config) united.push_back(std::move(measurement));
+  rank(united);
+  return united;
+}
+
+}  // namespace
+
+TuningEntry make_entry(const TuningEnvironment& environment, const TuningBucket& bucket,
+                       TuningMeasurement default_measurement, std::vector<TuningMeasurement> others) {
+  for (TuningMeasurement& measurement : others) measurement.is_default = false;
+  default_measurement.is_default = true;
+  others.push_back(std::move(default_measurement));
+  return {environment, bucket, unite(others)};
+}
+
+TuningEntry merge_entries(const TuningEntry& a, const TuningEntry& b) {
+  std::vector<TuningMeasurement> all = a.measurements;
+  all.insert(all.end(), b.measurements.begin(), b.measurements.end());
+  return {a.environment, a.bucket, unite(all)};
+}
+
+TuningEntry migrate_entry(TuningEntry entry, const TuningEnvironment& environment) {
+  entry.environment = environment;
+  for (TuningMeasurement& measurement : entry.measurements) {
+    measurement.migrated = true;
+    measurement.request_keys.clear();  // other kernels' now
+  }
+  rank(entry.measurements);
+  return entry;
+}
+
+}  // namespace minuet

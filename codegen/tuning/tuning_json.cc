@@ -1,0 +1,198 @@
+// Entries as JSON text: print_entry, parse_entry, and the tuning layer of a bundle.
+#include <algorithm>
+#include <utility>
+
+#include "codegen/tuning/tuning_entry.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace minuet {
+namespace {
+
+llvm::Error damaged(llvm::StringRef what) {
+  return make_error(StatusCode::InvalidArgument, "the tuning entry is damaged: {0}", what);
+}
+
+// ---- writing ------------------------------------------------------------------------------------
+
+llvm::json::Value json_of(i64 value) { return value; }
+llvm::json::Value json_of(const std::string& value) { return llvm::json::fixUTF8(value); }
+template <class Enumeration>
+llvm::json::Value json_of(Enumeration value) {
+  return tuning_text(value);
+}
+
+template <class Fields>
+llvm::json::Object object_of(const Fields& fields) {
+  llvm::json::Object object;
+  Fields::visit(fields, [&](const char* name, const auto& value) { object[name] = json_of(value); });
+  return object;
+}
+
+llvm::json::Object object_of(const TuningMeasurement& measurement) {
+  llvm::json::Object config;
+  for (const auto& [name, value] : measurement.config) config[name] = value;
+  return llvm::json::Object{{"config", std::move(config)},
+                            {"nanoseconds", llvm::json::Object{{"median", measurement.median_ns},
+                                                               {"least", measurement.least_ns},
+                                                               {"spread", measurement.spread_ns}}},
+                            {"default", measurement.is_default},
+                            {"migrated", measurement.migrated},
+                            {"driver", llvm::json::fixUTF8(measurement.driver)},
+                            {"request_keys", llvm::json::Array(measurement.request_keys)}};
+}
+
+llvm::json::Object object_of(const TuningEntry& entry) {
+  llvm::json::Array measurements;
+  for (const TuningMeasurement& measurement : entry.measurements)
+    measurements.push_back(object_of(measurement));
+  return llvm::json::Object{{"schema", kTuningSchema},
+                            {"operation", operation_name(entry.bucket.operation)},
+                            {"bucket", object_of(entry.bucket)},
+                            {"environment", object_of(entry.environment)},
+                            {"configs", std::move(measurements)}};
+}
+
+// ---- reading ------------------------------------------------------------------------------------
+
+llvm::Error read_field(const llvm::json::Object& object, const char* name, i64& value) {
+  const auto number = object.getInteger(name);
+  if (!number) return damaged(llvm::formatv("it has no number '{0}'", name).str());
+  value = *number;
+  return llvm::Error::success();
+}
+
+llvm::Error read_field(const llvm::json::Object& object, const char* name, std::string& value) {
+  const auto text = object.getString(name);
+  if (!text) return damaged(llvm::formatv("it has no text '{0}'", name).str());
+  value = text->str();
+  return llvm::Error::success();
+}
+
+template <class Enumeration>
+llvm::Error read_field(const llvm::json::Object& object, const char* name, Enumeration& value) {
+  std::string text;
+  MINUET_TRY(read_field(object, name, text));
+  return read_tuning_text(text, value);
+}
+
+llvm::Error read_field(const llvm::json::Object& object, const char* name, bool& value) {
+  const auto flag = object.getBoolean(name);
+  if (!flag) return damaged(llvm::formatv("'{0}' is not true or false", name).str());
+  value = *flag;
+  return llvm::Error::success();
+}
+
+template <class Fields>
+llvm::Error read_fields(const llvm::json::Object& parent, const char* name, Fields& fields) {
+  const llvm::json::Object* const object = parent.getObject(name);
+  if (object == nullptr) return damaged(llvm::formatv("it has no '{0}'", name).str());
+  llvm::Error error = llvm::Error::success();
+  Fields::visit(fields, [&](const char* field, auto& value) {
+    error = llvm::joinErrors(std::move(error), read_field(*object, field, value));
+  });
+  return error;
+}
+
+llvm::Error read_lists(const llvm::json::Object& object, TuningMeasurement& measurement) {
+  const llvm::json::Object* const config = object.getObject("config");
+  const llvm::json::Array* const keys = object.getArray("request_keys");
+  if (config == nullptr || keys == nullptr) return damaged("a measurement lacks 'config' or 'request_keys'");
+  for (const auto& field : *config) {
+    const auto value = field.second.getAsInteger();
+    if (!value) return damaged("a field of a configuration is no whole number");
+    measurement.config[field.first.str()] = *value;
+  }
+  for (const llvm::json::Value& key : *keys) {
+    const auto text = key.getAsString();
+    if (!text) return damaged("a request key is no text");
+    measurement.request_keys.push_back(text->str());
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<TuningMeasurement> read_measurement(const llvm::json::Value& value) {
+  const llvm::json::Object* const object = value.getAsObject();
+  const llvm::json::Object* const times = object ? object->getObject("nanoseconds") : nullptr;
+  if (times == nullptr) return damaged("a measurement has no 'nanoseconds'");
+  TuningMeasurement measurement;
+  MINUET_TRY(read_lists(*object, measurement));
+  MINUET_TRY(read_field(*times, "median", measurement.median_ns));
+  MINUET_TRY(read_field(*times, "least", measurement.least_ns));
+  MINUET_TRY(read_field(*times, "spread", measurement.spread_ns));
+  MINUET_TRY(read_field(*object, "default", measurement.is_default));
+  MINUET_TRY(read_field(*object, "migrated", measurement.migrated));
+  MINUET_TRY(read_field(*object, "driver", measurement.driver));
+  if (measurement.median_ns <= 0) return damaged("a median is not positive");
+  return measurement;
+}
+
+llvm::Expected<TuningEntry> entry_of(const llvm::json::Value& value) {
+  const llvm::json::Object* const object = value.getAsObject();
+  if (object == nullptr) return damaged("it is no JSON object");
+  const auto schema = object->getInteger("schema");
+  if (!schema || *schema != kTuningSchema) {
+    return make_error(StatusCode::Unimplemented, "the tuning entry has another schema than {0}",
+                      kTuningSchema);
+  }
+  TuningEntry entry;
+  MINUET_TRY(read_field(*object, "operation", entry.bucket.operation));
+  MINUET_TRY(read_fields(*object, "bucket", entry.bucket));
+  MINUET_TRY(read_fields(*object, "environment", entry.environment));
+  const llvm::json::Array* const measurements = object->getArray("configs");
+  if (measurements == nullptr) return damaged("it has no 'configs'");
+  for (const llvm::json::Value& one : *measurements) {
+    MINUET_ASSIGN(TuningMeasurement measurement, read_measurement(one));
+    entry.measurements.push_back(std::move(measurement));
+  }
+  // A file that somebody edited may be out of order, and has to obey the guard all the same.
+  entry = merge_entries(entry, entry);
+  if (std::none_of(entry.measurements.begin(), entry.measurements.end(),
+                   [](const TuningMeasurement& measurement) { return measurement.is_default; })) {
+    return damaged("it does not say how fast the default is");
+  }
+  return entry;
+}
+
+}  // namespace
+
+std::string print_entry(const TuningEntry& entry) {
+  return llvm::formatv("{0:2}\n", llvm::json::Value(object_of(entry))).str();
+}
+
+llvm::Expected<TuningEntry> parse_entry(llvm::StringRef text) {
+  llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
+  if (!value) return damaged(take_status(value.takeError()).message());
+  return entry_of(*value);
+}
+
+std::string write_tuning_section(const std::vector<TuningEntry>& entries) {
+  std::map<std::pair<std::string, std::string>, TuningEntry> sorted;
+  for (const TuningEntry& entry : entries) {
+    const auto [slot, added] =
+        sorted.try_emplace({environment_hash(entry.environment), bucket_hash(entry.bucket)}, entry);
+    if (!added) slot->second = merge_entries(slot->second, entry);
+  }
+  llvm::json::Array array;
+  for (const auto& [key, entry] : sorted) array.push_back(object_of(entry));
+  return llvm::formatv("{0}", llvm::json::Value(std::move(array))).str();
+}
+
+llvm::Expected<std::vector<TuningEntry>> read_tuning_section(llvm::StringRef bytes) {
+  llvm::Expected<llvm::json::Value> value = llvm::json::parse(bytes);
+  if (!value) return damaged(take_status(value.takeError()).message());
+  const llvm::json::Array* const array = value->getAsArray();
+  if (array == nullptr) return damaged("the section is no JSON array");
+  std::vector<TuningEntry> entries;
+  for (const llvm::json::Value& element : *array) {
+    llvm::Expected<TuningEntry> entry = entry_of(element);
+    if (entry) {
+      entries.push_back(std::move(*entry));
+    } else {
+      llvm::consumeError(entry.takeError());
+    }
+  }
+  return entries;
+}
+
+}  // namespace minuet

@@ -1,0 +1,91 @@
+// Where a measurement holds (R33): the environment it was made in and the bucket of problems it is for.
+// Their hashes name the folder and the file of an entry. Pure.
+#pragma once
+
+#include <compare>
+#include <string>
+
+#include "codegen/error.h"
+#include "kernels_templates/shared/types.h"
+
+namespace minuet {
+
+/// Part of every hash and every entry: another schema has other file names.
+inline constexpr int kTuningSchema = 1;
+
+/// What decides how fast a kernel is, beside the problem. The driver is recorded with a measurement and
+/// is no part of this: a new driver runs the same binaries.
+struct TuningEnvironment {
+  std::string gpu;                 // "NVIDIA H200"
+  std::string compute_capability;  // "9.0"
+  i64 multiprocessors = 0;
+  i64 l2_bytes = 0;
+  std::string library;  // "0.1.0"
+  std::string kernels;  // digest of the embedded headers
+  std::string toolkit;  // major.minor of the compiler: "13.0"
+  bool operator==(const TuningEnvironment&) const = default;
+
+  /// Names every field once: for the hash, for JSON, and for reading it.
+  template <class Self, class Visitor>
+  static void visit(Self& self, Visitor&& visitor) {
+    visitor("gpu", self.gpu), visitor("compute_capability", self.compute_capability),
+        visitor("multiprocessors", self.multiprocessors), visitor("l2_bytes", self.l2_bytes),
+        visitor("library", self.library), visitor("kernels", self.kernels), visitor("toolkit", self.toolkit);
+  }
+};
+
+/// 64 hex digits; another value in any field gives others.
+std::string environment_hash(const TuningEnvironment& environment);
+
+/// The same GPU and toolkit with the version and the kernels of this build.
+TuningEnvironment as_of_this_build(TuningEnvironment environment);
+
+/// What is tuned.
+enum class Operation : i32 { Search, Gather, Scatter, Grouping };
+const char* operation_name(Operation operation);
+
+/// Rows are known when a cloud is there, and not yet when a plan is made.
+inline constexpr i32 kAnyRows = -1;
+
+/// Problems that share one measurement. Made by the functions below, so that fields which do not matter
+/// to an operation keep their defaults.
+struct TuningBucket {
+  Operation operation = Operation::Gather;
+  DType dtype = DType::F32;
+  i64 channels = 0;  // of the rows that are gathered or scattered
+  i64 volume = 0;    // offsets of the kernel
+  KeyType key = KeyType::U32;
+  i64 ndim = 0;
+  i64 log2_rows = kAnyRows;  // of the layer's input, rounded down
+  auto operator<=>(const TuningBucket&) const = default;
+
+  /// Names every field that matters to the operation.
+  template <class Self, class Visitor>
+  static void visit(Self& self, Visitor&& visitor) {
+    const bool rows_move = self.operation == Operation::Gather || self.operation == Operation::Scatter;
+    if (self.operation != Operation::Search) visitor("dtype", self.dtype);
+    if (rows_move) visitor("channels", self.channels);
+    if (self.operation == Operation::Search) visitor("key", self.key), visitor("ndim", self.ndim);
+    visitor("volume", self.volume), visitor("log2_rows", self.log2_rows);
+  }
+};
+
+/// rows: about how many the layer's input has; 0: not known.
+TuningBucket gather_bucket(DType dtype, i64 in_channels, i64 volume, i64 rows);
+TuningBucket scatter_bucket(DType dtype, i64 out_channels, i64 volume, i64 rows);
+TuningBucket search_bucket(KeyType key, i32 ndim, i64 volume, i64 rows);
+TuningBucket grouping_bucket(DType dtype, i64 volume, i64 rows);
+
+std::string bucket_hash(const TuningBucket& bucket);
+
+/// Enumerators and numbers as the text of hashes and files.
+std::string tuning_text(const std::string& value);
+std::string tuning_text(i64 value);
+std::string tuning_text(DType value);    // "fp16"
+std::string tuning_text(KeyType value);  // "u32"
+/// The enumerator of that name; InvalidArgument where there is none.
+llvm::Error read_tuning_text(llvm::StringRef text, DType& value);
+llvm::Error read_tuning_text(llvm::StringRef text, KeyType& value);
+llvm::Error read_tuning_text(llvm::StringRef text, Operation& value);
+
+}  // namespace minuet

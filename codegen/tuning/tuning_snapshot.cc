@@ -1,0 +1,90 @@
+#include "codegen/tuning/tuning_snapshot.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "codegen/tuning/tuned_config.h"
+#include "codegen/tuning/tuning_store.h"
+
+namespace minuet {
+namespace {
+
+/// The first of the ranked list that today's code can run, where the default is known beside it.
+std::optional<TunedResult> choose_result(const TuningEntry& entry, const std::string& layer) {
+  const auto& all = entry.measurements;
+  const auto fastest_default = std::find_if(all.begin(), all.end(), [](auto& m) { return m.is_default; });
+  if (fastest_default == all.end()) return std::nullopt;
+  // Behind the default nothing beats it, so the search ends with it.
+  for (auto candidate = all.begin(); candidate <= fastest_default; ++candidate) {
+    if (llvm::errorToBool(validate_config(entry.bucket, candidate->config))) continue;
+    return TunedResult{*candidate, fastest_default->median_ns, layer};
+  }
+  return std::nullopt;
+}
+
+double milliseconds(i64 nanoseconds) { return static_cast<double>(nanoseconds) * 1e-6; }
+
+}  // namespace
+
+std::string TunedResult::reason() const {
+  const char* const mark = best.migrated ? ", migrated" : "";
+  if (best.is_default) {
+    return llvm::formatv(": the default, which measured fastest, {0:f3} ms ({1}{2})",
+                         milliseconds(best.median_ns), layer, mark)
+        .str();
+  }
+  return llvm::formatv(": tuned, {0:f3} ms against {1:f3} ms of the default ({2}{3})",
+                       milliseconds(best.median_ns), milliseconds(default_ns), layer, mark)
+      .str();
+}
+
+TuningSnapshot::TuningSnapshot(const TuningEnvironment& environment, const std::vector<TuningLayer>& layers) {
+  for (const TuningLayer& layer : layers) {
+    auto& results = layers_.emplace_back();
+    for (const TuningEntry& entry : layer.entries) {
+      if (entry.environment != environment) continue;
+      std::optional<TunedResult> result = choose_result(entry, layer.name);
+      if (result) results.try_emplace(entry.bucket, std::move(*result));
+    }
+  }
+}
+
+std::optional<TunedResult> TuningSnapshot::find(const TuningBucket& bucket) const {
+  TuningBucket last = bucket;
+  if (bucket.log2_rows == kAnyRows) last.log2_rows = std::numeric_limits<i64>::max();
+  for (const auto& results : layers_) {
+    auto found = results.upper_bound(last);
+    if (found == results.begin()) continue;
+    --found;
+    TuningBucket wanted = bucket;
+    if (bucket.log2_rows == kAnyRows) wanted.log2_rows = found->first.log2_rows;
+    if (found->first == wanted) return found->second;
+  }
+  return std::nullopt;
+}
+
+std::shared_ptr<const TuningSnapshot> load_tuning(const TuningEnvironment& environment, TuningStore* user,
+                                                  const std::vector<std::string>& bundles,
+                                                  const std::function<void(const std::string&)>& warn) {
+  std::vector<TuningLayer> layers;
+  if (user != nullptr) {
+    llvm::Expected<TuningFolder> folder = user->load(environment_hash(environment));
+    if (folder) {
+      for (const std::string& trouble : folder->skipped) warn("a tuning result is not used: " + trouble);
+      layers.push_back({"user", std::move(folder->entries)});
+    } else {
+      warn("no tuning results are read: " + take_status(folder.takeError()).message());
+    }
+  }
+  for (const std::string& bytes : bundles) {
+    llvm::Expected<std::vector<TuningEntry>> entries = read_tuning_section(bytes);
+    if (entries) {
+      layers.push_back({"bundle", std::move(*entries)});
+    } else {
+      warn("the tuning layer of a bundle is not used: " + take_status(entries.takeError()).message());
+    }
+  }
+  return std::make_shared<const TuningSnapshot>(environment, layers);
+}
+
+}  // namespace minuet

@@ -1,0 +1,53 @@
+// Tuning entries on disk (R33): <directory>/<below>/<environment hash>/<bucket hash>.json.
+//
+// One file an entry, published whole, so that processes that tune at once lose nothing. The folders and
+// files are trusted by the rules of the kernel cache (cache_directory.h). Nothing is pruned here: results
+// cost a measurement each, and thousands of them are a few megabytes. Thread-safe.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/cache/cache_directory.h"
+#include "codegen/tuning/tuning_entry.h"
+
+namespace minuet {
+
+/// The entries of one environment in the order of their file names, and what was passed over and why.
+struct TuningFolder {
+  std::vector<TuningEntry> entries;
+  std::vector<std::string> skipped;
+};
+
+/// Where results lie in a kernel cache's directory: under its versioned root, "v1/tune".
+std::string tuning_folder_of_cache();
+
+class TuningStore {
+ public:
+  /// `below`: folders inside `directory` ("v1/tune", or empty), checked like it.
+  TuningStore(std::string directory, std::string below, TrustPolicy policy, FileSystem& system)
+      : directory_(std::move(directory)), below_(std::move(below)), policy_(policy), system_(system) {}
+
+  /// Takes the place of the entry of that environment and bucket.
+  llvm::Error publish(const TuningEntry& entry);
+
+  /// Empty where there is no such environment. A file that is no entry of this schema, or another's, is
+  /// skipped.
+  llvm::Expected<TuningFolder> load(const std::string& environment_hash);
+
+  /// Hashes of the environments that have a folder, ascending.
+  llvm::Expected<std::vector<std::string>> environments();
+
+ private:
+  llvm::Expected<FileHandle> open_folder(const std::string& environment_hash, bool make);
+  llvm::Expected<std::string> read_file(int folder, const std::string& name);
+  llvm::Expected<TuningEntry> read_entry(int folder, const std::string& environment_hash,
+                                         const std::string& name);
+  llvm::Error write_file(int folder, const std::string& temporary, const std::string& bytes);
+
+  std::string directory_, below_;
+  TrustPolicy policy_;
+  FileSystem& system_;
+};
+
+}  // namespace minuet
