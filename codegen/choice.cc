@@ -124,13 +124,13 @@ i32 widest_vector(i32 element_bytes, i32 tile, const std::vector<Columns>& opera
 
 namespace {
 
-/// What was measured for the bucket, if anything; where it is no default, `choice` becomes it.
+/// What was measured for the bucket, if anything; `choice` becomes it.
 template <class Choice>
 std::optional<TunedResult> find_tuned(const TuningSnapshot* tuning, const TuningBucket& bucket,
                                       Choice& choice) {
   std::optional<TunedResult> result = tuning != nullptr ? tuning->find(bucket) : std::nullopt;
-  if (!result || result->best.is_default) return result;
-  Choice tuned = choice;
+  if (!result) return std::nullopt;
+  Choice tuned{};
   // A snapshot holds valid results only; were one not, the default stays.
   if (llvm::errorToBool(read_config(result->best.config, tuned))) return std::nullopt;
   choice = tuned;

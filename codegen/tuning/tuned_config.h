@@ -2,6 +2,8 @@
 // that is missing and a value that no kernel can be made with are errors, to a lookup a miss (R34). Pure.
 #pragma once
 
+#include <optional>
+
 #include "codegen/choice.h"
 #include "codegen/tuning/tuning_entry.h"
 
@@ -17,5 +19,9 @@ llvm::Error read_config(const TuningConfig& config, i32& tile);
 
 /// Whether today's code can make the kernels of `config` for every problem of the bucket.
 llvm::Error validate_config(const TuningBucket& bucket, const TuningConfig& config);
+
+/// What of an entry today's code can run, as an entry of `environment`, marked as migrated. Nothing where
+/// not even the default is left to compare with.
+std::optional<TuningEntry> migrate_entry(const TuningEntry& entry, const TuningEnvironment& environment);
 
 }  // namespace minuet

@@ -56,14 +56,4 @@ TuningEntry merge_entries(const TuningEntry& a, const TuningEntry& b) {
   return {a.environment, a.bucket, unite(all)};
 }
 
-TuningEntry migrate_entry(TuningEntry entry, const TuningEnvironment& environment) {
-  entry.environment = environment;
-  for (TuningMeasurement& measurement : entry.measurements) {
-    measurement.migrated = true;
-    measurement.request_keys.clear();  // other kernels' now
-  }
-  rank(entry.measurements);
-  return entry;
-}
-
 }  // namespace minuet

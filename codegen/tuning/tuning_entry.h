@@ -44,9 +44,6 @@ TuningEntry make_entry(const TuningEnvironment& environment, const TuningBucket&
 /// and associative. Both entries are of one environment and bucket.
 TuningEntry merge_entries(const TuningEntry& a, const TuningEntry& b);
 
-/// What of an entry still holds under `environment`, marked as migrated.
-TuningEntry migrate_entry(TuningEntry entry, const TuningEnvironment& environment);
-
 std::string print_entry(const TuningEntry& entry);
 
 /// An error for text of another schema, and for text that lacks or misspells a field; to a reader of the

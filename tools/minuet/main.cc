@@ -23,6 +23,8 @@ llvm::Error dispatch(int count, const char* const* values) {
       return precompile_command(arguments);
     case Command::Cache:
       return cache_command(arguments);
+    case Command::Tune:
+      return tune_command(arguments);
     case Command::None:
       break;
   }

@@ -217,6 +217,8 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
   add_bench(*bench, arguments);
   add_precompile(*precompile, arguments);
   add_cache_command(*cache, arguments);
+  CLI::App* const tune = app.add_subcommand("tune", "Look at, merge and migrate tuning results");
+  add_tune(*tune, arguments.tune);
   try {
     app.parse(count, values);
   } catch (const CLI::ParseError& error) {
@@ -229,12 +231,13 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
     return bad_input("{0} (minuet --help and minuet COMMAND --help list the flags)", text);
   }
   if (app.get_subcommands().empty()) {
-    return bad_input("a command is missing: run, info, bench, precompile or cache");
+    return bad_input("a command is missing: run, info, bench, precompile, cache or tune");
   }
   arguments.command = run->parsed()     ? Command::Run
                       : info->parsed()  ? Command::Info
                       : bench->parsed() ? Command::Bench
                       : cache->parsed() ? Command::Cache
+                      : tune->parsed()  ? Command::Tune
                                         : Command::Precompile;
   if (arguments.command == Command::Run) MINUET_TRY(check_run(arguments));
   if (arguments.command == Command::Precompile) MINUET_TRY(check_precompile(arguments));

@@ -10,10 +10,23 @@
 #include "tools/minuet/input.h"
 #include "tools/minuet/library.h"
 
+namespace CLI {
+class App;
+}
+
 namespace minuet::tool {
 
-enum class Command { None, Run, Info, Bench, Precompile, Cache };
+enum class Command { None, Run, Info, Bench, Precompile, Cache, Tune };
 enum class CacheAction { List, Inspect, Extract, Verify, Prune, Stats };
+
+/// `minuet tune`: commands/tune.cc.
+struct TuneOptions {
+  std::string action;     ///< list, inspect, merge or migrate
+  std::string directory;  ///< empty: the cache's
+  std::string entry, from, into, from_environment;
+  bool json = false;
+};
+void add_tune(CLI::App& tune, TuneOptions& options);
 
 struct Arguments {
   Command command = Command::None;  ///< None: a help or version text was asked for and printed
@@ -41,6 +54,7 @@ struct Arguments {
   std::string bundle, key;
   std::optional<uint64_t> most_bytes;
   bool to_json = false;
+  TuneOptions tune;
 };
 
 /// A wrong flag or value is an error of one sentence.

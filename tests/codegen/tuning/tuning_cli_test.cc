@@ -1,0 +1,91 @@
+// `minuet tune` from outside.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "codegen/embedded_headers.h"
+#include "llvm/Support/JSON.h"
+#include "tests/codegen/tuning/examples.h"
+#include "tests/tools/folder.h"
+
+namespace minuet {
+namespace {
+
+using testing::HasSubstr;
+
+std::string expect_done(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "tune");
+  const tool::Finished finished = tool::minuet(arguments);
+  EXPECT_EQ(finished.code, 0) << finished.err;
+  return finished.out;
+}
+
+void expect_refused(std::vector<std::string> arguments, const std::string& reason) {
+  arguments.insert(arguments.begin(), "tune");
+  const tool::Finished finished = tool::minuet(arguments);
+  EXPECT_EQ(finished.code, 2);
+  EXPECT_EQ(finished.out, "");
+  EXPECT_THAT(finished.err, HasSubstr(reason));
+}
+
+TEST(TuningCli, R35_ListAndInspect) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(expect_done({"list", "--directory", folder.path()}), "no tuning results\n");
+  llvm::cantFail(store_in(folder.path()).publish(example_entry()));
+  const std::string text = expect_done({"list", "--directory", folder.path()});
+  EXPECT_THAT(text, HasSubstr("gpu NVIDIA H200"));
+  EXPECT_THAT(text, HasSubstr("dtype fp16, channels 64, volume 27, log2_rows 16: tile=16, 12000 ns, of 3"));
+  const std::string json = expect_done({"list", "--json", "--directory", folder.path()});
+  EXPECT_EQ(llvm::cantFail(read_tuning_section(json)), std::vector<TuningEntry>{example_entry()});
+  const std::string prefix = bucket_hash(example_entry().bucket).substr(0, 6);
+  EXPECT_EQ(expect_done({"inspect", prefix, "--directory", folder.path()}), print_entry(example_entry()));
+  expect_refused({"inspect", "nothing", "--directory", folder.path()}, "starts with 'nothing'");
+  expect_refused({"list", "--directory", folder / "missing"}, "is no folder");
+  expect_refused({}, "subcommand");
+}
+
+TEST(TuningCli, R35_MergeIsAUnionInWhateverOrder) {
+  const TemporaryFolder a, b, ab, ba;
+  const TuningEntry more = make_entry(example_environment(), example_entry().bucket,
+                                      measured(tile_config(8), 13000), {measured(tile_config(64), 11000)});
+  const TuningEntry other = make_entry(example_environment(), gather_bucket(DType::F32, 3, 27, 9),
+                                       measured(tile_config(1), 13000), {});
+  llvm::cantFail(store_in(a.path()).publish(example_entry()));
+  llvm::cantFail(store_in(b.path()).publish(more));
+  llvm::cantFail(store_in(b.path()).publish(other));
+  expect_done({"merge", a.path(), ab / "new"});
+  EXPECT_THAT(expect_done({"merge", b.path(), ab / "new"}), HasSubstr("2 entries merged"));
+  expect_done({"merge", b.path(), ba / "new"});
+  expect_done({"merge", a.path(), ba / "new"});
+  const std::string merged = expect_done({"list", "--json", "--directory", ab / "new"});
+  EXPECT_EQ(merged, expect_done({"list", "--json", "--directory", ba / "new"}));
+  EXPECT_EQ(merged, write_tuning_section({merge_entries(example_entry(), more), other}) + "\n");
+  EXPECT_EQ(llvm::cantFail(store_in(a.path()).load(environment_hash(example_environment()))).entries,
+            std::vector<TuningEntry>{example_entry()})
+      << "the folder that is read stays as it is";
+  expect_refused({"merge", a / "missing", ab.path()}, "is no folder");
+}
+
+TEST(TuningCli, R35_MigrateMarksWhatIsDueToBeMeasured) {
+  const TemporaryFolder folder;
+  TuningStore store = store_in(folder.path());
+  llvm::cantFail(store.publish(example_entry()));
+  const std::string old = environment_hash(example_environment());
+  expect_refused({"migrate", "--from-env", "xyz", "--directory", folder.path()}, "0 environments");
+  EXPECT_THAT(expect_done({"migrate", "--from-env", old.substr(0, 8), "--directory", folder.path()}),
+              HasSubstr("1 of 1 entries migrated"));
+  const std::vector<std::string> environments = llvm::cantFail(store.environments());
+  ASSERT_EQ(environments.size(), 2u) << "the old results stay";
+  const std::string now = environments[environments[0] == old ? 1 : 0];
+  const TuningFolder migrated = llvm::cantFail(store.load(now));
+  ASSERT_EQ(migrated.entries.size(), 1u);
+  EXPECT_EQ(migrated.entries[0].environment.kernels, embedded_header_digest());
+  EXPECT_EQ(migrated.entries[0].environment.gpu, "NVIDIA H200");
+  EXPECT_TRUE(migrated.entries[0].measurements[0].migrated);
+  EXPECT_EQ(migrated.entries[0].measurements[0].config, tile_config(16));
+  EXPECT_THAT(expect_done({"list", "--directory", folder.path()}), HasSubstr("tile=16 (migrated)"));
+  expect_refused({"migrate", "--from-env", now, "--directory", folder.path()}, "of this version already");
+}
+
+}  // namespace
+}  // namespace minuet

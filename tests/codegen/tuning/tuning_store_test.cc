@@ -1,0 +1,206 @@
+#include "codegen/tuning/tuning_store.h"
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+
+#include "tests/codegen/tuning/examples.h"
+
+namespace minuet {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+/// The key-th of many entries, told apart by its channels.
+TuningEntry numbered_entry(int key) {
+  return make_entry(example_environment(), gather_bucket(DType::F16, key + 1, 27, kExampleRows),
+                    measured(tile_config(1), 14000 + key), {});
+}
+
+TuningFolder load(const std::string& directory) {
+  return llvm::cantFail(store_in(directory).load(environment_hash(example_environment())));
+}
+
+void expect_all_there(const std::string& directory, int keys) {
+  const TuningFolder folder = load(directory);
+  EXPECT_THAT(folder.skipped, IsEmpty());
+  std::vector<bool> seen(static_cast<std::size_t>(keys), false);
+  for (const TuningEntry& entry : folder.entries) {
+    const int key = static_cast<int>(entry.bucket.channels) - 1;
+    ASSERT_LT(key, keys);
+    EXPECT_EQ(entry, numbered_entry(key));
+    seen[static_cast<std::size_t>(key)] = true;
+  }
+  EXPECT_THAT(seen, testing::Each(true));
+  EXPECT_THAT(files_below(directory), SizeIs(keys)) << "nothing but the entries is left";
+}
+
+TEST(TuningStore, R33_OneFileAnEntryInItsPlace) {
+  const TemporaryFolder folder;
+  TuningStore store(folder.path(), tuning_folder_of_cache(), process_policy(make_environment({})),
+                    real_file_system());
+  EXPECT_THAT(llvm::cantFail(store.environments()), IsEmpty());
+  llvm::cantFail(store.publish(example_entry()));
+  const std::string hash = environment_hash(example_environment());
+  EXPECT_THAT(files_below(folder.path()),
+              testing::ElementsAre(
+                  folder / ("v1/tune/" + hash + "/" + bucket_hash(example_entry().bucket) + ".json")));
+  EXPECT_THAT(llvm::cantFail(store.environments()), testing::ElementsAre(hash));
+  const TuningFolder found = llvm::cantFail(store.load(hash));
+  EXPECT_THAT(found.entries, testing::ElementsAre(example_entry()));
+  EXPECT_THAT(found.skipped, IsEmpty());
+  EXPECT_THAT(llvm::cantFail(store.load(std::string(64, '0'))).entries, IsEmpty());
+}
+
+TEST(TuningStore, R33_WhoOnlyReadsMakesNoFolders) {
+  const TemporaryFolder folder;
+  TuningStore store = store_in(folder / "nothing");
+  EXPECT_THAT(llvm::cantFail(store.environments()), IsEmpty());
+  EXPECT_THAT(llvm::cantFail(store.load(std::string(64, '0'))).entries, IsEmpty());
+  EXPECT_FALSE(std::filesystem::exists(folder / "nothing"));
+}
+
+/// Each process its own share of the keys, and all of them ten keys in common.
+void tune_at_once(int processes, int keys) {
+  const TemporaryFolder folder;
+  const int common = 10, share = (keys - common) / processes;
+  in_processes(processes, [&](int rank) {
+    TuningStore store = store_in(folder.path());
+    const int last = rank + 1 == processes ? keys : common + (rank + 1) * share;
+    for (int key = common + rank * share; key < last; ++key) {
+      if (llvm::errorToBool(store.publish(numbered_entry(key)))) return false;
+      if (llvm::errorToBool(store.publish(numbered_entry(key % common)))) return false;
+    }
+    return true;
+  });
+  expect_all_there(folder.path(), keys);
+}
+
+TEST(TuningStore, R33_EightProcessesLoseNothing) { tune_at_once(8, 170); }
+
+TEST(TuningStore, R33_EightProcessesLoseNothingOfAThousandKeys) {
+  const char* const wanted = std::getenv("MINUET_LONG_TESTS");
+  if (wanted == nullptr || std::string(wanted) != "1") GTEST_SKIP() << "MINUET_LONG_TESTS=1 runs it";
+  tune_at_once(8, 1000);
+}
+
+TEST(TuningStore, R33_WhatIsNoEntryIsSkippedWithItsReason) {
+  const TemporaryFolder folder;
+  llvm::cantFail(store_in(folder.path()).publish(example_entry()));
+  const std::string file = files_below(folder.path()).front(), good = read_text(file);
+  const std::string place = std::filesystem::path(file).parent_path().string() + "/";
+  auto expect_skipped = [&](const std::string& name, const std::string& reason) {
+    SCOPED_TRACE(reason);
+    const TuningFolder found = load(folder.path());
+    ASSERT_THAT(found.skipped, SizeIs(1));
+    EXPECT_THAT(found.skipped[0], HasSubstr(reason));
+    EXPECT_THAT(found.entries, SizeIs(1));
+    std::filesystem::remove_all(place + name);
+  };
+  const std::string other = std::string(64, 'c') + ".json";
+  write_text(place + other, good.substr(0, good.size() / 2));
+  expect_skipped(other, "damaged");
+  write_text(place + other, good);
+  expect_skipped(other, "another environment or bucket");
+  write_text(place + other, std::string(2 << 20, ' '));
+  expect_skipped(other, "too long");
+  std::filesystem::create_symlink(file, place + other);
+  expect_skipped(other, "cannot be opened");
+  ASSERT_EQ(::mkfifo((place + other).c_str(), 0600), 0);
+  expect_skipped(other, "no regular file");
+  std::filesystem::create_directory(place + other);
+  expect_skipped(other, "no regular file");
+  write_text(place + other, good);
+  ASSERT_EQ(::chmod((place + other).c_str(), 0666), 0);
+  expect_skipped(other, "others may have written it");
+  write_text(place + "tmp-1-2-3", "half an en");
+  EXPECT_THAT(load(folder.path()).skipped, IsEmpty());
+}
+
+TEST(TuningStore, R33_AFolderThatOthersMayWriteToIsRefused) {
+  const TemporaryFolder folder;
+  llvm::cantFail(store_in(folder.path()).publish(example_entry()));
+  const std::string place = std::filesystem::path(files_below(folder.path()).front()).parent_path().string();
+  for (const std::string& open : {folder.path(), place}) {
+    ASSERT_EQ(::chmod(open.c_str(), 0777), 0);
+    TuningStore store = store_in(folder.path());
+    EXPECT_TRUE(llvm::errorToBool(store.load(environment_hash(example_environment())).takeError()));
+    EXPECT_TRUE(llvm::errorToBool(store.publish(example_entry())));
+    ASSERT_EQ(::chmod(open.c_str(), 0700), 0);
+  }
+}
+
+/// Fails the `at`-th call with `error`.
+class FailingFileSystem : public FileSystem {
+ public:
+  FailingFileSystem(int at, int error) : at_(at), error_(error) {}
+  int calls() const { return calls_; }
+  int open_at(int folder, const char* path, int flags, mode_t mode) override {
+    return fails() ? -1 : FileSystem::open_at(folder, path, flags, mode);
+  }
+  int stat_file(int file, struct stat* status) override {
+    return fails() ? -1 : FileSystem::stat_file(file, status);
+  }
+  int stat_at(int folder, const char* path, struct stat* status) override {
+    return fails() ? -1 : FileSystem::stat_at(folder, path, status);
+  }
+  ssize_t read(int file, void* bytes, std::size_t size) override {
+    return fails() ? -1 : FileSystem::read(file, bytes, size > 7 ? size / 2 : size);  // short reads too
+  }
+  ssize_t write(int file, const void* bytes, std::size_t size) override {
+    return fails() ? -1 : FileSystem::write(file, bytes, size > 7 ? size / 2 : size);
+  }
+  int sync(int) override { return fails() ? -1 : 0; }
+  int rename_at(int folder, const char* from, const char* to) override {
+    return fails() ? -1 : FileSystem::rename_at(folder, from, to);
+  }
+  int make_folder_at(int folder, const char* path, mode_t mode) override {
+    return fails() ? -1 : FileSystem::make_folder_at(folder, path, mode);
+  }
+
+ private:
+  bool fails() {
+    if (calls_++ != at_) return false;
+    errno = error_;
+    return true;
+  }
+  int at_, error_, calls_ = 0;
+};
+
+TEST(TuningStore, R33_WhateverCallFailsNoPartialEntryIsSeen) {
+  const std::string hash = environment_hash(example_environment());
+  const TemporaryFolder counted;
+  FailingFileSystem publish(-1, 0), load_calls(-1, 0);
+  llvm::cantFail(store_in(counted.path(), publish).publish(example_entry()));
+  EXPECT_THAT(llvm::cantFail(store_in(counted.path(), load_calls).load(hash)).entries, SizeIs(1));
+  ASSERT_GT(publish.calls(), 10);
+  ASSERT_GT(load_calls.calls(), 5);
+  for (const int error : {ENOSPC, EROFS, EACCES, EMFILE, EIO, EINTR}) {
+    for (int at = 0; at < publish.calls(); ++at) {
+      SCOPED_TRACE("call " + std::to_string(at) + " fails with " + std::to_string(error));
+      const TemporaryFolder folder;
+      FailingFileSystem cold(at, error), warm(at, error);
+      const bool failed = llvm::errorToBool(store_in(folder.path(), cold).publish(example_entry()));
+      const TuningFolder seen = load(folder.path());
+      EXPECT_THAT(seen.skipped, IsEmpty());
+      EXPECT_THAT(seen.entries, SizeIs(failed ? 0 : 1));
+      EXPECT_THAT(files_below(folder.path()), SizeIs(failed ? 0 : 1));
+      llvm::cantFail(store_in(folder.path()).publish(example_entry()));
+      // A read that fails is an error or a file that is passed over.
+      llvm::Expected<TuningFolder> found = store_in(folder.path(), warm).load(hash);
+      if (found) {
+        EXPECT_EQ(found->entries.size() + found->skipped.size(), 1u);
+      } else {
+        llvm::consumeError(found.takeError());
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace minuet

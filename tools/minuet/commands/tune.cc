@@ -1,0 +1,236 @@
+// `minuet tune`: tuning results in files: what is there, and how to bring it together.
+#include <CLI/CLI.hpp>
+
+#include "codegen/compiler.h"
+#include "codegen/tuning/tuned_config.h"
+#include "codegen/tuning/tuning_store.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+#include "tools/minuet/commands/commands.h"
+#include "tools/minuet/error.h"
+
+namespace minuet::tool {
+namespace {
+
+constexpr const char* kFooter = R"(
+Results lie in DIR/<environment>/<bucket>.json: one file for each kind of kernel and size of problem, in
+one folder for each GPU, library version and toolkit. A plan takes the fastest configuration that beats
+the default and that the library still has.
+
+merge keeps of every configuration one measurement: a fresh one before a migrated one, else the one with
+the least median; so the order of merges does not matter. migrate copies the results of another version
+of Minuet or of the toolkit to this one's folder, marked as migrated until they are measured again.
+
+Examples:
+  minuet tune list
+  minuet tune inspect 3fa9 --directory ./tuning
+  minuet tune merge ./from-another-machine ./tuning
+  minuet tune migrate --from-env 51c0)";
+
+constexpr std::size_t kShownDigits = 12;
+
+/// Errors of files are the user's to mend.
+llvm::Error explain(llvm::Error error) {
+  return error ? bad_input("{0}", take_status(std::move(error)).message()) : llvm::Error::success();
+}
+
+template <class T>
+llvm::Expected<T> explain(llvm::Expected<T> value) {
+  if (!value) return explain(value.takeError());
+  return value;
+}
+
+TuningStore store_at(std::string directory, std::string below = "") {
+  return {std::move(directory), std::move(below), process_policy(process_environment()), real_file_system()};
+}
+
+/// A folder that the user named: made where results go into it, and else there already.
+llvm::Expected<TuningStore> named_store(llvm::StringRef directory, bool make) {
+  llvm::SmallString<256> path = directory;
+  llvm::sys::fs::make_absolute(path);
+  llvm::sys::path::remove_dots(path, /*remove_dot_dot=*/true);
+  if (!make && !llvm::sys::fs::is_directory(path)) return bad_input("'{0}' is no folder", directory);
+  return store_at(path.str().str());
+}
+
+llvm::Expected<TuningStore> open_store(const TuneOptions& options) {
+  if (!options.directory.empty()) return named_store(options.directory, /*make=*/false);
+  MINUET_ASSIGN(std::string cache, explain(choose_cache_directory("", process_environment())));
+  return store_at(std::move(cache), tuning_folder_of_cache());
+}
+
+struct Found {
+  std::string environment;  // its hash
+  TuningFolder folder;
+};
+
+/// Every environment whose hash starts with `prefix`.
+llvm::Expected<std::vector<Found>> read_all(TuningStore& store, llvm::StringRef prefix = {}) {
+  std::vector<Found> all;
+  MINUET_ASSIGN(const std::vector<std::string> environments, explain(store.environments()));
+  for (const std::string& environment : environments) {
+    if (llvm::StringRef(environment).take_front(prefix.size()) != prefix) continue;
+    MINUET_ASSIGN(TuningFolder folder, explain(store.load(environment)));
+    all.push_back({environment, std::move(folder)});
+  }
+  return all;
+}
+
+template <class Fields>
+std::string line_of(const Fields& fields) {
+  std::string line;
+  Fields::visit(fields, [&](const char* name, const auto& value) {
+    std::string text = tuning_text(value);
+    if (llvm::StringRef(name) == "kernels") text.resize(std::min(text.size(), kShownDigits));
+    line += (line.empty() ? "" : ", ") + std::string(name) + " " + text;
+  });
+  return line;
+}
+
+std::string config_text(const TuningMeasurement& measurement) {
+  std::string text;
+  for (const auto& [name, value] : measurement.config) {
+    text += (text.empty() ? "" : " ") + name + "=" + std::to_string(value);
+  }
+  return text + (measurement.is_default ? " (default)" : "") + (measurement.migrated ? " (migrated)" : "");
+}
+
+void print_skipped(const TuningFolder& folder) {
+  for (const std::string& reason : folder.skipped) llvm::errs() << "minuet: not used: " << reason << "\n";
+}
+
+llvm::Error list(TuningStore& store, bool json) {
+  MINUET_ASSIGN(const std::vector<Found> all, read_all(store));
+  std::vector<TuningEntry> entries;
+  for (const Found& found : all) {
+    print_skipped(found.folder);
+    entries.insert(entries.end(), found.folder.entries.begin(), found.folder.entries.end());
+    if (json || found.folder.entries.empty()) continue;
+    llvm::outs() << found.environment.substr(0, kShownDigits) << "  "
+                 << line_of(found.folder.entries.front().environment) << "\n";
+    for (const TuningEntry& entry : found.folder.entries) {
+      const TuningMeasurement& best = entry.measurements.front();
+      llvm::outs() << llvm::formatv("  {0}  {1,-8}  {2}: {3}, {4} ns, of {5}\n",
+                                    bucket_hash(entry.bucket).substr(0, kShownDigits),
+                                    operation_name(entry.bucket.operation), line_of(entry.bucket),
+                                    config_text(best), best.median_ns, entry.measurements.size());
+    }
+  }
+  if (json) llvm::outs() << write_tuning_section(entries) << "\n";
+  if (!json && entries.empty()) llvm::outs() << "no tuning results\n";
+  return llvm::Error::success();
+}
+
+llvm::Error inspect(TuningStore& store, llvm::StringRef prefix) {
+  MINUET_ASSIGN(const std::vector<Found> all, read_all(store));
+  int matches = 0;
+  for (const Found& found : all) {
+    for (const TuningEntry& entry : found.folder.entries) {
+      if (llvm::StringRef(bucket_hash(entry.bucket)).take_front(prefix.size()) != prefix) continue;
+      llvm::outs() << print_entry(entry);
+      ++matches;
+    }
+  }
+  if (matches > 0) return llvm::Error::success();
+  return bad_input("no result's bucket starts with '{0}' (minuet tune list shows them)", prefix);
+}
+
+/// Puts `entry` into the store, together with what is there already.
+llvm::Error add(TuningStore& store, TuningEntry entry) {
+  MINUET_ASSIGN(const TuningFolder folder, explain(store.load(environment_hash(entry.environment))));
+  for (const TuningEntry& there : folder.entries) {
+    if (there.bucket == entry.bucket) entry = merge_entries(there, entry);
+  }
+  return explain(store.publish(entry));
+}
+
+llvm::Error merge(const TuneOptions& options) {
+  MINUET_ASSIGN(TuningStore from, named_store(options.from, /*make=*/false));
+  MINUET_ASSIGN(TuningStore into, named_store(options.into, /*make=*/true));
+  MINUET_ASSIGN(const std::vector<Found> all, read_all(from));
+  std::size_t count = 0;
+  for (const Found& found : all) {
+    print_skipped(found.folder);
+    for (const TuningEntry& entry : found.folder.entries) MINUET_TRY(add(into, entry));
+    count += found.folder.entries.size();
+  }
+  llvm::outs() << llvm::formatv("{0} entries merged into {1}\n", count, options.into);
+  return llvm::Error::success();
+}
+
+/// This build and the NVRTC that is installed, on the same GPU.
+TuningEnvironment todays(TuningEnvironment environment) {
+  environment = as_of_this_build(std::move(environment));
+  llvm::Expected<NvrtcInfo> nvrtc = nvrtc_info();
+  if (nvrtc) {
+    environment.toolkit = nvrtc->version;
+  } else {
+    llvm::consumeError(nvrtc.takeError());
+  }
+  return environment;
+}
+
+llvm::Error migrate(TuningStore& store, llvm::StringRef prefix) {
+  MINUET_ASSIGN(const std::vector<Found> all, read_all(store, prefix));
+  if (all.size() != 1) {
+    return bad_input("{0} environments start with '{1}' (minuet tune list shows them)", all.size(), prefix);
+  }
+  const TuningFolder& folder = all.front().folder;
+  print_skipped(folder);
+  std::size_t count = 0;
+  for (const TuningEntry& entry : folder.entries) {
+    const TuningEnvironment target = todays(entry.environment);
+    if (target == entry.environment) {
+      return bad_input("these results are of this version already: there is nothing to migrate");
+    }
+    std::optional<TuningEntry> migrated = migrate_entry(entry, target);
+    if (!migrated) continue;
+    MINUET_TRY(add(store, std::move(*migrated)));
+    ++count;
+  }
+  llvm::outs() << llvm::formatv("{0} of {1} entries migrated: measure them again\n", count,
+                                folder.entries.size());
+  return llvm::Error::success();
+}
+
+}  // namespace
+
+void add_tune(CLI::App& tune, TuneOptions& options) {
+  tune.footer(kFooter);
+  tune.require_subcommand(1);
+  auto add_action = [&](const char* name, const char* help) {
+    CLI::App* const action = tune.add_subcommand(name, help);
+    action->callback([&options, name] { options.action = name; });
+    return action;
+  };
+  auto add_directory = [&](CLI::App* action) {
+    action->add_option("--directory", options.directory, "folder of results; default: the cache's")
+        ->type_name("DIR");
+  };
+  CLI::App* const list = add_action("list", "List environments and their entries, best configuration first");
+  list->add_flag("--json", options.json, "the entries as one JSON array, as a bundle holds them");
+  add_directory(list);
+  CLI::App* const inspect = add_action("inspect", "Print the entry of a bucket");
+  inspect->add_option("ENTRY", options.entry, "first digits of the bucket's hash")->required();
+  add_directory(inspect);
+  CLI::App* const merge = add_action("merge", "Add the results of one folder to those of another");
+  merge->add_option("FROM", options.from, "folder that is read")->required();
+  merge->add_option("INTO", options.into, "folder that is written, made where it is not there")->required();
+  CLI::App* const migrate = add_action("migrate", "Copy results of another version to this one's folder");
+  migrate->add_option("--from-env", options.from_environment, "first digits of the environment's hash")
+      ->required()
+      ->type_name("HASH");
+  add_directory(migrate);
+}
+
+llvm::Error tune_command(const Arguments& arguments) {
+  const TuneOptions& options = arguments.tune;
+  if (options.action == "merge") return merge(options);
+  MINUET_ASSIGN(TuningStore store, open_store(options));
+  if (options.action == "inspect") return inspect(store, options.entry);
+  if (options.action == "migrate") return migrate(store, options.from_environment);
+  return list(store, options.json);
+}
+
+}  // namespace minuet::tool
