@@ -1,0 +1,50 @@
+// The outermost configurations that validate_config lets through do compile.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "tests/codegen/tuning/examples.h"
+
+namespace minuet {
+namespace {
+
+void expect_compiles(Compiler& compiler, const KernelSource& source) {
+  llvm::Expected<Binary> binary = compiler.compile(source, "sm_90a", "0123456789abcdef", {});
+  ASSERT_TRUE(static_cast<bool>(binary)) << source.display_name << ": " << llvm::toString(binary.takeError());
+  EXPECT_LE(binary->shared_bytes, 48 << 10) << source.display_name;
+  std::printf("%s %.0f ms, %d bytes spilled\n", source.display_name.c_str(), binary->compile_ms,
+              binary->local_bytes);
+}
+
+TEST(TuningLimits, R34_TheOutermostConfigsCompile) {
+  llvm::Expected<std::shared_ptr<Compiler>> compiler = open_nvrtc();
+  if (!compiler) GTEST_SKIP() << llvm::toString(compiler.takeError());
+  for (const DType dtype : {DType::F32, DType::F16}) {
+    for (const i32 tile : {1, 3, 256}) {
+      const i32 channels = tile * 3;
+      const TuningBucket buckets[] = {gather_bucket(dtype, channels, 27, 0),
+                                      scatter_bucket(dtype, channels, 27, 0)};
+      std::vector<TuningEntry> entries;
+      for (const TuningBucket& bucket : buckets) {
+        ASSERT_FALSE(llvm::errorToBool(validate_config(bucket, tile_config(tile))));
+        entries.push_back(make_entry(example_environment(), bucket, measured(tile_config(tile), 1), {}));
+      }
+      const TuningSnapshot snapshot(example_environment(), {{"user", entries}});
+      const ConvolutionChoice choice =
+          llvm::cantFail(choose_convolution(example_problem(channels, channels, dtype), &snapshot));
+      ASSERT_EQ(choice.gather.tile, tile);
+      for (const KernelSource& source : sources_of(choice)) expect_compiles(**compiler, source);
+    }
+  }
+  const std::pair<KeyType, SearchChoice> searches[] = {
+      {KeyType::U32, {8192, 1, 1024}}, {KeyType::U64, {4096, 1 << 20, 32}}, {KeyType::U64, {1, 1, 32}}};
+  for (const auto& [key, search] : searches) {
+    ASSERT_FALSE(llvm::errorToBool(validate(search, key)));
+    const MapChoice map = choose_map(key, 3, {search});
+    expect_compiles(**compiler, emit(map.find_query_borders[0]));
+    expect_compiles(**compiler, emit(map.search_kernel_map[0]));
+  }
+}
+
+}  // namespace
+}  // namespace minuet
