@@ -6,8 +6,7 @@ namespace {
 
 constexpr i32 kWarp = 32;
 constexpr i32 kMostThreads = 1024;  // of a thread block
-constexpr i32 kWidestTile =
-    256;  // a wider one spills out of a thread's 255 registers and compiles for seconds
+constexpr i32 kWidestTile = 256;    // past a thread's 255 registers it spills, and compiles for seconds
 constexpr i32 kMostSharedBytes = 40 << 10;  // of 48 KiB, what a staged source block may take
 constexpr i32 kMostBlock = 1 << 20;
 constexpr double kMostPadding = 16;  // times the useful rows
