@@ -142,6 +142,16 @@ llvm::Expected<std::vector<Header>> headers_for(llvm::StringRef text) {
   return headers;
 }
 
+bool includes_cccl(llvm::StringRef text) {
+  Closure closure;
+  std::set<std::string> seen;
+  llvm::Error error = groups().kernels.unpack();
+  if (!error) error = follow(text, seen, closure);
+  // What keeps the unit from compiling is said by its compile.
+  llvm::consumeError(std::move(error));
+  return closure.cccl;
+}
+
 llvm::StringRef unpacked_header(llvm::StringRef name) {
   Groups& all = groups();
   for (const HeaderGroup* group : {&all.kernels, &all.cuda, &all.cccl}) {

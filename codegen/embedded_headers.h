@@ -18,6 +18,9 @@ std::string embedded_header_digest();
 /// nothing for CUB (R29). InvalidArgument for an include that would leave the embedded set.
 llvm::Expected<std::vector<Header>> headers_for(llvm::StringRef text);
 
+/// Whether a unit with this text includes CUB or others of CCCL: a second of headers for NVRTC.
+bool includes_cccl(llvm::StringRef text);
+
 /// Text of an embedded header that was unpacked before, else empty: for error reports.
 llvm::StringRef unpacked_header(llvm::StringRef name);
 

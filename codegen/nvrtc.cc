@@ -12,23 +12,21 @@
 #include "codegen/fork_watch.h"
 #include "codegen/nvrtc_library.h"
 #include "codegen/nvrtc_program.h"
+#include "codegen/time_trace.h"
 #include "llvm/ADT/SmallVector.h"
 
 namespace minuet {
 namespace {
 
-/// The log without what differs from run to run: times, and what became of precompiled headers in which
-/// folder.
+/// The log without what differs from run to run.
 std::string stable_log(llvm::StringRef log) {
   llvm::SmallVector<llvm::StringRef, 0> lines;
   log.split(lines, '\n', -1, /*KeepEmpty=*/false);
   std::string kept;
   for (llvm::StringRef line : lines) {
-    if (line.contains("Compile time = ") || line.contains("precompiled header file") ||
-        line.contains("The warnings can be suppressed with")) {
-      continue;
+    if (!line.contains("Compile time = ") && !line.contains("precompiled header file")) {
+      kept += line.str() + "\n";
     }
-    kept += line.str() + "\n";
   }
   return kept;
 }
@@ -74,36 +72,70 @@ class NvrtcCompiler : public Compiler {
     if (compiles_need_helper()) return locked_by_fork();
     const CompileScope scope;
     MINUET_ASSIGN(const std::vector<Header> headers, headers_for(source.text));
-    const std::vector<std::string> all = all_options(arch, seed, control);
-    // NVRTC has one heap for precompiled headers, and one that is too small is replaced after a compile.
-    std::unique_lock<std::mutex> pch_lock(pch_mutex_, std::defer_lock);
-    if (!control.pch_directory.empty()) pch_lock.lock();
+    std::unique_ptr<TimeTrace> trace;
+    if (!control.time_trace.empty()) {
+      MINUET_ASSIGN(trace, TimeTrace::create(control.time_trace));
+    }
+    // NVRTC has one heap for precompiled headers and one trace.
+    std::unique_lock<std::mutex> lock(extras_mutex_, std::defer_lock);
+    if (!control.pch_directory.empty() || trace) lock.lock();
+    const std::vector<std::string> all = all_options(arch, seed, trace.get());
     const auto start = std::chrono::steady_clock::now();
-    Program program(api_);
-    nvrtcResult result = program.create(source, headers);
-    if (result == NVRTC_SUCCESS && control.cancel != nullptr) program.watch(*control.cancel);
-    if (result == NVRTC_SUCCESS) result = program.compile(source, all);
-    if (result == NVRTC_ERROR_CANCELLED) return cancelled(source, arch);
-    if (result != NVRTC_SUCCESS) return failure(result, program, source, arch, seed, all);
+    Attempt attempt{source, headers, control, std::nullopt, NVRTC_ERROR_COMPILATION};
+    compile_with_pch(attempt, all);
+    if (attempt.result != NVRTC_SUCCESS && attempt.result != NVRTC_ERROR_CANCELLED) {
+      if (trace) trace->reset();
+      run(attempt, all);
+      const bool was_pch = !control.pch_directory.empty();
+      if (was_pch && attempt.result == NVRTC_SUCCESS) failed_pch_directory_ = control.pch_directory;
+    }
+    if (attempt.result == NVRTC_ERROR_CANCELLED) return cancelled(source, arch);
+    if (attempt.result != NVRTC_SUCCESS) return failure(attempt, arch, seed, all);
     const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
-    if (!control.pch_directory.empty()) note_pch(program, control);
-    return read_binary(program, source, arch, taken.count());
+    if (trace) MINUET_TRY(trace->finish());
+    return read_binary(*attempt.program, source, arch, taken.count());
   }
 
  private:
+  /// One compile, which may need a second program.
+  struct Attempt {
+    const KernelSource& source;
+    const std::vector<Header>& headers;
+    const CompileControl& control;
+    std::optional<Program> program;
+    nvrtcResult result;
+  };
+
+  void run(Attempt& attempt, const std::vector<std::string>& options) const {
+    Program& program = attempt.program.emplace(api_);
+    attempt.result = program.create(attempt.source, attempt.headers);
+    if (attempt.result != NVRTC_SUCCESS) return;
+    if (attempt.control.cancel != nullptr) program.watch(*attempt.control.cancel);
+    attempt.result = program.compile(attempt.source, options);
+  }
+
+  /// NVRTC takes a folder that is full or not there for an error of the compile; it is none of ours, so
+  /// every failure here is followed by a compile without, and the folder is not tried again.
+  void compile_with_pch(Attempt& attempt, std::vector<std::string> options) const {
+    const std::string& directory = attempt.control.pch_directory;
+    if (directory.empty() || directory == failed_pch_directory_) return;
+    options.push_back("--pch");
+    options.push_back("--pch-dir=" + directory);
+    run(attempt, options);
+    if (attempt.result != NVRTC_SUCCESS) return;
+    const PchUse use = attempt.program->pch_use();
+    if (attempt.control.pch_use != nullptr) *attempt.control.pch_use = use;
+  }
+
   /// options(), and what changes no byte of the result, for this compile alone.
   std::vector<std::string> all_options(llvm::StringRef arch, llvm::StringRef seed,
-                                       const CompileControl& control) const {
+                                       const TimeTrace* trace) const {
     std::vector<std::string> all = options(arch);
     // Not as a number: NVRTC 13.0 takes one above 32 bits for no seed at all, and every compile differs.
     all.push_back(("--frandom-seed=rk-" + seed).str());
     // NVRTC's own cache would ask libcuda for its version; ours is in front of it anyway.
     if (takes_no_cache_) all.push_back("--no-cache");
-    if (!control.pch_directory.empty()) {
-      all.push_back("--pch");
-      all.push_back("--pch-dir=" + control.pch_directory);
-    }
-    if (!control.time_trace.empty()) all.push_back("--fdevice-time-trace=" + control.time_trace);
+    if (trace != nullptr) all.push_back(trace->option());
     return all;
   }
 
@@ -126,29 +158,23 @@ class NvrtcCompiler : public Compiler {
     return binary;
   }
 
-  static void note_pch(const Program& program, const CompileControl& control) {
-    const PchUse use = program.pch_use();
-    if (control.pch_use != nullptr) *control.pch_use = use;
-  }
-
   static llvm::Error cancelled(const KernelSource& source, llvm::StringRef arch) {
     return make_error(StatusCode::Cancelled, "{0} for {1}: the compile was cancelled", source.display_name,
                       arch);
   }
 
-  llvm::Error failure(nvrtcResult result, const Program& program, const KernelSource& source,
-                      llvm::StringRef arch, llvm::StringRef seed,
+  llvm::Error failure(const Attempt& attempt, llvm::StringRef arch, llvm::StringRef seed,
                       const std::vector<std::string>& options) const {
     CompileFailure failure;
-    failure.status = static_cast<int>(result);
-    failure.status_name = api_.nvrtcGetErrorString(result);
-    failure.log = stable_log(program.log());
+    failure.status = static_cast<int>(attempt.result);
+    failure.status_name = api_.nvrtcGetErrorString(attempt.result);
+    failure.log = stable_log(attempt.program->log());
     failure.arch = arch.str();
     failure.options = options;
     failure.request_key = seed.str();
     failure.compiler = "NVRTC " + info_.version + " (" + info_.path + ")";
     failure.archs = info_.archs;
-    return llvm::make_error<StatusError>(compile_error(failure, source, unpacked_header));
+    return llvm::make_error<StatusError>(compile_error(failure, attempt.source, unpacked_header));
   }
 
   void read_archs() {
@@ -163,7 +189,8 @@ class NvrtcCompiler : public Compiler {
   NvrtcInfo info_;
   std::string id_;
   bool takes_no_cache_ = false;
-  std::mutex pch_mutex_;
+  std::mutex extras_mutex_;
+  std::string failed_pch_directory_;  // guarded by extras_mutex_
 };
 
 llvm::Expected<std::shared_ptr<NvrtcCompiler>> open_compiler(llvm::StringRef path) {

@@ -1,10 +1,7 @@
 // minuet-compile: compiles kernels for another process, which starts it and talks to it over its
 // standard input and output (protocol.h).
 #include <fcntl.h>
-#include <sys/prctl.h>
 #include <unistd.h>
-
-#include <csignal>
 
 #include "codegen/worker/serve.h"
 #include "llvm/Support/raw_ostream.h"
@@ -21,12 +18,6 @@ constexpr char kHelp[] =
     "  --parent=PID   end with this process, which must be the one that started it\n"
     "  --help         this text\n"
     "  --version      the version of the library that it belongs to\n";
-
-/// Killed with the parent. The kernel takes the thread that started us for the parent.
-bool follow_parent(pid_t parent) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  return ::getppid() == parent;  // else it died before the line above
-}
 
 /// Our stream under another number, and nothing under the old one: what a library prints stays out of it.
 int take_over(int file, int flags) {

@@ -1,8 +1,10 @@
 #include "codegen/worker/serve.h"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <optional>
 
 #include "codegen/cache/entry.h"
@@ -34,6 +36,11 @@ WorkerAnswer failure(llvm::Error error) {
 }
 
 }  // namespace
+
+bool follow_parent(pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  return ::getppid() == parent;  // else it died before the line above
+}
 
 std::string JobCompiler::pch_directory() {
   if (!pch_folder_ && !has_no_pch_folder_) {

@@ -1,6 +1,8 @@
 // The helper's side: jobs in, answers out, one after the other.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <memory>
 #include <string>
@@ -10,6 +12,10 @@
 #include "codegen/worker/protocol.h"
 
 namespace minuet {
+
+/// Makes the kernel kill this process with its parent, for which it takes the thread that started it. False
+/// where `parent` is not the parent any more.
+bool follow_parent(pid_t parent);
 
 /// Compiles jobs in this process. Not thread-safe.
 class JobCompiler {

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <thread>
 
+#include "codegen/embedded_headers.h"
 #include "codegen/worker/pch_folder.h"
 #include "codegen/worker/worker_process.h"
 
@@ -19,8 +20,9 @@ namespace {
 constexpr std::int64_t kWorkerBytes = std::int64_t{512} << 20;
 /// A helper that took more than this starts anew for the next group, for it keeps what it once had.
 constexpr std::int64_t kRestartBytes = kWorkerBytes / 2;
-/// A precompiled header costs the first compile about as much again, and saves half of each later one.
-constexpr std::size_t kLeastJobsForPch = 4;
+/// Of a kernel with CUB: a precompiled header makes the first compile a quarter longer and takes more than
+/// half off each later one. Without CUB it saves nothing.
+constexpr std::size_t kLeastJobsForPch = 2;
 
 struct Totals {
   std::mutex mutex;
@@ -106,6 +108,7 @@ llvm::Expected<Entry> Worker::compile(const WorkerJob& job) {
 struct Group {
   std::deque<std::size_t> waiting;
   int workers = 0;  // that took of it and are still there
+  bool is_cccl = false;
 };
 
 struct Turn {
@@ -120,7 +123,10 @@ class Queue {
  public:
   explicit Queue(const std::vector<KernelRequest>& requests) {
     for (std::size_t i = 0; i < requests.size(); ++i) {
-      groups_[requests[i].arch + "\n" + preamble_of(requests[i])].waiting.push_back(i);
+      const std::string preamble = preamble_of(requests[i]);
+      Group& group = groups_[requests[i].arch + "\n" + preamble];
+      if (group.waiting.empty()) group.is_cccl = includes_cccl(preamble);
+      group.waiting.push_back(i);
     }
   }
 
@@ -133,7 +139,7 @@ class Queue {
       turn.group = choose();
       if (turn.group == nullptr) return std::nullopt;
       ++turn.group->workers;
-      turn.pch = turn.group->waiting.size() >= kLeastJobsForPch;
+      turn.pch = turn.group->is_cccl && turn.group->waiting.size() >= kLeastJobsForPch;
     }
     turn.index = turn.group->waiting.front();
     turn.group->waiting.pop_front();

@@ -2,11 +2,15 @@
 // whose name starts with Child.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 #include "codegen/cache/entry.h"
@@ -69,6 +73,29 @@ TEST_F(Nvrtc, DISABLED_ChildPrintsDigests) {
   for (const KernelSource& source : {emit(GatherSpec{}), emit(ScanSpec{})}) {
     const Binary binary = llvm::cantFail(compiler_->compile(source, kArch, kSeed, {}));
     std::printf("digest %s\n", sha256_hex(binary.cubin).c_str());
+  }
+}
+
+/// The digests of kernels with CUB, one preamble of which a precompiled header can be made, as the
+/// environment says; and what became of precompiled headers.
+TEST_F(Nvrtc, DISABLED_ChildPrintsCubDigests) {
+  const std::vector<KernelSource> sources = {emit(ScanSpec{}), emit(ScanSpec{.items_per_thread = 12}),
+                                             emit(RadixPassSpec{}),
+                                             emit(RadixPassSpec{.key = KeyType::U64, .values = false})};
+  const auto environment = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value != nullptr ? value : "");
+  };
+  PchUse pch_use = PchUse::None;
+  CompileControl control;
+  control.pch_directory = environment("MINUET_TEST_PCH");
+  control.time_trace = environment("MINUET_TEST_TRACE");
+  control.pch_use = &pch_use;
+  for (const KernelSource& source : sources) {
+    const std::string seed = sha256_hex(source.display_name).substr(0, 16);
+    const Binary binary = llvm::cantFail(compiler_->compile(source, kArch, seed, control));
+    std::printf("digest %s\n", sha256_hex(binary.cubin + binary.lowered_name + binary.log).c_str());
+    std::printf("pch %d\n", static_cast<int>(pch_use));
   }
 }
 
@@ -166,6 +193,57 @@ TEST_F(Nvrtc, R04_EqualRequestsGiveEqualBytesInEveryProcess) {
   EXPECT_EQ(lines_with(child("ChildPrintsDigests", two.path()), "digest "), lines_with(first, "digest "));
   const Binary here = llvm::cantFail(compiler_->compile(emit(GatherSpec{}), kArch, kSeed, {}));
   EXPECT_EQ(lines_with(first, "digest ")[0], "digest " + sha256_hex(here.cubin));
+}
+
+TEST_F(Nvrtc, R30_PrecompiledHeadersAndTracesChangeNoByte) {
+  const TemporaryFolder one, two, three;
+  std::filesystem::create_directory(two / "pch");
+  const std::string plain = child("ChildPrintsCubDigests", one.path());
+  ASSERT_THAT(lines_with(plain, "digest "), testing::SizeIs(4)) << plain;
+  EXPECT_THAT(lines_with(plain, "pch "), testing::Each("pch 0"));
+  const std::string with_pch =
+      child("ChildPrintsCubDigests", two.path(), "MINUET_TEST_PCH='" + (two / "pch") + "'");
+  EXPECT_EQ(lines_with(with_pch, "digest "), lines_with(plain, "digest "));
+  EXPECT_THAT(lines_with(with_pch, "pch "), testing::ElementsAre("pch 1", "pch 2", "pch 1", "pch 2"));
+  const std::string traced =
+      child("ChildPrintsCubDigests", three.path(), "MINUET_TEST_TRACE='" + (three / "trace") + "'");
+  EXPECT_EQ(lines_with(traced, "digest "), lines_with(plain, "digest "));
+  EXPECT_THAT(read_text(three / "trace"), HasSubstr("\"traceEvents\""));
+}
+
+TEST_F(Nvrtc, R30_AFolderThatCannotBeWrittenIsNoError) {
+  CompileControl control;
+  PchUse pch_use = PchUse::Used;
+  control.pch_use = &pch_use;
+  const Binary plain = llvm::cantFail(compiler_->compile(emit(GatherSpec{}), kArch, kSeed, {}));
+  control.pch_directory = "/nonexistent/folder";
+  EXPECT_EQ(llvm::cantFail(compiler_->compile(emit(GatherSpec{}), kArch, kSeed, control)).cubin, plain.cubin);
+  EXPECT_EQ(pch_use, PchUse::None);
+  const TemporaryFolder folder;
+  if (::mount("minuet", folder.path().c_str(), "tmpfs", 0, "size=64k") != 0) {
+    GTEST_SKIP() << "no tmpfs to fill: " << std::strerror(errno);
+  }
+  control.pch_directory = folder.path();
+  llvm::Expected<Binary> full = compiler_->compile(emit(GatherSpec{}), kArch, kSeed, control);
+  ::umount(folder.path().c_str());
+  ASSERT_TRUE(static_cast<bool>(full)) << llvm::toString(full.takeError());
+  EXPECT_EQ(full->cubin, plain.cubin);
+  EXPECT_EQ(full->log, plain.log);
+}
+
+TEST_F(Nvrtc, R32_ATraceOverwritesAndSaysWhereItCannot) {
+  const TemporaryFolder folder;
+  CompileControl control;
+  control.time_trace = folder / "trace";
+  write_text(control.time_trace, "an older trace");
+  for (int i = 0; i < 2; ++i) llvm::cantFail(compiler_->compile(emit(GatherSpec{}), kArch, kSeed, control));
+  EXPECT_THAT(read_text(control.time_trace), HasSubstr("\"traceEvents\""));
+  EXPECT_THAT(files_below(folder.path()), testing::ElementsAre(control.time_trace));
+  // NVRTC itself would end this process here.
+  control.time_trace = "/nonexistent/trace";
+  llvm::Expected<Binary> binary = compiler_->compile(emit(GatherSpec{}), kArch, kSeed, control);
+  ASSERT_FALSE(binary);
+  EXPECT_THAT(take_status(binary.takeError()).message(), HasSubstr("/nonexistent/trace cannot be written"));
 }
 
 TEST_F(Nvrtc, R05_ARealEntryComesBackFromDisk) {

@@ -1,0 +1,105 @@
+// A helper without NVRTC. What it does with a job is in the name of the kernel, up to its first '-'; the
+// kernel's text names a file where that needs one. Its log says what it was given by who started it.
+#include <dirent.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+
+#include "codegen/cache/entry.h"
+#include "codegen/keys.h"
+#include "codegen/worker/serve.h"
+#include "tests/codegen/fakes.h"
+
+namespace minuet {
+namespace {
+
+[[noreturn]] void die() {
+  ::kill(::getpid(), SIGKILL);
+  std::abort();
+}
+
+int open_files() {
+  int count = 0;
+  DIR* const folder = ::opendir("/proc/self/fd");
+  while (folder != nullptr && ::readdir(folder) != nullptr) ++count;
+  ::closedir(folder);
+  return count;
+}
+
+std::string inherited() {
+  sigset_t blocked;
+  ::sigprocmask(SIG_SETMASK, nullptr, &blocked);
+  struct sigaction pipe = {};
+  ::sigaction(SIGPIPE, nullptr, &pipe);
+  const char* const passed = std::getenv("MINUET_TEST_PASSED");
+  return "pid " + std::to_string(::getpid()) + "\nfiles " + std::to_string(open_files()) + "\nblocked " +
+         std::to_string(::sigismember(&blocked, SIGTERM)) + "\nignored " +
+         std::to_string(pipe.sa_handler == SIG_IGN) + "\npassed " + (passed != nullptr ? passed : "") + "\n";
+}
+
+/// Leaves a file of its own in the folder and waits for another process's.
+void meet(const std::string& folder) {
+  write_text(folder + "/" + std::to_string(::getpid()), "");
+  while (files_below(folder).size() < 2) ::poll(nullptr, 0, 5);
+}
+
+void misbehave(llvm::StringRef what, const std::string& file) {
+  if (what == "die") die();
+  if (what == "dieonce" && ::access(file.c_str(), F_OK) != 0) {
+    write_text(file, "");
+    die();
+  }
+  if (what == "exit") std::_Exit(3);
+  if (what == "meet") meet(file);
+  if (what == "sleep") {
+    // Says that it is there, then never answers.
+    write_text(file, std::to_string(::getpid()));
+    while (true) ::pause();
+  }
+  if (what == "garbage") {
+    const std::string words = "this is no frame at all\n";
+    static_cast<void>(!::write(STDOUT_FILENO, words.data(), words.size()));
+    while (true) ::pause();
+  }
+}
+
+WorkerAnswer answer(const WorkerJob& job) {
+  const KernelSource& source = job.request.source;
+  const llvm::StringRef what = llvm::StringRef(source.display_name).split('-').first;
+  misbehave(what, source.text);
+  WorkerAnswer answer;
+  answer.pch_use = job.pch ? PchUse::Used : PchUse::None;
+  if (what == "fail") {
+    answer.code = StatusCode::InvalidArgument;
+    answer.message = "the fake fails";
+    answer.detail = "its log";
+    return answer;
+  }
+  FakeCompiler compiler;
+  Entry entry;
+  entry.request_key = what == "other" ? "another key" : key_of(job.request);
+  entry.build_key = build_key(entry.request_key, compiler.id());
+  entry.name_expression = source.name_expression;
+  entry.binary = llvm::cantFail(compiler.compile(source, job.request.arch, "seed", {}));
+  entry.binary.log = inherited();
+  answer.entry = write_entry(entry);
+  if (what == "flip") answer.entry[answer.entry.size() / 2] ^= 1;
+  return answer;
+}
+
+}  // namespace
+}  // namespace minuet
+
+int main(int count, char** arguments) {
+  int parent = 0;
+  llvm::StringRef argument = count == 2 ? arguments[1] : "";
+  if (!argument.consume_front("--parent=") || argument.getAsInteger(10, parent)) return 2;
+  if (!minuet::follow_parent(parent)) return 1;
+  llvm::Error error = minuet::serve(STDIN_FILENO, STDOUT_FILENO, minuet::answer);
+  const bool is_broken = static_cast<bool>(error);
+  llvm::consumeError(std::move(error));
+  return is_broken ? 1 : 0;
+}

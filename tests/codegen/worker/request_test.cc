@@ -1,0 +1,121 @@
+#include "codegen/worker/request.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "codegen/worker/protocol.h"
+
+namespace minuet {
+namespace {
+
+using testing::HasSubstr;
+
+KernelRequest example() { return {emit(GatherSpec{}), "sm_90a"}; }
+
+std::string line_of(const KernelRequest& request) { return llvm::cantFail(write_request(request)); }
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
+TEST(Request, R19_ALineComesBackAsItWas) {
+  KernelRequest odd = example();
+  odd.source.text += "// \"quotes\" \\ and \t tabs, \xc3\xa4 and a NUL-free end\n";
+  const std::string list = line_of(example()) + "\n\n" + line_of(odd) + "\n";
+  const std::vector<RecordedRequest> read = llvm::cantFail(read_requests(list));
+  ASSERT_EQ(read.size(), 2u);
+  EXPECT_EQ(read[1].request.source.text, odd.source.text);
+  EXPECT_EQ(read[0].request.source.display_name, odd.source.display_name);
+  EXPECT_EQ(read[0].request.source.name_expression, odd.source.name_expression);
+  EXPECT_EQ(read[0].request.source.least_sm, odd.source.least_sm);
+  EXPECT_EQ(read[0].request.arch, "sm_90a");
+  EXPECT_TRUE(read[0].is_same_version);
+  EXPECT_EQ(read[0].recorded_key, key_of(example()));
+  EXPECT_NE(key_of(odd), key_of(example()));
+}
+
+TEST(Request, R19_ErrorsNameLineAndField) {
+  const std::string good = line_of(example());
+  const struct {
+    std::string line;
+    const char* words;
+  } cases[] = {
+      {"{", "line 2: it is no JSON"},
+      {"[]", "line 2: it is no JSON object"},
+      {replaced(good, "\"schema\":1", "\"schema\":2"), "line 2: field \"schema\" is 2"},
+      {replaced(good, "\"schema\"", "\"skema\""), "line 2: field \"schema\" is missing"},
+      {replaced(good, "\"arch\":\"sm_90a\"", "\"arch\":\"sm_90 -G\""), "line 2: field \"arch\""},
+      {replaced(good, "\"arch\":\"sm_90a\"", "\"arch\":90"), "line 2: field \"arch\" is missing or no text"},
+      {replaced(good, "\"least_sm\":80", "\"least_sm\":-1"), "line 2: field \"least_sm\""},
+      {replaced(good, "\"name\"", "\"nome\""), "line 2: field \"name\""},
+      {replaced(good, "\"expression\"", "\"express\""), "line 2: field \"expression\""},
+      {replaced(good, "\"source\"", "\"sauce\""), "line 2: field \"source\""},
+      {replaced(good, "\"request_key\"", "\"key\""), "line 2: field \"request_key\""}};
+  for (const auto& test : cases) {
+    llvm::Expected<std::vector<RecordedRequest>> read = read_requests(good + "\n" + test.line + "\n");
+    ASSERT_FALSE(read) << test.line;
+    const StatusError status = take_status(read.takeError());
+    EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
+    EXPECT_THAT(status.message(), HasSubstr(test.words));
+  }
+}
+
+TEST(Request, R19_AnotherVersionIsNoErrorInAListAndIsOneForAWorker) {
+  const std::string key = key_of(example());
+  std::string other = key;
+  other[0] = other[0] == '0' ? '1' : '0';
+  const std::vector<RecordedRequest> read =
+      llvm::cantFail(read_requests(replaced(line_of(example()), key, other)));
+  ASSERT_EQ(read.size(), 1u);
+  EXPECT_FALSE(read[0].is_same_version);
+  const std::string job = llvm::cantFail(encode_job({example(), "", false, ""}));
+  EXPECT_TRUE(static_cast<bool>(decode_job(job)));
+  llvm::Expected<WorkerJob> refused = decode_job(replaced(job, key, other));
+  ASSERT_FALSE(refused);
+  const StatusError status = take_status(refused.takeError());
+  EXPECT_EQ(status.code(), StatusCode::FailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("the helper is of another version"));
+}
+
+TEST(Request, R19_TextThatIsNotUtf8IsRefused) {
+  KernelRequest request = example();
+  request.source.text += "\xff\n";
+  llvm::Expected<std::string> line = write_request(request);
+  ASSERT_FALSE(line);
+  EXPECT_EQ(take_status(line.takeError()).code(), StatusCode::InvalidArgument);
+}
+
+TEST(Request, R19_ThePreambleIsTheIncludesAtTheStart) {
+  KernelRequest request = example();
+  request.source.text = "\n#include \"a.h\"\n  #include <b>\n\nint x;\n#include \"c.h\"\n";
+  EXPECT_EQ(preamble_of(request), "#include \"a.h\"\n#include <b>\n");
+  EXPECT_EQ(preamble_of({emit(ScanSpec{.items_per_thread = 4}), "sm_80"}),
+            preamble_of({emit(ScanSpec{.input = ScanInput::Hits}), "sm_90"}));
+}
+
+TEST(Protocol, JobsAndAnswersComeBackAsTheyWere) {
+  const WorkerJob job{example(), "/a/libnvrtc.so", true, "/b/trace"};
+  const WorkerJob read = llvm::cantFail(decode_job(llvm::cantFail(encode_job(job))));
+  EXPECT_EQ(read.nvrtc, job.nvrtc);
+  EXPECT_EQ(read.pch, job.pch);
+  EXPECT_EQ(read.time_trace, job.time_trace);
+  EXPECT_EQ(key_of(read.request), key_of(job.request));
+  const WorkerAnswer answer{StatusCode::Unavailable, "a \xff message", "detail", "", PchUse::Created, 12345};
+  const WorkerAnswer back = llvm::cantFail(decode_answer(encode_answer(answer), "entry"));
+  EXPECT_EQ(back.code, answer.code);
+  EXPECT_THAT(back.message, HasSubstr(" message"));
+  EXPECT_EQ(back.detail, answer.detail);
+  EXPECT_EQ(back.entry, "entry");
+  EXPECT_EQ(back.pch_use, answer.pch_use);
+  EXPECT_EQ(back.peak_bytes, answer.peak_bytes);
+  for (const char* bad : {"", "[]", "{}", "{\"code\":99}", "{\"code\":0,\"pch\":9}"}) {
+    llvm::Expected<WorkerAnswer> refused = decode_answer(bad, "");
+    EXPECT_FALSE(refused) << bad;
+    llvm::consumeError(refused.takeError());
+  }
+}
+
+}  // namespace
+}  // namespace minuet

@@ -1,0 +1,338 @@
+// Helpers with the real NVRTC.
+#include <dirent.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <random>
+#include <thread>
+
+#include "codegen/fork_watch.h"
+#include "codegen/keys.h"
+#include "codegen/worker/worker_pool.h"
+#include "tests/codegen/fakes.h"
+
+namespace minuet {
+namespace {
+
+using testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+bool is_long() { return std::getenv("MINUET_LONG_TESTS") != nullptr; }
+
+WorkerOptions helper_options() {
+  WorkerOptions options;
+  options.helper = MINUET_HELPER;
+  return options;
+}
+
+/// A second of NVRTC each, all with one preamble.
+std::vector<KernelRequest> cub_requests(int count, const std::string& arch = "sm_90a") {
+  constexpr ScanInput kInputs[] = {ScanInput::Values, ScanInput::Heads32, ScanInput::Heads64,
+                                   ScanInput::Hits};
+  std::vector<KernelRequest> requests;
+  for (int i = 0; i < count; ++i) {
+    requests.push_back({emit(ScanSpec{.input = kInputs[i % 4], .items_per_thread = 1 + i / 4}), arch});
+  }
+  return requests;
+}
+
+class Worker : public testing::Test {
+ protected:
+  void SetUp() override {
+    llvm::Expected<std::shared_ptr<Compiler>> compiler = open_nvrtc();
+    if (!compiler) GTEST_SKIP() << llvm::toString(compiler.takeError());
+    compiler_ = *compiler;
+    // Helpers put their folders here, so that the test sees what they leave.
+    ::setenv("TMPDIR", folder_.path().c_str(), 1);
+  }
+  void TearDown() override { ::unsetenv("TMPDIR"); }
+
+  Binary compile_here(const KernelRequest& request) {
+    return llvm::cantFail(
+        compiler_->compile(request.source, request.arch, key_of(request).substr(0, 16), CompileControl()));
+  }
+  std::vector<std::string> left_folders() const {
+    std::vector<std::string> names;
+    DIR* const folder = ::opendir(folder_.path().c_str());
+    while (const dirent* entry = ::readdir(folder)) {
+      if (entry->d_name[0] != '.') names.push_back(entry->d_name);
+    }
+    ::closedir(folder);
+    return names;
+  }
+
+  TemporaryFolder folder_;
+  std::shared_ptr<Compiler> compiler_;
+};
+
+struct PoolRun {
+  std::map<std::size_t, std::string> digests;
+  std::vector<std::string> errors;
+  WorkerPoolReport report;
+  double ms = 0;
+};
+
+PoolRun run_pool(const std::vector<KernelRequest>& requests, const WorkerPoolOptions& options) {
+  PoolRun run;
+  const Clock::time_point start = Clock::now();
+  run.report = WorkerPool(options).run(requests, [&](std::size_t index, llvm::Expected<Entry> entry) {
+    if (entry) {
+      run.digests[index] = sha256_hex(entry->binary.cubin + entry->binary.lowered_name + entry->binary.log);
+    } else {
+      run.errors.push_back(llvm::toString(entry.takeError()));
+    }
+  });
+  run.ms = ms_since(start);
+  return run;
+}
+
+TEST_F(Worker, R16_AHelperGivesTheSameEntry) {
+  const KernelRequest request{emit(GatherSpec{}), "sm_90a"};
+  const Entry entry = llvm::cantFail(compile_in_worker(request, helper_options()));
+  const Binary here = compile_here(request);
+  EXPECT_EQ(entry.binary.cubin, here.cubin);
+  EXPECT_EQ(entry.binary.lowered_name, here.lowered_name);
+  EXPECT_EQ(entry.binary.compiler_id, compiler_->id());
+  EXPECT_EQ(entry.request_key, key_of(request));
+  EXPECT_EQ(entry.build_key, build_key(entry.request_key, compiler_->id()));
+}
+
+TEST_F(Worker, R16_AFailedCompileComesWithItsLog) {
+  KernelRequest request{make_source("probe", "template <int> __global__ void probe() { int x = ; }\n"),
+                        "sm_90a"};
+  request.source.name_expression = "probe<1>";
+  llvm::Expected<Entry> entry = compile_in_worker(request, helper_options());
+  ASSERT_FALSE(entry);
+  const StatusError status = take_status(entry.takeError());
+  EXPECT_THAT(status.message(), HasSubstr("expected an expression"));
+  EXPECT_THAT(status.detail(), HasSubstr("minuet_kernel.cu(1): error"));
+}
+
+TEST_F(Worker, R16_TheEnvironmentAndTheLibraryPassThrough) {
+  WorkerOptions options = helper_options();
+  options.nvrtc = "/nonexistent/libnvrtc.so";
+  llvm::Expected<Entry> entry = compile_in_worker({emit(GatherSpec{}), "sm_90a"}, options);
+  ASSERT_FALSE(entry);
+  EXPECT_THAT(take_status(entry.takeError()).detail(), HasSubstr("/nonexistent/libnvrtc.so"));
+  ::setenv("MINUET_NVRTC", "/missing/libnvrtc.so", 1);
+  entry = compile_in_worker({emit(GatherSpec{}), "sm_90a"}, helper_options());
+  ::unsetenv("MINUET_NVRTC");
+  ASSERT_FALSE(entry);
+  EXPECT_THAT(take_status(entry.takeError()).detail(), HasSubstr("/missing/libnvrtc.so"));
+}
+
+// ---- fork ------------------------------------------------------------------------------------------
+
+/// What the child of one round does: 0, or the line that went wrong.
+int compile_in_child(const KernelRequest& request) {
+  // A hang ends the child by SIGALRM: far more than a compile takes on a busy machine.
+  ::alarm(60);
+  if (!compiles_need_helper() || fork_generation() == 0) return 2;
+  llvm::Expected<std::shared_ptr<Compiler>> compiler = open_nvrtc();
+  if (!compiler) {
+    llvm::consumeError(compiler.takeError());
+    return 3;
+  }
+  // By itself: refused at once, for it might wait for ever.
+  llvm::Expected<Binary> refused = (*compiler)->compile(request.source, request.arch, "seed", {});
+  if (refused || take_status(refused.takeError()).code() != StatusCode::FailedPrecondition) return 4;
+  llvm::Expected<Entry> entry = compile_in_worker(request, helper_options());
+  if (!entry) {
+    std::fprintf(stderr, "%s\n", llvm::toString(entry.takeError()).c_str());
+    return 5;
+  }
+  return entry->request_key == key_of(request) ? 0 : 6;
+}
+
+TEST_F(Worker, R16_AForkDuringACompileCompilesThroughTheHelper) {
+  const unsigned seed = std::random_device{}();
+  std::printf("seed %u\n", seed);
+  std::mt19937 random(seed);
+  const KernelRequest in_parent = cub_requests(1)[0];
+  const KernelRequest in_child{emit(GatherSpec{}), "sm_90a"};
+  EXPECT_FALSE(compiles_need_helper());
+  const int rounds = is_long() ? 100 : 3;
+  double longest = 0;
+  for (int round = 0; round < rounds; ++round) {
+    std::atomic<bool> done{false};
+    std::thread thread([&] {
+      compile_here(in_parent);
+      done = true;
+    });
+    ::usleep(50000 + random() % 500000);
+    const bool was_done = done;
+    const Clock::time_point start = Clock::now();
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(compile_in_child(in_child));
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    longest = std::max(longest, ms_since(start));
+    thread.join();
+    ASSERT_FALSE(was_done) << "the compile was too short to fork during it";
+    ASSERT_TRUE(WIFEXITED(status)) << "round " << round << ": the child hung, or died of "
+                                   << WTERMSIG(status);
+    ASSERT_EQ(WEXITSTATUS(status), 0) << "round " << round;
+  }
+  EXPECT_FALSE(compiles_need_helper()) << "the parent goes on by itself";
+  std::printf("%d rounds, the longest compile in a child %.0f ms\n", rounds, longest);
+}
+
+TEST_F(Worker, R16_AForkBetweenCompilesCompilesByItself) {
+  const KernelRequest request{emit(GatherSpec{}), "sm_90a"};
+  compile_here(request);
+  const std::uint64_t generation = fork_generation();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);
+    if (compiles_need_helper() || fork_generation() != generation + 1) ::_exit(1);
+    llvm::Expected<Binary> binary = compiler_->compile(request.source, request.arch, "seed", {});
+    ::_exit(binary ? 0 : 2);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(fork_generation(), generation);
+}
+
+// ---- cancel ------------------------------------------------------------------------------------------
+
+/// Runs `compile`, cancels it soon after its start; the error, and how long it took from the cancel on.
+StatusError cancel_midway(const char* what, const std::function<llvm::Error(const CancelToken&)>& compile) {
+  CancelToken token;
+  Clock::time_point cancelled;
+  std::thread canceller([&] {
+    ::usleep(200000);
+    cancelled = Clock::now();
+    token.cancel();
+  });
+  llvm::Error error = compile(token);
+  const Clock::time_point end = Clock::now();
+  canceller.join();
+  EXPECT_TRUE(static_cast<bool>(error)) << what;
+  std::printf("%s: stopped %.0f ms after the cancel\n", what,
+              std::chrono::duration<double, std::milli>(end - cancelled).count());
+  return take_status(std::move(error));
+}
+
+TEST_F(Worker, R17_ALongCompileIsCancelled) {
+  const KernelRequest request = cub_requests(1)[0];
+  const StatusError here = cancel_midway("in this process", [&](const CancelToken& token) {
+    CompileControl control;
+    control.cancel = &token;
+    return compiler_->compile(request.source, request.arch, "seed", control).takeError();
+  });
+  EXPECT_EQ(here.code(), StatusCode::Cancelled);
+  EXPECT_THAT(here.message(), HasSubstr(request.source.display_name));
+  const StatusError there = cancel_midway("in a helper", [&](const CancelToken& token) {
+    WorkerOptions options = helper_options();
+    options.cancel = &token;
+    return compile_in_worker(request, options).takeError();
+  });
+  EXPECT_EQ(there.code(), StatusCode::Cancelled);
+  EXPECT_THAT(there.message(), HasSubstr(request.source.display_name));
+  // Nothing is spoilt by it.
+  EXPECT_EQ(llvm::cantFail(compile_in_worker(request, helper_options())).binary.cubin,
+            compile_here(request).cubin);
+}
+
+TEST_F(Worker, R17_ACancelledTokenStartsNothing) {
+  CancelToken token;
+  token.cancel();
+  CompileControl control;
+  control.cancel = &token;
+  const KernelSource syntax_error = make_source("probe", "this would be an error");
+  llvm::Expected<Binary> binary = compiler_->compile(syntax_error, "sm_90a", "seed", control);
+  ASSERT_FALSE(binary);
+  EXPECT_EQ(take_status(binary.takeError()).code(), StatusCode::Cancelled);
+}
+
+// ---- many ------------------------------------------------------------------------------------------
+
+TEST_F(Worker, R19_PrecompiledHeadersSaveTimeAndChangeNoByte) {
+  const std::vector<KernelRequest> requests = cub_requests(is_long() ? 100 : 8);
+  WorkerPoolOptions options;
+  options.worker = helper_options();
+  options.jobs = is_long() ? 0 : 1;
+  const PoolRun with = run_pool(requests, options);
+  options.pch = false;
+  const PoolRun without = run_pool(requests, options);
+  std::printf(
+      "%zu kernels, %d helpers: %.0f ms with precompiled headers, %.0f ms without: %.2f times faster\n",
+      requests.size(), with.report.workers, with.ms, without.ms, without.ms / with.ms);
+  std::printf("%d made, %d used; most memory of a helper: %.0f MiB with, %.0f MiB without\n",
+              with.report.pch_created, with.report.pch_used,
+              static_cast<double>(with.report.peak_bytes) / (1 << 20),
+              static_cast<double>(without.report.peak_bytes) / (1 << 20));
+  EXPECT_THAT(with.errors, testing::IsEmpty());
+  EXPECT_THAT(without.errors, testing::IsEmpty());
+  EXPECT_EQ(with.digests.size(), requests.size());
+  EXPECT_EQ(with.digests, without.digests);
+  EXPECT_GE(with.report.pch_created, 1);
+  EXPECT_EQ(with.report.pch_created + with.report.pch_used, static_cast<int>(requests.size()));
+  EXPECT_EQ(without.report.pch_created + without.report.pch_used, 0);
+  EXPECT_LT(with.report.peak_bytes, std::int64_t{512} << 20) << "the budget of one helper";
+  EXPECT_THAT(left_folders(), testing::IsEmpty());
+}
+
+/// Helpers that this process started and that have grown to what a compile takes.
+std::vector<pid_t> busy_helpers() {
+  std::vector<pid_t> found;
+  DIR* const folder = ::opendir("/proc");
+  while (const dirent* entry = ::readdir(folder)) {
+    const int process = std::atoi(entry->d_name);
+    if (process <= 0) continue;
+    const std::string status = read_text("/proc/" + std::string(entry->d_name) + "/status");
+    const auto number = [&](const char* field) {
+      const std::size_t at = status.find(field);
+      return at == std::string::npos ? 0L : std::atol(status.c_str() + at + std::string(field).size());
+    };
+    if (number("PPid:") == ::getpid() && number("VmRSS:") > 100 * 1024) found.push_back(process);
+  }
+  ::closedir(folder);
+  return found;
+}
+
+TEST_F(Worker, R19_AKilledHelperLosesOnlyItsJob) {
+  const std::vector<KernelRequest> requests = cub_requests(3);
+  WorkerPoolOptions options;
+  options.worker = helper_options();
+  options.jobs = 1;
+  std::thread killer([] {
+    std::vector<pid_t> helpers;
+    while ((helpers = busy_helpers()).empty()) ::poll(nullptr, 0, 5);
+    for (pid_t helper : helpers) ::kill(helper, SIGKILL);
+  });
+  const PoolRun run = run_pool(requests, options);
+  killer.join();
+  EXPECT_THAT(run.errors, testing::IsEmpty());
+  EXPECT_EQ(run.report.lost, 1);
+  EXPECT_EQ(run.report.started, 2);
+  // Killed while it had a folder for precompiled headers (R30).
+  EXPECT_THAT(left_folders(), testing::IsEmpty());
+}
+
+TEST_F(Worker, R32_AHelperWritesATimeTrace) {
+  const KernelRequest request{emit(GatherSpec{}), "sm_90a"};
+  WorkerOptions options = helper_options();
+  options.time_trace = folder_ / "trace.txt";
+  const Entry entry = llvm::cantFail(compile_in_worker(request, options));
+  EXPECT_EQ(entry.binary.cubin, compile_here(request).cubin);
+  EXPECT_THAT(read_text(folder_ / "trace.txt"), HasSubstr("\"traceEvents\""));
+  EXPECT_THAT(left_folders(), testing::ElementsAre("trace.txt"));
+}
+
+}  // namespace
+}  // namespace minuet
