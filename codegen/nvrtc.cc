@@ -68,6 +68,7 @@ class NvrtcCompiler : public Compiler {
 
   llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch, llvm::StringRef seed,
                                  const CompileControl& control) override {
+    if (control.pch_use != nullptr) *control.pch_use = PchUse::None;
     if (control.cancel != nullptr && control.cancel->cancelled()) return cancelled(source, arch);
     if (compiles_need_helper()) return locked_by_fork();
     const CompileScope scope;
@@ -121,6 +122,8 @@ class NvrtcCompiler : public Compiler {
     if (directory.empty() || directory == failed_pch_directory_) return;
     options.push_back("--pch");
     options.push_back("--pch-dir=" + directory);
+    // Why another kernel's header did not fit would be in the log, which is kept with the binary.
+    options.push_back("--pch-verbose=false");
     run(attempt, options);
     if (attempt.result != NVRTC_SUCCESS) return;
     const PchUse use = attempt.program->pch_use();

@@ -95,7 +95,8 @@ std::string Program::read(SizeOf size_of, Get get, bool terminated) const {
   if (program_ == nullptr || size_of(program_, &size) != NVRTC_SUCCESS || size == 0) return {};
   std::string bytes(size, '\0');
   if (get(program_, bytes.data()) != NVRTC_SUCCESS) return {};
-  if (terminated) bytes.pop_back();
+  // A log of NVRTC 13.0 ends in two.
+  while (terminated && !bytes.empty() && bytes.back() == '\0') bytes.pop_back();
   return bytes;
 }
 

@@ -23,6 +23,8 @@ if(NOT TARGET minuet::minuet)
   add_library(minuet::minuet ALIAS minuet)
 endif()
 install(TARGETS minuet EXPORT minuet_targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# Beside the library, which looks for it there.
+install(TARGETS minuet_compile RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT minuet_targets NAMESPACE minuet:: FILE minuetTargets.cmake DESTINATION ${minuet_cmake_dir})
 install(FILES ${PROJECT_SOURCE_DIR}/include/minuet/minuet.h ${PROJECT_SOURCE_DIR}/include/minuet/minuet.hpp
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/minuet)
