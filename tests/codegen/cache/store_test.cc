@@ -214,6 +214,8 @@ TEST(Store, R22_AReadOnlyStoreChangesNothing) {
   const Sample sample = make_sample("a"), bad = make_sample("bad");
   Store missing = make_store(folder / "none/at/all", &warnings, {.read_only = true}, system);
   use(missing, sample, false);
+  const StoreRoot root{folder / "none/at/all", own_policy(), system, 1, /*read_only=*/true};
+  EXPECT_TRUE(llvm::errorToBool(root.open({"obj"}, Missing::Make).takeError()));
   EXPECT_THAT(warnings.all(), IsEmpty());
   Store writer = make_store(folder.path());
   writer.publish(sample.key, sample.bytes);
@@ -348,6 +350,7 @@ TEST(Store, R12_TwoFormatsShareARootAndNeitherWipesTheOther) {
   Store older = make_store(folder.path(), &warnings, {.format = 1}, system);
   Store newer = make_store(folder.path(), &warnings, {.format = 2}, system);
   newer.publish(sample.key, sample.bytes);
+  EXPECT_EQ(read_text(newer.entry_path(sample.key)), sample.bytes);
   EXPECT_EQ(older.load(sample.key), std::nullopt);
   older.publish(sample.key, sample.bytes);
   llvm::cantFail(newer.prune({.bytes = 0}, true));
