@@ -84,6 +84,7 @@ llvm::Expected<std::vector<Item>> make_items(llvm::StringRef arch, const std::ve
     }
   }
   std::vector<Item> sorted;
+  sorted.reserve(items.size());
   for (auto& [key, item] : items) sorted.push_back(std::move(item));
   return sorted;
 }
@@ -113,6 +114,7 @@ StringTable make_strings(llvm::StringRef arch, const std::vector<Item>& items) {
 
 std::string choose_dictionary_of(const std::vector<Item>& items) {
   std::vector<const BundlePayload*> payloads;
+  payloads.reserve(items.size());
   for (const Item& item : items) payloads.push_back(&item.payload);
   return choose_dictionary(payloads);
 }

@@ -3,6 +3,7 @@
 # Options:
 #   MINUET_WERROR     warnings are errors; on where Minuet is the top project
 #   MINUET_SANITIZE   empty, "address,undefined" or "thread"
+#   MINUET_BUILD_FUZZERS   the fuzz targets of tests/fuzz; clang only, with MINUET_SANITIZE=address,undefined
 #   MINUET_SHARED     folder with golden problems and clouds; only tests and the quickstart read it
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -58,4 +59,12 @@ if(MINUET_SANITIZE)
   # Everything that is linked needs them, third-party test libraries included, so these are global.
   add_compile_options(-fsanitize=${MINUET_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${MINUET_SANITIZE})
+endif()
+
+option(MINUET_BUILD_FUZZERS "Build the fuzz targets" OFF)
+if(MINUET_BUILD_FUZZERS)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang" OR NOT MINUET_SANITIZE MATCHES "address")
+    message(FATAL_ERROR "libFuzzer comes with clang, and needs a sanitizer: run 'cmake --preset fuzz'.")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)  # counts what is reached, in all that is fuzzed
 endif()

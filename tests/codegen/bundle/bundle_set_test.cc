@@ -1,0 +1,232 @@
+#include "codegen/bundle/bundle_set.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "codegen/bundle/bundle_writer.h"
+#include "codegen/keys.h"
+#include "tests/codegen/bundle/bundle_fakes.h"
+
+namespace minuet {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+/// Bundles in a folder of their own, and what they warn of.
+struct Fixture {
+  TemporaryFolder folder;
+  Warnings warnings;
+  BundleOptions options;
+  Fixture() { options.warn = warnings.sink(); }
+  std::string put(const std::string& name, const std::vector<Entry>& entries,
+                  const std::string& arch = "sm_90a") {
+    put_bundle(folder / name, entries, arch);
+    return folder / name;
+  }
+};
+
+BundleSet::KeyForArch key_of(const std::string& name) {
+  return [name](llvm::StringRef arch) { return fake_key(name, arch); };
+}
+
+/// Arch and compiler of what is found, or "miss: <why>".
+std::string ask(const BundleSet& set, const std::string& name, const std::string& target = "sm_90a",
+                const std::string& host = "") {
+  std::string why;
+  const std::optional<Entry> entry = set.find(key_of(name), target, host, &why);
+  return entry ? entry->binary.arch + ", " + entry->binary.compiler_id : "miss: " + why;
+}
+
+TEST(BundleSet, R21_ABundleOfNvrtc129IsHitByAHostWith130AndByOneWithout) {
+  Fixture at;
+  at.options.places = {{at.put("a.bundle", {make_kernel("gather", "sm_90a", "nvrtc 12.9 1 2")}), ""}};
+  const BundleSet set(at.options);
+  EXPECT_EQ(ask(set, "gather", "sm_90a", kHost), "sm_90a, nvrtc 12.9 1 2");
+  EXPECT_EQ(ask(set, "gather", "sm_90a", ""), "sm_90a, nvrtc 12.9 1 2");
+  EXPECT_THAT(ask(set, "scatter"), HasSubstr("in none of the bundles"));
+  EXPECT_THAT(at.warnings.all(), IsEmpty());
+}
+
+TEST(BundleSet, R21_APolicyThatIsExactMisses) {
+  Fixture at;
+  at.options.places = {{at.put("a.bundle", {make_kernel("gather", "sm_90a", "nvrtc 13.0 other build"),
+                                            make_kernel("scatter", "sm_90a", kHost)}),
+                        ""}};
+  at.options.policy = BundlePolicy::Exact;
+  const BundleSet set(at.options);
+  EXPECT_THAT(ask(set, "gather", "sm_90a", kHost),
+              AllOf(HasSubstr("miss"), HasSubstr("exact"), HasSubstr("nvrtc 13.0 other build")));
+  EXPECT_EQ(ask(set, "scatter", "sm_90a", kHost), std::string("sm_90a, ") + kHost);
+  EXPECT_THAT(ask(set, "scatter", "sm_90a", ""), HasSubstr("no compiler here to compare"));
+}
+
+TEST(BundleSet, R21_ACompilerNewerThanTheHostIsForThePolicyAnyOnly) {
+  Fixture at;
+  const std::string path = at.put("a.bundle", {make_kernel("gather", "sm_90a", "nvrtc 14.1 1 2"),
+                                               make_kernel("scatter", "sm_90a", "unnamed")});
+  at.options.places = {{path, ""}};
+  EXPECT_THAT(ask(BundleSet(at.options), "gather"), AllOf(HasSubstr("nvrtc 14.1"), HasSubstr("CUDA 13")));
+  EXPECT_THAT(ask(BundleSet(at.options), "scatter"), HasSubstr("unnamed"));
+  at.options.cuda_major = 14;
+  EXPECT_EQ(ask(BundleSet(at.options), "gather"), "sm_90a, nvrtc 14.1 1 2");
+  at.options.cuda_major = 13;
+  at.options.policy = BundlePolicy::Any;
+  EXPECT_EQ(ask(BundleSet(at.options), "gather"), "sm_90a, nvrtc 14.1 1 2");
+  EXPECT_EQ(ask(BundleSet(at.options), "scatter"), "sm_90a, unnamed");
+}
+
+TEST(BundleSet, R21_TheOrderIsCallerThenListThenTheLibrarysFolder) {
+  Fixture at;
+  const auto kernel = [](const char* name, const char* compiler) {
+    return std::vector<Entry>{make_kernel(name, "sm_90a", compiler)};
+  };
+  ASSERT_EQ(::mkdir((at.folder / "lib").c_str(), 0700), 0);
+  ASSERT_EQ(::mkdir((at.folder / "many").c_str(), 0700), 0);
+  const std::string first = at.put("first", kernel("a", "nvrtc 12.1 "));
+  auto both = kernel("a", "nvrtc 12.2 ");
+  both.push_back(make_kernel("b", "sm_90a", "nvrtc 12.2 "));
+  const std::string second = at.put("second", both);
+  at.put("many/2.bundle", kernel("c", "nvrtc 12.4 "));
+  at.put("many/1.bundle", kernel("c", "nvrtc 12.3 "));
+  at.put("many/no", kernel("d", "nvrtc 12.0 "));
+  at.put("lib/minuet-sm_90a.bundle",
+         {make_kernel("a"), make_kernel("b"), make_kernel("c"), make_kernel("d")});
+  at.put("lib/other.bundle", kernel("e", "nvrtc 12.0 "));
+  at.options.places = {{first, ""}};
+  at.options.search_path = ":" + second + "::" + at.folder / "many" + ":";
+  at.options.library_folder = at.folder / "lib";
+  const BundleSet set(at.options);
+  EXPECT_THAT(set.bundles(), SizeIs(5));
+  EXPECT_EQ(ask(set, "a"), "sm_90a, nvrtc 12.1 ");
+  EXPECT_EQ(ask(set, "b"), "sm_90a, nvrtc 12.2 ");
+  EXPECT_EQ(ask(set, "c"), "sm_90a, nvrtc 12.3 ");
+  EXPECT_EQ(ask(set, "d"), std::string("sm_90a, ") + kHost);
+  EXPECT_THAT(ask(set, "e"), HasSubstr("miss"));  // its file does not start with minuet-
+  EXPECT_THAT(at.warnings.all(), IsEmpty());
+}
+
+TEST(BundleSet, R21_WhatIsNotThereIsAWarningAndTheRestWorks) {
+  Fixture at;
+  const std::string good = at.put("good.bundle", {make_kernel("gather")});
+  write_text(at.folder / "bad.bundle", "text");
+  at.options.places = {{at.folder / "none.bundle", ""}, {at.folder / "bad.bundle", ""}, {good, ""}};
+  at.options.library_folder = at.folder / "no folder";
+  const BundleSet set(at.options);
+  EXPECT_EQ(ask(set, "gather"), std::string("sm_90a, ") + kHost);
+  EXPECT_THAT(at.warnings.all(), ElementsAre(HasSubstr("none.bundle"), HasSubstr("bad.bundle")));
+  EXPECT_THAT(ask(BundleSet({}), "gather"), HasSubstr("no bundle is open"));
+}
+
+TEST(BundleSet, R23_TheBestArchThatRunsIsTaken) {
+  Fixture at;
+  for (const char* arch : {"sm_80", "sm_86", "sm_100", "sm_100a", "sm_100f", "sm_120f"}) {
+    at.put(std::string(arch) + ".bundle", {make_kernel("gather", arch)}, arch);
+  }
+  at.put("more.bundle", {make_kernel("scatter", "sm_80")}, "sm_80");
+  at.options.places = {{at.folder.path(), ""}};
+  const BundleSet set(at.options);
+  const auto arch_for = [&](const char* target) { return ask(set, "gather", target).substr(0, 7); };
+  EXPECT_EQ(arch_for("sm_80"), "sm_80, ");
+  EXPECT_EQ(arch_for("sm_89"), "sm_86, ");
+  EXPECT_EQ(arch_for("sm_100a"), "sm_100a");
+  EXPECT_EQ(arch_for("sm_100"), "sm_100,");
+  EXPECT_EQ(arch_for("sm_103a"), "sm_100f");
+  EXPECT_EQ(arch_for("sm_121a"), "sm_120f");
+  EXPECT_THAT(ask(set, "gather", "sm_90a"), HasSubstr("no bundle has kernels that run on sm_90a"));
+  EXPECT_THAT(ask(set, "gather", "sm_87"), HasSubstr("no bundle has kernels that run on sm_87"));
+  // A bundle for the exact arch that lacks the kernel does not hide one for a lower minor.
+  EXPECT_EQ(ask(set, "scatter", "sm_86").substr(0, 7), "sm_80, ");
+}
+
+TEST(BundleSet, R23_KeysAreMadeForArchsThatABundleHasOnly) {
+  Fixture at;
+  at.options.places = {{at.put("a.bundle", {make_kernel("gather", "sm_80")}, "sm_80"), ""}};
+  const BundleSet set(at.options);
+  std::vector<std::string> asked;
+  const auto key = [&](llvm::StringRef arch) {
+    asked.push_back(arch.str());
+    return fake_key("gather", arch);
+  };
+  EXPECT_TRUE(set.find(key, "sm_89"));
+  EXPECT_THAT(asked, ElementsAre("sm_80"));
+}
+
+TEST(BundleSet, R24_ABundleWithAnotherDigestIsIgnored) {
+  Fixture at;
+  const std::string path = at.put("a.bundle", {make_kernel("gather")});
+  const std::string other = at.put("b.bundle", {make_kernel("scatter")});
+  const std::string digest = sha256_hex(read_text(path));
+  const std::string wrong = sha256_hex("other");
+  at.options.places = {{path, wrong}, {other, ""}};
+  const BundleSet set(at.options);
+  EXPECT_THAT(ask(set, "gather"), HasSubstr("miss"));
+  EXPECT_EQ(ask(set, "scatter"), std::string("sm_90a, ") + kHost);
+  EXPECT_THAT(at.warnings.all(), ElementsAre(AllOf(HasSubstr(path), HasSubstr(digest), HasSubstr(wrong))));
+}
+
+TEST(BundleSet, R24_ABundleWithTheExpectedDigestIsUsed) {
+  Fixture at;
+  const std::string path = at.put("a.bundle", {make_kernel("gather")});
+  const std::string digest = sha256_hex(read_text(path));
+  at.options.places = {{path, llvm::StringRef(digest).upper()}};
+  EXPECT_EQ(ask(BundleSet(at.options), "gather"), std::string("sm_90a, ") + kHost);
+  EXPECT_THAT(at.warnings.all(), IsEmpty());
+  // Any one byte, and be it of the trailing digest that no lookup reads, makes another file.
+  std::string bytes = read_text(path);
+  for (std::size_t byte : {bytes.size() - 1, bytes.size() - 40}) {
+    std::string bad = bytes;
+    bad[byte] ^= 1;
+    write_text(path, bad);
+    EXPECT_THAT(ask(BundleSet(at.options), "gather"), HasSubstr("no bundle is open")) << byte;
+  }
+  EXPECT_THAT(at.warnings.all(), SizeIs(2));
+}
+
+TEST(BundleSet, R24_ADigestForAFolderPinsNothingAndIsRefused) {
+  Fixture at;
+  at.put("a.bundle", {make_kernel("gather")});
+  at.options.places = {{at.folder.path(), sha256_hex("any")}};
+  EXPECT_THAT(ask(BundleSet(at.options), "gather"), HasSubstr("miss"));
+  EXPECT_THAT(at.warnings.all(), ElementsAre(HasSubstr("folder")));
+}
+
+TEST(BundleSet, R20_ADamagedKernelIsOneWarningAndNotAskedAgain) {
+  Fixture at;
+  const std::string path = at.put("a.bundle", {make_kernel("gather"), make_kernel("scatter")});
+  const auto bundle = llvm::cantFail(Bundle::open(path));
+  const std::size_t index = bundle->find(fake_key("gather", "sm_90a")).value();
+  std::string bytes = read_text(path);
+  bytes[bundle->item(index).offset + 3] ^= 1;
+  write_text(path, bytes);
+  at.options.places = {{path, ""}};
+  const BundleSet set(at.options);
+  EXPECT_THAT(ask(set, "gather"), HasSubstr("damaged"));
+  EXPECT_THAT(ask(set, "gather"), HasSubstr("damaged"));
+  EXPECT_EQ(ask(set, "scatter"), std::string("sm_90a, ") + kHost);
+  EXPECT_THAT(at.warnings.all(), ElementsAre(HasSubstr(fake_key("gather", "sm_90a"))));
+  // The next bundle may have it whole.
+  at.options.places.push_back({at.put("b.bundle", {make_kernel("gather")}), ""});
+  EXPECT_EQ(ask(BundleSet(at.options), "gather"), std::string("sm_90a, ") + kHost);
+}
+
+TEST(BundleSet, R28_ARejectedKernelIsNotGivenAgain) {
+  Fixture at;
+  at.options.places = {{at.put("a.bundle", {make_kernel("gather"), make_kernel("scatter")}), ""}};
+  BundleSet set(at.options);
+  EXPECT_EQ(ask(set, "gather"), std::string("sm_90a, ") + kHost);
+  set.reject(fake_key("gather", "sm_90a"));
+  EXPECT_THAT(ask(set, "gather"), HasSubstr("the driver refused it"));
+  EXPECT_EQ(ask(set, "scatter"), std::string("sm_90a, ") + kHost);
+}
+
+TEST(BundleSet, R21_TheLibrarysOwnFolderIsKnown) {
+  EXPECT_THAT(own_library_folder(), HasSubstr("/"));  // here: that of this test
+}
+
+}  // namespace
+}  // namespace minuet
