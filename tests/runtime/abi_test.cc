@@ -214,7 +214,8 @@ TEST_F(AbiRules, StructsOfOtherVersions) {
   struct Larger {
     minuet_kernel_counters known;
     int64_t more;
-  } larger = {{sizeof(Larger), 0, 0, 0, 0}, 77};
+  } larger = {MINUET_KERNEL_COUNTERS_INIT, 77};
+  larger.known.struct_size = sizeof(Larger);
   check(minuet_context_kernel_counters(context_.get(), &larger.known));
   EXPECT_EQ(larger.known.struct_size, sizeof(minuet_kernel_counters)) << "says how much was filled in";
   EXPECT_EQ(larger.more, 77);

@@ -119,7 +119,8 @@ TEST_F(PlanReload, R28_AFailedCompileIsTheErrorOfTheLoad) {
 TEST_F(PlanReload, R28_ABinaryOfAnotherPlanIsNoneOfOurs) {
   Binary foreign;
   foreign.display_name = "somebody_elses", foreign.arch = "sm_90a";
-  llvm::Expected<std::shared_ptr<const Binary>> made = recompile(*cache_, {make_source("ours")}, foreign);
+  llvm::Expected<std::shared_ptr<const Binary>> made =
+      recompile(*cache_, {make_source("ours")}, "sm_90a", foreign);
   ASSERT_FALSE(static_cast<bool>(made));
   EXPECT_THAT(llvm::toString(made.takeError()), testing::HasSubstr("somebody_elses"));
 }
