@@ -66,7 +66,8 @@ class CompileQueue {
   void fail(StatusError error) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!failure_) failure_.emplace(std::move(error));
-    next_ = sources_.size();
+    // A recorded list is of use only when it is whole.
+    if (!cache_.is_recording()) next_ = sources_.size();
   }
 
   KernelCache& cache_;

@@ -14,7 +14,8 @@ namespace minuet {
 
 using BinaryList = std::vector<std::shared_ptr<const Binary>>;
 
-/// The binaries of `sources` for `arch`, in their order. The first failure ends it.
+/// The binaries of `sources` for `arch`, in their order. The first failure ends it,
+/// but for a cache that records what is missing.
 llvm::Expected<BinaryList> compile_list(KernelCache& cache, const std::vector<KernelSource>& sources,
                                         llvm::StringRef arch, const CancelToken* cancel = nullptr);
 

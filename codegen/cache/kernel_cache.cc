@@ -13,6 +13,7 @@
 #include "codegen/keys.h"
 #include "codegen/trace.h"
 #include "codegen/worker/worker_pool.h"
+#include "codegen/worker/worker_process.h"
 
 namespace minuet {
 namespace {
@@ -64,6 +65,7 @@ class KernelCacheImpl : public KernelCache {
   CacheStats stats() const override { return state_.stats(); }
   std::vector<CacheEvent> events() const override { return state_.events(); }
   std::string directory() const override { return store_ ? store_->directory() : ""; }
+  bool is_recording() const override { return record_.has_value(); }
   Trace* trace() const override { return options_.trace.get(); }
 
  private:
@@ -91,6 +93,8 @@ class KernelCacheImpl : public KernelCache {
   Outcome build_alone(const Request& request);
   Outcome compile(const Request& request);
   llvm::Expected<Binary> run_compiler(const Request& request);
+  /// The helper program; empty where there is none.
+  std::string helper() const;
   StatusError no_jit_error(const Request& request, const std::string& why_no_bundle);
   Outcome found(Binary binary, BinaryOrigin origin);
 
@@ -166,13 +170,16 @@ std::optional<Entry> KernelCacheImpl::load(const Request& request) {
   return entry;
 }
 
-/// In a child of a fork that met a running compile, NVRTC's locks may be held by nobody: another program
-/// compiles then (R16).
+/// A helper program compiles where NVRTC in this process would not do: in a child of a fork that met a
+/// running compile, where its locks may be held by nobody (R16), and for work that may be cancelled, since
+/// NVRTC looks up only near the end of a compile with long headers, and ends badly when the process does
+/// (R17, R27).
 llvm::Expected<Binary> KernelCacheImpl::run_compiler(const Request& request) {
   const Trace::Span span(trace(), "compile", request.source.display_name);
-  if (compiles_need_helper()) {
+  const bool must = compiles_need_helper();
+  if (must || (request.cancel != nullptr && !helper().empty())) {
     WorkerOptions worker;
-    worker.helper = options_.helper;
+    worker.helper = helper();
     worker.cancel = request.cancel;
     MINUET_ASSIGN(Entry entry, compile_in_worker({request.source, request.arch}, worker));
     return std::move(entry.binary);
@@ -181,6 +188,14 @@ llvm::Expected<Binary> KernelCacheImpl::run_compiler(const Request& request) {
   control.cancel = request.cancel;
   return compiler_->compile(request.source, request.arch, llvm::StringRef(request.request_key).take_front(16),
                             control);
+}
+
+std::string KernelCacheImpl::helper() const {
+  if (!options_.helper.empty()) return options_.helper;
+  llvm::Expected<std::string> found = find_helper();
+  if (found) return *found;
+  llvm::consumeError(found.takeError());
+  return "";
 }
 
 Outcome KernelCacheImpl::compile(const Request& request) {

@@ -69,6 +69,8 @@ class KernelCache {
   virtual std::vector<CacheEvent> events() const = 0;
   /// The directory in use, or empty when only memory is (the reason was given to `warn`).
   virtual std::string directory() const = 0;
+  /// Whether misses are written down (R22).
+  virtual bool is_recording() const = 0;
   /// Where spans go, or null.
   virtual Trace* trace() const = 0;
 };

@@ -1,6 +1,10 @@
-// `minuet precompile`: needs NVRTC, and neither a GPU nor a driver.
+// `minuet precompile` and `minuet cache`: they need NVRTC, and neither a GPU nor a driver.
 #include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "llvm/Support/JSON.h"
 #include "tests/tools/folder.h"
 
 namespace minuet::tool {
@@ -8,23 +12,199 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(Precompile, CompilesOnceAndFindsAgain) {
-  if (minuet({"info"}).out.find("NVRTC         not found") != std::string::npos) {
-    GTEST_SKIP() << "NVRTC is not installed";
+using Words = std::vector<std::string>;
+
+llvm::json::Object parse(const std::string& text) {
+  llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
+  if (value && value->getAsObject()) return std::move(*value->getAsObject());
+  ADD_FAILURE() << "no JSON object: " << text;
+  if (!value) llvm::consumeError(value.takeError());
+  return {};
+}
+
+/// A network of one block: few kernels beside those of the maps, which are compiled once for all tests.
+class Precompile : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = std::make_unique<Folder>();
+    network_ = folder_->file("tiny.json", R"({"name": "tiny", "ndim": 1, "in_channels": 4, "channels": [8],
+        "layers": [{"op": "block", "name": "b", "width": 0, "kernel_size": 3}]})");
   }
-  const Folder folder;
-  const std::vector<std::string> command = {
-      "precompile", "--network", "sparseresnet21d", "--channels", "16,16,16,16",       "--dtype",
-      "fp16",       "--arch",    "sm_90a",          "--cache",    folder.path("cache")};
-  const Finished cold = minuet(command);
-  ASSERT_EQ(cold.code, 0) << cold.err;
-  EXPECT_THAT(cold.out, HasSubstr("registers"));
-  EXPECT_THAT(cold.out, HasSubstr("gather"));
-  EXPECT_THAT(cold.out, HasSubstr(", 0 found on disk"));
-  EXPECT_THAT(cold.out, HasSubstr(folder.path("cache")));
-  const Finished warm = minuet(command);
-  ASSERT_EQ(warm.code, 0) << warm.err;
-  EXPECT_THAT(warm.out, HasSubstr(": 0 compiled"));
+  static void TearDownTestSuite() { folder_.reset(); }
+  void SetUp() override {
+    if (minuet({"info"}).out.find("NVRTC         not found") != std::string::npos)
+      GTEST_SKIP() << "NVRTC is not installed";
+  }
+
+  static Finished precompile(Words more, const std::string& arch = "sm_90a") {
+    Words words = {"precompile", "--network", network_, "--arch", arch, "--cache", folder_->path("cache")};
+    words.insert(words.end(), more.begin(), more.end());
+    return minuet(words);
+  }
+  /// The bundle that all tests look into.
+  static std::string bundle() {
+    const Finished finished =
+        precompile({"--output", folder_->path("out"), "--json", folder_->path("report.json")});
+    EXPECT_EQ(finished.code, 0) << finished.err;
+    return folder_->path("out/minuet-sm_90a.bundle");
+  }
+
+  static std::unique_ptr<Folder> folder_;
+  static std::string network_;
+};
+std::unique_ptr<Folder> Precompile::folder_;
+std::string Precompile::network_;
+
+TEST_F(Precompile, R19_WritesABundleAnArchitectureAndSaysWhatItDid) {
+  const std::string path = bundle();
+  const llvm::json::Object report = parse(contents(folder_->path("report.json")));
+  const int64_t kernels = *report.getInteger("kernels");
+  EXPECT_GT(kernels, 20);
+  EXPECT_EQ(*report.getInteger("compiled") + *report.getInteger("found"), kernels);
+  EXPECT_EQ(*report.getInteger("failed"), 0);
+  EXPECT_GT(*report.getInteger("bytes"), 100000);
+  EXPECT_GT(*report.getNumber("seconds"), 0);
+  const llvm::json::Array& bundles = *report.getArray("bundles");
+  ASSERT_EQ(bundles.size(), 1u);
+  const llvm::json::Object& one = *bundles[0].getAsObject();
+  EXPECT_EQ(*one.getString("arch"), "sm_90a");
+  EXPECT_EQ(*one.getString("path"), path);
+  EXPECT_EQ(one.getString("sha256")->size(), 64u);
+  EXPECT_EQ(*one.getInteger("bytes"), static_cast<int64_t>(contents(path).size()));
+  EXPECT_LE(*one.getInteger("bytes") * 5, *report.getInteger("bytes")) << "R20";
+
+  const Finished again = precompile({});
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr(": 0 compiled, " + std::to_string(kernels) + " found, 0 failed"));
+  EXPECT_THAT(again.out, HasSubstr("registers"));
+  EXPECT_THAT(again.err, HasSubstr("s left"));
+}
+
+TEST_F(Precompile, R22_TheCommandCompilesWhateverNoJitSays) {
+  ::setenv("MINUET_NO_JIT", "1", 1);
+  const Finished finished = precompile({"--output", folder_->path("out")});
+  ::unsetenv("MINUET_NO_JIT");
+  EXPECT_EQ(finished.code, 0) << finished.err;
+}
+
+TEST_F(Precompile, AWrongFlagIsOneSentence) {
+  const std::pair<Words, const char*> cases[] = {
+      {{"precompile", "--arch", "sm_banana"}, "'sm_banana' is no architecture"},
+      {{"precompile", "--from", folder_->path("none")}, "there is no such file"},
+      {{"precompile", "--from", network_, "--dtype", "fp16"}, "--from excludes"},
+      {{"precompile", "--from", network_}, "line 1"},
+      {{"precompile", "--output", network_ + "/below"}, "cannot be made"},
+      {{"cache"}, "subcommand"},
+      {{"cache", "list", "--cache", folder_->path("none")}, "there is no cache folder"},
+      {{"cache", "list", "--bundle", network_}, "is no bundle"}};
+  for (const auto& [words, reason] : cases) {
+    Words all = words;
+    if (words[0] == "precompile") all.insert(all.end(), {"--cache", folder_->path("other")});
+    const Finished finished = minuet(all);
+    EXPECT_EQ(finished.code, 2) << finished.err;
+    EXPECT_THAT(finished.err, HasSubstr(reason));
+  }
+}
+
+TEST_F(Precompile, R19_AnArchitectureThatNvrtcDoesNotKnowFailsEachKernelAndSaysWhich) {
+  const Finished finished = precompile({"--output", folder_->path("unknown"), "--json", "-"}, "sm_999");
+  EXPECT_EQ(finished.code, 1);
+  EXPECT_THAT(finished.err, HasSubstr("sm_90"));
+  const llvm::json::Object report = parse(finished.out);
+  EXPECT_EQ(*report.getInteger("failed"), *report.getInteger("kernels"));
+  EXPECT_EQ(report.getArray("bundles")->size(), 0u);
+}
+
+TEST_F(Precompile, CacheListsInspectsAndExtracts) {
+  for (const Words& where : {Words{"--bundle", bundle()}, Words{"--cache", folder_->path("cache")}}) {
+    const auto cache = [&where](Words words) {
+      words.insert(words.begin(), "cache");
+      words.insert(words.end(), where.begin(), where.end());
+      return minuet(words);
+    };
+    EXPECT_THAT(cache({"list"}).out, HasSubstr("gather-f16-c4"));
+    const llvm::json::Object list = parse(cache({"list", "--json"}).out);
+    const llvm::json::Array& kernels = *list.getArray("kernels");
+    EXPECT_GT(kernels.size(), 20u);
+    const std::string key = kernels[0].getAsObject()->getString("key")->str();
+    const llvm::json::Object shown = parse(cache({"inspect", key, "--json"}).out);
+    EXPECT_EQ(*shown.getString("key"), key);
+    EXPECT_EQ(*shown.getString("arch"), "sm_90a");
+    EXPECT_GT(*shown.getInteger("registers"), 0);
+    EXPECT_THAT(shown.getString("compiler")->str(), HasSubstr("nvrtc"));
+    EXPECT_THAT(shown.getString("log")->str(), HasSubstr("registers"));
+    EXPECT_THAT(cache({"inspect", "gather"}).out, HasSubstr("lowered_name"));
+    EXPECT_EQ(cache({"inspect", "s"}).code, 2) << "several start so";
+    EXPECT_EQ(cache({"inspect", "nothing-starts-so"}).code, 2);
+    const std::string cubin = folder_->path("gather.cubin");
+    EXPECT_EQ(cache({"extract", "gather", "--output", cubin}).code, 0);
+    EXPECT_EQ(contents(cubin).substr(1, 3), "ELF");
+    const llvm::json::Object stats = parse(cache({"stats", "--json"}).out);
+    EXPECT_EQ(*stats.getInteger("kernels"), static_cast<int64_t>(kernels.size()));
+    EXPECT_EQ(*stats.getObject("archs")->getObject("sm_90a")->getInteger("kernels"),
+              *stats.getInteger("kernels"));
+    EXPECT_EQ(cache({"verify"}).code, 0);
+  }
+}
+
+TEST_F(Precompile, VerifyNamesWhatIsDamaged) {
+  std::string bytes = contents(bundle());
+  bytes[bytes.size() / 2] ^= 1;
+  const std::string damaged = folder_->file("damaged.bundle", bytes);
+  const Finished finished = minuet({"cache", "verify", "--bundle", damaged, "--json"});
+  EXPECT_EQ(finished.code, 1);
+  EXPECT_GE(parse(finished.out).getArray("damaged")->size(), 1u);
+
+  const llvm::json::Object list =
+      parse(minuet({"cache", "list", "--json", "--cache", folder_->path("cache")}).out);
+  const std::string key = (*list.getArray("kernels"))[3].getAsObject()->getString("key")->str();
+  const std::string entry = folder_->path("cache/v1/obj/" + key.substr(0, 2) + "/" + key.substr(2));
+  const std::string whole = contents(entry);
+  std::ofstream(entry, std::ios::binary) << whole.substr(0, whole.size() - 1);
+  const Finished verified = minuet({"cache", "verify", "--cache", folder_->path("cache")});
+  EXPECT_EQ(verified.code, 1);
+  EXPECT_THAT(verified.out, HasSubstr(key));
+  EXPECT_THAT(verified.out, HasSubstr(", 1 damaged"));
+  EXPECT_THAT(minuet({"cache", "list", "--cache", folder_->path("cache")}).out,
+              HasSubstr("damaged " + key.substr(0, 12)));
+  std::ofstream(entry, std::ios::binary) << whole;
+  EXPECT_EQ(minuet({"cache", "verify", "--cache", folder_->path("cache")}).code, 0);
+}
+
+TEST_F(Precompile, R09_PruneLeavesWhatFits) {
+  bundle();
+  const Finished finished =
+      minuet({"cache", "prune", "--max-bytes", "20000", "--json", "--cache", folder_->path("cache")});
+  ASSERT_EQ(finished.code, 0) << finished.err;
+  const llvm::json::Object pruned = parse(finished.out);
+  EXPECT_LE(*pruned.getInteger("bytes"), 20000);
+  EXPECT_GT(*pruned.getInteger("removed_entries"), 0);
+  const llvm::json::Object stats =
+      parse(minuet({"cache", "stats", "--json", "--cache", folder_->path("cache")}).out);
+  EXPECT_EQ(*stats.getInteger("kernels"), *pruned.getInteger("entries"));
+}
+
+TEST_F(Precompile, R19_CtrlCLeavesAUsablePartOfTheWhole) {
+  bundle();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::execl(MINUET_CLI, "minuet", "precompile", "--network", network_.c_str(), "--arch", "sm_80", "--jobs",
+            "1", "--cache", folder_->path("interrupted").c_str(), "--output", folder_->path("part").c_str(),
+            nullptr);
+    ::_exit(127);
+  }
+  // As soon as the first kernel lies in the folder; the whole takes many seconds.
+  for (int i = 0; i < 6000; ++i) {
+    if (llvm::sys::fs::exists(folder_->path("interrupted/v1/obj"))) break;
+    ::usleep(10000);
+  }
+  ::usleep(300000);
+  ::kill(child, SIGINT);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  EXPECT_EQ(minuet({"cache", "verify", "--bundle", folder_->path("part/minuet-sm_80.bundle")}).code, 0);
 }
 
 }  // namespace

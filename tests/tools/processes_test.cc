@@ -75,7 +75,7 @@ class Processes : public testing::Test {
     EXPECT_EQ(finished.code, 0) << finished.err;
     std::smatch match;
     Counts counts;
-    if (!std::regex_search(finished.out, match, std::regex("([0-9]+) compiled .*?([0-9]+) found on disk"))) {
+    if (!std::regex_search(finished.out, match, std::regex("([0-9]+) compiled, ([0-9]+) found"))) {
       ADD_FAILURE() << "no counts in: " << finished.out;
       return counts;
     }

@@ -67,9 +67,9 @@ void on_step(const minuet_precompile_step* step, void* user) {
 
 void on_bundle(const minuet_bundle_info* bundle, void* user) {
   Progress& progress = *static_cast<Progress*>(user);
-  progress.bundles.push_back(llvm::json::Object{{"arch", bundle->arch},
-                                                {"path", bundle->path},
-                                                {"sha256", bundle->sha256},
+  progress.bundles.push_back(llvm::json::Object{{"arch", std::string(bundle->arch)},
+                                                {"path", std::string(bundle->path)},
+                                                {"sha256", std::string(bundle->sha256)},
                                                 {"bytes", bundle->bytes},
                                                 {"kernels", bundle->kernels}});
   progress.bundle_lines.push_back(llvm::formatv("{0}: {1} kernels, {2} bytes, sha256 {3}", bundle->path,

@@ -1,0 +1,279 @@
+// Compiling ahead, in the background and not at all, through the C ABI: with NVRTC, without a GPU.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <sstream>
+
+#include "tests/support/abi.h"
+
+namespace minuet::abi {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+constexpr const char* kArch = "sm_90a";
+
+std::string contents(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+}
+
+class Caches : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto info = std::make_unique<minuet_system_info>();
+    info->struct_size = sizeof(*info);
+    check(minuet_query_system(info.get()));
+    if (info->nvrtc[0] == '\0') GTEST_SKIP() << "NVRTC is not installed: " << info->missing;
+    std::string pattern = testing::TempDir() + "minuet-caches-XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override {
+    if (!folder_.empty()) fs::remove_all(folder_);
+  }
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+
+  /// A context of its own folder; null: no folder.
+  Handle<minuet_context> context(const char* cache,
+                                 const std::function<void(minuet_context_options&)>& change = {}) {
+    minuet_context_options options = MINUET_CONTEXT_OPTIONS_INIT;
+    const std::string directory = cache ? path(cache) : "";
+    options.cache_directory = cache ? directory.c_str() : nullptr;
+    options.disable_disk_cache = cache == nullptr;
+    if (change) change(options);
+    minuet_context* made = nullptr;
+    check(minuet_context_create(&options, &made));
+    return {made, {minuet_context_destroy}};
+  }
+
+  Handle<minuet_convolution> convolution(minuet_context* context) {
+    const std::vector<float> weight(4 * 4 * 3, 1.0f);
+    minuet_convolution_options options = MINUET_CONVOLUTION_OPTIONS_INIT;
+    options.ndim = 1;
+    options.in_channels = options.out_channels = 4;
+    options.kernel_size[0] = 3;
+    options.submanifold = 1;
+    options.weight = weight.data();
+    minuet_convolution* made = nullptr;
+    check(minuet_convolution_create(context, &options, &made));
+    return {made, {minuet_convolution_destroy}};
+  }
+
+  /// Every kernel of the convolution, as a process without JIT writes them down.
+  std::string record() {
+    const std::string list = path("requests.jsonl");
+    const auto strict = context(nullptr, [&](minuet_context_options& options) {
+      options.jit = MINUET_JIT_OFF;
+      options.record_path = list.c_str();
+    });
+    EXPECT_EQ(minuet_convolution_compile(convolution(strict.get()).get(), kArch, nullptr, nullptr),
+              MINUET_FAILED_PRECONDITION);
+    EXPECT_THAT(last_error(), HasSubstr("minuet precompile --from"));
+    return list;
+  }
+
+  /// Those of a recorded list that need no CUB, so that they compile in no time.
+  std::string record_few() {
+    std::istringstream all(contents(record()));
+    std::ofstream few(path("few.jsonl"));
+    for (std::string line; std::getline(all, line);) {
+      for (const char* kernel : {"gather", "scatter", "pack", "unpack"}) {
+        if (line.find("\"name\":\"" + std::string(kernel) + "-") != std::string::npos) few << line << "\n";
+      }
+    }
+    return path("few.jsonl");
+  }
+
+  struct Told {
+    int64_t steps = 0, failed = 0;
+    std::vector<std::string> paths, digests, errors;
+  };
+
+  minuet_status precompile(minuet_context* context, const std::string& list, const std::string& output,
+                           std::vector<const char*> archs, minuet_precompile_result& result, Told& told) {
+    minuet_precompile_options options = MINUET_PRECOMPILE_OPTIONS_INIT;
+    options.requests_path = list.c_str();
+    options.archs = archs.data();
+    options.arch_count = static_cast<int32_t>(archs.size());
+    options.output_directory = output.c_str();
+    options.jobs = 2;
+    options.user = &told;
+    options.step = [](const minuet_precompile_step* step, void* user) {
+      Told& told = *static_cast<Told*>(user);
+      EXPECT_EQ(step->done, ++told.steps);
+      EXPECT_NE(step->kernel == nullptr, step->error == nullptr);
+      if (step->error) told.errors.push_back(step->error);
+    };
+    options.bundle = [](const minuet_bundle_info* bundle, void* user) {
+      static_cast<Told*>(user)->paths.push_back(bundle->path);
+      static_cast<Told*>(user)->digests.push_back(bundle->sha256);
+    };
+    result = {};
+    result.struct_size = sizeof(result);
+    return minuet_precompile(context, &options, &result);
+  }
+
+  minuet_kernel_counters counters(minuet_context* context) {
+    minuet_kernel_counters counters = MINUET_KERNEL_COUNTERS_INIT;
+    check(minuet_context_kernel_counters(context, &counters));
+    return counters;
+  }
+
+  std::string folder_;
+};
+
+TEST_F(Caches, R22_RecordThenPrecompileThenRunWithoutJit) {
+  const std::string list = record();
+  const auto farm = context("farm");
+  minuet_precompile_result result;
+  Told told;
+  ASSERT_EQ(precompile(farm.get(), list, path("out"), {}, result, told), MINUET_OK) << last_error();
+  EXPECT_GT(result.compiled, 20);
+  EXPECT_EQ(result.compiled, result.kernels);
+  EXPECT_EQ(told.steps, result.kernels);
+  ASSERT_EQ(told.paths, std::vector<std::string>{path("out/minuet-sm_90a.bundle")});
+
+  std::vector<std::string> origins;
+  const auto note = [](const minuet_kernel_info* kernel, void* user) {
+    static_cast<std::vector<std::string>*>(user)->push_back(kernel->origin);
+  };
+  const auto strict = context(nullptr, [](minuet_context_options& options) { options.jit = MINUET_JIT_OFF; });
+  EXPECT_EQ(minuet_context_add_bundle(strict.get(), told.paths[0].c_str(), std::string(64, '0').c_str()),
+            MINUET_FAILED_PRECONDITION);
+  check(minuet_context_add_bundle(strict.get(), told.paths[0].c_str(), told.digests[0].c_str()));
+  const auto plan = convolution(strict.get());
+  check(minuet_convolution_compile(plan.get(), kArch, note, &origins));
+  EXPECT_EQ(std::count(origins.begin(), origins.end(), "bundle"),
+            static_cast<std::ptrdiff_t>(origins.size()));
+  EXPECT_EQ(counters(strict.get()).compiled, 0);
+  EXPECT_EQ(counters(strict.get()).bundle_hits, result.kernels);
+}
+
+TEST_F(Caches, R20_TwoFarmsMakeTheSameBytesAndASecondRunFindsAll) {
+  const std::string list = record_few();
+  Told first, second, again;
+  minuet_precompile_result result;
+  const auto farm = context("one");
+  ASSERT_EQ(precompile(farm.get(), list, path("a"), {"sm_80", kArch}, result, first), MINUET_OK)
+      << last_error();
+  EXPECT_EQ(result.compiled, result.kernels);
+  ASSERT_EQ(precompile(context("two").get(), list, path("b"), {kArch, "sm_80"}, result, second), MINUET_OK);
+  EXPECT_EQ(first.digests, second.digests);
+  EXPECT_EQ(first.digests.size(), 2u);
+  ASSERT_EQ(precompile(farm.get(), list, path("c"), {"sm_80", kArch}, result, again), MINUET_OK);
+  EXPECT_EQ(result.found, result.kernels) << "from the farm's folder";
+  EXPECT_EQ(again.digests, first.digests);
+  fs::remove_all(path("one"));
+  again = {};
+  ASSERT_EQ(precompile(context("three").get(), list, path("a"), {kArch}, result, again), MINUET_OK);
+  EXPECT_EQ(result.found, result.kernels) << "from the bundle that was there";
+}
+
+TEST_F(Caches, R19_WhatFailsIsNamedAndTheRestIsThere) {
+  std::ofstream(record_few(), std::ios::app)
+      << R"({"schema":1,"name":"broken","arch":"sm_90a","expression":"f","least_sm":80,"source":"no C++","request_key":"00"})"
+      << "\n";
+  minuet_precompile_result result;
+  Told told;
+  const auto farm = context("farm");
+  const minuet_status status = precompile(farm.get(), path("few.jsonl"), path("out"), {}, result, told);
+  EXPECT_NE(status, MINUET_OK);
+  EXPECT_NE(status, MINUET_CANCELLED);
+  EXPECT_THAT(last_error(), HasSubstr("broken"));
+  EXPECT_EQ(result.failed, 1);
+  EXPECT_EQ(told.errors.size(), 1u);
+  EXPECT_EQ(result.compiled, result.kernels - 1);
+  EXPECT_EQ(told.paths.size(), 1u);
+  std::ofstream(path("few.jsonl")) << "{\"schema\":1}\n";
+  EXPECT_EQ(precompile(farm.get(), path("few.jsonl"), path("out"), {}, result, told),
+            MINUET_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(), HasSubstr("line 1"));
+  EXPECT_EQ(precompile(farm.get(), path("none.jsonl"), path("out"), {}, result, told), MINUET_NOT_FOUND);
+}
+
+TEST_F(Caches, R19_ACancelLeavesWhatIsDone) {
+  const std::string list = record();
+  minuet_precompile_options options = MINUET_PRECOMPILE_OPTIONS_INIT;
+  const std::string output = path("out");
+  options.requests_path = list.c_str();
+  options.output_directory = output.c_str();
+  options.jobs = 1;
+  std::atomic<int> done{0};
+  options.user = &done;
+  options.step = [](const minuet_precompile_step*, void* user) { ++*static_cast<std::atomic<int>*>(user); };
+  options.cancelled = [](void* user) { return *static_cast<std::atomic<int>*>(user) > 0 ? 1 : 0; };
+  minuet_precompile_result result = {};
+  result.struct_size = sizeof(result);
+  EXPECT_EQ(minuet_precompile(context("farm").get(), &options, &result), MINUET_CANCELLED);
+  EXPECT_GT(result.compiled, 0);
+  EXPECT_LT(result.compiled, result.kernels);
+  EXPECT_EQ(result.failed, 0);
+  const auto strict = context(nullptr);
+  EXPECT_EQ(minuet_context_add_bundle(strict.get(), path("out/minuet-sm_90a.bundle").c_str(), nullptr),
+            MINUET_OK)
+      << last_error();
+}
+
+TEST_F(Caches, R17_AJobIsCancelledAndTellsSo) {
+  const auto owner = context("cache");
+  auto plan = convolution(owner.get());
+  struct Done {
+    std::atomic<int> calls{0};
+    std::atomic<int> status{-1};
+  } done;
+  minuet_job* job = nullptr;
+  check(minuet_convolution_compile_async(
+      plan.get(), kArch,
+      [](minuet_status status, void* user) {
+        static_cast<Done*>(user)->status = status;
+        ++static_cast<Done*>(user)->calls;
+      },
+      &done, &job));
+  plan.reset();  // the job holds what it needs
+  EXPECT_EQ(minuet_job_done(job), 0);
+  const auto start = std::chrono::steady_clock::now();
+  minuet_job_cancel(job);
+  EXPECT_EQ(minuet_job_wait(job), MINUET_CANCELLED) << last_error();
+  std::cout << "cancelled after "
+            << std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count()
+            << " ms\n";
+  EXPECT_EQ(minuet_job_done(job), 1);
+  EXPECT_EQ(done.calls, 1);
+  EXPECT_EQ(done.status, MINUET_CANCELLED);
+  minuet_job_destroy(job);
+  minuet_job_destroy(nullptr);
+  for (const auto& file : fs::recursive_directory_iterator(path("cache"))) {
+    EXPECT_EQ(file.path().filename().string().rfind("tmp-", 0), std::string::npos) << "nothing half written";
+  }
+}
+
+TEST_F(Caches, R32_ATraceOfAColdStart) {
+  const auto plain = context(nullptr);
+  EXPECT_EQ(minuet_context_write_trace(plain.get(), path("trace.json").c_str()), MINUET_FAILED_PRECONDITION);
+  const std::string list = record_few();
+  minuet_precompile_result result;
+  Told told;
+  ASSERT_EQ(precompile(context("farm").get(), list, path("out"), {}, result, told), MINUET_OK)
+      << last_error();
+  const auto traced = context("farm", [](minuet_context_options& options) {
+    options.trace = 1;
+    options.jit = MINUET_JIT_OFF;
+  });
+  EXPECT_EQ(minuet_convolution_compile(convolution(traced.get()).get(), kArch, nullptr, nullptr),
+            MINUET_FAILED_PRECONDITION);
+  check(minuet_context_write_trace(traced.get(), path("trace.json").c_str()));
+  for (const char* part : {"traceEvents", "\"disk\"", "open the compiler"}) {
+    EXPECT_THAT(contents(path("trace.json")), HasSubstr(part));
+  }
+}
+
+}  // namespace
+}  // namespace minuet::abi
