@@ -64,7 +64,7 @@ llvm::Error ModuleSet::load_one(const Binary& binary, const Reload& reload) {
 
 LoadCall ModuleSet::try_load(const Binary& binary, LoadedKernel& loaded) const {
   if (const LoadCall call = registry_.load(driver_, binary, loaded.library); !call) return call;
-  const CUkernel kernel = loaded.library->kernel();
+  CUkernel kernel = loaded.library->kernel();
   // The function only serves to bring the code into this context now; launches name the kernel.
   CUfunction function = nullptr;
   const CUresult get = driver_.cuKernelGetFunction(&function, kernel);
