@@ -18,12 +18,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* clang-format off: every pass of it moves these on. */
-#define FUNCTIONS(ROW)                                                                                       \
-  ROW(last_error)                                                                                            \
-  ROW(context_create) ROW(context_destroy) ROW(context_kernel_counters) ROW(device_open) ROW(device_destroy) \
-      ROW(network_create) ROW(network_destroy) ROW(network_compile) ROW(network_load) ROW(execution_create)  \
-          ROW(execution_destroy) ROW(execution_prepare) ROW(execution_output_shape) ROW(execution_run)
+/* Every pass of clang-format moves these on. */
+/* clang-format off */
+#define FUNCTIONS(ROW) \
+  ROW(last_error) ROW(context_create) ROW(context_destroy) ROW(context_kernel_counters) \
+  ROW(device_open) ROW(device_destroy) ROW(network_create) ROW(network_destroy) \
+  ROW(network_compile) ROW(network_load) ROW(execution_create) ROW(execution_destroy) \
+  ROW(execution_prepare) ROW(execution_output_shape) ROW(execution_run)
 /* clang-format on */
 
 static struct {
