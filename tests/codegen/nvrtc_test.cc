@@ -15,6 +15,7 @@
 
 #include "codegen/cache/entry.h"
 #include "codegen/compiler.h"
+#include "codegen/embedded_headers.h"
 #include "codegen/emit.h"
 #include "codegen/keys.h"
 #include "tests/codegen/fakes.h"
@@ -271,6 +272,27 @@ TEST_F(Nvrtc, R15_NoSignalHandlerIsTouched) {
     struct sigaction after = {};
     ::sigaction(number, nullptr, &after);
     EXPECT_EQ(before[static_cast<std::size_t>(number)].sa_handler, after.sa_handler) << "signal " << number;
+  }
+}
+
+/// Times are printed beside their goals; what is asserted is why they are small: no toolkit header of CUB, a
+/// small cubin.
+TEST_F(Nvrtc, R29_CompileTimesBesideTheirGoals) {
+  struct Case {
+    KernelSource source;
+    bool uses_cub;
+    double goal_ms;
+  };
+  const Case cases[] = {{emit(FindBoundsSpec{}), false, 60},       {emit(UniqueSpec{}), false, 60},
+                        {emit(GatherSpec{}), false, 60},           {emit(ScatterSpec{}), false, 60},
+                        {emit(SearchKernelMapSpec{}), false, 800}, {emit(ScanSpec{}), true, 1600},
+                        {emit(RadixPassSpec{}), true, 1600}};
+  for (const Case& one : cases) {
+    const Binary binary = llvm::cantFail(compiler_->compile(one.source, kArch, kSeed, {}));
+    std::printf("%-40s %7.0f ms (goal %.0f), %zu bytes\n", one.source.display_name.c_str(), binary.compile_ms,
+                one.goal_ms, binary.cubin.size());
+    EXPECT_EQ(includes_cccl(one.source.text), one.uses_cub) << one.source.display_name;
+    if (!one.uses_cub) EXPECT_LE(binary.cubin.size(), 20u * 1024) << one.source.display_name;
   }
 }
 

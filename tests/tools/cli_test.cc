@@ -86,7 +86,7 @@ TEST(Cli, JsonHasExactlyTheFieldsOfTheReadme) {
   EXPECT_EQ(keys(*report.getObject("stages_ms")),
             (std::set<std::string>{"voxelize", "sort", "map", "gather", "gemm", "scatter", "other"}));
   EXPECT_EQ(keys(*report.getObject("kernels")),
-            (std::set<std::string>{"compiled", "disk_hits", "memory_hits"}));
+            (std::set<std::string>{"bundle_hits", "compiled", "disk_hits", "memory_hits"}));
   for (const auto& count : *report.getObject("kernels")) EXPECT_EQ(count.second.getAsInteger(), int64_t{0});
   EXPECT_TRUE(report.getInteger("launches"));
   EXPECT_TRUE(report.getInteger("host_syncs"));

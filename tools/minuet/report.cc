@@ -116,6 +116,7 @@ llvm::json::Value to_json(const RunReport& report) {
       {"first_ms", report.first_ms},
       {"total_ms", report.total_ms},
       {"kernels", llvm::json::Object{{"compiled", report.kernels.compiled},
+                                     {"bundle_hits", report.kernels.bundle_hits},
                                      {"disk_hits", report.kernels.disk_hits},
                                      {"memory_hits", report.kernels.memory_hits}}},
       {"launches", launches(report.counters)},
@@ -144,8 +145,9 @@ void print_tables(const RunReport& report, llvm::raw_ostream& out) {
       "allocations\n",
       counters.kernels, counters.copies, counters.fills, counters.matmuls, counters.host_syncs,
       counters.allocations);
-  out << llvm::formatv("kernels: {0} compiled, {1} found on disk, {2} in memory\n", report.kernels.compiled,
-                       report.kernels.disk_hits, report.kernels.memory_hits);
+  out << llvm::formatv("kernels: {0} compiled, {1} found in bundles, {2} on disk, {3} in memory\n",
+                       report.kernels.compiled, report.kernels.bundle_hits, report.kernels.disk_hits,
+                       report.kernels.memory_hits);
 }
 
 void print_kernels(const std::vector<KernelFacts>& kernels, llvm::raw_ostream& out) {
