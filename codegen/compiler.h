@@ -54,6 +54,8 @@ class Compiler {
   virtual ~Compiler() = default;
   /// Version and build-ids (R2), part of the build key; empty where there is no compiler after all.
   virtual std::string id() const = 0;
+  /// Path of the library it uses; empty where it uses none.
+  virtual std::string library() const { return ""; }
   /// Digest of every header a compile may see, part of the request key. Needs no library.
   virtual std::string header_digest() const = 0;
   /// Options of a compile for `arch`, canonical, part of the request key. Needs no library.

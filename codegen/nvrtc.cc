@@ -62,6 +62,7 @@ class NvrtcCompiler : public Compiler {
 
   const NvrtcInfo& info() const { return info_; }
   std::string id() const override { return id_; }
+  std::string library() const override { return info_.path; }
   std::string header_digest() const override { return embedded_header_digest(); }
 
   std::vector<std::string> options(llvm::StringRef arch) const override { return compile_options(arch); }

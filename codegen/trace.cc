@@ -3,6 +3,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "codegen/cache/file_system.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
@@ -52,10 +53,12 @@ std::string Trace::json() const {
 }
 
 llvm::Error Trace::write(const std::string& path) const {
+  const std::string text = json() + "\n";
+  MINUET_TRY(check_file_limit(text.size()));
   std::error_code failure;
   llvm::raw_fd_ostream file(path, failure, llvm::sys::fs::OF_None);
   if (!failure) {
-    file << json() << "\n";
+    file << text;
     file.close();
     failure = file.error();
     file.clear_error();  // else the destructor ends the process

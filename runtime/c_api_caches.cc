@@ -25,7 +25,7 @@ minuet_status compile_async(const char* function, Handle* handle, const char* ar
       llvm::Expected<BinaryList> binaries = residence->compile(arch, &cancel);
       StatusError result(StatusCode::Ok, "");
       if (!binaries) result = take_status(annotate(binaries.takeError(), function));
-      if (done) {
+      if (done) {  // last of all: it may destroy the job
         const bool good = result.code() == StatusCode::Ok;
         done(good ? MINUET_OK : set_last_error(llvm::make_error<StatusError>(result)), user);
       }
@@ -59,7 +59,7 @@ void add_requests(const Plan& plan, const std::vector<std::string>& archs,
 }
 
 /// A recorded list, for its own architectures or for those that were asked for.
-llvm::Error add_recorded(const char* path, const std::vector<std::string>& archs,
+llvm::Error add_recorded(KernelCache& cache, const char* path, const std::vector<std::string>& archs,
                          std::vector<KernelRequest>& requests) {
   auto file = llvm::MemoryBuffer::getFile(path);
   if (!file) {
@@ -68,13 +68,20 @@ llvm::Error add_recorded(const char* path, const std::vector<std::string>& archs
   llvm::Expected<std::vector<RecordedRequest>> recorded = read_requests((*file)->getBuffer());
   if (!recorded) return annotate(recorded.takeError(), "'" + std::string(path) + "'");
   for (const RecordedRequest& line : *recorded) {
+    if (!line.is_same_version) {
+      cache.warn(
+          "'" + std::string(path) +
+          "' has kernels that another version of Minuet asked for: this version's are compiled, which that "
+          "one will not find");
+    }
     if (archs.empty()) requests.push_back(line.request);
     for (const std::string& arch : archs) requests.push_back({line.request.source, arch});
   }
   return llvm::Error::success();
 }
 
-llvm::Expected<std::vector<KernelRequest>> read_requests_of(const minuet_precompile_options& given) {
+llvm::Expected<std::vector<KernelRequest>> read_requests_of(KernelCache& cache,
+                                                            const minuet_precompile_options& given) {
   MINUET_ASSIGN(const std::vector<std::string> archs, read_archs(given));
   const bool plans = given.network_count > 0 || given.convolution_count > 0;
   if (plans && archs.empty())
@@ -94,7 +101,7 @@ llvm::Expected<std::vector<KernelRequest>> read_requests_of(const minuet_precomp
     MINUET_TRY(check_pointer(given.convolutions[i], "a convolution"));
     add_requests(*given.convolutions[i]->plan, archs, requests);
   }
-  if (given.requests_path) MINUET_TRY(add_recorded(given.requests_path, archs, requests));
+  if (given.requests_path) MINUET_TRY(add_recorded(cache, given.requests_path, archs, requests));
   return requests;
 }
 
@@ -152,8 +159,10 @@ llvm::Error verdict(const PrecompileResult& result) {
                       result.compiled + result.found, result.kernels);
   }
   if (!result.first_failure) return llvm::Error::success();
+  llvm::Error error = llvm::make_error<StatusError>(*result.first_failure);
+  if (result.failed == 0) return error;
   return annotate(
-      llvm::make_error<StatusError>(*result.first_failure),
+      std::move(error),
       llvm::formatv("{0} of {1} kernels failed, the first one", result.failed, result.kernels).str());
 }
 
@@ -214,7 +223,8 @@ minuet_status minuet_precompile(minuet_context* context, const minuet_precompile
     MINUET_TRY(check_pointer(options, "options"));
     MINUET_ASSIGN(const minuet_precompile_options given,
                   read_options(options, minuet_precompile_options(MINUET_PRECOMPILE_OPTIONS_INIT)));
-    MINUET_ASSIGN(const std::vector<KernelRequest> requests, read_requests_of(given));
+    MINUET_ASSIGN(const std::vector<KernelRequest> requests,
+                  read_requests_of(*context->context->cache(), given));
     MINUET_ASSIGN(const PrecompileResult done,
                   precompile_watched(*context->context->cache(), requests, given));
     tell_bundles(given, done.bundles);

@@ -15,6 +15,10 @@ class LazyCompiler : public Compiler {
     Compiler* compiler = open();
     return compiler ? compiler->id() : "";
   }
+  std::string library() const override {
+    Compiler* compiler = open();
+    return compiler ? compiler->library() : "";
+  }
   std::string header_digest() const override { return embedded_header_digest(); }
   std::vector<std::string> options(llvm::StringRef arch) const override { return compile_options(arch); }
   llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch, llvm::StringRef seed,

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "codegen/json_text.h"
 #include "llvm/Support/JSON.h"
-#include "runtime/json_depth.h"
 #include "runtime/shipped_networks.h"
 
 namespace minuet {
@@ -176,8 +176,7 @@ llvm::Expected<NetworkDescription> read_network(const Object& root) {
 }  // namespace
 
 llvm::Expected<NetworkDescription> parse_network(llvm::StringRef json) {
-  if (llvm::Error error = check_json_depth(json)) return annotate(std::move(error), "network description");
-  llvm::Expected<Value> value = llvm::json::parse(json);
+  llvm::Expected<Value> value = parse_json(json);
   if (!value) {
     return make_error(StatusCode::InvalidArgument, "the network description is no JSON: {0}",
                       llvm::toString(value.takeError()));

@@ -3,9 +3,9 @@
 #include <cstring>
 #include <limits>
 
+#include "codegen/json_text.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/JSON.h"
-#include "runtime/json_depth.h"
 #include "runtime/rounding.h"
 
 namespace minuet {
@@ -80,8 +80,7 @@ llvm::Error SafetensorsFile::parse() {
                       "it is truncated or no safetensors file: the header claims {0} bytes, the file has {1}",
                       length, bytes.size());
   }
-  MINUET_TRY(check_json_depth(bytes.substr(kLengthBytes, length)));
-  auto header = llvm::json::parse(bytes.substr(kLengthBytes, length));
+  auto header = parse_json(bytes.substr(kLengthBytes, length));
   if (!header) {
     return make_error(StatusCode::InvalidArgument, "its header is no JSON: {0}",
                       llvm::toString(header.takeError()));

@@ -61,7 +61,7 @@ void BundleSet::warn(const std::string& text) const {
 void BundleSet::open_place(const BundlePlace& place) {
   if (!is_folder(place.path)) return open_file(place);
   if (place.sha256.empty()) return open_folder(place.path, "");
-  warn("a bundle is not used (" + place.path + "): it is a folder, and a digest is that of one file");
+  warn("the bundle " + place.path + " is not used: it is a folder, and a digest is that of one file");
 }
 
 void BundleSet::open_folder(const std::string& folder, llvm::StringRef prefix) {
@@ -94,7 +94,7 @@ void BundleSet::open_file(const BundlePlace& place) {
   if (bundle) {
     bundles_.push_back(std::move(*bundle));
   } else {
-    warn("a bundle is not used (" + place.path + "): " + take_status(bundle.takeError()).message());
+    warn("the bundle " + place.path + " is not used: " + take_status(bundle.takeError()).message());
   }
 }
 
@@ -144,7 +144,7 @@ std::optional<Entry> BundleSet::find_in(const Bundle& bundle, const std::string&
     const std::lock_guard<std::mutex> lock(mutex_);
     first = damaged_.insert({&bundle, key}).second;
   }
-  if (first) warn("a kernel of a bundle is not used (" + bundle.path() + ", " + key + "): " + reason);
+  if (first) warn("a kernel of the bundle " + bundle.path() + " is not used (" + key + "): " + reason);
   return std::nullopt;
 }
 

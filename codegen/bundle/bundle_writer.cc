@@ -1,7 +1,6 @@
 #include "codegen/bundle/bundle_writer.h"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -172,12 +171,7 @@ llvm::Expected<FileHandle> create_beside(const std::string& path, std::string& t
 }
 
 llvm::Error write_all(FileHandle& file, llvm::StringRef bytes) {
-  // Past this limit a write would not fail but raise SIGXFSZ, and the host may have no handler.
-  struct rlimit limit;
-  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes.size()) {
-    return make_error(StatusCode::FailedPrecondition, "a bundle has {0} bytes, and files may have {1}",
-                      bytes.size(), limit.rlim_cur);
-  }
+  MINUET_TRY(check_file_limit(bytes.size()));
   while (!bytes.empty()) {
     const ssize_t count = ::write(file.get(), bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;

@@ -1,18 +1,26 @@
 #include "codegen/bundle/precompile.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <chrono>
 #include <map>
 #include <set>
+#include <thread>
 
 #include "codegen/arch.h"
 #include "codegen/bundle/bundle.h"
 #include "codegen/bundle/bundle_writer.h"
+#include "codegen/cache/file_system.h"
 #include "codegen/worker/worker_pool.h"
 #include "llvm/Support/FileSystem.h"
 
 namespace minuet {
 namespace {
+
+// A writer takes milliseconds; who does not get the lock in ten seconds writes all the same.
+constexpr int kMostLockTries = 500;
+constexpr auto kLockStep = std::chrono::milliseconds(20);
 
 /// What one bundle will hold, and what it held before.
 struct Shelf {
@@ -20,6 +28,28 @@ struct Shelf {
   std::string tuning;
   std::set<std::string> found;  // request keys of entries by this compiler
 };
+
+/// What the bundle at `path` holds, but for damaged kernels, which are compiled again. What is no bundle of
+/// ours may be somebody's work: it is an error, and not written over.
+llvm::Expected<Shelf> read_shelf(const std::string& path) {
+  llvm::Expected<std::unique_ptr<Bundle>> bundle = Bundle::open(path);
+  if (!bundle) return annotate(bundle.takeError(), "a file is in a bundle's place; move it away");
+  Shelf shelf;
+  if (llvm::Expected<std::string> tuning = (*bundle)->tuning()) {
+    shelf.tuning = std::move(*tuning);
+  } else {
+    llvm::consumeError(tuning.takeError());
+  }
+  for (std::size_t i = 0; i < (*bundle)->size(); ++i) {
+    llvm::Expected<Entry> entry = (*bundle)->read(i);
+    if (entry) {
+      shelf.entries.push_back(std::move(*entry));
+    } else {
+      llvm::consumeError(entry.takeError());
+    }
+  }
+  return shelf;
+}
 
 class Precompilation {
  public:
@@ -32,11 +62,19 @@ class Precompilation {
     if (!options_.output.empty()) MINUET_TRY(open_shelves());
     std::vector<KernelRequest> missing;
     for (const KernelRequest& request : requests_) {
-      if (!find(request)) missing.push_back(request);
+      if (sm_number(request.arch) < request.source.least_sm) {
+        fail(request, {StatusCode::Unimplemented,
+                       llvm::formatv("it needs sm_{0} or newer", request.source.least_sm).str()});
+      } else if (!find(request)) {
+        missing.push_back(request);
+      }
     }
     compile(missing);
-    if (!options_.output.empty()) MINUET_TRY(write_shelves());
-    result_.cancelled = options_.cancel != nullptr && options_.cancel->cancelled();
+    const std::int64_t done = result_.compiled + result_.found + result_.failed;
+    result_.cancelled = options_.cancel != nullptr && options_.cancel->cancelled() && done < result_.kernels;
+    if (done < result_.kernels && !result_.cancelled)
+      keep_failure({StatusCode::ResourceExhausted, "the host ran out of memory"});
+    if (!options_.output.empty()) write_shelves();
     result_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return std::move(result_);
   }
@@ -48,7 +86,12 @@ class Precompilation {
   void compile(const std::vector<KernelRequest>& missing);
   void finish(const KernelRequest& request, Entry entry, BinaryOrigin origin);
   void fail(const KernelRequest& request, StatusError failure);
-  llvm::Error write_shelves();
+  void write_shelves();
+  llvm::Expected<BundleReport> write_shelf(const std::string& arch, Shelf& shelf);
+  /// Only the first one is told of the whole.
+  void keep_failure(StatusError failure) {
+    if (!result_.first_failure) result_.first_failure.emplace(std::move(failure));
+  }
 
   KernelCache& cache_;
   const PrecompileOptions& options_;
@@ -81,22 +124,9 @@ llvm::Error Precompilation::open_shelves() {
   for (auto& [arch, shelf] : shelves_) {
     const std::string path = bundle_path(options_.output, arch);
     if (!llvm::sys::fs::exists(path)) continue;
-    llvm::Expected<std::unique_ptr<Bundle>> bundle = Bundle::open(path);
-    // What is no bundle of ours may be somebody's work: it is not written over.
-    if (!bundle) return annotate(bundle.takeError(), "a file is in a bundle's place; move it away");
-    if (llvm::Expected<std::string> tuning = (*bundle)->tuning()) {
-      shelf.tuning = std::move(*tuning);
-    } else {
-      llvm::consumeError(tuning.takeError());
-    }
-    for (std::size_t i = 0; i < (*bundle)->size(); ++i) {
-      llvm::Expected<Entry> entry = (*bundle)->read(i);
-      if (!entry) {
-        llvm::consumeError(entry.takeError());  // a damaged one is compiled again
-        continue;
-      }
-      if (entry->binary.compiler_id == compiler_id_) shelf.found.insert(entry->request_key);
-      shelf.entries.push_back(std::move(*entry));
+    MINUET_ASSIGN(shelf, read_shelf(path));
+    for (const Entry& entry : shelf.entries) {
+      if (entry.binary.compiler_id == compiler_id_) shelf.found.insert(entry.request_key);
     }
   }
   return llvm::Error::success();
@@ -121,6 +151,7 @@ void Precompilation::compile(const std::vector<KernelRequest>& missing) {
   WorkerPoolOptions options;
   options.jobs = options_.jobs;
   options.worker.helper = options_.helper;
+  options.worker.nvrtc = cache_.compiler_library();  // the one whose kernels count as found
   options.worker.cancel = options_.cancel;
   WorkerPool pool(options);
   pool.run(missing, [&](std::size_t index, llvm::Expected<Entry> entry) {
@@ -147,21 +178,39 @@ void Precompilation::fail(const KernelRequest& request, StatusError failure) {
     const std::size_t done = static_cast<std::size_t>(result_.compiled + result_.found + result_.failed);
     options_.step({done, requests_.size(), request, nullptr, BinaryOrigin::Compiled, &failure});
   }
-  if (!result_.first_failure) {
-    failure.annotate(request.source.display_name + " for " + request.arch);
-    result_.first_failure.emplace(std::move(failure));
+  const std::string who = request.source.display_name + " for " + request.arch;
+  if (failure.message().find(who) == std::string::npos) failure.annotate(who);
+  keep_failure(std::move(failure));
+}
+
+void Precompilation::write_shelves() {
+  for (auto& [arch, shelf] : shelves_) {
+    if (shelf.entries.empty()) continue;
+    llvm::Expected<BundleReport> report = write_shelf(arch, shelf);
+    if (report) {
+      result_.bundles.push_back(std::move(*report));
+    } else {
+      keep_failure(take_status(report.takeError()));
+    }
   }
 }
 
-llvm::Error Precompilation::write_shelves() {
-  for (const auto& [arch, shelf] : shelves_) {
-    if (shelf.entries.empty()) continue;
-    const std::string path = bundle_path(options_.output, arch);
-    MINUET_ASSIGN(const WrittenBundle written, write_bundle(path, arch, shelf.entries, shelf.tuning));
-    result_.bundles.push_back({arch, path, written.sha256, static_cast<std::int64_t>(written.bytes),
-                               static_cast<std::int64_t>(shelf.entries.size())});
+/// Under a lock of the folder, since another process may write the same bundle: what it has added stays.
+llvm::Expected<BundleReport> Precompilation::write_shelf(const std::string& arch, Shelf& shelf) {
+  const std::string path = bundle_path(options_.output, arch);
+  LockableFile folder(real_file_system(),
+                      ::open(options_.output.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  for (int tries = 0; folder.good() && tries < kMostLockTries && !folder.try_lock(); ++tries) {
+    std::this_thread::sleep_for(kLockStep);
   }
-  return llvm::Error::success();
+  if (llvm::sys::fs::exists(path)) {
+    MINUET_ASSIGN(Shelf others, read_shelf(path));
+    merge_entries(others.entries, std::move(shelf.entries));
+    shelf.entries = std::move(others.entries);
+  }
+  MINUET_ASSIGN(const WrittenBundle written, write_bundle(path, arch, shelf.entries, shelf.tuning));
+  return BundleReport{arch, path, written.sha256, static_cast<std::int64_t>(written.bytes),
+                      static_cast<std::int64_t>(shelf.entries.size())};
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ struct PrecompileResult {
   std::int64_t bytes = 0;  // of the cubins
   double seconds = 0;
   std::vector<BundleReport> bundles;         // by arch, ascending
-  std::optional<StatusError> first_failure;  // of a kernel
+  std::optional<StatusError> first_failure;  // of a kernel or of a bundle
   bool cancelled = false;
 };
 
@@ -47,7 +47,8 @@ std::string bundle_path(const std::string& output, llvm::StringRef arch);
 
 /// Looks each kernel up in the bundle that is there and in the cache's folder, compiles the others in
 /// worker processes, keeps those in the folder too, and writes the bundles: with all kernels that are
-/// there, also after failures or a cancel. An error is one of the whole: no such folder, no helper.
+/// there, also after failures or a cancel. An error is one of the whole, before
+/// any work; what fails later is in the result.
 llvm::Expected<PrecompileResult> precompile(KernelCache& cache, const std::vector<KernelRequest>& requests,
                                             const PrecompileOptions& options);
 

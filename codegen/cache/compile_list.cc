@@ -3,11 +3,13 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <mutex>
 #include <optional>
+
+#include "codegen/fork_watch.h"
+#include "codegen/worker/worker_pool.h"
 
 namespace minuet {
 namespace {
@@ -106,10 +108,11 @@ class Workers {
 llvm::Expected<BinaryList> compile_list(KernelCache& cache, const std::vector<KernelSource>& sources,
                                         llvm::StringRef arch, const CancelToken* cancel) {
   CompileQueue queue(cache, sources, arch, cancel);
-  const std::size_t wanted =
-      std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()), sources.size());
+  // Each may start a helper program, which takes memory.
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int threads = count_workers(/*asked=*/0, cores, available_memory(), sources.size());
   {
-    const Workers workers(wanted > 0 ? wanted - 1 : 0, [&] { queue.work(); });
+    const Workers workers(static_cast<std::size_t>(threads - 1), [&] { queue.work(); });
     queue.work();
   }
   return queue.result();
@@ -118,10 +121,12 @@ llvm::Expected<BinaryList> compile_list(KernelCache& cache, const std::vector<Ke
 llvm::Expected<std::unique_ptr<BackgroundJob>> BackgroundJob::start(
     std::function<llvm::Error(const CancelToken&)> work) {
   std::unique_ptr<BackgroundJob> job(new BackgroundJob());
-  std::packaged_task<StatusError()> task([work = std::move(work), cancel = &job->cancel_] {
+  std::packaged_task<StatusError()> task([work = std::move(work), cancel = job->cancel_] {
     llvm::Error error = work(*cancel);
     return error ? take_status(std::move(error)) : StatusError(StatusCode::Ok, "");
   });
+  watch_forks();
+  job->generation_ = fork_generation();
   job->result_ = task.get_future().share();
   const NoSignals blocked;
   try {
@@ -133,9 +138,18 @@ llvm::Expected<std::unique_ptr<BackgroundJob>> BackgroundJob::start(
   return job;
 }
 
+bool BackgroundJob::is_out_of_reach() const {
+  return generation_ != fork_generation() || thread_.get_id() == std::this_thread::get_id();
+}
+
 BackgroundJob::~BackgroundJob() {
-  cancel_.cancel();
-  if (thread_.joinable()) thread_.join();
+  cancel();
+  if (!thread_.joinable()) return;
+  if (is_out_of_reach()) {
+    thread_.detach();
+  } else {
+    thread_.join();
+  }
 }
 
 bool BackgroundJob::wait_for(std::chrono::milliseconds time) const {
@@ -143,6 +157,10 @@ bool BackgroundJob::wait_for(std::chrono::milliseconds time) const {
 }
 
 llvm::Error BackgroundJob::wait() const {
+  if (is_out_of_reach() && !done()) {
+    return make_error(StatusCode::FailedPrecondition,
+                      "a job cannot be waited for in its own callback, nor in a child of a fork");
+  }
   const StatusError& result = result_.get();
   if (result.code() == StatusCode::Ok) return llvm::Error::success();
   return llvm::make_error<StatusError>(result);

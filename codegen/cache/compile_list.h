@@ -28,18 +28,23 @@ class BackgroundJob {
       std::function<llvm::Error(const CancelToken&)> work);
   BackgroundJob(const BackgroundJob&) = delete;
   BackgroundJob& operator=(const BackgroundJob&) = delete;
-  /// Cancels and waits.
+  /// Cancels and waits; not in the job's own thread, and not in a child of a fork, where it ends nowhere.
   ~BackgroundJob();
 
-  void cancel() { cancel_.cancel(); }
+  void cancel() { cancel_->cancel(); }
   bool done() const { return wait_for(std::chrono::milliseconds(0)); }
   bool wait_for(std::chrono::milliseconds time) const;
-  /// Waits. Any thread may ask, more than once.
+  /// Waits. Any thread may ask, more than once; FailedPrecondition in the job's own, and in a child of a
+  /// fork.
   llvm::Error wait() const;
 
  private:
   BackgroundJob() = default;
-  CancelToken cancel_;
+  /// Whether to wait for the thread would be to wait for ever.
+  bool is_out_of_reach() const;
+
+  std::uint64_t generation_ = 0;  // of forks
+  std::shared_ptr<CancelToken> cancel_ = std::make_shared<CancelToken>();
   std::shared_future<StatusError> result_;  // code Ok: it went well
   std::thread thread_;
 };

@@ -6,6 +6,7 @@
 
 #include "codegen/arch.h"
 #include "codegen/elf.h"
+#include "codegen/json_text.h"
 #include "codegen/keys.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
@@ -39,26 +40,6 @@ std::string text_of(const llvm::json::Object& object, llvm::StringRef key) {
   return text ? text->str() : "";
 }
 
-/// LLVM's parser calls itself for each level, and would run out of stack.
-bool nests_deeply(llvm::StringRef text) {
-  constexpr int kMostLevels = 8;
-  int level = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string && c == '\\') {
-      ++i;
-    } else if (c == '"') {
-      in_string = !in_string;
-    } else if (!in_string && (c == '{' || c == '[')) {
-      if (++level > kMostLevels) return true;
-    } else if (!in_string && (c == '}' || c == ']')) {
-      --level;
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
 std::string write_manifest(const Entry& entry) {
@@ -84,8 +65,7 @@ std::string write_manifest(const Entry& entry) {
 }
 
 llvm::Error read_manifest(llvm::StringRef text, Entry& entry) {
-  if (nests_deeply(text)) return damaged("its manifest is none");
-  llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
+  llvm::Expected<llvm::json::Value> value = parse_json(text);
   if (!value) return damaged(("its manifest is no JSON: " + llvm::toString(value.takeError())).c_str());
   const llvm::json::Object* const object = value->getAsObject();
   const llvm::json::Object* const names = object ? object->getObject("lowered_names") : nullptr;

@@ -1,6 +1,7 @@
 #include "codegen/cache/file_system.h"
 
 #include <dirent.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -87,5 +88,13 @@ void LockableFile::unlock() {
 }
 
 std::string errno_text(int error) { return std::error_code(error, std::generic_category()).message(); }
+
+llvm::Error check_file_limit(std::uint64_t bytes) {
+  struct rlimit limit;
+  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur)
+    return llvm::Error::success();
+  return make_error(StatusCode::FailedPrecondition, "the file has {0} bytes, and files may have {1}", bytes,
+                    limit.rlim_cur);
+}
 
 }  // namespace minuet

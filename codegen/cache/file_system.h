@@ -7,9 +7,12 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "codegen/error.h"
 
 namespace minuet {
 
@@ -36,6 +39,10 @@ class FileSystem {
 };
 
 FileSystem& real_file_system();
+
+/// FailedPrecondition where a file of that many bytes may not be written here: past that limit a write would
+/// not fail but raise SIGXFSZ, and the host may have no handler (R11).
+llvm::Error check_file_limit(std::uint64_t bytes);
 
 /// The text of an errno, on every thread.
 std::string errno_text(int error);

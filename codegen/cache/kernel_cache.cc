@@ -65,6 +65,10 @@ class KernelCacheImpl : public KernelCache {
   CacheStats stats() const override { return state_.stats(); }
   std::vector<CacheEvent> events() const override { return state_.events(); }
   std::string directory() const override { return store_ ? store_->directory() : ""; }
+  void warn(const std::string& text) override {
+    if (options_.warn && state_.is_news(text)) options_.warn(text);
+  }
+  std::string compiler_library() override { return compiler_id().empty() ? "" : compiler_->library(); }
   bool is_recording() const override { return record_.has_value(); }
   Trace* trace() const override { return options_.trace.get(); }
 
@@ -76,9 +80,6 @@ class KernelCacheImpl : public KernelCache {
     const CancelToken* cancel;
   };
 
-  void warn(const std::string& text) {
-    if (options_.warn && state_.is_news(text)) options_.warn(text);
-  }
   void open_store(const Environment& environment, FileSystem& system);
   std::string key_of(const KernelSource& source, llvm::StringRef arch) const;
   Request request_for(const KernelSource& source, llvm::StringRef arch, const CancelToken* cancel) const {
@@ -164,25 +165,35 @@ std::optional<Entry> KernelCacheImpl::load(const Request& request) {
   std::optional<Entry> entry = store_->load(build_key_of(request));
   // The build key stands for all of these; a difference would be a broken writer, not a wrong file.
   if (entry && (entry->request_key != request.request_key || entry->binary.arch != request.arch ||
-                entry->name_expression != request.source.name_expression)) {
+                entry->name_expression != request.source.name_expression ||
+                entry->binary.compiler_id != compiler_id())) {
     return std::nullopt;
   }
   return entry;
 }
 
-/// A helper program compiles where NVRTC in this process would not do: in a child of a fork that met a
-/// running compile, where its locks may be held by nobody (R16), and for work that may be cancelled, since
-/// NVRTC looks up only near the end of a compile with long headers, and ends badly when the process does
-/// (R17, R27).
+/// In a helper program where there is one. There NVRTC's front end, one at a time in a process, runs on every
+/// core; a compile is over at once when it is cancelled (R17) or when this process ends (R27); and a fork
+/// does not inherit its locks (R16). Else in this process, which a child of a fork during a compile must not
+/// do.
 llvm::Expected<Binary> KernelCacheImpl::run_compiler(const Request& request) {
   const Trace::Span span(trace(), "compile", request.source.display_name);
-  const bool must = compiles_need_helper();
-  if (must || (request.cancel != nullptr && !helper().empty())) {
-    WorkerOptions worker;
-    worker.helper = helper();
-    worker.cancel = request.cancel;
-    MINUET_ASSIGN(Entry entry, compile_in_worker({request.source, request.arch}, worker));
-    return std::move(entry.binary);
+  const std::string program = helper();
+  if (!program.empty()) {
+    WorkerOptions options;
+    options.helper = program;
+    options.nvrtc = compiler_ != nullptr ? compiler_->library() : "";
+    options.cancel = request.cancel;
+    llvm::Expected<Entry> entry = compile_in_worker({request.source, request.arch}, options);
+    // Another NVRTC than ours would answer to another build key.
+    if (entry && entry->binary.compiler_id == compiler_id()) return std::move(entry->binary);
+    StatusError status = entry
+                             ? StatusError(StatusCode::Unavailable, "the helper program found another NVRTC")
+                             : take_status(entry.takeError());
+    const bool of_no_use =
+        status.code() == StatusCode::Unavailable || status.code() == StatusCode::FailedPrecondition;
+    if (!of_no_use || compiles_need_helper()) return llvm::make_error<StatusError>(std::move(status));
+    warn("kernels are compiled in this process: " + status.message());
   }
   CompileControl control;
   control.cancel = request.cancel;
@@ -271,7 +282,8 @@ void KernelCacheImpl::land(const Request& request, std::promise<Outcome>& promis
   try {
     Outcome outcome = build(request);
     const StatusError* const failure = std::get_if<StatusError>(&outcome);
-    keep = failure == nullptr || !is_passing(*failure);
+    // Without JIT a bundle that comes later may have it.
+    keep = failure == nullptr || (!is_passing(*failure) && !*options_.no_jit);
     promise.set_value(std::move(outcome));
   } catch (...) {
     promise.set_exception(std::current_exception());
@@ -328,6 +340,8 @@ llvm::Expected<BinaryPointer> KernelCacheImpl::replace(const KernelSource& sourc
   if (*options_.no_jit)
     return llvm::make_error<StatusError>(no_jit_error(request, "the driver refuses the one found"));
   warn("a kernel of the cache is refused by the driver and compiled again (" + refused.display_name + ")");
+  if (compiler_ == nullptr)
+    return make_error(StatusCode::Unavailable, "{0}: there is no compiler here", source.display_name);
   const Outcome outcome = compile(request);
   if (std::holds_alternative<BinaryPointer>(outcome)) state_.put(request.request_key, outcome);
   return answer(outcome);

@@ -64,6 +64,10 @@ class KernelCache {
 
   /// Of the compiler (R2); empty where there is none. Opens it.
   virtual std::string compiler_id() = 0;
+  /// Path of its library, for helper programs; empty where there is none.
+  virtual std::string compiler_library() = 0;
+  /// Tells the one who made the cache, once per kind of trouble.
+  virtual void warn(const std::string& text) = 0;
 
   virtual CacheStats stats() const = 0;
   virtual std::vector<CacheEvent> events() const = 0;

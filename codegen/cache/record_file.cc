@@ -1,25 +1,33 @@
 #include "codegen/cache/record_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+
+#include "codegen/cache/file_system.h"
 
 namespace minuet {
 
 llvm::Error RecordFile::append(const KernelRequest& request) const {
   MINUET_ASSIGN(std::string line, write_request(request));
   auto trouble = [this] {
-    return make_error(StatusCode::FailedPrecondition, "missing kernels are not recorded in '{0}': {1}", path_,
+    return make_error(StatusCode::FailedPrecondition, "'{0}': {1}", path_,
                       std::error_code(errno, std::generic_category()).message());
   };
   const int file = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-  if (file < 0) return trouble();
+  if (file < 0) return annotate(trouble(), "missing kernels are not recorded");
   line += "\n";
-  const ssize_t written = ::write(file, line.data(), line.size());
-  llvm::Error error = written == static_cast<ssize_t>(line.size()) ? llvm::Error::success() : trouble();
+  struct stat status = {};
+  llvm::Error error = ::fstat(file, &status) == 0
+                          ? check_file_limit(static_cast<std::uint64_t>(status.st_size) + line.size())
+                          : trouble();
+  if (!error && ::write(file, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+    error = trouble();
   ::close(file);
-  return error;
+  if (!error) return error;
+  return annotate(std::move(error), "missing kernels are not recorded");
 }
 
 }  // namespace minuet

@@ -1,7 +1,5 @@
 #include "codegen/cache/store.h"
 
-#include <sys/resource.h>
-
 #include <cerrno>
 
 namespace minuet {
@@ -129,13 +127,7 @@ llvm::Error Store::write_file(const FileHandle& file, const std::string& bytes) 
 }
 
 llvm::Error Store::keep(const std::string& build_key, const std::string& bytes) {
-  // Past this limit a write would not fail but raise SIGXFSZ, and the host may have no handler.
-  struct rlimit limit;
-  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-      limit.rlim_cur < bytes.size()) {
-    return make_error(StatusCode::FailedPrecondition, "the entry has {0} bytes, and files may have {1}",
-                      bytes.size(), limit.rlim_cur);
-  }
+  MINUET_TRY(check_file_limit(bytes.size()));
   FileSystem& system = root_.system;
   MINUET_ASSIGN(const FileHandle shelf, open_shelf(build_key, Missing::Make));
   const std::string temporary = unique_name(kTemporaryPrefix);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "codegen/json_text.h"
 #include "codegen/tuning/tuning_entry.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
@@ -161,7 +162,7 @@ std::string print_entry(const TuningEntry& entry) {
 }
 
 llvm::Expected<TuningEntry> parse_entry(llvm::StringRef text) {
-  llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
+  llvm::Expected<llvm::json::Value> value = parse_json(text);
   if (!value) return damaged(take_status(value.takeError()).message());
   return entry_of(*value);
 }
@@ -179,7 +180,7 @@ std::string write_tuning_section(const std::vector<TuningEntry>& entries) {
 }
 
 llvm::Expected<std::vector<TuningEntry>> read_tuning_section(llvm::StringRef bytes) {
-  llvm::Expected<llvm::json::Value> value = llvm::json::parse(bytes);
+  llvm::Expected<llvm::json::Value> value = parse_json(bytes);
   if (!value) return damaged(take_status(value.takeError()).message());
   const llvm::json::Array* const array = value->getAsArray();
   if (array == nullptr) return damaged("the section is no JSON array");

@@ -1,7 +1,6 @@
 #include "codegen/tuning/tuning_store.h"
 
 #include <dirent.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -117,13 +116,7 @@ llvm::Expected<std::string> TuningStore::read_file(int folder, const std::string
 }
 
 llvm::Error TuningStore::write_file(int folder, const std::string& temporary, const std::string& bytes) {
-  // Past this limit a write would not fail but raise SIGXFSZ, and the host may have no handler.
-  struct rlimit limit;
-  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-      limit.rlim_cur < bytes.size()) {
-    return make_error(StatusCode::FailedPrecondition, "the entry has {0} bytes, and files may have {1}",
-                      bytes.size(), limit.rlim_cur);
-  }
+  MINUET_TRY(check_file_limit(bytes.size()));
   const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   FileHandle file(system_, system_.open_at(folder, temporary.c_str(), flags, policy_.shared ? 0666 : 0600));
   if (!file.good()) return trouble("a file cannot be made");

@@ -1,5 +1,6 @@
 #include "codegen/worker/protocol.h"
 
+#include "codegen/json_text.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace minuet {
@@ -14,7 +15,7 @@ std::string print(Object object) {
 }
 
 llvm::Expected<Object> parse(llvm::StringRef text) {
-  llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
+  llvm::Expected<llvm::json::Value> value = parse_json(text);
   if (!value) {
     return make_error(StatusCode::Internal, "the other process wrote no JSON: {0}",
                       llvm::toString(value.takeError()));

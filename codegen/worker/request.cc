@@ -2,6 +2,7 @@
 
 #include "codegen/compiler.h"
 #include "codegen/embedded_headers.h"
+#include "codegen/json_text.h"
 #include "codegen/keys.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -29,7 +30,7 @@ bool is_arch(llvm::StringRef arch) {
 }
 
 llvm::Expected<RecordedRequest> read_line(llvm::StringRef line) {
-  llvm::Expected<llvm::json::Value> value = llvm::json::parse(line);
+  llvm::Expected<llvm::json::Value> value = parse_json(line);
   if (!value) {
     return make_error(StatusCode::InvalidArgument, "it is no JSON: {0}", llvm::toString(value.takeError()));
   }

@@ -100,7 +100,8 @@ llvm::Expected<Entry> Worker::compile(const WorkerJob& job) {
     ++totals_.report.lost;
   }
   // Most often the system's answer to want of memory.
-  return make_error(StatusCode::Unavailable, "{0} for {1}: the helper program was lost twice; at last: {2}",
+  return make_error(StatusCode::ResourceExhausted,
+                    "{0} for {1}: the helper program was lost twice; at last: {2}",
                     job.request.source.display_name, job.request.arch, how);
 }
 
@@ -165,17 +166,6 @@ class Queue {
   std::map<std::string, Group> groups_;
 };
 
-/// Bytes that can be had without swapping; where the system does not say, as many as anybody could want.
-std::int64_t available_memory() {
-  std::ifstream file("/proc/meminfo");
-  std::string name, unit;
-  std::int64_t kilobytes = 0;
-  while (file >> name >> kilobytes && std::getline(file, unit)) {
-    if (name == "MemAvailable:") return kilobytes * 1024;
-  }
-  return INT64_MAX;
-}
-
 /// What the threads of one run share.
 struct Run {
   const WorkerPoolOptions& options;
@@ -186,6 +176,13 @@ struct Run {
   std::mutex done_mutex;
 
   void work();
+  /// What throws in there takes this worker only; the others go on.
+  void work_or_stop() noexcept {
+    try {
+      work();
+    } catch (...) {
+    }
+  }
 };
 
 void Run::work() {
@@ -218,6 +215,17 @@ llvm::Expected<Entry> compile_in_worker(const KernelRequest& request, const Work
   return worker.compile({request, options.nvrtc, /*pch=*/false, options.time_trace});
 }
 
+// Bytes that can be had without swapping; where the system does not say, as many as anybody could want.
+std::int64_t available_memory() {
+  std::ifstream file("/proc/meminfo");
+  std::string name, unit;
+  std::int64_t kilobytes = 0;
+  while (file >> name >> kilobytes && std::getline(file, unit)) {
+    if (name == "MemAvailable:") return kilobytes * 1024;
+  }
+  return INT64_MAX;
+}
+
 int count_workers(int asked, int cores, std::int64_t available_bytes, std::size_t jobs) {
   const std::int64_t by_memory = available_bytes / kWorkerBytes;
   const std::int64_t wanted = asked > 0 ? asked : cores;
@@ -233,11 +241,11 @@ WorkerPoolReport WorkerPool::run(const std::vector<KernelRequest>& requests, con
   // This thread is one of them, so that nothing is lost where no other can be had.
   std::vector<std::thread> threads;
   try {
-    for (int i = 1; i < run.totals.report.workers; ++i) threads.emplace_back([&run] { run.work(); });
-  } catch (const std::system_error&) {
+    for (int i = 1; i < run.totals.report.workers; ++i) threads.emplace_back([&run] { run.work_or_stop(); });
+  } catch (const std::exception&) {
     run.totals.report.workers = static_cast<int>(threads.size()) + 1;
   }
-  run.work();
+  run.work_or_stop();
   for (std::thread& thread : threads) thread.join();
   return run.totals.report;
 }

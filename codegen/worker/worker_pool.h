@@ -42,6 +42,9 @@ struct WorkerPoolReport {
 /// How many processes: as asked (or one a core), no more than jobs, and half a GiB for each, at least one.
 int count_workers(int asked, int cores, std::int64_t available_bytes, std::size_t jobs);
 
+/// Bytes that the system can give to new processes.
+std::int64_t available_memory();
+
 class WorkerPool {
  public:
   /// Called once for every request, in the order of completion: one call at a time, from several threads.
@@ -50,7 +53,8 @@ class WorkerPool {
   explicit WorkerPool(WorkerPoolOptions options) : options_(std::move(options)) {}
 
   /// Compiles all requests and returns when each is done. A request that fails takes no other with it; one
-  /// whose helper was lost is tried once more. When cancelled, what is not done yet is done as Cancelled.
+  /// whose helper was lost is tried once more. Where the host runs out of memory some requests are never
+  /// done. When cancelled, what is not done yet is done as Cancelled.
   WorkerPoolReport run(const std::vector<KernelRequest>& requests, const OnDone& on_done);
 
  private:

@@ -156,8 +156,8 @@ MINUET_API minuet_status minuet_context_kernel_counters(minuet_context* context,
                                                         minuet_kernel_counters* counters);
 
 /* Opens a bundle that minuet_precompile wrote, and looks in it before all others. sha256: 64 hex digits that
- * the whole file must have, or null. INVALID_ARGUMENT for what is no bundle, is damaged at its head or has
- * another digest: nothing is added then. */
+ * the whole file must have, or null. INVALID_ARGUMENT for what is no bundle or is damaged at its head,
+ * FAILED_PRECONDITION for a file that cannot be read or has another digest: nothing is added then. */
 MINUET_API minuet_status minuet_context_add_bundle(minuet_context* context, const char* path,
                                                    const char* sha256);
 
@@ -378,7 +378,8 @@ MINUET_API minuet_status minuet_network_query(minuet_network* network, minuet_ne
  */
 
 typedef struct minuet_job minuet_job;
-/* Called once at the end, from the job's own thread, with minuet_last_error of that thread. */
+/* Called once at the end, from the job's own thread, with minuet_last_error of that thread; maybe before the
+ * call that started the job has returned. It may destroy the job, and must not wait for it. */
 typedef void (*minuet_job_callback)(minuet_status status, void* user);
 
 /* minuet_network_compile in a thread of its own. done is optional. The network may be destroyed before. */
@@ -448,8 +449,9 @@ typedef struct minuet_precompile_result {
 /* Compiles every kernel that any cloud may need, for every arch, in worker processes (minuet-compile, which
  * is installed beside the library), and writes one bundle an arch: no GPU, no driver. The same kernels give
  * the same bytes. A bundle that is already there keeps its other kernels. result is optional and is filled in
- * whatever the status: OK where all are there; the first failure's status where kernels are missing;
- * CANCELLED where it was stopped. The bundles then hold what is done. */
+ * once work has begun: OK where all are there; the first failure's status where kernels or bundles are
+ * missing; CANCELLED where it was stopped. The bundles then hold what is done. Two calls may write to one
+ * directory. */
 MINUET_API minuet_status minuet_precompile(minuet_context* context, const minuet_precompile_options* options,
                                            minuet_precompile_result* result);
 

@@ -15,6 +15,7 @@ bool is_refusal(CUresult result) {
     case CUDA_ERROR_INVALID_SOURCE:
     case CUDA_ERROR_INVALID_VALUE:
     case CUDA_ERROR_NOT_FOUND:
+    case CUDA_ERROR_NOT_SUPPORTED:  // of code for another GPU whose ELF flags name this one
       return true;
     default:
       return false;

@@ -123,7 +123,7 @@ TEST(WorkerPool, R19_AKilledHelperLosesOnlyItsJob) {
   }
   EXPECT_THAT(outcome.errors[5], HasSubstr("was killed by SIGKILL"));
   EXPECT_THAT(outcome.errors[5], HasSubstr(requests[5].source.display_name + " for sm_90a"));
-  EXPECT_EQ(outcome.codes[5], StatusCode::Unavailable);
+  EXPECT_EQ(outcome.codes[5], StatusCode::ResourceExhausted);
   EXPECT_THAT(outcome.errors[6], HasSubstr("ended with status 3"));
   EXPECT_EQ(outcome.report.lost, 5) << "once, twice and twice";
 }

@@ -2,6 +2,7 @@
 // smaller.
 #include <map>
 
+#include "codegen/cache/cache_options.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
@@ -33,7 +34,9 @@ llvm::Expected<std::vector<ReadKernel>> read_all(CacheSource& source) {
     if (entry) {
       kernels.push_back({one, std::move(*entry), ""});
     } else {
-      kernels.push_back({one, std::nullopt, take_status(entry.takeError()).message()});
+      const StatusError status = take_status(entry.takeError());
+      if (status.code() == StatusCode::NotFound) continue;  // removed since it was listed
+      kernels.push_back({one, std::nullopt, status.message()});
     }
   }
   return kernels;
@@ -79,25 +82,30 @@ llvm::Error list_kernels(const Arguments& arguments) {
   return llvm::Error::success();
 }
 
-/// The one kernel whose key starts with `key`, or whose name is or starts with it.
+bool starts_with(llvm::StringRef text, llvm::StringRef start) {
+  return text.take_front(start.size()) == start;
+}
+
+/// The one kernel with that name, else the one whose key or name starts so.
 llvm::Expected<ReadKernel> find_kernel(const Arguments& arguments) {
   MINUET_ASSIGN(const std::unique_ptr<CacheSource> source, open_cache_source(arguments));
-  MINUET_ASSIGN(std::vector<ReadKernel> kernels, read_all(*source));
-  const llvm::StringRef wanted = arguments.key;
-  std::vector<const ReadKernel*> fitting;
+  MINUET_ASSIGN(const std::vector<ReadKernel> kernels, read_all(*source));
+  std::vector<const ReadKernel*> named, fitting;
   for (const ReadKernel& kernel : kernels) {
-    if (kernel.entry && kernel.entry->binary.display_name == wanted && fitting.empty()) return kernel;
-    const bool by_name =
-        kernel.entry &&
-        llvm::StringRef(kernel.entry->binary.display_name).take_front(wanted.size()) == wanted;
-    if (by_name || llvm::StringRef(kernel.stored.key).take_front(wanted.size()) == wanted)
+    const std::string name = kernel.entry ? kernel.entry->binary.display_name : "";
+    if (name == arguments.key) named.push_back(&kernel);
+    if (starts_with(name, arguments.key) || starts_with(kernel.stored.key, arguments.key))
       fitting.push_back(&kernel);
   }
-  if (fitting.empty())
-    return bad_input("no kernel in {0} has a key or name that starts with '{1}'", source->where(), wanted);
+  if (!named.empty()) fitting = named;
+  if (fitting.empty()) {
+    return bad_input("no kernel in {0} has a key or name that starts with '{1}'", source->where(),
+                     arguments.key);
+  }
   if (fitting.size() > 1) {
-    return bad_input("{0} kernels in {1} start with '{2}': give more of the key or the name", fitting.size(),
-                     source->where(), wanted);
+    return bad_input(
+        "{0} kernels in {1} fit '{2}': give more of the name, or the start of a key (minuet cache list)",
+        fitting.size(), source->where(), arguments.key);
   }
   if (!fitting[0]->entry) return broken("the entry is damaged: " + fitting[0]->damage);
   return *fitting[0];
@@ -182,7 +190,10 @@ llvm::Error verify_kernels(const Arguments& arguments) {
 
 llvm::Error prune_store(const Arguments& arguments) {
   MINUET_ASSIGN(Store store, open_cache_store(arguments, /*read_only=*/false));
+  llvm::Expected<CacheOptions> options = with_environment({}, process_environment());
+  if (!options) return as_user_error(options.takeError());
   StoreLimits limits;
+  if (options->most_bytes != 0) limits.bytes = options->most_bytes;
   if (arguments.most_bytes) limits.bytes = *arguments.most_bytes;
   llvm::Expected<PruneResult> result = store.prune(limits, /*force=*/true);
   if (!result) return as_user_error(result.takeError());

@@ -30,6 +30,7 @@ void on_interrupt(int number) {
 
 struct Progress {
   Clock::time_point start = Clock::now();
+  int64_t worked = 0;  ///< kernels compiled or failed
   bool terminal = ::isatty(STDERR_FILENO) != 0;
   Clock::time_point printed;
   std::vector<KernelFacts> kernels;
@@ -45,11 +46,12 @@ void print_progress(Progress& progress, const minuet_precompile_step& step) {
   if (!last && now - progress.printed < std::chrono::milliseconds(progress.terminal ? 100 : 5000)) return;
   progress.printed = now;
   const double seconds = std::chrono::duration<double>(now - progress.start).count();
-  const double rate = static_cast<double>(step.done) / (seconds > 1e-3 ? seconds : 1e-3);
+  // What was found took no time, and says nothing of what is to come.
+  const double rate = static_cast<double>(progress.worked) / (seconds > 1e-3 ? seconds : 1e-3);
+  const double left = rate > 0 ? static_cast<double>(step.total - step.done) / rate : 0;
   llvm::errs() << (progress.terminal ? "\r\x1b[K" : "")
                << llvm::formatv("{0}/{1} kernels, {2:f1} a second, {3:f0} s left: {4} {5}", step.done,
-                                step.total, rate, static_cast<double>(step.total - step.done) / rate,
-                                step.arch, step.name)
+                                step.total, rate, left, step.arch, step.name)
                << (progress.terminal && !last ? "" : "\n");
 }
 
@@ -60,8 +62,11 @@ void on_step(const minuet_precompile_step* step, void* user) {
     progress.kernels.push_back({kernel.name, kernel.origin, kernel.registers, kernel.shared_bytes,
                                 kernel.cubin_bytes, kernel.compile_ms});
   } else {
-    progress.failures.push_back(std::string(step->name) + " for " + step->arch + ": " + step->error);
+    const std::string who = std::string(step->name) + " for " + step->arch;
+    const std::string why = step->error;
+    progress.failures.push_back(why.find(who) == std::string::npos ? who + ": " + why : why);
   }
+  if (!step->kernel || llvm::StringRef(step->kernel->origin) == "compiled") ++progress.worked;
   print_progress(progress, *step);
 }
 

@@ -15,8 +15,8 @@ namespace {
 
 constexpr const char* kFooter = R"(
 Results lie in DIR/<environment>/<bucket>.json: one file for each kind of kernel and size of problem, in
-one folder for each GPU, library version and toolkit. A plan takes the fastest configuration that beats
-the default and that the library still has.
+one folder for each GPU, library version and toolkit. The best of a file is the fastest
+configuration that beats the default and that the library still has.
 
 merge keeps of every configuration one measurement: a fresh one before a migrated one, else the one with
 the least median; so the order of merges does not matter. migrate copies the results of another version

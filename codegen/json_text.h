@@ -1,7 +1,8 @@
-// llvm::json recurses without a limit; text from files is looked at first.
+// JSON text of others: llvm::json recurses without a limit, so the text is looked at first.
 #pragma once
 
 #include "codegen/error.h"
+#include "llvm/Support/JSON.h"
 
 namespace minuet {
 
@@ -27,6 +28,12 @@ inline llvm::Error check_json_depth(llvm::StringRef json) {
     }
   }
   return llvm::Error::success();
+}
+
+/// What llvm::json::parse gives, for text that anybody may have written.
+inline llvm::Expected<llvm::json::Value> parse_json(llvm::StringRef text) {
+  MINUET_TRY(check_json_depth(text));
+  return llvm::json::parse(text);
 }
 
 }  // namespace minuet
