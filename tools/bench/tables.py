@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Markdown tables from what `minuet bench` wrote.
+"""Markdown tables from what `minuet bench` and `startup.py` wrote.
 
 usage: tables.py [--stages] [RESULT.json ...]      default: every file below tools/bench/results
        tables.py --readme README.md [--check]      rewrites (or compares) the tables between its two markers
@@ -10,7 +10,7 @@ import json
 import pathlib
 import sys
 
-BEGIN, END = ("<!-- tools/bench/tables.py: " + word + " -->" for word in ("begin", "end"))
+MARKERS = {"clouds": "<!-- tools/bench/tables.py: {} -->", "starts": "<!-- tools/bench/tables.py starts: {} -->"}
 STAGES = ("sort", "map", "gather", "gemm", "scatter", "other")
 
 
@@ -48,21 +48,47 @@ def origin(result):
     return ", ".join(part for part in parts if part)
 
 
-def render(paths, stages):
-    groups, lines = {}, []
+def read(paths):
+    """The results by kind; those of other kinds than these two have no table."""
+    results = {kind: [] for kind in MARKERS}
     for path in paths:
         try:
             result = json.loads(path.read_text())
-            groups.setdefault(origin(result), []).append(result)
-        except (OSError, ValueError, KeyError) as error:
-            sys.exit(f"tables.py: {path} is no result of minuet bench: {error!r}")
-    for title, results in groups.items():
+            for kind in MARKERS:
+                if kind in result:
+                    results[kind].append(result)
+        except (OSError, ValueError, TypeError) as error:
+            sys.exit(f"tables.py: {path} is no result: {error!r}")
+    return results
+
+
+def render_starts(results):
+    lines = []
+    for result in results:
+        lines += ["", f"{result['device']}, driver {result['driver']}, {result['network']} in {result['dtype']}, "
+                      f"commit {result['commit']}: medians, ms, of processes from their start:", ""]
+        titles = ("start", "first inference done", "least - greatest", "open the GPU", "find or compile kernels",
+                  "of it compile", "load", "compiled / bundle / disk")
+        lines += table(titles, ((kind, milliseconds(run["first_inference_ms"]),
+                                 f"{milliseconds(run['least_ms'])} - {milliseconds(run['greatest_ms'])}",
+                                 milliseconds(run["open_device_ms"]), milliseconds(run["plan_compile_ms"]),
+                                 milliseconds(run["compile_ms"]), milliseconds(run["load_ms"]),
+                                 "{compiled} / {bundle_hits} / {disk_hits}".format(**run["kernels"]))
+                                for kind, run in result["starts"].items()))
+    return "\n".join(lines) + "\n"
+
+
+def render_clouds(results, stages):
+    groups, lines = {}, []
+    for result in results:
+        groups.setdefault(origin(result), []).append(result)
+    for title, group in groups.items():
         lines += ["", f"{title}:", ""]
         lines += table(("network", "cloud", "voxels", "median, ms", "p10 - p90", "least", "launches", "host waits"),
-                       (row for result in results for row in wall_rows(result)))
+                       (row for result in group for row in wall_rows(result)))
         if stages:
             lines += ["", "Stages, ms (profiled):", ""]
-            lines += table(("network", "cloud", *STAGES), (row for result in results for row in stage_rows(result)))
+            lines += table(("network", "cloud", *STAGES), (row for result in group for row in stage_rows(result)))
     return "\n".join(lines) + "\n"
 
 
@@ -76,14 +102,17 @@ def main():
     paths = arguments.results or sorted((pathlib.Path(__file__).parent / "results").rglob("*.json"))
     if not paths:
         sys.exit("tables.py: no results; `minuet bench` makes some")
-    text = render(paths, arguments.stages or arguments.readme is not None)
+    results = read(paths)
+    texts = {"clouds": render_clouds(results["clouds"], arguments.stages or arguments.readme is not None),
+             "starts": render_starts(results["starts"])}
     if arguments.readme is None:
-        print(text)
+        print("".join(texts.values()))
         return
-    readme = arguments.readme.read_text()
-    before, rest = readme.split(BEGIN)
-    after = rest.split(END)[1]
-    updated = before + BEGIN + "\n" + text + END + after
+    readme = updated = arguments.readme.read_text()
+    for kind, marker in MARKERS.items():
+        before, rest = updated.split(marker.format("begin"))
+        after = rest.split(marker.format("end"))[1]
+        updated = before + marker.format("begin") + "\n" + texts[kind] + marker.format("end") + after
     if arguments.check and updated != readme:
         sys.exit(f"tables.py: {arguments.readme} does not show the recorded results: run tools/bench/tables.py --readme")
     if not arguments.check:
