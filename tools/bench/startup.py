@@ -51,7 +51,7 @@ def run(minuet, cloud, network, cache, settings, folder):
         "compile_ms": wall(lambda s: s["cat"] == "compile"),
         "plan_compile_ms": wall(lambda s: s["name"].startswith("compile for")),
         "load_ms": wall(lambda s: s["name"].startswith("load onto")),
-        "kernels": facts["kernels"], "device": facts["device"],
+        "kernels": facts["kernels"],
     }
 
 
@@ -74,7 +74,7 @@ def main():
     parser.add_argument("--commit", default="unknown")
     parser.add_argument("--output", required=True, type=pathlib.Path)
     arguments = parser.parse_args()
-    results, device = {}, None
+    results = {}
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         bundle = {"MINUET_BUNDLE_PATH": arguments.bundle, "MINUET_NO_JIT": "1", "MINUET_NVRTC": "/nowhere"}
@@ -87,10 +87,10 @@ def main():
                     shutil.rmtree(cache, ignore_errors=True)
                 runs.append(run(arguments.minuet, arguments.cloud, arguments.network, cache, settings, folder))
             results[kind] = summary(runs)
-            device = runs[-1]["device"]
     info = subprocess.run([str(arguments.minuet), "info"], capture_output=True, text=True, check=True).stdout
     facts = dict(line.split(None, 1) for line in info.splitlines() if line.startswith(("driver", "NVRTC")))
-    text = {"device": device, "driver": facts.get("driver"), "nvrtc": facts.get("NVRTC", "").split(" ")[0],
+    devices = [line.split(": ", 1)[1].split(",")[0] for line in info.splitlines() if "cuda:0: " in line]
+    text = {"cpu_cores": os.cpu_count(), "device": devices[0], "driver": facts.get("driver"), "nvrtc": facts.get("NVRTC", "").split(" ")[0],
             "commit": arguments.commit, "network": arguments.network, "dtype": "fp16", "cloud": arguments.cloud,
             "starts": results}
     arguments.output.write_text(json.dumps(text, indent=1) + "\n")

@@ -66,7 +66,8 @@ def render_starts(results):
     lines = []
     for result in results:
         lines += ["", f"{result['device']}, driver {result['driver']}, {result['network']} in {result['dtype']}, "
-                      f"commit {result['commit']}: medians, ms, of processes from their start:", ""]
+                      f"{result['cpu_cores']} CPU cores, commit {result['commit']}: medians, ms, of processes from their "
+                      "start:", ""]
         titles = ("start", "first inference done", "least - greatest", "open the GPU", "find or compile kernels",
                   "of it compile", "load", "compiled / bundle / disk")
         lines += table(titles, ((kind, milliseconds(run["first_inference_ms"]),

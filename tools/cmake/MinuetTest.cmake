@@ -35,6 +35,19 @@ function(minuet_test_properties name labels timeout)
   endif()
 endfunction()
 
+# GoogleTest's headers, read once a build: a third of the time that the tests take to compile. An executable, so
+# that its flags are those of the tests.
+function(minuet_precompile_test_headers)
+  if(TARGET minuet_test_headers)
+    return()
+  endif()
+  file(WRITE ${CMAKE_BINARY_DIR}/generated/test_headers.cc "int main() { return 0; }\n")
+  add_executable(minuet_test_headers EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/generated/test_headers.cc)
+  target_link_libraries(minuet_test_headers PRIVATE minuet_options GTest::gmock GTest::gtest)
+  target_precompile_headers(minuet_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h> <algorithm> <filesystem>
+    <fstream> <functional> <map> <memory> <mutex> <string> <thread> <vector>)
+endfunction()
+
 function(minuet_add_test)
   cmake_parse_arguments(PARSE_ARGV 0 test "" "NAME;TIMEOUT" "SOURCES;LIBRARIES;LABELS;FILTERS;ARGUMENTS")
   if(NOT test_NAME OR NOT test_SOURCES OR NOT test_LABELS OR test_UNPARSED_ARGUMENTS)
@@ -55,6 +68,8 @@ function(minuet_add_test)
   target_compile_definitions(${test_NAME} PRIVATE MINUET_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                              MINUET_SHARED_DEFAULT="${PROJECT_SOURCE_DIR}/../shared")
   set_target_properties(${test_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  minuet_precompile_test_headers()
+  target_precompile_headers(${test_NAME} REUSE_FROM minuet_test_headers)
   foreach(label IN ITEMS cpu concurrent)
     if(label IN_LIST test_LABELS)
       add_dependencies(minuet_${label}_tests ${test_NAME})

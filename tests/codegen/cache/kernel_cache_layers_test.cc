@@ -128,6 +128,17 @@ TEST(KernelCacheLayers, R22_NoJitIsAnErrorThatNamesWhatToDo) {
   EXPECT_FALSE(std::filesystem::exists(folder / "cache"));
 }
 
+TEST(KernelCacheLayers, R22_ABundleThatComesLaterMendsAMiss) {
+  const TemporaryFolder folder;
+  make_bundle_of(folder / "a.bundle", {"gather"});
+  CacheOptions options = without_disk();
+  options.no_jit = true;
+  auto cache = open_cache(options, std::make_shared<FakeCompiler>());
+  EXPECT_EQ(failure_of(*cache, make_source("gather")).code(), StatusCode::FailedPrecondition);
+  EXPECT_FALSE(llvm::errorToBool(cache->add_bundle({folder / "a.bundle", ""})));
+  EXPECT_EQ(origin_of(*cache, "gather"), BinaryOrigin::Bundle);
+}
+
 TEST(KernelCacheLayers, R22_NoJitStillReadsTheDiskAndChangesNothingThere) {
   const TemporaryFolder folder;
   auto compiler = std::make_shared<FakeCompiler>();

@@ -158,6 +158,35 @@ TEST(KernelCacheProcesses, R17_AJobInTheBackgroundStopsWhenItIsDropped) {
   EXPECT_TRUE(stopped);
 }
 
+TEST(KernelCacheProcesses, R16_AJobIsNotWaitedForWhereItDoesNotRun) {
+  std::atomic<bool> go_on{false};
+  auto job = llvm::cantFail(BackgroundJob::start([&](const CancelToken&) -> llvm::Error {
+    while (!go_on) ::usleep(1000);
+    return llvm::Error::success();
+  }));
+  const pid_t child = start_process([&] {
+    const StatusCode code = take_status(job->wait()).code();
+    job.reset();
+    return code == StatusCode::FailedPrecondition ? 0 : 1;
+  });
+  EXPECT_EQ(exit_code(child), 0);
+  go_on = true;
+  EXPECT_FALSE(llvm::errorToBool(job->wait()));
+}
+
+TEST(KernelCacheProcesses, R17_AJobMayBeDroppedByItself) {
+  std::unique_ptr<BackgroundJob> job;
+  std::atomic<bool> made{false}, dropped{false};
+  job = llvm::cantFail(BackgroundJob::start([&](const CancelToken&) -> llvm::Error {
+    while (!made) ::usleep(1000);
+    job.reset();
+    dropped = true;
+    return llvm::Error::success();
+  }));
+  made = true;
+  while (!dropped) ::usleep(1000);
+}
+
 TEST(KernelCacheProcesses, R17_AListIsCompiledInItsOrder) {
   auto cache = make_cache("", std::make_shared<FakeCompiler>());
   std::vector<KernelSource> sources;

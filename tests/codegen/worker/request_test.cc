@@ -117,5 +117,11 @@ TEST(Protocol, JobsAndAnswersComeBackAsTheyWere) {
   }
 }
 
+TEST(Request, R19_ALineThatNestsWithoutEndIsAnError) {
+  llvm::Expected<std::vector<RecordedRequest>> requests = read_requests(std::string(2000000, '['));
+  ASSERT_FALSE(static_cast<bool>(requests));
+  EXPECT_NE(llvm::toString(requests.takeError()).find("nests deeper"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace minuet
