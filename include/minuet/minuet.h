@@ -24,11 +24,11 @@
  * - `stream` is a CUstream (cudaStream_t) of the device's primary context, null for its default
  *   stream; the CPU device ignores it and works at once.
  * - The calls on one execution must be ordered on the device too: one stream, or events between them.
- * - The library never prints, exits, throws, or touches signal handlers, and does nothing at exit. Kernels are
- *   compiled in child processes (minuet-compile, installed beside the library), or in this one where that
+ * - The library never prints, exits, throws, or touches signal handlers, and does nothing at exit. Kernels
+ * are compiled in child processes (minuet-compile, installed beside the library), or in this one where that
  *   program is not there; exit() during a compile in this process may crash in NVRTC.
- * - After fork() a child may compile, with the parent's objects too, and waits for none of its threads; all else of
- *   the parent's it must leave alone: GPU contexts and jobs stay behind.
+ * - After fork() a child may compile, with the parent's objects too, and waits for none of its threads; all
+ * else of the parent's it must leave alone: GPU contexts and jobs stay behind.
  */
 #ifndef MINUET_MINUET_H_
 #define MINUET_MINUET_H_

@@ -13,6 +13,7 @@ import sources
 
 MARK = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 LONGEST = 500
+LONGER = {"include/minuet/minuet.h": 800}  # the whole C ABI and its manual, in one file by design
 TOP_LEVEL = {"CMakeLists.txt", "runtime", "codegen", "kernels_templates", "include", "tests", "tools", "README.md",
              "LICENSE", "CMakePresets.json", ".ci", ".clang-format", ".clang-tidy", ".gitignore", ".gitattributes"}
 KERNEL = re.compile(r'^MINUET_KERNEL_ROW\(\s*(\w+),\s*"([^"]+)"', re.MULTILINE)
@@ -29,8 +30,9 @@ def check_text(root, path):
             yield f"{path}:{number}: a mark of unfinished work; do it, or file an issue"
         if line != line.rstrip() and path.suffix != ".md":
             yield f"{path}:{number}: white space at the end of the line"
-    if len(lines) > LONGEST and path.suffix in sources.CODE:
-        yield f"{path}: {len(lines)} lines; {LONGEST} is the most"
+    most = LONGER.get(str(path), LONGEST)
+    if len(lines) > most and path.suffix in sources.CODE:
+        yield f"{path}: {len(lines)} lines; {most} is the most"
     if path.suffix in {".h", ".hpp"} and "#pragma once" not in text and "#ifndef" not in text:
         yield f"{path}: no #pragma once"
 
