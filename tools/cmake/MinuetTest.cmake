@@ -44,6 +44,7 @@ function(minuet_precompile_test_headers)
   file(WRITE ${CMAKE_BINARY_DIR}/generated/test_headers.cc "int main() { return 0; }\n")
   add_executable(minuet_test_headers EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/generated/test_headers.cc)
   target_link_libraries(minuet_test_headers PRIVATE minuet_options GTest::gmock GTest::gtest)
+  target_compile_options(minuet_test_headers PRIVATE $<$<CONFIG:Release>:-O1>)
   target_precompile_headers(minuet_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h> <algorithm> <filesystem>
     <fstream> <functional> <map> <memory> <mutex> <string> <thread> <vector>)
 endfunction()
@@ -70,6 +71,9 @@ function(minuet_add_test)
   set_target_properties(${test_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   minuet_precompile_test_headers()
   target_precompile_headers(${test_NAME} REUSE_FROM minuet_test_headers)
+  # Where flags differ after all, the headers are read again, and nobody need know.
+  set_target_properties(${test_NAME} PROPERTIES PCH_WARN_INVALID OFF)
+  target_compile_options(${test_NAME} PRIVATE $<$<CONFIG:Release>:-O1>)  # a test waits for what it tests
   foreach(label IN ITEMS cpu concurrent)
     if(label IN_LIST test_LABELS)
       add_dependencies(minuet_${label}_tests ${test_NAME})
