@@ -35,6 +35,7 @@ std::vector<TuningMeasurement> unite(const std::vector<TuningMeasurement>& all) 
     slot->second.is_default = is_default;
   }
   std::vector<TuningMeasurement> united;
+  united.reserve(by_config.size());
   for (auto& [config, measurement] : by_config) united.push_back(std::move(measurement));
   rank(united);
   return united;

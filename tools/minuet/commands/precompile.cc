@@ -142,8 +142,10 @@ llvm::Error precompile_command(const Arguments& arguments) {
   }
   MINUET_ASSIGN(const std::vector<NetworkHandle> networks, open_networks(context.get(), arguments));
   std::vector<minuet_network*> handles;
+  handles.reserve(networks.size());
   for (const NetworkHandle& network : networks) handles.push_back(network.get());
   std::vector<const char*> archs;
+  archs.reserve(arguments.archs.size() + 1);
   for (const std::string& arch : arguments.archs) archs.push_back(arch.c_str());
   if (archs.empty() && arguments.requests.empty()) archs.push_back("sm_90a");
 
