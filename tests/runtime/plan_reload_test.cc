@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <set>
@@ -53,9 +54,12 @@ class NumberingCompiler : public FakeCompiler {
   llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch, llvm::StringRef seed,
                                  const CompileControl& control) override {
     MINUET_ASSIGN(Binary binary, FakeCompiler::compile(source, arch, seed, control));
-    binary.compile_ms = compiles;
+    binary.compile_ms = ++numbers_;  // its own: threads compile at once
     return binary;
   }
+
+ private:
+  std::atomic<int> numbers_{0};
 };
 
 class PlanReload : public testing::Test {
