@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Each header compiles alone: the public ones as C and as C++ with warnings as errors, ours as C++20.
 
+A header that its own .cc includes before all else has been compiled alone there, and is not compiled again.
+
 usage: check_headers.py [--public] [--cc CC] [--cxx CXX] [--build BUILD_FOLDER] [ROOT]
 
 Include folders of what we build on are read from BUILD_FOLDER/compile_commands.json. --public: only
@@ -40,6 +42,15 @@ def dependency_flags(build):
     return [part for pair in sorted(set(flags)) for part in pair]
 
 
+def first_in_its_source(root, header):
+    """Whether the .cc beside the header includes it before anything else."""
+    source = root / header.with_suffix(".cc")
+    if not source.exists():
+        return False
+    first = next((line for line in source.read_text().splitlines() if line.startswith("#")), "")
+    return first == f'#include "{header}"'
+
+
 def compile_alone(compiler, language, header, flags, root):
     with tempfile.TemporaryDirectory() as folder:
         source = pathlib.Path(folder) / ("alone." + ("c" if language == "c" else "cc"))
@@ -64,7 +75,8 @@ def jobs(root, options):
     flags = ["-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{root}", include,
              *dependency_flags(options.build)]
     for path in sources.code_files(root):
-        if path.suffix == ".h" and path.parts[0] != "include" and not str(path).startswith(DEVICE_ONLY):
+        if (path.suffix == ".h" and path.parts[0] != "include" and not str(path).startswith(DEVICE_ONLY)
+                and not first_in_its_source(root, path)):
             yield options.cxx, "c++", str(path), flags
 
 
