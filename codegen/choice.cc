@@ -137,6 +137,15 @@ std::optional<TunedResult> find_tuned(const TuningSnapshot* tuning, const Tuning
   return result;
 }
 
+/// Threads and items of a tile, measured on an H200 against cub::DeviceRadixSort from 10^5 to 2^28 items
+/// (tools/bench/results, R37): smaller tiles win on small clouds, larger ones on large clouds, and these lose
+/// little on either.
+RadixPassSpec choose_radix_pass(KeyType key, bool values) {
+  if (key == KeyType::U64) return {key, values, 384, 12, false};
+  if (!values) return {key, values, 384, 15, false};
+  return RadixPassSpec{};  // 512 threads, 17 items each
+}
+
 }  // namespace
 
 MapChoice choose_map(KeyType key, i32 ndim, const std::vector<SearchChoice>& searches) {
@@ -145,8 +154,9 @@ MapChoice choose_map(KeyType key, i32 ndim, const std::vector<SearchChoice>& sea
   choice.find_bounds.ndim = ndim;
   choice.pack.key = choice.unpack.key = choice.downsample.key = key;
   choice.pack.ndim = choice.unpack.ndim = choice.downsample.ndim = ndim;
-  choice.radix_histogram.key = choice.radix_pass_rows.key = choice.radix_pass_keys.key = key;
-  choice.radix_pass_keys.values = false;
+  choice.radix_histogram.key = key;
+  choice.radix_pass_rows = choose_radix_pass(key, /*values=*/true);
+  choice.radix_pass_keys = choose_radix_pass(key, /*values=*/false);
   choice.scan_heads.input = key == KeyType::U32 ? ScanInput::Heads32 : ScanInput::Heads64;
   choice.scan_hits.input = ScanInput::Hits;
   choice.scan_values.input = ScanInput::Values;

@@ -31,6 +31,7 @@ std::string short_name(llvm::StringRef field) {
                 {"scale_shift", "s"},
                 {"residual", "r"},
                 {"values", "values"},
+                {"raking_scan", "raking"},
                 {"rows", "rows"}};
   for (const auto& entry : kShort) {
     if (field == entry.field) return entry.letters;

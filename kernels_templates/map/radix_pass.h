@@ -23,7 +23,8 @@ struct RadixPassPolicy {
     RADIX_BITS = kRadixBits,
   };
   static constexpr cub::RadixRankAlgorithm RANK_ALGORITHM = cub::RADIX_RANK_MATCH_EARLY_COUNTS_ANY;
-  static constexpr cub::BlockScanAlgorithm SCAN_ALGORITHM = cub::BLOCK_SCAN_WARP_SCANS;
+  static constexpr cub::BlockScanAlgorithm SCAN_ALGORITHM =
+      S.raking_scan ? cub::BLOCK_SCAN_RAKING_MEMOIZE : cub::BLOCK_SCAN_WARP_SCANS;
   static constexpr cub::RadixSortStoreAlgorithm STORE_ALGORITHM = cub::RADIX_SORT_STORE_DIRECT;
 };
 

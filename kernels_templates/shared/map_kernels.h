@@ -109,12 +109,13 @@ struct RadixBinsParams {
 struct RadixPassSpec {
   KeyType key = KeyType::U32;
   bool values = true;  // carry u32 values along
-  i32 threads = 256;
-  i32 items_per_thread = 12;
+  i32 threads = 512;
+  i32 items_per_thread = 17;
+  bool raking_scan = true;  // of the digits' counts: fewer registers, for tiles with many items
   template <class Visitor>
   MINUET_HD constexpr void visit(Visitor&& visitor) const {
     visitor("key", key), visitor("values", values), visitor("threads", threads),
-        visitor("items_per_thread", items_per_thread);
+        visitor("items_per_thread", items_per_thread), visitor("raking_scan", raking_scan);
   }
 };
 struct RadixPassParams {

@@ -9,12 +9,14 @@ namespace minuet {
 
 constexpr i64 kBlocksPerMultiprocessor =
     64;  // of grid-stride kernels: beyond one wave, which evens out tails
+constexpr i64 kHistogramBlocksPerMultiprocessor = 16;  // each adds its bins to those in global memory
 
 constexpr i64 ceil_div(i64 value, i64 step) { return (value + step - 1) / step; }
 
 /// Blocks of a kernel that strides over `items`, `per_block` of them at a time.
-constexpr i64 stride_grid(i64 items, i64 per_block, i32 multiprocessors) {
-  return std::clamp<i64>(ceil_div(items, per_block), 1, multiprocessors * kBlocksPerMultiprocessor);
+constexpr i64 stride_grid(i64 items, i64 per_block, i32 multiprocessors,
+                          i64 blocks_per_multiprocessor = kBlocksPerMultiprocessor) {
+  return std::clamp<i64>(ceil_div(items, per_block), 1, multiprocessors * blocks_per_multiprocessor);
 }
 
 /// Tiles, and so blocks, of one pass over up to `capacity` keys.

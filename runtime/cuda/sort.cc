@@ -12,8 +12,10 @@ llvm::Error enqueue_sort(Queue& queue, const SortKernels& kernels, const SortRan
   const SortState& state = memory.state;
   const i64 per_block =
       static_cast<i64>(kernels.histogram_spec.threads) * kernels.histogram_spec.items_per_thread;
+  const i64 blocks =
+      stride_grid(range.capacity, per_block, queue.multiprocessors(), kHistogramBlocksPerMultiprocessor);
   MINUET_TRY(queue.launch(
-      kernels.histogram, stride_grid(range.capacity, per_block, queue.multiprocessors()),
+      kernels.histogram, blocks,
       RadixHistogramParams{memory.keys[0], range.count, state.bins, range.begin_bit, range.end_bit}));
   const i32 passes = radix_passes(bits);
   MINUET_TRY(queue.launch(kernels.bins, passes, RadixBinsParams{state.bins}));

@@ -51,7 +51,8 @@ std::vector<DownsampleSpec> variants(const DownsampleSpec&) { return by_key_and_
 std::vector<RadixHistogramSpec> variants(const RadixHistogramSpec&) { return by_key<RadixHistogramSpec>(); }
 std::vector<RadixBinsSpec> variants(const RadixBinsSpec&) { return {}; }
 std::vector<RadixPassSpec> variants(const RadixPassSpec&) {
-  return {{.key = KeyType::U64}, {.values = false}, {.key = KeyType::U64, .values = false}};
+  const MapChoice u32 = choose_map(KeyType::U32, 3, {}), u64 = choose_map(KeyType::U64, 3, {});
+  return {u32.radix_pass_keys, u64.radix_pass_rows, u64.radix_pass_keys};
 }
 std::vector<PrepareScansSpec> variants(const PrepareScansSpec&) { return {}; }
 std::vector<ScanSpec> variants(const ScanSpec&) {
