@@ -22,7 +22,9 @@ NOT_LINKED = ("RemoveFileOnSignal", "PrintStackTraceOnErrorSignal", "AddSignalHa
 # R36's megabyte. zstd does not count: its archive comes in one piece, compressor and old formats included.
 MOST_BYTES = 1 << 20
 EMBEDDED = re.compile(r"^([0-9a-f]+) \w (minuet_\w+_headers)(_end)?$", re.MULTILINE)
-ZSTD = re.compile(r"^[0-9a-f]+ ([0-9a-f]+) [tTrRdD] (?:ZSTD|HUF|FSE|HIST|XXH|POOL)", re.MULTILINE)
+# In the linker's map (libminuet.map beside the library): a section of a member of the archive that was not dropped.
+ZSTD = re.compile(r"^ \.(?!debug|comment|note|bss)\S+\s+0x0*[1-9a-f][0-9a-f]*\s+0x([0-9a-f]+) \S*libzstd\.a\(",
+                  re.MULTILINE)
 DECLARED = re.compile(r"^MINUET_API\s[^;]*?\b(minuet_\w+)\s*\(", re.MULTILINE)
 
 
@@ -43,7 +45,8 @@ def own_bytes(library):
         stripped = pathlib.Path(folder) / "stripped.so"
         run("strip", "-o", str(stripped), str(library))
         size = stripped.stat().st_size
-    zstd = sum(int(bytes_of, 16) for bytes_of in ZSTD.findall(run("nm", "-S", str(library))))
+    link_map = library.with_name("libminuet.map")
+    zstd = sum(int(bytes_of, 16) for bytes_of in ZSTD.findall(link_map.read_text())) if link_map.exists() else 0
     return size - embedded_bytes(library) - zstd
 
 
