@@ -181,6 +181,16 @@ minuet_status minuet_context_add_bundle(minuet_context* context, const char* pat
   });
 }
 
+minuet_status minuet_context_load_tuning(minuet_context* context, minuet_device* device, int64_t* results) {
+  return guarded("minuet_context_load_tuning", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(context, "context"));
+    MINUET_TRY(check_pointer(device, "device"));
+    MINUET_ASSIGN(const std::size_t found, context->context->load_tuning(device->open->device()->info()));
+    if (results) *results = static_cast<int64_t>(found);
+    return llvm::Error::success();
+  });
+}
+
 minuet_status minuet_context_write_trace(minuet_context* context, const char* path) {
   return guarded("minuet_context_write_trace", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(context, "context"));

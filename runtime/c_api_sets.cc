@@ -175,8 +175,9 @@ minuet_status minuet_convolution_create(minuet_context* context, const minuet_co
                   read_options(options, minuet_convolution_options(MINUET_CONVOLUTION_OPTIONS_INIT)));
     MINUET_ASSIGN(const ConvolutionProblem problem, read_problem(given));
     MINUET_TRY(check_pointer(given.weight, "weight"));
-    MINUET_ASSIGN(std::shared_ptr<const ConvolutionPlan> plan,
-                  ConvolutionPlan::create(problem, read_parameters(given, problem)));
+    MINUET_ASSIGN(
+        std::shared_ptr<const ConvolutionPlan> plan,
+        ConvolutionPlan::create(problem, read_parameters(given, problem), context->context->tuning().get()));
     *convolution =
         new minuet_convolution{plan, std::make_shared<PlanResidence>(plan, context->context->cache())};
     return llvm::Error::success();

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "codegen/cache/kernel_cache.h"
+#include "codegen/tuning/tuning_snapshot.h"
 #include "runtime/coordinate_set.h"
 
 namespace minuet {
@@ -28,6 +29,10 @@ class OpenDevice {
   std::map<i32, std::shared_ptr<MapService>> services_;
 };
 
+/// What decides how fast kernels are on `device`, by this build and the NVRTC that is here; without one the
+/// toolkit stays empty (load_tuning).
+TuningEnvironment tuning_environment(const DeviceInfo& device);
+
 class Context {
  public:
   /// Opens NVRTC at the first compile only, so that a context costs nothing where none happens.
@@ -36,6 +41,11 @@ class Context {
   /// "cuda:N", "cpu", or "" for cuda:0 where usable, else cpu. The same name gives the same device.
   llvm::Expected<std::shared_ptr<OpenDevice>> open_device(llvm::StringRef name);
 
+  /// What was measured on GPUs like this one: the results in the cache's folder, then those of bundles (R35).
+  /// Plans that are made from now on go by it. FailedPrecondition on the CPU.
+  llvm::Expected<std::size_t> load_tuning(const DeviceInfo& device);
+  std::shared_ptr<const TuningSnapshot> tuning();
+
  private:
   explicit Context(std::shared_ptr<KernelCache> cache) : cache_(std::move(cache)) {}
 
@@ -43,6 +53,7 @@ class Context {
   std::mutex mutex_;
   /// Kept open with the context: plans and sets go by the device's identity.
   std::map<std::string, std::shared_ptr<OpenDevice>> devices_;
+  std::shared_ptr<const TuningSnapshot> tuning_;  // null: no plan is tuned
 };
 
 }  // namespace minuet

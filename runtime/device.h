@@ -17,6 +17,10 @@ struct DeviceInfo {
   std::string arch;         // "sm_90a"; empty on the CPU, which compiles nothing
   std::string driver;       // "13.0" or empty
   i64 memory_bytes = 0;
+  // What measurements hold for (codegen/tuning); empty and 0 on the CPU.
+  std::string compute_capability;  // "9.0"
+  i64 multiprocessors = 0;
+  i64 l2_bytes = 0;
 };
 
 /// What an engine has to know at creation. Both key widths are there: the cloud decides.

@@ -48,9 +48,23 @@ struct ParameterOffsets {
 
 }  // namespace
 
-EngineChoice choose_engine(i32 ndim) {
-  const std::vector<SearchChoice> searches{SearchChoice{}};
-  return {ndim, choose_map(KeyType::U32, ndim, searches), choose_map(KeyType::U64, ndim, searches)};
+EngineChoice choose_engine(i32 ndim, i64 volume, const TuningSnapshot* tuning) {
+  const std::vector<SearchProblem> searches{{volume, 0}};
+  return {ndim, choose_map(KeyType::U32, ndim, searches, tuning),
+          choose_map(KeyType::U64, ndim, searches, tuning)};
+}
+
+void Plan::choose_shared(i32 ndim, const TuningSnapshot* tuning) {
+  const auto by_volume = [](const PlanLayer& a, const PlanLayer& b) {
+    return kernel_volume(a.choice.problem) < kernel_volume(b.choice.problem);
+  };
+  const auto largest = std::max_element(layers.begin(), layers.end(), by_volume);
+  if (largest == layers.end()) {
+    engine = choose_engine(ndim);
+    return;
+  }
+  engine = choose_engine(ndim, kernel_volume(largest->choice.problem), tuning);
+  grouping = choose_grouping(largest->choice.problem, tuning, 0, largest->choice.reasons);
 }
 
 std::vector<KernelSource> Plan::sources() const {
@@ -69,20 +83,21 @@ std::vector<KernelSource> Plan::sources() const {
 }
 
 llvm::Expected<std::shared_ptr<const NetworkPlan>> NetworkPlan::create(NetworkProblem problem,
-                                                                       const ParameterSource& source) {
+                                                                       const ParameterSource& source,
+                                                                       const TuningSnapshot* tuning) {
   MINUET_TRY(override_description(problem));
   auto plan = std::make_shared<NetworkPlan>();
   MINUET_ASSIGN(const i32 head_channels, find_head(problem.description, source));
   MINUET_ASSIGN(plan->program, build_program(problem.description, problem.dtype, head_channels));
   const NetworkProgram& program = plan->program;
-  plan->engine = choose_engine(program.ndim);
   for (const ProgramLayer& layer : program.layers) {
-    llvm::Expected<ConvolutionChoice> choice = choose_convolution(layer.problem);
+    llvm::Expected<ConvolutionChoice> choice = choose_convolution(layer.problem, tuning);
     if (!choice) return annotate(choice.takeError(), layer.name);
     MINUET_ASSIGN(LayerParameters parameters, source.layer(layer));
     plan->parameter_count += static_cast<i64>(parameters.weight.size() + parameters.scale.size() * 2);
     plan->layers.push_back({std::move(*choice), std::move(parameters)});
   }
+  plan->choose_shared(program.ndim, tuning);
   const TensorSpec& input = program.tensors[program.input];
   const TensorSpec& output = program.tensors[program.output];
   plan->permute_input = choose_permute_rows(program.dtype, input.channels, dense(input.channels),
@@ -95,15 +110,16 @@ llvm::Expected<std::shared_ptr<const NetworkPlan>> NetworkPlan::create(NetworkPr
 }
 
 llvm::Expected<std::shared_ptr<const ConvolutionPlan>> ConvolutionPlan::create(ConvolutionProblem problem,
-                                                                               LayerParameters parameters) {
+                                                                               LayerParameters parameters,
+                                                                               const TuningSnapshot* tuning) {
   problem.input = dense(problem.in_channels);
   problem.output = problem.residual_input = dense(problem.out_channels);
   auto plan = std::make_shared<ConvolutionPlan>();
   plan->problem = problem;
-  MINUET_ASSIGN(ConvolutionChoice choice, choose_convolution(problem));
+  MINUET_ASSIGN(ConvolutionChoice choice, choose_convolution(problem, tuning));
   round_values(problem.dtype, parameters.weight.data(), parameters.weight.size());
-  plan->engine = choose_engine(problem.ndim);
   plan->layers.push_back({std::move(choice), std::move(parameters)});
+  plan->choose_shared(problem.ndim, tuning);
   plan->permute_input = choose_permute_rows(problem.dtype, problem.in_channels, problem.input, problem.input);
   plan->permute_output =
       choose_permute_rows(problem.dtype, problem.out_channels, problem.output, problem.output);

@@ -20,7 +20,8 @@ struct PlanLayer {
   LayerParameters parameters;
 };
 
-/// What networks and single convolutions have in common.
+/// What networks and single convolutions have in common. What was measured for their layers
+/// (codegen/tuning), or null, decides with the problem; a cloud's size is not known here.
 struct Plan {
   EngineChoice engine;
   std::vector<PlanLayer> layers;
@@ -29,6 +30,9 @@ struct Plan {
 
   /// Every kernel that any cloud may need, each once.
   std::vector<KernelSource> sources() const;
+
+  /// The search and the grouping that all layers share: those of the largest kernel.
+  void choose_shared(i32 ndim, const TuningSnapshot* tuning);
 };
 
 /// A network as the caller asks for it.
@@ -44,18 +48,20 @@ struct NetworkPlan : Plan {
   i64 parameter_count = 0;
 
   static llvm::Expected<std::shared_ptr<const NetworkPlan>> create(NetworkProblem problem,
-                                                                   const ParameterSource& source);
+                                                                   const ParameterSource& source,
+                                                                   const TuningSnapshot* tuning = nullptr);
 };
 
 struct ConvolutionPlan : Plan {
   ConvolutionProblem problem;
 
   /// weight: fp32 [volume, in_channels, out_channels]; scale and shift as the problem says.
-  static llvm::Expected<std::shared_ptr<const ConvolutionPlan>> create(ConvolutionProblem problem,
-                                                                       LayerParameters parameters);
+  static llvm::Expected<std::shared_ptr<const ConvolutionPlan>> create(
+      ConvolutionProblem problem, LayerParameters parameters, const TuningSnapshot* tuning = nullptr);
 };
 
-EngineChoice choose_engine(i32 ndim);
+/// One search for all maps: `volume` is the largest kernel's.
+EngineChoice choose_engine(i32 ndim, i64 volume = 0, const TuningSnapshot* tuning = nullptr);
 
 /// For Device::load: compiles a binary of `sources` anew that the driver refused on a device of `arch` (R28).
 llvm::Expected<std::shared_ptr<const Binary>> recompile(KernelCache& cache,

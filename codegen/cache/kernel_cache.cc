@@ -62,6 +62,7 @@ class KernelCacheImpl : public KernelCache {
   }
   std::string compiler_id() override;
   llvm::Error add_bundle(const BundlePlace& place) override { return bundles_->add(place); }
+  std::vector<std::string> bundle_tuning() override;
   CacheStats stats() const override { return state_.stats(); }
   std::vector<CacheEvent> events() const override { return state_.events(); }
   std::string directory() const override { return store_ ? store_->directory() : ""; }
@@ -275,6 +276,19 @@ Outcome KernelCacheImpl::build(const Request& request) {
             .str());
   }
   return store_ && !compiler_id().empty() ? build_alone(request) : compile(request);
+}
+
+std::vector<std::string> KernelCacheImpl::bundle_tuning() {
+  std::vector<std::string> sections;
+  for (const std::shared_ptr<const Bundle>& bundle : bundles_->bundles()) {
+    llvm::Expected<std::string> section = bundle->tuning();
+    if (!section) {
+      warn(take_status(section.takeError()).message());
+    } else if (!section->empty()) {
+      sections.push_back(std::move(*section));
+    }
+  }
+  return sections;
 }
 
 void KernelCacheImpl::land(const Request& request, std::promise<Outcome>& promise) {

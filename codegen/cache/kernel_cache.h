@@ -57,6 +57,9 @@ class KernelCache {
   /// Looked in before all other bundles from now on (R24). An error where it cannot be used.
   virtual llvm::Error add_bundle(const BundlePlace& place) = 0;
 
+  /// The tuning sections of the bundles, in the order in which those are asked: for load_tuning (R35).
+  virtual std::vector<std::string> bundle_tuning() = 0;
+
   /// The disk alone, for exactly `arch`: what a build farm looks up before it hands out work.
   virtual std::optional<Entry> find_on_disk(const KernelSource& source, llvm::StringRef arch) = 0;
   /// Keeps on disk what was compiled elsewhere.

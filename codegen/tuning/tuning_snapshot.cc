@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "codegen/tuning/tuned_config.h"
 #include "codegen/tuning/tuning_store.h"
@@ -42,11 +43,21 @@ TuningSnapshot::TuningSnapshot(const TuningEnvironment& environment, const std::
   for (const TuningLayer& layer : layers) {
     auto& results = layers_.emplace_back();
     for (const TuningEntry& entry : layer.entries) {
-      if (entry.environment != environment) continue;
+      TuningEnvironment measured = entry.environment;
+      if (environment.toolkit.empty()) measured.toolkit.clear();
+      if (measured != environment) continue;
       std::optional<TunedResult> result = choose_result(entry, layer.name);
       if (result) results.try_emplace(entry.bucket, std::move(*result));
     }
   }
+}
+
+std::size_t TuningSnapshot::size() const {
+  std::set<TuningBucket> buckets;
+  for (const auto& results : layers_) {
+    for (const auto& [bucket, result] : results) buckets.insert(bucket);
+  }
+  return buckets.size();
 }
 
 std::optional<TunedResult> TuningSnapshot::find(const TuningBucket& bucket) const {

@@ -40,6 +40,9 @@ class TuningSnapshot {
   /// Entries of other environments are left out, and what today's code cannot run is passed over.
   TuningSnapshot(const TuningEnvironment& environment, const std::vector<TuningLayer>& layers);
 
+  /// Buckets of which something is known.
+  std::size_t size() const;
+
   /// Where the bucket's rows are not known, the result with the most rows: most time is at stake there.
   std::optional<TunedResult> find(const TuningBucket& bucket) const;
 
@@ -47,6 +50,7 @@ class TuningSnapshot {
   std::vector<std::map<TuningBucket, TunedResult>> layers_;
 };
 
+/// Measurements of `environment`; where no toolkit is here, its `toolkit` is empty, and those of any count.
 /// The user's store (null: none) and the tuning sections of bundles, in order. Nothing in them is an error:
 /// what cannot be read is a miss, and `warn` is told.
 std::shared_ptr<const TuningSnapshot> load_tuning(const TuningEnvironment& environment, TuningStore* user,

@@ -164,6 +164,14 @@ MINUET_API minuet_status minuet_context_kernel_counters(minuet_context* context,
 MINUET_API minuet_status minuet_context_add_bundle(minuet_context* context, const char* path,
                                                    const char* sha256);
 
+/* Lets the networks and convolutions that are created after it take what was measured on GPUs like `device`
+ * with this version of Minuet: results in the cache folder (`minuet tune`), then those in bundles; where there
+ * are none, choices are as without it. Never happens by itself, so that equal calls give equal plans;
+ * called again, by all ranks after a barrier, it sees what was stored since. results, optional: how many kinds of
+ * layers and searches something is known of. FAILED_PRECONDITION for the CPU device. */
+MINUET_API minuet_status minuet_context_load_tuning(minuet_context* context, minuet_device* device,
+                                                    int64_t* results);
+
 /* Writes the times of look-ups, compiles, loads and first runs so far as a trace that ui.perfetto.dev opens.
  * FAILED_PRECONDITION where the context was made without `trace`. */
 MINUET_API minuet_status minuet_context_write_trace(minuet_context* context, const char* path);

@@ -40,12 +40,13 @@ llvm::Error CudaDevice::describe(int ordinal) {
   auto attribute = [&](CUdevice_attribute which, int& value) {
     return check(driver_, driver_.cuDeviceGetAttribute(&value, which, device_), "cuDeviceGetAttribute");
   };
-  int major = 0, minor = 0, version = 0;
+  int major = 0, minor = 0, version = 0, l2_bytes = 0;
   char name[256] = {};
   std::size_t bytes = 0;
   MINUET_TRY(attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, major));
   MINUET_TRY(attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, minor));
   MINUET_TRY(attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, multiprocessors_));
+  MINUET_TRY(attribute(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, l2_bytes));
   MINUET_TRY(check(driver_, driver_.cuDeviceGetName(name, sizeof(name) - 1, device_), "cuDeviceGetName"));
   MINUET_TRY(check(driver_, driver_.cuDeviceTotalMem(&bytes, device_), "cuDeviceTotalMem"));
   MINUET_TRY(check(driver_, driver_.cuDriverGetVersion(&version), "cuDriverGetVersion"));
@@ -61,6 +62,9 @@ llvm::Error CudaDevice::describe(int ordinal) {
   info_.arch = arch_name(major, minor);
   info_.driver = version_text(version);
   info_.memory_bytes = static_cast<i64>(bytes);
+  info_.compute_capability = std::to_string(major) + "." + std::to_string(minor);
+  info_.multiprocessors = multiprocessors_;
+  info_.l2_bytes = l2_bytes;
   if (major < 8) {
     return make_error(StatusCode::Unavailable,
                       "{0} has compute capability {1}.{2}; Minuet needs 8.0 or newer", info_.description,

@@ -104,6 +104,13 @@ llvm::Expected<DeviceHandle> open_device(minuet_context* context, const std::str
   return handle;
 }
 
+llvm::Error use_tuning(minuet_context* context, minuet_device* device) {
+  int64_t results = 0;
+  MINUET_TRY(check(minuet_context_load_tuning(context, device, &results)));
+  std::fprintf(stderr, "minuet: %lld tuning results hold for this GPU\n", static_cast<long long>(results));
+  return llvm::Error::success();
+}
+
 llvm::Expected<NetworkHandle> open_network(minuet_context* context, const NetworkChoice& choice,
                                            minuet_dtype dtype, minuet_network_info& info) {
   minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;

@@ -82,6 +82,8 @@ llvm::Expected<std::string> absolute_cache_folder(const std::string& cache);
 /// "cuda:N", "cpu", or empty for the default.
 llvm::Expected<DeviceHandle> open_device(minuet_context* context, const std::string& name,
                                          DeviceFacts& facts);
+/// For the networks that are opened after it; tells how much was measured.
+llvm::Error use_tuning(minuet_context* context, minuet_device* device);
 llvm::Expected<NetworkHandle> open_network(minuet_context* context, const NetworkChoice& choice,
                                            minuet_dtype dtype, minuet_network_info& info);
 /// Compiles for `arch` and tells of every kernel.

@@ -73,6 +73,10 @@ void add_device(CLI::App& app, Arguments& arguments) {
       ->type_name("NAME");
 }
 
+void add_tuned(CLI::App& app, Arguments& arguments) {
+  app.add_flag("--tuned", arguments.tuned, "take what was measured on GPUs like this one (minuet tune list)");
+}
+
 CLI::Option* add_dtype(CLI::App& app, std::string& dtype) {
   return app
       .add_option("--dtype", dtype, "fp32, tf32, fp16 or bf16; default: fp16 on a GPU, fp32 on the CPU")
@@ -114,6 +118,7 @@ void add_run(CLI::App& run, Arguments& arguments) {
   add_network(run, arguments);
   add_dtype(run, arguments.dtype);
   add_device(run, arguments);
+  add_tuned(run, arguments);
   run.add_option("--repeat", arguments.repeat, "warm inferences to time; default: 10 on a GPU, 1 on the CPU")
       ->type_name("N")
       ->check(CLI::Range(1, 1000000));
@@ -163,6 +168,7 @@ void add_bench(CLI::App& bench, Arguments& arguments) {
   bench.add_option("--commit", arguments.commit, "commit to note; default: what git says here")
       ->type_name("ID");
   add_device(bench, arguments);
+  add_tuned(bench, arguments);
   add_cache(bench, arguments);
 }
 

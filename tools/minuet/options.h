@@ -34,6 +34,7 @@ struct Arguments {
   NetworkChoice network;
   std::string dtype;   ///< empty: the device's default
   std::string device;  ///< empty: cuda:0 where usable, else cpu
+  bool tuned = false;  ///< take what was measured on this GPU
   std::string cache;   ///< empty: the library's default
   // run
   int repeat = 0;  ///< 0: 10 on a GPU, 1 on the CPU

@@ -345,5 +345,13 @@ TEST_F(CudaEngineTest, LeavesTheCallersContextCurrent) {
   EXPECT_EQ(before, after);
 }
 
+TEST_F(GpuTest, R33_ADeviceKnowsWhatItsMeasurementsHoldFor) {
+  const DeviceInfo& info = device().info();
+  EXPECT_EQ(info.compute_capability.find('.'), info.compute_capability.size() - 2) << info.compute_capability;
+  EXPECT_GT(info.multiprocessors, 0);
+  EXPECT_GT(info.l2_bytes, 1 << 20);
+  EXPECT_FALSE(info.description.empty());
+}
+
 }  // namespace
 }  // namespace minuet

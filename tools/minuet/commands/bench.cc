@@ -288,6 +288,7 @@ llvm::Error bench_command(const Arguments& arguments) {
   MINUET_ASSIGN(const ContextHandle context, open_context({arguments.cache}));
   DeviceFacts facts;
   MINUET_ASSIGN(const DeviceHandle device, open_device(context.get(), arguments.device, facts));
+  if (arguments.tuned) MINUET_TRY(use_tuning(context.get(), device.get()));
   for (const std::string& network : networks) {
     for (const std::string& dtype : dtypes) {
       MINUET_TRY(bench_network(arguments, network, dtype, context.get(), device.get(), facts));

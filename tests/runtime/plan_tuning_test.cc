@@ -1,0 +1,142 @@
+// What was measured reaches the plans of a context, once it is asked for (R33 to R35).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "codegen/bundle/bundle_writer.h"
+#include "runtime/context.h"
+#include "runtime/network_description.h"
+#include "runtime/plan.h"
+#include "tests/codegen/tuning/examples.h"
+
+namespace minuet {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+DeviceInfo example_gpu() {
+  DeviceInfo info;
+  info.name = "cuda:0";
+  info.description = "NVIDIA H200";
+  info.arch = "sm_90a";
+  info.compute_capability = "9.0";
+  info.multiprocessors = 132;
+  info.l2_bytes = 52428800;
+  return info;
+}
+
+/// Kernels of a layer of 64 fp16 channels, 27 offsets.
+std::vector<std::string> kernels_of(const TuningSnapshot* tuning) {
+  ConvolutionProblem problem = example_problem();
+  LayerParameters parameters;
+  parameters.weight.assign(size_t{27} * 64 * 64, 1.0f);
+  const auto plan = llvm::cantFail(ConvolutionPlan::create(problem, std::move(parameters), tuning));
+  std::vector<std::string> names;
+  for (const KernelSource& source : plan->sources()) names.push_back(source.display_name);
+  return names;
+}
+
+class PlanTuning : public testing::Test {
+ protected:
+  std::shared_ptr<Context> make_context(bool disk = true) {
+    CacheOptions options;
+    options.directory = folder_ / "cache";
+    options.use_disk = disk;
+    options.warn = [this](const std::string& text) { warnings_.push_back(text); };
+    return llvm::cantFail(Context::create(std::move(options)));
+  }
+  TuningStore store() {
+    return {folder_ / "cache", tuning_folder_of_cache(), process_policy(process_environment()),
+            real_file_system()};
+  }
+
+  TemporaryFolder folder_;
+  std::vector<std::string> warnings_;
+};
+
+TEST_F(PlanTuning, R35_APlanTakesWhatTheUserStored) {
+  const std::shared_ptr<Context> context = make_context();
+  EXPECT_EQ(context->tuning(), nullptr);
+  EXPECT_EQ(llvm::cantFail(context->load_tuning(example_gpu())), 0u);
+  EXPECT_EQ(kernels_of(context->tuning().get()), kernels_of(nullptr));
+
+  // Stored by another process, say: seen when it is asked for, and not before.
+  llvm::cantFail(store().publish(example_entry(tuning_environment(example_gpu()))));
+  EXPECT_EQ(kernels_of(context->tuning().get()), kernels_of(nullptr));
+  EXPECT_EQ(llvm::cantFail(context->load_tuning(example_gpu())), 1u);
+  const std::vector<std::string> tuned = kernels_of(context->tuning().get());
+  EXPECT_THAT(kernels_of(nullptr), Contains(HasSubstr("gather-f16-c64-t8")));
+  EXPECT_THAT(tuned, Contains(HasSubstr("gather-f16-c64-t16")));
+  EXPECT_THAT(tuned, Not(Contains(HasSubstr("gather-f16-c64-t8"))));
+  EXPECT_TRUE(warnings_.empty()) << warnings_.front();
+}
+
+TEST_F(PlanTuning, R33_AnotherGpuDoesNotTakeIt) {
+  llvm::cantFail(store().publish(example_entry(tuning_environment(example_gpu()))));
+  const std::shared_ptr<Context> context = make_context();
+  DeviceInfo other = example_gpu();
+  other.multiprocessors = 114;
+  EXPECT_EQ(llvm::cantFail(context->load_tuning(other)), 0u);
+}
+
+TEST_F(PlanTuning, R35_TheUsersResultGoesBeforeABundles) {
+  const TuningEnvironment environment = tuning_environment(example_gpu());
+  const TuningBucket gather = gather_bucket(DType::F16, 64, 27, kExampleRows),
+                     scatter = scatter_bucket(DType::F16, 64, 27, kExampleRows);
+  const auto best = [&](const TuningBucket& bucket, i32 tile) {
+    return make_entry(environment, bucket, measured(tile_config(8), 14000),
+                      {measured(tile_config(tile), 9000)});
+  };
+  llvm::cantFail(store().publish(best(gather, 16)));
+  const std::string path = folder_ / "a.bundle";
+  llvm::cantFail(
+      write_bundle(path, "sm_90a", {}, write_tuning_section({best(gather, 32), best(scatter, 32)})));
+
+  const std::shared_ptr<Context> context = make_context();
+  llvm::cantFail(context->cache()->add_bundle({path, ""}));
+  EXPECT_EQ(llvm::cantFail(context->load_tuning(example_gpu())), 2u);
+  const std::vector<std::string> kernels = kernels_of(context->tuning().get());
+  EXPECT_THAT(kernels, Contains(HasSubstr("gather-f16-c64-t16")));
+  EXPECT_THAT(kernels, Contains(HasSubstr("scatter-f16-pf16-c64-t32")));
+
+  // Without a folder the bundle alone is asked.
+  const std::shared_ptr<Context> in_memory = make_context(/*disk=*/false);
+  llvm::cantFail(in_memory->cache()->add_bundle({path, ""}));
+  EXPECT_EQ(llvm::cantFail(in_memory->load_tuning(example_gpu())), 2u);
+  EXPECT_THAT(kernels_of(in_memory->tuning().get()), Contains(HasSubstr("gather-f16-c64-t32")));
+}
+
+TEST_F(PlanTuning, ASearchAndAGroupingAreThoseOfTheLargestKernel) {
+  const TuningEnvironment environment = tuning_environment(example_gpu());
+  SearchChoice search{128, 256, 64};
+  GroupingChoice grouping{0.5, 32};
+  llvm::cantFail(store().publish(make_entry(environment, search_bucket(KeyType::U32, 3, 27, kExampleRows),
+                                            measured(config_of(SearchChoice{}), 900),
+                                            {measured(config_of(search), 800)})));
+  llvm::cantFail(store().publish(make_entry(environment, grouping_bucket(DType::F16, 27, kExampleRows),
+                                            measured(config_of(GroupingChoice{}), 900),
+                                            {measured(config_of(grouping), 800)})));
+  const std::shared_ptr<Context> context = make_context();
+  ASSERT_EQ(llvm::cantFail(context->load_tuning(example_gpu())), 2u);
+  NetworkProblem problem;
+  problem.description = llvm::cantFail(parse_network(llvm::cantFail(shipped_network("minkunet42"))));
+  const auto plan =
+      llvm::cantFail(NetworkPlan::create(problem, ParameterSource(uint64_t{1}), context->tuning().get()));
+  ASSERT_EQ(plan->engine.map32.search_kernel_map.size(), 1u);
+  EXPECT_EQ(plan->engine.map32.search_kernel_map[0].source_block, 128);
+  EXPECT_EQ(plan->engine.map64.search_kernel_map[0].source_block, SearchChoice{}.source_block);
+  EXPECT_EQ(plan->grouping.height_step, 32);
+  EXPECT_EQ(plan->grouping.padding_threshold, 0.5);
+}
+
+TEST_F(PlanTuning, TheCpuHasNothingToTune) {
+  DeviceInfo cpu;
+  cpu.name = "cpu";
+  const StatusError status = take_status(make_context()->load_tuning(cpu).takeError());
+  EXPECT_EQ(status.code(), StatusCode::FailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("cpu compiles no kernels"));
+}
+
+}  // namespace
+}  // namespace minuet
