@@ -136,6 +136,7 @@ llvm::Expected<PrecompileResult> precompile_watched(KernelCache& cache,
                                                     const minuet_precompile_options& given) {
   PrecompileOptions options;
   if (given.output_directory) options.output = given.output_directory;
+  if (given.time_trace_directory) options.time_traces = given.time_trace_directory;
   options.jobs = given.jobs;
   options.step = [&given](const PrecompileStep& step) { tell_step(given, step); };
   std::optional<PrecompileResult> result;

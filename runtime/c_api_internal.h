@@ -80,7 +80,7 @@ MINUET_ENDS_WITH(minuet_context_options, trace);
 MINUET_ENDS_WITH(minuet_kernel_counters, wait_ms);
 MINUET_ENDS_WITH(minuet_precompile_step, error);
 MINUET_ENDS_WITH(minuet_bundle_info, kernels);
-MINUET_ENDS_WITH(minuet_precompile_options, user);
+MINUET_ENDS_WITH(minuet_precompile_options, time_trace_directory);
 MINUET_ENDS_WITH(minuet_precompile_result, seconds);
 MINUET_ENDS_WITH(minuet_coordinates_options, reserved);
 MINUET_ENDS_WITH(minuet_kernel_map_options, reserved);

@@ -13,6 +13,7 @@
 #include "codegen/bundle/bundle_writer.h"
 #include "codegen/cache/file_system.h"
 #include "codegen/worker/worker_pool.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 
 namespace minuet {
@@ -21,6 +22,7 @@ namespace {
 // A writer takes milliseconds; who does not get the lock in ten seconds writes all the same.
 constexpr int kMostLockTries = 500;
 constexpr auto kLockStep = std::chrono::milliseconds(20);
+constexpr std::size_t kMostNameBytes = 200;  // of a file, of the 255 that there may be
 
 /// What one bundle will hold, and what it held before.
 struct Shelf {
@@ -51,6 +53,30 @@ llvm::Expected<Shelf> read_shelf(const std::string& path) {
   return shelf;
 }
 
+llvm::Error make_folder(const std::string& path) {
+  std::error_code error = llvm::sys::fs::create_directories(path);
+  // A file in its place is no error of the above.
+  if (!error && !llvm::sys::fs::is_directory(path)) error = std::make_error_code(std::errc::not_a_directory);
+  if (!error) error = llvm::sys::fs::access(path, llvm::sys::fs::AccessMode::Write);
+  if (!error) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "the folder '{0}' cannot be made or written to: {1}", path,
+                    error.message());
+}
+
+/// A file for each request, called after its kernel: names of a recorded list may be anybody's, and the same.
+std::vector<std::string> trace_paths(const std::string& folder, const std::vector<KernelRequest>& requests) {
+  std::set<std::string> taken;
+  std::vector<std::string> paths;
+  for (const KernelRequest& request : requests) {
+    std::string name = request.source.display_name.substr(0, kMostNameBytes) + "-" + request.arch;
+    std::replace_if(
+        name.begin(), name.end(), [](char c) { return !llvm::isAlnum(c) && c != '-' && c != '.'; }, '_');
+    if (!taken.insert(name).second) name += "-" + key_of(request).substr(0, 12);
+    paths.push_back(folder + "/" + name + ".json");
+  }
+  return paths;
+}
+
 class Precompilation {
  public:
   Precompilation(KernelCache& cache, const PrecompileOptions& options)
@@ -59,13 +85,14 @@ class Precompilation {
   llvm::Expected<PrecompileResult> run(const std::vector<KernelRequest>& requests) {
     const auto start = std::chrono::steady_clock::now();
     MINUET_TRY(take(requests));
+    if (is_traced()) MINUET_TRY(open_trace_folder());
     if (!options_.output.empty()) MINUET_TRY(open_shelves());
     std::vector<KernelRequest> missing;
     for (const KernelRequest& request : requests_) {
       if (sm_number(request.arch) < request.source.least_sm) {
         fail(request, {StatusCode::Unimplemented,
                        llvm::formatv("it needs sm_{0} or newer", request.source.least_sm).str()});
-      } else if (!find(request)) {
+      } else if (is_traced() || !find(request)) {
         missing.push_back(request);
       }
     }
@@ -80,7 +107,9 @@ class Precompilation {
   }
 
  private:
+  bool is_traced() const { return !options_.time_traces.empty(); }
   llvm::Error take(const std::vector<KernelRequest>& requests);
+  llvm::Error open_trace_folder() const;
   llvm::Error open_shelves();
   bool find(const KernelRequest& request);
   void compile(const std::vector<KernelRequest>& missing);
@@ -116,11 +145,20 @@ llvm::Error Precompilation::take(const std::vector<KernelRequest>& requests) {
   return llvm::Error::success();
 }
 
-llvm::Error Precompilation::open_shelves() {
-  if (const std::error_code error = llvm::sys::fs::create_directories(options_.output)) {
-    return make_error(StatusCode::InvalidArgument, "the folder '{0}' cannot be made: {1}", options_.output,
-                      error.message());
+llvm::Error Precompilation::open_trace_folder() const {
+  if (!options_.output.empty()) {
+    return make_error(StatusCode::InvalidArgument,
+                      "kernels that are compiled with a time trace are not kept: write bundles without");
   }
+  if (!llvm::json::isUTF8(options_.time_traces)) {  // the helper is told of it in JSON
+    return make_error(StatusCode::InvalidArgument, "the folder '{0}' of time traces is not UTF-8",
+                      llvm::json::fixUTF8(options_.time_traces));
+  }
+  return make_folder(options_.time_traces);
+}
+
+llvm::Error Precompilation::open_shelves() {
+  MINUET_TRY(make_folder(options_.output));
   for (auto& [arch, shelf] : shelves_) {
     const std::string path = bundle_path(options_.output, arch);
     if (!llvm::sys::fs::exists(path)) continue;
@@ -153,10 +191,14 @@ void Precompilation::compile(const std::vector<KernelRequest>& missing) {
   options.worker.helper = options_.helper;
   options.worker.nvrtc = cache_.compiler_library();  // the one whose kernels count as found
   options.worker.cancel = options_.cancel;
+  if (is_traced()) {
+    options.time_traces = trace_paths(options_.time_traces, missing);
+    options.pch = false;  // a trace is to show the whole compile
+  }
   WorkerPool pool(options);
   pool.run(missing, [&](std::size_t index, llvm::Expected<Entry> entry) {
     if (!entry) return fail(missing[index], take_status(entry.takeError()));
-    cache_.keep_on_disk(*entry);
+    if (!is_traced()) cache_.keep_on_disk(*entry);
     finish(missing[index], std::move(*entry), BinaryOrigin::Compiled);
   });
 }

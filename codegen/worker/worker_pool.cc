@@ -200,7 +200,8 @@ void Run::work() {
         return make_error(StatusCode::Cancelled, "{0} for {1}: the compile was cancelled",
                           request.source.display_name, request.arch);
       }
-      return worker.compile({request, options.worker.nvrtc, options.pch && turn.pch, ""});
+      const std::string trace = options.time_traces.empty() ? "" : options.time_traces[turn.index];
+      return worker.compile({request, options.worker.nvrtc, options.pch && turn.pch, trace});
     }();
     const std::lock_guard<std::mutex> lock(done_mutex);
     on_done(turn.index, std::move(entry));

@@ -24,10 +24,11 @@ struct WorkerOptions {
 llvm::Expected<Entry> compile_in_worker(const KernelRequest& request, const WorkerOptions& options);
 
 struct WorkerPoolOptions {
-  WorkerOptions worker;            // its time_trace is not used
-  int jobs = 0;                    // most processes at a time; 0: one a core
-  bool pch = true;                 // precompiled headers, where enough requests share them
-  std::int64_t memory_budget = 0;  // bytes for all processes; 0: what the system has available
+  WorkerOptions worker;                  // its time_trace is not used
+  int jobs = 0;                          // most processes at a time; 0: one a core
+  bool pch = true;                       // precompiled headers, where enough requests share them
+  std::int64_t memory_budget = 0;        // bytes for all processes; 0: what the system has available
+  std::vector<std::string> time_traces;  // as in CompileControl, one for each request; empty: none
 };
 
 struct WorkerPoolReport {

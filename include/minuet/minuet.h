@@ -446,9 +446,12 @@ typedef struct minuet_precompile_options {
   void (*bundle)(const minuet_bundle_info* bundle, void* user);
   int32_t (*cancelled)(void* user); /* asked every 100 ms or so; 1 stops soon */
   void* user;
+  /* Gets NVRTC's time trace of every kernel, <name>-<arch>.json, for ui.perfetto.dev; made where it is not
+   * there; null: none. All are compiled then, and none is kept: output_directory must be null. */
+  const char* time_trace_directory;
 } minuet_precompile_options;
 #define MINUET_PRECOMPILE_OPTIONS_INIT \
-  { sizeof(minuet_precompile_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_precompile_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 typedef struct minuet_precompile_result {
   size_t struct_size;

@@ -49,7 +49,8 @@ struct Arguments {
   // precompile
   std::vector<std::string> archs;  ///< empty: sm_90a, or as recorded
   std::string requests;
-  int jobs = 0;  ///< 0: the library decides
+  std::string time_trace;  ///< folder; empty: none
+  int jobs = 0;            ///< 0: the library decides
   // cache
   CacheAction action = CacheAction::List;
   std::string bundle, key;

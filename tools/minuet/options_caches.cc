@@ -11,6 +11,9 @@ Compiles every kernel that the networks may need, for any cloud, in worker proce
 and, with --output, into one bundle an architecture. Needs no GPU and no driver, only NVRTC. Run it again and
 it goes on where it stopped; Ctrl-C leaves bundles with what is done.
 
+--time-trace tells where a compile spends its time: every kernel is compiled, whatever is there already, and
+none is kept, neither in the cache folder nor in a bundle.
+
 A bundle is used by MINUET_BUNDLE_PATH (files or folders, by colons), by minuet_context_add_bundle, or where
 it lies beside libminuet. MINUET_RECORD=requests.jsonl makes any program write down what no bundle had.
 
@@ -20,7 +23,8 @@ The JSON has `compiled`, `found`, `failed`, `kernels`, `bytes`, `seconds` and `b
 Examples:
   minuet precompile                                     # MinkUNet42, fp16, sm_90a, into the cache folder
   minuet precompile --network minkunet42,sparseresnet21d --arch sm_80,sm_90a,sm_120 --output kernels
-  minuet precompile --from requests.jsonl --output kernels --json report.json)";
+  minuet precompile --from requests.jsonl --output kernels --json report.json
+  minuet precompile --from requests.jsonl --time-trace traces   # open them in ui.perfetto.dev)";
 
 constexpr const char* kCacheFooter = R"(
 Every action looks at the cache folder or, with --bundle, at a bundle. KEY is the start of an entry's key, or
@@ -74,6 +78,10 @@ void add_precompile(CLI::App& precompile, Arguments& arguments) {
       ->type_name("requests.jsonl");
   precompile.add_option("--output", arguments.output, "folder for minuet-<arch>.bundle, made if need be")
       ->type_name("DIR");
+  precompile
+      .add_option("--time-trace", arguments.time_trace,
+                  "folder for NVRTC's time trace of each kernel, <name>-<arch>.json, made if need be")
+      ->type_name("DIR");
   precompile.add_option("-j,--jobs", arguments.jobs, "worker processes; default: by cores and free memory")
       ->type_name("N")
       ->check(CLI::Range(1, 1024));
@@ -122,6 +130,9 @@ llvm::Error check_precompile(const Arguments& arguments) {
   }
   if (!arguments.requests.empty() && !llvm::sys::fs::exists(arguments.requests)) {
     return bad_input("--from '{0}': there is no such file", arguments.requests);
+  }
+  if (!arguments.time_trace.empty() && !arguments.output.empty()) {
+    return bad_input("--time-trace excludes --output: what is compiled with a time trace is not kept");
   }
   for (const std::string& arch : arguments.archs) {
     if (arch.empty()) return bad_input("--arch has an empty name: name architectures such as sm_90a");
