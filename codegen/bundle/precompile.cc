@@ -12,6 +12,7 @@
 #include "codegen/bundle/bundle.h"
 #include "codegen/bundle/bundle_writer.h"
 #include "codegen/cache/file_system.h"
+#include "codegen/trace.h"
 #include "codegen/worker/worker_pool.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -158,6 +159,7 @@ llvm::Error Precompilation::open_trace_folder() const {
 }
 
 llvm::Error Precompilation::open_shelves() {
+  const Trace::Span span(cache_.trace(), "bundle", "read bundles");
   MINUET_TRY(make_folder(options_.output));
   for (auto& [arch, shelf] : shelves_) {
     const std::string path = bundle_path(options_.output, arch);
@@ -191,19 +193,22 @@ void Precompilation::compile(const std::vector<KernelRequest>& missing) {
   options.worker.helper = options_.helper;
   options.worker.nvrtc = cache_.compiler_library();  // the one whose kernels count as found
   options.worker.cancel = options_.cancel;
+  options.trace = cache_.trace();
   if (is_traced()) {
     options.time_traces = trace_paths(options_.time_traces, missing);
     options.pch = false;  // a trace is to show the whole compile
   }
   WorkerPool pool(options);
-  pool.run(missing, [&](std::size_t index, llvm::Expected<Entry> entry) {
+  const WorkerPoolReport report = pool.run(missing, [&](std::size_t index, llvm::Expected<Entry> entry) {
     if (!entry) return fail(missing[index], take_status(entry.takeError()));
     if (!is_traced()) cache_.keep_on_disk(*entry);
     finish(missing[index], std::move(*entry), BinaryOrigin::Compiled);
   });
+  cache_.count_failures(report.begun - result_.compiled);
 }
 
 void Precompilation::finish(const KernelRequest& request, Entry entry, BinaryOrigin origin) {
+  cache_.count(entry.binary, origin);
   ++(origin == BinaryOrigin::Compiled ? result_.compiled : result_.found);
   result_.bytes += static_cast<std::int64_t>(entry.binary.cubin.size());
   if (options_.step) {
@@ -226,6 +231,7 @@ void Precompilation::fail(const KernelRequest& request, StatusError failure) {
 }
 
 void Precompilation::write_shelves() {
+  const Trace::Span span(cache_.trace(), "bundle", "write bundles");
   for (auto& [arch, shelf] : shelves_) {
     if (shelf.entries.empty()) continue;
     llvm::Expected<BundleReport> report = write_shelf(arch, shelf);

@@ -70,10 +70,10 @@ void CacheState::count(const Binary& binary, BinaryOrigin origin) {
                                     : stats.compiled);
 }
 
-void CacheState::count_failure() {
+void CacheState::count_failures(std::int64_t count) {
   State& known = state();
   const std::lock_guard<std::mutex> lock(known.mutex);
-  ++known.stats.failures;
+  known.stats.failures += count;
 }
 
 void CacheState::count_wait(double milliseconds, bool timed_out) {

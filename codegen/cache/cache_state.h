@@ -37,7 +37,7 @@ class CacheState {
   void put(const std::string& key, const Outcome& outcome);
 
   void count(const Binary& binary, BinaryOrigin origin);
-  void count_failure();
+  void count_failures(std::int64_t count);
   void count_wait(double milliseconds, bool timed_out);
   CacheStats stats() const;
   std::vector<CacheEvent> events() const;

@@ -57,9 +57,9 @@ class KernelCacheImpl : public KernelCache {
   std::optional<Entry> find_on_disk(const KernelSource& source, llvm::StringRef arch) override {
     return load(request_for(source, arch, nullptr));
   }
-  void keep_on_disk(const Entry& entry) override {
-    if (store_) store_->publish(entry.build_key, write_entry(entry));
-  }
+  void keep_on_disk(const Entry& entry) override;
+  void count(const Binary& binary, BinaryOrigin origin) override { state_.count(binary, origin); }
+  void count_failures(std::int64_t count) override { state_.count_failures(count); }
   std::string compiler_id() override;
   llvm::Error add_bundle(const BundlePlace& place) override { return bundles_->add(place); }
   std::vector<std::string> bundle_tuning() override;
@@ -173,6 +173,12 @@ std::optional<Entry> KernelCacheImpl::load(const Request& request) {
   return entry;
 }
 
+void KernelCacheImpl::keep_on_disk(const Entry& entry) {
+  if (!store_) return;
+  const Trace::Span span(trace(), "publish", entry.binary.display_name);
+  store_->publish(entry.build_key, write_entry(entry));
+}
+
 /// In a helper program where there is one. There NVRTC's front end, one at a time in a process, runs on every
 /// core; a compile is over at once when it is cancelled (R17) or when this process ends (R27); and a fork
 /// does not inherit its locks (R16). Else in this process, which a child of a fork during a compile must not
@@ -213,13 +219,11 @@ std::string KernelCacheImpl::helper() const {
 Outcome KernelCacheImpl::compile(const Request& request) {
   llvm::Expected<Binary> binary = run_compiler(request);
   if (!binary) {
-    state_.count_failure();
+    state_.count_failures(1);
     return take_status(binary.takeError());
   }
   if (store_ && !compiler_id().empty()) {
-    const Trace::Span span(trace(), "publish", request.source.display_name);
-    Entry entry{request.request_key, build_key_of(request), request.source.name_expression, *binary};
-    store_->publish(entry.build_key, write_entry(entry));
+    keep_on_disk({request.request_key, build_key_of(request), request.source.name_expression, *binary});
   }
   return found(std::move(*binary), BinaryOrigin::Compiled);
 }

@@ -64,6 +64,9 @@ class KernelCache {
   virtual std::optional<Entry> find_on_disk(const KernelSource& source, llvm::StringRef arch) = 0;
   /// Keeps on disk what was compiled elsewhere.
   virtual void keep_on_disk(const Entry& entry) = 0;
+  /// What a build farm found or compiled, and what it could not: counted like this cache's own (R32).
+  virtual void count(const Binary& binary, BinaryOrigin origin) = 0;
+  virtual void count_failures(std::int64_t count) = 0;
 
   /// Of the compiler (R2); empty where there is none. Opens it.
   virtual std::string compiler_id() = 0;

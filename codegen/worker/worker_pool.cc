@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "codegen/embedded_headers.h"
+#include "codegen/trace.h"
 #include "codegen/worker/pch_folder.h"
 #include "codegen/worker/worker_process.h"
 
@@ -200,6 +201,11 @@ void Run::work() {
         return make_error(StatusCode::Cancelled, "{0} for {1}: the compile was cancelled",
                           request.source.display_name, request.arch);
       }
+      {
+        const std::lock_guard<std::mutex> lock(totals.mutex);
+        ++totals.report.begun;
+      }
+      const Trace::Span span(options.trace, "compile", request.source.display_name);
       const std::string trace = options.time_traces.empty() ? "" : options.time_traces[turn.index];
       return worker.compile({request, options.worker.nvrtc, options.pch && turn.pch, trace});
     }();

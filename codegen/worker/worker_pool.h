@@ -12,6 +12,8 @@
 
 namespace minuet {
 
+class Trace;
+
 struct WorkerOptions {
   std::string helper;                   // the program; empty: minuet-compile beside the library
   std::string nvrtc;                    // the library to open; empty: found as open_nvrtc finds it
@@ -29,10 +31,12 @@ struct WorkerPoolOptions {
   bool pch = true;                       // precompiled headers, where enough requests share them
   std::int64_t memory_budget = 0;        // bytes for all processes; 0: what the system has available
   std::vector<std::string> time_traces;  // as in CompileControl, one for each request; empty: none
+  Trace* trace = nullptr;                // where spans go; null: nowhere
 };
 
 struct WorkerPoolReport {
   int workers = 0;              // at a time
+  int begun = 0;                // requests that were not cancelled before their turn
   int started = 0;              // processes, with those that followed lost ones
   int lost = 0;                 // processes that ended before they answered
   int pch_created = 0;          // compiles that made a precompiled header

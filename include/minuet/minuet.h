@@ -141,7 +141,7 @@ MINUET_API minuet_status minuet_context_create(const minuet_context_options* opt
                                                minuet_context** context);
 MINUET_API void minuet_context_destroy(minuet_context* context);
 
-/* Where this context's kernels came from so far. */
+/* Where this context's kernels came from so far; those of minuet_precompile count too. */
 typedef struct minuet_kernel_counters {
   size_t struct_size;
   int64_t compiled, disk_hits, memory_hits;

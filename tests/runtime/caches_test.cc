@@ -212,10 +212,14 @@ TEST_F(Caches, R19_ACancelLeavesWhatIsDone) {
   options.cancelled = [](void* user) { return *static_cast<std::atomic<int>*>(user) > 0 ? 1 : 0; };
   minuet_precompile_result result = {};
   result.struct_size = sizeof(result);
-  EXPECT_EQ(minuet_precompile(context("farm").get(), &options, &result), MINUET_CANCELLED);
+  const auto farm = context("farm");
+  EXPECT_EQ(minuet_precompile(farm.get(), &options, &result), MINUET_CANCELLED);
   EXPECT_GT(result.compiled, 0);
   EXPECT_LT(result.compiled, result.kernels);
   EXPECT_EQ(result.failed, 0);
+  EXPECT_EQ(counters(farm.get()).compiled, result.compiled) << "R32";
+  EXPECT_LE(counters(farm.get()).failures, 1)
+      << "R32: of the one helper, stopped in a compile or between two";
   const auto strict = context(nullptr);
   EXPECT_EQ(minuet_context_add_bundle(strict.get(), path("out/minuet-sm_90a.bundle").c_str(), nullptr),
             MINUET_OK)
@@ -273,6 +277,43 @@ TEST_F(Caches, R32_ATraceOfAColdStart) {
   for (const char* part : {"traceEvents", "\"disk\"", "open the compiler"}) {
     EXPECT_THAT(contents(path("trace.json")), HasSubstr(part));
   }
+}
+
+TEST_F(Caches, R32_WhatPrecompileDoesIsCountedAndTraced) {
+  std::ofstream(record_few(), std::ios::app)
+      << R"({"schema":1,"name":"broken","arch":"sm_90a","expression":"f","least_sm":80,"source":"no C++","request_key":"00"})"
+      << "\n";
+  const auto spans = [&](minuet_context* context, const std::string& category) {
+    check(minuet_context_write_trace(context, path("trace.json").c_str()));
+    const std::string text = contents(path("trace.json")), sought = "\"cat\":\"" + category + "\"";
+    int count = 0;
+    for (std::size_t at = text.find(sought); at != std::string::npos; at = text.find(sought, at + 1)) ++count;
+    return count;
+  };
+  const auto traced = [](minuet_context_options& options) { options.trace = 1; };
+  const auto farm = context("farm", traced);
+  minuet_precompile_result result;
+  Told told;
+  EXPECT_NE(precompile(farm.get(), path("few.jsonl"), path("out"), {}, result, told), MINUET_OK);
+  ASSERT_GT(result.compiled, 1);
+  minuet_kernel_counters counted = counters(farm.get());
+  EXPECT_EQ(counted.compiled, result.compiled);
+  EXPECT_EQ(counted.failures, 1);
+  EXPECT_EQ(counted.cubin_bytes, result.bytes);
+  EXPECT_GT(counted.compile_ms, 0);
+  EXPECT_EQ(counted.bundle_hits + counted.disk_hits + counted.memory_hits, 0);
+  EXPECT_EQ(spans(farm.get(), "compile"), result.kernels);
+  EXPECT_EQ(spans(farm.get(), "publish"), result.compiled);
+  EXPECT_EQ(spans(farm.get(), "bundle"), 2) << "read and written";
+  EXPECT_THAT(contents(path("trace.json")), HasSubstr("\"name\":\"broken\""));
+
+  const auto from_bundle = context("other", traced), from_disk = context("farm", traced);
+  EXPECT_NE(precompile(from_bundle.get(), path("few.jsonl"), path("out"), {}, result, told), MINUET_OK);
+  EXPECT_EQ(counters(from_bundle.get()).bundle_hits, result.found);
+  EXPECT_NE(precompile(from_disk.get(), path("few.jsonl"), path("new"), {}, result, told), MINUET_OK);
+  EXPECT_EQ(counters(from_disk.get()).disk_hits, result.found);
+  EXPECT_EQ(counters(from_disk.get()).cubin_bytes, counted.cubin_bytes);
+  EXPECT_EQ(counters(from_disk.get()).compiled, 0);
 }
 
 TEST_F(Caches, R32_TimeTraceIsWrittenAndNeverCached) {
