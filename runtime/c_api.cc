@@ -85,6 +85,12 @@ llvm::Expected<CacheOptions> cache_options(const minuet_context_options& options
   cache.policy = static_cast<BundlePolicy>(options.bundle_policy);
   if (options.record_path) cache.record = options.record_path;
   cache.most_bytes = options.cache_max_bytes;
+  if (options.bundle_path) cache.bundle_path = options.bundle_path;
+  if (options.cache_shared < 0 || options.cache_shared > 2) {
+    return make_error(StatusCode::InvalidArgument, "cache_shared is {0}: there are 0, 1 and 2",
+                      options.cache_shared);
+  }
+  if (options.cache_shared != 0) cache.shared = options.cache_shared == 1;
   if (options.trace != 0) cache.trace = std::make_shared<Trace>();
   if (options.cache_directory) cache.directory = options.cache_directory;
   cache.use_disk = options.disable_disk_cache == 0;
@@ -150,7 +156,10 @@ minuet_status minuet_context_create(const minuet_context_options* options, minue
     MINUET_ASSIGN(const minuet_context_options given,
                   read_options(options, minuet_context_options(MINUET_CONTEXT_OPTIONS_INIT)));
     MINUET_ASSIGN(CacheOptions cache, cache_options(given));
-    MINUET_ASSIGN(std::shared_ptr<Context> made, Context::create(std::move(cache)));
+    LibraryPaths libraries;
+    if (given.nvrtc_path) libraries.nvrtc = given.nvrtc_path;
+    if (given.cublaslt_path) libraries.cublaslt = given.cublaslt_path;
+    MINUET_ASSIGN(std::shared_ptr<Context> made, Context::create(std::move(cache), std::move(libraries)));
     *context = new minuet_context{std::move(made)};
     return llvm::Error::success();
   });

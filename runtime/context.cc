@@ -12,6 +12,7 @@ namespace {
 /// process that finds all in bundles, or only uses the CPU, never opens it.
 class LazyCompiler : public Compiler {
  public:
+  explicit LazyCompiler(std::string library) : library_(std::move(library)) {}
   std::string id() const override {
     Compiler* compiler = open();
     return compiler ? compiler->id() : "";
@@ -32,7 +33,7 @@ class LazyCompiler : public Compiler {
  private:
   Compiler* open() const {
     std::call_once(once_, [this] {
-      llvm::Expected<std::shared_ptr<Compiler>> compiler = open_nvrtc();
+      llvm::Expected<std::shared_ptr<Compiler>> compiler = open_nvrtc(library_);
       if (compiler) {
         compiler_ = std::move(*compiler);
       } else {
@@ -42,17 +43,18 @@ class LazyCompiler : public Compiler {
     return compiler_.get();
   }
 
+  const std::string library_;
   mutable std::once_flag once_;
   mutable std::shared_ptr<Compiler> compiler_;
   mutable std::unique_ptr<StatusError> failure_;
 };
 
-llvm::Expected<std::shared_ptr<Device>> open_named(llvm::StringRef name) {
+llvm::Expected<std::shared_ptr<Device>> open_named(llvm::StringRef name, const std::string& cublaslt) {
   if (name == "cpu") return open_cpu_device();
   int ordinal = 0;
   if (name.size() > 5 && name.substr(0, 5) == "cuda:" && !name.substr(5).getAsInteger(10, ordinal) &&
       ordinal >= 0 && name == "cuda:" + std::to_string(ordinal)) {
-    return open_cuda_device(ordinal);
+    return open_cuda_device(ordinal, cublaslt);
   }
   return make_error(StatusCode::InvalidArgument,
                     "there is no device named \"{0}\": use \"cpu\" or \"cuda:N\"", name);
@@ -72,11 +74,12 @@ llvm::Expected<std::shared_ptr<MapService>> OpenDevice::map_service(i32 ndim) {
   return services_.emplace(ndim, std::move(made)).first->second;
 }
 
-llvm::Expected<std::shared_ptr<Context>> Context::create(CacheOptions options) {
+llvm::Expected<std::shared_ptr<Context>> Context::create(CacheOptions options, LibraryPaths libraries) {
   options.library_folder = own_library_folder();
-  MINUET_ASSIGN(std::shared_ptr<KernelCache> cache,
-                KernelCache::create(std::move(options), std::make_shared<LazyCompiler>()));
-  return std::shared_ptr<Context>(new Context(std::move(cache)));
+  MINUET_ASSIGN(
+      std::shared_ptr<KernelCache> cache,
+      KernelCache::create(std::move(options), std::make_shared<LazyCompiler>(std::move(libraries.nvrtc))));
+  return std::shared_ptr<Context>(new Context(std::move(cache), std::move(libraries.cublaslt)));
 }
 
 llvm::Expected<std::shared_ptr<OpenDevice>> Context::open_device(llvm::StringRef name) {
@@ -90,7 +93,7 @@ llvm::Expected<std::shared_ptr<OpenDevice>> Context::open_device(llvm::StringRef
   const auto known = devices_.find(name.str());
   if (known != devices_.end()) return known->second;
   const Trace::Span span(cache_->trace(), "device", ("open " + name).str());
-  MINUET_ASSIGN(std::shared_ptr<Device> device, open_named(name));
+  MINUET_ASSIGN(std::shared_ptr<Device> device, open_named(name, cublaslt_));
   auto open = std::make_shared<OpenDevice>(std::move(device), cache_);
   devices_.emplace(name.str(), open);
   return open;

@@ -33,10 +33,16 @@ class OpenDevice {
 /// toolkit stays empty (load_tuning).
 TuningEnvironment tuning_environment(const DeviceInfo& device);
 
+/// Files of CUDA's libraries; empty: MINUET_NVRTC and MINUET_CUBLASLT, else looked for.
+struct LibraryPaths {
+  std::string nvrtc;  // or its folder
+  std::string cublaslt;
+};
+
 class Context {
  public:
   /// Opens NVRTC at the first compile only, so that a context costs nothing where none happens.
-  static llvm::Expected<std::shared_ptr<Context>> create(CacheOptions options);
+  static llvm::Expected<std::shared_ptr<Context>> create(CacheOptions options, LibraryPaths libraries);
   const std::shared_ptr<KernelCache>& cache() const { return cache_; }
   /// "cuda:N", "cpu", or "" for cuda:0 where usable, else cpu. The same name gives the same device.
   llvm::Expected<std::shared_ptr<OpenDevice>> open_device(llvm::StringRef name);
@@ -47,9 +53,11 @@ class Context {
   std::shared_ptr<const TuningSnapshot> tuning();
 
  private:
-  explicit Context(std::shared_ptr<KernelCache> cache) : cache_(std::move(cache)) {}
+  Context(std::shared_ptr<KernelCache> cache, std::string cublaslt)
+      : cache_(std::move(cache)), cublaslt_(std::move(cublaslt)) {}
 
   std::shared_ptr<KernelCache> cache_;
+  const std::string cublaslt_;
   std::mutex mutex_;
   /// Kept open with the context: plans and sets go by the device's identity.
   std::map<std::string, std::shared_ptr<OpenDevice>> devices_;

@@ -72,8 +72,9 @@ class DeviceMemory {
 
 /// runtime/cpu
 llvm::Expected<std::shared_ptr<Device>> open_cpu_device();
-/// runtime/cuda. Unavailable, with the reason and what to do, where there is no driver or no GPU.
-llvm::Expected<std::shared_ptr<Device>> open_cuda_device(int ordinal);
+/// runtime/cuda. Unavailable, with the reason and what to do, where there is no driver or no GPU. `cublaslt`:
+/// the library's file; empty: looked for at first use.
+llvm::Expected<std::shared_ptr<Device>> open_cuda_device(int ordinal, std::string cublaslt = {});
 /// Version of the driver as "13.0", and how many devices; an error that says what is missing.
 struct CudaSystem {
   std::string driver;

@@ -17,9 +17,12 @@ llvm::Expected<CacheOptions> with_environment(CacheOptions options, const Enviro
   if (!options.no_jit) {
     MINUET_ASSIGN(options.no_jit, read_switch("MINUET_NO_JIT", environment));
   }
-  if (options.record.empty()) options.record = environment("MINUET_RECORD");
+  if (!options.shared) {
+    MINUET_ASSIGN(options.shared, read_switch("MINUET_CACHE_SHARED", environment));
+  }
+  if (!options.record) options.record = environment("MINUET_RECORD");
   if (!options.policy) options.policy = BundlePolicy::SameMajor;
-  if (options.bundle_path.empty()) options.bundle_path = environment("MINUET_BUNDLE_PATH");
+  if (!options.bundle_path) options.bundle_path = environment("MINUET_BUNDLE_PATH");
   const std::string limit = environment("MINUET_CACHE_MAX_BYTES");
   if (options.most_bytes == 0 && !limit.empty() &&
       (llvm::StringRef(limit).getAsInteger(10, options.most_bytes) || options.most_bytes == 0)) {

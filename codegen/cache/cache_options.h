@@ -20,13 +20,14 @@ class Trace;
 struct CacheOptions {
   std::string directory;  // empty: MINUET_CACHE_DIR, XDG_CACHE_HOME/minuet, HOME/.cache/minuet (R10)
   bool use_disk = true;
-  std::uint64_t most_bytes = 0;        // of the directory (R9); 0: MINUET_CACHE_MAX_BYTES, else 1 GiB
-  std::vector<BundlePlace> bundles;    // looked up first (R21)
-  std::string bundle_path;             // then these, with colons between; empty: MINUET_BUNDLE_PATH
-  std::optional<BundlePolicy> policy;  // nothing: SameMajor
-  std::string library_folder;          // minuet-*.bundle in it come last; empty: none
-  std::optional<bool> no_jit;          // nothing: MINUET_NO_JIT (R22)
-  std::string record;                  // file that misses are appended to; empty: MINUET_RECORD (R22)
+  std::optional<bool> shared;              // nothing: MINUET_CACHE_SHARED (R10)
+  std::uint64_t most_bytes = 0;            // of the directory (R9); 0: MINUET_CACHE_MAX_BYTES, else 1 GiB
+  std::vector<BundlePlace> bundles;        // looked up first (R21)
+  std::optional<std::string> bundle_path;  // then these, with colons between; nothing: MINUET_BUNDLE_PATH
+  std::optional<BundlePolicy> policy;      // nothing: SameMajor
+  std::string library_folder;              // minuet-*.bundle in it come last; empty: none
+  std::optional<bool> no_jit;              // nothing: MINUET_NO_JIT (R22)
+  std::optional<std::string> record;       // file that misses are appended to; nothing: MINUET_RECORD (R22)
   std::chrono::milliseconds lock_bound{60000};   // for another process's compile of the same kernel (R14)
   std::string helper;                            // path of minuet-compile; empty: beside the library (R16)
   std::shared_ptr<Trace> trace;                  // where spans go; null: nowhere (R32)

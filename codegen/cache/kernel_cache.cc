@@ -116,13 +116,13 @@ KernelCacheImpl::KernelCacheImpl(CacheOptions options, std::shared_ptr<Compiler>
   const Trace::Span span(trace(), "cache", "open bundles and cache folder");
   BundleOptions bundles;
   bundles.places = options_.bundles;
-  bundles.search_path = options_.bundle_path;
+  bundles.search_path = *options_.bundle_path;
   bundles.library_folder = options_.library_folder;
   bundles.policy = *options_.policy;
   bundles.warn = [this](const std::string& text) { warn(text); };
   bundles_.emplace(std::move(bundles));
   if (options_.use_disk) open_store(environment, system);
-  if (!options_.record.empty()) record_.emplace(options_.record);
+  if (!options_.record->empty()) record_.emplace(*options_.record);
 }
 
 void KernelCacheImpl::open_store(const Environment& environment, FileSystem& system) {
@@ -132,8 +132,10 @@ void KernelCacheImpl::open_store(const Environment& environment, FileSystem& sys
     StoreOptions store;
     if (options_.most_bytes != 0) store.limits.bytes = options_.most_bytes;
     store.read_only = *options_.no_jit;
+    TrustPolicy policy = process_policy(environment);
+    policy.shared = *options_.shared;
     store_.emplace(
-        *chosen, process_policy(environment), system, [this](const std::string& text) { warn(text); }, store);
+        *chosen, policy, system, [this](const std::string& text) { warn(text); }, store);
     error = store_->check();
   }
   if (!error) return;

@@ -4,6 +4,7 @@
 #include <glob.h>
 
 #include <cstdlib>
+#include <map>
 #include <mutex>
 
 #include "runtime/device.h"
@@ -59,9 +60,9 @@ llvm::Error fill_table(void* handle, CublasLt& library) {
   return make_error(StatusCode::Unavailable, "it has version {0}; 13.0 or newer is needed", library.version);
 }
 
-llvm::Error open_library(CublasLt& library) {
+llvm::Error open_library(const std::string& named, CublasLt& library) {
   std::string tried;
-  for (const std::string& path : cublaslt_candidates()) {
+  for (const std::string& path : cublaslt_candidates(named)) {
     tried += (tried.empty() ? "" : "; ") + path + ": ";
     void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
@@ -86,8 +87,9 @@ llvm::Error open_library(CublasLt& library) {
 
 }  // namespace
 
-std::vector<std::string> cublaslt_candidates() {
-  if (const char* named = std::getenv("MINUET_CUBLASLT"); named && *named) return {named};
+std::vector<std::string> cublaslt_candidates(const std::string& named) {
+  if (!named.empty()) return {named};
+  if (const char* variable = std::getenv("MINUET_CUBLASLT"); variable && *variable) return {variable};
   std::vector<std::string> paths{kLibrary};
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
     const char* root = std::getenv(variable);
@@ -104,11 +106,13 @@ std::vector<std::string> cublaslt_candidates() {
   return paths;
 }
 
-llvm::Expected<const CublasLt*> CublasLt::get() {
+llvm::Expected<const CublasLt*> CublasLt::get(const std::string& named) {
   static std::mutex mutex;
-  static CublasLt& library = *new CublasLt;  // never destroyed: nothing of ours runs at exit
+  // By the name asked for. Never destroyed: nothing of ours runs at exit.
+  static auto& libraries = *new std::map<std::string, CublasLt>;
   const std::lock_guard<std::mutex> lock(mutex);
-  if (library.path.empty()) MINUET_TRY(open_library(library));
+  CublasLt& library = libraries[named];
+  if (library.path.empty()) MINUET_TRY(open_library(named, library));
   return &library;
 }
 

@@ -16,14 +16,14 @@ struct CublasLt {
   std::string path;     // as the loader found it
   std::string version;  // "13.0.2"
 
-  /// The process's library. Thread-safe; never unloaded. Unavailable, with every place that was tried
-  /// and the way to get it, where there is none; asked again, it looks again.
-  static llvm::Expected<const CublasLt*> get();
+  /// The process's library, or the file that the caller names. Thread-safe; never unloaded. Unavailable, with
+  /// every place that was tried and the way to get it, where there is none; asked again, it looks again.
+  static llvm::Expected<const CublasLt*> get(const std::string& named = {});
 };
 
-/// Where the library is looked for, in order: MINUET_CUBLASLT alone where it is set, else the loader's
-/// path, CUDA toolkits, and the wheels of the Python environments that are visible from here.
-std::vector<std::string> cublaslt_candidates();
+/// Where the library is looked for, in order: `named` or MINUET_CUBLASLT alone where it is set, else the
+/// loader's path, CUDA toolkits, and the wheels of the Python environments that are visible from here.
+std::vector<std::string> cublaslt_candidates(const std::string& named = {});
 
 llvm::Error cublaslt_error(const CublasLt& library, cublasStatus_t status, llvm::StringRef attempt);
 

@@ -16,7 +16,7 @@ std::string arch_name(int major, int minor) {
 
 }  // namespace
 
-llvm::Expected<std::shared_ptr<CudaDevice>> CudaDevice::open(int ordinal) {
+llvm::Expected<std::shared_ptr<CudaDevice>> CudaDevice::open(int ordinal, std::string cublaslt) {
   MINUET_ASSIGN(const Driver* driver, Driver::get());
   int count = 0;
   MINUET_TRY(check(*driver, driver->cuDeviceGetCount(&count), "cuDeviceGetCount"));
@@ -30,7 +30,7 @@ llvm::Expected<std::shared_ptr<CudaDevice>> CudaDevice::open(int ordinal) {
   CUcontext context = nullptr;
   MINUET_TRY(check(*driver, driver->cuDeviceGet(&device, ordinal), "cuDeviceGet"));
   MINUET_TRY(check(*driver, driver->cuDevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain"));
-  std::shared_ptr<CudaDevice> opened(new CudaDevice(*driver, device, context));
+  std::shared_ptr<CudaDevice> opened(new CudaDevice(*driver, device, context, std::move(cublaslt)));
   MINUET_TRY(opened->describe(ordinal));
   return opened;
 }
@@ -132,7 +132,7 @@ llvm::Expected<Matmuls*> CudaDevice::matmuls() {
   const ContextScope scope(driver_, context_);
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!matmuls_) {
-    MINUET_ASSIGN(matmuls_, Matmuls::create());
+    MINUET_ASSIGN(matmuls_, Matmuls::create(cublaslt_));
   }
   return matmuls_.get();
 }
@@ -146,8 +146,8 @@ llvm::Expected<std::unique_ptr<Engine>> CudaDevice::create_engine(const EngineCh
   return CudaEngine::create(shared_from_this(), choice, options);
 }
 
-llvm::Expected<std::shared_ptr<Device>> open_cuda_device(int ordinal) {
-  MINUET_ASSIGN(std::shared_ptr<Device> device, CudaDevice::open(ordinal));
+llvm::Expected<std::shared_ptr<Device>> open_cuda_device(int ordinal, std::string cublaslt) {
+  MINUET_ASSIGN(std::shared_ptr<Device> device, CudaDevice::open(ordinal, std::move(cublaslt)));
   return device;
 }
 

@@ -27,7 +27,8 @@ struct CudaEngineOptions {
 
 class CudaDevice final : public Device, public std::enable_shared_from_this<CudaDevice> {
  public:
-  static llvm::Expected<std::shared_ptr<CudaDevice>> open(int ordinal);
+  /// `cublaslt`: the library's file; empty: as CublasLt::get finds it.
+  static llvm::Expected<std::shared_ptr<CudaDevice>> open(int ordinal, std::string cublaslt = {});
   ~CudaDevice() override;
 
   const DeviceInfo& info() const override { return info_; }
@@ -58,13 +59,18 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   }
 
  private:
-  CudaDevice(const Driver& driver, CUdevice device, CUcontext context)
-      : driver_(driver), device_(device), context_(context), modules_(driver, device) {}
+  CudaDevice(const Driver& driver, CUdevice device, CUcontext context, std::string cublaslt)
+      : driver_(driver),
+        device_(device),
+        context_(context),
+        cublaslt_(std::move(cublaslt)),
+        modules_(driver, device) {}
   llvm::Error describe(int ordinal);
 
   const Driver& driver_;
   CUdevice device_;
   CUcontext context_;  // the primary context, retained
+  const std::string cublaslt_;
   DeviceInfo info_;
   i32 multiprocessors_ = 1;
   ModuleSet modules_;

@@ -21,8 +21,8 @@ cudaDataType_t data_type(DType type) {
 
 }  // namespace
 
-llvm::Expected<std::unique_ptr<Matmuls>> Matmuls::create() {
-  MINUET_ASSIGN(const CublasLt* library, CublasLt::get());
+llvm::Expected<std::unique_ptr<Matmuls>> Matmuls::create(const std::string& cublaslt) {
+  MINUET_ASSIGN(const CublasLt* library, CublasLt::get(cublaslt));
   std::unique_ptr<Matmuls> matmuls(new Matmuls(*library));
   MINUET_TRY(check(*library, library->cublasLtCreate(&matmuls->handle_), "cublasLtCreate"));
   const cublasComputeType_t computes[] = {CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_FAST_TF32};

@@ -41,7 +41,7 @@ struct BoundMatmul {
 /// Algorithms of one device. Thread-safe; the device's context is current in every call.
 class Matmuls {
  public:
-  static llvm::Expected<std::unique_ptr<Matmuls>> create();
+  static llvm::Expected<std::unique_ptr<Matmuls>> create(const std::string& cublaslt = {});
   ~Matmuls();
   Matmuls(const Matmuls&) = delete;
   Matmuls& operator=(const Matmuls&) = delete;

@@ -259,6 +259,70 @@ TEST_F(Caches, R17_AJobIsCancelledAndTellsSo) {
   }
 }
 
+/// Every variable of the library has an option, which comes first.
+TEST_F(Caches, OptionsComeBeforeTheEnvironment) {
+  const std::string list = record_few();
+  minuet_precompile_result result;
+  Told told;
+  ASSERT_EQ(precompile(context("farm").get(), list, path("out"), {}, result, told), MINUET_OK)
+      << last_error();
+  const std::string bundles = path("out"), record = path("recorded.jsonl");
+  /// How many kernels bundles had, of the few that there are.
+  const auto hits = [&](const char* bundle_path) {
+    const auto strict = context(nullptr, [&](minuet_context_options& options) {
+      options.jit = MINUET_JIT_OFF;
+      options.record_path = "";
+      options.bundle_path = bundle_path;
+    });
+    // A list that is recorded is looked up to its end.
+    const auto all = context(nullptr, [&](minuet_context_options& options) {
+      options.jit = MINUET_JIT_OFF;
+      options.bundle_path = bundle_path;
+    });
+    minuet_convolution_compile(convolution(strict.get()).get(), kArch, nullptr, nullptr);
+    EXPECT_FALSE(fs::exists(record)) << "an empty record_path is none";
+    minuet_convolution_compile(convolution(all.get()).get(), kArch, nullptr, nullptr);
+    EXPECT_TRUE(fs::remove(record));
+    return counters(all.get()).bundle_hits;
+  };
+  ::setenv("MINUET_RECORD", record.c_str(), 1);
+  ::setenv("MINUET_BUNDLE_PATH", bundles.c_str(), 1);
+  EXPECT_EQ(hits(nullptr), result.kernels);
+  EXPECT_EQ(hits(""), 0);
+  ::setenv("MINUET_BUNDLE_PATH", "/nowhere", 1);
+  EXPECT_EQ(hits(bundles.c_str()), result.kernels);
+  ::unsetenv("MINUET_BUNDLE_PATH");
+  ::unsetenv("MINUET_RECORD");
+
+  const auto elsewhere = context(nullptr, [](minuet_context_options& options) {
+    options.nvrtc_path = "/nowhere/libnvrtc.so.13";
+    options.cublaslt_path = "/nowhere/libcublasLt.so.13";
+  });
+  EXPECT_EQ(minuet_convolution_compile(convolution(elsewhere.get()).get(), kArch, nullptr, nullptr),
+            MINUET_UNAVAILABLE);
+  EXPECT_THAT(last_error(), HasSubstr("libnvrtc"));
+
+  fs::create_directory(path("shared"));
+  fs::permissions(path("shared"), fs::perms::all);
+  const auto directory = [&](std::int64_t shared) {
+    const auto made =
+        context("shared", [&](minuet_context_options& options) { options.cache_shared = shared; });
+    std::string text(minuet_context_cache_directory(made.get(), nullptr, 0), '\0');
+    minuet_context_cache_directory(made.get(), text.data(), text.size());
+    text.pop_back();
+    return text;
+  };
+  ::setenv("MINUET_CACHE_SHARED", "1", 1);
+  EXPECT_EQ(directory(0), path("shared"));
+  EXPECT_EQ(directory(2), "");
+  ::unsetenv("MINUET_CACHE_SHARED");
+  EXPECT_EQ(directory(1), path("shared"));
+  minuet_context_options options = MINUET_CONTEXT_OPTIONS_INIT;
+  options.cache_shared = 3;
+  minuet_context* made = nullptr;
+  EXPECT_EQ(minuet_context_create(&options, &made), MINUET_INVALID_ARGUMENT);
+}
+
 TEST_F(Caches, R32_ATraceOfAColdStart) {
   const auto plain = context(nullptr);
   EXPECT_EQ(minuet_context_write_trace(plain.get(), path("trace.json").c_str()), MINUET_FAILED_PRECONDITION);
@@ -307,9 +371,11 @@ TEST_F(Caches, R32_WhatPrecompileDoesIsCountedAndTraced) {
   EXPECT_EQ(spans(farm.get(), "bundle"), 2) << "read and written";
   EXPECT_THAT(contents(path("trace.json")), HasSubstr("\"name\":\"broken\""));
 
+  told = {};
   const auto from_bundle = context("other", traced), from_disk = context("farm", traced);
   EXPECT_NE(precompile(from_bundle.get(), path("few.jsonl"), path("out"), {}, result, told), MINUET_OK);
   EXPECT_EQ(counters(from_bundle.get()).bundle_hits, result.found);
+  told = {};
   EXPECT_NE(precompile(from_disk.get(), path("few.jsonl"), path("new"), {}, result, told), MINUET_OK);
   EXPECT_EQ(counters(from_disk.get()).disk_hits, result.found);
   EXPECT_EQ(counters(from_disk.get()).cubin_bytes, counted.cubin_bytes);

@@ -82,6 +82,38 @@ TEST(KernelCacheLayers, R21_MemoryThenBundlesThenDiskThenCompile) {
   EXPECT_EQ(cache->stats().bundle_hits, 2);
 }
 
+TEST(KernelCacheLayers, R21_TheCallersBundlePathComesBeforeTheVariable) {
+  const TemporaryFolder folder;
+  make_bundle_of(folder / "one.bundle", {"gather"});
+  make_bundle_of(folder / "two.bundle", {"scatter"});
+  const Variables variables = {{"MINUET_BUNDLE_PATH", folder / "two.bundle"},
+                               {"MINUET_RECORD", folder / "requests.jsonl"}};
+  CacheOptions options = without_disk();
+  options.bundle_path = folder / "one.bundle";
+  options.record = "";
+  auto cache = open_cache(options, std::make_shared<FakeCompiler>(), variables);
+  EXPECT_EQ(origin_of(*cache, "gather"), BinaryOrigin::Bundle);
+  EXPECT_EQ(origin_of(*cache, "scatter"), BinaryOrigin::Compiled);
+  options.bundle_path = "";
+  EXPECT_EQ(origin_of(*open_cache(options, std::make_shared<FakeCompiler>(), variables), "gather"),
+            BinaryOrigin::Compiled);
+  EXPECT_FALSE(std::filesystem::exists(folder / "requests.jsonl")) << "an empty name is no file";
+}
+
+TEST(KernelCacheLayers, R10_ASharedFolderIsTheCallersWordBeforeTheVariables) {
+  const TemporaryFolder folder;
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
+  const auto directory = [&](std::optional<bool> shared, const char* variable) {
+    CacheOptions options = in_folder(folder.path());
+    options.shared = shared;
+    return open_cache(options, nullptr, {{"MINUET_CACHE_SHARED", variable}})->directory();
+  };
+  EXPECT_EQ(directory(std::nullopt, "0"), "") << "others may write to it";
+  EXPECT_EQ(directory(std::nullopt, "1"), folder.path());
+  EXPECT_EQ(directory(true, "0"), folder.path());
+  EXPECT_EQ(directory(false, "1"), "");
+}
+
 TEST(KernelCacheLayers, R21_ABundleNeedsNoCompilerAndNoDirectory) {
   const TemporaryFolder folder;
   // An older compiler's bundle; here there is none. The keys are those of the library's own headers.
@@ -156,7 +188,8 @@ TEST(KernelCacheLayers, R22_NoJitStillReadsTheDiskAndChangesNothingThere) {
 }
 
 TEST(KernelCacheLayers, R22_AVariableThatMeansNothingIsAnError) {
-  for (const auto& [name, value] : Variables{{"MINUET_NO_JIT", "yes"}, {"MINUET_CACHE_MAX_BYTES", "1G"}}) {
+  for (const auto& [name, value] : Variables{
+           {"MINUET_NO_JIT", "yes"}, {"MINUET_CACHE_MAX_BYTES", "1G"}, {"MINUET_CACHE_SHARED", "true"}}) {
     auto cache =
         make_kernel_cache(without_disk(), nullptr, make_environment({{name, value}}), real_file_system());
     const StatusError status = take_status(cache.takeError());

@@ -42,6 +42,16 @@ TEST(CudaDevice, NamesEveryPlaceItLookedForCublasLt) {
   EXPECT_NE(error.message().find("MINUET_CUBLASLT"), std::string::npos) << error.message();
 }
 
+TEST(CudaDevice, TheCallersCublasLtComesBeforeTheVariable) {
+  ::setenv("MINUET_CUBLASLT", "/nowhere/libcublasLt.so.13", 1);
+  llvm::Expected<const CublasLt*> library = CublasLt::get("/elsewhere/libcublasLt.so.13");
+  ::unsetenv("MINUET_CUBLASLT");
+  ASSERT_FALSE(static_cast<bool>(library));
+  const std::string error = status_of(library.takeError()).message();
+  EXPECT_NE(error.find("/elsewhere/"), std::string::npos) << error;
+  EXPECT_EQ(error.find("/nowhere/"), std::string::npos) << error;
+}
+
 TEST(CudaDevice, LooksInWheels) {
   const std::string root = testing::TempDir() + "minuet-wheels";
   const std::string folder = root + "/lib/python3.12/site-packages/nvidia/cu13/lib";
