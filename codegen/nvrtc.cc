@@ -73,6 +73,7 @@ class NvrtcCompiler : public Compiler {
     if (control.cancel != nullptr && control.cancel->cancelled()) return cancelled(source, arch);
     if (compiles_need_helper()) return locked_by_fork();
     const CompileScope scope;
+    if (process_ends()) return cancelled(source, arch);
     MINUET_ASSIGN(const std::vector<Header> headers, headers_for(source.text));
     std::unique_ptr<TimeTrace> trace;
     if (!control.time_trace.empty()) {
@@ -112,7 +113,7 @@ class NvrtcCompiler : public Compiler {
     Program& program = attempt.program.emplace(api_);
     attempt.result = program.create(attempt.source, attempt.headers);
     if (attempt.result != NVRTC_SUCCESS) return;
-    if (attempt.control.cancel != nullptr) program.watch(*attempt.control.cancel);
+    program.watch(attempt.control.cancel);
     attempt.result = program.compile(attempt.source, options);
   }
 
@@ -200,6 +201,7 @@ class NvrtcCompiler : public Compiler {
 llvm::Expected<std::shared_ptr<NvrtcCompiler>> open_compiler(llvm::StringRef path) {
   // One compiler a library and process; never destroyed, as the library is never closed.
   const CompileScope scope;  // so that a fork while this lock is held is seen
+  if (process_ends()) return make_error(StatusCode::Cancelled, "NVRTC is not opened: the process ends");
   static auto* const mutex = new std::timed_mutex;
   static auto* const open = new std::map<std::string, std::shared_ptr<NvrtcCompiler>>;
   std::unique_lock<std::timed_mutex> lock(*mutex, std::defer_lock);
@@ -212,6 +214,7 @@ llvm::Expected<std::shared_ptr<NvrtcCompiler>> open_compiler(llvm::StringRef pat
   for (const std::string& candidate : nvrtc_candidates(this_process(path))) {
     const std::optional<NvrtcLibrary> library = open_nvrtc_library(candidate, tried);
     if (!library) continue;
+    hold_exit();  // before the destructors of what was just loaded
     std::shared_ptr<NvrtcCompiler>& known = (*open)[library->path];
     if (known == nullptr) {
       llvm::Expected<std::shared_ptr<NvrtcCompiler>> compiler = NvrtcCompiler::create(*library);

@@ -1,10 +1,21 @@
 #include "codegen/nvrtc_program.h"
 
+#include <atomic>
+
+#include "codegen/fork_watch.h"
+
 namespace minuet {
 namespace {
 
+std::atomic<bool> has_compiled{false};
+
 /// NVRTC's flow callback; called from any of its threads.
-int is_cancelled(void* token, void*) { return static_cast<const CancelToken*>(token)->cancelled() ? 1 : 0; }
+int gives_up(void* token, void*) {
+  // The first compile makes some more of NVRTC's static objects, here and there.
+  if (!has_compiled) hold_exit();
+  const auto* const cancel = static_cast<const CancelToken*>(token);
+  return process_ends() || (cancel != nullptr && cancel->cancelled()) ? 1 : 0;
+}
 
 }  // namespace
 
@@ -37,10 +48,10 @@ nvrtcResult Program::create(const KernelSource& source, const std::vector<Header
                                  static_cast<int>(headers.size()), texts.data(), names.data());
 }
 
-void Program::watch(const CancelToken& token) {
+void Program::watch(const CancelToken* token) {
   // Where it fails or is not there, the compile runs to its end: late, and still right.
   if (api_.nvrtcSetFlowCallback == nullptr) return;
-  api_.nvrtcSetFlowCallback(program_, &is_cancelled, const_cast<CancelToken*>(&token));
+  api_.nvrtcSetFlowCallback(program_, &gives_up, const_cast<CancelToken*>(token));
 }
 
 nvrtcResult Program::compile(const KernelSource& source, const std::vector<std::string>& options) {
@@ -49,7 +60,9 @@ nvrtcResult Program::compile(const KernelSource& source, const std::vector<std::
   std::vector<const char*> texts;
   texts.reserve(options.size());
   for (const std::string& option : options) texts.push_back(option.c_str());
-  return api_.nvrtcCompileProgram(program_, static_cast<int>(texts.size()), texts.data());
+  const nvrtcResult result = api_.nvrtcCompileProgram(program_, static_cast<int>(texts.size()), texts.data());
+  if (result == NVRTC_SUCCESS) has_compiled = true;
+  return result;
 }
 
 PchUse Program::pch_use() const {

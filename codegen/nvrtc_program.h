@@ -47,8 +47,9 @@ class Program {
   ~Program();
 
   nvrtcResult create(const KernelSource& source, const std::vector<Header>& headers);
-  /// Makes compile() give up with NVRTC_ERROR_CANCELLED soon after `token` is cancelled.
-  void watch(const CancelToken& token);
+  /// Makes compile() give up with NVRTC_ERROR_CANCELLED soon after `token`, which may be null, is cancelled
+  /// or the process ends.
+  void watch(const CancelToken* token);
   nvrtcResult compile(const KernelSource& source, const std::vector<std::string>& options);
   /// After a compile with --pch: what became of it. Where NVRTC's heap for such headers was too small,
   /// it is made larger for the next compile.

@@ -24,9 +24,9 @@
  * - `stream` is a CUstream (cudaStream_t) of the device's primary context, null for its default
  *   stream; the CPU device ignores it and works at once.
  * - The calls on one execution must be ordered on the device too: one stream, or events between them.
- * - The library never prints, exits, throws, or touches signal handlers, and does nothing at exit. Kernels
- * are compiled in child processes (minuet-compile, installed beside the library), or in this one where that
- *   program is not there; exit() during a compile in this process may crash in NVRTC.
+ * - The library never prints, exits, throws, or touches signal handlers. Kernels are compiled in child
+ *   processes (minuet-compile, installed beside the library), or in this one where that program is not
+ *   there. All it does at exit is to let the latter give up, with CANCELLED, which takes a second at most.
  * - After fork() a child may compile, with the parent's objects too, and waits for none of its threads; all
  * else of the parent's it must leave alone: GPU contexts and jobs stay behind.
  */

@@ -5,7 +5,8 @@
  *   run-first BESIDE  the same, but libminuet is loaded first
  *   reload TIMES      a CPU network in a thread, dlclose, and the library must be gone
  *   exit-running MS   exit() in the main thread while another runs networks
- *   exit-compiling MS the same, while another compiles kernels
+ *   exit-compiling MS the same, while another compiles kernels, from when NVRTC is loaded on: to exit()
+ *                     while a library's constructors run is a race that no library can win
  *   exit-in-thread MS exit() in a thread while the main thread runs networks
  *   leave             ends with everything still open
  */
@@ -138,10 +139,17 @@ static void* compile_for_ever(void* unused) {
     open_stack(&stack, 1);
     const minuet_status status = api.network_compile(stack.network, "sm_90a", NULL, NULL);
     if (status == MINUET_UNAVAILABLE) leave("there is no compiler", 77);
+    if (status == MINUET_CANCELLED) return NULL; /* by exit() */
     check(status, "compile");
     close_stack(&stack);
   }
   return NULL;
+}
+
+static void wait_for_nvrtc(void) {
+  while (!dlopen("libnvrtc.so.13", RTLD_NOW | RTLD_NOLOAD) &&
+         !dlopen("libnvrtc.so.12", RTLD_NOW | RTLD_NOLOAD))
+    usleep(500);
 }
 
 static pthread_t start(void* (*work)(void*), void* argument) {
@@ -187,9 +195,14 @@ int main(int argc, char** argv) {
     reload(atoi(argument));
   } else if (strcmp(command, "run") == 0 || strcmp(command, "run-first") == 0) {
     run_beside(argc - 3, argv + 3, strcmp(command, "run-first") == 0);
-  } else if (strcmp(command, "exit-running") == 0 || strcmp(command, "exit-compiling") == 0) {
+  } else if (strcmp(command, "exit-running") == 0) {
     load_minuet();
-    start(strcmp(command, "exit-running") == 0 ? run_for_ever : compile_for_ever, NULL);
+    start(run_for_ever, NULL);
+    exit_later(argument);
+  } else if (strcmp(command, "exit-compiling") == 0) {
+    load_minuet();
+    start(compile_for_ever, NULL);
+    wait_for_nvrtc();
     exit_later(argument);
   } else if (strcmp(command, "exit-in-thread") == 0) {
     load_minuet();
