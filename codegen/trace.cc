@@ -3,6 +3,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <vector>
+
 #include "codegen/cache/file_system.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
@@ -12,7 +14,7 @@ namespace minuet {
 namespace {
 
 // A trace is of a start, not of a life: later spans are dropped.
-constexpr std::size_t kMostEvents = 100000;
+constexpr int kMostEvents = 100000;
 
 std::int64_t microseconds(Trace::Clock::duration time) {
   return std::chrono::duration_cast<std::chrono::microseconds>(time).count();
@@ -23,28 +25,27 @@ std::int64_t microseconds(Trace::Clock::duration time) {
 void Trace::add(const char* category, std::string name, Clock::time_point start) noexcept {
   const Clock::time_point end = Clock::now();
   try {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (events_.size() >= kMostEvents) return;
-    events_.push_back({category, std::move(name), static_cast<std::int64_t>(::syscall(SYS_gettid)),
-                       microseconds(start.time_since_epoch()), microseconds(end - start)});
+    if (count_ >= kMostEvents) return;
+    ++count_;
+    events_.push({category, std::move(name), static_cast<std::int64_t>(::syscall(SYS_gettid)),
+                  microseconds(start.time_since_epoch()), microseconds(end - start)});
   } catch (...) {
     // No memory for a span: the work it timed goes on.
   }
 }
 
 std::string Trace::json() const {
+  std::vector<const Event*> events;
+  events_.for_each([&](const Event& event) { events.push_back(&event); });
   llvm::json::Array spans;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    for (const Event& event : events_) {
-      spans.push_back(llvm::json::Object{{"ph", "X"},
-                                         {"cat", event.category},
-                                         {"name", llvm::json::fixUTF8(event.name)},
-                                         {"pid", static_cast<std::int64_t>(::getpid())},
-                                         {"tid", event.thread},
-                                         {"ts", event.start_us},
-                                         {"dur", event.duration_us}});
-    }
+  for (auto event = events.rbegin(); event != events.rend(); ++event) {
+    spans.push_back(llvm::json::Object{{"ph", "X"},
+                                       {"cat", (*event)->category},
+                                       {"name", llvm::json::fixUTF8((*event)->name)},
+                                       {"pid", static_cast<std::int64_t>(::getpid())},
+                                       {"tid", (*event)->thread},
+                                       {"ts", (*event)->start_us},
+                                       {"dur", (*event)->duration_us}});
   }
   std::string text;
   llvm::raw_string_ostream(text) << llvm::json::Value(

@@ -1,13 +1,13 @@
 // Spans of a cold start, for Perfetto and chrome://tracing (R32). Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <string>
-#include <vector>
 
 #include "codegen/error.h"
+#include "codegen/push_list.h"
 
 namespace minuet {
 
@@ -49,8 +49,8 @@ class Trace {
   };
   void add(const char* category, std::string name, Clock::time_point start) noexcept;
 
-  mutable std::mutex mutex_;
-  std::vector<Event> events_;
+  std::atomic<int> count_{0};
+  PushList<Event> events_;
 };
 
 }  // namespace minuet

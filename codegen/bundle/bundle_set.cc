@@ -47,25 +47,27 @@ std::vector<std::string> bundle_files(const std::string& folder, llvm::StringRef
 std::string own_library_folder() { return this_process({}).own_folder; }
 
 BundleSet::BundleSet(BundleOptions options) : options_(std::move(options)) {
-  for (const BundlePlace& place : options_.places) open_place(place);
+  BundleList opened;
+  for (const BundlePlace& place : options_.places) open_place(place, opened);
   llvm::SmallVector<llvm::StringRef, 8> paths;
   llvm::StringRef(options_.search_path).split(paths, ':', -1, /*KeepEmpty=*/false);
-  for (llvm::StringRef path : paths) open_place({path.str(), ""});
-  if (!options_.library_folder.empty()) open_folder(options_.library_folder, "minuet-");
+  for (llvm::StringRef path : paths) open_place({path.str(), ""}, opened);
+  if (!options_.library_folder.empty()) open_folder(options_.library_folder, "minuet-", opened);
+  for (auto bundle = opened.rbegin(); bundle != opened.rend(); ++bundle) bundles_.push(std::move(*bundle));
 }
 
 void BundleSet::warn(const std::string& text) const {
   if (options_.warn) options_.warn(text);
 }
 
-void BundleSet::open_place(const BundlePlace& place) {
-  if (!is_folder(place.path)) return open_file(place);
-  if (place.sha256.empty()) return open_folder(place.path, "");
+void BundleSet::open_place(const BundlePlace& place, BundleList& opened) {
+  if (!is_folder(place.path)) return open_file(place, opened);
+  if (place.sha256.empty()) return open_folder(place.path, "", opened);
   warn("the bundle " + place.path + " is not used: it is a folder, and a digest is that of one file");
 }
 
-void BundleSet::open_folder(const std::string& folder, llvm::StringRef prefix) {
-  for (const std::string& file : bundle_files(folder, prefix)) open_file({file, ""});
+void BundleSet::open_folder(const std::string& folder, llvm::StringRef prefix, BundleList& opened) {
+  for (const std::string& file : bundle_files(folder, prefix)) open_file({file, ""}, opened);
 }
 
 llvm::Expected<std::shared_ptr<const Bundle>> BundleSet::open_bundle(const BundlePlace& place) {
@@ -79,20 +81,20 @@ llvm::Expected<std::shared_ptr<const Bundle>> BundleSet::open_bundle(const Bundl
 
 llvm::Error BundleSet::add(const BundlePlace& place) {
   MINUET_ASSIGN(std::shared_ptr<const Bundle> bundle, open_bundle(place));
-  const std::lock_guard<std::mutex> lock(mutex_);
-  bundles_.insert(bundles_.begin(), std::move(bundle));
+  bundles_.push(std::move(bundle));
   return llvm::Error::success();
 }
 
 BundleSet::BundleList BundleSet::bundles() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return bundles_;
+  BundleList list;
+  bundles_.for_each([&](const std::shared_ptr<const Bundle>& bundle) { list.push_back(bundle); });
+  return list;
 }
 
-void BundleSet::open_file(const BundlePlace& place) {
+void BundleSet::open_file(const BundlePlace& place, BundleList& opened) {
   llvm::Expected<std::shared_ptr<const Bundle>> bundle = open_bundle(place);
   if (bundle) {
-    bundles_.push_back(std::move(*bundle));
+    opened.push_back(std::move(*bundle));
   } else {
     warn("the bundle " + place.path + " is not used: " + take_status(bundle.takeError()).message());
   }
@@ -124,27 +126,21 @@ std::optional<Entry> BundleSet::find_in(const Bundle& bundle, const std::string&
     why_not = bundle.path() + " has it for " + bundle.arch() + ", but " + refused;
     return std::nullopt;
   }
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (rejected_.count(key) != 0) {
-      why_not = bundle.path() + " has it for " + bundle.arch() + ", but the driver refused it";
-      return std::nullopt;
-    }
-    if (damaged_.count({&bundle, key}) != 0) {
-      why_not = bundle.path() + " has it for " + bundle.arch() + ", but damaged";
-      return std::nullopt;
-    }
+  if (rejected_.contains(key)) {
+    why_not = bundle.path() + " has it for " + bundle.arch() + ", but the driver refused it";
+    return std::nullopt;
+  }
+  if (damaged_.contains({&bundle, key})) {
+    why_not = bundle.path() + " has it for " + bundle.arch() + ", but damaged";
+    return std::nullopt;
   }
   llvm::Expected<Entry> entry = bundle.read(*index);
   if (entry) return std::move(*entry);
   const std::string reason = take_status(entry.takeError()).message();
   why_not = bundle.path() + " has it for " + bundle.arch() + ", but damaged: " + reason;
-  bool first = false;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    first = damaged_.insert({&bundle, key}).second;
+  if (damaged_.insert({&bundle, key})) {
+    warn("a kernel of the bundle " + bundle.path() + " is not used (" + key + "): " + reason);
   }
-  if (first) warn("a kernel of the bundle " + bundle.path() + " is not used (" + key + "): " + reason);
   return std::nullopt;
 }
 
@@ -172,7 +168,6 @@ std::optional<Entry> BundleSet::find(const KeyForArch& request_key_for, llvm::St
 }
 
 void BundleSet::reject(const std::string& request_key) {
-  const std::lock_guard<std::mutex> lock(mutex_);
   rejected_.insert(llvm::StringRef(request_key).lower());
 }
 

@@ -3,14 +3,13 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "codegen/bundle/bundle.h"
+#include "codegen/push_list.h"
 
 namespace minuet {
 
@@ -53,8 +52,7 @@ class BundleSet {
 
   /// The kernel for `target_arch` from the best arch that runs there (codegen/arch.h), of these from the
   /// first bundle. `request_key_for` is asked for archs that a bundle has. `compiler_id` is the host's, and
-  /// matters to the policy Exact only. On a miss `why_not` gets the reason in words. No lock is held
-  /// while a kernel is read and unpacked.
+  /// matters to the policy Exact only. On a miss `why_not` gets the reason in words.
   std::optional<Entry> find(const KeyForArch& request_key_for, llvm::StringRef target_arch,
                             llvm::StringRef compiler_id = {}, std::string* why_not = nullptr) const;
 
@@ -66,9 +64,9 @@ class BundleSet {
   BundlePolicy policy() const { return options_.policy; }
 
  private:
-  void open_place(const BundlePlace& place);
-  void open_folder(const std::string& folder, llvm::StringRef prefix);
-  void open_file(const BundlePlace& place);
+  void open_place(const BundlePlace& place, BundleList& opened);
+  void open_folder(const std::string& folder, llvm::StringRef prefix, BundleList& opened);
+  void open_file(const BundlePlace& place, BundleList& opened);
   static llvm::Expected<std::shared_ptr<const Bundle>> open_bundle(const BundlePlace& place);
   /// Empty where the policy takes a kernel of `compiler_id`, else why not.
   std::string refusal(llvm::StringRef compiler_id, llvm::StringRef host_id) const;
@@ -77,10 +75,9 @@ class BundleSet {
   void warn(const std::string& text) const;
 
   const BundleOptions options_;
-  mutable std::mutex mutex_;  // of what follows
-  BundleList bundles_;
-  std::set<std::string> rejected_;                                   // request keys
-  mutable std::set<std::pair<const Bundle*, std::string>> damaged_;  // and request key
+  PushList<std::shared_ptr<const Bundle>> bundles_;
+  PushList<std::string> rejected_;                                   // request keys
+  mutable PushList<std::pair<const Bundle*, std::string>> damaged_;  // and request key
 };
 
 }  // namespace minuet

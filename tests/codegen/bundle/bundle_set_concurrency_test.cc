@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <thread>
@@ -42,6 +44,41 @@ TEST(BundleSetConcurrency, R21_ThreadsReadRejectAndMeetDamageAtOnce) {
   EXPECT_GE(right, kThreads * (kKernels - 2));
   EXPECT_LE(right, kThreads * (kKernels - 1));
   EXPECT_THAT(warnings.all(), testing::SizeIs(1));
+}
+
+TEST(BundleSetConcurrency, R16_AForkedChildWaitsForNoThreadOfItsParent) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "ASan's allocator has locks of its own, which a fork does not mind";
+#endif
+  const TemporaryFolder folder;
+  const std::vector<Entry> entries = make_kernels(2);
+  put_bundle(folder / "a.bundle", entries);
+  BundleOptions options;
+  options.places = {{folder / "a.bundle", ""}};
+  BundleSet set(options);
+  auto finds = [&](int i) {
+    return set.find([&](llvm::StringRef) { return entries[i].request_key; }, "sm_90a").has_value();
+  };
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> busy;
+  for (int thread = 0; thread < 2; ++thread) {
+    busy.emplace_back([&] {
+      while (!stop) set.reject(entries[1].request_key), set.bundles();
+    });
+  }
+  for (int round = 0; round < 300 && !HasFailure(); ++round) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(20);  // a hang becomes a failure
+      set.reject(entries[1].request_key);
+      ::_exit(finds(0) && !finds(1) ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << "round " << round;
+  }
+  stop = true;
+  for (std::thread& thread : busy) thread.join();
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "codegen/cache/compile_list.h"
+#include "codegen/trace.h"
 #include "tests/codegen/fakes.h"
 
 namespace minuet {
@@ -113,6 +114,30 @@ TEST(KernelCacheProcesses, R16_AForkedChildDoesNotWaitForItsParentsThreads) {
   go_on = true;
   thread.join();
   EXPECT_EQ(cache->stats().compiled, 1);
+}
+
+TEST(KernelCacheProcesses, R16_AForkedChildTracesWhateverItsParentsThreadsDo) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "ASan's allocator has locks of its own, which a fork does not mind";
+#endif
+  Trace trace;
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> busy;
+  for (int thread = 0; thread < 2; ++thread) {
+    busy.emplace_back([&] {
+      while (!stop) const Trace::Span span(&trace, "run", "in the parent");
+    });
+  }
+  for (int round = 0; round < 300 && !HasFailure(); ++round) {
+    const pid_t child = start_process([&] {
+      { const Trace::Span span(&trace, "run", "in the child"); }
+      return 0;
+    });
+    EXPECT_EQ(exit_code(child), 0) << "round " << round;
+  }
+  stop = true;
+  for (std::thread& thread : busy) thread.join();
+  EXPECT_NE(trace.json().find("in the parent"), std::string::npos);
 }
 
 TEST(KernelCacheProcesses, R17_WhoWaitsForACancelledCompileTriesItself) {
