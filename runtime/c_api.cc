@@ -30,6 +30,48 @@ minuet_status set_last_error(StatusCode code, const char* message) noexcept {
   return static_cast<minuet_status>(code);
 }
 
+minuet_status guarded(const char* function, llvm::function_ref<llvm::Error()> body) noexcept {
+  try {
+    llvm::Error error = body();
+    if (!error) return MINUET_OK;
+    return set_last_error(annotate(std::move(error), function));
+  } catch (const std::bad_alloc&) {
+    return set_last_error(StatusCode::ResourceExhausted, "the host is out of memory");
+  } catch (...) {
+    return set_last_error(StatusCode::Internal, "an unexpected exception was stopped at the C ABI");
+  }
+}
+
+llvm::Error check_options(const void* given, std::size_t known_bytes) {
+  struct Head {
+    std::size_t struct_size;
+    void* ext;
+  } head;
+  std::memcpy(&head.struct_size, given, sizeof(head.struct_size));
+  if (head.struct_size < sizeof(Head)) {
+    return make_error(StatusCode::InvalidArgument, "struct_size is {0}: begin with the struct's _INIT macro",
+                      head.struct_size);
+  }
+  std::memcpy(&head, given, sizeof(head));
+  const char* const bytes = static_cast<const char*>(given);
+  if (std::any_of(bytes + std::min(head.struct_size, known_bytes), bytes + head.struct_size,
+                  [](char byte) { return byte != 0; })) {
+    return make_error(StatusCode::InvalidArgument,
+                      "an option of a newer version of minuet.h is set, which this library does not know");
+  }
+  if (head.ext) return make_error(StatusCode::InvalidArgument, "ext must be null");
+  return llvm::Error::success();
+}
+
+llvm::Error check_info(const void* target) {
+  MINUET_TRY(check_pointer(target, "the result struct"));
+  std::size_t struct_size = 0;
+  std::memcpy(&struct_size, target, sizeof(struct_size));
+  if (struct_size >= sizeof(struct_size)) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "struct_size is {0}: set it to the struct's size",
+                    struct_size);
+}
+
 llvm::Error check_pointer(const void* pointer, const char* name) {
   if (pointer) return llvm::Error::success();
   return make_error(StatusCode::InvalidArgument, "{0} is null", name);

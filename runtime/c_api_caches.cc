@@ -1,6 +1,7 @@
 // The C ABI: bundles, traces, compiling in the background and ahead.
 #include <chrono>
 #include <optional>
+#include <set>
 
 #include "codegen/bundle/precompile.h"
 #include "codegen/trace.h"
@@ -50,11 +51,21 @@ llvm::Expected<std::vector<std::string>> read_archs(const minuet_precompile_opti
   return archs;
 }
 
-/// Each kernel of a plan for each architecture.
-void add_requests(const Plan& plan, const std::vector<std::string>& archs,
+/// Each kernel of a plan for each architecture, and those that tuned GPUs of it choose instead.
+void add_requests(const Plan& plan, const std::vector<std::string>& archs, const ArchTuning& tuning,
                   std::vector<KernelRequest>& requests) {
-  for (const KernelSource& source : plan.sources()) {
-    for (const std::string& arch : archs) requests.push_back({source, arch});
+  auto add = [&](const std::string& arch, const std::vector<KernelSource>& sources) {
+    for (const KernelSource& source : sources) requests.push_back({source, arch});
+  };
+  for (const std::string& arch : archs) {
+    add(arch, plan.sources());
+    const auto tuned = tuning.find(arch);
+    if (tuned == tuning.end()) continue;
+    std::set<std::string> gpus;
+    for (const TuningEntry& entry : tuned->second) {
+      if (!gpus.insert(environment_hash(entry.environment)).second) continue;
+      add(arch, plan.sources(TuningSnapshot(entry.environment, {{"bundle", tuned->second}})));
+    }
   }
 }
 
@@ -81,7 +92,8 @@ llvm::Error add_recorded(KernelCache& cache, const char* path, const std::vector
 }
 
 llvm::Expected<std::vector<KernelRequest>> read_requests_of(KernelCache& cache,
-                                                            const minuet_precompile_options& given) {
+                                                            const minuet_precompile_options& given,
+                                                            ArchTuning& tuning) {
   MINUET_ASSIGN(const std::vector<std::string> archs, read_archs(given));
   const bool plans = given.network_count > 0 || given.convolution_count > 0;
   if (plans && archs.empty())
@@ -90,16 +102,22 @@ llvm::Expected<std::vector<KernelRequest>> read_requests_of(KernelCache& cache,
     return make_error(StatusCode::InvalidArgument,
                       "nothing to compile: give networks, convolutions or requests_path");
   }
+  if (given.tuning_directory) {
+    if (archs.empty())
+      return make_error(StatusCode::InvalidArgument, "tuning_directory needs archs: name one such as sm_90a");
+    MINUET_ASSIGN(tuning, read_tuning_for(given.tuning_directory, archs, toolkit_of(cache.compiler_id()),
+                                          [&](const std::string& trouble) { cache.warn(trouble); }));
+  }
   std::vector<KernelRequest> requests;
   for (int32_t i = 0; i < given.network_count; ++i) {
     MINUET_TRY(check_pointer(given.networks, "networks"));
     MINUET_TRY(check_pointer(given.networks[i], "a network"));
-    add_requests(*given.networks[i]->plan, archs, requests);
+    add_requests(*given.networks[i]->plan, archs, tuning, requests);
   }
   for (int32_t i = 0; i < given.convolution_count; ++i) {
     MINUET_TRY(check_pointer(given.convolutions, "convolutions"));
     MINUET_TRY(check_pointer(given.convolutions[i], "a convolution"));
-    add_requests(*given.convolutions[i]->plan, archs, requests);
+    add_requests(*given.convolutions[i]->plan, archs, tuning, requests);
   }
   if (given.requests_path) MINUET_TRY(add_recorded(cache, given.requests_path, archs, requests));
   return requests;
@@ -133,8 +151,10 @@ void tell_bundles(const minuet_precompile_options& given, const std::vector<Bund
 /// The work has a thread of its own, so that the caller's can ask whether to stop.
 llvm::Expected<PrecompileResult> precompile_watched(KernelCache& cache,
                                                     const std::vector<KernelRequest>& requests,
+                                                    ArchTuning tuning,
                                                     const minuet_precompile_options& given) {
   PrecompileOptions options;
+  options.tuning = std::move(tuning);
   if (given.output_directory) options.output = given.output_directory;
   if (given.time_trace_directory) options.time_traces = given.time_trace_directory;
   options.jobs = given.jobs;
@@ -234,10 +254,11 @@ minuet_status minuet_precompile(minuet_context* context, const minuet_precompile
     MINUET_TRY(check_pointer(options, "options"));
     MINUET_ASSIGN(const minuet_precompile_options given,
                   read_options(options, minuet_precompile_options(MINUET_PRECOMPILE_OPTIONS_INIT)));
+    ArchTuning tuning;
     MINUET_ASSIGN(const std::vector<KernelRequest> requests,
-                  read_requests_of(*context->context->cache(), given));
+                  read_requests_of(*context->context->cache(), given, tuning));
     MINUET_ASSIGN(const PrecompileResult done,
-                  precompile_watched(*context->context->cache(), requests, given));
+                  precompile_watched(*context->context->cache(), requests, std::move(tuning), given));
     tell_bundles(given, done.bundles);
     if (result) {
       MINUET_TRY(write_info(minuet_precompile_result{0, done.kernels, done.compiled, done.found, done.failed,

@@ -80,7 +80,7 @@ MINUET_ENDS_WITH(minuet_context_options, cache_shared);
 MINUET_ENDS_WITH(minuet_kernel_counters, wait_ms);
 MINUET_ENDS_WITH(minuet_precompile_step, error);
 MINUET_ENDS_WITH(minuet_bundle_info, kernels);
-MINUET_ENDS_WITH(minuet_precompile_options, time_trace_directory);
+MINUET_ENDS_WITH(minuet_precompile_options, tuning_directory);
 MINUET_ENDS_WITH(minuet_precompile_result, seconds);
 MINUET_ENDS_WITH(minuet_coordinates_options, reserved);
 MINUET_ENDS_WITH(minuet_kernel_map_options, reserved);
@@ -98,51 +98,30 @@ MINUET_ENDS_WITH(minuet_layer_info, reserved);
 minuet_status set_last_error(llvm::Error error);
 minuet_status set_last_error(StatusCode code, const char* message) noexcept;
 
-/// Runs `body` (returning llvm::Error) and turns what comes out, exceptions included, into a status.
-template <class Body>
-minuet_status guarded(const char* function, Body&& body) noexcept {
-  try {
-    llvm::Error error = body();
-    if (!error) return MINUET_OK;
-    return set_last_error(annotate(std::move(error), function));
-  } catch (const std::bad_alloc&) {
-    return set_last_error(StatusCode::ResourceExhausted, "the host is out of memory");
-  } catch (...) {
-    return set_last_error(StatusCode::Internal, "an unexpected exception was stopped at the C ABI");
-  }
-}
+/// Runs `body` and turns what comes out, exceptions included, into a status.
+minuet_status guarded(const char* function, llvm::function_ref<llvm::Error()> body) noexcept;
 
 llvm::Error check_pointer(const void* pointer, const char* name);
+
+/// Of options, which begin with struct_size and ext; of info structs, which begin with struct_size. Both are
+/// for read_options and write_info.
+llvm::Error check_options(const void* given, std::size_t known_bytes);
+llvm::Error check_info(const void* target);
 
 /// Options of a caller built against this or an older minor version: fields it does not know keep
 /// their defaults.
 template <class Options>
 llvm::Expected<Options> read_options(const Options* given, Options defaults) {
   if (!given) return defaults;
-  if (given->struct_size < 2 * sizeof(void*)) {
-    return make_error(StatusCode::InvalidArgument, "struct_size is {0}: begin with the struct's _INIT macro",
-                      given->struct_size);
-  }
-  const char* bytes = reinterpret_cast<const char*>(given);
-  if (std::any_of(bytes + std::min(given->struct_size, sizeof(Options)), bytes + given->struct_size,
-                  [](char byte) { return byte != 0; })) {
-    return make_error(StatusCode::InvalidArgument,
-                      "an option of a newer version of minuet.h is set, which this library does not know");
-  }
-  Options options = defaults;
-  std::memcpy(&options, given, std::min(given->struct_size, sizeof(Options)));
-  if (options.ext) return make_error(StatusCode::InvalidArgument, "ext must be null");
-  return options;
+  MINUET_TRY(check_options(given, sizeof(Options)));
+  std::memcpy(&defaults, given, std::min(given->struct_size, sizeof(Options)));
+  return defaults;
 }
 
 /// Writes an answer into a struct of the caller's age.
 template <class Info>
 llvm::Error write_info(Info answer, Info* target) {
-  MINUET_TRY(check_pointer(target, "the result struct"));
-  if (target->struct_size < sizeof(std::size_t)) {
-    return make_error(StatusCode::InvalidArgument, "struct_size is {0}: set it to the struct's size",
-                      target->struct_size);
-  }
+  MINUET_TRY(check_info(target));
   answer.struct_size = std::min(target->struct_size, sizeof(Info));  // says how much was filled in
   std::memcpy(target, &answer, answer.struct_size);
   return llvm::Error::success();

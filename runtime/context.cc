@@ -3,7 +3,6 @@
 #include "codegen/embedded_headers.h"
 #include "codegen/nvrtc_library.h"
 #include "codegen/trace.h"
-#include "codegen/tuning/tuning_store.h"
 
 namespace minuet {
 namespace {
@@ -99,18 +98,13 @@ llvm::Expected<std::shared_ptr<OpenDevice>> Context::open_device(llvm::StringRef
   return open;
 }
 
-TuningEnvironment tuning_environment(const DeviceInfo& device) {
+TuningEnvironment Context::tuning_environment(const DeviceInfo& device) {
   TuningEnvironment environment;
   environment.gpu = device.description;
   environment.compute_capability = device.compute_capability;
   environment.multiprocessors = device.multiprocessors;
   environment.l2_bytes = device.l2_bytes;
-  llvm::Expected<NvrtcInfo> nvrtc = nvrtc_info();
-  if (nvrtc) {
-    environment.toolkit = nvrtc->version;
-  } else {
-    llvm::consumeError(nvrtc.takeError());
-  }
+  environment.toolkit = toolkit_of(cache_->compiler_id());
   return as_of_this_build(std::move(environment));
 }
 
@@ -119,15 +113,7 @@ llvm::Expected<std::size_t> Context::load_tuning(const DeviceInfo& device) {
     return make_error(StatusCode::FailedPrecondition, "{0} compiles no kernels, so there are none to tune",
                       device.name);
   }
-  std::optional<TuningStore> user;
-  const std::string directory = cache_->directory();
-  if (!directory.empty()) {
-    user.emplace(directory, tuning_folder_of_cache(), process_policy(process_environment()),
-                 real_file_system());
-  }
-  std::shared_ptr<const TuningSnapshot> loaded =
-      minuet::load_tuning(tuning_environment(device), user ? &*user : nullptr, cache_->bundle_tuning(),
-                          [this](const std::string& trouble) { cache_->warn(trouble); });
+  std::shared_ptr<const TuningSnapshot> loaded = cache_->load_tuning(tuning_environment(device));
   const std::lock_guard<std::mutex> lock(mutex_);
   tuning_ = std::move(loaded);
   return tuning_->size();

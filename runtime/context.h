@@ -29,10 +29,6 @@ class OpenDevice {
   std::map<i32, std::shared_ptr<MapService>> services_;
 };
 
-/// What decides how fast kernels are on `device`, by this build and the NVRTC that is here; without one the
-/// toolkit stays empty (load_tuning).
-TuningEnvironment tuning_environment(const DeviceInfo& device);
-
 /// Files of CUDA's libraries; empty: MINUET_NVRTC and MINUET_CUBLASLT, else looked for.
 struct LibraryPaths {
   std::string nvrtc;  // or its folder
@@ -47,6 +43,8 @@ class Context {
   /// "cuda:N", "cpu", or "" for cuda:0 where usable, else cpu. The same name gives the same device.
   llvm::Expected<std::shared_ptr<OpenDevice>> open_device(llvm::StringRef name);
 
+  /// What decides how fast kernels are on `device`, with this build and the NVRTC that is here.
+  TuningEnvironment tuning_environment(const DeviceInfo& device);
   /// What was measured on GPUs like this one: the results in the cache's folder, then those of bundles (R35).
   /// Plans that are made from now on go by it. FailedPrecondition on the CPU.
   llvm::Expected<std::size_t> load_tuning(const DeviceInfo& device);

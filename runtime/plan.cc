@@ -82,6 +82,18 @@ std::vector<KernelSource> Plan::sources() const {
   return all;
 }
 
+std::vector<KernelSource> Plan::sources(const TuningSnapshot& tuning) const {
+  Plan tuned;
+  for (const PlanLayer& layer : layers) {
+    tuned.layers.push_back({llvm::cantFail(choose_convolution(layer.choice.problem, &tuning)), {}});
+  }
+  tuned.choose_shared(engine.ndim, &tuning);
+  tuned.permute_input = permute_input;
+  tuned.permute_output = permute_output;
+  tuned.permute_coordinates = permute_coordinates;
+  return tuned.sources();
+}
+
 llvm::Expected<std::shared_ptr<const NetworkPlan>> NetworkPlan::create(NetworkProblem problem,
                                                                        const ParameterSource& source,
                                                                        const TuningSnapshot* tuning) {

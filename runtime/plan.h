@@ -30,6 +30,8 @@ struct Plan {
 
   /// Every kernel that any cloud may need, each once.
   std::vector<KernelSource> sources() const;
+  /// Those of the same plan made with `tuning`.
+  std::vector<KernelSource> sources(const TuningSnapshot& tuning) const;
 
   /// The search and the grouping that all layers share: those of the largest kernel.
   void choose_shared(i32 ndim, const TuningSnapshot* tuning);

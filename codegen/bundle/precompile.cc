@@ -255,7 +255,10 @@ llvm::Expected<BundleReport> Precompilation::write_shelf(const std::string& arch
     MINUET_ASSIGN(Shelf others, read_shelf(path));
     merge_entries(others.entries, std::move(shelf.entries));
     shelf.entries = std::move(others.entries);
+    shelf.tuning = std::move(others.tuning);
   }
+  const auto tuned = options_.tuning.find(arch);
+  if (tuned != options_.tuning.end()) shelf.tuning = join_tuning(shelf.tuning, tuned->second);
   MINUET_ASSIGN(const WrittenBundle written, write_bundle(path, arch, shelf.entries, shelf.tuning));
   return BundleReport{arch, path, written.sha256, static_cast<std::int64_t>(written.bytes),
                       static_cast<std::int64_t>(shelf.entries.size())};

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "codegen/cache/kernel_cache.h"
+#include "codegen/tuning/tuning_ahead.h"
 #include "codegen/worker/request.h"
 
 namespace minuet {
@@ -23,6 +24,7 @@ struct PrecompileStep {
 struct PrecompileOptions {
   std::string output;       // folder of the bundles; made where it is not there
   std::string time_traces;  // folder of NVRTC's time traces, one a kernel; made where it is not there (R32)
+  ArchTuning tuning;        // joins what the bundles have; its kernels are requests like others
   int jobs = 0;             // worker processes; 0: as many as there are cores, and memory for
   std::string helper;       // path of minuet-compile; empty: beside the library
   const CancelToken* cancel = nullptr;

@@ -12,6 +12,8 @@
 #include "codegen/fork_watch.h"
 #include "codegen/keys.h"
 #include "codegen/trace.h"
+#include "codegen/tuning/tuning_snapshot.h"
+#include "codegen/tuning/tuning_store.h"
 #include "codegen/worker/worker_pool.h"
 #include "codegen/worker/worker_process.h"
 
@@ -62,7 +64,7 @@ class KernelCacheImpl : public KernelCache {
   void count_failures(std::int64_t count) override { state_.count_failures(count); }
   std::string compiler_id() override;
   llvm::Error add_bundle(const BundlePlace& place) override { return bundles_->add(place); }
-  std::vector<std::string> bundle_tuning() override;
+  std::shared_ptr<const TuningSnapshot> load_tuning(const TuningEnvironment& environment) override;
   CacheStats stats() const override { return state_.stats(); }
   std::vector<CacheEvent> events() const override { return state_.events(); }
   std::string directory() const override { return store_ ? store_->directory() : ""; }
@@ -105,6 +107,7 @@ class KernelCacheImpl : public KernelCache {
   CacheState state_;
   std::optional<BundleSet> bundles_;  // always there once the constructor is done
   std::optional<Store> store_;
+  std::optional<TuningStore> tuned_;  // in the same directory
   std::optional<RecordFile> record_;
   std::once_flag identity_once_;
   std::string compiler_id_;
@@ -136,10 +139,12 @@ void KernelCacheImpl::open_store(const Environment& environment, FileSystem& sys
     policy.shared = *options_.shared;
     store_.emplace(
         *chosen, policy, system, [this](const std::string& text) { warn(text); }, store);
+    tuned_.emplace(*chosen, tuning_folder_of_cache(), policy, system);
     error = store_->check();
   }
   if (!error) return;
   store_.reset();
+  tuned_.reset();
   warn("kernels are kept in memory only: " + take_status(std::move(error)).message());
 }
 
@@ -284,7 +289,7 @@ Outcome KernelCacheImpl::build(const Request& request) {
   return store_ && !compiler_id().empty() ? build_alone(request) : compile(request);
 }
 
-std::vector<std::string> KernelCacheImpl::bundle_tuning() {
+std::shared_ptr<const TuningSnapshot> KernelCacheImpl::load_tuning(const TuningEnvironment& environment) {
   std::vector<std::string> sections;
   for (const std::shared_ptr<const Bundle>& bundle : bundles_->bundles()) {
     llvm::Expected<std::string> section = bundle->tuning();
@@ -294,7 +299,8 @@ std::vector<std::string> KernelCacheImpl::bundle_tuning() {
       sections.push_back(std::move(*section));
     }
   }
-  return sections;
+  return minuet::load_tuning(environment, tuned_ ? &*tuned_ : nullptr, sections,
+                             [this](const std::string& trouble) { warn(trouble); });
 }
 
 void KernelCacheImpl::land(const Request& request, std::promise<Outcome>& promise) {

@@ -15,6 +15,9 @@
 
 namespace minuet {
 
+struct TuningEnvironment;
+class TuningSnapshot;
+
 /// Where a binary came from, for the one who asked first.
 enum class BinaryOrigin { Memory, Bundle, Disk, Compiled };
 const char* origin_name(BinaryOrigin origin);  // "memory", "bundle", "disk", "compiled"
@@ -57,8 +60,8 @@ class KernelCache {
   /// Looked in before all other bundles from now on (R24). An error where it cannot be used.
   virtual llvm::Error add_bundle(const BundlePlace& place) = 0;
 
-  /// The tuning sections of the bundles, in the order in which those are asked: for load_tuning (R35).
-  virtual std::vector<std::string> bundle_tuning() = 0;
+  /// What was measured in `environment`: the results in the cache's directory, then those of bundles (R35).
+  virtual std::shared_ptr<const TuningSnapshot> load_tuning(const TuningEnvironment& environment) = 0;
 
   /// The disk alone, for exactly `arch`: what a build farm looks up before it hands out work.
   virtual std::optional<Entry> find_on_disk(const KernelSource& source, llvm::StringRef arch) = 0;

@@ -58,6 +58,10 @@ TuningEnvironment as_of_this_build(TuningEnvironment environment) {
 
 const char* operation_name(Operation operation) { return kOperations[static_cast<int>(operation)]; }
 
+std::string toolkit_of(llvm::StringRef compiler_id) {
+  return compiler_id.split(' ').second.split(' ').first.str();
+}
+
 TuningBucket gather_bucket(DType dtype, i64 in_channels, i64 volume, i64 rows) {
   TuningBucket bucket;
   bucket.operation = Operation::Gather;

@@ -37,6 +37,9 @@ struct TuningEnvironment {
 /// 64 hex digits; another value in any field gives others.
 std::string environment_hash(const TuningEnvironment& environment);
 
+/// "13.0" of the compiler's id "nvrtc 13.0 ...", empty where there is no compiler.
+std::string toolkit_of(llvm::StringRef compiler_id);
+
 /// The same GPU and toolkit with the version and the kernels of this build.
 TuningEnvironment as_of_this_build(TuningEnvironment environment);
 

@@ -170,10 +170,10 @@ MINUET_API minuet_status minuet_context_add_bundle(minuet_context* context, cons
                                                    const char* sha256);
 
 /* Lets the networks and convolutions that are created after it take what was measured on GPUs like `device`
- * with this version of Minuet: results in the cache folder (`minuet tune`), then those in bundles; where there
- * are none, choices are as without it. Never happens by itself, so that equal calls give equal plans;
- * called again, by all ranks after a barrier, it sees what was stored since. results, optional: how many kinds of
- * layers and searches something is known of. FAILED_PRECONDITION for the CPU device. */
+ * with this version of Minuet: results in the cache folder (`minuet tune`), then those in bundles; where
+ * there are none, choices are as without it. Never happens by itself, so that equal calls give equal plans;
+ * called again, by all ranks after a barrier, it sees what was stored since. results, optional: how many
+ * kinds of layers and searches something is known of. FAILED_PRECONDITION for the CPU device. */
 MINUET_API minuet_status minuet_context_load_tuning(minuet_context* context, minuet_device* device,
                                                     int64_t* results);
 
@@ -454,9 +454,12 @@ typedef struct minuet_precompile_options {
   /* Gets NVRTC's time trace of every kernel, <name>-<arch>.json, for ui.perfetto.dev; made where it is not
    * there; null: none. All are compiled then, and none is kept: output_directory must be null. */
   const char* time_trace_directory;
+  /* Results that `minuet tune merge` wrote: those for GPUs of archs go into the bundles, and the kernels that
+   * they choose too; null: none. Hosts take them by minuet_context_load_tuning. */
+  const char* tuning_directory;
 } minuet_precompile_options;
 #define MINUET_PRECOMPILE_OPTIONS_INIT \
-  { sizeof(minuet_precompile_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_precompile_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 typedef struct minuet_precompile_result {
   size_t struct_size;

@@ -128,6 +128,12 @@ llvm::Error CudaDevice::load(const std::vector<std::shared_ptr<const Binary>>& b
   return modules_.load(binaries, reload);
 }
 
+llvm::Expected<CUkernel> CudaDevice::find_kernel(const std::string& name, std::size_t params_bytes,
+                                                 i32 threads) const {
+  MINUET_ASSIGN(const LoadedKernel loaded, modules_.find(name, params_bytes, threads));
+  return loaded.library->kernel();
+}
+
 llvm::Expected<Matmuls*> CudaDevice::matmuls() {
   const ContextScope scope(driver_, context_);
   const std::lock_guard<std::mutex> lock(mutex_);

@@ -54,8 +54,8 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   template <class Spec>
   llvm::Expected<Kernel<typename KernelRow<Spec>::Params>> kernel(const Spec& spec) const {
     using Params = typename KernelRow<Spec>::Params;
-    MINUET_ASSIGN(const LoadedKernel loaded, modules_.find(display_name(spec), sizeof(Params), spec.threads));
-    return Kernel<Params>{loaded.library->kernel(), spec.threads};
+    MINUET_ASSIGN(const CUkernel kernel, find_kernel(display_name(spec), sizeof(Params), spec.threads));
+    return Kernel<Params>{kernel, spec.threads};
   }
 
  private:
@@ -66,6 +66,7 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
         cublaslt_(std::move(cublaslt)),
         modules_(driver, device) {}
   llvm::Error describe(int ordinal);
+  llvm::Expected<CUkernel> find_kernel(const std::string& name, std::size_t params_bytes, i32 threads) const;
 
   const Driver& driver_;
   CUdevice device_;

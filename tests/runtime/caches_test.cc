@@ -10,6 +10,8 @@
 #include <iterator>
 #include <sstream>
 
+#include "codegen/bundle/bundle.h"
+#include "tests/codegen/tuning/examples.h"
 #include "tests/support/abi.h"
 
 namespace minuet::abi {
@@ -104,6 +106,7 @@ class Caches : public testing::Test {
     options.archs = archs.data();
     options.arch_count = static_cast<int32_t>(archs.size());
     options.output_directory = output.c_str();
+    options.tuning_directory = tuning_.empty() ? nullptr : tuning_.c_str();
     options.jobs = 2;
     options.user = &told;
     options.step = [](const minuet_precompile_step* step, void* user) {
@@ -128,7 +131,40 @@ class Caches : public testing::Test {
   }
 
   std::string folder_;
+  std::string tuning_;  // of precompile
 };
+
+TEST_F(Caches, R35_ResultsGoIntoTheBundle) {
+  const auto farm = context("farm");
+  minuet_system_info system{};
+  system.struct_size = sizeof(system);
+  check(minuet_query_system(&system));
+  TuningEnvironment environment = as_of_this_build(example_environment());
+  environment.toolkit = system.nvrtc;
+  std::filesystem::create_directory(path("tuning"));
+  llvm::cantFail(store_in(path("tuning")).publish(example_entry(environment)));
+
+  const std::string few = record_few();
+  minuet_precompile_result result;
+  Told told;
+  tuning_ = path("tuning");
+  ASSERT_EQ(precompile(farm.get(), few, path("out"), {kArch}, result, told), MINUET_OK) << last_error();
+  const auto bundle = llvm::cantFail(Bundle::open(told.paths.at(0)));
+  EXPECT_EQ(llvm::cantFail(bundle->tuning()), write_tuning_section({example_entry(environment)}));
+
+  // A later call without results leaves them there.
+  tuning_.clear();
+  told = {};
+  ASSERT_EQ(precompile(farm.get(), few, path("out"), {kArch}, result, told), MINUET_OK) << last_error();
+  EXPECT_FALSE(llvm::cantFail(llvm::cantFail(Bundle::open(told.paths.at(0)))->tuning()).empty());
+
+  tuning_ = path("none");
+  EXPECT_EQ(precompile(farm.get(), few, path("out"), {kArch}, result, told), MINUET_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(), HasSubstr("is no folder of tuning results"));
+  tuning_ = path("tuning");
+  EXPECT_EQ(precompile(farm.get(), few, path("out"), {}, result, told), MINUET_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(), HasSubstr("tuning_directory needs archs"));
+}
 
 TEST_F(Caches, R22_RecordThenPrecompileThenRunWithoutJit) {
   const std::string list = record();

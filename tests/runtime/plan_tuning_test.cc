@@ -26,15 +26,21 @@ DeviceInfo example_gpu() {
   return info;
 }
 
-/// Kernels of a layer of 64 fp16 channels, 27 offsets.
-std::vector<std::string> kernels_of(const TuningSnapshot* tuning) {
-  ConvolutionProblem problem = example_problem();
+/// A layer of 64 fp16 channels, 27 offsets.
+std::shared_ptr<const ConvolutionPlan> plan_of(const TuningSnapshot* tuning) {
   LayerParameters parameters;
   parameters.weight.assign(size_t{27} * 64 * 64, 1.0f);
-  const auto plan = llvm::cantFail(ConvolutionPlan::create(problem, std::move(parameters), tuning));
+  return llvm::cantFail(ConvolutionPlan::create(example_problem(), std::move(parameters), tuning));
+}
+
+std::vector<std::string> names_of(const std::vector<KernelSource>& sources) {
   std::vector<std::string> names;
-  for (const KernelSource& source : plan->sources()) names.push_back(source.display_name);
+  for (const KernelSource& source : sources) names.push_back(source.display_name);
   return names;
+}
+
+std::vector<std::string> kernels_of(const TuningSnapshot* tuning) {
+  return names_of(plan_of(tuning)->sources());
 }
 
 class PlanTuning : public testing::Test {
@@ -44,7 +50,7 @@ class PlanTuning : public testing::Test {
     options.directory = folder_ / "cache";
     options.use_disk = disk;
     options.warn = [this](const std::string& text) { warnings_.push_back(text); };
-    return llvm::cantFail(Context::create(std::move(options)));
+    return llvm::cantFail(Context::create(std::move(options), {}));
   }
   TuningStore store() {
     return {folder_ / "cache", tuning_folder_of_cache(), process_policy(process_environment()),
@@ -62,7 +68,7 @@ TEST_F(PlanTuning, R35_APlanTakesWhatTheUserStored) {
   EXPECT_EQ(kernels_of(context->tuning().get()), kernels_of(nullptr));
 
   // Stored by another process, say: seen when it is asked for, and not before.
-  llvm::cantFail(store().publish(example_entry(tuning_environment(example_gpu()))));
+  llvm::cantFail(store().publish(example_entry(make_context()->tuning_environment(example_gpu()))));
   EXPECT_EQ(kernels_of(context->tuning().get()), kernels_of(nullptr));
   EXPECT_EQ(llvm::cantFail(context->load_tuning(example_gpu())), 1u);
   const std::vector<std::string> tuned = kernels_of(context->tuning().get());
@@ -73,7 +79,7 @@ TEST_F(PlanTuning, R35_APlanTakesWhatTheUserStored) {
 }
 
 TEST_F(PlanTuning, R33_AnotherGpuDoesNotTakeIt) {
-  llvm::cantFail(store().publish(example_entry(tuning_environment(example_gpu()))));
+  llvm::cantFail(store().publish(example_entry(make_context()->tuning_environment(example_gpu()))));
   const std::shared_ptr<Context> context = make_context();
   DeviceInfo other = example_gpu();
   other.multiprocessors = 114;
@@ -81,7 +87,7 @@ TEST_F(PlanTuning, R33_AnotherGpuDoesNotTakeIt) {
 }
 
 TEST_F(PlanTuning, R35_TheUsersResultGoesBeforeABundles) {
-  const TuningEnvironment environment = tuning_environment(example_gpu());
+  const TuningEnvironment environment = make_context()->tuning_environment(example_gpu());
   const TuningBucket gather = gather_bucket(DType::F16, 64, 27, kExampleRows),
                      scatter = scatter_bucket(DType::F16, 64, 27, kExampleRows);
   const auto best = [&](const TuningBucket& bucket, i32 tile) {
@@ -108,7 +114,7 @@ TEST_F(PlanTuning, R35_TheUsersResultGoesBeforeABundles) {
 }
 
 TEST_F(PlanTuning, ASearchAndAGroupingAreThoseOfTheLargestKernel) {
-  const TuningEnvironment environment = tuning_environment(example_gpu());
+  const TuningEnvironment environment = make_context()->tuning_environment(example_gpu());
   SearchChoice search{128, 256, 64};
   GroupingChoice grouping{0.5, 32};
   llvm::cantFail(store().publish(make_entry(environment, search_bucket(KeyType::U32, 3, 27, kExampleRows),
@@ -128,6 +134,13 @@ TEST_F(PlanTuning, ASearchAndAGroupingAreThoseOfTheLargestKernel) {
   EXPECT_EQ(plan->engine.map64.search_kernel_map[0].source_block, SearchChoice{}.source_block);
   EXPECT_EQ(plan->grouping.height_step, 32);
   EXPECT_EQ(plan->grouping.padding_threshold, 0.5);
+}
+
+TEST_F(PlanTuning, R35_ABundleGetsTheKernelsOfATunedPlan) {
+  const TuningEnvironment environment = make_context()->tuning_environment(example_gpu());
+  const TuningSnapshot tuning(environment, {{"bundle", {example_entry(environment)}}});
+  EXPECT_EQ(names_of(plan_of(nullptr)->sources(tuning)), names_of(plan_of(&tuning)->sources()));
+  EXPECT_NE(kernels_of(nullptr), kernels_of(&tuning));
 }
 
 TEST_F(PlanTuning, TheCpuHasNothingToTune) {

@@ -49,6 +49,7 @@ struct Arguments {
   // precompile
   std::vector<std::string> archs;  ///< empty: sm_90a, or as recorded
   std::string requests;
+  std::string tuning;      ///< folder of results; empty: none
   std::string time_trace;  ///< folder; empty: none
   int jobs = 0;            ///< 0: the library decides
   // cache
