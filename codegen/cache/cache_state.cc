@@ -4,6 +4,15 @@
 
 namespace minuet {
 
+namespace {
+
+bool has_another(const Flight& landed, const Binary& refused) {
+  const auto* const binary = std::get_if<std::shared_ptr<const Binary>>(&landed.get());
+  return binary != nullptr && (*binary)->cubin != refused.cubin;
+}
+
+}  // namespace
+
 struct CacheState::State {
   explicit State(std::uint64_t forks) : generation(forks) {}
   const std::uint64_t generation;
@@ -37,25 +46,21 @@ Flight CacheState::claim(const std::string& key, std::promise<Outcome>& promise,
   return slot->second;
 }
 
-Flight CacheState::find(const std::string& key) const {
+Flight CacheState::claim_instead_of(const Binary& refused, const std::string& key,
+                                    std::promise<Outcome>& promise, bool& ours) {
   State& known = state();
   const std::lock_guard<std::mutex> lock(known.mutex);
-  const auto slot = known.flights.find(key);
-  return slot == known.flights.end() ? Flight() : slot->second;
+  Flight& flight = known.flights[key];
+  ours = !flight.valid() || (flight.wait_for(std::chrono::seconds(0)) == std::future_status::ready &&
+                             !has_another(flight, refused));
+  if (ours) flight = promise.get_future().share();
+  return flight;
 }
 
 void CacheState::forget(const std::string& key) {
   State& known = state();
   const std::lock_guard<std::mutex> lock(known.mutex);
   known.flights.erase(key);
-}
-
-void CacheState::put(const std::string& key, const Outcome& outcome) {
-  std::promise<Outcome> landed;
-  landed.set_value(outcome);
-  State& known = state();
-  const std::lock_guard<std::mutex> lock(known.mutex);
-  known.flights.insert_or_assign(key, landed.get_future().share());
 }
 
 void CacheState::count(const Binary& binary, BinaryOrigin origin) {

@@ -31,10 +31,10 @@ class CacheState {
 
   /// The flight of a request key. `ours`: the caller has to land it, through `promise`.
   Flight claim(const std::string& key, std::promise<Outcome>& promise, bool& ours);
-  /// The flight of a key, landed or not; one that is not valid where there is none.
-  Flight find(const std::string& key) const;
+  /// The same, but for a flight that has landed with `refused` or a failure: that is ours to do again.
+  Flight claim_instead_of(const Binary& refused, const std::string& key, std::promise<Outcome>& promise,
+                          bool& ours);
   void forget(const std::string& key);
-  void put(const std::string& key, const Outcome& outcome);
 
   void count(const Binary& binary, BinaryOrigin origin);
   void count_failures(std::int64_t count);

@@ -91,8 +91,9 @@ class KernelCacheImpl : public KernelCache {
   std::string build_key_of(const Request& request) { return build_key(request.request_key, compiler_id()); }
 
   void wait_for(const Flight& flight, const CancelToken* cancel);
-  void land(const Request& request, std::promise<Outcome>& promise);
+  void land(const Request& request, std::promise<Outcome>& promise, llvm::function_ref<Outcome()> work);
   Outcome build(const Request& request);
+  Outcome build_anew(const Request& request, const Binary& refused);
   std::optional<Entry> load(const Request& request);
   Outcome build_alone(const Request& request);
   Outcome compile(const Request& request);
@@ -303,19 +304,20 @@ std::shared_ptr<const TuningSnapshot> KernelCacheImpl::load_tuning(const TuningE
                              [this](const std::string& trouble) { warn(trouble); });
 }
 
-void KernelCacheImpl::land(const Request& request, std::promise<Outcome>& promise) {
-  bool keep = false;
+/// Where a later try may do better, only who waits now gets what we got: forgotten first, so that what has
+/// landed and is known is good, and that the flight forgotten is ours.
+void KernelCacheImpl::land(const Request& request, std::promise<Outcome>& promise,
+                           llvm::function_ref<Outcome()> work) {
   try {
-    Outcome outcome = build(request);
+    Outcome outcome = work();
     const StatusError* const failure = std::get_if<StatusError>(&outcome);
     // Without JIT a bundle that comes later may have it.
-    keep = failure == nullptr || (!is_passing(*failure) && !*options_.no_jit);
+    if (failure != nullptr && (is_passing(*failure) || *options_.no_jit)) state_.forget(request.request_key);
     promise.set_value(std::move(outcome));
   } catch (...) {
+    state_.forget(request.request_key);
     promise.set_exception(std::current_exception());
   }
-  // Who waits got what we got; the next one tries again.
-  if (!keep) state_.forget(request.request_key);
 }
 
 void KernelCacheImpl::wait_for(const Flight& flight, const CancelToken* cancel) {
@@ -339,7 +341,7 @@ llvm::Expected<BinaryPointer> KernelCacheImpl::get_or_compile(const KernelSource
     bool ours = false;
     const Flight flight = state_.claim(request.request_key, promise, ours);
     if (ours) {
-      land(request, promise);
+      land(request, promise, [&] { return build(request); });
     } else {
       wait_for(flight, cancel);
       if (is_cancelled(cancel)) break;
@@ -353,24 +355,34 @@ llvm::Expected<BinaryPointer> KernelCacheImpl::get_or_compile(const KernelSource
   return make_error(StatusCode::Cancelled, "compiling {0} was cancelled", source.display_name);
 }
 
+Outcome KernelCacheImpl::build_anew(const Request& request, const Binary& refused) {
+  if (*options_.no_jit) return no_jit_error(request, "the driver refuses the one found");
+  warn("a kernel of the cache is refused by the driver and compiled again (" + refused.display_name + ")");
+  if (compiler_ != nullptr) return compile(request);
+  return StatusError(StatusCode::Unavailable, refused.display_name + ": there is no compiler here");
+}
+
+/// As get_or_compile; several devices may refuse the same binary at once.
 llvm::Expected<BinaryPointer> KernelCacheImpl::replace(const KernelSource& source, llvm::StringRef arch,
                                                        const Binary& refused) {
   const Request request = request_for(source, arch, nullptr);
   bundles_->reject(key_of(source, refused.arch));
-  const Flight known = state_.find(request.request_key);
-  if (known.valid() && known.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
-    llvm::Expected<BinaryPointer> now = answer(known.get());
-    if (now && (*now)->cubin != refused.cubin) return now;  // another thread has replaced it
-    if (!now) llvm::consumeError(now.takeError());
+  for (;;) {
+    std::promise<Outcome> promise;
+    bool ours = false;
+    const Flight flight = state_.claim_instead_of(refused, request.request_key, promise, ours);
+    if (ours) {
+      land(request, promise, [&] { return build_anew(request, refused); });
+    } else {
+      wait_for(flight, nullptr);
+    }
+    const Outcome& outcome = flight.get();
+    const auto* const failure = std::get_if<StatusError>(&outcome);
+    // What another thread did may have been something else than a compile.
+    const bool again = failure != nullptr ? failure->code() == StatusCode::Cancelled
+                                          : std::get<BinaryPointer>(outcome)->cubin == refused.cubin;
+    if (ours || !again) return answer(outcome);
   }
-  if (*options_.no_jit)
-    return llvm::make_error<StatusError>(no_jit_error(request, "the driver refuses the one found"));
-  warn("a kernel of the cache is refused by the driver and compiled again (" + refused.display_name + ")");
-  if (compiler_ == nullptr)
-    return make_error(StatusCode::Unavailable, "{0}: there is no compiler here", source.display_name);
-  const Outcome outcome = compile(request);
-  if (std::holds_alternative<BinaryPointer>(outcome)) state_.put(request.request_key, outcome);
-  return answer(outcome);
 }
 
 }  // namespace

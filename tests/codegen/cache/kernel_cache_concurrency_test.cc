@@ -98,6 +98,43 @@ TEST(KernelCacheConcurrency, R13_AThrowReachesAllAndIsForgotten) {
   EXPECT_EQ(compiler->compiles, 2);
 }
 
+/// Each compile gives other bytes, as one does whose result the driver takes.
+class FreshCompiler : public FakeCompiler {
+ public:
+  llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch, llvm::StringRef seed,
+                                 const CompileControl& control) override {
+    llvm::Expected<Binary> binary = FakeCompiler::compile(source, arch, seed, control);
+    if (binary) binary->cubin += std::to_string(compiles);
+    return binary;
+  }
+};
+
+TEST(KernelCacheConcurrency, R28_ManyDevicesThatRefuseAKernelAtOnceHaveItCompiledOnce) {
+  auto compiler = std::make_shared<FreshCompiler>();
+  auto cache = make_cache("", compiler);
+  const KernelSource source = make_source("gather");
+  const auto refused = llvm::cantFail(cache->get_or_compile(source, "sm_90a"));
+  compiler->before = [](const KernelSource&) { return ::usleep(50000), llvm::Error::success(); };
+  std::vector<std::shared_ptr<const Binary>> binaries(16);
+  in_threads(16, [&](int i) {
+    binaries[static_cast<std::size_t>(i)] = llvm::cantFail(cache->replace(source, "sm_90a", *refused));
+  });
+  EXPECT_EQ(compiler->compiles, 2);
+  EXPECT_EQ(cache->stats().compiled, 2);
+  EXPECT_NE(binaries[0], refused);
+  for (const auto& binary : binaries) EXPECT_EQ(binary, binaries[0]) << "all have the same one";
+  EXPECT_EQ(llvm::cantFail(cache->get_or_compile(source, "sm_90a")), binaries[0]);
+  // Where the compile fails, all hear of it, and the next one tries again.
+  compiler->before = [](const KernelSource&) { return make_error(StatusCode::Internal, "no such kernel"); };
+  std::atomic<int> failures{0};
+  in_threads(16, [&](int) {
+    if (llvm::errorToBool(cache->replace(source, "sm_90a", *binaries[0]).takeError())) ++failures;
+  });
+  EXPECT_EQ(failures, 16);
+  compiler->before = nullptr;
+  EXPECT_NE(llvm::cantFail(cache->replace(source, "sm_90a", *binaries[0]))->cubin, binaries[0]->cubin);
+}
+
 TEST(KernelCacheConcurrency, R13_ManyKeysInManyThreads) {
   const TemporaryFolder folder;
   auto compiler = std::make_shared<FakeCompiler>();
