@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <tuple>
 
 namespace minuet {
@@ -43,14 +44,26 @@ void scan_shelf(const StoreRoot& root, int objects, const std::string& name, Sca
   }
 }
 
+/// Nothing where nothing was ever kept.
+llvm::Expected<std::optional<FileHandle>> open_objects(const StoreRoot& root) {
+  llvm::Expected<FileHandle> objects = root.open({"obj"}, Missing::Fail);
+  if (objects) return std::move(*objects);
+  StatusError status = take_status(objects.takeError());
+  if (status.code() == StatusCode::NotFound) return std::nullopt;
+  return llvm::make_error<StatusError>(std::move(status));
+}
+
+llvm::Expected<std::vector<std::string>> names_in(const StoreRoot& root, int objects) {
+  std::vector<std::string> names;
+  if (root.system.list(objects, &names) == 0) return names;
+  return make_error(StatusCode::FailedPrecondition, "{0} cannot be listed: {1}", root.path({"obj"}),
+                    errno_text(errno));
+}
+
 /// Everything below obj/, the entry used longest ago first.
 llvm::Expected<Scan> scan_objects(const StoreRoot& root, int objects) {
   Scan scan;
-  std::vector<std::string> shelves;
-  if (root.system.list(objects, &shelves) != 0) {
-    return make_error(StatusCode::FailedPrecondition, "{0} cannot be listed: {1}", root.path({"obj"}),
-                      errno_text(errno));
-  }
+  MINUET_ASSIGN(const std::vector<std::string> shelves, names_in(root, objects));
   for (const std::string& shelf : shelves) {
     if (shelf.size() == 2) scan_shelf(root, objects, shelf, scan);
   }
@@ -136,13 +149,43 @@ llvm::Expected<LockableFile> claim_stamp(const StoreRoot& root, const FileHandle
 
 }  // namespace
 
-llvm::Expected<std::vector<StoredEntry>> list_entries(const StoreRoot& root) {
-  llvm::Expected<FileHandle> objects = root.open({"obj"}, Missing::Fail);
-  if (!objects) {
-    StatusError status = take_status(objects.takeError());
-    if (status.code() == StatusCode::NotFound) return std::vector<StoredEntry>();
-    return llvm::make_error<StatusError>(std::move(status));
+llvm::Expected<std::vector<Stray>> list_strays(const StoreRoot& root) {
+  std::vector<Stray> strays;
+  MINUET_ASSIGN(const std::optional<FileHandle> objects, open_objects(root));
+  if (!objects) return strays;
+  MINUET_ASSIGN(const std::vector<std::string> shelves, names_in(root, objects->get()));
+  for (const std::string& name : shelves) {
+    const std::string path = root.path({"obj", name});
+    if (!is_key(name + std::string(62, '0'))) {
+      strays.push_back({path, "it is no folder of entries"});
+      continue;
+    }
+    llvm::Expected<FileHandle> shelf =
+        open_trusted_folder(objects->get(), name, path, root.policy, root.system, Missing::Fail);
+    if (!shelf) {
+      StatusError status = take_status(shelf.takeError());
+      if (status.code() != StatusCode::NotFound) strays.push_back({path, status.message()});
+      continue;
+    }
+    std::vector<std::string> files;
+    if (root.system.list(shelf->get(), &files) != 0) strays.push_back({path, errno_text(errno)});
+    for (const std::string& file : files) {
+      struct stat status;
+      if (llvm::StringRef(file).find(kTemporaryPrefix) == 0 || llvm::StringRef(file).find(kAsidePrefix) == 0)
+        continue;
+      if (!is_key(name + file)) {
+        strays.push_back({path + "/" + file, "its name is no build key"});
+      } else if (root.system.stat_at(shelf->get(), file.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+        strays.push_back({path + "/" + file, "it is no regular file"});
+      }
+    }
   }
+  return strays;
+}
+
+llvm::Expected<std::vector<StoredEntry>> list_entries(const StoreRoot& root) {
+  MINUET_ASSIGN(const std::optional<FileHandle> objects, open_objects(root));
+  if (!objects) return std::vector<StoredEntry>();
   MINUET_ASSIGN(const Scan scan, scan_objects(root, objects->get()));
   std::vector<StoredEntry> entries;
   for (const Found& found : scan.entries) {
@@ -160,12 +203,8 @@ llvm::Expected<PruneResult> prune_entries(const StoreRoot& root, const StoreLimi
                                           const std::string& keep, bool force) {
   PruneResult result;
   if (root.read_only) return make_error(StatusCode::FailedPrecondition, "the store is opened to read only");
-  llvm::Expected<FileHandle> objects = root.open({"obj"}, Missing::Fail);
-  if (!objects) {
-    StatusError status = take_status(objects.takeError());
-    if (status.code() == StatusCode::NotFound) return result;  // nothing was ever kept here
-    return llvm::make_error<StatusError>(std::move(status));
-  }
+  MINUET_ASSIGN(const std::optional<FileHandle> objects, open_objects(root));
+  if (!objects) return result;
   MINUET_ASSIGN(const FileHandle version, root.open({}, Missing::Fail));
   MINUET_ASSIGN(const LockableFile stamp, claim_stamp(root, version, limits, force));
   if (!stamp.good()) return result;

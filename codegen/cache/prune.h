@@ -36,6 +36,15 @@ struct PruneResult {
   std::uint64_t removed_locks = 0;    // lock files that nobody held
 };
 
+/// What lies among the entries and is none.
+struct Stray {
+  std::string path, reason;
+};
+
+/// Every stray but the temporary files and folders put aside that the store itself knows. Empty where there
+/// is no store.
+llvm::Expected<std::vector<Stray>> list_strays(const StoreRoot& root);
+
 /// Every entry, the one used longest ago first. Empty where there is no store.
 llvm::Expected<std::vector<StoredEntry>> list_entries(const StoreRoot& root);
 

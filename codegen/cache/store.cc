@@ -112,7 +112,7 @@ void Store::clear_place(int shelf, const std::string& name, const struct stat& s
     remove_if_same(root_.system, shelf, name, seen);
   } else if (root_.system.remove_folder_at(shelf, name.c_str()) != 0 &&
              (errno == ENOTEMPTY || errno == EEXIST)) {
-    root_.system.rename_at(shelf, name.c_str(), unique_name("aside-").c_str());
+    root_.system.rename_at(shelf, name.c_str(), unique_name(kAsidePrefix).c_str());
   }
 }
 

@@ -57,6 +57,7 @@ class Store {
   /// The entry, or why it cannot be used; removes and touches nothing. NotFound where there is none.
   llvm::Expected<Entry> read(const std::string& build_key);
   llvm::Expected<std::vector<StoredEntry>> list() { return list_entries(root_); }
+  llvm::Expected<std::vector<Stray>> strays() { return list_strays(root_); }
   llvm::Expected<PruneResult> prune(const StoreLimits& limits, bool force) {
     return prune_entries(root_, limits, /*keep=*/"", force);
   }

@@ -34,6 +34,8 @@ bool is_key(llvm::StringRef text);
 std::string unique_name(llvm::StringRef prefix);
 /// What files have for a prefix until they are whole; prune removes those left by killed processes.
 inline constexpr const char* kTemporaryPrefix = "tmp-";
+/// What a folder that stood in an entry's place is renamed to.
+inline constexpr const char* kAsidePrefix = "aside-";
 
 /// The same inode with the same content, as far as stat tells.
 bool same_file(const struct stat& a, const struct stat& b);

@@ -209,6 +209,22 @@ TEST_F(Precompile, VerifyNamesWhatIsDamaged) {
               HasSubstr("damaged " + key.substr(0, 12)));
   std::ofstream(entry, std::ios::binary) << whole;
   EXPECT_EQ(minuet({"cache", "verify", "--cache", folder_->path("cache")}).code, 0);
+  // Whatever else stands in an entry's place, and an entry that stands in another's.
+  const std::string wrong = entry.substr(0, entry.size() - 62) + std::string(62, 'f');
+  const auto expect_named = [&](const char* reason) {
+    const Finished found = minuet({"cache", "verify", "--cache", folder_->path("cache")});
+    EXPECT_EQ(found.code, 1) << reason;
+    EXPECT_THAT(found.out,
+                testing::AllOf(HasSubstr(std::string(62, 'f')), HasSubstr(reason), HasSubstr(", 1 damaged")));
+    llvm::sys::fs::remove(wrong);
+  };
+  ASSERT_EQ(::symlink(entry.c_str(), wrong.c_str()), 0);
+  expect_named("no regular file");
+  ASSERT_FALSE(llvm::sys::fs::create_directory(wrong));
+  expect_named("no regular file");
+  std::ofstream(wrong, std::ios::binary) << whole;
+  expect_named("another kernel's");
+  EXPECT_EQ(minuet({"cache", "verify", "--cache", folder_->path("cache")}).code, 0);
 }
 
 TEST_F(Precompile, R09_PruneLeavesWhatFits) {

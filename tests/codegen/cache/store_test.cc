@@ -116,6 +116,36 @@ TEST(Store, R07_AFullFolderIsPutAsideWithWhatIsInIt) {
   EXPECT_EQ(read_text(files[0]), "somebody's work");
 }
 
+TEST(Store, R07_WhatLiesAmongTheEntriesAndIsNoneIsNamed) {
+  const TemporaryFolder folder;
+  Store store = make_store(folder.path());
+  EXPECT_THAT(llvm::cantFail(store.strays()), IsEmpty()) << "no store yet";
+  const Sample good = make_sample("a"), moved = make_sample("b");
+  for (const Sample& sample : {good, moved}) store.publish(sample.key, sample.bytes);
+  const std::string shelf = fs::path(store.entry_path(good.key)).parent_path().string() + "/";
+  write_text(shelf + "tmp-1", "of a process that writes");
+  fs::create_directory(shelf + "aside-1");
+  EXPECT_THAT(llvm::cantFail(store.strays()), IsEmpty());
+  const std::string place = std::string(62, 'e');
+  fs::create_directory(shelf + place);
+  fs::create_symlink(store.entry_path(good.key), shelf + std::string(62, 'f'));
+  // An entry under a name that is no key; one under another's key is found when it is read.
+  fs::copy_file(store.entry_path(good.key), shelf + "copy");
+  fs::rename(store.entry_path(moved.key), shelf + std::string(62, 'd'));
+  write_text(folder / "v1/obj/notes", "");
+  fs::create_symlink(shelf, folder / "v1/obj/ee");
+  std::vector<std::string> told;
+  for (const Stray& stray : llvm::cantFail(store.strays())) told.push_back(stray.path + ": " + stray.reason);
+  EXPECT_THAT(told, testing::UnorderedElementsAre(shelf + place + ": it is no regular file",
+                                                  shelf + std::string(62, 'f') + ": it is no regular file",
+                                                  shelf + "copy: its name is no build key",
+                                                  folder / "v1/obj/notes: it is no folder of entries",
+                                                  testing::StartsWith(folder / "v1/obj/ee: ")));
+  EXPECT_THAT(llvm::cantFail(store.list()), SizeIs(2));
+  EXPECT_THAT(reason_of(store.read(good.key.substr(0, 2) + std::string(62, 'd'))),
+              HasSubstr("another kernel's"));
+}
+
 /// Fails to open entries.
 class ShortOfDescriptors : public QuickFileSystem {
  public:

@@ -163,11 +163,9 @@ llvm::Error extract_kernel(const Arguments& arguments) {
 llvm::Error verify_kernels(const Arguments& arguments) {
   MINUET_ASSIGN(const std::unique_ptr<CacheSource> source, open_cache_source(arguments));
   MINUET_ASSIGN(const std::vector<ReadKernel> kernels, read_all(*source));
-  std::vector<std::pair<std::string, std::string>> damaged;
-  const std::string whole = source->whole_damage();
-  if (!whole.empty()) damaged.emplace_back(source->where(), whole);
+  MINUET_ASSIGN(std::vector<Damage> damaged, source->other_damage());
   for (const ReadKernel& kernel : kernels) {
-    if (!kernel.entry) damaged.emplace_back(kernel.stored.key, kernel.damage);
+    if (!kernel.entry) damaged.push_back({kernel.stored.key, kernel.damage});
   }
   if (arguments.to_json) {
     Array rows;

@@ -26,6 +26,13 @@ class FolderKernels : public CacheSource {
     return kernels;
   }
   llvm::Expected<Entry> read(const std::string& key) override { return store_.read(key); }
+  llvm::Expected<std::vector<Damage>> other_damage() override {
+    llvm::Expected<std::vector<Stray>> strays = store_.strays();
+    if (!strays) return as_user_error(strays.takeError());
+    std::vector<Damage> damage;
+    for (const Stray& stray : *strays) damage.push_back({stray.path, stray.reason});
+    return damage;
+  }
 
  private:
   Store store_;
@@ -48,12 +55,12 @@ class BundleKernels : public CacheSource {
     if (!index) return make_error(StatusCode::NotFound, "it is not in the bundle");
     return bundle_->read(*index);
   }
-  std::string whole_damage() override {
+  llvm::Expected<std::vector<Damage>> other_damage() override {
     llvm::Expected<BundleCheck> check = bundle_->verify();
-    if (!check) return take_status(check.takeError()).message();
-    std::string damage;
+    if (!check) return std::vector<Damage>{{where(), take_status(check.takeError()).message()}};
+    std::vector<Damage> damage;
     for (const BundleDamage& one : check->damaged) {
-      if (!bundle_->find(one.what)) damage += (damage.empty() ? "" : "; ") + one.what + ": " + one.reason;
+      if (!bundle_->find(one.what)) damage.push_back({where(), one.what + ": " + one.reason});
     }
     return damage;
   }

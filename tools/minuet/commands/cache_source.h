@@ -13,6 +13,11 @@
 
 namespace minuet::tool {
 
+struct Damage {
+  std::string what;  ///< a key, or a path
+  std::string reason;
+};
+
 /// One kernel as it lies there, unread.
 struct StoredKernel {
   std::string key;  ///< build key in a folder, request key in a bundle: 64 hex digits
@@ -27,8 +32,8 @@ class CacheSource {
   virtual llvm::Expected<std::vector<StoredKernel>> list() = 0;
   /// The checked entry, or what is wrong with it. Removes nothing.
   virtual llvm::Expected<Entry> read(const std::string& key) = 0;
-  /// What is wrong with the whole, beyond its entries; empty: nothing.
-  virtual std::string whole_damage() { return ""; }
+  /// What is wrong beyond the entries that are listed.
+  virtual llvm::Expected<std::vector<Damage>> other_damage() = 0;
 };
 
 /// By the flags: --bundle, else the cache folder that the library would use.
