@@ -35,7 +35,8 @@ Examples:
   minuet cache inspect gather-f16 --bundle kernels/minuet-sm_90a.bundle
   minuet cache extract 3fa9 --output gather.cubin          # for cuobjdump and nvdisasm
   minuet cache verify --json                               # exit code 1 where an entry is damaged
-  minuet cache prune --max-bytes 100000000)";
+  minuet cache prune --max-bytes 100000000
+  minuet cache prune --old-versions                        # kernels that an older Minuet left, too (see stats))";
 
 }  // namespace
 
@@ -123,6 +124,8 @@ void add_cache_command(CLI::App& cache, Arguments& arguments) {
     if (row.action == CacheAction::Prune) {
       action->add_option("--max-bytes", arguments.most_bytes,
                          "bytes that may stay; default: MINUET_CACHE_MAX_BYTES, else 1 GiB");
+      action->add_flag("--old-versions", arguments.old_versions,
+                       "also all kernels of older formats, which older Minuets may still use");
     }
   }
 }
