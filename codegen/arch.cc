@@ -7,6 +7,7 @@ namespace minuet {
 namespace {
 
 constexpr int kFirstFamily = 100;  // 10.0 is the first with code for a family
+constexpr int kFirstPtx = 75;      // the least that NVRTC 13 makes
 
 bool is_tegra(int number) {
   constexpr int kTegra[] = {53, 62, 72, 87, 88, 101, 110};
@@ -40,12 +41,18 @@ int sm_number(llvm::StringRef text) {
   return arch && !arch->is_virtual ? arch->number : 0;
 }
 
-std::vector<std::string> runnable_archs(llvm::StringRef target) {
+int capability(llvm::StringRef text) {
+  const std::optional<Arch> arch = parse_arch(text);
+  return arch ? arch->number : 0;
+}
+
+std::vector<std::string> runnable_archs(llvm::StringRef target, bool ptx) {
   const std::optional<Arch> wanted = parse_arch(target);
   if (!wanted || wanted->is_virtual) return {};
   const int number = wanted->number;
   std::vector<std::string> archs;
-  auto add = [&](int sm, char suffix) { archs.push_back(format_arch({sm, suffix, false})); };
+  bool is_virtual = false;
+  auto add = [&](int sm, char suffix) { archs.push_back(format_arch({sm, suffix, is_virtual})); };
   if (wanted->suffix != '\0') add(number, wanted->suffix);
   add(number, '\0');
   // A family is the minors from its own on, of one major.
@@ -56,6 +63,12 @@ std::vector<std::string> runnable_archs(llvm::StringRef target) {
   }
   for (int sm = number - 1; sm >= lowest; --sm) {
     if (!is_tegra(sm)) add(sm, '\0');
+  }
+  is_virtual = true;
+  for (int sm = number; ptx && sm >= kFirstPtx; --sm) {
+    if (sm == number && wanted->suffix == 'a') add(sm, 'a');
+    if (sm >= std::max(lowest, kFirstFamily) && (sm == number || !is_tegra(sm))) add(sm, 'f');
+    add(sm, '\0');
   }
   return archs;
 }

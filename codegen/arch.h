@@ -25,11 +25,18 @@ std::string format_arch(const Arch& arch);
 /// 90 of "sm_90" and "sm_90a"; 0 of what names no architecture, PTX among it.
 int sm_number(llvm::StringRef text);
 
+/// The same, and 90 of "compute_90", PTX, too.
+int capability(llvm::StringRef text);
+/// Whether an architecture is one of PTX.
+inline bool is_ptx(llvm::StringRef arch) { return arch.take_front(8) == "compute_"; }
+
 /// Architectures whose compiled code may serve a request for `target`, best first: exact with 'a',
 /// exact, family ('f'), then lower minors of the same major. Code with 'a' serves nothing but a target
 /// with the same 'a': without it, the caller may run the code on another capability. Tegra GPUs share
 /// their major with others and no code, so they serve and are served by themselves alone. Not all
 /// names that are given exist, for no list here would know the next GPU. Empty where `target` is no arch.
-std::vector<std::string> runnable_archs(llvm::StringRef target);
+/// With `ptx`, for who opted in: behind all code PTX, which the driver compiles for any GPU of its own or
+/// a later capability, the highest first; that with 'a' or 'f' is bound as code with 'a' or 'f' is.
+std::vector<std::string> runnable_archs(llvm::StringRef target, bool ptx = false);
 
 }  // namespace minuet

@@ -14,7 +14,7 @@ namespace minuet {
 
 /// A compiled kernel and what is known about it without a GPU. Immutable.
 struct Binary {
-  std::string cubin;
+  std::string cubin;  // PTX where the arch is "compute_90"; then 0 below, for nobody knows before the load
   std::string display_name;
   std::string lowered_name;  // symbol of the one kernel inside
   std::string arch;          // "sm_90a"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/arch.h"
 #include "llvm/ADT/StringExtras.h"
 
 namespace minuet {
@@ -48,7 +49,7 @@ std::string request_key(const KernelSource& source, llvm::StringRef header_diges
       .add("source", source.text)
       .add("headers", header_digest)
       .add("arch", arch)
-      .add("output", "cubin")
+      .add("output", is_ptx(arch) ? "ptx" : "cubin")
       .add("expression", source.name_expression);
   for (const std::string& option : options) {
     if (!changes_no_code(option)) hasher.add("option", option);

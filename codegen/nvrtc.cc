@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 
+#include "codegen/arch.h"
 #include "codegen/compiler.h"
 #include "codegen/diagnostics.h"
 #include "codegen/elf.h"
@@ -149,11 +150,12 @@ class NvrtcCompiler : public Compiler {
     Binary binary;
     binary.compile_ms = compile_ms;
     binary.log = stable_log(program.log());
-    binary.cubin = program.cubin();
+    binary.cubin = is_ptx(arch) ? program.ptx() : program.cubin();
     binary.lowered_name = program.lowered_name(source);
     binary.display_name = source.display_name;
     binary.arch = arch.str();
     binary.compiler_id = id_;
+    if (is_ptx(arch)) return binary;
     MINUET_ASSIGN(const CubinFacts facts, read_cubin(binary.cubin, binary.lowered_name));
     binary.registers = facts.registers;
     binary.shared_bytes = facts.shared_bytes;

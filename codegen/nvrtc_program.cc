@@ -96,6 +96,8 @@ std::string Program::cubin() const {
   return read(api_.nvrtcGetCUBINSize, api_.nvrtcGetCUBIN, /*terminated=*/false);
 }
 
+std::string Program::ptx() const { return read(api_.nvrtcGetPTXSize, api_.nvrtcGetPTX, /*terminated=*/true); }
+
 std::string Program::lowered_name(const KernelSource& source) const {
   const char* name = nullptr;
   const nvrtcResult result = api_.nvrtcGetLoweredName(program_, source.name_expression.c_str(), &name);

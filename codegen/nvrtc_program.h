@@ -25,7 +25,9 @@ struct NvrtcApi {
   X(nvrtcDestroyProgram)          \
   X(nvrtcAddNameExpression)       \
   X(nvrtcCompileProgram)          \
-  X(nvrtcGetProgramLogSize) X(nvrtcGetProgramLog) X(nvrtcGetLoweredName) X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN)
+  X(nvrtcGetProgramLogSize)       \
+  X(nvrtcGetProgramLog)           \
+  X(nvrtcGetLoweredName) X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN) X(nvrtcGetPTXSize) X(nvrtcGetPTX)
 /// Null where the library is too old to have them: then nothing is cancelled midway, no heap grows.
 #define MINUET_OPTIONAL_NVRTC_FUNCTIONS(X) \
   X(nvrtcSetFlowCallback)                  \
@@ -57,6 +59,7 @@ class Program {
 
   std::string log() const;
   std::string cubin() const;
+  std::string ptx() const;
   std::string lowered_name(const KernelSource& source) const;
 
  private:

@@ -133,6 +133,7 @@ llvm::Expected<CacheOptions> cache_options(const minuet_context_options& options
                       options.cache_shared);
   }
   if (options.cache_shared != 0) cache.shared = options.cache_shared == 1;
+  cache.ptx = options.bundle_ptx != 0;
   if (options.trace != 0) cache.trace = std::make_shared<Trace>();
   if (options.cache_directory) cache.directory = options.cache_directory;
   cache.use_disk = options.disable_disk_cache == 0;

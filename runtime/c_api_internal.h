@@ -76,7 +76,7 @@ static_assert(MINUET_CANCELLED == static_cast<int>(StatusCode::Cancelled) &&
   static_assert(sizeof(Struct) == offsetof(Struct, field) + sizeof(Struct::field), #Struct \
                 " ends in "                                                                \
                 "padding")
-MINUET_ENDS_WITH(minuet_context_options, cache_shared);
+MINUET_ENDS_WITH(minuet_context_options, bundle_ptx);
 MINUET_ENDS_WITH(minuet_kernel_counters, wait_ms);
 MINUET_ENDS_WITH(minuet_precompile_step, error);
 MINUET_ENDS_WITH(minuet_bundle_info, kernels);

@@ -79,7 +79,7 @@ llvm::Error Bundle::read_index() {
     return damaged("the digest of its contents differs");
   const llvm::StringRef arch = bytes_of(head_.arch);
   arch_ = arch.take_until([](char c) { return c == '\0'; }).str();
-  if (arch_.size() == arch.size() || sm_number(arch_) == 0) return damaged("it names no architecture");
+  if (arch_.size() == arch.size() || capability(arch_) == 0) return damaged("it names no architecture");
   return llvm::Error::success();
 }
 

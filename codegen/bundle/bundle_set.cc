@@ -149,7 +149,7 @@ std::optional<Entry> BundleSet::find(const KeyForArch& request_key_for, llvm::St
   const BundleList bundles = this->bundles();
   std::string reason;
   int asked = 0;
-  for (const std::string& arch : runnable_archs(target_arch)) {
+  for (const std::string& arch : runnable_archs(target_arch, options_.ptx)) {
     std::string key;
     for (const std::shared_ptr<const Bundle>& bundle : bundles) {
       if (bundle->arch() != arch) continue;
@@ -160,7 +160,12 @@ std::optional<Entry> BundleSet::find(const KeyForArch& request_key_for, llvm::St
   }
   if (why_not != nullptr) {
     if (reason.empty() && bundles.empty()) reason = "no bundle is open";
-    if (reason.empty() && asked == 0) reason = ("no bundle has kernels that run on " + target_arch).str();
+    if (reason.empty() && asked == 0) {
+      reason = ("no bundle has kernels that run on " + target_arch).str();
+      const bool has_ptx = std::any_of(bundles.begin(), bundles.end(),
+                                       [](const auto& bundle) { return is_ptx(bundle->arch()); });
+      if (has_ptx && !options_.ptx) reason += "; PTX is used where bundle_ptx asks for it";
+    }
     if (reason.empty()) reason = "it is in none of the bundles";
     *why_not = reason;
   }

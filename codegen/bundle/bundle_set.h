@@ -31,6 +31,7 @@ struct BundleOptions {
   std::string search_path;     // files and folders with colons between them (MINUET_BUNDLE_PATH)
   std::string library_folder;  // minuet-*.bundle in it come last; empty: none
   BundlePolicy policy = BundlePolicy::SameMajor;
+  bool ptx = false;                              // PTX too, where there is no code (R23)
   int cuda_major = 13;                           // of the host: README.md says why it is no driver's
   std::function<void(const std::string&)> warn;  // may be called from any thread
 };

@@ -187,7 +187,7 @@ llvm::Error write_all(FileHandle& file, llvm::StringRef bytes) {
 llvm::Expected<std::string> make_bundle(llvm::StringRef arch, const std::vector<Entry>& entries,
                                         llvm::StringRef tuning) {
   BundleHead head = {};
-  if (sm_number(arch) == 0 || arch.size() >= sizeof head.arch) {
+  if (capability(arch) == 0 || arch.size() >= sizeof head.arch) {
     return make_error(StatusCode::InvalidArgument, "'{0}' is no architecture such as sm_90a", arch);
   }
   MINUET_ASSIGN(const std::vector<Item> items, make_items(arch, entries));

@@ -90,7 +90,7 @@ class Precompilation {
     if (!options_.output.empty()) MINUET_TRY(open_shelves());
     std::vector<KernelRequest> missing;
     for (const KernelRequest& request : requests_) {
-      if (sm_number(request.arch) < request.source.least_sm) {
+      if (capability(request.arch) < request.source.least_sm) {
         fail(request, {StatusCode::Unimplemented,
                        llvm::formatv("it needs sm_{0} or newer", request.source.least_sm).str()});
       } else if (is_traced() || !find(request)) {
@@ -135,7 +135,7 @@ class Precompilation {
 llvm::Error Precompilation::take(const std::vector<KernelRequest>& requests) {
   std::set<std::string> seen;
   for (const KernelRequest& request : requests) {
-    if (sm_number(request.arch) == 0) {
+    if (capability(request.arch) == 0) {
       return make_error(StatusCode::InvalidArgument, "'{0}' is no architecture such as sm_90a", request.arch);
     }
     if (!seen.insert(key_of(request)).second) continue;

@@ -25,6 +25,7 @@ struct CacheOptions {
   std::vector<BundlePlace> bundles;        // looked up first (R21)
   std::optional<std::string> bundle_path;  // then these, with colons between; nothing: MINUET_BUNDLE_PATH
   std::optional<BundlePolicy> policy;      // nothing: SameMajor
+  bool ptx = false;                        // PTX of bundles too, where there is no code (R23)
   std::string library_folder;              // minuet-*.bundle in it come last; empty: none
   std::optional<bool> no_jit;              // nothing: MINUET_NO_JIT (R22)
   std::optional<std::string> record;       // file that misses are appended to; nothing: MINUET_RECORD (R22)

@@ -40,6 +40,20 @@ std::string text_of(const llvm::json::Object& object, llvm::StringRef key) {
   return text ? text->str() : "";
 }
 
+llvm::Error check_ptx(const Binary& binary, Arch arch) {
+  const llvm::StringRef text = binary.cubin;
+  // The driver would read to the first one.
+  if (text.find('\0') != llvm::StringRef::npos) return damaged("its PTX is no text");
+  arch.is_virtual = false;  // PTX of compute_90 has the target sm_90
+  if (text.split("\n.target ").second.split('\n').first != format_arch(arch)) {
+    return damaged("its PTX is for another architecture");
+  }
+  if (text.find(".entry " + binary.lowered_name + "(") == llvm::StringRef::npos) {
+    return damaged("the kernel is not in its PTX");
+  }
+  return llvm::Error::success();
+}
+
 }  // namespace
 
 std::string write_manifest(const Entry& entry) {
@@ -90,9 +104,10 @@ llvm::Error read_manifest(llvm::StringRef text, Entry& entry) {
 }
 
 llvm::Error check_cubin(const Entry& entry) {
+  const std::optional<Arch> arch = parse_arch(entry.binary.arch);
+  if (arch && arch->is_virtual) return check_ptx(entry.binary, *arch);
   MINUET_ASSIGN(const CubinFacts facts, read_cubin(entry.binary.cubin, entry.binary.lowered_name));
-  const int sm = sm_number(entry.binary.arch);
-  if (sm == 0 || facts.sm != sm) return damaged("its cubin is for another architecture");
+  if (!arch || facts.sm != arch->number) return damaged("its cubin is for another architecture");
   return llvm::Error::success();
 }
 

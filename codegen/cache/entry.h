@@ -27,7 +27,8 @@ std::string write_entry(const Entry& entry);
 std::string write_manifest(const Entry& entry);
 llvm::Error read_manifest(llvm::StringRef text, Entry& entry);
 
-/// The cubin against the manifest: ELF tables, SM number, the kernel's name.
+/// The cubin against the manifest: ELF tables, SM number, the kernel's name. Of PTX: text, its target, the
+/// kernel's name; whether it compiles, the driver says.
 llvm::Error check_cubin(const Entry& entry);
 
 /// The entry of those bytes, where they are whole: magic, version, sizes, digest, manifest, cubin

@@ -123,6 +123,7 @@ KernelCacheImpl::KernelCacheImpl(CacheOptions options, std::shared_ptr<Compiler>
   bundles.search_path = *options_.bundle_path;
   bundles.library_folder = options_.library_folder;
   bundles.policy = *options_.policy;
+  bundles.ptx = options_.ptx;
   bundles.warn = [this](const std::string& text) { warn(text); };
   bundles_.emplace(std::move(bundles));
   if (options_.use_disk) open_store(environment, system);

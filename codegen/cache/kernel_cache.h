@@ -49,7 +49,7 @@ class KernelCache {
   virtual ~KernelCache() = default;
 
   /// The cubin of `source` for `arch` ("sm_90a"); one from a bundle may be for another architecture
-  /// that runs there (R23). Compiles at most once per key in this process, outside every lock (R13).
+  /// that runs there, or PTX (R23). Compiles at most once per key in this process, outside every lock (R13).
   /// An error of the disk is never an error of the call (R11). Cancelled where `cancel` says so.
   virtual llvm::Expected<BinaryPointer> get_or_compile(const KernelSource& source, llvm::StringRef arch,
                                                        const CancelToken* cancel = nullptr) = 0;

@@ -1,5 +1,6 @@
 #include "codegen/worker/request.h"
 
+#include "codegen/arch.h"
 #include "codegen/compiler.h"
 #include "codegen/embedded_headers.h"
 #include "codegen/json_text.h"
@@ -20,13 +21,6 @@ llvm::Expected<int> number_field(const llvm::json::Object& object, const char* n
   const auto number = object.getInteger(name);
   if (number && *number > 0 && *number < 1000000) return static_cast<int>(*number);
   return make_error(StatusCode::InvalidArgument, "field \"{0}\" is missing or no count", name);
-}
-
-/// "sm_90", "sm_90a", "sm_100f": it becomes part of a compiler option.
-bool is_arch(llvm::StringRef arch) {
-  unsigned number = 0;
-  if (!arch.consume_front("sm_") || arch.consumeInteger(10, number)) return false;
-  return arch.empty() || arch == "a" || arch == "f";
 }
 
 llvm::Expected<RecordedRequest> read_line(llvm::StringRef line) {
@@ -84,7 +78,7 @@ llvm::Expected<RecordedRequest> from_json(const llvm::json::Object& object) {
   KernelRequest& request = recorded.request;
   MINUET_ASSIGN(request.source.display_name, text_field(object, "name"));
   MINUET_ASSIGN(request.arch, text_field(object, "arch"));
-  if (!is_arch(request.arch)) {
+  if (capability(request.arch) == 0) {  // it becomes part of a compiler option
     return make_error(StatusCode::InvalidArgument,
                       "field \"arch\" is \"{0}\", no architecture such as sm_90a", request.arch);
   }

@@ -16,7 +16,7 @@ inline constexpr int kRequestSchema = 1;
 
 struct KernelRequest {
   KernelSource source;
-  std::string arch;  // "sm_90a"
+  std::string arch;  // "sm_90a"; "compute_90" for PTX
 };
 
 /// RK of the request with this library's headers and options.

@@ -135,9 +135,11 @@ typedef struct minuet_context_options {
   const char* cublaslt_path; /* the library to use; null: MINUET_CUBLASLT, else looked for */
   int64_t cache_shared; /* 1: the cache folder may belong to, and be written by, other users, whose kernels
                            are run; 2: it may not; 0: as MINUET_CACHE_SHARED says */
+  int64_t bundle_ptx;   /* 1: where no bundle has code for the GPU, PTX of its own or an older capability is
+                           taken, which the driver compiles at load */
 } minuet_context_options;
 #define MINUET_CONTEXT_OPTIONS_INIT \
-  { sizeof(minuet_context_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_context_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Process-wide, tied to no device. Opens neither the driver nor NVRTC. options is optional. Kernels are
  * looked for in memory, in bundles (added ones, then bundle_path, then minuet-*.bundle beside the
@@ -190,10 +192,10 @@ typedef struct minuet_kernel_info {
   const char* name; /* with every compiled-in size */
   const char* arch;
   const char* origin; /* "memory", "bundle", "disk", "compiled" */
-  int32_t registers;  /* per thread */
+  int32_t registers;  /* per thread; 0, like the next two, for PTX ("compute_90"): the driver decides */
   int32_t shared_bytes, local_bytes;
-  int64_t cubin_bytes;
-  double compile_ms; /* of the compile that made it, in whatever process */
+  int64_t cubin_bytes; /* or of PTX */
+  double compile_ms;   /* of the compile that made it, in whatever process */
 } minuet_kernel_info;
 typedef void (*minuet_kernel_visitor)(const minuet_kernel_info* kernel, void* user);
 
@@ -441,7 +443,7 @@ typedef struct minuet_precompile_options {
   minuet_convolution* const* convolutions;
   int32_t network_count, convolution_count;
   const char* requests_path; /* list that record_path made, or null */
-  const char* const* archs;  /* "sm_80", "sm_90a"; none: as recorded */
+  const char* const* archs;  /* "sm_80", "sm_90a", "compute_90" for PTX; none: as recorded */
   int32_t arch_count;
   int32_t jobs;                 /* worker processes; 0: as many as there are cores, and memory for */
   const char* output_directory; /* gets minuet-<arch>.bundle; made where it is not there */

@@ -36,6 +36,7 @@ LoadCall LibraryRegistry::load(const Driver& driver, const Binary& binary,
   const auto known = libraries_.find(key);
   if (known != libraries_.end() && (library = known->second.lock())) return {};
 
+  // PTX is compiled here; it must end in '\0', as data() does.
   CUlibrary loaded = nullptr;
   CUkernel kernel = nullptr;
   const CUresult load =

@@ -12,8 +12,8 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 /// The one of `contents` that serves `target`, "" where none does.
-std::string best(const std::string& target, const std::vector<std::string>& contents) {
-  for (const std::string& arch : runnable_archs(target)) {
+std::string best(const std::string& target, const std::vector<std::string>& contents, bool ptx = false) {
+  for (const std::string& arch : runnable_archs(target, ptx)) {
     if (std::find(contents.begin(), contents.end(), arch) != contents.end()) return arch;
   }
   return "";
@@ -35,6 +35,11 @@ TEST(Arch, R23_NamesAreReadAndWritten) {
   EXPECT_EQ(sm_number("sm_90a"), 90);
   EXPECT_EQ(sm_number("sm_120"), 120);
   EXPECT_EQ(sm_number("compute_90"), 0);  // PTX is no code of an SM
+  EXPECT_EQ(capability("compute_90a"), 90);
+  EXPECT_EQ(capability("sm_120"), 120);
+  EXPECT_EQ(capability("compute_9"), 0);
+  EXPECT_TRUE(is_ptx("compute_90"));
+  EXPECT_FALSE(is_ptx("sm_90"));
 }
 
 TEST(Arch, R23_TheOrderIsExactFamilyLowerMinor) {
@@ -107,6 +112,48 @@ TEST(Arch, R23_WhatABundleOffersToEachTarget) {
   for (const Row& row : rows) {
     EXPECT_EQ(best(row.target, row.contents), row.best)
         << row.target << " from " << testing::PrintToString(row.contents);
+  }
+}
+
+TEST(Arch, R23_PtxIsLastAndForWhoOptedIn) {
+  const std::vector<Row> rows = {
+      {"sm_90a", {"compute_80", "compute_90", "sm_90"}, "sm_90"},
+      {"sm_89", {"compute_89", "sm_80"}, "sm_80"},
+      {"sm_90a", {"compute_80", "compute_90", "compute_90a"}, "compute_90a"},
+      {"sm_90a", {"compute_75", "compute_80", "compute_86"}, "compute_86"},
+      // A later capability than its own, also of another major; never an earlier one.
+      {"sm_120a", {"compute_80", "sm_90", "sm_90a", "compute_121"}, "compute_80"},
+      {"sm_120a", {"compute_80", "compute_90"}, "compute_90"},
+      {"sm_86", {"compute_89", "compute_90"}, ""},
+      // With 'a' for its own capability alone, with 'f' for its family's.
+      {"sm_100a", {"compute_90a"}, ""},
+      {"sm_103a", {"compute_100a"}, ""},
+      {"sm_90", {"compute_90a"}, ""},
+      {"sm_103a", {"compute_100f", "compute_100"}, "compute_100f"},
+      {"sm_120a", {"compute_100f"}, ""},
+      {"sm_120a", {"compute_121f"}, ""},
+      {"sm_110a", {"compute_100f", "compute_101f"}, ""},
+      // Tegra runs what its driver compiles, and PTX made for it is PTX.
+      {"sm_87", {"compute_80", "sm_80"}, "compute_80"},
+      {"sm_90a", {"compute_87"}, "compute_87"},
+  };
+  for (const Row& row : rows) {
+    EXPECT_EQ(best(row.target, row.contents, /*ptx=*/true), row.best)
+        << row.target << " from " << testing::PrintToString(row.contents);
+    EXPECT_EQ(best(row.target, row.contents).find("compute"), std::string::npos) << row.target;
+  }
+  for (int target : {75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121}) {
+    const std::string name = "sm_" + std::to_string(target) + "a";
+    std::vector<std::string> with = runnable_archs(name, /*ptx=*/true), without = runnable_archs(name);
+    const auto first =
+        std::find_if(with.begin(), with.end(), [](const std::string& arch) { return is_ptx(arch); });
+    EXPECT_EQ(std::vector<std::string>(with.begin(), first), without) << name;
+    for (auto ptx = first; ptx != with.end(); ++ptx) {
+      const Arch arch = *parse_arch(*ptx);
+      EXPECT_TRUE(arch.is_virtual && arch.number <= target) << *ptx << " for " << name;
+      EXPECT_TRUE(arch.suffix != 'a' || arch.number == target) << *ptx << " for " << name;
+      EXPECT_TRUE(ptx == first || parse_arch(ptx[-1])->number >= arch.number) << *ptx << " for " << name;
+    }
   }
 }
 

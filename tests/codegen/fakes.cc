@@ -11,6 +11,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "codegen/arch.h"
+
 namespace minuet {
 namespace {
 
@@ -91,6 +93,11 @@ std::string make_cubin(const CubinSketch& sketch) {
   return file + body + table;
 }
 
+std::string make_ptx(const std::string& target, const std::string& kernel, const std::string& code) {
+  return "//\n\n.version 9.0\n.target " + target + "\n.address_size 64\n\n.visible .entry " + kernel +
+         "(\n)\n{\n// " + code + "\nret;\n}\n";
+}
+
 std::string make_library(const std::string& build_id) {
   std::string notes;
   if (!build_id.empty()) {
@@ -116,7 +123,7 @@ llvm::Expected<Binary> FakeCompiler::compile(const KernelSource& source, llvm::S
   ++compiles;
   if (before) MINUET_TRY(before(source));
   CubinSketch sketch;
-  sketch.sm = std::atoi(arch.str().c_str() + 3);
+  sketch.sm = capability(arch);
   sketch.code = source.text + seed.str();
   Binary binary;
   binary.cubin = make_cubin(sketch);
@@ -131,6 +138,11 @@ llvm::Expected<Binary> FakeCompiler::compile(const KernelSource& source, llvm::S
   binary.log = "a log";
   binary.compile_ms = 2.5;
   binary.compiler_id = id_;
+  if (!is_ptx(arch)) return binary;
+  Arch target = *parse_arch(arch);
+  target.is_virtual = false;
+  binary.cubin = make_ptx(format_arch(target), sketch.kernel, sketch.code);
+  binary.registers = binary.shared_bytes = binary.local_bytes = binary.max_threads = binary.params_bytes = 0;
   return binary;
 }
 

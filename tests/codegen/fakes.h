@@ -29,10 +29,14 @@ struct CubinSketch {
 /// A 64-bit ELF file with the sections that read_cubin reads.
 std::string make_cubin(const CubinSketch& sketch);
 
+/// The PTX of one kernel that does nothing, with `code` in a comment.
+std::string make_ptx(const std::string& target = "sm_90", const std::string& kernel = "kernel",
+                     const std::string& code = "instructions");
+
 /// An ELF file whose one note segment holds `build_id` (empty: no such note).
 std::string make_library(const std::string& build_id);
 
-/// Compiles anything at once into a synthetic cubin that quotes the source; counts its compiles.
+/// Compiles anything at once into a synthetic cubin (or PTX) that quotes the source; counts its compiles.
 class FakeCompiler : public Compiler {
  public:
   std::string id() const override { return id_; }

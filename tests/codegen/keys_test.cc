@@ -50,6 +50,12 @@ TEST(Keys, R01_WhatChangesNoCodeChangesNoKey) {
   }
 }
 
+TEST(Keys, R01_PtxHasAKeyOfItsOwn) {
+  Request code, ptx;
+  code.arch = "sm_90", ptx.arch = "compute_90";
+  EXPECT_NE(code.key(), ptx.key());
+}
+
 TEST(Keys, R02_ABuildIdMakesAnotherBuildKey) {
   const std::string request = Request().key();
   EXPECT_NE(build_key(request, "nvrtc 13.0 aa bb"), build_key(request, "nvrtc 13.0 aa bc"));

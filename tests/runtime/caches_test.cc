@@ -262,6 +262,34 @@ TEST_F(Caches, R19_ACancelLeavesWhatIsDone) {
       << last_error();
 }
 
+TEST_F(Caches, R23_PtxServesLaterGpusWhereItIsAskedFor) {
+  const std::string list = record_few(), again = path("again.jsonl"), bundles = path("out");
+  minuet_precompile_result result;
+  Told told;
+  ASSERT_EQ(precompile(context("farm").get(), list, bundles, {"compute_90"}, result, told), MINUET_OK)
+      << last_error();
+  EXPECT_EQ(told.paths, std::vector<std::string>{path("out/minuet-compute_90.bundle")});
+  EXPECT_EQ(result.compiled, result.kernels);
+  const auto hits = [&](std::int64_t ptx, const char* arch) {
+    const auto strict = context(nullptr, [&](minuet_context_options& options) {
+      options.jit = MINUET_JIT_OFF;
+      options.record_path = again.c_str();  // so that all are looked up
+      options.bundle_path = bundles.c_str();
+      options.bundle_ptx = ptx;
+    });
+    EXPECT_EQ(minuet_convolution_compile(convolution(strict.get()).get(), arch, nullptr, nullptr),
+              MINUET_FAILED_PRECONDITION)
+        << "those with CUB are not there";
+    return counters(strict.get()).bundle_hits;
+  };
+  for (const char* arch : {"sm_90a", "sm_90", "sm_100a", "sm_120a"}) {
+    EXPECT_EQ(hits(1, arch), result.kernels) << arch;
+    EXPECT_EQ(hits(0, arch), 0) << arch;
+    EXPECT_THAT(last_error(), HasSubstr("bundle_ptx"));
+  }
+  EXPECT_EQ(hits(1, "sm_89"), 0);
+}
+
 TEST_F(Caches, R17_AJobIsCancelledAndTellsSo) {
   const auto owner = context("cache");
   auto plan = convolution(owner.get());

@@ -155,6 +155,33 @@ TEST_F(Precompile, R32_TimeTraceIsWrittenAndNeverCached) {
   EXPECT_EQ(compile({"--time-trace", traces}), 4) << "nothing is found, and old traces are written over";
 }
 
+TEST_F(Precompile, R23_APtxBundleIsListedVerifiedAndExtracted) {
+  const std::string list =
+      folder_->file("ptx.jsonl", request_line("double", "f") + request_line("triple", "g"));
+  for (const char* found : {" 4 compiled", " 4 found"}) {
+    const Finished made = minuet({"precompile", "--from", list, "--arch", "compute_90a,compute_80", "--cache",
+                                  folder_->path("ptx cache"), "--output", folder_->path("ptx"), "-j", "2"});
+    EXPECT_EQ(made.code, 0) << made.err;
+    EXPECT_THAT(made.out, HasSubstr(found));
+  }
+  const auto cache = [&](Words words) {
+    words.insert(words.begin(), "cache");
+    words.insert(words.end(), {"--bundle", folder_->path("ptx/minuet-compute_90a.bundle")});
+    return minuet(words);
+  };
+  const Finished listed = cache({"list"});
+  EXPECT_THAT(listed.out, HasSubstr("compute_90a"));
+  EXPECT_THAT(listed.out, HasSubstr("triple"));
+  EXPECT_THAT(listed.out, HasSubstr("2 kernels in"));
+  EXPECT_EQ(cache({"verify"}).code, 0);
+  const std::string ptx = folder_->path("double.ptx");
+  EXPECT_EQ(cache({"extract", "double", "--output", ptx}).code, 0);
+  EXPECT_THAT(contents(ptx), HasSubstr("\n.target sm_90a\n"));
+  EXPECT_EQ(contents(ptx).find('\0'), std::string::npos);
+  const llvm::json::Object shown = parse(cache({"inspect", "double", "--json"}).out);
+  EXPECT_EQ(*shown.getInteger("registers"), 0) << "the driver decides";
+}
+
 TEST_F(Precompile, CacheListsInspectsAndExtracts) {
   for (const Words& where : {Words{"--bundle", bundle()}, Words{"--cache", folder_->path("cache")}}) {
     const auto cache = [&where](Words words) {

@@ -15,7 +15,9 @@ it goes on where it stopped; Ctrl-C leaves bundles with what is done.
 none is kept, neither in the cache folder nor in a bundle.
 
 A bundle is used by MINUET_BUNDLE_PATH (files or folders, by colons), by minuet_context_add_bundle, or where
-it lies beside libminuet. MINUET_RECORD=requests.jsonl makes any program write down what no bundle had.
+it lies beside libminuet. --arch compute_90 makes PTX, which the driver compiles for any GPU from sm_90 on, for
+programs that ask for it (bundle_ptx of minuet_context_options). MINUET_RECORD=requests.jsonl makes any program
+write down what no bundle had.
 
 The JSON has `compiled`, `found`, `failed`, `kernels`, `bytes`, `seconds` and `bundles` [`arch`, `path`,
 `sha256`, `bytes`]. Exit codes: 0 all kernels are there, 1 some failed, 2 a flag is at fault, 130 Ctrl-C.
@@ -71,7 +73,8 @@ void add_precompile(CLI::App& precompile, Arguments& arguments) {
       ->type_name("TYPE");
   precompile
       .add_option("--arch", arguments.archs,
-                  "one or more architectures, by commas; default: sm_90a, with --from those recorded")
+                  "one or more architectures, by commas, or compute_XX; default: sm_90a, with --from those "
+                  "recorded")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("sm_XX");
@@ -107,7 +110,7 @@ void add_cache_command(CLI::App& cache, Arguments& arguments) {
   static constexpr Row kRows[] = {
       {CacheAction::List, "list", "Every kernel: name, architecture, bytes, age, key", false},
       {CacheAction::Inspect, "inspect", "One kernel: registers, memory, compiler, log, keys", true},
-      {CacheAction::Extract, "extract", "One kernel's cubin into a file", true},
+      {CacheAction::Extract, "extract", "One kernel's cubin, or PTX, into a file", true},
       {CacheAction::Verify, "verify", "Read and check every entry; name each damaged one", false},
       {CacheAction::Prune, "prune", "Remove the least recently used entries and orphans", false},
       {CacheAction::Stats, "stats", "Entries and bytes, by architecture and compiler", false}};

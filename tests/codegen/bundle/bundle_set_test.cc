@@ -143,6 +143,27 @@ TEST(BundleSet, R23_TheBestArchThatRunsIsTaken) {
   EXPECT_EQ(ask(set, "scatter", "sm_86").substr(0, 7), "sm_80, ");
 }
 
+TEST(BundleSet, R23_PtxIsTakenLastAndWhereItIsAskedFor) {
+  Fixture at;
+  for (const char* arch : {"compute_80", "compute_90", "compute_90a", "sm_80"}) {
+    at.put(std::string(arch) + ".bundle", {make_kernel("gather", arch)}, arch);
+  }
+  at.options.places = {{at.folder.path(), ""}};
+  EXPECT_THAT(ask(BundleSet(at.options), "gather", "sm_90a"),
+              AllOf(HasSubstr("no bundle has kernels that run on sm_90a"), HasSubstr("bundle_ptx")));
+  at.options.ptx = true;
+  const BundleSet set(at.options);
+  const auto arch_for = [&](const char* target) {
+    return llvm::StringRef(ask(set, "gather", target)).split(',').first.str();
+  };
+  EXPECT_EQ(arch_for("sm_90a"), "compute_90a");
+  EXPECT_EQ(arch_for("sm_100a"), "compute_90");
+  EXPECT_EQ(arch_for("sm_89"), "sm_80");
+  EXPECT_EQ(arch_for("sm_87"), "compute_80");
+  EXPECT_THAT(ask(set, "gather", "sm_75"), HasSubstr("no bundle has kernels that run on sm_75"));
+  EXPECT_THAT(at.warnings.all(), IsEmpty());
+}
+
 TEST(BundleSet, R23_KeysAreMadeForArchsThatABundleHasOnly) {
   Fixture at;
   at.options.places = {{at.put("a.bundle", {make_kernel("gather", "sm_80")}, "sm_80"), ""}};

@@ -130,7 +130,8 @@ TEST(Bundle, R20_WhatDoesNotBelongIntoABundleIsRefusedByName) {
   entry.binary.registers = 7;
   EXPECT_THAT(why({make_kernel("gather"), entry}), HasSubstr("kernel gather is given twice"));
   EXPECT_THAT(why({}, "sm_"), HasSubstr("no architecture"));
-  EXPECT_THAT(why({}, "compute_90"), HasSubstr("no architecture"));
+  EXPECT_THAT(why({}, "compute_"), HasSubstr("no architecture"));
+  EXPECT_THAT(why({make_kernel("gather", "sm_90")}, "compute_90"), HasSubstr("it is for sm_90"));
 }
 
 TEST(Bundle, R20_AFailedWriteLeavesTheOldBundleAndNoFile) {

@@ -68,6 +68,28 @@ TEST(Entry, R07_ACubinForAnotherArchitectureIsRefused) {
   EXPECT_TRUE(llvm::errorToBool(read_entry(write_entry(entry)).takeError()));
 }
 
+TEST(Entry, R23_PtxIsCheckedAgainstItsArchitecture) {
+  const auto refusal = [](const std::string& arch, const std::string& ptx) {
+    Entry entry = make_entry();
+    entry.binary.arch = arch;
+    entry.binary.cubin = ptx;
+    llvm::Expected<Entry> read = read_entry(write_entry(entry));
+    return read ? std::string() : take_status(read.takeError()).message();
+  };
+  const std::string good = make_ptx("sm_90");
+  EXPECT_EQ(refusal("compute_90", good), "");
+  EXPECT_EQ(refusal("compute_100f", make_ptx("sm_100f")), "");
+  EXPECT_NE(refusal("compute_90a", good), "") << "the suffix counts";
+  EXPECT_NE(refusal("compute_90", make_ptx("sm_90a")), "");
+  EXPECT_NE(refusal("compute_80", good), "");
+  EXPECT_NE(refusal("compute_90", make_ptx("sm_90", "another")), "");
+  EXPECT_NE(refusal("compute_90", make_ptx("sm_90", "kernel", std::string(1, '\0'))), "") << "no text";
+  EXPECT_NE(refusal("compute_90", "// .target sm_90\n.entry kernel("), "");
+  EXPECT_NE(refusal("compute_90", make_cubin({})), "") << "a cubin is no PTX";
+  EXPECT_NE(refusal("sm_90", good), "") << "and PTX no cubin";
+  EXPECT_NE(refusal("compute_90", ""), "");
+}
+
 TEST(Entry, R12_AnotherFormatIsAMiss) {
   std::string other = write_entry(make_entry());
   other[8] = static_cast<char>(other[8] + 1);

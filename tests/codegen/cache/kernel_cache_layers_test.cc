@@ -7,6 +7,7 @@
 #include "codegen/bundle/bundle_writer.h"
 #include "codegen/cache/cache_options.h"
 #include "codegen/cache/compile_list.h"
+#include "codegen/keys.h"
 #include "codegen/trace.h"
 #include "codegen/worker/request.h"
 #include "tests/codegen/fakes.h"
@@ -144,6 +145,35 @@ TEST(KernelCacheLayers, R23_AnOlderMinorServesAndAnotherGpusCodeDoesNot) {
   EXPECT_EQ(origin_of(*cache, "gather", "sm_86"), BinaryOrigin::Bundle);
   EXPECT_EQ(cache->events().back().arch, "sm_80");
   EXPECT_EQ(origin_of(*cache, "gather", "sm_90"), BinaryOrigin::Compiled);
+}
+
+TEST(KernelCacheLayers, R23_PtxThatTheDriverRefusesIsCompiledHere) {
+  const TemporaryFolder folder;
+  FakeCompiler farm;
+  farm.id_ = "nvrtc 13.0 a b";
+  const KernelSource source = make_source("gather");
+  Entry entry;
+  entry.request_key = request_key(source, farm.header_digest(), farm.options("compute_80"), "compute_80");
+  entry.name_expression = source.name_expression;
+  entry.binary = llvm::cantFail(farm.compile(source, "compute_80", "seed", {}));
+  llvm::cantFail(write_bundle(folder / "ptx.bundle", "compute_80", {entry}));
+  CacheOptions options = without_disk();
+  options.bundle_path = folder / "ptx.bundle";
+  auto compiler = std::make_shared<FakeCompiler>();
+  EXPECT_EQ(origin_of(*open_cache(options, compiler), "gather"), BinaryOrigin::Compiled);
+  options.ptx = true;
+  auto cache = open_cache(options, compiler);
+  EXPECT_EQ(origin_of(*cache, "gather"), BinaryOrigin::Bundle);
+  const auto ptx = llvm::cantFail(cache->get_or_compile(source, "sm_90a"));
+  EXPECT_EQ(ptx->arch, "compute_80");
+  EXPECT_EQ(ptx->cubin, entry.binary.cubin);
+  EXPECT_EQ(llvm::cantFail(cache->replace(source, "sm_90a", *ptx))->arch, "sm_90a") << "R28";
+  EXPECT_EQ(llvm::cantFail(cache->get_or_compile(source, "sm_90a"))->arch, "sm_90a");
+  EXPECT_EQ(compiler->compiles, 2);
+  // PTX is for bundles: a plan is compiled for a GPU.
+  llvm::Expected<KernelCache::BinaryPointer> direct = cache->get_or_compile(source, "compute_90");
+  ASSERT_FALSE(direct);
+  EXPECT_EQ(take_status(direct.takeError()).code(), StatusCode::InvalidArgument);
 }
 
 TEST(KernelCacheLayers, R22_NoJitIsAnErrorThatNamesWhatToDo) {

@@ -163,6 +163,22 @@ TEST_F(LoadTest, R28_ACubinOfAnotherGpuIsReplaced) {
   pass.check();
 }
 
+/// PTX of sm_80, the oldest GPU that we run on.
+TEST_F(LoadTest, R23_TheDriverCompilesPtx) {
+  const std::shared_ptr<Compiler> compiler = take(open_nvrtc());
+  BinaryList binaries;
+  for (const KernelSource& source : all_sources()) {
+    binaries.push_back(
+        std::make_shared<const Binary>(take(compiler->compile(source, "compute_80", "0", {}))));
+  }
+  take(device_->load(binaries, {}));
+  const Cloud cloud(104);
+  MapPass pass(*device_, cloud);
+  pass.enqueue(nullptr);
+  take(device_->synchronize(nullptr));
+  pass.check();
+}
+
 TEST_F(LoadTest, R28_ASecondRefusalSaysWhatToDo) {
   const std::string arch = device_->info().arch;
   const std::string other = arch.substr(0, 4) == "sm_8" ? "sm_90" : "sm_80";

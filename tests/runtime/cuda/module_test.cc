@@ -200,13 +200,26 @@ std::string refusal_name(const testing::TestParamInfo<std::tuple<int, CUresult>>
   static const char* const calls[] = {"LoadData", "GetKernel", "GetFunction", "FuncLoad"};
   return calls[std::get<0>(info.param)] + std::to_string(std::get<1>(info.param));
 }
-INSTANTIATE_TEST_SUITE_P(Calls, RefusalTest,
-                         testing::Combine(testing::Range(0, 4),
-                                          testing::Values(CUDA_ERROR_NO_BINARY_FOR_GPU,
-                                                          CUDA_ERROR_INVALID_IMAGE, CUDA_ERROR_INVALID_PTX,
-                                                          CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
-                                                          CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_FOUND)),
-                         refusal_name);
+INSTANTIATE_TEST_SUITE_P(
+    Calls, RefusalTest,
+    testing::Combine(testing::Range(0, 4),
+                     testing::Values(CUDA_ERROR_NO_BINARY_FOR_GPU, CUDA_ERROR_INVALID_IMAGE,
+                                     CUDA_ERROR_INVALID_PTX, CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
+                                     CUDA_ERROR_JIT_COMPILER_NOT_FOUND, CUDA_ERROR_JIT_COMPILATION_DISABLED,
+                                     CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_FOUND)),
+    refusal_name);
+
+/// What PTX needs of its kernel nobody knows before the driver has compiled it.
+TEST_F(ModuleTest, R23_PtxIsLoadedLikeCode) {
+  Binary ptx = *make_binary("gather", ".target sm_80");
+  ptx.arch = "compute_80";
+  ptx.params_bytes = 0;
+  auto modules = make_set(1);
+  EXPECT_EQ(load(*modules, 1, {std::make_shared<const Binary>(ptx)}), "success");
+  EXPECT_THAT(driver_.functions, testing::ElementsAre(std::pair(1, ".target sm_80 gather")));
+  EXPECT_TRUE(kernel_of(*modules, "gather"));
+  EXPECT_TRUE(llvm::errorToBool(modules->find("gather", 8, 2048).takeError())) << "the driver's bound holds";
+}
 
 TEST_F(ModuleTest, R28_WithoutAReloadTheRefusalIsTheError) {
   driver_.on_load_data = refuse("stale", CUDA_ERROR_NO_BINARY_FOR_GPU);
