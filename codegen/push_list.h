@@ -30,7 +30,7 @@ class PushList {
     do {
       if (find(node->next, node->value)) return false;
     } while (!head_.compare_exchange_weak(node->next, node.get()));
-    node.release();
+    static_cast<void>(node.release());  // the list has it
     return true;
   }
   bool contains(const T& value) const { return find(head_, value); }

@@ -33,8 +33,9 @@ llvm::Expected<ArchTuning> read_tuning_for(const std::string& directory,
       TuningEnvironment ours = as_of_this_build(entry.environment);
       ours.toolkit = toolkit;
       if (entry.environment != ours) continue;
+      const int number = number_of(ours.compute_capability);
       for (const std::string& arch : archs) {
-        if (sm_number(arch) == number_of(ours.compute_capability)) tuning[arch].push_back(entry);
+        if (number != 0 && sm_number(arch) == number) tuning[arch].push_back(entry);
       }
     }
   }
