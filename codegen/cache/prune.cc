@@ -204,7 +204,8 @@ llvm::Expected<PruneResult> prune_entries(const StoreRoot& root, const StoreLimi
   PruneResult result;
   if (root.read_only) return make_error(StatusCode::FailedPrecondition, "the store is opened to read only");
   MINUET_ASSIGN(const std::optional<FileHandle> objects, open_objects(root));
-  if (!objects) return result;
+  result.ran = !objects.has_value();
+  if (result.ran) return result;  // nothing was ever kept here
   MINUET_ASSIGN(const FileHandle version, root.open({}, Missing::Fail));
   MINUET_ASSIGN(const LockableFile stamp, claim_stamp(root, version, limits, force));
   if (!stamp.good()) return result;
