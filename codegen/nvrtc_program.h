@@ -4,6 +4,7 @@
 
 #include <nvrtc.h>
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,8 @@ struct NvrtcApi {
 #undef MINUET_DECLARE
 
   llvm::Error load(const NvrtcLibrary& library);
+
+  mutable std::atomic<bool> has_compiled{false};
 };
 
 /// One nvrtcProgram, for one compile.
@@ -66,8 +69,11 @@ class Program {
   template <class SizeOf, class Get>
   std::string read(SizeOf size_of, Get get, bool terminated) const;
 
+  static int gives_up(void* program, void*);
+
   const NvrtcApi& api_;
   nvrtcProgram program_ = nullptr;
+  const CancelToken* cancel_ = nullptr;
 };
 
 }  // namespace minuet

@@ -35,6 +35,11 @@ class PushList {
   }
   bool contains(const T& value) const { return find(head_, value); }
 
+  /// The last pushed, or null. Stays where it is.
+  const T* first() const {
+    const Node* const node = head_;
+    return node != nullptr ? &node->value : nullptr;
+  }
   /// For each value, the last pushed first. What is pushed meanwhile is not seen.
   template <class Visit>
   void for_each(const Visit& visit) const {

@@ -51,7 +51,7 @@ llvm::Expected<std::vector<std::string>> read_archs(const minuet_precompile_opti
   return archs;
 }
 
-/// Each kernel of a plan for each architecture, and those that tuned GPUs of it choose instead.
+/// Each kernel of a plan for each architecture: as it is, as it is without tuning, and as tuned GPUs choose.
 void add_requests(const Plan& plan, const std::vector<std::string>& archs, const ArchTuning& tuning,
                   std::vector<KernelRequest>& requests) {
   auto add = [&](const std::string& arch, const std::vector<KernelSource>& sources) {
@@ -59,6 +59,7 @@ void add_requests(const Plan& plan, const std::vector<std::string>& archs, const
   };
   for (const std::string& arch : archs) {
     add(arch, plan.sources());
+    add(arch, plan.sources(TuningSnapshot({}, {})));
     const auto tuned = tuning.find(arch);
     if (tuned == tuning.end()) continue;
     std::set<std::string> gpus;
@@ -91,6 +92,26 @@ llvm::Error add_recorded(KernelCache& cache, const char* path, const std::vector
   return llvm::Error::success();
 }
 
+/// What goes into bundles, together with what is there.
+llvm::Error add_tuning(KernelCache& cache, const minuet_precompile_options& given,
+                       const std::vector<std::string>& archs, ArchTuning& tuning) {
+  if (given.requests_path || !given.output_directory) {
+    return make_error(
+        StatusCode::InvalidArgument,
+        "tuning_directory is for bundles of networks and convolutions: give output_directory, and no "
+        "requests_path, whose kernels are chosen already");
+  }
+  MINUET_ASSIGN(const ArchTuning added,
+                read_tuning_for(given.tuning_directory, archs, toolkit_of(cache.compiler_id()),
+                                cache.policy(), [&](const std::string& trouble) { cache.warn(trouble); }));
+  for (const auto& [arch, entries] : added) {
+    // As the bundle will have them: one entry a bucket and GPU.
+    const std::string section = join_tuning(write_tuning_section(tuning[arch]), entries);
+    MINUET_ASSIGN(tuning[arch], read_tuning_section(section));
+  }
+  return llvm::Error::success();
+}
+
 llvm::Expected<std::vector<KernelRequest>> read_requests_of(KernelCache& cache,
                                                             const minuet_precompile_options& given,
                                                             ArchTuning& tuning) {
@@ -102,12 +123,8 @@ llvm::Expected<std::vector<KernelRequest>> read_requests_of(KernelCache& cache,
     return make_error(StatusCode::InvalidArgument,
                       "nothing to compile: give networks, convolutions or requests_path");
   }
-  if (given.tuning_directory) {
-    if (archs.empty())
-      return make_error(StatusCode::InvalidArgument, "tuning_directory needs archs: name one such as sm_90a");
-    MINUET_ASSIGN(tuning, read_tuning_for(given.tuning_directory, archs, toolkit_of(cache.compiler_id()),
-                                          [&](const std::string& trouble) { cache.warn(trouble); }));
-  }
+  if (given.output_directory) tuning = tuning_of_bundles(given.output_directory, archs);
+  if (given.tuning_directory) MINUET_TRY(add_tuning(cache, given, archs, tuning));
   std::vector<KernelRequest> requests;
   for (int32_t i = 0; i < given.network_count; ++i) {
     MINUET_TRY(check_pointer(given.networks, "networks"));

@@ -165,7 +165,7 @@ minuet_status minuet_network_create(minuet_context* context, const minuet_networ
     MINUET_ASSIGN(NetworkProblem problem, read_network(given));
     MINUET_ASSIGN(const ParameterSource parameters, open_parameters(given));
     MINUET_ASSIGN(std::shared_ptr<const NetworkPlan> plan,
-                  NetworkPlan::create(std::move(problem), parameters, context->context->tuning().get()));
+                  NetworkPlan::create(std::move(problem), parameters, context->context->tuning()));
     *network = new minuet_network{plan, std::make_shared<PlanResidence>(plan, context->context->cache())};
     return llvm::Error::success();
   });

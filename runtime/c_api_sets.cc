@@ -177,7 +177,7 @@ minuet_status minuet_convolution_create(minuet_context* context, const minuet_co
     MINUET_TRY(check_pointer(given.weight, "weight"));
     MINUET_ASSIGN(
         std::shared_ptr<const ConvolutionPlan> plan,
-        ConvolutionPlan::create(problem, read_parameters(given, problem), context->context->tuning().get()));
+        ConvolutionPlan::create(problem, read_parameters(given, problem), context->context->tuning()));
     *convolution =
         new minuet_convolution{plan, std::make_shared<PlanResidence>(plan, context->context->cache())};
     return llvm::Error::success();

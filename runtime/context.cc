@@ -98,13 +98,12 @@ llvm::Expected<std::shared_ptr<OpenDevice>> Context::open_device(llvm::StringRef
   return open;
 }
 
-TuningEnvironment Context::tuning_environment(const DeviceInfo& device) {
+TuningEnvironment tuning_environment(const DeviceInfo& device) {
   TuningEnvironment environment;
   environment.gpu = device.description;
   environment.compute_capability = device.compute_capability;
   environment.multiprocessors = device.multiprocessors;
   environment.l2_bytes = device.l2_bytes;
-  environment.toolkit = toolkit_of(cache_->compiler_id());
   return as_of_this_build(std::move(environment));
 }
 
@@ -114,14 +113,13 @@ llvm::Expected<std::size_t> Context::load_tuning(const DeviceInfo& device) {
                       device.name);
   }
   std::shared_ptr<const TuningSnapshot> loaded = cache_->load_tuning(tuning_environment(device));
-  const std::lock_guard<std::mutex> lock(mutex_);
-  tuning_ = std::move(loaded);
-  return tuning_->size();
+  tuning_.push(loaded);
+  return loaded->size();
 }
 
-std::shared_ptr<const TuningSnapshot> Context::tuning() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return tuning_;
+const TuningSnapshot* Context::tuning() const {
+  const std::shared_ptr<const TuningSnapshot>* const now = tuning_.first();
+  return now != nullptr ? now->get() : nullptr;
 }
 
 }  // namespace minuet

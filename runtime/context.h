@@ -7,6 +7,7 @@
 #include <string>
 
 #include "codegen/cache/kernel_cache.h"
+#include "codegen/push_list.h"
 #include "codegen/tuning/tuning_snapshot.h"
 #include "runtime/coordinate_set.h"
 
@@ -35,6 +36,9 @@ struct LibraryPaths {
   std::string cublaslt;
 };
 
+/// What decides how fast kernels are on `device`, but for the toolkit.
+TuningEnvironment tuning_environment(const DeviceInfo& device);
+
 class Context {
  public:
   /// Opens NVRTC at the first compile only, so that a context costs nothing where none happens.
@@ -44,11 +48,11 @@ class Context {
   llvm::Expected<std::shared_ptr<OpenDevice>> open_device(llvm::StringRef name);
 
   /// What decides how fast kernels are on `device`, with this build and the NVRTC that is here.
-  TuningEnvironment tuning_environment(const DeviceInfo& device);
   /// What was measured on GPUs like this one: the results in the cache's folder, then those of bundles (R35).
   /// Plans that are made from now on go by it. FailedPrecondition on the CPU.
   llvm::Expected<std::size_t> load_tuning(const DeviceInfo& device);
-  std::shared_ptr<const TuningSnapshot> tuning();
+  /// Null before load_tuning; lives as long as the context.
+  const TuningSnapshot* tuning() const;
 
  private:
   Context(std::shared_ptr<KernelCache> cache, std::string cublaslt)
@@ -59,7 +63,8 @@ class Context {
   std::mutex mutex_;
   /// Kept open with the context: plans and sets go by the device's identity.
   std::map<std::string, std::shared_ptr<OpenDevice>> devices_;
-  std::shared_ptr<const TuningSnapshot> tuning_;  // null: no plan is tuned
+  PushList<std::shared_ptr<const TuningSnapshot>>
+      tuning_;  // the first holds; no lock, for plans in a forked child
 };
 
 }  // namespace minuet

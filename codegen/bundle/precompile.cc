@@ -270,6 +270,26 @@ std::string bundle_path(const std::string& output, llvm::StringRef arch) {
   return output + "/minuet-" + arch.str() + ".bundle";
 }
 
+ArchTuning tuning_of_bundles(const std::string& output, const std::vector<std::string>& archs) {
+  ArchTuning tuning;
+  for (const std::string& arch : archs) {
+    const std::string path = bundle_path(output, arch);
+    if (!llvm::sys::fs::exists(path)) continue;
+    llvm::Expected<Shelf> shelf = read_shelf(path);
+    if (!shelf) {
+      llvm::consumeError(shelf.takeError());  // precompile() tells of a bundle that it cannot use
+      continue;
+    }
+    llvm::Expected<std::vector<TuningEntry>> entries = read_tuning_section(shelf->tuning);
+    if (entries) {
+      tuning[arch] = std::move(*entries);
+    } else {
+      llvm::consumeError(entries.takeError());  // there is none, or none that anyone could use
+    }
+  }
+  return tuning;
+}
+
 llvm::Expected<PrecompileResult> precompile(KernelCache& cache, const std::vector<KernelRequest>& requests,
                                             const PrecompileOptions& options) {
   return Precompilation(cache, options).run(requests);

@@ -48,6 +48,10 @@ struct PrecompileResult {
 /// `<output>/minuet-<arch>.bundle`
 std::string bundle_path(const std::string& output, llvm::StringRef arch);
 
+/// The tuning of bundles that are in `output` already: what is added to them needs the kernels that it
+/// chooses.
+ArchTuning tuning_of_bundles(const std::string& output, const std::vector<std::string>& archs);
+
 /// Looks each kernel up in the bundle that is there and in the cache's folder, compiles the others in
 /// worker processes, keeps those in the folder too, and writes the bundles: with all kernels that are
 /// there, also after failures or a cancel. With time traces every kernel is compiled, and none is kept: there

@@ -8,7 +8,7 @@ namespace {
 
 bool has_another(const Flight& landed, const Binary& refused) {
   const auto* const binary = std::get_if<std::shared_ptr<const Binary>>(&landed.get());
-  return binary != nullptr && (*binary)->cubin != refused.cubin;
+  return binary != nullptr && binary->get() != &refused;
 }
 
 }  // namespace

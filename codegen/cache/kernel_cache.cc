@@ -64,7 +64,7 @@ class KernelCacheImpl : public KernelCache {
   void count_failures(std::int64_t count) override { state_.count_failures(count); }
   std::string compiler_id() override;
   llvm::Error add_bundle(const BundlePlace& place) override { return bundles_->add(place); }
-  std::shared_ptr<const TuningSnapshot> load_tuning(const TuningEnvironment& environment) override;
+  std::shared_ptr<const TuningSnapshot> load_tuning(TuningEnvironment environment) override;
   CacheStats stats() const override { return state_.stats(); }
   std::vector<CacheEvent> events() const override { return state_.events(); }
   std::string directory() const override { return store_ ? store_->directory() : ""; }
@@ -72,6 +72,7 @@ class KernelCacheImpl : public KernelCache {
     if (options_.warn && state_.is_news(text)) options_.warn(text);
   }
   std::string compiler_library() override { return compiler_id().empty() ? "" : compiler_->library(); }
+  TrustPolicy policy() const override { return policy_; }
   bool is_recording() const override { return record_.has_value(); }
   Trace* trace() const override { return options_.trace.get(); }
 
@@ -91,7 +92,8 @@ class KernelCacheImpl : public KernelCache {
   std::string build_key_of(const Request& request) { return build_key(request.request_key, compiler_id()); }
 
   void wait_for(const Flight& flight, const CancelToken* cancel);
-  void land(const Request& request, std::promise<Outcome>& promise, llvm::function_ref<Outcome()> work);
+  void land(const Request& request, std::promise<Outcome>& promise, bool keep_failures,
+            llvm::function_ref<Outcome()> work);
   Outcome build(const Request& request);
   Outcome build_anew(const Request& request, const Binary& refused);
   std::optional<Entry> load(const Request& request);
@@ -105,6 +107,7 @@ class KernelCacheImpl : public KernelCache {
 
   const CacheOptions options_;
   const std::shared_ptr<Compiler> compiler_;
+  TrustPolicy policy_;
   CacheState state_;
   std::optional<BundleSet> bundles_;  // always there once the constructor is done
   std::optional<Store> store_;
@@ -116,7 +119,8 @@ class KernelCacheImpl : public KernelCache {
 
 KernelCacheImpl::KernelCacheImpl(CacheOptions options, std::shared_ptr<Compiler> compiler,
                                  const Environment& environment, FileSystem& system)
-    : options_(std::move(options)), compiler_(std::move(compiler)) {
+    : options_(std::move(options)), compiler_(std::move(compiler)), policy_(process_policy(environment)) {
+  policy_.shared = *options_.shared;
   const Trace::Span span(trace(), "cache", "open bundles and cache folder");
   BundleOptions bundles;
   bundles.places = options_.bundles;
@@ -137,11 +141,9 @@ void KernelCacheImpl::open_store(const Environment& environment, FileSystem& sys
     StoreOptions store;
     if (options_.most_bytes != 0) store.limits.bytes = options_.most_bytes;
     store.read_only = *options_.no_jit;
-    TrustPolicy policy = process_policy(environment);
-    policy.shared = *options_.shared;
     store_.emplace(
-        *chosen, policy, system, [this](const std::string& text) { warn(text); }, store);
-    tuned_.emplace(*chosen, tuning_folder_of_cache(), policy, system);
+        *chosen, policy_, system, [this](const std::string& text) { warn(text); }, store);
+    tuned_.emplace(*chosen, tuning_folder_of_cache(), policy_, system);
     error = store_->check();
   }
   if (!error) return;
@@ -291,7 +293,8 @@ Outcome KernelCacheImpl::build(const Request& request) {
   return store_ && !compiler_id().empty() ? build_alone(request) : compile(request);
 }
 
-std::shared_ptr<const TuningSnapshot> KernelCacheImpl::load_tuning(const TuningEnvironment& environment) {
+std::shared_ptr<const TuningSnapshot> KernelCacheImpl::load_tuning(TuningEnvironment environment) {
+  environment.toolkit = *options_.no_jit ? "" : toolkit_of(compiler_id());
   std::vector<std::string> sections;
   for (const std::shared_ptr<const Bundle>& bundle : bundles_->bundles()) {
     llvm::Expected<std::string> section = bundle->tuning();
@@ -307,13 +310,12 @@ std::shared_ptr<const TuningSnapshot> KernelCacheImpl::load_tuning(const TuningE
 
 /// Where a later try may do better, only who waits now gets what we got: forgotten first, so that what has
 /// landed and is known is good, and that the flight forgotten is ours.
-void KernelCacheImpl::land(const Request& request, std::promise<Outcome>& promise,
+void KernelCacheImpl::land(const Request& request, std::promise<Outcome>& promise, bool keep_failures,
                            llvm::function_ref<Outcome()> work) {
   try {
     Outcome outcome = work();
     const StatusError* const failure = std::get_if<StatusError>(&outcome);
-    // Without JIT a bundle that comes later may have it.
-    if (failure != nullptr && (is_passing(*failure) || *options_.no_jit)) state_.forget(request.request_key);
+    if (failure != nullptr && (is_passing(*failure) || !keep_failures)) state_.forget(request.request_key);
     promise.set_value(std::move(outcome));
   } catch (...) {
     state_.forget(request.request_key);
@@ -342,7 +344,8 @@ llvm::Expected<BinaryPointer> KernelCacheImpl::get_or_compile(const KernelSource
     bool ours = false;
     const Flight flight = state_.claim(request.request_key, promise, ours);
     if (ours) {
-      land(request, promise, [&] { return build(request); });
+      // Without JIT a bundle that comes later may have it.
+      land(request, promise, /*keep_failures=*/!*options_.no_jit, [&] { return build(request); });
     } else {
       wait_for(flight, cancel);
       if (is_cancelled(cancel)) break;
@@ -373,7 +376,8 @@ llvm::Expected<BinaryPointer> KernelCacheImpl::replace(const KernelSource& sourc
     bool ours = false;
     const Flight flight = state_.claim_instead_of(refused, request.request_key, promise, ours);
     if (ours) {
-      land(request, promise, [&] { return build_anew(request, refused); });
+      // The failure is this device's: another one of that architecture may do with what was found.
+      land(request, promise, /*keep_failures=*/false, [&] { return build_anew(request, refused); });
     } else {
       wait_for(flight, nullptr);
     }
@@ -381,7 +385,7 @@ llvm::Expected<BinaryPointer> KernelCacheImpl::replace(const KernelSource& sourc
     const auto* const failure = std::get_if<StatusError>(&outcome);
     // What another thread did may have been something else than a compile.
     const bool again = failure != nullptr ? failure->code() == StatusCode::Cancelled
-                                          : std::get<BinaryPointer>(outcome)->cubin == refused.cubin;
+                                          : std::get<BinaryPointer>(outcome).get() == &refused;
     if (ours || !again) return answer(outcome);
   }
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/cache/cache_directory.h"
 #include "codegen/cache/cache_options.h"
 #include "codegen/cache/entry.h"
 #include "codegen/compiler.h"
@@ -60,8 +61,9 @@ class KernelCache {
   /// Looked in before all other bundles from now on (R24). An error where it cannot be used.
   virtual llvm::Error add_bundle(const BundlePlace& place) = 0;
 
-  /// What was measured in `environment`: the results in the cache's directory, then those of bundles (R35).
-  virtual std::shared_ptr<const TuningSnapshot> load_tuning(const TuningEnvironment& environment) = 0;
+  /// What was measured in `environment`, with the compiler's toolkit in its place: the results in the cache's
+  /// directory, then those of bundles (R35).
+  virtual std::shared_ptr<const TuningSnapshot> load_tuning(TuningEnvironment environment) = 0;
 
   /// The disk alone, for exactly `arch`: what a build farm looks up before it hands out work.
   virtual std::optional<Entry> find_on_disk(const KernelSource& source, llvm::StringRef arch) = 0;
@@ -82,6 +84,8 @@ class KernelCache {
   virtual std::vector<CacheEvent> events() const = 0;
   /// The directory in use, or empty when only memory is (the reason was given to `warn`).
   virtual std::string directory() const = 0;
+  /// Whom the cache trusts with files (R10).
+  virtual TrustPolicy policy() const = 0;
   /// Whether misses are written down (R22).
   virtual bool is_recording() const = 0;
   /// Where spans go, or null.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/cache/cache_directory.h"
 #include "codegen/tuning/tuning_entry.h"
 
 namespace minuet {
@@ -13,11 +14,12 @@ namespace minuet {
 /// Results by architecture.
 using ArchTuning = std::map<std::string, std::vector<TuningEntry>>;
 
-/// What `directory` (as `minuet tune merge` writes it) has for GPUs of each of `archs`, by this build's
-/// kernels and `toolkit`. `warn` is told of what cannot be read, and of an architecture for which nothing is
-/// there. InvalidArgument where there is no such folder.
+/// What `directory` (as `minuet tune merge` writes it) has for GPUs that run code of each of `archs`, by
+/// this build's kernels and `toolkit`. `warn` is told of what cannot be read, and of an architecture for
+/// which nothing is there. InvalidArgument where there is no such folder, or no result in it.
 llvm::Expected<ArchTuning> read_tuning_for(const std::string& directory,
                                            const std::vector<std::string>& archs, const std::string& toolkit,
+                                           const TrustPolicy& policy,
                                            const std::function<void(const std::string&)>& warn);
 
 /// The tuning section of a bundle with `entries` added.

@@ -44,7 +44,7 @@ TuningSnapshot::TuningSnapshot(const TuningEnvironment& environment, const std::
     auto& results = layers_.emplace_back();
     for (const TuningEntry& entry : layer.entries) {
       TuningEnvironment measured = entry.environment;
-      if (environment.toolkit.empty()) measured.toolkit.clear();
+      measured.toolkit = environment.toolkit;
       if (measured != environment) continue;
       std::optional<TunedResult> result = choose_result(entry, layer.name);
       if (result) results.try_emplace(entry.bucket, std::move(*result));
@@ -74,12 +74,27 @@ std::optional<TunedResult> TuningSnapshot::find(const TuningBucket& bucket) cons
   return std::nullopt;
 }
 
+namespace {
+
+llvm::Expected<TuningFolder> load_user(const TuningEnvironment& environment, TuningStore& user) {
+  if (!environment.toolkit.empty()) return user.load(environment_hash(environment));
+  TuningFolder all;
+  MINUET_ASSIGN(const std::vector<std::string> environments, user.environments());
+  for (const std::string& hash : environments) {
+    MINUET_ASSIGN(TuningFolder folder, user.load(hash));
+    std::move(folder.entries.begin(), folder.entries.end(), std::back_inserter(all.entries));
+  }
+  return all;
+}
+
+}  // namespace
+
 std::shared_ptr<const TuningSnapshot> load_tuning(const TuningEnvironment& environment, TuningStore* user,
                                                   const std::vector<std::string>& bundles,
                                                   const std::function<void(const std::string&)>& warn) {
   std::vector<TuningLayer> layers;
   if (user != nullptr) {
-    llvm::Expected<TuningFolder> folder = user->load(environment_hash(environment));
+    llvm::Expected<TuningFolder> folder = load_user(environment, *user);
     if (folder) {
       for (const std::string& trouble : folder->skipped) warn("a tuning result is not used: " + trouble);
       layers.push_back({"user", std::move(folder->entries)});

@@ -37,7 +37,8 @@ struct TunedResult {
 /// Immutable; shared by threads.
 class TuningSnapshot {
  public:
-  /// Entries of other environments are left out, and what today's code cannot run is passed over.
+  /// Entries of other environments are left out, and what today's code cannot run is passed over. Whatever
+  /// the toolkit: a bundle's kernels are of the one that it was measured with, and serve hosts with another.
   TuningSnapshot(const TuningEnvironment& environment, const std::vector<TuningLayer>& layers);
 
   /// Buckets of which something is known.
@@ -50,9 +51,8 @@ class TuningSnapshot {
   std::vector<std::map<TuningBucket, TunedResult>> layers_;
 };
 
-/// Measurements of `environment`; where no toolkit is here, its `toolkit` is empty, and those of any count.
-/// The user's store (null: none) and the tuning sections of bundles, in order. Nothing in them is an error:
-/// what cannot be read is a miss, and `warn` is told.
+/// The user's store (null: none), where no toolkit is here those of any, and the tuning sections of bundles,
+/// in order. Nothing in them is an error: what cannot be read is a miss, and `warn` is told.
 std::shared_ptr<const TuningSnapshot> load_tuning(const TuningEnvironment& environment, TuningStore* user,
                                                   const std::vector<std::string>& bundles,
                                                   const std::function<void(const std::string&)>& warn);

@@ -60,7 +60,7 @@ llvm::Expected<std::vector<std::string>> names_in(int folder) {
 
 }  // namespace
 
-std::string tuning_folder_of_cache() { return "v" + std::to_string(kEntryFormat) + "/tune"; }
+std::string tuning_folder_of_cache() { return "tune"; }
 
 llvm::Expected<FileHandle> TuningStore::open_folder(const std::string& environment_hash, bool make) {
   struct stat status;

@@ -19,12 +19,13 @@ struct TuningFolder {
   std::vector<std::string> skipped;
 };
 
-/// Where results lie in a kernel cache's directory: under its versioned root, "v1/tune".
+/// Where results lie in a kernel cache's directory: beside the versions of the kernels' format, for they have
+/// a schema of their own.
 std::string tuning_folder_of_cache();
 
 class TuningStore {
  public:
-  /// `below`: folders inside `directory` ("v1/tune", or empty), checked like it.
+  /// `below`: folders inside `directory` ("tune", or empty), checked like it.
   TuningStore(std::string directory, std::string below, TrustPolicy policy, FileSystem& system)
       : directory_(std::move(directory)), below_(std::move(below)), policy_(policy), system_(system) {}
 

@@ -26,7 +26,8 @@
  * - The calls on one execution must be ordered on the device too: one stream, or events between them.
  * - The library never prints, exits, throws, or touches signal handlers. Kernels are compiled in child
  *   processes (minuet-compile, installed beside the library), or in this one where that program is not
- *   there. All it does at exit is to let the latter give up, with CANCELLED, which takes a second at most.
+ *   there. At exit it does nothing but wait until the latter have given up, with CANCELLED: a
+ *   second or so, ten at most.
  * - After fork() a child may compile, with the parent's objects too, and waits for none of its threads; all
  * else of the parent's it must leave alone: GPU contexts and jobs stay behind.
  */
@@ -173,9 +174,11 @@ MINUET_API minuet_status minuet_context_add_bundle(minuet_context* context, cons
 
 /* Lets the networks and convolutions that are created after it take what was measured on GPUs like `device`
  * with this version of Minuet: results in the cache folder (`minuet tune`), then those in bundles; where
- * there are none, choices are as without it. Never happens by itself, so that equal calls give equal plans;
- * called again, by all ranks after a barrier, it sees what was stored since. results, optional: how many
- * kinds of layers and searches something is known of. FAILED_PRECONDITION for the CPU device. */
+ * there are none, choices are as without it. Takes the place of what an earlier call found. Never happens by
+ * itself, so that equal calls give equal plans; called again, by all ranks after a barrier, it sees what was
+ * stored since. Under MINUET_JIT_OFF a network has to be in a bundle that was made with the same results.
+ * results, optional: how many kinds of layers and searches something is known of. FAILED_PRECONDITION for
+ * the CPU device. */
 MINUET_API minuet_status minuet_context_load_tuning(minuet_context* context, minuet_device* device,
                                                     int64_t* results);
 
@@ -457,7 +460,8 @@ typedef struct minuet_precompile_options {
    * there; null: none. All are compiled then, and none is kept: output_directory must be null. */
   const char* time_trace_directory;
   /* Results that `minuet tune merge` wrote: those for GPUs of archs go into the bundles, and the kernels that
-   * they choose too; null: none. Hosts take them by minuet_context_load_tuning. */
+   * the networks and convolutions choose by them; null: none. Hosts take them by minuet_context_load_tuning.
+   */
   const char* tuning_directory;
 } minuet_precompile_options;
 #define MINUET_PRECOMPILE_OPTIONS_INIT \

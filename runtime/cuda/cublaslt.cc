@@ -108,7 +108,7 @@ std::vector<std::string> cublaslt_candidates(const std::string& named) {
 
 llvm::Expected<const CublasLt*> CublasLt::get(const std::string& named) {
   static std::mutex mutex;
-  // By the name asked for. Never destroyed: nothing of ours runs at exit.
+  // By the name asked for. Never destroyed: what is used may outlive any order of exits.
   static auto& libraries = *new std::map<std::string, CublasLt>;
   const std::lock_guard<std::mutex> lock(mutex);
   CublasLt& library = libraries[named];

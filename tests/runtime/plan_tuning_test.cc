@@ -52,6 +52,12 @@ class PlanTuning : public testing::Test {
     options.warn = [this](const std::string& text) { warnings_.push_back(text); };
     return llvm::cantFail(Context::create(std::move(options), {}));
   }
+  /// Of the example's GPU, this build and the NVRTC that is here.
+  TuningEnvironment environment() {
+    TuningEnvironment environment = tuning_environment(example_gpu());
+    environment.toolkit = toolkit_of(make_context()->cache()->compiler_id());
+    return environment;
+  }
   TuningStore store() {
     return {folder_ / "cache", tuning_folder_of_cache(), process_policy(process_environment()),
             real_file_system()};
@@ -65,13 +71,13 @@ TEST_F(PlanTuning, R35_APlanTakesWhatTheUserStored) {
   const std::shared_ptr<Context> context = make_context();
   EXPECT_EQ(context->tuning(), nullptr);
   EXPECT_EQ(llvm::cantFail(context->load_tuning(example_gpu())), 0u);
-  EXPECT_EQ(kernels_of(context->tuning().get()), kernels_of(nullptr));
+  EXPECT_EQ(kernels_of(context->tuning()), kernels_of(nullptr));
 
   // Stored by another process, say: seen when it is asked for, and not before.
-  llvm::cantFail(store().publish(example_entry(make_context()->tuning_environment(example_gpu()))));
-  EXPECT_EQ(kernels_of(context->tuning().get()), kernels_of(nullptr));
+  llvm::cantFail(store().publish(example_entry(environment())));
+  EXPECT_EQ(kernels_of(context->tuning()), kernels_of(nullptr));
   EXPECT_EQ(llvm::cantFail(context->load_tuning(example_gpu())), 1u);
-  const std::vector<std::string> tuned = kernels_of(context->tuning().get());
+  const std::vector<std::string> tuned = kernels_of(context->tuning());
   EXPECT_THAT(kernels_of(nullptr), Contains(HasSubstr("gather-f16-c64-t8")));
   EXPECT_THAT(tuned, Contains(HasSubstr("gather-f16-c64-t16")));
   EXPECT_THAT(tuned, Not(Contains(HasSubstr("gather-f16-c64-t8"))));
@@ -79,7 +85,7 @@ TEST_F(PlanTuning, R35_APlanTakesWhatTheUserStored) {
 }
 
 TEST_F(PlanTuning, R33_AnotherGpuDoesNotTakeIt) {
-  llvm::cantFail(store().publish(example_entry(make_context()->tuning_environment(example_gpu()))));
+  llvm::cantFail(store().publish(example_entry(environment())));
   const std::shared_ptr<Context> context = make_context();
   DeviceInfo other = example_gpu();
   other.multiprocessors = 114;
@@ -87,12 +93,11 @@ TEST_F(PlanTuning, R33_AnotherGpuDoesNotTakeIt) {
 }
 
 TEST_F(PlanTuning, R35_TheUsersResultGoesBeforeABundles) {
-  const TuningEnvironment environment = make_context()->tuning_environment(example_gpu());
+  const TuningEnvironment here = environment();
   const TuningBucket gather = gather_bucket(DType::F16, 64, 27, kExampleRows),
                      scatter = scatter_bucket(DType::F16, 64, 27, kExampleRows);
   const auto best = [&](const TuningBucket& bucket, i32 tile) {
-    return make_entry(environment, bucket, measured(tile_config(8), 14000),
-                      {measured(tile_config(tile), 9000)});
+    return make_entry(here, bucket, measured(tile_config(8), 14000), {measured(tile_config(tile), 9000)});
   };
   llvm::cantFail(store().publish(best(gather, 16)));
   const std::string path = folder_ / "a.bundle";
@@ -102,7 +107,7 @@ TEST_F(PlanTuning, R35_TheUsersResultGoesBeforeABundles) {
   const std::shared_ptr<Context> context = make_context();
   llvm::cantFail(context->cache()->add_bundle({path, ""}));
   EXPECT_EQ(llvm::cantFail(context->load_tuning(example_gpu())), 2u);
-  const std::vector<std::string> kernels = kernels_of(context->tuning().get());
+  const std::vector<std::string> kernels = kernels_of(context->tuning());
   EXPECT_THAT(kernels, Contains(HasSubstr("gather-f16-c64-t16")));
   EXPECT_THAT(kernels, Contains(HasSubstr("scatter-f16-pf16-c64-t32")));
 
@@ -110,17 +115,17 @@ TEST_F(PlanTuning, R35_TheUsersResultGoesBeforeABundles) {
   const std::shared_ptr<Context> in_memory = make_context(/*disk=*/false);
   llvm::cantFail(in_memory->cache()->add_bundle({path, ""}));
   EXPECT_EQ(llvm::cantFail(in_memory->load_tuning(example_gpu())), 2u);
-  EXPECT_THAT(kernels_of(in_memory->tuning().get()), Contains(HasSubstr("gather-f16-c64-t32")));
+  EXPECT_THAT(kernels_of(in_memory->tuning()), Contains(HasSubstr("gather-f16-c64-t32")));
 }
 
 TEST_F(PlanTuning, ASearchAndAGroupingAreThoseOfTheLargestKernel) {
-  const TuningEnvironment environment = make_context()->tuning_environment(example_gpu());
+  const TuningEnvironment here = environment();
   SearchChoice search{128, 256, 64};
   GroupingChoice grouping{0.5, 32};
-  llvm::cantFail(store().publish(make_entry(environment, search_bucket(KeyType::U32, 3, 27, kExampleRows),
+  llvm::cantFail(store().publish(make_entry(here, search_bucket(KeyType::U32, 3, 27, kExampleRows),
                                             measured(config_of(SearchChoice{}), 900),
                                             {measured(config_of(search), 800)})));
-  llvm::cantFail(store().publish(make_entry(environment, grouping_bucket(DType::F16, 27, kExampleRows),
+  llvm::cantFail(store().publish(make_entry(here, grouping_bucket(DType::F16, 27, kExampleRows),
                                             measured(config_of(GroupingChoice{}), 900),
                                             {measured(config_of(grouping), 800)})));
   const std::shared_ptr<Context> context = make_context();
@@ -128,7 +133,7 @@ TEST_F(PlanTuning, ASearchAndAGroupingAreThoseOfTheLargestKernel) {
   NetworkProblem problem;
   problem.description = llvm::cantFail(parse_network(llvm::cantFail(shipped_network("minkunet42"))));
   const auto plan =
-      llvm::cantFail(NetworkPlan::create(problem, ParameterSource(uint64_t{1}), context->tuning().get()));
+      llvm::cantFail(NetworkPlan::create(problem, ParameterSource(uint64_t{1}), context->tuning()));
   ASSERT_EQ(plan->engine.map32.search_kernel_map.size(), 1u);
   EXPECT_EQ(plan->engine.map32.search_kernel_map[0].source_block, 128);
   EXPECT_EQ(plan->engine.map64.search_kernel_map[0].source_block, SearchChoice{}.source_block);
@@ -137,8 +142,8 @@ TEST_F(PlanTuning, ASearchAndAGroupingAreThoseOfTheLargestKernel) {
 }
 
 TEST_F(PlanTuning, R35_ABundleGetsTheKernelsOfATunedPlan) {
-  const TuningEnvironment environment = make_context()->tuning_environment(example_gpu());
-  const TuningSnapshot tuning(environment, {{"bundle", {example_entry(environment)}}});
+  const TuningEnvironment here = environment();
+  const TuningSnapshot tuning(here, {{"bundle", {example_entry(here)}}});
   EXPECT_EQ(names_of(plan_of(nullptr)->sources(tuning)), names_of(plan_of(&tuning)->sources()));
   EXPECT_NE(kernels_of(nullptr), kernels_of(&tuning));
 }

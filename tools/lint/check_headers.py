@@ -42,10 +42,15 @@ def dependency_flags(build):
     return [part for pair in sorted(set(flags)) for part in pair]
 
 
-def first_in_its_source(root, header):
-    """Whether the .cc beside the header includes it before anything else."""
+def compiled_files(build):
+    commands = build / "compile_commands.json"
+    return {entry["file"] for entry in json.loads(commands.read_text())} if commands.exists() else set()
+
+
+def first_in_its_source(root, header, compiled):
+    """Whether the .cc beside the header is compiled and includes it before anything else."""
     source = root / header.with_suffix(".cc")
-    if not source.exists():
+    if str(source) not in compiled:
         return False
     first = next((line for line in source.read_text().splitlines() if line.startswith("#")), "")
     return first == f'#include "{header}"'
@@ -74,9 +79,10 @@ def jobs(root, options):
         return
     flags = ["-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{root}", include,
              *dependency_flags(options.build)]
+    compiled = compiled_files(options.build)
     for path in sources.code_files(root):
         if (path.suffix == ".h" and path.parts[0] != "include" and not str(path).startswith(DEVICE_ONLY)
-                and not first_in_its_source(root, path)):
+                and not first_in_its_source(root, path, compiled)):
             yield options.cxx, "c++", str(path), flags
 
 

@@ -83,8 +83,9 @@ void add_precompile(CLI::App& precompile, Arguments& arguments) {
   precompile.add_option("--output", arguments.output, "folder for minuet-<arch>.bundle, made if need be")
       ->type_name("DIR");
   precompile
-      .add_option("--tuning", arguments.tuning,
-                  "results of `minuet tune merge` for the bundles, with the kernels that they choose")
+      .add_option(
+          "--tuning", arguments.tuning,
+          "results of `minuet tune merge` for the bundles, with the kernels that the networks choose by them")
       ->type_name("DIR");
   precompile
       .add_option("--time-trace", arguments.time_trace,

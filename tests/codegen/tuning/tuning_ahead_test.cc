@@ -22,7 +22,7 @@ TuningEnvironment this_build(const std::string& gpu, const std::string& capabili
 class TuningAhead : public testing::Test {
  protected:
   ArchTuning read(const std::vector<std::string>& archs) {
-    return llvm::cantFail(read_tuning_for(folder_.path(), archs, "13.0",
+    return llvm::cantFail(read_tuning_for(folder_.path(), archs, "13.0", process_policy(make_environment({})),
                                           [this](const std::string& text) { warnings_.push_back(text); }));
   }
 
@@ -35,10 +35,12 @@ TEST_F(TuningAhead, R35_AnArchitectureGetsTheResultsOfItsGpus) {
   const TuningEntry h200 = example_entry(this_build("NVIDIA H200", "9.0")),
                     h100 = example_entry(this_build("NVIDIA H100", "9.0")),
                     rtx = example_entry(this_build("NVIDIA RTX 5090", "12.0"));
-  for (const TuningEntry& entry : {h200, h100, rtx}) llvm::cantFail(store_.publish(entry));
-  const ArchTuning tuning = read({"sm_90a", "sm_120", "sm_80"});
+  const TuningEntry b300 = example_entry(this_build("NVIDIA B300", "10.3"));
+  for (const TuningEntry& entry : {h200, h100, rtx, b300}) llvm::cantFail(store_.publish(entry));
+  const ArchTuning tuning = read({"sm_90a", "sm_120", "sm_80", "sm_100f"});
   EXPECT_EQ(tuning.at("sm_90a").size(), 2u);
   EXPECT_THAT(tuning.at("sm_120"), ElementsAre(rtx));
+  EXPECT_THAT(tuning.at("sm_100f"), ElementsAre(b300));
   EXPECT_THAT(tuning.at("sm_80"), IsEmpty());
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("no tuning result of this version and toolkit for sm_80")));
 }
@@ -54,10 +56,14 @@ TEST_F(TuningAhead, R33_AnotherVersionOrToolkitIsLeftOut) {
 }
 
 TEST_F(TuningAhead, NoFolderIsAnError) {
-  const auto tuning = [&] { return read_tuning_for(folder_ / "none", {"sm_90a"}, "13.0", [](auto&) {}); };
-  const StatusError status = take_status(tuning().takeError());
-  EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
-  EXPECT_THAT(status.message(), HasSubstr("is no folder of tuning results"));
+  const auto failure = [&](const std::string& path) {
+    return take_status(read_tuning_for(path, {"sm_90a"}, "13.0", process_policy(make_environment({})),
+                                       [](const std::string&) {})
+                           .takeError());
+  };
+  EXPECT_EQ(failure(folder_ / "none").code(), StatusCode::InvalidArgument);
+  EXPECT_THAT(failure(folder_ / "none").message(), HasSubstr("is no folder of tuning results"));
+  EXPECT_THAT(failure(folder_.path()).message(), HasSubstr("has no tuning results in it"));
 }
 
 TEST_F(TuningAhead, R20_ASectionKeepsWhatItHas) {

@@ -251,5 +251,28 @@ TEST(TuningSnapshot, R35_TwoProcessesThatReloadChooseTheSame) {
   EXPECT_NE(first, choices_text(nullptr));
 }
 
+TEST(TuningSnapshot, R35_ABundlesResultsHoldWhateverTheToolkit) {
+  TuningEnvironment here = example_environment();
+  here.toolkit = "13.1";
+  const TuningSnapshot snapshot(here, {{"bundle", {example_entry()}}});
+  EXPECT_EQ(snapshot.size(), 1u);
+  here.l2_bytes /= 2;
+  EXPECT_EQ(TuningSnapshot(here, {{"bundle", {example_entry()}}}).size(), 0u);
+}
+
+TEST(TuningSnapshot, R35_TheUsersResultsAreThoseOfTheToolkitOrWithoutOneOfAny) {
+  const TemporaryFolder folder;
+  TuningStore store = store_in(folder.path());
+  llvm::cantFail(store.publish(example_entry()));
+  const auto found = [&](const std::string& toolkit) {
+    TuningEnvironment here = example_environment();
+    here.toolkit = toolkit;
+    return load_tuning(here, &store, {}, [](const std::string& text) { ADD_FAILURE() << text; })->size();
+  };
+  EXPECT_EQ(found("13.0"), 1u);
+  EXPECT_EQ(found("13.1"), 0u);
+  EXPECT_EQ(found(""), 1u);
+}
+
 }  // namespace
 }  // namespace minuet

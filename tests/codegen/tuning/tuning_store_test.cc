@@ -47,9 +47,9 @@ TEST(TuningStore, R33_OneFileAnEntryInItsPlace) {
   EXPECT_THAT(llvm::cantFail(store.environments()), IsEmpty());
   llvm::cantFail(store.publish(example_entry()));
   const std::string hash = environment_hash(example_environment());
-  EXPECT_THAT(files_below(folder.path()),
-              testing::ElementsAre(
-                  folder / ("v1/tune/" + hash + "/" + bucket_hash(example_entry().bucket) + ".json")));
+  EXPECT_THAT(
+      files_below(folder.path()),
+      testing::ElementsAre(folder / ("tune/" + hash + "/" + bucket_hash(example_entry().bucket) + ".json")));
   EXPECT_THAT(llvm::cantFail(store.environments()), testing::ElementsAre(hash));
   const TuningFolder found = llvm::cantFail(store.load(hash));
   EXPECT_THAT(found.entries, testing::ElementsAre(example_entry()));

@@ -101,8 +101,9 @@ class CubTest : public GpuTest {
     write_timings();
   }
 
-  std::vector<i64> sizes(i64 tile) const {
-    std::vector<i64> sizes{0, 1, 2, 31, tile - 1, tile, tile + 1, 100000, 1000000, i64{1} << 24};
+  std::vector<i64> sizes(const std::vector<i64>& tiles) const {
+    std::vector<i64> sizes{0, 1, 2, 31, 100000, 1000000, i64{1} << 24};
+    for (const i64 tile : tiles) sizes.insert(sizes.end(), {tile - 1, tile, tile + 1});
     if (device_bytes() >= kRoomForLargest) {
       sizes.push_back(kLargest);
     } else {
@@ -243,12 +244,17 @@ void CubTest::check_sort(KeyType key, bool with_rows, i64 count, i32 begin_bit, 
 }
 
 TEST_F(CubTest, R37_SortIsEqualToCubs) {
-  const MapChoice choice = choose_map(KeyType::U32, 3, {SearchChoice{}});
-  const i64 tile = static_cast<i64>(choice.radix_pass_rows.threads) * choice.radix_pass_rows.items_per_thread;
+  std::vector<i64> tiles;
+  for (KeyType key : {KeyType::U32, KeyType::U64}) {
+    const MapChoice choice = choose_map(key, 3, {SearchChoice{}});
+    for (const RadixPassSpec& spec : {choice.radix_pass_rows, choice.radix_pass_keys}) {
+      tiles.push_back(static_cast<i64>(spec.threads) * spec.items_per_thread);
+    }
+  }
   struct Range {
     i32 begin, end;
   };
-  for (i64 count : sizes(tile)) {
+  for (i64 count : sizes(tiles)) {
     for (KeyType key : {KeyType::U32, KeyType::U64}) {
       const i32 all = 8 * static_cast<i32>(key_bytes(key));
       for (const Range& range : {Range{0, all}, {0, 17}, {8, 24}, {5, 6}, {3, all - 2}, {all - 1, all}}) {
@@ -313,7 +319,7 @@ void CubTest::check_scan(ScanInput input, i64 count, bool timed) {
 TEST_F(CubTest, R37_ScanIsEqualToCubs) {
   const MapChoice choice = choose_map(KeyType::U32, 3, {SearchChoice{}});
   const i64 tile = static_cast<i64>(choice.scan_values.threads) * choice.scan_values.items_per_thread;
-  for (i64 count : sizes(tile)) {
+  for (i64 count : sizes({tile})) {
     for (ScanInput input : {ScanInput::Heads32, ScanInput::Heads64, ScanInput::Hits, ScanInput::Values}) {
       check_scan(input, count, count >= 100000);
       if (HasFailure()) return;

@@ -94,6 +94,11 @@ std::vector<OldVersion> list_old_versions(const std::string& cache_folder) {
   std::vector<OldVersion> versions;
   for (int format = 0; format < kEntryFormat; ++format) {
     OldVersion version{cache_folder + "/v" + std::to_string(format), 0};
+    // In a shared folder somebody else's link would lead to the user's own files.
+    struct stat status;
+    if (::lstat(version.path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
+        status.st_uid != ::geteuid())
+      continue;
     bool found = false;
     std::error_code ignored;
     for (const char* part : kKernelParts) {
