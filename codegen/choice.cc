@@ -137,13 +137,13 @@ std::optional<TunedResult> find_tuned(const TuningSnapshot* tuning, const Tuning
   return result;
 }
 
-/// Threads and items of a tile, measured on an H200 against cub::DeviceRadixSort from 10^5 to 2^28 items
-/// (tools/bench/results, R37): smaller tiles win on small clouds, larger ones on large clouds, and these lose
-/// little on either.
-RadixPassSpec choose_radix_pass(KeyType key, bool values) {
-  if (key == KeyType::U64) return {key, values, 384, 12, false};
-  if (!values) return {key, values, 384, 15, false};
-  return RadixPassSpec{};  // 512 threads, 17 items each
+/// Threads and items of a tile, measured on an H200 against cub::DeviceRadixSort from 10^5 to 2^28 keys
+/// (tools/bench/results, R37). Small tiles keep more multiprocessors busy, large ones look back less.
+RadixPassChoice choose_radix_pass(KeyType key, bool values) {
+  if (key == KeyType::U64) return {{key, values, 384, 12, false}, {key, values, 384, 12, false}};
+  const RadixPassSpec small{key, values, 256, 12, false};
+  if (!values) return {small, {key, values, 384, 15, false}};
+  return {small, {key, values, 512, 17, true}};
 }
 
 }  // namespace
@@ -285,11 +285,15 @@ PermuteRowsSpec choose_permute_coordinates(i32 ndim) {
 std::vector<KernelSource> sources_of(const MapChoice& choice) {
   std::vector<KernelSource> sources{
       emit(choice.find_bounds),     emit(choice.pack),          emit(choice.unpack),
-      emit(choice.radix_histogram), emit(choice.radix_bins),    emit(choice.radix_pass_rows),
-      emit(choice.radix_pass_keys), emit(choice.prepare_scans), emit(choice.scan_heads),
-      emit(choice.scan_hits),       emit(choice.scan_values),   emit(choice.unique_rows),
-      emit(choice.unique_keys),     emit(choice.downsample),    emit(choice.count_pairs),
-      emit(choice.compact_pairs),   emit(choice.make_tables)};
+      emit(choice.radix_histogram), emit(choice.radix_bins),    emit(choice.prepare_scans),
+      emit(choice.scan_heads),      emit(choice.scan_hits),     emit(choice.scan_values),
+      emit(choice.unique_rows),     emit(choice.unique_keys),   emit(choice.downsample),
+      emit(choice.count_pairs),     emit(choice.compact_pairs), emit(choice.make_tables)};
+  for (const RadixPassChoice& pass : {choice.radix_pass_rows, choice.radix_pass_keys}) {
+    sources.push_back(emit(pass.small));
+    KernelSource large = emit(pass.large);
+    if (large.display_name != sources.back().display_name) sources.push_back(std::move(large));
+  }
   for (const FindQueryBordersSpec& spec : choice.find_query_borders) sources.push_back(emit(spec));
   for (const SearchKernelMapSpec& spec : choice.search_kernel_map) sources.push_back(emit(spec));
   return sources;

@@ -19,6 +19,15 @@ struct SearchChoice {
   bool operator==(const SearchChoice&) const = default;
 };
 
+/// Keys from which a sort takes larger tiles.
+inline constexpr i64 kLargeSort = 1 << 19;
+
+/// One digit of a sort: both are compiled, and the cloud decides.
+struct RadixPassChoice {
+  RadixPassSpec small, large;
+  const RadixPassSpec& of(i64 capacity) const { return capacity < kLargeSort ? small : large; }
+};
+
 /// Kernels that build coordinate sets and kernel maps, for one key width and dimension.
 struct MapChoice {
   KeyType key = KeyType::U32;
@@ -27,8 +36,8 @@ struct MapChoice {
   UnpackSpec unpack;
   RadixHistogramSpec radix_histogram;
   RadixBinsSpec radix_bins;
-  RadixPassSpec radix_pass_rows;  // carries the caller's rows
-  RadixPassSpec radix_pass_keys;
+  RadixPassChoice radix_pass_rows;  // carries the caller's rows
+  RadixPassChoice radix_pass_keys;
   PrepareScansSpec prepare_scans;
   ScanSpec scan_heads, scan_hits, scan_values;
   UniqueSpec unique_rows, unique_keys;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "kernels_templates/shared/map_kernels.h"
+#include "codegen/choice.h"
 
 namespace minuet {
 
@@ -22,6 +22,12 @@ constexpr i64 stride_grid(i64 items, i64 per_block, i32 multiprocessors,
 /// Tiles, and so blocks, of one pass over up to `capacity` keys.
 constexpr i64 radix_tiles(const RadixPassSpec& spec, i64 capacity) {
   return std::max<i64>(ceil_div(capacity, static_cast<i64>(spec.threads) * spec.items_per_thread), 1);
+}
+
+/// The most tiles of any sort of up to `capacity` keys.
+inline i64 most_radix_tiles(const RadixPassChoice& pass, i64 capacity) {
+  return std::max(radix_tiles(pass.small, std::min(capacity, kLargeSort)),
+                  radix_tiles(pass.of(capacity), capacity));
 }
 
 constexpr i32 radix_passes(i32 bits) { return (bits + kRadixBits - 1) / kRadixBits; }

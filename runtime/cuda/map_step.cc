@@ -17,8 +17,10 @@ llvm::Expected<MapKernels> MapKernels::create(const CudaDevice& device, const Ma
   MINUET_ASSIGN(kernels.unpack, device.kernel(choice.unpack));
   MINUET_ASSIGN(kernels.radix_histogram, device.kernel(choice.radix_histogram));
   MINUET_ASSIGN(kernels.radix_bins, device.kernel(choice.radix_bins));
-  MINUET_ASSIGN(kernels.radix_pass_rows, device.kernel(choice.radix_pass_rows));
-  MINUET_ASSIGN(kernels.radix_pass_keys, device.kernel(choice.radix_pass_keys));
+  MINUET_ASSIGN(kernels.radix_pass_rows.small, device.kernel(choice.radix_pass_rows.small));
+  MINUET_ASSIGN(kernels.radix_pass_rows.large, device.kernel(choice.radix_pass_rows.large));
+  MINUET_ASSIGN(kernels.radix_pass_keys.small, device.kernel(choice.radix_pass_keys.small));
+  MINUET_ASSIGN(kernels.radix_pass_keys.large, device.kernel(choice.radix_pass_keys.large));
   MINUET_ASSIGN(kernels.prepare_scans, device.kernel(choice.prepare_scans));
   MINUET_ASSIGN(kernels.scan_heads, device.kernel(choice.scan_heads));
   MINUET_ASSIGN(kernels.scan_hits, device.kernel(choice.scan_hits));
@@ -40,9 +42,11 @@ llvm::Expected<MapKernels> MapKernels::create(const CudaDevice& device, const Ma
   return kernels;
 }
 
-SortKernels MapKernels::sort(bool rows) const {
-  return {choice.radix_histogram, rows ? choice.radix_pass_rows : choice.radix_pass_keys, radix_histogram,
-          radix_bins, rows ? radix_pass_rows : radix_pass_keys};
+SortKernels MapKernels::sort(bool rows, i64 capacity) const {
+  const RadixPassChoice& pass = rows ? choice.radix_pass_rows : choice.radix_pass_keys;
+  const RadixPasses& loaded = rows ? radix_pass_rows : radix_pass_keys;
+  return {choice.radix_histogram, pass.of(capacity), radix_histogram, radix_bins,
+          capacity < kLargeSort ? loaded.small : loaded.large};
 }
 
 llvm::Expected<std::unique_ptr<MapStep>> MapStep::create(Queue& queue, const EngineChoice& choice) {
@@ -137,8 +141,8 @@ llvm::Error MapStep::sort(const SortJob& job, i32& half) {
                           {job.rows ? work_.rows[0] : nullptr, job.rows ? work_.rows[1] : nullptr},
                           work_.sort_state(next_sort_++),
                           work_.sort_tiles};
-  return enqueue_sort(queue_, kernels(limits_.key).sort(job.rows), {job.count, job.capacity, 0, job.bits},
-                      memory, half);
+  return enqueue_sort(queue_, kernels(limits_.key).sort(job.rows, job.capacity),
+                      {job.count, job.capacity, 0, job.bits}, memory, half);
 }
 
 llvm::Error MapStep::make_unique(const SortJob& job, i32 half, const Coords& coords, i32* source_row,

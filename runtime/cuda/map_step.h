@@ -20,7 +20,9 @@ struct MapKernels {
   Kernel<UnpackParams> unpack;
   Kernel<RadixHistogramParams> radix_histogram;
   Kernel<RadixBinsParams> radix_bins;
-  Kernel<RadixPassParams> radix_pass_rows, radix_pass_keys;
+  struct RadixPasses {
+    Kernel<RadixPassParams> small, large;
+  } radix_pass_rows, radix_pass_keys;
   Kernel<PrepareScansParams> prepare_scans;
   Kernel<ScanParams> scan_heads, scan_hits, scan_values;
   Kernel<UniqueParams> unique_rows, unique_keys;
@@ -32,7 +34,8 @@ struct MapKernels {
   std::vector<Kernel<SearchKernelMapParams>> search_kernel_map;
 
   static llvm::Expected<MapKernels> create(const CudaDevice& device, const MapChoice& choice);
-  SortKernels sort(bool rows) const;
+  /// Of up to `capacity` keys, with the caller's rows or without.
+  SortKernels sort(bool rows, i64 capacity) const;
 };
 
 class MapStep {

@@ -39,8 +39,8 @@ MapWorkspace MapWorkspace::place(const MapChoice& choice, const MapLimits& limit
   work.piece_starts = words(borders + 1);
 
   // The larger half of both variants: with the caller's rows and without.
-  work.sort_tiles = std::max(radix_tiles(choice.radix_pass_rows, limits.capacity),
-                             radix_tiles(choice.radix_pass_keys, limits.capacity));
+  work.sort_tiles = std::max(most_radix_tiles(choice.radix_pass_rows, limits.capacity),
+                             most_radix_tiles(choice.radix_pass_keys, limits.capacity));
   const i32 passes = radix_passes(8 * key_bytes(limits.key));
   work.sort_bytes = kBinsBytes + kTicketBytes + passes * work.sort_tiles * kTileBytes;
   work.sorts = take(limits.sets * work.sort_bytes);

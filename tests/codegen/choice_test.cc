@@ -106,9 +106,11 @@ TEST(Choice, EveryChoiceHasItsReasons) {
 TEST(Choice, AMapUsesOneKeyAndDimensionThroughout) {
   const MapChoice choice = choose_map(KeyType::U64, 4, {{}, {128, 256, 64}});
   EXPECT_EQ(choice.pack.ndim, 4);
-  EXPECT_EQ(choice.radix_pass_keys.key, KeyType::U64);
-  EXPECT_FALSE(choice.radix_pass_keys.values);
-  EXPECT_TRUE(choice.radix_pass_rows.values);
+  for (i64 capacity : {i64{1}, kLargeSort - 1, kLargeSort}) {
+    EXPECT_EQ(choice.radix_pass_keys.of(capacity).key, KeyType::U64);
+    EXPECT_FALSE(choice.radix_pass_keys.of(capacity).values);
+    EXPECT_TRUE(choice.radix_pass_rows.of(capacity).values);
+  }
   EXPECT_EQ(choice.scan_heads.input, ScanInput::Heads64);
   EXPECT_EQ(choose_map(KeyType::U32, 3, {}).scan_heads.input, ScanInput::Heads32);
   ASSERT_EQ(choice.search_kernel_map.size(), 2u);
@@ -121,7 +123,7 @@ TEST(Choice, SourcesOfAMapAreDistinct) {
   for (const KernelSource& source : sources_of(choose_map(KeyType::U32, 3, {{}}))) {
     EXPECT_TRUE(names.insert(source.display_name).second) << source.display_name;
   }
-  EXPECT_EQ(names.size(), 19u);
+  EXPECT_EQ(names.size(), 21u);
   EXPECT_EQ(sources_of(llvm::cantFail(choose_convolution(make_problem()))).size(), 3u);
 }
 

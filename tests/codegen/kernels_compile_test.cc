@@ -52,7 +52,8 @@ std::vector<RadixHistogramSpec> variants(const RadixHistogramSpec&) { return by_
 std::vector<RadixBinsSpec> variants(const RadixBinsSpec&) { return {}; }
 std::vector<RadixPassSpec> variants(const RadixPassSpec&) {
   const MapChoice u32 = choose_map(KeyType::U32, 3, {}), u64 = choose_map(KeyType::U64, 3, {});
-  return {u32.radix_pass_keys, u64.radix_pass_rows, u64.radix_pass_keys};
+  return {u32.radix_pass_rows.small, u32.radix_pass_keys.small, u32.radix_pass_keys.large,
+          u64.radix_pass_rows.small, u64.radix_pass_keys.small};
 }
 std::vector<PrepareScansSpec> variants(const PrepareScansSpec&) { return {}; }
 std::vector<ScanSpec> variants(const ScanSpec&) {

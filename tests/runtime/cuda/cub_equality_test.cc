@@ -188,8 +188,8 @@ void CubTest::check_sort(KeyType key, bool with_rows, i64 count, i32 begin_bit, 
   SCOPED_TRACE(testing::Message() << 8 * key_bytes(key) << "-bit keys, rows " << with_rows << ", " << count
                                   << " items, bits " << begin_bit << " to " << end_bit << ", mask " << mask);
   const u64 seed = 1000 + static_cast<u64>(count);
-  const SortKernels kernels =
-      take(MapKernels::create(device(), choose_map(key, 3, {SearchChoice{}}))).sort(with_rows);
+  const SortKernels kernels = take(MapKernels::create(device(), choose_map(key, 3, {SearchChoice{}})))
+                                  .sort(with_rows, count + kSpare);
   const i64 capacity = count + kSpare, tiles = radix_tiles(kernels.pass_spec, capacity);
   const i64 bins = i64{kMaxRadixPasses} * kRadixBins * 4, tickets = 256;
   const i64 state_bytes = bins + tickets + radix_passes(end_bit - begin_bit) * tiles * kRadixBins * 4;
@@ -247,8 +247,10 @@ TEST_F(CubTest, R37_SortIsEqualToCubs) {
   std::vector<i64> tiles;
   for (KeyType key : {KeyType::U32, KeyType::U64}) {
     const MapChoice choice = choose_map(key, 3, {SearchChoice{}});
-    for (const RadixPassSpec& spec : {choice.radix_pass_rows, choice.radix_pass_keys}) {
-      tiles.push_back(static_cast<i64>(spec.threads) * spec.items_per_thread);
+    for (const RadixPassChoice& pass : {choice.radix_pass_rows, choice.radix_pass_keys}) {
+      const i64 tile = static_cast<i64>(pass.small.threads) * pass.small.items_per_thread;
+      const i64 large = static_cast<i64>(pass.large.threads) * pass.large.items_per_thread;
+      tiles.insert(tiles.end(), {tile, kLargeSort / large * large + large});
     }
   }
   struct Range {
