@@ -145,7 +145,7 @@ enum class ScanInput : i32 {
 struct ScanSpec {
   ScanInput input = ScanInput::Values;
   i32 threads = 128;
-  i32 items_per_thread = 32;  // fewer tiles that look back: as fast as cub::DeviceScan up to 2^28 items (R37)
+  i32 items_per_thread = 16;
   template <class Visitor>
   MINUET_HD constexpr void visit(Visitor&& visitor) const {
     visitor("input", input), visitor("threads", threads), visitor("items_per_thread", items_per_thread);
