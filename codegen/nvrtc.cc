@@ -216,7 +216,6 @@ llvm::Expected<std::shared_ptr<NvrtcCompiler>> open_compiler(llvm::StringRef pat
   for (const std::string& candidate : nvrtc_candidates(this_process(path))) {
     const std::optional<NvrtcLibrary> library = open_nvrtc_library(candidate, tried);
     if (!library) continue;
-    hold_exit();  // before the destructors of what was just loaded
     std::shared_ptr<NvrtcCompiler>& known = (*open)[library->path];
     if (known == nullptr) {
       llvm::Expected<std::shared_ptr<NvrtcCompiler>> compiler = NvrtcCompiler::create(*library);

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "codegen/fork_watch.h"
+
 namespace minuet {
 namespace {
 
@@ -101,7 +103,11 @@ std::string loaded_path(void* handle, const std::string& name) {
   return path;
 }
 
-void* open_library(const std::string& name) { return ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL); }
+void* open_library(const std::string& name) {
+  void* const library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  hold_exit();  // before the destructors of what was just loaded, and as soon as can be
+  return library;
+}
 
 std::string last_loader_error() {
   const char* const error = ::dlerror();

@@ -150,6 +150,8 @@ static void wait_for_nvrtc(void) {
   while (!dlopen("libnvrtc.so.13", RTLD_NOW | RTLD_NOLOAD) &&
          !dlopen("libnvrtc.so.12", RTLD_NOW | RTLD_NOLOAD))
     usleep(500);
+  /* In the moment between the loader and the library exit() cannot be held (codegen/fork_watch.h). */
+  usleep(20000);
 }
 
 static pthread_t start(void* (*work)(void*), void* argument) {
