@@ -22,11 +22,13 @@ struct SearchChoice {
 /// Keys from which a sort takes larger tiles.
 inline constexpr i64 kLargeSort = 1 << 19;
 
-/// One digit of a sort: both are compiled, and the cloud decides.
-struct RadixPassChoice {
-  RadixPassSpec small, large;
-  const RadixPassSpec& of(i64 capacity) const { return capacity < kLargeSort ? small : large; }
+/// One for small sorts and one for large ones: both are compiled, and the cloud decides.
+template <class T>
+struct BySortSize {
+  T small, large;
+  const T& of(i64 capacity) const { return capacity < kLargeSort ? small : large; }
 };
+using RadixPassChoice = BySortSize<RadixPassSpec>;
 
 /// Kernels that build coordinate sets and kernel maps, for one key width and dimension.
 struct MapChoice {

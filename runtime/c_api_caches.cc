@@ -57,9 +57,10 @@ void add_requests(const Plan& plan, const std::vector<std::string>& archs, const
   auto add = [&](const std::string& arch, const std::vector<KernelSource>& sources) {
     for (const KernelSource& source : sources) requests.push_back({source, arch});
   };
+  const std::vector<KernelSource> own = plan.sources(), untuned = plan.sources(TuningSnapshot({}, {}));
   for (const std::string& arch : archs) {
-    add(arch, plan.sources());
-    add(arch, plan.sources(TuningSnapshot({}, {})));
+    add(arch, own);
+    add(arch, untuned);
     const auto tuned = tuning.find(arch);
     if (tuned == tuning.end()) continue;
     std::set<std::string> gpus;

@@ -14,6 +14,7 @@ struct Bounds {
   i32 least[kMaxFields] = {};
   i32 greatest[kMaxFields] = {};
 };
+inline constexpr i64 kBoundsWords = 2 * kMaxFields;
 
 /// The layout for coordinates inside `bounds`. OutOfRange where it does not fit 64 bits, or where a
 /// coarser level's coordinates would leave 32 bits; InvalidArgument for a negative batch index.

@@ -47,7 +47,6 @@ class Context {
   /// "cuda:N", "cpu", or "" for cuda:0 where usable, else cpu. The same name gives the same device.
   llvm::Expected<std::shared_ptr<OpenDevice>> open_device(llvm::StringRef name);
 
-  /// What decides how fast kernels are on `device`, with this build and the NVRTC that is here.
   /// What was measured on GPUs like this one: the results in the cache's folder, then those of bundles (R35).
   /// Plans that are made from now on go by it. FailedPrecondition on the CPU.
   llvm::Expected<std::size_t> load_tuning(const DeviceInfo& device);
@@ -63,8 +62,8 @@ class Context {
   std::mutex mutex_;
   /// Kept open with the context: plans and sets go by the device's identity.
   std::map<std::string, std::shared_ptr<OpenDevice>> devices_;
-  PushList<std::shared_ptr<const TuningSnapshot>>
-      tuning_;  // the first holds; no lock, for plans in a forked child
+  /// The first holds. No lock, for plans in a forked child.
+  PushList<std::shared_ptr<const TuningSnapshot>> tuning_;
 };
 
 }  // namespace minuet

@@ -8,7 +8,6 @@
 namespace minuet {
 namespace {
 
-constexpr i64 kBoundsWords = 2 * kMaxFields;
 constexpr i64 kLeastPinnedWords = 1024;
 constexpr i64 kCommonPeriod = 64;  // strides that divide it need no new layout
 

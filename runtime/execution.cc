@@ -11,7 +11,6 @@
 namespace minuet {
 namespace {
 
-constexpr i64 kBoundsWords = 2 * kMaxFields;
 constexpr i64 kReportHead = 1;  // the status word
 
 }  // namespace

@@ -54,6 +54,12 @@ llvm::Expected<Shelf> read_shelf(const std::string& path) {
   return shelf;
 }
 
+llvm::Expected<std::vector<TuningEntry>> read_tuning_of(const std::string& path) {
+  MINUET_ASSIGN(const std::unique_ptr<Bundle> bundle, Bundle::open(path));
+  MINUET_ASSIGN(const std::string section, bundle->tuning());
+  return read_tuning_section(section);
+}
+
 llvm::Error make_folder(const std::string& path) {
   std::error_code error = llvm::sys::fs::create_directories(path);
   // A file in its place is no error of the above.
@@ -275,16 +281,12 @@ ArchTuning tuning_of_bundles(const std::string& output, const std::vector<std::s
   for (const std::string& arch : archs) {
     const std::string path = bundle_path(output, arch);
     if (!llvm::sys::fs::exists(path)) continue;
-    llvm::Expected<Shelf> shelf = read_shelf(path);
-    if (!shelf) {
-      llvm::consumeError(shelf.takeError());  // precompile() tells of a bundle that it cannot use
-      continue;
-    }
-    llvm::Expected<std::vector<TuningEntry>> entries = read_tuning_section(shelf->tuning);
+    llvm::Expected<std::vector<TuningEntry>> entries = read_tuning_of(path);
     if (entries) {
       tuning[arch] = std::move(*entries);
     } else {
-      llvm::consumeError(entries.takeError());  // there is none, or none that anyone could use
+      // There is none, or none that anyone could use; and precompile() tells of a bundle that it cannot use.
+      llvm::consumeError(entries.takeError());
     }
   }
   return tuning;

@@ -1,6 +1,7 @@
 #include "codegen/tuning/tuning_snapshot.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <set>
 
@@ -83,6 +84,7 @@ llvm::Expected<TuningFolder> load_user(const TuningEnvironment& environment, Tun
   for (const std::string& hash : environments) {
     MINUET_ASSIGN(TuningFolder folder, user.load(hash));
     std::move(folder.entries.begin(), folder.entries.end(), std::back_inserter(all.entries));
+    std::move(folder.skipped.begin(), folder.skipped.end(), std::back_inserter(all.skipped));
   }
   return all;
 }

@@ -26,10 +26,10 @@
  * - The calls on one execution must be ordered on the device too: one stream, or events between them.
  * - The library never prints, exits, throws, or touches signal handlers. Kernels are compiled in child
  *   processes (minuet-compile, installed beside the library), or in this one where that program is not
- *   there. At exit it does nothing but wait until the latter have given up, with CANCELLED: a
- *   second or so, ten at most.
- * - After fork() a child may compile, with the parent's objects too, and waits for none of its threads; all
- * else of the parent's it must leave alone: GPU contexts and jobs stay behind.
+ *   there. At exit it does nothing but wait until the latter have given up, with CANCELLED: a second
+ *   or so, ten at most.
+ * - After fork() a child may compile, with the parent's objects too, and waits for none of its threads.
+ *   All else of the parent's it must leave alone: GPU contexts and jobs stay behind.
  */
 #ifndef MINUET_MINUET_H_
 #define MINUET_MINUET_H_
@@ -460,8 +460,7 @@ typedef struct minuet_precompile_options {
    * there; null: none. All are compiled then, and none is kept: output_directory must be null. */
   const char* time_trace_directory;
   /* Results that `minuet tune merge` wrote: those for GPUs of archs go into the bundles, and the kernels that
-   * the networks and convolutions choose by them; null: none. Hosts take them by minuet_context_load_tuning.
-   */
+   * the networks and convolutions choose by them; null: none. See minuet_context_load_tuning. */
   const char* tuning_directory;
 } minuet_precompile_options;
 #define MINUET_PRECOMPILE_OPTIONS_INIT \

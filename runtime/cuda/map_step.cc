@@ -43,10 +43,8 @@ llvm::Expected<MapKernels> MapKernels::create(const CudaDevice& device, const Ma
 }
 
 SortKernels MapKernels::sort(bool rows, i64 capacity) const {
-  const RadixPassChoice& pass = rows ? choice.radix_pass_rows : choice.radix_pass_keys;
-  const RadixPasses& loaded = rows ? radix_pass_rows : radix_pass_keys;
-  return {choice.radix_histogram, pass.of(capacity), radix_histogram, radix_bins,
-          capacity < kLargeSort ? loaded.small : loaded.large};
+  return {choice.radix_histogram, (rows ? choice.radix_pass_rows : choice.radix_pass_keys).of(capacity),
+          radix_histogram, radix_bins, (rows ? radix_pass_rows : radix_pass_keys).of(capacity)};
 }
 
 llvm::Expected<std::unique_ptr<MapStep>> MapStep::create(Queue& queue, const EngineChoice& choice) {

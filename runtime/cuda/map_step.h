@@ -20,9 +20,7 @@ struct MapKernels {
   Kernel<UnpackParams> unpack;
   Kernel<RadixHistogramParams> radix_histogram;
   Kernel<RadixBinsParams> radix_bins;
-  struct RadixPasses {
-    Kernel<RadixPassParams> small, large;
-  } radix_pass_rows, radix_pass_keys;
+  BySortSize<Kernel<RadixPassParams>> radix_pass_rows, radix_pass_keys;
   Kernel<PrepareScansParams> prepare_scans;
   Kernel<ScanParams> scan_heads, scan_hits, scan_values;
   Kernel<UniqueParams> unique_rows, unique_keys;

@@ -90,7 +90,8 @@ def main():
     info = subprocess.run([str(arguments.minuet), "info"], capture_output=True, text=True, check=True).stdout
     facts = dict(line.split(None, 1) for line in info.splitlines() if line.startswith(("driver", "NVRTC")))
     devices = [line.split(": ", 1)[1].split(",")[0] for line in info.splitlines() if "cuda:0: " in line]
-    text = {"cpu_cores": os.cpu_count(), "device": devices[0], "driver": facts.get("driver"), "nvrtc": facts.get("NVRTC", "").split(" ")[0],
+    text = {"cpu_cores": os.cpu_count(), "device": devices[0], "driver": facts.get("driver"),
+            "nvrtc": facts.get("NVRTC", "").split(" ")[0],
             "commit": arguments.commit, "network": arguments.network, "dtype": "fp16", "cloud": arguments.cloud,
             "starts": results}
     arguments.output.write_text(json.dumps(text, indent=1) + "\n")

@@ -197,10 +197,11 @@ llvm::Error prune_store(const Arguments& arguments) {
   if (!result) return as_user_error(result.takeError());
   if (!result->ran) return broken("another process prunes the cache folder now");
   int64_t old_bytes = 0;
-  for (const OldVersion& version : list_old_versions(store.directory())) {
-    if (!arguments.old_versions) break;
-    MINUET_TRY(remove_old_version(version));
-    old_bytes += version.bytes;
+  if (arguments.old_versions) {
+    for (const OldVersion& version : list_old_versions(store.directory())) {
+      MINUET_TRY(remove_old_version(version));
+      old_bytes += version.bytes;
+    }
   }
   if (arguments.to_json) {
     print_json(Object{{"where", store.directory()},
