@@ -54,6 +54,9 @@ target_compile_options(minuet_options INTERFACE -ffp-contract=off)
 # Sections of their own let the link drop what nobody reaches: most of LLVM Support, its signal handlers first.
 target_compile_options(minuet_options INTERFACE -ffunction-sections -fdata-sections)
 target_link_libraries(minuet_options INTERFACE Threads::Threads)
+# For code in which no time is spent: the library has a bound (tools/lint/check_library.py). clang's -Os makes a tenth
+# more code than g++'s, its -Oz does not.
+set(MINUET_SMALL $<$<CONFIG:Release>:-O$<IF:$<CXX_COMPILER_ID:Clang>,z,s>>)
 
 if(MINUET_SANITIZE)
   # Everything that is linked needs them, third-party test libraries included, so these are global.
