@@ -60,6 +60,7 @@ struct TuningBucket {
   KeyType key = KeyType::U32;
   i64 ndim = 0;
   i64 log2_rows = kAnyRows;  // of the layer's input, rounded down
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the 0 that it compares with for one
   auto operator<=>(const TuningBucket&) const = default;
 
   /// Names every field that matters to the operation.

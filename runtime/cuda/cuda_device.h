@@ -54,7 +54,7 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   template <class Spec>
   llvm::Expected<Kernel<typename KernelRow<Spec>::Params>> kernel(const Spec& spec) const {
     using Params = typename KernelRow<Spec>::Params;
-    MINUET_ASSIGN(const CUkernel kernel, find_kernel(display_name(spec), sizeof(Params), spec.threads));
+    MINUET_ASSIGN(CUkernel kernel, find_kernel(display_name(spec), sizeof(Params), spec.threads));
     return Kernel<Params>{kernel, spec.threads};
   }
 

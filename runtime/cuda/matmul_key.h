@@ -18,6 +18,7 @@ struct MatmulShape {
   i32 out_channels = 0;
   DType io = DType::F16;       // of features and weights
   DType partial = DType::F16;  // of the sums: F32, F16 or BF16
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the 0 that it compares with for one
   auto operator<=>(const MatmulShape&) const = default;
 };
 
@@ -67,6 +68,7 @@ struct MatmulKey {
   i32 batch_bucket = 0;
   i64 input_ld = 0;
   i32 weight_alignment = 16, input_alignment = 16, output_alignment = 16;
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the 0 that it compares with for one
   auto operator<=>(const MatmulKey&) const = default;
 };
 

@@ -96,6 +96,12 @@ class Files(Tree):
         self.write("codegen/a.cc", "int x;\n" * 501)
         self.expect(check_files.check(self.root), "501 lines")
 
+    def test_short_names_that_nobody_uses(self):
+        self.write("codegen/a.cc", "using std::vector;\nnamespace fs = std::filesystem;\nstd::vector<int> x;\n")
+        self.expect(check_files.check(self.root), "the short name vector", "the short name fs")
+        self.write("codegen/a.cc", "using std::vector;\nnamespace fs = std::filesystem;\nvector<fs::path> x;\n")
+        self.expect(check_files.check(self.root))
+
     def test_sources_that_nobody_builds(self):
         self.write("codegen/b.cc", "int y;\n")
         self.expect(check_files.check(self.root), "codegen/b.cc: in no CMakeLists.txt")

@@ -16,7 +16,6 @@ namespace minuet::tool {
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
 
 Finished expect_done(const std::vector<std::string>& arguments) {
   Finished finished = minuet(arguments);

@@ -11,8 +11,6 @@
 namespace minuet::tool {
 namespace {
 
-using testing::HasSubstr;
-
 struct Counts {
   int64_t compiled = -1, disk_hits = -1;
 };

@@ -17,6 +17,7 @@ LONGER = {"include/minuet/minuet.h": 800}  # the whole C ABI and its manual, in 
 TOP_LEVEL = {"CMakeLists.txt", "runtime", "codegen", "kernels_templates", "include", "tests", "tools", "README.md",
              "LICENSE", "CMakePresets.json", ".ci", ".clang-format", ".clang-tidy", ".gitignore", ".gitattributes"}
 KERNEL = re.compile(r'^MINUET_KERNEL_ROW\(\s*(\w+),\s*"([^"]+)"', re.MULTILINE)
+ALIAS = re.compile(r"^\s*using (?:\w*::)+(\w+);|^\s*namespace (\w+) = .*;", re.MULTILINE)
 NO_README = {".", ".ci", "include"}  # the root has its own; include/ holds only minuet/
 
 
@@ -35,6 +36,17 @@ def check_text(root, path):
         yield f"{path}: {len(lines)} lines; {most} is the most"
     if path.suffix in {".h", ".hpp"} and "#pragma once" not in text and "#ifndef" not in text:
         yield f"{path}: no #pragma once"
+
+
+def check_aliases(root, path):
+    """What misc-unused-using-decls and misc-unused-alias-decls of clang-tidy find, in a unity build too."""
+    if path.suffix != ".cc":
+        return
+    text = (root / path).read_text(errors="replace")
+    rest = ALIAS.sub("", text)
+    for name in ("".join(names) for names in ALIAS.findall(text)):
+        if not re.search(rf"(?<!::)\b{name}\b", rest):
+            yield f"{path}: nobody uses the short name {name}"
 
 
 def check_top_level(paths):
@@ -75,6 +87,7 @@ def check_readmes(root, paths):
 def check(root):
     paths = sources.all_files(root)
     problems = [problem for path in paths for problem in check_text(root, path)]
+    problems += [problem for path in paths for problem in check_aliases(root, path)]
     problems += check_top_level(paths)
     problems += check_built(root, paths)
     problems += check_kernels(root)

@@ -14,7 +14,6 @@ namespace {
 
 using testing::Contains;
 using testing::HasSubstr;
-using testing::IsEmpty;
 using testing::SizeIs;
 
 TuningSnapshot snapshot_of(std::vector<TuningEntry> entries) {

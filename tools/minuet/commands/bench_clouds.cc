@@ -13,7 +13,7 @@
 namespace minuet::tool {
 namespace {
 
-struct Entry {
+struct KnownCloud {
   const char* name;
   const char* file;  ///< of the data folder, or null
   int columns;
@@ -22,7 +22,7 @@ struct Entry {
   float voxel_size;
 };
 
-constexpr Entry kEntries[] = {
+constexpr KnownCloud kKnownClouds[] = {
     {"os1_0.1", "ouster_os1_128_f1795.bin", 4, nullptr, 0, 0.1f},
     {"os1_0.05", "ouster_os1_128_f1795.bin", 4, nullptr, 0, 0.05f},
     {"office_0.01", "pcl_office_rgbd.bin", 3, nullptr, 0, 0.01f},
@@ -50,7 +50,7 @@ VoxelCloud random_variant(const BenchCloud& cloud, int variant) {
 
 std::vector<std::string> bench_cloud_names() {
   std::vector<std::string> names;
-  for (const Entry& entry : kEntries) names.push_back(entry.name);
+  for (const KnownCloud& cloud : kKnownClouds) names.push_back(cloud.name);
   return names;
 }
 
@@ -64,19 +64,19 @@ llvm::Error check_bench_cloud(const std::string& name) {
 }
 
 llvm::Expected<BenchCloud> open_bench_cloud(const std::string& name, const std::string& data) {
-  for (const Entry& entry : kEntries) {
-    if (name != entry.name) continue;
+  for (const KnownCloud& known : kKnownClouds) {
+    if (name != known.name) continue;
     BenchCloud cloud;
     cloud.name = name;
-    cloud.voxel_size = entry.voxel_size;
-    cloud.random_voxels = entry.random_voxels;
-    cloud.origin = entry.file ? entry.file : entry.synthetic ? entry.synthetic : "uniform in 400^3";
-    if (entry.file && llvm::sys::fs::exists(data + "/" + entry.file)) {
-      MINUET_ASSIGN(Cloud read, read_cloud(data + "/" + entry.file, entry.columns));
+    cloud.voxel_size = known.voxel_size;
+    cloud.random_voxels = known.random_voxels;
+    cloud.origin = known.file ? known.file : known.synthetic ? known.synthetic : "uniform in 400^3";
+    if (known.file && llvm::sys::fs::exists(data + "/" + known.file)) {
+      MINUET_ASSIGN(Cloud read, read_cloud(data + "/" + known.file, known.columns));
       cloud.points = std::move(read.points);
-    } else if (entry.synthetic) {
+    } else if (known.synthetic) {
       InputOptions options;
-      options.synthetic = entry.synthetic;
+      options.synthetic = known.synthetic;
       MINUET_ASSIGN(cloud.points, synthetic_points(options));
     }
     return cloud;

@@ -23,7 +23,7 @@ struct Field {
   int target = -1;     ///< 0 to 3: x, y, z, intensity
 };
 
-struct Header {
+struct PcdHeader {
   std::vector<Field> fields;
   int64_t points = 0;
   int64_t row_bytes = 0;
@@ -46,12 +46,12 @@ std::optional<Scalar> scalar_type(llvm::StringRef kind, llvm::StringRef size) {
 }
 
 /// The lines of a header by their first words, in whatever order they stand.
-struct RawHeader {
+struct RawPcdHeader {
   Words fields, sizes, types, counts, width, height, points, data;
 };
 
-llvm::Expected<RawHeader> split_header(TextCursor& cursor) {
-  RawHeader raw;
+llvm::Expected<RawPcdHeader> split_header(TextCursor& cursor) {
+  RawPcdHeader raw;
   bool known_any = false;
   while (const std::optional<llvm::StringRef> line = cursor.line()) {
     TextCursor words(*line);
@@ -85,7 +85,7 @@ llvm::Expected<int64_t> single_count(const Words& words, const char* key) {
   return *value;
 }
 
-llvm::Error lay_out_fields(const RawHeader& raw, Header& header) {
+llvm::Error lay_out_fields(const RawPcdHeader& raw, PcdHeader& header) {
   const size_t fields = raw.fields.size();
   if (fields == 0 || raw.sizes.size() != fields || raw.types.size() != fields ||
       (!raw.counts.empty() && raw.counts.size() != fields)) {
@@ -117,9 +117,9 @@ llvm::Error lay_out_fields(const RawHeader& raw, Header& header) {
   return llvm::Error::success();
 }
 
-llvm::Expected<Header> parse_header(TextCursor& cursor) {
-  MINUET_ASSIGN(const RawHeader raw, split_header(cursor));
-  Header header;
+llvm::Expected<PcdHeader> parse_pcd_header(TextCursor& cursor) {
+  MINUET_ASSIGN(const RawPcdHeader raw, split_header(cursor));
+  PcdHeader header;
   MINUET_TRY(lay_out_fields(raw, header));
   MINUET_ASSIGN(const int64_t width, single_count(raw.width, "WIDTH"));
   MINUET_ASSIGN(const int64_t height, single_count(raw.height, "HEIGHT"));
@@ -135,12 +135,12 @@ llvm::Expected<Header> parse_header(TextCursor& cursor) {
   return header;
 }
 
-llvm::Error truncated(const Header& header, size_t bytes) {
+llvm::Error truncated(const PcdHeader& header, size_t bytes) {
   return bad_input("the file is truncated: {0} points of {1} bytes are promised and {2} bytes follow",
                    header.points, header.row_bytes, bytes);
 }
 
-llvm::Expected<Cloud> read_ascii(const Header& header, llvm::StringRef body) {
+llvm::Expected<Cloud> read_ascii(const PcdHeader& header, llvm::StringRef body) {
   if (header.points > static_cast<int64_t>(body.size()) / header.row_tokens)
     return truncated(header, body.size());
   Cloud cloud;
@@ -166,7 +166,7 @@ llvm::Expected<Cloud> read_ascii(const Header& header, llvm::StringRef body) {
 }
 
 /// `interleaved`: point after point (binary); else field after field (binary_compressed).
-llvm::Expected<Cloud> read_binary(const Header& header, llvm::StringRef body, bool interleaved) {
+llvm::Expected<Cloud> read_binary(const PcdHeader& header, llvm::StringRef body, bool interleaved) {
   if (header.points > static_cast<int64_t>(body.size()) / header.row_bytes)
     return truncated(header, body.size());
   Cloud cloud;
@@ -184,7 +184,7 @@ llvm::Expected<Cloud> read_binary(const Header& header, llvm::StringRef body, bo
   return cloud;
 }
 
-llvm::Expected<Cloud> read_compressed(const Header& header, llvm::StringRef body) {
+llvm::Expected<Cloud> read_compressed(const PcdHeader& header, llvm::StringRef body) {
   if (body.size() < 8)
     return bad_input("the file is truncated: the sizes of the compressed data are missing");
   const int64_t packed = decode_integer(Scalar::U32, body.data(), false);
@@ -214,7 +214,7 @@ llvm::Expected<Cloud> read_compressed(const Header& header, llvm::StringRef body
 
 llvm::Expected<Cloud> read_pcd(llvm::StringRef bytes) {
   TextCursor cursor(bytes);
-  MINUET_ASSIGN(const Header header, parse_header(cursor));
+  MINUET_ASSIGN(const PcdHeader header, parse_pcd_header(cursor));
   if (header.data == "ascii") return read_ascii(header, cursor.rest());
   if (header.data == "binary") return read_binary(header, cursor.rest(), /*interleaved=*/true);
   if (header.data == "binary_compressed") return read_compressed(header, cursor.rest());

@@ -26,7 +26,7 @@ struct Element {
   std::vector<Property> properties;
 };
 
-struct Header {
+struct PlyHeader {
   Format format = Format::Ascii;
   std::vector<Element> elements;
 };
@@ -53,7 +53,7 @@ int target_of(llvm::StringRef name) {
       .Default(-1);
 }
 
-llvm::Error parse_property(llvm::ArrayRef<llvm::StringRef> words, Header& header) {
+llvm::Error parse_property(llvm::ArrayRef<llvm::StringRef> words, PlyHeader& header) {
   if (header.elements.empty()) return bad_input("a PLY property stands before any element");
   Element& element = header.elements.back();
   Property property;
@@ -79,7 +79,7 @@ llvm::Error parse_property(llvm::ArrayRef<llvm::StringRef> words, Header& header
   return llvm::Error::success();
 }
 
-llvm::Error parse_line(llvm::StringRef line, Header& header, bool& has_format) {
+llvm::Error parse_line(llvm::StringRef line, PlyHeader& header, bool& has_format) {
   llvm::SmallVector<llvm::StringRef, 8> words;
   TextCursor cursor(line);
   for (llvm::StringRef word = cursor.token(); !word.empty(); word = cursor.token()) words.push_back(word);
@@ -105,10 +105,10 @@ llvm::Error parse_line(llvm::StringRef line, Header& header, bool& has_format) {
   return bad_input("the PLY header has a line that starts with '{0}'", words[0].take_front(40));
 }
 
-llvm::Expected<Header> parse_header(TextCursor& cursor) {
+llvm::Expected<PlyHeader> parse_ply_header(TextCursor& cursor) {
   if (cursor.line() != llvm::StringRef("ply"))
     return bad_input("it is not a PLY file (its first line says so)");
-  Header header;
+  PlyHeader header;
   bool has_format = false;
   while (true) {
     const std::optional<llvm::StringRef> line = cursor.line();
@@ -202,7 +202,7 @@ llvm::Error read_element(const Element& element, Body& body, std::vector<Point>*
 
 llvm::Expected<Cloud> read_ply(llvm::StringRef bytes) {
   TextCursor cursor(bytes);
-  MINUET_ASSIGN(const Header header, parse_header(cursor));
+  MINUET_ASSIGN(const PlyHeader header, parse_ply_header(cursor));
   Body body(cursor.rest(), header.format);
   for (const Element& element : header.elements) {
     if (element.name != "vertex") {
