@@ -30,23 +30,24 @@ Padding pad(const std::vector<bool>& used, i32 volume) {
   return padding;
 }
 
-template <DType T, i32 Channels, i32 Tile, i32 VectorBytes>
-void expect_gathered(i64 rows, i32 volume, int variant) {
-  SCOPED_TRACE("dtype " + std::to_string(static_cast<i32>(T)) + " channels " + std::to_string(Channels) +
-               " tile " + std::to_string(Tile) + " vector " + std::to_string(VectorBytes) + " rows " +
-               std::to_string(rows));
-  constexpr GatherSpec kSpec{
-      .io = T, .channels = Channels, .tile = Tile, .vector_bytes = VectorBytes, .threads = 64};
+using GatherKernel = void (*)(GatherParams);
+
+/// Of a kernel with `spec`, whose dtype is T: an instance a dtype, not one a kernel.
+template <DType T>
+void check_gathered(const GatherSpec& spec, GatherKernel kernel, i64 rows, i32 volume, int variant) {
+  SCOPED_TRACE("dtype " + std::to_string(static_cast<i32>(T)) + " channels " + std::to_string(spec.channels) +
+               " tile " + std::to_string(spec.tile) + " vector " + std::to_string(spec.vector_bytes) +
+               " rows " + std::to_string(rows));
   Random random(300 + static_cast<u64>(rows));
   const i64 buffer_rows = rows * volume / 2 + 20;
-  Matrix<T> features(rows, Channels, Channels + 16);
+  Matrix<T> features(rows, spec.channels, spec.channels + 16);
   features.fill(random, rows);
   std::vector<i32> unused;
   const std::vector<i32> table = random_table(random, volume, rows, buffer_rows, &unused);
   std::vector<bool> used(static_cast<std::size_t>(buffer_rows), true);
   for (const i32 slot : unused) used[static_cast<std::size_t>(slot)] = false;
   const Padding padding = pad(used, volume);
-  Matrix<T> buffer(buffer_rows, Channels, Channels);
+  Matrix<T> buffer(buffer_rows, spec.channels, spec.channels);
 
   GatherParams params{};
   params.features = features.elements();
@@ -58,7 +59,7 @@ void expect_gathered(i64 rows, i32 volume, int variant) {
   params.padding_ends = padding.ends.data();
   params.padding_start = padding.start.data();
   params.buffer = buffer.elements();
-  shim::launch(&gather<kSpec>, params, shim::small_grid(variant, kSpec.threads));
+  shim::launch(kernel, params, shim::small_grid(variant, spec.threads));
 
   enum { kUntouched = -1, kZero = -2 };
   std::vector<i64> origin(static_cast<std::size_t>(buffer_rows), kUntouched);
@@ -70,7 +71,7 @@ void expect_gathered(i64 rows, i32 volume, int variant) {
     for (i32 n = 0; n < size; ++n) origin[static_cast<std::size_t>(padding.start[k] + n)] = kZero;
   }
   for (i64 row = 0; row < buffer_rows; ++row) {
-    for (i64 c = 0; c < Channels; ++c) {
+    for (i64 c = 0; c < spec.channels; ++c) {
       const i64 from = origin[static_cast<std::size_t>(row)];
       if (from == kUntouched) {
         ASSERT_TRUE(buffer.is_poison(row, c));
@@ -82,6 +83,13 @@ void expect_gathered(i64 rows, i32 volume, int variant) {
       }
     }
   }
+}
+
+template <DType T, i32 Channels, i32 Tile, i32 VectorBytes>
+void expect_gathered(i64 rows, i32 volume, int variant) {
+  constexpr GatherSpec kSpec{
+      .io = T, .channels = Channels, .tile = Tile, .vector_bytes = VectorBytes, .threads = 64};
+  check_gathered<T>(kSpec, &gather<kSpec>, rows, volume, variant);
 }
 
 template <DType T>

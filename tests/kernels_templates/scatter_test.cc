@@ -13,21 +13,25 @@ constexpr double unit_of(DType type) {
   return type == DType::F16 ? 0x1p-11 : type == DType::BF16 ? 0x1p-8 : 0x1p-24;
 }
 
-template <ScatterSpec S>
-void expect_scattered(i64 rows, i32 volume, int variant) {
-  SCOPED_TRACE("io " + std::to_string(static_cast<i32>(S.io)) + " partial " +
-               std::to_string(static_cast<i32>(S.partial)) + " channels " + std::to_string(S.channels) +
-               " tile " + std::to_string(S.tile) + " vector " + std::to_string(S.vector_bytes) + " rows " +
-               std::to_string(rows));
+using ScatterKernel = void (*)(ScatterParams);
+
+/// Of a kernel with `spec`, whose dtypes these are: an instance a pair of dtypes, not one a kernel.
+template <DType Io, DType Partial>
+void check_scattered(const ScatterSpec& spec, ScatterKernel kernel, i64 rows, i32 volume, int variant) {
+  SCOPED_TRACE("io " + std::to_string(static_cast<i32>(spec.io)) + " partial " +
+               std::to_string(static_cast<i32>(spec.partial)) + " channels " + std::to_string(spec.channels) +
+               " tile " + std::to_string(spec.tile) + " vector " + std::to_string(spec.vector_bytes) +
+               " rows " + std::to_string(rows));
   Random random(400 + static_cast<u64>(rows));
   const i64 buffer_rows = rows * volume + 3;
-  Matrix<S.partial> buffer(buffer_rows, S.channels, S.channels);
+  Matrix<Partial> buffer(buffer_rows, spec.channels, spec.channels);
   buffer.fill(random, buffer_rows);
   const std::vector<i32> table = random_table(random, volume, rows, buffer_rows, nullptr);
-  Matrix<S.io> residual(rows, S.channels, S.channels + 16), output(rows + 1, S.channels, S.channels + 32);
+  Matrix<Io> residual(rows, spec.channels, spec.channels + 16);
+  Matrix<Io> output(rows + 1, spec.channels, spec.channels + 32);
   residual.fill(random, rows);
   std::vector<float> scale, shift;
-  for (i32 c = 0; c < S.channels; ++c) {
+  for (i32 c = 0; c < spec.channels; ++c) {
     scale.push_back(static_cast<float>(random.uniform(0.5, 1.5)));
     shift.push_back(static_cast<float>(random.uniform(-1, 1)));
   }
@@ -37,16 +41,16 @@ void expect_scattered(i64 rows, i32 volume, int variant) {
   params.table = table.data();
   params.rows = rows;
   params.volume = volume;
-  params.scale = S.scale_shift ? scale.data() : nullptr;
-  params.shift = S.scale_shift ? shift.data() : nullptr;
-  params.residual = S.residual ? residual.elements() : nullptr;
+  params.scale = spec.scale_shift ? scale.data() : nullptr;
+  params.shift = spec.scale_shift ? shift.data() : nullptr;
+  params.residual = spec.residual ? residual.elements() : nullptr;
   params.residual_ld = residual.ld();
   params.output = output.elements();
   params.output_ld = output.ld();
-  shim::launch(&scatter<S>, params, shim::small_grid(variant, S.threads));
+  shim::launch(kernel, params, shim::small_grid(variant, spec.threads));
 
   for (i64 row = 0; row < rows; ++row) {
-    for (i64 c = 0; c < S.channels; ++c) {
+    for (i64 c = 0; c < spec.channels; ++c) {
       double sum = 0, size = 0;
       for (i32 k = 0; k < volume; ++k) {
         const i32 from = table[static_cast<std::size_t>(k * rows + row)];
@@ -55,15 +59,21 @@ void expect_scattered(i64 rows, i32 volume, int variant) {
         size += std::fabs(buffer.at(from, c));
       }
       double expected = sum;
-      if (S.scale_shift) expected = expected * static_cast<double>(scale[c]) + static_cast<double>(shift[c]);
-      if (S.residual) expected += residual.at(row, c);
-      if (S.activation == Activation::ReLU && expected < 0) expected = 0;
-      const double bound = (size + 4) * volume * 0x1p-24 + std::fabs(expected) * unit_of(S.io);
+      if (spec.scale_shift)
+        expected = expected * static_cast<double>(scale[c]) + static_cast<double>(shift[c]);
+      if (spec.residual) expected += residual.at(row, c);
+      if (spec.activation == Activation::ReLU && expected < 0) expected = 0;
+      const double bound = (size + 4) * volume * 0x1p-24 + std::fabs(expected) * unit_of(Io);
       ASSERT_NEAR(output.at(row, c), expected, bound) << row << " " << c;
     }
-    for (i64 c = S.channels; c < output.ld(); ++c) ASSERT_TRUE(output.is_poison(row, c));
+    for (i64 c = spec.channels; c < output.ld(); ++c) ASSERT_TRUE(output.is_poison(row, c));
   }
-  for (i64 c = 0; c < S.channels; ++c) ASSERT_TRUE(output.is_poison(rows, c));
+  for (i64 c = 0; c < spec.channels; ++c) ASSERT_TRUE(output.is_poison(rows, c));
+}
+
+template <ScatterSpec S>
+void expect_scattered(i64 rows, i32 volume, int variant) {
+  check_scattered<S.io, S.partial>(S, &scatter<S>, rows, volume, variant);
 }
 
 /// The epilogues take turns over the shapes, so that all meet all dtypes without a build of all products.

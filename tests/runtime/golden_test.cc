@@ -100,13 +100,6 @@ TEST_P(GoldenTest, Layers) {
   for (const std::string& name : golden_layers()) check_layer(name);
 }
 
-minuet_dtype abi_dtype(DType type) {
-  return type == DType::F32    ? MINUET_F32
-         : type == DType::TF32 ? MINUET_TF32
-         : type == DType::F16  ? MINUET_F16
-                               : MINUET_BF16;
-}
-
 void GoldenTest::check_network(const std::string& name) {
   const GoldenFile file = read_golden("network_" + name);
   const std::string weights = shared_folder() + "/golden/network_" + name + "_weights.safetensors";

@@ -11,25 +11,17 @@ namespace {
 
 constexpr uint32_t kPoison = 0xffc0ffeeu;  // a NaN as fp32, and both halves one as fp16 or bf16
 
-minuet_dtype abi_dtype(DType type) {
-  switch (type) {
-    case DType::F32:
-      return MINUET_F32;
-    case DType::TF32:
-      return MINUET_TF32;
-    case DType::F16:
-      return MINUET_F16;
-    case DType::BF16:
-      return MINUET_BF16;
-  }
-  return MINUET_F32;
-}
-
 void copy_axes(const oracle::Axes& axes, int ndim, int32_t* target) {
   std::copy(axes.begin(), axes.begin() + ndim, target);
 }
 
 }  // namespace
+
+minuet_dtype abi_dtype(DType type) {
+  static_assert(static_cast<int>(DType::F32) == MINUET_F32 && static_cast<int>(DType::TF32) == MINUET_TF32);
+  static_assert(static_cast<int>(DType::F16) == MINUET_F16 && static_cast<int>(DType::BF16) == MINUET_BF16);
+  return static_cast<minuet_dtype>(type);
+}
 
 std::string last_error() {
   std::string text(minuet_last_error(nullptr, 0), '\0');

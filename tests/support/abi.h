@@ -25,6 +25,8 @@ std::string last_error();
 /// Fails and ends the test, with the library's message, where the status is not MINUET_OK.
 void check(minuet_status status);
 
+minuet_dtype abi_dtype(DType type);
+
 /// A context and a device, opened once a process and name. Null where the device is not there; then
 /// `reason` says why.
 class Machine {

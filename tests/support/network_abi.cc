@@ -7,12 +7,6 @@
 
 namespace minuet::abi {
 
-minuet_dtype abi_dtype(DType type) {
-  static_assert(static_cast<int>(DType::F32) == MINUET_F32 && static_cast<int>(DType::TF32) == MINUET_TF32);
-  static_assert(static_cast<int>(DType::F16) == MINUET_F16 && static_cast<int>(DType::BF16) == MINUET_BF16);
-  return static_cast<minuet_dtype>(type);
-}
-
 minuet_status create_network(Machine& machine, const NetworkSpec& spec, Network& network) {
   minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
   options.name = spec.name.c_str();

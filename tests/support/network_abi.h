@@ -10,8 +10,6 @@ namespace minuet::abi {
 
 using Network = Handle<minuet_network>;
 
-minuet_dtype abi_dtype(DType type);
-
 struct NetworkSpec {
   std::string name = "minkunet42";
   std::vector<int32_t> channels;  // empty: as described

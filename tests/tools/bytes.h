@@ -16,6 +16,9 @@
 
 namespace minuet::tool {
 
+/// What the files of tests of readers hold.
+inline const std::vector<Point> kPoints = {{1.5f, -2.0f, 3.0f, 0.25f}, {4.0f, 5.0f, -6.5f, 1.0f}};
+
 using Reader = std::function<llvm::Expected<Cloud>(llvm::StringRef)>;
 
 /// `value` as it lies in a file.

@@ -23,7 +23,7 @@ void expect_refused(const std::vector<std::string>& arguments, const std::string
 }
 
 /// `run --device cpu` with narrow widths, and what the test adds.
-std::vector<std::string> run(std::vector<std::string> more) {
+std::vector<std::string> narrow_run(std::vector<std::string> more) {
   std::vector<std::string> all = {"run",        "--device", "cpu", "--network", "sparseresnet21d",
                                   "--channels", "4,4,4,4"};
   all.insert(all.end(), more.begin(), more.end());
@@ -49,8 +49,8 @@ TEST(CliErrors, Flags) {
   expect_refused({"run", "a.bin", "--output", "out.txt"}, ".npy or .ply");
   expect_refused({"run", "a.bin", "--labels"}, "--output");
   expect_refused({"run", "--synthetic", "room", "--points", "-5"}, "--points");
-  expect_refused(run({"--synthetic", "moon"}), "moon");
-  expect_refused(run({"--synthetic", "room", "--dtype", "fp8"}), "fp8");
+  expect_refused(narrow_run({"--synthetic", "moon"}), "moon");
+  expect_refused(narrow_run({"--synthetic", "room", "--dtype", "fp8"}), "fp8");
   expect_refused({"run", "--synthetic", "room", "--device", "tpu"}, "tpu");
   expect_refused({"run", "--synthetic", "room", "--device", "cuda:977"}, "");  // no driver, or no such device
   expect_refused({"run", "--synthetic", "room", "--device", "cpu", "--network", "resnet50"}, "resnet50");
@@ -65,26 +65,26 @@ TEST(CliErrors, Flags) {
 
 TEST(CliErrors, Files) {
   const Folder folder;
-  expect_refused(run({folder.path("missing.bin")}), "missing.bin");
-  expect_refused(run({folder.file("empty.bin", "")}), "empty");
-  expect_refused(run({folder.file("cloud.xyz", "1 2 3\n")}), ".npy");
-  expect_refused(run({"/tmp/.npy/../.."}), "does not end in");
-  expect_refused(run({folder.file("short.bin", bin({1, 2, 3}))}), "truncated");
-  expect_refused(run({folder.file("nan.bin", bin({1, 2, NAN, 4}))}), "--skip-invalid");
-  expect_refused(run({folder.file("far.bin", bin({1e12f, 2, 3, 4}))}), "outside int32");
+  expect_refused(narrow_run({folder.path("missing.bin")}), "missing.bin");
+  expect_refused(narrow_run({folder.file("empty.bin", "")}), "empty");
+  expect_refused(narrow_run({folder.file("cloud.xyz", "1 2 3\n")}), ".npy");
+  expect_refused(narrow_run({"/tmp/.npy/../.."}), "does not end in");
+  expect_refused(narrow_run({folder.file("short.bin", bin({1, 2, 3}))}), "truncated");
+  expect_refused(narrow_run({folder.file("nan.bin", bin({1, 2, NAN, 4}))}), "--skip-invalid");
+  expect_refused(narrow_run({folder.file("far.bin", bin({1e12f, 2, 3, 4}))}), "outside int32");
   for (const char* name : {"bad.ply", "bad.pcd", "bad.npy"}) {
-    expect_refused(run({folder.file(name, "nonsense")}), "not a");
-    expect_refused(run({folder.file(name, "nonsense"), "--skip-invalid"}), name);
+    expect_refused(narrow_run({folder.file(name, "nonsense")}), "not a");
+    expect_refused(narrow_run({folder.file(name, "nonsense"), "--skip-invalid"}), name);
   }
   llvm::sys::fs::create_directory(folder.path("folder.npy"));
-  expect_refused(run({folder.path("folder.npy")}), "folder.npy");
+  expect_refused(narrow_run({folder.path("folder.npy")}), "folder.npy");
 }
 
 TEST(CliErrors, VoxelSizes) {
   const Folder folder;
   const std::string cloud = folder.file("cloud.bin", bin({1, 2, 3, 4}));
   for (const char* size : {"0", "-0.1", "nan", "inf", "0.0", "1e-50", "big", ""}) {
-    expect_refused(run({cloud, "--voxel-size", size}), "voxel");
+    expect_refused(narrow_run({cloud, "--voxel-size", size}), "voxel");
   }
 }
 
@@ -94,7 +94,7 @@ TEST(CliErrors, CloudsOutsideTheKeyRange) {
   const int32_t least = -2147483647 - 1, most = 2147483647;
   const std::vector<int32_t> corners = {0, least, least, least, 0, most, most, most};
   ASSERT_EQ(llvm::toString(write_npy(path, corners, {2, 4})), "");
-  expect_refused(run({path, "--voxel-size", "1e-6"}), "");
+  expect_refused(narrow_run({path, "--voxel-size", "1e-6"}), "");
 }
 
 TEST(CliErrors, Voxels) {
@@ -102,28 +102,29 @@ TEST(CliErrors, Voxels) {
   const std::string twice = folder.path("twice.npy"), good = folder.path("good.npy");
   ASSERT_EQ(llvm::toString(write_npy(twice, std::vector<int32_t>{1, 2, 3, 1, 2, 3}, {2, 3})), "");
   ASSERT_EQ(llvm::toString(write_npy(good, std::vector<int32_t>{1, 2, 3, 1, 2, 4}, {2, 3})), "");
-  expect_refused(run({twice}), "duplicate");
+  expect_refused(narrow_run({twice}), "duplicate");
   const std::string three = folder.path("three.npy"), wide = folder.path("wide.npy"),
                     bad = folder.path("bad.npy");
   ASSERT_EQ(llvm::toString(write_npy(three, std::vector<float>(12), {3, 4})), "");
   ASSERT_EQ(llvm::toString(write_npy(wide, std::vector<float>(10), {2, 5})), "");
   ASSERT_EQ(llvm::toString(write_npy(bad, std::vector<float>(8, NAN), {2, 4})), "");
-  expect_refused(run({"--coordinates", good, "--features", three}), "3 rows");
-  expect_refused(run({"--coordinates", good, "--features", wide}), "5 columns");
-  expect_refused(run({"--coordinates", good, "--features", bad}), "nan");
-  expect_refused(run({"--coordinates", bad}), "integers");
+  expect_refused(narrow_run({"--coordinates", good, "--features", three}), "3 rows");
+  expect_refused(narrow_run({"--coordinates", good, "--features", wide}), "5 columns");
+  expect_refused(narrow_run({"--coordinates", good, "--features", bad}), "nan");
+  expect_refused(narrow_run({"--coordinates", bad}), "integers");
 }
 
 TEST(CliErrors, Weights) {
   const Folder folder;
   const std::string cloud = folder.file("cloud.bin", bin({1, 2, 3, 4}));
-  expect_refused(run({cloud, "--weights", folder.path("missing.safetensors")}), "missing.safetensors");
-  expect_refused(run({cloud, "--weights", folder.file("short.safetensors", "abc")}), "short.safetensors");
+  expect_refused(narrow_run({cloud, "--weights", folder.path("missing.safetensors")}), "missing.safetensors");
+  expect_refused(narrow_run({cloud, "--weights", folder.file("short.safetensors", "abc")}),
+                 "short.safetensors");
   const std::string header = R"({"head.weight":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
   const std::string other = packed<uint64_t>(header.size()) + header + packed(1.0f);
-  expect_refused(run({cloud, "--weights", folder.file("other.safetensors", other)}), "stage.0");
+  expect_refused(narrow_run({cloud, "--weights", folder.file("other.safetensors", other)}), "stage.0");
   const std::string huge = packed<uint64_t>(~uint64_t{0} >> 1) + header;
-  expect_refused(run({cloud, "--weights", folder.file("huge.safetensors", huge)}), "huge.safetensors");
+  expect_refused(narrow_run({cloud, "--weights", folder.file("huge.safetensors", huge)}), "huge.safetensors");
 }
 
 TEST(CliErrors, NetworkFiles) {
@@ -138,11 +139,11 @@ TEST(CliErrors, NetworkFiles) {
 TEST(CliErrors, OutputsThatCannotBeWritten) {
   const Folder folder;
   const std::string cloud = folder.file("cloud.bin", bin({1, 2, 3, 4}));
-  expect_refused(run({cloud, "--output", "/nowhere/out.npy"}), "/nowhere/out.npy");
-  expect_refused(run({cloud, "--output-coordinates", "/nowhere/c.npy"}), "/nowhere/c.npy");
-  expect_refused(run({cloud, "--json", "/nowhere/r.json"}), "/nowhere/r.json");
+  expect_refused(narrow_run({cloud, "--output", "/nowhere/out.npy"}), "/nowhere/out.npy");
+  expect_refused(narrow_run({cloud, "--output-coordinates", "/nowhere/c.npy"}), "/nowhere/c.npy");
+  expect_refused(narrow_run({cloud, "--json", "/nowhere/r.json"}), "/nowhere/r.json");
   llvm::sys::fs::create_directory(folder.path("out.npy"));
-  expect_refused(run({cloud, "--output", folder.path("out.npy")}), "out.npy");
+  expect_refused(narrow_run({cloud, "--output", folder.path("out.npy")}), "out.npy");
 }
 
 }  // namespace

@@ -9,10 +9,8 @@ namespace {
 
 using testing::HasSubstr;
 
-const std::vector<Point> kPoints = {{1.5f, -2.0f, 3.0f, 0.25f}, {4.0f, 5.0f, -6.5f, 1.0f}};
-
 /// A spare field of two values, a double and a float intensity.
-std::string header(const std::string& data, const std::string& points = "2") {
+std::string pcd_header(const std::string& data, const std::string& points = "2") {
   return "# .PCD v0.7 - Point Cloud Data file format\nVERSION 0.7\nFIELDS x normal y z intensity\nSIZE 4 2 8 "
          "4 4\n"
          "TYPE F I F F F\nCOUNT 1 2 1 1 1\nWIDTH " +
@@ -45,14 +43,14 @@ std::string compressed(const std::string& bytes) {
   return packed<uint32_t>(size) + packed<uint32_t>(static_cast<uint32_t>(bytes.size())) + out.substr(0, size);
 }
 
-const std::string kAscii = header("ascii") + "1.5 7 8 -2 3 0.25\n4 7 8 5 -6.5 1.0\n";
+const std::string kAsciiPcd = pcd_header("ascii") + "1.5 7 8 -2 3 0.25\n4 7 8 5 -6.5 1.0\n";
 
-TEST(PcdReader, Ascii) { EXPECT_EQ(points_of(read_pcd(kAscii)), kPoints); }
+TEST(PcdReader, Ascii) { EXPECT_EQ(points_of(read_pcd(kAsciiPcd)), kPoints); }
 
-TEST(PcdReader, Binary) { EXPECT_EQ(points_of(read_pcd(header("binary") + interleaved())), kPoints); }
+TEST(PcdReader, Binary) { EXPECT_EQ(points_of(read_pcd(pcd_header("binary") + interleaved())), kPoints); }
 
 TEST(PcdReader, BinaryCompressed) {
-  EXPECT_EQ(points_of(read_pcd(header("binary_compressed") + compressed(planes()))), kPoints);
+  EXPECT_EQ(points_of(read_pcd(pcd_header("binary_compressed") + compressed(planes()))), kPoints);
 }
 
 TEST(PcdReader, ACompressedCloudThatReallyShrinks) {
@@ -67,7 +65,7 @@ TEST(PcdReader, ACompressedCloudThatReallyShrinks) {
 
 TEST(PcdReader, RefusesBrokenHeaders) {
   const auto changed = [](const std::string& from, const std::string& to) {
-    std::string file = kAscii;
+    std::string file = kAsciiPcd;
     file.replace(file.find(from), from.size(), to);
     return error_of(read_pcd(file));
   };
@@ -85,30 +83,30 @@ TEST(PcdReader, RefusesBrokenHeaders) {
 
 TEST(PcdReader, RefusesHugeCountsWithoutTakingMemory) {
   for (const char* points : {"1000000000000", "4611686018427387904", "99999999999999999999"}) {
-    EXPECT_FALSE(error_of(read_pcd(header("ascii", points) + "1 2 3\n")).empty());
-    EXPECT_FALSE(error_of(read_pcd(header("binary", points) + interleaved())).empty());
-    EXPECT_FALSE(error_of(read_pcd(header("binary_compressed", points) + compressed(planes()))).empty());
+    EXPECT_FALSE(error_of(read_pcd(pcd_header("ascii", points) + "1 2 3\n")).empty());
+    EXPECT_FALSE(error_of(read_pcd(pcd_header("binary", points) + interleaved())).empty());
+    EXPECT_FALSE(error_of(read_pcd(pcd_header("binary_compressed", points) + compressed(planes()))).empty());
   }
   const std::string lie = packed<uint32_t>(16) + packed<uint32_t>(4200000000u) + std::string(16, '\0');
-  EXPECT_FALSE(error_of(read_pcd(header("binary_compressed", "175000000") + lie)).empty());
+  EXPECT_FALSE(error_of(read_pcd(pcd_header("binary_compressed", "175000000") + lie)).empty());
 }
 
 TEST(PcdReader, RefusesBrokenCompression) {
-  std::string file = header("binary_compressed") + compressed(planes());
+  std::string file = pcd_header("binary_compressed") + compressed(planes());
   const std::string whole = file;
-  for (size_t i = header("binary_compressed").size() + 8; i < file.size(); ++i) file[i] = '\xff';
+  for (size_t i = pcd_header("binary_compressed").size() + 8; i < file.size(); ++i) file[i] = '\xff';
   EXPECT_THAT(error_of(read_pcd(file)), HasSubstr("broken"));
   expect_truncations_refused(read_pcd, whole, whole.size());
   expect_no_crash_when_mutated(read_pcd, whole);
 }
 
 TEST(PcdReader, TruncatedAndMutated) {
-  const std::string binary = header("binary") + interleaved();
+  const std::string binary = pcd_header("binary") + interleaved();
   expect_truncations_refused(read_pcd, binary, binary.size());
   expect_no_crash_when_mutated(read_pcd, binary);
-  expect_truncations_refused(read_pcd, kAscii,
-                             kAscii.size() - 4);  // from there on "1", "1." and "1.0" are numbers
-  expect_no_crash_when_mutated(read_pcd, kAscii);
+  expect_truncations_refused(read_pcd, kAsciiPcd,
+                             kAsciiPcd.size() - 4);  // from there on "1", "1." and "1.0" are numbers
+  expect_no_crash_when_mutated(read_pcd, kAsciiPcd);
 }
 
 }  // namespace

@@ -7,10 +7,8 @@ namespace {
 
 using testing::HasSubstr;
 
-const std::vector<Point> kPoints = {{1.5f, -2.0f, 3.0f, 0.25f}, {4.0f, 5.0f, -6.5f, 1.0f}};
-
 /// Faces before the vertices, a list and spare properties among them, doubles and shorts.
-std::string header(const std::string& format) {
+std::string ply_header(const std::string& format) {
   return "ply\nformat " + format +
          " 1.0\ncomment made by a test\nelement face 2\nproperty list uchar int vertex_indices\n"
          "element vertex 2\nproperty double x\nproperty uchar red\nproperty float y\nproperty short z\n"
@@ -18,7 +16,7 @@ std::string header(const std::string& format) {
 }
 
 std::string binary(bool big) {
-  std::string file = header(big ? "binary_big_endian" : "binary_little_endian");
+  std::string file = ply_header(big ? "binary_big_endian" : "binary_little_endian");
   file += packed<uint8_t>(3) + packed<int32_t>(0, big) + packed<int32_t>(1, big) + packed<int32_t>(2, big);
   file += packed<uint8_t>(0);
   file += packed(1.5, big) + packed<uint8_t>(9) + packed(-2.0f, big) + packed<int16_t>(3, big) +
@@ -28,13 +26,13 @@ std::string binary(bool big) {
   return file;
 }
 
-const std::string kAscii = header("ascii") + "3 0 1 2\n0\n1.5 9 -2.0 3 2 7 8 0.25\n4 9 5 -6.5 0 1e0\n";
+const std::string kAsciiPly = ply_header("ascii") + "3 0 1 2\n0\n1.5 9 -2.0 3 2 7 8 0.25\n4 9 5 -6.5 0 1e0\n";
 
-TEST(PlyReader, Ascii) { EXPECT_EQ(points_of(read_ply(kAscii)), kPoints); }
+TEST(PlyReader, Ascii) { EXPECT_EQ(points_of(read_ply(kAsciiPly)), kPoints); }
 
 TEST(PlyReader, AsciiWithWindowsLines) {
   std::string file;
-  for (const char c : kAscii) file += c == '\n' ? std::string("\r\n") : std::string(1, c);
+  for (const char c : kAsciiPly) file += c == '\n' ? std::string("\r\n") : std::string(1, c);
   EXPECT_EQ(points_of(read_ply(file)), kPoints);
 }
 
@@ -95,8 +93,9 @@ TEST(PlyReader, TruncatedAndMutated) {
     expect_truncations_refused(read_ply, binary(big), binary(big).size());
     expect_no_crash_when_mutated(read_ply, binary(big));
   }
-  expect_truncations_refused(read_ply, kAscii, kAscii.size() - 4);  // "1", "1e" and "1e0" are numbers or not
-  expect_no_crash_when_mutated(read_ply, kAscii);
+  expect_truncations_refused(read_ply, kAsciiPly,
+                             kAsciiPly.size() - 4);  // "1", "1e" and "1e0" are numbers or not
+  expect_no_crash_when_mutated(read_ply, kAsciiPly);
 }
 
 }  // namespace

@@ -16,8 +16,6 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string error_of(llvm::Error error) { return take_status(std::move(error)).message(); }
-
 /// Every kernel of `entries` in the bundle at `path` is whole, or a miss. Gives the number of misses.
 int count_misses(const std::string& path, const std::vector<Entry>& entries, const std::string& where) {
   int misses = 0;

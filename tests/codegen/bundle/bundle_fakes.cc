@@ -70,6 +70,8 @@ std::string with_right_digests(std::string bytes) {
   return bytes;
 }
 
+std::string error_of(llvm::Error error) { return take_status(std::move(error)).message(); }
+
 llvm::Expected<Entry> read_kernel(const std::string& path, const std::string& request_key) {
   MINUET_ASSIGN(const std::unique_ptr<Bundle> bundle, Bundle::open(path));
   const std::optional<std::size_t> index = bundle->find(request_key);

@@ -28,6 +28,8 @@ std::string put_bundle(const std::string& path, const std::vector<Entry>& entrie
 /// bytes: what lies outside of them is left out.
 std::string with_right_digests(std::string bytes);
 
+std::string error_of(llvm::Error error);
+
 /// The kernel of that name, where the bundle at `path` opens and has it whole; else the error.
 llvm::Expected<Entry> read_kernel(const std::string& path, const std::string& request_key);
 

@@ -41,8 +41,6 @@ void expect_same(const Entry& read, const Entry& written) {
   EXPECT_EQ(read.binary.compiler_id, binary.compiler_id);
 }
 
-std::string error_of(llvm::Error error) { return take_status(std::move(error)).message(); }
-
 TEST(Bundle, R20_ReadsBackWhatWasWritten) {
   const TemporaryFolder folder;
   std::vector<Entry> entries = make_kernels(33);
