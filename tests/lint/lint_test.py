@@ -97,7 +97,8 @@ class Files(Tree):
         self.expect(check_files.check(self.root), "501 lines")
 
     def test_short_names_that_nobody_uses(self):
-        self.write("codegen/a.cc", "using std::vector;\nnamespace fs = std::filesystem;\nstd::vector<int> x;\n")
+        self.write("codegen/a.cc", "#include <vector>\nusing std::vector;\nnamespace fs = std::filesystem;\n"
+                                     "std::vector<int> x;  // a vector\n")
         self.expect(check_files.check(self.root), "the short name vector", "the short name fs")
         self.write("codegen/a.cc", "using std::vector;\nnamespace fs = std::filesystem;\nvector<fs::path> x;\n")
         self.expect(check_files.check(self.root))
