@@ -71,6 +71,7 @@ std::vector<std::string> compile_options(llvm::StringRef arch);
 struct NvrtcInfo {
   std::string path;     // of libnvrtc
   std::string version;  // "13.0"
+  std::string id;       // as Compiler::id() has it (R2)
   std::vector<std::string> archs;
 };
 
@@ -78,6 +79,7 @@ struct NvrtcInfo {
 /// MINUET_NVRTC, the loader's path, the usual toolkit folders and the wheels of the build.
 /// Unavailable, with the way to get it, where there is none. Never touches libcuda (R18).
 llvm::Expected<std::shared_ptr<Compiler>> open_nvrtc(llvm::StringRef library = {});
-llvm::Expected<NvrtcInfo> nvrtc_info();
+/// The same, and what is known of it.
+llvm::Expected<NvrtcInfo> nvrtc_info(llvm::StringRef library = {});
 
 }  // namespace minuet

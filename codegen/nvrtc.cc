@@ -56,13 +56,13 @@ class NvrtcCompiler : public Compiler {
     MINUET_ASSIGN(const std::string builtins, open_builtins(library, compiler->info_.version));
     MINUET_ASSIGN(const std::string library_id, read_build_id(library.path));
     MINUET_ASSIGN(const std::string builtins_id, read_build_id(builtins));
-    compiler->id_ = "nvrtc " + compiler->info_.version + " " + library_id + " " + builtins_id;
+    compiler->info_.id = "nvrtc " + compiler->info_.version + " " + library_id + " " + builtins_id;
     compiler->read_archs();
     return compiler;
   }
 
   const NvrtcInfo& info() const { return info_; }
-  std::string id() const override { return id_; }
+  std::string id() const override { return info_.id; }
   std::string library() const override { return info_.path; }
   std::string header_digest() const override { return embedded_header_digest(); }
 
@@ -154,7 +154,7 @@ class NvrtcCompiler : public Compiler {
     binary.lowered_name = program.lowered_name(source);
     binary.display_name = source.display_name;
     binary.arch = arch.str();
-    binary.compiler_id = id_;
+    binary.compiler_id = info_.id;
     if (is_ptx(arch)) return binary;
     MINUET_ASSIGN(const CubinFacts facts, read_cubin(binary.cubin, binary.lowered_name));
     binary.registers = facts.registers;
@@ -194,7 +194,6 @@ class NvrtcCompiler : public Compiler {
 
   NvrtcApi api_;
   NvrtcInfo info_;
-  std::string id_;
   bool takes_no_cache_ = false;
   std::mutex extras_mutex_;
   std::string failed_pch_directory_;  // guarded by extras_mutex_
@@ -244,8 +243,8 @@ llvm::Expected<std::shared_ptr<Compiler>> open_nvrtc(llvm::StringRef library) {
   return compiler;
 }
 
-llvm::Expected<NvrtcInfo> nvrtc_info() {
-  MINUET_ASSIGN(const std::shared_ptr<NvrtcCompiler> compiler, open_compiler({}));
+llvm::Expected<NvrtcInfo> nvrtc_info(llvm::StringRef library) {
+  MINUET_ASSIGN(const std::shared_ptr<NvrtcCompiler> compiler, open_compiler(library));
   return compiler->info();
 }
 

@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "codegen/fork_watch.h"
+#include "codegen/own_image.h"
 
 namespace minuet {
 namespace {
@@ -97,10 +98,8 @@ void add_wheels(const NvrtcPlaces& places, std::vector<std::string>& candidates)
 std::string loaded_path(void* handle, const std::string& name) {
   const link_map* map = nullptr;
   if (::dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr || map->l_name[0] == '\0') return name;
-  char* const resolved = ::realpath(map->l_name, nullptr);
-  std::string path = resolved != nullptr ? resolved : map->l_name;
-  std::free(resolved);
-  return path;
+  std::string path = real_path(map->l_name);
+  return path.empty() ? map->l_name : path;
 }
 
 void* open_library(const std::string& name) {
@@ -137,10 +136,7 @@ NvrtcPlaces this_process(llvm::StringRef library) {
     const char* const value = std::getenv(name);
     return std::string(value != nullptr ? value : "");
   };
-  Dl_info self;
-  if (::dladdr(reinterpret_cast<void*>(&nvrtc_candidates), &self) != 0 && self.dli_fname != nullptr) {
-    places.own_folder = folder_of(self.dli_fname);
-  }
+  places.own_folder = own_folder();
   places.wheel_folder = MINUET_WHEEL_DIR;
   return places;
 }
@@ -153,6 +149,21 @@ std::optional<NvrtcLibrary> open_nvrtc_library(const std::string& candidate, std
   }
   tried += "\n  " + last_loader_error();
   return std::nullopt;
+}
+
+std::vector<std::string> loaded_nvrtcs() {
+  std::vector<std::string> paths;
+  for (const char* soname : kSonames) {
+    void* const handle = ::dlopen(soname, RTLD_NOW | RTLD_NOLOAD);
+    if (handle == nullptr) continue;
+    paths.push_back(loaded_path(handle, soname));
+    ::dlclose(handle);  // that it stays is the affair of who loaded it
+  }
+  return paths;
+}
+
+void load_nvrtcs(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) open_library(path);
 }
 
 llvm::Error nvrtc_not_found(const std::string& tried) {

@@ -35,6 +35,11 @@ struct NvrtcLibrary {
 /// Opens one candidate; where it does not load, the loader's reason goes to the end of `tried`.
 std::optional<NvrtcLibrary> open_nvrtc_library(const std::string& candidate, std::string& tried);
 
+/// Paths of what is loaded into this process already under the names that are looked for. Runs nothing of it.
+std::vector<std::string> loaded_nvrtcs();
+/// Loads those of another process, so that the same is found here. What does not load is left out.
+void load_nvrtcs(const std::vector<std::string>& paths);
+
 /// Unavailable: how to get a libnvrtc, and why none of those that were tried will do.
 llvm::Error nvrtc_not_found(const std::string& tried);
 

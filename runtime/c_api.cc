@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <new>
 
+#include "codegen/worker/nvrtc_identity.h"
 #include "llvm/Config/llvm-config.h"
 #include "runtime/c_api_internal.h"
 
@@ -155,7 +156,7 @@ void describe_system(minuet_system_info& info) {
   } else {
     note(cuda.takeError());
   }
-  if (llvm::Expected<NvrtcInfo> nvrtc = nvrtc_info()) {
+  if (llvm::Expected<NvrtcInfo> nvrtc = identify_nvrtc()) {
     copy_text(info.nvrtc, nvrtc->version);
     copy_text(info.nvrtc_path, nvrtc->path);
   } else {

@@ -1,52 +1,11 @@
 #include "runtime/context.h"
 
-#include "codegen/embedded_headers.h"
-#include "codegen/nvrtc_library.h"
+#include "codegen/own_image.h"
 #include "codegen/trace.h"
+#include "codegen/worker/nvrtc_identity.h"
 
 namespace minuet {
 namespace {
-
-/// NVRTC, opened when it is first needed: by a look-up on disk, where its identity is part of the key. A
-/// process that finds all in bundles, or only uses the CPU, never opens it.
-class LazyCompiler : public Compiler {
- public:
-  explicit LazyCompiler(std::string library) : library_(std::move(library)) {}
-  std::string id() const override {
-    Compiler* compiler = open();
-    return compiler ? compiler->id() : "";
-  }
-  std::string library() const override {
-    Compiler* compiler = open();
-    return compiler ? compiler->library() : "";
-  }
-  std::string header_digest() const override { return embedded_header_digest(); }
-  std::vector<std::string> options(llvm::StringRef arch) const override { return compile_options(arch); }
-  llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch, llvm::StringRef seed,
-                                 const CompileControl& control) override {
-    Compiler* compiler = open();
-    if (!compiler) return llvm::make_error<StatusError>(*failure_);
-    return compiler->compile(source, arch, seed, control);
-  }
-
- private:
-  Compiler* open() const {
-    std::call_once(once_, [this] {
-      llvm::Expected<std::shared_ptr<Compiler>> compiler = open_nvrtc(library_);
-      if (compiler) {
-        compiler_ = std::move(*compiler);
-      } else {
-        failure_ = std::make_unique<StatusError>(take_status(compiler.takeError()));
-      }
-    });
-    return compiler_.get();
-  }
-
-  const std::string library_;
-  mutable std::once_flag once_;
-  mutable std::shared_ptr<Compiler> compiler_;
-  mutable std::unique_ptr<StatusError> failure_;
-};
 
 llvm::Expected<std::shared_ptr<Device>> open_named(llvm::StringRef name, const std::string& cublaslt) {
   if (name == "cpu") return open_cpu_device();
@@ -74,10 +33,9 @@ llvm::Expected<std::shared_ptr<MapService>> OpenDevice::map_service(i32 ndim) {
 }
 
 llvm::Expected<std::shared_ptr<Context>> Context::create(CacheOptions options, LibraryPaths libraries) {
-  options.library_folder = own_library_folder();
-  MINUET_ASSIGN(
-      std::shared_ptr<KernelCache> cache,
-      KernelCache::create(std::move(options), std::make_shared<LazyCompiler>(std::move(libraries.nvrtc))));
+  options.library_folder = own_folder();
+  MINUET_ASSIGN(std::shared_ptr<KernelCache> cache,
+                KernelCache::create(std::move(options), make_lazy_nvrtc(std::move(libraries.nvrtc))));
   return std::shared_ptr<Context>(new Context(std::move(cache), std::move(libraries.cublaslt)));
 }
 

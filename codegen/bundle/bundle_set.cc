@@ -44,8 +44,6 @@ std::vector<std::string> bundle_files(const std::string& folder, llvm::StringRef
 
 }  // namespace
 
-std::string own_library_folder() { return this_process({}).own_folder; }
-
 BundleSet::BundleSet(BundleOptions options) : options_(std::move(options)) {
   BundleList opened;
   for (const BundlePlace& place : options_.places) open_place(place, opened);

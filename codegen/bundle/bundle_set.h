@@ -36,9 +36,6 @@ struct BundleOptions {
   std::function<void(const std::string&)> warn;  // may be called from any thread
 };
 
-/// The folder of the library, or program, that this code is in.
-std::string own_library_folder();
-
 class BundleSet {
  public:
   using KeyForArch = std::function<std::string(llvm::StringRef arch)>;

@@ -157,10 +157,10 @@ std::string KernelCacheImpl::key_of(const KernelSource& source, llvm::StringRef 
   return request_key(source, compiler_->header_digest(), compiler_->options(arch), arch);
 }
 
-/// Opens the compiler, which costs: asked for only after memory and bundles. Empty where there is none.
+/// Asking the compiler costs a process: only after memory and bundles. Empty where there is none.
 std::string KernelCacheImpl::compiler_id() {
   std::call_once(identity_once_, [this] {
-    const Trace::Span span(trace(), "cache", "open the compiler");
+    const Trace::Span span(trace(), "cache", "identify the compiler");
     if (compiler_ != nullptr) compiler_id_ = compiler_->id();
   });
   return compiler_id_;
@@ -268,7 +268,7 @@ Outcome KernelCacheImpl::build(const Request& request) {
   std::string why_no_bundle;
   {
     const Trace::Span span(trace(), "bundle", request.source.display_name);
-    // Only the policy Exact asks for the compiler, which costs to open.
+    // Only the policy Exact asks which compiler there is, which costs.
     const std::string host = bundles_->policy() == BundlePolicy::Exact ? compiler_id() : "";
     std::optional<Entry> entry =
         bundles_->find([&](llvm::StringRef arch) { return key_of(request.source, arch); }, request.arch, host,

@@ -33,7 +33,7 @@ int run() {
   const int output = take_over(STDOUT_FILENO, O_WRONLY);
   if (input < 0 || output < 0) return 1;
   JobCompiler compiler;
-  llvm::Error error = serve(input, output, [&](const WorkerJob& job) { return compiler.compile(job); });
+  llvm::Error error = serve(input, output, [&](const WorkerJob& job) { return compiler.answer(job); });
   const bool is_broken = static_cast<bool>(error);
   llvm::consumeError(std::move(error));
   return is_broken ? 1 : 0;

@@ -30,6 +30,16 @@ std::string text_or_empty(const Object& object, const char* name) {
   return text ? text->str() : "";
 }
 
+std::vector<std::string> texts_or_none(const Object& object, const char* name) {
+  std::vector<std::string> texts;
+  const llvm::json::Array* const array = object.getArray(name);
+  if (array == nullptr) return texts;
+  for (const llvm::json::Value& value : *array) {
+    if (const auto text = value.getAsString()) texts.push_back(text->str());
+  }
+  return texts;
+}
+
 std::int64_t number_or(const Object& object, const char* name, std::int64_t otherwise) {
   const auto number = object.getInteger(name);
   return number ? *number : otherwise;
@@ -38,7 +48,17 @@ std::int64_t number_or(const Object& object, const char* name, std::int64_t othe
 }  // namespace
 
 llvm::Expected<std::string> encode_job(const WorkerJob& job) {
-  MINUET_ASSIGN(Object object, to_json(job.request));
+  Object object;
+  if (job.identify) {
+    object["identify"] = true;
+    llvm::json::Array loaded;
+    for (const std::string& path : job.loaded) {
+      if (llvm::json::isUTF8(path)) loaded.push_back(path);
+    }
+    object["loaded"] = std::move(loaded);
+  } else {
+    MINUET_ASSIGN(object, to_json(job.request));
+  }
   for (const std::string* path : {&job.nvrtc, &job.time_trace}) {
     if (!llvm::json::isUTF8(*path)) {
       return make_error(StatusCode::InvalidArgument, "the path {0} is not UTF-8", llvm::json::fixUTF8(*path));
@@ -52,15 +72,21 @@ llvm::Expected<std::string> encode_job(const WorkerJob& job) {
 
 llvm::Expected<WorkerJob> decode_job(llvm::StringRef frame) {
   MINUET_ASSIGN(const Object object, parse(frame));
+  WorkerJob job;
+  job.nvrtc = text_or_empty(object, "nvrtc");
+  const auto identify = object.getBoolean("identify");
+  job.identify = identify && *identify;
+  if (job.identify) {
+    job.loaded = texts_or_none(object, "loaded");
+    return job;
+  }
   MINUET_ASSIGN(RecordedRequest recorded, from_json(object));
   if (!recorded.is_same_version) {
     return make_error(StatusCode::FailedPrecondition,
                       "the helper is of another version of the library: install the minuet-compile that came "
                       "with libminuet beside it");
   }
-  WorkerJob job;
   job.request = std::move(recorded.request);
-  job.nvrtc = text_or_empty(object, "nvrtc");
   job.time_trace = text_or_empty(object, "time_trace");
   const auto pch = object.getBoolean("pch");
   job.pch = pch && *pch;
@@ -76,7 +102,7 @@ std::string encode_answer(const WorkerAnswer& answer) {
                       {"peak_bytes", answer.peak_bytes}});
 }
 
-llvm::Expected<WorkerAnswer> decode_answer(llvm::StringRef frame, std::string entry) {
+llvm::Expected<WorkerAnswer> decode_answer(llvm::StringRef frame, std::string result) {
   MINUET_ASSIGN(const Object object, parse(frame));
   const std::int64_t code = number_or(object, "code", -1);
   const std::int64_t pch_use = number_or(object, "pch", 0);
@@ -88,10 +114,30 @@ llvm::Expected<WorkerAnswer> decode_answer(llvm::StringRef frame, std::string en
   answer.code = static_cast<StatusCode>(code);
   answer.message = text_or_empty(object, "message");
   answer.detail = text_or_empty(object, "detail");
-  answer.entry = std::move(entry);
+  answer.result = std::move(result);
   answer.pch_use = static_cast<PchUse>(pch_use);
   answer.peak_bytes = number_or(object, "peak_bytes", 0);
   return answer;
+}
+
+std::string encode_info(const NvrtcInfo& info) {
+  return print(Object{{"path", info.path},
+                      {"version", info.version},
+                      {"id", info.id},
+                      {"archs", llvm::json::Array(info.archs)}});
+}
+
+llvm::Expected<NvrtcInfo> decode_info(llvm::StringRef text) {
+  MINUET_ASSIGN(const Object object, parse(text));
+  NvrtcInfo info;
+  info.path = text_or_empty(object, "path");
+  info.version = text_or_empty(object, "version");
+  info.id = text_or_empty(object, "id");
+  info.archs = texts_or_none(object, "archs");
+  if (info.path.empty() || info.version.empty() || info.id.empty()) {
+    return make_error(StatusCode::Internal, "the other process did not say which NVRTC it has");
+  }
+  return info;
 }
 
 }  // namespace minuet

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "codegen/compiler.h"
 #include "codegen/worker/request.h"
@@ -14,23 +15,31 @@ struct WorkerJob {
   std::string nvrtc;       // the library to open; empty: the helper looks for one as the library would
   bool pch = false;        // with precompiled headers, in a folder that the helper makes for itself
   std::string time_trace;  // as in CompileControl
+  /// No request: only to tell which NVRTC the caller would open, who has loaded_nvrtcs() there already.
+  bool identify = false;
+  std::vector<std::string> loaded = {};
 };
 
 struct WorkerAnswer {
   StatusCode code = StatusCode::Ok;
   std::string message, detail;  // of an error
-  std::string entry;            // bytes of write_entry, of a success
+  std::string result;           // of a success: bytes of write_entry, or of encode_info
   PchUse pch_use = PchUse::None;
   std::int64_t peak_bytes = 0;  // of memory, of the helper since its start
 };
 
 /// A frame. `request_key` is the caller's, which the helper compares with its own.
 llvm::Expected<std::string> encode_job(const WorkerJob& job);
-/// FailedPrecondition where the caller's request key is not ours: it has another version of the library.
+/// FailedPrecondition where the caller's request key is not ours: it has another version of the library. That
+/// does not matter to one that identifies.
 llvm::Expected<WorkerJob> decode_job(llvm::StringRef frame);
 
-/// The first of an answer's two frames; the second is `entry` as it is.
+/// The first of an answer's two frames; the second is `result` as it is.
 std::string encode_answer(const WorkerAnswer& answer);
-llvm::Expected<WorkerAnswer> decode_answer(llvm::StringRef frame, std::string entry);
+llvm::Expected<WorkerAnswer> decode_answer(llvm::StringRef frame, std::string result);
+
+/// Of one whose path is UTF-8.
+std::string encode_info(const NvrtcInfo& info);
+llvm::Expected<NvrtcInfo> decode_info(llvm::StringRef text);
 
 }  // namespace minuet

@@ -9,6 +9,7 @@
 
 #include "codegen/cache/entry.h"
 #include "codegen/keys.h"
+#include "codegen/nvrtc_library.h"
 #include "codegen/worker/socket.h"
 
 namespace minuet {
@@ -71,24 +72,31 @@ llvm::Expected<std::string> JobCompiler::compile_entry(const WorkerJob& job, Pch
   return write_entry(entry);
 }
 
-WorkerAnswer JobCompiler::compile(const WorkerJob& job) {
+llvm::Expected<std::string> JobCompiler::identify(const WorkerJob& job) {
+  load_nvrtcs(job.loaded);
+  MINUET_ASSIGN(const NvrtcInfo info, nvrtc_info(job.nvrtc));
+  if (llvm::json::isUTF8(info.path)) return encode_info(info);
+  return make_error(StatusCode::Unimplemented, "the path of libnvrtc is not UTF-8");
+}
+
+WorkerAnswer JobCompiler::answer(const WorkerJob& job) {
   WorkerAnswer answer;
-  llvm::Expected<std::string> entry = compile_entry(job, answer.pch_use);
-  if (!entry) return failure(entry.takeError());
-  answer.entry = std::move(*entry);
+  llvm::Expected<std::string> result = job.identify ? identify(job) : compile_entry(job, answer.pch_use);
+  if (!result) return failure(result.takeError());
+  answer.result = std::move(*result);
   return answer;
 }
 
-llvm::Error serve(int input, int output, const std::function<WorkerAnswer(const WorkerJob&)>& compile) {
+llvm::Error serve(int input, int output, const std::function<WorkerAnswer(const WorkerJob&)>& answer_job) {
   FrameStream stream(input, output);
   while (true) {
     MINUET_ASSIGN(const std::optional<std::string> frame, stream.read());
     if (!frame) return llvm::Error::success();
     llvm::Expected<WorkerJob> job = decode_job(*frame);
-    WorkerAnswer answer = job ? compile(*job) : failure(job.takeError());
+    WorkerAnswer answer = job ? answer_job(*job) : failure(job.takeError());
     answer.peak_bytes = peak_bytes();
     MINUET_TRY(stream.write(encode_answer(answer)));
-    MINUET_TRY(stream.write(answer.entry));
+    MINUET_TRY(stream.write(answer.result));
   }
 }
 

@@ -17,12 +17,13 @@ namespace minuet {
 /// where `parent` is not the parent any more.
 bool follow_parent(pid_t parent);
 
-/// Compiles jobs in this process. Not thread-safe.
+/// Compiles or identifies in this process. Not thread-safe.
 class JobCompiler {
  public:
-  WorkerAnswer compile(const WorkerJob& job);
+  WorkerAnswer answer(const WorkerJob& job);
 
  private:
+  static llvm::Expected<std::string> identify(const WorkerJob& job);
   llvm::Expected<std::string> compile_entry(const WorkerJob& job, PchUse& pch_use);
   std::string pch_directory();
 
@@ -30,7 +31,7 @@ class JobCompiler {
   bool has_no_pch_folder_ = false;
 };
 
-/// Answers every job with `compile` until `input` ends. An error is a broken stream.
-llvm::Error serve(int input, int output, const std::function<WorkerAnswer(const WorkerJob&)>& compile);
+/// Answers every job with `answer_job` until `input` ends. An error is a broken stream.
+llvm::Error serve(int input, int output, const std::function<WorkerAnswer(const WorkerJob&)>& answer_job);
 
 }  // namespace minuet

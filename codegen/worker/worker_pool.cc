@@ -75,7 +75,7 @@ llvm::Expected<Entry> Worker::read_answer(const WorkerJob& job, WorkerAnswer ans
   if (answer.code != StatusCode::Ok) {
     return llvm::make_error<StatusError>(answer.code, std::move(answer.message), std::move(answer.detail));
   }
-  MINUET_ASSIGN(Entry entry, read_entry(answer.entry));
+  MINUET_ASSIGN(Entry entry, read_entry(answer.result));
   if (entry.request_key != key_of(job.request)) {
     return make_error(StatusCode::Internal, "the helper answered {0} with another kernel",
                       job.request.source.display_name);
@@ -87,7 +87,7 @@ llvm::Expected<Entry> Worker::compile(const WorkerJob& job) {
   std::string how;
   for (int attempt = 0; attempt < 2; ++attempt) {
     if (!process_) MINUET_TRY(start());
-    llvm::Expected<WorkerAnswer> answer = process_->compile(job, options_.cancel);
+    llvm::Expected<WorkerAnswer> answer = process_->ask(job, options_.cancel);
     if (answer) return read_answer(job, std::move(*answer));
     StatusError status = take_status(answer.takeError());
     process_.reset();

@@ -1,6 +1,5 @@
 #include "codegen/worker/worker_process.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
@@ -10,9 +9,9 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 
+#include "codegen/own_image.h"
 #include "codegen/worker/socket.h"
 
 extern "C" char** environ;
@@ -41,13 +40,6 @@ std::string describe(int status) {
   if (status != -1 && WIFSIGNALED(status)) return "was killed by " + signal_name(WTERMSIG(status));
   if (status != -1 && WIFEXITED(status)) return "ended with status " + std::to_string(WEXITSTATUS(status));
   return "ended";
-}
-
-std::string real_path(const char* path) {
-  char* const resolved = ::realpath(path, nullptr);
-  std::string text = resolved != nullptr ? resolved : "";
-  std::free(resolved);
-  return text;
 }
 
 /// A descriptor above those of standard input and output, which the child's are made from.
@@ -86,12 +78,7 @@ int spawn(const std::string& helper, int socket, pid_t& id) {
 }  // namespace
 
 llvm::Expected<std::string> find_helper() {
-  Dl_info self;
-  std::string image;
-  if (::dladdr(reinterpret_cast<void*>(&find_helper), &self) != 0 && self.dli_fname != nullptr) {
-    image = real_path(self.dli_fname);
-  }
-  // A program found through PATH is known to the loader by its bare name.
+  std::string image = real_path(own_image().c_str());
   if (image.empty()) image = real_path("/proc/self/exe");
   const std::string helper = image.substr(0, image.rfind('/') + 1) + kHelperName;
   if (::access(helper.c_str(), X_OK) == 0) return helper;
@@ -162,12 +149,12 @@ llvm::Expected<WorkerAnswer> WorkerProcess::exchange(const std::string& frame, c
   MINUET_TRY(stream.write(frame));
   MINUET_ASSIGN(const std::optional<std::string> head, stream.read());
   if (!head) return make_error(StatusCode::Unavailable, "it closed its output");
-  MINUET_ASSIGN(std::optional<std::string> entry, stream.read());
-  if (!entry) return make_error(StatusCode::Unavailable, "it closed its output");
-  return decode_answer(*head, std::move(*entry));
+  MINUET_ASSIGN(std::optional<std::string> result, stream.read());
+  if (!result) return make_error(StatusCode::Unavailable, "it closed its output");
+  return decode_answer(*head, std::move(*result));
 }
 
-llvm::Expected<WorkerAnswer> WorkerProcess::compile(const WorkerJob& job, const CancelToken* cancel) {
+llvm::Expected<WorkerAnswer> WorkerProcess::ask(const WorkerJob& job, const CancelToken* cancel) {
   llvm::Expected<std::string> frame = encode_job(job);
   if (!frame) {
     const StatusError status = take_status(frame.takeError());

@@ -26,9 +26,9 @@ class WorkerProcess {
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
 
-  /// The answer, be it of a failed compile. An error means that the helper is lost: Cancelled where it was
+  /// The answer, be it of a failed job. An error means that the helper is lost: Cancelled where it was
   /// killed for `cancel`, else it says how the helper ended ("was killed by SIGKILL").
-  llvm::Expected<WorkerAnswer> compile(const WorkerJob& job, const CancelToken* cancel);
+  llvm::Expected<WorkerAnswer> ask(const WorkerJob& job, const CancelToken* cancel);
 
   pid_t id() const { return id_; }
 

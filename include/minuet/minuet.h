@@ -24,10 +24,10 @@
  * - `stream` is a CUstream (cudaStream_t) of the device's primary context, null for its default
  *   stream; the CPU device ignores it and works at once.
  * - The calls on one execution must be ordered on the device too: one stream, or events between them.
- * - The library never prints, exits, throws, or touches signal handlers. Kernels are compiled in child
- *   processes (minuet-compile, installed beside the library), or in this one where that program is not
- *   there. At exit it does nothing but wait until the latter have given up, with CANCELLED: a second
- *   or so, ten at most.
+ * - The library never prints, exits, throws, or touches signal handlers. NVRTC is opened, and kernels are
+ *   compiled, in child processes (minuet-compile, installed beside the library), or in this one where that
+ *   program is not there. At exit it does nothing but wait until the latter have given up, with CANCELLED: a
+ *   second or so, ten at most.
  * - After fork() a child may compile, with the parent's objects too, and waits for none of its threads.
  *   All else of the parent's it must leave alone: GPU contexts and jobs stay behind.
  */

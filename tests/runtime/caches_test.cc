@@ -246,7 +246,7 @@ TEST_F(Caches, R32_ATraceOfAColdStart) {
   EXPECT_EQ(minuet_convolution_compile(convolution(traced.get()).get(), kArch, nullptr, nullptr),
             MINUET_FAILED_PRECONDITION);
   check(minuet_context_write_trace(traced.get(), path("trace.json").c_str()));
-  for (const char* part : {"traceEvents", "\"disk\"", "open the compiler"}) {
+  for (const char* part : {"traceEvents", "\"disk\"", "identify the compiler"}) {
     EXPECT_THAT(contents(path("trace.json")), HasSubstr(part));
   }
 }

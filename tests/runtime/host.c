@@ -5,8 +5,10 @@
  *   run-first BESIDE  the same, but libminuet is loaded first
  *   reload TIMES      a CPU network in a thread, dlclose, and the library must be gone
  *   exit-running MS   exit() in the main thread while another runs networks
- *   exit-compiling MS the same, while another compiles kernels, from when NVRTC is loaded on: to exit()
- *                     while a library's constructors run is a race that no library can win
+ *   exit-compiling MS the same, while another compiles kernels in helper programs, from when the first starts
+ *   exit-compiling-here MS   the same, in this process, from when NVRTC is loaded on: to exit() while a
+ *                     library's constructors run is a race that no library can win
+ *   compile           until the first of many kernels is compiled, when no libnvrtc may be loaded
  *   exit-in-thread MS exit() in a thread while the main thread runs networks
  *   leave             ends with everything still open
  */
@@ -17,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* Every pass of clang-format moves these on. */
@@ -146,10 +149,17 @@ static void* compile_for_ever(void* unused) {
   return NULL;
 }
 
+static void wait_for_a_child(void) {
+  siginfo_t info;
+  while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0) usleep(200);
+}
+
+static int has_nvrtc(void) {
+  return dlopen("libnvrtc.so.13", RTLD_NOW | RTLD_NOLOAD) || dlopen("libnvrtc.so.12", RTLD_NOW | RTLD_NOLOAD);
+}
+
 static void wait_for_nvrtc(void) {
-  while (!dlopen("libnvrtc.so.13", RTLD_NOW | RTLD_NOLOAD) &&
-         !dlopen("libnvrtc.so.12", RTLD_NOW | RTLD_NOLOAD))
-    usleep(500);
+  while (!has_nvrtc()) usleep(500);
   /* In the moment between the loader and the library exit() cannot be held (codegen/fork_watch.h). */
   usleep(20000);
 }
@@ -158,6 +168,24 @@ static pthread_t start(void* (*work)(void*), void* argument) {
   pthread_t thread;
   if (pthread_create(&thread, NULL, work, argument) != 0) fail("pthread_create");
   return thread;
+}
+
+static void* compile_once(void* stack) {
+  const minuet_status status = api.network_compile(((Stack*)stack)->network, "sm_90a", NULL, NULL);
+  if (status == MINUET_UNAVAILABLE) leave("there is no compiler", 77);
+  check(status, "compile");
+  return NULL;
+}
+
+static void compile_one_kernel(Stack* stack) {
+  minuet_kernel_counters counters = MINUET_KERNEL_COUNTERS_INIT;
+  open_stack(stack, 1);
+  start(compile_once, stack);
+  while (counters.compiled == 0) {
+    usleep(1000);
+    check(api.context_kernel_counters(stack->context, &counters), "counters");
+  }
+  if (has_nvrtc()) fail("libnvrtc is loaded");
 }
 
 static void* exit_later(void* milliseconds) {
@@ -204,8 +232,16 @@ int main(int argc, char** argv) {
   } else if (strcmp(command, "exit-compiling") == 0) {
     load_minuet();
     start(compile_for_ever, NULL);
+    wait_for_a_child();
+    exit_later(argument);
+  } else if (strcmp(command, "exit-compiling-here") == 0) {
+    load_minuet();
+    start(compile_for_ever, NULL);
     wait_for_nvrtc();
     exit_later(argument);
+  } else if (strcmp(command, "compile") == 0) {
+    load_minuet();
+    compile_one_kernel(&left_open);
   } else if (strcmp(command, "exit-in-thread") == 0) {
     load_minuet();
     start(exit_later, argument);

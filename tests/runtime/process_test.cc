@@ -80,24 +80,32 @@ TEST(Process, R27_ExitWhileNetworksRun) {
   }
 }
 
-/// exit() at 12 moments of the first second of compiles, of which the first makes static objects of NVRTC's.
-void expect_clean_exits_while_compiling(const std::string& library) {
+/// exit() at 12 moments of the first second of compiles.
+void expect_clean_exits_while_compiling(const std::string& library, const std::string& how) {
   for (const char* delay : {"0", "5", "20", "50", "80", "110", "150", "200", "300", "450", "650", "900"}) {
     // What a compile that gave up leaves behind is NVRTC's.
-    const Ended ended = run({MINUET_HOST, library, "exit-compiling", delay}, {"ASAN_OPTIONS=detect_leaks=0"});
+    const Ended ended = run({MINUET_HOST, library, how, delay}, {"ASAN_OPTIONS=detect_leaks=0"});
     if (ended.code == kNotHere) GTEST_SKIP() << "there is no NVRTC here";
     EXPECT_EQ(ended.code, 0) << "after " << delay << " ms\n" << ended.text;
   }
 }
 
-TEST(Process, R27_ExitWhileTheHelperCompiles) { expect_clean_exits_while_compiling(MINUET_LIBRARY); }
+TEST(Process, R27_ExitWhileTheHelperCompiles) {
+  expect_clean_exits_while_compiling(MINUET_LIBRARY, "exit-compiling");
+}
+
+TEST(Process, R27_NvrtcIsNeverOpenedWhereThereIsAHelper) {
+  const Ended ended = run({MINUET_HOST, MINUET_LIBRARY, "compile"}, {"ASAN_OPTIONS=detect_leaks=0"});
+  if (ended.code == kNotHere) GTEST_SKIP() << "there is no NVRTC here";
+  EXPECT_EQ(ended.code, 0) << ended.text;
+}
 
 TEST(Process, R27_ExitWhileThisProcessCompiles) {
   const std::string folder = testing::TempDir() + "process-test-" + std::to_string(getpid());
   std::filesystem::create_directory(folder);
   // Away from its helper program, the library compiles in the process.
   std::filesystem::copy_file(MINUET_LIBRARY, folder + "/libminuet.so");
-  expect_clean_exits_while_compiling(folder + "/libminuet.so");
+  expect_clean_exits_while_compiling(folder + "/libminuet.so", "exit-compiling-here");
   std::filesystem::remove_all(folder);
 }
 

@@ -45,7 +45,7 @@ def run(minuet, cloud, network, cache, settings, folder):
         "first_inference_ms": ends("synchronize")[0],
         "open_device_ms": wall(lambda s: s["cat"] == "device"),
         "open_cache_and_bundles_ms": wall(lambda s: s["name"].startswith("open bundles")),
-        "open_compiler_ms": wall(lambda s: s["name"] == "open the compiler"),
+        "identify_compiler_ms": wall(lambda s: s["name"] == "identify the compiler"),
         "find_in_bundles_ms": wall(lambda s: s["cat"] == "bundle"),
         "find_on_disk_ms": wall(lambda s: s["cat"] == "disk"),
         "compile_ms": wall(lambda s: s["cat"] == "compile"),

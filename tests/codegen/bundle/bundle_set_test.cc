@@ -6,6 +6,7 @@
 
 #include "codegen/bundle/bundle_writer.h"
 #include "codegen/keys.h"
+#include "codegen/own_image.h"
 #include "tests/codegen/bundle/bundle_fakes.h"
 
 namespace minuet {
@@ -246,7 +247,7 @@ TEST(BundleSet, R28_ARejectedKernelIsNotGivenAgain) {
 }
 
 TEST(BundleSet, R21_TheLibrarysOwnFolderIsKnown) {
-  EXPECT_THAT(own_library_folder(), HasSubstr("/"));  // here: that of this test
+  EXPECT_THAT(own_folder(), HasSubstr("/"));  // here: that of this test
 }
 
 }  // namespace

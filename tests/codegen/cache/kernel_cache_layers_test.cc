@@ -123,7 +123,7 @@ TEST(KernelCacheLayers, R21_ABundleNeedsNoCompilerAndNoDirectory) {
   EXPECT_EQ(missing.code(), StatusCode::Unavailable);
   make_bundle_of(folder / "a.bundle", {"gather"}, "sm_90a", "nvrtc 12.9 c d");
   auto compiler = std::make_shared<FakeCompiler>();
-  compiler->id_ = "";  // as LazyCompiler where no libnvrtc is found
+  compiler->id_ = "";  // as LazyNvrtc where no libnvrtc is found
   CacheOptions options = without_disk();
   options.bundles = {{folder / "a.bundle", ""}};
   auto host = open_cache(options, compiler);

@@ -66,18 +66,32 @@ void misbehave(llvm::StringRef what, const std::string& file) {
   }
 }
 
+WorkerAnswer failure() {
+  WorkerAnswer answer;
+  answer.code = StatusCode::InvalidArgument;
+  answer.message = "the fake fails";
+  answer.detail = "its log";
+  return answer;
+}
+
+/// What to do is in the name of the library, up to its first ':', then the file.
+WorkerAnswer identify(const WorkerJob& job) {
+  const auto [what, file] = llvm::StringRef(job.nvrtc).split(':');
+  misbehave(what, file.str());
+  if (what == "fail") return failure();
+  WorkerAnswer answer;
+  answer.result = encode_info({job.nvrtc, "13.0", "fake " + std::to_string(::getpid()), {}});
+  return answer;
+}
+
 WorkerAnswer answer(const WorkerJob& job) {
+  if (job.identify) return identify(job);
   const KernelSource& source = job.request.source;
   const llvm::StringRef what = llvm::StringRef(source.display_name).split('-').first;
   misbehave(what, source.text);
+  if (what == "fail") return failure();
   WorkerAnswer answer;
   answer.pch_use = job.pch ? PchUse::Used : PchUse::None;
-  if (what == "fail") {
-    answer.code = StatusCode::InvalidArgument;
-    answer.message = "the fake fails";
-    answer.detail = "its log";
-    return answer;
-  }
   FakeCompiler compiler;
   Entry entry;
   entry.request_key = what == "other" ? "another key" : key_of(job.request);
@@ -85,8 +99,8 @@ WorkerAnswer answer(const WorkerJob& job) {
   entry.name_expression = source.name_expression;
   entry.binary = llvm::cantFail(compiler.compile(source, job.request.arch, "seed", {}));
   entry.binary.log = inherited();
-  answer.entry = write_entry(entry);
-  if (what == "flip") answer.entry[answer.entry.size() / 2] ^= 1;
+  answer.result = write_entry(entry);
+  if (what == "flip") answer.result[answer.result.size() / 2] ^= 1;
   return answer;
 }
 

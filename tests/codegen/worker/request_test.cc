@@ -95,6 +95,26 @@ TEST(Request, R19_ThePreambleIsTheIncludesAtTheStart) {
             preamble_of({emit(ScanSpec{.input = ScanInput::Hits}), "sm_90"}));
 }
 
+TEST(Protocol, AnIdentityComesBackAsItWas) {
+  WorkerJob job;
+  job.identify = true;
+  job.nvrtc = "/a/libnvrtc.so";
+  const WorkerJob read = llvm::cantFail(decode_job(llvm::cantFail(encode_job(job))));
+  EXPECT_TRUE(read.identify);
+  EXPECT_EQ(read.nvrtc, job.nvrtc);
+  const NvrtcInfo info{"/a/libnvrtc.so", "13.0", "nvrtc 13.0 12 34", {"sm_80", "sm_90"}};
+  const NvrtcInfo back = llvm::cantFail(decode_info(encode_info(info)));
+  EXPECT_EQ(back.path, info.path);
+  EXPECT_EQ(back.version, info.version);
+  EXPECT_EQ(back.id, info.id);
+  EXPECT_EQ(back.archs, info.archs);
+  for (const char* bad : {"", "[]", "{}", "{\"path\":\"/a\",\"version\":\"13.0\"}"}) {
+    llvm::Expected<NvrtcInfo> refused = decode_info(bad);
+    EXPECT_FALSE(refused) << bad;
+    if (!refused) llvm::consumeError(refused.takeError());
+  }
+}
+
 TEST(Protocol, JobsAndAnswersComeBackAsTheyWere) {
   const WorkerJob job{example(), "/a/libnvrtc.so", true, "/b/trace"};
   const WorkerJob read = llvm::cantFail(decode_job(llvm::cantFail(encode_job(job))));
@@ -107,7 +127,7 @@ TEST(Protocol, JobsAndAnswersComeBackAsTheyWere) {
   EXPECT_EQ(back.code, answer.code);
   EXPECT_THAT(back.message, HasSubstr(" message"));
   EXPECT_EQ(back.detail, answer.detail);
-  EXPECT_EQ(back.entry, "entry");
+  EXPECT_EQ(back.result, "entry");
   EXPECT_EQ(back.pch_use, answer.pch_use);
   EXPECT_EQ(back.peak_bytes, answer.peak_bytes);
   for (const char* bad : {"", "[]", "{}", "{\"code\":99}", "{\"code\":0,\"pch\":9}"}) {

@@ -30,12 +30,12 @@ std::unique_ptr<WorkerProcess> start_fake() {
 }
 
 std::string log_of(WorkerProcess& worker) {
-  const WorkerAnswer answer = llvm::cantFail(worker.compile(job_for("ok"), nullptr));
-  return llvm::cantFail(read_entry(answer.entry)).binary.log;
+  const WorkerAnswer answer = llvm::cantFail(worker.ask(job_for("ok"), nullptr));
+  return llvm::cantFail(read_entry(answer.result)).binary.log;
 }
 
 StatusError loss(WorkerProcess& worker, const WorkerJob& job) {
-  llvm::Expected<WorkerAnswer> answer = worker.compile(job, nullptr);
+  llvm::Expected<WorkerAnswer> answer = worker.ask(job, nullptr);
   EXPECT_FALSE(answer);
   return take_status(answer.takeError());
 }
@@ -60,13 +60,13 @@ TEST(WorkerProcess, R19_AnswersOneJobAfterTheOther) {
   auto worker = start_fake();
   for (int i = 0; i < 3; ++i) {
     const WorkerJob job = job_for("ok", "text " + std::to_string(i));
-    const WorkerAnswer answer = llvm::cantFail(worker->compile(job, nullptr));
+    const WorkerAnswer answer = llvm::cantFail(worker->ask(job, nullptr));
     ASSERT_EQ(answer.code, StatusCode::Ok);
     EXPECT_GT(answer.peak_bytes, 0);
-    const Entry entry = llvm::cantFail(read_entry(answer.entry));
+    const Entry entry = llvm::cantFail(read_entry(answer.result));
     EXPECT_EQ(entry.request_key, key_of(job.request));
     EXPECT_THAT(entry.binary.cubin, HasSubstr(job.request.source.text));
-    const WorkerAnswer failed = llvm::cantFail(worker->compile(job_for("fail"), nullptr));
+    const WorkerAnswer failed = llvm::cantFail(worker->ask(job_for("fail"), nullptr));
     EXPECT_EQ(failed.code, StatusCode::InvalidArgument);
     EXPECT_EQ(failed.message, "the fake fails");
     EXPECT_EQ(failed.detail, "its log");
@@ -75,8 +75,8 @@ TEST(WorkerProcess, R19_AnswersOneJobAfterTheOther) {
 
 TEST(WorkerProcess, R19_ALargeSourceGoesThroughBothWays) {
   const WorkerJob job = job_for("ok", std::string(20 << 20, 'x'));
-  const WorkerAnswer answer = llvm::cantFail(start_fake()->compile(job, nullptr));
-  EXPECT_THAT(llvm::cantFail(read_entry(answer.entry)).binary.cubin.size(),
+  const WorkerAnswer answer = llvm::cantFail(start_fake()->ask(job, nullptr));
+  EXPECT_THAT(llvm::cantFail(read_entry(answer.result)).binary.cubin.size(),
               testing::Gt(std::size_t{20} << 20));
 }
 
@@ -148,7 +148,7 @@ TEST(WorkerProcess, R19_ABusyHelperDiesWithItsParent) {
   const std::string file = folder / "busy";
   const pid_t parent = ::fork();
   if (parent == 0) {
-    llvm::consumeError(start_fake()->compile(job_for("sleep", file), nullptr).takeError());
+    llvm::consumeError(start_fake()->ask(job_for("sleep", file), nullptr).takeError());
     ::_exit(1);
   }
   while (read_text(file).empty()) ::poll(nullptr, 0, 5);
@@ -164,7 +164,7 @@ TEST(WorkerProcess, R17_ACancelKillsABusyHelper) {
   CancelToken token;
   auto worker = start_fake();
   token.cancel();
-  llvm::Expected<WorkerAnswer> answer = worker->compile(job_for("sleep", "/dev/null"), &token);
+  llvm::Expected<WorkerAnswer> answer = worker->ask(job_for("sleep", "/dev/null"), &token);
   ASSERT_FALSE(answer);
   EXPECT_EQ(take_status(answer.takeError()).code(), StatusCode::Cancelled);
   EXPECT_TRUE(is_gone(worker->id()));

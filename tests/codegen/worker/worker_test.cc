@@ -17,6 +17,8 @@
 
 #include "codegen/fork_watch.h"
 #include "codegen/keys.h"
+#include "codegen/nvrtc_library.h"
+#include "codegen/worker/nvrtc_identity.h"
 #include "codegen/worker/worker_pool.h"
 #include "tests/codegen/fakes.h"
 
@@ -132,6 +134,24 @@ TEST_F(Worker, R16_TheEnvironmentAndTheLibraryPassThrough) {
   ::unsetenv("MINUET_NVRTC");
   ASSERT_FALSE(entry);
   EXPECT_THAT(take_status(entry.takeError()).detail(), HasSubstr("/missing/libnvrtc.so"));
+}
+
+TEST_F(Worker, R02_AHelperTellsWhichNvrtcItIs) {
+  const NvrtcInfo here = llvm::cantFail(nvrtc_info());
+  EXPECT_EQ(here.id, compiler_->id());
+  EXPECT_EQ(loaded_nvrtcs(), std::vector<std::string>{here.path});  // which the helper is told
+  for (const std::string& library : {std::string(), here.path}) {
+    const NvrtcInfo told = llvm::cantFail(identify_nvrtc(library, MINUET_HELPER));
+    EXPECT_EQ(told.id, here.id);
+    EXPECT_EQ(told.path, here.path);
+    EXPECT_EQ(told.version, here.version);
+    EXPECT_EQ(told.archs, here.archs);
+  }
+  // Without a helper, this process opens it.
+  EXPECT_EQ(llvm::cantFail(identify_nvrtc("", "/nonexistent/minuet-compile")).id, here.id);
+  llvm::Expected<NvrtcInfo> missing = identify_nvrtc("/nonexistent/libnvrtc.so", MINUET_HELPER);
+  ASSERT_FALSE(missing);
+  EXPECT_THAT(take_status(missing.takeError()).detail(), HasSubstr("/nonexistent/libnvrtc.so"));
 }
 
 // ---- fork ------------------------------------------------------------------------------------------
