@@ -9,7 +9,7 @@ namespace minuet {
 std::string own_image() {
   Dl_info self;
   if (::dladdr(reinterpret_cast<void*>(&own_image), &self) != 0 && self.dli_fname != nullptr) {
-    const std::string name = self.dli_fname;
+    std::string name = self.dli_fname;
     if (name.find('/') != std::string::npos) return name;
   }
   // A program found through PATH, and our helper, are known to the loader by their bare names.

@@ -130,7 +130,7 @@ llvm::Expected<std::unique_ptr<BackgroundJob>> BackgroundJob::start(
   job->result_ = task.get_future().share();
   const NoSignals blocked;
   try {
-    job->thread_ = std::thread(std::move(task));
+    job->thread_ = std::make_unique<std::thread>(std::move(task));
   } catch (const std::exception& exception) {
     return make_error(StatusCode::ResourceExhausted, "there is no thread for work in the background: {0}",
                       exception.what());
@@ -139,16 +139,19 @@ llvm::Expected<std::unique_ptr<BackgroundJob>> BackgroundJob::start(
 }
 
 bool BackgroundJob::is_out_of_reach() const {
-  return generation_ != fork_generation() || thread_.get_id() == std::this_thread::get_id();
+  return generation_ != fork_generation() || thread_->get_id() == std::this_thread::get_id();
 }
 
 BackgroundJob::~BackgroundJob() {
   cancel();
-  if (!thread_.joinable()) return;
-  if (is_out_of_reach()) {
-    thread_.detach();
+  if (!thread_) return;
+  if (generation_ != fork_generation()) {
+    // A thread of another process: it can be neither joined nor detached.
+    static_cast<void>(thread_.release());
+  } else if (is_out_of_reach()) {
+    thread_->detach();
   } else {
-    thread_.join();
+    thread_->join();
   }
 }
 

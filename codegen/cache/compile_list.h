@@ -46,7 +46,7 @@ class BackgroundJob {
   std::uint64_t generation_ = 0;  // of forks
   std::shared_ptr<CancelToken> cancel_ = std::make_shared<CancelToken>();
   std::shared_future<StatusError> result_;  // code Ok: it went well
-  std::thread thread_;
+  std::unique_ptr<std::thread> thread_;
 };
 
 }  // namespace minuet
