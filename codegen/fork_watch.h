@@ -6,8 +6,9 @@
 //
 // NVRTC has static objects too, which exit() destroys while other threads may be compiling with them. So
 // exit() waits here for what compiles in this process, which gives up when it sees that. What cannot be
-// mended from here: exit() in the milliseconds in which the loader runs NVRTC's constructors. Where there is
-// a helper program nothing of this is needed: NVRTC is opened there only.
+// mended from here: exit() in the milliseconds in which the loader runs NVRTC's constructors, or in which a
+// first compile has made a static object and not called back yet. Where there is a helper program nothing of
+// this is needed: NVRTC is opened there only.
 #pragma once
 
 #include <cstdint>

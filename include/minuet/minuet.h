@@ -25,9 +25,10 @@
  *   stream; the CPU device ignores it and works at once.
  * - The calls on one execution must be ordered on the device too: one stream, or events between them.
  * - The library never prints, exits, throws, or touches signal handlers. NVRTC is opened, and kernels are
- *   compiled, in child processes (minuet-compile, installed beside the library), or in this one where that
- *   program is not there. At exit it does nothing but wait until the latter have given up, with CANCELLED: a
- *   second or so, ten at most.
+ *   compiled, in child processes (minuet-compile, installed beside the library). Where that program is not
+ *   there they are in this one: exit() waits then until they have given up, with CANCELLED, for a second or
+ *   so, ten at most, and during the first of them it may still crash inside of NVRTC. Else nothing is done at
+ *   exit.
  * - After fork() a child may compile, with the parent's objects too, and waits for none of its threads.
  *   All else of the parent's it must leave alone: GPU contexts and jobs stay behind.
  */
