@@ -6,8 +6,6 @@
  *   reload TIMES      a CPU network in a thread, dlclose, and the library must be gone
  *   exit-running MS   exit() in the main thread while another runs networks
  *   exit-compiling MS the same, while another compiles kernels in helper programs, from when the first starts
- *   exit-compiling-here MS   the same, in this process, from when NVRTC is loaded on: to exit() while a
- *                     library's constructors run is a race that no library can win
  *   compile           until the first of many kernels is compiled, when no libnvrtc may be loaded
  *   exit-in-thread MS exit() in a thread while the main thread runs networks
  *   leave             ends with everything still open
@@ -158,12 +156,6 @@ static int has_nvrtc(void) {
   return dlopen("libnvrtc.so.13", RTLD_NOW | RTLD_NOLOAD) || dlopen("libnvrtc.so.12", RTLD_NOW | RTLD_NOLOAD);
 }
 
-static void wait_for_nvrtc(void) {
-  while (!has_nvrtc()) usleep(500);
-  /* In the moment between the loader and the library exit() cannot be held (codegen/fork_watch.h). */
-  usleep(20000);
-}
-
 static pthread_t start(void* (*work)(void*), void* argument) {
   pthread_t thread;
   if (pthread_create(&thread, NULL, work, argument) != 0) fail("pthread_create");
@@ -233,11 +225,6 @@ int main(int argc, char** argv) {
     load_minuet();
     start(compile_for_ever, NULL);
     wait_for_a_child();
-    exit_later(argument);
-  } else if (strcmp(command, "exit-compiling-here") == 0) {
-    load_minuet();
-    start(compile_for_ever, NULL);
-    wait_for_nvrtc();
     exit_later(argument);
   } else if (strcmp(command, "compile") == 0) {
     load_minuet();
