@@ -1,5 +1,8 @@
 #include "codegen/error.h"
 
+#include <cerrno>
+#include <system_error>
+
 #include "llvm/Support/raw_ostream.h"
 
 namespace minuet {
@@ -35,6 +38,12 @@ StatusError take_status(llvm::Error error) {
                         first ? part.message() : status.message() + "; " + part.message(), status.detail());
       });
   return status;
+}
+
+std::string errno_text(int error) { return std::error_code(error, std::generic_category()).message(); }
+
+llvm::Error make_system_error(const std::string& what) {
+  return make_error(StatusCode::FailedPrecondition, "{0}: {1}", what, errno_text(errno));
 }
 
 llvm::Error annotate(llvm::Error error, llvm::StringRef phrase) {

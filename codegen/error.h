@@ -54,6 +54,12 @@ llvm::Error make_error(StatusCode code, const char* format, Values&&... values) 
   return llvm::make_error<StatusError>(code, llvm::formatv(format, std::forward<Values>(values)...).str());
 }
 
+/// "No such file or directory"
+std::string errno_text(int error);
+
+/// FailedPrecondition: `what: ` and the text of errno, which is to be as the system left it.
+llvm::Error make_system_error(const std::string& what);
+
 /// `phrase: ` in front of the message of `error`; success stays success.
 llvm::Error annotate(llvm::Error error, llvm::StringRef phrase);
 

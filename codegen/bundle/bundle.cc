@@ -17,11 +17,6 @@ llvm::Error damaged(const std::string& what) {
   return make_error(StatusCode::InvalidArgument, "the bundle is damaged: {0}", what);
 }
 
-llvm::Error trouble(const char* what) {
-  return make_error(StatusCode::FailedPrecondition, "the bundle {0}: {1}", what,
-                    std::error_code(errno, std::generic_category()).message());
-}
-
 std::string hex_of(llvm::StringRef bytes) { return llvm::toHex(bytes, /*LowerCase=*/true); }
 
 std::uint64_t index_bytes(const BundleHead& head) {
@@ -57,7 +52,7 @@ llvm::Error check_head(const BundleHead& head, std::uint64_t file_bytes) {
 llvm::Expected<std::unique_ptr<Bundle>> Bundle::open(const std::string& path) {
   // Without O_NONBLOCK a fifo would hold us for ever.
   FileHandle file(real_file_system(), ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!file.good()) return annotate(trouble("cannot be opened"), path);
+  if (!file.good()) return annotate(make_system_error("the bundle cannot be opened"), path);
   std::unique_ptr<Bundle> bundle(new Bundle(path, std::move(file)));
   if (llvm::Error error = bundle->read_index()) return annotate(std::move(error), path);
   if (llvm::Error error = bundle->check_contents()) return annotate(std::move(error), path);
@@ -66,7 +61,7 @@ llvm::Expected<std::unique_ptr<Bundle>> Bundle::open(const std::string& path) {
 
 llvm::Error Bundle::read_index() {
   struct stat status;
-  if (::fstat(file_.get(), &status) != 0) return trouble("cannot be looked at");
+  if (::fstat(file_.get(), &status) != 0) return make_system_error("the bundle cannot be looked at");
   if (!S_ISREG(status.st_mode)) return make_error(StatusCode::InvalidArgument, "it is no regular file");
   const auto size = static_cast<std::uint64_t>(status.st_size);
   if (size < sizeof head_ + kDigestBytes) return make_error(StatusCode::InvalidArgument, "it is no bundle");
@@ -112,7 +107,7 @@ llvm::Expected<std::string> Bundle::read_bytes(std::uint64_t offset, std::uint64
   for (std::size_t done = 0; done < size;) {
     const ssize_t count = ::pread(file_.get(), &bytes[done], size - done, static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return trouble("cannot be read");
+    if (count < 0) return make_system_error("the bundle cannot be read");
     if (count == 0) return damaged("it became shorter");
     done += static_cast<std::size_t>(count);
   }

@@ -151,11 +151,6 @@ llvm::Expected<std::string> pack_items(const std::vector<Item>& items, const Str
   return frames;
 }
 
-llvm::Error trouble(const std::string& what) {
-  return make_error(StatusCode::FailedPrecondition, "{0}: {1}", what,
-                    std::error_code(errno, std::generic_category()).message());
-}
-
 /// A new file beside `path`, whose name goes to `temporary`.
 llvm::Expected<FileHandle> create_beside(const std::string& path, std::string& temporary) {
   static std::atomic<unsigned> count{0};
@@ -167,7 +162,7 @@ llvm::Expected<FileHandle> create_beside(const std::string& path, std::string& t
     if (file.good()) return file;
     if (errno != EEXIST) break;
   }
-  return trouble(temporary + " cannot be made");
+  return make_system_error(temporary + " cannot be made");
 }
 
 llvm::Error write_all(FileHandle& file, llvm::StringRef bytes) {
@@ -175,11 +170,11 @@ llvm::Error write_all(FileHandle& file, llvm::StringRef bytes) {
   while (!bytes.empty()) {
     const ssize_t count = ::write(file.get(), bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return trouble("a bundle cannot be written");
+    if (count <= 0) return make_system_error("a bundle cannot be written");
     bytes = bytes.drop_front(static_cast<std::size_t>(count));
   }
-  if (::fsync(file.get()) != 0) return trouble("a bundle cannot be synced");
-  return file.close_now() == 0 ? llvm::Error::success() : trouble("a bundle cannot be closed");
+  if (::fsync(file.get()) != 0) return make_system_error("a bundle cannot be synced");
+  return file.close_now() == 0 ? llvm::Error::success() : make_system_error("a bundle cannot be closed");
 }
 
 }  // namespace
@@ -226,7 +221,7 @@ llvm::Expected<WrittenBundle> write_bundle(const std::string& path, llvm::String
   MINUET_ASSIGN(FileHandle file, create_beside(path, temporary));
   llvm::Error error = write_all(file, bytes);
   if (!error && ::rename(temporary.c_str(), path.c_str()) != 0)
-    error = trouble(path + " cannot be put there");
+    error = make_system_error(path + " cannot be put there");
   if (error) {
     ::unlink(temporary.c_str());
     return annotate(std::move(error), path);

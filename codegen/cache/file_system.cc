@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <system_error>
 
 namespace minuet {
 
@@ -86,8 +85,6 @@ void LockableFile::unlock() {
   if (file_.good() && holder_ == ::getpid()) system_->lock(file_.get(), LOCK_UN);
   holder_ = 0;
 }
-
-std::string errno_text(int error) { return std::error_code(error, std::generic_category()).message(); }
 
 llvm::Error check_file_limit(std::uint64_t bytes) {
   struct rlimit limit;

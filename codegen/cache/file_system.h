@@ -44,9 +44,6 @@ FileSystem& real_file_system();
 /// not fail but raise SIGXFSZ, and the host may have no handler (R11).
 llvm::Error check_file_limit(std::uint64_t bytes);
 
-/// The text of an errno, on every thread.
-std::string errno_text(int error);
-
 /// A file descriptor that is closed at the end of its scope.
 class FileHandle {
  public:

@@ -20,11 +20,6 @@ constexpr off_t kMostEntryBytes = 1 << 20;
 constexpr std::size_t kHashDigits = 64;
 constexpr llvm::StringLiteral kSuffix = ".json";
 
-llvm::Error trouble(const std::string& what) {
-  return make_error(StatusCode::FailedPrecondition, "{0}: {1}", what,
-                    std::error_code(errno, std::generic_category()).message());
-}
-
 bool is_hash(llvm::StringRef text) {
   return text.size() == kHashDigits && std::all_of(text.begin(), text.end(), llvm::isHexDigit);
 }
@@ -41,7 +36,7 @@ llvm::Expected<std::vector<std::string>> names_in(int folder) {
   const int copy = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR* const stream = copy < 0 ? nullptr : ::fdopendir(copy);
   if (stream == nullptr) {
-    llvm::Error error = trouble("a folder of tuning results cannot be listed");
+    llvm::Error error = make_system_error("a folder of tuning results cannot be listed");
     if (copy >= 0) ::close(copy);
     return error;
   }
@@ -53,7 +48,7 @@ llvm::Expected<std::vector<std::string>> names_in(int folder) {
     if (entry == nullptr) break;
     names.emplace_back(entry->d_name);
   }
-  if (errno != 0) return trouble("a folder of tuning results cannot be listed");
+  if (errno != 0) return make_system_error("a folder of tuning results cannot be listed");
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -77,12 +72,12 @@ llvm::Expected<FileHandle> TuningStore::open_folder(const std::string& environme
     path += "/" + part.str();
     if (make && system_.make_folder_at(root.get(), path.c_str(), policy_.shared ? 0777 : 0700) != 0 &&
         errno != EEXIST) {
-      return trouble(directory_ + "/" + path + " cannot be made");
+      return make_system_error(directory_ + "/" + path + " cannot be made");
     }
     // A link here would lead to where others may write.
     if (system_.stat_at(root.get(), path.c_str(), &status) != 0) {
       if (!make && errno == ENOENT) return make_error(StatusCode::NotFound, "no results yet");
-      return trouble(directory_ + "/" + path);
+      return make_system_error(directory_ + "/" + path);
     }
     if (!S_ISDIR(status.st_mode) || !policy_.trusts(status)) {
       return make_error(StatusCode::FailedPrecondition, "{0}/{1} is no folder of this user alone", directory_,
@@ -91,7 +86,7 @@ llvm::Expected<FileHandle> TuningStore::open_folder(const std::string& environme
   }
   FileHandle folder(
       system_, system_.open_at(root.get(), path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0));
-  if (!folder.good()) return trouble(directory_ + "/" + path + " cannot be opened");
+  if (!folder.good()) return make_system_error(directory_ + "/" + path + " cannot be opened");
   return folder;
 }
 
@@ -100,7 +95,8 @@ llvm::Expected<std::string> TuningStore::read_file(int folder, const std::string
   const FileHandle file(
       system_, system_.open_at(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0));
   struct stat status;
-  if (!file.good() || system_.stat_file(file.get(), &status) != 0) return trouble("it cannot be opened");
+  if (!file.good() || system_.stat_file(file.get(), &status) != 0)
+    return make_system_error("it cannot be opened");
   if (!S_ISREG(status.st_mode)) return make_error(StatusCode::InvalidArgument, "it is no regular file");
   if (!policy_.trusts(status)) return make_error(StatusCode::InvalidArgument, "others may have written it");
   if (status.st_size > kMostEntryBytes) return make_error(StatusCode::InvalidArgument, "it is too long");
@@ -108,7 +104,7 @@ llvm::Expected<std::string> TuningStore::read_file(int folder, const std::string
   for (std::size_t done = 0; done < bytes.size();) {
     const ssize_t count = system_.read(file.get(), &bytes[done], bytes.size() - done);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return trouble("it cannot be read");
+    if (count < 0) return make_system_error("it cannot be read");
     if (count == 0) return make_error(StatusCode::InvalidArgument, "it became shorter while it was read");
     done += static_cast<std::size_t>(count);
   }
@@ -119,15 +115,15 @@ llvm::Error TuningStore::write_file(int folder, const std::string& temporary, co
   MINUET_TRY(check_file_limit(bytes.size()));
   const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   FileHandle file(system_, system_.open_at(folder, temporary.c_str(), flags, policy_.shared ? 0666 : 0600));
-  if (!file.good()) return trouble("a file cannot be made");
+  if (!file.good()) return make_system_error("a file cannot be made");
   for (std::size_t done = 0; done < bytes.size();) {
     const ssize_t count = system_.write(file.get(), &bytes[done], bytes.size() - done);
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return trouble("a file cannot be written");
+    if (count <= 0) return make_system_error("a file cannot be written");
     done += static_cast<std::size_t>(count);
   }
-  if (system_.sync(file.get()) != 0) return trouble("a file cannot be synced");
-  return file.close_now() == 0 ? llvm::Error::success() : trouble("a file cannot be closed");
+  if (system_.sync(file.get()) != 0) return make_system_error("a file cannot be synced");
+  return file.close_now() == 0 ? llvm::Error::success() : make_system_error("a file cannot be closed");
 }
 
 llvm::Error TuningStore::publish(const TuningEntry& entry) {
@@ -136,7 +132,7 @@ llvm::Error TuningStore::publish(const TuningEntry& entry) {
   const std::string name = bucket_hash(entry.bucket) + kSuffix.str();
   llvm::Error error = write_file(folder.get(), temporary, print_entry(entry));
   if (!error && system_.rename_at(folder.get(), temporary.c_str(), name.c_str()) != 0) {
-    error = trouble("a file cannot be renamed");
+    error = make_system_error("a file cannot be renamed");
   }
   if (error) system_.unlink_at(folder.get(), temporary.c_str());
   return error;
