@@ -1,4 +1,4 @@
-// The compiler interface: source -> binary. NVRTC is the one implementation; tests have another.
+// The compiler interface: source -> binary. It is NVRTC, in this process or in another one; tests have fakes.
 #pragma once
 
 #include <atomic>
@@ -43,24 +43,30 @@ enum class PchUse { None, Created, Used };
 
 /// What a compile does beside its work; changes no byte of the result.
 struct CompileControl {
-  const CancelToken* cancel = nullptr;  // a compile that it stops is an error with code Cancelled (R17)
+  const CancelToken* cancel = nullptr;  // where another process compiles: ends it, as Cancelled (R17)
   std::string pch_directory;            // of precompiled headers, private to one process; empty: none (R30)
   std::string time_trace;               // file for NVRTC's own trace of this compile; empty: none (R32)
   PchUse* pch_use = nullptr;            // out, where it is asked for: never an error of the compile
 };
 
+struct NvrtcInfo {
+  std::string path;     // of libnvrtc
+  std::string version;  // "13.0"
+  std::string id;       // version and build-ids (R2), part of the build key; never empty
+  std::vector<std::string> archs;
+};
+
 class Compiler {
  public:
   virtual ~Compiler() = default;
-  /// Version and build-ids (R2), part of the build key; empty where there is no compiler after all.
-  virtual std::string id() const = 0;
-  /// Path of the library it uses; empty where it uses none.
-  virtual std::string library() const { return ""; }
+  /// Which one it is. An error where there is none, with the way to get it; another time may do better.
+  virtual llvm::Expected<NvrtcInfo> identify(const CancelToken* cancel = nullptr) = 0;
   /// Digest of every header a compile may see, part of the request key. Needs no library.
   virtual std::string header_digest() const = 0;
   /// Options of a compile for `arch`, canonical, part of the request key. Needs no library.
   virtual std::vector<std::string> options(llvm::StringRef arch) const = 0;
-  /// `seed`: first 16 hex digits of the request key, for --frandom-seed (R4).
+  /// `seed`: first 16 hex digits of the request key, for --frandom-seed (R4); one that has the key takes its
+  /// own.
   virtual llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch,
                                          llvm::StringRef seed, const CompileControl& control) = 0;
 };
@@ -68,18 +74,13 @@ class Compiler {
 /// The options of every compile for `arch`, the same whatever compiler there is, or none.
 std::vector<std::string> compile_options(llvm::StringRef arch);
 
-struct NvrtcInfo {
-  std::string path;     // of libnvrtc
-  std::string version;  // "13.0"
-  std::string id;       // as Compiler::id() has it (R2)
-  std::vector<std::string> archs;
-};
-
 /// Opens libnvrtc with dlopen (builtins first). `library`: a path, or empty to look in
-/// MINUET_NVRTC, the loader's path, the usual toolkit folders and the wheels of the build.
-/// Unavailable, with the way to get it, where there is none. Never touches libcuda (R18).
-llvm::Expected<std::shared_ptr<Compiler>> open_nvrtc(llvm::StringRef library = {});
-/// The same, and what is known of it.
-llvm::Expected<NvrtcInfo> nvrtc_info(llvm::StringRef library = {});
+/// MINUET_NVRTC, the loader's path, the usual toolkit folders and the wheels of the build, and then to take
+/// one of `others`. Unavailable, with the way to get it, where there is none. Never touches libcuda (R18).
+///
+/// For minuet-compile and tests: a fork beside a compile leaves NVRTC's locks held, and exit() ends its
+/// threads' objects under them. The library has make_helper_compiler (worker/helper_compiler.h).
+llvm::Expected<std::shared_ptr<Compiler>> open_nvrtc(llvm::StringRef library = {},
+                                                     const std::vector<std::string>& others = {});
 
 }  // namespace minuet

@@ -10,7 +10,6 @@
 #include "codegen/diagnostics.h"
 #include "codegen/elf.h"
 #include "codegen/embedded_headers.h"
-#include "codegen/fork_watch.h"
 #include "codegen/nvrtc_library.h"
 #include "codegen/nvrtc_program.h"
 #include "codegen/time_trace.h"
@@ -30,13 +29,6 @@ std::string stable_log(llvm::StringRef log) {
     }
   }
   return kept;
-}
-
-/// Where a compile would wait for a lock that a thread of the parent process held.
-llvm::Error locked_by_fork() {
-  return make_error(StatusCode::FailedPrecondition,
-                    "this process was forked while its parent compiled, so that NVRTC cannot be used in it: "
-                    "compile before the fork, or through the helper program minuet-compile");
 }
 
 class NvrtcCompiler : public Compiler {
@@ -61,9 +53,7 @@ class NvrtcCompiler : public Compiler {
     return compiler;
   }
 
-  const NvrtcInfo& info() const { return info_; }
-  std::string id() const override { return info_.id; }
-  std::string library() const override { return info_.path; }
+  llvm::Expected<NvrtcInfo> identify(const CancelToken*) override { return info_; }
   std::string header_digest() const override { return embedded_header_digest(); }
 
   std::vector<std::string> options(llvm::StringRef arch) const override { return compile_options(arch); }
@@ -71,10 +61,6 @@ class NvrtcCompiler : public Compiler {
   llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch, llvm::StringRef seed,
                                  const CompileControl& control) override {
     if (control.pch_use != nullptr) *control.pch_use = PchUse::None;
-    if (control.cancel != nullptr && control.cancel->cancelled()) return cancelled(source, arch);
-    if (compiles_need_helper()) return locked_by_fork();
-    const CompileScope scope;
-    if (process_ends()) return cancelled(source, arch);
     MINUET_ASSIGN(const std::vector<Header> headers, headers_for(source.text));
     std::unique_ptr<TimeTrace> trace;
     if (!control.time_trace.empty()) {
@@ -87,13 +73,12 @@ class NvrtcCompiler : public Compiler {
     const auto start = std::chrono::steady_clock::now();
     Attempt attempt{source, headers, control, std::nullopt, NVRTC_ERROR_COMPILATION};
     compile_with_pch(attempt, all);
-    if (attempt.result != NVRTC_SUCCESS && attempt.result != NVRTC_ERROR_CANCELLED) {
+    if (attempt.result != NVRTC_SUCCESS) {
       if (trace) trace->reset();
       run(attempt, all);
       const bool was_pch = !control.pch_directory.empty();
       if (was_pch && attempt.result == NVRTC_SUCCESS) failed_pch_directory_ = control.pch_directory;
     }
-    if (attempt.result == NVRTC_ERROR_CANCELLED) return cancelled(source, arch);
     if (attempt.result != NVRTC_SUCCESS) return failure(attempt, arch, seed, all);
     const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
     if (trace) MINUET_TRY(trace->finish());
@@ -114,7 +99,6 @@ class NvrtcCompiler : public Compiler {
     Program& program = attempt.program.emplace(api_);
     attempt.result = program.create(attempt.source, attempt.headers);
     if (attempt.result != NVRTC_SUCCESS) return;
-    program.watch(attempt.control.cancel);
     attempt.result = program.compile(attempt.source, options);
   }
 
@@ -165,11 +149,6 @@ class NvrtcCompiler : public Compiler {
     return binary;
   }
 
-  static llvm::Error cancelled(const KernelSource& source, llvm::StringRef arch) {
-    return make_error(StatusCode::Cancelled, "{0} for {1}: the compile was cancelled", source.display_name,
-                      arch);
-  }
-
   llvm::Error failure(const Attempt& attempt, llvm::StringRef arch, llvm::StringRef seed,
                       const std::vector<std::string>& options) const {
     CompileFailure failure;
@@ -199,20 +178,16 @@ class NvrtcCompiler : public Compiler {
   std::string failed_pch_directory_;  // guarded by extras_mutex_
 };
 
-llvm::Expected<std::shared_ptr<NvrtcCompiler>> open_compiler(llvm::StringRef path) {
+}  // namespace
+
+llvm::Expected<std::shared_ptr<Compiler>> open_nvrtc(llvm::StringRef path,
+                                                     const std::vector<std::string>& others) {
   // One compiler a library and process; never destroyed, as the library is never closed.
-  const CompileScope scope;  // so that a fork while this lock is held is seen
-  if (process_ends()) return make_error(StatusCode::Cancelled, "NVRTC is not opened: the process ends");
-  static auto* const mutex = new std::timed_mutex;
+  static auto* const mutex = new std::mutex;
   static auto* const open = new std::map<std::string, std::shared_ptr<NvrtcCompiler>>;
-  std::unique_lock<std::timed_mutex> lock(*mutex, std::defer_lock);
-  if (!compiles_need_helper()) {
-    lock.lock();
-  } else if (!lock.try_lock_for(std::chrono::seconds(5))) {
-    return locked_by_fork();  // held by a thread that is not in this process
-  }
+  const std::lock_guard<std::mutex> lock(*mutex);
   std::string tried;
-  for (const std::string& candidate : nvrtc_candidates(this_process(path))) {
+  for (const std::string& candidate : nvrtc_candidates(this_process(path, others))) {
     const std::optional<NvrtcLibrary> library = open_nvrtc_library(candidate, tried);
     if (!library) continue;
     std::shared_ptr<NvrtcCompiler>& known = (*open)[library->path];
@@ -227,25 +202,6 @@ llvm::Expected<std::shared_ptr<NvrtcCompiler>> open_compiler(llvm::StringRef pat
     if (known != nullptr) return known;
   }
   return nvrtc_not_found(tried);
-}
-
-}  // namespace
-
-std::vector<std::string> compile_options(llvm::StringRef arch) {
-  return {"--std=c++20", ("-arch=" + arch).str(),
-          "--no-source-include",  // headers come from memory or not at all (R3)
-          // As on the CPU device: a fused multiply-add in one place and not the next would make them differ.
-          "--fmad=false", "--ptxas-options=-v"};  // registers and spills in the log
-}
-
-llvm::Expected<std::shared_ptr<Compiler>> open_nvrtc(llvm::StringRef library) {
-  MINUET_ASSIGN(std::shared_ptr<NvrtcCompiler> compiler, open_compiler(library));
-  return compiler;
-}
-
-llvm::Expected<NvrtcInfo> nvrtc_info(llvm::StringRef library) {
-  MINUET_ASSIGN(const std::shared_ptr<NvrtcCompiler> compiler, open_compiler(library));
-  return compiler->info();
 }
 
 }  // namespace minuet

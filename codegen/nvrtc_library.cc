@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "codegen/fork_watch.h"
 #include "codegen/own_image.h"
 
 namespace minuet {
@@ -102,11 +101,7 @@ std::string loaded_path(void* handle, const std::string& name) {
   return path.empty() ? map->l_name : path;
 }
 
-void* open_library(const std::string& name) {
-  void* const library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  hold_exit();  // before the destructors of what was just loaded, and as soon as can be
-  return library;
-}
+void* open_library(const std::string& name) { return ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL); }
 
 std::string last_loader_error() {
   const char* const error = ::dlerror();
@@ -126,11 +121,13 @@ std::vector<std::string> nvrtc_candidates(const NvrtcPlaces& places) {
   candidates.assign(std::begin(kSonames), std::end(kSonames));
   add_toolkits(places, candidates);
   add_wheels(places, candidates);
+  candidates.insert(candidates.end(), places.others.begin(), places.others.end());
   return candidates;
 }
 
-NvrtcPlaces this_process(llvm::StringRef library) {
+NvrtcPlaces this_process(llvm::StringRef library, const std::vector<std::string>& others) {
   NvrtcPlaces places;
+  places.others = others;
   places.library = library.str();
   places.environment = [](const char* name) {
     const char* const value = std::getenv(name);
@@ -160,10 +157,6 @@ std::vector<std::string> loaded_nvrtcs() {
     ::dlclose(handle);  // that it stays is the affair of who loaded it
   }
   return paths;
-}
-
-void load_nvrtcs(const std::vector<std::string>& paths) {
-  for (const std::string& path : paths) open_library(path);
 }
 
 llvm::Error nvrtc_not_found(const std::string& tried) {

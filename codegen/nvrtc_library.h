@@ -16,6 +16,7 @@ struct NvrtcPlaces {
   std::function<std::string(const char*)> environment;  // "" for what is not set
   std::string own_folder;                               // of the library or program this code is in
   std::string wheel_folder;                             // where the build keeps its wheels
+  std::vector<std::string> others;                      // paths to try after all else
 };
 
 /// Paths and bare names for dlopen, in order. A path of the caller or of MINUET_NVRTC stands alone:
@@ -23,7 +24,7 @@ struct NvrtcPlaces {
 std::vector<std::string> nvrtc_candidates(const NvrtcPlaces& places);
 
 /// The places of this process.
-NvrtcPlaces this_process(llvm::StringRef library);
+NvrtcPlaces this_process(llvm::StringRef library, const std::vector<std::string>& others);
 
 /// An open libnvrtc. Never closed: NVRTC has threads and state that outlive any one user.
 struct NvrtcLibrary {
@@ -37,8 +38,6 @@ std::optional<NvrtcLibrary> open_nvrtc_library(const std::string& candidate, std
 
 /// Paths of what is loaded into this process already under the names that are looked for. Runs nothing of it.
 std::vector<std::string> loaded_nvrtcs();
-/// Loads those of another process, so that the same is found here. What does not load is left out.
-void load_nvrtcs(const std::vector<std::string>& paths);
 
 /// Unavailable: how to get a libnvrtc, and why none of those that were tried will do.
 llvm::Error nvrtc_not_found(const std::string& tried);

@@ -1,32 +1,6 @@
 #include "codegen/nvrtc_program.h"
 
-#include <chrono>
-
-#include "codegen/fork_watch.h"
-
 namespace minuet {
-namespace {
-
-constexpr auto kHoldStep = std::chrono::milliseconds(10);
-
-/// hold_exit() costs some bytes for ever, and NVRTC asks often.
-void hold_exit_now_and_then() {
-  using Clock = std::chrono::steady_clock;
-  static std::atomic<Clock::time_point> last{};
-  Clock::time_point then = last;
-  const Clock::time_point now = Clock::now();
-  if (now - then >= kHoldStep && last.compare_exchange_strong(then, now)) hold_exit();
-}
-
-}  // namespace
-
-/// NVRTC's flow callback; called from any of its threads.
-int Program::gives_up(void* program, void*) {
-  const Program& self = *static_cast<const Program*>(program);
-  // The first compile makes some more of NVRTC's static objects, here and there.
-  if (!self.api_.has_compiled) hold_exit_now_and_then();
-  return process_ends() || (self.cancel_ != nullptr && self.cancel_->cancelled()) ? 1 : 0;
-}
 
 llvm::Error NvrtcApi::load(const NvrtcLibrary& library) {
 #define MINUET_FIND(name) name = reinterpret_cast<decltype(name)>(library.symbol(#name));
@@ -57,22 +31,13 @@ nvrtcResult Program::create(const KernelSource& source, const std::vector<Header
                                  static_cast<int>(headers.size()), texts.data(), names.data());
 }
 
-void Program::watch(const CancelToken* token) {
-  // Where it fails or is not there, the compile runs to its end: late, and still right.
-  if (api_.nvrtcSetFlowCallback == nullptr) return;
-  cancel_ = token;
-  api_.nvrtcSetFlowCallback(program_, &gives_up, this);
-}
-
 nvrtcResult Program::compile(const KernelSource& source, const std::vector<std::string>& options) {
   const nvrtcResult added = api_.nvrtcAddNameExpression(program_, source.name_expression.c_str());
   if (added != NVRTC_SUCCESS) return added;
   std::vector<const char*> texts;
   texts.reserve(options.size());
   for (const std::string& option : options) texts.push_back(option.c_str());
-  const nvrtcResult result = api_.nvrtcCompileProgram(program_, static_cast<int>(texts.size()), texts.data());
-  if (result == NVRTC_SUCCESS) api_.has_compiled = true;
-  return result;
+  return api_.nvrtcCompileProgram(program_, static_cast<int>(texts.size()), texts.data());
 }
 
 PchUse Program::pch_use() const {

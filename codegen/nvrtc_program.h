@@ -4,7 +4,6 @@
 
 #include <nvrtc.h>
 
-#include <atomic>
 #include <string>
 #include <vector>
 
@@ -29,9 +28,8 @@ struct NvrtcApi {
   X(nvrtcGetProgramLogSize)       \
   X(nvrtcGetProgramLog)           \
   X(nvrtcGetLoweredName) X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN) X(nvrtcGetPTXSize) X(nvrtcGetPTX)
-/// Null where the library is too old to have them: then nothing is cancelled midway, no heap grows.
+/// Null where the library is too old to have them: then no heap grows.
 #define MINUET_OPTIONAL_NVRTC_FUNCTIONS(X) \
-  X(nvrtcSetFlowCallback)                  \
   X(nvrtcGetPCHCreateStatus) X(nvrtcGetPCHHeapSizeRequired) X(nvrtcGetPCHHeapSize) X(nvrtcSetPCHHeapSize)
 #define MINUET_DECLARE(name) decltype(&::name) name = nullptr;
   MINUET_NVRTC_FUNCTIONS(MINUET_DECLARE)
@@ -39,8 +37,6 @@ struct NvrtcApi {
 #undef MINUET_DECLARE
 
   llvm::Error load(const NvrtcLibrary& library);
-
-  mutable std::atomic<bool> has_compiled{false};
 };
 
 /// One nvrtcProgram, for one compile.
@@ -52,9 +48,6 @@ class Program {
   ~Program();
 
   nvrtcResult create(const KernelSource& source, const std::vector<Header>& headers);
-  /// Makes compile() give up with NVRTC_ERROR_CANCELLED soon after `token`, which may be null, is cancelled
-  /// or the process ends.
-  void watch(const CancelToken* token);
   nvrtcResult compile(const KernelSource& source, const std::vector<std::string>& options);
   /// After a compile with --pch: what became of it. Where NVRTC's heap for such headers was too small,
   /// it is made larger for the next compile.
@@ -69,11 +62,8 @@ class Program {
   template <class SizeOf, class Get>
   std::string read(SizeOf size_of, Get get, bool terminated) const;
 
-  static int gives_up(void* program, void*);
-
   const NvrtcApi& api_;
   nvrtcProgram program_ = nullptr;
-  const CancelToken* cancel_ = nullptr;
 };
 
 }  // namespace minuet

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <new>
 
-#include "codegen/worker/nvrtc_identity.h"
+#include "codegen/worker/helper_compiler.h"
 #include "llvm/Config/llvm-config.h"
 #include "runtime/c_api_internal.h"
 
@@ -146,7 +146,7 @@ llvm::Expected<CacheOptions> cache_options(const minuet_context_options& options
   return cache;
 }
 
-/// One line for every part of the CUDA stack that is not there.
+/// One line for every part that is not there.
 void describe_system(minuet_system_info& info) {
   std::string missing;
   auto note = [&](llvm::Error error) { missing += take_status(std::move(error)).message() + "\n"; };

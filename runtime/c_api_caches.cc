@@ -102,9 +102,10 @@ llvm::Error add_tuning(KernelCache& cache, const minuet_precompile_options& give
         "tuning_directory is for bundles of networks and convolutions: give output_directory, and no "
         "requests_path, whose kernels are chosen already");
   }
+  MINUET_ASSIGN(const NvrtcInfo compiler, cache.identify_compiler());
   MINUET_ASSIGN(const ArchTuning added,
-                read_tuning_for(given.tuning_directory, archs, toolkit_of(cache.compiler_id()),
-                                cache.policy(), [&](const std::string& trouble) { cache.warn(trouble); }));
+                read_tuning_for(given.tuning_directory, archs, toolkit_of(compiler.id), cache.policy(),
+                                [&](const std::string& trouble) { cache.warn(trouble); }));
   for (const auto& [arch, entries] : added) {
     // As the bundle will have them: one entry a bucket and GPU.
     const std::string section = join_tuning(write_tuning_section(tuning[arch]), entries);

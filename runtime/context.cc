@@ -2,7 +2,7 @@
 
 #include "codegen/own_image.h"
 #include "codegen/trace.h"
-#include "codegen/worker/nvrtc_identity.h"
+#include "codegen/worker/helper_compiler.h"
 
 namespace minuet {
 namespace {
@@ -35,7 +35,7 @@ llvm::Expected<std::shared_ptr<MapService>> OpenDevice::map_service(i32 ndim) {
 llvm::Expected<std::shared_ptr<Context>> Context::create(CacheOptions options, LibraryPaths libraries) {
   options.library_folder = own_folder();
   MINUET_ASSIGN(std::shared_ptr<KernelCache> cache,
-                KernelCache::create(std::move(options), make_lazy_nvrtc(std::move(libraries.nvrtc))));
+                KernelCache::create(std::move(options), make_helper_compiler(std::move(libraries.nvrtc))));
   return std::shared_ptr<Context>(new Context(std::move(cache), std::move(libraries.cublaslt)));
 }
 

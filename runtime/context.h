@@ -41,7 +41,8 @@ TuningEnvironment tuning_environment(const DeviceInfo& device);
 
 class Context {
  public:
-  /// Opens NVRTC at the first compile only, so that a context costs nothing where none happens.
+  /// NVRTC is asked for at the first kernel that is in no bundle, so that a context costs nothing where all
+  /// are.
   static llvm::Expected<std::shared_ptr<Context>> create(CacheOptions options, LibraryPaths libraries);
   const std::shared_ptr<KernelCache>& cache() const { return cache_; }
   /// "cuda:N", "cpu", or "" for cuda:0 where usable, else cpu. The same name gives the same device.

@@ -86,12 +86,12 @@ std::vector<std::string> trace_paths(const std::string& folder, const std::vecto
 
 class Precompilation {
  public:
-  Precompilation(KernelCache& cache, const PrecompileOptions& options)
-      : cache_(cache), options_(options), compiler_id_(cache.compiler_id()) {}
+  Precompilation(KernelCache& cache, const PrecompileOptions& options) : cache_(cache), options_(options) {}
 
   llvm::Expected<PrecompileResult> run(const std::vector<KernelRequest>& requests) {
     const auto start = std::chrono::steady_clock::now();
     MINUET_TRY(take(requests));
+    MINUET_ASSIGN(compiler_, cache_.identify_compiler(options_.cancel));
     if (is_traced()) MINUET_TRY(open_trace_folder());
     if (!options_.output.empty()) MINUET_TRY(open_shelves());
     std::vector<KernelRequest> missing;
@@ -131,7 +131,7 @@ class Precompilation {
 
   KernelCache& cache_;
   const PrecompileOptions& options_;
-  const std::string compiler_id_;
+  NvrtcInfo compiler_;
   std::vector<KernelRequest> requests_;   // each once
   std::map<std::string, Shelf> shelves_;  // by arch
   PrecompileResult result_;
@@ -172,7 +172,7 @@ llvm::Error Precompilation::open_shelves() {
     if (!llvm::sys::fs::exists(path)) continue;
     MINUET_ASSIGN(shelf, read_shelf(path));
     for (const Entry& entry : shelf.entries) {
-      if (entry.binary.compiler_id == compiler_id_) shelf.found.insert(entry.request_key);
+      if (entry.binary.compiler_id == compiler_.id) shelf.found.insert(entry.request_key);
     }
   }
   return llvm::Error::success();
@@ -196,8 +196,7 @@ void Precompilation::compile(const std::vector<KernelRequest>& missing) {
   if (missing.empty()) return;
   WorkerPoolOptions options;
   options.jobs = options_.jobs;
-  options.worker.helper = options_.helper;
-  options.worker.nvrtc = cache_.compiler_library();  // the one whose kernels count as found
+  options.worker.nvrtc = compiler_.path;  // the one whose kernels count as found
   options.worker.cancel = options_.cancel;
   options.trace = cache_.trace();
   if (is_traced()) {

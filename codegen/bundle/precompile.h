@@ -26,7 +26,6 @@ struct PrecompileOptions {
   std::string time_traces;  // folder of NVRTC's time traces, one a kernel; made where it is not there (R32)
   ArchTuning tuning;        // joins what the bundles have; its kernels are requests like others
   int jobs = 0;             // worker processes; 0: as many as there are cores, and memory for
-  std::string helper;       // path of minuet-compile; empty: beside the library
   const CancelToken* cancel = nullptr;
   std::function<void(const PrecompileStep&)> step;  // never from two threads at once
 };

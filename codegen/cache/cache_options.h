@@ -30,7 +30,6 @@ struct CacheOptions {
   std::optional<bool> no_jit;              // nothing: MINUET_NO_JIT (R22)
   std::optional<std::string> record;       // file that misses are appended to; nothing: MINUET_RECORD (R22)
   std::chrono::milliseconds lock_bound{60000};   // for another process's compile of the same kernel (R14)
-  std::string helper;                            // path of minuet-compile; empty: beside the library (R16)
   std::shared_ptr<Trace> trace;                  // where spans go; null: nowhere (R32)
   std::function<void(const std::string&)> warn;  // called at most once per kind of trouble
 };

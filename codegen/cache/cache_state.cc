@@ -1,7 +1,5 @@
 #include "codegen/cache/cache_state.h"
 
-#include "codegen/fork_watch.h"
-
 namespace minuet {
 
 namespace {
@@ -13,31 +11,8 @@ bool has_another(const Flight& landed, const Binary& refused) {
 
 }  // namespace
 
-struct CacheState::State {
-  explicit State(std::uint64_t forks) : generation(forks) {}
-  const std::uint64_t generation;
-  std::mutex mutex;  // never held while compiling, reading, writing or warning
-  std::map<std::string, Flight> flights;
-  std::set<std::string> warned;
-  CacheStats stats;
-  std::vector<CacheEvent> events;
-};
-
-CacheState::CacheState() : state_(new State(fork_generation())) {}
-CacheState::~CacheState() { delete state_.load(); }
-
-CacheState::State& CacheState::state() const {
-  State* now = state_.load();
-  const std::uint64_t generation = fork_generation();
-  if (now->generation == generation) return *now;
-  // The parent's state is left as it is, not even deleted: it may be in the middle of a change.
-  auto fresh = std::make_unique<State>(generation);
-  if (state_.compare_exchange_strong(now, fresh.get())) return *fresh.release();
-  return *now;
-}
-
 Flight CacheState::claim(const std::string& key, std::promise<Outcome>& promise, bool& ours) {
-  State& known = state();
+  State& known = state_.get();
   const std::lock_guard<std::mutex> lock(known.mutex);
   const auto [slot, added] = known.flights.try_emplace(key);
   if (added) slot->second = promise.get_future().share();
@@ -48,7 +23,7 @@ Flight CacheState::claim(const std::string& key, std::promise<Outcome>& promise,
 
 Flight CacheState::claim_instead_of(const Binary& refused, const std::string& key,
                                     std::promise<Outcome>& promise, bool& ours) {
-  State& known = state();
+  State& known = state_.get();
   const std::lock_guard<std::mutex> lock(known.mutex);
   Flight& flight = known.flights[key];
   ours = !flight.valid() || (flight.wait_for(std::chrono::seconds(0)) == std::future_status::ready &&
@@ -58,13 +33,13 @@ Flight CacheState::claim_instead_of(const Binary& refused, const std::string& ke
 }
 
 void CacheState::forget(const std::string& key) {
-  State& known = state();
+  State& known = state_.get();
   const std::lock_guard<std::mutex> lock(known.mutex);
   known.flights.erase(key);
 }
 
 void CacheState::count(const Binary& binary, BinaryOrigin origin) {
-  State& known = state();
+  State& known = state_.get();
   const std::lock_guard<std::mutex> lock(known.mutex);
   known.events.push_back({binary.display_name, binary.arch, origin});
   CacheStats& stats = known.stats;
@@ -76,13 +51,13 @@ void CacheState::count(const Binary& binary, BinaryOrigin origin) {
 }
 
 void CacheState::count_failures(std::int64_t count) {
-  State& known = state();
+  State& known = state_.get();
   const std::lock_guard<std::mutex> lock(known.mutex);
   known.stats.failures += count;
 }
 
 void CacheState::count_wait(double milliseconds, bool timed_out) {
-  State& known = state();
+  State& known = state_.get();
   const std::lock_guard<std::mutex> lock(known.mutex);
   ++known.stats.waits;
   known.stats.wait_ms += milliseconds;
@@ -90,19 +65,19 @@ void CacheState::count_wait(double milliseconds, bool timed_out) {
 }
 
 CacheStats CacheState::stats() const {
-  State& known = state();
+  State& known = state_.get();
   const std::lock_guard<std::mutex> lock(known.mutex);
   return known.stats;
 }
 
 std::vector<CacheEvent> CacheState::events() const {
-  State& known = state();
+  State& known = state_.get();
   const std::lock_guard<std::mutex> lock(known.mutex);
   return known.events;
 }
 
 bool CacheState::is_news(const std::string& text) {
-  State& known = state();
+  State& known = state_.get();
   const std::lock_guard<std::mutex> lock(known.mutex);
   return known.warned.insert(text.substr(0, text.find_first_of("(:"))).second;
 }

@@ -1,7 +1,6 @@
 // What one process knows of its kernels: flights, counters, what it has warned of. Thread-safe.
 #pragma once
 
-#include <atomic>
 #include <future>
 #include <map>
 #include <memory>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "codegen/cache/kernel_cache.h"
+#include "codegen/fork_watch.h"
 
 namespace minuet {
 
@@ -20,15 +20,9 @@ using Outcome = std::variant<std::shared_ptr<const Binary>, StatusError>;
 /// A build that is under way or, once it has landed, the memory layer (R13).
 using Flight = std::shared_future<Outcome>;
 
-/// A forked child begins with nothing: a thread that it does not have may hold the lock of its parent's
-/// state for ever, and the parent's flights land in the parent only (R16).
+/// A forked child begins with nothing: its parent's flights land in the parent only (R16).
 class CacheState {
  public:
-  CacheState();
-  CacheState(const CacheState&) = delete;
-  CacheState& operator=(const CacheState&) = delete;
-  ~CacheState();
-
   /// The flight of a request key. `ours`: the caller has to land it, through `promise`.
   Flight claim(const std::string& key, std::promise<Outcome>& promise, bool& ours);
   /// The same, but for a flight that has landed with `refused` or a failure: that is ours to do again.
@@ -46,9 +40,14 @@ class CacheState {
   bool is_news(const std::string& text);
 
  private:
-  struct State;
-  State& state() const;
-  mutable std::atomic<State*> state_;
+  struct State {
+    std::mutex mutex;  // never held while compiling, reading, writing or warning
+    std::map<std::string, Flight> flights;
+    std::set<std::string> warned;
+    CacheStats stats;
+    std::vector<CacheEvent> events;
+  };
+  PerProcess<State> state_;
 };
 
 }  // namespace minuet

@@ -1,5 +1,6 @@
 #include "codegen/cache/kernel_cache.h"
 
+#include <atomic>
 #include <chrono>
 #include <mutex>
 
@@ -9,13 +10,10 @@
 #include "codegen/cache/record_file.h"
 #include "codegen/cache/store.h"
 #include "codegen/embedded_headers.h"
-#include "codegen/fork_watch.h"
 #include "codegen/keys.h"
 #include "codegen/trace.h"
 #include "codegen/tuning/tuning_snapshot.h"
 #include "codegen/tuning/tuning_store.h"
-#include "codegen/worker/worker_pool.h"
-#include "codegen/worker/worker_process.h"
 
 namespace minuet {
 namespace {
@@ -57,12 +55,14 @@ class KernelCacheImpl : public KernelCache {
   llvm::Expected<BinaryPointer> replace(const KernelSource& source, llvm::StringRef arch,
                                         const Binary& refused) override;
   std::optional<Entry> find_on_disk(const KernelSource& source, llvm::StringRef arch) override {
-    return load(request_for(source, arch, nullptr));
+    const std::string id = store_ ? compiler_id(nullptr) : "";
+    if (id.empty()) return std::nullopt;
+    return load(request_for(source, arch, nullptr), id);
   }
   void keep_on_disk(const Entry& entry) override;
   void count(const Binary& binary, BinaryOrigin origin) override { state_.count(binary, origin); }
   void count_failures(std::int64_t count) override { state_.count_failures(count); }
-  std::string compiler_id() override;
+  llvm::Expected<NvrtcInfo> identify_compiler(const CancelToken* cancel) override;
   llvm::Error add_bundle(const BundlePlace& place) override { return bundles_->add(place); }
   std::shared_ptr<const TuningSnapshot> load_tuning(TuningEnvironment environment) override;
   CacheStats stats() const override { return state_.stats(); }
@@ -71,7 +71,6 @@ class KernelCacheImpl : public KernelCache {
   void warn(const std::string& text) override {
     if (options_.warn && state_.is_news(text)) options_.warn(text);
   }
-  std::string compiler_library() override { return compiler_id().empty() ? "" : compiler_->library(); }
   TrustPolicy policy() const override { return policy_; }
   bool is_recording() const override { return record_.has_value(); }
   Trace* trace() const override { return options_.trace.get(); }
@@ -89,20 +88,18 @@ class KernelCacheImpl : public KernelCache {
   Request request_for(const KernelSource& source, llvm::StringRef arch, const CancelToken* cancel) const {
     return {source, arch.str(), key_of(source, arch), cancel};
   }
-  std::string build_key_of(const Request& request) { return build_key(request.request_key, compiler_id()); }
+
+  std::string compiler_id(const CancelToken* cancel);
 
   void wait_for(const Flight& flight, const CancelToken* cancel);
   void land(const Request& request, std::promise<Outcome>& promise, bool keep_failures,
             llvm::function_ref<Outcome()> work);
   Outcome build(const Request& request);
   Outcome build_anew(const Request& request, const Binary& refused);
-  std::optional<Entry> load(const Request& request);
-  Outcome build_alone(const Request& request);
-  Outcome compile(const Request& request);
-  llvm::Expected<Binary> run_compiler(const Request& request);
-  /// The helper program; empty where there is none.
-  std::string helper() const;
-  StatusError no_jit_error(const Request& request, const std::string& why_no_bundle);
+  std::optional<Entry> load(const Request& request, const std::string& compiler_id);
+  Outcome build_alone(const Request& request, const std::string& compiler_id);
+  Outcome compile(const Request& request, const std::string& compiler_id);
+  static StatusError no_jit_error(const Request& request, const std::string& why_not_found);
   Outcome found(Binary binary, BinaryOrigin origin);
 
   const CacheOptions options_;
@@ -113,8 +110,7 @@ class KernelCacheImpl : public KernelCache {
   std::optional<Store> store_;
   std::optional<TuningStore> tuned_;  // in the same directory
   std::optional<RecordFile> record_;
-  std::once_flag identity_once_;
-  std::string compiler_id_;
+  std::atomic<bool> is_identified_{false};  // the compiler: what it is asked again takes no time
 };
 
 KernelCacheImpl::KernelCacheImpl(CacheOptions options, std::shared_ptr<Compiler> compiler,
@@ -157,13 +153,26 @@ std::string KernelCacheImpl::key_of(const KernelSource& source, llvm::StringRef 
   return request_key(source, compiler_->header_digest(), compiler_->options(arch), arch);
 }
 
-/// Asking the compiler costs a process: only after memory and bundles. Empty where there is none.
-std::string KernelCacheImpl::compiler_id() {
-  std::call_once(identity_once_, [this] {
-    const Trace::Span span(trace(), "cache", "identify the compiler");
-    if (compiler_ != nullptr) compiler_id_ = compiler_->id();
-  });
-  return compiler_id_;
+/// May cost a process: only after memory and bundles.
+llvm::Expected<NvrtcInfo> KernelCacheImpl::identify_compiler(const CancelToken* cancel) {
+  if (compiler_ == nullptr) {
+    return make_error(
+        StatusCode::Unavailable,
+        "there is no compiler: install CUDA 13, or run 'pip install nvidia-cuda-nvrtc', or name "
+        "libnvrtc with MINUET_NVRTC");
+  }
+  const Trace::Span span(is_identified_ ? nullptr : trace(), "cache", "identify the compiler");
+  llvm::Expected<NvrtcInfo> info = compiler_->identify(cancel);
+  if (info) is_identified_ = true;
+  return info;
+}
+
+/// Empty where there is none, and whoever asks can do without.
+std::string KernelCacheImpl::compiler_id(const CancelToken* cancel) {
+  llvm::Expected<NvrtcInfo> info = identify_compiler(cancel);
+  if (info) return std::move(info->id);
+  llvm::consumeError(info.takeError());
+  return "";
 }
 
 Outcome KernelCacheImpl::found(Binary binary, BinaryOrigin origin) {
@@ -171,14 +180,13 @@ Outcome KernelCacheImpl::found(Binary binary, BinaryOrigin origin) {
   return std::make_shared<const Binary>(std::move(binary));
 }
 
-std::optional<Entry> KernelCacheImpl::load(const Request& request) {
-  if (!store_ || compiler_id().empty()) return std::nullopt;
+std::optional<Entry> KernelCacheImpl::load(const Request& request, const std::string& compiler_id) {
   const Trace::Span span(trace(), "disk", request.source.display_name);
-  std::optional<Entry> entry = store_->load(build_key_of(request));
+  std::optional<Entry> entry = store_->load(build_key(request.request_key, compiler_id));
   // The build key stands for all of these; a difference would be a broken writer, not a wrong file.
   if (entry && (entry->request_key != request.request_key || entry->binary.arch != request.arch ||
                 entry->name_expression != request.source.name_expression ||
-                entry->binary.compiler_id != compiler_id())) {
+                entry->binary.compiler_id != compiler_id)) {
     return std::nullopt;
   }
   return entry;
@@ -190,76 +198,48 @@ void KernelCacheImpl::keep_on_disk(const Entry& entry) {
   store_->publish(entry.build_key, write_entry(entry));
 }
 
-/// In a helper program where there is one. There NVRTC's front end, one at a time in a process, runs on every
-/// core; a compile is over at once when it is cancelled (R17) or when this process ends (R27); and a fork
-/// does not inherit its locks (R16). Else in this process, which a child of a fork during a compile must not
-/// do.
-llvm::Expected<Binary> KernelCacheImpl::run_compiler(const Request& request) {
-  const Trace::Span span(trace(), "compile", request.source.display_name);
-  const std::string program = helper();
-  if (!program.empty()) {
-    WorkerOptions options;
-    options.helper = program;
-    options.nvrtc = compiler_ != nullptr ? compiler_->library() : "";
-    options.cancel = request.cancel;
-    llvm::Expected<Entry> entry = compile_in_worker({request.source, request.arch}, options);
-    // Another NVRTC than ours would answer to another build key.
-    if (entry && entry->binary.compiler_id == compiler_id()) return std::move(entry->binary);
-    StatusError status = entry
-                             ? StatusError(StatusCode::Unavailable, "the helper program found another NVRTC")
-                             : take_status(entry.takeError());
-    const bool of_no_use =
-        status.code() == StatusCode::Unavailable || status.code() == StatusCode::FailedPrecondition;
-    if (!of_no_use || compiles_need_helper()) return llvm::make_error<StatusError>(std::move(status));
-    warn("kernels are compiled in this process: " + status.message());
-  }
+Outcome KernelCacheImpl::compile(const Request& request, const std::string& compiler_id) {
   CompileControl control;
   control.cancel = request.cancel;
-  return compiler_->compile(request.source, request.arch, llvm::StringRef(request.request_key).take_front(16),
-                            control);
-}
-
-std::string KernelCacheImpl::helper() const {
-  if (!options_.helper.empty()) return options_.helper;
-  llvm::Expected<std::string> found = find_helper();
-  if (found) return *found;
-  llvm::consumeError(found.takeError());
-  return "";
-}
-
-Outcome KernelCacheImpl::compile(const Request& request) {
-  llvm::Expected<Binary> binary = run_compiler(request);
+  const llvm::StringRef seed = llvm::StringRef(request.request_key).take_front(16);
+  llvm::Expected<Binary> binary = [&] {
+    const Trace::Span span(trace(), "compile", request.source.display_name);
+    return compiler_->compile(request.source, request.arch, seed, control);
+  }();
   if (!binary) {
     state_.count_failures(1);
     return take_status(binary.takeError());
   }
-  if (store_ && !compiler_id().empty()) {
-    keep_on_disk({request.request_key, build_key_of(request), request.source.name_expression, *binary});
+  if (store_) {
+    keep_on_disk({request.request_key, build_key(request.request_key, compiler_id),
+                  request.source.name_expression, *binary});
   }
   return found(std::move(*binary), BinaryOrigin::Compiled);
 }
 
 /// Of all processes that want this kernel now, one compiles and the others take what it publishes (R14).
-Outcome KernelCacheImpl::build_alone(const Request& request) {
-  const BuildLock lock = store_->lock(build_key_of(request), options_.lock_bound, request.cancel);
+Outcome KernelCacheImpl::build_alone(const Request& request, const std::string& compiler_id) {
+  const BuildLock lock =
+      store_->lock(build_key(request.request_key, compiler_id), options_.lock_bound, request.cancel);
   if (lock.had_to_wait()) {
     state_.count_wait(static_cast<double>(lock.waited().count()),
                       lock.outcome() == BuildLock::Outcome::TimedOut);
   }
   if (lock.outcome() == BuildLock::Outcome::Cancelled)
     return StatusError(StatusCode::Cancelled, "the compile was cancelled");
-  if (std::optional<Entry> entry = load(request)) return found(std::move(entry->binary), BinaryOrigin::Disk);
-  return compile(request);
+  if (std::optional<Entry> entry = load(request, compiler_id))
+    return found(std::move(entry->binary), BinaryOrigin::Disk);
+  return compile(request, compiler_id);
 }
 
-StatusError KernelCacheImpl::no_jit_error(const Request& request, const std::string& why_no_bundle) {
+StatusError KernelCacheImpl::no_jit_error(const Request& request, const std::string& why_not_found) {
   return StatusError(
       StatusCode::FailedPrecondition,
       llvm::formatv(
           "kernel {0} for {1} is in no bundle and no cache folder, and MINUET_NO_JIT forbids compiling "
           "it{2} (request key {3}): run once with MINUET_RECORD=requests.jsonl, then `minuet precompile "
           "--from requests.jsonl --arch {1} --output DIR`, and set MINUET_BUNDLE_PATH=DIR",
-          request.source.display_name, request.arch, why_no_bundle.empty() ? "" : " (" + why_no_bundle + ")",
+          request.source.display_name, request.arch, why_not_found.empty() ? "" : " (" + why_not_found + ")",
           request.request_key)
           .str());
 }
@@ -269,7 +249,7 @@ Outcome KernelCacheImpl::build(const Request& request) {
   {
     const Trace::Span span(trace(), "bundle", request.source.display_name);
     // Only the policy Exact asks which compiler there is, which costs.
-    const std::string host = bundles_->policy() == BundlePolicy::Exact ? compiler_id() : "";
+    const std::string host = bundles_->policy() == BundlePolicy::Exact ? compiler_id(request.cancel) : "";
     std::optional<Entry> entry =
         bundles_->find([&](llvm::StringRef arch) { return key_of(request.source, arch); }, request.arch, host,
                        &why_no_bundle);
@@ -280,21 +260,25 @@ Outcome KernelCacheImpl::build(const Request& request) {
       warn(take_status(std::move(error)).message());
     }
   }
-  if (std::optional<Entry> entry = load(request)) return found(std::move(entry->binary), BinaryOrigin::Disk);
-  if (*options_.no_jit) return no_jit_error(request, why_no_bundle);
-  if (compiler_ == nullptr) {
-    return StatusError(
-        StatusCode::Unavailable,
-        llvm::formatv("kernel {0} for {1} must be compiled, and there is no compiler: install CUDA "
-                      "13, or run 'pip install nvidia-cuda-nvrtc', or name libnvrtc with MINUET_NVRTC",
-                      request.source.display_name, request.arch)
-            .str());
+  if (*options_.no_jit && !store_) return no_jit_error(request, why_no_bundle);
+  llvm::Expected<NvrtcInfo> compiler = identify_compiler(request.cancel);
+  if (!compiler) {
+    StatusError why = take_status(compiler.takeError());
+    if (*options_.no_jit && why.code() != StatusCode::Cancelled) {
+      const std::string and_folder = "the cache folder cannot be looked in: " + why.message();
+      return no_jit_error(request, why_no_bundle.empty() ? and_folder : why_no_bundle + "; " + and_folder);
+    }
+    why.annotate("kernel " + request.source.display_name + " for " + request.arch + " must be compiled");
+    return why;
   }
-  return store_ && !compiler_id().empty() ? build_alone(request) : compile(request);
+  if (!store_) return compile(request, compiler->id);
+  if (std::optional<Entry> entry = load(request, compiler->id))
+    return found(std::move(entry->binary), BinaryOrigin::Disk);
+  return *options_.no_jit ? no_jit_error(request, why_no_bundle) : build_alone(request, compiler->id);
 }
 
 std::shared_ptr<const TuningSnapshot> KernelCacheImpl::load_tuning(TuningEnvironment environment) {
-  environment.toolkit = *options_.no_jit ? "" : toolkit_of(compiler_id());
+  environment.toolkit = *options_.no_jit ? "" : toolkit_of(compiler_id(nullptr));
   std::vector<std::string> sections;
   for (const std::shared_ptr<const Bundle>& bundle : bundles_->bundles()) {
     llvm::Expected<std::string> section = bundle->tuning();
@@ -362,8 +346,11 @@ llvm::Expected<BinaryPointer> KernelCacheImpl::get_or_compile(const KernelSource
 Outcome KernelCacheImpl::build_anew(const Request& request, const Binary& refused) {
   if (*options_.no_jit) return no_jit_error(request, "the driver refuses the one found");
   warn("a kernel of the cache is refused by the driver and compiled again (" + refused.display_name + ")");
-  if (compiler_ != nullptr) return compile(request);
-  return StatusError(StatusCode::Unavailable, refused.display_name + ": there is no compiler here");
+  llvm::Expected<NvrtcInfo> compiler = identify_compiler(nullptr);
+  if (compiler) return compile(request, compiler->id);
+  StatusError why = take_status(compiler.takeError());
+  why.annotate(refused.display_name);
+  return why;
 }
 
 /// As get_or_compile; several devices may refuse the same binary at once.
@@ -402,7 +389,6 @@ llvm::Expected<std::unique_ptr<KernelCache>> make_kernel_cache(CacheOptions opti
                                                                const Environment& environment,
                                                                FileSystem& system) {
   MINUET_ASSIGN(CacheOptions whole, with_environment(std::move(options), environment));
-  watch_forks();
   return std::make_unique<KernelCacheImpl>(std::move(whole), std::move(compiler), environment, system);
 }
 

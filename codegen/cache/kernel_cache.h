@@ -73,10 +73,8 @@ class KernelCache {
   virtual void count(const Binary& binary, BinaryOrigin origin) = 0;
   virtual void count_failures(std::int64_t count) = 0;
 
-  /// Of the compiler (R2); empty where there is none. Opens it.
-  virtual std::string compiler_id() = 0;
-  /// Path of its library, for helper programs; empty where there is none.
-  virtual std::string compiler_library() = 0;
+  /// The compiler (R2), or why there is none. The first call may start a process.
+  virtual llvm::Expected<NvrtcInfo> identify_compiler(const CancelToken* cancel = nullptr) = 0;
   /// Tells the one who made the cache, once per kind of trouble.
   virtual void warn(const std::string& text) = 0;
 

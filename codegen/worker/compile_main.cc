@@ -10,9 +10,9 @@ namespace minuet {
 namespace {
 
 constexpr char kHelp[] =
-    "minuet-compile: the helper program of libminuet, which starts it by itself where kernels are compiled\n"
-    "in processes of their own. It reads requests on its standard input and writes compiled kernels to its\n"
-    "standard output, until the input ends. It is of no use by hand: 'minuet precompile' compiles kernels.\n"
+    "minuet-compile: the helper program of libminuet, which starts it to compile kernels and has to find it\n"
+    "in its own folder. It reads requests on its standard input and writes compiled kernels to its standard\n"
+    "output, until the input ends. It is of no use by hand: 'minuet precompile' compiles kernels.\n"
     "\n"
     "usage: minuet-compile [--parent=PID]\n"
     "  --parent=PID   end with this process, which must be the one that started it\n"

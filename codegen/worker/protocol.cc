@@ -40,6 +40,15 @@ std::vector<std::string> texts_or_none(const Object& object, const char* name) {
   return texts;
 }
 
+/// In place of a request's key, and no better: another one in another version of the library.
+std::string version_key() { return key_of({KernelSource(), "sm_90"}); }
+
+llvm::Error other_version() {
+  return make_error(StatusCode::FailedPrecondition,
+                    "the helper is of another version of the library: install the minuet-compile that came "
+                    "with libminuet beside it");
+}
+
 std::int64_t number_or(const Object& object, const char* name, std::int64_t otherwise) {
   const auto number = object.getInteger(name);
   return number ? *number : otherwise;
@@ -51,11 +60,12 @@ llvm::Expected<std::string> encode_job(const WorkerJob& job) {
   Object object;
   if (job.identify) {
     object["identify"] = true;
-    llvm::json::Array loaded;
-    for (const std::string& path : job.loaded) {
-      if (llvm::json::isUTF8(path)) loaded.push_back(path);
+    object["request_key"] = version_key();
+    llvm::json::Array others;
+    for (const std::string& path : job.others) {
+      if (llvm::json::isUTF8(path)) others.push_back(path);
     }
-    object["loaded"] = std::move(loaded);
+    object["others"] = std::move(others);
   } else {
     MINUET_ASSIGN(object, to_json(job.request));
   }
@@ -77,15 +87,12 @@ llvm::Expected<WorkerJob> decode_job(llvm::StringRef frame) {
   const auto identify = object.getBoolean("identify");
   job.identify = identify && *identify;
   if (job.identify) {
-    job.loaded = texts_or_none(object, "loaded");
+    job.others = texts_or_none(object, "others");
+    if (text_or_empty(object, "request_key") != version_key()) return other_version();
     return job;
   }
   MINUET_ASSIGN(RecordedRequest recorded, from_json(object));
-  if (!recorded.is_same_version) {
-    return make_error(StatusCode::FailedPrecondition,
-                      "the helper is of another version of the library: install the minuet-compile that came "
-                      "with libminuet beside it");
-  }
+  if (!recorded.is_same_version) return other_version();
   job.request = std::move(recorded.request);
   job.time_trace = text_or_empty(object, "time_trace");
   const auto pch = object.getBoolean("pch");

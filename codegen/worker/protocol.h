@@ -15,9 +15,8 @@ struct WorkerJob {
   std::string nvrtc;       // the library to open; empty: the helper looks for one as the library would
   bool pch = false;        // with precompiled headers, in a folder that the helper makes for itself
   std::string time_trace;  // as in CompileControl
-  /// No request: only to tell which NVRTC the caller would open, who has loaded_nvrtcs() there already.
-  bool identify = false;
-  std::vector<std::string> loaded = {};
+  bool identify = false;   // no request: only to tell which NVRTC there is
+  std::vector<std::string> others = {};  // then, as for open_nvrtc
 };
 
 struct WorkerAnswer {
@@ -30,8 +29,7 @@ struct WorkerAnswer {
 
 /// A frame. `request_key` is the caller's, which the helper compares with its own.
 llvm::Expected<std::string> encode_job(const WorkerJob& job);
-/// FailedPrecondition where the caller's request key is not ours: it has another version of the library. That
-/// does not matter to one that identifies.
+/// FailedPrecondition where the caller's request key is not ours: it has another version of the library.
 llvm::Expected<WorkerJob> decode_job(llvm::StringRef frame);
 
 /// The first of an answer's two frames; the second is `result` as it is.

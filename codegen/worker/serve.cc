@@ -9,7 +9,6 @@
 
 #include "codegen/cache/entry.h"
 #include "codegen/keys.h"
-#include "codegen/nvrtc_library.h"
 #include "codegen/worker/socket.h"
 
 namespace minuet {
@@ -61,7 +60,8 @@ llvm::Expected<std::string> JobCompiler::compile_entry(const WorkerJob& job, Pch
   MINUET_ASSIGN(const std::shared_ptr<Compiler> compiler, open_nvrtc(job.nvrtc));
   Entry entry;
   entry.request_key = key_of(job.request);
-  entry.build_key = build_key(entry.request_key, compiler->id());
+  MINUET_ASSIGN(const NvrtcInfo info, compiler->identify());
+  entry.build_key = build_key(entry.request_key, info.id);
   entry.name_expression = job.request.source.name_expression;
   CompileControl control;
   control.time_trace = job.time_trace;
@@ -73,8 +73,8 @@ llvm::Expected<std::string> JobCompiler::compile_entry(const WorkerJob& job, Pch
 }
 
 llvm::Expected<std::string> JobCompiler::identify(const WorkerJob& job) {
-  load_nvrtcs(job.loaded);
-  MINUET_ASSIGN(const NvrtcInfo info, nvrtc_info(job.nvrtc));
+  MINUET_ASSIGN(const std::shared_ptr<Compiler> compiler, open_nvrtc(job.nvrtc, job.others));
+  MINUET_ASSIGN(const NvrtcInfo info, compiler->identify());
   if (llvm::json::isUTF8(info.path)) return encode_info(info);
   return make_error(StatusCode::Unimplemented, "the path of libnvrtc is not UTF-8");
 }

@@ -1,6 +1,9 @@
 #include "codegen/worker/worker_pool.h"
 
+#include <poll.h>
+
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <fstream>
 #include <map>
@@ -24,6 +27,9 @@ constexpr std::int64_t kRestartBytes = kWorkerBytes / 2;
 /// Of a kernel with CUB: a precompiled header makes the first compile a quarter longer and takes more than
 /// half off each later one. Without CUB it saves nothing.
 constexpr std::size_t kLeastJobsForPch = 2;
+/// How long a helper is waited for where the system has no process or file to spare: others will end.
+constexpr auto kStartPatience = std::chrono::seconds(5);
+constexpr int kStartStepMs = 20;
 
 struct Totals {
   std::mutex mutex;
@@ -40,10 +46,12 @@ class Worker {
     if (peak_bytes_ > kRestartBytes) process_.reset();
   }
   llvm::Expected<Entry> compile(const WorkerJob& job);
+  /// The bytes that answer `job`; `what` it is about, for errors.
+  llvm::Expected<std::string> ask(const WorkerJob& job, const std::string& what);
 
  private:
   llvm::Error start();
-  llvm::Expected<Entry> read_answer(const WorkerJob& job, WorkerAnswer answer);
+  llvm::Expected<std::string> read_answer(WorkerAnswer answer);
 
   const WorkerOptions& options_;
   Totals& totals_;
@@ -56,14 +64,27 @@ llvm::Error Worker::start() {
   if (helper.empty()) {
     MINUET_ASSIGN(helper, find_helper());
   }
-  MINUET_ASSIGN(process_, WorkerProcess::start(helper));
+  const auto end = std::chrono::steady_clock::now() + kStartPatience;
+  while (!process_) {
+    if (options_.cancel != nullptr && options_.cancel->cancelled())
+      return make_error(StatusCode::Cancelled, "the compile was cancelled");
+    llvm::Expected<std::unique_ptr<WorkerProcess>> started = WorkerProcess::start(helper);
+    if (started) {
+      process_ = std::move(*started);
+      break;
+    }
+    StatusError status = take_status(started.takeError());
+    if (status.code() != StatusCode::ResourceExhausted || std::chrono::steady_clock::now() > end)
+      return llvm::make_error<StatusError>(std::move(status));
+    ::poll(nullptr, 0, kStartStepMs);
+  }
   peak_bytes_ = 0;
   const std::lock_guard<std::mutex> lock(totals_.mutex);
   ++totals_.report.started;
   return llvm::Error::success();
 }
 
-llvm::Expected<Entry> Worker::read_answer(const WorkerJob& job, WorkerAnswer answer) {
+llvm::Expected<std::string> Worker::read_answer(WorkerAnswer answer) {
   peak_bytes_ = answer.peak_bytes;
   {
     const std::lock_guard<std::mutex> lock(totals_.mutex);
@@ -75,25 +96,20 @@ llvm::Expected<Entry> Worker::read_answer(const WorkerJob& job, WorkerAnswer ans
   if (answer.code != StatusCode::Ok) {
     return llvm::make_error<StatusError>(answer.code, std::move(answer.message), std::move(answer.detail));
   }
-  MINUET_ASSIGN(Entry entry, read_entry(answer.result));
-  if (entry.request_key != key_of(job.request)) {
-    return make_error(StatusCode::Internal, "the helper answered {0} with another kernel",
-                      job.request.source.display_name);
-  }
-  return entry;
+  return std::move(answer.result);
 }
 
-llvm::Expected<Entry> Worker::compile(const WorkerJob& job) {
+llvm::Expected<std::string> Worker::ask(const WorkerJob& job, const std::string& what) {
   std::string how;
   for (int attempt = 0; attempt < 2; ++attempt) {
-    if (!process_) MINUET_TRY(start());
+    if (!process_) MINUET_TRY(annotate(start(), what));
     llvm::Expected<WorkerAnswer> answer = process_->ask(job, options_.cancel);
-    if (answer) return read_answer(job, std::move(*answer));
+    if (answer) return read_answer(std::move(*answer));
     StatusError status = take_status(answer.takeError());
     process_.reset();
     if (job.pch) sweep_pch_folders();
     if (status.code() == StatusCode::Cancelled) {
-      status.annotate(job.request.source.display_name + " for " + job.request.arch);
+      status.annotate(what);
       return llvm::make_error<StatusError>(std::move(status));
     }
     how = status.message();
@@ -101,9 +117,16 @@ llvm::Expected<Entry> Worker::compile(const WorkerJob& job) {
     ++totals_.report.lost;
   }
   // Most often the system's answer to want of memory.
-  return make_error(StatusCode::ResourceExhausted,
-                    "{0} for {1}: the helper program was lost twice; at last: {2}",
-                    job.request.source.display_name, job.request.arch, how);
+  return make_error(StatusCode::ResourceExhausted, "{0}: the helper program was lost twice; at last: {1}",
+                    what, how);
+}
+
+llvm::Expected<Entry> Worker::compile(const WorkerJob& job) {
+  const std::string& name = job.request.source.display_name;
+  MINUET_ASSIGN(const std::string bytes, ask(job, name + " for " + job.request.arch));
+  MINUET_ASSIGN(Entry entry, read_entry(bytes));
+  if (entry.request_key == key_of(job.request)) return entry;
+  return make_error(StatusCode::Internal, "the helper answered {0} with another kernel", name);
 }
 
 /// The requests that can share a precompiled header.
@@ -220,6 +243,25 @@ llvm::Expected<Entry> compile_in_worker(const KernelRequest& request, const Work
   Totals totals;
   Worker worker(options, totals);
   return worker.compile({request, options.nvrtc, /*pch=*/false, options.time_trace});
+}
+
+llvm::Expected<NvrtcInfo> identify_in_worker(const WorkerOptions& options,
+                                             const std::vector<std::string>& others) {
+  Totals totals;
+  Worker worker(options, totals);
+  WorkerJob job;
+  job.identify = true;
+  job.nvrtc = options.nvrtc;
+  job.others = others;
+  llvm::Expected<std::string> bytes = worker.ask(job, "looking for libnvrtc");
+  if (bytes) return decode_info(*bytes);
+  StatusError status = take_status(bytes.takeError());
+  if (status.code() != StatusCode::ResourceExhausted || totals.report.lost == 0)
+    return llvm::make_error<StatusError>(std::move(status));
+  // It takes no memory to speak of: what it opens, or the program itself, is broken.
+  return make_error(StatusCode::Unavailable,
+                    "{0}: see that minuet-compile runs here, or name another library with MINUET_NVRTC",
+                    status.message());
 }
 
 // Bytes that can be had without swapping; where the system does not say, as many as anybody could want.

@@ -1,4 +1,4 @@
-// Compiles in helper processes: one, or as many as cores and memory allow (R16, R19).
+// What helper processes do for this one: a compile, or as many at once as cores and memory allow (R16, R19).
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,13 @@ struct WorkerOptions {
   std::string time_trace;               // as in CompileControl; for one compile
 };
 
-/// One compile in a process of its own: what a process does that was forked during a compile. A helper
-/// that is killed is started once more. Thread-safe.
+/// One compile in a process of its own, which is started once more where it is lost (then ResourceExhausted),
+/// and again for seconds where the system has no process or file to spare. Thread-safe.
 llvm::Expected<Entry> compile_in_worker(const KernelRequest& request, const WorkerOptions& options);
+/// Which NVRTC there is, in the same way, but Unavailable where the helper is lost. `others`: as for
+/// open_nvrtc.
+llvm::Expected<NvrtcInfo> identify_in_worker(const WorkerOptions& options,
+                                             const std::vector<std::string>& others);
 
 struct WorkerPoolOptions {
   WorkerOptions worker;                  // its time_trace is not used

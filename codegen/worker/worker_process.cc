@@ -83,7 +83,9 @@ llvm::Expected<std::string> find_helper() {
   const std::string helper = image.substr(0, image.rfind('/') + 1) + kHelperName;
   if (::access(helper.c_str(), X_OK) == 0) return helper;
   return make_error(StatusCode::Unavailable,
-                    "the helper program {0} is not there: it is installed beside the library", helper);
+                    "the helper program {0} is not there: put the minuet-compile that came with libminuet "
+                    "beside it",
+                    helper);
 }
 
 llvm::Expected<std::unique_ptr<WorkerProcess>> WorkerProcess::start(const std::string& helper) {
@@ -99,8 +101,10 @@ llvm::Expected<std::unique_ptr<WorkerProcess>> WorkerProcess::start(const std::s
   if (theirs >= 0) ::close(theirs);
   if (error == 0) return std::unique_ptr<WorkerProcess>(new WorkerProcess(id, ours));
   if (ours >= 0) ::close(ours);
-  return make_error(StatusCode::Unavailable, "the helper program {0} does not start: {1}", helper,
-                    std::strerror(error));
+  const bool may_pass = error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE ||
+                        error == ETXTBSY;  // it is being installed
+  return make_error(may_pass ? StatusCode::ResourceExhausted : StatusCode::Unavailable,
+                    "the helper program {0} does not start: {1}", helper, std::strerror(error));
 }
 
 WorkerProcess::~WorkerProcess() {

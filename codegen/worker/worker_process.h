@@ -19,7 +19,8 @@ llvm::Expected<std::string> find_helper();
 /// Not thread-safe. The thread that starts it must outlive it: Linux ends the helper with that thread.
 class WorkerProcess {
  public:
-  /// Unavailable, with the reason, where the program does not start.
+  /// Unavailable, with the reason, where the program does not start; ResourceExhausted where it may a little
+  /// later.
   static llvm::Expected<std::unique_ptr<WorkerProcess>> start(const std::string& helper);
   /// Lets an idle helper end, and kills one that does not.
   ~WorkerProcess();

@@ -24,11 +24,10 @@
  * - `stream` is a CUstream (cudaStream_t) of the device's primary context, null for its default
  *   stream; the CPU device ignores it and works at once.
  * - The calls on one execution must be ordered on the device too: one stream, or events between them.
- * - The library never prints, exits, throws, or touches signal handlers. NVRTC is opened, and kernels are
- *   compiled, in child processes (minuet-compile, installed beside the library). Where that program is not
- *   there they are in this one: exit() waits then until they have given up, with CANCELLED, for a second or
- *   so, ten at most, and during the first of them it may still crash inside of NVRTC. Else nothing is done at
- *   exit.
+ * - The library never prints, exits, throws, or touches signal handlers, and does nothing at exit. NVRTC is
+ *   opened, and kernels are compiled, in child processes only: minuet-compile, which is installed beside the
+ *   library and has to go with it. Where it is not there, kernels are found in bundles, but not in the cache
+ *   folder, and compiling is UNAVAILABLE; where it is of another version, compiling is FAILED_PRECONDITION.
  * - After fork() a child may compile, with the parent's objects too, and waits for none of its threads.
  *   All else of the parent's it must leave alone: GPU contexts and jobs stay behind.
  */
@@ -115,7 +114,8 @@ typedef int32_t minuet_bundle_policy;
 enum {
   MINUET_BUNDLE_SAME_MAJOR = 0, /* of CUDA 13 or older, whatever compiler is here, or none */
   MINUET_BUNDLE_ANY = 1,
-  MINUET_BUNDLE_EXACT = 2 /* of exactly the NVRTC that is here; none where there is none */
+  MINUET_BUNDLE_EXACT =
+      2 /* of exactly the NVRTC that is here; none where there is none, or no minuet-compile */
 };
 
 /* What is left open comes from the environment, which is read here, once (README, "Environment"). */

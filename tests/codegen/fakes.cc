@@ -118,6 +118,11 @@ std::string make_library(const std::string& build_id) {
   return file + notes;
 }
 
+llvm::Expected<NvrtcInfo> FakeCompiler::identify(const CancelToken*) {
+  if (id_.empty()) return make_error(StatusCode::Unavailable, "the fake is not there");
+  return NvrtcInfo{"", "13.0", id_, {}};
+}
+
 llvm::Expected<Binary> FakeCompiler::compile(const KernelSource& source, llvm::StringRef arch,
                                              llvm::StringRef seed, const CompileControl&) {
   ++compiles;

@@ -39,13 +39,13 @@ std::string make_library(const std::string& build_id);
 /// Compiles anything at once into a synthetic cubin (or PTX) that quotes the source; counts its compiles.
 class FakeCompiler : public Compiler {
  public:
-  std::string id() const override { return id_; }
+  llvm::Expected<NvrtcInfo> identify(const CancelToken* cancel = nullptr) override;
   std::string header_digest() const override { return "headers"; }
   std::vector<std::string> options(llvm::StringRef arch) const override { return {"-arch=" + arch.str()}; }
   llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch, llvm::StringRef seed,
                                  const CompileControl& control) override;
 
-  std::string id_ = "fake 1";
+  std::string id_ = "fake 1";                              // empty: there is none
   std::function<llvm::Error(const KernelSource&)> before;  // may fail or throw
   std::atomic<int> compiles{0};
 };

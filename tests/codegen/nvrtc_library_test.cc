@@ -15,7 +15,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 NvrtcPlaces places(std::map<std::string, std::string> variables) {
-  return {"", make_environment(std::move(variables)), "", ""};
+  return {"", make_environment(std::move(variables)), "", "", {"/loaded/libnvrtc.so.13"}};
 }
 
 std::size_t index_of(const std::vector<std::string>& candidates, const std::string& path) {
@@ -59,6 +59,7 @@ TEST(NvrtcLibrary, LoaderThenToolkitsThenWheels) {
     EXPECT_LT(index, candidates.size()) << home;
     last = index;
   }
+  EXPECT_EQ(candidates.back(), "/loaded/libnvrtc.so.13");
 }
 
 TEST(NvrtcLibrary, WhatIsNoLibraryIsSaidWithTheLoadersReason) {

@@ -106,7 +106,7 @@ class NvrtcChild : public testing::Test {};
 TEST(NvrtcChild, DISABLED_ChildOpens) {
   llvm::Expected<std::shared_ptr<Compiler>> compiler = open_nvrtc();
   if (compiler) {
-    std::printf("id %s\n", (*compiler)->id().c_str());
+    std::printf("id %s\n", llvm::cantFail((*compiler)->identify()).id.c_str());
     return;
   }
   const StatusError status = take_status(compiler.takeError());
@@ -133,19 +133,20 @@ std::vector<std::string> lines_with(const std::string& text, const std::string& 
 // ---- requirements ----------------------------------------------------------------------------
 
 TEST_F(Nvrtc, R02_TheIdIsVersionAndBuildIds) {
-  const NvrtcInfo info = llvm::cantFail(nvrtc_info());
-  EXPECT_THAT(compiler_->id(), testing::MatchesRegex("nvrtc [0-9]+\\.[0-9]+ [0-9a-f]+ [0-9a-f]+"));
-  EXPECT_THAT(compiler_->id(), HasSubstr(info.version));
+  const NvrtcInfo info = llvm::cantFail(compiler_->identify());
+  EXPECT_THAT(info.id, testing::MatchesRegex("nvrtc [0-9]+\\.[0-9]+ [0-9a-f]+ [0-9a-f]+"));
+  EXPECT_THAT(info.id, HasSubstr(info.version));
   EXPECT_THAT(info.archs, testing::Contains("sm_90"));
-  EXPECT_EQ(llvm::cantFail(open_nvrtc(info.path))->id(), compiler_->id());
+  EXPECT_EQ(llvm::cantFail(open_nvrtc(info.path)), compiler_);
 }
 
 TEST_F(Nvrtc, R02_APatchedLibraryIsAnotherCompilerAndACopyIsNot) {
-  const std::filesystem::path library = llvm::cantFail(nvrtc_info()).path;
+  const NvrtcInfo info = llvm::cantFail(compiler_->identify());
+  const std::filesystem::path library = info.path;
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder / "copy");
   std::filesystem::create_directories(folder / "patched");
-  const std::string builtins = "libnvrtc-builtins.so." + llvm::cantFail(nvrtc_info()).version;
+  const std::string builtins = "libnvrtc-builtins.so." + info.version;
   for (const std::string place : {"copy/", "patched/"}) {
     std::filesystem::create_symlink(library.parent_path() / builtins, folder / (place + builtins));
   }
@@ -155,7 +156,7 @@ TEST_F(Nvrtc, R02_APatchedLibraryIsAnotherCompilerAndACopyIsNot) {
   ASSERT_LT(note, 4096u);
   bytes[note + 6] = static_cast<char>(bytes[note + 6] ^ 1);
   write_text(folder / "patched/libnvrtc.so.13", bytes);
-  const std::string id = "id " + compiler_->id();
+  const std::string id = "id " + info.id;
   EXPECT_THAT(open_in_child(folder / "copy/libnvrtc.so.13"), HasSubstr(id));
   const std::string patched = open_in_child(folder / "patched/libnvrtc.so.13");
   EXPECT_THAT(patched, HasSubstr("id nvrtc "));

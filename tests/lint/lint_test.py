@@ -188,6 +188,11 @@ class Library(Tree):
                                "int minuet_one(void) { return RemoveFileOnSignal(); }", "-O0"),
                     "RemoveFileOnSignal is linked in")
 
+    def test_nvrtc_is_opened_in_the_host(self):
+        self.expect(self.check("static int open_nvrtc_library(void) { return 1; }"
+                               "int minuet_one(void) { return open_nvrtc_library(); }", "-O0"),
+                    "open_nvrtc_library is linked in")
+
 
 class Messages(Tree):
     """What a newcomer is told whose machine lacks something: one sentence with the command that mends it."""

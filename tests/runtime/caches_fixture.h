@@ -28,6 +28,7 @@ class Caches : public testing::Test {
     auto info = std::make_unique<minuet_system_info>();
     info->struct_size = sizeof(*info);
     check(minuet_query_system(info.get()));
+    ASSERT_THAT(info->missing, testing::Not(testing::HasSubstr("minuet-compile")));
     if (info->nvrtc[0] == '\0') GTEST_SKIP() << "NVRTC is not installed: " << info->missing;
     std::string pattern = testing::TempDir() + "minuet-caches-XXXXXX";
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);

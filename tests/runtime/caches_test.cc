@@ -209,6 +209,9 @@ TEST_F(Caches, OptionsComeBeforeTheEnvironment) {
   EXPECT_EQ(minuet_convolution_compile(convolution(elsewhere.get()).get(), kArch, nullptr, nullptr),
             MINUET_UNAVAILABLE);
   EXPECT_THAT(last_error(), HasSubstr("libnvrtc"));
+  // Nor with another NVRTC than the one that was named.
+  EXPECT_EQ(precompile(elsewhere.get(), list, path("never"), {kArch}, result, told), MINUET_UNAVAILABLE);
+  EXPECT_FALSE(fs::exists(path("never")));
 
   fs::create_directory(path("shared"));
   fs::permissions(path("shared"), fs::perms::all);

@@ -7,6 +7,7 @@
  *   exit-running MS   exit() in the main thread while another runs networks
  *   exit-compiling MS the same, while another compiles kernels in helper programs, from when the first starts
  *   compile           until the first of many kernels is compiled, when no libnvrtc may be loaded
+ *   alone             with no helper program beside LIBRARY, asks for kernels
  *   exit-in-thread MS exit() in a thread while the main thread runs networks
  *   leave             ends with everything still open
  */
@@ -26,7 +27,7 @@
   ROW(last_error) ROW(context_create) ROW(context_destroy) ROW(context_kernel_counters) \
   ROW(device_open) ROW(device_destroy) ROW(network_create) ROW(network_destroy) \
   ROW(network_compile) ROW(network_load) ROW(execution_create) ROW(execution_destroy) \
-  ROW(execution_prepare) ROW(execution_output_shape) ROW(execution_run)
+  ROW(execution_prepare) ROW(execution_output_shape) ROW(execution_run) ROW(query_system)
 /* clang-format on */
 
 static struct {
@@ -133,14 +134,21 @@ static void* run_for_ever(void* unused) {
   return NULL;
 }
 
+/* To end with: the library's other half is never missing where it is tested. */
+static void leave_without_compiler(void) {
+  char message[512] = "";
+  api.last_error(message, sizeof(message));
+  if (strstr(message, "minuet-compile")) fail("compile");
+  leave("there is no compiler", 77);
+}
+
 static void* compile_for_ever(void* unused) {
   (void)unused;
   for (;;) {
     Stack stack;
     open_stack(&stack, 1);
     const minuet_status status = api.network_compile(stack.network, "sm_90a", NULL, NULL);
-    if (status == MINUET_UNAVAILABLE) leave("there is no compiler", 77);
-    if (status == MINUET_CANCELLED) return NULL; /* by exit() */
+    if (status == MINUET_UNAVAILABLE) leave_without_compiler();
     check(status, "compile");
     close_stack(&stack);
   }
@@ -164,7 +172,7 @@ static pthread_t start(void* (*work)(void*), void* argument) {
 
 static void* compile_once(void* stack) {
   const minuet_status status = api.network_compile(((Stack*)stack)->network, "sm_90a", NULL, NULL);
-  if (status == MINUET_UNAVAILABLE) leave("there is no compiler", 77);
+  if (status == MINUET_UNAVAILABLE) leave_without_compiler();
   check(status, "compile");
   return NULL;
 }
@@ -178,6 +186,22 @@ static void compile_one_kernel(Stack* stack) {
     check(api.context_kernel_counters(stack->context, &counters), "counters");
   }
   if (has_nvrtc()) fail("libnvrtc is loaded");
+}
+
+/* Says what is missing, and opens nothing in its place. */
+static void compile_alone(void) {
+  Stack stack;
+  static minuet_system_info info = {.struct_size = sizeof(info)};
+  char message[512] = "";
+  open_stack(&stack, 1);
+  if (api.network_compile(stack.network, "sm_90a", NULL, NULL) != MINUET_UNAVAILABLE) fail("compile");
+  api.last_error(message, sizeof(message));
+  if (!strstr(message, "minuet-compile is not there")) fail("the error");
+  check(api.query_system(&info), "query_system");
+  if (info.nvrtc[0] || !strstr(info.missing, "minuet-compile is not there")) fail("what is missing");
+  if (has_nvrtc()) fail("libnvrtc is loaded");
+  run_network(&stack);
+  close_stack(&stack);
 }
 
 static void* exit_later(void* milliseconds) {
@@ -229,6 +253,9 @@ int main(int argc, char** argv) {
   } else if (strcmp(command, "compile") == 0) {
     load_minuet();
     compile_one_kernel(&left_open);
+  } else if (strcmp(command, "alone") == 0) {
+    load_minuet();
+    compile_alone();
   } else if (strcmp(command, "exit-in-thread") == 0) {
     load_minuet();
     start(exit_later, argument);

@@ -55,7 +55,9 @@ class PlanTuning : public testing::Test {
   /// Of the example's GPU, this build and the NVRTC that is here.
   TuningEnvironment environment() {
     TuningEnvironment environment = tuning_environment(example_gpu());
-    environment.toolkit = toolkit_of(make_context()->cache()->compiler_id());
+    llvm::Expected<NvrtcInfo> nvrtc = make_context()->cache()->identify_compiler();
+    if (nvrtc) environment.toolkit = nvrtc->version;
+    if (!nvrtc) llvm::consumeError(nvrtc.takeError());
     return environment;
   }
   TuningStore store() {

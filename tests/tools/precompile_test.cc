@@ -32,8 +32,9 @@ class Precompile : public testing::Test {
   }
   static void TearDownTestSuite() { folder_.reset(); }
   void SetUp() override {
-    if (minuet({"info"}).out.find("NVRTC         not found") != std::string::npos)
-      GTEST_SKIP() << "NVRTC is not installed";
+    const std::string info = minuet({"info"}).out;
+    ASSERT_EQ(info.find("minuet-compile"), std::string::npos) << info;
+    if (info.find("NVRTC         not found") != std::string::npos) GTEST_SKIP() << "NVRTC is not installed";
   }
 
   static Finished precompile(Words more, const std::string& arch = "sm_90a") {

@@ -34,6 +34,7 @@ std::string why_no_nvrtc() {
   auto info = std::make_unique<minuet_system_info>();
   info->struct_size = sizeof(*info);
   if (minuet_query_system(info.get()) != MINUET_OK || info->nvrtc[0] != '\0') return "";
+  EXPECT_EQ(std::string(info->missing).find("minuet-compile"), std::string::npos) << info->missing;
   return std::string("NVRTC is not installed: ") + info->missing;
 }
 

@@ -3,7 +3,8 @@
 
 - it exports minuet_* and nothing else, and all that minuet.h declares;
 - it needs neither CUDA nor an LLVM: those are opened at first use, or linked in and hidden;
-- LLVM's RemoveFileOnSignal, which replaces the host's signal handlers, is not linked;
+- LLVM's RemoveFileOnSignal, which replaces the host's signal handlers, is not linked, nor what opens NVRTC, which is
+  for the helper program alone;
 - stripped, and without zstd, a C++ runtime and the headers that are embedded for NVRTC, it is at most 1 MiB
   with g++ 12, and a quarter more with other compilers.
 
@@ -19,7 +20,8 @@ import tempfile
 import sources
 
 NOT_NEEDED = re.compile(r"lib(cuda|cudart|nvrtc|nvrtc-builtins|cublas|cublasLt|nvJitLink|LLVM|zstd)[-.\d]")
-NOT_LINKED = ("RemoveFileOnSignal", "PrintStackTraceOnErrorSignal", "AddSignalHandler")
+NOT_LINKED = ("RemoveFileOnSignal", "PrintStackTraceOnErrorSignal", "AddSignalHandler",
+              "open_nvrtc", "open_nvrtc_library", "NvrtcCompiler")
 # R36's megabyte. zstd does not count: its archive comes in one piece, compressor and old formats included. It is held
 # with g++ 12: clang makes a twentieth more, g++ 13 an eighth, and a C++ runtime that is linked in brings tables.
 MOST_BYTES = 1 << 20

@@ -123,7 +123,7 @@ TEST(KernelCacheLayers, R21_ABundleNeedsNoCompilerAndNoDirectory) {
   EXPECT_EQ(missing.code(), StatusCode::Unavailable);
   make_bundle_of(folder / "a.bundle", {"gather"}, "sm_90a", "nvrtc 12.9 c d");
   auto compiler = std::make_shared<FakeCompiler>();
-  compiler->id_ = "";  // as LazyNvrtc where no libnvrtc is found
+  compiler->id_ = "";
   CacheOptions options = without_disk();
   options.bundles = {{folder / "a.bundle", ""}};
   auto host = open_cache(options, compiler);
@@ -133,6 +133,33 @@ TEST(KernelCacheLayers, R21_ABundleNeedsNoCompilerAndNoDirectory) {
   options.no_jit = true;
   EXPECT_THAT(failure_of(*open_cache(options, compiler), make_source("gather")).message(),
               HasSubstr("exact"));
+}
+
+TEST(KernelCacheLayers, R22_AFolderThatCannotBeLookedInIsInTheError) {
+  const TemporaryFolder folder;
+  auto compiler = std::make_shared<FakeCompiler>();
+  llvm::cantFail(
+      open_cache(in_folder(folder.path()), compiler)->get_or_compile(make_source("gather"), "sm_90a"));
+  compiler->id_ = "";
+  CacheOptions options = in_folder(folder.path());
+  options.no_jit = true;
+  auto cache = open_cache(options, compiler);
+  const StatusError status = failure_of(*cache, make_source("gather"));
+  EXPECT_EQ(status.code(), StatusCode::FailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("the cache folder cannot be looked in: the fake is not there"));
+}
+
+TEST(KernelCacheLayers, R08_ACompilerThatComesLaterIsUsed) {
+  const TemporaryFolder folder;
+  auto compiler = std::make_shared<FakeCompiler>();
+  compiler->id_ = "";
+  auto cache = open_cache(in_folder(folder.path()), compiler);
+  const StatusError status = failure_of(*cache, make_source("gather"));
+  EXPECT_EQ(status.code(), StatusCode::Unavailable);
+  EXPECT_EQ(status.message(), "kernel gather for sm_90a must be compiled: the fake is not there");
+  compiler->id_ = "fake 1";
+  EXPECT_EQ(origin_of(*cache, "gather"), BinaryOrigin::Compiled);
+  EXPECT_TRUE(cache->find_on_disk(make_source("gather"), "sm_90a").has_value());
 }
 
 TEST(KernelCacheLayers, R23_AnOlderMinorServesAndAnotherGpusCodeDoesNot) {

@@ -46,12 +46,16 @@ void meet(const std::string& folder) {
   while (files_below(folder).size() < 2) ::poll(nullptr, 0, 5);
 }
 
+/// Whether nobody has come to `file` yet.
+bool is_first(const std::string& file) {
+  if (::access(file.c_str(), F_OK) == 0) return false;
+  write_text(file, "");
+  return true;
+}
+
 void misbehave(llvm::StringRef what, const std::string& file) {
   if (what == "die") die();
-  if (what == "dieonce" && ::access(file.c_str(), F_OK) != 0) {
-    write_text(file, "");
-    die();
-  }
+  if (what == "dieonce" && is_first(file)) die();
   if (what == "exit") std::_Exit(3);
   if (what == "meet") meet(file);
   if (what == "sleep") {
@@ -74,13 +78,15 @@ WorkerAnswer failure() {
   return answer;
 }
 
-/// What to do is in the name of the library, up to its first ':', then the file.
+/// What to do is in the name of the library, up to its first ':', then the file. The library "fixed"
+/// identifies as the compiler of compile jobs, every other one as this process.
 WorkerAnswer identify(const WorkerJob& job) {
   const auto [what, file] = llvm::StringRef(job.nvrtc).split(':');
   misbehave(what, file.str());
-  if (what == "fail") return failure();
+  if (what == "fail" || (what == "failonce" && is_first(file.str()))) return failure();
   WorkerAnswer answer;
-  answer.result = encode_info({job.nvrtc, "13.0", "fake " + std::to_string(::getpid()), {}});
+  const std::string id = what == "fixed" ? FakeCompiler().id_ : "fake " + std::to_string(::getpid());
+  answer.result = encode_info({job.nvrtc, "13.0", id, {}});
   return answer;
 }
 
@@ -95,7 +101,7 @@ WorkerAnswer answer(const WorkerJob& job) {
   FakeCompiler compiler;
   Entry entry;
   entry.request_key = what == "other" ? "another key" : key_of(job.request);
-  entry.build_key = build_key(entry.request_key, compiler.id());
+  entry.build_key = build_key(entry.request_key, compiler.id_);
   entry.name_expression = source.name_expression;
   entry.binary = llvm::cantFail(compiler.compile(source, job.request.arch, "seed", {}));
   entry.binary.log = inherited();

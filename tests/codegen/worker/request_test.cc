@@ -99,9 +99,14 @@ TEST(Protocol, AnIdentityComesBackAsItWas) {
   WorkerJob job;
   job.identify = true;
   job.nvrtc = "/a/libnvrtc.so";
+  job.others = {"/b/libnvrtc.so.13", "/c/libnvrtc.so.12"};
   const WorkerJob read = llvm::cantFail(decode_job(llvm::cantFail(encode_job(job))));
   EXPECT_TRUE(read.identify);
   EXPECT_EQ(read.nvrtc, job.nvrtc);
+  EXPECT_EQ(read.others, job.others);
+  llvm::Expected<WorkerJob> refused_job = decode_job("{\"identify\":true,\"request_key\":\"another\"}");
+  ASSERT_FALSE(refused_job);
+  EXPECT_EQ(take_status(refused_job.takeError()).code(), StatusCode::FailedPrecondition);
   const NvrtcInfo info{"/a/libnvrtc.so", "13.0", "nvrtc 13.0 12 34", {"sm_80", "sm_90"}};
   const NvrtcInfo back = llvm::cantFail(decode_info(encode_info(info)));
   EXPECT_EQ(back.path, info.path);

@@ -7,9 +7,12 @@
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <set>
 #include <thread>
 
+#include "codegen/worker/helper_compiler.h"
 #include "tests/codegen/fakes.h"
 
 namespace minuet {
@@ -194,6 +197,32 @@ TEST(WorkerPool, R17_ACancelEndsEverything) {
   EXPECT_THAT(outcome.codes, testing::Each(StatusCode::Cancelled));
   EXPECT_EQ(files_below(folder.path()).size(), 2u) << "no request was handed out after the cancel";
   EXPECT_EQ(outcome.report.started, 2);
+}
+
+TEST(WorkerPool, R19_AHelperThatMayStartALittleLaterIsWaitedFor) {
+  const TemporaryFolder folder;
+  WorkerOptions options;
+  options.helper = folder / "minuet-compile";
+  std::filesystem::copy_file(MINUET_FAKE_HELPER, options.helper);
+  std::ofstream installer(options.helper, std::ios::app);  // a program that is written to cannot be started
+  std::thread later([&] {
+    ::poll(nullptr, 0, 100);
+    installer.close();
+  });
+  const KernelRequest request = request_for("ok");
+  llvm::Expected<Entry> entry = compile_in_worker(request, options);
+  later.join();
+  ASSERT_TRUE(static_cast<bool>(entry)) << llvm::toString(entry.takeError());
+  EXPECT_EQ(entry->request_key, key_of(request));
+}
+
+TEST(WorkerPool, R02_ThreadsThatAskAtOnceStartOneHelper) {
+  const std::shared_ptr<Compiler> compiler = make_helper_compiler("for threads", MINUET_FAKE_HELPER);
+  std::vector<std::string> ids(8);
+  std::vector<std::thread> threads;
+  for (std::string& id : ids) threads.emplace_back([&] { id = llvm::cantFail(compiler->identify()).id; });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(std::set<std::string>(ids.begin(), ids.end()).size(), 1u) << "the fake's identity is its process";
 }
 
 TEST(WorkerPool, R16_OneRequestInOneHelper) {

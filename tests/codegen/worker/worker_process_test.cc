@@ -180,7 +180,9 @@ TEST(WorkerProcess, R16_AHelperThatIsNotThereIsAClearError) {
   ASSERT_FALSE(found);
   status = take_status(found.takeError());
   EXPECT_EQ(status.code(), StatusCode::Unavailable);
-  EXPECT_THAT(status.message(), HasSubstr("minuet-compile is not there: it is installed beside the library"));
+  EXPECT_THAT(
+      status.message(),
+      HasSubstr("minuet-compile is not there: put the minuet-compile that came with libminuet beside it"));
 }
 
 TEST(WorkerProcess, R16_TheHelperSaysWhatItIs) {

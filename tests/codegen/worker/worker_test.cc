@@ -15,10 +15,9 @@
 #include <random>
 #include <thread>
 
-#include "codegen/fork_watch.h"
 #include "codegen/keys.h"
 #include "codegen/nvrtc_library.h"
-#include "codegen/worker/nvrtc_identity.h"
+#include "codegen/worker/helper_compiler.h"
 #include "codegen/worker/worker_pool.h"
 #include "tests/codegen/fakes.h"
 
@@ -107,9 +106,10 @@ TEST_F(Worker, R16_AHelperGivesTheSameEntry) {
   const Binary here = compile_here(request);
   EXPECT_EQ(entry.binary.cubin, here.cubin);
   EXPECT_EQ(entry.binary.lowered_name, here.lowered_name);
-  EXPECT_EQ(entry.binary.compiler_id, compiler_->id());
+  const std::string id = llvm::cantFail(compiler_->identify()).id;
+  EXPECT_EQ(entry.binary.compiler_id, id);
   EXPECT_EQ(entry.request_key, key_of(request));
-  EXPECT_EQ(entry.build_key, build_key(entry.request_key, compiler_->id()));
+  EXPECT_EQ(entry.build_key, build_key(entry.request_key, id));
 }
 
 TEST_F(Worker, R16_AFailedCompileComesWithItsLog) {
@@ -137,8 +137,7 @@ TEST_F(Worker, R16_TheEnvironmentAndTheLibraryPassThrough) {
 }
 
 TEST_F(Worker, R02_AHelperTellsWhichNvrtcItIs) {
-  const NvrtcInfo here = llvm::cantFail(nvrtc_info());
-  EXPECT_EQ(here.id, compiler_->id());
+  const NvrtcInfo here = llvm::cantFail(compiler_->identify());
   EXPECT_EQ(loaded_nvrtcs(), std::vector<std::string>{here.path});  // which the helper is told
   for (const std::string& library : {std::string(), here.path}) {
     const NvrtcInfo told = llvm::cantFail(identify_nvrtc(library, MINUET_HELPER));
@@ -147,8 +146,6 @@ TEST_F(Worker, R02_AHelperTellsWhichNvrtcItIs) {
     EXPECT_EQ(told.version, here.version);
     EXPECT_EQ(told.archs, here.archs);
   }
-  // Without a helper, this process opens it.
-  EXPECT_EQ(llvm::cantFail(identify_nvrtc("", "/nonexistent/minuet-compile")).id, here.id);
   llvm::Expected<NvrtcInfo> missing = identify_nvrtc("/nonexistent/libnvrtc.so", MINUET_HELPER);
   ASSERT_FALSE(missing);
   EXPECT_THAT(take_status(missing.takeError()).detail(), HasSubstr("/nonexistent/libnvrtc.so"));
@@ -156,47 +153,39 @@ TEST_F(Worker, R02_AHelperTellsWhichNvrtcItIs) {
 
 // ---- fork ------------------------------------------------------------------------------------------
 
-/// What the child of one round does: 0, or the line that went wrong.
-int compile_in_child(const KernelRequest& request) {
+/// What the child of one round does, and its exit code: 0 where all is well.
+int compile_in_child(Compiler& compiler, const KernelRequest& request) {
   // A hang ends the child by SIGALRM: far more than a compile takes on a busy machine.
   ::alarm(60);
-  if (!compiles_need_helper() || fork_generation() == 0) return 2;
-  llvm::Expected<std::shared_ptr<Compiler>> compiler = open_nvrtc();
-  if (!compiler) {
-    llvm::consumeError(compiler.takeError());
-    return 3;
+  llvm::Expected<Binary> binary = compiler.compile(request.source, request.arch, "", {});
+  if (!binary) {
+    std::fprintf(stderr, "%s\n", llvm::toString(binary.takeError()).c_str());
+    return 2;
   }
-  // By itself: refused at once, for it might wait for ever.
-  llvm::Expected<Binary> refused = (*compiler)->compile(request.source, request.arch, "seed", {});
-  if (refused || take_status(refused.takeError()).code() != StatusCode::FailedPrecondition) return 4;
-  llvm::Expected<Entry> entry = compile_in_worker(request, helper_options());
-  if (!entry) {
-    std::fprintf(stderr, "%s\n", llvm::toString(entry.takeError()).c_str());
-    return 5;
-  }
-  return entry->request_key == key_of(request) ? 0 : 6;
+  return 0;
 }
 
-TEST_F(Worker, R16_AForkDuringACompileCompilesThroughTheHelper) {
+// In the first round the fork may come while the parent still asks which NVRTC there is.
+TEST_F(Worker, R16_AForkDuringACompileCompiles) {
   const unsigned seed = std::random_device{}();
   std::printf("seed %u\n", seed);
   std::mt19937 random(seed);
   const KernelRequest in_parent = cub_requests(1)[0];
   const KernelRequest in_child{emit(GatherSpec{}), "sm_90a"};
-  EXPECT_FALSE(compiles_need_helper());
+  const std::shared_ptr<Compiler> compiler = make_helper_compiler("", MINUET_HELPER);
   const int rounds = is_long() ? 100 : 3;
   double longest = 0;
   for (int round = 0; round < rounds; ++round) {
     std::atomic<bool> done{false};
     std::thread thread([&] {
-      compile_here(in_parent);
+      llvm::cantFail(compiler->compile(in_parent.source, in_parent.arch, "", {}));
       done = true;
     });
-    ::usleep(50000 + random() % 500000);
+    ::usleep(random() % 500000);
     const bool was_done = done;
     const Clock::time_point start = Clock::now();
     const pid_t child = ::fork();
-    if (child == 0) ::_exit(compile_in_child(in_child));
+    if (child == 0) ::_exit(compile_in_child(*compiler, in_child));
     int status = 0;
     EXPECT_EQ(::waitpid(child, &status, 0), child);
     longest = std::max(longest, ms_since(start));
@@ -206,31 +195,13 @@ TEST_F(Worker, R16_AForkDuringACompileCompilesThroughTheHelper) {
                                    << WTERMSIG(status);
     ASSERT_EQ(WEXITSTATUS(status), 0) << "round " << round;
   }
-  EXPECT_FALSE(compiles_need_helper()) << "the parent goes on by itself";
   std::printf("%d rounds, the longest compile in a child %.0f ms\n", rounds, longest);
-}
-
-TEST_F(Worker, R16_AForkBetweenCompilesCompilesByItself) {
-  const KernelRequest request{emit(GatherSpec{}), "sm_90a"};
-  compile_here(request);
-  const std::uint64_t generation = fork_generation();
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(60);
-    if (compiles_need_helper() || fork_generation() != generation + 1) ::_exit(1);
-    llvm::Expected<Binary> binary = compiler_->compile(request.source, request.arch, "seed", {});
-    ::_exit(binary ? 0 : 2);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
-  EXPECT_EQ(fork_generation(), generation);
 }
 
 // ---- cancel ------------------------------------------------------------------------------------------
 
-/// Runs `compile`, cancels it soon after its start; the error, and how long it took from the cancel on.
-StatusError cancel_midway(const char* what, const std::function<llvm::Error(const CancelToken&)>& compile) {
+TEST_F(Worker, R17_ALongCompileIsCancelled) {
+  const KernelRequest request = cub_requests(1)[0];
   CancelToken token;
   Clock::time_point cancelled;
   std::thread canceller([&] {
@@ -238,45 +209,21 @@ StatusError cancel_midway(const char* what, const std::function<llvm::Error(cons
     cancelled = Clock::now();
     token.cancel();
   });
-  llvm::Error error = compile(token);
+  CompileControl control;
+  control.cancel = &token;
+  const std::shared_ptr<Compiler> compiler = make_helper_compiler("", MINUET_HELPER);
+  llvm::Expected<Binary> binary = compiler->compile(request.source, request.arch, "", control);
   const Clock::time_point end = Clock::now();
   canceller.join();
-  EXPECT_TRUE(static_cast<bool>(error)) << what;
-  std::printf("%s: stopped %.0f ms after the cancel\n", what,
+  ASSERT_FALSE(binary);
+  std::printf("stopped %.0f ms after the cancel\n",
               std::chrono::duration<double, std::milli>(end - cancelled).count());
-  return take_status(std::move(error));
-}
-
-TEST_F(Worker, R17_ALongCompileIsCancelled) {
-  const KernelRequest request = cub_requests(1)[0];
-  const StatusError here = cancel_midway("in this process", [&](const CancelToken& token) {
-    CompileControl control;
-    control.cancel = &token;
-    return compiler_->compile(request.source, request.arch, "seed", control).takeError();
-  });
-  EXPECT_EQ(here.code(), StatusCode::Cancelled);
-  EXPECT_THAT(here.message(), HasSubstr(request.source.display_name));
-  const StatusError there = cancel_midway("in a helper", [&](const CancelToken& token) {
-    WorkerOptions options = helper_options();
-    options.cancel = &token;
-    return compile_in_worker(request, options).takeError();
-  });
-  EXPECT_EQ(there.code(), StatusCode::Cancelled);
-  EXPECT_THAT(there.message(), HasSubstr(request.source.display_name));
+  const StatusError status = take_status(binary.takeError());
+  EXPECT_EQ(status.code(), StatusCode::Cancelled);
+  EXPECT_THAT(status.message(), HasSubstr(request.source.display_name));
   // Nothing is spoilt by it.
   EXPECT_EQ(llvm::cantFail(compile_in_worker(request, helper_options())).binary.cubin,
             compile_here(request).cubin);
-}
-
-TEST_F(Worker, R17_ACancelledTokenStartsNothing) {
-  CancelToken token;
-  token.cancel();
-  CompileControl control;
-  control.cancel = &token;
-  const KernelSource syntax_error = make_source("probe", "this would be an error");
-  llvm::Expected<Binary> binary = compiler_->compile(syntax_error, "sm_90a", "seed", control);
-  ASSERT_FALSE(binary);
-  EXPECT_EQ(take_status(binary.takeError()).code(), StatusCode::Cancelled);
 }
 
 // ---- many ------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 // `minuet tune`: tuning results in files: what is there, and how to bring it together.
 #include <CLI/CLI.hpp>
 
-#include "codegen/compiler.h"
 #include "codegen/tuning/tuned_config.h"
 #include "codegen/tuning/tuning_store.h"
 #include "llvm/Support/FileSystem.h"
@@ -9,6 +8,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/error.h"
+#include "tools/minuet/library.h"
 
 namespace minuet::tool {
 namespace {
@@ -160,14 +160,12 @@ llvm::Error merge(const TuneOptions& options) {
 }
 
 /// This build and the NVRTC that is installed, on the same GPU.
-TuningEnvironment todays(TuningEnvironment environment) {
+llvm::Expected<TuningEnvironment> todays(TuningEnvironment environment) {
   environment = as_of_this_build(std::move(environment));
-  llvm::Expected<NvrtcInfo> nvrtc = nvrtc_info();
-  if (nvrtc) {
-    environment.toolkit = nvrtc->version;
-  } else {
-    llvm::consumeError(nvrtc.takeError());
-  }
+  minuet_system_info system = {};
+  system.struct_size = sizeof(system);
+  MINUET_TRY(check(minuet_query_system(&system)));
+  if (system.nvrtc[0] != '\0') environment.toolkit = system.nvrtc;
   return environment;
 }
 
@@ -180,7 +178,7 @@ llvm::Error migrate(TuningStore& store, llvm::StringRef prefix) {
   print_skipped(folder);
   std::size_t count = 0;
   for (const TuningEntry& entry : folder.entries) {
-    const TuningEnvironment target = todays(entry.environment);
+    MINUET_ASSIGN(const TuningEnvironment target, todays(entry.environment));
     if (target == entry.environment) {
       return bad_input("these results are of this version already: there is nothing to migrate");
     }
