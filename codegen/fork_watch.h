@@ -25,7 +25,9 @@ class PerProcess {
   }
   PerProcess(const PerProcess&) = delete;
   PerProcess& operator=(const PerProcess&) = delete;
-  ~PerProcess() { delete now_.load(); }
+  ~PerProcess() {
+    if (now_.load()->generation == fork_generation()) delete now_.load();
+  }
 
   T& get() const {
     Owned* now = now_.load();

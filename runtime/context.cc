@@ -35,7 +35,8 @@ llvm::Expected<std::shared_ptr<MapService>> OpenDevice::map_service(i32 ndim) {
 llvm::Expected<std::shared_ptr<Context>> Context::create(CacheOptions options, LibraryPaths libraries) {
   options.library_folder = own_folder();
   MINUET_ASSIGN(std::shared_ptr<KernelCache> cache,
-                KernelCache::create(std::move(options), make_helper_compiler(std::move(libraries.nvrtc))));
+                KernelCache::create(std::move(options), make_helper_compiler(std::move(libraries.nvrtc),
+                                                                             std::move(libraries.helper))));
   return std::shared_ptr<Context>(new Context(std::move(cache), std::move(libraries.cublaslt)));
 }
 
@@ -70,7 +71,8 @@ llvm::Expected<std::size_t> Context::load_tuning(const DeviceInfo& device) {
     return make_error(StatusCode::FailedPrecondition, "{0} compiles no kernels, so there are none to tune",
                       device.name);
   }
-  std::shared_ptr<const TuningSnapshot> loaded = cache_->load_tuning(tuning_environment(device));
+  MINUET_ASSIGN(std::shared_ptr<const TuningSnapshot> loaded,
+                cache_->load_tuning(tuning_environment(device)));
   tuning_.push(loaded);
   return loaded->size();
 }

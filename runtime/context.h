@@ -34,6 +34,7 @@ class OpenDevice {
 struct LibraryPaths {
   std::string nvrtc;  // or its folder
   std::string cublaslt;
+  std::string helper;  // the program minuet-compile; empty: beside the library
 };
 
 /// What decides how fast kernels are on `device`, but for the toolkit.

@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <mutex>
 
 #include "codegen/arch.h"
 #include "codegen/cache/cache_state.h"
@@ -55,16 +54,18 @@ class KernelCacheImpl : public KernelCache {
   llvm::Expected<BinaryPointer> replace(const KernelSource& source, llvm::StringRef arch,
                                         const Binary& refused) override;
   std::optional<Entry> find_on_disk(const KernelSource& source, llvm::StringRef arch) override {
-    const std::string id = store_ ? compiler_id(nullptr) : "";
-    if (id.empty()) return std::nullopt;
-    return load(request_for(source, arch, nullptr), id);
+    if (!store_) return std::nullopt;
+    llvm::Expected<NvrtcInfo> compiler = identify_compiler(nullptr);
+    if (compiler) return load(request_for(source, arch, nullptr), compiler->id);
+    llvm::consumeError(compiler.takeError());
+    return std::nullopt;
   }
   void keep_on_disk(const Entry& entry) override;
   void count(const Binary& binary, BinaryOrigin origin) override { state_.count(binary, origin); }
   void count_failures(std::int64_t count) override { state_.count_failures(count); }
   llvm::Expected<NvrtcInfo> identify_compiler(const CancelToken* cancel) override;
   llvm::Error add_bundle(const BundlePlace& place) override { return bundles_->add(place); }
-  std::shared_ptr<const TuningSnapshot> load_tuning(TuningEnvironment environment) override;
+  llvm::Expected<std::shared_ptr<const TuningSnapshot>> load_tuning(TuningEnvironment environment) override;
   CacheStats stats() const override { return state_.stats(); }
   std::vector<CacheEvent> events() const override { return state_.events(); }
   std::string directory() const override { return store_ ? store_->directory() : ""; }
@@ -89,7 +90,7 @@ class KernelCacheImpl : public KernelCache {
     return {source, arch.str(), key_of(source, arch), cancel};
   }
 
-  std::string compiler_id(const CancelToken* cancel);
+  llvm::Expected<std::string> compiler_id_or_none(const CancelToken* cancel);
 
   void wait_for(const Flight& flight, const CancelToken* cancel);
   void land(const Request& request, std::promise<Outcome>& promise, bool keep_failures,
@@ -99,7 +100,7 @@ class KernelCacheImpl : public KernelCache {
   std::optional<Entry> load(const Request& request, const std::string& compiler_id);
   Outcome build_alone(const Request& request, const std::string& compiler_id);
   Outcome compile(const Request& request, const std::string& compiler_id);
-  static StatusError no_jit_error(const Request& request, const std::string& why_not_found);
+  static StatusError no_jit_error(const Request& request, const std::string& where);
   Outcome found(Binary binary, BinaryOrigin origin);
 
   const CacheOptions options_;
@@ -167,12 +168,13 @@ llvm::Expected<NvrtcInfo> KernelCacheImpl::identify_compiler(const CancelToken* 
   return info;
 }
 
-/// Empty where there is none, and whoever asks can do without.
-std::string KernelCacheImpl::compiler_id(const CancelToken* cancel) {
+/// For those that can do without one: empty where there is none. What may pass is an error, not an answer.
+llvm::Expected<std::string> KernelCacheImpl::compiler_id_or_none(const CancelToken* cancel) {
   llvm::Expected<NvrtcInfo> info = identify_compiler(cancel);
   if (info) return std::move(info->id);
-  llvm::consumeError(info.takeError());
-  return "";
+  StatusError why = take_status(info.takeError());
+  if (why.code() == StatusCode::Unavailable) return "";
+  return llvm::make_error<StatusError>(std::move(why));
 }
 
 Outcome KernelCacheImpl::found(Binary binary, BinaryOrigin origin) {
@@ -232,53 +234,64 @@ Outcome KernelCacheImpl::build_alone(const Request& request, const std::string& 
   return compile(request, compiler_id);
 }
 
-StatusError KernelCacheImpl::no_jit_error(const Request& request, const std::string& why_not_found) {
+/// `where`: "in no bundle"
+StatusError KernelCacheImpl::no_jit_error(const Request& request, const std::string& where) {
   return StatusError(
       StatusCode::FailedPrecondition,
-      llvm::formatv(
-          "kernel {0} for {1} is in no bundle and no cache folder, and MINUET_NO_JIT forbids compiling "
-          "it{2} (request key {3}): run once with MINUET_RECORD=requests.jsonl, then `minuet precompile "
-          "--from requests.jsonl --arch {1} --output DIR`, and set MINUET_BUNDLE_PATH=DIR",
-          request.source.display_name, request.arch, why_not_found.empty() ? "" : " (" + why_not_found + ")",
-          request.request_key)
+      llvm::formatv("kernel {0} for {1} is {2}, and MINUET_NO_JIT forbids compiling it (request key {3}): "
+                    "run once with MINUET_RECORD=requests.jsonl, then `minuet precompile "
+                    "--from requests.jsonl --arch {1} --output DIR`, and set MINUET_BUNDLE_PATH=DIR",
+                    request.source.display_name, request.arch, where, request.request_key)
           .str());
 }
 
 Outcome KernelCacheImpl::build(const Request& request) {
-  std::string why_no_bundle;
+  const std::string who = "kernel " + request.source.display_name + " for " + request.arch;
+  std::string nowhere = "in no bundle";
   {
     const Trace::Span span(trace(), "bundle", request.source.display_name);
     // Only the policy Exact asks which compiler there is, which costs.
-    const std::string host = bundles_->policy() == BundlePolicy::Exact ? compiler_id(request.cancel) : "";
-    std::optional<Entry> entry =
-        bundles_->find([&](llvm::StringRef arch) { return key_of(request.source, arch); }, request.arch, host,
-                       &why_no_bundle);
+    std::string host;
+    if (bundles_->policy() == BundlePolicy::Exact) {
+      llvm::Expected<std::string> id = compiler_id_or_none(request.cancel);
+      if (!id) return take_status(annotate(id.takeError(), who));
+      host = std::move(*id);
+    }
+    std::string why;
+    std::optional<Entry> entry = bundles_->find(
+        [&](llvm::StringRef arch) { return key_of(request.source, arch); }, request.arch, host, &why);
     if (entry) return found(std::move(entry->binary), BinaryOrigin::Bundle);
+    if (!why.empty()) nowhere += " (" + why + ")";
   }
   if (record_) {
     if (llvm::Error error = record_->append({request.source, request.arch})) {
       warn(take_status(std::move(error)).message());
     }
   }
-  if (*options_.no_jit && !store_) return no_jit_error(request, why_no_bundle);
+  if (*options_.no_jit && !store_) return no_jit_error(request, nowhere);
   llvm::Expected<NvrtcInfo> compiler = identify_compiler(request.cancel);
   if (!compiler) {
     StatusError why = take_status(compiler.takeError());
-    if (*options_.no_jit && why.code() != StatusCode::Cancelled) {
-      const std::string and_folder = "the cache folder cannot be looked in: " + why.message();
-      return no_jit_error(request, why_no_bundle.empty() ? and_folder : why_no_bundle + "; " + and_folder);
-    }
-    why.annotate("kernel " + request.source.display_name + " for " + request.arch + " must be compiled");
+    if (*options_.no_jit && why.code() == StatusCode::Unavailable)
+      return no_jit_error(request,
+                          nowhere + ", the cache folder cannot be looked in (" + why.message() + ")");
+    why.annotate(who + (*options_.no_jit ? " is looked for" : " must be compiled"));
     return why;
   }
   if (!store_) return compile(request, compiler->id);
   if (std::optional<Entry> entry = load(request, compiler->id))
     return found(std::move(entry->binary), BinaryOrigin::Disk);
-  return *options_.no_jit ? no_jit_error(request, why_no_bundle) : build_alone(request, compiler->id);
+  if (*options_.no_jit) return no_jit_error(request, nowhere + " and not in the cache folder");
+  return build_alone(request, compiler->id);
 }
 
-std::shared_ptr<const TuningSnapshot> KernelCacheImpl::load_tuning(TuningEnvironment environment) {
-  environment.toolkit = *options_.no_jit ? "" : toolkit_of(compiler_id(nullptr));
+llvm::Expected<std::shared_ptr<const TuningSnapshot>> KernelCacheImpl::load_tuning(
+    TuningEnvironment environment) {
+  environment.toolkit.clear();
+  if (!*options_.no_jit) {
+    MINUET_ASSIGN(const std::string id, compiler_id_or_none(nullptr));
+    environment.toolkit = toolkit_of(id);
+  }
   std::vector<std::string> sections;
   for (const std::shared_ptr<const Bundle>& bundle : bundles_->bundles()) {
     llvm::Expected<std::string> section = bundle->tuning();
@@ -344,7 +357,7 @@ llvm::Expected<BinaryPointer> KernelCacheImpl::get_or_compile(const KernelSource
 }
 
 Outcome KernelCacheImpl::build_anew(const Request& request, const Binary& refused) {
-  if (*options_.no_jit) return no_jit_error(request, "the driver refuses the one found");
+  if (*options_.no_jit) return no_jit_error(request, "refused by the driver as it was found");
   warn("a kernel of the cache is refused by the driver and compiled again (" + refused.display_name + ")");
   llvm::Expected<NvrtcInfo> compiler = identify_compiler(nullptr);
   if (compiler) return compile(request, compiler->id);

@@ -63,7 +63,8 @@ class KernelCache {
 
   /// What was measured in `environment`, with the compiler's toolkit in its place: the results in the cache's
   /// directory, then those of bundles (R35).
-  virtual std::shared_ptr<const TuningSnapshot> load_tuning(TuningEnvironment environment) = 0;
+  virtual llvm::Expected<std::shared_ptr<const TuningSnapshot>> load_tuning(
+      TuningEnvironment environment) = 0;
 
   /// The disk alone, for exactly `arch`: what a build farm looks up before it hands out work.
   virtual std::optional<Entry> find_on_disk(const KernelSource& source, llvm::StringRef arch) = 0;

@@ -4,18 +4,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-
 #include "codegen/cache/file_system.h"
 
 namespace minuet {
 
 llvm::Error RecordFile::append(const KernelRequest& request) const {
   MINUET_ASSIGN(std::string line, write_request(request));
-  auto trouble = [this] {
-    return make_error(StatusCode::FailedPrecondition, "'{0}': {1}", path_,
-                      std::error_code(errno, std::generic_category()).message());
-  };
+  auto trouble = [this] { return make_system_error("'" + path_ + "'"); };
   const int file = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
   if (file < 0) return annotate(trouble(), "missing kernels are not recorded");
   line += "\n";

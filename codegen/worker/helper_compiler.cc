@@ -1,8 +1,11 @@
 #include "codegen/worker/helper_compiler.h"
 
+#include <chrono>
 #include <cstdlib>
+#include <future>
 #include <map>
 #include <mutex>
+#include <variant>
 
 #include "codegen/embedded_headers.h"
 #include "codegen/fork_watch.h"
@@ -13,10 +16,15 @@
 namespace minuet {
 namespace {
 
-/// What helpers have told, by all that the answer depends on.
+constexpr auto kCancelPoll = std::chrono::milliseconds(20);
+
+/// What a helper told, or why it did not.
+using Answer = std::variant<NvrtcInfo, StatusError>;
+
+/// What is asked just now, and what was told, by how it was asked.
 struct Identified {
-  std::mutex mutex;  // held while a helper is asked
-  std::map<std::string, NvrtcInfo> infos;
+  std::mutex mutex;  // never held while a helper is asked
+  std::map<std::string, std::shared_future<Answer>> answers;
 };
 
 /// Never destroyed: other threads may be at it when the process ends.
@@ -25,11 +33,43 @@ Identified& identified() {
   return one->get();
 }
 
-std::string identity_key(const WorkerOptions& options, const std::vector<std::string>& loaded) {
+std::string question_of(const WorkerOptions& options, const std::vector<std::string>& loaded) {
   const char* const named = std::getenv("MINUET_NVRTC");
-  std::string key = options.helper + "\n" + options.nvrtc + "\n" + (named != nullptr ? named : "");
-  for (const std::string& path : loaded) key += "\n" + path;
-  return key;
+  std::string question = options.helper + "\n" + options.nvrtc + "\n" + (named != nullptr ? named : "");
+  for (const std::string& path : loaded) question += "\n" + path;
+  return question;
+}
+
+bool is_cancelled(const Answer& answer) {
+  const auto* const failure = std::get_if<StatusError>(&answer);
+  return failure != nullptr && failure->code() == StatusCode::Cancelled;
+}
+
+/// A failure is for those who wait for it now, and then forgotten.
+void ask(Identified& known, const std::string& question, const WorkerOptions& options,
+         const std::vector<std::string>& loaded, std::promise<Answer>& promise) {
+  const auto forget = [&] {
+    const std::lock_guard<std::mutex> lock(known.mutex);
+    known.answers.erase(question);
+  };
+  try {
+    llvm::Expected<NvrtcInfo> info = identify_in_worker(options, loaded);
+    if (info) return promise.set_value(std::move(*info));
+    StatusError failure = take_status(info.takeError());
+    forget();
+    promise.set_value(std::move(failure));
+  } catch (...) {
+    forget();
+    promise.set_exception(std::current_exception());
+  }
+}
+
+/// False where it was cancelled first.
+bool wait_for(const std::shared_future<Answer>& answer, const CancelToken* cancel) {
+  while (answer.wait_for(kCancelPoll) != std::future_status::ready) {
+    if (cancel != nullptr && cancel->cancelled()) return false;
+  }
+  return true;
 }
 
 class HelperCompiler : public Compiler {
@@ -76,14 +116,27 @@ llvm::Expected<NvrtcInfo> identify_nvrtc(const std::string& library, const std::
   options.nvrtc = library;
   options.cancel = cancel;
   const std::vector<std::string> loaded = loaded_nvrtcs();
-  const std::string key = identity_key(options, loaded);
+  const std::string question = question_of(options, loaded);
   Identified& known = identified();
-  const std::lock_guard<std::mutex> lock(known.mutex);
-  const auto found = known.infos.find(key);
-  if (found != known.infos.end()) return found->second;
-  MINUET_ASSIGN(NvrtcInfo info, identify_in_worker(options, loaded));
-  known.infos.emplace(key, info);
-  return info;
+  while (cancel == nullptr || !cancel->cancelled()) {
+    std::promise<Answer> promise;
+    std::shared_future<Answer> answer;
+    bool ours = false;
+    {
+      const std::lock_guard<std::mutex> lock(known.mutex);
+      const auto [slot, added] = known.answers.try_emplace(question);
+      if (added) slot->second = promise.get_future().share();
+      answer = slot->second;
+      ours = added;
+    }
+    if (ours) ask(known, question, options, loaded, promise);
+    if (!wait_for(answer, cancel)) break;
+    if (!ours && is_cancelled(answer.get())) continue;  // not by us
+    if (const auto* const failure = std::get_if<StatusError>(&answer.get()))
+      return llvm::make_error<StatusError>(*failure);
+    return std::get<NvrtcInfo>(answer.get());
+  }
+  return make_error(StatusCode::Cancelled, "looking for libnvrtc was cancelled");
 }
 
 std::shared_ptr<Compiler> make_helper_compiler(std::string library, std::string helper) {

@@ -13,10 +13,11 @@
 namespace minuet {
 
 /// Which NVRTC there is, told by a helper that opens it, and ends. What was told is known from then on, by
-/// this process; an error is not. `library`: as for open_nvrtc; where none is found, one will do that this
-/// process has loaded. `helper`: the program; empty: minuet-compile beside the library. Unavailable where
-/// there is no NVRTC, or the helper does not start or is lost; FailedPrecondition where it is of another
-/// version. Thread-safe: one thread asks, the others wait for it. Waits for no thread of a parent process.
+/// this process; an error is not. `library`: as for open_nvrtc; where none is found and none was named, one
+/// will do that this process has loaded. `helper`: the program; empty: minuet-compile beside the library.
+/// Unavailable where there is no NVRTC, or the helper does not start, is lost or of another version;
+/// ResourceExhausted where the system has nothing to start it with. Thread-safe: of threads that ask the
+/// same, one asks and the others get what it got. Waits for no thread of a parent process.
 llvm::Expected<NvrtcInfo> identify_nvrtc(const std::string& library = {}, const std::string& helper = {},
                                          const CancelToken* cancel = nullptr);
 

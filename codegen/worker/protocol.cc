@@ -40,11 +40,13 @@ std::vector<std::string> texts_or_none(const Object& object, const char* name) {
   return texts;
 }
 
-/// In place of a request's key, and no better: another one in another version of the library.
-std::string version_key() { return key_of({KernelSource(), "sm_90"}); }
+constexpr char kProtocol[] = "2";  // changed when jobs or answers change
+
+/// In place of a request's key: another one where a request's may be, or where we speak otherwise.
+std::string version_key() { return key_of({KernelSource(), "sm_90"}) + "-" + kProtocol; }
 
 llvm::Error other_version() {
-  return make_error(StatusCode::FailedPrecondition,
+  return make_error(StatusCode::Unavailable,
                     "the helper is of another version of the library: install the minuet-compile that came "
                     "with libminuet beside it");
 }

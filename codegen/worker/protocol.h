@@ -29,7 +29,7 @@ struct WorkerAnswer {
 
 /// A frame. `request_key` is the caller's, which the helper compares with its own.
 llvm::Expected<std::string> encode_job(const WorkerJob& job);
-/// FailedPrecondition where the caller's request key is not ours: it has another version of the library.
+/// Unavailable where the caller's request key is not ours: it has another version of the library.
 llvm::Expected<WorkerJob> decode_job(llvm::StringRef frame);
 
 /// The first of an answer's two frames; the second is `result` as it is.

@@ -82,6 +82,9 @@ llvm::Expected<std::string> find_helper() {
   if (image.empty()) image = real_path("/proc/self/exe");
   const std::string helper = image.substr(0, image.rfind('/') + 1) + kHelperName;
   if (::access(helper.c_str(), X_OK) == 0) return helper;
+  if (errno != ENOENT)
+    return make_error(StatusCode::Unavailable, "the helper program {0} cannot be executed: {1}", helper,
+                      std::strerror(errno));
   return make_error(StatusCode::Unavailable,
                     "the helper program {0} is not there: put the minuet-compile that came with libminuet "
                     "beside it",

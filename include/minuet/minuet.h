@@ -26,8 +26,8 @@
  * - The calls on one execution must be ordered on the device too: one stream, or events between them.
  * - The library never prints, exits, throws, or touches signal handlers, and does nothing at exit. NVRTC is
  *   opened, and kernels are compiled, in child processes only: minuet-compile, which is installed beside the
- *   library and has to go with it. Where it is not there, kernels are found in bundles, but not in the cache
- *   folder, and compiling is UNAVAILABLE; where it is of another version, compiling is FAILED_PRECONDITION.
+ *   library and has to go with it. Where it is not there, or of another version, kernels are found in
+ * bundles, but not in the cache folder, and compiling is UNAVAILABLE.
  * - After fork() a child may compile, with the parent's objects too, and waits for none of its threads.
  *   All else of the parent's it must leave alone: GPU contexts and jobs stay behind.
  */

@@ -50,14 +50,13 @@ class PlanTuning : public testing::Test {
     options.directory = folder_ / "cache";
     options.use_disk = disk;
     options.warn = [this](const std::string& text) { warnings_.push_back(text); };
-    return llvm::cantFail(Context::create(std::move(options), {}));
+    return llvm::cantFail(Context::create(std::move(options), {"fixed", "", MINUET_FAKE_HELPER}));
   }
-  /// Of the example's GPU, this build and the NVRTC that is here.
+  /// Of the example's GPU, this build and the fake's toolkit.
   TuningEnvironment environment() {
     TuningEnvironment environment = tuning_environment(example_gpu());
-    llvm::Expected<NvrtcInfo> nvrtc = make_context()->cache()->identify_compiler();
-    if (nvrtc) environment.toolkit = nvrtc->version;
-    if (!nvrtc) llvm::consumeError(nvrtc.takeError());
+    environment.toolkit = toolkit_of(llvm::cantFail(make_context()->cache()->identify_compiler()).id);
+    EXPECT_NE(environment.toolkit, "");
     return environment;
   }
   TuningStore store() {

@@ -75,7 +75,7 @@ TEST(Request, R19_AnotherVersionIsNoErrorInAListAndIsOneForAWorker) {
   llvm::Expected<WorkerJob> refused = decode_job(replaced(job, key, other));
   ASSERT_FALSE(refused);
   const StatusError status = take_status(refused.takeError());
-  EXPECT_EQ(status.code(), StatusCode::FailedPrecondition);
+  EXPECT_EQ(status.code(), StatusCode::Unavailable);
   EXPECT_THAT(status.message(), HasSubstr("the helper is of another version"));
 }
 
@@ -106,7 +106,7 @@ TEST(Protocol, AnIdentityComesBackAsItWas) {
   EXPECT_EQ(read.others, job.others);
   llvm::Expected<WorkerJob> refused_job = decode_job("{\"identify\":true,\"request_key\":\"another\"}");
   ASSERT_FALSE(refused_job);
-  EXPECT_EQ(take_status(refused_job.takeError()).code(), StatusCode::FailedPrecondition);
+  EXPECT_EQ(take_status(refused_job.takeError()).code(), StatusCode::Unavailable);
   const NvrtcInfo info{"/a/libnvrtc.so", "13.0", "nvrtc 13.0 12 34", {"sm_80", "sm_90"}};
   const NvrtcInfo back = llvm::cantFail(decode_info(encode_info(info)));
   EXPECT_EQ(back.path, info.path);

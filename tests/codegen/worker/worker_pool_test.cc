@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -223,6 +224,45 @@ TEST(WorkerPool, R02_ThreadsThatAskAtOnceStartOneHelper) {
   for (std::string& id : ids) threads.emplace_back([&] { id = llvm::cantFail(compiler->identify()).id; });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(std::set<std::string>(ids.begin(), ids.end()).size(), 1u) << "the fake's identity is its process";
+}
+
+TEST(WorkerPool, R17_ThreadsThatWaitForAnAnswerAreFreeToGo) {
+  const TemporaryFolder folder;
+  const std::string library = "sleep:" + (folder / "asked");
+  CancelToken first, second;
+  const auto code_of = [&](const CancelToken& cancel) {
+    return take_status(identify_nvrtc(library, MINUET_FAKE_HELPER, &cancel).takeError()).code();
+  };
+  StatusCode asking = StatusCode::Ok, waiting = StatusCode::Ok;
+  std::thread asks([&] { asking = code_of(first); });
+  while (files_below(folder.path()).empty()) ::poll(nullptr, 0, 2);
+  std::thread waits([&] { waiting = code_of(second); });
+  EXPECT_EQ(llvm::cantFail(identify_nvrtc("meanwhile", MINUET_FAKE_HELPER)).path, "meanwhile");
+  second.cancel();
+  waits.join();
+  EXPECT_EQ(waiting, StatusCode::Cancelled);
+  first.cancel();
+  asks.join();
+  EXPECT_EQ(asking, StatusCode::Cancelled);
+}
+
+TEST(WorkerPool, R08_ThreadsThatWaitShareAFailure) {
+  const TemporaryFolder folder;
+  const std::string library = "failonce:" + (folder / "failed");
+  std::vector<std::string> outcomes(8);
+  std::vector<std::thread> threads;
+  std::atomic<int> ready{0};
+  for (std::string& outcome : outcomes) {
+    threads.emplace_back([&] {
+      for (++ready; ready < 8;) std::this_thread::yield();
+      llvm::Expected<NvrtcInfo> info = identify_nvrtc(library, MINUET_FAKE_HELPER);
+      outcome = info ? info->path : take_status(info.takeError()).message();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  // Who came a little later has asked again, and was told.
+  EXPECT_THAT(outcomes, testing::Each(testing::AnyOf("the fake fails", library)));
+  EXPECT_THAT(outcomes, testing::Contains("the fake fails"));
 }
 
 TEST(WorkerPool, R16_OneRequestInOneHelper) {

@@ -173,10 +173,13 @@ llvm::Error precompile_command(const Arguments& arguments) {
   minuet_precompile_result result = {};
   result.struct_size = sizeof(result);
   const minuet_status status = minuet_precompile(context.get(), &options, &result);
-  if (result.kernels == 0) return check(status);  // nothing was begun: the flags are at fault
-  print_summary(arguments, progress, result, folder);
-  MINUET_TRY(write_json(arguments.json, progress, result));
+  const bool has_begun = result.kernels > 0;  // else the flags are at fault, or there is no NVRTC
+  if (has_begun) {
+    print_summary(arguments, progress, result, folder);
+    MINUET_TRY(write_json(arguments.json, progress, result));
+  }
   if (status == MINUET_CANCELLED) return interrupted("interrupted; run the same command again to go on");
+  if (!has_begun) return check(status);
   return status == MINUET_OK ? llvm::Error::success() : broken(last_error_text());
 }
 
