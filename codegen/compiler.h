@@ -1,12 +1,12 @@
 // The compiler interface: source -> binary. It is NVRTC, in this process or in another one; tests have fakes.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "codegen/cancel_token.h"
 #include "codegen/emit.h"
 #include "codegen/error.h"
 
@@ -26,16 +26,6 @@ struct Binary {
   std::string log;
   double compile_ms = 0;
   std::string compiler_id;  // R2
-};
-
-/// Asks work that runs elsewhere to stop soon. Thread-safe.
-class CancelToken {
- public:
-  void cancel() { cancelled_ = true; }
-  bool cancelled() const { return cancelled_; }
-
- private:
-  std::atomic<bool> cancelled_{false};
 };
 
 /// What became of precompiled headers in a compile that was given a folder for them.

@@ -105,7 +105,7 @@ class Precompilation {
     }
     compile(missing);
     const std::int64_t done = result_.compiled + result_.found + result_.failed;
-    result_.cancelled = options_.cancel != nullptr && options_.cancel->cancelled() && done < result_.kernels;
+    result_.cancelled = is_cancelled(options_.cancel) && done < result_.kernels;
     if (done < result_.kernels && !result_.cancelled)
       keep_failure({StatusCode::ResourceExhausted, "the host ran out of memory"});
     if (!options_.output.empty()) write_shelves();

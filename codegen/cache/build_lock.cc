@@ -28,7 +28,7 @@ class BuildLockWait {
       } else {
         had_to_wait_ = true;
       }
-      if (cancel_ != nullptr && cancel_->cancelled()) return end(BuildLock::Outcome::Cancelled);
+      if (is_cancelled(cancel_)) return end(BuildLock::Outcome::Cancelled);
       if (Clock::now() - start_ >= bound_) return end(BuildLock::Outcome::TimedOut);
       if (file_.good()) pause();
     }

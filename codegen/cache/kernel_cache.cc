@@ -19,15 +19,11 @@ namespace {
 
 using BinaryPointer = KernelCache::BinaryPointer;
 
-constexpr auto kCancelPoll = std::chrono::milliseconds(20);
-
 /// Failures that another try may not have.
 bool is_passing(const StatusError& status) {
   return status.code() == StatusCode::ResourceExhausted || status.code() == StatusCode::Unavailable ||
          status.code() == StatusCode::Cancelled;
 }
-
-bool is_cancelled(const CancelToken* cancel) { return cancel != nullptr && cancel->cancelled(); }
 
 llvm::Error check_arch(const KernelSource& source, llvm::StringRef arch) {
   const int sm = sm_number(arch);
@@ -324,9 +320,7 @@ void KernelCacheImpl::wait_for(const Flight& flight, const CancelToken* cancel) 
   if (flight.wait_for(std::chrono::seconds(0)) == std::future_status::ready) return;
   const Trace::Span span(trace(), "wait", "another thread's compile");
   const auto start = std::chrono::steady_clock::now();
-  if (cancel == nullptr) flight.wait();
-  while (!is_cancelled(cancel) && flight.wait_for(kCancelPoll) != std::future_status::ready) {
-  }
+  minuet::wait_for(flight, cancel);
   const std::chrono::duration<double, std::milli> waited = std::chrono::steady_clock::now() - start;
   state_.count_wait(waited.count(), /*timed_out=*/false);
 }

@@ -1,6 +1,5 @@
 #include "codegen/worker/helper_compiler.h"
 
-#include <chrono>
 #include <cstdlib>
 #include <future>
 #include <map>
@@ -15,8 +14,6 @@
 
 namespace minuet {
 namespace {
-
-constexpr auto kCancelPoll = std::chrono::milliseconds(20);
 
 /// What a helper told, or why it did not.
 using Answer = std::variant<NvrtcInfo, StatusError>;
@@ -40,7 +37,7 @@ std::string question_of(const WorkerOptions& options, const std::vector<std::str
   return question;
 }
 
-bool is_cancelled(const Answer& answer) {
+bool was_cancelled(const Answer& answer) {
   const auto* const failure = std::get_if<StatusError>(&answer);
   return failure != nullptr && failure->code() == StatusCode::Cancelled;
 }
@@ -62,14 +59,6 @@ void ask(Identified& known, const std::string& question, const WorkerOptions& op
     forget();
     promise.set_exception(std::current_exception());
   }
-}
-
-/// False where it was cancelled first.
-bool wait_for(const std::shared_future<Answer>& answer, const CancelToken* cancel) {
-  while (answer.wait_for(kCancelPoll) != std::future_status::ready) {
-    if (cancel != nullptr && cancel->cancelled()) return false;
-  }
-  return true;
 }
 
 class HelperCompiler : public Compiler {
@@ -118,7 +107,7 @@ llvm::Expected<NvrtcInfo> identify_nvrtc(const std::string& library, const std::
   const std::vector<std::string> loaded = loaded_nvrtcs();
   const std::string question = question_of(options, loaded);
   Identified& known = identified();
-  while (cancel == nullptr || !cancel->cancelled()) {
+  while (!is_cancelled(cancel)) {
     std::promise<Answer> promise;
     std::shared_future<Answer> answer;
     bool ours = false;
@@ -131,7 +120,7 @@ llvm::Expected<NvrtcInfo> identify_nvrtc(const std::string& library, const std::
     }
     if (ours) ask(known, question, options, loaded, promise);
     if (!wait_for(answer, cancel)) break;
-    if (!ours && is_cancelled(answer.get())) continue;  // not by us
+    if (!ours && was_cancelled(answer.get())) continue;  // not by us
     if (const auto* const failure = std::get_if<StatusError>(&answer.get()))
       return llvm::make_error<StatusError>(*failure);
     return std::get<NvrtcInfo>(answer.get());

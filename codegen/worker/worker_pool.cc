@@ -66,8 +66,7 @@ llvm::Error Worker::start() {
   }
   const auto end = std::chrono::steady_clock::now() + kStartPatience;
   while (!process_) {
-    if (options_.cancel != nullptr && options_.cancel->cancelled())
-      return make_error(StatusCode::Cancelled, "the compile was cancelled");
+    if (is_cancelled(options_.cancel)) return make_error(StatusCode::Cancelled, "the compile was cancelled");
     llvm::Expected<std::unique_ptr<WorkerProcess>> started = WorkerProcess::start(helper);
     if (started) {
       process_ = std::move(*started);
@@ -220,7 +219,7 @@ void Run::work() {
     turn = *next;
     const KernelRequest& request = requests[turn.index];
     llvm::Expected<Entry> entry = [&]() -> llvm::Expected<Entry> {
-      if (cancel != nullptr && cancel->cancelled()) {
+      if (is_cancelled(cancel)) {
         return make_error(StatusCode::Cancelled, "{0} for {1}: the compile was cancelled",
                           request.source.display_name, request.arch);
       }

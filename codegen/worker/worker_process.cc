@@ -138,7 +138,7 @@ std::string WorkerProcess::end(int grace_ms) {
 llvm::Error WorkerProcess::wait_ready(int file, short events, const CancelToken* cancel) {
   pollfd ready = {file, events, 0};
   while (true) {
-    if (cancel != nullptr && cancel->cancelled()) {
+    if (is_cancelled(cancel)) {
       end(/*grace_ms=*/0);
       return make_error(StatusCode::Cancelled, "the compile was cancelled");
     }
