@@ -129,9 +129,11 @@ TEST_F(Worker, R16_TheEnvironmentAndTheLibraryPassThrough) {
   llvm::Expected<Entry> entry = compile_in_worker({emit(GatherSpec{}), "sm_90a"}, options);
   ASSERT_FALSE(entry);
   EXPECT_THAT(take_status(entry.takeError()).detail(), HasSubstr("/nonexistent/libnvrtc.so"));
+  const char* const named = std::getenv("MINUET_NVRTC");
+  const std::string before = named != nullptr ? named : "";  // empty is as good as not set
   ::setenv("MINUET_NVRTC", "/missing/libnvrtc.so", 1);
   entry = compile_in_worker({emit(GatherSpec{}), "sm_90a"}, helper_options());
-  ::unsetenv("MINUET_NVRTC");
+  ::setenv("MINUET_NVRTC", before.c_str(), 1);
   ASSERT_FALSE(entry);
   EXPECT_THAT(take_status(entry.takeError()).detail(), HasSubstr("/missing/libnvrtc.so"));
 }
