@@ -27,7 +27,7 @@
  * - The library never prints, exits, throws, or touches signal handlers, and does nothing at exit. NVRTC is
  *   opened, and kernels are compiled, in child processes only: minuet-compile, which is installed beside the
  *   library and has to go with it. Where it is not there, or of another version, kernels are found in
- * bundles, but not in the cache folder, and compiling is UNAVAILABLE.
+ *   bundles, but not in the cache folder, and compiling is UNAVAILABLE.
  * - After fork() a child may compile, with the parent's objects too, and waits for none of its threads.
  *   All else of the parent's it must leave alone: GPU contexts and jobs stay behind.
  */
@@ -114,8 +114,7 @@ typedef int32_t minuet_bundle_policy;
 enum {
   MINUET_BUNDLE_SAME_MAJOR = 0, /* of CUDA 13 or older, whatever compiler is here, or none */
   MINUET_BUNDLE_ANY = 1,
-  MINUET_BUNDLE_EXACT =
-      2 /* of exactly the NVRTC that is here; none where there is none, or no minuet-compile */
+  MINUET_BUNDLE_EXACT = 2 /* of exactly the NVRTC that is here; none where it cannot be told */
 };
 
 /* What is left open comes from the environment, which is read here, once (README, "Environment"). */

@@ -159,14 +159,12 @@ llvm::Error merge(const TuneOptions& options) {
   return llvm::Error::success();
 }
 
-/// This build and the NVRTC that is installed, on the same GPU.
-llvm::Expected<TuningEnvironment> todays(TuningEnvironment environment) {
-  environment = as_of_this_build(std::move(environment));
+/// Of the NVRTC that is installed; empty where there is none.
+llvm::Expected<std::string> installed_toolkit() {
   minuet_system_info system = {};
   system.struct_size = sizeof(system);
   MINUET_TRY(check(minuet_query_system(&system)));
-  if (system.nvrtc[0] != '\0') environment.toolkit = system.nvrtc;
-  return environment;
+  return system.nvrtc;
 }
 
 llvm::Error migrate(TuningStore& store, llvm::StringRef prefix) {
@@ -176,9 +174,11 @@ llvm::Error migrate(TuningStore& store, llvm::StringRef prefix) {
   }
   const TuningFolder& folder = all.front().folder;
   print_skipped(folder);
+  MINUET_ASSIGN(const std::string toolkit, installed_toolkit());
   std::size_t count = 0;
   for (const TuningEntry& entry : folder.entries) {
-    MINUET_ASSIGN(const TuningEnvironment target, todays(entry.environment));
+    TuningEnvironment target = as_of_this_build(entry.environment);
+    if (!toolkit.empty()) target.toolkit = toolkit;
     if (target == entry.environment) {
       return bad_input("these results are of this version already: there is nothing to migrate");
     }
