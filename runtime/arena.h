@@ -5,17 +5,38 @@
 
 #include "runtime/device.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#define MINUET_GUARD_PARTS 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define MINUET_GUARD_PARTS 1
+#endif
+#endif
+#ifdef MINUET_GUARD_PARTS
+#include <sanitizer/asan_interface.h>
+#endif
+
 namespace minuet {
 
 constexpr i64 kArenaAlignment = 256;
 
-/// Offsets of parts inside one block.
+/// Offsets of parts inside one block. Under AddressSanitizer they lie apart, and between them is poison: a part that
+/// is overrun would else be its neighbour's wrong numbers.
 class ArenaLayout {
  public:
-  /// Offset of a new part of `bytes` bytes.
-  i64 add(i64 bytes) {
+  /// Offset of a new part of `bytes` bytes. With a `base`, the part is in use from here on.
+  i64 add(i64 bytes, char* base = nullptr) {
     const i64 offset = bytes_;
     bytes_ += (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+#ifdef MINUET_GUARD_PARTS
+    bytes_ += kArenaAlignment;
+    if (base) {
+      ASAN_UNPOISON_MEMORY_REGION(base + offset, static_cast<std::size_t>(bytes));
+      ASAN_POISON_MEMORY_REGION(base + offset + bytes, static_cast<std::size_t>(bytes_ - offset - bytes));
+    }
+#else
+    static_cast<void>(base);
+#endif
     return offset;
   }
   i64 bytes() const { return bytes_; }
@@ -30,7 +51,7 @@ class Placement {
   explicit Placement(char* base) : base_(base) {}
   template <class T>
   T* take(i64 count) {
-    const i64 offset = layout_.add(count * static_cast<i64>(sizeof(T)));
+    const i64 offset = layout_.add(count * static_cast<i64>(sizeof(T)), base_);
     return base_ ? reinterpret_cast<T*>(base_ + offset) : nullptr;
   }
   i64 bytes() const { return layout_.bytes(); }
@@ -47,6 +68,9 @@ inline i64 with_slack(i64 amount) { return amount + amount / 4; }
 class Arena {
  public:
   Arena(std::shared_ptr<Device> device, void* workspace, i64 bytes);
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  ~Arena();
   /// At least `bytes`. Growing loses the contents, and takes a quarter more where that is to be had;
   /// after a failure there is no memory at all, but for the caller's.
   llvm::Error reserve(i64 bytes);

@@ -79,23 +79,23 @@ llvm::Expected<i32> GmasStep::add_permute_rows(const PermuteRowsSpec& spec) {
   return static_cast<i32>(permutes_.size()) - 1;
 }
 
-GmasStep::Layout GmasStep::layout() const {
+GmasStep::Layout GmasStep::layout(char* base) const {
   Layout result;
   ArenaLayout arena;
   result.pointer_count = pointer_count_;
-  result.pointers = arena.add(pointer_count_ * static_cast<i64>(sizeof(void*)));
+  result.pointers = arena.add(pointer_count_ * static_cast<i64>(sizeof(void*)), base);
   for (const Layer& layer : layers_) {
     const bool permuted = !layer.placement.pointers && layer.volume > 1;
-    result.permuted.push_back(permuted ? arena.add(layer.volume * layer.slice_bytes) : -1);
+    result.permuted.push_back(permuted ? arena.add(layer.volume * layer.slice_bytes, base) : -1);
   }
-  result.matmul = arena.add(layers_.empty() ? 0 : queue_.streams() * kMatmulWorkspaceBytes);
+  result.matmul = arena.add(layers_.empty() ? 0 : queue_.streams() * kMatmulWorkspaceBytes, base);
   result.total = arena.bytes();
   return result;
 }
 
 llvm::Error GmasStep::set_workspace(void* workspace) {
-  const Layout parts = layout();
   char* base = static_cast<char*>(workspace);
+  const Layout parts = layout(base);
   device_pointers_ = reinterpret_cast<void**>(base + parts.pointers);
   matmul_workspace_ = base + parts.matmul;
   for (std::size_t i = 0; i < layers_.size(); ++i) {

@@ -24,7 +24,7 @@ class GmasStep {
 
   llvm::Expected<i32> add_convolution(const ConvolutionChoice& choice, ConvolutionWeights weights);
   llvm::Expected<i32> add_permute_rows(const PermuteRowsSpec& spec);
-  i64 workspace_bytes() const { return layout().total; }
+  i64 workspace_bytes() const { return layout(nullptr).total; }
   llvm::Error set_workspace(void* workspace);
   const WeightPlacement& weight_placement(i32 convolution) const { return layers_[convolution].placement; }
 
@@ -65,7 +65,8 @@ class GmasStep {
     i64 total = 0;
   };
 
-  Layout layout() const;
+  /// Parts at `base`, or, with a null base, only sizes.
+  Layout layout(char* base) const;
   llvm::Error place_weights(Layer& layer);
   /// Whether cuBLASLt has an algorithm for this layer's batches by pointers.
   llvm::Expected<bool> takes_pointers(Layer& layer);

@@ -18,7 +18,7 @@ MapWorkspace MapWorkspace::place(const MapChoice& choice, const MapLimits& limit
   MapWorkspace work;
   ArenaLayout layout;
   auto take = [&](i64 bytes) -> char* {
-    const i64 offset = layout.add(bytes);
+    const i64 offset = layout.add(bytes, base);
     return base ? base + offset : nullptr;
   };
   auto words = [&](i64 count) { return reinterpret_cast<i32*>(take(count * static_cast<i64>(sizeof(i32)))); };

@@ -1,0 +1,157 @@
+// What only the software device can show: every order, the true counts, and failures on demand. Through the C ABI.
+#include <cuda.h>
+
+#include "tests/runtime/execution_fixture.h"
+#include "tests/support/software_cuda/control.h"
+
+namespace minuet::abi {
+namespace {
+
+constexpr uint64_t kOrders = 12;
+const char* const kAllocations[] = {"cuMemAlloc", "cuMemHostAlloc", "cuStreamCreate", "cuEventCreate"};
+
+class SoftwareTest : public ExecutionTest {
+ protected:
+  void SetUp() override {
+    const std::optional<software_cuda::Control> found = software_cuda::Control::find();
+    if (!found) GTEST_SKIP() << "this is not the software CUDA device";
+    control_ = *found;
+    ExecutionTest::SetUp();
+  }
+  void TearDown() override {
+    if (IsSkipped()) return;
+    control_.reset();
+    EXPECT_STREQ(control_.fault_text(), "");
+  }
+  int64_t allocation_calls() const {
+    int64_t calls = 0;
+    for (const char* name : kAllocations) calls += control_.calls(name);
+    return calls;
+  }
+
+  software_cuda::Control control_ = {};
+};
+
+TEST_P(SoftwareTest, AnyOrderGivesTheSameBits) {
+  const std::vector<Cloud> clouds = {scene(300), scene(80, kSeed + 1)};
+  std::vector<NetworkRun> expected;
+  for (const Cloud& cloud : clouds) expected.push_back(fresh(cloud));
+  expect_oracle(expected[0], clouds[0]);
+  for (uint64_t seed = 0; seed < kOrders; ++seed) {
+    control_.seed(seed);
+    const Execution execution = this->execution();
+    for (size_t i = 0; i < clouds.size(); ++i) {
+      EXPECT_EQ(run(execution, clouds[i]), expected[i]) << "order of seed " << seed << ", cloud " << i;
+    }
+  }
+}
+
+/// Clouds in turn without a wait between them: nothing of one may be overwritten before the device has read it.
+TEST_P(SoftwareTest, CallsThatDoNotWaitForEachOther) {
+  const std::vector<Cloud> clouds = {scene(200), scene(260, kSeed + 1), scene(120, kSeed + 2)};
+  std::vector<NetworkRun> expected;
+  for (const Cloud& cloud : clouds) expected.push_back(fresh(cloud));
+  for (uint64_t seed = 0; seed < kOrders; ++seed) {
+    control_.seed(seed);
+    const Execution execution = this->execution();
+    run(execution, clouds[1]);  // warm, at the largest size
+    std::vector<std::unique_ptr<Buffer>> coordinates, features, outputs;
+    for (size_t i = 0; i < clouds.size(); ++i) {
+      coordinates.push_back(std::make_unique<Buffer>(machine(), clouds[i].coordinates));
+      features.push_back(std::make_unique<Buffer>(machine(), clouds[i].bytes));
+      outputs.push_back(std::make_unique<Buffer>(machine(), static_cast<int64_t>(expected[i].bytes.size())));
+    }
+    for (size_t i = 0; i < clouds.size(); ++i) {
+      const int64_t count = static_cast<int64_t>(clouds[i].coordinates.size()) / 4;
+      check(minuet_execution_prepare(execution.get(), coordinates[i]->integers(), count, nullptr));
+      for (int twice = 0; twice < 2; ++twice) {
+        check(minuet_execution_run(execution.get(), features[i]->data(), outputs[i]->data(), nullptr));
+      }
+    }
+    for (size_t i = 0; i < clouds.size(); ++i) {
+      EXPECT_EQ(outputs[i]->read<char>(), expected[i].bytes) << "order of seed " << seed << ", cloud " << i;
+    }
+  }
+}
+
+/// Warm: two waits in prepare, none in run, and no allocation; and what the library counts is what the driver saw.
+TEST_P(SoftwareTest, WarmCallsWaitTwiceAndAllocateNothing) {
+  const Cloud cloud = scene(300);
+  const Execution execution = this->execution();
+  const NetworkRun expected = run(execution, cloud);
+  const Buffer coordinates(machine(), cloud.coordinates), features(machine(), cloud.bytes);
+  const Buffer output(machine(), static_cast<int64_t>(expected.bytes.size()));
+  check(minuet_execution_reset_counters(execution.get()));
+  control_.reset();
+  const int64_t count = static_cast<int64_t>(cloud.coordinates.size()) / 4;
+  check(minuet_execution_prepare(execution.get(), coordinates.integers(), count, nullptr));
+  EXPECT_LE(control_.waits(), 2);
+  EXPECT_GE(control_.waits(), 1) << "somebody has to learn the counts";
+  const int64_t after_prepare = control_.waits();
+  check(minuet_execution_run(execution.get(), features.data(), output.data(), nullptr));
+  EXPECT_EQ(control_.waits(), after_prepare);
+  EXPECT_EQ(control_.allocations(), 0);
+  EXPECT_EQ(control_.calls("cuLibraryLoadData"), 0);
+
+  const minuet_execution_counters counters = counters_of(execution.get());
+  EXPECT_EQ(counters.host_syncs, control_.waits());
+  EXPECT_EQ(counters.allocations, control_.allocations());
+  EXPECT_EQ(counters.kernels, control_.calls("cuLaunchKernelEx"));
+  EXPECT_EQ(counters.matmuls, control_.calls("software_cuda_enqueue"));
+  EXPECT_EQ(counters.fills, control_.calls("cuMemsetD32Async"));
+  EXPECT_EQ(counters.copies, control_.calls("cuMemcpyHtoDAsync") + control_.calls("cuMemcpyDtoHAsync"));
+  EXPECT_GT(counters.kernels, 0);
+  EXPECT_GT(counters.matmuls, 0);
+  EXPECT_EQ(output.read<char>(), expected.bytes);
+}
+
+/// Each allocation in turn fails once: an error that says so, nothing is lost, and the next try works.
+TEST_P(SoftwareTest, EveryAllocationMayFail) {
+  const Cloud cloud = scene(100);
+  const NetworkRun expected = fresh(cloud);
+  control_.reset();
+  static_cast<void>(fresh(cloud));
+  for (const char* name : kAllocations) {
+    control_.reset();
+    static_cast<void>(fresh(cloud));
+    const int64_t calls = control_.calls(name);
+    for (int64_t nth = 1; nth <= calls; ++nth) {
+      SCOPED_TRACE(std::string(name) + " number " + std::to_string(nth));
+      const int64_t live = control_.live();
+      const Buffer coordinates(machine(), cloud.coordinates);
+      control_.fail(name, static_cast<int>(nth), CUDA_ERROR_OUT_OF_MEMORY);
+      minuet_execution* made = nullptr;
+      minuet_status status = minuet_execution_create(network_.get(), machine().device(), nullptr, &made);
+      const Execution execution(made, {minuet_execution_destroy});
+      const int64_t count = static_cast<int64_t>(cloud.coordinates.size()) / 4;
+      if (status == MINUET_OK) {
+        status = minuet_execution_prepare(made, coordinates.integers(), count, nullptr);
+      }
+      control_.reset();
+      if (status == MINUET_OK) continue;  // the test's own buffers are among the calls; or a second try went well
+      EXPECT_EQ(status, MINUET_RESOURCE_EXHAUSTED) << last_error();
+      if (made != nullptr) {
+        EXPECT_EQ(run(execution, cloud), expected);
+      } else {
+        EXPECT_EQ(control_.live(), live + 1) << "what was allocated before is freed";
+      }
+    }
+  }
+}
+
+TEST_P(SoftwareTest, NothingIsLeftBehind) {
+  const int64_t live = control_.live();
+  {
+    const Execution execution = this->execution();
+    for (const int64_t voxels : {50, 400, 20}) static_cast<void>(run(execution, scene(voxels)));
+    EXPECT_GT(control_.live(), live);
+  }
+  EXPECT_EQ(control_.live(), live);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, SoftwareTest,
+                         testing::Combine(testing::Values("cuda:0"), testing::Values(DType::F32, DType::F16)),
+                         device_test_name);
+
+}  // namespace
+}  // namespace minuet::abi

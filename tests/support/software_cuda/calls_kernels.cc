@@ -1,0 +1,272 @@
+// Entry points of the software driver: libraries, kernels, launches; the table of entry points; what tests control.
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "tests/support/shim/shim.h"
+#include "tests/support/software_cuda/control.h"
+#include "tests/support/software_cuda/driver.h"
+#include "tests/support/software_cuda/enqueue.h"
+
+using minuet::software_cuda::Context;
+using minuet::software_cuda::Cubin;
+using minuet::software_cuda::Driver;
+using minuet::software_cuda::Entry;
+using minuet::software_cuda::Function;
+using minuet::software_cuda::Kernel;
+using minuet::software_cuda::kEntry;
+using minuet::software_cuda::Library;
+using minuet::software_cuda::Lock;
+using minuet::software_cuda::Stream;
+using minuet::software_cuda::Task;
+
+namespace {
+
+constexpr int kArch = 90;
+constexpr unsigned kStaticShared = 48 << 10, kMostShared = 227 << 10;
+
+/// Loaded libraries, kept by their address.
+std::map<Library*, std::shared_ptr<Library>>& libraries() {
+  static auto* const all = new std::map<Library*, std::shared_ptr<Library>>;
+  return *all;
+}
+
+/// A host library from its bytes. The loader knows libraries by their paths, so each has one of its own for as long as
+/// it is opened.
+void* open_bytes(const std::string& bytes) {
+  std::string path = "/tmp/software-cuda-XXXXXX";
+  const int file = ::mkstemp(path.data());
+  if (file < 0) return nullptr;
+  const bool whole = ::write(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
+  ::close(file);
+  void* const handle = whole ? ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
+  if (!handle) std::fprintf(stderr, "software CUDA: %s\n", ::dlerror());
+  ::unlink(path.c_str());
+  return handle;
+}
+
+Kernel* kernel_of(Driver& driver, CUfunction handle) {
+  auto* const kernel = reinterpret_cast<Kernel*>(handle);
+  if (driver.kernels.count(kernel)) return kernel;
+  auto* const function = reinterpret_cast<Function*>(handle);
+  return driver.functions.count(function) ? function->kernel : nullptr;
+}
+
+bool is_in(const Kernel& kernel, Context& context) {
+  return kernel.loaded.count({&context, context.generation}) > 0;
+}
+
+struct Launch {
+  std::shared_ptr<Library> library;
+  minuet::shim::Grid grid;
+  std::vector<char> params;
+};
+
+CUresult check_launch(const Kernel& kernel, const CUlaunchConfig& config) {
+  const unsigned threads = config.blockDimX * config.blockDimY * config.blockDimZ;
+  const unsigned blocks = config.gridDimX * config.gridDimY * config.gridDimZ;
+  if (threads == 0 || blocks == 0 || config.blockDimX != threads || config.gridDimX != blocks) {
+    return CUDA_ERROR_INVALID_VALUE;  // the shim has one dimension
+  }
+  if (threads > static_cast<unsigned>(kernel.library->cubin.max_threads)) return CUDA_ERROR_INVALID_VALUE;
+  if (config.sharedMemBytes > static_cast<unsigned>(kernel.dynamic_shared)) return CUDA_ERROR_INVALID_VALUE;
+  return CUDA_SUCCESS;
+}
+
+std::shared_ptr<const Task> make_task(const Launch& launch) {
+  auto task = std::make_shared<Task>();
+  task->run = [launch] {
+    const Entry entry = launch.library->entry;
+    minuet::shim::run_grid(launch.grid, [&] { entry(launch.params.data()); });
+  };
+  return task;
+}
+
+}  // namespace
+
+minuet::software_cuda::Library::~Library() {
+  if (handle) ::dlclose(handle);
+}
+
+extern "C" {
+
+CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, void**, unsigned, CUlibraryOption*,
+                           void**, unsigned) {
+  SOFTWARE_CUDA_CALL(cuLibraryLoadData);
+  if (driver.spoils_capture()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  std::optional<Cubin> cubin = minuet::software_cuda::unwrap(code);
+  if (!cubin) return CUDA_ERROR_INVALID_IMAGE;
+  const bool is_ptx = static_cast<const char*>(code)[0] != 0x7f;
+  if (is_ptx ? cubin->sm > kArch : cubin->sm != kArch) return CUDA_ERROR_NO_BINARY_FOR_GPU;
+  auto loaded = std::make_shared<Library>();
+  loaded->cubin = std::move(*cubin);
+  loaded->handle = open_bytes(loaded->cubin.library);
+  if (!loaded->handle) return CUDA_ERROR_INVALID_IMAGE;
+  loaded->entry = reinterpret_cast<Entry>(::dlsym(loaded->handle, kEntry));
+  if (!loaded->entry) return CUDA_ERROR_INVALID_IMAGE;
+  loaded->cubin.library.clear();
+  *library = reinterpret_cast<CUlibrary>(loaded.get());
+  libraries()[loaded.get()] = loaded;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryUnload(CUlibrary handle) {
+  SOFTWARE_CUDA_CALL(cuLibraryUnload);
+  const auto found = libraries().find(reinterpret_cast<Library*>(handle));
+  if (found == libraries().end()) return CUDA_ERROR_INVALID_HANDLE;
+  driver.scheduler.finish_all();
+  std::erase_if(driver.functions, [&](Function* function) {
+    const bool ours = function->kernel->library == found->second;
+    if (ours) delete function;
+    return ours;
+  });
+  std::erase_if(driver.kernels, [&](Kernel* kernel) {
+    const bool ours = kernel->library == found->second;
+    if (ours) delete kernel;
+    return ours;
+  });
+  libraries().erase(found);  // a graph may still hold it
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary handle, const char* name) {
+  SOFTWARE_CUDA_CALL(cuLibraryGetKernel);
+  const auto found = libraries().find(reinterpret_cast<Library*>(handle));
+  if (found == libraries().end()) return CUDA_ERROR_INVALID_HANDLE;
+  if (found->second->cubin.kernel != name) return CUDA_ERROR_NOT_FOUND;
+  auto* const made = new Kernel;
+  made->library = found->second;
+  driver.kernels.insert(made);
+  *kernel = reinterpret_cast<CUkernel>(made);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuKernelGetFunction(CUfunction* function, CUkernel handle) {
+  SOFTWARE_CUDA_CALL(cuKernelGetFunction);
+  auto* const kernel = reinterpret_cast<Kernel*>(handle);
+  if (!driver.kernels.count(kernel)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!driver.current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+  auto* const made = new Function{kernel, driver.current_context()};
+  driver.functions.insert(made);
+  *function = reinterpret_cast<CUfunction>(made);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncLoad(CUfunction handle) {
+  SOFTWARE_CUDA_CALL(cuFuncLoad);
+  auto* const function = reinterpret_cast<Function*>(handle);
+  if (!driver.functions.count(function)) return CUDA_ERROR_INVALID_HANDLE;
+  function->kernel->loaded.insert({function->context, function->context->generation});
+  return CUDA_SUCCESS;
+}
+
+CUresult cuKernelGetAttribute(int* value, CUfunction_attribute attribute, CUkernel handle, CUdevice) {
+  SOFTWARE_CUDA_CALL(cuKernelGetAttribute);
+  auto* const kernel = reinterpret_cast<Kernel*>(handle);
+  if (!driver.kernels.count(kernel)) return CUDA_ERROR_INVALID_HANDLE;
+  if (attribute != CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK) return CUDA_ERROR_INVALID_VALUE;
+  *value = kernel->library->cubin.max_threads;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel handle, CUdevice) {
+  SOFTWARE_CUDA_CALL(cuKernelSetAttribute);
+  auto* const kernel = reinterpret_cast<Kernel*>(handle);
+  if (!driver.kernels.count(kernel)) return CUDA_ERROR_INVALID_HANDLE;
+  if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_ERROR_INVALID_VALUE;
+  if (value < 0 || value > static_cast<int>(kMostShared)) return CUDA_ERROR_INVALID_VALUE;
+  kernel->dynamic_shared = value;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, void** params, void**) {
+  SOFTWARE_CUDA_CALL(cuLaunchKernelEx);
+  Kernel* const kernel = kernel_of(driver, handle);
+  Stream* const stream = driver.stream(config->hStream);
+  if (!kernel || !stream) return CUDA_ERROR_INVALID_HANDLE;
+  // The real driver would bring the code in now, which under capture it may not.
+  if (!is_in(*kernel, *stream->context)) {
+    if (stream->capture) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    kernel->loaded.insert({stream->context, stream->context->generation});
+  }
+  if (const CUresult wrong = check_launch(*kernel, *config)) return wrong;
+  Launch launch;
+  launch.library = kernel->library;
+  launch.grid.blocks = static_cast<int>(config->gridDimX);
+  launch.grid.threads = static_cast<int>(config->blockDimX);
+  const char* const bytes = static_cast<const char*>(params[0]);
+  launch.params.assign(bytes, bytes + kernel->library->cubin.params_bytes);
+  return driver.enqueue(*stream, make_task(launch));
+}
+
+// ---- the table -----------------------------------------------------------------------------------
+
+CUresult cuGetProcAddress(const char* symbol, void** function, int version, cuuint64_t,
+                          CUdriverProcAddressQueryResult* status) {
+  static const std::map<std::string, void*> table = {
+#define MINUET_DRIVER_ROW(name) {#name, reinterpret_cast<void*>(&::name)},
+#define MINUET_DRIVER_NEWER_ROW(name, symbol, version) {symbol, reinterpret_cast<void*>(&::name)},
+#include "runtime/cuda/driver.inc"
+  };
+  const auto found = table.find(symbol);
+  *function = found == table.end() || version < 12000 ? nullptr : found->second;
+  if (status) {
+    *status = *function ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  }
+  return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+// ---- control -------------------------------------------------------------------------------------
+
+std::int64_t software_cuda_calls(const char* name) {
+  const Lock lock;
+  const auto found = Driver::get().calls.find(name);
+  return found == Driver::get().calls.end() ? 0 : found->second;
+}
+
+void software_cuda_fail(const char* name, int after, int result) {
+  const Lock lock;
+  Driver::get().failing[name] = {after, static_cast<CUresult>(result)};
+}
+
+std::int64_t software_cuda_waits() {
+  const Lock lock;
+  return Driver::get().waits;
+}
+
+std::int64_t software_cuda_allocations() {
+  std::int64_t count = 0;
+  for (const char* name : {"cuMemAlloc", "cuMemHostAlloc", "cuStreamCreate", "cuEventCreate"}) {
+    count += software_cuda_calls(name);
+  }
+  return count;
+}
+
+void software_cuda_reset() {
+  const Lock lock;
+  Driver& driver = Driver::get();
+  driver.calls.clear();
+  driver.failing.clear();
+  driver.waits = 0;
+}
+
+void software_cuda_seed(std::uint64_t seed) {
+  const Lock lock;
+  Driver::get().scheduler.finish_all();
+  Driver::get().scheduler.seed(seed);
+}
+
+std::int64_t software_cuda_live() {
+  const Lock lock;
+  return static_cast<std::int64_t>(Driver::get().memory.count());
+}
+
+const char* software_cuda_fault_text() {
+  const Lock lock;
+  return Driver::get().fault.c_str();
+}
+}

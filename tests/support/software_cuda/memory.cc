@@ -1,0 +1,168 @@
+#include "tests/support/software_cuda/memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define MINUET_SOFTWARE_CUDA_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define MINUET_SOFTWARE_CUDA_ASAN 1
+#endif
+#endif
+#ifdef MINUET_SOFTWARE_CUDA_ASAN
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(address, bytes) (static_cast<void>(address), static_cast<void>(bytes))
+#define ASAN_UNPOISON_MEMORY_REGION(address, bytes) (static_cast<void>(address), static_cast<void>(bytes))
+#endif
+
+namespace minuet::software_cuda {
+namespace {
+
+constexpr std::size_t kPage = 4096, kAlignment = 256;
+constexpr std::size_t kQuarantine = 512;
+constexpr unsigned char kGuard = 0xa5;
+
+std::size_t round_up(std::size_t bytes, std::size_t step) { return (bytes + step - 1) / step * step; }
+
+std::string text(const void* memory, const Memory::Allocation& allocation) {
+  char line[96];
+  std::snprintf(line, sizeof line, "the allocation of %zu bytes at %p", allocation.bytes, memory);
+  return line;
+}
+
+}  // namespace
+
+void poison(void* memory, std::size_t bytes) {
+  char* const target = static_cast<char*>(memory);
+  std::size_t filled = std::min(bytes, sizeof kPoisonWord);
+  std::memcpy(target, &kPoisonWord, filled);
+  // Doubling copies stay a multiple of the word apart.
+  for (; filled < bytes; filled += std::min(filled, bytes - filled)) {
+    std::memcpy(target + filled, target, std::min(filled, bytes - filled));
+  }
+}
+
+void* Memory::allocate(std::size_t bytes, const void* owner) {
+  const std::size_t inside = round_up(round_up(bytes, kAlignment), kPage);
+  if (inside > limit || used_ + inside > limit) return nullptr;
+  const int reserve = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* const reserved = ::mmap(nullptr, inside + 2 * kPage, PROT_NONE, reserve, -1, 0);
+  if (reserved == MAP_FAILED) return nullptr;
+  char* const pages = static_cast<char*>(reserved) + kPage;
+  const int access = opened_ > 0 ? PROT_READ | PROT_WRITE : PROT_NONE;
+  ::mprotect(pages, inside, PROT_READ | PROT_WRITE);
+  char* const memory = pages + inside - round_up(bytes, kAlignment);
+  poison(memory, bytes);
+  std::memset(pages, kGuard, static_cast<std::size_t>(memory - pages));
+  std::memset(memory + bytes, kGuard, static_cast<std::size_t>(pages + inside - memory) - bytes);
+  ASAN_POISON_MEMORY_REGION(pages, memory - pages);
+  ASAN_POISON_MEMORY_REGION(memory + bytes, pages + inside - memory - static_cast<std::ptrdiff_t>(bytes));
+  ::mprotect(pages, inside, access);
+  allocations_[memory] = {bytes, pages, inside, owner};
+  used_ += inside;
+  return memory;
+}
+
+void* Memory::allocate_pinned(std::size_t bytes, const void* owner) {
+  void* memory = nullptr;
+  if (::posix_memalign(&memory, kPage, bytes) != 0) return nullptr;
+  poison(memory, bytes);
+  allocations_[static_cast<char*>(memory)] = {bytes, nullptr, 0, owner};
+  return memory;
+}
+
+std::string Memory::check(const char* memory, const Allocation& allocation) {
+  if (!allocation.pages) return {};
+  ASAN_UNPOISON_MEMORY_REGION(allocation.pages, allocation.page_bytes);
+  const auto is_guard = [](char byte) { return static_cast<unsigned char>(byte) == kGuard; };
+  const char* const end = allocation.pages + allocation.page_bytes;
+  const bool before = std::all_of(static_cast<const char*>(allocation.pages), memory, is_guard);
+  const bool after = std::all_of(memory + allocation.bytes, end, is_guard);
+  ASAN_POISON_MEMORY_REGION(allocation.pages, memory - allocation.pages);
+  ASAN_POISON_MEMORY_REGION(memory + allocation.bytes, end - memory - static_cast<std::ptrdiff_t>(allocation.bytes));
+  if (before && after) return {};
+  return text(memory, allocation) + " was written " + (before ? "past its end" : "before its start");
+}
+
+std::string Memory::check() {
+  const OpenMemory open(*this);
+  for (const auto& [memory, allocation] : allocations_) {
+    if (std::string wrong = check(memory, allocation); !wrong.empty()) return wrong;
+  }
+  return {};
+}
+
+std::string Memory::release(void* memory, bool pinned, bool& known) {
+  const auto found = allocations_.find(static_cast<char*>(memory));
+  known = found != allocations_.end() && (found->second.pages == nullptr) == pinned;
+  if (!known) return {};
+  const Allocation allocation = found->second;
+  std::string wrong;
+  if (pinned) {
+    std::free(memory);
+  } else {
+    const OpenMemory open(*this);
+    wrong = check(found->first, allocation);
+    // Its addresses are not in use again soon: who comes late meets no memory.
+    ASAN_UNPOISON_MEMORY_REGION(allocation.pages, allocation.page_bytes);
+    ::madvise(allocation.pages, allocation.page_bytes, MADV_DONTNEED);
+    ::mprotect(allocation.pages, allocation.page_bytes, PROT_NONE);
+    quarantine_.emplace_back(allocation.pages - kPage, allocation.page_bytes + 2 * kPage);
+    if (quarantine_.size() > kQuarantine) {
+      ::munmap(quarantine_.front().first, quarantine_.front().second);
+      quarantine_.pop_front();
+    }
+    used_ -= allocation.page_bytes;
+    allocations_.erase(found);
+    return wrong;
+  }
+  allocations_.erase(found);
+  return wrong;
+}
+
+int Memory::release_all(const void* owner) {
+  std::vector<std::pair<char*, bool>> owned;
+  for (const auto& [memory, allocation] : allocations_) {
+    if (allocation.owner == owner) owned.emplace_back(const_cast<char*>(memory), allocation.pages == nullptr);
+  }
+  bool known = false;
+  for (const auto& [memory, pinned] : owned) release(memory, pinned, known);
+  return static_cast<int>(owned.size());
+}
+
+const Memory::Allocation* Memory::find(const void* memory, std::size_t bytes) const {
+  const char* const address = static_cast<const char*>(memory);
+  auto next = allocations_.upper_bound(address);
+  if (next == allocations_.begin()) return nullptr;
+  --next;
+  const auto offset = static_cast<std::size_t>(address - next->first);
+  const bool inside = offset <= next->second.bytes && bytes <= next->second.bytes - offset;
+  return inside ? &next->second : nullptr;
+}
+
+bool Memory::is_pinned(const void* memory) const {
+  const Allocation* const allocation = find(memory, 1);
+  return allocation && !allocation->pages;
+}
+
+void Memory::open() {
+  if (opened_++ > 0) return;
+  for (const auto& [memory, allocation] : allocations_) {
+    if (allocation.pages) ::mprotect(allocation.pages, allocation.page_bytes, PROT_READ | PROT_WRITE);
+  }
+}
+
+void Memory::close() {
+  if (--opened_ > 0) return;
+  for (const auto& [memory, allocation] : allocations_) {
+    if (allocation.pages) ::mprotect(allocation.pages, allocation.page_bytes, PROT_NONE);
+  }
+}
+
+}  // namespace minuet::software_cuda

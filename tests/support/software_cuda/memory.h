@@ -1,0 +1,74 @@
+// Memory of the software device: apart from the host's, poisoned, with guards around every allocation.
+//
+// An allocation has pages of its own between two that nobody may touch, and ends where the last of them ends (but
+// for its alignment), so that most overruns are caught at once; the rest of its pages is filled with a pattern that
+// is looked at when it is freed. The host cannot read or write any of it: the pages are open only while the device
+// works. Under AddressSanitizer what is left of the pages is poisoned too. Not thread-safe: the driver's lock is held.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace minuet::software_cuda {
+
+/// A NaN as fp32, and both halves one as fp16 and bf16.
+inline constexpr std::uint32_t kPoisonWord = 0xffc0ffee;
+
+/// Fills [memory, memory + bytes) with kPoisonWord.
+void poison(void* memory, std::size_t bytes);
+
+class Memory {
+ public:
+  struct Allocation {
+    std::size_t bytes = 0;
+    char* pages = nullptr;  // null: pinned memory of the host's, without pages of its own
+    std::size_t page_bytes = 0;
+    const void* owner = nullptr;  // the context
+  };
+
+  /// Null where `limit` bytes would be passed.
+  void* allocate(std::size_t bytes, const void* owner);
+  void* allocate_pinned(std::size_t bytes, const void* owner);
+  /// What was found wrong, or nothing; false in `known` where there is no such allocation.
+  std::string release(void* memory, bool pinned, bool& known);
+  /// All that belongs to a context that ends; how many there were.
+  int release_all(const void* owner);
+
+  /// The allocation that holds all of [memory, memory + bytes).
+  const Allocation* find(const void* memory, std::size_t bytes) const;
+  bool is_pinned(const void* memory) const;
+  /// What is wrong with the guards of all allocations, or nothing.
+  std::string check();
+
+  void open();
+  void close();
+
+  std::size_t limit = std::size_t{4} << 30;
+  std::size_t count() const { return allocations_.size(); }
+
+ private:
+  static std::string check(const char* memory, const Allocation& allocation);
+
+  std::map<const char*, Allocation> allocations_;
+  std::deque<std::pair<void*, std::size_t>> quarantine_;  // freed pages that keep their addresses a while
+  std::size_t used_ = 0;
+  int opened_ = 0;
+};
+
+/// Open while it lives.
+class OpenMemory {
+ public:
+  explicit OpenMemory(Memory& memory) : memory_(memory) { memory_.open(); }
+  OpenMemory(const OpenMemory&) = delete;
+  OpenMemory& operator=(const OpenMemory&) = delete;
+  ~OpenMemory() { memory_.close(); }
+
+ private:
+  Memory& memory_;
+};
+
+}  // namespace minuet::software_cuda
