@@ -1,9 +1,10 @@
 // The whole road of one layer in the shim: coordinates -> sets -> kernel map -> tables -> gather, GEMM,
-// scatter, against a convolution written down from its definition in fp64. std::stable_sort and running
-// sums stand in for the radix sort and the scan.
+// scatter, against a convolution written down from its definition in fp64. Host twins stand in for the
+// radix sort and the scan.
 #include <gtest/gtest.h>
 
 #include "tests/kernels_templates/features.h"
+#include "tests/kernels_templates/twins.h"
 // features.h first: it brings the shim's names.
 #include "kernels_templates/gmas/gather.h"
 #include "kernels_templates/gmas/scatter.h"
@@ -23,6 +24,10 @@ namespace {
 
 constexpr i32 kNdim = 3;
 constexpr i32 kThreads = 64;
+
+constexpr ScanSpec scan_spec(ScanInput input) {
+  return {.input = input, .threads = kThreads, .items_per_thread = 3};
+}
 
 template <class Key>
 struct Set {
@@ -44,8 +49,11 @@ class Pipeline {
     DownsampleParams params{
         fine.keys.data(), &fine.count, layout_, {stride, stride, stride, 1}, floored.data()};
     shim::launch(&downsample<DownsampleSpec{.key = K, .threads = kThreads}>, params, grid_);
-    std::sort(floored.begin(), floored.end());
-    coarse = make_set<false>(floored, {});
+    SortBuffers<Key> buffers;
+    buffers.keys[0] = floored;
+    sort_by_twins<RadixPassSpec{.key = K, .values = false, .threads = kThreads, .items_per_thread = 3}>(
+        buffers, fine.count, 0, layout_.total_bits, grid_.order);
+    coarse = make_set<false>(buffers.keys[buffers.half], {});
   }
 
   std::vector<Point> points_of(const Set<Key>& set) const {
@@ -72,7 +80,8 @@ class Pipeline {
                  FindQueryBordersParams{sources.keys.data(), &sources.count, queries.keys.data(),
                                         &queries.count, layout_, geometry_, borders.data(), pieces.data()},
                  grid_);
-    const std::vector<i32> starts = exclusive_sums(pieces);
+    const std::vector<i32> starts = scan_by_twin<scan_spec(ScanInput::Values)>(
+        pieces.data(), static_cast<i32>(blocks), static_cast<i64>(blocks), grid_.order);
     shim::launch(
         &search_kernel_map<kSearch>,
         SearchKernelMapParams{sources.keys.data(), &sources.count, queries.keys.data(), &queries.count,
@@ -104,18 +113,21 @@ class Pipeline {
     std::copy(greatest.begin(), greatest.end(), params.greatest);
     shim::launch(&pack<PackSpec{.key = K, .threads = kThreads}>, params, grid_);
     ASSERT_EQ(status, 0u);
-    sorted_rows_ = rows;
-    std::stable_sort(sorted_rows_.begin(), sorted_rows_.end(),
-                     [&](u32 a, u32 b) { return keys[a] < keys[b]; });
-    for (const u32 row : sorted_rows_) sorted_keys_.push_back(keys[row]);
+    SortBuffers<Key> buffers;
+    buffers.keys[0] = keys;
+    buffers.rows[0] = rows;
+    sort_by_twins<RadixPassSpec{.key = K, .threads = kThreads, .items_per_thread = 2}>(
+        buffers, static_cast<i32>(count), 0, layout_.total_bits, grid_.order);
+    sorted_keys_ = buffers.keys[buffers.half];
+    sorted_rows_ = buffers.rows[buffers.half];
   }
 
   template <bool Rows>
   Set<Key> make_set(const std::vector<Key>& keys, const std::vector<u32>& rows) const {
-    std::vector<i32> heads;
-    for (std::size_t i = 0; i < keys.size(); ++i) heads.push_back(i == 0 || keys[i] != keys[i - 1]);
-    const std::vector<i32> positions = exclusive_sums(heads);
     const i32 count = static_cast<i32>(keys.size());
+    constexpr ScanInput kHeads = K == KeyType::U32 ? ScanInput::Heads32 : ScanInput::Heads64;
+    const std::vector<i32> positions =
+        scan_by_twin<scan_spec(kHeads)>(keys.data(), count, count, grid_.order);
     Set<Key> set;
     set.keys = poisoned<Key>(keys.size());
     set.source_row = poisoned<i32>(keys.size());
@@ -140,8 +152,9 @@ template <i32 In, i32 Out>
 Matrix<DType::F32> convolve(const std::vector<i32>& map, i32 volume, i64 sources, i64 queries,
                             const Matrix<DType::F32>& features, const std::vector<float>& weights, i32 step) {
   const shim::Grid grid{.blocks = 2, .threads = kThreads, .order = shim::Order::Shuffled};
-  const std::vector<i32> positions = exclusive_sums(hits_of(map));
   const i32 query_count = static_cast<i32>(queries);
+  const std::vector<i32> positions =
+      scan_by_twin<scan_spec(ScanInput::Hits)>(map.data(), query_count, volume * queries, grid.order, volume);
   std::vector<i32> counts = poisoned<i32>(static_cast<std::size_t>(volume));
   shim::launch(&count_pairs<CountPairsSpec{kThreads}>,
                CountPairsParams{positions.data(), &query_count, volume, counts.data()},
