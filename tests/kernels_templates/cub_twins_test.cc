@@ -44,8 +44,8 @@ void expect_sorted(i32 count, i32 capacity, u64 kinds, i32 begin_bit, i32 end_bi
 
 TEST(CubTwins, SortIsStableSort) {
   int variant = 0;
-  for (const i32 count : {0, 1, 95, 96, 97, 192, 500}) {
-    for (const i32 more : {0, 1, 96, 300}) {
+  for (const i32 count : {0, 1, 95, 96, 97, 300}) {
+    for (const i32 more : {0, 1, 200}) {
       const auto order = static_cast<shim::Order>(variant++ % 3);
       expect_sorted<kPass32>(count, count + more, 40, 0, 32, order);
       expect_sorted<kPass32>(count, count + more, 1000, 0, 11, order);
@@ -55,10 +55,8 @@ TEST(CubTwins, SortIsStableSort) {
 }
 
 TEST(CubTwins, SortOfDefaultTiles) {
-  for (const i32 count : {1, 8704, 8705, 20000}) {
-    expect_sorted<kPass64>(count, count + 1, 5000, 0, 64, shim::Order::Shuffled);
-    expect_sorted<kPass64>(count, count + 9000, 1u << 20, 3, 45, shim::Order::Ascending);
-  }
+  expect_sorted<kPass64>(8705, 8706, 5000, 0, 64, shim::Order::Shuffled);
+  expect_sorted<kPass64>(8704, 18000, 1u << 16, 3, 19, shim::Order::Ascending);
 }
 
 template <ScanInput Input, i32 Threads, i32 Items, class T, class Count>
@@ -101,8 +99,8 @@ void expect_scans(i32 count, i32 more) {
 }
 
 TEST(CubTwins, ScanIsRunningSums) {
-  for (const i32 count : {0, 1, 63, 64, 65, 127, 128, 1000}) {
-    for (const i32 more : {0, 1, 64, 5000}) expect_scans<16, 4>(count, more);
+  for (const i32 count : {0, 1, 63, 64, 65, 128, 400}) {
+    for (const i32 more : {0, 1, 200}) expect_scans<16, 4>(count, more);
   }
   expect_scans<128, 16>(2047, 0);
   expect_scans<128, 16>(2048, 2048);
