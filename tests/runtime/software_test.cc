@@ -1,14 +1,32 @@
-// What only the software device can show: every order, the true counts, and failures on demand. Through the C ABI.
+// What only the software device can show: every order, the true counts, and failures on demand. Through the C
+// ABI.
 #include <cuda.h>
+
+#include <cstdlib>
 
 #include "tests/runtime/execution_fixture.h"
 #include "tests/support/software_cuda/control.h"
+#include "tests/support/software_cuda/cublaslt_control.h"
 
 namespace minuet::abi {
 namespace {
 
 constexpr uint64_t kOrders = 12;
 const char* const kAllocations[] = {"cuMemAlloc", "cuMemHostAlloc", "cuStreamCreate", "cuEventCreate"};
+
+/// The controls of the cuBLASLt that the library has open.
+template <class Function>
+Function* cublaslt(const char* name) {
+  const char* const path = std::getenv("MINUET_CUBLASLT");
+  void* const library = dlopen(path ? path : "", RTLD_NOW | RTLD_NOLOAD);
+  return reinterpret_cast<Function*>(library ? dlsym(library, name) : nullptr);
+}
+SoftwareCublasltCounts cublaslt_counts() {
+  SoftwareCublasltCounts counts = {};
+  if (auto* const get = cublaslt<decltype(software_cublaslt_counts)>("software_cublaslt_counts"))
+    get(&counts);
+  return counts;
+}
 
 class SoftwareTest : public ExecutionTest {
  protected:
@@ -22,6 +40,8 @@ class SoftwareTest : public ExecutionTest {
     if (IsSkipped()) return;
     control_.reset();
     EXPECT_STREQ(control_.fault_text(), "");
+    EXPECT_EQ(cublaslt_counts().wrong_calls, 0)
+        << "an algorithm was given something else than it was looked up for";
   }
   int64_t allocation_calls() const {
     int64_t calls = 0;
@@ -46,7 +66,8 @@ TEST_P(SoftwareTest, AnyOrderGivesTheSameBits) {
   }
 }
 
-/// Clouds in turn without a wait between them: nothing of one may be overwritten before the device has read it.
+/// Clouds in turn without a wait between them: nothing of one may be overwritten before the device has read
+/// it.
 TEST_P(SoftwareTest, CallsThatDoNotWaitForEachOther) {
   const std::vector<Cloud> clouds = {scene(200), scene(260, kSeed + 1), scene(120, kSeed + 2)};
   std::vector<NetworkRun> expected;
@@ -74,7 +95,8 @@ TEST_P(SoftwareTest, CallsThatDoNotWaitForEachOther) {
   }
 }
 
-/// Warm: two waits in prepare, none in run, and no allocation; and what the library counts is what the driver saw.
+/// Warm: two waits in prepare, none in run, and no allocation; and what the library counts is what the driver
+/// saw.
 TEST_P(SoftwareTest, WarmCallsWaitTwiceAndAllocateNothing) {
   const Cloud cloud = scene(300);
   const Execution execution = this->execution();
@@ -83,6 +105,7 @@ TEST_P(SoftwareTest, WarmCallsWaitTwiceAndAllocateNothing) {
   const Buffer output(machine(), static_cast<int64_t>(expected.bytes.size()));
   check(minuet_execution_reset_counters(execution.get()));
   control_.reset();
+  const SoftwareCublasltCounts before = cublaslt_counts();
   const int64_t count = static_cast<int64_t>(cloud.coordinates.size()) / 4;
   check(minuet_execution_prepare(execution.get(), coordinates.integers(), count, nullptr));
   EXPECT_LE(control_.waits(), 2);
@@ -97,7 +120,8 @@ TEST_P(SoftwareTest, WarmCallsWaitTwiceAndAllocateNothing) {
   EXPECT_EQ(counters.host_syncs, control_.waits());
   EXPECT_EQ(counters.allocations, control_.allocations());
   EXPECT_EQ(counters.kernels, control_.calls("cuLaunchKernelEx"));
-  EXPECT_EQ(counters.matmuls, control_.calls("software_cuda_enqueue"));
+  EXPECT_EQ(counters.matmuls, cublaslt_counts().matmuls - before.matmuls);
+  EXPECT_EQ(cublaslt_counts().lookups, before.lookups);
   EXPECT_EQ(counters.fills, control_.calls("cuMemsetD32Async"));
   EXPECT_EQ(counters.copies, control_.calls("cuMemcpyHtoDAsync") + control_.calls("cuMemcpyDtoHAsync"));
   EXPECT_GT(counters.kernels, 0);
@@ -128,7 +152,8 @@ TEST_P(SoftwareTest, EveryAllocationMayFail) {
         status = minuet_execution_prepare(made, coordinates.integers(), count, nullptr);
       }
       control_.reset();
-      if (status == MINUET_OK) continue;  // the test's own buffers are among the calls; or a second try went well
+      if (status == MINUET_OK)
+        continue;  // the test's own buffers are among the calls; or a second try went well
       EXPECT_EQ(status, MINUET_RESOURCE_EXHAUSTED) << last_error();
       if (made != nullptr) {
         EXPECT_EQ(run(execution, cloud), expected);

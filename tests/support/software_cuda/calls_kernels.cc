@@ -1,4 +1,5 @@
-// Entry points of the software driver: libraries, kernels, launches; the table of entry points; what tests control.
+// Entry points of the software driver: libraries, kernels, launches; the table of entry points; what tests
+// control.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -17,8 +18,8 @@ using minuet::software_cuda::Cubin;
 using minuet::software_cuda::Driver;
 using minuet::software_cuda::Entry;
 using minuet::software_cuda::Function;
-using minuet::software_cuda::Kernel;
 using minuet::software_cuda::kEntry;
+using minuet::software_cuda::Kernel;
 using minuet::software_cuda::Library;
 using minuet::software_cuda::Lock;
 using minuet::software_cuda::Stream;
@@ -35,8 +36,8 @@ std::map<Library*, std::shared_ptr<Library>>& libraries() {
   return *all;
 }
 
-/// A host library from its bytes. The loader knows libraries by their paths, so each has one of its own for as long as
-/// it is opened.
+/// A host library from its bytes. The loader knows libraries by their paths, so each has one of its own for
+/// as long as it is opened.
 void* open_bytes(const std::string& bytes) {
   std::string path = "/tmp/software-cuda-XXXXXX";
   const int file = ::mkstemp(path.data());
@@ -94,8 +95,8 @@ minuet::software_cuda::Library::~Library() {
 
 extern "C" {
 
-CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, void**, unsigned, CUlibraryOption*,
-                           void**, unsigned) {
+CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, void**, unsigned,
+                           CUlibraryOption*, void**, unsigned) {
   SOFTWARE_CUDA_CALL(cuLibraryLoadData);
   if (driver.spoils_capture()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   std::optional<Cubin> cubin = minuet::software_cuda::unwrap(code);

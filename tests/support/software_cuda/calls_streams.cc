@@ -21,7 +21,8 @@ char* pointer(CUdeviceptr address) { return reinterpret_cast<char*>(address); }
 /// For work that runs: whether the range may be touched; a fault where it may not.
 bool holds(Driver& driver, const void* memory, std::size_t bytes, const char* what) {
   if (bytes == 0 || driver.memory.find(memory, bytes)) return true;
-  driver.set_fault(std::string(what) + " of " + std::to_string(bytes) + " bytes reaches memory that is not there");
+  driver.set_fault(std::string(what) + " of " + std::to_string(bytes) +
+                   " bytes reaches memory that is not there");
   return false;
 }
 
@@ -128,7 +129,8 @@ CUresult cuMemcpyDtoHAsync(void* target, CUdeviceptr source, std::size_t bytes, 
   if (!from) return CUDA_ERROR_INVALID_HANDLE;
   const CUresult enqueued = enqueue_copy(driver, stream, [=, &driver] {
     if (pinned && !holds(driver, target, bytes, "a copy to pinned memory")) return;
-    if (holds(driver, pointer(source), bytes, "a copy from the device")) std::memcpy(target, pointer(source), bytes);
+    if (holds(driver, pointer(source), bytes, "a copy from the device"))
+      std::memcpy(target, pointer(source), bytes);
   });
   if (enqueued != CUDA_SUCCESS || pinned || from->capture) return enqueued;
   ++driver.waits;  // of pageable memory the driver waits itself
@@ -175,7 +177,8 @@ CUresult cuStreamSynchronize(CUstream handle) {
   ++driver.waits;
   std::vector<minuet::software_cuda::NodePtr> awaited{stream->last};
   for (const Stream* other : driver.streams) {
-    if (stream->is_null && other->blocking && other->context == stream->context) awaited.push_back(other->last);
+    if (stream->is_null && other->blocking && other->context == stream->context)
+      awaited.push_back(other->last);
   }
   for (const minuet::software_cuda::NodePtr& node : awaited) driver.scheduler.finish(node);
   if (std::string wrong = driver.memory.check(); !wrong.empty()) driver.set_fault(wrong);
@@ -266,7 +269,8 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent first, CUevent second) 
   SOFTWARE_CUDA_CALL(cuEventElapsedTime);
   const Event* const begin = find<Event>(driver.events, first);
   const Event* const end = find<Event>(driver.events, second);
-  if (!begin || !end || !begin->timed || !end->timed || !begin->node || !end->node) return CUDA_ERROR_INVALID_HANDLE;
+  if (!begin || !end || !begin->timed || !end->timed || !begin->node || !end->node)
+    return CUDA_ERROR_INVALID_HANDLE;
   for (const Event* event : {begin, end}) {
     if (event->node->state != minuet::software_cuda::Node::State::Done) return CUDA_ERROR_NOT_READY;
   }

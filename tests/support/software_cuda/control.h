@@ -1,5 +1,5 @@
-// What a test may do to the software device, and what it may ask of it. Found in the libcuda.so.1 that is open: on a
-// real one find() has nothing.
+// What a test may do to the software device, and what it may ask of it. Found in the libcuda.so.1 that is
+// open: on a real one find() has nothing.
 #pragma once
 
 #include <dlfcn.h>

@@ -241,12 +241,13 @@ testing::AssertionResult Call::is_right() const {
   const std::size_t bytes = values_[3].size() * static_cast<std::size_t>(dtype_bytes(in_memory));
   const std::vector<float> result = decode(in_memory, std::vector<char>(memory[3], memory[3] + bytes));
   std::vector<float> rest = result;
+  const std::vector<float> a_values = round_to(test.type, values_[0]),
+                           b_values = round_to(test.type, values_[1]);
   for (int64_t i = 0; i < test.batch * test.m * test.n; ++i) {
     const int64_t member = i / (test.m * test.n), row = i / test.n % test.m, column = i % test.n;
     double sum = 0, size = 0;
     for (int64_t j = 0; j < test.k; ++j) {
-      const double a = round_to(test.type, values_[0][index(0, member, row, j)]);
-      const double b = round_to(test.type, values_[1][index(1, member, j, column)]);
+      const double a = a_values[index(0, member, row, j)], b = b_values[index(1, member, j, column)];
       sum += a * b, size += std::abs(a * b);
     }
     const double old = values_[2][index(2, member, row, column)];

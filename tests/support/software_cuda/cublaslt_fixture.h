@@ -74,6 +74,14 @@ struct Case {
   uint64_t seed = 1;
 };
 
+/// Three members where there are any.
+inline Case batched(Mode mode) {
+  Case test;
+  test.mode = mode;
+  test.batch = mode == Mode::Single ? 1 : 3;
+  return test;
+}
+
 /// Everything that one call takes, to be spoilt by a test before it calls.
 struct Call {
   explicit Call(const Case& test);
@@ -99,7 +107,7 @@ struct Call {
   char* memory[4];        // the elements
   void* addresses[4];     // the same, or tables of pointers
   char* workspace;
-  std::size_t workspace_bytes = std::size_t{2} << 20;
+  std::size_t workspace_bytes = std::size_t{64} << 10;
 
  private:
   int64_t rows(int operand) const { return operand == 1 ? test.k : test.m; }

@@ -11,7 +11,8 @@ State& State::get() {
 
 cublasLtHandle_t State::add_handle() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  auto* handle = reinterpret_cast<cublasLtHandle_t>(new char);
+  // A number that never comes again, so that what is used after its end is found.
+  auto* handle = reinterpret_cast<cublasLtHandle_t>(++last_handle_ << 8);
   handles_.insert(handle);
   return handle;
 }
@@ -23,9 +24,7 @@ bool State::has_handle(const void* handle) {
 
 bool State::drop_handle(const void* handle) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (handles_.erase(handle) == 0) return false;
-  delete static_cast<const char*>(handle);
-  return true;
+  return handles_.erase(handle) != 0;
 }
 
 std::optional<cublasStatus_t> State::begin(int64_t& count, Failures& failures) {

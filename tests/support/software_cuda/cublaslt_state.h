@@ -61,6 +61,7 @@ class State {
 
   std::mutex mutex_;
   std::set<const void*> handles_;
+  uintptr_t last_handle_ = 0;
   SoftwareCublasltCounts counts_ = {};
   Wishes wishes_;
   std::string last_refusal_;

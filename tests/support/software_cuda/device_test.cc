@@ -1,4 +1,5 @@
-// The software device itself: its memory is guarded, every order that streams allow happens, captures are strict.
+// The software device itself: its memory is guarded, every order that streams allow happens, captures are
+// strict.
 #include <cuda.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -75,7 +76,9 @@ struct Store {
   unsigned word;
 };
 CUresult store(CUstream stream, CUdeviceptr target, unsigned word) {
-  const auto work = [](void* state) { *static_cast<Store*>(state)->target = static_cast<Store*>(state)->word; };
+  const auto work = [](void* state) {
+    *static_cast<Store*>(state)->target = static_cast<Store*>(state)->word;
+  };
   const auto release = [](void* state) { delete static_cast<Store*>(state); };
   return software_cuda_enqueue(stream, work, new Store{reinterpret_cast<unsigned*>(target), word}, release);
 }
@@ -245,7 +248,8 @@ TEST_F(DeviceTest, CapturedWorkRunsWhereItIsLaunched) {
   check(cuMemFree(memory));
 }
 
-/// A host function that ends only when another thread has come through the driver: no lock is held while it runs.
+/// A host function that ends only when another thread has come through the driver: no lock is held while it
+/// runs.
 TEST_F(DeviceTest, AHostFunctionMayWaitForAnotherThreadsCall) {
   const CUstream blocked = stream(), free = stream();
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {

@@ -24,7 +24,8 @@ void append_unique(std::vector<std::size_t>& steps, const std::vector<std::size_
 }
 
 /// Whether all of `steps` are among `ends` or come before them.
-bool are_before(const Graph& graph, const std::vector<std::size_t>& steps, const std::vector<std::size_t>& ends) {
+bool are_before(const Graph& graph, const std::vector<std::size_t>& steps,
+                const std::vector<std::size_t>& ends) {
   std::set<std::size_t> seen(ends.begin(), ends.end());
   // A step comes after lower numbers only.
   for (std::size_t i = graph.steps.size(); i-- > 0;) {
@@ -127,7 +128,8 @@ NodePtr Driver::append(Stream& stream, std::shared_ptr<const Task> task) {
   if (stream.last) node->after.push_back(stream.last);
   if (stream.is_null) {
     for (const Stream* other : streams) {
-      if (other->blocking && other->context == stream.context && other->last) node->after.push_back(other->last);
+      if (other->blocking && other->context == stream.context && other->last)
+        node->after.push_back(other->last);
     }
   } else if (stream.blocking && stream.context->null_stream && stream.context->null_stream->last) {
     node->after.push_back(stream.context->null_stream->last);
@@ -252,8 +254,9 @@ CUresult Driver::end_capture(Stream& stream, Graph& graph) {
 bool Driver::spoils_capture() {
   bool spoils = false;
   for (const std::shared_ptr<Capture>& capture : captures) {
-    const bool minds = capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL ||
-                       (capture->mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL && capture->thread == &thread_mark);
+    const bool minds =
+        capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL ||
+        (capture->mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL && capture->thread == &thread_mark);
     if (minds) capture->valid = false;
     spoils = spoils || minds;
   }

@@ -96,9 +96,9 @@ class Call {
 };
 
 /// Begins an entry point: `call` holds the lock, and `driver` is the driver.
-#define SOFTWARE_CUDA_CALL(name)                                      \
-  ::minuet::software_cuda::Call call(#name);                          \
-  if (!call) return call.result;                                      \
+#define SOFTWARE_CUDA_CALL(name)             \
+  ::minuet::software_cuda::Call call(#name); \
+  if (!call) return call.result;             \
   [[maybe_unused]] ::minuet::software_cuda::Driver& driver = call.driver
 
 }  // namespace minuet::software_cuda

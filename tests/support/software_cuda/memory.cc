@@ -85,7 +85,8 @@ std::string Memory::check(const char* memory, const Allocation& allocation) {
   const bool before = std::all_of(static_cast<const char*>(allocation.pages), memory, is_guard);
   const bool after = std::all_of(memory + allocation.bytes, end, is_guard);
   ASAN_POISON_MEMORY_REGION(allocation.pages, memory - allocation.pages);
-  ASAN_POISON_MEMORY_REGION(memory + allocation.bytes, end - memory - static_cast<std::ptrdiff_t>(allocation.bytes));
+  ASAN_POISON_MEMORY_REGION(memory + allocation.bytes,
+                            end - memory - static_cast<std::ptrdiff_t>(allocation.bytes));
   if (before && after) return {};
   return text(memory, allocation) + " was written " + (before ? "past its end" : "before its start");
 }

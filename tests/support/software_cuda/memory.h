@@ -1,9 +1,10 @@
 // Memory of the software device: apart from the host's, poisoned, with guards around every allocation.
 //
-// An allocation has pages of its own between two that nobody may touch, and ends where the last of them ends (but
-// for its alignment), so that most overruns are caught at once; the rest of its pages is filled with a pattern that
-// is looked at when it is freed. The host cannot read or write any of it: the pages are open only while the device
-// works. Under AddressSanitizer what is left of the pages is poisoned too. Not thread-safe: the driver's lock is held.
+// An allocation has pages of its own between two that nobody may touch, and ends where the last of them ends
+// (but for its alignment), so that most overruns are caught at once; the rest of its pages is filled with a
+// pattern that is looked at when it is freed. The host cannot read or write any of it: the pages are open
+// only while the device works. Under AddressSanitizer what is left of the pages is poisoned too. Not
+// thread-safe: the driver's lock is held.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// What the handles of the software driver stand for. A handle is the object's address; Driver knows which are alive.
+// What the handles of the software driver stand for. A handle is the object's address; Driver knows which are
+// alive.
 #pragma once
 
 #include <cuda.h>
@@ -62,9 +63,9 @@ struct Stream {
 struct Event {
   Context* context = nullptr;
   bool timed = true;
-  NodePtr node;  // null: never recorded
+  NodePtr node;                                                 // null: never recorded
   std::shared_ptr<std::chrono::steady_clock::time_point> time;  // of the last record, once it is done
-  std::weak_ptr<Capture> capture;  // where it was recorded last
+  std::weak_ptr<Capture> capture;                               // where it was recorded last
   std::vector<std::size_t> captured;
 };
 
@@ -78,8 +79,8 @@ struct Library {
 
 struct Kernel {
   std::shared_ptr<Library> library;
-  int dynamic_shared = 48 << 10;                // the most that a launch may ask for
-  std::set<std::pair<Context*, int>> loaded;    // contexts and their generations
+  int dynamic_shared = 48 << 10;              // the most that a launch may ask for
+  std::set<std::pair<Context*, int>> loaded;  // contexts and their generations
 };
 
 struct Function {

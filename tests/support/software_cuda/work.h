@@ -1,9 +1,9 @@
 // What waits to be done on the software device, and in which order it is done.
 //
-// Enqueued work is a graph: a node runs once the nodes that it comes after have. Nothing runs by itself: whoever is in
-// the driver runs some, as a seeded generator says, and who waits runs what it waits for, and whatever else the
-// generator picks before it. So every order that streams and events allow can happen, and each happens again with its
-// seed.
+// Enqueued work is a graph: a node runs once the nodes that it comes after have. Nothing runs by itself:
+// whoever is in the driver runs some, as a seeded generator says, and who waits runs what it waits for, and
+// whatever else the generator picks before it. So every order that streams and events allow can happen, and
+// each happens again with its seed.
 #pragma once
 
 #include <cstdint>
