@@ -4,10 +4,12 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <numeric>
 #include <set>
 
 #include "tests/support/clouds.h"
+#include "tests/support/compare.h"
 #include "tests/support/random.h"
 #include "tests/support/rounding.h"
 
@@ -145,26 +147,51 @@ std::vector<int32_t> fine_voxels(const ConvolutionCase& test, uint64_t seed) {
   options.batches = test.batches;
   options.empty_batch = test.empty_batch;
   options.seed = seed;
-  const int used = test.batches - (test.empty_batch >= 0 ? 1 : 0);
-  options.extent = extent_for_neighbours(test.ndim, test.points / used + 1, test.ndim == 1 ? 2.0 : 5.0);
+  options.extent = static_cast<int32_t>(test.extent());
   options.least = -options.extent / 2;
   std::vector<int32_t> voxels = make_voxels(options);
   for (size_t i = 0; i < voxels.size(); ++i) {
     const size_t field = i % (1 + test.ndim);
-    if (field > 0) voxels[i] *= test.tensor_stride[field - 1];
+    int32_t& value = voxels[i];
+    value = field == 0 ? value + test.first_batch
+                       : (value + test.origin[field - 1]) * test.tensor_stride[field - 1];
   }
   return voxels;
 }
 
-/// Outputs that the caller names: half of the inputs, and as many other places.
+/// Puts test.duplicates rows that others have too in any places.
+void add_duplicates(const ConvolutionCase& test, std::vector<int32_t>& voxels) {
+  const size_t fields = 1 + test.ndim;
+  Random random(test.seed + 4000);
+  for (int64_t i = 0; i < test.duplicates && !voxels.empty(); ++i) {
+    const size_t rows = voxels.size() / fields;
+    const auto row = voxels.begin() + static_cast<int64_t>(random.below(rows) * fields);
+    const std::vector<int32_t> repeated(row, row + static_cast<int64_t>(fields));
+    const auto place = voxels.begin() + static_cast<int64_t>(random.below(rows + 1) * fields);
+    voxels.insert(place, repeated.begin(), repeated.end());
+  }
+}
+
+std::vector<int32_t> first_rows(const std::vector<int32_t>& voxels, size_t fields) {
+  std::map<std::vector<int32_t>, int32_t> seen;
+  std::vector<int32_t> first;
+  for (size_t i = 0; i + fields <= voxels.size(); i += fields) {
+    const std::vector<int32_t> voxel(voxels.begin() + i, voxels.begin() + i + fields);
+    first.push_back(seen.emplace(voxel, static_cast<int32_t>(i / fields)).first->second);
+  }
+  return first;
+}
+
+/// A coarser side that the caller names: of half of the finer one, and as many other places.
 std::vector<int32_t> given_outputs(const ConvolutionCase& test, const std::vector<int32_t>& in) {
   const size_t fields = 1 + test.ndim;
   std::set<std::vector<int32_t>> seen;
   std::vector<int32_t> out;
   auto append = [&](const std::vector<int32_t>& voxels) {
     for (size_t i = 0; i + fields <= voxels.size(); i += 2 * fields) {
-      if (!seen.insert({voxels.begin() + i, voxels.begin() + i + fields}).second) continue;
-      out.insert(out.end(), voxels.begin() + i, voxels.begin() + i + fields);
+      const std::vector<int32_t> fine(voxels.begin() + i, voxels.begin() + i + fields);
+      const std::vector<int32_t> coarse = oracle::downsample(test.ndim, fine, test.coarse_stride());
+      if (seen.insert(coarse).second) out.insert(out.end(), coarse.begin(), coarse.end());
     }
   };
   append(fine_voxels(test, test.seed + 1000));
@@ -232,12 +259,37 @@ std::string ConvolutionCase::name() const {
       " k" + axes_text(ndim, kernel_size) + " s" + axes_text(ndim, stride) + " d" + axes_text(ndim, dilation);
   text += " t" + axes_text(ndim, tensor_stride) + " b" + std::to_string(batches);
   if (empty_batch >= 0) text += " (item " + std::to_string(empty_batch) + " empty)";
-  text += std::string(scale_shift ? " scale" : "") + (residual ? " residual" : "") + (relu ? " relu" : "");
+  text += std::string(scale_shift   ? " scale"
+                      : scale_alone ? " scale alone"
+                      : shift_alone ? " shift alone"
+                                    : "") +
+          (residual ? " residual" : "") + (relu ? " relu" : "");
   return text + " seed " + std::to_string(seed);
 }
 
 int64_t ConvolutionCase::volume() const {
   return std::accumulate(kernel_size.begin(), kernel_size.end(), int64_t{1}, std::multiplies<>());
+}
+
+oracle::Axes ConvolutionCase::coarse_stride() const {
+  oracle::Axes coarse = tensor_stride;
+  for (int a = 0; a < ndim; ++a) coarse[a] *= stride[a];
+  return coarse;
+}
+
+int64_t ConvolutionCase::extent() const {
+  const int used = batches - (empty_batch >= 0 ? 1 : 0);
+  if (filled == 0) return extent_for_neighbours(ndim, points / used + 1, ndim == 1 ? 2.0 : 5.0);
+  const double cells = std::max<double>(static_cast<double>(points) / used / filled, 1);
+  return static_cast<int64_t>(std::ceil(std::pow(cells, 1.0 / ndim)));
+}
+
+ConvolutionCase ConvolutionCase::earlier() const {
+  ConvolutionCase test = *this;
+  test.points = earlier_points;
+  test.duplicates = 0, test.earlier_points = -1;
+  ++test.seed;
+  return test;
 }
 
 ConvolutionCase small_case(DType dtype, ConvolutionKind kind, int in_channels, int out_channels,
@@ -300,17 +352,20 @@ bool long_tests_wanted() {
 ConvolutionData make_coordinates(const ConvolutionCase& test) {
   ConvolutionData data;
   data.geometry = {test.ndim, test.kernel_size, test.dilation, test.tensor_stride, test.transposed()};
-  const std::vector<int32_t> fine = fine_voxels(test, test.seed);
-  oracle::Axes coarse_stride = test.tensor_stride;
-  for (int a = 0; a < test.ndim; ++a) coarse_stride[a] *= test.stride[a];
+  const std::vector<int32_t> distinct = fine_voxels(test, test.seed);
+  std::vector<int32_t> fine = distinct;
+  add_duplicates(test, fine);
   data.in_coordinates = data.out_coordinates = fine;
   if (test.kind == ConvolutionKind::Strided) {
-    data.out_coordinates = oracle::downsample(test.ndim, fine, coarse_stride);
+    data.out_coordinates = oracle::downsample(test.ndim, fine, test.coarse_stride());
   } else if (test.kind == ConvolutionKind::Transposed) {
-    data.in_coordinates = oracle::downsample(test.ndim, fine, coarse_stride);
+    data.in_coordinates = test.coarse_side == CoarseSide::Apart
+                              ? given_outputs(test, distinct)
+                              : oracle::downsample(test.ndim, fine, test.coarse_stride());
   } else if (test.kind == ConvolutionKind::GivenOutputs) {
-    data.out_coordinates = given_outputs(test, fine);
+    data.out_coordinates = given_outputs(test, distinct);
   }
+  if (test.duplicates > 0) data.first_row = first_rows(data.out_coordinates, 1 + test.ndim);
   data.rows.resize(data.out_rows());
   std::iota(data.rows.begin(), data.rows.end(), 0);
   if (test.sampled_rows > 0 && test.sampled_rows < data.out_rows()) {
@@ -329,11 +384,10 @@ void make_parameters(const ConvolutionCase& test, bool integers, ConvolutionData
   const int64_t weights = test.volume() * test.in_channels * test.out_channels;
   // Sums of about five inputs' worth of terms come out near 1.
   const double spread = std::sqrt(1.0 / (5 * test.in_channels));
-  data.weight = round_to(test.dtype, random_values(random, weights, 0, spread, integers));
-  if (test.scale_shift) {
-    data.scale = random_values(random, test.out_channels, 1, 0.2, integers);
-    data.shift = random_values(random, test.out_channels, 0, 0.2, integers);
-  }
+  data.weight = random_values(random, weights, 0, spread, integers);
+  if (!test.raw_weights) data.weight = round_to(test.dtype, data.weight);
+  if (test.has_scale()) data.scale = random_values(random, test.out_channels, 1, 0.2, integers);
+  if (test.has_shift()) data.shift = random_values(random, test.out_channels, 0, 0.2, integers);
   if (!test.one_sign) return;
   give_columns_one_sign(data.weight, test.out_channels);
   give_columns_one_sign(data.shift, test.out_channels);
@@ -360,27 +414,37 @@ ConvolutionData make_data(const ConvolutionCase& test, bool integers) {
   return data;
 }
 
+std::vector<oracle::Pair> expected_pairs(const ConvolutionData& data) {
+  std::vector<int32_t> rows;
+  for (int32_t row = 0; row < data.out_rows(); ++row) {
+    if (data.first_row.empty() || data.first_row[row] == row) rows.push_back(row);
+  }
+  return oracle::find_pairs(data.geometry, data.in_coordinates, data.out_coordinates, &rows);
+}
+
 std::vector<double> expected_output(const ConvolutionCase& test, const ConvolutionData& data) {
   // The sampled rows alone, renumbered, so that the oracle stays quick on large clouds.
-  std::vector<oracle::Pair> pairs =
-      oracle::find_pairs(data.geometry, data.in_coordinates, data.out_coordinates, &data.rows);
-  std::vector<int32_t> place(data.out_rows(), -1);
-  for (size_t i = 0; i < data.rows.size(); ++i) place[data.rows[i]] = static_cast<int32_t>(i);
-  for (oracle::Pair& pair : pairs) pair.out = place[pair.out];
-  std::vector<float> residual;
+  std::vector<int32_t> rows, place(data.out_rows(), -1), place_of_row;
   for (int32_t row : data.rows) {
-    if (!test.residual) break;
-    const auto first = data.residual.begin() + static_cast<int64_t>(row) * test.out_channels;
-    residual.insert(residual.end(), first, first + test.out_channels);
+    const int32_t first = data.first_row.empty() ? row : data.first_row[row];
+    if (place[first] < 0) place[first] = static_cast<int32_t>(rows.size()), rows.push_back(first);
+    place_of_row.push_back(place[first]);
   }
+  std::vector<oracle::Pair> pairs =
+      oracle::find_pairs(data.geometry, data.in_coordinates, data.out_coordinates, &rows);
+  for (oracle::Pair& pair : pairs) pair.out = place[pair.out];
+  const std::vector<float> residual =
+      test.residual ? select_rows(data.residual, test.out_channels, rows) : std::vector<float>();
+  const std::vector<float> weight = test.raw_weights ? round_to(test.dtype, data.weight) : data.weight;
   oracle::Layer layer;
-  layer.out_rows = static_cast<int64_t>(data.rows.size());
+  layer.out_rows = static_cast<int64_t>(rows.size());
   layer.in_channels = test.in_channels, layer.out_channels = test.out_channels;
-  layer.features = &data.features, layer.weight = &data.weight;
-  if (test.scale_shift) layer.scale = &data.scale, layer.shift = &data.shift;
+  layer.features = &data.features, layer.weight = &weight;
+  if (test.has_scale()) layer.scale = &data.scale;
+  if (test.has_shift()) layer.shift = &data.shift;
   if (test.residual) layer.residual = &residual;
   layer.relu = test.relu;
-  return oracle::convolve(layer, pairs);
+  return select_rows(oracle::convolve(layer, pairs), test.out_channels, place_of_row);
 }
 
 }  // namespace minuet

@@ -10,6 +10,13 @@
 
 namespace minuet {
 
+/// Where the coarser set of a transposed convolution comes from.
+enum class CoarseSide {
+  Copied,   // what downsampling the finer side gives, handed over as coordinates
+  Derived,  // the library downsamples
+  Apart,    // only half of that, and other places, in any order
+};
+
 struct ConvolutionCase {
   ConvolutionKind kind = ConvolutionKind::Submanifold;
   DType dtype = DType::F32;
@@ -23,12 +30,30 @@ struct ConvolutionCase {
   // Terms of one output have one sign: an output of a few numbers must not cancel to nearly nothing,
   // where a relative bound means little.
   bool one_sign = false;
+  bool scale_alone = false, shift_alone = false;  // in place of scale_shift
+  bool raw_weights = false;                       // the library has to round them
+  CoarseSide coarse_side = CoarseSide::Copied;
+  oracle::Axes origin{0, 0, 0, 0};  // the cloud's middle, in tensor strides
+  double filled = 0;                // share of the cells that have a voxel; 0: few neighbours, as in scenes
+  int32_t first_batch = 0;          // batch index of item 0
+  int64_t duplicates = 0;           // rows more, which repeat others; the first of them counts
+  int32_t bounds_slack = -1;        // bounds are declared, so much wider than the cloud; -1: none
+  oracle::Axes max_offset{0, 0, 0, 0};  // of the coordinate sets
+  int64_t earlier_points = -1;          // of another cloud, which goes through the execution before; -1: none
   uint64_t seed = 1;
 
   /// "submanifold f16 n1000 d3 c16-32 k3,3,3 ... seed 7": enough to find the case again.
   std::string name() const;
   int64_t volume() const;
   bool transposed() const { return kind == ConvolutionKind::Transposed; }
+  bool has_scale() const { return scale_shift || scale_alone; }
+  bool has_shift() const { return scale_shift || shift_alone; }
+  oracle::Axes coarse_stride() const;
+  /// Cells on an edge of the box that the voxels are drawn from.
+  int64_t extent() const;
+  /// The cloud that goes before this one; earlier_points must not be -1.
+  ConvolutionCase earlier() const;
+  bool operator==(const ConvolutionCase&) const = default;
 };
 
 const char* dtype_name(DType type);
@@ -59,6 +84,8 @@ struct ConvolutionData {
   std::vector<int32_t> in_coordinates, out_coordinates;  // [n, 1 + ndim]
   std::vector<float> features, weight, scale, shift, residual;
   std::vector<int32_t> rows;  // output rows to compare; all where the case samples none
+  // [out rows] the first row with the same coordinates: its pairs and its residual count for all of them.
+  std::vector<int32_t> first_row;
 
   int64_t in_rows() const { return static_cast<int64_t>(in_coordinates.size()) / (1 + geometry.ndim); }
   int64_t out_rows() const { return static_cast<int64_t>(out_coordinates.size()) / (1 + geometry.ndim); }
@@ -71,6 +98,8 @@ ConvolutionData make_coordinates(const ConvolutionCase& test);
 void make_parameters(const ConvolutionCase& test, bool integers, ConvolutionData& data);
 void make_features(const ConvolutionCase& test, bool integers, ConvolutionData& data);
 
+/// Pairs of all rows, sorted.
+std::vector<oracle::Pair> expected_pairs(const ConvolutionData& data);
 /// fp64 result for data.rows: [rows, out_channels].
 std::vector<double> expected_output(const ConvolutionCase& test, const ConvolutionData& data);
 

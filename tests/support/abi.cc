@@ -1,6 +1,7 @@
 #include "tests/support/abi.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <stdexcept>
 
@@ -13,6 +14,28 @@ constexpr uint32_t kPoison = 0xffc0ffeeu;  // a NaN as fp32, and both halves one
 
 void copy_axes(const oracle::Axes& axes, int ndim, int32_t* target) {
   std::copy(axes.begin(), axes.begin() + ndim, target);
+}
+
+/// What the case wants its sets to be told of these coordinates.
+minuet_coordinates_options set_options(const ConvolutionCase& test, const std::vector<int32_t>& coordinates) {
+  minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
+  options.keep_first_duplicate = test.duplicates > 0;
+  copy_axes(test.max_offset, test.ndim, options.max_offset);
+  if (test.bounds_slack < 0) return options;
+  options.has_bounds = 1;
+  const size_t fields = 1 + test.ndim;
+  for (size_t f = 0; f < fields; ++f) {
+    int64_t least = coordinates.empty() ? 0 : coordinates[f], greatest = least;
+    for (size_t i = f; i < coordinates.size(); i += fields) {
+      least = std::min<int64_t>(least, coordinates[i]);
+      greatest = std::max<int64_t>(greatest, coordinates[i]);
+    }
+    constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+    options.least[f] =
+        static_cast<int32_t>(std::max<int64_t>(least - test.bounds_slack, f == 0 ? 0 : -kMost - 1));
+    options.greatest[f] = static_cast<int32_t>(std::min<int64_t>(greatest + test.bounds_slack, kMost));
+  }
+  return options;
 }
 
 }  // namespace
@@ -78,8 +101,7 @@ void Buffer::poison() {
 }
 
 Coordinates make_set(Machine& machine, int ndim, const std::vector<int32_t>& coordinates,
-                     const oracle::Axes& tensor_stride) {
-  minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
+                     const oracle::Axes& tensor_stride, minuet_coordinates_options options) {
   options.ndim = ndim;
   copy_axes(tensor_stride, ndim, options.tensor_stride);
   const Buffer memory(machine, coordinates);
@@ -87,29 +109,43 @@ Coordinates make_set(Machine& machine, int ndim, const std::vector<int32_t>& coo
   minuet_coordinates* set = nullptr;
   check(minuet_coordinates_create(machine.device(), &options, memory.integers(), count, nullptr, &set));
   Coordinates handle(set, {minuet_coordinates_destroy});
-  EXPECT_EQ(minuet_coordinates_count(set), count);
+  EXPECT_EQ(minuet_coordinates_rows(set), count);
+  if (options.keep_first_duplicate == 0) {
+    EXPECT_EQ(minuet_coordinates_count(set), count);
+  }
   return handle;
 }
 
 std::vector<int32_t> coordinates_of(Machine& machine, minuet_coordinates* set, int ndim) {
-  Buffer memory(machine, minuet_coordinates_count(set) * (1 + ndim) * 4);
+  Buffer memory(machine, minuet_coordinates_rows(set) * (1 + ndim) * 4);
   check(minuet_coordinates_export(set, static_cast<int32_t*>(memory.data()), nullptr));
   return memory.read<int32_t>();
 }
 
 Map make_map(Machine& machine, const ConvolutionCase& test, const ConvolutionData& data) {
-  oracle::Axes coarse = test.tensor_stride;
-  for (int a = 0; a < test.ndim; ++a) coarse[a] *= test.stride[a];
+  const oracle::Axes coarse = test.coarse_stride();
+  auto given = [&](const std::vector<int32_t>& coordinates, const oracle::Axes& tensor_stride) {
+    return make_set(machine, test.ndim, coordinates, tensor_stride, set_options(test, coordinates));
+  };
+  auto derived = [&](minuet_coordinates* fine, const std::vector<int32_t>& expected) {
+    minuet_coordinates* set = nullptr;
+    check(minuet_coordinates_downsample(fine, test.stride.data(), nullptr, &set));
+    Coordinates handle(set, {minuet_coordinates_destroy});
+    EXPECT_EQ(coordinates_of(machine, set, test.ndim), expected);
+    return handle;
+  };
   Map map;
-  map.in = make_set(machine, test.ndim, data.in_coordinates, test.transposed() ? coarse : test.tensor_stride);
-  if (test.kind == ConvolutionKind::Strided && test.stride != oracle::Axes{1, 1, 1, 1}) {
-    minuet_coordinates* out = nullptr;
-    check(minuet_coordinates_downsample(map.in.get(), test.stride.data(), nullptr, &out));
-    map.out.reset(out);
-    EXPECT_EQ(coordinates_of(machine, out, test.ndim), data.out_coordinates);
-  } else if (test.kind != ConvolutionKind::Submanifold) {
-    map.out =
-        make_set(machine, test.ndim, data.out_coordinates, test.transposed() ? test.tensor_stride : coarse);
+  if (test.transposed()) {
+    map.out = given(data.out_coordinates, test.tensor_stride);
+    map.in = test.coarse_side == CoarseSide::Derived ? derived(map.out.get(), data.in_coordinates)
+                                                     : given(data.in_coordinates, coarse);
+  } else {
+    map.in = given(data.in_coordinates, test.tensor_stride);
+    if (test.kind == ConvolutionKind::Strided && test.stride != oracle::Axes{1, 1, 1, 1}) {
+      map.out = derived(map.in.get(), data.out_coordinates);
+    } else if (test.kind != ConvolutionKind::Submanifold) {
+      map.out = given(data.out_coordinates, coarse);
+    }
   }
   minuet_kernel_map_options options = MINUET_KERNEL_MAP_OPTIONS_INIT;
   copy_axes(test.kernel_size, test.ndim, options.kernel_size);
@@ -144,8 +180,8 @@ Convolution::Convolution(Machine& machine, const ConvolutionCase& test, const Co
   options.relu = test.relu;
   options.residual = test.residual;
   options.weight = parameters.weight.data();
-  options.scale = test.scale_shift ? parameters.scale.data() : nullptr;
-  options.shift = test.scale_shift ? parameters.shift.data() : nullptr;
+  options.scale = test.has_scale() ? parameters.scale.data() : nullptr;
+  options.shift = test.has_shift() ? parameters.shift.data() : nullptr;
   minuet_convolution* convolution = nullptr;
   status_ = minuet_convolution_create(machine.context(), &options, &convolution);
   convolution_.reset(convolution);

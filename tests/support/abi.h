@@ -75,13 +75,16 @@ using Coordinates = Handle<minuet_coordinates>;
 using KernelMap = Handle<minuet_kernel_map>;
 using Execution = Handle<minuet_execution>;
 
+/// ndim and tensor_stride of `options` are filled in.
 Coordinates make_set(Machine& machine, int ndim, const std::vector<int32_t>& coordinates,
-                     const oracle::Axes& tensor_stride);
+                     const oracle::Axes& tensor_stride,
+                     minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT);
+/// [rows, 1 + ndim]
 std::vector<int32_t> coordinates_of(Machine& machine, minuet_coordinates* set, int ndim);
 
 /// The coordinate sets of one case and the map between them. The output of a strided convolution is
-/// derived by the library; its coordinates are compared with data.out_coordinates, so they must be
-/// ascending there.
+/// derived by the library, as may be the input of a transposed one; its coordinates are compared with those
+/// of `data`, so they must be ascending there.
 struct Map {
   Coordinates in{nullptr, {minuet_coordinates_destroy}};
   Coordinates out{nullptr, {minuet_coordinates_destroy}};  // null where it is the input set

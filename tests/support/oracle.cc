@@ -72,7 +72,7 @@ std::vector<Pair> find_pairs(const Geometry& geometry, const std::vector<int32_t
                              const std::vector<int32_t>& out, const std::vector<int32_t>* out_rows) {
   std::unordered_map<Point, int32_t, HashPoint> inputs;
   for (int64_t row = 0; row < rows_of(in, geometry.ndim); ++row) {
-    inputs[point_at(in, geometry.ndim, row)] = static_cast<int32_t>(row);
+    inputs.emplace(point_at(in, geometry.ndim, row), static_cast<int32_t>(row));
   }
   const std::vector<Point> offsets = offsets_of(geometry);
   std::vector<Pair> pairs;
@@ -105,7 +105,8 @@ std::vector<double> convolve(const Layer& layer, const std::vector<Pair>& pairs)
   }
   for (int64_t i = 0; i < static_cast<int64_t>(result.size()); ++i) {
     double& value = result[i];
-    if (layer.scale) value = value * (*layer.scale)[i % out] + (*layer.shift)[i % out];
+    if (layer.scale) value *= (*layer.scale)[i % out];
+    if (layer.shift) value += (*layer.shift)[i % out];
     if (layer.residual) value += (*layer.residual)[i];
     if (layer.relu) value = std::max(value, 0.0);
   }

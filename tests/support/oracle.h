@@ -25,11 +25,12 @@ struct Pair {
   auto operator<=>(const Pair&) const = default;
 };
 
-/// Coordinates are int32 [n, 1 + ndim], batch first, unique, in any order.
+/// Coordinates are int32 [n, 1 + ndim], batch first, in any order.
 /// Unique floor(p / s) * s with s the coarser tensor stride, in ascending order.
 std::vector<int32_t> downsample(int ndim, const std::vector<int32_t>& coordinates, const Axes& tensor_stride);
 
-/// Every pair of the map whose output row is in `out_rows` (all rows where it is null), sorted.
+/// Every pair of the map whose output row is in `out_rows` (all rows where it is null), sorted. Of inputs
+/// that lie in one place the first counts.
 std::vector<Pair> find_pairs(const Geometry& geometry, const std::vector<int32_t>& in,
                              const std::vector<int32_t>& out, const std::vector<int32_t>* out_rows = nullptr);
 
@@ -40,8 +41,8 @@ struct Layer {
   int in_channels = 0, out_channels = 0;
   const std::vector<float>* features = nullptr;
   const std::vector<float>* weight = nullptr;
-  const std::vector<float>* scale = nullptr;  // optional, with shift
-  const std::vector<float>* shift = nullptr;
+  const std::vector<float>* scale = nullptr;     // optional
+  const std::vector<float>* shift = nullptr;     // optional
   const std::vector<float>* residual = nullptr;  // optional
   bool relu = false;
 };

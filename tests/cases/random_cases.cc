@@ -1,0 +1,353 @@
+#include "tests/cases/random_cases.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cstdlib>
+#include <limits>
+#include <numeric>
+#include <random>
+
+#include "tests/support/random.h"
+
+namespace minuet {
+namespace {
+
+using oracle::Axes;
+
+constexpr int64_t kMostWeights = 300000;
+constexpr int64_t kMostProducts = 20000000;  // multiply-adds where every offset finds an input
+constexpr int64_t kFewOutputs = 4000;
+constexpr int64_t kLeastGuard = 128;  // what sets are made with
+constexpr int64_t kLeastPeriod = 64;
+
+template <class T>
+T one_of(Random& random, std::initializer_list<T> values) {
+  return values.begin()[random.below(values.size())];
+}
+
+bool one_in(Random& random, int count) { return random.below(count) == 0; }
+
+/// All axes alike, or each by itself.
+template <class Draw>
+Axes draw_axes(Random& random, int ndim, Draw draw) {
+  Axes axes = ConvolutionCase{}.stride;
+  const bool alike = one_in(random, 2);
+  const int32_t first = draw();
+  for (int a = 0; a < ndim; ++a) axes[a] = alike || a == 0 ? first : draw();
+  return axes;
+}
+
+int draw_channels(Random& random) {
+  switch (random.below(8)) {
+    case 0:
+    case 1:
+    case 2:
+      return static_cast<int>(random.between(1, 9));
+    case 3:
+      return one_of(random, {16, 24, 32, 48, 64, 96, 128, 256, 257});
+    default:
+      return static_cast<int>(random.between(1, 70));
+  }
+}
+
+int64_t draw_points(Random& random) {
+  switch (random.below(10)) {
+    case 0:
+      return random.between(0, 3);
+    case 1:
+      return random.between(300, 2500);
+    default:
+      return random.between(4, 300);
+  }
+}
+
+void draw_geometry(Random& random, ConvolutionCase& test) {
+  test.kernel_size = draw_axes(random, test.ndim, [&] {
+    return one_of(random, {1, 2, 2, 3, 3, 3, 4, 5, 7});
+  });
+  test.stride = draw_axes(random, test.ndim, [&] { return one_of(random, {1, 2, 2, 2, 3, 4, 5, 64, 100}); });
+  const bool far = one_in(random, 8);  // farther than the guard that sets have by themselves
+  test.dilation = draw_axes(random, test.ndim, [&] {
+    return far ? static_cast<int32_t>(random.between(40, 300)) : one_of(random, {1, 1, 1, 2, 3});
+  });
+  test.tensor_stride = draw_axes(random, test.ndim, [&] { return one_of(random, {1, 1, 1, 2, 3, 4, 8}); });
+  test.max_offset = {0, 0, 0, 0};
+  for (int a = 0; a < test.ndim && one_in(random, 4); ++a) {
+    test.max_offset[a] = one_of(random, {0, 1, 2, 5, 600});
+  }
+}
+
+/// Places along one axis: around zero, off it, far away, and at the ends of 32 bits.
+int32_t draw_origin(Random& random, int64_t extent, int32_t tensor_stride) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  const int64_t end = kMost / tensor_stride - extent;
+  switch (random.below(8)) {
+    case 0:
+      return static_cast<int32_t>(random.between(-1000, 1000));
+    case 1:
+      return static_cast<int32_t>(random.between(-1, 1) * (end / 2));
+    case 2:
+      return static_cast<int32_t>(end);
+    case 3:
+      return static_cast<int32_t>(-end + 2 * (kLeastPeriod + 1000));
+    default:
+      return 0;
+  }
+}
+
+void draw_cloud(Random& random, ConvolutionCase& test) {
+  test.points = draw_points(random);
+  if (one_in(random, 2)) test.batches = static_cast<int>(random.between(2, one_in(random, 4) ? 60 : 4));
+  if (test.batches > 1 && one_in(random, 2)) test.empty_batch = static_cast<int>(random.below(test.batches));
+  if (one_in(random, 5)) test.first_batch = one_of(random, {1, 3, 100, 1000000});
+  if (one_in(random, 2)) test.filled = one_of(random, {1.0, 1.0, 0.5, 0.1, 0.01, 1e-3, 1e-4});
+  if (one_in(random, 6)) test.duplicates = random.between(1, test.points / 3 + 1);
+  if (one_in(random, 4)) test.bounds_slack = one_of(random, {0, 0, 1, 7, 200});
+  if (one_in(random, 4)) test.earlier_points = random.between(0, 400);
+  test.coarse_side = one_of(random, {CoarseSide::Copied, CoarseSide::Derived, CoarseSide::Apart});
+  if (one_in(random, 2)) return;
+  for (int a = 0; a < test.ndim; ++a) {
+    test.origin[a] = draw_origin(random, test.extent(), test.tensor_stride[a]);
+  }
+}
+
+/// Puts right what one field says of another.
+ConvolutionCase settled(ConvolutionCase test) {
+  if (test.kind == ConvolutionKind::Submanifold) test.stride = {1, 1, 1, 1};
+  if (test.kind != ConvolutionKind::Transposed) test.coarse_side = CoarseSide::Copied;
+  if (test.batches == 1 || test.empty_batch >= test.batches) test.empty_batch = -1;
+  if (test.points == 0) test.duplicates = 0;
+  for (int a = test.ndim; a < kMaxDim; ++a) {
+    test.kernel_size[a] = test.stride[a] = test.dilation[a] = test.tensor_stride[a] = 1;
+    test.origin[a] = test.max_offset[a] = 0;
+  }
+  // A relative bound means little where few terms cancel.
+  if (test.points * test.out_channels < kFewOutputs) test.one_sign = true;
+  return test;
+}
+
+/// Bits of one axis in the packed keys, at most; 64 where its coordinates leave 32 bits.
+int axis_bits(const ConvolutionCase& test, int axis) {
+  const int64_t stride = test.tensor_stride[axis], cells = test.extent();
+  const int64_t period = std::max<int64_t>(kLeastPeriod, test.coarse_stride()[axis]);
+  const int64_t slack = std::max(test.bounds_slack, 0);
+  const int64_t least = (test.origin[axis] - cells / 2) * stride - slack;
+  const int64_t greatest = (test.origin[axis] + cells - cells / 2 - 1) * stride;
+  if (least - 2 * period < std::numeric_limits<int32_t>::min()) return 64;
+  if (greatest > std::numeric_limits<int32_t>::max()) return 64;
+  const int64_t reach = test.kernel_size[axis] / 2 * stride * test.dilation[axis];
+  const int64_t guard = std::max<int64_t>({kLeastGuard, reach, test.max_offset[axis]});
+  return static_cast<int>(
+      std::bit_width(static_cast<uint64_t>(greatest - least + slack + 3 * period + 2 * guard)));
+}
+
+}  // namespace
+
+bool is_feasible(const ConvolutionCase& test) {
+  if (test.earlier_points >= 0 && !is_feasible(test.earlier())) return false;
+  const int64_t weights = test.volume() * test.in_channels * test.out_channels;
+  if (weights > kMostWeights) return false;
+  const int64_t pairs =
+      test.points * (test.filled >= 0.1 ? test.volume() : std::min<int64_t>(test.volume(), 8));
+  if (pairs * test.in_channels * test.out_channels > kMostProducts) return false;
+  if (test.volume() * test.points > kMostProducts / 100) return false;  // look-ups are dearer
+  int bits =
+      std::bit_width(static_cast<uint64_t>(test.first_batch) + test.batches + std::max(test.bounds_slack, 0));
+  for (int a = 0; a < test.ndim; ++a) bits += axis_bits(test, a);
+  return bits <= 64;
+}
+
+ConvolutionCase draw_case(DType dtype, uint64_t seed) {
+  Random random(seed);
+  while (true) {
+    ConvolutionCase test;
+    test.dtype = dtype;
+    test.kind = all_kinds()[random.below(all_kinds().size())];
+    test.ndim = one_of(random, {1, 2, 2, 3, 3, 3, 3, 4});
+    draw_geometry(random, test);
+    test.in_channels = draw_channels(random), test.out_channels = draw_channels(random);
+    draw_cloud(random, test);
+    const uint64_t affine = random.below(4);
+    test.scale_shift = affine == 1, test.scale_alone = affine == 2, test.shift_alone = affine == 3;
+    test.residual = one_in(random, 2), test.relu = one_in(random, 2);
+    test.one_sign = one_in(random, 2);
+    test.raw_weights = one_in(random, 3);
+    test.seed = random.below(1000000);
+    test = settled(test);
+    if (is_feasible(test)) return test;
+  }
+}
+
+namespace {
+
+/// Collects the feasible cases that differ from one case.
+class Simpler {
+ public:
+  explicit Simpler(const ConvolutionCase& test) : test_(test) {}
+
+  /// The field with another value, if it is not `value` yet.
+  template <class T>
+  void set(T ConvolutionCase::*field, const T& value) {
+    ConvolutionCase changed = test_;
+    changed.*field = value;
+    add(changed);
+  }
+
+  /// Down to `least`: at once, by half, a quarter, a sixteenth, by one.
+  template <class T>
+  void lower(T ConvolutionCase::*field, T least) {
+    const T value = test_.*field;
+    for (const T cut : {value, value / 2, value / 4, value / 16, T{1}}) {
+      const T less = std::max<T>(value - cut, least);
+      if (less < value) set(field, less);
+    }
+  }
+
+  /// The same for all axes at once, then for each.
+  void lower_axes(Axes ConvolutionCase::*field, int32_t least) {
+    Axes all = test_.*field;
+    std::fill(all.begin(), all.begin() + test_.ndim, least);
+    set(field, all);
+    for (int a = 0; a < test_.ndim; ++a) {
+      const int32_t value = (test_.*field)[a];
+      const int32_t one = value > least ? 1 : -1;
+      for (const int32_t nearer : {least, value / 2, value - value / 4, value - value / 16, value - one}) {
+        Axes changed = test_.*field;
+        changed[a] = nearer;
+        if (std::abs(nearer - least) < std::abs(value - least)) set(field, changed);
+      }
+    }
+  }
+
+  /// Without one of the axes, whichever it is.
+  void drop_axes() {
+    for (int dropped = 0; dropped < test_.ndim && test_.ndim > 1; ++dropped) {
+      ConvolutionCase changed = test_;
+      --changed.ndim;
+      for (Axes* axes : {&changed.kernel_size, &changed.stride, &changed.dilation, &changed.tensor_stride,
+                         &changed.origin, &changed.max_offset}) {
+        std::rotate(axes->begin() + dropped, axes->begin() + dropped + 1, axes->end());
+      }
+      add(changed);
+    }
+  }
+
+  void add(const ConvolutionCase& changed) {
+    const ConvolutionCase candidate = settled(changed);
+    if (!(candidate == test_) && is_feasible(candidate)) cases_.push_back(candidate);
+  }
+
+  std::vector<ConvolutionCase> take() { return std::move(cases_); }
+
+ private:
+  const ConvolutionCase& test_;
+  std::vector<ConvolutionCase> cases_;
+};
+
+void simplify_cloud(Simpler& simpler) {
+  simpler.set(&ConvolutionCase::earlier_points, int64_t{-1});
+  simpler.lower(&ConvolutionCase::points, int64_t{0});
+  simpler.lower(&ConvolutionCase::batches, 1);
+  simpler.set(&ConvolutionCase::empty_batch, -1);
+  simpler.lower(&ConvolutionCase::first_batch, 0);
+  simpler.lower(&ConvolutionCase::duplicates, int64_t{0});
+  simpler.set(&ConvolutionCase::bounds_slack, -1);
+  simpler.lower(&ConvolutionCase::bounds_slack, 0);
+  simpler.set(&ConvolutionCase::filled, 0.0);
+  simpler.set(&ConvolutionCase::coarse_side, CoarseSide::Copied);
+  simpler.lower(&ConvolutionCase::earlier_points, int64_t{0});
+}
+
+}  // namespace
+
+std::vector<ConvolutionCase> simpler_cases(const ConvolutionCase& test) {
+  Simpler simpler(test);
+  simplify_cloud(simpler);
+  simpler.lower(&ConvolutionCase::in_channels, 1);
+  simpler.lower(&ConvolutionCase::out_channels, 1);
+  simpler.drop_axes();
+  simpler.lower_axes(&ConvolutionCase::kernel_size, 1);
+  simpler.lower_axes(&ConvolutionCase::stride, 1);
+  simpler.lower_axes(&ConvolutionCase::dilation, 1);
+  simpler.lower_axes(&ConvolutionCase::tensor_stride, 1);
+  simpler.lower_axes(&ConvolutionCase::origin, 0);
+  simpler.lower_axes(&ConvolutionCase::max_offset, 0);
+  for (bool ConvolutionCase::*field :
+       {&ConvolutionCase::relu, &ConvolutionCase::residual, &ConvolutionCase::scale_shift,
+        &ConvolutionCase::scale_alone, &ConvolutionCase::shift_alone, &ConvolutionCase::raw_weights}) {
+    simpler.set(field, false);
+  }
+  simpler.set(&ConvolutionCase::kind, ConvolutionKind::Submanifold);
+  if (test.kind == ConvolutionKind::Transposed) simpler.set(&ConvolutionCase::kind, ConvolutionKind::Strided);
+  if (test.dtype != DType::F32) simpler.set(&ConvolutionCase::dtype, DType::F32);
+  return simpler.take();
+}
+
+namespace {
+
+std::string text_of(bool value) { return value ? "true" : "false"; }
+std::string text_of(int value) { return std::to_string(value); }
+std::string text_of(int64_t value) { return std::to_string(value); }
+std::string text_of(uint64_t value) { return std::to_string(value) + "u"; }
+std::string text_of(double value) {
+  char text[32];
+  return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);
+}
+std::string text_of(ConvolutionKind value) {
+  static const char* const kNames[] = {"Submanifold", "Strided", "GivenOutputs", "Transposed"};
+  return std::string("ConvolutionKind::") + kNames[static_cast<int>(value)];
+}
+std::string text_of(DType value) {
+  std::string name = dtype_name(value);
+  for (char& letter : name) letter = static_cast<char>(std::toupper(letter));
+  return "DType::" + name;
+}
+std::string text_of(CoarseSide value) {
+  static const char* const kNames[] = {"Copied", "Derived", "Apart"};
+  return std::string("CoarseSide::") + kNames[static_cast<int>(value)];
+}
+std::string text_of(const Axes& axes) {
+  std::string text;
+  for (const int32_t value : axes) text += (text.empty() ? "{" : ", ") + std::to_string(value);
+  return text + "}";
+}
+
+}  // namespace
+
+std::string as_initializer(const ConvolutionCase& test) {
+  static const ConvolutionCase usual;
+  std::string text;
+  auto field = [&](const char* name, const auto& value, const auto& unless) {
+    if (!(value == unless)) text += (text.empty() ? "." : ", .") + (name + (" = " + text_of(value)));
+  };
+#define MINUET_FIELD(name) field(#name, name, usual.name)
+  // Names every field, in order: one that is missing here does not compile.
+  const auto& [kind, dtype, ndim, points, in_channels, out_channels, kernel_size, stride, dilation,
+               tensor_stride, batches, empty_batch, scale_shift, residual, relu, sampled_rows, one_sign,
+               scale_alone, shift_alone, raw_weights, coarse_side, origin, filled, first_batch, duplicates,
+               bounds_slack, max_offset, earlier_points, seed] = test;
+  MINUET_FIELD(kind), MINUET_FIELD(dtype), MINUET_FIELD(ndim), MINUET_FIELD(points);
+  MINUET_FIELD(in_channels), MINUET_FIELD(out_channels), MINUET_FIELD(kernel_size), MINUET_FIELD(stride);
+  MINUET_FIELD(dilation), MINUET_FIELD(tensor_stride), MINUET_FIELD(batches), MINUET_FIELD(empty_batch);
+  MINUET_FIELD(scale_shift), MINUET_FIELD(residual), MINUET_FIELD(relu), MINUET_FIELD(sampled_rows);
+  MINUET_FIELD(one_sign), MINUET_FIELD(scale_alone), MINUET_FIELD(shift_alone), MINUET_FIELD(raw_weights);
+  MINUET_FIELD(coarse_side), MINUET_FIELD(origin), MINUET_FIELD(filled), MINUET_FIELD(first_batch);
+  MINUET_FIELD(duplicates), MINUET_FIELD(bounds_slack), MINUET_FIELD(max_offset);
+  MINUET_FIELD(earlier_points), MINUET_FIELD(seed);
+#undef MINUET_FIELD
+  return "ConvolutionCase{" + text + "}";
+}
+
+uint64_t run_seed() {
+  if (const char* given = std::getenv("MINUET_TEST_SEED"); given != nullptr && *given != 0) {
+    return std::strtoull(given, nullptr, 10);
+  }
+  return std::random_device()() % 1000000000u;
+}
+
+uint64_t case_seed(uint64_t run, uint64_t stream, uint64_t index) {
+  return Random(Random(run).next() + (stream << 32) + index).next();
+}
+
+}  // namespace minuet
