@@ -25,4 +25,27 @@ const std::vector<ConvolutionCase>& regression_cases() {
   return cases;
 }
 
+const std::vector<NetworkCase>& regression_networks() {
+  using Op = oracle::NetworkLayer::Op;
+  static const std::vector<NetworkCase> networks{
+      // No bug so far: a concatenation of concatenations, over two coarser levels.
+      NetworkCase{
+          .dtype = DType::F16,
+          .ndim = 2,
+          .in_channels = 3,
+          .layers =
+              {{.op = Op::Block, .channels = 5},
+               {.op = Op::Block, .channels = 3},
+               {.op = Op::Concat, .channels = 1, .skip = 0},
+               {.op = Op::Residual, .channels = 7},
+               {.op = Op::Block, .channels = 4, .kernel_size = {2, 3, 1, 1}, .stride = {2, 3, 1, 1}},
+               {.op = Op::Up, .channels = 2, .kernel_size = {2, 3, 1, 1}, .stride = {2, 3, 1, 1}, .skip = 0},
+               {.op = Op::Concat, .channels = 1, .skip = 2},
+               {.op = Op::Block, .channels = 9}},
+          .points = 60,
+          .seed = 1u},
+  };
+  return networks;
+}
+
 }  // namespace minuet

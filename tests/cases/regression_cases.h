@@ -4,9 +4,11 @@
 #include <vector>
 
 #include "tests/cases/convolution_cases.h"
+#include "tests/cases/random_networks.h"
 
 namespace minuet {
 
 const std::vector<ConvolutionCase>& regression_cases();
+const std::vector<NetworkCase>& regression_networks();
 
 }  // namespace minuet

@@ -1,13 +1,10 @@
 // Random problems through the C ABI, on every device, against the fp64 oracle. A seed is drawn in every run
 // and printed; a failure is shrunk and printed as a case for tests/cases/regression_cases.cc.
-#include <cstdio>
-#include <cstdlib>
 #include <set>
 
-#include "gtest/gtest-spi.h"
 #include "tests/cases/random_cases.h"
 #include "tests/cases/regression_cases.h"
-#include "tests/cases/shrink.h"
+#include "tests/runtime/random_run.h"
 #include "tests/support/abi.h"
 #include "tests/support/compare.h"
 #include "tests/support/rounding.h"
@@ -15,14 +12,9 @@
 namespace minuet::abi {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kCases = 20;
-#else
-constexpr int kCases = 100;
-#endif
+constexpr int kCases = kSanitizedRun ? 20 : 100;
 constexpr int kLongCases = 5000;
 constexpr int kCudaCases = 40;  // each has kernels of its own to compile
-constexpr int kMostShrinkingRuns = 1000;
 
 testing::AssertionResult is_right(const ConvolutionCase& test, const ConvolutionData& data,
                                   const std::vector<float>& output) {
@@ -50,75 +42,22 @@ void run_case(Machine& machine, const ConvolutionCase& test) {
   EXPECT_TRUE(is_right(test, data, decode(test.dtype, convolution.run(execution.get(), map, data))));
 }
 
-/// What GoogleTest said of the case; empty where it passes.
-std::string failure_of(Machine& machine, const ConvolutionCase& test) {
-  testing::TestPartResultArray results;
-  std::string text;
-  {
-    const testing::ScopedFakeTestPartResultReporter reporter(
-        testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &results);
-    try {
-      run_case(machine, test);
-    } catch (const std::exception& error) {
-      text = error.what();
-    }
-  }
-  for (int i = 0; i < results.size(); ++i) {
-    text += (text.empty() ? "" : "\n") + std::string(results.GetTestPartResult(i).message());
-  }
-  return text.substr(0, 2000);
-}
-
 class RandomTest : public DeviceTest {
  protected:
-  /// True where the case passes. Else fails with what it shrinks to.
   bool passes(const ConvolutionCase& test) {
-    if (trace_) std::printf("%s\n", as_initializer(test).c_str()), std::fflush(stdout);
-    const std::string failure = failure_of(machine(), test);
-    if (failure.empty()) return true;
-    std::string last = failure;
-    int runs = 0;
-    const ConvolutionCase least = shrink<ConvolutionCase>(
-        test, simpler_cases,
-        [&](const ConvolutionCase& candidate) {
-          ++runs;
-          const std::string again = failure_of(machine(), candidate);
-          if (!again.empty()) last = again;
-          return !again.empty();
-        },
-        kMostShrinkingRuns);
-    ADD_FAILURE() << as_initializer(test) << "\nfails:\n"
-                  << failure << "\n\nFor tests/cases/regression_cases.cc, after " << runs
-                  << " runs of simpler ones:\n"
-                  << as_initializer(least) << ",\nfails:\n"
-                  << last << device_note();
-    return false;
+    return passes_or_shrinks<ConvolutionCase>(
+        test, [&](const ConvolutionCase& candidate) { run_case(machine(), candidate); }, simpler_cases,
+        // After some failures a GPU fails at everything.
+        small_case(dtype(), ConvolutionKind::Submanifold, 4, 4, 31));
   }
-
-  /// After some failures a GPU fails at everything: what was shrunk then says nothing.
-  std::string device_note() {
-    const ConvolutionCase plain = small_case(dtype(), ConvolutionKind::Submanifold, 4, 4, 31);
-    if (failure_of(machine(), plain).empty()) return "";
-    return "\n\nThe device fails at the plainest case now: only the first of the two means anything.";
-  }
-
- private:
-  const bool trace_ = std::getenv("MINUET_TEST_TRACE") != nullptr;  // for cases that crash
 };
 
 TEST_P(RandomTest, Convolutions) {
-  static const uint64_t seed = run_seed();
-  const bool long_run = long_tests_wanted();
-  const int count = long_run ? kLongCases : machine().arch().empty() ? kCases : kCudaCases;
-  std::printf("seed %llu: MINUET_TEST_SEED=%llu%s repeats these %d cases; MINUET_TEST_TRACE=1 prints each\n",
-              static_cast<unsigned long long>(seed), static_cast<unsigned long long>(seed),
-              long_run ? " MINUET_LONG_TESTS=1" : "", count);
-  std::fflush(stdout);  // also where a case crashes
-  RecordProperty("seed", std::to_string(seed));
+  const int count = long_tests_wanted() ? kLongCases : machine().arch().empty() ? kCases : kCudaCases;
+  const uint64_t seed = announce_seed(count);
   for (int i = 0; i < count; ++i) {
     if (passes(draw_case(dtype(), case_seed(seed, static_cast<uint64_t>(dtype()), i)))) continue;
-    ADD_FAILURE() << "case " << i << " of seed " << seed;
-    return;  // the first is enough to go on
+    FAIL() << "case " << i << " of seed " << seed;  // the first is enough to go on
   }
 }
 

@@ -9,7 +9,8 @@ namespace minuet::abi {
 
 minuet_status create_network(Machine& machine, const NetworkSpec& spec, Network& network) {
   minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
-  options.name = spec.name.c_str();
+  options.name = spec.description.empty() ? spec.name.c_str() : nullptr;
+  options.description = spec.description.empty() ? nullptr : spec.description.c_str();
   options.dtype = abi_dtype(spec.dtype);
   options.channels = spec.channels.empty() ? nullptr : spec.channels.data();
   options.channel_count = static_cast<int32_t>(spec.channels.size());
@@ -43,13 +44,13 @@ minuet_status prepare(Machine& machine, minuet_execution* execution, const std::
 }
 
 NetworkRun run_network(Machine& machine, minuet_execution* execution, const std::vector<int32_t>& coordinates,
-                       const std::vector<char>& features, int ndim) {
+                       const std::vector<char>& features, int ndim, int in_channels) {
   NetworkRun run;
   check(prepare(machine, execution, coordinates, ndim));
   check(minuet_execution_output_shape(execution, &run.rows, &run.channels));
   // Bytes per element, by the input: both sides are of the network's dtype.
   const int64_t points = static_cast<int64_t>(coordinates.size()) / (1 + ndim);
-  const int64_t element = points == 0 ? 4 : static_cast<int64_t>(features.size()) / points / 4;
+  const int64_t element = points == 0 ? 4 : static_cast<int64_t>(features.size()) / points / in_channels;
   const Buffer input(machine, features);
   const Buffer output(machine, run.rows * run.channels * element);
   Buffer where(machine, run.rows * (1 + ndim) * 4);

@@ -16,6 +16,7 @@ struct NetworkSpec {
   DType dtype = DType::F32;
   std::string weights;  // empty: seeded random
   uint64_t seed = 1;
+  std::string description = {};  // JSON, in place of the name
 };
 
 /// What create answers; `network` is null where it fails.
@@ -35,9 +36,9 @@ struct NetworkRun {
 
 minuet_status prepare(Machine& machine, minuet_execution* execution, const std::vector<int32_t>& coordinates,
                       int ndim = 3);
-/// Prepares and runs; the output buffers are poisoned first.
+/// Prepares and runs; the output buffers are poisoned first. features: [n, in_channels] as stored.
 NetworkRun run_network(Machine& machine, minuet_execution* execution, const std::vector<int32_t>& coordinates,
-                       const std::vector<char>& features, int ndim = 3);
+                       const std::vector<char>& features, int ndim = 3, int in_channels = 4);
 
 /// int32 [about voxels, 4]: two street scenes as items 0 and 2 (1 is empty), with negative coordinates, rows
 /// in random order.

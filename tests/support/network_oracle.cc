@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "tests/support/oracle.h"
 #include "tests/support/random.h"
@@ -10,7 +11,6 @@ namespace minuet::oracle {
 namespace {
 
 constexpr double kEpsilon = 1e-5;
-constexpr int kNdim = 3;
 constexpr int64_t kInChannels = 4;
 
 uint64_t seed_of(uint64_t seed, const std::string& name) {
@@ -22,7 +22,7 @@ uint64_t seed_of(uint64_t seed, const std::string& name) {
 struct Level {
   std::vector<int32_t> coordinates;
   Axes tensor_stride{1, 1, 1, 1};
-  int64_t rows() const { return static_cast<int64_t>(coordinates.size()) / (1 + kNdim); }
+  int64_t rows = 0;
 };
 
 struct Tensor {
@@ -41,27 +41,33 @@ struct Map {
 /// Evaluates layer by layer; levels appear as the layers go down.
 class Evaluator {
  public:
-  Evaluator(Parameters& parameters, std::vector<int32_t> coordinates) : parameters_(parameters) {
-    levels_.push_back({std::move(coordinates), {1, 1, 1, 1}});
+  Evaluator(Parameters& parameters, std::vector<int32_t> coordinates, int ndim = 3)
+      : parameters_(parameters), ndim_(ndim) {
+    add_level(std::move(coordinates), {1, 1, 1, 1});
   }
 
-  Tensor block(const Tensor& x, const std::string& name, int64_t out, Axes kernel, Axes stride) {
-    const Map map = stride == Axes{1, 1, 1, 1} ? same(x.level, kernel) : down(x.level, kernel, stride);
+  Tensor block(const Tensor& x, const std::string& name, int64_t out, Axes kernel, Axes stride,
+               Axes dilation = {1, 1, 1, 1}) {
+    const Map map = stride == Axes{1, 1, 1, 1} ? same(x.level, kernel, dilation)
+                                               : down(x.level, kernel, stride, dilation);
     return relu(normalize(convolve(x, name + ".conv", out, map), name + ".bn"));
   }
 
-  /// Transposed, back onto the level above: kernel 2, stride 2.
-  Tensor up(const Tensor& x, const std::string& name, int64_t out) {
-    const Level &coarse = levels_[x.level], &fine = levels_[x.level - 1];
+  /// Transposed, back onto the coordinates of an earlier tensor.
+  Tensor up(const Tensor& x, const std::string& name, int64_t out, int onto, Axes kernel,
+            Axes dilation = {1, 1, 1, 1}) {
+    const Level &coarse = levels_[x.level], &fine = levels_[onto];
     Map map;
-    map.pairs = find_pairs({kNdim, {2, 2, 2, 1}, {1, 1, 1, 1}, fine.tensor_stride, true}, coarse.coordinates,
-                           fine.coordinates);
-    finish(map, x.level - 1, {2, 2, 2, 1});
+    map.pairs =
+        find_pairs({ndim_, kernel, dilation, fine.tensor_stride, true}, coarse.coordinates, fine.coordinates);
+    finish(map, onto, kernel);
     return relu(normalize(convolve(x, name + ".conv", out, map), name + ".bn"));
   }
 
   Tensor residual(const Tensor& x, const std::string& name, int64_t out) {
-    const Map map = same(x.level, {3, 3, 3, 1});
+    Axes kernel{1, 1, 1, 1};
+    std::fill(kernel.begin(), kernel.begin() + ndim_, 3);
+    const Map map = same(x.level, kernel);
     Tensor y = relu(normalize(convolve(x, name + ".conv1", out, map), name + ".bn1"));
     y = normalize(convolve(y, name + ".conv2", out, map), name + ".bn2");
     Tensor shortcut = x;
@@ -76,7 +82,7 @@ class Evaluator {
 
   Tensor concat(const Tensor& first, const Tensor& second) {
     Tensor both{first.level, first.channels + second.channels, {}};
-    for (int64_t row = 0; row < levels_[first.level].rows(); ++row) {
+    for (int64_t row = 0; row < levels_[first.level].rows; ++row) {
       for (const Tensor* part : {&first, &second}) {
         const double* values = part->values.data() + row * part->channels;
         both.values.insert(both.values.end(), values, values + part->channels);
@@ -98,40 +104,48 @@ class Evaluator {
   }
 
  private:
-  Map same(int level, Axes kernel) {
-    Map& map = same_[{level, kernel}];
+  int add_level(std::vector<int32_t> coordinates, Axes tensor_stride) {
+    const int64_t rows = static_cast<int64_t>(coordinates.size()) / (1 + ndim_);
+    levels_.push_back({std::move(coordinates), tensor_stride, rows});
+    return static_cast<int>(levels_.size()) - 1;
+  }
+
+  Map same(int level, Axes kernel, Axes dilation = {1, 1, 1, 1}) {
+    Map& map = same_[{level, kernel, dilation}];
     if (!map.pairs.empty()) return map;
     const Level& at = levels_[level];
     map.pairs =
-        find_pairs({kNdim, kernel, {1, 1, 1, 1}, at.tensor_stride, false}, at.coordinates, at.coordinates);
+        find_pairs({ndim_, kernel, dilation, at.tensor_stride, false}, at.coordinates, at.coordinates);
     finish(map, level, kernel);
     return map;
   }
 
-  Map down(int level, Axes kernel, Axes stride) {
-    const Level& fine = levels_[level];
-    Level coarse;
-    for (int a = 0; a < kNdim; ++a) coarse.tensor_stride[a] = fine.tensor_stride[a] * stride[a];
-    coarse.coordinates = downsample(kNdim, fine.coordinates, coarse.tensor_stride);
+  Map down(int level, Axes kernel, Axes stride, Axes dilation) {
+    Axes tensor_stride = levels_[level].tensor_stride;
+    for (int a = 0; a < ndim_; ++a) tensor_stride[a] *= stride[a];
+    const auto [found, fresh] = coarser_.emplace(std::pair(level, tensor_stride), 0);
+    if (fresh) {
+      found->second = add_level(downsample(ndim_, levels_[level].coordinates, tensor_stride), tensor_stride);
+    }
+    const Level &fine = levels_[level], &coarse = levels_[found->second];
     Map map;
-    map.pairs = find_pairs({kNdim, kernel, {1, 1, 1, 1}, fine.tensor_stride, false}, fine.coordinates,
+    map.pairs = find_pairs({ndim_, kernel, dilation, fine.tensor_stride, false}, fine.coordinates,
                            coarse.coordinates);
-    levels_.push_back(coarse);
-    finish(map, level + 1, kernel);
+    finish(map, found->second, kernel);
     return map;
   }
 
   void finish(Map& map, int level, Axes kernel) {
     map.level = level;
-    map.volume = static_cast<int64_t>(kernel[0]) * kernel[1] * kernel[2];
-    const double rows = static_cast<double>(std::max<int64_t>(levels_[level].rows(), 1));
+    map.volume = static_cast<int64_t>(kernel[0]) * kernel[1] * kernel[2] * kernel[3];
+    const double rows = static_cast<double>(std::max<int64_t>(levels_[level].rows, 1));
     map.neighbours = std::max(1.0, static_cast<double>(map.pairs.size()) / rows);
   }
 
   Tensor convolve(const Tensor& x, const std::string& name, int64_t out, const Map& map) {
     const std::vector<float>& weight =
         parameters_.weight(name + ".weight", map.volume, x.channels, out, map.neighbours);
-    Tensor result{map.level, out, std::vector<double>(levels_[map.level].rows() * out, 0.0)};
+    Tensor result{map.level, out, std::vector<double>(levels_[map.level].rows * out, 0.0)};
     for (const Pair& pair : map.pairs) {
       double* row = result.values.data() + pair.out * out;
       const double* input = x.values.data() + pair.in * x.channels;
@@ -171,8 +185,10 @@ class Evaluator {
   }
 
   Parameters& parameters_;
+  const int ndim_;
   std::vector<Level> levels_;
-  std::map<std::pair<int, Axes>, Map> same_;
+  std::map<std::tuple<int, Axes, Axes>, Map> same_;
+  std::map<std::pair<int, Axes>, int> coarser_;  // level and tensor stride
   double largest_ = 0;
 };
 
@@ -227,7 +243,7 @@ NetworkOutput minkunet42(Parameters& parameters, const std::vector<int32_t>& cha
     skips.push_back(x);
   }
   for (int i = 0; i < 4; ++i) {
-    x = network.up(x, numbered("decoder", i, "up"), c[i + 5]);
+    x = network.up(x, numbered("decoder", i, "up"), c[i + 5], x.level - 1, {2, 2, 2, 1});
     x = network.concat(x, skips[3 - i]);
     x = network.residual(x, numbered("decoder", i, "residual.0"), c[i + 5]);
     x = network.residual(x, numbered("decoder", i, "residual.1"), c[i + 5]);
@@ -247,6 +263,35 @@ NetworkOutput sparseresnet21d(Parameters& parameters, const std::vector<int32_t>
     x = network.residual(x, numbered("stage", i, "residual.1"), channels[i]);
   }
   x = network.block(x, "stage.4.down", channels[3], {1, 1, 3, 1}, {1, 1, 2, 1});
+  return network.output(std::move(x));
+}
+
+std::string layer_name(size_t index) { return "layer" + std::to_string(index); }
+
+NetworkOutput evaluate(Parameters& parameters, int ndim, int in_channels,
+                       const std::vector<NetworkLayer>& layers, const std::vector<int32_t>& coordinates,
+                       const std::vector<float>& features) {
+  Evaluator network(parameters, coordinates, ndim);
+  std::vector<Tensor> results;
+  Tensor x{0, in_channels, std::vector<double>(features.begin(), features.end())};
+  for (const NetworkLayer& layer : layers) {
+    const std::string name = layer_name(results.size());
+    switch (layer.op) {
+      case NetworkLayer::Op::Block:
+        x = network.block(x, name, layer.channels, layer.kernel_size, layer.stride, layer.dilation);
+        break;
+      case NetworkLayer::Op::Residual:
+        x = network.residual(x, name, layer.channels);
+        break;
+      case NetworkLayer::Op::Up:
+        x = network.up(x, name, layer.channels, results[layer.skip].level, layer.kernel_size, layer.dilation);
+        break;
+      case NetworkLayer::Op::Concat:
+        x = network.concat(x, results[layer.skip]);
+        break;
+    }
+    results.push_back(x);
+  }
   return network.output(std::move(x));
 }
 

@@ -1,5 +1,6 @@
-// The two networks in fp64 by plain loops, written out from the design page on networks. Nothing is shared
-// with the library: neither its descriptions nor its programs, and nothing is rounded between layers.
+// Networks in fp64 by plain loops: the two that are shipped, written out from the design page on networks,
+// and any chain of layers. Nothing is shared with the library: neither its descriptions nor its programs, and
+// nothing is rounded between layers.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/oracle.h"
 #include "tests/support/safetensors_writer.h"
 
 namespace minuet::oracle {
@@ -36,7 +38,7 @@ class Parameters {
 };
 
 struct NetworkOutput {
-  std::vector<int32_t> coordinates;  // [rows, 4]: as given for MinkUNet42, else ascending
+  std::vector<int32_t> coordinates;  // [rows, 1 + ndim]: as given where no layer is coarser, else ascending
   int64_t channels = 0;
   std::vector<double> features;  // [rows, channels]
   double largest = 0;            // |value| that any layer writes
@@ -48,6 +50,24 @@ NetworkOutput minkunet42(Parameters& parameters, const std::vector<int32_t>& cha
                          int64_t classes = 0);
 NetworkOutput sparseresnet21d(Parameters& parameters, const std::vector<int32_t>& channels,
                               const std::vector<int32_t>& coordinates, const std::vector<float>& features);
+
+/// One layer of any network, as runtime/networks/README.md has them.
+struct NetworkLayer {
+  enum class Op { Block, Residual, Up, Concat };
+  Op op = Op::Block;
+  int channels = 4;  // that come out; of no meaning for a concatenation
+  Axes kernel_size{1, 1, 1, 1}, stride{1, 1, 1, 1}, dilation{1, 1, 1, 1};
+  int skip = -1;  // the earlier layer whose coordinates an Up goes back onto, or whose result a Concat takes
+  bool operator==(const NetworkLayer&) const = default;
+};
+
+/// The prefix of a layer's parameters in `evaluate`: "layer3".
+std::string layer_name(size_t index);
+
+/// A chain of layers. features: [n, in_channels].
+NetworkOutput evaluate(Parameters& parameters, int ndim, int in_channels,
+                       const std::vector<NetworkLayer>& layers, const std::vector<int32_t>& coordinates,
+                       const std::vector<float>& features);
 
 /// Values k / 64 with |k| <= 127, exact in every dtype.
 std::vector<float> draw_features(int64_t count, uint64_t seed);

@@ -1,0 +1,295 @@
+#include "tests/cases/random_networks.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "tests/cases/convolution_cases.h"
+#include "tests/support/clouds.h"
+#include "tests/support/random.h"
+
+namespace minuet {
+namespace {
+
+using oracle::Axes;
+using oracle::NetworkLayer;
+using Op = NetworkLayer::Op;
+
+constexpr size_t kMostLayers = 8;
+constexpr int kMostVolume = 81;
+constexpr int kMostStride = 64;  // of a whole network
+
+constexpr Axes kOnes{1, 1, 1, 1};
+
+/// Where every layer's result lies: on which coordinates, and in whose memory. -1: the network's input.
+class Shapes {
+ public:
+  explicit Shapes(const NetworkCase& network) : network_(network) {
+    for (const NetworkLayer& layer : network.layers) fits_ = fits_ && add(layer);
+  }
+
+  bool fits() const { return fits_ && !network_.layers.empty() && network_.layers.back().op != Op::Concat; }
+  int current() const { return levels_.empty() ? 0 : levels_.back(); }
+  int level(int layer) const { return levels_[layer]; }
+  const Axes& stride(int level) const { return strides_[level]; }
+  /// Concatenations lay their operands side by side, so each has one place only.
+  bool joins(int skip) const {
+    return skip + 1 < static_cast<int>(levels_.size()) && level(skip) == current() && !joined_.count(skip);
+  }
+
+ private:
+  bool add(const NetworkLayer& layer) {
+    const int skip = layer.skip, layers = static_cast<int>(levels_.size());
+    if (skip >= layers) return false;
+    int level = current();
+    if (layer.op == Op::Concat) {
+      if (layers == 0 || skip < 0 || !joins(skip)) return false;
+      joined_.insert({skip, layers - 1});
+    } else if (layer.op == Op::Up) {
+      if (skip < 0 || levels_[skip] == level) return false;
+      for (int a = 0; a < network_.ndim; ++a) {
+        if (strides_[levels_[skip]][a] * layer.stride[a] != strides_[level][a]) return false;
+      }
+      level = levels_[skip];
+    } else if (layer.stride != kOnes) {
+      level = coarser(level, layer.stride);
+      const Axes& stride = strides_[level];
+      if (*std::max_element(stride.begin(), stride.end()) > kMostStride) return false;
+    }
+    levels_.push_back(level);
+    return true;
+  }
+
+  int coarser(int level, const Axes& stride) {
+    Axes product = strides_[level];
+    for (int a = 0; a < network_.ndim; ++a) product[a] *= stride[a];
+    const auto [found, fresh] =
+        coarser_.emplace(std::pair(level, product), static_cast<int>(strides_.size()));
+    if (fresh) strides_.push_back(product);
+    return found->second;
+  }
+
+  const NetworkCase& network_;
+  bool fits_ = true;
+  std::vector<int> levels_;
+  std::vector<Axes> strides_{kOnes};
+  std::map<std::pair<int, Axes>, int> coarser_;
+  std::set<int> joined_;
+};
+
+Axes draw_axes(Random& random, int ndim, int least, int greatest) {
+  Axes axes = kOnes;
+  const bool alike = random.below(2) == 0;
+  for (int a = 0; a < ndim; ++a) {
+    axes[a] = alike && a > 0 ? axes[0] : static_cast<int32_t>(random.between(least, greatest));
+  }
+  return axes;
+}
+
+NetworkLayer draw_layer(Random& random, const NetworkCase& network) {
+  const Shapes shapes(network);
+  NetworkLayer layer;
+  layer.channels = static_cast<int>(random.between(1, random.below(4) == 0 ? 40 : 12));
+  const uint64_t wish = random.below(8);
+  if (wish < 2) {
+    layer.op = Op::Residual;
+    return layer;
+  }
+  layer.kernel_size = draw_axes(random, network.ndim, 1, 3);
+  layer.dilation = random.below(4) == 0 ? draw_axes(random, network.ndim, 1, 3) : kOnes;
+  if (wish < 4) return layer;
+  if (wish < 6 || network.layers.empty()) {
+    layer.stride = draw_axes(random, network.ndim, 1, 3);
+    return layer;
+  }
+  layer.skip = static_cast<int>(random.below(network.layers.size()));
+  if (shapes.level(layer.skip) == shapes.current()) return {.op = Op::Concat, .skip = layer.skip};
+  layer.op = Op::Up;
+  for (int a = 0; a < network.ndim; ++a) {
+    layer.stride[a] =
+        std::max(shapes.stride(shapes.current())[a] / shapes.stride(shapes.level(layer.skip))[a], 1);
+  }
+  return layer;
+}
+
+int64_t volume_of(const NetworkLayer& layer) {
+  return std::accumulate(layer.kernel_size.begin(), layer.kernel_size.end(), int64_t{1}, std::multiplies<>());
+}
+
+std::string list(const Axes& axes, int count, const char* open, const char* close) {
+  std::string text;
+  for (int a = 0; a < count; ++a) text += (a > 0 ? ", " : "") + std::to_string(axes[a]);
+  return open + text + close;
+}
+
+}  // namespace
+
+bool is_feasible(const NetworkCase& network) {
+  for (const NetworkLayer& layer : network.layers) {
+    if (volume_of(layer) > kMostVolume) return false;
+  }
+  return Shapes(network).fits();
+}
+
+NetworkCase draw_network(DType dtype, uint64_t seed) {
+  Random random(seed);
+  NetworkCase network;
+  network.dtype = dtype;
+  network.ndim = static_cast<int>(random.below(4) == 0 ? random.between(1, 4) : 3);
+  network.in_channels = static_cast<int>(random.between(1, 9));
+  network.points = random.below(8) == 0 ? random.between(0, 3) : random.between(30, 200);
+  network.batches = static_cast<int>(random.between(1, 3));
+  network.seed = random.below(1000000);
+  const size_t wanted = static_cast<size_t>(random.between(1, kMostLayers));
+  // What does not fit is drawn again; a chain must not end in a concatenation.
+  while (network.layers.size() < wanted || !Shapes(network).fits()) {
+    NetworkCase longer = network;
+    longer.layers.push_back(draw_layer(random, network));
+    NetworkCase ended = longer;
+    ended.layers.push_back({});
+    if (is_feasible(ended)) network = longer;
+  }
+  return network;
+}
+
+std::string NetworkCase::json() const {
+  static const char* const kOps[] = {"block", "residual", "up", "concat"};
+  std::string widths, text;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const NetworkLayer& layer = layers[i];
+    widths += (i > 0 ? ", " : "") + std::to_string(layer.channels);
+    text += std::string(i > 0 ? ",\n" : "") + "{\"op\": \"" + kOps[static_cast<int>(layer.op)] + "\"";
+    text += ", \"save\": \"result" + std::to_string(i) + "\"";
+    const std::string skip = "\"result" + std::to_string(layer.skip) + "\"";
+    if (layer.op == Op::Concat) {
+      text += ", \"with\": " + skip + "}";
+      continue;
+    }
+    text += ", \"name\": \"" + oracle::layer_name(i) + "\", \"width\": " + std::to_string(i);
+    if (layer.op == Op::Up) text += ", \"onto\": " + skip;
+    if (layer.op != Op::Residual) {
+      text += ", \"kernel_size\": " + list(layer.kernel_size, ndim, "[", "]");
+      text += ", \"stride\": " + list(layer.stride, ndim, "[", "]");
+      text += ", \"dilation\": " + list(layer.dilation, ndim, "[", "]");
+    }
+    text += "}";
+  }
+  return "{\"name\": \"random\", \"ndim\": " + std::to_string(ndim) +
+         ", \"in_channels\": " + std::to_string(in_channels) + ", \"channels\": [" + widths +
+         "],\n\"layers\": [\n" + text + "]}\n";
+}
+
+std::vector<int32_t> NetworkCase::coordinates() const {
+  VoxelOptions options;
+  options.ndim = ndim, options.count = points, options.batches = batches, options.seed = seed;
+  options.extent = extent_for_neighbours(ndim, points / batches + 1, ndim == 1 ? 2.0 : 5.0);
+  options.least = -options.extent / 2;
+  return make_voxels(options);
+}
+
+namespace {
+
+void add_without_layers(const NetworkCase& network, std::vector<NetworkCase>& cases) {
+  for (size_t i = 0; i < network.layers.size(); ++i) {
+    NetworkCase shorter = network;
+    shorter.layers.erase(shorter.layers.begin() + static_cast<int64_t>(i));
+    bool whole = true;
+    for (NetworkLayer& layer : shorter.layers) {
+      whole = whole && layer.skip != static_cast<int>(i);
+      if (layer.skip > static_cast<int>(i)) --layer.skip;
+    }
+    if (whole) cases.push_back(shorter);
+  }
+}
+
+/// The levels that differ along these axes become one, or the axes go.
+void add_without_axes(const NetworkCase& network, std::vector<NetworkCase>& cases) {
+  for (int a = 0; a <= network.ndim; ++a) {
+    NetworkCase flat = network;
+    for (NetworkLayer& layer : flat.layers) {
+      layer.stride = a == network.ndim ? kOnes : layer.stride;
+      if (a < network.ndim) layer.stride[a] = 1;
+      if (layer.op == Op::Up && layer.stride == kOnes) layer.op = Op::Block, layer.skip = -1;
+    }
+    cases.push_back(flat);
+    if (a == network.ndim || network.ndim == 1) continue;
+    --flat.ndim;
+    for (NetworkLayer& layer : flat.layers) {
+      for (Axes* axes : {&layer.kernel_size, &layer.stride, &layer.dilation}) {
+        std::rotate(axes->begin() + a, axes->begin() + a + 1, axes->end());
+        (*axes)[flat.ndim] = 1;
+      }
+    }
+    cases.push_back(flat);
+  }
+}
+
+void add_simpler_layers(const NetworkCase& network, std::vector<NetworkCase>& cases) {
+  for (size_t i = 0; i < network.layers.size(); ++i) {
+    auto add = [&](auto change) {
+      cases.push_back(network);
+      change(cases.back().layers[i]);
+    };
+    add([](NetworkLayer& layer) { layer = {.channels = layer.channels}; });
+    add([](NetworkLayer& layer) { layer.channels = 1; });
+    add([](NetworkLayer& layer) { layer.channels = (layer.channels + 1) / 2; });
+    add([](NetworkLayer& layer) { layer.channels = std::max(layer.channels - 1, 1); });
+    for (Axes NetworkLayer::*field :
+         {&NetworkLayer::kernel_size, &NetworkLayer::stride, &NetworkLayer::dilation}) {
+      add([&](NetworkLayer& layer) { layer.*field = kOnes; });
+      for (int a = 0; a < network.ndim; ++a) {
+        add([&](NetworkLayer& layer) { (layer.*field)[a] = std::max((layer.*field)[a] - 1, 1); });
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<NetworkCase> simpler_networks(const NetworkCase& network) {
+  std::vector<NetworkCase> cases;
+  auto add = [&](auto change) {
+    cases.push_back(network);
+    change(cases.back());
+  };
+  add_without_layers(network, cases);
+  for (const int64_t cut :
+       {network.points, network.points / 2, network.points / 4, network.points / 16, int64_t{1}}) {
+    add([&](NetworkCase& simpler) { simpler.points = std::max<int64_t>(simpler.points - cut, 0); });
+  }
+  add([](NetworkCase& simpler) { simpler.batches = 1; });
+  add([](NetworkCase& simpler) { simpler.in_channels = 1; });
+  add([](NetworkCase& simpler) { simpler.in_channels = (simpler.in_channels + 1) / 2; });
+  add([](NetworkCase& simpler) { simpler.dtype = DType::F32; });
+  add_without_axes(network, cases);
+  add_simpler_layers(network, cases);
+  std::erase_if(cases,
+                [&](const NetworkCase& simpler) { return simpler == network || !is_feasible(simpler); });
+  return cases;
+}
+
+std::string as_initializer(const NetworkCase& network) {
+  static const char* const kOps[] = {"Block", "Residual", "Up", "Concat"};
+  std::string dtype = dtype_name(network.dtype), layers;
+  std::transform(dtype.begin(), dtype.end(), dtype.begin(), ::toupper);
+  for (const NetworkLayer& layer : network.layers) {
+    layers +=
+        (layers.empty() ? "{.op = Op::" : ", {.op = Op::") + std::string(kOps[static_cast<int>(layer.op)]);
+    layers += ", .channels = " + std::to_string(layer.channels);
+    for (const auto& [name, axes] : {std::pair(".kernel_size", layer.kernel_size),
+                                     {".stride", layer.stride},
+                                     {".dilation", layer.dilation}}) {
+      if (axes != kOnes) layers += std::string(", ") + name + " = " + list(axes, kMaxDim, "{", "}");
+    }
+    if (layer.skip >= 0) layers += ", .skip = " + std::to_string(layer.skip);
+    layers += "}";
+  }
+  return "NetworkCase{.dtype = DType::" + dtype + ", .ndim = " + std::to_string(network.ndim) +
+         ", .in_channels = " + std::to_string(network.in_channels) + ", .layers = {" + layers +
+         "}, .points = " + std::to_string(network.points) +
+         ", .batches = " + std::to_string(network.batches) + ", .seed = " + std::to_string(network.seed) +
+         "u}";
+}
+
+}  // namespace minuet

@@ -1,0 +1,110 @@
+// Random chains of layers through the C ABI, on every device, against the fp64 oracle.
+#include "tests/cases/random_networks.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/cases/regression_cases.h"
+#include "tests/runtime/random_run.h"
+#include "tests/support/compare.h"
+#include "tests/support/network_abi.h"
+#include "tests/support/rounding.h"
+
+namespace minuet::abi {
+namespace {
+
+constexpr int kNetworks = kSanitizedRun ? 6 : 20;
+constexpr int kLongNetworks = 1000;
+constexpr int kCudaNetworks = 8;
+
+/// Errors against the largest value of any layer: what a narrow network ends in may cancel to next to
+/// nothing.
+testing::AssertionResult is_right(const NetworkCase& test, const std::vector<float>& output,
+                                  const oracle::NetworkOutput& expected) {
+  if (output.size() != expected.features.size()) {
+    return testing::AssertionFailure() << output.size() << " values for " << expected.features.size();
+  }
+  const double bound = error_bound(test.dtype, true) * expected.largest;
+  for (size_t i = 0; i < output.size(); ++i) {
+    if (std::abs(output[i] - expected.features[i]) <= bound) continue;  // false for a NaN
+    return testing::AssertionFailure()
+           << output[i] << " where " << expected.features[i] << " is expected within " << bound << ", row "
+           << i / expected.channels;
+  }
+  return testing::AssertionSuccess();
+}
+
+void run_network_case(Machine& machine, const NetworkCase& test) {
+  const std::vector<int32_t> coordinates = test.coordinates();
+  const std::vector<float> features = oracle::draw_features(test.points * test.in_channels, test.seed);
+  oracle::Parameters parameters(test.seed);
+  const oracle::NetworkOutput expected =
+      oracle::evaluate(parameters, test.ndim, test.in_channels, test.layers, coordinates, features);
+  const TemporaryPath weights("random.safetensors");
+  write_safetensors(weights.path(), parameters.all());
+  NetworkSpec spec;
+  spec.description = test.json(), spec.dtype = test.dtype, spec.weights = weights.path();
+  const Network network = make_network(machine, spec);
+  const Execution execution = make_execution(machine, network.get());
+  const NetworkRun run = run_network(machine, execution.get(), coordinates, encode(test.dtype, features),
+                                     test.ndim, test.in_channels);
+  EXPECT_EQ(run.coordinates, expected.coordinates);
+  ASSERT_EQ(run.channels, expected.channels);
+  EXPECT_TRUE(is_right(test, decode(test.dtype, run.bytes), expected));
+}
+
+class RandomNetworkTest : public DeviceTest {
+ protected:
+  bool passes(const NetworkCase& test) {
+    return passes_or_shrinks<NetworkCase>(
+        test, [&](const NetworkCase& candidate) { run_network_case(machine(), candidate); }, simpler_networks,
+        NetworkCase{.dtype = dtype(), .layers = {{}}, .points = 50});
+  }
+};
+
+TEST_P(RandomNetworkTest, Networks) {
+  const int count = long_tests_wanted()        ? kLongNetworks
+                    : machine().arch().empty() ? kNetworks
+                                               : kCudaNetworks;
+  const uint64_t seed = announce_seed(count);
+  for (int i = 0; i < count; ++i) {
+    if (passes(draw_network(dtype(), case_seed(seed, 100 + static_cast<uint64_t>(dtype()), i)))) continue;
+    FAIL() << "network " << i << " of seed " << seed;
+  }
+}
+
+TEST_P(RandomNetworkTest, ThatOnceFailed) {
+  for (const NetworkCase& test : regression_networks()) {
+    if (test.dtype == dtype()) passes(test);
+  }
+}
+
+MINUET_INSTANTIATE_DEVICE_TEST(RandomNetworkTest);
+
+TEST(RandomCases, NetworksShrinkToTheLeastThatFails) {
+  using Op = oracle::NetworkLayer::Op;
+  auto fails = [](const NetworkCase& test) {
+    return std::any_of(test.layers.begin(), test.layers.end(), [&](const oracle::NetworkLayer& layer) {
+      return layer.op == Op::Concat && test.layers[layer.skip].channels >= 3;
+    });
+  };
+  int shrunk = 0;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    const NetworkCase test = draw_network(DType::F16, seed);
+    if (!fails(test)) continue;
+    ++shrunk;
+    const NetworkCase least{.ndim = 1,
+                            .in_channels = 1,
+                            .layers = {{.channels = 3},
+                                       {.channels = 1},
+                                       {.op = Op::Concat, .channels = 1, .skip = 0},
+                                       {.channels = 1}},
+                            .seed = test.seed};
+    EXPECT_EQ(as_initializer(shrink<NetworkCase>(test, simpler_networks, fails, 2000)), as_initializer(least))
+        << "from " << as_initializer(test);
+  }
+  EXPECT_GT(shrunk, 10);
+}
+
+}  // namespace
+}  // namespace minuet::abi
