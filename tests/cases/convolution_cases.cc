@@ -194,7 +194,7 @@ std::vector<int32_t> given_outputs(const ConvolutionCase& test, const std::vecto
       if (seen.insert(coarse).second) out.insert(out.end(), coarse.begin(), coarse.end());
     }
   };
-  append(fine_voxels(test, test.seed + 1000));
+  append(fine_voxels(test.other(), test.seed + 1000));
   append(in);
   return out;
 }
@@ -282,6 +282,13 @@ int64_t ConvolutionCase::extent() const {
   if (filled == 0) return extent_for_neighbours(ndim, points / used + 1, ndim == 1 ? 2.0 : 5.0);
   const double cells = std::max<double>(static_cast<double>(points) / used / filled, 1);
   return static_cast<int64_t>(std::ceil(std::pow(cells, 1.0 / ndim)));
+}
+
+ConvolutionCase ConvolutionCase::other() const {
+  ConvolutionCase test = *this;
+  if (other_points >= 0) test.points = other_points;
+  test.other_points = -1;
+  return test;
 }
 
 ConvolutionCase ConvolutionCase::earlier() const {

@@ -33,6 +33,7 @@ struct ConvolutionCase {
   bool scale_alone = false, shift_alone = false;  // in place of scale_shift
   bool raw_weights = false;                       // the library has to round them
   CoarseSide coarse_side = CoarseSide::Copied;
+  int64_t other_points = -1;        // of the cloud that half of a named coarser side is from; -1: as many
   oracle::Axes origin{0, 0, 0, 0};  // the cloud's middle, in tensor strides
   double filled = 0;                // share of the cells that have a voxel; 0: few neighbours, as in scenes
   int32_t first_batch = 0;          // batch index of item 0
@@ -51,6 +52,12 @@ struct ConvolutionCase {
   oracle::Axes coarse_stride() const;
   /// Cells on an edge of the box that the voxels are drawn from.
   int64_t extent() const;
+  /// True where the caller names the coarser side, whatever the finer one is.
+  bool names_coarse_side() const {
+    return kind == ConvolutionKind::GivenOutputs || coarse_side == CoarseSide::Apart;
+  }
+  /// The cloud that half of that side is from.
+  ConvolutionCase other() const;
   /// The cloud that goes before this one; earlier_points must not be -1.
   ConvolutionCase earlier() const;
   bool operator==(const ConvolutionCase&) const = default;

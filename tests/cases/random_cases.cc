@@ -105,6 +105,8 @@ void draw_cloud(Random& random, ConvolutionCase& test) {
   if (one_in(random, 6)) test.duplicates = random.between(1, test.points / 3 + 1);
   if (one_in(random, 4)) test.bounds_slack = one_of(random, {0, 0, 1, 7, 200});
   if (one_in(random, 4)) test.earlier_points = random.between(0, 400);
+  if (one_in(random, 3)) test.other_points = one_of(random, {int64_t{0}, draw_points(random)});
+  if (one_in(random, 20)) test.points = 0;
   test.coarse_side = one_of(random, {CoarseSide::Copied, CoarseSide::Derived, CoarseSide::Apart});
   if (one_in(random, 2)) return;
   for (int a = 0; a < test.ndim; ++a) {
@@ -117,6 +119,7 @@ ConvolutionCase settled(ConvolutionCase test) {
   if (test.kind == ConvolutionKind::Submanifold) test.stride = {1, 1, 1, 1};
   if (test.kind != ConvolutionKind::Transposed) test.coarse_side = CoarseSide::Copied;
   if (test.batches == 1 || test.empty_batch >= test.batches) test.empty_batch = -1;
+  if (!test.names_coarse_side()) test.other_points = -1;
   if (test.points == 0) test.duplicates = 0;
   for (int a = test.ndim; a < kMaxDim; ++a) {
     test.kernel_size[a] = test.stride[a] = test.dilation[a] = test.tensor_stride[a] = 1;
@@ -146,6 +149,7 @@ int axis_bits(const ConvolutionCase& test, int axis) {
 
 bool is_feasible(const ConvolutionCase& test) {
   if (test.earlier_points >= 0 && !is_feasible(test.earlier())) return false;
+  if (test.other_points >= 0 && !is_feasible(test.other())) return false;
   const int64_t weights = test.volume() * test.in_channels * test.out_channels;
   if (weights > kMostWeights) return false;
   const int64_t pairs =
@@ -248,6 +252,8 @@ class Simpler {
 void simplify_cloud(Simpler& simpler) {
   simpler.set(&ConvolutionCase::earlier_points, int64_t{-1});
   simpler.lower(&ConvolutionCase::points, int64_t{0});
+  simpler.set(&ConvolutionCase::other_points, int64_t{-1});
+  simpler.lower(&ConvolutionCase::other_points, int64_t{0});
   simpler.lower(&ConvolutionCase::batches, 1);
   simpler.set(&ConvolutionCase::empty_batch, -1);
   simpler.lower(&ConvolutionCase::first_batch, 0);
@@ -325,14 +331,15 @@ std::string as_initializer(const ConvolutionCase& test) {
   // Names every field, in order: one that is missing here does not compile.
   const auto& [kind, dtype, ndim, points, in_channels, out_channels, kernel_size, stride, dilation,
                tensor_stride, batches, empty_batch, scale_shift, residual, relu, sampled_rows, one_sign,
-               scale_alone, shift_alone, raw_weights, coarse_side, origin, filled, first_batch, duplicates,
-               bounds_slack, max_offset, earlier_points, seed] = test;
+               scale_alone, shift_alone, raw_weights, coarse_side, other_points, origin, filled, first_batch,
+               duplicates, bounds_slack, max_offset, earlier_points, seed] = test;
   MINUET_FIELD(kind), MINUET_FIELD(dtype), MINUET_FIELD(ndim), MINUET_FIELD(points);
   MINUET_FIELD(in_channels), MINUET_FIELD(out_channels), MINUET_FIELD(kernel_size), MINUET_FIELD(stride);
   MINUET_FIELD(dilation), MINUET_FIELD(tensor_stride), MINUET_FIELD(batches), MINUET_FIELD(empty_batch);
   MINUET_FIELD(scale_shift), MINUET_FIELD(residual), MINUET_FIELD(relu), MINUET_FIELD(sampled_rows);
   MINUET_FIELD(one_sign), MINUET_FIELD(scale_alone), MINUET_FIELD(shift_alone), MINUET_FIELD(raw_weights);
-  MINUET_FIELD(coarse_side), MINUET_FIELD(origin), MINUET_FIELD(filled), MINUET_FIELD(first_batch);
+  MINUET_FIELD(coarse_side), MINUET_FIELD(other_points), MINUET_FIELD(origin), MINUET_FIELD(filled),
+      MINUET_FIELD(first_batch);
   MINUET_FIELD(duplicates), MINUET_FIELD(bounds_slack), MINUET_FIELD(max_offset);
   MINUET_FIELD(earlier_points), MINUET_FIELD(seed);
 #undef MINUET_FIELD

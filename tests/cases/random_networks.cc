@@ -128,6 +128,10 @@ std::string list(const Axes& axes, int count, const char* open, const char* clos
 bool is_feasible(const NetworkCase& network) {
   for (const NetworkLayer& layer : network.layers) {
     if (volume_of(layer) > kMostVolume) return false;
+    for (const Axes* axes : {&layer.kernel_size, &layer.stride, &layer.dilation}) {
+      if (std::any_of(axes->begin() + network.ndim, axes->end(), [](int32_t value) { return value != 1; }))
+        return false;
+    }
   }
   return Shapes(network).fits();
 }
@@ -218,7 +222,7 @@ void add_without_axes(const NetworkCase& network, std::vector<NetworkCase>& case
     for (NetworkLayer& layer : flat.layers) {
       for (Axes* axes : {&layer.kernel_size, &layer.stride, &layer.dilation}) {
         std::rotate(axes->begin() + a, axes->begin() + a + 1, axes->end());
-        (*axes)[flat.ndim] = 1;
+        std::fill(axes->begin() + flat.ndim, axes->end(), 1);
       }
     }
     cases.push_back(flat);

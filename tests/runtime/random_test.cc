@@ -121,7 +121,7 @@ TEST(RandomCases, ShrinkingKeepsWhatItNeeds) {
 .in_channels = 3, .out_channels = 5, .kernel_size = {2, 3, 1, 2}, .stride = {2, 1, 3, 1}, \
 .dilation = {1, 2, 1, 1}, .tensor_stride = {4, 1, 1, 2}, .batches = 6, .empty_batch = 2, .scale_shift = true, \
 .residual = true, .relu = true, .sampled_rows = 9, .one_sign = true, .scale_alone = true, .shift_alone = true, \
-.raw_weights = true, .coarse_side = CoarseSide::Derived, .origin = {-7, 0, 1000, 3}, .filled = 0.001, \
+.raw_weights = true, .coarse_side = CoarseSide::Derived, .other_points = 8, .origin = {-7, 0, 1000, 3}, .filled = 0.001, \
 .first_batch = 100, .duplicates = 4, .bounds_slack = 0, .max_offset = {0, 5, 0, 600}, .earlier_points = 33, \
 .seed = 18446744073709551615u})
 // clang-format on
