@@ -91,7 +91,7 @@ NetworkLayer draw_layer(Random& random, const NetworkCase& network) {
   const Shapes shapes(network);
   NetworkLayer layer;
   layer.channels = static_cast<int>(random.between(1, random.below(4) == 0 ? 40 : 12));
-  const uint64_t wish = random.below(8);
+  const uint64_t wish = random.below(10);
   if (wish < 2) {
     layer.op = Op::Residual;
     return layer;
