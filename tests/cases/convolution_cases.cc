@@ -429,7 +429,8 @@ std::vector<oracle::Pair> expected_pairs(const ConvolutionData& data) {
   return oracle::find_pairs(data.geometry, data.in_coordinates, data.out_coordinates, &rows);
 }
 
-std::vector<double> expected_output(const ConvolutionCase& test, const ConvolutionData& data) {
+std::vector<double> expected_output(const ConvolutionCase& test, const ConvolutionData& data,
+                                    std::vector<double>* magnitudes) {
   // The sampled rows alone, renumbered, so that the oracle stays quick on large clouds.
   std::vector<int32_t> rows, place(data.out_rows(), -1), place_of_row;
   for (int32_t row : data.rows) {
@@ -446,12 +447,15 @@ std::vector<double> expected_output(const ConvolutionCase& test, const Convoluti
   oracle::Layer layer;
   layer.out_rows = static_cast<int64_t>(rows.size());
   layer.in_channels = test.in_channels, layer.out_channels = test.out_channels;
-  layer.features = &data.features, layer.weight = &weight;
-  if (test.has_scale()) layer.scale = &data.scale;
-  if (test.has_shift()) layer.shift = &data.shift;
+  const std::vector<float> features = round_to(test.dtype, data.features);
+  layer.features = &features, layer.weight = &weight;
+  if (!data.scale.empty()) layer.scale = &data.scale;
+  if (!data.shift.empty()) layer.shift = &data.shift;
   if (test.residual) layer.residual = &residual;
   layer.relu = test.relu;
-  return select_rows(oracle::convolve(layer, pairs), test.out_channels, place_of_row);
+  const std::vector<double> output = oracle::convolve(layer, pairs, magnitudes);
+  if (magnitudes) *magnitudes = select_rows(*magnitudes, test.out_channels, place_of_row);
+  return select_rows(output, test.out_channels, place_of_row);
 }
 
 }  // namespace minuet

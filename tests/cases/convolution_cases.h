@@ -107,7 +107,9 @@ void make_features(const ConvolutionCase& test, bool integers, ConvolutionData& 
 
 /// Pairs of all rows, sorted.
 std::vector<oracle::Pair> expected_pairs(const ConvolutionData& data);
-/// fp64 result for data.rows: [rows, out_channels].
-std::vector<double> expected_output(const ConvolutionCase& test, const ConvolutionData& data);
+/// fp64 result for data.rows: [rows, out_channels], of features as the dtype's GEMMs read them: tf32 rounds
+/// them. `magnitudes` as of oracle::convolve.
+std::vector<double> expected_output(const ConvolutionCase& test, const ConvolutionData& data,
+                                    std::vector<double>* magnitudes = nullptr);
 
 }  // namespace minuet

@@ -180,8 +180,8 @@ Convolution::Convolution(Machine& machine, const ConvolutionCase& test, const Co
   options.relu = test.relu;
   options.residual = test.residual;
   options.weight = parameters.weight.data();
-  options.scale = test.has_scale() ? parameters.scale.data() : nullptr;
-  options.shift = test.has_shift() ? parameters.shift.data() : nullptr;
+  options.scale = parameters.scale.empty() ? nullptr : parameters.scale.data();
+  options.shift = parameters.shift.empty() ? nullptr : parameters.shift.data();
   minuet_convolution* convolution = nullptr;
   status_ = minuet_convolution_create(machine.context(), &options, &convolution);
   convolution_.reset(convolution);

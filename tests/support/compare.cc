@@ -61,4 +61,46 @@ testing::AssertionResult is_close(const std::vector<float>& out, const std::vect
                                      << " (bound " << 10 * bound << ")";
 }
 
+// With u = 2^-11 (fp16) or 2^-8 (bf16), what one rounding to storage may cost: the gather-GEMM-scatter
+// dataflow stores each offset's partial sum in 16 bits, off by at most u of that offset's |in| |w|, so by u
+// of all in all; the output is stored once more, off by at most u of itself. Hence 2 u.
+//
+// Between them sums are fp32, in whatever order: a chain of about 400 roundings at the longest (256 channels,
+// 125 offsets, the epilogue) of up to 2^-24 of the sum so far, whose mean square is a third of the last one's
+// where sums grow evenly. As good as independent, six of their deviations are 6 sqrt(400 / 12 / 3) = 20 times
+// 2^-24: 2^-19 with room, and far within the 1/64 beside 2 u.
+//
+// Tensor cores cut off where others round, a few bits below the largest product of a step: tf32, whose
+// operands the oracle rounds too, has 2^-15 for that.
+double element_factor(DType type) {
+  switch (type) {
+    case DType::F32:
+      return 0x1p-19;
+    case DType::TF32:
+      return 0x1p-15;
+    case DType::F16:
+      return 0x1p-10 * (1 + 1.0 / 64);
+    case DType::BF16:
+      return 0x1p-7 * (1 + 1.0 / 64);
+  }
+  return 0;
+}
+
+testing::AssertionResult is_close(const std::vector<float>& out, const std::vector<double>& ref,
+                                  const std::vector<double>& magnitudes, int64_t channels, DType type) {
+  if (testing::AssertionResult whole = is_close(out, ref, channels, error_bound(type)); !whole) return whole;
+  if (magnitudes.size() != ref.size())
+    return testing::AssertionFailure() << magnitudes.size() << " magnitudes";
+  // Subnormals of fp16 are off by up to 2^-25 each, however small: at most 125 partial sums and the output.
+  const double least = type == DType::F16 ? 0x1p-18 : 0;
+  for (size_t i = 0; i < ref.size(); ++i) {
+    const double error = std::abs(out[i] - ref[i]), bound = element_factor(type) * magnitudes[i] + least;
+    if (error <= bound) continue;
+    return testing::AssertionFailure()
+           << "row " << i / channels << ", channel " << i % channels << ": " << out[i] << " where " << ref[i]
+           << " is expected; off by " << error << ", at most " << bound << " for terms of " << magnitudes[i];
+  }
+  return testing::AssertionSuccess();
+}
+
 }  // namespace minuet

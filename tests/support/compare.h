@@ -25,6 +25,14 @@ Errors measure(const std::vector<float>& out, const std::vector<double>& ref, in
 testing::AssertionResult is_close(const std::vector<float>& out, const std::vector<double>& ref,
                                   int64_t channels, double bound);
 
+/// How far one output of one layer may be from the reference, in units of its magnitude (oracle::convolve).
+double element_factor(DType type);
+
+/// As above for one layer, and each value within element_factor(type) of its magnitude: a norm over rows or
+/// tensors does not see one wrong channel of 256.
+testing::AssertionResult is_close(const std::vector<float>& out, const std::vector<double>& ref,
+                                  const std::vector<double>& magnitudes, int64_t channels, DType type);
+
 /// The rows that were asked for, out of [rows, channels].
 template <class T>
 std::vector<T> select_rows(const std::vector<T>& values, int64_t channels, const std::vector<int32_t>& rows) {

@@ -1,6 +1,7 @@
 #include "tests/support/oracle.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <unordered_map>
 
@@ -44,6 +45,23 @@ std::vector<Point> offsets_of(const Geometry& geometry) {
     offsets = longer;
   }
   return offsets;
+}
+
+/// [out_rows, out_channels]: features times weights over all pairs, or their absolute values.
+template <bool Absolute>
+std::vector<double> sum_pairs(const Layer& layer, const std::vector<Pair>& pairs) {
+  const int64_t in = layer.in_channels, out = layer.out_channels;
+  std::vector<double> sums(layer.out_rows * out, 0.0);
+  for (const Pair& pair : pairs) {
+    double* row = sums.data() + pair.out * out;
+    for (int64_t c = 0; c < in; ++c) {
+      const double value = (*layer.features)[pair.in * in + c];
+      const float* weights = layer.weight->data() + (pair.k * in + c) * out;
+      for (int64_t d = 0; d < out; ++d)
+        row[d] += Absolute ? std::abs(value * weights[d]) : value * weights[d];
+    }
+  }
+  return sums;
 }
 
 }  // namespace
@@ -92,23 +110,19 @@ std::vector<Pair> find_pairs(const Geometry& geometry, const std::vector<int32_t
   return pairs;
 }
 
-std::vector<double> convolve(const Layer& layer, const std::vector<Pair>& pairs) {
-  const int64_t in = layer.in_channels, out = layer.out_channels;
-  std::vector<double> result(layer.out_rows * out, 0.0);
-  for (const Pair& pair : pairs) {
-    double* row = result.data() + pair.out * out;
-    for (int64_t c = 0; c < in; ++c) {
-      const double value = (*layer.features)[pair.in * in + c];
-      const float* weights = layer.weight->data() + (pair.k * in + c) * out;
-      for (int64_t d = 0; d < out; ++d) row[d] += value * weights[d];
-    }
-  }
-  for (int64_t i = 0; i < static_cast<int64_t>(result.size()); ++i) {
-    double& value = result[i];
-    if (layer.scale) value *= (*layer.scale)[i % out];
-    if (layer.shift) value += (*layer.shift)[i % out];
-    if (layer.residual) value += (*layer.residual)[i];
-    if (layer.relu) value = std::max(value, 0.0);
+std::vector<double> convolve(const Layer& layer, const std::vector<Pair>& pairs,
+                             std::vector<double>* magnitudes) {
+  std::vector<double> result = sum_pairs<false>(layer, pairs);
+  if (magnitudes) *magnitudes = sum_pairs<true>(layer, pairs);
+  for (size_t i = 0; i < result.size(); ++i) {
+    const size_t channel = i % static_cast<size_t>(layer.out_channels);
+    const double scale = layer.scale ? (*layer.scale)[channel] : 1.0;
+    const double shift = layer.shift ? (*layer.shift)[channel] : 0.0;
+    const double residual = layer.residual ? (*layer.residual)[i] : 0.0;
+    const double value = result[i] * scale + shift + residual;
+    result[i] = layer.relu ? std::max(value, 0.0) : value;
+    if (!magnitudes) continue;
+    (*magnitudes)[i] = (*magnitudes)[i] * std::abs(scale) + std::abs(shift) + std::abs(residual);
   }
   return result;
 }

@@ -46,6 +46,9 @@ struct Layer {
   const std::vector<float>* residual = nullptr;  // optional
   bool relu = false;
 };
-std::vector<double> convolve(const Layer& layer, const std::vector<Pair>& pairs);
+/// `magnitudes`, optional: what the rounding errors of each output are measured by, |scale| times the sum of
+/// |in| |w| over its pairs and channels, + |shift| + |residual|.
+std::vector<double> convolve(const Layer& layer, const std::vector<Pair>& pairs,
+                             std::vector<double>* magnitudes = nullptr);
 
 }  // namespace minuet::oracle
