@@ -1,0 +1,253 @@
+// Coordinate sets and kernel maps through the C ABI: how far a map reaches, what a set may span, declared
+// bounds, threads; on every device.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <thread>
+
+#include "tests/support/abi.h"
+#include "tests/support/random.h"
+
+namespace minuet::abi {
+namespace {
+
+using oracle::Axes;
+using testing::HasSubstr;
+
+/// `count` different points: batch below `batches`, axis a a multiple of step[a] in [least, least + extent).
+std::vector<int32_t> lattice(uint64_t seed, int ndim, int64_t count, int32_t batches, const Axes& step,
+                             int32_t least, int32_t extent) {
+  Random random(seed);
+  std::map<std::vector<int32_t>, bool> seen;
+  std::vector<int32_t> coordinates;
+  while (static_cast<int64_t>(seen.size()) < count) {
+    std::vector<int32_t> point{static_cast<int32_t>(random.below(static_cast<uint64_t>(batches)))};
+    for (int a = 0; a < ndim; ++a) {
+      point.push_back(least + step[a] * static_cast<int32_t>(random.below(static_cast<uint64_t>(extent))));
+    }
+    if (seen.emplace(point, true).second) coordinates.insert(coordinates.end(), point.begin(), point.end());
+  }
+  return coordinates;
+}
+
+class SetsTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    std::string reason;
+    machine_ = Machine::open(GetParam(), reason);
+    if (!machine_) GTEST_SKIP() << reason;
+  }
+  Machine& machine() { return *machine_; }
+
+  minuet_status create(const minuet_coordinates_options& options, const std::vector<int32_t>& coordinates,
+                       Coordinates& set) {
+    const Buffer memory(machine(), coordinates);
+    minuet_coordinates* made = nullptr;
+    const auto rows = static_cast<int64_t>(coordinates.size()) / (1 + options.ndim);
+    const minuet_status status =
+        minuet_coordinates_create(machine().device(), &options, memory.integers(), rows, nullptr, &made);
+    EXPECT_EQ(made != nullptr, status == MINUET_OK);
+    set.reset(made);
+    return status;
+  }
+  Coordinates set_of(const minuet_coordinates_options& options, const std::vector<int32_t>& coordinates) {
+    Coordinates set(nullptr, {minuet_coordinates_destroy});
+    check(create(options, coordinates, set));
+    return set;
+  }
+  /// The pairs of a map, sorted; checked against the oracle.
+  void expect_map(minuet_coordinates* in, minuet_coordinates* out, const oracle::Geometry& geometry,
+                  const std::vector<int32_t>& in_points, const std::vector<int32_t>& out_points) {
+    minuet_kernel_map_options options = MINUET_KERNEL_MAP_OPTIONS_INIT;
+    std::copy_n(geometry.kernel_size.begin(), geometry.ndim, options.kernel_size);
+    std::copy_n(geometry.dilation.begin(), geometry.ndim, options.dilation);
+    options.transposed = geometry.transposed;
+    minuet_kernel_map* made = nullptr;
+    check(minuet_kernel_map_create(in, out, &options, nullptr, &made));
+    const KernelMap map(made, {minuet_kernel_map_destroy});
+    std::vector<oracle::Pair> pairs(static_cast<size_t>(minuet_kernel_map_pairs(made)));
+    check(minuet_kernel_map_export(made, reinterpret_cast<int32_t*>(pairs.data()), nullptr));
+    std::sort(pairs.begin(), pairs.end());
+    const std::vector<oracle::Pair> expected = oracle::find_pairs(geometry, in_points, out_points);
+    EXPECT_TRUE(pairs == expected) << pairs.size() << " pairs where " << expected.size() << " are";
+    EXPECT_GT(expected.size(), 0u) << "a map of nothing shows nothing";
+  }
+
+ private:
+  Machine* machine_ = nullptr;
+};
+
+/// Submanifold, between two sets of other bounds, onto a coarser one and back; reaches of 128 cells just fit
+/// what a set leaves free, the others do not.
+TEST_P(SetsTest, MapsThatReachPast128Cells) {
+  const struct { int32_t kernel, dilation; } shapes[] = {{5, 70}, {3, 128}, {3, 129}, {2, 200}, {3, 1000}};
+  for (const auto& [kernel, dilation] : shapes) {
+    SCOPED_TRACE("kernel " + std::to_string(kernel) + ", dilation " + std::to_string(dilation));
+    const Axes step{dilation, dilation, dilation, 1};
+    // Both full of pairs and so dense that an offset that runs into the next field meets another point there.
+    std::vector<int32_t> points = lattice(81, 3, 150, 2, step, -2 * dilation - 1, 6);
+    const std::vector<int32_t> near = lattice(82, 3, 150, 2, {1, 1, 1, 1}, 20, 7);
+    points.insert(points.end(), near.begin(), near.end());
+    const std::vector<int32_t> others = lattice(83, 3, 200, 2, step, -3 * dilation - 1, 8);
+    const minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
+    const Coordinates set = set_of(options, points), other = set_of(options, others);
+    oracle::Geometry geometry{3, {kernel, kernel, kernel, 1}, {dilation, dilation, dilation, 1}};
+    expect_map(set.get(), set.get(), geometry, points, points);
+    expect_map(set.get(), other.get(), geometry, points, others);
+
+    const Axes two{2, 2, 2, 1};
+    minuet_coordinates* made = nullptr;
+    check(minuet_coordinates_downsample(set.get(), two.data(), nullptr, &made));
+    const Coordinates coarse(made, {minuet_coordinates_destroy});
+    const std::vector<int32_t> coarse_points = oracle::downsample(3, points, two);
+    ASSERT_EQ(coordinates_of(machine(), made, 3), coarse_points);
+    expect_map(set.get(), made, geometry, points, coarse_points);
+    geometry.transposed = true;
+    expect_map(made, set.get(), geometry, coarse_points, points);
+    geometry.transposed = false;
+    geometry.fine_tensor_stride = two;  // offsets are in its steps
+    expect_map(made, made, geometry, coarse_points, coarse_points);
+  }
+}
+
+/// What a set leaves free at its ends is an option, and never a bound on maps.
+TEST_P(SetsTest, MaxOffsetLimitsNoMap) {
+  const std::vector<int32_t> points = lattice(84, 3, 3000, 1, {1, 1, 1, 1}, 0, 16);
+  for (const int32_t max_offset : {0, 1, 500}) {
+    minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
+    for (int32_t& axis : options.max_offset) axis = max_offset;
+    const Coordinates set = set_of(options, points);
+    for (const int32_t dilation : {1, 5, 15}) {
+      expect_map(set.get(), set.get(), {3, {5, 3, 5, 1}, {dilation, dilation, dilation, 1}}, points, points);
+    }
+  }
+  minuet_coordinates_options negative = MINUET_COORDINATES_OPTIONS_INIT;
+  negative.max_offset[1] = -1;
+  Coordinates none(nullptr, {minuet_coordinates_destroy});
+  EXPECT_EQ(create(negative, points, none), MINUET_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(), HasSubstr("max_offset of axis 1"));
+}
+
+/// Keys have 64 bits: four axes of 65,280 cells and the 128 free ones at both ends just fit, in any of the
+/// ways to ask for 128, and a cell more does not.
+TEST_P(SetsTest, TheDefaultOfMaxOffsetIs128Cells) {
+  const auto status = [&](int32_t farthest, int32_t max_offset) {
+    minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
+    options.ndim = 4;
+    for (int32_t& axis : options.max_offset) axis = max_offset;
+    Coordinates set(nullptr, {minuet_coordinates_destroy});
+    return create(options, {0, 0, 0, 0, 0, 0, farthest, farthest, farthest, farthest}, set);
+  };
+  EXPECT_EQ(status(65279, 128), MINUET_OK) << last_error();
+  EXPECT_EQ(status(65279, 129), MINUET_OUT_OF_RANGE);
+  EXPECT_EQ(status(65280, 127), MINUET_OK) << last_error();
+  EXPECT_EQ(status(65280, 128), MINUET_OUT_OF_RANGE);
+  EXPECT_EQ(status(65279, 0), MINUET_OK) << last_error();
+  EXPECT_EQ(status(65280, 0), MINUET_OUT_OF_RANGE);
+  EXPECT_THAT(last_error(), HasSubstr("64-bit key"));
+}
+
+/// A query in the last corner with the farthest offset has a key of ones only, which is what the search fills
+/// up its last block with: keys of 32 bits, and of 64.
+TEST_P(SetsTest, AKeyOfAllOnesIsFoundNowhere) {
+  for (const int ndim : {2, 4}) {
+    minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
+    options.ndim = ndim;
+    std::vector<int32_t> points = lattice(85, ndim, 40, 1, {128, 128, 128, 128}, 65279 - 7 * 128, 7);
+    for (const int32_t corner : {0, 65279}) {
+      points.push_back(0);
+      points.insert(points.end(), static_cast<size_t>(ndim), corner);
+    }
+    const Coordinates set = set_of(options, points);
+    expect_map(set.get(), set.get(), {ndim, {3, 3, 3, 3}, {128, 128, 128, 128}}, points, points);
+  }
+}
+
+TEST_P(SetsTest, DeclaredBounds) {
+  const std::vector<int32_t> points = lattice(86, 3, 400, 3, {1, 1, 1, 1}, -20, 40);
+  minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
+  const Coordinates found = set_of(options, points);
+  options.has_bounds = 1;
+  for (int f = 0; f <= 3; ++f) {
+    options.least[f] = f == 0 ? 0 : -20;
+    options.greatest[f] = f == 0 ? 2 : 19;
+  }
+  const oracle::Geometry geometry{3, {3, 3, 3, 1}};
+  // As tight as can be, and then wide: the set is the same.
+  const Coordinates tight = set_of(options, points);
+  EXPECT_EQ(coordinates_of(machine(), tight.get(), 3), points);
+  expect_map(tight.get(), tight.get(), geometry, points, points);
+  minuet_coordinates_options wide = options;
+  for (int f = 0; f <= 3; ++f) wide.greatest[f] += 1000, wide.least[f] -= f == 0 ? 0 : 3000;
+  const Coordinates roomy = set_of(wide, points);
+  EXPECT_EQ(coordinates_of(machine(), roomy.get(), 3), points);
+  expect_map(roomy.get(), roomy.get(), geometry, points, points);
+  expect_map(roomy.get(), found.get(), geometry, points, points);  // two layouts
+
+  for (int f = 0; f <= 3; ++f) {
+    for (const bool above : {false, true}) {
+      if (f == 0 && !above) continue;  // a negative batch index is another error
+      std::vector<int32_t> one_out = points;
+      one_out[4 * 77 + f] = above ? options.greatest[f] + 1 : options.least[f] - 1;
+      Coordinates set(nullptr, {minuet_coordinates_destroy});
+      EXPECT_EQ(create(options, one_out, set), MINUET_OUT_OF_RANGE) << "field " << f << ", " << above;
+      EXPECT_THAT(last_error(), HasSubstr("declared bounds"));
+    }
+    minuet_coordinates_options empty = options;
+    empty.least[f] = empty.greatest[f] + 1;
+    Coordinates set(nullptr, {minuet_coordinates_destroy});
+    EXPECT_EQ(create(empty, points, set), MINUET_INVALID_ARGUMENT) << f;
+    EXPECT_THAT(last_error(), HasSubstr("field " + std::to_string(f)));
+  }
+  options.has_bounds = 0;  // then what stands there is of no matter
+  std::fill_n(options.least, 4, 5);
+  std::fill_n(options.greatest, 4, 4);
+  EXPECT_EQ(coordinates_of(machine(), set_of(options, points).get(), 3), points);
+}
+
+/// Sets and maps of one device in two threads, each with its own clouds, then each with the other's sets.
+TEST_P(SetsTest, InTwoThreads) {
+  struct Cloud {
+    std::vector<int32_t> points;
+    Coordinates set{nullptr, {minuet_coordinates_destroy}};
+  };
+  const int ndims[] = {3, 3, 2, 3};
+  std::vector<Cloud> clouds(4);
+  std::atomic<int> ready{0};
+  const auto work = [&](size_t first) {
+    for (size_t i = first; i < clouds.size(); i += 2) {
+      const int ndim = ndims[i];
+      clouds[i].points = lattice(90 + i, ndim, 200 + 150 * static_cast<int64_t>(i), 2, {1, 1, 1, 1}, -9, 24);
+      minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
+      options.ndim = ndim;
+      clouds[i].set = set_of(options, clouds[i].points);
+    }
+    ++ready;
+    while (ready < 2) std::this_thread::yield();
+    for (int repeat = 0; repeat < 4; ++repeat) {
+      const Cloud& in = clouds[repeat % 2 == 0 ? 0 : 1];
+      const Cloud& out = clouds[3];
+      expect_map(in.set.get(), out.set.get(), {3, {3, 3, 3, 1}, {repeat + 1, 1, 1, 1}}, in.points,
+                 out.points);
+      expect_map(clouds[2].set.get(), clouds[2].set.get(), {2, {5, 3, 1, 1}}, clouds[2].points,
+                 clouds[2].points);
+      EXPECT_EQ(coordinates_of(machine(), out.set.get(), 3), out.points);
+      minuet_coordinates* made = nullptr;
+      const Axes stride{2, 3, 2, 1};
+      check(minuet_coordinates_downsample(in.set.get(), stride.data(), nullptr, &made));
+      const Coordinates coarse(made, {minuet_coordinates_destroy});
+      EXPECT_EQ(coordinates_of(machine(), made, 3), oracle::downsample(3, in.points, stride));
+    }
+  };
+  std::thread other([&] { work(1); });
+  work(0);
+  other.join();
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, SetsTest, testing::Values("cpu", "cuda:0"),
+                         [](const auto& info) { return info.param[1] == 'p' ? "cpu_sets" : "cuda_sets"; });
+
+}  // namespace
+}  // namespace minuet::abi

@@ -1,0 +1,158 @@
+// Values as users have them: weights that no 16-bit type holds, scales and shifts of any float, one of them
+// alone.
+#include <cmath>
+
+#include "tests/support/abi.h"
+#include "tests/support/compare.h"
+#include "tests/support/network_abi.h"
+#include "tests/support/random.h"
+#include "tests/support/rounding.h"
+#include "tests/support/safetensors_writer.h"
+
+namespace minuet::abi {
+namespace {
+
+constexpr int kSize = 64;  // channels and rows: row i of the features is one in channel i
+
+DType storage_of(DType dtype) { return dtype == DType::TF32 ? DType::F32 : dtype; }
+
+/// Bits behind the leading one.
+int fraction_bits(DType dtype) { return dtype == DType::BF16 ? 7 : dtype == DType::F32 ? 23 : 10; }
+
+/// Numbers between two that `dtype` holds: a tie to either side, as near to one as a float can be, and where
+/// rounding by way of another type would make a tie of what is none; the smallest and the largest, too.
+std::vector<float> awkward_numbers(DType dtype, int64_t count, Random& random) {
+  const int bits = fraction_bits(dtype);
+  const bool half = dtype == DType::F16;
+  std::vector<float> numbers;
+  while (static_cast<int64_t>(numbers.size()) < count) {
+    const double whole = std::ldexp(1.0, bits) + static_cast<double>(random.below(uint64_t{1} << bits));
+    const double between[] = {0, 0.5, 0.5 + 0x1p-12, 0.5 - 0x1p-12, 0.25, 0.75, random.uniform()};
+    const int exponent = static_cast<int>(half ? random.between(-26, 15) : random.between(-60, 60));
+    const double value = std::ldexp(whole + between[random.below(7)], exponent - bits);
+    if (half && value >= 65520) continue;  // infinity, which is refused where it can be
+    numbers.push_back(static_cast<float>(random.below(2) == 0 ? value : -value));
+  }
+  return numbers;
+}
+
+/// One row a channel, each its own neighbour only: an output is one weight, whatever the order of sums.
+ConvolutionCase one_weight_case(DType dtype) {
+  ConvolutionCase test;
+  test.dtype = dtype;
+  test.points = kSize;
+  test.in_channels = test.out_channels = kSize;
+  test.seed = 5;
+  return test;
+}
+ConvolutionData one_weight_data(const ConvolutionCase& test) {
+  ConvolutionData data = make_coordinates(test);
+  data.features.assign(kSize * kSize, 0.0f);
+  for (int i = 0; i < kSize; ++i) data.features[i * kSize + i] = 1;
+  return data;
+}
+
+class ValuesTest : public DeviceTest {
+ protected:
+  std::vector<float> convolve(const ConvolutionCase& test, const ConvolutionData& data) {
+    Convolution convolution(machine(), test, data);
+    return decode(test.dtype,
+                  convolution.run(convolution.execution().get(), make_map(machine(), test, data), data));
+  }
+};
+
+TEST_P(ValuesTest, WeightsAreRoundedOnceToTheNearest) {
+  const ConvolutionCase test = one_weight_case(dtype());
+  ConvolutionData data = one_weight_data(test);
+  Random random(71);
+  for (int repeat = 0; repeat < 4; ++repeat) {
+    data.weight = awkward_numbers(dtype(), kSize * kSize, random);
+    EXPECT_EQ(convolve(test, data), round_to(dtype(), data.weight));
+  }
+}
+
+TEST_P(ValuesTest, WeightsOfAFileAreRoundedOnceToTheNearest) {
+  Random random(72);
+  const std::vector<float> weight = awkward_numbers(dtype(), kSize * kSize, random);
+  std::map<std::string, FileTensor> tensors{{"a.conv.weight", {{1, kSize, kSize}, weight}}};
+  for (const char* name : {"weight", "bias", "running_mean", "running_var"}) {
+    const bool one = name[0] == 'w' || std::string(name) == "running_var";
+    tensors["a.bn." + std::string(name)] = {{kSize}, std::vector<float>(kSize, one ? 1.0f : 0.0f)};
+  }
+  // The variance has 1e-5 added to it.
+  tensors["a.bn.running_var"].values.assign(kSize, static_cast<float>(1 - 1e-5));
+  const TemporaryPath file("values.safetensors");
+  write_safetensors(file.path(), tensors);
+  minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
+  options.description = R"({"name": "n", "ndim": 3, "in_channels": 64, "channels": [64], "layers": [
+    {"op": "block", "name": "a", "width": 0, "kernel_size": 1}]})";
+  options.dtype = abi_dtype(dtype());
+  options.weights_path = file.path().c_str();
+  minuet_network* made = nullptr;
+  check(minuet_network_create(machine().context(), &options, &made));
+  const Network network(made, {minuet_network_destroy});
+  check(minuet_network_compile(made, machine().arch().c_str(), nullptr, nullptr));
+  check(minuet_network_load(made, machine().device()));
+  const ConvolutionData data = one_weight_data(one_weight_case(dtype()));
+  const Execution execution = make_execution(machine(), made);
+  const Buffer where(machine(), data.in_coordinates), input(machine(), encode(dtype(), data.features));
+  const Buffer output(machine(), kSize * kSize * dtype_bytes(dtype()));
+  check(minuet_execution_prepare(execution.get(), where.integers(), kSize, nullptr));
+  check(minuet_execution_run(execution.get(), input.data(), output.data(), nullptr));
+  std::vector<float> expected = round_to(dtype(), weight);
+  for (float& value : expected) value = std::max(value, 0.0f);  // a block ends in a ReLU
+  EXPECT_EQ(decode(dtype(), output.read<char>()), expected);
+}
+
+/// Either alone and both. Scales and shifts stay floats: with these digits, products and sums are exact in
+/// fp32, and the output is rounded once.
+TEST_P(ValuesTest, AScaleOrAShiftAlone) {
+  const ConvolutionCase test = one_weight_case(dtype());
+  Random random(73);
+  for (const auto& [scaled, shifted] :
+       {std::pair{true, false}, {false, true}, {true, true}, {false, false}}) {
+    ConvolutionData data = one_weight_data(test);
+    const int bits = fraction_bits(dtype()) < 10 ? 7 : 10;
+    for (int i = 0; i < kSize * kSize; ++i) {
+      data.weight.push_back(std::ldexp(static_cast<float>(random.between(-(1 << bits), 1 << bits)), -bits));
+    }
+    for (int c = 0; c < kSize; ++c) {
+      if (scaled) data.scale.push_back(1 + std::ldexp(static_cast<float>(random.between(-4095, 4095)), -12));
+      if (shifted)
+        data.shift.push_back(std::ldexp(static_cast<float>(random.between(-(1 << 20), 1 << 20)), -21));
+    }
+    std::vector<float> expected;
+    for (int i = 0; i < kSize * kSize; ++i) {
+      const double scale = scaled ? data.scale[i % kSize] : 1.0,
+                   shift = shifted ? data.shift[i % kSize] : 0.0;
+      expected.push_back(round_to(storage_of(dtype()), data.weight[i] * scale + shift));
+    }
+    EXPECT_EQ(convolve(test, data), expected) << "scale " << scaled << ", shift " << shifted;
+  }
+}
+
+/// Whole problems of every kind. The oracle has the weights rounded, the library not.
+TEST_P(ValuesTest, WholeProblemsWithWeightsThatNeedRounding) {
+  for (ConvolutionKind kind : all_kinds()) {
+    for (auto [in, out] : {std::pair{4, 32}, {3, 5}, {48, 256}}) {
+      ConvolutionCase test = small_case(dtype(), kind, in, out, 700);
+      SCOPED_TRACE(test.name());
+      ConvolutionData data = make_data(test);
+      Random random(74 + static_cast<uint64_t>(in));
+      for (float& weight : data.weight) {
+        weight = static_cast<float>(random.uniform(-1.7, 1.7) / std::sqrt(5.0 * in));
+      }
+      if (kind == ConvolutionKind::Strided) data.scale.clear();  // as users have them: a bias, no batch norm
+      const std::vector<float> output = convolve(test, data);
+      data.weight = round_to(dtype(), data.weight);
+      std::vector<double> magnitudes;
+      const std::vector<double> expected = expected_output(test, data, &magnitudes);
+      EXPECT_TRUE(is_close(output, expected, magnitudes, out, dtype()));
+    }
+  }
+}
+
+MINUET_INSTANTIATE_DEVICE_TEST(ValuesTest);
+
+}  // namespace
+}  // namespace minuet::abi
