@@ -254,37 +254,5 @@ TEST_F(AbiRules, NullsAreNamed) {
   minuet_context_destroy(nullptr);
 }
 
-/// Skips of skips: every part of a saved concatenation moves with it.
-TEST_F(AbiRules, AConcatenationOfAConcatenationComputesWhatItSays) {
-  const char* json = R"({"name": "n", "ndim": 3, "in_channels": 4, "channels": [8], "layers": [
-    {"op": "block", "name": "a", "width": 0, "kernel_size": 1, "save": "a"},
-    {"op": "block", "name": "b", "width": 0, "kernel_size": 1},
-    {"op": "concat", "with": "a", "save": "ba"},
-    {"op": "block", "name": "c", "width": 0, "kernel_size": 1},
-    {"op": "concat", "with": "ba"},
-    {"op": "block", "name": "d", "width": 0, "kernel_size": 1}]})";
-  minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
-  options.description = json;
-  options.dtype = MINUET_F32;
-  minuet_network* network = nullptr;
-  check(minuet_network_create(context_.get(), &options, &network));
-  const Handle<minuet_network> owner(network, {minuet_network_destroy});
-  std::string reason;
-  Machine* machine = Machine::open("cpu", reason);
-  ASSERT_NE(machine, nullptr) << reason;
-  minuet_network_destroy(nullptr);
-  check(minuet_network_load(network, machine->device()));
-  minuet_execution* execution = nullptr;
-  check(minuet_execution_create(network, machine->device(), nullptr, &execution));
-  const Execution execution_owner(execution, {minuet_execution_destroy});
-  const Buffer coordinates(*machine, kFour), features(*machine, std::vector<float>(16, 0.5f));
-  const Buffer output(*machine, 4 * 8 * 4);
-  check(minuet_execution_prepare(execution, coordinates.integers(), 4, nullptr));
-  check(minuet_execution_run(execution, features.data(), output.data(), nullptr));
-  const std::vector<float> values = output.read<float>();
-  for (std::size_t i = 0; i < values.size(); ++i)
-    EXPECT_EQ(values[i], values[i % 8]) << "equal inputs, equal rows";
-}
-
 }  // namespace
 }  // namespace minuet::abi

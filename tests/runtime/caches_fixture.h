@@ -30,12 +30,15 @@ class Caches : public testing::Test {
     check(minuet_query_system(info.get()));
     ASSERT_THAT(info->missing, testing::Not(testing::HasSubstr("minuet-compile")));
     if (info->nvrtc[0] == '\0') GTEST_SKIP() << "NVRTC is not installed: " << info->missing;
-    std::string pattern = testing::TempDir() + "minuet-caches-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
+    make_folder();
   }
   void TearDown() override {
     if (!folder_.empty()) std::filesystem::remove_all(folder_);
+  }
+  void make_folder() {
+    std::string pattern = testing::TempDir() + "minuet-caches-XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
   }
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
 

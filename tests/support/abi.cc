@@ -38,6 +38,13 @@ minuet_coordinates_options set_options(const ConvolutionCase& test, const std::v
   return options;
 }
 
+std::string read_text(size_t (*function)(char*, size_t)) {
+  std::string text(function(nullptr, 0), '\0');
+  function(text.data(), text.size());
+  text.pop_back();  // the terminator
+  return text;
+}
+
 }  // namespace
 
 minuet_dtype abi_dtype(DType type) {
@@ -46,12 +53,8 @@ minuet_dtype abi_dtype(DType type) {
   return static_cast<minuet_dtype>(type);
 }
 
-std::string last_error() {
-  std::string text(minuet_last_error(nullptr, 0), '\0');
-  minuet_last_error(text.data(), text.size());
-  text.pop_back();  // the terminator
-  return text;
-}
+std::string last_error() { return read_text(minuet_last_error); }
+std::string last_error_detail() { return read_text(minuet_last_error_detail); }
 
 void check(minuet_status status) {
   if (status == MINUET_OK) return;

@@ -22,6 +22,7 @@ template <class T>
 using Handle = std::unique_ptr<T, Destroy<T>>;
 
 std::string last_error();
+std::string last_error_detail();
 /// Fails and ends the test, with the library's message, where the status is not MINUET_OK.
 void check(minuet_status status);
 

@@ -1,0 +1,303 @@
+// What the C ABI says of itself, and what its options do, on every device: features, errors, structs,
+// profiling, room for points, networks described by the caller.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "tests/support/compare.h"
+#include "tests/support/network_abi.h"
+#include "tests/support/random.h"
+#include "tests/support/rounding.h"
+#include "tests/support/safetensors_writer.h"
+
+namespace minuet::abi {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kTwoBlocks =
+    R"({"name": "n", "ndim": 3, "in_channels": 4, "channels": [8, 16], "layers": [
+  {"op": "block", "name": "a", "width": 0, "kernel_size": 3, "stride": 2},
+  {"op": "block", "name": "b", "width": 1, "kernel_size": 3}]})";
+
+Network described(Machine& machine, const char* json, DType dtype, const std::string& weights = "",
+                  uint64_t seed = 0) {
+  minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
+  options.description = json;
+  options.dtype = abi_dtype(dtype);
+  options.weights_path = weights.empty() ? nullptr : weights.c_str();
+  options.seed = seed;
+  minuet_network* made = nullptr;
+  check(minuet_network_create(machine.context(), &options, &made));
+  Network network(made, {minuet_network_destroy});
+  check(minuet_network_compile(made, machine.arch().c_str(), nullptr, nullptr));
+  check(minuet_network_load(made, machine.device()));
+  return network;
+}
+
+class OptionsTest : public DeviceTest {
+ protected:
+  /// [count, 4] of a scene, and features for it.
+  std::vector<int32_t> scene(int64_t count) const { return make_scene(count, 101); }
+  std::vector<float> features(int64_t rows, int channels) const {
+    Random random(102);
+    std::vector<float> values(static_cast<size_t>(rows * channels));
+    for (float& value : values) value = static_cast<float>(random.between(-127, 127)) / 64;
+    return values;
+  }
+};
+
+TEST_P(OptionsTest, ProfilingTimesWhatWasDoneAndNothingElse) {
+  const Network network = described(machine(), kTwoBlocks, dtype());
+  const Execution execution = make_execution(machine(), network.get());
+  const std::vector<int32_t> points = scene(3000);
+  const std::vector<char> bytes = encode(dtype(), features(static_cast<int64_t>(points.size()) / 4, 4));
+  minuet_stage_times times = MINUET_STAGE_TIMES_INIT;
+  const NetworkRun plain = run_network(machine(), execution.get(), points, bytes);
+  EXPECT_EQ(minuet_execution_query_stages(execution.get(), &times), MINUET_FAILED_PRECONDITION)
+      << "off, if nobody asks";
+  const Buffer input(machine(), bytes), output(machine(), static_cast<int64_t>(plain.bytes.size()));
+  check(minuet_execution_set_profiling(execution.get(), 1));
+  check(prepare(machine(), execution.get(), points));
+  check(minuet_execution_run(execution.get(), input.data(), output.data(), nullptr));
+  check(minuet_execution_query_stages(execution.get(), &times));
+  for (const double stage : {times.sort, times.map, times.gather, times.gemm, times.scatter, times.other}) {
+    EXPECT_GT(stage, 0);
+    EXPECT_TRUE(std::isfinite(stage));
+  }
+  EXPECT_EQ(output.read<char>(), plain.bytes);
+  check(minuet_execution_set_profiling(execution.get(), 0));
+  EXPECT_EQ(minuet_execution_query_stages(execution.get(), &times), MINUET_FAILED_PRECONDITION);
+
+  check(minuet_execution_set_profiling(execution.get(), 1));
+  check(minuet_execution_run(execution.get(), input.data(), output.data(), nullptr));
+  check(minuet_execution_query_stages(execution.get(), &times));
+  EXPECT_EQ(times.sort + times.map, 0) << "nothing was prepared since";
+  EXPECT_GT(times.gather, 0);
+  EXPECT_GT(times.gemm, 0);
+  EXPECT_GT(times.scatter, 0);
+}
+
+/// Room for coordinates and maps is there before the first cloud where it is asked for.
+TEST_P(OptionsTest, MaxPointsMakesRoomAhead) {
+  const Network network = described(machine(), kTwoBlocks, dtype());
+  const auto bytes_of = [&](int64_t max_points) {
+    minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+    options.max_points = max_points;
+    return counters_of(make_execution(machine(), network.get(), &options).get()).workspace_bytes;
+  };
+  const int64_t none = bytes_of(0), few = bytes_of(1000), many = bytes_of(100000);
+  EXPECT_EQ(bytes_of(1), none);
+  EXPECT_GE(few, none + 1000 * 16) << "their coordinates at least";
+  EXPECT_GE(many, few + 99000 * 16);
+  minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+  for (const int64_t bad : {int64_t{-1}, int64_t{1} << 40}) {
+    options.max_points = bad;
+    minuet_execution* made = nullptr;
+    EXPECT_EQ(minuet_execution_create(network.get(), machine().device(), &options, &made),
+              bad < 0 ? MINUET_INVALID_ARGUMENT : MINUET_OUT_OF_RANGE);
+  }
+}
+
+TEST_P(OptionsTest, AConvolutionsExecutionTakesAWorkspaceOnly) {
+  const ConvolutionCase test = small_case(dtype(), ConvolutionKind::Submanifold, 4, 4, 31);
+  Convolution convolution(machine(), test, make_data(test));
+  for (int field = 0; field < 3; ++field) {
+    minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+    (field == 0 ? options.keep_first_duplicate : options.has_bounds) = field < 2;
+    if (field == 2) options.max_points = 5;
+    minuet_execution* made = nullptr;
+    EXPECT_EQ(minuet_execution_create_convolution(convolution.get(), machine().device(), &options, &made),
+              MINUET_INVALID_ARGUMENT);
+    EXPECT_THAT(last_error(), HasSubstr("workspace only"));
+  }
+}
+
+TEST_P(OptionsTest, TheSeedMakesTheWeights) {
+  const std::vector<int32_t> points = scene(100);
+  const std::vector<char> bytes = encode(dtype(), features(static_cast<int64_t>(points.size()) / 4, 4));
+  const auto run = [&](uint64_t seed) {
+    const Network network = described(machine(), kTwoBlocks, dtype(), "", seed);
+    return run_network(machine(), make_execution(machine(), network.get()).get(), points, bytes).bytes;
+  };
+  const std::vector<char> first = run(7);
+  EXPECT_EQ(run(7), first);
+  EXPECT_NE(run(8), first);
+  minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
+  EXPECT_EQ(options.dtype, MINUET_F16);
+  EXPECT_EQ(run(options.seed), run(0));
+}
+
+MINUET_INSTANTIATE_DEVICE_TEST(OptionsTest);
+
+// ---- skips of skips -----------------------------------------------------------------------------
+
+/// A network of blocks with kernel 1 is a small program for each row by itself, so fp64 by hand will do.
+class RowNetwork {
+ public:
+  using Row = std::vector<double>;
+  /// What roundings of this row may come to, as magnitudes (oracle::convolve), beside its values.
+  struct Value {
+    Row values, magnitudes;
+  };
+
+  Value block(const std::string& name, const Value& input, int width) {
+    Random random(std::hash<std::string>()(name));
+    const size_t in = input.values.size(), out = static_cast<size_t>(width);
+    FileTensor& weight = tensors_[name + ".conv.weight"];
+    weight.shape = {1, static_cast<int64_t>(in), width};
+    if (weight.values.empty()) {
+      for (size_t i = 0; i < in * out; ++i)
+        weight.values.push_back(static_cast<float>(random.between(-100, 127)) / 256);
+      for (const char* part : {"weight", "bias", "running_mean", "running_var"}) {
+        FileTensor& tensor = tensors_[name + ".bn." + part];
+        tensor.shape = {width};
+        for (size_t d = 0; d < out; ++d) {
+          const double mean = std::strlen(part) == 6 || part[8] == 'v' ? 1 : 0;  // weight and running_var
+          tensor.values.push_back(static_cast<float>(mean + random.uniform(-0.2, 0.2)));
+        }
+      }
+    }
+    Value output{Row(out), Row(out)};
+    for (size_t d = 0; d < out; ++d) {
+      double sum = 0, magnitude = 0;
+      for (size_t c = 0; c < in; ++c) {
+        sum += input.values[c] * weight.values[c * out + d];
+        magnitude += input.magnitudes[c] * std::abs(weight.values[c * out + d]);
+      }
+      const auto of = [&](const char* part) { return tensors_[name + ".bn." + part].values[d]; };
+      const double scale = of("weight") / std::sqrt(of("running_var") + 1e-5);
+      const double shift = of("bias") - of("running_mean") * scale;
+      output.values[d] = std::max(sum * scale + shift, 0.0);
+      output.magnitudes[d] = magnitude * std::abs(scale) + std::abs(shift);
+    }
+    return output;
+  }
+  static Value concat(Value first, const Value& second) {
+    first.values.insert(first.values.end(), second.values.begin(), second.values.end());
+    first.magnitudes.insert(first.magnitudes.end(), second.magnitudes.begin(), second.magnitudes.end());
+    return first;
+  }
+  const std::map<std::string, FileTensor>& tensors() const { return tensors_; }
+
+ private:
+  std::map<std::string, FileTensor> tensors_;
+};
+
+/// Every part of a saved concatenation moves with it, on either side, three deep.
+TEST_P(OptionsTest, ConcatenationsOfConcatenations) {
+  const char* json = R"({"name": "n", "ndim": 3, "in_channels": 4, "channels": [8, 5, 3, 6], "layers": [
+    {"op": "block", "name": "a", "width": 0, "save": "a"},
+    {"op": "block", "name": "b", "width": 1},
+    {"op": "concat", "with": "a", "save": "ba"},
+    {"op": "block", "name": "c", "width": 2},
+    {"op": "concat", "with": "ba", "save": "cba"},
+    {"op": "block", "name": "d", "width": 3},
+    {"op": "concat", "with": "cba"},
+    {"op": "block", "name": "e", "width": 0}]})";
+  const std::vector<int32_t> points = scene(60);
+  const int64_t rows = static_cast<int64_t>(points.size()) / 4;
+  const std::vector<float> input = features(rows, 4);
+  RowNetwork oracle;
+  std::vector<double> expected, magnitudes;
+  for (int64_t r = 0; r < rows; ++r) {
+    RowNetwork::Value row;
+    for (int c = 0; c < 4; ++c) row.values.push_back(input[r * 4 + c]);
+    for (const double value : row.values) row.magnitudes.push_back(std::abs(value));
+    const auto a = oracle.block("a", row, 8);
+    const auto ba = RowNetwork::concat(oracle.block("b", a, 5), a);
+    const auto cba = RowNetwork::concat(oracle.block("c", ba, 3), ba);
+    const auto dcba = RowNetwork::concat(oracle.block("d", cba, 6), cba);
+    const auto e = oracle.block("e", dcba, 8);
+    expected.insert(expected.end(), e.values.begin(), e.values.end());
+    magnitudes.insert(magnitudes.end(), e.magnitudes.begin(), e.magnitudes.end());
+  }
+  const TemporaryPath file("concat.safetensors");
+  write_safetensors(file.path(), oracle.tensors());
+  const Network network = described(machine(), json, dtype(), file.path());
+  const NetworkRun run =
+      run_network(machine(), make_execution(machine(), network.get()).get(), points, encode(dtype(), input));
+  EXPECT_EQ(run.coordinates, points);
+  const std::vector<float> output = decode(dtype(), run.bytes);
+  ASSERT_EQ(output.size(), expected.size());
+  // Five layers deep; tf32 rounds each layer's operands besides, by 2^-11.
+  const double factor = 5 * (dtype() == DType::TF32 ? 0x1p-11 : element_factor(dtype()));
+  for (size_t i = 0; i < output.size(); ++i) {
+    ASSERT_NEAR(output[i], expected[i], factor * magnitudes[i]) << "row " << i / 8 << ", channel " << i % 8;
+  }
+}
+
+// ---- no device ----------------------------------------------------------------------------------
+
+TEST(AbiSelf, FeaturesAndVersion) {
+  for (const char* name : {"cuda", "cpu", "nvrtc", "network", "convolution", "bundle", "precompile"}) {
+    EXPECT_EQ(minuet_has_feature(name), 1) << name;
+  }
+  for (const char* name : {"", "CUDA", "cud", "cpus", "pooling", "network "}) {
+    EXPECT_EQ(minuet_has_feature(name), 0) << name;
+  }
+  EXPECT_EQ(minuet_has_feature(nullptr), 0);
+  EXPECT_EQ(minuet_version(),
+            100u * MINUET_VERSION_MINOR + MINUET_VERSION_PATCH + 10000u * MINUET_VERSION_MAJOR);
+}
+
+TEST(AbiSelf, ErrorsAreCutToTheBufferAndEndInAZero) {
+  EXPECT_EQ(minuet_context_create(nullptr, nullptr), MINUET_INVALID_ARGUMENT);
+  const std::string whole = last_error();
+  ASSERT_GT(whole.size(), 10u);
+  EXPECT_EQ(minuet_last_error(nullptr, 0), whole.size() + 1);
+  for (const size_t size : {size_t{1}, size_t{7}, whole.size(), whole.size() + 1, whole.size() + 9}) {
+    std::string buffer(whole.size() + 20, '~');
+    EXPECT_EQ(minuet_last_error(buffer.data(), size), whole.size() + 1);
+    const std::string written = whole.substr(0, size - 1);
+    EXPECT_EQ(std::string(buffer.c_str()), written);
+    EXPECT_EQ(buffer.find_first_not_of('~', written.size() + 1), std::string::npos) << "past the buffer";
+  }
+}
+
+TEST(AbiSelf, TheDetailIsOfTheLastErrorAlone) {
+  minuet_context_options options = MINUET_CONTEXT_OPTIONS_INIT;
+  options.jit = MINUET_JIT_ON;
+  options.nvrtc_path = "/nowhere/libnvrtc.so.13";
+  options.disable_disk_cache = 1;
+  options.bundle_path = "";
+  minuet_context* made = nullptr;
+  check(minuet_context_create(&options, &made));
+  const Handle<minuet_context> context(made, {minuet_context_destroy});
+  const float one = 1;
+  minuet_convolution_options layer = MINUET_CONVOLUTION_OPTIONS_INIT;
+  layer.in_channels = layer.out_channels = 1;
+  layer.weight = &one;
+  minuet_convolution* plan = nullptr;
+  check(minuet_convolution_create(made, &layer, &plan));
+  EXPECT_EQ(minuet_convolution_compile(plan, "sm_90a", nullptr, nullptr), MINUET_UNAVAILABLE);
+  EXPECT_THAT(last_error_detail(), HasSubstr("/nowhere/libnvrtc.so.13"));
+  EXPECT_EQ(minuet_convolution_compile(plan, nullptr, nullptr, nullptr), MINUET_INVALID_ARGUMENT);
+  EXPECT_EQ(last_error_detail(), "");
+  EXPECT_THAT(last_error(), HasSubstr("arch"));
+  minuet_convolution_destroy(plan);
+}
+
+/// Null is the first GPU that is usable, else the CPU.
+TEST(AbiSelf, ADeviceOfNoName) {
+  std::string reason;
+  Machine* const cpu = Machine::open("cpu", reason);
+  ASSERT_NE(cpu, nullptr) << reason;
+  minuet_device* cuda = nullptr;
+  const bool has_cuda = minuet_device_open(cpu->context(), "cuda:0", &cuda) == MINUET_OK;
+  const Handle<minuet_device> cuda_owner(cuda, {minuet_device_destroy});
+  minuet_device* made = nullptr;
+  check(minuet_device_open(cpu->context(), nullptr, &made));
+  const Handle<minuet_device> owner(made, {minuet_device_destroy});
+  minuet_device_info info{};
+  info.struct_size = sizeof(info);
+  check(minuet_device_query(made, &info));
+  EXPECT_STREQ(info.name, has_cuda ? "cuda:0" : "cpu");
+  EXPECT_EQ(info.arch[0] != '\0', has_cuda);
+  EXPECT_GT(info.memory_bytes, 0);
+  EXPECT_NE(info.description[0], '\0');
+}
+
+}  // namespace
+}  // namespace minuet::abi

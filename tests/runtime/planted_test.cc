@@ -1,0 +1,272 @@
+// What a context's options and the environment say about bundles, folders and compiling, through the C ABI.
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <map>
+
+#include "tests/runtime/planted_fixture.h"
+
+namespace minuet::abi {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+namespace fs = std::filesystem;
+
+/// Variables of the environment for one test, put back at its end; null: not set.
+class Setting {
+ public:
+  Setting(const char* name, const char* value) : name_(name) {
+    const char* const before = std::getenv(name);
+    was_set_ = before != nullptr;
+    if (before) before_ = before;
+    set(value);
+  }
+  ~Setting() { set(was_set_ ? before_.c_str() : nullptr); }
+  Setting(const Setting&) = delete;
+
+ private:
+  void set(const char* value) const {
+    if (value) {
+      ::setenv(name_, value, 1);
+    } else {
+      ::unsetenv(name_);
+    }
+  }
+  const char* name_;
+  bool was_set_ = false;
+  std::string before_;
+};
+
+TEST_F(Planted, R21_WhichCompilersABundleMayBeOf) {
+  const std::string file = path("a.bundle");
+  /// Whether the kernels of a bundle that `compiler` made are taken.
+  const auto taken = [&](const std::string& compiler, minuet_bundle_policy policy) {
+    const int64_t kernels = plant(file, compiler);
+    const auto strict = context(nullptr, [&](minuet_context_options& options) {
+      strictly(options);
+      options.bundle_policy = policy;
+      options.bundle_path = file.c_str();
+    });
+    const minuet_status status = compile(strict.get());
+    EXPECT_EQ(counters(strict.get()).bundle_hits, status == MINUET_OK ? kernels : 0);
+    EXPECT_THAT(status, testing::AnyOf(MINUET_OK, MINUET_FAILED_PRECONDITION));
+    return status == MINUET_OK;
+  };
+  EXPECT_EQ(minuet_context_options(MINUET_CONTEXT_OPTIONS_INIT).bundle_policy, MINUET_BUNDLE_SAME_MAJOR);
+  EXPECT_TRUE(taken("nvrtc 12.9 a b", MINUET_BUNDLE_SAME_MAJOR));
+  EXPECT_TRUE(taken("nvrtc 13.7 a b", MINUET_BUNDLE_SAME_MAJOR));
+  EXPECT_FALSE(taken("nvrtc 14.0 a b", MINUET_BUNDLE_SAME_MAJOR));
+  EXPECT_TRUE(taken("nvrtc 14.0 a b", MINUET_BUNDLE_ANY));
+  EXPECT_FALSE(taken("nvrtc 13.0 a b", MINUET_BUNDLE_EXACT)) << "no compiler is here to be equal to";
+  EXPECT_THAT(last_error(), HasSubstr("exact"));
+  for (const minuet_bundle_policy none : {-1, 3}) {
+    minuet_context_options options = MINUET_CONTEXT_OPTIONS_INIT;
+    options.bundle_policy = none;
+    minuet_context* made = nullptr;
+    EXPECT_EQ(minuet_context_create(&options, &made), MINUET_INVALID_ARGUMENT);
+    EXPECT_THAT(last_error(), HasSubstr("bundle_policy"));
+  }
+}
+
+/// A library elsewhere, with bundles in its own folder: loaded beside the one that this test has.
+TEST_F(Planted, R21_BundlesBesideTheLibraryAreFound) {
+  fs::create_directory(path("lib"));
+  fs::copy_file(MINUET_LIBRARY, path("lib/libminuet.so"));
+  plant(path("lib/other-sm_90a.bundle"), "nvrtc 13.0 a b");
+  void* const library = ::dlopen(path("lib/libminuet.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << ::dlerror();
+#define OF_COPY(name) reinterpret_cast<decltype(&name)>(::dlsym(library, #name))
+  const auto hits = [&] {
+    minuet_context_options options = MINUET_CONTEXT_OPTIONS_INIT;
+    strictly(options);
+    options.disable_disk_cache = 1;
+    minuet_context* made = nullptr;
+    EXPECT_EQ(OF_COPY(minuet_context_create)(&options, &made), MINUET_OK);
+    const std::vector<float> weight(4 * 4 * 3, 1.0f);
+    minuet_convolution_options layer = MINUET_CONVOLUTION_OPTIONS_INIT;
+    layer.ndim = 1;
+    layer.in_channels = layer.out_channels = 4;
+    layer.kernel_size[0] = 3;
+    layer.submanifold = 1;
+    layer.weight = weight.data();
+    minuet_convolution* convolution = nullptr;
+    EXPECT_EQ(OF_COPY(minuet_convolution_create)(made, &layer, &convolution), MINUET_OK);
+    OF_COPY(minuet_convolution_compile)(convolution, kArch, nullptr, nullptr);
+    minuet_kernel_counters counters = MINUET_KERNEL_COUNTERS_INIT;
+    EXPECT_EQ(OF_COPY(minuet_context_kernel_counters)(made, &counters), MINUET_OK);
+    OF_COPY(minuet_convolution_destroy)(convolution);
+    OF_COPY(minuet_context_destroy)(made);
+    return counters.bundle_hits;
+  };
+  EXPECT_EQ(hits(), 0) << "one whose name does not begin with minuet-";
+  const int64_t kernels = plant(path("lib/minuet-sm_90a.bundle"), "nvrtc 13.0 a b");
+  EXPECT_EQ(hits(), kernels);
+  ::dlclose(library);
+}
+
+TEST_F(Planted, R22_WhetherToCompileIsTheCallersWordBeforeTheVariable) {
+  const auto status = [&](minuet_jit jit) {
+    const auto made = context(nullptr, [&](minuet_context_options& options) {
+      strictly(options);
+      options.jit = jit;
+    });
+    return compile(made.get());
+  };
+  // Where it may compile, it finds that there is no compiler.
+  {
+    const Setting none("MINUET_NO_JIT", nullptr);
+    EXPECT_EQ(status(MINUET_JIT_DEFAULT), MINUET_UNAVAILABLE);
+    EXPECT_THAT(last_error(), HasSubstr("libnvrtc"));
+    EXPECT_THAT(last_error_detail(), HasSubstr("/nowhere/libnvrtc.so.13"));
+    EXPECT_EQ(status(MINUET_JIT_OFF), MINUET_FAILED_PRECONDITION);
+  }
+  {
+    const Setting off("MINUET_NO_JIT", "1");
+    EXPECT_EQ(status(MINUET_JIT_DEFAULT), MINUET_FAILED_PRECONDITION);
+    EXPECT_EQ(status(MINUET_JIT_ON), MINUET_UNAVAILABLE);
+  }
+  {
+    const Setting on("MINUET_NO_JIT", "0");
+    EXPECT_EQ(status(MINUET_JIT_DEFAULT), MINUET_UNAVAILABLE);
+  }
+  for (const auto& [name, value] : std::map<const char*, const char*>{
+           {"MINUET_NO_JIT", "maybe"}, {"MINUET_CACHE_SHARED", "2"}, {"MINUET_CACHE_MAX_BYTES", "1G"}}) {
+    const Setting setting(name, value);
+    minuet_context* made = nullptr;
+    EXPECT_EQ(minuet_context_create(nullptr, &made), MINUET_INVALID_ARGUMENT) << name;
+    EXPECT_THAT(last_error(), AllOf(HasSubstr(name), HasSubstr(value)));
+  }
+  for (const minuet_jit none : {-1, 3}) {
+    minuet_context_options options = MINUET_CONTEXT_OPTIONS_INIT;
+    options.jit = none;
+    minuet_context* made = nullptr;
+    EXPECT_EQ(minuet_context_create(&options, &made), MINUET_INVALID_ARGUMENT);
+    EXPECT_THAT(last_error(), HasSubstr("jit"));
+  }
+}
+
+TEST_F(Planted, R08_TheCompilerThatTheVariableNames) {
+  const Setting jit("MINUET_NO_JIT", nullptr), nvrtc("MINUET_NVRTC", "/elsewhere/libnvrtc.so.13");
+  const auto missing = [&](const char* named) {
+    const auto made = context(nullptr, [&](minuet_context_options& options) { options.nvrtc_path = named; });
+    EXPECT_EQ(compile(made.get()), MINUET_UNAVAILABLE);
+    return last_error_detail();
+  };
+  EXPECT_THAT(missing(nullptr), HasSubstr("/elsewhere/libnvrtc.so.13"));
+  EXPECT_THAT(missing("/nowhere/libnvrtc.so.13"),
+              AllOf(HasSubstr("/nowhere/libnvrtc.so.13"), Not(HasSubstr("/elsewhere"))));
+}
+
+TEST_F(Planted, R10_WhichFolderKernelsAreKeptIn) {
+  const auto folder = [&](const char* option, bool disk = true) {
+    minuet_context_options options = MINUET_CONTEXT_OPTIONS_INIT;
+    options.cache_directory = option;
+    options.disable_disk_cache = disk ? 0 : 1;
+    minuet_context* made = nullptr;
+    check(minuet_context_create(&options, &made));
+    const Handle<minuet_context> owner(made, {minuet_context_destroy});
+    std::string text(minuet_context_cache_directory(made, nullptr, 0), '\0');
+    minuet_context_cache_directory(made, text.data(), text.size());
+    text.pop_back();
+    return text;
+  };
+  fs::create_directory(path("home"));
+  const std::string home_folder = path("home"), xdg_folder = path("xdg"), own_folder = path("own"),
+                    option = path("option");
+  const Setting home("HOME", home_folder.c_str());
+  {
+    const Setting xdg("XDG_CACHE_HOME", nullptr), own("MINUET_CACHE_DIR", nullptr);
+    EXPECT_EQ(folder(nullptr), home_folder + "/.cache/minuet");
+  }
+  const Setting xdg("XDG_CACHE_HOME", xdg_folder.c_str());
+  {
+    const Setting own("MINUET_CACHE_DIR", nullptr);
+    EXPECT_EQ(folder(nullptr), xdg_folder + "/minuet");
+  }
+  const Setting own("MINUET_CACHE_DIR", own_folder.c_str());
+  EXPECT_EQ(folder(nullptr), own_folder);
+  EXPECT_EQ(folder(option.c_str()), option);
+  EXPECT_EQ(folder(option.c_str(), false), "");
+}
+
+TEST_F(Planted, WarningsGoToTheLog) {
+  struct Log {
+    int lines = 0;
+    std::string text;
+  } log;
+  const std::string no_folder = path("a file");
+  std::ofstream(no_folder) << "somebody's";
+  const auto made = context(nullptr, [&](minuet_context_options& options) {
+    options.disable_disk_cache = 0;
+    options.cache_directory = no_folder.c_str();
+    options.bundle_path = "/nowhere/a.bundle";
+    options.log_user = &log;
+    options.log = [](minuet_log_level level, const char* text, size_t length, void* user) {
+      EXPECT_EQ(level, MINUET_LOG_WARNING);
+      ++static_cast<Log*>(user)->lines;
+      static_cast<Log*>(user)->text.append(text, length).append("\n");
+    };
+  });
+  EXPECT_EQ(log.lines, 2) << log.text;
+  EXPECT_THAT(log.text, AllOf(HasSubstr(no_folder), HasSubstr("/nowhere/a.bundle")));
+  EXPECT_EQ(minuet_context_cache_directory(made.get(), nullptr, 0), 1u) << "only memory is left";
+}
+
+/// A network's jobs: one that finds all its kernels, one that may not compile, one with nothing to do.
+TEST_F(Planted, R17_NetworksCompileInTheBackground) {
+  struct Done {
+    std::atomic<int> calls{0};
+    std::atomic<int> status{-1};
+    std::string message;  // of the job's thread, read after the wait
+  };
+  const auto run = [&](minuet_context* context, const char* arch, Done& done) {
+    minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
+    options.description = R"({"name": "n", "ndim": 1, "in_channels": 4, "channels": [4], "layers": [
+      {"op": "block", "name": "a", "width": 0, "kernel_size": 3}]})";
+    minuet_network* network = nullptr;
+    check(minuet_network_create(context, &options, &network));
+    minuet_job* job = nullptr;
+    check(minuet_network_compile_async(
+        network, arch,
+        [](minuet_status status, void* user) {
+          Done& done = *static_cast<Done*>(user);
+          done.status = status;
+          if (status != MINUET_OK) done.message = last_error();
+          ++done.calls;
+        },
+        &done, &job));
+    minuet_network_destroy(network);
+    const minuet_status status = minuet_job_wait(job);
+    EXPECT_EQ(minuet_job_done(job), 1);
+    EXPECT_EQ(minuet_job_wait(job), status) << "as often as one likes";
+    minuet_job_destroy(job);
+    EXPECT_EQ(done.calls, 1);
+    EXPECT_EQ(done.status, status);
+    return status;
+  };
+  Done refused, done, nothing;
+  const std::string list = path("network.jsonl");
+  const auto strict = context(nullptr, [&](minuet_context_options& options) {
+    strictly(options);
+    options.record_path = list.c_str();
+  });
+  EXPECT_EQ(run(strict.get(), kArch, refused), MINUET_FAILED_PRECONDITION);
+  EXPECT_THAT(refused.message, HasSubstr("minuet precompile --from"));
+  EXPECT_EQ(run(strict.get(), "", nothing), MINUET_OK);
+
+  const int64_t kernels = plant_recorded(list, path("network.bundle"), "nvrtc 13.0 a b");
+  check(minuet_context_add_bundle(strict.get(), path("network.bundle").c_str(), nullptr));
+  EXPECT_EQ(run(strict.get(), kArch, done), MINUET_OK) << last_error();
+  EXPECT_EQ(counters(strict.get()).bundle_hits, kernels);
+
+  minuet_job* job = nullptr;
+  EXPECT_EQ(minuet_network_compile_async(nullptr, kArch, nullptr, nullptr, &job), MINUET_INVALID_ARGUMENT);
+  EXPECT_EQ(job, nullptr);
+  EXPECT_EQ(minuet_job_done(nullptr), 0);
+}
+
+}  // namespace
+}  // namespace minuet::abi
