@@ -1,5 +1,6 @@
 // Gather: copies, padding rows and tf32 rounding, for every dtype, channel count and tile.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include "tests/kernels_templates/features.h"
 // features.h first: it brings the shim's names.
@@ -119,10 +120,52 @@ TEST(GatherShape, ThreadsOfARowTouchNeighbouringVectors) {
   EXPECT_EQ(Shape::vector_start(0, 1), 64);
 }
 
-TEST(GatherShape, BufferOffsetsPastTwoToTheThirtyOne) {
-  // A store's byte offset is formed in 64 bits from a 32-bit row.
-  using Shape = GatherShape<GatherSpec{.io = DType::F32, .channels = 256, .tile = 4, .vector_bytes = 16}>;
-  EXPECT_EQ(static_cast<i64>(INT_MAX) * Shape::kRowBytes, 2147483647ll * 1024);
+/// Zeros as far as one likes: a page is there once it is written to.
+class FarMemory {
+ public:
+  explicit FarMemory(std::size_t bytes)
+      : bytes_(bytes),
+        data_(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                     0)) {}
+  ~FarMemory() {
+    if (good()) ::munmap(data_, bytes_);
+  }
+  FarMemory(const FarMemory&) = delete;
+  bool good() const { return data_ != MAP_FAILED; }
+  u32* at(i64 byte) const { return reinterpret_cast<u32*>(static_cast<char*>(data_) + byte); }
+
+ private:
+  std::size_t bytes_;
+  void* data_;
+};
+
+// Rows whose first byte, and whose first element, is past 2^31: of the features by their pitch, of the buffer
+// by their number; and a padding row there.
+TEST(Gather, RowsPastTwoToTheThirtyOne) {
+  constexpr GatherSpec kSpec{.io = DType::F32, .channels = 256, .tile = 4, .vector_bytes = 16, .threads = 64};
+  constexpr i64 kPitch = (i64{1} << 31) + 64, kRowBytes = 1024;
+  const i32 far = (i32{1} << 23) + 5, padding = far + 3;  // elements past 2^31, bytes past 2^33
+  const FarMemory features(static_cast<std::size_t>((kPitch + 256) * 4)),
+      buffer((padding + i64{1}) * kRowBytes);
+  if (!features.good() || !buffer.good()) GTEST_SKIP() << "17 GB of addresses are not to be had";
+  for (i32 c = 0; c < 256; ++c) features.at(kPitch * 4)[c] = 1000u + static_cast<u32>(c);
+  std::fill_n(buffer.at(padding * kRowBytes), 256, 7u);
+  const i32 table[] = {-1, far}, ends[] = {1}, start[] = {padding};
+  GatherParams params{};
+  params.features = features.at(0);
+  params.ld = kPitch;
+  params.rows = 2;
+  params.table = table;
+  params.volume = 1;
+  params.padding_rows = 1;
+  params.padding_ends = ends;
+  params.padding_start = start;
+  params.buffer = buffer.at(0);
+  shim::launch(&gather<kSpec>, params, shim::small_grid(0, kSpec.threads));
+  for (i32 c = 0; c < 256; ++c) {
+    ASSERT_EQ(buffer.at(far * kRowBytes)[c], 1000u + static_cast<u32>(c));
+    ASSERT_EQ(buffer.at(padding * kRowBytes)[c], 0u);
+  }
 }
 
 }  // namespace

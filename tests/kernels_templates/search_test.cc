@@ -148,6 +148,20 @@ TEST(Search, BatchItemsWithoutSources) {
   Search<KeyType::U32, 3, 4, 8, 32>(sources, queries, geometry_of(3, {3, 3, 3}, 1)).expect_correct();
 }
 
+// The last corner with the farthest offset has a key of ones only, which is what fills up a block that is not
+// full: no source is there, and none may be found.
+TEST(Search, AKeyOfAllOnesIsNoPadding) {
+  const std::vector<Point> narrow{Point{0, 0}, Point{255, 7}, Point{255, (1 << 24) - 3}};
+  Search<KeyType::U32, 1, 4, 8, 32> search(narrow, narrow, geometry_of(1, {3}, 1));
+  ASSERT_EQ(search.source_keys.back() + 1, 0xffffffffu) << "one before all ones";
+  search.expect_correct();
+  const i32 last = (1 << 14) - 3;
+  const std::vector<Point> wide{Point{0, 0, 0, 0, 0}, Point{255, last, last, last, last}};
+  Search<KeyType::U64, 4, 256, 512, 128> wider(wide, wide, geometry_of(4, {3, 3, 3, 3}, 1));
+  ASSERT_EQ(wider.layout.total_bits, 64);
+  wider.expect_correct();
+}
+
 TEST(Search, BlocksLookForAShareTogether) {
   // Through the kernel alone it would not show if a share were found by luck: many empty ones here.
   std::vector<Point> sources, queries;

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "runtime/rounding.h"
+#include "tests/support/rounding.h"
 
 namespace minuet {
 namespace {
@@ -80,9 +81,13 @@ TEST(Parameters, DrawnWeightsHaveTheStatedVarianceAndHoldInTheDtype) {
   EXPECT_EQ(drawn.weight.size(), 27u * 16 * 32);
   EXPECT_NEAR(sum / count, 0, 5e-3);
   EXPECT_NEAR(squares / count / (2.0 / (27 * 16)), 1, 0.05);
-  std::vector<float> rounded = drawn.weight;
-  round_values(DType::F16, rounded.data(), rounded.size());
-  EXPECT_EQ(rounded, drawn.weight);
+  // The same numbers whatever the dtype, each rounded once.
+  const std::vector<float> exact =
+      llvm::cantFail(ParameterSource(7).layer(random_layer("a", DType::F32))).weight;
+  for (const DType dtype : {DType::TF32, DType::F16, DType::BF16}) {
+    EXPECT_EQ(llvm::cantFail(ParameterSource(7).layer(random_layer("a", dtype))).weight,
+              round_to(dtype, exact));
+  }
   for (float scale : drawn.scale) EXPECT_NEAR(scale, 1, 0.6);
 }
 
