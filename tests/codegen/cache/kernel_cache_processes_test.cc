@@ -64,6 +64,7 @@ TEST(KernelCacheProcesses, R14_SixteenColdProcessesCompileEachKernelOnce) {
 }
 
 TEST(KernelCacheProcesses, R14_AStoppedProcessIsWaitedForNoLongerThanTheBound) {
+  EXPECT_EQ(CacheOptions().lock_bound, std::chrono::minutes(1)) << "R14's number, where nobody names another";
   const TemporaryFolder folder;
   const pid_t holder = start_process([&] {
     auto compiler = std::make_shared<FakeCompiler>();

@@ -76,6 +76,31 @@ TEST(Prune, R09_TheOldestGoUntilTheFilesFit) {
   EXPECT_EQ(shelf.there().front(), 21);
 }
 
+/// R9's numbers: files that are all holes count in full, and a folder holds 20,000 of any size.
+TEST(Prune, R09_TheLimitsIfNobodyNamesOthers) {
+  const MemoryFolders in_memory;
+  Shelf shelf(3);
+  const auto add = [&](int number, std::uintmax_t bytes) {
+    char key[65];
+    std::snprintf(key, sizeof key, "%02x%062x", 16 + number % 200, number);
+    const std::string path = shelf.store.entry_path(key);
+    fs::create_directories(fs::path(path).parent_path());
+    fs::permissions(fs::path(path).parent_path(), fs::perms::owner_all);
+    write_text(path, "");
+    fs::resize_file(path, bytes);
+  };
+  const auto removed = [&] { return llvm::cantFail(shelf.store.prune({}, true)).removed_entries; };
+  add(1, 1000u << 20);
+  EXPECT_EQ(removed(), 0u);
+  add(2, 30u << 20);
+  EXPECT_EQ(removed(), 4u) << "1030 MiB: all but the last one, for the large one is younger than the three";
+  for (int number = 3; number < 20001; ++number) add(number, 0);
+  EXPECT_EQ(removed(), 0u) << "20,000 less the one that went";
+  add(20001, 0);
+  add(20002, 0);
+  EXPECT_EQ(removed(), 1001u) << "to a twentieth below";
+}
+
 TEST(Prune, R09_WithinItsLimitsNothingGoes) {
   Shelf shelf(20);
   const PruneResult result = llvm::cantFail(shelf.store.prune({.bytes = shelf.bytes(), .files = 20}, true));
