@@ -1,5 +1,5 @@
-// What the C ABI says of itself, and what its options do, on every device: features, errors, structs,
-// profiling, room for points, networks described by the caller.
+// What the options of executions and networks do, on every device: profiling, room for points, seeds; and
+// networks that the caller describes.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -226,77 +226,6 @@ TEST_P(OptionsTest, ConcatenationsOfConcatenations) {
   for (size_t i = 0; i < output.size(); ++i) {
     ASSERT_NEAR(output[i], expected[i], factor * magnitudes[i]) << "row " << i / 8 << ", channel " << i % 8;
   }
-}
-
-// ---- no device ----------------------------------------------------------------------------------
-
-TEST(AbiSelf, FeaturesAndVersion) {
-  for (const char* name : {"cuda", "cpu", "nvrtc", "network", "convolution", "bundle", "precompile"}) {
-    EXPECT_EQ(minuet_has_feature(name), 1) << name;
-  }
-  for (const char* name : {"", "CUDA", "cud", "cpus", "pooling", "network "}) {
-    EXPECT_EQ(minuet_has_feature(name), 0) << name;
-  }
-  EXPECT_EQ(minuet_has_feature(nullptr), 0);
-  EXPECT_EQ(minuet_version(),
-            100u * MINUET_VERSION_MINOR + MINUET_VERSION_PATCH + 10000u * MINUET_VERSION_MAJOR);
-}
-
-TEST(AbiSelf, ErrorsAreCutToTheBufferAndEndInAZero) {
-  EXPECT_EQ(minuet_context_create(nullptr, nullptr), MINUET_INVALID_ARGUMENT);
-  const std::string whole = last_error();
-  ASSERT_GT(whole.size(), 10u);
-  EXPECT_EQ(minuet_last_error(nullptr, 0), whole.size() + 1);
-  for (const size_t size : {size_t{1}, size_t{7}, whole.size(), whole.size() + 1, whole.size() + 9}) {
-    std::string buffer(whole.size() + 20, '~');
-    EXPECT_EQ(minuet_last_error(buffer.data(), size), whole.size() + 1);
-    const std::string written = whole.substr(0, size - 1);
-    EXPECT_EQ(std::string(buffer.c_str()), written);
-    EXPECT_EQ(buffer.find_first_not_of('~', written.size() + 1), std::string::npos) << "past the buffer";
-  }
-}
-
-TEST(AbiSelf, TheDetailIsOfTheLastErrorAlone) {
-  minuet_context_options options = MINUET_CONTEXT_OPTIONS_INIT;
-  options.jit = MINUET_JIT_ON;
-  options.nvrtc_path = "/nowhere/libnvrtc.so.13";
-  options.disable_disk_cache = 1;
-  options.bundle_path = "";
-  minuet_context* made = nullptr;
-  check(minuet_context_create(&options, &made));
-  const Handle<minuet_context> context(made, {minuet_context_destroy});
-  const float one = 1;
-  minuet_convolution_options layer = MINUET_CONVOLUTION_OPTIONS_INIT;
-  layer.in_channels = layer.out_channels = 1;
-  layer.weight = &one;
-  minuet_convolution* plan = nullptr;
-  check(minuet_convolution_create(made, &layer, &plan));
-  EXPECT_EQ(minuet_convolution_compile(plan, "sm_90a", nullptr, nullptr), MINUET_UNAVAILABLE);
-  EXPECT_THAT(last_error_detail(), HasSubstr("/nowhere/libnvrtc.so.13"));
-  EXPECT_EQ(minuet_convolution_compile(plan, nullptr, nullptr, nullptr), MINUET_INVALID_ARGUMENT);
-  EXPECT_EQ(last_error_detail(), "");
-  EXPECT_THAT(last_error(), HasSubstr("arch"));
-  minuet_convolution_destroy(plan);
-}
-
-/// Null is the first GPU that is usable, else the CPU.
-TEST(AbiSelf, ADeviceOfNoName) {
-  std::string reason;
-  Machine* const cpu = Machine::open("cpu", reason);
-  ASSERT_NE(cpu, nullptr) << reason;
-  minuet_device* cuda = nullptr;
-  const bool has_cuda = minuet_device_open(cpu->context(), "cuda:0", &cuda) == MINUET_OK;
-  const Handle<minuet_device> cuda_owner(cuda, {minuet_device_destroy});
-  minuet_device* made = nullptr;
-  check(minuet_device_open(cpu->context(), nullptr, &made));
-  const Handle<minuet_device> owner(made, {minuet_device_destroy});
-  minuet_device_info info{};
-  info.struct_size = sizeof(info);
-  check(minuet_device_query(made, &info));
-  EXPECT_STREQ(info.name, has_cuda ? "cuda:0" : "cpu");
-  EXPECT_EQ(info.arch[0] != '\0', has_cuda);
-  EXPECT_GT(info.memory_bytes, 0);
-  EXPECT_NE(info.description[0], '\0');
 }
 
 }  // namespace

@@ -1,0 +1,141 @@
+// What the C ABI says of itself, with no device but the CPU: features, errors, what structs must not hold.
+#include <gmock/gmock.h>
+
+#include <functional>
+
+#include "tests/support/network_abi.h"
+
+namespace minuet::abi {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(AbiSelf, FeaturesAndVersion) {
+  for (const char* name : {"cuda", "cpu", "nvrtc", "network", "convolution", "bundle", "precompile"}) {
+    EXPECT_EQ(minuet_has_feature(name), 1) << name;
+  }
+  for (const char* name : {"", "CUDA", "cud", "cpus", "pooling", "network "}) {
+    EXPECT_EQ(minuet_has_feature(name), 0) << name;
+  }
+  EXPECT_EQ(minuet_has_feature(nullptr), 0);
+  EXPECT_EQ(minuet_version(),
+            100u * MINUET_VERSION_MINOR + MINUET_VERSION_PATCH + 10000u * MINUET_VERSION_MAJOR);
+}
+
+TEST(AbiSelf, ErrorsAreCutToTheBufferAndEndInAZero) {
+  EXPECT_EQ(minuet_context_create(nullptr, nullptr), MINUET_INVALID_ARGUMENT);
+  const std::string whole = last_error();
+  ASSERT_GT(whole.size(), 10u);
+  EXPECT_EQ(minuet_last_error(nullptr, 0), whole.size() + 1);
+  for (const size_t size : {size_t{1}, size_t{7}, whole.size(), whole.size() + 1, whole.size() + 9}) {
+    std::string buffer(whole.size() + 20, '~');
+    EXPECT_EQ(minuet_last_error(buffer.data(), size), whole.size() + 1);
+    const std::string written = whole.substr(0, size - 1);
+    EXPECT_EQ(std::string(buffer.c_str()), written);
+    EXPECT_EQ(buffer.find_first_not_of('~', written.size() + 1), std::string::npos) << "past the buffer";
+  }
+}
+
+TEST(AbiSelf, TheDetailIsOfTheLastErrorAlone) {
+  minuet_context_options options = MINUET_CONTEXT_OPTIONS_INIT;
+  options.jit = MINUET_JIT_ON;
+  options.nvrtc_path = "/nowhere/libnvrtc.so.13";
+  options.disable_disk_cache = 1;
+  options.bundle_path = "";
+  minuet_context* made = nullptr;
+  check(minuet_context_create(&options, &made));
+  const Handle<minuet_context> context(made, {minuet_context_destroy});
+  const float one = 1;
+  minuet_convolution_options layer = MINUET_CONVOLUTION_OPTIONS_INIT;
+  layer.in_channels = layer.out_channels = 1;
+  layer.weight = &one;
+  minuet_convolution* plan = nullptr;
+  check(minuet_convolution_create(made, &layer, &plan));
+  EXPECT_EQ(minuet_convolution_compile(plan, "sm_90a", nullptr, nullptr), MINUET_UNAVAILABLE);
+  EXPECT_THAT(last_error_detail(), HasSubstr("/nowhere/libnvrtc.so.13"));
+  EXPECT_EQ(minuet_convolution_compile(plan, nullptr, nullptr, nullptr), MINUET_INVALID_ARGUMENT);
+  EXPECT_EQ(last_error_detail(), "");
+  EXPECT_THAT(last_error(), HasSubstr("arch"));
+  minuet_convolution_destroy(plan);
+}
+
+/// struct_size 0, an ext, and what is reserved: refused by every call that takes options.
+TEST(AbiSelf, WhatMustBeNothingIs) {
+  std::string reason;
+  Machine* const cpu = Machine::open("cpu", reason);
+  ASSERT_NE(cpu, nullptr) << reason;
+  const auto refuse = [](auto options, const std::function<minuet_status(const decltype(options)*)>& call) {
+    auto unset = options, extended = options;
+    unset.struct_size = 0;
+    extended.ext = &options;
+    EXPECT_EQ(call(&unset), MINUET_INVALID_ARGUMENT);
+    EXPECT_THAT(last_error(), HasSubstr("struct_size"));
+    EXPECT_EQ(call(&extended), MINUET_INVALID_ARGUMENT);
+    EXPECT_THAT(last_error(), HasSubstr("ext must be null"));
+    if constexpr (requires { options.reserved; }) {
+      options.reserved = 1;
+      EXPECT_EQ(call(&options), MINUET_INVALID_ARGUMENT);
+      EXPECT_THAT(last_error(), HasSubstr("reserved"));
+    }
+  };
+  refuse(minuet_context_options(MINUET_CONTEXT_OPTIONS_INIT), [](const auto* options) {
+    minuet_context* made = nullptr;
+    return minuet_context_create(options, &made);
+  });
+  const int32_t origin[] = {0, 0, 0, 0};
+  const auto create_set = [&](const minuet_coordinates_options* options, Coordinates& set) {
+    minuet_coordinates* made = nullptr;
+    const minuet_status status = minuet_coordinates_create(cpu->device(), options, origin, 1, nullptr, &made);
+    set.reset(made);
+    return status;
+  };
+  Coordinates set(nullptr, {minuet_coordinates_destroy});
+  refuse(minuet_coordinates_options(MINUET_COORDINATES_OPTIONS_INIT),
+         [&](const auto* options) { return create_set(options, set); });
+  check(create_set(nullptr, set));
+  refuse(minuet_kernel_map_options(MINUET_KERNEL_MAP_OPTIONS_INIT), [&](const auto* options) {
+    minuet_kernel_map* made = nullptr;
+    return minuet_kernel_map_create(set.get(), set.get(), options, nullptr, &made);
+  });
+  refuse(minuet_convolution_options(MINUET_CONVOLUTION_OPTIONS_INIT), [&](const auto* options) {
+    minuet_convolution* made = nullptr;
+    return minuet_convolution_create(cpu->context(), options, &made);
+  });
+  refuse(minuet_network_options(MINUET_NETWORK_OPTIONS_INIT), [&](const auto* options) {
+    minuet_network* made = nullptr;
+    return minuet_network_create(cpu->context(), options, &made);
+  });
+  refuse(minuet_precompile_options(MINUET_PRECOMPILE_OPTIONS_INIT),
+         [&](const auto* options) { return minuet_precompile(cpu->context(), options, nullptr); });
+  NetworkSpec narrow;
+  narrow.name = "sparseresnet21d";
+  narrow.channels = {8, 8, 8, 8};
+  const Network network = make_network(*cpu, narrow);
+  refuse(minuet_execution_options(MINUET_EXECUTION_OPTIONS_INIT), [&](const auto* options) {
+    minuet_execution* made = nullptr;
+    return minuet_execution_create(network.get(), cpu->device(), options, &made);
+  });
+}
+
+/// Null is the first GPU that is usable, else the CPU.
+TEST(AbiSelf, ADeviceOfNoName) {
+  std::string reason;
+  Machine* const cpu = Machine::open("cpu", reason);
+  ASSERT_NE(cpu, nullptr) << reason;
+  minuet_device* cuda = nullptr;
+  const bool has_cuda = minuet_device_open(cpu->context(), "cuda:0", &cuda) == MINUET_OK;
+  const Handle<minuet_device> cuda_owner(cuda, {minuet_device_destroy});
+  minuet_device* made = nullptr;
+  check(minuet_device_open(cpu->context(), nullptr, &made));
+  const Handle<minuet_device> owner(made, {minuet_device_destroy});
+  minuet_device_info info{};
+  info.struct_size = sizeof(info);
+  check(minuet_device_query(made, &info));
+  EXPECT_STREQ(info.name, has_cuda ? "cuda:0" : "cpu");
+  EXPECT_EQ(info.arch[0] != '\0', has_cuda);
+  EXPECT_GT(info.memory_bytes, 0);
+  EXPECT_NE(info.description[0], '\0');
+}
+
+}  // namespace
+}  // namespace minuet::abi
