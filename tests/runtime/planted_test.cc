@@ -160,6 +160,15 @@ TEST_F(Planted, R08_TheCompilerThatTheVariableNames) {
               AllOf(HasSubstr("/nowhere/libnvrtc.so.13"), Not(HasSubstr("/elsewhere"))));
 }
 
+TEST_F(Planted, TheCublasThatTheVariableNames) {
+  const Setting named("MINUET_CUBLASLT", "/elsewhere/libcublasLt.so.13");
+  const auto info = std::make_unique<minuet_system_info>();
+  info->struct_size = sizeof(*info);
+  check(minuet_query_system(info.get()));
+  EXPECT_STREQ(info->cublaslt_path, "") << "no other is taken in its place";
+  EXPECT_THAT(info->missing, HasSubstr("/elsewhere/libcublasLt.so.13"));
+}
+
 TEST_F(Planted, R10_WhichFolderKernelsAreKeptIn) {
   const auto folder = [&](const char* option, bool disk = true) {
     minuet_context_options options = MINUET_CONTEXT_OPTIONS_INIT;
