@@ -1,22 +1,77 @@
-// The CUDA names that kernels use, for running them on the CPU. Include before any kernel header.
+// The CUDA names that kernels use, and what kernels_templates/core/ asks of a host, for running kernels on
+// the CPU. Include before any kernel header.
 //
-// One OS thread runs everything: a block's threads are fibers that take turns between barriers, in an
-// order the test picks, so that a missing barrier shows; blocks run one after another.
+// One OS thread runs everything: threads are fibers that take turns where they wait, in an order the test
+// picks, so that a missing barrier shows. The blocks of a cluster take turns too; clusters run one after
+// another.
+//
+// What is not inline is found by symbol: a kernel may come out of a library that is opened later.
 #pragma once
 
 #include <cstdint>
 
-// Blocks run one after another, so one copy a kernel instance is one copy a block.
-#define __shared__ static
+#define MINUET_SHIM_API __attribute__((visibility("default")))
+
+// One copy a kernel instance is one copy a block, for blocks without a cluster run one after another; the
+// call notices a cluster, where they do not.
+#define __shared__                             \
+  ::minuet::shim::note_static_shared_memory(); \
+  static
 
 struct ShimIndex {
   unsigned x = 0, y = 0, z = 0;
 };
-extern ShimIndex threadIdx, blockIdx, blockDim, gridDim;
+MINUET_SHIM_API extern ShimIndex threadIdx, blockIdx, blockDim, gridDim;
 
-void __syncthreads();
+MINUET_SHIM_API void __syncthreads();
 /// Also a barrier: how many threads of the block passed a true predicate.
-int __syncthreads_count(int predicate);
+MINUET_SHIM_API int __syncthreads_count(int predicate);
+
+namespace minuet::shim {
+
+/// Ends the launch with std::logic_error, which also says which thread was at it.
+[[noreturn]] MINUET_SHIM_API void fail(const char* what);
+
+MINUET_SHIM_API void note_static_shared_memory();
+/// Of this block, Grid::shared_bytes of it, poisoned: aligned to 128 bytes and to no more.
+MINUET_SHIM_API void* dynamic_shared();
+
+/// Where a warp's threads meet: each brings what it has, the last to come combines it for all. lanes[i] is
+/// null for a lane that is not in the mask.
+using WarpCombine = void (*)(void* const* lanes);
+/// Lanes that the block does not have are left out of the mask, unless the operation wants the `whole` warp.
+/// All that meet must bring the same mask and operation; a thread that never comes is an error.
+MINUET_SHIM_API void warp_meet(unsigned mask, bool whole, WarpCombine combine, void* mine);
+
+MINUET_SHIM_API unsigned cluster_rank();
+MINUET_SHIM_API unsigned cluster_size();
+MINUET_SHIM_API void cluster_arrive();
+MINUET_SHIM_API void cluster_wait();
+/// The same place in the dynamic shared memory of another block, which must have started and not have ended.
+MINUET_SHIM_API void* map_shared(const void* own, unsigned rank);
+
+/// `barrier`: 8 bytes of shared memory. They hold a mark; the state is the shim's.
+MINUET_SHIM_API void mbarrier_init(void* barrier, unsigned count);
+/// Makes what this thread has initialised known to bulk copies and to other blocks.
+MINUET_SHIM_API void mbarrier_init_fence();
+MINUET_SHIM_API void mbarrier_invalidate(void* barrier);
+/// `bytes` are added to what the phase waits for first.
+MINUET_SHIM_API void mbarrier_arrive(void* barrier, unsigned bytes);
+MINUET_SHIM_API void mbarrier_arrive_remote(void* barrier, unsigned rank);
+MINUET_SHIM_API void mbarrier_expect(void* barrier, unsigned bytes);
+/// Whether the phase of this parity has ended; lets others run where it has not.
+MINUET_SHIM_API bool mbarrier_test(void* barrier, unsigned parity);
+MINUET_SHIM_API void mbarrier_wait(void* barrier, unsigned parity);
+
+/// Lands at some later switch, and pays `barrier` its bytes then.
+MINUET_SHIM_API void bulk_copy(void* shared, const void* global, unsigned bytes, void* barrier);
+/// Lands at some later switch, at the latest in async_copy_wait. Zeros where not `present`.
+MINUET_SHIM_API void async_copy(void* shared, const void* global, unsigned bytes, bool present);
+MINUET_SHIM_API void async_copy_commit();
+/// Waits for all groups of this thread but the last `groups`.
+MINUET_SHIM_API void async_copy_wait(unsigned groups);
+
+}  // namespace minuet::shim
 
 inline int atomicMin(int* address, int value) {
   const int old = *address;
@@ -38,3 +93,5 @@ inline unsigned atomicAdd(unsigned* address, unsigned value) {
   *address = old + value;
   return old;
 }
+
+#include "tests/support/shim/warp.h"

@@ -1,24 +1,29 @@
-// Runs a kernel on the CPU: blocks one after another, the threads of a block as fibers with barriers.
+// Runs a kernel on the CPU: clusters one after another, the threads of a cluster as fibers with barriers.
 //
 //   shim::launch(&pack<PackSpec{...}>, params, {.blocks = 3, .threads = 256});
 //
-// Not thread-safe: one launch at a time. A block whose threads disagree about a barrier throws
-// std::logic_error, where a GPU would hang.
+// One launch at a time, from any OS thread. Where a GPU would hang, or nobody could say what it does, the
+// launch throws std::logic_error: threads that disagree about a barrier, a copy off its alignment.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 #include "tests/support/shim/device.h"
 
 namespace minuet::shim {
 
-/// In which order the threads of a block run between two barriers.
+/// In which order threads run between two places where they wait; shuffled anew each time round.
 enum class Order { Ascending, Descending, Shuffled };
 
 struct Grid {
   int blocks = 1;
   int threads = 1;  // of a block
   Order order = Order::Ascending;
+  int cluster = 1;       // blocks of a cluster; divides blocks
+  int shared_bytes = 0;  // dynamic shared memory of a block
+  /// Of shuffles, and of how late asynchronous copies land: 0 is as late as can be.
+  std::uint64_t seed = 0;
 };
 
 void run_grid(const Grid& grid, const std::function<void()>& thread_body);

@@ -1,0 +1,138 @@
+// What a launch knows: its threads, who waits for what, which copies are under way. The shim's own; kernels
+// see device.h.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "tests/support/random.h"
+#include "tests/support/shim/fiber.h"
+#include "tests/support/shim/shared_memory.h"
+#include "tests/support/shim/shim.h"
+
+namespace minuet::shim {
+
+struct Block;
+
+struct Thread {
+  enum class State { Fresh, Ready, Waiting, Ended };
+  State state = State::Fresh;
+  unsigned index = 0;  // in its block
+  Block* block = nullptr;
+  std::unique_ptr<Fiber> fiber;       // from its start to its end
+  const char* waits_for = nullptr;    // for reports
+  const void* barrier = nullptr;      // the mbarrier it waits for,
+  unsigned parity = 0;                // and the phase
+  bool arrived_at_cluster = false;    // and has not waited yet
+  unsigned long cluster_arrival = 0;  // at which of the cluster's barriers
+  unsigned copy_groups = 0;           // committed
+  struct {
+    unsigned mask = 0;
+    WarpCombine combine = nullptr;
+    void* mine = nullptr;
+  } meeting;
+  unsigned warp_arrived = 0;  // of the first lane: who of the warp is at a meeting
+};
+
+struct Block {
+  unsigned index = 0, rank = 0;
+  Thread* threads = nullptr;
+  int arrived = 0, ended = 0;
+  int votes = 0, last_votes = 0;  // of __syncthreads_count
+  bool started = false;
+  SharedMemory* shared = nullptr;
+};
+
+struct MBarrier {
+  unsigned count = 0;    // arrivals of a phase
+  unsigned pending = 0;  // of this one
+  long bytes = 0;        // of copies that it waits for
+  unsigned parity = 0;
+  const Block* owner = nullptr;
+  const Thread* unfenced = nullptr;  // who initialised it, until its fence
+};
+
+/// An asynchronous copy under way.
+struct Copy {
+  void* shared;
+  const void* global;
+  std::size_t bytes;
+  bool present;        // else zeros
+  void* barrier;       // of a bulk copy, else null
+  const Block* block;  // whose memory it writes
+  const Thread* thread;
+  unsigned group;
+};
+
+class Launch {
+ public:
+  Launch(const Grid& grid, const std::function<void()>& body);
+  ~Launch();
+  void run();
+
+  /// The running thread.
+  Thread& thread() { return *running_; }
+  Block& block() { return *running_->block; }
+  /// The running thread waits until somebody makes it ready.
+  void wait(const char* what);
+  /// The others come first. `progress`: whether this brought the launch on; if not for long, it hangs.
+  void yield(bool progress);
+  /// Another order of what threads do to each other, now and then.
+  void maybe_yield();
+  void make_ready(Thread& thread);
+  [[noreturn]] void fail(const std::string& what);
+
+  Grid grid;
+  Random random;
+  std::vector<Block> blocks;    // of the cluster
+  std::vector<Thread> threads;  // of all of them, block by block
+  int arrived_at_cluster = 0;
+  unsigned long cluster_barriers = 0;  // passed
+  std::unordered_map<const void*, MBarrier> mbarriers;
+  std::vector<Copy> copies;
+
+  /// Lands one of the copies under way.
+  void land(std::size_t copy);
+  /// The mbarrier at this address of the running thread's block, or fails.
+  MBarrier& mbarrier(const void* barrier);
+  /// Ends the phase where nothing is awaited any more.
+  void settle(const void* barrier, MBarrier& state);
+
+ private:
+  static void fiber_main();
+  void run_cluster(unsigned first_block);
+  void run(Thread& thread);
+  Thread* next();
+  void choose_slow();
+  bool new_round();
+  void end(Thread& thread);
+  void end_block(Block& block);
+  void show(const Thread& thread);
+  std::string stuck() const;
+  void note(const std::string& error, const Thread* thread);
+  void rethrow();
+
+  const std::function<void()>& body_;
+  std::vector<std::unique_ptr<SharedMemory>> shared_;
+  std::vector<unsigned> order_;
+  std::size_t position_ = 0;  // in the order
+  Thread* running_ = nullptr;
+  Thread* chosen_ = nullptr;  // to run next
+  int ended_ = 0;
+  bool progress_ = false;
+  int idle_rounds_ = 0;
+  unsigned slow_begin_ = 0, slow_end_ = 0;  // threads that run when no other can
+  bool slow_turn_ = false;
+  std::string error_;
+  std::exception_ptr exception_;
+};
+
+/// Of the launch that runs, or null.
+extern Launch* current;
+
+}  // namespace minuet::shim
