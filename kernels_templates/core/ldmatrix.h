@@ -1,0 +1,57 @@
+// Fragments of mma() out of shared memory: each lane names a row of 16 bytes, and gets words of other lanes'
+// rows.
+#pragma once
+
+#include "kernels_templates/core/shared_address.h"
+
+namespace minuet {
+
+#if !defined(__CUDA_ARCH__)
+template <i32 Count>
+struct LdmatrixLane {
+  u32* words;
+  const void* row;
+};
+
+template <i32 Count>
+void ldmatrix_of_warp(void* const* lanes) {
+  const auto lane = [&](i32 l) { return *static_cast<const LdmatrixLane<Count>*>(lanes[l]); };
+  for (i32 l = 0; l < 32; ++l) {
+    for (i32 i = 0; i < Count; ++i) {
+      const void* row = lane(8 * i + l / 4).row;
+      if (reinterpret_cast<u64>(row) % 16 != 0) shim::fail("a row of ldmatrix is aligned to 16 bytes");
+      __builtin_memcpy(lane(l).words + i, static_cast<const char*>(row) + l % 4 * 4, 4);
+    }
+  }
+}
+#endif
+
+/// words[i] of lane l is word l % 4 of the row that lane 8 i + l / 4 names. All 32 threads of the warp; rows
+/// of lanes from 8 Count on are not looked at. With 16-bit elements, and as well with one of 32 bits a word.
+template <i32 Count>
+MINUET_DEVICE void ldmatrix(u32 (&words)[Count], const void* row) {
+  static_assert(Count == 1 || Count == 2 || Count == 4, "one, two or four matrices of 8 rows");
+#if defined(__CUDA_ARCH__)
+  if constexpr (Count == 4) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+  } else if constexpr (Count == 2) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+                 : "=r"(words[0]), "=r"(words[1])
+                 : "r"(shared_address(row))
+                 : "memory");
+  } else {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];"
+                 : "=r"(words[0])
+                 : "r"(shared_address(row))
+                 : "memory");
+  }
+#else
+  LdmatrixLane<Count> mine{words, row};
+  shim::warp_meet(~0u, true, ldmatrix_of_warp<Count>, &mine);
+#endif
+}
+
+}  // namespace minuet

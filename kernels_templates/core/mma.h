@@ -1,0 +1,90 @@
+// sum += a * b on a warp's tensor cores: 16 rows of a, 8 columns of b, 32 bytes of each along k; fp32 sums.
+//
+// Lane l holds, with g = l / 4 and t = l % 4, 32-bit words of one tf32 or of two 16-bit elements, lower k in
+// the lower half: a[i] is word t + 4 (i / 2) of row g + 8 (i % 2), b[i] is word t + 4 i of column g, and
+// sum[i] is row g + 8 (i / 2), column 2 t + i % 2.
+#pragma once
+
+#include "kernels_templates/core/convert.h"
+
+namespace minuet {
+
+constexpr i32 kMmaRows = 16, kMmaColumns = 8, kMmaWords = 8;  // words: along k
+
+/// Elements along k.
+template <DType T>
+MINUET_HD constexpr i32 mma_depth() {
+  return kMmaWords * 4 / dtype_bytes(T);
+}
+
+#if !defined(__CUDA_ARCH__)
+struct MmaLane {
+  float* sum;
+  const u32 *a, *b;
+};
+
+/// The elements of a row's or a column's words. Of tf32, the 13 low bits are not looked at.
+template <DType T>
+void mma_elements(const u32* words, float* elements) {
+  for (i32 w = 0; w < kMmaWords; ++w) {
+    if constexpr (T == DType::TF32) {
+      elements[w] = float_of(words[w] & ~0x1fffu);
+    } else {
+      elements[2 * w] = from_16_bits<T>(static_cast<u16>(words[w] & 0xffffu));
+      elements[2 * w + 1] = from_16_bits<T>(static_cast<u16>(words[w] >> 16));
+    }
+  }
+}
+
+/// For all lanes at once. Products are exact in fp32; they are added to the sum one after another, k
+/// ascending, each addition rounded to nearest. A device adds several at once and cuts off: its last bits
+/// differ.
+template <DType T>
+void mma_of_warp(void* const* lanes) {
+  const auto lane = [&](i32 l) { return *static_cast<const MmaLane*>(lanes[l]); };
+  constexpr i32 kDepth = mma_depth<T>();
+  float a[kMmaRows][kDepth], b[kMmaColumns][kDepth];
+  u32 words[kMmaWords];
+  for (i32 row = 0; row < kMmaRows; ++row) {
+    for (i32 w = 0; w < kMmaWords; ++w) words[w] = lane(row % 8 * 4 + w % 4).a[w / 4 * 2 + row / 8];
+    mma_elements<T>(words, a[row]);
+  }
+  for (i32 column = 0; column < kMmaColumns; ++column) {
+    for (i32 w = 0; w < kMmaWords; ++w) words[w] = lane(column * 4 + w % 4).b[w / 4];
+    mma_elements<T>(words, b[column]);
+  }
+  for (i32 row = 0; row < kMmaRows; ++row) {
+    for (i32 column = 0; column < kMmaColumns; ++column) {
+      float& sum = lane(row % 8 * 4 + column / 2).sum[row / 8 * 2 + column % 2];
+      for (i32 k = 0; k < kDepth; ++k) sum += a[row][k] * b[column][k];
+    }
+  }
+}
+#endif
+
+/// All 32 threads of the warp, at the same one. T is F16, BF16 or TF32, whose elements come rounded
+/// (core/convert.h): what stands below a tf32 is cut off.
+template <DType T>
+MINUET_DEVICE void mma(float (&sum)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+  static_assert(T != DType::F32, "tensor cores multiply no fp32");
+#if defined(__CUDA_ARCH__)
+#define MINUET_MMA(shape_and_types)                                               \
+  asm volatile("mma.sync.aligned." shape_and_types                                \
+               " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+               : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])           \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
+  if constexpr (T == DType::F16) {
+    MINUET_MMA("m16n8k16.row.col.f32.f16.f16.f32");
+  } else if constexpr (T == DType::BF16) {
+    MINUET_MMA("m16n8k16.row.col.f32.bf16.bf16.f32");
+  } else {
+    MINUET_MMA("m16n8k8.row.col.f32.tf32.tf32.f32");
+  }
+#undef MINUET_MMA
+#else
+  MmaLane mine{sum, a, b};
+  shim::warp_meet(~0u, true, mma_of_warp<T>, &mine);
+#endif
+}
+
+}  // namespace minuet
