@@ -113,6 +113,8 @@ Fiber::Fiber(void (*entry)()) {
 
 Fiber::~Fiber() {
 #ifdef MINUET_SHIM_ASAN
+  ending_ = true;
+  if (started_) resume();  // to give its fake stack back
   ASAN_UNPOISON_MEMORY_REGION(stack_, kStackBytes);
 #endif
 #ifdef MINUET_SHIM_TSAN
@@ -123,6 +125,7 @@ Fiber::~Fiber() {
 }
 
 void Fiber::resume() {
+  started_ = true;
 #ifdef MINUET_SHIM_ASAN
   __sanitizer_start_switch_fiber(&host.fake_stack, stack_, kStackBytes);
 #endif
@@ -145,6 +148,12 @@ void Fiber::suspend() {
 #endif
   switch_context(&context_, host.context);
   after_switch_to_fiber(fake_stack_);
+#ifdef MINUET_SHIM_ASAN
+  if (ending_) {
+    __sanitizer_start_switch_fiber(nullptr, host.bottom, host.bytes);
+    switch_context(&context_, host.context);
+  }
+#endif
 }
 
 }  // namespace minuet::shim

@@ -22,8 +22,9 @@ class Fiber {
  private:
   char* stack_;  // a page that must not be touched below it
   void* context_ = nullptr;
-  void* fake_stack_ = nullptr;  // ASan's
-  void* tsan_ = nullptr;
+  void* fake_stack_ = nullptr;  // ASan's, megabytes of it
+  [[maybe_unused]] bool started_ = false, ending_ = false;
+  [[maybe_unused]] void* tsan_ = nullptr;
 };
 
 }  // namespace minuet::shim

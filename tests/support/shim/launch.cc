@@ -242,9 +242,9 @@ void Launch::note(const std::string& error, const Thread* thread) {
       " (thread " + std::to_string(thread->index) + " of block " + std::to_string(thread->block->index) + ")";
 }
 
-void Launch::fail(const std::string& what) {
+void Launch::fail(const char* what) {
   note(what, running_);
-  running_->fiber->suspend();  // for ever: the launch is over
+  running_->fiber->suspend();  // for ever: the launch is over, and nothing on this stack is destroyed
   std::abort();
 }
 

@@ -85,7 +85,7 @@ class Launch {
   /// Another order of what threads do to each other, now and then.
   void maybe_yield();
   void make_ready(Thread& thread);
-  [[noreturn]] void fail(const std::string& what);
+  [[noreturn]] void fail(const char* what);
 
   Grid grid;
   Random random;
