@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "tests/kernels_templates/gemm_runs.h"
+#include "tests/support/shim/sanitizers.h"
 
 namespace minuet {
 namespace {
@@ -22,12 +23,12 @@ void expect_right(u64 seed, i32 rows, i32 steps) {
 }
 
 TEST(ClusterGemm, RightInEveryOrderAndType) {
-  expect_right<{.io = DType::F16}>(1, 40, 11);
-  expect_right<{.io = DType::BF16, .warps = 1, .columns = 16, .stages = 2}>(2, 16, 9);
-  expect_right<{.io = DType::TF32, .step_words = 24}>(3, 33, 10);
-  expect_right<{.io = DType::F16, .columns = 64, .cluster = 4}>(4, 32, 14);
-  expect_right<{.io = DType::F16, .columns = 8, .cluster = 1}>(5, 70, 5);
-  expect_right<{.io = DType::BF16}>(6, 5, 1);  // fewer steps than blocks
+  expect_right<ClusterGemmSpec{.io = DType::F16}>(1, 40, 11);
+  expect_right<ClusterGemmSpec{.io = DType::BF16, .warps = 1, .columns = 16, .stages = 2}>(2, 16, 9);
+  expect_right<ClusterGemmSpec{.io = DType::TF32, .step_words = 24}>(3, 33, 10);
+  expect_right<ClusterGemmSpec{.io = DType::F16, .columns = 64, .cluster = 4}>(4, 32, 14);
+  expect_right<ClusterGemmSpec{.io = DType::F16, .columns = 8, .cluster = 1}>(5, 70, 5);
+  expect_right<ClusterGemmSpec{.io = DType::BF16}>(6, 5, 1);  // fewer steps than blocks
 }
 
 TEST(ClusterGemm, MoreSharedMemoryThanStaticArraysMayHave) {
@@ -167,7 +168,7 @@ TEST(Cluster, WhatAGpuWouldNotForgiveIsAnError) {
   EXPECT_THAT(error_of(&map_a_local, kPair), HasSubstr("own dynamic shared memory"));
   EXPECT_THAT(error_of(&pass_on, {.blocks = 3, .threads = 1, .cluster = 2}), HasSubstr("refuse"));
   EXPECT_THAT(error_of(&pass_on, {.blocks = 1, .shared_bytes = 300000}), HasSubstr("refuse"));
-#if !defined(__SANITIZE_ADDRESS__)  // which ends the process where the write is
+#ifndef MINUET_SHIM_ASAN  // which ends the process where the write is
   EXPECT_THAT(error_of(&write_beside, kPair), HasSubstr("beside its dynamic shared memory"));
 #else
   EXPECT_DEATH(error_of(&write_beside, kPair), "use-after-poison");

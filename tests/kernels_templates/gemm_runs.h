@@ -8,9 +8,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "tests/kernels_templates/cluster_gemm.h"
+#include "tests/kernels_templates/device/cluster_gemm.h"
+#include "tests/kernels_templates/device/staged_gemm.h"
 #include "tests/kernels_templates/gemm_problem.h"
-#include "tests/kernels_templates/staged_gemm.h"
 
 namespace minuet {
 

@@ -22,10 +22,10 @@ void expect_staged(u64 seed, i32 rows, i32 steps) {
 }
 
 TEST(StagedGemm, RightInEveryOrderAndType) {
-  expect_staged<{.io = DType::F16}>(21, 40, 7);
-  expect_staged<{.io = DType::BF16, .warps = 1, .columns = 16, .stages = 2}>(22, 16, 4);
-  expect_staged<{.io = DType::TF32, .step_words = 24, .stages = 4}>(23, 33, 5);
-  expect_staged<{.io = DType::F16, .columns = 8}>(24, 3, 1);
+  expect_staged<StagedGemmSpec{.io = DType::F16}>(21, 40, 7);
+  expect_staged<StagedGemmSpec{.io = DType::BF16, .warps = 1, .columns = 16, .stages = 2}>(22, 16, 4);
+  expect_staged<StagedGemmSpec{.io = DType::TF32, .step_words = 24, .stages = 4}>(23, 33, 5);
+  expect_staged<StagedGemmSpec{.io = DType::F16, .columns = 8}>(24, 3, 1);
 }
 
 template <GemmFault F>
@@ -207,7 +207,6 @@ TEST(Warp, AThreadThatIsElsewhereIsAnError) {
     EXPECT_THAT(warp_error(&misuse_warp<1>, order),
                 HasSubstr("1 threads wait at __syncthreads, 31 threads wait at a"));
     EXPECT_THAT(warp_error(&misuse_warp<2>, order), HasSubstr("different operations"));
-    EXPECT_THAT(warp_error(&misuse_warp<3>, order), HasSubstr(""));
     EXPECT_NE(warp_error(&misuse_warp<3>, order), "");
     EXPECT_THAT(warp_error(&misuse_warp<4>, order), HasSubstr("not in the mask"));
     EXPECT_THAT(warp_error(&misuse_warp<5>, order), HasSubstr("takes no part"));

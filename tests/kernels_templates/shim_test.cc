@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tests/kernels_templates/testing.h"
+#include "tests/support/shim/sanitizers.h"
 
 namespace minuet {
 namespace {
@@ -68,7 +69,7 @@ TEST(Shim, EachBlockGetsPoisonedSharedMemoryOfTheLaunchesSize) {
   std::vector<i32> out(3 * 16, 0);
   shim::launch(&look_and_write, SharedParams{out.data()}, {.blocks = 3, .threads = 16, .shared_bytes = 64});
   EXPECT_EQ(out, std::vector<i32>(3 * 16, -1));
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef MINUET_SHIM_ASAN
   EXPECT_DEATH(shim::launch(&look_and_write, SharedParams{out.data()}, {.threads = 16, .shared_bytes = 60}),
                "use-after-poison");
 #endif

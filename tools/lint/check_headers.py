@@ -23,7 +23,8 @@ import sources
 
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
 # Device code: compiled by NVRTC, and by the tests' shim with what the shim puts in front.
-DEVICE_ONLY = ("kernels_templates/core/", "kernels_templates/map/", "kernels_templates/gmas/")
+DEVICE_ONLY = ("kernels_templates/core/", "kernels_templates/map/", "kernels_templates/gmas/",
+               "tests/kernels_templates/device/")
 
 
 def dependency_flags(build):

@@ -8,7 +8,7 @@
 #include "kernels_templates/core/dynamic_shared.h"
 #include "kernels_templates/core/grid.h"
 #include "kernels_templates/core/mma.h"
-#include "tests/kernels_templates/gemm_kernels.h"
+#include "tests/kernels_templates/device/gemm_kernels.h"
 
 namespace minuet {
 
