@@ -67,6 +67,21 @@ struct Launch {
   std::vector<char> params;
 };
 
+int cluster_of(const CUlaunchConfig& config) {
+  for (unsigned i = 0; i < config.numAttrs; ++i) {
+    if (config.attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+      return static_cast<int>(config.attrs[i].value.clusterDim.x);
+    }
+  }
+  return 1;
+}
+
+/// In which order blocks and threads run. A scan's tile waits for those before it, which a GPU starts first.
+minuet::shim::Order order_of(const Cubin& cubin, std::uint64_t seed) {
+  const bool is_scan = cubin.kernel.find("4scanE") != std::string::npos;
+  return is_scan ? minuet::shim::Order::Ascending : static_cast<minuet::shim::Order>(seed % 3);
+}
+
 CUresult check_launch(const Kernel& kernel, const CUlaunchConfig& config) {
   const unsigned threads = config.blockDimX * config.blockDimY * config.blockDimZ;
   const unsigned blocks = config.gridDimX * config.gridDimY * config.gridDimZ;
@@ -184,6 +199,15 @@ CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkerne
   return CUDA_SUCCESS;
 }
 
+CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value) {
+  const Kernel* kernel = nullptr;
+  {
+    SOFTWARE_CUDA_CALL(cuFuncSetAttribute);
+    kernel = kernel_of(driver, handle);
+  }
+  return cuKernelSetAttribute(attribute, value, reinterpret_cast<CUkernel>(const_cast<Kernel*>(kernel)), 0);
+}
+
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, void** params, void**) {
   SOFTWARE_CUDA_CALL(cuLaunchKernelEx);
   Kernel* const kernel = kernel_of(driver, handle);
@@ -199,6 +223,10 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, void*
   launch.library = kernel->library;
   launch.grid.blocks = static_cast<int>(config->gridDimX);
   launch.grid.threads = static_cast<int>(config->blockDimX);
+  launch.grid.cluster = cluster_of(*config);
+  launch.grid.shared_bytes = static_cast<int>(config->sharedMemBytes);
+  launch.grid.order = order_of(kernel->library->cubin, driver.scheduler.seed());
+  launch.grid.seed = driver.scheduler.seed();
   const char* const bytes = static_cast<const char*>(params[0]);
   launch.params.assign(bytes, bytes + kernel->library->cubin.params_bytes);
   return driver.enqueue(*stream, make_task(launch));
