@@ -41,7 +41,9 @@ CUresult refuse_while_capturing(Stream& stream) {
   return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
-CUresult result_of(const Driver& driver) {
+/// Of a call that has waited: the host may look at what it was given, and at no memory of the device.
+CUresult end_wait(Driver& driver) {
+  driver.memory.close();
   return driver.fault.empty() ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
@@ -82,7 +84,7 @@ CUresult cuMemFree(CUdeviceptr memory) {
   bool known = false;
   const std::string wrong = driver.memory.release(pointer(memory), /*pinned=*/false, known);
   if (!wrong.empty()) driver.set_fault(wrong);
-  return known ? result_of(driver) : CUDA_ERROR_INVALID_VALUE;
+  return known ? end_wait(driver) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
@@ -135,7 +137,7 @@ CUresult cuMemcpyDtoHAsync(void* target, CUdeviceptr source, std::size_t bytes, 
   if (enqueued != CUDA_SUCCESS || pinned || from->capture) return enqueued;
   ++driver.waits;  // of pageable memory the driver waits itself
   driver.scheduler.finish(from->last);
-  return result_of(driver);
+  return end_wait(driver);
 }
 
 CUresult cuMemsetD32Async(CUdeviceptr target, unsigned word, std::size_t words, CUstream stream) {
@@ -182,7 +184,7 @@ CUresult cuStreamSynchronize(CUstream handle) {
   }
   for (const minuet::software_cuda::NodePtr& node : awaited) driver.scheduler.finish(node);
   if (std::string wrong = driver.memory.check(); !wrong.empty()) driver.set_fault(wrong);
-  return result_of(driver);
+  return end_wait(driver);
 }
 
 CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned) {
@@ -248,7 +250,7 @@ CUresult cuEventQuery(CUevent handle) {
   if (!event) return CUDA_ERROR_INVALID_HANDLE;
   if (event->capture.lock()) return CUDA_ERROR_CAPTURED_EVENT;
   const bool done = !event->node || event->node->state == minuet::software_cuda::Node::State::Done;
-  return done ? result_of(driver) : CUDA_ERROR_NOT_READY;
+  return done ? end_wait(driver) : CUDA_ERROR_NOT_READY;
 }
 
 CUresult cuEventSynchronize(CUevent handle) {
@@ -261,7 +263,7 @@ CUresult cuEventSynchronize(CUevent handle) {
   }
   ++driver.waits;
   driver.scheduler.finish(event->node);
-  return result_of(driver);
+  return end_wait(driver);
 }
 
 #undef cuEventElapsedTime

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -55,7 +56,7 @@ void* Memory::allocate(std::size_t bytes, const void* owner) {
   void* const reserved = ::mmap(nullptr, inside + 2 * kPage, PROT_NONE, reserve, -1, 0);
   if (reserved == MAP_FAILED) return nullptr;
   char* const pages = static_cast<char*>(reserved) + kPage;
-  const int access = opened_ > 0 ? PROT_READ | PROT_WRITE : PROT_NONE;
+  const int access = open_ ? PROT_READ | PROT_WRITE : PROT_NONE;
   ::mprotect(pages, inside, PROT_READ | PROT_WRITE);
   char* const memory = pages + inside - round_up(bytes, kAlignment);
   poison(memory, bytes);
@@ -92,7 +93,7 @@ std::string Memory::check(const char* memory, const Allocation& allocation) {
 }
 
 std::string Memory::check() {
-  const OpenMemory open(*this);
+  open();
   for (const auto& [memory, allocation] : allocations_) {
     if (std::string wrong = check(memory, allocation); !wrong.empty()) return wrong;
   }
@@ -108,7 +109,7 @@ std::string Memory::release(void* memory, bool pinned, bool& known) {
   if (pinned) {
     std::free(memory);
   } else {
-    const OpenMemory open(*this);
+    open();
     wrong = check(found->first, allocation);
     // Its addresses are not in use again soon: who comes late meets no memory.
     ASAN_UNPOISON_MEMORY_REGION(allocation.pages, allocation.page_bytes);
@@ -153,14 +154,14 @@ bool Memory::is_pinned(const void* memory) const {
 }
 
 void Memory::open() {
-  if (opened_++ > 0) return;
+  if (std::exchange(open_, true)) return;
   for (const auto& [memory, allocation] : allocations_) {
     if (allocation.pages) ::mprotect(allocation.pages, allocation.page_bytes, PROT_READ | PROT_WRITE);
   }
 }
 
 void Memory::close() {
-  if (--opened_ > 0) return;
+  if (!std::exchange(open_, false)) return;
   for (const auto& [memory, allocation] : allocations_) {
     if (allocation.pages) ::mprotect(allocation.pages, allocation.page_bytes, PROT_NONE);
   }

@@ -45,6 +45,7 @@ class Memory {
   /// What is wrong with the guards of all allocations, or nothing.
   std::string check();
 
+  /// Opening all pages costs much, so they stay open from the first work to the end of the next wait.
   void open();
   void close();
 
@@ -57,19 +58,7 @@ class Memory {
   std::map<const char*, Allocation> allocations_;
   std::deque<std::pair<void*, std::size_t>> quarantine_;  // freed pages that keep their addresses a while
   std::size_t used_ = 0;
-  int opened_ = 0;
-};
-
-/// Open while it lives.
-class OpenMemory {
- public:
-  explicit OpenMemory(Memory& memory) : memory_(memory) { memory_.open(); }
-  OpenMemory(const OpenMemory&) = delete;
-  OpenMemory& operator=(const OpenMemory&) = delete;
-  ~OpenMemory() { memory_.close(); }
-
- private:
-  Memory& memory_;
+  bool open_ = false;
 };
 
 }  // namespace minuet::software_cuda
