@@ -189,16 +189,6 @@ std::vector<std::string> Warnings::all() const {
   return all_;
 }
 
-std::unique_ptr<KernelCache> make_cache(const std::string& directory, std::shared_ptr<Compiler> compiler,
-                                        Warnings* warnings, FileSystem& system) {
-  CacheOptions options;
-  options.directory = directory;
-  options.use_disk = !directory.empty();
-  if (warnings != nullptr) options.warn = warnings->sink();
-  return llvm::cantFail(
-      make_kernel_cache(std::move(options), std::move(compiler), make_environment({}), system));
-}
-
 std::vector<std::string> files_below(const std::string& folder) {
   std::vector<std::string> files;
   std::error_code ignored;

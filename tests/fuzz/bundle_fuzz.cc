@@ -3,9 +3,6 @@
 //                bit 1 set: so are magic, version, file size and the offsets of the frames
 //   bit 0 set    two bytes with the size of the manifest, the manifest, the cubin: of the one kernel of a
 //                bundle that is right beside that
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstring>
 
 #include "codegen/bundle/bundle.h"
@@ -17,14 +14,6 @@
 
 namespace minuet {
 namespace {
-
-/// A file in memory, for the reader takes nothing but files.
-std::string path_of(llvm::StringRef bytes) {
-  static const int file = ::memfd_create("bundle", MFD_CLOEXEC);
-  require(::ftruncate(file, 0) == 0);
-  require(::pwrite(file, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
-  return "/proc/self/fd/" + std::to_string(file);
-}
 
 std::string with_right_sizes(std::string bytes) {
   BundleHead head;
@@ -65,7 +54,7 @@ std::string with_kernel(llvm::StringRef manifest, llvm::StringRef cubin) {
   return with_right_sizes(std::move(bytes));
 }
 
-std::string file_of(llvm::StringRef input) {
+std::string bundle_of(llvm::StringRef input) {
   const char kind = input[0];
   input = input.drop_front();
   if (kind % 2 == 0 || input.size() < 2) {
@@ -79,10 +68,10 @@ std::string file_of(llvm::StringRef input) {
 
 }  // namespace
 
-bool fuzz_one(llvm::StringRef input) {
+bool fuzz_bundle(llvm::StringRef input) {
   if (input.empty()) return false;
-  const std::string bytes = file_of(input);
-  llvm::Expected<std::unique_ptr<Bundle>> bundle = Bundle::open(path_of(bytes));
+  const std::string bytes = bundle_of(input);
+  llvm::Expected<std::unique_ptr<Bundle>> bundle = Bundle::open(file_in_memory(bytes));
   if (!bundle) {
     llvm::consumeError(bundle.takeError());
     return false;

@@ -40,7 +40,7 @@ std::string packed(llvm::StringRef manifest, llvm::StringRef cubin) {
   return with_right_digest(std::move(file));
 }
 
-std::string file_of(llvm::StringRef input) {
+std::string entry_of(llvm::StringRef input) {
   const bool whole = input[0] % 2 == 0;
   input = input.drop_front();
   if (whole || input.size() < 2) return with_right_digest(input.str());
@@ -52,9 +52,9 @@ std::string file_of(llvm::StringRef input) {
 
 }  // namespace
 
-bool fuzz_one(llvm::StringRef input) {
+bool fuzz_entry(llvm::StringRef input) {
   if (input.empty()) return false;
-  llvm::Expected<Entry> entry = read_entry(file_of(input));
+  llvm::Expected<Entry> entry = read_entry(entry_of(input));
   if (!entry) {
     llvm::consumeError(entry.takeError());
     return false;

@@ -1,8 +1,14 @@
-// Writes the seeds of the fuzz targets, made from synthetic kernels. usage: make_corpus FOLDER
+// Writes the seeds of the fuzz targets, all of them synthetic. usage: make_corpus FOLDER
+#include <lzf.h>
+
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
+#include <functional>
 
 #include "codegen/bundle/bundle_writer.h"
+#include "codegen/tuning/tuned_config.h"
+#include "codegen/tuning/tuning_entry.h"
 #include "tests/codegen/bundle/bundle_fakes.h"
 
 namespace minuet {
@@ -20,11 +26,9 @@ std::string kernel_input(const std::string& manifest, const std::string& cubin) 
   return '\1' + std::string(size, 2) + manifest + cubin;
 }
 
-void write_seeds(const std::string& folder) {
-  const auto put = [&](const std::string& name, const std::string& bytes) {
-    std::filesystem::create_directories(std::filesystem::path(folder + "/" + name).parent_path());
-    write_text(folder + "/" + name, bytes);
-  };
+using Put = std::function<void(const std::string& name, const std::string& bytes)>;
+
+void write_kernels(const Put& put) {
   const Entry entry = make_kernel("gather", "sm_90a", "nvrtc 13.0 1 2");
   Entry shared = make_kernel("scatter", "sm_80");
   CubinSketch sketch;
@@ -35,20 +39,154 @@ void write_seeds(const std::string& folder) {
   shared.binary.cubin = make_cubin(sketch);
   for (const Entry& one : {entry, shared}) {
     const std::string name = one.binary.display_name;
-    put("manifest_fuzz/whole-" + name + ".bin", write_manifest(one));
-    put("entry_fuzz/whole-file-" + name + ".bin", '\0' + write_entry(one));
-    put("entry_fuzz/whole-kernel-" + name + ".bin", kernel_input(small_manifest(one), one.binary.cubin));
+    put("manifest/whole-" + name + ".bin", write_manifest(one));
+    put("entry/whole-file-" + name + ".bin", '\0' + write_entry(one));
+    put("entry/whole-kernel-" + name + ".bin", kernel_input(small_manifest(one), one.binary.cubin));
   }
-  put("manifest_fuzz/deep.bin", std::string(3000, '['));
-  put("manifest_fuzz/escapes.bin",
+  put("manifest/deep.bin", std::string(3000, '['));
+  put("manifest/escapes.bin",
       R"({"lowered_names":{"a\u0000\ud83d\ude00":"b\""},"compile_ms":1e999,"registers":-1})");
   Entry same = make_kernel("gather", "sm_90a", kHost);  // the harness's own bundle is of this compiler
-  put("bundle_fuzz/whole-kernel.bin", kernel_input(small_manifest(same), same.binary.cubin));
+  put("bundle/whole-kernel.bin", kernel_input(small_manifest(same), same.binary.cubin));
   const std::string two = llvm::cantFail(make_bundle("sm_90a", make_kernels(2), "tuning"));
   const std::string none = llvm::cantFail(make_bundle("sm_120f", {}));
-  put("bundle_fuzz/whole-two.bin", '\0' + two);
-  put("bundle_fuzz/whole-two-sizes.bin", '\2' + two);
-  put("bundle_fuzz/whole-none.bin", '\2' + none);
+  put("bundle/whole-two.bin", '\0' + two);
+  put("bundle/whole-two-sizes.bin", '\2' + two);
+  put("bundle/whole-none.bin", '\2' + none);
+}
+
+TuningMeasurement measurement(i64 median_ns, bool migrated = false) {
+  TuningMeasurement one;
+  one.median_ns = median_ns;
+  one.least_ns = median_ns - 10;
+  one.spread_ns = 5;
+  one.migrated = migrated;
+  one.driver = "580";
+  if (!migrated) one.request_keys = {"ab", "cd"};
+  return one;
+}
+
+void write_tuning(const Put& put) {
+  const TuningEnvironment environment{"GPU", "9.0", 132, 1 << 20, "0.1.0", "digest", "13.0"};
+  const auto with = [](TuningMeasurement one, TuningConfig config) {
+    one.config = std::move(config);
+    return one;
+  };
+  const TuningEntry gather =
+      make_entry(environment, gather_bucket(DType::F16, 64, 27, 1000), with(measurement(900), tile_config(8)),
+                 {with(measurement(700), tile_config(16)), with(measurement(100, true), tile_config(32))});
+  const TuningEntry search = make_entry(environment, search_bucket(KeyType::U64, 3, 27, 0),
+                                        with(measurement(50), config_of(SearchChoice())), {});
+  const TuningEntry grouping = make_entry(environment, grouping_bucket(DType::BF16, 8, 5),
+                                          with(measurement(50), config_of(GroupingChoice())), {});
+  put("tuning/whole-gather.json", print_entry(gather));
+  put("tuning/whole-search.json", print_entry(search));
+  put("tuning/whole-grouping.json", print_entry(grouping));
+  put("tuning/whole-section.json", write_tuning_section({gather, search, grouping}));
+  put("tuning/deep.json", std::string(300, '['));
+}
+
+/// What safetensors_fuzz takes for a header with tensors.
+std::string tensors(const std::string& header, const std::string& data) {
+  const char size[2] = {static_cast<char>(header.size() & 0xff), static_cast<char>(header.size() >> 8)};
+  return '\1' + std::string(size, 2) + header + data;
+}
+
+void write_tensors(const Put& put) {
+  const std::string zeros(64, '\0');
+  const std::string one = R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}})";
+  put("safetensors/whole-one.bin", tensors(one, zeros.substr(0, 16)));
+  put("safetensors/whole-all.bin",
+      tensors(R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F64","shape":[1,1,3],"data_offsets":[0,24]},)"
+              R"("b.bias":{"dtype":"F16","shape":[2],"data_offsets":[24,28]},)"
+              R"("b.weight":{"dtype":"BF16","shape":[],"data_offsets":[28,30]},)"
+              R"("n":{"dtype":"I64","shape":[1],"data_offsets":[32,40]},)"
+              R"("none":{"dtype":"F32","shape":[0,7],"data_offsets":[40,40]}})",
+              std::string(8, '\x55') + std::string(16, '\xff') + "\1\0\xff\x7b\x80\x7f" + zeros));
+  const std::uint64_t length = one.size();
+  std::string file(9, '\0');
+  std::memcpy(&file[1], &length, sizeof length);
+  put("safetensors/whole-file.bin", file + one + zeros.substr(0, 16));
+  put("safetensors/past-the-end.bin", tensors(one, "too few"));
+  put("safetensors/overflow.bin",
+      tensors(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", ""));
+}
+
+void write_networks(const Put& put) {
+  put("network/whole-unet.json",
+      R"({"name":"n","ndim":3,"in_channels":4,"channels":[8,16],"layers":[)"
+      R"({"op":"block","name":"stem","width":0,"kernel_size":3,"save":"fine"},)"
+      R"({"op":"block","name":"down","width":1,"kernel_size":2,"stride":2},)"
+      R"({"op":"residual","name":"r","width":1},)"
+      R"({"op":"up","name":"up","width":0,"kernel_size":2,"stride":2,"onto":"fine"},)"
+      R"({"op":"concat","with":"fine"},{"op":"residual","name":"s","width":0},{"op":"head","name":"h"}]})");
+  put("network/whole-small.json",
+      R"({"name":"n","ndim":2,"in_channels":1,"channels":[3],"layers":[)"
+      R"({"op":"block","name":"b","width":0,"kernel_size":[1,5],"dilation":[2,1]}]})");
+  put("network/twice.json",
+      R"({"name":"n","ndim":1,"in_channels":1,"channels":[3],"layers":[)"
+      R"({"op":"block","name":"a","width":0,"save":"a"},{"op":"block","name":"b","width":0,"save":"b"},)"
+      R"({"op":"concat","with":"a","save":"c"},{"op":"block","name":"d","width":0},{"op":"concat","with":"c"},)"
+      R"({"op":"block","name":"e","width":0}]})");
+  put("network/pool.json",
+      R"({"name":"n","ndim":1,"in_channels":1,"channels":[1],"layers":[{"op":"max_pool","name":"p"}]})");
+}
+
+template <class T>
+std::string bytes_of(std::initializer_list<T> values) {
+  return {reinterpret_cast<const char*>(values.begin()), values.size() * sizeof(T)};
+}
+
+std::string packed_lzf(const std::string& bytes) {
+  std::string out(2 * bytes.size() + 16, '\0');
+  const auto size = static_cast<unsigned>(bytes.size());
+  out.resize(lzf_compress(bytes.data(), size, out.data(), static_cast<unsigned>(out.size())));
+  return bytes_of({static_cast<unsigned>(out.size()), size}) + out;
+}
+
+void write_clouds(const Put& put) {
+  const std::string points = bytes_of({1.5f, -2.0f, 3.0f, 4.0f, 5.0f, -6.5f});
+  const std::string vertex = "element vertex 2\nproperty float x\nproperty float y\nproperty float z\n";
+  put("ply/whole-ascii.ply", "ply\nformat ascii 1.0\ncomment c\n" + vertex +
+                                 "property float intensity\nend_header\n1 2 3 0.5\n-1e3 nan +5 1\n");
+  put("ply/whole-binary.ply",
+      "ply\nformat binary_little_endian 1.0\nelement face 1\nproperty list uchar int v\n" + vertex +
+          "end_header\n" + "\1" + std::string(4, '\7') + points);
+  put("ply/whole-big.ply", "ply\r\nformat binary_big_endian 1.0\r\n" + vertex + "end_header\n" + points);
+  put("ply/lists.ply",
+      "ply\nformat ascii 1.0\n" + vertex + "property list float int v\nend_header\n1 2 3 1e9 1\n");
+  const std::string fields = "VERSION 0.7\nFIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nWIDTH 2\nHEIGHT 1\nDATA ";
+  put("pcd/whole-ascii.pcd",
+      "# c\nFIELDS x n y z intensity\nSIZE 4 2 8 4 1\nTYPE F I F F U\nCOUNT 1 2 1 1 1\n"
+      "WIDTH 1\nHEIGHT 2\nVIEWPOINT 0 0 0 1 0 0 0\nPOINTS 2\nDATA ascii\n"
+      "1 7 8 -2 3 4\nnan 7 8 inf 1e9 0\n");
+  put("pcd/whole-binary.pcd", fields + "binary\n" + points);
+  put("pcd/whole-compressed.pcd", fields + "binary_compressed\n" + packed_lzf(std::string(24, '\0')));
+  put("pcd/too-large.pcd",
+      "FIELDS x y z\nSIZE 1 1 1\nTYPE I I I\nWIDTH 4611686018427387904\nHEIGHT 4\nDATA binary\n");
+  const auto npy = [](const std::string& header, const std::string& data) {
+    return "\x93NUMPY\x01" + std::string(1, '\0') + static_cast<char>(header.size()) + std::string(1, '\0') +
+           header + data;
+  };
+  put("npy/whole-points.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", points));
+  put("npy/whole-fortran.npy",
+      npy("{'descr': '>f2', 'fortran_order': True, 'shape': (2, 5), }", std::string(20, '\x3c')));
+  put("npy/whole-voxels.npy", npy("{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3), }", points));
+  put("npy/whole-batches.npy", npy("{'shape': (1, 4), 'fortran_order': False, 'descr': '|u1'}", "\1\2\3\4"));
+  put("npy/too-large.npy",
+      npy("{'descr': '<f8', 'fortran_order': False, 'shape': (4611686018427387904, 4), }", points));
+}
+
+void write_seeds(const std::string& folder) {
+  const Put put = [&](const std::string& name, const std::string& bytes) {
+    std::filesystem::create_directories(std::filesystem::path(folder + "/" + name).parent_path());
+    write_text(folder + "/" + name, bytes);
+  };
+  write_kernels(put);
+  write_tuning(put);
+  write_tensors(put);
+  write_networks(put);
+  write_clouds(put);
 }
 
 }  // namespace

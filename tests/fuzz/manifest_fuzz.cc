@@ -4,7 +4,7 @@
 
 namespace minuet {
 
-bool fuzz_one(llvm::StringRef input) {
+bool fuzz_manifest(llvm::StringRef input) {
   Entry entry;
   if (llvm::Error error = read_manifest(input, entry)) {
     llvm::consumeError(std::move(error));

@@ -1,4 +1,4 @@
-// Runs a fuzz target over its corpus with the ordinary compiler: what a fuzzer once found stays found.
+// Runs each fuzz target over its corpus with the ordinary compiler: what a fuzzer once found stays found.
 #include <gtest/gtest.h>
 
 #include "tests/codegen/fakes.h"
@@ -7,23 +7,29 @@
 namespace minuet {
 namespace {
 
-TEST(FuzzReplay, TheCorpusRunsThrough) {
+class FuzzReplay : public testing::TestWithParam<FuzzTarget> {};
+
+TEST_P(FuzzReplay, TheCorpusRunsThrough) {
+  const std::string corpus = std::string(MINUET_CORPUS "/") + GetParam().name;
   int whole = 0;
-  for (const std::string& path : files_below(MINUET_CORPUS)) {
+  for (const std::string& path : files_below(corpus)) {
     SCOPED_TRACE(path);
     const std::string input = read_text(path);
-    const bool taken = fuzz_one(input);
+    const bool taken = GetParam().run(input);
     // Where the format changed, the whole ones are none any more: make the corpus again (README.md).
     if (path.find("/whole") != std::string::npos) {
       EXPECT_TRUE(taken);
       ++whole;
     }
     for (std::size_t size = 0; size < input.size(); size += 1 + input.size() / 50) {
-      fuzz_one(llvm::StringRef(input).take_front(size));
+      GetParam().run(llvm::StringRef(input).take_front(size));
     }
   }
-  EXPECT_GE(whole, 2) << "no corpus in " << MINUET_CORPUS;
+  EXPECT_GE(whole, 2) << "no corpus in " << corpus;
 }
+
+INSTANTIATE_TEST_SUITE_P(All, FuzzReplay, testing::ValuesIn(kFuzzTargets),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace minuet

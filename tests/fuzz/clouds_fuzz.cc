@@ -1,0 +1,103 @@
+// Clouds: PLY, PCD and NPY files. What is read has as many points as bytes can hold, is the same when read
+// once more, and is written and read again as the same.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "tests/fuzz/fuzz_target.h"
+#include "tools/minuet/readers/npy.h"
+#include "tools/minuet/readers/pcd.h"
+#include "tools/minuet/readers/ply.h"
+#include "tools/minuet/writers/npy.h"
+#include "tools/minuet/writers/ply.h"
+
+namespace minuet {
+namespace {
+
+using tool::Cloud;
+using tool::Point;
+
+bool is_same(float a, float b) {
+  return std::memcmp(&a, &b, sizeof a) == 0 || (std::isnan(a) && std::isnan(b));
+}
+
+bool is_same(const Cloud& a, const Cloud& b) {
+  return a.is_voxels == b.is_voxels && a.ndim == b.ndim && a.voxels == b.voxels &&
+         std::equal(a.points.begin(), a.points.end(), b.points.begin(), b.points.end(),
+                    [](const Point& p, const Point& q) {
+                      return std::equal(p.begin(), p.end(), q.begin(),
+                                        [](float x, float y) { return is_same(x, y); });
+                    });
+}
+
+/// What one of our writers wrote into a file in memory.
+template <class Write>
+std::string written_by(const Write& write) {
+  const std::string path = file_in_memory("");
+  llvm::cantFail(write(path));
+  return llvm::cantFail(tool::read_file(path))->getBuffer().str();
+}
+
+std::string as_npy(const Cloud& cloud) {
+  return written_by([&](const std::string& path) {
+    if (cloud.is_voxels) return tool::write_npy(path, cloud.voxels, {cloud.count(), 1 + cloud.ndim});
+    std::vector<float> values;
+    for (const Point& point : cloud.points) values.insert(values.end(), point.begin(), point.end());
+    return tool::write_npy(path, values, {cloud.count(), 4});
+  });
+}
+
+/// Without intensities: the writer has none.
+std::string as_ply(const Cloud& cloud) {
+  tool::PlyTable table;
+  for (const Point& point : cloud.points) table.positions.push_back({point[0], point[1], point[2]});
+  return written_by([&](const std::string& path) { return tool::write_ply(path, table); });
+}
+
+bool check_cloud(llvm::StringRef input, llvm::Expected<Cloud> (*read)(llvm::StringRef),
+                 std::size_t most_points) {
+  llvm::Expected<Cloud> cloud = read(input);
+  if (!cloud) {
+    require(!llvm::toString(cloud.takeError()).empty());
+    return false;
+  }
+  require(cloud->is_voxels ? cloud->points.empty() : cloud->voxels.empty());
+  require(static_cast<std::size_t>(cloud->count()) <= most_points);
+  require(is_same(llvm::cantFail(read(input)), *cloud));
+  require(is_same(llvm::cantFail(tool::read_npy(as_npy(*cloud))), *cloud));
+  if (cloud->is_voxels) return true;
+  for (Point& point : cloud->points) point[3] = 0;
+  require(is_same(llvm::cantFail(tool::read_ply(as_ply(*cloud))), *cloud));
+  return true;
+}
+
+}  // namespace
+
+bool fuzz_ply(llvm::StringRef input) { return check_cloud(input, tool::read_ply, input.size() / 3); }
+
+// LZF turns 3 bytes into 264, as many points of three bytes.
+bool fuzz_pcd(llvm::StringRef input) { return check_cloud(input, tool::read_pcd, 30 * input.size()); }
+
+bool fuzz_npy(llvm::StringRef input) {
+  std::int64_t rows = 0, columns = 0;
+  llvm::Expected<std::vector<float>> matrix = tool::read_npy_matrix(input, rows, columns);
+  const bool is_matrix = static_cast<bool>(matrix);
+  if (matrix) {
+    require(static_cast<std::int64_t>(matrix->size()) == rows * columns && columns > 0);
+    const std::string bytes = written_by([&](const std::string& path) {
+      return tool::write_npy(path, *matrix, {rows, columns});
+    });
+    std::int64_t rows_again = 0, columns_again = 0;
+    const std::vector<float> again = llvm::cantFail(tool::read_npy_matrix(bytes, rows_again, columns_again));
+    require(rows_again == rows && columns_again == columns);
+    require(std::equal(again.begin(), again.end(), matrix->begin(), matrix->end(),
+                       [](float a, float b) { return is_same(a, b); }));
+  } else {
+    llvm::consumeError(matrix.takeError());
+  }
+  const bool is_cloud = check_cloud(input, tool::read_npy, input.size() / 3);
+  require(is_matrix || !is_cloud);
+  return is_cloud;
+}
+
+}  // namespace minuet

@@ -1,0 +1,177 @@
+// The description of a network as JSON. What is read is written and read again as the same; and the program
+// that is made of it is consistent: numbers refer to what is there, and nothing reads memory that another
+// tensor took.
+#include <cstddef>
+
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+#include "runtime/network_program.h"
+#include "tests/fuzz/fuzz_target.h"
+
+namespace minuet {
+namespace {
+
+using llvm::json::Array;
+using llvm::json::Object;
+using Op = LayerDescription::Op;
+
+Array axes_of(const AxisArray& axes, i32 ndim) {
+  Array numbers;
+  for (i32 a = 0; a < ndim; ++a) numbers.push_back(axes[a]);
+  return numbers;
+}
+
+Object json_of(const LayerDescription& layer, i32 ndim) {
+  constexpr const char* kOps[] = {"block", "residual", "up", "concat", "head"};
+  Object object{{"op", kOps[static_cast<int>(layer.op)]}};
+  if (!layer.save.empty()) object["save"] = layer.save;
+  if (layer.op == Op::Concat) object["with"] = layer.skip;
+  if (layer.op == Op::Up) object["onto"] = layer.skip;
+  if (layer.op != Op::Concat) object["name"] = layer.name;
+  if (layer.op != Op::Concat && layer.op != Op::Head) object["width"] = layer.width;
+  if (layer.op != Op::Block && layer.op != Op::Up) return object;
+  object["kernel_size"] = axes_of(layer.kernel_size, ndim);
+  object["stride"] = axes_of(layer.stride, ndim);
+  object["dilation"] = axes_of(layer.dilation, ndim);
+  return object;
+}
+
+std::string json_of(const NetworkDescription& network) {
+  Array layers;
+  for (const LayerDescription& layer : network.layers) layers.push_back(json_of(layer, network.ndim));
+  Object object{{"name", network.name},
+                {"ndim", network.ndim},
+                {"in_channels", network.in_channels},
+                {"channels", Array(network.channels)},
+                {"layers", std::move(layers)}};
+  return llvm::formatv("{0}", llvm::json::Value(std::move(object))).str();
+}
+
+void check_description(const NetworkDescription& network) {
+  require(!network.name.empty() && network.ndim >= 1 && network.ndim <= kMaxDim && network.in_channels >= 1);
+  require(!network.channels.empty() && !network.layers.empty());
+  for (const LayerDescription& layer : network.layers) {
+    require(layer.width >= 0 && static_cast<std::size_t>(layer.width) < network.channels.size());
+    require(layer.name.empty() == (layer.op == Op::Concat));
+    for (i32 a = 0; a < kMaxDim; ++a) {
+      require(layer.kernel_size[a] >= 1 && layer.stride[a] >= 1 && layer.dilation[a] >= 1);
+      if (a >= network.ndim) require(layer.kernel_size[a] * layer.stride[a] * layer.dilation[a] == 1);
+    }
+  }
+}
+
+/// What lies where while a program runs: a storage takes its slot when a layer writes into it.
+class Memory {
+ public:
+  explicit Memory(const NetworkProgram& program)
+      : program_(program), holders_(program.slots.size(), -1), written_(program.storages.size()) {}
+
+  void write(i32 tensor) {
+    const TensorSpec& spec = program_.tensors[tensor];
+    i32& holder = holders_[program_.storages[spec.storage].slot];
+    if (holder != spec.storage) written_[spec.storage].clear();
+    holder = spec.storage;
+    written_[spec.storage].push_back({spec.column, spec.column + spec.channels});
+  }
+
+  /// Every column of it was written, and nothing else took the slot since.
+  bool holds(i32 tensor) const {
+    const TensorSpec& spec = program_.tensors[tensor];
+    if (holders_[program_.storages[spec.storage].slot] != spec.storage) return false;
+    i32 column = spec.column;
+    for (bool moves = true; moves && column < spec.column + spec.channels;) {
+      moves = false;
+      for (const auto& [begin, end] : written_[spec.storage]) {
+        if (begin > column || end <= column) continue;
+        column = end;
+        moves = true;
+      }
+    }
+    return column >= spec.column + spec.channels;
+  }
+
+ private:
+  const NetworkProgram& program_;
+  std::vector<i32> holders_;                               // by slot
+  std::vector<std::vector<std::pair<i32, i32>>> written_;  // by storage
+};
+
+template <class Items>
+bool is_in(i32 index, const Items& items) {
+  return index >= 0 && static_cast<std::size_t>(index) < items.size();
+}
+
+void check_numbers(const NetworkProgram& program) {
+  for (std::size_t i = 0; i < program.levels.size(); ++i) {
+    const LevelSpec& level = program.levels[i];
+    require(i == 0 ? level.parent == -1 : level.parent >= 0 && level.parent < static_cast<i32>(i));
+    for (i32 a = 0; a < program.ndim; ++a) {
+      require(program.period[a] % level.tensor_stride[a] == 0);
+      if (i > 0) require(level.tensor_stride[a] % program.levels[level.parent].tensor_stride[a] == 0);
+    }
+  }
+  for (const MapSpec& map : program.maps)
+    require(is_in(map.fine, program.levels) && is_in(map.coarse, program.levels));
+  for (const TensorSpec& tensor : program.tensors) {
+    require(is_in(tensor.storage, program.storages));
+    const StorageSpec& storage = program.storages[tensor.storage];
+    require(storage.level == tensor.level && tensor.column >= 0 &&
+            tensor.column + tensor.channels <= storage.ld);
+    require(is_in(storage.slot, program.slots));
+  }
+}
+
+void check_layers(const NetworkProgram& program) {
+  Memory memory(program);
+  memory.write(program.input);
+  for (const ProgramLayer& layer : program.layers) {
+    require(is_in(layer.map, program.maps) && is_in(layer.input, program.tensors) &&
+            is_in(layer.output, program.tensors) &&
+            layer.residual < static_cast<i32>(program.tensors.size()));
+    const MapSpec& map = program.maps[layer.map];
+    const TensorSpec& input = program.tensors[layer.input];
+    const TensorSpec& output = program.tensors[layer.output];
+    const bool is_up = layer.problem.kind == ConvolutionKind::Transposed;
+    require(input.level == (is_up ? map.coarse : map.fine) &&
+            output.level == (is_up ? map.fine : map.coarse));
+    require(layer.problem.in_channels == input.channels && layer.problem.out_channels == output.channels);
+    require(!llvm::errorToBool(validate(layer.problem)));
+    for (const i32 tensor : {layer.input, layer.output, layer.residual}) {
+      if (tensor < 0) continue;
+      const StorageSpec& storage = program.storages[program.tensors[tensor].storage];
+      require(program.slots[storage.slot].level == storage.level &&
+              program.slots[storage.slot].ld >= storage.ld);
+    }
+    memory.write(layer.output);
+    // Also after the write: input and output are in use at once.
+    require(memory.holds(layer.input) && (layer.residual < 0 || memory.holds(layer.residual)));
+  }
+  require(memory.holds(program.output));
+}
+
+}  // namespace
+
+bool fuzz_network(llvm::StringRef input) {
+  llvm::Expected<NetworkDescription> network = parse_network(input);
+  if (!network) {
+    llvm::consumeError(network.takeError());
+    return false;
+  }
+  check_description(*network);
+  const std::string text = json_of(*network);
+  require(json_of(llvm::cantFail(parse_network(text))) == text);
+  bool is_whole = true;
+  for (const i32 head : {0, 5}) {
+    llvm::Expected<NetworkProgram> program = build_program(*network, DType::F16, head);
+    is_whole = is_whole && program;
+    if (program) {
+      check_numbers(*program);
+      check_layers(*program);
+    } else {
+      llvm::consumeError(program.takeError());
+    }
+  }
+  return is_whole;
+}
+
+}  // namespace minuet

@@ -1,0 +1,110 @@
+// A safetensors file. The first byte of the input says what the rest is:
+//   even  a whole file
+//   odd   two bytes with the size of the header, the header, the tensors' bytes
+// Of what is accepted every tensor lies in the file, has the shape of the header and the values of its bytes.
+#include "runtime/safetensors.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "llvm/ADT/APFloat.h"
+#include "llvm/Support/Endian.h"
+#include "llvm/Support/JSON.h"
+#include "tests/fuzz/fuzz_target.h"
+
+namespace minuet {
+namespace {
+
+using llvm::support::endian::read64le;
+
+constexpr std::size_t kLength = 8;
+
+std::string safetensors_of(llvm::StringRef input) {
+  const bool is_whole = input[0] % 2 == 0;
+  input = input.drop_front();
+  if (is_whole || input.size() < 2) return input.str();
+  std::uint16_t size = 0;
+  std::memcpy(&size, input.data(), sizeof size);
+  const std::uint64_t length = size;
+  std::string bytes(reinterpret_cast<const char*>(&length), sizeof length);
+  return bytes + input.drop_front(2).str();
+}
+
+/// One value by LLVM's arithmetic; 0 bytes: no such type.
+std::size_t value_bytes(llvm::StringRef type) {
+  return type == "F64" ? 8 : type == "F32" ? 4 : type == "F16" || type == "BF16" ? 2 : 0;
+}
+
+float value_at(llvm::StringRef type, const char* bytes) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, bytes, value_bytes(type));
+  const llvm::fltSemantics& semantics = type == "F64"   ? llvm::APFloat::IEEEdouble()
+                                        : type == "F32" ? llvm::APFloat::IEEEsingle()
+                                        : type == "F16" ? llvm::APFloat::IEEEhalf()
+                                                        : llvm::APFloat::BFloat();
+  llvm::APFloat value(semantics, llvm::APInt(static_cast<unsigned>(8 * value_bytes(type)), bits));
+  bool loses = false;
+  value.convert(llvm::APFloat::IEEEsingle(), llvm::APFloat::rmNearestTiesToEven, &loses);
+  return value.convertToFloat();
+}
+
+void check_tensor(const SafetensorsFile& file, llvm::StringRef name, const llvm::json::Object& tensor,
+                  llvm::StringRef data) {
+  const auto text = tensor.getString("dtype");
+  const llvm::StringRef type = text ? *text : "";
+  std::vector<std::int64_t> shape;
+  std::uint64_t count = 1;
+  for (const llvm::json::Value& size : *tensor.getArray("shape")) {
+    shape.push_back(*size.getAsInteger());
+    count *= static_cast<std::uint64_t>(shape.back());
+  }
+  require(llvm::cantFail(file.shape(name)) == shape);
+  const llvm::json::Array& range = *tensor.getArray("data_offsets");
+  const auto begin = static_cast<std::uint64_t>(*range[0].getAsInteger());
+  const auto end = static_cast<std::uint64_t>(*range[1].getAsInteger());
+  require(begin <= end && end <= data.size());
+  llvm::Expected<std::vector<float>> values = file.read(name, shape);
+  const std::size_t bytes = value_bytes(type);
+  require(static_cast<bool>(values) == (bytes != 0));
+  if (!values) return llvm::consumeError(values.takeError());
+  require(values->size() == count && count * bytes == end - begin);
+  for (std::size_t i = 0; i < count; ++i) {
+    const float expected = value_at(type, data.data() + begin + i * bytes), value = (*values)[i];
+    require(std::isnan(expected) ? std::isnan(value) : std::memcmp(&expected, &value, sizeof value) == 0);
+  }
+  shape.push_back(1);
+  require(llvm::errorToBool(file.read(name, shape).takeError()));
+}
+
+}  // namespace
+
+bool fuzz_safetensors(llvm::StringRef input) {
+  if (input.empty()) return false;
+  const std::string bytes = safetensors_of(input);
+  llvm::Expected<SafetensorsFile> file = SafetensorsFile::open(file_in_memory(bytes));
+  if (!file) {
+    llvm::consumeError(file.takeError());
+    return false;
+  }
+  const std::uint64_t length = read64le(bytes.data());
+  const llvm::StringRef data = llvm::StringRef(bytes).drop_front(kLength + length);
+  const llvm::json::Value header =
+      llvm::cantFail(llvm::json::parse(llvm::StringRef(bytes).substr(kLength, length)));
+  std::uint64_t used = 0;
+  for (const auto& [key, tensor] : *header.getAsObject()) {
+    const llvm::StringRef name = key;
+    require(file->contains(name) == (name != "__metadata__"));
+    if (name == "__metadata__") continue;
+    check_tensor(*file, name, *tensor.getAsObject(), data);
+    used = std::max(used, static_cast<std::uint64_t>(
+                              *(*tensor.getAsObject()->getArray("data_offsets"))[1].getAsInteger()));
+  }
+  if (used == 0) return true;
+  // Cut where the last tensor ends, it is refused.
+  const llvm::StringRef cut = llvm::StringRef(bytes).take_front(kLength + length + used - 1);
+  require(llvm::errorToBool(SafetensorsFile::open(file_in_memory(cut)).takeError()));
+  return true;
+}
+
+}  // namespace minuet

@@ -1,0 +1,62 @@
+// A tuning entry, or the tuning layer of a bundle: an array of entries, of which those of others are left
+// out. What is read has a default and is ranked, and is written and read again as the same.
+#include <algorithm>
+
+#include "codegen/tuning/tuned_config.h"
+#include "codegen/tuning/tuning_entry.h"
+#include "tests/fuzz/fuzz_target.h"
+
+namespace minuet {
+namespace {
+
+void check_entry(const TuningEntry& entry) {
+  const std::vector<TuningMeasurement>& all = entry.measurements;
+  require(std::any_of(all.begin(), all.end(), [](const TuningMeasurement& one) { return one.is_default; }));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    require(all[i].median_ns > 0);
+    if (i > 0) require(all[i - 1].config != all[i].config && all[i - 1].migrated <= all[i].migrated);
+    if (i > 0 && all[i - 1].migrated == all[i].migrated) require(all[i - 1].median_ns <= all[i].median_ns);
+    llvm::consumeError(validate_config(entry.bucket, all[i].config));  // any answer will do
+  }
+  require(merge_entries(entry, entry) == entry);
+  TuningEnvironment elsewhere = entry.environment;
+  elsewhere.toolkit += "1";
+  const std::optional<TuningEntry> migrated = migrate_entry(entry, elsewhere);
+  require(!migrated || migrated->measurements.size() <= all.size());
+  require(environment_hash(elsewhere) != environment_hash(entry.environment));
+}
+
+bool check_section(llvm::StringRef input) {
+  llvm::Expected<std::vector<TuningEntry>> entries = read_tuning_section(input);
+  if (!entries) {
+    llvm::consumeError(entries.takeError());
+    return false;
+  }
+  for (const TuningEntry& entry : *entries) check_entry(entry);
+  const std::string written = write_tuning_section(*entries);
+  std::vector<TuningEntry> again = llvm::cantFail(read_tuning_section(written));
+  require(again.size() <= entries->size() && again.empty() == entries->empty());
+  require(write_tuning_section(again) == written);
+  std::reverse(again.begin(), again.end());
+  require(write_tuning_section(again) == written);
+  return !entries->empty();
+}
+
+}  // namespace
+
+bool fuzz_tuning(llvm::StringRef input) {
+  if (input.ltrim().startswith("[")) return check_section(input);
+  llvm::Expected<TuningEntry> entry = parse_entry(input);
+  if (!entry) {
+    llvm::consumeError(entry.takeError());
+    return false;
+  }
+  check_entry(*entry);
+  const std::string written = print_entry(*entry);
+  const TuningEntry again = llvm::cantFail(parse_entry(written));
+  require(again == *entry && print_entry(again) == written);
+  require(bucket_hash(again.bucket) == bucket_hash(entry->bucket));
+  return true;
+}
+
+}  // namespace minuet
