@@ -1,7 +1,13 @@
 // What a process compiles, the next one finds: by the counters of the tool, each run a process of its own.
 #include <gmock/gmock.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <memory>
+#include <optional>
 #include <regex>
 
 #include "include/minuet/minuet.h"
@@ -12,7 +18,7 @@ namespace minuet::tool {
 namespace {
 
 struct Counts {
-  int64_t compiled = -1, disk_hits = -1;
+  int64_t compiled = -1, disk_hits = -1, bundle_hits = -1;
 };
 
 /// Why cuda:0 cannot be used, or "".
@@ -28,6 +34,22 @@ std::string why_no_gpu() {
   minuet_device_destroy(device);
   minuet_context_destroy(context);
   return status == MINUET_UNAVAILABLE ? text : "";
+}
+
+/// The architecture of cuda:0, which can be used.
+std::string arch_of_the_gpu() {
+  minuet_context_options options = MINUET_CONTEXT_OPTIONS_INIT;
+  options.disable_disk_cache = 1;
+  minuet_context* context = nullptr;
+  minuet_device* device = nullptr;
+  minuet_device_info info = {};
+  info.struct_size = sizeof(info);
+  EXPECT_EQ(minuet_context_create(&options, &context), MINUET_OK);
+  EXPECT_EQ(minuet_device_open(context, "cuda:0", &device), MINUET_OK);
+  EXPECT_EQ(minuet_device_query(device, &info), MINUET_OK);
+  minuet_device_destroy(device);
+  minuet_context_destroy(context);
+  return info.arch;
 }
 
 std::string why_no_nvrtc() {
@@ -48,7 +70,12 @@ class Processes : public testing::Test {
         "--repeat", "1",        "--cache", cache(),      "--json",
         path,       "--dtype",  "fp16",    "--channels", "16,16,16,32,32,32,32,16,16"};
     all.insert(all.end(), cloud.begin(), cloud.end());
-    const Finished finished = minuet(all);
+    return counts_of(all, path);
+  }
+
+  /// What the report at `path` says of the kernels of one run.
+  static Counts counts_of(const std::vector<std::string>& arguments, const std::string& path) {
+    const Finished finished = minuet(arguments);
     EXPECT_EQ(finished.code, 0) << finished.err;
     Counts counts;
     llvm::Expected<llvm::json::Value> report = llvm::json::parse(contents(path));
@@ -64,6 +91,7 @@ class Processes : public testing::Test {
     }
     if (const auto compiled = kernels->getInteger("compiled")) counts.compiled = *compiled;
     if (const auto hits = kernels->getInteger("disk_hits")) counts.disk_hits = *hits;
+    if (const auto hits = kernels->getInteger("bundle_hits")) counts.bundle_hits = *hits;
     return counts;
   }
 
@@ -85,8 +113,57 @@ class Processes : public testing::Test {
 
   std::string cache() const { return folder_.path("cache"); }
 
- private:
   const Folder folder_;
+};
+
+/// An empty folder that nobody can write to while this lives, root neither where it may mount.
+class ReadOnlyFolder {
+ public:
+  explicit ReadOnlyFolder(const std::string& path) : path_(path) {
+    EXPECT_EQ(::mkdir(path.c_str(), 0700), 0);
+    // A mount is seen by this thread and the processes that it starts.
+    is_mounted_ = ::unshare(CLONE_NEWNS) == 0 &&
+                  ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                  ::mount(path_.c_str(), path_.c_str(), nullptr, MS_BIND, nullptr) == 0 &&
+                  ::mount(nullptr, path_.c_str(), nullptr, MS_BIND | MS_REMOUNT | MS_RDONLY, nullptr) == 0;
+    if (!is_mounted_) ::chmod(path_.c_str(), 0500);
+    // Root that may not mount: nothing can be made in /proc, whoever asks.
+    if (::access(path_.c_str(), W_OK) == 0) place_ = "/proc/no-cache-can-be-here";
+  }
+  ~ReadOnlyFolder() {
+    if (is_mounted_) ::umount2(path_.c_str(), MNT_DETACH);
+    ::chmod(path_.c_str(), 0700);
+  }
+  ReadOnlyFolder(const ReadOnlyFolder&) = delete;
+  ReadOnlyFolder& operator=(const ReadOnlyFolder&) = delete;
+  const std::string& place() const { return place_.empty() ? path_ : place_; }
+
+ private:
+  const std::string path_;
+  std::string place_;
+  bool is_mounted_ = false;
+};
+
+/// A variable of the environment, put back as it was.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) {
+    if (const char* const before = std::getenv(name)) before_ = before;
+    ::setenv(name, value.c_str(), 1);
+  }
+  ~Variable() {
+    if (before_) {
+      ::setenv(name_, before_->c_str(), 1);
+    } else {
+      ::unsetenv(name_);
+    }
+  }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* const name_;
+  std::optional<std::string> before_;
 };
 
 using ProcessesOnTheGpu = Processes;
@@ -113,7 +190,45 @@ TEST_F(ProcessesOnTheGpu, OnlyTheFirstCompiles) {
   }
 }
 
-/// The same with no GPU; kernels of the Map step know no dtype, so another dtype finds them.
+/// With a bundle and nothing else: no compiler, none allowed, and no folder to keep kernels in.
+TEST_F(ProcessesOnTheGpu, R22_ABundleAloneGivesTheSameBytesAsACompiler) {
+  if (const std::string reason = why_no_gpu(); !reason.empty()) GTEST_SKIP() << reason;
+  if (const std::string reason = why_no_nvrtc(); !reason.empty()) GTEST_SKIP() << reason;
+  const std::string network =
+      folder_.file("tiny.json", R"({"name": "tiny", "ndim": 3, "in_channels": 4, "channels": [8],
+          "layers": [{"op": "block", "name": "b", "width": 0, "kernel_size": 3},
+                     {"op": "block", "name": "c", "width": 0, "kernel_size": 2, "stride": 2}]})");
+  const auto run_with = [&](const std::string& cache, const std::string& output) {
+    const std::string report = folder_.path("report.json");
+    return counts_of(
+        {"run", "--device", "cuda:0", "--network", network, "--dtype", "fp16", "--repeat", "1", "--cache",
+         cache, "--json", report, "--output", output, "--synthetic", "object", "--points", "500"},
+        report);
+  };
+  const Counts compiled = run_with(cache(), folder_.path("compiled.npy"));
+  EXPECT_GT(compiled.compiled, 0);
+  EXPECT_EQ(compiled.bundle_hits, 0);
+  const std::string bundles = folder_.path("bundles");
+  const Finished made = minuet({"precompile", "--network", network, "--dtype", "fp16", "--arch",
+                                arch_of_the_gpu(), "--cache", cache(), "--output", bundles});
+  ASSERT_EQ(made.code, 0) << made.err;
+
+  const ReadOnlyFolder nowhere(folder_.path("read only"));
+  Counts bundled;
+  {
+    const Variable path("MINUET_BUNDLE_PATH", bundles), jit("MINUET_NO_JIT", "1"),
+        nvrtc("MINUET_NVRTC", "/nowhere");
+    bundled = run_with(nowhere.place(), folder_.path("bundled.npy"));
+  }
+  EXPECT_EQ(bundled.compiled, 0);
+  EXPECT_EQ(bundled.disk_hits, 0);
+  EXPECT_EQ(bundled.bundle_hits, compiled.compiled);
+  const std::string bytes = contents(folder_.path("compiled.npy"));
+  EXPECT_GT(bytes.size(), 1000u);
+  EXPECT_TRUE(contents(folder_.path("bundled.npy")) == bytes);
+}
+
+/// As OnlyTheFirstCompiles with no GPU; kernels of the Map step know no dtype, so another dtype finds them.
 TEST_F(ProcessesThatCompile, PrecompileTwice) {
   if (const std::string reason = why_no_nvrtc(); !reason.empty()) GTEST_SKIP() << reason;
   const Counts cold = precompile("fp16");
