@@ -4,7 +4,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "llvm/Support/JSON.h"
+#include "tests/support/wait_until.h"
 #include "tests/tools/folder.h"
 
 namespace minuet::tool {
@@ -303,21 +306,40 @@ TEST_F(Precompile, R09_PruneLeavesWhatFits) {
   EXPECT_EQ(*stats.getInteger("kernels"), *pruned.getInteger("entries"));
 }
 
+/// The helper that `parent` started, or 0.
+pid_t helper_of(pid_t parent) {
+  for (const auto& folder : std::filesystem::directory_iterator("/proc")) {
+    const int process = std::atoi(folder.path().filename().c_str());
+    if (process <= 0) continue;
+    const std::string status = contents(folder.path() / "status");
+    if (status.find("\nPPid:\t" + std::to_string(parent) + "\n") != std::string::npos) return process;
+  }
+  return 0;
+}
+
+/// Whether a kernel is kept in that cache.
+bool has_kernel(const std::string& cache) {
+  std::error_code none_yet;
+  for (std::filesystem::recursive_directory_iterator file(cache + "/v1/obj", none_yet), end; file != end;
+       file.increment(none_yet)) {
+    if (file->path().filename().string().size() == 62) return true;  // what is half written has another name
+  }
+  return false;
+}
+
 TEST_F(Precompile, R19_CtrlCLeavesAUsablePartOfTheWhole) {
-  bundle();
+  const std::string cache = folder_->path("interrupted");
   const pid_t child = ::fork();
   if (child == 0) {
     ::execl(MINUET_CLI, "minuet", "precompile", "--network", network_.c_str(), "--arch", "sm_80", "--jobs",
-            "1", "--cache", folder_->path("interrupted").c_str(), "--output", folder_->path("part").c_str(),
-            nullptr);
+            "1", "--cache", cache.c_str(), "--output", folder_->path("part").c_str(), nullptr);
     ::_exit(127);
   }
-  // As soon as the first kernel lies in the folder; the whole takes many seconds.
-  for (int i = 0; i < 6000; ++i) {
-    if (llvm::sys::fs::exists(folder_->path("interrupted/v1/obj"))) break;
-    ::usleep(10000);
-  }
-  ::usleep(300000);
+  wait_until("the first kernel", [&] { return has_kernel(cache); });
+  // Held still, so that the rest cannot be done before the signal.
+  const pid_t helper = helper_of(child);
+  ASSERT_NE(helper, 0) << "the whole was done before anybody looked";
+  ::kill(helper, SIGSTOP);
   ::kill(child, SIGINT);
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);

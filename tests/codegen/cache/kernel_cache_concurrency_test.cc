@@ -114,9 +114,14 @@ TEST(KernelCacheConcurrency, R28_ManyDevicesThatRefuseAKernelAtOnceHaveItCompile
   auto cache = make_cache("", compiler);
   const KernelSource source = make_source("gather");
   const auto refused = llvm::cantFail(cache->get_or_compile(source, "sm_90a"));
-  compiler->before = [](const KernelSource&) { return ::usleep(50000), llvm::Error::success(); };
+  std::atomic<int> asking{0};
+  compiler->before = [&](const KernelSource&) -> llvm::Error {
+    while (asking < 16) std::this_thread::yield();
+    return llvm::Error::success();
+  };
   std::vector<std::shared_ptr<const Binary>> binaries(16);
   in_threads(16, [&](int i) {
+    ++asking;
     binaries[static_cast<std::size_t>(i)] = llvm::cantFail(cache->replace(source, "sm_90a", *refused));
   });
   EXPECT_EQ(compiler->compiles, 2);

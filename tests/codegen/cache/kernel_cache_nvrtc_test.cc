@@ -3,13 +3,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <iostream>
 #include <thread>
 
 #include "codegen/emit.h"
 #include "codegen/worker/helper_compiler.h"
 #include "tests/codegen/fakes.h"
+#include "tests/codegen/gated_helper.h"
 
 namespace minuet {
 namespace {
@@ -19,19 +18,21 @@ class KernelCacheNvrtc : public testing::Test {
   void SetUp() override {
     llvm::Expected<std::shared_ptr<Compiler>> here = open_nvrtc();
     if (!here) GTEST_SKIP() << llvm::toString(here.takeError());
-    std::shared_ptr<Compiler> compiler = make_helper_compiler("", MINUET_COMPILE);
+    std::shared_ptr<Compiler> compiler = make_helper_compiler("", helper_.program());
+    llvm::cantFail(compiler->identify());  // so that the gate is before compiles
     CacheOptions options;
     options.use_disk = false;
     cache_ = llvm::cantFail(
         make_kernel_cache(options, std::move(compiler), make_environment({}), real_file_system()));
   }
+  GatedHelper helper_{MINUET_COMPILE};
   std::unique_ptr<KernelCache> cache_;
 };
 
 TEST_F(KernelCacheNvrtc, R16_AChildForkedDuringACompileCompilesThroughTheHelper) {
+  helper_.close();
   std::thread compiling([&] { llvm::cantFail(cache_->get_or_compile(emit(ScanSpec{}), "sm_90a")); });
-  ::usleep(300000);  // a compile with CUB takes about a second
-  EXPECT_EQ(cache_->stats().compiled, 0) << "it should still run";
+  helper_.wait();
   const pid_t child = ::fork();
   if (child == 0) {
     ::alarm(60);  // a hang ends as a failure
@@ -41,9 +42,12 @@ TEST_F(KernelCacheNvrtc, R16_AChildForkedDuringACompileCompilesThroughTheHelper)
     if (!binary) llvm::consumeError(binary.takeError());
     ::_exit(good ? 0 : 1);
   }
-  compiling.join();
   int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(cache_->stats().compiled, 0) << "the gate is closed";
+  helper_.open();
+  compiling.join();
+  EXPECT_EQ(cache_->stats().compiled, 1);
   EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
   EXPECT_EQ(WEXITSTATUS(status), 0);
   // The parent goes on, and both make the same kernel.
@@ -51,19 +55,17 @@ TEST_F(KernelCacheNvrtc, R16_AChildForkedDuringACompileCompilesThroughTheHelper)
             emit(UniqueSpec{}).display_name);
 }
 
-TEST_F(KernelCacheNvrtc, R17_ACompileThatIsCancelledEndsSoonAndLeavesNothing) {
+TEST_F(KernelCacheNvrtc, R17_ACompileThatIsCancelledEndsAndLeavesNothing) {
+  helper_.close();
   CancelToken cancel;
   StatusCode code = StatusCode::Ok;
   std::thread compiling([&] {
     auto binary = cache_->get_or_compile(emit(ScanSpec{}), "sm_90a", &cancel);
     if (!binary) code = take_status(binary.takeError()).code();
   });
-  ::usleep(300000);
-  const auto start = std::chrono::steady_clock::now();
+  helper_.wait();
   cancel.cancel();
-  compiling.join();
-  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-  std::cout << "cancelled after " << took.count() << " ms\n";
+  compiling.join();  // for ever, where the cancel waits for the helper: the gate stays closed
   EXPECT_EQ(code, StatusCode::Cancelled);
   EXPECT_EQ(cache_->stats().compiled, 0);
   EXPECT_EQ(cache_->stats().failures, 1);
