@@ -1,5 +1,5 @@
-// What the sources under test name and no fuzz target comes to. The real ones would bring in most of the library, and
-// the headers that it embeds, which take longer to build than all the rest.
+// What the sources under test name and no fuzz target comes to. The real ones would bring in most of the
+// library, and the headers that it embeds, which take longer to build than all the rest.
 #include <cstdlib>
 
 #include "codegen/embedded_headers.h"

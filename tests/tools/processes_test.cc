@@ -214,6 +214,7 @@ TEST_F(ProcessesOnTheGpu, R22_ABundleAloneGivesTheSameBytesAsACompiler) {
   ASSERT_EQ(made.code, 0) << made.err;
 
   const ReadOnlyFolder nowhere(folder_.path("read only"));
+  ASSERT_NE(::access(nowhere.place().c_str(), W_OK), 0) << nowhere.place();
   Counts bundled;
   {
     const Variable path("MINUET_BUNDLE_PATH", bundles), jit("MINUET_NO_JIT", "1"),

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/inotify.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -206,13 +208,18 @@ TEST(WorkerPool, R19_AHelperThatMayStartALittleLaterIsWaitedFor) {
   options.helper = folder / "minuet-compile";
   std::filesystem::copy_file(MINUET_FAKE_HELPER, options.helper);
   std::ofstream installer(options.helper, std::ios::app);  // a program that is written to cannot be started
+  const int events = ::inotify_init1(IN_CLOEXEC);
+  ASSERT_GE(::inotify_add_watch(events, options.helper.c_str(), IN_CLOSE_NOWRITE), 0);
   std::thread later([&] {
-    ::poll(nullptr, 0, 100);
+    // A start that is refused has opened the program and closes it. The bound is a guard against a hang.
+    pollfd refused{events, POLLIN, 0};
+    EXPECT_EQ(::poll(&refused, 1, 240000), 1) << "for minutes nobody has tried to start the helper";
     installer.close();
   });
   const KernelRequest request = request_for("ok");
   llvm::Expected<Entry> entry = compile_in_worker(request, options);
   later.join();
+  ::close(events);
   ASSERT_TRUE(static_cast<bool>(entry)) << llvm::toString(entry.takeError());
   EXPECT_EQ(entry->request_key, key_of(request));
 }
