@@ -57,6 +57,7 @@ void round_values(DType dtype, float* values, std::size_t count) {
 }
 
 void store_values(DType dtype, const float* values, std::size_t count, void* target) {
+  if (count == 0) return;  // of none there may be no address, which memcpy must not get
   switch (dtype) {
     case DType::F32:
     case DType::TF32:
@@ -70,6 +71,7 @@ void store_values(DType dtype, const float* values, std::size_t count, void* tar
 }
 
 void load_values(DType dtype, const void* source, std::size_t count, float* values) {
+  if (count == 0) return;
   switch (dtype) {
     case DType::F32:
     case DType::TF32:
