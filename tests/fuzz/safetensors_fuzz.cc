@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "llvm/ADT/APFloat.h"
@@ -31,16 +33,26 @@ std::string safetensors_of(llvm::StringRef input) {
   return bytes + input.drop_front(2).str();
 }
 
-/// One value by LLVM's arithmetic; 0 bytes: no such type.
+/// Of one value; 0: there is no such type.
 std::size_t value_bytes(llvm::StringRef type) {
   return type == "F64" ? 8 : type == "F32" ? 4 : type == "F16" || type == "BF16" ? 2 : 0;
 }
 
+/// By the C library: LLVM 14 rounds doubles far below float's least to that least, and not to zero.
+float narrowed(std::uint64_t bits) {
+  double value = 0;
+  std::memcpy(&value, &bits, sizeof value);
+  char text[64];
+  std::snprintf(text, sizeof text, "%a", value);
+  return std::strtof(text, nullptr);
+}
+
+/// One value by LLVM's arithmetic.
 float value_at(llvm::StringRef type, const char* bytes) {
   std::uint64_t bits = 0;
   std::memcpy(&bits, bytes, value_bytes(type));
-  const llvm::fltSemantics& semantics = type == "F64"   ? llvm::APFloat::IEEEdouble()
-                                        : type == "F32" ? llvm::APFloat::IEEEsingle()
+  if (type == "F64") return narrowed(bits);
+  const llvm::fltSemantics& semantics = type == "F32"   ? llvm::APFloat::IEEEsingle()
                                         : type == "F16" ? llvm::APFloat::IEEEhalf()
                                                         : llvm::APFloat::BFloat();
   llvm::APFloat value(semantics, llvm::APInt(static_cast<unsigned>(8 * value_bytes(type)), bits));
