@@ -1,0 +1,198 @@
+// Coordinate sets and kernel maps at the edges of their layouts, and what a layer passes through unchanged;
+// through the C ABI, on every device.
+#include <algorithm>
+#include <limits>
+
+#include "tests/support/abi.h"
+#include "tests/support/oracle.h"
+#include "tests/support/random.h"
+#include "tests/support/rounding.h"
+
+namespace minuet::abi {
+namespace {
+
+using oracle::Axes;
+using Points = std::vector<int32_t>;  // [n, 4]
+
+class MapEdges : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    std::string reason;
+    machine_ = Machine::open(GetParam(), reason);
+    if (!machine_) GTEST_SKIP() << reason;
+  }
+  Machine& machine() { return *machine_; }
+
+  minuet_status create(const Points& points, minuet_coordinates_options options, Coordinates& set) {
+    const Buffer memory(machine(), points);
+    minuet_coordinates* made = nullptr;
+    const minuet_status status =
+        minuet_coordinates_create(machine().device(), &options, memory.integers(),
+                                  static_cast<int64_t>(points.size()) / 4, nullptr, &made);
+    set.reset(made);
+    return status;
+  }
+  Coordinates set_of(const Points& points) { return make_set(machine(), 3, points, {1, 1, 1, 1}); }
+  Coordinates coarser(minuet_coordinates* fine, const Axes& stride) {
+    minuet_coordinates* made = nullptr;
+    check(minuet_coordinates_downsample(fine, stride.data(), nullptr, &made));
+    return Coordinates(made, {minuet_coordinates_destroy});
+  }
+  Points points_of(minuet_coordinates* set) { return coordinates_of(machine(), set, 3); }
+
+  /// Pairs of a map, sorted.
+  std::vector<oracle::Pair> pairs_of(minuet_coordinates* input, minuet_coordinates* output, int kernel,
+                                     int dilation = 1) {
+    minuet_kernel_map_options options = MINUET_KERNEL_MAP_OPTIONS_INIT;
+    std::fill_n(options.kernel_size, 3, kernel);
+    std::fill_n(options.dilation, 3, dilation);
+    minuet_kernel_map* made = nullptr;
+    check(minuet_kernel_map_create(input, output, &options, nullptr, &made));
+    const KernelMap map(made, {minuet_kernel_map_destroy});
+    std::vector<oracle::Pair> pairs(minuet_kernel_map_pairs(made));
+    check(minuet_kernel_map_export(made, reinterpret_cast<int32_t*>(pairs.data()), nullptr));
+    std::sort(pairs.begin(), pairs.end());
+    return pairs;
+  }
+
+ private:
+  Machine* machine_ = nullptr;
+};
+
+oracle::Geometry cube_of(int kernel, int dilation = 1, int tensor_stride = 1) {
+  return {3,
+          {kernel, kernel, kernel, 1},
+          {dilation, dilation, dilation, 1},
+          {tensor_stride, tensor_stride, tensor_stride, 1},
+          false};
+}
+
+/// Distinct points of a box of 12 x 12 x 12.
+Points draw_points(std::array<int32_t, 3> least, uint64_t seed) {
+  Random random(seed);
+  Points points;
+  for (int cell = 0; cell < 12 * 12 * 12; ++cell) {
+    if (random.below(4) != 0) continue;
+    points.insert(points.end(), {0, least[0] + cell / 144, least[1] + cell / 12 % 12, least[2] + cell % 12});
+  }
+  return points;
+}
+
+/// One bit for the batch and 21 an axis, the guard of 128 cells on both sides included: every bit of the key.
+TEST_P(MapEdges, KeysOfSixtyFourBits) {
+  constexpr int32_t kLast = (1 << 21) - 1 - 2 * 128;
+  Points points{0,      0,     0,     0,         /**/ 1, kLast, kLast, kLast,
+                /**/ 1, kLast, kLast, kLast - 1, /**/ 1, 0,     kLast, 0};
+  const Coordinates set = set_of(points);
+  EXPECT_EQ(points_of(set.get()), points);
+  EXPECT_EQ(pairs_of(set.get(), set.get(), 3), oracle::find_pairs(cube_of(3), points, points));
+
+  points.insert(points.end(), {2, 0, 0, 0});  // a batch index of two bits
+  Coordinates none(nullptr, {minuet_coordinates_destroy});
+  EXPECT_EQ(create(points, MINUET_COORDINATES_OPTIONS_INIT, none), MINUET_OUT_OF_RANGE);
+}
+
+/// One batch item and a flat cloud: bounds whose least and greatest values are equal.
+TEST_P(MapEdges, BoundsOfOneCell) {
+  minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
+  options.has_bounds = 1;
+  const int32_t least[] = {2, -5, 0, 7}, greatest[] = {2, 5, 9, 7};
+  std::copy_n(least, 4, options.least);
+  std::copy_n(greatest, 4, options.greatest);
+  const Points points{2, -5, 0, 7, /**/ 2, -4, 0, 7, /**/ 2, 5, 9, 7};
+  Coordinates set(nullptr, {minuet_coordinates_destroy});
+  ASSERT_EQ(create(points, options, set), MINUET_OK) << last_error();
+  EXPECT_EQ(pairs_of(set.get(), set.get(), 3), oracle::find_pairs(cube_of(3), points, points));
+  EXPECT_EQ(create({2, 0, 0, 6}, options, set), MINUET_OUT_OF_RANGE);
+  EXPECT_EQ(create({2, 0, 0, 8}, options, set), MINUET_OUT_OF_RANGE);
+  EXPECT_EQ(create({1, 0, 0, 7}, options, set), MINUET_OUT_OF_RANGE);
+}
+
+/// Two sets of the same shape have the same fields, wherever they are: their keys are equal, their places
+/// not.
+TEST_P(MapEdges, SetsOfOneShapeAtTwoPlaces) {
+  for (const int32_t apart : {6400, 64, 8, -64, -6400}) {
+    SCOPED_TRACE(apart);
+    const Points in = draw_points({0, 0, 0}, 11), out = draw_points({apart, 0, 0}, 11);
+    EXPECT_EQ(pairs_of(set_of(in).get(), set_of(out).get(), 3), oracle::find_pairs(cube_of(3), in, out));
+  }
+}
+
+/// Outputs on all sides of the inputs, farther than these have guard cells.
+TEST_P(MapEdges, OutputsBeyondTheInputs) {
+  const Points in = draw_points({0, 0, 0}, 21);
+  Points out = draw_points({4, 4, 4}, 22);
+  for (const int32_t far : {-70000, -900, 900, 70000}) {
+    out.insert(out.end(), {0, far, 1, 1, /**/ 0, 1, far, 1, /**/ 0, 1, 1, far});
+  }
+  EXPECT_EQ(pairs_of(set_of(in).get(), set_of(out).get(), 3), oracle::find_pairs(cube_of(3), in, out));
+  EXPECT_EQ(pairs_of(set_of(out).get(), set_of(in).get(), 3), oracle::find_pairs(cube_of(3), out, in));
+}
+
+/// Strides that are no power of two floor negative coordinates too.
+TEST_P(MapEdges, StridesThatDivideNoPeriod) {
+  const Points points = draw_points({-7, -20, -1}, 31);
+  const Coordinates fine = set_of(points);
+  for (const Axes& stride : {Axes{3, 3, 3, 0}, Axes{5, 1, 7, 0}, Axes{6, 2, 9, 0}}) {
+    const Coordinates coarse = coarser(fine.get(), stride);
+    EXPECT_EQ(points_of(coarse.get()), oracle::downsample(3, points, stride)) << stride[0];
+  }
+}
+
+/// A coarse set begins below the finer one. A map that reaches past the guard packs it anew, by its own
+/// bounds.
+TEST_P(MapEdges, CoarseSetsAreRepackedWhole) {
+  const Points points = draw_points({-3, -5, -1}, 41);
+  const Coordinates coarse = coarser(set_of(points).get(), {4, 4, 4, 0});
+  const Points expected = oracle::downsample(3, points, {4, 4, 4, 1});
+  ASSERT_EQ(points_of(coarse.get()), expected);
+  // Offsets of 4 times 50 cells lead nowhere but to the centre; those of two sets lead to neighbours.
+  EXPECT_EQ(pairs_of(coarse.get(), coarse.get(), 3, 50),
+            oracle::find_pairs(cube_of(3, 50, 4), expected, expected));
+  const Points far = {0, 900, 0, 0, /**/ 0, 0, -4, 0};
+  const Coordinates other = make_set(machine(), 3, far, {4, 4, 4, 1});
+  EXPECT_EQ(pairs_of(coarse.get(), other.get(), 3), oracle::find_pairs(cube_of(3, 1, 4), expected, far));
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, MapEdges, testing::Values("cpu", "cuda:0"),
+                         [](const auto& info) { return info.param[1] == 'p' ? "cpu_maps" : "cuda_maps"; });
+
+class LayerEdges : public DeviceTest {
+ protected:
+  ConvolutionCase layer(bool residual, bool relu) {
+    ConvolutionCase test = small_case(dtype(), ConvolutionKind::Submanifold, 8, 8, 31);
+    test.scale_shift = false;
+    test.residual = residual;
+    test.relu = relu;
+    return test;
+  }
+  std::vector<char> run(const ConvolutionCase& test, const ConvolutionData& data) {
+    Convolution convolution(machine(), test, data);
+    return convolution.run(convolution.execution().get(), make_map(machine(), test, data), data);
+  }
+};
+
+/// With weights of zero the output is the residual bit by bit: it is stored and added, never rounded.
+TEST_P(LayerEdges, AResidualPassesUnchanged) {
+  const ConvolutionCase test = layer(/*residual=*/true, /*relu=*/false);
+  ConvolutionData data = make_data(test);
+  std::fill(data.weight.begin(), data.weight.end(), 0.0f);
+  Random random(51);
+  data.residual.resize(data.out_rows() * test.out_channels);
+  for (float& value : data.residual) value = static_cast<float>(random.normal());
+  EXPECT_EQ(run(test, data), encode(dtype(), data.residual));
+}
+
+/// What went wrong must show: max(NaN, 0) would be 0.
+TEST_P(LayerEdges, NanPassesTheRelu) {
+  const ConvolutionCase test = layer(/*residual=*/false, /*relu=*/true);
+  ConvolutionData data = make_data(test);
+  std::fill_n(data.features.begin(), test.in_channels, std::numeric_limits<float>::quiet_NaN());
+  const std::vector<float> output = decode(dtype(), run(test, data));
+  for (int c = 0; c < test.out_channels; ++c) EXPECT_TRUE(std::isnan(output[c])) << c;
+}
+
+MINUET_INSTANTIATE_DEVICE_TEST(LayerEdges);
+
+}  // namespace
+}  // namespace minuet::abi
