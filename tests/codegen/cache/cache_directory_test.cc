@@ -103,6 +103,8 @@ TEST(CacheDirectory, R10_ALinkInAStickyFolderIsRefused) {
   ASSERT_EQ(::chmod((folder / "shared").c_str(), 01777), 0);
   EXPECT_THAT(open(folder / "shared/cache"), HasSubstr("is a link"));
   EXPECT_THAT(open(folder / "shared/cache/below"), HasSubstr("is a link"));
+  EXPECT_THAT(open(folder / "shared/cache", {::geteuid(), true}), HasSubstr("is a link"))
+      << "a folder that is shared on purpose is another matter than a link that anybody made";
   ASSERT_EQ(::chmod((folder / "shared").c_str(), 0755), 0);
   EXPECT_EQ(open(folder / "shared/cache"), "") << "a link of one's own is one's own business";
 }

@@ -326,6 +326,19 @@ TEST(KernelCacheLayers, R28_ARefusedKernelIsCompiledOnceAndReplacedEverywhere) {
   EXPECT_EQ(compiler->compiles, 1);
 }
 
+TEST(KernelCacheLayers, R28_WhatTheDriverRefusedIsNotFoundAgain) {
+  const TemporaryFolder folder;
+  make_bundle_of(folder / "a.bundle", {"gather"});
+  CacheOptions options = without_disk();
+  options.bundles = {{folder / "a.bundle", ""}};
+  options.no_jit = true;
+  auto cache = open_cache(options, std::make_shared<FakeCompiler>());
+  const auto refused = llvm::cantFail(cache->get_or_compile(make_source("gather"), "sm_90a"));
+  EXPECT_EQ(take_status(cache->replace(make_source("gather"), "sm_90a", *refused).takeError()).code(),
+            StatusCode::FailedPrecondition);
+  EXPECT_THAT(failure_of(*cache, make_source("gather")).message(), HasSubstr("the driver refused it"));
+}
+
 TEST(KernelCacheLayers, R32_CountersAreTheTruth) {
   const TemporaryFolder folder;
   make_bundle_of(folder / "a.bundle", {"gather"});
