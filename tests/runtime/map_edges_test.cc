@@ -192,6 +192,16 @@ TEST_P(LayerEdges, NanPassesTheRelu) {
   for (int c = 0; c < test.out_channels; ++c) EXPECT_TRUE(std::isnan(output[c])) << c;
 }
 
+/// On any axis: the output is the input's set, so a stride would be ignored.
+TEST_P(LayerEdges, SubmanifoldLayersHaveNoStride) {
+  for (int axis = 0; axis < 3; ++axis) {
+    ConvolutionCase test = layer(/*residual=*/false, /*relu=*/false);
+    const ConvolutionData data = make_data(test);
+    test.stride[axis] = 2;
+    EXPECT_EQ(Convolution(machine(), test, data).status(), MINUET_INVALID_ARGUMENT) << axis;
+  }
+}
+
 MINUET_INSTANTIATE_DEVICE_TEST(LayerEdges);
 
 }  // namespace

@@ -214,6 +214,17 @@ TEST_P(NetworkEdges, TheFarthestOffsetIsNotTheLastLayers) {
   expect_close(make(description, parameters.all()), input, chain.block(a, "b", 4, kOnes));
 }
 
+/// The centre, which reads its rows in place, is the lower of two middle cells.
+TEST_P(NetworkEdges, EvenKernelsOnTheirOwnCoordinates) {
+  const std::string description = describe("4", R"({"op": "block", "name": "a", "width": 0, "kernel_size": 2},
+    {"op": "block", "name": "b", "width": 0, "kernel_size": 4})");
+  oracle::Parameters parameters(46);
+  Chain chain(parameters);
+  const Features input = input_of(make_crumbs(9, {-4, 5, 0}, 47), 48);
+  const Features a = chain.block(input, "a", 4, {2, 2, 2, 1});
+  expect_close(make(description, parameters.all()), input, chain.block(a, "b", 4, {4, 4, 4, 1}));
+}
+
 const char kOneBlock[] = R"({"op": "block", "name": "a", "width": 0, "kernel_size": 3})";
 
 /// The most padding that groups get: every offset has one pair or a few, and each of them a whole height.
