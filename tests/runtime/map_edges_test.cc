@@ -108,6 +108,14 @@ TEST_P(MapEdges, BoundsOfOneCell) {
   EXPECT_EQ(create({1, 0, 0, 7}, options, set), MINUET_OUT_OF_RANGE);
 }
 
+/// One is enough, and enough to be told.
+TEST_P(MapEdges, OneDuplicateIsRefused) {
+  Coordinates set(nullptr, {minuet_coordinates_destroy});
+  const Points points{0, 1, 2, 3, /**/ 0, 3, 2, 1, /**/ 0, 1, 2, 3};
+  EXPECT_EQ(create(points, MINUET_COORDINATES_OPTIONS_INIT, set), MINUET_INVALID_ARGUMENT);
+  EXPECT_NE(last_error().find("1 of 3"), std::string::npos) << last_error();
+}
+
 /// Two sets of the same shape have the same fields, wherever they are: their keys are equal, their places
 /// not.
 TEST_P(MapEdges, SetsOfOneShapeAtTwoPlaces) {

@@ -246,6 +246,16 @@ TEST_P(NetworkEdges, TheWorkspaceBoundHoldsThePadding) {
   }
 }
 
+TEST_P(NetworkEdges, OneDuplicateIsRefused) {
+  const Network network = make(describe("4", kOneBlock));
+  const Execution execution = make_execution(machine(), network.get());
+  std::vector<int32_t> coordinates = make_cube(2, {0, 0, 0});
+  EXPECT_EQ(prepare(machine(), execution.get(), coordinates), MINUET_OK);
+  coordinates.insert(coordinates.end(), {0, 1, 1, 0});
+  EXPECT_EQ(prepare(machine(), execution.get(), coordinates), MINUET_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(), testing::HasSubstr("1 of 9"));
+}
+
 TEST_P(NetworkEdges, TheLargestActivationShowsNan) {
   const Network network = make(describe("4", kOneBlock));
   Features input = input_of(make_cube(4, {0, 0, 0}), 61);
