@@ -1,6 +1,11 @@
 // Coordinate sets and kernel maps at the edges of their layouts, and what a layer passes through unchanged;
 // through the C ABI, on every device.
+#include <unistd.h>
+
 #include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 
 #include "tests/support/abi.h"
@@ -164,6 +169,31 @@ TEST_P(MapEdges, CoarseSetsAreRepackedWhole) {
 
 INSTANTIATE_TEST_SUITE_P(Devices, MapEdges, testing::Values("cpu", "cuda:0"),
                          [](const auto& info) { return info.param[1] == 'p' ? "cpu_maps" : "cuda_maps"; });
+
+class ThreadEdges : public MapEdges {};
+
+/// The host's signals are for the host's threads: the library's own block all that can be blocked.
+TEST_P(ThreadEdges, TakeNoSignals) {
+  int others = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    if (task.path().filename() == std::to_string(::getpid()))
+      continue;  // the main thread, where the tests run
+    std::ifstream status(task.path() / "status");
+    uint64_t blocked = 0;
+    for (std::string word; status >> word;) {
+      if (word == "SigBlk:") status >> std::hex >> blocked;
+    }
+    ++others;
+    for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGCHLD, SIGALRM}) {
+      EXPECT_TRUE(blocked >> (signal - 1) & 1) << "signal " << signal << " of " << task.path();
+    }
+  }
+  if (others == 0) GTEST_SKIP() << "on one core there are no threads but the caller's";
+}
+
+// A driver has threads of its own.
+INSTANTIATE_TEST_SUITE_P(Devices, ThreadEdges, testing::Values("cpu"),
+                         [](const auto&) { return "cpu_threads"; });
 
 class LayerEdges : public DeviceTest {
  protected:
