@@ -121,7 +121,6 @@ TEST_P(SoftwareTest, WarmCallsWaitTwiceAndAllocateNothing) {
   EXPECT_EQ(counters.allocations, control_.allocations());
   EXPECT_EQ(counters.kernels, control_.calls("cuLaunchKernelEx"));
   EXPECT_EQ(counters.matmuls, cublaslt_counts().matmuls - before.matmuls);
-  EXPECT_EQ(cublaslt_counts().lookups, before.lookups);
   EXPECT_EQ(counters.fills, control_.calls("cuMemsetD32Async"));
   EXPECT_EQ(counters.copies, control_.calls("cuMemcpyHtoDAsync") + control_.calls("cuMemcpyDtoHAsync"));
   EXPECT_GT(counters.kernels, 0);
