@@ -16,7 +16,7 @@
 namespace minuet {
 namespace {
 
-constexpr off_t kMostEntryBytes = 1 << 20;
+constexpr off_t kMostFileBytes = 1 << 20;
 constexpr std::size_t kHashDigits = 64;
 constexpr llvm::StringLiteral kSuffix = ".json";
 
@@ -99,7 +99,7 @@ llvm::Expected<std::string> TuningStore::read_file(int folder, const std::string
     return make_system_error("it cannot be opened");
   if (!S_ISREG(status.st_mode)) return make_error(StatusCode::InvalidArgument, "it is no regular file");
   if (!policy_.trusts(status)) return make_error(StatusCode::InvalidArgument, "others may have written it");
-  if (status.st_size > kMostEntryBytes) return make_error(StatusCode::InvalidArgument, "it is too long");
+  if (status.st_size > kMostFileBytes) return make_error(StatusCode::InvalidArgument, "it is too long");
   std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
   for (std::size_t done = 0; done < bytes.size();) {
     const ssize_t count = system_.read(file.get(), &bytes[done], bytes.size() - done);

@@ -35,18 +35,30 @@ function(minuet_test_properties name labels timeout)
   endif()
 endfunction()
 
-# GoogleTest's headers, read once a build: a third of the time that the tests take to compile. An executable, so
-# that its flags are those of the tests.
+# GoogleTest's headers and those that most tests include, read once a build: half of the time that the tests take to
+# compile. An executable, so that its flags are those of the tests.
 function(minuet_precompile_test_headers)
   if(TARGET minuet_test_headers)
     return()
   endif()
   file(WRITE ${CMAKE_BINARY_DIR}/generated/test_headers.cc "int main() { return 0; }\n")
   add_executable(minuet_test_headers EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/generated/test_headers.cc)
-  target_link_libraries(minuet_test_headers PRIVATE minuet_options GTest::gmock GTest::gtest)
+  target_link_libraries(minuet_test_headers PRIVATE minuet_options minuet_llvm GTest::gmock GTest::gtest)
   target_compile_options(minuet_test_headers PRIVATE $<$<CONFIG:Release>:-O1>)
-  target_precompile_headers(minuet_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h> <algorithm> <filesystem>
-    <fstream> <functional> <map> <memory> <mutex> <string> <thread> <vector>)
+  target_precompile_headers(minuet_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h> <algorithm> <atomic> <chrono>
+    <filesystem> <fstream> <functional> <map> <memory> <mutex> <optional> <set> <string> <thread> <vector>
+    ${PROJECT_SOURCE_DIR}/codegen/error.h)
+endfunction()
+
+# A target of tests' code, be it a test or what several share.
+function(minuet_compile_as_test target)
+  minuet_precompile_test_headers()
+  target_precompile_headers(${target} REUSE_FROM minuet_test_headers)
+  target_link_libraries(${target} PRIVATE minuet_llvm)  # a variable of LLVM's is in those headers
+  # Where flags differ after all, the headers are read again, and nobody need know.
+  set_target_properties(${target} PROPERTIES PCH_WARN_INVALID OFF)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>  # a test waits for what it tests
+    $<$<AND:$<CXX_COMPILER_ID:GNU>,$<COMPILE_LANGUAGE:CXX>>:-fpch-preprocess>)  # for ccache
 endfunction()
 
 function(minuet_add_test)
@@ -69,11 +81,7 @@ function(minuet_add_test)
   target_compile_definitions(${test_NAME} PRIVATE MINUET_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                              MINUET_SHARED_DEFAULT="${PROJECT_SOURCE_DIR}/../shared")
   set_target_properties(${test_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  minuet_precompile_test_headers()
-  target_precompile_headers(${test_NAME} REUSE_FROM minuet_test_headers)
-  # Where flags differ after all, the headers are read again, and nobody need know.
-  set_target_properties(${test_NAME} PROPERTIES PCH_WARN_INVALID OFF)
-  target_compile_options(${test_NAME} PRIVATE $<$<CONFIG:Release>:-O1>)  # a test waits for what it tests
+  minuet_compile_as_test(${test_NAME})
   foreach(label IN ITEMS cpu concurrent)
     if(label IN_LIST test_LABELS)
       add_dependencies(minuet_${label}_tests ${test_NAME})
