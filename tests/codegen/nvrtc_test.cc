@@ -19,6 +19,7 @@
 #include "codegen/emit.h"
 #include "codegen/keys.h"
 #include "tests/codegen/fakes.h"
+#include "tests/support/expect.h"
 
 namespace minuet {
 namespace {
@@ -50,7 +51,7 @@ class Nvrtc : public testing::Test {
  protected:
   void SetUp() override {
     llvm::Expected<std::shared_ptr<Compiler>> compiler = open_nvrtc();
-    if (!compiler) GTEST_SKIP() << llvm::toString(compiler.takeError());
+    if (!compiler) MINUET_SKIP_OR_FAIL("nvrtc", llvm::toString(compiler.takeError()));
     compiler_ = *compiler;
   }
   StatusError failure(const KernelSource& source, const char* arch = kArch) {

@@ -14,6 +14,7 @@ import check_files  # noqa: E402
 import check_headers  # noqa: E402
 import check_layering  # noqa: E402
 import check_library  # noqa: E402
+import skips  # noqa: E402
 
 
 class Tree(unittest.TestCase):
@@ -192,6 +193,44 @@ class Library(Tree):
         self.expect(self.check("static int open_nvrtc_library(void) { return 1; }"
                                "int minuet_one(void) { return open_nvrtc_library(); }", "-O0"),
                     "open_nvrtc_library is linked in")
+
+
+class Skips(Tree):
+    log = ("/x/a_test.cc:7: Skipped\nthere is no tool\n\n[  SKIPPED ] Suite.One (0 ms)\n"
+           "[       OK ] Suite.Two (0 ms)\nleft out: script: no helper\n")
+    rows = "# a comment\nmay a,b Suite.* there is no *\nno-gpu a * *GPU*\nalways b Suite.* needs more time\n"
+
+    def compare(self, *found, machine=("may", "always", "no-gpu"), whole=()):
+        return skips.compare([skips.Skip(*skip) for skip in found], skips.read_rows(self.rows), machine, whole)
+
+    def test_reasons_are_read_from_a_log(self):
+        self.assertEqual(list(skips.collect("a", self.log)),
+                         [("a", "Suite.One", "there is no tool"), ("a", "script", "no helper")])
+
+    def test_what_the_list_has_is_expected(self):
+        self.assertEqual(self.compare(("a", "Suite.One", "there is no tool"), ("a", "X.Y", "no GPU here")), ([], []))
+
+    def test_another_reason_test_or_part_is_not(self):
+        for skip in (("a", "Suite.One", "I was tired"), ("a", "Other.One", "there is no tool"),
+                     ("c", "Suite.One", "there is no tool")):
+            self.assertEqual(self.compare(skip)[0], [skip])
+
+    def test_a_machine_of_another_kind_has_other_skips(self):
+        skip = ("a", "X.Y", "no GPU here")
+        self.assertEqual(self.compare(skip, machine=("may", "always", "gpu"))[0], [skip])
+
+    def test_what_is_no_longer_skipped_is_told(self):
+        self.assertEqual([row.reason for row in self.compare(whole=("a", "b"))[1]], ["*GPU*", "needs more time"])
+        self.assertEqual(self.compare(("b", "Suite.X", "needs more time"), whole=("b",)), ([], []))
+
+    def test_a_gpu_is_seen_by_its_node(self):
+        self.write("nvidiactl", "")
+        self.assertFalse(skips.has_gpu(self.root, "libnobody-has.so"))
+        self.write("nvidia0", "")
+        self.assertTrue(skips.has_gpu(self.root, "libnobody-has.so"))
+
+    def test_the_list_can_be_read(self):
+        self.assertGreater(len(skips.read_rows(skips.LIST.read_text())), 10)
 
 
 class Messages(Tree):

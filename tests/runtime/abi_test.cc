@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tests/support/abi.h"
+#include "tests/support/expect.h"
 
 namespace minuet::abi {
 namespace {
@@ -13,7 +14,9 @@ class AbiTest : public testing::TestWithParam<const char*> {
   void SetUp() override {
     std::string reason;
     machine_ = Machine::open(GetParam(), reason);
-    if (!machine_) GTEST_SKIP() << reason;
+    if (machine_) return;
+    ASSERT_NE(GetParam(), std::string("cpu")) << reason;
+    MINUET_SKIP_OR_FAIL("gpu", reason);
   }
   Machine& machine() { return *machine_; }
 

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "tests/support/abi.h"
+#include "tests/support/expect.h"
 
 namespace minuet::abi {
 
@@ -29,7 +30,9 @@ class Caches : public testing::Test {
     info->struct_size = sizeof(*info);
     check(minuet_query_system(info.get()));
     ASSERT_THAT(info->missing, testing::Not(testing::HasSubstr("minuet-compile")));
-    if (info->nvrtc[0] == '\0') GTEST_SKIP() << "NVRTC is not installed: " << info->missing;
+    if (info->nvrtc[0] == '\0') {
+      MINUET_SKIP_OR_FAIL("nvrtc", std::string("NVRTC is not installed: ") + info->missing);
+    }
     make_folder();
   }
   void TearDown() override {

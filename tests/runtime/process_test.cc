@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/expect.h"
+
 extern char** environ;
 
 namespace {
@@ -84,14 +86,14 @@ TEST(Process, R27_ExitWhileNetworksRun) {
 TEST(Process, R27_ExitWhileTheHelperCompiles) {
   for (const char* delay : {"0", "5", "20", "50", "80", "110", "150", "200", "300", "450", "650", "900"}) {
     const Ended ended = run(host({"exit-compiling", delay}));
-    if (ended.code == kNotHere) GTEST_SKIP() << "there is no NVRTC here";
+    if (ended.code == kNotHere) MINUET_SKIP_OR_FAIL("nvrtc", "there is no NVRTC here");
     EXPECT_EQ(ended.code, 0) << "after " << delay << " ms\n" << ended.text;
   }
 }
 
 TEST(Process, R27_CompilesWithoutOpeningNvrtc) {
   const Ended ended = run(host({"compile"}));
-  if (ended.code == kNotHere) GTEST_SKIP() << "there is no NVRTC here";
+  if (ended.code == kNotHere) MINUET_SKIP_OR_FAIL("nvrtc", "there is no NVRTC here");
   EXPECT_EQ(ended.code, 0) << ended.text;
 }
 

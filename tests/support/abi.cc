@@ -5,6 +5,7 @@
 #include <map>
 #include <stdexcept>
 
+#include "tests/support/expect.h"
 #include "tests/support/rounding.h"
 
 namespace minuet::abi {
@@ -212,7 +213,9 @@ std::vector<char> Convolution::run(minuet_execution* execution, const Map& map, 
 void DeviceTest::SetUp() {
   std::string reason;
   machine_ = Machine::open(std::get<0>(GetParam()), reason);
-  if (machine_ == nullptr) GTEST_SKIP() << reason;
+  if (machine_ != nullptr) return;
+  ASSERT_NE(std::get<0>(GetParam()), std::string("cpu")) << reason;
+  MINUET_SKIP_OR_FAIL("gpu", reason);
 }
 
 std::string device_test_name(const testing::TestParamInfo<std::tuple<const char*, DType>>& info) {

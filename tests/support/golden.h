@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/expect.h"
 #include "tests/support/oracle.h"
 
 namespace minuet {
@@ -37,9 +38,10 @@ GoldenFile read_golden(const std::string& name);
 /// has the same cases with and without the folder.
 const std::vector<std::string>& golden_layers();
 
-#define MINUET_SKIP_WITHOUT_GOLDEN()                                     \
-  if (!::minuet::have_golden())                                          \
-  GTEST_SKIP() << "no golden problems in '" << ::minuet::shared_folder() \
-               << "'; MINUET_SHARED names the folder"
+#define MINUET_SKIP_WITHOUT_GOLDEN()                                                    \
+  if (!::minuet::have_golden())                                                         \
+  MINUET_SKIP_OR_FAIL("golden", "no golden problems in '" + ::minuet::shared_folder() + \
+                                    "'; MINUET_SHARED names "                           \
+                                    "the folder")
 
 }  // namespace minuet

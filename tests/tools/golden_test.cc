@@ -6,6 +6,7 @@
 #include <map>
 
 #include "llvm/Support/JSON.h"
+#include "tests/support/expect.h"
 #include "tests/tools/bytes.h"
 #include "tests/tools/folder.h"
 #include "tools/minuet/readers/npy.h"
@@ -78,7 +79,8 @@ void expect_within(const std::vector<float>& output, const Tensor& expected, dou
 void check_network(const std::string& network, const std::string& channels) {
   const std::string problem = golden_folder() + "/network_" + network + ".safetensors";
   if (!llvm::sys::fs::exists(problem)) {
-    GTEST_SKIP() << problem << " is not there; MINUET_SHARED names the folder with golden problems";
+    MINUET_SKIP_OR_FAIL("golden",
+                        problem + " is not there; MINUET_SHARED names the folder with golden problems");
   }
   std::map<std::string, Tensor> tensors = read_safetensors(problem);
   const Tensor &coordinates = tensors["in_coordinates"], &features = tensors["in_features"];

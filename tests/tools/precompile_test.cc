@@ -8,6 +8,7 @@
 
 #include "llvm/Support/JSON.h"
 #include "tests/support/wait_until.h"
+#include "tests/support/expect.h"
 #include "tests/tools/folder.h"
 
 namespace minuet::tool {
@@ -37,7 +38,9 @@ class Precompile : public testing::Test {
   void SetUp() override {
     const std::string info = minuet({"info"}).out;
     ASSERT_EQ(info.find("minuet-compile"), std::string::npos) << info;
-    if (info.find("NVRTC         not found") != std::string::npos) GTEST_SKIP() << "NVRTC is not installed";
+    if (info.find("NVRTC         not found") != std::string::npos) {
+      MINUET_SKIP_OR_FAIL("nvrtc", "NVRTC is not installed");
+    }
   }
 
   static Finished precompile(Words more, const std::string& arch = "sm_90a") {

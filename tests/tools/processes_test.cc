@@ -12,6 +12,7 @@
 
 #include "include/minuet/minuet.h"
 #include "llvm/Support/JSON.h"
+#include "tests/support/expect.h"
 #include "tests/tools/folder.h"
 
 namespace minuet::tool {
@@ -171,7 +172,7 @@ using ProcessesThatCompile = Processes;
 
 /// A cloud's extent and size are no part of any kernel, not even where its keys are longer.
 TEST_F(ProcessesOnTheGpu, OnlyTheFirstCompiles) {
-  if (const std::string reason = why_no_gpu(); !reason.empty()) GTEST_SKIP() << reason;
+  if (const std::string reason = why_no_gpu(); !reason.empty()) MINUET_SKIP_OR_FAIL("gpu", reason);
   const Counts cold = run({"--synthetic", "lidar", "--points", "20000", "--voxel-size", "0.4"});
   EXPECT_GT(cold.compiled, 0);
   EXPECT_EQ(cold.disk_hits, 0);
@@ -231,7 +232,7 @@ TEST_F(ProcessesOnTheGpu, R22_ABundleAloneGivesTheSameBytesAsACompiler) {
 
 /// As OnlyTheFirstCompiles with no GPU; kernels of the Map step know no dtype, so another dtype finds them.
 TEST_F(ProcessesThatCompile, PrecompileTwice) {
-  if (const std::string reason = why_no_nvrtc(); !reason.empty()) GTEST_SKIP() << reason;
+  if (const std::string reason = why_no_nvrtc(); !reason.empty()) MINUET_SKIP_OR_FAIL("nvrtc", reason);
   const Counts cold = precompile("fp16");
   EXPECT_GT(cold.compiled, 0);
   EXPECT_EQ(cold.disk_hits, 0);

@@ -76,7 +76,8 @@ function(minuet_add_test)
   endif()
 
   add_executable(${test_NAME} ${test_SOURCES})
-  target_link_libraries(${test_NAME} PRIVATE minuet_options ${test_LIBRARIES} GTest::gmock GTest::gtest GTest::gtest_main)
+  target_link_libraries(${test_NAME} PRIVATE minuet_options ${test_LIBRARIES} minuet_test_expect GTest::gmock GTest::gtest
+                        GTest::gtest_main)
   # MINUET_SHARED of the environment comes first where a test asks for the folder; this is its default.
   target_compile_definitions(${test_NAME} PRIVATE MINUET_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                              MINUET_SHARED_DEFAULT="${PROJECT_SOURCE_DIR}/../shared")

@@ -10,6 +10,7 @@
 #include "codegen/emit.h"
 #include "codegen/keys.h"
 #include "tests/codegen/fakes.h"
+#include "tests/support/expect.h"
 
 namespace minuet {
 namespace {
@@ -34,7 +35,7 @@ class BundleNvrtc : public testing::Test {
  protected:
   void SetUp() override {
     llvm::Expected<std::shared_ptr<Compiler>> compiler = open_nvrtc();
-    if (!compiler) GTEST_SKIP() << llvm::toString(compiler.takeError());
+    if (!compiler) MINUET_SKIP_OR_FAIL("nvrtc", llvm::toString(compiler.takeError()));
     compiler_ = *compiler;
   }
 

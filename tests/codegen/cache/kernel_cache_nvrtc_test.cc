@@ -9,6 +9,7 @@
 #include "codegen/worker/helper_compiler.h"
 #include "tests/codegen/fakes.h"
 #include "tests/codegen/gated_helper.h"
+#include "tests/support/expect.h"
 
 namespace minuet {
 namespace {
@@ -17,7 +18,7 @@ class KernelCacheNvrtc : public testing::Test {
  protected:
   void SetUp() override {
     llvm::Expected<std::shared_ptr<Compiler>> here = open_nvrtc();
-    if (!here) GTEST_SKIP() << llvm::toString(here.takeError());
+    if (!here) MINUET_SKIP_OR_FAIL("nvrtc", llvm::toString(here.takeError()));
     std::shared_ptr<Compiler> compiler = make_helper_compiler("", helper_.program());
     llvm::cantFail(compiler->identify());  // so that the gate is before compiles
     CacheOptions options;

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "tests/codegen/tuning/examples.h"
+#include "tests/support/expect.h"
 
 namespace minuet {
 namespace {
@@ -18,7 +19,7 @@ void expect_compiles(Compiler& compiler, const KernelSource& source) {
 
 TEST(TuningLimits, R34_TheOutermostConfigsCompile) {
   llvm::Expected<std::shared_ptr<Compiler>> compiler = open_nvrtc();
-  if (!compiler) GTEST_SKIP() << llvm::toString(compiler.takeError());
+  if (!compiler) MINUET_SKIP_OR_FAIL("nvrtc", llvm::toString(compiler.takeError()));
   for (const DType dtype : {DType::F32, DType::F16}) {
     for (const i32 tile : {1, 3, 256}) {
       const i32 channels = tile * 3;

@@ -20,6 +20,7 @@
 #include "codegen/worker/worker_pool.h"
 #include "tests/codegen/fakes.h"
 #include "tests/codegen/gated_helper.h"
+#include "tests/support/expect.h"
 
 namespace minuet {
 namespace {
@@ -54,7 +55,7 @@ class Worker : public testing::Test {
  protected:
   void SetUp() override {
     llvm::Expected<std::shared_ptr<Compiler>> compiler = open_nvrtc();
-    if (!compiler) GTEST_SKIP() << llvm::toString(compiler.takeError());
+    if (!compiler) MINUET_SKIP_OR_FAIL("nvrtc", llvm::toString(compiler.takeError()));
     compiler_ = *compiler;
     // Helpers put their folders here, so that the test sees what they leave.
     ::setenv("TMPDIR", folder_.path().c_str(), 1);

@@ -6,6 +6,7 @@
 
 #include "tests/runtime/cuda/driver_function.h"
 #include "tests/runtime/cuda/stack.h"
+#include "tests/support/expect.h"
 #include "tests/support/layer_run.h"
 
 namespace minuet::abi {
@@ -20,7 +21,7 @@ class ContextsTest : public testing::Test {
   void SetUp() override {
     std::string reason;
     gpus_ = gpu_count(reason);
-    if (gpus_ == 0) GTEST_SKIP() << reason;
+    if (gpus_ == 0) MINUET_SKIP_OR_FAIL("gpu", reason);
   }
 
   static int run_rounds(const Stack& stack, int gpu, const Cloud* clouds,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/cuda/cuda_device.h"
+#include "tests/support/expect.h"
 
 namespace minuet {
 
@@ -21,11 +22,11 @@ struct Gpu {
   void load_map(i32 ndim, const std::vector<SearchChoice>& searches = {SearchChoice{}});
 };
 
-/// Skips without a GPU.
+/// Skips where there is no GPU, fails where one does not open.
 class GpuTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (!Gpu::get().device) GTEST_SKIP() << Gpu::get().reason;
+    if (!Gpu::get().device) MINUET_SKIP_OR_FAIL("gpu", Gpu::get().reason);
   }
   Gpu& gpu() { return Gpu::get(); }
   CudaDevice& device() { return *Gpu::get().device; }
