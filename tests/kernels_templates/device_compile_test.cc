@@ -4,6 +4,7 @@
 
 #include "codegen/compiler.h"
 #include "tests/kernels_templates/gemm_source.h"
+#include "tests/support/expect.h"
 
 namespace minuet {
 namespace {
@@ -16,7 +17,7 @@ constexpr DType kTypes[] = {DType::F16, DType::BF16, DType::TF32};
 template <class Spec>
 void expect_compiles(const Spec& spec, const char* arch) {
   llvm::Expected<std::shared_ptr<Compiler>> compiler = open_nvrtc();
-  if (!compiler) GTEST_SKIP() << llvm::toString(compiler.takeError());
+  if (!compiler) MINUET_SKIP_OR_FAIL("nvrtc", llvm::toString(compiler.takeError()));
   const KernelSource source = source_of(MINUET_SOURCE_DIR, spec);
   llvm::Expected<Binary> binary = (*compiler)->compile(source, arch, "0123456789abcdef", {});
   if (!binary) {

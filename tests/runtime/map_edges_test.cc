@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "tests/support/abi.h"
+#include "tests/support/expect.h"
 #include "tests/support/oracle.h"
 #include "tests/support/random.h"
 #include "tests/support/rounding.h"
@@ -24,7 +25,7 @@ class MapEdges : public testing::TestWithParam<const char*> {
   void SetUp() override {
     std::string reason;
     machine_ = Machine::open(GetParam(), reason);
-    if (!machine_) GTEST_SKIP() << reason;
+    if (!machine_) MINUET_SKIP_OR_FAIL("gpu", reason);
   }
   Machine& machine() { return *machine_; }
 

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tests/support/abi.h"
+#include "tests/support/expect.h"
 #include "tests/support/random.h"
 
 namespace minuet::abi {
@@ -37,7 +38,7 @@ class SetsTest : public testing::TestWithParam<const char*> {
   void SetUp() override {
     std::string reason;
     machine_ = Machine::open(GetParam(), reason);
-    if (!machine_) GTEST_SKIP() << reason;
+    if (!machine_) MINUET_SKIP_OR_FAIL("gpu", reason);
   }
   Machine& machine() { return *machine_; }
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "tests/runtime/execution_fixture.h"
+#include "tests/support/expect.h"
 #include "tests/support/software_cuda/control.h"
 #include "tests/support/software_cuda/cublaslt_control.h"
 
@@ -32,7 +33,7 @@ class SoftwareTest : public ExecutionTest {
  protected:
   void SetUp() override {
     const std::optional<software_cuda::Control> found = software_cuda::Control::find();
-    if (!found) GTEST_SKIP() << "this is not the software CUDA device";
+    if (!found) MINUET_SKIP_OR_FAIL("gpu", "this is not the software CUDA device");
     control_ = *found;
     ExecutionTest::SetUp();
   }

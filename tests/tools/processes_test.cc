@@ -193,8 +193,8 @@ TEST_F(ProcessesOnTheGpu, OnlyTheFirstCompiles) {
 
 /// With a bundle and nothing else: no compiler, none allowed, and no folder to keep kernels in.
 TEST_F(ProcessesOnTheGpu, R22_ABundleAloneGivesTheSameBytesAsACompiler) {
-  if (const std::string reason = why_no_gpu(); !reason.empty()) GTEST_SKIP() << reason;
-  if (const std::string reason = why_no_nvrtc(); !reason.empty()) GTEST_SKIP() << reason;
+  if (const std::string reason = why_no_gpu(); !reason.empty()) MINUET_SKIP_OR_FAIL("gpu", reason);
+  if (const std::string reason = why_no_nvrtc(); !reason.empty()) MINUET_SKIP_OR_FAIL("nvrtc", reason);
   const std::string network =
       folder_.file("tiny.json", R"({"name": "tiny", "ndim": 3, "in_channels": 4, "channels": [8],
           "layers": [{"op": "block", "name": "b", "width": 0, "kernel_size": 3},

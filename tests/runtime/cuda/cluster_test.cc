@@ -9,6 +9,7 @@
 #include "tests/kernels_templates/gemm_problem.h"
 #include "tests/kernels_templates/gemm_source.h"
 #include "tests/runtime/cuda/driver_function.h"
+#include "tests/support/expect.h"
 
 namespace minuet {
 namespace {
@@ -53,10 +54,10 @@ class ClusterTest : public testing::Test {
  protected:
   void SetUp() override {
     llvm::Expected<const Driver*> driver = Driver::get();
-    if (!driver) GTEST_SKIP() << llvm::toString(driver.takeError());
+    if (!driver) MINUET_SKIP_OR_FAIL("gpu", llvm::toString(driver.takeError()));
     driver_ = *driver;
     llvm::Expected<std::shared_ptr<Compiler>> compiler = open_nvrtc();
-    if (!compiler) GTEST_SKIP() << llvm::toString(compiler.takeError());
+    if (!compiler) MINUET_SKIP_OR_FAIL("nvrtc", llvm::toString(compiler.takeError()));
     compiler_ = *compiler;
     ASSERT_TRUE(works(*driver_, driver_->cuDeviceGet(&device_, 0), "cuDeviceGet"));
     ASSERT_TRUE(

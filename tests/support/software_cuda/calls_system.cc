@@ -152,16 +152,13 @@ CUresult cuDevicePrimaryCtxReset(CUdevice device) {
 CUresult cuCtxPushCurrent(CUcontext context) {
   SOFTWARE_CUDA_CALL(cuCtxPushCurrent);
   if (context && !driver.is_alive(context_of(context))) return CUDA_ERROR_INVALID_CONTEXT;
-  Driver::current().push_back(context_of(context));
-  return CUDA_SUCCESS;
+  return Driver::current().push(context_of(context)) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult cuCtxPopCurrent(CUcontext* context) {
   SOFTWARE_CUDA_CALL(cuCtxPopCurrent);
-  if (Driver::current().empty()) return CUDA_ERROR_INVALID_CONTEXT;
-  *context = handle_of(Driver::current().back());
-  Driver::current().pop_back();
-  return CUDA_SUCCESS;
+  *context = handle_of(driver.current_context());
+  return Driver::current().pop() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 CUresult cuCtxGetCurrent(CUcontext* context) {
@@ -178,7 +175,7 @@ CUresult cuCtxCreate_v2(CUcontext* context, unsigned, CUdevice device) {
   auto* const made = new Context;
   made->device = device;
   driver.contexts.insert(made);
-  Driver::current().push_back(made);
+  Driver::current().push(made);
   *context = handle_of(made);
   return CUDA_SUCCESS;
 }
@@ -189,8 +186,7 @@ CUresult cuCtxDestroy(CUcontext handle) {
   if (!driver.contexts.count(context)) return CUDA_ERROR_INVALID_CONTEXT;
   driver.empty(*context);
   driver.contexts.erase(context);
-  std::vector<Context*>& current = Driver::current();
-  if (!current.empty() && current.back() == context) current.pop_back();
+  if (driver.current_context() == context) Driver::current().pop();
   delete context;
   return CUDA_SUCCESS;
 }

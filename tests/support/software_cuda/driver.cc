@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <iterator>
 #include <thread>
 
 namespace minuet::software_cuda {
@@ -63,8 +64,20 @@ Driver& Driver::get() {
   return *driver;
 }
 
-std::vector<Context*>& Driver::current() {
-  static thread_local std::vector<Context*> stack;
+bool ContextStack::push(Context* context) {
+  if (depth_ == static_cast<int>(std::size(contexts_))) return false;
+  contexts_[depth_++] = context;
+  return true;
+}
+
+bool ContextStack::pop() {
+  if (depth_ == 0) return false;
+  --depth_;
+  return true;
+}
+
+ContextStack& Driver::current() {
+  static thread_local ContextStack stack;
   return stack;
 }
 

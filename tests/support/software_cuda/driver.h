@@ -20,6 +20,21 @@ namespace minuet::software_cuda {
 
 constexpr int kDevices = 2;
 
+/// The contexts that a thread has pushed. No object with a destructor: calls come while a thread's objects
+/// go, too.
+class ContextStack {
+ public:
+  Context* top() const { return depth_ == 0 ? nullptr : contexts_[depth_ - 1]; }
+  /// False where it is full.
+  bool push(Context* context);
+  /// False where it is empty.
+  bool pop();
+
+ private:
+  Context* contexts_[64];
+  int depth_;
+};
+
 class Driver {
  public:
   static Driver& get();
@@ -39,8 +54,8 @@ class Driver {
   std::int64_t waits = 0;
   std::string fault;
 
-  static std::vector<Context*>& current();  // the thread's
-  Context* current_context() const { return current().empty() ? nullptr : current().back(); }
+  static ContextStack& current();  // the thread's
+  Context* current_context() const { return current().top(); }
   bool is_alive(const Context* context) const;
   /// The stream behind a handle, the null stream of the current context included; null where there is none.
   Stream* stream(CUstream handle);
