@@ -63,8 +63,11 @@ TEST(Convert, RandomBitsAndEdges) {
        {65504.0f, 65519.996f, 65520.0f, 65536.0f, 3.4028235e38f, INFINITY, -INFINITY, 0.0f, -0.0f}) {
     expect_agreement(value);
   }
-  EXPECT_TRUE(std::isnan(half_to_float(float_to_half(NAN))));
-  EXPECT_TRUE(std::isnan(bfloat16_to_float(float_to_bfloat16(NAN))));
+  for (const uint32_t nan :
+       {0x7fc00000u, 0x7f800001u, 0xff800001u, 0x7fffffffu}) {  // low bits that are cut off, too
+    EXPECT_TRUE(std::isnan(half_to_float(float_to_half(std::bit_cast<float>(nan)))));
+    EXPECT_TRUE(std::isnan(bfloat16_to_float(float_to_bfloat16(std::bit_cast<float>(nan)))));
+  }
 }
 
 TEST(Convert, EncodeAndDecodeAllTypes) {

@@ -53,6 +53,12 @@ TEST(PcdReader, BinaryCompressed) {
   EXPECT_EQ(points_of(read_pcd(pcd_header("binary_compressed") + compressed(planes()))), kPoints);
 }
 
+TEST(PcdReader, AFieldOfSeveralValuesIsNoIntensity) {
+  EXPECT_EQ(points_of(read_pcd("FIELDS x y z intensity\nSIZE 4 4 4 4\nTYPE F F F F\nCOUNT 1 1 1 2\nWIDTH 1\n"
+                               "HEIGHT 1\nDATA ascii\n1 2 3 8 9\n")),
+            (std::vector<Point>{{1, 2, 3, 0}}));
+}
+
 TEST(PcdReader, ACompressedCloudThatReallyShrinks) {
   const std::string lines =
       "FIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nWIDTH 1000\nHEIGHT 10\nDATA binary_compressed\n";

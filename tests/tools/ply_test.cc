@@ -49,6 +49,13 @@ TEST(PlyReader, NoIntensity) {
             1u);
 }
 
+TEST(PlyReader, TheFirstOfTwoIntensitiesCounts) {
+  EXPECT_EQ(points_of(read_ply("ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nproperty float y\n"
+                               "property float z\nproperty float reflectivity\nproperty float intensity\n"
+                               "end_header\n1 2 3 0.5 0.75\n")),
+            (std::vector<Point>{{1, 2, 3, 0.5f}}));
+}
+
 TEST(PlyReader, RefusesBrokenHeaders) {
   const std::string start = "ply\nformat ascii 1.0\n";
   const std::string xyz = "property float x\nproperty float y\nproperty float z\nend_header\n";

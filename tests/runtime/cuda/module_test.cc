@@ -96,6 +96,15 @@ TEST_F(ModuleTest, R25_ADeviceThatIsOpenedAgainLoadsAgain) {
   }
 }
 
+/// A launch with fewer bytes would have the kernel read past them; with more, somebody means another kernel.
+TEST_F(ModuleTest, R25_AKernelOfOtherParametersIsNotLaunched) {
+  auto modules = make_set(1);
+  EXPECT_EQ(load(*modules, 1, make_binaries(1)), "success");
+  for (const std::size_t bytes : {4u, 16u}) {
+    EXPECT_EQ(take_status(modules->find("kernel0", bytes, 128).takeError()).code(), StatusCode::Internal);
+  }
+}
+
 TEST_F(ModuleTest, R25_TheBytesAreTheIdentity) {
   auto first = make_set(1), second = make_set(2);
   EXPECT_EQ(load(*first, 1, {make_binary("kernel", "one")}), "success");
