@@ -102,7 +102,13 @@ void GoldenTest::check_layer(const std::string& name) {
 }
 
 TEST_P(GoldenTest, Layers) {
-  for (const std::string& name : golden_layers()) check_layer(name);
+  int number = 0;
+  for (const std::string& name : golden_layers()) {
+    // On the software device each problem in one of the dtypes.
+    if (on_software_device() && !machine().arch().empty() && number++ % 4 != static_cast<int>(dtype()))
+      continue;
+    check_layer(name);
+  }
 }
 
 void GoldenTest::check_network(const std::string& name) {

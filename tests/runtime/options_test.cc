@@ -154,7 +154,7 @@ class RowNetwork {
         FileTensor& tensor = tensors_[name + ".bn." + part];
         tensor.shape = {width};
         for (size_t d = 0; d < out; ++d) {
-          const double mean = std::strlen(part) == 6 || part[8] == 'v' ? 1 : 0;  // weight and running_var
+          const double mean = part == std::string("weight") || part == std::string("running_var") ? 1 : 0;
           tensor.values.push_back(static_cast<float>(mean + random.uniform(-0.2, 0.2)));
         }
       }

@@ -66,6 +66,7 @@ class RandomNetworkTest : public DeviceTest {
 TEST_P(RandomNetworkTest, Networks) {
   const int count = long_tests_wanted()        ? kLongNetworks
                     : machine().arch().empty() ? kNetworks
+                    : on_software_device()     ? 1
                                                : kCudaNetworks;
   const uint64_t seed = announce_seed(count);
   for (int i = 0; i < count; ++i) {

@@ -14,6 +14,7 @@ namespace {
 
 constexpr int kCases = kSanitizedRun ? 20 : 100;
 constexpr int kLongCases = 5000;
+constexpr int kSoftwareCases = 5;
 constexpr int kCudaCases = 40;  // each has kernels of its own to compile
 
 testing::AssertionResult is_right(const ConvolutionCase& test, const ConvolutionData& data,
@@ -53,7 +54,10 @@ class RandomTest : public DeviceTest {
 };
 
 TEST_P(RandomTest, Convolutions) {
-  const int count = long_tests_wanted() ? kLongCases : machine().arch().empty() ? kCases : kCudaCases;
+  const int count = long_tests_wanted()        ? kLongCases
+                    : machine().arch().empty() ? kCases
+                    : on_software_device()     ? kSoftwareCases
+                                               : kCudaCases;
   const uint64_t seed = announce_seed(count);
   for (int i = 0; i < count; ++i) {
     if (passes(draw_case(dtype(), case_seed(seed, static_cast<uint64_t>(dtype()), i)))) continue;

@@ -12,7 +12,7 @@
 namespace minuet::abi {
 namespace {
 
-constexpr uint64_t kOrders = 12;
+constexpr uint64_t kOrders = 5;
 const char* const kAllocations[] = {"cuMemAlloc", "cuMemHostAlloc", "cuStreamCreate", "cuEventCreate"};
 
 /// The controls of the cuBLASLt that the library has open.
@@ -54,7 +54,7 @@ class SoftwareTest : public ExecutionTest {
 };
 
 TEST_P(SoftwareTest, AnyOrderGivesTheSameBits) {
-  const std::vector<Cloud> clouds = {scene(300), scene(80, kSeed + 1)};
+  const std::vector<Cloud> clouds = {scene(120), scene(40, kSeed + 1)};
   std::vector<NetworkRun> expected;
   for (const Cloud& cloud : clouds) expected.push_back(fresh(cloud));
   expect_oracle(expected[0], clouds[0]);
@@ -70,7 +70,7 @@ TEST_P(SoftwareTest, AnyOrderGivesTheSameBits) {
 /// Clouds in turn without a wait between them: nothing of one may be overwritten before the device has read
 /// it.
 TEST_P(SoftwareTest, CallsThatDoNotWaitForEachOther) {
-  const std::vector<Cloud> clouds = {scene(200), scene(260, kSeed + 1), scene(120, kSeed + 2)};
+  const std::vector<Cloud> clouds = {scene(60), scene(100, kSeed + 1), scene(30, kSeed + 2)};
   std::vector<NetworkRun> expected;
   for (const Cloud& cloud : clouds) expected.push_back(fresh(cloud));
   for (uint64_t seed = 0; seed < kOrders; ++seed) {
@@ -99,7 +99,7 @@ TEST_P(SoftwareTest, CallsThatDoNotWaitForEachOther) {
 /// Warm: two waits in prepare, none in run, and no allocation; and what the library counts is what the driver
 /// saw.
 TEST_P(SoftwareTest, WarmCallsWaitTwiceAndAllocateNothing) {
-  const Cloud cloud = scene(300);
+  const Cloud cloud = scene(100);
   const Execution execution = this->execution();
   const NetworkRun expected = run(execution, cloud);
   const Buffer coordinates(machine(), cloud.coordinates), features(machine(), cloud.bytes);
@@ -131,10 +131,8 @@ TEST_P(SoftwareTest, WarmCallsWaitTwiceAndAllocateNothing) {
 
 /// Each allocation in turn fails once: an error that says so, nothing is lost, and the next try works.
 TEST_P(SoftwareTest, EveryAllocationMayFail) {
-  const Cloud cloud = scene(100);
+  const Cloud cloud = scene(30);
   const NetworkRun expected = fresh(cloud);
-  control_.reset();
-  static_cast<void>(fresh(cloud));
   for (const char* name : kAllocations) {
     control_.reset();
     static_cast<void>(fresh(cloud));

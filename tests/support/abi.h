@@ -10,6 +10,7 @@
 
 #include "include/minuet/minuet.h"
 #include "tests/cases/convolution_cases.h"
+#include "tests/support/expect.h"
 
 namespace minuet::abi {
 

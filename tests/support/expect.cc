@@ -35,6 +35,11 @@ std::string gpu_seen(const std::string& device_folder, const std::string& driver
   return count > 0 ? driver + " shows " + std::to_string(count) + " devices" : "";
 }
 
+bool on_software_device() {
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
+  return driver != nullptr && dlsym(driver, "software_cuda_seed") != nullptr;
+}
+
 std::string why_expected(const std::string& what) {
   const char* list = std::getenv("MINUET_EXPECT");
   std::stringstream words(list != nullptr ? list : "");

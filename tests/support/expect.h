@@ -16,6 +16,10 @@ std::string why_expected(const std::string& what);
 /// A driver that is there and broken beside such a node is what this is for. Empty: there is none.
 std::string gpu_seen(const std::string& device_folder, const std::string& driver);
 
+/// Whether libcuda here is the software device (tests/support/software_cuda): suites made for a GPU are
+/// smaller there.
+bool on_software_device();
+
 }  // namespace minuet
 
 /// Ends the test: skipped with the reason, or failed with it where `what` is expected. Once for SetUp and

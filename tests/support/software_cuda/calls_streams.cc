@@ -43,7 +43,7 @@ CUresult refuse_while_capturing(Stream& stream) {
 
 /// Of a call that has waited: the host may look at what it was given, and at no memory of the device.
 CUresult end_wait(Driver& driver) {
-  driver.memory.close();
+  if (driver.scheduler.idle()) driver.memory.close();
   return driver.fault.empty() ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 

@@ -13,7 +13,7 @@ using minuet::software_cuda::Stream;
 
 namespace {
 
-constexpr int kVersion = 13000, kMajor = 9, kMinor = 0, kMultiprocessors = 32, kL2Bytes = 1 << 20;
+constexpr int kVersion = 13000, kMajor = 9, kMinor = 0, kMultiprocessors = 32, kL2Bytes = 32 << 20;
 
 struct ErrorText {
   CUresult result;

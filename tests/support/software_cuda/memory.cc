@@ -58,6 +58,7 @@ void* Memory::allocate(std::size_t bytes, const void* owner) {
   char* const pages = static_cast<char*>(reserved) + kPage;
   const int access = open_ ? PROT_READ | PROT_WRITE : PROT_NONE;
   ::mprotect(pages, inside, PROT_READ | PROT_WRITE);
+  ::madvise(pages, inside, MADV_HUGEPAGE);  // opened and closed by the large page
   char* const memory = pages + inside - round_up(bytes, kAlignment);
   poison(memory, bytes);
   std::memset(pages, kGuard, static_cast<std::size_t>(memory - pages));

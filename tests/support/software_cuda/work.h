@@ -46,6 +46,7 @@ class Scheduler {
   std::uint64_t seed() const { return seed_; }
   void add(NodePtr node) { waiting_.push_back(std::move(node)); }
   void done(const NodePtr& node);
+  bool idle() const { return waiting_.empty(); }
   /// Somebody is in the driver: a few nodes, or none, or all.
   void advance();
   /// Until the node is done.
