@@ -20,8 +20,8 @@ namespace minuet {
 
 constexpr i64 kArenaAlignment = 256;
 
-/// Offsets of parts inside one block. Under AddressSanitizer they lie apart, and between them is poison: a part that
-/// is overrun would else be its neighbour's wrong numbers.
+/// Offsets of parts inside one block. Under AddressSanitizer they lie apart, and between them is poison: a
+/// part that is overrun would else be its neighbour's wrong numbers.
 class ArenaLayout {
  public:
   /// Offset of a new part of `bytes` bytes. With a `base`, the part is in use from here on.

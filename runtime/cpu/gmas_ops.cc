@@ -45,6 +45,8 @@ i64 convolve_scratch_words(const ConvolutionProblem& problem) {
 
 void gather_cpu(const CpuConvolution& call) {
   const ConvolveRequest& request = call.request;
+  // All rows read in place: the table of a map of one offset is no gather's, and there is no buffer for one.
+  if (request.groups->gathered_rows == 0) return;
   const i64 channels = call.problem.in_channels, rows = request.input_rows;
   const i32* table = gather_table(request);
   const i32 volume = request.map->geometry.volume;

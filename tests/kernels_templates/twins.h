@@ -65,8 +65,8 @@ std::vector<i32> scan_by_twin(const void* input, i32 count, i64 capacity, shim::
                {.blocks = 2, .threads = 64, .order = order});
   std::vector<i32> output = poisoned<i32>(static_cast<std::size_t>(capacity) + 1);
   const ScanParams params{input, &count, volume, divisor, least_items, output.data(), tiles.data()};
-  shim::launch(&scan<S>, params,
-               {.blocks = static_cast<i32>(scan_tiles(S, capacity)), .threads = S.threads, .order = order});
+  // A tile waits for the one before, which a GPU starts first.
+  shim::launch(&scan<S>, params, {.blocks = static_cast<i32>(scan_tiles(S, capacity)), .threads = S.threads});
   return output;
 }
 

@@ -7,8 +7,8 @@
 #include <filesystem>
 
 #include "llvm/Support/JSON.h"
-#include "tests/support/wait_until.h"
 #include "tests/support/expect.h"
+#include "tests/support/wait_until.h"
 #include "tests/tools/folder.h"
 
 namespace minuet::tool {

@@ -45,7 +45,8 @@ class Memory {
   /// What is wrong with the guards of all allocations, or nothing.
   std::string check();
 
-  /// Opening all pages costs much, so they stay open from the first work to the end of the wait that leaves it idle.
+  /// Opening all pages costs much, so they stay open from the first work to the end of the wait that leaves
+  /// it idle.
   void open();
   void close();
 
