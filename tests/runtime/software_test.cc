@@ -173,7 +173,7 @@ TEST_P(SoftwareTest, NothingIsLeftBehind) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, SoftwareTest,
-                         testing::Combine(testing::Values("cuda:0"), testing::Values(DType::F32, DType::F16)),
+                         testing::Combine(testing::Values("cuda:0"), testing::Values(DType::F16)),
                          device_test_name);
 
 }  // namespace

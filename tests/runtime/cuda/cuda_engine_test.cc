@@ -69,6 +69,7 @@ class CudaEngineTest : public GpuTest {
   void check_path(WeightPath path, i32 streams) {
     for (ConvolutionKind kind : all_kinds()) {
       for (DType dtype : all_dtypes()) {
+        if (on_software_device() && dtype != DType::F16 && dtype != DType::TF32) continue;
         for (auto [in, out] : {std::pair{1, 1}, {3, 24}, {48, 4}, {32, 32}, {96, 128}}) {
           if (on_software_device() && in + out > 60) continue;
           check_case(small_case(dtype, kind, in, out, on_software_device() ? 120 : 1000), {path, streams});
@@ -87,7 +88,9 @@ TEST_F(CudaEngineTest, OneStream) { check_path(WeightPath::Automatic, 1); }
 
 TEST_F(CudaEngineTest, PairwiseCases) {
   LayerRunOptions options;
+  int number = 0;
   for (ConvolutionCase test : pairwise_cases()) {
+    if (on_software_device() && number++ % 6 != 0) continue;
     if (on_software_device()) test.points = std::min<std::int64_t>(test.points, 60);
     options.key = options.key == KeyType::U32 ? KeyType::U64 : KeyType::U32;
     options.row_padding = (options.row_padding + 3) % 8;

@@ -6,7 +6,7 @@ namespace minuet::abi {
 namespace {
 
 constexpr DType kDType = DType::F16;
-constexpr int64_t kVoxels = 600;
+constexpr int64_t kVoxels = 600, kFewVoxels = 80;  // the few: on the software device
 
 void keep_warning(minuet_log_level level, const char* text, size_t length, void* user) {
   if (level == MINUET_LOG_WARNING) static_cast<std::vector<std::string>*>(user)->emplace_back(text, length);
@@ -81,7 +81,9 @@ minuet_kernel_counters Stack::counters() const {
   return counters;
 }
 
-Cloud stack_cloud(uint64_t seed) { return Cloud(make_scene(kVoxels, seed), kDType, seed); }
+Cloud stack_cloud(uint64_t seed) {
+  return Cloud(make_scene(on_software_device() ? kFewVoxels : kVoxels, seed), kDType, seed);
+}
 
 std::vector<char> run_on(minuet_device* device, minuet_execution* execution, const Cloud& cloud, void* stream,
                          minuet_status* status) {
