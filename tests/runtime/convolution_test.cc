@@ -68,6 +68,9 @@ TEST_P(ConvolutionTest, SmallCross) {
   const bool is_gpu = !is_cpu() && !on_software_device();
   for (ConvolutionKind kind : all_kinds()) {
     for (const auto& [in, out] : channel_pairs(is_gpu || long_tests_wanted())) {
+      // On the software device a kernel takes long to compile, and the suites of networks have the usual
+      // widths.
+      if (!is_cpu() && !is_gpu && in != 1 && in % 24 != 0) continue;
       ConvolutionData parameters;
       make_parameters(small_case(dtype(), kind, in, out, 1), false, parameters);
       Convolution convolution(machine(), small_case(dtype(), kind, in, out, 1), parameters);
