@@ -8,6 +8,7 @@
 #include <new>
 #include <string>
 
+#include "codegen/error.h"
 #include "codegen/trace.h"
 #include "minuet/minuet.h"
 #include "runtime/alignment.h"
@@ -115,6 +116,11 @@ llvm::Expected<Options> read_options(const Options* given, Options defaults) {
   if (!given) return defaults;
   MINUET_TRY(check_options(given, sizeof(Options)));
   std::memcpy(&defaults, given, std::min(given->struct_size, sizeof(Options)));
+  if constexpr (requires { defaults.reserved; }) {
+    if (defaults.reserved != 0) {
+      return make_error(StatusCode::InvalidArgument, "reserved is {0}; it must be 0", defaults.reserved);
+    }
+  }
   return defaults;
 }
 

@@ -6,16 +6,10 @@ namespace {
 
 constexpr i64 kDefaultMaxOffset = 128;
 
-llvm::Error check_reserved(int32_t reserved) {
-  if (reserved == 0) return llvm::Error::success();
-  return make_error(StatusCode::InvalidArgument, "reserved is {0}; it must be 0", reserved);
-}
-
 llvm::Expected<CoordinateSetOptions> read_set_options(const minuet_coordinates_options& given) {
   if (given.ndim < 1 || given.ndim > kMaxDim) {
     return make_error(StatusCode::InvalidArgument, "ndim is {0}; it must be 1 to {1}", given.ndim, kMaxDim);
   }
-  MINUET_TRY(check_reserved(given.reserved));
   CoordinateSetOptions options;
   MINUET_ASSIGN(options.tensor_stride, read_axes(given.tensor_stride, given.ndim, "tensor_stride"));
   options.keep_first_duplicate = given.keep_first_duplicate != 0;
@@ -144,7 +138,6 @@ minuet_status minuet_kernel_map_create(minuet_coordinates* input, minuet_coordin
     MINUET_TRY(check_pointer(map, "map"));
     MINUET_ASSIGN(const minuet_kernel_map_options given,
                   read_options(options, minuet_kernel_map_options(MINUET_KERNEL_MAP_OPTIONS_INIT)));
-    MINUET_TRY(check_reserved(given.reserved));
     const i32 ndim = input->set->service()->ndim();
     MINUET_ASSIGN(const AxisArray kernel_size, read_axes(given.kernel_size, ndim, "kernel_size"));
     MINUET_ASSIGN(const AxisArray dilation, read_axes(given.dilation, ndim, "dilation"));

@@ -10,7 +10,7 @@
 namespace minuet {
 namespace {
 
-llvm::Error damaged_section(llvm::StringRef what) {
+llvm::Error damaged_tuning_entry(llvm::StringRef what) {
   return make_error(StatusCode::InvalidArgument, "the tuning entry is damaged: {0}", what);
 }
 
@@ -58,14 +58,14 @@ llvm::json::Object object_of(const TuningEntry& entry) {
 
 llvm::Error read_field(const llvm::json::Object& object, const char* name, i64& value) {
   const auto number = object.getInteger(name);
-  if (!number) return damaged_section(llvm::formatv("it has no number '{0}'", name).str());
+  if (!number) return damaged_tuning_entry(llvm::formatv("it has no number '{0}'", name).str());
   value = *number;
   return llvm::Error::success();
 }
 
 llvm::Error read_field(const llvm::json::Object& object, const char* name, std::string& value) {
   const auto text = object.getString(name);
-  if (!text) return damaged_section(llvm::formatv("it has no text '{0}'", name).str());
+  if (!text) return damaged_tuning_entry(llvm::formatv("it has no text '{0}'", name).str());
   value = text->str();
   return llvm::Error::success();
 }
@@ -79,7 +79,7 @@ llvm::Error read_field(const llvm::json::Object& object, const char* name, Enume
 
 llvm::Error read_field(const llvm::json::Object& object, const char* name, bool& value) {
   const auto flag = object.getBoolean(name);
-  if (!flag) return damaged_section(llvm::formatv("'{0}' is not true or false", name).str());
+  if (!flag) return damaged_tuning_entry(llvm::formatv("'{0}' is not true or false", name).str());
   value = *flag;
   return llvm::Error::success();
 }
@@ -87,7 +87,7 @@ llvm::Error read_field(const llvm::json::Object& object, const char* name, bool&
 template <class Fields>
 llvm::Error read_fields(const llvm::json::Object& parent, const char* name, Fields& fields) {
   const llvm::json::Object* const object = parent.getObject(name);
-  if (object == nullptr) return damaged_section(llvm::formatv("it has no '{0}'", name).str());
+  if (object == nullptr) return damaged_tuning_entry(llvm::formatv("it has no '{0}'", name).str());
   llvm::Error error = llvm::Error::success();
   Fields::visit(fields, [&](const char* field, auto& value) {
     error = llvm::joinErrors(std::move(error), read_field(*object, field, value));
@@ -99,15 +99,15 @@ llvm::Error read_lists(const llvm::json::Object& object, TuningMeasurement& meas
   const llvm::json::Object* const config = object.getObject("config");
   const llvm::json::Array* const keys = object.getArray("request_keys");
   if (config == nullptr || keys == nullptr)
-    return damaged_section("a measurement lacks 'config' or 'request_keys'");
+    return damaged_tuning_entry("a measurement lacks 'config' or 'request_keys'");
   for (const auto& field : *config) {
     const auto value = field.second.getAsInteger();
-    if (!value) return damaged_section("a field of a configuration is no whole number");
+    if (!value) return damaged_tuning_entry("a field of a configuration is no whole number");
     measurement.config[field.first.str()] = *value;
   }
   for (const llvm::json::Value& key : *keys) {
     const auto text = key.getAsString();
-    if (!text) return damaged_section("a request key is no text");
+    if (!text) return damaged_tuning_entry("a request key is no text");
     measurement.request_keys.push_back(text->str());
   }
   return llvm::Error::success();
@@ -116,7 +116,7 @@ llvm::Error read_lists(const llvm::json::Object& object, TuningMeasurement& meas
 llvm::Expected<TuningMeasurement> read_measurement(const llvm::json::Value& value) {
   const llvm::json::Object* const object = value.getAsObject();
   const llvm::json::Object* const times = object ? object->getObject("nanoseconds") : nullptr;
-  if (times == nullptr) return damaged_section("a measurement has no 'nanoseconds'");
+  if (times == nullptr) return damaged_tuning_entry("a measurement has no 'nanoseconds'");
   TuningMeasurement measurement;
   MINUET_TRY(read_lists(*object, measurement));
   MINUET_TRY(read_field(*times, "median", measurement.median_ns));
@@ -125,13 +125,13 @@ llvm::Expected<TuningMeasurement> read_measurement(const llvm::json::Value& valu
   MINUET_TRY(read_field(*object, "default", measurement.is_default));
   MINUET_TRY(read_field(*object, "migrated", measurement.migrated));
   MINUET_TRY(read_field(*object, "driver", measurement.driver));
-  if (measurement.median_ns <= 0) return damaged_section("a median is not positive");
+  if (measurement.median_ns <= 0) return damaged_tuning_entry("a median is not positive");
   return measurement;
 }
 
 llvm::Expected<TuningEntry> entry_of(const llvm::json::Value& value) {
   const llvm::json::Object* const object = value.getAsObject();
-  if (object == nullptr) return damaged_section("it is no JSON object");
+  if (object == nullptr) return damaged_tuning_entry("it is no JSON object");
   const auto schema = object->getInteger("schema");
   if (!schema || *schema != kTuningSchema) {
     return make_error(StatusCode::Unimplemented, "the tuning entry has another schema than {0}",
@@ -142,7 +142,7 @@ llvm::Expected<TuningEntry> entry_of(const llvm::json::Value& value) {
   MINUET_TRY(read_fields(*object, "bucket", entry.bucket));
   MINUET_TRY(read_fields(*object, "environment", entry.environment));
   const llvm::json::Array* const measurements = object->getArray("configs");
-  if (measurements == nullptr) return damaged_section("it has no 'configs'");
+  if (measurements == nullptr) return damaged_tuning_entry("it has no 'configs'");
   for (const llvm::json::Value& one : *measurements) {
     MINUET_ASSIGN(TuningMeasurement measurement, read_measurement(one));
     entry.measurements.push_back(std::move(measurement));
@@ -151,7 +151,7 @@ llvm::Expected<TuningEntry> entry_of(const llvm::json::Value& value) {
   entry = merge_entries(entry, entry);
   if (std::none_of(entry.measurements.begin(), entry.measurements.end(),
                    [](const TuningMeasurement& measurement) { return measurement.is_default; })) {
-    return damaged_section("it does not say how fast the default is");
+    return damaged_tuning_entry("it does not say how fast the default is");
   }
   return entry;
 }
@@ -164,7 +164,7 @@ std::string print_entry(const TuningEntry& entry) {
 
 llvm::Expected<TuningEntry> parse_entry(llvm::StringRef text) {
   llvm::Expected<llvm::json::Value> value = parse_json(text);
-  if (!value) return damaged_section(take_status(value.takeError()).message());
+  if (!value) return damaged_tuning_entry(take_status(value.takeError()).message());
   return entry_of(*value);
 }
 
@@ -182,9 +182,9 @@ std::string write_tuning_section(const std::vector<TuningEntry>& entries) {
 
 llvm::Expected<std::vector<TuningEntry>> read_tuning_section(llvm::StringRef bytes) {
   llvm::Expected<llvm::json::Value> value = parse_json(bytes);
-  if (!value) return damaged_section(take_status(value.takeError()).message());
+  if (!value) return damaged_tuning_entry(take_status(value.takeError()).message());
   const llvm::json::Array* const array = value->getAsArray();
-  if (array == nullptr) return damaged_section("the section is no JSON array");
+  if (array == nullptr) return damaged_tuning_entry("the section is no JSON array");
   std::vector<TuningEntry> entries;
   for (const llvm::json::Value& element : *array) {
     llvm::Expected<TuningEntry> entry = entry_of(element);
