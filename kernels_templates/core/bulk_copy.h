@@ -19,12 +19,4 @@ MINUET_DEVICE void bulk_copy(void* shared, const void* global, u32 bytes, MBarri
 #endif
 }
 
-/// Between what threads wrote to shared memory and a bulk copy over it: of each thread that wrote, before the
-/// barrier that the copying thread waits at.
-MINUET_DEVICE void bulk_copy_fence() {
-#if defined(__CUDA_ARCH__)
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-#endif
-}
-
 }  // namespace minuet

@@ -220,7 +220,7 @@ void misuse_mbarrier(const Output p) {
   if (Case == 5) bulk_copy(dynamic_shared() + 16, p.out, 64, barrier);
   if (Case == 6) bulk_copy(dynamic_shared() + 16, p.out, 16, barrier);
   if (Case == 7) mbarrier_invalidate(barrier);
-  while (Case == 8 && !mbarrier_test(barrier, 0)) {
+  while (Case == 8 && !mbarrier_try_wait(barrier, 0)) {
   }
   mbarrier_arrive_expect(barrier, Case == 9 ? 1u << 20 : 0);
   mbarrier_wait(barrier, 0);

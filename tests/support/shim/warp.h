@@ -132,12 +132,3 @@ template <class T>
 T __reduce_max_sync(unsigned mask, T value) {
   return minuet::shim::warp_reduce<T, minuet::shim::Greatest>(mask, value);
 }
-inline unsigned __reduce_and_sync(unsigned mask, unsigned value) {
-  return minuet::shim::warp_reduce<unsigned, minuet::shim::And>(mask, value);
-}
-inline unsigned __reduce_or_sync(unsigned mask, unsigned value) {
-  return minuet::shim::warp_reduce<unsigned, minuet::shim::Or>(mask, value);
-}
-inline unsigned __reduce_xor_sync(unsigned mask, unsigned value) {
-  return minuet::shim::warp_reduce<unsigned, minuet::shim::Xor>(mask, value);
-}
