@@ -4,38 +4,14 @@
 #include <cstring>
 
 #include "tests/support/abi.h"
-#include "tests/support/expect.h"
 
 namespace minuet::abi {
 namespace {
 
-class AbiTest : public testing::TestWithParam<const char*> {
+class AbiTest : public SetsOnDevice {
  protected:
-  void SetUp() override {
-    std::string reason;
-    machine_ = Machine::open(GetParam(), reason);
-    if (machine_) return;
-    ASSERT_NE(GetParam(), std::string("cpu")) << reason;
-    MINUET_SKIP_OR_FAIL("gpu", reason);
-  }
-  Machine& machine() { return *machine_; }
-
-  Coordinates set_of(const std::vector<int32_t>& coordinates, bool keep_first = false) {
-    minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
-    options.keep_first_duplicate = keep_first;
-    const Buffer buffer(machine(), coordinates);
-    minuet_coordinates* set = nullptr;
-    check(minuet_coordinates_create(machine().device(), &options, buffer.integers(),
-                                    static_cast<int64_t>(coordinates.size() / 4), nullptr, &set));
-    return Coordinates(set, {minuet_coordinates_destroy});
-  }
-
-  KernelMap map_of(minuet_coordinates* input, minuet_coordinates* output, int kernel) {
-    minuet_kernel_map_options options = MINUET_KERNEL_MAP_OPTIONS_INIT;
-    for (int a = 0; a < 3; ++a) options.kernel_size[a] = kernel;
-    minuet_kernel_map* map = nullptr;
-    check(minuet_kernel_map_create(input, output, &options, nullptr, &map));
-    return KernelMap(map, {minuet_kernel_map_destroy});
+  int64_t pairs(minuet_coordinates* in, minuet_coordinates* out) {
+    return minuet_kernel_map_pairs(map_of(in, out, {3, {3, 3, 3, 1}}).get());
   }
 
   Handle<minuet_network> small_network(minuet_context* context) {
@@ -49,30 +25,26 @@ class AbiTest : public testing::TestWithParam<const char*> {
     check(minuet_network_create(context, &options, &network));
     return {network, {minuet_network_destroy}};
   }
-
- private:
-  Machine* machine_ = nullptr;
 };
 
 const std::vector<int32_t> kFour{0, 0, 0, 0, /**/ 0, 0, 0, 1, /**/ 0, 3, 0, 0, /**/ 0, -9, 9, 9};
 
 TEST_P(AbiTest, MapsOnDerivedAndDeduplicatedSets) {
   const Coordinates fine = set_of(kFour);
-  const int32_t stride[MINUET_MAX_DIM] = {2, 2, 2, 0};
-  minuet_coordinates* derived = nullptr;
-  check(minuet_coordinates_downsample(fine.get(), stride, nullptr, &derived));
-  const Coordinates coarse(derived, {minuet_coordinates_destroy});
+  const oracle::Axes stride{2, 2, 2, 0};
+  const Coordinates coarse = downsample(fine.get(), stride);
   EXPECT_EQ(minuet_coordinates_count(coarse.get()), 3);
-  EXPECT_EQ(minuet_kernel_map_pairs(map_of(coarse.get(), coarse.get(), 3).get()), 5);
-  check(minuet_coordinates_downsample(coarse.get(), stride, nullptr, &derived));
-  EXPECT_EQ(minuet_coordinates_count(Coordinates(derived, {minuet_coordinates_destroy}).get()), 2);
+  EXPECT_EQ(pairs(coarse.get(), coarse.get()), 5);
+  EXPECT_EQ(minuet_coordinates_count(downsample(coarse.get(), stride).get()), 2);
 
   std::vector<int32_t> doubled = kFour;
   doubled.insert(doubled.end(), kFour.begin(), kFour.end());
-  const Coordinates kept = set_of(doubled, true);
+  minuet_coordinates_options keep_first = MINUET_COORDINATES_OPTIONS_INIT;
+  keep_first.keep_first_duplicate = 1;
+  const Coordinates kept = set_of(doubled, keep_first);
   EXPECT_EQ(minuet_coordinates_count(kept.get()), 4);
   EXPECT_EQ(minuet_coordinates_rows(kept.get()), 8);
-  EXPECT_EQ(minuet_kernel_map_pairs(map_of(kept.get(), kept.get(), 3).get()), 6);
+  EXPECT_EQ(pairs(kept.get(), kept.get()), 6);
   const Buffer exported(machine(), 8 * 4 * 4);
   check(minuet_coordinates_export(kept.get(), static_cast<int32_t*>(exported.data()), nullptr));
   EXPECT_EQ(exported.read<int32_t>(), doubled) << "rows are the caller's, duplicates included";
@@ -89,7 +61,7 @@ TEST_P(AbiTest, ASetOfNarrowKeysIsExportedAfterOneOfWideKeys) {
 TEST_P(AbiTest, AnEmptySetDoesNotWidenTheLayout) {
   const Coordinates far = set_of({0, 1000000000, 1000000000, 1000000000});
   const Coordinates none = set_of({});
-  EXPECT_EQ(minuet_kernel_map_pairs(map_of(far.get(), none.get(), 3).get()), 0);
+  EXPECT_EQ(pairs(far.get(), none.get()), 0);
 }
 
 TEST_P(AbiTest, APlanOutlivesTheHandleOfItsDevice) {
@@ -148,8 +120,7 @@ TEST_P(AbiTest, KernelsAreCompiledOnceAndThenInMemory) {
   EXPECT_EQ(strangers, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, AbiTest, testing::Values("cpu", "cuda:0"),
-                         [](const auto& info) { return info.param[1] == 'p' ? "cpu_abi" : "cuda_abi"; });
+MINUET_INSTANTIATE_SETS_TEST(AbiTest);
 
 /// No device at all.
 class AbiRules : public testing::Test {

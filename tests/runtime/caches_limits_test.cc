@@ -1,8 +1,7 @@
 // How much a cache folder may hold and which compilers a bundle may be of, through the C ABI; with NVRTC.
-#include <cstdlib>
-
 #include "tests/codegen/cache/store_fakes.h"
 #include "tests/runtime/caches_fixture.h"
+#include "tests/support/environment.h"
 
 namespace minuet::abi {
 namespace {
@@ -45,12 +44,11 @@ class Limits : public Caches {
     ASSERT_EQ(result.compiled, 1);
   }
   /// Entries that are left after that.
-  std::size_t left(std::uint64_t most_bytes, const char* variable) {
+  std::size_t left(std::uint64_t most_bytes, const std::optional<std::string>& variable) {
     const std::string name = "folder" + std::to_string(folders_++);
     old_folder(name);
-    if (variable) ::setenv("MINUET_CACHE_MAX_BYTES", variable, 1);
+    const EnvironmentVariable most("MINUET_CACHE_MAX_BYTES", variable);
     publish_one(name, most_bytes);
-    ::unsetenv("MINUET_CACHE_MAX_BYTES");
     return entries_in(path(name)).size();
   }
 
@@ -61,8 +59,8 @@ class Limits : public Caches {
 
 TEST_F(Limits, R09_TheCallersBytesComeBeforeTheVariables) {
   const auto all = static_cast<std::size_t>(kernels_);
-  EXPECT_EQ(left(0, nullptr), all);
-  EXPECT_EQ(left(1, nullptr), 1u) << "what was published just now stays";
+  EXPECT_EQ(left(0, std::nullopt), all);
+  EXPECT_EQ(left(1, std::nullopt), 1u) << "what was published just now stays";
   EXPECT_EQ(left(0, "1"), 1u);
   EXPECT_EQ(left(1u << 30, "1"), all);
   EXPECT_EQ(left(1, "1073741824"), 1u);

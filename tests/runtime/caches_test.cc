@@ -3,6 +3,7 @@
 #include <set>
 
 #include "tests/runtime/caches_fixture.h"
+#include "tests/support/environment.h"
 
 namespace minuet::abi {
 namespace {
@@ -193,14 +194,13 @@ TEST_F(Caches, OptionsComeBeforeTheEnvironment) {
     EXPECT_TRUE(fs::remove(record));
     return counters(all.get()).bundle_hits;
   };
-  ::setenv("MINUET_RECORD", record.c_str(), 1);
-  ::setenv("MINUET_BUNDLE_PATH", bundles.c_str(), 1);
-  EXPECT_EQ(hits(nullptr), result.kernels);
-  EXPECT_EQ(hits(""), 0);
-  ::setenv("MINUET_BUNDLE_PATH", "/nowhere", 1);
-  EXPECT_EQ(hits(bundles.c_str()), result.kernels);
-  ::unsetenv("MINUET_BUNDLE_PATH");
-  ::unsetenv("MINUET_RECORD");
+  {
+    const EnvironmentVariable recorded("MINUET_RECORD", record), found("MINUET_BUNDLE_PATH", bundles);
+    EXPECT_EQ(hits(nullptr), result.kernels);
+    EXPECT_EQ(hits(""), 0);
+    const EnvironmentVariable nowhere("MINUET_BUNDLE_PATH", "/nowhere");
+    EXPECT_EQ(hits(bundles.c_str()), result.kernels);
+  }
 
   const auto elsewhere = context(nullptr, [](minuet_context_options& options) {
     options.nvrtc_path = "/nowhere/libnvrtc.so.13";
@@ -223,10 +223,11 @@ TEST_F(Caches, OptionsComeBeforeTheEnvironment) {
     text.pop_back();
     return text;
   };
-  ::setenv("MINUET_CACHE_SHARED", "1", 1);
-  EXPECT_EQ(directory(0), path("shared"));
-  EXPECT_EQ(directory(2), "");
-  ::unsetenv("MINUET_CACHE_SHARED");
+  {
+    const EnvironmentVariable shared("MINUET_CACHE_SHARED", "1");
+    EXPECT_EQ(directory(0), path("shared"));
+    EXPECT_EQ(directory(2), "");
+  }
   EXPECT_EQ(directory(1), path("shared"));
   minuet_context_options options = MINUET_CONTEXT_OPTIONS_INIT;
   options.cache_shared = 3;

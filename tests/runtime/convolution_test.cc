@@ -4,24 +4,13 @@
 #include "tests/support/compare.h"
 #include "tests/support/rounding.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MINUET_UNDER_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define MINUET_UNDER_SANITIZER 1
-#endif
-#endif
-
 namespace minuet::abi {
 namespace {
 
 class ConvolutionTest : public DeviceTest {
  protected:
-  bool is_cpu() const { return std::string(std::get<0>(GetParam())) == "cpu"; }
   /// How many points, rows or repeats; a few on the software device.
-  int64_t size(int64_t full, int64_t few) const {
-    return !is_cpu() && on_software_device() ? std::min(full, few) : full;
-  }
+  int64_t size(int64_t full, int64_t few) { return machine().is_software() ? std::min(full, few) : full; }
 
   /// One cloud through a convolution that is ready; compares pairs and output.
   void check_cloud(Convolution& convolution, minuet_execution* execution, const ConvolutionCase& test,
@@ -65,12 +54,12 @@ std::vector<std::pair<int, int>> channel_pairs(bool all) {
 
 /// Channel pairs and kinds at 0, 1, 2 and 31 points; item 1 of 3 is empty at 31.
 TEST_P(ConvolutionTest, SmallCross) {
-  const bool is_gpu = !is_cpu() && !on_software_device();
+  const bool is_gpu = !machine().is_cpu() && !machine().is_software();
   for (ConvolutionKind kind : all_kinds()) {
     for (const auto& [in, out] : channel_pairs(is_gpu || long_tests_wanted())) {
       // On the software device a kernel takes long to compile, and the suites of networks have the usual
       // widths.
-      if (!is_cpu() && !is_gpu && in != 1 && in % 24 != 0) continue;
+      if (machine().is_software() && in != 1 && in % 24 != 0) continue;
       ConvolutionData parameters;
       make_parameters(small_case(dtype(), kind, in, out, 1), false, parameters);
       Convolution convolution(machine(), small_case(dtype(), kind, in, out, 1), parameters);
@@ -91,11 +80,8 @@ TEST_P(ConvolutionTest, SmallCross) {
 TEST_P(ConvolutionTest, PairwiseAtAThousand) { check_cases(pairwise_cases()); }
 
 TEST_P(ConvolutionTest, LargeClouds) {
-  if (!is_cpu() && on_software_device())
-    GTEST_SKIP() << "takes long on the software device; smaller clouds do not";
-#ifdef MINUET_UNDER_SANITIZER
-  GTEST_SKIP() << "takes long under a sanitizer; the smaller clouds take the same paths";
-#endif
+  if (machine().is_software()) GTEST_SKIP() << "takes long on the software device; smaller clouds do not";
+  if (kSanitized) GTEST_SKIP() << "takes long under a sanitizer; the smaller clouds take the same paths";
   check_cases(large_cases(dtype()));
 }
 

@@ -9,7 +9,6 @@
 #include <limits>
 
 #include "tests/support/abi.h"
-#include "tests/support/expect.h"
 #include "tests/support/oracle.h"
 #include "tests/support/random.h"
 #include "tests/support/rounding.h"
@@ -20,51 +19,6 @@ namespace {
 using oracle::Axes;
 using Points = std::vector<int32_t>;  // [n, 4]
 
-class MapEdges : public testing::TestWithParam<const char*> {
- protected:
-  void SetUp() override {
-    std::string reason;
-    machine_ = Machine::open(GetParam(), reason);
-    if (!machine_) MINUET_SKIP_OR_FAIL("gpu", reason);
-  }
-  Machine& machine() { return *machine_; }
-
-  minuet_status create(const Points& points, minuet_coordinates_options options, Coordinates& set) {
-    const Buffer memory(machine(), points);
-    minuet_coordinates* made = nullptr;
-    const minuet_status status =
-        minuet_coordinates_create(machine().device(), &options, memory.integers(),
-                                  static_cast<int64_t>(points.size()) / 4, nullptr, &made);
-    set.reset(made);
-    return status;
-  }
-  Coordinates set_of(const Points& points) { return make_set(machine(), 3, points, {1, 1, 1, 1}); }
-  Coordinates coarser(minuet_coordinates* fine, const Axes& stride) {
-    minuet_coordinates* made = nullptr;
-    check(minuet_coordinates_downsample(fine, stride.data(), nullptr, &made));
-    return Coordinates(made, {minuet_coordinates_destroy});
-  }
-  Points points_of(minuet_coordinates* set) { return coordinates_of(machine(), set, 3); }
-
-  /// Pairs of a map, sorted.
-  std::vector<oracle::Pair> pairs_of(minuet_coordinates* input, minuet_coordinates* output, int kernel,
-                                     int dilation = 1) {
-    minuet_kernel_map_options options = MINUET_KERNEL_MAP_OPTIONS_INIT;
-    std::fill_n(options.kernel_size, 3, kernel);
-    std::fill_n(options.dilation, 3, dilation);
-    minuet_kernel_map* made = nullptr;
-    check(minuet_kernel_map_create(input, output, &options, nullptr, &made));
-    const KernelMap map(made, {minuet_kernel_map_destroy});
-    std::vector<oracle::Pair> pairs(minuet_kernel_map_pairs(made));
-    check(minuet_kernel_map_export(made, reinterpret_cast<int32_t*>(pairs.data()), nullptr));
-    std::sort(pairs.begin(), pairs.end());
-    return pairs;
-  }
-
- private:
-  Machine* machine_ = nullptr;
-};
-
 oracle::Geometry cube_of(int kernel, int dilation = 1, int tensor_stride = 1) {
   return {3,
           {kernel, kernel, kernel, 1},
@@ -72,6 +26,16 @@ oracle::Geometry cube_of(int kernel, int dilation = 1, int tensor_stride = 1) {
           {tensor_stride, tensor_stride, tensor_stride, 1},
           false};
 }
+
+class MapEdges : public SetsOnDevice {
+ protected:
+  Points points_of(minuet_coordinates* set) { return coordinates_of(machine(), set, 3); }
+  /// Pairs of a map of a cube.
+  std::vector<oracle::Pair> pairs_of(minuet_coordinates* in, minuet_coordinates* out, int kernel,
+                                     int dilation = 1) {
+    return abi::pairs_of(map_of(in, out, cube_of(kernel, dilation)).get());
+  }
+};
 
 /// Distinct points of a box of 12 x 12 x 12.
 Points draw_points(std::array<int32_t, 3> least, uint64_t seed) {
@@ -95,7 +59,7 @@ TEST_P(MapEdges, KeysOfSixtyFourBits) {
 
   points.insert(points.end(), {2, 0, 0, 0});  // a batch index of two bits
   Coordinates none(nullptr, {minuet_coordinates_destroy});
-  EXPECT_EQ(create(points, MINUET_COORDINATES_OPTIONS_INIT, none), MINUET_OUT_OF_RANGE);
+  EXPECT_EQ(create(MINUET_COORDINATES_OPTIONS_INIT, points, none), MINUET_OUT_OF_RANGE);
 }
 
 /// One batch item and a flat cloud: bounds whose least and greatest values are equal.
@@ -107,18 +71,18 @@ TEST_P(MapEdges, BoundsOfOneCell) {
   std::copy_n(greatest, 4, options.greatest);
   const Points points{2, -5, 0, 7, /**/ 2, -4, 0, 7, /**/ 2, 5, 9, 7};
   Coordinates set(nullptr, {minuet_coordinates_destroy});
-  ASSERT_EQ(create(points, options, set), MINUET_OK) << last_error();
+  ASSERT_EQ(create(options, points, set), MINUET_OK) << last_error();
   EXPECT_EQ(pairs_of(set.get(), set.get(), 3), oracle::find_pairs(cube_of(3), points, points));
-  EXPECT_EQ(create({2, 0, 0, 6}, options, set), MINUET_OUT_OF_RANGE);
-  EXPECT_EQ(create({2, 0, 0, 8}, options, set), MINUET_OUT_OF_RANGE);
-  EXPECT_EQ(create({1, 0, 0, 7}, options, set), MINUET_OUT_OF_RANGE);
+  EXPECT_EQ(create(options, {2, 0, 0, 6}, set), MINUET_OUT_OF_RANGE);
+  EXPECT_EQ(create(options, {2, 0, 0, 8}, set), MINUET_OUT_OF_RANGE);
+  EXPECT_EQ(create(options, {1, 0, 0, 7}, set), MINUET_OUT_OF_RANGE);
 }
 
 /// One is enough, and enough to be told.
 TEST_P(MapEdges, OneDuplicateIsRefused) {
   Coordinates set(nullptr, {minuet_coordinates_destroy});
   const Points points{0, 1, 2, 3, /**/ 0, 3, 2, 1, /**/ 0, 1, 2, 3};
-  EXPECT_EQ(create(points, MINUET_COORDINATES_OPTIONS_INIT, set), MINUET_INVALID_ARGUMENT);
+  EXPECT_EQ(create(MINUET_COORDINATES_OPTIONS_INIT, points, set), MINUET_INVALID_ARGUMENT);
   EXPECT_NE(last_error().find("1 of 3"), std::string::npos) << last_error();
 }
 
@@ -148,7 +112,7 @@ TEST_P(MapEdges, StridesThatDivideNoPeriod) {
   const Points points = draw_points({-7, -20, -1}, 31);
   const Coordinates fine = set_of(points);
   for (const Axes& stride : {Axes{3, 3, 3, 0}, Axes{5, 1, 7, 0}, Axes{6, 2, 9, 0}}) {
-    const Coordinates coarse = coarser(fine.get(), stride);
+    const Coordinates coarse = downsample(fine.get(), stride);
     EXPECT_EQ(points_of(coarse.get()), oracle::downsample(3, points, stride)) << stride[0];
   }
 }
@@ -157,7 +121,7 @@ TEST_P(MapEdges, StridesThatDivideNoPeriod) {
 /// bounds.
 TEST_P(MapEdges, CoarseSetsAreRepackedWhole) {
   const Points points = draw_points({-3, -5, -1}, 41);
-  const Coordinates coarse = coarser(set_of(points).get(), {4, 4, 4, 0});
+  const Coordinates coarse = downsample(set_of(points).get(), {4, 4, 4, 0});
   const Points expected = oracle::downsample(3, points, {4, 4, 4, 1});
   ASSERT_EQ(points_of(coarse.get()), expected);
   // Offsets of 4 times 50 cells lead nowhere but to the centre; those of two sets lead to neighbours.
@@ -168,8 +132,7 @@ TEST_P(MapEdges, CoarseSetsAreRepackedWhole) {
   EXPECT_EQ(pairs_of(coarse.get(), other.get(), 3), oracle::find_pairs(cube_of(3, 1, 4), expected, far));
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, MapEdges, testing::Values("cpu", "cuda:0"),
-                         [](const auto& info) { return info.param[1] == 'p' ? "cpu_maps" : "cuda_maps"; });
+MINUET_INSTANTIATE_SETS_TEST(MapEdges);
 
 class ThreadEdges : public MapEdges {};
 

@@ -211,7 +211,8 @@ TEST_P(NetworkEdges, TheFarthestOffsetIsNotTheLastLayers) {
   Chain chain(parameters);
   const Features input = input_of(make_cube(8, {0, 0, 0}), 42);
   const Features a = chain.block(input, "a", 4, {5, 5, 5, 1});
-  expect_close(make(description, parameters.all()), input, chain.block(a, "b", 4, kOnes));
+  const Features b = chain.block(a, "b", 4, kOnes);
+  expect_close(make(description, parameters.all()), input, b);
 }
 
 /// The centre, which reads its rows in place, is the lower of two middle cells.
@@ -222,7 +223,8 @@ TEST_P(NetworkEdges, EvenKernelsOnTheirOwnCoordinates) {
   Chain chain(parameters);
   const Features input = input_of(make_crumbs(9, {-4, 5, 0}, 47), 48);
   const Features a = chain.block(input, "a", 4, {2, 2, 2, 1});
-  expect_close(make(description, parameters.all()), input, chain.block(a, "b", 4, {4, 4, 4, 1}));
+  const Features b = chain.block(a, "b", 4, {4, 4, 4, 1});
+  expect_close(make(description, parameters.all()), input, b);
 }
 
 const char kOneBlock[] = R"({"op": "block", "name": "a", "width": 0, "kernel_size": 3})";

@@ -13,11 +13,6 @@
 namespace minuet::abi {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;  // which makes every element many times dearer
-#else
-constexpr bool kSanitized = false;
-#endif
 constexpr int64_t kVoxels = kSanitized ? 300 : 3000;
 constexpr uint64_t kSeed = 20260;
 
@@ -74,7 +69,7 @@ class NetworkTest : public DeviceTest {
 
   /// On a GPU machine the CPU device must agree too, and both with each other.
   void check_full(const std::string& name) {
-    if (on_software_device() && !machine().arch().empty()) {
+    if (machine().is_software()) {
       GTEST_SKIP() << "takes long on the software device; narrow networks take the same paths";
     }
     const Reference& reference = full_reference(name);
@@ -82,7 +77,7 @@ class NetworkTest : public DeviceTest {
     ASSERT_LT(reference.expected.largest, 6e4 / 16) << "too near to what fp16 holds";
     const NetworkRun run = run_once(machine(), reference);
     check_output(run, reference);
-    if (machine().arch().empty()) return;
+    if (machine().is_cpu()) return;
     std::string reason;
     Machine* cpu = Machine::open("cpu", reason);
     ASSERT_NE(cpu, nullptr) << reason;
@@ -95,12 +90,13 @@ class NetworkTest : public DeviceTest {
 
   void check_repeats(const std::string& name, const std::vector<int32_t>& narrow) {
     const Network network = make_network(
-        machine(), {name, kSanitized || on_software_device() ? narrow : full_widths(name), dtype(), "", 7});
+        machine(),
+        {name, kSanitized || machine().is_software() ? narrow : full_widths(name), dtype(), "", 7});
     const std::vector<int32_t> coordinates = make_scene(kVoxels / 4, kSeed + 3);
     const std::vector<char> features = encode(dtype(), oracle::draw_features(coordinates.size(), kSeed));
     const Execution execution = make_execution(machine(), network.get());
     const NetworkRun first = run_network(machine(), execution.get(), coordinates, features);
-    const int repeats = on_software_device() ? 3 : 20;
+    const int repeats = machine().is_software() ? 3 : 20;
     for (int repeat = 1; repeat < repeats; ++repeat) {
       ASSERT_EQ(run_network(machine(), execution.get(), coordinates, features), first) << "run " << repeat;
     }

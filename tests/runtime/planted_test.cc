@@ -2,10 +2,10 @@
 #include <dlfcn.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <map>
 
 #include "tests/runtime/planted_fixture.h"
+#include "tests/support/environment.h"
 
 namespace minuet::abi {
 namespace {
@@ -14,31 +14,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 namespace fs = std::filesystem;
-
-/// Variables of the environment for one test, put back at its end; null: not set.
-class Setting {
- public:
-  Setting(const char* name, const char* value) : name_(name) {
-    const char* const before = std::getenv(name);
-    was_set_ = before != nullptr;
-    if (before) before_ = before;
-    set(value);
-  }
-  ~Setting() { set(was_set_ ? before_.c_str() : nullptr); }
-  Setting(const Setting&) = delete;
-
- private:
-  void set(const char* value) const {
-    if (value) {
-      ::setenv(name_, value, 1);
-    } else {
-      ::unsetenv(name_);
-    }
-  }
-  const char* name_;
-  bool was_set_ = false;
-  std::string before_;
-};
 
 TEST_F(Planted, R21_WhichCompilersABundleMayBeOf) {
   const std::string file = path("a.bundle");
@@ -117,24 +92,24 @@ TEST_F(Planted, R22_WhetherToCompileIsTheCallersWordBeforeTheVariable) {
   };
   // Where it may compile, it finds that there is no compiler.
   {
-    const Setting none("MINUET_NO_JIT", nullptr);
+    const EnvironmentVariable none("MINUET_NO_JIT", std::nullopt);
     EXPECT_EQ(status(MINUET_JIT_DEFAULT), MINUET_UNAVAILABLE);
     EXPECT_THAT(last_error(), HasSubstr("libnvrtc"));
     EXPECT_THAT(last_error_detail(), HasSubstr("/nowhere/libnvrtc.so.13"));
     EXPECT_EQ(status(MINUET_JIT_OFF), MINUET_FAILED_PRECONDITION);
   }
   {
-    const Setting off("MINUET_NO_JIT", "1");
+    const EnvironmentVariable off("MINUET_NO_JIT", "1");
     EXPECT_EQ(status(MINUET_JIT_DEFAULT), MINUET_FAILED_PRECONDITION);
     EXPECT_EQ(status(MINUET_JIT_ON), MINUET_UNAVAILABLE);
   }
   {
-    const Setting on("MINUET_NO_JIT", "0");
+    const EnvironmentVariable on("MINUET_NO_JIT", "0");
     EXPECT_EQ(status(MINUET_JIT_DEFAULT), MINUET_UNAVAILABLE);
   }
   for (const auto& [name, value] : std::map<const char*, const char*>{
            {"MINUET_NO_JIT", "maybe"}, {"MINUET_CACHE_SHARED", "2"}, {"MINUET_CACHE_MAX_BYTES", "1G"}}) {
-    const Setting setting(name, value);
+    const EnvironmentVariable setting(name, value);
     minuet_context* made = nullptr;
     EXPECT_EQ(minuet_context_create(nullptr, &made), MINUET_INVALID_ARGUMENT) << name;
     EXPECT_THAT(last_error(), AllOf(HasSubstr(name), HasSubstr(value)));
@@ -149,7 +124,8 @@ TEST_F(Planted, R22_WhetherToCompileIsTheCallersWordBeforeTheVariable) {
 }
 
 TEST_F(Planted, R08_TheCompilerThatTheVariableNames) {
-  const Setting jit("MINUET_NO_JIT", nullptr), nvrtc("MINUET_NVRTC", "/elsewhere/libnvrtc.so.13");
+  const EnvironmentVariable jit("MINUET_NO_JIT", std::nullopt),
+      nvrtc("MINUET_NVRTC", "/elsewhere/libnvrtc.so.13");
   const auto missing = [&](const char* named) {
     const auto made = context(nullptr, [&](minuet_context_options& options) { options.nvrtc_path = named; });
     EXPECT_EQ(compile(made.get()), MINUET_UNAVAILABLE);
@@ -161,7 +137,7 @@ TEST_F(Planted, R08_TheCompilerThatTheVariableNames) {
 }
 
 TEST_F(Planted, TheCublasThatTheVariableNames) {
-  const Setting named("MINUET_CUBLASLT", "/elsewhere/libcublasLt.so.13");
+  const EnvironmentVariable named("MINUET_CUBLASLT", "/elsewhere/libcublasLt.so.13");
   const auto info = std::make_unique<minuet_system_info>();
   info->struct_size = sizeof(*info);
   check(minuet_query_system(info.get()));
@@ -185,17 +161,17 @@ TEST_F(Planted, R10_WhichFolderKernelsAreKeptIn) {
   fs::create_directory(path("home"));
   const std::string home_folder = path("home"), xdg_folder = path("xdg"), own_folder = path("own"),
                     option = path("option");
-  const Setting home("HOME", home_folder.c_str());
+  const EnvironmentVariable home("HOME", home_folder.c_str());
   {
-    const Setting xdg("XDG_CACHE_HOME", nullptr), own("MINUET_CACHE_DIR", nullptr);
+    const EnvironmentVariable xdg("XDG_CACHE_HOME", std::nullopt), own("MINUET_CACHE_DIR", std::nullopt);
     EXPECT_EQ(folder(nullptr), home_folder + "/.cache/minuet");
   }
-  const Setting xdg("XDG_CACHE_HOME", xdg_folder.c_str());
+  const EnvironmentVariable xdg("XDG_CACHE_HOME", xdg_folder.c_str());
   {
-    const Setting own("MINUET_CACHE_DIR", nullptr);
+    const EnvironmentVariable own("MINUET_CACHE_DIR", std::nullopt);
     EXPECT_EQ(folder(nullptr), xdg_folder + "/minuet");
   }
-  const Setting own("MINUET_CACHE_DIR", own_folder.c_str());
+  const EnvironmentVariable own("MINUET_CACHE_DIR", own_folder.c_str());
   EXPECT_EQ(folder(nullptr), own_folder);
   EXPECT_EQ(folder(option.c_str()), option);
   EXPECT_EQ(folder(option.c_str(), false), "");

@@ -117,9 +117,8 @@ TEST(Process, R27_UnloadsAndLoadsAgain) {
 class PythonProcess : public testing::TestWithParam<const char*> {};
 
 TEST_P(PythonProcess, R27_EndsCleanly) {
-#ifdef MINUET_SANITIZED
-  GTEST_SKIP() << "python3 has no sanitizer runtime, which the library of this build needs";
-#endif
+  if (minuet::kSanitized)
+    GTEST_SKIP() << "python3 has no sanitizer runtime, which the library of this build needs";
   if (run({"python3", "-c", "import ctypes"}).code != 0) GTEST_SKIP() << "there is no python3";
   for (int i = 0; i < 3; ++i) expect_clean({"python3", "-B", MINUET_HOST_PY, MINUET_LIBRARY, GetParam()});
 }
@@ -150,9 +149,8 @@ TEST_P(BesideLlvm, R36_WorksBesideIt) {
 INSTANTIATE_TEST_SUITE_P(Versions, BesideLlvm, testing::Values(14, 19), testing::PrintToStringParamName());
 
 TEST(Beside, R36_WorksBesideTorch) {
-#ifdef MINUET_SANITIZED
-  GTEST_SKIP() << "python3 has no sanitizer runtime, which the library of this build needs";
-#endif
+  if (minuet::kSanitized)
+    GTEST_SKIP() << "python3 has no sanitizer runtime, which the library of this build needs";
   const Ended ended = run({"python3", "-B", MINUET_HOST_PY, MINUET_LIBRARY, "torch"}, kNoCompiler);
   if (ended.code == kNotHere || ended.code == -1) GTEST_SKIP() << "there is no torch here";
   EXPECT_EQ(ended.code, 0) << ended.text;

@@ -13,7 +13,7 @@
 namespace minuet::abi {
 namespace {
 
-constexpr int kNetworks = kSanitizedRun ? 6 : 20;
+constexpr int kNetworks = kSanitized ? 6 : 20;
 constexpr int kLongNetworks = 1000;
 constexpr int kCudaNetworks = 8;
 constexpr double kWorstElement = 4;
@@ -64,10 +64,10 @@ class RandomNetworkTest : public DeviceTest {
 };
 
 TEST_P(RandomNetworkTest, Networks) {
-  const int count = long_tests_wanted()        ? kLongNetworks
-                    : machine().arch().empty() ? kNetworks
-                    : on_software_device()     ? 1
-                                               : kCudaNetworks;
+  const int count = long_tests_wanted()       ? kLongNetworks
+                    : machine().is_cpu()      ? kNetworks
+                    : machine().is_software() ? 1
+                                              : kCudaNetworks;
   const uint64_t seed = announce_seed(count);
   for (int i = 0; i < count; ++i) {
     if (passes(draw_network(dtype(), case_seed(seed, 100 + static_cast<uint64_t>(dtype()), i)))) continue;

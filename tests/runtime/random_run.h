@@ -14,11 +14,6 @@
 
 namespace minuet {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kSanitizedRun = true;
-#else
-inline constexpr bool kSanitizedRun = false;
-#endif
 inline constexpr int kMostShrinkingRuns = 1000;
 
 /// The seed of this process, printed with the way to have it again.

@@ -8,7 +8,6 @@
 #include <thread>
 
 #include "tests/support/abi.h"
-#include "tests/support/expect.h"
 #include "tests/support/random.h"
 
 namespace minuet::abi {
@@ -33,51 +32,15 @@ std::vector<int32_t> lattice(uint64_t seed, int ndim, int64_t count, int32_t bat
   return coordinates;
 }
 
-class SetsTest : public testing::TestWithParam<const char*> {
+class SetsTest : public SetsOnDevice {
  protected:
-  void SetUp() override {
-    std::string reason;
-    machine_ = Machine::open(GetParam(), reason);
-    if (!machine_) MINUET_SKIP_OR_FAIL("gpu", reason);
-  }
-  Machine& machine() { return *machine_; }
-
-  minuet_status create(const minuet_coordinates_options& options, const std::vector<int32_t>& coordinates,
-                       Coordinates& set) {
-    const Buffer memory(machine(), coordinates);
-    minuet_coordinates* made = nullptr;
-    const auto rows = static_cast<int64_t>(coordinates.size()) / (1 + options.ndim);
-    const minuet_status status =
-        minuet_coordinates_create(machine().device(), &options, memory.integers(), rows, nullptr, &made);
-    EXPECT_EQ(made != nullptr, status == MINUET_OK);
-    set.reset(made);
-    return status;
-  }
-  Coordinates set_of(const minuet_coordinates_options& options, const std::vector<int32_t>& coordinates) {
-    Coordinates set(nullptr, {minuet_coordinates_destroy});
-    check(create(options, coordinates, set));
-    return set;
-  }
-  /// The pairs of a map, sorted; checked against the oracle.
   void expect_map(minuet_coordinates* in, minuet_coordinates* out, const oracle::Geometry& geometry,
                   const std::vector<int32_t>& in_points, const std::vector<int32_t>& out_points) {
-    minuet_kernel_map_options options = MINUET_KERNEL_MAP_OPTIONS_INIT;
-    std::copy_n(geometry.kernel_size.begin(), geometry.ndim, options.kernel_size);
-    std::copy_n(geometry.dilation.begin(), geometry.ndim, options.dilation);
-    options.transposed = geometry.transposed;
-    minuet_kernel_map* made = nullptr;
-    check(minuet_kernel_map_create(in, out, &options, nullptr, &made));
-    const KernelMap map(made, {minuet_kernel_map_destroy});
-    std::vector<oracle::Pair> pairs(static_cast<size_t>(minuet_kernel_map_pairs(made)));
-    check(minuet_kernel_map_export(made, reinterpret_cast<int32_t*>(pairs.data()), nullptr));
-    std::sort(pairs.begin(), pairs.end());
+    const std::vector<oracle::Pair> pairs = pairs_of(map_of(in, out, geometry).get());
     const std::vector<oracle::Pair> expected = oracle::find_pairs(geometry, in_points, out_points);
     EXPECT_TRUE(pairs == expected) << pairs.size() << " pairs where " << expected.size() << " are";
     EXPECT_GT(expected.size(), 0u) << "a map of nothing shows nothing";
   }
-
- private:
-  Machine* machine_ = nullptr;
 };
 
 /// Submanifold, between two sets of other bounds, onto a coarser one and back; reaches of 128 cells just fit
@@ -92,24 +55,21 @@ TEST_P(SetsTest, MapsThatReachPast128Cells) {
     const std::vector<int32_t> near = lattice(82, 3, 150, 2, {1, 1, 1, 1}, 20, 7);
     points.insert(points.end(), near.begin(), near.end());
     const std::vector<int32_t> others = lattice(83, 3, 200, 2, step, -3 * dilation - 1, 8);
-    const minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
-    const Coordinates set = set_of(options, points), other = set_of(options, others);
+    const Coordinates set = set_of(points), other = set_of(others);
     oracle::Geometry geometry{3, {kernel, kernel, kernel, 1}, {dilation, dilation, dilation, 1}};
     expect_map(set.get(), set.get(), geometry, points, points);
     expect_map(set.get(), other.get(), geometry, points, others);
 
     const Axes two{2, 2, 2, 1};
-    minuet_coordinates* made = nullptr;
-    check(minuet_coordinates_downsample(set.get(), two.data(), nullptr, &made));
-    const Coordinates coarse(made, {minuet_coordinates_destroy});
+    const Coordinates coarse = downsample(set.get(), two);
     const std::vector<int32_t> coarse_points = oracle::downsample(3, points, two);
-    ASSERT_EQ(coordinates_of(machine(), made, 3), coarse_points);
-    expect_map(set.get(), made, geometry, points, coarse_points);
+    ASSERT_EQ(coordinates_of(machine(), coarse.get(), 3), coarse_points);
+    expect_map(set.get(), coarse.get(), geometry, points, coarse_points);
     geometry.transposed = true;
-    expect_map(made, set.get(), geometry, coarse_points, points);
+    expect_map(coarse.get(), set.get(), geometry, coarse_points, points);
     geometry.transposed = false;
     geometry.fine_tensor_stride = two;  // offsets are in its steps
-    expect_map(made, made, geometry, coarse_points, coarse_points);
+    expect_map(coarse.get(), coarse.get(), geometry, coarse_points, coarse_points);
   }
 }
 
@@ -119,7 +79,7 @@ TEST_P(SetsTest, MaxOffsetLimitsNoMap) {
   for (const int32_t max_offset : {0, 1, 500}) {
     minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
     for (int32_t& axis : options.max_offset) axis = max_offset;
-    const Coordinates set = set_of(options, points);
+    const Coordinates set = set_of(points, options);
     for (const int32_t dilation : {1, 5, 15}) {
       expect_map(set.get(), set.get(), {3, {5, 3, 5, 1}, {dilation, dilation, dilation, 1}}, points, points);
     }
@@ -161,7 +121,7 @@ TEST_P(SetsTest, AKeyOfAllOnesIsFoundNowhere) {
       points.push_back(0);
       points.insert(points.end(), static_cast<size_t>(ndim), corner);
     }
-    const Coordinates set = set_of(options, points);
+    const Coordinates set = set_of(points, options);
     expect_map(set.get(), set.get(), {ndim, {3, 3, 3, 3}, {128, 128, 128, 128}}, points, points);
   }
 }
@@ -169,7 +129,7 @@ TEST_P(SetsTest, AKeyOfAllOnesIsFoundNowhere) {
 TEST_P(SetsTest, DeclaredBounds) {
   const std::vector<int32_t> points = lattice(86, 3, 400, 3, {1, 1, 1, 1}, -20, 40);
   minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
-  const Coordinates found = set_of(options, points);
+  const Coordinates found = set_of(points, options);
   options.has_bounds = 1;
   for (int f = 0; f <= 3; ++f) {
     options.least[f] = f == 0 ? 0 : -20;
@@ -177,12 +137,12 @@ TEST_P(SetsTest, DeclaredBounds) {
   }
   const oracle::Geometry geometry{3, {3, 3, 3, 1}};
   // As tight as can be, and then wide: the set is the same.
-  const Coordinates tight = set_of(options, points);
+  const Coordinates tight = set_of(points, options);
   EXPECT_EQ(coordinates_of(machine(), tight.get(), 3), points);
   expect_map(tight.get(), tight.get(), geometry, points, points);
   minuet_coordinates_options wide = options;
   for (int f = 0; f <= 3; ++f) wide.greatest[f] += 1000, wide.least[f] -= f == 0 ? 0 : 3000;
-  const Coordinates roomy = set_of(wide, points);
+  const Coordinates roomy = set_of(points, wide);
   EXPECT_EQ(coordinates_of(machine(), roomy.get(), 3), points);
   expect_map(roomy.get(), roomy.get(), geometry, points, points);
   expect_map(roomy.get(), found.get(), geometry, points, points);  // two layouts
@@ -205,7 +165,7 @@ TEST_P(SetsTest, DeclaredBounds) {
   options.has_bounds = 0;  // then what stands there is of no matter
   std::fill_n(options.least, 4, 5);
   std::fill_n(options.greatest, 4, 4);
-  EXPECT_EQ(coordinates_of(machine(), set_of(options, points).get(), 3), points);
+  EXPECT_EQ(coordinates_of(machine(), set_of(points, options).get(), 3), points);
 }
 
 /// Sets and maps of one device in two threads, each with its own clouds, then each with the other's sets.
@@ -223,7 +183,7 @@ TEST_P(SetsTest, InTwoThreads) {
       clouds[i].points = lattice(90 + i, ndim, 200 + 150 * static_cast<int64_t>(i), 2, {1, 1, 1, 1}, -9, 24);
       minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
       options.ndim = ndim;
-      clouds[i].set = set_of(options, clouds[i].points);
+      clouds[i].set = set_of(clouds[i].points, options);
     }
     ++ready;
     while (ready < 2) std::this_thread::yield();
@@ -235,11 +195,9 @@ TEST_P(SetsTest, InTwoThreads) {
       expect_map(clouds[2].set.get(), clouds[2].set.get(), {2, {5, 3, 1, 1}}, clouds[2].points,
                  clouds[2].points);
       EXPECT_EQ(coordinates_of(machine(), out.set.get(), 3), out.points);
-      minuet_coordinates* made = nullptr;
       const Axes stride{2, 3, 2, 1};
-      check(minuet_coordinates_downsample(in.set.get(), stride.data(), nullptr, &made));
-      const Coordinates coarse(made, {minuet_coordinates_destroy});
-      EXPECT_EQ(coordinates_of(machine(), made, 3), oracle::downsample(3, in.points, stride));
+      EXPECT_EQ(coordinates_of(machine(), downsample(in.set.get(), stride).get(), 3),
+                oracle::downsample(3, in.points, stride));
     }
   };
   std::thread other([&] { work(1); });
@@ -247,8 +205,7 @@ TEST_P(SetsTest, InTwoThreads) {
   other.join();
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, SetsTest, testing::Values("cpu", "cuda:0"),
-                         [](const auto& info) { return info.param[1] == 'p' ? "cpu_sets" : "cuda_sets"; });
+MINUET_INSTANTIATE_SETS_TEST(SetsTest);
 
 }  // namespace
 }  // namespace minuet::abi

@@ -6,12 +6,11 @@
 #include <stdexcept>
 
 #include "tests/support/expect.h"
+#include "tests/support/poison.h"
 #include "tests/support/rounding.h"
 
 namespace minuet::abi {
 namespace {
-
-constexpr uint32_t kPoison = 0xffc0ffeeu;  // a NaN as fp32, and both halves one as fp16 or bf16
 
 void copy_axes(const oracle::Axes& axes, int ndim, int32_t* target) {
   std::copy(axes.begin(), axes.begin() + ndim, target);
@@ -37,6 +36,22 @@ minuet_coordinates_options set_options(const ConvolutionCase& test, const std::v
     options.greatest[f] = static_cast<int32_t>(std::min<int64_t>(greatest + test.bounds_slack, kMost));
   }
   return options;
+}
+
+/// "cpu" or "cuda"
+std::string kind_of(const std::string& device) { return device.substr(0, device.find(':')); }
+
+void skip_or_fail(const std::string& device, const std::string& reason) {
+  ASSERT_NE(device, "cpu") << reason;
+  MINUET_SKIP_OR_FAIL("gpu", reason);
+}
+
+/// Null where it is not there; then the test is skipped, or has failed.
+Machine* open_or_skip(const std::string& name) {
+  std::string reason;
+  Machine* const machine = Machine::open(name, reason);
+  if (machine == nullptr) skip_or_fail(name, reason);
+  return machine;
 }
 
 std::string read_text(size_t (*function)(char*, size_t)) {
@@ -74,7 +89,12 @@ Machine* Machine::open(const std::string& name, std::string& reason) {
     machine->context_.reset(context);
     if (status == MINUET_OK) status = minuet_device_open(context, name.c_str(), &device);
     machine->device_.reset(device);
-    if (status != MINUET_OK) {
+    if (status == MINUET_OK) {
+      minuet_device_info info{};
+      info.struct_size = sizeof(info);
+      check(minuet_device_query(device, &info));
+      machine->arch_ = info.arch;
+    } else {
       reasons[name] = last_error();
       // Anything but "there is none" is a failure of its own.
       EXPECT_EQ(status, MINUET_UNAVAILABLE) << last_error();
@@ -85,13 +105,6 @@ Machine* Machine::open(const std::string& name, std::string& reason) {
   return machines[name].get();
 }
 
-std::string Machine::arch() const {
-  minuet_device_info info{};
-  info.struct_size = sizeof(info);
-  check(minuet_device_query(device(), &info));
-  return info.arch;
-}
-
 Buffer::Buffer(Machine& machine, int64_t bytes) : machine_(machine), bytes_(bytes) {
   check(minuet_device_allocate(machine.device(), bytes, &data_));
   poison();
@@ -100,8 +113,7 @@ Buffer::Buffer(Machine& machine, int64_t bytes) : machine_(machine), bytes_(byte
 Buffer::~Buffer() { minuet_device_free(machine_.device(), data_); }
 
 void Buffer::poison() {
-  const std::vector<uint32_t> words(bytes_ / 4 + 1, kPoison);
-  check(minuet_device_copy(machine_.device(), data_, words.data(), bytes_, 0));
+  check(minuet_device_copy(machine_.device(), data_, minuet::poison(bytes_), bytes_, 0));
 }
 
 Coordinates make_set(Machine& machine, int ndim, const std::vector<int32_t>& coordinates,
@@ -126,17 +138,29 @@ std::vector<int32_t> coordinates_of(Machine& machine, minuet_coordinates* set, i
   return memory.read<int32_t>();
 }
 
+Coordinates downsample(minuet_coordinates* fine, const oracle::Axes& stride) {
+  minuet_coordinates* coarse = nullptr;
+  check(minuet_coordinates_downsample(fine, stride.data(), nullptr, &coarse));
+  return Coordinates(coarse, {minuet_coordinates_destroy});
+}
+
+std::vector<oracle::Pair> pairs_of(minuet_kernel_map* map) {
+  std::vector<oracle::Pair> pairs(static_cast<size_t>(minuet_kernel_map_pairs(map)));
+  static_assert(sizeof(oracle::Pair) == 12);
+  check(minuet_kernel_map_export(map, reinterpret_cast<int32_t*>(pairs.data()), nullptr));
+  std::sort(pairs.begin(), pairs.end());
+  return pairs;
+}
+
 Map make_map(Machine& machine, const ConvolutionCase& test, const ConvolutionData& data) {
   const oracle::Axes coarse = test.coarse_stride();
   auto given = [&](const std::vector<int32_t>& coordinates, const oracle::Axes& tensor_stride) {
     return make_set(machine, test.ndim, coordinates, tensor_stride, set_options(test, coordinates));
   };
   auto derived = [&](minuet_coordinates* fine, const std::vector<int32_t>& expected) {
-    minuet_coordinates* set = nullptr;
-    check(minuet_coordinates_downsample(fine, test.stride.data(), nullptr, &set));
-    Coordinates handle(set, {minuet_coordinates_destroy});
-    EXPECT_EQ(coordinates_of(machine, set, test.ndim), expected);
-    return handle;
+    Coordinates set = downsample(fine, test.stride);
+    EXPECT_EQ(coordinates_of(machine, set.get(), test.ndim), expected);
+    return set;
   };
   Map map;
   if (test.transposed()) {
@@ -160,10 +184,7 @@ Map make_map(Machine& machine, const ConvolutionCase& test, const ConvolutionDat
                                  &handle));
   map.map.reset(handle);
   EXPECT_EQ(minuet_kernel_map_volume(handle), test.volume());
-  map.pairs.resize(minuet_kernel_map_pairs(handle));
-  static_assert(sizeof(oracle::Pair) == 12);
-  check(minuet_kernel_map_export(handle, reinterpret_cast<int32_t*>(map.pairs.data()), nullptr));
-  std::sort(map.pairs.begin(), map.pairs.end());
+  map.pairs = pairs_of(handle);
   return map;
 }
 
@@ -210,17 +231,46 @@ std::vector<char> Convolution::run(minuet_execution* execution, const Map& map, 
   return output.read<char>();
 }
 
-void DeviceTest::SetUp() {
-  std::string reason;
-  machine_ = Machine::open(std::get<0>(GetParam()), reason);
-  if (machine_ != nullptr) return;
-  ASSERT_NE(std::get<0>(GetParam()), std::string("cpu")) << reason;
-  MINUET_SKIP_OR_FAIL("gpu", reason);
-}
+void DeviceTest::SetUp() { machine_ = open_or_skip(std::get<0>(GetParam())); }
 
 std::string device_test_name(const testing::TestParamInfo<std::tuple<const char*, DType>>& info) {
-  const std::string device = std::get<0>(info.param);
-  return device.substr(0, device.find(':')) + "_" + dtype_name(std::get<1>(info.param));
+  return kind_of(std::get<0>(info.param)) + "_" + dtype_name(std::get<1>(info.param));
+}
+
+void SetsOnDevice::SetUp() { machine_ = open_or_skip(GetParam()); }
+
+minuet_status SetsOnDevice::create(const minuet_coordinates_options& options,
+                                   const std::vector<int32_t>& coordinates, Coordinates& set) {
+  const Buffer memory(machine(), coordinates);
+  minuet_coordinates* made = nullptr;
+  const auto rows = static_cast<int64_t>(coordinates.size()) / (1 + options.ndim);
+  const minuet_status status =
+      minuet_coordinates_create(machine().device(), &options, memory.integers(), rows, nullptr, &made);
+  EXPECT_EQ(made != nullptr, status == MINUET_OK);
+  set.reset(made);
+  return status;
+}
+
+Coordinates SetsOnDevice::set_of(const std::vector<int32_t>& coordinates,
+                                 const minuet_coordinates_options& options) {
+  Coordinates set(nullptr, {minuet_coordinates_destroy});
+  check(create(options, coordinates, set));
+  return set;
+}
+
+KernelMap SetsOnDevice::map_of(minuet_coordinates* in, minuet_coordinates* out,
+                               const oracle::Geometry& geometry) {
+  minuet_kernel_map_options options = MINUET_KERNEL_MAP_OPTIONS_INIT;
+  copy_axes(geometry.kernel_size, geometry.ndim, options.kernel_size);
+  copy_axes(geometry.dilation, geometry.ndim, options.dilation);
+  options.transposed = geometry.transposed;
+  minuet_kernel_map* map = nullptr;
+  check(minuet_kernel_map_create(in, out, &options, nullptr, &map));
+  return KernelMap(map, {minuet_kernel_map_destroy});
+}
+
+std::string sets_test_name(const testing::TestParamInfo<const char*>& info) {
+  return kind_of(info.param) + "_sets";
 }
 
 }  // namespace minuet::abi

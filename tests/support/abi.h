@@ -36,9 +36,14 @@ class Machine {
   static Machine* open(const std::string& name, std::string& reason);
   minuet_context* context() const { return context_.get(); }
   minuet_device* device() const { return device_.get(); }
-  std::string arch() const;
+  const std::string& arch() const { return arch_; }
+  /// Where no kernel is compiled.
+  bool is_cpu() const { return arch_.empty(); }
+  /// On the software CUDA device, where compiling a kernel and running it take long: suites are smaller.
+  bool is_software() const { return !is_cpu() && on_software_device(); }
 
  private:
+  std::string arch_;
   Handle<minuet_context> context_{nullptr, {minuet_context_destroy}};
   Handle<minuet_device> device_{nullptr, {minuet_device_destroy}};
 };
@@ -83,6 +88,10 @@ Coordinates make_set(Machine& machine, int ndim, const std::vector<int32_t>& coo
                      minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT);
 /// [rows, 1 + ndim]
 std::vector<int32_t> coordinates_of(Machine& machine, minuet_coordinates* set, int ndim);
+/// What a coarser set of `fine` is.
+Coordinates downsample(minuet_coordinates* fine, const oracle::Axes& stride);
+/// Of a map, sorted.
+std::vector<oracle::Pair> pairs_of(minuet_kernel_map* map);
 
 /// The coordinate sets of one case and the map between them. The output of a strided convolution is
 /// derived by the library, as may be the input of a transposed one; its coordinates are compared with those
@@ -127,6 +136,26 @@ class DeviceTest : public testing::TestWithParam<std::tuple<const char*, DType>>
   Machine* machine_ = nullptr;
 };
 std::string device_test_name(const testing::TestParamInfo<std::tuple<const char*, DType>>& info);
+
+/// Tests of coordinate sets and kernel maps, which know no dtype, on each device: "cpu_sets", "cuda_sets".
+class SetsOnDevice : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override;
+  Machine& machine() { return *machine_; }
+
+  minuet_status create(const minuet_coordinates_options& options, const std::vector<int32_t>& coordinates,
+                       Coordinates& set);
+  Coordinates set_of(const std::vector<int32_t>& coordinates,
+                     const minuet_coordinates_options& options = MINUET_COORDINATES_OPTIONS_INIT);
+  KernelMap map_of(minuet_coordinates* in, minuet_coordinates* out, const oracle::Geometry& geometry);
+
+ private:
+  Machine* machine_ = nullptr;
+};
+std::string sets_test_name(const testing::TestParamInfo<const char*>& info);
+
+#define MINUET_INSTANTIATE_SETS_TEST(Suite) \
+  INSTANTIATE_TEST_SUITE_P(Devices, Suite, testing::Values("cpu", "cuda:0"), ::minuet::abi::sets_test_name)
 
 #define MINUET_INSTANTIATE_DEVICE_TEST(Suite)                                                        \
   INSTANTIATE_TEST_SUITE_P(                                                                          \

@@ -36,8 +36,9 @@ std::string gpu_seen(const std::string& device_folder, const std::string& driver
 }
 
 bool on_software_device() {
-  void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
-  return driver != nullptr && dlsym(driver, "software_cuda_seed") != nullptr;
+  static void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
+  static const bool is_software = driver != nullptr && dlsym(driver, "software_cuda_seed") != nullptr;
+  return is_software;
 }
 
 std::string why_expected(const std::string& what) {

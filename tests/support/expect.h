@@ -16,6 +16,20 @@ std::string why_expected(const std::string& what);
 /// A driver that is there and broken beside such a node is what this is for. Empty: there is none.
 std::string gpu_seen(const std::string& device_folder, const std::string& driver);
 
+/// Whether this is a sanitizer's build.
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kAddressSanitized = true, kThreadSanitized = false;
+#elif defined(__SANITIZE_THREAD__)
+inline constexpr bool kAddressSanitized = false, kThreadSanitized = true;
+#elif defined(__has_feature)
+inline constexpr bool kAddressSanitized = __has_feature(address_sanitizer);
+inline constexpr bool kThreadSanitized = __has_feature(thread_sanitizer);
+#else
+inline constexpr bool kAddressSanitized = false, kThreadSanitized = false;
+#endif
+/// Which makes everything many times dearer: suites that take long are smaller there.
+inline constexpr bool kSanitized = kAddressSanitized || kThreadSanitized;
+
 /// Whether libcuda here is the software device (tests/support/software_cuda): suites made for a GPU are
 /// smaller there.
 bool on_software_device();

@@ -4,10 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest-spi.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/environment.h"
 namespace minuet {
 namespace {
 
@@ -15,15 +15,9 @@ using testing::HasSubstr;
 
 class Expect : public testing::Test {
  protected:
-  void SetUp() override {
-    const char* value = std::getenv("MINUET_EXPECT");
-    before_ = value != nullptr ? value : "";
-  }
-  void TearDown() override { ::setenv("MINUET_EXPECT", before_.c_str(), 1); }
-
   /// What a test reports that lacks `what` where `list` is expected.
   static testing::TestPartResult result_of(const char* list, const char* what) {
-    ::setenv("MINUET_EXPECT", list, 1);
+    const EnvironmentVariable expect("MINUET_EXPECT", list);
     testing::TestPartResultArray results;
     {
       testing::ScopedFakeTestPartResultReporter reporter(
@@ -33,9 +27,6 @@ class Expect : public testing::Test {
     EXPECT_EQ(results.size(), 1);
     return results.GetTestPartResult(0);
   }
-
- private:
-  std::string before_;
 };
 
 TEST_F(Expect, WhatIsNotNamedSkipsWithItsReason) {

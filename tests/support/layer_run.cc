@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "tests/support/poison.h"
 #include "tests/support/random.h"
 #include "tests/support/rounding.h"
 
@@ -247,7 +248,7 @@ class LayerRun {
     for (i64 r = 0; r < data_.out_rows(); ++r) {
       result_.bytes.insert(result_.bytes.end(), stored.begin() + r * pitch, stored.begin() + r * pitch + row);
       for (i64 i = r * pitch + row; i < (r + 1) * pitch; ++i) {
-        const char poison = static_cast<char>(TestBuffer::kPoison >> (i % 4 * 8));
+        const char poison = static_cast<char>(kPoison >> (i % 4 * 8));
         if (untouched[i] != poison) result_.padding_clean = false;
       }
     }
@@ -292,8 +293,7 @@ class LayerRun {
 
 TestBuffer::TestBuffer(Device& device, i64 bytes) : device_(device), bytes_(bytes) {
   data_ = take(device.allocate(bytes));
-  std::vector<u32> poison(bytes / 4 + 1, kPoison);
-  take(device.upload(data_, poison.data(), bytes));
+  take(device.upload(data_, poison(bytes), bytes));
 }
 
 TestBuffer::~TestBuffer() { device_.release(data_); }

@@ -32,8 +32,6 @@ inline void take(llvm::Error error) {
 /// Device memory that is poisoned at birth and released at the end.
 class TestBuffer {
  public:
-  static constexpr u32 kPoison = 0xffc0ffeeu;  // a NaN in fp32, in both halves one in fp16 or bf16
-
   TestBuffer(Device& device, i64 bytes);
   template <class T>
   TestBuffer(Device& device, const std::vector<T>& values)

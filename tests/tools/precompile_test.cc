@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "llvm/Support/JSON.h"
+#include "tests/support/environment.h"
 #include "tests/support/expect.h"
 #include "tests/support/wait_until.h"
 #include "tests/tools/folder.h"
@@ -88,9 +89,8 @@ TEST_F(Precompile, R19_WritesABundleAnArchitectureAndSaysWhatItDid) {
 }
 
 TEST_F(Precompile, R22_TheCommandCompilesWhateverNoJitSays) {
-  ::setenv("MINUET_NO_JIT", "1", 1);
+  const EnvironmentVariable off("MINUET_NO_JIT", "1");
   const Finished finished = precompile({"--output", folder_->path("out")});
-  ::unsetenv("MINUET_NO_JIT");
   EXPECT_EQ(finished.code, 0) << finished.err;
 }
 

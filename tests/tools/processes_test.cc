@@ -5,13 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <regex>
 
 #include "include/minuet/minuet.h"
 #include "llvm/Support/JSON.h"
+#include "tests/support/environment.h"
 #include "tests/support/expect.h"
 #include "tests/tools/folder.h"
 
@@ -145,28 +145,6 @@ class ReadOnlyFolder {
   bool is_mounted_ = false;
 };
 
-/// A variable of the environment, put back as it was.
-class Variable {
- public:
-  Variable(const char* name, const std::string& value) : name_(name) {
-    if (const char* const before = std::getenv(name)) before_ = before;
-    ::setenv(name, value.c_str(), 1);
-  }
-  ~Variable() {
-    if (before_) {
-      ::setenv(name_, before_->c_str(), 1);
-    } else {
-      ::unsetenv(name_);
-    }
-  }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* const name_;
-  std::optional<std::string> before_;
-};
-
 using ProcessesOnTheGpu = Processes;
 using ProcessesThatCompile = Processes;
 
@@ -218,7 +196,7 @@ TEST_F(ProcessesOnTheGpu, R22_ABundleAloneGivesTheSameBytesAsACompiler) {
   ASSERT_NE(::access(nowhere.place().c_str(), W_OK), 0) << nowhere.place();
   Counts bundled;
   {
-    const Variable path("MINUET_BUNDLE_PATH", bundles), jit("MINUET_NO_JIT", "1"),
+    const EnvironmentVariable path("MINUET_BUNDLE_PATH", bundles), jit("MINUET_NO_JIT", "1"),
         nvrtc("MINUET_NVRTC", "/nowhere");
     bundled = run_with(nowhere.place(), folder_.path("bundled.npy"));
   }

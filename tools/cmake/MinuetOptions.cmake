@@ -3,7 +3,7 @@
 # Options:
 #   MINUET_WERROR     warnings are errors; on where Minuet is the top project
 #   MINUET_SANITIZE   empty, "address,undefined" or "thread"
-#   MINUET_BUILD_FUZZERS   the fuzz targets of tests/fuzz; clang only, with MINUET_SANITIZE=address,undefined
+#   MINUET_BUILD_FUZZERS   the fuzz targets of tests/fuzz; on with clang and AddressSanitizer, which they need
 #   MINUET_SHARED     folder with golden problems and clouds; only tests and the quickstart read it
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -37,6 +37,10 @@ if(MINUET_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
                                   ${MINUET_CCACHE})
   set(CMAKE_C_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
+
+# What lets ccache keep results of files that read precompiled headers.
+set(MINUET_PCH_FOR_CCACHE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>
+                          "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")
 
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
@@ -74,8 +78,11 @@ function(minuet_precompile target)
     target_precompile_headers(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/codegen/error.h>)
   endif()
   set_source_files_properties(${pch_WITHOUT} TARGET_DIRECTORY ${target} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
-    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)  # for ccache
+  if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
+    target_compile_options(${target} PRIVATE ${MINUET_PCH_FOR_CCACHE})
+  endif()
+  if(MINUET_BUILD_FUZZERS)  # what is reached in these, the library's own code, leads the fuzzers
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=fuzzer-no-link>)
   endif()
 endfunction()
 
@@ -85,10 +92,11 @@ if(MINUET_SANITIZE)
   add_link_options(-fsanitize=${MINUET_SANITIZE})
 endif()
 
-option(MINUET_BUILD_FUZZERS "Build the fuzz targets" OFF)
-if(MINUET_BUILD_FUZZERS)
-  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang" OR NOT MINUET_SANITIZE MATCHES "address")
-    message(FATAL_ERROR "libFuzzer comes with clang, and needs a sanitizer: run 'cmake --preset fuzz'.")
-  endif()
-  add_compile_options(-fsanitize=fuzzer-no-link)  # counts what is reached, in all that is fuzzed
+set(can_fuzz OFF)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND MINUET_SANITIZE MATCHES "address")
+  set(can_fuzz ON)
+endif()
+option(MINUET_BUILD_FUZZERS "Build the fuzz targets" ${can_fuzz})
+if(MINUET_BUILD_FUZZERS AND NOT can_fuzz)
+  message(FATAL_ERROR "libFuzzer comes with clang, and needs a sanitizer: run 'cmake --preset fuzz'.")
 endif()

@@ -6,7 +6,10 @@
 # the entry as skipped; an entry that runs no test at all fails.
 #
 # Labels: cpu needs nothing; nvrtc needs libnvrtc; gpu needs a GPU; concurrent goes with one of them and
-# says that the test starts threads, so that the tsan build runs it.
+# says that the test starts threads, so that the tsan build runs it; unit goes with cpu: it tests a part by itself,
+# whose results no optimizer changes, or the tests' own machinery. The whole of tools/check runs each test once: what
+# is a unit under the sanitizers, and not in the release build (-DMINUET_UNIT_TESTS=OFF).
+option(MINUET_UNIT_TESTS "Build and run the tests with the label unit" ON)
 
 # What the sanitizers' builds need, and no more: tools/check builds these two targets there, and runs the
 # entries with the label gtest, which every entry made here has.
@@ -45,26 +48,22 @@ function(minuet_precompile_test_headers)
   file(WRITE ${CMAKE_BINARY_DIR}/generated/test_headers.cc "int main() { return 0; }\n")
   add_executable(minuet_test_headers EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/generated/test_headers.cc)
   target_link_libraries(minuet_test_headers PRIVATE minuet_options minuet_llvm GTest::gmock GTest::gtest)
-  target_compile_options(minuet_test_headers PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_compile_options(minuet_test_headers PRIVATE $<$<CONFIG:Release>:-O1>
+                         $<$<AND:$<CONFIG:Debug>,$<CXX_COMPILER_ID:Clang>>:-O0>)
   target_precompile_headers(minuet_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h> <algorithm> <atomic> <chrono>
     <filesystem> <fstream> <functional> <map> <memory> <mutex> <optional> <set> <string> <thread> <vector>
     ${PROJECT_SOURCE_DIR}/codegen/error.h)
 endfunction()
 
-# A target of tests' code, be it a test or what several share. UndefinedBehaviorSanitizer is for what is tested: in the
-# tests' own code it would be a third of the time that they take to compile. Where the code under test is compiled
-# into the test (kernels in the shim), CHECKED keeps it.
+# A target of tests' code, be it a test or what several share.
 function(minuet_compile_as_test target)
-  if(MINUET_SANITIZE MATCHES "undefined" AND NOT "CHECKED" IN_LIST ARGN)
-    target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
-  endif()
   minuet_precompile_test_headers()
   target_precompile_headers(${target} REUSE_FROM minuet_test_headers)
   target_link_libraries(${target} PRIVATE minuet_llvm)  # a variable of LLVM's is in those headers
-  # Where flags differ after all, the headers are read again, and nobody need know.
-  set_target_properties(${target} PROPERTIES PCH_WARN_INVALID OFF)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>  # a test waits for what it tests
-    $<$<AND:$<CXX_COMPILER_ID:GNU>,$<COMPILE_LANGUAGE:CXX>>:-fpch-preprocess>)  # for ccache
+  # A test waits for what it tests; clang compiles in a third of the time what it need not optimize.
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> $<$<AND:$<CONFIG:Debug>,$<CXX_COMPILER_ID:Clang>>:-O0>
+    $<$<COMPILE_LANGUAGE:CXX>:-fPIE>  # as those who read the headers first, a library's code too
+    ${MINUET_PCH_FOR_CCACHE})
 endfunction()
 
 function(minuet_add_test)
@@ -73,8 +72,8 @@ function(minuet_add_test)
     message(FATAL_ERROR "minuet_add_test needs NAME, SOURCES and LABELS; not understood: '${test_UNPARSED_ARGUMENTS}'")
   endif()
   foreach(label IN LISTS test_LABELS)
-    if(NOT label MATCHES "^(cpu|nvrtc|gpu|concurrent|long)$")
-      message(FATAL_ERROR "minuet_add_test(${test_NAME}): '${label}' is no label; cpu, nvrtc, gpu, concurrent, long are")
+    if(NOT label MATCHES "^(cpu|nvrtc|gpu|concurrent|unit)$")
+      message(FATAL_ERROR "minuet_add_test(${test_NAME}): '${label}' is no label; cpu, nvrtc, gpu, concurrent, unit are")
     endif()
   endforeach()
   if(NOT test_TIMEOUT)
@@ -88,17 +87,17 @@ function(minuet_add_test)
   target_compile_definitions(${test_NAME} PRIVATE MINUET_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                              MINUET_SHARED_DEFAULT="${PROJECT_SOURCE_DIR}/../shared")
   set_target_properties(${test_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  if("minuet_shim" IN_LIST test_LIBRARIES)
-    minuet_compile_as_test(${test_NAME} CHECKED)
-  else()
-    minuet_compile_as_test(${test_NAME})
-  endif()
+  minuet_compile_as_test(${test_NAME})
   foreach(label IN ITEMS cpu concurrent)
     if(label IN_LIST test_LABELS)
       add_dependencies(minuet_${label}_tests ${test_NAME})
     endif()
   endforeach()
   list(APPEND test_LABELS gtest)
+  if("unit" IN_LIST test_LABELS AND NOT MINUET_UNIT_TESTS)
+    set_target_properties(${test_NAME} PROPERTIES EXCLUDE_FROM_ALL ON)
+    return()
+  endif()
 
   if(NOT test_FILTERS)
     add_test(NAME ${test_NAME} COMMAND ${test_NAME} ${test_ARGUMENTS})

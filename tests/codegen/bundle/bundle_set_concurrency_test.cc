@@ -8,6 +8,7 @@
 
 #include "codegen/bundle/bundle_set.h"
 #include "tests/codegen/bundle/bundle_fakes.h"
+#include "tests/support/expect.h"
 
 namespace minuet {
 namespace {
@@ -47,9 +48,7 @@ TEST(BundleSetConcurrency, R21_ThreadsReadRejectAndMeetDamageAtOnce) {
 }
 
 TEST(BundleSetConcurrency, R16_AForkedChildWaitsForNoThreadOfItsParent) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "ASan's allocator has locks of its own, which a fork does not mind";
-#endif
+  if (kAddressSanitized) GTEST_SKIP() << "ASan's allocator has locks of its own, which a fork does not mind";
   const TemporaryFolder folder;
   const std::vector<Entry> entries = make_kernels(2);
   put_bundle(folder / "a.bundle", entries);

@@ -10,6 +10,7 @@
 #include "codegen/cache/compile_list.h"
 #include "codegen/trace.h"
 #include "tests/codegen/fakes.h"
+#include "tests/support/expect.h"
 #include "tests/support/wait_until.h"
 
 namespace minuet {
@@ -122,9 +123,7 @@ TEST(KernelCacheProcesses, R16_AForkedChildDoesNotWaitForItsParentsThreads) {
 }
 
 TEST(KernelCacheProcesses, R16_AForkedChildTracesWhateverItsParentsThreadsDo) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "ASan's allocator has locks of its own, which a fork does not mind";
-#endif
+  if (kAddressSanitized) GTEST_SKIP() << "ASan's allocator has locks of its own, which a fork does not mind";
   Trace trace;
   std::atomic<bool> stop{false};
   std::vector<std::thread> busy;

@@ -19,6 +19,7 @@
 #include "codegen/cache/store.h"
 #include "codegen/keys.h"
 #include "tests/codegen/fakes.h"
+#include "tests/support/environment.h"
 
 namespace minuet {
 
@@ -63,16 +64,11 @@ inline std::vector<std::string> entries_in(const std::string& directory) {
 class MemoryFolders {
  public:
   MemoryFolders() {
-    if (::getenv("TMPDIR") == nullptr && ::access("/dev/shm", W_OK) == 0) {
-      ours_ = ::setenv("TMPDIR", "/dev/shm", 1) == 0;
-    }
-  }
-  ~MemoryFolders() {
-    if (ours_) ::unsetenv("TMPDIR");
+    if (::getenv("TMPDIR") == nullptr && ::access("/dev/shm", W_OK) == 0) ours_.emplace("TMPDIR", "/dev/shm");
   }
 
  private:
-  bool ours_ = false;
+  std::optional<EnvironmentVariable> ours_;
 };
 
 /// Sets when a file was last used.

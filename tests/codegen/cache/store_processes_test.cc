@@ -14,6 +14,7 @@
 #include "codegen/cache/kernel_cache.h"
 #include "codegen/cache/store.h"
 #include "tests/codegen/cache/store_fakes.h"
+#include "tests/support/expect.h"
 
 namespace minuet {
 namespace {
@@ -167,9 +168,8 @@ TEST(StoreProcesses, R11_LimitOfFileSizes) {
 }
 
 TEST(StoreProcesses, R11_LimitOfDescriptors) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "UBSan looks at memory through a pipe, and reports an error where it gets none";
-#endif
+  if (kAddressSanitized)
+    GTEST_SKIP() << "UBSan looks at memory through a pipe, and reports an error where it gets none";
   const TemporaryFolder folder;
   // The highest open descriptor is about 10: from none to be had to plenty.
   for (rlim_t count = 3; count < 24; ++count) {

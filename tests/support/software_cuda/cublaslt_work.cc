@@ -71,9 +71,9 @@ template <class Body>
 void each_word(const Running& work, const Body& body) {
   const uint64_t words = work.algorithm.workspace / sizeof(uint64_t), half = words / 2;
   auto* first = reinterpret_cast<uint64_t*>(work.workspace);
-  uint64_t* last = first + work.workspace_bytes / sizeof(uint64_t);
+  const uint64_t all = work.workspace_bytes / sizeof(uint64_t);
   for (uint64_t i = 0; i < half; ++i) body(first[i]);
-  for (uint64_t i = half; i < words; ++i) body(last[half - 1 - i]);
+  for (uint64_t i = 0; i < words - half; ++i) body(first[all - 1 - i]);
 }
 
 void fill_workspace(void* state) {

@@ -85,7 +85,7 @@ CUresult store(CUstream stream, CUdeviceptr target, unsigned word) {
 
 TEST_F(DeviceTest, MemoryIsPoisonedAndNotTheHosts) {
   const CUdeviceptr memory = allocate();
-  EXPECT_EQ(read(memory), all(kPoisonWord));
+  EXPECT_EQ(read(memory), all(kPoison));
   EXPECT_DEATH(*reinterpret_cast<volatile unsigned*>(memory) = 1, "");
   check(cuMemFree(memory));
   EXPECT_EQ(cuMemFree(memory), CUDA_ERROR_INVALID_VALUE);
@@ -232,7 +232,7 @@ TEST_F(DeviceTest, CapturedWorkRunsWhereItIsLaunched) {
   CUgraph graph = nullptr;
   EXPECT_EQ(capture(/*join=*/false, &graph), CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
   check(capture(/*join=*/true, &graph));
-  EXPECT_EQ(read(memory), all(kPoisonWord)) << "a capture runs nothing";
+  EXPECT_EQ(read(memory), all(kPoison)) << "a capture runs nothing";
   CUgraphExec exec = nullptr;
   check(cuGraphInstantiateWithFlags(&exec, graph, 0));
   EXPECT_EQ(outcomes([&] {

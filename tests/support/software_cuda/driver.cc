@@ -47,7 +47,6 @@ Lock::~Lock() {
   lock_held = false;
   Driver::get().mutex.unlock();
 }
-bool Lock::held() { return lock_held; }
 
 Driver::Driver()
     : scheduler({[this](const Task& task) { run(task); }, [this](const NodePtr& node) { run_on_host(node); },

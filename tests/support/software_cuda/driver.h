@@ -92,7 +92,6 @@ class Lock {
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
   ~Lock();
-  static bool held();
 
  private:
   bool took_;

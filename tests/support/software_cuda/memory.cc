@@ -1,5 +1,6 @@
 #include "tests/support/software_cuda/memory.h"
 
+#include <sanitizer/asan_interface.h>  // its macros are nothing in other builds
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -7,20 +8,6 @@
 #include <cstring>
 #include <utility>
 #include <vector>
-
-#if defined(__SANITIZE_ADDRESS__)
-#define MINUET_SOFTWARE_CUDA_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define MINUET_SOFTWARE_CUDA_ASAN 1
-#endif
-#endif
-#ifdef MINUET_SOFTWARE_CUDA_ASAN
-#include <sanitizer/asan_interface.h>
-#else
-#define ASAN_POISON_MEMORY_REGION(address, bytes) (static_cast<void>(address), static_cast<void>(bytes))
-#define ASAN_UNPOISON_MEMORY_REGION(address, bytes) (static_cast<void>(address), static_cast<void>(bytes))
-#endif
 
 namespace minuet::software_cuda {
 namespace {
@@ -41,8 +28,8 @@ std::string text(const void* memory, const Memory::Allocation& allocation) {
 
 void poison(void* memory, std::size_t bytes) {
   char* const target = static_cast<char*>(memory);
-  std::size_t filled = std::min(bytes, sizeof kPoisonWord);
-  std::memcpy(target, &kPoisonWord, filled);
+  std::size_t filled = std::min(bytes, sizeof kPoison);
+  std::memcpy(target, &kPoison, filled);
   // Doubling copies stay a multiple of the word apart.
   for (; filled < bytes; filled += std::min(filled, bytes - filled)) {
     std::memcpy(target + filled, target, std::min(filled, bytes - filled));
@@ -105,38 +92,37 @@ std::string Memory::release(void* memory, bool pinned, bool& known) {
   const auto found = allocations_.find(static_cast<char*>(memory));
   known = found != allocations_.end() && (found->second.pages == nullptr) == pinned;
   if (!known) return {};
-  const Allocation allocation = found->second;
   std::string wrong;
   if (pinned) {
     std::free(memory);
   } else {
     open();
-    wrong = check(found->first, allocation);
-    // Its addresses are not in use again soon: who comes late meets no memory.
-    ASAN_UNPOISON_MEMORY_REGION(allocation.pages, allocation.page_bytes);
-    ::madvise(allocation.pages, allocation.page_bytes, MADV_DONTNEED);
-    ::mprotect(allocation.pages, allocation.page_bytes, PROT_NONE);
-    quarantine_.emplace_back(allocation.pages - kPage, allocation.page_bytes + 2 * kPage);
-    if (quarantine_.size() > kQuarantine) {
-      ::munmap(quarantine_.front().first, quarantine_.front().second);
-      quarantine_.pop_front();
-    }
-    used_ -= allocation.page_bytes;
-    allocations_.erase(found);
-    return wrong;
+    wrong = check(found->first, found->second);
+    quarantine(found->second);
   }
   allocations_.erase(found);
   return wrong;
 }
 
-int Memory::release_all(const void* owner) {
+void Memory::quarantine(const Allocation& allocation) {
+  ASAN_UNPOISON_MEMORY_REGION(allocation.pages, allocation.page_bytes);
+  ::madvise(allocation.pages, allocation.page_bytes, MADV_DONTNEED);
+  ::mprotect(allocation.pages, allocation.page_bytes, PROT_NONE);
+  quarantine_.emplace_back(allocation.pages - kPage, allocation.page_bytes + 2 * kPage);
+  if (quarantine_.size() > kQuarantine) {
+    ::munmap(quarantine_.front().first, quarantine_.front().second);
+    quarantine_.pop_front();
+  }
+  used_ -= allocation.page_bytes;
+}
+
+void Memory::release_all(const void* owner) {
   std::vector<std::pair<char*, bool>> owned;
   for (const auto& [memory, allocation] : allocations_) {
     if (allocation.owner == owner) owned.emplace_back(const_cast<char*>(memory), allocation.pages == nullptr);
   }
   bool known = false;
   for (const auto& [memory, pinned] : owned) release(memory, pinned, known);
-  return static_cast<int>(owned.size());
 }
 
 const Memory::Allocation* Memory::find(const void* memory, std::size_t bytes) const {

@@ -14,12 +14,11 @@
 #include <string>
 #include <utility>
 
+#include "tests/support/poison.h"
+
 namespace minuet::software_cuda {
 
-/// A NaN as fp32, and both halves one as fp16 and bf16.
-inline constexpr std::uint32_t kPoisonWord = 0xffc0ffee;
-
-/// Fills [memory, memory + bytes) with kPoisonWord.
+/// Fills [memory, memory + bytes) with kPoison.
 void poison(void* memory, std::size_t bytes);
 
 class Memory {
@@ -36,8 +35,8 @@ class Memory {
   void* allocate_pinned(std::size_t bytes, const void* owner);
   /// What was found wrong, or nothing; false in `known` where there is no such allocation.
   std::string release(void* memory, bool pinned, bool& known);
-  /// All that belongs to a context that ends; how many there were.
-  int release_all(const void* owner);
+  /// All that belongs to a context that ends.
+  void release_all(const void* owner);
 
   /// The allocation that holds all of [memory, memory + bytes).
   const Allocation* find(const void* memory, std::size_t bytes) const;
@@ -55,6 +54,8 @@ class Memory {
 
  private:
   static std::string check(const char* memory, const Allocation& allocation);
+  /// Its addresses are not in use again soon: who comes late meets no memory.
+  void quarantine(const Allocation& allocation);
 
   std::map<const char*, Allocation> allocations_;
   std::deque<std::pair<void*, std::size_t>> quarantine_;  // freed pages that keep their addresses a while

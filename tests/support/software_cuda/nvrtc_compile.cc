@@ -185,23 +185,30 @@ void run_compiler(const Unit& unit, const Folder& folder) {
   }
 }
 
+/// The header that is missing, of g++'s words or clang's; empty: that is not what was wrong.
+std::string missing_header(const std::string& what) {
+  constexpr char kGnu[] = ": No such file or directory", kClang[] = "' file not found";
+  if (const std::size_t end = what.find(kGnu); end != std::string::npos) return what.substr(0, end);
+  const std::size_t end = what.find(kClang), start = what.find('\'');
+  return end == std::string::npos || start >= end ? "" : what.substr(start + 1, end - start - 1);
+}
+
 /// "gather.h(12): error: ..." of "./gather.h:12:5: error: ...": NVRTC's form, whose places Minuet's reports
 /// look for.
 std::string nvrtc_line(const std::string& line) {
-  constexpr char kError[] = ": error: ", kFatal[] = ": fatal error: ",
-                 kNoFile[] = ": No such file or directory";
+  constexpr char kError[] = ": error: ", kFatal[] = ": fatal error: ";
   const std::size_t fatal = line.find(kFatal), at = std::min(fatal, line.find(kError));
   if (at == std::string::npos) return line;
   const std::size_t column = line.rfind(':', at - 1), number = line.rfind(':', column - 1);
   if (column == std::string::npos || number == std::string::npos) return line;
-  const std::size_t start = line.rfind("./", 0) == 0 ? 2 : 0, none = line.find(kNoFile);
+  const std::size_t start = line.rfind("./", 0) == 0 ? 2 : 0;
   const std::string place =
       line.substr(start, number - start) + "(" + line.substr(number + 1, column - number - 1) + "): ";
   if (fatal != at) return place + line.substr(at + 2);
   const std::string what = line.substr(at + sizeof kFatal - 1);
-  if (none == std::string::npos) return place + "catastrophic error: " + what;
-  return place + "catastrophic error: could not open source file \"" + what.substr(0, what.find(kNoFile)) +
-         "\"";
+  const std::string missing = missing_header(what);
+  if (missing.empty()) return place + "catastrophic error: " + what;
+  return place + "catastrophic error: could not open source file \"" + missing + "\"";
 }
 
 std::string nvrtc_log(const std::string& log) {
