@@ -82,7 +82,14 @@ TEST_P(ConvolutionTest, PairwiseAtAThousand) { check_cases(pairwise_cases()); }
 TEST_P(ConvolutionTest, LargeClouds) {
   if (machine().is_software()) GTEST_SKIP() << "takes long on the software device; smaller clouds do not";
   if (kSanitized) GTEST_SKIP() << "takes long under a sanitizer; the smaller clouds take the same paths";
-  check_cases(large_cases(dtype()));
+  std::vector<ConvolutionCase> cases = large_cases(dtype());
+  // The CPU device multiplies a hundredth as fast, and by the same code whatever the widths: two of six, the
+  // others in the other dtypes.
+  if (machine().is_cpu() && !long_tests_wanted()) {
+    const size_t first = static_cast<size_t>(dtype()) % 3;
+    cases = {cases[first], cases[first + 3]};
+  }
+  check_cases(cases);
 }
 
 TEST_P(ConvolutionTest, LongList) {

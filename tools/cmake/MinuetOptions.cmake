@@ -90,6 +90,11 @@ if(MINUET_SANITIZE)
   # Everything that is linked needs them, third-party test libraries included, so these are global.
   add_compile_options(-fsanitize=${MINUET_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${MINUET_SANITIZE})
+  # A hundred programs, each with the whole library in it.
+  find_program(MINUET_LLD ld.lld)
+  if(MINUET_LLD AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    add_link_options(-fuse-ld=lld)
+  endif()
 endif()
 
 set(can_fuzz OFF)

@@ -249,7 +249,7 @@ TEST_F(Worker, R17_ALongCompileIsCancelled) {
 // ---- many ------------------------------------------------------------------------------------------
 
 TEST_F(Worker, R19_PrecompiledHeadersSaveTimeAndChangeNoByte) {
-  const std::vector<KernelRequest> requests = cub_requests(is_long() ? 100 : 8);
+  const std::vector<KernelRequest> requests = cub_requests(is_long() ? 100 : 3);
   WorkerPoolOptions options;
   options.worker = helper_options();
   options.jobs = is_long() ? 0 : 1;

@@ -17,6 +17,8 @@ using testing::HasSubstr;
 constexpr int kThreads = 8, kStreams = 2;
 /// Of a thread on each of its streams.
 int rounds() { return on_software_device() ? 1 : 4; }
+/// Eight of each GPU; on the software device of all.
+int threads_of(int gpus) { return on_software_device() ? kThreads : gpus * kThreads; }
 
 class ContextsTest : public testing::Test {
  protected:
@@ -55,7 +57,7 @@ class ContextsTest : public testing::Test {
     }
     std::atomic<int> right{0};
     std::vector<std::thread> threads;
-    for (int t = 0; t < gpus * kThreads; ++t) {
+    for (int t = 0; t < threads_of(gpus); ++t) {
       threads.emplace_back([&, gpu = t % gpus] {
         try {
           right += run_rounds(stack, gpu, clouds, expected[gpu]);
@@ -78,7 +80,7 @@ TEST_F(ContextsTest, R25_EightThreadsOfTwoStreams) {
 TEST_F(ContextsTest, R25_TwoGpusOfEightThreadsOfTwoStreams) {
   if (gpus_ < 2) GTEST_SKIP() << "there is one GPU here, and this takes two";
   const Stack stack(2);
-  EXPECT_EQ(run_all(stack, 2), 2 * kThreads * kStreams * rounds());
+  EXPECT_EQ(run_all(stack, 2), threads_of(2) * kStreams * rounds());
   EXPECT_THAT(stack.warnings(), testing::IsEmpty());
 }
 
