@@ -43,7 +43,6 @@ struct minuet_execution {
   std::shared_ptr<minuet::OpenDevice> open;  // outlives what follows
   std::unique_ptr<minuet::NetworkExecution> network;
   std::unique_ptr<minuet::ConvolutionExecution> convolution;
-  bool profiling = false;
   minuet::Trace* trace() const { return open->trace(); }
 
   minuet::Engine& engine() const { return network ? network->engine() : convolution->engine(); }

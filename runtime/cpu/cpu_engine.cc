@@ -209,7 +209,9 @@ void CpuEngine::set_profiling(bool on) {
 
 llvm::Expected<StageTimes> CpuEngine::stage_times() {
   if (!profiling_)
-    return make_error(StatusCode::FailedPrecondition, "profiling is off, so no stage was timed");
+    return make_error(StatusCode::FailedPrecondition,
+                      "profiling is off, so no stage was timed: turn it on (minuet_execution_set_profiling) "
+                      "before the calls to time");
   return times_;
 }
 

@@ -117,7 +117,9 @@ llvm::Error CudaEngine::convolve(const ConvolveRequest& request) {
 
 llvm::Expected<StageTimes> CudaEngine::stage_times() {
   if (!queue_->profiler().on()) {
-    return make_error(StatusCode::FailedPrecondition, "profiling is off: nothing was timed");
+    return make_error(StatusCode::FailedPrecondition,
+                      "profiling is off, so no stage was timed: turn it on (minuet_execution_set_profiling) "
+                      "before the calls to time");
   }
   const ContextScope current = scope();
   return queue_->profiler().times();

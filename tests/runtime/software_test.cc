@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "tests/runtime/cuda/driver_function.h"
 #include "tests/runtime/execution_fixture.h"
 #include "tests/support/expect.h"
 #include "tests/support/software_cuda/control.h"
@@ -89,6 +90,135 @@ TEST_P(SoftwareTest, CallsThatDoNotWaitForEachOther) {
       EXPECT_EQ(outputs[i]->read<char>(), expected[i].bytes) << "order of seed " << seed << ", cloud " << i;
     }
   }
+}
+
+/// On a stream of the caller's that orders itself with no other, and with features at another address in
+/// every call.
+TEST_P(SoftwareTest, OnACallersStream) {
+  const Cloud cloud = scene(100), other(cloud.coordinates, dtype(), kSeed + 1);
+  const auto count = static_cast<int64_t>(cloud.coordinates.size()) / 4;
+  const NetworkRun expected[] = {fresh(cloud), fresh(other)};
+  ASSERT_NE(expected[0].bytes, expected[1].bytes);
+  const Buffer coordinates(machine(), cloud.coordinates), first(machine(), cloud.bytes),
+      again(machine(), other.bytes);
+  CUcontext context = nullptr;
+  ASSERT_EQ(driver_function<CUresult (*)(CUcontext*, CUdevice)>("cuDevicePrimaryCtxRetain")(&context, 0),
+            CUDA_SUCCESS);
+  ASSERT_EQ(driver_function<CUresult (*)(CUcontext)>("cuCtxPushCurrent_v2")(context), CUDA_SUCCESS);
+  CUstream stream = nullptr;
+  ASSERT_EQ(
+      driver_function<CUresult (*)(CUstream*, unsigned)>("cuStreamCreate")(&stream, CU_STREAM_NON_BLOCKING),
+      CUDA_SUCCESS);
+  for (uint64_t seed = 0; seed < kOrders; ++seed) {
+    control_.seed(seed);
+    const Execution execution = this->execution();
+    for (int twice = 0; twice < 2; ++twice) {
+      const auto bytes = static_cast<int64_t>(expected[0].bytes.size());
+      const Buffer outputs[] = {{machine(), bytes}, {machine(), bytes}};
+      check(minuet_execution_prepare(execution.get(), coordinates.integers(), count, stream));
+      check(minuet_execution_run(execution.get(), first.data(), outputs[0].data(), stream));
+      check(minuet_execution_run(execution.get(), again.data(), outputs[1].data(), stream));
+      check(minuet_device_synchronize(machine().device(), stream));
+      for (int i = 0; i < 2; ++i)
+        EXPECT_EQ(outputs[i].read<char>(), expected[i].bytes) << "seed " << seed << ", run " << i;
+    }
+  }
+  EXPECT_EQ(driver_function<CUresult (*)(CUstream)>("cuStreamDestroy_v2")(stream), CUDA_SUCCESS);
+  EXPECT_EQ(driver_function<CUresult (*)(CUcontext*)>("cuCtxPopCurrent_v2")(&context), CUDA_SUCCESS);
+  EXPECT_EQ(driver_function<CUresult (*)(CUdevice)>("cuDevicePrimaryCtxRelease_v2")(0), CUDA_SUCCESS);
+}
+
+/// A single convolution waits for nothing between maps: the tables of one are written while the device is
+/// still behind with the last, in memory that grows.
+TEST_P(SoftwareTest, MapsThatDoNotWaitForEachOther) {
+  static_cast<void>(fresh(scene(10)));  // opens cuBLASLt
+  auto* const set_scarcity =
+      cublaslt<decltype(software_cublaslt_set_scarcity)>("software_cublaslt_set_scarcity");
+  ASSERT_TRUE(set_scarcity);
+  set_scarcity(0);  // weights by tables of pointers
+  std::vector<ConvolutionCase> cases;
+  for (const int64_t points : {40, 120, 25}) {
+    cases.push_back(small_case(dtype(), ConvolutionKind::Submanifold, 16, 32, points));
+    cases.back().residual = false;
+    cases.back().seed = static_cast<uint64_t>(points);
+  }
+  ConvolutionData parameters;
+  make_parameters(cases[0], false, parameters);
+  Convolution convolution(machine(), cases[0], parameters);
+  std::vector<ConvolutionData> data;
+  std::vector<Map> maps;
+  std::vector<std::vector<char>> expected;
+  for (const ConvolutionCase& test : cases) {
+    data.push_back(make_data(test));
+    maps.push_back(make_map(machine(), test, data.back()));
+    expected.push_back(convolution.run(convolution.execution().get(), maps.back(), data.back()));
+  }
+  for (uint64_t seed = 0; seed < 2 * kOrders; ++seed) {
+    control_.seed(seed);
+    const Execution execution = convolution.execution();
+    std::vector<std::unique_ptr<Buffer>> inputs, outputs;
+    for (size_t i = 0; i < cases.size(); ++i) {
+      inputs.push_back(std::make_unique<Buffer>(machine(), encode(dtype(), data[i].features)));
+      outputs.push_back(std::make_unique<Buffer>(machine(), static_cast<int64_t>(expected[i].size())));
+    }
+    for (size_t i = 0; i < cases.size(); ++i) {
+      check(minuet_execution_prepare_map(execution.get(), maps[i].map.get(), nullptr));
+      check(minuet_execution_convolve(execution.get(), inputs[i]->data(), nullptr, outputs[i]->data(),
+                                      nullptr));
+    }
+    for (size_t i = 0; i < cases.size(); ++i) {
+      EXPECT_EQ(outputs[i]->read<char>(), expected[i]) << "order of seed " << seed << ", map " << i;
+    }
+  }
+  set_scarcity(8);
+}
+
+/// An algorithm that is refused for a height is looked up for this very height.
+TEST_P(SoftwareTest, RefusedAlgorithmsAreLookedUpAgain) {
+  const Cloud cloud = scene(100);
+  const NetworkRun expected = fresh(cloud);
+  auto* const refuse =
+      cublaslt<decltype(software_cublaslt_refuse_inexact)>("software_cublaslt_refuse_inexact");
+  auto* const scarcity = cublaslt<decltype(software_cublaslt_set_scarcity)>("software_cublaslt_set_scarcity");
+  ASSERT_TRUE(refuse && scarcity);
+  scarcity(0);  // an exact one is there
+  refuse(1);
+  const Execution execution = this->execution();
+  const Buffer coordinates(machine(), cloud.coordinates), features(machine(), cloud.bytes);
+  const Buffer output(machine(), static_cast<int64_t>(expected.bytes.size()));
+  const auto count = static_cast<int64_t>(cloud.coordinates.size()) / 4;
+  EXPECT_EQ(minuet_execution_prepare(execution.get(), coordinates.integers(), count, nullptr), MINUET_OK);
+  EXPECT_EQ(minuet_execution_run(execution.get(), features.data(), output.data(), nullptr), MINUET_OK)
+      << last_error();
+  refuse(0);
+  scarcity(8);
+  EXPECT_EQ(output.read<char>(), expected.bytes);
+}
+
+/// Two layers of one shape, of which one reads columns of a wider tensor: TearDown sees that no algorithm is
+/// used for another pitch than it was looked up for.
+TEST_P(SoftwareTest, LayersOfOneShapeAndTwoPitches) {
+  const std::string description =
+      R"({"name": "pitches", "ndim": 3, "in_channels": 4, "channels": [16], "layers": [
+    {"op": "block", "name": "a", "width": 0, "kernel_size": 3, "save": "s"},
+    {"op": "block", "name": "b", "width": 0, "kernel_size": 3},
+    {"op": "block", "name": "c", "width": 0, "kernel_size": 3},
+    {"op": "concat", "with": "s"},
+    {"op": "block", "name": "d", "width": 0, "kernel_size": 1}]})";
+  const Network network = make_network(machine(), {"", {}, dtype(), "", 3, description});
+  const Cloud cloud = scene(100);
+  const auto run = [&] {
+    return run_network(machine(), make_execution(machine(), network.get()).get(), cloud.coordinates,
+                       cloud.bytes);
+  };
+  EXPECT_EQ(run(), run());
+}
+
+/// Enough pairs that a scan takes many tiles, each of which waits for what the one before left.
+TEST_P(SoftwareTest, AScanOfManyTiles) {
+  const ConvolutionCase test = small_case(dtype(), ConvolutionKind::Submanifold, 4, 4, 12000);
+  const ConvolutionData data = make_coordinates(test);
+  EXPECT_TRUE(make_map(machine(), test, data).pairs == expected_pairs(data));
 }
 
 /// Warm: two waits in prepare, none in run, and no allocation; and what the library counts is what the driver

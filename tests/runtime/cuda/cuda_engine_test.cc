@@ -60,6 +60,7 @@ class CudaEngineTest : public GpuTest {
     const LayerResult result = run_layer(device, test, data, options);
     EXPECT_EQ(result.pairs, oracle::find_pairs(data.geometry, data.in_coordinates, data.out_coordinates));
     EXPECT_TRUE(result.padding_clean);
+    EXPECT_TRUE(result.padding_rows_zero);
     std::vector<double> magnitudes;
     const std::vector<double> expected = expected_output(test, data, &magnitudes);
     EXPECT_TRUE(is_close(select_rows(result.output, test.out_channels, data.rows), expected, magnitudes,
