@@ -195,14 +195,15 @@ TEST_P(SoftwareTest, RefusedAlgorithmsAreLookedUpAgain) {
   EXPECT_EQ(output.read<char>(), expected.bytes);
 }
 
-/// Two layers of one shape, of which one reads columns of a wider tensor: TearDown sees that no algorithm is
-/// used for another pitch than it was looked up for.
+/// Two layers of one shape, of which one reads columns of a wider tensor, whose rows begin on 8 bytes:
+/// TearDown sees that no algorithm is used for another pitch than it was looked up for.
 TEST_P(SoftwareTest, LayersOfOneShapeAndTwoPitches) {
   const std::string description =
-      R"({"name": "pitches", "ndim": 3, "in_channels": 4, "channels": [16], "layers": [
+      R"({"name": "pitches", "ndim": 3, "in_channels": 4, "channels": [16, 4], "layers": [
     {"op": "block", "name": "a", "width": 0, "kernel_size": 3, "save": "s"},
     {"op": "block", "name": "b", "width": 0, "kernel_size": 3},
     {"op": "block", "name": "c", "width": 0, "kernel_size": 3},
+    {"op": "block", "name": "narrow", "width": 1, "kernel_size": 1},
     {"op": "concat", "with": "s"},
     {"op": "block", "name": "d", "width": 0, "kernel_size": 1}]})";
   const Network network = make_network(machine(), {"", {}, dtype(), "", 3, description});

@@ -8,6 +8,7 @@
 #include "tests/runtime/cuda/stack.h"
 #include "tests/support/expect.h"
 #include "tests/support/layer_run.h"
+#include "tests/support/software_cuda/control.h"
 
 namespace minuet::abi {
 namespace {
@@ -210,7 +211,12 @@ TEST_F(ContextsTest, R25_AStreamOfAGreenContext) {
   const GreenContext green;
   if (!green.stream) GTEST_SKIP() << "this GPU or driver gives no green context of 16 multiprocessors";
   minuet_status status = MINUET_OK;
+  const auto software = software_cuda::Control::find();
+  if (software) software->reset();
   const std::vector<char> output = run_on(stack.device(0), execution.get(), cloud, green.stream, &status);
+  if (software) {
+    EXPECT_EQ(software->calls("cuStreamWaitEvent"), 0) << "side streams leave the green context";
+  }
   if (status == MINUET_OK) {
     std::cout << "the stream of a green context is taken\n";
     const std::vector<float> reference = decode(DType::F16, expected);

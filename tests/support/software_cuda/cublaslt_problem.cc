@@ -82,6 +82,12 @@ uint64_t hash_of(const MatmulCall& call) {
   return hash ^ (hash >> 32);
 }
 
+uint16_t pitches_of(const MatmulCall& call) {
+  uint64_t hash = 0;
+  for (const MatrixLayout& layout : call.layouts) hash = mix(hash, static_cast<uint64_t>(layout.ld));
+  return static_cast<uint16_t>(hash >> 48);
+}
+
 Algorithm algorithm_for(const MatmulCall& call, const Preference& preference) {
   Algorithm algorithm = {};
   algorithm.magic = Algorithm::kMagic;
@@ -92,11 +98,9 @@ Algorithm algorithm_for(const MatmulCall& call, const Preference& preference) {
   algorithm.orders = orders_of(call);
   algorithm.reduces_in_place = (preference.reductions & CUBLASLT_REDUCTION_SCHEME_INPLACE) != 0;
   for (int i = 0; i < kOperands; ++i) {
-    const MatrixLayout& layout = call.layouts[i];
     algorithm.alignment_log2[i] = static_cast<uint8_t>(std::countr_zero(preference.alignments[i]));
-    algorithm.ld_log2[i] =
-        static_cast<uint8_t>(std::countr_zero(static_cast<uint64_t>(layout.ld) * element_bytes(layout.type)));
   }
+  algorithm.pitches = pitches_of(call);
   algorithm.m = static_cast<uint32_t>(call.m());
   algorithm.n = static_cast<uint32_t>(call.n());
   algorithm.k = static_cast<uint32_t>(call.k());
@@ -116,6 +120,7 @@ const char* refusal(const Algorithm& algorithm, const MatmulCall& call, bool exa
   if (algorithm.mode != call.mode()) return "the algorithm is for another batch mode";
   if (algorithm.orders != orders_of(call)) return "the algorithm is for another order of elements";
   if (algorithm.m != call.m() || algorithm.k != call.k()) return "the algorithm is for another m or k";
+  if (algorithm.pitches != pitches_of(call)) return "the algorithm is for other leading dimensions";
   const auto batch = static_cast<uint64_t>(call.batch());
   if (!alike(algorithm.n, call.n(), kLargestHeight)) return "the algorithm is for another size of n";
   if (!alike(algorithm.batch, batch, kLargestBatch)) return "the algorithm is for another size of batch";

@@ -45,8 +45,7 @@ struct Algorithm {
   uint8_t orders;             // a bit an operand
   uint8_t reduces_in_place;   // sums may be split and added in any order
   uint8_t alignment_log2[4];  // of every member's address, as promised
-  uint8_t ld_log2[4];         // of the leading dimensions in bytes, as laid out
-  uint16_t unused;
+  uint16_t pitches;           // all leading dimensions, mixed
   uint32_t m, n, k, batch;
   uint32_t workspace;
   uint64_t signature;
