@@ -166,7 +166,9 @@ TEST(SoftwareNvrtc, AnErrorNamesItsPlace) {
   const StatusError status =
       failure(probe("// one\ntemplate <int> __global__ void probe() {\n  int x = ;\n}\n"));
   EXPECT_EQ(status.code(), StatusCode::Internal);
-  EXPECT_THAT(status.message(), HasSubstr("the kernel does not compile: expected "));
+  EXPECT_THAT(status.message(),
+              testing::AnyOf(HasSubstr("the kernel does not compile: expected primary-expression"),
+                             HasSubstr("the kernel does not compile: expected expression")));
   EXPECT_THAT(status.detail(), HasSubstr("minuet_kernel.cu(3): error: "));
   EXPECT_THAT(status.detail(), HasSubstr(">     3 |   int x = ;"));
   EXPECT_THAT(status.detail(), HasSubstr("NVRTC_ERROR_COMPILATION"));
@@ -174,7 +176,9 @@ TEST(SoftwareNvrtc, AnErrorNamesItsPlace) {
 
 TEST(SoftwareNvrtc, AStaticAssertInAHeaderShowsTheHeader) {
   const StatusError status = failure(emit(GatherSpec{.channels = 65}));
-  EXPECT_THAT(status.message(), HasSubstr("tile must divide channels"));
+  EXPECT_THAT(status.message(), testing::AllOf(testing::AnyOf(HasSubstr("static assertion failed"),
+                                                              HasSubstr("static_assert failed")),
+                                               HasSubstr("tile must divide channels")));
   EXPECT_THAT(status.detail(), HasSubstr("kernels_templates/gmas/gather.h:\n"));
 }
 
