@@ -56,7 +56,9 @@ llvm::Expected<NetworkProblem> read_network(const minuet_network_options& given)
   MINUET_ASSIGN(problem.dtype, read_dtype(given.dtype));
   problem.ndim = given.ndim;
   if (given.channel_count < 0 || (given.channel_count > 0 && !given.channels)) {
-    return make_error(StatusCode::InvalidArgument, "channels and channel_count do not agree");
+    return make_error(StatusCode::InvalidArgument,
+                      "channel_count is {0} and channels is {1}: give the widths and how many they are",
+                      given.channel_count, given.channels ? "not null" : "null");
   }
   if (given.channels) problem.channels.assign(given.channels, given.channels + given.channel_count);
   return problem;

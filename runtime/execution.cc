@@ -346,13 +346,14 @@ llvm::Error NetworkExecution::prepare_layers() {
   return llvm::Error::success();
 }
 
-/// The network's output tensor of a derived level is the caller's memory itself.
+/// The network's output on a derived level is the caller's memory itself, and so are the parts that a
+/// concatenation puts there.
 void* NetworkExecution::tensor_address(i32 tensor, void* output) const {
   const NetworkProgram& program = plan_->program;
   const TensorSpec& spec = program.tensors[tensor];
-  if (output && tensor == program.output && spec.level != 0) return output;
-  return slots_[program.storages[spec.storage].slot] +
-         static_cast<i64>(spec.column) * dtype_bytes(program.dtype);
+  const bool is_output = output && spec.level != 0 && spec.storage == program.tensors[program.output].storage;
+  char* const base = is_output ? static_cast<char*>(output) : slots_[program.storages[spec.storage].slot];
+  return base + static_cast<i64>(spec.column) * dtype_bytes(program.dtype);
 }
 
 ConvolveRequest NetworkExecution::request_of(i32 number, void* output) const {

@@ -96,7 +96,7 @@ llvm::Error check_layer_fields(const Object& object, LayerDescription::Op op) {
     case Op::Concat:
       return check_fields(object, "a concat", {"op", "with", "save"});
     case Op::Head:
-      return check_fields(object, "a head", {"op", "name"});
+      return check_fields(object, "a head", {"op", "name", "classes", "save"});
   }
   return llvm::Error::success();
 }
@@ -114,7 +114,12 @@ llvm::Expected<LayerDescription> read_layer(const Object& object, const NetworkD
     return layer;
   }
   MINUET_ASSIGN(layer.name, read_text(object, "name"));
-  if (layer.op == Op::Head) return layer;
+  if (layer.op == Op::Head) {
+    if (const Value* classes = object.get("classes")) {
+      MINUET_ASSIGN(layer.classes, read_size(*classes, "classes"));
+    }
+    return layer;
+  }
   const auto width = object.getInteger("width");
   if (!width || *width < 0 || *width >= static_cast<i64>(network.channels.size())) {
     return make_error(StatusCode::InvalidArgument, "\"width\" must be an index into the {0} channels",

@@ -19,6 +19,7 @@ struct LayerDescription {
   AxisArray kernel_size{1, 1, 1, 1};
   AxisArray stride{1, 1, 1, 1};
   AxisArray dilation{1, 1, 1, 1};
+  i32 classes = 0;   // head: its outputs; 0: as many as the weights file's, and none without a file
   std::string skip;  // up: the skip whose coordinates it goes back onto; concat: the one it takes
   std::string save;  // name under which the result stays available
 };

@@ -9,12 +9,13 @@ namespace {
 
 using Op = LayerDescription::Op;
 
+constexpr i32 kWidestTensor = 1 << 16;         // as for one convolution
 constexpr i64 kFarthestOffset = i64{1} << 28;  // keeps every step and offset inside 32 bits
 
 /// Builds a program layer by layer; `current_` is the tensor that the next layer reads.
 class ProgramBuilder {
  public:
-  ProgramBuilder(const NetworkDescription& description, DType dtype, i32 head_channels)
+  ProgramBuilder(const NetworkDescription& description, DType dtype, const HeadChannels& head_channels)
       : description_(description), head_channels_(head_channels) {
     program_.name = description.name;
     program_.ndim = description.ndim;
@@ -33,8 +34,9 @@ class ProgramBuilder {
       }
     }
     program_.output = current_;
-    if (program_.layers.empty() || program_.layers.back().output != current_) {
-      return make_error(StatusCode::InvalidArgument, "a network must end in a convolution");
+    if (program_.layers.empty()) {
+      return make_error(StatusCode::InvalidArgument,
+                        "a network must have a convolution; a head without weights or \"classes\" is none");
     }
     assign_columns();
     assign_slots();
@@ -229,7 +231,11 @@ class ProgramBuilder {
       return make_error(StatusCode::Unimplemented,
                         "\"{0}\" is concatenated twice; a tensor can have one place only", layer.skip);
     }
-    const i32 channels = first.channels + second.channels;
+    const i32 channels = first.channels + second.channels;  // each is at most kWidestTensor
+    if (channels > kWidestTensor) {
+      return make_error(StatusCode::InvalidArgument, "with \"{0}\" there are {1} channels; at most {2}",
+                        layer.skip, channels, kWidestTensor);
+    }
     program_.storages[first.storage].ld = channels;
     program_.storages[second.storage].ld = 0;  // dead: nothing lives there any more
     for (TensorSpec& tensor : program_.tensors) {
@@ -243,8 +249,12 @@ class ProgramBuilder {
   }
 
   llvm::Error add_head(const LayerDescription& layer) {
-    if (head_channels_ == 0) return llvm::Error::success();
-    ConvolutionProblem problem = batch_norm_relu(head_channels_);
+    i32 classes = layer.classes;
+    if (classes == 0) {
+      MINUET_ASSIGN(classes, head_channels_(layer.name, program_.tensors[current_].channels));
+    }
+    if (classes == 0) return llvm::Error::success();
+    ConvolutionProblem problem = batch_norm_relu(classes);
     problem.activation = Activation::None;
     const i32 level = level_of(current_);
     MINUET_ASSIGN(current_, add_layer(layer.name, current_, level, {level, level}, problem));
@@ -306,7 +316,7 @@ class ProgramBuilder {
   }
 
   const NetworkDescription& description_;
-  const i32 head_channels_;
+  const HeadChannels& head_channels_;
   NetworkProgram program_;
   std::map<std::string, i32> skips_;
   i32 current_ = 0;
@@ -317,7 +327,7 @@ class ProgramBuilder {
 bool MapSpec::is_identity() const { return fine == coarse && kernel_size == AxisArray{1, 1, 1, 1}; }
 
 llvm::Expected<NetworkProgram> build_program(const NetworkDescription& description, DType dtype,
-                                             i32 head_channels) {
+                                             const HeadChannels& head_channels) {
   return ProgramBuilder(description, dtype, head_channels).build();
 }
 

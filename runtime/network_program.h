@@ -5,6 +5,7 @@
 // and which storages may share memory because their lives do not overlap.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -73,9 +74,11 @@ struct NetworkProgram {
   i64 period[kMaxDim] = {1, 1, 1, 1};  // least common multiple of all levels' strides
 };
 
-/// `head_channels`: outputs of the head where the weights have one, else 0 and heads are left out.
+/// Outputs of a head whose description does not say: what the weights have for it, or 0, and it is left out.
+using HeadChannels = std::function<llvm::Expected<i32>(const std::string& head, i32 in_channels)>;
+
 llvm::Expected<NetworkProgram> build_program(const NetworkDescription& description, DType dtype,
-                                             i32 head_channels);
+                                             const HeadChannels& head_channels);
 
 /// The farthest any offset of any map reaches per axis, and the stride that all levels' strides
 /// divide: what the key layout of the whole network needs.

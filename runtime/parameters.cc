@@ -48,7 +48,7 @@ llvm::Expected<std::vector<float>> ParameterSource::tensor(const std::string& na
   return values;
 }
 
-llvm::Expected<i32> ParameterSource::head_channels(const std::string& name) const {
+llvm::Expected<i32> ParameterSource::head_channels(const std::string& name, i32) const {
   const std::string weight = name + ".weight";
   if (!file_ || !file_->contains(weight)) return 0;
   MINUET_ASSIGN(const std::vector<int64_t> shape, file_->shape(weight));

@@ -24,8 +24,8 @@ class ParameterSource {
   explicit ParameterSource(uint64_t seed) : seed_(seed) {}
   explicit ParameterSource(std::shared_ptr<const SafetensorsFile> file) : file_(std::move(file)) {}
 
-  /// Output channels of `name.weight`, or 0 where there is none (drawn networks have no head).
-  llvm::Expected<i32> head_channels(const std::string& name) const;
+  /// Output channels of `name.weight`, or 0 where there is none (drawn networks have no such head).
+  llvm::Expected<i32> head_channels(const std::string& name, i32 in_channels) const;
   llvm::Expected<LayerParameters> layer(const ProgramLayer& layer) const;
 
  private:

@@ -14,13 +14,14 @@ llvm::Error override_description(NetworkProblem& problem) {
   NetworkDescription& description = problem.description;
   if (!problem.channels.empty()) {
     if (problem.channels.size() != description.channels.size()) {
-      return make_error(StatusCode::InvalidArgument, "{0} widths were given, but {1} takes {2}",
+      return make_error(StatusCode::InvalidArgument,
+                        "the option channels has {0} widths, but the description of {1} lists {2}",
                         problem.channels.size(), description.name, description.channels.size());
     }
     for (i32 width : problem.channels) {
       if (width < 1 || width > (1 << 16)) {
-        return make_error(StatusCode::InvalidArgument, "a width of {0} channels is impossible: 1 to 65536",
-                          width);
+        return make_error(StatusCode::InvalidArgument,
+                          "the option channels has a width of {0}; each must be 1 to 65536", width);
       }
     }
     description.channels = problem.channels;
@@ -30,13 +31,6 @@ llvm::Error override_description(NetworkProblem& problem) {
                       description.ndim, problem.ndim);
   }
   return llvm::Error::success();
-}
-
-llvm::Expected<i32> find_head(const NetworkDescription& description, const ParameterSource& source) {
-  for (const LayerDescription& layer : description.layers) {
-    if (layer.op == LayerDescription::Op::Head) return source.head_channels(layer.name);
-  }
-  return 0;
 }
 
 Columns dense(i32 channels) { return {channels, 0}; }
@@ -99,7 +93,9 @@ llvm::Expected<std::shared_ptr<const NetworkPlan>> NetworkPlan::create(NetworkPr
                                                                        const TuningSnapshot* tuning) {
   MINUET_TRY(override_description(problem));
   auto plan = std::make_shared<NetworkPlan>();
-  MINUET_ASSIGN(const i32 head_channels, find_head(problem.description, source));
+  const auto head_channels = [&](const std::string& head, i32 in_channels) {
+    return source.head_channels(head, in_channels);
+  };
   MINUET_ASSIGN(plan->program, build_program(problem.description, problem.dtype, head_channels));
   const NetworkProgram& program = plan->program;
   for (const ProgramLayer& layer : program.layers) {

@@ -202,6 +202,38 @@ TEST_P(NetworkEdges, StridesOfTwoBranchesHaveNoCommonPower) {
   }
 }
 
+/// The parts of a concatenation that ends a network are written, and read again, where the output is: in the
+/// caller's memory on a derived level, in the network's own on the input's.
+TEST_P(NetworkEdges, TheLastLayerMayBeAConcatenation) {
+  oracle::Parameters parameters(36);
+  Chain chain(parameters);
+  const Features input = input_of(make_crumbs(10, {-3, 4, -5}, 37), 38);
+  const Features a = chain.block(input, "a", 8, kThrees);
+  const Features b = chain.block(a, "b", 4, kThrees);
+  const std::string fine = R"({"op": "block", "name": "a", "width": 1, "kernel_size": 3, "save": "a"},
+    {"op": "block", "name": "b", "width": 0, "kernel_size": 3}, {"op": "concat", "with": "a", "save": "ba"})";
+  const Features down = chain.block(Chain::concat(b, a), "down", 5, {2, 2, 2, 1}, {2, 2, 2, 1});
+  const Features c = chain.block(down, "c", 8, kThrees);
+  const Features d = chain.block(Chain::concat(c, down), "d", 4, kThrees);
+  const std::string coarse = fine + R"(,
+    {"op": "block", "name": "down", "width": 2, "kernel_size": 2, "stride": 2, "save": "down"},
+    {"op": "block", "name": "c", "width": 1, "kernel_size": 3}, {"op": "concat", "with": "down", "save": "cd"},
+    {"op": "block", "name": "d", "width": 0, "kernel_size": 3}, {"op": "concat", "with": "cd"},
+    {"op": "head", "name": "head"})";  // of which the weights know nothing
+  const auto of = [&](std::initializer_list<const char*> layers) {
+    Tensors tensors;
+    for (const auto& [name, tensor] : parameters.all()) {
+      for (const std::string layer : layers) {
+        if (name.rfind(layer + ".", 0) == 0) tensors.emplace(name, tensor);
+      }
+    }
+    return tensors;
+  };
+  expect_close(make(describe("4, 8, 5", fine), of({"a", "b"})), input, Chain::concat(b, a));
+  expect_close(make(describe("4, 8, 5", coarse), of({"a", "b", "down", "c", "d"})), input,
+               Chain::concat(d, Chain::concat(c, down)));
+}
+
 /// A full cube of a power of two: where keys have no room for the farthest offset, a row's end meets the next
 /// one's beginning.
 TEST_P(NetworkEdges, TheFarthestOffsetIsNotTheLastLayers) {

@@ -10,13 +10,15 @@ namespace {
 NetworkProgram shipped(const char* name, i32 head = 0) {
   llvm::StringRef json = llvm::cantFail(shipped_network(name));
   const NetworkDescription description = llvm::cantFail(parse_network(json));
-  return llvm::cantFail(build_program(description, DType::F16, head));
+  return llvm::cantFail(
+      build_program(description, DType::F16, [&](const std::string&, i32) { return head; }));
 }
 
 std::string error_of(const std::string& json) {
   llvm::Expected<NetworkDescription> description = parse_network(json);
   if (!description) return take_status(description.takeError()).message();
-  llvm::Expected<NetworkProgram> program = build_program(*description, DType::F32, 0);
+  llvm::Expected<NetworkProgram> program =
+      build_program(*description, DType::F32, [](const std::string&, i32) { return 0; });
   return program ? "" : take_status(program.takeError()).message();
 }
 
@@ -64,6 +66,31 @@ TEST(NetworkProgram, AHeadIsThereWhereTheWeightsHaveOne) {
   EXPECT_EQ(program.layers.back().name, "head");
   EXPECT_EQ(program.tensors[program.output].channels, 20);
   EXPECT_EQ(program.layers.back().bias, "head.bias");
+}
+
+TEST(NetworkProgram, AHeadThatSaysItsClassesIsThereWithoutWeights) {
+  const NetworkDescription description = llvm::cantFail(parse_network(with_layers(
+      R"({"op": "block", "name": "a", "width": 0}, {"op": "head", "name": "h", "classes": 19, "save": "s"},
+         {"op": "block", "name": "b", "width": 1}, {"op": "concat", "with": "s"})")));
+  const NetworkProgram program =
+      llvm::cantFail(build_program(description, DType::F16, [](const std::string& head, i32) {
+        ADD_FAILURE() << "nobody had to ask about " << head;
+        return 3;
+      }));
+  EXPECT_EQ(program.layers[1].problem.out_channels, 19);
+  EXPECT_EQ(program.tensors[program.output].channels, 16 + 19);
+}
+
+TEST(NetworkProgram, HeadsAreAskedForOneByOne) {
+  const NetworkDescription description = llvm::cantFail(parse_network(with_layers(
+      R"({"op": "block", "name": "a", "width": 1}, {"op": "head", "name": "h"}, {"op": "head", "name": "i"})")));
+  std::string asked;
+  const auto classes = [&](const std::string& head, i32 in_channels) {
+    asked += head + std::to_string(in_channels) + " ";
+    return head == "h" ? 0 : 7;
+  };
+  EXPECT_EQ(llvm::cantFail(build_program(description, DType::F16, classes)).layers.size(), 2u);
+  EXPECT_EQ(asked, "h16 i16 ");
 }
 
 /// No two tensors that are alive at once may share bytes.
@@ -122,6 +149,23 @@ TEST(NetworkDescription, MistakesAreNamed) {
       std::string::npos);
   EXPECT_EQ(error_of(with_layers(R"({"op": "block", "name": "a", "width": 0, "kernel_size": [1, 2, 3]})")),
             "");
+  EXPECT_NE(error_of(with_layers(R"({"op": "head", "name": "h"})")).find("must have a convolution"),
+            std::string::npos);
+  EXPECT_NE(error_of(with_layers(R"({"op": "head", "name": "h", "classes": 0})")).find("\"classes\""),
+            std::string::npos);
+}
+
+TEST(NetworkDescription, AConcatenationIsNoWiderThanAnyTensor) {
+  std::string layers;
+  for (int i = 0; i < 3; ++i) {
+    layers += llvm::formatv(R"({{"op": "block", "name": "b{0}", "width": 0, "save": "b{0}"},)", i).str();
+  }
+  layers += R"({"op": "block", "name": "c", "width": 0}, {"op": "concat", "with": "b0"})";
+  const std::string wide =
+      R"({"name": "n", "ndim": 3, "in_channels": 4, "channels": [32768], "layers": [)" + layers;
+  EXPECT_EQ(error_of(wide + "]}"), "");
+  const std::string error = error_of(wide + R"(, {"op": "concat", "with": "b1"}]})");
+  EXPECT_NE(error.find("\"b1\" there are 98304 channels; at most 65536"), std::string::npos) << error;
 }
 
 }  // namespace
