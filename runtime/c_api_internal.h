@@ -54,6 +54,11 @@ namespace minuet {
 static_assert(MINUET_MAX_DIM == kMaxDim);
 static_assert(MINUET_F32 == static_cast<int>(DType::F32) && MINUET_TF32 == static_cast<int>(DType::TF32) &&
               MINUET_F16 == static_cast<int>(DType::F16) && MINUET_BF16 == static_cast<int>(DType::BF16));
+static_assert(MINUET_WEIGHTS_MINUET == static_cast<int>(WeightsOrder::Minuet) &&
+              MINUET_WEIGHTS_MINKOWSKI == static_cast<int>(WeightsOrder::Minkowski) &&
+              MINUET_WEIGHTS_TORCHSPARSE == static_cast<int>(WeightsOrder::TorchSparse) &&
+              MINUET_WEIGHTS_SPCONV == static_cast<int>(WeightsOrder::Spconv) &&
+              MINUET_WEIGHTS_SPCONV_XYZ == static_cast<int>(WeightsOrder::SpconvXyz));
 static_assert(MINUET_REDUCE_CONVOLVE == static_cast<int>(Reduction::Convolve) &&
               MINUET_REDUCE_MAX == static_cast<int>(Reduction::Max) &&
               MINUET_REDUCE_AVERAGE == static_cast<int>(Reduction::Average) &&
@@ -85,7 +90,7 @@ MINUET_ENDS_WITH(minuet_precompile_result, seconds);
 MINUET_ENDS_WITH(minuet_coordinates_options, reserved);
 MINUET_ENDS_WITH(minuet_kernel_map_options, reserved);
 MINUET_ENDS_WITH(minuet_convolution_options, generative);
-MINUET_ENDS_WITH(minuet_network_options, seed);
+MINUET_ENDS_WITH(minuet_network_options, weights_map);
 MINUET_ENDS_WITH(minuet_execution_options, workspace_bytes);
 MINUET_ENDS_WITH(minuet_system_info, reserved);
 MINUET_ENDS_WITH(minuet_device_info, memory_bytes);

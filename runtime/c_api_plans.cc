@@ -44,10 +44,37 @@ llvm::Expected<NetworkDescription> read_description(const minuet_network_options
   return parse_network(json);
 }
 
-llvm::Expected<ParameterSource> open_parameters(const minuet_network_options& given) {
-  if (!given.weights_path) return ParameterSource(given.seed);
-  MINUET_ASSIGN(SafetensorsFile file, SafetensorsFile::open(given.weights_path));
-  return ParameterSource(std::make_shared<const SafetensorsFile>(std::move(file)));
+llvm::Expected<WeightsOptions> read_weights_options(const minuet_network_options& given,
+                                                    WeightsOrder described) {
+  WeightsOptions options;
+  options.order = described;
+  if (given.weights_order < 0 || given.weights_order > MINUET_WEIGHTS_SPCONV_XYZ) {
+    return make_error(StatusCode::InvalidArgument, "the option weights_order is {0}; it must be 0 to {1}",
+                      given.weights_order, static_cast<int>(MINUET_WEIGHTS_SPCONV_XYZ));
+  }
+  if (given.weights_order != 0) options.order = static_cast<WeightsOrder>(given.weights_order);
+  options.allow_unused = given.allow_unused != 0;
+  if (given.weights_prefix) options.prefix = given.weights_prefix;
+  if (given.weights_map) {
+    MINUET_ASSIGN(options.names, parse_names(given.weights_map));
+  }
+  return options;
+}
+
+llvm::Expected<ParameterSource> open_parameters(const minuet_network_options& given,
+                                                const NetworkDescription& description) {
+  MINUET_ASSIGN(WeightsOptions options, read_weights_options(given, description.weights_order));
+  if (given.weights_path) {
+    MINUET_ASSIGN(WeightsFile file, WeightsFile::open(given.weights_path, std::move(options)));
+    return ParameterSource(std::make_shared<const WeightsFile>(std::move(file)));
+  }
+  if (given.weights_order != 0 || given.weights_prefix || given.weights_map || given.allow_unused != 0) {
+    return make_error(
+        StatusCode::InvalidArgument,
+        "weights_order, weights_prefix, weights_map and allow_unused say how a weights file is read, "
+        "and none is given");
+  }
+  return ParameterSource(given.seed);
 }
 
 llvm::Expected<NetworkProblem> read_network(const minuet_network_options& given) {
@@ -165,7 +192,7 @@ minuet_status minuet_network_create(minuet_context* context, const minuet_networ
     MINUET_ASSIGN(const minuet_network_options given,
                   read_options(options, minuet_network_options(MINUET_NETWORK_OPTIONS_INIT)));
     MINUET_ASSIGN(NetworkProblem problem, read_network(given));
-    MINUET_ASSIGN(const ParameterSource parameters, open_parameters(given));
+    MINUET_ASSIGN(const ParameterSource parameters, open_parameters(given, problem.description));
     MINUET_ASSIGN(std::shared_ptr<const NetworkPlan> plan,
                   NetworkPlan::create(std::move(problem), parameters, context->context->tuning()));
     *network = new minuet_network{plan, std::make_shared<PlanResidence>(plan, context->context->cache())};

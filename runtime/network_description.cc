@@ -156,7 +156,8 @@ llvm::Error read_layers(const Object& root, NetworkDescription& network) {
 
 llvm::Expected<NetworkDescription> read_network(const Object& root) {
   NetworkDescription network;
-  MINUET_TRY(check_fields(root, "a network", {"name", "ndim", "in_channels", "channels", "layers"}));
+  MINUET_TRY(check_fields(root, "a network",
+                          {"name", "ndim", "in_channels", "channels", "weights_order", "layers"}));
   MINUET_ASSIGN(network.name, read_text(root, "name"));
   const auto ndim = root.getInteger("ndim");
   if (!ndim || *ndim < 1 || *ndim > kMaxDim) {
@@ -173,6 +174,10 @@ llvm::Expected<NetworkDescription> read_network(const Object& root) {
   for (const Value& channel : *channels) {
     MINUET_ASSIGN(const i32 width, read_size(channel, "channels"));
     network.channels.push_back(width);
+  }
+  if (root.get("weights_order")) {
+    MINUET_ASSIGN(const std::string order, read_text(root, "weights_order"));
+    MINUET_ASSIGN(network.weights_order, parse_weights_order(order));
   }
   MINUET_TRY(read_layers(root, network));
   return network;

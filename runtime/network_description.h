@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "codegen/problem.h"
+#include "runtime/weights_order.h"
 
 namespace minuet {
 
@@ -29,6 +30,7 @@ struct NetworkDescription {
   i32 ndim = 3;
   i32 in_channels = 4;
   std::vector<i32> channels;
+  WeightsOrder weights_order = WeightsOrder::Minuet;  // of the files that were trained for it
   std::vector<LayerDescription> layers;
 };
 

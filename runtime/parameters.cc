@@ -4,11 +4,26 @@
 #include <cmath>
 
 #include "runtime/rounding.h"
+#include "runtime/weights_check.h"
 
 namespace minuet {
 namespace {
 
 constexpr double kBatchNormEpsilon = 1e-5;
+constexpr i64 kMostClasses = 1 << 16;
+constexpr const char* kDTypeNames[] = {"fp32", "tf32", "fp16", "bf16"};  // by DType
+
+/// "tf32, bf16 or fp32"
+std::string dtypes_that_hold(float value) {
+  std::string names;
+  for (const DType dtype : {DType::F16, DType::BF16, DType::TF32}) {
+    float rounded = value;
+    round_values(dtype, &rounded, 1);
+    if (!std::isfinite(rounded)) continue;
+    names += (names.empty() ? "" : ", ") + std::string(kDTypeNames[static_cast<int>(dtype)]);
+  }
+  return names + (names.empty() ? "fp32" : " or fp32");
+}
 
 /// splitmix64: a few lines that give the same numbers everywhere, unlike std distributions.
 class RandomStream {
@@ -36,36 +51,71 @@ class RandomStream {
 
 }  // namespace
 
-llvm::Expected<std::vector<float>> ParameterSource::tensor(const std::string& name,
-                                                           const std::vector<int64_t>& shape,
-                                                           Draw draw) const {
-  if (file_) return file_->read(name, shape);
-  std::size_t count = 1;
-  for (int64_t size : shape) count *= static_cast<std::size_t>(size);
-  std::vector<float> values(count);
+std::vector<float> ParameterSource::draw(const std::string& name, i64 count, Draw draw) const {
+  std::vector<float> values(static_cast<std::size_t>(count));
   RandomStream random(seed_, name);
   for (float& value : values) value = static_cast<float>(draw.mean + draw.deviation * random.normal());
   return values;
 }
 
-llvm::Expected<i32> ParameterSource::head_channels(const std::string& name, i32) const {
-  const std::string weight = name + ".weight";
-  if (!file_ || !file_->contains(weight)) return 0;
-  MINUET_ASSIGN(const std::vector<int64_t> shape, file_->shape(weight));
-  if (shape.size() != 3 || shape[2] < 1 || shape[2] > (1 << 16)) {
-    return make_error(StatusCode::InvalidArgument,
-                      "weights file {0}: \"{1}\" must have shape [1, C_in, classes]", file_->path(), weight);
+llvm::Expected<std::vector<float>> ParameterSource::vector(const std::string& name, i64 channels,
+                                                           Draw drawn) const {
+  if (file_) return file_->read_vector(name, channels);
+  return draw(name, channels, drawn);
+}
+
+/// Rounded to the dtype.
+llvm::Expected<std::vector<float>> ParameterSource::weight(const ProgramLayer& layer) const {
+  const ConvolutionProblem& problem = layer.problem;
+  if (!file_) {
+    const i64 inputs = kernel_volume(problem) * problem.in_channels;
+    std::vector<float> weight =
+        draw(layer.weight, inputs * problem.out_channels, {0, std::sqrt(2.0 / static_cast<double>(inputs))});
+    round_values(problem.dtype, weight.data(), weight.size());
+    return weight;
   }
-  return static_cast<i32>(shape[2]);
+  MINUET_ASSIGN(const std::vector<float> exact, file_->read_weight(layer.weight, problem));
+  std::vector<float> rounded = exact;
+  round_values(problem.dtype, rounded.data(), rounded.size());
+  const auto lost = std::find_if(rounded.begin(), rounded.end(), [](float w) { return !std::isfinite(w); });
+  if (lost == rounded.end()) return rounded;
+  const auto index = static_cast<std::size_t>(lost - rounded.begin());
+  const std::vector<int64_t> shape{kernel_volume(problem), problem.in_channels, problem.out_channels};
+  return make_error(
+      StatusCode::InvalidArgument,
+      "weights file {0}: \"{1}\" is {2} at {3} (offset, input, output), which {4} cannot hold; take {5}",
+      file_->path(), layer.weight, number_text(exact[index]), place_text(shape, index),
+      kDTypeNames[static_cast<int>(problem.dtype)], dtypes_that_hold(exact[index]));
+}
+
+llvm::Expected<i32> ParameterSource::head_channels(const std::string& name, i32 in_channels) const {
+  const std::string* stored = file_ ? file_->find(name + ".weight") : nullptr;
+  if (!stored) return 0;
+  MINUET_ASSIGN(const std::vector<int64_t> shape, file_->shape(*stored));
+  // Of any order; check() sees whether the shape is one of them.
+  i64 count = 1;
+  for (const int64_t size : shape) count *= std::min<int64_t>(size, kMostClasses * kMostClasses);
+  const i64 classes = count / in_channels;
+  if (shape.size() < 2 || classes < 1 || classes > kMostClasses || count % in_channels != 0) {
+    return make_error(
+        StatusCode::InvalidArgument,
+        "weights file {0}: \"{1}\" has shape {2}, but a head for {3} channels is [1, {3}, classes]",
+        file_->path(), *stored, shape_text(shape), in_channels);
+  }
+  return static_cast<i32>(classes);
+}
+
+llvm::Error ParameterSource::check(const NetworkProgram& program) const {
+  return file_ ? check_weights(*file_, program) : llvm::Error::success();
 }
 
 llvm::Error ParameterSource::fold_batch_norm(const ProgramLayer& layer, LayerParameters& parameters) const {
   const int64_t channels = layer.problem.out_channels;
   const std::string& prefix = layer.batch_norm;
-  MINUET_ASSIGN(const std::vector<float> weight, tensor(prefix + ".weight", {channels}, {1, 0.05}));
-  MINUET_ASSIGN(const std::vector<float> bias, tensor(prefix + ".bias", {channels}, {0, 0.05}));
-  MINUET_ASSIGN(const std::vector<float> mean, tensor(prefix + ".running_mean", {channels}, {0, 0.05}));
-  MINUET_ASSIGN(const std::vector<float> variance, tensor(prefix + ".running_var", {channels}, {1, 0.05}));
+  MINUET_ASSIGN(const std::vector<float> weight, vector(prefix + ".weight", channels, {1, 0.05}));
+  MINUET_ASSIGN(const std::vector<float> bias, vector(prefix + ".bias", channels, {0, 0.05}));
+  MINUET_ASSIGN(const std::vector<float> mean, vector(prefix + ".running_mean", channels, {0, 0.05}));
+  MINUET_ASSIGN(const std::vector<float> variance, vector(prefix + ".running_var", channels, {1, 0.05}));
   parameters.scale.resize(channels);
   parameters.shift.resize(channels);
   for (int64_t c = 0; c < channels; ++c) {
@@ -77,26 +127,28 @@ llvm::Error ParameterSource::fold_batch_norm(const ProgramLayer& layer, LayerPar
     const double scale = weight[c] / std::sqrt(static_cast<double>(variance[c]) + kBatchNormEpsilon);
     parameters.scale[c] = static_cast<float>(scale);
     parameters.shift[c] = static_cast<float>(bias[c] - mean[c] * scale);
+    if (!std::isfinite(parameters.scale[c]) || !std::isfinite(parameters.shift[c])) {
+      return make_error(
+          StatusCode::InvalidArgument,
+          "\"{0}\" scales channel {1} by {2} and shifts it by {3}, past float32: weight {4}, bias {5}, "
+          "mean {6}, variance {7}",
+          prefix, c, number_text(scale), number_text(bias[c] - mean[c] * scale), number_text(weight[c]),
+          number_text(bias[c]), number_text(mean[c]), number_text(variance[c]));
+    }
   }
   return llvm::Error::success();
 }
 
 llvm::Expected<LayerParameters> ParameterSource::layer(const ProgramLayer& layer) const {
-  const ConvolutionProblem& problem = layer.problem;
-  const i64 volume = kernel_volume(problem);
   LayerParameters parameters;
-  const double variance = 2.0 / static_cast<double>(volume * problem.in_channels);
-  MINUET_ASSIGN(parameters.weight, tensor(layer.weight, {volume, problem.in_channels, problem.out_channels},
-                                          {0, std::sqrt(variance)}));
-  round_values(problem.dtype, parameters.weight.data(), parameters.weight.size());
-  if (!std::all_of(parameters.weight.begin(), parameters.weight.end(),
-                   [](float w) { return std::isfinite(w); })) {
-    return make_error(StatusCode::InvalidArgument,
-                      "\"{0}\" holds a value that is not finite in the network's dtype", layer.weight);
+  MINUET_ASSIGN(parameters.weight, weight(layer));
+  if (!layer.batch_norm.empty()) {
+    if (llvm::Error error = fold_batch_norm(layer, parameters)) {
+      return annotate(std::move(error), file_ ? "weights file " + file_->path() : layer.name);
+    }
   }
-  if (!layer.batch_norm.empty()) MINUET_TRY(fold_batch_norm(layer, parameters));
   if (!layer.bias.empty()) {
-    MINUET_ASSIGN(parameters.shift, tensor(layer.bias, {problem.out_channels}, {0, 0.05}));
+    MINUET_ASSIGN(parameters.shift, vector(layer.bias, layer.problem.out_channels, {0, 0.05}));
     parameters.scale.assign(parameters.shift.size(), 1.0f);
   }
   return parameters;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/network_program.h"
-#include "runtime/safetensors.h"
+#include "runtime/weights_file.h"
 
 namespace minuet {
 
@@ -22,21 +22,24 @@ struct LayerParameters {
 class ParameterSource {
  public:
   explicit ParameterSource(uint64_t seed) : seed_(seed) {}
-  explicit ParameterSource(std::shared_ptr<const SafetensorsFile> file) : file_(std::move(file)) {}
+  explicit ParameterSource(std::shared_ptr<const WeightsFile> file) : file_(std::move(file)) {}
 
   /// Output channels of `name.weight`, or 0 where there is none (drawn networks have no such head).
   llvm::Expected<i32> head_channels(const std::string& name, i32 in_channels) const;
+  /// check_weights, where they come from a file.
+  llvm::Error check(const NetworkProgram& program) const;
   llvm::Expected<LayerParameters> layer(const ProgramLayer& layer) const;
 
  private:
   struct Draw {
     double mean, deviation;
   };
-  llvm::Expected<std::vector<float>> tensor(const std::string& name, const std::vector<int64_t>& shape,
-                                            Draw draw) const;
+  std::vector<float> draw(const std::string& name, i64 count, Draw draw) const;
+  llvm::Expected<std::vector<float>> vector(const std::string& name, i64 channels, Draw draw) const;
+  llvm::Expected<std::vector<float>> weight(const ProgramLayer& layer) const;
   llvm::Error fold_batch_norm(const ProgramLayer& layer, LayerParameters& parameters) const;
 
-  std::shared_ptr<const SafetensorsFile> file_;
+  std::shared_ptr<const WeightsFile> file_;
   uint64_t seed_ = 0;
 };
 

@@ -98,6 +98,7 @@ llvm::Expected<std::shared_ptr<const NetworkPlan>> NetworkPlan::create(NetworkPr
   };
   MINUET_ASSIGN(plan->program, build_program(problem.description, problem.dtype, head_channels));
   const NetworkProgram& program = plan->program;
+  MINUET_TRY(source.check(program));
   for (const ProgramLayer& layer : program.layers) {
     llvm::Expected<ConvolutionChoice> choice = choose_convolution(layer.problem, tuning);
     if (!choice) return annotate(choice.takeError(), layer.name);

@@ -1,11 +1,14 @@
 #include "runtime/safetensors.h"
 
+#include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <limits>
 
 #include "codegen/json_text.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/JSON.h"
+#include "runtime/foreign_weights.h"
 #include "runtime/rounding.h"
 
 namespace minuet {
@@ -19,12 +22,6 @@ int element_bytes(llvm::StringRef type) {
   if (type == "F32") return 4;
   if (type == "F16" || type == "BF16") return 2;
   return 0;
-}
-
-std::string shape_text(const std::vector<int64_t>& shape) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
-  return text + "]";
 }
 
 /// Product of a shape, or nothing where it is negative or overflows.
@@ -53,7 +50,34 @@ llvm::Expected<std::vector<int64_t>> read_integers(const llvm::json::Object& obj
   return values;
 }
 
+double double_at(const char* data, std::size_t index) {
+  double value;
+  std::memcpy(&value, data + index * sizeof value, sizeof value);
+  return value;
+}
+
 }  // namespace
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+std::string number_text(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9g", value);
+  return text;
+}
+
+std::string place_text(const std::vector<int64_t>& shape, std::size_t index) {
+  std::vector<int64_t> place(shape.size());
+  for (std::size_t a = shape.size(); a-- > 0;) {
+    place[a] = static_cast<int64_t>(index % static_cast<std::size_t>(shape[a]));
+    index /= static_cast<std::size_t>(shape[a]);
+  }
+  return shape_text(place);
+}
 
 llvm::Expected<SafetensorsFile> SafetensorsFile::open(llvm::StringRef path) {
   SafetensorsFile file;
@@ -70,6 +94,7 @@ llvm::Expected<SafetensorsFile> SafetensorsFile::open(llvm::StringRef path) {
 
 llvm::Error SafetensorsFile::parse() {
   const llvm::StringRef bytes = buffer_->getBuffer();
+  MINUET_TRY(refuse_foreign_weights(bytes));
   if (bytes.size() < kLengthBytes) {
     return make_error(StatusCode::InvalidArgument, "it is too short for a safetensors file ({0} bytes)",
                       bytes.size());
@@ -115,6 +140,12 @@ llvm::Error SafetensorsFile::parse() {
   return llvm::Error::success();
 }
 
+std::vector<std::string> SafetensorsFile::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors_) names.push_back(name);
+  return names;
+}
+
 llvm::Expected<const SafetensorsFile::Tensor*> SafetensorsFile::find(llvm::StringRef name) const {
   const auto found = tensors_.find(name.str());
   if (found == tensors_.end()) {
@@ -145,16 +176,21 @@ llvm::Expected<std::vector<float>> SafetensorsFile::read(llvm::StringRef name,
   }
   std::vector<float> values(tensor->bytes / element);
   if (tensor->type == "F64") {
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      double value;
-      std::memcpy(&value, tensor->data + i * sizeof(double), sizeof(double));
-      values[i] = static_cast<float>(value);
-    }
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<float>(double_at(tensor->data, i));
   } else {
     load_values(tensor->type == "F16"    ? DType::F16
                 : tensor->type == "BF16" ? DType::BF16
                                          : DType::F32,
                 tensor->data, values.size(), values.data());
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (std::isfinite(values[i])) continue;
+    const double value = tensor->type == "F64" ? double_at(tensor->data, i) : values[i];
+    return make_error(
+        StatusCode::InvalidArgument, "weights file {0}: tensor \"{1}\" is {2} at {3}{4}", path_, name,
+        number_text(value), place_text(tensor->shape, i),
+        std::isfinite(value) ? ", which float32 cannot hold" : "; every parameter must be a finite number");
   }
   return values;
 }

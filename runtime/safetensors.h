@@ -16,9 +16,10 @@ class SafetensorsFile {
  public:
   static llvm::Expected<SafetensorsFile> open(llvm::StringRef path);
 
-  bool contains(llvm::StringRef name) const { return tensors_.count(name.str()) != 0; }
+  std::vector<std::string> names() const;
   llvm::Expected<std::vector<int64_t>> shape(llvm::StringRef name) const;
-  /// Values as fp32, from F32, F64, F16 or BF16. InvalidArgument where the shape is another.
+  /// Values as fp32, from F32, F64, F16 or BF16, all of them finite. InvalidArgument where the shape is
+  /// another, or a value is NaN, infinite, or past fp32.
   llvm::Expected<std::vector<float>> read(llvm::StringRef name, const std::vector<int64_t>& shape) const;
   const std::string& path() const { return path_; }
 
@@ -36,5 +37,12 @@ class SafetensorsFile {
   std::unique_ptr<llvm::MemoryBuffer> buffer_;
   std::map<std::string, Tensor> tensors_;
 };
+
+/// "[27, 4, 8]"
+std::string shape_text(const std::vector<int64_t>& shape);
+/// "1e+300", "nan"
+std::string number_text(double value);
+/// Where element `index` of such a tensor is: "[26, 3, 7]".
+std::string place_text(const std::vector<int64_t>& shape, std::size_t index);
 
 }  // namespace minuet

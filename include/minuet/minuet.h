@@ -355,6 +355,18 @@ MINUET_API minuet_status minuet_convolution_load(minuet_convolution* convolution
 
 /* ---- networks --------------------------------------------------------------------------------------- */
 
+/* Whose layout of weights a file has (runtime/networks/WEIGHTS.md); what cannot be carried over is
+ * INVALID_ARGUMENT. */
+typedef int32_t minuet_weights_order;
+enum {
+  MINUET_WEIGHTS_AS_DESCRIBED = 0, /* by the description's "weights_order", else MINUET_WEIGHTS_MINUET */
+  MINUET_WEIGHTS_MINUET = 1,       /* [k_x * k_y * k_z, C_in, C_out], x slowest */
+  MINUET_WEIGHTS_MINKOWSKI = 2,
+  MINUET_WEIGHTS_TORCHSPARSE = 3,
+  MINUET_WEIGHTS_SPCONV = 4,    /* indices were batch, z, y, x */
+  MINUET_WEIGHTS_SPCONV_XYZ = 5 /* indices were batch, x, y, z */
+};
+
 typedef struct minuet_network_options {
   size_t struct_size;
   void* ext;
@@ -366,11 +378,18 @@ typedef struct minuet_network_options {
   int32_t ndim;             /* 0: as described */
   const char* weights_path; /* safetensors with the names of the description; null: seeded random */
   uint64_t seed;
+  minuet_weights_order weights_order;
+  int32_t allow_unused;       /* 1: the file may have tensors that no layer uses */
+  const char* weights_prefix; /* optional: what all names of the file begin with, "module." */
+  const char* weights_map; /* optional: JSON {"the file's name": "the description's", ...}, after the prefix;
+                              an entry whose names end in a dot renames all below */
 } minuet_network_options;
 #define MINUET_NETWORK_OPTIONS_INIT \
-  { sizeof(minuet_network_options), 0, 0, 0, MINUET_F16, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_network_options), 0, 0, 0, MINUET_F16, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/* Validates, folds batch norm into scale and shift, rounds weights to dtype. Needs no device. */
+/* Validates, folds batch norm into scale and shift, rounds weights to dtype. Needs no device.
+ * INVALID_ARGUMENT for a weights file whose tensors are not those of the network, all of them named, or which
+ * holds what is not finite or what dtype cannot hold. */
 MINUET_API minuet_status minuet_network_create(minuet_context* context, const minuet_network_options* options,
                                                minuet_network** network);
 MINUET_API void minuet_network_destroy(minuet_network* network);

@@ -44,6 +44,7 @@ std::string json_of(const NetworkDescription& network) {
                 {"ndim", network.ndim},
                 {"in_channels", network.in_channels},
                 {"channels", Array(network.channels)},
+                {"weights_order", weights_order_name(network.weights_order)},
                 {"layers", std::move(layers)}};
   return llvm::formatv("{0}", llvm::json::Value(std::move(object))).str();
 }

@@ -78,12 +78,16 @@ void check_tensor(const SafetensorsFile& file, llvm::StringRef name, const llvm:
   require(begin <= end && end <= data.size());
   llvm::Expected<std::vector<float>> values = file.read(name, shape);
   const std::size_t bytes = value_bytes(type);
-  require(static_cast<bool>(values) == (bytes != 0));
+  bool is_finite = bytes != 0;
+  for (std::size_t i = 0; is_finite && i < count; ++i) {
+    is_finite = std::isfinite(value_at(type, data.data() + begin + i * bytes));
+  }
+  require(static_cast<bool>(values) == is_finite);
   if (!values) return llvm::consumeError(values.takeError());
   require(values->size() == count && count * bytes == end - begin);
   for (std::size_t i = 0; i < count; ++i) {
     const float expected = value_at(type, data.data() + begin + i * bytes), value = (*values)[i];
-    require(std::isnan(expected) ? std::isnan(value) : std::memcmp(&expected, &value, sizeof value) == 0);
+    require(std::memcmp(&expected, &value, sizeof value) == 0);
   }
   shape.push_back(1);
   require(llvm::errorToBool(file.read(name, shape).takeError()));
@@ -104,9 +108,10 @@ bool fuzz_safetensors(llvm::StringRef input) {
   const llvm::json::Value header =
       llvm::cantFail(llvm::json::parse(llvm::StringRef(bytes).substr(kLength, length)));
   std::uint64_t used = 0;
+  const std::vector<std::string> names = file->names();
   for (const auto& [key, tensor] : *header.getAsObject()) {
     const llvm::StringRef name = key;
-    require(file->contains(name) == (name != "__metadata__"));
+    require(std::count(names.begin(), names.end(), name.str()) == (name != "__metadata__"));
     if (name == "__metadata__") continue;
     check_tensor(*file, name, *tensor.getAsObject(), data);
     used = std::max(used, static_cast<std::uint64_t>(

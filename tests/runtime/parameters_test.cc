@@ -43,6 +43,15 @@ TEST_F(Safetensors, ReadsWhatWasWritten) {
             std::string::npos);
 }
 
+TEST_F(Safetensors, DoublesThatFloatsCannotHoldAreNamed) {
+  const double values[] = {1, 3.4e38, -1e300, 1e-300};
+  const std::string path = write(R"({"w": {"dtype": "F64", "shape": [2, 2], "data_offsets": [0, 32]}})",
+                                 std::string(reinterpret_cast<const char*>(values), sizeof(values)));
+  const std::string error =
+      take_status(llvm::cantFail(SafetensorsFile::open(path)).read("w", {2, 2}).takeError()).message();
+  EXPECT_NE(error.find("\"w\" is -1e+300 at [1, 0], which float32 cannot hold"), std::string::npos) << error;
+}
+
 TEST_F(Safetensors, DamagedFilesAreNamedNotRead) {
   EXPECT_NE(error_of("/nonexistent.safetensors").find("No such file"), std::string::npos);
   EXPECT_NE(error_of(write(kOneTensor, "short")).find("truncated"), std::string::npos);

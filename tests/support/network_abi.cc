@@ -7,7 +7,7 @@
 
 namespace minuet::abi {
 
-minuet_status create_network(Machine& machine, const NetworkSpec& spec, Network& network) {
+minuet_network_options network_options(const NetworkSpec& spec) {
   minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
   options.name = spec.description.empty() ? spec.name.c_str() : nullptr;
   options.description = spec.description.empty() ? nullptr : spec.description.c_str();
@@ -16,6 +16,15 @@ minuet_status create_network(Machine& machine, const NetworkSpec& spec, Network&
   options.channel_count = static_cast<int32_t>(spec.channels.size());
   options.weights_path = spec.weights.empty() ? nullptr : spec.weights.c_str();
   options.seed = spec.seed;
+  options.weights_order = spec.weights_order;
+  options.allow_unused = spec.allow_unused ? 1 : 0;
+  options.weights_prefix = spec.weights_prefix.empty() ? nullptr : spec.weights_prefix.c_str();
+  options.weights_map = spec.weights_map.empty() ? nullptr : spec.weights_map.c_str();
+  return options;
+}
+
+minuet_status create_network(Machine& machine, const NetworkSpec& spec, Network& network) {
+  const minuet_network_options options = network_options(spec);
   minuet_network* made = nullptr;
   const minuet_status status = minuet_network_create(machine.context(), &options, &made);
   network.reset(made);

@@ -17,8 +17,13 @@ struct NetworkSpec {
   std::string weights;  // empty: seeded random
   uint64_t seed = 1;
   std::string description = {};  // JSON, in place of the name
+  minuet_weights_order weights_order = MINUET_WEIGHTS_AS_DESCRIBED;
+  bool allow_unused = false;
+  std::string weights_prefix = {}, weights_map = {};
 };
 
+/// What the library takes; it points into `spec`.
+minuet_network_options network_options(const NetworkSpec& spec);
 /// What create answers; `network` is null where it fails.
 minuet_status create_network(Machine& machine, const NetworkSpec& spec, Network& network);
 /// Compiled and loaded.

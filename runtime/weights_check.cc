@@ -1,0 +1,164 @@
+#include "runtime/weights_check.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace minuet {
+namespace {
+
+constexpr std::size_t kMostListed = 8;
+
+/// "a", "b" and 3 more
+std::string list_text(const std::vector<std::string>& items) {
+  std::string text;
+  const std::size_t shown = std::min(items.size(), kMostListed);
+  for (std::size_t i = 0; i < shown; ++i) text += (i ? ", " : "") + items[i];
+  if (items.size() > shown) text += " and " + std::to_string(items.size() - shown) + " more";
+  return text;
+}
+
+std::string quoted(const std::string& name) { return "\"" + name + "\""; }
+
+std::string count_text(std::size_t count) {
+  return std::to_string(count) + (count == 1 ? " tensor" : " tensors");
+}
+
+class WeightsCheck {
+ public:
+  WeightsCheck(const WeightsFile& file, const NetworkProgram& program) : file_(file), program_(program) {}
+
+  llvm::Error run() {
+    for (const ProgramLayer& layer : program_.layers) {
+      if (llvm::Error error = check_carries_over(file_.options().order, layer.problem)) {
+        return annotate(std::move(error), layer.name);
+      }
+      look_for(layer);
+    }
+    find_unused();
+    if (!missing_.empty() || !misshapen_.empty()) return misfit();
+    if (unused_.empty() || file_.options().allow_unused) return llvm::Error::success();
+    std::vector<std::string> names;
+    for (const std::string& name : unused_) names.push_back(quoted(name));
+    return make_error(StatusCode::InvalidArgument,
+                      "no layer uses {0}: {1}; the option allow_unused passes them over",
+                      count_text(names.size()), list_text(names));
+  }
+
+ private:
+  void look_for(const ProgramLayer& layer) {
+    for (const ParameterName& parameter : parameter_names(layer)) {
+      needed_.insert(parameter.name);
+      const std::string* stored = file_.find(parameter.name);
+      if (!stored) {
+        missing_.push_back(parameter.name);
+        continue;
+      }
+      used_.insert(*stored);
+      const std::vector<int64_t> shape = llvm::cantFail(file_.shape(*stored));
+      const auto shapes = parameter.is_weight ? file_.weight_shapes(parameter.name, layer.problem)
+                                              : file_.vector_shapes(layer.problem.out_channels);
+      if (std::find(shapes.begin(), shapes.end(), shape) != shapes.end()) continue;
+      std::string needs;
+      for (const auto& possible : shapes) needs += (needs.empty() ? "" : " or ") + shape_text(possible);
+      misshapen_.push_back(quoted(*stored) + " has shape " + shape_text(shape) + ", but the network needs " +
+                           needs);
+    }
+    // PyTorch keeps it beside every batch norm; inference has no use for it.
+    if (!layer.batch_norm.empty()) {
+      if (const std::string* stored = file_.find(layer.batch_norm + ".num_batches_tracked"))
+        used_.insert(*stored);
+    }
+  }
+
+  void find_unused() {
+    for (const auto& [name, stored] : file_.names()) {
+      if (used_.count(stored) == 0) unused_.push_back(stored);
+    }
+    unused_.insert(unused_.end(), file_.outside().begin(), file_.outside().end());
+    std::sort(unused_.begin(), unused_.end());
+  }
+
+  /// The unused tensor whose name is nearest, where a slip of the pen may explain it, or "".
+  std::string nearest(const std::string& name) const {
+    unsigned least = static_cast<unsigned>(std::max<std::size_t>(2, name.size() / 5)) + 1;
+    std::string nearest;
+    for (const auto& [other, stored] : file_.names()) {
+      if (used_.count(stored) != 0) continue;
+      const unsigned distance = llvm::StringRef(other).edit_distance(name, /*AllowReplacements=*/true, least);
+      if (distance >= least) continue;
+      least = distance;
+      nearest = stored;
+    }
+    return nearest;
+  }
+
+  /// What stands before the most of the names that the network needs, where that is more than fit as it is.
+  std::string better_prefix(std::size_t& matches) const {
+    std::map<std::string, std::size_t> found;
+    for (const std::string& stored : unused_) {
+      for (std::size_t dot = stored.find('.'); dot != std::string::npos; dot = stored.find('.', dot + 1)) {
+        if (needed_.count(stored.substr(dot + 1))) ++found[stored.substr(0, dot + 1)];
+      }
+    }
+    std::string best;
+    matches = needed_.size() - missing_.size();
+    for (const auto& [prefix, count] : found) {
+      if (count <= matches) continue;
+      matches = count;
+      best = prefix;
+    }
+    return best;
+  }
+
+  llvm::Error misfit() const {
+    std::size_t matches = 0;
+    const std::string prefix = better_prefix(matches);
+    if (!prefix.empty()) {
+      return make_error(
+          StatusCode::InvalidArgument,
+          "{0} of {1} tensors are there with \"{2}\" in front of their names: the option weights_prefix "
+          "\"{2}\" strips it",
+          matches, needed_.size(), prefix);
+    }
+    std::string text;
+    if (!missing_.empty()) {
+      std::vector<std::string> names;
+      for (const std::string& name : missing_) {
+        const std::string near = names.size() < kMostListed ? nearest(name) : "";
+        names.push_back(quoted(name) + (near.empty() ? "" : " (there is " + quoted(near) + ")"));
+      }
+      text =
+          count_text(names.size()) + (names.size() == 1 ? " is" : " are") + " missing: " + list_text(names);
+    }
+    if (!misshapen_.empty()) text += (text.empty() ? "" : "; ") + list_text(misshapen_);
+    return make_error(StatusCode::InvalidArgument, "{0}", text);
+  }
+
+  const WeightsFile& file_;
+  const NetworkProgram& program_;
+  std::set<std::string> needed_, used_;  // the network's names; the file's
+  std::vector<std::string> missing_, misshapen_, unused_;
+};
+
+}  // namespace
+
+std::vector<ParameterName> parameter_names(const ProgramLayer& layer) {
+  std::vector<ParameterName> names{{layer.weight, true}};
+  if (!layer.batch_norm.empty()) {
+    for (const char* part : {".weight", ".bias", ".running_mean", ".running_var"}) {
+      names.push_back({layer.batch_norm + part, false});
+    }
+  }
+  if (!layer.bias.empty()) names.push_back({layer.bias, false});
+  return names;
+}
+
+llvm::Error check_weights(const WeightsFile& file, const NetworkProgram& program) {
+  if (llvm::Error error = WeightsCheck(file, program).run()) {
+    return annotate(std::move(error), "weights file " + file.path());
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace minuet

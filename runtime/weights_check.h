@@ -1,0 +1,21 @@
+// Whether a weights file and a network fit, all mistakes in one answer.
+#pragma once
+
+#include "runtime/network_program.h"
+#include "runtime/weights_file.h"
+
+namespace minuet {
+
+/// A tensor that a layer takes from a weights file.
+struct ParameterName {
+  std::string name;
+  bool is_weight = false;  // of the convolution; the others are vectors of out_channels
+};
+/// Batch norm's four are in the order weight, bias, running_mean, running_var.
+std::vector<ParameterName> parameter_names(const ProgramLayer& layer);
+
+/// InvalidArgument where layers do not carry over, tensors are missing or of another shape, or, unless the
+/// options allow it, where no layer uses a tensor.
+llvm::Error check_weights(const WeightsFile& file, const NetworkProgram& program);
+
+}  // namespace minuet

@@ -1,0 +1,264 @@
+// What minuet_network_create answers to weights files that do not fit, and to those that are none.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <limits>
+
+#include "tests/support/network_abi.h"
+#include "tests/support/safetensors_writer.h"
+
+namespace minuet::abi {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using Tensors = std::map<std::string, FileTensor>;
+
+constexpr const char* kTwoBlocks = R"({"name": "n", "ndim": 3, "in_channels": 2, "channels": [2], "layers": [
+    {"op": "block", "name": "first", "width": 0, "kernel_size": 3},
+    {"op": "block", "name": "second", "width": 0}, {"op": "head", "name": "head"}]})";
+
+FileTensor filled(std::vector<int64_t> shape, float value) {
+  size_t count = 1;
+  for (const int64_t size : shape) count *= static_cast<size_t>(size);
+  return {std::move(shape), std::vector<float>(count, value)};
+}
+
+Tensors two_blocks() {
+  Tensors tensors{{"first.conv.weight", filled({27, 2, 2}, 0.5f)},
+                  {"second.conv.weight", filled({1, 2, 2}, 0.5f)}};
+  for (const char* block : {"first", "second"}) {
+    for (const char* part : {"weight", "bias", "running_mean", "running_var"}) {
+      tensors[block + std::string(".bn.") + part] = filled({2}, 1);
+    }
+  }
+  return tensors;
+}
+
+Tensors renamed(const Tensors& tensors, const std::function<std::string(const std::string&)>& rename) {
+  Tensors all;
+  for (const auto& [name, tensor] : tensors) all[rename(name)] = tensor;
+  return all;
+}
+
+class Weights : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string reason;
+    cpu_ = Machine::open("cpu", reason);
+    ASSERT_NE(cpu_, nullptr) << reason;
+    spec_.description = kTwoBlocks;
+  }
+
+  minuet_status create(const Tensors& tensors) {
+    const TemporaryPath file("weights.safetensors");
+    write_safetensors(file.path(), tensors);
+    return create_of(file.path());
+  }
+  minuet_status create_of(const std::string& path) {
+    spec_.weights = path;
+    Network network(nullptr, {minuet_network_destroy});
+    return create_network(*cpu_, spec_, network);
+  }
+  void expect_refused(const Tensors& tensors, const testing::Matcher<std::string>& words) {
+    EXPECT_EQ(create(tensors), MINUET_INVALID_ARGUMENT);
+    EXPECT_THAT(last_error(), AllOf(HasSubstr("weights file /"), words));
+  }
+
+  Machine* cpu_ = nullptr;
+  NetworkSpec spec_;
+};
+
+TEST_F(Weights, ThatFit) {
+  EXPECT_EQ(create(two_blocks()), MINUET_OK) << last_error();
+  Tensors tracked = two_blocks();
+  tracked["first.bn.num_batches_tracked"] = filled({}, 7);
+  EXPECT_EQ(create(tracked), MINUET_OK) << last_error();
+}
+
+TEST_F(Weights, ThatNoLayerUses) {
+  Tensors tensors = two_blocks();
+  tensors["third.conv.weight"] = filled({27, 2, 2}, 1);
+  tensors["third.bn.num_batches_tracked"] = filled({}, 1);
+  expect_refused(tensors, HasSubstr("no layer uses 2 tensors: \"third.bn.num_batches_tracked\", "
+                                    "\"third.conv.weight\"; the option allow_unused passes them over"));
+  spec_.allow_unused = true;
+  EXPECT_EQ(create(tensors), MINUET_OK) << last_error();
+  spec_.allow_unused = false;
+  for (int i = 0; i < 12; ++i) tensors["more." + std::to_string(10 + i)] = filled({1}, 1);
+  expect_refused(tensors, AllOf(HasSubstr("14 tensors: \"more.10\""), HasSubstr("\"more.17\" and 6 more"),
+                                Not(HasSubstr("more.18"))));
+}
+
+/// Weights of a segmenter for a network without a head.
+TEST_F(Weights, AHeadThatTheNetworkHasNot) {
+  Tensors tensors = two_blocks();
+  tensors["head.bias"] = filled({4}, 1);
+  expect_refused(tensors, HasSubstr("no layer uses 1 tensor: \"head.bias\""));
+  tensors["head.weight"] = filled({1, 2, 4}, 1);
+  EXPECT_EQ(create(tensors), MINUET_OK) << last_error();
+  spec_.description = R"({"name": "n", "ndim": 3, "in_channels": 2, "channels": [2], "layers": [
+    {"op": "block", "name": "first", "width": 0, "kernel_size": 3}, {"op": "block", "name": "second", "width": 0}]})";
+  expect_refused(tensors, HasSubstr("no layer uses 2 tensors: \"head.bias\", \"head.weight\""));
+}
+
+/// And the other way round: the description says how many classes, and the file has none, or others.
+TEST_F(Weights, AHeadThatTheFileHasNot) {
+  spec_.description.replace(spec_.description.find("\"name\": \"head\""), 14,
+                            R"("name": "head", "classes": 19)");
+  expect_refused(two_blocks(), HasSubstr("2 tensors are missing: \"head.weight\", \"head.bias\""));
+  Tensors tensors = two_blocks();
+  tensors["head.weight"] = filled({1, 2, 4}, 1);
+  tensors["head.bias"] = filled({4}, 1);
+  expect_refused(tensors,
+                 AllOf(HasSubstr("\"head.weight\" has shape [1, 2, 4], but the network needs [1, 2, 19]"),
+                       HasSubstr("\"head.bias\" has shape [4], but the network needs [19]")));
+  spec_.weights.clear();
+  const Network network = make_network(*cpu_, spec_);
+  minuet_network_info info{};
+  info.struct_size = sizeof info;
+  check(minuet_network_query(network.get(), &info));
+  EXPECT_EQ(info.out_channels, 19) << "random weights have it too";
+}
+
+TEST_F(Weights, ThatAreMissingAreNamedAllAtOnceWithTheNearest) {
+  Tensors tensors = two_blocks();
+  auto node = tensors.extract("first.bn.running_mean");
+  node.key() = "first.bn.runing_mean";
+  tensors.insert(std::move(node));
+  tensors.erase("second.conv.weight");
+  tensors["second.bn.bias"] = filled({3}, 1);
+  expect_refused(
+      tensors,
+      HasSubstr("2 tensors are missing: \"first.bn.running_mean\" (there is \"first.bn.runing_mean\"), "
+                "\"second.conv.weight\"; \"second.bn.bias\" has shape [3], but the network needs [2]"));
+  expect_refused({{"x", filled({1}, 1)}}, AllOf(HasSubstr("10 tensors are missing"), HasSubstr(" and 2 more"),
+                                                Not(HasSubstr("there is"))));
+}
+
+TEST_F(Weights, BelowAPrefix) {
+  for (const std::string prefix : {"module.", "model.backbone."}) {
+    const Tensors tensors = renamed(two_blocks(), [&](const std::string& name) { return prefix + name; });
+    spec_.weights_prefix.clear();
+    expect_refused(tensors, HasSubstr("10 of 10 tensors are there with \"" + prefix +
+                                      "\" in front of their names: the option weights_prefix \"" + prefix +
+                                      "\" strips it"));
+    spec_.weights_prefix = prefix;
+    EXPECT_EQ(create(tensors), MINUET_OK) << last_error();
+    Tensors more = tensors;
+    more["optimizer.state"] = filled({1}, 1);
+    expect_refused(more, HasSubstr("no layer uses 1 tensor: \"optimizer.state\""));
+    spec_.weights_prefix = "modul.";
+    expect_refused(tensors,
+                   HasSubstr("no tensor's name begins with \"modul.\", the option weights_prefix; the first "
+                             "is \"" +
+                             prefix + "first.bn.bias\""));
+    spec_.weights_prefix = "model.";  // half of one
+    if (prefix == "model.backbone.") expect_refused(tensors, HasSubstr("weights_prefix \"model.backbone.\""));
+  }
+}
+
+TEST_F(Weights, ByOtherNames) {
+  Tensors tensors = renamed(two_blocks(), [](const std::string& name) {
+    if (name == "first.conv.weight") return std::string("net.0.0.kernel");
+    if (name.rfind("first.bn.", 0) == 0) return "net.0.1.bn." + name.substr(9);
+    return "net." + name;
+  });
+  spec_.weights_prefix = "net.";
+  spec_.weights_map = R"({"0.0.kernel": "first.conv.weight", "0.1.": "nowhere.", "0.1.bn.": "first.bn."})";
+  expect_refused(tensors, HasSubstr("the option weights_map has \"0.1.\", which is no tensor's name"));
+  spec_.weights_map = R"({"0.0.kernel": "first.conv.weight", "0.1.bn.": "first.bn."})";
+  EXPECT_EQ(create(tensors), MINUET_OK) << last_error();
+  tensors["net.first.conv.weight"] = filled({27, 2, 2}, 1);
+  expect_refused(tensors, HasSubstr("\"net.0.0.kernel\" and \"net.first.conv.weight\" both come to be"));
+  for (const char* map : {"[]", "{", R"({"a": 1})", R"({"a": ""})", R"({"a.": "b"})", R"({"": "b"})"}) {
+    spec_.weights_map = map;
+    EXPECT_EQ(create(tensors), MINUET_INVALID_ARGUMENT) << map;
+    EXPECT_THAT(last_error(), HasSubstr("the option weights_map must be a JSON object")) << map;
+  }
+}
+
+TEST_F(Weights, OptionsWithoutAFile) {
+  for (int option = 0; option < 4; ++option) {
+    NetworkSpec spec;
+    spec.description = kTwoBlocks;
+    if (option == 0) spec.weights_order = MINUET_WEIGHTS_SPCONV;
+    if (option == 1) spec.allow_unused = true;
+    if (option == 2) spec.weights_prefix = "a.";
+    if (option == 3) spec.weights_map = "{}";
+    Network network(nullptr, {minuet_network_destroy});
+    EXPECT_EQ(create_network(*cpu_, spec, network), MINUET_INVALID_ARGUMENT) << option;
+    EXPECT_THAT(last_error(), HasSubstr("how a weights file is read, and none is given"));
+  }
+}
+
+/// Every parameter, not the convolutions' alone.
+TEST_F(Weights, ThatAreNotFinite) {
+  Tensors whole = two_blocks();
+  whole["head.weight"] = filled({1, 2, 4}, 1);
+  whole["head.bias"] = filled({4}, 1);
+  for (const auto& [name, tensor] : whole) {
+    for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+                              -std::numeric_limits<float>::infinity()}) {
+      Tensors tensors = whole;
+      tensors[name].values.back() = value;
+      std::string place;
+      for (const int64_t size : tensor.shape) place += (place.empty() ? "" : ", ") + std::to_string(size - 1);
+      expect_refused(tensors, HasSubstr("tensor \"" + name + "\" is " +
+                                        (std::isnan(value) ? "nan"
+                                         : value > 0       ? "inf"
+                                                           : "-inf") +
+                                        " at [" + place + "]; every parameter must be a finite number"));
+    }
+  }
+}
+
+TEST_F(Weights, ThatTheDtypeCannotHold) {
+  Tensors tensors = two_blocks();
+  tensors["first.conv.weight"].values[4 * 5 + 2] = 1e6f;
+  EXPECT_EQ(create(tensors), MINUET_OK) << last_error();
+  spec_.dtype = DType::F16;
+  expect_refused(tensors,
+                 HasSubstr("\"first.conv.weight\" is 1000000 at [5, 1, 0] (offset, input, output), which "
+                           "fp16 cannot hold; take bf16, tf32 or fp32"));
+  tensors["first.conv.weight"].values[4 * 5 + 2] = std::numeric_limits<float>::max();
+  spec_.dtype = DType::BF16;
+  expect_refused(tensors, HasSubstr("which bf16 cannot hold; take fp32"));
+}
+
+TEST_F(Weights, ThatBatchNormMakesInfinite) {
+  Tensors tensors = two_blocks();
+  tensors["second.bn.weight"].values[1] = 3e38f;
+  tensors["second.bn.running_var"].values[1] = 0;
+  expect_refused(tensors,
+                 AllOf(HasSubstr("\"second.bn\" scales channel 1 by 9.48"), HasSubstr("past float32")));
+  tensors["second.bn.weight"].values[1] = 1e30f;
+  tensors["second.bn.running_mean"].values[1] = 1e30f;
+  tensors["second.bn.running_var"].values[1] = 1;
+  expect_refused(tensors, HasSubstr("\"second.bn\" scales channel 1"));
+}
+
+TEST_F(Weights, InFormatsOfOthers) {
+  const std::pair<std::string, const char*> files[] = {
+      {std::string("PK\x03\x04\0\0\x08\x08\0\0", 10) + "archive/data.pkl", "torch.load("},
+      {"\x80\x02}q\x01(X\x01", "torch.load("},
+      {std::string("\x80\x04\x95\x10\0\0\0\0\0\0\0", 11) + "rest of it", "torch.load("},
+      {std::string("PK\x03\x04\x14\0\0\0", 8) + "arr_0.npy", "a zip archive, as numpy.savez"},
+      {"\x93NUMPY\x01 and more", "a NumPy array"},
+      {"\x89HDF\r\n\x1a\n and more", "an HDF5 file"},
+      {"\x08\x07\x12\x07pytorch and more", "an ONNX model"}};
+  for (const auto& [bytes, words] : files) {
+    const TemporaryPath file("foreign.pth");
+    std::ofstream(file.path(), std::ios::binary) << bytes;
+    EXPECT_EQ(create_of(file.path()), MINUET_INVALID_ARGUMENT);
+    EXPECT_THAT(last_error(),
+                AllOf(HasSubstr(words), HasSubstr("not a safetensors file"), HasSubstr("save_file")));
+    EXPECT_EQ(last_error().find('\n'), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace minuet::abi
