@@ -34,63 +34,6 @@ void visit_kernels(const BinaryList& binaries, const std::vector<CacheEvent>& ev
 
 namespace {
 
-llvm::Expected<NetworkDescription> read_description(const minuet_network_options& given) {
-  if ((given.name != nullptr) == (given.description != nullptr)) {
-    return make_error(StatusCode::InvalidArgument,
-                      "give either the name of a shipped network or a description");
-  }
-  if (given.description) return parse_network(given.description);
-  MINUET_ASSIGN(const llvm::StringRef json, shipped_network(given.name));
-  return parse_network(json);
-}
-
-llvm::Expected<WeightsOptions> read_weights_options(const minuet_network_options& given,
-                                                    WeightsOrder described) {
-  WeightsOptions options;
-  options.order = described;
-  if (given.weights_order < 0 || given.weights_order > MINUET_WEIGHTS_SPCONV_XYZ) {
-    return make_error(StatusCode::InvalidArgument, "the option weights_order is {0}; it must be 0 to {1}",
-                      given.weights_order, static_cast<int>(MINUET_WEIGHTS_SPCONV_XYZ));
-  }
-  if (given.weights_order != 0) options.order = static_cast<WeightsOrder>(given.weights_order);
-  options.allow_unused = given.allow_unused != 0;
-  if (given.weights_prefix) options.prefix = given.weights_prefix;
-  if (given.weights_map) {
-    MINUET_ASSIGN(options.names, parse_names(given.weights_map));
-  }
-  return options;
-}
-
-llvm::Expected<ParameterSource> open_parameters(const minuet_network_options& given,
-                                                const NetworkDescription& description) {
-  MINUET_ASSIGN(WeightsOptions options, read_weights_options(given, description.weights_order));
-  if (given.weights_path) {
-    MINUET_ASSIGN(WeightsFile file, WeightsFile::open(given.weights_path, std::move(options)));
-    return ParameterSource(std::make_shared<const WeightsFile>(std::move(file)));
-  }
-  if (given.weights_order != 0 || given.weights_prefix || given.weights_map || given.allow_unused != 0) {
-    return make_error(
-        StatusCode::InvalidArgument,
-        "weights_order, weights_prefix, weights_map and allow_unused say how a weights file is read, "
-        "and none is given");
-  }
-  return ParameterSource(given.seed);
-}
-
-llvm::Expected<NetworkProblem> read_network(const minuet_network_options& given) {
-  NetworkProblem problem;
-  MINUET_ASSIGN(problem.description, read_description(given));
-  MINUET_ASSIGN(problem.dtype, read_dtype(given.dtype));
-  problem.ndim = given.ndim;
-  if (given.channel_count < 0 || (given.channel_count > 0 && !given.channels)) {
-    return make_error(StatusCode::InvalidArgument,
-                      "channel_count is {0} and channels is {1}: give the widths and how many they are",
-                      given.channel_count, given.channels ? "not null" : "null");
-  }
-  if (given.channels) problem.channels.assign(given.channels, given.channels + given.channel_count);
-  return problem;
-}
-
 /// Plans of both kinds are compiled and loaded alike.
 template <class Handle>
 minuet_status compile_plan(const char* function, Handle* handle, const char* arch,
@@ -181,23 +124,6 @@ minuet_status minuet_convolution_compile(minuet_convolution* convolution, const 
 
 minuet_status minuet_convolution_load(minuet_convolution* convolution, minuet_device* device) {
   return load_plan("minuet_convolution_load", convolution, device);
-}
-
-minuet_status minuet_network_create(minuet_context* context, const minuet_network_options* options,
-                                    minuet_network** network) {
-  return guarded("minuet_network_create", [&]() -> llvm::Error {
-    MINUET_TRY(check_pointer(context, "context"));
-    MINUET_TRY(check_pointer(options, "options"));
-    MINUET_TRY(check_pointer(network, "network"));
-    MINUET_ASSIGN(const minuet_network_options given,
-                  read_options(options, minuet_network_options(MINUET_NETWORK_OPTIONS_INIT)));
-    MINUET_ASSIGN(NetworkProblem problem, read_network(given));
-    MINUET_ASSIGN(const ParameterSource parameters, open_parameters(given, problem.description));
-    MINUET_ASSIGN(std::shared_ptr<const NetworkPlan> plan,
-                  NetworkPlan::create(std::move(problem), parameters, context->context->tuning()));
-    *network = new minuet_network{plan, std::make_shared<PlanResidence>(plan, context->context->cache())};
-    return llvm::Error::success();
-  });
 }
 
 void minuet_network_destroy(minuet_network* network) { delete network; }

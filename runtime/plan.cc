@@ -88,17 +88,22 @@ std::vector<KernelSource> Plan::sources(const TuningSnapshot& tuning) const {
   return tuned.sources();
 }
 
-llvm::Expected<std::shared_ptr<const NetworkPlan>> NetworkPlan::create(NetworkProblem problem,
-                                                                       const ParameterSource& source,
-                                                                       const TuningSnapshot* tuning) {
+llvm::Expected<NetworkProgram> make_program(NetworkProblem& problem, const ParameterSource& source) {
   MINUET_TRY(override_description(problem));
-  auto plan = std::make_shared<NetworkPlan>();
   const auto head_channels = [&](const std::string& head, i32 in_channels) {
     return source.head_channels(head, in_channels);
   };
-  MINUET_ASSIGN(plan->program, build_program(problem.description, problem.dtype, head_channels));
-  const NetworkProgram& program = plan->program;
+  MINUET_ASSIGN(NetworkProgram program, build_program(problem.description, problem.dtype, head_channels));
   MINUET_TRY(source.check(program));
+  return program;
+}
+
+llvm::Expected<std::shared_ptr<const NetworkPlan>> NetworkPlan::create(NetworkProblem problem,
+                                                                       const ParameterSource& source,
+                                                                       const TuningSnapshot* tuning) {
+  auto plan = std::make_shared<NetworkPlan>();
+  MINUET_ASSIGN(plan->program, make_program(problem, source));
+  const NetworkProgram& program = plan->program;
   for (const ProgramLayer& layer : program.layers) {
     llvm::Expected<ConvolutionChoice> choice = choose_convolution(layer.problem, tuning);
     if (!choice) return annotate(choice.takeError(), layer.name);

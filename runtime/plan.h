@@ -45,6 +45,10 @@ struct NetworkProblem {
   i32 ndim = 0;               // 0: as described
 };
 
+/// Its layers, with the channels that `problem` asks for and the heads that `source` has; the parameters are
+/// checked against them.
+llvm::Expected<NetworkProgram> make_program(NetworkProblem& problem, const ParameterSource& source);
+
 struct NetworkPlan : Plan {
   NetworkProgram program;
   i64 parameter_count = 0;

@@ -93,6 +93,14 @@ class WeightsCheck {
     return nearest;
   }
 
+  std::string hint(const std::string& name) const {
+    const std::string kernel = llvm::StringRef(name).rsplit('.').first.str() + ".kernel";
+    if (file_.names().count(kernel))
+      return " (there is " + quoted(kernel) + ": see the option weights_order)";
+    const std::string near = nearest(name);
+    return near.empty() ? "" : " (there is " + quoted(near) + ")";
+  }
+
   /// What stands before the most of the names that the network needs, where that is more than fit as it is.
   std::string better_prefix(std::size_t& matches) const {
     std::map<std::string, std::size_t> found;
@@ -125,8 +133,7 @@ class WeightsCheck {
     if (!missing_.empty()) {
       std::vector<std::string> names;
       for (const std::string& name : missing_) {
-        const std::string near = names.size() < kMostListed ? nearest(name) : "";
-        names.push_back(quoted(name) + (near.empty() ? "" : " (there is " + quoted(near) + ")"));
+        names.push_back(quoted(name) + (names.size() < kMostListed ? hint(name) : ""));
       }
       text =
           count_text(names.size()) + (names.size() == 1 ? " is" : " are") + " missing: " + list_text(names);

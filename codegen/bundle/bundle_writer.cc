@@ -1,19 +1,13 @@
 #include "codegen/bundle/bundle_writer.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
-#include <cstdio>
 #include <map>
 #include <set>
 
 #include "codegen/arch.h"
 #include "codegen/bundle/bundle_format.h"
 #include "codegen/bundle/bundle_frames.h"
-#include "codegen/cache/file_system.h"
+#include "codegen/cache/whole_file.h"
 #include "codegen/keys.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -151,32 +145,6 @@ llvm::Expected<std::string> pack_items(const std::vector<Item>& items, const Str
   return frames;
 }
 
-/// A new file beside `path`, whose name goes to `temporary`.
-llvm::Expected<FileHandle> create_beside(const std::string& path, std::string& temporary) {
-  static std::atomic<unsigned> count{0};
-  // A file of an earlier process with our number may lie there.
-  for (int attempt = 0; attempt < 1000; ++attempt) {
-    temporary = llvm::formatv("{0}.tmp-{1}-{2}", path, ::getpid(), count++).str();
-    FileHandle file(real_file_system(),
-                    ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
-    if (file.good()) return file;
-    if (errno != EEXIST) break;
-  }
-  return make_system_error(temporary + " cannot be made");
-}
-
-llvm::Error write_all(FileHandle& file, llvm::StringRef bytes) {
-  MINUET_TRY(check_file_limit(bytes.size()));
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(file.get(), bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return make_system_error("a bundle cannot be written");
-    bytes = bytes.drop_front(static_cast<std::size_t>(count));
-  }
-  if (::fsync(file.get()) != 0) return make_system_error("a bundle cannot be synced");
-  return file.close_now() == 0 ? llvm::Error::success() : make_system_error("a bundle cannot be closed");
-}
-
 }  // namespace
 
 llvm::Expected<std::string> make_bundle(llvm::StringRef arch, const std::vector<Entry>& entries,
@@ -217,15 +185,7 @@ llvm::Expected<std::string> make_bundle(llvm::StringRef arch, const std::vector<
 llvm::Expected<WrittenBundle> write_bundle(const std::string& path, llvm::StringRef arch,
                                            const std::vector<Entry>& entries, llvm::StringRef tuning) {
   MINUET_ASSIGN(const std::string bytes, make_bundle(arch, entries, tuning));
-  std::string temporary;
-  MINUET_ASSIGN(FileHandle file, create_beside(path, temporary));
-  llvm::Error error = write_all(file, bytes);
-  if (!error && ::rename(temporary.c_str(), path.c_str()) != 0)
-    error = make_system_error(path + " cannot be put there");
-  if (error) {
-    ::unlink(temporary.c_str());
-    return annotate(std::move(error), path);
-  }
+  MINUET_TRY(write_whole_file(path, bytes));
   WrittenBundle written{sha256_hex(bytes), bytes.size(), 0};
   for (const Entry& entry : entries) written.raw_cubin_bytes += entry.binary.cubin.size();
   return written;

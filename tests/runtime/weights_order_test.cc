@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 
 #include <array>
+#include <fstream>
+#include <iterator>
 #include <map>
 
 #include "tests/support/network_abi.h"
+#include "tests/support/random.h"
 #include "tests/support/rounding.h"
 #include "tests/support/safetensors_writer.h"
 
@@ -373,6 +376,90 @@ TEST_F(WeightsOrder, AHeadOfAnotherEngine) {
   tensors["h.kernel"].shape = {10};
   EXPECT_EQ(create(description, tensors, MINUET_WEIGHTS_MINKOWSKI), MINUET_INVALID_ARGUMENT);
   EXPECT_THAT(last_error(), HasSubstr("\"h.kernel\" has shape [10], but a head for 2 channels"));
+}
+
+std::string contents(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+}
+
+/// A small segmenter as MinkowskiEngine would have it, below a prefix and by other names.
+TEST_F(WeightsOrder, ConvertedOnceItGivesTheSameBits) {
+  const std::string description =
+      R"({"name": "n", "ndim": 3, "in_channels": 2, "channels": [2, 3], "layers": [
+      {"op": "block", "name": "a", "width": 0, "kernel_size": 3, "save": "s"},
+      {"op": "block", "name": "d", "width": 1, "kernel_size": 2, "stride": 2},
+      {"op": "up", "name": "u", "width": 0, "kernel_size": 2, "stride": 2, "onto": "s"},
+      {"op": "concat", "with": "s"}, {"op": "head", "name": "h"}]})";
+  Random random(7);
+  Tensors tensors;
+  const auto draw = [&](const std::string& name, std::vector<int64_t> shape) {
+    FileTensor tensor{std::move(shape), {}};
+    int64_t count = 1;
+    for (const int64_t size : tensor.shape) count *= size;
+    for (int64_t i = 0; i < count; ++i) tensor.values.push_back(static_cast<float>(random.uniform(0.1, 1)));
+    tensors["net." + name] = tensor;
+  };
+  draw("a.conv.kernel", {27, 2, 2}), draw("down.kernel", {8, 2, 3}), draw("u.conv.kernel", {8, 3, 2});
+  draw("final.kernel", {4, 5}), draw("final.bias", {1, 5});
+  for (const auto& [name, channels] : {std::pair{"a.bn.", 2}, {"down_bn.bn.", 3}, {"u.bn.", 2}}) {
+    for (const char* part : {"weight", "bias", "running_mean", "running_var"})
+      draw(name + std::string(part), {channels});
+  }
+  tensors["net.a.bn.num_batches_tracked"] = {{}, {3}};
+  const TemporaryPath from("from.safetensors"), to("to.safetensors"), again("again.safetensors");
+  write_safetensors(from.path(), tensors);
+  NetworkSpec theirs = spec(description, from.path(), MINUET_WEIGHTS_MINKOWSKI);
+  theirs.weights_prefix = "net.";
+  theirs.weights_map = R"({"down.kernel": "d.conv.kernel", "down_bn.bn.": "d.bn.", "final.": "h."})";
+  minuet_network_options options = network_options(theirs);
+  check(minuet_weights_convert(&options, to.path().c_str()));
+
+  const std::vector<int32_t> points = box(-2, 2);
+  std::vector<float> features;
+  for (size_t i = 0; i < points.size() / 4 * kIn; ++i)
+    features.push_back(static_cast<float>(random.uniform(0, 1)));
+  const auto run = [&](const NetworkSpec& spec) {
+    const Network network = make_network(*cpu_, spec);
+    return run_network(*cpu_, make_execution(*cpu_, network.get()).get(), points,
+                       encode(DType::F32, features), 3, kIn);
+  };
+  const NetworkSpec ours = spec(description, to.path(), MINUET_WEIGHTS_MINUET);
+  EXPECT_EQ(run(ours).channels, 5);
+  EXPECT_EQ(run(ours), run(theirs));
+  options = network_options(ours);
+  check(minuet_weights_convert(&options, again.path().c_str()));
+  EXPECT_EQ(contents(again.path()), contents(to.path()));
+}
+
+TEST_F(WeightsOrder, AFailedConversionLeavesWhatWasThere) {
+  Tensors tensors{{"a.conv.kernel", x_fastest({3, 3, 3})}};
+  add_identity(tensors, "a.bn", kOut);
+  const TemporaryPath from("from.safetensors"), to("to.safetensors");
+  write_safetensors(from.path(), tensors);
+  std::ofstream(to.path()) << "mine";
+  const std::string description = one_block({3, 3, 3});
+  NetworkSpec theirs = spec(description, from.path(), MINUET_WEIGHTS_MINUET);
+  const auto convert = [&](const std::string& output) {
+    const minuet_network_options options = network_options(theirs);
+    return minuet_weights_convert(&options, output.c_str());
+  };
+  EXPECT_EQ(convert(to.path()), MINUET_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(),
+              HasSubstr("\"a.conv.weight\" (there is \"a.conv.kernel\": see the option weights_order)"));
+  EXPECT_EQ(contents(to.path()), "mine");
+  theirs.weights_order = MINUET_WEIGHTS_MINKOWSKI;
+  EXPECT_EQ(convert(from.path()), MINUET_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(), HasSubstr("is the weights file itself"));
+  EXPECT_EQ(convert("/nowhere/to.safetensors"), MINUET_FAILED_PRECONDITION);
+  EXPECT_THAT(last_error(), HasSubstr("/nowhere/to.safetensors"));
+  EXPECT_EQ(convert(to.path()), MINUET_OK) << last_error();
+  EXPECT_NE(contents(to.path()), "mine");
+  EXPECT_EQ(minuet_weights_convert(nullptr, to.path().c_str()), MINUET_INVALID_ARGUMENT);
+  theirs.weights.clear();
+  theirs.weights_order = 0;
+  EXPECT_EQ(convert(to.path()), MINUET_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(), HasSubstr("weights_path"));
 }
 
 }  // namespace

@@ -1,17 +1,12 @@
 // Writes safetensors files for the library to read.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <string>
-#include <vector>
+
+#include "runtime/safetensors_writer.h"
 
 namespace minuet {
-
-struct FileTensor {
-  std::vector<int64_t> shape;
-  std::vector<float> values;  // row-major, as many as the shape says
-};
 
 /// F32, tensors in the order of their names. Throws std::runtime_error where the file cannot be written.
 void write_safetensors(const std::string& path, const std::map<std::string, FileTensor>& tensors);

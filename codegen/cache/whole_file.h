@@ -1,0 +1,13 @@
+// A file that is there whole or not at all.
+#pragma once
+
+#include <string>
+
+#include "codegen/error.h"
+
+namespace minuet {
+
+/// Writes beside `path` and renames: who opens `path` finds the old bytes or the new ones. An error names it.
+llvm::Error write_whole_file(const std::string& path, llvm::StringRef bytes);
+
+}  // namespace minuet

@@ -1,0 +1,14 @@
+// What a network takes from a weights file, as a file of Minuet's own order and names.
+#pragma once
+
+#include "runtime/network_program.h"
+#include "runtime/safetensors_writer.h"
+#include "runtime/weights_file.h"
+
+namespace minuet {
+
+/// The file and the program fit (check_weights).
+llvm::Expected<std::map<std::string, FileTensor>> tensors_of(const WeightsFile& file,
+                                                             const NetworkProgram& program);
+
+}  // namespace minuet
