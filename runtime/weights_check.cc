@@ -10,10 +10,10 @@ namespace {
 constexpr std::size_t kMostListed = 8;
 
 /// "a", "b" and 3 more
-std::string list_text(const std::vector<std::string>& items) {
+std::string list_text(const std::vector<std::string>& items, const char* between = ", ") {
   std::string text;
   const std::size_t shown = std::min(items.size(), kMostListed);
-  for (std::size_t i = 0; i < shown; ++i) text += (i ? ", " : "") + items[i];
+  for (std::size_t i = 0; i < shown; ++i) text += (i ? between : "") + items[i];
   if (items.size() > shown) text += " and " + std::to_string(items.size() - shown) + " more";
   return text;
 }
@@ -138,7 +138,7 @@ class WeightsCheck {
       text =
           count_text(names.size()) + (names.size() == 1 ? " is" : " are") + " missing: " + list_text(names);
     }
-    if (!misshapen_.empty()) text += (text.empty() ? "" : "; ") + list_text(misshapen_);
+    if (!misshapen_.empty()) text += (text.empty() ? "" : "; ") + list_text(misshapen_, "; ");
     return make_error(StatusCode::InvalidArgument, "{0}", text);
   }
 

@@ -11,6 +11,7 @@
 
 #include "include/minuet/minuet.h"
 #include "llvm/Support/JSON.h"
+#include "runtime/safetensors_writer.h"
 #include "tests/support/environment.h"
 #include "tests/support/expect.h"
 #include "tests/tools/folder.h"
@@ -206,6 +207,68 @@ TEST_F(ProcessesOnTheGpu, R22_ABundleAloneGivesTheSameBytesAsACompiler) {
   const std::string bytes = contents(folder_.path("compiled.npy"));
   EXPECT_GT(bytes.size(), 1000u);
   EXPECT_TRUE(contents(folder_.path("bundled.npy")) == bytes);
+}
+
+/// The README's way for a segmenter: its head is compiled here, by its weights or by its JSON, and runs
+/// there.
+TEST_F(ProcessesOnTheGpu, R22_ASegmenterRunsWithItsHeadFromABundleAlone) {
+  if (const std::string reason = why_no_gpu(); !reason.empty()) MINUET_SKIP_OR_FAIL("gpu", reason);
+  if (const std::string reason = why_no_nvrtc(); !reason.empty()) MINUET_SKIP_OR_FAIL("nvrtc", reason);
+  const auto segmenter = [&](const std::string& name, const std::string& classes) {
+    return folder_.file(name, R"({"name": "segmenter", "ndim": 3, "in_channels": 4, "channels": [8],
+        "layers": [{"op": "block", "name": "b", "width": 0, "kernel_size": 3},
+                   {"op": "head", "name": "head")" +
+                                  classes + "}]}");
+  };
+  const std::string open = segmenter("open.json", ""),
+                    closed = segmenter("closed.json", R"(, "classes": 19)");
+  const auto filled = [](std::vector<int64_t> shape, int64_t count) {
+    return FileTensor{std::move(shape), std::vector<float>(static_cast<size_t>(count), 0.5f)};
+  };
+  std::map<std::string, FileTensor> tensors{{"b.conv.weight", filled({27, 4, 8}, 27 * 4 * 8)},
+                                            {"head.weight", filled({1, 8, 19}, 8 * 19)},
+                                            {"head.bias", filled({19}, 19)}};
+  for (const char* part : {"weight", "bias", "running_mean", "running_var"})
+    tensors["b.bn." + std::string(part)] = filled({8}, 8);
+  const std::string weights = folder_.path("weights.safetensors");
+  llvm::cantFail(write_safetensors_file(weights, tensors));
+  const std::vector<std::vector<std::string>> here = {{"--network", open, "--weights", weights},
+                                                      {"--network", closed}};
+  for (const std::vector<std::string>& network : here) {
+    const std::string bundles = folder_.path("bundles of " + std::to_string(network.size()));
+    std::vector<std::string> words = {"precompile", "--arch", arch_of_the_gpu(), "--cache", cache(),
+                                      "--output",   bundles};
+    words.insert(words.end(), network.begin(), network.end());
+    const Finished made = minuet(words);
+    ASSERT_EQ(made.code, 0) << made.err;
+    const EnvironmentVariable path("MINUET_BUNDLE_PATH", bundles), jit("MINUET_NO_JIT", "1"),
+        nvrtc("MINUET_NVRTC", "/nowhere");
+    const std::string report = folder_.path("report.json"), labels = folder_.path("labels.npy");
+    const Counts counts = counts_of({"run",
+                                     "--device",
+                                     "cuda:0",
+                                     "--network",
+                                     network[1],
+                                     "--weights",
+                                     weights,
+                                     "--repeat",
+                                     "1",
+                                     "--cache",
+                                     folder_.path("unused"),
+                                     "--json",
+                                     report,
+                                     "--labels",
+                                     "--output",
+                                     labels,
+                                     "--synthetic",
+                                     "object",
+                                     "--points",
+                                     "500"},
+                                    report);
+    EXPECT_EQ(counts.compiled, 0);
+    EXPECT_GT(counts.bundle_hits, 0);
+    EXPECT_GT(contents(labels).size(), 500u);
+  }
 }
 
 /// As OnlyTheFirstCompiles with no GPU; kernels of the Map step know no dtype, so another dtype finds them.

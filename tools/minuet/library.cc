@@ -17,6 +17,30 @@ void print_warning(minuet_log_level level, const char* text, size_t length, void
 
 bool is_shipped(llvm::StringRef name) { return name == "minkunet42" || name == "sparseresnet21d"; }
 
+llvm::Expected<minuet_weights_order> parse_order(llvm::StringRef flag) {
+  static constexpr std::pair<const char*, minuet_weights_order> kOrders[] = {
+      {"", MINUET_WEIGHTS_AS_DESCRIBED},       {"minuet", MINUET_WEIGHTS_MINUET},
+      {"minkowski", MINUET_WEIGHTS_MINKOWSKI}, {"torchsparse", MINUET_WEIGHTS_TORCHSPARSE},
+      {"spconv", MINUET_WEIGHTS_SPCONV},       {"spconv-xyz", MINUET_WEIGHTS_SPCONV_XYZ}};
+  for (const auto& [name, order] : kOrders) {
+    if (flag == name) return order;
+  }
+  return bad_input("the weights order '{0}' is none of minuet, minkowski, torchsparse, spconv, spconv-xyz",
+                   flag);
+}
+
+/// What the library says of "the option allow_unused" as the tool's users know it: "--allow-unused".
+std::string name_flags(std::string text) {
+  const std::string start = "the option ";
+  for (size_t at = text.find(start); at != std::string::npos; at = text.find(start, at)) {
+    text.replace(at, start.size(), "--");
+    for (at += 2; at < text.size() && (text[at] == '_' || (text[at] >= 'a' && text[at] <= 'z')); ++at) {
+      if (text[at] == '_') text[at] = '-';
+    }
+  }
+  return text;
+}
+
 void note_kernel(const minuet_kernel_info* kernel, void* user) {
   auto& kernels = *static_cast<std::vector<KernelFacts>*>(user);
   kernels.push_back({kernel->name, kernel->origin, kernel->registers, kernel->shared_bytes,
@@ -34,7 +58,7 @@ std::string last_error_text() {
   const size_t colon = text.find(": ");
   const bool named =
       text.rfind("minuet_", 0) == 0 && colon != std::string::npos && text.find(' ') == colon + 1;
-  return named ? text.substr(colon + 2) : text;
+  return name_flags(named ? text.substr(colon + 2) : text);
 }
 
 std::string last_error_detail() {
@@ -111,10 +135,8 @@ llvm::Error use_tuning(minuet_context* context, minuet_device* device) {
   return llvm::Error::success();
 }
 
-llvm::Expected<NetworkHandle> open_network(minuet_context* context, const NetworkChoice& choice,
-                                           minuet_dtype dtype, minuet_network_info& info) {
-  minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
-  std::string description;
+llvm::Error fill_network_options(const NetworkChoice& choice, minuet_dtype dtype, NetworkOptions& filled) {
+  minuet_network_options& options = filled.options;
   if (is_shipped(choice.network)) {
     options.name = choice.network.c_str();
   } else {
@@ -123,17 +145,35 @@ llvm::Expected<NetworkHandle> open_network(minuet_context* context, const Networ
                        choice.network);
     }
     MINUET_ASSIGN(const auto file, read_file(choice.network));
-    description = file->getBuffer().str();
-    options.description = description.c_str();
+    filled.description = file->getBuffer().str();
+    options.description = filled.description.c_str();
   }
   options.dtype = dtype;
   options.channels = choice.channels.empty() ? nullptr : choice.channels.data();
   options.channel_count = static_cast<int32_t>(choice.channels.size());
   options.weights_path = choice.weights.empty() ? nullptr : choice.weights.c_str();
   options.seed = choice.weights_seed;
+  MINUET_ASSIGN(options.weights_order, parse_order(choice.weights_order));
+  options.allow_unused = choice.allow_unused ? 1 : 0;
+  options.weights_prefix = choice.weights_prefix.empty() ? nullptr : choice.weights_prefix.c_str();
+  if (!choice.weights_map.empty()) {
+    MINUET_ASSIGN(const auto file, read_file(choice.weights_map));
+    filled.weights_map = file->getBuffer().str();
+    options.weights_map = filled.weights_map.c_str();
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error in_network(const NetworkChoice& choice, llvm::Error error) {
+  return is_shipped(choice.network) ? std::move(error) : in_file(choice.network, std::move(error));
+}
+
+llvm::Expected<NetworkHandle> open_network(minuet_context* context, const NetworkChoice& choice,
+                                           minuet_dtype dtype, minuet_network_info& info) {
+  NetworkOptions filled;
+  MINUET_TRY(fill_network_options(choice, dtype, filled));
   minuet_network* network = nullptr;
-  llvm::Error error = check(minuet_network_create(context, &options, &network));
-  if (error) return options.description ? in_file(choice.network, std::move(error)) : std::move(error);
+  MINUET_TRY(in_network(choice, check(minuet_network_create(context, &filled.options, &network))));
   NetworkHandle handle(network);
   info = {};
   info.struct_size = sizeof(info);

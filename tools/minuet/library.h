@@ -61,6 +61,18 @@ struct NetworkChoice {
   std::vector<int32_t> channels;       ///< empty: as described
   std::string weights;                 ///< safetensors; empty: seeded random
   uint64_t weights_seed = 0;
+  std::string weights_order;   ///< "spconv"; empty: as described
+  std::string weights_prefix;  ///< "module."
+  std::string weights_map;     ///< a JSON file
+  bool allow_unused = false;
+};
+
+/// What the library takes for a choice. `options` points into the strings beside it and into the choice.
+struct NetworkOptions {
+  NetworkOptions() = default;
+  NetworkOptions(const NetworkOptions&) = delete;
+  minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
+  std::string description, weights_map;
 };
 
 struct KernelFacts {
@@ -84,6 +96,9 @@ llvm::Expected<DeviceHandle> open_device(minuet_context* context, const std::str
                                          DeviceFacts& facts);
 /// For the networks that are opened after it; tells how much was measured.
 llvm::Error use_tuning(minuet_context* context, minuet_device* device);
+llvm::Error fill_network_options(const NetworkChoice& choice, minuet_dtype dtype, NetworkOptions& filled);
+/// Puts the network's file in front of an error about it.
+llvm::Error in_network(const NetworkChoice& choice, llvm::Error error);
 llvm::Expected<NetworkHandle> open_network(minuet_context* context, const NetworkChoice& choice,
                                            minuet_dtype dtype, minuet_network_info& info);
 /// Compiles for `arch` and tells of every kernel.

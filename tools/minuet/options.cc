@@ -6,6 +6,7 @@
 #include "llvm/Support/Path.h"
 #include "tools/minuet/error.h"
 #include "tools/minuet/options_caches.h"
+#include "tools/minuet/options_weights.h"
 
 namespace minuet::tool {
 namespace {
@@ -61,8 +62,7 @@ void add_network(CLI::App& app, Arguments& arguments) {
       ->capture_default_str()
       ->type_name("NAME|FILE");
   add_channels(app, arguments);
-  app.add_option("--weights", arguments.network.weights, "safetensors file; default: seeded random weights")
-      ->type_name("FILE");
+  add_weights(app, arguments.network);
   app.add_option("--weights-seed", arguments.network.weights_seed, "seed of the random weights")
       ->capture_default_str()
       ->type_name("S");
@@ -225,6 +225,8 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
   add_cache_command(*cache, arguments);
   CLI::App* const tune = app.add_subcommand("tune", "Look at, merge and migrate tuning results");
   add_tune(*tune, arguments.tune);
+  CLI::App* const weights = app.add_subcommand("weights", "Convert weights that other engines stored");
+  add_weights_command(*weights, arguments);
   try {
     app.parse(count, values);
   } catch (const CLI::ParseError& error) {
@@ -237,16 +239,18 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
     return bad_input("{0} (minuet --help and minuet COMMAND --help list the flags)", text);
   }
   if (app.get_subcommands().empty()) {
-    return bad_input("a command is missing: run, info, bench, precompile, cache or tune");
+    return bad_input("a command is missing: run, info, bench, precompile, cache, tune or weights");
   }
-  arguments.command = run->parsed()     ? Command::Run
-                      : info->parsed()  ? Command::Info
-                      : bench->parsed() ? Command::Bench
-                      : cache->parsed() ? Command::Cache
-                      : tune->parsed()  ? Command::Tune
-                                        : Command::Precompile;
+  arguments.command = run->parsed()       ? Command::Run
+                      : info->parsed()    ? Command::Info
+                      : bench->parsed()   ? Command::Bench
+                      : cache->parsed()   ? Command::Cache
+                      : tune->parsed()    ? Command::Tune
+                      : weights->parsed() ? Command::Weights
+                                          : Command::Precompile;
   if (arguments.command == Command::Run) MINUET_TRY(check_run(arguments));
   if (arguments.command == Command::Precompile) MINUET_TRY(check_precompile(arguments));
+  if (arguments.command != Command::Weights) MINUET_TRY(check_weights_flags(arguments.network));
   return arguments;
 }
 

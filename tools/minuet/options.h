@@ -16,7 +16,7 @@ class App;
 
 namespace minuet::tool {
 
-enum class Command { None, Run, Info, Bench, Precompile, Cache, Tune };
+enum class Command { None, Run, Info, Bench, Precompile, Cache, Tune, Weights };
 enum class CacheAction { List, Inspect, Extract, Verify, Prune, Stats };
 
 /// `minuet tune`: commands/tune.cc.

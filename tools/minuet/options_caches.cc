@@ -2,6 +2,7 @@
 
 #include "llvm/Support/FileSystem.h"
 #include "tools/minuet/error.h"
+#include "tools/minuet/options_weights.h"
 
 namespace minuet::tool {
 namespace {
@@ -14,6 +15,9 @@ it goes on where it stopped; Ctrl-C leaves bundles with what is done.
 --time-trace tells where a compile spends its time: every kernel is compiled, whatever is there already, and
 none is kept, neither in the cache folder nor in a bundle.
 
+With --weights the kernels are those of the network with that file: of a head too, whose width the file knows.
+Without, a head has kernels where the network's JSON says how many "classes" it has.
+
 A bundle is used by MINUET_BUNDLE_PATH (files or folders, by colons), by minuet_context_add_bundle, or where
 it lies beside libminuet. --arch compute_90 makes PTX, which the driver compiles for any GPU from sm_90 on, for
 programs that ask for it (bundle_ptx of minuet_context_options). MINUET_RECORD=requests.jsonl makes any program
@@ -25,6 +29,7 @@ The JSON has `compiled`, `found`, `failed`, `kernels`, `bytes`, `seconds` and `b
 Examples:
   minuet precompile                                     # MinkUNet42, fp16, sm_90a, into the cache folder
   minuet precompile --network minkunet42,sparseresnet21d --arch sm_80,sm_90a,sm_120 --output kernels
+  minuet precompile --network minkunet42 --weights W.safetensors --output kernels
   minuet precompile --from requests.jsonl --output kernels --json report.json
   minuet precompile --from requests.jsonl --time-trace traces   # open them in ui.perfetto.dev)";
 
@@ -67,6 +72,7 @@ void add_precompile(CLI::App& precompile, Arguments& arguments) {
   add_networks(precompile, arguments)
       ->description("minkunet42, sparseresnet21d, JSON files; one or more, by commas; default: minkunet42");
   add_channels(precompile, arguments);
+  add_weights(precompile, arguments.network);
   precompile.add_option("--dtype", arguments.dtypes, "one or more of fp32, tf32, fp16, bf16; default: fp16")
       ->delimiter(',')
       ->allow_extra_args(false)
@@ -135,9 +141,13 @@ void add_cache_command(CLI::App& cache, Arguments& arguments) {
 }
 
 llvm::Error check_precompile(const Arguments& arguments) {
-  if (!arguments.requests.empty() &&
-      (!arguments.networks.empty() || !arguments.network.channels.empty() || !arguments.dtypes.empty())) {
-    return bad_input("--from excludes --network, --channels and --dtype: the list says what to compile");
+  if (!arguments.requests.empty() && (!arguments.networks.empty() || !arguments.network.channels.empty() ||
+                                      !arguments.network.weights.empty() || !arguments.dtypes.empty())) {
+    return bad_input(
+        "--from excludes --network, --channels, --weights and --dtype: the list says what to compile");
+  }
+  if (!arguments.network.weights.empty() && arguments.networks.size() > 1) {
+    return bad_input("--weights belongs to one network, and --network names {0}", arguments.networks.size());
   }
   if (!arguments.requests.empty() && !llvm::sys::fs::exists(arguments.requests)) {
     return bad_input("--from '{0}': there is no such file", arguments.requests);
