@@ -5,9 +5,7 @@
 namespace minuet {
 namespace {
 
-bool starts_with(llvm::StringRef text, llvm::StringRef start) {
-  return text.take_front(start.size()) == start;
-}
+bool has_magic(llvm::StringRef text, llvm::StringRef start) { return text.take_front(start.size()) == start; }
 
 /// A safetensors file begins with the length of its header, which the format limits to 100 MB.
 bool has_header_length(llvm::StringRef bytes) {
@@ -16,15 +14,15 @@ bool has_header_length(llvm::StringRef bytes) {
 
 /// torch.save writes a pickle, alone or, by default, in a zip archive with the tensors beside it.
 bool is_torch(llvm::StringRef bytes) {
-  if (starts_with(bytes, "PK\x03\x04")) return bytes.take_front(1 << 12).contains("data.pkl");
+  if (has_magic(bytes, "PK\x03\x04")) return bytes.take_front(1 << 12).contains("data.pkl");
   return bytes.size() >= 2 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5;
 }
 
 const char* other_format(llvm::StringRef bytes) {
-  if (starts_with(bytes, "\x89HDF\r\n\x1a\n")) return "an HDF5 file";
-  if (starts_with(bytes, "\x93NUMPY")) return "a NumPy array";
-  if (starts_with(bytes, "PK\x03\x04")) return "a zip archive, as numpy.savez writes";
-  if (starts_with(bytes, "GGUF")) return "a GGUF file";
+  if (has_magic(bytes, "\x89HDF\r\n\x1a\n")) return "an HDF5 file";
+  if (has_magic(bytes, "\x93NUMPY")) return "a NumPy array";
+  if (has_magic(bytes, "PK\x03\x04")) return "a zip archive, as numpy.savez writes";
+  if (has_magic(bytes, "GGUF")) return "a GGUF file";
   // ONNX: field 1, the version, then field 2, the producer's name, or 7, the graph.
   if (bytes.size() > 3 && bytes[0] == '\x08' && bytes[1] < 32 && (bytes[2] == '\x12' || bytes[2] == '\x3a'))
     return "an ONNX model";

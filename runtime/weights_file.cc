@@ -8,10 +8,6 @@
 namespace minuet {
 namespace {
 
-bool starts_with(llvm::StringRef text, llvm::StringRef start) {
-  return text.take_front(start.size()) == start;
-}
-
 bool calls_weights_kernels(WeightsOrder order) {
   return order == WeightsOrder::Minkowski || order == WeightsOrder::TorchSparse;
 }
@@ -69,7 +65,7 @@ llvm::Error WeightsFile::name_tensors() {
   std::set<std::string> unused_entries;
   for (const auto& entry : options_.names) unused_entries.insert(entry.first);
   for (const std::string& stored : file_.names()) {
-    if (!starts_with(stored, options_.prefix)) {
+    if (llvm::StringRef(stored).take_front(options_.prefix.size()) != options_.prefix) {
       outside_.push_back(stored);
       continue;
     }
