@@ -37,9 +37,10 @@ struct Arguments {
   bool tuned = false;  ///< take what was measured on this GPU
   std::string cache;   ///< empty: the library's default
   // run
-  int repeat = 0;  ///< 0: 10 on a GPU, 1 on the CPU
+  int repeat = 0;  ///< 0: 10 on a GPU, none on the CPU
   std::string output, output_coordinates, json;
-  bool labels = false;
+  bool labels = false, random_weights = false, per_point = false;
+  std::string palette;
   bool list_kernels = false;
   std::string trace;
   // bench

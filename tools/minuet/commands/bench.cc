@@ -12,8 +12,8 @@
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/convert.h"
 #include "tools/minuet/error.h"
+#include "tools/minuet/output_file.h"
 #include "tools/minuet/report.h"
-#include "tools/minuet/writers/npy.h"
 
 namespace minuet::tool {
 namespace {
@@ -173,7 +173,7 @@ llvm::json::Object cloud_json(const BenchCloud& cloud, const std::vector<Uploade
                                      {"p10", quantile(timing.wall_ms, 0.1)},
                                      {"p90", quantile(timing.wall_ms, 0.9)},
                                      {"min", quantile(timing.wall_ms, 0.0)}}},
-      {"stages_ms", stages_json(median_stages(timing.stages), 0)},
+      {"stages_ms", stages_json(median_stages(timing.stages))},
       {"counters", counters_json(timing.counters, bench.timed)},
       {"pairs", pairs},
       {"padded_rows", padded},

@@ -72,7 +72,7 @@ llvm::Expected<BenchCloud> open_bench_cloud(const std::string& name, const std::
     cloud.random_voxels = known.random_voxels;
     cloud.origin = known.file ? known.file : known.synthetic ? known.synthetic : "uniform in 400^3";
     if (known.file && llvm::sys::fs::exists(data + "/" + known.file)) {
-      MINUET_ASSIGN(Cloud read, read_cloud(data + "/" + known.file, known.columns));
+      MINUET_ASSIGN(Cloud read, read_cloud(data + "/" + known.file, {known.columns, {}}));
       cloud.points = std::move(read.points);
     } else if (known.synthetic) {
       InputOptions options;
@@ -95,9 +95,9 @@ llvm::Expected<VoxelCloud> make_variant(const BenchCloud& cloud, int variant, bo
   points.reserve(cloud.points.size());
   for (const Point& point : cloud.points) {
     if (thin && random() % 100 >= kept_of_100) continue;
-    const double x = static_cast<double>(point[0]), y = static_cast<double>(point[1]);
-    points.push_back({static_cast<float>(cosine * x - sine * y), static_cast<float>(sine * x + cosine * y),
-                      point[2], point[3]});
+    const double x = point[0], y = point[1];
+    points.push_back({static_cast<double>(static_cast<float>(cosine * x - sine * y)),
+                      static_cast<double>(static_cast<float>(sine * x + cosine * y)), point[2], point[3]});
   }
   return voxelize(points, cloud.voxel_size, /*skip_invalid=*/true);
 }

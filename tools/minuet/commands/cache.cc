@@ -9,7 +9,7 @@
 #include "tools/minuet/commands/cache_source.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/error.h"
-#include "tools/minuet/writers/npy.h"
+#include "tools/minuet/output_file.h"
 
 namespace minuet::tool {
 namespace {
