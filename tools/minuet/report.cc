@@ -7,7 +7,6 @@
 #include "llvm/Support/Format.h"
 #include "tools/minuet/convert.h"
 #include "tools/minuet/error.h"
-#include "tools/minuet/output_file.h"
 
 namespace minuet::tool {
 namespace {
@@ -82,13 +81,6 @@ llvm::Error query_shapes(minuet_execution* execution, const minuet_network_info&
     MINUET_TRY(check(minuet_execution_query_layer(execution, i, &layer)));
     report.layers.push_back(layer);
   }
-  return llvm::Error::success();
-}
-
-llvm::Error write_json_file(const std::string& path, const llvm::json::Value& value) {
-  if (path.empty()) return llvm::Error::success();
-  if (path != "-") return write_file(path, json_text(value));
-  llvm::outs() << json_text(value);
   return llvm::Error::success();
 }
 

@@ -44,8 +44,6 @@ void print_kernels(const std::vector<KernelFacts>& kernels, llvm::raw_ostream& o
 
 /// As the tool prints and writes it.
 std::string json_text(const llvm::json::Value& value);
-/// To a file, to stdout for "-", nowhere for "".
-llvm::Error write_json_file(const std::string& path, const llvm::json::Value& value);
 
 llvm::json::Object stages_json(const minuet_stage_times& stages);
 /// "0.2.1"

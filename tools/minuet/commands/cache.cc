@@ -146,6 +146,7 @@ llvm::Error inspect_kernel(const Arguments& arguments) {
 }
 
 llvm::Error extract_kernel(const Arguments& arguments) {
+  MINUET_TRY(check_distinct({{"--output", arguments.output}}, {{"--bundle", arguments.bundle}}));
   MINUET_ASSIGN(const ReadKernel kernel, find_kernel(arguments));
   const Binary& binary = kernel.entry->binary;
   MINUET_TRY(write_file(arguments.output, binary.cubin));
