@@ -72,6 +72,14 @@ TEST(CliErrors, Flags) {
   expect_refused({"bench", "--output", "x.json"}, "--output");
 }
 
+TEST(CliErrors, ExtentsThatAKindCannotHave) {
+  const std::string lidar = "a lidar cloud is 10 to 1000 metres across, and --extent is ";
+  expect_refused(narrow_run({"--synthetic", "lidar", "--points", "1000", "--extent", "0.5"}), lidar + "0.5:");
+  expect_refused(narrow_run({"--synthetic", "lidar", "--extent", "1e6"}), lidar + "1e+06:");
+  expect_refused(narrow_run({"--synthetic", "lidar", "--extent", "nan"}), "--extent");
+  expect_refused(narrow_run({"--synthetic", "room", "--extent", "1e-3"}), "0.5 to 1e+06 metres");
+}
+
 TEST(CliErrors, Files) {
   const Folder folder;
   expect_refused(narrow_run({folder.path("missing.bin")}), "missing.bin");

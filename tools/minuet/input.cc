@@ -79,6 +79,13 @@ llvm::Expected<std::vector<Point>> synthetic_points(const InputOptions& options)
   wanted.extent = options.extent;
   wanted.seed = options.seed;
   const std::vector<float> values = make_cloud(wanted);
+  if (values.empty()) {
+    const Extents extents = extents_of(wanted.kind);
+    char range[96];
+    std::snprintf(range, sizeof(range), "%g to %g metres across, and --extent is %g", extents.least,
+                  extents.greatest, options.extent);
+    return bad_input("a {0} cloud is {1}: choose one in that range", options.synthetic, range);
+  }
   std::vector<Point> points(values.size() / 4);
   for (size_t i = 0; i < values.size(); ++i) points[i / 4][i % 4] = values[i];
   return points;
