@@ -43,6 +43,8 @@ Examples:
       --channels 8,8,16,24,32,32,24,16,16 --weights W.safetensors --dtype fp32 --output out.npy)";
 
 constexpr const char* kBenchFooter = R"(
+Prints a table, and writes nothing but the --output. Clouds that are files are moved to their middle.
+
 Wall time of one inference by the host's clock: from unsorted coordinates and features in device memory
 to the output, all maps rebuilt, no graph replay. Every timed inference sees a cloud that was not seen
 before: the cloud turned about z and thinned to 95-99 % of its points (random clouds: another seed). The
@@ -53,6 +55,7 @@ Clouds: os1_0.1 os1_0.05 office_0.01 room_scan_0.02 (files of --data), random_1e
 
 Examples:
   minuet bench                                          # both networks, every cloud
+  minuet bench --network minkunet42 --cloud sweep.pcd --voxel-size 0.05
   minuet bench --network minkunet42 --dtype fp16 --cloud os1_0.1 --output os1.json)";
 
 void add_network(CLI::App& app, Arguments& arguments) {
@@ -148,10 +151,21 @@ void add_bench(CLI::App& bench, Arguments& arguments) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("TYPE");
-  bench.add_option("--cloud", arguments.clouds, "one or more of the clouds below; default: all")
+  bench
+      .add_option("--cloud", arguments.clouds,
+                  "one or more, by commas: clouds below, or .bin, .ply, .pcd and .npy files of points; "
+                  "default: all below")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->type_name("NAME");
+      ->type_name("NAME|FILE");
+  bench
+      .add_option("--voxel-size", arguments.file_voxel_size,
+                  "edge of a voxel in metres, for files; default: 0.1")
+      ->type_name("M");
+  bench
+      .add_option("--columns", arguments.file_columns, "float32 numbers in a row of a .bin file; default: 4")
+      ->type_name("N")
+      ->check(CLI::Range(3, 1024));
   bench
       .add_option("--data", arguments.data,
                   "folder of the real clouds; default: MINUET_SHARED/data, ../shared/data")
@@ -163,9 +177,10 @@ void add_bench(CLI::App& bench, Arguments& arguments) {
       ->check(CLI::Range(1, 1000));
   bench
       .add_option("--output", arguments.output,
-                  "JSON file; default: tools/bench/results/<device>/<network>_<dtype>.json")
-      ->type_name("FILE");
-  bench.add_option("--commit", arguments.commit, "commit to note; default: what git says here")
+                  "the results as JSON: a .json file for one, or a folder that is there, for "
+                  "<network>_<dtype>.json each; default: none is written")
+      ->type_name("FILE|DIR");
+  bench.add_option("--commit", arguments.commit, "commit to note in the JSON; default: none")
       ->type_name("ID");
   add_device(bench, arguments);
   add_tuned(bench, arguments);

@@ -45,7 +45,9 @@ struct Arguments {
   // bench
   std::vector<std::string> networks, dtypes, clouds;
   std::string data, commit;
-  int variants = 0;  ///< 0: 16 on a GPU, 2 on the CPU
+  std::string file_voxel_size;  ///< of clouds that are the user's files; empty: 0.1
+  int file_columns = 0;         ///< of such .bin files; 0: 4
+  int variants = 0;             ///< 0: 16 on a GPU, 2 on the CPU
   // precompile
   std::vector<std::string> archs;  ///< empty: sm_90a, or as recorded
   std::string requests;
