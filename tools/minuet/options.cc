@@ -60,7 +60,7 @@ Examples:
 
 void add_network(CLI::App& app, Arguments& arguments) {
   app.add_option("--network", arguments.network.network,
-                 "minkunet42, sparseresnet21d, or a JSON file (runtime/networks/README.md)")
+                 "minkunet42, sparseresnet21d, or a JSON file (share/doc/minuet/networks.md)")
       ->capture_default_str()
       ->type_name("NAME|FILE");
   add_channels(app, arguments);
@@ -230,7 +230,7 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
   CLI::App* const run = app.add_subcommand("run", "Run a network over a point cloud");
   CLI::App* const info =
       app.add_subcommand("info", "Show devices, driver, NVRTC, LLVM, cache folder, and what is missing");
-  CLI::App* const bench = app.add_subcommand("bench", "Measure networks over many clouds, as JSON");
+  CLI::App* const bench = app.add_subcommand("bench", "Measure networks over many clouds, or over your own");
   CLI::App* const precompile = app.add_subcommand("precompile", "Compile networks' kernels, with no GPU");
   CLI::App* const cache = app.add_subcommand("cache", "Look into the kernel cache, or into a bundle");
   add_run(*run, arguments);
