@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -280,15 +281,16 @@ llvm::Expected<std::vector<Measurement>> plan_measurements(const Arguments& argu
   for (const std::string& network : networks) {
     for (const std::string& flag : dtypes) {
       MINUET_ASSIGN(const minuet_dtype dtype, dtype_for(flag, is_cpu));
-      std::string path = arguments.output;
+      llvm::SmallString<128> path(arguments.output);
       if (is_folder) {
-        const std::string file =
-            file_word(llvm::sys::path::stem(network)) + "_" + dtype_name(dtype) + ".json";
-        path += "/" + file;
-        if (!paths.insert(file).second) return bad_input("two results would be written to '{0}'", path);
+        llvm::sys::path::append(
+            path, file_word(llvm::sys::path::stem(network)) + "_" + dtype_name(dtype) + ".json");
+        if (!paths.insert(path.str().str()).second) {
+          return bad_input("two results would be written to '{0}'", path);
+        }
       }
-      if (!path.empty()) MINUET_TRY(check_writable(path));
-      all.push_back({network, dtype, path});
+      if (!path.empty()) MINUET_TRY(check_writable(path.str().str()));
+      all.push_back({network, dtype, path.str().str()});
     }
   }
   return all;
