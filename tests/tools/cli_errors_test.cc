@@ -73,7 +73,41 @@ TEST(CliErrors, Flags) {
   expect_refused({"precompile", "--dtype", "int8"}, "int8");
   expect_refused({"precompile", "--network", "sparseresnet21d", "--arch", "sm_1"}, "sm_1");
   expect_refused({"bench", "--device", "cpu", "--cloud", "mars"}, "mars");
-  expect_refused({"bench", "--output", "x.json"}, "--output");
+}
+
+TEST(CliErrors, Benchmarks) {
+  const Folder folder;
+  const auto refused = [](std::vector<std::string> more, const std::string& words) {
+    more.insert(more.begin(), {"bench", "--device", "cpu", "--network", "sparseresnet21d"});
+    expect_refused(more, words);
+  };
+  const std::string voxels = folder.path("voxels.npy"), cloud = folder.file("one.bin", bin({1, 2, 3, 4}));
+  write_bytes(voxels, npy_bytes(std::vector<int32_t>{1, 2, 3}, {1, 3}));
+  refused({"--cloud", folder.path("none.ply")}, "none.ply");
+  refused({"--cloud", folder.file("cloud.xyz", "1 2 3")}, "cloud.xyz");
+  refused({"--cloud", folder.file("bad.pcd", "nonsense")}, "bad.pcd");
+  refused({"--cloud", folder.file("nan.bin", bin({1, 2, NAN, 4}))}, "NaN");
+  refused({"--cloud", voxels}, "holds voxels");
+  refused({"--cloud", cloud, "--voxel-size", "0"}, "voxel size");
+  refused({"--cloud", cloud, "--voxel-size", "big"}, "--voxel-size");
+  refused({"--cloud", "object_0.01", "--voxel-size", "0.1"}, "--voxel-size");
+  refused({"--cloud", "object_0.01", "--columns", "5"}, "--columns");
+  refused({"--cloud", "os1_0.1", "--data", folder.path("")}, "--data");
+  // Before anything is measured: stdout is empty.
+  for (const char* output : {"/nowhere/x.json", "/nowhere/", "/proc/x.json"}) {
+    refused({"--cloud", cloud, "--output", output}, output);
+  }
+  refused({"--cloud", cloud, "--output", folder.path("x.txt")}, ".json");
+  refused({"--cloud", cloud, "--output", folder.path("x.json"), "--dtype", "fp32,bf16"}, "one --network");
+  refused({"--cloud", cloud, "--output", folder.path(""), "--dtype", "bf16,bf16"}, "two results");
+}
+
+TEST(CliErrors, ExtentsThatAKindCannotHave) {
+  const std::string lidar = "a lidar cloud is 10 to 1000 metres across, and --extent is ";
+  expect_refused(narrow_run({"--synthetic", "lidar", "--points", "1000", "--extent", "0.5"}), lidar + "0.5:");
+  expect_refused(narrow_run({"--synthetic", "lidar", "--extent", "1e6"}), lidar + "1e+06:");
+  expect_refused(narrow_run({"--synthetic", "lidar", "--extent", "nan"}), "--extent");
+  expect_refused(narrow_run({"--synthetic", "room", "--extent", "1e-3"}), "0.5 to 1e+06 metres");
 }
 
 TEST(CliErrors, Files) {

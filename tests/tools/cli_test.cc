@@ -358,12 +358,18 @@ TEST(Cli, InfoNamesWhatIsThere) {
     EXPECT_THAT(finished.out, HasSubstr(word));
 }
 
+std::vector<std::string> bench(std::vector<std::string> more) {
+  std::vector<std::string> all = {"bench", "--device", "cpu", "--network", "sparseresnet21d"};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
 TEST(Cli, BenchWritesItsResult) {
   const Folder folder;
   const std::string path = folder.path("bench.json");
-  const Finished finished = minuet({"bench", "--device", "cpu", "--network", "sparseresnet21d", "--cloud",
-                                    "object_0.01", "--variants", "2", "--commit", "abc", "--output", path});
-  EXPECT_EQ(finished.code, 0) << finished.err;
+  const Finished finished =
+      expect_done(bench({"--cloud", "object_0.01", "--variants", "2", "--commit", "abc", "--output", path}));
+  EXPECT_THAT(finished.out, HasSubstr("object_0.01"));
   llvm::Expected<llvm::json::Value> value = llvm::json::parse(contents(path));
   ASSERT_TRUE(!!value) << llvm::toString(value.takeError());
   const llvm::json::Object& result = *value->getAsObject();
@@ -375,6 +381,51 @@ TEST(Cli, BenchWritesItsResult) {
     EXPECT_TRUE(cloud.get(key)) << key;
   }
   EXPECT_GT(*cloud.getObject("wall_ms")->getNumber("median"), 0);
+}
+
+TEST(Cli, BenchTakesTheUsersOwnClouds) {
+  const Folder folder;
+  std::vector<Point> points = random_points(400);
+  points[7][1] = NAN;
+  const std::string five = folder.path("five.BIN");
+  std::string rows;
+  for (const Point& point : points) {
+    for (const float value : point) rows += packed(value);
+    rows += packed(17.0f);
+  }
+  folder.file("five.BIN", rows);
+  const std::string one = folder.file("one.bin", bin_of({{500000, 4000000, 7, 1}, {500020, 4000000, 7, 1}}));
+  Finished finished = minuet(bench({"--cloud", five, "--columns", "5", "--voxel-size", "0.5", "--dtype",
+                                    "fp32,fp16", "--output", folder.path("")}));
+  EXPECT_EQ(finished.code, 0) << finished.err;
+  EXPECT_EQ(finished.err, "minuet: 1 points of '" + five + "' with NaN or infinite numbers were dropped\n");
+  for (const char* name : {"sparseresnet21d_fp32.json", "sparseresnet21d_fp16.json"}) {
+    llvm::Expected<llvm::json::Value> value = llvm::json::parse(contents(folder.path(name)));
+    ASSERT_TRUE(!!value) << llvm::toString(value.takeError());
+    const llvm::json::Object& result = *value->getAsObject();
+    EXPECT_FALSE(result.get("commit"));
+    const llvm::json::Object& cloud = *(*result.getArray("clouds"))[0].getAsObject();
+    EXPECT_EQ(cloud.getString("origin"), llvm::StringRef(five));
+    EXPECT_EQ(cloud.getNumber("voxel_size"), 0.5);
+    EXPECT_GT(*cloud.getObject("voxels")->getInteger("unthinned"), 100);
+  }
+  // Two points that are never both thinned away, far from the origin, where fp16 would not hold them.
+  expect_done(bench({"--cloud", one, "--dtype", "fp16", "--voxel-size", "5", "--variants", "50"}));
+}
+
+TEST(Cli, BenchWritesNothingThatItIsNotToldTo) {
+  const Folder folder;
+  const std::string cloud = folder.file("a.bin", bin_of(random_points(50)));
+  llvm::SmallString<128> here;
+  ASSERT_FALSE(llvm::sys::fs::current_path(here));
+  const std::string empty = folder.path("empty");
+  ASSERT_FALSE(llvm::sys::fs::create_directory(empty));
+  ASSERT_FALSE(llvm::sys::fs::set_current_path(empty));
+  const Finished finished = expect_done(bench({"--cloud", cloud}));
+  ASSERT_FALSE(llvm::sys::fs::set_current_path(here));
+  EXPECT_THAT(finished.out, HasSubstr("median, ms"));
+  EXPECT_THAT(finished.out, HasSubstr(cloud));
+  EXPECT_FALSE(llvm::sys::fs::remove(empty));  // which removes empty folders only
 }
 
 }  // namespace

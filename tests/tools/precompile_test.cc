@@ -120,10 +120,11 @@ TEST_F(Precompile, AWrongFlagIsOneSentence) {
 }
 
 TEST_F(Precompile, R19_AnArchitectureThatCannotBeCompiledForIsOneSentenceAndNoWork) {
-  const std::pair<const char*, const char*> cases[] = {{"sm_999", "cannot compile for sm_999; it knows sm_"},
-                                                       {"compute_999", "cannot compile for compute_999"},
-                                                       {"sm_90a,sm_999", "cannot compile for sm_999"},
-                                                       {"sm_75", "sm_75 is too old: the kernels need sm_80 or newer"}};
+  const std::pair<const char*, const char*> cases[] = {
+      {"sm_999", "cannot compile for sm_999; it knows sm_"},
+      {"compute_999", "cannot compile for compute_999"},
+      {"sm_90a,sm_999", "cannot compile for sm_999"},
+      {"sm_75", "sm_75 is too old: the kernels need sm_80 or newer"}};
   for (const auto& [arch, reason] : cases) {
     const Finished finished = precompile({"--output", folder_->path("unknown"), "--json", "-"}, arch);
     EXPECT_EQ(finished.code, 2) << arch;
@@ -139,7 +140,8 @@ TEST_F(Precompile, AReportThatCannotBeWrittenIsSaidBeforeTheWork) {
   EXPECT_EQ(finished.code, 2);
   EXPECT_EQ(finished.out, "");
   EXPECT_THAT(finished.err, HasSubstr("'/nowhere/report.json' cannot be written"));
-  EXPECT_THAT(minuet({"precompile", "--from", network_, "--json", network_}).err, HasSubstr("would overwrite --from"));
+  EXPECT_THAT(minuet({"precompile", "--from", network_, "--json", network_}).err,
+              HasSubstr("would overwrite --from"));
 }
 
 /// One line of a recorded list: a kernel that compiles in no time.

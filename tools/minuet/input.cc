@@ -16,13 +16,6 @@
 namespace minuet::tool {
 namespace {
 
-llvm::Expected<double> voxel_size_of(const InputOptions& options) {
-  const std::optional<double> size = parse_double(options.voxel_size);
-  if (!size) return bad_input("the voxel size '{0}' is not a number (--voxel-size)", options.voxel_size);
-  MINUET_TRY(check_voxel_size(static_cast<float>(*size)));
-  return *size;
-}
-
 llvm::Expected<Cloud> read_coordinates(const InputOptions& options, int ndim) {
   MINUET_ASSIGN(const auto file, read_file(options.coordinates));
   llvm::Expected<Cloud> cloud = read_npy_coordinates(file->getBuffer(), ndim);
@@ -64,6 +57,13 @@ llvm::Error check_fit(const VoxelCloud& voxels, const minuet_network_info& netwo
 
 }  // namespace
 
+llvm::Expected<double> parse_voxel_size(const std::string& text) {
+  const std::optional<double> size = parse_double(text);
+  if (!size) return bad_input("--voxel-size '{0}' is not a number", text);
+  MINUET_TRY(check_voxel_size(static_cast<float>(*size)));
+  return *size;
+}
+
 llvm::Expected<std::vector<Point>> synthetic_points(const InputOptions& options) {
   CloudOptions wanted;
   const int kind = llvm::StringSwitch<int>(options.synthetic)
@@ -78,6 +78,13 @@ llvm::Expected<std::vector<Point>> synthetic_points(const InputOptions& options)
   wanted.extent = options.extent;
   wanted.seed = options.seed;
   const std::vector<float> values = make_cloud(wanted);
+  if (values.empty()) {
+    const Extents extents = extents_of(wanted.kind);
+    char range[96];
+    std::snprintf(range, sizeof(range), "%g to %g metres across, and --extent is %g", extents.least,
+                  extents.greatest, options.extent);
+    return bad_input("a {0} cloud is {1}: choose one in that range", options.synthetic, range);
+  }
   std::vector<Point> points(values.size() / 4);
   for (size_t i = 0; i < values.size(); ++i) points[i / 4][i % 4] = static_cast<double>(values[i]);
   return points;
@@ -89,7 +96,7 @@ std::optional<std::array<int64_t, 3>> Input::shift() const {
 
 llvm::Expected<Input> load_input(const InputOptions& options, const minuet_network_info& network) {
   Input input;
-  MINUET_ASSIGN(const double voxel_size, voxel_size_of(options));
+  MINUET_ASSIGN(const double voxel_size, parse_voxel_size(options.voxel_size));
   input.voxel_size = static_cast<float>(voxel_size);
   input.frame.voxel_size = voxel_size;
   const bool own_features = !options.features.empty();

@@ -45,6 +45,9 @@ struct Input {
 /// Reads, generates and voxelises. Checks the voxels against the network's ndim and input channels.
 llvm::Expected<Input> load_input(const InputOptions& options, const minuet_network_info& network);
 
+/// --voxel-size, in metres.
+llvm::Expected<double> parse_voxel_size(const std::string& text);
+
 /// Points of a generated cloud.
 llvm::Expected<std::vector<Point>> synthetic_points(const InputOptions& options);
 

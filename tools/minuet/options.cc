@@ -45,6 +45,8 @@ Examples:
       --channels 8,8,16,24,32,32,24,16,16 --weights W.safetensors --dtype fp32 --output out.npy)";
 
 constexpr const char* kBenchFooter = R"(
+Prints a table, and writes nothing but the --output. Clouds that are files are moved to their middle.
+
 Wall time of one inference by the host's clock: from unsorted coordinates and features in device memory
 to the output, all maps rebuilt, no graph replay. Every timed inference sees a cloud that was not seen
 before: the cloud turned about z and thinned to 95-99 % of its points (random clouds: another seed). The
@@ -55,11 +57,12 @@ Clouds: os1_0.1 os1_0.05 office_0.01 room_scan_0.02 (files of --data), random_1e
 
 Examples:
   minuet bench                                          # both networks, every cloud
+  minuet bench --network minkunet42 --cloud sweep.pcd --voxel-size 0.05
   minuet bench --network minkunet42 --dtype fp16 --cloud os1_0.1 --output os1.json)";
 
 void add_network(CLI::App& app, Arguments& arguments) {
   app.add_option("--network", arguments.network.network,
-                 "minkunet42, sparseresnet21d, or a JSON file (runtime/networks/README.md)")
+                 "minkunet42, sparseresnet21d, or a JSON file (share/doc/minuet/networks.md)")
       ->capture_default_str()
       ->type_name("NAME|FILE");
   add_channels(app, arguments);
@@ -99,7 +102,9 @@ void add_input(CLI::App& app, InputOptions& input) {
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, int64_t{100000000}));
   app.add_option("--extent", input.extent,
-                 "metres across of the generated cloud; default: lidar 200, room 8, object 1, random 40")
+                 "metres across of the generated cloud: lidar 10 to 1000, room from 0.5; default: lidar 200, "
+                 "room 8, object 1, "
+                 "random 40")
       ->type_name("E")
       ->check(CLI::Range(1e-3, 1e6));
   app.add_option("--seed", input.seed, "seed of the generated cloud")->capture_default_str()->type_name("S");
@@ -177,10 +182,21 @@ void add_bench(CLI::App& bench, Arguments& arguments) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("TYPE");
-  bench.add_option("--cloud", arguments.clouds, "one or more of the clouds below; default: all")
+  bench
+      .add_option("--cloud", arguments.clouds,
+                  "one or more, by commas: clouds below, or .bin, .ply, .pcd and .npy files of points; "
+                  "default: all below")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->type_name("NAME");
+      ->type_name("NAME|FILE");
+  bench
+      .add_option("--voxel-size", arguments.file_voxel_size,
+                  "edge of a voxel in metres, for files; default: 0.1")
+      ->type_name("M");
+  bench
+      .add_option("--columns", arguments.file_columns, "float32 numbers in a row of a .bin file; default: 4")
+      ->type_name("N")
+      ->check(CLI::Range(3, 1024));
   bench
       .add_option("--data", arguments.data,
                   "folder of the real clouds; default: MINUET_SHARED/data, ../shared/data")
@@ -192,9 +208,10 @@ void add_bench(CLI::App& bench, Arguments& arguments) {
       ->check(CLI::Range(1, 1000));
   bench
       .add_option("--output", arguments.output,
-                  "JSON file; default: tools/bench/results/<device>/<network>_<dtype>.json")
-      ->type_name("FILE");
-  bench.add_option("--commit", arguments.commit, "commit to note; default: what git says here")
+                  "the results as JSON: a .json file for one, or a folder that is there, for "
+                  "<network>_<dtype>.json each; default: none is written")
+      ->type_name("FILE|DIR");
+  bench.add_option("--commit", arguments.commit, "commit to note in the JSON; default: none")
       ->type_name("ID");
   add_device(bench, arguments);
   add_tuned(bench, arguments);
@@ -246,7 +263,7 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
   CLI::App* const run = app.add_subcommand("run", "Run a network over a point cloud");
   CLI::App* const info =
       app.add_subcommand("info", "Show devices, driver, NVRTC, LLVM, cache folder, and what is missing");
-  CLI::App* const bench = app.add_subcommand("bench", "Measure networks over many clouds, as JSON");
+  CLI::App* const bench = app.add_subcommand("bench", "Measure networks over many clouds, or over your own");
   CLI::App* const precompile = app.add_subcommand("precompile", "Compile networks' kernels, with no GPU");
   CLI::App* const cache = app.add_subcommand("cache", "Look into the kernel cache, or into a bundle");
   add_run(*run, arguments);

@@ -70,7 +70,7 @@ llvm::Error voxel_of(const Position& position, int64_t row, float voxel_size, in
 
 llvm::Error check_voxel_size(float voxel_size) {
   if (std::isfinite(voxel_size) && voxel_size > 0) return llvm::Error::success();
-  return bad_input("the voxel size must be a positive number of metres, and it is {0}",
+  return bad_input("the voxel size (--voxel-size) must be a positive number of metres, and it is {0}",
                    digits(static_cast<double>(voxel_size)));
 }
 
