@@ -1,6 +1,7 @@
 #include "tools/minuet/options.h"
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 
 #include "tools/minuet/error.h"
 #include "tools/minuet/options_caches.h"
@@ -60,6 +61,13 @@ Examples:
   minuet bench --network minkunet42 --cloud sweep.pcd --voxel-size 0.05
   minuet bench --network minkunet42 --dtype fp16 --cloud os1_0.1 --output os1.json)";
 
+const CLI::Validator kFinite(
+    [](const std::string& text) {
+      const std::optional<double> value = parse_double(text);
+      return value && std::isfinite(*value) ? std::string() : "'" + text + "' is no finite number";
+    },
+    "");
+
 void add_network(CLI::App& app, Arguments& arguments) {
   app.add_option("--network", arguments.network.network,
                  "minkunet42, sparseresnet21d, or a JSON file (share/doc/minuet/networks.md)")
@@ -70,6 +78,7 @@ void add_network(CLI::App& app, Arguments& arguments) {
                  "safetensors file; default: seeded random weights, which give no meaning to an output")
       ->type_name("FILE");
   app.add_option("--weights-seed", arguments.network.weights_seed, "seed of the random weights")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str()
       ->type_name("S");
 }
@@ -107,7 +116,10 @@ void add_input(CLI::App& app, InputOptions& input) {
                  "random 40")
       ->type_name("E")
       ->check(CLI::Range(1e-3, 1e6));
-  app.add_option("--seed", input.seed, "seed of the generated cloud")->capture_default_str()->type_name("S");
+  app.add_option("--seed", input.seed, "seed of the generated cloud")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str()
+      ->type_name("S");
   app.add_option("--columns", input.columns.columns, "float32 numbers in a row of a .bin file; default: 4")
       ->type_name("N")
       ->check(CLI::Range(3, 1024));
@@ -129,6 +141,7 @@ void add_input(CLI::App& app, InputOptions& input) {
          "the middle of clouds that float32 does not resolve from there")
       ->delimiter(',')
       ->expected(3)
+      ->check(kFinite)
       ->type_name("X,Y,Z");
   app.add_flag("--keep-first-duplicate", input.keep_first_duplicate,
                "of equal voxels in --coordinates the first row's features count; else they are an error");
@@ -278,6 +291,10 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
     app.parse(count, values);
   } catch (const CLI::ExtrasError&) {
     return bad_input("{0} (minuet --help and minuet COMMAND --help list the flags)", unknown_argument(app));
+  } catch (const CLI::RequiredError& error) {
+    const bool is_unknown = !app.remaining(true).empty();  // what stands where a subcommand is to stand
+    return bad_input("{0} (minuet --help and minuet COMMAND --help list the flags)",
+                     is_unknown ? unknown_argument(app) : error.what());
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {
       app.exit(error);

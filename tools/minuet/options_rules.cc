@@ -44,12 +44,13 @@ std::string unknown_argument(const CLI::App& app) {
   const std::string word = left.empty() ? "" : left.front();
   const llvm::StringRef name = llvm::StringRef(word).split('=').first;
   std::string nearest;
-  unsigned least = static_cast<unsigned>(name.size()) / 3 + 1;  // further off it is another word
+  unsigned least = 0;
   for (const std::string& known : known_words(innermost(app), name.startswith("-"))) {
-    const unsigned distance = name.edit_distance(known, /*AllowReplacements=*/true, least);
+    const unsigned distance = name.edit_distance(known);
     const bool is_start = name.size() > 4 && llvm::StringRef(known).startswith(name);
-    if (distance > least && !is_start) continue;
-    if (distance <= least) least = distance;
+    if (distance > name.size() / 3 + 1 && !is_start) continue;  // another word
+    if (!nearest.empty() && distance >= least) continue;
+    least = distance;
     nearest = known;
   }
   return "'" + word + "' is not known" + (nearest.empty() ? "" : "; is " + nearest + " meant?");
