@@ -146,6 +146,9 @@ llvm::Error check_precompile(const Arguments& arguments) {
   if (!arguments.time_trace.empty() && !arguments.output.empty()) {
     return bad_input("--time-trace excludes --output: what is compiled with a time trace is not kept");
   }
+  if (!arguments.tuning.empty() && (arguments.output.empty() || !arguments.requests.empty())) {
+    return bad_input("--tuning is for bundles of networks: it needs --output, and excludes --from");
+  }
   for (const std::string& arch : arguments.archs) {
     if (arch.empty()) return bad_input("--arch has an empty name: name architectures such as sm_90a");
   }

@@ -17,6 +17,7 @@
 #include "tools/minuet/convert.h"
 #include "tools/minuet/error.h"
 #include "tools/minuet/output_file.h"
+#include "tools/minuet/progress.h"
 #include "tools/minuet/report.h"
 
 namespace minuet::tool {
@@ -193,7 +194,9 @@ llvm::Expected<llvm::json::Object> measure_cloud(const Bench& bench, const Bench
   const size_t bytes = static_cast<size_t>(most) * static_cast<size_t>(bench.info.out_channels) *
                        static_cast<size_t>(dtype_bytes(bench.dtype));
   MINUET_ASSIGN(const DeviceBuffer output, DeviceBuffer::allocate(bench.device, bytes));
+  std::optional<Progress> progress("measuring " + cloud.name);
   MINUET_ASSIGN(const Timing timing, measure(bench, execution.get(), variants, output.get()));
+  progress.reset();
   RunReport shapes;
   MINUET_TRY(query_shapes(execution.get(), bench.info, shapes));
   llvm::json::Object entry = cloud_json(cloud, variants, bench, timing, shapes);
@@ -299,8 +302,10 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
                      measurement.network, info.in_channels, info.ndim);
   }
   std::vector<KernelFacts> kernels;
+  std::optional<Progress> progress("finding or compiling kernels");
   MINUET_TRY(compile_network(network.get(), facts.arch, kernels));
   MINUET_TRY(check(minuet_network_load(network.get(), device)));
+  progress.reset();
   const int timed = arguments.variants > 0 ? arguments.variants : facts.is_cpu() ? 2 : 16;
   const Bench bench{context, device, facts, measurement.dtype, network.get(), info, facts.is_cpu() ? 1 : 4,
                     timed};
