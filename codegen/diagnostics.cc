@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "codegen/arch.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -80,14 +81,10 @@ std::pair<StatusCode, std::string> explain(const CompileFailure& failure) {
                           "codegen/CMakeLists.txt, or include a header of kernels_templates",
                           first_error(log))};
   }
-  const std::string plain = llvm::StringRef(failure.arch).rtrim("af").str();  // sm_90 of sm_90a
-  const bool knows_arch = failure.archs.empty() || llvm::is_contained(failure.archs, plain);
-  if (failure.status == kInvalidOption && (!knows_arch || log.contains("arch"))) {
-    return {
-        StatusCode::Unimplemented,
-        llvm::formatv("{0} cannot compile for {1}; it knows {2}. Install an NVRTC that knows it and name it "
-                      "with MINUET_NVRTC",
-                      failure.compiler, failure.arch, llvm::join(failure.archs, ", "))};
+  if (failure.status == kInvalidOption &&
+      (!is_known_arch(failure.archs, failure.arch) || log.contains("arch"))) {
+    const StatusError unknown = unknown_arch(failure.compiler, failure.arch, failure.archs);
+    return {unknown.code(), unknown.message()};
   }
   switch (failure.status) {
     case kOutOfMemory:
@@ -109,6 +106,20 @@ std::pair<StatusCode, std::string> explain(const CompileFailure& failure) {
 }
 
 }  // namespace
+
+bool is_known_arch(const std::vector<std::string>& known, llvm::StringRef arch) {
+  return known.empty() ||
+         llvm::any_of(known, [&](const std::string& one) { return capability(one) == capability(arch); });
+}
+
+StatusError unknown_arch(const std::string& compiler, llvm::StringRef arch,
+                         const std::vector<std::string>& known) {
+  return {
+      StatusCode::Unimplemented,
+      llvm::formatv("{0} cannot compile for {1}; it knows {2}. Install an NVRTC that knows it and name it "
+                    "with MINUET_NVRTC",
+                    compiler, arch, llvm::join(known, ", "))};
+}
 
 StatusError compile_error(const CompileFailure& failure, const KernelSource& source,
                           const std::function<llvm::StringRef(llvm::StringRef)>& header) {

@@ -24,6 +24,12 @@ struct CompileFailure {
   std::vector<std::string> archs;  // that this NVRTC knows
 };
 
+/// Whether an NVRTC that knows these architectures compiles for `arch`. One that names none may know it.
+bool is_known_arch(const std::vector<std::string>& known, llvm::StringRef arch);
+/// Unimplemented, where it does not. `compiler` as in CompileFailure.
+StatusError unknown_arch(const std::string& compiler, llvm::StringRef arch,
+                         const std::vector<std::string>& known);
+
 /// The message says in a sentence what to do; the detail has the status, the whole log, numbered
 /// source lines around each error, options, architecture, request key and how to repeat it.
 /// `header` gives the text of an included file, or nothing.

@@ -12,6 +12,7 @@
 #include "codegen/bundle/bundle.h"
 #include "codegen/bundle/bundle_writer.h"
 #include "codegen/cache/file_system.h"
+#include "codegen/diagnostics.h"
 #include "codegen/trace.h"
 #include "codegen/worker/worker_pool.h"
 #include "llvm/ADT/StringExtras.h"
@@ -94,6 +95,7 @@ class Precompilation {
     MINUET_ASSIGN(compiler_, cache_.identify_compiler(options_.cancel));
     if (is_traced()) MINUET_TRY(open_trace_folder());
     if (!options_.output.empty()) MINUET_TRY(open_shelves());
+    MINUET_TRY(check_archs());
     std::vector<KernelRequest> missing;
     for (const KernelRequest& request : requests_) {
       if (capability(request.arch) < request.source.least_sm) {
@@ -116,6 +118,7 @@ class Precompilation {
  private:
   bool is_traced() const { return !options_.time_traces.empty(); }
   llvm::Error take(const std::vector<KernelRequest>& requests);
+  llvm::Error check_archs() const;
   llvm::Error open_trace_folder() const;
   llvm::Error open_shelves();
   bool find(const KernelRequest& request);
@@ -149,6 +152,25 @@ llvm::Error Precompilation::take(const std::vector<KernelRequest>& requests) {
     shelves_[request.arch];
   }
   result_.kernels = static_cast<std::int64_t>(requests_.size());
+  return llvm::Error::success();
+}
+
+/// An architecture that none of its kernels can be compiled for is said once, before any work.
+llvm::Error Precompilation::check_archs() const {
+  std::map<std::string, int> least;  // that any kernel of the arch needs
+  for (const KernelRequest& request : requests_) {
+    const auto [entry, is_new] = least.emplace(request.arch, request.source.least_sm);
+    if (!is_new) entry->second = std::min(entry->second, request.source.least_sm);
+  }
+  for (const auto& [arch, sm] : least) {
+    if (capability(arch) < sm) {
+      return make_error(StatusCode::Unimplemented, "{0} is too old: the kernels need sm_{1} or newer", arch,
+                        sm);
+    }
+    if (is_known_arch(compiler_.archs, arch)) continue;
+    const std::string compiler = "NVRTC " + compiler_.version + " (" + compiler_.path + ")";
+    return llvm::make_error<StatusError>(unknown_arch(compiler, arch, compiler_.archs));
+  }
   return llvm::Error::success();
 }
 

@@ -117,7 +117,8 @@ enum {
   MINUET_BUNDLE_EXACT = 2 /* of exactly the NVRTC that is here; none where it cannot be told */
 };
 
-/* What is left open comes from the environment, which is read here, once (README, "Environment"). */
+/* What is left open comes from the environment, which is read here, once ("Environment" in
+ * share/doc/minuet/README.md). */
 typedef struct minuet_context_options {
   size_t struct_size;
   void* ext;
@@ -371,7 +372,7 @@ typedef struct minuet_network_options {
   size_t struct_size;
   void* ext;
   const char* name;        /* "minkunet42", "sparseresnet21d", or null where `description` is given */
-  const char* description; /* JSON text of a network (runtime/networks/README.md), or null */
+  const char* description; /* JSON text of a network (share/doc/minuet/networks.md), or null */
   minuet_dtype dtype;
   const int32_t* channels; /* optional: other widths, as many as the description lists */
   int32_t channel_count;

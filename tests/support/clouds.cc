@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <stdexcept>
+#include <string>
 #include <unordered_set>
 
 #include "tests/support/random.h"
@@ -12,6 +14,7 @@ namespace {
 
 constexpr double kTau = 6.283185307179586;
 constexpr double kNoHit = 1e30;
+constexpr int64_t kRings = 128;  // beams of the scanner
 
 struct Vector {
   double x = 0, y = 0, z = 0;
@@ -108,6 +111,21 @@ Hit cast(const Scene& scene, const Vector& o, const Vector& d, Random& random) {
   return hit;
 }
 
+/// As many as a cloud is given: whatever its scene, it comes to an end.
+class Tries {
+ public:
+  explicit Tries(int64_t points) : most_(64 * points + kRings) {}
+  bool another() {
+    if (made_ == most_) return false;
+    ++made_;
+    return true;
+  }
+  int64_t made() const { return made_; }
+
+ private:
+  int64_t most_, made_ = 0;
+};
+
 /// A street along x: kerbs, rows of houses with gaps, parked cars, trees, lamp posts.
 Scene make_street(double extent, Random& random) {
   Scene scene;
@@ -159,12 +177,11 @@ Scene make_room(double extent, Random& random) {
 /// Rays in rings of equal elevation, azimuths by the golden ratio, so that any number of them is
 /// spread evenly; goes on until `count` of them met something.
 std::vector<float> scan(const Scene& scene, const Vector& origin, double lowest, double highest,
-                        int64_t count, Random& random) {
-  constexpr int64_t kRings = 128;
+                        int64_t count, Tries& tries, Random& random) {
   std::vector<float> points;
   points.reserve(count * 4);
   const double start = random.uniform();
-  for (int64_t ray = 0; static_cast<int64_t>(points.size()) < count * 4; ++ray) {
+  for (int64_t ray = 0; static_cast<int64_t>(points.size()) < count * 4 && tries.another(); ++ray) {
     const int64_t ring = ray % kRings;
     const double azimuth = start + static_cast<double>(ray / kRings) * 0.6180339887498949 + 1e-9;
     const double elevation = lowest + (highest - lowest) * (static_cast<double>(ring) + 0.5) / kRings;
@@ -181,12 +198,12 @@ std::vector<float> scan(const Scene& scene, const Vector& origin, double lowest,
   return points;
 }
 
-std::vector<float> sample_object(double extent, int64_t count, Random& random) {
+std::vector<float> sample_object(double extent, int64_t count, Tries& tries, Random& random) {
   const double ring = 0.36 * extent, tube = 0.14 * extent, ball = 0.18 * extent;
   const double ring_area = kTau * kTau * ring * tube, ball_area = 2 * kTau * ball * ball;
   std::vector<float> points;
   points.reserve(count * 4);
-  while (static_cast<int64_t>(points.size()) < count * 4) {
+  while (static_cast<int64_t>(points.size()) < count * 4 && tries.another()) {
     const double u = random.uniform(), v = random.uniform();
     Vector p;
     if (random.uniform() * (ring_area + ball_area) < ring_area) {
@@ -230,25 +247,54 @@ double default_extent(CloudKind kind) {
 
 }  // namespace
 
-std::vector<float> make_cloud(const CloudOptions& options) {
+Extents extents_of(CloudKind kind) {
+  switch (kind) {
+    case CloudKind::Lidar:
+      // From 10 m on the ground stops 12 of 128 beams, whatever else the street has. Every ray looks at all
+      // of the street, whose length is bounded therefore.
+      return {10, 1000};
+    case CloudKind::Room:
+      return {0.5, 1e6};  // the scanner is inside, and in none of the furniture
+    case CloudKind::Object:
+    case CloudKind::Random:
+      return {1e-3, 1e6};
+  }
+  return {1, 0};
+}
+
+std::vector<float> make_cloud(const CloudOptions& options, CloudWork* work) {
   const int64_t count = options.points > 0 ? options.points : 120000;
-  const double extent = options.extent > 0 ? options.extent : default_extent(options.kind);
+  const double extent = options.extent == 0 ? default_extent(options.kind) : options.extent;
+  const Extents extents = extents_of(options.kind);
+  if (!(extent >= extents.least && extent <= extents.greatest)) return {};
   Random random(options.seed * 0x2545f4914f6cdd1dull + static_cast<uint64_t>(options.kind));
+  Tries tries(count);
+  Scene scene;
+  std::vector<float> points;
   switch (options.kind) {
     case CloudKind::Lidar:
+      scene = make_street(extent, random);
       // 128 beams from 25 degrees below to 15 above the horizon; the roof is at 1.8 m.
-      return scan(make_street(extent, random), {0.013, 0.017, 1.8}, -25.0 / 360, 15.0 / 360, count, random);
-    case CloudKind::Room: {
-      const Scene room = make_room(extent, random);
-      return scan(room, {0.013, 0.017, 0.45 * room.boxes[0].greatest.z}, -60.0 / 360, 80.0 / 360, count,
-                  random);
-    }
+      points = scan(scene, {0.013, 0.017, 1.8}, -25.0 / 360, 15.0 / 360, count, tries, random);
+      break;
+    case CloudKind::Room:
+      scene = make_room(extent, random);
+      points = scan(scene, {0.013, 0.017, 0.45 * scene.boxes[0].greatest.z}, -60.0 / 360, 80.0 / 360, count,
+                    tries, random);
+      break;
     case CloudKind::Object:
-      return sample_object(extent, count, random);
+      points = sample_object(extent, count, tries, random);
+      break;
     case CloudKind::Random:
-      return sample_cube(extent, count, random);
+      points = sample_cube(extent, count, random);
+      break;
   }
-  return {};
+  if (work) {
+    const size_t things = scene.boxes.size() + scene.pillars.size() + scene.balls.size();
+    *work = {tries.made(), static_cast<int64_t>(things)};
+  }
+  if (static_cast<int64_t>(points.size()) != count * 4) return {};
+  return points;
 }
 
 std::vector<int32_t> voxelize_cloud(const std::vector<float>& points, float voxel_size) {
@@ -271,14 +317,21 @@ std::vector<int32_t> voxelize_cloud(const std::vector<float>& points, float voxe
 std::vector<int32_t> make_voxels(const VoxelOptions& options) {
   Random random(options.seed);
   const uint64_t extent = static_cast<uint64_t>(options.extent);
-  std::vector<int32_t> voxels;
-  voxels.reserve(options.count * (1 + options.ndim));
-  std::unordered_set<uint64_t> seen;
-  seen.reserve(options.count);
   std::vector<int32_t> items;
   for (int32_t b = 0; b < options.batches; ++b) {
     if (b != options.empty_batch) items.push_back(b);
   }
+  const double places =
+      std::pow(std::max(options.extent, 0), options.ndim) * static_cast<double>(items.size());
+  if (static_cast<double>(options.count) > places) {
+    throw std::invalid_argument("make_voxels: " + std::to_string(options.count) + " voxels do not fit in " +
+                                std::to_string(items.size()) + " boxes of " + std::to_string(options.extent) +
+                                "^" + std::to_string(options.ndim));
+  }
+  std::vector<int32_t> voxels;
+  voxels.reserve(options.count * (1 + options.ndim));
+  std::unordered_set<uint64_t> seen;
+  seen.reserve(options.count);
   while (static_cast<int64_t>(seen.size()) < options.count) {
     const uint64_t item = random.below(items.size());
     uint64_t key = item;

@@ -21,9 +21,21 @@ struct CloudOptions {
   uint64_t seed = 1;
 };
 
+/// Metres across that a kind can be made with, both ends included.
+struct Extents {
+  double least, greatest;
+};
+Extents extents_of(CloudKind kind);
+
+/// What a cloud took: rays or samples, of which some meet nothing, and things that each ray may meet.
+struct CloudWork {
+  int64_t tries = 0, things = 0;
+};
+
 /// float32 [points, 4]: x, y, z in metres (negative ones too), intensity in [0, 1]. Exactly
-/// options.points rows.
-std::vector<float> make_cloud(const CloudOptions& options);
+/// options.points rows after at most 64 tries a row and 128 more, or none where the extent is none of
+/// extents_of(kind).
+std::vector<float> make_cloud(const CloudOptions& options, CloudWork* work = nullptr);
 
 /// int32 [n, 4] (0, x, y, z): unique floor(p / voxel_size) in float32 of float32 [points, 4], in the
 /// order of first appearance.
@@ -31,7 +43,7 @@ std::vector<int32_t> voxelize_cloud(const std::vector<float>& points, float voxe
 
 struct VoxelOptions {
   int ndim = 3;
-  int64_t count = 0;    // at most what fits in the box times the batches in use
+  int64_t count = 0;
   int32_t least = -20;  // each spatial coordinate lies in [least, least + extent)
   int32_t extent = 40;
   int32_t batches = 1;
@@ -40,7 +52,8 @@ struct VoxelOptions {
   uint64_t seed = 1;
 };
 
-/// int32 [count, 1 + ndim], unique, in random order.
+/// int32 [count, 1 + ndim], unique, in random order. Throws std::invalid_argument where so many do not fit
+/// in the box times the batches in use.
 std::vector<int32_t> make_voxels(const VoxelOptions& options);
 
 /// Edge of the cube in which a 3^ndim kernel finds about `neighbours` of `count` voxels (1: itself only).

@@ -38,6 +38,10 @@ std::vector<std::string> narrow_run(std::vector<std::string> more) {
   return all;
 }
 
+void write_bytes(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
 std::string bin(std::initializer_list<float> values) {
   std::string bytes;
   for (const float value : values) bytes += packed(value);
@@ -69,7 +73,41 @@ TEST(CliErrors, Flags) {
   expect_refused({"precompile", "--dtype", "int8"}, "int8");
   expect_refused({"precompile", "--network", "sparseresnet21d", "--arch", "sm_1"}, "sm_1");
   expect_refused({"bench", "--device", "cpu", "--cloud", "mars"}, "mars");
-  expect_refused({"bench", "--output", "x.json"}, "--output");
+}
+
+TEST(CliErrors, Benchmarks) {
+  const Folder folder;
+  const auto refused = [](std::vector<std::string> more, const std::string& words) {
+    more.insert(more.begin(), {"bench", "--device", "cpu", "--network", "sparseresnet21d"});
+    expect_refused(more, words);
+  };
+  const std::string voxels = folder.path("voxels.npy"), cloud = folder.file("one.bin", bin({1, 2, 3, 4}));
+  write_bytes(voxels, npy_bytes(std::vector<int32_t>{1, 2, 3}, {1, 3}));
+  refused({"--cloud", folder.path("none.ply")}, "none.ply");
+  refused({"--cloud", folder.file("cloud.xyz", "1 2 3")}, "cloud.xyz");
+  refused({"--cloud", folder.file("bad.pcd", "nonsense")}, "bad.pcd");
+  refused({"--cloud", folder.file("nan.bin", bin({1, 2, NAN, 4}))}, "NaN");
+  refused({"--cloud", voxels}, "holds voxels");
+  refused({"--cloud", cloud, "--voxel-size", "0"}, "voxel size");
+  refused({"--cloud", cloud, "--voxel-size", "big"}, "--voxel-size");
+  refused({"--cloud", "object_0.01", "--voxel-size", "0.1"}, "--voxel-size");
+  refused({"--cloud", "object_0.01", "--columns", "5"}, "--columns");
+  refused({"--cloud", "os1_0.1", "--data", folder.path("")}, "--data");
+  // Before anything is measured: stdout is empty.
+  for (const char* output : {"/nowhere/x.json", "/nowhere/", "/proc/x.json"}) {
+    refused({"--cloud", cloud, "--output", output}, output);
+  }
+  refused({"--cloud", cloud, "--output", folder.path("x.txt")}, ".json");
+  refused({"--cloud", cloud, "--output", folder.path("x.json"), "--dtype", "fp32,bf16"}, "one --network");
+  refused({"--cloud", cloud, "--output", folder.path(""), "--dtype", "bf16,bf16"}, "two results");
+}
+
+TEST(CliErrors, ExtentsThatAKindCannotHave) {
+  const std::string lidar = "a lidar cloud is 10 to 1000 metres across, and --extent is ";
+  expect_refused(narrow_run({"--synthetic", "lidar", "--points", "1000", "--extent", "0.5"}), lidar + "0.5:");
+  expect_refused(narrow_run({"--synthetic", "lidar", "--extent", "1e6"}), lidar + "1e+06:");
+  expect_refused(narrow_run({"--synthetic", "lidar", "--extent", "nan"}), "--extent");
+  expect_refused(narrow_run({"--synthetic", "room", "--extent", "1e-3"}), "0.5 to 1e+06 metres");
 }
 
 TEST(CliErrors, Files) {
@@ -80,7 +118,7 @@ TEST(CliErrors, Files) {
   expect_refused(narrow_run({"/tmp/.npy/../.."}), "does not end in");
   expect_refused(narrow_run({folder.file("short.bin", bin({1, 2, 3}))}), "truncated");
   expect_refused(narrow_run({folder.file("nan.bin", bin({1, 2, NAN, 4}))}), "--skip-invalid");
-  expect_refused(narrow_run({folder.file("far.bin", bin({1e12f, 2, 3, 4}))}), "outside int32");
+  expect_refused(narrow_run({folder.file("far.bin", bin({1e12f, 2, 3, 4}))}), "too coarse for voxels");
   for (const char* name : {"bad.ply", "bad.pcd", "bad.npy"}) {
     expect_refused(narrow_run({folder.file(name, "nonsense")}), "not a");
     expect_refused(narrow_run({folder.file(name, "nonsense"), "--skip-invalid"}), name);
@@ -102,21 +140,23 @@ TEST(CliErrors, CloudsOutsideTheKeyRange) {
   const std::string path = folder.path("far.npy");
   const int32_t least = -2147483647 - 1, most = 2147483647;
   const std::vector<int32_t> corners = {0, least, least, least, 0, most, most, most};
-  ASSERT_EQ(llvm::toString(write_npy(path, corners, {2, 4})), "");
-  expect_refused(narrow_run({path, "--voxel-size", "1e-6"}), "64-bit key");
+  write_bytes(path, npy_bytes(corners, {2, 4}));
+  expect_refused(narrow_run({path, "--voxel-size", "1e-6"}), "too coarse");
+  const std::string features = folder.file("ones.npy", npy_bytes(std::vector<float>(8, 1.0f), {2, 4}));
+  expect_refused(narrow_run({"--coordinates", path, "--features", features}), "64-bit key");
 }
 
 TEST(CliErrors, Voxels) {
   const Folder folder;
   const std::string twice = folder.path("twice.npy"), good = folder.path("good.npy");
-  ASSERT_EQ(llvm::toString(write_npy(twice, std::vector<int32_t>{1, 2, 3, 1, 2, 3}, {2, 3})), "");
-  ASSERT_EQ(llvm::toString(write_npy(good, std::vector<int32_t>{1, 2, 3, 1, 2, 4}, {2, 3})), "");
+  write_bytes(twice, npy_bytes(std::vector<int32_t>{1, 2, 3, 1, 2, 3}, {2, 3}));
+  write_bytes(good, npy_bytes(std::vector<int32_t>{1, 2, 3, 1, 2, 4}, {2, 3}));
   expect_refused(narrow_run({twice}), "duplicate");
   const std::string three = folder.path("three.npy"), wide = folder.path("wide.npy"),
                     bad = folder.path("bad.npy");
-  ASSERT_EQ(llvm::toString(write_npy(three, std::vector<float>(12), {3, 4})), "");
-  ASSERT_EQ(llvm::toString(write_npy(wide, std::vector<float>(10), {2, 5})), "");
-  ASSERT_EQ(llvm::toString(write_npy(bad, std::vector<float>(8, NAN), {2, 4})), "");
+  write_bytes(three, npy_bytes(std::vector<float>(12), {3, 4}));
+  write_bytes(wide, npy_bytes(std::vector<float>(10), {2, 5}));
+  write_bytes(bad, npy_bytes(std::vector<float>(8, NAN), {2, 4}));
   expect_refused(narrow_run({"--coordinates", good, "--features", three}), "3 rows");
   expect_refused(narrow_run({"--coordinates", good, "--features", wide}), "5 columns");
   expect_refused(narrow_run({"--coordinates", good, "--features", bad}), "nan");

@@ -49,18 +49,25 @@ struct Finished {
   std::string out, err;
 };
 
+/// MINUET_CLI of the environment, else the tool that was built.
+inline std::string tool_under_test() {
+  const char* const named = std::getenv("MINUET_CLI");
+  return named && *named ? named : MINUET_CLI;
+}
+
 /// Runs the tool with these arguments.
 inline Finished minuet(const std::vector<std::string>& arguments) {
   const Folder folder;
   const std::string out = folder.path("out"), err = folder.path("err");
-  llvm::SmallVector<llvm::StringRef, 16> all = {MINUET_CLI};
+  const std::string tool = tool_under_test();
+  llvm::SmallVector<llvm::StringRef, 16> all = {tool};
   for (const std::string& argument : arguments) all.push_back(argument);
   const llvm::StringRef streams[] = {"", out, err};
   std::string failure;
   Finished finished;
   // {} stands for no environment of its own in LLVM's old and new spelling of optional.
   finished.code =
-      llvm::sys::ExecuteAndWait(MINUET_CLI, all, {}, {streams[0], streams[1], streams[2]}, 0, 0, &failure);
+      llvm::sys::ExecuteAndWait(tool, all, {}, {streams[0], streams[1], streams[2]}, 0, 0, &failure);
   EXPECT_EQ(failure, "");
   finished.out = contents(out);
   finished.err = contents(err);

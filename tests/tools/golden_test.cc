@@ -85,15 +85,10 @@ void check_network(const std::string& network, const std::string& channels) {
   std::map<std::string, Tensor> tensors = read_safetensors(problem);
   const Tensor &coordinates = tensors["in_coordinates"], &features = tensors["in_features"];
   const Folder folder;
-  ASSERT_EQ(
-      llvm::toString(write_npy(folder.path("C.npy"),
-                               std::vector<int32_t>(coordinates.values.begin(), coordinates.values.end()),
-                               coordinates.shape)),
-      "");
-  ASSERT_EQ(llvm::toString(write_npy(folder.path("F.npy"),
-                                     std::vector<float>(features.values.begin(), features.values.end()),
-                                     features.shape)),
-            "");
+  folder.file("C.npy", npy_bytes(std::vector<int32_t>(coordinates.values.begin(), coordinates.values.end()),
+                                 coordinates.shape));
+  folder.file("F.npy",
+              npy_bytes(std::vector<float>(features.values.begin(), features.values.end()), features.shape));
   const std::map<std::string, double> bounds = {
       {"fp32", 1e-5}, {"tf32", 1e-3}, {"fp16", 2e-3}, {"bf16", 1e-2}};
   for (const auto& [dtype, bound] : bounds) {

@@ -120,8 +120,15 @@ TEST(NpyReader, RefusesHostileHeaders) {
 
 TEST(NpyReader, TruncatedAndMutated) {
   const std::string file = npy(dictionary("<f4", "(2, 3)"), values<float>({1, 2, 3, 4, 5, 6}));
-  expect_truncations_refused(read_npy, file, file.size());
-  expect_no_crash_when_mutated(read_npy, file);
+  expect_truncations_refused([](llvm::StringRef bytes) { return read_npy(bytes); }, file, file.size());
+  expect_no_crash_when_mutated([](llvm::StringRef bytes) { return read_npy(bytes); }, file);
+}
+
+TEST(NpyReader, AKeyThatIsThereTwiceIsRefused) {
+  EXPECT_THAT(
+      error_of(read_npy(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 3), 'shape': (1, 3), }",
+                            values<float>({1, 2, 3})))),
+      HasSubstr("header"));
 }
 
 }  // namespace

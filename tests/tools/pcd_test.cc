@@ -17,11 +17,13 @@ std::string pcd_header(const std::string& data, const std::string& points = "2")
          points + "\nHEIGHT 1\nVIEWPOINT 0 0 0 1 0 0 0\nPOINTS " + points + "\nDATA " + data + "\n";
 }
 
+std::string single(double value) { return packed(static_cast<float>(value)); }
+
 std::string interleaved() {
   std::string bytes;
   for (const Point& point : kPoints) {
-    bytes += packed(point[0]) + packed<int16_t>(7) + packed<int16_t>(8) + packed<double>(point[1]) +
-             packed(point[2]) + packed(point[3]);
+    bytes += single(point[0]) + packed<int16_t>(7) + packed<int16_t>(8) + packed<double>(point[1]) +
+             single(point[2]) + single(point[3]);
   }
   return bytes;
 }
@@ -29,10 +31,10 @@ std::string interleaved() {
 /// Field after field, as binary_compressed has it.
 std::string planes() {
   const Point &a = kPoints[0], &b = kPoints[1];
-  std::string bytes = packed(a[0]) + packed(b[0]);
+  std::string bytes = single(a[0]) + single(b[0]);
   for (int i = 0; i < 4; ++i) bytes += packed<int16_t>(7);
-  return bytes + packed<double>(a[1]) + packed<double>(b[1]) + packed(a[2]) + packed(b[2]) + packed(a[3]) +
-         packed(b[3]);
+  return bytes + packed<double>(a[1]) + packed<double>(b[1]) + single(a[2]) + single(b[2]) + single(a[3]) +
+         single(b[3]);
 }
 
 std::string compressed(const std::string& bytes) {

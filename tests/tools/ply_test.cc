@@ -56,6 +56,36 @@ TEST(PlyReader, TheFirstOfTwoIntensitiesCounts) {
             (std::vector<Point>{{1, 2, 3, 0.5f}}));
 }
 
+TEST(PlyReader, DoublesStayDoublesAndColoursAreNoIntensity) {
+  const auto vertices = [](const char* type) {
+    return std::string("ply\nformat ascii 1.0\nelement vertex 1\nproperty ") + type + " x\nproperty " + type +
+           " y\nproperty " + type + " z\nproperty uchar red\nend_header\n450000.123 5400000.25 1 200\n";
+  };
+  llvm::Expected<Cloud> cloud = read_ply(vertices("double"));
+  ASSERT_TRUE(!!cloud) << llvm::toString(cloud.takeError());
+  EXPECT_EQ(cloud->points, (std::vector<Point>{{450000.123, 5400000.25, 1, 0}}));
+  EXPECT_EQ(cloud->position_type, Scalar::F64);
+  EXPECT_EQ(cloud->columns, "x y z <- properties x y z, intensity <- none (0)");
+  ASSERT_EQ(cloud->attributes.size(), 1u);
+  EXPECT_EQ(cloud->attributes[0].values, packed<uint8_t>(200));
+  llvm::Expected<Cloud> narrow = read_ply(vertices("float"));
+  ASSERT_TRUE(!!narrow) << llvm::toString(narrow.takeError());
+  EXPECT_EQ(narrow->points[0][0], static_cast<double>(450000.123f));
+  EXPECT_EQ(narrow->position_type, Scalar::F32);
+}
+
+TEST(PlyReader, AListHasAWholeLength) {
+  for (const char* length : {"nan", "inf", "1.5", "-1"}) {
+    EXPECT_THAT(
+        error_of(read_ply(std::string("ply\nformat ascii 1.0\nelement face 1\nproperty list uchar int i\n"
+                                      "element vertex 1\nproperty float x\nproperty float y\n"
+                                      "property float z\nend_header\n") +
+                          length + " 7 1 2 3\n")),
+        HasSubstr("row 0"))
+        << length;
+  }
+}
+
 TEST(PlyReader, RefusesBrokenHeaders) {
   const std::string start = "ply\nformat ascii 1.0\n";
   const std::string xyz = "property float x\nproperty float y\nproperty float z\nend_header\n";

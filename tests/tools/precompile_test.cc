@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "llvm/Support/JSON.h"
@@ -118,13 +119,29 @@ TEST_F(Precompile, AWrongFlagIsOneSentence) {
   }
 }
 
-TEST_F(Precompile, R19_AnArchitectureThatNvrtcDoesNotKnowFailsEachKernelAndSaysWhich) {
-  const Finished finished = precompile({"--output", folder_->path("unknown"), "--json", "-"}, "sm_999");
-  EXPECT_EQ(finished.code, 1);
-  EXPECT_THAT(finished.err, HasSubstr("sm_90"));
-  const llvm::json::Object report = parse(finished.out);
-  EXPECT_EQ(*report.getInteger("failed"), *report.getInteger("kernels"));
-  EXPECT_EQ(report.getArray("bundles")->size(), 0u);
+TEST_F(Precompile, R19_AnArchitectureThatCannotBeCompiledForIsOneSentenceAndNoWork) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"sm_999", "cannot compile for sm_999; it knows sm_"},
+      {"compute_999", "cannot compile for compute_999"},
+      {"sm_90a,sm_999", "cannot compile for sm_999"},
+      {"sm_75", "sm_75 is too old: the kernels need sm_80 or newer"}};
+  for (const auto& [arch, reason] : cases) {
+    const Finished finished = precompile({"--output", folder_->path("unknown"), "--json", "-"}, arch);
+    EXPECT_EQ(finished.code, 2) << arch;
+    EXPECT_EQ(finished.out, "");
+    EXPECT_THAT(finished.err, HasSubstr(reason));
+    EXPECT_EQ(std::count(finished.err.begin(), finished.err.end(), '\n'), 1) << finished.err;
+    EXPECT_FALSE(llvm::sys::fs::exists(folder_->path("unknown/minuet-sm_90a.bundle")));
+  }
+}
+
+TEST_F(Precompile, AReportThatCannotBeWrittenIsSaidBeforeTheWork) {
+  const Finished finished = precompile({"--json", "/nowhere/report.json"}, "sm_90a");
+  EXPECT_EQ(finished.code, 2);
+  EXPECT_EQ(finished.out, "");
+  EXPECT_THAT(finished.err, HasSubstr("'/nowhere/report.json' cannot be written"));
+  EXPECT_THAT(minuet({"precompile", "--from", network_, "--json", network_}).err,
+              HasSubstr("would overwrite --from"));
 }
 
 /// One line of a recorded list: a kernel that compiles in no time.

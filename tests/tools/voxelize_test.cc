@@ -33,7 +33,8 @@ TEST(Voxelize, DividesInFloat32) {
   for (int i = -2000; i <= 2000; ++i) {
     const float position = 0.1f * static_cast<float>(i);
     volatile float quotient = position / 0.1f;  // kept from being widened
-    const VoxelCloud cloud = voxels_of({{position, -position, 0, 0}}, 0.1f);
+    const VoxelCloud cloud =
+        voxels_of({{static_cast<double>(position), static_cast<double>(-position), 0, 0}}, 0.1f);
     EXPECT_EQ(cloud.coordinates[1], static_cast<int32_t>(std::floor(quotient))) << position;
     EXPECT_EQ(cloud.coordinates[2], static_cast<int32_t>(std::floor(-quotient))) << position;
   }
@@ -46,7 +47,7 @@ TEST(Voxelize, AgreesWithTheOtherImplementation) {
     options.kind = kind;
     const std::vector<float> values = make_cloud(options);
     std::vector<Point> points(values.size() / 4);
-    for (size_t i = 0; i < values.size(); ++i) points[i / 4][i % 4] = values[i];
+    for (size_t i = 0; i < values.size(); ++i) points[i / 4][i % 4] = static_cast<double>(values[i]);
     EXPECT_EQ(voxels_of(points, 0.07f).coordinates, voxelize_cloud(values, 0.07f));
   }
 }

@@ -1,6 +1,13 @@
-#include "llvm/Support/FileSystem.h"
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
 #include "tests/tools/bytes.h"
 #include "tests/tools/folder.h"
+#include "tools/minuet/output_file.h"
+#include "tools/minuet/palette.h"
 #include "tools/minuet/readers/npy.h"
 #include "tools/minuet/readers/ply.h"
 #include "tools/minuet/writers/npy.h"
@@ -10,11 +17,7 @@ namespace minuet::tool {
 namespace {
 
 TEST(NpyWriter, WritesWhatTheFormatAsks) {
-  const Folder folder;
-  const std::string path = folder.path("a.npy");
-  ASSERT_EQ(llvm::toString(write_npy(path, std::vector<float>{1.5f, 2.0f, -3.0f, 4.0f, 5.0f, 6.0f}, {2, 3})),
-            "");
-  const std::string bytes = contents(path);
+  const std::string bytes = npy_bytes(std::vector<float>{1.5f, 2.0f, -3.0f, 4.0f, 5.0f, 6.0f}, {2, 3});
   EXPECT_EQ(bytes.substr(0, 8), std::string("\x93NUMPY\x01\x00", 8));
   EXPECT_EQ(bytes.substr(10, 60).find("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }"), 0u);
   EXPECT_EQ((bytes.size() - 24) % 64, 0u);
@@ -26,37 +29,137 @@ TEST(NpyWriter, WritesWhatTheFormatAsks) {
 }
 
 TEST(NpyWriter, OneDimensionHasItsComma) {
-  const Folder folder;
-  ASSERT_EQ(llvm::toString(write_npy(folder.path("a.npy"), std::vector<int32_t>{7, -8}, {2})), "");
-  auto array = contents(folder.path("a.npy"));
+  const std::string array = npy_bytes(std::vector<int32_t>{7, -8}, {2});
   EXPECT_NE(array.find("'<i4', 'fortran_order': False, 'shape': (2,), }"), std::string::npos);
   EXPECT_EQ(array.substr(array.size() - 8), packed<int32_t>(7) + packed<int32_t>(-8));
 }
 
 TEST(PlyWriter, OurReaderReadsIt) {
-  const Folder folder;
+  const Palette palette;
   PlyTable table;
-  table.positions = {{1, 2, 3}, {-4, 5.5f, 6}};
-  table.labelled = true;
-  table.labels = {3, 1};
-  ASSERT_EQ(llvm::toString(write_ply(folder.path("a.ply"), table)), "");
-  const std::string bytes = contents(folder.path("a.ply"));
-  EXPECT_EQ(points_of(read_ply(bytes)), (std::vector<Point>{{1, 2, 3, 0}, {-4, 5.5f, 6, 0}}));
-  EXPECT_EQ(bytes.substr(bytes.size() - 4), packed<int32_t>(1));
+  table.positions = {{1, 2, 3}, {-4, 5.5, 6}};
+  table.palette = &palette;
+  table.labels = {3, -1};
+  const std::string bytes = ply_bytes(table);
+  EXPECT_EQ(points_of(read_ply(bytes)), (std::vector<Point>{{1, 2, 3, 0}, {-4, 5.5, 6, 0}}));
+  EXPECT_EQ(bytes.substr(bytes.size() - 7), std::string(3, '\0') + packed<int32_t>(-1));
 
-  table.labelled = false;
+  table.palette = nullptr;
   table.channels = 2;
   table.features = {0.5f, 1.5f, 2.5f, 3.5f};
-  ASSERT_EQ(llvm::toString(write_ply(folder.path("b.ply"), table)), "");
-  const std::string features = contents(folder.path("b.ply"));
+  const std::string features = ply_bytes(table);
   EXPECT_EQ(points_of(read_ply(features)).size(), 2u);
   EXPECT_EQ(features.substr(features.size() - 8), packed(2.5f) + packed(3.5f));
 }
 
-TEST(Writers, AFolderThatIsNotThere) {
-  EXPECT_NE(
-      llvm::toString(write_npy("/nowhere/at/all.npy", std::vector<float>{}, {0})).find("cannot be written"),
-      std::string::npos);
+TEST(PlyWriter, KeepsThePointsOwnNumbers) {
+  Attribute colour{"red", Scalar::U8, {}}, time{"time", Scalar::U64, {}},
+      half{"reflectivity", Scalar::F16, {}};
+  for (const double value : {200.0, 7.0}) {
+    append_scalar(Scalar::U8, value, colour.values);
+    append_scalar(Scalar::U64, value * 1e9, time.values);
+    append_scalar(Scalar::F16, value / 8, half.values);
+  }
+  const Palette palette;
+  PlyTable table;
+  table.positions = {{450000.123, 5.4e6, 300}, {1, 2, 3}};
+  table.wide = true;
+  table.attributes = {colour, time, half};
+  table.palette = &palette;
+  table.labels = {0, 1};
+  llvm::Expected<Cloud> cloud = read_ply(ply_bytes(table));
+  ASSERT_TRUE(!!cloud) << llvm::toString(cloud.takeError());
+  EXPECT_EQ(cloud->points, (std::vector<Point>{{450000.123, 5.4e6, 300, 25}, {1, 2, 3, 0.875}}));
+  std::vector<std::string> names;
+  for (const Attribute& attribute : cloud->attributes) names.push_back(attribute.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"original_red", "time", "reflectivity", "red", "green", "blue",
+                                             "label"}));
+  EXPECT_EQ(cloud->attributes[0].values, colour.values);
+  EXPECT_EQ(cloud->attributes[1].values, packed(200e9) + packed(7e9));
+  const Colour first = palette.colour_of(0);
+  EXPECT_EQ(static_cast<uint8_t>(cloud->attributes[3].values[0]), first[0]);
+}
+
+TEST(Palette, NeighboursDifferAndFilesAreChecked) {
+  const Palette fixed;
+  std::set<Colour> colours;
+  for (int32_t label = -1; label < 200; ++label) colours.insert(fixed.colour_of(label));
+  EXPECT_EQ(colours.size(), 201u);
+  const Folder folder;
+  llvm::Expected<Palette> own = Palette::read(folder.file("p.json", "[[1, 2, 3], [255, 0, 0]]"));
+  ASSERT_TRUE(!!own) << llvm::toString(own.takeError());
+  EXPECT_EQ(own->colour_of(1), (Colour{255, 0, 0}));
+  EXPECT_EQ(own->colour_of(-1), (Colour{0, 0, 0}));
+  EXPECT_EQ(llvm::toString(own->check_labels(2)), "");
+  EXPECT_NE(llvm::toString(own->check_labels(3)), "");
+  for (const char* text :
+       {"[]", "{}", "[[1, 2]]", "[[1, 2, 256]]", "[[1, 2, -1]]", "[[1, 2, 0.5]]", "[1]", "["}) {
+    EXPECT_NE(error_of(Palette::read(folder.file("p.json", text))), "") << text;
+  }
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST(OutputFiles, AreWholeOrNotThere) {
+  const Folder folder;
+  const std::string path = folder.file("100% a.npy", "before");
+  {
+    llvm::Expected<OutputFile> file = OutputFile::open(path);
+    ASSERT_TRUE(!!file) << llvm::toString(file.takeError());
+    EXPECT_EQ(contents(path), "before");
+    EXPECT_EQ(names_in(folder.path("")).size(), 2u);
+  }
+  EXPECT_EQ(contents(path), "before");
+  EXPECT_EQ(names_in(folder.path("")), (std::vector<std::string>{"100% a.npy"}));
+  std::filesystem::permissions(path,
+                               std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  ASSERT_EQ(llvm::toString(write_file(path, "after")), "");
+  EXPECT_EQ(contents(path), "after");
+  EXPECT_EQ(std::filesystem::status(path).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  EXPECT_EQ(names_in(folder.path("")), (std::vector<std::string>{"100% a.npy"}));
+
+  std::filesystem::create_symlink("100% a.npy", folder.path("link"));
+  ASSERT_EQ(llvm::toString(write_file(folder.path("link"), "through the link")), "");
+  EXPECT_EQ(contents(path), "through the link");
+  EXPECT_TRUE(std::filesystem::is_symlink(folder.path("link")));
+  ASSERT_EQ(llvm::toString(write_file("/dev/null", "gone")), "");
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
+TEST(OutputFiles, WhatCannotBeWrittenIsSaidAtOnce) {
+  const Folder folder;
+  EXPECT_THAT(error_of(OutputFile::open("/nowhere/at/all.npy")),
+              testing::HasSubstr("no folder '/nowhere/at'"));
+  EXPECT_THAT(error_of(OutputFile::open(folder.path(""))), testing::HasSubstr("it is a folder"));
+  EXPECT_THAT(error_of(OutputFile::open("/dev/full/x")), testing::HasSubstr("no folder"));
+  EXPECT_THAT(llvm::toString(write_file("/dev/full", "x")), testing::HasSubstr("cannot be written"));
+}
+
+TEST(OutputFiles, NoneIsAnotherOrAnInput) {
+  const Folder folder;
+  const std::string input = folder.file("in.bin", "x");
+  std::filesystem::create_hard_link(input, folder.path("hard.bin"));
+  std::filesystem::create_symlink("in.bin", folder.path("soft.bin"));
+  const auto check = [&](const std::string& first, const std::string& second) {
+    return llvm::toString(
+        check_distinct({{"--a", first}, {"--b", second}}, {{"the cloud", input}, {"--none", ""}}));
+  };
+  EXPECT_EQ(check(folder.path("a"), folder.path("b")), "");
+  EXPECT_EQ(check("-", "-"), "");
+  EXPECT_EQ(check("/dev/null", "/dev/null"), "");
+  EXPECT_THAT(check(folder.path("a"), folder.path("./a")),
+              testing::HasSubstr("--a and --b are the same file"));
+  for (const char* name : {"in.bin", "hard.bin", "soft.bin", "./in.bin"}) {
+    EXPECT_THAT(check(folder.path("a"), folder.path(name)), testing::HasSubstr("would overwrite the cloud"))
+        << name;
+  }
 }
 
 }  // namespace

@@ -44,7 +44,8 @@ def table(titles, rows):
 
 def origin(result):
     parts = [result["device"], f"driver {result['driver']}" if result["driver"] else "",
-             f"NVRTC {result['toolkit']}" if result["arch"] else "", result["dtype"], f"commit {result['commit']}"]
+             f"NVRTC {result['toolkit']}" if result["arch"] else "", result["dtype"],
+             f"commit {result['commit']}" if "commit" in result else f"version {result['version']}"]
     return ", ".join(part for part in parts if part)
 
 

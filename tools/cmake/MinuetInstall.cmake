@@ -1,4 +1,5 @@
-# Install rules: the library, the public headers, the tool, the CMake package and the pkg-config file.
+# Install rules: the library, the public headers, the tool, the documents, the CMake package and the pkg-config file;
+# and the target `uninstall`.
 # Also what the shared library is linked with, for it is part of what is promised to hosts.
 # The two packages find everything relative to themselves, so an installed tree may be moved.
 
@@ -20,6 +21,7 @@ set_target_properties(minuet PROPERTIES LINK_DEPENDS ${minuet_version_script} VE
                       SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 target_include_directories(minuet INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_compile_features(minuet INTERFACE cxx_std_17)  # minuet.hpp
 if(NOT TARGET minuet::minuet)
   add_library(minuet::minuet ALIAS minuet)
 endif()
@@ -29,7 +31,11 @@ install(TARGETS minuet_compile RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT minuet_targets NAMESPACE minuet:: FILE minuetTargets.cmake DESTINATION ${minuet_cmake_dir})
 install(FILES ${PROJECT_SOURCE_DIR}/include/minuet/minuet.h ${PROJECT_SOURCE_DIR}/include/minuet/minuet.hpp
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/minuet)
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/minuet)
+# What headers and help texts cite has to be installed (tests/install).
+set(minuet_doc_dir ${CMAKE_INSTALL_DATADIR}/doc/minuet)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${minuet_doc_dir})
+install(FILES ${PROJECT_SOURCE_DIR}/runtime/networks/README.md DESTINATION ${minuet_doc_dir} RENAME networks.md)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${minuet_doc_dir} FILES_MATCHING PATTERN "*.md")
 if(TARGET minuet_cli)
   file(RELATIVE_PATH minuet_bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
   set_target_properties(minuet_cli PROPERTIES INSTALL_RPATH "$ORIGIN/${minuet_bin_to_lib}")
@@ -45,3 +51,8 @@ install(FILES ${CMAKE_BINARY_DIR}/minuetConfig.cmake ${CMAKE_BINARY_DIR}/minuetC
 file(RELATIVE_PATH minuet_pc_to_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 configure_file(${CMAKE_CURRENT_LIST_DIR}/minuet.pc.in ${CMAKE_BINARY_DIR}/minuet.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/minuet.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+if(PROJECT_IS_TOP_LEVEL)
+  add_custom_target(uninstall COMMAND ${CMAKE_COMMAND} -DMANIFEST=${CMAKE_BINARY_DIR}/install_manifest.txt
+                                      -P ${CMAKE_CURRENT_LIST_DIR}/uninstall.cmake VERBATIM)
+endif()

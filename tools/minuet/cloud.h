@@ -3,17 +3,31 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
+
+#include "tools/minuet/readers/scalar.h"
 
 namespace minuet::tool {
 
-/// x, y, z in metres and intensity (0 where the file has none).
-using Point = std::array<float, 4>;
+/// x, y, z in metres and intensity (0 where the file has none), exactly as the file has them.
+using Point = std::array<double, 4>;
+using Position = std::array<double, 3>;
+
+/// A number that every point of a file has beside x, y and z; its intensity too.
+struct Attribute {
+  std::string name;
+  Scalar type = Scalar::F32;
+  std::string values;  ///< packed, in this machine's byte order
+};
 
 /// Either points, or int32 voxel coordinates [count, 1 + ndim], batch first.
 struct Cloud {
   bool is_voxels = false;
   std::vector<Point> points;
+  Scalar position_type = Scalar::F64;  ///< the coarsest float that x, y or z were stored in
+  std::vector<Attribute> attributes;   ///< of the points
+  std::string columns;                 ///< "x y z <- columns 0 1 2, intensity <- column 3"; empty: no file's
   int ndim = 3;
   std::vector<int32_t> voxels;
 
@@ -26,10 +40,11 @@ struct Cloud {
 struct VoxelCloud {
   int ndim = 3;
   int channels = 4;
-  std::vector<int32_t> coordinates;  ///< [count, 1 + ndim], batch first
-  std::vector<float> features;       ///< [count, channels]
-  int64_t points = 0;                ///< that went in
-  int64_t skipped = 0;               ///< invalid points dropped
+  std::vector<int32_t> coordinates;   ///< [count, 1 + ndim], batch first
+  std::vector<float> features;        ///< [count, channels]
+  std::vector<int64_t> row_of_point;  ///< of every point that went in; -1: it was dropped
+  int64_t points = 0;                 ///< that went in
+  int64_t skipped = 0;                ///< invalid points dropped
 
   int64_t count() const { return static_cast<int64_t>(coordinates.size()) / (1 + ndim); }
 };

@@ -38,9 +38,9 @@ inline llvm::Error interrupted(std::string sentence) {
 }
 
 /// As many digits as tell float32 numbers apart.
-inline std::string digits(float value) {
+inline std::string digits(double value) {
   char text[32];
-  std::snprintf(text, sizeof(text), "%.9g", static_cast<double>(value));
+  std::snprintf(text, sizeof(text), "%.9g", value);
   return text;
 }
 

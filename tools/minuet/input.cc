@@ -9,20 +9,12 @@
 #include "tests/support/clouds.h"
 #include "tools/minuet/convert.h"
 #include "tools/minuet/error.h"
-#include "tools/minuet/readers/cloud.h"
 #include "tools/minuet/readers/npy.h"
 #include "tools/minuet/readers/scalar.h"
 #include "tools/minuet/voxelize.h"
 
 namespace minuet::tool {
 namespace {
-
-llvm::Expected<float> voxel_size_of(const InputOptions& options) {
-  const std::optional<float> size = parse_float(options.voxel_size);
-  if (!size) return bad_input("the voxel size '{0}' is not a number", options.voxel_size);
-  MINUET_TRY(check_voxel_size(*size));
-  return *size;
-}
 
 llvm::Expected<Cloud> read_coordinates(const InputOptions& options, int ndim) {
   MINUET_ASSIGN(const auto file, read_file(options.coordinates));
@@ -41,7 +33,7 @@ llvm::Expected<VoxelCloud> pair_with_features(const Cloud& cloud, const std::str
   }
   for (size_t i = 0; i < features->size(); ++i) {
     if (std::isfinite((*features)[i])) continue;
-    return bad_input("'{0}' holds {1} in row {2}", path, digits((*features)[i]),
+    return bad_input("'{0}' holds {1} in row {2}", path, digits(static_cast<double>((*features)[i])),
                      static_cast<int64_t>(i) / columns);
   }
   return with_features(cloud, std::move(*features), static_cast<int>(columns));
@@ -65,6 +57,13 @@ llvm::Error check_fit(const VoxelCloud& voxels, const minuet_network_info& netwo
 
 }  // namespace
 
+llvm::Expected<double> parse_voxel_size(const std::string& text) {
+  const std::optional<double> size = parse_double(text);
+  if (!size) return bad_input("--voxel-size '{0}' is not a number", text);
+  MINUET_TRY(check_voxel_size(static_cast<float>(*size)));
+  return *size;
+}
+
 llvm::Expected<std::vector<Point>> synthetic_points(const InputOptions& options) {
   CloudOptions wanted;
   const int kind = llvm::StringSwitch<int>(options.synthetic)
@@ -79,30 +78,48 @@ llvm::Expected<std::vector<Point>> synthetic_points(const InputOptions& options)
   wanted.extent = options.extent;
   wanted.seed = options.seed;
   const std::vector<float> values = make_cloud(wanted);
+  if (values.empty()) {
+    const Extents extents = extents_of(wanted.kind);
+    char range[96];
+    std::snprintf(range, sizeof(range), "%g to %g metres across, and --extent is %g", extents.least,
+                  extents.greatest, options.extent);
+    return bad_input("a {0} cloud is {1}: choose one in that range", options.synthetic, range);
+  }
   std::vector<Point> points(values.size() / 4);
-  for (size_t i = 0; i < values.size(); ++i) points[i / 4][i % 4] = values[i];
+  for (size_t i = 0; i < values.size(); ++i) points[i / 4][i % 4] = static_cast<double>(values[i]);
   return points;
+}
+
+std::optional<std::array<int64_t, 3>> Input::shift() const {
+  return cloud.is_voxels ? std::array<int64_t, 3>{} : frame.whole_voxels();
 }
 
 llvm::Expected<Input> load_input(const InputOptions& options, const minuet_network_info& network) {
   Input input;
-  MINUET_ASSIGN(input.voxel_size, voxel_size_of(options));
+  MINUET_ASSIGN(const double voxel_size, parse_voxel_size(options.voxel_size));
+  input.voxel_size = static_cast<float>(voxel_size);
+  input.frame.voxel_size = voxel_size;
   const bool own_features = !options.features.empty();
-  Cloud cloud;
+  Cloud& cloud = input.cloud;
   if (!options.coordinates.empty()) {
     MINUET_ASSIGN(cloud, read_coordinates(options, network.ndim));
   } else if (!options.synthetic.empty()) {
     MINUET_ASSIGN(cloud.points, synthetic_points(options));
+    cloud.position_type = Scalar::F32;
   } else {
     MINUET_ASSIGN(cloud, read_cloud(options.cloud, options.columns));
   }
   if (own_features) {
     MINUET_ASSIGN(input.voxels, pair_with_features(cloud, options.features));
   } else if (cloud.is_voxels) {
-    input.voxels = features_from_centres(cloud, input.voxel_size);
+    MINUET_ASSIGN(input.frame,
+                  choose_frame(centres_of(cloud, input.voxel_size), Scalar::F64, options.origin, voxel_size));
+    input.voxels = features_from_centres(cloud, input.voxel_size, input.frame.origin);
   } else {
     const auto start = std::chrono::steady_clock::now();
-    MINUET_ASSIGN(input.voxels, voxelize(cloud.points, input.voxel_size, options.skip_invalid));
+    MINUET_ASSIGN(input.frame, choose_frame(cloud.points, cloud.position_type, options.origin, voxel_size));
+    MINUET_ASSIGN(input.voxels,
+                  voxelize(cloud.points, input.voxel_size, options.skip_invalid, input.frame.origin));
     if (input.voxels.skipped > 0) {
       std::fprintf(stderr, "minuet: %lld points with NaN or infinite numbers were dropped\n",
                    static_cast<long long>(input.voxels.skipped));
@@ -120,9 +137,9 @@ llvm::Expected<std::vector<char>> encode_features(const VoxelCloud& voxels, minu
     if (std::abs(voxels.features[i]) <= largest) continue;
     return bad_input(
         "the feature {0} of voxel {1} is beyond the largest {2} number ({3}): use another --dtype, or "
-        "move the cloud towards its origin",
-        digits(voxels.features[i]), static_cast<int64_t>(i) / voxels.channels, dtype_name(dtype),
-        digits(largest));
+        "an --origin nearer to the cloud",
+        digits(static_cast<double>(voxels.features[i])), static_cast<int64_t>(i) / voxels.channels,
+        dtype_name(dtype), digits(static_cast<double>(largest)));
   }
   return encode(voxels.features, dtype);
 }

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "llvm/Support/Error.h"
 #include "minuet/minuet.h"
 #include "tools/minuet/cloud.h"
+#include "tools/minuet/frame.h"
+#include "tools/minuet/readers/cloud.h"
 
 namespace minuet::tool {
 
@@ -20,20 +23,30 @@ struct InputOptions {
   int64_t points = 0;       ///< of a synthetic cloud; 0: the kind's default
   double extent = 0;        ///< metres; 0: the kind's default
   uint64_t seed = 1;
-  int columns = 4;
+  ColumnOptions columns;
   std::string voxel_size = "0.1";  ///< metres, as written
+  std::optional<Position> origin;  ///< metres; else chosen where one is needed
   bool skip_invalid = false;
   bool keep_first_duplicate = false;  // of voxels that are given as such
 };
 
 struct Input {
+  Cloud cloud;  ///< what was read
   VoxelCloud voxels;
+  Frame frame;
   float voxel_size = 0.1f;
   double voxelize_ms = 0;  ///< 0 where the voxels came as such
+
+  /// Voxels to add to the network's coordinates so that they count from 0 and not from the frame's origin;
+  /// nothing where that is no whole number of voxels.
+  std::optional<std::array<int64_t, 3>> shift() const;
 };
 
 /// Reads, generates and voxelises. Checks the voxels against the network's ndim and input channels.
 llvm::Expected<Input> load_input(const InputOptions& options, const minuet_network_info& network);
+
+/// --voxel-size, in metres.
+llvm::Expected<double> parse_voxel_size(const std::string& text);
 
 /// Points of a generated cloud.
 llvm::Expected<std::vector<Point>> synthetic_points(const InputOptions& options);

@@ -1,12 +1,13 @@
 #include "tools/minuet/options.h"
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/Path.h"
 #include "tools/minuet/error.h"
 #include "tools/minuet/options_caches.h"
+#include "tools/minuet/options_rules.h"
 #include "tools/minuet/options_weights.h"
+#include "tools/minuet/report.h"
 
 namespace minuet::tool {
 namespace {
@@ -28,9 +29,10 @@ CLOUD by the end of its name:
   .ply   ascii, binary little or big endian; vertex properties x y z [intensity]
   .pcd   ascii, binary, binary_compressed; fields x y z [intensity]
   .npy   float [N, 3+]: points; integer [N, 3] or, batch first, [N, 4]: voxels
-Points are in metres. A voxel is floor(p / voxel_size) in float32, in the order of first appearance; its
-features are the mean x, y, z (metres) and intensity of its points, 0 where absent. Voxels that come as
-such get their centres in metres.
+Points are in metres. A voxel is floor((p - origin) / voxel_size), p - origin in float64, the rest in
+float32, in the order of first appearance; its features are the mean x, y, z (metres, from the origin) and
+intensity of its points, 0 where absent. Voxels that come as such get their centres in metres. Outputs are
+counted from 0 again, whatever the origin. .bin and .npy: of 6 columns or more none is taken for the intensity.
 
 Times: `first` is cold (compile or load kernels, upload weights, first inference); `total` the median of
 the warm repeats, each with all maps rebuilt, from coordinates and features in device memory to the
@@ -39,11 +41,14 @@ output. Stages come from a profiled pass of their own on a GPU.
 Examples:
   minuet run sweep.bin                                  # MinkUNet42, random weights, 0.1 m
   minuet run sweep.ply --weights W.safetensors --labels --output labels.ply
+  minuet run scan.ply --weights W.safetensors --labels --per-point --output points.ply --origin 450000,5400000,0
   minuet run --synthetic room --points 200000 --voxel-size 0.02 --dtype bf16 --json report.json
   minuet run --coordinates C.npy --features F.npy --network minkunet42 \
       --channels 8,8,16,24,32,32,24,16,16 --weights W.safetensors --dtype fp32 --output out.npy)";
 
 constexpr const char* kBenchFooter = R"(
+Prints a table, and writes nothing but the --output. Clouds that are files are moved to their middle.
+
 Wall time of one inference by the host's clock: from unsorted coordinates and features in device memory
 to the output, all maps rebuilt, no graph replay. Every timed inference sees a cloud that was not seen
 before: the cloud turned about z and thinned to 95-99 % of its points (random clouds: another seed). The
@@ -54,16 +59,25 @@ Clouds: os1_0.1 os1_0.05 office_0.01 room_scan_0.02 (files of --data), random_1e
 
 Examples:
   minuet bench                                          # both networks, every cloud
+  minuet bench --network minkunet42 --cloud sweep.pcd --voxel-size 0.05
   minuet bench --network minkunet42 --dtype fp16 --cloud os1_0.1 --output os1.json)";
+
+const CLI::Validator kFinite(
+    [](const std::string& text) {
+      const std::optional<double> value = parse_double(text);
+      return value && std::isfinite(*value) ? std::string() : "'" + text + "' is no finite number";
+    },
+    "");
 
 void add_network(CLI::App& app, Arguments& arguments) {
   app.add_option("--network", arguments.network.network,
-                 "minkunet42, sparseresnet21d, or a JSON file (runtime/networks/README.md)")
+                 "minkunet42, sparseresnet21d, or a JSON file (share/doc/minuet/networks.md)")
       ->capture_default_str()
       ->type_name("NAME|FILE");
   add_channels(app, arguments);
   add_weights(app, arguments.network);
   app.add_option("--weights-seed", arguments.network.weights_seed, "seed of the random weights")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str()
       ->type_name("S");
 }
@@ -96,17 +110,38 @@ void add_input(CLI::App& app, InputOptions& input) {
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, int64_t{100000000}));
   app.add_option("--extent", input.extent,
-                 "metres across of the generated cloud; default: lidar 200, room 8, object 1, random 40")
+                 "metres across of the generated cloud: lidar 10 to 1000, room from 0.5; default: lidar 200, "
+                 "room 8, object 1, "
+                 "random 40")
       ->type_name("E")
       ->check(CLI::Range(1e-3, 1e6));
-  app.add_option("--seed", input.seed, "seed of the generated cloud")->capture_default_str()->type_name("S");
-  app.add_option("--columns", input.columns, "float32 numbers in a row of a .bin file")
+  app.add_option("--seed", input.seed, "seed of the generated cloud")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str()
+      ->type_name("S");
+  app.add_option("--columns", input.columns.columns, "float32 numbers in a row of a .bin file; default: 4")
       ->type_name("N")
       ->check(CLI::Range(3, 1024));
+  app.add_option(
+         "--intensity-column", input.columns.intensity_column,
+         "which column of a .bin or .npy file is the intensity; default: 3 of 4 or 5 columns, else none")
+      ->type_name("N")
+      ->check(CLI::Range(3, 1023));
   app.add_option("--voxel-size", input.voxel_size, "edge of a voxel in metres")
       ->capture_default_str()
       ->type_name("M");
+  app.add_option_function<std::vector<double>>(
+         "--origin",
+         [&input](const std::vector<double>& origin) {
+           input.origin = {origin[0], origin[1], origin[2]};
+         },
+         "where voxels are counted from and position features are relative to, in metres; default: 0,0,0, "
+         "and near "
+         "the middle of clouds that float32 does not resolve from there")
+      ->delimiter(',')
+      ->expected(3)
+      ->check(kFinite)
+      ->type_name("X,Y,Z");
   app.add_flag("--keep-first-duplicate", input.keep_first_duplicate,
                "of equal voxels in --coordinates the first row's features count; else they are an error");
   app.add_flag("--skip-invalid", input.skip_invalid, "drop (and count) points with NaN or infinite numbers");
@@ -119,13 +154,24 @@ void add_run(CLI::App& run, Arguments& arguments) {
   add_dtype(run, arguments.dtype);
   add_device(run, arguments);
   add_tuned(run, arguments);
-  run.add_option("--repeat", arguments.repeat, "warm inferences to time; default: 10 on a GPU, 1 on the CPU")
+  run.add_flag("--random-weights", arguments.random_weights, "--labels of a network without --weights");
+  run.add_option("--repeat", arguments.repeat,
+                 "warm inferences to time; default: 10 on a GPU, none but the first on the CPU")
       ->type_name("N")
       ->check(CLI::Range(1, 1000000));
   run.add_option("--output", arguments.output,
                  "features of every output voxel: .npy (float32 [M, C]) or .ply")
       ->type_name("FILE");
-  run.add_flag("--labels", arguments.labels, "write the channel of the largest feature instead (int32 [M])");
+  run.add_flag("--labels", arguments.labels,
+               "write the channel of the largest feature instead (int32 [M]; -1 where one is not finite), in "
+               ".ply with "
+               "colours");
+  run.add_option("--palette", arguments.palette,
+                 "colours of the labels: JSON, [[red, green, blue], ...], 0 to 255")
+      ->type_name("FILE");
+  run.add_flag("--per-point", arguments.per_point,
+               "a row for every point instead of every voxel, in the points' order; .ply keeps the points' "
+               "own numbers");
   run.add_option("--output-coordinates", arguments.output_coordinates,
                  ".npy file for the output voxels: int32 [M, 1 + ndim], batch first")
       ->type_name("FILE");
@@ -148,10 +194,21 @@ void add_bench(CLI::App& bench, Arguments& arguments) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("TYPE");
-  bench.add_option("--cloud", arguments.clouds, "one or more of the clouds below; default: all")
+  bench
+      .add_option("--cloud", arguments.clouds,
+                  "one or more, by commas: clouds below, or .bin, .ply, .pcd and .npy files of points; "
+                  "default: all below")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->type_name("NAME");
+      ->type_name("NAME|FILE");
+  bench
+      .add_option("--voxel-size", arguments.file_voxel_size,
+                  "edge of a voxel in metres, for files; default: 0.1")
+      ->type_name("M");
+  bench
+      .add_option("--columns", arguments.file_columns, "float32 numbers in a row of a .bin file; default: 4")
+      ->type_name("N")
+      ->check(CLI::Range(3, 1024));
   bench
       .add_option("--data", arguments.data,
                   "folder of the real clouds; default: MINUET_SHARED/data, ../shared/data")
@@ -163,20 +220,14 @@ void add_bench(CLI::App& bench, Arguments& arguments) {
       ->check(CLI::Range(1, 1000));
   bench
       .add_option("--output", arguments.output,
-                  "JSON file; default: tools/bench/results/<device>/<network>_<dtype>.json")
-      ->type_name("FILE");
-  bench.add_option("--commit", arguments.commit, "commit to note; default: what git says here")
+                  "the results as JSON: a .json file for one, or a folder that is there, for "
+                  "<network>_<dtype>.json each; default: none is written")
+      ->type_name("FILE|DIR");
+  bench.add_option("--commit", arguments.commit, "commit to note in the JSON; default: none")
       ->type_name("ID");
   add_device(bench, arguments);
   add_tuned(bench, arguments);
   add_cache(bench, arguments);
-}
-
-/// Found out before the network has run for nothing.
-llvm::Error check_folder_of(const std::string& path) {
-  const llvm::StringRef folder = llvm::sys::path::parent_path(path);
-  if (folder.empty() || llvm::sys::fs::is_directory(folder)) return llvm::Error::success();
-  return bad_input("'{0}' cannot be written: there is no folder '{1}'", path, folder);
 }
 
 llvm::Error check_run(const Arguments& arguments) {
@@ -186,15 +237,28 @@ llvm::Error check_run(const Arguments& arguments) {
   if (sources > 1) return bad_input("CLOUD, --coordinates and --synthetic exclude each other");
   if (!input.features.empty() && input.coordinates.empty())
     return bad_input("--features needs --coordinates");
+  if (!input.coordinates.empty() && !input.features.empty() && input.origin) {
+    return bad_input("--origin is for the positions that become features, and --features gives others");
+  }
   const llvm::StringRef output = arguments.output;
-  if (!output.empty() && output.take_back(4) != ".npy" && output.take_back(4) != ".ply") {
+  const bool is_ply = output.endswith_insensitive(".ply");
+  if (!output.empty() && !is_ply && !output.endswith_insensitive(".npy")) {
     return bad_input("--output '{0}' does not end in .npy or .ply", output);
   }
-  for (const std::string& path :
-       {arguments.output, arguments.output_coordinates, arguments.json, arguments.trace}) {
-    MINUET_TRY(check_folder_of(path));
+  if (output.empty() && (arguments.labels || arguments.per_point)) {
+    return bad_input("{0} needs --output", arguments.labels ? "--labels" : "--per-point");
   }
-  if (arguments.labels && output.empty()) return bad_input("--labels needs --output");
+  if (!arguments.palette.empty() && !(arguments.labels && is_ply)) {
+    return bad_input("--palette needs --labels and an --output that ends in .ply");
+  }
+  if (arguments.random_weights && !arguments.network.weights.empty()) {
+    return bad_input("--weights and --random-weights exclude each other");
+  }
+  if (arguments.labels && arguments.network.weights.empty() && !arguments.random_weights) {
+    return bad_input(
+        "--labels without --weights: labels of random weights mean nothing; --random-weights writes them all "
+        "the same");
+  }
   return llvm::Error::success();
 }
 
@@ -207,15 +271,11 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
   app.name("minuet");
   app.footer(kExamples);
   app.require_subcommand(0, 1);
-  app.set_version_flag("--version", [] {
-    const uint32_t version = minuet_version();
-    return "minuet " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
-           std::to_string(version % 100);
-  });
+  app.set_version_flag("--version", [] { return "minuet " + version_text(); });
   CLI::App* const run = app.add_subcommand("run", "Run a network over a point cloud");
   CLI::App* const info =
       app.add_subcommand("info", "Show devices, driver, NVRTC, LLVM, cache folder, and what is missing");
-  CLI::App* const bench = app.add_subcommand("bench", "Measure networks over many clouds, as JSON");
+  CLI::App* const bench = app.add_subcommand("bench", "Measure networks over many clouds, or over your own");
   CLI::App* const precompile = app.add_subcommand("precompile", "Compile networks' kernels, with no GPU");
   CLI::App* const cache = app.add_subcommand("cache", "Look into the kernel cache, or into a bundle");
   add_run(*run, arguments);
@@ -227,8 +287,15 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
   add_tune(*tune, arguments.tune);
   CLI::App* const weights = app.add_subcommand("weights", "Convert weights that other engines stored");
   add_weights_command(*weights, arguments);
+  refuse_empty_values(app);
   try {
     app.parse(count, values);
+  } catch (const CLI::ExtrasError&) {
+    return bad_input("{0} (minuet --help and minuet COMMAND --help list the flags)", unknown_argument(app));
+  } catch (const CLI::RequiredError& error) {
+    const bool is_unknown = !app.remaining(true).empty();  // what stands where a subcommand is to stand
+    return bad_input("{0} (minuet --help and minuet COMMAND --help list the flags)",
+                     is_unknown ? unknown_argument(app) : error.what());
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {
       app.exit(error);

@@ -37,14 +37,17 @@ struct Arguments {
   bool tuned = false;  ///< take what was measured on this GPU
   std::string cache;   ///< empty: the library's default
   // run
-  int repeat = 0;  ///< 0: 10 on a GPU, 1 on the CPU
+  int repeat = 0;  ///< 0: 10 on a GPU, none on the CPU
   std::string output, output_coordinates, json;
-  bool labels = false;
+  bool labels = false, random_weights = false, per_point = false;
+  std::string palette;
   bool list_kernels = false;
   std::string trace;
   // bench
   std::vector<std::string> networks, dtypes, clouds;
   std::string data, commit;
+  std::string file_voxel_size;  ///< of clouds that are the user's files; empty: 0.1
+  std::optional<int> file_columns;
   int variants = 0;  ///< 0: 16 on a GPU, 2 on the CPU
   // precompile
   std::vector<std::string> archs;  ///< empty: sm_90a, or as recorded

@@ -49,8 +49,9 @@ Examples:
 
 void add_cache(CLI::App& app, Arguments& arguments) {
   app.add_option("--cache", arguments.cache,
-                 "kernel cache folder; default: MINUET_CACHE_DIR, XDG_CACHE_HOME/minuet, ~/.cache/minuet")
-      ->type_name("DIR");
+                 "kernel cache folder; default: XDG_CACHE_HOME/minuet, ~/.cache/minuet")
+      ->type_name("DIR")
+      ->envname("MINUET_CACHE_DIR");  // where it is relative, it is as the flag is
 }
 
 void add_channels(CLI::App& app, Arguments& arguments) {
@@ -154,6 +155,9 @@ llvm::Error check_precompile(const Arguments& arguments) {
   }
   if (!arguments.time_trace.empty() && !arguments.output.empty()) {
     return bad_input("--time-trace excludes --output: what is compiled with a time trace is not kept");
+  }
+  if (!arguments.tuning.empty() && (arguments.output.empty() || !arguments.requests.empty())) {
+    return bad_input("--tuning is for bundles of networks: it needs --output, and excludes --from");
   }
   for (const std::string& arch : arguments.archs) {
     if (arch.empty()) return bad_input("--arch has an empty name: name architectures such as sm_90a");

@@ -40,7 +40,8 @@ void add_names(CLI::App& app, const std::string& map_flags, NetworkChoice& choic
 }  // namespace
 
 void add_weights(CLI::App& app, NetworkChoice& choice) {
-  app.add_option("--weights", choice.weights, "safetensors file; default: seeded random weights")
+  app.add_option("--weights", choice.weights,
+                 "safetensors file; default: seeded random weights, which give no meaning to an output")
       ->type_name("FILE");
   add_order(app, "--weights-order", choice)
       ->description(

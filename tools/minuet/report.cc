@@ -5,8 +5,8 @@
 #include <string>
 
 #include "llvm/Support/Format.h"
+#include "tools/minuet/convert.h"
 #include "tools/minuet/error.h"
-#include "tools/minuet/writers/npy.h"
 
 namespace minuet::tool {
 namespace {
@@ -84,18 +84,16 @@ llvm::Error query_shapes(minuet_execution* execution, const minuet_network_info&
   return llvm::Error::success();
 }
 
-llvm::Error write_json_file(const std::string& path, const llvm::json::Value& value) {
-  if (path.empty()) return llvm::Error::success();
-  const std::string text = llvm::formatv("{0:2}\n", value).str();
-  if (path != "-") return write_file(path, text);
-  llvm::outs() << text;
-  return llvm::Error::success();
+std::string json_text(const llvm::json::Value& value) { return llvm::formatv("{0:2}\n", value).str(); }
+
+llvm::json::Object stages_json(const minuet_stage_times& stages) {
+  return llvm::json::Object{{"sort", stages.sort}, {"map", stages.map},         {"gather", stages.gather},
+                            {"gemm", stages.gemm}, {"scatter", stages.scatter}, {"other", stages.other}};
 }
 
-llvm::json::Object stages_json(const minuet_stage_times& stages, double voxelize_ms) {
-  return llvm::json::Object{{"voxelize", voxelize_ms}, {"sort", stages.sort}, {"map", stages.map},
-                            {"gather", stages.gather}, {"gemm", stages.gemm}, {"scatter", stages.scatter},
-                            {"other", stages.other}};
+std::string version_text() {
+  const uint32_t version = minuet_version();
+  return llvm::formatv("{0}.{1}.{2}", version / 10000, version / 100 % 100, version % 100).str();
 }
 
 llvm::json::Array levels_json(const RunReport& report) {
@@ -108,37 +106,93 @@ llvm::json::Array levels_json(const RunReport& report) {
 }
 
 llvm::json::Value to_json(const RunReport& report) {
-  return llvm::json::Object{
+  const bool is_cpu = report.device.is_cpu();
+  llvm::json::Object stages = stages_json(report.stages);
+  if (report.is_voxelized) stages["voxelize"] = report.voxelize_ms;
+  llvm::json::Object json{
+      {"version", version_text()},
       {"device", report.device.name},
+      {"description", report.device.description},
+      {"network", std::string(report.network.name)},
+      {"dtype", dtype_name(report.network.dtype)},
+      {"weights", report.weights_file.empty()
+                      ? llvm::json::Object{{"random_seed", report.weights_seed}}
+                      : llvm::json::Object{{"file", llvm::json::fixUTF8(report.weights_file)},
+                                           {"sha256", report.weights_sha256}}},
+      {"cloud", llvm::json::fixUTF8(report.cloud)},
+      {"voxel_size", report.frame.voxel_size},
+      {"origin", llvm::json::Array(report.frame.origin)},
+      {"points", report.points},
+      {"skipped", report.skipped},
+      {"voxels", report.voxels},
+      {"output", llvm::json::Object{{"rows", report.output_rows},
+                                    {"channels", report.network.out_channels},
+                                    {"non_finite", report.non_finite}}},
       {"levels", levels_json(report)},
       {"layers", layers_json(report)},
-      {"stages_ms", stages_json(report.stages, report.voxelize_ms)},
+      {"stages_ms", std::move(stages)},
       {"first_ms", report.first_ms},
       {"total_ms", report.total_ms},
-      {"kernels", llvm::json::Object{{"compiled", report.kernels.compiled},
-                                     {"bundle_hits", report.kernels.bundle_hits},
-                                     {"disk_hits", report.kernels.disk_hits},
-                                     {"memory_hits", report.kernels.memory_hits}}},
-      {"launches", launches(report.counters)},
-      {"host_syncs", report.counters.host_syncs},
+      {"repeats", report.repeats},
   };
+  if (report.cloud_seed) json["seed"] = *report.cloud_seed;
+  if (!report.columns.empty()) json["columns"] = llvm::json::fixUTF8(report.columns);
+  if (!is_cpu) {
+    json["kernels"] = llvm::json::Object{{"compiled", report.kernels.compiled},
+                                         {"bundle_hits", report.kernels.bundle_hits},
+                                         {"disk_hits", report.kernels.disk_hits},
+                                         {"memory_hits", report.kernels.memory_hits}};
+    json["launches"] = launches(report.counters);
+    json["host_syncs"] = report.counters.host_syncs;
+  }
+  return json;
 }
 
-void print_tables(const RunReport& report, llvm::raw_ostream& out) {
-  out << report.network.name << " on " << report.device.name << " (" << report.device.description << ")\n";
+namespace {
+
+void print_input(const RunReport& report, llvm::raw_ostream& out) {
+  if (report.weights_file.empty()) {
+    out << llvm::formatv("weights: random, seed {0}\n", report.weights_seed);
+  } else {
+    out << llvm::formatv("weights: {0}, sha256 {1}\n", report.weights_file, report.weights_sha256);
+  }
+  out << "cloud: " << report.cloud << (report.columns.empty() ? "" : "; ") << report.columns << "\n";
+  if (report.frame.is_moved()) {
+    const Position& origin = report.frame.origin;
+    out << llvm::format("origin: %.15g,%.15g,%.15g m; features are relative to it, outputs are not\n",
+                        origin[0], origin[1], origin[2]);
+  }
   out << llvm::formatv("{0} points", report.points);
   if (report.skipped > 0) out << llvm::formatv(", {0} invalid ones dropped", report.skipped);
-  out << llvm::formatv(", {0} voxels; output {1} x {2}\n", report.voxels, report.output_rows,
-                       report.network.out_channels);
-  print_levels(report, out);
-  print_layers(report, out);
+  out << llvm::formatv(", {0} voxels of {1} m; output {2} x {3}\n", report.voxels,
+                       digits(report.frame.voxel_size), report.output_rows, report.network.out_channels);
+}
+
+void print_times(const RunReport& report, llvm::raw_ostream& out) {
   const minuet_stage_times& stages = report.stages;
-  out << llvm::format(
-      "\nstages, ms: voxelize %.3f, sort %.3f, map %.3f, gather %.3f, gemm %.3f, scatter %.3f, "
-      "other %.3f\n",
-      report.voxelize_ms, stages.sort, stages.map, stages.gather, stages.gemm, stages.scatter, stages.other);
+  out << "\nstages, ms: ";
+  if (report.is_voxelized) out << llvm::format("voxelize %.3f, ", report.voxelize_ms);
+  out << llvm::format("sort %.3f, map %.3f, gather %.3f, gemm %.3f, scatter %.3f, other %.3f\n", stages.sort,
+                      stages.map, stages.gather, stages.gemm, stages.scatter, stages.other);
+  if (report.repeats == 0) {
+    out << llvm::format("first (cold) %.2f ms, of it the inference %.3f ms (--repeat times warm ones)\n",
+                        report.first_ms, report.total_ms);
+    return;
+  }
   out << llvm::format("first (cold) %.2f ms, total (median of %d warm) %.3f ms\n", report.first_ms,
                       report.repeats, report.total_ms);
+}
+
+}  // namespace
+
+void print_tables(const RunReport& report, llvm::raw_ostream& out) {
+  out << report.network.name << " in " << dtype_name(report.network.dtype) << " on " << report.device.name
+      << " (" << report.device.description << ")\n";
+  print_input(report, out);
+  print_levels(report, out);
+  print_layers(report, out);
+  print_times(report, out);
+  if (report.device.is_cpu()) return;  // it launches and compiles nothing
   const minuet_execution_counters& counters = report.counters;
   out << llvm::formatv(
       "one warm inference: {0} kernels, {1} copies, {2} fills, {3} matmuls, {4} host waits, {5} "

@@ -1,11 +1,14 @@
 // What `minuet run` found out: as tables, and as JSON.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 #include "minuet/minuet.h"
+#include "tools/minuet/frame.h"
 #include "tools/minuet/library.h"
 
 namespace minuet::tool {
@@ -13,12 +16,19 @@ namespace minuet::tool {
 struct RunReport {
   DeviceFacts device;
   minuet_network_info network = {};
+  std::string weights_file, weights_sha256;  ///< empty: random
+  uint64_t weights_seed = 0;
+  std::string cloud, columns;          ///< the file, or what generates it; what was read as what
+  std::optional<uint64_t> cloud_seed;  ///< of a generated one
+  Frame frame;
+  bool is_voxelized = true;  ///< else the voxels came as such
   int64_t points = 0, skipped = 0, voxels = 0, output_rows = 0;
+  int64_t non_finite = 0;  ///< numbers of the output
   std::vector<minuet_level_info> levels;
   std::vector<minuet_layer_info> layers;
   minuet_stage_times stages = MINUET_STAGE_TIMES_INIT;
   double voxelize_ms = 0, first_ms = 0, total_ms = 0;
-  int repeats = 0;
+  int repeats = 0;  ///< 0: total_ms is that of the first inference, without compiling and loading
   minuet_kernel_counters kernels = MINUET_KERNEL_COUNTERS_INIT;
   minuet_execution_counters counters = MINUET_EXECUTION_COUNTERS_INIT;
   std::vector<KernelFacts> kernel_list;
@@ -32,10 +42,12 @@ llvm::json::Value to_json(const RunReport& report);
 void print_tables(const RunReport& report, llvm::raw_ostream& out);
 void print_kernels(const std::vector<KernelFacts>& kernels, llvm::raw_ostream& out);
 
-/// To a file, to stdout for "-", nowhere for "".
-llvm::Error write_json_file(const std::string& path, const llvm::json::Value& value);
+/// As the tool prints and writes it.
+std::string json_text(const llvm::json::Value& value);
 
-llvm::json::Object stages_json(const minuet_stage_times& stages, double voxelize_ms);
+llvm::json::Object stages_json(const minuet_stage_times& stages);
+/// "0.2.1"
+std::string version_text();
 llvm::json::Array levels_json(const RunReport& report);
 
 /// The value in the middle, or the mean of the two; `fraction` 0.1 and 0.9 give deciles (nearest rank).

@@ -46,19 +46,20 @@ class VoxelIndex {
 };
 
 bool is_finite(const Point& point) {
-  for (const float value : point) {
+  for (const double value : point) {
     if (!std::isfinite(value)) return false;
   }
   return true;
 }
 
-llvm::Error voxel_of(const Point& point, int64_t row, float voxel_size, int32_t (&voxel)[3]) {
-  for (int axis = 0; axis < 3; ++axis) {
-    const float position = point[static_cast<size_t>(axis)];
-    const float cell = std::floor(position / voxel_size);  // float32 throughout: the definition
+llvm::Error voxel_of(const Position& position, int64_t row, float voxel_size, int32_t (&voxel)[3]) {
+  for (size_t axis = 0; axis < 3; ++axis) {
+    const bool fits = std::abs(position[axis]) <= static_cast<double>(std::numeric_limits<float>::max());
+    // float32 throughout: the definition
+    const float cell = fits ? std::floor(static_cast<float>(position[axis]) / voxel_size) : 0x1p31f;
     if (!(cell >= -0x1p31f && cell < 0x1p31f)) {
       return bad_input("point {0} lies at {1} = {2} m, which is outside int32 in voxels of {3} m", row,
-                       "xyz"[axis], digits(position), digits(voxel_size));
+                       "xyz"[axis], digits(position[axis]), digits(static_cast<double>(voxel_size)));
     }
     voxel[axis] = static_cast<int32_t>(cell);
   }
@@ -69,16 +70,19 @@ llvm::Error voxel_of(const Point& point, int64_t row, float voxel_size, int32_t 
 
 llvm::Error check_voxel_size(float voxel_size) {
   if (std::isfinite(voxel_size) && voxel_size > 0) return llvm::Error::success();
-  return bad_input("the voxel size must be a positive number of metres, and it is {0}", digits(voxel_size));
+  return bad_input("the voxel size (--voxel-size) must be a positive number of metres, and it is {0}",
+                   digits(static_cast<double>(voxel_size)));
 }
 
-llvm::Expected<VoxelCloud> voxelize(const std::vector<Point>& points, float voxel_size, bool skip_invalid) {
+llvm::Expected<VoxelCloud> voxelize(const std::vector<Point>& points, float voxel_size, bool skip_invalid,
+                                    const Position& origin) {
   MINUET_TRY(check_voxel_size(voxel_size));
   VoxelCloud cloud;
   cloud.points = static_cast<int64_t>(points.size());
   VoxelIndex index(points.size());
   std::vector<std::array<double, 4>> sums;
   std::vector<int64_t> counts;
+  cloud.row_of_point.assign(points.size(), -1);
   for (int64_t i = 0; i < cloud.points; ++i) {
     const Point& point = points[static_cast<size_t>(i)];
     if (!is_finite(point)) {
@@ -89,15 +93,18 @@ llvm::Expected<VoxelCloud> voxelize(const std::vector<Point>& points, float voxe
       ++cloud.skipped;
       continue;
     }
+    const Position position = {point[0] - origin[0], point[1] - origin[1], point[2] - origin[2]};
     int32_t voxel[3];
-    MINUET_TRY(voxel_of(point, i, voxel_size, voxel));
+    MINUET_TRY(voxel_of(position, i, voxel_size, voxel));
     const auto row = static_cast<size_t>(index.row_of(voxel, cloud.coordinates));
+    cloud.row_of_point[static_cast<size_t>(i)] = static_cast<int64_t>(row);
     if (row == counts.size()) {
       counts.push_back(0);
       sums.push_back({});
     }
     ++counts[row];
-    for (size_t c = 0; c < 4; ++c) sums[row][c] += static_cast<double>(point[c]);
+    for (size_t axis = 0; axis < 3; ++axis) sums[row][axis] += position[axis];
+    sums[row][3] += point[3];
   }
   cloud.features.reserve(4 * counts.size());
   for (size_t row = 0; row < counts.size(); ++row) {
@@ -108,15 +115,25 @@ llvm::Expected<VoxelCloud> voxelize(const std::vector<Point>& points, float voxe
   return cloud;
 }
 
-VoxelCloud features_from_centres(const Cloud& voxels, float voxel_size) {
-  const auto rows = static_cast<size_t>(voxels.count());
+std::vector<Point> centres_of(const Cloud& voxels, float voxel_size) {
+  std::vector<Point> centres(static_cast<size_t>(voxels.count()), Point{});
   const auto width = static_cast<size_t>(1 + voxels.ndim);
-  std::vector<float> features(4 * rows, 0.0f);
-  for (size_t row = 0; row < rows; ++row) {
+  for (size_t row = 0; row < centres.size(); ++row) {
     for (size_t axis = 0; axis < 3 && axis + 1 < width; ++axis) {
       const double centre = static_cast<double>(voxels.voxels[row * width + 1 + axis]) + 0.5;
-      features[4 * row + axis] = static_cast<float>(centre * static_cast<double>(voxel_size));
+      centres[row][axis] = centre * static_cast<double>(voxel_size);
     }
+  }
+  return centres;
+}
+
+VoxelCloud features_from_centres(const Cloud& voxels, float voxel_size, const Position& origin) {
+  std::vector<float> features;
+  features.reserve(4 * static_cast<size_t>(voxels.count()));
+  for (const Point& centre : centres_of(voxels, voxel_size)) {
+    for (size_t axis = 0; axis < 3; ++axis)
+      features.push_back(static_cast<float>(centre[axis] - origin[axis]));
+    features.push_back(0);
   }
   return with_features(voxels, std::move(features), 4);
 }

@@ -3,17 +3,22 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
+#include <set>
 #include <vector>
 
+#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
 #include "tools/minuet/commands/bench_clouds.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/convert.h"
 #include "tools/minuet/error.h"
+#include "tools/minuet/output_file.h"
+#include "tools/minuet/progress.h"
 #include "tools/minuet/report.h"
-#include "tools/minuet/writers/npy.h"
 
 namespace minuet::tool {
 namespace {
@@ -36,17 +41,6 @@ struct Bench {
   minuet_network_info info;
   int warm_up, timed;
 };
-
-std::string git_commit() {
-  std::string text;
-  FILE* pipe = popen("git describe --always --dirty --abbrev=12 --match= 2>/dev/null", "r");
-  if (!pipe) return "unknown";
-  char buffer[128];
-  while (std::fgets(buffer, sizeof(buffer), pipe)) text += buffer;
-  pclose(pipe);
-  const llvm::StringRef commit = llvm::StringRef(text).trim();
-  return commit.empty() ? "unknown" : commit.str();
-}
 
 std::string data_folder(const Arguments& arguments) {
   if (!arguments.data.empty()) return arguments.data;
@@ -173,13 +167,22 @@ llvm::json::Object cloud_json(const BenchCloud& cloud, const std::vector<Uploade
                                      {"p10", quantile(timing.wall_ms, 0.1)},
                                      {"p90", quantile(timing.wall_ms, 0.9)},
                                      {"min", quantile(timing.wall_ms, 0.0)}}},
-      {"stages_ms", stages_json(median_stages(timing.stages), 0)},
+      {"stages_ms", stages_json(median_stages(timing.stages))},
       {"counters", counters_json(timing.counters, bench.timed)},
       {"pairs", pairs},
       {"padded_rows", padded},
       {"gemm_groups", groups},
       {"levels", levels_json(shapes)},
   };
+}
+
+std::string milliseconds(double time) { return llvm::formatv("{0:F3}", time); }
+
+/// Of the table on stdout, which grows as clouds are measured.
+void print_row(llvm::StringRef cloud, llvm::StringRef voxels, llvm::StringRef median, llvm::StringRef p10,
+               llvm::StringRef p90) {
+  llvm::outs() << llvm::formatv("{0,-16} {1,10} {2,11} {3,10} {4,10}\n", cloud, voxels, median, p10, p90);
+  llvm::outs().flush();
 }
 
 llvm::Expected<llvm::json::Object> measure_cloud(const Bench& bench, const BenchCloud& cloud) {
@@ -191,108 +194,145 @@ llvm::Expected<llvm::json::Object> measure_cloud(const Bench& bench, const Bench
   const size_t bytes = static_cast<size_t>(most) * static_cast<size_t>(bench.info.out_channels) *
                        static_cast<size_t>(dtype_bytes(bench.dtype));
   MINUET_ASSIGN(const DeviceBuffer output, DeviceBuffer::allocate(bench.device, bytes));
+  std::optional<Progress> progress("measuring " + cloud.name);
   MINUET_ASSIGN(const Timing timing, measure(bench, execution.get(), variants, output.get()));
+  progress.reset();
   RunReport shapes;
   MINUET_TRY(query_shapes(execution.get(), bench.info, shapes));
   llvm::json::Object entry = cloud_json(cloud, variants, bench, timing, shapes);
-  std::fprintf(stderr, "%-16s %9lld voxels  median %8.3f ms  p10 %8.3f  p90 %8.3f\n", cloud.name.c_str(),
-               static_cast<long long>(variants.back().count), median(timing.wall_ms),
-               quantile(timing.wall_ms, 0.1), quantile(timing.wall_ms, 0.9));
+  print_row(cloud.name, std::to_string(variants.back().count), milliseconds(median(timing.wall_ms)),
+            milliseconds(quantile(timing.wall_ms, 0.1)), milliseconds(quantile(timing.wall_ms, 0.9)));
   return entry;
 }
 
-llvm::Expected<llvm::json::Object> measure_all(const Arguments& arguments, const Bench& bench) {
+llvm::Expected<llvm::json::Object> measure_all(const Arguments& arguments, const Bench& bench,
+                                               const std::vector<BenchCloud>& all) {
   llvm::json::Array clouds, skipped;
-  const std::string data = data_folder(arguments);
-  for (const std::string& name : arguments.clouds.empty() ? bench_cloud_names() : arguments.clouds) {
-    MINUET_ASSIGN(const BenchCloud cloud, open_bench_cloud(name, data));
-    if (cloud.points.empty() && cloud.random_voxels == 0) {
-      std::fprintf(stderr, "%-16s skipped: %s is not in %s\n", name.c_str(), cloud.origin.c_str(),
-                   data.c_str());
-      skipped.push_back(name);
+  print_row("cloud", "voxels", "median, ms", "p10", "p90");
+  for (const BenchCloud& cloud : all) {
+    if (cloud.is_missing) {
+      skipped.push_back(cloud.name);
       continue;
     }
     llvm::Expected<llvm::json::Object> entry = measure_cloud(bench, cloud);
-    if (!entry) return in_file(name, entry.takeError());
+    if (!entry) return in_file(cloud.name, entry.takeError());
     clouds.push_back(std::move(*entry));
   }
   minuet_system_info system = {};
   system.struct_size = sizeof(system);
   MINUET_TRY(check(minuet_query_system(&system)));
-  return llvm::json::Object{
+  llvm::json::Object result{
       {"network", std::string(bench.info.name)},
       {"dtype", dtype_name(bench.dtype)},
       {"device", bench.facts.description},
       {"arch", bench.facts.arch},
       {"driver", std::string(system.driver)},
       {"toolkit", std::string(system.nvrtc)},
-      {"commit", arguments.commit.empty() ? git_commit() : arguments.commit},
+      {"version", version_text()},
       {"method",
        "host clock, unsorted coordinates and features in device memory to the output, all maps rebuilt, no "
        "graph replay, another cloud in each inference"},
       {"clouds", std::move(clouds)},
       {"skipped", std::move(skipped)},
   };
+  if (!arguments.commit.empty()) result["commit"] = arguments.commit;
+  return result;
 }
 
-llvm::Error write_result(const Arguments& arguments, const Bench& bench, llvm::json::Object result) {
-  std::string path = arguments.output;
-  if (path.empty()) {
-    const std::string folder =
-        "tools/bench/results/" +
-        (bench.facts.is_cpu() ? std::string("cpu") : file_word(bench.facts.description));
-    if (const std::error_code error = llvm::sys::fs::create_directories(folder)) {
-      return bad_input("'{0}' cannot be made: {1}", folder, error.message());
-    }
-    path = folder + "/" + file_word(bench.info.name) + "_" + dtype_name(bench.dtype) + ".json";
-  }
-  MINUET_TRY(write_file(path, llvm::formatv("{0:2}\n", llvm::json::Value(std::move(result))).str()));
-  std::fprintf(stderr, "written: %s\n", path.c_str());
-  return llvm::Error::success();
-}
+/// One result: a network in a dtype, and the file that gets it.
+struct Measurement {
+  std::string network;
+  minuet_dtype dtype;
+  std::string path;
+  std::optional<OutputFile> file;  ///< open before anything is measured
+};
 
-llvm::Error bench_network(const Arguments& arguments, const std::string& name, const std::string& dtype_flag,
-                          minuet_context* context, minuet_device* device, const DeviceFacts& facts) {
-  MINUET_ASSIGN(const minuet_dtype dtype, dtype_for(dtype_flag, facts.is_cpu()));
-  NetworkChoice choice;
-  choice.network = name;
-  minuet_network_info info;
-  MINUET_ASSIGN(const NetworkHandle network, open_network(context, choice, dtype, info));
-  if (info.ndim != 3 || info.in_channels != 4) {
-    return bad_input("the network '{0}' takes {1} channels in {2} dimensions, and the clouds have 4 in 3",
-                     name, info.in_channels, info.ndim);
-  }
-  std::vector<KernelFacts> kernels;
-  MINUET_TRY(compile_network(network.get(), facts.arch, kernels));
-  MINUET_TRY(check(minuet_network_load(network.get(), device)));
-  const int timed = arguments.variants > 0 ? arguments.variants : facts.is_cpu() ? 2 : 16;
-  const Bench bench{context, device, facts, dtype, network.get(), info, facts.is_cpu() ? 1 : 4, timed};
-  std::fprintf(stderr, "%s %s on %s\n", info.name, dtype_name(dtype), facts.description.c_str());
-  MINUET_ASSIGN(llvm::json::Object result, measure_all(arguments, bench));
-  return write_result(arguments, bench, std::move(result));
-}
-
-}  // namespace
-
-llvm::Error bench_command(const Arguments& arguments) {
+llvm::Expected<std::vector<Measurement>> plan_measurements(const Arguments& arguments, bool is_cpu) {
   const std::vector<std::string> networks = arguments.networks.empty()
                                                 ? std::vector<std::string>{"minkunet42", "sparseresnet21d"}
                                                 : arguments.networks;
   const std::vector<std::string> dtypes =
       arguments.dtypes.empty() ? std::vector<std::string>{""} : arguments.dtypes;
-  if (!arguments.output.empty() && networks.size() * dtypes.size() > 1) {
-    return bad_input("--output takes one result: choose one --network and one --dtype");
+  const bool is_folder = llvm::sys::fs::is_directory(arguments.output);
+  if (!arguments.output.empty() && !is_folder) {
+    if (llvm::sys::path::extension(arguments.output).lower() != ".json") {
+      return bad_input("--output '{0}' is neither a .json file nor a folder that is there", arguments.output);
+    }
+    if (networks.size() * dtypes.size() > 1) {
+      return bad_input(
+          "--output takes one result as a .json file: name a folder that is there, or choose one --network "
+          "and one --dtype");
+    }
   }
-  for (const std::string& dtype : dtypes) MINUET_TRY(dtype_for(dtype, true).takeError());
-  for (const std::string& cloud : arguments.clouds) MINUET_TRY(check_bench_cloud(cloud));
+  std::vector<NamedFile> inputs;
+  for (const std::string& network : networks) inputs.push_back({"--network", network});
+  for (const std::string& cloud : arguments.clouds) inputs.push_back({"--cloud", cloud});
+  std::vector<Measurement> all;
+  std::set<std::string> paths;
+  for (const std::string& network : networks) {
+    for (const std::string& flag : dtypes) {
+      MINUET_ASSIGN(const minuet_dtype dtype, dtype_for(flag, is_cpu));
+      llvm::SmallString<128> path(arguments.output);
+      if (is_folder) {
+        llvm::sys::path::append(
+            path, file_word(llvm::sys::path::stem(network)) + "_" + dtype_name(dtype) + ".json");
+        if (!paths.insert(path.str().str()).second) {
+          return bad_input("two results would be written to '{0}'", path);
+        }
+      }
+      all.push_back({network, dtype, path.str().str(), std::nullopt});
+      if (path.empty()) continue;
+      MINUET_TRY(check_distinct({{"--output", all.back().path}}, inputs));
+      MINUET_ASSIGN(OutputFile file, OutputFile::open(path));
+      all.back().file.emplace(std::move(file));
+    }
+  }
+  return all;
+}
+
+llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
+                          const std::vector<BenchCloud>& clouds, minuet_context* context,
+                          minuet_device* device, const DeviceFacts& facts) {
+  NetworkChoice choice;
+  choice.network = measurement.network;
+  minuet_network_info info;
+  MINUET_ASSIGN(const NetworkHandle network, open_network(context, choice, measurement.dtype, info));
+  if (info.ndim != 3 || info.in_channels != 4) {
+    return bad_input("the network '{0}' takes {1} channels in {2} dimensions, and the clouds have 4 in 3",
+                     measurement.network, info.in_channels, info.ndim);
+  }
+  std::vector<KernelFacts> kernels;
+  std::optional<Progress> progress("finding or compiling kernels");
+  MINUET_TRY(compile_network(network.get(), facts.arch, kernels));
+  MINUET_TRY(check(minuet_network_load(network.get(), device)));
+  progress.reset();
+  const int timed = arguments.variants > 0 ? arguments.variants : facts.is_cpu() ? 2 : 16;
+  const Bench bench{context, device, facts, measurement.dtype, network.get(), info, facts.is_cpu() ? 1 : 4,
+                    timed};
+  llvm::outs() << info.name << " " << dtype_name(bench.dtype) << " on " << facts.description << "\n";
+  MINUET_ASSIGN(llvm::json::Object result, measure_all(arguments, bench, clouds));
+  if (!measurement.file) return llvm::Error::success();
+  MINUET_TRY(measurement.file->write(json_text(std::move(result))));
+  llvm::outs() << "written: " << measurement.path << "\n";
+  return llvm::Error::success();
+}
+
+}  // namespace
+
+llvm::Error bench_command(const Arguments& arguments) {
+  for (const std::string& dtype : arguments.dtypes) MINUET_TRY(dtype_for(dtype, true).takeError());
+  const BenchFiles files{data_folder(arguments), arguments.file_voxel_size, {arguments.file_columns, {}}};
+  MINUET_ASSIGN(const std::vector<BenchCloud> clouds, open_bench_clouds(arguments.clouds, files));
   MINUET_ASSIGN(const ContextHandle context, open_context({arguments.cache}));
   DeviceFacts facts;
   MINUET_ASSIGN(const DeviceHandle device, open_device(context.get(), arguments.device, facts));
+  MINUET_ASSIGN(std::vector<Measurement> measurements, plan_measurements(arguments, facts.is_cpu()));
+  for (const BenchCloud& cloud : clouds) {
+    if (!cloud.note.empty()) std::fprintf(stderr, "minuet: %s\n", cloud.note.c_str());
+  }
   if (arguments.tuned) MINUET_TRY(use_tuning(context.get(), device.get()));
-  for (const std::string& network : networks) {
-    for (const std::string& dtype : dtypes) {
-      MINUET_TRY(bench_network(arguments, network, dtype, context.get(), device.get(), facts));
-    }
+  for (Measurement& measurement : measurements) {
+    MINUET_TRY(bench_network(arguments, measurement, clouds, context.get(), device.get(), facts));
   }
   return llvm::Error::success();
 }

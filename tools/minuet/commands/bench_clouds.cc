@@ -1,13 +1,20 @@
 #include "tools/minuet/commands/bench_clouds.h"
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 #include <random>
+#include <utility>
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 #include "tests/support/clouds.h"
 #include "tools/minuet/error.h"
 #include "tools/minuet/input.h"
 #include "tools/minuet/readers/cloud.h"
+#include "tools/minuet/readers/scalar.h"
 #include "tools/minuet/voxelize.h"
 
 namespace minuet::tool {
@@ -46,42 +53,108 @@ VoxelCloud random_variant(const BenchCloud& cloud, int variant) {
   return features_from_centres(voxels, cloud.voxel_size);
 }
 
+const KnownCloud* find_known(llvm::StringRef name) {
+  for (const KnownCloud& known : kKnownClouds) {
+    if (name == known.name) return &known;
+  }
+  return nullptr;
+}
+
+bool is_file_name(llvm::StringRef name) {
+  return llvm::StringSwitch<bool>(llvm::sys::path::extension(name).lower())
+             .Cases(".bin", ".ply", ".pcd", ".npy", true)
+             .Default(false) ||
+         llvm::sys::fs::exists(name);
+}
+
+/// Known clouds are there or missing; the others have to be files.
+llvm::Error check_names(const std::vector<std::string>& names, const BenchFiles& files) {
+  bool any_file = false;
+  for (const std::string& name : names) {
+    if (find_known(name)) continue;
+    any_file = true;
+    if (is_file_name(name)) continue;
+    std::string all;
+    for (const KnownCloud& known : kKnownClouds) all += (all.empty() ? "" : ", ") + std::string(known.name);
+    return bad_input("the cloud '{0}' is none of {1}, and there is no such file", name, all);
+  }
+  if (any_file || (files.voxel_size.empty() && !files.columns.columns)) return llvm::Error::success();
+  return bad_input("--voxel-size and --columns are for files, and --cloud names none");
+}
+
+llvm::Expected<BenchCloud> open_known(const KnownCloud& known, const BenchFiles& files) {
+  BenchCloud cloud;
+  cloud.name = known.name;
+  cloud.voxel_size = known.voxel_size;
+  cloud.random_voxels = known.random_voxels;
+  cloud.origin = known.file ? known.file : known.synthetic ? known.synthetic : "uniform in 400^3";
+  if (known.file) {
+    const std::string path = files.data + "/" + known.file;
+    cloud.is_missing = !llvm::sys::fs::exists(path);
+    if (cloud.is_missing) {
+      cloud.note = llvm::formatv("{0} is skipped: {1} is not in '{2}'", known.name, known.file, files.data);
+      return cloud;
+    }
+    MINUET_ASSIGN(Cloud read, read_cloud(path, {known.columns, {}}));
+    cloud.points = std::move(read.points);
+  } else if (known.synthetic) {
+    InputOptions options;
+    options.synthetic = known.synthetic;
+    MINUET_ASSIGN(cloud.points, synthetic_points(options));
+  }
+  return cloud;
+}
+
+llvm::Expected<BenchCloud> open_file(const std::string& path, const BenchFiles& files) {
+  BenchCloud cloud;
+  cloud.name = cloud.origin = path;
+  double voxel_size = 0.1;
+  if (!files.voxel_size.empty()) {
+    MINUET_ASSIGN(voxel_size, parse_voxel_size(files.voxel_size));
+  }
+  cloud.voxel_size = static_cast<float>(voxel_size);
+  MINUET_ASSIGN(Cloud read, read_cloud(path, files.columns));
+  if (read.is_voxels) {
+    return bad_input("'{0}' holds voxels, and the benchmark turns points: give it a cloud of points", path);
+  }
+  cloud.points = std::move(read.points);
+  const size_t all = cloud.points.size();
+  llvm::erase_if(cloud.points, [](const Point& point) {
+    return !llvm::all_of(point, [](auto value) { return std::isfinite(value); });
+  });
+  if (cloud.points.empty()) return bad_input("'{0}' has no point without NaN or infinite numbers", path);
+  if (cloud.points.size() < all) {
+    cloud.note = llvm::formatv("{0} points of '{1}' with NaN or infinite numbers were dropped",
+                               all - cloud.points.size(), path);
+  }
+  MINUET_ASSIGN(const Frame frame, choose_frame(cloud.points, read.position_type, std::nullopt, voxel_size));
+  for (Point& point : cloud.points) {
+    for (size_t axis = 0; axis < 3; ++axis) point[axis] -= frame.origin[axis];
+  }
+  return cloud;
+}
+
 }  // namespace
 
-std::vector<std::string> bench_cloud_names() {
-  std::vector<std::string> names;
-  for (const KnownCloud& cloud : kKnownClouds) names.push_back(cloud.name);
-  return names;
-}
-
-llvm::Error check_bench_cloud(const std::string& name) {
-  std::string names;
-  for (const std::string& known : bench_cloud_names()) {
-    if (name == known) return llvm::Error::success();
-    names += (names.empty() ? "" : ", ") + known;
+llvm::Expected<std::vector<BenchCloud>> open_bench_clouds(const std::vector<std::string>& names,
+                                                          const BenchFiles& files) {
+  MINUET_TRY(check_names(names, files));
+  std::vector<BenchCloud> clouds;
+  const auto add = [&](llvm::Expected<BenchCloud> cloud) -> llvm::Error {
+    if (!cloud) return cloud.takeError();
+    clouds.push_back(std::move(*cloud));
+    return llvm::Error::success();
+  };
+  for (const std::string& name : names) {
+    const KnownCloud* const known = find_known(name);
+    MINUET_TRY(add(known ? open_known(*known, files) : open_file(name, files)));
+    if (!clouds.back().is_missing) continue;
+    return bad_input("the cloud '{0}' is {1}, which is not in '{2}': name its folder with --data", name,
+                     known->file, files.data);
   }
-  return bad_input("the cloud '{0}' is none of {1}", name, names);
-}
-
-llvm::Expected<BenchCloud> open_bench_cloud(const std::string& name, const std::string& data) {
-  for (const KnownCloud& known : kKnownClouds) {
-    if (name != known.name) continue;
-    BenchCloud cloud;
-    cloud.name = name;
-    cloud.voxel_size = known.voxel_size;
-    cloud.random_voxels = known.random_voxels;
-    cloud.origin = known.file ? known.file : known.synthetic ? known.synthetic : "uniform in 400^3";
-    if (known.file && llvm::sys::fs::exists(data + "/" + known.file)) {
-      MINUET_ASSIGN(Cloud read, read_cloud(data + "/" + known.file, known.columns));
-      cloud.points = std::move(read.points);
-    } else if (known.synthetic) {
-      InputOptions options;
-      options.synthetic = known.synthetic;
-      MINUET_ASSIGN(cloud.points, synthetic_points(options));
-    }
-    return cloud;
-  }
-  return check_bench_cloud(name);
+  if (!names.empty()) return clouds;
+  for (const KnownCloud& known : kKnownClouds) MINUET_TRY(add(open_known(known, files)));
+  return clouds;
 }
 
 llvm::Expected<VoxelCloud> make_variant(const BenchCloud& cloud, int variant, bool thin) {
@@ -94,7 +167,8 @@ llvm::Expected<VoxelCloud> make_variant(const BenchCloud& cloud, int variant, bo
   std::vector<Point> points;
   points.reserve(cloud.points.size());
   for (const Point& point : cloud.points) {
-    if (thin && random() % 100 >= kept_of_100) continue;
+    const bool is_last_resort = points.empty() && &point == &cloud.points.back();  // one point has to stay
+    if (thin && random() % 100 >= kept_of_100 && !is_last_resort) continue;
     const double x = static_cast<double>(point[0]), y = static_cast<double>(point[1]);
     points.push_back({static_cast<float>(cosine * x - sine * y), static_cast<float>(sine * x + cosine * y),
                       point[2], point[3]});

@@ -6,25 +6,31 @@
 
 #include "llvm/Support/Error.h"
 #include "tools/minuet/cloud.h"
+#include "tools/minuet/readers/cloud.h"
 
 namespace minuet::tool {
 
 struct BenchCloud {
   std::string name;
-  std::string origin;         ///< a file of the data folder, or what generates it
+  std::string origin;         ///< a file, or what generates it
   float voxel_size = 0.1f;    ///< metres
+  bool is_missing = false;    ///< one of the data folder, which is not there
+  std::string note;           ///< a sentence for the user where something of it is left out
   std::vector<Point> points;  ///< empty: uniform random voxels
   int64_t random_voxels = 0;  ///< that many, in a cube of 400 voxels an edge
 };
 
-/// All names that --cloud takes, in the order in which they are measured.
-std::vector<std::string> bench_cloud_names();
-/// An error that lists the names where `name` is none of them.
-llvm::Error check_bench_cloud(const std::string& name);
+/// Where clouds come from that are files.
+struct BenchFiles {
+  std::string data;        ///< the folder of the known ones
+  std::string voxel_size;  ///< metres, of the user's own; empty: 0.1
+  ColumnOptions columns;   ///< of the user's own
+};
 
-/// Reads or generates a cloud. `data`: the folder of the real ones. A real one whose file is not there
-/// comes back with neither points nor random_voxels.
-llvm::Expected<BenchCloud> open_bench_cloud(const std::string& name, const std::string& data);
+/// Those that --cloud names, or all that are known: read or generated. A name is a known one's or a file's,
+/// and what is named has to be there.
+llvm::Expected<std::vector<BenchCloud>> open_bench_clouds(const std::vector<std::string>& names,
+                                                          const BenchFiles& files);
 
 /// Variant 0, 1, 2...: turned about z, and with `thin` left with 95 to 99 % of its points. Of a random
 /// cloud: another seed.

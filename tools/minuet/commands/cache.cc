@@ -9,7 +9,7 @@
 #include "tools/minuet/commands/cache_source.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/error.h"
-#include "tools/minuet/writers/npy.h"
+#include "tools/minuet/output_file.h"
 
 namespace minuet::tool {
 namespace {
@@ -146,6 +146,7 @@ llvm::Error inspect_kernel(const Arguments& arguments) {
 }
 
 llvm::Error extract_kernel(const Arguments& arguments) {
+  MINUET_TRY(check_distinct({{"--output", arguments.output}}, {{"--bundle", arguments.bundle}}));
   MINUET_ASSIGN(const ReadKernel kernel, find_kernel(arguments));
   const Binary& binary = kernel.entry->binary;
   MINUET_TRY(write_file(arguments.output, binary.cubin));

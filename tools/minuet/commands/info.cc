@@ -3,6 +3,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/error.h"
+#include "tools/minuet/report.h"
 
 namespace minuet::tool {
 namespace {
@@ -33,9 +34,7 @@ llvm::Error info_command(const Arguments& arguments) {
   system.struct_size = sizeof(system);
   MINUET_TRY(check(minuet_query_system(&system)));
   MINUET_ASSIGN(const ContextHandle context, open_context({arguments.cache}));
-  const uint32_t version = minuet_version();
-  print_line("minuet",
-             llvm::formatv("{0}.{1}.{2}", version / 10000, version / 100 % 100, version % 100).str());
+  print_line("minuet", version_text());
   for (int32_t i = 0; i < system.cuda_devices; ++i) print_device(context.get(), "cuda:" + std::to_string(i));
   print_device(context.get(), "cpu");
   print_line("driver", system.driver);

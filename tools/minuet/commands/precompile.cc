@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <optional>
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
@@ -11,6 +12,7 @@
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/convert.h"
 #include "tools/minuet/error.h"
+#include "tools/minuet/output_file.h"
 #include "tools/minuet/report.h"
 
 namespace minuet::tool {
@@ -103,18 +105,29 @@ llvm::Expected<std::vector<NetworkHandle>> open_networks(minuet_context* context
   return networks;
 }
 
-llvm::Error write_json(const std::string& path, Progress& progress, const minuet_precompile_result& result) {
+llvm::json::Value to_json(Progress& progress, const minuet_precompile_result& result) {
   llvm::json::Array failures;
   for (const std::string& failure : progress.failures) failures.push_back(llvm::json::fixUTF8(failure));
-  const llvm::json::Value value = llvm::json::Object{{"compiled", result.compiled},
-                                                     {"found", result.found},
-                                                     {"failed", result.failed},
-                                                     {"kernels", result.kernels},
-                                                     {"bytes", result.bytes},
-                                                     {"seconds", result.seconds},
-                                                     {"bundles", std::move(progress.bundles)},
-                                                     {"failures", std::move(failures)}};
-  return write_json_file(path, value);
+  return llvm::json::Object{{"compiled", result.compiled},
+                            {"found", result.found},
+                            {"failed", result.failed},
+                            {"kernels", result.kernels},
+                            {"bytes", result.bytes},
+                            {"seconds", result.seconds},
+                            {"bundles", std::move(progress.bundles)},
+                            {"failures", std::move(failures)}};
+}
+
+/// --json, open before any work; nothing where it is not given, or for stdout.
+llvm::Expected<std::optional<OutputFile>> open_json(const Arguments& arguments) {
+  std::optional<OutputFile> file;
+  if (arguments.json.empty() || arguments.json == "-") return file;
+  std::vector<NamedFile> inputs = {{"--from", arguments.requests}, {"--weights", arguments.network.weights}};
+  for (const std::string& network : arguments.networks) inputs.push_back({"--network", network});
+  MINUET_TRY(check_distinct({{"--json", arguments.json}}, inputs));
+  MINUET_ASSIGN(OutputFile opened, OutputFile::open(arguments.json));
+  file.emplace(std::move(opened));
+  return file;
 }
 
 void print_summary(const Arguments& arguments, const Progress& progress,
@@ -136,6 +149,7 @@ void print_summary(const Arguments& arguments, const Progress& progress,
 }  // namespace
 
 llvm::Error precompile_command(const Arguments& arguments) {
+  MINUET_ASSIGN(std::optional<OutputFile> json, open_json(arguments));
   MINUET_ASSIGN(const ContextHandle context,
                 open_context({arguments.cache, /*trace=*/false, /*must_jit=*/true}));
   const std::string folder = cache_folder(context.get());
@@ -176,7 +190,9 @@ llvm::Error precompile_command(const Arguments& arguments) {
   const bool has_begun = result.kernels > 0;  // else the flags are at fault, or there is no NVRTC
   if (has_begun) {
     print_summary(arguments, progress, result, folder);
-    MINUET_TRY(write_json(arguments.json, progress, result));
+    const std::string text = json_text(to_json(progress, result));
+    if (json) MINUET_TRY(json->write(text));
+    if (arguments.json == "-") llvm::outs() << text;
   }
   if (status == MINUET_CANCELLED) return interrupted("interrupted; run the same command again to go on");
   if (!has_begun) return check(status);

@@ -1,13 +1,16 @@
 // `minuet run`: a cloud in, features or labels and a report out.
 #include <chrono>
+#include <cstdio>
+#include <optional>
 #include <vector>
 
+#include "codegen/keys.h"
 #include "tools/minuet/commands/commands.h"
+#include "tools/minuet/commands/run_outputs.h"
 #include "tools/minuet/convert.h"
 #include "tools/minuet/error.h"
+#include "tools/minuet/progress.h"
 #include "tools/minuet/report.h"
-#include "tools/minuet/writers/npy.h"
-#include "tools/minuet/writers/ply.h"
 
 namespace minuet::tool {
 namespace {
@@ -30,13 +33,6 @@ struct Session {
   ExecutionHandle execution;
 };
 
-struct Output {
-  int64_t rows = 0;
-  int32_t channels = 0;
-  std::vector<float> features;       ///< [rows, channels]
-  std::vector<int32_t> coordinates;  ///< [rows, 1 + ndim]
-};
-
 llvm::Expected<Session> open_session(const Arguments& arguments) {
   Session session;
   session.keep_first_duplicate = arguments.input.keep_first_duplicate;
@@ -51,9 +47,10 @@ llvm::Expected<Session> open_session(const Arguments& arguments) {
 
 /// Compiles, loads and runs once: all that a cold process does.
 llvm::Expected<DeviceBuffer> first_inference(Session& session, const DeviceBuffer& coordinates, int64_t count,
-                                             const DeviceBuffer& features, RunReport& report,
-                                             Output& output) {
+                                             const DeviceBuffer& features, RunReport& report, Output& output,
+                                             Progress& progress) {
   const Clock::time_point start = Clock::now();
+  progress.say("finding or compiling kernels");
   MINUET_TRY(compile_network(session.network.get(), session.facts.arch, report.kernel_list));
   MINUET_TRY(check(minuet_network_load(session.network.get(), session.device.get())));
   MINUET_ASSIGN(session.execution, open_execution(session.network.get(), session.device.get(), count,
@@ -62,6 +59,8 @@ llvm::Expected<DeviceBuffer> first_inference(Session& session, const DeviceBuffe
   // On the CPU the stages are timed anyway; on a GPU events would sit between them.
   MINUET_TRY(check(minuet_execution_set_profiling(execution, session.facts.is_cpu())));
   const auto* rows = static_cast<const int32_t*>(coordinates.get());
+  progress.say("the first inference");
+  const Clock::time_point inference = Clock::now();
   MINUET_TRY(check(minuet_execution_prepare(execution, rows, count, nullptr)));
   MINUET_TRY(check(minuet_execution_output_shape(execution, &output.rows, &output.channels)));
   const size_t bytes = static_cast<size_t>(output.rows) * static_cast<size_t>(output.channels) *
@@ -70,12 +69,14 @@ llvm::Expected<DeviceBuffer> first_inference(Session& session, const DeviceBuffe
   MINUET_TRY(check(minuet_execution_run(execution, features.get(), memory.get(), nullptr)));
   MINUET_TRY(check(minuet_device_synchronize(session.device.get(), nullptr)));
   report.first_ms = milliseconds_since(start);
+  report.total_ms = milliseconds_since(inference);
   return memory;
 }
 
 llvm::Error time_repeats(Session& session, const DeviceBuffer& coordinates, int64_t count,
                          const DeviceBuffer& features, void* output, int repeats, RunReport& report) {
   minuet_execution* const execution = session.execution.get();
+  if (repeats == 0) return check(minuet_execution_query_stages(execution, &report.stages));
   std::vector<double> times;
   for (int i = 0; i < repeats; ++i) {
     MINUET_TRY(check(minuet_execution_reset_counters(execution)));
@@ -107,57 +108,42 @@ llvm::Error fetch_output(Session& session, const DeviceBuffer& memory, Output& o
   return rows.download(output.coordinates.data());
 }
 
-/// The channel of the largest feature; of equals the first.
-std::vector<int32_t> labels_of(const Output& output) {
-  std::vector<int32_t> labels(static_cast<size_t>(output.rows), 0);
-  const auto channels = static_cast<size_t>(output.channels);
-  for (size_t row = 0; row < labels.size(); ++row) {
-    const float* features = output.features.data() + row * channels;
-    for (size_t c = 1; c < channels; ++c) {
-      if (features[c] > features[static_cast<size_t>(labels[row])]) labels[row] = static_cast<int32_t>(c);
-    }
+/// How the inference came about: what of the report is known before its end.
+llvm::Error describe(const Arguments& arguments, const Session& session, const Input& input,
+                     RunReport& report) {
+  report.device = session.facts;
+  report.network = session.info;
+  report.weights_file = arguments.network.weights;
+  report.weights_seed = arguments.network.weights_seed;
+  if (!report.weights_file.empty()) {
+    MINUET_ASSIGN(const auto file, read_file(report.weights_file));
+    report.weights_sha256 = sha256_hex(file->getBuffer());
   }
-  return labels;
+  const InputOptions& options = arguments.input;
+  if (!options.synthetic.empty()) report.cloud_seed = options.seed;
+  report.cloud = !options.synthetic.empty()     ? "generated: " + options.synthetic
+                 : !options.coordinates.empty() ? options.coordinates
+                                                : options.cloud;
+  report.columns = input.cloud.columns;
+  report.frame = input.frame;
+  report.is_voxelized = !input.cloud.is_voxels;
+  report.points = input.voxels.points;
+  report.skipped = input.voxels.skipped;
+  report.voxels = input.voxels.count();
+  report.voxelize_ms = input.voxelize_ms;
+  return llvm::Error::success();
 }
 
-/// Middles of the output voxels, in metres.
-std::vector<std::array<float, 3>> positions_of(const Output& output, const Session& session,
-                                               const int32_t* stride, float voxel_size) {
-  std::vector<std::array<float, 3>> positions(static_cast<size_t>(output.rows), std::array<float, 3>{});
-  const auto width = static_cast<size_t>(1 + session.info.ndim);
-  for (size_t row = 0; row < positions.size(); ++row) {
-    for (size_t axis = 0; axis < 3 && axis + 1 < width; ++axis) {
-      const double middle = output.coordinates[row * width + 1 + axis] + 0.5 * stride[axis];
-      positions[row][axis] = static_cast<float>(middle * static_cast<double>(voxel_size));
-    }
-  }
-  return positions;
+void warn_of_non_finite(const RunReport& report, bool labels) {
+  if (report.non_finite == 0) return;
+  const int64_t all = report.output_rows * report.network.out_channels;
+  std::fprintf(stderr, "minuet: %lld of %lld numbers of the output are NaN or infinite%s\n",
+               static_cast<long long>(report.non_finite), static_cast<long long>(all),
+               labels ? "; voxels with such numbers are labelled -1" : "");
 }
 
-llvm::Error write_outputs(const Arguments& arguments, const Session& session, const Output& output,
-                          const RunReport& report, float voxel_size) {
-  if (!arguments.output_coordinates.empty()) {
-    MINUET_TRY(
-        write_npy(arguments.output_coordinates, output.coordinates, {output.rows, 1 + session.info.ndim}));
-  }
-  const llvm::StringRef path = arguments.output;
-  if (path.empty()) return llvm::Error::success();
-  if (path.take_back(4) == ".npy") {
-    if (arguments.labels) return write_npy(path, labels_of(output), {output.rows});
-    return write_npy(path, output.features, {output.rows, output.channels});
-  }
-  PlyTable table;
-  const minuet_level_info& level = report.levels[static_cast<size_t>(session.info.output_level)];
-  table.positions = positions_of(output, session, level.tensor_stride, voxel_size);
-  table.labelled = arguments.labels;
-  if (table.labelled) table.labels = labels_of(output);
-  table.features = output.features;
-  table.channels = output.channels;
-  return write_ply(path, table);
-}
-
-llvm::Error write_report(const Arguments& arguments, const RunReport& report) {
-  MINUET_TRY(write_json_file(arguments.json, to_json(report)));
+llvm::Error print_report(const Arguments& arguments, const RunReport& report, RunOutputs& files) {
+  MINUET_TRY(files.write_report(to_json(report)));
   if (arguments.json == "-") return llvm::Error::success();
   print_tables(report, llvm::outs());
   if (arguments.list_kernels) print_kernels(report.kernel_list, llvm::outs());
@@ -174,8 +160,12 @@ llvm::Expected<minuet_dtype> dtype_for(const std::string& flag, bool is_cpu) {
 }
 
 llvm::Error run_command(const Arguments& arguments) {
+  MINUET_ASSIGN(RunOutputs files, RunOutputs::open(arguments));
+  std::optional<Progress> progress("opening the device and the weights");
   MINUET_ASSIGN(Session session, open_session(arguments));
+  progress->say("reading the cloud");
   MINUET_ASSIGN(const Input input, load_input(arguments.input, session.info));
+  MINUET_TRY(files.check(input, session.info));
   const VoxelCloud& voxels = input.voxels;
   MINUET_ASSIGN(const std::vector<char> encoded, encode_features(voxels, session.dtype));
   MINUET_ASSIGN(
@@ -185,27 +175,24 @@ llvm::Error run_command(const Arguments& arguments) {
                 DeviceBuffer::upload(session.device.get(), encoded.data(), encoded.size()));
 
   RunReport report;
+  MINUET_TRY(describe(arguments, session, input, report));
   Output output;
   MINUET_ASSIGN(const DeviceBuffer memory,
-                first_inference(session, coordinates, voxels.count(), features, report, output));
-  const int repeats = arguments.repeat > 0 ? arguments.repeat : session.facts.is_cpu() ? 1 : 10;
+                first_inference(session, coordinates, voxels.count(), features, report, output, *progress));
+  progress->say("warm inferences");
+  const int repeats = arguments.repeat > 0 ? arguments.repeat : session.facts.is_cpu() ? 0 : 10;
   MINUET_TRY(time_repeats(session, coordinates, voxels.count(), features, memory.get(), repeats, report));
-  report.device = session.facts;
-  report.points = voxels.points;
-  report.skipped = voxels.skipped;
-  report.voxels = voxels.count();
-  report.output_rows = output.rows;
-  report.voxelize_ms = input.voxelize_ms;
   MINUET_TRY(query_shapes(session.execution.get(), session.info, report));
   MINUET_TRY(check(minuet_context_kernel_counters(session.context.get(), &report.kernels)));
-  if (!arguments.trace.empty()) {
-    MINUET_TRY(check(minuet_context_write_trace(session.context.get(), arguments.trace.c_str())));
-  }
-  if (!arguments.output.empty() || !arguments.output_coordinates.empty()) {
-    MINUET_TRY(fetch_output(session, memory, output));
-    MINUET_TRY(write_outputs(arguments, session, output, report, input.voxel_size));
-  }
-  return write_report(arguments, report);
+  MINUET_TRY(fetch_output(session, memory, output));
+  report.output_rows = output.rows;
+  report.non_finite = count_non_finite(output);
+  progress.reset();
+  warn_of_non_finite(report, arguments.labels);
+  MINUET_TRY(files.write_trace(session.context.get()));
+  const minuet_level_info& level = report.levels[static_cast<size_t>(session.info.output_level)];
+  MINUET_TRY(files.write(input, session.info, level.tensor_stride, std::move(output)));
+  return print_report(arguments, report, files);
 }
 
 }  // namespace minuet::tool

@@ -2,11 +2,15 @@
 
 #include <limits>
 #include <optional>
+#include <set>
 
 #include "tools/minuet/error.h"
+#include "tools/minuet/readers/bin.h"
 
 namespace minuet::tool {
 namespace {
+
+constexpr int64_t kMostColumns = 1024;
 
 /// The header is a Python dictionary of three entries; this reads just that much of Python.
 class HeaderParser {
@@ -17,11 +21,11 @@ class HeaderParser {
     if (!eat("{")) return bad();
     while (!eat("}")) {
       std::optional<llvm::StringRef> key = quoted();
-      if (!key || !eat(":")) return bad();
+      if (!key || !eat(":") || !keys_.insert(*key).second) return bad();
       MINUET_TRY(value_of(*key));
       if (!eat(",") && text_.ltrim().take_front(1) != "}") return bad();
     }
-    if (!has_type_ || !has_order_ || !has_shape_) return bad();
+    if (keys_.size() != 3) return bad();
     return llvm::Error::success();
   }
 
@@ -49,16 +53,13 @@ class HeaderParser {
     if (key == "descr") {
       const std::optional<llvm::StringRef> word = quoted();
       if (!word) return bad_input("structured NPY arrays are not read: save a plain [N, columns] array");
-      has_type_ = true;
       return type(*word);
     }
     if (key == "fortran_order") {
       array_.fortran_order = eat("True");
-      has_order_ = array_.fortran_order || eat("False");
-      return has_order_ ? llvm::Error::success() : bad();
+      return array_.fortran_order || eat("False") ? llvm::Error::success() : bad();
     }
     if (key != "shape" || !eat("(")) return bad();
-    has_shape_ = true;
     while (!eat(")")) {
       text_ = text_.ltrim();
       const llvm::StringRef digits = text_.take_while([](char c) { return c >= '0' && c <= '9'; });
@@ -90,7 +91,7 @@ class HeaderParser {
 
   llvm::StringRef text_;
   NpyArray& array_;
-  bool has_type_ = false, has_order_ = false, has_shape_ = false;
+  std::set<llvm::StringRef> keys_;
 };
 
 llvm::Expected<NpyArray> parse_matrix(llvm::StringRef bytes) {
@@ -165,26 +166,32 @@ llvm::Expected<Cloud> read_npy_coordinates(llvm::StringRef bytes, int ndim) {
   return cloud;
 }
 
-llvm::Expected<Cloud> read_npy(llvm::StringRef bytes) {
+llvm::Expected<Cloud> read_npy(llvm::StringRef bytes, std::optional<int> intensity_column) {
   MINUET_ASSIGN(NpyArray array, parse_matrix(bytes));
-  if (is_integer(array.type)) return read_npy_coordinates(bytes, 3);
-  if (array.shape[1] < 3) {
-    return bad_input("points are [N, 3 or more] floats; this array is [{0}, {1}]", array.shape[0],
-                     array.shape[1]);
+  if (is_integer(array.type)) {
+    if (intensity_column)
+      return bad_input("--intensity-column: the array is of integers, so it holds voxels");
+    return read_npy_coordinates(bytes, 3);
   }
-  Cloud cloud;
-  cloud.points.resize(static_cast<size_t>(array.shape[0]));
-  const int64_t used = array.shape[1] < 4 ? array.shape[1] : 4;
+  const int64_t columns = array.shape[1];
+  if (columns < 3) {
+    return bad_input("points are [N, 3 or more] floats; this array is [{0}, {1}]", array.shape[0], columns);
+  }
+  if (columns > kMostColumns)
+    return bad_input("the array has {0} columns; at most {1}", columns, kMostColumns);
+  MINUET_ASSIGN(std::vector<CloudField> fields, unnamed_fields(columns, array.type, intensity_column));
+  CloudBuilder builder(std::move(fields));
+  builder.reserve(static_cast<size_t>(array.shape[0]));
   for (int64_t row = 0; row < array.shape[0]; ++row) {
-    Point& point = cloud.points[static_cast<size_t>(row)];
-    point = {};
-    for (int64_t column = 0; column < used; ++column) {
-      const double value = decode_scalar(array.type, array.at(row, column), array.big_endian);
-      point[static_cast<size_t>(column)] = static_cast<float>(value);
+    builder.add_point();
+    for (int64_t column = 0; column < columns; ++column) {
+      builder.add(static_cast<size_t>(column), array.at(row, column), array.big_endian);
     }
   }
-  return cloud;
+  return finish_unnamed(builder);
 }
+
+llvm::Expected<Cloud> read_npy(llvm::StringRef bytes) { return read_npy(bytes, std::nullopt); }
 
 llvm::Expected<std::vector<float>> read_npy_matrix(llvm::StringRef bytes, int64_t& rows, int64_t& columns) {
   MINUET_ASSIGN(NpyArray array, parse_matrix(bytes));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "llvm/ADT/StringRef.h"
@@ -26,8 +27,9 @@ struct NpyArray {
 /// Checks the header wholly, and that the data are all there.
 llvm::Expected<NpyArray> parse_npy(llvm::StringRef bytes);
 
-/// Float [N, 3 or more]: points (x, y, z, intensity; more columns are skipped). Integer [N, 3], or
-/// batch first [N, 4]: voxels.
+/// Float [N, 3 or more]: points (x, y, z and intensity as in read_bin). Integer [N, 3], or batch first [N,
+/// 4]: voxels.
+llvm::Expected<Cloud> read_npy(llvm::StringRef bytes, std::optional<int> intensity_column);
 llvm::Expected<Cloud> read_npy(llvm::StringRef bytes);
 
 /// Integer [N, ndim], or batch first [N, 1 + ndim].

@@ -8,7 +8,7 @@
 
 #include "llvm/ADT/SmallVector.h"
 #include "tools/minuet/error.h"
-#include "tools/minuet/readers/scalar.h"
+#include "tools/minuet/readers/cloud_builder.h"
 
 namespace minuet::tool {
 namespace {
@@ -20,7 +20,6 @@ struct Field {
   Scalar type = Scalar::F32;
   int64_t count = 1;
   int64_t offset = 0;  ///< in a row, bytes
-  int target = -1;     ///< 0 to 3: x, y, z, intensity
 };
 
 struct PcdHeader {
@@ -107,10 +106,12 @@ llvm::Error lay_out_fields(const RawPcdHeader& raw, PcdHeader& header) {
     field.offset = header.row_bytes;
     header.row_bytes += field.count * scalar_bytes(field.type);
     header.row_tokens += field.count;
-    const bool intensity = field.name == "intensity" || field.name == "reflectivity";
-    field.target = field.name == "x" ? 0 : field.name == "y" ? 1 : field.name == "z" ? 2 : intensity ? 3 : -1;
-    if (field.count != 1) field.target = -1;
-    if (field.target >= 0 && field.target < 3) found |= 1 << field.target;
+    if (header.row_tokens > (1 << 20)) return bad_input("the PCD fields have too many numbers a point");
+    const int target = field.count == 1 ? target_of(field.name) : -1;
+    if (target >= 0 && target < 3) {
+      if (found >> target & 1) return bad_input("the PCD field '{0}' is there twice", field.name);
+      found |= 1 << target;
+    }
     header.fields.push_back(field);
   }
   if (found != 7) return bad_input("the PCD file has no fields x, y and z");
@@ -140,48 +141,64 @@ llvm::Error truncated(const PcdHeader& header, size_t bytes) {
                    header.points, header.row_bytes, bytes);
 }
 
+/// One field of the cloud for every number of a row; a field of several numbers becomes name_0, name_1, ...
+std::vector<CloudField> cloud_fields(const PcdHeader& header) {
+  std::vector<CloudField> fields;
+  for (const Field& field : header.fields) {
+    for (int64_t i = 0; i < field.count; ++i) {
+      std::string name = field.name.str();
+      if (field.count > 1) (name += "_") += std::to_string(i);
+      fields.push_back({name, field.type, field.count == 1 ? target_of(field.name) : -1});
+    }
+  }
+  return fields;
+}
+
+Cloud finish(CloudBuilder& builder) {
+  std::vector<std::string> names;
+  names.reserve(builder.fields().size());
+  for (const CloudField& field : builder.fields()) names.push_back(field.name);
+  return builder.finish("field", "fields", names);
+}
+
 llvm::Expected<Cloud> read_ascii(const PcdHeader& header, llvm::StringRef body) {
   if (header.points > static_cast<int64_t>(body.size()) / header.row_tokens)
     return truncated(header, body.size());
-  Cloud cloud;
-  cloud.points.resize(static_cast<size_t>(header.points));
+  CloudBuilder builder(cloud_fields(header));
+  builder.reserve(static_cast<size_t>(header.points));
   TextCursor cursor(body);
   for (int64_t row = 0; row < header.points; ++row) {
-    Point& point = cloud.points[static_cast<size_t>(row)];
-    point = {};
-    for (const Field& field : header.fields) {
-      for (int64_t i = 0; i < field.count; ++i) {
-        const llvm::StringRef token = cursor.token();
-        if (token.empty())
-          return bad_input("the file is truncated: point {0} of {1} is missing", row, header.points);
-        if (field.target < 0) continue;
-        const std::optional<float> value = parse_float(token);
-        if (!value)
-          return bad_input("point {0} has '{1}' where a number is expected", row, token.take_front(40));
-        point[static_cast<size_t>(field.target)] = *value;
-      }
+    builder.add_point();
+    for (size_t field = 0; field < builder.fields().size(); ++field) {
+      const llvm::StringRef token = cursor.token();
+      if (token.empty())
+        return bad_input("the file is truncated: point {0} of {1} is missing", row, header.points);
+      const std::optional<double> value = parse_double(token);
+      if (!value)
+        return bad_input("point {0} has '{1}' where a number is expected", row, token.take_front(40));
+      builder.add_text(field, *value);
     }
   }
-  return cloud;
+  return finish(builder);
 }
 
 /// `interleaved`: point after point (binary); else field after field (binary_compressed).
 llvm::Expected<Cloud> read_binary(const PcdHeader& header, llvm::StringRef body, bool interleaved) {
   if (header.points > static_cast<int64_t>(body.size()) / header.row_bytes)
     return truncated(header, body.size());
-  Cloud cloud;
-  cloud.points.assign(static_cast<size_t>(header.points), Point{});
-  for (const Field& field : header.fields) {
-    if (field.target < 0) continue;
-    const int64_t bytes = scalar_bytes(field.type);
-    const int64_t first = interleaved ? field.offset : field.offset * header.points;
-    const int64_t step = interleaved ? header.row_bytes : bytes;
-    for (int64_t row = 0; row < header.points; ++row) {
-      const double value = decode_scalar(field.type, body.data() + first + row * step, false);
-      cloud.points[static_cast<size_t>(row)][static_cast<size_t>(field.target)] = static_cast<float>(value);
+  CloudBuilder builder(cloud_fields(header));
+  builder.reserve(static_cast<size_t>(header.points));
+  for (int64_t row = 0; row < header.points; ++row) {
+    builder.add_point();
+    size_t number = 0;
+    for (const Field& field : header.fields) {
+      const int64_t bytes = scalar_bytes(field.type), all = field.count * bytes;
+      const char* first = body.data() + (interleaved ? field.offset + row * header.row_bytes
+                                                     : field.offset * header.points + row * all);
+      for (int64_t i = 0; i < field.count; ++i) builder.add(number++, first + i * bytes, false);
     }
   }
-  return cloud;
+  return finish(builder);
 }
 
 llvm::Expected<Cloud> read_compressed(const PcdHeader& header, llvm::StringRef body) {

@@ -8,7 +8,7 @@
 namespace minuet::tool {
 
 /// Points from the fields x, y, z in metres, and intensity where there is a field of that name
-/// (intensity, reflectivity). Organised clouds often hold NaN pixels: --skip-invalid drops them.
+/// (target_of). Organised clouds often hold NaN pixels: --skip-invalid drops them.
 llvm::Expected<Cloud> read_pcd(llvm::StringRef bytes);
 
 }  // namespace minuet::tool

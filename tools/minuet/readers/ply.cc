@@ -1,5 +1,6 @@
 #include "tools/minuet/readers/ply.h"
 
+#include <cmath>
 #include <optional>
 #include <string>
 #include <vector>
@@ -7,7 +8,7 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "tools/minuet/error.h"
-#include "tools/minuet/readers/scalar.h"
+#include "tools/minuet/readers/cloud_builder.h"
 
 namespace minuet::tool {
 namespace {
@@ -15,9 +16,9 @@ namespace {
 enum class Format { Ascii, Little, Big };
 
 struct Property {
+  llvm::StringRef name;
   Scalar type = Scalar::F32;
   std::optional<Scalar> list_count;  ///< the type of the count where the property is a list
-  int target = -1;                   ///< 0 to 3: x, y, z, intensity; -1: skipped
 };
 
 struct Element {
@@ -44,15 +45,6 @@ std::optional<Scalar> scalar_type(llvm::StringRef name) {
       .Default(std::nullopt);
 }
 
-int target_of(llvm::StringRef name) {
-  return llvm::StringSwitch<int>(name)
-      .Case("x", 0)
-      .Case("y", 1)
-      .Case("z", 2)
-      .Cases("intensity", "reflectivity", "scalar_intensity", "scalar_Intensity", 3)
-      .Default(-1);
-}
-
 llvm::Error parse_property(llvm::ArrayRef<llvm::StringRef> words, PlyHeader& header) {
   if (header.elements.empty()) return bad_input("a PLY property stands before any element");
   Element& element = header.elements.back();
@@ -67,13 +59,10 @@ llvm::Error parse_property(llvm::ArrayRef<llvm::StringRef> words, PlyHeader& hea
   }
   const std::optional<Scalar> type = scalar_type(words[words.size() - 2]);
   if (!type) return bad_input("the PLY type '{0}' is not known", words[words.size() - 2]);
+  property.name = words.back();
   property.type = *type;
-  if (!is_list && element.name == "vertex") property.target = target_of(words.back());
   for (const Property& other : element.properties) {
-    // Two intensities: the first one counts; two x: nobody can tell.
-    if (property.target < 0 || other.target != property.target) continue;
-    if (property.target < 3) return bad_input("the PLY property '{0}' is there twice", words.back());
-    property.target = -1;
+    if (other.name == property.name) return bad_input("the PLY property '{0}' is there twice", property.name);
   }
   element.properties.push_back(property);
   return llvm::Error::success();
@@ -125,22 +114,25 @@ class Body {
  public:
   Body(llvm::StringRef bytes, Format format) : cursor_(bytes), bytes_(bytes), format_(format) {}
 
-  std::optional<double> next(Scalar type) {
+  /// The next number, and into `field` of `builder` where there is one.
+  std::optional<double> next(Scalar type, CloudBuilder* builder, size_t field) {
     if (format_ == Format::Ascii) {
-      const std::optional<float> value = parse_float(cursor_.token());
-      return value ? std::optional<double>(*value) : std::nullopt;
+      const std::optional<double> value = parse_double(cursor_.token());
+      if (value && builder) builder->add_text(field, *value);
+      return value;
     }
     const size_t size = static_cast<size_t>(scalar_bytes(type));
     if (bytes_.size() < size) return std::nullopt;
-    const double value = decode_scalar(type, bytes_.data(), format_ == Format::Big);
+    const char* const bytes = bytes_.data();
     bytes_ = bytes_.drop_front(size);
-    return value;
+    if (builder) builder->add(field, bytes, format_ == Format::Big);
+    return decode_scalar(type, bytes, format_ == Format::Big);
   }
 
   /// A list's length and its items, all skipped.
   bool skip_list(const Property& property) {
-    const std::optional<double> length = next(*property.list_count);
-    if (!length || *length < 0 || *length > 1e18) return false;
+    const std::optional<double> length = next(*property.list_count, nullptr, 0);
+    if (!length || !(*length >= 0 && *length <= 1e18) || *length != std::floor(*length)) return false;
     if (format_ != Format::Ascii) {
       const uint64_t size =
           static_cast<uint64_t>(*length) * static_cast<uint64_t>(scalar_bytes(property.type));
@@ -172,7 +164,8 @@ class Body {
   Format format_;
 };
 
-llvm::Error read_element(const Element& element, Body& body, std::vector<Point>* points) {
+/// `builder`: of the vertices, with a field for every property that is no list; null: the element is skipped.
+llvm::Error read_element(const Element& element, Body& body, CloudBuilder* builder) {
   if (element.properties.empty()) return llvm::Error::success();
   const auto truncated = [&](int64_t row) {
     return bad_input(
@@ -181,21 +174,36 @@ llvm::Error read_element(const Element& element, Body& body, std::vector<Point>*
         element.name, element.count, row);
   };
   if (!body.can_hold(element)) return truncated(element.count - 1);
-  if (points) points->resize(static_cast<size_t>(element.count));
+  if (builder) builder->reserve(static_cast<size_t>(element.count));
   for (int64_t row = 0; row < element.count; ++row) {
-    Point point = {};
+    if (builder) builder->add_point();
+    size_t field = 0;
     for (const Property& property : element.properties) {
       if (property.list_count) {
         if (!body.skip_list(property)) return truncated(row);
-        continue;
+      } else if (!body.next(property.type, builder, field++)) {
+        return truncated(row);
       }
-      const std::optional<double> value = body.next(property.type);
-      if (!value) return truncated(row);
-      if (property.target >= 0) point[static_cast<size_t>(property.target)] = static_cast<float>(*value);
     }
-    if (points) (*points)[static_cast<size_t>(row)] = point;
   }
   return llvm::Error::success();
+}
+
+llvm::Expected<Cloud> read_vertices(const Element& element, Body& body) {
+  std::vector<CloudField> fields;
+  std::vector<std::string> names;
+  int found = 0;
+  for (const Property& property : element.properties) {
+    if (property.list_count) continue;
+    const int target = target_of(property.name);
+    found += target >= 0 && target < 3;
+    names.push_back(property.name.str());
+    fields.push_back({names.back(), property.type, target});
+  }
+  if (found != 3) return bad_input("the PLY vertices have no x, y and z");
+  CloudBuilder builder(std::move(fields));
+  MINUET_TRY(read_element(element, body, &builder));
+  return builder.finish("property", "properties", names);
 }
 
 }  // namespace
@@ -205,16 +213,8 @@ llvm::Expected<Cloud> read_ply(llvm::StringRef bytes) {
   MINUET_ASSIGN(const PlyHeader header, parse_ply_header(cursor));
   Body body(cursor.rest(), header.format);
   for (const Element& element : header.elements) {
-    if (element.name != "vertex") {
-      MINUET_TRY(read_element(element, body, nullptr));
-      continue;
-    }
-    int found = 0;
-    for (const Property& property : element.properties) found += property.target >= 0 && property.target < 3;
-    if (found != 3) return bad_input("the PLY vertices have no x, y and z");
-    Cloud cloud;
-    MINUET_TRY(read_element(element, body, &cloud.points));
-    return cloud;
+    if (element.name == "vertex") return read_vertices(element, body);
+    MINUET_TRY(read_element(element, body, nullptr));
   }
   return bad_input("the PLY file has no element 'vertex'");
 }

@@ -7,8 +7,8 @@
 
 namespace minuet::tool {
 
-/// Points from element "vertex": x, y, z in metres, and intensity where there is a property of that
-/// name (intensity, reflectivity, scalar_intensity, scalar_Intensity).
+/// Points from element "vertex": x, y, z in metres, and intensity where there is a property of such a name
+/// (target_of).
 llvm::Expected<Cloud> read_ply(llvm::StringRef bytes);
 
 }  // namespace minuet::tool

@@ -1,6 +1,7 @@
 #include "tools/minuet/readers/scalar.h"
 
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 
@@ -17,6 +18,21 @@ T load(const char* bytes, bool big_endian) {
   T value;
   std::memcpy(&value, copy, sizeof(T));
   return value;
+}
+
+template <class T>
+void store(T value, std::string& bytes) {
+  bytes.append(reinterpret_cast<const char*>(&value), sizeof(T));
+}
+
+/// The nearest T; NaN is 0.
+template <class T>
+T clamped(double value) {
+  if (!(value >= static_cast<double>(std::numeric_limits<T>::min()))) {
+    return value < 0 ? std::numeric_limits<T>::min() : T{0};
+  }
+  if (value >= static_cast<double>(std::numeric_limits<T>::max())) return std::numeric_limits<T>::max();
+  return static_cast<T>(value);
 }
 
 }  // namespace
@@ -86,17 +102,48 @@ double decode_scalar(Scalar type, const char* bytes, bool big_endian) {
   }
 }
 
-std::optional<float> parse_float(llvm::StringRef token) {
+void append_scalar(Scalar type, const char* bytes, bool big_endian, std::string& values) {
+  const auto size = static_cast<size_t>(scalar_bytes(type));
+  for (size_t i = 0; i < size; ++i) values += bytes[big_endian ? size - 1 - i : i];
+}
+
+void append_scalar(Scalar type, double value, std::string& bytes) {
+  switch (type) {
+    case Scalar::I8:
+      return store(clamped<int8_t>(value), bytes);
+    case Scalar::U8:
+      return store(clamped<uint8_t>(value), bytes);
+    case Scalar::I16:
+      return store(clamped<int16_t>(value), bytes);
+    case Scalar::U16:
+      return store(clamped<uint16_t>(value), bytes);
+    case Scalar::I32:
+      return store(clamped<int32_t>(value), bytes);
+    case Scalar::U32:
+      return store(clamped<uint32_t>(value), bytes);
+    case Scalar::I64:
+      return store(clamped<int64_t>(value), bytes);
+    case Scalar::U64:
+      return store(clamped<uint64_t>(value), bytes);
+    case Scalar::F16:
+      return store(float_to_half(static_cast<float>(value)), bytes);
+    case Scalar::F32:
+      return store(static_cast<float>(value), bytes);
+    case Scalar::F64:
+      return store(value, bytes);
+  }
+}
+
+std::optional<double> parse_double(llvm::StringRef token) {
   token.consume_front("+");
-  float value = 0;
+  double value = 0;
   const auto [end, error] = std::from_chars(token.begin(), token.end(), value);
   if (token.empty() || end != token.end()) return std::nullopt;
   if (error == std::errc()) return value;
-  if (error != std::errc::result_out_of_range) return std::nullopt;
-  // Tiny numbers round to zero or a denormal; huge ones are infinite, which voxelisation refuses.
-  double wide = 0;
-  if (std::from_chars(token.begin(), token.end(), wide).ec != std::errc()) return std::nullopt;
-  return static_cast<float>(wide);
+  // strtod tells the huge, which are infinite, from the tiny, which are zero.
+  return error == std::errc::result_out_of_range
+             ? std::optional<double>(std::strtod(token.str().c_str(), nullptr))
+             : std::nullopt;
 }
 
 std::optional<int64_t> parse_count(llvm::StringRef token) {

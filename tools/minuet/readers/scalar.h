@@ -23,8 +23,14 @@ double decode_scalar(Scalar type, const char* bytes, bool big_endian);
 /// The same for integer types; U64 past the int64 range saturates.
 int64_t decode_integer(Scalar type, const char* bytes, bool big_endian);
 
-/// The whole of `token` as a number, correctly rounded to float32; "nan" and "inf" are numbers.
-std::optional<float> parse_float(llvm::StringRef token);
+/// Appends `value` to packed values of the type, in this machine's byte order; integers are clamped, NaN is 0
+/// there.
+void append_scalar(Scalar type, double value, std::string& bytes);
+/// The same with the scalar at `bytes`, exactly.
+void append_scalar(Scalar type, const char* bytes, bool big_endian, std::string& values);
+
+/// The whole of `token` as a number, correctly rounded; "nan" and "inf" are numbers.
+std::optional<double> parse_double(llvm::StringRef token);
 /// The whole of `token` as a count: digits only, at most 2^62.
 std::optional<int64_t> parse_count(llvm::StringRef token);
 

@@ -4,8 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "llvm/Support/raw_ostream.h"
-#include "tools/minuet/error.h"
+#include "llvm/Support/FormatVariadic.h"
 
 namespace minuet::tool {
 namespace {
@@ -30,35 +29,20 @@ std::string header(const char* type, const std::vector<int64_t>& shape) {
 }
 
 template <class T>
-llvm::Error write_values(llvm::StringRef path, const char* type, const std::vector<T>& values,
-                         const std::vector<int64_t>& shape) {
+std::string bytes_of(const char* type, const std::vector<T>& values, const std::vector<int64_t>& shape) {
   std::string bytes = header(type, shape);
   bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
-  return write_file(path, bytes);
+  return bytes;
 }
 
 }  // namespace
 
-llvm::Error write_npy(llvm::StringRef path, const std::vector<float>& values,
-                      const std::vector<int64_t>& shape) {
-  return write_values(path, "<f4", values, shape);
+std::string npy_bytes(const std::vector<float>& values, const std::vector<int64_t>& shape) {
+  return bytes_of("<f4", values, shape);
 }
 
-llvm::Error write_npy(llvm::StringRef path, const std::vector<int32_t>& values,
-                      const std::vector<int64_t>& shape) {
-  return write_values(path, "<i4", values, shape);
-}
-
-llvm::Error write_file(llvm::StringRef path, llvm::StringRef bytes) {
-  std::error_code error;
-  llvm::raw_fd_ostream stream(path, error);
-  if (error) return bad_input("'{0}' cannot be written: {1}", path, error.message());
-  stream << bytes;
-  stream.close();
-  if (!stream.has_error()) return llvm::Error::success();
-  const std::string reason = stream.error().message();
-  stream.clear_error();
-  return bad_input("'{0}' cannot be written: {1}", path, reason);
+std::string npy_bytes(const std::vector<int32_t>& values, const std::vector<int64_t>& shape) {
+  return bytes_of("<i4", values, shape);
 }
 
 }  // namespace minuet::tool

@@ -2,19 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
-
-#include "llvm/ADT/StringRef.h"
-#include "llvm/Support/Error.h"
 
 namespace minuet::tool {
 
-llvm::Error write_npy(llvm::StringRef path, const std::vector<float>& values,
-                      const std::vector<int64_t>& shape);
-llvm::Error write_npy(llvm::StringRef path, const std::vector<int32_t>& values,
-                      const std::vector<int64_t>& shape);
-
-/// Writes the whole file or says why not; every writer of the tool ends here.
-llvm::Error write_file(llvm::StringRef path, llvm::StringRef bytes);
+/// The file's bytes.
+std::string npy_bytes(const std::vector<float>& values, const std::vector<int64_t>& shape);
+std::string npy_bytes(const std::vector<int32_t>& values, const std::vector<int64_t>& shape);
 
 }  // namespace minuet::tool

@@ -1,34 +1,99 @@
 #include "tools/minuet/writers/ply.h"
 
-#include <string>
+#include <set>
 
-#include "tools/minuet/error.h"
-#include "tools/minuet/writers/npy.h"
+#include "llvm/Support/FormatVariadic.h"
 
 namespace minuet::tool {
+namespace {
 
-llvm::Error write_ply(llvm::StringRef path, const PlyTable& table) {
-  std::string bytes =
-      llvm::formatv(
-          "ply\nformat binary_little_endian 1.0\ncomment written by minuet\nelement vertex {0}\n"
-          "property float x\nproperty float y\nproperty float z\n",
-          table.positions.size())
-          .str();
-  if (table.labelled) bytes += "property int label\n";
-  for (int c = 0; !table.labelled && c < table.channels; ++c) {
-    bytes += "property float feature_" + std::to_string(c) + "\n";
+/// What PLY calls the type that holds this one's values best.
+const char* ply_type(Scalar type) {
+  switch (type) {
+    case Scalar::I8:
+      return "char";
+    case Scalar::U8:
+      return "uchar";
+    case Scalar::I16:
+      return "short";
+    case Scalar::U16:
+      return "ushort";
+    case Scalar::I32:
+      return "int";
+    case Scalar::U32:
+      return "uint";
+    case Scalar::F16:
+    case Scalar::F32:
+      return "float";
+    default:
+      return "double";
   }
-  bytes += "end_header\n";
-  const size_t channels = static_cast<size_t>(table.channels);
+}
+
+Scalar written_type(Scalar type) {
+  if (type == Scalar::F16) return Scalar::F32;
+  return type == Scalar::I64 || type == Scalar::U64 ? Scalar::F64 : type;
+}
+
+std::string header_of(const PlyTable& table) {
+  std::string text =
+      llvm::formatv("ply\nformat binary_little_endian 1.0\ncomment written by minuet\nelement vertex {0}\n",
+                    table.positions.size())
+          .str();
+  std::set<std::string> names;
+  for (const char* axis : {"x", "y", "z"}) {
+    text += std::string("property ") + (table.wide ? "double " : "float ") + axis + "\n";
+    names.insert(axis);
+  }
+  std::string own;  // what we add, whose names come first
+  const auto add = [&](const char* type, const std::string& name) {
+    names.insert(name);
+    own += std::string("property ") + type + " " + name + "\n";
+  };
+  if (table.palette) {
+    for (const char* colour : {"red", "green", "blue"}) add("uchar", colour);
+    add("int", "label");
+  }
+  for (int c = 0; !table.palette && c < table.channels; ++c) add("float", "feature_" + std::to_string(c));
+  for (const Attribute& attribute : table.attributes) {
+    std::string name = attribute.name;
+    while (!names.insert(name).second) name = "original_" + name;
+    text += std::string("property ") + ply_type(attribute.type) + " " + name + "\n";
+  }
+  return text + own + "end_header\n";
+}
+
+template <class T>
+void append(std::string& bytes, T value) {
+  bytes.append(reinterpret_cast<const char*>(&value), sizeof(T));
+}
+
+}  // namespace
+
+std::string ply_bytes(const PlyTable& table) {
+  std::string bytes = header_of(table);
+  const auto channels = static_cast<size_t>(table.channels);
   for (size_t row = 0; row < table.positions.size(); ++row) {
-    bytes.append(reinterpret_cast<const char*>(table.positions[row].data()), 12);
-    if (table.labelled) {
-      bytes.append(reinterpret_cast<const char*>(&table.labels[row]), 4);
+    for (const double value : table.positions[row])
+      append_scalar(table.wide ? Scalar::F64 : Scalar::F32, value, bytes);
+    for (const Attribute& attribute : table.attributes) {
+      const char* const value =
+          attribute.values.data() + row * static_cast<size_t>(scalar_bytes(attribute.type));
+      const Scalar written = written_type(attribute.type);
+      if (written == attribute.type) {
+        append_scalar(written, value, false, bytes);
+      } else {
+        append_scalar(written, decode_scalar(attribute.type, value, false), bytes);
+      }
+    }
+    if (table.palette) {
+      for (const uint8_t part : table.palette->colour_of(table.labels[row])) append(bytes, part);
+      append(bytes, table.labels[row]);
     } else {
       bytes.append(reinterpret_cast<const char*>(table.features.data() + row * channels), 4 * channels);
     }
   }
-  return write_file(path, bytes);
+  return bytes;
 }
 
 }  // namespace minuet::tool

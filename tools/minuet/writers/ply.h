@@ -1,25 +1,28 @@
-// Voxels and what a network says about them, as binary little-endian PLY.
+// Points or voxels, and what a network says about them, as binary little-endian PLY.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
-#include "llvm/ADT/StringRef.h"
-#include "llvm/Support/Error.h"
+#include "tools/minuet/cloud.h"
+#include "tools/minuet/palette.h"
 
 namespace minuet::tool {
 
-/// One vertex a row: x, y, z, then `label` (int) where `labelled`, else feature_0 ... (float)
-/// of the [rows, channels] features.
+/// One vertex a row: x, y, z, the attributes, then red, green, blue and `label` (int) where there are labels,
+/// else feature_0 ... (float). An attribute of such a name is called original_<name>.
 struct PlyTable {
-  std::vector<std::array<float, 3>> positions;  ///< metres
-  bool labelled = false;
-  std::vector<int32_t> labels;
-  std::vector<float> features;
+  std::vector<Position> positions;    ///< metres
+  bool wide = false;                  ///< x, y, z as doubles, for what float32 does not resolve
+  std::vector<Attribute> attributes;  ///< of as many rows; 64-bit integers become doubles, float16 float
+  const Palette* palette = nullptr;   ///< null: features
+  std::vector<int32_t> labels;        ///< -1: none
+  std::vector<float> features;        ///< [rows, channels]
   int channels = 0;
 };
 
-llvm::Error write_ply(llvm::StringRef path, const PlyTable& table);
+/// The file's bytes.
+std::string ply_bytes(const PlyTable& table);
 
 }  // namespace minuet::tool

@@ -1,0 +1,77 @@
+#include "tools/minuet/progress.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <string>
+
+namespace minuet::tool {
+namespace {
+
+using testing::HasSubstr;
+
+/// stderr as a terminal that the test reads from.
+class Terminal {
+ public:
+  Terminal() : master_(::posix_openpt(O_RDWR | O_NOCTTY)), saved_(::dup(STDERR_FILENO)) {
+    EXPECT_EQ(::grantpt(master_), 0);
+    EXPECT_EQ(::unlockpt(master_), 0);
+    const int slave = ::open(::ptsname(master_), O_RDWR | O_NOCTTY);
+    EXPECT_GE(slave, 0);
+    ::dup2(slave, STDERR_FILENO);
+    ::close(slave);
+  }
+  ~Terminal() {
+    std::fflush(stderr);
+    ::dup2(saved_, STDERR_FILENO);
+    ::close(saved_);
+    ::close(master_);
+  }
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  /// Waits until the screen's text has `words`, or for a minute.
+  std::string read_until(const std::string& words) {
+    while (text_.find(words) == std::string::npos) {
+      pollfd ready{master_, POLLIN, 0};
+      char buffer[256];
+      if (::poll(&ready, 1, 60000) <= 0) break;
+      const ssize_t count = ::read(master_, buffer, sizeof(buffer));
+      if (count <= 0) break;
+      text_.append(buffer, static_cast<size_t>(count));
+    }
+    return text_;
+  }
+
+ private:
+  const int master_, saved_;
+  std::string text_;
+};
+
+TEST(Progress, SaysOnATerminalWhatIsBeingWaitedFor) {
+  Terminal terminal;
+  {
+    Progress progress("compiling kernels");
+    EXPECT_THAT(terminal.read_until(" s"), HasSubstr("minuet: compiling kernels, 2 s"));
+    progress.say("the first inference");
+    EXPECT_THAT(terminal.read_until("inference"), HasSubstr("\r\x1b[Kminuet: the first inference"));
+  }
+  std::fflush(stderr);
+  ::write(STDERR_FILENO, "end", 3);
+  EXPECT_THAT(terminal.read_until("end"), testing::EndsWith("\r\x1b[Kend"));  // the line was wiped
+}
+
+TEST(Progress, SaysNothingOfWhatIsQuickOrElsewhere) {
+  Terminal terminal;
+  { const Progress quick("nothing"); }
+  ::write(STDERR_FILENO, "end", 3);
+  EXPECT_EQ(terminal.read_until("end"), "end");
+}
+
+}  // namespace
+}  // namespace minuet::tool

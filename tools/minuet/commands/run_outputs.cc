@@ -1,0 +1,186 @@
+#include "tools/minuet/commands/run_outputs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "llvm/Support/FileSystem.h"
+#include "tools/minuet/error.h"
+#include "tools/minuet/report.h"
+#include "tools/minuet/writers/npy.h"
+#include "tools/minuet/writers/ply.h"
+
+namespace minuet::tool {
+namespace {
+
+/// Opens the file that a flag names, if it does.
+llvm::Error open_if(const std::string& path, std::optional<OutputFile>& file) {
+  if (path.empty() || path == "-") return llvm::Error::success();
+  MINUET_ASSIGN(OutputFile opened, OutputFile::open(path));
+  file.emplace(std::move(opened));
+  return llvm::Error::success();
+}
+
+/// Middles of the output voxels, in metres from 0.
+std::vector<Position> positions_of(const Output& output, const Input& input, int32_t ndim,
+                                   const int32_t* tensor_stride) {
+  std::vector<Position> positions(static_cast<size_t>(output.rows), Position{});
+  const auto width = static_cast<size_t>(1 + ndim);
+  for (size_t row = 0; row < positions.size(); ++row) {
+    for (size_t axis = 0; axis < 3 && axis + 1 < width; ++axis) {
+      const double middle = output.coordinates[row * width + 1 + axis] + 0.5 * tensor_stride[axis];
+      const double origin = input.cloud.is_voxels ? 0 : input.frame.origin[axis];
+      positions[row][axis] = middle * static_cast<double>(input.voxel_size) + origin;
+    }
+  }
+  return positions;
+}
+
+/// The output's rows by the points that went in; of a point that was dropped NaN.
+Output by_point(const Output& output, const std::vector<int64_t>& row_of_point) {
+  Output points;
+  points.rows = static_cast<int64_t>(row_of_point.size());
+  points.channels = output.channels;
+  const auto channels = static_cast<size_t>(output.channels);
+  points.features.assign(row_of_point.size() * channels, std::numeric_limits<float>::quiet_NaN());
+  for (size_t i = 0; i < row_of_point.size(); ++i) {
+    if (row_of_point[i] < 0) continue;
+    const auto row = output.features.begin() + row_of_point[i] * output.channels;
+    std::copy(row, row + output.channels, points.features.begin() + static_cast<int64_t>(i * channels));
+  }
+  return points;
+}
+
+bool are_too_far(const std::vector<Position>& positions, double voxel_size) {
+  return std::any_of(positions.begin(), positions.end(), [&](const Position& position) {
+    return is_too_far(std::max({std::abs(position[0]), std::abs(position[1]), std::abs(position[2])}),
+                      voxel_size);
+  });
+}
+
+}  // namespace
+
+std::vector<int32_t> labels_of(const Output& output) {
+  std::vector<int32_t> labels(static_cast<size_t>(output.rows), 0);
+  const auto channels = static_cast<size_t>(output.channels);
+  for (size_t row = 0; row < labels.size(); ++row) {
+    const float* features = output.features.data() + row * channels;
+    if (!std::all_of(features, features + channels, [](float value) { return std::isfinite(value); })) {
+      labels[row] = -1;
+      continue;
+    }
+    labels[row] = static_cast<int32_t>(std::max_element(features, features + channels) - features);
+  }
+  return labels;
+}
+
+int64_t count_non_finite(const Output& output) {
+  return std::count_if(output.features.begin(), output.features.end(),
+                       [](float value) { return !std::isfinite(value); });
+}
+
+llvm::Expected<RunOutputs> RunOutputs::open(const Arguments& arguments) {
+  const std::vector<NamedFile> outputs = {{"--output", arguments.output},
+                                          {"--output-coordinates", arguments.output_coordinates},
+                                          {"--json", arguments.json},
+                                          {"--trace", arguments.trace}};
+  const std::vector<NamedFile> inputs = {
+      {"the cloud", arguments.input.cloud},     {"--coordinates", arguments.input.coordinates},
+      {"--features", arguments.input.features}, {"--weights", arguments.network.weights},
+      {"--network", arguments.network.network}, {"--palette", arguments.palette}};
+  MINUET_TRY(check_distinct(outputs, inputs));
+  RunOutputs files(arguments);
+  if (!arguments.palette.empty()) {
+    MINUET_ASSIGN(files.palette_, Palette::read(arguments.palette));
+  }
+  MINUET_TRY(open_if(arguments.output, files.output_));
+  MINUET_TRY(open_if(arguments.output_coordinates, files.coordinates_));
+  MINUET_TRY(open_if(arguments.json, files.json_));
+  MINUET_TRY(open_if(arguments.trace, files.trace_));
+  return files;
+}
+
+llvm::Error RunOutputs::check(const Input& input, const minuet_network_info& network) const {
+  if (arguments_->labels) MINUET_TRY(palette_.check_labels(network.out_channels));
+  if (coordinates_ && !input.shift()) {
+    return bad_input(
+        "--output-coordinates counts voxels from 0, and --origin is no whole number of voxels of {0} m: use "
+        "a multiple, "
+        "or --output with a .ply file",
+        digits(input.frame.voxel_size));
+  }
+  if (!arguments_->per_point) return llvm::Error::success();
+  if (input.cloud.is_voxels)
+    return bad_input("--per-point needs a cloud of points, and this one is of voxels");
+  if (network.output_level != 0) {
+    return bad_input(
+        "--per-point needs a network whose output lies on the input's voxels, and that of {0} is coarser",
+        network.name);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error RunOutputs::write_coordinates(const Input& input, const minuet_network_info& network,
+                                          const Output& output) {
+  std::vector<int32_t> coordinates = output.coordinates;
+  const std::array<int64_t, 3> shift = *input.shift();
+  const auto width = static_cast<size_t>(1 + network.ndim);
+  for (size_t i = 0; i < coordinates.size(); ++i) {
+    const size_t axis = i % width;
+    if (axis == 0 || axis > 3) continue;
+    const int64_t moved = coordinates[i] + shift[axis - 1];
+    if (moved != static_cast<int32_t>(moved)) {
+      return bad_input(
+          "--output-coordinates: voxel {0} of axis {1} is outside int32; use --output with a .ply file",
+          moved, "xyz"[axis - 1]);
+    }
+    coordinates[i] = static_cast<int32_t>(moved);
+  }
+  return coordinates_->write(npy_bytes(coordinates, {output.rows, 1 + network.ndim}));
+}
+
+llvm::Error RunOutputs::write_ply(const Input& input, const minuet_network_info& network,
+                                  const int32_t* tensor_stride, const Output& output) {
+  PlyTable table;
+  if (arguments_->per_point) {
+    for (const Point& point : input.cloud.points) table.positions.push_back({point[0], point[1], point[2]});
+    table.wide = input.cloud.position_type == Scalar::F64;
+    table.attributes = input.cloud.attributes;
+  } else {
+    table.positions = positions_of(output, input, network.ndim, tensor_stride);
+    table.wide = are_too_far(table.positions, input.frame.voxel_size);
+  }
+  if (arguments_->labels) {
+    table.palette = &palette_;
+    table.labels = labels_of(output);
+  }
+  table.features = output.features;
+  table.channels = output.channels;
+  return output_->write(ply_bytes(table));
+}
+
+llvm::Error RunOutputs::write(const Input& input, const minuet_network_info& network,
+                              const int32_t* tensor_stride, Output output) {
+  if (coordinates_) MINUET_TRY(write_coordinates(input, network, output));
+  if (!output_) return llvm::Error::success();
+  if (arguments_->per_point) output = by_point(output, input.voxels.row_of_point);
+  if (!llvm::StringRef(arguments_->output).endswith_insensitive(".npy")) {
+    return write_ply(input, network, tensor_stride, output);
+  }
+  return output_->write(arguments_->labels ? npy_bytes(labels_of(output), {output.rows})
+                                           : npy_bytes(output.features, {output.rows, output.channels}));
+}
+
+llvm::Error RunOutputs::write_trace(minuet_context* context) {
+  if (!trace_) return llvm::Error::success();
+  MINUET_TRY(tool::check(minuet_context_write_trace(context, trace_->temporary_path().c_str())));
+  return trace_->keep();
+}
+
+llvm::Error RunOutputs::write_report(const llvm::json::Value& report) {
+  if (json_) return json_->write(json_text(report));
+  if (arguments_->json == "-") llvm::outs() << json_text(report);
+  return llvm::Error::success();
+}
+
+}  // namespace minuet::tool

@@ -1,0 +1,123 @@
+#include "tools/minuet/output_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Signals.h"
+#include "llvm/Support/raw_ostream.h"
+#include "tools/minuet/error.h"
+
+namespace minuet::tool {
+namespace {
+
+namespace fs = llvm::sys::fs;
+
+/// The path with every link and dot of its folder resolved; the file itself need not exist.
+std::string resolved(llvm::StringRef path) {
+  llvm::SmallString<256> whole;
+  if (!fs::real_path(path, whole)) return whole.str().str();
+  const llvm::StringRef folder = llvm::sys::path::parent_path(path);
+  if (fs::real_path(folder.empty() ? "." : folder, whole)) return path.str();
+  llvm::sys::path::append(whole, llvm::sys::path::filename(path));
+  return whole.str().str();
+}
+
+bool is_special(llvm::StringRef path) {
+  fs::file_status status;
+  return !fs::status(path, status) && status.type() != fs::file_type::regular_file &&
+         status.type() != fs::file_type::directory_file;
+}
+
+bool are_same(llvm::StringRef a, llvm::StringRef b) {
+  if (is_special(a)) return false;
+  bool equivalent = false;
+  return (!fs::equivalent(a, b, equivalent) && equivalent) || resolved(a) == resolved(b);
+}
+
+}  // namespace
+
+OutputFile::OutputFile(OutputFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      target_(std::move(other.target_)),
+      temporary_(std::move(other.temporary_)),
+      descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ < 0) return;
+  ::close(descriptor_);
+  (void)fs::remove(temporary_);
+  llvm::sys::DontRemoveFileOnSignal(temporary_);
+}
+
+llvm::Error OutputFile::failed(llvm::StringRef reason) const {
+  return bad_input("'{0}' cannot be written: {1}", path_, reason);
+}
+
+llvm::Expected<OutputFile> OutputFile::open(llvm::StringRef path) {
+  OutputFile file(path.str());
+  file.target_ = file.temporary_ = resolved(path);
+  if (is_special(path)) return file;
+  if (fs::is_directory(path)) return file.failed("it is a folder");
+  const llvm::StringRef folder = llvm::sys::path::parent_path(path);
+  if (!folder.empty() && !fs::is_directory(folder)) {
+    return file.failed(("there is no folder '" + folder + "'").str());
+  }
+  struct stat there = {};
+  const bool is_there = ::stat(file.target_.c_str(), &there) == 0;
+  if (is_there && !fs::can_write(file.target_)) return file.failed("it is read-only");
+  ((file.temporary_ += ".") += std::to_string(::getpid())) += ".part";
+  file.descriptor_ = ::open(file.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (file.descriptor_ < 0) return file.failed(std::error_code(errno, std::generic_category()).message());
+  llvm::sys::RemoveFileOnSignal(file.temporary_);
+  if (is_there) (void)::fchmod(file.descriptor_, there.st_mode & 07777);
+  return file;
+}
+
+llvm::Error OutputFile::write(llvm::StringRef bytes) {
+  std::error_code error;
+  llvm::raw_fd_ostream stream(temporary_, error);
+  stream << bytes;
+  stream.close();
+  if (stream.has_error()) error = stream.error();
+  stream.clear_error();
+  return error ? failed(error.message()) : keep();
+}
+
+llvm::Error OutputFile::keep() {
+  if (descriptor_ < 0) return llvm::Error::success();
+  if (const std::error_code error = fs::rename(temporary_, target_)) return failed(error.message());
+  llvm::sys::DontRemoveFileOnSignal(temporary_);
+  ::close(std::exchange(descriptor_, -1));
+  return llvm::Error::success();
+}
+
+llvm::Error write_file(llvm::StringRef path, llvm::StringRef bytes) {
+  MINUET_ASSIGN(OutputFile file, OutputFile::open(path));
+  return file.write(bytes);
+}
+
+llvm::Error check_distinct(const std::vector<NamedFile>& outputs, const std::vector<NamedFile>& inputs) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const NamedFile& output = outputs[i];
+    if (output.path.empty() || output.path == "-") continue;
+    for (size_t j = 0; j < i; ++j) {
+      if (outputs[j].path.empty() || !are_same(output.path, outputs[j].path)) continue;
+      return bad_input("{0} and {1} are the same file, '{2}'", outputs[j].flag, output.flag, output.path);
+    }
+    for (const NamedFile& input : inputs) {
+      if (input.path.empty() || !are_same(output.path, input.path)) continue;
+      return bad_input("{0} '{1}' would overwrite {2}: name another file", output.flag, output.path,
+                       input.flag);
+    }
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace minuet::tool
