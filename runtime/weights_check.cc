@@ -24,6 +24,12 @@ std::string count_text(std::size_t count) {
   return std::to_string(count) + (count == 1 ? " tensor" : " tensors");
 }
 
+int64_t count_of(const std::vector<int64_t>& shape) {
+  int64_t count = 1;
+  for (const int64_t size : shape) count *= size;  // fits: the file was read
+  return count;
+}
+
 class WeightsCheck {
  public:
   WeightsCheck(const WeightsFile& file, const NetworkProgram& program) : file_(file), program_(program) {}
@@ -59,6 +65,7 @@ class WeightsCheck {
       const auto shapes = parameter.is_weight ? file_.weight_shapes(parameter.name, layer.problem)
                                               : file_.vector_shapes(layer.problem.out_channels);
       if (std::find(shapes.begin(), shapes.end(), shape) != shapes.end()) continue;
+      is_rearranged_ |= parameter.is_weight && count_of(shape) == count_of(shapes.front());
       std::string needs;
       for (const auto& possible : shapes) needs += (needs.empty() ? "" : " or ") + shape_text(possible);
       misshapen_.push_back(quoted(*stored) + " has shape " + shape_text(shape) + ", but the network needs " +
@@ -139,6 +146,7 @@ class WeightsCheck {
           count_text(names.size()) + (names.size() == 1 ? " is" : " are") + " missing: " + list_text(names);
     }
     if (!misshapen_.empty()) text += (text.empty() ? "" : "; ") + list_text(misshapen_, "; ");
+    if (is_rearranged_) text += "; if another engine stored them, the option weights_order says which";
     return make_error(StatusCode::InvalidArgument, "{0}", text);
   }
 
@@ -146,6 +154,7 @@ class WeightsCheck {
   const NetworkProgram& program_;
   std::set<std::string> needed_, used_;  // the network's names; the file's
   std::vector<std::string> missing_, misshapen_, unused_;
+  bool is_rearranged_ = false;  // a weight has as many elements as it needs, in another shape
 };
 
 }  // namespace

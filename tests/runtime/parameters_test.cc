@@ -67,6 +67,34 @@ TEST_F(Safetensors, DamagedFilesAreNamedNotRead) {
       std::string::npos);
 }
 
+/// Any number of axes: a tap of the file is told by its digits, one an axis.
+TEST(WeightsOrder, OfFourAxes) {
+  ConvolutionProblem problem;
+  problem.ndim = 4;
+  problem.kernel_size = {3, 1, 5, 3};
+  problem.in_channels = problem.out_channels = 1;
+  const auto tap = [](int a, int b, int c, int d) {
+    return static_cast<float>(1000 * a + 100 * b + 10 * c + d);
+  };
+  std::vector<float> expected, first_fastest;  // last axis fastest; first
+  for (int a = 0; a < 3; ++a)
+    for (int c = 0; c < 5; ++c)
+      for (int d = 0; d < 3; ++d) expected.push_back(tap(a, 0, c, d));
+  for (int d = 0; d < 3; ++d)
+    for (int c = 0; c < 5; ++c)
+      for (int a = 0; a < 3; ++a) first_fastest.push_back(tap(a, 0, c, d));
+  const auto read = [&](WeightsOrder order, const std::vector<i64>& shape, const std::vector<float>& stored) {
+    const WeightLayout layout = weight_layouts(order, problem, "w").front();
+    EXPECT_EQ(layout.shape, shape);
+    return in_minuets_order(layout, problem, stored);
+  };
+  EXPECT_EQ(read(WeightsOrder::Minuet, {45, 1, 1}, expected), expected);
+  EXPECT_EQ(read(WeightsOrder::Minkowski, {45, 1, 1}, first_fastest), expected);
+  EXPECT_EQ(read(WeightsOrder::TorchSparse, {45, 1, 1}, first_fastest), expected);
+  EXPECT_EQ(read(WeightsOrder::Spconv, {1, 3, 5, 1, 3, 1}, first_fastest), expected);
+  EXPECT_EQ(read(WeightsOrder::SpconvXyz, {1, 3, 1, 5, 3, 1}, expected), expected);
+}
+
 ProgramLayer random_layer(const std::string& name, DType dtype) {
   ProgramLayer layer;
   layer.name = name;

@@ -139,6 +139,16 @@ TEST_F(Weights, ThatAreMissingAreNamedAllAtOnceWithTheNearest) {
                                                 Not(HasSubstr("there is"))));
 }
 
+TEST_F(Weights, InAnotherShapeHintAtAnotherEngine) {
+  Tensors tensors = two_blocks();
+  tensors["first.conv.weight"].shape = {2, 3, 3, 3, 2};
+  expect_refused(tensors,
+                 HasSubstr("\"first.conv.weight\" has shape [2, 3, 3, 3, 2], but the network needs [27, 2, "
+                           "2]; if another engine stored them, the option weights_order says which"));
+  tensors["first.conv.weight"] = filled({8, 2, 2}, 1);
+  expect_refused(tensors, Not(HasSubstr("weights_order")));
+}
+
 TEST_F(Weights, BelowAPrefix) {
   for (const std::string prefix : {"module.", "model.backbone."}) {
     const Tensors tensors = renamed(two_blocks(), [&](const std::string& name) { return prefix + name; });
