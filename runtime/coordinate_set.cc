@@ -125,7 +125,7 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::create(std::shared
   if (set->rows_ != count && !options.keep_first_duplicate) {
     return make_error(
         StatusCode::InvalidArgument,
-        "{0} of {1} coordinates are duplicates: make them unique, or ask for keep_first_duplicate",
+        "{0} of {1} coordinates are duplicates: make them unique, or set the option keep_first_duplicate",
         count - set->rows_, count);
   }
   return set;

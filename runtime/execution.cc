@@ -287,7 +287,7 @@ llvm::Error NetworkExecution::check_report(i64 count) const {
   if (unique != count && !options_.keep_first_duplicate) {
     return make_error(
         StatusCode::InvalidArgument,
-        "{0} of {1} coordinates are duplicates: make them unique, or ask for keep_first_duplicate",
+        "{0} of {1} coordinates are duplicates: make them unique, or set the option keep_first_duplicate",
         count - unique, count);
   }
   return llvm::Error::success();

@@ -356,7 +356,7 @@ MINUET_API minuet_status minuet_convolution_load(minuet_convolution* convolution
 
 /* ---- networks --------------------------------------------------------------------------------------- */
 
-/* Whose layout of weights a file has (runtime/networks/WEIGHTS.md); what cannot be carried over is
+/* Whose layout of weights a file has (share/doc/minuet/weights.md); what cannot be carried over is
  * INVALID_ARGUMENT. */
 typedef int32_t minuet_weights_order;
 enum {

@@ -6,9 +6,12 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <vector>
 
+#include "tests/support/safetensors_writer.h"
 #include "tests/tools/bytes.h"
+#include "tests/tools/folder.h"
 #include "tools/minuet/convert.h"
 #include "tools/minuet/writers/npy.h"
 
@@ -223,6 +226,7 @@ void make_voxels(const Files& file) {
   file("f_2rows.npy", floats(std::vector<float>(8, 0.5f), 4));
   file("f_5columns.npy", floats(std::vector<float>(15, 0.5f), 5));
   file("f_nan.npy", floats(std::vector<float>(12, std::nanf("")), 4));
+  file("f_60000.npy", floats(std::vector<float>(12, 60000.0f), 4));
   file("f_large.npy", floats(std::vector<float>(12, 1e6f), 4));
   file("f_corners.npy", floats(std::vector<float>(8, 1.0f), 4));
   file("f_int.npy", ints(std::vector<int32_t>(12, 2), 4));
@@ -255,6 +259,68 @@ void make_networks(const Files& file) {
   file("palette_bad.json", "[[256, 0, 0]]");
 }
 
+using Tensors = std::map<std::string, FileTensor>;
+
+FileTensor filled(std::vector<int64_t> shape, float value = 1) {
+  int64_t count = 1;
+  for (const int64_t size : shape) count *= size;
+  return {std::move(shape), std::vector<float>(static_cast<size_t>(count), value)};
+}
+
+/// What tiny.json takes.
+Tensors tiny_weights(const std::string& prefix = "") {
+  Tensors tensors{{prefix + "a.conv.weight", filled({27, 4, 4})}};
+  for (const char* part : {"weight", "bias", "running_mean", "running_var"})
+    tensors[prefix + "a.bn." + part] = filled({4});
+  return tensors;
+}
+
+void make_weights(const std::string& folder, const Files& file) {
+  const auto write = [&](const std::string& name, const Tensors& tensors) {
+    write_safetensors(folder + "/" + name, tensors);
+  };
+  const auto with = [](const std::string& name, const FileTensor& tensor) {
+    Tensors tensors = tiny_weights();
+    tensors[name] = tensor;
+    return tensors;
+  };
+  const auto without = [](const std::string& name) {
+    Tensors tensors = tiny_weights();
+    tensors.erase(name);
+    return tensors;
+  };
+  write("w.safetensors", tiny_weights());
+  write("w_module.safetensors", tiny_weights("module."));
+  write("w_tracked.safetensors", with("a.bn.num_batches_tracked", filled({1})));
+  write("w_more.safetensors", with("loss.scale", filled({1})));
+  write("w_less.safetensors", without("a.bn.running_var"));
+  Tensors typo = without("a.bn.bias");
+  typo["a.bn.bais"] = filled({4});
+  write("w_typo.safetensors", typo);
+  write("w_shape.safetensors", with("a.conv.weight", filled({27, 4, 5})));
+  write("w_none.safetensors", {{"x", filled({1})}});
+  const float nan = std::nanf(""), infinity = std::numeric_limits<float>::infinity();
+  write("w_nan.safetensors", with("a.conv.weight", filled({27, 4, 4}, nan)));
+  write("w_nan_bias.safetensors", with("a.bn.bias", filled({4}, nan)));
+  write("w_nan_mean.safetensors", with("a.bn.running_mean", filled({4}, nan)));
+  write("w_infinite_scale.safetensors", with("a.bn.weight", filled({4}, infinity)));
+  write("w_negative.safetensors", with("a.bn.running_var", filled({4}, -1)));
+  write("w_large.safetensors", with("a.conv.weight", filled({27, 4, 4}, 1e6f)));
+  Tensors spconv = without("a.conv.weight"), minkowski = spconv;
+  spconv["a.conv.weight"] = filled({4, 3, 3, 3, 4});
+  minkowski["a.conv.kernel"] = filled({27, 4, 4});
+  write("w_spconv.safetensors", spconv);
+  write("w_minkowski.safetensors", minkowski);
+  file("names.json", R"({"conv1.": "a.conv."})");
+  file("w.pth", "\x80\x02}q\x01(X");
+  file("w.zip", "PK\x03\x04 archive/data.pkl");
+  file("w.npz", "PK\x03\x04 a.npy");
+  file("w.h5", "\x89HDF\r\n\x1a\n        ");
+  file("w_short.safetensors", contents(folder + "/w.safetensors").substr(0, 400));
+  file("w_header.safetensors", packed<uint64_t>(~uint64_t{0} >> 1) + "{}");
+  file("w_json.safetensors", packed<uint64_t>(2) + "{]");
+}
+
 }  // namespace
 
 void make_cli_files(const std::string& folder) {
@@ -263,6 +329,7 @@ void make_cli_files(const std::string& folder) {
   make_bad_clouds(file);
   make_voxels(file);
   make_networks(file);
+  make_weights(folder, file);
   std::filesystem::create_directory(folder + "/folder.npy");
   std::filesystem::create_directory(folder + "/folder");
   std::filesystem::create_symlink("p.bin", folder + "/link.bin");

@@ -35,6 +35,7 @@ struct CliCase {
 // files that another program made by the definition.
 #define VOXELS "3296be1f"
 #define UTM_VOXELS "47669baf"
+#define LOST_LABELS "5d0ed9df"
 #define GIVEN_VOXELS "9465f0ae"
 
 constexpr CliCase kCases[] = {

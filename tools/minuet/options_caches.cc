@@ -133,8 +133,10 @@ void add_cache_command(CLI::App& cache, Arguments& arguments) {
     if (row.action == CacheAction::Extract)
       action->add_option("--output", arguments.output, "file for the cubin")->type_name("FILE")->required();
     if (row.action == CacheAction::Prune) {
-      action->add_option("--max-bytes", arguments.most_bytes,
-                         "bytes that may stay; default: MINUET_CACHE_MAX_BYTES, else 1 GiB");
+      action
+          ->add_option("--max-bytes", arguments.most_bytes,
+                       "bytes that may stay; default: MINUET_CACHE_MAX_BYTES, else 1 GiB")
+          ->check(CLI::NonNegativeNumber);
       action->add_flag("--old-versions", arguments.old_versions,
                        "also all kernels of older formats, which older Minuets may still use");
     }

@@ -105,6 +105,18 @@ llvm::json::Array levels_json(const RunReport& report) {
   return levels;
 }
 
+namespace {
+
+llvm::json::Object weights_json(const RunReport& report) {
+  if (report.weights_file.empty()) return llvm::json::Object{{"random_seed", report.weights_seed}};
+  llvm::json::Object weights{{"file", llvm::json::fixUTF8(report.weights_file)},
+                             {"sha256", report.weights_sha256}};
+  if (!report.weights_order.empty()) weights["order"] = report.weights_order;
+  return weights;
+}
+
+}  // namespace
+
 llvm::json::Value to_json(const RunReport& report) {
   const bool is_cpu = report.device.is_cpu();
   llvm::json::Object stages = stages_json(report.stages);
@@ -115,10 +127,7 @@ llvm::json::Value to_json(const RunReport& report) {
       {"description", report.device.description},
       {"network", std::string(report.network.name)},
       {"dtype", dtype_name(report.network.dtype)},
-      {"weights", report.weights_file.empty()
-                      ? llvm::json::Object{{"random_seed", report.weights_seed}}
-                      : llvm::json::Object{{"file", llvm::json::fixUTF8(report.weights_file)},
-                                           {"sha256", report.weights_sha256}}},
+      {"weights", weights_json(report)},
       {"cloud", llvm::json::fixUTF8(report.cloud)},
       {"voxel_size", report.frame.voxel_size},
       {"origin", llvm::json::Array(report.frame.origin)},
@@ -154,7 +163,8 @@ void print_input(const RunReport& report, llvm::raw_ostream& out) {
   if (report.weights_file.empty()) {
     out << llvm::formatv("weights: random, seed {0}\n", report.weights_seed);
   } else {
-    out << llvm::formatv("weights: {0}, sha256 {1}\n", report.weights_file, report.weights_sha256);
+    out << llvm::formatv("weights: {0}, sha256 {1}{2}\n", report.weights_file, report.weights_sha256,
+                         report.weights_order.empty() ? "" : ", order " + report.weights_order);
   }
   out << "cloud: " << report.cloud << (report.columns.empty() ? "" : "; ") << report.columns << "\n";
   if (report.frame.is_moved()) {

@@ -114,6 +114,7 @@ llvm::Error describe(const Arguments& arguments, const Session& session, const I
   report.device = session.facts;
   report.network = session.info;
   report.weights_file = arguments.network.weights;
+  report.weights_order = arguments.network.weights_order;
   report.weights_seed = arguments.network.weights_seed;
   if (!report.weights_file.empty()) {
     MINUET_ASSIGN(const auto file, read_file(report.weights_file));

@@ -84,10 +84,13 @@ llvm::Expected<RunOutputs> RunOutputs::open(const Arguments& arguments) {
                                           {"--output-coordinates", arguments.output_coordinates},
                                           {"--json", arguments.json},
                                           {"--trace", arguments.trace}};
-  const std::vector<NamedFile> inputs = {
-      {"the cloud", arguments.input.cloud},     {"--coordinates", arguments.input.coordinates},
-      {"--features", arguments.input.features}, {"--weights", arguments.network.weights},
-      {"--network", arguments.network.network}, {"--palette", arguments.palette}};
+  const std::vector<NamedFile> inputs = {{"the cloud", arguments.input.cloud},
+                                         {"--coordinates", arguments.input.coordinates},
+                                         {"--features", arguments.input.features},
+                                         {"--weights", arguments.network.weights},
+                                         {"--weights-map", arguments.network.weights_map},
+                                         {"--network", arguments.network.network},
+                                         {"--palette", arguments.palette}};
   MINUET_TRY(check_distinct(outputs, inputs));
   RunOutputs files(arguments);
   if (!arguments.palette.empty()) {
