@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 
 #include "codegen/choice.h"
 #include "codegen/compiler.h"
@@ -170,11 +169,6 @@ bool must_not_spill(const Job& job) {
 }
 
 constexpr const char* kAllSpecs = "sm_90a";
-
-bool long_tests_wanted() {
-  const char* value = std::getenv("MINUET_LONG_TESTS");
-  return value != nullptr && std::string(value) == "1";
-}
 
 class KernelsCompile : public testing::TestWithParam<const char*> {};
 

@@ -10,7 +10,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <thread>
 
@@ -32,8 +31,6 @@ using Clock = std::chrono::steady_clock;
 double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
-
-bool is_long() { return std::getenv("MINUET_LONG_TESTS") != nullptr; }
 
 WorkerOptions helper_options() {
   WorkerOptions options;
@@ -190,7 +187,7 @@ void fork_during_a_compile(bool is_identified) {
 }
 
 TEST_F(Worker, R16_AForkDuringACompileCompiles) {
-  const int rounds = is_long() ? 100 : 2;
+  const int rounds = long_tests_wanted() ? 100 : 2;
   for (int round = 0; round < rounds && !HasFailure(); ++round) {
     SCOPED_TRACE(round);
     fork_during_a_compile(/*is_identified=*/round % 2 != 0);
@@ -249,10 +246,10 @@ TEST_F(Worker, R17_ALongCompileIsCancelled) {
 // ---- many ------------------------------------------------------------------------------------------
 
 TEST_F(Worker, R19_PrecompiledHeadersSaveTimeAndChangeNoByte) {
-  const std::vector<KernelRequest> requests = cub_requests(is_long() ? 100 : 3);
+  const std::vector<KernelRequest> requests = cub_requests(long_tests_wanted() ? 100 : 3);
   WorkerPoolOptions options;
   options.worker = helper_options();
-  options.jobs = is_long() ? 0 : 1;
+  options.jobs = long_tests_wanted() ? 0 : 1;
   const PoolRun with = run_pool(requests, options);
   options.pch = false;
   const PoolRun without = run_pool(requests, options);
