@@ -9,7 +9,7 @@ KeyType key_type(const KeyLayout& layout) { return layout.total_bits <= 32 ? Key
 
 }  // namespace
 
-llvm::Expected<MapKernels> MapKernels::create(const CudaDevice& device, const MapChoice& choice) {
+llvm::Expected<MapKernels> MapKernels::create(CudaDevice& device, const MapChoice& choice) {
   MapKernels kernels;
   kernels.choice = choice;
   MINUET_ASSIGN(kernels.find_bounds, device.kernel(choice.find_bounds));

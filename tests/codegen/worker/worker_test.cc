@@ -19,6 +19,7 @@
 #include "codegen/worker/worker_pool.h"
 #include "tests/codegen/fakes.h"
 #include "tests/codegen/gated_helper.h"
+#include "tests/kernels_templates/test_kernels.h"
 #include "tests/support/environment.h"
 #include "tests/support/expect.h"
 
@@ -108,6 +109,16 @@ TEST_F(Worker, R16_AHelperGivesTheSameEntry) {
   EXPECT_EQ(entry.binary.compiler_id, id);
   EXPECT_EQ(entry.request_key, key_of(request));
   EXPECT_EQ(entry.build_key, build_key(entry.request_key, id));
+}
+
+TEST_F(Worker, R16_AHelperCompilesWithTheOptionsOfTheRow) {
+  const KernelRequest request{emit_whole(MINUET_SOURCE_DIR, RelaySpec{}), "sm_90a"};
+  KernelRequest without = request;
+  without.source.options.clear();
+  const Entry entry = llvm::cantFail(compile_in_worker(request, helper_options()));
+  EXPECT_EQ(entry.binary.cubin, compile_here(request).cubin);
+  EXPECT_EQ(entry.request_key, key_of(request));
+  EXPECT_NE(entry.binary.cubin, compile_here(without).cubin);
 }
 
 TEST_F(Worker, R16_AFailedCompileComesWithItsLog) {
