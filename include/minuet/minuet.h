@@ -356,7 +356,7 @@ MINUET_API minuet_status minuet_convolution_load(minuet_convolution* convolution
 
 /* ---- networks --------------------------------------------------------------------------------------- */
 
-/* Whose layout of weights a file has (share/doc/minuet/weights.md); what cannot be carried over is
+/* Whose layout of weights a file has (share/doc/minuet/networks/WEIGHTS.md); what cannot be carried over is
  * INVALID_ARGUMENT. */
 typedef int32_t minuet_weights_order;
 enum {
@@ -372,7 +372,7 @@ typedef struct minuet_network_options {
   size_t struct_size;
   void* ext;
   const char* name;        /* "minkunet42", "sparseresnet21d", or null where `description` is given */
-  const char* description; /* JSON text of a network (share/doc/minuet/networks.md), or null */
+  const char* description; /* JSON text of a network (share/doc/minuet/networks/README.md), or null */
   minuet_dtype dtype;
   const int32_t* channels; /* optional: other widths, as many as the description lists */
   int32_t channel_count;

@@ -141,6 +141,10 @@ void make_good_clouds(const Files& file) {
   file("p7.npy", npy("<f4", "(40, 7)", rows_of<float>(points, 7)));
   file("utm.npy", npy("<f8", "(40, 4)", rows_of<double>(far, 4)));
   file("utm.ply", ply("ascii", "double", text_of(far, 17)));
+  file("mixed.ply",
+       "ply\nformat ascii 1.0\nelement vertex 40\nproperty double x\nproperty double y\nproperty float "
+       "z\nproperty float intensity\nend_header\n" +
+           text_of(far, 17));
   file("utm_f4.npy", npy("<f4", "(40, 4)", rows_of<float>(far, 4)));
   file("utm_f4.bin", rows_of<float>(far, 4));
   file("utm_float.ply", ply("ascii", "float", text_of(far, 17)));
@@ -155,6 +159,7 @@ void make_bad_clouds(const Files& file) {
   invalid[3][0] = std::numeric_limits<double>::quiet_NaN();
   invalid[4][2] = std::numeric_limits<double>::infinity();
   file("nan.bin", rows_of<float>(invalid, 4));
+  file("nan_only.bin", rows_of<float>({invalid[3]}, 4));
   file("nan.ply", ply("ascii", "float", text_of(invalid, 9)));
   file("empty.bin", "");
   file("short.bin", bin.substr(0, bin.size() - 3));
@@ -197,7 +202,6 @@ void make_bad_clouds(const Files& file) {
   file("complex.npy", npy("<c8", "(20, 4)", bin));
   file("shapes.npy", npy("<f4", "(40, 4), 'shape': (40, 4)", bin));
   file("huge.npy", npy("<f4", "(9223372036854775807, 4)", bin));
-  file("structured.npy", npy("x', 'y", "(40, 4)", bin));
   file("far.bin", rows_of<float>({{1e12, 2, 3, 4}}, 4));
   file("farther.npy", npy("<f8", "(1, 3)", packed(1e300) + packed(0.0) + packed(0.0)));
   file("wide.npy", npy("<f8", "(2, 3)",
@@ -333,8 +337,7 @@ void make_cli_files(const std::string& folder) {
   std::filesystem::create_directory(folder + "/folder.npy");
   std::filesystem::create_directory(folder + "/folder");
   std::filesystem::create_symlink("p.bin", folder + "/link.bin");
-  file("readonly.npy", "kept");
-  std::filesystem::permissions(folder + "/readonly.npy", std::filesystem::perms::owner_read);
+  std::filesystem::create_symlink("nowhere.npy", folder + "/dangling.npy");
 }
 
 }  // namespace minuet::tool

@@ -329,9 +329,14 @@ TEST(Cli, SyntheticCloudsDependOnTheSeedAlone) {
   }
 }
 
-TEST(Cli, JsonToStandardOutput) {
+TEST(Cli, TheCpuInfersOnceUnlessAskedToRepeat) {
   const Finished finished = expect_done(run({"--synthetic", "object", "--points", "500", "--json", "-"}));
-  EXPECT_TRUE(!!llvm::json::parse(finished.out)) << finished.out;
+  llvm::Expected<llvm::json::Value> report = llvm::json::parse(finished.out);
+  ASSERT_TRUE(!!report) << finished.out;
+  EXPECT_EQ(report->getAsObject()->getInteger("repeats"), int64_t{0});
+  const double total = *report->getAsObject()->getNumber("total_ms");
+  EXPECT_GT(total, 0);
+  EXPECT_LE(total, *report->getAsObject()->getNumber("first_ms"));
 }
 
 TEST(Cli, HelpIsWorthReading) {

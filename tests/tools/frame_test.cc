@@ -23,7 +23,7 @@ std::vector<Point> lidar(const Position& shift) {
 }
 
 Frame frame_of(const std::vector<Point>& points, Scalar type, double voxel_size) {
-  llvm::Expected<Frame> frame = choose_frame(points, type, std::nullopt, voxel_size);
+  llvm::Expected<Frame> frame = choose_frame(points, {type, type, type}, std::nullopt, voxel_size);
   if (frame) return *frame;
   ADD_FAILURE() << llvm::toString(frame.takeError());
   return {};
@@ -76,14 +76,30 @@ TEST(Frame, AShiftedCloudHasTheSameVoxels) {
 }
 
 TEST(Frame, WhatDoesNotResolveIsRefused) {
-  EXPECT_THAT(error_of(choose_frame(lidar(kUtm), Scalar::F32, std::nullopt, 0.1)),
+  EXPECT_THAT(error_of(choose_frame(lidar(kUtm), {Scalar::F32, Scalar::F32, Scalar::F32}, std::nullopt, 0.1)),
               HasSubstr("store them as float64"));
-  EXPECT_THAT(error_of(choose_frame(lidar({}), Scalar::F16, std::nullopt, 0.1)),
+  EXPECT_THAT(error_of(choose_frame(lidar({}), {Scalar::F16, Scalar::F16, Scalar::F16}, std::nullopt, 0.1)),
               HasSubstr("float16 numbers"));
-  EXPECT_THAT(error_of(choose_frame(lidar(kUtm), Scalar::F64, Position{}, 0.1)),
+  EXPECT_THAT(error_of(choose_frame(lidar(kUtm), {Scalar::F64, Scalar::F64, Scalar::F64}, Position{}, 0.1)),
               HasSubstr("another --origin"));
-  EXPECT_THAT(error_of(choose_frame({{-4e6, 0, 0, 0}, {4e6, 0, 0, 0}}, Scalar::F64, std::nullopt, 0.1)),
+  EXPECT_THAT(error_of(choose_frame({{-4e6, 0, 0, 0}, {4e6, 0, 0, 0}},
+                                    {Scalar::F64, Scalar::F64, Scalar::F64}, std::nullopt, 0.1)),
               HasSubstr("a larger --voxel-size"));
+}
+
+TEST(Frame, EachAxisHasItsOwnType) {
+  const std::vector<Point> points = {{450000, 5.4e6, 3, 0}, {450001, 5.4e6, 4, 0}};
+  llvm::Expected<Frame> frame =
+      choose_frame(points, {Scalar::F64, Scalar::F64, Scalar::F32}, std::nullopt, 0.1);
+  ASSERT_TRUE(!!frame) << llvm::toString(frame.takeError());
+  EXPECT_FALSE(frame->is_coarse());
+  EXPECT_THAT(error_of(choose_frame(points, {Scalar::F64, Scalar::F32, Scalar::F64}, std::nullopt, 0.1)),
+              HasSubstr("float32 numbers are 0.5 m apart"));
+  llvm::Expected<Frame> coarse =
+      choose_frame({{1e5, 0, 0, 0}}, {Scalar::F32, Scalar::F32, Scalar::F32}, std::nullopt, 0.1);
+  ASSERT_TRUE(!!coarse) << llvm::toString(coarse.takeError());
+  EXPECT_TRUE(coarse->is_coarse());
+  EXPECT_EQ(coarse->step, 0.0078125);
 }
 
 TEST(Frame, FeaturesAreRelativeToTheOrigin) {

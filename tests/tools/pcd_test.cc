@@ -71,6 +71,16 @@ TEST(PcdReader, ACompressedCloudThatReallyShrinks) {
   EXPECT_EQ(points_of(read_pcd(file)), std::vector<Point>(10000, Point{0, 1, 2, 0}));
 }
 
+TEST(PcdReader, PaddingIsNoAttribute) {
+  llvm::Expected<Cloud> cloud = read_pcd(
+      "VERSION 0.7\nFIELDS x y z _ ring\nSIZE 4 4 4 1 1\nTYPE F F F U U\nCOUNT 1 1 1 4 1\nWIDTH 1\nHEIGHT 1\n"
+      "POINTS 1\nDATA ascii\n1 2 3 0 0 0 0 7\n");
+  ASSERT_TRUE(!!cloud) << llvm::toString(cloud.takeError());
+  ASSERT_EQ(cloud->attributes.size(), 1u);
+  EXPECT_EQ(cloud->attributes[0].name, "ring");
+  EXPECT_EQ(cloud->attributes[0].values, "\x07");
+}
+
 TEST(PcdReader, RefusesBrokenHeaders) {
   const auto changed = [](const std::string& from, const std::string& to) {
     std::string file = kAsciiPcd;

@@ -64,14 +64,14 @@ TEST(PlyReader, DoublesStayDoublesAndColoursAreNoIntensity) {
   llvm::Expected<Cloud> cloud = read_ply(vertices("double"));
   ASSERT_TRUE(!!cloud) << llvm::toString(cloud.takeError());
   EXPECT_EQ(cloud->points, (std::vector<Point>{{450000.123, 5400000.25, 1, 0}}));
-  EXPECT_EQ(cloud->position_type, Scalar::F64);
+  EXPECT_TRUE(cloud->has_double_positions());
   EXPECT_EQ(cloud->columns, "x y z <- properties x y z, intensity <- none (0)");
   ASSERT_EQ(cloud->attributes.size(), 1u);
   EXPECT_EQ(cloud->attributes[0].values, packed<uint8_t>(200));
   llvm::Expected<Cloud> narrow = read_ply(vertices("float"));
   ASSERT_TRUE(!!narrow) << llvm::toString(narrow.takeError());
   EXPECT_EQ(narrow->points[0][0], static_cast<double>(450000.123f));
-  EXPECT_EQ(narrow->position_type, Scalar::F32);
+  EXPECT_FALSE(narrow->has_double_positions());
 }
 
 TEST(PlyReader, AListHasAWholeLength) {

@@ -1,6 +1,8 @@
 // Flags about weights files, and another engine's weights converted once and for all.
 #include <gmock/gmock.h>
 
+#include "codegen/keys.h"
+#include "llvm/Support/JSON.h"
 #include "runtime/safetensors_writer.h"
 #include "tests/tools/folder.h"
 
@@ -58,9 +60,15 @@ class WeightsCli : public testing::Test {
 
 TEST_F(WeightsCli, ConvertedIsAsReadEachTime) {
   const std::string theirs = file("theirs.safetensors", of_spconv()), ours = folder_.path("ours.safetensors");
-  const Finished each = run({"--weights", theirs, "--weights-order", "spconv", "--weights-prefix", "module.",
-                             "--weights-map", names_, "--output", folder_.path("each.npy")});
+  const Finished each =
+      run({"--weights", theirs, "--weights-order", "spconv", "--weights-prefix", "module.", "--weights-map",
+           names_, "--output", folder_.path("each.npy"), "--json", folder_.path("each.json")});
   ASSERT_EQ(each.code, 0) << each.err;
+  llvm::Expected<llvm::json::Value> report = llvm::json::parse(contents(folder_.path("each.json")));
+  ASSERT_TRUE(!!report);
+  EXPECT_EQ(
+      *report->getAsObject()->getObject("weights"),
+      (llvm::json::Object{{"file", theirs}, {"sha256", sha256_hex(contents(theirs))}, {"order", "spconv"}}));
   const Finished converted = minuet({"weights", "convert", theirs, ours, "--from", "spconv", "--map", names_,
                                      "--weights-prefix", "module.", "--network", network_});
   ASSERT_EQ(converted.code, 0) << converted.err;
@@ -109,7 +117,7 @@ TEST_F(WeightsCli, MistakesNameFlags) {
   expect_refused(run({"--allow-unused"}), HasSubstr("need --weights"));
   expect_refused(
       convert(theirs, theirs, {"--from", "spconv", "--map", names_, "--weights-prefix", "module."}),
-      HasSubstr("is the weights file itself"));
+      HasSubstr("would overwrite IN"));
   expect_refused(convert(theirs, ours, {}), HasSubstr("--from"));
   expect_refused(convert(folder_.file("w.pth", "\x80\x02}q\x01(X"), ours, {"--from", "spconv"}),
                  HasSubstr("torch.load("));

@@ -1,4 +1,5 @@
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -131,6 +132,19 @@ TEST(OutputFiles, AreWholeOrNotThere) {
   EXPECT_TRUE(std::filesystem::is_symlink(folder.path("link")));
   ASSERT_EQ(llvm::toString(write_file("/dev/null", "gone")), "");
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
+TEST(OutputFiles, WhatAKilledProcessLeftIsInNobodysWay) {
+  const Folder folder;
+  const std::string left = ".minuet-" + std::to_string(::getpid()) + "-0.part";
+  folder.file(left, "half");
+  const std::string path = folder.path(std::string(250, 'n'));  // no longer name would be legal with a suffix
+  ASSERT_EQ(llvm::toString(write_file(path, "whole")), "");
+  EXPECT_EQ(contents(path), "whole");
+  EXPECT_EQ(contents(folder.path(left)), "half");
+  std::filesystem::create_symlink("nowhere", folder.path("link"));
+  EXPECT_THAT(error_of(OutputFile::open(folder.path("link"))),
+              testing::HasSubstr("a link to a file that is not there"));
 }
 
 TEST(OutputFiles, WhatCannotBeWrittenIsSaidAtOnce) {

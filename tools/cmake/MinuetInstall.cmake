@@ -34,12 +34,9 @@ install(FILES ${PROJECT_SOURCE_DIR}/include/minuet/minuet.h ${PROJECT_SOURCE_DIR
 # What headers and help texts cite has to be installed (tests/install).
 set(minuet_doc_dir ${CMAKE_INSTALL_DATADIR}/doc/minuet)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${minuet_doc_dir})
-foreach(page IN ITEMS networks/README.md=networks networks/WEIGHTS.md=weights LIMITS.md=limits)
-  string(REPLACE "=" ";" page ${page})
-  list(GET page 0 source)
-  list(GET page 1 name)
-  install(FILES ${PROJECT_SOURCE_DIR}/runtime/${source} DESTINATION ${minuet_doc_dir} RENAME ${name}.md)
-endforeach()
+install(FILES ${PROJECT_SOURCE_DIR}/runtime/LIMITS.md DESTINATION ${minuet_doc_dir})
+install(FILES ${PROJECT_SOURCE_DIR}/runtime/networks/README.md ${PROJECT_SOURCE_DIR}/runtime/networks/WEIGHTS.md
+        DESTINATION ${minuet_doc_dir}/networks)  # where they cite each other
 if(TARGET minuet_cli)
   file(RELATIVE_PATH minuet_bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
   set_target_properties(minuet_cli PROPERTIES INSTALL_RPATH "$ORIGIN/${minuet_bin_to_lib}")

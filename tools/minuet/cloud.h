@@ -1,6 +1,7 @@
 // What a reader hands on: points in metres, or voxels that somebody else made.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -25,12 +26,16 @@ struct Attribute {
 struct Cloud {
   bool is_voxels = false;
   std::vector<Point> points;
-  Scalar position_type = Scalar::F64;  ///< the coarsest float that x, y or z were stored in
-  std::vector<Attribute> attributes;   ///< of the points
-  std::string columns;                 ///< "x y z <- columns 0 1 2, intensity <- column 3"; empty: no file's
+  /// What x, y and z were stored in; integers and text count as F64.
+  std::array<Scalar, 3> position_types = {Scalar::F64, Scalar::F64, Scalar::F64};
+  std::vector<Attribute> attributes;  ///< of the points
+  std::string columns;                ///< "x y z <- columns 0 1 2, intensity <- column 3"; empty: no file's
   int ndim = 3;
   std::vector<int32_t> voxels;
 
+  bool has_double_positions() const {
+    return std::find(position_types.begin(), position_types.end(), Scalar::F64) != position_types.end();
+  }
   int64_t count() const {
     return is_voxels ? static_cast<int64_t>(voxels.size()) / (1 + ndim) : static_cast<int64_t>(points.size());
   }

@@ -53,6 +53,8 @@ bool is_too_far(double reach, double voxel_size) {
   return step_of(Scalar::F32, reach) > kFineShare * voxel_size;
 }
 
+bool Frame::is_coarse() const { return step > kFineShare * voxel_size; }
+
 std::optional<std::array<int64_t, 3>> Frame::whole_voxels() const {
   std::array<int64_t, 3> voxels = {};
   for (size_t axis = 0; axis < 3; ++axis) {
@@ -66,7 +68,8 @@ std::optional<std::array<int64_t, 3>> Frame::whole_voxels() const {
   return voxels;
 }
 
-llvm::Expected<Frame> choose_frame(const std::vector<Point>& points, Scalar position_type,
+llvm::Expected<Frame> choose_frame(const std::vector<Point>& points,
+                                   const std::array<Scalar, 3>& position_types,
                                    const std::optional<Position>& origin, double voxel_size) {
   Frame frame;
   frame.voxel_size = voxel_size;
@@ -80,20 +83,24 @@ llvm::Expected<Frame> choose_frame(const std::vector<Point>& points, Scalar posi
       frame.origin[axis] = std::floor(centre / voxel_size) * voxel_size;
     }
   }
-  const double stored = step_of(position_type, reach);
-  if (stored > kCoarseShare * voxel_size) {
+  for (size_t axis = 0; axis < 3; ++axis) {
+    const double out = std::max(std::abs(bounds.least[axis]), std::abs(bounds.greatest[axis]));
+    const double stored = step_of(position_types[axis], out);
+    frame.step = std::max(frame.step, stored);
+    if (stored <= kCoarseShare * voxel_size) continue;
     return bad_input(
         "the points lie as far out as {0} m, where {1} numbers are {2} m apart: too coarse for voxels of {3} "
-        "m (--voxel-size); "
-        "store them as float64, or nearer to 0",
-        digits(reach), scalar_name(position_type), digits(stored), digits(voxel_size));
+        "m "
+        "(--voxel-size); store them as float64, or nearer to 0",
+        digits(out), scalar_name(position_types[axis]), digits(stored), digits(voxel_size));
   }
   const double behind = reach_of(bounds, frame.origin), left = step_of(Scalar::F32, behind);
+  frame.step = std::max(frame.step, left);
   if (left > kCoarseShare * voxel_size) {
     return bad_input(
         "the points lie as far as {0} m from the origin, where float32 numbers are {1} m apart: too coarse "
-        "for voxels of "
-        "{2} m; use another --origin, a larger --voxel-size, or a part of the cloud",
+        "for "
+        "voxels of {2} m; use another --origin, a larger --voxel-size, or a part of the cloud",
         digits(behind), digits(left), digits(voxel_size));
   }
   return frame;

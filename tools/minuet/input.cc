@@ -105,19 +105,19 @@ llvm::Expected<Input> load_input(const InputOptions& options, const minuet_netwo
     MINUET_ASSIGN(cloud, read_coordinates(options, network.ndim));
   } else if (!options.synthetic.empty()) {
     MINUET_ASSIGN(cloud.points, synthetic_points(options));
-    cloud.position_type = Scalar::F32;
+    cloud.position_types.fill(Scalar::F32);
   } else {
     MINUET_ASSIGN(cloud, read_cloud(options.cloud, options.columns));
   }
   if (own_features) {
     MINUET_ASSIGN(input.voxels, pair_with_features(cloud, options.features));
   } else if (cloud.is_voxels) {
-    MINUET_ASSIGN(input.frame,
-                  choose_frame(centres_of(cloud, input.voxel_size), Scalar::F64, options.origin, voxel_size));
+    MINUET_ASSIGN(input.frame, choose_frame(centres_of(cloud, input.voxel_size), cloud.position_types,
+                                            options.origin, voxel_size));
     input.voxels = features_from_centres(cloud, input.voxel_size, input.frame.origin);
   } else {
     const auto start = std::chrono::steady_clock::now();
-    MINUET_ASSIGN(input.frame, choose_frame(cloud.points, cloud.position_type, options.origin, voxel_size));
+    MINUET_ASSIGN(input.frame, choose_frame(cloud.points, cloud.position_types, options.origin, voxel_size));
     MINUET_ASSIGN(input.voxels,
                   voxelize(cloud.points, input.voxel_size, options.skip_invalid, input.frame.origin));
     if (input.voxels.skipped > 0) {

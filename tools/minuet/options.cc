@@ -7,6 +7,7 @@
 #include "tools/minuet/options_caches.h"
 #include "tools/minuet/options_rules.h"
 #include "tools/minuet/options_weights.h"
+#include "tools/minuet/output_file.h"
 #include "tools/minuet/report.h"
 
 namespace minuet::tool {
@@ -32,7 +33,8 @@ CLOUD by the end of its name:
 Points are in metres. A voxel is floor((p - origin) / voxel_size), p - origin in float64, the rest in
 float32, in the order of first appearance; its features are the mean x, y, z (metres, from the origin) and
 intensity of its points, 0 where absent. Voxels that come as such get their centres in metres. Outputs are
-counted from 0 again, whatever the origin. .bin and .npy: of 6 columns or more none is taken for the intensity.
+counted from 0 again, whatever the origin; coarser levels lie on the origin's grid. Positions that are
+stored, or left behind the origin, in steps of more than a tenth of a voxel are refused. .bin and .npy: of 6 columns or more none is taken for the intensity.
 
 Times: `first` is cold (compile or load kernels, upload weights, first inference); `total` the median of
 the warm repeats, each with all maps rebuilt, from coordinates and features in device memory to the
@@ -71,13 +73,13 @@ const CLI::Validator kFinite(
 
 void add_network(CLI::App& app, Arguments& arguments) {
   app.add_option("--network", arguments.network.network,
-                 "minkunet42, sparseresnet21d, or a JSON file (share/doc/minuet/networks.md)")
+                 "minkunet42, sparseresnet21d, or a JSON file (share/doc/minuet/networks/README.md)")
       ->capture_default_str()
       ->type_name("NAME|FILE");
   add_channels(app, arguments);
   add_weights(app, arguments.network);
   app.add_option("--weights-seed", arguments.network.weights_seed, "seed of the random weights")
-      ->check(CLI::NonNegativeNumber)
+      ->check(kWholeNumber)
       ->capture_default_str()
       ->type_name("S");
 }
@@ -104,9 +106,11 @@ void add_input(CLI::App& app, InputOptions& input) {
       ->type_name("C.npy");
   app.add_option("--features", input.features, "their features: NPY, [N, input channels]")
       ->type_name("F.npy");
-  app.add_option("--synthetic", input.synthetic, "a generated cloud instead: lidar, room, object or random")
-      ->type_name("KIND");
+  CLI::Option* const synthetic = app.add_option("--synthetic", input.synthetic,
+                                                "a generated cloud instead: lidar, room, object or random")
+                                     ->type_name("KIND");
   app.add_option("--points", input.points, "points of the generated cloud; default: 120000")
+      ->needs(synthetic)
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, int64_t{100000000}));
   app.add_option("--extent", input.extent,
@@ -114,9 +118,11 @@ void add_input(CLI::App& app, InputOptions& input) {
                  "room 8, object 1, "
                  "random 40")
       ->type_name("E")
+      ->needs(synthetic)
       ->check(CLI::Range(1e-3, 1e6));
   app.add_option("--seed", input.seed, "seed of the generated cloud")
-      ->check(CLI::NonNegativeNumber)
+      ->needs(synthetic)
+      ->check(kWholeNumber)
       ->capture_default_str()
       ->type_name("S");
   app.add_option("--columns", input.columns.columns, "float32 numbers in a row of a .bin file; default: 4")
@@ -140,6 +146,7 @@ void add_input(CLI::App& app, InputOptions& input) {
          "the middle of clouds that float32 does not resolve from there")
       ->delimiter(',')
       ->expected(3)
+      ->allow_extra_args(false)
       ->check(kFinite)
       ->type_name("X,Y,Z");
   app.add_flag("--keep-first-duplicate", input.keep_first_duplicate,
@@ -233,16 +240,20 @@ void add_bench(CLI::App& bench, Arguments& arguments) {
 llvm::Error check_run(const Arguments& arguments) {
   const InputOptions& input = arguments.input;
   const int sources = !input.cloud.empty() + !input.coordinates.empty() + !input.synthetic.empty();
+  MINUET_TRY(parse_voxel_size(input.voxel_size).takeError());
   if (sources == 0) return bad_input("no cloud: name a file, or use --coordinates or --synthetic");
   if (sources > 1) return bad_input("CLOUD, --coordinates and --synthetic exclude each other");
+  if (input.cloud.empty() && (input.columns.columns || input.columns.intensity_column)) {
+    return bad_input("--columns and --intensity-column are for a CLOUD of a file");
+  }
   if (!input.features.empty() && input.coordinates.empty())
     return bad_input("--features needs --coordinates");
   if (!input.coordinates.empty() && !input.features.empty() && input.origin) {
     return bad_input("--origin is for the positions that become features, and --features gives others");
   }
   const llvm::StringRef output = arguments.output;
-  const bool is_ply = output.endswith_insensitive(".ply");
-  if (!output.empty() && !is_ply && !output.endswith_insensitive(".npy")) {
+  const bool is_ply = extension_of(output) == ".ply";
+  if (!output.empty() && !is_ply && extension_of(output) != ".npy") {
     return bad_input("--output '{0}' does not end in .npy or .ply", output);
   }
   if (output.empty() && (arguments.labels || arguments.per_point)) {
@@ -288,6 +299,7 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
   CLI::App* const weights = app.add_subcommand("weights", "Convert weights that other engines stored");
   add_weights_command(*weights, arguments);
   refuse_empty_values(app);
+  MINUET_TRY(refuse_empty_items(count, values));
   try {
     app.parse(count, values);
   } catch (const CLI::ExtrasError&) {

@@ -23,6 +23,7 @@ enum class CacheAction { List, Inspect, Extract, Verify, Prune, Stats };
 struct TuneOptions {
   std::string action;     ///< list, inspect, merge or migrate
   std::string directory;  ///< empty: the cache's
+  std::string cache;      ///< empty: the library's default
   std::string entry, from, into, from_environment;
   bool json = false;
 };

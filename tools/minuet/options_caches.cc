@@ -136,7 +136,7 @@ void add_cache_command(CLI::App& cache, Arguments& arguments) {
       action
           ->add_option("--max-bytes", arguments.most_bytes,
                        "bytes that may stay; default: MINUET_CACHE_MAX_BYTES, else 1 GiB")
-          ->check(CLI::NonNegativeNumber);
+          ->check(kWholeNumber);
       action->add_flag("--old-versions", arguments.old_versions,
                        "also all kernels of older formats, which older Minuets may still use");
     }

@@ -1,8 +1,10 @@
 #include "tools/minuet/options_rules.h"
 
-#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
 
 #include "llvm/ADT/StringRef.h"
+#include "tools/minuet/error.h"
 
 namespace minuet::tool {
 namespace {
@@ -27,6 +29,15 @@ std::vector<std::string> known_words(const CLI::App& app, bool flags) {
 
 }  // namespace
 
+const CLI::Validator kWholeNumber(
+    [](const std::string& text) {
+      uint64_t value = 0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+      const bool is_whole = error == std::errc() && end == text.data() + text.size();
+      return is_whole ? std::string() : "'" + text + "' is no whole number from 0 to 2^64 - 1";
+    },
+    "");
+
 void refuse_empty_values(CLI::App& app) {
   for (CLI::Option* option : app.get_options({})) {
     if (option->get_items_expected_max() == 0) continue;
@@ -39,15 +50,31 @@ void refuse_empty_values(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands({})) refuse_empty_values(*command);
 }
 
+llvm::Error refuse_empty_items(int count, const char* const* arguments) {
+  static constexpr llvm::StringLiteral kLists[] = {"--channels", "--cloud", "--network",
+                                                   "--dtype",    "--arch",  "--origin"};
+  for (int i = 1; i < count; ++i) {
+    const auto [flag, attached] = llvm::StringRef(arguments[i]).split('=');
+    if (std::find(std::begin(kLists), std::end(kLists), flag) == std::end(kLists)) continue;
+    const llvm::StringRef list = !attached.empty() ? attached
+                                 : i + 1 < count   ? llvm::StringRef(arguments[i + 1])
+                                                   : "";
+    if (list.find(",,") == llvm::StringRef::npos && list.take_front(1) != "," && list.take_back(1) != ",")
+      continue;
+    return bad_input("{0} '{1}' has an empty item", flag, list);
+  }
+  return llvm::Error::success();
+}
+
 std::string unknown_argument(const CLI::App& app) {
   const std::vector<std::string> left = app.remaining(true);
   const std::string word = left.empty() ? "" : left.front();
   const llvm::StringRef name = llvm::StringRef(word).split('=').first;
   std::string nearest;
   unsigned least = 0;
-  for (const std::string& known : known_words(innermost(app), name.startswith("-"))) {
+  for (const std::string& known : known_words(innermost(app), name.take_front(1) == "-")) {
     const unsigned distance = name.edit_distance(known);
-    const bool is_start = name.size() > 4 && llvm::StringRef(known).startswith(name);
+    const bool is_start = name.size() > 4 && llvm::StringRef(known).take_front(name.size()) == name;
     if (distance > name.size() / 3 + 1 && !is_start) continue;  // another word
     if (!nearest.empty() && distance >= least) continue;
     least = distance;

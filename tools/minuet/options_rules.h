@@ -1,17 +1,21 @@
 // What holds for every flag of every command.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <string>
-#include <vector>
 
-namespace CLI {
-class App;
-}
+#include "llvm/Support/Error.h"
 
 namespace minuet::tool {
 
+/// Of a flag that takes a count or a seed: digits only, and what 64 bits hold.
+extern const CLI::Validator kWholeNumber;
+
 /// `--flag ""` is an error, for every flag of the command and of those below it.
 void refuse_empty_values(CLI::App& app);
+
+/// `--channels 4,,8`: of flags that take lists by commas, no item may be empty.
+llvm::Error refuse_empty_items(int count, const char* const* arguments);
 
 /// What was not understood, and the flag or command nearest to it: "'--voxelsize' is not known; is
 /// --voxel-size meant?".

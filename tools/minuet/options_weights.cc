@@ -12,7 +12,7 @@ network takes from it: float32, in Minuet's order and by Minuet's names, so that
 --weights. OUT is there whole or not at all.
 
 names.json is {"name in the file": "name in the network", ...}; where both end in a dot, all names below are
-renamed. share/doc/minuet/weights.md tells how each engine orders weights, and what cannot be carried over.
+renamed. share/doc/minuet/networks/WEIGHTS.md tells how each engine orders weights, and what cannot be carried over.
 
 Examples:
   minuet weights convert minkunet.safetensors ours.safetensors --from minkowski --map names.json
@@ -64,7 +64,7 @@ void add_weights_command(CLI::App& weights, Arguments& arguments) {
   convert
       ->add_option("--network", choice.network,
                    "whose weights they are: minkunet42, sparseresnet21d, or a JSON file "
-                   "(share/doc/minuet/networks.md)")
+                   "(share/doc/minuet/networks/README.md)")
       ->capture_default_str()
       ->type_name("NAME|FILE");
   add_channels(*convert, arguments);

@@ -29,6 +29,15 @@ std::string resolved(llvm::StringRef path) {
   return whole.str().str();
 }
 
+constexpr int kMostLeftovers = 1000;
+
+/// Beside the file, and short whatever it is called.
+std::string temporary_name(llvm::StringRef target, int number) {
+  llvm::SmallString<256> name = llvm::sys::path::parent_path(target);
+  llvm::sys::path::append(name, llvm::formatv(".minuet-{0}-{1}.part", ::getpid(), number).str());
+  return name.str().str();
+}
+
 bool is_special(llvm::StringRef path) {
   fs::file_status status;
   return !fs::status(path, status) && status.type() != fs::file_type::regular_file &&
@@ -71,9 +80,14 @@ llvm::Expected<OutputFile> OutputFile::open(llvm::StringRef path) {
   }
   struct stat there = {};
   const bool is_there = ::stat(file.target_.c_str(), &there) == 0;
+  if (!is_there && fs::is_symlink_file(path)) return file.failed("it is a link to a file that is not there");
   if (is_there && !fs::can_write(file.target_)) return file.failed("it is read-only");
-  ((file.temporary_ += ".") += std::to_string(::getpid())) += ".part";
-  file.descriptor_ = ::open(file.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  // A process that was killed may have left one of that name: containers give the same numbers again.
+  for (int number = 0; file.descriptor_ < 0 && (number == 0 || errno == EEXIST) && number < kMostLeftovers;
+       ++number) {
+    file.temporary_ = temporary_name(file.target_, number);
+    file.descriptor_ = ::open(file.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  }
   if (file.descriptor_ < 0) return file.failed(std::error_code(errno, std::generic_category()).message());
   llvm::sys::RemoveFileOnSignal(file.temporary_);
   if (is_there) (void)::fchmod(file.descriptor_, there.st_mode & 07777);
@@ -82,21 +96,32 @@ llvm::Expected<OutputFile> OutputFile::open(llvm::StringRef path) {
 
 llvm::Error OutputFile::write(llvm::StringRef bytes) {
   std::error_code error;
-  llvm::raw_fd_ostream stream(temporary_, error);
-  stream << bytes;
-  stream.close();
-  if (stream.has_error()) error = stream.error();
-  stream.clear_error();
+  if (descriptor_ >= 0) {
+    llvm::raw_fd_ostream stream(descriptor_, /*shouldClose=*/false);
+    stream << bytes;
+    stream.flush();
+    error = stream.error();
+    stream.clear_error();
+  } else {
+    llvm::raw_fd_ostream stream(target_, error);
+    stream << bytes;
+    stream.close();
+    if (!error) error = stream.error();
+    stream.clear_error();
+  }
   return error ? failed(error.message()) : keep();
 }
 
 llvm::Error OutputFile::keep() {
   if (descriptor_ < 0) return llvm::Error::success();
+  (void)::fsync(descriptor_);  // not every file system can; the name never stands for half a file
   if (const std::error_code error = fs::rename(temporary_, target_)) return failed(error.message());
   llvm::sys::DontRemoveFileOnSignal(temporary_);
   ::close(std::exchange(descriptor_, -1));
   return llvm::Error::success();
 }
+
+std::string extension_of(llvm::StringRef path) { return llvm::sys::path::extension(path).lower(); }
 
 llvm::Error write_file(llvm::StringRef path, llvm::StringRef bytes) {
   MINUET_ASSIGN(OutputFile file, OutputFile::open(path));

@@ -24,6 +24,7 @@ class OutputFile {
   /// For a writer that takes a path: what it wrote to temporary_path() becomes the file.
   const std::string& temporary_path() const { return temporary_; }
   llvm::Error keep();
+  bool is_regular() const { return descriptor_ >= 0; }
 
  private:
   explicit OutputFile(std::string path) : path_(std::move(path)) {}
@@ -33,6 +34,9 @@ class OutputFile {
   std::string temporary_;      ///< target_ itself where it is no regular file
   int descriptor_ = -1;        ///< of the temporary file, until it is kept
 };
+
+/// ".npy" of "O.NPY".
+std::string extension_of(llvm::StringRef path);
 
 /// Opens, writes and keeps.
 llvm::Error write_file(llvm::StringRef path, llvm::StringRef bytes);

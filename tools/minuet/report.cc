@@ -172,6 +172,10 @@ void print_input(const RunReport& report, llvm::raw_ostream& out) {
     out << llvm::format("origin: %.15g,%.15g,%.15g m; features are relative to it, outputs are not\n",
                         origin[0], origin[1], origin[2]);
   }
+  if (report.frame.is_coarse()) {
+    out << llvm::format("positions are %.2g m apart at worst, %.2g %% of a voxel\n", report.frame.step,
+                        100 * report.frame.step / report.frame.voxel_size);
+  }
   out << llvm::formatv("{0} points", report.points);
   if (report.skipped > 0) out << llvm::formatv(", {0} invalid ones dropped", report.skipped);
   out << llvm::formatv(", {0} voxels of {1} m; output {2} x {3}\n", report.voxels,
@@ -215,6 +219,7 @@ void print_tables(const RunReport& report, llvm::raw_ostream& out) {
 }
 
 void print_kernels(const std::vector<KernelFacts>& kernels, llvm::raw_ostream& out) {
+  if (kernels.empty()) return;  // the CPU compiles none
   out << "\nregisters  shared, bytes  cubin, bytes  compile, ms  origin    kernel\n";
   for (const KernelFacts& kernel : kernels) {
     out << llvm::format("%9d  %13d  %12lld  %11.1f  %-8s  %s\n", kernel.registers, kernel.shared_bytes,

@@ -17,7 +17,7 @@ struct RunReport {
   DeviceFacts device;
   minuet_network_info network = {};
   std::string weights_file, weights_sha256;  ///< empty: random
-  std::string weights_order;  ///< empty: as the network says
+  std::string weights_order;                 ///< empty: as the network says
   uint64_t weights_seed = 0;
   std::string cloud, columns;          ///< the file, or what generates it; what was read as what
   std::optional<uint64_t> cloud_seed;  ///< of a generated one

@@ -186,6 +186,7 @@ void print_row(llvm::StringRef cloud, llvm::StringRef voxels, llvm::StringRef me
 }
 
 llvm::Expected<llvm::json::Object> measure_cloud(const Bench& bench, const BenchCloud& cloud) {
+  std::optional<Progress> progress("measuring " + cloud.name);
   MINUET_ASSIGN(const std::vector<Uploaded> variants, upload_variants(bench, cloud));
   int64_t most = 0;
   for (const Uploaded& variant : variants) most = std::max(most, variant.count);
@@ -194,7 +195,6 @@ llvm::Expected<llvm::json::Object> measure_cloud(const Bench& bench, const Bench
   const size_t bytes = static_cast<size_t>(most) * static_cast<size_t>(bench.info.out_channels) *
                        static_cast<size_t>(dtype_bytes(bench.dtype));
   MINUET_ASSIGN(const DeviceBuffer output, DeviceBuffer::allocate(bench.device, bytes));
-  std::optional<Progress> progress("measuring " + cloud.name);
   MINUET_ASSIGN(const Timing timing, measure(bench, execution.get(), variants, output.get()));
   progress.reset();
   RunReport shapes;

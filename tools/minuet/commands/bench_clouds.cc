@@ -127,7 +127,7 @@ llvm::Expected<BenchCloud> open_file(const std::string& path, const BenchFiles& 
     cloud.note = llvm::formatv("{0} points of '{1}' with NaN or infinite numbers were dropped",
                                all - cloud.points.size(), path);
   }
-  MINUET_ASSIGN(const Frame frame, choose_frame(cloud.points, read.position_type, std::nullopt, voxel_size));
+  MINUET_ASSIGN(const Frame frame, choose_frame(cloud.points, read.position_types, std::nullopt, voxel_size));
   for (Point& point : cloud.points) {
     for (size_t axis = 0; axis < 3; ++axis) point[axis] -= frame.origin[axis];
   }

@@ -8,6 +8,8 @@
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/convert.h"
@@ -25,12 +27,13 @@ std::atomic<int> interrupts{0};
 /// The first Ctrl-C ends the work in order; the second one ends the process.
 void on_interrupt(int number) {
   if (interrupts++ > 0) {
+    llvm::sys::RunInterruptHandlers();  // which removes what is half written
     ::signal(number, SIG_DFL);
     ::raise(number);
   }
 }
 
-struct Progress {
+struct PrecompileWork {
   Clock::time_point start = Clock::now();
   int64_t worked = 0;  ///< kernels compiled or failed
   bool terminal = ::isatty(STDERR_FILENO) != 0;
@@ -42,7 +45,7 @@ struct Progress {
 };
 
 /// One line that is written over on a terminal, else one every few seconds.
-void print_progress(Progress& progress, const minuet_precompile_step& step) {
+void print_progress(PrecompileWork& progress, const minuet_precompile_step& step) {
   const Clock::time_point now = Clock::now();
   const bool last = step.done == step.total;
   if (!last && now - progress.printed < std::chrono::milliseconds(progress.terminal ? 100 : 5000)) return;
@@ -58,7 +61,7 @@ void print_progress(Progress& progress, const minuet_precompile_step& step) {
 }
 
 void on_step(const minuet_precompile_step* step, void* user) {
-  Progress& progress = *static_cast<Progress*>(user);
+  PrecompileWork& progress = *static_cast<PrecompileWork*>(user);
   if (step->kernel) {
     const minuet_kernel_info& kernel = *step->kernel;
     progress.kernels.push_back({kernel.name, kernel.origin, kernel.registers, kernel.shared_bytes,
@@ -73,7 +76,7 @@ void on_step(const minuet_precompile_step* step, void* user) {
 }
 
 void on_bundle(const minuet_bundle_info* bundle, void* user) {
-  Progress& progress = *static_cast<Progress*>(user);
+  PrecompileWork& progress = *static_cast<PrecompileWork*>(user);
   progress.bundles.push_back(llvm::json::Object{{"arch", std::string(bundle->arch)},
                                                 {"path", std::string(bundle->path)},
                                                 {"sha256", std::string(bundle->sha256)},
@@ -105,7 +108,7 @@ llvm::Expected<std::vector<NetworkHandle>> open_networks(minuet_context* context
   return networks;
 }
 
-llvm::json::Value to_json(Progress& progress, const minuet_precompile_result& result) {
+llvm::json::Value to_json(PrecompileWork& progress, const minuet_precompile_result& result) {
   llvm::json::Array failures;
   for (const std::string& failure : progress.failures) failures.push_back(llvm::json::fixUTF8(failure));
   return llvm::json::Object{{"compiled", result.compiled},
@@ -122,15 +125,26 @@ llvm::json::Value to_json(Progress& progress, const minuet_precompile_result& re
 llvm::Expected<std::optional<OutputFile>> open_json(const Arguments& arguments) {
   std::optional<OutputFile> file;
   if (arguments.json.empty() || arguments.json == "-") return file;
-  std::vector<NamedFile> inputs = {{"--from", arguments.requests}, {"--weights", arguments.network.weights}};
+  std::vector<NamedFile> inputs = {{"--from", arguments.requests},
+                                   {"--weights", arguments.network.weights},
+                                   {"--weights-map", arguments.network.weights_map}};
   for (const std::string& network : arguments.networks) inputs.push_back({"--network", network});
+  if (!arguments.output.empty()) {
+    (void)llvm::sys::fs::create_directories(arguments.output);  // the library says what is wrong with it
+    const llvm::StringRef folder = llvm::sys::path::parent_path(arguments.json);
+    bool is_bundles = false;
+    (void)llvm::sys::fs::equivalent(folder.empty() ? "." : folder, arguments.output, is_bundles);
+    if (is_bundles && extension_of(arguments.json) == ".bundle") {
+      return bad_input("--json '{0}' would take a bundle's place: call it .json", arguments.json);
+    }
+  }
   MINUET_TRY(check_distinct({{"--json", arguments.json}}, inputs));
   MINUET_ASSIGN(OutputFile opened, OutputFile::open(arguments.json));
   file.emplace(std::move(opened));
   return file;
 }
 
-void print_summary(const Arguments& arguments, const Progress& progress,
+void print_summary(const Arguments& arguments, const PrecompileWork& progress,
                    const minuet_precompile_result& result, const std::string& folder) {
   llvm::raw_ostream& out = arguments.json == "-" ? llvm::errs() : llvm::outs();
   if (arguments.list_kernels || arguments.output.empty()) print_kernels(progress.kernels, out);
@@ -167,7 +181,7 @@ llvm::Error precompile_command(const Arguments& arguments) {
   for (const std::string& arch : arguments.archs) archs.push_back(arch.c_str());
   if (archs.empty() && arguments.requests.empty()) archs.push_back("sm_90a");
 
-  Progress progress;
+  PrecompileWork progress;
   minuet_precompile_options options = MINUET_PRECOMPILE_OPTIONS_INIT;
   options.networks = handles.data();
   options.network_count = static_cast<int32_t>(handles.size());

@@ -147,7 +147,7 @@ llvm::Error RunOutputs::write_ply(const Input& input, const minuet_network_info&
   PlyTable table;
   if (arguments_->per_point) {
     for (const Point& point : input.cloud.points) table.positions.push_back({point[0], point[1], point[2]});
-    table.wide = input.cloud.position_type == Scalar::F64;
+    table.wide = input.cloud.has_double_positions();
     table.attributes = input.cloud.attributes;
   } else {
     table.positions = positions_of(output, input, network.ndim, tensor_stride);
@@ -167,7 +167,7 @@ llvm::Error RunOutputs::write(const Input& input, const minuet_network_info& net
   if (coordinates_) MINUET_TRY(write_coordinates(input, network, output));
   if (!output_) return llvm::Error::success();
   if (arguments_->per_point) output = by_point(output, input.voxels.row_of_point);
-  if (!llvm::StringRef(arguments_->output).endswith_insensitive(".npy")) {
+  if (extension_of(arguments_->output) != ".npy") {
     return write_ply(input, network, tensor_stride, output);
   }
   return output_->write(arguments_->labels ? npy_bytes(labels_of(output), {output.rows})

@@ -56,7 +56,8 @@ llvm::Expected<TuningStore> named_store(llvm::StringRef directory, bool make) {
 
 llvm::Expected<TuningStore> open_store(const TuneOptions& options) {
   if (!options.directory.empty()) return named_store(options.directory, /*make=*/false);
-  MINUET_ASSIGN(std::string cache, explain(choose_cache_directory("", process_environment())));
+  MINUET_ASSIGN(const std::string named, absolute_cache_folder(options.cache));
+  MINUET_ASSIGN(std::string cache, explain(choose_cache_directory(named, process_environment())));
   return store_at(std::move(cache), tuning_folder_of_cache());
 }
 
@@ -205,6 +206,11 @@ void add_tune(CLI::App& tune, TuneOptions& options) {
   auto add_directory = [&](CLI::App* action) {
     action->add_option("--directory", options.directory, "folder of results; default: the cache's")
         ->type_name("DIR");
+    action
+        ->add_option("--cache", options.cache,
+                     "kernel cache folder that has them, where there is no --directory")
+        ->type_name("DIR")
+        ->envname("MINUET_CACHE_DIR");
   };
   CLI::App* const list = add_action("list", "List environments and their entries, best configuration first");
   list->add_flag("--json", options.json, "the entries as one JSON array, as a bundle holds them");

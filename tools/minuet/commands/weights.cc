@@ -2,14 +2,22 @@
 #include "llvm/Support/raw_ostream.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/error.h"
+#include "tools/minuet/output_file.h"
 
 namespace minuet::tool {
 
 llvm::Error weights_command(const Arguments& arguments) {
+  const NetworkChoice& choice = arguments.network;
+  MINUET_TRY(
+      check_distinct({{"OUT", arguments.output}},
+                     {{"IN", choice.weights}, {"--map", choice.weights_map}, {"--network", choice.network}}));
+  MINUET_ASSIGN(OutputFile file, OutputFile::open(arguments.output));
+  if (!file.is_regular()) return bad_input("'{0}' is no file that weights can be kept in", arguments.output);
   NetworkOptions filled;
-  MINUET_TRY(fill_network_options(arguments.network, MINUET_F32, filled));
-  MINUET_TRY(in_network(arguments.network,
-                        check(minuet_weights_convert(&filled.options, arguments.output.c_str()))));
+  MINUET_TRY(fill_network_options(choice, MINUET_F32, filled));
+  MINUET_TRY(
+      in_network(choice, check(minuet_weights_convert(&filled.options, file.temporary_path().c_str()))));
+  MINUET_TRY(file.keep());
   llvm::outs() << arguments.output << "\n";
   return llvm::Error::success();
 }

@@ -18,7 +18,7 @@ CloudBuilder::CloudBuilder(std::vector<CloudField> fields) : fields_(std::move(f
   for (CloudField& field : fields_) {
     if (field.target >= 0 && taken[field.target]) field.target = -1;
     if (field.target >= 0) taken[field.target] = true;
-    const bool is_attribute = field.target < 0 || field.target == 3;
+    const bool is_attribute = (field.target < 0 && field.name != kPaddingField) || field.target == 3;
     attribute_of_.push_back(is_attribute ? static_cast<int>(cloud_.attributes.size()) : -1);
     if (is_attribute) cloud_.attributes.push_back({field.name, field.type, {}});
   }
@@ -57,9 +57,8 @@ Cloud CloudBuilder::finish(llvm::StringRef singular, llvm::StringRef plural,
     if (field.target == 3) intensity = (singular + " " + names[i]).str();
     if (field.target < 0 || field.target > 2) continue;
     positions[field.target] = names[i];
-    const bool is_coarser =
-        field.type == Scalar::F16 || (field.type == Scalar::F32 && cloud_.position_type == Scalar::F64);
-    if (is_coarser) cloud_.position_type = field.type;
+    const bool is_narrow = field.type == Scalar::F16 || field.type == Scalar::F32;
+    cloud_.position_types[static_cast<size_t>(field.target)] = is_narrow ? field.type : Scalar::F64;
   }
   cloud_.columns = ("x y z <- " + plural + " " + positions[0] + " " + positions[1] + " " + positions[2] +
                     ", intensity <- " + intensity)

@@ -16,6 +16,9 @@ struct CloudField {
   int target = -1;  ///< 0 to 3: x, y, z, intensity; -1: an attribute only
 };
 
+/// What the Point Cloud Library calls bytes that mean nothing: no attribute.
+constexpr const char* kPaddingField = "_";
+
 /// The target of a field by its name: x, y, z, intensity, reflectivity, scalar_intensity, scalar_Intensity.
 /// Colours are none of them.
 int target_of(llvm::StringRef name);

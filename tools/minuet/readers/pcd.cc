@@ -147,7 +147,7 @@ std::vector<CloudField> cloud_fields(const PcdHeader& header) {
   for (const Field& field : header.fields) {
     for (int64_t i = 0; i < field.count; ++i) {
       std::string name = field.name.str();
-      if (field.count > 1) (name += "_") += std::to_string(i);
+      if (field.count > 1 && name != kPaddingField) (name += "_") += std::to_string(i);
       fields.push_back({name, field.type, field.count == 1 ? target_of(field.name) : -1});
     }
   }
