@@ -36,15 +36,15 @@ inline std::string inlined_text(const std::string& root, const std::string& path
 
 inline KernelSource gemm_source(const std::string& root, const std::string& kernel, const std::string& type,
                                 DType io, const std::string& spec, int least_sm) {
-  static constexpr const char* kTypes[] = {"F32", "TF32", "F16", "BF16"};
+  const char* const type_name = kDTypeEnumerators[static_cast<int>(io)];
   KernelSource source;
   std::set<std::string> seen;
   // 177: a constant that nobody uses, of which headers are not accused and these no longer are headers.
   source.text = "#pragma nv_diag_suppress 177\n" +
                 inlined_text(root, "tests/kernels_templates/device/" + kernel + ".h", seen);
-  source.display_name = kernel + "-" + kTypes[static_cast<int>(io)];
+  source.display_name = kernel + "-" + type_name;
   source.name_expression = llvm::formatv("minuet::{0}<minuet::{1}{{.io = minuet::DType::{2}, {3}}>", kernel,
-                                         type, kTypes[static_cast<int>(io)], spec);
+                                         type, type_name, spec);
   source.least_sm = least_sm;
   return source;
 }
