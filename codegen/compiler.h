@@ -53,7 +53,8 @@ class Compiler {
   virtual llvm::Expected<NvrtcInfo> identify(const CancelToken* cancel = nullptr) = 0;
   /// Digest of every header a compile may see, part of the request key. Needs no library.
   virtual std::string header_digest() const = 0;
-  /// Options of a compile for `arch`, canonical, part of the request key. Needs no library.
+  /// Options of every compile for `arch`, canonical, part of the request key; a source may have more. Needs
+  /// no library.
   virtual std::vector<std::string> options(llvm::StringRef arch) const = 0;
   /// `seed`: first 16 hex digits of the request key, for --frandom-seed (R4); one that has the key takes its
   /// own.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "codegen/arch.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -80,6 +82,21 @@ std::string spec_assertion(const char* spec_type, const std::vector<SpecField>& 
 
 }  // namespace
 
+std::string missing_arch(const KernelSource& source, llvm::StringRef arch) {
+  if (!source.exact_arch.empty()) return arch == source.exact_arch ? "" : source.exact_arch + " and no other";
+  if (capability(arch) >= source.least_sm) return "";
+  return "sm_" + std::to_string(source.least_sm) + " or newer";
+}
+
+bool is_kernel_option(llvm::StringRef option) {
+  static constexpr const char* kPrefixes[] = {
+      "--maxrregcount=", "--define-macro=", "--ptxas-options=--register-usage-level="};
+  static constexpr const char* kWhole[] = {"--use_fast_math", "--extra-device-vectorization"};
+  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
+                     [&](llvm::StringRef prefix) { return option.take_front(prefix.size()) == prefix; }) ||
+         std::find(std::begin(kWhole), std::end(kWhole), option) != std::end(kWhole);
+}
+
 SpecField spec_field(const char* name, DType value) {
   return enumerator(name, "DType", kDTypeEnumerators[static_cast<int>(value)]);
 }
@@ -108,7 +125,8 @@ SpecField spec_field(const char* name, i32 value) {
 }
 
 KernelSource emit_fields(const char* name, const char* header, const char* spec_type, const char* params_type,
-                         std::size_t params_bytes, int least_sm, const std::vector<SpecField>& fields) {
+                         std::size_t params_bytes, int least_sm, const std::vector<SpecField>& fields,
+                         const KernelNeeds& needs) {
   const std::string expression = spec_expression(spec_type, fields);
   KernelSource source;
   source.display_name = name;
@@ -122,6 +140,10 @@ KernelSource emit_fields(const char* name, const char* header, const char* spec_
           .str();
   source.name_expression = llvm::formatv("minuet::{0}<{1}>", name, expression).str();
   source.least_sm = least_sm;
+  source.exact_arch = needs.exact_arch;
+  llvm::SmallVector<llvm::StringRef, 4> options;
+  llvm::StringRef(needs.options).split(options, ' ', -1, /*KeepEmpty=*/false);
+  for (llvm::StringRef option : options) source.options.push_back(option.str());
   return source;
 }
 

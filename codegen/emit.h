@@ -10,23 +10,46 @@
 
 #include "kernels_templates/shared/gmas_kernels.h"
 #include "kernels_templates/shared/map_kernels.h"
+#include "llvm/ADT/StringRef.h"
 
 namespace minuet {
 
-template <class Spec>
-struct KernelRow;  // name, header, Params, least_sm: one specialization a row of kernels.inc
+/// What a row of kernels.inc says behind its least SM. Clusters and programmatic launches come with sm_90.
+struct KernelNeeds {
+  i32 threads = 0;               // of a block; 0: the Spec's `threads`
+  i32 dynamic_shared_bytes = 0;  // of a block
+  i32 cluster = 1;               // blocks that run together, at most 8; a grid is whole clusters
+  bool programmatic = false;     // may start before what it comes after has ended, and waits for that itself
+  const char* exact_arch = "";   // "sm_90a": this one and no other
+  const char* options = "";      // of NVRTC, more than compile_options() has, with spaces between them
+};
 
-#define MINUET_KERNEL_ROW(kernel, kernel_header, KernelSpec, KernelParams, sm) \
-  template <>                                                                  \
-  struct KernelRow<KernelSpec> {                                               \
-    using Params = KernelParams;                                               \
-    static constexpr const char* name = #kernel;                               \
-    static constexpr const char* header = kernel_header;                       \
-    static constexpr const char* spec_type = #KernelSpec;                      \
-    static constexpr const char* params_type = #KernelParams;                  \
-    static constexpr int least_sm = sm;                                        \
+template <class Spec>
+struct KernelRow;  // one specialization a row of kernels.inc, or of a test's list
+
+#define MINUET_DEFINE_KERNEL_ROW(kernel, kernel_header, KernelSpec, KernelParams, sm, ...)                \
+  template <>                                                                                             \
+  struct KernelRow<KernelSpec> {                                                                          \
+    using Params = KernelParams;                                                                          \
+    static constexpr const char* name = #kernel;                                                          \
+    static constexpr const char* header = kernel_header;                                                  \
+    static constexpr const char* spec_type = #KernelSpec;                                                 \
+    static constexpr const char* params_type = #KernelParams;                                             \
+    static constexpr int least_sm = sm;                                                                   \
+    static constexpr KernelNeeds needs([[maybe_unused]] const KernelSpec& spec) { return {__VA_ARGS__}; } \
   };
+#define MINUET_KERNEL_ROW MINUET_DEFINE_KERNEL_ROW
 #include "kernels_templates/kernels.inc"
+
+/// What the kernel of `spec` needs, its threads among it.
+template <class Spec>
+constexpr KernelNeeds kernel_needs(const Spec& spec) {
+  KernelNeeds needs = KernelRow<Spec>::needs(spec);
+  if constexpr (requires { spec.threads; }) {
+    if (needs.threads == 0) needs.threads = spec.threads;
+  }
+  return needs;
+}
 
 /// What the compiler gets for one kernel. Equal requests have equal fields.
 struct KernelSource {
@@ -34,7 +57,17 @@ struct KernelSource {
   std::string text;             // includes the header, asserts sizes
   std::string name_expression;  // "minuet::gather<minuet::GatherSpec{...}>"
   int least_sm = 80;
+  std::string exact_arch = {};            // the only one that it is for; empty: any from least_sm on
+  std::vector<std::string> options = {};  // more of NVRTC's than every kernel has
 };
+
+/// What keeps the kernel from being compiled for `arch`, as what it needs: "sm_90 or newer", "sm_90a and no
+/// other". Empty: nothing.
+std::string missing_arch(const KernelSource& source, llvm::StringRef arch);
+
+/// Whether a kernel may ask for this option: those that change code and name no file, for requests are read
+/// from others' files too.
+bool is_kernel_option(llvm::StringRef option);
 
 /// One field of a Spec, as text for the source and as a short tag for the display name.
 struct SpecField {
@@ -58,14 +91,15 @@ std::vector<SpecField> spec_fields(const Spec& spec) {
 }
 
 KernelSource emit_fields(const char* name, const char* header, const char* spec_type, const char* params_type,
-                         std::size_t params_bytes, int least_sm, const std::vector<SpecField>& fields);
+                         std::size_t params_bytes, int least_sm, const std::vector<SpecField>& fields,
+                         const KernelNeeds& needs = {});
 
 /// The source of the kernel that `spec` describes.
 template <class Spec>
 KernelSource emit(const Spec& spec) {
   using Row = KernelRow<Spec>;
   return emit_fields(Row::name, Row::header, Row::spec_type, Row::params_type, sizeof(typename Row::Params),
-                     Row::least_sm, spec_fields(spec));
+                     Row::least_sm, spec_fields(spec), kernel_needs(spec));
 }
 
 /// The kernel's name with every field of the Spec: unique per Spec.

@@ -51,8 +51,10 @@ std::string request_key(const KernelSource& source, llvm::StringRef header_diges
       .add("arch", arch)
       .add("output", is_ptx(arch) ? "ptx" : "cubin")
       .add("expression", source.name_expression);
-  for (const std::string& option : options) {
-    if (!changes_no_code(option)) hasher.add("option", option);
+  for (const std::vector<std::string>* list : {&options, &source.options}) {
+    for (const std::string& option : *list) {
+      if (!changes_no_code(option)) hasher.add("option", option);
+    }
   }
   return hasher.hex();
 }

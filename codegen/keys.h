@@ -28,7 +28,8 @@ std::string sha256_hex(llvm::StringRef bytes);
 constexpr int kKeySchema = 1;
 
 /// RK: everything that decides what is compiled, and nothing of the machine it is compiled on.
-/// Options that cannot change the code (the seed, NVRTC's own cache, PCH, traces) are left out.
+/// `options`: what every kernel has, in front of the source's own. Those that cannot change the code (the
+/// seed, NVRTC's own cache, PCH, traces) are left out.
 std::string request_key(const KernelSource& source, llvm::StringRef header_digest,
                         const std::vector<std::string>& options, llvm::StringRef arch);
 

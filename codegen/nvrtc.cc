@@ -69,7 +69,7 @@ class NvrtcCompiler : public Compiler {
     // NVRTC has one heap for precompiled headers and one trace.
     std::unique_lock<std::mutex> lock(extras_mutex_, std::defer_lock);
     if (!control.pch_directory.empty() || trace) lock.lock();
-    const std::vector<std::string> all = all_options(arch, seed, trace.get());
+    const std::vector<std::string> all = all_options(source, arch, seed, trace.get());
     const auto start = std::chrono::steady_clock::now();
     Attempt attempt{source, headers, control, std::nullopt, NVRTC_ERROR_COMPILATION};
     compile_with_pch(attempt, all);
@@ -117,10 +117,11 @@ class NvrtcCompiler : public Compiler {
     if (attempt.control.pch_use != nullptr) *attempt.control.pch_use = use;
   }
 
-  /// options(), and what changes no byte of the result, for this compile alone.
-  std::vector<std::string> all_options(llvm::StringRef arch, llvm::StringRef seed,
+  /// options(), the source's own, and what changes no byte of the result, for this compile alone.
+  std::vector<std::string> all_options(const KernelSource& source, llvm::StringRef arch, llvm::StringRef seed,
                                        const TimeTrace* trace) const {
     std::vector<std::string> all = options(arch);
+    all.insert(all.end(), source.options.begin(), source.options.end());
     // Not as a number: NVRTC 13.0 takes one above 32 bits for no seed at all, and every compile differs.
     all.push_back(("--frandom-seed=rk-" + seed).str());
     // NVRTC's own cache would ask libcuda for its version; ours is in front of it anyway.

@@ -156,8 +156,9 @@ llvm::Error read_layers(const Object& root, NetworkDescription& network) {
 
 llvm::Expected<NetworkDescription> read_network(const Object& root) {
   NetworkDescription network;
-  MINUET_TRY(check_fields(root, "a network",
-                          {"name", "ndim", "in_channels", "channels", "weights_order", "layers"}));
+  MINUET_TRY(check_fields(
+      root, "a network",
+      {"name", "ndim", "in_channels", "channels", "batch_norm_epsilon", "weights_order", "layers"}));
   MINUET_ASSIGN(network.name, read_text(root, "name"));
   const auto ndim = root.getInteger("ndim");
   if (!ndim || *ndim < 1 || *ndim > kMaxDim) {
@@ -174,6 +175,14 @@ llvm::Expected<NetworkDescription> read_network(const Object& root) {
   for (const Value& channel : *channels) {
     MINUET_ASSIGN(const i32 width, read_size(channel, "channels"));
     network.channels.push_back(width);
+  }
+  if (const Value* epsilon = root.get("batch_norm_epsilon")) {
+    const auto number = epsilon->getAsNumber();
+    network.batch_norm_epsilon = number ? *number : 0;
+    if (!(network.batch_norm_epsilon > 0 && network.batch_norm_epsilon < 1)) {
+      return make_error(StatusCode::InvalidArgument,
+                        "\"batch_norm_epsilon\" must be a number above 0 and below 1");
+    }
   }
   if (root.get("weights_order")) {
     MINUET_ASSIGN(const std::string order, read_text(root, "weights_order"));

@@ -30,6 +30,7 @@ struct NetworkDescription {
   i32 ndim = 3;
   i32 in_channels = 4;
   std::vector<i32> channels;
+  double batch_norm_epsilon = 1e-5;
   WeightsOrder weights_order = WeightsOrder::Minuet;  // of the files that were trained for it
   std::vector<LayerDescription> layers;
 };

@@ -148,6 +148,7 @@ class ProgramBuilder {
   void name_parameters(const std::string& convolution, const std::string& batch_norm) {
     program_.layers.back().weight = convolution + ".weight";
     program_.layers.back().batch_norm = batch_norm;
+    program_.layers.back().batch_norm_epsilon = description_.batch_norm_epsilon;
   }
 
   llvm::Error add_block(const LayerDescription& layer) {

@@ -53,7 +53,8 @@ struct ProgramLayer {
   std::string name;        // parameter prefix of the convolution
   std::string weight;      // names of its parameters
   std::string batch_norm;  // prefix, or empty
-  std::string bias;        // or empty
+  double batch_norm_epsilon = 0;
+  std::string bias;  // or empty
   i32 map = 0;
   i32 input = 0, output = 0;  // tensors
   i32 residual = -1;

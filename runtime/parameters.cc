@@ -9,7 +9,6 @@
 namespace minuet {
 namespace {
 
-constexpr double kBatchNormEpsilon = 1e-5;
 constexpr i64 kMostClasses = 1 << 16;
 
 /// "tf32, bf16 or fp32"
@@ -124,7 +123,7 @@ llvm::Error ParameterSource::fold_batch_norm(const ProgramLayer& layer, LayerPar
                         "\"{0}.running_var\" of channel {1} is {2}; it must not be negative", prefix, c,
                         variance[c]);
     }
-    const double scale = weight[c] / std::sqrt(static_cast<double>(variance[c]) + kBatchNormEpsilon);
+    const double scale = weight[c] / std::sqrt(static_cast<double>(variance[c]) + layer.batch_norm_epsilon);
     parameters.scale[c] = static_cast<float>(scale);
     parameters.shift[c] = static_cast<float>(bias[c] - mean[c] * scale);
     if (!std::isfinite(parameters.scale[c]) || !std::isfinite(parameters.shift[c])) {

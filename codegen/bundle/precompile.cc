@@ -98,9 +98,8 @@ class Precompilation {
     MINUET_TRY(check_archs());
     std::vector<KernelRequest> missing;
     for (const KernelRequest& request : requests_) {
-      if (capability(request.arch) < request.source.least_sm) {
-        fail(request, {StatusCode::Unimplemented,
-                       llvm::formatv("it needs sm_{0} or newer", request.source.least_sm).str()});
+      if (const std::string needed = missing_arch(request.source, request.arch); !needed.empty()) {
+        fail(request, {StatusCode::Unimplemented, "it needs " + needed});
       } else if (is_traced() || !find(request)) {
         missing.push_back(request);
       }

@@ -26,12 +26,12 @@ bool is_passing(const StatusError& status) {
 }
 
 llvm::Error check_arch(const KernelSource& source, llvm::StringRef arch) {
-  const int sm = sm_number(arch);
-  if (sm == 0)
+  if (sm_number(arch) == 0)
     return make_error(StatusCode::InvalidArgument, "'{0}' is no architecture such as sm_90a", arch);
-  if (sm >= source.least_sm) return llvm::Error::success();
-  return make_error(StatusCode::Unimplemented, "kernel {0} needs sm_{1} or newer, and the target is {2}",
-                    source.display_name, source.least_sm, arch);
+  const std::string missing = missing_arch(source, arch);
+  if (missing.empty()) return llvm::Error::success();
+  return make_error(StatusCode::Unimplemented, "kernel {0} needs {1}, and the target is {2}",
+                    source.display_name, missing, arch);
 }
 
 llvm::Expected<BinaryPointer> answer(const Outcome& outcome) {

@@ -22,7 +22,7 @@
 namespace {
 
 const char* const kKernelHeaders[] = {
-#define MINUET_KERNEL_ROW(name, header, spec, params, sm) header,
+#define MINUET_KERNEL_ROW(name, header, spec, params, sm, ...) header,
 #include "kernels_templates/kernels.inc"
 };
 

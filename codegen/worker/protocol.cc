@@ -40,7 +40,7 @@ std::vector<std::string> texts_or_none(const Object& object, const char* name) {
   return texts;
 }
 
-constexpr char kProtocol[] = "2";  // changed when jobs or answers change
+constexpr char kProtocol[] = "3";  // changed when jobs or answers change
 
 /// In place of a request's key: another one where a request's may be, or where we speak otherwise.
 std::string version_key() { return key_of({KernelSource(), "sm_90"}) + "-" + kProtocol; }

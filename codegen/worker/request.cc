@@ -23,6 +23,27 @@ llvm::Expected<int> number_field(const llvm::json::Object& object, const char* n
   return make_error(StatusCode::InvalidArgument, "field \"{0}\" is missing or no count", name);
 }
 
+/// What most kernels' requests do not have.
+llvm::Error read_needs(const llvm::json::Object& object, KernelSource& source) {
+  if (object.get("exact_arch") != nullptr) {
+    MINUET_ASSIGN(source.exact_arch, text_field(object, "exact_arch"));
+  }
+  const llvm::json::Value* const options = object.get("options");
+  if (options == nullptr) return llvm::Error::success();
+  const llvm::json::Array* const list = options->getAsArray();
+  if (list == nullptr) return make_error(StatusCode::InvalidArgument, "field \"options\" is no list");
+  for (const llvm::json::Value& value : *list) {
+    const auto option = value.getAsString();
+    if (!option || !is_kernel_option(*option)) {
+      return make_error(StatusCode::InvalidArgument,
+                        "field \"options\" has one that no kernel may ask for: {0}",
+                        option ? option->str() : "it is no text");
+    }
+    source.options.push_back(option->str());
+  }
+  return llvm::Error::success();
+}
+
 llvm::Expected<RecordedRequest> read_line(llvm::StringRef line) {
   llvm::Expected<llvm::json::Value> value = parse_json(line);
   if (!value) {
@@ -62,10 +83,13 @@ llvm::Expected<llvm::json::Object> to_json(const KernelRequest& request) {
                         llvm::json::fixUTF8(source.display_name));
     }
   }
-  return llvm::json::Object{{"schema", kRequestSchema},      {"name", source.display_name},
+  llvm::json::Object object{{"schema", kRequestSchema},      {"name", source.display_name},
                             {"arch", request.arch},          {"expression", source.name_expression},
                             {"least_sm", source.least_sm},   {"source", source.text},
                             {"request_key", key_of(request)}};
+  if (!source.exact_arch.empty()) object["exact_arch"] = source.exact_arch;
+  if (!source.options.empty()) object["options"] = llvm::json::Array(source.options);
+  return object;
 }
 
 llvm::Expected<RecordedRequest> from_json(const llvm::json::Object& object) {
@@ -85,6 +109,7 @@ llvm::Expected<RecordedRequest> from_json(const llvm::json::Object& object) {
   MINUET_ASSIGN(request.source.name_expression, text_field(object, "expression"));
   MINUET_ASSIGN(request.source.least_sm, number_field(object, "least_sm"));
   MINUET_ASSIGN(request.source.text, text_field(object, "source"));
+  MINUET_TRY(read_needs(object, request.source));
   MINUET_ASSIGN(recorded.recorded_key, text_field(object, "request_key"));
   recorded.is_same_version = recorded.recorded_key == key_of(request);
   return recorded;

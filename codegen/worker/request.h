@@ -1,6 +1,7 @@
 // A kernel to compile, as one line of JSON: in recorded lists (requests.jsonl) and between processes. Pure.
 //
 // {"schema":1,"name":...,"arch":"sm_90a","expression":...,"least_sm":80,"source":...,"request_key":...}
+// and, where the kernel's row says so, "exact_arch":"sm_90a" and "options":[...].
 #pragma once
 
 #include <string>

@@ -129,8 +129,8 @@ llvm::Error CudaDevice::load(const std::vector<std::shared_ptr<const Binary>>& b
 }
 
 llvm::Expected<CUkernel> CudaDevice::find_kernel(const std::string& name, std::size_t params_bytes,
-                                                 i32 threads) const {
-  MINUET_ASSIGN(const LoadedKernel loaded, modules_.find(name, params_bytes, threads));
+                                                 const KernelNeeds& needs) {
+  MINUET_ASSIGN(const LoadedKernel loaded, modules_.find(name, params_bytes, needs));
   return loaded.library->kernel();
 }
 

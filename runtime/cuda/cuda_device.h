@@ -52,10 +52,11 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
 
   /// The loaded kernel of `spec`. FailedPrecondition where it is not loaded.
   template <class Spec>
-  llvm::Expected<Kernel<typename KernelRow<Spec>::Params>> kernel(const Spec& spec) const {
+  llvm::Expected<Kernel<typename KernelRow<Spec>::Params>> kernel(const Spec& spec) {
     using Params = typename KernelRow<Spec>::Params;
-    MINUET_ASSIGN(CUkernel kernel, find_kernel(display_name(spec), sizeof(Params), spec.threads));
-    return Kernel<Params>{kernel, spec.threads};
+    const KernelNeeds needs = kernel_needs(spec);
+    MINUET_ASSIGN(CUkernel kernel, find_kernel(display_name(spec), sizeof(Params), needs));
+    return Kernel<Params>{kernel, needs};
   }
 
  private:
@@ -66,7 +67,8 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
         cublaslt_(std::move(cublaslt)),
         modules_(driver, device) {}
   llvm::Error describe(int ordinal);
-  llvm::Expected<CUkernel> find_kernel(const std::string& name, std::size_t params_bytes, i32 threads) const;
+  llvm::Expected<CUkernel> find_kernel(const std::string& name, std::size_t params_bytes,
+                                       const KernelNeeds& needs);
 
   const Driver& driver_;
   CUdevice device_;

@@ -16,7 +16,7 @@ llvm::Expected<i32> GmasStep::add_convolution(const ConvolutionChoice& choice, C
   if (!matmuls_) {
     MINUET_ASSIGN(matmuls_, queue_.device().matmuls());
   }
-  const CudaDevice& device = queue_.device();
+  CudaDevice& device = queue_.device();
   Layer layer;
   layer.problem = choice.problem;
   layer.shape = {choice.problem.in_channels, choice.problem.out_channels, choice.problem.dtype,

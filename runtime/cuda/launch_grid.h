@@ -19,6 +19,9 @@ constexpr i64 stride_grid(i64 items, i64 per_block, i32 multiprocessors,
   return std::clamp<i64>(ceil_div(items, per_block), 1, multiprocessors * blocks_per_multiprocessor);
 }
 
+/// `blocks`, and a few more where the last cluster would not be whole.
+constexpr i64 whole_clusters(i64 blocks, i32 cluster) { return ceil_div(blocks, cluster) * cluster; }
+
 /// Tiles, and so blocks, of one pass over up to `capacity` keys.
 constexpr i64 radix_tiles(const RadixPassSpec& spec, i64 capacity) {
   return std::max<i64>(ceil_div(capacity, static_cast<i64>(spec.threads) * spec.items_per_thread), 1);

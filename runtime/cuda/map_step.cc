@@ -5,7 +5,7 @@
 namespace minuet {
 namespace {}  // namespace
 
-llvm::Expected<MapKernels> MapKernels::create(const CudaDevice& device, const MapChoice& choice) {
+llvm::Expected<MapKernels> MapKernels::create(CudaDevice& device, const MapChoice& choice) {
   MapKernels kernels;
   kernels.choice = choice;
   MINUET_ASSIGN(kernels.find_bounds, device.kernel(choice.find_bounds));

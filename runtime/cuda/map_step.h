@@ -31,7 +31,7 @@ struct MapKernels {
   std::vector<Kernel<FindQueryBordersParams>> find_query_borders;
   std::vector<Kernel<SearchKernelMapParams>> search_kernel_map;
 
-  static llvm::Expected<MapKernels> create(const CudaDevice& device, const MapChoice& choice);
+  static llvm::Expected<MapKernels> create(CudaDevice& device, const MapChoice& choice);
   /// Of up to `capacity` keys, with the caller's rows or without.
   SortKernels sort(bool rows, i64 capacity) const;
 };

@@ -74,8 +74,6 @@ LoadCall ModuleSet::try_load(const Binary& binary, LoadedKernel& loaded) const {
   if (get != CUDA_SUCCESS) return {get, "cuKernelGetFunction"};
   const CUresult load = driver_.cuFuncLoad(function);
   if (load != CUDA_SUCCESS) return {load, "cuFuncLoad"};
-  // A kernel with more than 48 KiB of dynamic shared memory would be given it here, once a device, by
-  // cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes, kernel, device_).
   const CUresult attribute = driver_.cuKernelGetAttribute(
       &loaded.max_threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel, device_);
   if (attribute != CUDA_SUCCESS) return {attribute, "cuKernelGetAttribute"};
@@ -84,7 +82,7 @@ LoadCall ModuleSet::try_load(const Binary& binary, LoadedKernel& loaded) const {
 }
 
 llvm::Expected<LoadedKernel> ModuleSet::find(const std::string& display_name, std::size_t params_bytes,
-                                             int threads) const {
+                                             const KernelNeeds& needs) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto entry = kernels_.find(display_name);
   if (entry == kernels_.end()) {
@@ -92,18 +90,33 @@ llvm::Expected<LoadedKernel> ModuleSet::find(const std::string& display_name, st
                       "kernel {0} is not loaded: compile the plan for this device's architecture and load it",
                       display_name);
   }
-  const LoadedKernel& kernel = entry->second;
+  LoadedKernel& kernel = entry->second;
   if (kernel.params_bytes != 0 && static_cast<std::size_t>(kernel.params_bytes) != params_bytes) {
     return make_error(StatusCode::Internal,
                       "kernel {0} takes {1} bytes of parameters, the library passes {2}", display_name,
                       kernel.params_bytes, params_bytes);
   }
-  if (threads > kernel.max_threads) {
+  if (needs.threads > kernel.max_threads) {
     return make_error(StatusCode::Internal,
                       "kernel {0} can run {1} threads a block on this device, its Spec says {2}",
-                      display_name, kernel.max_threads, threads);
+                      display_name, kernel.max_threads, needs.threads);
   }
+  MINUET_TRY(allow_shared(display_name, kernel, needs.dynamic_shared_bytes));
   return kernel;
+}
+
+/// Static and dynamic shared memory of more than 48 KB together has to be asked for, once a device.
+llvm::Error ModuleSet::allow_shared(const std::string& display_name, LoadedKernel& kernel, i32 bytes) const {
+  if (bytes <= kernel.dynamic_shared_bytes) return llvm::Error::success();
+  const CUresult result = driver_.cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes,
+                                                       kernel.library->kernel(), device_);
+  if (result != CUDA_SUCCESS) {
+    return driver_error(
+        driver_, result,
+        llvm::formatv("giving kernel {0} {1} bytes of shared memory a block", display_name, bytes).str());
+  }
+  kernel.dynamic_shared_bytes = bytes;
+  return llvm::Error::success();
 }
 
 void ModuleSet::unload() {

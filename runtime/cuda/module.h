@@ -19,15 +19,17 @@ namespace minuet {
 /// A kernel ready to launch on its device.
 struct LoadedKernel {
   std::shared_ptr<const KernelLibrary> library;
-  int params_bytes = 0;  // 0: the compiler did not tell
-  int max_threads = 0;   // per block, as the driver sees it
+  int params_bytes = 0;          // 0: the compiler did not tell
+  int max_threads = 0;           // per block, as the driver sees it
+  int dynamic_shared_bytes = 0;  // per block, that the driver was asked to allow
 };
 
-/// A kernel with the type of its one argument; it outlives every engine of the device.
+/// A kernel with the type of its one argument, and what a launch says of it; it outlives every engine of the
+/// device.
 template <class Params>
 struct Kernel {
   CUkernel kernel = nullptr;
-  i32 threads = 0;
+  KernelNeeds needs;
 };
 
 /// Thread-safe. The device's context is current in load().
@@ -41,15 +43,16 @@ class ModuleSet {
   /// Loads what is not loaded yet, code included: the first launch may happen under stream capture (R26).
   /// A binary that the driver refuses is asked for once more from `reload`, where there is one (R28).
   llvm::Error load(const std::vector<std::shared_ptr<const Binary>>& binaries, const Reload& reload);
-  /// FailedPrecondition where load() has not seen it.
+  /// The kernel, allowed what it needs on this device. FailedPrecondition where load() has not seen it.
   llvm::Expected<LoadedKernel> find(const std::string& display_name, std::size_t params_bytes,
-                                    int threads) const;
+                                    const KernelNeeds& needs);
   void unload();
 
  private:
   bool has(const std::string& display_name) const;
   llvm::Error load_one(const Binary& binary, const Reload& reload);
   LoadCall try_load(const Binary& binary, LoadedKernel& loaded) const;
+  llvm::Error allow_shared(const std::string& display_name, LoadedKernel& kernel, i32 bytes) const;
 
   const Driver& driver_;
   CUdevice device_;

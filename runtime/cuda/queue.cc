@@ -5,6 +5,25 @@ namespace {
 
 CUdeviceptr address(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
 
+constexpr int kMostAttributes = 2;  // of a launch
+
+/// How many a kernel has, the first of them.
+unsigned set_attributes(const KernelNeeds& needs, CUlaunchAttribute* attributes) {
+  unsigned count = 0;
+  if (needs.cluster > 1) {
+    CUlaunchAttribute& attribute = attributes[count++];
+    attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    attribute.value.clusterDim.x = static_cast<unsigned>(needs.cluster);
+    attribute.value.clusterDim.y = attribute.value.clusterDim.z = 1;
+  }
+  if (needs.programmatic) {
+    CUlaunchAttribute& attribute = attributes[count++];
+    attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    attribute.value.programmaticStreamSerializationAllowed = 1;
+  }
+  return count;
+}
+
 }  // namespace
 
 llvm::Expected<std::unique_ptr<Queue>> Queue::create(std::shared_ptr<CudaDevice> device, i32 streams) {
@@ -75,16 +94,24 @@ llvm::Error Queue::accept_green(CUstream stream) {
                     take_status(driver_error(driver_, result, "cuEventRecord")).message());
 }
 
-llvm::Error Queue::launch_raw(CUkernel kernel, i64 blocks, i32 threads, void** arguments) {
+llvm::Error Queue::launch_raw(CUkernel kernel, const KernelNeeds& needs, i64 blocks, void** arguments) {
   // Only the first dimension of a grid reaches 2^31 - 1 blocks.
   if (blocks > 0x7fffffff) {
     return make_error(StatusCode::OutOfRange, "a kernel would need {0} blocks; a grid has at most 2^31 - 1",
                       blocks);
   }
+  if (blocks % needs.cluster != 0) {
+    return make_error(StatusCode::Internal, "a kernel in clusters of {0} blocks would have {1} of them",
+                      needs.cluster, blocks);
+  }
+  CUlaunchAttribute attributes[kMostAttributes] = {};
   CUlaunchConfig config = {};
+  config.attrs = attributes;
+  config.numAttrs = set_attributes(needs, attributes);
   config.gridDimX = static_cast<unsigned>(blocks);
   config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
-  config.blockDimX = static_cast<unsigned>(threads);
+  config.blockDimX = static_cast<unsigned>(needs.threads);
+  config.sharedMemBytes = static_cast<unsigned>(needs.dynamic_shared_bytes);
   config.hStream = streams_[0];
   ++counters_.kernels;
   // cuda.h lets a CUkernel stand for the function of whatever context the launch is in.

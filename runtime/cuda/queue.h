@@ -45,15 +45,17 @@ class Queue {
     return profiler_.on() ? profiler_.mark(stage, streams_[0], counters_) : llvm::Error::success();
   }
 
+  /// As the kernel's row in kernels.inc says; `blocks` are whole clusters.
   template <class Params>
   llvm::Error launch(const Kernel<Params>& kernel, i64 blocks, const Params& params) {
     void* arguments[] = {const_cast<Params*>(&params)};
-    return launch_raw(kernel.kernel, blocks, kernel.threads, arguments);
+    return launch_raw(kernel.kernel, kernel.needs, blocks, arguments);
   }
   /// A grid-stride kernel of one item a thread.
   template <class Params>
   llvm::Error launch_stride(const Kernel<Params>& kernel, i64 items, const Params& params) {
-    return launch(kernel, stride_grid(items, kernel.threads, multiprocessors()), params);
+    const i64 blocks = stride_grid(items, kernel.needs.threads, multiprocessors());
+    return launch(kernel, whole_clusters(blocks, kernel.needs.cluster), params);
   }
   llvm::Error fill(void* target, u32 word, i64 words);
   llvm::Error read_back(void* host, const void* source, i64 bytes);
@@ -76,7 +78,7 @@ class Queue {
       : device_(std::move(device)), driver_(device_->driver()), profiler_(driver_) {}
   llvm::Error create_streams(i32 streams);
   llvm::Error accept_green(CUstream stream);
-  llvm::Error launch_raw(CUkernel kernel, i64 blocks, i32 threads, void** arguments);
+  llvm::Error launch_raw(CUkernel kernel, const KernelNeeds& needs, i64 blocks, void** arguments);
 
   std::shared_ptr<CudaDevice> device_;
   const Driver& driver_;

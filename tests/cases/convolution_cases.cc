@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <cstring>
 #include <map>
 #include <numeric>
 #include <set>
@@ -349,11 +347,6 @@ std::vector<ConvolutionCase> long_cases(DType dtype) {
     }
   }
   return cases;
-}
-
-bool long_tests_wanted() {
-  const char* value = std::getenv("MINUET_LONG_TESTS");
-  return value != nullptr && std::strcmp(value, "1") == 0;
 }
 
 ConvolutionData make_coordinates(const ConvolutionCase& test) {

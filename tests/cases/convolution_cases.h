@@ -83,7 +83,6 @@ std::vector<ConvolutionCase> pairwise_cases();
 std::vector<ConvolutionCase> large_cases(DType dtype);
 /// The long list (MINUET_LONG_TESTS=1): all channel pairs at 1000, and more large clouds.
 std::vector<ConvolutionCase> long_cases(DType dtype);
-bool long_tests_wanted();
 
 /// Inputs of one case: coordinates, and values that the dtype holds exactly.
 struct ConvolutionData {

@@ -29,6 +29,10 @@ TEST(Keys, R01_EveryFieldChangesTheKey) {
       [](Request& r) { r.source.name_expression = "minuet::gather<2>"; },
       [](Request& r) { r.headers = "digess"; }, [](Request& r) { r.options.push_back("-DX"); },
       [](Request& r) { r.options.pop_back(); }, [](Request& r) { r.arch = "sm_90"; },
+      [](Request& r) { r.source.options = {"--maxrregcount=64"}; },
+      [](Request& r) {
+        r.source.options = {"--maxrregcount=6", "4"};
+      },
       // The same letters in other fields: the lengths keep them apart.
       [](Request& r) { r.source.display_name = "gather-f1", r.source.text = "6" + r.source.text; },
       [](Request& r) { r.options = {"--std=c++20-arch=sm_90a"}; }};

@@ -111,7 +111,9 @@ class Files(Tree):
     def test_kernels_that_are_not_there(self):
         self.write("kernels_templates/README.md", "")
         self.write("kernels_templates/kernels.inc", 'MINUET_KERNEL_ROW(sort, "kernels_templates/map/sort.h", S, P, 80)\n')
-        self.expect(check_files.check(self.root), "sort: there is no kernels_templates/map/sort.h")
+        self.write("codegen/kernels.inc", 'MINUET_KERNEL_ROW(probe, "kernels_templates/README.md", S, P, 90,\n    .cluster = 2)\n')
+        self.expect(check_files.check(self.root), "sort: there is no kernels_templates/map/sort.h",
+                    "codegen/kernels.inc: probe: its file is called kernels_templates/README.md")
 
     def test_the_top_level_is_fixed(self):
         self.write("notes/README.md", "")

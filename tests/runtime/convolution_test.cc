@@ -2,6 +2,7 @@
 #include "include/minuet/minuet.h"
 #include "tests/support/abi.h"
 #include "tests/support/compare.h"
+#include "tests/support/expect.h"
 #include "tests/support/rounding.h"
 
 namespace minuet::abi {

@@ -11,6 +11,7 @@
 
 #include "tests/cases/random_cases.h"
 #include "tests/cases/shrink.h"
+#include "tests/support/expect.h"
 
 namespace minuet {
 

@@ -7,6 +7,7 @@
 #include "tests/runtime/random_run.h"
 #include "tests/support/abi.h"
 #include "tests/support/compare.h"
+#include "tests/support/expect.h"
 #include "tests/support/rounding.h"
 
 namespace minuet::abi {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "tests/support/network_abi.h"
+#include "tests/support/rounding.h"
 #include "tests/support/safetensors_writer.h"
 
 namespace minuet::abi {
@@ -77,6 +78,36 @@ TEST_F(Weights, ThatFit) {
   Tensors tracked = two_blocks();
   tracked["first.bn.num_batches_tracked"] = filled({}, 7);
   EXPECT_EQ(create(tracked), MINUET_OK) << last_error();
+}
+
+TEST_F(Weights, TheEpsilonOfBatchNormIsTheDescriptions) {
+  const auto description = [](const std::string& epsilon) {
+    return R"({"name": "n", "ndim": 3, "in_channels": 4, "channels": [4], )" + epsilon +
+           R"("layers": [{"op": "block", "name": "a", "width": 0}]})";
+  };
+  Tensors tensors{{"a.conv.weight", filled({1, 4, 4}, 0.5f)}};
+  for (const char* part : {"bias", "running_mean"}) tensors[std::string("a.bn.") + part] = filled({4}, 0);
+  tensors["a.bn.weight"] = filled({4}, 1);
+  tensors["a.bn.running_var"] = filled({4}, 0.0625f);
+  const TemporaryPath file("weights.safetensors");
+  write_safetensors(file.path(), tensors);
+  spec_.weights = file.path();
+  spec_.dtype = DType::F32;
+  const auto scale = [&](const std::string& epsilon) {
+    spec_.description = description(epsilon);
+    const Network network = make_network(*cpu_, spec_);
+    const std::vector<char> ones = encode(DType::F32, {1, 1, 1, 1});
+    const NetworkRun run = run_network(*cpu_, make_execution(*cpu_, network.get()).get(), {0, 1, 2, 3}, ones);
+    return decode(DType::F32, run.bytes).front() / 2;
+  };
+  EXPECT_FLOAT_EQ(scale(""), static_cast<float>(1 / std::sqrt(0.0625 + 1e-5)));
+  EXPECT_FLOAT_EQ(scale(R"("batch_norm_epsilon": 1e-3, )"), static_cast<float>(1 / std::sqrt(0.0625 + 1e-3)));
+  EXPECT_FLOAT_EQ(scale(R"("batch_norm_epsilon": 0.1875, )"), 2);
+  for (const char* wrong : {"0", "-1e-5", "1", "\"1e-5\"", "null"}) {
+    spec_.description = description(std::string("\"batch_norm_epsilon\": ") + wrong + ", ");
+    EXPECT_EQ(create_of(file.path()), MINUET_INVALID_ARGUMENT);
+    EXPECT_THAT(last_error(), HasSubstr("batch_norm_epsilon")) << wrong;
+  }
 }
 
 TEST_F(Weights, ThatNoLayerUses) {

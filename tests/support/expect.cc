@@ -56,4 +56,9 @@ std::string why_expected(const std::string& what) {
   return seen.empty() ? "" : "a GPU that is there has to open: " + seen;
 }
 
+bool long_tests_wanted() {
+  const char* const value = std::getenv("MINUET_LONG_TESTS");
+  return value != nullptr && std::string(value) == "1";
+}
+
 }  // namespace minuet

@@ -30,6 +30,9 @@ inline constexpr bool kAddressSanitized = false, kThreadSanitized = false;
 /// Which makes everything many times dearer: suites that take long are smaller there.
 inline constexpr bool kSanitized = kAddressSanitized || kThreadSanitized;
 
+/// Whether MINUET_LONG_TESTS is 1: the long lists of the tests too.
+bool long_tests_wanted();
+
 /// Whether libcuda here is the software device (tests/support/software_cuda): suites made for a GPU are
 /// smaller there.
 bool on_software_device();

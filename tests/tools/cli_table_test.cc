@@ -69,7 +69,7 @@ class CliTable : public testing::TestWithParam<const char*> {
       return;
     }
     make_cli_files(folder_.path(""));
-    std::filesystem::create_directory(folder_.path("home"));
+    std::filesystem::create_directories(folder_.path("home/.nv/ComputeCache"));  // the driver makes it
     std::filesystem::current_path(folder_.path(""));
   }
   ~CliTable() override { std::filesystem::current_path(here_); }

@@ -15,6 +15,8 @@ namespace {
 
 using testing::HasSubstr;
 
+void say_end() { ASSERT_EQ(::write(STDERR_FILENO, "end", 3), 3); }
+
 /// stderr as a terminal that the test reads from.
 class Terminal {
  public:
@@ -62,14 +64,14 @@ TEST(Progress, SaysOnATerminalWhatIsBeingWaitedFor) {
     EXPECT_THAT(terminal.read_until("inference"), HasSubstr("\r\x1b[Kminuet: the first inference"));
   }
   std::fflush(stderr);
-  ::write(STDERR_FILENO, "end", 3);
+  say_end();
   EXPECT_THAT(terminal.read_until("end"), testing::EndsWith("\r\x1b[Kend"));  // the line was wiped
 }
 
 TEST(Progress, SaysNothingOfWhatIsQuickOrElsewhere) {
   Terminal terminal;
   { const Progress quick("nothing"); }
-  ::write(STDERR_FILENO, "end", 3);
+  say_end();
   EXPECT_EQ(terminal.read_until("end"), "end");
 }
 

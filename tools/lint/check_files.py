@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What every file keeps to: no marks of unfinished work, no file too long, nothing new at the top level,
-every source built, every kernel of kernels.inc there, a README in every folder.
+every source built, every kernel of a kernels.inc there, a README in every folder.
 
 usage: check_files.py [ROOT]
 """
@@ -65,15 +65,16 @@ def check_built(root, paths):
             yield f"{path}: in no CMakeLists.txt, so nobody builds it"
 
 
-def check_kernels(root):
-    table = root / "kernels_templates/kernels.inc"
-    if not table.exists():
-        return
-    for name, header in KERNEL.findall(table.read_text()):
-        if not (root / header).is_file():
-            yield f"kernels_templates/kernels.inc: {name}: there is no {header}"
-        elif pathlib.Path(header).stem != name:
-            yield f"kernels_templates/kernels.inc: {name}: its file is called {header}"
+def check_kernels(root, paths):
+    """The library's list and the tests'."""
+    for path in paths:
+        if path.name != "kernels.inc":
+            continue
+        for name, header in KERNEL.findall((root / path).read_text()):
+            if not (root / header).is_file():
+                yield f"{path}: {name}: there is no {header}"
+            elif pathlib.Path(header).stem != name:
+                yield f"{path}: {name}: its file is called {header}"
 
 
 def check_readmes(root, paths):
@@ -91,7 +92,7 @@ def check(root):
     problems += [problem for path in paths for problem in check_aliases(root, path)]
     problems += check_top_level(paths)
     problems += check_built(root, paths)
-    problems += check_kernels(root)
+    problems += check_kernels(root, paths)
     return problems + list(check_readmes(root, paths))
 
 

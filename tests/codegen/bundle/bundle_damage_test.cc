@@ -10,6 +10,7 @@
 #include "codegen/bundle/bundle.h"
 #include "codegen/bundle/bundle_writer.h"
 #include "tests/codegen/bundle/bundle_fakes.h"
+#include "tests/support/expect.h"
 
 namespace minuet {
 namespace {
@@ -41,7 +42,7 @@ TEST(BundleDamage, R20_AnyFlippedByteIsDetectedForTheEntryUsed) {
   const std::string good = llvm::cantFail(make_bundle("sm_90a", entries, "tuning"));
   // The last part is the digest of the file, which no lookup needs: verify looks at it.
   const std::size_t used = good.size() - kDigestBytes;
-  const bool all = std::getenv("MINUET_LONG_TESTS") != nullptr;
+  const bool all = long_tests_wanted();
   for (std::size_t at = 0; at < good.size(); at += all ? 1 : 97) {
     std::string bad = good;
     bad[at] = static_cast<char>(bad[at] ^ 0x10);

@@ -23,11 +23,6 @@
 
 namespace minuet {
 
-inline bool is_long_run() {
-  const char* const value = std::getenv("MINUET_LONG_TESTS");
-  return value != nullptr && std::string(value) == "1";
-}
-
 inline TrustPolicy own_policy() { return {::geteuid(), false}; }
 
 /// A key and the bytes to publish under it: about `size` of them, that zstd cannot make fewer.

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "tests/codegen/cache/store_fakes.h"
+#include "tests/support/expect.h"
 
 namespace minuet {
 namespace {
@@ -349,7 +350,7 @@ TEST(Store, R06_R11_WhateverCallFailsNothingBadIsKept) {
   const int errors[] = {ENOSPC, ENOENT, EACCES, EINTR, EROFS, EMFILE, EDQUOT, EIO, ENOLCK};
   for (int at = 0; at < counter.calls(); ++at) {
     // The short run has one of the errors for each call, the next one for the next call.
-    for (int i = 0; i < (is_long_run() ? 9 : 1); ++i) {
+    for (int i = 0; i < (long_tests_wanted() ? 9 : 1); ++i) {
       const int error = errors[(at + i) % 9];
       SCOPED_TRACE("call " + std::to_string(at) + " fails with " + std::to_string(error));
       const TemporaryFolder folder;

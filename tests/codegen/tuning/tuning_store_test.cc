@@ -4,10 +4,10 @@
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 
 #include "tests/codegen/tuning/examples.h"
+#include "tests/support/expect.h"
 
 namespace minuet {
 namespace {
@@ -84,8 +84,7 @@ void tune_at_once(int processes, int keys) {
 TEST(TuningStore, R33_EightProcessesLoseNothing) { tune_at_once(8, 170); }
 
 TEST(TuningStore, R33_EightProcessesLoseNothingOfAThousandKeys) {
-  const char* const wanted = std::getenv("MINUET_LONG_TESTS");
-  if (wanted == nullptr || std::string(wanted) != "1") GTEST_SKIP() << "MINUET_LONG_TESTS=1 runs it";
+  if (!long_tests_wanted()) GTEST_SKIP() << "MINUET_LONG_TESTS=1 runs it";
   tune_at_once(8, 1000);
 }
 

@@ -15,6 +15,7 @@
 #include <random>
 
 #include "tests/codegen/fakes.h"
+#include "tests/support/expect.h"
 
 namespace minuet {
 namespace {
@@ -139,7 +140,7 @@ int race(const std::string& parent, int rounds, unsigned seed) {
 }
 
 TEST(PchFolder, R30_EightProcessesRace) {
-  const bool is_long = std::getenv("MINUET_LONG_TESTS") != nullptr;
+  const bool is_long = long_tests_wanted();
   const unsigned seed = std::random_device{}();
   std::printf("seed %u\n", seed);
   const TemporaryFolder parent;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "codegen/worker/protocol.h"
+#include "tests/kernels_templates/test_kernels.h"
 
 namespace minuet {
 namespace {
@@ -36,8 +37,26 @@ TEST(Request, R19_ALineComesBackAsItWas) {
   EXPECT_NE(key_of(odd), key_of(example()));
 }
 
+TEST(Request, R19_WhatARowAsksForTravelsAlong) {
+  const std::string plain = line_of(example());
+  EXPECT_EQ(plain.find("exact_arch"), std::string::npos);
+  EXPECT_EQ(plain.find("options"), std::string::npos);
+  const KernelRequest relay{emit(RelaySpec{}), "sm_90a"};
+  const std::string line = line_of(relay);
+  const std::vector<RecordedRequest> read = llvm::cantFail(read_requests(line));
+  ASSERT_EQ(read.size(), 1u);
+  EXPECT_TRUE(read[0].is_same_version);
+  EXPECT_EQ(read[0].request.source.exact_arch, "sm_90a");
+  EXPECT_EQ(read[0].request.source.options, relay.source.options);
+  KernelRequest without = relay;
+  without.source.options.clear();
+  EXPECT_NE(key_of(without), key_of(relay));
+  const WorkerJob job = llvm::cantFail(decode_job(llvm::cantFail(encode_job({relay, "", false, ""}))));
+  EXPECT_EQ(job.request.source.options, relay.source.options);
+}
+
 TEST(Request, R19_ErrorsNameLineAndField) {
-  const std::string good = line_of(example());
+  const std::string good = line_of(example()), relay = line_of({emit(RelaySpec{}), "sm_90a"});
   const struct {
     std::string line;
     const char* words;
@@ -49,6 +68,11 @@ TEST(Request, R19_ErrorsNameLineAndField) {
       {replaced(good, "\"arch\":\"sm_90a\"", "\"arch\":\"sm_90 -G\""), "line 2: field \"arch\""},
       {replaced(good, "\"arch\":\"sm_90a\"", "\"arch\":90"), "line 2: field \"arch\" is missing or no text"},
       {replaced(good, "\"least_sm\":80", "\"least_sm\":-1"), "line 2: field \"least_sm\""},
+      {replaced(relay, "\"exact_arch\":\"sm_90a\"", "\"exact_arch\":90"), "line 2: field \"exact_arch\""},
+      {replaced(relay, "--maxrregcount=64", "--pch-dir=/tmp"),
+       "line 2: field \"options\" has one that no kernel may ask for: --pch-dir=/tmp"},
+      {replaced(relay, "\"options\":[", "\"options\":[7,"), "line 2: field \"options\""},
+      {replaced(relay, "\"options\":[", "\"options\":7,\"x\":["), "line 2: field \"options\" is no list"},
       {replaced(good, "\"name\"", "\"nome\""), "line 2: field \"name\""},
       {replaced(good, "\"expression\"", "\"express\""), "line 2: field \"expression\""},
       {replaced(good, "\"source\"", "\"sauce\""), "line 2: field \"source\""},

@@ -10,7 +10,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <thread>
 
@@ -20,6 +19,7 @@
 #include "codegen/worker/worker_pool.h"
 #include "tests/codegen/fakes.h"
 #include "tests/codegen/gated_helper.h"
+#include "tests/kernels_templates/test_kernels.h"
 #include "tests/support/environment.h"
 #include "tests/support/expect.h"
 
@@ -32,8 +32,6 @@ using Clock = std::chrono::steady_clock;
 double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
-
-bool is_long() { return std::getenv("MINUET_LONG_TESTS") != nullptr; }
 
 WorkerOptions helper_options() {
   WorkerOptions options;
@@ -113,6 +111,16 @@ TEST_F(Worker, R16_AHelperGivesTheSameEntry) {
   EXPECT_EQ(entry.build_key, build_key(entry.request_key, id));
 }
 
+TEST_F(Worker, R16_AHelperCompilesWithTheOptionsOfTheRow) {
+  const KernelRequest request{emit_whole(MINUET_SOURCE_DIR, RelaySpec{}), "sm_90a"};
+  KernelRequest without = request;
+  without.source.options.clear();
+  const Entry entry = llvm::cantFail(compile_in_worker(request, helper_options()));
+  EXPECT_EQ(entry.binary.cubin, compile_here(request).cubin);
+  EXPECT_EQ(entry.request_key, key_of(request));
+  EXPECT_NE(entry.binary.cubin, compile_here(without).cubin);
+}
+
 TEST_F(Worker, R16_AFailedCompileComesWithItsLog) {
   KernelRequest request{make_source("probe", "template <int> __global__ void probe() { int x = ; }\n"),
                         "sm_90a"};
@@ -190,7 +198,7 @@ void fork_during_a_compile(bool is_identified) {
 }
 
 TEST_F(Worker, R16_AForkDuringACompileCompiles) {
-  const int rounds = is_long() ? 100 : 2;
+  const int rounds = long_tests_wanted() ? 100 : 2;
   for (int round = 0; round < rounds && !HasFailure(); ++round) {
     SCOPED_TRACE(round);
     fork_during_a_compile(/*is_identified=*/round % 2 != 0);
@@ -249,10 +257,10 @@ TEST_F(Worker, R17_ALongCompileIsCancelled) {
 // ---- many ------------------------------------------------------------------------------------------
 
 TEST_F(Worker, R19_PrecompiledHeadersSaveTimeAndChangeNoByte) {
-  const std::vector<KernelRequest> requests = cub_requests(is_long() ? 100 : 3);
+  const std::vector<KernelRequest> requests = cub_requests(long_tests_wanted() ? 100 : 3);
   WorkerPoolOptions options;
   options.worker = helper_options();
-  options.jobs = is_long() ? 0 : 1;
+  options.jobs = long_tests_wanted() ? 0 : 1;
   const PoolRun with = run_pool(requests, options);
   options.pch = false;
   const PoolRun without = run_pool(requests, options);

@@ -34,6 +34,12 @@ struct ClusterGemmSpec {
   i32 stages = 3;
   i32 cluster = 2;
   GemmFault fault = GemmFault::None;
+  template <class Visitor>
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
+    visitor("io", io), visitor("warps", warps), visitor("columns", columns),
+        visitor("step_words", step_words), visitor("stages", stages), visitor("cluster", cluster),
+        visitor("fault", fault);
+  }
 };
 
 /// One block a tile of rows.
@@ -44,6 +50,11 @@ struct StagedGemmSpec {
   i32 step_words = 16;
   i32 stages = 3;
   GemmFault fault = GemmFault::None;
+  template <class Visitor>
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
+    visitor("io", io), visitor("warps", warps), visitor("columns", columns),
+        visitor("step_words", step_words), visitor("stages", stages), visitor("fault", fault);
+  }
 };
 
 struct GemmParams {

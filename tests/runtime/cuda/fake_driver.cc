@@ -94,6 +94,17 @@ struct FakeCalls {
     return find(kernel) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
   }
 
+  static CUresult set_kernel_attribute(CUfunction_attribute attribute, int value, CUkernel kernel,
+                                       CUdevice device) {
+    const std::lock_guard<std::mutex> lock(fake->mutex_);
+    const std::string* image = find(kernel);
+    if (!image) return CUDA_ERROR_INVALID_HANDLE;
+    if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value > FakeDriver::kMostShared)
+      return CUDA_ERROR_INVALID_VALUE;
+    fake->shared_bytes.emplace_back(device, *image, value);
+    return CUDA_SUCCESS;
+  }
+
   static CUresult error_name(CUresult result, const char** name) {
     *name = result == CUDA_ERROR_NO_BINARY_FOR_GPU ? "CUDA_ERROR_NO_BINARY_FOR_GPU" : "CUDA_ERROR_OTHER";
     return CUDA_SUCCESS;
@@ -111,6 +122,7 @@ FakeDriver::FakeDriver() {
   table_.cuKernelGetFunction = FakeCalls::get_function;
   table_.cuFuncLoad = FakeCalls::func_load;
   table_.cuKernelGetAttribute = FakeCalls::kernel_attribute;
+  table_.cuKernelSetAttribute = FakeCalls::set_kernel_attribute;
   table_.cuGetErrorName = FakeCalls::error_name;
   table_.cuGetErrorString = FakeCalls::error_string;
   fake = this;

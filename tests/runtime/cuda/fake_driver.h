@@ -8,7 +8,9 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "runtime/cuda/driver.h"
 
@@ -27,6 +29,7 @@ class FakeDriver {
   const Driver& table() const { return table_; }
   /// Makes a context current to this thread: a number that stands for a device.
   static void set_context(int context);
+  static constexpr int kMostShared = 227 << 10;  // dynamic, of a block
 
   // Set before the first call.
   Verdict on_load_data, on_get_kernel, on_get_function, on_func_load;
@@ -39,6 +42,7 @@ class FakeDriver {
   int calls_after_exit = 0;  // made although the driver was gone
   /// (context, image) whose function was loaded; the second and later times are not new.
   std::set<std::pair<int, std::string>> functions;
+  std::vector<std::tuple<int, std::string, int>> shared_bytes;  // (device, image, allowed a block), in order
 
   std::size_t open() const { return images_.size(); }
   /// From now on every call answers CUDA_ERROR_DEINITIALIZED.

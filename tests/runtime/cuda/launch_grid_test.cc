@@ -16,6 +16,13 @@ TEST(LaunchGrid, StridesOverEveryItemAndIsNeverEmpty) {
   EXPECT_EQ(stride_grid(i64{27} << 31, 1, 1), kBlocksPerMultiprocessor);
 }
 
+TEST(LaunchGrid, ClustersAreWhole) {
+  EXPECT_EQ(whole_clusters(7, 1), 7);
+  EXPECT_EQ(whole_clusters(8, 4), 8);
+  EXPECT_EQ(whole_clusters(9, 4), 12);
+  EXPECT_EQ(whole_clusters(1, 8), 8);
+}
+
 TEST(LaunchGrid, RadixPassesCoverTheBits) {
   for (i32 bits = 0; bits <= 64; ++bits) {
     i32 covered = 0;

@@ -12,6 +12,8 @@
 namespace minuet {
 namespace {
 
+constexpr KernelNeeds kBlock{.threads = 128};
+
 using Binaries = std::vector<std::shared_ptr<const Binary>>;
 
 std::shared_ptr<const Binary> make_binary(const std::string& name, const std::string& image = "good") {
@@ -36,8 +38,8 @@ Verdict refuse(const std::string& word, CUresult result) {
       [=](const std::string& image) { return image.find(word) != std::string::npos ? result : CUDA_SUCCESS; };
 }
 
-CUkernel kernel_of(const ModuleSet& modules, const std::string& name) {
-  llvm::Expected<LoadedKernel> found = modules.find(name, 8, 128);
+CUkernel kernel_of(ModuleSet& modules, const std::string& name) {
+  llvm::Expected<LoadedKernel> found = modules.find(name, 8, kBlock);
   if (found) return found->library->kernel();
   ADD_FAILURE() << llvm::toString(found.takeError());
   return nullptr;
@@ -91,7 +93,7 @@ TEST_F(ModuleTest, R25_ADeviceThatIsOpenedAgainLoadsAgain) {
     EXPECT_EQ(driver_.loads, 2 * round);
     modules->unload();
     EXPECT_EQ(driver_.open(), 0u);
-    EXPECT_EQ(take_status(modules->find("kernel0", 8, 128).takeError()).code(),
+    EXPECT_EQ(take_status(modules->find("kernel0", 8, kBlock).takeError()).code(),
               StatusCode::FailedPrecondition);
   }
 }
@@ -101,7 +103,7 @@ TEST_F(ModuleTest, R25_AKernelOfOtherParametersIsNotLaunched) {
   auto modules = make_set(1);
   EXPECT_EQ(load(*modules, 1, make_binaries(1)), "success");
   for (const std::size_t bytes : {4u, 16u}) {
-    EXPECT_EQ(take_status(modules->find("kernel0", bytes, 128).takeError()).code(), StatusCode::Internal);
+    EXPECT_EQ(take_status(modules->find("kernel0", bytes, kBlock).takeError()).code(), StatusCode::Internal);
   }
 }
 
@@ -159,6 +161,34 @@ TEST_F(ModuleTest, R26_LoadBringsTheCodeIntoTheContext) {
   EXPECT_EQ(load(*modules, 1, make_binaries(2)), "success");
   EXPECT_THAT(driver_.functions,
               testing::ElementsAre(std::pair(1, "good kernel0"), std::pair(1, "good kernel1")));
+}
+
+TEST_F(ModuleTest, R25_SharedMemoryIsAskedForOnceADevice) {
+  auto first = make_set(1), second = make_set(2);
+  EXPECT_EQ(load(*first, 1, make_binaries(2)), "success");
+  EXPECT_EQ(load(*second, 2, make_binaries(2)), "success");
+  kernel_of(*first, "kernel0");
+  EXPECT_THAT(driver_.shared_bytes, testing::IsEmpty()) << "it needs none";
+  for (const int bytes : {60000, 60000, 70000, 50000}) {
+    const KernelNeeds needs{.threads = 128, .dynamic_shared_bytes = bytes};
+    EXPECT_TRUE(static_cast<bool>(first->find("kernel0", 8, needs)));
+  }
+  EXPECT_THAT(driver_.shared_bytes, testing::ElementsAre(std::tuple(1, "good kernel0", 60000),
+                                                         std::tuple(1, "good kernel0", 70000)));
+  EXPECT_TRUE(static_cast<bool>(second->find("kernel0", 8, {.threads = 128, .dynamic_shared_bytes = 1})));
+  EXPECT_THAT(driver_.shared_bytes.back(), testing::Eq(std::tuple(2, "good kernel0", 1)));
+}
+
+TEST_F(ModuleTest, MoreSharedMemoryThanTheDeviceHasIsTheDriversError) {
+  auto modules = make_set(1);
+  EXPECT_EQ(load(*modules, 1, make_binaries(1)), "success");
+  const KernelNeeds needs{.threads = 128, .dynamic_shared_bytes = FakeDriver::kMostShared + 1};
+  for (int time = 0; time < 2; ++time) {
+    const StatusError error = take_status(modules->find("kernel0", 8, needs).takeError());
+    EXPECT_THAT(error.message(),
+                testing::HasSubstr("giving kernel kernel0 232449 bytes of shared memory a block"));
+  }
+  EXPECT_TRUE(kernel_of(*modules, "kernel0"));
 }
 
 /// Each call of a load may be the one that finds the image out.
@@ -227,7 +257,8 @@ TEST_F(ModuleTest, R23_PtxIsLoadedLikeCode) {
   EXPECT_EQ(load(*modules, 1, {std::make_shared<const Binary>(ptx)}), "success");
   EXPECT_THAT(driver_.functions, testing::ElementsAre(std::pair(1, ".target sm_80 gather")));
   EXPECT_TRUE(kernel_of(*modules, "gather"));
-  EXPECT_TRUE(llvm::errorToBool(modules->find("gather", 8, 2048).takeError())) << "the driver's bound holds";
+  EXPECT_TRUE(llvm::errorToBool(modules->find("gather", 8, {.threads = 2048}).takeError()))
+      << "the driver's bound holds";
 }
 
 TEST_F(ModuleTest, R28_WithoutAReloadTheRefusalIsTheError) {

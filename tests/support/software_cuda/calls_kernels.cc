@@ -28,7 +28,8 @@ using minuet::software_cuda::Task;
 namespace {
 
 constexpr int kArch = 90;
-constexpr int kMostShared = 227 << 10;
+constexpr int kUnaskedShared = 48 << 10, kMostShared = 227 << 10;
+constexpr unsigned kMostCluster = 8;
 
 /// Loaded libraries, kept by their address.
 std::map<Library*, std::shared_ptr<Library>>& libraries() {
@@ -57,14 +58,6 @@ Kernel* kernel_of(Driver& driver, CUfunction handle) {
   return driver.functions.count(function) ? function->kernel : nullptr;
 }
 
-CUresult set_attribute(Kernel* kernel, CUfunction_attribute attribute, int value) {
-  if (!kernel) return CUDA_ERROR_INVALID_HANDLE;
-  if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_ERROR_INVALID_VALUE;
-  if (value < 0 || value > kMostShared) return CUDA_ERROR_INVALID_VALUE;
-  kernel->dynamic_shared = value;
-  return CUDA_SUCCESS;
-}
-
 bool is_in(const Kernel& kernel, Context& context) {
   return kernel.loaded.count({&context, context.generation}) > 0;
 }
@@ -75,13 +68,27 @@ struct Launch {
   std::vector<char> params;
 };
 
-int cluster_of(const CUlaunchConfig& config) {
+/// What a launch says beside its sizes.
+struct Attributes {
+  unsigned cluster = 1;
+  bool programmatic = false;
+};
+
+/// Nothing of an attribute that it does not know.
+std::optional<Attributes> read_attributes(const CUlaunchConfig& config) {
+  Attributes attributes;
   for (unsigned i = 0; i < config.numAttrs; ++i) {
+    const CUlaunchAttributeValue& value = config.attrs[i].value;
     if (config.attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
-      return static_cast<int>(config.attrs[i].value.clusterDim.x);
+      if (value.clusterDim.y != 1 || value.clusterDim.z != 1) return std::nullopt;
+      attributes.cluster = value.clusterDim.x;
+    } else if (config.attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) {
+      attributes.programmatic = value.programmaticStreamSerializationAllowed != 0;
+    } else {
+      return std::nullopt;
     }
   }
-  return 1;
+  return attributes;
 }
 
 /// In which order blocks and threads run. A scan's tile waits for those before it, which a GPU starts first.
@@ -90,15 +97,20 @@ minuet::shim::Order order_of(const Cubin& cubin, std::uint64_t seed) {
   return is_scan ? minuet::shim::Order::Ascending : static_cast<minuet::shim::Order>(seed % 3);
 }
 
-CUresult check_launch(const Kernel& kernel, const CUlaunchConfig& config) {
+CUresult check_launch(const Kernel& kernel, const CUlaunchConfig& config, const Attributes& attributes,
+                      int device) {
   const unsigned threads = config.blockDimX * config.blockDimY * config.blockDimZ;
   const unsigned blocks = config.gridDimX * config.gridDimY * config.gridDimZ;
   if (threads == 0 || blocks == 0 || config.blockDimX != threads || config.gridDimX != blocks) {
     return CUDA_ERROR_INVALID_VALUE;  // the shim has one dimension
   }
   if (threads > static_cast<unsigned>(kernel.library->cubin.max_threads)) return CUDA_ERROR_INVALID_VALUE;
-  if (config.sharedMemBytes > static_cast<unsigned>(kernel.dynamic_shared)) return CUDA_ERROR_INVALID_VALUE;
-  return CUDA_SUCCESS;
+  const auto allowed = kernel.dynamic_shared.find(device);
+  const int most_shared = allowed == kernel.dynamic_shared.end() ? kUnaskedShared : allowed->second;
+  if (config.sharedMemBytes > static_cast<unsigned>(most_shared)) return CUDA_ERROR_INVALID_VALUE;
+  const unsigned cluster = attributes.cluster;
+  const bool whole = cluster > 0 && cluster <= kMostCluster && blocks % cluster == 0;
+  return whole ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CLUSTER_SIZE;
 }
 
 std::shared_ptr<const Task> make_task(const Launch& launch) {
@@ -197,15 +209,14 @@ CUresult cuKernelGetAttribute(int* value, CUfunction_attribute attribute, CUkern
   return CUDA_SUCCESS;
 }
 
-CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel handle, CUdevice) {
+CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel handle, CUdevice device) {
   SOFTWARE_CUDA_CALL(cuKernelSetAttribute);
   auto* const kernel = reinterpret_cast<Kernel*>(handle);
-  return set_attribute(driver.kernels.count(kernel) ? kernel : nullptr, attribute, value);
-}
-
-CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value) {
-  SOFTWARE_CUDA_CALL(cuFuncSetAttribute);
-  return set_attribute(kernel_of(driver, handle), attribute, value);
+  if (!driver.kernels.count(kernel)) return CUDA_ERROR_INVALID_HANDLE;
+  if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_ERROR_INVALID_VALUE;
+  if (value < 0 || value > kMostShared) return CUDA_ERROR_INVALID_VALUE;
+  kernel->dynamic_shared[device] = value;
+  return CUDA_SUCCESS;
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, void** params, void**) {
@@ -218,12 +229,17 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, void*
     if (stream->capture) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     kernel->loaded.insert({stream->context, stream->context->generation});
   }
-  if (const CUresult wrong = check_launch(*kernel, *config)) return wrong;
+  const std::optional<Attributes> attributes = read_attributes(*config);
+  if (!attributes) return CUDA_ERROR_NOT_SUPPORTED;
+  if (const CUresult wrong = check_launch(*kernel, *config, *attributes, stream->context->device))
+    return wrong;
+  // It may start early; here it never does.
+  if (attributes->programmatic) ++driver.calls["programmatic launch"];
   Launch launch;
   launch.library = kernel->library;
   launch.grid.blocks = static_cast<int>(config->gridDimX);
   launch.grid.threads = static_cast<int>(config->blockDimX);
-  launch.grid.cluster = cluster_of(*config);
+  launch.grid.cluster = static_cast<int>(attributes->cluster);
   launch.grid.shared_bytes = static_cast<int>(config->sharedMemBytes);
   launch.grid.order = order_of(kernel->library->cubin, driver.scheduler.seed());
   launch.grid.seed = driver.scheduler.seed();

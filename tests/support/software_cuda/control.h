@@ -8,7 +8,8 @@
 #include <optional>
 
 extern "C" {
-/// How often the entry point was called since the last reset: "cuMemAlloc", "cuStreamSynchronize".
+/// How often the entry point was called since the last reset: "cuMemAlloc", "cuStreamSynchronize"; and
+/// "programmatic launch".
 std::int64_t software_cuda_calls(const char* name);
 /// The `after`-th next call of the entry point (1: the next one) answers `result` and does nothing.
 void software_cuda_fail(const char* name, int after, int result);

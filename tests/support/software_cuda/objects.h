@@ -5,6 +5,7 @@
 #include <cuda.h>
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -79,7 +80,7 @@ struct Library {
 
 struct Kernel {
   std::shared_ptr<Library> library;
-  int dynamic_shared = 48 << 10;              // the most that a launch may ask for
+  std::map<int, int> dynamic_shared;  // by device: the most that a launch may ask for, where not 48 KB
   std::set<std::pair<Context*, int>> loaded;  // contexts and their generations
 };
 
