@@ -27,13 +27,6 @@ enum class DType : i32 {
 #undef MINUET_DTYPE_ROW
 };
 
-constexpr DType kDTypes[] = {
-#define MINUET_DTYPE_ROW(type, ...) DType::type,
-    MINUET_DTYPES(MINUET_DTYPE_ROW)
-#undef MINUET_DTYPE_ROW
-};
-constexpr i32 kDTypeCount = sizeof(kDTypes) / sizeof(kDTypes[0]);
-
 MINUET_HD constexpr i32 dtype_bytes(DType type) {
   switch (type) {
 #define MINUET_DTYPE_ROW(type, name, storage, bytes, ...) \
@@ -59,7 +52,14 @@ MINUET_HD constexpr DType storage_type(DType type) {
 /// Whether a GEMM multiplies other numbers than those in memory: no operand is read in place then.
 MINUET_HD constexpr bool rounds_operands(DType type) { return storage_type(type) != type; }
 
-/// "fp16", and "F16" of the enumerator. Of the host.
+#if !defined(__CUDA_ARCH__)  // a device's compiler would put these into every kernel
+constexpr DType kDTypes[] = {
+#define MINUET_DTYPE_ROW(type, ...) DType::type,
+    MINUET_DTYPES(MINUET_DTYPE_ROW)
+#undef MINUET_DTYPE_ROW
+};
+constexpr i32 kDTypeCount = sizeof(kDTypes) / sizeof(kDTypes[0]);
+/// "fp16", and "F16" of the enumerator.
 constexpr const char* kDTypeNames[] = {
 #define MINUET_DTYPE_ROW(type, name, ...) name,
     MINUET_DTYPES(MINUET_DTYPE_ROW)
@@ -70,5 +70,6 @@ constexpr const char* kDTypeEnumerators[] = {
     MINUET_DTYPES(MINUET_DTYPE_ROW)
 #undef MINUET_DTYPE_ROW
 };
+#endif
 
 }  // namespace minuet
