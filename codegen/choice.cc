@@ -10,9 +10,6 @@ namespace minuet {
 namespace {
 
 constexpr i32 kWidestAccess = 16;  // bytes of one load or store
-constexpr i64 kMostOffsets = 1 << 20;
-constexpr i32 kMostChannels = 1 << 16;
-constexpr i32 kMostCells = 1 << 24;  // of a kernel, a stride, a dilation: products stay inside 64 bits
 
 bool is_all_ones(const AxisArray& values, i32 ndim) {
   return std::all_of(values.begin(), values.begin() + ndim, [](i32 value) { return value == 1; });
@@ -47,6 +44,10 @@ i32 center_offset(const KernelGeometry& geometry) {
   i32 k = 0;
   for (i32 a = 0; a < geometry.ndim; ++a) k = k * geometry.kernel_size[a] + (geometry.kernel_size[a] - 1) / 2;
   return k;
+}
+
+i32 direct_offset(bool onto_itself, DType dtype, const KernelGeometry& geometry) {
+  return reads_center_in_place(onto_itself, dtype) ? center_offset(geometry) : -1;
 }
 
 namespace {
@@ -228,7 +229,7 @@ ScatterSpec choose_scatter(const ConvolutionProblem& problem, i32 tile) {
   ScatterSpec scatter;
   scatter.io = problem.dtype;
   // fp16 and bf16 partial sums stay within the bounds of convolution.md (tests/runtime) at half the traffic.
-  scatter.partial = problem.dtype == DType::TF32 ? DType::F32 : problem.dtype;
+  scatter.partial = storage_type(problem.dtype);
   scatter.channels = problem.out_channels;
   scatter.tile = tile;
   std::vector<Columns> outputs{problem.output, {problem.out_channels, 0}};
@@ -248,12 +249,14 @@ llvm::Expected<ConvolutionChoice> choose_convolution(const ConvolutionProblem& p
   ConvolutionChoice choice;
   choice.problem = problem;
 
-  choice.direct_center = problem.kind == ConvolutionKind::Submanifold && problem.dtype != DType::TF32;
+  choice.direct_center = reads_center_in_place(problem.kind == ConvolutionKind::Submanifold, problem.dtype);
   choice.reasons.push_back(
       choice.direct_center ? "the centre offset of a submanifold layer covers every row: its GEMM reads the "
                              "features in place"
-      : problem.dtype == DType::TF32 ? "tf32 operands are rounded by the gather, so every offset is gathered"
-                                     : "no offset covers every row, so every offset is gathered");
+      : rounds_operands(problem.dtype)
+          ? kDTypeNames[static_cast<int>(problem.dtype)] +
+                std::string(" operands are rounded by the gather, so every offset is gathered")
+          : "no offset covers every row, so every offset is gathered");
 
   const i64 volume = kernel_volume(problem);
   const TuningBucket gather = gather_bucket(problem.dtype, problem.in_channels, volume, rows);

@@ -98,8 +98,7 @@ bool is_kernel_option(llvm::StringRef option) {
 }
 
 SpecField spec_field(const char* name, DType value) {
-  static constexpr const char* kNames[] = {"F32", "TF32", "F16", "BF16"};
-  return enumerator(name, "DType", kNames[static_cast<int>(value)]);
+  return enumerator(name, "DType", kDTypeEnumerators[static_cast<int>(value)]);
 }
 
 SpecField spec_field(const char* name, KeyType value) {

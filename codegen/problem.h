@@ -12,6 +12,11 @@ namespace minuet {
 
 using AxisArray = std::array<i32, kMaxDim>;
 
+inline constexpr i32 kMostChannels = 1 << 16;
+inline constexpr i64 kMostOffsets = 1 << 20;  // of a kernel
+inline constexpr i32 kMostCells = 1 << 24;  // of a kernel, a stride, a dilation: products stay inside 64 bits
+inline constexpr i64 kFarthestOffset = 1 << 28;  // keeps every step and offset inside 32 bits
+
 /// How a convolution's output coordinates follow from its input coordinates.
 enum class ConvolutionKind : i32 {
   Submanifold,   // the input set itself; stride 1
@@ -64,5 +69,14 @@ KernelGeometry make_geometry(i32 ndim, const AxisArray& kernel_size, const AxisA
 
 /// The offset that is zero on every axis.
 i32 center_offset(const KernelGeometry& geometry);
+
+/// In a map of a set onto itself the centre covers every row, so its GEMM reads the features in place, unless
+/// operands are rounded, which the gather does.
+inline bool reads_center_in_place(bool onto_itself, DType dtype) {
+  return onto_itself && !rounds_operands(dtype);
+}
+
+/// The offset whose GEMM reads in place, or -1.
+i32 direct_offset(bool onto_itself, DType dtype, const KernelGeometry& geometry);
 
 }  // namespace minuet

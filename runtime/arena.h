@@ -61,6 +61,22 @@ class Placement {
   ArenaLayout layout_;
 };
 
+/// A block of its own for the parts that place(Placement&) takes: measured, then placed.
+template <class Place>
+llvm::Expected<DeviceMemory> allocate_parts(const std::shared_ptr<Device>& device, const Place& place) {
+  Placement measured(nullptr);
+  place(measured);
+  MINUET_ASSIGN(DeviceMemory memory, DeviceMemory::create(device, measured.bytes()));
+  Placement parts(memory.data());
+  place(parts);
+  return memory;
+}
+
+/// Room for a coordinate set's keys, of either width, and their number.
+inline Coords place_coords(Placement& parts, i64 capacity) {
+  return {parts.take<u64>(capacity), parts.take<i32>(1), capacity};
+}
+
 /// A quarter more than asked, so that the next, slightly larger cloud fits.
 inline i64 with_slack(i64 amount) { return amount + amount / 4; }
 

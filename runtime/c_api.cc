@@ -100,16 +100,7 @@ llvm::Expected<AxisArray> read_axes(const int32_t* values, i32 ndim, const char*
 }
 
 llvm::Expected<DType> read_dtype(minuet_dtype dtype) {
-  switch (dtype) {
-    case MINUET_F32:
-      return DType::F32;
-    case MINUET_TF32:
-      return DType::TF32;
-    case MINUET_F16:
-      return DType::F16;
-    case MINUET_BF16:
-      return DType::BF16;
-  }
+  if (dtype >= 0 && dtype < kDTypeCount) return static_cast<DType>(dtype);
   return make_error(StatusCode::InvalidArgument, "there is no dtype {0}", static_cast<int>(dtype));
 }
 

@@ -52,8 +52,9 @@ namespace minuet {
 
 // The ABI's numbers are the library's own, so that both sides cast.
 static_assert(MINUET_MAX_DIM == kMaxDim);
-static_assert(MINUET_F32 == static_cast<int>(DType::F32) && MINUET_TF32 == static_cast<int>(DType::TF32) &&
-              MINUET_F16 == static_cast<int>(DType::F16) && MINUET_BF16 == static_cast<int>(DType::BF16));
+#define MINUET_DTYPE_ROW(type, ...) static_assert(MINUET_##type == static_cast<int>(DType::type));
+MINUET_DTYPES(MINUET_DTYPE_ROW)
+#undef MINUET_DTYPE_ROW
 static_assert(MINUET_WEIGHTS_MINUET == static_cast<int>(WeightsOrder::Minuet) &&
               MINUET_WEIGHTS_MINKOWSKI == static_cast<int>(WeightsOrder::Minkowski) &&
               MINUET_WEIGHTS_TORCHSPARSE == static_cast<int>(WeightsOrder::TorchSparse) &&

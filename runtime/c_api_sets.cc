@@ -16,7 +16,7 @@ llvm::Expected<CoordinateSetOptions> read_set_options(const minuet_coordinates_o
   for (i32 a = 0; a < kMaxDim; ++a) {
     if (given.max_offset[a] < 0)
       return make_error(StatusCode::InvalidArgument, "max_offset of axis {0} is negative", a);
-    if (options.tensor_stride[a] > (1 << 24)) {
+    if (options.tensor_stride[a] > kMostCells) {
       return make_error(StatusCode::InvalidArgument, "tensor_stride of axis {0} is {1}; at most 2^24", a,
                         options.tensor_stride[a]);
     }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels_templates/shared/map_kernels.h"
+
 namespace minuet {
 
 llvm::Expected<KeyLayout> make_cloud_layout(i32 ndim, const Bounds& bounds, const i64* guard,
@@ -33,6 +35,13 @@ llvm::Expected<KeyLayout> make_cloud_layout(i32 ndim, const Bounds& bounds, cons
   return layout;
 }
 
+Bounds read_bounds(const i32* words) {
+  Bounds bounds;
+  std::copy_n(words, kMaxFields, bounds.least);
+  std::copy_n(words + kMaxFields, kMaxFields, bounds.greatest);
+  return bounds;
+}
+
 llvm::Expected<Bounds> declared_bounds(i32 ndim, const i32* least, const i32* greatest) {
   Bounds bounds;
   for (i32 f = 0; f <= ndim; ++f) {
@@ -54,6 +63,25 @@ llvm::Error check_coordinate_count(i64 count) {
                       kMaxCoordinates);
   }
   return llvm::Error::success();
+}
+
+llvm::Error check_coordinate_status(u32 status) {
+  if (status & kStatusNegativeBatch) {
+    return make_error(StatusCode::InvalidArgument, "a coordinate has a negative batch index");
+  }
+  if (status & kStatusOutOfBounds) {
+    return make_error(StatusCode::OutOfRange,
+                      "a coordinate lies outside the declared bounds: widen them, or declare none");
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error check_duplicates(i64 unique, i64 count, bool keep_first_duplicate) {
+  if (unique == count || keep_first_duplicate) return llvm::Error::success();
+  return make_error(
+      StatusCode::InvalidArgument,
+      "{0} of {1} coordinates are duplicates: make them unique, or set the option keep_first_duplicate",
+      count - unique, count);
 }
 
 }  // namespace minuet

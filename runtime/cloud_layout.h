@@ -1,6 +1,8 @@
 // From the bounds of a cloud to its packed keys.
 #pragma once
 
+#include <climits>
+
 #include "codegen/error.h"
 #include "codegen/problem.h"
 
@@ -21,13 +23,21 @@ inline constexpr i64 kBoundsWords = 2 * kMaxFields;
 llvm::Expected<KeyLayout> make_cloud_layout(i32 ndim, const Bounds& bounds, const i64* guard,
                                             const i64* period);
 
-inline KeyType key_type_of(const KeyLayout& layout) {
-  return layout.total_bits <= 32 ? KeyType::U32 : KeyType::U64;
-}
+/// From the words of Engine::find_bounds.
+Bounds read_bounds(const i32* words);
 
 /// Bounds as a caller declares them, checked.
 llvm::Expected<Bounds> declared_bounds(i32 ndim, const i32* least, const i32* greatest);
 
 llvm::Error check_coordinate_count(i64 count);
+
+/// What the status word of Engine::build_coords says of the coordinates.
+llvm::Error check_coordinate_status(u32 status);
+
+/// Of `count` coordinates so many are unique: an error where that is not all, unless the caller keeps firsts.
+llvm::Error check_duplicates(i64 unique, i64 count, bool keep_first_duplicate);
+
+/// Most rows on the query side of a kernel map: the entries and one more are counted in 31 bits.
+constexpr i64 most_map_rows(i64 volume) { return INT_MAX / volume - 1; }
 
 }  // namespace minuet

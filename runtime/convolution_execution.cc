@@ -80,17 +80,15 @@ i64 ConvolutionExecution::place(char* base, const KernelMap& map) {
   tables_ = parts.take<i32>(kGroupTables * volume);
   view_.source_table = parts.take<i32>(volume * view_.sources);
   view_.query_table = parts.take<i32>(volume * view_.queries);
-  if (base) view_.tables = {tables_, tables_ + volume, tables_ + 2 * volume, tables_ + 3 * volume};
+  view_.tables = tables_at(tables_, view_.geometry.volume);
   // Sets that the caller gave need rows in engine order; derived ones are.
   input_ = map.input().source_row() ? parts.take<char>(map.input().rows() * problem.in_channels * element)
                                     : nullptr;
   const i64 output_bytes = map.output().row_of() ? map.output().rows() * problem.out_channels * element : 0;
   output_ = output_bytes ? parts.take<char>(output_bytes) : nullptr;
   residual_ = output_bytes && problem.residual ? parts.take<char>(output_bytes) : nullptr;
-  gather_buffer_ =
-      parts.take<char>(groups_.gathered_rows * problem.in_channels * engine_->gather_element_bytes(choice));
-  gemm_buffer_ =
-      parts.take<char>(groups_.buffer_rows * problem.out_channels * engine_->gemm_element_bytes(choice));
+  gather_buffer_ = parts.take<char>(engine_->gather_buffer_bytes(choice, groups_));
+  gemm_buffer_ = parts.take<char>(engine_->gemm_buffer_bytes(choice, groups_));
   return parts.bytes();
 }
 
@@ -98,20 +96,20 @@ llvm::Error ConvolutionExecution::prepare_map(std::shared_ptr<const KernelMap> m
   MINUET_TRY(check_map(*map));
   map_ = nullptr;
   view_ = map->view();
-  const bool direct = plan_->layers[0].choice.direct_center;
   MINUET_TRY(engine_->begin(stream));
   if (tables_sent_) MINUET_TRY(engine_->wait());  // the pinned tables are written again below
   tables_sent_ = false;
-  const i32 direct_offset = direct ? center_offset(view_.geometry) : -1;
-  MINUET_TRY(
-      group_gemms(map->counts().data(), view_.geometry.volume, direct_offset, plan_->grouping, groups_));
+  const ConvolutionProblem& problem = plan_->problem;
+  const i32 direct =
+      direct_offset(problem.kind == ConvolutionKind::Submanifold, problem.dtype, view_.geometry);
+  MINUET_TRY(group_gemms(map->counts().data(), view_.geometry.volume, direct, plan_->grouping, groups_));
   const i64 bytes = place(nullptr, *map);
   if (bytes > arena_.bytes()) MINUET_TRY(engine_->wait());  // an earlier run may still use the memory
   MINUET_TRY(arena_.reserve(bytes));
   place(arena_.data(), *map);
   MINUET_TRY(engine_->set_workspace(engine_workspace_));
   MINUET_TRY(send_tables());
-  MINUET_TRY(engine_->make_tables(view_, direct_offset));
+  MINUET_TRY(engine_->make_tables(view_, direct));
   map_ = std::move(map);
   if (llvm::Error error = engine_->prepare_convolution(request())) {
     map_ = nullptr;

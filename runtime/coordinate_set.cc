@@ -23,7 +23,7 @@ llvm::Expected<AxisArray> coarser_stride(const AxisArray& tensor_stride, const A
   AxisArray coarse{1, 1, 1, 1};
   for (i32 a = 0; a < ndim; ++a) {
     const i64 product = static_cast<i64>(tensor_stride[a]) * stride[a];
-    if (stride[a] < 1 || product > (1 << 24)) {
+    if (stride[a] < 1 || product > kMostCells) {
       return make_error(StatusCode::InvalidArgument,
                         "axis {0}: stride {1} on tensor stride {2}; the product must be 1 to 2^24", a,
                         stride[a], tensor_stride[a]);
@@ -85,16 +85,14 @@ llvm::Error MapService::read_words(i32* host, const i32* source, i64 words) {
 
 llvm::Error CoordinateSet::allocate(i64 capacity, bool from_caller) {
   const i64 fields = 1 + service_->ndim();
-  auto place = [&](Placement parts) {
-    coords_ = {parts.take<u64>(capacity), parts.take<i32>(1), capacity};
+  auto place = [&](Placement& parts) {
+    coords_ = place_coords(parts, capacity);
     status_ = parts.take<i32>(1 + kBoundsWords);
     source_row_ = from_caller ? parts.take<i32>(capacity) : nullptr;
     row_of_ = from_caller ? parts.take<i32>(capacity) : nullptr;
     coordinates_ = parts.take<i32>(capacity * fields);
-    return parts.bytes();
   };
-  MINUET_ASSIGN(memory_, DeviceMemory::create(service_->device(), place(Placement(nullptr))));
-  place(Placement(memory_.data()));
+  MINUET_ASSIGN(memory_, allocate_parts(service_->device(), place));
   return llvm::Error::success();
 }
 
@@ -118,16 +116,10 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::create(std::shared
     MINUET_TRY(engine.begin(stream));
     MINUET_TRY(engine.find_bounds(coordinates, count, set->status_ + 1));
     MINUET_TRY(set->service_->read_words(words, set->status_ + 1, kBoundsWords));
-    std::copy_n(words, kMaxFields, set->bounds_.least);
-    std::copy_n(words + kMaxFields, kMaxFields, set->bounds_.greatest);
+    set->bounds_ = read_bounds(words);
   }
   MINUET_TRY(set->build(coordinates, count, stream));
-  if (set->rows_ != count && !options.keep_first_duplicate) {
-    return make_error(
-        StatusCode::InvalidArgument,
-        "{0} of {1} coordinates are duplicates: make them unique, or set the option keep_first_duplicate",
-        count - set->rows_, count);
-  }
+  MINUET_TRY(check_duplicates(set->rows_, count, options.keep_first_duplicate));
   return set;
 }
 
@@ -141,8 +133,7 @@ llvm::Error CoordinateSet::build(const i32* coordinates, i64 count, void* stream
   request.coordinates = coordinates;
   request.count = count;
   request.layout = layout;
-  std::copy_n(bounds_.least, kMaxFields, request.least);
-  std::copy_n(bounds_.greatest, kMaxFields, request.greatest);
+  request.bounds = bounds_;
   request.coords = coords_;
   request.source_row = source_row_;
   request.row_of = row_of_;
@@ -150,13 +141,7 @@ llvm::Error CoordinateSet::build(const i32* coordinates, i64 count, void* stream
   MINUET_TRY(engine.build_coords(request));
   i32 status = 0;
   MINUET_TRY(service_->read_words(&status, status_, 1));
-  if (status & static_cast<i32>(kStatusNegativeBatch)) {
-    return make_error(StatusCode::InvalidArgument, "a coordinate has a negative batch index");
-  }
-  if (status & static_cast<i32>(kStatusOutOfBounds)) {
-    return make_error(StatusCode::OutOfRange,
-                      "a coordinate lies outside the declared bounds: widen them, or declare none");
-  }
+  MINUET_TRY(check_coordinate_status(static_cast<u32>(status)));
   return finish(layout);
 }
 
@@ -176,8 +161,7 @@ llvm::Error CoordinateSet::repack(const KeyLayout& layout, const Bounds& bounds,
   request.coordinates = coordinates_;
   request.count = rows_;
   request.layout = layout;
-  std::copy_n(bounds.least, kMaxFields, request.least);
-  std::copy_n(bounds.greatest, kMaxFields, request.greatest);
+  request.bounds = bounds;
   request.coords = target;
   request.status = reinterpret_cast<u32*>(status_);
   return service_->engine().build_coords(request);
@@ -209,8 +193,8 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::downsample(const A
   if (!strides_fit(period_, coarse->tensor_stride_, service_->ndim())) {
     std::copy_n(coarse->tensor_stride_.begin(), kMaxDim, coarse->period_);
     MINUET_ASSIGN(layout, make_cloud_layout(service_->ndim(), bounds_, guard_, coarse->period_));
-    MINUET_ASSIGN(repacked, DeviceMemory::create(service_->device(), rows_ * 8 + kArenaAlignment));
-    fine = {repacked.data() + kArenaAlignment, reinterpret_cast<i32*>(repacked.data()), rows_};
+    auto place = [&](Placement& parts) { fine = place_coords(parts, rows_); };
+    MINUET_ASSIGN(repacked, allocate_parts(service_->device(), place));
   }
   MINUET_TRY(service_->begin_maps({key_type_of(layout), std::max<i64>(rows_, 1), 2, 0, 1}, stream));
   if (repacked.data()) MINUET_TRY(repack(layout, bounds_, fine));

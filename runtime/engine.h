@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "codegen/choice.h"
+#include "runtime/cloud_layout.h"
 #include "runtime/grouping.h"
 
 namespace minuet {
@@ -48,8 +49,7 @@ struct BuildCoordsRequest {
   const i32* coordinates = nullptr;  // [count, 1 + ndim], the caller's order
   i64 count = 0;
   KeyLayout layout;
-  i32 least[kMaxFields] = {};  // the bounds that the layout was made for
-  i32 greatest[kMaxFields] = {};
+  Bounds bounds;              // that the layout was made for
   Coords coords;              // out: unique and sorted
   i32* source_row = nullptr;  // out [unique]: the first caller's row of each
   i32* row_of = nullptr;      // out [count]: the unique row of each caller's row
@@ -121,6 +121,13 @@ class Engine {
   /// Bytes of one element of the gather buffer and of the GEMM buffer of a layer.
   virtual i64 gather_element_bytes(const ConvolutionChoice& choice) const = 0;
   virtual i64 gemm_element_bytes(const ConvolutionChoice& choice) const = 0;
+  /// Bytes of the two buffers.
+  i64 gather_buffer_bytes(const ConvolutionChoice& choice, const GroupPlan& groups) const {
+    return groups.gathered_rows * choice.problem.in_channels * gather_element_bytes(choice);
+  }
+  i64 gemm_buffer_bytes(const ConvolutionChoice& choice, const GroupPlan& groups) const {
+    return groups.buffer_rows * choice.problem.out_channels * gemm_element_bytes(choice);
+  }
 
   // ---- one call --------------------------------------------------------------------------------
   /// `stream`: the caller's CUstream; ignored by the CPU.

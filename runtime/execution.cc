@@ -1,7 +1,6 @@
 #include "runtime/execution.h"
 
 #include <algorithm>
-#include <climits>
 #include <cmath>
 #include <numeric>
 
@@ -89,8 +88,7 @@ void NetworkExecution::number_maps() {
     map.view.geometry =
         make_geometry(program.ndim, spec.kernel_size, spec.dilation, program.levels[spec.fine].tensor_stride);
     const i32 volume = map.view.geometry.volume;
-    if (spec.fine == spec.coarse && program.dtype != DType::TF32)
-      map.direct_offset = center_offset(map.view.geometry);
+    map.direct_offset = direct_offset(spec.fine == spec.coarse, program.dtype, map.view.geometry);
     map.groups = GroupPlan(volume);
     map.report_offset = report_words_;
     map.table_offset = table_words_;
@@ -135,7 +133,7 @@ i64 NetworkExecution::place_fixed(char* base) {
     view.counts = base ? report_ + maps_[i].report_offset : nullptr;
     const i32* tables = base ? tables_ + maps_[i].table_offset : nullptr;
     const i32 volume = view.geometry.volume;
-    if (base) view.tables = {tables, tables + volume, tables + 2 * volume, tables + 3 * volume};
+    view.tables = tables_at(tables, volume);
     if (program.maps[i].is_identity()) {
       view.source_table = view.query_table = identity_;
       continue;
@@ -173,7 +171,7 @@ llvm::Error NetworkExecution::place_anew() {
 
 llvm::Error NetworkExecution::check_count(i64 count) const {
   MINUET_TRY(check_coordinate_count(count));
-  const i64 most = INT_MAX / map_limits(KeyType::U64).max_volume - 1;  // entries of one kernel map
+  const i64 most = most_map_rows(map_limits(KeyType::U64).max_volume);
   if (count <= most) return llvm::Error::success();
   return make_error(
       StatusCode::OutOfRange,
@@ -185,7 +183,7 @@ llvm::Error NetworkExecution::check_count(i64 count) const {
 /// Room for `count` coordinates; a growing arena of ours gets some slack for the next, larger cloud.
 llvm::Error NetworkExecution::ensure_capacity(i64 count) {
   if (count <= capacity_) return llvm::Error::success();
-  const i64 most = std::min<i64>(kMaxCoordinates, INT_MAX / map_limits(KeyType::U64).max_volume - 1);
+  const i64 most = std::min(kMaxCoordinates, most_map_rows(map_limits(KeyType::U64).max_volume));
   const bool exact = capacity_ == 0 || options_.workspace;
   capacity_ = exact ? count : std::min(with_slack(count), most);
   fixed_bytes_ = place_fixed(nullptr);  // leaves identity_ null: reserve places everything
@@ -222,8 +220,7 @@ llvm::Error NetworkExecution::find_layout(const i32* coordinates, i64 count) {
     MINUET_TRY(engine_->find_bounds(coordinates, count, bounds_words_));
     MINUET_TRY(engine_->read_back(host_bounds_, bounds_words_, kBoundsWords * static_cast<i64>(sizeof(i32))));
     MINUET_TRY(engine_->wait());
-    std::copy_n(host_bounds_, kMaxFields, bounds_.least);
-    std::copy_n(host_bounds_ + kMaxFields, kMaxFields, bounds_.greatest);
+    bounds_ = read_bounds(host_bounds_);
   }
   i64 guard[kMaxDim], period[kMaxDim];
   layout_needs(plan_->program, guard, period);
@@ -244,8 +241,7 @@ llvm::Error NetworkExecution::enqueue_maps(const i32* coordinates, i64 count) {
   build.coordinates = coordinates;
   build.count = count;
   build.layout = layout_;
-  std::copy_n(bounds_.least, kMaxFields, build.least);
-  std::copy_n(bounds_.greatest, kMaxFields, build.greatest);
+  build.bounds = bounds_;
   build.coords = levels_[0].coords;
   build.source_row = source_row_;
   build.row_of = row_of_;
@@ -275,22 +271,8 @@ llvm::Error NetworkExecution::read_report(i64 count) {
 }
 
 llvm::Error NetworkExecution::check_report(i64 count) const {
-  const u32 status = static_cast<u32>(host_report_[0]);
-  if (status & kStatusNegativeBatch) {
-    return make_error(StatusCode::InvalidArgument, "a coordinate has a negative batch index");
-  }
-  if (status & kStatusOutOfBounds) {
-    return make_error(StatusCode::OutOfRange,
-                      "a coordinate lies outside the declared bounds: widen them, or declare none");
-  }
-  const i64 unique = host_report_[kReportHead];
-  if (unique != count && !options_.keep_first_duplicate) {
-    return make_error(
-        StatusCode::InvalidArgument,
-        "{0} of {1} coordinates are duplicates: make them unique, or set the option keep_first_duplicate",
-        count - unique, count);
-  }
-  return llvm::Error::success();
+  MINUET_TRY(check_coordinate_status(static_cast<u32>(host_report_[0])));
+  return check_duplicates(host_report_[kReportHead], count, options_.keep_first_duplicate);
 }
 
 llvm::Error NetworkExecution::group_maps() {
@@ -317,10 +299,8 @@ i64 NetworkExecution::place_tensors(char* base) {
   for (std::size_t i = 0; i < program.layers.size(); ++i) {
     const GroupPlan& groups = maps_[program.layers[i].map].groups;
     const ConvolutionChoice& choice = plan_->layers[i].choice;
-    gather_bytes = std::max(gather_bytes, groups.gathered_rows * choice.problem.in_channels *
-                                              engine_->gather_element_bytes(choice));
-    gemm_bytes = std::max(
-        gemm_bytes, groups.buffer_rows * choice.problem.out_channels * engine_->gemm_element_bytes(choice));
+    gather_bytes = std::max(gather_bytes, engine_->gather_buffer_bytes(choice, groups));
+    gemm_bytes = std::max(gemm_bytes, engine_->gemm_buffer_bytes(choice, groups));
   }
   gather_buffer_ = place.take<char>(gather_bytes);
   gemm_buffer_ = place.take<char>(gemm_bytes);

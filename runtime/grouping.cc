@@ -43,6 +43,11 @@ i32* copy_tables(const GroupPlan& plan, i32* target) {
   return target;
 }
 
+GroupTables tables_at(const i32* tables, i32 volume) {
+  if (tables == nullptr) return {};
+  return {tables, tables + volume, tables + 2 * volume, tables + 3 * volume};
+}
+
 llvm::Error group_gemms(const i32* counts, i32 volume, i32 direct_offset, const GroupingChoice& choice,
                         GroupPlan& plan) {
   plan.groups.clear();

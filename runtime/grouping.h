@@ -44,6 +44,9 @@ constexpr i32 kGroupTables = 4;
 /// The host's tables one after the other, in GroupTables' order: [kGroupTables][volume]. Returns the end.
 i32* copy_tables(const GroupPlan& plan, i32* target);
 
+/// Where they lie once they are copied to `tables`; nowhere for null.
+GroupTables tables_at(const i32* tables, i32 volume);
+
 /// counts: [volume] pairs per offset. direct_offset: -1, or the offset that covers every row.
 /// OutOfRange where a buffer would pass 2^31 - 1 rows.
 llvm::Error group_gemms(const i32* counts, i32 volume, i32 direct_offset, const GroupingChoice& choice,

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <climits>
 #include <numeric>
 
 #include "runtime/coordinate_set.h"
@@ -13,21 +12,21 @@ llvm::Error check_geometry(const CoordinateSet& input, const CoordinateSet& outp
   const AxisArray& fine = transposed ? output.tensor_stride() : input.tensor_stride();
   i64 volume = 1;
   for (i32 a = 0; a < kMaxDim; ++a) {
-    if (kernel_size[a] < 1 || dilation[a] < 1 || dilation[a] > (1 << 24) ||
+    if (kernel_size[a] < 1 || dilation[a] < 1 || dilation[a] > kMostCells ||
         (a >= ndim && kernel_size[a] != 1)) {
       return make_error(StatusCode::InvalidArgument,
                         "axis {0} has kernel size {1} and dilation {2} in {3} axes", a, kernel_size[a],
                         dilation[a], ndim);
     }
     volume *= kernel_size[a];
-    if (volume > (1 << 20) || static_cast<i64>(dilation[a]) * fine[a] * kernel_size[a] > (1 << 28)) {
+    if (volume > kMostOffsets || static_cast<i64>(dilation[a]) * fine[a] * kernel_size[a] > kFarthestOffset) {
       return make_error(StatusCode::InvalidArgument,
                         "axis {0}: kernel size {1}, dilation {2} on tensor stride {3} reach too far", a,
                         kernel_size[a], dilation[a], fine[a]);
     }
   }
   const i64 queries = transposed ? input.rows() : output.rows();
-  if (volume * (queries + 1) > INT_MAX) {
+  if (queries > most_map_rows(volume)) {
     return make_error(StatusCode::OutOfRange,
                       "{0} offsets times {1} rows pass 2^31 - 1 entries of one kernel map: split the batch",
                       volume, queries);
@@ -64,14 +63,12 @@ llvm::Expected<std::shared_ptr<KernelMap>> KernelMap::create(std::shared_ptr<con
   view.queries = coarse.rows();
 
   const i64 entries = view.geometry.volume * view.queries;
-  auto place = [&](Placement parts) {
+  auto place = [&](Placement& parts) {
     view.map = parts.take<i32>(entries);
     view.positions = parts.take<i32>(entries + 1);
     view.counts = parts.take<i32>(view.geometry.volume);
-    return parts.bytes();
   };
-  MINUET_ASSIGN(map->memory_, DeviceMemory::create(service->device(), place(Placement(nullptr))));
-  place(Placement(map->memory_.data()));
+  MINUET_ASSIGN(map->memory_, allocate_parts(service->device(), place));
   MINUET_TRY(map->search(stream));
   return map;
 }
@@ -100,13 +97,11 @@ llvm::Error KernelMap::search(void* stream) {
       bounds.greatest[f] = std::max(bounds.greatest[f], coarse.bounds_.greatest[f]);
     }
     MINUET_ASSIGN(layout, make_cloud_layout(ndim, bounds, guard, period));
-    auto place = [&](Placement parts) {
-      sources = {parts.take<u64>(fine.rows()), parts.take<i32>(1), fine.rows()};
-      queries = {parts.take<u64>(coarse.rows()), parts.take<i32>(1), coarse.rows()};
-      return parts.bytes();
+    auto place = [&](Placement& parts) {
+      sources = place_coords(parts, fine.rows());
+      queries = place_coords(parts, coarse.rows());
     };
-    MINUET_ASSIGN(repacked, DeviceMemory::create(service.device(), place(Placement(nullptr))));
-    place(Placement(repacked.data()));
+    MINUET_ASSIGN(repacked, allocate_parts(service.device(), place));
   }
   const auto lock = service.lock();
   const i64 capacity = std::max<i64>({fine.rows(), coarse.rows(), 1});

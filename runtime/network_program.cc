@@ -9,9 +9,6 @@ namespace {
 
 using Op = LayerDescription::Op;
 
-constexpr i32 kWidestTensor = 1 << 16;         // as for one convolution
-constexpr i64 kFarthestOffset = i64{1} << 28;  // keeps every step and offset inside 32 bits
-
 /// Builds a program layer by layer; `current_` is the tensor that the next layer reads.
 class ProgramBuilder {
  public:
@@ -63,7 +60,7 @@ class ProgramBuilder {
     LevelSpec coarse{program_.levels[level].tensor_stride, level};
     for (i32 a = 0; a < program_.ndim; ++a) {
       const i64 product = static_cast<i64>(coarse.tensor_stride[a]) * stride[a];
-      if (product > (1 << 24)) {
+      if (product > kMostCells) {
         return make_error(StatusCode::InvalidArgument, "the tensor stride of axis {0} passes 2^24", a);
       }
       coarse.tensor_stride[a] = static_cast<i32>(product);
@@ -232,10 +229,10 @@ class ProgramBuilder {
       return make_error(StatusCode::Unimplemented,
                         "\"{0}\" is concatenated twice; a tensor can have one place only", layer.skip);
     }
-    const i32 channels = first.channels + second.channels;  // each is at most kWidestTensor
-    if (channels > kWidestTensor) {
+    const i32 channels = first.channels + second.channels;  // each is at most kMostChannels
+    if (channels > kMostChannels) {
       return make_error(StatusCode::InvalidArgument, "with \"{0}\" there are {1} channels; at most {2}",
-                        layer.skip, channels, kWidestTensor);
+                        layer.skip, channels, kMostChannels);
     }
     program_.storages[first.storage].ld = channels;
     program_.storages[second.storage].ld = 0;  // dead: nothing lives there any more

@@ -10,16 +10,16 @@ namespace minuet {
 namespace {
 
 constexpr i64 kMostClasses = 1 << 16;
-constexpr const char* kDTypeNames[] = {"fp32", "tf32", "fp16", "bf16"};  // by DType
 
 /// "tf32, bf16 or fp32"
 std::string dtypes_that_hold(float value) {
   std::string names;
-  for (const DType dtype : {DType::F16, DType::BF16, DType::TF32}) {
+  static_assert(kDTypes[0] == DType::F32);
+  for (i32 number = kDTypeCount - 1; number > 0; --number) {
     float rounded = value;
-    round_values(dtype, &rounded, 1);
+    round_values(kDTypes[number], &rounded, 1);
     if (!std::isfinite(rounded)) continue;
-    names += (names.empty() ? "" : ", ") + std::string(kDTypeNames[static_cast<int>(dtype)]);
+    names += (names.empty() ? "" : ", ") + std::string(kDTypeNames[number]);
   }
   return names + (names.empty() ? "fp32" : " or fp32");
 }

@@ -1,14 +1,13 @@
-// fp32 on the host -> the storage of a dtype, round to nearest even (tf32: nearest, ties away, as
-// the device's cvt.rna does).
+// Arrays of fp32 on the host to the storage of a dtype and back, by shared/elements.h.
 #pragma once
 
 #include <cstddef>
 
-#include "kernels_templates/shared/types.h"
+#include "kernels_templates/shared/dtypes.h"
 
 namespace minuet {
 
-/// The value that `dtype` would hold, as fp32.
+/// The value that a GEMM of `dtype` multiplies, as fp32.
 void round_values(DType dtype, float* values, std::size_t count);
 
 /// Values as they lie in memory of `dtype`: dtype_bytes(dtype) * count bytes.

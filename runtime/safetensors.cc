@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "codegen/json_text.h"
 #include "llvm/Support/Endian.h"
@@ -17,11 +18,18 @@ namespace {
 constexpr uint64_t kLengthBytes = 8;
 constexpr uint64_t kLongestHeader = 100u << 20;  // the format's own limit
 
+/// A type that a file may store, by its name there; none for F64, which is no dtype, and for the unknown.
+std::optional<DType> stored_dtype(llvm::StringRef type) {
+  for (const DType dtype : kDTypes) {
+    if (type == kDTypeEnumerators[static_cast<int>(dtype)] && storage_type(dtype) == dtype) return dtype;
+  }
+  return std::nullopt;
+}
+
 int element_bytes(llvm::StringRef type) {
   if (type == "F64") return 8;
-  if (type == "F32") return 4;
-  if (type == "F16" || type == "BF16") return 2;
-  return 0;
+  const std::optional<DType> dtype = stored_dtype(type);
+  return dtype ? dtype_bytes(*dtype) : 0;
 }
 
 /// Product of a shape, or nothing where it is negative or overflows.
@@ -179,10 +187,7 @@ llvm::Expected<std::vector<float>> SafetensorsFile::read(llvm::StringRef name,
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] = static_cast<float>(double_at(tensor->data, i));
   } else {
-    load_values(tensor->type == "F16"    ? DType::F16
-                : tensor->type == "BF16" ? DType::BF16
-                                         : DType::F32,
-                tensor->data, values.size(), values.data());
+    load_values(*stored_dtype(tensor->type), tensor->data, values.size(), values.data());
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (std::isfinite(values[i])) continue;

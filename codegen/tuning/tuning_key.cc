@@ -9,7 +9,6 @@ namespace minuet {
 namespace {
 
 constexpr const char* kOperations[] = {"search", "gather", "scatter", "grouping"};
-constexpr const char* kDTypes[] = {"fp32", "tf32", "fp16", "bf16"};
 constexpr const char* kKeyTypes[] = {"u32", "u64"};
 
 template <class Enumeration, std::size_t Count>
@@ -99,10 +98,12 @@ TuningBucket grouping_bucket(DType dtype, i64 volume, i64 rows) {
 
 std::string tuning_text(const std::string& value) { return value; }
 std::string tuning_text(i64 value) { return std::to_string(value); }
-std::string tuning_text(DType value) { return kDTypes[static_cast<int>(value)]; }
+std::string tuning_text(DType value) { return kDTypeNames[static_cast<int>(value)]; }
 std::string tuning_text(KeyType value) { return kKeyTypes[static_cast<int>(value)]; }
 
-llvm::Error read_tuning_text(llvm::StringRef text, DType& value) { return read_name(text, kDTypes, value); }
+llvm::Error read_tuning_text(llvm::StringRef text, DType& value) {
+  return read_name(text, kDTypeNames, value);
+}
 llvm::Error read_tuning_text(llvm::StringRef text, KeyType& value) {
   return read_name(text, kKeyTypes, value);
 }

@@ -78,6 +78,7 @@ MINUET_DEVICE void mma(float (&sum)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   } else if constexpr (T == DType::BF16) {
     MINUET_MMA("m16n8k16.row.col.f32.bf16.bf16.f32");
   } else {
+    static_assert(T == DType::TF32, "a type whose products are not here");
     MINUET_MMA("m16n8k8.row.col.f32.tf32.tf32.f32");
   }
 #undef MINUET_MMA

@@ -142,10 +142,11 @@ MINUET_HD i32 lowest_bit(u32 bits) {
 #endif
 }
 
-/// What a GEMM operand needs on its way from storage: tf32 rounds, the others pass.
+/// What a GEMM operand needs on its way from storage: tf32 is rounded, the others pass.
 template <DType T, i32 Bytes>
 MINUET_HD Vector<Bytes> to_operand(Vector<Bytes> v) {
-  if constexpr (T == DType::TF32) {
+  if constexpr (rounds_operands(T)) {
+    static_assert(T == DType::TF32, "a type whose operands are not rounded here");
     MINUET_UNROLL
     for (i32 w = 0; w < Vector<Bytes>::kWords; ++w) v.words[w] = round_to_tf32(v.words[w]);
   }
@@ -157,7 +158,7 @@ template <DType T, i32 Bytes>
 MINUET_HD void to_floats(const Vector<Bytes>& v, float* values) {
   MINUET_UNROLL
   for (i32 w = 0; w < Vector<Bytes>::kWords; ++w) {
-    if constexpr (dtype_bytes(T) == 4) {
+    if constexpr (storage_type(T) == DType::F32) {
       values[w] = float_of(v.words[w]);
     } else if constexpr (Bytes == 2) {
       values[w] = from_16_bits<T>(v.words[w]);
@@ -172,7 +173,7 @@ MINUET_HD Vector<Bytes> from_floats(const float* values) {
   Vector<Bytes> v;
   MINUET_UNROLL
   for (i32 w = 0; w < Vector<Bytes>::kWords; ++w) {
-    if constexpr (dtype_bytes(T) == 4) {
+    if constexpr (storage_type(T) == DType::F32) {
       v.words[w] = bits_of(values[w]);
     } else if constexpr (Bytes == 2) {
       v.words[w] = to_16_bits<T>(values[w]);

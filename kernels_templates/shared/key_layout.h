@@ -18,6 +18,11 @@ struct KeyLayout {
   i32 total_bits = 0;  // the keys use bits [0, total_bits); above 64 the layout is unusable
 };
 
+/// The narrower key that holds the layout.
+MINUET_HD constexpr KeyType key_type_of(const KeyLayout& layout) {
+  return layout.total_bits <= 32 ? KeyType::U32 : KeyType::U64;
+}
+
 /// The same layout with its field count known to the compiler, so that loops over fields unroll.
 template <i32 Ndim>
 MINUET_HD constexpr KeyLayout with_ndim(KeyLayout layout) {

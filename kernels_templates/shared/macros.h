@@ -18,10 +18,12 @@
 namespace minuet {
 
 // NVRTC has no <cstdint> without cuda::std; these widths hold on every platform CUDA supports.
+using u16 = unsigned short;
 using i32 = int;
 using u32 = unsigned int;
 using i64 = long long;
 using u64 = unsigned long long;
-static_assert(sizeof(i32) == 4 && sizeof(i64) == 8, "Minuet assumes 32-bit int and 64-bit long long");
+static_assert(sizeof(u16) == 2 && sizeof(i32) == 4 && sizeof(i64) == 8,
+              "Minuet assumes 32-bit int and 64-bit long long");
 
 }  // namespace minuet

@@ -1,20 +1,15 @@
-// Element types and small enumerations that choose between kernels.
+// Small enumerations that choose between kernels; element types are in dtypes.h.
 #pragma once
 
-#include "kernels_templates/shared/macros.h"
+#include "kernels_templates/shared/dtypes.h"
 
 namespace minuet {
-
-/// Storage type of features. TF32 is fp32 storage whose GEMM operands are rounded to tf32.
-enum class DType : i32 { F32, TF32, F16, BF16 };
 
 /// Width of a packed coordinate key.
 enum class KeyType : i32 { U32, U64 };
 
 /// What the scatter's epilogue does last.
 enum class Activation : i32 { None, ReLU };
-
-MINUET_HD constexpr i32 dtype_bytes(DType type) { return type == DType::F16 || type == DType::BF16 ? 2 : 4; }
 
 MINUET_HD constexpr i32 key_bytes(KeyType type) { return type == KeyType::U64 ? 8 : 4; }
 

@@ -113,7 +113,7 @@ llvm::Error CpuEngine::find_bounds(const i32* coordinates, i64 count, i32* bound
 
 llvm::Error CpuEngine::begin_maps(const MapLimits& limits, void* workspace) {
   limits_ = limits;
-  map_scratch_ = carve_map_scratch(limits, workspace);
+  map_scratch_ = place_map_scratch(limits, workspace);
   return llvm::Error::success();
 }
 
@@ -142,8 +142,8 @@ llvm::Error CpuEngine::search(const SearchRequest& request) {
 llvm::Error CpuEngine::unpack(const Coords& coords, const KeyLayout& layout, i32* coordinates) {
   Timer timer(*this, &StageTimes::sort, true);
   // The set may be older than the last begin_maps, so its own layout decides.
-  const KeyType key_type = layout.total_bits <= 32 ? KeyType::U32 : KeyType::U64;
-  with_key(key_type, [&](auto key) { unpack_cpu<decltype(key)>(*pool_, coords, layout, coordinates); });
+  with_key(key_type_of(layout),
+           [&](auto key) { unpack_cpu<decltype(key)>(*pool_, coords, layout, coordinates); });
   return llvm::Error::success();
 }
 

@@ -19,7 +19,9 @@ class CpuEngine final : public Engine {
   llvm::Expected<i32> add_permute_rows(const PermuteRowsSpec& spec) override;
   i64 workspace_bytes() const override;
   llvm::Error set_workspace(void* workspace) override;
-  i64 map_workspace_bytes(const MapLimits& limits) const override { return map_scratch_bytes(limits); }
+  i64 map_workspace_bytes(const MapLimits& limits) const override {
+    return place_map_scratch(limits, nullptr).bytes;
+  }
   i64 gather_element_bytes(const ConvolutionChoice&) const override { return 4; }
   i64 gemm_element_bytes(const ConvolutionChoice&) const override { return 4; }
 

@@ -136,7 +136,7 @@ void scatter_cpu(const CpuConvolution& call) {
         call.kernels.scale_shift(call.weights.scale, call.weights.shift, sum, channels);
       if (problem.residual) {
         // TF32 is how operands of a GEMM are rounded; a residual is not one.
-        const DType type = problem.dtype == DType::TF32 ? DType::F32 : problem.dtype;
+        const DType type = storage_type(problem.dtype);
         call.kernels.widen(type, row_at(request.residual, r, problem.residual_input.ld, type), residual,
                            channels);
         call.kernels.add(residual, sum, channels);

@@ -5,10 +5,10 @@
 #include <climits>
 #include <mutex>
 
+#include "runtime/arena.h"
+
 namespace minuet {
 namespace {
-
-constexpr i64 round_up_256(i64 bytes) { return (bytes + 255) / 256 * 256; }
 
 i64 scratch_chunks(const MapLimits& limits) {
   return std::max<i64>(1, limits.max_volume) * std::max<i64>(1, cpu_chunks(limits.capacity));
@@ -61,7 +61,8 @@ void keep_unique(ThreadPool& pool, const MapScratch& scratch, const Key* keys, c
 u32 check_coordinate(const BuildCoordsRequest& request, const i32* coordinate) {
   u32 status = coordinate[0] < 0 ? kStatusNegativeBatch : 0;
   for (i32 f = 0; f < request.layout.fields; ++f) {
-    if (coordinate[f] < request.least[f] || coordinate[f] > request.greatest[f]) status |= kStatusOutOfBounds;
+    if (coordinate[f] < request.bounds.least[f] || coordinate[f] > request.bounds.greatest[f])
+      status |= kStatusOutOfBounds;
   }
   return status;
 }
@@ -81,25 +82,15 @@ i32 find_from(const Key* keys, i64 end, Key key, i64& first) {
 
 }  // namespace
 
-i64 map_scratch_bytes(const MapLimits& limits) {
+MapScratch place_map_scratch(const MapLimits& limits, void* workspace) {
   const i64 capacity = std::max<i64>(1, limits.capacity);
-  return 2 * round_up_256(capacity * key_bytes(limits.key)) + 2 * round_up_256(capacity * 4) +
-         round_up_256(radix_bins_bytes(capacity)) + round_up_256(scratch_chunks(limits) * 8);
-}
-
-MapScratch carve_map_scratch(const MapLimits& limits, void* workspace) {
-  const i64 capacity = std::max<i64>(1, limits.capacity);
-  char* next = static_cast<char*>(workspace);
-  auto take = [&](i64 bytes) {
-    char* memory = next;
-    next += round_up_256(bytes);
-    return static_cast<void*>(memory);
-  };
+  Placement parts(static_cast<char*>(workspace));
   MapScratch scratch;
-  for (void*& keys : scratch.keys) keys = take(capacity * key_bytes(limits.key));
-  for (u32*& rows : scratch.rows) rows = static_cast<u32*>(take(capacity * 4));
-  scratch.bins = static_cast<u32*>(take(radix_bins_bytes(capacity)));
-  scratch.chunks = static_cast<i64*>(take(scratch_chunks(limits) * 8));
+  for (void*& keys : scratch.keys) keys = parts.take<char>(capacity * key_bytes(limits.key));
+  for (u32*& rows : scratch.rows) rows = parts.take<u32>(capacity);
+  scratch.bins = parts.take<u32>(radix_bins_bytes(capacity) / static_cast<i64>(sizeof(u32)));
+  scratch.chunks = parts.take<i64>(scratch_chunks(limits));
+  scratch.bytes = parts.bytes();
   return scratch;
 }
 
@@ -138,7 +129,7 @@ void build_coords_cpu(ThreadPool& pool, const MapScratch& scratch, const BuildCo
       const i32* coordinate = request.coordinates + i * fields;
       const u32 bad = check_coordinate(request, coordinate);
       // One that is out of bounds has no key; the set is not used then, but stays a valid one.
-      keys.now[i] = pack_key<Key>(request.layout, bad == 0 ? coordinate : request.least);
+      keys.now[i] = pack_key<Key>(request.layout, bad == 0 ? coordinate : request.bounds.least);
       rows.now[i] = static_cast<u32>(i);
       seen |= bad;
     }

@@ -7,16 +7,17 @@
 
 namespace minuet {
 
-/// What begin_maps carves out of its workspace, for the limits it was given.
+/// What begin_maps places in its workspace, for the limits it was given.
 struct MapScratch {
   void* keys[2] = {};     // [capacity] of the key type
   u32* rows[2] = {};      // [capacity]
   u32* bins = nullptr;    // of the radix sort
   i64* chunks = nullptr;  // [max(1, max_volume) * chunks of the capacity]: counts, then places
+  i64 bytes = 0;          // of all
 };
 
-i64 map_scratch_bytes(const MapLimits& limits);
-MapScratch carve_map_scratch(const MapLimits& limits, void* workspace);
+/// Parts of `workspace`, or, where that is null, only their size.
+MapScratch place_map_scratch(const MapLimits& limits, void* workspace);
 
 void find_bounds_cpu(ThreadPool& pool, i32 ndim, const i32* coordinates, i64 count, i32* bounds);
 template <class Key>

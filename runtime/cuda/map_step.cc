@@ -3,11 +3,7 @@
 #include <climits>
 
 namespace minuet {
-namespace {
-
-KeyType key_type(const KeyLayout& layout) { return layout.total_bits <= 32 ? KeyType::U32 : KeyType::U64; }
-
-}  // namespace
+namespace {}  // namespace
 
 llvm::Expected<MapKernels> MapKernels::create(CudaDevice& device, const MapChoice& choice) {
   MapKernels kernels;
@@ -102,8 +98,8 @@ llvm::Error MapStep::build_coords(const BuildCoordsRequest& request) {
   pack.coordinates = request.coordinates;
   pack.count = request.count;
   pack.layout = request.layout;
-  std::copy_n(request.least, kMaxFields, pack.least);
-  std::copy_n(request.greatest, kMaxFields, pack.greatest);
+  std::copy_n(request.bounds.least, kMaxFields, pack.least);
+  std::copy_n(request.bounds.greatest, kMaxFields, pack.greatest);
   pack.keys = work_.keys[0];
   pack.rows = job.rows ? work_.rows[0] : nullptr;
   pack.status = request.status;
@@ -250,7 +246,7 @@ llvm::Error MapStep::count_hits(const SearchRequest& request) {
 llvm::Error MapStep::unpack(const Coords& coords, const KeyLayout& layout, i32* coordinates) {
   MINUET_TRY(queue_.mark(Stage::Other));
   if (coords.capacity <= 0) return llvm::Error::success();
-  return queue_.launch_stride(kernels(key_type(layout)).unpack, coords.capacity,
+  return queue_.launch_stride(kernels(key_type_of(layout)).unpack, coords.capacity,
                               UnpackParams{coords.keys, coords.count, layout, coordinates});
 }
 

@@ -16,34 +16,29 @@ constexpr i64 kTileBytes = i64{kRadixBins} * static_cast<i64>(sizeof(u32));
 
 MapWorkspace MapWorkspace::place(const MapChoice& choice, const MapLimits& limits, char* base) {
   MapWorkspace work;
-  ArenaLayout layout;
-  auto take = [&](i64 bytes) -> char* {
-    const i64 offset = layout.add(bytes, base);
-    return base ? base + offset : nullptr;
-  };
-  auto words = [&](i64 count) { return reinterpret_cast<i32*>(take(count * static_cast<i64>(sizeof(i32)))); };
+  Placement parts(base);
   for (int half = 0; half < 2; ++half) {
-    work.keys[half] = take(limits.capacity * key_bytes(limits.key));
-    work.rows[half] = reinterpret_cast<u32*>(words(limits.capacity));
+    work.keys[half] = parts.take<char>(limits.capacity * key_bytes(limits.key));
+    work.rows[half] = parts.take<u32>(limits.capacity);
   }
-  work.positions = words(limits.capacity + 1);
-  work.count = words(1);
+  work.positions = parts.take<i32>(limits.capacity + 1);
+  work.count = parts.take<i32>(1);
 
   i64 blocks = 0;
   for (const SearchKernelMapSpec& spec : choice.search_kernel_map) {
     blocks = std::max(blocks, source_blocks(limits.capacity, spec.source_block));
   }
   const i64 borders = limits.maps > 0 ? blocks * limits.max_volume : 0;
-  work.borders = words(borders);
-  work.pieces = words(borders);
-  work.piece_starts = words(borders + 1);
+  work.borders = parts.take<i32>(borders);
+  work.pieces = parts.take<i32>(borders);
+  work.piece_starts = parts.take<i32>(borders + 1);
 
   // The larger half of both variants: with the caller's rows and without.
   work.sort_tiles = std::max(most_radix_tiles(choice.radix_pass_rows, limits.capacity),
                              most_radix_tiles(choice.radix_pass_keys, limits.capacity));
   const i32 passes = radix_passes(8 * key_bytes(limits.key));
   work.sort_bytes = kBinsBytes + kTicketBytes + passes * work.sort_tiles * kTileBytes;
-  work.sorts = take(limits.sets * work.sort_bytes);
+  work.sorts = parts.take<char>(limits.sets * work.sort_bytes);
 
   work.scan_count = limits.sets + 2 * limits.maps;
   work.scan_bytes = scan_state_bytes(choice.scan_heads, limits.capacity);
@@ -52,8 +47,8 @@ MapWorkspace MapWorkspace::place(const MapChoice& choice, const MapLimits& limit
     work.scan_bytes = std::max({work.scan_bytes, scan_state_bytes(choice.scan_hits, entries),
                                 scan_state_bytes(choice.scan_values, borders)});
   }
-  work.scans = take(work.scan_count * work.scan_bytes);
-  work.bytes = layout.bytes();
+  work.scans = parts.take<char>(work.scan_count * work.scan_bytes);
+  work.bytes = parts.bytes();
   return work;
 }
 

@@ -10,14 +10,20 @@ constexpr std::uint32_t kReductions = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_
 
 cudaDataType_t data_type(DType type) {
   switch (type) {
-    case DType::F16:
-      return CUDA_R_16F;
-    case DType::BF16:
-      return CUDA_R_16BF;
-    default:
-      return CUDA_R_32F;
+#define MINUET_DTYPE_ROW(type, name, storage, bytes, cuda, ...) \
+  case DType::type:                                             \
+    return cuda;
+    MINUET_DTYPES(MINUET_DTYPE_ROW)
+#undef MINUET_DTYPE_ROW
   }
+  return CUDA_R_32F;
 }
+
+constexpr cublasComputeType_t kComputes[] = {
+#define MINUET_DTYPE_ROW(type, name, storage, bytes, cuda, compute) compute,
+    MINUET_DTYPES(MINUET_DTYPE_ROW)
+#undef MINUET_DTYPE_ROW
+};
 
 }  // namespace
 
@@ -25,12 +31,11 @@ llvm::Expected<std::unique_ptr<Matmuls>> Matmuls::create(const std::string& cubl
   MINUET_ASSIGN(const CublasLt* library, CublasLt::get(cublaslt));
   std::unique_ptr<Matmuls> matmuls(new Matmuls(*library));
   MINUET_TRY(check(*library, library->cublasLtCreate(&matmuls->handle_), "cublasLtCreate"));
-  const cublasComputeType_t computes[] = {CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_FAST_TF32};
-  for (int i = 0; i < 2; ++i) {
+  for (i32 i = 0; i < kDTypeCount; ++i) {
     cublasLtMatmulDescOpaque_t& operation = matmuls->operations_[i];
     MINUET_TRY(check(
         *library,
-        library->cublasLtMatmulDescInit_internal(&operation, sizeof(operation), computes[i], CUDA_R_32F),
+        library->cublasLtMatmulDescInit_internal(&operation, sizeof(operation), kComputes[i], CUDA_R_32F),
         "cublasLtMatmulDescInit"));
   }
   return matmuls;
@@ -101,7 +106,7 @@ llvm::Error Matmuls::look_up(const MatmulProblem& problem, MatmulAlgorithm& resu
   cublasLtMatmulHeuristicResult_t results[kCandidates] = {};
   int count = 0;
   const cublasStatus_t status = library_.cublasLtMatmulAlgoGetHeuristic(
-      handle_, &operations_[problem.shape.io == DType::TF32], &layouts.weight, &layouts.input,
+      handle_, &operations_[static_cast<int>(problem.shape.io)], &layouts.weight, &layouts.input,
       &layouts.output, &layouts.output, &preference, kCandidates, results, &count);
   // No algorithm is an answer; what else goes wrong is an error.
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)

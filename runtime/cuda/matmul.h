@@ -57,13 +57,13 @@ class Matmuls {
 
  private:
   explicit Matmuls(const CublasLt& library) : library_(library) {}
-  cublasLtMatmulDescOpaque_t* operation(DType io) { return &operations_[io == DType::TF32]; }
+  cublasLtMatmulDescOpaque_t* operation(DType io) { return &operations_[static_cast<int>(io)]; }
   cublasStatus_t enqueue(const BoundMatmul& matmul, void* workspace, CUstream stream);
 
   const CublasLt& library_;
   cublasLtHandle_t handle_ = nullptr;
-  mutable cublasLtMatmulDescOpaque_t operations_[2];  // plain, tf32; cuBLASLt only reads them
-  std::mutex mutex_;                                  // of the map; entries never change
+  mutable cublasLtMatmulDescOpaque_t operations_[kDTypeCount];  // cuBLASLt only reads them
+  std::mutex mutex_;                                            // of the map; entries never change
   std::map<MatmulKey, MatmulAlgorithm> algorithms_;
 };
 

@@ -230,7 +230,7 @@ const char* dtype_name(DType type) {
 }
 
 const std::vector<DType>& all_dtypes() {
-  static const std::vector<DType> types{DType::F32, DType::TF32, DType::F16, DType::BF16};
+  static const std::vector<DType> types(std::begin(kDTypes), std::end(kDTypes));
   return types;
 }
 
@@ -396,7 +396,7 @@ void make_parameters(const ConvolutionCase& test, bool integers, ConvolutionData
 void make_features(const ConvolutionCase& test, bool integers, ConvolutionData& data) {
   Random random(test.seed + 3000);
   // tf32 is a rounding of GEMM operands: features and residuals are stored in full.
-  const DType storage = test.dtype == DType::TF32 ? DType::F32 : test.dtype;
+  const DType storage = storage_type(test.dtype);
   data.features = round_to(storage, random_values(random, data.in_rows() * test.in_channels, 0, 1, integers));
   if (test.residual) {
     data.residual =

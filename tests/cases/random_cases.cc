@@ -305,9 +305,7 @@ std::string text_of(ConvolutionKind value) {
   return std::string("ConvolutionKind::") + kNames[static_cast<int>(value)];
 }
 std::string text_of(DType value) {
-  std::string name = dtype_name(value);
-  for (char& letter : name) letter = static_cast<char>(std::toupper(letter));
-  return "DType::" + name;
+  return std::string("DType::") + kDTypeEnumerators[static_cast<int>(value)];
 }
 std::string text_of(CoarseSide value) {
   static const char* const kNames[] = {"Copied", "Derived", "Apart"};

@@ -275,8 +275,8 @@ std::vector<NetworkCase> simpler_networks(const NetworkCase& network) {
 
 std::string as_initializer(const NetworkCase& network) {
   static const char* const kOps[] = {"Block", "Residual", "Up", "Concat"};
-  std::string dtype = dtype_name(network.dtype), layers;
-  std::transform(dtype.begin(), dtype.end(), dtype.begin(), ::toupper);
+  const std::string dtype = kDTypeEnumerators[static_cast<int>(network.dtype)];
+  std::string layers;
   for (const NetworkLayer& layer : network.layers) {
     layers +=
         (layers.empty() ? "{.op = Op::" : ", {.op = Op::") + std::string(kOps[static_cast<int>(layer.op)]);

@@ -56,7 +56,7 @@ TEST(Choice, WhatCannotBeIsRefusedWithItsReason) {
 
 /// Every Spec that is chosen meets the static_asserts of its kernel, for all small channel counts.
 TEST(Choice, TilesAndVectorsDivideEveryRow) {
-  for (const DType dtype : {DType::F32, DType::TF32, DType::F16, DType::BF16}) {
+  for (const DType dtype : kDTypes) {
     const i32 bytes = dtype_bytes(dtype);
     for (i32 channels = 1; channels <= 160; ++channels) {
       for (const i32 column : {0, 1, 4}) {

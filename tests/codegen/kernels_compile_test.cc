@@ -21,7 +21,6 @@ using testing::Not;
 
 constexpr KeyType kKeys[] = {KeyType::U32, KeyType::U64};
 constexpr i32 kDims[] = {1, 3, 4};
-constexpr DType kDTypes[] = {DType::F32, DType::TF32, DType::F16, DType::BF16};
 
 /// The Specs to compile beside the default one, by row of kernels.inc.
 template <class Spec>

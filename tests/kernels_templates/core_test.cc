@@ -140,9 +140,13 @@ TEST(Vector, MovesExactlyItsBytesAndConvertsInOrder) {
   expect_vector_round_trip<DType::F16, 16>();
   expect_vector_round_trip<DType::BF16, 4>();
   expect_vector_round_trip<DType::BF16, 8>();
+#define MINUET_DTYPE_ROW(type, ...) expect_vector_round_trip<DType::type, 16>();
+  MINUET_DTYPES(MINUET_DTYPE_ROW)
+#undef MINUET_DTYPE_ROW
 }
 
 TEST(Vector, OnlyTf32OperandsAreRounded) {
+  for (const DType type : kDTypes) EXPECT_EQ(rounds_operands(type), type == DType::TF32);
   Vector<4> v;
   v.words[0] = 0x3f801fffu;
   EXPECT_EQ(to_operand<DType::TF32>(v).words[0], 0x3f802000u);

@@ -10,7 +10,16 @@ namespace {
 
 /// One unit in the last place of T at magnitude 1: what one rounding may cost.
 constexpr double unit_of(DType type) {
-  return type == DType::F16 ? 0x1p-11 : type == DType::BF16 ? 0x1p-8 : 0x1p-24;
+  switch (type) {
+    case DType::F32:
+    case DType::TF32:
+      return 0x1p-24;
+    case DType::F16:
+      return 0x1p-11;
+    case DType::BF16:
+      return 0x1p-8;
+  }
+  return 0;
 }
 
 using ScatterKernel = void (*)(ScatterParams);

@@ -14,10 +14,19 @@ namespace {
 
 constexpr int kSize = 64;  // channels and rows: row i of the features is one in channel i
 
-DType storage_of(DType dtype) { return dtype == DType::TF32 ? DType::F32 : dtype; }
-
 /// Bits behind the leading one.
-int fraction_bits(DType dtype) { return dtype == DType::BF16 ? 7 : dtype == DType::F32 ? 23 : 10; }
+int fraction_bits(DType dtype) {
+  switch (dtype) {
+    case DType::F32:
+      return 23;
+    case DType::TF32:
+    case DType::F16:
+      return 10;
+    case DType::BF16:
+      return 7;
+  }
+  return 0;
+}
 
 /// Numbers between two that `dtype` holds: a tie to either side, as near to one as a float can be, and where
 /// rounding by way of another type would make a tie of what is none; the smallest and the largest, too.
@@ -125,7 +134,7 @@ TEST_P(ValuesTest, AScaleOrAShiftAlone) {
     for (int i = 0; i < kSize * kSize; ++i) {
       const double scale = scaled ? data.scale[i % kSize] : 1.0,
                    shift = shifted ? data.shift[i % kSize] : 0.0;
-      expected.push_back(round_to(storage_of(dtype()), data.weight[i] * scale + shift));
+      expected.push_back(round_to(storage_type(dtype()), data.weight[i] * scale + shift));
     }
     EXPECT_EQ(convolve(test, data), expected) << "scale " << scaled << ", shift " << shifted;
   }

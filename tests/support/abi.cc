@@ -64,8 +64,9 @@ std::string read_text(size_t (*function)(char*, size_t)) {
 }  // namespace
 
 minuet_dtype abi_dtype(DType type) {
-  static_assert(static_cast<int>(DType::F32) == MINUET_F32 && static_cast<int>(DType::TF32) == MINUET_TF32);
-  static_assert(static_cast<int>(DType::F16) == MINUET_F16 && static_cast<int>(DType::BF16) == MINUET_BF16);
+#define MINUET_DTYPE_ROW(type, ...) static_assert(MINUET_##type == static_cast<int>(DType::type));
+  MINUET_DTYPES(MINUET_DTYPE_ROW)
+#undef MINUET_DTYPE_ROW
   return static_cast<minuet_dtype>(type);
 }
 

@@ -26,7 +26,7 @@ class Compare : public testing::TestWithParam<DType> {
   /// Partial sums of each offset in fp32, stored in the dtype; their sum and the epilogue in fp32, stored
   /// again.
   std::vector<float> computed() const {
-    const DType storage = GetParam() == DType::TF32 ? DType::F32 : GetParam();
+    const DType storage = storage_type(GetParam());
     const int64_t in = test_.in_channels, out = test_.out_channels;
     const std::vector<float> features = round_to(GetParam(), data_.features);
     std::vector<float> sums(expected_.size(), 0.0f);

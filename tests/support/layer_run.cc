@@ -122,8 +122,8 @@ class LayerRun {
     request.coordinates = make(coordinates).as<i32>();
     request.count = set.rows;
     request.layout = layout_;
-    std::copy_n(least_, kMaxFields, request.least);
-    std::copy_n(greatest_, kMaxFields, request.greatest);
+    std::copy_n(least_, kMaxFields, request.bounds.least);
+    std::copy_n(greatest_, kMaxFields, request.bounds.greatest);
     request.coords = set.coords();
     request.source_row = set.source_row.as<i32>();
     request.row_of = set.row_of.as<i32>();

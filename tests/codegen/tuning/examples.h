@@ -63,7 +63,7 @@ inline std::string choices_text(const TuningSnapshot* tuning, i64 rows = kExampl
     for (const KernelSource& source : sources) text += source.display_name + "\n" + source.text;
     for (const std::string& reason : reasons) text += reason + "\n";
   };
-  for (const DType dtype : {DType::F32, DType::TF32, DType::F16, DType::BF16}) {
+  for (const DType dtype : kDTypes) {
     for (const i32 channels : {3, 32, 64, 96, 256}) {
       const ConvolutionProblem problem = example_problem(channels, 2 * channels, dtype);
       const ConvolutionChoice choice = llvm::cantFail(choose_convolution(problem, tuning, rows));

@@ -118,7 +118,7 @@ TEST(TuningSnapshot, R34_EveryChoicePassesItsChecks) {
   int used = 0;
   for (int round = 0; round < 2000; ++round) {
     const i32 channels = 1 + static_cast<i32>(random() % 300), tile = 1 + static_cast<i32>(random() % 40);
-    const DType dtype = static_cast<DType>(random() % 4);
+    const DType dtype = static_cast<DType>(random() % kDTypeCount);
     auto entry = [&](const TuningBucket& bucket) {
       return make_entry(example_environment(), bucket, measured(tile_config(1), 9),
                         {measured(tile_config(tile), 5)});

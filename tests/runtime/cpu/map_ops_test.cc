@@ -35,9 +35,10 @@ class MapOpsTest : public testing::Test {
     limits.capacity = capacity;
     limits.max_volume = max_volume;
     // Exactly as many bytes as asked for, so that a write past the end is found under ASan.
-    workspace_.reset(static_cast<char*>(std::aligned_alloc(256, map_scratch_bytes(limits))), std::free);
-    std::fill_n(workspace_.get(), map_scratch_bytes(limits), static_cast<char>(0xdb));
-    scratch_ = carve_map_scratch(limits, workspace_.get());
+    workspace_.reset(static_cast<char*>(std::aligned_alloc(256, place_map_scratch(limits, nullptr).bytes)),
+                     std::free);
+    std::fill_n(workspace_.get(), place_map_scratch(limits, nullptr).bytes, static_cast<char>(0xdb));
+    scratch_ = place_map_scratch(limits, workspace_.get());
   }
 
   KeyLayout layout(int ndim, const std::vector<i32>& coordinates, i64 guard, i64 period) {
@@ -65,8 +66,8 @@ class MapOpsTest : public testing::Test {
     request.coordinates = coordinates.data();
     request.count = static_cast<i64>(set.row_of.size());
     request.layout = layout;
-    std::copy_n(least_, kMaxFields, request.least);
-    std::copy_n(greatest_, kMaxFields, request.greatest);
+    std::copy_n(least_, kMaxFields, request.bounds.least);
+    std::copy_n(greatest_, kMaxFields, request.bounds.greatest);
     request.coords = set.coords();
     request.source_row = set.source_row.data();
     request.row_of = set.row_of.data();

@@ -97,7 +97,7 @@ TEST_P(VectorKernelsTest, RoundsToTf32OnTheWay) {
 TEST_P(VectorKernelsTest, KeepsNan) {
   const float nans[3] = {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::quiet_NaN(),
                          1};
-  for (DType type : {DType::F32, DType::TF32, DType::F16, DType::BF16}) {
+  for (DType type : kDTypes) {
     char stored[12];
     float back[3];
     kernels_->narrow(type, nans, stored, 3);

@@ -84,9 +84,9 @@ class MapPass {
     BuildCoordsRequest request;
     request.coordinates = input_.as<i32>();
     request.count = kRows;
-    for (i32 f = 1; f < kFields; ++f) request.least[f] = -20, request.greatest[f] = 20;
+    for (i32 f = 1; f < kFields; ++f) request.bounds.least[f] = -20, request.bounds.greatest[f] = 20;
     const i64 guard[kMaxDim] = {}, period[kMaxDim] = {1, 1, 1, 1};
-    request.layout = make_key_layout(kNdim, request.least, request.greatest, guard, period);
+    request.layout = make_key_layout(kNdim, request.bounds.least, request.bounds.greatest, guard, period);
     request.coords = {keys_.as(), count_.as<i32>(), kRows};
     request.status = status_.as<u32>();
     take(engine_->build_coords(request));

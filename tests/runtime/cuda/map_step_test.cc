@@ -109,8 +109,8 @@ class MapStepTest : public GpuTest {
     request.coordinates = input_->as<i32>();
     request.count = count;
     request.layout = layout;
-    std::copy_n(box.least, kMaxFields, request.least);
-    std::copy_n(box.greatest, kMaxFields, request.greatest);
+    std::copy_n(box.least, kMaxFields, request.bounds.least);
+    std::copy_n(box.greatest, kMaxFields, request.bounds.greatest);
     request.coords = set.coords();
     request.source_row = source_row_->as<i32>();
     request.row_of = row_of_->as<i32>();
@@ -211,7 +211,7 @@ TEST_F(MapStepTest, FindsBoundsAndUnpacks) {
       EXPECT_EQ(found[kMaxFields + f], box.greatest[f]);
     }
     const KeyLayout layout = layout_of(box);
-    const KeyType key = layout.total_bits <= 32 ? KeyType::U32 : KeyType::U64;
+    const KeyType key = key_type_of(layout);
     begin_maps({key, count, 1, 0, 1});
     DeviceSet set(device(), count, key);
     build(box, layout, coordinates, set);

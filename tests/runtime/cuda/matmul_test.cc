@@ -110,7 +110,7 @@ class MatmulTest : public GpuTest {
   void check_mode(BatchMode mode, bool must_exist) {
     i32 found = 0, asked = 0;
     u64 seed = 1;
-    for (DType type : {DType::F32, DType::TF32, DType::F16, DType::BF16}) {
+    for (DType type : kDTypes) {
       for (auto [in, out] : {std::pair{1, 1},
                              {1, 32},
                              {3, 24},
@@ -126,7 +126,7 @@ class MatmulTest : public GpuTest {
         if (on_software_device() && in + out > 150) continue;
         for (i64 height : {1, 7, 64, on_software_device() ? 130 : 1000}) {
           MatmulCase test;
-          test.problem.shape = {in, out, type, type == DType::TF32 ? DType::F32 : type};
+          test.problem.shape = {in, out, type, storage_type(type)};
           test.problem.mode = mode;
           test.problem.height = height;
           test.problem.batch = mode == BatchMode::Single ? 1 : 5;

@@ -101,11 +101,31 @@ const Library& Library::get() {
 namespace {
 
 cudaDataType_t stored_type(DType type) {
-  return type == DType::F16 ? CUDA_R_16F : type == DType::BF16 ? CUDA_R_16BF : CUDA_R_32F;
+  switch (type) {
+    case DType::F32:
+    case DType::TF32:
+      return CUDA_R_32F;
+    case DType::F16:
+      return CUDA_R_16F;
+    case DType::BF16:
+      return CUDA_R_16BF;
+  }
+  return CUDA_R_32F;
 }
 
 /// Half the distance between 1 and the next value.
-double half_step(DType type) { return type == DType::F16 ? 0x1p-11 : type == DType::BF16 ? 0x1p-8 : 0x1p-24; }
+double half_step(DType type) {
+  switch (type) {
+    case DType::F32:
+    case DType::TF32:
+      return 0x1p-24;
+    case DType::F16:
+      return 0x1p-11;
+    case DType::BF16:
+      return 0x1p-8;
+  }
+  return 0;
+}
 
 /// One for all calls.
 cublasLtHandle_t shared_handle() {
@@ -157,7 +177,7 @@ void Call::fill(int operand) {
   values.resize(static_cast<std::size_t>(count));
   for (float& value : values) value = static_cast<float>(random.normal());
   // tf32 is rounded by the product, not in memory.
-  const DType in_memory = type(operand) == DType::TF32 ? DType::F32 : type(operand);
+  const DType in_memory = storage_type(type(operand));
   values = round_to(in_memory, std::move(values));
   const std::vector<char> bytes = encode(in_memory, values);
   memory[operand] = FakeDevice::get().allocate(bytes.size());
@@ -237,7 +257,7 @@ bool Call::run() {
 }
 
 testing::AssertionResult Call::is_right() const {
-  const DType in_memory = type(3) == DType::TF32 ? DType::F32 : type(3);
+  const DType in_memory = storage_type(type(3));
   const std::size_t bytes = values_[3].size() * static_cast<std::size_t>(dtype_bytes(in_memory));
   const std::vector<float> result = decode(in_memory, std::vector<char>(memory[3], memory[3] + bytes));
   std::vector<float> rest = result;

@@ -2,8 +2,8 @@
 
 #include <Eigen/Core>
 #include <algorithm>
-#include <bit>
-#include <cmath>
+
+#include "kernels_templates/shared/elements.h"
 
 namespace minuet::software {
 namespace {
@@ -56,14 +56,9 @@ void write_columns(const MatrixLayout& layout, void* data, Index first, const Ma
   });
 }
 
-float to_tf32(float value) {
-  if (!std::isfinite(value)) return value;
-  return std::bit_cast<float>((std::bit_cast<uint32_t>(value) + 0x1000u) & ~0x1fffu);
-}
-
 MatrixXf read_operand(const Product& product, Operand operand, const void* data, Index first, Index count) {
   MatrixXf values = read_columns(product.layouts[operand], data, first, count);
-  if (product.tf32) values = values.unaryExpr([](float value) { return to_tf32(value); });
+  if (product.tf32) values = values.unaryExpr(&Element<DType::TF32>::operand);
   return values;
 }
 

@@ -1,0 +1,108 @@
+// One element between fp32 and memory, on the host: the library, the CPU device, the tool and the device
+// code's host side convert with these. To the nearest, ties to even (tf32: ties away from zero, as a
+// device's cvt.rna does); overflow becomes infinity, subnormals are kept, NaN stays NaN.
+//
+// Integers only, so that a host that flushes subnormals to zero gets the same numbers. Always inlined: code
+// for several instruction sets (runtime/cpu/vector_kernels.cc) may share no function.
+#pragma once
+
+#include "kernels_templates/shared/dtypes.h"
+
+namespace minuet {
+
+/// Stored: what lies in memory; load and store: fp32 from it and to it; operand: the fp32 that a GEMM
+/// multiplies; kLargest: the largest finite number. A type of the table without one does not compile.
+template <DType T>
+struct Element;
+
+template <>
+struct Element<DType::F32> {
+  using Stored = float;
+  static constexpr float kLargest = 0x1.fffffep127f;
+  [[gnu::always_inline]] static float load(float stored) { return stored; }
+  [[gnu::always_inline]] static float store(float value) { return value; }
+  [[gnu::always_inline]] static float operand(float stored) { return stored; }
+};
+
+template <>
+struct Element<DType::TF32> : Element<DType::F32> {
+  /// 10 of 23 bits of the fraction are kept; half of the last kept one is added to the magnitude.
+  [[gnu::always_inline]] static float operand(float stored) {
+    const u32 bits = __builtin_bit_cast(u32, stored);
+    const bool finite = (bits & 0x7f800000u) != 0x7f800000u;
+    return finite ? __builtin_bit_cast(float, (bits + 0x1000u) & 0xffffe000u) : stored;
+  }
+};
+
+template <>
+struct Element<DType::F16> {
+  using Stored = u16;
+  static constexpr float kLargest = 65504.0f;
+  [[gnu::always_inline]] static float load(u16 stored) {
+    const u32 sign = static_cast<u32>(stored & 0x8000u) << 16;
+    const u32 exponent = (stored >> 10) & 31u, fraction = stored & 0x3ffu;
+    u32 magnitude = (exponent + 112) << 23 | fraction << 13;
+    if (exponent == 31) {
+      magnitude = 0x7f800000u | fraction << 13;
+    } else if (exponent == 0 && fraction == 0) {
+      magnitude = 0;
+    } else if (exponent == 0) {
+      const i32 shift = __builtin_clz(fraction) - 21;  // brings the leading one to bit 10
+      magnitude = static_cast<u32>(113 - shift) << 23 | ((fraction << shift) & 0x3ffu) << 13;
+    }
+    return __builtin_bit_cast(float, sign | magnitude);
+  }
+  [[gnu::always_inline]] static u16 store(float value) {
+    const u32 bits = __builtin_bit_cast(u32, value);
+    const u32 magnitude = bits & 0x7fffffffu, sign = (bits >> 16) & 0x8000u;
+    if (magnitude > 0x7f800000u) return static_cast<u16>(sign | 0x7e00u);
+    if (magnitude >= 0x477ff000u) return static_cast<u16>(sign | 0x7c00u);  // 65520 and more
+    if (magnitude < 0x33000001u) return static_cast<u16>(sign);             // 2^-25 and less
+    // The significand shifted down to the half's last place; the cut-off bits decide the rounding.
+    const i32 exponent = static_cast<i32>(magnitude >> 23);
+    const bool normal = exponent >= 113;
+    const i32 shift = normal ? 13 : 126 - exponent;
+    const u32 significand = normal ? magnitude - (112u << 23) : (magnitude & 0x7fffffu) | 0x800000u;
+    const u32 odd = (significand >> shift) & 1u;
+    return static_cast<u16>(sign | ((significand + (1u << (shift - 1)) - 1 + odd) >> shift));
+  }
+  [[gnu::always_inline]] static float operand(u16 stored) { return load(stored); }
+};
+
+template <>
+struct Element<DType::BF16> {
+  using Stored = u16;
+  static constexpr float kLargest = 0x1.fep127f;
+  [[gnu::always_inline]] static float load(u16 stored) {
+    return __builtin_bit_cast(float, static_cast<u32>(stored) << 16);
+  }
+  [[gnu::always_inline]] static u16 store(float value) {
+    const u32 bits = __builtin_bit_cast(u32, value);
+    const u32 rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
+    const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
+    return static_cast<u16>((nan ? bits | 0x400000u : rounded) >> 16);
+  }
+  [[gnu::always_inline]] static float operand(u16 stored) { return load(stored); }
+};
+
+/// body.template operator()<T>() of a type that is known at run time only.
+template <class Body>
+constexpr decltype(auto) with_dtype(DType type, const Body& body) {
+  switch (type) {
+#define MINUET_DTYPE_ROW(type, ...) \
+  case DType::type:                 \
+    return body.template operator()<DType::type>();
+    MINUET_DTYPES(MINUET_DTYPE_ROW)
+#undef MINUET_DTYPE_ROW
+  }
+  __builtin_unreachable();
+}
+
+#define MINUET_DTYPE_ROW(type, name, storage, bytes, ...)                                \
+  static_assert(sizeof(Element<DType::type>::Stored) == bytes, "of the table of types"); \
+  static_assert(sizeof(Element<DType::storage>::Stored) == bytes &&                      \
+                storage_type(DType::storage) == DType::storage);
+MINUET_DTYPES(MINUET_DTYPE_ROW)
+#undef MINUET_DTYPE_ROW
+
+}  // namespace minuet
