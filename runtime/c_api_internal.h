@@ -95,7 +95,7 @@ MINUET_ENDS_WITH(minuet_network_options, weights_map);
 MINUET_ENDS_WITH(minuet_execution_options, workspace_bytes);
 MINUET_ENDS_WITH(minuet_system_info, reserved);
 MINUET_ENDS_WITH(minuet_device_info, memory_bytes);
-MINUET_ENDS_WITH(minuet_network_info, parameters);
+MINUET_ENDS_WITH(minuet_network_info, reserved);
 MINUET_ENDS_WITH(minuet_level_info, voxels);
 MINUET_ENDS_WITH(minuet_layer_info, reserved);
 #undef MINUET_ENDS_WITH

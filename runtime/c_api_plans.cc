@@ -151,6 +151,7 @@ minuet_status minuet_network_query(minuet_network* network, minuet_network_info*
     answer.layers = static_cast<int32_t>(program.layers.size());
     answer.output_level = program.tensors[program.output].level;
     answer.parameters = network->plan->parameter_count;
+    answer.missing_head = program.is_head_missing ? 1 : 0;
     answer.deterministic = 1;         // no kernel uses atomics on floats
     answer.prepare_capture_safe = 0;  // it reads counts back
     answer.run_capture_safe = 1;

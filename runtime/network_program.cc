@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 
 namespace minuet {
 namespace {
@@ -90,6 +91,10 @@ class ProgramBuilder {
   /// Appends a convolution and returns its output tensor.
   llvm::Expected<i32> add_layer(const std::string& name, i32 input, i32 level, const MapSpec& map,
                                 ConvolutionProblem problem) {
+    if (!names_.insert(name).second) {
+      return make_error(StatusCode::InvalidArgument,
+                        "two layers are called \"{0}\", and would share their weights", name);
+    }
     ProgramLayer layer;
     layer.name = name;
     layer.map = add_map(map);
@@ -251,7 +256,10 @@ class ProgramBuilder {
     if (classes == 0) {
       MINUET_ASSIGN(classes, head_channels_(layer.name, program_.tensors[current_].channels));
     }
-    if (classes == 0) return llvm::Error::success();
+    if (classes == 0) {
+      program_.is_head_missing = true;
+      return llvm::Error::success();
+    }
     ConvolutionProblem problem = batch_norm_relu(classes);
     problem.activation = Activation::None;
     const i32 level = level_of(current_);
@@ -317,6 +325,7 @@ class ProgramBuilder {
   const HeadChannels& head_channels_;
   NetworkProgram program_;
   std::map<std::string, i32> skips_;
+  std::set<std::string> names_;  // of layers
   i32 current_ = 0;
 };
 

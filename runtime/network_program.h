@@ -71,6 +71,7 @@ struct NetworkProgram {
   std::vector<StorageSpec> storages;
   std::vector<SlotSpec> slots;
   std::vector<ProgramLayer> layers;
+  bool is_head_missing = false;        // of the description
   i32 input = 0, output = 0;           // tensors
   i64 period[kMaxDim] = {1, 1, 1, 1};  // least common multiple of all levels' strides
 };

@@ -184,6 +184,15 @@ void make_bad_clouds(const Files& file) {
        "x\nproperty "
        "float y\nproperty float z\nend_header\n1.5 7 1 2 3\n");
   file("noface.ply", "ply\nformat ascii 1.0\nelement face 0\nproperty int a\nend_header\n");
+  const std::string xyz = "property float x\nproperty float y\nproperty float z\nend_header\n";
+  file("fewer.ply", "ply\nformat ascii 1.0\nelement vertex 2\n" + xyz + "1 2 3\n4 5\n6 7 8\n");
+  file("more.ply", "ply\nformat ascii 1.0\nelement vertex 2\n" + xyz + "1 2 3 4\n5 6 7\n");
+  file("rows.ply", "ply\nformat ascii 1.0\nelement vertex 1\n" + xyz + "1 2 3\n\n4 5 6\n");
+  file("more.pcd", pcd("ascii", "9 " + text));
+  file("rows.pcd", pcd("ascii", text + "1 2 3 4\n"));
+  file("time.pcd",
+       "VERSION 0.7\nFIELDS x y z time\nSIZE 4 4 4 8\nTYPE F F F U\nWIDTH 1\nHEIGHT 1\nPOINTS 1\nDATA ascii\n"
+       "1 2 3 1700000000123456789\n");
   file("utf16.ply", std::string("\xff\xfep\0l\0y\0\n\0", 10));
   file("short.pcd", pcd("binary", bin.substr(0, 100)));
   file("short_ascii.pcd", pcd("ascii", text.substr(0, 100)));
@@ -244,6 +253,8 @@ void make_networks(const Files& file) {
   const std::string down = R"({"op": "block", "name": "b", "width": 1, "kernel_size": 2, "stride": 2})";
   file("tiny.json", network(block));
   file("coarse.json", network(block + ", " + down));
+  file("head.json", network(block + R"(, {"op": "head", "name": "head"})"));
+  file("twins.json", network(block + ", " + block));
   file("five.json",
        R"({"name": "five", "ndim": 3, "in_channels": 5, "channels": [4], "layers": [)" + block + "]}");
   file("flat.json",

@@ -29,6 +29,7 @@ struct Cloud {
   /// What x, y and z were stored in; integers and text count as F64.
   std::array<Scalar, 3> position_types = {Scalar::F64, Scalar::F64, Scalar::F64};
   std::vector<Attribute> attributes;  ///< of the points
+  std::vector<std::string> lists;     ///< names of what the points have and we do not keep
   std::string columns;                ///< "x y z <- columns 0 1 2, intensity <- column 3"; empty: no file's
   int ndim = 3;
   std::vector<int32_t> voxels;

@@ -1,6 +1,7 @@
 #include "tools/minuet/library.h"
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
@@ -107,10 +108,12 @@ llvm::Expected<ContextHandle> open_context(const ContextChoice& choice) {
 }
 
 llvm::Expected<std::string> absolute_cache_folder(const std::string& cache) {
-  llvm::SmallString<256> folder(cache);  // from where one stands; the library takes absolute paths only
-  if (cache.empty()) return std::string();
+  // MINUET_CACHE_DIR is as the flag is, from where one stands; the library takes absolute paths only.
+  const char* const variable = std::getenv("MINUET_CACHE_DIR");
+  llvm::SmallString<256> folder(!cache.empty() ? cache : variable ? variable : "");
+  if (folder.empty()) return std::string();
   if (const std::error_code error = llvm::sys::fs::make_absolute(folder)) {
-    return bad_input("--cache '{0}' has no absolute path: {1}", cache, error.message());
+    return bad_input("the cache folder '{0}' has no absolute path: {1}", folder, error.message());
   }
   llvm::sys::path::remove_dots(folder, /*remove_dot_dot=*/true);
   return folder.str().str();

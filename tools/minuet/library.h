@@ -89,7 +89,7 @@ struct ContextChoice {
   bool must_jit = false;  ///< whatever MINUET_NO_JIT says
 };
 llvm::Expected<ContextHandle> open_context(const ContextChoice& choice);
-/// --cache as an absolute path; empty where it is.
+/// --cache, else MINUET_CACHE_DIR, as an absolute path; empty where neither is given.
 llvm::Expected<std::string> absolute_cache_folder(const std::string& cache);
 /// "cuda:N", "cpu", or empty for the default.
 llvm::Expected<DeviceHandle> open_device(minuet_context* context, const std::string& name,

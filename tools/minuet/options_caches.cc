@@ -49,9 +49,8 @@ Examples:
 
 void add_cache(CLI::App& app, Arguments& arguments) {
   app.add_option("--cache", arguments.cache,
-                 "kernel cache folder; default: XDG_CACHE_HOME/minuet, ~/.cache/minuet")
-      ->type_name("DIR")
-      ->envname("MINUET_CACHE_DIR");  // where it is relative, it is as the flag is
+                 "kernel cache folder; default: MINUET_CACHE_DIR, XDG_CACHE_HOME/minuet, ~/.cache/minuet")
+      ->type_name("DIR");
 }
 
 void add_channels(CLI::App& app, Arguments& arguments) {

@@ -1,16 +1,18 @@
 #include "tools/minuet/output_file.h"
 
 #include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 #include "tools/minuet/error.h"
 
@@ -30,6 +32,37 @@ std::string resolved(llvm::StringRef path) {
 }
 
 constexpr int kMostLeftovers = 1000;
+
+// What a signal's handler can read: whole paths, each used while its first byte is not 0.
+constexpr size_t kMostUnfinished = 32;
+char unfinished[kMostUnfinished][PATH_MAX];
+
+void on_deadly_signal(int number) {
+  remove_unfinished_files();
+  ::signal(number, SIG_DFL);
+  ::raise(number);
+}
+
+void note_unfinished(const std::string& path) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGPIPE}) {
+    struct sigaction now = {};
+    if (::sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_DFL)
+      ::signal(number, on_deadly_signal);
+  }
+  for (char* const slot : unfinished) {
+    if (slot[0] != 0 || path.size() >= PATH_MAX) continue;
+    std::copy(path.begin() + 1, path.end(), slot + 1);
+    slot[path.size()] = 0;
+    slot[0] = path[0];
+    return;
+  }
+}
+
+void forget_unfinished(const std::string& path) {
+  for (char* const slot : unfinished) {
+    if (path == slot) slot[0] = 0;
+  }
+}
 
 /// Beside the file, and short whatever it is called.
 std::string temporary_name(llvm::StringRef target, int number) {
@@ -52,6 +85,12 @@ bool are_same(llvm::StringRef a, llvm::StringRef b) {
 
 }  // namespace
 
+void remove_unfinished_files() {
+  for (const char* const slot : unfinished) {
+    if (slot[0] != 0) ::unlink(slot);
+  }
+}
+
 OutputFile::OutputFile(OutputFile&& other) noexcept
     : path_(std::move(other.path_)),
       target_(std::move(other.target_)),
@@ -62,7 +101,7 @@ OutputFile::~OutputFile() {
   if (descriptor_ < 0) return;
   ::close(descriptor_);
   (void)fs::remove(temporary_);
-  llvm::sys::DontRemoveFileOnSignal(temporary_);
+  forget_unfinished(temporary_);
 }
 
 llvm::Error OutputFile::failed(llvm::StringRef reason) const {
@@ -89,7 +128,7 @@ llvm::Expected<OutputFile> OutputFile::open(llvm::StringRef path) {
     file.descriptor_ = ::open(file.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   }
   if (file.descriptor_ < 0) return file.failed(std::error_code(errno, std::generic_category()).message());
-  llvm::sys::RemoveFileOnSignal(file.temporary_);
+  note_unfinished(file.temporary_);
   if (is_there) (void)::fchmod(file.descriptor_, there.st_mode & 07777);
   return file;
 }
@@ -116,7 +155,7 @@ llvm::Error OutputFile::keep() {
   if (descriptor_ < 0) return llvm::Error::success();
   (void)::fsync(descriptor_);  // not every file system can; the name never stands for half a file
   if (const std::error_code error = fs::rename(temporary_, target_)) return failed(error.message());
-  llvm::sys::DontRemoveFileOnSignal(temporary_);
+  forget_unfinished(temporary_);
   ::close(std::exchange(descriptor_, -1));
   return llvm::Error::success();
 }

@@ -35,6 +35,10 @@ class OutputFile {
   int descriptor_ = -1;        ///< of the temporary file, until it is kept
 };
 
+/// For handlers of signals that end the process, other than those that an OutputFile sets itself: removes
+/// what is half written.
+void remove_unfinished_files();
+
 /// ".npy" of "O.NPY".
 std::string extension_of(llvm::StringRef path);
 

@@ -9,7 +9,6 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/convert.h"
@@ -27,7 +26,7 @@ std::atomic<int> interrupts{0};
 /// The first Ctrl-C ends the work in order; the second one ends the process.
 void on_interrupt(int number) {
   if (interrupts++ > 0) {
-    llvm::sys::RunInterruptHandlers();  // which removes what is half written
+    remove_unfinished_files();
     ::signal(number, SIG_DFL);
     ::raise(number);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 
 #include "llvm/Support/FileSystem.h"
@@ -79,6 +80,23 @@ int64_t count_non_finite(const Output& output) {
                        [](float value) { return !std::isfinite(value); });
 }
 
+namespace {
+
+/// What a PLY file of ours cannot keep of the points' own numbers.
+void warn_of_losses(const Cloud& cloud) {
+  for (const std::string& list : cloud.lists) {
+    std::fprintf(stderr, "minuet: the points' list '%s' is not in the output\n", list.c_str());
+  }
+  for (const Attribute& attribute : cloud.attributes) {
+    if (attribute.type != Scalar::I64 && attribute.type != Scalar::U64) continue;
+    std::fprintf(stderr,
+                 "minuet: the 64-bit integers '%s' are doubles in the output, as PLY has no such type\n",
+                 attribute.name.c_str());
+  }
+}
+
+}  // namespace
+
 llvm::Expected<RunOutputs> RunOutputs::open(const Arguments& arguments) {
   const std::vector<NamedFile> outputs = {{"--output", arguments.output},
                                           {"--output-coordinates", arguments.output_coordinates},
@@ -104,6 +122,12 @@ llvm::Expected<RunOutputs> RunOutputs::open(const Arguments& arguments) {
 }
 
 llvm::Error RunOutputs::check(const Input& input, const minuet_network_info& network) const {
+  if (arguments_->labels && network.missing_head != 0 && !arguments_->random_weights) {
+    return bad_input(
+        "--labels: the network's head is not among the weights, so that its outputs are no classes; tensors "
+        "of another "
+        "name need --weights-map, --weights-prefix or --weights-order");
+  }
   if (arguments_->labels) MINUET_TRY(palette_.check_labels(network.out_channels));
   if (coordinates_ && !input.shift()) {
     return bad_input(
@@ -149,6 +173,7 @@ llvm::Error RunOutputs::write_ply(const Input& input, const minuet_network_info&
     for (const Point& point : input.cloud.points) table.positions.push_back({point[0], point[1], point[2]});
     table.wide = input.cloud.has_double_positions();
     table.attributes = input.cloud.attributes;
+    warn_of_losses(input.cloud);
   } else {
     table.positions = positions_of(output, input, network.ndim, tensor_stride);
     table.wide = are_too_far(table.positions, input.frame.voxel_size);

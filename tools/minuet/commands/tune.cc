@@ -209,8 +209,7 @@ void add_tune(CLI::App& tune, TuneOptions& options) {
     action
         ->add_option("--cache", options.cache,
                      "kernel cache folder that has them, where there is no --directory")
-        ->type_name("DIR")
-        ->envname("MINUET_CACHE_DIR");
+        ->type_name("DIR");
   };
   CLI::App* const list = add_action("list", "List environments and their entries, best configuration first");
   list->add_flag("--json", options.json, "the entries as one JSON array, as a bundle holds them");

@@ -169,15 +169,21 @@ llvm::Expected<Cloud> read_ascii(const PcdHeader& header, llvm::StringRef body) 
   TextCursor cursor(body);
   for (int64_t row = 0; row < header.points; ++row) {
     builder.add_point();
+    TextCursor line(cursor.row());
     for (size_t field = 0; field < builder.fields().size(); ++field) {
-      const llvm::StringRef token = cursor.token();
+      const llvm::StringRef token = line.token();
       if (token.empty())
-        return bad_input("the file is truncated: point {0} of {1} is missing", row, header.points);
+        return bad_input("the file is truncated or broken: point {0} of {1} has {2} of {3} numbers", row,
+                         header.points, field, builder.fields().size());
       const std::optional<double> value = parse_double(token);
       if (!value)
         return bad_input("point {0} has '{1}' where a number is expected", row, token.take_front(40));
       builder.add_text(field, *value);
     }
+    if (!line.token().empty()) return bad_input("point {0} has more numbers than the header promises", row);
+  }
+  if (!cursor.row().empty()) {
+    return bad_input("more points follow than the {0} that the header promises", header.points);
   }
   return finish(builder);
 }

@@ -114,10 +114,18 @@ class Body {
  public:
   Body(llvm::StringRef bytes, Format format) : cursor_(bytes), bytes_(bytes), format_(format) {}
 
+  /// Of text: one line is one row, and no more than its numbers may stand there.
+  void begin_row() {
+    if (format_ == Format::Ascii) row_ = TextCursor(cursor_.row());
+  }
+  bool ends_row() { return format_ != Format::Ascii || row_.token().empty(); }
+  /// Whether rows follow that the header does not promise.
+  bool has_more_rows() { return format_ == Format::Ascii && !cursor_.row().empty(); }
+
   /// The next number, and into `field` of `builder` where there is one.
   std::optional<double> next(Scalar type, CloudBuilder* builder, size_t field) {
     if (format_ == Format::Ascii) {
-      const std::optional<double> value = parse_double(cursor_.token());
+      const std::optional<double> value = parse_double(row_.token());
       if (value && builder) builder->add_text(field, *value);
       return value;
     }
@@ -141,7 +149,7 @@ class Body {
       return true;
     }
     for (double i = 0; i < *length; ++i) {
-      if (cursor_.token().empty()) return false;
+      if (row_.token().empty()) return false;
     }
     return true;
   }
@@ -159,7 +167,7 @@ class Body {
   }
 
  private:
-  TextCursor cursor_;
+  TextCursor cursor_, row_{""};
   llvm::StringRef bytes_;
   Format format_;
 };
@@ -177,6 +185,7 @@ llvm::Error read_element(const Element& element, Body& body, CloudBuilder* build
   if (builder) builder->reserve(static_cast<size_t>(element.count));
   for (int64_t row = 0; row < element.count; ++row) {
     if (builder) builder->add_point();
+    body.begin_row();
     size_t field = 0;
     for (const Property& property : element.properties) {
       if (property.list_count) {
@@ -184,6 +193,10 @@ llvm::Error read_element(const Element& element, Body& body, CloudBuilder* build
       } else if (!body.next(property.type, builder, field++)) {
         return truncated(row);
       }
+    }
+    if (!body.ends_row()) {
+      return bad_input("row {0} of element '{1}' has more numbers than the header promises", row,
+                       element.name);
     }
   }
   return llvm::Error::success();
@@ -193,8 +206,12 @@ llvm::Expected<Cloud> read_vertices(const Element& element, Body& body) {
   std::vector<CloudField> fields;
   std::vector<std::string> names;
   int found = 0;
+  std::vector<std::string> lists;
   for (const Property& property : element.properties) {
-    if (property.list_count) continue;
+    if (property.list_count) {
+      lists.push_back(property.name.str());
+      continue;
+    }
     const int target = target_of(property.name);
     found += target >= 0 && target < 3;
     names.push_back(property.name.str());
@@ -203,7 +220,9 @@ llvm::Expected<Cloud> read_vertices(const Element& element, Body& body) {
   if (found != 3) return bad_input("the PLY vertices have no x, y and z");
   CloudBuilder builder(std::move(fields));
   MINUET_TRY(read_element(element, body, &builder));
-  return builder.finish("property", "properties", names);
+  Cloud cloud = builder.finish("property", "properties", names);
+  cloud.lists = std::move(lists);
+  return cloud;
 }
 
 }  // namespace
@@ -213,7 +232,12 @@ llvm::Expected<Cloud> read_ply(llvm::StringRef bytes) {
   MINUET_ASSIGN(const PlyHeader header, parse_ply_header(cursor));
   Body body(cursor.rest(), header.format);
   for (const Element& element : header.elements) {
-    if (element.name == "vertex") return read_vertices(element, body);
+    if (element.name == "vertex") {
+      MINUET_ASSIGN(Cloud cloud, read_vertices(element, body));
+      const bool is_last = &element == &header.elements.back();
+      if (!is_last || !body.has_more_rows()) return cloud;
+      return bad_input("more rows follow than the {0} vertices that the header promises", element.count);
+    }
     MINUET_TRY(read_element(element, body, nullptr));
   }
   return bad_input("the PLY file has no element 'vertex'");

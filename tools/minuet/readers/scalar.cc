@@ -172,6 +172,13 @@ std::optional<llvm::StringRef> TextCursor::line() {
   return line;
 }
 
+llvm::StringRef TextCursor::row() {
+  while (const std::optional<llvm::StringRef> next = line()) {
+    if (!next->trim().empty()) return *next;
+  }
+  return {};
+}
+
 llvm::StringRef TextCursor::token() {
   rest_ = rest_.ltrim(" \t\r\n\v\f");
   const llvm::StringRef token = rest_.substr(0, rest_.find_first_of(" \t\r\n\v\f"));

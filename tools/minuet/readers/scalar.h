@@ -46,6 +46,8 @@ class TextCursor {
   std::optional<llvm::StringRef> line();
   /// The next token between blanks, or an empty one at the end.
   llvm::StringRef token();
+  /// The next line that is not blank; empty at the end.
+  llvm::StringRef row();
   llvm::StringRef rest() const { return rest_; }
 
  private:
