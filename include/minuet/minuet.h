@@ -389,8 +389,9 @@ typedef struct minuet_network_options {
   { sizeof(minuet_network_options), 0, 0, 0, MINUET_F16, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Validates, folds batch norm into scale and shift, rounds weights to dtype. Needs no device.
- * INVALID_ARGUMENT for a weights file whose tensors are not those of the network, all of them named, or which
- * holds what is not finite or what dtype cannot hold. */
+ * INVALID_ARGUMENT for a weights file whose tensors are not those of the network (the message has up to eight
+ * of each kind, minuet_last_error_detail all, a line for each), or which holds what is not finite or what
+ * dtype cannot hold. */
 MINUET_API minuet_status minuet_network_create(minuet_context* context, const minuet_network_options* options,
                                                minuet_network** network);
 MINUET_API void minuet_network_destroy(minuet_network* network);

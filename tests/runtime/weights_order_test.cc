@@ -360,6 +360,31 @@ TEST_F(WeightsOrder, WhatDoesNotCarryOverIsRefused) {
   expect_refused(block("[2, 3, 1]", "1"), MINUET_WEIGHTS_TORCHSPARSE, "kernel of size 3 (axis 1)");
 }
 
+TEST_F(WeightsOrder, EveryLayerThatDoesNotCarryOverIsListed) {
+  std::string layers;
+  for (int i = 10; i < 20; ++i) {
+    const std::string name = "a" + std::to_string(i);
+    layers += (i == 10 ? "" : ",") + (R"({"op": "block", "name": ")" + name) +
+              R"(", "width": 0, "kernel_size": 4, "dilation": 1})";
+  }
+  layers += R"(,{"op": "block", "name": "b", "width": 0, "kernel_size": 3},
+               {"op": "block", "name": "c", "width": 0, "kernel_size": 6})";
+  const std::string description =
+      R"({"name": "n", "ndim": 3, "in_channels": 2, "channels": [2], "layers": [)" + layers + "]}";
+  EXPECT_EQ(create(description, {}, MINUET_WEIGHTS_MINKOWSKI), MINUET_INVALID_ARGUMENT);
+  for (const char* words : {": a10, a11", "a17 and 2 more: MinkowskiEngine", "; c: MinkowskiEngine",
+                            "; 60 tensors are missing"}) {
+    EXPECT_THAT(last_error(), HasSubstr(words));
+  }
+  EXPECT_THAT(last_error(), testing::Not(HasSubstr("a18,")));
+  for (const char* layer : {"a10", "a18", "a19", "c"}) {
+    EXPECT_THAT(last_error_detail(),
+                HasSubstr(std::string("cannot be carried over: ") + layer + ": MinkowskiEngine's kernels"))
+        << layer;
+  }
+  EXPECT_THAT(last_error_detail(), testing::Not(HasSubstr("over: b")));
+}
+
 /// A head has as many classes as its weight has outputs, in whatever order that is.
 TEST_F(WeightsOrder, AHeadOfAnotherEngine) {
   const std::string description = R"({"name": "n", "ndim": 3, "in_channels": 2, "channels": [2], "layers": [
