@@ -395,10 +395,11 @@ typedef struct minuet_network_options {
 MINUET_API minuet_status minuet_network_create(minuet_context* context, const minuet_network_options* options,
                                                minuet_network** network);
 MINUET_API void minuet_network_destroy(minuet_network* network);
-/* Reads the weights file of `options` as create does, with the same answers, and writes what the network
- * takes from it: a safetensors file in Minuet's order and by the description's names, float32. A network of
- * that file gives the same bits. The file is there whole or not at all; FAILED_PRECONDITION where it cannot
- * be written. */
+/* Reads the weights file of `options` as create does, with the same answers (dtype's too), and writes what
+ * the network takes from it: a safetensors file in Minuet's order and by the description's names, float32. A
+ * network of that file gives the same bits. Its metadata say "minuet.weights_order": "minuet", which goes
+ * before the description's order; another weights_order of the options is then INVALID_ARGUMENT. The file is
+ * there whole or not at all; FAILED_PRECONDITION where it cannot be written. */
 MINUET_API minuet_status minuet_weights_convert(const minuet_network_options* options,
                                                 const char* output_path);
 /* Compiles every kernel that any cloud may need on `arch` ("sm_90a", or a device's arch; "" does
