@@ -24,7 +24,8 @@ llvm::Expected<WeightsOptions> read_weights_options(const minuet_network_options
     return make_error(StatusCode::InvalidArgument, "the option weights_order is {0}; it must be 0 to {1}",
                       given.weights_order, static_cast<int>(MINUET_WEIGHTS_SPCONV_XYZ));
   }
-  if (given.weights_order != 0) options.order = static_cast<WeightsOrder>(given.weights_order);
+  options.order_given = given.weights_order != MINUET_WEIGHTS_AS_DESCRIBED;
+  if (options.order_given) options.order = static_cast<WeightsOrder>(given.weights_order);
   options.allow_unused = given.allow_unused != 0;
   if (given.weights_prefix) options.prefix = given.weights_prefix;
   if (given.weights_map) {
@@ -106,9 +107,12 @@ minuet_status minuet_weights_convert(const minuet_network_options* options, cons
     }
     MINUET_ASSIGN(NetworkProblem problem, read_network(given));
     MINUET_ASSIGN(const std::shared_ptr<const WeightsFile> file, open_weights(given, problem.description));
-    MINUET_ASSIGN(const NetworkProgram program, make_program(problem, ParameterSource(file)));
-    MINUET_ASSIGN(const auto tensors, tensors_of(*file, program));
-    return write_safetensors_file(output_path, tensors);
+    // As create does it, so that it refuses what create refuses.
+    MINUET_ASSIGN(const std::shared_ptr<const NetworkPlan> plan,
+                  NetworkPlan::create(std::move(problem), ParameterSource(file), /*tuning=*/nullptr));
+    MINUET_ASSIGN(const auto tensors, tensors_of(*file, plan->program));
+    return write_safetensors_file(output_path, tensors,
+                                  {{kWeightsOrderMark, weights_order_name(WeightsOrder::Minuet)}});
   });
 }
 

@@ -8,7 +8,6 @@
 
 #include "codegen/json_text.h"
 #include "llvm/Support/Endian.h"
-#include "llvm/Support/JSON.h"
 #include "runtime/foreign_weights.h"
 #include "runtime/rounding.h"
 
@@ -123,8 +122,11 @@ llvm::Error SafetensorsFile::parse() {
   const llvm::StringRef data = bytes.substr(kLengthBytes + length);
   for (const auto& entry : *root) {
     const llvm::StringRef name = entry.first;
-    if (name == "__metadata__") continue;
     const llvm::json::Object* object = entry.second.getAsObject();
+    if (name == "__metadata__") {
+      if (object) read_metadata(*object);
+      continue;
+    }
     if (!object) return make_error(StatusCode::InvalidArgument, "\"{0}\" is no tensor", name);
     Tensor tensor;
     const auto type = object->getString("dtype");
@@ -146,6 +148,14 @@ llvm::Error SafetensorsFile::parse() {
     tensors_.emplace(name.str(), std::move(tensor));
   }
   return llvm::Error::success();
+}
+
+void SafetensorsFile::read_metadata(const llvm::json::Object& object) {
+  for (const auto& entry : object) {
+    if (const auto text = entry.second.getAsString()) {
+      metadata_.emplace(llvm::StringRef(entry.first).str(), text->str());
+    }
+  }
 }
 
 std::vector<std::string> SafetensorsFile::names() const {

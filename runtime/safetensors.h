@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "codegen/error.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 namespace minuet {
@@ -17,6 +18,8 @@ class SafetensorsFile {
   static llvm::Expected<SafetensorsFile> open(llvm::StringRef path);
 
   std::vector<std::string> names() const;
+  /// The texts of "__metadata__".
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
   llvm::Expected<std::vector<int64_t>> shape(llvm::StringRef name) const;
   /// Values as fp32, from F32, F64, F16 or BF16, all of them finite. InvalidArgument where the shape is
   /// another, or a value is NaN, infinite, or past fp32.
@@ -31,11 +34,13 @@ class SafetensorsFile {
     uint64_t bytes = 0;
   };
   llvm::Error parse();
+  void read_metadata(const llvm::json::Object& object);
   llvm::Expected<const Tensor*> find(llvm::StringRef name) const;
 
   std::string path_;
   std::unique_ptr<llvm::MemoryBuffer> buffer_;
   std::map<std::string, Tensor> tensors_;
+  std::map<std::string, std::string> metadata_;
 };
 
 /// "[27, 4, 8]"

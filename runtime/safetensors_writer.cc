@@ -9,13 +9,22 @@ namespace {
 
 constexpr std::size_t kAlignment = 8;
 
-std::string header_of(const std::map<std::string, FileTensor>& tensors) {
+llvm::json::Value text_of(const std::string& text) { return llvm::json::fixUTF8(text); }
+
+std::string header_of(const std::map<std::string, FileTensor>& tensors,
+                      const std::map<std::string, std::string>& metadata) {
   std::string header = "{";
+  for (const auto& [key, value] : metadata) {
+    header += llvm::formatv("{0}{1}:{2}", header.size() == 1 ? "\"__metadata__\":{" : ",", text_of(key),
+                            text_of(value))
+                  .str();
+  }
+  if (!metadata.empty()) header += "}";
   std::size_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
     const std::size_t end = offset + tensor.values.size() * sizeof(float);
     header += llvm::formatv("{0}{1}:{{\"dtype\":\"F32\",\"shape\":{2},\"data_offsets\":[{3},{4}]}",
-                            header.size() == 1 ? "" : ",", llvm::json::Value(llvm::json::fixUTF8(name)),
+                            header.size() == 1 ? "" : ",", text_of(name),
                             llvm::json::Value(llvm::json::Array(tensor.shape)), offset, end)
                   .str();
     offset = end;
@@ -27,9 +36,9 @@ std::string header_of(const std::map<std::string, FileTensor>& tensors) {
 
 }  // namespace
 
-llvm::Error write_safetensors_file(const std::string& path,
-                                   const std::map<std::string, FileTensor>& tensors) {
-  const std::string header = header_of(tensors);
+llvm::Error write_safetensors_file(const std::string& path, const std::map<std::string, FileTensor>& tensors,
+                                   const std::map<std::string, std::string>& metadata) {
+  const std::string header = header_of(tensors, metadata);
   char length[8];
   llvm::support::endian::write64le(length, header.size());
   std::string bytes = std::string(length, sizeof length) + header;

@@ -37,21 +37,28 @@ class WeightsCheck {
   llvm::Error run() {
     for (const ProgramLayer& layer : program_.layers) {
       if (llvm::Error error = check_carries_over(file_.options().order, layer.problem)) {
-        return annotate(std::move(error), layer.name);
+        add_foreign(layer.name, take_status(std::move(error)).message());
       }
       look_for(layer);
     }
     find_unused();
-    if (!missing_.empty() || !misshapen_.empty()) return misfit();
-    if (unused_.empty() || file_.options().allow_unused) return llvm::Error::success();
-    std::vector<std::string> names;
-    for (const std::string& name : unused_) names.push_back(quoted(name));
-    return make_error(StatusCode::InvalidArgument,
-                      "no layer uses {0}: {1}; the option allow_unused passes them over",
-                      count_text(names.size()), list_text(names));
+    if (foreign_.empty() && missing_.empty() && misshapen_.empty() && unused_.empty()) {
+      return llvm::Error::success();
+    }
+    return llvm::make_error<StatusError>(StatusCode::InvalidArgument, message(), detail());
   }
 
  private:
+  void add_foreign(const std::string& layer, const std::string& reason) {
+    const auto same =
+        std::find_if(foreign_.begin(), foreign_.end(), [&](const auto& one) { return one.first == reason; });
+    if (same == foreign_.end()) {
+      foreign_.push_back({reason, {layer}});
+    } else {
+      same->second.push_back(layer);
+    }
+  }
+
   void look_for(const ProgramLayer& layer) {
     for (const ParameterName& parameter : parameter_names(layer)) {
       needed_.insert(parameter.name);
@@ -79,6 +86,7 @@ class WeightsCheck {
   }
 
   void find_unused() {
+    if (file_.options().allow_unused) return;
     for (const auto& [name, stored] : file_.names()) {
       if (used_.count(stored) == 0) unused_.push_back(stored);
     }
@@ -108,14 +116,19 @@ class WeightsCheck {
     return near.empty() ? "" : " (there is " + quoted(near) + ")";
   }
 
+  /// Counts, for all that may be a prefix of an unused tensor, the names that it would give to the network.
+  void add_prefixes(const std::string& stored, std::map<std::string, std::size_t>& found) const {
+    if (used_.count(stored) != 0) return;
+    for (std::size_t dot = stored.find('.'); dot != std::string::npos; dot = stored.find('.', dot + 1)) {
+      if (needed_.count(stored.substr(dot + 1))) ++found[stored.substr(0, dot + 1)];
+    }
+  }
+
   /// What stands before the most of the names that the network needs, where that is more than fit as it is.
   std::string better_prefix(std::size_t& matches) const {
     std::map<std::string, std::size_t> found;
-    for (const std::string& stored : unused_) {
-      for (std::size_t dot = stored.find('.'); dot != std::string::npos; dot = stored.find('.', dot + 1)) {
-        if (needed_.count(stored.substr(dot + 1))) ++found[stored.substr(0, dot + 1)];
-      }
-    }
+    for (const auto& [name, stored] : file_.names()) add_prefixes(stored, found);
+    for (const std::string& stored : file_.outside()) add_prefixes(stored, found);
     std::string best;
     matches = needed_.size() - missing_.size();
     for (const auto& [prefix, count] : found) {
@@ -126,33 +139,70 @@ class WeightsCheck {
     return best;
   }
 
-  llvm::Error misfit() const {
+  std::string missing_text() const {
+    std::vector<std::string> names;
+    for (const std::string& name : missing_) {
+      names.push_back(quoted(name) + (names.size() < kMostListed ? hint(name) : ""));
+    }
+    return count_text(names.size()) + (names.size() == 1 ? " is" : " are") + " missing: " + list_text(names);
+  }
+
+  /// Without those that the prefix explains.
+  std::string unused_text(const std::string& prefix) const {
+    std::vector<std::string> names;
+    for (const std::string& name : unused_) {
+      if (prefix.empty() || name.compare(0, prefix.size(), prefix) != 0) names.push_back(quoted(name));
+    }
+    if (names.empty()) return "";
+    std::string text = "no layer uses " + count_text(names.size()) + ": " + list_text(names);
+    // Beside other mistakes they are no surplus but what the network misses, by another name.
+    if (foreign_.empty() && missing_.empty() && misshapen_.empty())
+      text += "; the option allow_unused passes them over";
+    return text;
+  }
+
+  std::string message() const {
+    std::vector<std::string> parts;
+    if (!foreign_.empty()) {
+      std::vector<std::string> reasons;
+      for (const auto& [reason, layers] : foreign_) reasons.push_back(list_text(layers) + ": " + reason);
+      parts.push_back(list_text(reasons, "; "));
+    }
     std::size_t matches = 0;
     const std::string prefix = better_prefix(matches);
     if (!prefix.empty()) {
-      return make_error(
-          StatusCode::InvalidArgument,
-          "{0} of {1} tensors are there with \"{2}\" in front of their names: the option weights_prefix "
-          "\"{2}\" strips it",
-          matches, needed_.size(), prefix);
+      parts.push_back(
+          llvm::formatv("{0} of {1} tensors are there with \"{2}\" in front of their names: the option "
+                        "weights_prefix \"{2}\" strips it",
+                        matches, needed_.size(), prefix));
+    } else if (!missing_.empty()) {
+      parts.push_back(missing_text());
     }
+    if (!misshapen_.empty()) parts.push_back(list_text(misshapen_, "; "));
+    if (is_rearranged_) parts.push_back("if another engine stored them, the option weights_order says which");
+    parts.push_back(unused_text(prefix));
     std::string text;
-    if (!missing_.empty()) {
-      std::vector<std::string> names;
-      for (const std::string& name : missing_) {
-        names.push_back(quoted(name) + (names.size() < kMostListed ? hint(name) : ""));
-      }
-      text =
-          count_text(names.size()) + (names.size() == 1 ? " is" : " are") + " missing: " + list_text(names);
+    for (const std::string& part : parts) text += (text.empty() || part.empty() ? "" : "; ") + part;
+    return text;
+  }
+
+  /// A line for each.
+  std::string detail() const {
+    std::string text;
+    for (const auto& [reason, layers] : foreign_) {
+      for (const std::string& layer : layers)
+        text += "cannot be carried over: " + layer + ": " + reason + "\n";
     }
-    if (!misshapen_.empty()) text += (text.empty() ? "" : "; ") + list_text(misshapen_, "; ");
-    if (is_rearranged_) text += "; if another engine stored them, the option weights_order says which";
-    return make_error(StatusCode::InvalidArgument, "{0}", text);
+    for (const std::string& name : missing_) text += "missing: " + quoted(name) + "\n";
+    for (const std::string& what : misshapen_) text += "of another shape: " + what + "\n";
+    for (const std::string& name : unused_) text += "unused: " + quoted(name) + "\n";
+    return text;
   }
 
   const WeightsFile& file_;
   const NetworkProgram& program_;
-  std::set<std::string> needed_, used_;  // the network's names; the file's
+  std::set<std::string> needed_, used_;                                    // the network's names; the file's
+  std::vector<std::pair<std::string, std::vector<std::string>>> foreign_;  // why, and the layers
   std::vector<std::string> missing_, misshapen_, unused_;
   bool is_rearranged_ = false;  // a weight has as many elements as it needs, in another shape
 };

@@ -15,7 +15,8 @@ struct ParameterName {
 std::vector<ParameterName> parameter_names(const ProgramLayer& layer);
 
 /// InvalidArgument where layers do not carry over, tensors are missing or of another shape, or, unless the
-/// options allow it, where no layer uses a tensor.
+/// options allow it, where no layer uses a tensor: the first few of each kind in the message, all in the
+/// detail.
 llvm::Error check_weights(const WeightsFile& file, const NetworkProgram& program);
 
 }  // namespace minuet

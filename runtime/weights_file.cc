@@ -56,9 +56,25 @@ llvm::Expected<WeightsFile> WeightsFile::open(llvm::StringRef path, WeightsOptio
   WeightsFile file;
   MINUET_ASSIGN(file.file_, SafetensorsFile::open(path));
   file.options_ = std::move(options);
-  if (llvm::Error error = file.name_tensors())
-    return annotate(std::move(error), ("weights file " + path).str());
+  llvm::Error error = file.heed_mark();
+  if (!error) error = file.name_tensors();
+  if (error) return annotate(std::move(error), ("weights file " + path).str());
   return file;
+}
+
+llvm::Error WeightsFile::heed_mark() {
+  const auto mark = file_.metadata().find(kWeightsOrderMark);
+  if (mark == file_.metadata().end()) return llvm::Error::success();
+  llvm::Expected<WeightsOrder> marked = parse_weights_order(mark->second);
+  if (!marked) return annotate(marked.takeError(), kWeightsOrderMark);
+  if (options_.order_given && options_.order != *marked) {
+    return make_error(StatusCode::InvalidArgument,
+                      "its {0} is \"{1}\", as of a converted file, so it cannot be read by the option "
+                      "weights_order \"{2}\"",
+                      kWeightsOrderMark, mark->second, weights_order_name(options_.order));
+  }
+  options_.order = *marked;
+  return llvm::Error::success();
 }
 
 llvm::Error WeightsFile::name_tensors() {

@@ -13,6 +13,7 @@ namespace minuet {
 /// How a file is read. The order of what is done to a name: prefix, map.
 struct WeightsOptions {
   WeightsOrder order = WeightsOrder::Minuet;
+  bool order_given = false;                  // by the user; else a file's own mark goes before `order`
   std::string prefix;                        // what the network's names have in front of them in the file
   std::map<std::string, std::string> names;  // the file's name -> the network's; "a." -> "b." for all below
   bool allow_unused = false;
@@ -48,6 +49,7 @@ class WeightsFile {
   llvm::Expected<std::vector<float>> read_vector(const std::string& name, i64 channels) const;
 
  private:
+  llvm::Error heed_mark();
   llvm::Error name_tensors();
   llvm::Expected<const std::string*> need(const std::string& name) const;
 

@@ -21,6 +21,9 @@ enum class WeightsOrder : i32 {
   SpconvXyz = 5,  // batch, x, y, z
 };
 
+/// In the metadata of a file, whose order it has; the files that Minuet writes say so.
+constexpr const char* kWeightsOrderMark = "minuet.weights_order";
+
 /// "minuet", "minkowski", "torchsparse", "spconv", "spconv-xyz"
 llvm::Expected<WeightsOrder> parse_weights_order(llvm::StringRef name);
 const char* weights_order_name(WeightsOrder order);

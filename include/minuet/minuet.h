@@ -389,15 +389,17 @@ typedef struct minuet_network_options {
   { sizeof(minuet_network_options), 0, 0, 0, MINUET_F16, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Validates, folds batch norm into scale and shift, rounds weights to dtype. Needs no device.
- * INVALID_ARGUMENT for a weights file whose tensors are not those of the network, all of them named, or which
- * holds what is not finite or what dtype cannot hold. */
+ * INVALID_ARGUMENT for a weights file whose tensors are not those of the network (the message has up to eight
+ * of each kind, minuet_last_error_detail all, a line for each), or which holds what is not finite or what
+ * dtype cannot hold. */
 MINUET_API minuet_status minuet_network_create(minuet_context* context, const minuet_network_options* options,
                                                minuet_network** network);
 MINUET_API void minuet_network_destroy(minuet_network* network);
-/* Reads the weights file of `options` as create does, with the same answers, and writes what the network
- * takes from it: a safetensors file in Minuet's order and by the description's names, float32. A network of
- * that file gives the same bits. The file is there whole or not at all; FAILED_PRECONDITION where it cannot
- * be written. */
+/* Reads the weights file of `options` as create does, with the same answers (dtype's too), and writes what
+ * the network takes from it: a safetensors file in Minuet's order and by the description's names, float32. A
+ * network of that file gives the same bits. Its metadata say "minuet.weights_order": "minuet", which goes
+ * before the description's order; another weights_order of the options is then INVALID_ARGUMENT. The file is
+ * there whole or not at all; FAILED_PRECONDITION where it cannot be written. */
 MINUET_API minuet_status minuet_weights_convert(const minuet_network_options* options,
                                                 const char* output_path);
 /* Compiles every kernel that any cloud may need on `arch` ("sm_90a", or a device's arch; "" does

@@ -360,6 +360,31 @@ TEST_F(WeightsOrder, WhatDoesNotCarryOverIsRefused) {
   expect_refused(block("[2, 3, 1]", "1"), MINUET_WEIGHTS_TORCHSPARSE, "kernel of size 3 (axis 1)");
 }
 
+TEST_F(WeightsOrder, EveryLayerThatDoesNotCarryOverIsListed) {
+  std::string layers;
+  for (int i = 10; i < 20; ++i) {
+    const std::string name = "a" + std::to_string(i);
+    layers += (i == 10 ? "" : ",") + (R"({"op": "block", "name": ")" + name) +
+              R"(", "width": 0, "kernel_size": 4, "dilation": 1})";
+  }
+  layers += R"(,{"op": "block", "name": "b", "width": 0, "kernel_size": 3},
+               {"op": "block", "name": "c", "width": 0, "kernel_size": 6})";
+  const std::string description =
+      R"({"name": "n", "ndim": 3, "in_channels": 2, "channels": [2], "layers": [)" + layers + "]}";
+  EXPECT_EQ(create(description, {}, MINUET_WEIGHTS_MINKOWSKI), MINUET_INVALID_ARGUMENT);
+  for (const char* words : {": a10, a11", "a17 and 2 more: MinkowskiEngine", "; c: MinkowskiEngine",
+                            "; 60 tensors are missing"}) {
+    EXPECT_THAT(last_error(), HasSubstr(words));
+  }
+  EXPECT_THAT(last_error(), testing::Not(HasSubstr("a18,")));
+  for (const char* layer : {"a10", "a18", "a19", "c"}) {
+    EXPECT_THAT(last_error_detail(),
+                HasSubstr(std::string("cannot be carried over: ") + layer + ": MinkowskiEngine's kernels"))
+        << layer;
+  }
+  EXPECT_THAT(last_error_detail(), testing::Not(HasSubstr("over: b")));
+}
+
 /// A head has as many classes as its weight has outputs, in whatever order that is.
 TEST_F(WeightsOrder, AHeadOfAnotherEngine) {
   const std::string description = R"({"name": "n", "ndim": 3, "in_channels": 2, "channels": [2], "layers": [
@@ -430,6 +455,88 @@ TEST_F(WeightsOrder, ConvertedOnceItGivesTheSameBits) {
   options = network_options(ours);
   check(minuet_weights_convert(&options, again.path().c_str()));
   EXPECT_EQ(contents(again.path()), contents(to.path()));
+}
+
+/// The order that the description names is the order of the file before it was converted: [27, C_in, C_out]
+/// is the shape of both.
+TEST_F(WeightsOrder, AConvertedFileSaysItsOrderAndIsNotPermutedAgain) {
+  Tensors tensors{{"a.conv.kernel", x_fastest({3, 3, 3})}};
+  add_identity(tensors, "a.bn", kOut);
+  const TemporaryPath from("from.safetensors"), to("to.safetensors"), again("again.safetensors"),
+      unmarked("unmarked.safetensors");
+  write_safetensors(from.path(), tensors);
+  const std::string description = one_block({3, 3, 3}, {1, 1, 1}, R"("weights_order": "minkowski", )");
+  const auto convert = [&](const std::string& input, const std::string& output, minuet_weights_order order) {
+    const NetworkSpec read = spec(description, input, order);
+    const minuet_network_options options = network_options(read);
+    return minuet_weights_convert(&options, output.c_str());
+  };
+  const auto run = [&](const std::string& path, minuet_weights_order order) {
+    const Network network = make_network(*cpu_, spec(description, path, order));
+    return response(network.get(), box(-1, 1), 13, 0);
+  };
+  ASSERT_EQ(convert(from.path(), to.path(), MINUET_WEIGHTS_AS_DESCRIBED), MINUET_OK) << last_error();
+  EXPECT_THAT(contents(to.path()), HasSubstr(R"("__metadata__":{"minuet.weights_order":"minuet"})"));
+  const std::vector<float> right = run(from.path(), MINUET_WEIGHTS_AS_DESCRIBED);
+  EXPECT_EQ(run(to.path(), MINUET_WEIGHTS_AS_DESCRIBED), right);
+  EXPECT_EQ(run(to.path(), MINUET_WEIGHTS_MINUET), right);
+  tensors["a.conv.weight"] = z_fastest({3, 3, 3});
+  tensors.erase("a.conv.kernel");
+  write_safetensors(unmarked.path(), tensors);
+  EXPECT_NE(run(unmarked.path(), MINUET_WEIGHTS_AS_DESCRIBED), right) << "only the mark tells";
+
+  ASSERT_EQ(convert(to.path(), again.path(), MINUET_WEIGHTS_AS_DESCRIBED), MINUET_OK) << last_error();
+  EXPECT_EQ(contents(again.path()), contents(to.path()));
+  const std::string once = contents(to.path());
+  for (const minuet_weights_order order : {MINUET_WEIGHTS_MINKOWSKI, MINUET_WEIGHTS_TORCHSPARSE,
+                                           MINUET_WEIGHTS_SPCONV, MINUET_WEIGHTS_SPCONV_XYZ}) {
+    const std::string words =
+        "its minuet.weights_order is \"minuet\", as of a converted file, so it cannot be "
+        "read by the option weights_order \"";
+    EXPECT_EQ(convert(to.path(), again.path(), order), MINUET_INVALID_ARGUMENT) << order;
+    EXPECT_THAT(last_error(), HasSubstr(words));
+    EXPECT_EQ(contents(again.path()), once);
+    Network network(nullptr, {minuet_network_destroy});
+    EXPECT_EQ(create_network(*cpu_, spec(description, to.path(), order), network), MINUET_INVALID_ARGUMENT);
+    EXPECT_THAT(last_error(), HasSubstr(words));
+  }
+  llvm::cantFail(
+      write_safetensors_file(unmarked.path(), tensors, {{"format", "pt"}, {"minuet.weights_order", "tf"}}));
+  EXPECT_EQ(convert(unmarked.path(), again.path(), 0), MINUET_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(), HasSubstr("minuet.weights_order: there is no weights order \"tf\""));
+  llvm::cantFail(write_safetensors_file(unmarked.path(), tensors, {{"format", "pt"}}));
+  EXPECT_EQ(convert(unmarked.path(), again.path(), MINUET_WEIGHTS_MINUET), MINUET_OK) << last_error();
+}
+
+TEST_F(WeightsOrder, ConvertRefusesWhatCreateRefuses) {
+  const std::string description = one_block({1, 1, 1});
+  Tensors whole{{"a.conv.weight", {{1, kIn, kOut}, std::vector<float>(kIn * kOut, 0.5f)}}};
+  add_identity(whole, "a.bn", kOut);
+  const auto expect_both = [&](const Tensors& tensors, DType dtype, const std::string& words) {
+    const TemporaryPath from("from.safetensors"), to("to.safetensors");
+    write_safetensors(from.path(), tensors);
+    NetworkSpec read = spec(description, from.path(), MINUET_WEIGHTS_MINUET);
+    read.dtype = dtype;
+    Network network(nullptr, {minuet_network_destroy});
+    const minuet_status status = create_network(*cpu_, read, network);
+    EXPECT_THAT(status == MINUET_OK ? "" : last_error(), HasSubstr(words));
+    const minuet_network_options options = network_options(read);
+    EXPECT_EQ(minuet_weights_convert(&options, to.path().c_str()), status);
+    EXPECT_THAT(status == MINUET_OK ? "" : last_error(), HasSubstr(words));
+    EXPECT_EQ(contents(to.path()).empty(), status != MINUET_OK);
+  };
+  expect_both(whole, DType::F32, "");
+  Tensors negative = whole;
+  negative["a.bn.running_var"].values[1] = -1;
+  expect_both(negative, DType::F32, "\"a.bn.running_var\" of channel 1 is -1.00; it must not be negative");
+  Tensors infinite = whole;
+  infinite["a.bn.weight"].values[0] = 3e38f;
+  infinite["a.bn.running_var"].values[0] = 0;
+  expect_both(infinite, DType::F32, "past float32");
+  Tensors large = whole;
+  large["a.conv.weight"].values[0] = 1e6f;
+  expect_both(large, DType::F32, "");
+  expect_both(large, DType::F16, "which fp16 cannot hold");
 }
 
 TEST_F(WeightsOrder, AFailedConversionLeavesWhatWasThere) {

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <functional>
 #include <limits>
+#include <sstream>
 
 #include "tests/support/network_abi.h"
 #include "tests/support/rounding.h"
@@ -78,6 +79,25 @@ TEST_F(Weights, ThatFit) {
   Tensors tracked = two_blocks();
   tracked["first.bn.num_batches_tracked"] = filled({}, 7);
   EXPECT_EQ(create(tracked), MINUET_OK) << last_error();
+}
+
+/// As PyTorch writes it: an int64 scalar, which is not read.
+TEST_F(Weights, WithBatchesTrackedOfInt64) {
+  Tensors tracked = two_blocks();
+  tracked["first.bn.num_batches_tracked"] = filled({2}, 0);  // as many bytes
+  const TemporaryPath file("weights.safetensors"), converted("converted.safetensors");
+  write_safetensors(file.path(), tracked);
+  std::stringstream all;
+  all << std::ifstream(file.path(), std::ios::binary).rdbuf();
+  std::string bytes = all.str();
+  const size_t tensor = bytes.find("num_batches_tracked");
+  bytes.replace(bytes.find("F32", tensor), 3, "I64");
+  bytes.replace(bytes.find("[2]", tensor), 3, "[ ]");
+  std::ofstream(file.path(), std::ios::binary) << bytes;
+  EXPECT_EQ(create_of(file.path()), MINUET_OK) << last_error();
+  const minuet_network_options options = network_options(spec_);
+  EXPECT_EQ(minuet_weights_convert(&options, converted.path().c_str()), MINUET_OK) << last_error();
+  EXPECT_EQ(create_of(converted.path()), MINUET_OK) << last_error();
 }
 
 TEST_F(Weights, TheEpsilonOfBatchNormIsTheDescriptions) {
@@ -170,6 +190,31 @@ TEST_F(Weights, ThatAreMissingAreNamedAllAtOnceWithTheNearest) {
                                                 Not(HasSubstr("there is"))));
 }
 
+TEST_F(Weights, MistakesOfAllKindsAreInOneAnswerAndAllInItsDetail) {
+  Tensors tensors = two_blocks();
+  tensors.erase("second.conv.weight");
+  tensors["second.bn.bias"] = filled({3}, 1);
+  for (int i = 10; i < 30; ++i) tensors["more." + std::to_string(i)] = filled({1}, 1);
+  expect_refused(tensors,
+                 AllOf(HasSubstr("1 tensor is missing: \"second.conv.weight\"; \"second.bn.bias\" has "
+                                 "shape [3], but the network needs [2]; no layer uses 20 tensors: "
+                                 "\"more.10\""),
+                       HasSubstr("\"more.17\" and 12 more"), Not(HasSubstr("allow_unused"))));
+  std::string detail =
+      "missing: \"second.conv.weight\"\nof another shape: \"second.bn.bias\" has shape [3], but "
+      "the network needs [2]\n";
+  const std::string without_unused = detail;
+  for (int i = 10; i < 30; ++i) detail += "unused: \"more." + std::to_string(i) + "\"\n";
+  EXPECT_EQ(last_error_detail(), detail);
+  spec_.allow_unused = true;
+  expect_refused(tensors, Not(HasSubstr("no layer uses")));
+  EXPECT_EQ(last_error_detail(), without_unused);
+  spec_.allow_unused = false;
+  expect_refused({{"x", filled({1}, 1)}}, HasSubstr("10 tensors are missing"));
+  for (const auto& [name, tensor] : two_blocks())
+    EXPECT_THAT(last_error_detail(), HasSubstr("missing: \"" + name + "\"\n"));
+}
+
 TEST_F(Weights, InAnotherShapeHintAtAnotherEngine) {
   Tensors tensors = two_blocks();
   tensors["first.conv.weight"].shape = {2, 3, 3, 3, 2};
@@ -192,6 +237,8 @@ TEST_F(Weights, BelowAPrefix) {
     Tensors more = tensors;
     more["optimizer.state"] = filled({1}, 1);
     expect_refused(more, HasSubstr("no layer uses 1 tensor: \"optimizer.state\""));
+    spec_.weights_prefix.clear();
+    expect_refused(more, HasSubstr("strips it; no layer uses 1 tensor: \"optimizer.state\""));
     spec_.weights_prefix = "modul.";
     expect_refused(tensors,
                    HasSubstr("no tensor's name begins with \"modul.\", the option weights_prefix; the first "
