@@ -86,11 +86,16 @@ class WeightsCheck {
   }
 
   void find_unused() {
-    if (file_.options().allow_unused) return;
+    const bool allowed = file_.options().allow_unused;
+    std::set<std::string> parts;  // whose tensors a layer takes: "a.conv" of "a.conv.weight"
+    for (const std::string& name : needed_) parts.insert(llvm::StringRef(name).rsplit('.').first.str());
     for (const auto& [name, stored] : file_.names()) {
-      if (used_.count(stored) == 0) unused_.push_back(stored);
+      if (used_.count(stored) != 0) continue;
+      // A bias of a layer that has none here would be lost, not left over.
+      const bool is_beside = parts.count(llvm::StringRef(name).rsplit('.').first.str()) != 0;
+      if (!allowed || is_beside) unused_.push_back(stored);
     }
-    unused_.insert(unused_.end(), file_.outside().begin(), file_.outside().end());
+    if (!allowed) unused_.insert(unused_.end(), file_.outside().begin(), file_.outside().end());
     std::sort(unused_.begin(), unused_.end());
   }
 
@@ -156,8 +161,11 @@ class WeightsCheck {
     if (names.empty()) return "";
     std::string text = "no layer uses " + count_text(names.size()) + ": " + list_text(names);
     // Beside other mistakes they are no surplus but what the network misses, by another name.
-    if (foreign_.empty() && missing_.empty() && misshapen_.empty())
-      text += "; the option allow_unused passes them over";
+    if (foreign_.empty() && missing_.empty() && misshapen_.empty()) {
+      text += file_.options().allow_unused
+                  ? "; they stand beside parameters that a layer uses, and would change its result"
+                  : "; the option allow_unused passes them over";
+    }
     return text;
   }
 
