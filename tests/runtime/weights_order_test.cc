@@ -306,21 +306,6 @@ TEST_F(WeightsOrder, KernelsOfOneOffset) {
   expect_submanifold({1, 1, 1}, {{"a.conv.weight", out_in}}, MINUET_WEIGHTS_SPCONV_XYZ);
 }
 
-/// As many inputs as outputs: [C_in, C_out] and [C_out, C_in] look alike.
-TEST_F(WeightsOrder, ASquareMatrixThatMayBeEitherIsRefused) {
-  const std::string description = R"({"name": "n", "ndim": 3, "in_channels": 2, "channels": [2], "layers": [
-      {"op": "block", "name": "a", "width": 0}]})";
-  Tensors tensors{{"a.conv.weight", {{2, 2}, {1, 2, 3, 4}}}};
-  add_identity(tensors, "a.bn", 2);
-  EXPECT_EQ(create(description, tensors, MINUET_WEIGHTS_MINKOWSKI), MINUET_INVALID_ARGUMENT);
-  EXPECT_THAT(last_error(), HasSubstr("\"a.conv.weight\" of shape [2, 2] may be"));
-  EXPECT_EQ(create(description, tensors, MINUET_WEIGHTS_SPCONV), MINUET_OK) << last_error();
-  auto node = tensors.extract("a.conv.weight");
-  node.key() = "a.conv.kernel";
-  tensors.insert(std::move(node));
-  EXPECT_EQ(create(description, tensors, MINUET_WEIGHTS_MINKOWSKI), MINUET_OK) << last_error();
-}
-
 TEST_F(WeightsOrder, TheDescriptionMaySayItAndTheOptionSaysItLast) {
   const Tensors tensors{{"a.conv.weight", x_fastest({3, 1, 5})}};
   expect_submanifold({3, 1, 5}, tensors, MINUET_WEIGHTS_AS_DESCRIBED, R"("weights_order": "minkowski", )");
@@ -358,31 +343,6 @@ TEST_F(WeightsOrder, WhatDoesNotCarryOverIsRefused) {
   expect_refused(block("3", "1", "2"), MINUET_WEIGHTS_TORCHSPARSE, "ignores a dilation (2");
   expect_refused(block("4", "1"), MINUET_WEIGHTS_TORCHSPARSE, "kmap_mode");
   expect_refused(block("[2, 3, 1]", "1"), MINUET_WEIGHTS_TORCHSPARSE, "kernel of size 3 (axis 1)");
-}
-
-TEST_F(WeightsOrder, EveryLayerThatDoesNotCarryOverIsListed) {
-  std::string layers;
-  for (int i = 10; i < 20; ++i) {
-    const std::string name = "a" + std::to_string(i);
-    layers += (i == 10 ? "" : ",") + (R"({"op": "block", "name": ")" + name) +
-              R"(", "width": 0, "kernel_size": 4, "dilation": 1})";
-  }
-  layers += R"(,{"op": "block", "name": "b", "width": 0, "kernel_size": 3},
-               {"op": "block", "name": "c", "width": 0, "kernel_size": 6})";
-  const std::string description =
-      R"({"name": "n", "ndim": 3, "in_channels": 2, "channels": [2], "layers": [)" + layers + "]}";
-  EXPECT_EQ(create(description, {}, MINUET_WEIGHTS_MINKOWSKI), MINUET_INVALID_ARGUMENT);
-  for (const char* words : {": a10, a11", "a17 and 2 more: MinkowskiEngine", "; c: MinkowskiEngine",
-                            "; 60 tensors are missing"}) {
-    EXPECT_THAT(last_error(), HasSubstr(words));
-  }
-  EXPECT_THAT(last_error(), testing::Not(HasSubstr("a18,")));
-  for (const char* layer : {"a10", "a18", "a19", "c"}) {
-    EXPECT_THAT(last_error_detail(),
-                HasSubstr(std::string("cannot be carried over: ") + layer + ": MinkowskiEngine's kernels"))
-        << layer;
-  }
-  EXPECT_THAT(last_error_detail(), testing::Not(HasSubstr("over: b")));
 }
 
 /// A head has as many classes as its weight has outputs, in whatever order that is.
@@ -504,39 +464,6 @@ TEST_F(WeightsOrder, AConvertedFileSaysItsOrderAndIsNotPermutedAgain) {
       write_safetensors_file(unmarked.path(), tensors, {{"format", "pt"}, {"minuet.weights_order", "tf"}}));
   EXPECT_EQ(convert(unmarked.path(), again.path(), 0), MINUET_INVALID_ARGUMENT);
   EXPECT_THAT(last_error(), HasSubstr("minuet.weights_order: there is no weights order \"tf\""));
-  llvm::cantFail(write_safetensors_file(unmarked.path(), tensors, {{"format", "pt"}}));
-  EXPECT_EQ(convert(unmarked.path(), again.path(), MINUET_WEIGHTS_MINUET), MINUET_OK) << last_error();
-}
-
-TEST_F(WeightsOrder, ConvertRefusesWhatCreateRefuses) {
-  const std::string description = one_block({1, 1, 1});
-  Tensors whole{{"a.conv.weight", {{1, kIn, kOut}, std::vector<float>(kIn * kOut, 0.5f)}}};
-  add_identity(whole, "a.bn", kOut);
-  const auto expect_both = [&](const Tensors& tensors, DType dtype, const std::string& words) {
-    const TemporaryPath from("from.safetensors"), to("to.safetensors");
-    write_safetensors(from.path(), tensors);
-    NetworkSpec read = spec(description, from.path(), MINUET_WEIGHTS_MINUET);
-    read.dtype = dtype;
-    Network network(nullptr, {minuet_network_destroy});
-    const minuet_status status = create_network(*cpu_, read, network);
-    EXPECT_THAT(status == MINUET_OK ? "" : last_error(), HasSubstr(words));
-    const minuet_network_options options = network_options(read);
-    EXPECT_EQ(minuet_weights_convert(&options, to.path().c_str()), status);
-    EXPECT_THAT(status == MINUET_OK ? "" : last_error(), HasSubstr(words));
-    EXPECT_EQ(contents(to.path()).empty(), status != MINUET_OK);
-  };
-  expect_both(whole, DType::F32, "");
-  Tensors negative = whole;
-  negative["a.bn.running_var"].values[1] = -1;
-  expect_both(negative, DType::F32, "\"a.bn.running_var\" of channel 1 is -1.00; it must not be negative");
-  Tensors infinite = whole;
-  infinite["a.bn.weight"].values[0] = 3e38f;
-  infinite["a.bn.running_var"].values[0] = 0;
-  expect_both(infinite, DType::F32, "past float32");
-  Tensors large = whole;
-  large["a.conv.weight"].values[0] = 1e6f;
-  expect_both(large, DType::F32, "");
-  expect_both(large, DType::F16, "which fp16 cannot hold");
 }
 
 TEST_F(WeightsOrder, AFailedConversionLeavesWhatWasThere) {

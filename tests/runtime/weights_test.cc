@@ -233,6 +233,25 @@ TEST_F(Weights, InAnotherShapeHintAtAnotherEngine) {
   expect_refused(tensors, Not(HasSubstr("weights_order")));
 }
 
+/// As many inputs as outputs: [C_in, C_out] and [C_out, C_in] look alike.
+TEST_F(Weights, ASquareMatrixThatMayBeEitherIsRefused) {
+  spec_.description = R"({"name": "n", "ndim": 3, "in_channels": 2, "channels": [2], "layers": [
+      {"op": "block", "name": "a", "width": 0}]})";
+  Tensors tensors{{"a.conv.weight", {{2, 2}, {1, 2, 3, 4}}}};
+  for (const char* part : {"weight", "bias", "running_mean", "running_var"})
+    tensors["a.bn." + std::string(part)] = filled({2}, 1);
+  spec_.weights_order = MINUET_WEIGHTS_MINKOWSKI;
+  EXPECT_EQ(create(tensors), MINUET_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(), HasSubstr("\"a.conv.weight\" of shape [2, 2] may be"));
+  spec_.weights_order = MINUET_WEIGHTS_SPCONV;
+  EXPECT_EQ(create(tensors), MINUET_OK) << last_error();
+  auto node = tensors.extract("a.conv.weight");
+  node.key() = "a.conv.kernel";
+  tensors.insert(std::move(node));
+  spec_.weights_order = MINUET_WEIGHTS_MINKOWSKI;
+  EXPECT_EQ(create(tensors), MINUET_OK) << last_error();
+}
+
 TEST_F(Weights, BelowAPrefix) {
   for (const std::string prefix : {"module.", "model.backbone."}) {
     const Tensors tensors = renamed(two_blocks(), [&](const std::string& name) { return prefix + name; });
@@ -335,6 +354,69 @@ TEST_F(Weights, ThatBatchNormMakesInfinite) {
   tensors["second.bn.running_mean"].values[1] = 1e30f;
   tensors["second.bn.running_var"].values[1] = 1;
   expect_refused(tensors, HasSubstr("\"second.bn\" scales channel 1"));
+}
+
+TEST_F(Weights, EveryLayerThatDoesNotCarryOverIsListed) {
+  std::string layers;
+  for (int i = 10; i < 20; ++i) {
+    const std::string name = "a" + std::to_string(i);
+    layers += (i == 10 ? "" : ",") + (R"({"op": "block", "name": ")" + name) +
+              R"(", "width": 0, "kernel_size": 4, "dilation": 1})";
+  }
+  layers += R"(,{"op": "block", "name": "b", "width": 0, "kernel_size": 3},
+               {"op": "block", "name": "c", "width": 0, "kernel_size": 6})";
+  spec_.description =
+      R"({"name": "n", "ndim": 3, "in_channels": 2, "channels": [2], "layers": [)" + layers + "]}";
+  spec_.weights_order = MINUET_WEIGHTS_MINKOWSKI;
+  EXPECT_EQ(create({}), MINUET_INVALID_ARGUMENT);
+  for (const char* words : {": a10, a11", "a17 and 2 more: MinkowskiEngine", "; c: MinkowskiEngine",
+                            "; 60 tensors are missing"}) {
+    EXPECT_THAT(last_error(), HasSubstr(words));
+  }
+  EXPECT_THAT(last_error(), Not(HasSubstr("a18,")));
+  for (const char* layer : {"a10", "a18", "a19", "c"}) {
+    EXPECT_THAT(last_error_detail(),
+                HasSubstr(std::string("cannot be carried over: ") + layer + ": MinkowskiEngine's kernels"))
+        << layer;
+  }
+  EXPECT_THAT(last_error_detail(), Not(HasSubstr("over: b")));
+}
+
+TEST_F(Weights, ConvertRefusesWhatCreateRefuses) {
+  const auto expect_both = [&](const Tensors& tensors, DType dtype, const std::string& words) {
+    const TemporaryPath from("from.safetensors"), to("to.safetensors");
+    write_safetensors(from.path(), tensors);
+    spec_.dtype = dtype;
+    const minuet_status status = create_of(from.path());
+    EXPECT_THAT(status == MINUET_OK ? "" : last_error(), HasSubstr(words));
+    const minuet_network_options options = network_options(spec_);
+    EXPECT_EQ(minuet_weights_convert(&options, to.path().c_str()), status);
+    EXPECT_THAT(status == MINUET_OK ? "" : last_error(), HasSubstr(words));
+    EXPECT_EQ(std::ifstream(to.path()).good(), status == MINUET_OK);
+  };
+  expect_both(two_blocks(), DType::F32, "");
+  Tensors negative = two_blocks();
+  negative["first.bn.running_var"].values[1] = -1;
+  expect_both(negative, DType::F32,
+              "\"first.bn.running_var\" of channel 1 is -1.00; it must not be negative");
+  Tensors infinite = two_blocks();
+  infinite["first.bn.weight"].values[0] = 3e38f;
+  infinite["first.bn.running_var"].values[0] = 0;
+  expect_both(infinite, DType::F32, "past float32");
+  Tensors large = two_blocks();
+  large["first.conv.weight"].values[0] = 1e6f;
+  expect_both(large, DType::F32, "");
+  expect_both(large, DType::F16, "which fp16 cannot hold");
+}
+
+TEST_F(Weights, WithMetadata) {
+  const TemporaryPath file("weights.safetensors");
+  llvm::cantFail(write_safetensors_file(file.path(), two_blocks(), {{"format", "pt"}}));
+  EXPECT_EQ(create_of(file.path()), MINUET_OK) << last_error();
+  llvm::cantFail(
+      write_safetensors_file(file.path(), two_blocks(), {{"format", "pt"}, {"minuet.weights_order", "tf"}}));
+  EXPECT_EQ(create_of(file.path()), MINUET_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(), HasSubstr("minuet.weights_order: there is no weights order \"tf\""));
 }
 
 TEST_F(Weights, InFormatsOfOthers) {
