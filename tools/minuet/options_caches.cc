@@ -2,6 +2,7 @@
 
 #include "llvm/Support/FileSystem.h"
 #include "tools/minuet/error.h"
+#include "tools/minuet/options_rules.h"
 #include "tools/minuet/options_weights.h"
 
 namespace minuet::tool {
