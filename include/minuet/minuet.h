@@ -420,8 +420,8 @@ typedef struct minuet_network_info {
   int32_t prepare_capture_safe; /* 0: prepare waits for counts, so no stream capture can hold it */
   int32_t run_capture_safe;     /* 1: after one plain run for the prepared cloud, run may be captured */
   int64_t parameters;
-  int32_t missing_head; /* 1: the description has a head, of which neither it nor the weights say how wide it is:
-                           it is left out, and outputs are no classes */
+  int32_t missing_head; /* 1: the description has a head, of which neither it nor the weights say how wide it
+                           is: it is left out, and outputs are no classes */
   int32_t reserved;
 } minuet_network_info;
 MINUET_API minuet_status minuet_network_query(minuet_network* network, minuet_network_info* info);

@@ -265,6 +265,7 @@ llvm::Expected<std::vector<Measurement>> plan_measurements(const Arguments& argu
     }
   }
   std::vector<NamedFile> inputs;
+  inputs.reserve(networks.size() + arguments.clouds.size());
   for (const std::string& network : networks) inputs.push_back({"--network", network});
   for (const std::string& cloud : arguments.clouds) inputs.push_back({"--cloud", cloud});
   std::vector<Measurement> all;
