@@ -190,6 +190,9 @@ void make_bad_clouds(const Files& file) {
   file("rows.ply", "ply\nformat ascii 1.0\nelement vertex 1\n" + xyz + "1 2 3\n\n4 5 6\n");
   file("more.pcd", pcd("ascii", "9 " + text));
   file("rows.pcd", pcd("ascii", text + "1 2 3 4\n"));
+  file("longer.npy", npy("<f4", "(40, 4)", bin + "more"));
+  file("longer.ply", ply("binary_little_endian", "float", bin + bin.substr(0, 16)));
+  file("longer.pcd", pcd("binary", bin + bin.substr(0, 16)));
   file("time.pcd",
        "VERSION 0.7\nFIELDS x y z time\nSIZE 4 4 4 8\nTYPE F F F U\nWIDTH 1\nHEIGHT 1\nPOINTS 1\nDATA ascii\n"
        "1 2 3 1700000000123456789\n");

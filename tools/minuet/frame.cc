@@ -91,8 +91,9 @@ llvm::Expected<Frame> choose_frame(const std::vector<Point>& points,
     return bad_input(
         "the points lie as far out as {0} m, where {1} numbers are {2} m apart: too coarse for voxels of {3} "
         "m "
-        "(--voxel-size); store them as float64, or nearer to 0",
-        digits(out), scalar_name(position_types[axis]), digits(stored), digits(voxel_size));
+        "(--voxel-size); store them {4}nearer to 0",
+        digits(out), scalar_name(position_types[axis]), digits(stored), digits(voxel_size),
+        position_types[axis] == Scalar::F64 ? "" : "as float64, or ");
   }
   const double behind = reach_of(bounds, frame.origin), left = step_of(Scalar::F32, behind);
   frame.step = std::max(frame.step, left);

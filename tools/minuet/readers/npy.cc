@@ -131,6 +131,10 @@ llvm::Expected<NpyArray> parse_npy(llvm::StringRef bytes) {
     return bad_input("the file is truncated: its header promises {0} bytes of data and {1} follow", needed,
                      array.data.size());
   }
+  if (needed < static_cast<int64_t>(array.data.size())) {
+    return bad_input("the header promises {0} bytes of data and {1} follow: one of them is wrong", needed,
+                     array.data.size());
+  }
   return array;
 }
 

@@ -192,6 +192,10 @@ llvm::Expected<Cloud> read_ascii(const PcdHeader& header, llvm::StringRef body) 
 llvm::Expected<Cloud> read_binary(const PcdHeader& header, llvm::StringRef body, bool interleaved) {
   if (header.points > static_cast<int64_t>(body.size()) / header.row_bytes)
     return truncated(header, body.size());
+  if (header.points * header.row_bytes < static_cast<int64_t>(body.size())) {
+    return bad_input("{0} points of {1} bytes are promised and {2} bytes follow: one of them is wrong",
+                     header.points, header.row_bytes, body.size());
+  }
   CloudBuilder builder(cloud_fields(header));
   builder.reserve(static_cast<size_t>(header.points));
   for (int64_t row = 0; row < header.points; ++row) {

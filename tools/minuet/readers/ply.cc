@@ -120,7 +120,7 @@ class Body {
   }
   bool ends_row() { return format_ != Format::Ascii || row_.token().empty(); }
   /// Whether rows follow that the header does not promise.
-  bool has_more_rows() { return format_ == Format::Ascii && !cursor_.row().empty(); }
+  bool has_more_rows() { return format_ == Format::Ascii ? !cursor_.row().empty() : !bytes_.empty(); }
 
   /// The next number, and into `field` of `builder` where there is one.
   std::optional<double> next(Scalar type, CloudBuilder* builder, size_t field) {
