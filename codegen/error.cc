@@ -1,9 +1,20 @@
 #include "codegen/error.h"
 
+#include <algorithm>
+#include <array>
+#include <cassert>
 #include <cerrno>
 #include <system_error>
 
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
+
+template <>
+struct llvm::format_provider<minuet::ErrorValue> {
+  static void format(const minuet::ErrorValue& value, llvm::raw_ostream& stream, llvm::StringRef style) {
+    value.print(stream, style);
+  }
+};
 
 namespace minuet {
 
@@ -38,6 +49,28 @@ StatusError take_status(llvm::Error error) {
                         first ? part.message() : status.message() + "; " + part.message(), status.detail());
       });
   return status;
+}
+
+void ErrorValue::print(llvm::raw_ostream& stream, llvm::StringRef style) const {
+  switch (kind_) {
+    case Kind::Signed:
+      return llvm::format_provider<long long>::format(signed_, stream, style);
+    case Kind::Unsigned:
+      return llvm::format_provider<unsigned long long>::format(static_cast<unsigned long long>(signed_),
+                                                               stream, style);
+    case Kind::Real:
+      return llvm::format_provider<double>::format(real_, stream, style);
+    case Kind::Text:
+      return llvm::format_provider<llvm::StringRef>::format(text_, stream, style);
+  }
+}
+
+llvm::Error make_error(StatusCode code, const char* format, std::initializer_list<ErrorValue> values) {
+  std::array<ErrorValue, 8> v;
+  assert(values.size() <= v.size());
+  std::copy(values.begin(), values.end(), v.begin());
+  return llvm::make_error<StatusError>(
+      code, llvm::formatv(format, v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]).str());
 }
 
 std::string errno_text(int error) { return std::error_code(error, std::generic_category()).message(); }
