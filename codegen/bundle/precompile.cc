@@ -93,9 +93,9 @@ class Precompilation {
     const auto start = std::chrono::steady_clock::now();
     MINUET_TRY(take(requests));
     MINUET_ASSIGN(compiler_, cache_.identify_compiler(options_.cancel));
+    MINUET_TRY(check_archs());
     if (is_traced()) MINUET_TRY(open_trace_folder());
     if (!options_.output.empty()) MINUET_TRY(open_shelves());
-    MINUET_TRY(check_archs());
     std::vector<KernelRequest> missing;
     for (const KernelRequest& request : requests_) {
       if (const std::string needed = missing_arch(request.source, request.arch); !needed.empty()) {
@@ -156,15 +156,14 @@ llvm::Error Precompilation::take(const std::vector<KernelRequest>& requests) {
 
 /// An architecture that none of its kernels can be compiled for is said once, before any work.
 llvm::Error Precompilation::check_archs() const {
-  std::map<std::string, int> least;  // that any kernel of the arch needs
+  std::map<std::string, std::set<std::string>> needs;  // by arch; "" of a kernel that can be compiled
   for (const KernelRequest& request : requests_) {
-    const auto [entry, is_new] = least.emplace(request.arch, request.source.least_sm);
-    if (!is_new) entry->second = std::min(entry->second, request.source.least_sm);
+    needs[request.arch].insert(missing_arch(request.source, request.arch));
   }
-  for (const auto& [arch, sm] : least) {
-    if (capability(arch) < sm) {
-      return make_error(StatusCode::Unimplemented, "{0} is too old: the kernels need sm_{1} or newer", arch,
-                        sm);
+  for (const auto& [arch, missing] : needs) {
+    if (!missing.count("")) {
+      return make_error(StatusCode::Unimplemented, "no kernel can be compiled for {0}: the kernels need {1}",
+                        arch, llvm::join(missing, ", or "));
     }
     if (is_known_arch(compiler_.archs, arch)) continue;
     const std::string compiler = "NVRTC " + compiler_.version + " (" + compiler_.path + ")";

@@ -129,8 +129,10 @@ llvm::Expected<std::optional<OutputFile>> open_json(const Arguments& arguments) 
                                    {"--weights-map", arguments.network.weights_map}};
   for (const std::string& network : arguments.networks) inputs.push_back({"--network", network});
   if (!arguments.output.empty()) {
-    (void)llvm::sys::fs::create_directories(arguments.output);  // the library says what is wrong with it
     const llvm::StringRef folder = llvm::sys::path::parent_path(arguments.json);
+    // The report may lie where the bundles will; the library says what is wrong with the folder.
+    if (!folder.empty() && !llvm::sys::fs::exists(folder))
+      (void)llvm::sys::fs::create_directories(arguments.output);
     bool is_bundles = false;
     (void)llvm::sys::fs::equivalent(folder.empty() ? "." : folder, arguments.output, is_bundles);
     if (is_bundles && extension_of(arguments.json) == ".bundle") {
