@@ -1,7 +1,11 @@
-// JSON text of others: llvm::json recurses without a limit, so the text is looked at first.
+// JSON text of others: llvm::json recurses without a limit, and takes the last of equal keys in silence, so
+// the text is looked at too.
 #pragma once
 
+#include <vector>
+
 #include "codegen/error.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/JSON.h"
 
 namespace minuet {
@@ -30,10 +34,32 @@ inline llvm::Error check_json_depth(llvm::StringRef json) {
   return llvm::Error::success();
 }
 
+/// InvalidArgument where an object has a key twice. `json` is what llvm::json::parse takes.
+inline llvm::Error check_json_keys(llvm::StringRef json) {
+  std::vector<llvm::StringSet<>> keys;  // of every object and array that is open
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    if (json[i] == '[' || json[i] == '{') keys.emplace_back();
+    if (json[i] == ']' || json[i] == '}') keys.pop_back();
+    if (json[i] != '"') continue;
+    const std::size_t start = i;
+    while (json[++i] != '"') i += json[i] == '\\';
+    if (json.drop_front(i + 1).ltrim().take_front(1) != ":") continue;  // no key
+    const llvm::StringRef quoted = json.slice(start, i + 1);
+    llvm::Expected<llvm::json::Value> key = llvm::json::parse(quoted);  // "\u0061" is "a"
+    if (!key) return key.takeError();
+    if (!keys.back().insert(*key->getAsString()).second) {
+      return make_error(StatusCode::InvalidArgument, "the key {0} is there twice", quoted);
+    }
+  }
+  return llvm::Error::success();
+}
+
 /// What llvm::json::parse gives, for text that anybody may have written.
 inline llvm::Expected<llvm::json::Value> parse_json(llvm::StringRef text) {
   MINUET_TRY(check_json_depth(text));
-  return llvm::json::parse(text);
+  MINUET_ASSIGN(llvm::json::Value value, llvm::json::parse(text));
+  MINUET_TRY(check_json_keys(text));
+  return value;
 }
 
 }  // namespace minuet

@@ -263,6 +263,8 @@ void make_networks(const Files& file) {
   file("flat.json",
        R"({"name": "flat", "ndim": 2, "in_channels": 4, "channels": [4], "layers": [)" + block + "]}");
   file("half.json", R"({"name": "half")");
+  file("key_twice.json",
+       network(R"({"op": "block", "name": "a", "width": 0, "kernel_size": 3, "kernel_size": 5})"));
   file("nolayers.json", network(""));
   file("unknown_op.json", network(R"({"op": "attention", "name": "a"})"));
   file("unknown_field.json", network(R"({"op": "block", "name": "a", "width": 0, "kernel": 3})"));
@@ -330,6 +332,7 @@ void make_weights(const std::string& folder, const Files& file) {
   write("w_spconv.safetensors", spconv);
   write("w_minkowski.safetensors", minkowski);
   file("names.json", R"({"conv1.": "a.conv."})");
+  file("names_twice.json", R"({"conv1.": "a.conv.", "conv1.": "a.bn."})");
   file("w.pth", "\x80\x02}q\x01(X");
   file("w.zip", "PK\x03\x04 archive/data.pkl");
   file("w.npz", "PK\x03\x04 a.npy");
