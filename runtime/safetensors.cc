@@ -5,8 +5,10 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <tuple>
 
 #include "codegen/json_text.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Endian.h"
 #include "runtime/foreign_weights.h"
 #include "runtime/rounding.h"
@@ -147,7 +149,29 @@ llvm::Error SafetensorsFile::parse() {
     }
     tensors_.emplace(name.str(), std::move(tensor));
   }
-  return llvm::Error::success();
+  return check_ranges(data);
+}
+
+llvm::Error SafetensorsFile::check_ranges(llvm::StringRef data) const {
+  std::vector<const std::pair<const std::string, Tensor>*> in_file;
+  for (const auto& tensor : tensors_) in_file.push_back(&tensor);
+  llvm::sort(in_file, [](auto* a, auto* b) {
+    return std::tie(a->second.data, a->second.bytes) < std::tie(b->second.data, b->second.bytes);
+  });
+  const char* end = data.begin();  // of the tensors so far
+  for (const auto* tensor : in_file) {
+    const auto& [name, place] = *tensor;
+    if (place.data > end) {
+      return make_error(StatusCode::InvalidArgument, "{0} bytes before tensor \"{1}\" belong to no tensor",
+                        place.data - end, name);
+    }
+    if (place.data < end) {
+      return make_error(StatusCode::InvalidArgument, "tensor \"{0}\" begins inside another one", name);
+    }
+    end += place.bytes;
+  }
+  if (end == data.end()) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "its last {0} bytes belong to no tensor", data.end() - end);
 }
 
 void SafetensorsFile::read_metadata(const llvm::json::Object& object) {

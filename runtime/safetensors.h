@@ -34,6 +34,8 @@ class SafetensorsFile {
     uint64_t bytes = 0;
   };
   llvm::Error parse();
+  /// The format has no bytes that belong to no tensor, or to two.
+  llvm::Error check_ranges(llvm::StringRef data) const;
   void read_metadata(const llvm::json::Object& object);
   llvm::Expected<const Tensor*> find(llvm::StringRef name) const;
 

@@ -1,6 +1,6 @@
 #include "runtime/parameters.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <cmath>
 #include <cstdio>
@@ -11,6 +11,8 @@
 
 namespace minuet {
 namespace {
+
+using testing::HasSubstr;
 
 class Safetensors : public testing::Test {
  protected:
@@ -65,6 +67,26 @@ TEST_F(Safetensors, DamagedFilesAreNamedNotRead) {
                      "12345678"))
           .find("impossible"),
       std::string::npos);
+}
+
+/// The format has neither holes nor overlaps: a file that has them is damaged, or hides something.
+TEST_F(Safetensors, EveryByteBelongsToOneTensor) {
+  const auto error = [&](const std::string& a, const std::string& b, const std::string& c) {
+    const auto tensor = [](const char* name, const std::string& offsets) {
+      return std::string("\"") + name + R"(": {"dtype": "X8", "shape": [], "data_offsets": [)" + offsets +
+             "]}";
+    };
+    return error_of(
+        write("{" + tensor("c", c) + "," + tensor("a", a) + "," + tensor("b", b) + "}", "0123456789abcdef"));
+  };
+  EXPECT_EQ(error("0, 8", "8, 16", "8, 8"), "");
+  EXPECT_EQ(error("8, 16", "0, 8", "0, 0"), "");
+  EXPECT_THAT(error("0, 8", "9, 16", "0, 0"), HasSubstr("1 bytes before tensor \"b\" belong to no tensor"));
+  EXPECT_THAT(error("4, 8", "8, 16", "4, 4"), HasSubstr("4 bytes before tensor \"c\" belong to no tensor"));
+  EXPECT_THAT(error("0, 8", "6, 16", "0, 0"), HasSubstr("tensor \"b\" begins inside another one"));
+  EXPECT_THAT(error("0, 8", "8, 13", "0, 0"), HasSubstr("its last 3 bytes belong to no tensor"));
+  EXPECT_EQ(error_of(write("{}", "")), "");
+  EXPECT_THAT(error_of(write("{}", "1234")), HasSubstr("its last 4 bytes belong to no tensor"));
 }
 
 /// Any number of axes: a tap of the file is told by its digits, one an axis.

@@ -340,6 +340,7 @@ void make_weights(const std::string& folder, const Files& file) {
   file("w_short.safetensors", contents(folder + "/w.safetensors").substr(0, 400));
   file("w_header.safetensors", packed<uint64_t>(~uint64_t{0} >> 1) + "{}");
   file("w_json.safetensors", packed<uint64_t>(2) + "{]");
+  file("w_more_bytes.safetensors", contents(folder + "/w.safetensors") + std::string(8, '\0'));
 }
 
 }  // namespace
