@@ -187,8 +187,9 @@ llvm::Expected<std::shared_ptr<Compiler>> open_nvrtc(llvm::StringRef path,
   static auto* const mutex = new std::mutex;
   static auto* const open = new std::map<std::string, std::shared_ptr<NvrtcCompiler>>;
   const std::lock_guard<std::mutex> lock(*mutex);
+  const NvrtcPlaces places = this_process(path, others);
   std::string tried;
-  for (const std::string& candidate : nvrtc_candidates(this_process(path, others))) {
+  for (const std::string& candidate : nvrtc_candidates(places)) {
     const std::optional<NvrtcLibrary> library = open_nvrtc_library(candidate, tried);
     if (!library) continue;
     std::shared_ptr<NvrtcCompiler>& known = (*open)[library->path];
@@ -202,7 +203,7 @@ llvm::Expected<std::shared_ptr<Compiler>> open_nvrtc(llvm::StringRef path,
     }
     if (known != nullptr) return known;
   }
-  return nvrtc_not_found(tried);
+  return nvrtc_not_found(places, tried);
 }
 
 }  // namespace minuet

@@ -159,11 +159,15 @@ std::vector<std::string> loaded_nvrtcs() {
   return paths;
 }
 
-llvm::Error nvrtc_not_found(const std::string& tried) {
+llvm::Error nvrtc_not_found(const NvrtcPlaces& places, const std::string& tried) {
+  const std::string variable = places.environment("MINUET_NVRTC");
+  const std::string where = !places.library.empty() ? " at '" + places.library + "'"
+                            : !variable.empty()     ? " at '" + variable + "', which MINUET_NVRTC names"
+                                                    : "";
   return llvm::make_error<StatusError>(
       StatusCode::Unavailable,
-      "kernels cannot be compiled, for there is no libnvrtc that fits: install CUDA 13, or run 'pip install "
-      "nvidia-cuda-nvrtc', or name the library with MINUET_NVRTC",
+      "kernels cannot be compiled, for there is no libnvrtc that fits" + where +
+          ": install CUDA 13, or run 'pip install nvidia-cuda-nvrtc', or name the library with MINUET_NVRTC",
       "tried:" + tried);
 }
 

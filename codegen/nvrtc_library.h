@@ -40,7 +40,7 @@ std::optional<NvrtcLibrary> open_nvrtc_library(const std::string& candidate, std
 std::vector<std::string> loaded_nvrtcs();
 
 /// Unavailable: how to get a libnvrtc, and why none of those that were tried will do.
-llvm::Error nvrtc_not_found(const std::string& tried);
+llvm::Error nvrtc_not_found(const NvrtcPlaces& places, const std::string& tried);
 
 /// Opens the builtins of `version` ("13.0"): the ones beside `library`, else the loader's. Their path.
 llvm::Expected<std::string> open_builtins(const NvrtcLibrary& library, llvm::StringRef version);

@@ -68,11 +68,18 @@ TEST(NvrtcLibrary, WhatIsNoLibraryIsSaidWithTheLoadersReason) {
   std::string tried;
   EXPECT_FALSE(open_nvrtc_library(folder / "libnvrtc.so.13", tried));
   EXPECT_FALSE(open_nvrtc_library("/nowhere/libnvrtc.so.13", tried));
-  const StatusError status = take_status(nvrtc_not_found(tried));
+  const StatusError status = take_status(nvrtc_not_found(places({}), tried));
   EXPECT_EQ(status.code(), StatusCode::Unavailable);
   EXPECT_THAT(status.message(), HasSubstr("pip install nvidia-cuda-nvrtc"));
   EXPECT_THAT(status.detail(), HasSubstr("/nowhere/libnvrtc.so.13"));
   EXPECT_THAT(status.detail(), HasSubstr(folder / "libnvrtc.so.13"));
+
+  NvrtcPlaces named = places({{"MINUET_NVRTC", "/env/libnvrtc.so"}});
+  EXPECT_THAT(take_status(nvrtc_not_found(named, tried)).message(),
+              HasSubstr("that fits at '/env/libnvrtc.so', which MINUET_NVRTC names: install"));
+  named.library = "/caller/libnvrtc.so";
+  EXPECT_THAT(take_status(nvrtc_not_found(named, tried)).message(),
+              HasSubstr("that fits at '/caller/libnvrtc.so': install"));
 }
 
 TEST(NvrtcLibrary, R31_MissingBuiltinsSayWhereToPutThem) {
