@@ -356,6 +356,8 @@ void make_cli_files(const std::string& folder) {
   std::filesystem::create_directory(folder + "/folder");
   std::filesystem::create_symlink("p.bin", folder + "/link.bin");
   std::filesystem::create_symlink("nowhere.npy", folder + "/dangling.npy");
+  for (const char* name : {"full.npy", "full.ply", "full.json"})
+    std::filesystem::create_symlink("/dev/full", folder + "/" + name);
 }
 
 }  // namespace minuet::tool

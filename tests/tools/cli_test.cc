@@ -309,6 +309,12 @@ TEST(Cli, EveryDtypeRunsOnTheCpu) {
   }
 }
 
+TEST(Cli, AFullDiskIsNoFaultOfTheUsers) {
+  const Finished finished = minuet_to("/dev/full", {"info"});
+  EXPECT_EQ(finished.code, 1);
+  EXPECT_EQ(finished.err, "minuet: the standard output cannot be written\n");
+}
+
 TEST(Cli, VoxelsWithABatchColumn) {
   const Folder folder;
   folder.file("c.npy", npy_bytes(std::vector<int32_t>{2, 5, 5, 5, 0, 1, 1, 1}, {2, 4}));

@@ -55,10 +55,10 @@ inline std::string tool_under_test() {
   return named && *named ? named : MINUET_CLI;
 }
 
-/// Runs the tool with these arguments.
-inline Finished minuet(const std::vector<std::string>& arguments) {
+/// Runs the tool with these arguments, its stdout to the file.
+inline Finished minuet_to(const std::string& out, const std::vector<std::string>& arguments) {
   const Folder folder;
-  const std::string out = folder.path("out"), err = folder.path("err");
+  const std::string err = folder.path("err");
   const std::string tool = tool_under_test();
   llvm::SmallVector<llvm::StringRef, 16> all = {tool};
   for (const std::string& argument : arguments) all.push_back(argument);
@@ -69,8 +69,15 @@ inline Finished minuet(const std::vector<std::string>& arguments) {
   finished.code =
       llvm::sys::ExecuteAndWait(tool, all, {}, {streams[0], streams[1], streams[2]}, 0, 0, &failure);
   EXPECT_EQ(failure, "");
-  finished.out = contents(out);
   finished.err = contents(err);
+  return finished;
+}
+
+/// Runs the tool with these arguments.
+inline Finished minuet(const std::vector<std::string>& arguments) {
+  const Folder folder;
+  Finished finished = minuet_to(folder.path("out"), arguments);
+  finished.out = contents(folder.path("out"));
   return finished;
 }
 #endif

@@ -134,6 +134,22 @@ TEST(OutputFiles, AreWholeOrNotThere) {
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
 }
 
+TEST(OutputFiles, KeepTheirModeWhoeverWritesThem) {
+  const Folder folder;
+  const std::filesystem::path path = folder.file("a", "before");
+  for (const unsigned mode : {0600u, 0664u}) {
+    std::filesystem::permissions(path, static_cast<std::filesystem::perms>(mode));
+    llvm::Expected<OutputFile> file = OutputFile::open(path.string());
+    ASSERT_TRUE(!!file) << llvm::toString(file.takeError());
+    std::filesystem::remove(file->temporary_path());
+    std::ofstream(file->temporary_path()) << "after";
+    std::filesystem::permissions(file->temporary_path(), std::filesystem::perms::owner_all);
+    ASSERT_EQ(llvm::toString(file->keep()), "");
+    EXPECT_EQ(contents(path), "after");
+    EXPECT_EQ(std::filesystem::status(path).permissions(), static_cast<std::filesystem::perms>(mode));
+  }
+}
+
 TEST(OutputFiles, WhatAKilledProcessLeftIsInNobodysWay) {
   const Folder folder;
   const std::string left = ".minuet-" + std::to_string(::getpid()) + "-0.part";
@@ -153,7 +169,8 @@ TEST(OutputFiles, WhatCannotBeWrittenIsSaidAtOnce) {
               testing::HasSubstr("no folder '/nowhere/at'"));
   EXPECT_THAT(error_of(OutputFile::open(folder.path(""))), testing::HasSubstr("it is a folder"));
   EXPECT_THAT(error_of(OutputFile::open("/dev/full/x")), testing::HasSubstr("no folder"));
-  EXPECT_THAT(llvm::toString(write_file("/dev/full", "x")), testing::HasSubstr("cannot be written"));
+  llvm::Error full = write_file("/dev/full", "x");
+  EXPECT_EQ(llvm::errorToErrorCode(std::move(full)), std::make_error_code(std::errc::io_error));
 }
 
 TEST(OutputFiles, NoneIsAnotherOrAnInput) {

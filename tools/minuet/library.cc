@@ -76,6 +76,10 @@ llvm::Error check(minuet_status status) {
   return status == MINUET_INTERNAL ? broken(text) : user_error(text);
 }
 
+llvm::Error check_writing(minuet_status status) {
+  return status == MINUET_FAILED_PRECONDITION ? broken(last_error_text()) : check(status);
+}
+
 llvm::Expected<DeviceBuffer> DeviceBuffer::allocate(minuet_device* device, size_t bytes) {
   void* memory = nullptr;
   MINUET_TRY(check(minuet_device_allocate(device, static_cast<int64_t>(bytes < 256 ? 256 : bytes), &memory)));

@@ -24,6 +24,8 @@ using ExecutionHandle =
 
 /// The last error's text where `status` is not OK. INTERNAL gives exit code 1, all others 2.
 llvm::Error check(minuet_status status);
+/// The same of a call that writes a file, where FAILED_PRECONDITION is the system's refusal: exit code 1 too.
+llvm::Error check_writing(minuet_status status);
 /// Its text alone, on one line.
 std::string last_error_text();
 /// The compiler's or driver's log behind the last error, or empty.

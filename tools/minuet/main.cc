@@ -58,7 +58,7 @@ int main(int count, char** values) {
     if (!llvm::outs().has_error()) return code;
     llvm::outs().clear_error();  // else raw_ostream ends the process its own way
     llvm::errs() << "minuet: the standard output cannot be written\n";
-    return minuet::tool::kExitBadInput;
+    return minuet::tool::kExitBroken;
   } catch (const std::bad_alloc&) {
     llvm::errs() << "minuet: the machine's memory does not hold this cloud\n";
     return minuet::tool::kExitBadInput;

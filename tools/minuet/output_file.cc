@@ -14,7 +14,6 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
-#include "tools/minuet/error.h"
 
 namespace minuet::tool {
 namespace {
@@ -104,8 +103,8 @@ OutputFile::~OutputFile() {
   forget_unfinished(temporary_);
 }
 
-llvm::Error OutputFile::failed(llvm::StringRef reason) const {
-  return bad_input("'{0}' cannot be written: {1}", path_, reason);
+llvm::Error OutputFile::failed(llvm::StringRef reason, ErrorKind* kind) const {
+  return kind(("'" + path_ + "' cannot be written: " + reason).str());
 }
 
 llvm::Expected<OutputFile> OutputFile::open(llvm::StringRef path) {
@@ -148,13 +147,16 @@ llvm::Error OutputFile::write(llvm::StringRef bytes) {
     if (!error) error = stream.error();
     stream.clear_error();
   }
-  return error ? failed(error.message()) : keep();
+  return error ? failed(error.message(), broken) : keep();
 }
 
 llvm::Error OutputFile::keep() {
   if (descriptor_ < 0) return llvm::Error::success();
   (void)::fsync(descriptor_);  // not every file system can; the name never stands for half a file
-  if (const std::error_code error = fs::rename(temporary_, target_)) return failed(error.message());
+  // A writer that takes a path may have put another file there, with a mode of its own.
+  struct stat made = {};
+  if (::fstat(descriptor_, &made) == 0) (void)::chmod(temporary_.c_str(), made.st_mode & 07777);
+  if (const std::error_code error = fs::rename(temporary_, target_)) return failed(error.message(), broken);
   forget_unfinished(temporary_);
   ::close(std::exchange(descriptor_, -1));
   return llvm::Error::success();

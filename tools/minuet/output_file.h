@@ -6,6 +6,7 @@
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
+#include "tools/minuet/error.h"
 
 namespace minuet::tool {
 
@@ -28,7 +29,8 @@ class OutputFile {
 
  private:
   explicit OutputFile(std::string path) : path_(std::move(path)) {}
-  llvm::Error failed(llvm::StringRef reason) const;
+  using ErrorKind = llvm::Error(std::string sentence);
+  llvm::Error failed(llvm::StringRef reason, ErrorKind* kind = user_error) const;
 
   std::string path_, target_;  ///< as named, and behind symbolic links
   std::string temporary_;      ///< target_ itself where it is no regular file

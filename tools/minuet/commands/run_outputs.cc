@@ -201,7 +201,7 @@ llvm::Error RunOutputs::write(const Input& input, const minuet_network_info& net
 
 llvm::Error RunOutputs::write_trace(minuet_context* context) {
   if (!trace_) return llvm::Error::success();
-  MINUET_TRY(tool::check(minuet_context_write_trace(context, trace_->temporary_path().c_str())));
+  MINUET_TRY(check_writing(minuet_context_write_trace(context, trace_->temporary_path().c_str())));
   return trace_->keep();
 }
 

@@ -15,8 +15,8 @@ llvm::Error weights_command(const Arguments& arguments) {
   if (!file.is_regular()) return bad_input("'{0}' is no file that weights can be kept in", arguments.output);
   NetworkOptions filled;
   MINUET_TRY(fill_network_options(choice, MINUET_F32, filled));
-  MINUET_TRY(
-      in_network(choice, check(minuet_weights_convert(&filled.options, file.temporary_path().c_str()))));
+  MINUET_TRY(in_network(
+      choice, check_writing(minuet_weights_convert(&filled.options, file.temporary_path().c_str()))));
   MINUET_TRY(file.keep());
   llvm::outs() << arguments.output << "\n";
   return llvm::Error::success();
