@@ -148,6 +148,10 @@ void make_good_clouds(const Files& file) {
   file("utm_f4.npy", npy("<f4", "(40, 4)", rows_of<float>(far, 4)));
   file("utm_f4.bin", rows_of<float>(far, 4));
   file("utm_float.ply", ply("ascii", "float", text_of(far, 17)));
+  file("faces.ply",
+       "ply\nformat ascii 1.0\nelement camera 1\nproperty int i\nelement vertex 2\nproperty float x\n"
+       "property float y\nproperty float z\nelement face 1\nproperty list uchar int i\nelement edge 0\n"
+       "property int i\nend_header\n7\n1 2 3\n4 5 6\n2 0 1\n");
   file("one.bin", rows_of<float>({points[0]}, 4));
   file("none.npy", npy("<f4", "(0, 4)", ""));
 }

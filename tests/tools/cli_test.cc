@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <map>
 #include <random>
 #include <set>
 
@@ -245,6 +246,49 @@ TEST(Cli, OutputsByPointKeepThePoints) {
     EXPECT_TRUE(std::isnan(features.values[features.columns + c]));
     EXPECT_FALSE(std::isnan(features.values[2 * features.columns + c]));
   }
+}
+
+TEST(Cli, PlyOutputsKeepTheComments) {
+  const Folder folder;
+  const std::string ours = "comment written by minuet\n",
+                    theirs = "comment crs:  EPSG 25832\nobj_info scan 7\n";
+  std::string cloud = folder.file("a.ply", "ply\nformat ascii 1.0\n" + theirs +
+                                               "element vertex 1\nproperty float x\nproperty float y\n"
+                                               "property float z\nend_header\n1 2 3\n");
+  for (const char* name : {"b.ply", "c.ply"}) {
+    expect_done(run({cloud, "--per-point", "--output", folder.path(name)}, "minkunet42"));
+    cloud = folder.path(name);
+    EXPECT_THAT(contents(cloud), testing::StartsWith("ply\nformat binary_little_endian 1.0\n" + ours +
+                                                     theirs + "element vertex 1\n"));
+  }
+  expect_done(run({cloud, "--output", folder.path("voxels.ply")}));
+  EXPECT_THAT(contents(folder.path("voxels.ply")), testing::Not(HasSubstr("crs")));
+}
+
+TEST(Cli, PlyOutputsTellBatchesAndTimesApart) {
+  const Folder folder;
+  const auto attributes = [&](const std::vector<int32_t>& voxels, int32_t ndim) {
+    const std::string network = folder.file(
+        "net.json", R"({"name": "net", "in_channels": 4, "channels": [4], "ndim": )" + std::to_string(ndim) +
+                        R"(, "layers": [{"op": "block", "name": "a", "width": 0, "kernel_size": 1}]})");
+    const int64_t rows = static_cast<int64_t>(voxels.size()) / (1 + ndim);
+    expect_done({"run", "--device", "cpu", "--network", network, "--coordinates",
+                 folder.file("c.npy", npy_bytes(voxels, {rows, 1 + ndim})), "--output",
+                 folder.path("o.ply")});
+    llvm::Expected<Cloud> cloud = read_ply(contents(folder.path("o.ply")));
+    std::map<std::string, std::string> values;
+    if (!cloud) ADD_FAILURE() << llvm::toString(cloud.takeError());
+    for (const Attribute& attribute : cloud->attributes) values[attribute.name] = attribute.values;
+    return values;
+  };
+  const auto plain = attributes({0, 1, 1, 1, 0, 2, 2, 2}, 3);
+  EXPECT_EQ(plain.count("batch") + plain.count("t"), 0u);
+  const auto batches = attributes({2, 1, 1, 1, 0, 1, 1, 1}, 3);
+  EXPECT_EQ(batches.at("batch"), packed(2) + packed(0));
+  EXPECT_EQ(batches.count("t"), 0u);
+  const auto times = attributes({0, 1, 1, 1, -7, 0, 1, 1, 1, 400}, 4);
+  EXPECT_EQ(times.count("batch"), 0u);
+  EXPECT_EQ(times.at("t"), packed(-7) + packed(400));
 }
 
 TEST(Cli, OutputsCountFromZeroWhateverTheOrigin) {

@@ -30,6 +30,8 @@ struct Cloud {
   std::array<Scalar, 3> position_types = {Scalar::F64, Scalar::F64, Scalar::F64};
   std::vector<Attribute> attributes;  ///< of the points
   std::vector<std::string> lists;     ///< names of what the points have and we do not keep
+  std::vector<std::string> elements;  ///< of a PLY file: names of what it has beside its points
+  std::vector<std::string> comments;  ///< of a PLY file: "comment ..." and "obj_info ..."
   std::string columns;                ///< "x y z <- columns 0 1 2, intensity <- column 3"; empty: no file's
   int ndim = 3;
   std::vector<int32_t> voxels;

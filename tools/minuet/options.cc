@@ -34,7 +34,9 @@ Points are in metres. A voxel is floor((p - origin) / voxel_size), p - origin in
 float32, in the order of first appearance; its features are the mean x, y, z (metres, from the origin) and
 intensity of its points, 0 where absent. Voxels that come as such get their centres in metres. Outputs are
 counted from 0 again, whatever the origin; coarser levels lie on the origin's grid. Positions that are
-stored, or left behind the origin, in steps of more than a tenth of a voxel are refused. .bin and .npy: of 6 columns or more none is taken for the intensity.
+stored, or left behind the origin, in steps of more than a tenth of a voxel are refused. .bin and .npy: of
+6 columns or more none is taken for the intensity. Voxels in a .ply --output have `batch` where one is not
+0, and `t`, the fourth axis, in voxels.
 
 Times: `first` is cold (compile or load kernels, upload weights, first inference); `total` the median of
 the warm repeats, each with all maps rebuilt, from coordinates and features in device memory to the

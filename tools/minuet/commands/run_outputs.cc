@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <limits>
 
-#include "llvm/Support/FileSystem.h"
+#include "llvm/ADT/StringExtras.h"
 #include "tools/minuet/error.h"
 #include "tools/minuet/report.h"
 #include "tools/minuet/writers/npy.h"
@@ -37,6 +37,21 @@ std::vector<Position> positions_of(const Output& output, const Input& input, int
   return positions;
 }
 
+/// What tells voxels apart that lie in one place: the batch, where one is not 0, and the fourth axis.
+std::vector<Attribute> further_axes(const Output& output, int32_t ndim) {
+  const auto column = [&](const char* name, int32_t axis) {
+    Attribute attribute{name, Scalar::I32, {}};
+    for (size_t i = static_cast<size_t>(axis); i < output.coordinates.size();
+         i += static_cast<size_t>(1 + ndim))
+      append_scalar(Scalar::I32, output.coordinates[i], attribute.values);
+    return attribute;
+  };
+  std::vector<Attribute> axes = {column("batch", 0)};
+  if (axes[0].values.find_first_not_of('\0') == std::string::npos) axes.clear();
+  if (ndim > 3) axes.push_back(column("t", 4));
+  return axes;
+}
+
 /// The output's rows by the points that went in; of a point that was dropped NaN.
 Output by_point(const Output& output, const std::vector<int64_t>& row_of_point) {
   Output points;
@@ -59,6 +74,23 @@ bool are_too_far(const std::vector<Position>& positions, double voxel_size) {
   });
 }
 
+/// What a PLY file of ours cannot keep of the points' own numbers.
+void warn_of_losses(const Cloud& cloud) {
+  for (const std::string& list : cloud.lists) {
+    std::fprintf(stderr, "minuet: the points' list '%s' is not in the output\n", list.c_str());
+  }
+  if (!cloud.elements.empty()) {
+    std::fprintf(stderr, "minuet: the cloud's other elements are not in the output: %s\n",
+                 llvm::join(cloud.elements, ", ").c_str());
+  }
+  for (const Attribute& attribute : cloud.attributes) {
+    if (attribute.type != Scalar::I64 && attribute.type != Scalar::U64) continue;
+    std::fprintf(stderr,
+                 "minuet: the 64-bit integers '%s' are doubles in the output, as PLY has no such type\n",
+                 attribute.name.c_str());
+  }
+}
+
 }  // namespace
 
 std::vector<int32_t> labels_of(const Output& output) {
@@ -79,23 +111,6 @@ int64_t count_non_finite(const Output& output) {
   return std::count_if(output.features.begin(), output.features.end(),
                        [](float value) { return !std::isfinite(value); });
 }
-
-namespace {
-
-/// What a PLY file of ours cannot keep of the points' own numbers.
-void warn_of_losses(const Cloud& cloud) {
-  for (const std::string& list : cloud.lists) {
-    std::fprintf(stderr, "minuet: the points' list '%s' is not in the output\n", list.c_str());
-  }
-  for (const Attribute& attribute : cloud.attributes) {
-    if (attribute.type != Scalar::I64 && attribute.type != Scalar::U64) continue;
-    std::fprintf(stderr,
-                 "minuet: the 64-bit integers '%s' are doubles in the output, as PLY has no such type\n",
-                 attribute.name.c_str());
-  }
-}
-
-}  // namespace
 
 llvm::Expected<RunOutputs> RunOutputs::open(const Arguments& arguments) {
   const std::vector<NamedFile> outputs = {{"--output", arguments.output},
@@ -173,10 +188,12 @@ llvm::Error RunOutputs::write_ply(const Input& input, const minuet_network_info&
     for (const Point& point : input.cloud.points) table.positions.push_back({point[0], point[1], point[2]});
     table.wide = input.cloud.has_double_positions();
     table.attributes = input.cloud.attributes;
+    table.comments = input.cloud.comments;
     warn_of_losses(input.cloud);
   } else {
     table.positions = positions_of(output, input, network.ndim, tensor_stride);
     table.wide = are_too_far(table.positions, input.frame.voxel_size);
+    table.attributes = further_axes(output, network.ndim);
   }
   if (arguments_->labels) {
     table.palette = &palette_;

@@ -30,6 +30,7 @@ struct Element {
 struct PlyHeader {
   Format format = Format::Ascii;
   std::vector<Element> elements;
+  std::vector<std::string> comments;
 };
 
 std::optional<Scalar> scalar_type(llvm::StringRef name) {
@@ -72,7 +73,11 @@ llvm::Error parse_line(llvm::StringRef line, PlyHeader& header, bool& has_format
   llvm::SmallVector<llvm::StringRef, 8> words;
   TextCursor cursor(line);
   for (llvm::StringRef word = cursor.token(); !word.empty(); word = cursor.token()) words.push_back(word);
-  if (words.empty() || words[0] == "comment" || words[0] == "obj_info") return llvm::Error::success();
+  if (words.empty()) return llvm::Error::success();
+  if (words[0] == "comment" || words[0] == "obj_info") {
+    header.comments.push_back(line.trim().str());
+    return llvm::Error::success();
+  }
   if (words[0] == "property") return parse_property(words, header);
   if (words[0] == "format" && words.size() == 3) {
     const auto format = llvm::StringSwitch<std::optional<Format>>(words[1])
@@ -234,6 +239,10 @@ llvm::Expected<Cloud> read_ply(llvm::StringRef bytes) {
   for (const Element& element : header.elements) {
     if (element.name == "vertex") {
       MINUET_ASSIGN(Cloud cloud, read_vertices(element, body));
+      cloud.comments = header.comments;
+      for (const Element& other : header.elements) {
+        if (&other != &element && other.count > 0) cloud.elements.push_back(other.name.str());
+      }
       const bool is_last = &element == &header.elements.back();
       if (!is_last || !body.has_more_rows()) return cloud;
       return bad_input("more rows follow than the {0} vertices that the header promises", element.count);

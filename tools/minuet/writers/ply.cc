@@ -2,10 +2,10 @@
 
 #include <set>
 
-#include "llvm/Support/FormatVariadic.h"
-
 namespace minuet::tool {
 namespace {
+
+constexpr const char* kOurComment = "comment written by minuet";
 
 /// What PLY calls the type that holds this one's values best.
 const char* ply_type(Scalar type) {
@@ -36,10 +36,11 @@ Scalar written_type(Scalar type) {
 }
 
 std::string header_of(const PlyTable& table) {
-  std::string text =
-      llvm::formatv("ply\nformat binary_little_endian 1.0\ncomment written by minuet\nelement vertex {0}\n",
-                    table.positions.size())
-          .str();
+  std::string text = std::string("ply\nformat binary_little_endian 1.0\n") + kOurComment + "\n";
+  for (const std::string& comment : table.comments) {
+    if (comment != kOurComment) text += comment + "\n";
+  }
+  text += "element vertex " + std::to_string(table.positions.size()) + "\n";
   std::set<std::string> names;
   for (const char* axis : {"x", "y", "z"}) {
     text += std::string("property ") + (table.wide ? "double " : "float ") + axis + "\n";

@@ -13,6 +13,7 @@ namespace minuet::tool {
 /// One vertex a row: x, y, z, the attributes, then red, green, blue and `label` (int) where there are labels,
 /// else feature_0 ... (float). An attribute of such a name is called original_<name>.
 struct PlyTable {
+  std::vector<std::string> comments;  ///< lines of the header as they are, "comment ..."
   std::vector<Position> positions;    ///< metres
   bool wide = false;                  ///< x, y, z as doubles, for what float32 does not resolve
   std::vector<Attribute> attributes;  ///< of as many rows; 64-bit integers become doubles, float16 float
