@@ -254,7 +254,10 @@ Extents extents_of(CloudKind kind) {
       // of the street, whose length is bounded therefore.
       return {10, 1000};
     case CloudKind::Room:
-      return {0.5, 1e6};  // the scanner is inside, and in none of the furniture
+      // The scanner is inside, and in none of the furniture. No wall is farther away than where the beams
+      // nearest to the horizontal meet the floor and the ceiling, 135 m, so that the cloud is as wide as
+      // asked.
+      return {0.5, 250};
     case CloudKind::Object:
     case CloudKind::Random:
       return {1e-3, 1e6};

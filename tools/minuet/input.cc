@@ -60,7 +60,7 @@ llvm::Error check_fit(const VoxelCloud& voxels, const minuet_network_info& netwo
 llvm::Expected<double> parse_voxel_size(const std::string& text) {
   const std::optional<double> size = parse_double(text);
   if (!size) return bad_input("--voxel-size '{0}' is not a number", text);
-  MINUET_TRY(check_voxel_size(static_cast<float>(*size)));
+  MINUET_TRY(check_voxel_size(*size));
   return *size;
 }
 

@@ -116,9 +116,8 @@ void add_input(CLI::App& app, InputOptions& input) {
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, int64_t{100000000}));
   app.add_option("--extent", input.extent,
-                 "metres across of the generated cloud: lidar 10 to 1000, room from 0.5; default: lidar 200, "
-                 "room 8, object 1, "
-                 "random 40")
+                 "metres across of the generated cloud: lidar 10 to 1000, room 0.5 to 250; default: lidar "
+                 "200, room 8, object 1, random 40")
       ->type_name("E")
       ->needs(synthetic)
       ->check(CLI::Range(1e-3, 1e6));

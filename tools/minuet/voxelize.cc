@@ -68,15 +68,18 @@ llvm::Error voxel_of(const Position& position, int64_t row, float voxel_size, in
 
 }  // namespace
 
-llvm::Error check_voxel_size(float voxel_size) {
-  if (std::isfinite(voxel_size) && voxel_size > 0) return llvm::Error::success();
-  return bad_input("the voxel size (--voxel-size) must be a positive number of metres, and it is {0}",
-                   digits(static_cast<double>(voxel_size)));
+llvm::Error check_voxel_size(double voxel_size) {
+  const float stored = static_cast<float>(voxel_size);
+  if (std::isfinite(stored) && stored > 0) return llvm::Error::success();
+  return bad_input(
+      "the voxel size (--voxel-size) must be a positive number of metres that float32 can hold, and it is "
+      "{0}",
+      digits(voxel_size));
 }
 
 llvm::Expected<VoxelCloud> voxelize(const std::vector<Point>& points, float voxel_size, bool skip_invalid,
                                     const Position& origin) {
-  MINUET_TRY(check_voxel_size(voxel_size));
+  MINUET_TRY(check_voxel_size(static_cast<double>(voxel_size)));
   VoxelCloud cloud;
   cloud.points = static_cast<int64_t>(points.size());
   VoxelIndex index(points.size());

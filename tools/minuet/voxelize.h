@@ -25,7 +25,7 @@ VoxelCloud features_from_centres(const Cloud& voxels, float voxel_size, const Po
 /// Voxels with the caller's features, row i to row i.
 VoxelCloud with_features(const Cloud& voxels, std::vector<float> features, int channels);
 
-/// A sentence where it is not a positive finite number.
-llvm::Error check_voxel_size(float voxel_size);
+/// A sentence where it is not a positive finite number, as float32 too.
+llvm::Error check_voxel_size(double voxel_size);
 
 }  // namespace minuet::tool
