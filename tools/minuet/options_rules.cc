@@ -1,6 +1,5 @@
 #include "tools/minuet/options_rules.h"
 
-#include <algorithm>
 #include <charconv>
 
 #include "llvm/ADT/StringRef.h"
@@ -50,12 +49,15 @@ void refuse_empty_values(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands({})) refuse_empty_values(*command);
 }
 
-llvm::Error refuse_empty_items(int count, const char* const* arguments) {
-  static constexpr llvm::StringLiteral kLists[] = {"--channels", "--cloud", "--network",
-                                                   "--dtype",    "--arch",  "--origin"};
+llvm::Error refuse_empty_items(const CLI::App& app, int count, const char* const* arguments) {
+  const CLI::App* command = &app;
   for (int i = 1; i < count; ++i) {
-    const auto [flag, attached] = llvm::StringRef(arguments[i]).split('=');
-    if (std::find(std::begin(kLists), std::end(kLists), flag) == std::end(kLists)) continue;
+    const llvm::StringRef word = arguments[i];
+    const auto below = command->get_subcommands([&](const CLI::App* one) { return word == one->get_name(); });
+    if (!below.empty()) command = below.front();
+    const auto [flag, attached] = word.split('=');
+    const CLI::Option* const option = command->get_option_no_throw(flag.str());
+    if (!option || option->get_delimiter() != ',') continue;
     const llvm::StringRef list = !attached.empty() ? attached
                                  : i + 1 < count   ? llvm::StringRef(arguments[i + 1])
                                                    : "";

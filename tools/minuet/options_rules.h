@@ -14,8 +14,8 @@ extern const CLI::Validator kWholeNumber;
 /// `--flag ""` is an error, for every flag of the command and of those below it.
 void refuse_empty_values(CLI::App& app);
 
-/// `--channels 4,,8`: of flags that take lists by commas, no item may be empty.
-llvm::Error refuse_empty_items(int count, const char* const* arguments);
+/// `--channels 4,,8`: of the command's flags that take lists by commas, no item may be empty.
+llvm::Error refuse_empty_items(const CLI::App& app, int count, const char* const* arguments);
 
 /// What was not understood, and the flag or command nearest to it: "'--voxelsize' is not known; is
 /// --voxel-size meant?".
