@@ -25,8 +25,7 @@ llvm::Error check_minkowski(const ConvolutionProblem& problem) {
     if (size % 2 == 0 && size > 2) {
       return refuse(
           "MinkowskiEngine's kernels of even size reach from 0 to {0}, Minuet's from {1} to {2} (axis {3}), "
-          "so "
-          "these weights cannot be carried over",
+          "so these weights cannot be carried over",
           size - 1, -(size - 1) / 2, size / 2, a);
     }
   }
@@ -41,10 +40,8 @@ llvm::Error check_dense_strides(const char* engine, const ConvolutionProblem& pr
     if (size != stride || size > 2 || (size == 2 && problem.dilation[a] != 1)) {
       return refuse(
           "{0} makes an output wherever a strided kernel reaches, Minuet at floor(p / stride); with kernel "
-          "{1}, "
-          "stride {2} and dilation {3} (axis {4}) the outputs differ, so these weights cannot be carried "
-          "over: "
-          "only kernel 2 with stride 2, and kernel 1 with stride 1, can",
+          "{1}, stride {2} and dilation {3} (axis {4}) the outputs differ, so these weights cannot be "
+          "carried over: only kernel 2 with stride 2, and kernel 1 with stride 1, can",
           engine, size, stride, problem.dilation[a], a);
     }
   }

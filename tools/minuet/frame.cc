@@ -90,8 +90,7 @@ llvm::Expected<Frame> choose_frame(const std::vector<Point>& points,
     if (stored <= kCoarseShare * voxel_size) continue;
     return bad_input(
         "the points lie as far out as {0} m, where {1} numbers are {2} m apart: too coarse for voxels of {3} "
-        "m "
-        "(--voxel-size); store them {4}nearer to 0",
+        "m (--voxel-size); store them {4}nearer to 0",
         digits(out), scalar_name(position_types[axis]), digits(stored), digits(voxel_size),
         position_types[axis] == Scalar::F64 ? "" : "as float64, or ");
   }
@@ -100,8 +99,7 @@ llvm::Expected<Frame> choose_frame(const std::vector<Point>& points,
   if (left > kCoarseShare * voxel_size) {
     return bad_input(
         "the points lie as far as {0} m from the origin, where float32 numbers are {1} m apart: too coarse "
-        "for "
-        "voxels of {2} m; use another --origin, a larger --voxel-size, or a part of the cloud",
+        "for voxels of {2} m; use another --origin, a larger --voxel-size, or a part of the cloud",
         digits(behind), digits(left), digits(voxel_size));
   }
   return frame;

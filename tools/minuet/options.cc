@@ -51,7 +51,8 @@ Examples:
       --channels 8,8,16,24,32,32,24,16,16 --weights W.safetensors --dtype fp32 --output out.npy)";
 
 constexpr const char* kBenchFooter = R"(
-Prints a table, and writes nothing but the --output. Clouds that are files are moved to their middle.
+Prints a table, and writes nothing but the --output. Of a file whose points lie so far out that float32 is
+too coarse there, an origin near its middle is subtracted first, as `minuet run` does.
 
 Wall time of one inference by the host's clock: from unsorted coordinates and features in device memory
 to the output, all maps rebuilt, no graph replay. Every timed inference sees a cloud that was not seen
@@ -143,8 +144,7 @@ void add_input(CLI::App& app, InputOptions& input) {
            input.origin = {origin[0], origin[1], origin[2]};
          },
          "where voxels are counted from and position features are relative to, in metres; default: 0,0,0, "
-         "and near "
-         "the middle of clouds that float32 does not resolve from there")
+         "and near the middle of clouds that float32 does not resolve from there")
       ->delimiter(',')
       ->expected(3)
       ->allow_extra_args(false)
@@ -172,8 +172,7 @@ void add_run(CLI::App& run, Arguments& arguments) {
       ->type_name("FILE");
   run.add_flag("--labels", arguments.labels,
                "write the channel of the largest feature instead (int32 [M]; -1 where one is not finite), in "
-               ".ply with "
-               "colours");
+               ".ply with colours");
   run.add_option("--palette", arguments.palette,
                  "colours of the labels: JSON, [[red, green, blue], ...], 0 to 255")
       ->type_name("FILE");
@@ -197,8 +196,7 @@ void add_bench(CLI::App& bench, Arguments& arguments) {
   add_networks(bench, arguments)->description("one or more, by commas; default: minkunet42,sparseresnet21d");
   bench
       .add_option("--dtype", arguments.dtypes,
-                  "one or more of fp32, tf32, fp16, bf16; default: fp16 on a GPU, "
-                  "fp32 on the CPU")
+                  "one or more of fp32, tf32, fp16, bf16; default: fp16 on a GPU, fp32 on the CPU")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("TYPE");

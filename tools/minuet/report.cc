@@ -65,48 +65,6 @@ llvm::json::Array layers_json(const RunReport& report) {
   return layers;
 }
 
-}  // namespace
-
-llvm::Error query_shapes(minuet_execution* execution, const minuet_network_info& network, RunReport& report) {
-  report.network = network;
-  for (int32_t i = 0; i < network.levels; ++i) {
-    minuet_level_info level = {};
-    level.struct_size = sizeof(level);
-    MINUET_TRY(check(minuet_execution_query_level(execution, i, &level)));
-    report.levels.push_back(level);
-  }
-  for (int32_t i = 0; i < network.layers; ++i) {
-    minuet_layer_info layer = {};
-    layer.struct_size = sizeof(layer);
-    MINUET_TRY(check(minuet_execution_query_layer(execution, i, &layer)));
-    report.layers.push_back(layer);
-  }
-  return llvm::Error::success();
-}
-
-std::string json_text(const llvm::json::Value& value) { return llvm::formatv("{0:2}\n", value).str(); }
-
-llvm::json::Object stages_json(const minuet_stage_times& stages) {
-  return llvm::json::Object{{"sort", stages.sort}, {"map", stages.map},         {"gather", stages.gather},
-                            {"gemm", stages.gemm}, {"scatter", stages.scatter}, {"other", stages.other}};
-}
-
-std::string version_text() {
-  const uint32_t version = minuet_version();
-  return llvm::formatv("{0}.{1}.{2}", version / 10000, version / 100 % 100, version % 100).str();
-}
-
-llvm::json::Array levels_json(const RunReport& report) {
-  llvm::json::Array levels;
-  for (const minuet_level_info& level : report.levels) {
-    levels.push_back(llvm::json::Object{{"tensor_stride", axes(level.tensor_stride, report.network.ndim)},
-                                        {"voxels", level.voxels}});
-  }
-  return levels;
-}
-
-namespace {
-
 llvm::json::Object weights_json(const RunReport& report) {
   if (report.weights_file.empty()) return llvm::json::Object{{"random_seed", report.weights_seed}};
   llvm::json::Object weights{{"file", llvm::json::fixUTF8(report.weights_file)},
@@ -114,50 +72,6 @@ llvm::json::Object weights_json(const RunReport& report) {
   if (!report.weights_order.empty()) weights["order"] = report.weights_order;
   return weights;
 }
-
-}  // namespace
-
-llvm::json::Value to_json(const RunReport& report) {
-  const bool is_cpu = report.device.is_cpu();
-  llvm::json::Object stages = stages_json(report.stages);
-  if (report.is_voxelized) stages["voxelize"] = report.voxelize_ms;
-  llvm::json::Object json{
-      {"version", version_text()},
-      {"device", report.device.name},
-      {"description", report.device.description},
-      {"network", std::string(report.network.name)},
-      {"dtype", dtype_name(report.network.dtype)},
-      {"weights", weights_json(report)},
-      {"cloud", llvm::json::fixUTF8(report.cloud)},
-      {"voxel_size", report.frame.voxel_size},
-      {"origin", llvm::json::Array(report.frame.origin)},
-      {"points", report.points},
-      {"skipped", report.skipped},
-      {"voxels", report.voxels},
-      {"output", llvm::json::Object{{"rows", report.output_rows},
-                                    {"channels", report.network.out_channels},
-                                    {"non_finite", report.non_finite}}},
-      {"levels", levels_json(report)},
-      {"layers", layers_json(report)},
-      {"stages_ms", std::move(stages)},
-      {"first_ms", report.first_ms},
-      {"total_ms", report.total_ms},
-      {"repeats", report.repeats},
-  };
-  if (report.cloud_seed) json["seed"] = *report.cloud_seed;
-  if (!report.columns.empty()) json["columns"] = llvm::json::fixUTF8(report.columns);
-  if (!is_cpu) {
-    json["kernels"] = llvm::json::Object{{"compiled", report.kernels.compiled},
-                                         {"bundle_hits", report.kernels.bundle_hits},
-                                         {"disk_hits", report.kernels.disk_hits},
-                                         {"memory_hits", report.kernels.memory_hits}};
-    json["launches"] = launches(report.counters);
-    json["host_syncs"] = report.counters.host_syncs;
-  }
-  return json;
-}
-
-namespace {
 
 void print_input(const RunReport& report, llvm::raw_ostream& out) {
   if (report.weights_file.empty()) {
@@ -198,6 +112,84 @@ void print_times(const RunReport& report, llvm::raw_ostream& out) {
 }
 
 }  // namespace
+
+llvm::Error query_shapes(minuet_execution* execution, const minuet_network_info& network, RunReport& report) {
+  report.network = network;
+  for (int32_t i = 0; i < network.levels; ++i) {
+    minuet_level_info level = {};
+    level.struct_size = sizeof(level);
+    MINUET_TRY(check(minuet_execution_query_level(execution, i, &level)));
+    report.levels.push_back(level);
+  }
+  for (int32_t i = 0; i < network.layers; ++i) {
+    minuet_layer_info layer = {};
+    layer.struct_size = sizeof(layer);
+    MINUET_TRY(check(minuet_execution_query_layer(execution, i, &layer)));
+    report.layers.push_back(layer);
+  }
+  return llvm::Error::success();
+}
+
+std::string json_text(const llvm::json::Value& value) { return llvm::formatv("{0:2}\n", value).str(); }
+
+llvm::json::Object stages_json(const minuet_stage_times& stages) {
+  return llvm::json::Object{{"sort", stages.sort}, {"map", stages.map},         {"gather", stages.gather},
+                            {"gemm", stages.gemm}, {"scatter", stages.scatter}, {"other", stages.other}};
+}
+
+std::string version_text() {
+  const uint32_t version = minuet_version();
+  return llvm::formatv("{0}.{1}.{2}", version / 10000, version / 100 % 100, version % 100).str();
+}
+
+llvm::json::Array levels_json(const RunReport& report) {
+  llvm::json::Array levels;
+  for (const minuet_level_info& level : report.levels) {
+    levels.push_back(llvm::json::Object{{"tensor_stride", axes(level.tensor_stride, report.network.ndim)},
+                                        {"voxels", level.voxels}});
+  }
+  return levels;
+}
+
+llvm::json::Value to_json(const RunReport& report) {
+  const bool is_cpu = report.device.is_cpu();
+  llvm::json::Object stages = stages_json(report.stages);
+  if (report.is_voxelized) stages["voxelize"] = report.voxelize_ms;
+  llvm::json::Object json{
+      {"version", version_text()},
+      {"device", report.device.name},
+      {"description", report.device.description},
+      {"network", std::string(report.network.name)},
+      {"dtype", dtype_name(report.network.dtype)},
+      {"weights", weights_json(report)},
+      {"cloud", llvm::json::fixUTF8(report.cloud)},
+      {"voxel_size", report.frame.voxel_size},
+      {"origin", llvm::json::Array(report.frame.origin)},
+      {"points", report.points},
+      {"skipped", report.skipped},
+      {"voxels", report.voxels},
+      {"output", llvm::json::Object{{"rows", report.output_rows},
+                                    {"channels", report.network.out_channels},
+                                    {"non_finite", report.non_finite}}},
+      {"levels", levels_json(report)},
+      {"layers", layers_json(report)},
+      {"stages_ms", std::move(stages)},
+      {"first_ms", report.first_ms},
+      {"total_ms", report.total_ms},
+      {"repeats", report.repeats},
+  };
+  if (report.cloud_seed) json["seed"] = *report.cloud_seed;
+  if (!report.columns.empty()) json["columns"] = llvm::json::fixUTF8(report.columns);
+  if (!is_cpu) {
+    json["kernels"] = llvm::json::Object{{"compiled", report.kernels.compiled},
+                                         {"bundle_hits", report.kernels.bundle_hits},
+                                         {"disk_hits", report.kernels.disk_hits},
+                                         {"memory_hits", report.kernels.memory_hits}};
+    json["launches"] = launches(report.counters);
+    json["host_syncs"] = report.counters.host_syncs;
+  }
+  return json;
+}
 
 void print_tables(const RunReport& report, llvm::raw_ostream& out) {
   out << report.network.name << " in " << dtype_name(report.network.dtype) << " on " << report.device.name

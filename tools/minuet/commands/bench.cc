@@ -255,7 +255,7 @@ llvm::Expected<std::vector<Measurement>> plan_measurements(const Arguments& argu
       arguments.dtypes.empty() ? std::vector<std::string>{""} : arguments.dtypes;
   const bool is_folder = llvm::sys::fs::is_directory(arguments.output);
   if (!arguments.output.empty() && !is_folder) {
-    if (llvm::sys::path::extension(arguments.output).lower() != ".json") {
+    if (extension_of(arguments.output) != ".json") {
       return bad_input("--output '{0}' is neither a .json file nor a folder that is there", arguments.output);
     }
     if (networks.size() * dtypes.size() > 1) {

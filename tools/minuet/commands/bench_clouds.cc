@@ -9,10 +9,10 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/Path.h"
 #include "tests/support/clouds.h"
 #include "tools/minuet/error.h"
 #include "tools/minuet/input.h"
+#include "tools/minuet/output_file.h"
 #include "tools/minuet/readers/cloud.h"
 #include "tools/minuet/readers/scalar.h"
 #include "tools/minuet/voxelize.h"
@@ -61,7 +61,7 @@ const KnownCloud* find_known(llvm::StringRef name) {
 }
 
 bool is_file_name(llvm::StringRef name) {
-  return llvm::StringSwitch<bool>(llvm::sys::path::extension(name).lower())
+  return llvm::StringSwitch<bool>(extension_of(name))
              .Cases(".bin", ".ply", ".pcd", ".npy", true)
              .Default(false) ||
          llvm::sys::fs::exists(name);
@@ -169,9 +169,10 @@ llvm::Expected<VoxelCloud> make_variant(const BenchCloud& cloud, int variant, bo
   for (const Point& point : cloud.points) {
     const bool is_last_resort = points.empty() && &point == &cloud.points.back();  // one point has to stay
     if (thin && random() % 100 >= kept_of_100 && !is_last_resort) continue;
-    const double x = static_cast<double>(point[0]), y = static_cast<double>(point[1]);
-    points.push_back({static_cast<float>(cosine * x - sine * y), static_cast<float>(sine * x + cosine * y),
-                      point[2], point[3]});
+    const auto& [x, y, z, intensity] = point;
+    const auto turned_x = static_cast<float>(cosine * x - sine * y);  // float32, as scanners give them
+    const auto turned_y = static_cast<float>(sine * x + cosine * y);
+    points.push_back({turned_x, turned_y, z, intensity});
   }
   return voxelize(points, cloud.voxel_size, /*skip_invalid=*/true);
 }

@@ -31,7 +31,7 @@ std::vector<Position> positions_of(const Output& output, const Input& input, int
     for (size_t axis = 0; axis < 3 && axis + 1 < width; ++axis) {
       const double middle = output.coordinates[row * width + 1 + axis] + 0.5 * tensor_stride[axis];
       const double origin = input.cloud.is_voxels ? 0 : input.frame.origin[axis];
-      positions[row][axis] = middle * static_cast<double>(input.voxel_size) + origin;
+      positions[row][axis] = middle * static_cast<double>(input.voxel_size()) + origin;
     }
   }
   return positions;
@@ -140,15 +140,13 @@ llvm::Error RunOutputs::check(const Input& input, const minuet_network_info& net
   if (arguments_->labels && network.missing_head != 0 && !arguments_->random_weights) {
     return bad_input(
         "--labels: the network's head is not among the weights, so that its outputs are no classes; tensors "
-        "of another "
-        "name need --weights-map, --weights-prefix or --weights-order");
+        "of another name need --weights-map, --weights-prefix or --weights-order");
   }
   if (arguments_->labels) MINUET_TRY(palette_.check_labels(network.out_channels));
   if (coordinates_ && !input.shift()) {
     return bad_input(
         "--output-coordinates counts voxels from 0, and --origin is no whole number of voxels of {0} m: use "
-        "a multiple, "
-        "or --output with a .ply file",
+        "a multiple, or --output with a .ply file",
         digits(input.frame.voxel_size));
   }
   if (!arguments_->per_point) return llvm::Error::success();

@@ -1,7 +1,7 @@
 #include "tools/minuet/readers/cloud.h"
 
-#include "llvm/Support/Path.h"
 #include "tools/minuet/error.h"
+#include "tools/minuet/output_file.h"
 #include "tools/minuet/readers/bin.h"
 #include "tools/minuet/readers/npy.h"
 #include "tools/minuet/readers/pcd.h"
@@ -10,7 +10,7 @@
 namespace minuet::tool {
 
 llvm::Expected<Cloud> read_cloud(llvm::StringRef path, const ColumnOptions& options) {
-  const std::string kind = llvm::sys::path::extension(path).lower();
+  const std::string kind = extension_of(path);
   const bool is_bin = kind == ".bin", is_npy = kind == ".npy";
   if (!is_bin && !is_npy && kind != ".ply" && kind != ".pcd") {
     return bad_input("'{0}' does not end in .bin, .ply, .pcd or .npy", path);
