@@ -100,9 +100,13 @@ void write_tensors(const Put& put) {
       tensors(R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F64","shape":[1,1,3],"data_offsets":[0,24]},)"
               R"("b.bias":{"dtype":"F16","shape":[2],"data_offsets":[24,28]},)"
               R"("b.weight":{"dtype":"BF16","shape":[],"data_offsets":[28,30]},)"
-              R"("n":{"dtype":"I64","shape":[1],"data_offsets":[32,40]},)"
-              R"("none":{"dtype":"F32","shape":[0,7],"data_offsets":[40,40]}})",
-              std::string(8, '\x55') + std::string(16, '\xff') + "\1\0\xff\x7b\x80\x7f" + zeros));
+              R"("n":{"dtype":"I64","shape":[1],"data_offsets":[30,38]},)"
+              R"("none":{"dtype":"F32","shape":[0,7],"data_offsets":[38,38]}})",
+              std::string(8, '\x55') + std::string(16, '\xff') + std::string("\1\0\xff\x7b\x80\x7f", 6) +
+                  zeros.substr(0, 8)));
+  put("safetensors/hole.bin", tensors(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+                                      R"("b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}})",
+                                      zeros.substr(0, 12)));
   const std::uint64_t length = one.size();
   std::string file(9, '\0');
   std::memcpy(&file[1], &length, sizeof length);

@@ -1,7 +1,8 @@
 // A safetensors file. The first byte of the input says what the rest is:
 //   even  a whole file
 //   odd   two bytes with the size of the header, the header, the tensors' bytes
-// Of what is accepted every tensor lies in the file, has the shape of the header and the values of its bytes.
+// Of what is accepted every tensor lies in the file, has the shape of the header and the values of its bytes,
+// and no bytes follow the last.
 #include "runtime/safetensors.h"
 
 #include <algorithm>
@@ -117,6 +118,7 @@ bool fuzz_safetensors(llvm::StringRef input) {
     used = std::max(used, static_cast<std::uint64_t>(
                               *(*tensor.getAsObject()->getArray("data_offsets"))[1].getAsInteger()));
   }
+  require(used == data.size());
   if (used == 0) return true;
   // Cut where the last tensor ends, it is refused.
   const llvm::StringRef cut = llvm::StringRef(bytes).take_front(kLength + length + used - 1);
