@@ -10,6 +10,7 @@
 #include "codegen/json_text.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Endian.h"
+#include "llvm/Support/FileSystem.h"
 #include "runtime/foreign_weights.h"
 #include "runtime/rounding.h"
 
@@ -91,6 +92,12 @@ std::string place_text(const std::vector<int64_t>& shape, std::size_t index) {
 llvm::Expected<SafetensorsFile> SafetensorsFile::open(llvm::StringRef path) {
   SafetensorsFile file;
   file.path_ = path.str();
+  namespace fs = llvm::sys::fs;
+  fs::file_status status;
+  if (!fs::status(path, status) && status.type() == fs::file_type::character_file) {
+    return make_error(StatusCode::InvalidArgument, "weights file {0} is a device, which may have no end",
+                      path);
+  }
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false,
                                             /*IsVolatile=*/true);  // read, not mapped: the file may shrink
   if (!buffer) {
@@ -126,7 +133,7 @@ llvm::Error SafetensorsFile::parse() {
     const llvm::StringRef name = entry.first;
     const llvm::json::Object* object = entry.second.getAsObject();
     if (name == "__metadata__") {
-      if (object) read_metadata(*object);
+      MINUET_TRY(read_metadata(entry.second));
       continue;
     }
     if (!object) return make_error(StatusCode::InvalidArgument, "\"{0}\" is no tensor", name);
@@ -174,12 +181,16 @@ llvm::Error SafetensorsFile::check_ranges(llvm::StringRef data) const {
   return make_error(StatusCode::InvalidArgument, "its last {0} bytes belong to no tensor", data.end() - end);
 }
 
-void SafetensorsFile::read_metadata(const llvm::json::Object& object) {
-  for (const auto& entry : object) {
-    if (const auto text = entry.second.getAsString()) {
-      metadata_.emplace(llvm::StringRef(entry.first).str(), text->str());
-    }
+llvm::Error SafetensorsFile::read_metadata(const llvm::json::Value& value) {
+  const llvm::json::Object* object = value.getAsObject();
+  if (!object) return make_error(StatusCode::InvalidArgument, "its \"__metadata__\" is no JSON object");
+  for (const auto& entry : *object) {
+    const llvm::StringRef key = entry.first;
+    const auto text = entry.second.getAsString();
+    if (!text) return make_error(StatusCode::InvalidArgument, "\"{0}\" of its metadata is no text", key);
+    metadata_.emplace(key.str(), text->str());
   }
+  return llvm::Error::success();
 }
 
 std::vector<std::string> SafetensorsFile::names() const {

@@ -36,7 +36,7 @@ class SafetensorsFile {
   llvm::Error parse();
   /// The format has no bytes that belong to no tensor, or to two.
   llvm::Error check_ranges(llvm::StringRef data) const;
-  void read_metadata(const llvm::json::Object& object);
+  llvm::Error read_metadata(const llvm::json::Value& value);
   llvm::Expected<const Tensor*> find(llvm::StringRef name) const;
 
   std::string path_;

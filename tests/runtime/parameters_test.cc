@@ -69,6 +69,14 @@ TEST_F(Safetensors, DamagedFilesAreNamedNotRead) {
       std::string::npos);
 }
 
+/// A mark of ours that is not understood is not one that is not there.
+TEST_F(Safetensors, MetadataAreTexts) {
+  EXPECT_EQ(error_of(write(R"({"__metadata__": {}})", "")), "");
+  EXPECT_THAT(error_of(write(R"({"__metadata__": "pt"})", "")), HasSubstr("is no JSON object"));
+  EXPECT_THAT(error_of(write(R"({"__metadata__": {"minuet.weights_order": 7}})", "")),
+              HasSubstr("\"minuet.weights_order\" of its metadata is no text"));
+}
+
 /// The format has neither holes nor overlaps: a file that has them is damaged, or hides something.
 TEST_F(Safetensors, EveryByteBelongsToOneTensor) {
   const auto error = [&](const std::string& a, const std::string& b, const std::string& c) {
