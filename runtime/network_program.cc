@@ -150,10 +150,19 @@ class ProgramBuilder {
     return problem;
   }
 
-  void name_parameters(const std::string& convolution, const std::string& batch_norm) {
+  /// What a part's parameters are called up to the last dot is nobody else's.
+  llvm::Error claim(const std::string& part) {
+    if (parts_.insert(part).second) return llvm::Error::success();
+    return make_error(StatusCode::InvalidArgument, "two layers have parameters called \"{0}\"", part + ".*");
+  }
+
+  llvm::Error name_parameters(const std::string& convolution, const std::string& batch_norm) {
+    MINUET_TRY(claim(convolution));
+    MINUET_TRY(claim(batch_norm));
     program_.layers.back().weight = convolution + ".weight";
     program_.layers.back().batch_norm = batch_norm;
     program_.layers.back().batch_norm_epsilon = description_.batch_norm_epsilon;
+    return llvm::Error::success();
   }
 
   llvm::Error add_block(const LayerDescription& layer) {
@@ -168,8 +177,7 @@ class ProgramBuilder {
     problem.stride = layer.stride;
     MINUET_ASSIGN(current_, add_layer(layer.name, current_, coarse,
                                       {fine, coarse, layer.kernel_size, layer.dilation}, problem));
-    name_parameters(layer.name + ".conv", layer.name + ".bn");
-    return llvm::Error::success();
+    return name_parameters(layer.name + ".conv", layer.name + ".bn");
   }
 
   /// relu(bn2(conv2(relu(bn1(conv1(x))))) + shortcut(x)); the shortcut runs first, conv2 adds it.
@@ -179,18 +187,18 @@ class ProgramBuilder {
     const MapSpec map{level, level, layer.kernel_size, {1, 1, 1, 1}};
     MINUET_ASSIGN(const i32 middle,
                   add_layer(layer.name + ".conv1", input, level, map, batch_norm_relu(width)));
-    name_parameters(layer.name + ".conv1", layer.name + ".bn1");
+    MINUET_TRY(name_parameters(layer.name + ".conv1", layer.name + ".bn1"));
     i32 shortcut = input;
     if (program_.tensors[input].channels != width) {
       ConvolutionProblem problem = batch_norm_relu(width);
       problem.activation = Activation::None;
       MINUET_ASSIGN(shortcut, add_layer(layer.name + ".shortcut", input, level, {level, level}, problem));
-      name_parameters(layer.name + ".shortcut.conv", layer.name + ".shortcut.bn");
+      MINUET_TRY(name_parameters(layer.name + ".shortcut.conv", layer.name + ".shortcut.bn"));
     }
     ConvolutionProblem problem = batch_norm_relu(width);
     problem.residual = true;
     MINUET_ASSIGN(current_, add_layer(layer.name + ".conv2", middle, level, map, problem));
-    name_parameters(layer.name + ".conv2", layer.name + ".bn2");
+    MINUET_TRY(name_parameters(layer.name + ".conv2", layer.name + ".bn2"));
     program_.layers.back().residual = shortcut;
     return llvm::Error::success();
   }
@@ -217,8 +225,7 @@ class ProgramBuilder {
     problem.stride = layer.stride;
     MINUET_ASSIGN(current_, add_layer(layer.name, current_, fine,
                                       {fine, coarse, layer.kernel_size, layer.dilation}, problem));
-    name_parameters(layer.name + ".conv", layer.name + ".bn");
-    return llvm::Error::success();
+    return name_parameters(layer.name + ".conv", layer.name + ".bn");
   }
 
   /// Moves both tensors into one storage, side by side: their writers then write in place.
@@ -264,6 +271,7 @@ class ProgramBuilder {
     problem.activation = Activation::None;
     const i32 level = level_of(current_);
     MINUET_ASSIGN(current_, add_layer(layer.name, current_, level, {level, level}, problem));
+    MINUET_TRY(claim(layer.name));
     program_.layers.back().weight = layer.name + ".weight";
     program_.layers.back().bias = layer.name + ".bias";
     return llvm::Error::success();
@@ -326,6 +334,7 @@ class ProgramBuilder {
   NetworkProgram program_;
   std::map<std::string, i32> skips_;
   std::set<std::string> names_;  // of layers
+  std::set<std::string> parts_;  // "a.conv", "a.bn": what has parameters
   i32 current_ = 0;
 };
 

@@ -261,6 +261,8 @@ void make_networks(const Files& file) {
   file("tiny.json", network(block));
   file("coarse.json", network(block + ", " + down));
   file("head.json", network(block + R"(, {"op": "head", "name": "head"})"));
+  file("head_in_block.json", network(block + R"(, {"op": "head", "name": "a.conv", "classes": 4})"));
+  file("head_in_norm.json", network(R"({"op": "head", "name": "a.bn", "classes": 4}, )" + block));
   file("twins.json", network(block + ", " + block));
   file("five.json",
        R"({"name": "five", "ndim": 3, "in_channels": 5, "channels": [4], "layers": [)" + block + "]}");
