@@ -60,6 +60,12 @@ std::string ply(const std::string& format, const std::string& type, const std::s
   return text + "end_header\n" + body;
 }
 
+std::string ply_of_uchar(const std::string& value) {
+  return "ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nproperty float y\nproperty float z\n"
+         "property uchar intensity\nend_header\n1 2 3 " +
+         value + "\n";
+}
+
 std::string pcd(const std::string& data, const std::string& body, const std::string& size = "4 4 4 4") {
   return "VERSION 0.7\nFIELDS x y z intensity\nSIZE " + size +
          "\nTYPE F F F F\nCOUNT 1 1 1 1\nWIDTH 40\nHEIGHT 1\nPOINTS "
@@ -152,6 +158,9 @@ void make_good_clouds(const Files& file) {
        "ply\nformat ascii 1.0\nelement camera 1\nproperty int i\nelement vertex 2\nproperty float x\n"
        "property float y\nproperty float z\nelement face 1\nproperty list uchar int i\nelement edge 0\n"
        "property int i\nend_header\n7\n1 2 3\n4 5 6\n2 0 1\n");
+  file("p_pages.pcd", pcd("binary", rows_of<float>(points, 4) + std::string(4000, '\0')));
+  file("p_lzf_pages.pcd", pcd("binary_compressed", compressed(points) + std::string(4000, '\0')));
+  file("uchar_255.ply", ply_of_uchar("255"));
   file("one.bin", rows_of<float>({points[0]}, 4));
   file("none.npy", npy("<f4", "(0, 4)", ""));
 }
@@ -200,6 +209,17 @@ void make_bad_clouds(const Files& file) {
   file("time.pcd",
        "VERSION 0.7\nFIELDS x y z time\nSIZE 4 4 4 8\nTYPE F F F U\nWIDTH 1\nHEIGHT 1\nPOINTS 1\nDATA ascii\n"
        "1 2 3 1700000000123456789\n");
+  file("uchar.ply", ply_of_uchar("300"));
+  file("negative.ply", ply_of_uchar("-1"));
+  file("fraction.ply", ply_of_uchar("1.5"));
+  file("uchar.pcd",
+       "VERSION 0.7\nFIELDS x y z i\nSIZE 4 4 4 1\nTYPE F F F U\nWIDTH 1\nHEIGHT 1\nPOINTS 1\nDATA ascii\n"
+       "1 2 3 256\n");
+  file("intensities.pcd",
+       "VERSION 0.7\nFIELDS x y z intensity intensity\nSIZE 4 4 4 4 4\nTYPE F F F F F\nWIDTH 1\nHEIGHT 1\n"
+       "POINTS 1\nDATA ascii\n1 2 3 4 5\n");
+  file("longer_lzf.pcd", pcd("binary_compressed", compressed(points) + "1 2 3 4\n"));
+  file("transposed.npy", npy("<f4", "(4, 40)", bin));
   file("utf16.ply", std::string("\xff\xfep\0l\0y\0\n\0", 10));
   file("short.pcd", pcd("binary", bin.substr(0, 100)));
   file("short_ascii.pcd", pcd("ascii", text.substr(0, 100)));
@@ -361,6 +381,7 @@ void make_cli_files(const std::string& folder) {
   std::filesystem::create_directory(folder + "/folder.npy");
   std::filesystem::create_directory(folder + "/folder");
   std::filesystem::create_symlink("p.bin", folder + "/link.bin");
+  std::filesystem::create_symlink("/dev/zero", folder + "/zero.bin");
   std::filesystem::create_symlink("nowhere.npy", folder + "/dangling.npy");
   for (const char* name : {"full.npy", "full.ply", "full.json"})
     std::filesystem::create_symlink("/dev/full", folder + "/" + name);

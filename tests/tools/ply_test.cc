@@ -26,20 +26,25 @@ std::string binary(bool big) {
   return file;
 }
 
-const std::string kAsciiPly = ply_header("ascii") + "3 0 1 2\n0\n1.5 9 -2.0 3 2 7 8 0.25\n4 9 5 -6.5 0 1e0\n";
+const std::string kAsciiPly = ply_header("ascii") + "3 0 1 2\n0\n1.5 9 -2.0 3 2 7 8 0.25\n4 9 5 -6 0 1e0\n";
 
-TEST(PlyReader, Ascii) { EXPECT_EQ(points_of(read_ply(kAsciiPly)), kPoints); }
+/// z is a short.
+std::vector<Point> points_of_shorts() {
+  std::vector<Point> points = kPoints;
+  points[1][2] = -6;
+  return points;
+}
+
+TEST(PlyReader, Ascii) { EXPECT_EQ(points_of(read_ply(kAsciiPly)), points_of_shorts()); }
 
 TEST(PlyReader, AsciiWithWindowsLines) {
   std::string file;
   for (const char c : kAsciiPly) file += c == '\n' ? std::string("\r\n") : std::string(1, c);
-  EXPECT_EQ(points_of(read_ply(file)), kPoints);
+  EXPECT_EQ(points_of(read_ply(file)), points_of_shorts());
 }
 
 TEST(PlyReader, BinaryOfBothByteOrders) {
-  std::vector<Point> expected = kPoints;
-  expected[1][2] = -6.0f;
-  for (const bool big : {false, true}) EXPECT_EQ(points_of(read_ply(binary(big))), expected);
+  for (const bool big : {false, true}) EXPECT_EQ(points_of(read_ply(binary(big))), points_of_shorts());
 }
 
 TEST(PlyReader, NoIntensity) {

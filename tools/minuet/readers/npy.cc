@@ -11,6 +11,7 @@ namespace minuet::tool {
 namespace {
 
 constexpr int64_t kMostColumns = 1024;
+constexpr int64_t kManyColumns = 32;  // more than points that are fewer have
 
 /// The header is a Python dictionary of three entries; this reads just that much of Python.
 class HeaderParser {
@@ -183,6 +184,10 @@ llvm::Expected<Cloud> read_npy(llvm::StringRef bytes, std::optional<int> intensi
   }
   if (columns > kMostColumns)
     return bad_input("the array has {0} columns; at most {1}", columns, kMostColumns);
+  if (columns > kManyColumns && array.shape[0] < columns) {
+    return bad_input("points are rows, and this array has {0} rows of {1} columns: is it the transposed one?",
+                     array.shape[0], columns);
+  }
   MINUET_ASSIGN(std::vector<CloudField> fields, unnamed_fields(columns, array.type, intensity_column));
   CloudBuilder builder(std::move(fields));
   builder.reserve(static_cast<size_t>(array.shape[0]));

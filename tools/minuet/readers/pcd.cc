@@ -3,6 +3,7 @@
 #include <lzf.h>
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -91,6 +92,7 @@ llvm::Error lay_out_fields(const RawPcdHeader& raw, PcdHeader& header) {
     return bad_input("the PCD lines FIELDS, SIZE, TYPE and COUNT do not have the same length");
   }
   int found = 0;
+  std::set<llvm::StringRef> names;
   for (size_t i = 0; i < fields; ++i) {
     Field field;
     field.name = raw.fields[i];
@@ -107,14 +109,14 @@ llvm::Error lay_out_fields(const RawPcdHeader& raw, PcdHeader& header) {
     header.row_bytes += field.count * scalar_bytes(field.type);
     header.row_tokens += field.count;
     if (header.row_tokens > (1 << 20)) return bad_input("the PCD fields have too many numbers a point");
-    const int target = field.count == 1 ? target_of(field.name) : -1;
-    if (target >= 0 && target < 3) {
-      if (found >> target & 1) return bad_input("the PCD field '{0}' is there twice", field.name);
-      found |= 1 << target;
+    if (field.name != kPaddingField && !names.insert(field.name).second) {
+      return bad_input("the PCD field '{0}' is there twice", field.name);
     }
+    const int target = field.count == 1 ? target_of(field.name) : -1;
+    found += target >= 0 && target < 3;
     header.fields.push_back(field);
   }
-  if (found != 7) return bad_input("the PCD file has no fields x, y and z");
+  if (found != 3) return bad_input("the PCD file has no fields x, y and z");
   return llvm::Error::success();
 }
 
@@ -178,6 +180,11 @@ llvm::Expected<Cloud> read_ascii(const PcdHeader& header, llvm::StringRef body) 
       const std::optional<double> value = parse_double(token);
       if (!value)
         return bad_input("point {0} has '{1}' where a number is expected", row, token.take_front(40));
+      const Scalar type = builder.fields()[field].type;
+      if (!is_value_of(type, *value)) {
+        return bad_input("point {0} has '{1}' in field '{2}', whose type is {3}", row, token.take_front(40),
+                         builder.fields()[field].name, scalar_name(type));
+      }
       builder.add_text(field, *value);
     }
     if (!line.token().empty()) return bad_input("point {0} has more numbers than the header promises", row);
@@ -188,11 +195,16 @@ llvm::Expected<Cloud> read_ascii(const PcdHeader& header, llvm::StringRef body) 
   return finish(builder);
 }
 
+/// PCL before 1.8 leaves zeros behind binary data, up to the size of a page.
+bool is_padding(llvm::StringRef rest) {
+  return rest.size() < 65536 && rest.find_first_not_of('\0') == llvm::StringRef::npos;
+}
+
 /// `interleaved`: point after point (binary); else field after field (binary_compressed).
 llvm::Expected<Cloud> read_binary(const PcdHeader& header, llvm::StringRef body, bool interleaved) {
   if (header.points > static_cast<int64_t>(body.size()) / header.row_bytes)
     return truncated(header, body.size());
-  if (header.points * header.row_bytes < static_cast<int64_t>(body.size())) {
+  if (!is_padding(body.drop_front(static_cast<size_t>(header.points * header.row_bytes)))) {
     return bad_input("{0} points of {1} bytes are promised and {2} bytes follow: one of them is wrong",
                      header.points, header.row_bytes, body.size());
   }
@@ -219,6 +231,10 @@ llvm::Expected<Cloud> read_compressed(const PcdHeader& header, llvm::StringRef b
   body = body.drop_front(8);
   if (packed > static_cast<int64_t>(body.size())) {
     return bad_input("the file is truncated: {0} compressed bytes are promised and {1} follow", packed,
+                     body.size());
+  }
+  if (!is_padding(body.drop_front(static_cast<size_t>(packed)))) {
+    return bad_input("{0} compressed bytes are promised and {1} follow: one of them is wrong", packed,
                      body.size());
   }
   int64_t needed = 0;

@@ -131,7 +131,8 @@ class Body {
   std::optional<double> next(Scalar type, CloudBuilder* builder, size_t field) {
     if (format_ == Format::Ascii) {
       const std::optional<double> value = parse_double(row_.token());
-      if (value && builder) builder->add_text(field, *value);
+      if (!value || !is_value_of(type, *value)) return std::nullopt;
+      if (builder) builder->add_text(field, *value);
       return value;
     }
     const size_t size = static_cast<size_t>(scalar_bytes(type));

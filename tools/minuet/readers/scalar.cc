@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "llvm/Support/FileSystem.h"
 #include "tools/minuet/convert.h"
 #include "tools/minuet/error.h"
 
@@ -134,6 +135,13 @@ void append_scalar(Scalar type, double value, std::string& bytes) {
   }
 }
 
+bool is_value_of(Scalar type, double value) {
+  if (!is_integer(type)) return true;
+  std::string bytes;
+  append_scalar(type, value, bytes);
+  return decode_scalar(type, bytes.data(), false) == value;
+}
+
 std::optional<double> parse_double(llvm::StringRef token) {
   token.consume_front("+");
   double value = 0;
@@ -157,6 +165,12 @@ std::optional<int64_t> parse_count(llvm::StringRef token) {
 }
 
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> read_file(llvm::StringRef path) {
+  namespace fs = llvm::sys::fs;
+  fs::file_status status;
+  if (!fs::status(path, status) &&
+      (status.type() == fs::file_type::character_file || status.type() == fs::file_type::block_file)) {
+    return bad_input("'{0}' is a device, no file", path);  // which may have no end
+  }
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!buffer) return bad_input("'{0}' cannot be read: {1}", path, buffer.getError().message());
   if ((*buffer)->getBufferSize() == 0) return bad_input("'{0}' is empty", path);

@@ -29,12 +29,15 @@ void append_scalar(Scalar type, double value, std::string& bytes);
 /// The same with the scalar at `bytes`, exactly.
 void append_scalar(Scalar type, const char* bytes, bool big_endian, std::string& values);
 
+/// Whether a number that stands as text is one of the type's; of floats any is.
+bool is_value_of(Scalar type, double value);
+
 /// The whole of `token` as a number, correctly rounded; "nan" and "inf" are numbers.
 std::optional<double> parse_double(llvm::StringRef token);
 /// The whole of `token` as a count: digits only, at most 2^62.
 std::optional<int64_t> parse_count(llvm::StringRef token);
 
-/// The file's bytes; not found, a folder, no permission and empty are errors.
+/// The file's bytes; not found, a folder, a device, no permission and empty are errors.
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> read_file(llvm::StringRef path);
 
 /// Walks over the lines of a header and the tokens of an ASCII body.
