@@ -298,7 +298,7 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
   CLI::App* const weights = app.add_subcommand("weights", "Convert weights that other engines stored");
   add_weights_command(*weights, arguments);
   refuse_empty_values(app);
-  MINUET_TRY(refuse_empty_items(app, count, values));
+  MINUET_TRY(check_values(app, count, values));
   try {
     app.parse(count, values);
   } catch (const CLI::ExtrasError&) {

@@ -14,6 +14,12 @@ const CLI::App& innermost(const CLI::App& app) {
   return parsed.empty() ? app : innermost(*parsed.back());
 }
 
+/// What `--flag`, `-f` or `--flag=value` names, or null.
+const CLI::Option* named_option(const CLI::App& command, llvm::StringRef word) {
+  if (word.take_front(1) != "-") return nullptr;
+  return command.get_option_no_throw(word.split('=').first.str());
+}
+
 std::vector<std::string> known_words(const CLI::App& app, bool flags) {
   std::vector<std::string> words;
   if (!flags) {
@@ -49,21 +55,25 @@ void refuse_empty_values(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands({})) refuse_empty_values(*command);
 }
 
-llvm::Error refuse_empty_items(const CLI::App& app, int count, const char* const* arguments) {
+llvm::Error check_values(const CLI::App& app, int count, const char* const* arguments) {
   const CLI::App* command = &app;
   for (int i = 1; i < count; ++i) {
     const llvm::StringRef word = arguments[i];
     const auto below = command->get_subcommands([&](const CLI::App* one) { return word == one->get_name(); });
     if (!below.empty()) command = below.front();
+    const CLI::Option* const option = named_option(*command, word);
+    if (!option || option->get_items_expected_max() == 0) continue;
     const auto [flag, attached] = word.split('=');
-    const CLI::Option* const option = command->get_option_no_throw(flag.str());
-    if (!option || option->get_delimiter() != ',') continue;
-    const llvm::StringRef list = !attached.empty() ? attached
-                                 : i + 1 < count   ? llvm::StringRef(arguments[i + 1])
-                                                   : "";
-    if (list.find(",,") == llvm::StringRef::npos && list.take_front(1) != "," && list.take_back(1) != ",")
-      continue;
-    return bad_input("{0} '{1}' has an empty item", flag, list);
+    const bool is_attached = flag.size() < word.size();
+    if (is_attached && attached.empty()) return bad_input("{0}: its value is empty", flag);
+    if (!is_attached && ++i == count) break;
+    const llvm::StringRef value = is_attached ? attached : arguments[i];
+    if (!is_attached && (value.take_front(2) == "--" || named_option(*command, value))) {
+      return bad_input("{0} has no value, for a flag follows ({1})", flag, value);
+    }
+    if (option->get_delimiter() != ',') continue;
+    if (value.contains(",,") || value.take_front(1) == "," || value.take_back(1) == ",")
+      return bad_input("{0} '{1}' has an empty item", flag, value);
   }
   return llvm::Error::success();
 }

@@ -14,8 +14,9 @@ extern const CLI::Validator kWholeNumber;
 /// `--flag ""` is an error, for every flag of the command and of those below it.
 void refuse_empty_values(CLI::App& app);
 
-/// `--channels 4,,8`: of the command's flags that take lists by commas, no item may be empty.
-llvm::Error refuse_empty_items(const CLI::App& app, int count, const char* const* arguments);
+/// `--json=` and `--json --labels`, which would take the next word whatever it is, and `--channels 4,,8`: of
+/// lists by commas no item may be empty. A value that begins as a flag does is given as `--json=--labels`.
+llvm::Error check_values(const CLI::App& app, int count, const char* const* arguments);
 
 /// What was not understood, and the flag or command nearest to it: "'--voxelsize' is not known; is
 /// --voxel-size meant?".
