@@ -1,5 +1,6 @@
 // The tool from outside: reports, outputs, help.
 #include <gmock/gmock.h>
+#include <sys/wait.h>
 
 #include <cmath>
 #include <map>
@@ -354,9 +355,28 @@ TEST(Cli, EveryDtypeRunsOnTheCpu) {
 }
 
 TEST(Cli, AFullDiskIsNoFaultOfTheUsers) {
-  const Finished finished = minuet_to("/dev/full", {"info"});
-  EXPECT_EQ(finished.code, 1);
-  EXPECT_EQ(finished.err, "minuet: the standard output cannot be written\n");
+  for (const char* argument : {"info", "--help", "--version"}) {
+    const Finished finished = minuet_to("/dev/full", {argument});
+    EXPECT_EQ(finished.code, 1) << argument;
+    EXPECT_EQ(finished.err, "minuet: the standard output cannot be written\n");
+  }
+}
+
+TEST(Cli, ClosedStreamsEndNothingAndGetNoFilesNumber) {
+  const Folder folder;
+  const std::string cloud = folder.file("a.bin", bin_of(random_points(50)));
+  const std::string command = tool_under_test() +
+                              " run --device cpu --network sparseresnet21d --channels 4,6,8,7 " + cloud +
+                              " --output " + folder.path("o.npy") + " --json " + folder.path("j.json");
+  EXPECT_EQ(std::system((command + " > " + folder.path("out")).c_str()), 0);
+  const std::string whole = contents(folder.path("o.npy"));
+  for (const char* closed : {" >&- 2>&-", " >&-  2> /dev/null", " <&- >&- 2>&-"}) {
+    const int status = std::system((command + closed).c_str());
+    EXPECT_TRUE(WIFEXITED(status)) << closed;
+    EXPECT_EQ(WEXITSTATUS(status), 1) << closed;
+    EXPECT_EQ(contents(folder.path("o.npy")), whole) << closed;
+    EXPECT_TRUE(!!llvm::expectedToOptional(llvm::json::parse(contents(folder.path("j.json"))))) << closed;
+  }
 }
 
 TEST(Cli, VoxelsWithABatchColumn) {

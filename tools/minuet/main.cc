@@ -1,4 +1,7 @@
 // The command-line tool.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <exception>
 
@@ -48,22 +51,36 @@ int exit_code(llvm::Error error) {
   return code;
 }
 
-}  // namespace
-}  // namespace minuet::tool
+/// A stream that the caller has closed fails when it is written, and no file that is opened gets its number.
+void hold_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) < 0) (void)::open("/dev/null", O_RDONLY);  // takes the lowest number
+  }
+}
 
-int main(int count, char** values) {
+int run_tool(int count, const char* const* values) {
   try {
-    const int code = minuet::tool::exit_code(minuet::tool::dispatch(count, values));
+    const int code = exit_code(dispatch(count, values));
     llvm::outs().flush();
     if (!llvm::outs().has_error()) return code;
     llvm::outs().clear_error();  // else raw_ostream ends the process its own way
     llvm::errs() << "minuet: the standard output cannot be written\n";
-    return minuet::tool::kExitBroken;
+    return kExitBroken;
   } catch (const std::bad_alloc&) {
     llvm::errs() << "minuet: the machine's memory does not hold this cloud\n";
-    return minuet::tool::kExitBadInput;
+    return kExitBadInput;
   } catch (const std::exception& error) {
     llvm::errs() << "minuet: " << error.what() << "\n";
-    return minuet::tool::kExitBroken;
+    return kExitBroken;
   }
+}
+
+}  // namespace
+}  // namespace minuet::tool
+
+int main(int count, char** values) {
+  minuet::tool::hold_standard_streams();
+  const int code = minuet::tool::run_tool(count, values);
+  llvm::errs().clear_error();  // as above
+  return code;
 }

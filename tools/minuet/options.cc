@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cmath>
+#include <sstream>
 
 #include "tools/minuet/error.h"
 #include "tools/minuet/options_caches.h"
@@ -309,7 +310,9 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
                      is_unknown ? unknown_argument(app) : error.what());
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {
-      app.exit(error);
+      std::ostringstream text;
+      app.exit(error, text, text);
+      llvm::outs() << text.str();
       return Arguments();
     }
     std::string text = error.what();
