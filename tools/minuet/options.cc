@@ -256,6 +256,10 @@ llvm::Error check_run(const Arguments& arguments) {
   if (!output.empty() && !is_ply && extension_of(output) != ".npy") {
     return bad_input("--output '{0}' does not end in .npy or .ply", output);
   }
+  if (!arguments.output_coordinates.empty() && extension_of(arguments.output_coordinates) != ".npy") {
+    return bad_input("--output-coordinates '{0}' does not end in .npy", arguments.output_coordinates);
+  }
+  if (arguments.trace == "-") return bad_input("--trace writes a file: give it a name");
   if (output.empty() && (arguments.labels || arguments.per_point)) {
     return bad_input("{0} needs --output", arguments.labels ? "--labels" : "--per-point");
   }
