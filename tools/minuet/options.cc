@@ -83,6 +83,8 @@ void add_network(CLI::App& app, Arguments& arguments) {
   add_channels(app, arguments);
   add_weights(app, arguments.network);
   app.add_option("--weights-seed", arguments.network.weights_seed, "seed of the random weights")
+      ->excludes("--weights")
+      ->transform(kDecimal)
       ->check(kWholeNumber)
       ->capture_default_str()
       ->type_name("S");
