@@ -118,6 +118,7 @@ void add_input(CLI::App& app, InputOptions& input) {
   app.add_option("--points", input.points, "points of the generated cloud; default: 120000")
       ->needs(synthetic)
       ->type_name("N")
+      ->transform(kDecimal)
       ->check(CLI::Range(int64_t{1}, int64_t{100000000}));
   app.add_option("--extent", input.extent,
                  "metres across of the generated cloud: lidar 10 to 1000, room 0.5 to 250; default: lidar "
@@ -127,16 +128,19 @@ void add_input(CLI::App& app, InputOptions& input) {
       ->check(CLI::Range(1e-3, 1e6));
   app.add_option("--seed", input.seed, "seed of the generated cloud")
       ->needs(synthetic)
+      ->transform(kDecimal)
       ->check(kWholeNumber)
       ->capture_default_str()
       ->type_name("S");
   app.add_option("--columns", input.columns.columns, "float32 numbers in a row of a .bin file; default: 4")
       ->type_name("N")
+      ->transform(kDecimal)
       ->check(CLI::Range(3, 1024));
   app.add_option(
          "--intensity-column", input.columns.intensity_column,
          "which column of a .bin or .npy file is the intensity; default: 3 of 4 or 5 columns, else none")
       ->type_name("N")
+      ->transform(kDecimal)
       ->check(CLI::Range(3, 1023));
   app.add_option("--voxel-size", input.voxel_size, "edge of a voxel in metres")
       ->capture_default_str()
@@ -169,6 +173,7 @@ void add_run(CLI::App& run, Arguments& arguments) {
   run.add_option("--repeat", arguments.repeat,
                  "warm inferences to time; default: 10 on a GPU, none but the first on the CPU")
       ->type_name("N")
+      ->transform(kDecimal)
       ->check(CLI::Range(1, 1000000));
   run.add_option("--output", arguments.output,
                  "features of every output voxel: .npy (float32 [M, C]) or .ply")
@@ -217,6 +222,7 @@ void add_bench(CLI::App& bench, Arguments& arguments) {
   bench
       .add_option("--columns", arguments.file_columns, "float32 numbers in a row of a .bin file; default: 4")
       ->type_name("N")
+      ->transform(kDecimal)
       ->check(CLI::Range(3, 1024));
   bench
       .add_option("--data", arguments.data,
@@ -226,6 +232,7 @@ void add_bench(CLI::App& bench, Arguments& arguments) {
       .add_option("--variants", arguments.variants,
                   "timed inferences, each on its own cloud; default: 16 on a GPU, 2 on the CPU")
       ->type_name("N")
+      ->transform(kDecimal)
       ->check(CLI::Range(1, 1000));
   bench
       .add_option("--output", arguments.output,

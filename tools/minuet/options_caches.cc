@@ -56,6 +56,7 @@ void add_cache(CLI::App& app, Arguments& arguments) {
 
 void add_channels(CLI::App& app, Arguments& arguments) {
   app.add_option("--channels", arguments.network.channels, "other widths, as many as the network lists")
+      ->transform(kDecimal)
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("C0,C1");
@@ -100,6 +101,7 @@ void add_precompile(CLI::App& precompile, Arguments& arguments) {
       ->type_name("DIR");
   precompile.add_option("-j,--jobs", arguments.jobs, "worker processes; default: by cores and free memory")
       ->type_name("N")
+      ->transform(kDecimal)
       ->check(CLI::Range(1, 1024));
   precompile.add_option("--json", arguments.json, "what was done, as JSON; - for stdout")->type_name("FILE");
   precompile.add_flag("--list-kernels", arguments.list_kernels, "list every kernel");
@@ -136,6 +138,7 @@ void add_cache_command(CLI::App& cache, Arguments& arguments) {
       action
           ->add_option("--max-bytes", arguments.most_bytes,
                        "bytes that may stay; default: MINUET_CACHE_MAX_BYTES, else 1 GiB")
+          ->transform(kDecimal)
           ->check(kWholeNumber);
       action->add_flag("--old-versions", arguments.old_versions,
                        "also all kernels of older formats, which older Minuets may still use");

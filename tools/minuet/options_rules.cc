@@ -43,6 +43,16 @@ const CLI::Validator kWholeNumber(
     },
     "");
 
+const CLI::Validator kDecimal(
+    [](std::string& text) {
+      if (text.size() < 2 || text[0] != '0') return std::string();
+      if (text[1] < '0' || text[1] > '9') return "'" + text + "' is no whole number in decimal";
+      const size_t first = text.find_first_not_of('0');
+      text.erase(0, first == std::string::npos ? text.size() - 1 : first);
+      return std::string();
+    },
+    "");
+
 void refuse_empty_values(CLI::App& app) {
   for (CLI::Option* option : app.get_options({})) {
     if (option->get_items_expected_max() == 0) continue;
