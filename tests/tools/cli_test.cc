@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <random>
 #include <set>
@@ -360,6 +361,22 @@ TEST(Cli, AFullDiskIsNoFaultOfTheUsers) {
     EXPECT_EQ(finished.code, 1) << argument;
     EXPECT_EQ(finished.err, "minuet: the standard output cannot be written\n");
   }
+}
+
+TEST(Cli, AFileSizeLimitLeavesNothing) {
+  const Folder folder;
+  const std::string output = folder.path("o.npy"), errors = folder.path("errors");
+  const std::string command = "ulimit -f 4; " + tool_under_test() +
+                              " run --device cpu --synthetic object --points 5000 --voxel-size 0.01"
+                              " --network sparseresnet21d --channels 4,6,8,7 --output-coordinates " +
+                              folder.path("small.npy") + " --output " + output + " > /dev/null 2> " + errors;
+  const int status = std::system(command.c_str());
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  EXPECT_THAT(contents(errors), HasSubstr("cannot be written: File too large"));
+  EXPECT_FALSE(llvm::sys::fs::exists(output));
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path("")))
+    EXPECT_THAT(entry.path().filename().string(), testing::Not(HasSubstr(".part")));
 }
 
 TEST(Cli, ClosedStreamsEndNothingAndGetNoFilesNumber) {

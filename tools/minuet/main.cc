@@ -1,5 +1,6 @@
 // The command-line tool.
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -80,6 +81,7 @@ int run_tool(int count, const char* const* values) {
 
 int main(int count, char** values) {
   minuet::tool::hold_standard_streams();
+  (void)::signal(SIGXFSZ, SIG_IGN);  // past the limit of a file's size a write fails instead, and says so
   const int code = minuet::tool::run_tool(count, values);
   llvm::errs().clear_error();  // as above
   return code;
