@@ -1,9 +1,7 @@
 // The tool from outside: reports, outputs, help.
 #include <gmock/gmock.h>
-#include <sys/wait.h>
 
 #include <cmath>
-#include <filesystem>
 #include <map>
 #include <random>
 #include <set>
@@ -352,47 +350,6 @@ TEST(Cli, EveryDtypeRunsOnTheCpu) {
     }
     EXPECT_GT(norm, 0);
     EXPECT_LT(std::sqrt(difference / norm), 0.05) << dtype;
-  }
-}
-
-TEST(Cli, AFullDiskIsNoFaultOfTheUsers) {
-  for (const char* argument : {"info", "--help", "--version"}) {
-    const Finished finished = minuet_to("/dev/full", {argument});
-    EXPECT_EQ(finished.code, 1) << argument;
-    EXPECT_EQ(finished.err, "minuet: the standard output cannot be written\n");
-  }
-}
-
-TEST(Cli, AFileSizeLimitLeavesNothing) {
-  const Folder folder;
-  const std::string output = folder.path("o.npy"), errors = folder.path("errors");
-  const std::string command = "ulimit -f 4; " + tool_under_test() +
-                              " run --device cpu --synthetic object --points 5000 --voxel-size 0.01"
-                              " --network sparseresnet21d --channels 4,6,8,7 --output-coordinates " +
-                              folder.path("small.npy") + " --output " + output + " > /dev/null 2> " + errors;
-  const int status = std::system(command.c_str());
-  EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 1);
-  EXPECT_THAT(contents(errors), HasSubstr("cannot be written: File too large"));
-  EXPECT_FALSE(llvm::sys::fs::exists(output));
-  for (const auto& entry : std::filesystem::directory_iterator(folder.path("")))
-    EXPECT_THAT(entry.path().filename().string(), testing::Not(HasSubstr(".part")));
-}
-
-TEST(Cli, ClosedStreamsEndNothingAndGetNoFilesNumber) {
-  const Folder folder;
-  const std::string cloud = folder.file("a.bin", bin_of(random_points(50)));
-  const std::string command = tool_under_test() +
-                              " run --device cpu --network sparseresnet21d --channels 4,6,8,7 " + cloud +
-                              " --output " + folder.path("o.npy") + " --json " + folder.path("j.json");
-  EXPECT_EQ(std::system((command + " > " + folder.path("out")).c_str()), 0);
-  const std::string whole = contents(folder.path("o.npy"));
-  for (const char* closed : {" >&- 2>&-", " >&-  2> /dev/null", " <&- >&- 2>&-"}) {
-    const int status = std::system((command + closed).c_str());
-    EXPECT_TRUE(WIFEXITED(status)) << closed;
-    EXPECT_EQ(WEXITSTATUS(status), 1) << closed;
-    EXPECT_EQ(contents(folder.path("o.npy")), whole) << closed;
-    EXPECT_TRUE(!!llvm::expectedToOptional(llvm::json::parse(contents(folder.path("j.json"))))) << closed;
   }
 }
 
