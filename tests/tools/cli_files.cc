@@ -300,6 +300,7 @@ void make_networks(const Files& file) {
   file("pool.json", network(R"({"op": "max_pool", "name": "a", "kernel_size": 2, "stride": 2})"));
   file("deep.json", std::string(100, '[') + std::string(100, ']'));
   file("array.json", "[]");
+  file("blank.jsonl", "\n\n");
   file("palette.json", "[[255, 0, 0], [0, 255, 0], [0, 0, 255], [9, 9, 9]]");
   file("palette_short.json", "[[255, 0, 0]]");
   file("palette_bad.json", "[[256, 0, 0]]");

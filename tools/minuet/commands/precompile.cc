@@ -210,6 +210,7 @@ llvm::Error precompile_command(const Arguments& arguments) {
     if (arguments.json == "-") llvm::outs() << text;
   }
   if (status == MINUET_CANCELLED) return interrupted("interrupted; run the same command again to go on");
+  if (!has_begun && status == MINUET_OK) return bad_input("--from '{0}' lists no kernel", arguments.requests);
   if (!has_begun) return check(status);
   return status == MINUET_OK ? llvm::Error::success() : broken(last_error_text());
 }
