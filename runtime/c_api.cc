@@ -106,6 +106,8 @@ llvm::Expected<DType> read_dtype(minuet_dtype dtype) {
 
 namespace {
 
+constexpr int64_t kMostCpuThreads = 4096;
+
 llvm::Expected<CacheOptions> cache_options(const minuet_context_options& options) {
   CacheOptions cache;
   if (options.jit < MINUET_JIT_DEFAULT || options.jit > MINUET_JIT_OFF) {
@@ -174,6 +176,27 @@ size_t minuet_last_error_detail(char* buffer, size_t size) {
   return give_text(last_error.detail, buffer, size);
 }
 
+const char* minuet_status_name(minuet_status status) {
+  switch (static_cast<int>(status)) {
+#define MINUET_STATUS_NAME(name) \
+  case MINUET_##name:            \
+    return #name;
+    MINUET_STATUS_NAME(OK)
+    MINUET_STATUS_NAME(CANCELLED)
+    MINUET_STATUS_NAME(INVALID_ARGUMENT)
+    MINUET_STATUS_NAME(NOT_FOUND)
+    MINUET_STATUS_NAME(RESOURCE_EXHAUSTED)
+    MINUET_STATUS_NAME(FAILED_PRECONDITION)
+    MINUET_STATUS_NAME(OUT_OF_RANGE)
+    MINUET_STATUS_NAME(UNIMPLEMENTED)
+    MINUET_STATUS_NAME(INTERNAL)
+    MINUET_STATUS_NAME(UNAVAILABLE)
+#undef MINUET_STATUS_NAME
+    default:
+      return "UNKNOWN";
+  }
+}
+
 uint32_t minuet_version(void) {
   return MINUET_VERSION_MAJOR * 10000 + MINUET_VERSION_MINOR * 100 + MINUET_VERSION_PATCH;
 }
@@ -191,10 +214,15 @@ minuet_status minuet_context_create(const minuet_context_options* options, minue
     MINUET_ASSIGN(const minuet_context_options given,
                   read_options(options, minuet_context_options(MINUET_CONTEXT_OPTIONS_INIT)));
     MINUET_ASSIGN(CacheOptions cache, cache_options(given));
-    LibraryPaths libraries;
-    if (given.nvrtc_path) libraries.nvrtc = given.nvrtc_path;
-    if (given.cublaslt_path) libraries.cublaslt = given.cublaslt_path;
-    MINUET_ASSIGN(std::shared_ptr<Context> made, Context::create(std::move(cache), std::move(libraries)));
+    DeviceOptions devices;
+    if (given.nvrtc_path) devices.nvrtc = given.nvrtc_path;
+    if (given.cublaslt_path) devices.cublaslt = given.cublaslt_path;
+    if (given.cpu_threads < 0 || given.cpu_threads > kMostCpuThreads) {
+      return make_error(StatusCode::InvalidArgument, "cpu_threads is {0}; it must be 0 to {1}",
+                        given.cpu_threads, kMostCpuThreads);
+    }
+    devices.cpu_threads = static_cast<i32>(given.cpu_threads);
+    MINUET_ASSIGN(std::shared_ptr<Context> made, Context::create(std::move(cache), std::move(devices)));
     *context = new minuet_context{std::move(made)};
     return llvm::Error::success();
   });

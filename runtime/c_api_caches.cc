@@ -13,32 +13,6 @@ namespace {
 
 constexpr auto kAskEvery = std::chrono::milliseconds(100);
 
-/// Plans of both kinds are compiled alike.
-template <class Handle>
-minuet_status compile_async(const char* function, Handle* handle, const char* arch, minuet_job_callback done,
-                            void* user, minuet_job** job) {
-  return guarded(function, [&]() -> llvm::Error {
-    MINUET_TRY(check_pointer(handle, "the plan"));
-    MINUET_TRY(check_pointer(arch, "arch"));
-    MINUET_TRY(check_pointer(job, "job"));
-    auto work = [residence = handle->residence, arch = std::string(arch), done, user,
-                 function](const CancelToken& cancel) -> llvm::Error {
-      llvm::Expected<BinaryList> binaries = residence->compile(arch, &cancel);
-      StatusError result(StatusCode::Ok, "");
-      if (!binaries) result = take_status(annotate(binaries.takeError(), function));
-      if (done) {  // last of all: it may destroy the job
-        const bool good = result.code() == StatusCode::Ok;
-        done(good ? MINUET_OK : set_last_error(llvm::make_error<StatusError>(result)), user);
-      }
-      if (result.code() == StatusCode::Ok) return llvm::Error::success();
-      return llvm::make_error<StatusError>(std::move(result));
-    };
-    MINUET_ASSIGN(std::unique_ptr<BackgroundJob> started, BackgroundJob::start(std::move(work)));
-    *job = new minuet_job{std::move(started)};
-    return llvm::Error::success();
-  });
-}
-
 llvm::Expected<std::vector<std::string>> read_archs(const minuet_precompile_options& given) {
   std::vector<std::string> archs;
   if (given.arch_count < 0 || (given.arch_count > 0 && !given.archs)) {
@@ -57,7 +31,10 @@ void add_requests(const Plan& plan, const std::vector<std::string>& archs, const
   auto add = [&](const std::string& arch, const std::vector<KernelSource>& sources) {
     for (const KernelSource& source : sources) requests.push_back({source, arch});
   };
-  const std::vector<KernelSource> own = plan.sources(), untuned = plan.sources(TuningSnapshot({}, {}));
+  const auto sources = [&](const TuningSnapshot* with) {
+    return llvm::cantFail(CompiledPlan::create(plan.program, with))->sources();  // the problems are valid
+  };
+  const std::vector<KernelSource> own = sources(plan.tuning.get()), untuned = sources(nullptr);
   for (const std::string& arch : archs) {
     add(arch, own);
     add(arch, untuned);
@@ -66,7 +43,8 @@ void add_requests(const Plan& plan, const std::vector<std::string>& archs, const
     std::set<std::string> gpus;
     for (const TuningEntry& entry : tuned->second) {
       if (!gpus.insert(environment_hash(entry.environment)).second) continue;
-      add(arch, plan.sources(TuningSnapshot(entry.environment, {{"bundle", tuned->second}})));
+      const TuningSnapshot measured(entry.environment, {{"bundle", tuned->second}});
+      add(arch, sources(&measured));
     }
   }
 }
@@ -97,10 +75,9 @@ llvm::Error add_recorded(KernelCache& cache, const char* path, const std::vector
 llvm::Error add_tuning(KernelCache& cache, const minuet_precompile_options& given,
                        const std::vector<std::string>& archs, ArchTuning& tuning) {
   if (given.requests_path || !given.output_directory) {
-    return make_error(
-        StatusCode::InvalidArgument,
-        "tuning_directory is for bundles of networks and convolutions: give output_directory, and no "
-        "requests_path, whose kernels are chosen already");
+    return make_error(StatusCode::InvalidArgument,
+                      "tuning_directory is for bundles of plans: give output_directory, and no "
+                      "requests_path, whose kernels are chosen already");
   }
   MINUET_ASSIGN(const NvrtcInfo compiler, cache.identify_compiler());
   MINUET_ASSIGN(const ArchTuning added,
@@ -118,25 +95,20 @@ llvm::Expected<std::vector<KernelRequest>> read_requests_of(KernelCache& cache,
                                                             const minuet_precompile_options& given,
                                                             ArchTuning& tuning) {
   MINUET_ASSIGN(const std::vector<std::string> archs, read_archs(given));
-  const bool plans = given.network_count > 0 || given.convolution_count > 0;
-  if (plans && archs.empty())
+  if (given.plan_count < 0 || (given.plan_count > 0 && !given.plans)) {
+    return make_error(StatusCode::InvalidArgument, "plans and plan_count do not agree");
+  }
+  if (given.plan_count > 0 && archs.empty())
     return make_error(StatusCode::InvalidArgument, "no arch: name one such as sm_90a");
-  if (!plans && !given.requests_path) {
-    return make_error(StatusCode::InvalidArgument,
-                      "nothing to compile: give networks, convolutions or requests_path");
+  if (given.plan_count == 0 && !given.requests_path) {
+    return make_error(StatusCode::InvalidArgument, "nothing to compile: give plans or requests_path");
   }
   if (given.output_directory) tuning = tuning_of_bundles(given.output_directory, archs);
   if (given.tuning_directory) MINUET_TRY(add_tuning(cache, given, archs, tuning));
   std::vector<KernelRequest> requests;
-  for (int32_t i = 0; i < given.network_count; ++i) {
-    MINUET_TRY(check_pointer(given.networks, "networks"));
-    MINUET_TRY(check_pointer(given.networks[i], "a network"));
-    add_requests(*given.networks[i]->plan, archs, tuning, requests);
-  }
-  for (int32_t i = 0; i < given.convolution_count; ++i) {
-    MINUET_TRY(check_pointer(given.convolutions, "convolutions"));
-    MINUET_TRY(check_pointer(given.convolutions[i], "a convolution"));
-    add_requests(*given.convolutions[i]->plan, archs, tuning, requests);
+  for (int32_t i = 0; i < given.plan_count; ++i) {
+    MINUET_TRY(check_pointer(given.plans[i], "a plan"));
+    add_requests(given.plans[i]->residence->plan(), archs, tuning, requests);
   }
   if (given.requests_path) MINUET_TRY(add_recorded(cache, given.requests_path, archs, requests));
   return requests;
@@ -241,14 +213,28 @@ minuet_status minuet_context_write_trace(minuet_context* context, const char* pa
   });
 }
 
-minuet_status minuet_network_compile_async(minuet_network* network, const char* arch,
-                                           minuet_job_callback done, void* user, minuet_job** job) {
-  return compile_async("minuet_network_compile_async", network, arch, done, user, job);
-}
-
-minuet_status minuet_convolution_compile_async(minuet_convolution* convolution, const char* arch,
-                                               minuet_job_callback done, void* user, minuet_job** job) {
-  return compile_async("minuet_convolution_compile_async", convolution, arch, done, user, job);
+minuet_status minuet_plan_compile_async(minuet_plan* plan, const char* arch, minuet_job_callback done,
+                                        void* user, minuet_job** job) {
+  return guarded("minuet_plan_compile_async", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(plan, "plan"));
+    MINUET_TRY(check_pointer(arch, "arch"));
+    MINUET_TRY(check_pointer(job, "job"));
+    auto work = [residence = plan->residence, arch = std::string(arch), done,
+                 user](const CancelToken& cancel) -> llvm::Error {
+      llvm::Expected<BinaryList> binaries = residence->compile(arch, &cancel);
+      StatusError result(StatusCode::Ok, "");
+      if (!binaries) result = take_status(annotate(binaries.takeError(), "minuet_plan_compile_async"));
+      if (done) {  // last of all: it may destroy the job
+        const bool good = result.code() == StatusCode::Ok;
+        done(good ? MINUET_OK : set_last_error(llvm::make_error<StatusError>(result)), user);
+      }
+      if (result.code() == StatusCode::Ok) return llvm::Error::success();
+      return llvm::make_error<StatusError>(std::move(result));
+    };
+    MINUET_ASSIGN(std::unique_ptr<BackgroundJob> started, BackgroundJob::start(std::move(work)));
+    *job = new minuet_job{std::move(started)};
+    return llvm::Error::success();
+  });
 }
 
 void minuet_job_cancel(minuet_job* job) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <string>
 
@@ -13,8 +14,8 @@
 #include "minuet/minuet.h"
 #include "runtime/alignment.h"
 #include "runtime/context.h"
-#include "runtime/convolution_execution.h"
 #include "runtime/execution.h"
+#include "runtime/weights_check.h"
 
 struct minuet_context {
   std::shared_ptr<minuet::Context> context;
@@ -28,24 +29,17 @@ struct minuet_coordinates {
 struct minuet_kernel_map {
   std::shared_ptr<minuet::KernelMap> map;
 };
-struct minuet_convolution {
-  std::shared_ptr<const minuet::ConvolutionPlan> plan;
+struct minuet_plan {
   std::shared_ptr<minuet::PlanResidence> residence;  // a job in the background may hold it longer
-};
-struct minuet_network {
-  std::shared_ptr<const minuet::NetworkPlan> plan;
-  std::shared_ptr<minuet::PlanResidence> residence;
+  std::vector<minuet::ParameterName> parameters;
 };
 struct minuet_job {
   std::unique_ptr<minuet::BackgroundJob> job;
 };
 struct minuet_execution {
   std::shared_ptr<minuet::OpenDevice> open;  // outlives what follows
-  std::unique_ptr<minuet::NetworkExecution> network;
-  std::unique_ptr<minuet::ConvolutionExecution> convolution;
-  minuet::Trace* trace() const { return open->trace(); }
-
-  minuet::Engine& engine() const { return network ? network->engine() : convolution->engine(); }
+  std::unique_ptr<minuet::Execution> execution;
+  std::mutex in_call;
 };
 
 namespace minuet {
@@ -82,7 +76,7 @@ static_assert(MINUET_CANCELLED == static_cast<int>(StatusCode::Cancelled) &&
   static_assert(sizeof(Struct) == offsetof(Struct, field) + sizeof(Struct::field), #Struct \
                 " ends in "                                                                \
                 "padding")
-MINUET_ENDS_WITH(minuet_context_options, bundle_ptx);
+MINUET_ENDS_WITH(minuet_context_options, cpu_threads);
 MINUET_ENDS_WITH(minuet_kernel_counters, wait_ms);
 MINUET_ENDS_WITH(minuet_precompile_step, error);
 MINUET_ENDS_WITH(minuet_bundle_info, kernels);
@@ -95,7 +89,9 @@ MINUET_ENDS_WITH(minuet_network_options, weights_map);
 MINUET_ENDS_WITH(minuet_execution_options, workspace_bytes);
 MINUET_ENDS_WITH(minuet_system_info, reserved);
 MINUET_ENDS_WITH(minuet_device_info, memory_bytes);
-MINUET_ENDS_WITH(minuet_network_info, reserved);
+MINUET_ENDS_WITH(minuet_plan_info, parameters);
+MINUET_ENDS_WITH(minuet_parameter_info, reserved);
+MINUET_ENDS_WITH(minuet_tensor, dtype);
 MINUET_ENDS_WITH(minuet_level_info, voxels);
 MINUET_ENDS_WITH(minuet_layer_info, reserved);
 #undef MINUET_ENDS_WITH

@@ -1,5 +1,7 @@
-// The C ABI: networks, compiling and loading of plans, executions.
+// The C ABI: plans of networks and of single convolutions; weights files.
+#include "llvm/Support/FileSystem.h"
 #include "runtime/c_api_internal.h"
+#include "runtime/weights_convert.h"
 
 namespace minuet {
 
@@ -34,80 +36,130 @@ void visit_kernels(const BinaryList& binaries, const std::vector<CacheEvent>& ev
 
 namespace {
 
-/// Plans of both kinds are compiled and loaded alike.
-template <class Handle>
-minuet_status compile_plan(const char* function, Handle* handle, const char* arch,
-                           minuet_kernel_visitor visit, void* user) {
-  return guarded(function, [&]() -> llvm::Error {
-    MINUET_TRY(check_pointer(handle, "the plan"));
-    MINUET_TRY(check_pointer(arch, "arch"));
-    const KernelCache& cache = handle->residence->cache();
-    const std::size_t first_event = cache.events().size();  // what was there before came from memory
-    MINUET_ASSIGN(const BinaryList binaries, handle->residence->compile(arch));
-    visit_kernels(binaries, cache.events(), first_event, visit, user);
-    return llvm::Error::success();
-  });
-}
-
-template <class Handle>
-minuet_status load_plan(const char* function, Handle* handle, minuet_device* device) {
-  return guarded(function, [&]() -> llvm::Error {
-    MINUET_TRY(check_pointer(handle, "the plan"));
-    MINUET_TRY(check_pointer(device, "device"));
-    const Trace::Span span(device->open->trace(), "plan", "load onto the device");
-    return handle->residence->load(device->open->device());
-  });
-}
-
-llvm::Expected<ExecutionOptions> read_execution_options(const minuet_execution_options* options, i32 ndim) {
-  MINUET_ASSIGN(const minuet_execution_options given,
-                read_options(options, minuet_execution_options(MINUET_EXECUTION_OPTIONS_INIT)));
-  ExecutionOptions execution;
-  execution.max_points = given.max_points;
-  execution.keep_first_duplicate = given.keep_first_duplicate != 0;
-  execution.has_bounds = given.has_bounds != 0;
-  if (execution.has_bounds) {
-    MINUET_ASSIGN(execution.bounds, declared_bounds(ndim, given.least, given.greatest));
+llvm::Expected<NetworkDescription> read_description(const minuet_network_options& given) {
+  if ((given.name != nullptr) == (given.description != nullptr)) {
+    return make_error(StatusCode::InvalidArgument,
+                      "give either the name of a shipped network or a description");
   }
-  execution.workspace = given.workspace;
-  execution.workspace_bytes = given.workspace_bytes;
-  if (reinterpret_cast<std::uintptr_t>(given.workspace) % kArenaAlignment != 0 || given.workspace_bytes < 0) {
-    return make_error(StatusCode::InvalidArgument, "the workspace must begin on a multiple of {0} bytes",
-                      kArenaAlignment);
+  if (given.description) return parse_network(given.description);
+  MINUET_ASSIGN(const llvm::StringRef json, shipped_network(given.name));
+  return parse_network(json);
+}
+
+llvm::Expected<WeightsOptions> read_weights_options(const minuet_network_options& given,
+                                                    WeightsOrder described) {
+  WeightsOptions options;
+  options.order = described;
+  if (given.weights_order < 0 || given.weights_order > MINUET_WEIGHTS_SPCONV_XYZ) {
+    return make_error(StatusCode::InvalidArgument, "the option weights_order is {0}; it must be 0 to {1}",
+                      given.weights_order, static_cast<int>(MINUET_WEIGHTS_SPCONV_XYZ));
   }
-  return execution;
-}
-
-llvm::Expected<NetworkExecution*> network_of(minuet_execution* execution) {
-  MINUET_TRY(check_pointer(execution, "execution"));
-  if (execution->network) return execution->network.get();
-  return make_error(StatusCode::FailedPrecondition,
-                    "this execution belongs to a convolution, not to a network");
-}
-
-llvm::Expected<ConvolutionExecution*> convolution_of(minuet_execution* execution) {
-  MINUET_TRY(check_pointer(execution, "execution"));
-  if (execution->convolution) return execution->convolution.get();
-  return make_error(StatusCode::FailedPrecondition,
-                    "this execution belongs to a network, not to a convolution");
-}
-
-minuet_layer_info layer_info(const NetworkExecution& execution, i32 number) {
-  const ProgramLayer& layer = execution.plan().program.layers[number];
-  minuet_layer_info info{};
-  copy_text(info.name, layer.name);
-  std::copy(layer.problem.kernel_size.begin(), layer.problem.kernel_size.end(), info.kernel_size);
-  std::copy(layer.problem.stride.begin(), layer.problem.stride.end(), info.stride);
-  info.in_channels = layer.problem.in_channels;
-  info.out_channels = layer.problem.out_channels;
-  info.transposed = layer.problem.kind == ConvolutionKind::Transposed;
-  if (execution.prepared()) {
-    const GroupPlan& groups = execution.layer_groups(number);
-    info.pairs = groups.pairs;
-    info.padded_rows = groups.padding_rows;
-    info.gemm_groups = static_cast<int32_t>(groups.groups.size()) + (groups.direct_rows > 0 ? 1 : 0);
+  options.order_given = given.weights_order != MINUET_WEIGHTS_AS_DESCRIBED;
+  if (options.order_given) options.order = static_cast<WeightsOrder>(given.weights_order);
+  options.allow_unused = given.allow_unused != 0;
+  if (given.weights_prefix) options.prefix = given.weights_prefix;
+  if (given.weights_map) {
+    MINUET_ASSIGN(options.names, parse_names(given.weights_map));
   }
-  return info;
+  return options;
+}
+
+llvm::Expected<std::shared_ptr<const WeightsFile>> open_weights(const minuet_network_options& given,
+                                                                const NetworkDescription& description) {
+  MINUET_ASSIGN(WeightsOptions options, read_weights_options(given, description.weights_order));
+  MINUET_ASSIGN(WeightsFile file, WeightsFile::open(given.weights_path, std::move(options)));
+  return std::make_shared<const WeightsFile>(std::move(file));
+}
+
+llvm::Expected<ParameterSource> open_parameters(const minuet_network_options& given,
+                                                const NetworkDescription& description) {
+  if (given.weights_path) {
+    MINUET_ASSIGN(std::shared_ptr<const WeightsFile> file, open_weights(given, description));
+    return ParameterSource(std::move(file));
+  }
+  if (given.weights_order != 0 || given.weights_prefix || given.weights_map || given.allow_unused != 0) {
+    return make_error(
+        StatusCode::InvalidArgument,
+        "weights_order, weights_prefix, weights_map and allow_unused say how a weights file is read, "
+        "and none is given");
+  }
+  return ParameterSource(given.seed);
+}
+
+llvm::Expected<NetworkProblem> read_network(const minuet_network_options& given) {
+  NetworkProblem problem;
+  MINUET_ASSIGN(problem.description, read_description(given));
+  MINUET_ASSIGN(problem.dtype, read_dtype(given.dtype));
+  problem.ndim = given.ndim;
+  if (given.channel_count < 0 || (given.channel_count > 0 && !given.channels)) {
+    return make_error(StatusCode::InvalidArgument,
+                      "channel_count is {0} and channels is {1}: give the widths and how many they are",
+                      given.channel_count, given.channels ? "not null" : "null");
+  }
+  if (given.channels) problem.channels.assign(given.channels, given.channels + given.channel_count);
+  return problem;
+}
+
+llvm::Expected<ConvolutionProblem> read_problem(const minuet_convolution_options& given) {
+  ConvolutionProblem problem;
+  problem.ndim = given.ndim;
+  if (given.ndim < 1 || given.ndim > kMaxDim) {
+    return make_error(StatusCode::InvalidArgument, "ndim is {0}; it must be 1 to {1}", given.ndim, kMaxDim);
+  }
+  MINUET_ASSIGN(problem.dtype, read_dtype(given.dtype));
+  MINUET_ASSIGN(problem.kernel_size, read_axes(given.kernel_size, given.ndim, "kernel_size"));
+  MINUET_ASSIGN(problem.stride, read_axes(given.stride, given.ndim, "stride"));
+  MINUET_ASSIGN(problem.dilation, read_axes(given.dilation, given.ndim, "dilation"));
+  problem.in_channels = given.in_channels;
+  problem.out_channels = given.out_channels;
+  problem.groups = given.groups;
+  problem.generative = given.generative != 0;
+  if (given.reduction < MINUET_REDUCE_CONVOLVE || given.reduction > MINUET_REDUCE_SUM) {
+    return make_error(StatusCode::InvalidArgument, "there is no reduction {0}", given.reduction);
+  }
+  problem.reduction = static_cast<Reduction>(given.reduction);
+  if (given.submanifold && given.transposed) {
+    return make_error(StatusCode::InvalidArgument, "a convolution is submanifold or transposed, not both");
+  }
+  const bool strided = problem.stride != AxisArray{1, 1, 1, 1};
+  problem.kind = given.submanifold  ? ConvolutionKind::Submanifold
+                 : given.transposed ? ConvolutionKind::Transposed
+                 : strided          ? ConvolutionKind::Strided
+                                    : ConvolutionKind::GivenOutputs;
+  problem.activation = given.relu ? Activation::ReLU : Activation::None;
+  problem.residual = given.residual != 0;
+  problem.scale_shift = given.scale || given.shift;
+  MINUET_TRY(validate(problem));
+  return problem;
+}
+
+LayerParameters read_parameters(const minuet_convolution_options& given, const ConvolutionProblem& problem) {
+  LayerParameters parameters;
+  const i64 weights = kernel_volume(problem) * problem.in_channels * problem.out_channels;
+  parameters.weight.assign(given.weight, given.weight + weights);
+  if (!problem.scale_shift) return parameters;
+  parameters.scale.assign(problem.out_channels, 1.0f);
+  parameters.shift.assign(problem.out_channels, 0.0f);
+  if (given.scale) std::copy_n(given.scale, problem.out_channels, parameters.scale.begin());
+  if (given.shift) std::copy_n(given.shift, problem.out_channels, parameters.shift.begin());
+  return parameters;
+}
+
+/// What a plan takes from a weights file.
+std::vector<ParameterName> parameters_of(const Plan& plan) {
+  std::vector<ParameterName> names;
+  for (const ProgramLayer& layer : plan.program.layers) {
+    for (ParameterName& name : parameter_names(layer)) names.push_back(std::move(name));
+    if (!plan.program.takes_maps || !layer.problem.scale_shift) continue;
+    for (const char* name : {"scale", "shift"}) names.push_back({name, false, {layer.problem.out_channels}});
+  }
+  return names;
+}
+
+minuet_plan* make_plan(std::shared_ptr<const Plan> plan, const Context& context) {
+  std::vector<ParameterName> parameters = parameters_of(*plan);
+  return new minuet_plan{std::make_shared<PlanResidence>(std::move(plan), context.cache()),
+                         std::move(parameters)};
 }
 
 }  // namespace
@@ -117,52 +169,110 @@ using namespace minuet;  // NOLINT: the ABI's functions are global
 
 extern "C" {
 
-minuet_status minuet_convolution_compile(minuet_convolution* convolution, const char* arch,
-                                         minuet_kernel_visitor visit, void* user) {
-  return compile_plan("minuet_convolution_compile", convolution, arch, visit, user);
+minuet_status minuet_plan_create_network(minuet_context* context, const minuet_network_options* options,
+                                         minuet_plan** plan) {
+  return guarded("minuet_plan_create_network", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(context, "context"));
+    MINUET_TRY(check_pointer(options, "options"));
+    MINUET_TRY(check_pointer(plan, "plan"));
+    MINUET_ASSIGN(const minuet_network_options given,
+                  read_options(options, minuet_network_options(MINUET_NETWORK_OPTIONS_INIT)));
+    MINUET_ASSIGN(NetworkProblem problem, read_network(given));
+    MINUET_ASSIGN(const ParameterSource parameters, open_parameters(given, problem.description));
+    MINUET_ASSIGN(std::shared_ptr<const Plan> made,
+                  Plan::create(std::move(problem), parameters, context->context->tuning()));
+    *plan = make_plan(std::move(made), *context->context);
+    return llvm::Error::success();
+  });
 }
 
-minuet_status minuet_convolution_load(minuet_convolution* convolution, minuet_device* device) {
-  return load_plan("minuet_convolution_load", convolution, device);
+minuet_status minuet_plan_create_convolution(minuet_context* context,
+                                             const minuet_convolution_options* options, minuet_plan** plan) {
+  return guarded("minuet_plan_create_convolution", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(context, "context"));
+    MINUET_TRY(check_pointer(options, "options"));
+    MINUET_TRY(check_pointer(plan, "plan"));
+    MINUET_ASSIGN(const minuet_convolution_options given,
+                  read_options(options, minuet_convolution_options(MINUET_CONVOLUTION_OPTIONS_INIT)));
+    MINUET_ASSIGN(const ConvolutionProblem problem, read_problem(given));
+    MINUET_TRY(check_pointer(given.weight, "weight"));
+    MINUET_ASSIGN(std::shared_ptr<const Plan> made,
+                  Plan::create(problem, read_parameters(given, problem), context->context->tuning()));
+    *plan = make_plan(std::move(made), *context->context);
+    return llvm::Error::success();
+  });
 }
 
-void minuet_network_destroy(minuet_network* network) { delete network; }
+void minuet_plan_destroy(minuet_plan* plan) { delete plan; }
 
-minuet_status minuet_network_compile(minuet_network* network, const char* arch, minuet_kernel_visitor visit,
-                                     void* user) {
-  return compile_plan("minuet_network_compile", network, arch, visit, user);
+minuet_status minuet_plan_compile(minuet_plan* plan, const char* arch, minuet_kernel_visitor visit,
+                                  void* user) {
+  return guarded("minuet_plan_compile", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(plan, "plan"));
+    MINUET_TRY(check_pointer(arch, "arch"));
+    const KernelCache& cache = plan->residence->cache();
+    const std::size_t first_event = cache.events().size();  // what was there before came from memory
+    MINUET_ASSIGN(const BinaryList binaries, plan->residence->compile(arch));
+    visit_kernels(binaries, cache.events(), first_event, visit, user);
+    return llvm::Error::success();
+  });
 }
 
-minuet_status minuet_network_load(minuet_network* network, minuet_device* device) {
-  return load_plan("minuet_network_load", network, device);
+minuet_status minuet_plan_load(minuet_plan* plan, minuet_device* device) {
+  return guarded("minuet_plan_load", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(plan, "plan"));
+    MINUET_TRY(check_pointer(device, "device"));
+    const Trace::Span span(device->open->trace(), "plan", "load onto the device");
+    return plan->residence->load(device->open->device());
+  });
 }
 
-minuet_status minuet_network_query(minuet_network* network, minuet_network_info* info) {
-  return guarded("minuet_network_query", [&]() -> llvm::Error {
-    MINUET_TRY(check_pointer(network, "network"));
-    const NetworkProgram& program = network->plan->program;
-    minuet_network_info answer{};
-    copy_text(answer.name, program.name);
+minuet_status minuet_plan_query(minuet_plan* plan, minuet_plan_info* info) {
+  return guarded("minuet_plan_query", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(plan, "plan"));
+    const Program& program = plan->residence->plan().program;
+    minuet_plan_info answer{};
+    answer.name = program.name.c_str();
     answer.dtype = static_cast<minuet_dtype>(program.dtype);
     answer.ndim = program.ndim;
-    answer.in_channels = program.tensors[program.input].channels;
+    answer.in_channels = program.tensors[program.inputs[0]].channels;
     answer.out_channels = program.tensors[program.output].channels;
     answer.levels = static_cast<int32_t>(program.levels.size());
     answer.layers = static_cast<int32_t>(program.layers.size());
     answer.output_level = program.tensors[program.output].level;
-    answer.parameters = network->plan->parameter_count;
-    answer.missing_head = program.is_head_missing ? 1 : 0;
+    answer.inputs = static_cast<int32_t>(program.inputs.size());
+    answer.outputs = 1;
+    answer.maps = program.takes_maps ? static_cast<int32_t>(program.maps.size()) : 0;
     answer.deterministic = 1;         // no kernel uses atomics on floats
-    answer.prepare_capture_safe = 0;  // it reads counts back
+    answer.prepare_capture_safe = 0;  // it reads counts back, or groups by those that the host has
     answer.run_capture_safe = 1;
+    answer.missing_head = program.is_head_missing ? 1 : 0;
+    answer.parameter_tensors = static_cast<int32_t>(plan->parameters.size());
+    answer.parameters = plan->residence->plan().parameter_count();
     return write_info(answer, info);
   });
 }
 
-minuet_status minuet_network_workspace_bytes(minuet_network* network, minuet_device* device,
-                                             int64_t max_points, double max_neighbours, int64_t* bytes) {
-  return guarded("minuet_network_workspace_bytes", [&]() -> llvm::Error {
-    MINUET_TRY(check_pointer(network, "network"));
+minuet_status minuet_plan_query_parameter(minuet_plan* plan, int32_t parameter, minuet_parameter_info* info) {
+  return guarded("minuet_plan_query_parameter", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(plan, "plan"));
+    if (parameter < 0 || parameter >= static_cast<int32_t>(plan->parameters.size())) {
+      return make_error(StatusCode::OutOfRange, "there is no parameter {0}; the plan has {1}", parameter,
+                        plan->parameters.size());
+    }
+    const ParameterName& name = plan->parameters[parameter];
+    minuet_parameter_info answer{};
+    answer.name = name.name.c_str();
+    answer.rank = static_cast<int32_t>(name.shape.size());
+    std::copy(name.shape.begin(), name.shape.end(), answer.shape);
+    return write_info(answer, info);
+  });
+}
+
+minuet_status minuet_plan_workspace_bytes(minuet_plan* plan, minuet_device* device, int64_t max_points,
+                                          double max_neighbours, int64_t* bytes) {
+  return guarded("minuet_plan_workspace_bytes", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(plan, "plan"));
     MINUET_TRY(check_pointer(device, "device"));
     MINUET_TRY(check_pointer(bytes, "bytes"));
     if (!(max_neighbours >= 1)) {
@@ -170,208 +280,31 @@ minuet_status minuet_network_workspace_bytes(minuet_network* network, minuet_dev
                         max_neighbours);
     }
     MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded,
-                  network->residence->loaded_on(*device->open->device()));
-    MINUET_ASSIGN(*bytes, NetworkExecution::workspace_bound(network->plan, std::move(loaded), max_points,
-                                                            max_neighbours));
+                  plan->residence->loaded_on(*device->open->device()));
+    MINUET_ASSIGN(*bytes, Execution::workspace_bound(std::move(loaded), max_points, max_neighbours));
     return llvm::Error::success();
   });
 }
 
-minuet_status minuet_execution_create(minuet_network* network, minuet_device* device,
-                                      const minuet_execution_options* options, minuet_execution** execution) {
-  return guarded("minuet_execution_create", [&]() -> llvm::Error {
-    MINUET_TRY(check_pointer(network, "network"));
-    MINUET_TRY(check_pointer(device, "device"));
-    MINUET_TRY(check_pointer(execution, "execution"));
-    MINUET_ASSIGN(const ExecutionOptions given, read_execution_options(options, network->plan->program.ndim));
-    MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded,
-                  network->residence->loaded_on(*device->open->device()));
-    MINUET_ASSIGN(std::unique_ptr<NetworkExecution> made,
-                  NetworkExecution::create(network->plan, std::move(loaded), given));
-    *execution = new minuet_execution{device->open, std::move(made), nullptr};
-    return llvm::Error::success();
-  });
-}
-
-minuet_status minuet_execution_create_convolution(minuet_convolution* convolution, minuet_device* device,
-                                                  const minuet_execution_options* options,
-                                                  minuet_execution** execution) {
-  return guarded("minuet_execution_create_convolution", [&]() -> llvm::Error {
-    MINUET_TRY(check_pointer(convolution, "convolution"));
-    MINUET_TRY(check_pointer(device, "device"));
-    MINUET_TRY(check_pointer(execution, "execution"));
-    MINUET_ASSIGN(const ExecutionOptions given,
-                  read_execution_options(options, convolution->plan->problem.ndim));
-    if (given.max_points != 0 || given.keep_first_duplicate || given.has_bounds) {
-      return make_error(
-          StatusCode::InvalidArgument,
-          "a convolution's execution takes a workspace only; the rest belongs to its coordinate sets");
+minuet_status minuet_weights_convert(const minuet_network_options* options, const char* output_path) {
+  return guarded("minuet_weights_convert", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(options, "options"));
+    MINUET_TRY(check_pointer(output_path, "output_path"));
+    MINUET_ASSIGN(const minuet_network_options given,
+                  read_options(options, minuet_network_options(MINUET_NETWORK_OPTIONS_INIT)));
+    MINUET_TRY(check_pointer(given.weights_path, "weights_path"));
+    if (llvm::sys::fs::equivalent(given.weights_path, output_path)) {
+      return make_error(StatusCode::InvalidArgument, "{0} is the weights file itself: name another output",
+                        output_path);
     }
-    MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded,
-                  convolution->residence->loaded_on(*device->open->device()));
-    MINUET_ASSIGN(std::unique_ptr<ConvolutionExecution> made,
-                  ConvolutionExecution::create(convolution->plan, std::move(loaded), given.workspace,
-                                               given.workspace_bytes));
-    *execution = new minuet_execution{device->open, nullptr, std::move(made)};
-    return llvm::Error::success();
-  });
-}
-
-void minuet_execution_destroy(minuet_execution* execution) { delete execution; }
-
-minuet_status minuet_execution_prepare(minuet_execution* execution, const int32_t* coordinates, int64_t count,
-                                       void* stream) {
-  return guarded("minuet_execution_prepare", [&]() -> llvm::Error {
-    MINUET_ASSIGN(NetworkExecution * network, network_of(execution));
-    if (count > 0) MINUET_TRY(check_pointer(coordinates, "coordinates"));
-    MINUET_TRY(check_alignment(coordinates, sizeof(int32_t), "the coordinates"));
-    const Trace::Span span(execution->trace(), "run", "prepare");
-    return network->prepare(coordinates, count, stream);
-  });
-}
-
-minuet_status minuet_execution_output_shape(minuet_execution* execution, int64_t* rows, int32_t* channels) {
-  return guarded("minuet_execution_output_shape", [&]() -> llvm::Error {
-    MINUET_ASSIGN(NetworkExecution * network, network_of(execution));
-    MINUET_TRY(check_pointer(rows, "rows"));
-    MINUET_TRY(check_pointer(channels, "channels"));
-    MINUET_TRY(network->check_prepared());
-    const NetworkProgram& program = network->plan().program;
-    *rows = network->output_rows();
-    *channels = program.tensors[program.output].channels;
-    return llvm::Error::success();
-  });
-}
-
-minuet_status minuet_execution_run(minuet_execution* execution, const void* features, void* output,
-                                   void* stream) {
-  return guarded("minuet_execution_run", [&]() -> llvm::Error {
-    MINUET_ASSIGN(NetworkExecution * network, network_of(execution));
-    if (network->prepared() && network->output_rows() > 0) {
-      MINUET_TRY(check_pointer(features, "features"));
-      MINUET_TRY(check_pointer(output, "output"));
-    }
-    const Trace::Span span(execution->trace(), "run", "run");
-    return network->run(features, output, stream);
-  });
-}
-
-minuet_status minuet_execution_output_coordinates(minuet_execution* execution, int32_t* coordinates,
-                                                  void* stream) {
-  return guarded("minuet_execution_output_coordinates", [&]() -> llvm::Error {
-    MINUET_ASSIGN(NetworkExecution * network, network_of(execution));
-    if (network->prepared() && network->output_rows() > 0)
-      MINUET_TRY(check_pointer(coordinates, "coordinates"));
-    MINUET_TRY(check_alignment(coordinates, sizeof(int32_t), "the coordinates"));
-    return network->output_coordinates(coordinates, stream);
-  });
-}
-
-minuet_status minuet_execution_prepare_map(minuet_execution* execution, minuet_kernel_map* map,
-                                           void* stream) {
-  return guarded("minuet_execution_prepare_map", [&]() -> llvm::Error {
-    MINUET_ASSIGN(ConvolutionExecution * convolution, convolution_of(execution));
-    MINUET_TRY(check_pointer(map, "map"));
-    return convolution->prepare_map(map->map, stream);
-  });
-}
-
-minuet_status minuet_execution_convolve(minuet_execution* execution, const void* input, const void* residual,
-                                        void* output, void* stream) {
-  return guarded("minuet_execution_convolve", [&]() -> llvm::Error {
-    MINUET_ASSIGN(ConvolutionExecution * convolution, convolution_of(execution));
-    const KernelMap* map = convolution->map();
-    if (map && map->input().rows() > 0) MINUET_TRY(check_pointer(input, "input"));
-    if (map && map->output().rows() > 0) MINUET_TRY(check_pointer(output, "output"));
-    return convolution->run(input, residual, output, stream);
-  });
-}
-
-minuet_status minuet_execution_query_counters(minuet_execution* execution,
-                                              minuet_execution_counters* counters) {
-  return guarded("minuet_execution_query_counters", [&]() -> llvm::Error {
-    MINUET_TRY(check_pointer(execution, "execution"));
-    const EngineCounters& seen = execution->engine().counters();
-    const i64 workspace = execution->network ? execution->network->workspace_bytes()
-                                             : execution->convolution->workspace_bytes();
-    const i64 growths =
-        execution->network ? execution->network->growths() : execution->convolution->growths();
-    minuet_execution_counters answer = MINUET_EXECUTION_COUNTERS_INIT;
-    answer.kernels = seen.kernels;
-    answer.copies = seen.copies;
-    answer.fills = seen.fills;
-    answer.matmuls = seen.matmuls;
-    answer.host_syncs = seen.host_syncs;
-    answer.allocations = seen.allocations + growths;
-    answer.workspace_bytes = workspace;
-    return write_info(answer, counters);
-  });
-}
-
-minuet_status minuet_execution_reset_counters(minuet_execution* execution) {
-  return guarded("minuet_execution_reset_counters", [&]() -> llvm::Error {
-    MINUET_TRY(check_pointer(execution, "execution"));
-    execution->engine().reset_counters();
-    execution->network ? execution->network->reset_growths() : execution->convolution->reset_growths();
-    return llvm::Error::success();
-  });
-}
-
-minuet_status minuet_execution_set_profiling(minuet_execution* execution, int32_t on) {
-  return guarded("minuet_execution_set_profiling", [&]() -> llvm::Error {
-    MINUET_TRY(check_pointer(execution, "execution"));
-    execution->engine().set_profiling(on != 0);
-    return llvm::Error::success();
-  });
-}
-
-minuet_status minuet_execution_query_stages(minuet_execution* execution, minuet_stage_times* times) {
-  return guarded("minuet_execution_query_stages", [&]() -> llvm::Error {
-    MINUET_TRY(check_pointer(execution, "execution"));
-    MINUET_TRY(check_pointer(times, "times"));
-    MINUET_ASSIGN(const StageTimes stages, execution->engine().stage_times());
-    return write_info({0, stages.sort, stages.map, stages.gather, stages.gemm, stages.scatter, stages.other},
-                      times);
-  });
-}
-
-minuet_status minuet_execution_query_level(minuet_execution* execution, int32_t level,
-                                           minuet_level_info* info) {
-  return guarded("minuet_execution_query_level", [&]() -> llvm::Error {
-    MINUET_ASSIGN(NetworkExecution * network, network_of(execution));
-    const std::vector<LevelSpec>& levels = network->plan().program.levels;
-    if (level < 0 || level >= static_cast<i32>(levels.size())) {
-      return make_error(StatusCode::OutOfRange, "there is no level {0}; the network has {1}", level,
-                        levels.size());
-    }
-    minuet_level_info answer{};
-    std::copy(levels[level].tensor_stride.begin(), levels[level].tensor_stride.end(), answer.tensor_stride);
-    answer.voxels = network->prepared() ? network->level_rows(level) : 0;
-    return write_info(answer, info);
-  });
-}
-
-minuet_status minuet_execution_query_layer(minuet_execution* execution, int32_t layer,
-                                           minuet_layer_info* info) {
-  return guarded("minuet_execution_query_layer", [&]() -> llvm::Error {
-    MINUET_ASSIGN(NetworkExecution * network, network_of(execution));
-    const i32 layers = static_cast<i32>(network->plan().program.layers.size());
-    if (layer < 0 || layer >= layers) {
-      return make_error(StatusCode::OutOfRange, "there is no layer {0}; the network has {1}", layer, layers);
-    }
-    return write_info(layer_info(*network, layer), info);
-  });
-}
-
-minuet_status minuet_execution_largest_activation(minuet_execution* execution, const void* features,
-                                                  void* stream, double* largest) {
-  return guarded("minuet_execution_largest_activation", [&]() -> llvm::Error {
-    MINUET_ASSIGN(NetworkExecution * network, network_of(execution));
-    MINUET_TRY(check_pointer(largest, "largest"));
-    if (network->prepared() && network->level_rows(0) > 0) MINUET_TRY(check_pointer(features, "features"));
-    MINUET_TRY(check_alignment(features, kVectorAlignment, "the features"));
-    MINUET_ASSIGN(*largest, network->largest_activation(features, stream));
-    return llvm::Error::success();
+    MINUET_ASSIGN(NetworkProblem problem, read_network(given));
+    MINUET_ASSIGN(const std::shared_ptr<const WeightsFile> file, open_weights(given, problem.description));
+    // As create does it, so that it refuses what create refuses.
+    MINUET_ASSIGN(const std::shared_ptr<const Plan> plan,
+                  Plan::create(std::move(problem), ParameterSource(file)));
+    MINUET_ASSIGN(const auto tensors, tensors_of(*file, plan->program));
+    return write_safetensors_file(output_path, tensors,
+                                  {{kWeightsOrderMark, weights_order_name(WeightsOrder::Minuet)}});
   });
 }
 

@@ -1,4 +1,4 @@
-// The C ABI: coordinate sets, kernel maps, single convolutions.
+// The C ABI: coordinate sets and kernel maps.
 #include "runtime/c_api_internal.h"
 
 namespace minuet {
@@ -29,51 +29,6 @@ llvm::Expected<CoordinateSetOptions> read_set_options(const minuet_coordinates_o
   return options;
 }
 
-llvm::Expected<ConvolutionProblem> read_problem(const minuet_convolution_options& given) {
-  ConvolutionProblem problem;
-  problem.ndim = given.ndim;
-  if (given.ndim < 1 || given.ndim > kMaxDim) {
-    return make_error(StatusCode::InvalidArgument, "ndim is {0}; it must be 1 to {1}", given.ndim, kMaxDim);
-  }
-  MINUET_ASSIGN(problem.dtype, read_dtype(given.dtype));
-  MINUET_ASSIGN(problem.kernel_size, read_axes(given.kernel_size, given.ndim, "kernel_size"));
-  MINUET_ASSIGN(problem.stride, read_axes(given.stride, given.ndim, "stride"));
-  MINUET_ASSIGN(problem.dilation, read_axes(given.dilation, given.ndim, "dilation"));
-  problem.in_channels = given.in_channels;
-  problem.out_channels = given.out_channels;
-  problem.groups = given.groups;
-  problem.generative = given.generative != 0;
-  if (given.reduction < MINUET_REDUCE_CONVOLVE || given.reduction > MINUET_REDUCE_SUM) {
-    return make_error(StatusCode::InvalidArgument, "there is no reduction {0}", given.reduction);
-  }
-  problem.reduction = static_cast<Reduction>(given.reduction);
-  if (given.submanifold && given.transposed) {
-    return make_error(StatusCode::InvalidArgument, "a convolution is submanifold or transposed, not both");
-  }
-  const bool strided = problem.stride != AxisArray{1, 1, 1, 1};
-  problem.kind = given.submanifold  ? ConvolutionKind::Submanifold
-                 : given.transposed ? ConvolutionKind::Transposed
-                 : strided          ? ConvolutionKind::Strided
-                                    : ConvolutionKind::GivenOutputs;
-  problem.activation = given.relu ? Activation::ReLU : Activation::None;
-  problem.residual = given.residual != 0;
-  problem.scale_shift = given.scale || given.shift;
-  MINUET_TRY(validate(problem));
-  return problem;
-}
-
-LayerParameters read_parameters(const minuet_convolution_options& given, const ConvolutionProblem& problem) {
-  LayerParameters parameters;
-  const i64 weights = kernel_volume(problem) * problem.in_channels * problem.out_channels;
-  parameters.weight.assign(given.weight, given.weight + weights);
-  if (!problem.scale_shift) return parameters;
-  parameters.scale.assign(problem.out_channels, 1.0f);
-  parameters.shift.assign(problem.out_channels, 0.0f);
-  if (given.scale) std::copy_n(given.scale, problem.out_channels, parameters.scale.begin());
-  if (given.shift) std::copy_n(given.shift, problem.out_channels, parameters.shift.begin());
-  return parameters;
-}
-
 }  // namespace
 }  // namespace minuet
 
@@ -92,9 +47,9 @@ minuet_status minuet_coordinates_create(minuet_device* device, const minuet_coor
     MINUET_ASSIGN(const minuet_coordinates_options given,
                   read_options(options, minuet_coordinates_options(MINUET_COORDINATES_OPTIONS_INIT)));
     MINUET_ASSIGN(const CoordinateSetOptions set_options, read_set_options(given));
-    MINUET_ASSIGN(std::shared_ptr<MapService> service, device->open->map_service(given.ndim));
+    MINUET_ASSIGN(std::shared_ptr<MapEngines> engines, device->open->map_engines(given.ndim));
     MINUET_ASSIGN(std::shared_ptr<CoordinateSet> made,
-                  CoordinateSet::create(std::move(service), set_options, coordinates, count, stream));
+                  CoordinateSet::create(std::move(engines), set_options, coordinates, count, stream));
     *set = new minuet_coordinates{std::move(made)};
     return llvm::Error::success();
   });
@@ -106,7 +61,7 @@ minuet_status minuet_coordinates_downsample(minuet_coordinates* fine, const int3
     MINUET_TRY(check_pointer(fine, "fine"));
     MINUET_TRY(check_pointer(stride, "stride"));
     MINUET_TRY(check_pointer(coarse, "coarse"));
-    MINUET_ASSIGN(const AxisArray axes, read_axes(stride, fine->set->service()->ndim(), "stride"));
+    MINUET_ASSIGN(const AxisArray axes, read_axes(stride, fine->set->engines()->ndim(), "stride"));
     MINUET_ASSIGN(std::shared_ptr<CoordinateSet> made, fine->set->downsample(axes, stream));
     *coarse = new minuet_coordinates{std::move(made)};
     return llvm::Error::success();
@@ -138,7 +93,7 @@ minuet_status minuet_kernel_map_create(minuet_coordinates* input, minuet_coordin
     MINUET_TRY(check_pointer(map, "map"));
     MINUET_ASSIGN(const minuet_kernel_map_options given,
                   read_options(options, minuet_kernel_map_options(MINUET_KERNEL_MAP_OPTIONS_INIT)));
-    const i32 ndim = input->set->service()->ndim();
+    const i32 ndim = input->set->engines()->ndim();
     MINUET_ASSIGN(const AxisArray kernel_size, read_axes(given.kernel_size, ndim, "kernel_size"));
     MINUET_ASSIGN(const AxisArray dilation, read_axes(given.dilation, ndim, "dilation"));
     MINUET_ASSIGN(
@@ -164,26 +119,5 @@ minuet_status minuet_kernel_map_export(minuet_kernel_map* map, int32_t* pairs, v
     return map->map->export_pairs(pairs, stream);
   });
 }
-
-minuet_status minuet_convolution_create(minuet_context* context, const minuet_convolution_options* options,
-                                        minuet_convolution** convolution) {
-  return guarded("minuet_convolution_create", [&]() -> llvm::Error {
-    MINUET_TRY(check_pointer(context, "context"));
-    MINUET_TRY(check_pointer(options, "options"));
-    MINUET_TRY(check_pointer(convolution, "convolution"));
-    MINUET_ASSIGN(const minuet_convolution_options given,
-                  read_options(options, minuet_convolution_options(MINUET_CONVOLUTION_OPTIONS_INIT)));
-    MINUET_ASSIGN(const ConvolutionProblem problem, read_problem(given));
-    MINUET_TRY(check_pointer(given.weight, "weight"));
-    MINUET_ASSIGN(
-        std::shared_ptr<const ConvolutionPlan> plan,
-        ConvolutionPlan::create(problem, read_parameters(given, problem), context->context->tuning()));
-    *convolution =
-        new minuet_convolution{plan, std::make_shared<PlanResidence>(plan, context->context->cache())};
-    return llvm::Error::success();
-  });
-}
-
-void minuet_convolution_destroy(minuet_convolution* convolution) { delete convolution; }
 
 }  // extern "C"

@@ -7,12 +7,12 @@
 namespace minuet {
 namespace {
 
-llvm::Expected<std::shared_ptr<Device>> open_named(llvm::StringRef name, const std::string& cublaslt) {
-  if (name == "cpu") return open_cpu_device();
+llvm::Expected<std::shared_ptr<Device>> open_named(llvm::StringRef name, const DeviceOptions& options) {
+  if (name == "cpu") return open_cpu_device(options.cpu_threads);
   int ordinal = 0;
   if (name.size() > 5 && name.substr(0, 5) == "cuda:" && !name.substr(5).getAsInteger(10, ordinal) &&
       ordinal >= 0 && name == "cuda:" + std::to_string(ordinal)) {
-    return open_cuda_device(ordinal, cublaslt);
+    return open_cuda_device(ordinal, options.cublaslt);
   }
   return make_error(StatusCode::InvalidArgument,
                     "there is no device named \"{0}\": use \"cpu\" or \"cuda:N\"", name);
@@ -20,24 +20,23 @@ llvm::Expected<std::shared_ptr<Device>> open_named(llvm::StringRef name, const s
 
 }  // namespace
 
-llvm::Expected<std::shared_ptr<MapService>> OpenDevice::map_service(i32 ndim) {
+llvm::Expected<std::shared_ptr<MapEngines>> OpenDevice::map_engines(i32 ndim) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = services_.find(ndim);
-    if (found != services_.end()) return found->second;
+    const auto found = engines_.find(ndim);
+    if (found != engines_.end()) return found->second;
   }
   // Compiles, and may call the log callback: not under the lock. The first one to finish is kept.
-  MINUET_ASSIGN(std::shared_ptr<MapService> made, MapService::create(device_, *cache_, ndim));
+  MINUET_ASSIGN(std::shared_ptr<MapEngines> made, MapEngines::create(device_, *cache_, ndim));
   const std::lock_guard<std::mutex> lock(mutex_);
-  return services_.emplace(ndim, std::move(made)).first->second;
+  return engines_.emplace(ndim, std::move(made)).first->second;
 }
 
-llvm::Expected<std::shared_ptr<Context>> Context::create(CacheOptions options, LibraryPaths libraries) {
+llvm::Expected<std::shared_ptr<Context>> Context::create(CacheOptions options, DeviceOptions devices) {
   options.library_folder = own_folder();
   MINUET_ASSIGN(std::shared_ptr<KernelCache> cache,
-                KernelCache::create(std::move(options), make_helper_compiler(std::move(libraries.nvrtc),
-                                                                             std::move(libraries.helper))));
-  return std::shared_ptr<Context>(new Context(std::move(cache), std::move(libraries.cublaslt)));
+                KernelCache::create(std::move(options), make_helper_compiler(devices.nvrtc, devices.helper)));
+  return std::shared_ptr<Context>(new Context(std::move(cache), std::move(devices)));
 }
 
 llvm::Expected<std::shared_ptr<OpenDevice>> Context::open_device(llvm::StringRef name) {
@@ -51,7 +50,7 @@ llvm::Expected<std::shared_ptr<OpenDevice>> Context::open_device(llvm::StringRef
   const auto known = devices_.find(name.str());
   if (known != devices_.end()) return known->second;
   const Trace::Span span(cache_->trace(), "device", ("open " + name).str());
-  MINUET_ASSIGN(std::shared_ptr<Device> device, open_named(name, cublaslt_));
+  MINUET_ASSIGN(std::shared_ptr<Device> device, open_named(name, device_options_));
   auto open = std::make_shared<OpenDevice>(std::move(device), cache_);
   devices_.emplace(name.str(), open);
   return open;
@@ -77,9 +76,9 @@ llvm::Expected<std::size_t> Context::load_tuning(const DeviceInfo& device) {
   return loaded->size();
 }
 
-const TuningSnapshot* Context::tuning() const {
+std::shared_ptr<const TuningSnapshot> Context::tuning() const {
   const std::shared_ptr<const TuningSnapshot>* const now = tuning_.first();
-  return now != nullptr ? now->get() : nullptr;
+  return now != nullptr ? *now : nullptr;
 }
 
 }  // namespace minuet

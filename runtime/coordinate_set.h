@@ -2,43 +2,12 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <vector>
 
-#include "codegen/cache/kernel_cache.h"
-#include "runtime/arena.h"
 #include "runtime/cloud_layout.h"
+#include "runtime/map_engines.h"
 
 namespace minuet {
-
-/// The engine that all coordinate sets and kernel maps of one device and dimension share. Calls
-/// take its lock and wait for their stream, so that the workspace serves one call at a time.
-class MapService {
- public:
-  /// Compiles and loads the kernels of the Map step.
-  static llvm::Expected<std::shared_ptr<MapService>> create(std::shared_ptr<Device> device,
-                                                            KernelCache& cache, i32 ndim);
-  std::unique_lock<std::mutex> lock() { return std::unique_lock<std::mutex>(mutex_); }
-
-  // The rest is used with the lock held.
-  Engine& engine() { return *engine_; }
-  const std::shared_ptr<Device>& device() const { return device_; }
-  i32 ndim() const { return ndim_; }
-  i32 permute_coordinates() const { return permute_coordinates_; }
-  llvm::Error begin_maps(const MapLimits& limits, void* stream);
-  /// Copies device words to the host and waits.
-  llvm::Error read_words(i32* host, const i32* source, i64 words);
-
- private:
-  std::shared_ptr<Device> device_;
-  i32 ndim_ = 3;
-  std::unique_ptr<Engine> engine_;
-  DeviceMemory workspace_;
-  i32 permute_coordinates_ = 0;
-  i32* pinned_ = nullptr;
-  i64 pinned_words_ = 0;
-  std::mutex mutex_;
-};
 
 struct CoordinateSetOptions {
   AxisArray tensor_stride{1, 1, 1, 1};
@@ -51,7 +20,7 @@ struct CoordinateSetOptions {
 /// A sorted, unique set on a device. Immutable.
 class CoordinateSet {
  public:
-  static llvm::Expected<std::shared_ptr<CoordinateSet>> create(std::shared_ptr<MapService> service,
+  static llvm::Expected<std::shared_ptr<CoordinateSet>> create(std::shared_ptr<MapEngines> engines,
                                                                const CoordinateSetOptions& options,
                                                                const i32* coordinates, i64 count,
                                                                void* stream);
@@ -65,18 +34,18 @@ class CoordinateSet {
   /// [rows] the caller's row of each row, and back; null for derived sets, whose orders agree.
   const i32* source_row() const { return source_row_; }
   const i32* row_of() const { return row_of_; }
-  const std::shared_ptr<MapService>& service() const { return service_; }
+  const std::shared_ptr<MapEngines>& engines() const { return engines_; }
 
  private:
   friend class KernelMap;
   CoordinateSet() = default;
   llvm::Error allocate(i64 capacity, bool from_caller);
-  llvm::Error build(const i32* coordinates, i64 count, void* stream);
-  llvm::Error finish(const KeyLayout& layout);
+  llvm::Error build(MapEngine& engine, const i32* coordinates, i64 count, void* stream);
+  llvm::Error finish(MapEngine& engine, const KeyLayout& layout);
   /// Keys of this set under another layout, in `target`, which has room for rows() keys.
-  llvm::Error repack(const KeyLayout& layout, const Bounds& bounds, Coords target) const;
+  llvm::Error repack(MapEngine& engine, const KeyLayout& layout, const Bounds& bounds, Coords target) const;
 
-  std::shared_ptr<MapService> service_;
+  std::shared_ptr<MapEngines> engines_;
   AxisArray tensor_stride_{1, 1, 1, 1};
   i64 guard_[kMaxDim] = {};             // of the layout: how far a map's offsets may reach
   i64 period_[kMaxDim] = {1, 1, 1, 1};  // of the layout: strides that divide it need no other
@@ -85,7 +54,7 @@ class CoordinateSet {
   i64 rows_ = 0, caller_rows_ = 0;
   DeviceMemory memory_;
   Coords coords_;
-  i32* status_ = nullptr;  // [1 + kBoundsWords] status, then bounds
+  i32* report_ = nullptr;  // [2 + kBoundsWords] status, count, bounds
   i32* source_row_ = nullptr;
   i32* row_of_ = nullptr;
   i32* coordinates_ = nullptr;  // [rows, 1 + ndim] ascending
@@ -102,13 +71,15 @@ class KernelMap {
   /// [pairs][3] (k, input row, output row) to the host, in the caller's rows.
   llvm::Error export_pairs(i32* pairs, void* stream) const;
 
+  /// InvalidArgument where it is no map of such a convolution.
+  llvm::Error check_serves(const ConvolutionProblem& problem) const;
+
   const MapView& view() const { return view_; }
+  const std::shared_ptr<Device>& device() const { return input_->engines()->device(); }
+  const CoordinateSet& fine() const { return transposed_ ? *output_ : *input_; }
+  const CoordinateSet& coarse() const { return transposed_ ? *input_ : *output_; }
   const std::vector<i32>& counts() const { return counts_; }
   i64 pairs() const { return pairs_; }
-  bool transposed() const { return transposed_; }
-  bool submanifold() const { return input_ == output_; }
-  const CoordinateSet& input() const { return *input_; }
-  const CoordinateSet& output() const { return *output_; }
 
  private:
   KernelMap() = default;

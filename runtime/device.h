@@ -71,7 +71,8 @@ class DeviceMemory {
 };
 
 /// runtime/cpu
-llvm::Expected<std::shared_ptr<Device>> open_cpu_device();
+/// `threads`: 0 for as many as there are processors.
+llvm::Expected<std::shared_ptr<Device>> open_cpu_device(i32 threads = 0);
 /// runtime/cuda. Unavailable, with the reason and what to do, where there is no driver or no GPU. `cublaslt`:
 /// the library's file; empty: looked for at first use.
 llvm::Expected<std::shared_ptr<Device>> open_cuda_device(int ordinal, std::string cublaslt = {});

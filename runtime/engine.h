@@ -22,18 +22,22 @@ struct Coords {
   i64 capacity = 0;
 };
 
-/// One kernel map on a device. Sources are the finer side's rows, queries the coarser side's; a
-/// transposed convolution reads it backwards. query_table may be the same memory as map.
+/// One kernel map on a device: its rows, and how many there are. Sources are the finer side's rows, queries
+/// the coarser side's; a transposed convolution reads it backwards.
 struct MapView {
   KernelGeometry geometry;
   i64 sources = 0;  // known to the host after the read-back
   i64 queries = 0;
-  i32* map = nullptr;           // [volume][queries] source row or -1
-  i32* positions = nullptr;     // [volume * queries + 1] exclusive sums of hits
-  i32* counts = nullptr;        // [volume] pairs per offset
+  i32* map = nullptr;        // [volume][queries] source row or -1
+  i32* positions = nullptr;  // [volume * queries + 1] exclusive sums of hits
+  i32* counts = nullptr;     // [volume] pairs per offset
+};
+
+/// The view of a kernel map that gather-GEMM-scatter reads.
+struct GmasTables {
   i32* source_table = nullptr;  // [volume][sources] buffer row or -1
   i32* query_table = nullptr;   // [volume][queries] buffer row or -1
-  GroupTables tables;           // device copies of the host's grouping
+  GroupTables groups;           // device copies of the host's grouping
 };
 
 /// What begin_maps has to make room for.
@@ -74,13 +78,15 @@ struct SearchRequest {
 struct ConvolveRequest {
   i32 convolution = 0;  // number given by add_convolution
   const MapView* map = nullptr;
+  const GmasTables* tables = nullptr;
   const GroupPlan* groups = nullptr;
   bool transposed = false;
   const void* input = nullptr;  // first column of the first row
-  i64 input_rows = 0;
+  i64 input_rows = 0, input_ld = 0;
   void* output = nullptr;
-  i64 output_rows = 0;
+  i64 output_rows = 0, output_ld = 0;
   const void* residual = nullptr;
+  i64 residual_ld = 0;
   void* gather_buffer = nullptr;  // [groups->gathered_rows, in_channels]
   void* gemm_buffer = nullptr;    // [groups->buffer_rows, out_channels] partial sums
 };
@@ -132,12 +138,16 @@ class Engine {
   // ---- one call --------------------------------------------------------------------------------
   /// `stream`: the caller's CUstream; ignored by the CPU.
   virtual llvm::Error begin(void* stream) = 0;
-  /// Ends what begin() began: the last stage's time ends here. The CPU has nothing to do.
+  /// Ends what begin() began, after a failure too: the last stage's time ends here, and the destructor waits
+  /// for what was enqueued until here. The CPU has nothing to do.
   virtual llvm::Error end() { return llvm::Error::success(); }
   virtual llvm::Error fill_words(void* target, u32 word, i64 words) = 0;
   /// `host` is memory from allocate_pinned and stays untouched until the next wait().
   virtual llvm::Error read_back(void* host, const void* source, i64 bytes) = 0;
+  /// The same until the next wait_for_sends().
   virtual llvm::Error send(void* target, const void* host, i64 bytes) = 0;
+  /// Waits where what was sent is still under way.
+  virtual llvm::Error wait_for_sends() = 0;
   virtual llvm::Error wait() = 0;
   virtual llvm::Expected<void*> allocate_pinned(i64 bytes) = 0;  // owned by the engine
 
@@ -150,7 +160,8 @@ class Engine {
   virtual llvm::Error search(const SearchRequest& request) = 0;
   /// coordinates: [*coords.count, 1 + ndim], engine order.
   virtual llvm::Error unpack(const Coords& coords, const KeyLayout& layout, i32* coordinates) = 0;
-  virtual llvm::Error make_tables(const MapView& map, i32 direct_offset) = 0;
+  /// Fills source_table and query_table of `tables`.
+  virtual llvm::Error make_tables(const MapView& map, i32 direct_offset, const GmasTables& tables) = 0;
   /// sources, targets: [pairs], ordered by offset, then by query.
   virtual llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets) = 0;
 

@@ -2,432 +2,458 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "runtime/alignment.h"
 #include "runtime/rounding.h"
 
 namespace minuet {
-namespace {
 
-constexpr i64 kReportHead = 1;  // the status word
-
-}  // namespace
-
-NetworkExecution::NetworkExecution(std::shared_ptr<const NetworkPlan> plan,
-                                   std::shared_ptr<const LoadedPlan> loaded, const ExecutionOptions& options)
-    : plan_(std::move(plan)),
-      loaded_(std::move(loaded)),
+Execution::Execution(std::shared_ptr<const LoadedPlan> loaded, const ExecutionOptions& options)
+    : loaded_(std::move(loaded)),
+      program_(loaded_->plan->program),
+      compiled_(*loaded_->compiled),
       options_(options),
       arena_(loaded_->device, options.workspace, options.workspace_bytes),
-      levels_(plan_->program.levels.size()),
-      slots_(plan_->program.slots.size()) {}
+      levels_(program_.levels.size()),
+      slots_(program_.slots.size()),
+      places_(program_.storages.size()) {}
 
-llvm::Expected<std::unique_ptr<NetworkExecution>> NetworkExecution::create_unplaced(
-    std::shared_ptr<const NetworkPlan> plan, std::shared_ptr<const LoadedPlan> loaded,
-    const ExecutionOptions& options) {
-  std::unique_ptr<NetworkExecution> execution(
-      new NetworkExecution(std::move(plan), std::move(loaded), options));
-  MINUET_ASSIGN(execution->engine_, execution->loaded_->device->create_engine(execution->plan_->engine));
+llvm::Expected<std::unique_ptr<Execution>> Execution::create_unplaced(
+    std::shared_ptr<const LoadedPlan> loaded, const ExecutionOptions& options) {
+  std::unique_ptr<Execution> execution(new Execution(std::move(loaded), options));
+  MINUET_ASSIGN(execution->engine_, execution->loaded_->device->create_engine(execution->compiled_.engine));
   MINUET_TRY(execution->add_layers());
   execution->number_maps();
-  MINUET_TRY(execution->check_count(options.max_points));
+  if (execution->program_.takes_maps) return execution;
+  execution->cloud_.emplace(execution->program_, options.cloud, *execution->engine_);
+  MINUET_TRY(execution->cloud_->check_count(options.max_points));
   return execution;
 }
 
-llvm::Expected<std::unique_ptr<NetworkExecution>> NetworkExecution::create(
-    std::shared_ptr<const NetworkPlan> plan, std::shared_ptr<const LoadedPlan> loaded,
-    const ExecutionOptions& options) {
-  MINUET_ASSIGN(std::unique_ptr<NetworkExecution> execution,
-                create_unplaced(std::move(plan), std::move(loaded), options));
-  MINUET_TRY(execution->allocate_host());
-  MINUET_TRY(execution->engine_->begin(nullptr));
-  MINUET_TRY(execution->ensure_capacity(std::max<i64>(options.max_points, 1)));
+llvm::Expected<std::unique_ptr<Execution>> Execution::create(std::shared_ptr<const LoadedPlan> loaded,
+                                                             const ExecutionOptions& options) {
+  MINUET_ASSIGN(std::unique_ptr<Execution> execution, create_unplaced(std::move(loaded), options));
+  Execution& made = *execution;
+  MINUET_ASSIGN(void* tables,
+                made.engine_->allocate_pinned(made.table_words_ * static_cast<i64>(sizeof(i32))));
+  made.host_tables_ = static_cast<i32*>(tables);
+  if (!made.cloud_) {
+    made.fixed_bytes_ = made.place_fixed(nullptr);
+    return execution;
+  }
+  MINUET_TRY(made.cloud_->allocate_host());
+  MINUET_TRY(made.call(nullptr, [&] { return made.ensure_capacity(std::max<i64>(options.max_points, 1)); }));
   return execution;
 }
 
 /// Every level as large as the input, every map's pairs in groups as padded as they may get.
-llvm::Expected<i64> NetworkExecution::workspace_bound(std::shared_ptr<const NetworkPlan> plan,
-                                                      std::shared_ptr<const LoadedPlan> loaded, i64 points,
-                                                      double neighbours) {
+llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan> loaded, i64 points,
+                                               double neighbours) {
   ExecutionOptions options;
   options.max_points = points;
-  MINUET_ASSIGN(std::unique_ptr<NetworkExecution> execution,
-                create_unplaced(std::move(plan), std::move(loaded), options));
-  execution->capacity_ = std::max<i64>(points, 1);
-  for (Level& level : execution->levels_) level.rows = execution->capacity_;
-  const GroupingChoice& grouping = execution->plan_->grouping;
+  MINUET_ASSIGN(std::unique_ptr<Execution> execution, create_unplaced(std::move(loaded), options));
+  points = std::max<i64>(points, 1);
+  static constexpr i32 kPermuted = 0;
+  for (Level& level : execution->levels_) {
+    level.rows = points;
+    level.source_row = &kPermuted;
+  }
+  const GroupingChoice& grouping = execution->compiled_.grouping;
   for (Map& map : execution->maps_) {
-    const i64 volume = map.view.geometry.volume;
+    const i64 volume = static_cast<i64>(map.groups.order.size());
     const double pairs = std::min(neighbours, static_cast<double>(volume)) * static_cast<double>(points);
+    map.view.geometry.volume = static_cast<i32>(volume);
+    map.view.sources = map.view.queries = points;
     map.groups.gathered_rows =
         static_cast<i64>(pairs * (1 + grouping.padding_threshold)) + volume * grouping.height_step;
     map.groups.buffer_rows = map.groups.gathered_rows + points;
   }
+  if (execution->cloud_) execution->cloud_->set_capacity(points);
   return execution->place_fixed(nullptr) + execution->place_tensors(nullptr);
 }
 
-llvm::Error NetworkExecution::add_layers() {
-  for (std::size_t i = 0; i < plan_->layers.size(); ++i) {
-    llvm::Expected<i32> number = engine_->add_convolution(plan_->layers[i].choice, loaded_->weights[i]);
-    if (!number) return annotate(number.takeError(), plan_->program.layers[i].name);
+llvm::Error Execution::add_layers() {
+  for (std::size_t i = 0; i < program_.layers.size(); ++i) {
+    llvm::Expected<i32> number = engine_->add_convolution(compiled_.layers[i], loaded_->weights[i]);
+    if (!number) return annotate(number.takeError(), program_.layers[i].name);
     convolutions_.push_back(*number);
   }
-  MINUET_ASSIGN(permute_input_, engine_->add_permute_rows(plan_->permute_input));
-  MINUET_ASSIGN(permute_output_, engine_->add_permute_rows(plan_->permute_output));
-  MINUET_ASSIGN(permute_coordinates_, engine_->add_permute_rows(plan_->permute_coordinates));
+  for (const PermuteRowsSpec& spec : compiled_.permute_inputs) {
+    MINUET_ASSIGN(const i32 number, engine_->add_permute_rows(spec));
+    permute_inputs_.push_back(number);
+  }
+  MINUET_ASSIGN(permute_output_, engine_->add_permute_rows(compiled_.permute_output));
+  MINUET_ASSIGN(permute_coordinates_, engine_->add_permute_rows(compiled_.permute_coordinates));
   return llvm::Error::success();
 }
 
-/// Geometry, direct offset and places in the report and the tables: the same for every cloud.
-void NetworkExecution::number_maps() {
-  const NetworkProgram& program = plan_->program;
-  report_words_ = kReportHead + static_cast<i64>(program.levels.size());
-  for (const MapSpec& spec : program.maps) {
+/// Places in the tables: the same for every cloud.
+void Execution::number_maps() {
+  for (const MapSpec& spec : program_.maps) {
+    i64 volume = 1;
+    for (const i32 size : spec.kernel_size) volume *= size;
     Map map;
-    map.view.geometry =
-        make_geometry(program.ndim, spec.kernel_size, spec.dilation, program.levels[spec.fine].tensor_stride);
-    const i32 volume = map.view.geometry.volume;
-    map.direct_offset = direct_offset(spec.fine == spec.coarse, program.dtype, map.view.geometry);
-    map.groups = GroupPlan(volume);
-    map.report_offset = report_words_;
+    map.groups = GroupPlan(static_cast<i32>(volume));
     map.table_offset = table_words_;
-    report_words_ += volume;
-    table_words_ += static_cast<i64>(kGroupTables) * volume;
+    table_words_ += kGroupTables * volume;
     maps_.push_back(std::move(map));
   }
 }
 
-llvm::Error NetworkExecution::allocate_host() {
-  auto words = [&](i64 count) { return engine_->allocate_pinned(count * static_cast<i64>(sizeof(i32))); };
-  MINUET_ASSIGN(void* report, words(report_words_));
-  MINUET_ASSIGN(void* bounds, words(kBoundsWords));
-  MINUET_ASSIGN(void* tables, words(table_words_));
-  host_report_ = static_cast<i32*>(report);
-  host_bounds_ = static_cast<i32*>(bounds);
-  host_tables_ = static_cast<i32*>(tables);
-  return llvm::Error::success();
+llvm::Error Execution::call(void* stream, llvm::function_ref<llvm::Error()> work) {
+  MINUET_TRY(engine_->begin(stream));
+  llvm::Error error = work();
+  return llvm::joinErrors(std::move(error), engine_->end());
 }
 
-MapLimits NetworkExecution::map_limits(KeyType key) const {
-  MapLimits limits{key, capacity_, static_cast<i32>(levels_.size()), static_cast<i32>(maps_.size()), 1};
-  for (const Map& map : maps_) limits.max_volume = std::max(limits.max_volume, map.view.geometry.volume);
-  return limits;
+// ---- memory ------------------------------------------------------------------------------------
+
+i64 Execution::place_fixed(char* base) {
+  Placement parts(base);
+  tables_ = parts.take<i32>(table_words_);
+  engine_workspace_ = parts.take<char>(engine_->workspace_bytes());
+  if (cloud_) cloud_->place(parts);
+  return parts.bytes();
 }
 
-i64 NetworkExecution::place_fixed(char* base) {
-  const NetworkProgram& program = plan_->program;
-  Placement place(base);
-  bounds_words_ = place.take<i32>(kBoundsWords);
-  report_ = place.take<i32>(report_words_);
-  tables_ = place.take<i32>(table_words_);
-  identity_ = place.take<i32>(capacity_);
-  source_row_ = place.take<i32>(capacity_);
-  row_of_ = place.take<i32>(capacity_);
-  coordinates_ = place.take<i32>(capacity_ * (1 + program.ndim));
-  for (std::size_t i = 0; i < levels_.size(); ++i) {
-    levels_[i].coords = {place.take<u64>(capacity_), base ? report_ + kReportHead + i : nullptr, capacity_};
+/// A slot of nothing but the caller's tensors, used in place, has no memory.
+i64 Execution::place_tensors(char* base) {
+  const i64 element = dtype_bytes(program_.dtype);
+  Placement parts(base);
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    const SlotSpec& slot = program_.slots[i];
+    const Level& level = levels_[slot.level];
+    slots_[i] =
+        program_.takes_maps && !level.source_row ? nullptr : parts.take<char>(level.rows * slot.ld * element);
   }
   for (std::size_t i = 0; i < maps_.size(); ++i) {
-    MapView& view = maps_[i].view;
-    view.counts = base ? report_ + maps_[i].report_offset : nullptr;
-    const i32* tables = base ? tables_ + maps_[i].table_offset : nullptr;
-    const i32 volume = view.geometry.volume;
-    view.tables = tables_at(tables, volume);
-    if (program.maps[i].is_identity()) {
-      view.source_table = view.query_table = identity_;
-      continue;
+    Map& map = maps_[i];
+    if (cloud_ && program_.maps[i].is_identity()) {
+      map.tables.source_table = map.tables.query_table = cloud_->identity();
+    } else {
+      map.tables.source_table = parts.take<i32>(map.view.geometry.volume * map.view.sources);
+      map.tables.query_table = parts.take<i32>(map.view.geometry.volume * map.view.queries);
     }
-    view.map = view.query_table = place.take<i32>(volume * capacity_);
-    view.positions = place.take<i32>(volume * capacity_ + 1);
-    view.source_table = place.take<i32>(volume * capacity_);
+    map.tables.groups = tables_at(tables_ ? tables_ + map.table_offset : nullptr, map.view.geometry.volume);
   }
-  map_workspace_ = place.take<char>(engine_->map_workspace_bytes(map_limits(KeyType::U64)));
-  engine_workspace_ = place.take<char>(engine_->workspace_bytes());
-  return place.bytes();
+  i64 gather_bytes = 0, gemm_bytes = 0;
+  for (std::size_t i = 0; i < program_.layers.size(); ++i) {
+    const GroupPlan& groups = maps_[program_.layers[i].map].groups;
+    gather_bytes = std::max(gather_bytes, engine_->gather_buffer_bytes(compiled_.layers[i], groups));
+    gemm_bytes = std::max(gemm_bytes, engine_->gemm_buffer_bytes(compiled_.layers[i], groups));
+  }
+  gather_buffer_ = parts.take<char>(gather_bytes);
+  gemm_buffer_ = parts.take<char>(gemm_bytes);
+  return parts.bytes();
 }
 
 /// Grows the arena where that is needed and places the fixed part anew. Work of an earlier call may
 /// still use the memory, so it is waited for first; a failure leaves nothing placed.
-llvm::Error NetworkExecution::reserve(i64 bytes) {
-  if (bytes <= arena_.bytes() && identity_) return llvm::Error::success();
+llvm::Error Execution::reserve(i64 bytes) {
+  if (bytes <= arena_.bytes() && placed_) return llvm::Error::success();
+  placed_ = false;
   llvm::Error error = engine_->wait();
   if (!error) error = arena_.reserve(bytes);
   if (!error) error = place_anew();
-  if (error) {
-    capacity_ = 0;
-    identity_ = nullptr;
-  }
+  placed_ = !error;
+  if (error && cloud_) cloud_->set_capacity(0);
   return error;
 }
 
-llvm::Error NetworkExecution::place_anew() {
+llvm::Error Execution::place_anew() {
   place_fixed(arena_.data());
   MINUET_TRY(engine_->set_workspace(engine_workspace_));
-  std::vector<i32> identity(static_cast<std::size_t>(capacity_));
-  std::iota(identity.begin(), identity.end(), 0);
-  return loaded_->device->upload(identity_, identity.data(), capacity_ * static_cast<i64>(sizeof(i32)));
-}
-
-llvm::Error NetworkExecution::check_count(i64 count) const {
-  MINUET_TRY(check_coordinate_count(count));
-  const i64 most = most_map_rows(map_limits(KeyType::U64).max_volume);
-  if (count <= most) return llvm::Error::success();
-  return make_error(
-      StatusCode::OutOfRange,
-      "{0} coordinates are more than the {1} that the network's kernels allow in one cloud: split the "
-      "batch",
-      count, most);
+  return cloud_ ? cloud_->fill(*loaded_->device) : llvm::Error::success();
 }
 
 /// Room for `count` coordinates; a growing arena of ours gets some slack for the next, larger cloud.
-llvm::Error NetworkExecution::ensure_capacity(i64 count) {
-  if (count <= capacity_) return llvm::Error::success();
-  const i64 most = std::min(kMaxCoordinates, most_map_rows(map_limits(KeyType::U64).max_volume));
-  const bool exact = capacity_ == 0 || options_.workspace;
-  capacity_ = exact ? count : std::min(with_slack(count), most);
-  fixed_bytes_ = place_fixed(nullptr);  // leaves identity_ null: reserve places everything
+llvm::Error Execution::ensure_capacity(i64 count) {
+  const i64 capacity = cloud_->capacity();
+  if (count <= capacity) return llvm::Error::success();
+  const bool exact = capacity == 0 || options_.workspace;
+  cloud_->set_capacity(exact ? count : std::min(with_slack(count), cloud_->most_coordinates()));
+  placed_ = false;
+  fixed_bytes_ = place_fixed(nullptr);
   return reserve(fixed_bytes_);
 }
 
-llvm::Error NetworkExecution::prepare(const i32* coordinates, i64 count, void* stream) {
-  MINUET_TRY(check_count(count));
-  MINUET_TRY(engine_->begin(stream));
-  prepared_ = false;
-  MINUET_TRY(ensure_capacity(std::max<i64>(count, 1)));
-  MINUET_TRY(find_layout(coordinates, count));
-  for (bool fits = false; !fits;) {
-    MINUET_TRY(enqueue_maps(coordinates, count));
-    MINUET_TRY(read_report(count));
-    MINUET_TRY(group_maps());
-    const i64 needed = fixed_bytes_ + place_tensors(nullptr);
-    fits = needed <= arena_.bytes();
-    if (!fits) MINUET_TRY(reserve(needed));
+// ---- prepare -----------------------------------------------------------------------------------
+
+llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) {
+  if (!cloud_) {
+    return make_error(StatusCode::FailedPrecondition,
+                      "this is the execution of a single convolution, whose kernel map is the caller's: use "
+                      "prepare_maps");
   }
-  place_tensors(arena_.data() + fixed_bytes_);
-  MINUET_TRY(enqueue_tables());
-  MINUET_TRY(prepare_layers());
-  MINUET_TRY(engine_->end());
-  count_ = count;
+  prepared_ = false;
+  MINUET_TRY(cloud_->check_count(count));
+  MINUET_TRY(call(stream, [&]() -> llvm::Error {
+    MINUET_TRY(ensure_capacity(std::max<i64>(count, 1)));
+    MINUET_TRY(cloud_->find_layout(coordinates, count));
+    for (bool fits = false; !fits;) {
+      MINUET_TRY(cloud_->build(coordinates, count));
+      take_cloud(count);
+      MINUET_TRY(group_maps());
+      const i64 needed = fixed_bytes_ + place_tensors(nullptr);
+      fits = needed <= arena_.bytes();
+      if (!fits) MINUET_TRY(reserve(needed));
+    }
+    MINUET_TRY(enqueue_tables());
+    return prepare_layers();
+  }));
   prepared_ = true;
   return llvm::Error::success();
 }
 
-/// Declared bounds need no read-back; others cost the first of the two waits.
-llvm::Error NetworkExecution::find_layout(const i32* coordinates, i64 count) {
-  bounds_ = options_.has_bounds ? options_.bounds : Bounds{};
-  if (!options_.has_bounds && count > 0) {
-    MINUET_TRY(engine_->find_bounds(coordinates, count, bounds_words_));
-    MINUET_TRY(engine_->read_back(host_bounds_, bounds_words_, kBoundsWords * static_cast<i64>(sizeof(i32))));
-    MINUET_TRY(engine_->wait());
-    bounds_ = read_bounds(host_bounds_);
+void Execution::take_cloud(i64 count) {
+  for (std::size_t i = 0; i < levels_.size(); ++i) {
+    const i64 rows = cloud_->rows(static_cast<i32>(i));
+    levels_[i] = {rows, rows, nullptr, nullptr, program_.levels[i].tensor_stride};
   }
-  i64 guard[kMaxDim], period[kMaxDim];
-  layout_needs(plan_->program, guard, period);
-  MINUET_ASSIGN(layout_, make_cloud_layout(plan_->program.ndim, bounds_, guard, period));
+  levels_[0].caller_rows = count;
+  levels_[0].source_row = cloud_->source_row();
+  levels_[0].row_of = cloud_->row_of();
+  for (std::size_t i = 0; i < maps_.size(); ++i) maps_[i].view = cloud_->map(static_cast<i32>(i));
+}
+
+llvm::Error Execution::prepare_maps(std::vector<std::shared_ptr<const KernelMap>> maps, void* stream) {
+  if (cloud_) {
+    return make_error(StatusCode::FailedPrecondition,
+                      "this is the execution of a network, which builds its kernel maps itself: use prepare");
+  }
+  prepared_ = false;
+  if (maps.size() != maps_.size()) {
+    return make_error(StatusCode::InvalidArgument, "{0} kernel maps are given; the plan takes {1}",
+                      maps.size(), maps_.size());
+  }
+  MINUET_TRY(call(stream, [&]() -> llvm::Error {
+    // Its pinned tables are written again below.
+    MINUET_TRY(engine_->wait_for_sends());
+    given_ = std::move(maps);
+    MINUET_TRY(take_maps());
+    MINUET_TRY(group_maps());
+    MINUET_TRY(reserve(fixed_bytes_ + place_tensors(nullptr)));
+    MINUET_TRY(enqueue_tables());
+    return prepare_layers();
+  }));
+  prepared_ = true;
   return llvm::Error::success();
 }
 
-llvm::Error NetworkExecution::enqueue_maps(const i32* coordinates, i64 count) {
-  const NetworkProgram& program = plan_->program;
-  // Room is there for capacity_; the work is the cloud's, however large the clouds before it were.
-  MapLimits limits = map_limits(key_type_of(layout_));
-  limits.capacity = std::max<i64>(count, 1);
-  for (Level& level : levels_) level.coords.capacity = limits.capacity;
-  MINUET_TRY(engine_->begin_maps(limits, map_workspace_));
-  MINUET_TRY(engine_->fill_words(report_, 0, report_words_));
-
-  BuildCoordsRequest build;
-  build.coordinates = coordinates;
-  build.count = count;
-  build.layout = layout_;
-  build.bounds = bounds_;
-  build.coords = levels_[0].coords;
-  build.source_row = source_row_;
-  build.row_of = row_of_;
-  build.status = reinterpret_cast<u32*>(report_);
-  MINUET_TRY(engine_->build_coords(build));
-  for (std::size_t i = 1; i < levels_.size(); ++i) {
-    const LevelSpec& spec = program.levels[i];
-    MINUET_TRY(
-        engine_->downsample({levels_[spec.parent].coords, layout_, spec.tensor_stride, levels_[i].coords}));
-  }
+llvm::Error Execution::take_maps() {
+  const auto level_of = [](const CoordinateSet& set) {
+    return Level{set.rows(), set.caller_rows(), set.source_row(), set.row_of(), set.tensor_stride()};
+  };
   for (std::size_t i = 0; i < maps_.size(); ++i) {
-    const MapSpec& spec = program.maps[i];
-    if (spec.is_identity()) continue;
-    MINUET_TRY(engine_->search(
-        {levels_[spec.fine].coords, levels_[spec.coarse].coords, layout_, 0, &maps_[i].view}));
+    const KernelMap& map = *given_[i];
+    const MapSpec& spec = program_.maps[i];
+    if (map.device() != loaded_->device) {
+      return make_error(StatusCode::InvalidArgument,
+                        "the kernel map lives on another device than the execution");
+    }
+    for (const ProgramLayer& layer : program_.layers) {
+      if (layer.map == static_cast<i32>(i)) MINUET_TRY(map.check_serves(layer.problem));
+    }
+    levels_[spec.fine] = level_of(map.fine());
+    levels_[spec.coarse] = level_of(map.coarse());
+    maps_[i].view = map.view();
   }
   return llvm::Error::success();
 }
 
-/// The one read-back of counts.
-llvm::Error NetworkExecution::read_report(i64 count) {
-  MINUET_TRY(engine_->read_back(host_report_, report_, report_words_ * static_cast<i64>(sizeof(i32))));
-  MINUET_TRY(engine_->wait());
-  MINUET_TRY(check_report(count));
-  for (std::size_t i = 0; i < levels_.size(); ++i) levels_[i].rows = host_report_[kReportHead + i];
-  return llvm::Error::success();
-}
-
-llvm::Error NetworkExecution::check_report(i64 count) const {
-  MINUET_TRY(check_coordinate_status(static_cast<u32>(host_report_[0])));
-  return check_duplicates(host_report_[kReportHead], count, options_.keep_first_duplicate);
-}
-
-llvm::Error NetworkExecution::group_maps() {
+llvm::Error Execution::group_maps() {
   for (std::size_t i = 0; i < maps_.size(); ++i) {
-    const MapSpec& spec = plan_->program.maps[i];
+    const MapSpec& spec = program_.maps[i];
     Map& map = maps_[i];
-    map.view.sources = levels_[spec.fine].rows;
-    map.view.queries = levels_[spec.coarse].rows;
-    i32* counts = host_report_ + map.report_offset;
-    if (spec.is_identity()) counts[0] = static_cast<i32>(map.view.queries);
-    MINUET_TRY(group_gemms(counts, map.view.geometry.volume, map.direct_offset, plan_->grouping, map.groups));
+    const KernelGeometry& geometry = map.view.geometry;
+    map.direct_offset = direct_offset(spec.fine == spec.coarse, program_.dtype, geometry);
+    const i32* counts = cloud_ ? cloud_->pairs(static_cast<i32>(i)) : given_[i]->counts().data();
+    MINUET_TRY(group_gemms(counts, geometry.volume, map.direct_offset, compiled_.grouping, map.groups));
   }
   return llvm::Error::success();
 }
 
-i64 NetworkExecution::place_tensors(char* base) {
-  const NetworkProgram& program = plan_->program;
-  const i64 element = dtype_bytes(program.dtype);
-  Placement place(base);
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    slots_[i] = place.take<char>(levels_[program.slots[i].level].rows * program.slots[i].ld * element);
-  }
-  i64 gather_bytes = 0, gemm_bytes = 0;
-  for (std::size_t i = 0; i < program.layers.size(); ++i) {
-    const GroupPlan& groups = maps_[program.layers[i].map].groups;
-    const ConvolutionChoice& choice = plan_->layers[i].choice;
-    gather_bytes = std::max(gather_bytes, engine_->gather_buffer_bytes(choice, groups));
-    gemm_bytes = std::max(gemm_bytes, engine_->gemm_buffer_bytes(choice, groups));
-  }
-  gather_buffer_ = place.take<char>(gather_bytes);
-  gemm_buffer_ = place.take<char>(gemm_bytes);
-  return place.bytes();
-}
-
-llvm::Error NetworkExecution::enqueue_tables() {
-  for (const Map& map : maps_) {
-    copy_tables(map.groups, host_tables_ + map.table_offset);
-  }
+llvm::Error Execution::enqueue_tables() {
+  place_tensors(arena_.data() + fixed_bytes_);
+  for (const Map& map : maps_) copy_tables(map.groups, host_tables_ + map.table_offset);
   MINUET_TRY(engine_->send(tables_, host_tables_, table_words_ * static_cast<i64>(sizeof(i32))));
   for (std::size_t i = 0; i < maps_.size(); ++i) {
-    if (plan_->program.maps[i].is_identity()) continue;
-    MINUET_TRY(engine_->make_tables(maps_[i].view, maps_[i].direct_offset));
+    if (cloud_ && program_.maps[i].is_identity()) continue;
+    MINUET_TRY(engine_->make_tables(maps_[i].view, maps_[i].direct_offset, maps_[i].tables));
   }
   return llvm::Error::success();
 }
 
-llvm::Error NetworkExecution::prepare_layers() {
-  for (std::size_t i = 0; i < plan_->layers.size(); ++i) {
-    MINUET_TRY(engine_->prepare_convolution(request_of(static_cast<i32>(i), nullptr)));
+llvm::Error Execution::prepare_layers() {
+  reset_places();
+  for (std::size_t i = 0; i < convolutions_.size(); ++i) {
+    MINUET_TRY(engine_->prepare_convolution(request_of(static_cast<i32>(i))));
   }
   return llvm::Error::success();
 }
 
-/// The network's output on a derived level is the caller's memory itself, and so are the parts that a
-/// concatenation puts there.
-void* NetworkExecution::tensor_address(i32 tensor, void* output) const {
-  const NetworkProgram& program = plan_->program;
-  const TensorSpec& spec = program.tensors[tensor];
-  const bool is_output = output && spec.level != 0 && spec.storage == program.tensors[program.output].storage;
-  char* const base = is_output ? static_cast<char*>(output) : slots_[program.storages[spec.storage].slot];
-  return base + static_cast<i64>(spec.column) * dtype_bytes(program.dtype);
+llvm::Error Execution::check_prepared() const {
+  if (prepared_) return llvm::Error::success();
+  return cloud_ ? make_error(StatusCode::FailedPrecondition,
+                             "no cloud is prepared: call prepare with its coordinates first")
+                : make_error(StatusCode::FailedPrecondition,
+                             "no kernel map is prepared: call prepare_maps first");
 }
 
-ConvolveRequest NetworkExecution::request_of(i32 number, void* output) const {
-  const NetworkProgram& program = plan_->program;
-  const ProgramLayer& layer = program.layers[number];
+// ---- run ---------------------------------------------------------------------------------------
+
+/// Whether the caller's own memory stands for the tensor's storage, with all that a concatenation puts there.
+bool Execution::is_in_place(i32 tensor) const { return !levels_[program_.tensors[tensor].level].source_row; }
+
+Tensor Execution::wanted(i32 tensor) const {
+  const TensorSpec& spec = program_.tensors[tensor];
+  return {nullptr, levels_[spec.level].caller_rows, 0, spec.channels, program_.dtype};
+}
+
+llvm::Error Execution::check_tensors(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs) const {
+  if (inputs.size() != program_.inputs.size() || outputs.size() != 1) {
+    return make_error(StatusCode::InvalidArgument,
+                      "run takes {0} input{1} and 1 output, and {2} and {3} are given",
+                      program_.inputs.size(), program_.inputs.size() > 1 ? "s (the residual second)" : "",
+                      inputs.size(), outputs.size());
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    MINUET_TRY(check_tensor("input " + std::to_string(i), inputs[i], wanted(program_.inputs[i])));
+  }
+  return check_tensor("output 0", outputs[0], wanted(program_.output));
+}
+
+void Execution::reset_places() {
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    places_[i] = {slots_[program_.storages[i].slot], program_.storages[i].ld};
+  }
+}
+
+void* Execution::address_of(i32 tensor) const {
+  const TensorSpec& spec = program_.tensors[tensor];
+  return places_[spec.storage].base + static_cast<i64>(spec.column) * dtype_bytes(program_.dtype);
+}
+
+ConvolveRequest Execution::request_of(i32 number) const {
+  const ProgramLayer& layer = program_.layers[number];
   const Map& map = maps_[layer.map];
   ConvolveRequest request;
   request.convolution = convolutions_[number];
   request.map = &map.view;
+  request.tables = &map.tables;
   request.groups = &map.groups;
   request.transposed = layer.problem.kind == ConvolutionKind::Transposed;
-  request.input = tensor_address(layer.input, output);
-  request.input_rows = levels_[program.tensors[layer.input].level].rows;
-  request.output = tensor_address(layer.output, output);
-  request.output_rows = levels_[program.tensors[layer.output].level].rows;
-  request.residual = layer.residual >= 0 ? tensor_address(layer.residual, output) : nullptr;
+  request.input = address_of(layer.input);
+  request.input_rows = levels_[program_.tensors[layer.input].level].rows;
+  request.input_ld = ld_of(layer.input);
+  request.output = address_of(layer.output);
+  request.output_rows = levels_[program_.tensors[layer.output].level].rows;
+  request.output_ld = ld_of(layer.output);
+  if (layer.residual >= 0) {
+    request.residual = address_of(layer.residual);
+    request.residual_ld = ld_of(layer.residual);
+  }
   request.gather_buffer = gather_buffer_;
   request.gemm_buffer = gemm_buffer_;
   return request;
 }
 
-llvm::Error NetworkExecution::check_prepared() const {
-  if (prepared_) return llvm::Error::success();
-  return make_error(StatusCode::FailedPrecondition,
-                    "no cloud is prepared: call prepare with its coordinates first");
-}
-
-llvm::Error NetworkExecution::load_input(const void* features) {
-  const NetworkProgram& program = plan_->program;
-  const TensorSpec& input = program.tensors[program.input];
-  return engine_->permute_rows(permute_input_, features, input.channels, source_row_, levels_[0].rows,
-                               tensor_address(program.input, nullptr), program.storages[input.storage].ld);
-}
-
-llvm::Error NetworkExecution::run(const void* features, void* output, void* stream) {
-  MINUET_TRY(check_prepared());
-  MINUET_TRY(check_alignment(features, kVectorAlignment, "the features"));
-  MINUET_TRY(check_alignment(output, kVectorAlignment, "the output"));
-  MINUET_TRY(engine_->begin(stream));
-  MINUET_TRY(load_input(features));
-  for (std::size_t i = 0; i < convolutions_.size(); ++i) {
-    MINUET_TRY(engine_->convolve(request_of(static_cast<i32>(i), output)));
+llvm::Error Execution::load_inputs(llvm::ArrayRef<Tensor> inputs) {
+  reset_places();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const i32 tensor = program_.inputs[i];
+    const TensorSpec& spec = program_.tensors[tensor];
+    const Level& level = levels_[spec.level];
+    if (is_in_place(tensor)) {
+      places_[spec.storage] = {static_cast<char*>(inputs[i].data), inputs[i].ld};
+      continue;
+    }
+    MINUET_TRY(engine_->permute_rows(permute_inputs_[i], inputs[i].data, inputs[i].ld, level.source_row,
+                                     level.rows, address_of(tensor), ld_of(tensor)));
   }
-  const NetworkProgram& program = plan_->program;
-  const TensorSpec& result = program.tensors[program.output];
-  if (result.level != 0) return engine_->end();
-  MINUET_TRY(engine_->permute_rows(permute_output_, tensor_address(program.output, nullptr),
-                                   program.storages[result.storage].ld, row_of_, count_, output,
-                                   result.channels));
-  return engine_->end();
+  return llvm::Error::success();
 }
 
-llvm::Error NetworkExecution::output_coordinates(i32* coordinates, void* stream) {
+llvm::Error Execution::run(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs, void* stream) {
   MINUET_TRY(check_prepared());
-  MINUET_TRY(engine_->begin(stream));
-  const i32 level = plan_->program.tensors[plan_->program.output].level;
-  if (level != 0) return engine_->unpack(levels_[level].coords, layout_, coordinates);
-  const i32 fields = 1 + plan_->program.ndim;
-  MINUET_TRY(engine_->unpack(levels_[0].coords, layout_, coordinates_));
-  return engine_->permute_rows(permute_coordinates_, coordinates_, fields, row_of_, count_, coordinates,
-                               fields);
+  MINUET_TRY(check_tensors(inputs, outputs));
+  return call(stream, [&] { return run_layers(inputs, outputs[0]); });
 }
 
-i64 NetworkExecution::output_rows() const {
-  const i32 level = plan_->program.tensors[plan_->program.output].level;
-  return level == 0 ? count_ : levels_[level].rows;
+llvm::Error Execution::run_layers(llvm::ArrayRef<Tensor> inputs, const Tensor& output) {
+  MINUET_TRY(load_inputs(inputs));
+  const TensorSpec& spec = program_.tensors[program_.output];
+  const bool in_place = is_in_place(program_.output);
+  if (in_place) places_[spec.storage] = {static_cast<char*>(output.data), output.ld};
+  for (std::size_t i = 0; i < convolutions_.size(); ++i) {
+    MINUET_TRY(engine_->convolve(request_of(static_cast<i32>(i))));
+  }
+  if (in_place) return llvm::Error::success();
+  const Level& level = levels_[spec.level];
+  return engine_->permute_rows(permute_output_, address_of(program_.output), ld_of(program_.output),
+                               level.row_of, level.caller_rows, output.data, output.ld);
 }
 
-llvm::Expected<double> NetworkExecution::largest_activation(const void* features, void* stream) {
+llvm::Error Execution::output_coordinates(i32* coordinates, void* stream) {
+  if (!cloud_) {
+    return make_error(StatusCode::FailedPrecondition,
+                      "the coordinate sets of a single convolution are the caller's: export them");
+  }
   MINUET_TRY(check_prepared());
-  MINUET_TRY(engine_->begin(stream));
-  MINUET_TRY(load_input(features));
-  const NetworkProgram& program = plan_->program;
-  const i64 element = dtype_bytes(program.dtype);
+  return call(stream, [&]() -> llvm::Error {
+    const i32 level = program_.tensors[program_.output].level;
+    if (!levels_[level].row_of) return cloud_->unpack(level, coordinates);
+    const i32 fields = 1 + program_.ndim;
+    MINUET_TRY(cloud_->unpack(level, cloud_->coordinates()));
+    return engine_->permute_rows(permute_coordinates_, cloud_->coordinates(), fields, levels_[level].row_of,
+                                 levels_[level].caller_rows, coordinates, fields);
+  });
+}
+
+llvm::Expected<double> Execution::largest_activation(llvm::ArrayRef<Tensor> inputs, void* stream) {
+  MINUET_TRY(check_prepared());
+  if (!cloud_) {
+    return make_error(StatusCode::FailedPrecondition,
+                      "a single convolution has no activations but its output, which is the caller's");
+  }
+  if (inputs.size() != 1) {
+    return make_error(StatusCode::InvalidArgument, "a network takes 1 input, and {0} are given",
+                      inputs.size());
+  }
+  MINUET_TRY(check_tensor("input 0", inputs[0], wanted(program_.inputs[0])));
   double largest = 0;
   std::vector<char> bytes;
   std::vector<float> values;
-  for (std::size_t i = 0; i < convolutions_.size(); ++i) {
-    MINUET_TRY(engine_->convolve(request_of(static_cast<i32>(i), nullptr)));
-    MINUET_TRY(engine_->wait());
-    const TensorSpec& tensor = program.tensors[program.layers[i].output];
-    const StorageSpec& storage = program.storages[tensor.storage];
-    const i64 rows = levels_[tensor.level].rows;
-    bytes.resize(static_cast<std::size_t>(rows * storage.ld * element));
-    MINUET_TRY(loaded_->device->download(bytes.data(), slots_[storage.slot], static_cast<i64>(bytes.size())));
-    values.resize(static_cast<std::size_t>(rows * storage.ld));
-    load_values(program.dtype, bytes.data(), values.size(), values.data());
-    for (i64 row = 0; row < rows; ++row) {
-      const float* value = values.data() + row * storage.ld + tensor.column;
-      for (i32 c = 0; c < tensor.channels; ++c) {
-        const double magnitude = std::abs(static_cast<double>(value[c]));
-        if (std::isnan(magnitude)) return magnitude;
-        largest = std::max(largest, magnitude);
-      }
+  MINUET_TRY(call(stream, [&]() -> llvm::Error {
+    MINUET_TRY(load_inputs(inputs));
+    for (std::size_t i = 0; i < convolutions_.size() && !std::isnan(largest); ++i) {
+      MINUET_TRY(engine_->convolve(request_of(static_cast<i32>(i))));
+      MINUET_TRY(engine_->wait());
+      MINUET_ASSIGN(const double found, largest_of(program_.layers[i].output, bytes, values));
+      largest = std::isnan(found) ? found : std::max(largest, found);
+    }
+    return llvm::Error::success();
+  }));
+  return largest;
+}
+
+/// Of |values|; NaN where one is.
+llvm::Expected<double> Execution::largest_of(i32 number, std::vector<char>& bytes,
+                                             std::vector<float>& values) const {
+  const TensorSpec& tensor = program_.tensors[number];
+  const StorageSpec& storage = program_.storages[tensor.storage];
+  const i64 rows = levels_[tensor.level].rows;
+  bytes.resize(static_cast<std::size_t>(rows * storage.ld * dtype_bytes(program_.dtype)));
+  MINUET_TRY(loaded_->device->download(bytes.data(), slots_[storage.slot], static_cast<i64>(bytes.size())));
+  values.resize(static_cast<std::size_t>(rows * storage.ld));
+  load_values(program_.dtype, bytes.data(), values.size(), values.data());
+  double largest = 0;
+  for (i64 row = 0; row < rows; ++row) {
+    const float* value = values.data() + row * storage.ld + tensor.column;
+    for (i32 c = 0; c < tensor.channels; ++c) {
+      const double magnitude = std::abs(static_cast<double>(value[c]));
+      if (std::isnan(magnitude)) return magnitude;
+      largest = std::max(largest, magnitude);
     }
   }
   return largest;

@@ -1,52 +1,64 @@
-// One caller's use of a loaded network: prepare(coordinates), then run(features).
+// One caller's use of a loaded plan: prepare for a cloud or for kernel maps, then run(features).
 //
-// prepare builds every coordinate set and kernel map of the network on the device, reads all counts
-// back in one copy, groups every layer's GEMMs and enqueues the metadata tables; run only enqueues.
-// All device memory is one arena. It grows where a cloud exceeds it, and prepare then starts over;
-// a warm prepare allocates nothing.
+// For a network prepare(coordinates) builds every coordinate set and kernel map on the device and reads all
+// counts back in one copy; for a single convolution prepare_maps takes the caller's. Either groups every
+// layer's GEMMs and enqueues the metadata tables; run only enqueues. All device memory is one arena. It grows
+// where a cloud exceeds it, and prepare then starts over; a warm prepare allocates nothing.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "llvm/ADT/ArrayRef.h"
 #include "runtime/arena.h"
-#include "runtime/cloud_layout.h"
-#include "runtime/plan.h"
+#include "runtime/cloud_maps.h"
+#include "runtime/compiled_plan.h"
+#include "runtime/coordinate_set.h"
+#include "runtime/tensor.h"
 
 namespace minuet {
 
 struct ExecutionOptions {
   i64 max_points = 0;
-  bool keep_first_duplicate = false;
-  bool has_bounds = false;
-  Bounds bounds;
+  CloudOptions cloud;
   void* workspace = nullptr;  // the caller's arena, or null for one of ours
   i64 workspace_bytes = 0;
 };
 
-class NetworkExecution {
+class Execution {
  public:
-  static llvm::Expected<std::unique_ptr<NetworkExecution>> create(std::shared_ptr<const NetworkPlan> plan,
-                                                                  std::shared_ptr<const LoadedPlan> loaded,
-                                                                  const ExecutionOptions& options);
+  static llvm::Expected<std::unique_ptr<Execution>> create(std::shared_ptr<const LoadedPlan> loaded,
+                                                           const ExecutionOptions& options);
 
   /// Enough workspace for clouds of `points` coordinates with `neighbours` pairs per output and map.
-  static llvm::Expected<i64> workspace_bound(std::shared_ptr<const NetworkPlan> plan,
-                                             std::shared_ptr<const LoadedPlan> loaded, i64 points,
+  static llvm::Expected<i64> workspace_bound(std::shared_ptr<const LoadedPlan> loaded, i64 points,
                                              double neighbours);
 
   llvm::Error prepare(const i32* coordinates, i64 count, void* stream);
-  llvm::Error run(const void* features, void* output, void* stream);
+  llvm::Error prepare_maps(std::vector<std::shared_ptr<const KernelMap>> maps, void* stream);
+  llvm::Error run(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs, void* stream);
   llvm::Error output_coordinates(i32* coordinates, void* stream);
   /// Largest |value| that any layer writes; runs and downloads layer by layer.
-  llvm::Expected<double> largest_activation(const void* features, void* stream);
+  llvm::Expected<double> largest_activation(llvm::ArrayRef<Tensor> inputs, void* stream);
 
-  const NetworkPlan& plan() const { return *plan_; }
-  bool prepared() const { return prepared_; }
+  const Plan& plan() const { return *loaded_->plan; }
+  bool is_prepared() const { return prepared_; }
   llvm::Error check_prepared() const;  // FailedPrecondition before the first prepare
-  i64 output_rows() const;
-  i64 level_rows(i32 level) const { return levels_[level].rows; }
-  const GroupPlan& layer_groups(i32 layer) const { return maps_[plan_->program.layers[layer].map].groups; }
+  i64 output_rows() const { return levels_[program_.tensors[program_.output].level].caller_rows; }
+  /// What is prepared; no rows before that.
+  struct Level {
+    i64 rows = 0;                     // of the set
+    i64 caller_rows = 0;              // of the caller's tensors on it
+    const i32* source_row = nullptr;  // null where the caller's order is the set's
+    const i32* row_of = nullptr;
+    AxisArray tensor_stride{};
+  };
+  const Level& level(i32 level) const { return levels_[level]; }
+  /// Null before prepare.
+  const GroupPlan* layer_groups(i32 layer) const {
+    return prepared_ ? &maps_[program_.layers[layer].map].groups : nullptr;
+  }
   Engine& engine() { return *engine_; }
   i64 workspace_bytes() const { return arena_.bytes(); }
   /// Allocations of the arena since the last reset.
@@ -54,73 +66,73 @@ class NetworkExecution {
   void reset_growths() { arena_.reset_growths(); }
 
  private:
-  struct Level {
-    Coords coords;
-    i64 rows = 0;
-  };
   struct Map {
     MapView view;
+    GmasTables tables;
     GroupPlan groups;
     i32 direct_offset = -1;
-    i64 report_offset = 0;  // of its counts, in words
-    i64 table_offset = 0;   // of its group tables, in words
+    i64 table_offset = 0;  // of its group tables, in words
+  };
+  /// Where a storage lies in this run.
+  struct Place {
+    char* base = nullptr;
+    i64 ld = 0;
   };
 
-  NetworkExecution(std::shared_ptr<const NetworkPlan> plan, std::shared_ptr<const LoadedPlan> loaded,
-                   const ExecutionOptions& options);
-  static llvm::Expected<std::unique_ptr<NetworkExecution>> create_unplaced(
-      std::shared_ptr<const NetworkPlan> plan, std::shared_ptr<const LoadedPlan> loaded,
-      const ExecutionOptions& options);
+  Execution(std::shared_ptr<const LoadedPlan> loaded, const ExecutionOptions& options);
+  static llvm::Expected<std::unique_ptr<Execution>> create_unplaced(std::shared_ptr<const LoadedPlan> loaded,
+                                                                    const ExecutionOptions& options);
   llvm::Error add_layers();
   void number_maps();
-  llvm::Error allocate_host();
-  /// Fixed part of the arena for capacity_ coordinates; the tensors' part starts at its end.
+  llvm::Error call(void* stream, llvm::function_ref<llvm::Error()> work);
+
+  llvm::Error ensure_capacity(i64 count);
+  /// Fixed part of the arena; the tensors' part starts at its end.
   i64 place_fixed(char* base);
-  MapLimits map_limits(KeyType key) const;
+  i64 place_tensors(char* base);
   llvm::Error reserve(i64 bytes);
   llvm::Error place_anew();
-  llvm::Error check_count(i64 count) const;
-  llvm::Error ensure_capacity(i64 count);
-  llvm::Error find_layout(const i32* coordinates, i64 count);
-  llvm::Error enqueue_maps(const i32* coordinates, i64 count);
-  llvm::Error read_report(i64 count);
-  llvm::Error check_report(i64 count) const;
+  void take_cloud(i64 count);
+  llvm::Error take_maps();
   llvm::Error group_maps();
-  i64 place_tensors(char* base);
   llvm::Error enqueue_tables();
   llvm::Error prepare_layers();
-  llvm::Error load_input(const void* features);
-  void* tensor_address(i32 tensor, void* output) const;
-  ConvolveRequest request_of(i32 layer, void* output) const;
 
-  std::shared_ptr<const NetworkPlan> plan_;
+  bool is_in_place(i32 tensor) const;
+  Tensor wanted(i32 tensor) const;
+  llvm::Error check_tensors(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs) const;
+  void reset_places();
+  void* address_of(i32 tensor) const;
+  i64 ld_of(i32 tensor) const { return places_[program_.tensors[tensor].storage].ld; }
+  llvm::Error load_inputs(llvm::ArrayRef<Tensor> inputs);
+  llvm::Error run_layers(llvm::ArrayRef<Tensor> inputs, const Tensor& output);
+  llvm::Expected<double> largest_of(i32 tensor, std::vector<char>& bytes, std::vector<float>& values) const;
+  ConvolveRequest request_of(i32 layer) const;
+
   std::shared_ptr<const LoadedPlan> loaded_;
-  ExecutionOptions options_;
-  Arena arena_;
+  const Program& program_;
+  const CompiledPlan& compiled_;
+  const ExecutionOptions options_;
+  Arena arena_;  // goes after the engine, which waits for what uses it
   std::unique_ptr<Engine> engine_;
-  std::vector<i32> convolutions_;  // the engine's number of each layer
-  i32 permute_input_ = 0, permute_output_ = 0, permute_coordinates_ = 0;
+  std::optional<CloudMaps> cloud_;  // builds the maps; none where they are the caller's
+  std::vector<i32> convolutions_;   // the engine's number of each layer
+  std::vector<i32> permute_inputs_;
+  i32 permute_output_ = 0, permute_coordinates_ = 0;
 
-  // The cloud at hand.
+  // What is prepared.
   bool prepared_ = false;
-  i64 count_ = 0;     // the caller's rows
-  i64 capacity_ = 0;  // coordinates that the arena's fixed part holds
-  KeyLayout layout_;
-  Bounds bounds_;
+  std::vector<std::shared_ptr<const KernelMap>> given_;
   std::vector<Level> levels_;
   std::vector<Map> maps_;
   std::vector<char*> slots_;
+  std::vector<Place> places_;  // by storage
 
-  // The arena's fixed part.
+  bool placed_ = false;
   i64 fixed_bytes_ = 0;
-  i32 *bounds_words_ = nullptr, *report_ = nullptr, *tables_ = nullptr;
-  i32 *identity_ = nullptr, *source_row_ = nullptr, *row_of_ = nullptr, *coordinates_ = nullptr;
-  void *map_workspace_ = nullptr, *engine_workspace_ = nullptr;
-  void *gather_buffer_ = nullptr, *gemm_buffer_ = nullptr;
-
-  // Host copies: [status, level counts, map counts]; bounds; group tables of all maps.
-  i64 report_words_ = 0, table_words_ = 0;
-  i32 *host_report_ = nullptr, *host_bounds_ = nullptr, *host_tables_ = nullptr;
+  i64 table_words_ = 0;
+  i32 *tables_ = nullptr, *host_tables_ = nullptr;  // group tables of all maps
+  void *engine_workspace_ = nullptr, *gather_buffer_ = nullptr, *gemm_buffer_ = nullptr;
 };
 
 }  // namespace minuet

@@ -46,19 +46,18 @@ llvm::Expected<std::shared_ptr<KernelMap>> KernelMap::create(std::shared_ptr<con
                                                              const AxisArray& kernel_size,
                                                              const AxisArray& dilation, bool transposed,
                                                              void* stream) {
-  const std::shared_ptr<MapService>& service = input->service();
-  if (service != output->service()) {
+  const std::shared_ptr<MapEngines>& engines = input->engines();
+  if (engines != output->engines()) {
     return make_error(StatusCode::InvalidArgument, "the two coordinate sets differ in device or dimension");
   }
-  MINUET_TRY(check_geometry(*input, *output, kernel_size, dilation, transposed, service->ndim()));
+  MINUET_TRY(check_geometry(*input, *output, kernel_size, dilation, transposed, engines->ndim()));
   std::shared_ptr<KernelMap> map(new KernelMap());
   map->input_ = std::move(input);
   map->output_ = std::move(output);
   map->transposed_ = transposed;
-  const CoordinateSet& fine = transposed ? *map->output_ : *map->input_;
-  const CoordinateSet& coarse = transposed ? *map->input_ : *map->output_;
+  const CoordinateSet &fine = map->fine(), &coarse = map->coarse();
   MapView& view = map->view_;
-  view.geometry = make_geometry(service->ndim(), kernel_size, dilation, fine.tensor_stride());
+  view.geometry = make_geometry(engines->ndim(), kernel_size, dilation, fine.tensor_stride());
   view.sources = fine.rows();
   view.queries = coarse.rows();
 
@@ -68,17 +67,15 @@ llvm::Expected<std::shared_ptr<KernelMap>> KernelMap::create(std::shared_ptr<con
     view.positions = parts.take<i32>(entries + 1);
     view.counts = parts.take<i32>(view.geometry.volume);
   };
-  MINUET_ASSIGN(map->memory_, allocate_parts(service->device(), place));
+  MINUET_ASSIGN(map->memory_, allocate_parts(engines->device(), place));
   MINUET_TRY(map->search(stream));
   return map;
 }
 
 /// Searches under the sets' common layout where its guard suffices, else re-packs both.
 llvm::Error KernelMap::search(void* stream) {
-  const CoordinateSet& fine = transposed_ ? *output_ : *input_;
-  const CoordinateSet& coarse = transposed_ ? *input_ : *output_;
-  MapService& service = *fine.service();
-  const i32 ndim = service.ndim();
+  const CoordinateSet &fine = this->fine(), &coarse = this->coarse();
+  const i32 ndim = fine.engines()->ndim();
   i64 guard[kMaxDim] = {}, period[kMaxDim] = {1, 1, 1, 1};
   bool guarded = true;
   for (i32 a = 0; a < ndim; ++a) {
@@ -101,35 +98,63 @@ llvm::Error KernelMap::search(void* stream) {
       sources = place_coords(parts, fine.rows());
       queries = place_coords(parts, coarse.rows());
     };
-    MINUET_ASSIGN(repacked, allocate_parts(service.device(), place));
+    MINUET_ASSIGN(repacked, allocate_parts(device(), place));
   }
-  const auto lock = service.lock();
+  MINUET_ASSIGN(const MapEngines::Lease engine, fine.engines()->take());
   const i64 capacity = std::max<i64>({fine.rows(), coarse.rows(), 1});
-  MINUET_TRY(service.begin_maps({key_type_of(layout), capacity, 2, 1, view_.geometry.volume}, stream));
+  MINUET_TRY(engine->begin_maps({key_type_of(layout), capacity, 2, 1, view_.geometry.volume}, stream));
   if (repack) {
-    MINUET_TRY(fine.repack(layout, bounds, sources));
-    MINUET_TRY(coarse.repack(layout, bounds, queries));
+    MINUET_TRY(fine.repack(*engine, layout, bounds, sources));
+    MINUET_TRY(coarse.repack(*engine, layout, bounds, queries));
   }
-  MINUET_TRY(service.engine().search({sources, queries, layout, 0, &view_}));
+  MINUET_TRY((*engine)->search({sources, queries, layout, 0, &view_}));
   counts_.resize(static_cast<std::size_t>(view_.geometry.volume));
-  MINUET_TRY(service.read_words(counts_.data(), view_.counts, view_.geometry.volume));
+  MINUET_TRY(engine->read_words(counts_.data(), view_.counts, view_.geometry.volume));
   pairs_ = std::accumulate(counts_.begin(), counts_.end(), i64{0});
+  return llvm::Error::success();
+}
+
+llvm::Error KernelMap::check_serves(const ConvolutionProblem& problem) const {
+  const KernelGeometry wanted =
+      make_geometry(problem.ndim, problem.kernel_size, problem.dilation, fine().tensor_stride());
+  const KernelGeometry& got = view_.geometry;
+  if (got.ndim != wanted.ndim ||
+      !std::equal(got.kernel_size, got.kernel_size + kMaxDim, wanted.kernel_size) ||
+      !std::equal(got.step, got.step + kMaxDim, wanted.step)) {
+    return make_error(StatusCode::InvalidArgument,
+                      "the kernel map was made for another kernel size or dilation than the convolution");
+  }
+  const bool transposed = problem.kind == ConvolutionKind::Transposed;
+  if (transposed_ != transposed) {
+    return make_error(StatusCode::InvalidArgument, "the convolution is {0}, the kernel map is {1}",
+                      transposed ? "transposed" : "forward", transposed_ ? "transposed" : "forward");
+  }
+  if (problem.kind == ConvolutionKind::Submanifold && input_ != output_) {
+    return make_error(StatusCode::InvalidArgument,
+                      "a submanifold convolution needs a map whose output set is its input set");
+  }
+  for (i32 a = 0; a < problem.ndim && problem.kind != ConvolutionKind::GivenOutputs; ++a) {
+    if (static_cast<i64>(fine().tensor_stride()[a]) * problem.stride[a] != coarse().tensor_stride()[a]) {
+      return make_error(StatusCode::InvalidArgument,
+                        "axis {0}: tensor strides {1} and {2} do not differ by the convolution's stride {3}",
+                        a, fine().tensor_stride()[a], coarse().tensor_stride()[a], problem.stride[a]);
+    }
+  }
   return llvm::Error::success();
 }
 
 llvm::Error KernelMap::export_pairs(i32* pairs, void* stream) const {
   if (pairs_ == 0) return llvm::Error::success();
-  MapService& service = *input_->service();
-  const std::shared_ptr<Device>& device = service.device();
+  const std::shared_ptr<Device>& device = this->device();
   const i64 bytes = pairs_ * static_cast<i64>(sizeof(i32));
   MINUET_ASSIGN(const DeviceMemory compacted, DeviceMemory::create(device, 2 * bytes));
   i32* sources = reinterpret_cast<i32*>(compacted.data());
   i32* targets = sources + pairs_;
   {
-    const auto lock = service.lock();
-    MINUET_TRY(service.engine().begin(stream));
-    MINUET_TRY(service.engine().compact_pairs(view_, sources, targets));
-    MINUET_TRY(service.engine().wait());
+    MINUET_ASSIGN(const MapEngines::Lease engine, input_->engines()->take());
+    MINUET_TRY((*engine)->begin(stream));
+    MINUET_TRY((*engine)->compact_pairs(view_, sources, targets));
+    MINUET_TRY((*engine)->wait());
   }
   auto fetch = [&](const i32* words, i64 count) -> llvm::Expected<std::vector<i32>> {
     std::vector<i32> host(static_cast<std::size_t>(count));

@@ -19,10 +19,10 @@ class ProgramBuilder {
     program_.ndim = description.ndim;
     program_.dtype = dtype;
     program_.levels.push_back({});
-    program_.input = current_ = add_tensor(0, description.in_channels);
+    program_.inputs = {current_ = add_tensor(0, description.in_channels)};
   }
 
-  llvm::Expected<NetworkProgram> build() {
+  llvm::Expected<Program> build() {
     for (const LayerDescription& layer : description_.layers) {
       if (llvm::Error error = add(layer)) {
         return annotate(std::move(error), layer.name.empty() ? "concat" : layer.name);
@@ -277,17 +277,12 @@ class ProgramBuilder {
     return llvm::Error::success();
   }
 
-  Columns columns_of(i32 tensor) const {
-    const TensorSpec& spec = program_.tensors[tensor];
-    return {program_.storages[spec.storage].ld, spec.column};
-  }
-
   /// Rows' pitch and first column are known once every concatenation is.
   void assign_columns() {
     for (ProgramLayer& layer : program_.layers) {
-      layer.problem.input = columns_of(layer.input);
-      layer.problem.output = columns_of(layer.output);
-      if (layer.residual >= 0) layer.problem.residual_input = columns_of(layer.residual);
+      layer.problem.input = columns_of(program_, layer.input);
+      layer.problem.output = columns_of(program_, layer.output);
+      if (layer.residual >= 0) layer.problem.residual_input = columns_of(program_, layer.residual);
     }
   }
 
@@ -300,7 +295,7 @@ class ProgramBuilder {
       first[storage] = std::min(first[storage], time);
       last[storage] = std::max(last[storage], time);
     };
-    touch(program_.input, -1);
+    touch(program_.inputs[0], -1);
     for (i32 i = 0; i < layers; ++i) {
       const ProgramLayer& layer = program_.layers[i];
       touch(layer.input, i), touch(layer.output, i);
@@ -331,7 +326,7 @@ class ProgramBuilder {
 
   const NetworkDescription& description_;
   const HeadChannels& head_channels_;
-  NetworkProgram program_;
+  Program program_;
   std::map<std::string, i32> skips_;
   std::set<std::string> names_;  // of layers
   std::set<std::string> parts_;  // "a.conv", "a.bn": what has parameters
@@ -340,22 +335,9 @@ class ProgramBuilder {
 
 }  // namespace
 
-bool MapSpec::is_identity() const { return fine == coarse && kernel_size == AxisArray{1, 1, 1, 1}; }
-
-llvm::Expected<NetworkProgram> build_program(const NetworkDescription& description, DType dtype,
-                                             const HeadChannels& head_channels) {
+llvm::Expected<Program> build_program(const NetworkDescription& description, DType dtype,
+                                      const HeadChannels& head_channels) {
   return ProgramBuilder(description, dtype, head_channels).build();
-}
-
-void layout_needs(const NetworkProgram& program, i64* guard, i64* period) {
-  for (i32 a = 0; a < program.ndim; ++a) {
-    guard[a] = 0;
-    period[a] = program.period[a];
-    for (const MapSpec& map : program.maps) {
-      const i64 step = static_cast<i64>(map.dilation[a]) * program.levels[map.fine].tensor_stride[a];
-      guard[a] = std::max(guard[a], axis_reach(map.kernel_size[a], static_cast<i32>(step)));
-    }
-  }
 }
 
 }  // namespace minuet

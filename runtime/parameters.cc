@@ -48,7 +48,28 @@ class RandomStream {
   uint64_t state_;
 };
 
+constexpr std::size_t kRoundedAtOnce = 4096;
+
 }  // namespace
+
+std::optional<std::size_t> round_weight(DType dtype, std::vector<float>& weight) {
+  float rounded[kRoundedAtOnce];
+  for (std::size_t first = 0; first < weight.size(); first += kRoundedAtOnce) {
+    const std::size_t count = std::min(kRoundedAtOnce, weight.size() - first);
+    std::copy_n(weight.begin() + static_cast<std::ptrdiff_t>(first), count, rounded);
+    round_values(dtype, rounded, count);
+    const float* const lost =
+        std::find_if(rounded, rounded + count, [](float w) { return !std::isfinite(w); });
+    if (lost != rounded + count) return first + static_cast<std::size_t>(lost - rounded);
+    std::copy_n(rounded, count, weight.begin() + static_cast<std::ptrdiff_t>(first));
+  }
+  return std::nullopt;
+}
+
+std::string overflow_text(DType dtype, float value) {
+  return std::string("which ") + kDTypeNames[static_cast<int>(dtype)] + " cannot hold; take " +
+         dtypes_that_hold(value);
+}
 
 std::vector<float> ParameterSource::draw(const std::string& name, i64 count, Draw draw) const {
   std::vector<float> values(static_cast<std::size_t>(count));
@@ -66,25 +87,21 @@ llvm::Expected<std::vector<float>> ParameterSource::vector(const std::string& na
 /// Rounded to the dtype.
 llvm::Expected<std::vector<float>> ParameterSource::weight(const ProgramLayer& layer) const {
   const ConvolutionProblem& problem = layer.problem;
-  if (!file_) {
-    const i64 inputs = kernel_volume(problem) * problem.in_channels;
-    std::vector<float> weight =
+  const i64 inputs = kernel_volume(problem) * problem.in_channels;
+  std::vector<float> weight;
+  if (file_) {
+    MINUET_ASSIGN(weight, file_->read_weight(layer.weight, problem));
+  } else {
+    weight =
         draw(layer.weight, inputs * problem.out_channels, {0, std::sqrt(2.0 / static_cast<double>(inputs))});
-    round_values(problem.dtype, weight.data(), weight.size());
-    return weight;
   }
-  MINUET_ASSIGN(const std::vector<float> exact, file_->read_weight(layer.weight, problem));
-  std::vector<float> rounded = exact;
-  round_values(problem.dtype, rounded.data(), rounded.size());
-  const auto lost = std::find_if(rounded.begin(), rounded.end(), [](float w) { return !std::isfinite(w); });
-  if (lost == rounded.end()) return rounded;
-  const auto index = static_cast<std::size_t>(lost - rounded.begin());
+  const std::optional<std::size_t> lost = round_weight(problem.dtype, weight);
+  if (!lost) return weight;
   const std::vector<int64_t> shape{kernel_volume(problem), problem.in_channels, problem.out_channels};
-  return make_error(
-      StatusCode::InvalidArgument,
-      "weights file {0}: \"{1}\" is {2} at {3} (offset, input, output), which {4} cannot hold; take {5}",
-      file_->path(), layer.weight, number_text(exact[index]), place_text(shape, index),
-      kDTypeNames[static_cast<int>(problem.dtype)], dtypes_that_hold(exact[index]));
+  return make_error(StatusCode::InvalidArgument,
+                    "weights file {0}: \"{1}\" is {2} at {3} (offset, input, output), {4}", file_->path(),
+                    layer.weight, number_text(weight[*lost]), place_text(shape, *lost),
+                    overflow_text(problem.dtype, weight[*lost]));
 }
 
 llvm::Expected<i32> ParameterSource::head_channels(const std::string& name, i32 in_channels) const {
@@ -92,8 +109,7 @@ llvm::Expected<i32> ParameterSource::head_channels(const std::string& name, i32 
   if (!stored) return 0;
   MINUET_ASSIGN(const std::vector<int64_t> shape, file_->shape(*stored));
   // Of any order; check() sees whether the shape is one of them.
-  i64 count = 1;
-  for (const int64_t size : shape) count *= std::min<int64_t>(size, kMostClasses * kMostClasses);
+  const i64 count = element_count(shape);
   const i64 classes = count / in_channels;
   if (shape.size() < 2 || classes < 1 || classes > kMostClasses || count % in_channels != 0) {
     return make_error(
@@ -104,7 +120,7 @@ llvm::Expected<i32> ParameterSource::head_channels(const std::string& name, i32 
   return static_cast<i32>(classes);
 }
 
-llvm::Error ParameterSource::check(const NetworkProgram& program) const {
+llvm::Error ParameterSource::check(const Program& program) const {
   return file_ ? check_weights(*file_, program) : llvm::Error::success();
 }
 

@@ -2,10 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "runtime/network_program.h"
+#include "runtime/program.h"
 #include "runtime/weights_file.h"
 
 namespace minuet {
@@ -17,6 +18,12 @@ struct LayerParameters {
   std::vector<float> shift;
 };
 
+/// Rounds to the dtype, in place. The index of the first value that it cannot hold, which is left as it was.
+std::optional<std::size_t> round_weight(DType dtype, std::vector<float>& weight);
+
+/// "which fp16 cannot hold; take bf16, tf32 or fp32"
+std::string overflow_text(DType dtype, float value);
+
 /// From a file, or drawn: convolutions normal with variance 2 / (volume * in_channels), batch norm
 /// near the identity. A tensor's draw depends on its name and the seed only.
 class ParameterSource {
@@ -27,7 +34,7 @@ class ParameterSource {
   /// Output channels of `name.weight`, or 0 where there is none (drawn networks have no such head).
   llvm::Expected<i32> head_channels(const std::string& name, i32 in_channels) const;
   /// check_weights, where they come from a file.
-  llvm::Error check(const NetworkProgram& program) const;
+  llvm::Error check(const Program& program) const;
   llvm::Expected<LayerParameters> layer(const ProgramLayer& layer) const;
 
  private:

@@ -35,7 +35,7 @@ int element_bytes(llvm::StringRef type) {
 }
 
 /// Product of a shape, or nothing where it is negative or overflows.
-llvm::Expected<uint64_t> element_count(const std::vector<int64_t>& shape) {
+llvm::Expected<uint64_t> checked_count(const std::vector<int64_t>& shape) {
   uint64_t count = 1;
   for (int64_t size : shape) {
     if (size < 0 || (size > 0 && count > std::numeric_limits<int64_t>::max() / static_cast<uint64_t>(size))) {
@@ -67,6 +67,12 @@ double double_at(const char* data, std::size_t index) {
 }
 
 }  // namespace
+
+int64_t element_count(const std::vector<int64_t>& shape) {
+  int64_t count = 1;
+  for (const int64_t size : shape) count *= size;
+  return count;
+}
 
 std::string shape_text(const std::vector<int64_t>& shape) {
   std::string text = "[";
@@ -148,7 +154,7 @@ llvm::Error SafetensorsFile::parse() {
     }
     tensor.data = data.data() + range[0];
     tensor.bytes = static_cast<uint64_t>(range[1] - range[0]);
-    MINUET_ASSIGN(const uint64_t count, element_count(tensor.shape));
+    MINUET_ASSIGN(const uint64_t count, checked_count(tensor.shape));
     const int element = element_bytes(tensor.type);
     if (element != 0 && (tensor.bytes % element != 0 || tensor.bytes / element != count)) {
       return make_error(StatusCode::InvalidArgument, "tensor \"{0}\" of shape {1} has {2} bytes", name,

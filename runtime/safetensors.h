@@ -47,6 +47,8 @@ class SafetensorsFile {
 
 /// "[27, 4, 8]"
 std::string shape_text(const std::vector<int64_t>& shape);
+/// Of a shape whose data were read, so that it fits.
+int64_t element_count(const std::vector<int64_t>& shape);
 /// "1e+300", "nan"
 std::string number_text(double value);
 /// Where element `index` of such a tensor is: "[26, 3, 7]".

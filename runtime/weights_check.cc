@@ -24,15 +24,9 @@ std::string count_text(std::size_t count) {
   return std::to_string(count) + (count == 1 ? " tensor" : " tensors");
 }
 
-int64_t count_of(const std::vector<int64_t>& shape) {
-  int64_t count = 1;
-  for (const int64_t size : shape) count *= size;  // fits: the file was read
-  return count;
-}
-
 class WeightsCheck {
  public:
-  WeightsCheck(const WeightsFile& file, const NetworkProgram& program) : file_(file), program_(program) {}
+  WeightsCheck(const WeightsFile& file, const Program& program) : file_(file), program_(program) {}
 
   llvm::Error run() {
     for (const ProgramLayer& layer : program_.layers) {
@@ -72,7 +66,7 @@ class WeightsCheck {
       const auto shapes = parameter.is_weight ? file_.weight_shapes(parameter.name, layer.problem)
                                               : file_.vector_shapes(layer.problem.out_channels);
       if (std::find(shapes.begin(), shapes.end(), shape) != shapes.end()) continue;
-      is_rearranged_ |= parameter.is_weight && count_of(shape) == count_of(shapes.front());
+      is_rearranged_ |= parameter.is_weight && element_count(shape) == element_count(shapes.front());
       std::string needs;
       for (const auto& possible : shapes) needs += (needs.empty() ? "" : " or ") + shape_text(possible);
       misshapen_.push_back(quoted(*stored) + " has shape " + shape_text(shape) + ", but the network needs " +
@@ -208,7 +202,7 @@ class WeightsCheck {
   }
 
   const WeightsFile& file_;
-  const NetworkProgram& program_;
+  const Program& program_;
   std::set<std::string> needed_, used_;                                    // the network's names; the file's
   std::vector<std::pair<std::string, std::vector<std::string>>> foreign_;  // why, and the layers
   std::vector<std::string> missing_, misshapen_, unused_;
@@ -218,17 +212,22 @@ class WeightsCheck {
 }  // namespace
 
 std::vector<ParameterName> parameter_names(const ProgramLayer& layer) {
-  std::vector<ParameterName> names{{layer.weight, true}};
+  const ConvolutionProblem& problem = layer.problem;
+  std::vector<ParameterName> names{
+      {layer.weight, true, {kernel_volume(problem), problem.in_channels, problem.out_channels}}};
+  const auto add_vector = [&](const std::string& name) {
+    names.push_back({name, false, {problem.out_channels}});
+  };
   if (!layer.batch_norm.empty()) {
     for (const char* part : {".weight", ".bias", ".running_mean", ".running_var"}) {
-      names.push_back({layer.batch_norm + part, false});
+      add_vector(layer.batch_norm + part);
     }
   }
-  if (!layer.bias.empty()) names.push_back({layer.bias, false});
+  if (!layer.bias.empty()) add_vector(layer.bias);
   return names;
 }
 
-llvm::Error check_weights(const WeightsFile& file, const NetworkProgram& program) {
+llvm::Error check_weights(const WeightsFile& file, const Program& program) {
   if (llvm::Error error = WeightsCheck(file, program).run()) {
     return annotate(std::move(error), "weights file " + file.path());
   }

@@ -9,7 +9,8 @@ namespace minuet {
 /// A tensor that a layer takes from a weights file.
 struct ParameterName {
   std::string name;
-  bool is_weight = false;  // of the convolution; the others are vectors of out_channels
+  bool is_weight = false;      // of the convolution; the others are vectors of out_channels
+  std::vector<int64_t> shape;  // in Minuet's order
 };
 /// Batch norm's four are in the order weight, bias, running_mean, running_var.
 std::vector<ParameterName> parameter_names(const ProgramLayer& layer);
@@ -17,6 +18,6 @@ std::vector<ParameterName> parameter_names(const ProgramLayer& layer);
 /// InvalidArgument where layers do not carry over, tensors are missing or of another shape, or, unless the
 /// options allow it, where no layer uses a tensor: the first few of each kind in the message, all in the
 /// detail.
-llvm::Error check_weights(const WeightsFile& file, const NetworkProgram& program);
+llvm::Error check_weights(const WeightsFile& file, const Program& program);
 
 }  // namespace minuet

@@ -8,7 +8,6 @@
 namespace minuet {
 
 /// The file and the program fit (check_weights).
-llvm::Expected<std::map<std::string, FileTensor>> tensors_of(const WeightsFile& file,
-                                                             const NetworkProgram& program);
+llvm::Expected<std::map<std::string, FileTensor>> tensors_of(const WeightsFile& file, const Program& program);
 
 }  // namespace minuet

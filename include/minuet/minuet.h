@@ -1,9 +1,16 @@
 /* Minuet: 3-D sparse convolution networks on NVIDIA GPUs and on the CPU. The whole C ABI.
  *
- * The road: context -> device; network or convolution (a plan) -> compile(arch) -> load(device) ->
+ * The road: context -> device; plan (of a network or of one convolution) -> compile(arch) -> load(device) ->
  * execution -> prepare(coordinates) -> run(features). Only create and compile may be slow, and both
  * work with no GPU. Kernels are specialized for each layer and compiled at run time; they are found
  * again in the cache folder by the next process.
+ *
+ * 0.2 breaks 0.1, once. Networks and single convolutions are both a minuet_plan, with one set of functions
+ * (minuet_network_* and minuet_convolution_* but create's options are gone, and so is
+ * minuet_execution_create_convolution); minuet_execution_run takes tensors with a row stride, in place of
+ * minuet_execution_convolve too; prepare_map is prepare_maps; minuet_precompile_options lists plans; names in
+ * info structs are pointers. New: minuet_plan_query_parameter,
+ * minuet_status_name, cpu_threads of minuet_context_options.
  *
  * Rules that hold everywhere:
  * - What can fail returns a status; the text of a failure is in minuet_last_error() of the thread.
@@ -14,10 +21,10 @@
  *   `ext` and `reserved` must be null and 0.
  * - Objects are made by _create or _open and released by _destroy (null is fine). An object keeps
  *   what it was made from alive. Nothing is released while it is in use: destroy waits.
- * - Threads: contexts, devices, networks, convolutions, coordinates and kernel maps may be used from
- *   many threads at once. An execution serves one thread at a time.
- * - Matrices are row-major and dense: a row of features is `channels` consecutive elements, and the
- *   first begins on a multiple of 16 bytes (INVALID_ARGUMENT otherwise). Row i of
+ * - Threads: contexts, devices, plans, coordinates and kernel maps may be used from many threads at once. An
+ *   execution serves one thread at a time: a call that comes while another one is in it is
+ * FAILED_PRECONDITION, and changes nothing.
+ * - Matrices are row-major (minuet_tensor): a row of features is `channels` consecutive elements. Row i of
  *   features belongs to row i of the coordinates that the caller gave.
  * - Coordinates are int32 [count, 1 + ndim]: the batch index first (>= 0), then x, y, z...; negative
  *   coordinates are legal.
@@ -48,7 +55,7 @@ extern "C" {
 #endif
 
 #define MINUET_VERSION_MAJOR 0
-#define MINUET_VERSION_MINOR 1
+#define MINUET_VERSION_MINOR 2
 #define MINUET_VERSION_PATCH 0
 
 /* ---- status ---------------------------------------------------------------------------------- */
@@ -70,8 +77,12 @@ typedef enum minuet_status {
 /* The message of this thread's last failed call, zero-terminated. Returns the bytes it needs,
  * terminator included; writes at most `size` bytes. buffer is optional where size is 0. */
 MINUET_API size_t minuet_last_error(char* buffer, size_t size);
-/* The log behind it (of NVRTC or the driver), in the same way; often empty. */
+/* What is too long for the message, in the same way: the log of NVRTC or of the driver, or all that does not
+ * match in a weights file. Often empty. */
 MINUET_API size_t minuet_last_error_detail(char* buffer, size_t size);
+
+/* "INVALID_ARGUMENT"; "UNKNOWN" for what is no status. Lives forever. */
+MINUET_API const char* minuet_status_name(minuet_status status);
 
 /* major * 10000 + minor * 100 + patch of the library that is loaded. */
 MINUET_API uint32_t minuet_version(void);
@@ -95,9 +106,20 @@ typedef struct minuet_context minuet_context;
 typedef struct minuet_device minuet_device;
 typedef struct minuet_coordinates minuet_coordinates;
 typedef struct minuet_kernel_map minuet_kernel_map;
-typedef struct minuet_convolution minuet_convolution;
-typedef struct minuet_network minuet_network;
+typedef struct minuet_plan minuet_plan;
 typedef struct minuet_execution minuet_execution;
+
+/* A matrix in device memory, the caller's: rows of `channels` consecutive elements. This struct never grows.
+ * `data` begins on a multiple of 16 bytes. A row stride that is not `channels` makes the matrix a range of
+ * columns of a wider one, so that a concatenation needs no copy; in bytes it is a multiple of the largest
+ * power of two, at most 16, that divides a row. Otherwise INVALID_ARGUMENT. */
+typedef struct minuet_tensor {
+  void* data; /* may be null where there are no rows; only read where it is an input */
+  int64_t rows;
+  int64_t row_stride; /* in elements, from row to row; 0: channels */
+  int32_t channels;
+  minuet_dtype dtype;
+} minuet_tensor;
 
 /* ---- context --------------------------------------------------------------------------------- */
 
@@ -139,9 +161,10 @@ typedef struct minuet_context_options {
                            are run; 2: it may not; 0: as MINUET_CACHE_SHARED says */
   int64_t bundle_ptx;   /* 1: where no bundle has code for the GPU, PTX of its own or an older capability is
                            taken, which the driver compiles at load */
+  int64_t cpu_threads;  /* of the CPU device; 0: as many as there are processors */
 } minuet_context_options;
 #define MINUET_CONTEXT_OPTIONS_INIT \
-  { sizeof(minuet_context_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_context_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Process-wide, tied to no device. Opens neither the driver nor NVRTC. options is optional. Kernels are
  * looked for in memory, in bundles (added ones, then bundle_path, then minuet-*.bundle beside the
@@ -173,11 +196,11 @@ MINUET_API minuet_status minuet_context_kernel_counters(minuet_context* context,
 MINUET_API minuet_status minuet_context_add_bundle(minuet_context* context, const char* path,
                                                    const char* sha256);
 
-/* Lets the networks and convolutions that are created after it take what was measured on GPUs like `device`
+/* Lets the plans that are created after it take what was measured on GPUs like `device`
  * with this version of Minuet: results in the cache folder (`minuet tune`), then those in bundles; where
  * there are none, choices are as without it. Takes the place of what an earlier call found. Never happens by
  * itself, so that equal calls give equal plans; called again, by all ranks after a barrier, it sees what was
- * stored since. Under MINUET_JIT_OFF a network has to be in a bundle that was made with the same results.
+ * stored since. Under MINUET_JIT_OFF a plan has to be in a bundle that was made with the same results.
  * results, optional: how many kinds of layers and searches something is known of. FAILED_PRECONDITION for
  * the CPU device. */
 MINUET_API minuet_status minuet_context_load_tuning(minuet_context* context, minuet_device* device,
@@ -344,15 +367,11 @@ typedef struct minuet_convolution_options {
 #define MINUET_CONVOLUTION_OPTIONS_INIT \
   { sizeof(minuet_convolution_options), 0, 3, MINUET_F16, 0, 0, {0}, {0}, {0}, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/* Copies the parameters. UNIMPLEMENTED says which kind is not built yet, and why. */
-MINUET_API minuet_status minuet_convolution_create(minuet_context* context,
-                                                   const minuet_convolution_options* options,
-                                                   minuet_convolution** convolution);
-MINUET_API void minuet_convolution_destroy(minuet_convolution* convolution);
-/* As for networks, below. */
-MINUET_API minuet_status minuet_convolution_compile(minuet_convolution* convolution, const char* arch,
-                                                    minuet_kernel_visitor visit, void* user);
-MINUET_API minuet_status minuet_convolution_load(minuet_convolution* convolution, minuet_device* device);
+/* A plan of one convolution, whose coordinate sets and kernel map are the caller's. Copies the parameters,
+ * which must be finite, and hold in dtype. UNIMPLEMENTED says which kind is not built yet, and why. */
+MINUET_API minuet_status minuet_plan_create_convolution(minuet_context* context,
+                                                        const minuet_convolution_options* options,
+                                                        minuet_plan** plan);
 
 /* ---- networks --------------------------------------------------------------------------------------- */
 
@@ -392,9 +411,9 @@ typedef struct minuet_network_options {
  * INVALID_ARGUMENT for a weights file whose tensors are not those of the network (the message has up to eight
  * of each kind, minuet_last_error_detail all, a line for each), or which holds what is not finite or what
  * dtype cannot hold. */
-MINUET_API minuet_status minuet_network_create(minuet_context* context, const minuet_network_options* options,
-                                               minuet_network** network);
-MINUET_API void minuet_network_destroy(minuet_network* network);
+MINUET_API minuet_status minuet_plan_create_network(minuet_context* context,
+                                                    const minuet_network_options* options,
+                                                    minuet_plan** plan);
 /* Reads the weights file of `options` as create does, with the same answers (dtype's too), and writes what
  * the network takes from it: a safetensors file in Minuet's order and by the description's names, float32. A
  * network of that file gives the same bits. Its metadata say "minuet.weights_order": "minuet", which goes
@@ -402,29 +421,60 @@ MINUET_API void minuet_network_destroy(minuet_network* network);
  * there whole or not at all; FAILED_PRECONDITION where it cannot be written. */
 MINUET_API minuet_status minuet_weights_convert(const minuet_network_options* options,
                                                 const char* output_path);
-/* Compiles every kernel that any cloud may need on `arch` ("sm_90a", or a device's arch; "" does
- * nothing) into the cache. No GPU, no driver. visit is optional and called once a kernel. */
-MINUET_API minuet_status minuet_network_compile(minuet_network* network, const char* arch,
-                                                minuet_kernel_visitor visit, void* user);
-/* Uploads weights and loads the kernels. FAILED_PRECONDITION where they are not compiled. */
-MINUET_API minuet_status minuet_network_load(minuet_network* network, minuet_device* device);
+/* ---- plans: immutable, shared by devices and threads -----------------------------------------------------
+ */
 
-typedef struct minuet_network_info {
+MINUET_API void minuet_plan_destroy(minuet_plan* plan);
+
+/* Chooses and compiles every kernel that any cloud may need on `arch` ("sm_90a", or a device's arch; "", the
+ * CPU's, does nothing) into the cache. No GPU, no driver. visit is optional and called once a kernel. */
+MINUET_API minuet_status minuet_plan_compile(minuet_plan* plan, const char* arch, minuet_kernel_visitor visit,
+                                             void* user);
+/* Uploads weights and loads the kernels that were compiled for the device's architecture, or, where there are
+ * none, for the nearest older one of the same major capability that it runs ("sm_80" on an sm_86).
+ * FAILED_PRECONDITION where there are none either. */
+MINUET_API minuet_status minuet_plan_load(minuet_plan* plan, minuet_device* device);
+
+/* Strings live as long as the plan. */
+typedef struct minuet_plan_info {
   size_t struct_size;
-  char name[64];
+  const char* name; /* of the network; "convolution" */
   minuet_dtype dtype;
   int32_t ndim, in_channels, out_channels;
   int32_t levels, layers;       /* coordinate sets, convolutions */
   int32_t output_level;         /* 0: outputs are in the caller's row order */
+  int32_t inputs, outputs;      /* tensors that run takes */
+  int32_t maps;                 /* kernel maps that prepare_maps takes; 0 where prepare builds them */
   int32_t deterministic;        /* 1: results are bitwise repeatable on one device */
   int32_t prepare_capture_safe; /* 0: prepare waits for counts, so no stream capture can hold it */
   int32_t run_capture_safe;     /* 1: after one plain run for the prepared cloud, run may be captured */
-  int64_t parameters;
   int32_t missing_head; /* 1: the description has a head, of which neither it nor the weights say how wide it
                            is: it is left out, and outputs are no classes */
+  int32_t parameter_tensors; /* for minuet_plan_query_parameter */
+  int64_t parameters;        /* numbers, scale and shift counted for a batch norm */
+} minuet_plan_info;
+MINUET_API minuet_status minuet_plan_query(minuet_plan* plan, minuet_plan_info* info);
+
+/* One parameter tensor by its name and shape in a weights file; "weight" of a convolution, and, where it has
+ * either, "scale" and "shift". Strings live as long as the plan. */
+typedef struct minuet_parameter_info {
+  size_t struct_size;
+  const char* name;
+  int64_t shape[4];
+  int32_t rank;
   int32_t reserved;
-} minuet_network_info;
-MINUET_API minuet_status minuet_network_query(minuet_network* network, minuet_network_info* info);
+} minuet_parameter_info;
+/* OUT_OF_RANGE past the last. */
+MINUET_API minuet_status minuet_plan_query_parameter(minuet_plan* plan, int32_t parameter,
+                                                     minuet_parameter_info* info);
+
+/* Bytes of workspace (256-byte aligned) that are enough for every cloud of at most max_points points
+ * whose voxels have at most max_neighbours inputs per output and kernel map on average, the voxel itself
+ * counted (LiDAR: 5 to 6, indoor: 10 to 16, at most the number of offsets). Grows with both. The plan must be
+ * loaded on the device. */
+MINUET_API minuet_status minuet_plan_workspace_bytes(minuet_plan* plan, minuet_device* device,
+                                                     int64_t max_points, double max_neighbours,
+                                                     int64_t* bytes);
 
 /* ---- compiling in the background ------------------------------------------------------------------------
  */
@@ -434,12 +484,9 @@ typedef struct minuet_job minuet_job;
  * call that started the job has returned. It may destroy the job, and must not wait for it. */
 typedef void (*minuet_job_callback)(minuet_status status, void* user);
 
-/* minuet_network_compile in a thread of its own. done is optional. The network may be destroyed before. */
-MINUET_API minuet_status minuet_network_compile_async(minuet_network* network, const char* arch,
-                                                      minuet_job_callback done, void* user, minuet_job** job);
-MINUET_API minuet_status minuet_convolution_compile_async(minuet_convolution* convolution, const char* arch,
-                                                          minuet_job_callback done, void* user,
-                                                          minuet_job** job);
+/* minuet_plan_compile in a thread of its own. done is optional. The plan may be destroyed before. */
+MINUET_API minuet_status minuet_plan_compile_async(minuet_plan* plan, const char* arch,
+                                                   minuet_job_callback done, void* user, minuet_job** job);
 /* Asks the job to stop; a compile that is running is stopped too. Returns at once. */
 MINUET_API void minuet_job_cancel(minuet_job* job);
 /* 1 where it has ended. */
@@ -473,9 +520,9 @@ typedef struct minuet_bundle_info {
 typedef struct minuet_precompile_options {
   size_t struct_size;
   void* ext;
-  minuet_network* const* networks;
-  minuet_convolution* const* convolutions;
-  int32_t network_count, convolution_count;
+  minuet_plan* const* plans;
+  int32_t plan_count;
+  int32_t reserved;
   const char* requests_path; /* list that record_path made, or null */
   const char* const* archs;  /* "sm_80", "sm_90a", "compute_90" for PTX; none: as recorded */
   int32_t arch_count;
@@ -491,11 +538,11 @@ typedef struct minuet_precompile_options {
    * there; null: none. All are compiled then, and none is kept: output_directory must be null. */
   const char* time_trace_directory;
   /* Results that `minuet tune merge` wrote: those for GPUs of archs go into the bundles, and the kernels that
-   * the networks and convolutions choose by them; null: none. See minuet_context_load_tuning. */
+   * the plans choose by them; null: none. See minuet_context_load_tuning. */
   const char* tuning_directory;
 } minuet_precompile_options;
 #define MINUET_PRECOMPILE_OPTIONS_INIT \
-  { sizeof(minuet_precompile_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_precompile_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 typedef struct minuet_precompile_result {
   size_t struct_size;
@@ -531,54 +578,43 @@ typedef struct minuet_execution_options {
 #define MINUET_EXECUTION_OPTIONS_INIT \
   { sizeof(minuet_execution_options), 0, 0, 0, 0, {0}, {0}, 0, 0 }
 
-/* Bytes of workspace (256-byte aligned) that are enough for every cloud of at most max_points points
- * whose voxels have at most max_neighbours inputs per output and kernel map on average, the voxel itself
- * counted (LiDAR: 5 to 6, indoor: 10 to 16, at most the number of offsets). Grows with both. The network
- * must be loaded on the device. */
-MINUET_API minuet_status minuet_network_workspace_bytes(minuet_network* network, minuet_device* device,
-                                                        int64_t max_points, double max_neighbours,
-                                                        int64_t* bytes);
-
-/* One caller's use of a loaded network on a device: arena, streams, events, counts. options is
- * optional. FAILED_PRECONDITION where the network is not loaded on the device. */
-MINUET_API minuet_status minuet_execution_create(minuet_network* network, minuet_device* device,
+/* One caller's use of a loaded plan on a device: arena, streams, events, counts. options is optional.
+ * FAILED_PRECONDITION where the plan is not loaded on the device. */
+MINUET_API minuet_status minuet_execution_create(minuet_plan* plan, minuet_device* device,
                                                  const minuet_execution_options* options,
                                                  minuet_execution** execution);
-/* The same for one convolution: use prepare_map and convolve. */
-MINUET_API minuet_status minuet_execution_create_convolution(minuet_convolution* convolution,
-                                                             minuet_device* device,
-                                                             const minuet_execution_options* options,
-                                                             minuet_execution** execution);
+/* Waits for what the execution has enqueued, and for another thread's call. */
 MINUET_API void minuet_execution_destroy(minuet_execution* execution);
 
-/* Builds all coordinate sets and kernel maps of a network for one cloud (device memory int32
+/* For networks: builds all coordinate sets and kernel maps for one cloud (device memory int32
  * [count, 1 + ndim], read only during the call). Waits for the stream: at most twice, once where
  * bounds were given; more where the arena grows. Duplicates, coordinates outside the bounds or the key
  * range: an error. After a failure no cloud is prepared. */
 MINUET_API minuet_status minuet_execution_prepare(minuet_execution* execution, const int32_t* coordinates,
                                                   int64_t count, void* stream);
-/* Rows and channels of the output for the prepared cloud. */
+/* For a single convolution: takes `count` kernel maps, as many as minuet_plan_info.maps says, groups the
+ * GEMMs and enqueues the metadata tables; allocates where the arena is too small. Waits for nothing but,
+ * where an earlier prepare_maps of this execution is still under way on the device, for that. After a failure
+ * no map is prepared. The execution keeps the maps alive until the next prepare_maps. */
+MINUET_API minuet_status minuet_execution_prepare_maps(minuet_execution* execution,
+                                                       minuet_kernel_map* const* maps, int32_t count,
+                                                       void* stream);
+/* Rows and channels of the output for what is prepared. */
 MINUET_API minuet_status minuet_execution_output_shape(minuet_execution* execution, int64_t* rows,
                                                        int32_t* channels);
-/* features: device, dtype [count, in_channels] in the caller's row order. output: device, dtype
- * [rows, out_channels], wholly written; rows in the caller's order where output_level is 0, else
- * ascending. Only enqueues: no wait, no allocation, no compile. May run again with other features. After a
- * failure the output is undefined. */
-MINUET_API minuet_status minuet_execution_run(minuet_execution* execution, const void* features, void* output,
-                                              void* stream);
-/* int32 [rows, 1 + ndim] to device memory, in the output's row order. Enqueued. */
+/* Networks take one input, the features [count, in_channels] in the caller's row order, and one output
+ * [rows, out_channels], rows in the caller's order where output_level is 0, else ascending. A convolution
+ * takes its input [rows of the map's input set, in_channels], where it has one its residual [output rows,
+ * out_channels], and one output [rows of the map's output set, out_channels] (minuet_coordinates_rows).
+ * Outputs are wholly written, and lie apart from inputs. Only enqueues: no wait, no allocation, no compile.
+ * May run again with other tensors. After a failure the output is undefined. */
+MINUET_API minuet_status minuet_execution_run(minuet_execution* execution, const minuet_tensor* inputs,
+                                              int32_t input_count, const minuet_tensor* outputs,
+                                              int32_t output_count, void* stream);
+/* int32 [rows, 1 + ndim] to device memory, in the output's row order. Enqueued. For networks; the sets of a
+ * convolution are the caller's. */
 MINUET_API minuet_status minuet_execution_output_coordinates(minuet_execution* execution,
                                                              int32_t* coordinates, void* stream);
-
-/* One convolution over one map: prepare_map groups the GEMMs and enqueues the metadata tables, after
- * waiting for those of an earlier map, and allocates where the arena is too small; after a failure no
- * map is prepared. convolve only enqueues. input: dtype [rows of the map's input set, in_channels];
- * output and residual: [rows of its output set, out_channels] (minuet_coordinates_rows). residual is
- * null where the convolution has none. The execution keeps the map alive until the next prepare_map. */
-MINUET_API minuet_status minuet_execution_prepare_map(minuet_execution* execution, minuet_kernel_map* map,
-                                                      void* stream);
-MINUET_API minuet_status minuet_execution_convolve(minuet_execution* execution, const void* input,
-                                                   const void* residual, void* output, void* stream);
 
 /* What one prepare and run did. */
 typedef struct minuet_execution_counters {
@@ -607,7 +643,8 @@ MINUET_API minuet_status minuet_execution_set_profiling(minuet_execution* execut
 MINUET_API minuet_status minuet_execution_query_stages(minuet_execution* execution,
                                                        minuet_stage_times* times);
 
-/* Levels and layers of a network's execution, for the prepared cloud (counts 0 before that). */
+/* Levels and layers of an execution's plan, for what is prepared (counts 0 before that). A level's tensor
+ * stride is 0 before that where its set is the caller's. */
 typedef struct minuet_level_info {
   size_t struct_size;
   int32_t tensor_stride[MINUET_MAX_DIM];
@@ -615,7 +652,7 @@ typedef struct minuet_level_info {
 } minuet_level_info;
 typedef struct minuet_layer_info {
   size_t struct_size;
-  char name[128]; /* the parameter prefix */
+  const char* name; /* the parameter prefix; lives as long as the execution */
   int32_t kernel_size[MINUET_MAX_DIM], stride[MINUET_MAX_DIM];
   int32_t in_channels, out_channels;
   int32_t transposed;
@@ -630,8 +667,8 @@ MINUET_API minuet_status minuet_execution_query_layer(minuet_execution* executio
 /* The largest absolute value that any layer writes for these features: shows how far a 16-bit type is
  * from overflow. Runs a pass of its own and downloads every layer's output; slow, for tests and tools. */
 MINUET_API minuet_status minuet_execution_largest_activation(minuet_execution* execution,
-                                                             const void* features, void* stream,
-                                                             double* largest);
+                                                             const minuet_tensor* inputs, int32_t input_count,
+                                                             void* stream, double* largest);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -134,74 +135,64 @@ inline void call_visitor(const minuet_kernel_info* kernel, void* user) {
 }
 }  // namespace detail
 
-/// A network: immutable, shared by devices and threads.
-class Network {
+/// A matrix of features in device memory; `row_stride` in elements, 0 for rows that lie one behind the other.
+inline minuet_tensor tensor(void* data, std::int64_t rows, std::int32_t channels, minuet_dtype dtype,
+                            std::int64_t row_stride = 0) noexcept {
+  return {data, rows, row_stride, channels, dtype};
+}
+
+/// A network or one convolution: immutable, shared by devices and threads.
+class Plan {
  public:
-  Network(const Context& context, const minuet_network_options& options) {
-    minuet_network* network = nullptr;
-    check(minuet_network_create(context.get(), &options, &network));
-    owner_.reset(network);
+  static Plan network(const Context& context, const minuet_network_options& options) {
+    minuet_plan* plan = nullptr;
+    check(minuet_plan_create_network(context.get(), &options, &plan));
+    return Plan(plan);
   }
   /// A shipped network with weights from a safetensors file, or seeded random ones.
-  Network(const Context& context, const std::string& name, minuet_dtype dtype,
-          const std::string& weights = {})
-      : Network(context, named(name, dtype, weights)) {}
-
-  minuet_network* get() const noexcept { return owner_.get(); }
-  minuet_network_info info() const {
-    minuet_network_info info{};
-    info.struct_size = sizeof(info);
-    check(minuet_network_query(get(), &info));
-    return info;
-  }
-  void compile(const std::string& arch, detail::Visitor visit = {}) const {
-    check(minuet_network_compile(get(), arch.c_str(), visit ? detail::call_visitor : nullptr, &visit));
-  }
-  /// Compiles for the device where that has not happened, then loads.
-  void load(const Device& device) const {
-    compile(device.info().arch);
-    check(minuet_network_load(get(), device.get()));
-  }
-
- private:
-  static minuet_network_options named(const std::string& name, minuet_dtype dtype,
-                                      const std::string& weights) {
+  static Plan network(const Context& context, const std::string& name, minuet_dtype dtype,
+                      const std::string& weights = {}) {
     minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
     options.name = name.c_str();
     options.dtype = dtype;
     options.weights_path = weights.empty() ? nullptr : weights.c_str();
-    return options;
+    return network(context, options);
   }
-  detail::Owner<minuet_network, minuet_network_destroy> owner_;
-};
+  static Plan convolution(const Context& context, const minuet_convolution_options& options) {
+    minuet_plan* plan = nullptr;
+    check(minuet_plan_create_convolution(context.get(), &options, &plan));
+    return Plan(plan);
+  }
 
-/// One caller's use of a loaded network.
-class Execution {
- public:
-  Execution(const Network& network, const Device& device,
-            const minuet_execution_options& options = MINUET_EXECUTION_OPTIONS_INIT) {
-    minuet_execution* execution = nullptr;
-    check(minuet_execution_create(network.get(), device.get(), &options, &execution));
-    owner_.reset(execution);
+  minuet_plan* get() const noexcept { return owner_.get(); }
+  minuet_plan_info info() const {
+    minuet_plan_info info{};
+    info.struct_size = sizeof(info);
+    check(minuet_plan_query(get(), &info));
+    return info;
   }
-  minuet_execution* get() const noexcept { return owner_.get(); }
-  /// coordinates: device int32 [count, 1 + ndim]. Returns the output's rows.
-  std::int64_t prepare(const std::int32_t* coordinates, std::int64_t count, void* stream = nullptr) const {
-    check(minuet_execution_prepare(get(), coordinates, count, stream));
-    std::int64_t rows = 0;
-    std::int32_t channels = 0;
-    check(minuet_execution_output_shape(get(), &rows, &channels));
-    return rows;
+  /// One of info().parameter_tensors.
+  minuet_parameter_info parameter(std::int32_t number) const {
+    minuet_parameter_info info{};
+    info.struct_size = sizeof(info);
+    check(minuet_plan_query_parameter(get(), number, &info));
+    return info;
   }
-  void run(const void* features, void* output, void* stream = nullptr) const {
-    check(minuet_execution_run(get(), features, output, stream));
+  void compile(const std::string& arch, detail::Visitor visit = {}) const {
+    check(minuet_plan_compile(get(), arch.c_str(), visit ? detail::call_visitor : nullptr, &visit));
+  }
+  /// Compiles for the device where that has not happened, then loads.
+  void load(const Device& device) const {
+    compile(device.info().arch);
+    check(minuet_plan_load(get(), device.get()));
   }
 
  private:
-  detail::Owner<minuet_execution, minuet_execution_destroy> owner_;
+  explicit Plan(minuet_plan* plan) : owner_(plan) {}
+  detail::Owner<minuet_plan, minuet_plan_destroy> owner_;
 };
 
-/// Coordinates, kernel map and convolution for callers who build their own networks.
+/// Coordinate sets and kernel maps, for callers who build their own networks of single convolutions.
 class Coordinates {
  public:
   Coordinates(const Device& device, const minuet_coordinates_options& options,
@@ -217,6 +208,7 @@ class Coordinates {
   }
   minuet_coordinates* get() const noexcept { return owner_.get(); }
   std::int64_t count() const noexcept { return minuet_coordinates_count(get()); }
+  std::int64_t rows() const noexcept { return minuet_coordinates_rows(get()); }
 
  private:
   explicit Coordinates(minuet_coordinates* set) : owner_(set) {}
@@ -238,40 +230,44 @@ class KernelMap {
   detail::Owner<minuet_kernel_map, minuet_kernel_map_destroy> owner_;
 };
 
-class Convolution {
+/// One caller's use of a loaded plan.
+class Execution {
  public:
-  Convolution(const Context& context, const minuet_convolution_options& options) {
-    minuet_convolution* convolution = nullptr;
-    check(minuet_convolution_create(context.get(), &options, &convolution));
-    owner_.reset(convolution);
-  }
-  minuet_convolution* get() const noexcept { return owner_.get(); }
-  void load(const Device& device) const {
-    check(minuet_convolution_compile(get(), device.info().arch, nullptr, nullptr));
-    check(minuet_convolution_load(get(), device.get()));
-  }
-
- private:
-  detail::Owner<minuet_convolution, minuet_convolution_destroy> owner_;
-};
-
-/// One caller's use of a loaded convolution.
-class ConvolutionExecution {
- public:
-  ConvolutionExecution(const Convolution& convolution, const Device& device) {
+  Execution(const Plan& plan, const Device& device,
+            const minuet_execution_options& options = MINUET_EXECUTION_OPTIONS_INIT) {
     minuet_execution* execution = nullptr;
-    check(minuet_execution_create_convolution(convolution.get(), device.get(), nullptr, &execution));
+    check(minuet_execution_create(plan.get(), device.get(), &options, &execution));
     owner_.reset(execution);
   }
   minuet_execution* get() const noexcept { return owner_.get(); }
-  void prepare(const KernelMap& map, void* stream = nullptr) const {
-    check(minuet_execution_prepare_map(get(), map.get(), stream));
+  /// A network's cloud, device int32 [count, 1 + ndim]. Returns the output's rows.
+  std::int64_t prepare(const std::int32_t* coordinates, std::int64_t count, void* stream = nullptr) const {
+    check(minuet_execution_prepare(get(), coordinates, count, stream));
+    return output_rows();
   }
-  void run(const void* input, void* output, const void* residual = nullptr, void* stream = nullptr) const {
-    check(minuet_execution_convolve(get(), input, residual, output, stream));
+  /// A convolution's maps. Returns the output's rows.
+  std::int64_t prepare_maps(std::initializer_list<std::reference_wrapper<const KernelMap>> maps,
+                            void* stream = nullptr) const {
+    std::vector<minuet_kernel_map*> handles;
+    for (const KernelMap& map : maps) handles.push_back(map.get());
+    check(minuet_execution_prepare_maps(get(), handles.data(), static_cast<std::int32_t>(handles.size()),
+                                        stream));
+    return output_rows();
+  }
+  /// A network takes its features; a convolution its input and, where it has one, its residual.
+  void run(const std::vector<minuet_tensor>& inputs, const minuet_tensor& output,
+           void* stream = nullptr) const {
+    check(minuet_execution_run(get(), inputs.data(), static_cast<std::int32_t>(inputs.size()), &output, 1,
+                               stream));
   }
 
  private:
+  std::int64_t output_rows() const {
+    std::int64_t rows = 0;
+    std::int32_t channels = 0;
+    check(minuet_execution_output_shape(get(), &rows, &channels));
+    return rows;
+  }
   detail::Owner<minuet_execution, minuet_execution_destroy> owner_;
 };
 

@@ -73,6 +73,10 @@ llvm::Expected<std::unique_ptr<Engine>> CpuDevice::create_engine(const EngineCho
   return std::make_unique<CpuEngine>(pool_, kernels_, choice.ndim);
 }
 
-llvm::Expected<std::shared_ptr<Device>> open_cpu_device() { return CpuDevice::create({}); }
+llvm::Expected<std::shared_ptr<Device>> open_cpu_device(i32 threads) {
+  CpuOptions options;
+  options.threads = threads;
+  return CpuDevice::create(options);
+}
 
 }  // namespace minuet

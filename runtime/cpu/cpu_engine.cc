@@ -147,9 +147,9 @@ llvm::Error CpuEngine::unpack(const Coords& coords, const KeyLayout& layout, i32
   return llvm::Error::success();
 }
 
-llvm::Error CpuEngine::make_tables(const MapView& map, i32 direct_offset) {
+llvm::Error CpuEngine::make_tables(const MapView& map, i32 direct_offset, const GmasTables& tables) {
   Timer timer(*this, &StageTimes::map, true);
-  make_tables_cpu(*pool_, map, direct_offset);
+  make_tables_cpu(*pool_, map, direct_offset, tables);
   return llvm::Error::success();
 }
 

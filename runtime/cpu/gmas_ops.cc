@@ -14,10 +14,10 @@ const char* row_at(const void* base, i64 row, i64 ld, DType type) {
 
 /// Table by the gather's side or by the scatter's: a transposed convolution swaps the two.
 const i32* gather_table(const ConvolveRequest& request) {
-  return request.transposed ? request.map->query_table : request.map->source_table;
+  return request.transposed ? request.tables->query_table : request.tables->source_table;
 }
 const i32* scatter_table(const ConvolveRequest& request) {
-  return request.transposed ? request.map->source_table : request.map->query_table;
+  return request.transposed ? request.tables->source_table : request.tables->query_table;
 }
 
 void clear_padding(const CpuConvolution& call) {
@@ -56,8 +56,7 @@ void gather_cpu(const CpuConvolution& call) {
     const i64 first = task * kRowsPerTask, end = std::min(rows, first + kRowsPerTask);
     float* widened = call.scratch + slot * call.scratch_words;
     for (i64 r = first; r < end; ++r) {
-      call.kernels.widen(call.problem.dtype,
-                         row_at(request.input, r, call.problem.input.ld, call.problem.dtype),
+      call.kernels.widen(call.problem.dtype, row_at(request.input, r, request.input_ld, call.problem.dtype),
                          widened + (r - first) * channels, channels);
     }
     for (i32 k = 0; k < volume; ++k) {
@@ -81,7 +80,7 @@ void gemm_cpu(const CpuConvolution& call, std::vector<GemmTask>& tasks) {
   tasks.clear();
   if (plan.direct_offset >= 0) {
     for (i64 row = 0; row < plan.direct_rows; row += step) {
-      tasks.push_back({nullptr, row_at(request.input, row, call.problem.input.ld, call.problem.dtype),
+      tasks.push_back({nullptr, row_at(request.input, row, request.input_ld, call.problem.dtype),
                        weight + plan.direct_offset * in * out, partial + (plan.gathered_rows + row) * out,
                        std::min(step, plan.direct_rows - row)});
     }
@@ -101,8 +100,7 @@ void gemm_cpu(const CpuConvolution& call, std::vector<GemmTask>& tasks) {
     if (task.a == nullptr) {
       float* widened = call.scratch + slot * call.scratch_words;
       for (i64 r = 0; r < task.rows; ++r) {
-        call.kernels.widen(call.problem.dtype,
-                           row_at(task.direct, r, call.problem.input.ld, call.problem.dtype),
+        call.kernels.widen(call.problem.dtype, row_at(task.direct, r, request.input_ld, call.problem.dtype),
                            widened + r * in, in);
       }
       task.a = widened;
@@ -137,12 +135,11 @@ void scatter_cpu(const CpuConvolution& call) {
       if (problem.residual) {
         // TF32 is how operands of a GEMM are rounded; a residual is not one.
         const DType type = storage_type(problem.dtype);
-        call.kernels.widen(type, row_at(request.residual, r, problem.residual_input.ld, type), residual,
-                           channels);
+        call.kernels.widen(type, row_at(request.residual, r, request.residual_ld, type), residual, channels);
         call.kernels.add(residual, sum, channels);
       }
       if (problem.activation == Activation::ReLU) call.kernels.relu(sum, channels);
-      char* target = static_cast<char*>(request.output) + r * problem.output.ld * dtype_bytes(problem.dtype);
+      char* target = static_cast<char*>(request.output) + r * request.output_ld * dtype_bytes(problem.dtype);
       call.kernels.narrow(problem.dtype, sum, target, channels);
     }
   });

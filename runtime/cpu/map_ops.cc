@@ -199,19 +199,19 @@ void unpack_cpu(ThreadPool& pool, const Coords& coords, const KeyLayout& layout,
   });
 }
 
-void make_tables_cpu(ThreadPool& pool, const MapView& map, i32 direct_offset) {
+void make_tables_cpu(ThreadPool& pool, const MapView& map, i32 direct_offset, const GmasTables& tables) {
   for_chunks(pool, map.geometry.volume * map.sources, [&](i64 first, i64 end, i64) {
-    std::fill(map.source_table + first, map.source_table + end, -1);
+    std::fill(tables.source_table + first, tables.source_table + end, -1);
   });
   const i64 chunks = cpu_chunks(map.queries);
   pool.run(map.geometry.volume * chunks, [&](i64 task, i32) {
     const i64 k = task / chunks, first = task % chunks * kCpuChunk;
     const i64 start = k * map.queries;
     for (i64 q = first; q < std::min(map.queries, first + kCpuChunk); ++q) {
-      const i32 source = map.map[start + q];  // read first: query_table may be the same memory
-      const i32 row = map.tables.row_base[k] + (map.positions[start + q] - map.positions[start]);
-      map.query_table[start + q] = source < 0 ? -1 : row;
-      if (source >= 0 && k != direct_offset) map.source_table[k * map.sources + source] = row;
+      const i32 source = map.map[start + q];
+      const i32 row = tables.groups.row_base[k] + (map.positions[start + q] - map.positions[start]);
+      tables.query_table[start + q] = source < 0 ? -1 : row;
+      if (source >= 0 && k != direct_offset) tables.source_table[k * map.sources + source] = row;
     }
   });
 }

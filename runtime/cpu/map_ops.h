@@ -28,7 +28,7 @@ template <class Key>
 void search_cpu(ThreadPool& pool, const MapScratch& scratch, const SearchRequest& request);
 template <class Key>
 void unpack_cpu(ThreadPool& pool, const Coords& coords, const KeyLayout& layout, i32* coordinates);
-void make_tables_cpu(ThreadPool& pool, const MapView& map, i32 direct_offset);
+void make_tables_cpu(ThreadPool& pool, const MapView& map, i32 direct_offset, const GmasTables& tables);
 void compact_pairs_cpu(ThreadPool& pool, const MapView& map, i32* sources, i32* targets);
 
 #define MINUET_CPU_MAP_OPS(prefix, Key)                                                                  \

@@ -31,7 +31,7 @@ llvm::Error CudaEngine::begin(void* stream) {
 
 llvm::Error CudaEngine::end() {
   const ContextScope current = scope();
-  return queue_->mark(Stage::None);
+  return queue_->end();
 }
 
 llvm::Error CudaEngine::fill_words(void* target, u32 word, i64 words) {
@@ -46,7 +46,13 @@ llvm::Error CudaEngine::read_back(void* host, const void* source, i64 bytes) {
 
 llvm::Error CudaEngine::send(void* target, const void* host, i64 bytes) {
   const ContextScope current = scope();
-  return queue_->send(target, host, bytes);
+  MINUET_TRY(queue_->send(target, host, bytes));
+  return queue_->record_copy();
+}
+
+llvm::Error CudaEngine::wait_for_sends() {
+  const ContextScope current = scope();
+  return queue_->wait_for_copy();
 }
 
 llvm::Error CudaEngine::wait() {
@@ -89,9 +95,9 @@ llvm::Error CudaEngine::unpack(const Coords& coords, const KeyLayout& layout, i3
   return map_->unpack(coords, layout, coordinates);
 }
 
-llvm::Error CudaEngine::make_tables(const MapView& map, i32 direct_offset) {
+llvm::Error CudaEngine::make_tables(const MapView& map, i32 direct_offset, const GmasTables& tables) {
   const ContextScope current = scope();
-  return map_->make_tables(map, direct_offset);
+  return map_->make_tables(map, direct_offset, tables);
 }
 
 llvm::Error CudaEngine::compact_pairs(const MapView& map, i32* sources, i32* targets) {

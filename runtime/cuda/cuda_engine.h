@@ -33,6 +33,7 @@ class CudaEngine final : public Engine {
   llvm::Error fill_words(void* target, u32 word, i64 words) override;
   llvm::Error read_back(void* host, const void* source, i64 bytes) override;
   llvm::Error send(void* target, const void* host, i64 bytes) override;
+  llvm::Error wait_for_sends() override;
   llvm::Error wait() override;
   llvm::Expected<void*> allocate_pinned(i64 bytes) override;
 
@@ -42,7 +43,7 @@ class CudaEngine final : public Engine {
   llvm::Error downsample(const DownsampleRequest& request) override;
   llvm::Error search(const SearchRequest& request) override;
   llvm::Error unpack(const Coords& coords, const KeyLayout& layout, i32* coordinates) override;
-  llvm::Error make_tables(const MapView& map, i32 direct_offset) override;
+  llvm::Error make_tables(const MapView& map, i32 direct_offset, const GmasTables& tables) override;
   llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets) override;
 
   llvm::Error permute_rows(i32 permute, const void* input, i64 input_ld, const i32* index, i64 rows,

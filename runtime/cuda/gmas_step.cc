@@ -38,7 +38,7 @@ llvm::Error GmasStep::prepare(const ConvolveRequest& request) {
 llvm::Error GmasStep::bind_groups(Layer& layer, const ConvolveRequest& request) {
   const GroupPlan& groups = *request.groups;
   if (layer.placement.pointers) MINUET_TRY(open_pointers());
-  if (groups.direct_rows > 0) MINUET_TRY(bind_direct(layer, request));
+  if (groups.direct_rows > 0) MINUET_TRY(bind_direct(layer, request, layer.matmuls.emplace_back()));
   bool batched = false;
   for (const GemmGroup& group : groups.groups) {
     MINUET_TRY(bind_group(layer, request, group));
@@ -70,8 +70,9 @@ MatmulProblem GmasStep::problem_of(const Layer& layer, BatchMode mode, i64 first
   return problem;
 }
 
+/// False where cuBLASLt has no algorithm.
 llvm::Expected<bool> GmasStep::bind(Layer& layer, const MatmulProblem& problem, const void* weight,
-                                    const void* input, void* output) {
+                                    const void* input, void* output, BoundMatmul& bound) {
   MINUET_ASSIGN(const MatmulAlgorithm* algorithm,
                 layer.memo.find(*matmuls_, key_of(problem), queue_.counters().heuristics));
   MatmulAlgorithm exact;
@@ -82,7 +83,6 @@ llvm::Expected<bool> GmasStep::bind(Layer& layer, const MatmulProblem& problem, 
     if (!exact.found) return false;
     algorithm = &exact;
   }
-  BoundMatmul& bound = layer.matmuls.emplace_back();
   bound.problem = problem;
   bound.algorithm = algorithm->algorithm;
   bound.weight = weight;
@@ -92,20 +92,29 @@ llvm::Expected<bool> GmasStep::bind(Layer& layer, const MatmulProblem& problem, 
   return true;
 }
 
-llvm::Error GmasStep::bind_direct(Layer& layer, const ConvolveRequest& request) {
+/// GEMMs of a group, or one alone.
+llvm::Expected<bool> GmasStep::add(Layer& layer, const MatmulProblem& problem, const void* weight,
+                                   const void* input, void* output) {
+  BoundMatmul bound;
+  MINUET_ASSIGN(const bool found, bind(layer, problem, weight, input, output, bound));
+  if (found) layer.matmuls.push_back(bound);
+  return found;
+}
+
+llvm::Error GmasStep::bind_direct(Layer& layer, const ConvolveRequest& request, BoundMatmul& bound) {
   const GroupPlan& groups = *request.groups;
   const i64 first_row = groups.row_base[groups.direct_offset];
   MatmulProblem problem = problem_of(layer, BatchMode::Single, first_row, groups.direct_rows, 1);
   const i64 element = dtype_bytes(layer.shape.io);
-  problem.input_ld = layer.problem.input.ld;
+  problem.input_ld = request.input_ld;
   // The tensor starts on 16 bytes, its rows and the layer's columns where the problem says.
   problem.input_alignment =
       std::min(alignment_of(problem.input_ld * element), alignment_of(layer.problem.input.column * element));
   const i64 output_row = static_cast<i64>(layer.shape.out_channels) * dtype_bytes(layer.shape.partial);
-  MINUET_ASSIGN(const bool bound,
+  MINUET_ASSIGN(const bool found,
                 bind(layer, problem, bytes_at(layer.weights.weight, groups.direct_offset * layer.slice_bytes),
-                     request.input, bytes_at(request.gemm_buffer, first_row * output_row)));
-  if (bound) return llvm::Error::success();
+                     request.input, bytes_at(request.gemm_buffer, first_row * output_row), bound));
+  if (found) return llvm::Error::success();
   return make_error(StatusCode::Unimplemented,
                     "cuBLASLt has no algorithm for [{0}, {1}] x [{1}, {2}] with rows {3} elements apart",
                     problem.height, layer.shape.in_channels, layer.shape.out_channels, problem.input_ld);
@@ -125,11 +134,11 @@ llvm::Error GmasStep::bind_group(Layer& layer, const ConvolveRequest& request, c
     write_pointers(members, request.groups->order.data(), group, layer.volume,
                    host_pointers_ + layer.pointer_offset);
     void** table = device_pointers_ + layer.pointer_offset + group.first_slot;
-    MINUET_ASSIGN(bound, bind(layer, problem, table, table + layer.volume, table + 2 * layer.volume));
+    MINUET_ASSIGN(bound, add(layer, problem, table, table + layer.volume, table + 2 * layer.volume));
   } else {
-    MINUET_ASSIGN(bound, bind(layer, problem, layer.permuted + group.first_slot * layer.slice_bytes,
-                              bytes_at(request.gather_buffer, group.first_row * in_row),
-                              bytes_at(request.gemm_buffer, group.first_row * out_row)));
+    MINUET_ASSIGN(bound, add(layer, problem, layer.permuted + group.first_slot * layer.slice_bytes,
+                             bytes_at(request.gather_buffer, group.first_row * in_row),
+                             bytes_at(request.gemm_buffer, group.first_row * out_row)));
   }
   return bound ? llvm::Error::success() : bind_members(layer, request, group);
 }
@@ -142,9 +151,9 @@ llvm::Error GmasStep::bind_members(Layer& layer, const ConvolveRequest& request,
     const MatmulProblem problem = problem_of(layer, BatchMode::Single, first_row, group.height, 1);
     const i64 offset = request.groups->order[group.first_slot + i];
     MINUET_ASSIGN(const bool bound,
-                  bind(layer, problem, bytes_at(layer.weights.weight, offset * layer.slice_bytes),
-                       bytes_at(request.gather_buffer, first_row * in_row),
-                       bytes_at(request.gemm_buffer, first_row * out_row)));
+                  add(layer, problem, bytes_at(layer.weights.weight, offset * layer.slice_bytes),
+                      bytes_at(request.gather_buffer, first_row * in_row),
+                      bytes_at(request.gemm_buffer, first_row * out_row)));
     if (bound) continue;
     return make_error(StatusCode::Unimplemented, "cuBLASLt has no algorithm for [{0}, {1}] x [{1}, {2}]",
                       group.height, layer.shape.in_channels, layer.shape.out_channels);
@@ -156,8 +165,8 @@ llvm::Error GmasStep::permute_weights(const Layer& layer, const ConvolveRequest&
   const i64 vectors = layer.volume * (layer.slice_bytes / layer.permute_vector_bytes);
   return queue_.launch_stride(
       layer.permute_weights, vectors,
-      PermuteWeightsParams{layer.weights.weight, layer.permuted, request.map->tables.order, layer.slice_bytes,
-                           layer.volume});
+      PermuteWeightsParams{layer.weights.weight, layer.permuted, request.tables->groups.order,
+                           layer.slice_bytes, layer.volume});
 }
 
 llvm::Error GmasStep::open_pointers() {
@@ -192,14 +201,14 @@ llvm::Error GmasStep::gather(const Layer& layer, const ConvolveRequest& request)
   MINUET_TRY(queue_.mark(Stage::Gather));
   GatherParams params = {};
   params.features = request.input;
-  params.ld = layer.problem.input.ld;
+  params.ld = request.input_ld;
   params.rows = request.input_rows;
   // The table's columns are the rows of the side that is read.
-  params.table = request.transposed ? request.map->query_table : request.map->source_table;
+  params.table = request.transposed ? request.tables->query_table : request.tables->source_table;
   params.volume = layer.volume;
   params.padding_rows = groups.padding_rows;
-  params.padding_ends = request.map->tables.padding_ends;
-  params.padding_start = request.map->tables.padding_start;
+  params.padding_ends = request.tables->groups.padding_ends;
+  params.padding_start = request.tables->groups.padding_start;
   params.buffer = request.gather_buffer;
   const i64 tiles =
       tile_count(params.rows + params.padding_rows, layer.gather_spec.channels, layer.gather_spec.tile);
@@ -210,8 +219,12 @@ llvm::Error GmasStep::multiply(Layer& layer, const ConvolveRequest& request) {
   const i32 used = std::min(static_cast<i32>(layer.matmuls.size()), queue_.usable_streams());
   if (used == 0) return llvm::Error::success();
   MINUET_TRY(queue_.mark(Stage::Gemm));
-  // The direct GEMM reads this call's features, wherever the caller has them.
-  if (request.groups->direct_rows > 0) layer.matmuls.front().input = request.input;
+  if (request.groups->direct_rows > 0) {
+    // The direct GEMM reads this call's features, wherever, and however far apart, the caller has them.
+    BoundMatmul& direct = layer.matmuls.front();
+    if (direct.problem.input_ld != request.input_ld) MINUET_TRY(bind_direct(layer, request, direct));
+    direct.input = request.input;
+  }
   llvm::Error error = queue_.fork(used);
   EngineCounters& counters = queue_.counters();
   i32 stream = 0;
@@ -231,15 +244,15 @@ llvm::Error GmasStep::scatter(const Layer& layer, const ConvolveRequest& request
   MINUET_TRY(queue_.mark(Stage::Scatter));
   ScatterParams params = {};
   params.buffer = request.gemm_buffer;
-  params.table = request.transposed ? request.map->source_table : request.map->query_table;
+  params.table = request.transposed ? request.tables->source_table : request.tables->query_table;
   params.rows = request.output_rows;
   params.volume = layer.volume;
   params.scale = layer.weights.scale;
   params.shift = layer.weights.shift;
   params.residual = request.residual;
-  params.residual_ld = layer.problem.residual_input.ld;
+  params.residual_ld = request.residual_ld;
   params.output = request.output;
-  params.output_ld = layer.problem.output.ld;
+  params.output_ld = request.output_ld;
   return queue_.launch_stride(
       layer.scatter, tile_count(params.rows, layer.scatter_spec.channels, layer.scatter_spec.tile), params);
 }

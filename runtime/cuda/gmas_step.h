@@ -72,9 +72,11 @@ class GmasStep {
   llvm::Expected<bool> takes_pointers(Layer& layer);
   MatmulProblem problem_of(const Layer& layer, BatchMode mode, i64 first_row, i64 height, i32 batch) const;
   llvm::Expected<bool> bind(Layer& layer, const MatmulProblem& problem, const void* weight, const void* input,
-                            void* output);
+                            void* output, BoundMatmul& bound);
+  llvm::Expected<bool> add(Layer& layer, const MatmulProblem& problem, const void* weight, const void* input,
+                           void* output);
   llvm::Error bind_groups(Layer& layer, const ConvolveRequest& request);
-  llvm::Error bind_direct(Layer& layer, const ConvolveRequest& request);
+  llvm::Error bind_direct(Layer& layer, const ConvolveRequest& request, BoundMatmul& bound);
   llvm::Error bind_group(Layer& layer, const ConvolveRequest& request, const GemmGroup& group);
   llvm::Error bind_members(Layer& layer, const ConvolveRequest& request, const GemmGroup& group);
   llvm::Error permute_weights(const Layer& layer, const ConvolveRequest& request);

@@ -3,7 +3,6 @@
 #include <climits>
 
 namespace minuet {
-namespace {}  // namespace
 
 llvm::Expected<MapKernels> MapKernels::create(CudaDevice& device, const MapChoice& choice) {
   MapKernels kernels;
@@ -250,21 +249,21 @@ llvm::Error MapStep::unpack(const Coords& coords, const KeyLayout& layout, i32* 
                               UnpackParams{coords.keys, coords.count, layout, coordinates});
 }
 
-llvm::Error MapStep::make_tables(const MapView& map, i32 direct_offset) {
+llvm::Error MapStep::make_tables(const MapView& map, i32 direct_offset, const GmasTables& tables) {
   MINUET_TRY(queue_.mark(Stage::Map));
   const i32 volume = map.geometry.volume;
-  MINUET_TRY(queue_.fill(map.source_table, ~0u, volume * map.sources));
+  MINUET_TRY(queue_.fill(tables.source_table, ~0u, volume * map.sources));
   if (map.queries <= 0) return llvm::Error::success();
   MakeTablesParams params = {};
   params.map = map.map;
   params.positions = map.positions;
-  params.row_base = map.tables.row_base;
+  params.row_base = tables.groups.row_base;
   params.queries = map.queries;
   params.sources = map.sources;
   params.volume = volume;
   params.direct_offset = direct_offset;
-  params.source_table = map.source_table;
-  params.query_table = map.query_table;
+  params.source_table = tables.source_table;
+  params.query_table = tables.query_table;
   return queue_.launch_stride(map32_.make_tables, volume * map.queries, params);
 }
 

@@ -47,7 +47,7 @@ class MapStep {
   llvm::Error downsample(const DownsampleRequest& request);
   llvm::Error search(const SearchRequest& request);
   llvm::Error unpack(const Coords& coords, const KeyLayout& layout, i32* coordinates);
-  llvm::Error make_tables(const MapView& map, i32 direct_offset);
+  llvm::Error make_tables(const MapView& map, i32 direct_offset, const GmasTables& tables);
   llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets);
 
  private:

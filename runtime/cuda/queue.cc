@@ -44,12 +44,16 @@ llvm::Error Queue::create_streams(i32 streams) {
     MINUET_TRY(check(driver_, driver_.cuEventCreate(&events_[i], CU_EVENT_DISABLE_TIMING), "cuEventCreate"));
     ++counters_.allocations;
   }
-  ++counters_.allocations;
-  return check(driver_, driver_.cuEventCreate(&copied_, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+  for (CUevent* event : {&copied_, &ended_}) {
+    ++counters_.allocations;
+    MINUET_TRY(check(driver_, driver_.cuEventCreate(event, CU_EVENT_DISABLE_TIMING), "cuEventCreate"));
+  }
+  return llvm::Error::success();
 }
 
 Queue::~Queue() {
   const ContextScope scope(driver_, device_->context());
+  if (enqueued_) static_cast<void>(driver_.cuEventSynchronize(ended_));
   for (i32 i = 1; i < count_; ++i) {
     static_cast<void>(driver_.cuStreamSynchronize(streams_[i]));
     static_cast<void>(driver_.cuStreamDestroy(streams_[i]));
@@ -57,7 +61,9 @@ Queue::~Queue() {
   for (CUevent event : events_) {
     if (event) static_cast<void>(driver_.cuEventDestroy(event));
   }
-  if (copied_) static_cast<void>(driver_.cuEventDestroy(copied_));
+  for (CUevent event : {copied_, ended_}) {
+    if (event) static_cast<void>(driver_.cuEventDestroy(event));
+  }
   for (void* memory : pinned_) static_cast<void>(driver_.cuMemFreeHost(memory));
   profiler_.release();
 }
@@ -81,6 +87,15 @@ llvm::Error Queue::begin(CUstream stream) {
   streams_[0] = stream;
   profiler_.begin();
   return mark(Stage::None);
+}
+
+llvm::Error Queue::end() {
+  MINUET_TRY(mark(Stage::None));
+  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  MINUET_TRY(check(driver_, driver_.cuStreamIsCapturing(streams_[0], &capture), "cuStreamIsCapturing"));
+  if (capture != CU_STREAM_CAPTURE_STATUS_NONE) return llvm::Error::success();
+  enqueued_ = true;
+  return check(driver_, driver_.cuEventRecord(ended_, streams_[0]), "cuEventRecord at a call's end");
 }
 
 /// Copies are followed by events of the primary context, which a driver might not take on this stream.

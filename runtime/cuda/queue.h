@@ -21,7 +21,7 @@ constexpr i32 kMaxStreams = 4;
 class Queue {
  public:
   static llvm::Expected<std::unique_ptr<Queue>> create(std::shared_ptr<CudaDevice> device, i32 streams);
-  /// Waits for the side streams; frees pinned memory. Never fails.
+  /// Waits for what was enqueued; frees pinned memory. Never fails.
   ~Queue();
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
@@ -35,6 +35,8 @@ class Queue {
   /// InvalidArgument where the stream belongs to another context than the device's primary one. Streams of
   /// green contexts, which are parts of the primary one, are welcome.
   llvm::Error begin(CUstream stream);
+  /// The destructor waits for what was enqueued until here, unless it is being captured.
+  llvm::Error end();
   CUstream stream(i32 index = 0) const { return streams_[index]; }
   /// Streams of the pool, and how many of them the work of this call may spread over.
   i32 streams() const { return count_; }
@@ -88,6 +90,8 @@ class Queue {
   std::array<CUevent, kMaxStreams> events_ = {};    // [0] forks, the others join
   CUevent copied_ = nullptr;
   bool copying_ = false;
+  CUevent ended_ = nullptr;  // the last call's work
+  bool enqueued_ = false;
   std::vector<void*> pinned_;
   EngineCounters counters_;
   Profiler profiler_;

@@ -20,14 +20,15 @@ int main() try {
   options.kernel_size[0] = options.kernel_size[1] = options.kernel_size[2] = 3;
   options.submanifold = 1;
   options.weight = ones.data();
-  const minuet::Convolution convolution(context, options);
+  const minuet::Plan convolution = minuet::Plan::convolution(context, options);
   convolution.load(device);
 
-  const minuet::ConvolutionExecution execution(convolution, device);
-  execution.prepare(map);
+  const minuet::Execution execution(convolution, device);
+  const std::int64_t rows = execution.prepare_maps({map});
   const minuet::Buffer<float> input(device, std::vector<float>(4, 1.0f));
   const minuet::Buffer<float> output(device, 4);
-  execution.run(input.get(), output.get());
+  execution.run({minuet::tensor(input.get(), 4, 1, MINUET_F32)},
+                minuet::tensor(output.get(), rows, 1, MINUET_F32));
   device.synchronize();
 
   const std::vector<float> expected{3, 3, 3, 1};

@@ -18,7 +18,7 @@ int main(void) {
 
   minuet_context* context = NULL;
   minuet_device* device = NULL;
-  minuet_network* network = NULL;
+  minuet_plan* network = NULL;
   minuet_execution* execution = NULL;
   check(minuet_context_create(NULL, &context));
   check(minuet_device_open(context, NULL, &device)); /* cuda:0 where it is usable, else cpu */
@@ -29,9 +29,9 @@ int main(void) {
   minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
   options.name = "minkunet42";
   options.dtype = MINUET_F32;
-  check(minuet_network_create(context, &options, &network));
-  check(minuet_network_compile(network, info.arch, NULL, NULL)); /* cold: compiles; warm: from the cache */
-  check(minuet_network_load(network, device));
+  check(minuet_plan_create_network(context, &options, &network));
+  check(minuet_plan_compile(network, info.arch, NULL, NULL)); /* cold: compiles; warm: from the cache */
+  check(minuet_plan_load(network, device));
   check(minuet_execution_create(network, device, NULL, &execution));
 
   void *device_coordinates, *device_features, *device_output;
@@ -46,7 +46,9 @@ int main(void) {
   check(minuet_execution_output_shape(execution, &rows, &channels));
   const int64_t bytes = rows * channels * (int64_t)sizeof(float);
   check(minuet_device_allocate(device, bytes, &device_output));
-  check(minuet_execution_run(execution, device_features, device_output, NULL)); /* features: only enqueues */
+  const minuet_tensor in = {.data = device_features, .rows = 3, .channels = 4, .dtype = MINUET_F32};
+  const minuet_tensor out = {.data = device_output, .rows = rows, .channels = channels, .dtype = MINUET_F32};
+  check(minuet_execution_run(execution, &in, 1, &out, 1, NULL)); /* features: only enqueues */
   check(minuet_device_synchronize(device, NULL));
 
   float* output = malloc((size_t)bytes);
@@ -58,7 +60,7 @@ int main(void) {
   minuet_device_free(device, device_features);
   minuet_device_free(device, device_coordinates);
   minuet_execution_destroy(execution);
-  minuet_network_destroy(network);
+  minuet_plan_destroy(network);
   minuet_device_destroy(device);
   minuet_context_destroy(context);
   return 0;

@@ -67,7 +67,7 @@ TuningMeasurement measurement(i64 median_ns, bool migrated = false) {
 }
 
 void write_tuning(const Put& put) {
-  const TuningEnvironment environment{"GPU", "9.0", 132, 1 << 20, "0.1.0", "digest", "13.0"};
+  const TuningEnvironment environment{"GPU", "9.0", 132, 1 << 20, "0.2.0", "digest", "13.0"};
   const auto with = [](TuningMeasurement one, TuningConfig config) {
     one.config = std::move(config);
     return one;

@@ -65,7 +65,7 @@ void check_description(const NetworkDescription& network) {
 /// What lies where while a program runs: a storage takes its slot when a layer writes into it.
 class Memory {
  public:
-  explicit Memory(const NetworkProgram& program)
+  explicit Memory(const Program& program)
       : program_(program), holders_(program.slots.size(), -1), written_(program.storages.size()) {}
 
   void write(i32 tensor) {
@@ -93,7 +93,7 @@ class Memory {
   }
 
  private:
-  const NetworkProgram& program_;
+  const Program& program_;
   std::vector<i32> holders_;                               // by slot
   std::vector<std::vector<std::pair<i32, i32>>> written_;  // by storage
 };
@@ -103,7 +103,7 @@ bool is_in(i32 index, const Items& items) {
   return index >= 0 && static_cast<std::size_t>(index) < items.size();
 }
 
-void check_numbers(const NetworkProgram& program) {
+void check_numbers(const Program& program) {
   for (std::size_t i = 0; i < program.levels.size(); ++i) {
     const LevelSpec& level = program.levels[i];
     require(i == 0 ? level.parent == -1 : level.parent >= 0 && level.parent < static_cast<i32>(i));
@@ -123,9 +123,9 @@ void check_numbers(const NetworkProgram& program) {
   }
 }
 
-void check_layers(const NetworkProgram& program) {
+void check_layers(const Program& program) {
   Memory memory(program);
-  memory.write(program.input);
+  memory.write(program.inputs[0]);
   for (const ProgramLayer& layer : program.layers) {
     require(is_in(layer.map, program.maps) && is_in(layer.input, program.tensors) &&
             is_in(layer.output, program.tensors) &&
@@ -164,7 +164,7 @@ bool fuzz_network(llvm::StringRef input) {
   require(json_of(llvm::cantFail(parse_network(text))) == text);
   bool is_whole = true;
   for (const i32 head : {0, 5}) {
-    llvm::Expected<NetworkProgram> program =
+    llvm::Expected<Program> program =
         build_program(*network, DType::F16, [&](const std::string&, i32) { return head; });
     is_whole = is_whole && program;
     if (program) {

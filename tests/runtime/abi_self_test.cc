@@ -49,14 +49,14 @@ TEST(AbiSelf, TheDetailIsOfTheLastErrorAlone) {
   minuet_convolution_options layer = MINUET_CONVOLUTION_OPTIONS_INIT;
   layer.in_channels = layer.out_channels = 1;
   layer.weight = &one;
-  minuet_convolution* plan = nullptr;
-  check(minuet_convolution_create(made, &layer, &plan));
-  EXPECT_EQ(minuet_convolution_compile(plan, "sm_90a", nullptr, nullptr), MINUET_UNAVAILABLE);
+  minuet_plan* plan = nullptr;
+  check(minuet_plan_create_convolution(made, &layer, &plan));
+  EXPECT_EQ(minuet_plan_compile(plan, "sm_90a", nullptr, nullptr), MINUET_UNAVAILABLE);
   EXPECT_THAT(last_error_detail(), HasSubstr("/nowhere/libnvrtc.so.13"));
-  EXPECT_EQ(minuet_convolution_compile(plan, nullptr, nullptr, nullptr), MINUET_INVALID_ARGUMENT);
+  EXPECT_EQ(minuet_plan_compile(plan, nullptr, nullptr, nullptr), MINUET_INVALID_ARGUMENT);
   EXPECT_EQ(last_error_detail(), "");
   EXPECT_THAT(last_error(), HasSubstr("arch"));
-  minuet_convolution_destroy(plan);
+  minuet_plan_destroy(plan);
 }
 
 /// struct_size 0, an ext, and what is reserved: refused by every call that takes options.
@@ -98,19 +98,19 @@ TEST(AbiSelf, WhatMustBeNothingIs) {
     return minuet_kernel_map_create(set.get(), set.get(), options, nullptr, &made);
   });
   refuse(minuet_convolution_options(MINUET_CONVOLUTION_OPTIONS_INIT), [&](const auto* options) {
-    minuet_convolution* made = nullptr;
-    return minuet_convolution_create(cpu->context(), options, &made);
+    minuet_plan* made = nullptr;
+    return minuet_plan_create_convolution(cpu->context(), options, &made);
   });
   refuse(minuet_network_options(MINUET_NETWORK_OPTIONS_INIT), [&](const auto* options) {
-    minuet_network* made = nullptr;
-    return minuet_network_create(cpu->context(), options, &made);
+    minuet_plan* made = nullptr;
+    return minuet_plan_create_network(cpu->context(), options, &made);
   });
   refuse(minuet_precompile_options(MINUET_PRECOMPILE_OPTIONS_INIT),
          [&](const auto* options) { return minuet_precompile(cpu->context(), options, nullptr); });
   NetworkSpec narrow;
   narrow.name = "sparseresnet21d";
   narrow.channels = {8, 8, 8, 8};
-  const Network network = make_network(*cpu, narrow);
+  const Plan network = make_network(*cpu, narrow);
   refuse(minuet_execution_options(MINUET_EXECUTION_OPTIONS_INIT), [&](const auto* options) {
     minuet_execution* made = nullptr;
     return minuet_execution_create(network.get(), cpu->device(), options, &made);

@@ -14,16 +14,16 @@ class AbiTest : public SetsOnDevice {
     return minuet_kernel_map_pairs(map_of(in, out, {3, {3, 3, 3, 1}}).get());
   }
 
-  Handle<minuet_network> small_network(minuet_context* context) {
+  Plan small_network(minuet_context* context) {
     const int32_t channels[] = {8, 8, 8, 8};
     minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
     options.name = "sparseresnet21d";
     options.dtype = MINUET_F32;
     options.channels = channels;
     options.channel_count = 4;
-    minuet_network* network = nullptr;
-    check(minuet_network_create(context, &options, &network));
-    return {network, {minuet_network_destroy}};
+    minuet_plan* network = nullptr;
+    check(minuet_plan_create_network(context, &options, &network));
+    return {network, {minuet_plan_destroy}};
   }
 };
 
@@ -65,11 +65,11 @@ TEST_P(AbiTest, AnEmptySetDoesNotWidenTheLayout) {
 }
 
 TEST_P(AbiTest, APlanOutlivesTheHandleOfItsDevice) {
-  const Handle<minuet_network> network = small_network(machine().context());
-  check(minuet_network_compile(network.get(), machine().arch().c_str(), nullptr, nullptr));
+  const Plan network = small_network(machine().context());
+  check(minuet_plan_compile(network.get(), machine().arch().c_str(), nullptr, nullptr));
   minuet_device* device = nullptr;
   check(minuet_device_open(machine().context(), GetParam(), &device));
-  check(minuet_network_load(network.get(), device));
+  check(minuet_plan_load(network.get(), device));
   minuet_device_destroy(device);
   check(minuet_device_open(machine().context(), GetParam(), &device));
   minuet_execution* execution = nullptr;
@@ -79,11 +79,11 @@ TEST_P(AbiTest, APlanOutlivesTheHandleOfItsDevice) {
 }
 
 TEST_P(AbiTest, ACallersWorkspaceIsAskedForAndSurvivesARefusal) {
-  const Handle<minuet_network> network = small_network(machine().context());
-  check(minuet_network_compile(network.get(), machine().arch().c_str(), nullptr, nullptr));
-  check(minuet_network_load(network.get(), machine().device()));
+  const Plan network = small_network(machine().context());
+  check(minuet_plan_compile(network.get(), machine().arch().c_str(), nullptr, nullptr));
+  check(minuet_plan_load(network.get(), machine().device()));
   int64_t enough = 0;
-  check(minuet_network_workspace_bytes(network.get(), machine().device(), 4, 27, &enough));
+  check(minuet_plan_workspace_bytes(network.get(), machine().device(), 4, 27, &enough));
   const Buffer workspace(machine(), enough);
   minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
   options.workspace = workspace.data();
@@ -103,20 +103,21 @@ TEST_P(AbiTest, ACallersWorkspaceIsAskedForAndSurvivesARefusal) {
   int32_t channels = 0;
   check(minuet_execution_output_shape(made, &rows, &channels));
   const Buffer features(machine(), std::vector<float>(16, 0.5f)), output(machine(), rows * channels * 4);
-  check(minuet_execution_run(made, features.data(), output.data(), nullptr));
+  const minuet_tensor result = tensor(output, rows, channels, DType::F32);
+  check(run_tensors(made, {tensor(features, 4, 4, DType::F32)}, result));
   for (float value : output.read<float>()) EXPECT_EQ(value, value) << "NaN";
-  EXPECT_EQ(minuet_execution_run(made, static_cast<const char*>(features.data()) + 4, output.data(), nullptr),
-            MINUET_INVALID_ARGUMENT);
+  char* const misaligned = static_cast<char*>(features.data()) + 4;
+  EXPECT_EQ(run_tensors(made, {tensor(misaligned, 4, 4, MINUET_F32)}, result), MINUET_INVALID_ARGUMENT);
 }
 
 TEST_P(AbiTest, KernelsAreCompiledOnceAndThenInMemory) {
-  const Handle<minuet_network> network = small_network(machine().context());
+  const Plan network = small_network(machine().context());
   const auto count_memory = [](const minuet_kernel_info* kernel, void* user) {
     *static_cast<int*>(user) += std::strcmp(kernel->origin, "memory") != 0;
   };
   int strangers = 0;
-  check(minuet_network_compile(network.get(), machine().arch().c_str(), nullptr, nullptr));
-  check(minuet_network_compile(network.get(), machine().arch().c_str(), count_memory, &strangers));
+  check(minuet_plan_compile(network.get(), machine().arch().c_str(), nullptr, nullptr));
+  check(minuet_plan_compile(network.get(), machine().arch().c_str(), count_memory, &strangers));
   EXPECT_EQ(strangers, 0);
 }
 
@@ -131,17 +132,17 @@ class AbiRules : public testing::Test {
     context_.reset(context);
   }
   minuet_status convolution(const minuet_convolution_options& options) {
-    minuet_convolution* made = nullptr;
-    const minuet_status status = minuet_convolution_create(context_.get(), &options, &made);
-    minuet_convolution_destroy(made);
+    minuet_plan* made = nullptr;
+    const minuet_status status = minuet_plan_create_convolution(context_.get(), &options, &made);
+    minuet_plan_destroy(made);
     return status;
   }
   std::string network_error(const std::string& json) {
     minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
     options.description = json.c_str();
-    minuet_network* network = nullptr;
-    if (minuet_network_create(context_.get(), &options, &network) == MINUET_OK) {
-      minuet_network_destroy(network);
+    minuet_plan* network = nullptr;
+    if (minuet_plan_create_network(context_.get(), &options, &network) == MINUET_OK) {
+      minuet_plan_destroy(network);
       return "";
     }
     return last_error();
@@ -217,8 +218,10 @@ TEST_F(AbiRules, NullsAreNamed) {
   EXPECT_EQ(minuet_context_create(nullptr, nullptr), MINUET_INVALID_ARGUMENT);
   EXPECT_EQ(minuet_device_open(context_.get(), "cpu", nullptr), MINUET_INVALID_ARGUMENT);
   EXPECT_EQ(minuet_device_open(nullptr, "cpu", nullptr), MINUET_INVALID_ARGUMENT);
-  EXPECT_EQ(minuet_network_query(nullptr, nullptr), MINUET_INVALID_ARGUMENT);
-  EXPECT_EQ(minuet_execution_run(nullptr, nullptr, nullptr, nullptr), MINUET_INVALID_ARGUMENT);
+  EXPECT_EQ(minuet_plan_query(nullptr, nullptr), MINUET_INVALID_ARGUMENT);
+  EXPECT_EQ(minuet_plan_query_parameter(nullptr, 0, nullptr), MINUET_INVALID_ARGUMENT);
+  EXPECT_EQ(minuet_execution_run(nullptr, nullptr, 0, nullptr, 0, nullptr), MINUET_INVALID_ARGUMENT);
+  EXPECT_EQ(minuet_execution_prepare_maps(nullptr, nullptr, 0, nullptr), MINUET_INVALID_ARGUMENT);
   EXPECT_EQ(minuet_execution_query_stages(nullptr, nullptr), MINUET_INVALID_ARGUMENT);
   EXPECT_EQ(minuet_coordinates_count(nullptr), 0);
   minuet_device* device = nullptr;

@@ -58,7 +58,7 @@ class Caches : public testing::Test {
     return {made, {minuet_context_destroy}};
   }
 
-  Handle<minuet_convolution> convolution(minuet_context* context) {
+  Plan convolution(minuet_context* context) {
     const std::vector<float> weight(4 * 4 * 3, 1.0f);
     minuet_convolution_options options = MINUET_CONVOLUTION_OPTIONS_INIT;
     options.ndim = 1;
@@ -66,9 +66,9 @@ class Caches : public testing::Test {
     options.kernel_size[0] = 3;
     options.submanifold = 1;
     options.weight = weight.data();
-    minuet_convolution* made = nullptr;
-    check(minuet_convolution_create(context, &options, &made));
-    return {made, {minuet_convolution_destroy}};
+    minuet_plan* made = nullptr;
+    check(minuet_plan_create_convolution(context, &options, &made));
+    return {made, {minuet_plan_destroy}};
   }
 
   /// Every kernel of the convolution, as a process without JIT writes them down.
@@ -78,7 +78,7 @@ class Caches : public testing::Test {
       options.jit = MINUET_JIT_OFF;
       options.record_path = list.c_str();
     });
-    EXPECT_EQ(minuet_convolution_compile(convolution(strict.get()).get(), kArch, nullptr, nullptr),
+    EXPECT_EQ(minuet_plan_compile(convolution(strict.get()).get(), kArch, nullptr, nullptr),
               MINUET_FAILED_PRECONDITION);
     EXPECT_THAT(last_error(), testing::HasSubstr("minuet precompile --from"));
     return list;

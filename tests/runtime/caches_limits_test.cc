@@ -97,7 +97,7 @@ TEST_F(Limits, R21_ExactlyTheCompilerThatIsHere) {
       options.bundle_policy = policy;
       options.nvrtc_path = nvrtc;
     });
-    minuet_convolution_compile(convolution(strict.get()).get(), kArch, nullptr, nullptr);
+    minuet_plan_compile(convolution(strict.get()).get(), kArch, nullptr, nullptr);
     return counters(strict.get()).bundle_hits;
   };
   EXPECT_EQ(hits(MINUET_BUNDLE_EXACT, nullptr), kernels_);

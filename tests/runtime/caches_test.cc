@@ -31,7 +31,7 @@ TEST_F(Caches, R22_RecordThenPrecompileThenRunWithoutJit) {
             MINUET_FAILED_PRECONDITION);
   check(minuet_context_add_bundle(strict.get(), told.paths[0].c_str(), told.digests[0].c_str()));
   const auto plan = convolution(strict.get());
-  check(minuet_convolution_compile(plan.get(), kArch, note, &origins));
+  check(minuet_plan_compile(plan.get(), kArch, note, &origins));
   EXPECT_EQ(std::count(origins.begin(), origins.end(), "bundle"),
             static_cast<std::ptrdiff_t>(origins.size()));
   EXPECT_EQ(counters(strict.get()).compiled, 0);
@@ -122,7 +122,7 @@ TEST_F(Caches, R23_PtxServesLaterGpusWhereItIsAskedFor) {
       options.bundle_path = bundles.c_str();
       options.bundle_ptx = ptx;
     });
-    EXPECT_EQ(minuet_convolution_compile(convolution(strict.get()).get(), arch, nullptr, nullptr),
+    EXPECT_EQ(minuet_plan_compile(convolution(strict.get()).get(), arch, nullptr, nullptr),
               MINUET_FAILED_PRECONDITION)
         << "those with CUB are not there";
     return counters(strict.get()).bundle_hits;
@@ -143,7 +143,7 @@ TEST_F(Caches, R17_AJobIsCancelledAndTellsSo) {
     std::atomic<int> status{-1};
   } done;
   minuet_job* job = nullptr;
-  check(minuet_convolution_compile_async(
+  check(minuet_plan_compile_async(
       plan.get(), kArch,
       [](minuet_status status, void* user) {
         static_cast<Done*>(user)->status = status;
@@ -188,9 +188,9 @@ TEST_F(Caches, OptionsComeBeforeTheEnvironment) {
       options.jit = MINUET_JIT_OFF;
       options.bundle_path = bundle_path;
     });
-    minuet_convolution_compile(convolution(strict.get()).get(), kArch, nullptr, nullptr);
+    minuet_plan_compile(convolution(strict.get()).get(), kArch, nullptr, nullptr);
     EXPECT_FALSE(fs::exists(record)) << "an empty record_path is none";
-    minuet_convolution_compile(convolution(all.get()).get(), kArch, nullptr, nullptr);
+    minuet_plan_compile(convolution(all.get()).get(), kArch, nullptr, nullptr);
     EXPECT_TRUE(fs::remove(record));
     return counters(all.get()).bundle_hits;
   };
@@ -206,7 +206,7 @@ TEST_F(Caches, OptionsComeBeforeTheEnvironment) {
     options.nvrtc_path = "/nowhere/libnvrtc.so.13";
     options.cublaslt_path = "/nowhere/libcublasLt.so.13";
   });
-  EXPECT_EQ(minuet_convolution_compile(convolution(elsewhere.get()).get(), kArch, nullptr, nullptr),
+  EXPECT_EQ(minuet_plan_compile(convolution(elsewhere.get()).get(), kArch, nullptr, nullptr),
             MINUET_UNAVAILABLE);
   EXPECT_THAT(last_error(), HasSubstr("libnvrtc"));
   // Nor with another NVRTC than the one that was named.
@@ -247,7 +247,7 @@ TEST_F(Caches, R32_ATraceOfAColdStart) {
     options.trace = 1;
     options.jit = MINUET_JIT_OFF;
   });
-  EXPECT_EQ(minuet_convolution_compile(convolution(traced.get()).get(), kArch, nullptr, nullptr),
+  EXPECT_EQ(minuet_plan_compile(convolution(traced.get()).get(), kArch, nullptr, nullptr),
             MINUET_FAILED_PRECONDITION);
   check(minuet_context_write_trace(traced.get(), path("trace.json").c_str()));
   for (const char* part : {"traceEvents", "\"disk\"", "identify the compiler"}) {

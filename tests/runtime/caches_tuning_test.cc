@@ -23,12 +23,12 @@ TEST_F(Caches, R35_ABundleGetsResultsAndTheKernelsThatTheyChoose) {
   std::filesystem::create_directory(path("tuning"));
   llvm::cantFail(store_in(path("tuning")).publish(entry));
 
-  const Handle<minuet_convolution> layer = convolution(farm.get());
-  minuet_convolution* const layers[] = {layer.get()};
+  const Plan layer = convolution(farm.get());
+  minuet_plan* const layers[] = {layer.get()};
   const std::string output = path("out"), results = path("tuning");
   minuet_precompile_options options = MINUET_PRECOMPILE_OPTIONS_INIT;
-  options.convolutions = layers;
-  options.convolution_count = 1;
+  options.plans = layers;
+  options.plan_count = 1;
   options.archs = &kArch;
   options.arch_count = 1;
   options.output_directory = output.c_str();

@@ -156,10 +156,9 @@ TEST_P(ConvolutionTest, WorksInTheCallersWorkspace) {
 
     options.workspace_bytes = 256;
     minuet_execution* tight = nullptr;
-    minuet_status status =
-        minuet_execution_create_convolution(convolution.get(), machine().device(), &options, &tight);
+    minuet_status status = minuet_execution_create(convolution.get(), machine().device(), &options, &tight);
     const Execution owner(tight, {minuet_execution_destroy});
-    if (status == MINUET_OK) status = minuet_execution_prepare_map(tight, map.map.get(), nullptr);
+    if (status == MINUET_OK) status = prepare_map(tight, map.map.get());
     EXPECT_EQ(status, MINUET_RESOURCE_EXHAUSTED);
     EXPECT_NE(last_error().find("bytes"), std::string::npos) << last_error();
   }
@@ -174,17 +173,22 @@ TEST_P(ConvolutionTest, WhatIsNotBuiltSaysSo) {
 
 /// Maps that do not belong to the convolution are refused before anything runs.
 TEST_P(ConvolutionTest, RefusesAnotherConvolutionsMap) {
-  const ConvolutionCase test = small_case(dtype(), ConvolutionKind::Submanifold, 16, 16, 100);
+  ConvolutionCase test = small_case(dtype(), ConvolutionKind::Submanifold, 16, 16, 100);
+  test.residual = false;
   const ConvolutionData data = make_data(test);
   Convolution convolution(machine(), test, data);
   const Execution execution = convolution.execution();
-  EXPECT_EQ(minuet_execution_convolve(execution.get(), nullptr, nullptr, nullptr, nullptr),
-            MINUET_FAILED_PRECONDITION);
+  const Buffer input(machine(), encode(dtype(), data.features)), output(machine(), input.bytes());
+  const minuet_tensor in = tensor(input, data.in_rows(), 16, dtype()),
+                      out = tensor(output, data.out_rows(), 16, dtype());
+  EXPECT_EQ(run_tensors(execution.get(), {in}, out), MINUET_FAILED_PRECONDITION);
+  EXPECT_THAT(last_error(), testing::HasSubstr("prepare_maps"));
   ConvolutionCase other = test;
   other.kernel_size = {1, 3, 5, 1};
   ConvolutionData other_data = make_coordinates(other);
   const Map map = make_map(machine(), other, other_data);
-  EXPECT_EQ(minuet_execution_prepare_map(execution.get(), map.map.get(), nullptr), MINUET_INVALID_ARGUMENT);
+  EXPECT_EQ(prepare_map(execution.get(), map.map.get()), MINUET_INVALID_ARGUMENT);
+  EXPECT_EQ(run_tensors(execution.get(), {in}, out), MINUET_FAILED_PRECONDITION) << "no map is prepared";
 }
 
 MINUET_INSTANTIATE_DEVICE_TEST(ConvolutionTest);

@@ -40,6 +40,8 @@ struct Cloud {
         features(oracle::draw_features(static_cast<int64_t>(coordinates.size()), seed)),
         bytes(encode(dtype, features)) {}
 
+  int64_t count() const { return static_cast<int64_t>(coordinates.size()) / 4; }
+
   std::vector<int32_t> coordinates;  // [n, 4]
   std::vector<float> features;       // [n, 4]
   std::vector<char> bytes;
@@ -75,9 +77,19 @@ class ExecutionTest : public DeviceTest {
     return make_execution(machine(), network_.get(), options);
   }
   NetworkRun run(const Execution& execution, const Cloud& cloud) {
-    return run_network(machine(), execution.get(), cloud.coordinates, cloud.bytes);
+    return run_network(machine(), execution.get(), cloud.coordinates, cloud.bytes, dtype());
   }
   NetworkRun fresh(const Cloud& cloud) { return run(execution(), cloud); }
+
+  minuet_tensor features_of(void* data, int64_t rows) const {
+    return tensor(data, rows, 4, abi_dtype(dtype()));
+  }
+  /// minuet_execution_run for MinkUNet42, whose output has the cloud's rows.
+  minuet_status enqueue(minuet_execution* execution, const Cloud& cloud, void* features, void* output,
+                        void* stream = nullptr) const {
+    return run_tensors(execution, {features_of(features, cloud.count())},
+                       tensor(output, cloud.count(), kWidths.back(), abi_dtype(dtype())), stream);
+  }
 
   void expect_oracle(const NetworkRun& run, const Cloud& cloud) {
     const oracle::NetworkOutput expected =
@@ -91,14 +103,13 @@ class ExecutionTest : public DeviceTest {
                       minuet_status status, const std::string& words) {
     EXPECT_EQ(prepare(machine(), execution.get(), coordinates), status);
     EXPECT_THAT(last_error(), testing::HasSubstr(words));
-    const Buffer memory(machine(), int64_t{1} << 16);
-    EXPECT_EQ(minuet_execution_run(execution.get(), memory.data(), memory.data(), nullptr),
-              MINUET_FAILED_PRECONDITION);
     const Cloud good = scene(120, kSeed + 9);
+    const Buffer input(machine(), good.bytes), output(machine(), int64_t{1} << 16);
+    EXPECT_EQ(enqueue(execution.get(), good, input.data(), output.data()), MINUET_FAILED_PRECONDITION);
     EXPECT_EQ(run(execution, good), fresh(good)) << "after a refused cloud";
   }
 
-  Network network_{nullptr, {minuet_network_destroy}};
+  Plan network_{nullptr, {minuet_plan_destroy}};
 };
 
 /// One instance a device and dtype of a suite derived from ExecutionTest.

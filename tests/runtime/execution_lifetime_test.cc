@@ -7,6 +7,8 @@
 namespace minuet::abi {
 namespace {
 
+using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 
 class LifetimeTest : public ExecutionTest {};
@@ -68,9 +70,10 @@ TEST_P(LifetimeTest, MisalignedMemoryIsRefused) {
   const Execution execution = this->execution();
   check(prepare(machine(), execution.get(), cloud.coordinates));
   const Buffer memory(machine(), int64_t{1} << 16);
-  char* good = static_cast<char*>(memory.data());
-  for (auto [features, output] : {std::pair{good + 4, good}, {good, good + 8}, {good + 2, good + 2}}) {
-    EXPECT_EQ(minuet_execution_run(execution.get(), features, output, nullptr), MINUET_INVALID_ARGUMENT);
+  char* const good = static_cast<char*>(memory.data());
+  char* const other = good + (1 << 15);
+  for (auto [features, output] : {std::pair{good + 4, other}, {good, other + 8}, {good + 2, other + 2}}) {
+    EXPECT_EQ(enqueue(execution.get(), cloud, features, output), MINUET_INVALID_ARGUMENT);
     EXPECT_THAT(last_error(), HasSubstr("16"));
   }
   minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
@@ -90,17 +93,24 @@ TEST_P(LifetimeTest, CallsOutOfOrderAreRefused) {
   double largest = 0;
   minuet_stage_times times = MINUET_STAGE_TIMES_INIT;
   const Buffer memory(machine(), int64_t{1} << 12);
-  EXPECT_EQ(minuet_execution_run(given, memory.data(), memory.data(), nullptr), MINUET_FAILED_PRECONDITION);
+  const Cloud one({0, 1, 2, 3}, dtype());
+  const minuet_tensor features = features_of(memory.data(), 1);
+  EXPECT_EQ(enqueue(given, one, memory.data(), static_cast<char*>(memory.data()) + 1024),
+            MINUET_FAILED_PRECONDITION);
   EXPECT_THAT(last_error(), HasSubstr("prepare"));
   EXPECT_EQ(minuet_execution_output_shape(given, &rows, &channels), MINUET_FAILED_PRECONDITION);
   EXPECT_EQ(minuet_execution_output_coordinates(given, static_cast<int32_t*>(memory.data()), nullptr),
             MINUET_FAILED_PRECONDITION);
-  EXPECT_EQ(minuet_execution_largest_activation(given, memory.data(), nullptr, &largest),
+  EXPECT_EQ(minuet_execution_largest_activation(given, &features, 1, nullptr, &largest),
             MINUET_FAILED_PRECONDITION);
   EXPECT_EQ(minuet_execution_query_stages(given, &times), MINUET_FAILED_PRECONDITION);
-  EXPECT_EQ(minuet_execution_convolve(given, memory.data(), nullptr, memory.data(), nullptr),
-            MINUET_FAILED_PRECONDITION);
-  EXPECT_THAT(last_error(), HasSubstr("network"));
+  const Coordinates set = make_set(machine(), 3, one.coordinates, {1, 1, 1, 1});
+  minuet_kernel_map_options whole = MINUET_KERNEL_MAP_OPTIONS_INIT;
+  minuet_kernel_map* map = nullptr;
+  check(minuet_kernel_map_create(set.get(), set.get(), &whole, nullptr, &map));
+  const KernelMap owner(map, {minuet_kernel_map_destroy});
+  EXPECT_EQ(prepare_map(given, map), MINUET_FAILED_PRECONDITION);
+  EXPECT_THAT(last_error(), AllOf(HasSubstr("network"), ContainsRegex("prepare([^_]|$)")));
   EXPECT_EQ(minuet_execution_prepare(given, memory.integers(), -1, nullptr), MINUET_INVALID_ARGUMENT);
   EXPECT_EQ(minuet_execution_prepare(given, nullptr, 5, nullptr), MINUET_INVALID_ARGUMENT);
   EXPECT_EQ(minuet_execution_prepare(nullptr, memory.integers(), 1, nullptr), MINUET_INVALID_ARGUMENT);
@@ -111,14 +121,14 @@ TEST_P(LifetimeTest, CallsOutOfOrderAreRefused) {
   EXPECT_NE(minuet_execution_query_layer(given, 1 << 20, &layer), MINUET_OK);
   EXPECT_NE(minuet_execution_query_layer(given, -1, &layer), MINUET_OK);
 
-  Network unloaded(nullptr, {minuet_network_destroy});
+  Plan unloaded(nullptr, {minuet_plan_destroy});
   check(create_network(machine(), spec(), unloaded));
   minuet_execution* none = nullptr;
   EXPECT_EQ(minuet_execution_create(unloaded.get(), machine().device(), nullptr, &none),
             MINUET_FAILED_PRECONDITION);
   EXPECT_EQ(none, nullptr);
   if (!machine().is_cpu()) {
-    EXPECT_EQ(minuet_network_load(unloaded.get(), machine().device()), MINUET_FAILED_PRECONDITION);
+    EXPECT_EQ(minuet_plan_load(unloaded.get(), machine().device()), MINUET_FAILED_PRECONDITION);
   }
 }
 
@@ -138,7 +148,7 @@ TEST_P(LifetimeTest, TwoExecutionsInTwoThreads) {
         const size_t which = static_cast<size_t>(i + t) % clouds.size();
         equal[t] += run(own, clouds[which]) == expected[which];
         // A failed call here leaves the other thread's message alone.
-        if (minuet_execution_run(nullptr, nullptr, nullptr, nullptr) == MINUET_OK) equal[t] = -1000;
+        if (minuet_execution_run(nullptr, nullptr, 0, nullptr, 0, nullptr) == MINUET_OK) equal[t] = -1000;
       }
     });
   }
@@ -152,7 +162,7 @@ TEST_P(LifetimeTest, TheDeviceOpenedTwice) {
   minuet_device* again = nullptr;
   check(minuet_device_open(machine().context(), std::get<0>(GetParam()), &again));
   const Handle<minuet_device> owner(again, {minuet_device_destroy});
-  check(minuet_network_load(network_.get(), again));
+  check(minuet_plan_load(network_.get(), again));
   minuet_execution* made = nullptr;
   check(minuet_execution_create(network_.get(), again, nullptr, &made));
   const Execution execution(made, {minuet_execution_destroy});
@@ -166,7 +176,7 @@ TEST_P(LifetimeTest, DestroyedInTheOrderOfCreation) {
   const NetworkRun expected = fresh(cloud);
   minuet_context* context = nullptr;
   minuet_device* device = nullptr;
-  minuet_network* network = nullptr;
+  minuet_plan* network = nullptr;
   minuet_execution* made = nullptr;
   check(minuet_context_create(nullptr, &context));
   check(minuet_device_open(context, std::get<0>(GetParam()), &device));
@@ -176,13 +186,13 @@ TEST_P(LifetimeTest, DestroyedInTheOrderOfCreation) {
   options.channels = kWidths.data();
   options.channel_count = static_cast<int32_t>(kWidths.size());
   options.weights_path = weights().file.path().c_str();
-  check(minuet_network_create(context, &options, &network));
-  check(minuet_network_compile(network, machine().arch().c_str(), nullptr, nullptr));
-  check(minuet_network_load(network, device));
+  check(minuet_plan_create_network(context, &options, &network));
+  check(minuet_plan_compile(network, machine().arch().c_str(), nullptr, nullptr));
+  check(minuet_plan_load(network, device));
   check(minuet_execution_create(network, device, nullptr, &made));
   minuet_context_destroy(context);
   minuet_device_destroy(device);
-  minuet_network_destroy(network);
+  minuet_plan_destroy(network);
   const Execution execution(made, {minuet_execution_destroy});
   EXPECT_EQ(run(execution, cloud), expected);
 }
@@ -196,7 +206,7 @@ TEST_P(LifetimeTest, DestroyWaits) {
   {
     const Execution execution = this->execution();
     check(prepare(machine(), execution.get(), cloud.coordinates));
-    check(minuet_execution_run(execution.get(), features.data(), output.data(), nullptr));
+    check(enqueue(execution.get(), cloud, features.data(), output.data()));
   }
   EXPECT_EQ(output.read<char>(), expected.bytes);
 }

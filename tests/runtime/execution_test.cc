@@ -18,7 +18,7 @@ TEST_P(CloudTest, EmptyClouds) {
     check(minuet_execution_output_shape(execution.get(), &rows, &channels));
     EXPECT_EQ(rows, 0);
     EXPECT_EQ(channels, kWidths.back());
-    check(minuet_execution_run(execution.get(), nullptr, nullptr, nullptr));
+    check(enqueue(execution.get(), Cloud({}, dtype()), nullptr, nullptr));
     check(minuet_execution_output_coordinates(execution.get(), nullptr, nullptr));
     check(minuet_device_synchronize(machine().device(), nullptr));
     const Cloud good = scene(150);
@@ -132,7 +132,7 @@ TEST_P(CloudTest, RunsAgainWithOtherFeatures) {
   check(minuet_execution_reset_counters(execution.get()));
   const Buffer features(machine(), second.bytes);
   const Buffer output(machine(), static_cast<int64_t>(expected.bytes.size()));
-  check(minuet_execution_run(execution.get(), features.data(), output.data(), nullptr));
+  check(enqueue(execution.get(), second, features.data(), output.data()));
   EXPECT_EQ(counters_of(execution.get()).host_syncs, 0);
   EXPECT_EQ(counters_of(execution.get()).allocations, 0);
   EXPECT_EQ(output.read<char>(), expected.bytes);
@@ -203,10 +203,7 @@ TEST_P(CloudTest, WhatItReportsIsTrue) {
     if (number < 4) pairs["decoder." + std::to_string(3 - number) + ".up"] = count({2, 2, 2, 1}, next);
     level = next;
   }
-  minuet_network_info network{};
-  network.struct_size = sizeof(network);
-  check(minuet_network_query(network_.get(), &network));
-  for (int32_t i = 0; i < network.layers; ++i) {
+  for (int32_t i = 0; i < info_of(network_.get()).layers; ++i) {
     minuet_layer_info info{};
     info.struct_size = sizeof(info);
     check(minuet_execution_query_layer(execution.get(), i, &info));
@@ -221,7 +218,8 @@ TEST_P(CloudTest, WhatItReportsIsTrue) {
 
   double largest = 0;
   const Buffer features(machine(), cloud.bytes);
-  check(minuet_execution_largest_activation(execution.get(), features.data(), nullptr, &largest));
+  const minuet_tensor input = features_of(features.data(), cloud.count());
+  check(minuet_execution_largest_activation(execution.get(), &input, 1, nullptr, &largest));
   const oracle::NetworkOutput expected =
       oracle::minkunet42(weights().parameters, kWidths, cloud.coordinates, cloud.features);
   EXPECT_NEAR(largest, expected.largest, 10 * error_bound(dtype(), true) * expected.largest);

@@ -77,8 +77,9 @@ void GoldenTest::check_layer(const std::string& name) {
                         : kind == "sum_pool"     ? MINUET_REDUCE_SUM
                                                  : MINUET_REDUCE_CONVOLVE;
     ASSERT_NE(generative, options.reduction != MINUET_REDUCE_CONVOLVE) << kind;
-    minuet_convolution* convolution = nullptr;
-    EXPECT_EQ(minuet_convolution_create(machine().context(), &options, &convolution), MINUET_UNIMPLEMENTED);
+    minuet_plan* convolution = nullptr;
+    EXPECT_EQ(minuet_plan_create_convolution(machine().context(), &options, &convolution),
+              MINUET_UNIMPLEMENTED);
     EXPECT_NE(last_error().find(generative ? "generative" : "pooling"), std::string::npos) << last_error();
     return;
   }
@@ -121,11 +122,11 @@ void GoldenTest::check_network(const std::string& name) {
   options.channels = channels.data();
   options.channel_count = static_cast<int32_t>(channels.size());
   options.weights_path = weights.c_str();
-  minuet_network* network = nullptr;
-  check(minuet_network_create(machine().context(), &options, &network));
-  const Handle<minuet_network> owner(network, {minuet_network_destroy});
-  check(minuet_network_compile(network, machine().arch().c_str(), nullptr, nullptr));
-  check(minuet_network_load(network, machine().device()));
+  minuet_plan* network = nullptr;
+  check(minuet_plan_create_network(machine().context(), &options, &network));
+  const Plan owner(network, {minuet_plan_destroy});
+  check(minuet_plan_compile(network, machine().arch().c_str(), nullptr, nullptr));
+  check(minuet_plan_load(network, machine().device()));
   minuet_execution* made = nullptr;
   check(minuet_execution_create(network, machine().device(), nullptr, &made));
   const Execution execution(made, {minuet_execution_destroy});
@@ -133,6 +134,7 @@ void GoldenTest::check_network(const std::string& name) {
   const std::vector<int32_t>& coordinates = file.integers.at("in_coordinates");
   const std::vector<int32_t>& expected_coordinates = file.integers.at("out_coordinates");
   const int64_t points = file.shapes.at("in_coordinates")[0];
+  const auto in_channels = static_cast<int32_t>(file.shapes.at("in_features")[1]);
   const Buffer points_memory(machine(), coordinates);
   const Buffer features(machine(), encode(dtype(), file.floats.at("in_features")));
   std::vector<char> first;
@@ -144,7 +146,8 @@ void GoldenTest::check_network(const std::string& name) {
     ASSERT_EQ(rows, file.shapes.at("out_features")[0]);
     ASSERT_EQ(width, file.shapes.at("out_features")[1]);
     const Buffer output(machine(), rows * width * dtype_bytes(dtype()));
-    check(minuet_execution_run(execution.get(), features.data(), output.data(), nullptr));
+    check(run_tensors(execution.get(), {tensor(features, points, in_channels, dtype())},
+                      tensor(output, rows, width, dtype())));
     const std::vector<char> bytes = output.read<char>();
     if (repeat > 0) {
       ASSERT_EQ(bytes, first) << "run " << repeat << " differs from the first";

@@ -25,8 +25,8 @@
 /* clang-format off */
 #define FUNCTIONS(ROW) \
   ROW(last_error) ROW(context_create) ROW(context_destroy) ROW(context_kernel_counters) \
-  ROW(device_open) ROW(device_destroy) ROW(network_create) ROW(network_destroy) \
-  ROW(network_compile) ROW(network_load) ROW(execution_create) ROW(execution_destroy) \
+  ROW(device_open) ROW(device_destroy) ROW(plan_create_network) ROW(plan_destroy) \
+  ROW(plan_compile) ROW(plan_load) ROW(execution_create) ROW(execution_destroy) \
   ROW(execution_prepare) ROW(execution_output_shape) ROW(execution_run) ROW(query_system)
 /* clang-format on */
 
@@ -72,7 +72,7 @@ static void* load_minuet(void) {
 typedef struct {
   minuet_context* context;
   minuet_device* device;
-  minuet_network* network;
+  minuet_plan* network;
   minuet_execution* execution;
 } Stack;
 
@@ -87,14 +87,14 @@ static void open_stack(Stack* stack, int disable_disk_cache) {
   network.dtype = MINUET_F32;
   network.channels = widths;
   network.channel_count = 9;
-  check(api.network_create(stack->context, &network, &stack->network), "network");
-  check(api.network_load(stack->network, stack->device), "load");
+  check(api.plan_create_network(stack->context, &network, &stack->network), "network");
+  check(api.plan_load(stack->network, stack->device), "load");
   check(api.execution_create(stack->network, stack->device, NULL, &stack->execution), "execution");
 }
 
 static void close_stack(Stack* stack) {
   api.execution_destroy(stack->execution);
-  api.network_destroy(stack->network);
+  api.plan_destroy(stack->network);
   api.device_destroy(stack->device);
   api.context_destroy(stack->context);
 }
@@ -107,14 +107,16 @@ static void run_network(Stack* stack) {
   check(api.execution_prepare(stack->execution, coordinates[0], 3, NULL), "prepare");
   check(api.execution_output_shape(stack->execution, &rows, &channels), "shape");
   float* output = aligned_alloc(64, (size_t)(rows * channels) * 64);
-  check(api.execution_run(stack->execution, features, output, NULL), "run");
+  const minuet_tensor in = {(void*)features, 3, 0, 4, MINUET_F32};
+  const minuet_tensor out = {output, rows, 0, channels, MINUET_F32};
+  check(api.execution_run(stack->execution, &in, 1, &out, 1, NULL), "run");
   if (output[0] != output[0]) fail("the output is not a number");
   free(output);
 }
 
 /* Names its kernels by hashes and looks for them; there is no compiler, by MINUET_NVRTC. */
 static void ask_for_kernels(Stack* stack) {
-  if (api.network_compile(stack->network, "sm_90a", NULL, NULL) != MINUET_UNAVAILABLE) fail("compile");
+  if (api.plan_compile(stack->network, "sm_90a", NULL, NULL) != MINUET_UNAVAILABLE) fail("compile");
 }
 
 static void* run_once(void* unused) {
@@ -147,7 +149,7 @@ static void* compile_for_ever(void* unused) {
   for (;;) {
     Stack stack;
     open_stack(&stack, 1);
-    const minuet_status status = api.network_compile(stack.network, "sm_90a", NULL, NULL);
+    const minuet_status status = api.plan_compile(stack.network, "sm_90a", NULL, NULL);
     if (status == MINUET_UNAVAILABLE) leave_without_compiler();
     check(status, "compile");
     close_stack(&stack);
@@ -171,7 +173,7 @@ static pthread_t start(void* (*work)(void*), void* argument) {
 }
 
 static void* compile_once(void* stack) {
-  const minuet_status status = api.network_compile(((Stack*)stack)->network, "sm_90a", NULL, NULL);
+  const minuet_status status = api.plan_compile(((Stack*)stack)->network, "sm_90a", NULL, NULL);
   if (status == MINUET_UNAVAILABLE) leave_without_compiler();
   check(status, "compile");
   return NULL;
@@ -194,7 +196,7 @@ static void compile_alone(void) {
   static minuet_system_info info = {.struct_size = sizeof(info)};
   char message[512] = "";
   open_stack(&stack, 1);
-  if (api.network_compile(stack.network, "sm_90a", NULL, NULL) != MINUET_UNAVAILABLE) fail("compile");
+  if (api.plan_compile(stack.network, "sm_90a", NULL, NULL) != MINUET_UNAVAILABLE) fail("compile");
   api.last_error(message, sizeof(message));
   if (!strstr(message, "minuet-compile is not there")) fail("the error");
   check(api.query_system(&info), "query_system");

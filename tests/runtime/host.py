@@ -23,6 +23,11 @@ class NetworkOptions(ctypes.Structure):
                 ("ndim", ctypes.c_int32), ("weights_path", ctypes.c_char_p), ("seed", ctypes.c_uint64)]
 
 
+class Tensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("rows", ctypes.c_int64), ("row_stride", ctypes.c_int64),
+                ("channels", ctypes.c_int32), ("dtype", ctypes.c_int32)]
+
+
 class Stack:
     """One narrow network on the CPU device."""
 
@@ -36,8 +41,8 @@ class Stack:
         device = self.make("device", context, b"cpu", function="minuet_device_open")
         network = NetworkOptions(ctypes.sizeof(NetworkOptions), name=b"minkunet42", dtype=0, channels=self.widths,
                                  channel_count=9)
-        self.network = self.make("network", context, ctypes.byref(network))
-        self.check(library.minuet_network_load(self.network, device))
+        self.network = self.make("plan", context, ctypes.byref(network), function="minuet_plan_create_network")
+        self.check(library.minuet_plan_load(self.network, device))
         self.execution = self.make("execution", self.network, device, None)
 
     def check(self, status):
@@ -61,8 +66,10 @@ class Stack:
         room = ctypes.create_string_buffer(rows.value * channels.value * 4 + 1024)
         aligned = (ctypes.addressof(room) + 255) // 256 * 256  # the features, then the output
         ctypes.memset(aligned, 0, 48)
-        self.check(self.library.minuet_execution_run(self.execution, ctypes.c_void_p(aligned),
-                                                     ctypes.c_void_p(aligned + 256), None))
+        features = Tensor(aligned, 3, 0, 4, 0)
+        output = Tensor(aligned + 256, rows.value, 0, channels.value, 0)
+        self.check(self.library.minuet_execution_run(self.execution, ctypes.byref(features), ctypes.c_int32(1),
+                                                     ctypes.byref(output), ctypes.c_int32(1), None))
 
     def close(self):
         for kind, handle in reversed(self.handles):

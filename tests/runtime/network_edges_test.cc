@@ -132,34 +132,35 @@ Features input_of(const std::vector<int32_t>& coordinates, uint64_t seed) {
 
 class NetworkEdges : public DeviceTest {
  protected:
-  minuet_status create(const std::string& description, const std::string& weights, Network& network) {
+  minuet_status create(const std::string& description, const std::string& weights, Plan& network) {
     minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
     options.description = description.c_str();
     options.dtype = abi_dtype(dtype());
     options.weights_path = weights.empty() ? nullptr : weights.c_str();
     options.seed = 5;
-    minuet_network* made = nullptr;
-    const minuet_status status = minuet_network_create(machine().context(), &options, &made);
+    minuet_plan* made = nullptr;
+    const minuet_status status = minuet_plan_create_network(machine().context(), &options, &made);
     network.reset(made);
     return status;
   }
-  Network make(const std::string& description, const std::string& weights = "") {
-    Network network(nullptr, {minuet_network_destroy});
+  Plan make(const std::string& description, const std::string& weights = "") {
+    Plan network(nullptr, {minuet_plan_destroy});
     check(create(description, weights, network));
-    check(minuet_network_compile(network.get(), machine().arch().c_str(), nullptr, nullptr));
-    check(minuet_network_load(network.get(), machine().device()));
+    check(minuet_plan_compile(network.get(), machine().arch().c_str(), nullptr, nullptr));
+    check(minuet_plan_load(network.get(), machine().device()));
     return network;
   }
-  Network make(const std::string& description, const Tensors& tensors) {
+  Plan make(const std::string& description, const Tensors& tensors) {
     const TemporaryPath file("edge.safetensors");
     write_safetensors(file.path(), tensors);
     return make(description, file.path());
   }
   std::vector<char> stored(const Features& input) { return encode(dtype(), input.values); }
 
-  void expect_close(const Network& network, const Features& input, const Features& expected) {
+  void expect_close(const Plan& network, const Features& input, const Features& expected) {
     const Execution execution = make_execution(machine(), network.get());
-    const NetworkRun run = run_network(machine(), execution.get(), input.level.coordinates, stored(input));
+    const NetworkRun run =
+        run_network(machine(), execution.get(), input.level.coordinates, stored(input), dtype());
     EXPECT_EQ(run.coordinates, expected.level.coordinates);
     EXPECT_TRUE(is_close(decode(dtype(), run.bytes), {expected.values.begin(), expected.values.end()},
                          expected.channels, error_bound(dtype(), true)));
@@ -263,13 +264,13 @@ const char kOneBlock[] = R"({"op": "block", "name": "a", "width": 0, "kernel_siz
 
 /// The most padding that groups get: every offset has one pair or a few, and each of them a whole height.
 TEST_P(NetworkEdges, TheWorkspaceBoundHoldsThePadding) {
-  const Network network = make(describe("4", kOneBlock));
+  const Plan network = make(describe("4", kOneBlock));
   for (const int size : {1, 2, 5}) {
     const Features input = input_of(make_cube(size, {0, 0, 0}), 51);
     const double neighbours = std::pow(3.0 - 2.0 / size, 3);  // inputs per output on average
     int64_t bytes = 0;
-    check(minuet_network_workspace_bytes(network.get(), machine().device(), input.level.rows(), neighbours,
-                                         &bytes));
+    check(minuet_plan_workspace_bytes(network.get(), machine().device(), input.level.rows(), neighbours,
+                                      &bytes));
     const Buffer workspace(machine(), bytes);
     minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
     options.max_points = input.level.rows();
@@ -281,7 +282,7 @@ TEST_P(NetworkEdges, TheWorkspaceBoundHoldsThePadding) {
 }
 
 TEST_P(NetworkEdges, OneDuplicateIsRefused) {
-  const Network network = make(describe("4", kOneBlock));
+  const Plan network = make(describe("4", kOneBlock));
   const Execution execution = make_execution(machine(), network.get());
   std::vector<int32_t> coordinates = make_cube(2, {0, 0, 0});
   EXPECT_EQ(prepare(machine(), execution.get(), coordinates), MINUET_OK);
@@ -291,18 +292,22 @@ TEST_P(NetworkEdges, OneDuplicateIsRefused) {
 }
 
 TEST_P(NetworkEdges, TheLargestActivationShowsNan) {
-  const Network network = make(describe("4", kOneBlock));
+  const Plan network = make(describe("4", kOneBlock));
   Features input = input_of(make_cube(4, {0, 0, 0}), 61);
   const Execution execution = make_execution(machine(), network.get());
   check(prepare(machine(), execution.get(), input.level.coordinates));
-  double largest = -1;
-  check(minuet_execution_largest_activation(execution.get(), Buffer(machine(), stored(input)).data(), nullptr,
-                                            &largest));
+  const auto largest_of = [&] {
+    const Buffer memory(machine(), stored(input));
+    const minuet_tensor features = tensor(memory, input.level.rows(), 4, dtype());
+    double largest = -1;
+    check(minuet_execution_largest_activation(execution.get(), &features, 1, nullptr, &largest));
+    return largest;
+  };
+  double largest = largest_of();
   EXPECT_TRUE(std::isfinite(largest));
   EXPECT_GT(largest, 0);
   input.values[9] = std::numeric_limits<float>::quiet_NaN();
-  check(minuet_execution_largest_activation(execution.get(), Buffer(machine(), stored(input)).data(), nullptr,
-                                            &largest));
+  largest = largest_of();
   EXPECT_TRUE(std::isnan(largest)) << largest;
 }
 
@@ -330,7 +335,7 @@ TEST_P(NetworkEdges, NumbersThatWouldSpoilEverythingAreRefused) {
     tensors.at(name).values[1] = value;
     const TemporaryPath file("spoiled.safetensors");
     write_safetensors(file.path(), tensors);
-    Network network(nullptr, {minuet_network_destroy});
+    Plan network(nullptr, {minuet_plan_destroy});
     EXPECT_EQ(create(describe("4", kOneBlock), file.path(), network),
               refused ? MINUET_INVALID_ARGUMENT : MINUET_OK)
         << name << " " << value;
@@ -371,9 +376,9 @@ TEST_P(NetworkEdges, WeightsInDoublePrecision) {
   const TemporaryPath file("double.safetensors");
   write_doubles(file.path(), tensors);
   const Features input = input_of(make_crumbs(8, {0, 0, 0}, 92), 93);
-  const auto run = [&](const Network& network) {
+  const auto run = [&](const Plan& network) {
     return run_network(machine(), make_execution(machine(), network.get()).get(), input.level.coordinates,
-                       stored(input));
+                       stored(input), dtype());
   };
   EXPECT_EQ(run(make(describe("4", kOneBlock), file.path())), run(make(describe("4", kOneBlock), tensors)));
 }

@@ -1,4 +1,4 @@
-// What minuet_network_create answers to options that do not fit.
+// What minuet_plan_create_network answers to options that do not fit.
 #include <gmock/gmock.h>
 
 #include <functional>
@@ -24,11 +24,11 @@ void expect_no_network(minuet_status status, const std::string& words,
   options.channels = kWidths.data();
   options.channel_count = static_cast<int32_t>(kWidths.size());
   change(options);
-  minuet_network* network = nullptr;
-  EXPECT_EQ(minuet_network_create(cpu->context(), &options, &network), status) << words;
+  minuet_plan* network = nullptr;
+  EXPECT_EQ(minuet_plan_create_network(cpu->context(), &options, &network), status) << words;
   EXPECT_EQ(network, nullptr);
   EXPECT_THAT(last_error(), HasSubstr(words));
-  minuet_network_destroy(network);
+  minuet_plan_destroy(network);
 }
 
 TEST(NetworkOptions, EachMistakeIsNamed) {

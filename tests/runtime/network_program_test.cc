@@ -7,7 +7,7 @@
 namespace minuet {
 namespace {
 
-NetworkProgram shipped(const char* name, i32 head = 0) {
+Program shipped(const char* name, i32 head = 0) {
   llvm::StringRef json = llvm::cantFail(shipped_network(name));
   const NetworkDescription description = llvm::cantFail(parse_network(json));
   return llvm::cantFail(
@@ -17,7 +17,7 @@ NetworkProgram shipped(const char* name, i32 head = 0) {
 std::string error_of(const std::string& json) {
   llvm::Expected<NetworkDescription> description = parse_network(json);
   if (!description) return take_status(description.takeError()).message();
-  llvm::Expected<NetworkProgram> program =
+  llvm::Expected<Program> program =
       build_program(*description, DType::F32, [](const std::string&, i32) { return 0; });
   return program ? "" : take_status(program.takeError()).message();
 }
@@ -27,7 +27,7 @@ std::string with_layers(const std::string& layers) {
 }
 
 TEST(NetworkProgram, MinkUNet42HasTheShapeOfThePaper) {
-  const NetworkProgram program = shipped("minkunet42");
+  const Program program = shipped("minkunet42");
   EXPECT_EQ(program.levels.size(), 5u);
   EXPECT_EQ(program.levels[4].tensor_stride, (AxisArray{16, 16, 16, 1}));
   int k3 = 0, k2 = 0, k1 = 0, convolutions = 0, shortcuts = 0;
@@ -51,7 +51,7 @@ TEST(NetworkProgram, MinkUNet42HasTheShapeOfThePaper) {
 }
 
 TEST(NetworkProgram, SparseResNet21DEndsOnItsLastLevel) {
-  const NetworkProgram program = shipped("sparseresnet21d");
+  const Program program = shipped("sparseresnet21d");
   EXPECT_EQ(program.layers.size(), 21u);
   EXPECT_EQ(program.levels.back().tensor_stride, (AxisArray{8, 8, 16, 1}));
   EXPECT_EQ(program.tensors[program.output].level, 4);
@@ -62,7 +62,7 @@ TEST(NetworkProgram, SparseResNet21DEndsOnItsLastLevel) {
 }
 
 TEST(NetworkProgram, AHeadIsThereWhereTheWeightsHaveOne) {
-  const NetworkProgram program = shipped("minkunet42", 20);
+  const Program program = shipped("minkunet42", 20);
   EXPECT_EQ(program.layers.back().name, "head");
   EXPECT_EQ(program.tensors[program.output].channels, 20);
   EXPECT_EQ(program.layers.back().bias, "head.bias");
@@ -72,7 +72,7 @@ TEST(NetworkProgram, AHeadThatSaysItsClassesIsThereWithoutWeights) {
   const NetworkDescription description = llvm::cantFail(parse_network(with_layers(
       R"({"op": "block", "name": "a", "width": 0}, {"op": "head", "name": "h", "classes": 19, "save": "s"},
          {"op": "block", "name": "b", "width": 1}, {"op": "concat", "with": "s"})")));
-  const NetworkProgram program =
+  const Program program =
       llvm::cantFail(build_program(description, DType::F16, [](const std::string& head, i32) {
         ADD_FAILURE() << "nobody had to ask about " << head;
         return 3;
@@ -96,7 +96,7 @@ TEST(NetworkProgram, HeadsAreAskedForOneByOne) {
 /// No two tensors that are alive at once may share bytes.
 TEST(NetworkProgram, StoragesOfOneSlotAreNeverAliveTogether) {
   for (const char* name : {"minkunet42", "sparseresnet21d"}) {
-    const NetworkProgram program = shipped(name);
+    const Program program = shipped(name);
     std::map<i32, i32> holder;  // slot -> storage that was written last
     auto storage_of = [&](i32 tensor) { return program.tensors[tensor].storage; };
     auto slot_of = [&](i32 tensor) { return program.storages[storage_of(tensor)].slot; };
@@ -109,7 +109,7 @@ TEST(NetworkProgram, StoragesOfOneSlotAreNeverAliveTogether) {
       EXPECT_EQ(holder[slot_of(tensor)], storage_of(tensor))
           << layer << " reads memory that another tensor took";
     };
-    write(program.input);
+    write(program.inputs[0]);
     for (const ProgramLayer& layer : program.layers) {
       read(layer.input, layer.name);
       if (layer.residual >= 0) read(layer.residual, layer.name);

@@ -55,9 +55,10 @@ const Reference& full_reference(const std::string& name) {
 class NetworkTest : public DeviceTest {
  protected:
   NetworkRun run_once(Machine& machine, const Reference& reference) {
-    const Network network = make_network(machine, reference.spec(dtype()));
+    const Plan network = make_network(machine, reference.spec(dtype()));
     const Execution execution = make_execution(machine, network.get());
-    return run_network(machine, execution.get(), reference.coordinates, encode(dtype(), reference.features));
+    return run_network(machine, execution.get(), reference.coordinates, encode(dtype(), reference.features),
+                       dtype());
   }
 
   void check_output(const NetworkRun& run, const Reference& reference) {
@@ -89,19 +90,21 @@ class NetworkTest : public DeviceTest {
   }
 
   void check_repeats(const std::string& name, const std::vector<int32_t>& narrow) {
-    const Network network = make_network(
+    const Plan network = make_network(
         machine(),
         {name, kSanitized || machine().is_software() ? narrow : full_widths(name), dtype(), "", 7});
     const std::vector<int32_t> coordinates = make_scene(kVoxels / 4, kSeed + 3);
     const std::vector<char> features = encode(dtype(), oracle::draw_features(coordinates.size(), kSeed));
     const Execution execution = make_execution(machine(), network.get());
-    const NetworkRun first = run_network(machine(), execution.get(), coordinates, features);
+    const NetworkRun first = run_network(machine(), execution.get(), coordinates, features, dtype());
     const int repeats = machine().is_software() ? 3 : 20;
     for (int repeat = 1; repeat < repeats; ++repeat) {
-      ASSERT_EQ(run_network(machine(), execution.get(), coordinates, features), first) << "run " << repeat;
+      ASSERT_EQ(run_network(machine(), execution.get(), coordinates, features, dtype()), first)
+          << "run " << repeat;
     }
     const Execution fresh = make_execution(machine(), network.get());
-    EXPECT_EQ(run_network(machine(), fresh.get(), coordinates, features), first) << "a fresh execution";
+    EXPECT_EQ(run_network(machine(), fresh.get(), coordinates, features, dtype()), first)
+        << "a fresh execution";
   }
 };
 
@@ -140,19 +143,19 @@ TEST_P(NetworkTest, RowsAreInTheCallersOrder) {
     const bool caller_order = std::string(name) == "minkunet42";
     const std::vector<int32_t> widths = caller_order ? std::vector<int32_t>{8, 8, 16, 24, 32, 32, 24, 16, 16}
                                                      : std::vector<int32_t>{8, 16, 24, 32};
-    const Network network = make_network(machine(), {name, widths, dtype(), "", 5});
+    const Plan network = make_network(machine(), {name, widths, dtype(), "", 5});
     const Execution execution = make_execution(machine(), network.get());
     const std::vector<int32_t> coordinates = make_scene(kVoxels / 2, kSeed + 1);
     const std::vector<float> features = oracle::draw_features(coordinates.size(), kSeed + 1);
     const NetworkRun straight =
-        run_network(machine(), execution.get(), coordinates, encode(dtype(), features));
+        run_network(machine(), execution.get(), coordinates, encode(dtype(), features), dtype());
     std::vector<int64_t> order(coordinates.size() / 4);
     std::iota(order.begin(), order.end(), 0);
     Random random(kSeed + 2);
     for (int shuffle = 0; shuffle < 3; ++shuffle) {
       for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
       const NetworkRun run = run_network(machine(), execution.get(), reorder(coordinates, order, 4),
-                                         encode(dtype(), reorder(features, order, 4)));
+                                         encode(dtype(), reorder(features, order, 4)), dtype());
       if (caller_order) {
         EXPECT_EQ(run.coordinates, reorder(straight.coordinates, order, 4));
         EXPECT_EQ(run.bytes, reorder(straight.bytes, order, run.channels * dtype_bytes(dtype())));

@@ -21,18 +21,18 @@ constexpr const char* kTwoBlocks =
   {"op": "block", "name": "a", "width": 0, "kernel_size": 3, "stride": 2},
   {"op": "block", "name": "b", "width": 1, "kernel_size": 3}]})";
 
-Network described(Machine& machine, const char* json, DType dtype, const std::string& weights = "",
-                  uint64_t seed = 0) {
+Plan described(Machine& machine, const char* json, DType dtype, const std::string& weights = "",
+               uint64_t seed = 0) {
   minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
   options.description = json;
   options.dtype = abi_dtype(dtype);
   options.weights_path = weights.empty() ? nullptr : weights.c_str();
   options.seed = seed;
-  minuet_network* made = nullptr;
-  check(minuet_network_create(machine.context(), &options, &made));
-  Network network(made, {minuet_network_destroy});
-  check(minuet_network_compile(made, machine.arch().c_str(), nullptr, nullptr));
-  check(minuet_network_load(made, machine.device()));
+  minuet_plan* made = nullptr;
+  check(minuet_plan_create_network(machine.context(), &options, &made));
+  Plan network(made, {minuet_plan_destroy});
+  check(minuet_plan_compile(made, machine.arch().c_str(), nullptr, nullptr));
+  check(minuet_plan_load(made, machine.device()));
   return network;
 }
 
@@ -49,18 +49,23 @@ class OptionsTest : public DeviceTest {
 };
 
 TEST_P(OptionsTest, ProfilingTimesWhatWasDoneAndNothingElse) {
-  const Network network = described(machine(), kTwoBlocks, dtype());
+  const Plan network = described(machine(), kTwoBlocks, dtype());
   const Execution execution = make_execution(machine(), network.get());
   const std::vector<int32_t> points = scene(3000);
-  const std::vector<char> bytes = encode(dtype(), features(static_cast<int64_t>(points.size()) / 4, 4));
+  const auto count = static_cast<int64_t>(points.size()) / 4;
+  const std::vector<char> bytes = encode(dtype(), features(count, 4));
   minuet_stage_times times = MINUET_STAGE_TIMES_INIT;
-  const NetworkRun plain = run_network(machine(), execution.get(), points, bytes);
+  const NetworkRun plain = run_network(machine(), execution.get(), points, bytes, dtype());
   EXPECT_EQ(minuet_execution_query_stages(execution.get(), &times), MINUET_FAILED_PRECONDITION)
       << "off, if nobody asks";
   const Buffer input(machine(), bytes), output(machine(), static_cast<int64_t>(plain.bytes.size()));
+  const auto run = [&] {
+    return run_tensors(execution.get(), {tensor(input, count, 4, dtype())},
+                       tensor(output, plain.rows, plain.channels, dtype()));
+  };
   check(minuet_execution_set_profiling(execution.get(), 1));
   check(prepare(machine(), execution.get(), points));
-  check(minuet_execution_run(execution.get(), input.data(), output.data(), nullptr));
+  check(run());
   check(minuet_execution_query_stages(execution.get(), &times));
   for (const double stage : {times.sort, times.map, times.gather, times.gemm, times.scatter, times.other}) {
     EXPECT_GT(stage, 0);
@@ -71,7 +76,7 @@ TEST_P(OptionsTest, ProfilingTimesWhatWasDoneAndNothingElse) {
   EXPECT_EQ(minuet_execution_query_stages(execution.get(), &times), MINUET_FAILED_PRECONDITION);
 
   check(minuet_execution_set_profiling(execution.get(), 1));
-  check(minuet_execution_run(execution.get(), input.data(), output.data(), nullptr));
+  check(run());
   check(minuet_execution_query_stages(execution.get(), &times));
   EXPECT_EQ(times.sort + times.map, 0) << "nothing was prepared since";
   EXPECT_GT(times.gather, 0);
@@ -81,7 +86,7 @@ TEST_P(OptionsTest, ProfilingTimesWhatWasDoneAndNothingElse) {
 
 /// Room for coordinates and maps is there before the first cloud where it is asked for.
 TEST_P(OptionsTest, MaxPointsMakesRoomAhead) {
-  const Network network = described(machine(), kTwoBlocks, dtype());
+  const Plan network = described(machine(), kTwoBlocks, dtype());
   const auto bytes_of = [&](int64_t max_points) {
     minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
     options.max_points = max_points;
@@ -108,7 +113,7 @@ TEST_P(OptionsTest, AConvolutionsExecutionTakesAWorkspaceOnly) {
     (field == 0 ? options.keep_first_duplicate : options.has_bounds) = field < 2;
     if (field == 2) options.max_points = 5;
     minuet_execution* made = nullptr;
-    EXPECT_EQ(minuet_execution_create_convolution(convolution.get(), machine().device(), &options, &made),
+    EXPECT_EQ(minuet_execution_create(convolution.get(), machine().device(), &options, &made),
               MINUET_INVALID_ARGUMENT);
     EXPECT_THAT(last_error(), HasSubstr("workspace only"));
   }
@@ -118,8 +123,9 @@ TEST_P(OptionsTest, TheSeedMakesTheWeights) {
   const std::vector<int32_t> points = scene(100);
   const std::vector<char> bytes = encode(dtype(), features(static_cast<int64_t>(points.size()) / 4, 4));
   const auto run = [&](uint64_t seed) {
-    const Network network = described(machine(), kTwoBlocks, dtype(), "", seed);
-    return run_network(machine(), make_execution(machine(), network.get()).get(), points, bytes).bytes;
+    const Plan network = described(machine(), kTwoBlocks, dtype(), "", seed);
+    return run_network(machine(), make_execution(machine(), network.get()).get(), points, bytes, dtype())
+        .bytes;
   };
   const std::vector<char> first = run(7);
   EXPECT_EQ(run(7), first);
@@ -215,9 +221,9 @@ TEST_P(OptionsTest, ConcatenationsOfConcatenations) {
   }
   const TemporaryPath file("concat.safetensors");
   write_safetensors(file.path(), oracle.tensors());
-  const Network network = described(machine(), json, dtype(), file.path());
-  const NetworkRun run =
-      run_network(machine(), make_execution(machine(), network.get()).get(), points, encode(dtype(), input));
+  const Plan network = described(machine(), json, dtype(), file.path());
+  const NetworkRun run = run_network(machine(), make_execution(machine(), network.get()).get(), points,
+                                     encode(dtype(), input), dtype());
   EXPECT_EQ(run.coordinates, points);
   const std::vector<float> output = decode(dtype(), run.bytes);
   ASSERT_EQ(output.size(), expected.size());

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <set>
 
-#include "runtime/plan.h"
+#include "runtime/compiled_plan.h"
 #include "tests/codegen/fakes.h"
 
 namespace minuet {
@@ -69,8 +69,7 @@ class PlanReload : public testing::Test {
     problem.in_channels = problem.out_channels = 16;
     LayerParameters parameters;
     parameters.weight.assign(16 * 16, 1.0f);
-    llvm::Expected<std::shared_ptr<const ConvolutionPlan>> plan =
-        ConvolutionPlan::create(problem, std::move(parameters));
+    llvm::Expected<std::shared_ptr<const Plan>> plan = Plan::create(problem, std::move(parameters));
     ASSERT_TRUE(static_cast<bool>(plan)) << llvm::toString(plan.takeError());
     residence_ = std::make_unique<PlanResidence>(*plan, cache_);
     llvm::Expected<BinaryList> binaries = residence_->compile("sm_90a");

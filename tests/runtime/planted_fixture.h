@@ -51,7 +51,7 @@ class Planted : public Caches {
   }
 
   minuet_status compile(minuet_context* context) {
-    return minuet_convolution_compile(convolution(context).get(), kArch, nullptr, nullptr);
+    return minuet_plan_compile(convolution(context).get(), kArch, nullptr, nullptr);
   }
 };
 

@@ -67,12 +67,12 @@ TEST_F(Planted, R21_BundlesBesideTheLibraryAreFound) {
     layer.kernel_size[0] = 3;
     layer.submanifold = 1;
     layer.weight = weight.data();
-    minuet_convolution* convolution = nullptr;
-    EXPECT_EQ(OF_COPY(minuet_convolution_create)(made, &layer, &convolution), MINUET_OK);
-    OF_COPY(minuet_convolution_compile)(convolution, kArch, nullptr, nullptr);
+    minuet_plan* convolution = nullptr;
+    EXPECT_EQ(OF_COPY(minuet_plan_create_convolution)(made, &layer, &convolution), MINUET_OK);
+    OF_COPY(minuet_plan_compile)(convolution, kArch, nullptr, nullptr);
     minuet_kernel_counters counters = MINUET_KERNEL_COUNTERS_INIT;
     EXPECT_EQ(OF_COPY(minuet_context_kernel_counters)(made, &counters), MINUET_OK);
-    OF_COPY(minuet_convolution_destroy)(convolution);
+    OF_COPY(minuet_plan_destroy)(convolution);
     OF_COPY(minuet_context_destroy)(made);
     return counters.bundle_hits;
   };
@@ -211,10 +211,10 @@ TEST_F(Planted, R17_NetworksCompileInTheBackground) {
     minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
     options.description = R"({"name": "n", "ndim": 1, "in_channels": 4, "channels": [4], "layers": [
       {"op": "block", "name": "a", "width": 0, "kernel_size": 3}]})";
-    minuet_network* network = nullptr;
-    check(minuet_network_create(context, &options, &network));
+    minuet_plan* network = nullptr;
+    check(minuet_plan_create_network(context, &options, &network));
     minuet_job* job = nullptr;
-    check(minuet_network_compile_async(
+    check(minuet_plan_compile_async(
         network, arch,
         [](minuet_status status, void* user) {
           Done& done = *static_cast<Done*>(user);
@@ -223,7 +223,7 @@ TEST_F(Planted, R17_NetworksCompileInTheBackground) {
           ++done.calls;
         },
         &done, &job));
-    minuet_network_destroy(network);
+    minuet_plan_destroy(network);
     const minuet_status status = minuet_job_wait(job);
     EXPECT_EQ(minuet_job_done(job), 1);
     EXPECT_EQ(minuet_job_wait(job), status) << "as often as one likes";
@@ -248,7 +248,7 @@ TEST_F(Planted, R17_NetworksCompileInTheBackground) {
   EXPECT_EQ(counters(strict.get()).bundle_hits, kernels);
 
   minuet_job* job = nullptr;
-  EXPECT_EQ(minuet_network_compile_async(nullptr, kArch, nullptr, nullptr, &job), MINUET_INVALID_ARGUMENT);
+  EXPECT_EQ(minuet_plan_compile_async(nullptr, kArch, nullptr, nullptr, &job), MINUET_INVALID_ARGUMENT);
   EXPECT_EQ(job, nullptr);
   EXPECT_EQ(minuet_job_done(nullptr), 0);
 }

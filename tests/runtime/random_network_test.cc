@@ -46,10 +46,10 @@ void run_network_case(Machine& machine, const NetworkCase& test) {
   write_safetensors(weights.path(), parameters.all());
   NetworkSpec spec;
   spec.description = test.json(), spec.dtype = test.dtype, spec.weights = weights.path();
-  const Network network = make_network(machine, spec);
+  const Plan network = make_network(machine, spec);
   const Execution execution = make_execution(machine, network.get());
   const NetworkRun run = run_network(machine, execution.get(), coordinates, encode(test.dtype, features),
-                                     test.ndim, test.in_channels);
+                                     test.dtype, test.ndim, test.in_channels);
   EXPECT_EQ(run.coordinates, expected.coordinates);
   ASSERT_EQ(run.channels, expected.channels);
   EXPECT_TRUE(is_right(test, decode(test.dtype, run.bytes), expected));

@@ -83,7 +83,7 @@ TEST_P(SoftwareTest, CallsThatDoNotWaitForEachOther) {
       const int64_t count = static_cast<int64_t>(clouds[i].coordinates.size()) / 4;
       check(minuet_execution_prepare(execution.get(), coordinates[i]->integers(), count, nullptr));
       for (int twice = 0; twice < 2; ++twice) {
-        check(minuet_execution_run(execution.get(), features[i]->data(), outputs[i]->data(), nullptr));
+        check(enqueue(execution.get(), clouds[i], features[i]->data(), outputs[i]->data()));
       }
     }
     for (size_t i = 0; i < clouds.size(); ++i) {
@@ -116,8 +116,8 @@ TEST_P(SoftwareTest, OnACallersStream) {
       const auto bytes = static_cast<int64_t>(expected[0].bytes.size());
       const Buffer outputs[] = {{machine(), bytes}, {machine(), bytes}};
       check(minuet_execution_prepare(execution.get(), coordinates.integers(), count, stream));
-      check(minuet_execution_run(execution.get(), first.data(), outputs[0].data(), stream));
-      check(minuet_execution_run(execution.get(), again.data(), outputs[1].data(), stream));
+      check(enqueue(execution.get(), cloud, first.data(), outputs[0].data(), stream));
+      check(enqueue(execution.get(), other, again.data(), outputs[1].data(), stream));
       check(minuet_device_synchronize(machine().device(), stream));
       for (int i = 0; i < 2; ++i)
         EXPECT_EQ(outputs[i].read<char>(), expected[i].bytes) << "seed " << seed << ", run " << i;
@@ -162,9 +162,9 @@ TEST_P(SoftwareTest, MapsThatDoNotWaitForEachOther) {
       outputs.push_back(std::make_unique<Buffer>(machine(), static_cast<int64_t>(expected[i].size())));
     }
     for (size_t i = 0; i < cases.size(); ++i) {
-      check(minuet_execution_prepare_map(execution.get(), maps[i].map.get(), nullptr));
-      check(minuet_execution_convolve(execution.get(), inputs[i]->data(), nullptr, outputs[i]->data(),
-                                      nullptr));
+      check(prepare_map(execution.get(), maps[i].map.get()));
+      check(run_tensors(execution.get(), {tensor(*inputs[i], data[i].in_rows(), 16, dtype())},
+                        tensor(*outputs[i], data[i].out_rows(), 32, dtype())));
     }
     for (size_t i = 0; i < cases.size(); ++i) {
       EXPECT_EQ(outputs[i]->read<char>(), expected[i]) << "order of seed " << seed << ", map " << i;
@@ -188,8 +188,7 @@ TEST_P(SoftwareTest, RefusedAlgorithmsAreLookedUpAgain) {
   const Buffer output(machine(), static_cast<int64_t>(expected.bytes.size()));
   const auto count = static_cast<int64_t>(cloud.coordinates.size()) / 4;
   EXPECT_EQ(minuet_execution_prepare(execution.get(), coordinates.integers(), count, nullptr), MINUET_OK);
-  EXPECT_EQ(minuet_execution_run(execution.get(), features.data(), output.data(), nullptr), MINUET_OK)
-      << last_error();
+  EXPECT_EQ(enqueue(execution.get(), cloud, features.data(), output.data()), MINUET_OK) << last_error();
   refuse(0);
   scarcity(8);
   EXPECT_EQ(output.read<char>(), expected.bytes);
@@ -206,11 +205,11 @@ TEST_P(SoftwareTest, LayersOfOneShapeAndTwoPitches) {
     {"op": "block", "name": "narrow", "width": 1, "kernel_size": 1},
     {"op": "concat", "with": "s"},
     {"op": "block", "name": "d", "width": 0, "kernel_size": 1}]})";
-  const Network network = make_network(machine(), {"", {}, dtype(), "", 3, description});
+  const Plan network = make_network(machine(), {"", {}, dtype(), "", 3, description});
   const Cloud cloud = scene(100);
   const auto run = [&] {
     return run_network(machine(), make_execution(machine(), network.get()).get(), cloud.coordinates,
-                       cloud.bytes);
+                       cloud.bytes, dtype());
   };
   EXPECT_EQ(run(), run());
 }
@@ -238,7 +237,7 @@ TEST_P(SoftwareTest, WarmCallsWaitTwiceAndAllocateNothing) {
   EXPECT_LE(control_.waits(), 2);
   EXPECT_GE(control_.waits(), 1) << "somebody has to learn the counts";
   const int64_t after_prepare = control_.waits();
-  check(minuet_execution_run(execution.get(), features.data(), output.data(), nullptr));
+  check(enqueue(execution.get(), cloud, features.data(), output.data()));
   EXPECT_EQ(control_.waits(), after_prepare);
   EXPECT_EQ(control_.allocations(), 0);
   EXPECT_EQ(control_.calls("cuLibraryLoadData"), 0);

@@ -97,17 +97,18 @@ TEST_P(ValuesTest, WeightsOfAFileAreRoundedOnceToTheNearest) {
     {"op": "block", "name": "a", "width": 0, "kernel_size": 1}]})";
   options.dtype = abi_dtype(dtype());
   options.weights_path = file.path().c_str();
-  minuet_network* made = nullptr;
-  check(minuet_network_create(machine().context(), &options, &made));
-  const Network network(made, {minuet_network_destroy});
-  check(minuet_network_compile(made, machine().arch().c_str(), nullptr, nullptr));
-  check(minuet_network_load(made, machine().device()));
+  minuet_plan* made = nullptr;
+  check(minuet_plan_create_network(machine().context(), &options, &made));
+  const Plan network(made, {minuet_plan_destroy});
+  check(minuet_plan_compile(made, machine().arch().c_str(), nullptr, nullptr));
+  check(minuet_plan_load(made, machine().device()));
   const ConvolutionData data = one_weight_data(one_weight_case(dtype()));
   const Execution execution = make_execution(machine(), made);
   const Buffer where(machine(), data.in_coordinates), input(machine(), encode(dtype(), data.features));
   const Buffer output(machine(), kSize * kSize * dtype_bytes(dtype()));
   check(minuet_execution_prepare(execution.get(), where.integers(), kSize, nullptr));
-  check(minuet_execution_run(execution.get(), input.data(), output.data(), nullptr));
+  check(run_tensors(execution.get(), {tensor(input, kSize, kSize, dtype())},
+                    tensor(output, kSize, kSize, dtype())));
   std::vector<float> expected = round_to(dtype(), weight);
   for (float& value : expected) value = std::max(value, 0.0f);  // a block ends in a ReLU
   EXPECT_EQ(decode(dtype(), output.read<char>()), expected);

@@ -132,16 +132,16 @@ class WeightsOrder : public testing::Test {
   minuet_status create(const std::string& description, const Tensors& tensors, minuet_weights_order order) {
     const TemporaryPath file("order.safetensors");
     write_safetensors(file.path(), tensors);
-    Network network(nullptr, {minuet_network_destroy});
+    Plan network(nullptr, {minuet_plan_destroy});
     return create_network(*cpu_, spec(description, file.path(), order), network);
   }
 
   /// The output for features that are 1 in channel i of the row `at` and 0 elsewhere.
-  std::vector<float> response(minuet_network* network, const std::vector<int32_t>& points, size_t at, int i) {
+  std::vector<float> response(minuet_plan* network, const std::vector<int32_t>& points, size_t at, int i) {
     std::vector<float> features(points.size() / 4 * kIn, 0.0f);
     features[at * kIn + static_cast<size_t>(i)] = 1;
     return decode(DType::F32, run_network(*cpu_, make_execution(*cpu_, network).get(), points,
-                                          encode(DType::F32, features), 3, kIn)
+                                          encode(DType::F32, features), DType::F32, 3, kIn)
                                   .bytes);
   }
 
@@ -152,7 +152,7 @@ class WeightsOrder : public testing::Test {
     add_identity(tensors, "a.bn", kOut);
     const TemporaryPath file("order.safetensors");
     write_safetensors(file.path(), tensors);
-    const Network network = make_network(*cpu_, spec(one_block(size, {1, 1, 1}, more), file.path(), order));
+    const Plan network = make_network(*cpu_, spec(one_block(size, {1, 1, 1}, more), file.path(), order));
     const std::vector<int32_t> points = box(-2, 2);
     size_t source = 0;
     while (points[4 * source + 1] != 0 || points[4 * source + 2] != 0 || points[4 * source + 3] != 0)
@@ -179,7 +179,7 @@ class WeightsOrder : public testing::Test {
     add_identity(tensors, "a.bn", kOut);
     const TemporaryPath file("order.safetensors");
     write_safetensors(file.path(), tensors);
-    const Network network = make_network(*cpu_, spec(one_block(size, size), file.path(), order));
+    const Plan network = make_network(*cpu_, spec(one_block(size, size), file.path(), order));
     std::vector<int32_t> points;
     for (int x : offsets(size[0]))
       for (int y : offsets(size[1]))
@@ -208,7 +208,7 @@ class WeightsOrder : public testing::Test {
     add_identity(tensors, "u.bn", kOut);
     const TemporaryPath file("order.safetensors");
     write_safetensors(file.path(), tensors);
-    const Network network =
+    const Plan network =
         make_network(*cpu_, spec(R"({"name": "n", "ndim": 3, "in_channels": 2, "channels": [3, 2], "layers": [
         {"op": "block", "name": "a", "width": 1, "save": "s"},
         {"op": "block", "name": "d", "width": 1, "kernel_size": 2, "stride": 2},
@@ -355,7 +355,7 @@ TEST_F(WeightsOrder, AHeadOfAnotherEngine) {
   add_identity(tensors, "a.bn", 2);
   const TemporaryPath file("head.safetensors");
   write_safetensors(file.path(), tensors);
-  const Network network = make_network(*cpu_, spec(description, file.path(), MINUET_WEIGHTS_MINKOWSKI));
+  const Plan network = make_network(*cpu_, spec(description, file.path(), MINUET_WEIGHTS_MINKOWSKI));
   EXPECT_THAT(response(network.get(), {0, 7, 7, 7}, 0, 1),
               testing::Pointwise(testing::FloatNear(1e-4f), {5.5f, 6.5f, 7.5f, 8.5f, 9.5f}));
   tensors["h.kernel"].shape = {10};
@@ -405,9 +405,9 @@ TEST_F(WeightsOrder, ConvertedOnceItGivesTheSameBits) {
   for (size_t i = 0; i < points.size() / 4 * kIn; ++i)
     features.push_back(static_cast<float>(random.uniform(0, 1)));
   const auto run = [&](const NetworkSpec& spec) {
-    const Network network = make_network(*cpu_, spec);
+    const Plan network = make_network(*cpu_, spec);
     return run_network(*cpu_, make_execution(*cpu_, network.get()).get(), points,
-                       encode(DType::F32, features), 3, kIn);
+                       encode(DType::F32, features), DType::F32, 3, kIn);
   };
   const NetworkSpec ours = spec(description, to.path(), MINUET_WEIGHTS_MINUET);
   EXPECT_EQ(run(ours).channels, 5);
@@ -432,7 +432,7 @@ TEST_F(WeightsOrder, AConvertedFileSaysItsOrderAndIsNotPermutedAgain) {
     return minuet_weights_convert(&options, output.c_str());
   };
   const auto run = [&](const std::string& path, minuet_weights_order order) {
-    const Network network = make_network(*cpu_, spec(description, path, order));
+    const Plan network = make_network(*cpu_, spec(description, path, order));
     return response(network.get(), box(-1, 1), 13, 0);
   };
   ASSERT_EQ(convert(from.path(), to.path(), MINUET_WEIGHTS_AS_DESCRIBED), MINUET_OK) << last_error();
@@ -456,7 +456,7 @@ TEST_F(WeightsOrder, AConvertedFileSaysItsOrderAndIsNotPermutedAgain) {
     EXPECT_EQ(convert(to.path(), again.path(), order), MINUET_INVALID_ARGUMENT) << order;
     EXPECT_THAT(last_error(), HasSubstr(words));
     EXPECT_EQ(contents(again.path()), once);
-    Network network(nullptr, {minuet_network_destroy});
+    Plan network(nullptr, {minuet_plan_destroy});
     EXPECT_EQ(create_network(*cpu_, spec(description, to.path(), order), network), MINUET_INVALID_ARGUMENT);
     EXPECT_THAT(last_error(), HasSubstr(words));
   }

@@ -1,4 +1,4 @@
-// What minuet_network_create answers to weights files that do not fit, and to those that are none.
+// What minuet_plan_create_network answers to weights files that do not fit, and to those that are none.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -62,7 +62,7 @@ class Weights : public testing::Test {
   }
   minuet_status create_of(const std::string& path) {
     spec_.weights = path;
-    Network network(nullptr, {minuet_network_destroy});
+    Plan network(nullptr, {minuet_plan_destroy});
     return create_network(*cpu_, spec_, network);
   }
   void expect_refused(const Tensors& tensors, const testing::Matcher<std::string>& words) {
@@ -115,9 +115,10 @@ TEST_F(Weights, TheEpsilonOfBatchNormIsTheDescriptions) {
   spec_.dtype = DType::F32;
   const auto scale = [&](const std::string& epsilon) {
     spec_.description = description(epsilon);
-    const Network network = make_network(*cpu_, spec_);
+    const Plan network = make_network(*cpu_, spec_);
     const std::vector<char> ones = encode(DType::F32, {1, 1, 1, 1});
-    const NetworkRun run = run_network(*cpu_, make_execution(*cpu_, network.get()).get(), {0, 1, 2, 3}, ones);
+    const NetworkRun run =
+        run_network(*cpu_, make_execution(*cpu_, network.get()).get(), {0, 1, 2, 3}, ones, DType::F32);
     return decode(DType::F32, run.bytes).front() / 2;
   };
   EXPECT_FLOAT_EQ(scale(""), static_cast<float>(1 / std::sqrt(0.0625 + 1e-5)));
@@ -176,10 +177,10 @@ TEST_F(Weights, AHeadThatTheFileHasNot) {
                  AllOf(HasSubstr("\"head.weight\" has shape [1, 2, 4], but the network needs [1, 2, 19]"),
                        HasSubstr("\"head.bias\" has shape [4], but the network needs [19]")));
   spec_.weights.clear();
-  const Network network = make_network(*cpu_, spec_);
-  minuet_network_info info{};
+  const Plan network = make_network(*cpu_, spec_);
+  minuet_plan_info info{};
   info.struct_size = sizeof info;
-  check(minuet_network_query(network.get(), &info));
+  check(minuet_plan_query(network.get(), &info));
   EXPECT_EQ(info.out_channels, 19) << "random weights have it too";
 }
 
@@ -304,7 +305,7 @@ TEST_F(Weights, OptionsWithoutAFile) {
     if (option == 1) spec.allow_unused = true;
     if (option == 2) spec.weights_prefix = "a.";
     if (option == 3) spec.weights_map = "{}";
-    Network network(nullptr, {minuet_network_destroy});
+    Plan network(nullptr, {minuet_plan_destroy});
     EXPECT_EQ(create_network(*cpu_, spec, network), MINUET_INVALID_ARGUMENT) << option;
     EXPECT_THAT(last_error(), HasSubstr("how a weights file is read, and none is given"));
   }

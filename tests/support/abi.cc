@@ -117,6 +117,33 @@ void Buffer::poison() {
   check(minuet_device_copy(machine_.device(), data_, minuet::poison(bytes_), bytes_, 0));
 }
 
+minuet_tensor tensor(void* data, int64_t rows, int32_t channels, minuet_dtype dtype, int64_t row_stride) {
+  minuet_tensor made{};
+  made.data = data;
+  made.rows = rows;
+  made.row_stride = row_stride;
+  made.channels = channels;
+  made.dtype = dtype;
+  return made;
+}
+
+minuet_status run_tensors(minuet_execution* execution, const std::vector<minuet_tensor>& inputs,
+                          const minuet_tensor& output, void* stream) {
+  return minuet_execution_run(execution, inputs.data(), static_cast<int32_t>(inputs.size()), &output, 1,
+                              stream);
+}
+
+minuet_status prepare_map(minuet_execution* execution, minuet_kernel_map* map, void* stream) {
+  return minuet_execution_prepare_maps(execution, &map, 1, stream);
+}
+
+minuet_plan_info info_of(minuet_plan* plan) {
+  minuet_plan_info info{};
+  info.struct_size = sizeof(info);
+  check(minuet_plan_query(plan, &info));
+  return info;
+}
+
 Coordinates make_set(Machine& machine, int ndim, const std::vector<int32_t>& coordinates,
                      const oracle::Axes& tensor_stride, minuet_coordinates_options options) {
   options.ndim = ndim;
@@ -208,17 +235,17 @@ Convolution::Convolution(Machine& machine, const ConvolutionCase& test, const Co
   options.weight = parameters.weight.data();
   options.scale = parameters.scale.empty() ? nullptr : parameters.scale.data();
   options.shift = parameters.shift.empty() ? nullptr : parameters.shift.data();
-  minuet_convolution* convolution = nullptr;
-  status_ = minuet_convolution_create(machine.context(), &options, &convolution);
-  convolution_.reset(convolution);
+  minuet_plan* plan = nullptr;
+  status_ = minuet_plan_create_convolution(machine.context(), &options, &plan);
+  plan_.reset(plan);
   if (status_ != MINUET_OK) return;
-  check(minuet_convolution_compile(convolution, machine.arch().c_str(), nullptr, nullptr));
-  check(minuet_convolution_load(convolution, machine.device()));
+  check(minuet_plan_compile(plan, machine.arch().c_str(), nullptr, nullptr));
+  check(minuet_plan_load(plan, machine.device()));
 }
 
 Execution Convolution::execution(const minuet_execution_options* options) {
   minuet_execution* execution = nullptr;
-  check(minuet_execution_create_convolution(convolution_.get(), machine_.device(), options, &execution));
+  check(minuet_execution_create(get(), machine_.device(), options, &execution));
   return Execution(execution, {minuet_execution_destroy});
 }
 
@@ -226,9 +253,10 @@ std::vector<char> Convolution::run(minuet_execution* execution, const Map& map, 
   const Buffer input(machine_, encode(test_.dtype, data.features));
   const Buffer residual(machine_, encode(test_.dtype, data.residual));
   const Buffer output(machine_, data.out_rows() * test_.out_channels * dtype_bytes(test_.dtype));
-  check(minuet_execution_prepare_map(execution, map.map.get(), nullptr));
-  check(minuet_execution_convolve(execution, input.data(), test_.residual ? residual.data() : nullptr,
-                                  output.data(), nullptr));
+  std::vector<minuet_tensor> inputs = {tensor(input, data.in_rows(), test_.in_channels, test_.dtype)};
+  if (test_.residual) inputs.push_back(tensor(residual, data.out_rows(), test_.out_channels, test_.dtype));
+  check(prepare_map(execution, map.map.get()));
+  check(run_tensors(execution, inputs, tensor(output, data.out_rows(), test_.out_channels, test_.dtype)));
   return output.read<char>();
 }
 

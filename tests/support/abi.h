@@ -80,7 +80,21 @@ class Buffer {
 
 using Coordinates = Handle<minuet_coordinates>;
 using KernelMap = Handle<minuet_kernel_map>;
+using Plan = Handle<minuet_plan>;
 using Execution = Handle<minuet_execution>;
+
+/// `row_stride` in elements; 0: dense.
+minuet_tensor tensor(void* data, int64_t rows, int32_t channels, minuet_dtype dtype, int64_t row_stride = 0);
+inline minuet_tensor tensor(const Buffer& buffer, int64_t rows, int32_t channels, DType dtype) {
+  return tensor(buffer.data(), rows, channels, abi_dtype(dtype));
+}
+/// minuet_execution_run with one output.
+minuet_status run_tensors(minuet_execution* execution, const std::vector<minuet_tensor>& inputs,
+                          const minuet_tensor& output, void* stream = nullptr);
+/// minuet_execution_prepare_maps with one map.
+minuet_status prepare_map(minuet_execution* execution, minuet_kernel_map* map, void* stream = nullptr);
+/// minuet_plan_query
+minuet_plan_info info_of(minuet_plan* plan);
 
 /// ndim and tensor_stride of `options` are filled in.
 Coordinates make_set(Machine& machine, int ndim, const std::vector<int32_t>& coordinates,
@@ -111,7 +125,7 @@ class Convolution {
               int groups = 1);
   /// What create answered; the object is of no use where it is not MINUET_OK.
   minuet_status status() const { return status_; }
-  minuet_convolution* get() const { return convolution_.get(); }
+  minuet_plan* get() const { return plan_.get(); }
 
   Execution execution(const minuet_execution_options* options = nullptr);
   /// The output as stored, [out rows, out_channels]; buffers are poisoned first.
@@ -121,7 +135,7 @@ class Convolution {
   Machine& machine_;
   ConvolutionCase test_;
   minuet_status status_ = MINUET_OK;
-  Handle<minuet_convolution> convolution_{nullptr, {minuet_convolution_destroy}};
+  Plan plan_{nullptr, {minuet_plan_destroy}};
 };
 
 /// Tests that run on each device and dtype: "cpu_f16", "cuda_f16". Skips, with the library's reason,

@@ -156,8 +156,8 @@ class LayerRun {
     map_.positions = make((volume * map_.queries + 1) * 4).as<i32>();
     counts_ = &make(volume * 4);
     map_.counts = counts_->as<i32>();
-    map_.source_table = make(volume * map_.sources * 4).as<i32>();
-    map_.query_table = map_.map;  // the same memory, as executions do
+    tables_.source_table = make(volume * map_.sources * 4).as<i32>();
+    tables_.query_table = make(volume * map_.queries * 4).as<i32>();
     take(engine_->search({fine_->coords(), queries().coords(), layout_, 0, &map_}));
     take(engine_->wait());
     EXPECT_EQ(status.read_first<u32>(), 0u);
@@ -182,11 +182,11 @@ class LayerRun {
         direct = direct * test_.kernel_size[a] + (test_.kernel_size[a] - 1) / 2;
     }
     groups_ = random_groups(counts, direct, test_.seed);
-    map_.tables.row_base = make(groups_.row_base).as<i32>();
-    map_.tables.padding_ends = make(groups_.padding_ends).as<i32>();
-    map_.tables.padding_start = make(groups_.padding_start).as<i32>();
-    map_.tables.order = make(groups_.order).as<i32>();
-    take(engine_->make_tables(map_, direct));
+    tables_.groups.row_base = make(groups_.row_base).as<i32>();
+    tables_.groups.padding_ends = make(groups_.padding_ends).as<i32>();
+    tables_.groups.padding_start = make(groups_.padding_start).as<i32>();
+    tables_.groups.order = make(groups_.order).as<i32>();
+    take(engine_->make_tables(map_, direct, tables_));
   }
 
   void collect_pairs(const std::vector<i32>& counts, const std::vector<i32>& sources,
@@ -214,11 +214,14 @@ class LayerRun {
     ConvolveRequest request;
     request.convolution = convolution_;
     request.map = &map_;
+    request.tables = &tables_;
     request.groups = &groups_;
     request.transposed = test_.transposed();
     request.input = sorted.as();
     request.input_rows = in_rows;
+    request.input_ld = in_ld;
     request.output_rows = out_rows;
+    request.output_ld = out_ld;
     TestBuffer& output = make(out_rows * out_ld * bytes);
     request.output = output.as();
     if (test_.residual) {
@@ -228,6 +231,7 @@ class LayerRun {
       take(engine_->permute_rows(permute_out_, residual.as(), ld, out_set().source_row.as<i32>(), out_rows,
                                  sorted_residual.as(), ld));
       request.residual = sorted_residual.as();
+      request.residual_ld = ld;
     }
     gathered_ = &make(groups_.gathered_rows * test_.in_channels * engine_->gather_element_bytes(choice_));
     request.gather_buffer = gathered_->as();
@@ -281,6 +285,7 @@ class LayerRun {
   std::unique_ptr<Engine> engine_;
   i32 convolution_ = 0, permute_in_ = 0, permute_out_ = 0;
   MapView map_;
+  GmasTables tables_;
   GroupPlan groups_;
   TestBuffer* counts_ = nullptr;
   TestBuffer* gathered_ = nullptr;

@@ -23,23 +23,23 @@ minuet_network_options network_options(const NetworkSpec& spec) {
   return options;
 }
 
-minuet_status create_network(Machine& machine, const NetworkSpec& spec, Network& network) {
+minuet_status create_network(Machine& machine, const NetworkSpec& spec, Plan& network) {
   const minuet_network_options options = network_options(spec);
-  minuet_network* made = nullptr;
-  const minuet_status status = minuet_network_create(machine.context(), &options, &made);
+  minuet_plan* made = nullptr;
+  const minuet_status status = minuet_plan_create_network(machine.context(), &options, &made);
   network.reset(made);
   return status;
 }
 
-Network make_network(Machine& machine, const NetworkSpec& spec) {
-  Network network(nullptr, {minuet_network_destroy});
+Plan make_network(Machine& machine, const NetworkSpec& spec) {
+  Plan network(nullptr, {minuet_plan_destroy});
   check(create_network(machine, spec, network));
-  check(minuet_network_compile(network.get(), machine.arch().c_str(), nullptr, nullptr));
-  check(minuet_network_load(network.get(), machine.device()));
+  check(minuet_plan_compile(network.get(), machine.arch().c_str(), nullptr, nullptr));
+  check(minuet_plan_load(network.get(), machine.device()));
   return network;
 }
 
-Execution make_execution(Machine& machine, minuet_network* network, const minuet_execution_options* options) {
+Execution make_execution(Machine& machine, minuet_plan* network, const minuet_execution_options* options) {
   minuet_execution* made = nullptr;
   check(minuet_execution_create(network, machine.device(), options, &made));
   return Execution(made, {minuet_execution_destroy});
@@ -53,17 +53,16 @@ minuet_status prepare(Machine& machine, minuet_execution* execution, const std::
 }
 
 NetworkRun run_network(Machine& machine, minuet_execution* execution, const std::vector<int32_t>& coordinates,
-                       const std::vector<char>& features, int ndim, int in_channels) {
+                       const std::vector<char>& features, DType dtype, int ndim, int in_channels) {
   NetworkRun run;
   check(prepare(machine, execution, coordinates, ndim));
   check(minuet_execution_output_shape(execution, &run.rows, &run.channels));
-  // Bytes per element, by the input: both sides are of the network's dtype.
   const int64_t points = static_cast<int64_t>(coordinates.size()) / (1 + ndim);
-  const int64_t element = points == 0 ? 4 : static_cast<int64_t>(features.size()) / points / in_channels;
   const Buffer input(machine, features);
-  const Buffer output(machine, run.rows * run.channels * element);
+  const Buffer output(machine, run.rows * run.channels * dtype_bytes(dtype));
   Buffer where(machine, run.rows * (1 + ndim) * 4);
-  check(minuet_execution_run(execution, input.data(), output.data(), nullptr));
+  check(run_tensors(execution, {tensor(input, points, in_channels, dtype)},
+                    tensor(output, run.rows, run.channels, dtype)));
   check(minuet_execution_output_coordinates(execution, static_cast<int32_t*>(where.data()), nullptr));
   run.bytes = output.read<char>();
   run.coordinates = where.read<int32_t>();

@@ -8,8 +8,6 @@
 
 namespace minuet::abi {
 
-using Network = Handle<minuet_network>;
-
 struct NetworkSpec {
   std::string name = "minkunet42";
   std::vector<int32_t> channels;  // empty: as described
@@ -25,10 +23,10 @@ struct NetworkSpec {
 /// What the library takes; it points into `spec`.
 minuet_network_options network_options(const NetworkSpec& spec);
 /// What create answers; `network` is null where it fails.
-minuet_status create_network(Machine& machine, const NetworkSpec& spec, Network& network);
+minuet_status create_network(Machine& machine, const NetworkSpec& spec, Plan& network);
 /// Compiled and loaded.
-Network make_network(Machine& machine, const NetworkSpec& spec);
-Execution make_execution(Machine& machine, minuet_network* network,
+Plan make_network(Machine& machine, const NetworkSpec& spec);
+Execution make_execution(Machine& machine, minuet_plan* network,
                          const minuet_execution_options* options = nullptr);
 
 struct NetworkRun {
@@ -43,7 +41,7 @@ minuet_status prepare(Machine& machine, minuet_execution* execution, const std::
                       int ndim = 3);
 /// Prepares and runs; the output buffers are poisoned first. features: [n, in_channels] as stored.
 NetworkRun run_network(Machine& machine, minuet_execution* execution, const std::vector<int32_t>& coordinates,
-                       const std::vector<char>& features, int ndim = 3, int in_channels = 4);
+                       const std::vector<char>& features, DType dtype, int ndim = 3, int in_channels = 4);
 
 /// int32 [about voxels, 4]: two street scenes as items 0 and 2 (1 is empty), with negative coordinates, rows
 /// in random order.

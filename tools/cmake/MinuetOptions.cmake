@@ -62,8 +62,8 @@ target_compile_options(minuet_options INTERFACE -ffp-contract=off)
 target_compile_options(minuet_options INTERFACE -ffunction-sections -fdata-sections)
 target_link_libraries(minuet_options INTERFACE Threads::Threads)
 # For code in which no time is spent: the library has a bound (tools/lint/check_library.py). clang's -Os makes a tenth
-# more code than g++'s, its -Oz does not.
-set(MINUET_SMALL $<$<CONFIG:Release>:-O$<IF:$<CXX_COMPILER_ID:Clang>,z,s>>)
+# more code than g++'s, its -Oz does not. Nothing asks for a type at run time.
+set(MINUET_SMALL $<$<CONFIG:Release>:-O$<IF:$<CXX_COMPILER_ID:Clang>,z,s>> $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-fno-rtti>)
 
 # codegen/error.h brings most of LLVM's and of the standard library's headers: read once for targets of the same
 # flags, a third of the time that the library takes to compile. It is all that is read ahead, so that a file still

@@ -39,7 +39,7 @@ llvm::Expected<VoxelCloud> pair_with_features(const Cloud& cloud, const std::str
   return with_features(cloud, std::move(*features), static_cast<int>(columns));
 }
 
-llvm::Error check_fit(const VoxelCloud& voxels, const minuet_network_info& network, bool own_features) {
+llvm::Error check_fit(const VoxelCloud& voxels, const minuet_plan_info& network, bool own_features) {
   if (voxels.ndim != network.ndim) {
     return bad_input("the network has {0} dimensions and the cloud {1}: give --coordinates and --features",
                      network.ndim, voxels.ndim);
@@ -94,7 +94,7 @@ std::optional<std::array<int64_t, 3>> Input::shift() const {
   return cloud.is_voxels ? std::array<int64_t, 3>{} : frame.whole_voxels();
 }
 
-llvm::Expected<Input> load_input(const InputOptions& options, const minuet_network_info& network) {
+llvm::Expected<Input> load_input(const InputOptions& options, const minuet_plan_info& network) {
   Input input;
   MINUET_ASSIGN(const double voxel_size, parse_voxel_size(options.voxel_size));
   input.frame.voxel_size = voxel_size;

@@ -44,7 +44,7 @@ struct Input {
 };
 
 /// Reads, generates and voxelises. Checks the voxels against the network's ndim and input channels.
-llvm::Expected<Input> load_input(const InputOptions& options, const minuet_network_info& network);
+llvm::Expected<Input> load_input(const InputOptions& options, const minuet_plan_info& network);
 
 /// --voxel-size, in metres.
 llvm::Expected<double> parse_voxel_size(const std::string& text);

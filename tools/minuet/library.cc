@@ -175,25 +175,25 @@ llvm::Error in_network(const NetworkChoice& choice, llvm::Error error) {
   return is_shipped(choice.network) ? std::move(error) : in_file(choice.network, std::move(error));
 }
 
-llvm::Expected<NetworkHandle> open_network(minuet_context* context, const NetworkChoice& choice,
-                                           minuet_dtype dtype, minuet_network_info& info) {
+llvm::Expected<PlanHandle> open_network(minuet_context* context, const NetworkChoice& choice,
+                                        minuet_dtype dtype, minuet_plan_info& info) {
   NetworkOptions filled;
   MINUET_TRY(fill_network_options(choice, dtype, filled));
-  minuet_network* network = nullptr;
-  MINUET_TRY(in_network(choice, check(minuet_network_create(context, &filled.options, &network))));
-  NetworkHandle handle(network);
+  minuet_plan* network = nullptr;
+  MINUET_TRY(in_network(choice, check(minuet_plan_create_network(context, &filled.options, &network))));
+  PlanHandle handle(network);
   info = {};
   info.struct_size = sizeof(info);
-  MINUET_TRY(check(minuet_network_query(network, &info)));
+  MINUET_TRY(check(minuet_plan_query(network, &info)));
   return handle;
 }
 
-llvm::Error compile_network(minuet_network* network, const std::string& arch,
+llvm::Error compile_network(minuet_plan* network, const std::string& arch,
                             std::vector<KernelFacts>& kernels) {
-  return check(minuet_network_compile(network, arch.c_str(), note_kernel, &kernels));
+  return check(minuet_plan_compile(network, arch.c_str(), note_kernel, &kernels));
 }
 
-llvm::Expected<ExecutionHandle> open_execution(minuet_network* network, minuet_device* device,
+llvm::Expected<ExecutionHandle> open_execution(minuet_plan* network, minuet_device* device,
                                                int64_t max_points, bool keep_first_duplicate) {
   minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
   options.max_points = max_points;
@@ -210,11 +210,28 @@ std::string cache_folder(minuet_context* context) {
   return folder;
 }
 
+minuet_tensor dense_tensor(void* data, int64_t rows, int32_t channels, minuet_dtype dtype) {
+  minuet_tensor tensor = {};
+  tensor.data = data;
+  tensor.rows = rows;
+  tensor.channels = channels;
+  tensor.dtype = dtype;
+  return tensor;
+}
+
+llvm::Error enqueue(minuet_execution* execution, const minuet_tensor& features, void* output) {
+  int64_t rows = 0;
+  int32_t channels = 0;
+  MINUET_TRY(check(minuet_execution_output_shape(execution, &rows, &channels)));
+  const minuet_tensor result = dense_tensor(output, rows, channels, features.dtype);
+  return check(minuet_execution_run(execution, &features, 1, &result, 1, nullptr));
+}
+
 llvm::Error infer(minuet_execution* execution, minuet_device* device, const DeviceBuffer& coordinates,
-                  int64_t count, const DeviceBuffer& features, void* output) {
-  MINUET_TRY(check(
-      minuet_execution_prepare(execution, static_cast<const int32_t*>(coordinates.get()), count, nullptr)));
-  MINUET_TRY(check(minuet_execution_run(execution, features.get(), output, nullptr)));
+                  const minuet_tensor& features, void* output) {
+  const auto* points = static_cast<const int32_t*>(coordinates.get());
+  MINUET_TRY(check(minuet_execution_prepare(execution, points, features.rows, nullptr)));
+  MINUET_TRY(enqueue(execution, features, output));
   return check(minuet_device_synchronize(device, nullptr));
 }
 

@@ -18,7 +18,7 @@ struct Release {
 };
 using ContextHandle = std::unique_ptr<minuet_context, Release<minuet_context, minuet_context_destroy>>;
 using DeviceHandle = std::unique_ptr<minuet_device, Release<minuet_device, minuet_device_destroy>>;
-using NetworkHandle = std::unique_ptr<minuet_network, Release<minuet_network, minuet_network_destroy>>;
+using PlanHandle = std::unique_ptr<minuet_plan, Release<minuet_plan, minuet_plan_destroy>>;
 using ExecutionHandle =
     std::unique_ptr<minuet_execution, Release<minuet_execution, minuet_execution_destroy>>;
 
@@ -101,18 +101,22 @@ llvm::Error use_tuning(minuet_context* context, minuet_device* device);
 llvm::Error fill_network_options(const NetworkChoice& choice, minuet_dtype dtype, NetworkOptions& filled);
 /// Puts the network's file in front of an error about it.
 llvm::Error in_network(const NetworkChoice& choice, llvm::Error error);
-llvm::Expected<NetworkHandle> open_network(minuet_context* context, const NetworkChoice& choice,
-                                           minuet_dtype dtype, minuet_network_info& info);
+llvm::Expected<PlanHandle> open_network(minuet_context* context, const NetworkChoice& choice,
+                                        minuet_dtype dtype, minuet_plan_info& info);
 /// Compiles for `arch` and tells of every kernel.
-llvm::Error compile_network(minuet_network* network, const std::string& arch,
-                            std::vector<KernelFacts>& kernels);
-llvm::Expected<ExecutionHandle> open_execution(minuet_network* network, minuet_device* device,
+llvm::Error compile_network(minuet_plan* network, const std::string& arch, std::vector<KernelFacts>& kernels);
+llvm::Expected<ExecutionHandle> open_execution(minuet_plan* network, minuet_device* device,
                                                int64_t max_points, bool keep_first_duplicate = false);
 /// "" where kernels live in memory only.
 std::string cache_folder(minuet_context* context);
 
+/// Rows of a network's features or output that lie one behind the other.
+minuet_tensor dense_tensor(void* data, int64_t rows, int32_t channels, minuet_dtype dtype);
+/// Runs for what is prepared; `output` has room for the rows that the execution tells, in the features'
+/// dtype.
+llvm::Error enqueue(minuet_execution* execution, const minuet_tensor& features, void* output);
 /// prepare, run, synchronize: one inference from device memory to device memory.
 llvm::Error infer(minuet_execution* execution, minuet_device* device, const DeviceBuffer& coordinates,
-                  int64_t count, const DeviceBuffer& features, void* output);
+                  const minuet_tensor& features, void* output);
 
 }  // namespace minuet::tool

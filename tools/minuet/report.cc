@@ -42,8 +42,8 @@ void print_layers(const RunReport& report, llvm::raw_ostream& out) {
     std::string stride = axes_text(layer.stride, report.network.ndim);
     if (layer.transposed) stride += " up";
     const std::string channels = llvm::formatv("{0} > {1}", layer.in_channels, layer.out_channels).str();
-    out << llvm::format("%-40s  %6s  %6s  %-11s  %9lld  %11lld  %6d\n", static_cast<const char*>(layer.name),
-                        kernel.c_str(), stride.c_str(), channels.c_str(), static_cast<long long>(layer.pairs),
+    out << llvm::format("%-40s  %6s  %6s  %-11s  %9lld  %11lld  %6d\n", layer.name, kernel.c_str(),
+                        stride.c_str(), channels.c_str(), static_cast<long long>(layer.pairs),
                         static_cast<long long>(layer.padded_rows), layer.gemm_groups);
   }
 }
@@ -113,7 +113,7 @@ void print_times(const RunReport& report, llvm::raw_ostream& out) {
 
 }  // namespace
 
-llvm::Error query_shapes(minuet_execution* execution, const minuet_network_info& network, RunReport& report) {
+llvm::Error query_shapes(minuet_execution* execution, const minuet_plan_info& network, RunReport& report) {
   report.network = network;
   for (int32_t i = 0; i < network.levels; ++i) {
     minuet_level_info level = {};

@@ -15,7 +15,7 @@ namespace minuet::tool {
 
 struct RunReport {
   DeviceFacts device;
-  minuet_network_info network = {};
+  minuet_plan_info network = {};
   std::string weights_file, weights_sha256;  ///< empty: random
   std::string weights_order;                 ///< empty: as the network says
   uint64_t weights_seed = 0;
@@ -36,7 +36,7 @@ struct RunReport {
 };
 
 /// Levels and layers of the prepared cloud.
-llvm::Error query_shapes(minuet_execution* execution, const minuet_network_info& network, RunReport& report);
+llvm::Error query_shapes(minuet_execution* execution, const minuet_plan_info& network, RunReport& report);
 
 /// The fields that the README lists.
 llvm::json::Value to_json(const RunReport& report);

@@ -186,10 +186,10 @@ class LayerByHand {
     }
     view_.geometry.volume = kVolume;
     view_.sources = view_.queries = kRows;
-    view_.source_table = keep(source_table)->as<i32>();
-    view_.query_table = keep(query_table)->as<i32>();
-    view_.tables = {keep(groups_.row_base)->as<i32>(), keep(groups_.padding_ends)->as<i32>(),
-                    keep(groups_.padding_start)->as<i32>(), keep(groups_.order)->as<i32>()};
+    tables_.source_table = keep(source_table)->as<i32>();
+    tables_.query_table = keep(query_table)->as<i32>();
+    tables_.groups = {keep(groups_.row_base)->as<i32>(), keep(groups_.padding_ends)->as<i32>(),
+                      keep(groups_.padding_start)->as<i32>(), keep(groups_.order)->as<i32>()};
     map_ = std::move(map);
   }
 
@@ -214,6 +214,9 @@ class LayerByHand {
     request_.convolution = take(engine_->add_convolution(choice_, weights));
     take(engine_->set_workspace(room(engine_->workspace_bytes())->as()));
     request_.map = &view_;
+    request_.tables = &tables_;
+    request_.input_ld = kIn;
+    request_.output_ld = kOut;
     request_.groups = &groups_;
     request_.input = keep(encode(DType::F16, features))->as();
     request_.input_rows = request_.output_rows = kRows;
@@ -239,6 +242,7 @@ class LayerByHand {
   std::unique_ptr<Engine> engine_;
   GroupPlan groups_;
   MapView view_;
+  GmasTables tables_;
   ConvolveRequest request_;
   std::vector<i32> map_;
   std::vector<double> expected_;

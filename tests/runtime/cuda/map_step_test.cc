@@ -300,11 +300,11 @@ void MapStepTest::check_tables(const MapView& map, const std::vector<i32>& table
   TestBuffer source_table(device(), volume * map.sources * 4),
       query_table(device(), volume * map.queries * 4);
   TestBuffer sources(device(), pairs * 4), targets(device(), pairs * 4);
-  MapView view = map;
-  view.tables.row_base = bases.as<i32>();
-  view.source_table = source_table.as<i32>(), view.query_table = query_table.as<i32>();
-  take(engine_->compact_pairs(view, sources.as<i32>(), targets.as<i32>()));
-  take(engine_->make_tables(view, direct));
+  GmasTables tables;
+  tables.groups.row_base = bases.as<i32>();
+  tables.source_table = source_table.as<i32>(), tables.query_table = query_table.as<i32>();
+  take(engine_->compact_pairs(map, sources.as<i32>(), targets.as<i32>()));
+  take(engine_->make_tables(map, direct, tables));
   take(engine_->wait());
 
   std::vector<i32> by_source(volume * map.sources, -1), by_query(volume * map.queries, -1), from, to;

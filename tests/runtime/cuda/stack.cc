@@ -54,8 +54,8 @@ Stack::Stack(int gpus, const std::string& cache) {
   description.channels = kWidths.data();
   description.channel_count = static_cast<int32_t>(kWidths.size());
   description.seed = kSeed;
-  minuet_network* network = nullptr;
-  check(minuet_network_create(context, &description, &network));
+  minuet_plan* network = nullptr;
+  check(minuet_plan_create_network(context, &description, &network));
   network_.reset(network);
   for (int gpu = 0; gpu < gpus; ++gpu) {
     minuet_device* device = nullptr;
@@ -64,8 +64,8 @@ Stack::Stack(int gpus, const std::string& cache) {
     minuet_device_info info{};
     info.struct_size = sizeof(info);
     check(minuet_device_query(device, &info));
-    check(minuet_network_compile(network, info.arch, nullptr, nullptr));
-    check(minuet_network_load(network, device));
+    check(minuet_plan_compile(network, info.arch, nullptr, nullptr));
+    check(minuet_plan_load(network, device));
   }
 }
 
@@ -103,7 +103,9 @@ std::vector<char> run_on(minuet_device* device, minuet_execution* execution, con
   int32_t channels = 0;
   check(minuet_execution_output_shape(execution, &rows, &channels));
   const Memory output(device, rows * channels * 2);
-  if (!answer(minuet_execution_run(execution, features.data(), output.data(), stream))) return {};
+  const minuet_tensor in = tensor(features.data(), count, 4, abi_dtype(kDType)),
+                      out = tensor(output.data(), rows, channels, abi_dtype(kDType));
+  if (!answer(run_tensors(execution, {in}, out, stream))) return {};
   check(minuet_device_synchronize(device, stream));
   return output.read<char>();
 }

@@ -37,7 +37,7 @@ class Stack {
 
   minuet_context* context() const { return context_.get(); }
   minuet_device* device(int gpu) const { return devices_[gpu].get(); }
-  minuet_network* network() const { return network_.get(); }
+  minuet_plan* network() const { return network_.get(); }
   Execution execution(int gpu) const;
   minuet_kernel_counters counters() const;
   /// Warnings that the library gave so far.
@@ -47,7 +47,7 @@ class Stack {
   std::unique_ptr<std::vector<std::string>> warnings_ = std::make_unique<std::vector<std::string>>();
   Handle<minuet_context> context_{nullptr, {minuet_context_destroy}};
   std::vector<Handle<minuet_device>> devices_;
-  Network network_{nullptr, {minuet_network_destroy}};
+  Plan network_{nullptr, {minuet_plan_destroy}};
 };
 
 /// Device memory of one GPU.

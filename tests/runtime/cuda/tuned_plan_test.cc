@@ -25,15 +25,15 @@ class TunedPlanTest : public GpuTest {
     std::fill_n(options.kernel_size, 3, 3);
     options.submanifold = 1;
     options.weight = weight.data();
-    minuet_convolution* made = nullptr;
-    check(minuet_convolution_create(context, &options, &made));
-    const Handle<minuet_convolution> convolution(made, {minuet_convolution_destroy});
+    minuet_plan* made = nullptr;
+    check(minuet_plan_create_convolution(context, &options, &made));
+    const Plan convolution(made, {minuet_plan_destroy});
     std::vector<std::string> names;
     const auto note = [](const minuet_kernel_info* kernel, void* user) {
       static_cast<std::vector<std::string>*>(user)->push_back(kernel->name);
     };
-    check(minuet_convolution_compile(made, Gpu::get().device->info().arch.c_str(), note, &names));
-    check(minuet_convolution_load(made, device));
+    check(minuet_plan_compile(made, Gpu::get().device->info().arch.c_str(), note, &names));
+    check(minuet_plan_load(made, device));
     return names;
   }
 };

@@ -291,6 +291,14 @@ CUresult cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
   return stream ? driver.begin_capture(*stream, mode) : CUDA_ERROR_INVALID_HANDLE;
 }
 
+CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
+  SOFTWARE_CUDA_CALL(cuStreamIsCapturing);
+  const Stream* const stream = driver.stream(handle);
+  if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  *status = stream->capture ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+
 CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
   SOFTWARE_CUDA_CALL(cuStreamEndCapture);
   *graph = nullptr;

@@ -28,7 +28,8 @@ using Clock = std::chrono::steady_clock;
 /// A variant in device memory.
 struct Uploaded {
   int64_t count;
-  DeviceBuffer coordinates, features;
+  DeviceBuffer coordinates, memory;
+  minuet_tensor features;  ///< in `memory`
 };
 
 /// One network in one dtype on one device.
@@ -37,8 +38,8 @@ struct Bench {
   minuet_device* device;
   const DeviceFacts& facts;
   minuet_dtype dtype;
-  minuet_network* network;
-  minuet_network_info info;
+  minuet_plan* network;
+  minuet_plan_info info;
   int warm_up, timed;
 };
 
@@ -70,8 +71,10 @@ llvm::Expected<std::vector<Uploaded>> upload_variants(const Bench& bench, const 
     MINUET_ASSIGN(const std::vector<char> encoded, encode_features(voxels, bench.dtype));
     MINUET_ASSIGN(DeviceBuffer coordinates, DeviceBuffer::upload(bench.device, voxels.coordinates.data(),
                                                                  4 * voxels.coordinates.size()));
-    MINUET_ASSIGN(DeviceBuffer features, DeviceBuffer::upload(bench.device, encoded.data(), encoded.size()));
-    variants.push_back({voxels.count(), std::move(coordinates), std::move(features)});
+    MINUET_ASSIGN(DeviceBuffer memory, DeviceBuffer::upload(bench.device, encoded.data(), encoded.size()));
+    const minuet_tensor features =
+        dense_tensor(memory.get(), voxels.count(), bench.info.in_channels, bench.dtype);
+    variants.push_back({voxels.count(), std::move(coordinates), std::move(memory), features});
   }
   return variants;
 }
@@ -88,7 +91,7 @@ llvm::Error warm_up(const Bench& bench, minuet_execution* execution, const std::
   const int rounds = bench.facts.is_cpu() ? 1 : 5;
   for (int i = 0; i < rounds * bench.warm_up; ++i) {
     const Uploaded& variant = variants[static_cast<size_t>(i % bench.warm_up)];
-    MINUET_TRY(infer(execution, bench.device, variant.coordinates, variant.count, variant.features, output));
+    MINUET_TRY(infer(execution, bench.device, variant.coordinates, variant.features, output));
   }
   return llvm::Error::success();
 }
@@ -101,7 +104,7 @@ llvm::Expected<Timing> measure(const Bench& bench, minuet_execution* execution,
   for (size_t i = static_cast<size_t>(bench.warm_up); i < variants.size(); ++i) {
     const Uploaded& variant = variants[i];
     const Clock::time_point start = Clock::now();
-    MINUET_TRY(infer(execution, bench.device, variant.coordinates, variant.count, variant.features, output));
+    MINUET_TRY(infer(execution, bench.device, variant.coordinates, variant.features, output));
     timing.wall_ms.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
   }
   MINUET_TRY(check(minuet_execution_query_counters(execution, &timing.counters)));
@@ -109,7 +112,7 @@ llvm::Expected<Timing> measure(const Bench& bench, minuet_execution* execution,
   MINUET_TRY(warm_up(bench, execution, variants, output));  // the events are made in the first profiled pass
   for (size_t i = static_cast<size_t>(bench.warm_up); i < variants.size(); ++i) {
     const Uploaded& variant = variants[i];
-    MINUET_TRY(infer(execution, bench.device, variant.coordinates, variant.count, variant.features, output));
+    MINUET_TRY(infer(execution, bench.device, variant.coordinates, variant.features, output));
     minuet_stage_times stages = MINUET_STAGE_TIMES_INIT;
     MINUET_TRY(check(minuet_execution_query_stages(execution, &stages)));
     timing.stages.push_back(stages);
@@ -296,8 +299,8 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
                           minuet_device* device, const DeviceFacts& facts) {
   NetworkChoice choice;
   choice.network = measurement.network;
-  minuet_network_info info;
-  MINUET_ASSIGN(const NetworkHandle network, open_network(context, choice, measurement.dtype, info));
+  minuet_plan_info info;
+  MINUET_ASSIGN(const PlanHandle network, open_network(context, choice, measurement.dtype, info));
   if (info.ndim != 3 || info.in_channels != 4) {
     return bad_input("the network '{0}' takes {1} channels in {2} dimensions, and the clouds have 4 in 3",
                      measurement.network, info.in_channels, info.ndim);
@@ -305,7 +308,7 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
   std::vector<KernelFacts> kernels;
   std::optional<Progress> progress("finding or compiling kernels");
   MINUET_TRY(compile_network(network.get(), facts.arch, kernels));
-  MINUET_TRY(check(minuet_network_load(network.get(), device)));
+  MINUET_TRY(check(minuet_plan_load(network.get(), device)));
   progress.reset();
   const int timed = arguments.variants > 0 ? arguments.variants : facts.is_cpu() ? 2 : 16;
   const Bench bench{context, device, facts, measurement.dtype, network.get(), info, facts.is_cpu() ? 1 : 4,

@@ -87,9 +87,8 @@ void on_bundle(const minuet_bundle_info* bundle, void* user) {
 }
 
 /// The networks of the flags, each in each dtype.
-llvm::Expected<std::vector<NetworkHandle>> open_networks(minuet_context* context,
-                                                         const Arguments& arguments) {
-  std::vector<NetworkHandle> networks;
+llvm::Expected<std::vector<PlanHandle>> open_networks(minuet_context* context, const Arguments& arguments) {
+  std::vector<PlanHandle> networks;
   if (!arguments.requests.empty()) return networks;
   std::vector<std::string> names = arguments.networks, dtypes = arguments.dtypes;
   if (names.empty()) names.push_back("minkunet42");
@@ -99,8 +98,8 @@ llvm::Expected<std::vector<NetworkHandle>> open_networks(minuet_context* context
       MINUET_ASSIGN(const minuet_dtype dtype, dtype_for(text, /*is_cpu=*/false));
       NetworkChoice choice = arguments.network;
       choice.network = name;
-      minuet_network_info info;
-      MINUET_ASSIGN(NetworkHandle network, open_network(context, choice, dtype, info));
+      minuet_plan_info info;
+      MINUET_ASSIGN(PlanHandle network, open_network(context, choice, dtype, info));
       networks.push_back(std::move(network));
     }
   }
@@ -173,10 +172,10 @@ llvm::Error precompile_command(const Arguments& arguments) {
         "there is no cache folder that could keep the kernels (the warning above says why): "
         "name one with --cache, or a folder for bundles with --output");
   }
-  MINUET_ASSIGN(const std::vector<NetworkHandle> networks, open_networks(context.get(), arguments));
-  std::vector<minuet_network*> handles;
+  MINUET_ASSIGN(const std::vector<PlanHandle> networks, open_networks(context.get(), arguments));
+  std::vector<minuet_plan*> handles;
   handles.reserve(networks.size());
-  for (const NetworkHandle& network : networks) handles.push_back(network.get());
+  for (const PlanHandle& network : networks) handles.push_back(network.get());
   std::vector<const char*> archs;
   archs.reserve(arguments.archs.size() + 1);
   for (const std::string& arch : arguments.archs) archs.push_back(arch.c_str());
@@ -184,8 +183,8 @@ llvm::Error precompile_command(const Arguments& arguments) {
 
   PrecompileWork progress;
   minuet_precompile_options options = MINUET_PRECOMPILE_OPTIONS_INIT;
-  options.networks = handles.data();
-  options.network_count = static_cast<int32_t>(handles.size());
+  options.plans = handles.data();
+  options.plan_count = static_cast<int32_t>(handles.size());
   options.requests_path = arguments.requests.empty() ? nullptr : arguments.requests.c_str();
   options.archs = archs.data();
   options.arch_count = static_cast<int32_t>(archs.size());

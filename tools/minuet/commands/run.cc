@@ -28,8 +28,8 @@ struct Session {
   DeviceFacts facts;
   DeviceHandle device;
   minuet_dtype dtype = MINUET_F32;
-  NetworkHandle network;
-  minuet_network_info info = {};
+  PlanHandle network;
+  minuet_plan_info info = {};
   ExecutionHandle execution;
 };
 
@@ -46,14 +46,14 @@ llvm::Expected<Session> open_session(const Arguments& arguments) {
 }
 
 /// Compiles, loads and runs once: all that a cold process does.
-llvm::Expected<DeviceBuffer> first_inference(Session& session, const DeviceBuffer& coordinates, int64_t count,
-                                             const DeviceBuffer& features, RunReport& report, Output& output,
+llvm::Expected<DeviceBuffer> first_inference(Session& session, const DeviceBuffer& coordinates,
+                                             const minuet_tensor& features, RunReport& report, Output& output,
                                              Progress& progress) {
   const Clock::time_point start = Clock::now();
   progress.say("finding or compiling kernels");
   MINUET_TRY(compile_network(session.network.get(), session.facts.arch, report.kernel_list));
-  MINUET_TRY(check(minuet_network_load(session.network.get(), session.device.get())));
-  MINUET_ASSIGN(session.execution, open_execution(session.network.get(), session.device.get(), count,
+  MINUET_TRY(check(minuet_plan_load(session.network.get(), session.device.get())));
+  MINUET_ASSIGN(session.execution, open_execution(session.network.get(), session.device.get(), features.rows,
                                                   session.keep_first_duplicate));
   minuet_execution* const execution = session.execution.get();
   // On the CPU the stages are timed anyway; on a GPU events would sit between them.
@@ -61,27 +61,27 @@ llvm::Expected<DeviceBuffer> first_inference(Session& session, const DeviceBuffe
   const auto* rows = static_cast<const int32_t*>(coordinates.get());
   progress.say("the first inference");
   const Clock::time_point inference = Clock::now();
-  MINUET_TRY(check(minuet_execution_prepare(execution, rows, count, nullptr)));
+  MINUET_TRY(check(minuet_execution_prepare(execution, rows, features.rows, nullptr)));
   MINUET_TRY(check(minuet_execution_output_shape(execution, &output.rows, &output.channels)));
   const size_t bytes = static_cast<size_t>(output.rows) * static_cast<size_t>(output.channels) *
                        static_cast<size_t>(dtype_bytes(session.dtype));
   MINUET_ASSIGN(DeviceBuffer memory, DeviceBuffer::allocate(session.device.get(), bytes));
-  MINUET_TRY(check(minuet_execution_run(execution, features.get(), memory.get(), nullptr)));
+  MINUET_TRY(enqueue(execution, features, memory.get()));
   MINUET_TRY(check(minuet_device_synchronize(session.device.get(), nullptr)));
   report.first_ms = milliseconds_since(start);
   report.total_ms = milliseconds_since(inference);
   return memory;
 }
 
-llvm::Error time_repeats(Session& session, const DeviceBuffer& coordinates, int64_t count,
-                         const DeviceBuffer& features, void* output, int repeats, RunReport& report) {
+llvm::Error time_repeats(Session& session, const DeviceBuffer& coordinates, const minuet_tensor& features,
+                         void* output, int repeats, RunReport& report) {
   minuet_execution* const execution = session.execution.get();
   if (repeats == 0) return check(minuet_execution_query_stages(execution, &report.stages));
   std::vector<double> times;
   for (int i = 0; i < repeats; ++i) {
     MINUET_TRY(check(minuet_execution_reset_counters(execution)));
     const Clock::time_point start = Clock::now();
-    MINUET_TRY(infer(execution, session.device.get(), coordinates, count, features, output));
+    MINUET_TRY(infer(execution, session.device.get(), coordinates, features, output));
     times.push_back(milliseconds_since(start));
   }
   report.repeats = repeats;
@@ -89,7 +89,7 @@ llvm::Error time_repeats(Session& session, const DeviceBuffer& coordinates, int6
   MINUET_TRY(check(minuet_execution_query_counters(execution, &report.counters)));
   if (!session.facts.is_cpu()) {
     MINUET_TRY(check(minuet_execution_set_profiling(execution, 1)));
-    MINUET_TRY(infer(execution, session.device.get(), coordinates, count, features, output));
+    MINUET_TRY(infer(execution, session.device.get(), coordinates, features, output));
   }
   return check(minuet_execution_query_stages(execution, &report.stages));
 }
@@ -172,17 +172,19 @@ llvm::Error run_command(const Arguments& arguments) {
   MINUET_ASSIGN(
       const DeviceBuffer coordinates,
       DeviceBuffer::upload(session.device.get(), voxels.coordinates.data(), 4 * voxels.coordinates.size()));
-  MINUET_ASSIGN(const DeviceBuffer features,
+  MINUET_ASSIGN(const DeviceBuffer uploaded,
                 DeviceBuffer::upload(session.device.get(), encoded.data(), encoded.size()));
+  const minuet_tensor features =
+      dense_tensor(uploaded.get(), voxels.count(), session.info.in_channels, session.dtype);
 
   RunReport report;
   MINUET_TRY(describe(arguments, session, input, report));
   Output output;
   MINUET_ASSIGN(const DeviceBuffer memory,
-                first_inference(session, coordinates, voxels.count(), features, report, output, *progress));
+                first_inference(session, coordinates, features, report, output, *progress));
   progress->say("warm inferences");
   const int repeats = arguments.repeat > 0 ? arguments.repeat : session.facts.is_cpu() ? 0 : 10;
-  MINUET_TRY(time_repeats(session, coordinates, voxels.count(), features, memory.get(), repeats, report));
+  MINUET_TRY(time_repeats(session, coordinates, features, memory.get(), repeats, report));
   MINUET_TRY(query_shapes(session.execution.get(), session.info, report));
   MINUET_TRY(check(minuet_context_kernel_counters(session.context.get(), &report.kernels)));
   MINUET_TRY(fetch_output(session, memory, output));

@@ -136,7 +136,7 @@ llvm::Expected<RunOutputs> RunOutputs::open(const Arguments& arguments) {
   return files;
 }
 
-llvm::Error RunOutputs::check(const Input& input, const minuet_network_info& network) const {
+llvm::Error RunOutputs::check(const Input& input, const minuet_plan_info& network) const {
   if (arguments_->labels && network.missing_head != 0 && !arguments_->random_weights) {
     return bad_input(
         "--labels: the network's head is not among the weights, so that its outputs are no classes; tensors "
@@ -160,7 +160,7 @@ llvm::Error RunOutputs::check(const Input& input, const minuet_network_info& net
   return llvm::Error::success();
 }
 
-llvm::Error RunOutputs::write_coordinates(const Input& input, const minuet_network_info& network,
+llvm::Error RunOutputs::write_coordinates(const Input& input, const minuet_plan_info& network,
                                           const Output& output) {
   std::vector<int32_t> coordinates = output.coordinates;
   const std::array<int64_t, 3> shift = *input.shift();
@@ -179,7 +179,7 @@ llvm::Error RunOutputs::write_coordinates(const Input& input, const minuet_netwo
   return coordinates_->write(npy_bytes(coordinates, {output.rows, 1 + network.ndim}));
 }
 
-llvm::Error RunOutputs::write_ply(const Input& input, const minuet_network_info& network,
+llvm::Error RunOutputs::write_ply(const Input& input, const minuet_plan_info& network,
                                   const int32_t* tensor_stride, const Output& output) {
   PlyTable table;
   if (arguments_->per_point) {
@@ -202,7 +202,7 @@ llvm::Error RunOutputs::write_ply(const Input& input, const minuet_network_info&
   return output_->write(ply_bytes(table));
 }
 
-llvm::Error RunOutputs::write(const Input& input, const minuet_network_info& network,
+llvm::Error RunOutputs::write(const Input& input, const minuet_plan_info& network,
                               const int32_t* tensor_stride, Output output) {
   if (coordinates_) MINUET_TRY(write_coordinates(input, network, output));
   if (!output_) return llvm::Error::success();

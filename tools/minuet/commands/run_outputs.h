@@ -32,9 +32,9 @@ class RunOutputs {
   static llvm::Expected<RunOutputs> open(const Arguments& arguments);
 
   /// What can only be known once the network and the cloud are.
-  llvm::Error check(const Input& input, const minuet_network_info& network) const;
+  llvm::Error check(const Input& input, const minuet_plan_info& network) const;
   /// `tensor_stride`: of the output's level. Where there is nothing to write, does nothing.
-  llvm::Error write(const Input& input, const minuet_network_info& network, const int32_t* tensor_stride,
+  llvm::Error write(const Input& input, const minuet_plan_info& network, const int32_t* tensor_stride,
                     Output output);
   llvm::Error write_trace(minuet_context* context);
   /// To its file, or to stdout for "-".
@@ -42,8 +42,8 @@ class RunOutputs {
 
  private:
   explicit RunOutputs(const Arguments& arguments) : arguments_(&arguments) {}
-  llvm::Error write_coordinates(const Input& input, const minuet_network_info& network, const Output& output);
-  llvm::Error write_ply(const Input& input, const minuet_network_info& network, const int32_t* tensor_stride,
+  llvm::Error write_coordinates(const Input& input, const minuet_plan_info& network, const Output& output);
+  llvm::Error write_ply(const Input& input, const minuet_plan_info& network, const int32_t* tensor_stride,
                         const Output& output);
 
   const Arguments* arguments_;

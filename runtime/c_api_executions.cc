@@ -1,0 +1,244 @@
+// The C ABI: executions.
+#include "runtime/c_api_internal.h"
+
+namespace minuet {
+namespace {
+
+llvm::Expected<ExecutionOptions> read_execution_options(const minuet_execution_options* options, i32 ndim) {
+  MINUET_ASSIGN(const minuet_execution_options given,
+                read_options(options, minuet_execution_options(MINUET_EXECUTION_OPTIONS_INIT)));
+  ExecutionOptions execution;
+  execution.max_points = given.max_points;
+  execution.cloud.keep_first_duplicate = given.keep_first_duplicate != 0;
+  execution.cloud.has_bounds = given.has_bounds != 0;
+  if (execution.cloud.has_bounds) {
+    MINUET_ASSIGN(execution.cloud.bounds, declared_bounds(ndim, given.least, given.greatest));
+  }
+  execution.workspace = given.workspace;
+  execution.workspace_bytes = given.workspace_bytes;
+  if (reinterpret_cast<std::uintptr_t>(given.workspace) % kArenaAlignment != 0 || given.workspace_bytes < 0) {
+    return make_error(StatusCode::InvalidArgument, "the workspace must begin on a multiple of {0} bytes",
+                      kArenaAlignment);
+  }
+  return execution;
+}
+
+/// One call at a time: a second thread's is refused, and changes nothing.
+minuet_status in_execution(const char* function, minuet_execution* execution,
+                           llvm::function_ref<llvm::Error(Execution&)> body) {
+  return guarded(function, [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(execution, "execution"));
+    const std::unique_lock<std::mutex> lock(execution->in_call, std::try_to_lock);
+    if (!lock.owns_lock()) {
+      return make_error(StatusCode::FailedPrecondition,
+                        "the execution is in use by another thread: give every thread one of its own");
+    }
+    return body(*execution->execution);
+  });
+}
+
+/// `name`: "input" or "output".
+llvm::Expected<std::vector<Tensor>> read_tensors(const std::string& name, const minuet_tensor* tensors,
+                                                 int32_t count) {
+  if (count < 0) return make_error(StatusCode::InvalidArgument, "{0}_count is {1}", name, count);
+  if (count > 0) MINUET_TRY(check_pointer(tensors, (name + "s").c_str()));
+  std::vector<Tensor> read;
+  for (int32_t i = 0; i < count; ++i) {
+    const minuet_tensor& tensor = tensors[i];
+    llvm::Expected<DType> dtype = read_dtype(tensor.dtype);
+    if (!dtype) return annotate(dtype.takeError(), name + " " + std::to_string(i));
+    read.push_back({tensor.data, tensor.rows, tensor.row_stride == 0 ? tensor.channels : tensor.row_stride,
+                    tensor.channels, *dtype});
+  }
+  return read;
+}
+
+minuet_layer_info layer_info(const Execution& execution, i32 number) {
+  const ProgramLayer& layer = execution.plan().program.layers[number];
+  minuet_layer_info info{};
+  info.name = layer.name.c_str();
+  std::copy(layer.problem.kernel_size.begin(), layer.problem.kernel_size.end(), info.kernel_size);
+  std::copy(layer.problem.stride.begin(), layer.problem.stride.end(), info.stride);
+  info.in_channels = layer.problem.in_channels;
+  info.out_channels = layer.problem.out_channels;
+  info.transposed = layer.problem.kind == ConvolutionKind::Transposed;
+  if (const GroupPlan* groups = execution.layer_groups(number)) {
+    info.pairs = groups->pairs;
+    info.padded_rows = groups->padding_rows;
+    info.gemm_groups = static_cast<int32_t>(groups->groups.size()) + (groups->direct_rows > 0 ? 1 : 0);
+  }
+  return info;
+}
+
+}  // namespace
+}  // namespace minuet
+
+using namespace minuet;  // NOLINT: the ABI's functions are global
+
+extern "C" {
+
+minuet_status minuet_execution_create(minuet_plan* plan, minuet_device* device,
+                                      const minuet_execution_options* options, minuet_execution** execution) {
+  return guarded("minuet_execution_create", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(plan, "plan"));
+    MINUET_TRY(check_pointer(device, "device"));
+    MINUET_TRY(check_pointer(execution, "execution"));
+    const Program& program = plan->residence->plan().program;
+    MINUET_ASSIGN(const ExecutionOptions given, read_execution_options(options, program.ndim));
+    if (program.takes_maps &&
+        (given.max_points != 0 || given.cloud.keep_first_duplicate || given.cloud.has_bounds)) {
+      return make_error(
+          StatusCode::InvalidArgument,
+          "a convolution's execution takes a workspace only; the rest belongs to its coordinate sets");
+    }
+    MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded,
+                  plan->residence->loaded_on(*device->open->device()));
+    MINUET_ASSIGN(std::unique_ptr<Execution> made, Execution::create(std::move(loaded), given));
+    *execution = new minuet_execution{device->open, std::move(made), {}};
+    return llvm::Error::success();
+  });
+}
+
+void minuet_execution_destroy(minuet_execution* execution) {
+  if (!execution) return;
+  execution->in_call.lock();  // another thread's call ends first
+  execution->in_call.unlock();
+  delete execution;
+}
+
+minuet_status minuet_execution_prepare(minuet_execution* execution, const int32_t* coordinates, int64_t count,
+                                       void* stream) {
+  return in_execution("minuet_execution_prepare", execution, [&](Execution& own) -> llvm::Error {
+    if (count > 0) MINUET_TRY(check_pointer(coordinates, "coordinates"));
+    MINUET_TRY(check_alignment(coordinates, sizeof(int32_t), "the coordinates"));
+    const Trace::Span span(execution->open->trace(), "run", "prepare");
+    return own.prepare(coordinates, count, stream);
+  });
+}
+
+minuet_status minuet_execution_prepare_maps(minuet_execution* execution, minuet_kernel_map* const* maps,
+                                            int32_t count, void* stream) {
+  return in_execution("minuet_execution_prepare_maps", execution, [&](Execution& own) -> llvm::Error {
+    if (count < 0) return make_error(StatusCode::InvalidArgument, "count is {0}", count);
+    if (count > 0) MINUET_TRY(check_pointer(maps, "maps"));
+    std::vector<std::shared_ptr<const KernelMap>> given;
+    for (int32_t i = 0; i < count; ++i) {
+      MINUET_TRY(check_pointer(maps[i], "a map"));
+      given.push_back(maps[i]->map);
+    }
+    const Trace::Span span(execution->open->trace(), "run", "prepare");
+    return own.prepare_maps(std::move(given), stream);
+  });
+}
+
+minuet_status minuet_execution_output_shape(minuet_execution* execution, int64_t* rows, int32_t* channels) {
+  return in_execution("minuet_execution_output_shape", execution, [&](Execution& own) -> llvm::Error {
+    MINUET_TRY(check_pointer(rows, "rows"));
+    MINUET_TRY(check_pointer(channels, "channels"));
+    MINUET_TRY(own.check_prepared());
+    const Program& program = own.plan().program;
+    *rows = own.output_rows();
+    *channels = program.tensors[program.output].channels;
+    return llvm::Error::success();
+  });
+}
+
+minuet_status minuet_execution_run(minuet_execution* execution, const minuet_tensor* inputs,
+                                   int32_t input_count, const minuet_tensor* outputs, int32_t output_count,
+                                   void* stream) {
+  return in_execution("minuet_execution_run", execution, [&](Execution& own) -> llvm::Error {
+    MINUET_ASSIGN(const std::vector<Tensor> in, read_tensors("input", inputs, input_count));
+    MINUET_ASSIGN(const std::vector<Tensor> out, read_tensors("output", outputs, output_count));
+    const Trace::Span span(execution->open->trace(), "run", "run");
+    return own.run(in, out, stream);
+  });
+}
+
+minuet_status minuet_execution_output_coordinates(minuet_execution* execution, int32_t* coordinates,
+                                                  void* stream) {
+  return in_execution("minuet_execution_output_coordinates", execution, [&](Execution& own) -> llvm::Error {
+    if (own.output_rows() > 0) MINUET_TRY(check_pointer(coordinates, "coordinates"));
+    MINUET_TRY(check_alignment(coordinates, sizeof(int32_t), "the coordinates"));
+    return own.output_coordinates(coordinates, stream);
+  });
+}
+
+minuet_status minuet_execution_query_counters(minuet_execution* execution,
+                                              minuet_execution_counters* counters) {
+  return in_execution("minuet_execution_query_counters", execution, [&](Execution& own) -> llvm::Error {
+    const EngineCounters& seen = own.engine().counters();
+    minuet_execution_counters answer = MINUET_EXECUTION_COUNTERS_INIT;
+    answer.kernels = seen.kernels;
+    answer.copies = seen.copies;
+    answer.fills = seen.fills;
+    answer.matmuls = seen.matmuls;
+    answer.host_syncs = seen.host_syncs;
+    answer.allocations = seen.allocations + own.growths();
+    answer.workspace_bytes = own.workspace_bytes();
+    return write_info(answer, counters);
+  });
+}
+
+minuet_status minuet_execution_reset_counters(minuet_execution* execution) {
+  return in_execution("minuet_execution_reset_counters", execution, [&](Execution& own) -> llvm::Error {
+    own.engine().reset_counters();
+    own.reset_growths();
+    return llvm::Error::success();
+  });
+}
+
+minuet_status minuet_execution_set_profiling(minuet_execution* execution, int32_t on) {
+  return in_execution("minuet_execution_set_profiling", execution, [&](Execution& own) -> llvm::Error {
+    own.engine().set_profiling(on != 0);
+    return llvm::Error::success();
+  });
+}
+
+minuet_status minuet_execution_query_stages(minuet_execution* execution, minuet_stage_times* times) {
+  return in_execution("minuet_execution_query_stages", execution, [&](Execution& own) -> llvm::Error {
+    MINUET_TRY(check_pointer(times, "times"));
+    MINUET_ASSIGN(const StageTimes stages, own.engine().stage_times());
+    return write_info({0, stages.sort, stages.map, stages.gather, stages.gemm, stages.scatter, stages.other},
+                      times);
+  });
+}
+
+minuet_status minuet_execution_query_level(minuet_execution* execution, int32_t level,
+                                           minuet_level_info* info) {
+  return in_execution("minuet_execution_query_level", execution, [&](Execution& own) -> llvm::Error {
+    const std::vector<LevelSpec>& levels = own.plan().program.levels;
+    if (level < 0 || level >= static_cast<i32>(levels.size())) {
+      return make_error(StatusCode::OutOfRange, "there is no level {0}; the plan has {1}", level,
+                        levels.size());
+    }
+    const bool prepared = own.is_prepared();
+    const AxisArray& stride = prepared ? own.level(level).tensor_stride : levels[level].tensor_stride;
+    minuet_level_info answer{};
+    std::copy(stride.begin(), stride.end(), answer.tensor_stride);
+    answer.voxels = prepared ? own.level(level).rows : 0;
+    return write_info(answer, info);
+  });
+}
+
+minuet_status minuet_execution_query_layer(minuet_execution* execution, int32_t layer,
+                                           minuet_layer_info* info) {
+  return in_execution("minuet_execution_query_layer", execution, [&](Execution& own) -> llvm::Error {
+    const i32 layers = static_cast<i32>(own.plan().program.layers.size());
+    if (layer < 0 || layer >= layers) {
+      return make_error(StatusCode::OutOfRange, "there is no layer {0}; the plan has {1}", layer, layers);
+    }
+    return write_info(layer_info(own, layer), info);
+  });
+}
+
+minuet_status minuet_execution_largest_activation(minuet_execution* execution, const minuet_tensor* inputs,
+                                                  int32_t input_count, void* stream, double* largest) {
+  return in_execution("minuet_execution_largest_activation", execution, [&](Execution& own) -> llvm::Error {
+    MINUET_TRY(check_pointer(largest, "largest"));
+    MINUET_ASSIGN(const std::vector<Tensor> in, read_tensors("input", inputs, input_count));
+    MINUET_ASSIGN(*largest, own.largest_activation(in, stream));
+    return llvm::Error::success();
+  });
+}
+
+}  // extern "C"

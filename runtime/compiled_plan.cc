@@ -1,0 +1,193 @@
+#include "runtime/compiled_plan.h"
+
+#include <algorithm>
+#include <set>
+
+#include "codegen/arch.h"
+#include "codegen/trace.h"
+#include "runtime/arena.h"
+#include "runtime/rounding.h"
+
+namespace minuet {
+
+EngineChoice choose_engine(i32 ndim, i64 volume, const TuningSnapshot* tuning) {
+  const std::vector<SearchProblem> searches{{volume, 0}};
+  return {ndim, choose_map(KeyType::U32, ndim, searches, tuning),
+          choose_map(KeyType::U64, ndim, searches, tuning)};
+}
+
+llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const Program& program,
+                                                                         const TuningSnapshot* tuning) {
+  auto compiled = std::make_shared<CompiledPlan>();
+  for (const ProgramLayer& layer : program.layers) {
+    llvm::Expected<ConvolutionChoice> choice = choose_convolution(layer.problem, tuning);
+    if (!choice) return annotate(choice.takeError(), layer.name);
+    compiled->layers.push_back(std::move(*choice));
+  }
+  // The search and the grouping are all layers': those of the largest kernel.
+  const auto largest = std::max_element(compiled->layers.begin(), compiled->layers.end(),
+                                        [](const ConvolutionChoice& a, const ConvolutionChoice& b) {
+                                          return kernel_volume(a.problem) < kernel_volume(b.problem);
+                                        });
+  if (largest == compiled->layers.end()) {
+    compiled->engine = choose_engine(program.ndim);
+  } else {
+    compiled->engine = choose_engine(program.ndim, kernel_volume(largest->problem), tuning);
+    compiled->grouping = choose_grouping(largest->problem, tuning, 0, largest->reasons);
+  }
+  const auto permute = [&](i32 tensor, bool in) {
+    const i32 channels = program.tensors[tensor].channels;
+    const Columns stored = columns_of(program, tensor), given{channels, 0};
+    return choose_permute_rows(program.dtype, channels, in ? given : stored, in ? stored : given);
+  };
+  for (const i32 input : program.inputs) compiled->permute_inputs.push_back(permute(input, true));
+  compiled->permute_output = permute(program.output, false);
+  compiled->permute_coordinates = choose_permute_coordinates(program.ndim);
+  return compiled;
+}
+
+std::vector<KernelSource> CompiledPlan::sources() const {
+  std::vector<KernelSource> all;
+  std::set<std::string> seen;
+  auto add = [&](std::vector<KernelSource> sources) {
+    for (KernelSource& source : sources) {
+      if (seen.insert(source.display_name).second) all.push_back(std::move(source));
+    }
+  };
+  add(sources_of(engine.map32));
+  add(sources_of(engine.map64));
+  for (const ConvolutionChoice& layer : layers) add(sources_of(layer));
+  for (const PermuteRowsSpec& permute : permute_inputs) add({emit(permute)});
+  add({emit(permute_output), emit(permute_coordinates)});
+  return all;
+}
+
+llvm::Expected<std::shared_ptr<const Binary>> recompile(KernelCache& cache,
+                                                        const std::vector<KernelSource>& sources,
+                                                        llvm::StringRef arch, const Binary& refused) {
+  for (const KernelSource& source : sources) {
+    if (source.display_name == refused.display_name) return cache.replace(source, arch, refused);
+  }
+  return make_error(StatusCode::Internal, "kernel {0} is none of this plan's", refused.display_name);
+}
+
+llvm::Expected<BinaryList> PlanResidence::compile(llvm::StringRef arch, const CancelToken* cancel) {
+  if (arch.empty()) return BinaryList{};
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = compiled_.find(arch.str());
+    if (found != compiled_.end()) return found->second.binaries;
+  }
+  const Trace::Span span(cache_->trace(), "plan", ("compile for " + arch).str());
+  MINUET_ASSIGN(std::shared_ptr<const CompiledPlan> chosen,
+                CompiledPlan::create(plan_->program, plan_->tuning.get()));
+  MINUET_ASSIGN(BinaryList binaries, compile_list(*cache_, chosen->sources(), arch, cancel));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  compiled_.emplace(arch.str(), Compiled{std::move(chosen), binaries});
+  return binaries;
+}
+
+namespace {
+
+/// A plan's parameters in a device's types, one after the other; uploaded in one copy.
+llvm::Error upload_parameters(LoadedPlan& loaded) {
+  /// Where one layer's parameters lie; -1 where it has none.
+  struct Offsets {
+    i64 weight = 0, scale = -1, shift = -1;
+  };
+  const Plan& plan = *loaded.plan;
+  const DType type = loaded.device->weight_type(plan.program.dtype);
+  ArenaLayout layout;
+  std::vector<Offsets> offsets;
+  for (const LayerParameters& layer : plan.parameters) {
+    Offsets at;
+    at.weight = layout.add(static_cast<i64>(layer.weight.size()) * dtype_bytes(type));
+    if (!layer.scale.empty()) {
+      at.scale = layout.add(static_cast<i64>(layer.scale.size() * sizeof(float)));
+      at.shift = layout.add(static_cast<i64>(layer.shift.size() * sizeof(float)));
+    }
+    offsets.push_back(at);
+  }
+  MINUET_ASSIGN(loaded.parameters, DeviceMemory::create(loaded.device, layout.bytes()));
+  char* const base = loaded.parameters.data();
+  std::vector<char> host(static_cast<std::size_t>(layout.bytes()));
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    const auto store = [&](DType as, const std::vector<float>& values, i64 offset) {
+      store_values(as, values.data(), values.size(), host.data() + offset);
+      return base + offset;
+    };
+    const LayerParameters& layer = plan.parameters[i];
+    ConvolutionWeights weights{store(type, layer.weight, offsets[i].weight), nullptr, nullptr};
+    if (offsets[i].scale >= 0) {
+      weights.scale = reinterpret_cast<const float*>(store(DType::F32, layer.scale, offsets[i].scale));
+      weights.shift = reinterpret_cast<const float*>(store(DType::F32, layer.shift, offsets[i].shift));
+    }
+    loaded.weights.push_back(weights);
+  }
+  return loaded.device->upload(base, host.data(), layout.bytes());
+}
+
+}  // namespace
+
+llvm::Expected<std::pair<std::string, PlanResidence::Compiled>> PlanResidence::runnable_on(
+    const DeviceInfo& device) const {
+  if (device.arch.empty()) {
+    Compiled compiled;
+    MINUET_ASSIGN(compiled.plan, CompiledPlan::create(plan_->program, plan_->tuning.get()));
+    return std::pair{device.arch, std::move(compiled)};
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<std::string> archs = runnable_archs(device.arch);
+  archs.insert(archs.begin(), device.arch);
+  for (const std::string& arch : archs) {
+    const auto found = compiled_.find(arch);
+    if (found != compiled_.end()) return std::pair{arch, found->second};
+  }
+  return make_error(StatusCode::FailedPrecondition,
+                    "the plan is not compiled for {0}, which {1} needs: compile it first", device.arch,
+                    device.name);
+}
+
+llvm::Error PlanResidence::load(std::shared_ptr<Device> device) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (loaded_.count(device.get())) return llvm::Error::success();
+  }
+  MINUET_ASSIGN(const auto found, runnable_on(device->info()));
+  const auto& [arch, compiled] = found;
+  MINUET_TRY(device->load(compiled.binaries, [&, &name = arch, &plan = compiled.plan](const Binary& refused) {
+    return reload(name, *plan, refused);
+  }));
+  auto loaded = std::make_shared<LoadedPlan>();
+  loaded->plan = plan_;
+  loaded->compiled = compiled.plan;
+  loaded->device = device;
+  MINUET_TRY(upload_parameters(*loaded));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  loaded_.emplace(device.get(), std::move(loaded));
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::shared_ptr<const Binary>> PlanResidence::reload(const std::string& arch,
+                                                                    const CompiledPlan& compiled,
+                                                                    const Binary& refused) {
+  MINUET_ASSIGN(std::shared_ptr<const Binary> made, recompile(*cache_, compiled.sources(), arch, refused));
+  // For the next device of that architecture: it would be refused there too.
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (std::shared_ptr<const Binary>& binary : compiled_[arch].binaries) {
+    if (binary->display_name == refused.display_name) binary = made;
+  }
+  return made;
+}
+
+llvm::Expected<std::shared_ptr<const LoadedPlan>> PlanResidence::loaded_on(const Device& device) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = loaded_.find(&device);
+  if (found == loaded_.end()) {
+    return make_error(StatusCode::FailedPrecondition, "the plan is not loaded on {0}: load it first",
+                      device.info().name);
+  }
+  return found->second;
+}
+
+}  // namespace minuet

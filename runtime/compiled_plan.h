@@ -1,0 +1,80 @@
+// A plan for one architecture, what is loaded of it on a device, and where both are kept.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "codegen/cache/compile_list.h"
+#include "runtime/device.h"
+#include "runtime/plan.h"
+
+namespace minuet {
+
+/// What runs each op of a plan on one architecture. Immutable. What was measured (codegen/tuning) decides
+/// with the problems; a cloud's size is not known here.
+struct CompiledPlan {
+  EngineChoice engine;
+  std::vector<ConvolutionChoice> layers;
+  std::vector<PermuteRowsSpec> permute_inputs;  // by input of the program
+  PermuteRowsSpec permute_output, permute_coordinates;
+  GroupingChoice grouping;
+
+  /// `tuning` may be null.
+  static llvm::Expected<std::shared_ptr<const CompiledPlan>> create(const Program& program,
+                                                                    const TuningSnapshot* tuning);
+  /// Every kernel that any cloud may need, each once.
+  std::vector<KernelSource> sources() const;
+};
+
+/// One search for all maps: `volume` is the largest kernel's.
+EngineChoice choose_engine(i32 ndim, i64 volume = 0, const TuningSnapshot* tuning = nullptr);
+
+/// For Device::load: compiles a binary of `sources` anew that the driver refused on a device of `arch` (R28).
+llvm::Expected<std::shared_ptr<const Binary>> recompile(KernelCache& cache,
+                                                        const std::vector<KernelSource>& sources,
+                                                        llvm::StringRef arch, const Binary& refused);
+
+/// A compiled plan's parameters on one device, its kernels loaded there. Immutable, shared by executions.
+struct LoadedPlan {
+  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<const CompiledPlan> compiled;
+  std::shared_ptr<Device> device;
+  DeviceMemory parameters;
+  std::vector<ConvolutionWeights> weights;  // by layer
+};
+
+/// Where a plan is compiled for and loaded on. Thread-safe.
+class PlanResidence {
+ public:
+  PlanResidence(std::shared_ptr<const Plan> plan, std::shared_ptr<KernelCache> cache)
+      : plan_(std::move(plan)), cache_(std::move(cache)) {}
+  const Plan& plan() const { return *plan_; }
+  KernelCache& cache() const { return *cache_; }
+
+  llvm::Expected<BinaryList> compile(llvm::StringRef arch, const CancelToken* cancel = nullptr);
+  /// Takes what is compiled for the best architecture that the device runs; FailedPrecondition where nothing
+  /// is.
+  llvm::Error load(std::shared_ptr<Device> device);
+  llvm::Expected<std::shared_ptr<const LoadedPlan>> loaded_on(const Device& device) const;
+
+ private:
+  struct Compiled {
+    std::shared_ptr<const CompiledPlan> plan;
+    BinaryList binaries;
+  };
+  /// What the device runs, by its architecture.
+  llvm::Expected<std::pair<std::string, Compiled>> runnable_on(const DeviceInfo& device) const;
+  llvm::Expected<std::shared_ptr<const Binary>> reload(const std::string& arch, const CompiledPlan& compiled,
+                                                       const Binary& refused);
+
+  std::shared_ptr<const Plan> plan_;
+  std::shared_ptr<KernelCache> cache_;
+  mutable std::mutex mutex_;  // of the two maps; never held while compiling or loading
+  std::map<std::string, Compiled> compiled_;
+  std::map<const Device*, std::shared_ptr<const LoadedPlan>> loaded_;
+};
+
+}  // namespace minuet

@@ -1,0 +1,82 @@
+#include "runtime/map_engines.h"
+
+#include <algorithm>
+
+#include "runtime/compiled_plan.h"
+
+namespace minuet {
+namespace {
+
+constexpr i64 kLeastPinnedWords = 1024;
+
+}  // namespace
+
+llvm::Error MapEngine::begin_maps(const MapLimits& limits, void* stream) {
+  MINUET_TRY(engine_->begin(stream));
+  const i64 bytes = engine_->map_workspace_bytes(limits);
+  if (bytes > workspace_.bytes()) {
+    workspace_ = DeviceMemory();
+    MINUET_ASSIGN(workspace_, DeviceMemory::create(device_, with_slack(bytes)));
+  }
+  in_use_ = true;
+  return engine_->begin_maps(limits, workspace_.data());
+}
+
+llvm::Error MapEngine::read_words(i32* host, const i32* source, i64 words) {
+  if (words > pinned_words_) {
+    const i64 grown = std::max<i64>(2 * words, kLeastPinnedWords);  // the engine keeps the smaller block too
+    MINUET_ASSIGN(void* pinned, engine_->allocate_pinned(grown * static_cast<i64>(sizeof(i32))));
+    pinned_ = static_cast<i32*>(pinned);
+    pinned_words_ = grown;
+  }
+  MINUET_TRY(engine_->read_back(pinned_, source, words * static_cast<i64>(sizeof(i32))));
+  MINUET_TRY(engine_->wait());
+  in_use_ = false;
+  std::copy_n(pinned_, words, host);
+  return llvm::Error::success();
+}
+
+void MapEngine::settle() {
+  if (in_use_) llvm::consumeError(engine_->wait());
+  in_use_ = false;
+  llvm::consumeError(engine_->end());
+}
+
+llvm::Expected<std::shared_ptr<MapEngines>> MapEngines::create(std::shared_ptr<Device> device,
+                                                               KernelCache& cache, i32 ndim) {
+  EngineChoice choice = choose_engine(ndim);
+  const PermuteRowsSpec permute = choose_permute_coordinates(ndim);
+  if (!device->info().arch.empty()) {
+    std::vector<KernelSource> sources = sources_of(choice.map32);
+    for (KernelSource& source : sources_of(choice.map64)) sources.push_back(std::move(source));
+    sources.push_back(emit(permute));
+    const std::string& arch = device->info().arch;
+    MINUET_ASSIGN(const BinaryList binaries, compile_list(cache, sources, arch));
+    MINUET_TRY(device->load(binaries,
+                            [&](const Binary& refused) { return recompile(cache, sources, arch, refused); }));
+  }
+  return std::shared_ptr<MapEngines>(new MapEngines(std::move(device), std::move(choice), permute));
+}
+
+llvm::Expected<MapEngines::Lease> MapEngines::take() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!free_.empty()) {
+      Lease lease(free_.back().release(), {shared_from_this()});
+      free_.pop_back();
+      return lease;
+    }
+  }
+  MINUET_ASSIGN(std::unique_ptr<Engine> engine, device_->create_engine(choice_));
+  MINUET_ASSIGN(const i32 permute, engine->add_permute_rows(permute_));
+  return Lease(new MapEngine(device_, std::move(engine), permute), {shared_from_this()});
+}
+
+void MapEngines::give_back(MapEngine* engine) {
+  std::unique_ptr<MapEngine> owned(engine);
+  owned->settle();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  free_.push_back(std::move(owned));
+}
+
+}  // namespace minuet

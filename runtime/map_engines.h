@@ -1,0 +1,66 @@
+// Engines that build coordinate sets and kernel maps outside of networks (paper 5.1).
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "codegen/cache/kernel_cache.h"
+#include "runtime/arena.h"
+
+namespace minuet {
+
+/// One engine with the memory that its calls work in. One thread at a time.
+class MapEngine {
+ public:
+  MapEngine(std::shared_ptr<Device> device, std::unique_ptr<Engine> engine, i32 permute_coordinates)
+      : device_(std::move(device)), engine_(std::move(engine)), permute_coordinates_(permute_coordinates) {}
+
+  Engine& operator*() const { return *engine_; }
+  Engine* operator->() const { return engine_.get(); }
+  i32 permute_coordinates() const { return permute_coordinates_; }
+  llvm::Error begin_maps(const MapLimits& limits, void* stream);
+  /// Copies device words to the host and waits.
+  llvm::Error read_words(i32* host, const i32* source, i64 words);
+  /// After a failure: what is enqueued uses the workspace, which the next caller gets.
+  void settle();
+
+ private:
+  std::shared_ptr<Device> device_;
+  DeviceMemory workspace_;  // goes after the engine, which waits for what uses it
+  std::unique_ptr<Engine> engine_;
+  i32 permute_coordinates_ = 0;
+  bool in_use_ = false;  // the workspace, by what is enqueued
+  i32* pinned_ = nullptr;
+  i64 pinned_words_ = 0;
+};
+
+/// Those of one device and dimension: a call takes one for itself, so that none waits for another's stream.
+class MapEngines : public std::enable_shared_from_this<MapEngines> {
+ public:
+  /// Compiles and loads the kernels of the Map step.
+  static llvm::Expected<std::shared_ptr<MapEngines>> create(std::shared_ptr<Device> device,
+                                                            KernelCache& cache, i32 ndim);
+  struct GiveBack {
+    std::shared_ptr<MapEngines> owner;
+    void operator()(MapEngine* engine) const { owner->give_back(engine); }
+  };
+  using Lease = std::unique_ptr<MapEngine, GiveBack>;
+  llvm::Expected<Lease> take();
+
+  const std::shared_ptr<Device>& device() const { return device_; }
+  i32 ndim() const { return choice_.ndim; }
+
+ private:
+  MapEngines(std::shared_ptr<Device> device, EngineChoice choice, PermuteRowsSpec permute)
+      : device_(std::move(device)), choice_(std::move(choice)), permute_(permute) {}
+  void give_back(MapEngine* engine);
+
+  const std::shared_ptr<Device> device_;
+  const EngineChoice choice_;
+  const PermuteRowsSpec permute_;
+  std::mutex mutex_;  // of the list; never held while anything waits
+  std::vector<std::unique_ptr<MapEngine>> free_;
+};
+
+}  // namespace minuet

@@ -1,0 +1,24 @@
+// The caller's matrices.
+#pragma once
+
+#include <string>
+
+#include "codegen/error.h"
+#include "kernels_templates/shared/dtypes.h"
+
+namespace minuet {
+
+/// Rows of `channels` consecutive elements in device memory.
+struct Tensor {
+  void* data = nullptr;
+  i64 rows = 0;
+  i64 ld = 0;  // elements from row to row
+  i32 channels = 0;
+  DType dtype = DType::F16;
+};
+
+/// InvalidArgument, naming `what` ("input 0"), where `given` is not [wanted.rows, wanted.channels] of its
+/// dtype, or lies where vectors of 16 bytes do not reach it.
+llvm::Error check_tensor(const std::string& what, const Tensor& given, const Tensor& wanted);
+
+}  // namespace minuet
