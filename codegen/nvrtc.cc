@@ -91,12 +91,12 @@ class NvrtcCompiler : public Compiler {
     const KernelSource& source;
     const std::vector<Header>& headers;
     const CompileControl& control;
-    std::optional<Program> program;
+    std::optional<NvrtcProgram> program;
     nvrtcResult result;
   };
 
   void run(Attempt& attempt, const std::vector<std::string>& options) const {
-    Program& program = attempt.program.emplace(api_);
+    NvrtcProgram& program = attempt.program.emplace(api_);
     attempt.result = program.create(attempt.source, attempt.headers);
     if (attempt.result != NVRTC_SUCCESS) return;
     attempt.result = program.compile(attempt.source, options);
@@ -130,8 +130,8 @@ class NvrtcCompiler : public Compiler {
     return all;
   }
 
-  llvm::Expected<Binary> read_binary(const Program& program, const KernelSource& source, llvm::StringRef arch,
-                                     double compile_ms) const {
+  llvm::Expected<Binary> read_binary(const NvrtcProgram& program, const KernelSource& source,
+                                     llvm::StringRef arch, double compile_ms) const {
     Binary binary;
     binary.compile_ms = compile_ms;
     binary.log = stable_log(program.log());

@@ -17,11 +17,11 @@ llvm::Error NvrtcApi::load(const NvrtcLibrary& library) {
   return llvm::Error::success();
 }
 
-Program::~Program() {
+NvrtcProgram::~NvrtcProgram() {
   if (program_ != nullptr) api_.nvrtcDestroyProgram(&program_);
 }
 
-nvrtcResult Program::create(const KernelSource& source, const std::vector<Header>& headers) {
+nvrtcResult NvrtcProgram::create(const KernelSource& source, const std::vector<Header>& headers) {
   std::vector<const char*> names, texts;
   for (const Header& header : headers) {
     names.push_back(header.name.data());
@@ -31,7 +31,7 @@ nvrtcResult Program::create(const KernelSource& source, const std::vector<Header
                                  static_cast<int>(headers.size()), texts.data(), names.data());
 }
 
-nvrtcResult Program::compile(const KernelSource& source, const std::vector<std::string>& options) {
+nvrtcResult NvrtcProgram::compile(const KernelSource& source, const std::vector<std::string>& options) {
   const nvrtcResult added = api_.nvrtcAddNameExpression(program_, source.name_expression.c_str());
   if (added != NVRTC_SUCCESS) return added;
   std::vector<const char*> texts;
@@ -40,7 +40,7 @@ nvrtcResult Program::compile(const KernelSource& source, const std::vector<std::
   return api_.nvrtcCompileProgram(program_, static_cast<int>(texts.size()), texts.data());
 }
 
-PchUse Program::pch_use() const {
+PchUse NvrtcProgram::pch_use() const {
   if (api_.nvrtcGetPCHCreateStatus == nullptr) return PchUse::None;
   switch (api_.nvrtcGetPCHCreateStatus(program_)) {
     case NVRTC_SUCCESS:
@@ -63,24 +63,26 @@ PchUse Program::pch_use() const {
   }
 }
 
-std::string Program::log() const {
+std::string NvrtcProgram::log() const {
   return read(api_.nvrtcGetProgramLogSize, api_.nvrtcGetProgramLog, /*terminated=*/true);
 }
 
-std::string Program::cubin() const {
+std::string NvrtcProgram::cubin() const {
   return read(api_.nvrtcGetCUBINSize, api_.nvrtcGetCUBIN, /*terminated=*/false);
 }
 
-std::string Program::ptx() const { return read(api_.nvrtcGetPTXSize, api_.nvrtcGetPTX, /*terminated=*/true); }
+std::string NvrtcProgram::ptx() const {
+  return read(api_.nvrtcGetPTXSize, api_.nvrtcGetPTX, /*terminated=*/true);
+}
 
-std::string Program::lowered_name(const KernelSource& source) const {
+std::string NvrtcProgram::lowered_name(const KernelSource& source) const {
   const char* name = nullptr;
   const nvrtcResult result = api_.nvrtcGetLoweredName(program_, source.name_expression.c_str(), &name);
   return result == NVRTC_SUCCESS && name != nullptr ? name : "";
 }
 
 template <class SizeOf, class Get>
-std::string Program::read(SizeOf size_of, Get get, bool terminated) const {
+std::string NvrtcProgram::read(SizeOf size_of, Get get, bool terminated) const {
   std::size_t size = 0;
   if (program_ == nullptr || size_of(program_, &size) != NVRTC_SUCCESS || size == 0) return {};
   std::string bytes(size, '\0');

@@ -40,12 +40,12 @@ struct NvrtcApi {
 };
 
 /// One nvrtcProgram, for one compile.
-class Program {
+class NvrtcProgram {
  public:
-  explicit Program(const NvrtcApi& api) : api_(api) {}
-  Program(const Program&) = delete;
-  Program& operator=(const Program&) = delete;
-  ~Program();
+  explicit NvrtcProgram(const NvrtcApi& api) : api_(api) {}
+  NvrtcProgram(const NvrtcProgram&) = delete;
+  NvrtcProgram& operator=(const NvrtcProgram&) = delete;
+  ~NvrtcProgram();
 
   nvrtcResult create(const KernelSource& source, const std::vector<Header>& headers);
   nvrtcResult compile(const KernelSource& source, const std::vector<std::string>& options);

@@ -24,18 +24,21 @@ constexpr i64 kArenaAlignment = 256;
 /// part that is overrun would else be its neighbour's wrong numbers.
 class ArenaLayout {
  public:
-  /// Offset of a new part of `bytes` bytes. With a `base`, the part is in use from here on.
-  i64 add(i64 bytes, char* base = nullptr) {
+  /// Offset of a new part of `bytes` bytes. With a `base`, the part is in use from here on. What is still
+  /// under way there may write where the new gaps are: they are poisoned only where the block is `idle`.
+  i64 add(i64 bytes, char* base = nullptr, bool idle = true) {
     const i64 offset = bytes_;
     bytes_ += (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
 #ifdef MINUET_GUARD_PARTS
     bytes_ += kArenaAlignment;
     if (base) {
       ASAN_UNPOISON_MEMORY_REGION(base + offset, static_cast<std::size_t>(bytes));
-      ASAN_POISON_MEMORY_REGION(base + offset + bytes, static_cast<std::size_t>(bytes_ - offset - bytes));
+      if (idle) {
+        ASAN_POISON_MEMORY_REGION(base + offset + bytes, static_cast<std::size_t>(bytes_ - offset - bytes));
+      }
     }
 #else
-    static_cast<void>(base);
+    static_cast<void>(base), static_cast<void>(idle);
 #endif
     return offset;
   }
@@ -48,16 +51,17 @@ class ArenaLayout {
 /// Hands out the parts of a block at `base`; with a null base it only measures.
 class Placement {
  public:
-  explicit Placement(char* base) : base_(base) {}
+  explicit Placement(char* base, bool idle = true) : base_(base), idle_(idle) {}
   template <class T>
   T* take(i64 count) {
-    const i64 offset = layout_.add(count * static_cast<i64>(sizeof(T)), base_);
+    const i64 offset = layout_.add(count * static_cast<i64>(sizeof(T)), base_, idle_);
     return base_ ? reinterpret_cast<T*>(base_ + offset) : nullptr;
   }
   i64 bytes() const { return layout_.bytes(); }
 
  private:
   char* base_;
+  bool idle_;
   ArenaLayout layout_;
 };
 

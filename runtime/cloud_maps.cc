@@ -5,7 +5,7 @@
 
 namespace minuet {
 
-CloudMaps::CloudMaps(const Program& program, const CloudOptions& options, Engine& engine)
+CloudMaps::CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine)
     : program_(program), options_(options), engine_(engine), levels_(program.levels.size()) {
   report_words_ += static_cast<i64>(program.levels.size());
   for (const MapSpec& spec : program.maps) {

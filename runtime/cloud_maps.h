@@ -9,7 +9,7 @@
 
 namespace minuet {
 
-struct CloudOptions {
+struct CloudMapOptions {
   bool keep_first_duplicate = false;
   bool has_bounds = false;
   Bounds bounds;
@@ -17,7 +17,7 @@ struct CloudOptions {
 
 class CloudMaps {
  public:
-  CloudMaps(const Program& program, const CloudOptions& options, Engine& engine);
+  CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine);
   llvm::Error allocate_host();
 
   /// OutOfRange for more coordinates than one cloud may have.
@@ -54,7 +54,7 @@ class CloudMaps {
   llvm::Error read_report(i64 count);
 
   const Program& program_;
-  const CloudOptions options_;
+  const CloudMapOptions options_;
   Engine& engine_;
   i64 capacity_ = 0;
   KeyLayout layout_;

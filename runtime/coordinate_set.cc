@@ -108,7 +108,6 @@ llvm::Error CoordinateSet::repack(MapEngine& engine, const KeyLayout& layout, co
   request.layout = layout;
   request.bounds = bounds;
   request.coords = target;
-  request.status = reinterpret_cast<u32*>(report_);
   return engine->build_coords(request);
 }
 

@@ -57,7 +57,7 @@ struct BuildCoordsRequest {
   Coords coords;              // out: unique and sorted
   i32* source_row = nullptr;  // out [unique]: the first caller's row of each
   i32* row_of = nullptr;      // out [count]: the unique row of each caller's row
-  u32* status = nullptr;      // out: kStatus... bits are or-ed in
+  u32* status = nullptr;      // out: kStatus... bits are or-ed in; null for coordinates inside the bounds
 };
 
 struct DownsampleRequest {

@@ -102,6 +102,7 @@ void Execution::number_maps() {
 
 llvm::Error Execution::call(void* stream, llvm::function_ref<llvm::Error()> work) {
   MINUET_TRY(engine_->begin(stream));
+  idle_ = false;
   llvm::Error error = work();
   return llvm::joinErrors(std::move(error), engine_->end());
 }
@@ -119,7 +120,7 @@ i64 Execution::place_fixed(char* base) {
 /// A slot of nothing but the caller's tensors, used in place, has no memory.
 i64 Execution::place_tensors(char* base) {
   const i64 element = dtype_bytes(program_.dtype);
-  Placement parts(base);
+  Placement parts(base, idle_);
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     const SlotSpec& slot = program_.slots[i];
     const Level& level = levels_[slot.level];
@@ -153,6 +154,7 @@ llvm::Error Execution::reserve(i64 bytes) {
   if (bytes <= arena_.bytes() && placed_) return llvm::Error::success();
   placed_ = false;
   llvm::Error error = engine_->wait();
+  idle_ = true;
   if (!error) error = arena_.reserve(bytes);
   if (!error) error = place_anew();
   placed_ = !error;
@@ -192,6 +194,7 @@ llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) 
     MINUET_TRY(cloud_->find_layout(coordinates, count));
     for (bool fits = false; !fits;) {
       MINUET_TRY(cloud_->build(coordinates, count));
+      idle_ = true;
       take_cloud(count);
       MINUET_TRY(group_maps());
       const i64 needed = fixed_bytes_ + place_tensors(nullptr);

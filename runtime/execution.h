@@ -21,7 +21,7 @@ namespace minuet {
 
 struct ExecutionOptions {
   i64 max_points = 0;
-  CloudOptions cloud;
+  CloudMapOptions cloud;
   void* workspace = nullptr;  // the caller's arena, or null for one of ours
   i64 workspace_bytes = 0;
 };
@@ -129,6 +129,7 @@ class Execution {
   std::vector<Place> places_;  // by storage
 
   bool placed_ = false;
+  bool idle_ = false;  // this call has waited for what the arena was used for
   i64 fixed_bytes_ = 0;
   i64 table_words_ = 0;
   i32 *tables_ = nullptr, *host_tables_ = nullptr;  // group tables of all maps

@@ -104,6 +104,13 @@ class Files(Tree):
         self.write("codegen/a.cc", "using std::vector;\nnamespace fs = std::filesystem;\nvector<fs::path> x;\n")
         self.expect(check_files.check(self.root))
 
+    def test_two_classes_of_one_name(self):
+        self.write("codegen/a.h", "#pragma once\nclass Plan {\n};\nstruct Other : Plan {\n};\nclass Later;\n")
+        self.write("codegen/b.h", "#pragma once\nclass Plan;\nstruct Later final {\n};\n")
+        self.expect(check_files.check(self.root))
+        self.write("codegen/b.h", "#pragma once\nstruct Plan final {\n};\nclass Other {\n};\n")
+        self.expect(check_files.check(self.root), "a class Plan too", "a class Other too")
+
     def test_sources_that_nobody_builds(self):
         self.write("codegen/b.cc", "int y;\n")
         self.expect(check_files.check(self.root), "codegen/b.cc: in no CMakeLists.txt")

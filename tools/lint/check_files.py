@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What every file keeps to: no marks of unfinished work, no file too long, nothing new at the top level,
-every source built, every kernel of a kernels.inc there, a README in every folder.
+every source built, every kernel of a kernels.inc there, one class a name, a README in every folder.
 
 usage: check_files.py [ROOT]
 """
@@ -19,6 +19,7 @@ TOP_LEVEL = {"CMakeLists.txt", "runtime", "codegen", "kernels_templates", "inclu
 KERNEL = re.compile(r'^MINUET_KERNEL_ROW\(\s*(\w+),\s*"([^"]+)"', re.MULTILINE)
 NO_CODE = re.compile(r'//.*|^#include.*|"(?:\\.|[^"\\\n])*"', re.MULTILINE)
 ALIAS = re.compile(r"^\s*using (?:\w*::)+(\w+);|^\s*namespace (\w+) = .*;", re.MULTILINE)
+CLASS = re.compile(r"^(?:class|struct) (\w+)(?: final)?(?: :[^{;]*)? \{", re.MULTILINE)
 NO_README = {".", ".ci", "include"}  # the root has its own; include/ holds only minuet/
 
 
@@ -48,6 +49,17 @@ def check_aliases(root, path):
     for name in ("".join(names) for names in ALIAS.findall(text)):
         if not re.search(rf"(?<!::)\b{name}\b", rest):
             yield f"{path}: nobody uses the short name {name}"
+
+
+def check_classes(root, paths):
+    """The library is one namespace: two classes of one name would share their destructors, in silence."""
+    first = {}
+    for path in paths:
+        if path.suffix != ".h" or path.parts[0] not in {"codegen", "runtime"}:
+            continue
+        for name in CLASS.findall((root / path).read_text()):
+            if first.setdefault(name, path) != path:
+                yield f"{path}: {first[name]} has a class {name} too"
 
 
 def check_top_level(paths):
@@ -90,6 +102,7 @@ def check(root):
     paths = sources.all_files(root)
     problems = [problem for path in paths for problem in check_text(root, path)]
     problems += [problem for path in paths for problem in check_aliases(root, path)]
+    problems += check_classes(root, paths)
     problems += check_top_level(paths)
     problems += check_built(root, paths)
     problems += check_kernels(root, paths)
