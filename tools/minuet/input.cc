@@ -111,14 +111,14 @@ llvm::Expected<Input> load_input(const InputOptions& options, const minuet_plan_
   if (own_features) {
     MINUET_ASSIGN(input.voxels, pair_with_features(cloud, options.features));
   } else if (cloud.is_voxels) {
-    MINUET_ASSIGN(input.frame, choose_frame(centres_of(cloud, input.voxel_size()), cloud.position_types,
+    MINUET_ASSIGN(input.frame, choose_frame(centres_of(cloud, voxel_size), cloud.position_types,
                                             options.origin, voxel_size));
-    input.voxels = features_from_centres(cloud, input.voxel_size(), input.frame.origin);
+    input.voxels = features_from_centres(cloud, voxel_size, input.frame.origin);
   } else {
     const auto start = std::chrono::steady_clock::now();
     MINUET_ASSIGN(input.frame, choose_frame(cloud.points, cloud.position_types, options.origin, voxel_size));
-    MINUET_ASSIGN(input.voxels,
-                  voxelize(cloud.points, input.voxel_size(), options.skip_invalid, input.frame.origin));
+    MINUET_ASSIGN(input.voxels, voxelize(cloud.points, static_cast<float>(voxel_size), options.skip_invalid,
+                                         input.frame.origin));
     if (input.voxels.skipped > 0) {
       std::fprintf(stderr, "minuet: %lld points with NaN or infinite numbers were dropped\n",
                    static_cast<long long>(input.voxels.skipped));

@@ -36,8 +36,6 @@ struct Input {
   Frame frame;
   double voxelize_ms = 0;  ///< 0 where the voxels came as such
 
-  /// As voxels are counted with it: the definition is in float32.
-  float voxel_size() const { return static_cast<float>(frame.voxel_size); }
   /// Voxels to add to the network's coordinates so that they count from 0 and not from the frame's origin;
   /// nothing where that is no whole number of voxels.
   std::optional<std::array<int64_t, 3>> shift() const;

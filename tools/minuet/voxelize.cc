@@ -118,19 +118,19 @@ llvm::Expected<VoxelCloud> voxelize(const std::vector<Point>& points, float voxe
   return cloud;
 }
 
-std::vector<Point> centres_of(const Cloud& voxels, float voxel_size) {
+std::vector<Point> centres_of(const Cloud& voxels, double voxel_size) {
   std::vector<Point> centres(static_cast<size_t>(voxels.count()), Point{});
   const auto width = static_cast<size_t>(1 + voxels.ndim);
   for (size_t row = 0; row < centres.size(); ++row) {
     for (size_t axis = 0; axis < 3 && axis + 1 < width; ++axis) {
       const double centre = static_cast<double>(voxels.voxels[row * width + 1 + axis]) + 0.5;
-      centres[row][axis] = centre * static_cast<double>(voxel_size);
+      centres[row][axis] = centre * voxel_size;
     }
   }
   return centres;
 }
 
-VoxelCloud features_from_centres(const Cloud& voxels, float voxel_size, const Position& origin) {
+VoxelCloud features_from_centres(const Cloud& voxels, double voxel_size, const Position& origin) {
   std::vector<float> features;
   features.reserve(4 * static_cast<size_t>(voxels.count()));
   for (const Point& centre : centres_of(voxels, voxel_size)) {

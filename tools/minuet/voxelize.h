@@ -16,11 +16,12 @@ namespace minuet::tool {
 llvm::Expected<VoxelCloud> voxelize(const std::vector<Point>& points, float voxel_size, bool skip_invalid,
                                     const Position& origin = {});
 
-/// The middle of every voxel in metres, intensity 0; axes beyond the third are left out.
-std::vector<Point> centres_of(const Cloud& voxels, float voxel_size);
+/// The middle of every voxel in metres, intensity 0; axes beyond the third are left out. The size is as
+/// written: in float32 it is another grid far from 0.
+std::vector<Point> centres_of(const Cloud& voxels, double voxel_size);
 
 /// Voxels that come without features: their centres relative to the origin, intensity 0.
-VoxelCloud features_from_centres(const Cloud& voxels, float voxel_size, const Position& origin = {});
+VoxelCloud features_from_centres(const Cloud& voxels, double voxel_size, const Position& origin = {});
 
 /// Voxels with the caller's features, row i to row i.
 VoxelCloud with_features(const Cloud& voxels, std::vector<float> features, int channels);

@@ -162,7 +162,7 @@ llvm::json::Object cloud_json(const BenchCloud& cloud, const std::vector<Uploade
   return llvm::json::Object{
       {"cloud", cloud.name},
       {"origin", cloud.origin},
-      {"voxel_size", static_cast<double>(cloud.voxel_size)},
+      {"voxel_size", cloud.voxel_size},
       {"voxels",
        llvm::json::Object{{"unthinned", variants.front().count}, {"min", least}, {"max", greatest}}},
       {"variants", bench.timed},

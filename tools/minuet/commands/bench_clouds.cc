@@ -26,19 +26,19 @@ struct KnownCloud {
   int columns;
   const char* synthetic;  ///< a kind of --synthetic, or null
   int64_t random_voxels;
-  float voxel_size;
+  double voxel_size;
 };
 
 constexpr KnownCloud kKnownClouds[] = {
-    {"os1_0.1", "ouster_os1_128_f1795.bin", 4, nullptr, 0, 0.1f},
-    {"os1_0.05", "ouster_os1_128_f1795.bin", 4, nullptr, 0, 0.05f},
-    {"office_0.01", "pcl_office_rgbd.bin", 3, nullptr, 0, 0.01f},
-    {"room_scan_0.02", "pcl_room_scan1.bin", 3, nullptr, 0, 0.02f},
-    {"random_1e5", nullptr, 0, nullptr, 100000, 0.1f},
-    {"random_1e6", nullptr, 0, nullptr, 1000000, 0.1f},
-    {"lidar_0.1", nullptr, 0, "lidar", 0, 0.1f},
-    {"room_0.02", nullptr, 0, "room", 0, 0.02f},
-    {"object_0.01", nullptr, 0, "object", 0, 0.01f},
+    {"os1_0.1", "ouster_os1_128_f1795.bin", 4, nullptr, 0, 0.1},
+    {"os1_0.05", "ouster_os1_128_f1795.bin", 4, nullptr, 0, 0.05},
+    {"office_0.01", "pcl_office_rgbd.bin", 3, nullptr, 0, 0.01},
+    {"room_scan_0.02", "pcl_room_scan1.bin", 3, nullptr, 0, 0.02},
+    {"random_1e5", nullptr, 0, nullptr, 100000, 0.1},
+    {"random_1e6", nullptr, 0, nullptr, 1000000, 0.1},
+    {"lidar_0.1", nullptr, 0, "lidar", 0, 0.1},
+    {"room_0.02", nullptr, 0, "room", 0, 0.02},
+    {"object_0.01", nullptr, 0, "object", 0, 0.01},
 };
 
 VoxelCloud random_variant(const BenchCloud& cloud, int variant) {
@@ -112,7 +112,7 @@ llvm::Expected<BenchCloud> open_file(const std::string& path, const BenchFiles& 
   if (!files.voxel_size.empty()) {
     MINUET_ASSIGN(voxel_size, parse_voxel_size(files.voxel_size));
   }
-  cloud.voxel_size = static_cast<float>(voxel_size);
+  cloud.voxel_size = voxel_size;
   MINUET_ASSIGN(Cloud read, read_cloud(path, files.columns));
   if (read.is_voxels) {
     return bad_input("'{0}' holds voxels, and the benchmark turns points: give it a cloud of points", path);
@@ -174,7 +174,7 @@ llvm::Expected<VoxelCloud> make_variant(const BenchCloud& cloud, int variant, bo
     const auto turned_y = static_cast<float>(sine * x + cosine * y);
     points.push_back({turned_x, turned_y, z, intensity});
   }
-  return voxelize(points, cloud.voxel_size, /*skip_invalid=*/true);
+  return voxelize(points, static_cast<float>(cloud.voxel_size), /*skip_invalid=*/true);
 }
 
 }  // namespace minuet::tool

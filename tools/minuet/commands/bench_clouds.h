@@ -13,7 +13,7 @@ namespace minuet::tool {
 struct BenchCloud {
   std::string name;
   std::string origin;         ///< a file, or what generates it
-  float voxel_size = 0.1f;    ///< metres
+  double voxel_size = 0.1;    ///< metres
   bool is_missing = false;    ///< one of the data folder, which is not there
   std::string note;           ///< a sentence for the user where something of it is left out
   std::vector<Point> points;  ///< empty: uniform random voxels

@@ -1,0 +1,100 @@
+// The tool from outside, with networks so small that every number of the output is known beforehand.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <random>
+
+#include "llvm/Support/JSON.h"
+#include "runtime/safetensors_writer.h"
+#include "tests/tools/bytes.h"
+#include "tests/tools/folder.h"
+#include "tools/minuet/readers/npy.h"
+#include "tools/minuet/readers/ply.h"
+#include "tools/minuet/writers/npy.h"
+
+namespace minuet::tool {
+namespace {
+
+using testing::HasSubstr;
+
+/// A head of an identity matrix: the output is the input's features.
+class Identity : public testing::Test {
+ protected:
+  Identity() { write_weights("w.safetensors", 1, 0); }
+
+  void write_weights(const std::string& name, float diagonal, float bias) const {
+    FileTensor weight{{1, 4, 4}, std::vector<float>(16)};
+    for (size_t i = 0; i < 4; ++i) weight.values[5 * i] = diagonal;
+    llvm::cantFail(write_safetensors_file(
+        folder_.path(name), {{"head.weight", weight}, {"head.bias", {{4}, std::vector<float>(4, bias)}}}));
+  }
+  Finished run(const std::vector<std::string>& more) const {
+    std::vector<std::string> all = {"run", "--device", "cpu", "--network", network_};
+    all.insert(all.end(), more.begin(), more.end());
+    if (std::find(all.begin(), all.end(), "--weights") == all.end())
+      all.insert(all.end(), {"--weights", folder_.path("w.safetensors")});
+    return minuet(all);
+  }
+  std::vector<float> features(const std::string& name) const {
+    int64_t rows = 0, columns = 0;
+    auto values = read_npy_matrix(contents(folder_.path(name)), rows, columns);
+    if (values) return *values;
+    ADD_FAILURE() << llvm::toString(values.takeError());
+    return {};
+  }
+
+  const Folder folder_;
+  const std::string network_ = folder_.file("id.json", R"({"name": "id", "ndim": 3, "in_channels": 4,
+      "channels": [4], "layers": [{"op": "head", "name": "head", "classes": 4}]})");
+};
+
+/// UTM metres at 0.1 m, which float32 does not hold: the voxels of points, given back as integers, have their
+/// middles where the points are.
+TEST_F(Identity, GivenVoxelsLieOnThePointsGrid) {
+  std::mt19937 random(7);
+  std::uniform_real_distribution<double> place(-3, 3);
+  std::string rows;
+  for (int i = 0; i < 300; ++i) {
+    for (const double middle : {450000.0, 5.4e6, 300.0}) rows += packed(middle + place(random));
+  }
+  std::string header = "{'descr': '<f8', 'fortran_order': False, 'shape': (300, 3), }";
+  header.resize(118, ' ');
+  header.back() = '\n';
+  const std::string points =
+      folder_.file("points.npy", std::string("\x93NUMPY\x01\x00v\x00", 10) + header + rows);
+  const std::string voxels = folder_.path("voxels.npy"), report = folder_.path("report.json");
+  for (const std::vector<std::string>& origin :
+       {std::vector<std::string>{"--origin", "450000,5400000,300"}, std::vector<std::string>{}}) {
+    const auto with = [&](std::vector<std::string> all, const std::string& output) {
+      all.insert(all.end(), origin.begin(), origin.end());
+      all.insert(all.end(), {"--output", folder_.path(output)});
+      const Finished finished = run(all);
+      ASSERT_EQ(finished.code, 0) << finished.err;
+    };
+    with({points, "--output-coordinates", voxels}, "means.npy");
+    with({voxels, "--json", report}, "middles.npy");
+    with({"--coordinates", voxels}, "same.npy");
+    with({voxels}, "middles.ply");
+    const std::vector<float> means = features("means.npy"), middles = features("middles.npy");
+    EXPECT_EQ(features("same.npy"), middles);
+    llvm::Expected<llvm::json::Value> json = llvm::json::parse(contents(report));
+    ASSERT_TRUE(!!json) << llvm::toString(json.takeError());
+    const llvm::json::Array& from = *json->getAsObject()->getArray("origin");
+    const Cloud grid = *read_npy_coordinates(contents(voxels), 3);
+    const std::vector<Point> written = points_of(read_ply(contents(folder_.path("middles.ply"))));
+    ASSERT_EQ(means.size(), middles.size());
+    ASSERT_EQ(written.size(), middles.size() / 4);
+    for (size_t row = 0; row < written.size(); ++row) {
+      for (size_t axis = 0; axis < 3; ++axis) {
+        const double middle = (grid.voxels[4 * row + 1 + axis] + 0.5) * 0.1;
+        EXPECT_EQ(middles[4 * row + axis], static_cast<float>(middle - *from[axis].getAsNumber()));
+        EXPECT_EQ(written[row][axis], middle);
+        if (origin.empty()) continue;  // else both runs chose one of their own
+        EXPECT_NEAR(means[4 * row + axis], middles[4 * row + axis], 0.0501);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace minuet::tool
