@@ -1,9 +1,13 @@
 // The tool from outside, with networks so small that every number of the output is known beforehand.
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
-#include <cmath>
+#include <algorithm>
+#include <filesystem>
+#include <future>
 #include <random>
 
+#include "codegen/keys.h"
 #include "llvm/Support/JSON.h"
 #include "runtime/safetensors_writer.h"
 #include "tests/tools/bytes.h"
@@ -94,6 +98,45 @@ TEST_F(Identity, GivenVoxelsLieOnThePointsGrid) {
       }
     }
   }
+}
+
+/// The file is replaced while the run waits for its cloud, which is a pipe.
+TEST_F(Identity, TheDigestIsOfTheWeightsThatWereRun) {
+  write_weights("other.safetensors", 0, 7);
+  const std::string weights = folder_.path("w.safetensors"), ran = contents(weights);
+  const std::string cloud = folder_.path("cloud.npy"), report = folder_.path("report.json");
+  ASSERT_EQ(::mkfifo(cloud.c_str(), 0600), 0);
+  std::future<Finished> finished = std::async(std::launch::async, [&] {
+    return run({cloud, "--json", report, "--output", folder_.path("o.npy")});
+  });
+  std::ofstream pipe(cloud, std::ios::binary);  // goes on when the run has opened its end
+  std::filesystem::rename(folder_.path("other.safetensors"), weights);
+  pipe << npy_bytes(std::vector<int32_t>{1, 2, 3}, {1, 3});
+  pipe.close();
+  ASSERT_EQ(finished.get().code, 0);
+  EXPECT_EQ(features("o.npy"), (std::vector<float>{0.15f, 0.25f, 0.35f, 0}));
+  llvm::Expected<llvm::json::Value> json = llvm::json::parse(contents(report));
+  ASSERT_TRUE(!!json) << llvm::toString(json.takeError());
+  EXPECT_EQ(*json->getAsObject()->getObject("weights"),
+            (llvm::json::Object{{"file", weights}, {"sha256", sha256_hex(ran)}}));
+}
+
+TEST_F(Identity, WeightsMayBeAPipe) {
+  const std::string cloud = folder_.path("cloud.npy"), pipe = folder_.path("pipe");
+  std::ofstream(cloud, std::ios::binary) << npy_bytes(std::vector<int32_t>{1, 2, 3}, {1, 3});
+  for (const bool is_whole : {true, false}) {
+    ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+    std::future<Finished> finished = std::async(std::launch::async, [&] {
+      return run({cloud, "--weights", pipe, "--output", folder_.path("o.npy")});
+    });
+    const std::string bytes = contents(folder_.path("w.safetensors"));
+    std::ofstream(pipe, std::ios::binary) << bytes.substr(0, bytes.size() - (is_whole ? 0 : 4));
+    const Finished done = finished.get();
+    EXPECT_EQ(done.code, is_whole ? 0 : 2) << done.err;
+    EXPECT_THAT(done.err, is_whole ? HasSubstr("") : HasSubstr("weights file " + pipe + ": tensor "));
+    std::filesystem::remove(pipe);
+  }
+  EXPECT_EQ(features("o.npy"), (std::vector<float>{0.15f, 0.25f, 0.35f, 0}));
 }
 
 }  // namespace

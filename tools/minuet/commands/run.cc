@@ -4,13 +4,13 @@
 #include <optional>
 #include <vector>
 
-#include "codegen/keys.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/commands/run_outputs.h"
 #include "tools/minuet/convert.h"
 #include "tools/minuet/error.h"
 #include "tools/minuet/progress.h"
 #include "tools/minuet/report.h"
+#include "tools/minuet/weights_snapshot.h"
 
 namespace minuet::tool {
 namespace {
@@ -30,6 +30,7 @@ struct Session {
   minuet_dtype dtype = MINUET_F32;
   PlanHandle network;
   minuet_plan_info info = {};
+  std::string weights_sha256;  ///< empty: they are random
   ExecutionHandle execution;
 };
 
@@ -40,8 +41,18 @@ llvm::Expected<Session> open_session(const Arguments& arguments) {
   MINUET_ASSIGN(session.device, open_device(session.context.get(), arguments.device, session.facts));
   if (arguments.tuned) MINUET_TRY(use_tuning(session.context.get(), session.device.get()));
   MINUET_ASSIGN(session.dtype, dtype_for(arguments.dtype, session.facts.is_cpu()));
-  MINUET_ASSIGN(session.network,
-                open_network(session.context.get(), arguments.network, session.dtype, session.info));
+  NetworkChoice choice = arguments.network;
+  if (choice.weights.empty()) {
+    MINUET_ASSIGN(session.network, open_network(session.context.get(), choice, session.dtype, session.info));
+    return session;
+  }
+  MINUET_ASSIGN(const WeightsSnapshot weights, WeightsSnapshot::read(choice.weights));
+  choice.weights = weights.path();
+  llvm::Expected<PlanHandle> network =
+      open_network(session.context.get(), choice, session.dtype, session.info);
+  if (!network) return weights.about_file(network.takeError());
+  session.network = std::move(*network);
+  session.weights_sha256 = weights.sha256();
   return session;
 }
 
@@ -109,17 +120,14 @@ llvm::Error fetch_output(Session& session, const DeviceBuffer& memory, Output& o
 }
 
 /// How the inference came about: what of the report is known before its end.
-llvm::Error describe(const Arguments& arguments, const Session& session, const Input& input,
-                     RunReport& report) {
+RunReport describe(const Arguments& arguments, const Session& session, const Input& input) {
+  RunReport report;
   report.device = session.facts;
   report.network = session.info;
   report.weights_file = arguments.network.weights;
   report.weights_order = arguments.network.weights_order;
   report.weights_seed = arguments.network.weights_seed;
-  if (!report.weights_file.empty()) {
-    MINUET_ASSIGN(const auto file, read_file(report.weights_file));
-    report.weights_sha256 = sha256_hex(file->getBuffer());
-  }
+  report.weights_sha256 = session.weights_sha256;
   const InputOptions& options = arguments.input;
   if (!options.synthetic.empty()) report.cloud_seed = options.seed;
   report.cloud = !options.synthetic.empty()     ? "generated: " + options.synthetic
@@ -132,7 +140,7 @@ llvm::Error describe(const Arguments& arguments, const Session& session, const I
   report.skipped = input.voxels.skipped;
   report.voxels = input.voxels.count();
   report.voxelize_ms = input.voxelize_ms;
-  return llvm::Error::success();
+  return report;
 }
 
 void warn_of_non_finite(const RunReport& report, bool labels) {
@@ -177,8 +185,7 @@ llvm::Error run_command(const Arguments& arguments) {
   const minuet_tensor features =
       dense_tensor(uploaded.get(), voxels.count(), session.info.in_channels, session.dtype);
 
-  RunReport report;
-  MINUET_TRY(describe(arguments, session, input, report));
+  RunReport report = describe(arguments, session, input);
   Output output;
   MINUET_ASSIGN(const DeviceBuffer memory,
                 first_inference(session, coordinates, features, report, output, *progress));
