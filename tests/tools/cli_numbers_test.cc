@@ -33,10 +33,13 @@ class Identity : public testing::Test {
         folder_.path(name), {{"head.weight", weight}, {"head.bias", {{4}, std::vector<float>(4, bias)}}}));
   }
   Finished run(const std::vector<std::string>& more) const {
-    std::vector<std::string> all = {"run", "--device", "cpu", "--network", network_};
+    std::vector<std::string> all = {"run", "--device", "cpu"};
     all.insert(all.end(), more.begin(), more.end());
-    if (std::find(all.begin(), all.end(), "--weights") == all.end())
-      all.insert(all.end(), {"--weights", folder_.path("w.safetensors")});
+    const auto add = [&](const char* flag, const std::string& value) {
+      if (std::find(all.begin(), all.end(), flag) == all.end()) all.insert(all.end(), {flag, value});
+    };
+    add("--network", network_);
+    add("--weights", folder_.path("w.safetensors"));
     return minuet(all);
   }
   std::vector<float> features(const std::string& name) const {
@@ -137,6 +140,52 @@ TEST_F(Identity, WeightsMayBeAPipe) {
     std::filesystem::remove(pipe);
   }
   EXPECT_EQ(features("o.npy"), (std::vector<float>{0.15f, 0.25f, 0.35f, 0}));
+}
+
+/// A block that gives 80000 for 400, which fp16 does not hold; behind it only a ReLU of its negative is left.
+TEST_F(Identity, OverflowsOfHiddenLayersShowOnRequest) {
+  const auto tensor = [](std::vector<int64_t> shape, float value) {
+    size_t count = 1;
+    for (const int64_t size : shape) count *= static_cast<size_t>(size);
+    return FileTensor{std::move(shape), std::vector<float>(count, value)};
+  };
+  std::map<std::string, FileTensor> tensors;
+  for (const auto& [name, weight] : {std::pair{"a", 50.0f}, std::pair{"b", -1.0f}}) {
+    tensors[std::string(name) + ".conv.weight"] = tensor({1, 4, 4}, weight);
+    for (const char* part : {"bias", "running_mean"})
+      tensors[std::string(name) + ".bn." + part] = tensor({4}, 0);
+    for (const char* part : {"weight", "running_var"})
+      tensors[std::string(name) + ".bn." + part] = tensor({4}, 1);
+  }
+  llvm::cantFail(write_safetensors_file(folder_.path("deep.safetensors"), tensors));
+  const std::string network = folder_.file("deep.json", R"({"name": "deep", "ndim": 3, "in_channels": 4,
+      "channels": [4], "layers": [{"op": "block", "name": "a", "width": 0},
+                                  {"op": "block", "name": "b", "width": 0}]})");
+  std::ofstream(folder_.path("c.npy"), std::ios::binary) << npy_bytes(std::vector<int32_t>{1, 2, 3}, {1, 3});
+  std::ofstream(folder_.path("f.npy"), std::ios::binary) << npy_bytes(std::vector<float>(4, 400.0f), {1, 4});
+  const std::string report = folder_.path("report.json");
+  const auto deep = [&](const char* dtype, std::vector<std::string> all) {
+    all.insert(all.end(),
+               {"--coordinates", folder_.path("c.npy"), "--features", folder_.path("f.npy"), "--dtype", dtype,
+                "--network", network, "--weights", folder_.path("deep.safetensors"), "--json", report});
+    const Finished finished = run(all);
+    EXPECT_EQ(finished.code, 0) << finished.err;
+    llvm::Expected<llvm::json::Value> json = llvm::json::parse(contents(report));
+    EXPECT_TRUE(!!json) << llvm::toString(json.takeError());
+    const llvm::json::Value* const largest = json->getAsObject()->get("largest_activation");
+    return std::pair(finished, largest ? *largest : llvm::json::Value(nullptr));
+  };
+  const auto [unasked, nothing] = deep("fp16", {});
+  EXPECT_EQ(unasked.err, "");
+  EXPECT_EQ(nothing, llvm::json::Value(nullptr));
+  const auto [lost, infinite] = deep("fp16", {"--check-overflow"});
+  EXPECT_THAT(lost.err, HasSubstr("numbers that are infinite, past the largest fp16 number (65504)"));
+  EXPECT_THAT(lost.out, HasSubstr("largest activation: inf\n"));
+  EXPECT_EQ(infinite, llvm::json::Value("inf"));
+  const auto [whole, number] = deep("bf16", {"--check-overflow"});
+  EXPECT_EQ(whole.err, "");
+  EXPECT_THAT(whole.out, HasSubstr("largest activation: 79872\n"));
+  EXPECT_EQ(number, llvm::json::Value(79872.0));
 }
 
 }  // namespace

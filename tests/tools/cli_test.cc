@@ -82,10 +82,11 @@ TEST(Cli, JsonHasExactlyTheFieldsOfTheReadme) {
   ASSERT_TRUE(!!value) << llvm::toString(value.takeError());
   const llvm::json::Object& report = *value->getAsObject();
   // kernels, launches and host_syncs are there on a GPU (processes_test.cc).
-  EXPECT_EQ(keys(report), (std::set<std::string>{
-                              "version", "device", "description", "network",  "dtype",    "weights", "cloud",
-                              "seed",    "origin", "voxel_size",  "points",   "skipped",  "voxels",  "output",
-                              "levels",  "layers", "stages_ms",   "first_ms", "total_ms", "repeats"}));
+  EXPECT_EQ(keys(report),
+            (std::set<std::string>{
+                "version",      "device", "description", "network",   "dtype",    "weights",  "cloud",
+                "seed",         "origin", "voxel_size",  "points",    "skipped",  "voxels",   "output",
+                "missing_head", "levels", "layers",      "stages_ms", "first_ms", "total_ms", "repeats"}));
   EXPECT_EQ(report.getString("device"), llvm::StringRef("cpu"));
   EXPECT_EQ(report.getString("network"), llvm::StringRef("minkunet42"));
   EXPECT_EQ(report.getString("dtype"), llvm::StringRef("fp32"));
@@ -424,11 +425,13 @@ TEST(Cli, BenchWritesItsResult) {
   const llvm::json::Object& result = *value->getAsObject();
   EXPECT_EQ(result.getString("network"), llvm::StringRef("sparseresnet21d"));
   EXPECT_EQ(result.getString("commit"), llvm::StringRef("abc"));
+  EXPECT_TRUE(result.get("missing_head"));
   ASSERT_EQ(result.getArray("clouds")->size(), 1u);
   const llvm::json::Object& cloud = *(*result.getArray("clouds"))[0].getAsObject();
   for (const char* key : {"cloud", "voxels", "wall_ms", "stages_ms", "counters", "levels"}) {
     EXPECT_TRUE(cloud.get(key)) << key;
   }
+  EXPECT_EQ(cloud.getNumber("voxel_size"), 0.01);
   EXPECT_GT(*cloud.getObject("wall_ms")->getNumber("median"), 0);
 }
 

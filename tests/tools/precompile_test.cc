@@ -89,6 +89,18 @@ TEST_F(Precompile, R19_WritesABundleAnArchitectureAndSaysWhatItDid) {
   EXPECT_THAT(again.err, HasSubstr("s left"));
 }
 
+TEST_F(Precompile, SaysWhoseHeadIsLeftOut) {
+  const std::string network =
+      folder_->file("headless.json", R"({"name": "headless", "ndim": 1, "in_channels": 4, "channels": [8],
+      "layers": [{"op": "block", "name": "b", "width": 0, "kernel_size": 3}, {"op": "head", "name": "h"}]})");
+  const Finished finished = minuet({"precompile", "--network", network + "," + network_, "--cache",
+                                    folder_->path("cache"), "--json", folder_->path("heads.json")});
+  EXPECT_EQ(finished.code, 0) << finished.err;
+  EXPECT_THAT(finished.out, HasSubstr("the head of headless is left out"));
+  EXPECT_EQ(*parse(contents(folder_->path("heads.json"))).getArray("missing_heads"),
+            llvm::json::Array{"headless"});
+}
+
 TEST_F(Precompile, R22_TheCommandCompilesWhateverNoJitSays) {
   const EnvironmentVariable off("MINUET_NO_JIT", "1");
   const Finished finished = precompile({"--output", folder_->path("out")});

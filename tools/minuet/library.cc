@@ -188,6 +188,13 @@ llvm::Expected<PlanHandle> open_network(minuet_context* context, const NetworkCh
   return handle;
 }
 
+std::string missing_head_text(const minuet_plan_info& network) {
+  if (network.missing_head == 0) return "";
+  return llvm::formatv("the head of {0} is left out: neither its description nor weights say how wide it is",
+                       network.name)
+      .str();
+}
+
 llvm::Error compile_network(minuet_plan* network, const std::string& arch,
                             std::vector<KernelFacts>& kernels) {
   return check(minuet_plan_compile(network, arch.c_str(), note_kernel, &kernels));

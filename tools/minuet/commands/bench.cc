@@ -226,6 +226,7 @@ llvm::Expected<llvm::json::Object> measure_all(const Arguments& arguments, const
   MINUET_TRY(check(minuet_query_system(&system)));
   llvm::json::Object result{
       {"network", std::string(bench.info.name)},
+      {"missing_head", bench.info.missing_head != 0},
       {"dtype", dtype_name(bench.dtype)},
       {"device", bench.facts.description},
       {"arch", bench.facts.arch},
@@ -314,6 +315,7 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
   const Bench bench{context, device, facts, measurement.dtype, network.get(), info, facts.is_cpu() ? 1 : 4,
                     timed};
   llvm::outs() << info.name << " " << dtype_name(bench.dtype) << " on " << facts.description << "\n";
+  if (info.missing_head != 0) llvm::outs() << missing_head_text(info) << "\n";
   MINUET_ASSIGN(llvm::json::Object result, measure_all(arguments, bench, clouds));
   if (!measurement.file) return llvm::Error::success();
   MINUET_TRY(measurement.file->write(json_text(std::move(result))));

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <optional>
 
 #include "llvm/Support/FileSystem.h"
@@ -41,6 +42,7 @@ struct PrecompileWork {
   std::vector<std::string> failures;
   llvm::json::Array bundles;
   std::vector<std::string> bundle_lines;
+  std::map<std::string, std::string> missing_heads;  ///< by network: a sentence
 };
 
 /// One line that is written over on a terminal, else one every few seconds.
@@ -87,7 +89,8 @@ void on_bundle(const minuet_bundle_info* bundle, void* user) {
 }
 
 /// The networks of the flags, each in each dtype.
-llvm::Expected<std::vector<PlanHandle>> open_networks(minuet_context* context, const Arguments& arguments) {
+llvm::Expected<std::vector<PlanHandle>> open_networks(minuet_context* context, const Arguments& arguments,
+                                                      std::map<std::string, std::string>& missing_heads) {
   std::vector<PlanHandle> networks;
   if (!arguments.requests.empty()) return networks;
   std::vector<std::string> names = arguments.networks, dtypes = arguments.dtypes;
@@ -101,6 +104,7 @@ llvm::Expected<std::vector<PlanHandle>> open_networks(minuet_context* context, c
       minuet_plan_info info;
       MINUET_ASSIGN(PlanHandle network, open_network(context, choice, dtype, info));
       networks.push_back(std::move(network));
+      if (info.missing_head != 0) missing_heads.emplace(info.name, missing_head_text(info));
     }
   }
   return networks;
@@ -109,7 +113,10 @@ llvm::Expected<std::vector<PlanHandle>> open_networks(minuet_context* context, c
 llvm::json::Value to_json(PrecompileWork& progress, const minuet_precompile_result& result) {
   llvm::json::Array failures;
   for (const std::string& failure : progress.failures) failures.push_back(llvm::json::fixUTF8(failure));
-  return llvm::json::Object{{"compiled", result.compiled},
+  llvm::json::Array missing_heads;
+  for (const auto& [network, sentence] : progress.missing_heads) missing_heads.push_back(network);
+  return llvm::json::Object{{"missing_heads", std::move(missing_heads)},
+                            {"compiled", result.compiled},
                             {"found", result.found},
                             {"failed", result.failed},
                             {"kernels", result.kernels},
@@ -152,6 +159,7 @@ void print_summary(const Arguments& arguments, const PrecompileWork& progress,
   out << llvm::formatv("\n{0} kernels, {1} bytes in {2:f1} s: {3} compiled, {4} found, {5} failed\n",
                        result.kernels, result.bytes, result.seconds, result.compiled, result.found,
                        result.failed);
+  for (const auto& [network, sentence] : progress.missing_heads) out << sentence << "\n";
   for (const std::string& line : progress.bundle_lines) out << line << "\n";
   if (!arguments.time_trace.empty()) {
     out << "time traces: " << arguments.time_trace << "\n";
@@ -172,7 +180,9 @@ llvm::Error precompile_command(const Arguments& arguments) {
         "there is no cache folder that could keep the kernels (the warning above says why): "
         "name one with --cache, or a folder for bundles with --output");
   }
-  MINUET_ASSIGN(const std::vector<PlanHandle> networks, open_networks(context.get(), arguments));
+  std::map<std::string, std::string> missing_heads;
+  MINUET_ASSIGN(const std::vector<PlanHandle> networks,
+                open_networks(context.get(), arguments, missing_heads));
   std::vector<minuet_plan*> handles;
   handles.reserve(networks.size());
   for (const PlanHandle& network : networks) handles.push_back(network.get());
@@ -182,6 +192,7 @@ llvm::Error precompile_command(const Arguments& arguments) {
   if (archs.empty() && arguments.requests.empty()) archs.push_back("sm_90a");
 
   PrecompileWork progress;
+  progress.missing_heads = std::move(missing_heads);
   minuet_precompile_options options = MINUET_PRECOMPILE_OPTIONS_INIT;
   options.plans = handles.data();
   options.plan_count = static_cast<int32_t>(handles.size());

@@ -1,5 +1,6 @@
 // `minuet run`: a cloud in, features or labels and a report out.
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <optional>
 #include <vector>
@@ -143,6 +144,21 @@ RunReport describe(const Arguments& arguments, const Session& session, const Inp
   return report;
 }
 
+/// What a layer overflows to, the next one's ReLU may hide.
+llvm::Error check_overflow(Session& session, const minuet_tensor& features, RunReport& report) {
+  double largest = 0;
+  MINUET_TRY(
+      check(minuet_execution_largest_activation(session.execution.get(), &features, 1, nullptr, &largest)));
+  report.largest_activation = largest;
+  if (std::isfinite(largest)) return llvm::Error::success();
+  std::fprintf(stderr,
+               "minuet: a layer gives numbers that are %s, past the largest %s number (%s): its outputs mean "
+               "nothing; use another --dtype\n",
+               std::isnan(largest) ? "NaN" : "infinite", dtype_name(session.dtype),
+               digits(static_cast<double>(dtype_largest(session.dtype))).c_str());
+  return llvm::Error::success();
+}
+
 void warn_of_non_finite(const RunReport& report, bool labels) {
   if (report.non_finite == 0) return;
   const int64_t all = report.output_rows * report.network.out_channels;
@@ -195,6 +211,7 @@ llvm::Error run_command(const Arguments& arguments) {
   MINUET_TRY(query_shapes(session.execution.get(), session.info, report));
   MINUET_TRY(check(minuet_context_kernel_counters(session.context.get(), &report.kernels)));
   MINUET_TRY(fetch_output(session, memory, output));
+  if (arguments.check_overflow) MINUET_TRY(check_overflow(session, features, report));
   report.output_rows = output.rows;
   report.non_finite = count_non_finite(output);
   progress.reset();
