@@ -60,12 +60,18 @@ void BundleSet::warn(const std::string& text) const {
 
 void BundleSet::open_place(const BundlePlace& place, BundleList& opened) {
   if (!is_folder(place.path)) return open_file(place, opened);
-  if (place.sha256.empty()) return open_folder(place.path, "", opened);
+  if (place.sha256.empty()) {
+    if (open_folder(place.path, "", opened)) return;
+    return warn("the bundle " + place.path +
+                " is not used: it is a folder in which no *.bundle is to be found");
+  }
   warn("the bundle " + place.path + " is not used: it is a folder, and a digest is that of one file");
 }
 
-void BundleSet::open_folder(const std::string& folder, llvm::StringRef prefix, BundleList& opened) {
-  for (const std::string& file : bundle_files(folder, prefix)) open_file({file, ""}, opened);
+bool BundleSet::open_folder(const std::string& folder, llvm::StringRef prefix, BundleList& opened) {
+  const std::vector<std::string> files = bundle_files(folder, prefix);
+  for (const std::string& file : files) open_file({file, ""}, opened);
+  return !files.empty();
 }
 
 llvm::Expected<std::shared_ptr<const Bundle>> BundleSet::open_bundle(const BundlePlace& place) {

@@ -63,7 +63,8 @@ class BundleSet {
 
  private:
   void open_place(const BundlePlace& place, BundleList& opened);
-  void open_folder(const std::string& folder, llvm::StringRef prefix, BundleList& opened);
+  /// Whether there are bundles, good or bad.
+  bool open_folder(const std::string& folder, llvm::StringRef prefix, BundleList& opened);
   void open_file(const BundlePlace& place, BundleList& opened);
   static llvm::Expected<std::shared_ptr<const Bundle>> open_bundle(const BundlePlace& place);
   /// Empty where the policy takes a kernel of `compiler_id`, else why not.

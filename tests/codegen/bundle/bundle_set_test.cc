@@ -125,6 +125,15 @@ TEST(BundleSet, R21_WhatIsNotThereIsAWarningAndTheRestWorks) {
   EXPECT_THAT(ask(BundleSet({}), "gather"), HasSubstr("no bundle is open"));
 }
 
+TEST(BundleSet, R21_AFolderWithoutBundlesIsAWarning) {
+  Fixture at;
+  const TemporaryFolder empty;
+  at.options.search_path = empty / "";
+  at.options.library_folder = empty / "";  // which is asked whether anybody put one there or not
+  EXPECT_THAT(BundleSet(at.options).bundles(), IsEmpty());
+  EXPECT_THAT(at.warnings.all(), ElementsAre(HasSubstr("no *.bundle is to be found")));
+}
+
 TEST(BundleSet, R23_TheBestArchThatRunsIsTaken) {
   Fixture at;
   for (const char* arch : {"sm_80", "sm_86", "sm_100", "sm_100a", "sm_100f", "sm_120f"}) {

@@ -289,6 +289,22 @@ TEST(KernelCacheLayers, R22_ARecordThatCannotBeWrittenIsAWarning) {
   EXPECT_THAT(warnings.all()[0], HasSubstr("missing/requests.jsonl"));
 }
 
+TEST(KernelCacheLayers, R22_NothingIsAppendedToAFileThatIsNoRecord) {
+  for (const char* const text : {"{\"keep\": \"me\"}\n", "x", "\n"}) {
+    const TemporaryFolder folder;
+    Warnings warnings;
+    CacheOptions options = without_disk();
+    options.record = folder / "user.json";
+    options.warn = warnings.sink();
+    write_text(*options.record, text);
+    auto cache = open_cache(options, std::make_shared<FakeCompiler>());
+    EXPECT_EQ(origin_of(*cache, "gather"), BinaryOrigin::Compiled);
+    EXPECT_EQ(read_text(*options.record), text);
+    ASSERT_THAT(warnings.all(), SizeIs(1));
+    EXPECT_THAT(warnings.all()[0], HasSubstr("is no list of kernels"));
+  }
+}
+
 TEST(KernelCacheLayers, R24_AnAddedBundleIsAskedFirstAndAWrongDigestAddsNothing) {
   const TemporaryFolder folder;
   make_bundle_of(folder / "a.bundle", {"gather"});
