@@ -236,10 +236,16 @@ class ProgramBuilder {
     if (first.level != second.level) {
       return make_error(StatusCode::InvalidArgument, "\"{0}\" lives on another coordinate set", layer.skip);
     }
-    if (second.storage == first.storage || program_.storages[second.storage].ld != second.channels ||
-        program_.storages[first.storage].ld != first.channels) {
+    if (skip == current_) {
+      return make_error(StatusCode::Unimplemented, "\"{0}\" cannot be concatenated with itself", layer.skip);
+    }
+    const auto is_part = [&](const TensorSpec& tensor) {
+      return program_.storages[tensor.storage].ld != tensor.channels;
+    };
+    if (is_part(first) || is_part(second) || first.storage == second.storage) {
       return make_error(StatusCode::Unimplemented,
-                        "\"{0}\" is concatenated twice; a tensor can have one place only", layer.skip);
+                        "{0} is part of another concat already, and a tensor can be in one only",
+                        is_part(second) ? "\"" + layer.skip + "\"" : "what it follows");
     }
     const i32 channels = first.channels + second.channels;  // each is at most kMostChannels
     if (channels > kMostChannels) {

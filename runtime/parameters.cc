@@ -127,6 +127,7 @@ llvm::Error ParameterSource::check(const Program& program) const {
 llvm::Error ParameterSource::fold_batch_norm(const ProgramLayer& layer, LayerParameters& parameters) const {
   const int64_t channels = layer.problem.out_channels;
   const std::string& prefix = layer.batch_norm;
+  const std::string source = file_ ? "weights file " + file_->path() : layer.name;
   MINUET_ASSIGN(const std::vector<float> weight, vector(prefix + ".weight", channels, {1, 0.05}));
   MINUET_ASSIGN(const std::vector<float> bias, vector(prefix + ".bias", channels, {0, 0.05}));
   MINUET_ASSIGN(const std::vector<float> mean, vector(prefix + ".running_mean", channels, {0, 0.05}));
@@ -136,8 +137,8 @@ llvm::Error ParameterSource::fold_batch_norm(const ProgramLayer& layer, LayerPar
   for (int64_t c = 0; c < channels; ++c) {
     if (!(variance[c] >= 0)) {
       return make_error(StatusCode::InvalidArgument,
-                        "\"{0}.running_var\" of channel {1} is {2}; it must not be negative", prefix, c,
-                        variance[c]);
+                        "{0}: \"{1}.running_var\" of channel {2} is {3}; it must not be negative", source,
+                        prefix, c, number_text(variance[c]));
     }
     const double scale = weight[c] / std::sqrt(static_cast<double>(variance[c]) + layer.batch_norm_epsilon);
     parameters.scale[c] = static_cast<float>(scale);
@@ -145,10 +146,10 @@ llvm::Error ParameterSource::fold_batch_norm(const ProgramLayer& layer, LayerPar
     if (!std::isfinite(parameters.scale[c]) || !std::isfinite(parameters.shift[c])) {
       return make_error(
           StatusCode::InvalidArgument,
-          "\"{0}\" scales channel {1} by {2} and shifts it by {3}, past float32: weight {4}, bias {5}, "
-          "mean {6}, variance {7}",
-          prefix, c, number_text(scale), number_text(bias[c] - mean[c] * scale), number_text(weight[c]),
-          number_text(bias[c]), number_text(mean[c]), number_text(variance[c]));
+          "{0}: \"{1}\" scales channel {2} by {3} and shifts it by {4}, past float32: weight {5}, bias {6}, "
+          "mean {7}, variance {8}",
+          source, prefix, c, number_text(scale), number_text(bias[c] - mean[c] * scale),
+          number_text(weight[c]), number_text(bias[c]), number_text(mean[c]), number_text(variance[c]));
     }
   }
   return llvm::Error::success();
@@ -158,9 +159,7 @@ llvm::Expected<LayerParameters> ParameterSource::layer(const ProgramLayer& layer
   LayerParameters parameters;
   MINUET_ASSIGN(parameters.weight, weight(layer));
   if (!layer.batch_norm.empty()) {
-    if (llvm::Error error = fold_batch_norm(layer, parameters)) {
-      return annotate(std::move(error), file_ ? "weights file " + file_->path() : layer.name);
-    }
+    MINUET_TRY(fold_batch_norm(layer, parameters));
   }
   if (!layer.bias.empty()) {
     MINUET_ASSIGN(parameters.shift, vector(layer.bias, layer.problem.out_channels, {0, 0.05}));

@@ -148,7 +148,10 @@ llvm::Error SafetensorsFile::parse() {
     tensor.type = type ? type->str() : "";
     MINUET_ASSIGN(tensor.shape, read_integers(*object, "shape"));
     MINUET_ASSIGN(const std::vector<int64_t> range, read_integers(*object, "data_offsets"));
-    if (range.size() != 2 || range[0] > range[1] || static_cast<uint64_t>(range[1]) > data.size()) {
+    if (range.size() != 2 || range[0] > range[1]) {
+      return make_error(StatusCode::InvalidArgument, "\"data_offsets\" of tensor \"{0}\" are no range", name);
+    }
+    if (static_cast<uint64_t>(range[1]) > data.size()) {
       return make_error(StatusCode::InvalidArgument, "tensor \"{0}\" lies outside the file: it is truncated",
                         name);
     }

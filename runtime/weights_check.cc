@@ -108,8 +108,9 @@ class WeightsCheck {
   }
 
   std::string hint(const std::string& name) const {
-    const std::string kernel = llvm::StringRef(name).rsplit('.').first.str() + ".kernel";
-    if (file_.names().count(kernel))
+    const auto [layer, part] = llvm::StringRef(name).rsplit('.');
+    const std::string kernel = layer.str() + ".kernel";
+    if (part == "weight" && file_.names().count(kernel))
       return " (there is " + quoted(kernel) + ": see the option weights_order)";
     const std::string near = nearest(name);
     return near.empty() ? "" : " (there is " + quoted(near) + ")";

@@ -58,6 +58,12 @@ TEST_F(Safetensors, DamagedFilesAreNamedNotRead) {
   EXPECT_NE(error_of("/nonexistent.safetensors").find("No such file"), std::string::npos);
   EXPECT_NE(error_of(write(kOneTensor, "short")).find("truncated"), std::string::npos);
   EXPECT_NE(error_of(write(kOneTensor, "", 1 << 30)).find("truncated"), std::string::npos);
+  for (const char* offsets : {"[4, 0]", "[0, 2, 4]"}) {
+    EXPECT_THAT(error_of(write(
+                    std::string(R"({"w": {"dtype": "F32", "shape": [1], "data_offsets": )") + offsets + "}}",
+                    "1234")),
+                HasSubstr("\"data_offsets\" of tensor \"w\" are no range"));
+  }
   EXPECT_NE(error_of(write("{]", "")).find("no JSON"), std::string::npos);
   EXPECT_NE(error_of(write(R"({"w": {"dtype": "F32", "shape": [9], "data_offsets": [0, 8]}})", "12345678"))
                 .find("bytes"),

@@ -195,6 +195,12 @@ TEST_F(Weights, ThatAreMissingAreNamedAllAtOnceWithTheNearest) {
       tensors,
       HasSubstr("2 tensors are missing: \"first.bn.running_mean\" (there is \"first.bn.runing_mean\"), "
                 "\"second.conv.weight\"; \"second.bn.bias\" has shape [3], but the network needs [2]"));
+  // A hint at the weights' order belongs to the weight, not to the bias beside it.
+  spec_.weights_order = MINUET_WEIGHTS_MINKOWSKI;
+  tensors = two_blocks();
+  tensors["head.kernel"] = filled({2, 4}, 1);
+  expect_refused(tensors, AllOf(HasSubstr("1 tensor is missing: \"head.bias\""), Not(HasSubstr("there is"))));
+  spec_.weights_order = MINUET_WEIGHTS_AS_DESCRIBED;
   expect_refused({{"x", filled({1}, 1)}}, AllOf(HasSubstr("10 tensors are missing"), HasSubstr(" and 2 more"),
                                                 Not(HasSubstr("there is"))));
 }
@@ -398,8 +404,7 @@ TEST_F(Weights, ConvertRefusesWhatCreateRefuses) {
   expect_both(two_blocks(), DType::F32, "");
   Tensors negative = two_blocks();
   negative["first.bn.running_var"].values[1] = -1;
-  expect_both(negative, DType::F32,
-              "\"first.bn.running_var\" of channel 1 is -1.00; it must not be negative");
+  expect_both(negative, DType::F32, "\"first.bn.running_var\" of channel 1 is -1; it must not be negative");
   Tensors infinite = two_blocks();
   infinite["first.bn.weight"].values[0] = 3e38f;
   infinite["first.bn.running_var"].values[0] = 0;
