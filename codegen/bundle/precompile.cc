@@ -62,7 +62,8 @@ llvm::Expected<std::vector<TuningEntry>> read_tuning_of(const std::string& path)
 }
 
 llvm::Error make_folder(const std::string& path) {
-  std::error_code error = llvm::sys::fs::create_directories(path);
+  std::error_code error = llvm::sys::fs::create_directories(path, /*IgnoreExisting=*/true,
+                                                            llvm::sys::fs::all_all);  // less the umask
   // A file in its place is no error of the above.
   if (!error && !llvm::sys::fs::is_directory(path)) error = std::make_error_code(std::errc::not_a_directory);
   if (!error) error = llvm::sys::fs::access(path, llvm::sys::fs::AccessMode::Write);

@@ -1,6 +1,7 @@
 // `minuet precompile` and `minuet cache`: they need NVRTC, and neither a GPU nor a driver.
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,6 +76,11 @@ TEST_F(Precompile, R19_WritesABundleAnArchitectureAndSaysWhatItDid) {
   EXPECT_GT(*report.getNumber("seconds"), 0);
   const llvm::json::Array& bundles = *report.getArray("bundles");
   ASSERT_EQ(bundles.size(), 1u);
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  struct stat made = {};
+  ASSERT_EQ(::stat(folder_->path("out").c_str(), &made), 0);
+  EXPECT_EQ(made.st_mode & 0777, 0777 & ~mask);
   const llvm::json::Object& one = *bundles[0].getAsObject();
   EXPECT_EQ(*one.getString("arch"), "sm_90a");
   EXPECT_EQ(*one.getString("path"), path);

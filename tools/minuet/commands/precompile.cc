@@ -138,7 +138,7 @@ llvm::Expected<std::optional<OutputFile>> open_json(const Arguments& arguments) 
     const llvm::StringRef folder = llvm::sys::path::parent_path(arguments.json);
     // The report may lie where the bundles will; the library says what is wrong with the folder.
     if (!folder.empty() && !llvm::sys::fs::exists(folder))
-      (void)llvm::sys::fs::create_directories(arguments.output);
+      (void)llvm::sys::fs::create_directories(arguments.output, true, llvm::sys::fs::all_all);
     bool is_bundles = false;
     (void)llvm::sys::fs::equivalent(folder.empty() ? "." : folder, arguments.output, is_bundles);
     if (is_bundles && extension_of(arguments.json) == ".bundle") {
