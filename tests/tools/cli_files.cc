@@ -158,6 +158,18 @@ void make_good_clouds(const Files& file) {
        "ply\nformat ascii 1.0\nelement camera 1\nproperty int i\nelement vertex 2\nproperty float x\n"
        "property float y\nproperty float z\nelement face 1\nproperty list uchar int i\nelement edge 0\n"
        "property int i\nend_header\n7\n1 2 3\n4 5 6\n2 0 1\n");
+  const std::string face = "element face 2\nproperty list uchar int i\nend_header\n";
+  const std::string mesh =
+      "ply\nformat binary_little_endian 1.0\nelement vertex 1\nproperty float x\nproperty float y\nproperty "
+      "float z\n" +
+      face + packed(1.0f) + packed(2.0f) + packed(3.0f) + '\1' + packed(0) + '\1' + packed(0);
+  file("escape.ply", std::string("ply\nformat \x1b[31m\0 1.0\n", 22));
+  file("mesh.ply", mesh);
+  file("mesh_short.ply", mesh.substr(0, mesh.size() - 1));
+  file("mesh_longer.ply", mesh + "\n");
+  file("mesh_short_ascii.ply",
+       "ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nproperty float y\nproperty float z\n" +
+           face + "1 2 3\n1 0\n");
   file("p_pages.pcd", pcd("binary", rows_of<float>(points, 4) + std::string(4000, '\0')));
   file("p_lzf_pages.pcd", pcd("binary_compressed", compressed(points) + std::string(4000, '\0')));
   file("uchar_255.ply", ply_of_uchar("255"));
@@ -283,6 +295,10 @@ void make_networks(const Files& file) {
   file("head.json", network(block + R"(, {"op": "head", "name": "head"})"));
   file("head_in_block.json", network(block + R"(, {"op": "head", "name": "a.conv", "classes": 4})"));
   file("head_in_norm.json", network(R"({"op": "head", "name": "a.bn", "classes": 4}, )" + block));
+  const std::string saved = R"({"op": "block", "name": "s", "width": 0, "save": "s"}, )",
+                    concat = R"(, {"op": "concat", "with": "s"})";
+  file("concat_itself.json", network(saved.substr(0, saved.size() - 2) + concat));
+  file("concat.json", network(saved + block + concat + concat));
   file("twins.json", network(block + ", " + block));
   file("five.json",
        R"({"name": "five", "ndim": 3, "in_channels": 5, "channels": [4], "layers": [)" + block + "]}");

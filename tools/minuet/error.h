@@ -44,8 +44,9 @@ inline std::string digits(double value) {
   return text;
 }
 
-/// Puts "'path': " in front, keeping the exit code.
-inline llvm::Error in_file(llvm::StringRef path, llvm::Error error) {
+/// The same exit code with `change`d text.
+template <class Change>
+llvm::Error reworded(llvm::Error error, Change change) {
   if (!error) return error;
   std::error_code code;
   std::string text;
@@ -53,7 +54,37 @@ inline llvm::Error in_file(llvm::StringRef path, llvm::Error error) {
     code = info.convertToErrorCode();
     text = info.message();
   });
-  return llvm::make_error<llvm::StringError>(("'" + path + "': " + text).str(), code);
+  return llvm::make_error<llvm::StringError>(change(text), code);
+}
+
+/// Puts "'path': " in front.
+inline llvm::Error in_file(llvm::StringRef path, llvm::Error error) {
+  return reworded(std::move(error),
+                  [&](const std::string& text) { return ("'" + path + "': " + text).str(); });
+}
+
+/// Of an error about a file that the user does not know: speaks of the one that it stands for.
+inline llvm::Error about_file(const std::string& path, const std::string& known, llvm::Error error) {
+  return reworded(std::move(error), [&](std::string text) {
+    const size_t at = text.find(path);
+    return at == std::string::npos ? text : text.replace(at, path.size(), known);
+  });
+}
+
+/// With control characters, which files may bring into messages, as \x1b.
+inline std::string escaped(llvm::StringRef text) {
+  std::string plain;
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (code >= 0x20 && code != 0x7f) {
+      plain += c;
+      continue;
+    }
+    char digits[8];
+    std::snprintf(digits, sizeof(digits), "\\x%02x", static_cast<unsigned>(code));
+    plain += digits;
+  }
+  return plain;
 }
 
 }  // namespace minuet::tool

@@ -13,7 +13,8 @@ namespace minuet::tool {
 namespace {
 
 void print_warning(minuet_log_level level, const char* text, size_t length, void*) {
-  if (level == MINUET_LOG_WARNING) std::fprintf(stderr, "minuet: %.*s\n", static_cast<int>(length), text);
+  if (level != MINUET_LOG_WARNING) return;
+  std::fprintf(stderr, "minuet: %s\n", escaped({text, length}).c_str());
 }
 
 bool is_shipped(llvm::StringRef name) { return name == "minkunet42" || name == "sparseresnet21d"; }
@@ -53,7 +54,7 @@ void note_kernel(const minuet_kernel_info* kernel, void* user) {
 std::string last_error_text() {
   std::string text(minuet_last_error(nullptr, 0), '\0');
   minuet_last_error(text.data(), text.size());
-  text.resize(llvm::StringRef(text.data()).size());
+  text.pop_back();  // the zero behind it
   for (char& c : text) c = c == '\n' || c == '\r' ? ' ' : c;
   // The name of the function that failed is for programmers.
   const size_t colon = text.find(": ");

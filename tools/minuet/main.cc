@@ -40,7 +40,7 @@ llvm::Error dispatch(int count, const char* const* values) {
 int exit_code(llvm::Error error) {
   int code = 0;
   llvm::handleAllErrors(std::move(error), [&](const llvm::ErrorInfoBase& info) {
-    llvm::errs() << "minuet: " << info.message() << "\n";
+    llvm::errs() << "minuet: " << escaped(info.message()) << "\n";
     // The log behind it, for whoever wants to see more than one sentence.
     const char* verbose = std::getenv("MINUET_VERBOSE");
     if (verbose && llvm::StringRef(verbose) == "1") llvm::errs() << last_error_detail();

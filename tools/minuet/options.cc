@@ -37,7 +37,8 @@ intensity of its points, 0 where absent. Voxels that come as such get their cent
 counted from 0 again, whatever the origin; coarser levels lie on the origin's grid. Positions that are
 stored, or left behind the origin, in steps of more than a tenth of a voxel are refused. .bin and .npy: of
 6 columns or more none is taken for the intensity. Voxels in a .ply --output have `batch` where one is not
-0, and `t`, the fourth axis, in voxels.
+0, and `t`, the fourth axis, in voxels. A file that says it has no points gives empty outputs; one of 0
+bytes is refused.
 
 Times: `first` is cold (compile or load kernels, upload weights, first inference); `total` the median of
 the warm repeats, each with all maps rebuilt, from coordinates and features in device memory to the
@@ -124,8 +125,8 @@ void add_input(CLI::App& app, InputOptions& input) {
       ->transform(kDecimal)
       ->check(CLI::Range(int64_t{1}, int64_t{100000000}));
   app.add_option("--extent", input.extent,
-                 "metres across of the generated cloud: lidar 10 to 1000, room 0.5 to 250; default: lidar "
-                 "200, room 8, object 1, random 40")
+                 "metres across of the place that is scanned, which few --points cover in part: lidar 10 to "
+                 "1000, room 0.5 to 250; default: lidar 200, room 8, object 1, random 40")
       ->type_name("E")
       ->needs(synthetic)
       ->check(CLI::Range(1e-3, 1e6));

@@ -72,9 +72,13 @@ llvm::Error check_values(const CLI::App& app, int count, const char* const* argu
     const auto below = command->get_subcommands([&](const CLI::App* one) { return word == one->get_name(); });
     if (!below.empty()) command = below.front();
     const CLI::Option* const option = named_option(*command, word);
-    if (!option || option->get_items_expected_max() == 0) continue;
+    if (!option) continue;
     const auto [flag, attached] = word.split('=');
     const bool is_attached = flag.size() < word.size();
+    if (option->get_items_expected_max() == 0) {
+      if (is_attached) return bad_input("{0} takes no value", flag);
+      continue;
+    }
     if (is_attached && attached.empty()) return bad_input("{0}: its value is empty", flag);
     if (!is_attached && ++i == count) break;
     const llvm::StringRef value = is_attached ? attached : arguments[i];

@@ -20,6 +20,7 @@ void refuse_empty_values(CLI::App& app);
 
 /// `--json=` and `--json --labels`, which would take the next word whatever it is, and `--channels 4,,8`: of
 /// lists by commas no item may be empty. A value that begins as a flag does is given as `--json=--labels`.
+/// Refuses `--labels=no` too.
 llvm::Error check_values(const CLI::App& app, int count, const char* const* arguments);
 
 /// What was not understood, and the flag or command nearest to it: "'--voxelsize' is not known; is

@@ -78,17 +78,4 @@ WeightsSnapshot::~WeightsSnapshot() {
 
 std::string WeightsSnapshot::path() const { return "/proc/self/fd/" + std::to_string(descriptor_); }
 
-llvm::Error WeightsSnapshot::about_file(llvm::Error error) const {
-  if (!error) return error;
-  std::error_code code;
-  std::string text;
-  llvm::handleAllErrors(std::move(error), [&](const llvm::ErrorInfoBase& info) {
-    code = info.convertToErrorCode();
-    text = info.message();
-  });
-  const size_t at = text.find(path());
-  if (at != std::string::npos) text.replace(at, path().size(), file_);
-  return llvm::make_error<llvm::StringError>(text, code);
-}
-
 }  // namespace minuet::tool

@@ -17,8 +17,6 @@ class WeightsSnapshot {
 
   /// The bytes for the library, which takes a path; as long as this lives.
   std::string path() const;
-  /// An error about path() as one about the file.
-  llvm::Error about_file(llvm::Error error) const;
   const std::string& sha256() const { return sha256_; }
 
  private:

@@ -64,6 +64,8 @@ TEST(TuningCli, R35_MergeIsAUnionInWhateverOrder) {
             std::vector<TuningEntry>{example_entry()})
       << "the folder that is read stays as it is";
   expect_refused({"merge", a / "missing", ab.path()}, "is no folder");
+  const TemporaryFolder empty;
+  expect_refused({"merge", empty.path(), ab / "none"}, "has no tuning results");
 }
 
 TEST(TuningCli, R35_MigrateMarksWhatIsDueToBeMeasured) {

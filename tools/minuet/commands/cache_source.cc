@@ -76,8 +76,13 @@ class BundleKernels : public CacheSource {
 llvm::Expected<std::string> cache_directory(const Arguments& arguments) {
   MINUET_ASSIGN(const std::string folder, absolute_cache_folder(arguments.cache));
   // One that is not there is empty, but for a name that was typed.
-  if (!folder.empty() && !llvm::sys::fs::is_directory(folder))
-    return bad_input("there is no cache folder '{0}'", folder);
+  bool is_folder = folder.empty();
+  if (!is_folder) {
+    const std::error_code error = llvm::sys::fs::is_directory(folder, is_folder);
+    if (error && error != std::errc::no_such_file_or_directory)
+      return bad_input("the cache folder '{0}' cannot be read: {1}", folder, error.message());
+  }
+  if (!is_folder) return bad_input("there is no cache folder '{0}'", folder);
   llvm::Expected<std::string> chosen = choose_cache_directory(folder, process_environment());
   if (!chosen) return as_user_error(chosen.takeError());
   return chosen;

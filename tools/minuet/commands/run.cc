@@ -51,7 +51,7 @@ llvm::Expected<Session> open_session(const Arguments& arguments) {
   choice.weights = weights.path();
   llvm::Expected<PlanHandle> network =
       open_network(session.context.get(), choice, session.dtype, session.info);
-  if (!network) return weights.about_file(network.takeError());
+  if (!network) return about_file(weights.path(), arguments.network.weights, network.takeError());
   session.network = std::move(*network);
   session.weights_sha256 = weights.sha256();
   return session;
@@ -139,7 +139,6 @@ RunReport describe(const Arguments& arguments, const Session& session, const Inp
   report.is_voxelized = !input.cloud.is_voxels;
   report.points = input.voxels.points;
   report.skipped = input.voxels.skipped;
-  report.voxels = input.voxels.count();
   report.voxelize_ms = input.voxelize_ms;
   return report;
 }
@@ -209,6 +208,7 @@ llvm::Error run_command(const Arguments& arguments) {
   const int repeats = arguments.repeat > 0 ? arguments.repeat : session.facts.is_cpu() ? 0 : 10;
   MINUET_TRY(time_repeats(session, coordinates, features, memory.get(), repeats, report));
   MINUET_TRY(query_shapes(session.execution.get(), session.info, report));
+  report.voxels = report.levels.front().voxels;  // without the duplicates
   MINUET_TRY(check(minuet_context_kernel_counters(session.context.get(), &report.kernels)));
   MINUET_TRY(fetch_output(session, memory, output));
   if (arguments.check_overflow) MINUET_TRY(check_overflow(session, features, report));

@@ -77,17 +77,17 @@ bool are_too_far(const std::vector<Position>& positions, double voxel_size) {
 /// What a PLY file of ours cannot keep of the points' own numbers.
 void warn_of_losses(const Cloud& cloud) {
   for (const std::string& list : cloud.lists) {
-    std::fprintf(stderr, "minuet: the points' list '%s' is not in the output\n", list.c_str());
+    std::fprintf(stderr, "minuet: the points' list '%s' is not in the output\n", escaped(list).c_str());
   }
   if (!cloud.elements.empty()) {
     std::fprintf(stderr, "minuet: the cloud's other elements are not in the output: %s\n",
-                 llvm::join(cloud.elements, ", ").c_str());
+                 escaped(llvm::join(cloud.elements, ", ")).c_str());
   }
   for (const Attribute& attribute : cloud.attributes) {
     if (attribute.type != Scalar::I64 && attribute.type != Scalar::U64) continue;
     std::fprintf(stderr,
                  "minuet: the 64-bit integers '%s' are doubles in the output, as PLY has no such type\n",
-                 attribute.name.c_str());
+                 escaped(attribute.name).c_str());
   }
 }
 
@@ -216,7 +216,9 @@ llvm::Error RunOutputs::write(const Input& input, const minuet_plan_info& networ
 
 llvm::Error RunOutputs::write_trace(minuet_context* context) {
   if (!trace_) return llvm::Error::success();
-  MINUET_TRY(check_writing(minuet_context_write_trace(context, trace_->temporary_path().c_str())));
+  const std::string& path = trace_->temporary_path();
+  MINUET_TRY(
+      about_file(path, arguments_->trace, check_writing(minuet_context_write_trace(context, path.c_str()))));
   return trace_->keep();
 }
 

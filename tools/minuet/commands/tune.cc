@@ -148,8 +148,9 @@ llvm::Error add(TuningStore& store, TuningEntry entry) {
 
 llvm::Error merge(const TuneOptions& options) {
   MINUET_ASSIGN(TuningStore from, named_store(options.from, /*make=*/false));
-  MINUET_ASSIGN(TuningStore into, named_store(options.into, /*make=*/true));
   MINUET_ASSIGN(const std::vector<Found> all, read_all(from));
+  if (all.empty()) return bad_input("'{0}' has no tuning results", options.from);
+  MINUET_ASSIGN(TuningStore into, named_store(options.into, /*make=*/true));
   std::size_t count = 0;
   for (const Found& found : all) {
     print_skipped(found.folder);

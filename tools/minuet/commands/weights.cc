@@ -11,12 +11,13 @@ llvm::Error weights_command(const Arguments& arguments) {
   MINUET_TRY(
       check_distinct({{"OUT", arguments.output}},
                      {{"IN", choice.weights}, {"--map", choice.weights_map}, {"--network", choice.network}}));
+  if (arguments.output == "-") return bad_input("weights convert writes a file: give it a name");
   MINUET_ASSIGN(OutputFile file, OutputFile::open(arguments.output));
   if (!file.is_regular()) return bad_input("'{0}' is no file that weights can be kept in", arguments.output);
   NetworkOptions filled;
   MINUET_TRY(fill_network_options(choice, MINUET_F32, filled));
-  MINUET_TRY(in_network(
-      choice, check_writing(minuet_weights_convert(&filled.options, file.temporary_path().c_str()))));
+  llvm::Error error = check_writing(minuet_weights_convert(&filled.options, file.temporary_path().c_str()));
+  MINUET_TRY(in_network(choice, about_file(file.temporary_path(), arguments.output, std::move(error))));
   MINUET_TRY(file.keep());
   llvm::outs() << arguments.output << "\n";
   return llvm::Error::success();

@@ -237,20 +237,28 @@ llvm::Expected<Cloud> read_ply(llvm::StringRef bytes) {
   TextCursor cursor(bytes);
   MINUET_ASSIGN(const PlyHeader header, parse_ply_header(cursor));
   Body body(cursor.rest(), header.format);
+  Cloud cloud;
+  bool has_vertices = false;
+  std::vector<std::string> others;
   for (const Element& element : header.elements) {
     if (element.name == "vertex") {
-      MINUET_ASSIGN(Cloud cloud, read_vertices(element, body));
-      cloud.comments = header.comments;
-      for (const Element& other : header.elements) {
-        if (&other != &element && other.count > 0) cloud.elements.push_back(other.name.str());
-      }
-      const bool is_last = &element == &header.elements.back();
-      if (!is_last || !body.has_more_rows()) return cloud;
-      return bad_input("more rows follow than the {0} vertices that the header promises", element.count);
+      if (has_vertices) return bad_input("the PLY element 'vertex' is there twice");
+      has_vertices = true;
+      MINUET_ASSIGN(cloud, read_vertices(element, body));
+    } else {
+      MINUET_TRY(read_element(element, body, nullptr));
+      if (element.count > 0) others.push_back(element.name.str());
     }
-    MINUET_TRY(read_element(element, body, nullptr));
   }
-  return bad_input("the PLY file has no element 'vertex'");
+  if (!has_vertices) return bad_input("the PLY file has no element 'vertex'");
+  if (body.has_more_rows()) {
+    const Element& last = header.elements.back();
+    return bad_input("more rows follow than the {0} of element '{1}' that the header promises", last.count,
+                     last.name);
+  }
+  cloud.comments = header.comments;
+  cloud.elements = std::move(others);
+  return cloud;
 }
 
 }  // namespace minuet::tool
