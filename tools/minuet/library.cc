@@ -190,7 +190,6 @@ llvm::Expected<PlanHandle> open_network(minuet_context* context, const NetworkCh
 }
 
 std::string missing_head_text(const minuet_plan_info& network) {
-  if (network.missing_head == 0) return "";
   return llvm::formatv("the head of {0} is left out: neither its description nor weights say how wide it is",
                        network.name)
       .str();

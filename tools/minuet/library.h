@@ -103,7 +103,7 @@ llvm::Error fill_network_options(const NetworkChoice& choice, minuet_dtype dtype
 llvm::Error in_network(const NetworkChoice& choice, llvm::Error error);
 llvm::Expected<PlanHandle> open_network(minuet_context* context, const NetworkChoice& choice,
                                         minuet_dtype dtype, minuet_plan_info& info);
-/// "the head of NAME is left out: ...", or empty where it is not.
+/// "the head of NAME is left out: ...", where it is.
 std::string missing_head_text(const minuet_plan_info& network);
 /// Compiles for `arch` and tells of every kernel.
 llvm::Error compile_network(minuet_plan* network, const std::string& arch, std::vector<KernelFacts>& kernels);

@@ -124,9 +124,10 @@ void add_input(CLI::App& app, InputOptions& input) {
       ->type_name("N")
       ->transform(kDecimal)
       ->check(CLI::Range(int64_t{1}, int64_t{100000000}));
-  app.add_option("--extent", input.extent,
-                 "metres across of the place that is scanned, which few --points cover in part: lidar 10 to "
-                 "1000, room 0.5 to 250; default: lidar 200, room 8, object 1, random 40")
+  app.add_option(
+         "--extent", input.extent,
+         "metres across of what is scanned, in part only by few --points: lidar 10 to 1000, room 0.5 to 250 "
+         "(and three quarters of it wide); default: lidar 200, room 8, object 1, random 40")
       ->type_name("E")
       ->needs(synthetic)
       ->check(CLI::Range(1e-3, 1e6));

@@ -49,6 +49,10 @@ llvm::Expected<WeightsSnapshot> WeightsSnapshot::read(const std::string& path) {
 }
 
 llvm::Error WeightsSnapshot::copy(int from) {
+  const auto no_memory = [&] {
+    return broken("weights file " + file_ + ": no memory takes its bytes: " + system_text());
+  };
+  if (descriptor_ < 0) return no_memory();
   llvm::SHA256 digest;
   std::vector<uint8_t> bytes(kReadAtOnce);
   while (true) {
@@ -58,9 +62,7 @@ llvm::Error WeightsSnapshot::copy(int from) {
     if (count == 0) break;
     const llvm::ArrayRef<uint8_t> part(bytes.data(), static_cast<size_t>(count));
     digest.update(part);
-    if (!write_all(descriptor_, part)) {
-      return broken("weights file " + file_ + ": no memory takes its bytes: " + system_text());
-    }
+    if (!write_all(descriptor_, part)) return no_memory();
   }
   const auto final = digest.final();  // of LLVM's older releases a text, else an array
   sha256_ = llvm::toHex({reinterpret_cast<const char*>(final.data()), final.size()}, /*LowerCase=*/true);
