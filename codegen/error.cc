@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <cerrno>
 #include <system_error>
 
@@ -66,11 +65,10 @@ void ErrorValue::print(llvm::raw_ostream& stream, llvm::StringRef style) const {
 }
 
 llvm::Error make_error(StatusCode code, const char* format, std::initializer_list<ErrorValue> values) {
-  std::array<ErrorValue, 8> v;
-  assert(values.size() <= v.size());
+  std::array<ErrorValue, kMostErrorValues> v;
   std::copy(values.begin(), values.end(), v.begin());
   return llvm::make_error<StatusError>(
-      code, llvm::formatv(format, v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]).str());
+      code, llvm::formatv(format, v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8]).str());
 }
 
 std::string errno_text(int error) { return std::error_code(error, std::generic_category()).message(); }

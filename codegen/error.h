@@ -76,13 +76,15 @@ class ErrorValue {
   };
 };
 
-/// Up to eight values. One function for all of them: a template's body at every call was a tenth of the
-/// library.
+inline constexpr std::size_t kMostErrorValues = 9;
+
+/// One function for all of them: a template's body at every call was a tenth of the library.
 llvm::Error make_error(StatusCode code, const char* format, std::initializer_list<ErrorValue> values);
 
 /// make_error(StatusCode::OutOfRange, "axis {0} needs {1} bits", axis, bits)
 template <class... Values>
 llvm::Error make_error(StatusCode code, const char* format, const Values&... values) {
+  static_assert(sizeof...(values) <= kMostErrorValues);
   return make_error(code, format, std::initializer_list<ErrorValue>{ErrorValue(values)...});
 }
 
