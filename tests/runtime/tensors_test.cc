@@ -393,7 +393,7 @@ TEST_P(TensorsTest, AConvolutionIsPreparedWithItsMap) {
 /// What another thread is in is refused, and all else goes well: no call spoils another's.
 TEST_P(TensorsTest, OneExecutionInManyThreads) {
   const int wanted = machine().is_software() ? 5 : machine().is_cpu() && !kSanitized ? 300 : 60;
-  constexpr int kThreads = 3, kMost = 1'000'000;
+  constexpr int kThreads = 3;
   const ConvolutionCase test = with_residual(16, 16);
   const ConvolutionData data = make_data(test);
   const Map map = make_map(machine(), test, data);
