@@ -7,10 +7,10 @@
 #include <optional>
 #include <tuple>
 
+#include "codegen/cache/file_system.h"
 #include "codegen/json_text.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Endian.h"
-#include "llvm/Support/FileSystem.h"
 #include "runtime/foreign_weights.h"
 #include "runtime/rounding.h"
 
@@ -98,9 +98,7 @@ std::string place_text(const std::vector<int64_t>& shape, std::size_t index) {
 llvm::Expected<SafetensorsFile> SafetensorsFile::open(llvm::StringRef path) {
   SafetensorsFile file;
   file.path_ = path.str();
-  namespace fs = llvm::sys::fs;
-  fs::file_status status;
-  if (!fs::status(path, status) && status.type() == fs::file_type::character_file) {
+  if (is_device(path)) {
     return make_error(StatusCode::InvalidArgument, "weights file {0} is a device, which may have no end",
                       path);
   }

@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "llvm/Support/FileSystem.h"
+
 namespace minuet {
 
 int FileSystem::open_at(int folder, const char* path, int flags, mode_t mode) {
@@ -84,6 +86,13 @@ void LockableFile::unlock() {
   // what it unlocks would be unlocked for us.
   if (file_.good() && holder_ == ::getpid()) system_->lock(file_.get(), LOCK_UN);
   holder_ = 0;
+}
+
+bool is_device(llvm::StringRef path) {
+  namespace fs = llvm::sys::fs;
+  fs::file_status status;
+  if (fs::status(path, status)) return false;
+  return status.type() == fs::file_type::character_file || status.type() == fs::file_type::block_file;
 }
 
 llvm::Error check_file_limit(std::uint64_t bytes) {

@@ -40,6 +40,9 @@ class FileSystem {
 
 FileSystem& real_file_system();
 
+/// Whether it is a device, which may have no end.
+bool is_device(llvm::StringRef path);
+
 /// FailedPrecondition where a file of that many bytes may not be written here: past that limit a write would
 /// not fail but raise SIGXFSZ, and the host may have no handler (R11).
 llvm::Error check_file_limit(std::uint64_t bytes);

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/cache/file_system.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/SHA256.h"
 #include "tools/minuet/error.h"
 
@@ -17,8 +17,6 @@ namespace minuet::tool {
 namespace {
 
 constexpr size_t kReadAtOnce = 1 << 20;
-
-std::string system_text() { return std::error_code(errno, std::generic_category()).message(); }
 
 bool write_all(int descriptor, llvm::ArrayRef<uint8_t> bytes) {
   while (!bytes.empty()) {
@@ -33,14 +31,9 @@ bool write_all(int descriptor, llvm::ArrayRef<uint8_t> bytes) {
 }  // namespace
 
 llvm::Expected<WeightsSnapshot> WeightsSnapshot::read(const std::string& path) {
-  namespace fs = llvm::sys::fs;
-  fs::file_status status;
-  if (!fs::status(path, status) &&
-      (status.type() == fs::file_type::character_file || status.type() == fs::file_type::block_file)) {
-    return bad_input("weights file {0} is a device, which may have no end", path);
-  }
+  if (is_device(path)) return bad_input("weights file {0} is a device, which may have no end", path);
   const int from = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (from < 0) return bad_input("weights file {0}: {1}", path, system_text());
+  if (from < 0) return bad_input("weights file {0}: {1}", path, errno_text(errno));
   WeightsSnapshot snapshot(path, ::memfd_create("weights", MFD_CLOEXEC));
   llvm::Error error = snapshot.copy(from);
   ::close(from);
@@ -50,7 +43,7 @@ llvm::Expected<WeightsSnapshot> WeightsSnapshot::read(const std::string& path) {
 
 llvm::Error WeightsSnapshot::copy(int from) {
   const auto no_memory = [&] {
-    return broken("weights file " + file_ + ": no memory takes its bytes: " + system_text());
+    return broken("weights file " + file_ + ": no memory takes its bytes: " + errno_text(errno));
   };
   if (descriptor_ < 0) return no_memory();
   llvm::SHA256 digest;
@@ -58,7 +51,7 @@ llvm::Error WeightsSnapshot::copy(int from) {
   while (true) {
     const ssize_t count = ::read(from, bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return bad_input("weights file {0}: {1}", file_, system_text());
+    if (count < 0) return bad_input("weights file {0}: {1}", file_, errno_text(errno));
     if (count == 0) break;
     const llvm::ArrayRef<uint8_t> part(bytes.data(), static_cast<size_t>(count));
     digest.update(part);

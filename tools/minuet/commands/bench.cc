@@ -27,7 +27,6 @@ using Clock = std::chrono::steady_clock;
 
 /// A variant in device memory.
 struct Uploaded {
-  int64_t count;
   DeviceBuffer coordinates, memory;
   minuet_tensor features;  ///< in `memory`
 };
@@ -74,7 +73,7 @@ llvm::Expected<std::vector<Uploaded>> upload_variants(const Bench& bench, const 
     MINUET_ASSIGN(DeviceBuffer memory, DeviceBuffer::upload(bench.device, encoded.data(), encoded.size()));
     const minuet_tensor features =
         dense_tensor(memory.get(), voxels.count(), bench.info.in_channels, bench.dtype);
-    variants.push_back({voxels.count(), std::move(coordinates), std::move(memory), features});
+    variants.push_back({std::move(coordinates), std::move(memory), features});
   }
   return variants;
 }
@@ -148,10 +147,10 @@ llvm::json::Object counters_json(const minuet_execution_counters& sum, int64_t i
 
 llvm::json::Object cloud_json(const BenchCloud& cloud, const std::vector<Uploaded>& variants,
                               const Bench& bench, const Timing& timing, const RunReport& shapes) {
-  int64_t least = variants.back().count, greatest = 0;
+  int64_t least = variants.back().features.rows, greatest = 0;
   for (size_t i = static_cast<size_t>(bench.warm_up); i < variants.size(); ++i) {
-    least = std::min(least, variants[i].count);
-    greatest = std::max(greatest, variants[i].count);
+    least = std::min(least, variants[i].features.rows);
+    greatest = std::max(greatest, variants[i].features.rows);
   }
   int64_t pairs = 0, padded = 0, groups = 0;
   for (const minuet_layer_info& layer : shapes.layers) {
@@ -164,7 +163,7 @@ llvm::json::Object cloud_json(const BenchCloud& cloud, const std::vector<Uploade
       {"origin", cloud.origin},
       {"voxel_size", cloud.voxel_size},
       {"voxels",
-       llvm::json::Object{{"unthinned", variants.front().count}, {"min", least}, {"max", greatest}}},
+       llvm::json::Object{{"unthinned", variants.front().features.rows}, {"min", least}, {"max", greatest}}},
       {"variants", bench.timed},
       {"wall_ms", llvm::json::Object{{"median", median(timing.wall_ms)},
                                      {"p10", quantile(timing.wall_ms, 0.1)},
@@ -192,7 +191,7 @@ llvm::Expected<llvm::json::Object> measure_cloud(const Bench& bench, const Bench
   std::optional<Progress> progress("measuring " + cloud.name);
   MINUET_ASSIGN(const std::vector<Uploaded> variants, upload_variants(bench, cloud));
   int64_t most = 0;
-  for (const Uploaded& variant : variants) most = std::max(most, variant.count);
+  for (const Uploaded& variant : variants) most = std::max(most, variant.features.rows);
   MINUET_ASSIGN(const ExecutionHandle execution, open_execution(bench.network, bench.device, most));
   // No level has more voxels than the cloud, so this holds every variant's output.
   const size_t bytes = static_cast<size_t>(most) * static_cast<size_t>(bench.info.out_channels) *
@@ -203,7 +202,7 @@ llvm::Expected<llvm::json::Object> measure_cloud(const Bench& bench, const Bench
   RunReport shapes;
   MINUET_TRY(query_shapes(execution.get(), bench.info, shapes));
   llvm::json::Object entry = cloud_json(cloud, variants, bench, timing, shapes);
-  print_row(cloud.name, std::to_string(variants.back().count), milliseconds(median(timing.wall_ms)),
+  print_row(cloud.name, std::to_string(variants.back().features.rows), milliseconds(median(timing.wall_ms)),
             milliseconds(quantile(timing.wall_ms, 0.1)), milliseconds(quantile(timing.wall_ms, 0.9)));
   return entry;
 }

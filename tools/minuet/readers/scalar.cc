@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "llvm/Support/FileSystem.h"
+#include "codegen/cache/file_system.h"
 #include "tools/minuet/convert.h"
 #include "tools/minuet/error.h"
 
@@ -165,12 +165,7 @@ std::optional<int64_t> parse_count(llvm::StringRef token) {
 }
 
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> read_file(llvm::StringRef path) {
-  namespace fs = llvm::sys::fs;
-  fs::file_status status;
-  if (!fs::status(path, status) &&
-      (status.type() == fs::file_type::character_file || status.type() == fs::file_type::block_file)) {
-    return bad_input("'{0}' is a device, no file", path);  // which may have no end
-  }
+  if (is_device(path)) return bad_input("'{0}' is a device, no file", path);
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!buffer) return bad_input("'{0}' cannot be read: {1}", path, buffer.getError().message());
   if ((*buffer)->getBufferSize() == 0) return bad_input("'{0}' is empty", path);
