@@ -55,14 +55,14 @@ class ErrorValue {
  public:
   ErrorValue() : ErrorValue(llvm::StringRef()) {}
   template <class Number, std::enable_if_t<std::is_integral_v<Number>, int> = 0>
-  ErrorValue(Number number) : kind_(std::is_signed_v<Number> ? Kind::Signed : Kind::Unsigned) {
+  explicit ErrorValue(Number number) : kind_(std::is_signed_v<Number> ? Kind::Signed : Kind::Unsigned) {
     static_assert(!std::is_same_v<Number, bool> && !std::is_same_v<Number, char>);
     signed_ = static_cast<long long>(number);
   }
-  ErrorValue(double number) : kind_(Kind::Real), real_(number) {}
-  ErrorValue(llvm::StringRef text) : kind_(Kind::Text), text_(text) {}
-  ErrorValue(const std::string& text) : ErrorValue(llvm::StringRef(text)) {}
-  ErrorValue(const char* text) : ErrorValue(llvm::StringRef(text)) {}
+  explicit ErrorValue(double number) : kind_(Kind::Real), real_(number) {}
+  explicit ErrorValue(llvm::StringRef text) : kind_(Kind::Text), text_(text) {}
+  explicit ErrorValue(const std::string& text) : ErrorValue(llvm::StringRef(text)) {}
+  explicit ErrorValue(const char* text) : ErrorValue(llvm::StringRef(text)) {}
 
   /// In a style of llvm::formatv.
   void print(llvm::raw_ostream& stream, llvm::StringRef style) const;
