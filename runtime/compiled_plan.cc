@@ -137,9 +137,7 @@ llvm::Expected<std::pair<std::string, PlanResidence::Compiled>> PlanResidence::r
     return std::pair{device.arch, std::move(compiled)};
   }
   const std::lock_guard<std::mutex> lock(mutex_);
-  std::vector<std::string> archs = runnable_archs(device.arch);
-  archs.insert(archs.begin(), device.arch);
-  for (const std::string& arch : archs) {
+  for (const std::string& arch : runnable_archs(device.arch)) {
     const auto found = compiled_.find(arch);
     if (found != compiled_.end()) return std::pair{arch, found->second};
   }

@@ -61,7 +61,7 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::create(std::shared
   MINUET_ASSIGN(const MapEngines::Lease engine, set->engines_->take());
   if (!options.has_bounds && count > 0) {
     i32 words[kBoundsWords];
-    MINUET_TRY((*engine)->begin(stream));
+    MINUET_TRY(engine->begin(stream));
     MINUET_TRY((*engine)->find_bounds(coordinates, count, set->report_ + 2));
     MINUET_TRY(engine->read_words(words, set->report_ + 2, kBoundsWords));
     set->bounds_ = read_bounds(words);
@@ -150,7 +150,7 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::downsample(const A
 
 llvm::Error CoordinateSet::export_coordinates(i32* coordinates, void* stream) const {
   MINUET_ASSIGN(const MapEngines::Lease engine, engines_->take());
-  MINUET_TRY((*engine)->begin(stream));
+  MINUET_TRY(engine->begin(stream));
   if (!row_of_) return (*engine)->unpack(coords_, layout_, coordinates);
   const i32 fields = 1 + engines_->ndim();
   return (*engine)->permute_rows(engine->permute_coordinates(), coordinates_, fields, row_of_, caller_rows_,

@@ -152,7 +152,7 @@ llvm::Error KernelMap::export_pairs(i32* pairs, void* stream) const {
   i32* targets = sources + pairs_;
   {
     MINUET_ASSIGN(const MapEngines::Lease engine, input_->engines()->take());
-    MINUET_TRY((*engine)->begin(stream));
+    MINUET_TRY(engine->begin(stream));
     MINUET_TRY((*engine)->compact_pairs(view_, sources, targets));
     MINUET_TRY((*engine)->wait());
   }

@@ -11,8 +11,14 @@ constexpr i64 kLeastPinnedWords = 1024;
 
 }  // namespace
 
-llvm::Error MapEngine::begin_maps(const MapLimits& limits, void* stream) {
+llvm::Error MapEngine::begin(void* stream) {
   MINUET_TRY(engine_->begin(stream));
+  begun_ = true;
+  return llvm::Error::success();
+}
+
+llvm::Error MapEngine::begin_maps(const MapLimits& limits, void* stream) {
+  MINUET_TRY(begin(stream));
   const i64 bytes = engine_->map_workspace_bytes(limits);
   if (bytes > workspace_.bytes()) {
     workspace_ = DeviceMemory();
@@ -38,8 +44,8 @@ llvm::Error MapEngine::read_words(i32* host, const i32* source, i64 words) {
 
 void MapEngine::settle() {
   if (in_use_) llvm::consumeError(engine_->wait());
-  in_use_ = false;
-  llvm::consumeError(engine_->end());
+  if (begun_) llvm::consumeError(engine_->end());
+  begun_ = in_use_ = false;
 }
 
 llvm::Expected<std::shared_ptr<MapEngines>> MapEngines::create(std::shared_ptr<Device> device,

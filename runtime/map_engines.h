@@ -19,10 +19,13 @@ class MapEngine {
   Engine& operator*() const { return *engine_; }
   Engine* operator->() const { return engine_.get(); }
   i32 permute_coordinates() const { return permute_coordinates_; }
+  llvm::Error begin(void* stream);
+  /// begin(), and the Map step's.
   llvm::Error begin_maps(const MapLimits& limits, void* stream);
   /// Copies device words to the host and waits.
   llvm::Error read_words(i32* host, const i32* source, i64 words);
-  /// After a failure: what is enqueued uses the workspace, which the next caller gets.
+  /// Ends the caller's use, after a failure too: what is enqueued then uses the workspace, which the next one
+  /// gets.
   void settle();
 
  private:
@@ -30,6 +33,7 @@ class MapEngine {
   DeviceMemory workspace_;  // goes after the engine, which waits for what uses it
   std::unique_ptr<Engine> engine_;
   i32 permute_coordinates_ = 0;
+  bool begun_ = false;   // else the engine knows an earlier call's stream, which may be gone
   bool in_use_ = false;  // the workspace, by what is enqueued
   i32* pinned_ = nullptr;
   i64 pinned_words_ = 0;
