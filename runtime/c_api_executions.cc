@@ -109,6 +109,7 @@ void minuet_execution_destroy(minuet_execution* execution) {
 minuet_status minuet_execution_prepare(minuet_execution* execution, const int32_t* coordinates, int64_t count,
                                        void* stream) {
   return in_execution("minuet_execution_prepare", execution, [&](Execution& own) -> llvm::Error {
+    MINUET_TRY(own.forget(/*for_maps=*/false));
     if (count > 0) MINUET_TRY(check_pointer(coordinates, "coordinates"));
     MINUET_TRY(check_alignment(coordinates, sizeof(int32_t), "the coordinates"));
     const Trace::Span span(execution->open->trace(), "run", "prepare");
@@ -119,6 +120,7 @@ minuet_status minuet_execution_prepare(minuet_execution* execution, const int32_
 minuet_status minuet_execution_prepare_maps(minuet_execution* execution, minuet_kernel_map* const* maps,
                                             int32_t count, void* stream) {
   return in_execution("minuet_execution_prepare_maps", execution, [&](Execution& own) -> llvm::Error {
+    MINUET_TRY(own.forget(/*for_maps=*/true));
     if (count < 0) return make_error(StatusCode::InvalidArgument, "count is {0}", count);
     if (count > 0) MINUET_TRY(check_pointer(maps, "maps"));
     std::vector<std::shared_ptr<const KernelMap>> given;

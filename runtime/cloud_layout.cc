@@ -84,4 +84,15 @@ llvm::Error check_duplicates(i64 unique, i64 count, bool keep_first_duplicate) {
       count - unique, count);
 }
 
+llvm::Error check_cloud_rows(i64 count, i64 volume) {
+  MINUET_TRY(check_coordinate_count(count));
+  const i64 most = most_map_rows(volume);
+  if (count <= most) return llvm::Error::success();
+  return make_error(
+      StatusCode::OutOfRange,
+      "{0} coordinates are more than the {1} that the network's kernels allow in one cloud: split the "
+      "batch",
+      count, most);
+}
+
 }  // namespace minuet

@@ -40,4 +40,7 @@ llvm::Error check_duplicates(i64 unique, i64 count, bool keep_first_duplicate);
 /// Most rows on the query side of a kernel map: the entries and one more are counted in 31 bits.
 constexpr i64 most_map_rows(i64 volume) { return INT_MAX / volume - 1; }
 
+/// OutOfRange for more coordinates than one cloud may have where the largest kernel has `volume` offsets.
+llvm::Error check_cloud_rows(i64 count, i64 volume);
+
 }  // namespace minuet

@@ -38,14 +38,7 @@ i64 CloudMaps::most_coordinates() const {
 }
 
 llvm::Error CloudMaps::check_count(i64 count) const {
-  MINUET_TRY(check_coordinate_count(count));
-  const i64 most = most_map_rows(limits(KeyType::U64).max_volume);
-  if (count <= most) return llvm::Error::success();
-  return make_error(
-      StatusCode::OutOfRange,
-      "{0} coordinates are more than the {1} that the network's kernels allow in one cloud: split the "
-      "batch",
-      count, most);
+  return check_cloud_rows(count, limits(KeyType::U64).max_volume);
 }
 
 void CloudMaps::place(Placement& parts) {

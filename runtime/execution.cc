@@ -52,6 +52,9 @@ llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan>
   ExecutionOptions options;
   options.max_points = points;
   MINUET_ASSIGN(std::unique_ptr<Execution> execution, create_unplaced(std::move(loaded), options));
+  for (const Map& map : execution->maps_) {
+    MINUET_TRY(check_cloud_rows(points, static_cast<i64>(map.groups.order.size())));
+  }
   points = std::max<i64>(points, 1);
   static constexpr i32 kPermuted = 0;
   for (Level& level : execution->levels_) {
@@ -181,13 +184,21 @@ llvm::Error Execution::ensure_capacity(i64 count) {
 
 // ---- prepare -----------------------------------------------------------------------------------
 
-llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) {
-  if (!cloud_) {
-    return make_error(StatusCode::FailedPrecondition,
-                      "this is the execution of a single convolution, whose kernel map is the caller's: use "
-                      "prepare_maps");
+llvm::Error Execution::forget(bool for_maps) {
+  if (for_maps != program_.takes_maps) {
+    return for_maps
+               ? make_error(StatusCode::FailedPrecondition,
+                            "this is the execution of a network, which builds its kernel maps itself: use "
+                            "prepare")
+               : make_error(StatusCode::FailedPrecondition,
+                            "this is the execution of a single convolution, whose kernel map is the "
+                            "caller's: use prepare_maps");
   }
   prepared_ = false;
+  return llvm::Error::success();
+}
+
+llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) {
   MINUET_TRY(cloud_->check_count(count));
   MINUET_TRY(call(stream, [&]() -> llvm::Error {
     MINUET_TRY(ensure_capacity(std::max<i64>(count, 1)));
@@ -220,11 +231,6 @@ void Execution::take_cloud(i64 count) {
 }
 
 llvm::Error Execution::prepare_maps(std::vector<std::shared_ptr<const KernelMap>> maps, void* stream) {
-  if (cloud_) {
-    return make_error(StatusCode::FailedPrecondition,
-                      "this is the execution of a network, which builds its kernel maps itself: use prepare");
-  }
-  prepared_ = false;
   if (maps.size() != maps_.size()) {
     return make_error(StatusCode::InvalidArgument, "{0} kernel maps are given; the plan takes {1}",
                       maps.size(), maps_.size());

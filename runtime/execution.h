@@ -35,6 +35,9 @@ class Execution {
   static llvm::Expected<i64> workspace_bound(std::shared_ptr<const LoadedPlan> loaded, i64 points,
                                              double neighbours);
 
+  /// Before a prepare's arguments are looked at: what was prepared is no more. FailedPrecondition, with
+  /// nothing forgotten, where the plan takes the other prepare.
+  llvm::Error forget(bool for_maps);
   llvm::Error prepare(const i32* coordinates, i64 count, void* stream);
   llvm::Error prepare_maps(std::vector<std::shared_ptr<const KernelMap>> maps, void* stream);
   llvm::Error run(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs, void* stream);

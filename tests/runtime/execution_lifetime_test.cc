@@ -85,6 +85,28 @@ TEST_P(LifetimeTest, MisalignedMemoryIsRefused) {
   EXPECT_THAT(last_error(), HasSubstr("256"));
 }
 
+/// Whatever is wrong with a prepare, nothing is prepared after it; but a call of the other kind is none.
+TEST_P(LifetimeTest, AFailedPrepareLeavesNothingPrepared) {
+  const Execution execution = this->execution();
+  minuet_execution* given = execution.get();
+  const Cloud one({0, 1, 2, 3}, dtype());
+  const Buffer coordinates(machine(), one.coordinates);
+  int64_t rows = 0;
+  int32_t channels = 0;
+  const auto fails = [&](const int32_t* where, int64_t count) {
+    check(minuet_execution_prepare(given, coordinates.integers(), 1, nullptr));
+    check(minuet_execution_output_shape(given, &rows, &channels));
+    EXPECT_NE(minuet_execution_prepare(given, where, count, nullptr), MINUET_OK);
+    EXPECT_EQ(minuet_execution_output_shape(given, &rows, &channels), MINUET_FAILED_PRECONDITION);
+  };
+  fails(nullptr, 1);
+  fails(coordinates.integers(), -1);
+  fails(reinterpret_cast<const int32_t*>(static_cast<const char*>(coordinates.data()) + 1), 1);
+  check(minuet_execution_prepare(given, coordinates.integers(), 1, nullptr));
+  EXPECT_EQ(minuet_execution_prepare_maps(given, nullptr, 0, nullptr), MINUET_FAILED_PRECONDITION);
+  check(minuet_execution_output_shape(given, &rows, &channels));
+}
+
 TEST_P(LifetimeTest, CallsOutOfOrderAreRefused) {
   const Execution execution = this->execution();
   minuet_execution* given = execution.get();
