@@ -233,12 +233,10 @@ minuet_status minuet_execution_query_layer(minuet_execution* execution, int32_t 
   });
 }
 
-minuet_status minuet_execution_largest_activation(minuet_execution* execution, const minuet_tensor* inputs,
-                                                  int32_t input_count, void* stream, double* largest) {
-  return in_execution("minuet_execution_largest_activation", execution, [&](Execution& own) -> llvm::Error {
-    MINUET_TRY(check_pointer(largest, "largest"));
-    MINUET_ASSIGN(const std::vector<Tensor> in, read_tensors("input", inputs, input_count));
-    MINUET_ASSIGN(*largest, own.largest_activation(in, stream));
+minuet_status minuet_execution_find_overflow(minuet_execution* execution, void* stream, int32_t* layer) {
+  return in_execution("minuet_execution_find_overflow", execution, [&](Execution& own) -> llvm::Error {
+    MINUET_TRY(check_pointer(layer, "layer"));
+    MINUET_ASSIGN(*layer, own.find_overflow(stream));
     return llvm::Error::success();
   });
 }

@@ -87,6 +87,7 @@ struct ConvolveRequest {
   i64 output_rows = 0, output_ld = 0;
   const void* residual = nullptr;
   i64 residual_ld = 0;
+  u32* overflow = nullptr;        // 1 once a number of the output is infinite or NaN
   void* gather_buffer = nullptr;  // [groups->gathered_rows, in_channels]
   void* gemm_buffer = nullptr;    // [groups->buffer_rows, out_channels] partial sums
 };

@@ -1,12 +1,15 @@
 #include "runtime/execution.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "runtime/alignment.h"
-#include "runtime/rounding.h"
 
 namespace minuet {
+namespace {
+
+constexpr i64 kWordBytes = sizeof(i32);
+
+}  // namespace
 
 Execution::Execution(std::shared_ptr<const LoadedPlan> loaded, const ExecutionOptions& options)
     : loaded_(std::move(loaded)),
@@ -34,9 +37,10 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create(std::shared_ptr<con
                                                              const ExecutionOptions& options) {
   MINUET_ASSIGN(std::unique_ptr<Execution> execution, create_unplaced(std::move(loaded), options));
   Execution& made = *execution;
-  MINUET_ASSIGN(void* tables,
-                made.engine_->allocate_pinned(made.table_words_ * static_cast<i64>(sizeof(i32))));
+  const i64 layers = made.layer_count();
+  MINUET_ASSIGN(void* tables, made.engine_->allocate_pinned((made.table_words_ + 2 * layers) * kWordBytes));
   made.host_tables_ = static_cast<i32*>(tables);
+  made.host_overflow_ = static_cast<u32*>(tables) + made.table_words_ + layers;
   if (!made.cloud_) {
     made.fixed_bytes_ = made.place_fixed(nullptr);
     return execution;
@@ -114,7 +118,7 @@ llvm::Error Execution::call(void* stream, llvm::function_ref<llvm::Error()> work
 
 i64 Execution::place_fixed(char* base) {
   Placement parts(base);
-  tables_ = parts.take<i32>(table_words_);
+  tables_ = parts.take<i32>(table_words_ + layer_count());
   engine_workspace_ = parts.take<char>(engine_->workspace_bytes());
   if (cloud_) cloud_->place(parts);
   return parts.bytes();
@@ -285,7 +289,8 @@ llvm::Error Execution::group_maps() {
 llvm::Error Execution::enqueue_tables() {
   place_tensors(arena_.data() + fixed_bytes_);
   for (const Map& map : maps_) copy_tables(map.groups, host_tables_ + map.table_offset);
-  MINUET_TRY(engine_->send(tables_, host_tables_, table_words_ * static_cast<i64>(sizeof(i32))));
+  std::fill_n(host_tables_ + table_words_, layer_count(), 0);
+  MINUET_TRY(engine_->send(tables_, host_tables_, (table_words_ + layer_count()) * kWordBytes));
   for (std::size_t i = 0; i < maps_.size(); ++i) {
     if (cloud_ && program_.maps[i].is_identity()) continue;
     MINUET_TRY(engine_->make_tables(maps_[i].view, maps_[i].direct_offset, maps_[i].tables));
@@ -362,6 +367,7 @@ ConvolveRequest Execution::request_of(i32 number) const {
     request.residual = address_of(layer.residual);
     request.residual_ld = ld_of(layer.residual);
   }
+  request.overflow = reinterpret_cast<u32*>(tables_ + table_words_) + number;
   request.gather_buffer = gather_buffer_;
   request.gemm_buffer = gemm_buffer_;
   return request;
@@ -419,53 +425,15 @@ llvm::Error Execution::output_coordinates(i32* coordinates, void* stream) {
   });
 }
 
-llvm::Expected<double> Execution::largest_activation(llvm::ArrayRef<Tensor> inputs, void* stream) {
+llvm::Expected<i32> Execution::find_overflow(void* stream) {
   MINUET_TRY(check_prepared());
-  if (!cloud_) {
-    return make_error(StatusCode::FailedPrecondition,
-                      "a single convolution has no activations but its output, which is the caller's");
-  }
-  if (inputs.size() != 1) {
-    return make_error(StatusCode::InvalidArgument, "a network takes 1 input, and {0} are given",
-                      inputs.size());
-  }
-  MINUET_TRY(check_tensor("input 0", inputs[0], wanted(program_.inputs[0])));
-  double largest = 0;
-  std::vector<char> bytes;
-  std::vector<float> values;
+  const i64 layers = layer_count();
   MINUET_TRY(call(stream, [&]() -> llvm::Error {
-    MINUET_TRY(load_inputs(inputs));
-    for (std::size_t i = 0; i < convolutions_.size() && !std::isnan(largest); ++i) {
-      MINUET_TRY(engine_->convolve(request_of(static_cast<i32>(i))));
-      MINUET_TRY(engine_->wait());
-      MINUET_ASSIGN(const double found, largest_of(program_.layers[i].output, bytes, values));
-      largest = std::isnan(found) ? found : std::max(largest, found);
-    }
-    return llvm::Error::success();
+    MINUET_TRY(engine_->read_back(host_overflow_, tables_ + table_words_, layers * kWordBytes));
+    return engine_->wait();
   }));
-  return largest;
-}
-
-/// Of |values|; NaN where one is.
-llvm::Expected<double> Execution::largest_of(i32 number, std::vector<char>& bytes,
-                                             std::vector<float>& values) const {
-  const TensorSpec& tensor = program_.tensors[number];
-  const StorageSpec& storage = program_.storages[tensor.storage];
-  const i64 rows = levels_[tensor.level].rows;
-  bytes.resize(static_cast<std::size_t>(rows * storage.ld * dtype_bytes(program_.dtype)));
-  MINUET_TRY(loaded_->device->download(bytes.data(), slots_[storage.slot], static_cast<i64>(bytes.size())));
-  values.resize(static_cast<std::size_t>(rows * storage.ld));
-  load_values(program_.dtype, bytes.data(), values.size(), values.data());
-  double largest = 0;
-  for (i64 row = 0; row < rows; ++row) {
-    const float* value = values.data() + row * storage.ld + tensor.column;
-    for (i32 c = 0; c < tensor.channels; ++c) {
-      const double magnitude = std::abs(static_cast<double>(value[c]));
-      if (std::isnan(magnitude)) return magnitude;
-      largest = std::max(largest, magnitude);
-    }
-  }
-  return largest;
+  const u32* found = std::find(host_overflow_, host_overflow_ + layers, 1u);
+  return found == host_overflow_ + layers ? -1 : static_cast<i32>(found - host_overflow_);
 }
 
 }  // namespace minuet

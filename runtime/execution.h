@@ -42,8 +42,8 @@ class Execution {
   llvm::Error prepare_maps(std::vector<std::shared_ptr<const KernelMap>> maps, void* stream);
   llvm::Error run(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs, void* stream);
   llvm::Error output_coordinates(i32* coordinates, void* stream);
-  /// Largest |value| that any layer writes; runs and downloads layer by layer.
-  llvm::Expected<double> largest_activation(llvm::ArrayRef<Tensor> inputs, void* stream);
+  /// The first layer that wrote a number that is infinite or NaN since prepare, or -1. Waits.
+  llvm::Expected<i32> find_overflow(void* stream);
 
   const Plan& plan() const { return *loaded_->plan; }
   bool is_prepared() const { return prepared_; }
@@ -87,6 +87,7 @@ class Execution {
                                                                     const ExecutionOptions& options);
   llvm::Error add_layers();
   void number_maps();
+  i64 layer_count() const { return static_cast<i64>(program_.layers.size()); }
   llvm::Error call(void* stream, llvm::function_ref<llvm::Error()> work);
 
   llvm::Error ensure_capacity(i64 count);
@@ -109,7 +110,6 @@ class Execution {
   i64 ld_of(i32 tensor) const { return places_[program_.tensors[tensor].storage].ld; }
   llvm::Error load_inputs(llvm::ArrayRef<Tensor> inputs);
   llvm::Error run_layers(llvm::ArrayRef<Tensor> inputs, const Tensor& output);
-  llvm::Expected<double> largest_of(i32 tensor, std::vector<char>& bytes, std::vector<float>& values) const;
   ConvolveRequest request_of(i32 layer) const;
 
   std::shared_ptr<const LoadedPlan> loaded_;
@@ -135,7 +135,9 @@ class Execution {
   bool idle_ = false;  // this call has waited for what the arena was used for
   i64 fixed_bytes_ = 0;
   i64 table_words_ = 0;
-  i32 *tables_ = nullptr, *host_tables_ = nullptr;  // group tables of all maps
+  // Group tables of all maps, and behind them a word of overflow for each layer.
+  i32 *tables_ = nullptr, *host_tables_ = nullptr;
+  u32* host_overflow_ = nullptr;  // read back
   void *engine_workspace_ = nullptr, *gather_buffer_ = nullptr, *gemm_buffer_ = nullptr;
 };
 

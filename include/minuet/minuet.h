@@ -10,7 +10,8 @@
  * minuet_execution_create_convolution); minuet_execution_run takes tensors with a row stride, in place of
  * minuet_execution_convolve too; prepare_map is prepare_maps; minuet_precompile_options lists plans; names in
  * info structs are pointers. New: minuet_plan_query_parameter,
- * minuet_status_name, cpu_threads of minuet_context_options.
+ * minuet_status_name, cpu_threads of minuet_context_options, minuet_execution_find_overflow (in place of
+ * minuet_execution_largest_activation).
  *
  * Rules that hold everywhere:
  * - What can fail returns a status; the text of a failure is in minuet_last_error() of the thread.
@@ -664,11 +665,11 @@ MINUET_API minuet_status minuet_execution_query_level(minuet_execution* executio
                                                       minuet_level_info* info);
 MINUET_API minuet_status minuet_execution_query_layer(minuet_execution* execution, int32_t layer,
                                                       minuet_layer_info* info);
-/* The largest absolute value that any layer writes for these features: shows how far a 16-bit type is
- * from overflow. Runs a pass of its own and downloads every layer's output; slow, for tests and tools. */
-MINUET_API minuet_status minuet_execution_largest_activation(minuet_execution* execution,
-                                                             const minuet_tensor* inputs, int32_t input_count,
-                                                             void* stream, double* largest);
+/* The first layer, for query_layer, that wrote a number past its dtype (infinite or NaN) in any run since
+ * prepare, or -1. What comes after it means nothing, finite numbers too: a ReLU makes 0 of minus infinity.
+ * Waits for the stream. */
+MINUET_API minuet_status minuet_execution_find_overflow(minuet_execution* execution, void* stream,
+                                                        int32_t* layer);
 
 #ifdef __cplusplus
 } /* extern "C" */

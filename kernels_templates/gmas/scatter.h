@@ -105,9 +105,10 @@ MINUET_HD void sum_offsets(const ScatterParams& p, i64 row, i32 t, float* sums) 
   }
 }
 
-/// Epilogue and write of one vector, elements [first, first + kElements) of output row `row`.
+/// Epilogue and write of one vector, elements [first, first + kElements) of output row `row`. Whether all are
+/// finite in memory.
 template <ScatterSpec S>
-MINUET_HD void finish_vector(const ScatterParams& p, i64 row, i32 first, const float* sums) {
+MINUET_HD bool finish_vector(const ScatterParams& p, i64 row, i32 first, const float* sums) {
   using Shape = ScatterShape<S>;
   float residual[Shape::kElements] = {};
   float values[Shape::kElements];
@@ -115,6 +116,7 @@ MINUET_HD void finish_vector(const ScatterParams& p, i64 row, i32 first, const f
     to_floats<S.io>(load_vector<S.vector_bytes>(p.residual, (row * p.residual_ld + first) * Shape::kElement),
                     residual);
   }
+  bool finite = true;
   MINUET_UNROLL
   for (i32 e = 0; e < Shape::kElements; ++e) {
     float scale = 1.0f, shift = 0.0f;
@@ -123,9 +125,11 @@ MINUET_HD void finish_vector(const ScatterParams& p, i64 row, i32 first, const f
       shift = read_only(p.shift + first + e);
     }
     values[e] = epilogue<S.scale_shift, S.residual, S.activation>(sums[e], scale, shift, residual[e]);
+    finite = finite && !overflows(S.io, bits_of(values[e]));
   }
   store_vector(p.output, (row * p.output_ld + first) * Shape::kElement,
                from_floats<S.io, S.vector_bytes>(values));
+  return finite;
 }
 
 template <ScatterSpec S>
@@ -139,7 +143,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void scatter(const ScatterParams p
     sum_offsets<S>(p, row, t, sums);
     MINUET_UNROLL
     for (i32 v = 0; v < Shape::kVectors; ++v) {
-      finish_vector<S>(p, row, Shape::first_element(t, v), sums + v * Shape::kElements);
+      if (!finish_vector<S>(p, row, Shape::first_element(t, v), sums + v * Shape::kElements)) *p.overflow = 1;
     }
   }
 }

@@ -11,12 +11,13 @@
 /// - storage: the type that memory, partial sums and residuals have: another one where only the operands of
 ///   a GEMM are rounded;
 /// - bytes: of one element in memory;
+/// - overflow: the bits of the least fp32 number that becomes infinite there;
 /// - cuda, compute: cuBLASLt's type of an operand, and how it multiplies two.
-#define MINUET_DTYPES(ROW)                                            \
-  ROW(F32, "fp32", F32, 4, CUDA_R_32F, CUBLAS_COMPUTE_32F)            \
-  ROW(TF32, "tf32", F32, 4, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32) \
-  ROW(F16, "fp16", F16, 2, CUDA_R_16F, CUBLAS_COMPUTE_32F)            \
-  ROW(BF16, "bf16", BF16, 2, CUDA_R_16BF, CUBLAS_COMPUTE_32F)
+#define MINUET_DTYPES(ROW)                                                         \
+  ROW(F32, "fp32", F32, 4, 0x7f800000u, CUDA_R_32F, CUBLAS_COMPUTE_32F)            \
+  ROW(TF32, "tf32", F32, 4, 0x7f800000u, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32) \
+  ROW(F16, "fp16", F16, 2, 0x477ff000u, CUDA_R_16F, CUBLAS_COMPUTE_32F)            \
+  ROW(BF16, "bf16", BF16, 2, 0x7f7f8000u, CUDA_R_16BF, CUBLAS_COMPUTE_32F)
 
 namespace minuet {
 
@@ -47,6 +48,22 @@ MINUET_HD constexpr DType storage_type(DType type) {
 #undef MINUET_DTYPE_ROW
   }
   return type;
+}
+
+MINUET_HD constexpr u32 overflow_bits(DType type) {
+  switch (type) {
+#define MINUET_DTYPE_ROW(type, name, storage, bytes, overflow, ...) \
+  case DType::type:                                                 \
+    return overflow;
+    MINUET_DTYPES(MINUET_DTYPE_ROW)
+#undef MINUET_DTYPE_ROW
+  }
+  return 0;
+}
+
+/// Whether memory of the type holds infinity or NaN for an fp32 number of these bits.
+MINUET_HD constexpr bool overflows(DType type, u32 bits) {
+  return (bits & 0x7fffffffu) >= overflow_bits(type);
 }
 
 /// Whether a GEMM multiplies other numbers than those in memory: no operand is read in place then.

@@ -38,6 +38,7 @@ template <>
 struct Element<DType::F16> {
   using Stored = u16;
   static constexpr float kLargest = 65504.0f;
+  static constexpr u32 kOverflow = overflow_bits(DType::F16);  // 65520
   [[gnu::always_inline]] static float load(u16 stored) {
     const u32 sign = static_cast<u32>(stored & 0x8000u) << 16;
     const u32 exponent = (stored >> 10) & 31u, fraction = stored & 0x3ffu;
@@ -56,8 +57,8 @@ struct Element<DType::F16> {
     const u32 bits = __builtin_bit_cast(u32, value);
     const u32 magnitude = bits & 0x7fffffffu, sign = (bits >> 16) & 0x8000u;
     if (magnitude > 0x7f800000u) return static_cast<u16>(sign | 0x7e00u);
-    if (magnitude >= 0x477ff000u) return static_cast<u16>(sign | 0x7c00u);  // 65520 and more
-    if (magnitude < 0x33000001u) return static_cast<u16>(sign);             // 2^-25 and less
+    if (magnitude >= kOverflow) return static_cast<u16>(sign | 0x7c00u);
+    if (magnitude < 0x33000001u) return static_cast<u16>(sign);  // 2^-25 and less
     // The significand shifted down to the half's last place; the cut-off bits decide the rounding.
     const i32 exponent = static_cast<i32>(magnitude >> 23);
     const bool normal = exponent >= 113;

@@ -86,6 +86,7 @@ struct ScatterParams {
   i64 residual_ld;
   void* output;
   i64 output_ld;
+  u32* overflow;  // 1 where a number is written that is infinite or NaN, else left alone
 };
 
 /// output[slot] = input[order[slot]], slices of `slice_bytes`: weights into group order.

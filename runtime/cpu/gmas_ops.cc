@@ -140,7 +140,9 @@ void scatter_cpu(const CpuConvolution& call) {
       }
       if (problem.activation == Activation::ReLU) call.kernels.relu(sum, channels);
       char* target = static_cast<char*>(request.output) + r * request.output_ld * dtype_bytes(problem.dtype);
-      call.kernels.narrow(problem.dtype, sum, target, channels);
+      if (!call.kernels.narrow(problem.dtype, sum, target, channels)) {
+        __atomic_store_n(request.overflow, 1u, __ATOMIC_RELAXED);
+      }
     }
   });
 }

@@ -62,14 +62,21 @@ void widen(DType type, const void* input, float* output, i64 count) {
   });
 }
 
-void narrow(DType type, const float* input, void* output, i64 count) {
-  with_dtype(type, [&]<DType T>() {
+bool narrow(DType type, const float* input, void* output, i64 count) {
+  return with_dtype(type, [&]<DType T>() {
     auto* stored = static_cast<typename Element<T>::Stored*>(output);
     if constexpr (T == DType::F16) {
       narrow_f16_row(input, stored, count);
     } else {
       for (i64 i = 0; i < count; ++i) stored[i] = Element<T>::store(input[i]);
     }
+    constexpr u32 kOverflow = overflow_bits(T);
+    u32 largest = 0;
+    for (i64 i = 0; i < count; ++i) {
+      const u32 magnitude = __builtin_bit_cast(u32, input[i]) & 0x7fffffffu;
+      largest = magnitude > largest ? magnitude : largest;
+    }
+    return largest < kOverflow;
   });
 }
 

@@ -11,8 +11,8 @@ struct VectorKernels {
   void (*gemm)(const float* a, i64 lda, const float* b, float* c, i64 rows, i64 k, i64 n);
   /// Storage -> fp32. TF32 rounds to the nearest tf32, ties away from zero.
   void (*widen)(DType type, const void* input, float* output, i64 count);
-  /// fp32 -> storage, to the nearest, ties to even.
-  void (*narrow)(DType type, const float* input, void* output, i64 count);
+  /// fp32 -> storage, to the nearest, ties to even. Whether all are finite there.
+  bool (*narrow)(DType type, const float* input, void* output, i64 count);
   /// sum += values
   void (*add)(const float* values, float* sum, i64 count);
   /// sum = sum * scale + shift

@@ -253,6 +253,7 @@ llvm::Error GmasStep::scatter(const Layer& layer, const ConvolveRequest& request
   params.residual_ld = request.residual_ld;
   params.output = request.output;
   params.output_ld = request.output_ld;
+  params.overflow = request.overflow;
   return queue_.launch_stride(
       layer.scatter, tile_count(params.rows, layer.scatter_spec.channels, layer.scatter_spec.tile), params);
 }

@@ -10,8 +10,8 @@ constexpr std::uint32_t kReductions = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_
 
 cudaDataType_t data_type(DType type) {
   switch (type) {
-#define MINUET_DTYPE_ROW(type, name, storage, bytes, cuda, ...) \
-  case DType::type:                                             \
+#define MINUET_DTYPE_ROW(type, name, storage, bytes, overflow, cuda, ...) \
+  case DType::type:                                                       \
     return cuda;
     MINUET_DTYPES(MINUET_DTYPE_ROW)
 #undef MINUET_DTYPE_ROW
@@ -20,7 +20,7 @@ cudaDataType_t data_type(DType type) {
 }
 
 constexpr cublasComputeType_t kComputes[] = {
-#define MINUET_DTYPE_ROW(type, name, storage, bytes, cuda, compute) compute,
+#define MINUET_DTYPE_ROW(type, name, storage, bytes, overflow, cuda, compute) compute,
     MINUET_DTYPES(MINUET_DTYPE_ROW)
 #undef MINUET_DTYPE_ROW
 };

@@ -217,7 +217,10 @@ Matrix<DType::F32> convolve(const std::vector<i32>& map, i32 volume, i64 sources
   scattering.volume = volume;
   scattering.output = output.elements();
   scattering.output_ld = Out;
+  u32 overflow = 0;
+  scattering.overflow = &overflow;
   shim::launch(&scatter<kScatter>, scattering, grid);
+  EXPECT_EQ(overflow, 0u);
   return output;
 }
 

@@ -56,7 +56,10 @@ void check_scattered(const ScatterSpec& spec, ScatterKernel kernel, i64 rows, i3
   params.residual_ld = residual.ld();
   params.output = output.elements();
   params.output_ld = output.ld();
+  u32 overflow = 0;
+  params.overflow = &overflow;
   shim::launch(kernel, params, shim::small_grid(variant, spec.threads));
+  EXPECT_EQ(overflow, 0u);
 
   for (i64 row = 0; row < rows; ++row) {
     for (i64 c = 0; c < spec.channels; ++c) {
@@ -159,6 +162,8 @@ TEST(Scatter, SumsInAscendingOffsets) {
   params.volume = 4;
   params.output = output.elements();
   params.output_ld = 1;
+  u32 overflow = 0;
+  params.overflow = &overflow;
   params.table = lost.data();
   shim::launch(&scatter<kSpec>, params, {.blocks = 1, .threads = 32});
   EXPECT_EQ(output.at(0, 0), 0.0);
@@ -183,11 +188,51 @@ TEST(Scatter, NoNeighbourGivesExactZeroAndNanPasses) {
   params.volume = 2;
   params.output = output.elements();
   params.output_ld = 8;
+  u32 overflow = 0;
+  params.overflow = &overflow;
   shim::launch(&scatter<kSpec>, params, {.blocks = 1, .threads = 32});
   for (i64 c = 0; c < 8; ++c) {
     EXPECT_EQ(output.bits(0, c), 0u);
     EXPECT_TRUE(std::isnan(output.at(1, c)));
   }
+  EXPECT_EQ(overflow, 1u);
+}
+
+/// One number of a row, by what its sum is before it is rounded to T.
+template <DType T>
+u32 overflow_of(float sum) {
+  Matrix<DType::F32> buffer(1, 8, 8);
+  Matrix<T> output(1, 8, 8);
+  for (i64 c = 0; c < 8; ++c) buffer.set(0, c, c == 5 ? sum : 1.0f);
+  constexpr ScatterSpec kSpec{.io = T,
+                              .partial = DType::F32,
+                              .channels = 8,
+                              .scale_shift = false,
+                              .activation = Activation::None,
+                              .threads = 32};
+  const i32 row = 0;
+  u32 overflow = 0;
+  ScatterParams params{};
+  params.buffer = buffer.elements();
+  params.table = &row;
+  params.rows = params.volume = 1;
+  params.output = output.elements();
+  params.output_ld = 8;
+  params.overflow = &overflow;
+  shim::launch(&scatter<kSpec>, params, {.blocks = 1, .threads = 32});
+  EXPECT_EQ(overflow == 0, std::isfinite(output.at(0, 5))) << sum;
+  return overflow;
+}
+
+TEST(Scatter, NumbersThatMemoryDoesNotHoldAreTold) {
+  EXPECT_EQ(overflow_of<DType::F16>(0x1.ffdffep15f), 0u);  // the last below 65520
+  EXPECT_EQ(overflow_of<DType::F16>(-65520.0f), 1u);
+  EXPECT_EQ(overflow_of<DType::BF16>(65520.0f), 0u);
+  EXPECT_EQ(overflow_of<DType::BF16>(-0x1.fefffep127f), 0u);
+  EXPECT_EQ(overflow_of<DType::BF16>(0x1.ffp127f), 1u);
+  EXPECT_EQ(overflow_of<DType::F32>(std::numeric_limits<float>::max()), 0u);
+  EXPECT_EQ(overflow_of<DType::F32>(-std::numeric_limits<float>::infinity()), 1u);
+  EXPECT_EQ(overflow_of<DType::F16>(std::numeric_limits<float>::quiet_NaN()), 1u);
 }
 
 }  // namespace

@@ -112,19 +112,17 @@ TEST_P(LifetimeTest, CallsOutOfOrderAreRefused) {
   minuet_execution* given = execution.get();
   int64_t rows = 0;
   int32_t channels = 0;
-  double largest = 0;
+  int32_t overflow = 0;
   minuet_stage_times times = MINUET_STAGE_TIMES_INIT;
   const Buffer memory(machine(), int64_t{1} << 12);
   const Cloud one({0, 1, 2, 3}, dtype());
-  const minuet_tensor features = features_of(memory.data(), 1);
   EXPECT_EQ(enqueue(given, one, memory.data(), static_cast<char*>(memory.data()) + 1024),
             MINUET_FAILED_PRECONDITION);
   EXPECT_THAT(last_error(), HasSubstr("prepare"));
   EXPECT_EQ(minuet_execution_output_shape(given, &rows, &channels), MINUET_FAILED_PRECONDITION);
   EXPECT_EQ(minuet_execution_output_coordinates(given, static_cast<int32_t*>(memory.data()), nullptr),
             MINUET_FAILED_PRECONDITION);
-  EXPECT_EQ(minuet_execution_largest_activation(given, &features, 1, nullptr, &largest),
-            MINUET_FAILED_PRECONDITION);
+  EXPECT_EQ(minuet_execution_find_overflow(given, nullptr, &overflow), MINUET_FAILED_PRECONDITION);
   EXPECT_EQ(minuet_execution_query_stages(given, &times), MINUET_FAILED_PRECONDITION);
   const Coordinates set = make_set(machine(), 3, one.coordinates, {1, 1, 1, 1});
   minuet_kernel_map_options whole = MINUET_KERNEL_MAP_OPTIONS_INIT;

@@ -291,31 +291,50 @@ TEST_P(NetworkEdges, OneDuplicateIsRefused) {
   EXPECT_THAT(last_error(), testing::HasSubstr("1 of 9"));
 }
 
-TEST_P(NetworkEdges, TheLargestActivationShowsNan) {
-  const Plan network = make(describe("4", kOneBlock));
-  Features input = input_of(make_cube(4, {0, 0, 0}), 61);
-  const Execution execution = make_execution(machine(), network.get());
-  check(prepare(machine(), execution.get(), input.level.coordinates));
-  const auto largest_of = [&] {
-    const Buffer memory(machine(), stored(input));
-    const minuet_tensor features = tensor(memory, input.level.rows(), 4, dtype());
-    double largest = -1;
-    check(minuet_execution_largest_activation(execution.get(), &features, 1, nullptr, &largest));
-    return largest;
-  };
-  double largest = largest_of();
-  EXPECT_TRUE(std::isfinite(largest));
-  EXPECT_GT(largest, 0);
-  input.values[9] = std::numeric_limits<float>::quiet_NaN();
-  largest = largest_of();
-  EXPECT_TRUE(std::isnan(largest)) << largest;
-}
-
 /// Tensors of one block, as a file would hold them.
 Tensors draw_tensors(uint64_t seed) {
   oracle::Parameters parameters(seed);
   Chain(parameters).block(input_of({0, 0, 0, 0}, 1), "a", 4, kThrees);
   return parameters.all();
+}
+
+/// Two blocks of one offset: `first` times, then minus one times the sum of 4 channels, so that what the
+/// first overflows to is 0 behind the second's ReLU.
+TEST_P(NetworkEdges, TheLayerThatOverflowsIsFound) {
+  const float past = dtype() == DType::F16 ? 2000.0f : 1e37f;
+  Tensors tensors;
+  const auto filled = [](std::vector<int64_t> shape, float value) {
+    const size_t count = shape.size() == 1 ? 4 : 16;
+    return FileTensor{std::move(shape), std::vector<float>(count, value)};
+  };
+  for (const auto& [name, weight] : {std::pair<std::string, float>{"a", 50.0f}, {"b", -1.0f}}) {
+    tensors[name + ".conv.weight"] = filled({1, 4, 4}, weight);
+    for (const char* part : {".bn.bias", ".bn.running_mean"}) tensors[name + part] = filled({4}, 0);
+    for (const char* part : {".bn.weight", ".bn.running_var"}) tensors[name + part] = filled({4}, 1);
+  }
+  const Plan network = make(describe("4", R"({"op": "block", "name": "a", "width": 0},
+                                             {"op": "block", "name": "b", "width": 0})"),
+                            tensors);
+  const Execution execution = make_execution(machine(), network.get());
+  Features input = input_of(make_cube(3, {0, 0, 0}), 61);
+  const Buffer output(machine(), input.level.rows() * 4 * dtype_bytes(dtype()));
+  const auto overflow_of = [&](float last) {
+    input.values.back() = last;
+    const Buffer memory(machine(), stored(input));
+    const minuet_tensor in = tensor(memory, input.level.rows(), 4, dtype()),
+                        out = tensor(output, input.level.rows(), 4, dtype());
+    check(minuet_execution_run(execution.get(), &in, 1, &out, 1, nullptr));
+    int32_t layer = -2;
+    check(minuet_execution_find_overflow(execution.get(), nullptr, &layer));
+    return layer;
+  };
+  check(prepare(machine(), execution.get(), input.level.coordinates));
+  EXPECT_EQ(overflow_of(1), -1);
+  EXPECT_EQ(overflow_of(past), 0);
+  EXPECT_EQ(overflow_of(1), 0) << "of any run since prepare";
+  check(prepare(machine(), execution.get(), input.level.coordinates));
+  EXPECT_EQ(overflow_of(1), -1);
+  EXPECT_EQ(overflow_of(std::numeric_limits<float>::quiet_NaN()), 0);
 }
 
 /// A channel that never varied is scaled by 1 / sqrt(epsilon) = 316, and so is every mistake about epsilon.

@@ -202,13 +202,6 @@ void TensorsTest::check_network(const Shape& shape) {
     EXPECT_TRUE(output.holds(dense.bytes)) << "wide: " << wide;
     EXPECT_TRUE(input.holds(features)) << "wide: " << wide;
   }
-  // The pass that looks at every layer reads them too.
-  const Matrix plain(machine(), false, count, shape.in_channels, dtype(), features);
-  const Matrix wide(machine(), true, count, shape.in_channels, dtype(), features);
-  double largest = -1, same = -2;
-  check(minuet_execution_largest_activation(execution.get(), &plain.tensor(), 1, nullptr, &largest));
-  check(minuet_execution_largest_activation(execution.get(), &wide.tensor(), 1, nullptr, &same));
-  EXPECT_EQ(largest, same);
 }
 
 TEST_P(TensorsTest, ANetworkTakesColumnsOfWiderMatrices) {
@@ -347,15 +340,6 @@ TEST_P(TensorsTest, WhatDoesNotFitANetworkIsRefused) {
   const Matrix output(machine(), false, expected.rows, 32, dtype());
   expect_each_refused(execution.get(), {input.tensor()}, output.tensor());
   expect_other_counts_refused(execution.get(), {input.tensor()}, output.tensor());
-  double largest = -1;
-  minuet_tensor narrow = input.tensor();
-  --narrow.channels;
-  for (const auto& [tensor, tensors] : {std::pair{narrow, 1}, {input.tensor(), 0}, {input.tensor(), -1}}) {
-    EXPECT_EQ(minuet_execution_largest_activation(execution.get(), &tensor, tensors, nullptr, &largest),
-              MINUET_INVALID_ARGUMENT);
-    EXPECT_THAT(last_error(), HasSubstr("input"));
-  }
-  EXPECT_EQ(largest, -1);
   check(run_tensors(execution.get(), {input.tensor()}, output.tensor()));
   EXPECT_TRUE(output.holds(expected.bytes));
 }

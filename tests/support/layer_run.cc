@@ -224,6 +224,8 @@ class LayerRun {
     request.output_ld = out_ld;
     TestBuffer& output = make(out_rows * out_ld * bytes);
     request.output = output.as();
+    TestBuffer& overflow = make(std::vector<u32>{0});
+    request.overflow = overflow.as<u32>();
     if (test_.residual) {
       const i64 ld = problem_.residual_input.ld;
       TestBuffer& residual = make(spread_rows(test_.dtype, data_.residual, test_.out_channels, ld));
@@ -242,6 +244,7 @@ class LayerRun {
     final_ = &make(out_rows * out_ld * bytes);
     take(engine_->permute_rows(permute_out_, output.as(), out_ld, out_set().row_of.as<i32>(), out_rows,
                                final_->as(), out_ld));
+    EXPECT_EQ(overflow.read_first<u32>(), 0u);
     engine_output_ = &output;
   }
 

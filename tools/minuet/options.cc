@@ -102,10 +102,8 @@ void add_tuned(CLI::App& app, Arguments& arguments) {
 
 CLI::Option* add_dtype(CLI::App& app, std::string& dtype) {
   return app
-      .add_option(
-          "--dtype", dtype,
-          "fp32, tf32, fp16 or bf16; default: fp16 on a GPU, fp32 on the CPU. fp16 holds up to 65504; "
-          "that a hidden layer went past it shows with --check-overflow only")
+      .add_option("--dtype", dtype,
+                  "fp32, tf32, fp16 or bf16; default: fp16 on a GPU, fp32 on the CPU. fp16 holds up to 65504")
       ->type_name("TYPE");
 }
 
@@ -200,10 +198,6 @@ void add_run(CLI::App& run, Arguments& arguments) {
   run.add_option("--trace", arguments.trace,
                  "times of look-ups, compiles, loads and first runs, for ui.perfetto.dev")
       ->type_name("FILE");
-  run.add_flag(
-      "--check-overflow", arguments.check_overflow,
-      "tell the largest number that any layer gives, in a slow pass of its own, and warn where it is "
-      "infinite or NaN");
   run.add_flag("--list-kernels", arguments.list_kernels, "list every kernel and where its binary came from");
   add_cache(run, arguments);
 }

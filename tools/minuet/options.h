@@ -42,7 +42,7 @@ struct Arguments {
   std::string output, output_coordinates, json;
   bool labels = false, random_weights = false, per_point = false;
   std::string palette;
-  bool list_kernels = false, check_overflow = false;
+  bool list_kernels = false;
   std::string trace;
   // bench
   std::vector<std::string> networks, dtypes, clouds;

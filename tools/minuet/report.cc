@@ -95,9 +95,6 @@ void print_input(const RunReport& report, llvm::raw_ostream& out) {
   out << llvm::formatv(", {0} voxels of {1} m; output {2} x {3}\n", report.voxels,
                        digits(report.frame.voxel_size), report.output_rows, report.network.out_channels);
   if (report.network.missing_head != 0) out << missing_head_text(report.network) << "\n";
-  if (report.largest_activation) {
-    out << "largest activation: " << digits(*report.largest_activation) << "\n";
-  }
 }
 
 void print_times(const RunReport& report, llvm::raw_ostream& out) {
@@ -184,11 +181,7 @@ llvm::json::Value to_json(const RunReport& report) {
       {"repeats", report.repeats},
   };
   if (report.cloud_seed) json["seed"] = *report.cloud_seed;
-  if (report.largest_activation) {
-    const double largest = *report.largest_activation;  // JSON has no word for what is not finite
-    json["largest_activation"] =
-        std::isfinite(largest) ? llvm::json::Value(largest) : llvm::json::Value(digits(largest));
-  }
+  if (!report.overflow.empty()) json["overflow"] = report.overflow;
   if (!report.columns.empty()) json["columns"] = llvm::json::fixUTF8(report.columns);
   if (!is_cpu) {
     json["kernels"] = llvm::json::Object{{"compiled", report.kernels.compiled},

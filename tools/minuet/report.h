@@ -25,7 +25,7 @@ struct RunReport {
   bool is_voxelized = true;  ///< else the voxels came as such
   int64_t points = 0, skipped = 0, voxels = 0, output_rows = 0;
   int64_t non_finite = 0;  ///< numbers of the output
-  std::optional<double> largest_activation;
+  std::string overflow;    ///< the first layer that gives what is infinite or NaN
   std::vector<minuet_level_info> levels;
   std::vector<minuet_layer_info> layers;
   minuet_stage_times stages = MINUET_STAGE_TIMES_INIT;

@@ -222,6 +222,7 @@ class LayerByHand {
     request_.input_rows = request_.output_rows = kRows;
     output_ = room(kRows * kOut * 2);
     request_.output = output_->as();
+    request_.overflow = keep(std::vector<u32>{0})->as<u32>();
     request_.gather_buffer = room(groups_.gathered_rows * kIn * 2)->as();
     request_.gemm_buffer = room(groups_.buffer_rows * kOut * 2)->as();
   }

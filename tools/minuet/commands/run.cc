@@ -144,16 +144,15 @@ RunReport describe(const Arguments& arguments, const Session& session, const Inp
 }
 
 /// What a layer overflows to, the next one's ReLU may hide.
-llvm::Error check_overflow(Session& session, const minuet_tensor& features, RunReport& report) {
-  double largest = 0;
-  MINUET_TRY(
-      check(minuet_execution_largest_activation(session.execution.get(), &features, 1, nullptr, &largest)));
-  report.largest_activation = largest;
-  if (std::isfinite(largest)) return llvm::Error::success();
+llvm::Error check_overflow(const Session& session, RunReport& report) {
+  int32_t layer = -1;
+  MINUET_TRY(check(minuet_execution_find_overflow(session.execution.get(), nullptr, &layer)));
+  if (layer < 0) return llvm::Error::success();
+  report.overflow = report.layers[static_cast<size_t>(layer)].name;
   std::fprintf(stderr,
-               "minuet: a layer gives numbers that are %s, past the largest %s number (%s): its outputs mean "
-               "nothing; use another --dtype\n",
-               std::isnan(largest) ? "NaN" : "infinite", dtype_name(session.dtype),
+               "minuet: the layer %s gives numbers that are infinite or NaN (the largest %s number is %s): "
+               "the output means nothing; use another --dtype\n",
+               report.overflow.c_str(), dtype_name(session.dtype),
                digits(static_cast<double>(dtype_largest(session.dtype))).c_str());
   return llvm::Error::success();
 }
@@ -211,7 +210,7 @@ llvm::Error run_command(const Arguments& arguments) {
   report.voxels = report.levels.front().voxels;  // without the duplicates
   MINUET_TRY(check(minuet_context_kernel_counters(session.context.get(), &report.kernels)));
   MINUET_TRY(fetch_output(session, memory, output));
-  if (arguments.check_overflow) MINUET_TRY(check_overflow(session, features, report));
+  MINUET_TRY(check_overflow(session, report));
   report.output_rows = output.rows;
   report.non_finite = count_non_finite(output);
   progress.reset();
