@@ -67,6 +67,7 @@ MapChoice choose_map(KeyType key, i32 ndim, const std::vector<SearchProblem>& se
 struct GroupingChoice {
   double padding_threshold = 0.25;  // padding rows per useful row that a group may reach
   i32 height_step = 64;             // GEMM heights are rounded up to a multiple of this
+  bool operator==(const GroupingChoice&) const = default;
 };
 
 /// Kernels of one convolution: the gather-GEMM-scatter dataflow.

@@ -4,8 +4,8 @@
 
 namespace minuet {
 
-Arena::Arena(std::shared_ptr<Device> device, void* workspace, i64 bytes)
-    : device_(std::move(device)),
+Arena::Arena(std::shared_ptr<MemorySource> source, void* workspace, i64 bytes)
+    : source_(std::move(source)),
       data_(static_cast<char*>(workspace)),
       bytes_(workspace ? bytes : 0),
       callers_(workspace != nullptr) {}
@@ -28,10 +28,10 @@ llvm::Error Arena::reserve(i64 bytes) {
   memory_ = DeviceMemory();  // released first: both together may not fit
   data_ = nullptr;
   bytes_ = 0;
-  llvm::Expected<DeviceMemory> memory = DeviceMemory::create(device_, growing ? with_slack(bytes) : bytes);
+  llvm::Expected<DeviceMemory> memory = DeviceMemory::create(source_, growing ? with_slack(bytes) : bytes);
   if (!memory && growing) {
     llvm::consumeError(memory.takeError());
-    memory = DeviceMemory::create(device_, bytes);
+    memory = DeviceMemory::create(source_, bytes);
   }
   if (!memory) return memory.takeError();
   memory_ = std::move(*memory);
@@ -39,6 +39,12 @@ llvm::Error Arena::reserve(i64 bytes) {
   bytes_ = memory_.bytes();
   ++growths_;
   return llvm::Error::success();
+}
+
+DeviceMemory Arena::retire() {
+  data_ = nullptr;
+  bytes_ = 0;
+  return std::move(memory_);
 }
 
 }  // namespace minuet

@@ -67,10 +67,10 @@ class Placement {
 
 /// A block of its own for the parts that place(Placement&) takes: measured, then placed.
 template <class Place>
-llvm::Expected<DeviceMemory> allocate_parts(const std::shared_ptr<Device>& device, const Place& place) {
+llvm::Expected<DeviceMemory> allocate_parts(const std::shared_ptr<MemorySource>& source, const Place& place) {
   Placement measured(nullptr);
   place(measured);
-  MINUET_ASSIGN(DeviceMemory memory, DeviceMemory::create(device, measured.bytes()));
+  MINUET_ASSIGN(DeviceMemory memory, DeviceMemory::create(source, measured.bytes()));
   Placement parts(memory.data());
   place(parts);
   return memory;
@@ -87,13 +87,15 @@ inline i64 with_slack(i64 amount) { return amount + amount / 4; }
 /// Device memory of an execution: the caller's, which never grows, or ours, which does.
 class Arena {
  public:
-  Arena(std::shared_ptr<Device> device, void* workspace, i64 bytes);
+  Arena(std::shared_ptr<MemorySource> source, void* workspace, i64 bytes);
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
   ~Arena();
   /// At least `bytes`. Growing loses the contents, and takes a quarter more where that is to be had;
   /// after a failure there is no memory at all, but for the caller's.
   llvm::Error reserve(i64 bytes);
+  /// What is here, which goes on to be used; the arena begins anew. Not for the caller's.
+  DeviceMemory retire();
   char* data() const { return data_; }
   i64 bytes() const { return bytes_; }
   /// Allocations since the last reset.
@@ -101,7 +103,7 @@ class Arena {
   void reset_growths() { growths_ = 0; }
 
  private:
-  std::shared_ptr<Device> device_;
+  std::shared_ptr<MemorySource> source_;
   DeviceMemory memory_;
   char* data_ = nullptr;
   i64 bytes_ = 0;

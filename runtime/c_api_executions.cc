@@ -4,7 +4,8 @@
 namespace minuet {
 namespace {
 
-llvm::Expected<ExecutionOptions> read_execution_options(const minuet_execution_options* options, i32 ndim) {
+llvm::Expected<ExecutionOptions> read_execution_options(const minuet_execution_options* options, i32 ndim,
+                                                        const Device& device) {
   MINUET_ASSIGN(const minuet_execution_options given,
                 read_options(options, minuet_execution_options(MINUET_EXECUTION_OPTIONS_INIT)));
   ExecutionOptions execution;
@@ -14,6 +15,7 @@ llvm::Expected<ExecutionOptions> read_execution_options(const minuet_execution_o
   if (execution.cloud.has_bounds) {
     MINUET_ASSIGN(execution.cloud.bounds, declared_bounds(ndim, given.least, given.greatest));
   }
+  MINUET_ASSIGN(execution.queue, read_queue(given.queue, device));
   execution.workspace = given.workspace;
   execution.workspace_bytes = given.workspace_bytes;
   if (reinterpret_cast<std::uintptr_t>(given.workspace) % kArenaAlignment != 0 || given.workspace_bytes < 0) {
@@ -33,6 +35,7 @@ minuet_status in_execution(const char* function, minuet_execution* execution,
       return make_error(StatusCode::FailedPrecondition,
                         "the execution is in use by another thread: give every thread one of its own");
     }
+    MINUET_ASSIGN(const auto entered, enter(execution->execution->queue()));
     return body(*execution->execution);
   });
 }
@@ -84,12 +87,14 @@ minuet_status minuet_execution_create(minuet_plan* plan, minuet_device* device,
     MINUET_TRY(check_pointer(device, "device"));
     MINUET_TRY(check_pointer(execution, "execution"));
     const Program& program = plan->residence->plan().program;
-    MINUET_ASSIGN(const ExecutionOptions given, read_execution_options(options, program.ndim));
+    MINUET_ASSIGN(const ExecutionOptions given,
+                  read_execution_options(options, program.ndim, *device->open->device()));
+    MINUET_ASSIGN(const auto entered, enter(given.queue));
     if (program.takes_maps &&
         (given.max_points != 0 || given.cloud.keep_first_duplicate || given.cloud.has_bounds)) {
       return make_error(
           StatusCode::InvalidArgument,
-          "a convolution's execution takes a workspace only; the rest belongs to its coordinate sets");
+          "a convolution's execution takes a workspace and a queue; the rest belongs to its coordinate sets");
     }
     MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded,
                   plan->residence->loaded_on(*device->open->device()));
@@ -230,6 +235,13 @@ minuet_status minuet_execution_query_layer(minuet_execution* execution, int32_t 
       return make_error(StatusCode::OutOfRange, "there is no layer {0}; the plan has {1}", layer, layers);
     }
     return write_info(layer_info(own, layer), info);
+  });
+}
+
+minuet_status minuet_execution_release_captures(minuet_execution* execution) {
+  return in_execution("minuet_execution_release_captures", execution, [](Execution& own) {
+    own.release_captures();
+    return llvm::Error::success();
   });
 }
 

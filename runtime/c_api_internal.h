@@ -23,6 +23,10 @@ struct minuet_context {
 struct minuet_device {
   std::shared_ptr<minuet::OpenDevice> open;
 };
+struct minuet_queue {
+  std::shared_ptr<minuet::OpenDevice> open;  // outlives what follows
+  std::shared_ptr<minuet::Queue> queue;
+};
 struct minuet_coordinates {
   std::shared_ptr<minuet::CoordinateSet> set;
 };
@@ -82,11 +86,11 @@ MINUET_ENDS_WITH(minuet_precompile_step, error);
 MINUET_ENDS_WITH(minuet_bundle_info, kernels);
 MINUET_ENDS_WITH(minuet_precompile_options, tuning_directory);
 MINUET_ENDS_WITH(minuet_precompile_result, seconds);
-MINUET_ENDS_WITH(minuet_coordinates_options, reserved);
+MINUET_ENDS_WITH(minuet_coordinates_options, queue);
 MINUET_ENDS_WITH(minuet_kernel_map_options, reserved);
 MINUET_ENDS_WITH(minuet_convolution_options, generative);
 MINUET_ENDS_WITH(minuet_network_options, weights_map);
-MINUET_ENDS_WITH(minuet_execution_options, workspace_bytes);
+MINUET_ENDS_WITH(minuet_execution_options, queue);
 MINUET_ENDS_WITH(minuet_system_info, reserved);
 MINUET_ENDS_WITH(minuet_device_info, memory_bytes);
 MINUET_ENDS_WITH(minuet_plan_info, parameters);
@@ -104,6 +108,11 @@ minuet_status set_last_error(StatusCode code, const char* message) noexcept;
 minuet_status guarded(const char* function, llvm::function_ref<llvm::Error()> body) noexcept;
 
 llvm::Error check_pointer(const void* pointer, const char* name);
+
+/// A queue of the caller's, on this device; null for none.
+llvm::Expected<std::shared_ptr<Queue>> read_queue(const minuet_queue* queue, const Device& device);
+/// One call at a time: the queue, which may be null, is the caller's until the lock goes.
+llvm::Expected<std::unique_lock<std::mutex>> enter(const std::shared_ptr<Queue>& queue);
 
 /// Of options, which begin with struct_size and ext; of info structs, which begin with struct_size. Both are
 /// for read_options and write_info.

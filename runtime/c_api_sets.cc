@@ -30,11 +30,41 @@ llvm::Expected<CoordinateSetOptions> read_set_options(const minuet_coordinates_o
 }
 
 }  // namespace
+
+llvm::Expected<std::shared_ptr<Queue>> read_queue(const minuet_queue* queue, const Device& device) {
+  if (!queue) return nullptr;
+  if (queue->queue->device().get() != &device) {
+    return make_error(StatusCode::InvalidArgument, "the queue is of {0}, not of {1}",
+                      queue->queue->device()->info().name, device.info().name);
+  }
+  return queue->queue;
+}
+
+llvm::Expected<std::unique_lock<std::mutex>> enter(const std::shared_ptr<Queue>& queue) {
+  if (!queue) return std::unique_lock<std::mutex>();
+  std::unique_lock<std::mutex> lock(queue->in_call(), std::try_to_lock);
+  if (lock.owns_lock()) return lock;
+  return make_error(StatusCode::FailedPrecondition,
+                    "the queue is in use by another thread: give every thread one of its own");
+}
+
 }  // namespace minuet
 
 using namespace minuet;  // NOLINT: the ABI's functions are global
 
 extern "C" {
+
+minuet_status minuet_queue_create(minuet_device* device, void* stream, minuet_queue** queue) {
+  return guarded("minuet_queue_create", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(device, "device"));
+    MINUET_TRY(check_pointer(queue, "queue"));
+    MINUET_ASSIGN(std::shared_ptr<Queue> made, Queue::create(device->open->device(), stream));
+    *queue = new minuet_queue{device->open, std::move(made)};
+    return llvm::Error::success();
+  });
+}
+
+void minuet_queue_destroy(minuet_queue* queue) { delete queue; }
 
 minuet_status minuet_coordinates_create(minuet_device* device, const minuet_coordinates_options* options,
                                         const int32_t* coordinates, int64_t count, void* stream,
@@ -46,7 +76,9 @@ minuet_status minuet_coordinates_create(minuet_device* device, const minuet_coor
     MINUET_TRY(check_alignment(coordinates, sizeof(int32_t), "the coordinates"));
     MINUET_ASSIGN(const minuet_coordinates_options given,
                   read_options(options, minuet_coordinates_options(MINUET_COORDINATES_OPTIONS_INIT)));
-    MINUET_ASSIGN(const CoordinateSetOptions set_options, read_set_options(given));
+    MINUET_ASSIGN(CoordinateSetOptions set_options, read_set_options(given));
+    MINUET_ASSIGN(set_options.queue, read_queue(given.queue, *device->open->device()));
+    MINUET_ASSIGN(const auto entered, enter(set_options.queue));
     MINUET_ASSIGN(std::shared_ptr<MapEngines> engines, device->open->map_engines(given.ndim));
     MINUET_ASSIGN(std::shared_ptr<CoordinateSet> made,
                   CoordinateSet::create(std::move(engines), set_options, coordinates, count, stream));
@@ -62,6 +94,7 @@ minuet_status minuet_coordinates_downsample(minuet_coordinates* fine, const int3
     MINUET_TRY(check_pointer(stride, "stride"));
     MINUET_TRY(check_pointer(coarse, "coarse"));
     MINUET_ASSIGN(const AxisArray axes, read_axes(stride, fine->set->engines()->ndim(), "stride"));
+    MINUET_ASSIGN(const auto entered, enter(fine->set->queue()));
     MINUET_ASSIGN(std::shared_ptr<CoordinateSet> made, fine->set->downsample(axes, stream));
     *coarse = new minuet_coordinates{std::move(made)};
     return llvm::Error::success();
@@ -80,6 +113,7 @@ minuet_status minuet_coordinates_export(minuet_coordinates* set, int32_t* coordi
     if (set->set->rows() == 0) return llvm::Error::success();
     MINUET_TRY(check_pointer(coordinates, "coordinates"));
     MINUET_TRY(check_alignment(coordinates, sizeof(int32_t), "the coordinates"));
+    MINUET_ASSIGN(const auto entered, enter(set->set->queue()));
     return set->set->export_coordinates(coordinates, stream);
   });
 }
@@ -96,10 +130,20 @@ minuet_status minuet_kernel_map_create(minuet_coordinates* input, minuet_coordin
     const i32 ndim = input->set->engines()->ndim();
     MINUET_ASSIGN(const AxisArray kernel_size, read_axes(given.kernel_size, ndim, "kernel_size"));
     MINUET_ASSIGN(const AxisArray dilation, read_axes(given.dilation, ndim, "dilation"));
+    MINUET_ASSIGN(const auto entered, enter(input->set->queue()));
     MINUET_ASSIGN(
         std::shared_ptr<KernelMap> made,
         KernelMap::create(input->set, output->set, kernel_size, dilation, given.transposed != 0, stream));
     *map = new minuet_kernel_map{std::move(made)};
+    return llvm::Error::success();
+  });
+}
+
+minuet_status minuet_kernel_map_transpose(minuet_kernel_map* forward, minuet_kernel_map** map) {
+  return guarded("minuet_kernel_map_transpose", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(forward, "forward"));
+    MINUET_TRY(check_pointer(map, "map"));
+    *map = new minuet_kernel_map{forward->map->transpose()};
     return llvm::Error::success();
   });
 }
@@ -116,6 +160,7 @@ minuet_status minuet_kernel_map_export(minuet_kernel_map* map, int32_t* pairs, v
     MINUET_TRY(check_pointer(map, "map"));
     if (map->map->pairs() == 0) return llvm::Error::success();
     MINUET_TRY(check_pointer(pairs, "pairs"));
+    MINUET_ASSIGN(const auto entered, enter(map->map->queue()));
     return map->map->export_pairs(pairs, stream);
   });
 }

@@ -42,6 +42,16 @@ Bounds read_bounds(const i32* words) {
   return bounds;
 }
 
+Bounds widened(const Bounds& bounds, i32 ndim) {
+  Bounds wide = bounds;
+  for (i32 f = 0; f <= ndim; ++f) {
+    const i64 least = bounds.least[f], greatest = bounds.greatest[f], room = (greatest - least) / 4;
+    wide.least[f] = static_cast<i32>(std::max<i64>(least - room, f == 0 ? 0 : INT_MIN));
+    wide.greatest[f] = static_cast<i32>(std::min<i64>(greatest + room, INT_MAX));
+  }
+  return wide;
+}
+
 llvm::Expected<Bounds> declared_bounds(i32 ndim, const i32* least, const i32* greatest) {
   Bounds bounds;
   for (i32 f = 0; f <= ndim; ++f) {

@@ -26,6 +26,9 @@ llvm::Expected<KeyLayout> make_cloud_layout(i32 ndim, const Bounds& bounds, cons
 /// From the words of Engine::find_bounds.
 Bounds read_bounds(const i32* words);
 
+/// With a quarter of its extent more on either side of each field, inside 32 bits; batches from 0 on.
+Bounds widened(const Bounds& bounds, i32 ndim);
+
 /// Bounds as a caller declares them, checked.
 llvm::Expected<Bounds> declared_bounds(i32 ndim, const i32* least, const i32* greatest);
 

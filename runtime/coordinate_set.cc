@@ -32,16 +32,24 @@ llvm::Expected<AxisArray> coarser_stride(const AxisArray& tensor_stride, const A
 
 }  // namespace
 
+std::shared_ptr<MemorySource> CoordinateSet::memory_source() const {
+  return queue_ ? queue_->memory() : engines_->device();
+}
+
+llvm::Error CoordinateSet::check_stream(void* stream) const {
+  return queue_ ? queue_->check_stream(stream) : llvm::Error::success();
+}
+
 llvm::Error CoordinateSet::allocate(i64 capacity, bool from_caller) {
   const i64 fields = 1 + engines_->ndim();
   auto place = [&](Placement& parts) {
-    report_ = parts.take<i32>(2 + kBoundsWords);
+    report_ = parts.take<i32>(kReportWords);
     coords_ = {parts.take<u64>(capacity), report_ ? report_ + 1 : nullptr, capacity};
     source_row_ = from_caller ? parts.take<i32>(capacity) : nullptr;
     row_of_ = from_caller ? parts.take<i32>(capacity) : nullptr;
     coordinates_ = parts.take<i32>(capacity * fields);
   };
-  MINUET_ASSIGN(memory_, allocate_parts(engines_->device(), place));
+  MINUET_ASSIGN(memory_, allocate_parts(memory_source(), place));
   return llvm::Error::success();
 }
 
@@ -52,51 +60,87 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::create(std::shared
   MINUET_TRY(check_coordinate_count(count));
   std::shared_ptr<CoordinateSet> set(new CoordinateSet());
   set->engines_ = std::move(engines);
+  set->queue_ = options.queue;
   set->tensor_stride_ = options.tensor_stride;
   set->caller_rows_ = count;
-  set->bounds_ = options.bounds;
   std::copy_n(options.max_offset, kMaxDim, set->guard_);
+  std::fill_n(set->period_, kMaxDim, kCommonPeriod);
+  MINUET_TRY(set->check_stream(stream));
   MINUET_TRY(set->allocate(count, true));
 
-  MINUET_ASSIGN(const MapEngines::Lease engine, set->engines_->take());
-  if (!options.has_bounds && count > 0) {
-    i32 words[kBoundsWords];
-    MINUET_TRY(engine->begin(stream));
-    MINUET_TRY((*engine)->find_bounds(coordinates, count, set->report_ + 2));
-    MINUET_TRY(engine->read_words(words, set->report_ + 2, kBoundsWords));
-    set->bounds_ = read_bounds(words);
+  MINUET_ASSIGN(const MapEngines::Lease engine, set->engines_->take(set->queue_.get()));
+  if (options.has_bounds || count == 0) {
+    MINUET_TRY(set->build(*engine, coordinates, count, options.bounds, stream));
+    set->bounds_ = options.bounds;
+    MINUET_TRY(set->read_report(*engine, 0, kBoundsAt));
+  } else {
+    MINUET_TRY(set->find_and_build(*engine, coordinates, count, stream));
   }
-  MINUET_TRY(set->build(*engine, coordinates, count, stream));
+  MINUET_TRY(set->take_report());
   MINUET_TRY(check_duplicates(set->rows_, count, options.keep_first_duplicate));
   return set;
 }
 
-llvm::Error CoordinateSet::build(MapEngine& engine, const i32* coordinates, i64 count, void* stream) {
-  std::fill_n(period_, kMaxDim, kCommonPeriod);
-  MINUET_ASSIGN(const KeyLayout layout, make_cloud_layout(engines_->ndim(), bounds_, guard_, period_));
-  MINUET_TRY(engine.begin_maps({key_type_of(layout), std::max<i64>(count, 1), 1, 0, 1}, stream));
+/// The last set's, with some room where keys stay as narrow; none where no layout holds them.
+std::optional<Bounds> CoordinateSet::likely_bounds() const {
+  const std::optional<Bounds> last = engines_->last_bounds();
+  if (!last) return std::nullopt;
+  const auto key_bits = [&](const Bounds& bounds) {
+    llvm::Expected<KeyLayout> layout = make_cloud_layout(engines_->ndim(), bounds, guard_, period_);
+    if (layout) return 8 * key_bytes(key_type_of(*layout));
+    llvm::consumeError(layout.takeError());
+    return i32{INT_MAX};
+  };
+  const Bounds wide = widened(*last, engines_->ndim());
+  const i32 bits = key_bits(*last);
+  if (bits == INT_MAX) return std::nullopt;
+  return key_bits(wide) == bits ? wide : *last;
+}
+
+/// The sort goes by bounds that are likely, and the coordinates' own are found beside it: one wait, unless
+/// they lie outside.
+llvm::Error CoordinateSet::find_and_build(MapEngine& engine, const i32* coordinates, i64 count,
+                                          void* stream) {
+  MINUET_TRY(engine.begin(stream));
+  MINUET_TRY(engine->find_bounds(coordinates, count, report_ + kBoundsAt));
+  const std::optional<Bounds> likely = likely_bounds();
+  if (likely) MINUET_TRY(build(engine, coordinates, count, *likely, stream));
+  MINUET_TRY(likely ? read_report(engine, 0, kReportWords) : read_report(engine, kBoundsAt, kBoundsWords));
+  bounds_ = read_bounds(host_report_ + kBoundsAt);
+  if (!likely || host_report_[0] != 0) {
+    MINUET_TRY(build(engine, coordinates, count, bounds_, stream));
+    MINUET_TRY(read_report(engine, 0, kBoundsAt));
+  }
+  engines_->note_bounds(bounds_);
+  return llvm::Error::success();
+}
+
+llvm::Error CoordinateSet::build(MapEngine& engine, const i32* coordinates, i64 count, const Bounds& bounds,
+                                 void* stream) {
+  MINUET_ASSIGN(layout_, make_cloud_layout(engines_->ndim(), bounds, guard_, period_));
+  MINUET_TRY(engine.begin_maps({key_type_of(layout_), std::max<i64>(count, 1), 1, 0, 1}, stream));
   MINUET_TRY(engine->fill_words(report_, 0, 1));
   BuildCoordsRequest request;
   request.coordinates = coordinates;
   request.count = count;
-  request.layout = layout;
-  request.bounds = bounds_;
+  request.layout = layout_;
+  request.bounds = bounds;
   request.coords = coords_;
   request.source_row = source_row_;
   request.row_of = row_of_;
   request.status = reinterpret_cast<u32*>(report_);
   MINUET_TRY(engine->build_coords(request));
-  return finish(engine, layout);
+  // The coordinates in ascending order, for any later layout.
+  return engine->unpack(coords_, layout_, coordinates_);
 }
 
-/// Reads status and count back and keeps the coordinates in ascending order, for any later layout.
-llvm::Error CoordinateSet::finish(MapEngine& engine, const KeyLayout& layout) {
-  layout_ = layout;
-  MINUET_TRY(engine->unpack(coords_, layout_, coordinates_));
-  i32 report[2] = {};
-  MINUET_TRY(engine.read_words(report, report_, 2));
-  MINUET_TRY(check_coordinate_status(static_cast<u32>(report[0])));
-  rows_ = coords_.capacity = report[1];  // what later maps have to make room for
+llvm::Error CoordinateSet::read_report(MapEngine& engine, i64 first, i64 words) {
+  return engine.read_words(host_report_ + first, report_ + first, words);
+}
+
+llvm::Error CoordinateSet::take_report() {
+  MINUET_TRY(check_coordinate_status(static_cast<u32>(host_report_[0])));
+  rows_ = coords_.capacity = host_report_[1];  // what later maps have to make room for
   return llvm::Error::success();
 }
 
@@ -113,8 +157,10 @@ llvm::Error CoordinateSet::repack(MapEngine& engine, const KeyLayout& layout, co
 
 llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::downsample(const AxisArray& stride,
                                                                          void* stream) const {
+  MINUET_TRY(check_stream(stream));
   std::shared_ptr<CoordinateSet> coarse(new CoordinateSet());
   coarse->engines_ = engines_;
+  coarse->queue_ = queue_;
   MINUET_ASSIGN(coarse->tensor_stride_, coarser_stride(tensor_stride_, stride, engines_->ndim()));
   std::copy_n(guard_, kMaxDim, coarse->guard_);
   coarse->bounds_ = bounds_;
@@ -128,7 +174,7 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::downsample(const A
   }
   MINUET_TRY(coarse->allocate(rows_, false));
 
-  MINUET_ASSIGN(const MapEngines::Lease engine, engines_->take());
+  MINUET_ASSIGN(const MapEngines::Lease engine, engines_->take(queue_.get()));
   Coords fine = coords_;
   KeyLayout layout = layout_;
   DeviceMemory repacked;
@@ -137,19 +183,23 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::downsample(const A
     std::copy_n(coarse->tensor_stride_.begin(), kMaxDim, coarse->period_);
     MINUET_ASSIGN(layout, make_cloud_layout(engines_->ndim(), bounds_, guard_, coarse->period_));
     auto place = [&](Placement& parts) { fine = place_coords(parts, rows_); };
-    MINUET_ASSIGN(repacked, allocate_parts(engines_->device(), place));
+    MINUET_ASSIGN(repacked, allocate_parts(memory_source(), place));
   }
   MINUET_TRY(engine->begin_maps({key_type_of(layout), std::max<i64>(rows_, 1), 2, 0, 1}, stream));
   MINUET_TRY((*engine)->fill_words(coarse->report_, 0, 1));
   if (repacked.data()) MINUET_TRY(repack(*engine, layout, bounds_, fine));
   MINUET_TRY((*engine)->downsample({fine, layout, coarse->tensor_stride_, coarse->coords_}));
-  MINUET_TRY(coarse->finish(*engine, layout));
+  coarse->layout_ = layout;
+  MINUET_TRY((*engine)->unpack(coarse->coords_, layout, coarse->coordinates_));
+  MINUET_TRY(coarse->read_report(*engine, 0, kBoundsAt));
+  MINUET_TRY(coarse->take_report());
   coarse->caller_rows_ = coarse->rows_;
   return coarse;
 }
 
 llvm::Error CoordinateSet::export_coordinates(i32* coordinates, void* stream) const {
-  MINUET_ASSIGN(const MapEngines::Lease engine, engines_->take());
+  MINUET_TRY(check_stream(stream));
+  MINUET_ASSIGN(const MapEngines::Lease engine, engines_->take(queue_.get()));
   MINUET_TRY(engine->begin(stream));
   if (!row_of_) return (*engine)->unpack(coords_, layout_, coordinates);
   const i32 fields = 1 + engines_->ndim();

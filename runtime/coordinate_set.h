@@ -4,8 +4,9 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/cloud_layout.h"
+#include "runtime/gmas_view.h"
 #include "runtime/map_engines.h"
+#include "runtime/queue.h"
 
 namespace minuet {
 
@@ -15,6 +16,7 @@ struct CoordinateSetOptions {
   i64 max_offset[kMaxDim] = {128, 128, 128, 128};
   bool has_bounds = false;
   Bounds bounds;
+  std::shared_ptr<Queue> queue;  // may be null
 };
 
 /// A sorted, unique set on a device. Immutable.
@@ -35,17 +37,28 @@ class CoordinateSet {
   const i32* source_row() const { return source_row_; }
   const i32* row_of() const { return row_of_; }
   const std::shared_ptr<MapEngines>& engines() const { return engines_; }
+  /// What it was made with, and all that is made of it; or null.
+  const std::shared_ptr<Queue>& queue() const { return queue_; }
 
  private:
   friend class KernelMap;
   CoordinateSet() = default;
+  /// The queue's pool, or the device.
+  std::shared_ptr<MemorySource> memory_source() const;
+  llvm::Error check_stream(void* stream) const;
   llvm::Error allocate(i64 capacity, bool from_caller);
-  llvm::Error build(MapEngine& engine, const i32* coordinates, i64 count, void* stream);
-  llvm::Error finish(MapEngine& engine, const KeyLayout& layout);
+  /// Sorts; the report is read by read_report().
+  llvm::Error build(MapEngine& engine, const i32* coordinates, i64 count, const Bounds& bounds, void* stream);
+  llvm::Error find_and_build(MapEngine& engine, const i32* coordinates, i64 count, void* stream);
+  std::optional<Bounds> likely_bounds() const;
+  /// `words` of it, from the word `first` on. Waits.
+  llvm::Error read_report(MapEngine& engine, i64 first, i64 words);
+  llvm::Error take_report();
   /// Keys of this set under another layout, in `target`, which has room for rows() keys.
   llvm::Error repack(MapEngine& engine, const KeyLayout& layout, const Bounds& bounds, Coords target) const;
 
   std::shared_ptr<MapEngines> engines_;
+  std::shared_ptr<Queue> queue_;
   AxisArray tensor_stride_{1, 1, 1, 1};
   i64 guard_[kMaxDim] = {};             // of the layout: how far a map's offsets may reach
   i64 period_[kMaxDim] = {1, 1, 1, 1};  // of the layout: strides that divide it need no other
@@ -54,7 +67,10 @@ class CoordinateSet {
   i64 rows_ = 0, caller_rows_ = 0;
   DeviceMemory memory_;
   Coords coords_;
-  i32* report_ = nullptr;  // [2 + kBoundsWords] status, count, bounds
+  i32* report_ = nullptr;  // [kReportWords] status, count, bounds
+  static constexpr i64 kBoundsAt = 2;
+  static constexpr i64 kReportWords = kBoundsAt + kBoundsWords;
+  i32 host_report_[kReportWords] = {};
   i32* source_row_ = nullptr;
   i32* row_of_ = nullptr;
   i32* coordinates_ = nullptr;  // [rows, 1 + ndim] ascending
@@ -68,29 +84,45 @@ class KernelMap {
                                                            const AxisArray& kernel_size,
                                                            const AxisArray& dilation, bool transposed,
                                                            void* stream);
+  /// The other direction of the same pairs; shares all memory.
+  std::shared_ptr<KernelMap> transpose() const;
   /// [pairs][3] (k, input row, output row) to the host, in the caller's rows.
   llvm::Error export_pairs(i32* pairs, void* stream) const;
 
   /// InvalidArgument where it is no map of such a convolution.
   llvm::Error check_serves(const ConvolutionProblem& problem) const;
 
-  const MapView& view() const { return view_; }
+  const MapView& view() const { return pairs_->view; }
   const std::shared_ptr<Device>& device() const { return input_->engines()->device(); }
   const CoordinateSet& fine() const { return transposed_ ? *output_ : *input_; }
   const CoordinateSet& coarse() const { return transposed_ ? *input_ : *output_; }
-  const std::vector<i32>& counts() const { return counts_; }
-  i64 pairs() const { return pairs_; }
+  const std::vector<i32>& counts() const { return pairs_->counts; }
+  i64 pairs() const { return pairs_->total; }
+  const std::shared_ptr<Queue>& queue() const { return input_->queue(); }
+  /// Views that executions share; in calls of the queue only.
+  std::shared_ptr<const GmasView> find_gmas_view(i32 direct_offset, const GroupingChoice& grouping) const;
+  void keep_gmas_view(std::shared_ptr<const GmasView> view) const {
+    pairs_->gmas_views.push_back(std::move(view));
+  }
 
  private:
+  /// What both directions share.
+  struct Pairs {
+    MapView view;
+    DeviceMemory memory;
+    std::vector<i32> counts;
+    i64 total = 0;
+    std::vector<std::shared_ptr<const GmasView>> gmas_views;
+  };
+
   KernelMap() = default;
   llvm::Error search(void* stream);
+  llvm::Error read_counts(MapEngine& engine);
+  bool is_identity() const { return input_ == output_ && view().geometry.volume == 1; }
 
   std::shared_ptr<const CoordinateSet> input_, output_;
   bool transposed_ = false;
-  MapView view_;
-  DeviceMemory memory_;
-  std::vector<i32> counts_;
-  i64 pairs_ = 0;
+  std::shared_ptr<Pairs> pairs_ = std::make_shared<Pairs>();
 };
 
 }  // namespace minuet

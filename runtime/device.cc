@@ -4,11 +4,11 @@
 
 namespace minuet {
 
-llvm::Expected<DeviceMemory> DeviceMemory::create(std::shared_ptr<Device> device, i64 bytes) {
+llvm::Expected<DeviceMemory> DeviceMemory::create(std::shared_ptr<MemorySource> source, i64 bytes) {
   DeviceMemory memory;
   // An empty arena still gets an address, so that no caller has to treat it apart.
-  MINUET_ASSIGN(void* data, device->allocate(bytes > 0 ? bytes : 1));
-  memory.device_ = std::move(device);
+  MINUET_ASSIGN(void* data, source->allocate(bytes > 0 ? bytes : 1));
+  memory.source_ = std::move(source);
   memory.data_ = static_cast<char*>(data);
   memory.bytes_ = bytes;
   return memory;
@@ -17,14 +17,14 @@ llvm::Expected<DeviceMemory> DeviceMemory::create(std::shared_ptr<Device> device
 DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept { *this = std::move(other); }
 
 DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
-  std::swap(device_, other.device_);
+  std::swap(source_, other.source_);
   std::swap(data_, other.data_);
   std::swap(bytes_, other.bytes_);
   return *this;
 }
 
 DeviceMemory::~DeviceMemory() {
-  if (data_) device_->release(data_);
+  if (data_) source_->release(data_);
 }
 
 }  // namespace minuet

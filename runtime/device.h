@@ -32,15 +32,20 @@ struct EngineChoice {
 /// Another binary in place of one that the driver refused (R28): compiled anew, not found again.
 using Reload = std::function<llvm::Expected<std::shared_ptr<const Binary>>(const Binary& refused)>;
 
-class Device {
+/// Where DeviceMemory comes from, 256-byte aligned: a device, or a queue's pool. Thread-safe.
+class MemorySource {
  public:
-  virtual ~Device() = default;
+  virtual ~MemorySource() = default;
+  virtual llvm::Expected<void*> allocate(i64 bytes) = 0;
+  virtual void release(void* memory) = 0;
+};
+
+class Device : public MemorySource {
+ public:
   virtual const DeviceInfo& info() const = 0;
   /// Storage of weights: the dtype itself on CUDA, F32 (already rounded) on the CPU.
   virtual DType weight_type(DType dtype) const = 0;
 
-  virtual llvm::Expected<void*> allocate(i64 bytes) = 0;  // 256-byte aligned
-  virtual void release(void* memory) = 0;
   /// Blocking copies for set-up, on no stream of the caller's.
   virtual llvm::Error upload(void* target, const void* host, i64 bytes) = 0;
   virtual llvm::Error download(void* host, const void* source, i64 bytes) = 0;
@@ -50,14 +55,18 @@ class Device {
   /// called with no lock held, at most once a binary; where its answer is refused too, that is the error.
   virtual llvm::Error load(const std::vector<std::shared_ptr<const Binary>>& binaries,
                            const Reload& reload) = 0;
-  virtual llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice) = 0;
+  /// `share`: of the queue that all the engine's calls come through; null for an engine on its own.
+  virtual llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice,
+                                                                std::shared_ptr<EngineShare> share = {}) = 0;
+  /// Null where engines have nothing to share.
+  virtual llvm::Expected<std::shared_ptr<EngineShare>> create_share() = 0;
 };
 
-/// Owns device memory.
+/// Owns memory of a source.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
-  static llvm::Expected<DeviceMemory> create(std::shared_ptr<Device> device, i64 bytes);
+  static llvm::Expected<DeviceMemory> create(std::shared_ptr<MemorySource> source, i64 bytes);
   DeviceMemory(DeviceMemory&& other) noexcept;
   DeviceMemory& operator=(DeviceMemory&& other) noexcept;
   ~DeviceMemory();
@@ -65,7 +74,7 @@ class DeviceMemory {
   i64 bytes() const { return bytes_; }
 
  private:
-  std::shared_ptr<Device> device_;
+  std::shared_ptr<MemorySource> source_;
   char* data_ = nullptr;
   i64 bytes_ = 0;
 };

@@ -88,6 +88,7 @@ struct ConvolveRequest {
   const void* residual = nullptr;
   i64 residual_ld = 0;
   u32* overflow = nullptr;        // 1 once a number of the output is infinite or NaN
+  void* scratch = nullptr;        // Engine::scratch_bytes()
   void* gather_buffer = nullptr;  // [groups->gathered_rows, in_channels]
   void* gemm_buffer = nullptr;    // [groups->buffer_rows, out_channels] partial sums
 };
@@ -112,6 +113,12 @@ struct StageTimes {
   double sort = 0, map = 0, gather = 0, gemm = 0, scatter = 0, other = 0;
 };
 
+/// What engines on one stream may share, for their calls come one after the other (Device::create_share).
+class EngineShare {
+ public:
+  virtual ~EngineShare() = default;
+};
+
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -124,6 +131,8 @@ class Engine {
   /// Device memory that the engine wants for itself once all layers are added (256-byte aligned).
   virtual i64 workspace_bytes() const = 0;
   virtual llvm::Error set_workspace(void* workspace) = 0;
+  /// Of a ConvolveRequest's scratch, which is anybody's between two calls.
+  virtual i64 scratch_bytes() const = 0;
   virtual i64 map_workspace_bytes(const MapLimits& limits) const = 0;
   /// Bytes of one element of the gather buffer and of the GEMM buffer of a layer.
   virtual i64 gather_element_bytes(const ConvolutionChoice& choice) const = 0;
@@ -142,6 +151,8 @@ class Engine {
   /// Ends what begin() began, after a failure too: the last stage's time ends here, and the destructor waits
   /// for what was enqueued until here. The CPU has nothing to do.
   virtual llvm::Error end() { return llvm::Error::success(); }
+  /// Whether what was enqueued until end() went into a graph.
+  virtual bool was_captured() const { return false; }
   virtual llvm::Error fill_words(void* target, u32 word, i64 words) = 0;
   /// `host` is memory from allocate_pinned and stays untouched until the next wait().
   virtual llvm::Error read_back(void* host, const void* source, i64 bytes) = 0;
@@ -169,7 +180,8 @@ class Engine {
   /// output row i = input row index[i].
   virtual llvm::Error permute_rows(i32 permute, const void* input, i64 input_ld, const i32* index, i64 rows,
                                    void* output, i64 output_ld) = 0;
-  /// Weights into group order for one layer; once per coordinate set, before its first convolve.
+  /// Weights into group order for one layer; once per coordinate set, before its first convolve. It writes
+  /// what it sends: after wait_for_sends(), or a wait, in the same call.
   virtual llvm::Error prepare_convolution(const ConvolveRequest& request) = 0;
   virtual llvm::Error convolve(const ConvolveRequest& request) = 0;
 

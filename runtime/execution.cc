@@ -16,7 +16,8 @@ Execution::Execution(std::shared_ptr<const LoadedPlan> loaded, const ExecutionOp
       program_(loaded_->plan->program),
       compiled_(*loaded_->compiled),
       options_(options),
-      arena_(loaded_->device, options.workspace, options.workspace_bytes),
+      arena_(options.queue ? options.queue->memory() : std::shared_ptr<MemorySource>(loaded_->device),
+             options.workspace, options.workspace_bytes),
       levels_(program_.levels.size()),
       slots_(program_.slots.size()),
       places_(program_.storages.size()) {}
@@ -24,7 +25,9 @@ Execution::Execution(std::shared_ptr<const LoadedPlan> loaded, const ExecutionOp
 llvm::Expected<std::unique_ptr<Execution>> Execution::create_unplaced(
     std::shared_ptr<const LoadedPlan> loaded, const ExecutionOptions& options) {
   std::unique_ptr<Execution> execution(new Execution(std::move(loaded), options));
-  MINUET_ASSIGN(execution->engine_, execution->loaded_->device->create_engine(execution->compiled_.engine));
+  MINUET_ASSIGN(execution->engine_,
+                execution->loaded_->device->create_engine(execution->compiled_.engine,
+                                                          options.queue ? options.queue->share() : nullptr));
   MINUET_TRY(execution->add_layers());
   execution->number_maps();
   if (execution->program_.takes_maps) return execution;
@@ -46,7 +49,8 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create(std::shared_ptr<con
     return execution;
   }
   MINUET_TRY(made.cloud_->allocate_host());
-  MINUET_TRY(made.call(nullptr, [&] { return made.ensure_capacity(std::max<i64>(options.max_points, 1)); }));
+  void* const stream = options.queue ? options.queue->stream() : nullptr;
+  MINUET_TRY(made.call(stream, [&] { return made.ensure_capacity(std::max<i64>(options.max_points, 1)); }));
   return execution;
 }
 
@@ -57,7 +61,7 @@ llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan>
   options.max_points = points;
   MINUET_ASSIGN(std::unique_ptr<Execution> execution, create_unplaced(std::move(loaded), options));
   for (const Map& map : execution->maps_) {
-    MINUET_TRY(check_cloud_rows(points, static_cast<i64>(map.groups.order.size())));
+    MINUET_TRY(check_cloud_rows(points, static_cast<i64>(map.own->groups.order.size())));
   }
   points = std::max<i64>(points, 1);
   static constexpr i32 kPermuted = 0;
@@ -67,16 +71,18 @@ llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan>
   }
   const GroupingChoice& grouping = execution->compiled_.grouping;
   for (Map& map : execution->maps_) {
-    const i64 volume = static_cast<i64>(map.groups.order.size());
+    const i64 volume = static_cast<i64>(map.own->groups.order.size());
     const double pairs = std::min(neighbours, static_cast<double>(volume)) * static_cast<double>(points);
     map.view.geometry.volume = static_cast<i32>(volume);
     map.view.sources = map.view.queries = points;
-    map.groups.gathered_rows =
+    GroupPlan& groups = map.own->groups;
+    groups.gathered_rows =
         static_cast<i64>(pairs * (1 + grouping.padding_threshold)) + volume * grouping.height_step;
-    map.groups.buffer_rows = map.groups.gathered_rows + points;
+    groups.buffer_rows = groups.gathered_rows + points;
   }
   if (execution->cloud_) execution->cloud_->set_capacity(points);
-  return execution->place_fixed(nullptr) + execution->place_tensors(nullptr);
+  return execution->place_fixed(nullptr) + execution->place_tables(nullptr) +
+         execution->place_scratch(nullptr);
 }
 
 llvm::Error Execution::add_layers() {
@@ -100,7 +106,9 @@ void Execution::number_maps() {
     i64 volume = 1;
     for (const i32 size : spec.kernel_size) volume *= size;
     Map map;
-    map.groups = GroupPlan(static_cast<i32>(volume));
+    map.own = std::make_shared<GmasView>();
+    map.own->groups = GroupPlan(static_cast<i32>(volume));
+    map.gmas = map.own;
     map.table_offset = table_words_;
     table_words_ += kGroupTables * volume;
     maps_.push_back(std::move(map));
@@ -108,10 +116,13 @@ void Execution::number_maps() {
 }
 
 llvm::Error Execution::call(void* stream, llvm::function_ref<llvm::Error()> work) {
+  if (options_.queue) MINUET_TRY(options_.queue->check_stream(stream));
   MINUET_TRY(engine_->begin(stream));
   idle_ = false;
   llvm::Error error = work();
-  return llvm::joinErrors(std::move(error), engine_->end());
+  error = llvm::joinErrors(std::move(error), engine_->end());
+  in_graph_ = in_graph_ || engine_->was_captured();
+  return error;
 }
 
 // ---- memory ------------------------------------------------------------------------------------
@@ -120,33 +131,44 @@ i64 Execution::place_fixed(char* base) {
   Placement parts(base);
   tables_ = parts.take<i32>(table_words_ + layer_count());
   engine_workspace_ = parts.take<char>(engine_->workspace_bytes());
+  if (!options_.queue) engine_scratch_ = parts.take<char>(engine_->scratch_bytes());
   if (cloud_) cloud_->place(parts);
   return parts.bytes();
 }
 
-/// A slot of nothing but the caller's tensors, used in place, has no memory.
-i64 Execution::place_tensors(char* base) {
-  const i64 element = dtype_bytes(program_.dtype);
+i64 Execution::place_tables(char* base) {
   Placement parts(base, idle_);
+  for (std::size_t i = 0; i < maps_.size(); ++i) {
+    Map& map = maps_[i];
+    const i64 volume = map.view.geometry.volume;
+    if (map.gmas != map.own) {
+      map.tables.source_table = map.gmas->source_table;
+      map.tables.query_table = map.gmas->query_table;
+    } else if (cloud_ && program_.maps[i].is_identity()) {
+      map.tables.source_table = map.tables.query_table = cloud_->identity();
+    } else {
+      map.tables.source_table = parts.take<i32>(volume * map.view.sources);
+      map.tables.query_table = parts.take<i32>(volume * map.view.queries);
+    }
+    map.tables.groups = tables_at(tables_ ? tables_ + map.table_offset : nullptr, map.view.geometry.volume);
+  }
+  return parts.bytes();
+}
+
+/// A slot of nothing but the caller's tensors, used in place, has no memory.
+i64 Execution::place_scratch(char* base) {
+  const i64 element = dtype_bytes(program_.dtype);
+  // Other executions' work may be under way where the queue's is.
+  Placement parts(base, idle_ && !options_.queue);
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     const SlotSpec& slot = program_.slots[i];
     const Level& level = levels_[slot.level];
     slots_[i] =
         program_.takes_maps && !level.source_row ? nullptr : parts.take<char>(level.rows * slot.ld * element);
   }
-  for (std::size_t i = 0; i < maps_.size(); ++i) {
-    Map& map = maps_[i];
-    if (cloud_ && program_.maps[i].is_identity()) {
-      map.tables.source_table = map.tables.query_table = cloud_->identity();
-    } else {
-      map.tables.source_table = parts.take<i32>(map.view.geometry.volume * map.view.sources);
-      map.tables.query_table = parts.take<i32>(map.view.geometry.volume * map.view.queries);
-    }
-    map.tables.groups = tables_at(tables_ ? tables_ + map.table_offset : nullptr, map.view.geometry.volume);
-  }
   i64 gather_bytes = 0, gemm_bytes = 0;
   for (std::size_t i = 0; i < program_.layers.size(); ++i) {
-    const GroupPlan& groups = maps_[program_.layers[i].map].groups;
+    const GroupPlan& groups = maps_[program_.layers[i].map].gmas->groups;
     gather_bytes = std::max(gather_bytes, engine_->gather_buffer_bytes(compiled_.layers[i], groups));
     gemm_bytes = std::max(gemm_bytes, engine_->gemm_buffer_bytes(compiled_.layers[i], groups));
   }
@@ -155,13 +177,35 @@ i64 Execution::place_tensors(char* base) {
   return parts.bytes();
 }
 
+/// What the cloud, or the maps, need: the arena must hold it before it is placed.
+i64 Execution::cloud_bytes() { return place_tables(nullptr) + (options_.queue ? 0 : place_scratch(nullptr)); }
+
+llvm::Error Execution::place_cloud() {
+  char* const tables = arena_.data() + fixed_bytes_;
+  const i64 table_bytes = place_tables(tables);
+  if (!options_.queue) {
+    place_scratch(tables + table_bytes);
+    return llvm::Error::success();
+  }
+  Queue& queue = *options_.queue;
+  MINUET_ASSIGN(queue_engine_, queue.engine_scratch(engine_->scratch_bytes()));
+  MINUET_ASSIGN(queue_scratch_, queue.scratch(place_scratch(nullptr)));
+  engine_scratch_ = queue_engine_->data();
+  place_scratch(queue_scratch_->data());
+  return llvm::Error::success();
+}
+
 /// Grows the arena where that is needed and places the fixed part anew. Work of an earlier call may
-/// still use the memory, so it is waited for first; a failure leaves nothing placed.
+/// still use the memory, so it is waited for first, but where the next user is of the same queue; a failure
+/// leaves nothing placed.
 llvm::Error Execution::reserve(i64 bytes) {
   if (bytes <= arena_.bytes() && placed_) return llvm::Error::success();
   placed_ = false;
-  llvm::Error error = engine_->wait();
-  idle_ = true;
+  llvm::Error error = llvm::Error::success();
+  if (cloud_ || !options_.queue) {  // a network's arena is also written by no stream's copy
+    error = engine_->wait();
+    idle_ = true;
+  }
   if (!error) error = arena_.reserve(bytes);
   if (!error) error = place_anew();
   placed_ = !error;
@@ -202,8 +246,29 @@ llvm::Error Execution::forget(bool for_maps) {
   return llvm::Error::success();
 }
 
+/// A graph that holds a run goes on to read this memory: what is prepared next gets other.
+llvm::Error Execution::leave_captured() {
+  if (!in_graph_) return llvm::Error::success();
+  if (options_.workspace) {
+    return make_error(
+        StatusCode::FailedPrecondition,
+        "a graph holds runs for what is prepared in the caller's workspace: release the captures "
+        "once it is replayed no more");
+  }
+  captured_.push_back({arena_.retire(), queue_scratch_, queue_engine_, std::move(given_)});
+  in_graph_ = placed_ = false;
+  if (cloud_) cloud_->set_capacity(0);
+  return llvm::Error::success();
+}
+
+void Execution::release_captures() {
+  captured_.clear();
+  in_graph_ = false;
+}
+
 llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) {
   MINUET_TRY(cloud_->check_count(count));
+  MINUET_TRY(leave_captured());
   MINUET_TRY(call(stream, [&]() -> llvm::Error {
     MINUET_TRY(ensure_capacity(std::max<i64>(count, 1)));
     MINUET_TRY(cloud_->find_layout(coordinates, count));
@@ -212,7 +277,7 @@ llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) 
       idle_ = true;
       take_cloud(count);
       MINUET_TRY(group_maps());
-      const i64 needed = fixed_bytes_ + place_tensors(nullptr);
+      const i64 needed = fixed_bytes_ + cloud_bytes();
       fits = needed <= arena_.bytes();
       if (!fits) MINUET_TRY(reserve(needed));
     }
@@ -239,13 +304,14 @@ llvm::Error Execution::prepare_maps(std::vector<std::shared_ptr<const KernelMap>
     return make_error(StatusCode::InvalidArgument, "{0} kernel maps are given; the plan takes {1}",
                       maps.size(), maps_.size());
   }
+  MINUET_TRY(leave_captured());
   MINUET_TRY(call(stream, [&]() -> llvm::Error {
     // Its pinned tables are written again below.
     MINUET_TRY(engine_->wait_for_sends());
     given_ = std::move(maps);
     MINUET_TRY(take_maps());
     MINUET_TRY(group_maps());
-    MINUET_TRY(reserve(fixed_bytes_ + place_tensors(nullptr)));
+    MINUET_TRY(reserve(fixed_bytes_ + cloud_bytes()));
     MINUET_TRY(enqueue_tables());
     return prepare_layers();
   }));
@@ -264,6 +330,13 @@ llvm::Error Execution::take_maps() {
       return make_error(StatusCode::InvalidArgument,
                         "the kernel map lives on another device than the execution");
     }
+    if (map.queue() != options_.queue) {
+      return make_error(
+          StatusCode::InvalidArgument,
+          "the kernel map was made {0} a queue, the execution {1}: make both with the same one, "
+          "or both without",
+          map.queue() ? "with" : "without", options_.queue ? "with another" : "without");
+    }
     for (const ProgramLayer& layer : program_.layers) {
       if (layer.map == static_cast<i32>(i)) MINUET_TRY(map.check_serves(layer.problem));
     }
@@ -274,26 +347,53 @@ llvm::Error Execution::take_maps() {
   return llvm::Error::success();
 }
 
+/// The map's view that others on the queue have filled, or one to be filled: of the map, or the own.
+llvm::Error Execution::choose_view(std::size_t i) {
+  Map& map = maps_[i];
+  const MapSpec& spec = program_.maps[i];
+  const i32 direct = direct_offset(spec.fine == spec.coarse, program_.dtype, map.view.geometry);
+  map.unfilled = map.own;
+  if (!cloud_ && options_.queue) {
+    map.unfilled = nullptr;
+    map.gmas = given_[i]->find_gmas_view(direct, compiled_.grouping);
+    if (map.gmas) return llvm::Error::success();
+    map.unfilled = std::make_shared<GmasView>();
+    GmasView& made = *map.unfilled;
+    made.groups = GroupPlan(map.view.geometry.volume);
+    auto place = [&](Placement& parts) {
+      made.source_table = parts.take<i32>(map.view.geometry.volume * map.view.sources);
+      made.query_table = parts.take<i32>(map.view.geometry.volume * map.view.queries);
+    };
+    MINUET_ASSIGN(made.memory, allocate_parts(options_.queue->memory(), place));
+  }
+  map.unfilled->direct_offset = direct;
+  map.unfilled->grouping = compiled_.grouping;
+  map.gmas = map.unfilled;
+  return llvm::Error::success();
+}
+
 llvm::Error Execution::group_maps() {
   for (std::size_t i = 0; i < maps_.size(); ++i) {
-    const MapSpec& spec = program_.maps[i];
-    Map& map = maps_[i];
-    const KernelGeometry& geometry = map.view.geometry;
-    map.direct_offset = direct_offset(spec.fine == spec.coarse, program_.dtype, geometry);
+    MINUET_TRY(choose_view(i));
+    const Map& map = maps_[i];
+    if (!map.unfilled) continue;
     const i32* counts = cloud_ ? cloud_->pairs(static_cast<i32>(i)) : given_[i]->counts().data();
-    MINUET_TRY(group_gemms(counts, geometry.volume, map.direct_offset, compiled_.grouping, map.groups));
+    MINUET_TRY(group_gemms(counts, map.view.geometry.volume, map.unfilled->direct_offset, compiled_.grouping,
+                           map.unfilled->groups));
   }
   return llvm::Error::success();
 }
 
 llvm::Error Execution::enqueue_tables() {
-  place_tensors(arena_.data() + fixed_bytes_);
-  for (const Map& map : maps_) copy_tables(map.groups, host_tables_ + map.table_offset);
+  MINUET_TRY(place_cloud());
+  for (const Map& map : maps_) copy_tables(map.gmas->groups, host_tables_ + map.table_offset);
   std::fill_n(host_tables_ + table_words_, layer_count(), 0);
   MINUET_TRY(engine_->send(tables_, host_tables_, (table_words_ + layer_count()) * kWordBytes));
   for (std::size_t i = 0; i < maps_.size(); ++i) {
-    if (cloud_ && program_.maps[i].is_identity()) continue;
-    MINUET_TRY(engine_->make_tables(maps_[i].view, maps_[i].direct_offset, maps_[i].tables));
+    Map& map = maps_[i];
+    if (!map.unfilled || (cloud_ && program_.maps[i].is_identity())) continue;
+    MINUET_TRY(engine_->make_tables(map.view, map.gmas->direct_offset, map.tables));
+    if (map.unfilled != map.own) given_[i]->keep_gmas_view(map.unfilled);
   }
   return llvm::Error::success();
 }
@@ -355,7 +455,7 @@ ConvolveRequest Execution::request_of(i32 number) const {
   request.convolution = convolutions_[number];
   request.map = &map.view;
   request.tables = &map.tables;
-  request.groups = &map.groups;
+  request.groups = &map.gmas->groups;
   request.transposed = layer.problem.kind == ConvolutionKind::Transposed;
   request.input = address_of(layer.input);
   request.input_rows = levels_[program_.tensors[layer.input].level].rows;
@@ -368,6 +468,7 @@ ConvolveRequest Execution::request_of(i32 number) const {
     request.residual_ld = ld_of(layer.residual);
   }
   request.overflow = reinterpret_cast<u32*>(tables_ + table_words_) + number;
+  request.scratch = engine_scratch_;
   request.gather_buffer = gather_buffer_;
   request.gemm_buffer = gemm_buffer_;
   return request;

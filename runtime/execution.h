@@ -24,6 +24,7 @@ struct ExecutionOptions {
   CloudMapOptions cloud;
   void* workspace = nullptr;  // the caller's arena, or null for one of ours
   i64 workspace_bytes = 0;
+  std::shared_ptr<Queue> queue;  // may be null
 };
 
 class Execution {
@@ -60,8 +61,11 @@ class Execution {
   const Level& level(i32 level) const { return levels_[level]; }
   /// Null before prepare.
   const GroupPlan* layer_groups(i32 layer) const {
-    return prepared_ ? &maps_[program_.layers[layer].map].groups : nullptr;
+    return prepared_ ? &maps_[program_.layers[layer].map].gmas->groups : nullptr;
   }
+  /// The caller replays no graph that holds a run of this execution any more: their memory goes.
+  void release_captures();
+  const std::shared_ptr<Queue>& queue() const { return options_.queue; }
   Engine& engine() { return *engine_; }
   i64 workspace_bytes() const { return arena_.bytes(); }
   /// Allocations of the arena since the last reset.
@@ -71,9 +75,10 @@ class Execution {
  private:
   struct Map {
     MapView view;
+    std::shared_ptr<GmasView> own;
+    std::shared_ptr<const GmasView> gmas;  // the own one, or one of the map's, for all on the queue
+    std::shared_ptr<GmasView> unfilled;    // the same, where this prepare makes it
     GmasTables tables;
-    GroupPlan groups;
-    i32 direct_offset = -1;
     i64 table_offset = 0;  // of its group tables, in words
   };
   /// Where a storage lies in this run.
@@ -91,15 +96,20 @@ class Execution {
   llvm::Error call(void* stream, llvm::function_ref<llvm::Error()> work);
 
   llvm::Error ensure_capacity(i64 count);
-  /// Fixed part of the arena; the tensors' part starts at its end.
+  /// The arena: the fixed part, then the maps' tables; then, where no queue has it, what a run works in.
   i64 place_fixed(char* base);
-  i64 place_tensors(char* base);
+  i64 place_tables(char* base);
+  i64 place_scratch(char* base);
+  i64 cloud_bytes();
+  llvm::Error place_cloud();
   llvm::Error reserve(i64 bytes);
   llvm::Error place_anew();
   void take_cloud(i64 count);
   llvm::Error take_maps();
+  llvm::Error choose_view(std::size_t map);
   llvm::Error group_maps();
   llvm::Error enqueue_tables();
+  llvm::Error leave_captured();
   llvm::Error prepare_layers();
 
   bool is_in_place(i32 tensor) const;
@@ -116,7 +126,15 @@ class Execution {
   const Program& program_;
   const CompiledPlan& compiled_;
   const ExecutionOptions options_;
-  Arena arena_;  // goes after the engine, which waits for what uses it
+  Arena arena_;  // goes after the engine, which waits for what uses it, and so does what follows
+  std::shared_ptr<const DeviceMemory> queue_scratch_, queue_engine_;  // where the queue has what a run needs
+  /// What graphs read that hold runs for earlier clouds.
+  struct Captured {
+    DeviceMemory arena;
+    std::shared_ptr<const DeviceMemory> scratch, engine_scratch;  // the queue's, or null
+    std::vector<std::shared_ptr<const KernelMap>> maps;
+  };
+  std::vector<Captured> captured_;
   std::unique_ptr<Engine> engine_;
   std::optional<CloudMaps> cloud_;  // builds the maps; none where they are the caller's
   std::vector<i32> convolutions_;   // the engine's number of each layer
@@ -125,6 +143,7 @@ class Execution {
 
   // What is prepared.
   bool prepared_ = false;
+  bool in_graph_ = false;  // a run for it was captured
   std::vector<std::shared_ptr<const KernelMap>> given_;
   std::vector<Level> levels_;
   std::vector<Map> maps_;
@@ -138,7 +157,8 @@ class Execution {
   // Group tables of all maps, and behind them a word of overflow for each layer.
   i32 *tables_ = nullptr, *host_tables_ = nullptr;
   u32* host_overflow_ = nullptr;  // read back
-  void *engine_workspace_ = nullptr, *gather_buffer_ = nullptr, *gemm_buffer_ = nullptr;
+  void* engine_workspace_ = nullptr;
+  void *engine_scratch_ = nullptr, *gather_buffer_ = nullptr, *gemm_buffer_ = nullptr;  // of a run
 };
 
 }  // namespace minuet

@@ -50,13 +50,19 @@ llvm::Expected<std::shared_ptr<KernelMap>> KernelMap::create(std::shared_ptr<con
   if (engines != output->engines()) {
     return make_error(StatusCode::InvalidArgument, "the two coordinate sets differ in device or dimension");
   }
+  if (input->queue() != output->queue()) {
+    return make_error(StatusCode::InvalidArgument,
+                      "the two coordinate sets were made with different queues, or one of them without: make "
+                      "both with one");
+  }
+  MINUET_TRY(input->check_stream(stream));
   MINUET_TRY(check_geometry(*input, *output, kernel_size, dilation, transposed, engines->ndim()));
   std::shared_ptr<KernelMap> map(new KernelMap());
   map->input_ = std::move(input);
   map->output_ = std::move(output);
   map->transposed_ = transposed;
   const CoordinateSet &fine = map->fine(), &coarse = map->coarse();
-  MapView& view = map->view_;
+  MapView& view = map->pairs_->view;
   view.geometry = make_geometry(engines->ndim(), kernel_size, dilation, fine.tensor_stride());
   view.sources = fine.rows();
   view.queries = coarse.rows();
@@ -67,7 +73,7 @@ llvm::Expected<std::shared_ptr<KernelMap>> KernelMap::create(std::shared_ptr<con
     view.positions = parts.take<i32>(entries + 1);
     view.counts = parts.take<i32>(view.geometry.volume);
   };
-  MINUET_ASSIGN(map->memory_, allocate_parts(engines->device(), place));
+  MINUET_ASSIGN(map->pairs_->memory, allocate_parts(map->input_->memory_source(), place));
   MINUET_TRY(map->search(stream));
   return map;
 }
@@ -79,7 +85,7 @@ llvm::Error KernelMap::search(void* stream) {
   i64 guard[kMaxDim] = {}, period[kMaxDim] = {1, 1, 1, 1};
   bool guarded = true;
   for (i32 a = 0; a < ndim; ++a) {
-    guard[a] = axis_reach(view_.geometry.kernel_size[a], view_.geometry.step[a]);
+    guard[a] = axis_reach(view().geometry.kernel_size[a], view().geometry.step[a]);
     guarded = guarded && guard[a] <= fine.guard_[a] && guard[a] <= coarse.guard_[a];
   }
   Coords sources = fine.coords_, queries = coarse.coords_;
@@ -98,26 +104,56 @@ llvm::Error KernelMap::search(void* stream) {
       sources = place_coords(parts, fine.rows());
       queries = place_coords(parts, coarse.rows());
     };
-    MINUET_ASSIGN(repacked, allocate_parts(device(), place));
+    MINUET_ASSIGN(repacked, allocate_parts(fine.memory_source(), place));
   }
-  MINUET_ASSIGN(const MapEngines::Lease engine, fine.engines()->take());
+  MINUET_ASSIGN(const MapEngines::Lease engine, fine.engines()->take(queue().get()));
   const i64 capacity = std::max<i64>({fine.rows(), coarse.rows(), 1});
-  MINUET_TRY(engine->begin_maps({key_type_of(layout), capacity, 2, 1, view_.geometry.volume}, stream));
+  MINUET_TRY(engine->begin_maps({key_type_of(layout), capacity, 2, 1, view().geometry.volume}, stream));
   if (repack) {
     MINUET_TRY(fine.repack(*engine, layout, bounds, sources));
     MINUET_TRY(coarse.repack(*engine, layout, bounds, queries));
   }
-  MINUET_TRY((*engine)->search({sources, queries, layout, 0, &view_}));
-  counts_.resize(static_cast<std::size_t>(view_.geometry.volume));
-  MINUET_TRY(engine->read_words(counts_.data(), view_.counts, view_.geometry.volume));
-  pairs_ = std::accumulate(counts_.begin(), counts_.end(), i64{0});
+  MINUET_TRY((*engine)->search({sources, queries, layout, 0, &pairs_->view}));
+  return read_counts(*engine);
+}
+
+/// Waits, unless each row is its own neighbour and nobody else's.
+llvm::Error KernelMap::read_counts(MapEngine& engine) {
+  std::vector<i32>& counts = pairs_->counts;
+  counts.assign(static_cast<std::size_t>(view().geometry.volume), static_cast<i32>(view().queries));
+  if (!is_identity()) {
+    MINUET_TRY(engine.read_words(counts.data(), view().counts, view().geometry.volume));
+  }
+  pairs_->total = std::accumulate(counts.begin(), counts.end(), i64{0});
   return llvm::Error::success();
 }
 
+std::shared_ptr<KernelMap> KernelMap::transpose() const {
+  std::shared_ptr<KernelMap> map(new KernelMap(*this));
+  std::swap(map->input_, map->output_);
+  map->transposed_ = !transposed_;
+  return map;
+}
+
+std::shared_ptr<const GmasView> KernelMap::find_gmas_view(i32 direct_offset,
+                                                          const GroupingChoice& grouping) const {
+  for (const std::shared_ptr<const GmasView>& view : pairs_->gmas_views) {
+    if (view->direct_offset == direct_offset && view->grouping == grouping) return view;
+  }
+  return nullptr;
+}
+
 llvm::Error KernelMap::check_serves(const ConvolutionProblem& problem) const {
+  for (i32 a = 0; a < problem.ndim; ++a) {
+    const i64 step = static_cast<i64>(problem.dilation[a]) * fine().tensor_stride()[a];
+    if (step <= kFarthestOffset) continue;
+    return make_error(StatusCode::InvalidArgument,
+                      "axis {0}: dilation {1} on tensor stride {2} reaches {3} cells; at most {4}", a,
+                      problem.dilation[a], fine().tensor_stride()[a], step, kFarthestOffset);
+  }
   const KernelGeometry wanted =
       make_geometry(problem.ndim, problem.kernel_size, problem.dilation, fine().tensor_stride());
-  const KernelGeometry& got = view_.geometry;
+  const KernelGeometry& got = view().geometry;
   if (got.ndim != wanted.ndim ||
       !std::equal(got.kernel_size, got.kernel_size + kMaxDim, wanted.kernel_size) ||
       !std::equal(got.step, got.step + kMaxDim, wanted.step)) {
@@ -144,16 +180,17 @@ llvm::Error KernelMap::check_serves(const ConvolutionProblem& problem) const {
 }
 
 llvm::Error KernelMap::export_pairs(i32* pairs, void* stream) const {
-  if (pairs_ == 0) return llvm::Error::success();
+  if (this->pairs() == 0) return llvm::Error::success();
+  MINUET_TRY(input_->check_stream(stream));
   const std::shared_ptr<Device>& device = this->device();
-  const i64 bytes = pairs_ * static_cast<i64>(sizeof(i32));
+  const i64 bytes = this->pairs() * static_cast<i64>(sizeof(i32));
   MINUET_ASSIGN(const DeviceMemory compacted, DeviceMemory::create(device, 2 * bytes));
   i32* sources = reinterpret_cast<i32*>(compacted.data());
-  i32* targets = sources + pairs_;
+  i32* targets = sources + this->pairs();
   {
-    MINUET_ASSIGN(const MapEngines::Lease engine, input_->engines()->take());
+    MINUET_ASSIGN(const MapEngines::Lease engine, input_->engines()->take(queue().get()));
     MINUET_TRY(engine->begin(stream));
-    MINUET_TRY((*engine)->compact_pairs(view_, sources, targets));
+    MINUET_TRY((*engine)->compact_pairs(view(), sources, targets));
     MINUET_TRY((*engine)->wait());
   }
   auto fetch = [&](const i32* words, i64 count) -> llvm::Expected<std::vector<i32>> {
@@ -165,13 +202,13 @@ llvm::Error KernelMap::export_pairs(i32* pairs, void* stream) const {
     }
     return host;
   };
-  MINUET_ASSIGN(const std::vector<i32> input_rows, fetch(transposed_ ? targets : sources, pairs_));
-  MINUET_ASSIGN(const std::vector<i32> output_rows, fetch(transposed_ ? sources : targets, pairs_));
+  MINUET_ASSIGN(const std::vector<i32> input_rows, fetch(transposed_ ? targets : sources, this->pairs()));
+  MINUET_ASSIGN(const std::vector<i32> output_rows, fetch(transposed_ ? sources : targets, this->pairs()));
   MINUET_ASSIGN(const std::vector<i32> caller_input, fetch(input_->source_row(), input_->rows()));
   MINUET_ASSIGN(const std::vector<i32> caller_output, fetch(output_->source_row(), output_->rows()));
   i64 pair = 0;
-  for (std::size_t k = 0; k < counts_.size(); ++k) {
-    for (i32 i = 0; i < counts_[k]; ++i, ++pair) {
+  for (std::size_t k = 0; k < counts().size(); ++k) {
+    for (i32 i = 0; i < counts()[k]; ++i, ++pair) {
       pairs[pair * 3] = static_cast<i32>(k);
       pairs[pair * 3 + 1] = caller_input[input_rows[pair]];
       pairs[pair * 3 + 2] = caller_output[output_rows[pair]];

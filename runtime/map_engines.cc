@@ -22,7 +22,7 @@ llvm::Error MapEngine::begin_maps(const MapLimits& limits, void* stream) {
   const i64 bytes = engine_->map_workspace_bytes(limits);
   if (bytes > workspace_.bytes()) {
     workspace_ = DeviceMemory();
-    MINUET_ASSIGN(workspace_, DeviceMemory::create(device_, with_slack(bytes)));
+    MINUET_ASSIGN(workspace_, DeviceMemory::create(memory_, with_slack(bytes)));
   }
   in_use_ = true;
   return engine_->begin_maps(limits, workspace_.data());
@@ -42,10 +42,15 @@ llvm::Error MapEngine::read_words(i32* host, const i32* source, i64 words) {
   return llvm::Error::success();
 }
 
+void MapEngine::end() {
+  if (begun_) llvm::consumeError(engine_->end());
+  begun_ = false;
+}
+
 void MapEngine::settle() {
   if (in_use_) llvm::consumeError(engine_->wait());
-  if (begun_) llvm::consumeError(engine_->end());
-  begun_ = in_use_ = false;
+  in_use_ = false;
+  end();
 }
 
 llvm::Expected<std::shared_ptr<MapEngines>> MapEngines::create(std::shared_ptr<Device> device,
@@ -64,7 +69,14 @@ llvm::Expected<std::shared_ptr<MapEngines>> MapEngines::create(std::shared_ptr<D
   return std::shared_ptr<MapEngines>(new MapEngines(std::move(device), std::move(choice), permute));
 }
 
-llvm::Expected<MapEngines::Lease> MapEngines::take() {
+llvm::Expected<MapEngines::Lease> MapEngines::take(Queue* queue) {
+  if (queue) {
+    std::shared_ptr<MapEngine>& kept = queue->map_engine(choice_.ndim);
+    if (!kept) {
+      MINUET_ASSIGN(kept, create_engine(queue->memory(), queue->share()));
+    }
+    return Lease(kept.get(), {nullptr});
+  }
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!free_.empty()) {
@@ -73,9 +85,29 @@ llvm::Expected<MapEngines::Lease> MapEngines::take() {
       return lease;
     }
   }
-  MINUET_ASSIGN(std::unique_ptr<Engine> engine, device_->create_engine(choice_));
+  MINUET_ASSIGN(std::unique_ptr<MapEngine> made, create_engine(device_, nullptr));
+  return Lease(made.release(), {shared_from_this()});
+}
+
+llvm::Expected<std::unique_ptr<MapEngine>> MapEngines::create_engine(
+    std::shared_ptr<MemorySource> memory, std::shared_ptr<EngineShare> share) const {
+  MINUET_ASSIGN(std::unique_ptr<Engine> engine, device_->create_engine(choice_, std::move(share)));
   MINUET_ASSIGN(const i32 permute, engine->add_permute_rows(permute_));
-  return Lease(new MapEngine(device_, std::move(engine), permute), {shared_from_this()});
+  return std::make_unique<MapEngine>(std::move(memory), std::move(engine), permute);
+}
+
+void MapEngines::GiveBack::operator()(MapEngine* engine) const {
+  owner ? owner->give_back(engine) : engine->end();
+}
+
+std::optional<Bounds> MapEngines::last_bounds() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return last_bounds_;
+}
+
+void MapEngines::note_bounds(const Bounds& bounds) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  last_bounds_ = bounds;
 }
 
 void MapEngines::give_back(MapEngine* engine) {

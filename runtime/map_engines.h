@@ -3,18 +3,20 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "codegen/cache/kernel_cache.h"
 #include "runtime/arena.h"
+#include "runtime/queue.h"
 
 namespace minuet {
 
 /// One engine with the memory that its calls work in. One thread at a time.
 class MapEngine {
  public:
-  MapEngine(std::shared_ptr<Device> device, std::unique_ptr<Engine> engine, i32 permute_coordinates)
-      : device_(std::move(device)), engine_(std::move(engine)), permute_coordinates_(permute_coordinates) {}
+  MapEngine(std::shared_ptr<MemorySource> memory, std::unique_ptr<Engine> engine, i32 permute_coordinates)
+      : memory_(std::move(memory)), engine_(std::move(engine)), permute_coordinates_(permute_coordinates) {}
 
   Engine& operator*() const { return *engine_; }
   Engine* operator->() const { return engine_.get(); }
@@ -24,12 +26,13 @@ class MapEngine {
   llvm::Error begin_maps(const MapLimits& limits, void* stream);
   /// Copies device words to the host and waits.
   llvm::Error read_words(i32* host, const i32* source, i64 words);
-  /// Ends the caller's use, after a failure too: what is enqueued then uses the workspace, which the next one
-  /// gets.
+  /// Ends the caller's use, after a failure too.
+  void end();
+  /// The next use may be on another stream: waits where what is enqueued uses the workspace.
   void settle();
 
  private:
-  std::shared_ptr<Device> device_;
+  std::shared_ptr<MemorySource> memory_;
   DeviceMemory workspace_;  // goes after the engine, which waits for what uses it
   std::unique_ptr<Engine> engine_;
   i32 permute_coordinates_ = 0;
@@ -46,11 +49,16 @@ class MapEngines : public std::enable_shared_from_this<MapEngines> {
   static llvm::Expected<std::shared_ptr<MapEngines>> create(std::shared_ptr<Device> device,
                                                             KernelCache& cache, i32 ndim);
   struct GiveBack {
-    std::shared_ptr<MapEngines> owner;
-    void operator()(MapEngine* engine) const { owner->give_back(engine); }
+    std::shared_ptr<MapEngines> owner;  // null for a queue's engine, which stays there
+    void operator()(MapEngine* engine) const;
   };
   using Lease = std::unique_ptr<MapEngine, GiveBack>;
-  llvm::Expected<Lease> take();
+  /// The queue's own, in a call of the queue's; without one, which may be null, any.
+  llvm::Expected<Lease> take(Queue* queue);
+
+  /// Of the last set whose bounds were looked for.
+  std::optional<Bounds> last_bounds() const;
+  void note_bounds(const Bounds& bounds);
 
   const std::shared_ptr<Device>& device() const { return device_; }
   i32 ndim() const { return choice_.ndim; }
@@ -58,13 +66,16 @@ class MapEngines : public std::enable_shared_from_this<MapEngines> {
  private:
   MapEngines(std::shared_ptr<Device> device, EngineChoice choice, PermuteRowsSpec permute)
       : device_(std::move(device)), choice_(std::move(choice)), permute_(permute) {}
+  llvm::Expected<std::unique_ptr<MapEngine>> create_engine(std::shared_ptr<MemorySource> memory,
+                                                           std::shared_ptr<EngineShare> share) const;
   void give_back(MapEngine* engine);
 
   const std::shared_ptr<Device> device_;
   const EngineChoice choice_;
   const PermuteRowsSpec permute_;
-  std::mutex mutex_;  // of the list; never held while anything waits
+  mutable std::mutex mutex_;  // of what follows; never held while anything waits
   std::vector<std::unique_ptr<MapEngine>> free_;
+  std::optional<Bounds> last_bounds_;
 };
 
 }  // namespace minuet

@@ -11,7 +11,8 @@
  * minuet_execution_convolve too; prepare_map is prepare_maps; minuet_precompile_options lists plans; names in
  * info structs are pointers. New: minuet_plan_query_parameter,
  * minuet_status_name, cpu_threads of minuet_context_options, minuet_execution_find_overflow (in place of
- * minuet_execution_largest_activation).
+ * minuet_execution_largest_activation), minuet_queue, minuet_execution_release_captures,
+ * minuet_kernel_map_transpose.
  *
  * Rules that hold everywhere:
  * - What can fail returns a status; the text of a failure is in minuet_last_error() of the thread.
@@ -105,6 +106,7 @@ typedef void (*minuet_log_callback)(minuet_log_level level, const char* text, si
 
 typedef struct minuet_context minuet_context;
 typedef struct minuet_device minuet_device;
+typedef struct minuet_queue minuet_queue;
 typedef struct minuet_coordinates minuet_coordinates;
 typedef struct minuet_kernel_map minuet_kernel_map;
 typedef struct minuet_plan minuet_plan;
@@ -267,6 +269,19 @@ MINUET_API minuet_status minuet_device_copy(minuet_device* device, void* target,
                                             int64_t bytes, int32_t direction);
 MINUET_API minuet_status minuet_device_synchronize(minuet_device* device, void* stream);
 
+/* ---- queues: what calls on one stream share ------------------------------------------------------- */
+
+/* Optional. Coordinate sets, kernel maps and executions that are made with one queue share side streams,
+ * cuBLASLt's workspace, scratch, a map's tables, and the memory that destroyed ones leave: forty-nine
+ * convolutions cost one workspace, and where sizes repeat the driver is not asked for any. What was made with
+ * a queue goes with what was made with the same one only, and its calls name the queue's stream, else
+ * INVALID_ARGUMENT; they come from one thread at a time, else FAILED_PRECONDITION (destroy from any). The
+ * stream must live as long as they are used. Graphs that hold runs of one queue's executions share its
+ * scratch: their replays, on whatever stream, must be ordered. */
+MINUET_API minuet_status minuet_queue_create(minuet_device* device, void* stream, minuet_queue** queue);
+/* Its memory goes when all that was made with it is gone, too. */
+MINUET_API void minuet_queue_destroy(minuet_queue* queue);
+
 /* ---- coordinate sets (paper 5.1) --------------------------------------------------------------- */
 
 #define MINUET_MAX_DIM 4
@@ -282,12 +297,14 @@ typedef struct minuet_coordinates_options {
   int32_t least[1 + MINUET_MAX_DIM];
   int32_t greatest[1 + MINUET_MAX_DIM];
   int32_t reserved;
+  minuet_queue* queue; /* optional */
 } minuet_coordinates_options;
 #define MINUET_COORDINATES_OPTIONS_INIT \
-  { sizeof(minuet_coordinates_options), 0, 3, {0}, 0, {0}, 0, {0}, {0}, 0 }
+  { sizeof(minuet_coordinates_options), 0, 3, {0}, 0, {0}, 0, {0}, {0}, 0, 0 }
 
 /* Sorts `count` coordinates (device memory, the caller's, read only during the call). Waits for the
- * stream. Compiles and loads its kernels when this is the first set of that ndim. */
+ * stream once; twice for the first set of a device and where the cloud leaves the bounds of the last one,
+ * which are widened by a quarter. Compiles and loads its kernels when this is the first set of that ndim. */
 MINUET_API minuet_status minuet_coordinates_create(minuet_device* device,
                                                    const minuet_coordinates_options* options,
                                                    const int32_t* coordinates, int64_t count, void* stream,
@@ -322,10 +339,14 @@ typedef struct minuet_kernel_map_options {
 
 /* Which input feeds which output at which offset: out[q] takes in[q + offset_k] for every offset.
  * Offsets are in steps of dilation * the tensor stride of the input (of the output where transposed). The
- * same set as input and output makes a submanifold map. Waits for the stream (it reads the counts back). */
+ * same set as input and output makes a submanifold map. Waits for the stream once, to read the counts; with
+ * one offset onto the same set only where it has no queue. */
 MINUET_API minuet_status minuet_kernel_map_create(minuet_coordinates* input, minuet_coordinates* output,
                                                   const minuet_kernel_map_options* options, void* stream,
                                                   minuet_kernel_map** map);
+/* The same pairs in the other direction, which a transposed convolution goes back by ("inverse" elsewhere):
+ * shares the memory of `forward`, and neither searches nor waits. */
+MINUET_API minuet_status minuet_kernel_map_transpose(minuet_kernel_map* forward, minuet_kernel_map** map);
 MINUET_API void minuet_kernel_map_destroy(minuet_kernel_map* map);
 /* Number of offsets, and of pairs over all of them. */
 MINUET_API int32_t minuet_kernel_map_volume(const minuet_kernel_map* map);
@@ -575,9 +596,10 @@ typedef struct minuet_execution_options {
   void* workspace; /* optional: device memory of the caller, 256-byte aligned, idle at create; it never grows:
                     */
   int64_t workspace_bytes; /* a cloud that needs more is RESOURCE_EXHAUSTED and says how much */
+  minuet_queue* queue;     /* optional: scratch lies there, and not in the arena */
 } minuet_execution_options;
 #define MINUET_EXECUTION_OPTIONS_INIT \
-  { sizeof(minuet_execution_options), 0, 0, 0, 0, {0}, {0}, 0, 0 }
+  { sizeof(minuet_execution_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0 }
 
 /* One caller's use of a loaded plan on a device: arena, streams, events, counts. options is optional.
  * FAILED_PRECONDITION where the plan is not loaded on the device. */
@@ -616,6 +638,11 @@ MINUET_API minuet_status minuet_execution_run(minuet_execution* execution, const
  * convolution are the caller's. */
 MINUET_API minuet_status minuet_execution_output_coordinates(minuet_execution* execution,
                                                              int32_t* coordinates, void* stream);
+
+/* A graph that captured a run reads the memory of what was prepared then. A later prepare therefore leaves it
+ * alone, and takes other memory; in a workspace of the caller's it is FAILED_PRECONDITION. This call frees
+ * what was left: no graph of this execution's runs is replayed any more, or under way. */
+MINUET_API minuet_status minuet_execution_release_captures(minuet_execution* execution);
 
 /* What one prepare and run did. */
 typedef struct minuet_execution_counters {

@@ -192,6 +192,20 @@ class Plan {
   detail::Owner<minuet_plan, minuet_plan_destroy> owner_;
 };
 
+/// What coordinate sets, kernel maps and executions on one stream share: `queue` of their options.
+class Queue {
+ public:
+  explicit Queue(const Device& device, void* stream = nullptr) {
+    minuet_queue* queue = nullptr;
+    check(minuet_queue_create(device.get(), stream, &queue));
+    owner_.reset(queue);
+  }
+  minuet_queue* get() const noexcept { return owner_.get(); }
+
+ private:
+  detail::Owner<minuet_queue, minuet_queue_destroy> owner_;
+};
+
 /// Coordinate sets and kernel maps, for callers who build their own networks of single convolutions.
 class Coordinates {
  public:
@@ -223,10 +237,17 @@ class KernelMap {
     check(minuet_kernel_map_create(input.get(), output.get(), &options, stream, &map));
     owner_.reset(map);
   }
+  /// The other direction, for the transposed convolution; shares the memory.
+  KernelMap transpose() const {
+    minuet_kernel_map* map = nullptr;
+    check(minuet_kernel_map_transpose(get(), &map));
+    return KernelMap(map);
+  }
   minuet_kernel_map* get() const noexcept { return owner_.get(); }
   std::int64_t pairs() const noexcept { return minuet_kernel_map_pairs(get()); }
 
  private:
+  explicit KernelMap(minuet_kernel_map* map) : owner_(map) {}
   detail::Owner<minuet_kernel_map, minuet_kernel_map_destroy> owner_;
 };
 

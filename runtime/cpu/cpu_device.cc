@@ -69,7 +69,8 @@ llvm::Error CpuDevice::download(void* host, const void* source, i64 bytes) {
   return llvm::Error::success();
 }
 
-llvm::Expected<std::unique_ptr<Engine>> CpuDevice::create_engine(const EngineChoice& choice) {
+llvm::Expected<std::unique_ptr<Engine>> CpuDevice::create_engine(const EngineChoice& choice,
+                                                                 std::shared_ptr<EngineShare>) {
   return std::make_unique<CpuEngine>(pool_, kernels_, choice.ndim);
 }
 

@@ -59,12 +59,7 @@ llvm::Expected<i32> CpuEngine::add_permute_rows(const PermuteRowsSpec& spec) {
   return static_cast<i32>(permutes_.size()) - 1;
 }
 
-i64 CpuEngine::workspace_bytes() const { return scratch_words_ * pool_->threads() * 4; }
-
-llvm::Error CpuEngine::set_workspace(void* workspace) {
-  scratch_ = static_cast<float*>(workspace);
-  return llvm::Error::success();
-}
+i64 CpuEngine::scratch_bytes() const { return scratch_words_ * pool_->threads() * 4; }
 
 llvm::Error CpuEngine::begin(void*) {
   fresh_maps_ = fresh_features_ = true;
@@ -177,7 +172,7 @@ llvm::Error CpuEngine::check(const ConvolveRequest& request) const {
   if (request.transposed && request.groups->direct_offset >= 0) {
     return make_error(StatusCode::Internal, "a transposed convolution has no offset that reads in place");
   }
-  if (scratch_ == nullptr) return make_error(StatusCode::Internal, "the engine has no workspace");
+  if (request.scratch == nullptr) return make_error(StatusCode::Internal, "the call has no scratch");
   return llvm::Error::success();
 }
 
@@ -187,8 +182,9 @@ llvm::Error CpuEngine::prepare_convolution(const ConvolveRequest&) { return llvm
 llvm::Error CpuEngine::convolve(const ConvolveRequest& request) {
   MINUET_TRY(check(request));
   const Layer& layer = layers_[request.convolution];
-  const CpuConvolution call{*pool_,  kernels_, layer.problem, layer.weights,
-                            request, scratch_, scratch_words_};
+  const CpuConvolution call{*pool_,        kernels_, layer.problem,
+                            layer.weights, request,  static_cast<float*>(request.scratch),
+                            scratch_words_};
   {
     Timer timer(*this, &StageTimes::gather, false);
     gather_cpu(call);

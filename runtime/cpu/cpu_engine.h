@@ -17,8 +17,9 @@ class CpuEngine final : public Engine {
 
   llvm::Expected<i32> add_convolution(const ConvolutionChoice& choice, ConvolutionWeights weights) override;
   llvm::Expected<i32> add_permute_rows(const PermuteRowsSpec& spec) override;
-  i64 workspace_bytes() const override;
-  llvm::Error set_workspace(void* workspace) override;
+  i64 workspace_bytes() const override { return 0; }
+  llvm::Error set_workspace(void*) override { return llvm::Error::success(); }
+  i64 scratch_bytes() const override;
   i64 map_workspace_bytes(const MapLimits& limits) const override {
     return place_map_scratch(limits, nullptr).bytes;
   }
@@ -72,7 +73,6 @@ class CpuEngine final : public Engine {
   std::vector<void*> pinned_;
   std::vector<GemmTask> gemm_tasks_;
   i64 scratch_words_ = 0;  // per slot of the pool
-  float* scratch_ = nullptr;
   MapLimits limits_;
   MapScratch map_scratch_;
   EngineCounters counters_;

@@ -143,13 +143,21 @@ llvm::Expected<Matmuls*> CudaDevice::matmuls() {
   return matmuls_.get();
 }
 
-llvm::Expected<std::unique_ptr<Engine>> CudaDevice::create_engine(const EngineChoice& choice) {
-  return create_engine(choice, CudaEngineOptions{});
+llvm::Expected<std::unique_ptr<Engine>> CudaDevice::create_engine(const EngineChoice& choice,
+                                                                  std::shared_ptr<EngineShare> share) {
+  // A queue's share is what create_share() made.
+  return CudaEngine::create(shared_from_this(), choice, {}, std::static_pointer_cast<SideStreams>(share));
 }
 
 llvm::Expected<std::unique_ptr<Engine>> CudaDevice::create_engine(const EngineChoice& choice,
                                                                   CudaEngineOptions options) {
-  return CudaEngine::create(shared_from_this(), choice, options);
+  return CudaEngine::create(shared_from_this(), choice, options, nullptr);
+}
+
+llvm::Expected<std::shared_ptr<EngineShare>> CudaDevice::create_share() {
+  MINUET_ASSIGN(std::shared_ptr<SideStreams> made,
+                SideStreams::create(shared_from_this(), CudaEngineOptions{}.streams));
+  return made;
 }
 
 llvm::Expected<std::shared_ptr<Device>> open_cuda_device(int ordinal, std::string cublaslt) {

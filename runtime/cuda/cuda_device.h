@@ -39,8 +39,10 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   llvm::Error download(void* host, const void* source, i64 bytes) override;
   llvm::Error synchronize(void* stream) override;
   llvm::Error load(const std::vector<std::shared_ptr<const Binary>>& binaries, const Reload& reload) override;
-  llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice) override;
-  /// The same with options: for tests and measurements.
+  llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice,
+                                                        std::shared_ptr<EngineShare> share) override;
+  llvm::Expected<std::shared_ptr<EngineShare>> create_share() override;
+  /// An engine on its own with options: for tests and measurements.
   llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice,
                                                         CudaEngineOptions options);
 

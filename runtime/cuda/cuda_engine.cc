@@ -4,10 +4,14 @@ namespace minuet {
 
 llvm::Expected<std::unique_ptr<Engine>> CudaEngine::create(std::shared_ptr<CudaDevice> device,
                                                            const EngineChoice& choice,
-                                                           CudaEngineOptions options) {
-  MINUET_ASSIGN(std::unique_ptr<Queue> queue, Queue::create(std::move(device), options.streams));
-  MINUET_ASSIGN(std::unique_ptr<MapStep> map, MapStep::create(*queue, choice));
-  return std::unique_ptr<Engine>(new CudaEngine(std::move(queue), std::move(map), options));
+                                                           CudaEngineOptions options,
+                                                           std::shared_ptr<SideStreams> side) {
+  if (!side) {
+    MINUET_ASSIGN(side, SideStreams::create(device, options.streams));
+  }
+  MINUET_ASSIGN(std::unique_ptr<Launcher> launcher, Launcher::create(std::move(device), std::move(side)));
+  MINUET_ASSIGN(std::unique_ptr<MapStep> map, MapStep::create(*launcher, choice));
+  return std::unique_ptr<Engine>(new CudaEngine(std::move(launcher), std::move(map), options));
 }
 
 llvm::Expected<i32> CudaEngine::add_convolution(const ConvolutionChoice& choice, ConvolutionWeights weights) {
@@ -26,43 +30,43 @@ llvm::Error CudaEngine::set_workspace(void* workspace) {
 
 llvm::Error CudaEngine::begin(void* stream) {
   const ContextScope current = scope();
-  return queue_->begin(static_cast<CUstream>(stream));
+  return launcher_->begin(static_cast<CUstream>(stream));
 }
 
 llvm::Error CudaEngine::end() {
   const ContextScope current = scope();
-  return queue_->end();
+  return launcher_->end();
 }
 
 llvm::Error CudaEngine::fill_words(void* target, u32 word, i64 words) {
   const ContextScope current = scope();
-  return queue_->fill(target, word, words);
+  return launcher_->fill(target, word, words);
 }
 
 llvm::Error CudaEngine::read_back(void* host, const void* source, i64 bytes) {
   const ContextScope current = scope();
-  return queue_->read_back(host, source, bytes);
+  return launcher_->read_back(host, source, bytes);
 }
 
 llvm::Error CudaEngine::send(void* target, const void* host, i64 bytes) {
   const ContextScope current = scope();
-  MINUET_TRY(queue_->send(target, host, bytes));
-  return queue_->record_copy();
+  MINUET_TRY(launcher_->send(target, host, bytes));
+  return launcher_->record_copy();
 }
 
 llvm::Error CudaEngine::wait_for_sends() {
   const ContextScope current = scope();
-  return queue_->wait_for_copy();
+  return launcher_->wait_for_copy();
 }
 
 llvm::Error CudaEngine::wait() {
   const ContextScope current = scope();
-  return queue_->wait();
+  return launcher_->wait();
 }
 
 llvm::Expected<void*> CudaEngine::allocate_pinned(i64 bytes) {
   const ContextScope current = scope();
-  return queue_->allocate_pinned(bytes);
+  return launcher_->allocate_pinned(bytes);
 }
 
 llvm::Error CudaEngine::find_bounds(const i32* coordinates, i64 count, i32* bounds) {
@@ -122,13 +126,13 @@ llvm::Error CudaEngine::convolve(const ConvolveRequest& request) {
 }
 
 llvm::Expected<StageTimes> CudaEngine::stage_times() {
-  if (!queue_->profiler().on()) {
+  if (!launcher_->profiler().on()) {
     return make_error(StatusCode::FailedPrecondition,
                       "profiling is off, so no stage was timed: turn it on (minuet_execution_set_profiling) "
                       "before the calls to time");
   }
   const ContextScope current = scope();
-  return queue_->profiler().times();
+  return launcher_->profiler().times();
 }
 
 }  // namespace minuet

@@ -1,25 +1,26 @@
-// The CUDA engine: runtime/engine.h on a Queue, a MapStep and a GmasStep.
+// The CUDA engine: runtime/engine.h on a Launcher, a MapStep and a GmasStep.
 #pragma once
 
 #include <memory>
 
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/cuda/gmas_step.h"
+#include "runtime/cuda/launcher.h"
 #include "runtime/cuda/map_step.h"
-#include "runtime/cuda/queue.h"
 
 namespace minuet {
 
 class CudaEngine final : public Engine {
  public:
   static llvm::Expected<std::unique_ptr<Engine>> create(std::shared_ptr<CudaDevice> device,
-                                                        const EngineChoice& choice,
-                                                        CudaEngineOptions options);
+                                                        const EngineChoice& choice, CudaEngineOptions options,
+                                                        std::shared_ptr<SideStreams> side);
 
   llvm::Expected<i32> add_convolution(const ConvolutionChoice& choice, ConvolutionWeights weights) override;
   llvm::Expected<i32> add_permute_rows(const PermuteRowsSpec& spec) override;
   i64 workspace_bytes() const override { return gmas_.workspace_bytes(); }
   llvm::Error set_workspace(void* workspace) override;
+  i64 scratch_bytes() const override { return gmas_.scratch_bytes(); }
   i64 map_workspace_bytes(const MapLimits& limits) const override { return map_->workspace_bytes(limits); }
   i64 gather_element_bytes(const ConvolutionChoice& choice) const override {
     return dtype_bytes(choice.problem.dtype);
@@ -30,6 +31,7 @@ class CudaEngine final : public Engine {
 
   llvm::Error begin(void* stream) override;
   llvm::Error end() override;
+  bool was_captured() const override { return launcher_->was_captured(); }
   llvm::Error fill_words(void* target, u32 word, i64 words) override;
   llvm::Error read_back(void* host, const void* source, i64 bytes) override;
   llvm::Error send(void* target, const void* host, i64 bytes) override;
@@ -51,9 +53,9 @@ class CudaEngine final : public Engine {
   llvm::Error prepare_convolution(const ConvolveRequest& request) override;
   llvm::Error convolve(const ConvolveRequest& request) override;
 
-  const EngineCounters& counters() const override { return queue_->counters(); }
-  void reset_counters() override { queue_->counters() = {}; }
-  void set_profiling(bool on) override { queue_->profiler().set(on); }
+  const EngineCounters& counters() const override { return launcher_->counters(); }
+  void reset_counters() override { launcher_->counters() = {}; }
+  void set_profiling(bool on) override { launcher_->profiler().set(on); }
   llvm::Expected<StageTimes> stage_times() override;
 
   /// How a layer's weights come in group order, and why.
@@ -62,11 +64,11 @@ class CudaEngine final : public Engine {
   }
 
  private:
-  CudaEngine(std::unique_ptr<Queue> queue, std::unique_ptr<MapStep> map, CudaEngineOptions options)
-      : queue_(std::move(queue)), map_(std::move(map)), gmas_(*queue_, options) {}
-  ContextScope scope() const { return ContextScope(queue_->driver(), queue_->device().context()); }
+  CudaEngine(std::unique_ptr<Launcher> launcher, std::unique_ptr<MapStep> map, CudaEngineOptions options)
+      : launcher_(std::move(launcher)), map_(std::move(map)), gmas_(*launcher_, options) {}
+  ContextScope scope() const { return ContextScope(launcher_->driver(), launcher_->device().context()); }
 
-  std::unique_ptr<Queue> queue_;
+  std::unique_ptr<Launcher> launcher_;
   std::unique_ptr<MapStep> map_;
   GmasStep gmas_;
 };

@@ -14,9 +14,9 @@ constexpr i32 kPointerArrays = 3;  // weights, inputs, outputs
 
 llvm::Expected<i32> GmasStep::add_convolution(const ConvolutionChoice& choice, ConvolutionWeights weights) {
   if (!matmuls_) {
-    MINUET_ASSIGN(matmuls_, queue_.device().matmuls());
+    MINUET_ASSIGN(matmuls_, launcher_.device().matmuls());
   }
-  CudaDevice& device = queue_.device();
+  CudaDevice& device = launcher_.device();
   Layer layer;
   layer.problem = choice.problem;
   layer.shape = {choice.problem.in_channels, choice.problem.out_channels, choice.problem.dtype,
@@ -45,7 +45,7 @@ llvm::Expected<i32> GmasStep::add_convolution(const ConvolutionChoice& choice, C
 llvm::Expected<bool> GmasStep::takes_pointers(Layer& layer) {
   const MatmulProblem probe = problem_of(layer, BatchMode::Pointers, 0, kProbeHeight, kProbeBatch);
   MINUET_ASSIGN(const MatmulAlgorithm* algorithm,
-                layer.memo.find(*matmuls_, key_of(probe), queue_.counters().heuristics));
+                layer.memo.find(*matmuls_, key_of(probe), launcher_.counters().heuristics));
   return algorithm->found;
 }
 
@@ -74,7 +74,7 @@ llvm::Error GmasStep::place_weights(Layer& layer) {
 }
 
 llvm::Expected<i32> GmasStep::add_permute_rows(const PermuteRowsSpec& spec) {
-  MINUET_ASSIGN(Kernel<PermuteRowsParams> kernel, queue_.device().kernel(spec));
+  MINUET_ASSIGN(Kernel<PermuteRowsParams> kernel, launcher_.device().kernel(spec));
   permutes_.push_back({spec, kernel});
   return static_cast<i32>(permutes_.size()) - 1;
 }
@@ -88,7 +88,6 @@ GmasStep::Layout GmasStep::layout(char* base) const {
     const bool permuted = !layer.placement.pointers && layer.volume > 1;
     result.permuted.push_back(permuted ? arena.add(layer.volume * layer.slice_bytes, base) : -1);
   }
-  result.matmul = arena.add(layers_.empty() ? 0 : queue_.streams() * kMatmulWorkspaceBytes, base);
   result.total = arena.bytes();
   return result;
 }
@@ -97,14 +96,13 @@ llvm::Error GmasStep::set_workspace(void* workspace) {
   char* base = static_cast<char*>(workspace);
   const Layout parts = layout(base);
   device_pointers_ = reinterpret_cast<void**>(base + parts.pointers);
-  matmul_workspace_ = base + parts.matmul;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     layers_[i].permuted = parts.permuted[i] < 0 ? nullptr : base + parts.permuted[i];
     layers_[i].prepared = false;  // what was bound points into the old memory
   }
   pending_layers_ = 0;
   if (pointer_count_ <= pinned_count_) return llvm::Error::success();
-  MINUET_ASSIGN(void* pinned, queue_.allocate_pinned(pointer_count_ * static_cast<i64>(sizeof(void*))));
+  MINUET_ASSIGN(void* pinned, launcher_.allocate_pinned(pointer_count_ * static_cast<i64>(sizeof(void*))));
   host_pointers_ = static_cast<void**>(pinned);
   pinned_count_ = pointer_count_;
   return llvm::Error::success();

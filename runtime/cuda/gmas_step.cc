@@ -12,19 +12,19 @@ const char* bytes_at(const void* base, i64 offset) { return static_cast<const ch
 
 llvm::Error GmasStep::permute_rows(i32 permute, const void* input, i64 input_ld, const i32* index, i64 rows,
                                    void* output, i64 output_ld) {
-  MINUET_TRY(queue_.mark(Stage::Other));
+  MINUET_TRY(launcher_.mark(Stage::Other));
   if (rows <= 0) return llvm::Error::success();
   const PermuteRows& entry = permutes_[permute];
   const i64 vectors = rows * (entry.spec.channels * dtype_bytes(entry.spec.io) / entry.spec.vector_bytes);
-  return queue_.launch_stride(entry.kernel, vectors,
-                              PermuteRowsParams{input, input_ld, index, rows, output, output_ld});
+  return launcher_.launch_stride(entry.kernel, vectors,
+                                 PermuteRowsParams{input, input_ld, index, rows, output, output_ld});
 }
 
 // ---- once a cloud ------------------------------------------------------------------------------
 
 llvm::Error GmasStep::prepare(const ConvolveRequest& request) {
   Layer& layer = layers_[request.convolution];
-  MINUET_TRY(queue_.mark(Stage::Other));
+  MINUET_TRY(launcher_.mark(Stage::Other));
   layer.prepared = false;
   layer.matmuls.clear();
   if (llvm::Error error = bind_groups(layer, request)) {
@@ -37,7 +37,6 @@ llvm::Error GmasStep::prepare(const ConvolveRequest& request) {
 
 llvm::Error GmasStep::bind_groups(Layer& layer, const ConvolveRequest& request) {
   const GroupPlan& groups = *request.groups;
-  if (layer.placement.pointers) MINUET_TRY(open_pointers());
   if (groups.direct_rows > 0) MINUET_TRY(bind_direct(layer, request, layer.matmuls.emplace_back()));
   bool batched = false;
   for (const GemmGroup& group : groups.groups) {
@@ -74,11 +73,11 @@ MatmulProblem GmasStep::problem_of(const Layer& layer, BatchMode mode, i64 first
 llvm::Expected<bool> GmasStep::bind(Layer& layer, const MatmulProblem& problem, const void* weight,
                                     const void* input, void* output, BoundMatmul& bound) {
   MINUET_ASSIGN(const MatmulAlgorithm* algorithm,
-                layer.memo.find(*matmuls_, key_of(problem), queue_.counters().heuristics));
+                layer.memo.find(*matmuls_, key_of(problem), launcher_.counters().heuristics));
   MatmulAlgorithm exact;
   if (!algorithm->found) {
     // What stands for the bucket has none; this very height may.
-    ++queue_.counters().heuristics;
+    ++launcher_.counters().heuristics;
     MINUET_TRY(matmuls_->look_up(problem, exact));
     if (!exact.found) return false;
     algorithm = &exact;
@@ -163,21 +162,17 @@ llvm::Error GmasStep::bind_members(Layer& layer, const ConvolveRequest& request,
 
 llvm::Error GmasStep::permute_weights(const Layer& layer, const ConvolveRequest& request) {
   const i64 vectors = layer.volume * (layer.slice_bytes / layer.permute_vector_bytes);
-  return queue_.launch_stride(
+  return launcher_.launch_stride(
       layer.permute_weights, vectors,
       PermuteWeightsParams{layer.weights.weight, layer.permuted, request.tables->groups.order,
                            layer.slice_bytes, layer.volume});
 }
 
-llvm::Error GmasStep::open_pointers() {
-  if (pending_layers_ > 0) return llvm::Error::success();
-  return queue_.wait_for_copy();
-}
-
 llvm::Error GmasStep::send_pointers() {
   pending_layers_ = 0;
-  MINUET_TRY(queue_.send(device_pointers_, host_pointers_, pointer_count_ * static_cast<i64>(sizeof(void*))));
-  return queue_.record_copy();
+  MINUET_TRY(
+      launcher_.send(device_pointers_, host_pointers_, pointer_count_ * static_cast<i64>(sizeof(void*))));
+  return launcher_.record_copy();
 }
 
 // ---- once a run --------------------------------------------------------------------------------
@@ -198,7 +193,7 @@ llvm::Error GmasStep::convolve(const ConvolveRequest& request) {
 llvm::Error GmasStep::gather(const Layer& layer, const ConvolveRequest& request) {
   const GroupPlan& groups = *request.groups;
   if (groups.gathered_rows == 0) return llvm::Error::success();
-  MINUET_TRY(queue_.mark(Stage::Gather));
+  MINUET_TRY(launcher_.mark(Stage::Gather));
   GatherParams params = {};
   params.features = request.input;
   params.ld = request.input_ld;
@@ -212,36 +207,36 @@ llvm::Error GmasStep::gather(const Layer& layer, const ConvolveRequest& request)
   params.buffer = request.gather_buffer;
   const i64 tiles =
       tile_count(params.rows + params.padding_rows, layer.gather_spec.channels, layer.gather_spec.tile);
-  return queue_.launch_stride(layer.gather, tiles, params);
+  return launcher_.launch_stride(layer.gather, tiles, params);
 }
 
 llvm::Error GmasStep::multiply(Layer& layer, const ConvolveRequest& request) {
-  const i32 used = std::min(static_cast<i32>(layer.matmuls.size()), queue_.usable_streams());
+  const i32 used = std::min(static_cast<i32>(layer.matmuls.size()), launcher_.usable_streams());
   if (used == 0) return llvm::Error::success();
-  MINUET_TRY(queue_.mark(Stage::Gemm));
+  MINUET_TRY(launcher_.mark(Stage::Gemm));
   if (request.groups->direct_rows > 0) {
     // The direct GEMM reads this call's features, wherever, and however far apart, the caller has them.
     BoundMatmul& direct = layer.matmuls.front();
     if (direct.problem.input_ld != request.input_ld) MINUET_TRY(bind_direct(layer, request, direct));
     direct.input = request.input;
   }
-  llvm::Error error = queue_.fork(used);
-  EngineCounters& counters = queue_.counters();
+  llvm::Error error = launcher_.fork(used);
+  EngineCounters& counters = launcher_.counters();
   i32 stream = 0;
   for (BoundMatmul& matmul : layer.matmuls) {
     if (error) break;
     ++counters.matmuls;
-    error = matmuls_->run(matmul, matmul_workspace_ + stream * kMatmulWorkspaceBytes, queue_.stream(stream),
-                          counters.heuristics);
+    error = matmuls_->run(matmul, bytes_at(request.scratch, stream * kMatmulWorkspaceBytes),
+                          launcher_.stream(stream), counters.heuristics);
     if (++stream == used) stream = 0;
   }
   // After a failure too: the caller waits for its own stream only before it reuses the buffers.
-  return llvm::joinErrors(std::move(error), queue_.join(used));
+  return llvm::joinErrors(std::move(error), launcher_.join(used));
 }
 
 llvm::Error GmasStep::scatter(const Layer& layer, const ConvolveRequest& request) {
   if (request.output_rows <= 0) return llvm::Error::success();
-  MINUET_TRY(queue_.mark(Stage::Scatter));
+  MINUET_TRY(launcher_.mark(Stage::Scatter));
   ScatterParams params = {};
   params.buffer = request.gemm_buffer;
   params.table = request.transposed ? request.tables->source_table : request.tables->query_table;
@@ -254,7 +249,7 @@ llvm::Error GmasStep::scatter(const Layer& layer, const ConvolveRequest& request
   params.output = request.output;
   params.output_ld = request.output_ld;
   params.overflow = request.overflow;
-  return queue_.launch_stride(
+  return launcher_.launch_stride(
       layer.scatter, tile_count(params.rows, layer.scatter_spec.channels, layer.scatter_spec.tile), params);
 }
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/cuda/launcher.h"
 #include "runtime/cuda/matmul.h"
-#include "runtime/cuda/queue.h"
 
 namespace minuet {
 
@@ -20,12 +20,14 @@ struct WeightPlacement {
 
 class GmasStep {
  public:
-  GmasStep(Queue& queue, CudaEngineOptions options) : queue_(queue), options_(options) {}
+  GmasStep(Launcher& launcher, CudaEngineOptions options) : launcher_(launcher), options_(options) {}
 
   llvm::Expected<i32> add_convolution(const ConvolutionChoice& choice, ConvolutionWeights weights);
   llvm::Expected<i32> add_permute_rows(const PermuteRowsSpec& spec);
   i64 workspace_bytes() const { return layout(nullptr).total; }
   llvm::Error set_workspace(void* workspace);
+  /// kMatmulWorkspaceBytes a stream.
+  i64 scratch_bytes() const { return layers_.empty() ? 0 : launcher_.streams() * kMatmulWorkspaceBytes; }
   const WeightPlacement& weight_placement(i32 convolution) const { return layers_[convolution].placement; }
 
   llvm::Error permute_rows(i32 permute, const void* input, i64 input_ld, const i32* index, i64 rows,
@@ -60,7 +62,6 @@ class GmasStep {
   struct Layout {
     i64 pointers = 0;           // offset of all pointer arrays
     std::vector<i64> permuted;  // offset of each layer's permuted weights, or -1
-    i64 matmul = 0;             // offset of the GEMMs' workspaces
     i64 pointer_count = 0;
     i64 total = 0;
   };
@@ -80,20 +81,17 @@ class GmasStep {
   llvm::Error bind_group(Layer& layer, const ConvolveRequest& request, const GemmGroup& group);
   llvm::Error bind_members(Layer& layer, const ConvolveRequest& request, const GemmGroup& group);
   llvm::Error permute_weights(const Layer& layer, const ConvolveRequest& request);
-  /// The host may write the pointer arrays: an earlier copy of them is done.
-  llvm::Error open_pointers();
   llvm::Error send_pointers();
 
   llvm::Error gather(const Layer& layer, const ConvolveRequest& request);
   llvm::Error multiply(Layer& layer, const ConvolveRequest& request);
   llvm::Error scatter(const Layer& layer, const ConvolveRequest& request);
 
-  Queue& queue_;
+  Launcher& launcher_;
   CudaEngineOptions options_;
   Matmuls* matmuls_ = nullptr;  // the device's
   std::vector<Layer> layers_;
   std::vector<PermuteRows> permutes_;
-  char* matmul_workspace_ = nullptr;  // kMatmulWorkspaceBytes a stream
 
   // Pointer arrays of all layers: written by prepare(), sent together once every layer has been prepared.
   void** host_pointers_ = nullptr;  // pinned

@@ -42,10 +42,10 @@ SortKernels MapKernels::sort(bool rows, i64 capacity) const {
           radix_histogram, radix_bins, (rows ? radix_pass_rows : radix_pass_keys).of(capacity)};
 }
 
-llvm::Expected<std::unique_ptr<MapStep>> MapStep::create(Queue& queue, const EngineChoice& choice) {
-  MINUET_ASSIGN(MapKernels map32, MapKernels::create(queue.device(), choice.map32));
-  MINUET_ASSIGN(MapKernels map64, MapKernels::create(queue.device(), choice.map64));
-  return std::unique_ptr<MapStep>(new MapStep(queue, std::move(map32), std::move(map64)));
+llvm::Expected<std::unique_ptr<MapStep>> MapStep::create(Launcher& launcher, const EngineChoice& choice) {
+  MINUET_ASSIGN(MapKernels map32, MapKernels::create(launcher.device(), choice.map32));
+  MINUET_ASSIGN(MapKernels map64, MapKernels::create(launcher.device(), choice.map64));
+  return std::unique_ptr<MapStep>(new MapStep(launcher, std::move(map32), std::move(map64)));
 }
 
 i64 MapStep::workspace_bytes(const MapLimits& limits) const {
@@ -60,12 +60,12 @@ llvm::Error MapStep::begin(const MapLimits& limits, void* workspace) {
   limits_ = limits;
   work_ = MapWorkspace::place(kernels(limits.key).choice, limits, static_cast<char*>(workspace));
   next_sort_ = next_scan_ = 0;
-  MINUET_TRY(queue_.mark(Stage::Sort));
-  MINUET_TRY(queue_.fill(work_.sorts, 0, limits.sets * work_.sort_bytes / static_cast<i64>(sizeof(u32))));
+  MINUET_TRY(launcher_.mark(Stage::Sort));
+  MINUET_TRY(launcher_.fill(work_.sorts, 0, limits.sets * work_.sort_bytes / static_cast<i64>(sizeof(u32))));
   if (work_.scan_count == 0) return llvm::Error::success();
   const PrepareScansParams params{work_.scans, work_.scan_bytes, work_.scan_count};
-  return queue_.launch_stride(kernels(limits.key).prepare_scans,
-                              work_.scan_count * work_.scan_bytes / kScanTileBytes, params);
+  return launcher_.launch_stride(kernels(limits.key).prepare_scans,
+                                 work_.scan_count * work_.scan_bytes / kScanTileBytes, params);
 }
 
 llvm::Error MapStep::check_key(const KeyLayout& layout) const {
@@ -76,20 +76,20 @@ llvm::Error MapStep::check_key(const KeyLayout& layout) const {
 }
 
 llvm::Error MapStep::find_bounds(const i32* coordinates, i64 count, i32* bounds) {
-  MINUET_TRY(queue_.mark(Stage::Other));
-  MINUET_TRY(queue_.fill(bounds, static_cast<u32>(INT_MAX), kMaxFields));
-  MINUET_TRY(queue_.fill(bounds + kMaxFields, static_cast<u32>(INT_MIN), kMaxFields));
+  MINUET_TRY(launcher_.mark(Stage::Other));
+  MINUET_TRY(launcher_.fill(bounds, static_cast<u32>(INT_MAX), kMaxFields));
+  MINUET_TRY(launcher_.fill(bounds + kMaxFields, static_cast<u32>(INT_MIN), kMaxFields));
   if (count <= 0) return llvm::Error::success();
   // The kernel does not depend on the key's width: the two choices name the same one.
-  return queue_.launch_stride(map32_.find_bounds, count,
-                              FindBoundsParams{coordinates, count, bounds, bounds + kMaxFields});
+  return launcher_.launch_stride(map32_.find_bounds, count,
+                                 FindBoundsParams{coordinates, count, bounds, bounds + kMaxFields});
 }
 
 llvm::Error MapStep::build_coords(const BuildCoordsRequest& request) {
   MINUET_TRY(check_key(request.layout));
-  MINUET_TRY(queue_.mark(Stage::Sort));
-  if (request.count <= 0) return queue_.fill(request.coords.count, 0, 1);
-  MINUET_TRY(queue_.fill(work_.count, static_cast<u32>(request.count), 1));
+  MINUET_TRY(launcher_.mark(Stage::Sort));
+  if (request.count <= 0) return launcher_.fill(request.coords.count, 0, 1);
+  MINUET_TRY(launcher_.fill(work_.count, static_cast<u32>(request.count), 1));
 
   const SortJob job{work_.count, request.count, request.layout.total_bits,
                     request.source_row || request.row_of};
@@ -102,7 +102,7 @@ llvm::Error MapStep::build_coords(const BuildCoordsRequest& request) {
   pack.keys = work_.keys[0];
   pack.rows = job.rows ? work_.rows[0] : nullptr;
   pack.status = request.status;
-  MINUET_TRY(queue_.launch_stride(kernels(limits_.key).pack, request.count, pack));
+  MINUET_TRY(launcher_.launch_stride(kernels(limits_.key).pack, request.count, pack));
   i32 half = 0;
   MINUET_TRY(sort(job, half));
   return make_unique(job, half, request.coords, request.source_row, request.row_of);
@@ -110,15 +110,15 @@ llvm::Error MapStep::build_coords(const BuildCoordsRequest& request) {
 
 llvm::Error MapStep::downsample(const DownsampleRequest& request) {
   MINUET_TRY(check_key(request.layout));
-  MINUET_TRY(queue_.mark(Stage::Sort));
-  if (request.fine.capacity <= 0) return queue_.fill(request.coarse.count, 0, 1);
+  MINUET_TRY(launcher_.mark(Stage::Sort));
+  if (request.fine.capacity <= 0) return launcher_.fill(request.coarse.count, 0, 1);
   DownsampleParams params = {};
   params.keys = request.fine.keys;
   params.count = request.fine.count;
   params.layout = request.layout;
   std::copy_n(request.stride.begin(), kMaxDim, params.stride);
   params.floored = work_.keys[0];
-  MINUET_TRY(queue_.launch_stride(kernels(limits_.key).downsample, request.fine.capacity, params));
+  MINUET_TRY(launcher_.launch_stride(kernels(limits_.key).downsample, request.fine.capacity, params));
   const SortJob job{request.fine.count, request.fine.capacity, request.layout.total_bits, false};
   i32 half = 0;
   MINUET_TRY(sort(job, half));
@@ -134,7 +134,7 @@ llvm::Error MapStep::sort(const SortJob& job, i32& half) {
                           {job.rows ? work_.rows[0] : nullptr, job.rows ? work_.rows[1] : nullptr},
                           work_.sort_state(next_sort_++),
                           work_.sort_tiles};
-  return enqueue_sort(queue_, kernels(limits_.key).sort(job.rows, job.capacity),
+  return enqueue_sort(launcher_, kernels(limits_.key).sort(job.rows, job.capacity),
                       {job.count, job.capacity, 0, job.bits}, memory, half);
 }
 
@@ -152,7 +152,7 @@ llvm::Error MapStep::make_unique(const SortJob& job, i32 half, const Coords& coo
                             job.count,        work_.positions,
                             coords.keys,      coords.count,
                             source_row,       row_of};
-  return queue_.launch_stride(job.rows ? kernels.unique_rows : kernels.unique_keys, job.capacity, params);
+  return launcher_.launch_stride(job.rows ? kernels.unique_rows : kernels.unique_keys, job.capacity, params);
 }
 
 llvm::Error MapStep::scan(const Kernel<ScanParams>& kernel, const ScanSpec& spec, i64 most_items,
@@ -162,7 +162,7 @@ llvm::Error MapStep::scan(const Kernel<ScanParams>& kernel, const ScanSpec& spec
                       work_.scan_count, work_.scan_bytes);
   }
   params.tiles = work_.scans + next_scan_++ * work_.scan_bytes;
-  return queue_.launch(kernel, scan_tiles(spec, most_items), params);
+  return launcher_.launch(kernel, scan_tiles(spec, most_items), params);
 }
 
 llvm::Error MapStep::search(const SearchRequest& request) {
@@ -174,7 +174,7 @@ llvm::Error MapStep::search(const SearchRequest& request) {
     return make_error(StatusCode::Internal, "the Map step was begun for {0} sources and {1} offsets",
                       limits_.capacity, limits_.max_volume);
   }
-  MINUET_TRY(queue_.mark(Stage::Map));
+  MINUET_TRY(launcher_.mark(Stage::Map));
   MINUET_TRY(find_pieces(request));
   MINUET_TRY(search_pieces(request));
   return count_hits(request);
@@ -196,8 +196,8 @@ llvm::Error MapStep::find_pieces(const SearchRequest& request) {
   params.borders = work_.borders;
   params.pieces = work_.pieces;
   // A block's first thread only hands a border on to the next, so a block writes one less than it has.
-  MINUET_TRY(queue_.launch(kernels.find_query_borders[request.search],
-                           stride_grid(borders, spec.threads - 1, queue_.multiprocessors()), params));
+  MINUET_TRY(launcher_.launch(kernels.find_query_borders[request.search],
+                              stride_grid(borders, spec.threads - 1, launcher_.multiprocessors()), params));
   ScanParams scan_pieces = {};
   scan_pieces.input = work_.pieces;
   scan_pieces.count = request.sources.count;
@@ -223,8 +223,8 @@ llvm::Error MapStep::search_pieces(const SearchRequest& request) {
   params.borders = work_.borders;
   params.piece_starts = work_.piece_starts;
   params.map = request.map->map;
-  return queue_.launch(kernels.search_kernel_map[request.search],
-                       stride_grid(pieces, 1, queue_.multiprocessors()), params);
+  return launcher_.launch(kernels.search_kernel_map[request.search],
+                          stride_grid(pieces, 1, launcher_.multiprocessors()), params);
 }
 
 llvm::Error MapStep::count_hits(const SearchRequest& request) {
@@ -237,22 +237,22 @@ llvm::Error MapStep::count_hits(const SearchRequest& request) {
   hits.divisor = 1;
   hits.output = request.map->positions;
   MINUET_TRY(scan(kernels.scan_hits, kernels.choice.scan_hits, volume * request.queries.capacity, hits));
-  return queue_.launch(
+  return launcher_.launch(
       kernels.count_pairs, 1,
       CountPairsParams{request.map->positions, request.queries.count, volume, request.map->counts});
 }
 
 llvm::Error MapStep::unpack(const Coords& coords, const KeyLayout& layout, i32* coordinates) {
-  MINUET_TRY(queue_.mark(Stage::Other));
+  MINUET_TRY(launcher_.mark(Stage::Other));
   if (coords.capacity <= 0) return llvm::Error::success();
-  return queue_.launch_stride(kernels(key_type_of(layout)).unpack, coords.capacity,
-                              UnpackParams{coords.keys, coords.count, layout, coordinates});
+  return launcher_.launch_stride(kernels(key_type_of(layout)).unpack, coords.capacity,
+                                 UnpackParams{coords.keys, coords.count, layout, coordinates});
 }
 
 llvm::Error MapStep::make_tables(const MapView& map, i32 direct_offset, const GmasTables& tables) {
-  MINUET_TRY(queue_.mark(Stage::Map));
+  MINUET_TRY(launcher_.mark(Stage::Map));
   const i32 volume = map.geometry.volume;
-  MINUET_TRY(queue_.fill(tables.source_table, ~0u, volume * map.sources));
+  MINUET_TRY(launcher_.fill(tables.source_table, ~0u, volume * map.sources));
   if (map.queries <= 0) return llvm::Error::success();
   MakeTablesParams params = {};
   params.map = map.map;
@@ -264,13 +264,13 @@ llvm::Error MapStep::make_tables(const MapView& map, i32 direct_offset, const Gm
   params.direct_offset = direct_offset;
   params.source_table = tables.source_table;
   params.query_table = tables.query_table;
-  return queue_.launch_stride(map32_.make_tables, volume * map.queries, params);
+  return launcher_.launch_stride(map32_.make_tables, volume * map.queries, params);
 }
 
 llvm::Error MapStep::compact_pairs(const MapView& map, i32* sources, i32* targets) {
-  MINUET_TRY(queue_.mark(Stage::Map));
+  MINUET_TRY(launcher_.mark(Stage::Map));
   if (map.queries <= 0) return llvm::Error::success();
-  return queue_.launch_stride(
+  return launcher_.launch_stride(
       map32_.compact_pairs, map.geometry.volume * map.queries,
       CompactPairsParams{map.map, map.positions, map.queries, map.geometry.volume, sources, targets});
 }

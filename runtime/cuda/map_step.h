@@ -6,8 +6,8 @@
 
 #include <vector>
 
+#include "runtime/cuda/launcher.h"
 #include "runtime/cuda/map_workspace.h"
-#include "runtime/cuda/queue.h"
 #include "runtime/cuda/sort.h"
 
 namespace minuet {
@@ -38,7 +38,7 @@ struct MapKernels {
 
 class MapStep {
  public:
-  static llvm::Expected<std::unique_ptr<MapStep>> create(Queue& queue, const EngineChoice& choice);
+  static llvm::Expected<std::unique_ptr<MapStep>> create(Launcher& launcher, const EngineChoice& choice);
 
   i64 workspace_bytes(const MapLimits& limits) const;
   llvm::Error begin(const MapLimits& limits, void* workspace);
@@ -59,8 +59,8 @@ class MapStep {
     bool rows = false;
   };
 
-  MapStep(Queue& queue, MapKernels map32, MapKernels map64)
-      : queue_(queue), map32_(std::move(map32)), map64_(std::move(map64)) {}
+  MapStep(Launcher& launcher, MapKernels map32, MapKernels map64)
+      : launcher_(launcher), map32_(std::move(map32)), map64_(std::move(map64)) {}
   const MapKernels& kernels(KeyType key) const { return key == KeyType::U32 ? map32_ : map64_; }
   llvm::Error check_key(const KeyLayout& layout) const;
   /// Sorts; `half` is where the result lies.
@@ -71,7 +71,7 @@ class MapStep {
   llvm::Error search_pieces(const SearchRequest& request);
   llvm::Error count_hits(const SearchRequest& request);
 
-  Queue& queue_;
+  Launcher& launcher_;
   MapKernels map32_, map64_;
   MapLimits limits_;
   MapWorkspace work_;

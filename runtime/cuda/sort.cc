@@ -4,7 +4,7 @@
 
 namespace minuet {
 
-llvm::Error enqueue_sort(Queue& queue, const SortKernels& kernels, const SortRange& range,
+llvm::Error enqueue_sort(Launcher& launcher, const SortKernels& kernels, const SortRange& range,
                          const SortMemory& memory, i32& half) {
   half = 0;
   const i32 bits = range.end_bit - range.begin_bit;
@@ -13,12 +13,12 @@ llvm::Error enqueue_sort(Queue& queue, const SortKernels& kernels, const SortRan
   const i64 per_block =
       static_cast<i64>(kernels.histogram_spec.threads) * kernels.histogram_spec.items_per_thread;
   const i64 blocks =
-      stride_grid(range.capacity, per_block, queue.multiprocessors(), kHistogramBlocksPerMultiprocessor);
-  MINUET_TRY(queue.launch(
+      stride_grid(range.capacity, per_block, launcher.multiprocessors(), kHistogramBlocksPerMultiprocessor);
+  MINUET_TRY(launcher.launch(
       kernels.histogram, blocks,
       RadixHistogramParams{memory.keys[0], range.count, state.bins, range.begin_bit, range.end_bit}));
   const i32 passes = radix_passes(bits);
-  MINUET_TRY(queue.launch(kernels.bins, passes, RadixBinsParams{state.bins}));
+  MINUET_TRY(launcher.launch(kernels.bins, passes, RadixBinsParams{state.bins}));
 
   const i64 tiles = radix_tiles(kernels.pass_spec, range.capacity);
   for (i32 pass = 0; pass < passes; ++pass, half ^= 1) {
@@ -33,7 +33,7 @@ llvm::Error enqueue_sort(Queue& queue, const SortKernels& kernels, const SortRan
     params.values_out = memory.rows[half ^ 1];
     params.bit = range.begin_bit + pass * kRadixBits;
     params.bits = radix_pass_bits(bits, pass);
-    MINUET_TRY(queue.launch(kernels.pass, tiles, params));
+    MINUET_TRY(launcher.launch(kernels.pass, tiles, params));
   }
   return llvm::Error::success();
 }

@@ -1,8 +1,8 @@
 // One radix sort: its launches, in order. The Map step sorts with it, and a test holds it against CUB.
 #pragma once
 
+#include "runtime/cuda/launcher.h"
 #include "runtime/cuda/map_workspace.h"
-#include "runtime/cuda/queue.h"
 
 namespace minuet {
 
@@ -32,7 +32,7 @@ struct SortMemory {
 };
 
 /// Enqueues. Sorts what lies in half 0; `half` is where the result will lie.
-llvm::Error enqueue_sort(Queue& queue, const SortKernels& kernels, const SortRange& range,
+llvm::Error enqueue_sort(Launcher& launcher, const SortKernels& kernels, const SortRange& range,
                          const SortMemory& memory, i32& half);
 
 }  // namespace minuet

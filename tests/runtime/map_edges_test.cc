@@ -48,6 +48,24 @@ Points draw_points(std::array<int32_t, 3> least, uint64_t seed) {
   return points;
 }
 
+/// 257 times 2^24 is 2^24 in 32 bits, which is what a dilation of 1 steps by.
+TEST_P(MapEdges, ADilationThatPasses32BitsServesNoMap) {
+  minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
+  options.tensor_stride[0] = 1 << 24;
+  const Coordinates set = set_of({0, 0, 0, 0, 0, 1 << 24, 0, 0}, options);
+  const KernelMap map = map_of(set.get(), set.get(), {3, {3, 1, 1, 1}, {1, 1, 1, 1}, {1 << 24, 1, 1, 1}});
+  for (const int dilation : {1, 257}) {
+    ConvolutionCase test;
+    test.kernel_size = {3, 1, 1, 1};
+    test.dilation = {dilation, 1, 1, 1};
+    test.points = 2;
+    Convolution convolution(machine(), test, make_data(test));
+    const Execution execution = convolution.execution();
+    EXPECT_EQ(prepare_map(execution.get(), map.get()), dilation == 1 ? MINUET_OK : MINUET_INVALID_ARGUMENT)
+        << last_error();
+  }
+}
+
 /// One bit for the batch and 21 an axis, the guard of 128 cells on both sides included: every bit of the key.
 TEST_P(MapEdges, KeysOfSixtyFourBits) {
   constexpr int32_t kLast = (1 << 21) - 1 - 2 * 128;

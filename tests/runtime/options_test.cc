@@ -105,7 +105,7 @@ TEST_P(OptionsTest, MaxPointsMakesRoomAhead) {
   }
 }
 
-TEST_P(OptionsTest, AConvolutionsExecutionTakesAWorkspaceOnly) {
+TEST_P(OptionsTest, AConvolutionsExecutionTakesMemoryOnly) {
   const ConvolutionCase test = small_case(dtype(), ConvolutionKind::Submanifold, 4, 4, 31);
   Convolution convolution(machine(), test, make_data(test));
   for (int field = 0; field < 3; ++field) {
@@ -115,7 +115,7 @@ TEST_P(OptionsTest, AConvolutionsExecutionTakesAWorkspaceOnly) {
     minuet_execution* made = nullptr;
     EXPECT_EQ(minuet_execution_create(convolution.get(), machine().device(), &options, &made),
               MINUET_INVALID_ARGUMENT);
-    EXPECT_THAT(last_error(), HasSubstr("workspace only"));
+    EXPECT_THAT(last_error(), HasSubstr("takes a workspace and a queue"));
   }
 }
 

@@ -37,9 +37,11 @@ class RefusingDevice : public Device {
     }
     return llvm::Error::success();
   }
-  llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice&) override {
+  llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice&,
+                                                        std::shared_ptr<EngineShare>) override {
     return make_error(StatusCode::Unimplemented, "there is no engine");
   }
+  llvm::Expected<std::shared_ptr<EngineShare>> create_share() override { return nullptr; }
 
   std::set<double> refused;  // by the number of their compile, which tells binaries of one name apart
   std::map<std::string, double> loaded;

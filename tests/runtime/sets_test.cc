@@ -73,6 +73,28 @@ TEST_P(SetsTest, MapsThatReachPast128Cells) {
   }
 }
 
+/// A set is sorted by the bounds of the last one where its own are inside: batches, ends and axes that are
+/// not.
+TEST_P(SetsTest, CloudsThatLeaveTheLastOnesBounds) {
+  const struct {
+    int32_t least, extent, batches;
+  } clouds[] = {{0, 20, 1},       {2, 10, 1}, {2, 10, 3},  {-900, 30, 3},   {-20, 70, 2},
+                {1 << 18, 20, 1}, {0, 20, 1}, {-30, 9, 1}, {1 << 22, 5, 9}, {0, 30, 1}};
+  uint64_t seed = 86;
+  for (const auto& [least, extent, batches] : clouds) {
+    SCOPED_TRACE("from " + std::to_string(least) + ", " + std::to_string(batches) + " batches");
+    const std::vector<int32_t> points = lattice(++seed, 3, 300, batches, {1, 1, 1, 1}, least, extent);
+    const Coordinates set = set_of(points);
+    ASSERT_EQ(coordinates_of(machine(), set.get(), 3), points);
+    const Axes two{2, 2, 2, 1};
+    const Coordinates coarse = downsample(set.get(), two);
+    const std::vector<int32_t> coarse_points = oracle::downsample(3, points, two);
+    ASSERT_EQ(coordinates_of(machine(), coarse.get(), 3), coarse_points);
+    expect_map(set.get(), set.get(), {3, {3, 3, 3, 1}}, points, points);
+    expect_map(set.get(), coarse.get(), {3, {2, 2, 2, 1}}, points, coarse_points);
+  }
+}
+
 /// What a set leaves free at its ends is an option, and never a bound on maps.
 TEST_P(SetsTest, MaxOffsetLimitsNoMap) {
   const std::vector<int32_t> points = lattice(84, 3, 3000, 1, {1, 1, 1, 1}, 0, 16);

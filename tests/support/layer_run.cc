@@ -235,6 +235,7 @@ class LayerRun {
       request.residual = sorted_residual.as();
       request.residual_ld = ld;
     }
+    request.scratch = make(engine_->scratch_bytes()).as();
     gathered_ = &make(groups_.gathered_rows * test_.in_channels * engine_->gather_element_bytes(choice_));
     request.gather_buffer = gathered_->as();
     request.gemm_buffer =

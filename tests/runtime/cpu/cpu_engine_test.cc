@@ -150,7 +150,7 @@ TEST(CpuDevice, MemoryIsAlignedAndRefusalsSayHowMuch) {
 
 TEST(CpuEngine, CountsAndTimesWhatItDid) {
   const auto device = cpu();
-  const auto engine = take(device->create_engine({3, {}, {}}));
+  const auto engine = take(device->create_engine({3, {}, {}}, nullptr));
   llvm::Expected<StageTimes> off = engine->stage_times();
   ASSERT_FALSE(static_cast<bool>(off));
   EXPECT_EQ(take_status(off.takeError()).code(), StatusCode::FailedPrecondition);
@@ -172,7 +172,7 @@ TEST(CpuEngine, CountsAndTimesWhatItDid) {
 
 TEST(CpuEngine, RefusesWhatCannotBe) {
   const auto device = cpu();
-  const auto engine = take(device->create_engine({3, {}, {}}));
+  const auto engine = take(device->create_engine({3, {}, {}}, nullptr));
   ConvolutionCase test = small_case(DType::F32, ConvolutionKind::Submanifold, 16, 16, 10);
   ConvolutionChoice choice = take(choose_convolution(problem_of(test)));
   float weight = 0;

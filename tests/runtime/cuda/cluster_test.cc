@@ -24,8 +24,8 @@ void ClusterTest::expect_right(const Spec& spec, u64 seed, i32 rows, i32 steps) 
   const i64 blocks = ceil_div(rows, gemm_tile_rows(spec)) * kernel.needs.cluster;
   const GemmParams params{a.as<const u32>(), b.as<const u32>(), out.as<float>(), rows, steps};
   const auto run = [&] {
-    take(queue().launch(kernel, blocks, params));
-    take(queue().wait());
+    take(launcher().launch(kernel, blocks, params));
+    take(launcher().wait());
     return out.read<float>();
   };
   const std::vector<float> first = run();

@@ -86,8 +86,9 @@ class CubTest : public GpuTest {
     if (!Oracle::get().reason.empty()) GTEST_SKIP() << Oracle::get().reason;
     gpu().load_map(3);
     scope_ = std::make_unique<ContextScope>(device().driver(), device().context());
-    queue_ = take(Queue::create(device().shared_from_this(), 1));
-    take(queue_->begin(nullptr));
+    const std::shared_ptr<CudaDevice> shared = device().shared_from_this();
+    launcher_ = take(Launcher::create(shared, take(SideStreams::create(shared, 1))));
+    take(launcher_->begin(nullptr));
     for (CUevent& event : events_) {
       ASSERT_EQ(device().driver().cuEventCreate(&event, CU_EVENT_DEFAULT), CUDA_SUCCESS);
     }
@@ -96,7 +97,7 @@ class CubTest : public GpuTest {
     for (CUevent event : events_) {
       if (event) static_cast<void>(device().driver().cuEventDestroy(event));
     }
-    queue_.reset();
+    launcher_.reset();
     scope_.reset();
     write_timings();
   }
@@ -115,7 +116,7 @@ class CubTest : public GpuTest {
 
   void expect_equal(const void* ours, const void* cub, i64 bytes) {
     const Room first(device(), 8);
-    take(queue_->fill(first.as(), 0xffffffffu, 2));
+    take(launcher_->fill(first.as(), 0xffffffffu, 2));
     ASSERT_EQ(Oracle::get().compare(static_cast<const u32*>(ours), static_cast<const u32*>(cub), bytes / 4,
                                     first.as<std::uint64_t>(), nullptr),
               0);
@@ -170,7 +171,7 @@ class CubTest : public GpuTest {
   }
 
   std::unique_ptr<ContextScope> scope_;
-  std::unique_ptr<Queue> queue_;
+  std::unique_ptr<Launcher> launcher_;
   CUevent events_[2] = {};
 };
 
@@ -204,15 +205,15 @@ void CubTest::check_sort(KeyType key, bool with_rows, i64 count, i32 begin_bit, 
   i32 half = 0;
   const auto run_ours = [&] {
     char* const state = ours.state.as<char>();
-    take(queue_->fill(state, 0, state_bytes / 4));
+    take(launcher_->fill(state, 0, state_bytes / 4));
     const SortMemory memory{
         {ours.keys[0].as(), ours.keys[1].as()},
         {with_rows ? ours.rows[0].as<u32>() : nullptr, with_rows ? ours.rows[1].as<u32>() : nullptr},
         {reinterpret_cast<u32*>(state), reinterpret_cast<u32*>(state + bins),
          reinterpret_cast<u32*>(state + bins + tickets)},
         tiles};
-    take(
-        enqueue_sort(*queue_, kernels, {device_count.as<i32>(), capacity, begin_bit, end_bit}, memory, half));
+    take(enqueue_sort(*launcher_, kernels, {device_count.as<i32>(), capacity, begin_bit, end_bit}, memory,
+                      half));
   };
   CubSort problem = {
       {cub.keys[0].as(), cub.keys[1].as()},
@@ -294,13 +295,13 @@ void CubTest::check_scan(ScanInput input, i64 count, bool timed) {
   // Few values, so that runs are long and the sum stays small; every other number is negative for Hits.
   const u64 mask = hits ? 0x80000003u : 3u;
   ASSERT_EQ(Oracle::get().draw(values.as(), bytes_each, nullptr, count, mask, 7, nullptr), 0);
-  take(queue_->fill(values.as<char>() + count * bytes_each, 0, bytes_each / 4));
+  take(launcher_->fill(values.as<char>() + count * bytes_each, 0, bytes_each / 4));
 
   const auto run_ours = [&] {
     const PrepareScansParams prepare{state.as(), state_bytes, 1};
-    take(queue_->launch_stride(kernels.prepare_scans, state_bytes / kScanTileBytes, prepare));
+    take(launcher_->launch_stride(kernels.prepare_scans, state_bytes / kScanTileBytes, prepare));
     const ScanParams params{values.as(), device_count.as<i32>(), 1, 1, 0, ours.as<i32>(), state.as()};
-    take(queue_->launch(kernel, scan_tiles(spec, capacity), params));
+    take(launcher_->launch(kernel, scan_tiles(spec, capacity), params));
   };
   const CubScan problem = {static_cast<int>(input), values.as(), count, cub.as<i32>()};
   std::size_t bytes = 0;

@@ -31,9 +31,11 @@ class OptionsDevice final : public Device {
                    const Reload& reload) override {
     return gpu_.device->load(binaries, reload);
   }
-  llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice) override {
+  llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice,
+                                                        std::shared_ptr<EngineShare>) override {
     return gpu_.device->create_engine(choice, options_);
   }
+  llvm::Expected<std::shared_ptr<EngineShare>> create_share() override { return nullptr; }
 
  private:
   Gpu& gpu_;
@@ -116,7 +118,7 @@ TEST_F(CudaEngineTest, MissingKernelsAreNamed) {
   choice.ndim = 3;
   choice.map32 = choose_map(KeyType::U32, 3, {{64, 96, 32}});
   choice.map64 = choose_map(KeyType::U64, 3, {{64, 96, 32}});
-  auto engine = device().create_engine(choice);
+  auto engine = device().create_engine(choice, nullptr);
   ASSERT_FALSE(static_cast<bool>(engine));
   const StatusError error = take_status(engine.takeError());
   EXPECT_EQ(error.code(), StatusCode::FailedPrecondition);
@@ -223,6 +225,7 @@ class LayerByHand {
     output_ = room(kRows * kOut * 2);
     request_.output = output_->as();
     request_.overflow = keep(std::vector<u32>{0})->as<u32>();
+    request_.scratch = room(engine_->scratch_bytes())->as();
     request_.gather_buffer = room(groups_.gathered_rows * kIn * 2)->as();
     request_.gemm_buffer = room(groups_.buffer_rows * kOut * 2)->as();
   }

@@ -19,7 +19,9 @@ Function driver_function(const char* symbol) {
 /// What `enqueue` enqueues on `stream`, captured instead of run; launch() replays it.
 class CapturedGraph {
  public:
-  CapturedGraph(CUstream stream, const std::function<void()>& enqueue) : stream_(stream) {
+  CapturedGraph(CUstream stream, const std::function<void()>& enqueue,
+                CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
+      : stream_(stream) {
     const auto begin =
         driver_function<CUresult (*)(CUstream, CUstreamCaptureMode)>("cuStreamBeginCapture_v2");
     const auto end = driver_function<CUresult (*)(CUstream, CUgraph*)>("cuStreamEndCapture");
@@ -29,7 +31,7 @@ class CapturedGraph {
       ADD_FAILURE() << "the driver has no stream capture";
       return;
     }
-    EXPECT_EQ(begin(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), CUDA_SUCCESS);
+    EXPECT_EQ(begin(stream, mode), CUDA_SUCCESS);
     enqueue();
     EXPECT_EQ(end(stream, &graph_), CUDA_SUCCESS) << "something in the capture was no launch";
     if (graph_ != nullptr) {

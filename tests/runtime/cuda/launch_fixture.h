@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "runtime/cuda/queue.h"
+#include "runtime/cuda/launcher.h"
 #include "tests/kernels_templates/test_kernels.h"
 #include "tests/runtime/cuda/gpu.h"
 #include "tests/support/layer_run.h"
@@ -17,18 +17,18 @@ class LaunchTest : public GpuTest {
     GpuTest::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
     scope_ = std::make_unique<ContextScope>(device().driver(), device().context());
-    queue_ = take(Queue::create(gpu().device, 1));
+    launcher_ = take(Launcher::create(gpu().device, take(SideStreams::create(gpu().device, 1))));
     const Driver& driver = device().driver();
     take(check(driver, driver.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
-    take(queue_->begin(stream_));
+    take(launcher_->begin(stream_));
   }
   void TearDown() override {
-    queue_.reset();
+    launcher_.reset();
     if (stream_ != nullptr) static_cast<void>(device().driver().cuStreamDestroy(stream_));
     scope_.reset();
   }
 
-  Queue& queue() { return *queue_; }
+  Launcher& launcher() { return *launcher_; }
   /// `root`: of the repository.
   template <class Spec>
   Kernel<typename KernelRow<Spec>::Params> load(const std::string& root, const Spec& spec) {
@@ -39,7 +39,7 @@ class LaunchTest : public GpuTest {
  private:
   std::unique_ptr<ContextScope> scope_;
   CUstream stream_ = nullptr;
-  std::unique_ptr<Queue> queue_;
+  std::unique_ptr<Launcher> launcher_;
 };
 
 }  // namespace minuet

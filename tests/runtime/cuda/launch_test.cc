@@ -37,11 +37,11 @@ void RelayTest::expect_right(const RelaySpec& spec, i32 count, int launches) {
   const TestBuffer even(device(), expected), odd(device(), count * 4), neighbours(device(), blocks * 4);
   for (int i = 0; i < launches; ++i) {
     const TestBuffer &in = i % 2 == 0 ? even : odd, &out = i % 2 == 0 ? odd : even;
-    take(queue().launch_stride(kernel, count,
-                               RelayParams{in.as<const i32>(), out.as<i32>(), count, neighbours.as<i32>()}));
+    take(launcher().launch_stride(
+        kernel, count, RelayParams{in.as<const i32>(), out.as<i32>(), count, neighbours.as<i32>()}));
     for (i32& value : expected) value += kStep;
   }
-  take(queue().wait());
+  take(launcher().wait());
   EXPECT_EQ((launches % 2 == 0 ? even : odd).read<i32>(), expected);
   const std::vector<i32> behind = neighbours.read<i32>();
   for (i32 block = 0; block < blocks; ++block) {
@@ -62,7 +62,7 @@ TEST_F(RelayTest, ClustersSharedMemoryOptionsAndProgrammaticLaunches) {
 
 TEST_F(RelayTest, AGridOfPartsOfClustersIsRefused) {
   const Kernel<RelayParams> kernel = load(MINUET_SOURCE_DIR, RelaySpec{.cluster = 4});
-  const StatusError error = take_status(queue().launch(kernel, 6, RelayParams{}));
+  const StatusError error = take_status(launcher().launch(kernel, 6, RelayParams{}));
   EXPECT_EQ(error.code(), StatusCode::Internal);
   EXPECT_EQ(error.message(), "a kernel in clusters of 4 blocks would have 6 of them");
 }
@@ -80,9 +80,9 @@ TEST_F(RelayTest, ALaunchIsProgrammaticWhereTheRowSaysSo) {
   if (control) control->reset();
   expect_right({}, 64, 3);
   const StagedGemmSpec plain{.warps = 1, .columns = 8, .stages = 2};
-  take(queue().launch(load(MINUET_SOURCE_DIR, plain), 1, GemmParams{}));  // no rows, no steps
-  take(queue().wait());
-  EXPECT_EQ(queue().counters().kernels, 4);
+  take(launcher().launch(load(MINUET_SOURCE_DIR, plain), 1, GemmParams{}));  // no rows, no steps
+  take(launcher().wait());
+  EXPECT_EQ(launcher().counters().kernels, 4);
   if (!control) return;
   EXPECT_EQ(control->calls("cuLaunchKernelEx"), 4);
   EXPECT_EQ(control->calls("programmatic launch"), 3);

@@ -69,7 +69,7 @@ struct Cloud {
 class MapPass {
  public:
   MapPass(CudaDevice& device, const Cloud& cloud)
-      : engine_(take(device.create_engine(engine_choice()))),
+      : engine_(take(device.create_engine(engine_choice(), nullptr))),
         cloud_(cloud),
         input_(device, cloud.coordinates),
         keys_(device, kRows * 4),

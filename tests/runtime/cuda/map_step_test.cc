@@ -88,7 +88,7 @@ class MapStepTest : public GpuTest {
     choice.ndim = kNdim;
     choice.map32 = choose_map(KeyType::U32, kNdim, kSearches);
     choice.map64 = choose_map(KeyType::U64, kNdim, kSearches);
-    engine_ = take(device().create_engine(choice));
+    engine_ = take(device().create_engine(choice, nullptr));
     take(engine_->begin(nullptr));
   }
 

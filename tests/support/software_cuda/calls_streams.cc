@@ -176,6 +176,7 @@ CUresult cuStreamSynchronize(CUstream handle) {
   Stream* const stream = driver.stream(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   if (const CUresult refused = refuse_while_capturing(*stream)) return refused;
+  if (driver.spoils_capture()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   ++driver.waits;
   std::vector<minuet::software_cuda::NodePtr> awaited{stream->last};
   for (const Stream* other : driver.streams) {
@@ -296,6 +297,12 @@ CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
   const Stream* const stream = driver.stream(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   *status = stream->capture ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  SOFTWARE_CUDA_CALL(cuThreadExchangeStreamCaptureMode);
+  driver.exchange_capture_mode(*mode);
   return CUDA_SUCCESS;
 }
 

@@ -182,7 +182,7 @@ TEST_F(DeviceTest, TheNullStreamOrdersItselfWithBlockingStreams) {
 }
 
 TEST_F(DeviceTest, CallsThatACaptureForbids) {
-  const CUstream stream = this->stream();
+  const CUstream stream = this->stream(), other = this->stream();
   const CUdeviceptr memory = allocate();
   const auto refused = [&](CUstreamCaptureMode mode, const auto& call) {
     check(cuStreamBeginCapture(stream, mode));
@@ -211,6 +211,23 @@ TEST_F(DeviceTest, CallsThatACaptureForbids) {
   };
   EXPECT_EQ(refused(CU_STREAM_CAPTURE_MODE_GLOBAL, elsewhere), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   EXPECT_EQ(refused(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, elsewhere), CUDA_SUCCESS);
+  // Unless it says that it leaves captures alone.
+  const auto apart = [&] {
+    CUresult answer = CUDA_SUCCESS;
+    std::thread([&] {
+      check(cuCtxPushCurrent(context_));
+      CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+      check(cuThreadExchangeStreamCaptureMode(&mode));
+      EXPECT_EQ(mode, CU_STREAM_CAPTURE_MODE_GLOBAL);
+      answer = cuStreamSynchronize(other);
+      check(cuThreadExchangeStreamCaptureMode(&mode));
+      EXPECT_EQ(mode, CU_STREAM_CAPTURE_MODE_RELAXED);
+    }).join();
+    return answer;
+  };
+  EXPECT_EQ(refused(CU_STREAM_CAPTURE_MODE_GLOBAL, apart), CUDA_SUCCESS);
+  const auto synchronization = [&] { return cuStreamSynchronize(other); };
+  EXPECT_EQ(refused(CU_STREAM_CAPTURE_MODE_GLOBAL, synchronization), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   check(cuMemFree(memory));
 }
 

@@ -263,12 +263,20 @@ CUresult Driver::end_capture(Stream& stream, Graph& graph) {
   return CUDA_SUCCESS;
 }
 
+namespace {
+thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+}  // namespace
+
+void Driver::exchange_capture_mode(CUstreamCaptureMode& mode) { std::swap(thread_mode, mode); }
+
 bool Driver::spoils_capture() {
+  if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED) return false;
   bool spoils = false;
   for (const std::shared_ptr<Capture>& capture : captures) {
-    const bool minds =
-        capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL ||
-        (capture->mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL && capture->thread == &thread_mark);
+    const bool own = capture->thread == &thread_mark;
+    const bool minds = capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL
+                           ? own || thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL
+                           : own && capture->mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
     if (minds) capture->valid = false;
     spoils = spoils || minds;
   }

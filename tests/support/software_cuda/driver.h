@@ -67,6 +67,8 @@ class Driver {
   CUresult wait_for(Stream& stream, Event& event);
   CUresult launch(GraphExec& exec, Stream& stream);
   CUresult begin_capture(Stream& stream, CUstreamCaptureMode mode);
+  /// Of the calling thread: whose captures its calls may spoil.
+  static void exchange_capture_mode(CUstreamCaptureMode& mode);
   CUresult end_capture(Stream& stream, Graph& graph);
   /// Whether a call that is unsafe under capture meets one that minds; it is void then.
   bool spoils_capture();

@@ -1,13 +1,14 @@
 // One engine's way to the GPU: launches, copies and fills on the caller's stream, counted and timed.
 //
-// The pool's side streams fork from the caller's stream and join it again, so that the caller sees
-// one stream, under graph capture too. One thread at a time.
+// Side streams fork from the caller's stream and join it again, so that the caller sees one stream, under
+// graph capture too. One thread at a time.
 #pragma once
 
 #include <cuda.h>
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "runtime/cuda/cuda_device.h"
@@ -18,13 +19,38 @@ namespace minuet {
 
 constexpr i32 kMaxStreams = 4;
 
-class Queue {
+/// Streams that a call's work spreads over beside the caller's, and the events that fork to them and join
+/// them: of one launcher, or of all whose calls come through one queue.
+class SideStreams final : public EngineShare {
  public:
-  static llvm::Expected<std::unique_ptr<Queue>> create(std::shared_ptr<CudaDevice> device, i32 streams);
+  /// `streams`: the caller's included; at most kMaxStreams.
+  static llvm::Expected<std::shared_ptr<SideStreams>> create(std::shared_ptr<CudaDevice> device, i32 streams);
+  ~SideStreams() override;
+  SideStreams(const SideStreams&) = delete;
+  SideStreams& operator=(const SideStreams&) = delete;
+
+  i32 count() const { return count_; }  // the caller's included
+  CUstream stream(i32 index) const { return streams_[index]; }
+  /// 0 forks, the others join.
+  CUevent event(i32 index) const { return events_[index]; }
+
+ private:
+  explicit SideStreams(std::shared_ptr<CudaDevice> device) : device_(std::move(device)) {}
+
+  std::shared_ptr<CudaDevice> device_;
+  i32 count_ = 0;
+  std::array<CUstream, kMaxStreams> streams_ = {};  // [0] stays null
+  std::array<CUevent, kMaxStreams> events_ = {};
+};
+
+class Launcher {
+ public:
+  static llvm::Expected<std::unique_ptr<Launcher>> create(std::shared_ptr<CudaDevice> device,
+                                                          std::shared_ptr<SideStreams> side);
   /// Waits for what was enqueued; frees pinned memory. Never fails.
-  ~Queue();
-  Queue(const Queue&) = delete;
-  Queue& operator=(const Queue&) = delete;
+  ~Launcher();
+  Launcher(const Launcher&) = delete;
+  Launcher& operator=(const Launcher&) = delete;
 
   CudaDevice& device() const { return *device_; }
   const Driver& driver() const { return driver_; }
@@ -33,18 +59,20 @@ class Queue {
   Profiler& profiler() { return profiler_; }
 
   /// InvalidArgument where the stream belongs to another context than the device's primary one. Streams of
-  /// green contexts, which are parts of the primary one, are welcome.
+  /// green contexts, which are parts of the primary one, are welcome. Until end(), on this thread, a capture
+  /// of another thread's forbids nothing: what a call does here is nothing to its graph.
   llvm::Error begin(CUstream stream);
   /// The destructor waits for what was enqueued until here, unless it is being captured.
   llvm::Error end();
-  CUstream stream(i32 index = 0) const { return streams_[index]; }
-  /// Streams of the pool, and how many of them the work of this call may spread over.
-  i32 streams() const { return count_; }
+  bool was_captured() const { return was_captured_; }
+  CUstream stream(i32 index = 0) const { return index == 0 ? stream_ : side_->stream(index); }
+  /// All, the caller's included, and how many of them the work of this call may spread over.
+  i32 streams() const { return side_->count(); }
   i32 usable_streams() const { return usable_; }
 
   /// What follows belongs to `stage`.
   llvm::Error mark(Stage stage) {
-    return profiler_.on() ? profiler_.mark(stage, streams_[0], counters_) : llvm::Error::success();
+    return profiler_.on() ? profiler_.mark(stage, stream_, counters_) : llvm::Error::success();
   }
 
   /// As the kernel's row in kernels.inc says; `blocks` are whole clusters.
@@ -76,22 +104,23 @@ class Queue {
   llvm::Error join(i32 used);
 
  private:
-  explicit Queue(std::shared_ptr<CudaDevice> device)
-      : device_(std::move(device)), driver_(device_->driver()), profiler_(driver_) {}
-  llvm::Error create_streams(i32 streams);
+  Launcher(std::shared_ptr<CudaDevice> device, std::shared_ptr<SideStreams> side)
+      : device_(std::move(device)), driver_(device_->driver()), side_(std::move(side)), profiler_(driver_) {}
   llvm::Error accept_green(CUstream stream);
+  llvm::Error look_at_capture();
   llvm::Error launch_raw(CUkernel kernel, const KernelNeeds& needs, i64 blocks, void** arguments);
 
   std::shared_ptr<CudaDevice> device_;
   const Driver& driver_;
-  i32 count_ = 1;
+  const std::shared_ptr<SideStreams> side_;
   i32 usable_ = 1;
-  std::array<CUstream, kMaxStreams> streams_ = {};  // [0] is the caller's
-  std::array<CUevent, kMaxStreams> events_ = {};    // [0] forks, the others join
+  CUstream stream_ = nullptr;  // the caller's
   CUevent copied_ = nullptr;
   bool copying_ = false;
   CUevent ended_ = nullptr;  // the last call's work
   bool enqueued_ = false;
+  bool was_captured_ = false;                      // the last call
+  std::optional<CUstreamCaptureMode> outer_mode_;  // the thread's, which end() brings back
   std::vector<void*> pinned_;
   EngineCounters counters_;
   Profiler profiler_;

@@ -1,4 +1,4 @@
-#include "runtime/cuda/queue.h"
+#include "runtime/cuda/launcher.h"
 
 namespace minuet {
 namespace {
@@ -26,41 +26,50 @@ unsigned set_attributes(const KernelNeeds& needs, CUlaunchAttribute* attributes)
 
 }  // namespace
 
-llvm::Expected<std::unique_ptr<Queue>> Queue::create(std::shared_ptr<CudaDevice> device, i32 streams) {
-  std::unique_ptr<Queue> queue(new Queue(std::move(device)));
-  MINUET_TRY(queue->create_streams(std::clamp(streams, 1, kMaxStreams)));
-  return queue;
-}
-
-llvm::Error Queue::create_streams(i32 streams) {
-  const ContextScope scope(driver_, device_->context());
-  for (i32 i = 0; i < streams; ++i) {
-    if (i > 0) {
-      MINUET_TRY(
-          check(driver_, driver_.cuStreamCreate(&streams_[i], CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
-      count_ = i + 1;
-      ++counters_.allocations;
+llvm::Expected<std::shared_ptr<SideStreams>> SideStreams::create(std::shared_ptr<CudaDevice> device,
+                                                                 i32 streams) {
+  std::shared_ptr<SideStreams> side(new SideStreams(std::move(device)));
+  const Driver& driver = side->device_->driver();
+  const ContextScope scope(driver, side->device_->context());
+  for (i32& made = side->count_; made < std::clamp(streams, 1, kMaxStreams); ++made) {
+    if (made > 0) {
+      MINUET_TRY(check(driver, driver.cuStreamCreate(&side->streams_[made], CU_STREAM_NON_BLOCKING),
+                       "cuStreamCreate"));
     }
-    MINUET_TRY(check(driver_, driver_.cuEventCreate(&events_[i], CU_EVENT_DISABLE_TIMING), "cuEventCreate"));
-    ++counters_.allocations;
+    MINUET_TRY(
+        check(driver, driver.cuEventCreate(&side->events_[made], CU_EVENT_DISABLE_TIMING), "cuEventCreate"));
   }
-  for (CUevent* event : {&copied_, &ended_}) {
-    ++counters_.allocations;
-    MINUET_TRY(check(driver_, driver_.cuEventCreate(event, CU_EVENT_DISABLE_TIMING), "cuEventCreate"));
-  }
-  return llvm::Error::success();
+  return side;
 }
 
-Queue::~Queue() {
-  const ContextScope scope(driver_, device_->context());
-  if (enqueued_) static_cast<void>(driver_.cuEventSynchronize(ended_));
-  for (i32 i = 1; i < count_; ++i) {
-    static_cast<void>(driver_.cuStreamSynchronize(streams_[i]));
-    static_cast<void>(driver_.cuStreamDestroy(streams_[i]));
+SideStreams::~SideStreams() {
+  const Driver& driver = device_->driver();
+  const ContextScope scope(driver, device_->context());
+  for (CUstream stream : streams_) {
+    if (!stream) continue;
+    static_cast<void>(driver.cuStreamSynchronize(stream));
+    static_cast<void>(driver.cuStreamDestroy(stream));
   }
   for (CUevent event : events_) {
-    if (event) static_cast<void>(driver_.cuEventDestroy(event));
+    if (event) static_cast<void>(driver.cuEventDestroy(event));
   }
+}
+
+llvm::Expected<std::unique_ptr<Launcher>> Launcher::create(std::shared_ptr<CudaDevice> device,
+                                                           std::shared_ptr<SideStreams> side) {
+  std::unique_ptr<Launcher> made(new Launcher(std::move(device), std::move(side)));
+  const ContextScope scope(made->driver_, made->device_->context());
+  for (CUevent* event : {&made->copied_, &made->ended_}) {
+    ++made->counters_.allocations;
+    MINUET_TRY(
+        check(made->driver_, made->driver_.cuEventCreate(event, CU_EVENT_DISABLE_TIMING), "cuEventCreate"));
+  }
+  return made;
+}
+
+Launcher::~Launcher() {
+  const ContextScope scope(driver_, device_->context());
+  if (enqueued_) static_cast<void>(driver_.cuEventSynchronize(ended_));
   for (CUevent event : {copied_, ended_}) {
     if (event) static_cast<void>(driver_.cuEventDestroy(event));
   }
@@ -68,7 +77,7 @@ Queue::~Queue() {
   profiler_.release();
 }
 
-llvm::Error Queue::begin(CUstream stream) {
+llvm::Error Launcher::begin(CUstream stream) {
   // Also for the stream of the last call: it may be another one at the same address.
   CUcontext context = nullptr;
   CUgreenCtx green = nullptr;
@@ -83,24 +92,36 @@ llvm::Error Queue::begin(CUstream stream) {
   }
   if (green) MINUET_TRY(accept_green(stream));
   // Side streams would leave the multiprocessors that a green context is confined to.
-  usable_ = green ? 1 : count_;
-  streams_[0] = stream;
+  usable_ = green ? 1 : side_->count();
+  stream_ = stream;
   profiler_.begin();
-  return mark(Stage::None);
+  MINUET_TRY(mark(Stage::None));
+  return look_at_capture();
 }
 
-llvm::Error Queue::end() {
-  MINUET_TRY(mark(Stage::None));
+llvm::Error Launcher::look_at_capture() {
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-  MINUET_TRY(check(driver_, driver_.cuStreamIsCapturing(streams_[0], &capture), "cuStreamIsCapturing"));
-  if (capture != CU_STREAM_CAPTURE_STATUS_NONE) return llvm::Error::success();
+  MINUET_TRY(check(driver_, driver_.cuStreamIsCapturing(stream_, &capture), "cuStreamIsCapturing"));
+  was_captured_ = capture != CU_STREAM_CAPTURE_STATUS_NONE;
+  if (was_captured_ || outer_mode_) return llvm::Error::success();
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  MINUET_TRY(check(driver_, driver_.cuThreadExchangeStreamCaptureMode(&mode), "leaving captures alone"));
+  outer_mode_ = mode;
+  return llvm::Error::success();
+}
+
+llvm::Error Launcher::end() {
+  if (outer_mode_) static_cast<void>(driver_.cuThreadExchangeStreamCaptureMode(&*outer_mode_));
+  outer_mode_.reset();
+  MINUET_TRY(mark(Stage::None));
+  if (was_captured_) return llvm::Error::success();
   enqueued_ = true;
-  return check(driver_, driver_.cuEventRecord(ended_, streams_[0]), "cuEventRecord at a call's end");
+  return check(driver_, driver_.cuEventRecord(ended_, stream_), "cuEventRecord at a call's end");
 }
 
 /// Copies are followed by events of the primary context, which a driver might not take on this stream.
-llvm::Error Queue::accept_green(CUstream stream) {
-  const CUresult result = driver_.cuEventRecord(events_[0], stream);
+llvm::Error Launcher::accept_green(CUstream stream) {
+  const CUresult result = driver_.cuEventRecord(side_->event(0), stream);
   if (result == CUDA_SUCCESS) return llvm::Error::success();
   return make_error(StatusCode::InvalidArgument,
                     "this driver keeps the events of {0} off the streams of a green context ({1}): use a "
@@ -109,7 +130,7 @@ llvm::Error Queue::accept_green(CUstream stream) {
                     take_status(driver_error(driver_, result, "cuEventRecord")).message());
 }
 
-llvm::Error Queue::launch_raw(CUkernel kernel, const KernelNeeds& needs, i64 blocks, void** arguments) {
+llvm::Error Launcher::launch_raw(CUkernel kernel, const KernelNeeds& needs, i64 blocks, void** arguments) {
   // Only the first dimension of a grid reaches 2^31 - 1 blocks.
   if (blocks > 0x7fffffff) {
     return make_error(StatusCode::OutOfRange, "a kernel would need {0} blocks; a grid has at most 2^31 - 1",
@@ -127,45 +148,45 @@ llvm::Error Queue::launch_raw(CUkernel kernel, const KernelNeeds& needs, i64 blo
   config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
   config.blockDimX = static_cast<unsigned>(needs.threads);
   config.sharedMemBytes = static_cast<unsigned>(needs.dynamic_shared_bytes);
-  config.hStream = streams_[0];
+  config.hStream = stream_;
   ++counters_.kernels;
   // cuda.h lets a CUkernel stand for the function of whatever context the launch is in.
   const auto function = reinterpret_cast<CUfunction>(kernel);
   return check(driver_, driver_.cuLaunchKernelEx(&config, function, arguments, nullptr), "cuLaunchKernelEx");
 }
 
-llvm::Error Queue::fill(void* target, u32 word, i64 words) {
+llvm::Error Launcher::fill(void* target, u32 word, i64 words) {
   if (words <= 0) return llvm::Error::success();
   ++counters_.fills;
   return check(driver_,
-               driver_.cuMemsetD32Async(address(target), word, static_cast<std::size_t>(words), streams_[0]),
+               driver_.cuMemsetD32Async(address(target), word, static_cast<std::size_t>(words), stream_),
                "cuMemsetD32Async");
 }
 
-llvm::Error Queue::read_back(void* host, const void* source, i64 bytes) {
+llvm::Error Launcher::read_back(void* host, const void* source, i64 bytes) {
   if (bytes <= 0) return llvm::Error::success();
   ++counters_.copies;
   return check(driver_,
-               driver_.cuMemcpyDtoHAsync(host, address(source), static_cast<std::size_t>(bytes), streams_[0]),
+               driver_.cuMemcpyDtoHAsync(host, address(source), static_cast<std::size_t>(bytes), stream_),
                "cuMemcpyDtoHAsync");
 }
 
-llvm::Error Queue::send(void* target, const void* host, i64 bytes) {
+llvm::Error Launcher::send(void* target, const void* host, i64 bytes) {
   if (bytes <= 0) return llvm::Error::success();
   ++counters_.copies;
   return check(driver_,
-               driver_.cuMemcpyHtoDAsync(address(target), host, static_cast<std::size_t>(bytes), streams_[0]),
+               driver_.cuMemcpyHtoDAsync(address(target), host, static_cast<std::size_t>(bytes), stream_),
                "cuMemcpyHtoDAsync");
 }
 
-llvm::Error Queue::wait() {
+llvm::Error Launcher::wait() {
   // The time until the next operation is the host's.
   MINUET_TRY(mark(Stage::None));
   ++counters_.host_syncs;
-  return check(driver_, driver_.cuStreamSynchronize(streams_[0]), "waiting for the stream");
+  return check(driver_, driver_.cuStreamSynchronize(stream_), "waiting for the stream");
 }
 
-llvm::Expected<void*> Queue::allocate_pinned(i64 bytes) {
+llvm::Expected<void*> Launcher::allocate_pinned(i64 bytes) {
   void* memory = nullptr;
   pinned_.reserve(pinned_.size() + 1);  // so that nothing is lost below
   const CUresult result = driver_.cuMemHostAlloc(&memory, static_cast<std::size_t>(bytes > 0 ? bytes : 1), 0);
@@ -177,12 +198,12 @@ llvm::Expected<void*> Queue::allocate_pinned(i64 bytes) {
   return memory;
 }
 
-llvm::Error Queue::record_copy() {
+llvm::Error Launcher::record_copy() {
   copying_ = true;
-  return check(driver_, driver_.cuEventRecord(copied_, streams_[0]), "cuEventRecord after a copy");
+  return check(driver_, driver_.cuEventRecord(copied_, stream_), "cuEventRecord after a copy");
 }
 
-llvm::Error Queue::wait_for_copy() {
+llvm::Error Launcher::wait_for_copy() {
   if (!copying_) return llvm::Error::success();
   copying_ = false;
   if (driver_.cuEventQuery(copied_) == CUDA_SUCCESS) return llvm::Error::success();
@@ -190,21 +211,22 @@ llvm::Error Queue::wait_for_copy() {
   return check(driver_, driver_.cuEventSynchronize(copied_), "waiting for a copy");
 }
 
-llvm::Error Queue::fork(i32 used) {
+llvm::Error Launcher::fork(i32 used) {
   if (used < 2) return llvm::Error::success();
-  MINUET_TRY(check(driver_, driver_.cuEventRecord(events_[0], streams_[0]), "cuEventRecord at a fork"));
+  MINUET_TRY(check(driver_, driver_.cuEventRecord(side_->event(0), stream_), "cuEventRecord at a fork"));
   for (i32 i = 1; i < used; ++i) {
-    MINUET_TRY(
-        check(driver_, driver_.cuStreamWaitEvent(streams_[i], events_[0], 0), "cuStreamWaitEvent at a fork"));
+    MINUET_TRY(check(driver_, driver_.cuStreamWaitEvent(side_->stream(i), side_->event(0), 0),
+                     "cuStreamWaitEvent at a fork"));
   }
   return llvm::Error::success();
 }
 
-llvm::Error Queue::join(i32 used) {
+llvm::Error Launcher::join(i32 used) {
   for (i32 i = 1; i < used; ++i) {
-    MINUET_TRY(check(driver_, driver_.cuEventRecord(events_[i], streams_[i]), "cuEventRecord at a join"));
     MINUET_TRY(
-        check(driver_, driver_.cuStreamWaitEvent(streams_[0], events_[i], 0), "cuStreamWaitEvent at a join"));
+        check(driver_, driver_.cuEventRecord(side_->event(i), side_->stream(i)), "cuEventRecord at a join"));
+    MINUET_TRY(check(driver_, driver_.cuStreamWaitEvent(stream_, side_->event(i), 0),
+                     "cuStreamWaitEvent at a join"));
   }
   return llvm::Error::success();
 }

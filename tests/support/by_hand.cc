@@ -1,0 +1,218 @@
+#include "tests/support/by_hand.h"
+
+#include <cmath>
+
+namespace minuet::abi {
+namespace {
+
+constexpr int kLevels = 5;
+// Where the maps lie: of 27 offsets and of one onto the same level, down from it, and up to it.
+size_t threes(int level) { return static_cast<size_t>(level); }
+size_t ones(int level) { return static_cast<size_t>(kLevels + level); }
+size_t downs(int level) { return static_cast<size_t>(2 * kLevels + level); }
+size_t ups(int level) { return static_cast<size_t>(3 * kLevels - 1 + level); }
+
+std::string numbered(const char* part, int i, const char* rest) {
+  return std::string(part) + "." + std::to_string(i) + "." + rest;
+}
+
+minuet_convolution_options convolution(int32_t kernel, int32_t stride) {
+  minuet_convolution_options options = MINUET_CONVOLUTION_OPTIONS_INIT;
+  std::fill_n(options.kernel_size, 3, kernel);
+  std::fill_n(options.stride, 3, stride);
+  options.submanifold = stride == 1;
+  options.relu = 1;
+  return options;
+}
+
+}  // namespace
+
+Queue make_queue(Machine& machine, void* stream) {
+  minuet_queue* queue = nullptr;
+  check(minuet_queue_create(machine.device(), stream, &queue));
+  return {queue, {minuet_queue_destroy}};
+}
+
+ByHand::ByHand(Machine& machine, DType dtype, const std::vector<int32_t>& widths,
+               const std::map<std::string, FileTensor>& tensors, minuet_queue* queue, void* stream)
+    : machine_(machine), dtype_(dtype), tensors_(tensors), queue_(queue), stream_(stream) {
+  const std::vector<int32_t>& c = widths;
+  // A skip's level has one matrix for what comes up beside it: [up, skip].
+  std::vector<Tensor> both, skips, ups;
+  for (int level = 0; level < kLevels - 1; ++level) {
+    const int up = c[8 - level], skip = c[level];
+    both.push_back(add_tensor(level, up + skip));
+    ups.push_back({both.back().matrix, 0, up});
+    skips.push_back({both.back().matrix, up, skip});
+  }
+  skips.push_back(add_tensor(kLevels - 1, c[kLevels - 1]));
+  Tensor x = submanifold("stem.0", add_tensor(0, 4), add_tensor(0, c[0]));
+  x = submanifold("stem.1", x, skips[0]);
+  for (int i = 0; i < 4; ++i) {
+    x = down(numbered("encoder", i, "down"), x, add_tensor(i + 1, c[i]));
+    x = residual(numbered("encoder", i, "residual.0"), x, add_tensor(i + 1, c[i + 1]));
+    x = residual(numbered("encoder", i, "residual.1"), x, skips[i + 1]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    const int level = 3 - i;
+    up(numbered("decoder", i, "up"), x, ups[level]);
+    x = residual(numbered("decoder", i, "residual.0"), both[level], add_tensor(level, c[i + 5]));
+    x = residual(numbered("decoder", i, "residual.1"), x, add_tensor(level, c[i + 5]));
+  }
+}
+
+ByHand::Tensor ByHand::add_tensor(int level, int channels) {
+  matrices_.push_back({level, channels, 0, nullptr});
+  return {matrices_.size() - 1, 0, channels};
+}
+
+void ByHand::add_layer(const std::string& convolution, const std::string& batch_norm,
+                       minuet_convolution_options options, size_t map, const Tensor& input,
+                       const Tensor& output, const Tensor* residual) {
+  std::vector<float> scale, shift;
+  for (int channel = 0; channel < output.channels; ++channel) {
+    const auto of = [&](const char* part) { return values(batch_norm + part)[channel]; };
+    const double factor = of(".weight") / std::sqrt(static_cast<double>(of(".running_var")) + 1e-5);
+    scale.push_back(static_cast<float>(factor));
+    shift.push_back(static_cast<float>(of(".bias") - of(".running_mean") * factor));
+  }
+  options.dtype = abi_dtype(dtype_);
+  options.in_channels = input.channels;
+  options.out_channels = output.channels;
+  options.weight = values(convolution + ".weight").data();
+  options.scale = scale.data();
+  options.shift = shift.data();
+  options.residual = residual != nullptr;
+  Layer layer;
+  minuet_plan* plan = nullptr;
+  check(minuet_plan_create_convolution(machine_.context(), &options, &plan));
+  layer.plan.reset(plan);
+  check(minuet_plan_compile(plan, machine_.arch().c_str(), nullptr, nullptr));
+  check(minuet_plan_load(plan, machine_.device()));
+  minuet_execution_options execution_options = MINUET_EXECUTION_OPTIONS_INIT;
+  execution_options.queue = queue_;
+  minuet_execution* execution = nullptr;
+  check(minuet_execution_create(plan, machine_.device(), &execution_options, &execution));
+  layer.execution.reset(execution);
+  layer.map = map;
+  layer.input = input;
+  layer.output = output;
+  layer.has_residual = residual != nullptr;
+  if (residual) layer.residual = *residual;
+  layers_.push_back(std::move(layer));
+}
+
+ByHand::Tensor ByHand::submanifold(const std::string& name, const Tensor& input, const Tensor& output) {
+  add_layer(name + ".conv", name + ".bn", convolution(3, 1), threes(level_of(input)), input, output);
+  return output;
+}
+
+ByHand::Tensor ByHand::down(const std::string& name, const Tensor& input, const Tensor& output) {
+  add_layer(name + ".conv", name + ".bn", convolution(2, 2), downs(level_of(input)), input, output);
+  return output;
+}
+
+void ByHand::up(const std::string& name, const Tensor& input, const Tensor& output) {
+  minuet_convolution_options options = convolution(2, 2);
+  options.transposed = 1;
+  add_layer(name + ".conv", name + ".bn", options, ups(level_of(output)), input, output);
+}
+
+ByHand::Tensor ByHand::residual(const std::string& name, const Tensor& input, const Tensor& output) {
+  const int level = level_of(input);
+  const Tensor middle = add_tensor(level, output.channels);
+  add_layer(name + ".conv1", name + ".bn1", convolution(3, 1), threes(level), input, middle);
+  Tensor shortcut = input;
+  if (input.channels != output.channels) {
+    shortcut = add_tensor(level, output.channels);
+    minuet_convolution_options options = convolution(1, 1);
+    options.relu = 0;
+    add_layer(name + ".shortcut.conv", name + ".shortcut.bn", options, ones(level), input, shortcut);
+  }
+  add_layer(name + ".conv2", name + ".bn2", convolution(3, 1), threes(level), middle, output, &shortcut);
+  return output;
+}
+
+void ByHand::make_sets(const int32_t* coordinates, int64_t count) {
+  sets_.clear();
+  minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
+  options.queue = queue_;
+  minuet_coordinates* set = nullptr;
+  check(minuet_coordinates_create(machine_.device(), &options, coordinates, count, stream_, &set));
+  sets_.emplace_back(set, Destroy<minuet_coordinates>{minuet_coordinates_destroy});
+  const int32_t two[MINUET_MAX_DIM] = {2, 2, 2, 1};
+  for (int level = 1; level < kLevels; ++level) {
+    check(minuet_coordinates_downsample(sets_.back().get(), two, stream_, &set));
+    sets_.emplace_back(set, Destroy<minuet_coordinates>{minuet_coordinates_destroy});
+  }
+}
+
+void ByHand::make_maps() {
+  const auto keep = [&](minuet_kernel_map* map) {
+    maps_.emplace_back(map, Destroy<minuet_kernel_map>{minuet_kernel_map_destroy});
+  };
+  const auto make = [&](int from, int to, int32_t kernel) {
+    minuet_kernel_map_options options = MINUET_KERNEL_MAP_OPTIONS_INIT;
+    std::fill_n(options.kernel_size, 3, kernel);
+    minuet_kernel_map* map = nullptr;
+    check(minuet_kernel_map_create(sets_[from].get(), sets_[to].get(), &options, stream_, &map));
+    keep(map);
+  };
+  maps_.clear();
+  for (int level = 0; level < kLevels; ++level) make(level, level, 3);
+  for (int level = 0; level < kLevels; ++level) make(level, level, 1);
+  for (int level = 0; level + 1 < kLevels; ++level) make(level, level + 1, 2);
+  for (int level = 0; level + 1 < kLevels; ++level) {
+    minuet_kernel_map* map = nullptr;
+    check(minuet_kernel_map_transpose(maps_[downs(level)].get(), &map));
+    keep(map);
+  }
+}
+
+void ByHand::make_geometry(const int32_t* coordinates, int64_t count) {
+  maps_.clear();
+  make_sets(coordinates, count);
+  make_maps();
+  for (Matrix& matrix : matrices_) {
+    matrix.rows = minuet_coordinates_rows(sets_[matrix.level].get());
+    const int64_t bytes = matrix.rows * matrix.channels * dtype_bytes(dtype_);
+    if (!matrix.memory || matrix.memory->bytes() < bytes) {
+      matrix.memory = std::make_unique<Buffer>(machine_, bytes + bytes / 4);
+    }
+  }
+}
+
+void ByHand::prepare(const int32_t* coordinates, int64_t count) {
+  make_geometry(coordinates, count);
+  for (Layer& layer : layers_) {
+    check(prepare_map(layer.execution.get(), maps_[layer.map].get(), stream_));
+  }
+}
+
+void ByHand::infer(const int32_t* coordinates, int64_t count, void* features, void* output) {
+  make_geometry(coordinates, count);
+  for (Layer& layer : layers_) {
+    check(prepare_map(layer.execution.get(), maps_[layer.map].get(), stream_));
+    run_layer(layer, features, output);
+  }
+}
+
+minuet_tensor ByHand::view(const Tensor& place) const {
+  const Matrix& matrix = matrices_[place.matrix];
+  char* const data = static_cast<char*>(matrix.memory->data()) + place.column * dtype_bytes(dtype_);
+  return tensor(data, matrix.rows, place.channels, abi_dtype(dtype_), matrix.channels);
+}
+
+void ByHand::run_layer(Layer& layer, void* features, void* output) {
+  minuet_tensor inputs[] = {view(layer.input), minuet_tensor{}}, result = view(layer.output);
+  if (&layer == &layers_.front()) inputs[0].data = features;
+  if (&layer == &layers_.back()) result.data = output;
+  if (layer.has_residual) inputs[1] = view(layer.residual);
+  check(minuet_execution_run(layer.execution.get(), inputs, layer.has_residual ? 2 : 1, &result, 1, stream_));
+}
+
+void ByHand::run(void* features, void* output) {
+  for (Layer& layer : layers_) run_layer(layer, features, output);
+}
+
+}  // namespace minuet::abi

@@ -1,0 +1,80 @@
+// MinkUNet42 of single convolutions, as a framework would call them through the C ABI: sets, maps, executions
+// and the places of concatenations by hand. Nothing of the library's own network is used.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/support/abi.h"
+#include "tests/support/safetensors_writer.h"
+
+namespace minuet::abi {
+
+using Queue = Handle<minuet_queue>;
+Queue make_queue(Machine& machine, void* stream = nullptr);
+
+class ByHand {
+ public:
+  /// `tensors`: a weights file of MinkUNet42, without a head. `queue` may be null.
+  ByHand(Machine& machine, DType dtype, const std::vector<int32_t>& widths,
+         const std::map<std::string, FileTensor>& tensors, minuet_queue* queue, void* stream = nullptr);
+  /// Sets, maps, every layer. Device int32 [count, 4].
+  void prepare(const int32_t* coordinates, int64_t count);
+  /// Both, each layer run as soon as it is prepared, so that the device works while the host goes on.
+  void infer(const int32_t* coordinates, int64_t count, void* features, void* output);
+  /// [count, 4] to [count, widths.back()], in the order of the coordinates.
+  void run(void* features, void* output);
+  size_t layers() const { return layers_.size(); }
+  size_t sets() const { return sets_.size(); }
+  /// Those whose counts are read: a transposed map has its forward one's, and one offset onto itself has
+  /// none.
+  static constexpr size_t kSearchedMaps = 9;
+
+ private:
+  struct Matrix {
+    int level = 0;
+    int channels = 0;  // of a whole row
+    int64_t rows = 0;
+    std::unique_ptr<Buffer> memory;
+  };
+  struct Tensor {
+    size_t matrix = 0;
+    int column = 0, channels = 0;
+  };
+  struct Layer {
+    Plan plan{nullptr, {minuet_plan_destroy}};
+    Execution execution{nullptr, {minuet_execution_destroy}};
+    size_t map = 0;
+    Tensor input, output, residual;
+    bool has_residual = false;
+  };
+
+  Tensor add_tensor(int level, int channels);
+  int level_of(const Tensor& tensor) const { return matrices_[tensor.matrix].level; }
+  void add_layer(const std::string& convolution, const std::string& batch_norm,
+                 minuet_convolution_options options, size_t map, const Tensor& input, const Tensor& output,
+                 const Tensor* residual = nullptr);
+  Tensor submanifold(const std::string& name, const Tensor& input, const Tensor& output);
+  Tensor down(const std::string& name, const Tensor& input, const Tensor& output);
+  void up(const std::string& name, const Tensor& input, const Tensor& output);
+  Tensor residual(const std::string& name, const Tensor& input, const Tensor& output);
+  const std::vector<float>& values(const std::string& name) const { return tensors_.at(name).values; }
+  void make_sets(const int32_t* coordinates, int64_t count);
+  void make_maps();
+  void make_geometry(const int32_t* coordinates, int64_t count);
+  void run_layer(Layer& layer, void* features, void* output);
+  minuet_tensor view(const Tensor& tensor) const;
+
+  Machine& machine_;
+  const DType dtype_;
+  const std::map<std::string, FileTensor>& tensors_;
+  minuet_queue* queue_;
+  void* stream_;
+  std::vector<Matrix> matrices_;
+  std::vector<Layer> layers_;
+  std::vector<Coordinates> sets_;  // by level
+  std::vector<KernelMap> maps_;
+};
+
+}  // namespace minuet::abi
