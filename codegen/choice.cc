@@ -11,105 +11,12 @@ namespace {
 
 constexpr i32 kWidestAccess = 16;  // bytes of one load or store
 
-bool is_all_ones(const AxisArray& values, i32 ndim) {
-  return std::all_of(values.begin(), values.begin() + ndim, [](i32 value) { return value == 1; });
-}
-
 /// Enough consecutive channels for one widest access, where they divide the row.
 i32 default_tile(i32 element_bytes, i32 channels) {
   return std::gcd(channels, kWidestAccess / element_bytes);
 }
 
 }  // namespace
-
-i64 kernel_volume(const ConvolutionProblem& problem) {
-  i64 volume = 1;
-  for (i32 size : problem.kernel_size) volume = std::min(volume * size, kMostOffsets + 1);
-  return volume;
-}
-
-KernelGeometry make_geometry(i32 ndim, const AxisArray& kernel_size, const AxisArray& dilation,
-                             const AxisArray& tensor_stride) {
-  KernelGeometry geometry;
-  geometry.ndim = ndim;
-  for (i32 a = 0; a < ndim; ++a) {
-    geometry.kernel_size[a] = kernel_size[a];
-    geometry.step[a] = dilation[a] * tensor_stride[a];
-    geometry.volume *= kernel_size[a];
-  }
-  return geometry;
-}
-
-i32 center_offset(const KernelGeometry& geometry) {
-  i32 k = 0;
-  for (i32 a = 0; a < geometry.ndim; ++a) k = k * geometry.kernel_size[a] + (geometry.kernel_size[a] - 1) / 2;
-  return k;
-}
-
-i32 direct_offset(bool onto_itself, DType dtype, const KernelGeometry& geometry) {
-  return reads_center_in_place(onto_itself, dtype) ? center_offset(geometry) : -1;
-}
-
-namespace {
-
-/// What is legal and not built yet, each with its reason and the way around it.
-llvm::Error check_built(const ConvolutionProblem& problem) {
-  if (problem.reduction != Reduction::Convolve) {
-    return make_error(
-        StatusCode::Unimplemented,
-        "pooling is not built yet: every layer runs as gather, GEMM and scatter, and there is no "
-        "kernel that reduces without weights; use a strided convolution");
-  }
-  if (problem.generative) {
-    return make_error(
-        StatusCode::Unimplemented,
-        "generative transposed convolution is not built yet: coordinate sets are made from points "
-        "or by downsampling, not by spreading; use a transposed convolution onto given outputs");
-  }
-  if (problem.groups != 1) {
-    return make_error(
-        StatusCode::Unimplemented,
-        "grouped convolution ({0} groups) is not built yet: the grouped GEMMs run over whole channel "
-        "ranges; use groups = 1",
-        problem.groups);
-  }
-  return llvm::Error::success();
-}
-
-}  // namespace
-
-llvm::Error validate(const ConvolutionProblem& problem) {
-  if (problem.ndim < 1 || problem.ndim > kMaxDim) {
-    return make_error(StatusCode::InvalidArgument, "ndim is {0}; it must be 1 to {1}", problem.ndim, kMaxDim);
-  }
-  if (problem.in_channels < 1 || problem.out_channels < 1 || problem.in_channels > kMostChannels ||
-      problem.out_channels > kMostChannels) {
-    return make_error(StatusCode::InvalidArgument, "channels are {0} -> {1}; both must be 1 to {2}",
-                      problem.in_channels, problem.out_channels, kMostChannels);
-  }
-  for (i32 a = 0; a < kMaxDim; ++a) {
-    const i32 size = problem.kernel_size[a], stride = problem.stride[a], dilation = problem.dilation[a];
-    if (size < 1 || stride < 1 || dilation < 1 || std::max({size, stride, dilation}) > kMostCells) {
-      return make_error(StatusCode::InvalidArgument,
-                        "axis {0} has kernel size {1}, stride {2}, dilation {3}; each must be 1 to {4}", a,
-                        size, stride, dilation, kMostCells);
-    }
-    if (a >= problem.ndim && (size != 1 || stride != 1)) {
-      return make_error(StatusCode::InvalidArgument,
-                        "axis {0} has kernel size {1} and stride {2}, but the problem has only {3} axes", a,
-                        size, stride, problem.ndim);
-    }
-  }
-  if (kernel_volume(problem) > kMostOffsets) {
-    return make_error(StatusCode::InvalidArgument,
-                      "the kernel has more than the {0} offsets that are supported", kMostOffsets);
-  }
-  if (problem.kind == ConvolutionKind::Submanifold && !is_all_ones(problem.stride, problem.ndim)) {
-    return make_error(StatusCode::InvalidArgument,
-                      "a submanifold convolution keeps the input's coordinates, so its stride must be 1");
-  }
-  return check_built(problem);
-}
 
 i32 widest_vector(i32 element_bytes, i32 tile, const std::vector<Columns>& operands) {
   i32 bytes = kWidestAccess;
@@ -127,13 +34,12 @@ namespace {
 
 /// What was measured for the bucket, if anything; `choice` becomes it.
 template <class Choice>
-std::optional<TunedResult> find_tuned(const TuningSnapshot* tuning, const TuningBucket& bucket,
-                                      Choice& choice) {
-  std::optional<TunedResult> result = tuning != nullptr ? tuning->find(bucket) : std::nullopt;
-  if (!result) return std::nullopt;
+const TunedResult* find_tuned(const TuningSnapshot* tuning, const TuningBucket& bucket, Choice& choice) {
+  const TunedResult* const result = tuning != nullptr ? tuning->find(bucket) : nullptr;
+  if (!result) return nullptr;
   Choice tuned{};
   // A snapshot holds valid results only; were one not, the default stays.
-  if (llvm::errorToBool(read_config(result->best.config, tuned))) return std::nullopt;
+  if (llvm::errorToBool(read_config(result->best.config, tuned))) return nullptr;
   choice = tuned;
   return result;
 }
@@ -176,7 +82,8 @@ MapChoice choose_map(KeyType key, i32 ndim, const std::vector<SearchProblem>& se
   std::vector<std::string> reasons;
   for (const SearchProblem& problem : searches) {
     SearchChoice search;
-    const auto tuned = find_tuned(tuning, search_bucket(key, ndim, problem.volume, problem.rows), search);
+    const auto* const tuned =
+        find_tuned(tuning, search_bucket(key, ndim, problem.volume, problem.rows), search);
     chosen.push_back(search);
     if (!tuned) continue;
     reasons.push_back(llvm::formatv("search B {0}, C {1}, {2} threads{3}", search.source_block,
@@ -191,7 +98,7 @@ MapChoice choose_map(KeyType key, i32 ndim, const std::vector<SearchProblem>& se
 GroupingChoice choose_grouping(const ConvolutionProblem& problem, const TuningSnapshot* tuning, i64 rows,
                                std::vector<std::string>& reasons) {
   GroupingChoice grouping;
-  const auto tuned =
+  const auto* const tuned =
       find_tuned(tuning, grouping_bucket(problem.dtype, kernel_volume(problem), rows), grouping);
   if (tuned) {
     reasons.push_back(llvm::formatv("grouping padding {0:f2}, height step {1}{2}", grouping.padding_threshold,
@@ -206,7 +113,7 @@ namespace {
 /// The measured tile of the bucket, or one widest access a thread.
 i32 choose_tile(const TuningSnapshot* tuning, const TuningBucket& bucket, std::vector<std::string>& reasons) {
   i32 tile = default_tile(dtype_bytes(bucket.dtype), static_cast<i32>(bucket.channels));
-  const auto tuned = find_tuned(tuning, bucket, tile);
+  const auto* const tuned = find_tuned(tuning, bucket, tile);
   const char* const what = operation_name(bucket.operation);
   reasons.push_back(tuned ? llvm::formatv("{0} tile {1}{2}", what, tile, tuned->reason()).str()
                           : llvm::formatv("{0} tile {1} of {2} channels: one widest access a thread", what,
@@ -243,9 +150,8 @@ ScatterSpec choose_scatter(const ConvolutionProblem& problem, i32 tile) {
 
 }  // namespace
 
-llvm::Expected<ConvolutionChoice> choose_convolution(const ConvolutionProblem& problem,
-                                                     const TuningSnapshot* tuning, i64 rows) {
-  MINUET_TRY(validate(problem));
+ConvolutionChoice choose_convolution(const ConvolutionProblem& problem, const TuningSnapshot* tuning,
+                                     i64 rows) {
   ConvolutionChoice choice;
   choice.problem = problem;
 

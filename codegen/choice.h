@@ -80,10 +80,11 @@ struct ConvolutionChoice {
   std::vector<std::string> reasons;  // one sentence a decision
 };
 
-/// `tuning`: what was measured (tuning_snapshot.h), where it is known. `rows`: about how many the layer's
-/// input has; 0: not known.
-llvm::Expected<ConvolutionChoice> choose_convolution(const ConvolutionProblem& problem,
-                                                     const TuningSnapshot* tuning = nullptr, i64 rows = 0);
+/// For a valid problem. `tuning`: what was measured (tuning_snapshot.h), where it is known. `rows`: about how
+/// many the layer's input has; 0: not known. Rows that are not known, or that nobody measured, are taken to
+/// be the most that somebody did.
+ConvolutionChoice choose_convolution(const ConvolutionProblem& problem,
+                                     const TuningSnapshot* tuning = nullptr, i64 rows = 0);
 
 /// For the maps of a problem; what was measured, and why, goes to `reasons`.
 GroupingChoice choose_grouping(const ConvolutionProblem& problem, const TuningSnapshot* tuning, i64 rows,

@@ -1,8 +1,9 @@
-// What the caller asks: one convolution layer, with everything that decides its kernels.
+// What the caller asks: the types of ops, each with everything that decides its kernels.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <variant>
 
 #include "codegen/error.h"
 #include "kernels_templates/shared/key_layout.h"
@@ -23,14 +24,7 @@ enum class ConvolutionKind : i32 {
   Strided,       // unique floor(p / (s t)) * (s t)
   GivenOutputs,  // a set that the caller gives
   Transposed,    // the map of the matching forward convolution with input and output swapped
-};
-
-/// What becomes of the inputs that a kernel map leads to one output.
-enum class Reduction : i32 {
-  Convolve,  // weighted sum over offsets and channels
-  Max,       // pooling: per channel, over the inputs that are there
-  Average,
-  Sum,
+  Generative,    // the same onto every coordinate that an input reaches
 };
 
 /// A column range of a row-major matrix: rows are `ld` elements apart, the range starts at `column`.
@@ -39,29 +33,54 @@ struct Columns {
   i32 column = 0;
 };
 
-struct ConvolutionProblem {
+/// What ops over a kernel map have in common.
+struct WindowProblem {
   i32 ndim = 3;
-  ConvolutionKind kind = ConvolutionKind::Submanifold;
-  DType dtype = DType::F16;  // storage of features and weights; accumulation is fp32
-  i32 in_channels = 0;
-  i32 out_channels = 0;
+  DType dtype = DType::F16;           // storage of features and weights; accumulation is fp32
   AxisArray kernel_size{1, 1, 1, 1};  // axes past ndim stay 1
   AxisArray stride{1, 1, 1, 1};
   AxisArray dilation{1, 1, 1, 1};
+};
+
+struct ConvolutionProblem : WindowProblem {
+  ConvolutionKind kind = ConvolutionKind::Submanifold;
+  i32 in_channels = 0;
+  i32 out_channels = 0;
   i32 groups = 1;
-  Reduction reduction = Reduction::Convolve;
-  bool generative = false;  // transposed, onto every coordinate that an input reaches
   Columns input, output, residual_input;
   bool scale_shift = false;  // per output channel, fp32: batch norm or bias
   bool residual = false;     // added after scale and shift
   Activation activation = Activation::None;
 };
 
-/// Invalid sizes, impossible combinations and what is not built yet, each with its reason.
+/// What a pooling makes, per channel, of the inputs that its kernel map leads to one output.
+enum class Reduction : i32 { Max, Average, Sum };
+
+struct PoolingProblem : WindowProblem {
+  i32 channels = 0;
+  Reduction reduction = Reduction::Max;
+};
+
+/// By what a loss is differentiated through a convolution.
+enum class Gradient : i32 { Input, Weight };
+
+struct ConvolutionGradientProblem {
+  Gradient gradient = Gradient::Input;
+  ConvolutionProblem forward;
+};
+
+/// One op of a program, of a closed list of types.
+using OpProblem = std::variant<ConvolutionProblem, PoolingProblem, ConvolutionGradientProblem>;
+
+/// Invalid sizes, impossible combinations and what is not built yet, each with its reason. So far every op
+/// but the convolution is of the last kind.
 llvm::Error validate(const ConvolutionProblem& problem);
+llvm::Error validate(const PoolingProblem& problem);
+llvm::Error validate(const ConvolutionGradientProblem& problem);
+llvm::Error validate(const OpProblem& problem);
 
 /// Number of offsets.
-i64 kernel_volume(const ConvolutionProblem& problem);
+i64 kernel_volume(const WindowProblem& problem);
 
 /// Offsets of a kernel on a grid whose finer side has this tensor stride.
 KernelGeometry make_geometry(i32 ndim, const AxisArray& kernel_size, const AxisArray& dilation,

@@ -28,23 +28,21 @@ llvm::Expected<std::vector<std::string>> read_archs(const minuet_precompile_opti
 /// Each kernel of a plan for each architecture: as it is, as it is without tuning, and as tuned GPUs choose.
 void add_requests(const Plan& plan, const std::vector<std::string>& archs, const ArchTuning& tuning,
                   std::vector<KernelRequest>& requests) {
-  auto add = [&](const std::string& arch, const std::vector<KernelSource>& sources) {
-    for (const KernelSource& source : sources) requests.push_back({source, arch});
+  auto add = [&](const std::string& arch, const TuningSnapshot* with) {
+    // The problems are valid.
+    const auto compiled = llvm::cantFail(CompiledPlan::create(plan.program, arch, with));
+    for (const KernelSource& source : compiled->sources()) requests.push_back({source, arch});
   };
-  const auto sources = [&](const TuningSnapshot* with) {
-    return llvm::cantFail(CompiledPlan::create(plan.program, with))->sources();  // the problems are valid
-  };
-  const std::vector<KernelSource> own = sources(plan.tuning.get()), untuned = sources(nullptr);
   for (const std::string& arch : archs) {
-    add(arch, own);
-    add(arch, untuned);
+    add(arch, plan.tuning.get());
+    add(arch, nullptr);
     const auto tuned = tuning.find(arch);
     if (tuned == tuning.end()) continue;
     std::set<std::string> gpus;
     for (const TuningEntry& entry : tuned->second) {
       if (!gpus.insert(environment_hash(entry.environment)).second) continue;
       const TuningSnapshot measured(entry.environment, {{"bundle", tuned->second}});
-      add(arch, sources(&measured));
+      add(arch, &measured);
     }
   }
 }

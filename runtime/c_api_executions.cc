@@ -60,11 +60,11 @@ minuet_layer_info layer_info(const Execution& execution, i32 number) {
   const ProgramLayer& layer = execution.plan().program.layers[number];
   minuet_layer_info info{};
   info.name = layer.name.c_str();
-  std::copy(layer.problem.kernel_size.begin(), layer.problem.kernel_size.end(), info.kernel_size);
-  std::copy(layer.problem.stride.begin(), layer.problem.stride.end(), info.stride);
-  info.in_channels = layer.problem.in_channels;
-  info.out_channels = layer.problem.out_channels;
-  info.transposed = layer.problem.kind == ConvolutionKind::Transposed;
+  std::copy(layer.convolution().kernel_size.begin(), layer.convolution().kernel_size.end(), info.kernel_size);
+  std::copy(layer.convolution().stride.begin(), layer.convolution().stride.end(), info.stride);
+  info.in_channels = layer.convolution().in_channels;
+  info.out_channels = layer.convolution().out_channels;
+  info.transposed = layer.convolution().kind == ConvolutionKind::Transposed;
   if (const GroupPlan* groups = execution.layer_groups(number)) {
     info.pairs = groups->pairs;
     info.padded_rows = groups->padding_rows;

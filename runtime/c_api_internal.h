@@ -58,10 +58,11 @@ static_assert(MINUET_WEIGHTS_MINUET == static_cast<int>(WeightsOrder::Minuet) &&
               MINUET_WEIGHTS_TORCHSPARSE == static_cast<int>(WeightsOrder::TorchSparse) &&
               MINUET_WEIGHTS_SPCONV == static_cast<int>(WeightsOrder::Spconv) &&
               MINUET_WEIGHTS_SPCONV_XYZ == static_cast<int>(WeightsOrder::SpconvXyz));
-static_assert(MINUET_REDUCE_CONVOLVE == static_cast<int>(Reduction::Convolve) &&
-              MINUET_REDUCE_MAX == static_cast<int>(Reduction::Max) &&
+static_assert(MINUET_REDUCE_MAX == static_cast<int>(Reduction::Max) &&
               MINUET_REDUCE_AVERAGE == static_cast<int>(Reduction::Average) &&
               MINUET_REDUCE_SUM == static_cast<int>(Reduction::Sum));
+static_assert(MINUET_GRADIENT_INPUT == static_cast<int>(Gradient::Input) &&
+              MINUET_GRADIENT_WEIGHT == static_cast<int>(Gradient::Weight));
 static_assert(MINUET_BUNDLE_SAME_MAJOR == static_cast<int>(BundlePolicy::SameMajor) &&
               MINUET_BUNDLE_ANY == static_cast<int>(BundlePolicy::Any) &&
               MINUET_BUNDLE_EXACT == static_cast<int>(BundlePolicy::Exact));
@@ -88,7 +89,8 @@ MINUET_ENDS_WITH(minuet_precompile_options, tuning_directory);
 MINUET_ENDS_WITH(minuet_precompile_result, seconds);
 MINUET_ENDS_WITH(minuet_coordinates_options, queue);
 MINUET_ENDS_WITH(minuet_kernel_map_options, reserved);
-MINUET_ENDS_WITH(minuet_convolution_options, generative);
+MINUET_ENDS_WITH(minuet_convolution_options, shift);
+MINUET_ENDS_WITH(minuet_pooling_options, reduction);
 MINUET_ENDS_WITH(minuet_network_options, weights_map);
 MINUET_ENDS_WITH(minuet_execution_options, queue);
 MINUET_ENDS_WITH(minuet_system_info, reserved);

@@ -100,24 +100,26 @@ llvm::Expected<NetworkProblem> read_network(const minuet_network_options& given)
   return problem;
 }
 
+/// What the options of convolutions and of poolings have in common.
+llvm::Error read_window(WindowProblem& problem, i32 ndim, minuet_dtype dtype, const int32_t* kernel_size,
+                        const int32_t* stride, const int32_t* dilation) {
+  problem.ndim = ndim;
+  if (ndim < 1 || ndim > kMaxDim) {
+    return make_error(StatusCode::InvalidArgument, "ndim is {0}; it must be 1 to {1}", ndim, kMaxDim);
+  }
+  MINUET_ASSIGN(problem.dtype, read_dtype(dtype));
+  MINUET_ASSIGN(problem.kernel_size, read_axes(kernel_size, ndim, "kernel_size"));
+  MINUET_ASSIGN(problem.stride, read_axes(stride, ndim, "stride"));
+  MINUET_ASSIGN(problem.dilation, read_axes(dilation, ndim, "dilation"));
+  return llvm::Error::success();
+}
+
 llvm::Expected<ConvolutionProblem> read_problem(const minuet_convolution_options& given) {
   ConvolutionProblem problem;
-  problem.ndim = given.ndim;
-  if (given.ndim < 1 || given.ndim > kMaxDim) {
-    return make_error(StatusCode::InvalidArgument, "ndim is {0}; it must be 1 to {1}", given.ndim, kMaxDim);
-  }
-  MINUET_ASSIGN(problem.dtype, read_dtype(given.dtype));
-  MINUET_ASSIGN(problem.kernel_size, read_axes(given.kernel_size, given.ndim, "kernel_size"));
-  MINUET_ASSIGN(problem.stride, read_axes(given.stride, given.ndim, "stride"));
-  MINUET_ASSIGN(problem.dilation, read_axes(given.dilation, given.ndim, "dilation"));
+  MINUET_TRY(read_window(problem, given.ndim, given.dtype, given.kernel_size, given.stride, given.dilation));
   problem.in_channels = given.in_channels;
   problem.out_channels = given.out_channels;
   problem.groups = given.groups;
-  problem.generative = given.generative != 0;
-  if (given.reduction < MINUET_REDUCE_CONVOLVE || given.reduction > MINUET_REDUCE_SUM) {
-    return make_error(StatusCode::InvalidArgument, "there is no reduction {0}", given.reduction);
-  }
-  problem.reduction = static_cast<Reduction>(given.reduction);
   if (given.submanifold && given.transposed) {
     return make_error(StatusCode::InvalidArgument, "a convolution is submanifold or transposed, not both");
   }
@@ -130,6 +132,17 @@ llvm::Expected<ConvolutionProblem> read_problem(const minuet_convolution_options
   problem.residual = given.residual != 0;
   problem.scale_shift = given.scale || given.shift;
   MINUET_TRY(validate(problem));
+  return problem;
+}
+
+llvm::Expected<PoolingProblem> read_problem(const minuet_pooling_options& given) {
+  PoolingProblem problem;
+  MINUET_TRY(read_window(problem, given.ndim, given.dtype, given.kernel_size, given.stride, given.dilation));
+  problem.channels = given.channels;
+  if (given.reduction < MINUET_REDUCE_MAX || given.reduction > MINUET_REDUCE_SUM) {
+    return make_error(StatusCode::InvalidArgument, "there is no reduction {0}", given.reduction);
+  }
+  problem.reduction = static_cast<Reduction>(given.reduction);
   return problem;
 }
 
@@ -150,16 +163,36 @@ std::vector<ParameterName> parameters_of(const Plan& plan) {
   std::vector<ParameterName> names;
   for (const ProgramLayer& layer : plan.program.layers) {
     for (ParameterName& name : parameter_names(layer)) names.push_back(std::move(name));
-    if (!plan.program.takes_maps || !layer.problem.scale_shift) continue;
-    for (const char* name : {"scale", "shift"}) names.push_back({name, false, {layer.problem.out_channels}});
+    if (!plan.program.takes_maps || !layer.convolution().scale_shift) continue;
+    for (const char* name : {"scale", "shift"})
+      names.push_back({name, false, {layer.convolution().out_channels}});
   }
   return names;
+}
+
+/// What every create takes.
+llvm::Error check_create(const minuet_context* context, const void* options, minuet_plan* const* plan) {
+  MINUET_TRY(check_pointer(context, "context"));
+  MINUET_TRY(check_pointer(options, "options"));
+  return check_pointer(plan, "plan");
 }
 
 minuet_plan* make_plan(std::shared_ptr<const Plan> plan, const Context& context) {
   std::vector<ParameterName> parameters = parameters_of(*plan);
   return new minuet_plan{std::make_shared<PlanResidence>(std::move(plan), context.cache()),
                          std::move(parameters)};
+}
+
+/// Of one op.
+llvm::Error make_plan(const OpProblem& op, LayerParameters&& parameters, const Context& context,
+                      minuet_plan** plan) {
+  MINUET_ASSIGN(std::shared_ptr<const Plan> made, Plan::create(op, std::move(parameters), context.tuning()));
+  *plan = make_plan(std::move(made), context);
+  return llvm::Error::success();
+}
+
+llvm::Expected<minuet_convolution_options> read_convolution(const minuet_convolution_options* options) {
+  return read_options(options, minuet_convolution_options(MINUET_CONVOLUTION_OPTIONS_INIT));
 }
 
 }  // namespace
@@ -172,9 +205,7 @@ extern "C" {
 minuet_status minuet_plan_create_network(minuet_context* context, const minuet_network_options* options,
                                          minuet_plan** plan) {
   return guarded("minuet_plan_create_network", [&]() -> llvm::Error {
-    MINUET_TRY(check_pointer(context, "context"));
-    MINUET_TRY(check_pointer(options, "options"));
-    MINUET_TRY(check_pointer(plan, "plan"));
+    MINUET_TRY(check_create(context, options, plan));
     MINUET_ASSIGN(const minuet_network_options given,
                   read_options(options, minuet_network_options(MINUET_NETWORK_OPTIONS_INIT)));
     MINUET_ASSIGN(NetworkProblem problem, read_network(given));
@@ -189,17 +220,38 @@ minuet_status minuet_plan_create_network(minuet_context* context, const minuet_n
 minuet_status minuet_plan_create_convolution(minuet_context* context,
                                              const minuet_convolution_options* options, minuet_plan** plan) {
   return guarded("minuet_plan_create_convolution", [&]() -> llvm::Error {
-    MINUET_TRY(check_pointer(context, "context"));
-    MINUET_TRY(check_pointer(options, "options"));
-    MINUET_TRY(check_pointer(plan, "plan"));
-    MINUET_ASSIGN(const minuet_convolution_options given,
-                  read_options(options, minuet_convolution_options(MINUET_CONVOLUTION_OPTIONS_INIT)));
+    MINUET_TRY(check_create(context, options, plan));
+    MINUET_ASSIGN(const minuet_convolution_options given, read_convolution(options));
     MINUET_ASSIGN(const ConvolutionProblem problem, read_problem(given));
     MINUET_TRY(check_pointer(given.weight, "weight"));
-    MINUET_ASSIGN(std::shared_ptr<const Plan> made,
-                  Plan::create(problem, read_parameters(given, problem), context->context->tuning()));
-    *plan = make_plan(std::move(made), *context->context);
-    return llvm::Error::success();
+    return make_plan(problem, read_parameters(given, problem), *context->context, plan);
+  });
+}
+
+minuet_status minuet_plan_create_convolution_gradient(minuet_context* context,
+                                                      const minuet_convolution_options* options,
+                                                      minuet_gradient which, minuet_plan** plan) {
+  return guarded("minuet_plan_create_convolution_gradient", [&]() -> llvm::Error {
+    MINUET_TRY(check_create(context, options, plan));
+    MINUET_ASSIGN(const minuet_convolution_options given, read_convolution(options));
+    ConvolutionGradientProblem problem;
+    MINUET_ASSIGN(problem.forward, read_problem(given));
+    if (which != MINUET_GRADIENT_INPUT && which != MINUET_GRADIENT_WEIGHT) {
+      return make_error(StatusCode::InvalidArgument, "there is no gradient {0}", which);
+    }
+    problem.gradient = static_cast<Gradient>(which);
+    return make_plan(problem, {}, *context->context, plan);
+  });
+}
+
+minuet_status minuet_plan_create_pooling(minuet_context* context, const minuet_pooling_options* options,
+                                         minuet_plan** plan) {
+  return guarded("minuet_plan_create_pooling", [&]() -> llvm::Error {
+    MINUET_TRY(check_create(context, options, plan));
+    MINUET_ASSIGN(const minuet_pooling_options given,
+                  read_options(options, minuet_pooling_options(MINUET_POOLING_OPTIONS_INIT)));
+    MINUET_ASSIGN(const PoolingProblem problem, read_problem(given));
+    return make_plan(problem, {}, *context->context, plan);
   });
 }
 

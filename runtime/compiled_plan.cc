@@ -17,23 +17,28 @@ EngineChoice choose_engine(i32 ndim, i64 volume, const TuningSnapshot* tuning) {
 }
 
 llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const Program& program,
+                                                                         llvm::StringRef arch,
                                                                          const TuningSnapshot* tuning) {
   auto compiled = std::make_shared<CompiledPlan>();
-  for (const ProgramLayer& layer : program.layers) {
-    llvm::Expected<ConvolutionChoice> choice = choose_convolution(layer.problem, tuning);
-    if (!choice) return annotate(choice.takeError(), layer.name);
-    compiled->layers.push_back(std::move(*choice));
+  compiled->candidates = std::vector<std::vector<Candidate>>(program.layers.size());
+  for (std::size_t i = 0; i < program.layers.size(); ++i) {
+    const ProgramLayer& layer = program.layers[i];
+    llvm::Expected<std::vector<Candidate>> candidates = choose_candidates(layer.problem, arch, tuning);
+    if (!candidates) return annotate(candidates.takeError(), layer.name);
+    compiled->candidates[i] = std::move(*candidates);
   }
   // The search and the grouping are all layers': those of the largest kernel.
-  const auto largest = std::max_element(compiled->layers.begin(), compiled->layers.end(),
-                                        [](const ConvolutionChoice& a, const ConvolutionChoice& b) {
-                                          return kernel_volume(a.problem) < kernel_volume(b.problem);
-                                        });
-  if (largest == compiled->layers.end()) {
+  const auto largest = std::max_element(
+      program.layers.begin(), program.layers.end(), [](const ProgramLayer& a, const ProgramLayer& b) {
+        return kernel_volume(a.convolution()) < kernel_volume(b.convolution());
+      });
+  if (largest == program.layers.end()) {
     compiled->engine = choose_engine(program.ndim);
   } else {
-    compiled->engine = choose_engine(program.ndim, kernel_volume(largest->problem), tuning);
-    compiled->grouping = choose_grouping(largest->problem, tuning, 0, largest->reasons);
+    const ConvolutionProblem& problem = largest->convolution();
+    compiled->engine = choose_engine(program.ndim, kernel_volume(problem), tuning);
+    ConvolutionChoice& shown = compiled->candidates[largest - program.layers.begin()].front().choice;
+    compiled->grouping = choose_grouping(problem, tuning, 0, shown.reasons);
   }
   const auto permute = [&](i32 tensor, bool in) {
     const i32 channels = program.tensors[tensor].channels;
@@ -56,7 +61,9 @@ std::vector<KernelSource> CompiledPlan::sources() const {
   };
   add(sources_of(engine.map32));
   add(sources_of(engine.map64));
-  for (const ConvolutionChoice& layer : layers) add(sources_of(layer));
+  for (const std::vector<Candidate>& layer : candidates) {
+    for (const Candidate& candidate : layer) add(sources_of(candidate.choice));
+  }
   for (const PermuteRowsSpec& permute : permute_inputs) add({emit(permute)});
   add({emit(permute_output), emit(permute_coordinates)});
   return all;
@@ -80,7 +87,7 @@ llvm::Expected<BinaryList> PlanResidence::compile(llvm::StringRef arch, const Ca
   }
   const Trace::Span span(cache_->trace(), "plan", ("compile for " + arch).str());
   MINUET_ASSIGN(std::shared_ptr<const CompiledPlan> chosen,
-                CompiledPlan::create(plan_->program, plan_->tuning.get()));
+                CompiledPlan::create(plan_->program, arch, plan_->tuning.get()));
   MINUET_ASSIGN(BinaryList binaries, compile_list(*cache_, chosen->sources(), arch, cancel));
   const std::lock_guard<std::mutex> lock(mutex_);
   compiled_.emplace(arch.str(), Compiled{std::move(chosen), binaries});
@@ -133,7 +140,7 @@ llvm::Expected<std::pair<std::string, PlanResidence::Compiled>> PlanResidence::r
     const DeviceInfo& device) const {
   if (device.arch.empty()) {
     Compiled compiled;
-    MINUET_ASSIGN(compiled.plan, CompiledPlan::create(plan_->program, plan_->tuning.get()));
+    MINUET_ASSIGN(compiled.plan, CompiledPlan::create(plan_->program, device.arch, plan_->tuning.get()));
     return std::pair{device.arch, std::move(compiled)};
   }
   const std::lock_guard<std::mutex> lock(mutex_);

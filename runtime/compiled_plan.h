@@ -8,22 +8,24 @@
 #include <vector>
 
 #include "codegen/cache/compile_list.h"
+#include "codegen/candidates.h"
 #include "runtime/device.h"
 #include "runtime/plan.h"
 
 namespace minuet {
 
-/// What runs each op of a plan on one architecture. Immutable. What was measured (codegen/tuning) decides
-/// with the problems; a cloud's size is not known here.
+/// What may run each op of a plan on one architecture. Immutable. What was measured (codegen/tuning) decides
+/// with the problems; which candidate runs, the cloud does.
 struct CompiledPlan {
   EngineChoice engine;
-  std::vector<ConvolutionChoice> layers;
-  std::vector<PermuteRowsSpec> permute_inputs;  // by input of the program
+  std::vector<std::vector<Candidate>> candidates;  // by layer
+  std::vector<PermuteRowsSpec> permute_inputs;     // by input of the program
   PermuteRowsSpec permute_output, permute_coordinates;
   GroupingChoice grouping;
 
-  /// `tuning` may be null.
+  /// `arch`: "" for the CPU. `tuning` may be null.
   static llvm::Expected<std::shared_ptr<const CompiledPlan>> create(const Program& program,
+                                                                    llvm::StringRef arch,
                                                                     const TuningSnapshot* tuning);
   /// Every kernel that any cloud may need, each once.
   std::vector<KernelSource> sources() const;

@@ -124,7 +124,7 @@ class Engine {
   virtual ~Engine() = default;
 
   // ---- made once, before the first begin() -----------------------------------------------------
-  /// Adds a layer and returns its number. FailedPrecondition where its kernels are not loaded.
+  /// Adds a layer and returns its number; they count up. FailedPrecondition where its kernels are not loaded.
   virtual llvm::Expected<i32> add_convolution(const ConvolutionChoice& choice,
                                               ConvolutionWeights weights) = 0;
   virtual llvm::Expected<i32> add_permute_rows(const PermuteRowsSpec& spec) = 0;

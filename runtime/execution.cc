@@ -87,9 +87,14 @@ llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan>
 
 llvm::Error Execution::add_layers() {
   for (std::size_t i = 0; i < program_.layers.size(); ++i) {
-    llvm::Expected<i32> number = engine_->add_convolution(compiled_.layers[i], loaded_->weights[i]);
-    if (!number) return annotate(number.takeError(), program_.layers[i].name);
-    convolutions_.push_back(*number);
+    i32 first = -1;
+    for (const Candidate& candidate : compiled_.candidates[i]) {
+      llvm::Expected<i32> number = engine_->add_convolution(candidate.choice, loaded_->weights[i]);
+      if (!number) return annotate(number.takeError(), program_.layers[i].name);
+      if (first < 0) first = *number;
+    }
+    convolutions_.push_back(first);
+    selected_.push_back(-1);
   }
   for (const PermuteRowsSpec& spec : compiled_.permute_inputs) {
     MINUET_ASSIGN(const i32 number, engine_->add_permute_rows(spec));
@@ -125,111 +130,6 @@ llvm::Error Execution::call(void* stream, llvm::function_ref<llvm::Error()> work
   return error;
 }
 
-// ---- memory ------------------------------------------------------------------------------------
-
-i64 Execution::place_fixed(char* base) {
-  Placement parts(base);
-  tables_ = parts.take<i32>(table_words_ + layer_count());
-  engine_workspace_ = parts.take<char>(engine_->workspace_bytes());
-  if (!options_.queue) engine_scratch_ = parts.take<char>(engine_->scratch_bytes());
-  if (cloud_) cloud_->place(parts);
-  return parts.bytes();
-}
-
-i64 Execution::place_tables(char* base) {
-  Placement parts(base, idle_);
-  for (std::size_t i = 0; i < maps_.size(); ++i) {
-    Map& map = maps_[i];
-    const i64 volume = map.view.geometry.volume;
-    if (map.gmas != map.own) {
-      map.tables.source_table = map.gmas->source_table;
-      map.tables.query_table = map.gmas->query_table;
-    } else if (cloud_ && program_.maps[i].is_identity()) {
-      map.tables.source_table = map.tables.query_table = cloud_->identity();
-    } else {
-      map.tables.source_table = parts.take<i32>(volume * map.view.sources);
-      map.tables.query_table = parts.take<i32>(volume * map.view.queries);
-    }
-    map.tables.groups = tables_at(tables_ ? tables_ + map.table_offset : nullptr, map.view.geometry.volume);
-  }
-  return parts.bytes();
-}
-
-/// A slot of nothing but the caller's tensors, used in place, has no memory.
-i64 Execution::place_scratch(char* base) {
-  const i64 element = dtype_bytes(program_.dtype);
-  // Other executions' work may be under way where the queue's is.
-  Placement parts(base, idle_ && !options_.queue);
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    const SlotSpec& slot = program_.slots[i];
-    const Level& level = levels_[slot.level];
-    slots_[i] =
-        program_.takes_maps && !level.source_row ? nullptr : parts.take<char>(level.rows * slot.ld * element);
-  }
-  i64 gather_bytes = 0, gemm_bytes = 0;
-  for (std::size_t i = 0; i < program_.layers.size(); ++i) {
-    const GroupPlan& groups = maps_[program_.layers[i].map].gmas->groups;
-    gather_bytes = std::max(gather_bytes, engine_->gather_buffer_bytes(compiled_.layers[i], groups));
-    gemm_bytes = std::max(gemm_bytes, engine_->gemm_buffer_bytes(compiled_.layers[i], groups));
-  }
-  gather_buffer_ = parts.take<char>(gather_bytes);
-  gemm_buffer_ = parts.take<char>(gemm_bytes);
-  return parts.bytes();
-}
-
-/// What the cloud, or the maps, need: the arena must hold it before it is placed.
-i64 Execution::cloud_bytes() { return place_tables(nullptr) + (options_.queue ? 0 : place_scratch(nullptr)); }
-
-llvm::Error Execution::place_cloud() {
-  char* const tables = arena_.data() + fixed_bytes_;
-  const i64 table_bytes = place_tables(tables);
-  if (!options_.queue) {
-    place_scratch(tables + table_bytes);
-    return llvm::Error::success();
-  }
-  Queue& queue = *options_.queue;
-  MINUET_ASSIGN(queue_engine_, queue.engine_scratch(engine_->scratch_bytes()));
-  MINUET_ASSIGN(queue_scratch_, queue.scratch(place_scratch(nullptr)));
-  engine_scratch_ = queue_engine_->data();
-  place_scratch(queue_scratch_->data());
-  return llvm::Error::success();
-}
-
-/// Grows the arena where that is needed and places the fixed part anew. Work of an earlier call may
-/// still use the memory, so it is waited for first, but where the next user is of the same queue; a failure
-/// leaves nothing placed.
-llvm::Error Execution::reserve(i64 bytes) {
-  if (bytes <= arena_.bytes() && placed_) return llvm::Error::success();
-  placed_ = false;
-  llvm::Error error = llvm::Error::success();
-  if (cloud_ || !options_.queue) {  // a network's arena is also written by no stream's copy
-    error = engine_->wait();
-    idle_ = true;
-  }
-  if (!error) error = arena_.reserve(bytes);
-  if (!error) error = place_anew();
-  placed_ = !error;
-  if (error && cloud_) cloud_->set_capacity(0);
-  return error;
-}
-
-llvm::Error Execution::place_anew() {
-  place_fixed(arena_.data());
-  MINUET_TRY(engine_->set_workspace(engine_workspace_));
-  return cloud_ ? cloud_->fill(*loaded_->device) : llvm::Error::success();
-}
-
-/// Room for `count` coordinates; a growing arena of ours gets some slack for the next, larger cloud.
-llvm::Error Execution::ensure_capacity(i64 count) {
-  const i64 capacity = cloud_->capacity();
-  if (count <= capacity) return llvm::Error::success();
-  const bool exact = capacity == 0 || options_.workspace;
-  cloud_->set_capacity(exact ? count : std::min(with_slack(count), cloud_->most_coordinates()));
-  placed_ = false;
-  fixed_bytes_ = place_fixed(nullptr);
-  return reserve(fixed_bytes_);
-}
-
 // ---- prepare -----------------------------------------------------------------------------------
 
 llvm::Error Execution::forget(bool for_maps) {
@@ -246,26 +146,6 @@ llvm::Error Execution::forget(bool for_maps) {
   return llvm::Error::success();
 }
 
-/// A graph that holds a run goes on to read this memory: what is prepared next gets other.
-llvm::Error Execution::leave_captured() {
-  if (!in_graph_) return llvm::Error::success();
-  if (options_.workspace) {
-    return make_error(
-        StatusCode::FailedPrecondition,
-        "a graph holds runs for what is prepared in the caller's workspace: release the captures "
-        "once it is replayed no more");
-  }
-  captured_.push_back({arena_.retire(), queue_scratch_, queue_engine_, std::move(given_)});
-  in_graph_ = placed_ = false;
-  if (cloud_) cloud_->set_capacity(0);
-  return llvm::Error::success();
-}
-
-void Execution::release_captures() {
-  captured_.clear();
-  in_graph_ = false;
-}
-
 llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) {
   MINUET_TRY(cloud_->check_count(count));
   MINUET_TRY(leave_captured());
@@ -277,6 +157,7 @@ llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) 
       idle_ = true;
       take_cloud(count);
       MINUET_TRY(group_maps());
+      select_candidates();
       const i64 needed = fixed_bytes_ + cloud_bytes();
       fits = needed <= arena_.bytes();
       if (!fits) MINUET_TRY(reserve(needed));
@@ -311,6 +192,7 @@ llvm::Error Execution::prepare_maps(std::vector<std::shared_ptr<const KernelMap>
     given_ = std::move(maps);
     MINUET_TRY(take_maps());
     MINUET_TRY(group_maps());
+    select_candidates();
     MINUET_TRY(reserve(fixed_bytes_ + cloud_bytes()));
     MINUET_TRY(enqueue_tables());
     return prepare_layers();
@@ -338,7 +220,7 @@ llvm::Error Execution::take_maps() {
           map.queue() ? "with" : "without", options_.queue ? "with another" : "without");
     }
     for (const ProgramLayer& layer : program_.layers) {
-      if (layer.map == static_cast<i32>(i)) MINUET_TRY(map.check_serves(layer.problem));
+      if (layer.map == static_cast<i32>(i)) MINUET_TRY(map.check_serves(layer.convolution()));
     }
     levels_[spec.fine] = level_of(map.fine());
     levels_[spec.coarse] = level_of(map.coarse());
@@ -384,6 +266,19 @@ llvm::Error Execution::group_maps() {
   return llvm::Error::success();
 }
 
+void Execution::select_candidates() {
+  for (std::size_t i = 0; i < selected_.size(); ++i) {
+    const ProgramLayer& layer = program_.layers[i];
+    const std::vector<Candidate>& candidates = compiled_.candidates[i];
+    const i64 rows = levels_[program_.tensors[layer.input].level].rows;
+    const i64 outputs = levels_[program_.tensors[layer.output].level].rows;
+    const double pairs = static_cast<double>(maps_[layer.map].gmas->groups.pairs);
+    const Candidate& selected =
+        select(candidates, rows, pairs / static_cast<double>(std::max<i64>(outputs, 1)));
+    selected_[i] = static_cast<i32>(&selected - candidates.data());
+  }
+}
+
 llvm::Error Execution::enqueue_tables() {
   MINUET_TRY(place_cloud());
   for (const Map& map : maps_) copy_tables(map.gmas->groups, host_tables_ + map.table_offset);
@@ -400,9 +295,7 @@ llvm::Error Execution::enqueue_tables() {
 
 llvm::Error Execution::prepare_layers() {
   reset_places();
-  for (std::size_t i = 0; i < convolutions_.size(); ++i) {
-    MINUET_TRY(engine_->prepare_convolution(request_of(static_cast<i32>(i))));
-  }
+  for (i32 i = 0; i < layer_count(); ++i) MINUET_TRY(engine_->prepare_convolution(request_of(i)));
   return llvm::Error::success();
 }
 
@@ -452,11 +345,11 @@ ConvolveRequest Execution::request_of(i32 number) const {
   const ProgramLayer& layer = program_.layers[number];
   const Map& map = maps_[layer.map];
   ConvolveRequest request;
-  request.convolution = convolutions_[number];
+  request.convolution = convolutions_[number] + selected_[number];
   request.map = &map.view;
   request.tables = &map.tables;
   request.groups = &map.gmas->groups;
-  request.transposed = layer.problem.kind == ConvolutionKind::Transposed;
+  request.transposed = layer.convolution().kind == ConvolutionKind::Transposed;
   request.input = address_of(layer.input);
   request.input_rows = levels_[program_.tensors[layer.input].level].rows;
   request.input_ld = ld_of(layer.input);
@@ -501,9 +394,7 @@ llvm::Error Execution::run_layers(llvm::ArrayRef<Tensor> inputs, const Tensor& o
   const TensorSpec& spec = program_.tensors[program_.output];
   const bool in_place = is_in_place(program_.output);
   if (in_place) places_[spec.storage] = {static_cast<char*>(output.data), output.ld};
-  for (std::size_t i = 0; i < convolutions_.size(); ++i) {
-    MINUET_TRY(engine_->convolve(request_of(static_cast<i32>(i))));
-  }
+  for (i32 i = 0; i < layer_count(); ++i) MINUET_TRY(engine_->convolve(request_of(i)));
   if (in_place) return llvm::Error::success();
   const Level& level = levels_[spec.level];
   return engine_->permute_rows(permute_output_, address_of(program_.output), ld_of(program_.output),

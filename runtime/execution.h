@@ -108,6 +108,7 @@ class Execution {
   llvm::Error take_maps();
   llvm::Error choose_view(std::size_t map);
   llvm::Error group_maps();
+  void select_candidates();
   llvm::Error enqueue_tables();
   llvm::Error leave_captured();
   llvm::Error prepare_layers();
@@ -137,7 +138,7 @@ class Execution {
   std::vector<Captured> captured_;
   std::unique_ptr<Engine> engine_;
   std::optional<CloudMaps> cloud_;  // builds the maps; none where they are the caller's
-  std::vector<i32> convolutions_;   // the engine's number of each layer
+  std::vector<i32> convolutions_;   // the engine's number of each layer's first candidate
   std::vector<i32> permute_inputs_;
   i32 permute_output_ = 0, permute_coordinates_ = 0;
 
@@ -147,6 +148,7 @@ class Execution {
   std::vector<std::shared_ptr<const KernelMap>> given_;
   std::vector<Level> levels_;
   std::vector<Map> maps_;
+  std::vector<i32> selected_;  // candidate, by layer; -1 before the first prepare
   std::vector<char*> slots_;
   std::vector<Place> places_;  // by storage
 

@@ -14,6 +14,9 @@ using llvm::json::Array;
 using llvm::json::Object;
 using llvm::json::Value;
 
+constexpr const char* kOpNames[] = {"block",    "residual",     "up",       "concat",       "head",
+                                    "max_pool", "average_pool", "sum_pool", "generative_up"};
+
 constexpr i64 kLargestSize = 1 << 16;  // of a width, a kernel, a stride: far past any use, far from overflow
 
 llvm::Expected<i32> read_size(const Value& value, llvm::StringRef field) {
@@ -52,19 +55,9 @@ llvm::Expected<std::string> read_text(const Object& object, llvm::StringRef fiel
 }
 
 llvm::Expected<LayerDescription::Op> read_op(const Object& object) {
-  using Op = LayerDescription::Op;
   MINUET_ASSIGN(const std::string op, read_text(object, "op"));
-  if (op == "block") return Op::Block;
-  if (op == "residual") return Op::Residual;
-  if (op == "up") return Op::Up;
-  if (op == "concat") return Op::Concat;
-  if (op == "head") return Op::Head;
-  if (op == "max_pool" || op == "average_pool" || op == "sum_pool" || op == "generative_up") {
-    ConvolutionProblem asked;
-    asked.in_channels = asked.out_channels = 1;
-    asked.generative = op == "generative_up";
-    if (!asked.generative) asked.reduction = Reduction::Max;
-    return annotate(validate(asked), "op \"" + op + "\"");
+  for (std::size_t i = 0; i < std::size(kOpNames); ++i) {
+    if (op == kOpNames[i]) return static_cast<LayerDescription::Op>(i);
   }
   return make_error(StatusCode::InvalidArgument,
                     "op \"{0}\" is unknown; there are block, residual, up, concat, head", op);
@@ -97,6 +90,13 @@ llvm::Error check_layer_fields(const Object& object, LayerDescription::Op op) {
       return check_fields(object, "a concat", {"op", "with", "save"});
     case Op::Head:
       return check_fields(object, "a head", {"op", "name", "classes", "save"});
+    case Op::MaxPool:
+    case Op::AveragePool:
+    case Op::SumPool:
+      return check_fields(object, "a pooling", {"op", "name", "kernel_size", "stride", "dilation", "save"});
+    case Op::GenerativeUp:
+      return check_fields(object, "a generative up",
+                          {"op", "name", "width", "kernel_size", "stride", "dilation", "save"});
   }
   return llvm::Error::success();
 }
@@ -120,12 +120,14 @@ llvm::Expected<LayerDescription> read_layer(const Object& object, const NetworkD
     }
     return layer;
   }
-  const auto width = object.getInteger("width");
-  if (!width || *width < 0 || *width >= static_cast<i64>(network.channels.size())) {
-    return make_error(StatusCode::InvalidArgument, "\"width\" must be an index into the {0} channels",
-                      network.channels.size());
+  if (layer.op < Op::MaxPool || layer.op > Op::SumPool) {
+    const auto width = object.getInteger("width");
+    if (!width || *width < 0 || *width >= static_cast<i64>(network.channels.size())) {
+      return make_error(StatusCode::InvalidArgument, "\"width\" must be an index into the {0} channels",
+                        network.channels.size());
+    }
+    layer.width = static_cast<i32>(*width);
   }
-  layer.width = static_cast<i32>(*width);
   if (layer.op == Op::Residual) {
     std::fill(layer.kernel_size.begin(), layer.kernel_size.begin() + network.ndim, 3);
     return layer;
@@ -193,6 +195,8 @@ llvm::Expected<NetworkDescription> read_network(const Object& root) {
 }
 
 }  // namespace
+
+const char* op_name(LayerDescription::Op op) { return kOpNames[static_cast<int>(op)]; }
 
 llvm::Expected<NetworkDescription> parse_network(llvm::StringRef json) {
   llvm::Expected<Value> value = parse_json(json);

@@ -13,7 +13,7 @@ namespace minuet {
 
 /// One entry of "layers".
 struct LayerDescription {
-  enum class Op { Block, Residual, Up, Concat, Head };
+  enum class Op { Block, Residual, Up, Concat, Head, MaxPool, AveragePool, SumPool, GenerativeUp };
   Op op = Op::Block;
   std::string name;  // parameter prefix (none for concat)
   i32 width = 0;     // index into the network's channels
@@ -34,6 +34,9 @@ struct NetworkDescription {
   WeightsOrder weights_order = WeightsOrder::Minuet;  // of the files that were trained for it
   std::vector<LayerDescription> layers;
 };
+
+/// What "op" says: "block", "max_pool".
+const char* op_name(LayerDescription::Op op);
 
 /// Parses and checks JSON text; an error names the layer and the field.
 llvm::Expected<NetworkDescription> parse_network(llvm::StringRef json);

@@ -23,9 +23,11 @@ class ProgramBuilder {
   }
 
   llvm::Expected<Program> build() {
-    for (const LayerDescription& layer : description_.layers) {
+    for (std::size_t i = 0; i < description_.layers.size(); ++i) {
+      const LayerDescription& layer = description_.layers[i];
       if (llvm::Error error = add(layer)) {
-        return annotate(std::move(error), layer.name.empty() ? "concat" : layer.name);
+        const std::string what = op_name(layer.op) + (layer.name.empty() ? "" : " " + layer.name);
+        return annotate(std::move(error), "layer " + std::to_string(i) + ", " + what);
       }
       if (!layer.save.empty() && !skips_.emplace(layer.save, current_).second) {
         return make_error(StatusCode::InvalidArgument, "two layers save \"{0}\"", layer.save);
@@ -57,7 +59,9 @@ class ProgramBuilder {
 
   i32 level_of(i32 tensor) const { return program_.tensors[tensor].level; }
 
-  llvm::Expected<i32> coarser_level(i32 level, const AxisArray& stride) {
+  /// The level itself, or the coarser one where there is a stride.
+  llvm::Expected<i32> strided_level(i32 level, const AxisArray& stride) {
+    if (stride == AxisArray{1, 1, 1, 1}) return level;
     LevelSpec coarse{program_.levels[level].tensor_stride, level};
     for (i32 a = 0; a < program_.ndim; ++a) {
       const i64 product = static_cast<i64>(coarse.tensor_stride[a]) * stride[a];
@@ -88,9 +92,19 @@ class ProgramBuilder {
     return llvm::Error::success();
   }
 
-  /// Appends a convolution and returns its output tensor.
-  llvm::Expected<i32> add_layer(const std::string& name, i32 input, i32 level, const MapSpec& map,
-                                ConvolutionProblem problem) {
+  llvm::Expected<i32> add_convolution(const std::string& name, i32 input, i32 level, const MapSpec& map,
+                                      ConvolutionProblem problem) {
+    problem.ndim = program_.ndim;
+    problem.dtype = program_.dtype;
+    problem.in_channels = program_.tensors[input].channels;
+    problem.kernel_size = map.kernel_size;
+    problem.dilation = map.dilation;
+    return add_layer(name, input, level, problem.out_channels, map, problem);
+  }
+
+  /// Appends an op and returns its output tensor.
+  llvm::Expected<i32> add_layer(const std::string& name, i32 input, i32 level, i32 channels,
+                                const MapSpec& map, const OpProblem& problem) {
     if (!names_.insert(name).second) {
       return make_error(StatusCode::InvalidArgument,
                         "two layers are called \"{0}\", and would share their weights", name);
@@ -99,11 +113,6 @@ class ProgramBuilder {
     layer.name = name;
     layer.map = add_map(map);
     layer.input = input;
-    problem.ndim = program_.ndim;
-    problem.dtype = program_.dtype;
-    problem.in_channels = program_.tensors[input].channels;
-    problem.kernel_size = map.kernel_size;
-    problem.dilation = map.dilation;
     layer.problem = problem;
     MINUET_TRY(validate(problem));
     for (i32 a = 0; a < program_.ndim; ++a) {
@@ -113,7 +122,7 @@ class ProgramBuilder {
                           a, step * map.kernel_size[a], kFarthestOffset);
       }
     }
-    layer.output = add_tensor(level, problem.out_channels);
+    layer.output = add_tensor(level, channels);
     program_.layers.push_back(std::move(layer));
     return program_.layers.back().output;
   }
@@ -138,6 +147,14 @@ class ProgramBuilder {
         return add_concat(layer);
       case Op::Head:
         return add_head(layer);
+      case Op::MaxPool:
+        return add_pooling(layer, Reduction::Max);
+      case Op::AveragePool:
+        return add_pooling(layer, Reduction::Average);
+      case Op::SumPool:
+        return add_pooling(layer, Reduction::Sum);
+      case Op::GenerativeUp:
+        return add_generative_up(layer);
     }
     return llvm::Error::success();
   }
@@ -167,16 +184,12 @@ class ProgramBuilder {
 
   llvm::Error add_block(const LayerDescription& layer) {
     const i32 fine = level_of(current_);
-    const bool strided = layer.stride != AxisArray{1, 1, 1, 1};
-    i32 coarse = fine;
-    if (strided) {
-      MINUET_ASSIGN(coarse, coarser_level(fine, layer.stride));
-    }
+    MINUET_ASSIGN(const i32 coarse, strided_level(fine, layer.stride));
     ConvolutionProblem problem = batch_norm_relu(description_.channels[layer.width]);
-    problem.kind = strided ? ConvolutionKind::Strided : ConvolutionKind::Submanifold;
+    problem.kind = coarse != fine ? ConvolutionKind::Strided : ConvolutionKind::Submanifold;
     problem.stride = layer.stride;
-    MINUET_ASSIGN(current_, add_layer(layer.name, current_, coarse,
-                                      {fine, coarse, layer.kernel_size, layer.dilation}, problem));
+    MINUET_ASSIGN(current_, add_convolution(layer.name, current_, coarse,
+                                            {fine, coarse, layer.kernel_size, layer.dilation}, problem));
     return name_parameters(layer.name + ".conv", layer.name + ".bn");
   }
 
@@ -186,18 +199,19 @@ class ProgramBuilder {
     const i32 width = description_.channels[layer.width];
     const MapSpec map{level, level, layer.kernel_size, {1, 1, 1, 1}};
     MINUET_ASSIGN(const i32 middle,
-                  add_layer(layer.name + ".conv1", input, level, map, batch_norm_relu(width)));
+                  add_convolution(layer.name + ".conv1", input, level, map, batch_norm_relu(width)));
     MINUET_TRY(name_parameters(layer.name + ".conv1", layer.name + ".bn1"));
     i32 shortcut = input;
     if (program_.tensors[input].channels != width) {
       ConvolutionProblem problem = batch_norm_relu(width);
       problem.activation = Activation::None;
-      MINUET_ASSIGN(shortcut, add_layer(layer.name + ".shortcut", input, level, {level, level}, problem));
+      MINUET_ASSIGN(shortcut,
+                    add_convolution(layer.name + ".shortcut", input, level, {level, level}, problem));
       MINUET_TRY(name_parameters(layer.name + ".shortcut.conv", layer.name + ".shortcut.bn"));
     }
     ConvolutionProblem problem = batch_norm_relu(width);
     problem.residual = true;
-    MINUET_ASSIGN(current_, add_layer(layer.name + ".conv2", middle, level, map, problem));
+    MINUET_ASSIGN(current_, add_convolution(layer.name + ".conv2", middle, level, map, problem));
     MINUET_TRY(name_parameters(layer.name + ".conv2", layer.name + ".bn2"));
     program_.layers.back().residual = shortcut;
     return llvm::Error::success();
@@ -223,9 +237,34 @@ class ProgramBuilder {
     ConvolutionProblem problem = batch_norm_relu(description_.channels[layer.width]);
     problem.kind = ConvolutionKind::Transposed;
     problem.stride = layer.stride;
-    MINUET_ASSIGN(current_, add_layer(layer.name, current_, fine,
-                                      {fine, coarse, layer.kernel_size, layer.dilation}, problem));
+    MINUET_ASSIGN(current_, add_convolution(layer.name, current_, fine,
+                                            {fine, coarse, layer.kernel_size, layer.dilation}, problem));
     return name_parameters(layer.name + ".conv", layer.name + ".bn");
+  }
+
+  void take_window(const LayerDescription& layer, WindowProblem& problem) const {
+    problem = {program_.ndim, program_.dtype, layer.kernel_size, layer.stride, layer.dilation};
+  }
+
+  llvm::Error add_pooling(const LayerDescription& layer, Reduction reduction) {
+    const i32 fine = level_of(current_), channels = program_.tensors[current_].channels;
+    MINUET_ASSIGN(const i32 coarse, strided_level(fine, layer.stride));
+    PoolingProblem problem;
+    take_window(layer, problem);
+    problem.channels = channels;
+    problem.reduction = reduction;
+    MINUET_ASSIGN(current_, add_layer(layer.name, current_, coarse, channels,
+                                      {fine, coarse, layer.kernel_size, layer.dilation}, problem));
+    return llvm::Error::success();
+  }
+
+  /// No level is made by spreading another one yet: validate says so.
+  llvm::Error add_generative_up(const LayerDescription& layer) {
+    ConvolutionProblem problem = batch_norm_relu(description_.channels[layer.width]);
+    take_window(layer, problem);
+    problem.kind = ConvolutionKind::Generative;
+    problem.in_channels = program_.tensors[current_].channels;
+    return validate(problem);
   }
 
   /// Moves both tensors into one storage, side by side: their writers then write in place.
@@ -276,7 +315,7 @@ class ProgramBuilder {
     ConvolutionProblem problem = batch_norm_relu(classes);
     problem.activation = Activation::None;
     const i32 level = level_of(current_);
-    MINUET_ASSIGN(current_, add_layer(layer.name, current_, level, {level, level}, problem));
+    MINUET_ASSIGN(current_, add_convolution(layer.name, current_, level, {level, level}, problem));
     MINUET_TRY(claim(layer.name));
     program_.layers.back().weight = layer.name + ".weight";
     program_.layers.back().bias = layer.name + ".bias";
@@ -286,9 +325,9 @@ class ProgramBuilder {
   /// Rows' pitch and first column are known once every concatenation is.
   void assign_columns() {
     for (ProgramLayer& layer : program_.layers) {
-      layer.problem.input = columns_of(program_, layer.input);
-      layer.problem.output = columns_of(program_, layer.output);
-      if (layer.residual >= 0) layer.problem.residual_input = columns_of(program_, layer.residual);
+      layer.convolution().input = columns_of(program_, layer.input);
+      layer.convolution().output = columns_of(program_, layer.output);
+      if (layer.residual >= 0) layer.convolution().residual_input = columns_of(program_, layer.residual);
     }
   }
 

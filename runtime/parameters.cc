@@ -86,7 +86,7 @@ llvm::Expected<std::vector<float>> ParameterSource::vector(const std::string& na
 
 /// Rounded to the dtype.
 llvm::Expected<std::vector<float>> ParameterSource::weight(const ProgramLayer& layer) const {
-  const ConvolutionProblem& problem = layer.problem;
+  const ConvolutionProblem& problem = layer.convolution();
   const i64 inputs = kernel_volume(problem) * problem.in_channels;
   std::vector<float> weight;
   if (file_) {
@@ -125,7 +125,7 @@ llvm::Error ParameterSource::check(const Program& program) const {
 }
 
 llvm::Error ParameterSource::fold_batch_norm(const ProgramLayer& layer, LayerParameters& parameters) const {
-  const int64_t channels = layer.problem.out_channels;
+  const int64_t channels = layer.convolution().out_channels;
   const std::string& prefix = layer.batch_norm;
   const std::string source = file_ ? "weights file " + file_->path() : layer.name;
   MINUET_ASSIGN(const std::vector<float> weight, vector(prefix + ".weight", channels, {1, 0.05}));
@@ -162,7 +162,7 @@ llvm::Expected<LayerParameters> ParameterSource::layer(const ProgramLayer& layer
     MINUET_TRY(fold_batch_norm(layer, parameters));
   }
   if (!layer.bias.empty()) {
-    MINUET_ASSIGN(parameters.shift, vector(layer.bias, layer.problem.out_channels, {0, 0.05}));
+    MINUET_ASSIGN(parameters.shift, vector(layer.bias, layer.convolution().out_channels, {0, 0.05}));
     parameters.scale.assign(parameters.shift.size(), 1.0f);
   }
   return parameters;

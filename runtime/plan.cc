@@ -59,10 +59,10 @@ llvm::Expected<std::shared_ptr<const Plan>> Plan::create(NetworkProblem problem,
   return plan;
 }
 
-llvm::Expected<std::shared_ptr<const Plan>> Plan::create(const ConvolutionProblem& problem,
-                                                         LayerParameters parameters,
+llvm::Expected<std::shared_ptr<const Plan>> Plan::create(const OpProblem& op, LayerParameters parameters,
                                                          std::shared_ptr<const TuningSnapshot> tuning) {
-  MINUET_TRY(validate(problem));
+  MINUET_TRY(validate(op));  // so far what is valid is a convolution
+  const ConvolutionProblem& problem = *std::get_if<ConvolutionProblem>(&op);
   MINUET_TRY(check_finite("weight", parameters.weight));
   if (const auto lost = round_weight(problem.dtype, parameters.weight)) {
     return make_error(StatusCode::InvalidArgument, "weight[{0}] is {1}, {2}", *lost,

@@ -28,11 +28,10 @@ struct Plan {
   static llvm::Expected<std::shared_ptr<const Plan>> create(
       NetworkProblem problem, const ParameterSource& source,
       std::shared_ptr<const TuningSnapshot> tuning = {});
-  /// One convolution. weight: fp32 [volume, in_channels, out_channels]; scale and shift as the problem says.
+  /// One op. weight: fp32 [volume, in_channels, out_channels]; scale and shift as the problem says.
   /// InvalidArgument for what is not finite, or is not once it is rounded.
   static llvm::Expected<std::shared_ptr<const Plan>> create(
-      const ConvolutionProblem& problem, LayerParameters parameters,
-      std::shared_ptr<const TuningSnapshot> tuning = {});
+      const OpProblem& op, LayerParameters parameters, std::shared_ptr<const TuningSnapshot> tuning = {});
   i64 parameter_count() const;
 };
 

@@ -1,4 +1,4 @@
-// A program: coordinate sets, kernel maps, tensors and convolutions by number.
+// A program: coordinate sets, kernel maps, tensors and ops by number.
 //
 // Everything that does not depend on a cloud is decided here: which sets and maps are shared, where
 // each tensor lives (a concatenation is two tensors side by side in one storage, written in place),
@@ -48,8 +48,9 @@ struct SlotSpec {
   i32 ld = 0;  // of its widest storage
 };
 
+/// One op: its place in the program, and what is asked of it.
 struct ProgramLayer {
-  std::string name;        // parameter prefix of the convolution
+  std::string name;        // parameter prefix
   std::string weight;      // names of its parameters
   std::string batch_norm;  // prefix, or empty
   double batch_norm_epsilon = 0;
@@ -57,7 +58,11 @@ struct ProgramLayer {
   i32 map = 0;
   i32 input = 0, output = 0;  // tensors
   i32 residual = -1;
-  ConvolutionProblem problem;
+  OpProblem problem;
+
+  /// Of a valid program every op is one: others do not pass validate().
+  const ConvolutionProblem& convolution() const { return *std::get_if<ConvolutionProblem>(&problem); }
+  ConvolutionProblem& convolution() { return *std::get_if<ConvolutionProblem>(&problem); }
 };
 
 /// Typed operations over levels, maps and tensors, of no architecture and no cloud.

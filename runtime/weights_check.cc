@@ -30,7 +30,7 @@ class WeightsCheck {
 
   llvm::Error run() {
     for (const ProgramLayer& layer : program_.layers) {
-      if (llvm::Error error = check_carries_over(file_.options().order, layer.problem)) {
+      if (llvm::Error error = check_carries_over(file_.options().order, layer.convolution())) {
         add_foreign(layer.name, take_status(std::move(error)).message());
       }
       look_for(layer);
@@ -63,8 +63,8 @@ class WeightsCheck {
       }
       used_.insert(*stored);
       const std::vector<int64_t> shape = llvm::cantFail(file_.shape(*stored));
-      const auto shapes = parameter.is_weight ? file_.weight_shapes(parameter.name, layer.problem)
-                                              : file_.vector_shapes(layer.problem.out_channels);
+      const auto shapes = parameter.is_weight ? file_.weight_shapes(parameter.name, layer.convolution())
+                                              : file_.vector_shapes(layer.convolution().out_channels);
       if (std::find(shapes.begin(), shapes.end(), shape) != shapes.end()) continue;
       is_rearranged_ |= parameter.is_weight && element_count(shape) == element_count(shapes.front());
       std::string needs;
@@ -213,7 +213,7 @@ class WeightsCheck {
 }  // namespace
 
 std::vector<ParameterName> parameter_names(const ProgramLayer& layer) {
-  const ConvolutionProblem& problem = layer.problem;
+  const ConvolutionProblem& problem = layer.convolution();
   std::vector<ParameterName> names{
       {layer.weight, true, {kernel_volume(problem), problem.in_channels, problem.out_channels}}};
   const auto add_vector = [&](const std::string& name) {

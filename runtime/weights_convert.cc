@@ -8,7 +8,7 @@ llvm::Expected<std::map<std::string, FileTensor>> tensors_of(const WeightsFile& 
                                                              const Program& program) {
   std::map<std::string, FileTensor> tensors;
   for (const ProgramLayer& layer : program.layers) {
-    const ConvolutionProblem& problem = layer.problem;
+    const ConvolutionProblem& problem = layer.convolution();
     for (const ParameterName& parameter : parameter_names(layer)) {
       FileTensor& tensor = tensors[parameter.name];
       tensor.shape = parameter.shape;

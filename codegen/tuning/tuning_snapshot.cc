@@ -61,18 +61,24 @@ std::size_t TuningSnapshot::size() const {
   return buckets.size();
 }
 
-std::optional<TunedResult> TuningSnapshot::find(const TuningBucket& bucket) const {
+const TunedResult* TuningSnapshot::find(const TuningBucket& bucket) const {
+  if (bucket.log2_rows != kAnyRows) {
+    for (const auto& results : layers_) {
+      const auto found = results.find(bucket);
+      if (found != results.end()) return &found->second;
+    }
+  }
   TuningBucket last = bucket;
-  if (bucket.log2_rows == kAnyRows) last.log2_rows = std::numeric_limits<i64>::max();
+  last.log2_rows = std::numeric_limits<i64>::max();
   for (const auto& results : layers_) {
     auto found = results.upper_bound(last);
     if (found == results.begin()) continue;
     --found;
     TuningBucket wanted = bucket;
-    if (bucket.log2_rows == kAnyRows) wanted.log2_rows = found->first.log2_rows;
-    if (found->first == wanted) return found->second;
+    wanted.log2_rows = found->first.log2_rows;
+    if (found->first == wanted) return &found->second;
   }
-  return std::nullopt;
+  return nullptr;
 }
 
 namespace {

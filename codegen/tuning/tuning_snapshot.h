@@ -44,8 +44,10 @@ class TuningSnapshot {
   /// Buckets of which something is known.
   std::size_t size() const;
 
-  /// Where the bucket's rows are not known, the result with the most rows: most time is at stake there.
-  std::optional<TunedResult> find(const TuningBucket& bucket) const;
+  /// Where the bucket's rows are not known, or nobody measured them, the result with the most rows: most time
+  /// is at stake there.
+  /// Null where nothing is known of any.
+  const TunedResult* find(const TuningBucket& bucket) const;
 
  private:
   std::vector<std::map<TuningBucket, TunedResult>> layers_;

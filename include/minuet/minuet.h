@@ -9,10 +9,11 @@
  * (minuet_network_* and minuet_convolution_* but create's options are gone, and so is
  * minuet_execution_create_convolution); minuet_execution_run takes tensors with a row stride, in place of
  * minuet_execution_convolve too; prepare_map is prepare_maps; minuet_precompile_options lists plans; names in
- * info structs are pointers. New: minuet_plan_query_parameter,
- * minuet_status_name, cpu_threads of minuet_context_options, minuet_execution_find_overflow (in place of
- * minuet_execution_largest_activation), minuet_queue, minuet_execution_release_captures,
- * minuet_kernel_map_transpose.
+ * info structs are pointers; pooling is no option of a convolution but minuet_plan_create_pooling, and
+ * `generative` is gone (a single convolution's sets are the caller's). New: minuet_plan_query_parameter,
+ * minuet_status_name, minuet_plan_create_convolution_gradient, cpu_threads of minuet_context_options,
+ * minuet_queue, minuet_kernel_map_transpose, minuet_execution_release_captures, minuet_execution_find_overflow
+ * (in place of minuet_execution_largest_activation).
  *
  * Rules that hold everywhere:
  * - What can fail returns a status; the text of a failure is in minuet_last_error() of the thread.
@@ -355,16 +356,7 @@ MINUET_API int64_t minuet_kernel_map_pairs(const minuet_kernel_map* map);
  * order of each set. Waits. */
 MINUET_API minuet_status minuet_kernel_map_export(minuet_kernel_map* map, int32_t* pairs, void* stream);
 
-/* ---- one convolution ------------------------------------------------------------------------------ */
-
-/* What becomes of the inputs that the map leads to one output. */
-typedef int32_t minuet_reduction;
-enum {
-  MINUET_REDUCE_CONVOLVE = 0, /* weighted sum over offsets and channels */
-  MINUET_REDUCE_MAX = 1, /* pooling, per channel, without weights: UNIMPLEMENTED so far, as are the next */
-  MINUET_REDUCE_AVERAGE = 2,
-  MINUET_REDUCE_SUM = 3
-};
+/* ---- one op ----------------------------------------------------------------------------------------- */
 
 typedef struct minuet_convolution_options {
   size_t struct_size;
@@ -383,17 +375,48 @@ typedef struct minuet_convolution_options {
   const float* weight; /* host [k_x * k_y * ..., in_channels, out_channels], rounded to dtype once */
   const float* scale;  /* host [out_channels], optional: batch norm, folded */
   const float* shift;  /* host [out_channels], optional: batch norm or bias */
-  minuet_reduction reduction;
-  int32_t generative; /* 1: transposed, onto every coordinate that an input reaches: UNIMPLEMENTED so far */
 } minuet_convolution_options;
 #define MINUET_CONVOLUTION_OPTIONS_INIT \
-  { sizeof(minuet_convolution_options), 0, 3, MINUET_F16, 0, 0, {0}, {0}, {0}, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_convolution_options), 0, 3, MINUET_F16, 0, 0, {0}, {0}, {0}, 1, 0, 0, 0, 0, 0, 0, 0 }
 
 /* A plan of one convolution, whose coordinate sets and kernel map are the caller's. Copies the parameters,
  * which must be finite, and hold in dtype. UNIMPLEMENTED says which kind is not built yet, and why. */
 MINUET_API minuet_status minuet_plan_create_convolution(minuet_context* context,
                                                         const minuet_convolution_options* options,
                                                         minuet_plan** plan);
+
+/* By what a loss is differentiated through a convolution. */
+typedef int32_t minuet_gradient;
+enum { MINUET_GRADIENT_INPUT = 0, MINUET_GRADIENT_WEIGHT = 1 };
+
+/* A plan that takes the gradient of a convolution's output to that of its input or weight. UNIMPLEMENTED so
+ * far: the message says which way there is instead. */
+MINUET_API minuet_status minuet_plan_create_convolution_gradient(minuet_context* context,
+                                                                 const minuet_convolution_options* options,
+                                                                 minuet_gradient which, minuet_plan** plan);
+
+/* What a pooling makes, per channel, of the inputs that the map leads to one output. */
+typedef int32_t minuet_reduction;
+enum { MINUET_REDUCE_MAX = 0, MINUET_REDUCE_AVERAGE = 1, MINUET_REDUCE_SUM = 2 };
+
+typedef struct minuet_pooling_options {
+  size_t struct_size;
+  void* ext;
+  int32_t ndim;
+  minuet_dtype dtype;
+  int32_t channels;
+  int32_t kernel_size[MINUET_MAX_DIM]; /* 0 counts as 1, here and below */
+  int32_t stride[MINUET_MAX_DIM];
+  int32_t dilation[MINUET_MAX_DIM];
+  minuet_reduction reduction;
+} minuet_pooling_options;
+#define MINUET_POOLING_OPTIONS_INIT \
+  { sizeof(minuet_pooling_options), 0, 3, MINUET_F16, 0, {0}, {0}, {0}, 0 }
+
+/* A plan of one pooling, whose coordinate sets and kernel map are the caller's. UNIMPLEMENTED so far. */
+MINUET_API minuet_status minuet_plan_create_pooling(minuet_context* context,
+                                                    const minuet_pooling_options* options,
+                                                    minuet_plan** plan);
 
 /* ---- networks --------------------------------------------------------------------------------------- */
 

@@ -301,7 +301,7 @@ std::string text_of(double value) {
   return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);
 }
 std::string text_of(ConvolutionKind value) {
-  static const char* const kNames[] = {"Submanifold", "Strided", "GivenOutputs", "Transposed"};
+  static const char* const kNames[] = {"Submanifold", "Strided", "GivenOutputs", "Transposed", "Generative"};
   return std::string("ConvolutionKind::") + kNames[static_cast<int>(value)];
 }
 std::string text_of(DType value) {

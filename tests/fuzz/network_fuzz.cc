@@ -22,15 +22,15 @@ Array axes_of(const AxisArray& axes, i32 ndim) {
 }
 
 Object json_of(const LayerDescription& layer, i32 ndim) {
-  constexpr const char* kOps[] = {"block", "residual", "up", "concat", "head"};
-  Object object{{"op", kOps[static_cast<int>(layer.op)]}};
+  const bool is_pool = layer.op >= Op::MaxPool && layer.op <= Op::SumPool;
+  Object object{{"op", op_name(layer.op)}};
   if (!layer.save.empty()) object["save"] = layer.save;
   if (layer.op == Op::Concat) object["with"] = layer.skip;
   if (layer.op == Op::Up) object["onto"] = layer.skip;
   if (layer.op != Op::Concat) object["name"] = layer.name;
-  if (layer.op != Op::Concat && layer.op != Op::Head) object["width"] = layer.width;
+  if (layer.op != Op::Concat && layer.op != Op::Head && !is_pool) object["width"] = layer.width;
   if (layer.classes != 0) object["classes"] = layer.classes;
-  if (layer.op != Op::Block && layer.op != Op::Up) return object;
+  if (layer.op != Op::Block && layer.op != Op::Up && layer.op != Op::GenerativeUp && !is_pool) return object;
   object["kernel_size"] = axes_of(layer.kernel_size, ndim);
   object["stride"] = axes_of(layer.stride, ndim);
   object["dilation"] = axes_of(layer.dilation, ndim);
@@ -133,10 +133,11 @@ void check_layers(const Program& program) {
     const MapSpec& map = program.maps[layer.map];
     const TensorSpec& input = program.tensors[layer.input];
     const TensorSpec& output = program.tensors[layer.output];
-    const bool is_up = layer.problem.kind == ConvolutionKind::Transposed;
+    const bool is_up = layer.convolution().kind == ConvolutionKind::Transposed;
     require(input.level == (is_up ? map.coarse : map.fine) &&
             output.level == (is_up ? map.fine : map.coarse));
-    require(layer.problem.in_channels == input.channels && layer.problem.out_channels == output.channels);
+    require(layer.convolution().in_channels == input.channels &&
+            layer.convolution().out_channels == output.channels);
     require(!llvm::errorToBool(validate(layer.problem)));
     for (const i32 tensor : {layer.input, layer.output, layer.residual}) {
       if (tensor < 0) continue;

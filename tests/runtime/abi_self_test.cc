@@ -101,6 +101,14 @@ TEST(AbiSelf, WhatMustBeNothingIs) {
     minuet_plan* made = nullptr;
     return minuet_plan_create_convolution(cpu->context(), options, &made);
   });
+  refuse(minuet_convolution_options(MINUET_CONVOLUTION_OPTIONS_INIT), [&](const auto* options) {
+    minuet_plan* made = nullptr;
+    return minuet_plan_create_convolution_gradient(cpu->context(), options, MINUET_GRADIENT_INPUT, &made);
+  });
+  refuse(minuet_pooling_options(MINUET_POOLING_OPTIONS_INIT), [&](const auto* options) {
+    minuet_plan* made = nullptr;
+    return minuet_plan_create_pooling(cpu->context(), options, &made);
+  });
   refuse(minuet_network_options(MINUET_NETWORK_OPTIONS_INIT), [&](const auto* options) {
     minuet_plan* made = nullptr;
     return minuet_plan_create_network(cpu->context(), options, &made);

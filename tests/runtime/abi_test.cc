@@ -170,6 +170,39 @@ TEST_F(AbiRules, ImpossibleConvolutionsAreRefused) {
   EXPECT_EQ(convolution(options), MINUET_INVALID_ARGUMENT);
 }
 
+/// Ops that are not built yet: sizes are checked all the same, and no plan is made.
+TEST_F(AbiRules, WhatIsNotBuiltIsUnimplemented) {
+  minuet_plan* made = nullptr;
+  minuet_pooling_options pooling = MINUET_POOLING_OPTIONS_INIT;
+  pooling.channels = 8;
+  for (const int32_t reduction : {MINUET_REDUCE_MAX, MINUET_REDUCE_AVERAGE, MINUET_REDUCE_SUM}) {
+    pooling.reduction = reduction;
+    EXPECT_EQ(minuet_plan_create_pooling(context_.get(), &pooling, &made), MINUET_UNIMPLEMENTED);
+    EXPECT_NE(last_error().find("pooling is not built yet"), std::string::npos) << last_error();
+  }
+  pooling.reduction = 3;
+  EXPECT_EQ(minuet_plan_create_pooling(context_.get(), &pooling, &made), MINUET_INVALID_ARGUMENT);
+  EXPECT_NE(last_error().find("no reduction 3"), std::string::npos) << last_error();
+  pooling.reduction = MINUET_REDUCE_MAX;
+  pooling.kernel_size[2] = -1;
+  EXPECT_EQ(minuet_plan_create_pooling(context_.get(), &pooling, &made), MINUET_INVALID_ARGUMENT);
+  EXPECT_EQ(minuet_plan_create_pooling(context_.get(), nullptr, &made), MINUET_INVALID_ARGUMENT);
+
+  minuet_convolution_options forward = MINUET_CONVOLUTION_OPTIONS_INIT;
+  forward.in_channels = forward.out_channels = 8;
+  const auto gradient = [&](minuet_gradient which) {
+    return minuet_plan_create_convolution_gradient(context_.get(), &forward, which, &made);
+  };
+  EXPECT_EQ(gradient(MINUET_GRADIENT_INPUT), MINUET_UNIMPLEMENTED);
+  EXPECT_NE(last_error().find("input is not built yet"), std::string::npos) << last_error();
+  EXPECT_EQ(gradient(MINUET_GRADIENT_WEIGHT), MINUET_UNIMPLEMENTED);
+  EXPECT_NE(last_error().find("weight is not built yet"), std::string::npos) << last_error();
+  EXPECT_EQ(gradient(2), MINUET_INVALID_ARGUMENT);
+  forward.in_channels = 0;
+  EXPECT_EQ(gradient(MINUET_GRADIENT_INPUT), MINUET_INVALID_ARGUMENT);
+  EXPECT_EQ(made, nullptr);
+}
+
 TEST_F(AbiRules, StructsOfOtherVersions) {
   const float one = 1;
   struct Newer {

@@ -18,10 +18,14 @@ TEST_F(Caches, R35_ABundleGetsResultsAndTheKernelsThatTheyChoose) {
   check(minuet_query_system(&system));
   TuningEnvironment environment = as_of_this_build(example_environment());
   environment.toolkit = system.nvrtc;
-  const TuningEntry entry = make_entry(environment, gather_bucket(DType::F16, 4, 3, kExampleRows),
-                                       measured(tile_config(4), 900), {measured(tile_config(2), 800)});
+  const auto entry_of = [&](i64 rows, i32 tile) {
+    return make_entry(environment, gather_bucket(DType::F16, 4, 3, rows), measured(tile_config(4), 900),
+                      {measured(tile_config(tile), 800)});
+  };
+  const TuningEntry entry = entry_of(kExampleRows, 2), fewer = entry_of(1000, 1);
   std::filesystem::create_directory(path("tuning"));
   llvm::cantFail(store_in(path("tuning")).publish(entry));
+  llvm::cantFail(store_in(path("tuning")).publish(fewer));
 
   const Plan layer = convolution(farm.get());
   minuet_plan* const layers[] = {layer.get()};
@@ -45,8 +49,10 @@ TEST_F(Caches, R35_ABundleGetsResultsAndTheKernelsThatTheyChoose) {
   const auto tuning = [&] {
     return llvm::cantFail(llvm::cantFail(Bundle::open(path("out/minuet-sm_90a.bundle")))->tuning());
   };
-  EXPECT_EQ(tuning(), write_tuning_section({entry}));
-  EXPECT_THAT(gathers(), testing::UnorderedElementsAre(HasSubstr("c4-t4"), HasSubstr("c4-t2")));
+  EXPECT_EQ(tuning(), write_tuning_section({entry, fewer}));
+  EXPECT_THAT(gathers(),
+              testing::UnorderedElementsAre(HasSubstr("c4-t4"), HasSubstr("c4-t2"), HasSubstr("c4-t1")))
+      << "the untuned one's, and those of every row count";
 
   // Added to without results: they stay, and what is added gets its kernels by them.
   std::filesystem::remove_all(path("out/minuet-sm_90a.bundle"));

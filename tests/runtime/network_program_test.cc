@@ -77,7 +77,7 @@ TEST(NetworkProgram, AHeadThatSaysItsClassesIsThereWithoutWeights) {
         ADD_FAILURE() << "nobody had to ask about " << head;
         return 3;
       }));
-  EXPECT_EQ(program.layers[1].problem.out_channels, 19);
+  EXPECT_EQ(program.layers[1].convolution().out_channels, 19);
   EXPECT_EQ(program.tensors[program.output].channels, 16 + 19);
 }
 
@@ -125,11 +125,13 @@ TEST(NetworkProgram, StoragesOfOneSlotAreNeverAliveTogether) {
 TEST(NetworkDescription, MistakesAreNamed) {
   EXPECT_NE(error_of("{").find("no JSON"), std::string::npos);
   EXPECT_NE(error_of(with_layers("")).find("at least one layer"), std::string::npos);
-  for (const char* op : {"max_pool", "average_pool", "sum_pool", "generative_up"}) {
-    const std::string text = error_of(with_layers(llvm::formatv(R"({{"op": "{0}", "name": "p"})", op).str()));
-    EXPECT_NE(text.find(op), std::string::npos) << text;
-    EXPECT_NE(text.find("is not built yet"), std::string::npos) << text;
-  }
+  EXPECT_NE(error_of(with_layers(R"({"op": "max_pool", "name": "p", "width": 0})")).find("\"width\""),
+            std::string::npos)
+      << "a pooling has its input's channels";
+  EXPECT_NE(error_of(with_layers(R"({"op": "sum_pool", "name": "p", "stride": 0})")).find("\"stride\""),
+            std::string::npos);
+  EXPECT_NE(error_of(with_layers(R"({"op": "generative_up", "name": "p"})")).find("\"width\""),
+            std::string::npos);
   EXPECT_NE(error_of(with_layers(R"({"op": "pool", "name": "p"})")).find("\"pool\" is unknown"),
             std::string::npos);
   EXPECT_NE(error_of(with_layers(R"({"op": "block", "name": "a", "width": 2})")).find("width"),
@@ -153,6 +155,23 @@ TEST(NetworkDescription, MistakesAreNamed) {
             std::string::npos);
   EXPECT_NE(error_of(with_layers(R"({"op": "head", "name": "h", "classes": 0})")).find("\"classes\""),
             std::string::npos);
+}
+
+/// By the op itself, and by its place in the network.
+TEST(NetworkDescription, WhatIsNotBuiltIsRefusedWithItsPlace) {
+  const std::pair<const char*, const char*> ops[] = {
+      {"max_pool", ""}, {"average_pool", ""}, {"sum_pool", ""}, {"generative_up", R"("width": 1, )"}};
+  for (const auto& [op, fields] : ops) {
+    const std::string text = error_of(with_layers(
+        llvm::formatv(
+            R"({{"op": "block", "name": "a", "width": 0}, {{"op": "{0}", "name": "p", {1}"stride": [2, 2, 1]})",
+            op, fields)
+            .str()));
+    EXPECT_EQ(text.find(llvm::formatv("layer 1, {0} p: ", op).str()), 0u) << text;
+    EXPECT_NE(text.find("is not built yet"), std::string::npos) << text;
+    EXPECT_NE(text.find(op == std::string("generative_up") ? "generative" : "pooling"), std::string::npos)
+        << text;
+  }
 }
 
 TEST(NetworkDescription, AConcatenationIsNoWiderThanAnyTensor) {

@@ -136,10 +136,10 @@ ProgramLayer random_layer(const std::string& name, DType dtype) {
   layer.name = name;
   layer.weight = name + ".conv.weight";
   layer.batch_norm = name + ".bn";
-  layer.problem.dtype = dtype;
-  layer.problem.in_channels = 16;
-  layer.problem.out_channels = 32;
-  layer.problem.kernel_size = {3, 3, 3, 1};
+  layer.convolution().dtype = dtype;
+  layer.convolution().in_channels = 16;
+  layer.convolution().out_channels = 32;
+  layer.convolution().kernel_size = {3, 3, 3, 1};
   return layer;
 }
 

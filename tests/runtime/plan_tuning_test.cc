@@ -13,6 +13,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::UnorderedElementsAre;
 
 DeviceInfo example_gpu() {
   DeviceInfo info;
@@ -26,11 +27,11 @@ DeviceInfo example_gpu() {
 }
 
 /// A layer of 64 fp16 channels, 27 offsets.
-std::shared_ptr<const CompiledPlan> plan_of(const TuningSnapshot* tuning) {
+std::shared_ptr<const CompiledPlan> plan_of(const TuningSnapshot* tuning, const char* arch = "sm_90a") {
   LayerParameters parameters;
   parameters.weight.assign(size_t{27} * 64 * 64, 1.0f);
   const auto plan = llvm::cantFail(Plan::create(example_problem(), std::move(parameters)));
-  return llvm::cantFail(CompiledPlan::create(plan->program, tuning));
+  return llvm::cantFail(CompiledPlan::create(plan->program, arch, tuning));
 }
 
 std::vector<std::string> names_of(const std::vector<KernelSource>& sources) {
@@ -119,6 +120,30 @@ TEST_F(PlanTuning, R35_TheUsersResultGoesBeforeABundles) {
   EXPECT_THAT(kernels_of(in_memory->tuning().get()), Contains(HasSubstr("gather-f16-c64-t32")));
 }
 
+/// Which of them runs, the cloud decides: a compiled plan, and with it a bundle, has the kernels of all.
+TEST_F(PlanTuning, APlanHasTheKernelsOfEveryBucketOnce) {
+  const TuningEnvironment here = environment();
+  const std::pair<i64, i32> buckets[] = {{1000, 16}, {100000, 32}, {10000, 16}};
+  for (const auto& [rows, tile] : buckets) {
+    llvm::cantFail(
+        store().publish(make_entry(here, gather_bucket(DType::F16, 64, 27, rows),
+                                   measured(tile_config(8), 14000), {measured(tile_config(tile), 9000)})));
+  }
+  const std::shared_ptr<Context> context = make_context();
+  ASSERT_EQ(llvm::cantFail(context->load_tuning(example_gpu())), 3u);
+  std::vector<std::string> gathers;
+  for (const std::string& name : kernels_of(context->tuning().get())) {
+    if (name.find("gather-") == 0) gathers.push_back(name);
+  }
+  EXPECT_THAT(gathers,
+              UnorderedElementsAre(HasSubstr("gather-f16-c64-t16"), HasSubstr("gather-f16-c64-t32")));
+  const auto plan = plan_of(context->tuning().get());
+  EXPECT_EQ(select(plan->candidates[0], 1000, 9).choice.gather.tile, 16);
+  EXPECT_EQ(select(plan->candidates[0], 5000, 9).choice.gather.tile, 32);
+  EXPECT_EQ(select(plan->candidates[0], 10000, 9).choice.gather.tile, 16);
+  EXPECT_EQ(plan_of(context->tuning().get(), "")->candidates[0].size(), 1u) << "of the CPU";
+}
+
 TEST_F(PlanTuning, ASearchAndAGroupingAreThoseOfTheLargestKernel) {
   const TuningEnvironment here = environment();
   SearchChoice search{128, 256, 64};
@@ -134,7 +159,7 @@ TEST_F(PlanTuning, ASearchAndAGroupingAreThoseOfTheLargestKernel) {
   NetworkProblem problem;
   problem.description = llvm::cantFail(parse_network(llvm::cantFail(shipped_network("minkunet42"))));
   const auto program = llvm::cantFail(Plan::create(problem, ParameterSource(uint64_t{1})))->program;
-  const auto plan = llvm::cantFail(CompiledPlan::create(program, context->tuning().get()));
+  const auto plan = llvm::cantFail(CompiledPlan::create(program, "sm_90a", context->tuning().get()));
   ASSERT_EQ(plan->engine.map32.search_kernel_map.size(), 1u);
   EXPECT_EQ(plan->engine.map32.search_kernel_map[0].source_block, 128);
   EXPECT_EQ(plan->engine.map64.search_kernel_map[0].source_block, SearchChoice{}.source_block);

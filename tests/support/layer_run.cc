@@ -72,7 +72,7 @@ class LayerRun {
   }
 
   LayerResult run() {
-    choice_ = take(choose_convolution(problem_));
+    choice_ = choose_convolution(problem_);
     EngineChoice engine_choice;
     engine_choice.ndim = test_.ndim;
     engine_choice.map32 = choose_map(KeyType::U32, test_.ndim, {SearchChoice{}});

@@ -12,8 +12,7 @@ set(minuet_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/minuet)
 # LLVM Support, RemoveFileOnSignal among it, is not even linked (tools/lint/check_library).
 set(minuet_version_script ${PROJECT_SOURCE_DIR}/runtime/libminuet.map)
 target_link_options(minuet PRIVATE -Wl,--version-script=${minuet_version_script} -Wl,--exclude-libs,ALL
-                    -Wl,--gc-sections -Wl,--as-needed
-                    -Wl,-Map=${CMAKE_BINARY_DIR}/lib/libminuet.map)  # for tools/lint/check_library
+                    -Wl,--gc-sections -Wl,--as-needed)
 if(NOT MINUET_SANITIZE)
   target_link_options(minuet PRIVATE -Wl,-z,defs)
 endif()

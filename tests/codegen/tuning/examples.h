@@ -66,7 +66,7 @@ inline std::string choices_text(const TuningSnapshot* tuning, i64 rows = kExampl
   for (const DType dtype : kDTypes) {
     for (const i32 channels : {3, 32, 64, 96, 256}) {
       const ConvolutionProblem problem = example_problem(channels, 2 * channels, dtype);
-      const ConvolutionChoice choice = llvm::cantFail(choose_convolution(problem, tuning, rows));
+      const ConvolutionChoice choice = choose_convolution(problem, tuning, rows);
       std::vector<std::string> reasons = choice.reasons;
       const GroupingChoice grouping = choose_grouping(problem, tuning, rows, reasons);
       add(sources_of(choice), reasons);

@@ -174,7 +174,7 @@ TEST(CpuEngine, RefusesWhatCannotBe) {
   const auto device = cpu();
   const auto engine = take(device->create_engine({3, {}, {}}, nullptr));
   ConvolutionCase test = small_case(DType::F32, ConvolutionKind::Submanifold, 16, 16, 10);
-  ConvolutionChoice choice = take(choose_convolution(problem_of(test)));
+  ConvolutionChoice choice = choose_convolution(problem_of(test));
   float weight = 0;
   llvm::Expected<i32> no_scale = engine->add_convolution(choice, {&weight, nullptr, nullptr});
   ASSERT_FALSE(static_cast<bool>(no_scale));

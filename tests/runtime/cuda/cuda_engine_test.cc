@@ -46,7 +46,7 @@ class CudaEngineTest : public GpuTest {
  protected:
   void load_kernels(const ConvolutionCase& test, i32 row_padding) {
     const ConvolutionProblem problem = problem_of(test, row_padding);
-    const ConvolutionChoice choice = take(choose_convolution(problem));
+    const ConvolutionChoice choice = choose_convolution(problem);
     gpu().load_map(test.ndim);
     gpu().load(sources_of(choice));
     gpu().load({emit(choose_permute_rows(test.dtype, test.in_channels, problem.input, problem.input)),
@@ -134,7 +134,7 @@ class LayerByHand {
   static constexpr i64 kRows = 3000;
 
   LayerByHand(Gpu& gpu, CudaEngineOptions options)
-      : device_(*gpu.device), choice_(take(choose_convolution(problem()))) {
+      : device_(*gpu.device), choice_(choose_convolution(problem())) {
     gpu.load_map(3);
     gpu.load(sources_of(choice_));
     EngineChoice engine{3, choose_map(KeyType::U32, 3, {SearchChoice{}}),

@@ -1,0 +1,136 @@
+// Where an execution's memory lies: its arena, and what it has of its queue.
+#include <algorithm>
+
+#include "runtime/execution.h"
+
+namespace minuet {
+
+i64 Execution::place_fixed(char* base) {
+  Placement parts(base);
+  tables_ = parts.take<i32>(table_words_ + layer_count());
+  engine_workspace_ = parts.take<char>(engine_->workspace_bytes());
+  if (!options_.queue) engine_scratch_ = parts.take<char>(engine_->scratch_bytes());
+  if (cloud_) cloud_->place(parts);
+  return parts.bytes();
+}
+
+i64 Execution::place_tables(char* base) {
+  Placement parts(base, idle_);
+  for (std::size_t i = 0; i < maps_.size(); ++i) {
+    Map& map = maps_[i];
+    const i64 volume = map.view.geometry.volume;
+    if (map.gmas != map.own) {
+      map.tables.source_table = map.gmas->source_table;
+      map.tables.query_table = map.gmas->query_table;
+    } else if (cloud_ && program_.maps[i].is_identity()) {
+      map.tables.source_table = map.tables.query_table = cloud_->identity();
+    } else {
+      map.tables.source_table = parts.take<i32>(volume * map.view.sources);
+      map.tables.query_table = parts.take<i32>(volume * map.view.queries);
+    }
+    map.tables.groups = tables_at(tables_ ? tables_ + map.table_offset : nullptr, map.view.geometry.volume);
+  }
+  return parts.bytes();
+}
+
+/// A slot of nothing but the caller's tensors, used in place, has no memory.
+i64 Execution::place_scratch(char* base) {
+  const i64 element = dtype_bytes(program_.dtype);
+  // Other executions' work may be under way where the queue's is.
+  Placement parts(base, idle_ && !options_.queue);
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    const SlotSpec& slot = program_.slots[i];
+    const Level& level = levels_[slot.level];
+    slots_[i] =
+        program_.takes_maps && !level.source_row ? nullptr : parts.take<char>(level.rows * slot.ld * element);
+  }
+  i64 gather_bytes = 0, gemm_bytes = 0;
+  for (std::size_t i = 0; i < program_.layers.size(); ++i) {
+    const GroupPlan& groups = maps_[program_.layers[i].map].gmas->groups;
+    // Of a bound, which selects none, the largest.
+    llvm::ArrayRef<Candidate> candidates = compiled_.candidates[i];
+    if (selected_[i] >= 0) candidates = candidates.slice(selected_[i], 1);
+    for (const Candidate& candidate : candidates) {
+      gather_bytes = std::max(gather_bytes, engine_->gather_buffer_bytes(candidate.choice, groups));
+      gemm_bytes = std::max(gemm_bytes, engine_->gemm_buffer_bytes(candidate.choice, groups));
+    }
+  }
+  gather_buffer_ = parts.take<char>(gather_bytes);
+  gemm_buffer_ = parts.take<char>(gemm_bytes);
+  return parts.bytes();
+}
+
+/// What the cloud, or the maps, need: the arena must hold it before it is placed.
+i64 Execution::cloud_bytes() { return place_tables(nullptr) + (options_.queue ? 0 : place_scratch(nullptr)); }
+
+llvm::Error Execution::place_cloud() {
+  char* const tables = arena_.data() + fixed_bytes_;
+  const i64 table_bytes = place_tables(tables);
+  if (!options_.queue) {
+    place_scratch(tables + table_bytes);
+    return llvm::Error::success();
+  }
+  Queue& queue = *options_.queue;
+  MINUET_ASSIGN(queue_engine_, queue.engine_scratch(engine_->scratch_bytes()));
+  MINUET_ASSIGN(queue_scratch_, queue.scratch(place_scratch(nullptr)));
+  engine_scratch_ = queue_engine_->data();
+  place_scratch(queue_scratch_->data());
+  return llvm::Error::success();
+}
+
+/// Grows the arena where that is needed and places the fixed part anew. Work of an earlier call may
+/// still use the memory, so it is waited for first, but where the next user is of the same queue; a failure
+/// leaves nothing placed.
+llvm::Error Execution::reserve(i64 bytes) {
+  if (bytes <= arena_.bytes() && placed_) return llvm::Error::success();
+  placed_ = false;
+  llvm::Error error = llvm::Error::success();
+  if (cloud_ || !options_.queue) {  // a network's arena is also written by no stream's copy
+    error = engine_->wait();
+    idle_ = true;
+  }
+  if (!error) error = arena_.reserve(bytes);
+  if (!error) error = place_anew();
+  placed_ = !error;
+  if (error && cloud_) cloud_->set_capacity(0);
+  return error;
+}
+
+llvm::Error Execution::place_anew() {
+  place_fixed(arena_.data());
+  MINUET_TRY(engine_->set_workspace(engine_workspace_));
+  return cloud_ ? cloud_->fill(*loaded_->device) : llvm::Error::success();
+}
+
+/// Room for `count` coordinates; a growing arena of ours gets some slack for the next, larger cloud.
+llvm::Error Execution::ensure_capacity(i64 count) {
+  const i64 capacity = cloud_->capacity();
+  if (count <= capacity) return llvm::Error::success();
+  const bool exact = capacity == 0 || options_.workspace;
+  cloud_->set_capacity(exact ? count : std::min(with_slack(count), cloud_->most_coordinates()));
+  placed_ = false;
+  fixed_bytes_ = place_fixed(nullptr);
+  return reserve(fixed_bytes_);
+}
+
+/// A graph that holds a run goes on to read this memory: what is prepared next gets other.
+llvm::Error Execution::leave_captured() {
+  if (!in_graph_) return llvm::Error::success();
+  if (options_.workspace) {
+    return make_error(
+        StatusCode::FailedPrecondition,
+        "a graph holds runs for what is prepared in the caller's workspace: release the captures "
+        "once it is replayed no more");
+  }
+  captured_.push_back({arena_.retire(), queue_scratch_, queue_engine_, std::move(given_)});
+  in_graph_ = placed_ = false;
+  if (cloud_) cloud_->set_capacity(0);
+  return llvm::Error::success();
+}
+
+void Execution::release_captures() {
+  captured_.clear();
+  in_graph_ = false;
+}
+
+}  // namespace minuet

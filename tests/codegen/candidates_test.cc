@@ -1,0 +1,126 @@
+#include "codegen/candidates.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/codegen/tuning/examples.h"
+
+namespace minuet {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+TuningEntry fastest(const TuningBucket& bucket, i32 tile) {
+  return make_entry(example_environment(), bucket, measured(tile_config(8), 14000),
+                    {measured(tile_config(tile), 9000)});
+}
+
+/// Gathers of 2^10 and 2^20 rows, scatters of 2^10, 2^12 and 2^14.
+TuningSnapshot example_snapshot() {
+  return TuningSnapshot(example_environment(),
+                        {{"user",
+                          {fastest(gather_bucket(DType::F16, 64, 27, 1500), 16),
+                           fastest(gather_bucket(DType::F16, 64, 27, 1 << 20), 32),
+                           fastest(scatter_bucket(DType::F16, 64, 27, 1024), 4),
+                           fastest(scatter_bucket(DType::F16, 64, 27, 4096), 16),
+                           fastest(scatter_bucket(DType::F16, 64, 27, (1 << 15) - 1), 64)}}});
+}
+
+std::vector<Candidate> candidates_of(const TuningSnapshot* tuning, llvm::StringRef arch = "sm_90a") {
+  return llvm::cantFail(choose_candidates(example_problem(), arch, tuning));
+}
+
+/// Every power of two, what is beside it, and what is far away.
+std::vector<i64> interesting_rows() {
+  std::vector<i64> rows{0, std::numeric_limits<i64>::max()};
+  for (i64 power = 1; power < i64{1} << 40; power *= 2) {
+    for (const i64 near : {power - 1, power, power + 1}) rows.push_back(near);
+  }
+  return rows;
+}
+
+void expect_every_row_count_once(const std::vector<Candidate>& candidates) {
+  ASSERT_FALSE(candidates.empty());
+  EXPECT_EQ(candidates.front().least_rows, 0);
+  EXPECT_EQ(candidates.back().most_rows, std::numeric_limits<i64>::max());
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    EXPECT_LE(candidates[i].least_rows, candidates[i].most_rows);
+    EXPECT_EQ(candidates[i].least_density, 0);
+    EXPECT_EQ(candidates[i].most_density, std::numeric_limits<double>::infinity());
+    if (i > 0) {
+      EXPECT_EQ(candidates[i].least_rows, candidates[i - 1].most_rows + 1);
+    }
+  }
+}
+
+TEST(Candidates, WithoutTuningOneServesAll) {
+  const std::vector<Candidate> candidates = candidates_of(nullptr);
+  expect_every_row_count_once(candidates);
+  ASSERT_EQ(candidates.size(), 1u);
+  const ConvolutionChoice choice = choose_convolution(example_problem());
+  EXPECT_EQ(candidates[0].choice.reasons, choice.reasons);
+  EXPECT_EQ(emit(candidates[0].choice.gather).display_name, emit(choice.gather).display_name);
+}
+
+TEST(Candidates, NothingIsTunedForTheCpu) {
+  const TuningSnapshot snapshot = example_snapshot();
+  const std::vector<Candidate> candidates = candidates_of(&snapshot, "");
+  ASSERT_EQ(candidates.size(), 1u);
+  EXPECT_EQ(candidates[0].choice.gather.tile, 8);
+}
+
+TEST(Candidates, OneBucketServesAllRows) {
+  const TuningSnapshot snapshot(example_environment(), {{"user", {example_entry()}}});
+  const std::vector<Candidate> candidates = candidates_of(&snapshot);
+  expect_every_row_count_once(candidates);
+  ASSERT_EQ(candidates.size(), 1u);
+  EXPECT_EQ(candidates[0].choice.gather.tile, 16);
+}
+
+/// A bucket's own rows go by it, all others by that of most rows; gather and scatter each by its own.
+TEST(Candidates, EveryRowCountGoesByWhatWasMeasuredForIt) {
+  const TuningSnapshot snapshot = example_snapshot();
+  const std::vector<Candidate> candidates = candidates_of(&snapshot);
+  expect_every_row_count_once(candidates);
+  EXPECT_EQ(candidates.size(), 5u) << "the buckets of 2^10 and of 2^12, and the rest, merged";
+  for (const i64 rows : interesting_rows()) {
+    const ConvolutionChoice& choice = select(candidates, rows, 9.5).choice;
+    const bool is_first_bucket = rows >= 1024 && rows < 2048;
+    EXPECT_EQ(choice.gather.tile, is_first_bucket ? 16 : 32) << rows;
+    const bool is_second_bucket = rows >= 4096 && rows < 8192;
+    EXPECT_EQ(choice.scatter.tile, is_first_bucket ? 4 : is_second_bucket ? 16 : 64) << rows;
+    EXPECT_EQ(choice.scatter.vector_bytes, is_first_bucket ? 8 : 16) << rows;
+  }
+  EXPECT_THAT(candidates[1].choice.reasons, Contains(HasSubstr("gather tile 16: tuned")));
+  EXPECT_THAT(candidates[2].choice.reasons, Contains(HasSubstr("gather tile 32: tuned")));
+}
+
+/// A file may hold any number.
+TEST(Candidates, BucketsThatNoCloudFillsChangeNothing) {
+  for (const i64 log2_rows : {i64{-7}, i64{62}, i64{63}, i64{64}, std::numeric_limits<i64>::max()}) {
+    TuningEntry entry = example_entry();
+    entry.bucket.log2_rows = log2_rows;
+    const TuningSnapshot snapshot(example_environment(), {{"user", {entry}}});
+    expect_every_row_count_once(candidates_of(&snapshot));
+  }
+}
+
+TEST(Candidates, RowsAndDensityDecide) {
+  std::vector<Candidate> candidates(3);
+  candidates[0].most_rows = 99;
+  candidates[1].least_rows = candidates[2].least_rows = 100;
+  candidates[1].most_density = 4;
+  candidates[2].least_density = 4;
+  const auto selected = [&](i64 rows, double density) {
+    return &select(candidates, rows, density) - candidates.data();
+  };
+  EXPECT_EQ(selected(0, 0), 0);
+  EXPECT_EQ(selected(99, 20), 0);
+  EXPECT_EQ(selected(100, 0), 1);
+  EXPECT_EQ(selected(100, 3.9), 1);
+  EXPECT_EQ(selected(1 << 30, 4.1), 2);
+}
+
+}  // namespace
+}  // namespace minuet

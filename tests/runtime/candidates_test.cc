@@ -1,0 +1,98 @@
+// Which of a layer's candidates a cloud runs. Candidates are made by hand here: one with a ReLU and one
+// without, so that the output tells which of them ran.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/execution.h"
+
+namespace minuet {
+namespace {
+
+using testing::Each;
+using testing::Lt;
+
+constexpr const char* kNetwork = R"({"name": "n", "ndim": 1, "in_channels": 1, "channels": [1], "layers": [
+  {"op": "block", "name": "a", "width": 0, "kernel_size": 3}]})";
+
+class CandidatesOfACloud : public testing::Test {
+ protected:
+  CandidatesOfACloud() {
+    NetworkProblem problem;
+    problem.description = llvm::cantFail(parse_network(kNetwork));
+    problem.dtype = DType::F32;
+    plan_ = llvm::cantFail(Plan::create(problem, ParameterSource(uint64_t{1})));
+    untuned_ = llvm::cantFail(CompiledPlan::create(plan_->program, "", nullptr));
+    relu_ = linear_ = untuned_->candidates[0][0];
+    relu_.choice.problem.activation = Activation::ReLU;
+    linear_.choice.problem.activation = Activation::None;
+  }
+
+  /// Loaded with these candidates of its only layer, which sums up to three neighbours.
+  std::shared_ptr<const LoadedPlan> load(std::vector<Candidate> candidates) {
+    auto compiled = std::make_shared<CompiledPlan>(*untuned_);
+    compiled->candidates[0] = std::move(candidates);
+    auto loaded = std::make_shared<LoadedPlan>();
+    loaded->plan = plan_;
+    loaded->compiled = std::move(compiled);
+    loaded->device = device_;
+    loaded->weights = {{weight_.data(), weight_.data(), &shift_}};
+    return loaded;
+  }
+
+  /// The outputs of features that are all -1, on points `step` apart.
+  static std::vector<float> run(Execution& execution, i64 rows, i32 step) {
+    std::vector<i32> coordinates;
+    for (i32 i = 0; i < rows; ++i) coordinates.insert(coordinates.end(), {0, i * step});
+    std::vector<float> features(rows, -1), outputs(rows, 77);
+    llvm::cantFail(execution.prepare(coordinates.data(), rows, nullptr));
+    const auto tensor = [&](std::vector<float>& values) {
+      return Tensor{values.data(), rows, 1, 1, DType::F32};
+    };
+    llvm::cantFail(execution.run({tensor(features)}, {tensor(outputs)}, nullptr));
+    return outputs;
+  }
+
+  const std::vector<float> weight_{1, 1, 1};
+  const float shift_ = 0;
+  std::shared_ptr<Device> device_ = llvm::cantFail(open_cpu_device(1));
+  std::shared_ptr<const Plan> plan_;
+  std::shared_ptr<const CompiledPlan> untuned_;
+  Candidate relu_, linear_;
+};
+
+TEST_F(CandidatesOfACloud, RowsSelect) {
+  relu_.most_rows = 10;
+  linear_.least_rows = 11;
+  const auto execution = llvm::cantFail(Execution::create(load({relu_, linear_}), {}));
+  for (const i64 rows : {5, 40, 10, 11, 10, 1}) {
+    const std::vector<float> outputs = run(*execution, rows, 1);
+    if (rows <= 10) {
+      EXPECT_THAT(outputs, Each(0)) << rows;
+    } else {
+      EXPECT_THAT(outputs, Each(Lt(0))) << rows;
+    }
+  }
+}
+
+/// Neighbours give about three pairs a row, lone points one.
+TEST_F(CandidatesOfACloud, DensitySelects) {
+  relu_.most_density = linear_.least_density = 2;
+  const auto execution = llvm::cantFail(Execution::create(load({relu_, linear_}), {}));
+  EXPECT_THAT(run(*execution, 20, 1), Each(Lt(0)));
+  EXPECT_THAT(run(*execution, 20, 9), Each(0));
+  EXPECT_THAT(run(*execution, 20, 1), Each(Lt(0)));
+}
+
+TEST_F(CandidatesOfACloud, AWorkspaceIsBoundedByTheLargest) {
+  Candidate wide = linear_;
+  wide.choice.problem.in_channels = wide.choice.problem.input.ld = 64;
+  const auto bound = [&](std::vector<Candidate> candidates) {
+    return llvm::cantFail(Execution::workspace_bound(load(std::move(candidates)), 1000, 3));
+  };
+  EXPECT_GT(bound({wide}), bound({linear_}));
+  EXPECT_EQ(bound({linear_, wide}), bound({wide}));
+  EXPECT_EQ(bound({wide, linear_}), bound({wide}));
+}
+
+}  // namespace
+}  // namespace minuet
