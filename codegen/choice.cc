@@ -192,19 +192,15 @@ PermuteRowsSpec choose_permute_coordinates(i32 ndim) {
 }
 
 std::vector<KernelSource> sources_of(const MapChoice& choice) {
-  std::vector<KernelSource> sources{
-      emit(choice.find_bounds),     emit(choice.pack),          emit(choice.unpack),
-      emit(choice.radix_histogram), emit(choice.radix_bins),    emit(choice.prepare_scans),
-      emit(choice.scan_heads),      emit(choice.scan_hits),     emit(choice.scan_values),
-      emit(choice.unique_rows),     emit(choice.unique_keys),   emit(choice.downsample),
-      emit(choice.count_pairs),     emit(choice.compact_pairs), emit(choice.make_tables)};
-  for (const RadixPassChoice& pass : {choice.radix_pass_rows, choice.radix_pass_keys}) {
-    sources.push_back(emit(pass.small));
-    KernelSource large = emit(pass.large);
-    if (large.display_name != sources.back().display_name) sources.push_back(std::move(large));
-  }
-  for (const FindQueryBordersSpec& spec : choice.find_query_borders) sources.push_back(emit(spec));
-  for (const SearchKernelMapSpec& spec : choice.search_kernel_map) sources.push_back(emit(spec));
+  std::vector<KernelSource> sources;
+  visit_map_kernels(choice, choice, [&](const auto& spec, const auto&) {
+    KernelSource source = emit(spec);
+    // Small sorts and large ones may take the same.
+    for (const KernelSource& other : sources) {
+      if (other.display_name == source.display_name) return;
+    }
+    sources.push_back(std::move(source));
+  });
   return sources;
 }
 

@@ -52,6 +52,35 @@ struct MapChoice {
   std::vector<std::string> reasons;  // where something was tuned, one sentence a search
 };
 
+/// Each kernel of the Map step: visitor(spec, what `kernels` has under the same name). That is `choice`
+/// itself, or what is loaded of it, with as many searches.
+template <class Kernels, class Visitor>
+void visit_map_kernels(const MapChoice& choice, Kernels& kernels, const Visitor& visitor) {
+  visitor(choice.find_bounds, kernels.find_bounds);
+  visitor(choice.pack, kernels.pack);
+  visitor(choice.unpack, kernels.unpack);
+  visitor(choice.radix_histogram, kernels.radix_histogram);
+  visitor(choice.radix_bins, kernels.radix_bins);
+  visitor(choice.radix_pass_rows.small, kernels.radix_pass_rows.small);
+  visitor(choice.radix_pass_rows.large, kernels.radix_pass_rows.large);
+  visitor(choice.radix_pass_keys.small, kernels.radix_pass_keys.small);
+  visitor(choice.radix_pass_keys.large, kernels.radix_pass_keys.large);
+  visitor(choice.prepare_scans, kernels.prepare_scans);
+  visitor(choice.scan_heads, kernels.scan_heads);
+  visitor(choice.scan_hits, kernels.scan_hits);
+  visitor(choice.scan_values, kernels.scan_values);
+  visitor(choice.unique_rows, kernels.unique_rows);
+  visitor(choice.unique_keys, kernels.unique_keys);
+  visitor(choice.downsample, kernels.downsample);
+  visitor(choice.count_pairs, kernels.count_pairs);
+  visitor(choice.compact_pairs, kernels.compact_pairs);
+  visitor(choice.make_tables, kernels.make_tables);
+  for (std::size_t i = 0; i < choice.search_kernel_map.size(); ++i) {
+    visitor(choice.find_query_borders[i], kernels.find_query_borders[i]);
+    visitor(choice.search_kernel_map[i], kernels.search_kernel_map[i]);
+  }
+}
+
 MapChoice choose_map(KeyType key, i32 ndim, const std::vector<SearchChoice>& searches);
 
 /// The kernel maps that one search is chosen for.

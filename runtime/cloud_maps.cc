@@ -55,8 +55,9 @@ void CloudMaps::place(Placement& parts) {
     MapView& map = maps_[i];
     map.counts = report_ ? report_ + report_offset_[i] : nullptr;
     if (program_.maps[i].is_identity()) continue;
-    map.map = parts.take<i32>(map.geometry.volume * capacity_);
-    map.positions = parts.take<i32>(map.geometry.volume * capacity_ + 1);
+    const i64 entries = map.geometry.volume * levels_[program_.maps[i].coarse].capacity;
+    map.rows = parts.take<i32>(entries);
+    map.positions = parts.take<i32>(entries + 1);
   }
   map_workspace_ = parts.take<char>(engine_.map_workspace_bytes(limits(KeyType::U64)));
 }
@@ -113,6 +114,7 @@ llvm::Error CloudMaps::enqueue(const i32* coordinates, i64 count) {
     const MapSpec& spec = program_.maps[i];
     if (spec.is_identity()) continue;
     MINUET_TRY(engine_.search({levels_[spec.fine], levels_[spec.coarse], layout_, 0, &maps_[i]}));
+    MINUET_TRY(engine_.count_pairs(levels_[spec.coarse], maps_[i]));
   }
   return llvm::Error::success();
 }

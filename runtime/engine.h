@@ -22,13 +22,16 @@ struct Coords {
   i64 capacity = 0;
 };
 
-/// One kernel map on a device: its rows, and how many there are. Sources are the finer side's rows, queries
-/// the coarser side's; a transposed convolution reads it backwards.
+/// One kernel map on a device, and those of its views that somebody asks for: each is made once, by an
+/// operation of its own, and never written over. Sources are the finer side's rows, queries the coarser
+/// side's; a transposed convolution reads it backwards.
 struct MapView {
   KernelGeometry geometry;
   i64 sources = 0;  // known to the host after the read-back
   i64 queries = 0;
-  i32* map = nullptr;        // [volume][queries] source row or -1
+  /// Rows, which all others are made of: [volume][queries] source row or -1.
+  i32* rows = nullptr;
+  /// Pairs: where each entry's is, in order of offset and query, and how many there are.
   i32* positions = nullptr;  // [volume * queries + 1] exclusive sums of hits
   i32* counts = nullptr;     // [volume] pairs per offset
 };
@@ -72,7 +75,7 @@ struct SearchRequest {
   Coords queries;
   KeyLayout layout;
   i32 search = 0;          // index of the engine's SearchChoice
-  MapView* map = nullptr;  // out: map, positions, counts
+  MapView* map = nullptr;  // out: rows
 };
 
 struct ConvolveRequest {
@@ -170,6 +173,8 @@ class Engine {
   virtual llvm::Error build_coords(const BuildCoordsRequest& request) = 0;
   virtual llvm::Error downsample(const DownsampleRequest& request) = 0;
   virtual llvm::Error search(const SearchRequest& request) = 0;
+  /// The pairs of a map whose rows were searched since begin_maps; `queries` are the coarser side's.
+  virtual llvm::Error count_pairs(const Coords& queries, const MapView& map) = 0;
   /// coordinates: [*coords.count, 1 + ndim], engine order.
   virtual llvm::Error unpack(const Coords& coords, const KeyLayout& layout, i32* coordinates) = 0;
   /// Fills source_table and query_table of `tables`.

@@ -69,7 +69,7 @@ llvm::Expected<std::shared_ptr<KernelMap>> KernelMap::create(std::shared_ptr<con
 
   const i64 entries = view.geometry.volume * view.queries;
   auto place = [&](Placement& parts) {
-    view.map = parts.take<i32>(entries);
+    view.rows = parts.take<i32>(entries);
     view.positions = parts.take<i32>(entries + 1);
     view.counts = parts.take<i32>(view.geometry.volume);
   };
@@ -114,6 +114,7 @@ llvm::Error KernelMap::search(void* stream) {
     MINUET_TRY(coarse.repack(*engine, layout, bounds, queries));
   }
   MINUET_TRY((*engine)->search({sources, queries, layout, 0, &pairs_->view}));
+  MINUET_TRY((*engine)->count_pairs(queries, pairs_->view));
   return read_counts(*engine);
 }
 

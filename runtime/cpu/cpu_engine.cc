@@ -130,7 +130,13 @@ llvm::Error CpuEngine::downsample(const DownsampleRequest& request) {
 
 llvm::Error CpuEngine::search(const SearchRequest& request) {
   Timer timer(*this, &StageTimes::map, true);
-  with_key(limits_.key, [&](auto key) { search_cpu<decltype(key)>(*pool_, map_scratch_, request); });
+  with_key(limits_.key, [&](auto key) { search_cpu<decltype(key)>(*pool_, request); });
+  return llvm::Error::success();
+}
+
+llvm::Error CpuEngine::count_pairs(const Coords& queries, const MapView& map) {
+  Timer timer(*this, &StageTimes::map, true);
+  count_pairs_cpu(*pool_, map_scratch_, *queries.count, map);
   return llvm::Error::success();
 }
 

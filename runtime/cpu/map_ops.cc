@@ -4,6 +4,8 @@
 #include <atomic>
 #include <climits>
 #include <mutex>
+#include <numeric>
+#include <utility>
 
 #include "runtime/arena.h"
 
@@ -156,7 +158,7 @@ void downsample_cpu(ThreadPool& pool, const MapScratch& scratch, const Downsampl
 }
 
 template <class Key>
-void search_cpu(ThreadPool& pool, const MapScratch& scratch, const SearchRequest& request) {
+void search_cpu(ThreadPool& pool, const SearchRequest& request) {
   const Key* sources = static_cast<const Key*>(request.sources.keys);
   const Key* queries = static_cast<const Key*>(request.queries.keys);
   const i64 source_count = *request.sources.count, query_count = *request.queries.count;
@@ -166,27 +168,10 @@ void search_cpu(ThreadPool& pool, const MapScratch& scratch, const SearchRequest
   pool.run(map.geometry.volume * chunks, [&](i64 task, i32) {
     const i64 k = task / chunks, first = task % chunks * kCpuChunk;
     const Key delta = offset_key<Key>(request.layout, map.geometry, static_cast<i32>(k));
-    i32* row = map.map + k * query_count;
-    i64 hits = 0, place = 0;
+    i32* row = map.rows + k * query_count;
+    i64 place = 0;
     for (i64 q = first; q < std::min(query_count, first + kCpuChunk); ++q) {
       row[q] = find_from(sources, source_count, static_cast<Key>(queries[q] + delta), place);
-      hits += row[q] >= 0 ? 1 : 0;
-    }
-    scratch.chunks[task] = hits;
-  });
-  for (i64 k = 0; k < map.geometry.volume; ++k) {
-    i64 hits = 0;
-    for (i64 chunk = 0; chunk < chunks; ++chunk) hits += scratch.chunks[k * chunks + chunk];
-    map.counts[k] = static_cast<i32>(hits);
-  }
-  const i64 pairs = exclusive_sums(scratch.chunks, map.geometry.volume * chunks);
-  map.positions[map.geometry.volume * query_count] = static_cast<i32>(pairs);
-  pool.run(map.geometry.volume * chunks, [&](i64 task, i32) {
-    const i64 k = task / chunks, first = task % chunks * kCpuChunk;
-    i64 position = scratch.chunks[task];
-    for (i64 q = first; q < std::min(query_count, first + kCpuChunk); ++q) {
-      map.positions[k * query_count + q] = static_cast<i32>(position);
-      position += map.map[k * query_count + q] >= 0 ? 1 : 0;
     }
   });
 }
@@ -199,6 +184,33 @@ void unpack_cpu(ThreadPool& pool, const Coords& coords, const KeyLayout& layout,
   });
 }
 
+void count_pairs_cpu(ThreadPool& pool, const MapScratch& scratch, i64 query_count, const MapView& map) {
+  const i64 chunks = cpu_chunks(query_count);
+  // Of the entries of one task: their first, and the end.
+  const auto entries = [&](i64 task) {
+    const i64 k = task / chunks, first = task % chunks * kCpuChunk;
+    return std::pair(k * query_count + first, k * query_count + std::min(query_count, first + kCpuChunk));
+  };
+  pool.run(map.geometry.volume * chunks, [&](i64 task, i32) {
+    const auto [first, end] = entries(task);
+    scratch.chunks[task] = std::count_if(map.rows + first, map.rows + end, [](i32 row) { return row >= 0; });
+  });
+  for (i64 k = 0; k < map.geometry.volume; ++k) {
+    const i64* of_offset = scratch.chunks + k * chunks;
+    map.counts[k] = static_cast<i32>(std::accumulate(of_offset, of_offset + chunks, i64{0}));
+  }
+  const i64 pairs = exclusive_sums(scratch.chunks, map.geometry.volume * chunks);
+  map.positions[map.geometry.volume * query_count] = static_cast<i32>(pairs);
+  pool.run(map.geometry.volume * chunks, [&](i64 task, i32) {
+    const auto [first, end] = entries(task);
+    i64 position = scratch.chunks[task];
+    for (i64 i = first; i < end; ++i) {
+      map.positions[i] = static_cast<i32>(position);
+      position += map.rows[i] >= 0 ? 1 : 0;
+    }
+  });
+}
+
 void make_tables_cpu(ThreadPool& pool, const MapView& map, i32 direct_offset, const GmasTables& tables) {
   for_chunks(pool, map.geometry.volume * map.sources, [&](i64 first, i64 end, i64) {
     std::fill(tables.source_table + first, tables.source_table + end, -1);
@@ -208,7 +220,7 @@ void make_tables_cpu(ThreadPool& pool, const MapView& map, i32 direct_offset, co
     const i64 k = task / chunks, first = task % chunks * kCpuChunk;
     const i64 start = k * map.queries;
     for (i64 q = first; q < std::min(map.queries, first + kCpuChunk); ++q) {
-      const i32 source = map.map[start + q];
+      const i32 source = map.rows[start + q];
       const i32 row = tables.groups.row_base[k] + (map.positions[start + q] - map.positions[start]);
       tables.query_table[start + q] = source < 0 ? -1 : row;
       if (source >= 0 && k != direct_offset) tables.source_table[k * map.sources + source] = row;
@@ -219,8 +231,8 @@ void make_tables_cpu(ThreadPool& pool, const MapView& map, i32 direct_offset, co
 void compact_pairs_cpu(ThreadPool& pool, const MapView& map, i32* sources, i32* targets) {
   for_chunks(pool, map.geometry.volume * map.queries, [&](i64 first, i64 end, i64) {
     for (i64 i = first; i < end; ++i) {
-      if (map.map[i] < 0) continue;
-      sources[map.positions[i]] = map.map[i];
+      if (map.rows[i] < 0) continue;
+      sources[map.positions[i]] = map.rows[i];
       targets[map.positions[i]] = static_cast<i32>(i % map.queries);
     }
   });

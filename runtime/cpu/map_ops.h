@@ -25,7 +25,8 @@ void build_coords_cpu(ThreadPool& pool, const MapScratch& scratch, const BuildCo
 template <class Key>
 void downsample_cpu(ThreadPool& pool, const MapScratch& scratch, const DownsampleRequest& request);
 template <class Key>
-void search_cpu(ThreadPool& pool, const MapScratch& scratch, const SearchRequest& request);
+void search_cpu(ThreadPool& pool, const SearchRequest& request);
+void count_pairs_cpu(ThreadPool& pool, const MapScratch& scratch, i64 query_count, const MapView& map);
 template <class Key>
 void unpack_cpu(ThreadPool& pool, const Coords& coords, const KeyLayout& layout, i32* coordinates);
 void make_tables_cpu(ThreadPool& pool, const MapView& map, i32 direct_offset, const GmasTables& tables);
@@ -34,7 +35,7 @@ void compact_pairs_cpu(ThreadPool& pool, const MapView& map, i32* sources, i32* 
 #define MINUET_CPU_MAP_OPS(prefix, Key)                                                                  \
   prefix template void build_coords_cpu<Key>(ThreadPool&, const MapScratch&, const BuildCoordsRequest&); \
   prefix template void downsample_cpu<Key>(ThreadPool&, const MapScratch&, const DownsampleRequest&);    \
-  prefix template void search_cpu<Key>(ThreadPool&, const MapScratch&, const SearchRequest&);            \
+  prefix template void search_cpu<Key>(ThreadPool&, const SearchRequest&);                               \
   prefix template void unpack_cpu<Key>(ThreadPool&, const Coords&, const KeyLayout&, i32*);
 MINUET_CPU_MAP_OPS(extern, u32)
 MINUET_CPU_MAP_OPS(extern, u64)

@@ -94,6 +94,11 @@ llvm::Error CudaEngine::search(const SearchRequest& request) {
   return map_->search(request);
 }
 
+llvm::Error CudaEngine::count_pairs(const Coords& queries, const MapView& map) {
+  const ContextScope current = scope();
+  return map_->count_pairs(queries, map);
+}
+
 llvm::Error CudaEngine::unpack(const Coords& coords, const KeyLayout& layout, i32* coordinates) {
   const ContextScope current = scope();
   return map_->unpack(coords, layout, coordinates);

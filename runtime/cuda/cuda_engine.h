@@ -44,6 +44,7 @@ class CudaEngine final : public Engine {
   llvm::Error build_coords(const BuildCoordsRequest& request) override;
   llvm::Error downsample(const DownsampleRequest& request) override;
   llvm::Error search(const SearchRequest& request) override;
+  llvm::Error count_pairs(const Coords& queries, const MapView& map) override;
   llvm::Error unpack(const Coords& coords, const KeyLayout& layout, i32* coordinates) override;
   llvm::Error make_tables(const MapView& map, i32 direct_offset, const GmasTables& tables) override;
   llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets) override;

@@ -7,33 +7,19 @@ namespace minuet {
 llvm::Expected<MapKernels> MapKernels::create(CudaDevice& device, const MapChoice& choice) {
   MapKernels kernels;
   kernels.choice = choice;
-  MINUET_ASSIGN(kernels.find_bounds, device.kernel(choice.find_bounds));
-  MINUET_ASSIGN(kernels.pack, device.kernel(choice.pack));
-  MINUET_ASSIGN(kernels.unpack, device.kernel(choice.unpack));
-  MINUET_ASSIGN(kernels.radix_histogram, device.kernel(choice.radix_histogram));
-  MINUET_ASSIGN(kernels.radix_bins, device.kernel(choice.radix_bins));
-  MINUET_ASSIGN(kernels.radix_pass_rows.small, device.kernel(choice.radix_pass_rows.small));
-  MINUET_ASSIGN(kernels.radix_pass_rows.large, device.kernel(choice.radix_pass_rows.large));
-  MINUET_ASSIGN(kernels.radix_pass_keys.small, device.kernel(choice.radix_pass_keys.small));
-  MINUET_ASSIGN(kernels.radix_pass_keys.large, device.kernel(choice.radix_pass_keys.large));
-  MINUET_ASSIGN(kernels.prepare_scans, device.kernel(choice.prepare_scans));
-  MINUET_ASSIGN(kernels.scan_heads, device.kernel(choice.scan_heads));
-  MINUET_ASSIGN(kernels.scan_hits, device.kernel(choice.scan_hits));
-  MINUET_ASSIGN(kernels.scan_values, device.kernel(choice.scan_values));
-  MINUET_ASSIGN(kernels.unique_rows, device.kernel(choice.unique_rows));
-  MINUET_ASSIGN(kernels.unique_keys, device.kernel(choice.unique_keys));
-  MINUET_ASSIGN(kernels.downsample, device.kernel(choice.downsample));
-  MINUET_ASSIGN(kernels.count_pairs, device.kernel(choice.count_pairs));
-  MINUET_ASSIGN(kernels.compact_pairs, device.kernel(choice.compact_pairs));
-  MINUET_ASSIGN(kernels.make_tables, device.kernel(choice.make_tables));
-  for (const FindQueryBordersSpec& spec : choice.find_query_borders) {
-    MINUET_ASSIGN(Kernel<FindQueryBordersParams> kernel, device.kernel(spec));
-    kernels.find_query_borders.push_back(kernel);
-  }
-  for (const SearchKernelMapSpec& spec : choice.search_kernel_map) {
-    MINUET_ASSIGN(Kernel<SearchKernelMapParams> kernel, device.kernel(spec));
-    kernels.search_kernel_map.push_back(kernel);
-  }
+  kernels.find_query_borders.resize(choice.find_query_borders.size());
+  kernels.search_kernel_map.resize(choice.search_kernel_map.size());
+  llvm::Error error = llvm::Error::success();
+  visit_map_kernels(choice, kernels, [&](const auto& spec, auto& kernel) {
+    if (error) return;
+    auto loaded = device.kernel(spec);
+    if (loaded) {
+      kernel = *loaded;
+    } else {
+      error = loaded.takeError();
+    }
+  });
+  if (error) return error;
   return kernels;
 }
 
@@ -176,8 +162,7 @@ llvm::Error MapStep::search(const SearchRequest& request) {
   }
   MINUET_TRY(launcher_.mark(Stage::Map));
   MINUET_TRY(find_pieces(request));
-  MINUET_TRY(search_pieces(request));
-  return count_hits(request);
+  return search_pieces(request);
 }
 
 /// Backward search: where each source block's queries end, and into how many query blocks they are cut.
@@ -222,24 +207,24 @@ llvm::Error MapStep::search_pieces(const SearchRequest& request) {
   params.geometry = request.map->geometry;
   params.borders = work_.borders;
   params.piece_starts = work_.piece_starts;
-  params.map = request.map->map;
+  params.map = request.map->rows;
   return launcher_.launch(kernels.search_kernel_map[request.search],
                           stride_grid(pieces, 1, launcher_.multiprocessors()), params);
 }
 
-llvm::Error MapStep::count_hits(const SearchRequest& request) {
+llvm::Error MapStep::count_pairs(const Coords& queries, const MapView& map) {
+  MINUET_TRY(launcher_.mark(Stage::Map));
   const MapKernels& kernels = this->kernels(limits_.key);
-  const i32 volume = request.map->geometry.volume;
+  const i32 volume = map.geometry.volume;
   ScanParams hits = {};
-  hits.input = request.map->map;
-  hits.count = request.queries.count;
+  hits.input = map.rows;
+  hits.count = queries.count;
   hits.volume = volume;
   hits.divisor = 1;
-  hits.output = request.map->positions;
-  MINUET_TRY(scan(kernels.scan_hits, kernels.choice.scan_hits, volume * request.queries.capacity, hits));
-  return launcher_.launch(
-      kernels.count_pairs, 1,
-      CountPairsParams{request.map->positions, request.queries.count, volume, request.map->counts});
+  hits.output = map.positions;
+  MINUET_TRY(scan(kernels.scan_hits, kernels.choice.scan_hits, volume * queries.capacity, hits));
+  return launcher_.launch(kernels.count_pairs, 1,
+                          CountPairsParams{map.positions, queries.count, volume, map.counts});
 }
 
 llvm::Error MapStep::unpack(const Coords& coords, const KeyLayout& layout, i32* coordinates) {
@@ -255,7 +240,7 @@ llvm::Error MapStep::make_tables(const MapView& map, i32 direct_offset, const Gm
   MINUET_TRY(launcher_.fill(tables.source_table, ~0u, volume * map.sources));
   if (map.queries <= 0) return llvm::Error::success();
   MakeTablesParams params = {};
-  params.map = map.map;
+  params.map = map.rows;
   params.positions = map.positions;
   params.row_base = tables.groups.row_base;
   params.queries = map.queries;
@@ -272,7 +257,7 @@ llvm::Error MapStep::compact_pairs(const MapView& map, i32* sources, i32* target
   if (map.queries <= 0) return llvm::Error::success();
   return launcher_.launch_stride(
       map32_.compact_pairs, map.geometry.volume * map.queries,
-      CompactPairsParams{map.map, map.positions, map.queries, map.geometry.volume, sources, targets});
+      CompactPairsParams{map.rows, map.positions, map.queries, map.geometry.volume, sources, targets});
 }
 
 }  // namespace minuet

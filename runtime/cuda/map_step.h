@@ -46,6 +46,7 @@ class MapStep {
   llvm::Error build_coords(const BuildCoordsRequest& request);
   llvm::Error downsample(const DownsampleRequest& request);
   llvm::Error search(const SearchRequest& request);
+  llvm::Error count_pairs(const Coords& queries, const MapView& map);
   llvm::Error unpack(const Coords& coords, const KeyLayout& layout, i32* coordinates);
   llvm::Error make_tables(const MapView& map, i32 direct_offset, const GmasTables& tables);
   llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets);
@@ -69,7 +70,6 @@ class MapStep {
   llvm::Error scan(const Kernel<ScanParams>& kernel, const ScanSpec& spec, i64 most_items, ScanParams params);
   llvm::Error find_pieces(const SearchRequest& request);
   llvm::Error search_pieces(const SearchRequest& request);
-  llvm::Error count_hits(const SearchRequest& request);
 
   Launcher& launcher_;
   MapKernels map32_, map64_;

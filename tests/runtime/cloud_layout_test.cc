@@ -42,5 +42,26 @@ TEST(CloudLayout, DeclaredBoundsMustHoldSomething) {
   EXPECT_NE(take_status(bounds.takeError()).message().find("field 1"), std::string::npos);
 }
 
+TEST(CloudLayout, EntriesOfAMapStayInside31Bits) {
+  for (const i64 volume : {8, 27, 343}) {
+    const i64 most = most_map_rows(volume);
+    EXPECT_LT(volume * most + 1, i64{INT_MAX});  // the entries, and one more
+    EXPECT_FALSE(llvm::errorToBool(check_cloud_rows(most, volume)));
+    EXPECT_EQ(take_status(check_cloud_rows(most + 1, volume)).code(), StatusCode::OutOfRange);
+  }
+}
+
+TEST(CloudLayout, WidenedBoundsStayInside32Bits) {
+  const Bounds wide = widened({{0, INT_MIN + 2, -40, 10}, {7, INT_MAX - 1, 40, 10}}, 3);
+  EXPECT_EQ(wide.least[0], 0);
+  EXPECT_EQ(wide.greatest[0], 8);
+  EXPECT_EQ(wide.least[1], INT_MIN);
+  EXPECT_EQ(wide.greatest[1], INT_MAX);
+  EXPECT_EQ(wide.least[2], -60);
+  EXPECT_EQ(wide.greatest[2], 60);
+  EXPECT_EQ(wide.least[3], 10);
+  EXPECT_EQ(wide.greatest[3], 10);
+}
+
 }  // namespace
 }  // namespace minuet

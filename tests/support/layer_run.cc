@@ -152,13 +152,14 @@ class LayerRun {
       map_.geometry.step[a] = test_.dilation[a] * test_.tensor_stride[a];
     }
     map_.sources = fine_->rows, map_.queries = queries().rows;
-    map_.map = make(volume * map_.queries * 4).as<i32>();
+    map_.rows = make(volume * map_.queries * 4).as<i32>();
     map_.positions = make((volume * map_.queries + 1) * 4).as<i32>();
     counts_ = &make(volume * 4);
     map_.counts = counts_->as<i32>();
     tables_.source_table = make(volume * map_.sources * 4).as<i32>();
     tables_.query_table = make(volume * map_.queries * 4).as<i32>();
     take(engine_->search({fine_->coords(), queries().coords(), layout_, 0, &map_}));
+    take(engine_->count_pairs(queries().coords(), map_));
     take(engine_->wait());
     EXPECT_EQ(status.read_first<u32>(), 0u);
     EXPECT_EQ(fine_->count.read_first<i32>(), fine_->rows);

@@ -195,10 +195,11 @@ TYPED_TEST(MapOpsTest, SearchesEveryOffset) {
     ASSERT_EQ(this->build(queries, layout, query_set), 0u);
     std::vector<i32> table(map.geometry.volume * (count / 2), 12345), positions(table.size() + 1, -5),
         counts(map.geometry.volume, -5);
-    map.map = table.data(), map.positions = positions.data(), map.counts = counts.data();
+    map.rows = table.data(), map.positions = positions.data(), map.counts = counts.data();
     map.sources = count, map.queries = count / 2;
-    search_cpu<TypeParam>(this->pool_, this->scratch_,
-                          {source_set.coords(), query_set.coords(), layout, 0, &map});
+    search_cpu<TypeParam>(this->pool_, {source_set.coords(), query_set.coords(), layout, 0, &map});
+    ASSERT_EQ(counts.front(), -5) << "pairs are a view of their own";
+    count_pairs_cpu(this->pool_, this->scratch_, count / 2, map);
 
     oracle::Geometry geometry;
     geometry.kernel_size = {5, 2, 3, 1};

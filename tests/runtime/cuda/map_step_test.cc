@@ -256,8 +256,9 @@ void MapStepTest::check_search(KeyType key, const AxisArray& kernel, i32 step, b
   const Coords queries = strided ? coarse.coords() : fine.coords();
   TestBuffer table(device(), volume * points * 4), positions(device(), (volume * points + 1) * 4);
   TestBuffer counts(device(), volume * 4);
-  map.map = table.as<i32>(), map.positions = positions.as<i32>(), map.counts = counts.as<i32>();
+  map.rows = table.as<i32>(), map.positions = positions.as<i32>(), map.counts = counts.as<i32>();
   take(engine_->search({fine.coords(), queries, layout, search, &map}));
+  take(engine_->count_pairs(queries, map));
   take(engine_->wait());
 
   const std::vector<u64> source_keys = fine.read();
@@ -351,8 +352,9 @@ TEST_F(MapStepTest, EmptySetsHaveEmptyMaps) {
   map.geometry.volume = 27;
   for (i32 a = 0; a < kNdim; ++a) map.geometry.kernel_size[a] = 3;
   TestBuffer table(device(), 0), positions(device(), 4), counts(device(), 27 * 4);
-  map.map = table.as<i32>(), map.positions = positions.as<i32>(), map.counts = counts.as<i32>();
+  map.rows = table.as<i32>(), map.positions = positions.as<i32>(), map.counts = counts.as<i32>();
   take(engine_->search({fine.coords(), coarse.coords(), layout_of(box, 1, 2), 0, &map}));
+  take(engine_->count_pairs(coarse.coords(), map));
   take(engine_->wait());
   EXPECT_EQ(fine.count.read_first<i32>(), 0);
   EXPECT_EQ(coarse.count.read_first<i32>(), 0);
