@@ -248,6 +248,11 @@ TEST_F(Precompile, CacheListsInspectsAndExtracts) {
     const std::string cubin = folder_->path("gather.cubin");
     EXPECT_EQ(cache({"extract", "gather", "--output", cubin}).code, 0);
     EXPECT_EQ(contents(cubin).substr(1, 3), "ELF");
+    if (where[0] == "--cache") {
+      const Finished inside = cache({"extract", "gather", "--output", folder_->path("cache/gather")});
+      EXPECT_EQ(inside.code, 2);
+      EXPECT_THAT(inside.err, HasSubstr("lies in the cache folder"));
+    }
     const llvm::json::Object stats = parse(cache({"stats", "--json"}).out);
     EXPECT_EQ(*stats.getInteger("kernels"), static_cast<int64_t>(kernels.size()));
     EXPECT_EQ(*stats.getObject("archs")->getObject("sm_90a")->getInteger("kernels"),

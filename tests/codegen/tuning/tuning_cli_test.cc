@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "codegen/embedded_headers.h"
 #include "llvm/Support/JSON.h"
@@ -66,6 +67,10 @@ TEST(TuningCli, R35_MergeIsAUnionInWhateverOrder) {
   expect_refused({"merge", a / "missing", ab.path()}, "is no folder");
   const TemporaryFolder empty;
   expect_refused({"merge", empty.path(), ab / "none"}, "has no tuning results");
+  for (const auto& file : std::filesystem::recursive_directory_iterator(a.path())) {
+    if (file.is_regular_file()) std::ofstream(file.path()) << "damaged";
+  }
+  expect_refused({"merge", a.path(), ab / "none"}, "no tuning results that can be read");
 }
 
 TEST(TuningCli, R35_MigrateMarksWhatIsDueToBeMeasured) {

@@ -5,6 +5,7 @@
 #include "codegen/cache/cache_options.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 #include "tools/minuet/commands/cache_source.h"
 #include "tools/minuet/commands/commands.h"
@@ -145,8 +146,25 @@ llvm::Error inspect_kernel(const Arguments& arguments) {
   return llvm::Error::success();
 }
 
+/// What lies in a cache folder is the library's.
+llvm::Error check_outside(llvm::StringRef cache, llvm::StringRef output) {
+  const llvm::StringRef parent = llvm::sys::path::parent_path(output);
+  llvm::SmallString<256> inside, folder;
+  if (llvm::sys::fs::real_path(parent.empty() ? "." : parent, folder) ||
+      llvm::sys::fs::real_path(cache, inside)) {
+    return llvm::Error::success();  // writing will say so
+  }
+  if (folder != inside && !starts_with(folder, (inside + "/").str())) return llvm::Error::success();
+  return bad_input("--output '{0}' lies in the cache folder {1}, whose files are the library's: name another",
+                   output, cache);
+}
+
 llvm::Error extract_kernel(const Arguments& arguments) {
   MINUET_TRY(check_distinct({{"--output", arguments.output}}, {{"--bundle", arguments.bundle}}));
+  if (arguments.bundle.empty()) {
+    MINUET_ASSIGN(const std::unique_ptr<CacheSource> source, open_cache_source(arguments));
+    MINUET_TRY(check_outside(source->where(), arguments.output));
+  }
   MINUET_ASSIGN(const ReadKernel kernel, find_kernel(arguments));
   const Binary& binary = kernel.entry->binary;
   MINUET_TRY(write_file(arguments.output, binary.cubin));

@@ -171,6 +171,9 @@ void print_summary(const Arguments& arguments, const PrecompileWork& progress,
 }  // namespace
 
 llvm::Error precompile_command(const Arguments& arguments) {
+  if (arguments.output == "-") {
+    return bad_input("--output takes a folder for bundles, and they cannot go to stdout: name a folder");
+  }
   MINUET_ASSIGN(std::optional<OutputFile> json, open_json(arguments));
   MINUET_ASSIGN(const ContextHandle context,
                 open_context({arguments.cache, /*trace=*/false, /*must_jit=*/true}));

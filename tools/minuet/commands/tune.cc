@@ -149,13 +149,16 @@ llvm::Error add(TuningStore& store, TuningEntry entry) {
 llvm::Error merge(const TuneOptions& options) {
   MINUET_ASSIGN(TuningStore from, named_store(options.from, /*make=*/false));
   MINUET_ASSIGN(const std::vector<Found> all, read_all(from));
-  if (all.empty()) return bad_input("'{0}' has no tuning results", options.from);
-  MINUET_ASSIGN(TuningStore into, named_store(options.into, /*make=*/true));
   std::size_t count = 0;
   for (const Found& found : all) {
     print_skipped(found.folder);
-    for (const TuningEntry& entry : found.folder.entries) MINUET_TRY(add(into, entry));
     count += found.folder.entries.size();
+  }
+  if (count == 0)
+    return bad_input("'{0}' has no tuning results{1}", options.from, all.empty() ? "" : " that can be read");
+  MINUET_ASSIGN(TuningStore into, named_store(options.into, /*make=*/true));
+  for (const Found& found : all) {
+    for (const TuningEntry& entry : found.folder.entries) MINUET_TRY(add(into, entry));
   }
   llvm::outs() << llvm::formatv("{0} entries merged into {1}\n", count, options.into);
   return llvm::Error::success();
