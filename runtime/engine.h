@@ -2,8 +2,9 @@
 //
 // There are two engines, runtime/cuda and runtime/cpu; everything above (plans, networks,
 // executions, coordinate sets, kernel maps) is the same code for both. An engine belongs to one
-// execution and one thread at a time. Operations only enqueue on the stream given to begin();
-// `wait` is the one that waits. Pointers are device pointers unless a name says host.
+// execution, or to one of those that build sets and maps, and to one thread at a time. Operations only
+// enqueue on the stream given to begin(); `wait` is the one that waits. Pointers are device pointers unless a
+// name says host.
 #pragma once
 
 #include <memory>
@@ -188,6 +189,8 @@ class Engine {
   /// Weights into group order for one layer; once per coordinate set, before its first convolve. It writes
   /// what it sends: after wait_for_sends(), or a wait, in the same call.
   virtual llvm::Error prepare_convolution(const ConvolveRequest& request) = 0;
+  /// Once all of a prepare's are.
+  virtual llvm::Error send_prepared() { return llvm::Error::success(); }
   virtual llvm::Error convolve(const ConvolveRequest& request) = 0;
 
   // ---- what happened ---------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 #include "runtime/execution.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/alignment.h"
 
@@ -123,11 +124,26 @@ void Execution::number_maps() {
 llvm::Error Execution::call(void* stream, llvm::function_ref<llvm::Error()> work) {
   if (options_.queue) MINUET_TRY(options_.queue->check_stream(stream));
   MINUET_TRY(engine_->begin(stream));
+  /// Ends what was begun, after an exception too.
+  struct Call {
+    Engine* engine;
+    llvm::Error end() { return std::exchange(engine, nullptr)->end(); }
+    ~Call() {
+      if (engine) llvm::consumeError(engine->end());
+    }
+  } call{engine_.get()};
   idle_ = false;
   llvm::Error error = work();
-  error = llvm::joinErrors(std::move(error), engine_->end());
-  in_graph_ = in_graph_ || engine_->was_captured();
+  error = llvm::joinErrors(std::move(error), call.end());
+  if (!error) in_graph_ = in_graph_ || engine_->was_captured();
   return error;
+}
+
+/// What a prepare makes is there once for all runs, and not at each replay.
+llvm::Error Execution::refuse_capture() const {
+  if (!engine_->was_captured()) return llvm::Error::success();
+  return make_error(StatusCode::FailedPrecondition,
+                    "the stream is being captured: prepare before the capture, which may hold runs only");
 }
 
 // ---- prepare -----------------------------------------------------------------------------------
@@ -150,6 +166,7 @@ llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) 
   MINUET_TRY(cloud_->check_count(count));
   MINUET_TRY(leave_captured());
   MINUET_TRY(call(stream, [&]() -> llvm::Error {
+    MINUET_TRY(refuse_capture());
     MINUET_TRY(ensure_capacity(std::max<i64>(count, 1)));
     MINUET_TRY(cloud_->find_layout(coordinates, count));
     for (bool fits = false; !fits;) {
@@ -187,6 +204,7 @@ llvm::Error Execution::prepare_maps(std::vector<std::shared_ptr<const KernelMap>
   }
   MINUET_TRY(leave_captured());
   MINUET_TRY(call(stream, [&]() -> llvm::Error {
+    MINUET_TRY(refuse_capture());
     // Its pinned tables are written again below.
     MINUET_TRY(engine_->wait_for_sends());
     given_ = std::move(maps);
@@ -296,7 +314,7 @@ llvm::Error Execution::enqueue_tables() {
 llvm::Error Execution::prepare_layers() {
   reset_places();
   for (i32 i = 0; i < layer_count(); ++i) MINUET_TRY(engine_->prepare_convolution(request_of(i)));
-  return llvm::Error::success();
+  return engine_->send_prepared();
 }
 
 llvm::Error Execution::check_prepared() const {

@@ -111,6 +111,7 @@ class Execution {
   void select_candidates();
   llvm::Error enqueue_tables();
   llvm::Error leave_captured();
+  llvm::Error refuse_capture() const;
   llvm::Error prepare_layers();
 
   bool is_in_place(i32 tensor) const;
@@ -153,7 +154,9 @@ class Execution {
   std::vector<Place> places_;  // by storage
 
   bool placed_ = false;
-  bool idle_ = false;  // this call has waited for what the arena was used for
+  bool was_placed_ = false;    // ever
+  i64 least_arena_bytes_ = 0;  // what a graph has kept
+  bool idle_ = false;          // this call has waited for what the arena was used for
   i64 fixed_bytes_ = 0;
   i64 table_words_ = 0;
   // Group tables of all maps, and behind them a word of overflow for each layer.

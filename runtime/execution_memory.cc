@@ -71,6 +71,7 @@ llvm::Error Execution::place_cloud() {
     return llvm::Error::success();
   }
   Queue& queue = *options_.queue;
+  queue_scratch_.reset();  // so that a larger one may take its place
   MINUET_ASSIGN(queue_engine_, queue.engine_scratch(engine_->scratch_bytes()));
   MINUET_ASSIGN(queue_scratch_, queue.scratch(place_scratch(nullptr)));
   engine_scratch_ = queue_engine_->data();
@@ -79,19 +80,19 @@ llvm::Error Execution::place_cloud() {
 }
 
 /// Grows the arena where that is needed and places the fixed part anew. Work of an earlier call may
-/// still use the memory, so it is waited for first, but where the next user is of the same queue; a failure
-/// leaves nothing placed.
+/// still use the memory, so it is waited for first; but not where there was none, or where whoever gets it
+/// next is ordered behind it by the queue. A failure leaves nothing placed.
 llvm::Error Execution::reserve(i64 bytes) {
   if (bytes <= arena_.bytes() && placed_) return llvm::Error::success();
   placed_ = false;
   llvm::Error error = llvm::Error::success();
-  if (cloud_ || !options_.queue) {  // a network's arena is also written by no stream's copy
-    error = engine_->wait();
-    idle_ = true;
-  }
-  if (!error) error = arena_.reserve(bytes);
+  // A network's arena is filled by a copy that no stream orders: what the pool gives must be idle.
+  if (options_.queue ? cloud_.has_value() : was_placed_) error = engine_->wait();
+  idle_ = cloud_ || !options_.queue;
+  if (!error) error = arena_.reserve(std::max(bytes, least_arena_bytes_));
   if (!error) error = place_anew();
   placed_ = !error;
+  was_placed_ = true;
   if (error && cloud_) cloud_->set_capacity(0);
   return error;
 }
@@ -105,9 +106,11 @@ llvm::Error Execution::place_anew() {
 /// Room for `count` coordinates; a growing arena of ours gets some slack for the next, larger cloud.
 llvm::Error Execution::ensure_capacity(i64 count) {
   const i64 capacity = cloud_->capacity();
-  if (count <= capacity) return llvm::Error::success();
+  if (count <= capacity && placed_) return llvm::Error::success();
   const bool exact = capacity == 0 || options_.workspace;
-  cloud_->set_capacity(exact ? count : std::min(with_slack(count), cloud_->most_coordinates()));
+  if (count > capacity) {
+    cloud_->set_capacity(exact ? count : std::min(with_slack(count), cloud_->most_coordinates()));
+  }
   placed_ = false;
   fixed_bytes_ = place_fixed(nullptr);
   return reserve(fixed_bytes_);
@@ -122,9 +125,9 @@ llvm::Error Execution::leave_captured() {
         "a graph holds runs for what is prepared in the caller's workspace: release the captures "
         "once it is replayed no more");
   }
+  least_arena_bytes_ = arena_.bytes();
   captured_.push_back({arena_.retire(), queue_scratch_, queue_engine_, std::move(given_)});
   in_graph_ = placed_ = false;
-  if (cloud_) cloud_->set_capacity(0);
   return llvm::Error::success();
 }
 

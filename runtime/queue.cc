@@ -47,9 +47,10 @@ llvm::Expected<void*> BlockPool::allocate(i64 bytes) {
   if (void* const block = take_free(bytes)) return block;
   llvm::Expected<void*> block = device_->allocate(bytes);
   if (!block) {
-    // What nobody uses may be what is missing.
-    llvm::consumeError(block.takeError());
-    trim();
+    StatusError failure = take_status(block.takeError());
+    if (failure.code() != StatusCode::ResourceExhausted)
+      return make_error(failure.code(), "{0}", failure.message());
+    trim();  // what nobody uses may be what is missing
     block = device_->allocate(bytes);
     if (!block) return block.takeError();
   }
@@ -84,10 +85,16 @@ llvm::Error Queue::check_stream(void* stream) const {
 }
 
 llvm::Expected<Queue::Block> Queue::grown(Block& block, i64 bytes) {
-  if (!block || block->bytes() < bytes) {
-    MINUET_ASSIGN(DeviceMemory memory, DeviceMemory::create(memory_, block ? with_slack(bytes) : bytes));
-    block = std::make_shared<const DeviceMemory>(std::move(memory));
+  if (block && block->bytes() >= bytes) return block;
+  const bool growing = block != nullptr;
+  if (block.use_count() == 1) block.reset();  // both together may not fit
+  llvm::Expected<DeviceMemory> memory = DeviceMemory::create(memory_, growing ? with_slack(bytes) : bytes);
+  if (!memory && growing) {
+    llvm::consumeError(memory.takeError());
+    memory = DeviceMemory::create(memory_, bytes);
   }
+  if (!memory) return memory.takeError();
+  block = std::make_shared<const DeviceMemory>(std::move(*memory));
   return block;
 }
 

@@ -22,6 +22,7 @@ class BlockPool final : public MemorySource {
 
  private:
   void* take_free(i64 bytes);
+  /// Frees what nobody has; the driver waits for work that still uses it.
   void trim();
 
   const std::shared_ptr<Device> device_;

@@ -12,8 +12,8 @@
  * info structs are pointers; pooling is no option of a convolution but minuet_plan_create_pooling, and
  * `generative` is gone (a single convolution's sets are the caller's). New: minuet_plan_query_parameter,
  * minuet_status_name, minuet_plan_create_convolution_gradient, cpu_threads of minuet_context_options,
- * minuet_queue, minuet_kernel_map_transpose, minuet_execution_release_captures, minuet_execution_find_overflow
- * (in place of minuet_execution_largest_activation).
+ * minuet_queue, minuet_kernel_map_transpose, minuet_execution_release_captures,
+ * minuet_execution_find_overflow (in place of minuet_execution_largest_activation).
  *
  * Rules that hold everywhere:
  * - What can fail returns a status; the text of a failure is in minuet_last_error() of the thread.
@@ -278,9 +278,9 @@ MINUET_API minuet_status minuet_device_synchronize(minuet_device* device, void* 
  * a queue goes with what was made with the same one only, and its calls name the queue's stream, else
  * INVALID_ARGUMENT; they come from one thread at a time, else FAILED_PRECONDITION (destroy from any). The
  * stream must live as long as they are used. Graphs that hold runs of one queue's executions share its
- * scratch: their replays, on whatever stream, must be ordered. */
+ * scratch: their replays, on whatever stream, must be ordered with one another and with the queue's calls. */
 MINUET_API minuet_status minuet_queue_create(minuet_device* device, void* stream, minuet_queue** queue);
-/* Its memory goes when all that was made with it is gone, too. */
+/* Its memory is kept until then, and until all that was made with it is gone. */
 MINUET_API void minuet_queue_destroy(minuet_queue* queue);
 
 /* ---- coordinate sets (paper 5.1) --------------------------------------------------------------- */
@@ -304,8 +304,9 @@ typedef struct minuet_coordinates_options {
   { sizeof(minuet_coordinates_options), 0, 3, {0}, 0, {0}, 0, {0}, {0}, 0, 0 }
 
 /* Sorts `count` coordinates (device memory, the caller's, read only during the call). Waits for the
- * stream once; twice for the first set of a device and where the cloud leaves the bounds of the last one,
- * which are widened by a quarter. Compiles and loads its kernels when this is the first set of that ndim. */
+ * stream once; twice for the first set of a device and ndim, and where the cloud leaves the bounds of the
+ * last one, which are widened by a quarter. Compiles and loads its kernels when this is the first set of that
+ * ndim. */
 MINUET_API minuet_status minuet_coordinates_create(minuet_device* device,
                                                    const minuet_coordinates_options* options,
                                                    const int32_t* coordinates, int64_t count, void* stream,
@@ -616,10 +617,11 @@ typedef struct minuet_execution_options {
   int32_t has_bounds;           /* 1: saves the read-back of the bounds */
   int32_t least[1 + MINUET_MAX_DIM];
   int32_t greatest[1 + MINUET_MAX_DIM];
-  void* workspace; /* optional: device memory of the caller, 256-byte aligned, idle at create; it never grows:
-                    */
-  int64_t workspace_bytes; /* a cloud that needs more is RESOURCE_EXHAUSTED and says how much */
-  minuet_queue* queue;     /* optional: scratch lies there, and not in the arena */
+  /* Optional: device memory of the caller, 256-byte aligned, idle at create. It never grows: a cloud that
+   * needs more is RESOURCE_EXHAUSTED and says how much. */
+  void* workspace;
+  int64_t workspace_bytes;
+  minuet_queue* queue; /* optional: scratch lies there, and not in the arena */
 } minuet_execution_options;
 #define MINUET_EXECUTION_OPTIONS_INIT \
   { sizeof(minuet_execution_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0 }
@@ -632,7 +634,9 @@ MINUET_API minuet_status minuet_execution_create(minuet_plan* plan, minuet_devic
 /* Waits for what the execution has enqueued, and for another thread's call. */
 MINUET_API void minuet_execution_destroy(minuet_execution* execution);
 
-/* For networks: builds all coordinate sets and kernel maps for one cloud (device memory int32
+/* No prepare may be captured: FAILED_PRECONDITION.
+ *
+ * For networks: builds all coordinate sets and kernel maps for one cloud (device memory int32
  * [count, 1 + ndim], read only during the call). Waits for the stream: at most twice, once where
  * bounds were given; more where the arena grows. Duplicates, coordinates outside the bounds or the key
  * range: an error. After a failure no cloud is prepared. */
@@ -640,7 +644,8 @@ MINUET_API minuet_status minuet_execution_prepare(minuet_execution* execution, c
                                                   int64_t count, void* stream);
 /* For a single convolution: takes `count` kernel maps, as many as minuet_plan_info.maps says, groups the
  * GEMMs and enqueues the metadata tables; allocates where the arena is too small. Waits for nothing but,
- * where an earlier prepare_maps of this execution is still under way on the device, for that. After a failure
+ * where an earlier prepare_maps of this execution is still under way on the device, for that, and, without a
+ * queue, where the arena grows, for the stream. After a failure
  * no map is prepared. The execution keeps the maps alive until the next prepare_maps. */
 MINUET_API minuet_status minuet_execution_prepare_maps(minuet_execution* execution,
                                                        minuet_kernel_map* const* maps, int32_t count,

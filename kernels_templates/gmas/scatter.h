@@ -125,7 +125,8 @@ MINUET_HD bool finish_vector(const ScatterParams& p, i64 row, i32 first, const f
       shift = read_only(p.shift + first + e);
     }
     values[e] = epilogue<S.scale_shift, S.residual, S.activation>(sums[e], scale, shift, residual[e]);
-    finite = finite && !overflows(S.io, bits_of(values[e]));
+    // A ReLU would hide a sum that is minus infinity already.
+    finite = finite && !overflows(DType::F32, bits_of(sums[e])) && !overflows(S.io, bits_of(values[e]));
   }
   store_vector(p.output, (row * p.output_ld + first) * Shape::kElement,
                from_floats<S.io, S.vector_bytes>(values));

@@ -19,7 +19,6 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void make_tables(const MakeTablesP
     i32 source[kEntriesAtOnce], position[kEntriesAtOnce];
     MINUET_UNROLL
     for (i32 u = 0; u < kEntriesAtOnce; ++u) {
-      // A plain load: query_table may be the map's own memory.
       source[u] = first + u * stride < entries ? p.map[first + u * stride] : -1;
     }
     MINUET_UNROLL

@@ -1,6 +1,7 @@
 #include "runtime/cpu/gmas_ops.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace minuet {
@@ -130,6 +131,8 @@ void scatter_cpu(const CpuConvolution& call) {
     }
     for (i64 r = first; r < end; ++r) {
       float* sum = sums + (r - first) * channels;
+      // A ReLU would hide a sum that is minus infinity already.
+      bool finite = std::all_of(sum, sum + channels, [](float value) { return std::isfinite(value); });
       if (problem.scale_shift)
         call.kernels.scale_shift(call.weights.scale, call.weights.shift, sum, channels);
       if (problem.residual) {
@@ -140,9 +143,8 @@ void scatter_cpu(const CpuConvolution& call) {
       }
       if (problem.activation == Activation::ReLU) call.kernels.relu(sum, channels);
       char* target = static_cast<char*>(request.output) + r * request.output_ld * dtype_bytes(problem.dtype);
-      if (!call.kernels.narrow(problem.dtype, sum, target, channels)) {
-        __atomic_store_n(request.overflow, 1u, __ATOMIC_RELAXED);
-      }
+      finite = call.kernels.narrow(problem.dtype, sum, target, channels) && finite;
+      if (!finite) __atomic_store_n(request.overflow, 1u, __ATOMIC_RELAXED);
     }
   });
 }

@@ -86,6 +86,7 @@ CudaDevice::~CudaDevice() {
 
 llvm::Expected<void*> CudaDevice::allocate(i64 bytes) {
   const ContextScope scope(driver_, context_);
+  const CaptureScope alone(driver_);
   CUdeviceptr memory = 0;
   const CUresult result = driver_.cuMemAlloc(&memory, static_cast<std::size_t>(bytes > 0 ? bytes : 1));
   if (result == CUDA_SUCCESS) return reinterpret_cast<void*>(memory);
@@ -94,12 +95,14 @@ llvm::Expected<void*> CudaDevice::allocate(i64 bytes) {
 
 void CudaDevice::release(void* memory) {
   const ContextScope scope(driver_, context_);
+  const CaptureScope alone(driver_);
   if (memory) static_cast<void>(driver_.cuMemFree(address(memory)));
 }
 
 llvm::Error CudaDevice::upload(void* target, const void* host, i64 bytes) {
   if (bytes <= 0) return llvm::Error::success();
   const ContextScope scope(driver_, context_);
+  const CaptureScope alone(driver_);
   const std::lock_guard<std::mutex> lock(mutex_);
   MINUET_TRY(check(driver_,
                    driver_.cuMemcpyHtoDAsync(address(target), host, static_cast<std::size_t>(bytes), copies_),
@@ -110,6 +113,7 @@ llvm::Error CudaDevice::upload(void* target, const void* host, i64 bytes) {
 llvm::Error CudaDevice::download(void* host, const void* source, i64 bytes) {
   if (bytes <= 0) return llvm::Error::success();
   const ContextScope scope(driver_, context_);
+  const CaptureScope alone(driver_);
   const std::lock_guard<std::mutex> lock(mutex_);
   MINUET_TRY(check(driver_,
                    driver_.cuMemcpyDtoHAsync(host, address(source), static_cast<std::size_t>(bytes), copies_),

@@ -125,6 +125,11 @@ llvm::Error CudaEngine::prepare_convolution(const ConvolveRequest& request) {
   return gmas_.prepare(request);
 }
 
+llvm::Error CudaEngine::send_prepared() {
+  const ContextScope current = scope();
+  return gmas_.send_prepared();
+}
+
 llvm::Error CudaEngine::convolve(const ConvolveRequest& request) {
   const ContextScope current = scope();
   return gmas_.convolve(request);

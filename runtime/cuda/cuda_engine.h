@@ -52,6 +52,7 @@ class CudaEngine final : public Engine {
   llvm::Error permute_rows(i32 permute, const void* input, i64 input_ld, const i32* index, i64 rows,
                            void* output, i64 output_ld) override;
   llvm::Error prepare_convolution(const ConvolveRequest& request) override;
+  llvm::Error send_prepared() override;
   llvm::Error convolve(const ConvolveRequest& request) override;
 
   const EngineCounters& counters() const override { return launcher_->counters(); }

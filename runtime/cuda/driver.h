@@ -53,4 +53,20 @@ class ContextScope {
   bool pushed_;
 };
 
+/// While it lives, captures of other threads forbid this thread nothing: what it does is nothing to their
+/// graphs.
+class CaptureScope {
+ public:
+  explicit CaptureScope(const Driver& driver) : driver_(driver) { exchange(); }
+  CaptureScope(const CaptureScope&) = delete;
+  CaptureScope& operator=(const CaptureScope&) = delete;
+  ~CaptureScope() { exchange(); }
+
+ private:
+  void exchange() { static_cast<void>(driver_.cuThreadExchangeStreamCaptureMode(&mode_)); }
+
+  const Driver& driver_;
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+};
+
 }  // namespace minuet

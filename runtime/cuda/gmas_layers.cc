@@ -36,7 +36,6 @@ llvm::Expected<i32> GmasStep::add_convolution(const ConvolutionChoice& choice, C
   if (layer.placement.pointers) {
     layer.pointer_offset = pointer_count_;
     pointer_count_ += i64{kPointerArrays} * layer.volume;
-    ++pointer_layers_;
   }
   layers_.push_back(std::move(layer));
   return static_cast<i32>(layers_.size()) - 1;
@@ -100,7 +99,7 @@ llvm::Error GmasStep::set_workspace(void* workspace) {
     layers_[i].permuted = parts.permuted[i] < 0 ? nullptr : base + parts.permuted[i];
     layers_[i].prepared = false;  // what was bound points into the old memory
   }
-  pending_layers_ = 0;
+  pending_ = false;
   if (pointer_count_ <= pinned_count_) return llvm::Error::success();
   MINUET_ASSIGN(void* pinned, launcher_.allocate_pinned(pointer_count_ * static_cast<i64>(sizeof(void*))));
   host_pointers_ = static_cast<void**>(pinned);

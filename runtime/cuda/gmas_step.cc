@@ -28,7 +28,7 @@ llvm::Error GmasStep::prepare(const ConvolveRequest& request) {
   layer.prepared = false;
   layer.matmuls.clear();
   if (llvm::Error error = bind_groups(layer, request)) {
-    pending_layers_ = 0;  // the next cloud begins its pointer tables anew
+    pending_ = false;  // the next cloud begins its pointer tables anew
     return error;
   }
   layer.prepared = true;
@@ -43,10 +43,8 @@ llvm::Error GmasStep::bind_groups(Layer& layer, const ConvolveRequest& request) 
     MINUET_TRY(bind_group(layer, request, group));
     batched = batched || group.count > 1;
   }
-  if (!layer.placement.pointers) {
-    return batched ? permute_weights(layer, request) : llvm::Error::success();
-  }
-  return ++pending_layers_ == pointer_layers_ ? send_pointers() : llvm::Error::success();
+  pending_ = pending_ || layer.placement.pointers;
+  return batched && !layer.placement.pointers ? permute_weights(layer, request) : llvm::Error::success();
 }
 
 MatmulProblem GmasStep::problem_of(const Layer& layer, BatchMode mode, i64 first_row, i64 height,
@@ -168,8 +166,9 @@ llvm::Error GmasStep::permute_weights(const Layer& layer, const ConvolveRequest&
                            layer.slice_bytes, layer.volume});
 }
 
-llvm::Error GmasStep::send_pointers() {
-  pending_layers_ = 0;
+llvm::Error GmasStep::send_prepared() {
+  if (!pending_) return llvm::Error::success();
+  pending_ = false;
   MINUET_TRY(
       launcher_.send(device_pointers_, host_pointers_, pointer_count_ * static_cast<i64>(sizeof(void*))));
   return launcher_.record_copy();
@@ -183,8 +182,6 @@ llvm::Error GmasStep::convolve(const ConvolveRequest& request) {
     return make_error(StatusCode::FailedPrecondition, "convolution {0} is not prepared for this cloud",
                       request.convolution);
   }
-  // Only where a caller prepares some of the layers alone: else prepare() has sent them.
-  if (pending_layers_ > 0) MINUET_TRY(send_pointers());
   MINUET_TRY(gather(layer, request));
   MINUET_TRY(multiply(layer, request));
   return scatter(layer, request);

@@ -33,6 +33,7 @@ class GmasStep {
   llvm::Error permute_rows(i32 permute, const void* input, i64 input_ld, const i32* index, i64 rows,
                            void* output, i64 output_ld);
   llvm::Error prepare(const ConvolveRequest& request);
+  llvm::Error send_prepared();
   llvm::Error convolve(const ConvolveRequest& request);
 
  private:
@@ -81,7 +82,6 @@ class GmasStep {
   llvm::Error bind_group(Layer& layer, const ConvolveRequest& request, const GemmGroup& group);
   llvm::Error bind_members(Layer& layer, const ConvolveRequest& request, const GemmGroup& group);
   llvm::Error permute_weights(const Layer& layer, const ConvolveRequest& request);
-  llvm::Error send_pointers();
 
   llvm::Error gather(const Layer& layer, const ConvolveRequest& request);
   llvm::Error multiply(Layer& layer, const ConvolveRequest& request);
@@ -93,13 +93,12 @@ class GmasStep {
   std::vector<Layer> layers_;
   std::vector<PermuteRows> permutes_;
 
-  // Pointer arrays of all layers: written by prepare(), sent together once every layer has been prepared.
+  // Pointer arrays of all layers: written by prepare(), sent together.
   void** host_pointers_ = nullptr;  // pinned
   void** device_pointers_ = nullptr;
   i64 pointer_count_ = 0;
   i64 pinned_count_ = 0;  // what host_pointers_ holds
-  i32 pointer_layers_ = 0;
-  i32 pending_layers_ = 0;  // prepared since the last send
+  bool pending_ = false;  // written since the last send
 };
 
 }  // namespace minuet

@@ -45,6 +45,7 @@ llvm::Expected<std::shared_ptr<SideStreams>> SideStreams::create(std::shared_ptr
 SideStreams::~SideStreams() {
   const Driver& driver = device_->driver();
   const ContextScope scope(driver, device_->context());
+  const CaptureScope alone(driver);
   for (CUstream stream : streams_) {
     if (!stream) continue;
     static_cast<void>(driver.cuStreamSynchronize(stream));
@@ -69,6 +70,7 @@ llvm::Expected<std::unique_ptr<Launcher>> Launcher::create(std::shared_ptr<CudaD
 
 Launcher::~Launcher() {
   const ContextScope scope(driver_, device_->context());
+  const CaptureScope alone(driver_);
   if (enqueued_) static_cast<void>(driver_.cuEventSynchronize(ended_));
   for (CUevent event : {copied_, ended_}) {
     if (event) static_cast<void>(driver_.cuEventDestroy(event));
@@ -103,16 +105,12 @@ llvm::Error Launcher::look_at_capture() {
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   MINUET_TRY(check(driver_, driver_.cuStreamIsCapturing(stream_, &capture), "cuStreamIsCapturing"));
   was_captured_ = capture != CU_STREAM_CAPTURE_STATUS_NONE;
-  if (was_captured_ || outer_mode_) return llvm::Error::success();
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  MINUET_TRY(check(driver_, driver_.cuThreadExchangeStreamCaptureMode(&mode), "leaving captures alone"));
-  outer_mode_ = mode;
+  if (!alone_) alone_.emplace(driver_);
   return llvm::Error::success();
 }
 
 llvm::Error Launcher::end() {
-  if (outer_mode_) static_cast<void>(driver_.cuThreadExchangeStreamCaptureMode(&*outer_mode_));
-  outer_mode_.reset();
+  alone_.reset();
   MINUET_TRY(mark(Stage::None));
   if (was_captured_) return llvm::Error::success();
   enqueued_ = true;
@@ -187,6 +185,7 @@ llvm::Error Launcher::wait() {
 }
 
 llvm::Expected<void*> Launcher::allocate_pinned(i64 bytes) {
+  const CaptureScope alone(driver_);
   void* memory = nullptr;
   pinned_.reserve(pinned_.size() + 1);  // so that nothing is lost below
   const CUresult result = driver_.cuMemHostAlloc(&memory, static_cast<std::size_t>(bytes > 0 ? bytes : 1), 0);

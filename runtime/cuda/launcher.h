@@ -119,8 +119,8 @@ class Launcher {
   bool copying_ = false;
   CUevent ended_ = nullptr;  // the last call's work
   bool enqueued_ = false;
-  bool was_captured_ = false;                      // the last call
-  std::optional<CUstreamCaptureMode> outer_mode_;  // the thread's, which end() brings back
+  bool was_captured_ = false;          // the last call
+  std::optional<CaptureScope> alone_;  // until end()
   std::vector<void*> pinned_;
   EngineCounters counters_;
   Profiler profiler_;

@@ -265,13 +265,14 @@ TEST_P(QueueOnGpu, AStreamThatWaitsForTheOthersCall) {
   EXPECT_EQ(run(network, cloud, stream.get()), expected);
 }
 
-/// A capture that no thread may endanger, while another thread prepares in memory that is there.
+/// A capture that no thread may endanger, while another thread prepares, allocates, frees and destroys.
 TEST_P(QueueOnGpu, AGlobalCaptureBesideAnothersPrepare) {
   const Stream stream(machine()), other(machine());
   const Queue queue = make_queue(machine(), stream.get()), other_queue = make_queue(machine(), other.get());
   ByHand network = by_hand(queue.get(), stream.get()), others = by_hand(other_queue.get(), other.get());
   const Cloud cloud = scene(60);
-  const std::vector<char> expected = fresh(cloud).bytes;
+  const Cloud larger = scene(400, kSeed + 1);
+  const std::vector<char> expected = fresh(cloud).bytes, others_expected = fresh(larger).bytes;
   const Buffer coordinates(machine(), cloud.coordinates), features(machine(), cloud.bytes);
   const Buffer output(machine(), output_bytes(cloud)), others_output(machine(), output_bytes(cloud));
   for (int twice = 0; twice < 2; ++twice) {
@@ -286,8 +287,9 @@ TEST_P(QueueOnGpu, AGlobalCaptureBesideAnothersPrepare) {
       [&] {
         std::thread beside([&] {
           other.make_current();
-          others.prepare(coordinates.integers(), cloud.count());
-          others.run(features.data(), others_output.data());
+          EXPECT_EQ(run(others, larger, other.get()), others_expected);
+          others.infer(coordinates.integers(), cloud.count(), features.data(), others_output.data());
+          by_hand(other_queue.get(), other.get());
         });
         network.run(features.data(), output.data());
         beside.join();
@@ -360,6 +362,30 @@ TEST_P(QueueOnGpu, AGraphOfManyConvolutionsOutlivesItsCloud) {
         const Cloud next(cloud.coordinates, dtype(), kSeed + 1);
         EXPECT_EQ(run(network, next, stream.get()), fresh(next).bytes);
       });
+}
+
+/// In any mode: the map's tables would be made at the replay, and be taken as there by others before.
+TEST_P(QueueOnGpu, NoPrepareIsCaptured) {
+  const Stream stream(machine());
+  const Queue queue = make_queue(machine(), stream.get());
+  ByHand network = by_hand(queue.get(), stream.get());
+  const Cloud cloud = scene(60);
+  const std::vector<char> expected = run(network, cloud, stream.get());
+  const Execution execution = this->execution();
+  const Buffer coordinates(machine(), cloud.coordinates);
+  {
+    const CapturedGraph graph(
+        stream.get(),
+        [&] {
+          EXPECT_EQ(network.prepare_layer(0), MINUET_FAILED_PRECONDITION);
+          EXPECT_THAT(last_error(), HasSubstr("is being captured"));
+          EXPECT_EQ(
+              minuet_execution_prepare(execution.get(), coordinates.integers(), cloud.count(), stream.get()),
+              MINUET_FAILED_PRECONDITION);
+        },
+        CU_STREAM_CAPTURE_MODE_RELAXED);
+  }
+  EXPECT_EQ(run(network, cloud, stream.get()), expected);
 }
 
 TEST_P(QueueOnGpu, AGraphInTheCallersWorkspaceIsLetGoFirst) {

@@ -189,6 +189,10 @@ void ByHand::prepare(const int32_t* coordinates, int64_t count) {
   }
 }
 
+minuet_status ByHand::prepare_layer(size_t layer) {
+  return prepare_map(layers_[layer].execution.get(), maps_[layers_[layer].map].get(), stream_);
+}
+
 void ByHand::infer(const int32_t* coordinates, int64_t count, void* features, void* output) {
   make_geometry(coordinates, count);
   for (Layer& layer : layers_) {

@@ -25,6 +25,8 @@ class ByHand {
   void infer(const int32_t* coordinates, int64_t count, void* features, void* output);
   /// [count, 4] to [count, widths.back()], in the order of the coordinates.
   void run(void* features, void* output);
+  /// One layer, for the last prepare's maps.
+  minuet_status prepare_layer(size_t layer);
   size_t layers() const { return layers_.size(); }
   size_t sets() const { return sets_.size(); }
   /// Those whose counts are read: a transposed map has its forward one's, and one offset onto itself has

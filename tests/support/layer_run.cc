@@ -242,6 +242,7 @@ class LayerRun {
     request.gemm_buffer =
         make(groups_.buffer_rows * test_.out_channels * engine_->gemm_element_bytes(choice_)).as();
     take(engine_->prepare_convolution(request));
+    take(engine_->send_prepared());
     take(engine_->convolve(request));
     final_ = &make(out_rows * out_ld * bytes);
     take(engine_->permute_rows(permute_out_, output.as(), out_ld, out_set().row_of.as<i32>(), out_rows,

@@ -262,6 +262,7 @@ TEST_F(CudaEngineTest, AWarmRunOnlyEnqueues) {
       engine.reset_counters();
       take(engine.begin(nullptr));
       take(engine.prepare_convolution(layer.request()));
+      take(engine.send_prepared());
       take(engine.convolve(layer.request()));
       take(device().synchronize(nullptr));
       layer.check_output();
@@ -290,6 +291,7 @@ TEST_F(CudaEngineTest, TimesItsStages) {
   engine.set_profiling(true);
   take(engine.begin(nullptr));
   take(engine.prepare_convolution(layer.request()));
+  take(engine.send_prepared());
   take(engine.convolve(layer.request()));
   take(engine.end());
   const StageTimes times = take(engine.stage_times());
@@ -310,6 +312,7 @@ TEST_F(CudaEngineTest, AConvolutionCanBeCaptured) {
     Engine& engine = layer.engine();
     take(engine.begin(stream));
     take(engine.prepare_convolution(layer.request()));
+    take(engine.send_prepared());
     // The very first convolve of the process may be this one: nothing may load lazily.
     const CapturedGraph graph(stream, [&] {
       take(engine.begin(stream));
@@ -334,6 +337,7 @@ TEST_F(CudaEngineTest, LeavesTheCallersContextCurrent) {
   LayerByHand layer(gpu(), {});
   take(layer.engine().begin(nullptr));
   take(layer.engine().prepare_convolution(layer.request()));
+  take(layer.engine().send_prepared());
   take(layer.engine().convolve(layer.request()));
   take(layer.engine().wait());
   ASSERT_EQ(current(&after), CUDA_SUCCESS);
