@@ -87,14 +87,14 @@ MINUET_ENDS_WITH(minuet_precompile_step, error);
 MINUET_ENDS_WITH(minuet_bundle_info, kernels);
 MINUET_ENDS_WITH(minuet_precompile_options, tuning_directory);
 MINUET_ENDS_WITH(minuet_precompile_result, seconds);
-MINUET_ENDS_WITH(minuet_coordinates_options,
-                 queue);  // NOLINT(bugprone-sizeof-expression): a pointer's size is meant
+// NOLINTNEXTLINE(bugprone-sizeof-expression): the size of a pointer is meant
+MINUET_ENDS_WITH(minuet_coordinates_options, queue);
 MINUET_ENDS_WITH(minuet_kernel_map_options, reserved);
 MINUET_ENDS_WITH(minuet_convolution_options, shift);
 MINUET_ENDS_WITH(minuet_pooling_options, reduction);
 MINUET_ENDS_WITH(minuet_network_options, weights_map);
-MINUET_ENDS_WITH(minuet_execution_options,
-                 queue);  // NOLINT(bugprone-sizeof-expression): a pointer's size is meant
+// NOLINTNEXTLINE(bugprone-sizeof-expression): the size of a pointer is meant
+MINUET_ENDS_WITH(minuet_execution_options, queue);
 MINUET_ENDS_WITH(minuet_system_info, reserved);
 MINUET_ENDS_WITH(minuet_device_info, memory_bytes);
 MINUET_ENDS_WITH(minuet_plan_info, parameters);

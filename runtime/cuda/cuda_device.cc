@@ -123,6 +123,7 @@ llvm::Error CudaDevice::download(void* host, const void* source, i64 bytes) {
 
 llvm::Error CudaDevice::synchronize(void* stream) {
   const ContextScope scope(driver_, context_);
+  const CaptureScope alone(driver_);
   return check(driver_, driver_.cuStreamSynchronize(static_cast<CUstream>(stream)), "cuStreamSynchronize");
 }
 
