@@ -16,11 +16,9 @@
 #include "llvm/Support/raw_ostream.h"
 
 namespace minuet::tool {
-namespace {
 
 namespace fs = llvm::sys::fs;
 
-/// The path with every link and dot of its folder resolved; the file itself need not exist.
 std::string resolved(llvm::StringRef path) {
   llvm::SmallString<256> whole;
   if (!fs::real_path(path, whole)) return whole.str().str();
@@ -29,6 +27,8 @@ std::string resolved(llvm::StringRef path) {
   llvm::sys::path::append(whole, llvm::sys::path::filename(path));
   return whole.str().str();
 }
+
+namespace {
 
 constexpr int kMostLeftovers = 1000;
 

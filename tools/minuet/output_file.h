@@ -53,6 +53,9 @@ struct NamedFile {
   std::string path;
 };
 
+/// The path with every link and dot of its folder resolved; the file itself need not exist.
+std::string resolved(llvm::StringRef path);
+
 /// An error where two outputs are one file, or an output is an input.
 llvm::Error check_distinct(const std::vector<NamedFile>& outputs, const std::vector<NamedFile>& inputs);
 

@@ -5,7 +5,6 @@
 #include "codegen/cache/cache_options.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 #include "tools/minuet/commands/cache_source.h"
 #include "tools/minuet/commands/commands.h"
@@ -88,32 +87,30 @@ bool starts_with(llvm::StringRef text, llvm::StringRef start) {
 }
 
 /// The one kernel with that name, else the one whose key or name starts so.
-llvm::Expected<ReadKernel> find_kernel(const Arguments& arguments) {
-  MINUET_ASSIGN(const std::unique_ptr<CacheSource> source, open_cache_source(arguments));
-  MINUET_ASSIGN(const std::vector<ReadKernel> kernels, read_all(*source));
+llvm::Expected<ReadKernel> find_kernel(CacheSource& source, const std::string& key) {
+  MINUET_ASSIGN(const std::vector<ReadKernel> kernels, read_all(source));
   std::vector<const ReadKernel*> named, fitting;
   for (const ReadKernel& kernel : kernels) {
     const std::string name = kernel.entry ? kernel.entry->binary.display_name : "";
-    if (name == arguments.key) named.push_back(&kernel);
-    if (starts_with(name, arguments.key) || starts_with(kernel.stored.key, arguments.key))
-      fitting.push_back(&kernel);
+    if (name == key) named.push_back(&kernel);
+    if (starts_with(name, key) || starts_with(kernel.stored.key, key)) fitting.push_back(&kernel);
   }
   if (!named.empty()) fitting = named;
   if (fitting.empty()) {
-    return bad_input("no kernel in {0} has a key or name that starts with '{1}'", source->where(),
-                     arguments.key);
+    return bad_input("no kernel in {0} has a key or name that starts with '{1}'", source.where(), key);
   }
   if (fitting.size() > 1) {
     return bad_input(
         "{0} kernels in {1} fit '{2}': give more of the name, or the start of a key (minuet cache list)",
-        fitting.size(), source->where(), arguments.key);
+        fitting.size(), source.where(), key);
   }
   if (!fitting[0]->entry) return broken("the entry is damaged: " + fitting[0]->damage);
   return *fitting[0];
 }
 
 llvm::Error inspect_kernel(const Arguments& arguments) {
-  MINUET_ASSIGN(const ReadKernel kernel, find_kernel(arguments));
+  MINUET_ASSIGN(const std::unique_ptr<CacheSource> source, open_cache_source(arguments));
+  MINUET_ASSIGN(const ReadKernel kernel, find_kernel(*source, arguments.key));
   const Entry& entry = *kernel.entry;
   const Binary& binary = entry.binary;
   Object object = to_json(kernel);
@@ -148,24 +145,16 @@ llvm::Error inspect_kernel(const Arguments& arguments) {
 
 /// What lies in a cache folder is the library's.
 llvm::Error check_outside(llvm::StringRef cache, llvm::StringRef output) {
-  const llvm::StringRef parent = llvm::sys::path::parent_path(output);
-  llvm::SmallString<256> inside, folder;
-  if (llvm::sys::fs::real_path(parent.empty() ? "." : parent, folder) ||
-      llvm::sys::fs::real_path(cache, inside)) {
-    return llvm::Error::success();  // writing will say so
-  }
-  if (folder != inside && !starts_with(folder, (inside + "/").str())) return llvm::Error::success();
+  if (!starts_with(resolved(output), resolved(cache) + "/")) return llvm::Error::success();
   return bad_input("--output '{0}' lies in the cache folder {1}, whose files are the library's: name another",
                    output, cache);
 }
 
 llvm::Error extract_kernel(const Arguments& arguments) {
   MINUET_TRY(check_distinct({{"--output", arguments.output}}, {{"--bundle", arguments.bundle}}));
-  if (arguments.bundle.empty()) {
-    MINUET_ASSIGN(const std::unique_ptr<CacheSource> source, open_cache_source(arguments));
-    MINUET_TRY(check_outside(source->where(), arguments.output));
-  }
-  MINUET_ASSIGN(const ReadKernel kernel, find_kernel(arguments));
+  MINUET_ASSIGN(const std::unique_ptr<CacheSource> source, open_cache_source(arguments));
+  if (arguments.bundle.empty()) MINUET_TRY(check_outside(source->where(), arguments.output));
+  MINUET_ASSIGN(const ReadKernel kernel, find_kernel(*source, arguments.key));
   const Binary& binary = kernel.entry->binary;
   MINUET_TRY(write_file(arguments.output, binary.cubin));
   if (arguments.to_json) {
