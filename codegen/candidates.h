@@ -8,15 +8,11 @@
 
 namespace minuet {
 
-/// How an op's work is cut into kernels.
-enum class Dataflow : i32 { GatherGemmScatter };
-
 struct Candidate {
   ConvolutionChoice choice;  // with the reasons
   // Both ends included.
   i64 least_rows = 0, most_rows = std::numeric_limits<i64>::max();                   // of the op's input
   double least_density = 0, most_density = std::numeric_limits<double>::infinity();  // pairs an output row
-  Dataflow dataflow = Dataflow::GatherGemmScatter;
 };
 
 /// In order of rows; every row count and density is served by exactly one. Rows whose bucket `tuning`, which

@@ -4,6 +4,13 @@
 
 namespace minuet {
 
+llvm::Expected<DeviceMemory> allocate_grown(const std::shared_ptr<MemorySource>& source, i64 bytes) {
+  llvm::Expected<DeviceMemory> memory = DeviceMemory::create(source, with_slack(bytes));
+  if (memory) return memory;
+  llvm::consumeError(memory.takeError());
+  return DeviceMemory::create(source, bytes);
+}
+
 Arena::Arena(std::shared_ptr<MemorySource> source, void* workspace, i64 bytes)
     : source_(std::move(source)),
       data_(static_cast<char*>(workspace)),
@@ -28,13 +35,7 @@ llvm::Error Arena::reserve(i64 bytes) {
   memory_ = DeviceMemory();  // released first: both together may not fit
   data_ = nullptr;
   bytes_ = 0;
-  llvm::Expected<DeviceMemory> memory = DeviceMemory::create(source_, growing ? with_slack(bytes) : bytes);
-  if (!memory && growing) {
-    llvm::consumeError(memory.takeError());
-    memory = DeviceMemory::create(source_, bytes);
-  }
-  if (!memory) return memory.takeError();
-  memory_ = std::move(*memory);
+  MINUET_ASSIGN(memory_, growing ? allocate_grown(source_, bytes) : DeviceMemory::create(source_, bytes));
   data_ = memory_.data();
   bytes_ = memory_.bytes();
   ++growths_;

@@ -84,6 +84,9 @@ inline Coords place_coords(Placement& parts, i64 capacity) {
 /// A quarter more than asked, so that the next, slightly larger cloud fits.
 inline i64 with_slack(i64 amount) { return amount + amount / 4; }
 
+/// For what has outgrown its last block: with slack where that is to be had, else just so much.
+llvm::Expected<DeviceMemory> allocate_grown(const std::shared_ptr<MemorySource>& source, i64 bytes);
+
 /// Device memory of an execution: the caller's, which never grows, or ours, which does.
 class Arena {
  public:

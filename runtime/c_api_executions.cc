@@ -58,13 +58,14 @@ llvm::Expected<std::vector<Tensor>> read_tensors(const std::string& name, const 
 
 minuet_layer_info layer_info(const Execution& execution, i32 number) {
   const ProgramLayer& layer = execution.plan().program.layers[number];
+  const ConvolutionProblem& problem = layer.convolution();
   minuet_layer_info info{};
   info.name = layer.name.c_str();
-  std::copy(layer.convolution().kernel_size.begin(), layer.convolution().kernel_size.end(), info.kernel_size);
-  std::copy(layer.convolution().stride.begin(), layer.convolution().stride.end(), info.stride);
-  info.in_channels = layer.convolution().in_channels;
-  info.out_channels = layer.convolution().out_channels;
-  info.transposed = layer.convolution().kind == ConvolutionKind::Transposed;
+  std::copy(problem.kernel_size.begin(), problem.kernel_size.end(), info.kernel_size);
+  std::copy(problem.stride.begin(), problem.stride.end(), info.stride);
+  info.in_channels = problem.in_channels;
+  info.out_channels = problem.out_channels;
+  info.transposed = problem.kind == ConvolutionKind::Transposed;
   if (const GroupPlan* groups = execution.layer_groups(number)) {
     info.pairs = groups->pairs;
     info.padded_rows = groups->padding_rows;

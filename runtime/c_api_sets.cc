@@ -78,8 +78,9 @@ minuet_status minuet_coordinates_create(minuet_device* device, const minuet_coor
                   read_options(options, minuet_coordinates_options(MINUET_COORDINATES_OPTIONS_INIT)));
     MINUET_ASSIGN(CoordinateSetOptions set_options, read_set_options(given));
     MINUET_ASSIGN(set_options.queue, read_queue(given.queue, *device->open->device()));
-    MINUET_ASSIGN(const auto entered, enter(set_options.queue));
+    // May compile, and call the log callback: with no lock held.
     MINUET_ASSIGN(std::shared_ptr<MapEngines> engines, device->open->map_engines(given.ndim));
+    MINUET_ASSIGN(const auto entered, enter(set_options.queue));
     MINUET_ASSIGN(std::shared_ptr<CoordinateSet> made,
                   CoordinateSet::create(std::move(engines), set_options, coordinates, count, stream));
     *set = new minuet_coordinates{std::move(made)};

@@ -1,8 +1,8 @@
 #include "runtime/execution.h"
 
 #include <algorithm>
-#include <utility>
 
+#include "llvm/ADT/ScopeExit.h"
 #include "runtime/alignment.h"
 
 namespace minuet {
@@ -124,18 +124,13 @@ void Execution::number_maps() {
 llvm::Error Execution::call(void* stream, llvm::function_ref<llvm::Error()> work) {
   if (options_.queue) MINUET_TRY(options_.queue->check_stream(stream));
   MINUET_TRY(engine_->begin(stream));
-  /// Ends what was begun, after an exception too.
-  struct Call {
-    Engine* engine;
-    llvm::Error end() { return std::exchange(engine, nullptr)->end(); }
-    ~Call() {
-      if (engine) llvm::consumeError(engine->end());
-    }
-  } call{engine_.get()};
+  // Ends what was begun, after an exception too.
+  auto end = llvm::make_scope_exit([&] { llvm::consumeError(engine_->end()); });
   idle_ = false;
   llvm::Error error = work();
-  error = llvm::joinErrors(std::move(error), call.end());
-  if (!error) in_graph_ = in_graph_ || engine_->was_captured();
+  end.release();
+  error = llvm::joinErrors(std::move(error), engine_->end());
+  in_graph_ = in_graph_ || (prepared_ && engine_->was_captured());
   return error;
 }
 
@@ -164,9 +159,9 @@ llvm::Error Execution::forget(bool for_maps) {
 
 llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) {
   MINUET_TRY(cloud_->check_count(count));
-  MINUET_TRY(leave_captured());
   MINUET_TRY(call(stream, [&]() -> llvm::Error {
     MINUET_TRY(refuse_capture());
+    MINUET_TRY(leave_captured());
     MINUET_TRY(ensure_capacity(std::max<i64>(count, 1)));
     MINUET_TRY(cloud_->find_layout(coordinates, count));
     for (bool fits = false; !fits;) {
@@ -202,9 +197,9 @@ llvm::Error Execution::prepare_maps(std::vector<std::shared_ptr<const KernelMap>
     return make_error(StatusCode::InvalidArgument, "{0} kernel maps are given; the plan takes {1}",
                       maps.size(), maps_.size());
   }
-  MINUET_TRY(leave_captured());
   MINUET_TRY(call(stream, [&]() -> llvm::Error {
     MINUET_TRY(refuse_capture());
+    MINUET_TRY(leave_captured());
     // Its pinned tables are written again below.
     MINUET_TRY(engine_->wait_for_sends());
     given_ = std::move(maps);

@@ -22,7 +22,7 @@ llvm::Error MapEngine::begin_maps(const MapLimits& limits, void* stream) {
   const i64 bytes = engine_->map_workspace_bytes(limits);
   if (bytes > workspace_.bytes()) {
     workspace_ = DeviceMemory();
-    MINUET_ASSIGN(workspace_, DeviceMemory::create(memory_, with_slack(bytes)));
+    MINUET_ASSIGN(workspace_, allocate_grown(memory_, bytes));
   }
   in_use_ = true;
   return engine_->begin_maps(limits, workspace_.data());

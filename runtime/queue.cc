@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "runtime/arena.h"
 
@@ -49,7 +48,7 @@ llvm::Expected<void*> BlockPool::allocate(i64 bytes) {
   if (!block) {
     StatusError failure = take_status(block.takeError());
     if (failure.code() != StatusCode::ResourceExhausted)
-      return make_error(failure.code(), "{0}", failure.message());
+      return llvm::make_error<StatusError>(std::move(failure));
     trim();  // what nobody uses may be what is missing
     block = device_->allocate(bytes);
     if (!block) return block.takeError();
@@ -88,13 +87,9 @@ llvm::Expected<Queue::Block> Queue::grown(Block& block, i64 bytes) {
   if (block && block->bytes() >= bytes) return block;
   const bool growing = block != nullptr;
   if (block.use_count() == 1) block.reset();  // both together may not fit
-  llvm::Expected<DeviceMemory> memory = DeviceMemory::create(memory_, growing ? with_slack(bytes) : bytes);
-  if (!memory && growing) {
-    llvm::consumeError(memory.takeError());
-    memory = DeviceMemory::create(memory_, bytes);
-  }
-  if (!memory) return memory.takeError();
-  block = std::make_shared<const DeviceMemory>(std::move(*memory));
+  MINUET_ASSIGN(DeviceMemory memory,
+                growing ? allocate_grown(memory_, bytes) : DeviceMemory::create(memory_, bytes));
+  block = std::make_shared<const DeviceMemory>(std::move(memory));
   return block;
 }
 

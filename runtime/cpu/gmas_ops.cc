@@ -1,7 +1,6 @@
 #include "runtime/cpu/gmas_ops.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 namespace minuet {
@@ -132,7 +131,7 @@ void scatter_cpu(const CpuConvolution& call) {
     for (i64 r = first; r < end; ++r) {
       float* sum = sums + (r - first) * channels;
       // A ReLU would hide a sum that is minus infinity already.
-      bool finite = std::all_of(sum, sum + channels, [](float value) { return std::isfinite(value); });
+      bool finite = problem.activation == Activation::None || call.kernels.all_finite(sum, channels);
       if (problem.scale_shift)
         call.kernels.scale_shift(call.weights.scale, call.weights.shift, sum, channels);
       if (problem.residual) {

@@ -62,6 +62,16 @@ void widen(DType type, const void* input, float* output, i64 count) {
   });
 }
 
+/// Of the largest magnitude; NaN is larger than any number.
+u32 largest_bits(const float* values, i64 count) {
+  u32 largest = 0;
+  for (i64 i = 0; i < count; ++i) {
+    const u32 magnitude = __builtin_bit_cast(u32, values[i]) & 0x7fffffffu;
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  return largest;
+}
+
 bool narrow(DType type, const float* input, void* output, i64 count) {
   return with_dtype(type, [&]<DType T>() {
     auto* stored = static_cast<typename Element<T>::Stored*>(output);
@@ -71,13 +81,13 @@ bool narrow(DType type, const float* input, void* output, i64 count) {
       for (i64 i = 0; i < count; ++i) stored[i] = Element<T>::store(input[i]);
     }
     constexpr u32 kOverflow = overflow_bits(T);
-    u32 largest = 0;
-    for (i64 i = 0; i < count; ++i) {
-      const u32 magnitude = __builtin_bit_cast(u32, input[i]) & 0x7fffffffu;
-      largest = magnitude > largest ? magnitude : largest;
-    }
-    return largest < kOverflow;
+    return largest_bits(input, count) < kOverflow;
   });
+}
+
+bool all_finite(const float* values, i64 count) {
+  constexpr u32 kOverflow = overflow_bits(DType::F32);
+  return largest_bits(values, count) < kOverflow;
 }
 
 void add(const float* values, float* sum, i64 count) {
@@ -93,11 +103,11 @@ void relu(float* values, i64 count) {
 }
 
 #if defined(__AVX512F__)
-constexpr VectorKernels kKernels{"AVX-512", gemm, widen, narrow, add, scale_shift, relu};
+constexpr VectorKernels kKernels{"AVX-512", gemm, widen, narrow, all_finite, add, scale_shift, relu};
 #elif defined(__AVX2__)
-constexpr VectorKernels kKernels{"AVX2", gemm, widen, narrow, add, scale_shift, relu};
+constexpr VectorKernels kKernels{"AVX2", gemm, widen, narrow, all_finite, add, scale_shift, relu};
 #else
-constexpr VectorKernels kKernels{"baseline", gemm, widen, narrow, add, scale_shift, relu};
+constexpr VectorKernels kKernels{"baseline", gemm, widen, narrow, all_finite, add, scale_shift, relu};
 #endif
 
 }  // namespace

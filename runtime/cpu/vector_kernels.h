@@ -13,6 +13,8 @@ struct VectorKernels {
   void (*widen)(DType type, const void* input, float* output, i64 count);
   /// fp32 -> storage, to the nearest, ties to even. Whether all are finite there.
   bool (*narrow)(DType type, const float* input, void* output, i64 count);
+  /// Whether all are, as fp32.
+  bool (*all_finite)(const float* values, i64 count);
   /// sum += values
   void (*add)(const float* values, float* sum, i64 count);
   /// sum = sum * scale + shift

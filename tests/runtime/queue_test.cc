@@ -63,6 +63,19 @@ class QueueTest : public ExecutionTest {
     check(minuet_device_synchronize(machine().device(), stream));
     return output.read<char>();
   }
+  Coordinates set_on(minuet_queue* queue, const Cloud& cloud) {
+    minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
+    options.queue = queue;
+    return make_set(machine(), 3, cloud.coordinates, {1, 1, 1, 1}, options);
+  }
+  /// Of 27 offsets onto the set itself.
+  static KernelMap map_of(minuet_coordinates* set) {
+    minuet_kernel_map_options options = MINUET_KERNEL_MAP_OPTIONS_INIT;
+    std::fill_n(options.kernel_size, 3, 3);
+    minuet_kernel_map* map = nullptr;
+    check(minuet_kernel_map_create(set, set, &options, nullptr, &map));
+    return {map, {minuet_kernel_map_destroy}};
+  }
   int64_t output_bytes(const Cloud& cloud) const {
     return cloud.count() * kWidths.back() * dtype_bytes(dtype());
   }
@@ -115,18 +128,12 @@ TEST_P(QueueOnGpu, FortyNineConvolutionsHaveOneWorkspace) {
   const ConvolutionData data = make_data(test);
   Convolution convolution(machine(), test, data);
   const auto workspace_bytes = [&](minuet_queue* queue) {
-    minuet_coordinates_options set_options = MINUET_COORDINATES_OPTIONS_INIT;
-    set_options.queue = queue;
-    const Coordinates set = make_set(machine(), 3, scene(50).coordinates, {1, 1, 1, 1}, set_options);
-    minuet_kernel_map_options whole = MINUET_KERNEL_MAP_OPTIONS_INIT;
-    std::fill_n(whole.kernel_size, 3, 3);
-    minuet_kernel_map* map = nullptr;
-    check(minuet_kernel_map_create(set.get(), set.get(), &whole, nullptr, &map));
-    const KernelMap owned(map, {minuet_kernel_map_destroy});
+    const Coordinates set = set_on(queue, scene(50));
+    const KernelMap map = map_of(set.get());
     minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
     options.queue = queue;
     const Execution execution = convolution.execution(&options);
-    check(prepare_map(execution.get(), map));
+    check(prepare_map(execution.get(), map.get()));
     return counters_of(execution.get()).workspace_bytes;
   };
   const Queue queue = make_queue(machine());
@@ -136,11 +143,9 @@ TEST_P(QueueOnGpu, FortyNineConvolutionsHaveOneWorkspace) {
 
 TEST_P(QueueTest, WhatDoesNotGoTogetherIsRefused) {
   const Queue queue = make_queue(machine()), other = make_queue(machine());
-  minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
-  options.queue = queue.get();
   const Cloud cloud = scene(50);
-  const Coordinates set = make_set(machine(), 3, cloud.coordinates, {1, 1, 1, 1}, options);
-  const Coordinates loose = make_set(machine(), 3, cloud.coordinates, {1, 1, 1, 1});
+  const Coordinates set = set_on(queue.get(), cloud);
+  const Coordinates loose = set_on(nullptr, cloud);
   minuet_kernel_map_options one = MINUET_KERNEL_MAP_OPTIONS_INIT;
   minuet_kernel_map* map = nullptr;
   EXPECT_EQ(minuet_kernel_map_create(set.get(), loose.get(), &one, nullptr, &map), MINUET_INVALID_ARGUMENT);
@@ -177,14 +182,8 @@ TEST_P(QueueTest, ConvolutionsOfTwoDtypesOnOneMap) {
   const Queue queue = make_queue(machine());
   const Cloud cloud = scene(80);
   const auto outputs_with = [&](minuet_queue* with) {
-    minuet_coordinates_options set_options = MINUET_COORDINATES_OPTIONS_INIT;
-    set_options.queue = with;
-    const Coordinates set = make_set(machine(), 3, cloud.coordinates, {1, 1, 1, 1}, set_options);
-    minuet_kernel_map_options map_options = MINUET_KERNEL_MAP_OPTIONS_INIT;
-    std::fill_n(map_options.kernel_size, 3, 3);
-    minuet_kernel_map* map = nullptr;
-    check(minuet_kernel_map_create(set.get(), set.get(), &map_options, nullptr, &map));
-    const KernelMap owned(map, {minuet_kernel_map_destroy});
+    const Coordinates set = set_on(with, cloud);
+    const KernelMap map = map_of(set.get());
     minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
     options.queue = with;
     std::vector<std::vector<char>> outputs;
@@ -197,7 +196,7 @@ TEST_P(QueueTest, ConvolutionsOfTwoDtypesOnOneMap) {
       const Execution execution = convolution.execution(&options);
       const Buffer features(machine(), encode(type, oracle::draw_features(cloud.count() * 16, 5)));
       const Buffer output(machine(), features.bytes());
-      check(prepare_map(execution.get(), map));
+      check(prepare_map(execution.get(), map.get()));
       check(run_tensors(execution.get(), {tensor(features, cloud.count(), 16, type)},
                         tensor(output, cloud.count(), 16, type)));
       outputs.push_back(output.read<char>());
@@ -210,10 +209,8 @@ TEST_P(QueueTest, ConvolutionsOfTwoDtypesOnOneMap) {
 /// All handles but the set are gone before the set is used.
 TEST_P(QueueTest, WhatItWasMadeWithKeepsAQueueAlive) {
   Queue queue = make_queue(machine());
-  minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
-  options.queue = queue.get();
   const Cloud cloud = scene(50);
-  const Coordinates set = make_set(machine(), 3, cloud.coordinates, {1, 1, 1, 1}, options);
+  const Coordinates set = set_on(queue.get(), cloud);
   queue.reset();
   EXPECT_EQ(coordinates_of(machine(), set.get(), 3), cloud.coordinates);
 }
