@@ -160,8 +160,7 @@ llvm::Expected<std::unique_ptr<Engine>> CudaDevice::create_engine(const EngineCh
 }
 
 llvm::Expected<std::shared_ptr<EngineShare>> CudaDevice::create_share() {
-  MINUET_ASSIGN(std::shared_ptr<SideStreams> made,
-                SideStreams::create(shared_from_this(), CudaEngineOptions{}.streams));
+  MINUET_ASSIGN(std::shared_ptr<SideStreams> made, SideStreams::create(shared_from_this()));
   return made;
 }
 

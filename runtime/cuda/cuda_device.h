@@ -22,7 +22,6 @@ enum class WeightPath {
 
 struct CudaEngineOptions {
   WeightPath weights = WeightPath::Automatic;
-  i32 streams = 4;  // of the pool, the caller's included
 };
 
 class CudaDevice final : public Device, public std::enable_shared_from_this<CudaDevice> {

@@ -7,7 +7,7 @@ llvm::Expected<std::unique_ptr<Engine>> CudaEngine::create(std::shared_ptr<CudaD
                                                            CudaEngineOptions options,
                                                            std::shared_ptr<SideStreams> side) {
   if (!side) {
-    MINUET_ASSIGN(side, SideStreams::create(device, options.streams));
+    MINUET_ASSIGN(side, SideStreams::create(device));
   }
   MINUET_ASSIGN(std::unique_ptr<Launcher> launcher, Launcher::create(std::move(device), std::move(side)));
   MINUET_ASSIGN(std::unique_ptr<MapStep> map, MapStep::create(*launcher, choice));

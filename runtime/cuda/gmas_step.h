@@ -27,7 +27,7 @@ class GmasStep {
   i64 workspace_bytes() const { return layout(nullptr).total; }
   llvm::Error set_workspace(void* workspace);
   /// kMatmulWorkspaceBytes a stream.
-  i64 scratch_bytes() const { return layers_.empty() ? 0 : launcher_.streams() * kMatmulWorkspaceBytes; }
+  i64 scratch_bytes() const { return layers_.empty() ? 0 : kStreams * kMatmulWorkspaceBytes; }
   const WeightPlacement& weight_placement(i32 convolution) const { return layers_[convolution].placement; }
 
   llvm::Error permute_rows(i32 permute, const void* input, i64 input_ld, const i32* index, i64 rows,

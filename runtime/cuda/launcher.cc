@@ -26,18 +26,17 @@ unsigned set_attributes(const KernelNeeds& needs, CUlaunchAttribute* attributes)
 
 }  // namespace
 
-llvm::Expected<std::shared_ptr<SideStreams>> SideStreams::create(std::shared_ptr<CudaDevice> device,
-                                                                 i32 streams) {
+llvm::Expected<std::shared_ptr<SideStreams>> SideStreams::create(std::shared_ptr<CudaDevice> device) {
   std::shared_ptr<SideStreams> side(new SideStreams(std::move(device)));
   const Driver& driver = side->device_->driver();
   const ContextScope scope(driver, side->device_->context());
-  for (i32& made = side->count_; made < std::clamp(streams, 1, kMaxStreams); ++made) {
-    if (made > 0) {
-      MINUET_TRY(check(driver, driver.cuStreamCreate(&side->streams_[made], CU_STREAM_NON_BLOCKING),
-                       "cuStreamCreate"));
+  for (i32 i = 0; i < kStreams; ++i) {
+    if (i > 0) {
+      MINUET_TRY(
+          check(driver, driver.cuStreamCreate(&side->streams_[i], CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
     }
     MINUET_TRY(
-        check(driver, driver.cuEventCreate(&side->events_[made], CU_EVENT_DISABLE_TIMING), "cuEventCreate"));
+        check(driver, driver.cuEventCreate(&side->events_[i], CU_EVENT_DISABLE_TIMING), "cuEventCreate"));
   }
   return side;
 }
@@ -94,7 +93,7 @@ llvm::Error Launcher::begin(CUstream stream) {
   }
   if (green) MINUET_TRY(accept_green(stream));
   // Side streams would leave the multiprocessors that a green context is confined to.
-  usable_ = green ? 1 : side_->count();
+  usable_ = green ? 1 : kStreams;
   stream_ = stream;
   profiler_.begin();
   MINUET_TRY(mark(Stage::None));

@@ -87,7 +87,7 @@ class CubTest : public GpuTest {
     gpu().load_map(3);
     scope_ = std::make_unique<ContextScope>(device().driver(), device().context());
     const std::shared_ptr<CudaDevice> shared = device().shared_from_this();
-    launcher_ = take(Launcher::create(shared, take(SideStreams::create(shared, 1))));
+    launcher_ = take(Launcher::create(shared, take(SideStreams::create(shared))));
     take(launcher_->begin(nullptr));
     for (CUevent& event : events_) {
       ASSERT_EQ(device().driver().cuEventCreate(&event, CU_EVENT_DEFAULT), CUDA_SUCCESS);

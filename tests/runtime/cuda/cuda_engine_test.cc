@@ -69,25 +69,23 @@ class CudaEngineTest : public GpuTest {
                          test.out_channels, test.dtype));
   }
 
-  void check_path(WeightPath path, i32 streams) {
+  void check_path(WeightPath path) {
     for (ConvolutionKind kind : all_kinds()) {
       for (DType dtype : all_dtypes()) {
         if (on_software_device() && dtype != DType::F16 && dtype != DType::TF32) continue;
         for (auto [in, out] : {std::pair{1, 1}, {3, 24}, {48, 4}, {32, 32}, {96, 128}}) {
           if (on_software_device() && in + out > 60) continue;
-          check_case(small_case(dtype, kind, in, out, on_software_device() ? 120 : 1000), {path, streams});
+          check_case(small_case(dtype, kind, in, out, on_software_device() ? 120 : 1000), {path});
         }
-        for (i64 points : small_counts())
-          check_case(small_case(dtype, kind, 16, 32, points), {path, streams});
+        for (i64 points : small_counts()) check_case(small_case(dtype, kind, 16, 32, points), {path});
         if (HasFailure()) return;  // the first is enough to go on
       }
     }
   }
 };
 
-TEST_F(CudaEngineTest, WeightsByPointers) { check_path(WeightPath::PointerArray, 4); }
-TEST_F(CudaEngineTest, WeightsPermuted) { check_path(WeightPath::Permute, 4); }
-TEST_F(CudaEngineTest, OneStream) { check_path(WeightPath::Automatic, 1); }
+TEST_F(CudaEngineTest, WeightsByPointers) { check_path(WeightPath::PointerArray); }
+TEST_F(CudaEngineTest, WeightsPermuted) { check_path(WeightPath::Permute); }
 
 TEST_F(CudaEngineTest, PairwiseCases) {
   LayerRunOptions options;
@@ -255,7 +253,7 @@ class LayerByHand {
 
 TEST_F(CudaEngineTest, AWarmRunOnlyEnqueues) {
   for (WeightPath path : {WeightPath::PointerArray, WeightPath::Permute}) {
-    LayerByHand layer(gpu(), {path, 4});
+    LayerByHand layer(gpu(), {path});
     Engine& engine = layer.engine();
     for (int round = 0; round < 3; ++round) {
       layer.poison_output();
@@ -308,7 +306,7 @@ TEST_F(CudaEngineTest, AConvolutionCanBeCaptured) {
   CUstream stream = nullptr;
   ASSERT_EQ(driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
   for (WeightPath path : {WeightPath::PointerArray, WeightPath::Permute}) {
-    LayerByHand layer(gpu(), {path, 4});
+    LayerByHand layer(gpu(), {path});
     Engine& engine = layer.engine();
     take(engine.begin(stream));
     take(engine.prepare_convolution(layer.request()));

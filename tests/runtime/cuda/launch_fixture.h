@@ -17,7 +17,7 @@ class LaunchTest : public GpuTest {
     GpuTest::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
     scope_ = std::make_unique<ContextScope>(device().driver(), device().context());
-    launcher_ = take(Launcher::create(gpu().device, take(SideStreams::create(gpu().device, 1))));
+    launcher_ = take(Launcher::create(gpu().device, take(SideStreams::create(gpu().device))));
     const Driver& driver = device().driver();
     take(check(driver, driver.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
     take(launcher_->begin(stream_));
