@@ -135,8 +135,6 @@ GatherSpec choose_gather(const ConvolutionProblem& problem, i32 tile) {
 ScatterSpec choose_scatter(const ConvolutionProblem& problem, i32 tile) {
   ScatterSpec scatter;
   scatter.io = problem.dtype;
-  // fp16 and bf16 partial sums stay within the bounds of convolution.md (tests/runtime) at half the traffic.
-  scatter.partial = storage_type(problem.dtype);
   scatter.channels = problem.out_channels;
   scatter.tile = tile;
   std::vector<Columns> outputs{problem.output, {problem.out_channels, 0}};

@@ -21,7 +21,6 @@ std::string short_name(llvm::StringRef field) {
                 {"key", ""},
                 {"input", ""},
                 {"activation", ""},
-                {"partial", "p"},
                 {"channels", "c"},
                 {"tile", "t"},
                 {"vector_bytes", "v"},

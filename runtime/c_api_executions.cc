@@ -15,6 +15,12 @@ llvm::Expected<ExecutionOptions> read_execution_options(const minuet_execution_o
   if (execution.cloud.has_bounds) {
     MINUET_ASSIGN(execution.cloud.bounds, declared_bounds(ndim, given.least, given.greatest));
   }
+  execution.scratch_bytes = given.scratch_bytes;
+  if (given.scratch_bytes < 0) {
+    return make_error(StatusCode::InvalidArgument,
+                      "scratch_bytes is {0}: give the bytes that a layer's buffers may take, or 0",
+                      given.scratch_bytes);
+  }
   MINUET_ASSIGN(execution.queue, read_queue(given.queue, device));
   execution.workspace = given.workspace;
   execution.workspace_bytes = given.workspace_bytes;

@@ -94,7 +94,7 @@ MINUET_ENDS_WITH(minuet_convolution_options, shift);
 MINUET_ENDS_WITH(minuet_pooling_options, reduction);
 MINUET_ENDS_WITH(minuet_network_options, weights_map);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): the size of a pointer is meant
-MINUET_ENDS_WITH(minuet_execution_options, queue);
+MINUET_ENDS_WITH(minuet_execution_options, scratch_bytes);
 MINUET_ENDS_WITH(minuet_system_info, reserved);
 MINUET_ENDS_WITH(minuet_device_info, memory_bytes);
 MINUET_ENDS_WITH(minuet_plan_info, parameters);

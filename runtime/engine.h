@@ -91,10 +91,12 @@ struct ConvolveRequest {
   i64 output_rows = 0, output_ld = 0;
   const void* residual = nullptr;
   i64 residual_ld = 0;
-  u32* overflow = nullptr;        // 1 once a number of the output is infinite or NaN
-  void* scratch = nullptr;        // Engine::scratch_bytes()
-  void* gather_buffer = nullptr;  // [groups->gathered_rows, in_channels]
-  void* gemm_buffer = nullptr;    // [groups->buffer_rows, out_channels] partial sums
+  u32* overflow = nullptr;             // 1 once a number of the output is infinite or NaN
+  void* scratch = nullptr;             // Engine::scratch_bytes()
+  const GemmSlices* slices = nullptr;  // of groups; the buffers hold the largest
+  void* gather_buffer = nullptr;       // [rows of a slice, in_channels]
+  float* gemm_buffer = nullptr;        // [rows of a slice, out_channels] partial sums
+  float* sums = nullptr;               // [output_rows, out_channels], where needs_sums says so
 };
 
 /// One convolution's parameters on a device.
@@ -138,16 +140,8 @@ class Engine {
   /// Of a ConvolveRequest's scratch, which is anybody's between two calls.
   virtual i64 scratch_bytes() const = 0;
   virtual i64 map_workspace_bytes(const MapLimits& limits) const = 0;
-  /// Bytes of one element of the gather buffer and of the GEMM buffer of a layer.
-  virtual i64 gather_element_bytes(const ConvolutionChoice& choice) const = 0;
-  virtual i64 gemm_element_bytes(const ConvolutionChoice& choice) const = 0;
-  /// Bytes of the two buffers.
-  i64 gather_buffer_bytes(const ConvolutionChoice& choice, const GroupPlan& groups) const {
-    return groups.gathered_rows * choice.problem.in_channels * gather_element_bytes(choice);
-  }
-  i64 gemm_buffer_bytes(const ConvolutionChoice& choice, const GroupPlan& groups) const {
-    return groups.buffer_rows * choice.problem.out_channels * gemm_element_bytes(choice);
-  }
+  /// Bytes of one element of the gather buffer of a layer.
+  virtual i64 gather_element_bytes(DType dtype) const = 0;
 
   // ---- one call --------------------------------------------------------------------------------
   /// `stream`: the caller's CUstream; ignored by the CPU.

@@ -20,6 +20,7 @@ Execution::Execution(std::shared_ptr<const LoadedPlan> loaded, const ExecutionOp
       arena_(options.queue ? options.queue->memory() : std::shared_ptr<MemorySource>(loaded_->device),
              options.workspace, options.workspace_bytes),
       levels_(program_.levels.size()),
+      slices_(program_.layers.size()),
       slots_(program_.slots.size()),
       places_(program_.storages.size()) {}
 
@@ -79,7 +80,8 @@ llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan>
     GroupPlan& groups = map.own->groups;
     groups.gathered_rows =
         static_cast<i64>(pairs * (1 + grouping.padding_threshold)) + volume * grouping.height_step;
-    groups.buffer_rows = groups.gathered_rows + points;
+    groups.largest_height = points + grouping.height_step;
+    groups.direct_rows = points;
   }
   if (execution->cloud_) execution->cloud_->set_capacity(points);
   return execution->place_fixed(nullptr) + execution->place_tables(nullptr) +
@@ -308,7 +310,11 @@ llvm::Error Execution::enqueue_tables() {
 
 llvm::Error Execution::prepare_layers() {
   reset_places();
-  for (i32 i = 0; i < layer_count(); ++i) MINUET_TRY(engine_->prepare_convolution(request_of(i)));
+  for (i32 i = 0; i < layer_count(); ++i) {
+    const ProgramLayer& layer = program_.layers[i];
+    slice_groups(maps_[layer.map].gmas->groups, slice_rows_of(layer), slices_[i]);
+    MINUET_TRY(engine_->prepare_convolution(request_of(i)));
+  }
   return engine_->send_prepared();
 }
 
@@ -375,8 +381,10 @@ ConvolveRequest Execution::request_of(i32 number) const {
   }
   request.overflow = reinterpret_cast<u32*>(tables_ + table_words_) + number;
   request.scratch = engine_scratch_;
+  request.slices = &slices_[number];
   request.gather_buffer = gather_buffer_;
   request.gemm_buffer = gemm_buffer_;
+  request.sums = sums_;
   return request;
 }
 

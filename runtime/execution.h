@@ -24,6 +24,7 @@ struct ExecutionOptions {
   CloudMapOptions cloud;
   void* workspace = nullptr;  // the caller's arena, or null for one of ours
   i64 workspace_bytes = 0;
+  i64 scratch_bytes = 0;         // that a layer's buffers should not pass; 0: by the cloud's size
   std::shared_ptr<Queue> queue;  // may be null
 };
 
@@ -99,6 +100,7 @@ class Execution {
   /// The arena: the fixed part, then the maps' tables; then, where no queue has it, what a run works in.
   i64 place_fixed(char* base);
   i64 place_tables(char* base);
+  i64 slice_rows_of(const ProgramLayer& layer) const;
   i64 place_scratch(char* base);
   i64 cloud_bytes();
   llvm::Error place_cloud();
@@ -149,7 +151,8 @@ class Execution {
   std::vector<std::shared_ptr<const KernelMap>> given_;
   std::vector<Level> levels_;
   std::vector<Map> maps_;
-  std::vector<i32> selected_;  // candidate, by layer; -1 before the first prepare
+  std::vector<GemmSlices> slices_;  // by layer
+  std::vector<i32> selected_;       // candidate, by layer; -1 before the first prepare
   std::vector<char*> slots_;
   std::vector<Place> places_;  // by storage
 
@@ -163,7 +166,8 @@ class Execution {
   i32 *tables_ = nullptr, *host_tables_ = nullptr;
   u32* host_overflow_ = nullptr;  // read back
   void* engine_workspace_ = nullptr;
-  void *engine_scratch_ = nullptr, *gather_buffer_ = nullptr, *gemm_buffer_ = nullptr;  // of a run
+  void *engine_scratch_ = nullptr, *gather_buffer_ = nullptr;  // of a run
+  float *gemm_buffer_ = nullptr, *sums_ = nullptr;
 };
 
 }  // namespace minuet

@@ -33,6 +33,21 @@ i64 Execution::place_tables(char* base) {
   return parts.bytes();
 }
 
+/// Rows of the layer's buffers. What they may take grows with the cloud, so that there are never many slices.
+i64 Execution::slice_rows_of(const ProgramLayer& layer) const {
+  constexpr i64 kLeastScratchBytes = i64{64} << 20, kScratchBytesPerRow = 4096;
+  i64 scratch_bytes = options_.scratch_bytes;
+  if (scratch_bytes == 0) {
+    i64 rows = 0;
+    for (const Level& level : levels_) rows = std::max(rows, level.rows);
+    scratch_bytes = std::max(kLeastScratchBytes, rows * kScratchBytesPerRow);
+  }
+  const ConvolutionProblem& problem = layer.convolution();
+  const i64 row_bytes = problem.in_channels * engine_->gather_element_bytes(problem.dtype) +
+                        problem.out_channels * static_cast<i64>(sizeof(float));
+  return slice_rows(maps_[layer.map].gmas->groups, row_bytes, scratch_bytes);
+}
+
 /// A slot of nothing but the caller's tensors, used in place, has no memory.
 i64 Execution::place_scratch(char* base) {
   const i64 element = dtype_bytes(program_.dtype);
@@ -44,19 +59,19 @@ i64 Execution::place_scratch(char* base) {
     slots_[i] =
         program_.takes_maps && !level.source_row ? nullptr : parts.take<char>(level.rows * slot.ld * element);
   }
-  i64 gather_bytes = 0, gemm_bytes = 0;
-  for (std::size_t i = 0; i < program_.layers.size(); ++i) {
-    const GroupPlan& groups = maps_[program_.layers[i].map].gmas->groups;
-    // Of a bound, which selects none, the largest.
-    llvm::ArrayRef<Candidate> candidates = compiled_.candidates[i];
-    if (selected_[i] >= 0) candidates = candidates.slice(selected_[i], 1);
-    for (const Candidate& candidate : candidates) {
-      gather_bytes = std::max(gather_bytes, engine_->gather_buffer_bytes(candidate.choice, groups));
-      gemm_bytes = std::max(gemm_bytes, engine_->gemm_buffer_bytes(candidate.choice, groups));
-    }
+  i64 gather_bytes = 0, partials = 0, sums = 0;
+  for (const ProgramLayer& layer : program_.layers) {
+    const ConvolutionProblem& problem = layer.convolution();
+    const i64 rows = slice_rows_of(layer);
+    gather_bytes =
+        std::max(gather_bytes, rows * problem.in_channels * engine_->gather_element_bytes(problem.dtype));
+    partials = std::max(partials, rows * problem.out_channels);
+    if (!needs_sums(maps_[layer.map].gmas->groups, rows)) continue;
+    sums = std::max(sums, levels_[program_.tensors[layer.output].level].rows * problem.out_channels);
   }
   gather_buffer_ = parts.take<char>(gather_bytes);
-  gemm_buffer_ = parts.take<char>(gemm_bytes);
+  gemm_buffer_ = parts.take<float>(partials);
+  sums_ = parts.take<float>(sums);
   return parts.bytes();
 }
 

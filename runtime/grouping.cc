@@ -25,6 +25,7 @@ void place_group(const i32* counts, i32 first, i32 last, i64 step, GroupPlan& pl
     plan.padding_ends[k] = static_cast<i32>(group.height - counts[k]);  // summed up below
   }
   plan.gathered_rows += group.count * group.height;
+  plan.largest_height = std::max(plan.largest_height, group.height);
   plan.groups.push_back(group);
 }
 
@@ -51,7 +52,7 @@ GroupTables tables_at(const i32* tables, i32 volume) {
 llvm::Error group_gemms(const i32* counts, i32 volume, i32 direct_offset, const GroupingChoice& choice,
                         GroupPlan& plan) {
   plan.groups.clear();
-  plan.gathered_rows = 0;
+  plan.gathered_rows = plan.largest_height = 0;
   plan.direct_offset = direct_offset;
   plan.direct_rows = direct_offset >= 0 ? counts[direct_offset] : 0;
   plan.pairs = std::accumulate(counts, counts + volume, i64{0});
@@ -84,20 +85,44 @@ llvm::Error group_gemms(const i32* counts, i32 volume, i32 direct_offset, const 
   }
   std::reverse(plan.groups.begin(), plan.groups.end());
 
-  plan.buffer_rows = plan.gathered_rows + plan.direct_rows;
-  if (plan.buffer_rows > std::numeric_limits<i32>::max()) {
+  if (plan.gathered_rows > std::numeric_limits<i32>::max()) {
     return make_error(
         StatusCode::OutOfRange,
         "the layer's {0} pairs need {1} buffer rows; at most 2^31 - 1 are supported: split the batch",
-        plan.pairs, plan.buffer_rows);
-  }
-  if (direct_offset >= 0) {
-    plan.row_base[direct_offset] = static_cast<i32>(plan.gathered_rows);
-    plan.padding_start[direct_offset] = static_cast<i32>(plan.buffer_rows);
+        plan.pairs, plan.gathered_rows);
   }
   std::partial_sum(plan.padding_ends.begin(), plan.padding_ends.end(), plan.padding_ends.begin());
   plan.padding_rows = volume > 0 ? plan.padding_ends.back() : 0;
   return llvm::Error::success();
+}
+
+i64 slice_rows(const GroupPlan& plan, i64 row_bytes, i64 scratch_bytes) {
+  return std::min(plan.gathered_rows, std::max(plan.largest_height, scratch_bytes / row_bytes));
+}
+
+void slice_groups(const GroupPlan& plan, i64 rows, GemmSlices& slices) {
+  slices.groups.clear();
+  slices.slices.assign(1, GemmSlice{});
+  // Rows count up from the smallest group, which is the last.
+  for (auto group = plan.groups.rbegin(); group != plan.groups.rend(); ++group) {
+    for (i32 done = 0; done < group->count;) {
+      GemmSlice* slice = &slices.slices.back();
+      if (slice->last_row > slice->first_row && slice->last_row - slice->first_row + group->height > rows) {
+        const GemmSlice next{slice->last_row, slice->last_row, slice->last_group, slice->last_group};
+        slice = &slices.slices.emplace_back(next);
+      }
+      const i64 used = slice->last_row - slice->first_row;
+      const i32 count = static_cast<i32>(
+          std::clamp<i64>((rows - used) / std::max<i64>(group->height, 1), 1, group->count - done));
+      slices.groups.push_back({used, group->height, group->first_slot + done, count});
+      slice->last_row += count * group->height;
+      ++slice->last_group;
+      done += count;
+    }
+  }
+  for (const GemmSlice& slice : slices.slices) {
+    std::reverse(slices.groups.begin() + slice.first_group, slices.groups.begin() + slice.last_group);
+  }
 }
 
 }  // namespace minuet

@@ -516,8 +516,8 @@ MINUET_API minuet_status minuet_plan_query_parameter(minuet_plan* plan, int32_t 
 
 /* Bytes of workspace (256-byte aligned) that are enough for every cloud of at most max_points points
  * whose voxels have at most max_neighbours inputs per output and kernel map on average, the voxel itself
- * counted (LiDAR: 5 to 6, indoor: 10 to 16, at most the number of offsets). Grows with both. The plan must be
- * loaded on the device. */
+ * counted (LiDAR: 5 to 6, indoor: 10 to 16, at most the number of offsets), with the default of
+ * scratch_bytes. Grows with both. The plan must be loaded on the device. */
 MINUET_API minuet_status minuet_plan_workspace_bytes(minuet_plan* plan, minuet_device* device,
                                                      int64_t max_points, double max_neighbours,
                                                      int64_t* bytes);
@@ -622,9 +622,14 @@ typedef struct minuet_execution_options {
   void* workspace;
   int64_t workspace_bytes;
   minuet_queue* queue; /* optional: scratch lies there, and not in the arena */
+  /* Bytes that a layer's gather and GEMM buffers (paper 5.2) may take together; 0: 4 KiB a voxel of the
+   * finest level, and at least 64 MiB. A layer with more pairs goes through them in slices of whole offsets,
+   * which orders its sums differently: bits may differ with this number, and repeat with it. One offset's
+   * pairs always fit. */
+  int64_t scratch_bytes;
 } minuet_execution_options;
 #define MINUET_EXECUTION_OPTIONS_INIT \
-  { sizeof(minuet_execution_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0 }
+  { sizeof(minuet_execution_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0, 0 }
 
 /* One caller's use of a loaded plan on a device: arena, streams, events, counts. options is optional.
  * FAILED_PRECONDITION where the plan is not loaded on the device. */

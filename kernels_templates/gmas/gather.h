@@ -65,9 +65,11 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void gather(const GatherParams p) 
     const i32 t = static_cast<i32>(item % Shape::kThreads);
     Vector<S.vector_bytes> tile[Shape::kVectors];
     if (row >= p.rows) {
+      const i64 target = padding_row(p, row - p.rows);
+      if (target < p.first_row || target >= p.last_row) continue;
       MINUET_UNROLL
       for (i32 v = 0; v < Shape::kVectors; ++v) tile[v] = zero_vector<S.vector_bytes>();
-      store_tile<S>(p.buffer, padding_row(p, row - p.rows), t, tile);
+      store_tile<S>(p.buffer, target - p.first_row, t, tile);
       continue;
     }
     MINUET_UNROLL
@@ -81,7 +83,8 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void gather(const GatherParams p) 
       load_table_column(p.table, p.rows, row, k, p.volume, buffer_rows);
       MINUET_UNROLL
       for (i32 u = 0; u < kOffsetsAtOnce; ++u) {
-        if (buffer_rows[u] >= 0) store_tile<S>(p.buffer, buffer_rows[u], t, tile);
+        if (buffer_rows[u] < p.first_row || buffer_rows[u] >= p.last_row) continue;
+        store_tile<S>(p.buffer, buffer_rows[u] - p.first_row, t, tile);
       }
     }
   }

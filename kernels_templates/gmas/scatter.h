@@ -1,8 +1,8 @@
 // Scatter: out[q] = epilogue(sum over k of buffer[table[k][q]]), in ascending k, in fp32 registers.
 //
 // One thread owns one tile of one output row: no atomics, one write. The threads of a row interleave
-// vector by vector, as in gather. The buffer's element type may differ from the output's, so vectors
-// count elements: vector_bytes of the output, and as many elements of the buffer.
+// vector by vector, as in gather. The buffer is fp32 whatever the output is, so vectors count elements:
+// vector_bytes of the output, and as many elements of the buffer.
 #pragma once
 
 #include "kernels_templates/core/epilogue.h"
@@ -18,7 +18,7 @@ struct ScatterShape {
   static constexpr i32 kThreads = S.channels / S.tile;         // of one row
   static constexpr i32 kElements = S.vector_bytes / kElement;  // of one vector
   static constexpr i32 kVectors = S.tile / kElements;          // of one tile
-  static constexpr i32 kPartialElement = dtype_bytes(S.partial);
+  static constexpr i32 kPartialElement = static_cast<i32>(sizeof(float));
   static constexpr i32 kPartialBytes = kElements * kPartialElement;        // of a vector's partial sums
   static constexpr i32 kAccess = kPartialBytes < 16 ? kPartialBytes : 16;  // one read of them
   static constexpr i32 kAccesses = kPartialBytes / kAccess;
@@ -42,7 +42,7 @@ struct ScatterShape {
 };
 
 template <ScatterSpec S>
-MINUET_HD void load_partial(const void* buffer, i32 row, i32 t, typename ScatterShape<S>::Partial& partial) {
+MINUET_HD void load_partial(const void* buffer, i64 row, i32 t, typename ScatterShape<S>::Partial& partial) {
   using Shape = ScatterShape<S>;
   MINUET_UNROLL
   for (i32 v = 0; v < Shape::kVectors; ++v) {
@@ -62,13 +62,18 @@ MINUET_HD void add_partial(const typename ScatterShape<S>::Partial& partial, flo
   MINUET_UNROLL
   for (i32 d = 0; d < Shape::kVectors * Shape::kAccesses; ++d) {
     float values[kEach];
-    to_floats<S.partial>(partial.data[d], values);
+    to_floats<DType::F32>(partial.data[d], values);
     MINUET_UNROLL
     for (i32 e = 0; e < kEach; ++e) sums[d * kEach + e] += values[e];
   }
 }
 
-/// Bit u is set where output row `row` has a neighbour at offset k + u.
+/// Whether a table's entry is a row of the slice; none (-1) is not.
+MINUET_HD bool is_in_slice(const ScatterParams& p, i32 row) {
+  return static_cast<u32>(row - p.first_row) < static_cast<u32>(p.last_row - p.first_row);
+}
+
+/// Bit u is set where output row `row` has a neighbour at offset k + u in the slice.
 template <ScatterSpec S>
 MINUET_HD u32 find_hits(const ScatterParams& p, i64 row, i32 k) {
   using Shape = ScatterShape<S>;
@@ -79,7 +84,7 @@ MINUET_HD u32 find_hits(const ScatterParams& p, i64 row, i32 k) {
   }
   u32 hits = 0;
   MINUET_UNROLL
-  for (i32 u = 0; u < Shape::kOffsetsAtOnce; ++u) hits |= static_cast<u32>(rows[u] >= 0) << u;
+  for (i32 u = 0; u < Shape::kOffsetsAtOnce; ++u) hits |= static_cast<u32>(is_in_slice(p, rows[u])) << u;
   return hits;
 }
 
@@ -94,6 +99,7 @@ MINUET_HD void sum_offsets(const ScatterParams& p, i64 row, i32 t, float* sums) 
       MINUET_UNROLL
       for (i32 r = 0; r < Shape::kRowsAtOnce; ++r) {
         rows[r] = load_row_if(hits != 0, p.table + (k + lowest_bit(hits)) * p.rows + row);
+        if (hits != 0) rows[r] -= p.first_row;
         hits &= hits - 1;
       }
       typename Shape::Partial partial[Shape::kRowsAtOnce];
@@ -101,6 +107,22 @@ MINUET_HD void sum_offsets(const ScatterParams& p, i64 row, i32 t, float* sums) 
       for (i32 r = 0; r < Shape::kRowsAtOnce; ++r) load_partial<S>(p.buffer, rows[r], t, partial[r]);
       MINUET_UNROLL
       for (i32 r = 0; r < Shape::kRowsAtOnce; ++r) add_partial<S>(partial[r], sums);
+    }
+  }
+}
+
+/// For the slice that follows.
+template <ScatterSpec S>
+MINUET_HD void store_sums(float* target, i64 row, i32 t, const float* sums) {
+  using Shape = ScatterShape<S>;
+  constexpr i32 kEach = Shape::kAccess / Shape::kPartialElement;
+  MINUET_UNROLL
+  for (i32 v = 0; v < Shape::kVectors; ++v) {
+    MINUET_UNROLL
+    for (i32 a = 0; a < Shape::kAccesses; ++a) {
+      const i64 byte = row * Shape::kBufferRowBytes + Shape::first_element(t, v) * Shape::kPartialElement;
+      store_vector(target, byte + a * Shape::kAccess,
+                   from_floats<DType::F32, Shape::kAccess>(sums + v * Shape::kElements + a * kEach));
     }
   }
 }
@@ -141,7 +163,16 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void scatter(const ScatterParams p
     const i64 row = item / Shape::kThreads;
     const i32 t = static_cast<i32>(item % Shape::kThreads);
     float sums[S.tile] = {};
+    if (p.sums_in) {
+      typename Shape::Partial before;
+      load_partial<S>(p.sums_in, row, t, before);
+      add_partial<S>(before, sums);
+    }
     sum_offsets<S>(p, row, t, sums);
+    if (p.sums_out) {
+      store_sums<S>(p.sums_out, row, t, sums);
+      continue;
+    }
     MINUET_UNROLL
     for (i32 v = 0; v < Shape::kVectors; ++v) {
       if (!finish_vector<S>(p, row, Shape::first_element(t, v), sums + v * Shape::kElements)) *p.overflow = 1;

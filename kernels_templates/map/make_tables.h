@@ -1,6 +1,6 @@
 // Metadata tables: pair n of offset k lies in buffer row row_base[k] + n, seen from its query
-// (query_table) and from its source (source_table). One thread a map entry, several
-// entries in flight.
+// (query_table) and from its source (source_table); pairs of the direct offset in none. One thread a map
+// entry, several entries in flight.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -29,9 +29,9 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void make_tables(const MakeTablesP
     for (i32 u = 0; u < kEntriesAtOnce; ++u, walk.advance()) {
       const i64 k = walk.outer();
       i32 row = -1;
-      if (source[u] >= 0) {
+      if (source[u] >= 0 && k != p.direct_offset) {
         row = read_only(p.row_base + k) + position[u] - read_only(p.positions + k * p.queries);
-        if (k != p.direct_offset) p.source_table[k * p.sources + source[u]] = row;
+        p.source_table[k * p.sources + source[u]] = row;
       }
       if (first + u * stride < entries) p.query_table[first + u * stride] = row;
     }

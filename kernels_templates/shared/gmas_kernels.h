@@ -50,17 +50,19 @@ struct GatherParams {
   i64 rows;
   const i32* table;  // [volume][rows] buffer row, or -1
   i32 volume;
-  i64 padding_rows;          // zeroed rows in all
+  i32 first_row, last_row;   // of the slice: other entries of the table, and other padding, are left out
+  i64 padding_rows;          // of all slices
   const i32* padding_ends;   // [volume] inclusive sums of each offset's padding rows
   const i32* padding_start;  // [volume] buffer row of each offset's first padding row
-  void* buffer;              // [buffer rows, channels]
+  void* buffer;              // [rows of the slice, channels]; zero where they are padding
 };
 
 /// Scatter: out[q] = epilogue(sum over offsets of buffer[table[k][q]]), summed in fp32 registers in
 /// ascending order of k, one write, no atomics. Epilogue: * scale + shift, + residual, activation.
+/// Where the offset that is read in place, or an earlier slice of the buffers, has sums already, they come
+/// first; where a slice follows, the sums are written and not finished.
 struct ScatterSpec {
-  DType io = DType::F16;       // of the output and the residual
-  DType partial = DType::F16;  // of the buffer: F32, F16 or BF16
+  DType io = DType::F16;  // of the output and the residual
   i32 channels = 64;
   i32 tile = 8;
   i32 vector_bytes = 16;  // width of one access to an `io` row; the buffer uses what matches it
@@ -70,18 +72,21 @@ struct ScatterSpec {
   i32 threads = 128;
   template <class Visitor>
   MINUET_HD constexpr void visit(Visitor&& visitor) const {
-    visitor("io", io), visitor("partial", partial), visitor("channels", channels), visitor("tile", tile),
+    visitor("io", io), visitor("channels", channels), visitor("tile", tile),
         visitor("vector_bytes", vector_bytes), visitor("scale_shift", scale_shift),
         visitor("residual", residual), visitor("activation", activation), visitor("threads", threads);
   }
 };
 struct ScatterParams {
-  const void* buffer;  // [buffer rows, channels] of `partial`
-  const i32* table;    // [volume][rows] buffer row, or -1
+  const float* buffer;  // [rows of the slice, channels]
+  const i32* table;     // [volume][rows] buffer row, or -1
   i64 rows;
   i32 volume;
-  const float* scale;  // [channels] or null, by the Spec
-  const float* shift;  // [channels]
+  i32 first_row, last_row;  // of the slice: other entries of the table are left out
+  const float* sums_in;     // [rows, channels] or null
+  float* sums_out;          // [rows, channels], sums_in too; null where the slice is the last
+  const float* scale;       // [channels] or null, by the Spec
+  const float* shift;       // [channels]
   const void* residual;
   i64 residual_ld;
   void* output;

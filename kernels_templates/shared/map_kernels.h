@@ -343,7 +343,7 @@ struct MakeTablesParams {
   i64 queries;
   i64 sources;
   i32 volume;
-  i32 direct_offset;  // this offset reads its rows in place: it is left out of source_table; -1 none
+  i32 direct_offset;  // this offset reads its rows in place: it has no buffer rows; -1 none
   i32* source_table;  // [volume][sources], preset to -1: buffer row of (offset, source)
   i32* query_table;   // [volume][queries]: buffer row of (offset, query), or -1; wholly written
 };

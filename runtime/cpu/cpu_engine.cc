@@ -191,16 +191,18 @@ llvm::Error CpuEngine::convolve(const ConvolveRequest& request) {
   const CpuConvolution call{*pool_,        kernels_, layer.problem,
                             layer.weights, request,  static_cast<float*>(request.scratch),
                             scratch_words_};
-  {
-    Timer timer(*this, &StageTimes::gather, false);
-    gather_cpu(call);
+  for (std::size_t slice = 0; slice < request.slices->slices.size(); ++slice) {
+    {
+      Timer timer(*this, &StageTimes::gather, false);
+      gather_cpu(call, slice);
+    }
+    {
+      Timer timer(*this, &StageTimes::gemm, false);
+      gemm_cpu(call, slice, gemm_tasks_);
+    }
+    Timer timer(*this, &StageTimes::scatter, false);
+    scatter_cpu(call, slice);
   }
-  {
-    Timer timer(*this, &StageTimes::gemm, false);
-    gemm_cpu(call, gemm_tasks_);
-  }
-  Timer timer(*this, &StageTimes::scatter, false);
-  scatter_cpu(call);
   return llvm::Error::success();
 }
 

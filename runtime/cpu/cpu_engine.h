@@ -23,8 +23,7 @@ class CpuEngine final : public Engine {
   i64 map_workspace_bytes(const MapLimits& limits) const override {
     return place_map_scratch(limits, nullptr).bytes;
   }
-  i64 gather_element_bytes(const ConvolutionChoice&) const override { return 4; }
-  i64 gemm_element_bytes(const ConvolutionChoice&) const override { return 4; }
+  i64 gather_element_bytes(DType) const override { return 4; }
 
   llvm::Error begin(void* stream) override;
   llvm::Error fill_words(void* target, u32 word, i64 words) override;

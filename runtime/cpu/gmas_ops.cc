@@ -20,12 +20,15 @@ const i32* scatter_table(const ConvolveRequest& request) {
   return request.transposed ? request.tables->source_table : request.tables->query_table;
 }
 
-void clear_padding(const CpuConvolution& call) {
+void clear_padding(const CpuConvolution& call, const GemmSlice& slice) {
   const GroupPlan& plan = *call.request.groups;
   const i64 channels = call.problem.in_channels;
   call.pool.run(static_cast<i64>(plan.padding_ends.size()), [&](i64 k, i32) {
     const i64 rows = plan.padding_ends[k] - (k > 0 ? plan.padding_ends[k - 1] : 0);
-    float* start = static_cast<float*>(call.request.gather_buffer) + plan.padding_start[k] * channels;
+    // An offset lies in one slice, with its padding.
+    const i64 first = plan.padding_start[k];
+    if (first < slice.first_row || first + rows > slice.last_row) return;
+    float* start = static_cast<float*>(call.request.gather_buffer) + (first - slice.first_row) * channels;
     std::fill(start, start + rows * channels, 0.0f);
   });
 }
@@ -43,15 +46,15 @@ i64 convolve_scratch_words(const ConvolutionProblem& problem) {
   return (std::max({widened, gathered, summed}) + 63) / 64 * 64;
 }
 
-void gather_cpu(const CpuConvolution& call) {
+void gather_cpu(const CpuConvolution& call, std::size_t number) {
   const ConvolveRequest& request = call.request;
-  // All rows read in place: the table of a map of one offset is no gather's, and there is no buffer for one.
-  if (request.groups->gathered_rows == 0) return;
+  const GemmSlice& slice = request.slices->slices[number];
+  if (slice.first_row == slice.last_row) return;
   const i64 channels = call.problem.in_channels, rows = request.input_rows;
   const i32* table = gather_table(request);
   const i32 volume = request.map->geometry.volume;
   float* buffer = static_cast<float*>(request.gather_buffer);
-  clear_padding(call);
+  clear_padding(call, slice);
   call.pool.run((rows + kRowsPerTask - 1) / kRowsPerTask, [&](i64 task, i32 slot) {
     const i64 first = task * kRowsPerTask, end = std::min(rows, first + kRowsPerTask);
     float* widened = call.scratch + slot * call.scratch_words;
@@ -62,36 +65,38 @@ void gather_cpu(const CpuConvolution& call) {
     for (i32 k = 0; k < volume; ++k) {
       for (i64 r = first; r < end; ++r) {
         const i64 target = table[k * rows + r];
-        if (target < 0) continue;
-        std::memcpy(buffer + target * channels, widened + (r - first) * channels, channels * sizeof(float));
+        if (target < slice.first_row || target >= slice.last_row) continue;
+        std::memcpy(buffer + (target - slice.first_row) * channels, widened + (r - first) * channels,
+                    channels * sizeof(float));
       }
     }
   });
 }
 
-void gemm_cpu(const CpuConvolution& call, std::vector<GemmTask>& tasks) {
+void gemm_cpu(const CpuConvolution& call, std::size_t number, std::vector<GemmTask>& tasks) {
   const ConvolveRequest& request = call.request;
   const GroupPlan& plan = *request.groups;
   const i64 in = call.problem.in_channels, out = call.problem.out_channels;
   const i64 step = gemm_task_rows(in, out);
   const float* weight = static_cast<const float*>(call.weights.weight);
   const float* gathered = static_cast<const float*>(request.gather_buffer);
-  float* partial = static_cast<float*>(request.gemm_buffer);
   tasks.clear();
-  if (plan.direct_offset >= 0) {
+  if (number == 0 && plan.direct_offset >= 0) {
     for (i64 row = 0; row < plan.direct_rows; row += step) {
       tasks.push_back({nullptr, row_at(request.input, row, request.input_ld, call.problem.dtype),
-                       weight + plan.direct_offset * in * out, partial + (plan.gathered_rows + row) * out,
+                       weight + plan.direct_offset * in * out, request.sums + row * out,
                        std::min(step, plan.direct_rows - row)});
     }
   }
-  for (const GemmGroup& group : plan.groups) {
+  const GemmSlice& slice = request.slices->slices[number];
+  for (i32 i = slice.first_group; i < slice.last_group; ++i) {
+    const GemmGroup& group = request.slices->groups[i];
     for (i32 member = 0; member < group.count; ++member) {
       const i64 base = group.first_row + member * group.height;
-      const float* slice = weight + plan.order[group.first_slot + member] * in * out;
+      const float* of_offset = weight + plan.order[group.first_slot + member] * in * out;
       for (i64 row = 0; row < group.height; row += step) {
-        tasks.push_back({gathered + (base + row) * in, nullptr, slice, partial + (base + row) * out,
-                         std::min(step, group.height - row)});
+        tasks.push_back({gathered + (base + row) * in, nullptr, of_offset,
+                         request.gemm_buffer + (base + row) * out, std::min(step, group.height - row)});
       }
     }
   }
@@ -109,24 +114,35 @@ void gemm_cpu(const CpuConvolution& call, std::vector<GemmTask>& tasks) {
   });
 }
 
-void scatter_cpu(const CpuConvolution& call) {
+void scatter_cpu(const CpuConvolution& call, std::size_t number) {
   const ConvolveRequest& request = call.request;
+  const GemmSlice& slice = request.slices->slices[number];
+  const bool has_sums = number > 0 || request.groups->direct_rows > 0;
+  const bool is_last = number + 1 == request.slices->slices.size();
   const ConvolutionProblem& problem = call.problem;
   const i64 channels = problem.out_channels, rows = request.output_rows;
   const i32* table = scatter_table(request);
   const i32 volume = request.map->geometry.volume;
-  const float* buffer = static_cast<const float*>(request.gemm_buffer);
   call.pool.run((rows + kRowsPerTask - 1) / kRowsPerTask, [&](i64 task, i32 slot) {
     const i64 first = task * kRowsPerTask, end = std::min(rows, first + kRowsPerTask);
     float* sums = call.scratch + slot * call.scratch_words;
     float* residual = sums + kRowsPerTask * channels;
-    std::fill(sums, sums + (end - first) * channels, 0.0f);
+    if (has_sums) {
+      std::copy_n(request.sums + first * channels, (end - first) * channels, sums);
+    } else {
+      std::fill_n(sums, (end - first) * channels, 0.0f);
+    }
     for (i32 k = 0; k < volume; ++k) {  // ascending for every row, as on the GPU
       for (i64 r = first; r < end; ++r) {
         const i64 source = table[k * rows + r];
-        if (source >= 0)
-          call.kernels.add(buffer + source * channels, sums + (r - first) * channels, channels);
+        if (source < slice.first_row || source >= slice.last_row) continue;
+        call.kernels.add(request.gemm_buffer + (source - slice.first_row) * channels,
+                         sums + (r - first) * channels, channels);
       }
+    }
+    if (!is_last) {
+      std::copy_n(sums, (end - first) * channels, request.sums + first * channels);
+      return;
     }
     for (i64 r = first; r < end; ++r) {
       float* sum = sums + (r - first) * channels;

@@ -40,10 +40,11 @@ struct CpuConvolution {
   i64 scratch_words;
 };
 
-void gather_cpu(const CpuConvolution& call);
+/// Of slice number `slice`; one slice after the other.
+void gather_cpu(const CpuConvolution& call, std::size_t slice);
 /// `tasks` is storage that is used again from call to call.
-void gemm_cpu(const CpuConvolution& call, std::vector<GemmTask>& tasks);
-void scatter_cpu(const CpuConvolution& call);
+void gemm_cpu(const CpuConvolution& call, std::size_t slice, std::vector<GemmTask>& tasks);
+void scatter_cpu(const CpuConvolution& call, std::size_t slice);
 
 void permute_rows_cpu(ThreadPool& pool, const PermuteRowsSpec& spec, const void* input, i64 input_ld,
                       const i32* index, i64 rows, void* output, i64 output_ld);

@@ -222,8 +222,9 @@ void make_tables_cpu(ThreadPool& pool, const MapView& map, i32 direct_offset, co
     for (i64 q = first; q < std::min(map.queries, first + kCpuChunk); ++q) {
       const i32 source = map.rows[start + q];
       const i32 row = tables.groups.row_base[k] + (map.positions[start + q] - map.positions[start]);
-      tables.query_table[start + q] = source < 0 ? -1 : row;
-      if (source >= 0 && k != direct_offset) tables.source_table[k * map.sources + source] = row;
+      const bool is_buffered = source >= 0 && k != direct_offset;
+      tables.query_table[start + q] = is_buffered ? row : -1;
+      if (is_buffered) tables.source_table[k * map.sources + source] = row;
     }
   });
 }

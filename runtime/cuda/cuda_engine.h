@@ -22,12 +22,7 @@ class CudaEngine final : public Engine {
   llvm::Error set_workspace(void* workspace) override;
   i64 scratch_bytes() const override { return gmas_.scratch_bytes(); }
   i64 map_workspace_bytes(const MapLimits& limits) const override { return map_->workspace_bytes(limits); }
-  i64 gather_element_bytes(const ConvolutionChoice& choice) const override {
-    return dtype_bytes(choice.problem.dtype);
-  }
-  i64 gemm_element_bytes(const ConvolutionChoice& choice) const override {
-    return dtype_bytes(choice.scatter.partial);
-  }
+  i64 gather_element_bytes(DType dtype) const override { return dtype_bytes(dtype); }
 
   llvm::Error begin(void* stream) override;
   llvm::Error end() override;

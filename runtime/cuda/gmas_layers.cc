@@ -19,8 +19,7 @@ llvm::Expected<i32> GmasStep::add_convolution(const ConvolutionChoice& choice, C
   CudaDevice& device = launcher_.device();
   Layer layer;
   layer.problem = choice.problem;
-  layer.shape = {choice.problem.in_channels, choice.problem.out_channels, choice.problem.dtype,
-                 choice.scatter.partial};
+  layer.shape = {choice.problem.in_channels, choice.problem.out_channels, choice.problem.dtype};
   layer.gather_spec = choice.gather;
   layer.scatter_spec = choice.scatter;
   MINUET_ASSIGN(layer.gather, device.kernel(choice.gather));

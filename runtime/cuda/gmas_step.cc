@@ -7,6 +7,7 @@ namespace {
 
 char* bytes_at(void* base, i64 offset) { return static_cast<char*>(base) + offset; }
 const char* bytes_at(const void* base, i64 offset) { return static_cast<const char*>(base) + offset; }
+i64 row_bytes(i32 channels, DType type) { return i64{channels} * dtype_bytes(type); }
 
 }  // namespace
 
@@ -27,7 +28,8 @@ llvm::Error GmasStep::prepare(const ConvolveRequest& request) {
   MINUET_TRY(launcher_.mark(Stage::Other));
   layer.prepared = false;
   layer.matmuls.clear();
-  if (llvm::Error error = bind_groups(layer, request)) {
+  layer.slice_matmuls.clear();
+  if (llvm::Error error = bind_slices(layer, request)) {
     pending_ = false;  // the next cloud begins its pointer tables anew
     return error;
   }
@@ -35,13 +37,15 @@ llvm::Error GmasStep::prepare(const ConvolveRequest& request) {
   return llvm::Error::success();
 }
 
-llvm::Error GmasStep::bind_groups(Layer& layer, const ConvolveRequest& request) {
-  const GroupPlan& groups = *request.groups;
-  if (groups.direct_rows > 0) MINUET_TRY(bind_direct(layer, request, layer.matmuls.emplace_back()));
+llvm::Error GmasStep::bind_slices(Layer& layer, const ConvolveRequest& request) {
+  if (request.groups->direct_rows > 0) MINUET_TRY(bind_direct(layer, request, layer.matmuls.emplace_back()));
   bool batched = false;
-  for (const GemmGroup& group : groups.groups) {
-    MINUET_TRY(bind_group(layer, request, group));
-    batched = batched || group.count > 1;
+  for (const GemmSlice& slice : request.slices->slices) {
+    for (i32 i = slice.first_group; i < slice.last_group; ++i) {
+      MINUET_TRY(bind_group(layer, request, request.slices->groups[i]));
+      batched = batched || request.slices->groups[i].count > 1;
+    }
+    layer.slice_matmuls.push_back(layer.matmuls.size());
   }
   pending_ = pending_ || layer.placement.pointers;
   return batched && !layer.placement.pointers ? permute_weights(layer, request) : llvm::Error::success();
@@ -55,8 +59,8 @@ MatmulProblem GmasStep::problem_of(const Layer& layer, BatchMode mode, i64 first
   problem.height = height;
   problem.batch = batch;
   problem.input_ld = layer.shape.in_channels;
-  const i64 input_pitch = problem.input_ld * dtype_bytes(layer.shape.io);
-  const i64 output_pitch = static_cast<i64>(layer.shape.out_channels) * dtype_bytes(layer.shape.partial);
+  const i64 input_pitch = row_bytes(layer.shape.in_channels, layer.shape.io);
+  const i64 output_pitch = row_bytes(layer.shape.out_channels, DType::F32);
   // The buffers start on 256 bytes; a member starts at a whole row.
   const i64 member = batch > 1 ? height : 0;
   problem.weight_alignment = alignment_of(layer.slice_bytes);
@@ -100,17 +104,15 @@ llvm::Expected<bool> GmasStep::add(Layer& layer, const MatmulProblem& problem, c
 
 llvm::Error GmasStep::bind_direct(Layer& layer, const ConvolveRequest& request, BoundMatmul& bound) {
   const GroupPlan& groups = *request.groups;
-  const i64 first_row = groups.row_base[groups.direct_offset];
-  MatmulProblem problem = problem_of(layer, BatchMode::Single, first_row, groups.direct_rows, 1);
+  MatmulProblem problem = problem_of(layer, BatchMode::Single, 0, groups.direct_rows, 1);
   const i64 element = dtype_bytes(layer.shape.io);
   problem.input_ld = request.input_ld;
   // The tensor starts on 16 bytes, its rows and the layer's columns where the problem says.
   problem.input_alignment =
       std::min(alignment_of(problem.input_ld * element), alignment_of(layer.problem.input.column * element));
-  const i64 output_row = static_cast<i64>(layer.shape.out_channels) * dtype_bytes(layer.shape.partial);
   MINUET_ASSIGN(const bool found,
                 bind(layer, problem, bytes_at(layer.weights.weight, groups.direct_offset * layer.slice_bytes),
-                     request.input, bytes_at(request.gemm_buffer, first_row * output_row), bound));
+                     request.input, request.sums, bound));
   if (found) return llvm::Error::success();
   return make_error(StatusCode::Unimplemented,
                     "cuBLASLt has no algorithm for [{0}, {1}] x [{1}, {2}] with rows {3} elements apart",
@@ -122,8 +124,8 @@ llvm::Error GmasStep::bind_group(Layer& layer, const ConvolveRequest& request, c
   const bool pointers = layer.placement.pointers;
   const BatchMode mode = pointers ? BatchMode::Pointers : BatchMode::Strided;
   const MatmulProblem problem = problem_of(layer, mode, group.first_row, group.height, group.count);
-  const i64 in_row = static_cast<i64>(layer.shape.in_channels) * dtype_bytes(layer.shape.io);
-  const i64 out_row = static_cast<i64>(layer.shape.out_channels) * dtype_bytes(layer.shape.partial);
+  const i64 in_row = row_bytes(layer.shape.in_channels, layer.shape.io);
+  const i64 out_row = row_bytes(layer.shape.out_channels, DType::F32);
   bool bound = false;
   if (pointers) {
     const MemberAddresses members{
@@ -141,8 +143,8 @@ llvm::Error GmasStep::bind_group(Layer& layer, const ConvolveRequest& request, c
 }
 
 llvm::Error GmasStep::bind_members(Layer& layer, const ConvolveRequest& request, const GemmGroup& group) {
-  const i64 in_row = static_cast<i64>(layer.shape.in_channels) * dtype_bytes(layer.shape.io);
-  const i64 out_row = static_cast<i64>(layer.shape.out_channels) * dtype_bytes(layer.shape.partial);
+  const i64 in_row = row_bytes(layer.shape.in_channels, layer.shape.io);
+  const i64 out_row = row_bytes(layer.shape.out_channels, DType::F32);
   for (i32 i = 0; i < group.count; ++i) {
     const i64 first_row = group.first_row + i * group.height;
     const MatmulProblem problem = problem_of(layer, BatchMode::Single, first_row, group.height, 1);
@@ -182,14 +184,19 @@ llvm::Error GmasStep::convolve(const ConvolveRequest& request) {
     return make_error(StatusCode::FailedPrecondition, "convolution {0} is not prepared for this cloud",
                       request.convolution);
   }
-  MINUET_TRY(gather(layer, request));
-  MINUET_TRY(multiply(layer, request));
-  return scatter(layer, request);
+  std::size_t matmuls = 0;
+  for (std::size_t i = 0; i < request.slices->slices.size(); ++i) {
+    MINUET_TRY(gather(layer, request, request.slices->slices[i]));
+    MINUET_TRY(multiply(layer, request, matmuls, layer.slice_matmuls[i]));
+    MINUET_TRY(scatter(layer, request, i));
+    matmuls = layer.slice_matmuls[i];
+  }
+  return llvm::Error::success();
 }
 
-llvm::Error GmasStep::gather(const Layer& layer, const ConvolveRequest& request) {
+llvm::Error GmasStep::gather(const Layer& layer, const ConvolveRequest& request, const GemmSlice& slice) {
   const GroupPlan& groups = *request.groups;
-  if (groups.gathered_rows == 0) return llvm::Error::success();
+  if (slice.first_row == slice.last_row) return llvm::Error::success();
   MINUET_TRY(launcher_.mark(Stage::Gather));
   GatherParams params = {};
   params.features = request.input;
@@ -198,6 +205,8 @@ llvm::Error GmasStep::gather(const Layer& layer, const ConvolveRequest& request)
   // The table's columns are the rows of the side that is read.
   params.table = request.transposed ? request.tables->query_table : request.tables->source_table;
   params.volume = layer.volume;
+  params.first_row = static_cast<i32>(slice.first_row);
+  params.last_row = static_cast<i32>(slice.last_row);
   params.padding_rows = groups.padding_rows;
   params.padding_ends = request.tables->groups.padding_ends;
   params.padding_start = request.tables->groups.padding_start;
@@ -207,11 +216,12 @@ llvm::Error GmasStep::gather(const Layer& layer, const ConvolveRequest& request)
   return launcher_.launch_stride(layer.gather, tiles, params);
 }
 
-llvm::Error GmasStep::multiply(Layer& layer, const ConvolveRequest& request) {
-  const i32 used = std::min(static_cast<i32>(layer.matmuls.size()), launcher_.usable_streams());
+llvm::Error GmasStep::multiply(Layer& layer, const ConvolveRequest& request, std::size_t first,
+                               std::size_t last) {
+  const i32 used = std::min(static_cast<i32>(last - first), launcher_.usable_streams());
   if (used == 0) return llvm::Error::success();
   MINUET_TRY(launcher_.mark(Stage::Gemm));
-  if (request.groups->direct_rows > 0) {
+  if (request.groups->direct_rows > 0 && first == 0) {
     // The direct GEMM reads this call's features, wherever, and however far apart, the caller has them.
     BoundMatmul& direct = layer.matmuls.front();
     if (direct.problem.input_ld != request.input_ld) MINUET_TRY(bind_direct(layer, request, direct));
@@ -220,10 +230,9 @@ llvm::Error GmasStep::multiply(Layer& layer, const ConvolveRequest& request) {
   llvm::Error error = launcher_.fork(used);
   EngineCounters& counters = launcher_.counters();
   i32 stream = 0;
-  for (BoundMatmul& matmul : layer.matmuls) {
-    if (error) break;
+  for (std::size_t i = first; i < last && !error; ++i) {
     ++counters.matmuls;
-    error = matmuls_->run(matmul, bytes_at(request.scratch, stream * kMatmulWorkspaceBytes),
+    error = matmuls_->run(layer.matmuls[i], bytes_at(request.scratch, stream * kMatmulWorkspaceBytes),
                           launcher_.stream(stream), counters.heuristics);
     if (++stream == used) stream = 0;
   }
@@ -231,14 +240,19 @@ llvm::Error GmasStep::multiply(Layer& layer, const ConvolveRequest& request) {
   return llvm::joinErrors(std::move(error), launcher_.join(used));
 }
 
-llvm::Error GmasStep::scatter(const Layer& layer, const ConvolveRequest& request) {
+llvm::Error GmasStep::scatter(const Layer& layer, const ConvolveRequest& request, std::size_t number) {
   if (request.output_rows <= 0) return llvm::Error::success();
   MINUET_TRY(launcher_.mark(Stage::Scatter));
+  const GemmSlice& slice = request.slices->slices[number];
   ScatterParams params = {};
   params.buffer = request.gemm_buffer;
   params.table = request.transposed ? request.tables->source_table : request.tables->query_table;
   params.rows = request.output_rows;
   params.volume = layer.volume;
+  params.first_row = static_cast<i32>(slice.first_row);
+  params.last_row = static_cast<i32>(slice.last_row);
+  if (number > 0 || request.groups->direct_rows > 0) params.sums_in = request.sums;
+  if (number + 1 < request.slices->slices.size()) params.sums_out = request.sums;
   params.scale = layer.weights.scale;
   params.shift = layer.weights.shift;
   params.residual = request.residual;

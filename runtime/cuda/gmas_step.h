@@ -53,7 +53,8 @@ class GmasStep {
     i64 pointer_offset = 0;    // of its pointer arrays: [3][volume], in pointers
     char* permuted = nullptr;  // [volume] slices, in group order
     MatmulMemo memo;
-    std::vector<BoundMatmul> matmuls;  // the direct one first, then groups, largest first
+    std::vector<BoundMatmul> matmuls;        // the direct one first, then slice by slice
+    std::vector<std::size_t> slice_matmuls;  // where each slice's end
     bool prepared = false;
   };
   struct PermuteRows {
@@ -77,15 +78,16 @@ class GmasStep {
                             void* output, BoundMatmul& bound);
   llvm::Expected<bool> add(Layer& layer, const MatmulProblem& problem, const void* weight, const void* input,
                            void* output);
-  llvm::Error bind_groups(Layer& layer, const ConvolveRequest& request);
+  llvm::Error bind_slices(Layer& layer, const ConvolveRequest& request);
   llvm::Error bind_direct(Layer& layer, const ConvolveRequest& request, BoundMatmul& bound);
   llvm::Error bind_group(Layer& layer, const ConvolveRequest& request, const GemmGroup& group);
   llvm::Error bind_members(Layer& layer, const ConvolveRequest& request, const GemmGroup& group);
   llvm::Error permute_weights(const Layer& layer, const ConvolveRequest& request);
 
-  llvm::Error gather(const Layer& layer, const ConvolveRequest& request);
-  llvm::Error multiply(Layer& layer, const ConvolveRequest& request);
-  llvm::Error scatter(const Layer& layer, const ConvolveRequest& request);
+  llvm::Error gather(const Layer& layer, const ConvolveRequest& request, const GemmSlice& slice);
+  /// matmuls [first, last).
+  llvm::Error multiply(Layer& layer, const ConvolveRequest& request, std::size_t first, std::size_t last);
+  llvm::Error scatter(const Layer& layer, const ConvolveRequest& request, std::size_t slice);
 
   Launcher& launcher_;
   CudaEngineOptions options_;

@@ -72,7 +72,7 @@ llvm::Error Matmuls::lay_out(const MatmulProblem& problem, MatmulLayouts& layout
   };
   MINUET_TRY(lay(layouts.weight, shape.io, out, in, shape.out_channels, static_cast<i64>(in * out)));
   MINUET_TRY(lay(layouts.input, shape.io, in, height, problem.input_ld, problem.height * problem.input_ld));
-  return lay(layouts.output, shape.partial, out, height, shape.out_channels,
+  return lay(layouts.output, DType::F32, out, height, shape.out_channels,
              problem.height * shape.out_channels);
 }
 

@@ -16,8 +16,7 @@ enum class BatchMode : i32 { Single, Strided, Pointers };
 struct MatmulShape {
   i32 in_channels = 0;
   i32 out_channels = 0;
-  DType io = DType::F16;       // of features and weights
-  DType partial = DType::F16;  // of the sums: F32, F16 or BF16
+  DType io = DType::F16;  // of features and weights; sums are fp32
   // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the 0 that it compares with for one
   auto operator<=>(const MatmulShape&) const = default;
 };

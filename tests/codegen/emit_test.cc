@@ -15,15 +15,13 @@ using testing::HasSubstr;
 TEST(Emit, SourceOfAScatter) {
   ScatterSpec spec;
   spec.io = DType::BF16;
-  spec.partial = DType::F32;
   spec.residual = true;
   spec.activation = Activation::None;
   const KernelSource source = emit(spec);
-  EXPECT_EQ(source.display_name, "scatter-bf16-pf32-c64-t8-v16-s1-r1-none-n128");
+  EXPECT_EQ(source.display_name, "scatter-bf16-c64-t8-v16-s1-r1-none-n128");
   EXPECT_EQ(source.name_expression,
-            "minuet::scatter<minuet::ScatterSpec{.io = minuet::DType::BF16, .partial = minuet::DType::F32, "
-            ".channels = "
-            "64, .tile = 8, .vector_bytes = 16, .scale_shift = true, .residual = true, .activation = "
+            "minuet::scatter<minuet::ScatterSpec{.io = minuet::DType::BF16, .channels = 64, .tile = 8, "
+            ".vector_bytes = 16, .scale_shift = true, .residual = true, .activation = "
             "minuet::Activation::None, .threads = 128}>");
   EXPECT_THAT(source.text, HasSubstr("#include \"kernels_templates/gmas/scatter.h\"\n"));
   EXPECT_THAT(source.text, HasSubstr("static_assert(sizeof(minuet::ScatterParams) == " +

@@ -124,8 +124,6 @@ std::vector<GatherSpec> variants(const GatherSpec&) {
 std::vector<ScatterSpec> variants(const ScatterSpec&) {
   std::vector<ScatterSpec> specs;
   for (const ConvolutionChoice& choice : choices()) specs.push_back(choice.scatter);
-  specs.push_back({.io = DType::F16, .partial = DType::F32, .channels = 64});
-  specs.push_back({.io = DType::BF16, .partial = DType::F32, .channels = 64});
   return specs;
 }
 std::vector<PermuteWeightsSpec> variants(const PermuteWeightsSpec&) {

@@ -41,6 +41,10 @@ class Matrix {
   bool is_poison(i64 row, i64 channel) const { return bits(row, channel) == poison<Element>(); }
   Element* elements() { return reinterpret_cast<Element*>(data_.data()); }
   const Element* elements() const { return reinterpret_cast<const Element*>(data_.data()); }
+  float* floats() {
+    static_assert(T == DType::F32 || T == DType::TF32);
+    return reinterpret_cast<float*>(data_.data());
+  }
   i64 ld() const { return ld_; }
 
   static constexpr i32 kBytes = dtype_bytes(T);

@@ -184,6 +184,8 @@ Matrix<DType::F32> convolve(const std::vector<i32>& map, i32 volume, i64 sources
                          sources,
                          source_table.data(),
                          volume,
+                         0,
+                         rows,
                          padding,
                          padding_ends.data(),
                          padding_start.data(),
@@ -204,17 +206,17 @@ Matrix<DType::F32> convolve(const std::vector<i32>& map, i32 volume, i64 sources
     }
   }
   constexpr ScatterSpec kScatter{.io = DType::F32,
-                                 .partial = DType::F32,
                                  .channels = Out,
                                  .tile = 4,
                                  .scale_shift = false,
                                  .activation = Activation::None,
                                  .threads = kThreads};
   ScatterParams scattering{};
-  scattering.buffer = product.elements();
+  scattering.buffer = product.floats();
   scattering.table = query_table.data();
   scattering.rows = queries;
   scattering.volume = volume;
+  scattering.last_row = rows;
   scattering.output = output.elements();
   scattering.output_ld = Out;
   u32 overflow = 0;

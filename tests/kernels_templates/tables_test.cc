@@ -91,8 +91,8 @@ void expect_tables(const Case& one, i32 direct_offset, int variant) {
     i32 next = row_base[static_cast<std::size_t>(k)];
     for (i64 q = 0; q < one.queries; ++q) {
       const std::size_t entry = static_cast<std::size_t>(k * one.queries + q);
-      if (map[entry] < 0) continue;
-      if (k != direct_offset) expected_source[static_cast<std::size_t>(k * one.sources + map[entry])] = next;
+      if (map[entry] < 0 || k == direct_offset) continue;
+      expected_source[static_cast<std::size_t>(k * one.sources + map[entry])] = next;
       expected_query[entry] = next++;
     }
   }

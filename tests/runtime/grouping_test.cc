@@ -19,10 +19,10 @@ GroupPlan group(const std::vector<i32>& counts, i32 direct, GroupingChoice choic
 /// Every property a plan must have, whatever the counts.
 void expect_sound(const GroupPlan& plan, const std::vector<i32>& counts, const GroupingChoice& choice) {
   const i32 volume = static_cast<i32>(counts.size());
-  std::vector<int> owner(static_cast<std::size_t>(plan.buffer_rows), -1);
+  std::vector<int> owner(static_cast<std::size_t>(plan.gathered_rows), -1);
   auto claim = [&](i64 first, i64 rows, i32 k) {
     for (i64 row = first; row < first + rows; ++row) {
-      ASSERT_LT(row, plan.buffer_rows);
+      ASSERT_LT(row, plan.gathered_rows);
       ASSERT_EQ(owner[row], -1) << "row " << row << " belongs to two offsets";
       owner[row] = k;
     }
@@ -51,11 +51,44 @@ void expect_sound(const GroupPlan& plan, const std::vector<i32>& counts, const G
     EXPECT_EQ(own, grouped.count(k) ? owned - counts[k] : 0);
   }
   EXPECT_EQ(plan.padding_rows, padding);
-  if (plan.direct_offset >= 0) {
-    claim(plan.row_base[plan.direct_offset], counts[plan.direct_offset], plan.direct_offset);
-  }
   EXPECT_EQ(std::count(owner.begin(), owner.end(), -1), 0) << "rows that belong to no offset";
   EXPECT_EQ(plan.pairs, std::accumulate(counts.begin(), counts.end(), i64{0}));
+}
+
+/// Slices hold every offset of the plan once, in the plan's own rows, and no more rows than asked for.
+void expect_sound_slices(const GroupPlan& plan, i64 rows) {
+  GemmSlices slices;
+  slice_groups(plan, 1, slices);  // what it holds before makes no difference
+  slice_groups(plan, rows, slices);
+  ASSERT_FALSE(slices.slices.empty());
+  EXPECT_EQ(slices.slices.size() > 1, plan.gathered_rows > rows);
+  EXPECT_EQ(needs_sums(plan, rows), plan.direct_rows > 0 || slices.slices.size() > 1);
+  i64 row = 0;
+  i32 group = 0;
+  std::multiset<i32> offsets, expected;
+  for (const GemmSlice& slice : slices.slices) {
+    EXPECT_EQ(slice.first_row, row);
+    EXPECT_EQ(slice.first_group, group);
+    EXPECT_LE(slice.last_row - slice.first_row, rows);
+    row = slice.last_row, group = slice.last_group;
+    i64 height = std::numeric_limits<i64>::max();
+    for (i32 i = slice.first_group; i < slice.last_group; ++i) {
+      const GemmGroup& part = slices.groups[i];
+      EXPECT_LE(part.height, height) << "the largest first";
+      height = part.height;
+      for (i32 member = 0; member < part.count; ++member) {
+        const i32 k = plan.order[part.first_slot + member];
+        offsets.insert(k);
+        EXPECT_EQ(plan.row_base[k], slice.first_row + part.first_row + member * part.height);
+      }
+    }
+  }
+  EXPECT_EQ(row, plan.gathered_rows);
+  EXPECT_EQ(group, static_cast<i32>(slices.groups.size()));
+  for (const GemmGroup& part : plan.groups) {
+    for (i32 member = 0; member < part.count; ++member) expected.insert(plan.order[part.first_slot + member]);
+  }
+  EXPECT_EQ(offsets, expected);
 }
 
 TEST(Grouping, RandomCountsKeepEveryProperty) {
@@ -68,7 +101,11 @@ TEST(Grouping, RandomCountsKeepEveryProperty) {
     for (i32& count : counts) count = random() % 4 == 0 ? 0 : static_cast<i32>(random() % 700);
     const i32 direct = random() % 2 ? static_cast<i32>(random() % volume) : -1;
     const GroupingChoice choice{(random() % 100) / 100.0, 1 << (random() % 7)};
-    expect_sound(group(counts, direct, choice), counts, choice);
+    const GroupPlan plan = group(counts, direct, choice);
+    expect_sound(plan, counts, choice);
+    for (const i64 scratch : {i64{1}, 1 + static_cast<i64>(random() % 4000), plan.gathered_rows * 8}) {
+      expect_sound_slices(plan, slice_rows(plan, 8, scratch));
+    }
   }
 }
 
@@ -89,7 +126,7 @@ TEST(Grouping, EqualSizesKeepTheOrderOfOffsets) {
 TEST(Grouping, NothingToDoIsFine) {
   const GroupPlan plan = group({0, 0, 0}, 1);
   EXPECT_TRUE(plan.groups.empty());
-  EXPECT_EQ(plan.buffer_rows, 0);
+  EXPECT_EQ(plan.gathered_rows, 0);
   EXPECT_EQ(plan.padding_rows, 0);
 }
 

@@ -111,7 +111,7 @@ TEST_F(PlanTuning, R35_TheUsersResultGoesBeforeABundles) {
   EXPECT_EQ(llvm::cantFail(context->load_tuning(example_gpu())), 2u);
   const std::vector<std::string> kernels = kernels_of(context->tuning().get());
   EXPECT_THAT(kernels, Contains(HasSubstr("gather-f16-c64-t16")));
-  EXPECT_THAT(kernels, Contains(HasSubstr("scatter-f16-pf16-c64-t32")));
+  EXPECT_THAT(kernels, Contains(HasSubstr("scatter-f16-c64-t32")));
 
   // Without a folder the bundle alone is asked.
   const std::shared_ptr<Context> in_memory = make_context(/*disk=*/false);

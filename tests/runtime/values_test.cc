@@ -63,10 +63,13 @@ ConvolutionData one_weight_data(const ConvolutionCase& test) {
 
 class ValuesTest : public DeviceTest {
  protected:
-  std::vector<float> convolve(const ConvolutionCase& test, const ConvolutionData& data) {
+  std::vector<float> convolve(const ConvolutionCase& test, const ConvolutionData& data,
+                              int64_t scratch_bytes = 0) {
     Convolution convolution(machine(), test, data);
-    return decode(test.dtype,
-                  convolution.run(convolution.execution().get(), make_map(machine(), test, data), data));
+    minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+    options.scratch_bytes = scratch_bytes;
+    return decode(test.dtype, convolution.run(convolution.execution(&options).get(),
+                                              make_map(machine(), test, data), data));
   }
 };
 
@@ -158,6 +161,56 @@ TEST_P(ValuesTest, WholeProblemsWithWeightsThatNeedRounding) {
       std::vector<double> magnitudes;
       const std::vector<double> expected = expected_output(test, data, &magnitudes);
       EXPECT_TRUE(is_close(output, expected, magnitudes, out, dtype()));
+    }
+  }
+}
+
+/// Sums of two offsets that cancel each other. At one offset they have more digits than 16 bits hold, or are
+/// past fp16's largest number; the output has not, and is exact.
+TEST_P(ValuesTest, SumsAreFp32FromTheFirstProductToTheLast) {
+  constexpr int kIn = 64, kOut = 8;
+  ConvolutionCase test = small_case(dtype(), ConvolutionKind::Submanifold, kIn, kOut, 400);
+  test.scale_shift = test.residual = test.relu = false;
+  ConvolutionData data = make_coordinates(test);
+  const auto pairs = oracle::find_pairs(data.geometry, data.in_coordinates, data.out_coordinates);
+  struct Sum {
+    float feature, weight, first_weight, other_weight;  // first_weight: of channel 0
+  };
+  for (const Sum& sum : {Sum{1, 64, 65, -64}, Sum{60, 20, 20, -20}}) {
+    for (const auto& [one, other] : {std::pair{13, 14}, {12, 14}, {14, 13}, {4, 22}}) {  // 13: the centre
+      data.features.assign(data.in_rows() * kIn, sum.feature);
+      data.weight.assign(27 * kIn * kOut, 0.0f);
+      for (int i = 0; i < kIn * kOut; ++i) {
+        data.weight[one * kIn * kOut + i] = i < kOut ? sum.first_weight : sum.weight;
+        data.weight[other * kIn * kOut + i] = sum.other_weight;
+      }
+      std::vector<int> terms(data.out_rows(), 0);
+      for (const oracle::Pair& pair : pairs) terms[pair.out] += pair.k == one ? 1 : pair.k == other ? 2 : 0;
+      const float left = sum.feature * (sum.first_weight + (kIn - 1) * sum.weight + kIn * sum.other_weight);
+      const std::vector<float> output = convolve(test, data);
+      int both = 0;
+      for (int64_t row = 0; row < data.out_rows(); ++row) {
+        if (terms[row] != 3) continue;
+        ++both;
+        for (int c = 0; c < kOut; ++c) EXPECT_EQ(output[row * kOut + c], left) << one << " " << other;
+      }
+      EXPECT_GT(both, 0);
+    }
+  }
+}
+
+/// Layers go through their buffers in slices of one offset, or of a few.
+TEST_P(ValuesTest, WholeProblemsInLittleScratch) {
+  for (ConvolutionKind kind : all_kinds()) {
+    ConvolutionCase test = small_case(dtype(), kind, 24, 40, 500);
+    SCOPED_TRACE(test.name());
+    const ConvolutionData data = make_data(test);
+    std::vector<double> magnitudes;
+    const std::vector<double> expected = expected_output(test, data, &magnitudes);
+    for (const int64_t scratch_bytes : {int64_t{1}, int64_t{300000}, int64_t{1} << 40}) {
+      const std::vector<float> output = convolve(test, data, scratch_bytes);
+      EXPECT_TRUE(is_close(output, expected, magnitudes, test.out_channels, dtype())) << scratch_bytes;
+      EXPECT_EQ(convolve(test, data, scratch_bytes), output) << "bits repeat";
     }
   }
 }

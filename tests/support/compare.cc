@@ -61,17 +61,15 @@ testing::AssertionResult is_close(const std::vector<float>& out, const std::vect
                                      << " (bound " << 10 * bound << ")";
 }
 
-// With u = 2^-11 (fp16) or 2^-8 (bf16), what one rounding to storage may cost: the gather-GEMM-scatter
-// dataflow stores each offset's partial sum in 16 bits, off by at most u of that offset's |in| |w|, so by u
-// of all in all; the output is stored once more, off by at most u of itself. Hence 2 u.
+// The output is stored in 16 bits, off by at most u = 2^-11 (fp16) or 2^-8 (bf16) of itself.
 //
-// Between them sums are fp32, in whatever order: a chain of about 400 roundings at the longest (256 channels,
+// Before that sums are fp32, in whatever order: a chain of about 400 roundings at the longest (256 channels,
 // 125 offsets, the epilogue) of up to 2^-24 of the sum so far, whose mean square is a third of the last one's
 // where sums grow evenly. As good as independent, six of their deviations are 6 sqrt(400 / 12 / 3) = 20 times
-// 2^-24: 2^-19 with room, and far within the 1/64 beside 2 u.
+// 2^-24: 2^-19 with room.
 //
 // Tensor cores cut off where others round, a few bits below the largest product of a step: tf32, whose
-// operands the oracle rounds too, has 2^-15 for that.
+// operands the oracle rounds too, has 2^-15 for that, and fp16 as much beside its u.
 double element_factor(DType type) {
   switch (type) {
     case DType::F32:
@@ -79,9 +77,9 @@ double element_factor(DType type) {
     case DType::TF32:
       return 0x1p-15;
     case DType::F16:
-      return 0x1p-10 * (1 + 1.0 / 64);
+      return 0x1p-11 + 0x1p-15;
     case DType::BF16:
-      return 0x1p-7 * (1 + 1.0 / 64);
+      return 0x1p-8 + 0x1p-15;
   }
   return 0;
 }
@@ -91,8 +89,7 @@ testing::AssertionResult is_close(const std::vector<float>& out, const std::vect
   if (testing::AssertionResult whole = is_close(out, ref, channels, error_bound(type)); !whole) return whole;
   if (magnitudes.size() != ref.size())
     return testing::AssertionFailure() << magnitudes.size() << " magnitudes";
-  // Subnormals of fp16 are off by up to 2^-25 each, however small: at most 125 partial sums and the output.
-  const double least = type == DType::F16 ? 0x1p-18 : 0;
+  const double least = type == DType::F16 ? 0x1p-25 : 0;  // a subnormal output, however small
   for (size_t i = 0; i < ref.size(); ++i) {
     const double error = std::abs(out[i] - ref[i]), bound = element_factor(type) * magnitudes[i] + least;
     if (error <= bound) continue;

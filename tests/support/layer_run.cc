@@ -237,10 +237,17 @@ class LayerRun {
       request.residual_ld = ld;
     }
     request.scratch = make(engine_->scratch_bytes()).as();
-    gathered_ = &make(groups_.gathered_rows * test_.in_channels * engine_->gather_element_bytes(choice_));
+    const i64 buffer_rows = draw_buffer_rows();
+    GemmSlices slices;
+    slice_groups(groups_, buffer_rows, slices);
+    request.slices = &slices;
+    gathered_ = &make(buffer_rows * test_.in_channels * engine_->gather_element_bytes(test_.dtype));
     request.gather_buffer = gathered_->as();
-    request.gemm_buffer =
-        make(groups_.buffer_rows * test_.out_channels * engine_->gemm_element_bytes(choice_)).as();
+    request.gemm_buffer = make(buffer_rows * test_.out_channels * 4).as<float>();
+    if (needs_sums(groups_, buffer_rows)) {
+      request.sums = make(out_rows * test_.out_channels * 4).as<float>();
+    }
+    is_sliced_ = buffer_rows < groups_.gathered_rows;
     take(engine_->prepare_convolution(request));
     take(engine_->send_prepared());
     take(engine_->convolve(request));
@@ -249,6 +256,14 @@ class LayerRun {
                                final_->as(), out_ld));
     EXPECT_EQ(overflow.read_first<u32>(), 0u);
     engine_output_ = &output;
+  }
+
+  /// The whole, or, every other time, a few slices.
+  i64 draw_buffer_rows() const {
+    Random random(test_.seed + 5000);
+    const i64 whole = groups_.gathered_rows;
+    return random.below(2) == 0 ? whole
+                                : slice_rows(groups_, 1, 1 + static_cast<i64>(random.below(whole + 1)));
   }
 
   LayerResult collect() {
@@ -268,8 +283,9 @@ class LayerRun {
   }
 
   void check_padding_rows() {
+    if (is_sliced_) return;  // the buffer has been used again
     const std::vector<char> buffer = gathered_->read<char>();
-    const i64 row = test_.in_channels * engine_->gather_element_bytes(choice_);
+    const i64 row = test_.in_channels * engine_->gather_element_bytes(test_.dtype);
     for (size_t k = 0; k < groups_.padding_ends.size(); ++k) {
       const i64 rows = groups_.padding_ends[k] - (k > 0 ? groups_.padding_ends[k - 1] : 0);
       const auto first = buffer.begin() + groups_.padding_start[k] * row;
@@ -295,6 +311,7 @@ class LayerRun {
   GroupPlan groups_;
   TestBuffer* counts_ = nullptr;
   TestBuffer* gathered_ = nullptr;
+  bool is_sliced_ = false;
   TestBuffer* final_ = nullptr;
   TestBuffer* engine_output_ = nullptr;
   LayerResult result_;
@@ -357,10 +374,9 @@ GroupPlan random_groups(const std::vector<i32>& counts, i32 direct_offset, u64 s
       plan.padding_ends[k] = static_cast<i32>(group.height - counts[k]);
     }
     plan.gathered_rows += group.count * group.height;
-    plan.groups.push_back(group);
+    plan.largest_height = std::max(plan.largest_height, group.height);
+    plan.groups.insert(plan.groups.begin(), group);
   }
-  plan.buffer_rows = plan.gathered_rows + plan.direct_rows;
-  if (direct_offset >= 0) plan.row_base[direct_offset] = static_cast<i32>(plan.gathered_rows);
   std::partial_sum(plan.padding_ends.begin(), plan.padding_ends.end(), plan.padding_ends.begin());
   plan.padding_rows = volume > 0 ? plan.padding_ends.back() : 0;
   plan.pairs = std::accumulate(counts.begin(), counts.end(), i64{0});

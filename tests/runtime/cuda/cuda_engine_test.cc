@@ -225,7 +225,9 @@ class LayerByHand {
     request_.overflow = keep(std::vector<u32>{0})->as<u32>();
     request_.scratch = room(engine_->scratch_bytes())->as();
     request_.gather_buffer = room(groups_.gathered_rows * kIn * 2)->as();
-    request_.gemm_buffer = room(groups_.buffer_rows * kOut * 2)->as();
+    request_.gemm_buffer = room(groups_.gathered_rows * kOut * 4)->as<float>();
+    slice_groups(groups_, groups_.gathered_rows, slices_);
+    request_.slices = &slices_;
   }
 
   template <class T>
@@ -243,6 +245,7 @@ class LayerByHand {
   std::vector<std::unique_ptr<TestBuffer>> buffers_;
   std::unique_ptr<Engine> engine_;
   GroupPlan groups_;
+  GemmSlices slices_;
   MapView view_;
   GmasTables tables_;
   ConvolveRequest request_;

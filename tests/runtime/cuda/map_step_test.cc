@@ -315,8 +315,8 @@ void MapStepTest::check_tables(const MapView& map, const std::vector<i32>& table
       const i32 source = table[k * map.queries + q];
       if (source < 0) continue;
       from.push_back(source), to.push_back(static_cast<i32>(q));
-      by_query[k * map.queries + q] = row_base[k] + n;
-      if (k != direct) by_source[k * map.sources + source] = row_base[k] + n;
+      if (k == direct) continue;
+      by_query[k * map.queries + q] = by_source[k * map.sources + source] = row_base[k] + n;
       ++n;
     }
   }

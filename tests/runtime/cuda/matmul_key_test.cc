@@ -41,7 +41,7 @@ TEST(MatmulKey, AlignmentDividesTheAddress) {
 
 TEST(MatmulKey, AKeyStandsForItself) {
   MatmulProblem problem;
-  problem.shape = {3, 24, DType::BF16, DType::BF16};
+  problem.shape = {3, 24, DType::BF16};
   problem.mode = BatchMode::Strided;
   problem.batch = 5;
   problem.input_ld = 3;

@@ -46,24 +46,24 @@ class MatmulTest : public GpuTest {
     const std::vector<float> weight =
         random_values(random, shape.io, problem.batch * in * out, 1 / std::sqrt(static_cast<double>(in)));
     const i64 input_lead = test.lead * problem.input_ld * dtype_bytes(shape.io);
-    const i64 output_lead = test.lead * out * dtype_bytes(shape.partial);
+    const i64 output_lead = test.lead * out * dtype_bytes(DType::F32);
     std::vector<char> stored = encode(shape.io, input);
     stored.insert(stored.begin(), static_cast<std::size_t>(input_lead), char{-1});
     TestBuffer x(device(), stored), w(device(), encode(shape.io, weight));
-    TestBuffer y(device(), output_lead + rows * out * dtype_bytes(shape.partial));
+    TestBuffer y(device(), output_lead + rows * out * dtype_bytes(DType::F32));
     problem.weight_alignment = alignment_of(in * out * dtype_bytes(shape.io));
     problem.input_alignment = std::min(
         alignment_of(input_lead), alignment_of(problem.height * problem.input_ld * dtype_bytes(shape.io)));
     problem.output_alignment =
-        std::min(alignment_of(output_lead), alignment_of(problem.height * out * dtype_bytes(shape.partial)));
+        std::min(alignment_of(output_lead), alignment_of(problem.height * out * dtype_bytes(DType::F32)));
     if (!run(problem, w.as<char>(), x.as<char>() + input_lead, y.as<char>() + output_lead)) return false;
 
     std::vector<char> result = y.read<char>();
     result.erase(result.begin(), result.begin() + output_lead);
-    // Partial sums of F32 keep more than the bound of their operands' type asks for.
-    const DType bound = shape.io == DType::TF32 ? DType::TF32 : shape.partial;
+    // 16-bit operands are exact, and their products' sums fp32.
+    const DType bound = shape.io == DType::TF32 ? DType::TF32 : DType::F32;
     EXPECT_TRUE(
-        is_close(decode(shape.partial, result), expected(problem, input, weight), out, error_bound(bound)));
+        is_close(decode(DType::F32, result), expected(problem, input, weight), out, error_bound(bound)));
     return true;
   }
 
@@ -101,7 +101,7 @@ class MatmulTest : public GpuTest {
       table.push_back(input + i * problem.height * problem.input_ld * dtype_bytes(shape.io));
     }
     for (i64 i = 0; i < problem.batch; ++i) {
-      table.push_back(output + i * problem.height * shape.out_channels * dtype_bytes(shape.partial));
+      table.push_back(output + i * problem.height * shape.out_channels * dtype_bytes(DType::F32));
     }
     return table;
   }
@@ -126,7 +126,7 @@ class MatmulTest : public GpuTest {
         if (on_software_device() && in + out > 150) continue;
         for (i64 height : {1, 7, 64, on_software_device() ? 130 : 1000}) {
           MatmulCase test;
-          test.problem.shape = {in, out, type, storage_type(type)};
+          test.problem.shape = {in, out, type};
           test.problem.mode = mode;
           test.problem.height = height;
           test.problem.batch = mode == BatchMode::Single ? 1 : 5;
@@ -157,7 +157,7 @@ TEST_F(MatmulTest, ABucketIsLookedUpOnce) {
   Matmuls* matmuls = take(device().matmuls());
   const ContextScope scope(device().driver(), device().context());
   MatmulProblem problem;
-  problem.shape = {40, 72, DType::F16, DType::F16};
+  problem.shape = {40, 72, DType::F16};
   problem.input_ld = 40;
   i64 lookups = 0;
   for (i64 height : {1025, 1500, 2048}) {
