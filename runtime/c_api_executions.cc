@@ -99,10 +99,11 @@ minuet_status minuet_execution_create(minuet_plan* plan, minuet_device* device,
     MINUET_ASSIGN(const auto entered, enter(given.queue));
     if (program.takes_maps &&
         (given.max_points != 0 || given.cloud.keep_first_duplicate || given.cloud.has_bounds)) {
-      return make_error(
-          StatusCode::InvalidArgument,
-          "a convolution's execution takes a workspace and a queue; the rest belongs to its coordinate sets");
+      return make_error(StatusCode::InvalidArgument,
+                        "a convolution's execution takes a workspace, scratch_bytes and a queue; the rest "
+                        "belongs to its coordinate sets");
     }
+    const Trace::Span span(device->open->trace(), "run", "create an execution");
     MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded,
                   plan->residence->loaded_on(*device->open->device()));
     MINUET_ASSIGN(std::unique_ptr<Execution> made, Execution::create(std::move(loaded), given));
@@ -189,6 +190,7 @@ minuet_status minuet_execution_query_counters(minuet_execution* execution,
     answer.host_syncs = seen.host_syncs;
     answer.allocations = seen.allocations + own.growths();
     answer.workspace_bytes = own.workspace_bytes();
+    answer.gemm_lookups = seen.gemm_lookups;
     return write_info(answer, counters);
   });
 }

@@ -208,6 +208,7 @@ minuet_status minuet_plan_create_network(minuet_context* context, const minuet_n
     MINUET_TRY(check_create(context, options, plan));
     MINUET_ASSIGN(const minuet_network_options given,
                   read_options(options, minuet_network_options(MINUET_NETWORK_OPTIONS_INIT)));
+    const Trace::Span span(context->context->cache()->trace(), "plan", "create");
     MINUET_ASSIGN(NetworkProblem problem, read_network(given));
     MINUET_ASSIGN(const ParameterSource parameters, open_parameters(given, problem.description));
     MINUET_ASSIGN(std::shared_ptr<const Plan> made,

@@ -6,6 +6,7 @@
 #include "codegen/arch.h"
 #include "codegen/trace.h"
 #include "runtime/arena.h"
+#include "runtime/parallel.h"
 #include "runtime/rounding.h"
 
 namespace minuet {
@@ -117,10 +118,11 @@ llvm::Error upload_parameters(LoadedPlan& loaded) {
   }
   MINUET_ASSIGN(loaded.parameters, DeviceMemory::create(loaded.device, layout.bytes()));
   char* const base = loaded.parameters.data();
-  std::vector<char> host(static_cast<std::size_t>(layout.bytes()));
-  for (std::size_t i = 0; i < offsets.size(); ++i) {
+  const auto host = std::make_unique_for_overwrite<char[]>(static_cast<std::size_t>(layout.bytes()));
+  loaded.weights.resize(offsets.size());
+  MINUET_TRY(in_parallel(static_cast<i64>(offsets.size()), [&](i64 i) {
     const auto store = [&](DType as, const std::vector<float>& values, i64 offset) {
-      store_values(as, values.data(), values.size(), host.data() + offset);
+      store_values(as, values.data(), values.size(), host.get() + offset);
       return base + offset;
     };
     const LayerParameters& layer = plan.parameters[i];
@@ -129,9 +131,10 @@ llvm::Error upload_parameters(LoadedPlan& loaded) {
       weights.scale = reinterpret_cast<const float*>(store(DType::F32, layer.scale, offsets[i].scale));
       weights.shift = reinterpret_cast<const float*>(store(DType::F32, layer.shift, offsets[i].shift));
     }
-    loaded.weights.push_back(weights);
-  }
-  return loaded.device->upload(base, host.data(), layout.bytes());
+    loaded.weights[i] = weights;
+    return llvm::Error::success();
+  }));
+  return loaded.device->upload(base, host.get(), layout.bytes());
 }
 
 }  // namespace
@@ -160,14 +163,26 @@ llvm::Error PlanResidence::load(std::shared_ptr<Device> device) {
   }
   MINUET_ASSIGN(const auto found, runnable_on(device->info()));
   const auto& [arch, compiled] = found;
-  MINUET_TRY(device->load(compiled.binaries, [&, &name = arch, &plan = compiled.plan](const Binary& refused) {
-    return reload(name, *plan, refused);
-  }));
   auto loaded = std::make_shared<LoadedPlan>();
   loaded->plan = plan_;
   loaded->compiled = compiled.plan;
   loaded->device = device;
-  MINUET_TRY(upload_parameters(*loaded));
+  const auto load_kernels = [&] {
+    const Trace::Span span(cache_->trace(), "plan", "load kernels");
+    return device->load(compiled.binaries, [&, &name = arch, &plan = compiled.plan](const Binary& refused) {
+      return reload(name, *plan, refused);
+    });
+  };
+  const auto load_parameters = [&] {
+    const Trace::Span span(cache_->trace(), "plan", "convert and upload parameters");
+    return upload_parameters(*loaded);
+  };
+  MINUET_TRY(in_parallel(2 + static_cast<i64>(plan_->program.layers.size()), [&](i64 i) {
+    if (i == 0) return load_kernels();
+    if (i == 1) return load_parameters();
+    const Trace::Span span(cache_->trace(), "plan", "load GEMMs");
+    return device->load_gemms(plan_->program.layers[i - 2].convolution());
+  }));
   const std::lock_guard<std::mutex> lock(mutex_);
   loaded_.emplace(device.get(), std::move(loaded));
   return llvm::Error::success();

@@ -110,8 +110,8 @@ struct ConvolutionWeights {
 struct EngineCounters {
   i64 kernels = 0, copies = 0, fills = 0, matmuls = 0;
   i64 host_syncs = 0;
-  i64 allocations = 0;  // device, pinned or event: none when warm
-  i64 heuristics = 0;   // look-ups of GEMM algorithms: none when warm
+  i64 allocations = 0;   // device, pinned or event: none when warm
+  i64 gemm_lookups = 0;  // look-ups of GEMM algorithms: none when warm
 };
 
 /// Time per stage of the last profiled pass, milliseconds.

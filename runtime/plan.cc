@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "runtime/network_program.h"
+#include "runtime/parallel.h"
 
 namespace minuet {
 namespace {
@@ -52,9 +53,12 @@ llvm::Expected<std::shared_ptr<const Plan>> Plan::create(NetworkProblem problem,
   MINUET_TRY(source.check(plan->program));
   for (const ProgramLayer& layer : plan->program.layers) {
     if (llvm::Error error = validate(layer.problem)) return annotate(std::move(error), layer.name);
-    MINUET_ASSIGN(LayerParameters parameters, source.layer(layer));
-    plan->parameters.push_back(std::move(parameters));
   }
+  plan->parameters.resize(plan->program.layers.size());
+  MINUET_TRY(in_parallel(static_cast<i64>(plan->parameters.size()), [&](i64 i) -> llvm::Error {
+    MINUET_ASSIGN(plan->parameters[i], source.layer(plan->program.layers[i]));
+    return llvm::Error::success();
+  }));
   plan->tuning = std::move(tuning);
   return plan;
 }

@@ -477,8 +477,9 @@ MINUET_API void minuet_plan_destroy(minuet_plan* plan);
 MINUET_API minuet_status minuet_plan_compile(minuet_plan* plan, const char* arch, minuet_kernel_visitor visit,
                                              void* user);
 /* Uploads weights and loads the kernels that were compiled for the device's architecture, or, where there are
- * none, for the nearest older one of the same major capability that it runs ("sm_80" on an sm_86).
- * FAILED_PRECONDITION where there are none either. */
+ * none, for the nearest older one of the same major capability that it runs ("sm_80" on an sm_86); brings in
+ * cuBLASLt's kernels for every size of cloud, too, by running each once. On as many threads as there are
+ * cores. FAILED_PRECONDITION where there are none either. */
 MINUET_API minuet_status minuet_plan_load(minuet_plan* plan, minuet_device* device);
 
 /* Strings live as long as the plan. */
@@ -684,9 +685,11 @@ typedef struct minuet_execution_counters {
   int64_t host_syncs;  /* waits inside the calls */
   int64_t allocations; /* of the driver: 0 when warm */
   int64_t workspace_bytes;
+  int64_t gemm_lookups; /* of cuBLASLt's algorithms: load makes those that layers need, so that calls make
+                           none, but for a single convolution's rows further apart than its channels */
 } minuet_execution_counters;
 #define MINUET_EXECUTION_COUNTERS_INIT \
-  { sizeof(minuet_execution_counters), 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_execution_counters), 0, 0, 0, 0, 0, 0, 0, 0 }
 /* Since the last reset. */
 MINUET_API minuet_status minuet_execution_query_counters(minuet_execution* execution,
                                                          minuet_execution_counters* counters);

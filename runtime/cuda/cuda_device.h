@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,7 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   llvm::Error download(void* host, const void* source, i64 bytes) override;
   llvm::Error synchronize(void* stream) override;
   llvm::Error load(const std::vector<std::shared_ptr<const Binary>>& binaries, const Reload& reload) override;
+  llvm::Error load_gemms(const ConvolutionProblem& problem) override;
   llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice,
                                                         std::shared_ptr<EngineShare> share) override;
   llvm::Expected<std::shared_ptr<EngineShare>> create_share() override;
@@ -78,9 +80,10 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   DeviceInfo info_;
   i32 multiprocessors_ = 1;
   ModuleSet modules_;
-  std::mutex mutex_;  // of the copy stream and of opening cuBLASLt
+  std::mutex mutex_;  // of the copy stream, of opening cuBLASLt, and of warm_
   CUstream copies_ = nullptr;
   std::unique_ptr<Matmuls> matmuls_;
+  std::set<MatmulKey> warm_;  // what load_gemms made ready
 };
 
 }  // namespace minuet

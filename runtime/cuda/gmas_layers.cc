@@ -5,9 +5,6 @@
 namespace minuet {
 namespace {
 
-// A probe of middling size decides for a layer; a batch that then has no algorithm runs member by member.
-constexpr i64 kProbeHeight = 4096;
-constexpr i32 kProbeBatch = 4;
 constexpr i32 kPointerArrays = 3;  // weights, inputs, outputs
 
 }  // namespace
@@ -40,13 +37,6 @@ llvm::Expected<i32> GmasStep::add_convolution(const ConvolutionChoice& choice, C
   return static_cast<i32>(layers_.size()) - 1;
 }
 
-llvm::Expected<bool> GmasStep::takes_pointers(Layer& layer) {
-  const MatmulProblem probe = problem_of(layer, BatchMode::Pointers, 0, kProbeHeight, kProbeBatch);
-  MINUET_ASSIGN(const MatmulAlgorithm* algorithm,
-                layer.memo.find(*matmuls_, key_of(probe), launcher_.counters().heuristics));
-  return algorithm->found;
-}
-
 llvm::Error GmasStep::place_weights(Layer& layer) {
   WeightPlacement& placement = layer.placement;
   if (layer.volume == 1) {
@@ -61,7 +51,8 @@ llvm::Error GmasStep::place_weights(Layer& layer) {
       placement = {false, "a permuted copy was asked for"};
       break;
     case WeightPath::Automatic:
-      MINUET_ASSIGN(placement.pointers, takes_pointers(layer));
+      MINUET_ASSIGN(placement.pointers,
+                    matmuls_->takes_pointers(layer.shape, launcher_.counters().gemm_lookups));
       placement.reason = placement.pointers
                              ? "cuBLASLt has an algorithm for batches by pointers: no weight is copied"
                              : "cuBLASLt has no algorithm for batches by pointers of this shape: the "

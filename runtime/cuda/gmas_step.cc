@@ -75,11 +75,12 @@ MatmulProblem GmasStep::problem_of(const Layer& layer, BatchMode mode, i64 first
 llvm::Expected<bool> GmasStep::bind(Layer& layer, const MatmulProblem& problem, const void* weight,
                                     const void* input, void* output, BoundMatmul& bound) {
   MINUET_ASSIGN(const MatmulAlgorithm* algorithm,
-                layer.memo.find(*matmuls_, key_of(problem), launcher_.counters().heuristics));
+                layer.memo.find(*matmuls_, key_of(problem), launcher_.counters().gemm_lookups));
   MatmulAlgorithm exact;
   if (!algorithm->found) {
+    if (problem.mode != BatchMode::Single) return false;  // member by member
     // What stands for the bucket has none; this very height may.
-    ++launcher_.counters().heuristics;
+    ++launcher_.counters().gemm_lookups;
     MINUET_TRY(matmuls_->look_up(problem, exact));
     if (!exact.found) return false;
     algorithm = &exact;
@@ -233,7 +234,7 @@ llvm::Error GmasStep::multiply(Layer& layer, const ConvolveRequest& request, std
   for (std::size_t i = first; i < last && !error; ++i) {
     ++counters.matmuls;
     error = matmuls_->run(layer.matmuls[i], bytes_at(request.scratch, stream * kMatmulWorkspaceBytes),
-                          launcher_.stream(stream), counters.heuristics);
+                          launcher_.stream(stream), counters.gemm_lookups);
     if (++stream == used) stream = 0;
   }
   // After a failure too: the caller waits for its own stream only before it reuses the buffers.

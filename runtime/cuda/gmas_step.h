@@ -71,8 +71,6 @@ class GmasStep {
   /// Parts at `base`, or, with a null base, only sizes.
   Layout layout(char* base) const;
   llvm::Error place_weights(Layer& layer);
-  /// Whether cuBLASLt has an algorithm for this layer's batches by pointers.
-  llvm::Expected<bool> takes_pointers(Layer& layer);
   MatmulProblem problem_of(const Layer& layer, BatchMode mode, i64 first_row, i64 height, i32 batch) const;
   llvm::Expected<bool> bind(Layer& layer, const MatmulProblem& problem, const void* weight, const void* input,
                             void* output, BoundMatmul& bound);

@@ -137,6 +137,11 @@ llvm::Expected<const MatmulAlgorithm*> Matmuls::find(const MatmulKey& key, i64& 
   return &algorithms_.emplace(key, algorithm).first->second;
 }
 
+llvm::Expected<bool> Matmuls::takes_pointers(const MatmulShape& shape, i64& lookups) {
+  MINUET_ASSIGN(const MatmulAlgorithm* algorithm, find(pointers_probe(shape), lookups));
+  return algorithm->found;
+}
+
 cublasStatus_t Matmuls::enqueue(const BoundMatmul& matmul, void* workspace, CUstream stream) {
   static constexpr float kOne = 1, kZero = 0;
   // cuBLASLt takes layouts by pointer to non-const, and only reads them.

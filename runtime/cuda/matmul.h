@@ -49,6 +49,8 @@ class Matmuls {
   /// The algorithm for a key; valid as long as this. One look-up costs tens of microseconds, and
   /// `lookups` counts it, the first time; the same key is found again under a lock.
   llvm::Expected<const MatmulAlgorithm*> find(const MatmulKey& key, i64& lookups);
+  /// Whether there are batches by pointers for a shape.
+  llvm::Expected<bool> takes_pointers(const MatmulShape& shape, i64& lookups);
   /// For exactly this problem; `result.found` says whether there is one.
   llvm::Error look_up(const MatmulProblem& problem, MatmulAlgorithm& result) const;
   llvm::Error lay_out(const MatmulProblem& problem, MatmulLayouts& layouts) const;

@@ -4,7 +4,9 @@
 // cloud finds them again. Pure arithmetic.
 #pragma once
 
+#include <algorithm>
 #include <compare>
+#include <set>
 
 #include "kernels_templates/shared/key_layout.h"
 
@@ -34,24 +36,25 @@ struct MatmulProblem {
   i32 output_alignment = 16;
 };
 
-constexpr i32 kLargestHeightBucket = 22;  // above four million rows the choice does not change
-constexpr i32 kLargestBatchBucket = 7;
+// A plan's load looks all buckets up, and loads the kernels that come of it: few of them.
+constexpr i32 kLeastHeightBucket = 3, kLargestHeightBucket = 9;  // up to 64 rows; more than 65,536
 
-/// Heights in (2^(b-1), 2^b] share bucket b.
+/// Heights in (4^(b-1), 4^b] share bucket b.
 constexpr i32 height_bucket(i64 height) {
-  const i32 bucket = height <= 1 ? 0 : bit_width_of(static_cast<u64>(height - 1));
-  return bucket < kLargestHeightBucket ? bucket : kLargestHeightBucket;
+  const i32 bucket = height <= 1 ? 0 : (bit_width_of(static_cast<u64>(height - 1)) + 1) / 2;
+  return std::clamp(bucket, kLeastHeightBucket, kLargestHeightBucket);
 }
 
-/// The height that stands for a bucket: three quarters of the largest.
-constexpr i64 bucket_height(i32 bucket) { return bucket < 2 ? i64{1} << bucket : i64{3} << (bucket - 2); }
+/// The height that stands for a bucket: half of the largest.
+constexpr i64 bucket_height(i32 bucket) { return i64{1} << (2 * bucket - 1); }
 
-constexpr i32 batch_bucket(i32 batch) {
-  const i32 bucket = batch <= 1 ? 0 : bit_width_of(static_cast<u64>(batch - 1));
-  return bucket < kLargestBatchBucket ? bucket : kLargestBatchBucket;
-}
+constexpr i32 kLargestBatchBucket = 2;
 
-constexpr i32 bucket_batch(i32 bucket) { return 1 << bucket; }
+/// One, up to four, more.
+constexpr i32 batch_bucket(i32 batch) { return batch <= 1 ? 0 : batch <= 4 ? 1 : kLargestBatchBucket; }
+
+/// The batch that stands for a bucket.
+constexpr i32 bucket_batch(i32 bucket) { return bucket == 0 ? 1 : bucket == 1 ? 3 : 10; }
 
 /// The largest power of two up to 16 that divides `bytes`.
 constexpr i32 alignment_of(i64 bytes) {
@@ -92,6 +95,58 @@ constexpr MatmulProblem representative(const MatmulKey& key) {
           key.weight_alignment,
           key.input_alignment,
           key.output_alignment};
+}
+
+/// Whether cuBLASLt has batches by pointers for a shape is asked with a problem of middling size; a batch
+/// that then has no algorithm runs member by member.
+constexpr MatmulKey pointers_probe(const MatmulShape& shape) {
+  MatmulProblem problem;
+  problem.shape = shape;
+  problem.mode = BatchMode::Pointers;
+  problem.height = 4096;
+  problem.batch = 4;
+  problem.input_ld = shape.in_channels;
+  problem.weight_alignment =
+      alignment_of(i64{shape.in_channels} * shape.out_channels * dtype_bytes(shape.io));
+  return key_of(problem);
+}
+
+/// Adds every key that a layer's groups can have, for whatever cloud: one GEMM or, of more offsets than one,
+/// batches in `batches`, that begin at any row of the buffers.
+inline void add_group_keys(const MatmulShape& shape, i32 volume, BatchMode batches,
+                           std::set<MatmulKey>& keys) {
+  MatmulKey key = pointers_probe(shape);
+  const i64 input_pitch = i64{shape.in_channels} * dtype_bytes(shape.io);
+  const i64 output_pitch = i64{shape.out_channels} * dtype_bytes(DType::F32);
+  for (key.input_alignment = alignment_of(input_pitch); key.input_alignment <= 16; key.input_alignment *= 2) {
+    for (key.output_alignment = alignment_of(output_pitch); key.output_alignment <= 16;
+         key.output_alignment *= 2) {
+      for (key.height_bucket = kLeastHeightBucket; key.height_bucket <= kLargestHeightBucket;
+           ++key.height_bucket) {
+        key.mode = BatchMode::Single;
+        key.batch_bucket = 0;
+        keys.insert(key);
+        key.mode = batches;
+        for (key.batch_bucket = 1; key.batch_bucket <= batch_bucket(volume) && volume > 1;
+             ++key.batch_bucket) {
+          keys.insert(key);
+        }
+      }
+    }
+  }
+}
+
+/// Adds those of the GEMM that reads a tensor in place, whose rows are `input_ld` elements apart, from
+/// `column` on.
+inline void add_direct_keys(const MatmulShape& shape, i64 input_ld, i64 column, std::set<MatmulKey>& keys) {
+  MatmulKey key = pointers_probe(shape);
+  key.mode = BatchMode::Single;
+  key.batch_bucket = 0;
+  key.input_ld = input_ld;
+  const i64 element = dtype_bytes(shape.io);
+  key.input_alignment = std::min(alignment_of(input_ld * element), alignment_of(column * element));
+  for (key.height_bucket = kLeastHeightBucket; key.height_bucket <= kLargestHeightBucket; ++key.height_bucket)
+    keys.insert(key);
 }
 
 }  // namespace minuet

@@ -3,6 +3,7 @@
 #include <climits>
 
 #include "tests/runtime/execution_fixture.h"
+#include "tests/support/software_cuda/control.h"
 
 namespace minuet::abi {
 namespace {
@@ -118,6 +119,16 @@ TEST_P(CloudTest, CloudsGrowAndShrink) {
     EXPECT_EQ(counters.allocations, 0) << i;
     EXPECT_LE(counters.host_syncs, 2) << i;
   }
+}
+
+/// 200 on a GPU, where cuBLASLt has thresholds that no stand-in has.
+TEST_P(CloudTest, UnseenCloudsLookNothingUp) {
+  const bool is_gpu = std::string(std::get<0>(GetParam())) != "cpu" && !software_cuda::Control::find();
+  const Execution execution = this->execution();
+  for (uint64_t i = 0; i < (is_gpu ? 200 : 4); ++i) {
+    run(execution, scene(1 + static_cast<int64_t>(i * i) * 131 % 9000, kSeed + i));
+  }
+  EXPECT_EQ(counters_of(execution.get()).gemm_lookups, 0);
 }
 
 /// run again with other features needs no prepare.

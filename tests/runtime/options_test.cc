@@ -115,7 +115,7 @@ TEST_P(OptionsTest, AConvolutionsExecutionTakesMemoryOnly) {
     minuet_execution* made = nullptr;
     EXPECT_EQ(minuet_execution_create(convolution.get(), machine().device(), &options, &made),
               MINUET_INVALID_ARGUMENT);
-    EXPECT_THAT(last_error(), HasSubstr("takes a workspace and a queue"));
+    EXPECT_THAT(last_error(), HasSubstr("takes a workspace, scratch_bytes and a queue"));
   }
 }
 

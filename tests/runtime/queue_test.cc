@@ -137,7 +137,7 @@ TEST_P(QueueOnGpu, FortyNineConvolutionsHaveOneWorkspace) {
     return counters_of(execution.get()).workspace_bytes;
   };
   const Queue queue = make_queue(machine());
-  EXPECT_GT(workspace_bytes(nullptr), int64_t{32} << 20);
+  EXPECT_GT(workspace_bytes(nullptr), int64_t{16} << 20);
   EXPECT_LT(workspace_bytes(queue.get()), int64_t{1} << 20);
 }
 

@@ -254,6 +254,22 @@ TEST_P(SoftwareTest, WarmCallsWaitTwiceAndAllocateNothing) {
   EXPECT_EQ(output.read<char>(), expected.bytes);
 }
 
+/// From the load on: clouds of any size find their GEMMs' algorithms looked up, and their kernels loaded.
+TEST_P(SoftwareTest, UnseenCloudsLookNothingUp) {
+  minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+  options.max_points = 700;
+  const Execution execution = this->execution(&options);
+  const SoftwareCublasltCounts before = cublaslt_counts();
+  EXPECT_GT(before.kernels_loaded, 0);
+  for (uint64_t i = 0; i < 30; ++i) {
+    run(execution, scene(5 + static_cast<int64_t>(i) * 131 % 600, kSeed + i));
+    const SoftwareCublasltCounts counts = cublaslt_counts();
+    EXPECT_EQ(counts.lookups, before.lookups) << i;
+    EXPECT_EQ(counts.kernels_loaded, before.kernels_loaded) << i;
+  }
+  EXPECT_EQ(counters_of(execution.get()).gemm_lookups, 0);
+}
+
 /// Each allocation in turn fails once: an error that says so, nothing is lost, and the next try works.
 TEST_P(SoftwareTest, EveryAllocationMayFail) {
   const Cloud cloud = scene(30);

@@ -238,6 +238,14 @@ void add_bench(CLI::App& bench, Arguments& arguments) {
       ->transform(kDecimal)
       ->check(CLI::Range(1, 1000));
   bench
+      .add_option(
+          "--warm-up", arguments.warm_up,
+          "inferences before the timed ones; with 1, how a fresh process meets new clouds; default: 20 "
+          "on a GPU, 1 on the CPU")
+      ->type_name("N")
+      ->transform(kDecimal)
+      ->check(CLI::Range(1, 1000));
+  bench
       .add_option("--output", arguments.output,
                   "the results as JSON: a .json file for one, or a folder that is there, for "
                   "<network>_<dtype>.json each; default: none is written")

@@ -50,6 +50,7 @@ struct Arguments {
   std::string file_voxel_size;  ///< of clouds that are the user's files; empty: 0.1
   std::optional<int> file_columns;
   int variants = 0;  ///< 0: 16 on a GPU, 2 on the CPU
+  int warm_up = 0;   ///< 0: 20 on a GPU, 1 on the CPU
   // precompile
   std::vector<std::string> archs;  ///< empty: sm_90a, or as recorded
   std::string requests;

@@ -2,26 +2,31 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 namespace minuet {
 namespace {
 
 TEST(MatmulKey, HeightsFallIntoBucketsInOrder) {
-  i32 last = 0;
-  for (i64 height = 1; height < 100000; ++height) {
+  i32 last = kLeastHeightBucket;
+  for (i64 height = 1; height < 300000; ++height) {
     const i32 bucket = height_bucket(height);
     ASSERT_GE(bucket, last) << height;
     ASSERT_LE(bucket, last + 1) << height;
-    if (bucket > 0) {
-      ASSERT_GT(height, i64{1} << (bucket - 1));
+    if (bucket > kLeastHeightBucket) {
+      ASSERT_GT(height, i64{1} << (2 * bucket - 2));
     }
-    ASSERT_LE(height, i64{1} << bucket);
+    if (bucket < kLargestHeightBucket) {
+      ASSERT_LE(height, i64{1} << (2 * bucket));
+    }
     last = bucket;
   }
+  EXPECT_EQ(last, kLargestHeightBucket);
   EXPECT_EQ(height_bucket(i64{1} << 40), kLargestHeightBucket);
 }
 
-TEST(MatmulKey, TheHeightThatStandsForABucketIsInIt) {
-  for (i32 bucket = 0; bucket <= kLargestHeightBucket; ++bucket) {
+TEST(MatmulKey, WhatStandsForABucketIsInIt) {
+  for (i32 bucket = kLeastHeightBucket; bucket <= kLargestHeightBucket; ++bucket) {
     EXPECT_EQ(height_bucket(bucket_height(bucket)), bucket);
   }
   for (i32 bucket = 0; bucket <= kLargestBatchBucket; ++bucket) {
@@ -37,6 +42,37 @@ TEST(MatmulKey, AlignmentDividesTheAddress) {
     EXPECT_TRUE(alignment == 16 || bytes % (2 * alignment) != 0);
   }
   EXPECT_EQ(alignment_of(0), 16);
+}
+
+/// Whatever a cloud makes of a layer's groups, load has looked it up.
+TEST(MatmulKey, TheKeysOfALayerAreAll) {
+  std::mt19937 random(5);
+  const auto below = [&](i64 end) { return static_cast<i64>(random() % static_cast<u64>(end)); };
+  for (int round = 0; round < 2000; ++round) {
+    const MatmulShape shape{1 + static_cast<i32>(below(40)), 1 + static_cast<i32>(below(40)),
+                            kDTypes[below(kDTypeCount)]};
+    const i32 volume = 1 + static_cast<i32>(below(130));
+    std::set<MatmulKey> keys;
+    add_group_keys(shape, volume, BatchMode::Strided, keys);
+    MatmulProblem problem;
+    problem.shape = shape;
+    problem.height = 1 + below(i64{1} << below(24));
+    problem.batch = 1 + static_cast<i32>(below(volume));
+    problem.mode = problem.batch == 1 ? BatchMode::Single : BatchMode::Strided;
+    problem.input_ld = shape.in_channels;
+    const i64 first = below(100000), member = problem.batch > 1 ? problem.height : 0;
+    const i64 in = i64{shape.in_channels} * dtype_bytes(shape.io), out = shape.out_channels * i64{4};
+    problem.weight_alignment = alignment_of(in * shape.out_channels);
+    problem.input_alignment = std::min(alignment_of(first * in), alignment_of(member * in));
+    problem.output_alignment = std::min(alignment_of(first * out), alignment_of(member * out));
+    EXPECT_EQ(keys.count(key_of(problem)), 1u) << problem.height << " " << problem.batch;
+    add_direct_keys(shape, 64, 8, keys);
+    problem.mode = BatchMode::Single;
+    problem.batch = 1;
+    problem.input_ld = 64;
+    problem.input_alignment = problem.output_alignment = 16;
+    EXPECT_EQ(keys.count(key_of(problem)), 1u);
+  }
 }
 
 TEST(MatmulKey, AKeyStandsForItself) {

@@ -160,12 +160,12 @@ TEST_F(MatmulTest, ABucketIsLookedUpOnce) {
   problem.shape = {40, 72, DType::F16};
   problem.input_ld = 40;
   i64 lookups = 0;
-  for (i64 height : {1025, 1500, 2048}) {
+  for (i64 height : {1025, 1500, 4096}) {
     problem.height = height;
     take(matmuls->find(key_of(problem), lookups));
   }
   EXPECT_EQ(lookups, 1);
-  problem.height = 2049;
+  problem.height = 4097;
   take(matmuls->find(key_of(problem), lookups));
   EXPECT_EQ(lookups, 2);
 }

@@ -249,6 +249,6 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
   if (enqueue(work, stream) != CUDA_SUCCESS) {
     return state.refuse("the driver did not take the work", CUBLAS_STATUS_EXECUTION_FAILED);
   }
-  state.count_enqueued();
+  state.count_enqueued(work.algorithm);
   return CUBLAS_STATUS_SUCCESS;
 }

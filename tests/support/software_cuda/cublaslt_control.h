@@ -16,7 +16,8 @@ struct SoftwareCublasltCounts {
   int64_t products;          // what has run; a replay of a graph counts again
   int64_t
       wrong_calls;  // what no caller should do: no descriptor, a wrong size, an algorithm for something else
-  int64_t handles;  // created and not destroyed; reset leaves them
+  int64_t kernels_loaded;  // algorithms that ran for the first time in the process
+  int64_t handles;         // created and not destroyed; reset leaves them
 };
 
 void software_cublaslt_counts(SoftwareCublasltCounts* counts);

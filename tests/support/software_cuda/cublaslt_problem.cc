@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint64_t kLeastWorkspace = 1024, kWorkspaceSizes = 11;  // 1 KiB to 1 MiB
 // Above these the choice of an algorithm changes no more.
-constexpr uint64_t kLargestHeight = 3 << 20, kLargestBatch = 128;
+constexpr uint64_t kLargestHeight = 1 << 18, kLargestBatch = 20;
 
 uint64_t mix(uint64_t hash, uint64_t value) {
   hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
@@ -32,10 +32,9 @@ const char* read_layout(const cublasLtMatrixLayoutOpaque_t* opaque, MatrixLayout
   return nullptr;
 }
 
-/// Heights within a factor of two are alike.
-bool alike(uint64_t looked_up, uint64_t asked, uint64_t largest) {
-  const uint64_t a = std::min(looked_up, largest), b = std::min(asked, largest);
-  return a <= 2 * b && b <= 2 * a;
+/// An algorithm is good for up to twice the size that it was looked up for, and takes any smaller one.
+bool fits(uint64_t looked_up, uint64_t asked, uint64_t largest) {
+  return std::min(asked, largest) <= 2 * looked_up;
 }
 
 uint8_t orders_of(const MatmulCall& call) {
@@ -122,8 +121,8 @@ const char* refusal(const Algorithm& algorithm, const MatmulCall& call, bool exa
   if (algorithm.m != call.m() || algorithm.k != call.k()) return "the algorithm is for another m or k";
   if (algorithm.pitches != pitches_of(call)) return "the algorithm is for other leading dimensions";
   const auto batch = static_cast<uint64_t>(call.batch());
-  if (!alike(algorithm.n, call.n(), kLargestHeight)) return "the algorithm is for another size of n";
-  if (!alike(algorithm.batch, batch, kLargestBatch)) return "the algorithm is for another size of batch";
+  if (!fits(algorithm.n, call.n(), kLargestHeight)) return "the algorithm is for another size of n";
+  if (!fits(algorithm.batch, batch, kLargestBatch)) return "the algorithm is for another size of batch";
   if (exact && (algorithm.n != call.n() || algorithm.batch != batch)) {
     return "a test asked that only exact algorithms are taken";
   }

@@ -50,9 +50,11 @@ void State::count_found() {
   ++counts_.lookups_found;
 }
 
-void State::count_enqueued() {
+void State::count_enqueued(const Algorithm& algorithm) {
+  std::string bytes(reinterpret_cast<const char*>(&algorithm), sizeof(algorithm));
   const std::lock_guard<std::mutex> lock(mutex_);
   ++counts_.matmuls_enqueued;
+  if (loaded_.insert(std::move(bytes)).second) ++counts_.kernels_loaded;
 }
 
 uint64_t State::count_product() {

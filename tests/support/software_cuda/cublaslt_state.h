@@ -24,7 +24,7 @@ class State {
   std::optional<cublasStatus_t> begin_lookup();
   std::optional<cublasStatus_t> begin_matmul();
   void count_found();
-  void count_enqueued();
+  void count_enqueued(const Algorithm& algorithm);
   /// How many products have run before.
   uint64_t count_product();
 
@@ -61,6 +61,7 @@ class State {
 
   std::mutex mutex_;
   std::set<const void*> handles_;
+  std::set<std::string> loaded_;  // algorithms that have run, byte by byte
   uintptr_t last_handle_ = 0;
   SoftwareCublasltCounts counts_ = {};
   Wishes wishes_;

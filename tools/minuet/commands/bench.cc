@@ -39,6 +39,7 @@ struct Bench {
   minuet_dtype dtype;
   minuet_plan* network;
   minuet_plan_info info;
+  int unthinned;  ///< variants, for the warm-up
   int warm_up, timed;
 };
 
@@ -65,8 +66,8 @@ std::string file_word(llvm::StringRef text) {
 /// All variants, the unthinned ones of the warm-up first, so that capacities have grown before the timing.
 llvm::Expected<std::vector<Uploaded>> upload_variants(const Bench& bench, const BenchCloud& cloud) {
   std::vector<Uploaded> variants;
-  for (int i = 0; i < bench.warm_up + bench.timed; ++i) {
-    MINUET_ASSIGN(const VoxelCloud voxels, make_variant(cloud, i, /*thin=*/i >= bench.warm_up));
+  for (int i = 0; i < bench.unthinned + bench.timed; ++i) {
+    MINUET_ASSIGN(const VoxelCloud voxels, make_variant(cloud, i, /*thin=*/i >= bench.unthinned));
     MINUET_ASSIGN(const std::vector<char> encoded, encode_features(voxels, bench.dtype));
     MINUET_ASSIGN(DeviceBuffer coordinates, DeviceBuffer::upload(bench.device, voxels.coordinates.data(),
                                                                  4 * voxels.coordinates.size()));
@@ -86,10 +87,8 @@ struct Timing {
 
 llvm::Error warm_up(const Bench& bench, minuet_execution* execution, const std::vector<Uploaded>& variants,
                     void* output) {
-  // Several rounds on a GPU, whose clocks need a moment to rise.
-  const int rounds = bench.facts.is_cpu() ? 1 : 5;
-  for (int i = 0; i < rounds * bench.warm_up; ++i) {
-    const Uploaded& variant = variants[static_cast<size_t>(i % bench.warm_up)];
+  for (int i = 0; i < bench.warm_up; ++i) {
+    const Uploaded& variant = variants[static_cast<size_t>(i % bench.unthinned)];
     MINUET_TRY(infer(execution, bench.device, variant.coordinates, variant.features, output));
   }
   return llvm::Error::success();
@@ -100,7 +99,7 @@ llvm::Expected<Timing> measure(const Bench& bench, minuet_execution* execution,
   Timing timing;
   MINUET_TRY(warm_up(bench, execution, variants, output));
   MINUET_TRY(check(minuet_execution_reset_counters(execution)));
-  for (size_t i = static_cast<size_t>(bench.warm_up); i < variants.size(); ++i) {
+  for (size_t i = static_cast<size_t>(bench.unthinned); i < variants.size(); ++i) {
     const Uploaded& variant = variants[i];
     const Clock::time_point start = Clock::now();
     MINUET_TRY(infer(execution, bench.device, variant.coordinates, variant.features, output));
@@ -109,7 +108,7 @@ llvm::Expected<Timing> measure(const Bench& bench, minuet_execution* execution,
   MINUET_TRY(check(minuet_execution_query_counters(execution, &timing.counters)));
   MINUET_TRY(check(minuet_execution_set_profiling(execution, 1)));
   MINUET_TRY(warm_up(bench, execution, variants, output));  // the events are made in the first profiled pass
-  for (size_t i = static_cast<size_t>(bench.warm_up); i < variants.size(); ++i) {
+  for (size_t i = static_cast<size_t>(bench.unthinned); i < variants.size(); ++i) {
     const Uploaded& variant = variants[i];
     MINUET_TRY(infer(execution, bench.device, variant.coordinates, variant.features, output));
     minuet_stage_times stages = MINUET_STAGE_TIMES_INIT;
@@ -142,13 +141,14 @@ llvm::json::Object counters_json(const minuet_execution_counters& sum, int64_t i
   return llvm::json::Object{{"kernels", each(sum.kernels)},    {"copies", each(sum.copies)},
                             {"fills", each(sum.fills)},        {"matmuls", each(sum.matmuls)},
                             {"launches", each(launches(sum))}, {"host_syncs", each(sum.host_syncs)},
-                            {"allocations", sum.allocations},  {"workspace_bytes", sum.workspace_bytes}};
+                            {"allocations", sum.allocations},  {"workspace_bytes", sum.workspace_bytes},
+                            {"gemm_lookups", sum.gemm_lookups}};
 }
 
 llvm::json::Object cloud_json(const BenchCloud& cloud, const std::vector<Uploaded>& variants,
                               const Bench& bench, const Timing& timing, const RunReport& shapes) {
   int64_t least = variants.back().features.rows, greatest = 0;
-  for (size_t i = static_cast<size_t>(bench.warm_up); i < variants.size(); ++i) {
+  for (size_t i = static_cast<size_t>(bench.unthinned); i < variants.size(); ++i) {
     least = std::min(least, variants[i].features.rows);
     greatest = std::max(greatest, variants[i].features.rows);
   }
@@ -168,6 +168,7 @@ llvm::json::Object cloud_json(const BenchCloud& cloud, const std::vector<Uploade
       {"wall_ms", llvm::json::Object{{"median", median(timing.wall_ms)},
                                      {"p10", quantile(timing.wall_ms, 0.1)},
                                      {"p90", quantile(timing.wall_ms, 0.9)},
+                                     {"max", quantile(timing.wall_ms, 1)},
                                      {"min", quantile(timing.wall_ms, 0.0)}}},
       {"stages_ms", stages_json(median_stages(timing.stages))},
       {"counters", counters_json(timing.counters, bench.timed)},
@@ -311,8 +312,10 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
   MINUET_TRY(check(minuet_plan_load(network.get(), device)));
   progress.reset();
   const int timed = arguments.variants > 0 ? arguments.variants : facts.is_cpu() ? 2 : 16;
-  const Bench bench{context, device, facts, measurement.dtype, network.get(), info, facts.is_cpu() ? 1 : 4,
-                    timed};
+  // Several rounds on a GPU, whose clocks need a moment to rise.
+  const int warm_up = arguments.warm_up > 0 ? arguments.warm_up : facts.is_cpu() ? 1 : 20;
+  const Bench bench{context, device, facts, measurement.dtype, network.get(), info, std::min(warm_up, 4),
+                    warm_up, timed};
   llvm::outs() << info.name << " " << dtype_name(bench.dtype) << " on " << facts.description << "\n";
   if (info.missing_head != 0) llvm::outs() << missing_head_text(info) << "\n";
   MINUET_ASSIGN(llvm::json::Object result, measure_all(arguments, bench, clouds));

@@ -1,0 +1,107 @@
+#include "runtime/cuda/matmul_warm_up.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "llvm/ADT/ScopeExit.h"
+
+namespace minuet {
+namespace {
+
+constexpr i64 kHeight = 16;
+constexpr i32 kBatch = 2;
+
+/// What the GEMMs of a warm-up read and write, one behind the other in one block.
+struct Operands {
+  i64 weight = 0, input = 0, output = 0, pointers = 0, workspace = 0, bytes = 0;
+  i64 output_member = 0;  // bytes
+
+  explicit Operands(const std::set<MatmulKey>& keys) {
+    i64 weights = 0, inputs = 0;
+    for (const MatmulKey& key : keys) {
+      const i64 element = dtype_bytes(key.shape.io), in = key.shape.in_channels, out = key.shape.out_channels;
+      weights = std::max(weights, kBatch * in * out * element);
+      inputs = std::max(inputs, kBatch * kHeight * std::max(key.input_ld, in) * element);
+      output_member = std::max(output_member, (kHeight * out * dtype_bytes(DType::F32) + 255) / 256 * 256);
+    }
+    const auto take = [&](i64& offset, i64 size) {
+      offset = bytes;
+      bytes += (size + 255) / 256 * 256;
+    };
+    take(weight, weights), take(input, inputs), take(output, kBatch * output_member);
+    take(pointers, 3 * kBatch * static_cast<i64>(sizeof(void*)));
+    take(workspace, kMatmulWorkspaceBytes);
+  }
+};
+
+/// The algorithm, and what else decides which kernel it is.
+using Choice = std::pair<std::array<char, sizeof(cublasLtMatmulAlgo_t)>, std::pair<BatchMode, DType>>;
+
+Choice choice_of(const MatmulKey& key, const MatmulAlgorithm& algorithm) {
+  Choice choice;
+  std::memcpy(choice.first.data(), &algorithm.algorithm, choice.first.size());
+  choice.second = {key.mode, key.shape.io};
+  return choice;
+}
+
+llvm::Error run_small(Matmuls& matmuls, const MatmulKey& key, const MatmulAlgorithm& algorithm,
+                      const Operands& at, char* memory, CUstream stream) {
+  BoundMatmul matmul;
+  matmul.problem = representative(key);
+  matmul.problem.height = std::min(matmul.problem.height, kHeight);
+  matmul.problem.batch = std::min(matmul.problem.batch, kBatch);
+  matmul.algorithm = algorithm.algorithm;
+  const bool pointers = key.mode == BatchMode::Pointers;
+  const auto operand = [&](i64 offset, i32 number) -> char* {
+    return memory + (pointers ? at.pointers + number * kBatch * static_cast<i64>(sizeof(void*)) : offset);
+  };
+  matmul.weight = operand(at.weight, 0);
+  matmul.input = operand(at.input, 1);
+  matmul.output = operand(at.output, 2);
+  MINUET_TRY(matmuls.lay_out(matmul.problem, matmul.layouts));
+  i64 lookups = 0;
+  // An algorithm may refuse so small a problem: then its kernel is loaded where it is used first.
+  llvm::consumeError(matmuls.run(matmul, memory + at.workspace, stream, lookups));
+  return llvm::Error::success();
+}
+
+}  // namespace
+
+llvm::Error warm_up(CudaDevice& device, Matmuls& matmuls, const std::set<MatmulKey>& keys) {
+  const Operands at(keys);
+  MINUET_ASSIGN(void* const block, device.allocate(at.bytes));
+  const auto release = llvm::make_scope_exit([&] { device.release(block); });
+  char* const memory = static_cast<char*>(block);
+  const Driver& driver = device.driver();
+  const ContextScope scope(driver, device.context());
+  const CaptureScope alone(driver);
+  std::vector<char> zeros(static_cast<std::size_t>(at.workspace));
+  const i64 starts[] = {at.weight, at.input, at.output};
+  for (i32 i = 0; i < 3 * kBatch; ++i) {
+    // Members may read the same, and must not write it.
+    const i64 member = starts[i / kBatch] == at.output ? i % kBatch * at.output_member : 0;
+    const char* const operand = memory + starts[i / kBatch] + member;
+    std::memcpy(zeros.data() + at.pointers + i * static_cast<i64>(sizeof(void*)), &operand, sizeof(operand));
+  }
+  MINUET_TRY(device.upload(memory, zeros.data(), at.workspace));
+  CUstream stream = nullptr;
+  MINUET_TRY(check(driver, driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
+  const auto run_all = [&]() -> llvm::Error {
+    std::set<Choice> seen;
+    i64 lookups = 0;
+    for (const MatmulKey& key : keys) {
+      MINUET_ASSIGN(const MatmulAlgorithm* algorithm, matmuls.find(key, lookups));
+      if (!algorithm->found || !seen.insert(choice_of(key, *algorithm)).second) continue;
+      MINUET_TRY(run_small(matmuls, key, *algorithm, at, memory, stream));
+    }
+    return llvm::Error::success();
+  };
+  llvm::Error error = run_all();
+  error = llvm::joinErrors(std::move(error),
+                           check(driver, driver.cuStreamSynchronize(stream), "warming up GEMMs"));
+  static_cast<void>(driver.cuStreamDestroy(stream));
+  return error;
+}
+
+}  // namespace minuet
