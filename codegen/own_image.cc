@@ -1,6 +1,8 @@
 #include "codegen/own_image.h"
 
 #include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
 
 #include <cstdlib>
 
@@ -8,12 +10,16 @@ namespace minuet {
 
 std::string own_image() {
   Dl_info self;
-  if (::dladdr(reinterpret_cast<void*>(&own_image), &self) != 0 && self.dli_fname != nullptr) {
-    std::string name = self.dli_fname;
-    if (name.find('/') != std::string::npos) return name;
+  void* found = nullptr;
+  if (::dladdr1(reinterpret_cast<void*>(&own_image), &self, &found, RTLD_DL_LINKMAP) != 0) {
+    auto* const map = static_cast<link_map*>(found);
+    const std::string name = map->l_name;
+    // The folder is the loader's, which made it absolute when it opened the library: the name need not be.
+    char folder[2 * PATH_MAX + 1];
+    if (!name.empty() && ::dlinfo(map, RTLD_DI_ORIGIN, folder) == 0)
+      return std::string(folder) + "/" + name.substr(name.rfind('/') + 1);
   }
-  // A program found through PATH, and our helper, are known to the loader by their bare names.
-  return real_path("/proc/self/exe");
+  return real_path("/proc/self/exe");  // the program itself has no name there
 }
 
 std::string own_folder() {

@@ -5,7 +5,7 @@
 
 namespace minuet {
 
-/// Its path as the loader knows it: symbolic links stay, and it may be relative to an earlier working folder.
+/// Its path, absolute, whatever folder the process is in and was in. Symbolic links stay.
 std::string own_image();
 
 /// The folder it is in.

@@ -29,6 +29,7 @@ int take_over(int file, int flags) {
 }
 
 int run() {
+  end_before_the_host();
   const int input = take_over(STDIN_FILENO, O_RDONLY);
   const int output = take_over(STDOUT_FILENO, O_WRONLY);
   if (input < 0 || output < 0) return 1;

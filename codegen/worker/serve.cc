@@ -42,6 +42,13 @@ bool follow_parent(pid_t parent) {
   return ::getppid() == parent;  // else it died before the line above
 }
 
+void end_before_the_host() {
+  const int file = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (file < 0) return;
+  static_cast<void>(!::write(file, "1000", 4));  // where it cannot be, the system chooses as it would have
+  ::close(file);
+}
+
 std::string JobCompiler::pch_directory() {
   if (!pch_folder_ && !has_no_pch_folder_) {
     llvm::Expected<std::unique_ptr<PchFolder>> folder = PchFolder::create();

@@ -17,6 +17,9 @@ namespace minuet {
 /// where `parent` is not the parent any more.
 bool follow_parent(pid_t parent);
 
+/// Where memory runs out the system ends this process first: it is started again, and its parent is not.
+void end_before_the_host();
+
 /// Compiles or identifies in this process. Not thread-safe.
 class JobCompiler {
  public:

@@ -58,14 +58,18 @@ int spawn(const std::string& helper, int socket, pid_t& id) {
   ::posix_spawn_file_actions_adddup2(&actions, socket, STDIN_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions, socket, STDOUT_FILENO);
   ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  // What the host blocks or ignores is the host's affair.
+  // Not every file of a host's is O_CLOEXEC: a helper would keep its ports taken and its pipes open.
+  ::posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+  // What the host blocks or ignores is the host's affair, and what a terminal sends to its group.
   sigset_t none, all;
   ::sigemptyset(&none);
   ::sigfillset(&all);
   ::posix_spawnattr_init(&attributes);
   ::posix_spawnattr_setsigmask(&attributes, &none);
   ::posix_spawnattr_setsigdefault(&attributes, &all);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  ::posix_spawnattr_setpgroup(&attributes, 0);
+  ::posix_spawnattr_setflags(&attributes,
+                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
   std::string name = kHelperName;
   std::string parent = "--parent=" + std::to_string(::getpid());
   char* const arguments[] = {name.data(), parent.data(), nullptr};
@@ -78,8 +82,9 @@ int spawn(const std::string& helper, int socket, pid_t& id) {
 }  // namespace
 
 llvm::Expected<std::string> find_helper() {
-  std::string image = real_path(own_image().c_str());
-  if (image.empty()) image = real_path("/proc/self/exe");
+  std::string image = own_image();
+  // A package may have the library under a link, and the helper beside the file itself.
+  if (const std::string real = real_path(image.c_str()); !real.empty()) image = real;
   const std::string helper = image.substr(0, image.rfind('/') + 1) + kHelperName;
   if (::access(helper.c_str(), X_OK) == 0) return helper;
   if (errno != ENOENT)

@@ -46,18 +46,23 @@ TEST_F(Planted, R21_WhichCompilersABundleMayBeOf) {
   }
 }
 
-/// A library elsewhere, with bundles in its own folder: loaded beside the one that this test has.
-TEST_F(Planted, R21_BundlesBesideTheLibraryAreFound) {
-  fs::create_directory(path("lib"));
-  fs::copy_file(MINUET_LIBRARY, path("lib/libminuet.so"));
-  plant(path("lib/other-sm_90a.bundle"), "nvrtc 13.0 a b");
-  void* const library = ::dlopen(path("lib/libminuet.so").c_str(), RTLD_NOW | RTLD_LOCAL);
-  ASSERT_NE(library, nullptr) << ::dlerror();
-#define OF_COPY(name) reinterpret_cast<decltype(&name)>(::dlsym(library, #name))
-  const auto hits = [&] {
-    minuet_context_options options = MINUET_CONTEXT_OPTIONS_INIT;
-    strictly(options);
-    options.disable_disk_cache = 1;
+/// A library of its own, beside the one that this test has.
+class LibraryCopy {
+ public:
+  explicit LibraryCopy(const std::string& path) : library_(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    EXPECT_NE(library_, nullptr) << ::dlerror();
+  }
+  ~LibraryCopy() { ::dlclose(library_); }
+  LibraryCopy(const LibraryCopy&) = delete;
+  LibraryCopy& operator=(const LibraryCopy&) = delete;
+
+  struct Compiled {
+    int64_t bundle_hits = 0;
+    std::string error;  // empty: none
+  };
+  /// A small convolution's kernels, in a context of those options.
+  Compiled compile(const minuet_context_options& options) const {
+#define OF_COPY(name) reinterpret_cast<decltype(&name)>(::dlsym(library_, #name))
     minuet_context* made = nullptr;
     EXPECT_EQ(OF_COPY(minuet_context_create)(&options, &made), MINUET_OK);
     const std::vector<float> weight(4 * 4 * 3, 1.0f);
@@ -69,17 +74,53 @@ TEST_F(Planted, R21_BundlesBesideTheLibraryAreFound) {
     layer.weight = weight.data();
     minuet_plan* convolution = nullptr;
     EXPECT_EQ(OF_COPY(minuet_plan_create_convolution)(made, &layer, &convolution), MINUET_OK);
-    OF_COPY(minuet_plan_compile)(convolution, kArch, nullptr, nullptr);
+    Compiled compiled;
+    if (OF_COPY(minuet_plan_compile)(convolution, kArch, nullptr, nullptr) != MINUET_OK) {
+      compiled.error.resize(OF_COPY(minuet_last_error)(nullptr, 0) - 1);
+      OF_COPY(minuet_last_error)(compiled.error.data(), compiled.error.size() + 1);
+    }
     minuet_kernel_counters counters = MINUET_KERNEL_COUNTERS_INIT;
     EXPECT_EQ(OF_COPY(minuet_context_kernel_counters)(made, &counters), MINUET_OK);
+    compiled.bundle_hits = counters.bundle_hits;
     OF_COPY(minuet_plan_destroy)(convolution);
     OF_COPY(minuet_context_destroy)(made);
-    return counters.bundle_hits;
-  };
-  EXPECT_EQ(hits(), 0) << "one whose name does not begin with minuet-";
+#undef OF_COPY
+    return compiled;
+  }
+
+ private:
+  void* const library_;
+};
+
+TEST_F(Planted, R21_BundlesBesideTheLibraryAreFound) {
+  fs::create_directory(path("lib"));
+  fs::copy_file(MINUET_LIBRARY, path("lib/libminuet.so"));
+  plant(path("lib/other-sm_90a.bundle"), "nvrtc 13.0 a b");
+  const LibraryCopy library(path("lib/libminuet.so"));
+  minuet_context_options options = MINUET_CONTEXT_OPTIONS_INIT;
+  strictly(options);
+  options.disable_disk_cache = 1;
+  EXPECT_EQ(library.compile(options).bundle_hits, 0) << "one whose name does not begin with minuet-";
   const int64_t kernels = plant(path("lib/minuet-sm_90a.bundle"), "nvrtc 13.0 a b");
-  EXPECT_EQ(hits(), kernels);
-  ::dlclose(library);
+  EXPECT_EQ(library.compile(options).bundle_hits, kernels);
+}
+
+TEST_F(Planted, R21_ALibraryOpenedByARelativePathKnowsItsFolderInEveryFolder) {
+  fs::create_directory(path("lib"));
+  fs::copy_file(MINUET_LIBRARY, path("lib/libminuet.so"));
+  const int64_t kernels = plant(path("lib/minuet-sm_90a.bundle"), "nvrtc 13.0 a b");
+  const fs::path here = fs::current_path();
+  fs::current_path(folder_);
+  const LibraryCopy library("lib/libminuet.so");
+  fs::current_path(here);
+  minuet_context_options options = MINUET_CONTEXT_OPTIONS_INIT;
+  strictly(options);
+  options.disable_disk_cache = 1;
+  EXPECT_EQ(library.compile(options).bundle_hits, kernels);
+  fs::remove(path("lib/minuet-sm_90a.bundle"));
+  options.jit = MINUET_JIT_ON;
+  // Not the one beside this program, were there one.
+  EXPECT_THAT(library.compile(options).error, HasSubstr(path("lib/minuet-compile") + " is not there"));
 }
 
 TEST_F(Planted, R22_WhetherToCompileIsTheCallersWordBeforeTheVariable) {

@@ -37,7 +37,9 @@ std::string inherited() {
   const char* const passed = std::getenv("MINUET_TEST_PASSED");
   return "pid " + std::to_string(::getpid()) + "\nfiles " + std::to_string(open_files()) + "\nblocked " +
          std::to_string(::sigismember(&blocked, SIGTERM)) + "\nignored " +
-         std::to_string(pipe.sa_handler == SIG_IGN) + "\npassed " + (passed != nullptr ? passed : "") + "\n";
+         std::to_string(pipe.sa_handler == SIG_IGN) + "\ngroup " +
+         (::getpgrp() == ::getpid() ? "own" : "another's") + "\npassed " + (passed != nullptr ? passed : "") +
+         "\n";
 }
 
 /// Leaves a file of its own in the folder and waits for another process's.

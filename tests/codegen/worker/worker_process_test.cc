@@ -89,14 +89,18 @@ TEST(WorkerProcess, R16_TheHelperIsFreeOfTheHostsState) {
   ignore.sa_handler = SIG_IGN;
   ::sigaction(SIGPIPE, &ignore, &before);
   ::setenv("MINUET_TEST_PASSED", "yes", 1);
+  const int inheritable = ::open("/dev/null", O_RDONLY);  // a host's that does not say O_CLOEXEC
   auto first = start_fake();
   auto second = start_fake();
+  ::close(inheritable);
   ::sigaction(SIGPIPE, &before, nullptr);
   ::sigprocmask(SIG_SETMASK, &old, nullptr);
   const std::string log = log_of(*first);
   EXPECT_THAT(log, HasSubstr("\nblocked 0\n"));
   EXPECT_THAT(log, HasSubstr("\nignored 0\n"));
+  EXPECT_THAT(log, HasSubstr("\ngroup own\n")) << "what the terminal sends to the host's is not for it";
   EXPECT_THAT(log, HasSubstr("\npassed yes\n"));
+  EXPECT_THAT(log, HasSubstr("\nfiles 6\n")) << "three, the folder that is listed, and two names of folders";
   // The second one did not get the socket of the first.
   const auto after_pid = [](const std::string& text) { return text.substr(text.find('\n')); };
   EXPECT_EQ(after_pid(log_of(*second)), after_pid(log));
@@ -114,6 +118,15 @@ TEST(WorkerProcess, R15_NoSignalHandlerIsTouched) {
     ::sigaction(number, nullptr, &after);
     EXPECT_EQ(before[static_cast<std::size_t>(number)].sa_handler, after.sa_handler) << "signal " << number;
   }
+}
+
+TEST(WorkerProcess, R19_TheSystemEndsTheHelperBeforeTheHost) {
+  auto worker = llvm::cantFail(WorkerProcess::start(MINUET_HELPER));
+  WorkerJob job;
+  job.identify = true;
+  job.nvrtc = "/nowhere/libnvrtc.so.13";
+  EXPECT_EQ(llvm::cantFail(worker->ask(job, nullptr)).code, StatusCode::Unavailable);
+  EXPECT_EQ(read_text("/proc/" + std::to_string(worker->id()) + "/oom_score_adj"), "1000\n");
 }
 
 TEST(WorkerProcess, R19_ALostHelperSaysHowItEnded) {
