@@ -1,17 +1,12 @@
 #include "codegen/elf.h"
 
 #include <elf.h>
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <optional>
 #include <vector>
 
-#include "codegen/keys.h"
 #include "llvm/ADT/StringExtras.h"
 
 namespace minuet {
@@ -133,50 +128,6 @@ void read_kernel_attributes(llvm::StringRef info, CubinFacts& facts) {
   facts.max_threads = std::min(1024, 65536 / registers / 32 * 32);
 }
 
-/// A read-only mapping of a whole file. Only of libraries, which the loader maps just so.
-class MappedFile {
- public:
-  explicit MappedFile(const std::string& path) {
-    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (file < 0) return;
-    struct stat status;
-    if (::fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
-      size_ = static_cast<std::size_t>(status.st_size);
-      data_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file, 0);
-      if (data_ == MAP_FAILED) data_ = nullptr;
-    }
-    ::close(file);
-  }
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
-  ~MappedFile() {
-    if (data_ != nullptr) ::munmap(data_, size_);
-  }
-  llvm::StringRef bytes() const {
-    return data_ == nullptr ? llvm::StringRef() : llvm::StringRef(static_cast<const char*>(data_), size_);
-  }
-
- private:
-  void* data_ = nullptr;
-  std::size_t size_ = 0;
-};
-
-/// The build-id among the notes of one segment.
-std::string find_build_id(llvm::StringRef notes) {
-  auto padded = [](std::uint64_t size) { return (size + 3) / 4 * 4; };
-  while (const auto note = load<Elf64_Nhdr>(notes, 0)) {
-    const std::uint64_t start = sizeof(Elf64_Nhdr) + padded(note->n_namesz);
-    const auto name = slice(notes, sizeof(Elf64_Nhdr), note->n_namesz);
-    const auto value = slice(notes, start, note->n_descsz);
-    if (!name || !value) return {};
-    if (note->n_type == NT_GNU_BUILD_ID && *name == llvm::StringRef("GNU\0", 4)) {
-      return llvm::toHex(*value, /*LowerCase=*/true);
-    }
-    notes = notes.drop_front(std::min<std::uint64_t>(notes.size(), start + padded(note->n_descsz)));
-  }
-  return {};
-}
-
 bool is_elf64(const std::optional<Elf64_Ehdr>& header) {
   return header && std::memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
          header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB;
@@ -205,19 +156,19 @@ llvm::Expected<CubinFacts> read_cubin(llvm::StringRef bytes, llvm::StringRef ker
   return facts;
 }
 
-llvm::Expected<std::string> read_build_id(const std::string& path) {
-  const MappedFile file(path);
-  const auto header = load<Elf64_Ehdr>(file.bytes(), 0);
-  if (!is_elf64(header)) return make_error(StatusCode::Unavailable, "{0} is no 64-bit ELF file", path);
-  for (unsigned i = 0; i < header->e_phnum; ++i) {
-    const auto segment =
-        load<Elf64_Phdr>(file.bytes(), header->e_phoff + std::uint64_t{i} * sizeof(Elf64_Phdr));
-    if (!segment || segment->p_type != PT_NOTE) continue;
-    const auto notes = slice(file.bytes(), segment->p_offset, segment->p_filesz);
-    std::string id = notes ? find_build_id(*notes) : "";
-    if (!id.empty()) return id;
+std::string find_build_id(llvm::StringRef notes) {
+  auto padded = [](std::uint64_t size) { return (size + 3) / 4 * 4; };
+  while (const auto note = load<Elf64_Nhdr>(notes, 0)) {
+    const std::uint64_t start = sizeof(Elf64_Nhdr) + padded(note->n_namesz);
+    const auto name = slice(notes, sizeof(Elf64_Nhdr), note->n_namesz);
+    const auto value = slice(notes, start, note->n_descsz);
+    if (!name || !value) return {};
+    if (note->n_type == NT_GNU_BUILD_ID && *name == llvm::StringRef("GNU\0", 4)) {
+      return llvm::toHex(*value, /*LowerCase=*/true);
+    }
+    notes = notes.drop_front(std::min<std::uint64_t>(notes.size(), start + padded(note->n_descsz)));
   }
-  return sha256_hex(file.bytes());
+  return {};
 }
 
 }  // namespace minuet

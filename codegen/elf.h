@@ -21,7 +21,7 @@ struct CubinFacts {
 /// InvalidArgument where `bytes` is no whole cubin or has no kernel of that (lowered) name.
 llvm::Expected<CubinFacts> read_cubin(llvm::StringRef bytes, llvm::StringRef kernel);
 
-/// GNU build-id of the ELF file at `path`, as hex digits; of a file without one, a digest of the file.
-llvm::Expected<std::string> read_build_id(const std::string& path);
+/// The GNU build-id among the notes of a segment, as hex digits; empty where there is none.
+std::string find_build_id(llvm::StringRef notes);
 
 }  // namespace minuet

@@ -45,10 +45,9 @@ class NvrtcCompiler : public Compiler {
                         compiler->info_.version);
     }
     compiler->takes_no_cache_ = major * 100 + minor >= 1209;
-    MINUET_ASSIGN(const std::string builtins, open_builtins(library, compiler->info_.version));
-    MINUET_ASSIGN(const std::string library_id, read_build_id(library.path));
-    MINUET_ASSIGN(const std::string builtins_id, read_build_id(builtins));
-    compiler->info_.id = "nvrtc " + compiler->info_.version + " " + library_id + " " + builtins_id;
+    MINUET_ASSIGN(const NvrtcLibrary builtins, open_builtins(library, compiler->info_.version));
+    compiler->info_.id =
+        "nvrtc " + compiler->info_.version + " " + library.build_id() + " " + builtins.build_id();
     compiler->read_archs();
     return compiler;
   }

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "codegen/elf.h"
+#include "codegen/keys.h"
 #include "codegen/own_image.h"
 
 namespace minuet {
@@ -52,7 +54,7 @@ void add_folder(const std::string& folder, std::vector<std::string>& candidates)
   }
 }
 
-void add_toolkits(const NvrtcPlaces& places, std::vector<std::string>& candidates) {
+void add_toolkits(const NvrtcPlaces& places, std::vector<std::string>& folders) {
   std::vector<std::string> roots;
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
     const std::string root = places.environment(variable);
@@ -62,13 +64,12 @@ void add_toolkits(const NvrtcPlaces& places, std::vector<std::string>& candidate
   for (std::string& root : subfolders("/usr/local", "cuda-1")) roots.push_back(std::move(root));
   roots.push_back("/opt/cuda");
   for (const std::string& root : roots) {
-    for (const char* lib : {"/lib64", "/lib", "/targets/x86_64-linux/lib"})
-      add_folder(root + lib, candidates);
+    for (const char* lib : {"/lib64", "/lib", "/targets/x86_64-linux/lib"}) folders.push_back(root + lib);
   }
 }
 
 /// Wheels of pip: nvidia-cuda-nvrtc lies in site-packages/nvidia/cu13/lib (13) or nvidia/cuda_nvrtc/lib.
-void add_wheels(const NvrtcPlaces& places, std::vector<std::string>& candidates) {
+void add_wheels(const NvrtcPlaces& places, std::vector<std::string>& folders) {
   std::vector<std::string> sites;
   // Virtual environments first, then where pip puts things for a user and for everybody.
   const std::string home = places.environment("HOME");
@@ -81,15 +82,15 @@ void add_wheels(const NvrtcPlaces& places, std::vector<std::string>& candidates)
       sites.push_back(python + "/dist-packages");
     }
   }
-  // Installed as a wheel itself, the library lies in site-packages/minuet or below it.
+  // Installed as a wheel itself, the library lies in site-packages/minuet or below it. A build folder has
+  // those that tools/setup unpacked in the same place.
   if (!places.own_folder.empty()) {
     sites.push_back(places.own_folder + "/..");
     sites.push_back(places.own_folder + "/../..");
   }
-  if (!places.wheel_folder.empty()) sites.push_back(places.wheel_folder);
   for (const std::string& site : sites) {
     for (const char* folder : {"/nvidia/cu13/lib", "/nvidia/cuda_nvrtc/lib"})
-      add_folder(site + folder, candidates);
+      folders.push_back(site + folder);
   }
 }
 
@@ -99,6 +100,27 @@ std::string loaded_path(void* handle, const std::string& name) {
   if (::dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr || map->l_name[0] == '\0') return name;
   std::string path = real_path(map->l_name);
   return path.empty() ? map->l_name : path;
+}
+
+/// A library as it lies in memory.
+struct Loaded {
+  const link_map* map = nullptr;
+  std::string build_id;
+  std::string constant;  // what the loader did not write to, where there is no build-id
+};
+
+int read_loaded(dl_phdr_info* info, std::size_t, void* into) {
+  Loaded& loaded = *static_cast<Loaded*>(into);
+  if (info->dlpi_addr != loaded.map->l_addr || llvm::StringRef(info->dlpi_name) != loaded.map->l_name)
+    return 0;
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = info->dlpi_phdr[i];
+    const llvm::StringRef bytes(reinterpret_cast<const char*>(info->dlpi_addr + segment.p_vaddr),
+                                segment.p_memsz);
+    if (segment.p_type == PT_NOTE && loaded.build_id.empty()) loaded.build_id = find_build_id(bytes);
+    if (segment.p_type == PT_LOAD && (segment.p_flags & PF_W) == 0) loaded.constant += bytes.str();
+  }
+  return 1;
 }
 
 void* open_library(const std::string& name) { return ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL); }
@@ -118,9 +140,17 @@ std::vector<std::string> nvrtc_candidates(const NvrtcPlaces& places) {
     if (candidates.empty()) candidates.push_back(named);
     return candidates;
   }
-  candidates.assign(std::begin(kSonames), std::end(kSonames));
-  add_toolkits(places, candidates);
-  add_wheels(places, candidates);
+  std::vector<std::string> folders;
+  add_toolkits(places, folders);
+  add_wheels(places, folders);
+  // The newer one from wherever it is, before the older one from anywhere.
+  for (const char* soname : kSonames) {
+    candidates.emplace_back(soname);
+    for (const std::string& folder : folders) {
+      const std::string path = folder + "/" + soname;
+      if (exists(path)) candidates.push_back(path);
+    }
+  }
   candidates.insert(candidates.end(), places.others.begin(), places.others.end());
   return candidates;
 }
@@ -134,11 +164,17 @@ NvrtcPlaces this_process(llvm::StringRef library, const std::vector<std::string>
     return std::string(value != nullptr ? value : "");
   };
   places.own_folder = own_folder();
-  places.wheel_folder = MINUET_WHEEL_DIR;
   return places;
 }
 
 void* NvrtcLibrary::symbol(const char* name) const { return ::dlsym(handle, name); }
+
+std::string NvrtcLibrary::build_id() const {
+  Loaded loaded;
+  if (::dlinfo(handle, RTLD_DI_LINKMAP, &loaded.map) != 0) return {};
+  ::dl_iterate_phdr(&read_loaded, &loaded);
+  return loaded.build_id.empty() ? sha256_hex(loaded.constant) : loaded.build_id;
+}
 
 std::optional<NvrtcLibrary> open_nvrtc_library(const std::string& candidate, std::string& tried) {
   if (void* const handle = open_library(candidate)) {
@@ -171,12 +207,13 @@ llvm::Error nvrtc_not_found(const NvrtcPlaces& places, const std::string& tried)
       "tried:" + tried);
 }
 
-llvm::Expected<std::string> open_builtins(const NvrtcLibrary& library, llvm::StringRef version) {
+llvm::Expected<NvrtcLibrary> open_builtins(const NvrtcLibrary& library, llvm::StringRef version) {
   const std::string name = ("libnvrtc-builtins.so." + version).str();
   // libnvrtc has no RUNPATH: opened by its path, it does not find the file beside it by itself.
   const std::string beside = folder_of(library.path) + "/" + name;
   for (const std::string& candidate : {beside, name}) {
-    if (void* const handle = open_library(candidate)) return loaded_path(handle, candidate);
+    if (void* const handle = open_library(candidate))
+      return NvrtcLibrary{handle, loaded_path(handle, candidate)};
   }
   return make_error(
       StatusCode::Unavailable,

@@ -15,12 +15,12 @@ struct NvrtcPlaces {
   std::string library;                                  // a path from the caller, or empty
   std::function<std::string(const char*)> environment;  // "" for what is not set
   std::string own_folder;                               // of the library or program this code is in
-  std::string wheel_folder;                             // where the build keeps its wheels
   std::vector<std::string> others;                      // paths to try after all else
 };
 
-/// Paths and bare names for dlopen, in order. A path of the caller or of MINUET_NVRTC stands alone:
-/// who names a compiler wants that one or an error.
+/// Paths and bare names for dlopen, in order: CUDA 13's by the loader, of toolkits, of wheels; then so CUDA
+/// 12's. A path of the caller or of MINUET_NVRTC stands alone: who names a compiler wants that one or an
+/// error.
 std::vector<std::string> nvrtc_candidates(const NvrtcPlaces& places);
 
 /// The places of this process.
@@ -31,6 +31,9 @@ struct NvrtcLibrary {
   void* handle = nullptr;
   std::string path;
   void* symbol(const char* name) const;
+  /// As hex digits, read from memory: the file under `path` may be another one by now. Of a library without
+  /// one, a digest of what the loader did not write to.
+  std::string build_id() const;
 };
 
 /// Opens one candidate; where it does not load, the loader's reason goes to the end of `tried`.
@@ -42,7 +45,7 @@ std::vector<std::string> loaded_nvrtcs();
 /// Unavailable: how to get a libnvrtc, and why none of those that were tried will do.
 llvm::Error nvrtc_not_found(const NvrtcPlaces& places, const std::string& tried);
 
-/// Opens the builtins of `version` ("13.0"): the ones beside `library`, else the loader's. Their path.
-llvm::Expected<std::string> open_builtins(const NvrtcLibrary& library, llvm::StringRef version);
+/// Opens the builtins of `version` ("13.0"): the ones beside `library`, else the loader's.
+llvm::Expected<NvrtcLibrary> open_builtins(const NvrtcLibrary& library, llvm::StringRef version);
 
 }  // namespace minuet

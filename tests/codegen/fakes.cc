@@ -98,26 +98,6 @@ std::string make_ptx(const std::string& target, const std::string& kernel, const
          "(\n)\n{\n// " + code + "\nret;\n}\n";
 }
 
-std::string make_library(const std::string& build_id) {
-  std::string notes;
-  if (!build_id.empty()) {
-    append(notes, Elf64_Nhdr{4, static_cast<Elf64_Word>(build_id.size()), NT_GNU_BUILD_ID});
-    notes += std::string("GNU\0", 4) + build_id;
-  }
-  Elf64_Ehdr header = make_header(EM_X86_64);
-  header.e_phoff = sizeof header;
-  header.e_phnum = 1;
-  header.e_phentsize = sizeof(Elf64_Phdr);
-  Elf64_Phdr segment = {};
-  segment.p_type = PT_NOTE;
-  segment.p_offset = sizeof header + sizeof segment;
-  segment.p_filesz = notes.size();
-  std::string file;
-  append(file, header);
-  append(file, segment);
-  return file + notes;
-}
-
 llvm::Expected<NvrtcInfo> FakeCompiler::identify(const CancelToken*) {
   if (id_.empty()) return make_error(StatusCode::Unavailable, "the fake is not there");
   return NvrtcInfo{"", "13.0", id_, {}};

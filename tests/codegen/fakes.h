@@ -33,9 +33,6 @@ std::string make_cubin(const CubinSketch& sketch);
 std::string make_ptx(const std::string& target = "sm_90", const std::string& kernel = "kernel",
                      const std::string& code = "instructions");
 
-/// An ELF file whose one note segment holds `build_id` (empty: no such note).
-std::string make_library(const std::string& build_id);
-
 /// Compiles anything at once into a synthetic cubin (or PTX) that quotes the source; counts its compiles.
 class FakeCompiler : public Compiler {
  public:

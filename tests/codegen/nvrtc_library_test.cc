@@ -15,7 +15,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 NvrtcPlaces places(std::map<std::string, std::string> variables) {
-  return {"", make_environment(std::move(variables)), "", "", {"/loaded/libnvrtc.so.13"}};
+  return {"", make_environment(std::move(variables)), "", {"/loaded/libnvrtc.so.13"}};
 }
 
 std::size_t index_of(const std::vector<std::string>& candidates, const std::string& path) {
@@ -38,26 +38,28 @@ TEST(NvrtcLibrary, ANamedFolderMeansTheLibraryInIt) {
 
 TEST(NvrtcLibrary, LoaderThenToolkitsThenWheels) {
   const TemporaryFolder folder;
-  const std::vector<std::string> homes = {"toolkit/lib64",
-                                          "venv/lib/python3.11/site-packages/nvidia/cu13/lib",
-                                          "site/nvidia/cu13/lib", "wheels/nvidia/cu13/lib"};
+  const std::vector<std::string> homes = {
+      "toolkit/lib64", "venv/lib/python3.11/site-packages/nvidia/cu13/lib", "site/nvidia/cu13/lib"};
   for (const std::string& home : homes) {
     std::filesystem::create_directories(folder / home);
-    write_text(folder / (home + "/libnvrtc.so.13"), "");
+    for (const char* name : {"/libnvrtc.so.13", "/libnvrtc.so.12"}) write_text(folder / (home + name), "");
   }
   std::filesystem::create_directory(folder / "site/minuet");
   NvrtcPlaces all = places({{"CUDA_HOME", folder / "toolkit"}, {"VIRTUAL_ENV", folder / "venv"}});
   all.own_folder = folder / "site/minuet";
-  all.wheel_folder = folder / "wheels";
   const std::vector<std::string> candidates = nvrtc_candidates(all);
+  // CUDA 13 from wherever it is, before CUDA 12 of the loader.
   EXPECT_EQ(index_of(candidates, "libnvrtc.so.13"), 0u);
-  std::size_t last = 0;
-  for (const std::string& home :
-       {homes[0], homes[1], std::string("site/minuet/../nvidia/cu13/lib"), homes[3]}) {
-    const std::size_t index = index_of(candidates, folder / (home + "/libnvrtc.so.13"));
-    EXPECT_GT(index, last) << home;
-    EXPECT_LT(index, candidates.size()) << home;
-    last = index;
+  std::ptrdiff_t last = -1;
+  for (const char* soname : {"libnvrtc.so.13", "libnvrtc.so.12"}) {
+    for (const std::string& path :
+         {std::string(soname), folder / (homes[0] + "/" + soname), folder / (homes[1] + "/" + soname),
+          folder / ("site/minuet/../nvidia/cu13/lib/" + std::string(soname))}) {
+      const auto index = static_cast<std::ptrdiff_t>(index_of(candidates, path));
+      EXPECT_GT(index, last) << path;
+      EXPECT_LT(index, std::ssize(candidates)) << path;
+      last = index;
+    }
   }
   EXPECT_EQ(candidates.back(), "/loaded/libnvrtc.so.13");
 }
@@ -80,6 +82,32 @@ TEST(NvrtcLibrary, WhatIsNoLibraryIsSaidWithTheLoadersReason) {
   named.library = "/caller/libnvrtc.so";
   EXPECT_THAT(take_status(nvrtc_not_found(named, tried)).message(),
               HasSubstr("that fits at '/caller/libnvrtc.so': install"));
+}
+
+/// A file with the build-id of another one, put in the place of an open one.
+TEST(NvrtcLibrary, R02_TheBuildIdIsOfWhatIsOpenAndNotOfWhatLiesThereNow) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "libnvrtc.so.13", other = folder / "other.so";
+  std::filesystem::copy_file(MINUET_PROBE_LIBRARY, path);
+  std::string bytes = read_text(path);
+  const std::size_t note = bytes.find(std::string("GNU\0", 4));
+  ASSERT_LT(note, bytes.size());
+  bytes[note + 6] = static_cast<char>(bytes[note + 6] ^ 1);
+  write_text(other, bytes);
+  const auto open = [](const std::string& file) {
+    std::string tried;
+    std::optional<NvrtcLibrary> library = open_nvrtc_library(file, tried);
+    EXPECT_TRUE(library) << tried;
+    return library ? library->build_id() : "";
+  };
+  std::string tried;
+  const std::optional<NvrtcLibrary> first = open_nvrtc_library(path, tried);
+  ASSERT_TRUE(first) << tried;
+  const std::string id = first->build_id();
+  EXPECT_THAT(id, testing::MatchesRegex("[0-9a-f]+"));
+  EXPECT_NE(open(other), id);
+  std::filesystem::rename(other, path);
+  EXPECT_EQ(first->build_id(), id);
 }
 
 TEST(NvrtcLibrary, R31_MissingBuiltinsSayWhereToPutThem) {
