@@ -109,8 +109,7 @@ llvm::Expected<BinaryList> compile_list(KernelCache& cache, const std::vector<Ke
                                         llvm::StringRef arch, const CancelToken* cancel) {
   CompileQueue queue(cache, sources, arch, cancel);
   // Each may start a helper program, which takes memory.
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  const int threads = count_workers(/*asked=*/0, cores, available_memory(), sources.size());
+  const int threads = count_workers(/*asked=*/0, available_resources(), sources.size());
   {
     const Workers workers(static_cast<std::size_t>(threads - 1), [&] { queue.work(); });
     queue.work();

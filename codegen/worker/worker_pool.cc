@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -263,29 +262,18 @@ llvm::Expected<NvrtcInfo> identify_in_worker(const WorkerOptions& options,
                     status.message());
 }
 
-// Bytes that can be had without swapping; where the system does not say, as many as anybody could want.
-std::int64_t available_memory() {
-  std::ifstream file("/proc/meminfo");
-  std::string name, unit;
-  std::int64_t kilobytes = 0;
-  while (file >> name >> kilobytes && std::getline(file, unit)) {
-    if (name == "MemAvailable:") return kilobytes * 1024;
-  }
-  return INT64_MAX;
-}
-
-int count_workers(int asked, int cores, std::int64_t available_bytes, std::size_t jobs) {
-  const std::int64_t by_memory = available_bytes / kWorkerBytes;
-  const std::int64_t wanted = asked > 0 ? asked : cores;
+int count_workers(int asked, const Resources& resources, std::size_t jobs) {
+  const std::int64_t by_memory = resources.memory_bytes / kWorkerBytes;
+  const std::int64_t wanted = asked > 0 ? asked : resources.cores;
   const std::int64_t most = std::min(by_memory, static_cast<std::int64_t>(jobs));
   return static_cast<int>(std::max<std::int64_t>(1, std::min(wanted, most)));
 }
 
 WorkerPoolReport WorkerPool::run(const std::vector<KernelRequest>& requests, const OnDone& on_done) {
-  const std::int64_t memory = options_.memory_budget > 0 ? options_.memory_budget : available_memory();
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  Resources resources = available_resources();
+  if (options_.memory_budget > 0) resources.memory_bytes = options_.memory_budget;
   Run run{options_, requests, on_done, Queue(requests), {}, {}};
-  run.totals.report.workers = count_workers(options_.jobs, cores, memory, requests.size());
+  run.totals.report.workers = count_workers(options_.jobs, resources, requests.size());
   // This thread is one of them, so that nothing is lost where no other can be had.
   std::vector<std::thread> threads;
   try {

@@ -9,6 +9,7 @@
 #include "codegen/cache/entry.h"
 #include "codegen/compiler.h"
 #include "codegen/worker/request.h"
+#include "codegen/worker/resources.h"
 
 namespace minuet {
 
@@ -33,7 +34,7 @@ struct WorkerPoolOptions {
   WorkerOptions worker;                  // its time_trace is not used
   int jobs = 0;                          // most processes at a time; 0: one a core
   bool pch = true;                       // precompiled headers, where enough requests share them
-  std::int64_t memory_budget = 0;        // bytes for all processes; 0: what the system has available
+  std::int64_t memory_budget = 0;        // bytes for all processes; 0: what there is
   std::vector<std::string> time_traces;  // as in CompileControl, one for each request; empty: none
   Trace* trace = nullptr;                // where spans go; null: nowhere
 };
@@ -49,10 +50,7 @@ struct WorkerPoolReport {
 };
 
 /// How many processes: as asked (or one a core), no more than jobs, and half a GiB for each, at least one.
-int count_workers(int asked, int cores, std::int64_t available_bytes, std::size_t jobs);
-
-/// Bytes that the system can give to new processes.
-std::int64_t available_memory();
+int count_workers(int asked, const Resources& resources, std::size_t jobs);
 
 class WorkerPool {
  public:

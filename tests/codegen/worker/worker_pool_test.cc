@@ -154,14 +154,14 @@ TEST(WorkerPool, R19_AHelperThatIsNotThereFailsEveryRequest) {
 
 TEST(WorkerPool, R19_MemoryBoundsTheNumberOfHelpers) {
   constexpr std::int64_t kHalf = std::int64_t{512} << 20;
-  EXPECT_EQ(count_workers(0, 16, 100 * kHalf, 100), 16) << "one a core";
-  EXPECT_EQ(count_workers(32, 16, 100 * kHalf, 100), 32) << "as asked";
-  EXPECT_EQ(count_workers(0, 16, 100 * kHalf, 3), 3) << "no more than jobs";
-  EXPECT_EQ(count_workers(8, 16, 2 * kHalf, 100), 2) << "half a GiB each";
-  EXPECT_EQ(count_workers(8, 16, 3 * kHalf - 1, 100), 2);
-  EXPECT_EQ(count_workers(8, 16, 0, 100), 1) << "at least one";
-  EXPECT_EQ(count_workers(0, 0, kMuch, 5), 1);
-  EXPECT_EQ(count_workers(0, 4, kMuch, 0), 1);
+  EXPECT_EQ(count_workers(0, {16, 100 * kHalf}, 100), 16) << "one a core";
+  EXPECT_EQ(count_workers(32, {16, 100 * kHalf}, 100), 32) << "as asked";
+  EXPECT_EQ(count_workers(0, {16, 100 * kHalf}, 3), 3) << "no more than jobs";
+  EXPECT_EQ(count_workers(8, {16, 2 * kHalf}, 100), 2) << "half a GiB each";
+  EXPECT_EQ(count_workers(8, {16, 3 * kHalf - 1}, 100), 2);
+  EXPECT_EQ(count_workers(8, {16, 0}, 100), 1) << "at least one";
+  EXPECT_EQ(count_workers(0, {0, kMuch}, 5), 1);
+  EXPECT_EQ(count_workers(0, {4, kMuch}, 0), 1);
   WorkerPoolOptions options = fake_options(8);
   options.memory_budget = 2 * kHalf;
   const std::vector<KernelRequest> requests(10, request_for("ok"));
