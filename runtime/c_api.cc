@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <new>
 
+#include "codegen/own_thread.h"
 #include "codegen/worker/helper_compiler.h"
 #include "llvm/Config/llvm-config.h"
 #include "runtime/c_api_internal.h"
@@ -133,6 +134,7 @@ llvm::Expected<CacheOptions> cache_options(const minuet_context_options& options
   cache.use_disk = options.disable_disk_cache == 0;
   if (options.log) {
     cache.warn = [log = options.log, user = options.log_user](const std::string& text) {
+      const HostSignals signals;
       log(MINUET_LOG_WARNING, text.data(), text.size(), user);
     };
   }

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "codegen/bundle/precompile.h"
+#include "codegen/own_thread.h"
 #include "codegen/trace.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "runtime/c_api_internal.h"
@@ -125,6 +126,7 @@ void tell_step(const minuet_precompile_options& given, const PrecompileStep& ste
   told.kernel = step.binary ? &kernel : nullptr;
   const std::string text = step.failure ? step.failure->message() : "";
   told.error = step.failure ? text.c_str() : nullptr;
+  const HostSignals signals;
   given.step(&told, given.user);
 }
 
@@ -154,7 +156,9 @@ llvm::Expected<PrecompileResult> precompile_watched(KernelCache& cache,
     MINUET_ASSIGN(result, precompile(cache, requests, options));
     return llvm::Error::success();
   };
-  MINUET_ASSIGN(const std::unique_ptr<BackgroundJob> job, BackgroundJob::start(work));
+  std::unique_ptr<BackgroundJob> job;
+  MINUET_TRY(
+      BackgroundJob::start(work, [&](std::unique_ptr<BackgroundJob> begun) { job = std::move(begun); }));
   while (!job->wait_for(kAskEvery)) {
     if (given.cancelled && given.cancelled(given.user) != 0) job->cancel();
   }
@@ -224,14 +228,17 @@ minuet_status minuet_plan_compile_async(minuet_plan* plan, const char* arch, min
       if (!binaries) result = take_status(annotate(binaries.takeError(), "minuet_plan_compile_async"));
       if (done) {  // last of all: it may destroy the job
         const bool good = result.code() == StatusCode::Ok;
+        const HostSignals signals;
         done(good ? MINUET_OK : set_last_error(llvm::make_error<StatusError>(result)), user);
       }
       if (result.code() == StatusCode::Ok) return llvm::Error::success();
       return llvm::make_error<StatusError>(std::move(result));
     };
-    MINUET_ASSIGN(std::unique_ptr<BackgroundJob> started, BackgroundJob::start(std::move(work)));
-    *job = new minuet_job{std::move(started)};
-    return llvm::Error::success();
+    auto made = std::make_unique<minuet_job>();
+    return BackgroundJob::start(std::move(work), [&](std::unique_ptr<BackgroundJob> begun) {
+      made->job = std::move(begun);
+      *job = made.release();
+    });
   });
 }
 

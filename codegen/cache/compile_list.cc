@@ -1,37 +1,16 @@
 #include "codegen/cache/compile_list.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <atomic>
 #include <exception>
 #include <mutex>
 #include <optional>
 
 #include "codegen/fork_watch.h"
+#include "codegen/own_thread.h"
 #include "codegen/worker/worker_pool.h"
 
 namespace minuet {
 namespace {
-
-/// While it lives, threads that are made here take none of the host's signals.
-class NoSignals {
- public:
-  NoSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    blocked_ = pthread_sigmask(SIG_SETMASK, &all, &before_) == 0;
-  }
-  NoSignals(const NoSignals&) = delete;
-  NoSignals& operator=(const NoSignals&) = delete;
-  ~NoSignals() {
-    if (blocked_) pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-
- private:
-  sigset_t before_;
-  bool blocked_;
-};
 
 /// Compiles until the list is done or one kernel failed. What throws in here is a failure too: the
 /// work runs on threads, where nothing else would catch it.
@@ -88,10 +67,9 @@ class Workers {
  public:
   template <class Work>
   Workers(std::size_t count, Work work) {
-    const NoSignals blocked;
     try {
       threads_.reserve(count);
-      for (std::size_t i = 0; i < count; ++i) threads_.emplace_back(work);
+      for (std::size_t i = 0; i < count; ++i) threads_.push_back(start_own_thread(work));
     } catch (const std::exception&) {  // the caller works too, so the list gets done
     }
   }
@@ -117,24 +95,27 @@ llvm::Expected<BinaryList> compile_list(KernelCache& cache, const std::vector<Ke
   return queue.result();
 }
 
-llvm::Expected<std::unique_ptr<BackgroundJob>> BackgroundJob::start(
-    std::function<llvm::Error(const CancelToken&)> work) {
+llvm::Error BackgroundJob::start(Work work, llvm::function_ref<void(std::unique_ptr<BackgroundJob>)> keep) {
   std::unique_ptr<BackgroundJob> job(new BackgroundJob());
-  std::packaged_task<StatusError()> task([work = std::move(work), cancel = job->cancel_] {
-    llvm::Error error = work(*cancel);
-    return error ? take_status(std::move(error)) : StatusError(StatusCode::Ok, "");
-  });
+  std::promise<void> kept;
+  std::packaged_task<StatusError()> task(
+      [work = std::move(work), cancel = job->cancel_, kept = kept.get_future().share()] {
+        kept.wait();
+        llvm::Error error = work(*cancel);
+        return error ? take_status(std::move(error)) : StatusError(StatusCode::Ok, "");
+      });
   watch_forks();
   job->generation_ = fork_generation();
   job->result_ = task.get_future().share();
-  const NoSignals blocked;
   try {
-    job->thread_ = std::make_unique<std::thread>(std::move(task));
+    job->thread_ = std::make_unique<std::thread>(start_own_thread(std::move(task)));
   } catch (const std::exception& exception) {
     return make_error(StatusCode::ResourceExhausted, "there is no thread for work in the background: {0}",
                       exception.what());
   }
-  return job;
+  keep(std::move(job));
+  kept.set_value();
+  return llvm::Error::success();
 }
 
 bool BackgroundJob::is_out_of_reach() const {

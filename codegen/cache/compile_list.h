@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "codegen/cache/kernel_cache.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace minuet {
 
@@ -22,10 +23,11 @@ llvm::Expected<BinaryList> compile_list(KernelCache& cache, const std::vector<Ke
 /// Work that a thread of its own does, and what became of it.
 class BackgroundJob {
  public:
-  /// `work` gets the token to look at; it runs until it ends by itself or heeds the token.
+  using Work = std::function<llvm::Error(const CancelToken&)>;
+  /// `keep` gets the job, in this thread, and must not throw; only then `work` begins, so that it finds the
+  /// job where it is kept. It gets the token to look at, and runs until it ends by itself or heeds the token.
   /// ResourceExhausted where the system gives no thread.
-  static llvm::Expected<std::unique_ptr<BackgroundJob>> start(
-      std::function<llvm::Error(const CancelToken&)> work);
+  static llvm::Error start(Work work, llvm::function_ref<void(std::unique_ptr<BackgroundJob>)> keep);
   BackgroundJob(const BackgroundJob&) = delete;
   BackgroundJob& operator=(const BackgroundJob&) = delete;
   /// Cancels and waits; not in the job's own thread, and not in a child of a fork, where it ends nowhere.

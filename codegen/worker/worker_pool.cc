@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "codegen/embedded_headers.h"
+#include "codegen/own_thread.h"
 #include "codegen/trace.h"
 #include "codegen/worker/pch_folder.h"
 #include "codegen/worker/worker_process.h"
@@ -277,7 +278,8 @@ WorkerPoolReport WorkerPool::run(const std::vector<KernelRequest>& requests, con
   // This thread is one of them, so that nothing is lost where no other can be had.
   std::vector<std::thread> threads;
   try {
-    for (int i = 1; i < run.totals.report.workers; ++i) threads.emplace_back([&run] { run.work_or_stop(); });
+    for (int i = 1; i < run.totals.report.workers; ++i)
+      threads.push_back(start_own_thread([&run] { run.work_or_stop(); }));
   } catch (const std::exception&) {
     run.totals.report.workers = static_cast<int>(threads.size()) + 1;
   }

@@ -528,7 +528,8 @@ MINUET_API minuet_status minuet_plan_workspace_bytes(minuet_plan* plan, minuet_d
 
 typedef struct minuet_job minuet_job;
 /* Called once at the end, from the job's own thread, with minuet_last_error of that thread; maybe before the
- * call that started the job has returned. It may destroy the job, and must not wait for it. */
+ * call that started the job has returned, but after it has stored the job. It may destroy the job, and must
+ * not wait for it. */
 typedef void (*minuet_job_callback)(minuet_status status, void* user);
 
 /* minuet_plan_compile in a thread of its own. done is optional. The plan may be destroyed before. */

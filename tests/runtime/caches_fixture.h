@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -113,6 +114,9 @@ class Caches : public testing::Test {
     options.step = [](const minuet_precompile_step* step, void* user) {
       Told& told = *static_cast<Told*>(user);
       EXPECT_EQ(step->done, ++told.steps);
+      sigset_t blocked;
+      ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+      EXPECT_EQ(::sigismember(&blocked, SIGTERM), 0) << "signals are as in this thread";
       EXPECT_NE(step->kernel == nullptr, step->error == nullptr);
       if (step->error) told.errors.push_back(step->error);
     };

@@ -1,5 +1,6 @@
 // What a context's options and the environment say about bundles, folders and compiling, through the C ABI.
 #include <dlfcn.h>
+#include <signal.h>
 
 #include <atomic>
 #include <map>
@@ -292,6 +293,63 @@ TEST_F(Planted, R17_NetworksCompileInTheBackground) {
   EXPECT_EQ(minuet_plan_compile_async(nullptr, kArch, nullptr, nullptr, &job), MINUET_INVALID_ARGUMENT);
   EXPECT_EQ(job, nullptr);
   EXPECT_EQ(minuet_job_done(nullptr), 0);
+}
+
+TEST_F(Planted, R17_AJobsCallbackFindsTheJob) {
+  const auto strict = context(nullptr, strictly);
+  auto plan = convolution(strict.get());
+  for (int round = 0; round < 200 && !HasFailure(); ++round) {
+    struct Seen {
+      minuet_job* job = nullptr;
+      bool was_there = false;
+    } seen;
+    check(minuet_plan_compile_async(
+        plan.get(), "no architecture",
+        [](minuet_status, void* user) {
+          Seen& seen = *static_cast<Seen*>(user);
+          seen.was_there = seen.job != nullptr;
+        },
+        &seen, &seen.job));
+    EXPECT_EQ(minuet_job_wait(seen.job), MINUET_INVALID_ARGUMENT);
+    EXPECT_TRUE(seen.was_there) << "round " << round;
+    minuet_job_destroy(seen.job);
+  }
+}
+
+/// What a callback starts or does has the signals that the host's thread has.
+TEST_F(Planted, R15_CallbacksAreCalledWithTheHostsSignals) {
+  sigset_t mine, before;
+  ::sigemptyset(&mine);
+  ::sigaddset(&mine, SIGUSR1);
+  ::pthread_sigmask(SIG_SETMASK, &mine, &before);
+  struct Seen {
+    std::atomic<int> calls{0}, wrong{0};
+    void look() {
+      sigset_t blocked;
+      ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+      const bool is_mine = ::sigismember(&blocked, SIGUSR1) == 1 && ::sigismember(&blocked, SIGTERM) == 0;
+      wrong += is_mine ? 0 : 1;
+      ++calls;
+    }
+  } logged, done;
+  // What is missing cannot be written down, which is logged.
+  const auto owner = context(nullptr, [&](minuet_context_options& options) {
+    options.record_path = folder_.c_str();
+    options.nvrtc_path = "/nowhere/libnvrtc.so.13";
+    options.log_user = &logged;
+    options.log = [](minuet_log_level, const char*, size_t, void* user) { static_cast<Seen*>(user)->look(); };
+  });
+  minuet_job* job = nullptr;
+  check(minuet_plan_compile_async(
+      convolution(owner.get()).get(), kArch,
+      [](minuet_status, void* user) { static_cast<Seen*>(user)->look(); }, &done, &job));
+  EXPECT_EQ(minuet_job_wait(job), MINUET_UNAVAILABLE);
+  minuet_job_destroy(job);
+  EXPECT_EQ(done.calls, 1);
+  EXPECT_GE(logged.calls, 1);
+  EXPECT_EQ(done.wrong, 0);
+  EXPECT_EQ(logged.wrong, 0);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 }  // namespace

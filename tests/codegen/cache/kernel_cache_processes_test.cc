@@ -170,14 +170,21 @@ TEST(KernelCacheProcesses, R17_WhoWaitsForACancelledCompileTriesItself) {
   EXPECT_EQ(cache->stats().compiled, 1);
 }
 
+std::unique_ptr<BackgroundJob> start_job(BackgroundJob::Work work) {
+  std::unique_ptr<BackgroundJob> job;
+  llvm::cantFail(BackgroundJob::start(std::move(work),
+                                      [&](std::unique_ptr<BackgroundJob> begun) { job = std::move(begun); }));
+  return job;
+}
+
 TEST(KernelCacheProcesses, R17_AJobInTheBackgroundStopsWhenItIsDropped) {
   std::atomic<bool> began{false}, stopped{false};
-  auto job = llvm::cantFail(BackgroundJob::start([&](const CancelToken& cancel) -> llvm::Error {
+  auto job = start_job([&](const CancelToken& cancel) -> llvm::Error {
     began = true;
     while (!cancel.cancelled()) ::usleep(1000);
     stopped = true;
     return make_error(StatusCode::Cancelled, "stopped");
-  }));
+  });
   while (!began) ::usleep(1000);
   EXPECT_FALSE(job->done());
   job->cancel();
@@ -189,10 +196,10 @@ TEST(KernelCacheProcesses, R17_AJobInTheBackgroundStopsWhenItIsDropped) {
 
 TEST(KernelCacheProcesses, R16_AJobIsNotWaitedForWhereItDoesNotRun) {
   std::atomic<bool> go_on{false};
-  auto job = llvm::cantFail(BackgroundJob::start([&](const CancelToken&) -> llvm::Error {
+  auto job = start_job([&](const CancelToken&) -> llvm::Error {
     while (!go_on) ::usleep(1000);
     return llvm::Error::success();
-  }));
+  });
   const pid_t child = start_process([&] {
     const StatusCode code = take_status(job->wait()).code();
     job.reset();
@@ -203,17 +210,21 @@ TEST(KernelCacheProcesses, R16_AJobIsNotWaitedForWhereItDoesNotRun) {
   EXPECT_FALSE(llvm::errorToBool(job->wait()));
 }
 
-TEST(KernelCacheProcesses, R17_AJobMayBeDroppedByItself) {
+TEST(KernelCacheProcesses, R17_AJobBeginsWhenItIsKeptAndMayBeDroppedByItself) {
   std::unique_ptr<BackgroundJob> job;
-  std::atomic<bool> made{false}, dropped{false};
-  job = llvm::cantFail(BackgroundJob::start([&](const CancelToken&) -> llvm::Error {
-    while (!made) ::usleep(1000);
+  std::atomic<bool> was_kept{false}, dropped{false};
+  const auto work = [&](const CancelToken&) -> llvm::Error {
+    was_kept = job != nullptr;
     job.reset();
     dropped = true;
     return llvm::Error::success();
+  };
+  llvm::cantFail(BackgroundJob::start(work, [&](std::unique_ptr<BackgroundJob> begun) {
+    ::usleep(20000);  // by far enough for a thread that does not wait
+    job = std::move(begun);
   }));
-  made = true;
   while (!dropped) ::usleep(1000);
+  EXPECT_TRUE(was_kept);
 }
 
 TEST(KernelCacheProcesses, R17_AListIsCompiledInItsOrder) {
