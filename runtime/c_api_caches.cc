@@ -55,8 +55,14 @@ llvm::Error add_recorded(KernelCache& cache, const char* path, const std::vector
   if (!file) {
     return make_error(StatusCode::NotFound, "'{0}' cannot be read: {1}", path, file.getError().message());
   }
-  llvm::Expected<std::vector<RecordedRequest>> recorded = read_requests((*file)->getBuffer());
+  std::vector<int> torn;
+  llvm::Expected<std::vector<RecordedRequest>> recorded = read_requests((*file)->getBuffer(), &torn);
   if (!recorded) return annotate(recorded.takeError(), "'" + std::string(path) + "'");
+  for (const int line : torn) {
+    cache.warn("'" + std::string(path) +
+               "' has a line that was not written to its end, and is left out (line " + std::to_string(line) +
+               ")");
+  }
   for (const RecordedRequest& line : *recorded) {
     if (!line.is_same_version) {
       cache.warn(

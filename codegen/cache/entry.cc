@@ -115,7 +115,13 @@ std::string write_entry(const Entry& entry) {
   const std::string manifest = write_manifest(entry);
   const std::string& cubin = entry.binary.cubin;
   std::string frame(ZSTD_compressBound(cubin.size()), '\0');
-  frame.resize(ZSTD_compress(frame.data(), frame.size(), cubin.data(), cubin.size(), /*level=*/3));
+  const std::size_t packed =
+      ZSTD_compress(frame.data(), frame.size(), cubin.data(), cubin.size(), /*level=*/3);
+  if (!ZSTD_isError(packed) && packed < cubin.size()) {
+    frame.resize(packed);
+  } else {
+    frame = cubin;  // its length says so; most often there is no memory to pack it
+  }
   const std::string body = manifest + frame;
   Head head = {};
   std::memcpy(head.magic, kMagic, sizeof kMagic);
@@ -145,7 +151,9 @@ llvm::Expected<Entry> read_entry(llvm::StringRef bytes) {
   const llvm::StringRef frame = body.drop_front(head.manifest_bytes);
   std::string& cubin = entry.binary.cubin;
   cubin.resize(head.cubin_bytes);
-  if (ZSTD_decompress(cubin.data(), cubin.size(), frame.data(), frame.size()) != cubin.size()) {
+  if (frame.size() == cubin.size()) {
+    cubin = frame.str();
+  } else if (ZSTD_decompress(cubin.data(), cubin.size(), frame.data(), frame.size()) != cubin.size()) {
     return damaged("its cubin does not unpack");
   }
   MINUET_TRY(check_cubin(entry));

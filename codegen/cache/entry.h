@@ -1,7 +1,7 @@
 // One cache entry as bytes: self-describing and checked (R5, R7). Pure.
 //
 // magic, format version, sizes, SHA-256 of all that follows; then a JSON manifest (keys, names,
-// registers, log) and the cubin in a zstd frame.
+// registers, log) and the cubin in a zstd frame, or as it is where that is no shorter.
 #pragma once
 
 #include <string>

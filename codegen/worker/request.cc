@@ -44,16 +44,6 @@ llvm::Error read_needs(const llvm::json::Object& object, KernelSource& source) {
   return llvm::Error::success();
 }
 
-llvm::Expected<RecordedRequest> read_line(llvm::StringRef line) {
-  llvm::Expected<llvm::json::Value> value = parse_json(line);
-  if (!value) {
-    return make_error(StatusCode::InvalidArgument, "it is no JSON: {0}", llvm::toString(value.takeError()));
-  }
-  const llvm::json::Object* const object = value->getAsObject();
-  if (object == nullptr) return make_error(StatusCode::InvalidArgument, "it is no JSON object");
-  return from_json(*object);
-}
-
 }  // namespace
 
 std::string key_of(const KernelRequest& request) {
@@ -122,14 +112,27 @@ llvm::Expected<std::string> write_request(const KernelRequest& request) {
   return line;
 }
 
-llvm::Expected<std::vector<RecordedRequest>> read_requests(llvm::StringRef text) {
+llvm::Expected<std::vector<RecordedRequest>> read_requests(llvm::StringRef text, std::vector<int>* torn) {
   std::vector<RecordedRequest> requests;
   for (int number = 1; !text.empty(); ++number) {
     const auto [line, rest] = text.split('\n');
     text = rest;
     if (line.trim().empty()) continue;
-    llvm::Expected<RecordedRequest> request = read_line(line);
-    if (!request) return annotate(request.takeError(), llvm::formatv("line {0}", number).str());
+    const auto in_line = [&](llvm::Error error) {
+      return annotate(std::move(error), llvm::formatv("line {0}", number).str());
+    };
+    llvm::Expected<llvm::json::Value> value = parse_json(line);
+    if (!value) {
+      const std::string why = llvm::toString(value.takeError());
+      if (line.take_front(kRequestStart.size()) != kRequestStart)
+        return in_line(make_error(StatusCode::InvalidArgument, "it is no JSON: {0}", why));
+      if (torn != nullptr) torn->push_back(number);
+      continue;
+    }
+    const llvm::json::Object* const object = value->getAsObject();
+    if (object == nullptr) return in_line(make_error(StatusCode::InvalidArgument, "it is no JSON object"));
+    llvm::Expected<RecordedRequest> request = from_json(*object);
+    if (!request) return in_line(request.takeError());
     requests.push_back(std::move(*request));
   }
   return requests;

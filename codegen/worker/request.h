@@ -42,9 +42,15 @@ struct RecordedRequest {
 /// are not known are left alone.
 llvm::Expected<RecordedRequest> from_json(const llvm::json::Object& object);
 
+/// What a line begins with: JSON objects are written with their keys in order.
+inline constexpr llvm::StringLiteral kRequestStart = "{\"arch\":\"";
+
 /// One line, without its end.
 llvm::Expected<std::string> write_request(const KernelRequest& request);
-/// Every line of a list; empty lines are skipped. Errors name the line, counted from 1, and the field.
-llvm::Expected<std::vector<RecordedRequest>> read_requests(llvm::StringRef text);
+/// Every line of a list; empty lines are skipped. Errors name the line, counted from 1, and the field. A line
+/// that begins as write_request's do and is no JSON was left by a writer that was killed, or whose disk was
+/// full: it is left out, and `torn` gets its number.
+llvm::Expected<std::vector<RecordedRequest>> read_requests(llvm::StringRef text,
+                                                           std::vector<int>* torn = nullptr);
 
 }  // namespace minuet

@@ -4,8 +4,24 @@
 
 #include <algorithm>
 
+#include <zstd_errors.h>
+
 #include "codegen/keys.h"
 #include "tests/codegen/fakes.h"
+
+namespace {
+bool zstd_has_no_memory = false;
+}
+
+// The test is linked with --wrap=ZSTD_compress. NOLINTBEGIN(bugprone-reserved-identifier)
+extern "C" std::size_t __real_ZSTD_compress(void* to, std::size_t room, const void* from, std::size_t size,
+                                            int level);
+extern "C" std::size_t __wrap_ZSTD_compress(void* to, std::size_t room, const void* from, std::size_t size,
+                                            int level) {
+  if (zstd_has_no_memory) return static_cast<std::size_t>(-ZSTD_error_memory_allocation);
+  return __real_ZSTD_compress(to, room, from, size, level);
+}
+// NOLINTEND(bugprone-reserved-identifier)
 
 namespace minuet {
 namespace {
@@ -43,6 +59,15 @@ TEST(Entry, R05_ReadsBackWhatWasWritten) {
 
 TEST(Entry, R05_EqualEntriesAreEqualBytes) {
   EXPECT_EQ(write_entry(make_entry()), write_entry(make_entry()));
+}
+
+TEST(Entry, R11_WithoutMemoryToPackItACubinIsKeptAsItIs) {
+  const Entry entry = make_entry();
+  zstd_has_no_memory = true;
+  const std::string bytes = write_entry(entry);
+  zstd_has_no_memory = false;
+  EXPECT_EQ(llvm::cantFail(read_entry(bytes)).binary.cubin, entry.binary.cubin);
+  EXPECT_GT(bytes.size(), write_entry(entry).size());
 }
 
 TEST(Entry, R07_EveryFlippedByteIsFound) {

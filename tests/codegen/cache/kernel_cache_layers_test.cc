@@ -277,6 +277,25 @@ TEST(KernelCacheLayers, R22_WhatNoBundleHadIsRecorded) {
   }
 }
 
+TEST(KernelCacheLayers, R22_ATornLineOfARecordCostsThatLineOnly) {
+  const TemporaryFolder folder;
+  const std::string record = folder / "requests.jsonl";
+  CacheOptions options = without_disk();
+  options.record = record;
+  for (const char* name : {"gather", "scatter"}) {
+    origin_of(*open_cache(options, std::make_shared<FakeCompiler>()), name);
+    // Here a process ends in the middle of its second line, or its disk is full.
+    const std::string whole = read_text(record);
+    write_text(record, whole + whole.substr(0, whole.size() / 3));
+  }
+  std::vector<int> torn;
+  const auto requests = llvm::cantFail(read_requests(read_text(record), &torn));
+  EXPECT_THAT(torn, testing::ElementsAre(2, 4));
+  ASSERT_THAT(requests, SizeIs(2));
+  EXPECT_EQ(requests[0].request.source.display_name, "gather");
+  EXPECT_EQ(requests[1].request.source.display_name, "scatter");
+}
+
 TEST(KernelCacheLayers, R22_ARecordThatCannotBeWrittenIsAWarning) {
   const TemporaryFolder folder;
   Warnings warnings;
