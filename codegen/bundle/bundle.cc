@@ -151,33 +151,32 @@ std::optional<std::size_t> Bundle::find(llvm::StringRef request_key) const {
   return std::nullopt;
 }
 
-llvm::Error Bundle::load_dictionary() const {
-  std::call_once(dictionary_once_, [this] {
-    const auto load = [this]() -> llvm::Expected<std::string> {
-      MINUET_ASSIGN(const std::string frame, read_bytes(index_bytes(head_), head_.dictionary_bytes));
-      if (digest_of(frame) != bytes_of(head_.dictionary_digest)) {
-        return damaged("the digest of its dictionary differs");
-      }
-      return unpack_frame(frame, {}, head_.dictionary_raw_bytes);
-    };
-    llvm::Expected<std::string> dictionary = load();
-    if (dictionary) {
-      dictionary_ = std::move(*dictionary);
-    } else {
-      dictionary_error_ = take_status(dictionary.takeError()).message();
+Bundle::Dictionary Bundle::read_dictionary() const {
+  const auto read = [this]() -> llvm::Expected<std::string> {
+    MINUET_ASSIGN(const std::string frame, read_bytes(index_bytes(head_), head_.dictionary_bytes));
+    if (digest_of(frame) != bytes_of(head_.dictionary_digest)) {
+      return damaged("the digest of its dictionary differs");
     }
-  });
-  if (dictionary_error_.empty()) return llvm::Error::success();
-  return make_error(StatusCode::InvalidArgument, "{0}", dictionary_error_);
+    return unpack_frame(frame, {}, head_.dictionary_raw_bytes);
+  };
+  llvm::Expected<std::string> bytes = read();
+  if (bytes) return {std::move(*bytes), ""};
+  return {"", take_status(bytes.takeError()).message()};
+}
+
+llvm::Expected<llvm::StringRef> Bundle::dictionary() const {
+  const Dictionary& dictionary = dictionary_.get([this] { return read_dictionary(); });
+  if (dictionary.error.empty()) return llvm::StringRef(dictionary.bytes);
+  return make_error(StatusCode::InvalidArgument, "{0}", dictionary.error);
 }
 
 llvm::Expected<Entry> Bundle::read(std::size_t index) const {
   const BundleRow row = this->row(index);
   MINUET_ASSIGN(const std::string frame, read_bytes(row.offset, row.frame_bytes));
   if (digest_of(frame) != bytes_of(row.digest)) return damaged("the digest of a kernel differs");
-  MINUET_TRY(load_dictionary());
+  MINUET_ASSIGN(const llvm::StringRef dictionary, this->dictionary());
   MINUET_ASSIGN(const std::string bytes,
-                unpack_frame(frame, dictionary_, std::size_t{row.manifest_bytes} + row.cubin_bytes));
+                unpack_frame(frame, dictionary, std::size_t{row.manifest_bytes} + row.cubin_bytes));
   Entry entry;
   MINUET_TRY(read_manifest(llvm::StringRef(bytes).take_front(row.manifest_bytes), entry));
   entry.binary.cubin = bytes.substr(row.manifest_bytes);
@@ -235,7 +234,7 @@ llvm::Expected<BundleCheck> Bundle::verify() const {
     if (error) check.damaged.push_back({what, take_status(std::move(error)).message()});
   };
   if (digests.body != digests.trailer) note("the file", damaged("the digest of the whole file differs"));
-  note("the dictionary", load_dictionary());
+  note("the dictionary", dictionary().takeError());
   note("the tuning", tuning().takeError());
   for (std::size_t i = 0; i < size(); ++i) note(item(i).request_key, read(i).takeError());
   return check;

@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +17,7 @@
 #include "codegen/cache/entry.h"
 #include "codegen/cache/file_system.h"
 #include "codegen/error.h"
+#include "codegen/lazy.h"
 
 namespace minuet {
 
@@ -81,14 +81,18 @@ class Bundle {
   llvm::Expected<Digests> digests() const;
   BundleRow row(std::size_t index) const;
   llvm::StringRef text(std::uint32_t start) const;
-  llvm::Error load_dictionary() const;
+  struct Dictionary {
+    std::string bytes, error;
+  };
+  Dictionary read_dictionary() const;
+  /// What all frames have in common, read at the first use.
+  llvm::Expected<llvm::StringRef> dictionary() const;
 
   std::string path_, arch_;
   FileHandle file_;
   BundleHead head_ = {};
   std::string index_;  // head, contents and strings
-  mutable std::once_flag dictionary_once_;
-  mutable std::string dictionary_, dictionary_error_;
+  Lazy<Dictionary> dictionary_;
 };
 
 }  // namespace minuet

@@ -3,7 +3,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <iterator>
+#include <random>
 #include <thread>
 
 #include "codegen/bundle/bundle_set.h"
@@ -78,6 +81,38 @@ TEST(BundleSetConcurrency, R16_AForkedChildWaitsForNoThreadOfItsParent) {
   }
   stop = true;
   for (std::thread& thread : busy) thread.join();
+}
+
+/// A fork in the middle of a bundle's first read, which unpacks what all its kernels share.
+TEST(BundleSetConcurrency, R16_AForkInTheMiddleOfAFirstReadLeavesTheChildFree) {
+  if (kAddressSanitized) GTEST_SKIP() << "ASan's allocator has locks of its own, which a fork does not mind";
+  const TemporaryFolder folder;
+  Entry entry = make_kernel("gather");
+  // What does not pack takes milliseconds to digest.
+  std::minstd_rand random(1);
+  std::generate_n(std::back_inserter(entry.binary.cubin), 900000,
+                  [&] { return static_cast<char>(random() >> 8); });
+  put_bundle(folder / "a.bundle", {entry});
+  for (int round = 0; round < 20 && !HasFailure(); ++round) {
+    const auto bundle = llvm::cantFail(Bundle::open(folder / "a.bundle"));
+    std::atomic<bool> begins{false};
+    std::thread reader([&] {
+      begins = true;
+      EXPECT_EQ(llvm::cantFail(bundle->read(0)).binary.cubin, entry.binary.cubin);
+    });
+    while (!begins) {
+    }
+    ::usleep(static_cast<useconds_t>(100 * round));
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(10);  // a hang becomes a failure
+      ::_exit(llvm::cantFail(bundle->read(0)).binary.cubin == entry.binary.cubin ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << "round " << round;
+    reader.join();
+  }
 }
 
 }  // namespace
