@@ -49,14 +49,27 @@ llvm::Error check_head(const BundleHead& head, std::uint64_t file_bytes) {
 
 }  // namespace
 
-llvm::Expected<std::unique_ptr<Bundle>> Bundle::open(const std::string& path) {
+llvm::Expected<std::unique_ptr<Bundle>> Bundle::open(const std::string& path, const TrustPolicy* trust) {
   // Without O_NONBLOCK a fifo would hold us for ever.
   FileHandle file(real_file_system(), ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file.good()) return annotate(make_system_error("the bundle cannot be opened"), path);
   std::unique_ptr<Bundle> bundle(new Bundle(path, std::move(file)));
+  if (trust != nullptr) {
+    if (llvm::Error error = bundle->check_trust(*trust)) return annotate(std::move(error), path);
+  }
   if (llvm::Error error = bundle->read_index()) return annotate(std::move(error), path);
   if (llvm::Error error = bundle->check_contents()) return annotate(std::move(error), path);
   return bundle;
+}
+
+llvm::Error Bundle::check_trust(const TrustPolicy& trust) const {
+  struct stat status;
+  if (::fstat(file_.get(), &status) != 0) return make_system_error("the bundle cannot be looked at");
+  if (trust.trusts(status)) return llvm::Error::success();
+  return make_error(StatusCode::FailedPrecondition,
+                    "it belongs to user {0} with mode {1}{2}{3}: others may have written the kernels in it "
+                    "(chmod go-w, or expect its digest, or MINUET_CACHE_SHARED=1 where that is meant)",
+                    status.st_uid, status.st_mode >> 6 & 7, status.st_mode >> 3 & 7, status.st_mode & 7);
 }
 
 llvm::Error Bundle::read_index() {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "codegen/bundle/bundle_format.h"
+#include "codegen/cache/cache_directory.h"
 #include "codegen/cache/entry.h"
 #include "codegen/cache/file_system.h"
 #include "codegen/error.h"
@@ -44,7 +45,9 @@ struct BundleCheck {
 class Bundle {
  public:
   /// A regular file whose magic, version, sizes and digest of head and contents are right. Reads no frame.
-  static llvm::Expected<std::unique_ptr<Bundle>> open(const std::string& path);
+  /// `trust`: whose files are taken; null: anybody's, to be looked at and not to be run.
+  static llvm::Expected<std::unique_ptr<Bundle>> open(const std::string& path,
+                                                      const TrustPolicy* trust = nullptr);
 
   const std::string& path() const { return path_; }
   const std::string& arch() const { return arch_; }
@@ -70,6 +73,7 @@ class Bundle {
  private:
   Bundle(std::string path, FileHandle file) : path_(std::move(path)), file_(std::move(file)) {}
 
+  llvm::Error check_trust(const TrustPolicy& trust) const;
   llvm::Error read_index();
   llvm::Error check_contents() const;
   llvm::Expected<std::string> read_bytes(std::uint64_t offset, std::uint64_t size) const;

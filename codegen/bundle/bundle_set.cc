@@ -7,7 +7,9 @@
 
 #include "codegen/arch.h"
 #include "codegen/nvrtc_library.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
 
 namespace minuet {
 namespace {
@@ -74,9 +76,12 @@ bool BundleSet::open_folder(const std::string& folder, llvm::StringRef prefix, B
   return !files.empty();
 }
 
-llvm::Expected<std::shared_ptr<const Bundle>> BundleSet::open_bundle(const BundlePlace& place) {
-  MINUET_ASSIGN(std::unique_ptr<Bundle> bundle, Bundle::open(place.path));
-  if (place.sha256.empty()) return bundle;
+llvm::Expected<std::shared_ptr<const Bundle>> BundleSet::open_bundle(const BundlePlace& place) const {
+  // Whose bytes they are says the digest, where there is one: what is read later is checked against them.
+  const bool is_pinned = !place.sha256.empty();
+  MINUET_ASSIGN(std::unique_ptr<Bundle> bundle,
+                Bundle::open(place.path, is_pinned ? nullptr : &options_.trust));
+  if (!is_pinned) return bundle;
   MINUET_ASSIGN(const std::string digest, bundle->file_sha256());
   if (llvm::StringRef(place.sha256).lower() == digest) return bundle;
   return make_error(StatusCode::FailedPrecondition, "{0}: its SHA-256 is {1}, and {2} is expected",
@@ -104,14 +109,15 @@ void BundleSet::open_file(const BundlePlace& place, BundleList& opened) {
   }
 }
 
-std::string BundleSet::refusal(llvm::StringRef compiler_id, llvm::StringRef host_id) const {
+std::string BundleSet::refusal(llvm::StringRef compiler_id, const std::vector<std::string>& host_ids) const {
   switch (options_.policy) {
     case BundlePolicy::Any:
       return "";
     case BundlePolicy::Exact:
-      if (host_id.empty()) return "the policy is exact, and there is no compiler here to compare with";
-      if (host_id == compiler_id) return "";
-      return ("the policy is exact, and it is of " + compiler_id + ", not of " + host_id).str();
+      if (host_ids.empty()) return "the policy is exact, and there is no compiler here to compare with";
+      if (llvm::is_contained(host_ids, compiler_id)) return "";
+      return ("the policy is exact, and it is of " + compiler_id + ", not of " + llvm::join(host_ids, " or "))
+          .str();
     case BundlePolicy::SameMajor:
       const int major = cuda_major(compiler_id);
       if (major > 0 && major <= options_.cuda_major) return "";
@@ -121,11 +127,13 @@ std::string BundleSet::refusal(llvm::StringRef compiler_id, llvm::StringRef host
   return "";
 }
 
-std::optional<Entry> BundleSet::find_in(const Bundle& bundle, const std::string& key, llvm::StringRef host_id,
+std::optional<Entry> BundleSet::find_in(const Bundle& bundle, const std::string& key,
+                                        llvm::StringRef name_expression,
+                                        const std::vector<std::string>& host_ids,
                                         std::string& why_not) const {
   const std::optional<std::size_t> index = bundle.find(key);
   if (!index) return std::nullopt;
-  const std::string refused = refusal(bundle.item(*index).compiler_id, host_id);
+  const std::string refused = refusal(bundle.item(*index).compiler_id, host_ids);
   if (!refused.empty()) {
     why_not = bundle.path() + " has it for " + bundle.arch() + ", but " + refused;
     return std::nullopt;
@@ -139,8 +147,9 @@ std::optional<Entry> BundleSet::find_in(const Bundle& bundle, const std::string&
     return std::nullopt;
   }
   llvm::Expected<Entry> entry = bundle.read(*index);
-  if (entry) return std::move(*entry);
-  const std::string reason = take_status(entry.takeError()).message();
+  if (entry && entry->name_expression == name_expression) return std::move(*entry);
+  const std::string reason =
+      entry ? "it is another kernel under this one's key" : take_status(entry.takeError()).message();
   why_not = bundle.path() + " has it for " + bundle.arch() + ", but damaged: " + reason;
   if (damaged_.insert({&bundle, key})) {
     warn("a kernel of the bundle " + bundle.path() + " is not used (" + key + "): " + reason);
@@ -148,8 +157,10 @@ std::optional<Entry> BundleSet::find_in(const Bundle& bundle, const std::string&
   return std::nullopt;
 }
 
-std::optional<Entry> BundleSet::find(const KeyForArch& request_key_for, llvm::StringRef target_arch,
-                                     llvm::StringRef compiler_id, std::string* why_not) const {
+std::optional<Entry> BundleSet::find(const KeyForArch& request_key_for, llvm::StringRef name_expression,
+                                     llvm::StringRef target_arch,
+                                     const std::vector<std::string>& compiler_ids,
+                                     std::string* why_not) const {
   const BundleList bundles = this->bundles();
   std::string reason;
   int asked = 0;
@@ -159,7 +170,8 @@ std::optional<Entry> BundleSet::find(const KeyForArch& request_key_for, llvm::St
       if (bundle->arch() != arch) continue;
       if (key.empty()) key = llvm::StringRef(request_key_for(arch)).lower();
       ++asked;
-      if (std::optional<Entry> entry = find_in(*bundle, key, compiler_id, reason)) return entry;
+      if (std::optional<Entry> entry = find_in(*bundle, key, name_expression, compiler_ids, reason))
+        return entry;
     }
   }
   if (why_not != nullptr) {

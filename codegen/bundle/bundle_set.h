@@ -17,7 +17,7 @@ namespace minuet {
 enum class BundlePolicy {
   SameMajor,  // of a compiler whose CUDA major is the host's or older
   Any,
-  Exact,  // of the host's own compiler; where there is none, nobody's
+  Exact,  // of a compiler of the host's; where there is none, nobody's
 };
 
 /// A bundle, or a folder: every *.bundle in it, by name.
@@ -32,6 +32,7 @@ struct BundleOptions {
   std::string library_folder;  // minuet-*.bundle in it come last; empty: none
   BundlePolicy policy = BundlePolicy::SameMajor;
   bool ptx = false;                              // PTX too, where there is no code (R23)
+  TrustPolicy trust;                             // whose files are taken, but for those with a digest (R20)
   int cuda_major = 13;                           // of the host: README.md says why it is no driver's
   std::function<void(const std::string&)> warn;  // may be called from any thread
 };
@@ -45,14 +46,15 @@ class BundleSet {
   explicit BundleSet(BundleOptions options);
 
   /// One more file, asked before all others from now on. An error, and nothing is added, where it is no
-  /// bundle or not the pinned one.
+  /// bundle, not the pinned one, or without a digest somebody's who is not trusted.
   llvm::Error add(const BundlePlace& place);
 
-  /// The kernel for `target_arch` from the best arch that runs there (codegen/arch.h), of these from the
-  /// first bundle. `request_key_for` is asked for archs that a bundle has. `compiler_id` is the host's, and
-  /// matters to the policy Exact only. On a miss `why_not` gets the reason in words.
-  std::optional<Entry> find(const KeyForArch& request_key_for, llvm::StringRef target_arch,
-                            llvm::StringRef compiler_id = {}, std::string* why_not = nullptr) const;
+  /// The kernel `name_expression` for `target_arch` from the best arch that runs there (codegen/arch.h), of
+  /// these from the first bundle. `request_key_for` is asked for archs that a bundle has. `compiler_ids` are
+  /// the host's, and matter to the policy Exact only. On a miss `why_not` gets the reason in words.
+  std::optional<Entry> find(const KeyForArch& request_key_for, llvm::StringRef name_expression,
+                            llvm::StringRef target_arch, const std::vector<std::string>& compiler_ids = {},
+                            std::string* why_not = nullptr) const;
 
   /// For a kernel that the driver refused (R28): not given again in this process.
   void reject(const std::string& request_key);
@@ -66,11 +68,11 @@ class BundleSet {
   /// Whether there are bundles, good or bad.
   bool open_folder(const std::string& folder, llvm::StringRef prefix, BundleList& opened);
   void open_file(const BundlePlace& place, BundleList& opened);
-  static llvm::Expected<std::shared_ptr<const Bundle>> open_bundle(const BundlePlace& place);
+  llvm::Expected<std::shared_ptr<const Bundle>> open_bundle(const BundlePlace& place) const;
   /// Empty where the policy takes a kernel of `compiler_id`, else why not.
-  std::string refusal(llvm::StringRef compiler_id, llvm::StringRef host_id) const;
-  std::optional<Entry> find_in(const Bundle& bundle, const std::string& key, llvm::StringRef host_id,
-                               std::string& why_not) const;
+  std::string refusal(llvm::StringRef compiler_id, const std::vector<std::string>& host_ids) const;
+  std::optional<Entry> find_in(const Bundle& bundle, const std::string& key, llvm::StringRef name_expression,
+                               const std::vector<std::string>& host_ids, std::string& why_not) const;
   void warn(const std::string& text) const;
 
   const BundleOptions options_;

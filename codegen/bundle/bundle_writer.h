@@ -23,7 +23,8 @@ llvm::Expected<std::string> make_bundle(llvm::StringRef arch, const std::vector<
                                         llvm::StringRef tuning = {});
 
 /// Writes them to a file of its own beside `path`, then renames it: a reader sees the old bundle or the new
-/// one. The mode is what the umask makes of 0666, for bundles are made to be given to others.
+/// one. The mode is what the umask makes of 0644: bundles are made to be given to others, and not to be
+/// changed.
 llvm::Expected<WrittenBundle> write_bundle(const std::string& path, llvm::StringRef arch,
                                            const std::vector<Entry>& entries, llvm::StringRef tuning = {});
 

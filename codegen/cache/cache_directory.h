@@ -1,6 +1,8 @@
 // Which directory the cache uses, and whether it may be trusted (R10).
 #pragma once
 
+#include <unistd.h>
+
 #include <functional>
 #include <string>
 
@@ -21,7 +23,7 @@ llvm::Expected<std::string> choose_cache_directory(const std::string& from_calle
 
 /// What makes a folder or a file of the cache trustworthy: nobody but us could have written it.
 struct TrustPolicy {
-  uid_t user = 0;
+  uid_t user = ::geteuid();
   bool shared = false;  // MINUET_CACHE_SHARED=1: other users' entries are welcome
   bool trusts(const struct stat& status) const;
   mode_t folder_mode() const { return shared ? 0777 : 0700; }

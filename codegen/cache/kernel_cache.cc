@@ -10,6 +10,7 @@
 #include "codegen/cache/store.h"
 #include "codegen/embedded_headers.h"
 #include "codegen/keys.h"
+#include "codegen/push_list.h"
 #include "codegen/trace.h"
 #include "codegen/tuning/tuning_snapshot.h"
 #include "codegen/tuning/tuning_store.h"
@@ -87,6 +88,7 @@ class KernelCacheImpl : public KernelCache {
   }
 
   llvm::Expected<std::string> compiler_id_or_none(const CancelToken* cancel);
+  llvm::Expected<std::vector<std::string>> compilers_to_compare_with(const CancelToken* cancel);
 
   void wait_for(const Flight& flight, const CancelToken* cancel);
   void land(const Request& request, std::promise<Outcome>& promise, bool keep_failures,
@@ -95,7 +97,9 @@ class KernelCacheImpl : public KernelCache {
   Outcome build_anew(const Request& request, const Binary& refused);
   std::optional<Entry> load(const Request& request, const std::string& compiler_id);
   Outcome build_alone(const Request& request, const std::string& compiler_id);
-  Outcome compile(const Request& request, const std::string& compiler_id);
+  Outcome compile(const Request& request, const std::string& compiler_id, BuildLock* lock = nullptr);
+  void keep(const Entry& entry, BuildLock* lock);
+  Outcome find_without_jit(const Request& request, const std::string& nowhere);
   static StatusError no_jit_error(const Request& request, const std::string& where);
   Outcome found(Binary binary, BinaryOrigin origin);
 
@@ -105,7 +109,8 @@ class KernelCacheImpl : public KernelCache {
   CacheState state_;
   std::optional<BundleSet> bundles_;  // always there once the constructor is done
   std::optional<Store> store_;
-  std::optional<TuningStore> tuned_;  // in the same directory
+  PushList<std::string> noted_compilers_;  // in the store
+  std::optional<TuningStore> tuned_;       // in the same directory
   std::optional<RecordFile> record_;
   std::atomic<bool> is_identified_{false};  // the compiler: what it is asked again takes no time
 };
@@ -121,6 +126,7 @@ KernelCacheImpl::KernelCacheImpl(CacheOptions options, std::shared_ptr<Compiler>
   bundles.library_folder = options_.library_folder;
   bundles.policy = *options_.policy;
   bundles.ptx = options_.ptx;
+  bundles.trust = policy_;
   bundles.warn = [this](const std::string& text) { warn(text); };
   bundles_.emplace(std::move(bundles));
   if (options_.use_disk) open_store(environment, system);
@@ -173,6 +179,15 @@ llvm::Expected<std::string> KernelCacheImpl::compiler_id_or_none(const CancelTok
   return llvm::make_error<StatusError>(std::move(why));
 }
 
+/// For bundles that are to be of one of them: without JIT, those whose kernels the folder has, for no process
+/// is started to ask.
+llvm::Expected<std::vector<std::string>> KernelCacheImpl::compilers_to_compare_with(
+    const CancelToken* cancel) {
+  if (*options_.no_jit) return store_ ? store_->compilers() : std::vector<std::string>();
+  MINUET_ASSIGN(const std::string id, compiler_id_or_none(cancel));
+  return id.empty() ? std::vector<std::string>() : std::vector<std::string>{id};
+}
+
 Outcome KernelCacheImpl::found(Binary binary, BinaryOrigin origin) {
   state_.count(binary, origin);
   return std::make_shared<const Binary>(std::move(binary));
@@ -187,16 +202,22 @@ std::optional<Entry> KernelCacheImpl::load(const Request& request, const std::st
                 entry->binary.compiler_id != compiler_id)) {
     return std::nullopt;
   }
+  if (entry && noted_compilers_.insert(compiler_id)) store_->note_compiler(compiler_id);
   return entry;
 }
 
 void KernelCacheImpl::keep_on_disk(const Entry& entry) {
-  if (!store_) return;
-  const Trace::Span span(trace(), "publish", entry.binary.display_name);
-  store_->publish(entry.build_key, write_entry(entry));
+  if (store_) keep(entry, nullptr);
 }
 
-Outcome KernelCacheImpl::compile(const Request& request, const std::string& compiler_id) {
+void KernelCacheImpl::keep(const Entry& entry, BuildLock* lock) {
+  const Trace::Span span(trace(), "publish", entry.binary.display_name);
+  store_->publish(entry.build_key, write_entry(entry), lock);
+  const std::string& compiler_id = entry.binary.compiler_id;
+  if (noted_compilers_.insert(compiler_id)) store_->note_compiler(compiler_id);
+}
+
+Outcome KernelCacheImpl::compile(const Request& request, const std::string& compiler_id, BuildLock* lock) {
   CompileControl control;
   control.cancel = request.cancel;
   const llvm::StringRef seed = llvm::StringRef(request.request_key).take_front(16);
@@ -209,15 +230,16 @@ Outcome KernelCacheImpl::compile(const Request& request, const std::string& comp
     return take_status(binary.takeError());
   }
   if (store_) {
-    keep_on_disk({request.request_key, build_key(request.request_key, compiler_id),
-                  request.source.name_expression, *binary});
+    keep({request.request_key, build_key(request.request_key, compiler_id), request.source.name_expression,
+          *binary},
+         lock);
   }
   return found(std::move(*binary), BinaryOrigin::Compiled);
 }
 
 /// Of all processes that want this kernel now, one compiles and the others take what it publishes (R14).
 Outcome KernelCacheImpl::build_alone(const Request& request, const std::string& compiler_id) {
-  const BuildLock lock =
+  BuildLock lock =
       store_->lock(build_key(request.request_key, compiler_id), options_.lock_bound, request.cancel);
   if (lock.had_to_wait()) {
     state_.count_wait(static_cast<double>(lock.waited().count()),
@@ -227,7 +249,17 @@ Outcome KernelCacheImpl::build_alone(const Request& request, const std::string& 
     return StatusError(StatusCode::Cancelled, "the compile was cancelled");
   if (std::optional<Entry> entry = load(request, compiler_id))
     return found(std::move(entry->binary), BinaryOrigin::Disk);
-  return compile(request, compiler_id);
+  return compile(request, compiler_id, &lock);
+}
+
+/// Of every compiler whose kernels the folder has: to ask which one is here is to start a process.
+Outcome KernelCacheImpl::find_without_jit(const Request& request, const std::string& nowhere) {
+  if (!store_) return no_jit_error(request, nowhere);
+  for (const std::string& compiler_id : store_->compilers()) {
+    if (std::optional<Entry> entry = load(request, compiler_id))
+      return found(std::move(entry->binary), BinaryOrigin::Disk);
+  }
+  return no_jit_error(request, nowhere + " and not in the cache folder");
 }
 
 /// `where`: "in no bundle"
@@ -247,15 +279,16 @@ Outcome KernelCacheImpl::build(const Request& request) {
   {
     const Trace::Span span(trace(), "bundle", request.source.display_name);
     // Only the policy Exact asks which compiler there is, which costs.
-    std::string host;
+    std::vector<std::string> host;
     if (bundles_->policy() == BundlePolicy::Exact) {
-      llvm::Expected<std::string> id = compiler_id_or_none(request.cancel);
-      if (!id) return take_status(annotate(id.takeError(), who));
-      host = std::move(*id);
+      llvm::Expected<std::vector<std::string>> ids = compilers_to_compare_with(request.cancel);
+      if (!ids) return take_status(annotate(ids.takeError(), who));
+      host = std::move(*ids);
     }
     std::string why;
-    std::optional<Entry> entry = bundles_->find(
-        [&](llvm::StringRef arch) { return key_of(request.source, arch); }, request.arch, host, &why);
+    std::optional<Entry> entry =
+        bundles_->find([&](llvm::StringRef arch) { return key_of(request.source, arch); },
+                       request.source.name_expression, request.arch, host, &why);
     if (entry) return found(std::move(entry->binary), BinaryOrigin::Bundle);
     if (!why.empty()) nowhere += " (" + why + ")";
   }
@@ -264,20 +297,12 @@ Outcome KernelCacheImpl::build(const Request& request) {
       warn(take_status(std::move(error)).message());
     }
   }
-  if (*options_.no_jit && !store_) return no_jit_error(request, nowhere);
+  if (*options_.no_jit) return find_without_jit(request, nowhere);
   llvm::Expected<NvrtcInfo> compiler = identify_compiler(request.cancel);
-  if (!compiler) {
-    StatusError why = take_status(compiler.takeError());
-    if (*options_.no_jit && why.code() == StatusCode::Unavailable)
-      return no_jit_error(request,
-                          nowhere + ", the cache folder cannot be looked in (" + why.message() + ")");
-    why.annotate(who + (*options_.no_jit ? " is looked for" : " must be compiled"));
-    return why;
-  }
+  if (!compiler) return take_status(annotate(compiler.takeError(), who + " must be compiled"));
   if (!store_) return compile(request, compiler->id);
   if (std::optional<Entry> entry = load(request, compiler->id))
     return found(std::move(entry->binary), BinaryOrigin::Disk);
-  if (*options_.no_jit) return no_jit_error(request, nowhere + " and not in the cache folder");
   return build_alone(request, compiler->id);
 }
 

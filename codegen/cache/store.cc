@@ -143,9 +143,29 @@ llvm::Error Store::keep(const std::string& build_key, const std::string& bytes) 
   return error;
 }
 
-void Store::publish(const std::string& build_key, const std::string& bytes) {
+void Store::note_compiler(const std::string& id) {
   if (root_.read_only) return;
-  if (llvm::Error error = keep(build_key, bytes)) {
+  llvm::Expected<FileHandle> folder = root_.open({"compilers"}, Missing::Make);
+  // Where it cannot be said, the entries can still be found by who asks the compiler.
+  if (!folder) return llvm::consumeError(folder.takeError());
+  const int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  const FileHandle made(root_.system,
+                        root_.system.open_at(folder->get(), id.c_str(), flags, root_.policy.file_mode()));
+}
+
+std::vector<std::string> Store::compilers() {
+  std::vector<std::string> ids;
+  llvm::Expected<FileHandle> folder = root_.open({"compilers"}, Missing::Fail);
+  if (!folder) return llvm::consumeError(folder.takeError()), ids;
+  static_cast<void>(root_.system.list(folder->get(), &ids));
+  return ids;
+}
+
+void Store::publish(const std::string& build_key, const std::string& bytes, BuildLock* lock) {
+  if (root_.read_only) return;
+  llvm::Error failure = keep(build_key, bytes);
+  if (lock != nullptr) lock->release();
+  if (llvm::Error error = std::move(failure)) {
     warn_("a kernel is not kept on disk (" + root_.directory +
           "): " + take_status(std::move(error)).message());
     return;

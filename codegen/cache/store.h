@@ -4,6 +4,7 @@
 //                         obj/<2 hex>/tmp-...    one that is being written
 //                         obj/<2 hex>/aside-...  a folder that stood in an entry's place; never ours, so kept
 //                         lock/<64 hex>          one process builds this key (build_lock.h)
+//                         compilers/<id>         whose entries there are: an empty file
 //                         pruned                 its time is that of the last prune (prune.h)
 //
 // Other formats' folders are other versions' of the library, which may be in use: never touched here (R12).
@@ -49,8 +50,12 @@ class Store {
   std::optional<Entry> load(const std::string& build_key);
 
   /// Writes to a file of its own, then renames it. The caller goes on with its own copy. Prunes where
-  /// the last prune is long ago.
-  void publish(const std::string& build_key, const std::string& bytes);
+  /// the last prune is long ago, when it has released `lock`: nobody is to wait for that.
+  void publish(const std::string& build_key, const std::string& bytes, BuildLock* lock = nullptr);
+
+  /// That entries of this compiler are kept here, for who cannot ask one.
+  void note_compiler(const std::string& id);
+  std::vector<std::string> compilers();
 
   /// The lock for building `build_key`, waited for at most for `bound`.
   BuildLock lock(const std::string& build_key, std::chrono::milliseconds bound, const CancelToken* cancel) {

@@ -19,7 +19,7 @@ llvm::Expected<FileHandle> create_beside(const std::string& path, std::string& t
   for (int attempt = 0; attempt < 1000; ++attempt) {
     temporary = llvm::formatv("{0}.tmp-{1}-{2}", path, ::getpid(), count++).str();
     FileHandle file(real_file_system(),
-                    ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+                    ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
     if (file.good()) return file;
     if (errno != EEXIST) break;
   }

@@ -140,7 +140,9 @@ typedef int32_t minuet_bundle_policy;
 enum {
   MINUET_BUNDLE_SAME_MAJOR = 0, /* of CUDA 13 or older, whatever compiler is here, or none */
   MINUET_BUNDLE_ANY = 1,
-  MINUET_BUNDLE_EXACT = 2 /* of exactly the NVRTC that is here; none where it cannot be told */
+  /* Of exactly the NVRTC that is here; under MINUET_JIT_OFF, where no process is started to ask it, of those
+   * whose kernels the cache folder has; none where it cannot be told. */
+  MINUET_BUNDLE_EXACT = 2
 };
 
 /* What is left open comes from the environment, which is read here, once ("Environment" in
@@ -196,7 +198,8 @@ MINUET_API minuet_status minuet_context_kernel_counters(minuet_context* context,
 
 /* Opens a bundle that minuet_precompile wrote, and looks in it before all others. sha256: 64 hex digits that
  * the whole file must have, or null. INVALID_ARGUMENT for what is no bundle or is damaged at its head,
- * FAILED_PRECONDITION for a file that cannot be read or has another digest: nothing is added then. */
+ * FAILED_PRECONDITION for a file that cannot be read, has another digest, or has none to expect and may be
+ * written to by others than this user and root: nothing is added then. */
 MINUET_API minuet_status minuet_context_add_bundle(minuet_context* context, const char* path,
                                                    const char* sha256);
 

@@ -89,20 +89,21 @@ TEST_F(Limits, R09_AGigabyteIfNobodySaysOtherwise) {
 /// The compiler that made a bundle is the one that is here, or it is not.
 TEST_F(Limits, R21_ExactlyTheCompilerThatIsHere) {
   const std::string bundles = path("out"), again = path("again.jsonl");
-  const auto hits = [&](minuet_bundle_policy policy, const char* nvrtc) {
-    const auto strict = context(nullptr, [&](minuet_context_options& options) {
+  const auto hits = [&](minuet_bundle_policy policy, const char* folder) {
+    const auto strict = context(folder, [&](minuet_context_options& options) {
       options.jit = MINUET_JIT_OFF;
       options.record_path = again.c_str();  // so that all are looked up
       options.bundle_path = bundles.c_str();
       options.bundle_policy = policy;
-      options.nvrtc_path = nvrtc;
+      options.nvrtc_path = "/nowhere/libnvrtc.so.13";
     });
     minuet_plan_compile(convolution(strict.get()).get(), kArch, nullptr, nullptr);
     return counters(strict.get()).bundle_hits;
   };
-  EXPECT_EQ(hits(MINUET_BUNDLE_EXACT, nullptr), kernels_);
-  EXPECT_EQ(hits(MINUET_BUNDLE_EXACT, "/nowhere/libnvrtc.so.13"), 0) << "it cannot be told";
-  EXPECT_EQ(hits(MINUET_BUNDLE_SAME_MAJOR, "/nowhere/libnvrtc.so.13"), kernels_);
+  EXPECT_EQ(hits(MINUET_BUNDLE_EXACT, "farm"), kernels_)
+      << "of the compiler that the folder's kernels are of";
+  EXPECT_EQ(hits(MINUET_BUNDLE_EXACT, nullptr), 0) << "it cannot be told";
+  EXPECT_EQ(hits(MINUET_BUNDLE_SAME_MAJOR, nullptr), kernels_);
 }
 
 /// What NVRTC said is in the detail.

@@ -37,7 +37,8 @@ TEST(BundleSetConcurrency, R21_ThreadsReadRejectAndMeetDamageAtOnce) {
     threads.emplace_back([&, thread] {
       for (int i = 0; i < kKernels; ++i) {
         const Entry& wanted = entries[(i * 7 + thread) % kKernels];
-        const auto found = set.find([&](llvm::StringRef) { return wanted.request_key; }, "sm_90a");
+        const auto found =
+            set.find([&](llvm::StringRef) { return wanted.request_key; }, wanted.name_expression, "sm_90a");
         if (found) ++(found->binary.cubin == wanted.binary.cubin ? right : wrong);
         if (i == kKernels / 2) set.reject(entries[1].request_key);
       }
@@ -59,7 +60,9 @@ TEST(BundleSetConcurrency, R16_AForkedChildWaitsForNoThreadOfItsParent) {
   options.places = {{folder / "a.bundle", ""}};
   BundleSet set(options);
   auto finds = [&](int i) {
-    return set.find([&](llvm::StringRef) { return entries[i].request_key; }, "sm_90a").has_value();
+    return set
+        .find([&](llvm::StringRef) { return entries[i].request_key; }, entries[i].name_expression, "sm_90a")
+        .has_value();
   };
   std::atomic<bool> stop{false};
   std::vector<std::thread> busy;

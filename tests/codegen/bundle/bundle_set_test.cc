@@ -41,7 +41,9 @@ BundleSet::KeyForArch key_of(const std::string& name) {
 std::string ask(const BundleSet& set, const std::string& name, const std::string& target = "sm_90a",
                 const std::string& host = "") {
   std::string why;
-  const std::optional<Entry> entry = set.find(key_of(name), target, host, &why);
+  const std::optional<Entry> entry =
+      set.find(key_of(name), make_source(name).name_expression, target,
+               host.empty() ? std::vector<std::string>() : std::vector<std::string>{host}, &why);
   return entry ? entry->binary.arch + ", " + entry->binary.compiler_id : "miss: " + why;
 }
 
@@ -185,7 +187,7 @@ TEST(BundleSet, R23_KeysAreMadeForArchsThatABundleHasOnly) {
     asked.push_back(arch.str());
     return fake_key("gather", arch);
   };
-  EXPECT_TRUE(set.find(key, "sm_89"));
+  EXPECT_TRUE(set.find(key, make_source("gather").name_expression, "sm_89"));
   EXPECT_THAT(asked, ElementsAre("sm_80"));
 }
 
@@ -218,6 +220,33 @@ TEST(BundleSet, R24_ABundleWithTheExpectedDigestIsUsed) {
     EXPECT_THAT(ask(BundleSet(at.options), "gather"), HasSubstr("no bundle is open")) << byte;
   }
   EXPECT_THAT(at.warnings.all(), SizeIs(2));
+}
+
+TEST(BundleSet, R20_WhatOthersMayWriteToIsNotUsedUnlessItsDigestIsExpected) {
+  Fixture at;
+  const std::string path = at.put("a.bundle", {make_kernel("gather")});
+  at.options.places = {{path, ""}};
+  for (const mode_t mode : {0660u, 0606u}) {
+    ASSERT_EQ(::chmod(path.c_str(), mode), 0);
+    const BundleSet set(at.options);
+    EXPECT_THAT(ask(set, "gather"), HasSubstr("no bundle is open"));
+  }
+  EXPECT_THAT(at.warnings.all(), SizeIs(2));
+  EXPECT_THAT(at.warnings.all(), testing::Each(AllOf(HasSubstr(path), HasSubstr("others may"))));
+  BundleSet empty({});
+  EXPECT_TRUE(llvm::errorToBool(empty.add({path, ""})));
+  at.options.places = {{path, sha256_hex(read_text(path))}};
+  EXPECT_EQ(ask(BundleSet(at.options), "gather"), std::string("sm_90a, ") + kHost);
+}
+
+TEST(BundleSet, R20_ABundleIsWrittenSoThatOnlyItsOwnerChangesIt) {
+  Fixture at;
+  const mode_t before = ::umask(0);
+  const std::string path = at.put("a.bundle", {make_kernel("gather")});
+  ::umask(before);
+  struct stat status = {};
+  ASSERT_EQ(::stat(path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0644u);
 }
 
 TEST(BundleSet, R24_ADigestForAFolderPinsNothingAndIsRefused) {

@@ -10,7 +10,7 @@
 #include "codegen/keys.h"
 #include "codegen/trace.h"
 #include "codegen/worker/request.h"
-#include "tests/codegen/fakes.h"
+#include "tests/codegen/cache/store_fakes.h"
 
 namespace minuet {
 namespace {
@@ -135,20 +135,17 @@ TEST(KernelCacheLayers, R21_ABundleNeedsNoCompilerAndNoDirectory) {
               HasSubstr("exact"));
 }
 
-TEST(KernelCacheLayers, R22_AFolderThatCannotBeLookedInIsInTheError) {
+TEST(KernelCacheLayers, R22_WithoutJitTheFolderNeedsNoCompiler) {
   const TemporaryFolder folder;
   auto compiler = std::make_shared<FakeCompiler>();
-  llvm::cantFail(
-      open_cache(in_folder(folder.path()), compiler)->get_or_compile(make_source("gather"), "sm_90a"));
+  origin_of(*open_cache(in_folder(folder.path()), compiler), "gather");
   compiler->id_ = "";
   CacheOptions options = in_folder(folder.path());
   options.no_jit = true;
-  auto cache = open_cache(options, compiler);
-  const StatusError status = failure_of(*cache, make_source("gather"));
-  EXPECT_EQ(status.code(), StatusCode::FailedPrecondition);
-  EXPECT_THAT(status.message(),
-              HasSubstr("is in no bundle (no bundle is open), the cache folder cannot be looked in (the fake "
-                        "is not there), and MINUET_NO_JIT"));
+  EXPECT_EQ(origin_of(*open_cache(options, compiler), "gather"), BinaryOrigin::Disk);
+  EXPECT_THAT(
+      failure_of(*open_cache(options, compiler), make_source("scatter")).message(),
+      HasSubstr("is in no bundle (no bundle is open) and not in the cache folder, and MINUET_NO_JIT"));
 }
 
 TEST(KernelCacheLayers, R08_ACompilerThatComesLaterIsUsed) {
@@ -205,6 +202,23 @@ TEST(KernelCacheLayers, R23_PtxThatTheDriverRefusesIsCompiledHere) {
   EXPECT_EQ(take_status(direct.takeError()).code(), StatusCode::InvalidArgument);
 }
 
+TEST(KernelCacheLayers, R21_AnotherKernelUnderAKeyOfABundleIsNotRun) {
+  const TemporaryFolder folder;
+  const KernelSource source = make_source("gather");
+  make_bundle_of(folder / "a.bundle", {"gather"});
+  Entry entry = llvm::cantFail(llvm::cantFail(Bundle::open(folder / "a.bundle"))->read(0));
+  entry.name_expression = "minuet::scatter<1>";
+  llvm::cantFail(write_bundle(folder / "b.bundle", "sm_90a", {entry}));
+  Warnings warnings;
+  CacheOptions options = without_disk();
+  options.bundles = {{folder / "b.bundle", ""}, {folder / "a.bundle", ""}};
+  options.warn = warnings.sink();
+  auto cache = open_cache(options, std::make_shared<FakeCompiler>());
+  EXPECT_EQ(origin_of(*cache, "gather"), BinaryOrigin::Bundle) << "of the next bundle";
+  ASSERT_THAT(warnings.all(), SizeIs(1));
+  EXPECT_THAT(warnings.all()[0], HasSubstr("b.bundle"));
+}
+
 TEST(KernelCacheLayers, R22_NoJitIsAnErrorThatNamesWhatToDo) {
   const TemporaryFolder folder;
   auto compiler = std::make_shared<FakeCompiler>();
@@ -244,6 +258,68 @@ TEST(KernelCacheLayers, R22_NoJitStillReadsTheDiskAndChangesNothingThere) {
   EXPECT_EQ(failure_of(*open_cache(options, compiler), make_source("gather")).code(),
             StatusCode::FailedPrecondition);
   EXPECT_EQ(files_below(folder.path()), before);
+}
+
+/// Says so where it is asked which one it is, which may start a process.
+class AskedCompiler : public FakeCompiler {
+ public:
+  llvm::Expected<NvrtcInfo> identify(const CancelToken* cancel) override {
+    ++asked;
+    return FakeCompiler::identify(cancel);
+  }
+  std::atomic<int> asked{0};
+};
+
+TEST(KernelCacheLayers, R22_NoJitStartsNoHelper) {
+  const TemporaryFolder folder;
+  for (const char* id : {"nvrtc 12.9 a b", "nvrtc 13.0 a b"}) {
+    auto compiler = std::make_shared<FakeCompiler>();
+    compiler->id_ = id;
+    origin_of(*open_cache(in_folder(folder.path()), compiler),
+              id == std::string("nvrtc 12.9 a b") ? "old" : "new");
+  }
+  make_bundle_of(folder / "a.bundle", {"gather"});
+  CacheOptions options = in_folder(folder.path());
+  options.no_jit = true;
+  options.policy = BundlePolicy::Exact;
+  options.bundles = {{folder / "a.bundle", ""}};
+  auto compiler = std::make_shared<AskedCompiler>();
+  auto cache = open_cache(options, compiler);
+  // Of every compiler whose kernels the folder has.
+  EXPECT_EQ(origin_of(*cache, "old"), BinaryOrigin::Disk);
+  EXPECT_EQ(origin_of(*cache, "new"), BinaryOrigin::Disk);
+  EXPECT_EQ(origin_of(*cache, "gather"), BinaryOrigin::Bundle);
+  EXPECT_EQ(failure_of(*cache, make_source("scatter")).code(), StatusCode::FailedPrecondition);
+  EXPECT_EQ(compiler->asked, 0);
+}
+
+/// Notes whether a kernel's build lock is held while the store is listed, which is what pruning begins with.
+class LockedWhilePruned : public FileSystem {
+ public:
+  explicit LockedWhilePruned(std::string folder) : folder_(std::move(folder)) {}
+  int list(int folder, std::vector<std::string>* names) override {
+    ++lists;
+    for (const std::string& file : files_below(folder_ + "/v1/lock")) {
+      LockableFile lock(real_file_system(), ::open(file.c_str(), O_RDWR | O_CLOEXEC));
+      if (!lock.try_lock()) ++held;
+    }
+    return FileSystem::list(folder, names);
+  }
+  int lists = 0, held = 0;
+
+ private:
+  const std::string folder_;
+};
+
+TEST(KernelCacheLayers, R09_NobodyWaitsForAKernelWhileTheStoreIsPruned) {
+  const TemporaryFolder folder;
+  origin_of(*make_cache(folder.path(), std::make_shared<FakeCompiler>()), "gather");
+  set_age(folder / "v1/pruned", std::chrono::hours(1));
+  LockedWhilePruned system(folder.path());
+  auto cache = make_cache(folder.path(), std::make_shared<FakeCompiler>(), nullptr, system);
+  EXPECT_EQ(origin_of(*cache, "scatter"), BinaryOrigin::Compiled);
+  EXPECT_GT(system.lists, 0);
+  EXPECT_EQ(system.held, 0);
 }
 
 TEST(KernelCacheLayers, R22_AVariableThatMeansNothingIsAnError) {
