@@ -51,19 +51,11 @@ class Compiler {
   virtual ~Compiler() = default;
   /// Which one it is. An error where there is none, with the way to get it; another time may do better.
   virtual llvm::Expected<NvrtcInfo> identify(const CancelToken* cancel = nullptr) = 0;
-  /// Digest of every header a compile may see, part of the request key. Needs no library.
-  virtual std::string header_digest() const = 0;
-  /// Options of every compile for `arch`, canonical, part of the request key; a source may have more. Needs
-  /// no library.
-  virtual std::vector<std::string> options(llvm::StringRef arch) const = 0;
   /// `seed`: first 16 hex digits of the request key, for --frandom-seed (R4); one that has the key takes its
   /// own.
   virtual llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch,
                                          llvm::StringRef seed, const CompileControl& control) = 0;
 };
-
-/// The options of every compile for `arch`, the same whatever compiler there is, or none.
-std::vector<std::string> compile_options(llvm::StringRef arch);
 
 /// Opens libnvrtc with dlopen (builtins first). `library`: a path, or empty to look in
 /// MINUET_NVRTC, the loader's path, the usual toolkit folders and the wheels of the build, and then to take

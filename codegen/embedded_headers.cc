@@ -3,11 +3,10 @@
 #include <array>
 #include <atomic>
 #include <mutex>
-#include <set>
 
 #include <zstd.h>
 
-#include "codegen/keys.h"
+#include "codegen/header_index.h"
 #include "llvm/ADT/StringMap.h"
 
 extern "C" {
@@ -24,14 +23,13 @@ class HeaderGroup {
  public:
   explicit HeaderGroup(llvm::StringRef blob) : blob_(blob) {}
 
-  llvm::StringRef digest() const { return blob_.take_front(kBlobDigestSize); }
   bool unpacked() const { return ready_; }
   const std::vector<Header>& headers() const { return headers_; }
 
   llvm::Error unpack() {
     std::call_once(once_, [this] {
       std::uint64_t raw_size = 0;
-      std::memcpy(&raw_size, blob_.data() + kBlobDigestSize, sizeof raw_size);
+      std::memcpy(&raw_size, blob_.data(), sizeof raw_size);
       raw_.resize(raw_size);
       const llvm::StringRef frame = blob_.drop_front(kBlobPrefixSize);
       ready_ = ZSTD_decompress(raw_.data(), raw_.size(), frame.data(), frame.size()) == raw_size;
@@ -73,63 +71,19 @@ Groups& groups() {
   return *all;
 }
 
-bool starts_with(llvm::StringRef text, llvm::StringRef prefix) {
-  return text.take_front(prefix.size()) == prefix;
-}
-
-bool is_cccl(llvm::StringRef name) {
-  return starts_with(name, "cub/") || starts_with(name, "cuda/") || starts_with(name, "thrust/");
-}
-
-bool is_cuda(llvm::StringRef name) {
-  return starts_with(name, "cuda_") || starts_with(name, "nv/") || starts_with(name, "vector_");
-}
-
-/// The includes of a unit, followed through our own headers.
-struct Closure {
-  std::vector<Header> own;
-  bool cuda = false;
-  bool cccl = false;
-};
-
-llvm::Error follow(llvm::StringRef text, std::set<std::string>& seen, Closure& closure) {
-  for (const std::string& name : included_names(text)) {
-    // An absolute or climbing path would be read from the disk and change what one key means.
-    if (name.front() == '/' || llvm::StringRef(name).contains("..")) {
-      return make_error(StatusCode::InvalidArgument,
-                        "the source includes \"{0}\"; only embedded headers may be included", name);
-    }
-    if (!seen.insert(name).second) continue;
-    closure.cuda |= is_cuda(name);
-    closure.cccl |= is_cccl(name);
-    if (const Header* header = groups().kernels.find(name)) {
-      closure.own.push_back(*header);
-      MINUET_TRY(follow(header->text, seen, closure));
-    }
-  }
-  return llvm::Error::success();
-}
-
 }  // namespace
 
-std::string embedded_header_digest() {
-  const Groups& all = groups();
-  return FieldHasher()
-      .add("kernels", all.kernels.digest())
-      .add("cuda", all.cuda.digest())
-      .add("cccl", all.cccl.digest())
-      .hex();
-}
-
 llvm::Expected<std::vector<Header>> headers_for(llvm::StringRef text) {
+  const HeaderClosure closure = header_closure(text);
+  if (!closure.outside.empty()) {
+    return make_error(StatusCode::InvalidArgument,
+                      "the source includes \"{0}\"; only embedded headers may be included", closure.outside);
+  }
   Groups& all = groups();
   MINUET_TRY(all.kernels.unpack());
-  Closure closure;
-  std::set<std::string> seen;
-  MINUET_TRY(follow(text, seen, closure));
-  std::vector<Header> headers = std::move(closure.own);
-  // CCCL's own headers include those of the CUDA group.
-  if (closure.cuda || closure.cccl) {
+  std::vector<Header> headers;
+  for (const HeaderRow* row : closure.ours) headers.push_back(*all.kernels.find(row->name));
+  if (closure.cuda) {
     MINUET_TRY(all.cuda.unpack());
     headers.insert(headers.end(), all.cuda.headers().begin(), all.cuda.headers().end());
   }
@@ -140,16 +94,6 @@ llvm::Expected<std::vector<Header>> headers_for(llvm::StringRef text) {
     }
   }
   return headers;
-}
-
-bool includes_cccl(llvm::StringRef text) {
-  Closure closure;
-  std::set<std::string> seen;
-  llvm::Error error = groups().kernels.unpack();
-  if (!error) error = follow(text, seen, closure);
-  // What keeps the unit from compiling is said by its compile.
-  llvm::consumeError(std::move(error));
-  return closure.cccl;
 }
 
 llvm::StringRef unpacked_header(llvm::StringRef name) {

@@ -1,5 +1,5 @@
-// The headers a compile may see: our kernels' and those of one CUDA and CCCL, all embedded (R3).
-// Thread-safe; a group is unpacked at its first use and kept.
+// The texts of the headers that a compile may see: our kernels' and those of one CUDA and CCCL, all embedded
+// (R3), in the helper program alone. Thread-safe; a group is unpacked at its first use and kept.
 #pragma once
 
 #include <string>
@@ -10,16 +10,10 @@
 
 namespace minuet {
 
-/// Digest over the names and texts of every embedded header; unpacks nothing.
-std::string embedded_header_digest();
-
 /// The embedded headers that a unit with this text needs: of ours exactly those it includes, of
 /// the toolkit a whole group where one of its headers is named, so that a kernel without CUB pays
 /// nothing for CUB (R29). InvalidArgument for an include that would leave the embedded set.
 llvm::Expected<std::vector<Header>> headers_for(llvm::StringRef text);
-
-/// Whether a unit with this text includes CUB or others of CCCL: a second of headers for NVRTC.
-bool includes_cccl(llvm::StringRef text);
 
 /// Text of an embedded header that was unpacked before, else empty: for error reports.
 llvm::StringRef unpacked_header(llvm::StringRef name);

@@ -24,6 +24,9 @@ class FieldHasher {
 /// 64 lower-case hex digits.
 std::string sha256_hex(llvm::StringRef bytes);
 
+/// The options of every compile for `arch`, whatever compiler there is; a source may have more.
+std::vector<std::string> compile_options(llvm::StringRef arch);
+
 /// Changed when the meaning of a key or of an entry changes.
 constexpr int kKeySchema = 1;
 

@@ -10,6 +10,7 @@
 #include "codegen/diagnostics.h"
 #include "codegen/elf.h"
 #include "codegen/embedded_headers.h"
+#include "codegen/keys.h"
 #include "codegen/nvrtc_library.h"
 #include "codegen/nvrtc_program.h"
 #include "codegen/time_trace.h"
@@ -53,9 +54,6 @@ class NvrtcCompiler : public Compiler {
   }
 
   llvm::Expected<NvrtcInfo> identify(const CancelToken*) override { return info_; }
-  std::string header_digest() const override { return embedded_header_digest(); }
-
-  std::vector<std::string> options(llvm::StringRef arch) const override { return compile_options(arch); }
 
   llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch, llvm::StringRef seed,
                                  const CompileControl& control) override {
@@ -116,10 +114,10 @@ class NvrtcCompiler : public Compiler {
     if (attempt.control.pch_use != nullptr) *attempt.control.pch_use = use;
   }
 
-  /// options(), the source's own, and what changes no byte of the result, for this compile alone.
+  /// Every kernel's, the source's own, and what changes no byte of the result, for this compile alone.
   std::vector<std::string> all_options(const KernelSource& source, llvm::StringRef arch, llvm::StringRef seed,
                                        const TimeTrace* trace) const {
-    std::vector<std::string> all = options(arch);
+    std::vector<std::string> all = compile_options(arch);
     all.insert(all.end(), source.options.begin(), source.options.end());
     // Not as a number: NVRTC 13.0 takes one above 32 bits for no seed at all, and every compile differs.
     all.push_back(("--frandom-seed=rk-" + seed).str());

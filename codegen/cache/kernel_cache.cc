@@ -8,7 +8,6 @@
 #include "codegen/cache/kernel_cache_parts.h"
 #include "codegen/cache/record_file.h"
 #include "codegen/cache/store.h"
-#include "codegen/embedded_headers.h"
 #include "codegen/keys.h"
 #include "codegen/push_list.h"
 #include "codegen/trace.h"
@@ -82,7 +81,6 @@ class KernelCacheImpl : public KernelCache {
   };
 
   void open_store(const Environment& environment, FileSystem& system);
-  std::string key_of(const KernelSource& source, llvm::StringRef arch) const;
   Request request_for(const KernelSource& source, llvm::StringRef arch, const CancelToken* cancel) const {
     return {source, arch.str(), key_of(source, arch), cancel};
   }
@@ -149,11 +147,6 @@ void KernelCacheImpl::open_store(const Environment& environment, FileSystem& sys
   store_.reset();
   tuned_.reset();
   warn("kernels are kept in memory only: " + take_status(std::move(error)).message());
-}
-
-std::string KernelCacheImpl::key_of(const KernelSource& source, llvm::StringRef arch) const {
-  if (compiler_ == nullptr) return request_key(source, embedded_header_digest(), compile_options(arch), arch);
-  return request_key(source, compiler_->header_digest(), compiler_->options(arch), arch);
 }
 
 /// May cost a process: only after memory and bundles.

@@ -1,7 +1,9 @@
-// Build tool: packs headers for NVRTC into one zstd frame, byte for byte (R3).
+// Build tool: packs headers for NVRTC into one zstd frame, byte for byte (R3), and writes what keys need of
+// them (header_index.cc): of ours a row each, of the toolkit's one digest.
 //
-// embed_headers OUT DEPFILE kernels ROOT              the headers of kernels.inc and what they include
-// embed_headers OUT DEPFILE toolkit CCCL CUDA HEADER... the given headers and what they include
+// embed_headers BLOB INDEX DEPFILE kernels ROOT                the headers of kernels.inc and what they
+// include embed_headers BLOB INDEX DEPFILE toolkit CCCL CUDA HEADER... the given headers and what they
+// include
 //
 // The include lines are followed as text, whatever #if stands around them: a few headers too many
 // cost nothing, and the same set is right for every architecture.
@@ -61,20 +63,33 @@ class Packer {
   }
 
   bool write(const std::string& out) const {
-    minuet::FieldHasher hasher;
     std::string raw;
-    for (const auto& [name, text] : headers_) {
-      hasher.add(name, text);
-      minuet::append_header(raw, name, text);
-    }
+    for (const auto& [name, text] : headers_) minuet::append_header(raw, name, text);
     std::string frame(ZSTD_compressBound(raw.size()), '\0');
     const std::size_t size = ZSTD_compress(frame.data(), frame.size(), raw.data(), raw.size(), 15);
     if (ZSTD_isError(size)) return false;
     std::ofstream stream(out, std::ios::binary);
-    stream << hasher.hex();
     const std::uint64_t raw_size = raw.size();
     stream.write(reinterpret_cast<const char*>(&raw_size), sizeof raw_size);
     stream.write(frame.data(), static_cast<std::streamsize>(size));
+    return static_cast<bool>(stream.flush());
+  }
+
+  bool write_rows(const std::string& index) const {
+    std::ofstream stream(index);
+    for (const auto& [name, text] : headers_) {
+      stream << "{\"" << name << "\", \"" << minuet::sha256_hex(text) << "\", \"";
+      for (const std::string& include : minuet::included_names(text)) stream << include << "\\n";
+      stream << "\"},\n";
+    }
+    return static_cast<bool>(stream.flush());
+  }
+
+  bool write_digest(const std::string& index) const {
+    minuet::FieldHasher hasher;
+    for (const auto& [name, text] : headers_) hasher.add(name, text);
+    std::ofstream stream(index);
+    stream << "\"" << hasher.hex() << "\"\n";
     return static_cast<bool>(stream.flush());
   }
 
@@ -96,17 +111,19 @@ class Packer {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (arguments.size() < 4) return 2;
-  const bool kernels = arguments[2] == "kernels";
+  if (arguments.size() < 5) return 2;
+  const std::string &blob = arguments[0], &index = arguments[1], &depfile = arguments[2];
+  const bool kernels = arguments[3] == "kernels";
   std::vector<std::string> roots(kKernelHeaders, std::end(kKernelHeaders));
-  if (!kernels) roots.assign(arguments.begin() + 5, arguments.end());
-  Packer packer(kernels ? std::vector<std::string>{arguments[3]}
-                        : std::vector<std::string>{arguments[3], arguments[4]});
+  if (!kernels) roots.assign(arguments.begin() + 6, arguments.end());
+  Packer packer(kernels ? std::vector<std::string>{arguments[4]}
+                        : std::vector<std::string>{arguments[4], arguments[5]});
   bool good = true;
   for (const std::string& root : roots) {
     if (packer.add(root)) continue;
     std::fprintf(stderr, "embed_headers: %s is not there\n", root.c_str());
     good = false;
   }
-  return good && packer.write(arguments[0]) && packer.write_depfile(arguments[1], arguments[0]) ? 0 : 1;
+  good = good && packer.write(blob) && packer.write_depfile(depfile, blob);
+  return good && (kernels ? packer.write_rows(index) : packer.write_digest(index)) ? 0 : 1;
 }

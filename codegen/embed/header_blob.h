@@ -1,7 +1,7 @@
 // The packed form of embedded headers, shared by the build tool and the library.
 //
-// Blob: 64 hex digits (digest of all names and texts), raw size (u64), one zstd frame. Raw: per
-// header the lengths of name and text (u64 each), the name, the text, a NUL each (NVRTC wants C strings).
+// Blob: raw size (u64), one zstd frame. Raw: per header the lengths of name and text (u64 each), the name,
+// the text, a NUL each (NVRTC wants C strings).
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,7 @@
 
 namespace minuet {
 
-constexpr std::size_t kBlobDigestSize = 64;
-constexpr std::size_t kBlobPrefixSize = kBlobDigestSize + sizeof(std::uint64_t);
+constexpr std::size_t kBlobPrefixSize = sizeof(std::uint64_t);
 
 struct Header {
   llvm::StringRef name;  // as it is included; both NUL-terminated

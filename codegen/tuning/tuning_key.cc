@@ -2,7 +2,7 @@
 
 #include <iterator>
 
-#include "codegen/embedded_headers.h"
+#include "codegen/header_index.h"
 #include "codegen/keys.h"
 
 namespace minuet {
@@ -51,7 +51,7 @@ std::string bucket_hash(const TuningBucket& bucket) {
 
 TuningEnvironment as_of_this_build(TuningEnvironment environment) {
   environment.library = MINUET_VERSION;
-  environment.kernels = embedded_header_digest();
+  environment.kernels = all_headers_digest();
   return environment;
 }
 

@@ -6,7 +6,6 @@
 #include <mutex>
 #include <variant>
 
-#include "codegen/embedded_headers.h"
 #include "codegen/fork_watch.h"
 #include "codegen/nvrtc_library.h"
 #include "codegen/push_list.h"
@@ -72,8 +71,6 @@ class HelperCompiler : public Compiler {
     info_.push(info);
     return info;
   }
-  std::string header_digest() const override { return embedded_header_digest(); }
-  std::vector<std::string> options(llvm::StringRef arch) const override { return compile_options(arch); }
   llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch, llvm::StringRef,
                                  const CompileControl& control) override {
     if (control.pch_use != nullptr) *control.pch_use = PchUse::None;

@@ -1,8 +1,7 @@
 #include "codegen/worker/request.h"
 
 #include "codegen/arch.h"
-#include "codegen/compiler.h"
-#include "codegen/embedded_headers.h"
+#include "codegen/header_index.h"
 #include "codegen/json_text.h"
 #include "codegen/keys.h"
 #include "llvm/Support/raw_ostream.h"
@@ -46,9 +45,11 @@ llvm::Error read_needs(const llvm::json::Object& object, KernelSource& source) {
 
 }  // namespace
 
-std::string key_of(const KernelRequest& request) {
-  return request_key(request.source, embedded_header_digest(), compile_options(request.arch), request.arch);
+std::string key_of(const KernelSource& source, llvm::StringRef arch) {
+  return request_key(source, header_digest(source.text), compile_options(arch), arch);
 }
+
+std::string key_of(const KernelRequest& request) { return key_of(request.source, request.arch); }
 
 std::string preamble_of(const KernelRequest& request) {
   std::string preamble;

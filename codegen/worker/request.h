@@ -21,6 +21,7 @@ struct KernelRequest {
 };
 
 /// RK of the request with this library's headers and options.
+std::string key_of(const KernelSource& source, llvm::StringRef arch);
 std::string key_of(const KernelRequest& request);
 
 /// The includes that the source starts with: requests for one architecture with equal preambles share a

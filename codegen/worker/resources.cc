@@ -86,7 +86,7 @@ Resources available_resources(const std::string& root) {
   // "0::/path" of version 2; "5:cpu,cpuacct:/path" of version 1.
   for (std::string line; std::getline(groups, line);) {
     const auto [controllers, path] = llvm::StringRef(line).split(':').second.split(':');
-    const std::string listed = ("," + controllers + ",").str();
+    const std::string listed = "," + controllers.str() + ",";
     const GroupFiles& files = controllers.empty() ? kVersion2 : kVersion1;
     if (controllers.empty() || listed.find(",cpu,") != std::string::npos) {
       for_each_group(root + "/" + files.cpu, path,

@@ -12,7 +12,7 @@
 #include <system_error>
 #include <thread>
 
-#include "codegen/embedded_headers.h"
+#include "codegen/header_index.h"
 #include "codegen/own_thread.h"
 #include "codegen/trace.h"
 #include "codegen/worker/pch_folder.h"
@@ -149,7 +149,7 @@ class Queue {
     for (std::size_t i = 0; i < requests.size(); ++i) {
       const std::string preamble = preamble_of(requests[i]);
       Group& group = groups_[requests[i].arch + "\n" + preamble];
-      if (group.waiting.empty()) group.is_cccl = includes_cccl(preamble);
+      if (group.waiting.empty()) group.is_cccl = header_closure(preamble).cccl;
       group.waiting.push_back(i);
     }
   }

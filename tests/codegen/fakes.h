@@ -37,8 +37,6 @@ std::string make_ptx(const std::string& target = "sm_90", const std::string& ker
 class FakeCompiler : public Compiler {
  public:
   llvm::Expected<NvrtcInfo> identify(const CancelToken* cancel = nullptr) override;
-  std::string header_digest() const override { return "headers"; }
-  std::vector<std::string> options(llvm::StringRef arch) const override { return {"-arch=" + arch.str()}; }
   llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch, llvm::StringRef seed,
                                  const CompileControl& control) override;
 

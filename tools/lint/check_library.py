@@ -3,8 +3,8 @@
 
 - it exports minuet_* and nothing else, and all that minuet.h declares;
 - it needs neither CUDA nor an LLVM: those are opened at first use, or linked in and hidden;
-- LLVM's RemoveFileOnSignal, which replaces the host's signal handlers, is not linked, nor what opens NVRTC, which is
-  for the helper program alone;
+- LLVM's RemoveFileOnSignal, which replaces the host's signal handlers, is not linked, nor what opens NVRTC and the
+  headers for it, which are for the helper program alone;
 - stripped, it is at most 3 MB, all in (R36).
 
 usage: check_library.py [LIBRARY] [MINUET_H]
@@ -20,7 +20,8 @@ import sources
 
 NOT_NEEDED = re.compile(r"lib(cuda|cudart|nvrtc|nvrtc-builtins|cublas|cublasLt|nvJitLink|LLVM|zstd)[-.\d]")
 NOT_LINKED = ("RemoveFileOnSignal", "PrintStackTraceOnErrorSignal", "AddSignalHandler",
-              "open_nvrtc", "open_nvrtc_library", "NvrtcCompiler")
+              "open_nvrtc", "open_nvrtc_library", "NvrtcCompiler",
+              "minuet_kernel_headers", "minuet_cuda_headers", "minuet_cccl_headers")
 MOST_BYTES = 3_000_000
 DECLARED = re.compile(r"^MINUET_API\s[^;]*?\b(minuet_\w+)\s*\(", re.MULTILINE)
 

@@ -7,13 +7,12 @@
 
 #include "codegen/bundle/bundle_writer.h"
 #include "codegen/keys.h"
+#include "codegen/worker/request.h"
 
 namespace minuet {
 
 std::string fake_key(const std::string& name, llvm::StringRef arch) {
-  const FakeCompiler compiler;
-  return request_key(make_source(name, "text of " + name), compiler.header_digest(), compiler.options(arch),
-                     arch);
+  return key_of(make_source(name, "text of " + name), arch);
 }
 
 Entry make_kernel(const std::string& name, const std::string& arch, const std::string& compiler_id) {

@@ -9,6 +9,7 @@
 #include "codegen/compiler.h"
 #include "codegen/emit.h"
 #include "codegen/keys.h"
+#include "codegen/worker/request.h"
 #include "tests/codegen/fakes.h"
 #include "tests/support/expect.h"
 
@@ -43,7 +44,7 @@ class BundleNvrtc : public testing::Test {
     std::vector<Entry> entries;
     for (const KernelSource& source : sources()) {
       Entry entry;
-      entry.request_key = request_key(source, compiler_->header_digest(), compiler_->options(arch), arch);
+      entry.request_key = key_of(source, arch);
       entry.name_expression = source.name_expression;
       llvm::Expected<Binary> binary =
           compiler_->compile(source, arch, llvm::StringRef(entry.request_key).take_front(16), {});

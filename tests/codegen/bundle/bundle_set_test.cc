@@ -7,8 +7,10 @@
 #include <filesystem>
 
 #include "codegen/bundle/bundle_writer.h"
+#include "codegen/header_index.h"
 #include "codegen/keys.h"
 #include "codegen/own_image.h"
+#include "codegen/worker/request.h"
 #include "tests/codegen/bundle/bundle_fakes.h"
 
 namespace minuet {
@@ -33,7 +35,7 @@ struct Fixture {
   }
 };
 
-BundleSet::KeyForArch key_of(const std::string& name) {
+BundleSet::KeyForArch key_for(const std::string& name) {
   return [name](llvm::StringRef arch) { return fake_key(name, arch); };
 }
 
@@ -42,7 +44,7 @@ std::string ask(const BundleSet& set, const std::string& name, const std::string
                 const std::string& host = "") {
   std::string why;
   const std::optional<Entry> entry =
-      set.find(key_of(name), make_source(name).name_expression, target,
+      set.find(key_for(name), make_source(name).name_expression, target,
                host.empty() ? std::vector<std::string>() : std::vector<std::string>{host}, &why);
   return entry ? entry->binary.arch + ", " + entry->binary.compiler_id : "miss: " + why;
 }
@@ -55,6 +57,35 @@ TEST(BundleSet, R21_ABundleOfNvrtc129IsHitByAHostWith130AndByOneWithout) {
   EXPECT_EQ(ask(set, "gather", "sm_90a", ""), "sm_90a, nvrtc 12.9 1 2");
   EXPECT_THAT(ask(set, "scatter"), HasSubstr("in none of the bundles"));
   EXPECT_THAT(at.warnings.all(), IsEmpty());
+}
+
+/// A library whose gather.h has one more comment, with the bundle that was made before.
+TEST(BundleSet, R01_ACommentInGatherLeavesABundlesOtherKernelsValid) {
+  Fixture at;
+  const KernelSource gather = emit(GatherSpec{}), pass = emit(RadixPassSpec{});
+  std::vector<Entry> entries;
+  for (const KernelSource& source : {gather, pass}) {
+    Entry entry = make_kernel(source.display_name);
+    entry.request_key = key_of(source, "sm_90a");
+    entry.name_expression = source.name_expression;
+    entries.push_back(std::move(entry));
+  }
+  at.options.places = {{at.put("a.bundle", entries), ""}};
+  const BundleSet set(at.options);
+  std::vector<HeaderRow> changed = kernel_headers().vec();
+  for (HeaderRow& row : changed) {
+    if (row.name == llvm::StringRef("kernels_templates/gmas/gather.h")) row.digest = "of another text";
+  }
+  const auto is_found = [&](const KernelSource& source, llvm::ArrayRef<HeaderRow> index) {
+    const auto key = [&](llvm::StringRef arch) {
+      return request_key(source, header_digest(source.text, index), compile_options(arch), arch);
+    };
+    return set.find(key, source.name_expression, "sm_90a").has_value();
+  };
+  EXPECT_TRUE(is_found(gather, kernel_headers()));
+  EXPECT_TRUE(is_found(pass, kernel_headers()));
+  EXPECT_FALSE(is_found(gather, changed));
+  EXPECT_TRUE(is_found(pass, changed));
 }
 
 TEST(BundleSet, R21_APolicyThatIsExactMisses) {

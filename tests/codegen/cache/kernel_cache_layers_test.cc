@@ -179,7 +179,7 @@ TEST(KernelCacheLayers, R23_PtxThatTheDriverRefusesIsCompiledHere) {
   farm.id_ = "nvrtc 13.0 a b";
   const KernelSource source = make_source("gather");
   Entry entry;
-  entry.request_key = request_key(source, farm.header_digest(), farm.options("compute_80"), "compute_80");
+  entry.request_key = key_of(source, "compute_80");
   entry.name_expression = source.name_expression;
   entry.binary = llvm::cantFail(farm.compile(source, "compute_80", "seed", {}));
   llvm::cantFail(write_bundle(folder / "ptx.bundle", "compute_80", {entry}));

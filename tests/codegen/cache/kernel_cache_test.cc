@@ -12,7 +12,7 @@
 #include <filesystem>
 
 #include "codegen/cache/entry.h"
-#include "codegen/keys.h"
+#include "codegen/worker/request.h"
 #include "tests/codegen/cache/store_fakes.h"
 
 namespace minuet {
@@ -31,7 +31,7 @@ std::string ask(KernelCache& cache, const KernelSource& source, const char* arch
 /// What a compile of `source` gives, without any cache.
 std::string expected(const KernelSource& source, const char* arch = "sm_90a") {
   FakeCompiler compiler;
-  const std::string key = request_key(source, compiler.header_digest(), compiler.options(arch), arch);
+  const std::string key = key_of(source, arch);
   return llvm::cantFail(compiler.compile(source, arch, key.substr(0, 16), {})).cubin;
 }
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "codegen/embedded_headers.h"
+#include "codegen/header_index.h"
 #include "llvm/Support/JSON.h"
 #include "tests/codegen/tuning/examples.h"
 #include "tests/tools/folder.h"
@@ -86,7 +86,7 @@ TEST(TuningCli, R35_MigrateMarksWhatIsDueToBeMeasured) {
   const std::string now = environments[environments[0] == old ? 1 : 0];
   const TuningFolder migrated = llvm::cantFail(store.load(now));
   ASSERT_EQ(migrated.entries.size(), 1u);
-  EXPECT_EQ(migrated.entries[0].environment.kernels, embedded_header_digest());
+  EXPECT_EQ(migrated.entries[0].environment.kernels, all_headers_digest());
   EXPECT_EQ(migrated.entries[0].environment.gpu, "NVIDIA H200");
   EXPECT_TRUE(migrated.entries[0].measurements[0].migrated);
   EXPECT_EQ(migrated.entries[0].measurements[0].config, tile_config(16));

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "codegen/embedded_headers.h"
+#include "codegen/header_index.h"
 #include "tests/codegen/tuning/examples.h"
 
 namespace minuet {
@@ -102,7 +102,7 @@ TEST(TuningKey, R33_ThisBuildsEnvironment) {
   const TuningEnvironment now = as_of_this_build(example_environment());
   EXPECT_EQ(now.gpu, example_environment().gpu);
   EXPECT_EQ(now.toolkit, "13.0");
-  EXPECT_EQ(now.kernels, embedded_header_digest());
+  EXPECT_EQ(now.kernels, all_headers_digest());
   EXPECT_THAT(now.library, testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));
 }
 

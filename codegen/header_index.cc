@@ -1,0 +1,90 @@
+#include "codegen/header_index.h"
+
+#include <algorithm>
+#include <set>
+
+#include "codegen/embed/header_blob.h"
+#include "codegen/keys.h"
+#include "llvm/ADT/SmallVector.h"
+
+namespace minuet {
+namespace {
+
+// Written by embed_headers together with what is embedded.
+constexpr HeaderRow kKernelHeaders[] = {
+#include "codegen/kernels_headers.inc"
+};
+constexpr const char* kCudaDigest =
+#include "codegen/cuda_headers.inc"
+    ;
+constexpr const char* kCcclDigest =
+#include "codegen/cccl_headers.inc"
+    ;
+
+bool starts_with(llvm::StringRef text, llvm::StringRef prefix) {
+  return text.take_front(prefix.size()) == prefix;
+}
+
+bool is_cccl(llvm::StringRef name) {
+  return starts_with(name, "cub/") || starts_with(name, "cuda/") || starts_with(name, "thrust/");
+}
+
+bool is_cuda(llvm::StringRef name) {
+  return starts_with(name, "cuda_") || starts_with(name, "nv/") || starts_with(name, "vector_");
+}
+
+class Follower {
+ public:
+  explicit Follower(llvm::ArrayRef<HeaderRow> index) : index_(index) {}
+
+  void include(llvm::StringRef name) {
+    // An absolute or climbing path would be read from the disk and change what one key means.
+    if (name.take_front(1) == "/" || name.contains("..")) closure_.outside = name.str();
+    closure_.cccl |= is_cccl(name);
+    closure_.cuda |= is_cuda(name) || is_cccl(name);
+    const auto header =
+        std::lower_bound(index_.begin(), index_.end(), name,
+                         [](const HeaderRow& row, llvm::StringRef wanted) { return row.name < wanted; });
+    if (header == index_.end() || header->name != name || !ours_.insert(header).second) return;
+    llvm::SmallVector<llvm::StringRef, 16> includes;
+    llvm::StringRef(header->includes).split(includes, '\n', -1, /*KeepEmpty=*/false);
+    for (llvm::StringRef below : includes) include(below);
+  }
+
+  HeaderClosure closure() {
+    closure_.ours.assign(ours_.begin(), ours_.end());
+    return std::move(closure_);
+  }
+
+ private:
+  llvm::ArrayRef<HeaderRow> index_;
+  std::set<const HeaderRow*> ours_;
+  HeaderClosure closure_;
+};
+
+}  // namespace
+
+llvm::ArrayRef<HeaderRow> kernel_headers() { return kKernelHeaders; }
+
+HeaderClosure header_closure(llvm::StringRef text, llvm::ArrayRef<HeaderRow> index) {
+  Follower follower(index);
+  for (const std::string& name : included_names(text)) follower.include(name);
+  return follower.closure();
+}
+
+std::string header_digest(llvm::StringRef text, llvm::ArrayRef<HeaderRow> index) {
+  const HeaderClosure closure = header_closure(text, index);
+  FieldHasher hasher;
+  for (const HeaderRow* header : closure.ours) hasher.add(header->name, header->digest);
+  if (closure.cuda) hasher.add("cuda", kCudaDigest);
+  if (closure.cccl) hasher.add("cccl", kCcclDigest);
+  return hasher.hex();
+}
+
+std::string all_headers_digest() {
+  FieldHasher hasher;
+  for (const HeaderRow& header : kKernelHeaders) hasher.add(header.name, header.digest);
+  return hasher.add("cuda", kCudaDigest).add("cccl", kCcclDigest).hex();
+}
+
+}  // namespace minuet
