@@ -37,6 +37,7 @@ struct CompileControl {
   std::string pch_directory;            // of precompiled headers, private to one process; empty: none (R30)
   std::string time_trace;               // file for NVRTC's own trace of this compile; empty: none (R32)
   PchUse* pch_use = nullptr;            // out, where it is asked for: never an error of the compile
+  std::string* packed = nullptr;        // out, where it is asked for: the bytes of write_entry, or empty
 };
 
 struct NvrtcInfo {

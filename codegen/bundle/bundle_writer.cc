@@ -191,17 +191,4 @@ llvm::Expected<WrittenBundle> write_bundle(const std::string& path, llvm::String
   return written;
 }
 
-void merge_entries(std::vector<Entry>& entries, std::vector<Entry> added) {
-  std::map<std::string, std::size_t> places;
-  for (std::size_t i = 0; i < entries.size(); ++i) places[entries[i].request_key] = i;
-  for (Entry& entry : added) {
-    const auto [place, is_new] = places.try_emplace(entry.request_key, entries.size());
-    if (is_new) {
-      entries.push_back(std::move(entry));
-    } else {
-      entries[place->second] = std::move(entry);
-    }
-  }
-}
-
 }  // namespace minuet

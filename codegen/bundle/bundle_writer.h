@@ -28,8 +28,4 @@ llvm::Expected<std::string> make_bundle(llvm::StringRef arch, const std::vector<
 llvm::Expected<WrittenBundle> write_bundle(const std::string& path, llvm::StringRef arch,
                                            const std::vector<Entry>& entries, llvm::StringRef tuning = {});
 
-/// Puts `added` among `entries`; of two with one request key the added one stays. For an existing bundle:
-/// Bundle::read_all, this, write_bundle.
-void merge_entries(std::vector<Entry>& entries, std::vector<Entry> added);
-
 }  // namespace minuet

@@ -1,16 +1,17 @@
 #include "codegen/bundle/precompile.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <map>
 #include <set>
-#include <thread>
 
 #include "codegen/arch.h"
 #include "codegen/bundle/bundle.h"
 #include "codegen/bundle/bundle_writer.h"
+#include "codegen/cache/file_lock.h"
 #include "codegen/cache/file_system.h"
 #include "codegen/diagnostics.h"
 #include "codegen/trace.h"
@@ -21,22 +22,20 @@
 namespace minuet {
 namespace {
 
-// A writer takes milliseconds; who does not get the lock in ten seconds writes all the same.
-constexpr int kMostLockTries = 500;
-constexpr auto kLockStep = std::chrono::milliseconds(20);
+// A writer takes milliseconds, or a second where it has very many kernels.
+constexpr auto kLockBound = std::chrono::seconds(10);
 constexpr std::size_t kMostNameBytes = 200;  // of a file, of the 255 that there may be
 
 /// What one bundle will hold, and what it held before.
 struct Shelf {
-  std::vector<Entry> entries;
+  std::map<std::string, Entry> entries;  // by request key
   std::string tuning;
-  std::set<std::string> found;  // request keys of entries by this compiler
 };
 
 /// What the bundle at `path` holds, but for damaged kernels, which are compiled again. What is no bundle of
 /// ours may be somebody's work: it is an error, and not written over.
-llvm::Expected<Shelf> read_shelf(const std::string& path) {
-  llvm::Expected<std::unique_ptr<Bundle>> bundle = Bundle::open(path);
+llvm::Expected<Shelf> read_shelf(const std::string& path, const TrustPolicy& trust) {
+  llvm::Expected<std::unique_ptr<Bundle>> bundle = Bundle::open(path, &trust);
   if (!bundle) return annotate(bundle.takeError(), "a file is in a bundle's place; move it away");
   Shelf shelf;
   if (llvm::Expected<std::string> tuning = (*bundle)->tuning()) {
@@ -47,7 +46,7 @@ llvm::Expected<Shelf> read_shelf(const std::string& path) {
   for (std::size_t i = 0; i < (*bundle)->size(); ++i) {
     llvm::Expected<Entry> entry = (*bundle)->read(i);
     if (entry) {
-      shelf.entries.push_back(std::move(*entry));
+      shelf.entries.insert_or_assign(entry->request_key, std::move(*entry));
     } else {
       llvm::consumeError(entry.takeError());
     }
@@ -123,6 +122,7 @@ class Precompilation {
   llvm::Error open_shelves();
   bool find(const KernelRequest& request);
   void compile(const std::vector<KernelRequest>& missing);
+  llvm::Expected<FileLock> lock_bundle(const std::string& name) const;
   void finish(const KernelRequest& request, Entry entry, BinaryOrigin origin);
   void fail(const KernelRequest& request, StatusError failure);
   void write_shelves();
@@ -191,21 +191,16 @@ llvm::Error Precompilation::open_shelves() {
   for (auto& [arch, shelf] : shelves_) {
     const std::string path = bundle_path(options_.output, arch);
     if (!llvm::sys::fs::exists(path)) continue;
-    MINUET_ASSIGN(shelf, read_shelf(path));
-    for (const Entry& entry : shelf.entries) {
-      if (entry.binary.compiler_id == compiler_.id) shelf.found.insert(entry.request_key);
-    }
+    MINUET_ASSIGN(shelf, read_shelf(path, cache_.policy()));
   }
   return llvm::Error::success();
 }
 
 bool Precompilation::find(const KernelRequest& request) {
-  Shelf& shelf = shelves_[request.arch];
-  const std::string key = key_of(request);
-  if (shelf.found.count(key) != 0) {
-    const auto entry = std::find_if(shelf.entries.begin(), shelf.entries.end(),
-                                    [&](const Entry& one) { return one.request_key == key; });
-    finish(request, *entry, BinaryOrigin::Bundle);
+  const Shelf& shelf = shelves_[request.arch];
+  const auto there = shelf.entries.find(key_of(request));
+  if (there != shelf.entries.end() && there->second.binary.compiler_id == compiler_.id) {
+    finish(request, there->second, BinaryOrigin::Bundle);
     return true;
   }
   std::optional<Entry> entry = cache_.find_on_disk(request.source, request.arch);
@@ -224,13 +219,18 @@ void Precompilation::compile(const std::vector<KernelRequest>& missing) {
     options.time_traces = trace_paths(options_.time_traces, missing);
     options.pch = false;  // a trace is to show the whole compile
   }
-  WorkerPool pool(options);
-  const WorkerPoolReport report = pool.run(missing, [&](std::size_t index, llvm::Expected<Entry> entry) {
+  std::vector<BinaryOrigin> origins(missing.size(), BinaryOrigin::Compiled);
+  if (!is_traced()) {
+    options.around = [&](std::size_t index, WorkerPoolOptions::Compile compile) {
+      const KernelRequest& request = missing[index];
+      return cache_.compile_alone(request.source, request.arch, compiler_.id, compile, origins[index],
+                                  options_.cancel);
+    };
+  }
+  WorkerPool(options).run(missing, [&](std::size_t index, llvm::Expected<Entry> entry) {
     if (!entry) return fail(missing[index], take_status(entry.takeError()));
-    if (!is_traced()) cache_.keep_on_disk(*entry);
-    finish(missing[index], std::move(*entry), BinaryOrigin::Compiled);
+    finish(missing[index], std::move(*entry), origins[index]);
   });
-  cache_.count_failures(report.begun - result_.compiled);
 }
 
 void Precompilation::finish(const KernelRequest& request, Entry entry, BinaryOrigin origin) {
@@ -241,7 +241,8 @@ void Precompilation::finish(const KernelRequest& request, Entry entry, BinaryOri
     const std::size_t done = static_cast<std::size_t>(result_.compiled + result_.found + result_.failed);
     options_.step({done, requests_.size(), request, &entry.binary, origin, nullptr});
   }
-  if (origin != BinaryOrigin::Bundle) merge_entries(shelves_[request.arch].entries, {std::move(entry)});
+  if (origin != BinaryOrigin::Bundle)
+    shelves_[request.arch].entries.insert_or_assign(key_of(request), std::move(entry));
 }
 
 void Precompilation::fail(const KernelRequest& request, StatusError failure) {
@@ -269,25 +270,45 @@ void Precompilation::write_shelves() {
   }
 }
 
-/// Under a lock of the folder, since another process may write the same bundle: what it has added stays.
+/// Of a file beside the bundle, which goes with the lock; of the bundle itself it would be lost with the
+/// rename.
+llvm::Expected<FileLock> Precompilation::lock_bundle(const std::string& name) const {
+  FileSystem& system = cache_.file_system();
+  const auto open_folder = [&]() -> llvm::Expected<FileHandle> {
+    FileHandle folder(
+        system, system.open_at(AT_FDCWD, options_.output.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0));
+    if (folder.good()) return folder;
+    return make_system_error(options_.output);
+  };
+  FileLock lock = take_file_lock(system, open_folder, name, 0666, kLockBound, options_.cancel);
+  // Where the file system has no locks, the rename still leaves a whole bundle: the last writer's.
+  if (lock.held() || lock.outcome() == FileLock::Outcome::Unavailable) return lock;
+  const bool is_late = lock.outcome() == FileLock::Outcome::TimedOut;
+  return make_error(is_late ? StatusCode::Unavailable : StatusCode::Cancelled,
+                    "another process writes it, and holds {0}/{1}", options_.output, name);
+}
+
+/// Under a lock, since another process may write the same bundle: what it has added stays.
 llvm::Expected<BundleReport> Precompilation::write_shelf(const std::string& arch, Shelf& shelf) {
-  const std::string path = bundle_path(options_.output, arch);
-  LockableFile folder(real_file_system(),
-                      ::open(options_.output.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  for (int tries = 0; folder.good() && tries < kMostLockTries && !folder.try_lock(); ++tries) {
-    std::this_thread::sleep_for(kLockStep);
-  }
+  const std::string path = bundle_path(options_.output, arch), lock_name = ".minuet-" + arch + ".lock";
+  llvm::Expected<FileLock> lock = lock_bundle(lock_name);
+  if (!lock) return annotate(lock.takeError(), path);
+  struct RemoveFile {
+    const std::string path;
+    ~RemoveFile() { ::unlink(path.c_str()); }
+  } const afterwards{lock->held() ? options_.output + "/" + lock_name : ""};
   if (llvm::sys::fs::exists(path)) {
-    MINUET_ASSIGN(Shelf others, read_shelf(path));
-    merge_entries(others.entries, std::move(shelf.entries));
-    shelf.entries = std::move(others.entries);
+    MINUET_ASSIGN(Shelf others, read_shelf(path, cache_.policy()));
+    shelf.entries.merge(others.entries);  // of two with one key ours stays
     shelf.tuning = std::move(others.tuning);
   }
   const auto tuned = options_.tuning.find(arch);
   if (tuned != options_.tuning.end()) shelf.tuning = join_tuning(shelf.tuning, tuned->second);
-  MINUET_ASSIGN(const WrittenBundle written, write_bundle(path, arch, shelf.entries, shelf.tuning));
+  std::vector<Entry> entries;
+  for (auto& [key, entry] : shelf.entries) entries.push_back(std::move(entry));
+  MINUET_ASSIGN(const WrittenBundle written, write_bundle(path, arch, entries, shelf.tuning));
   return BundleReport{arch, path, written.sha256, static_cast<std::int64_t>(written.bytes),
-                      static_cast<std::int64_t>(shelf.entries.size())};
+                      static_cast<std::int64_t>(entries.size())};
 }
 
 }  // namespace

@@ -32,6 +32,19 @@ Flight CacheState::claim_instead_of(const Binary& refused, const std::string& ke
   return flight;
 }
 
+std::shared_ptr<const Binary> CacheState::find_landed(const std::string& key) {
+  State& known = state_.get();
+  const std::lock_guard<std::mutex> lock(known.mutex);
+  const auto flight = known.flights.find(key);
+  if (flight == known.flights.end() ||
+      flight->second.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
+    return nullptr;
+  const auto* const binary = std::get_if<std::shared_ptr<const Binary>>(&flight->second.get());
+  if (binary == nullptr) return nullptr;
+  ++known.stats.memory_hits;
+  return *binary;
+}
+
 void CacheState::forget(const std::string& key) {
   State& known = state_.get();
   const std::lock_guard<std::mutex> lock(known.mutex);

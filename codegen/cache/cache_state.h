@@ -29,6 +29,8 @@ class CacheState {
   Flight claim_instead_of(const Binary& refused, const std::string& key, std::promise<Outcome>& promise,
                           bool& ours);
   void forget(const std::string& key);
+  /// What has landed under the key, counted as a hit; null where nothing has, or a failure.
+  std::shared_ptr<const Binary> find_landed(const std::string& key);
 
   void count(const Binary& binary, BinaryOrigin origin);
   void count_failures(std::int64_t count);

@@ -18,21 +18,28 @@ class CompileQueue {
  public:
   CompileQueue(KernelCache& cache, const std::vector<KernelSource>& sources, llvm::StringRef arch,
                const CancelToken* cancel)
-      : cache_(cache), sources_(sources), arch_(arch), cancel_(cancel), binaries_(sources.size()) {}
+      : cache_(cache), sources_(sources), arch_(arch), cancel_(cancel), binaries_(sources.size()) {
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      binaries_[i] = cache.find_in_memory(sources[i], arch);
+      if (!binaries_[i]) missing_.push_back(i);
+    }
+  }
+
+  std::size_t missing() const { return missing_.size(); }
 
   void work() noexcept {
     try {
-      for (std::size_t i = next_++; i < sources_.size(); i = next_++) {
-        auto binary = cache_.get_or_compile(sources_[i], arch_, cancel_);
+      for (std::size_t i = next_++; i < missing_.size(); i = next_++) {
+        auto binary = cache_.get_or_compile(sources_[missing_[i]], arch_, cancel_);
         if (binary) {
-          binaries_[i] = std::move(*binary);
+          binaries_[missing_[i]] = std::move(*binary);
         } else {
           fail(take_status(binary.takeError()));
         }
       }
     } catch (...) {
       threw_ = true;
-      next_ = sources_.size();
+      next_ = missing_.size();
     }
   }
 
@@ -48,7 +55,7 @@ class CompileQueue {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!failure_) failure_.emplace(std::move(error));
     // A recorded list is of use only when it is whole.
-    if (!cache_.is_recording()) next_ = sources_.size();
+    if (!cache_.is_recording()) next_ = missing_.size();
   }
 
   KernelCache& cache_;
@@ -56,6 +63,7 @@ class CompileQueue {
   const llvm::StringRef arch_;
   const CancelToken* const cancel_;
   BinaryList binaries_;
+  std::vector<std::size_t> missing_;  // of the sources: memory does not have them
   std::atomic<std::size_t> next_{0};
   std::atomic<bool> threw_{false};
   std::mutex mutex_;
@@ -86,8 +94,9 @@ class Workers {
 llvm::Expected<BinaryList> compile_list(KernelCache& cache, const std::vector<KernelSource>& sources,
                                         llvm::StringRef arch, const CancelToken* cancel) {
   CompileQueue queue(cache, sources, arch, cancel);
+  if (queue.missing() == 0) return queue.result();
   // Each may start a helper program, which takes memory.
-  const int threads = count_workers(/*asked=*/0, available_resources(), sources.size());
+  const int threads = count_workers(/*asked=*/0, available_resources(), queue.missing());
   {
     const Workers workers(static_cast<std::size_t>(threads - 1), [&] { queue.work(); });
     queue.work();

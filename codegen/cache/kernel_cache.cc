@@ -56,9 +56,15 @@ class KernelCacheImpl : public KernelCache {
     llvm::consumeError(compiler.takeError());
     return std::nullopt;
   }
-  void keep_on_disk(const Entry& entry) override;
+  BinaryPointer find_in_memory(const KernelSource& source, llvm::StringRef arch) override {
+    return state_.find_landed(minuet::key_of(source, arch));
+  }
+  llvm::Expected<Entry> compile_alone(const KernelSource& source, llvm::StringRef arch,
+                                      const std::string& compiler_id, Compile compile, BinaryOrigin& origin,
+                                      const CancelToken* cancel) override {
+    return compile_alone(request_for(source, arch, cancel), compiler_id, compile, origin);
+  }
   void count(const Binary& binary, BinaryOrigin origin) override { state_.count(binary, origin); }
-  void count_failures(std::int64_t count) override { state_.count_failures(count); }
   llvm::Expected<NvrtcInfo> identify_compiler(const CancelToken* cancel) override;
   llvm::Error add_bundle(const BundlePlace& place) override { return bundles_->add(place); }
   llvm::Expected<std::shared_ptr<const TuningSnapshot>> load_tuning(TuningEnvironment environment) override;
@@ -68,6 +74,7 @@ class KernelCacheImpl : public KernelCache {
   void warn(const std::string& text) override {
     if (options_.warn && state_.is_news(text)) options_.warn(text);
   }
+  FileSystem& file_system() const override { return system_; }
   TrustPolicy policy() const override { return policy_; }
   bool is_recording() const override { return record_.has_value(); }
   Trace* trace() const override { return options_.trace.get(); }
@@ -80,7 +87,7 @@ class KernelCacheImpl : public KernelCache {
     const CancelToken* cancel;
   };
 
-  void open_store(const Environment& environment, FileSystem& system);
+  void open_store(const Environment& environment);
   Request request_for(const KernelSource& source, llvm::StringRef arch, const CancelToken* cancel) const {
     return {source, arch.str(), key_of(source, arch), cancel};
   }
@@ -95,14 +102,17 @@ class KernelCacheImpl : public KernelCache {
   Outcome build_anew(const Request& request, const Binary& refused);
   std::optional<Entry> load(const Request& request, const std::string& compiler_id);
   Outcome build_alone(const Request& request, const std::string& compiler_id);
-  Outcome compile(const Request& request, const std::string& compiler_id, BuildLock* lock = nullptr);
-  void keep(const Entry& entry, BuildLock* lock);
+  llvm::Expected<Entry> compile_alone(const Request& request, const std::string& compiler_id, Compile compile,
+                                      BinaryOrigin& origin);
+  llvm::Expected<PackedEntry> compile(const Request& request, const std::string& compiler_id);
+  llvm::Expected<Entry> keep(llvm::Expected<PackedEntry> compiled, FileLock* lock);
   Outcome find_without_jit(const Request& request, const std::string& nowhere);
   static StatusError no_jit_error(const Request& request, const std::string& where);
   Outcome found(Binary binary, BinaryOrigin origin);
 
   const CacheOptions options_;
   const std::shared_ptr<Compiler> compiler_;
+  FileSystem& system_;
   TrustPolicy policy_;
   CacheState state_;
   std::optional<BundleSet> bundles_;  // always there once the constructor is done
@@ -115,7 +125,10 @@ class KernelCacheImpl : public KernelCache {
 
 KernelCacheImpl::KernelCacheImpl(CacheOptions options, std::shared_ptr<Compiler> compiler,
                                  const Environment& environment, FileSystem& system)
-    : options_(std::move(options)), compiler_(std::move(compiler)), policy_(process_policy(environment)) {
+    : options_(std::move(options)),
+      compiler_(std::move(compiler)),
+      system_(system),
+      policy_(process_policy(environment)) {
   policy_.shared = *options_.shared;
   const Trace::Span span(trace(), "cache", "open bundles and cache folder");
   BundleOptions bundles;
@@ -127,11 +140,11 @@ KernelCacheImpl::KernelCacheImpl(CacheOptions options, std::shared_ptr<Compiler>
   bundles.trust = policy_;
   bundles.warn = [this](const std::string& text) { warn(text); };
   bundles_.emplace(std::move(bundles));
-  if (options_.use_disk) open_store(environment, system);
+  if (options_.use_disk) open_store(environment);
   if (!options_.record->empty()) record_.emplace(*options_.record);
 }
 
-void KernelCacheImpl::open_store(const Environment& environment, FileSystem& system) {
+void KernelCacheImpl::open_store(const Environment& environment) {
   llvm::Expected<std::string> chosen = choose_cache_directory(options_.directory, environment);
   llvm::Error error = chosen ? llvm::Error::success() : chosen.takeError();
   if (!error) {
@@ -139,8 +152,8 @@ void KernelCacheImpl::open_store(const Environment& environment, FileSystem& sys
     if (options_.most_bytes != 0) store.limits.bytes = options_.most_bytes;
     store.read_only = *options_.no_jit;
     store_.emplace(
-        *chosen, policy_, system, [this](const std::string& text) { warn(text); }, store);
-    tuned_.emplace(*chosen, tuning_folder_of_cache(), policy_, system);
+        *chosen, policy_, system_, [this](const std::string& text) { warn(text); }, store);
+    tuned_.emplace(*chosen, tuning_folder_of_cache(), policy_, system_);
     error = store_->check();
   }
   if (!error) return;
@@ -199,50 +212,62 @@ std::optional<Entry> KernelCacheImpl::load(const Request& request, const std::st
   return entry;
 }
 
-void KernelCacheImpl::keep_on_disk(const Entry& entry) {
-  if (store_) keep(entry, nullptr);
-}
-
-void KernelCacheImpl::keep(const Entry& entry, BuildLock* lock) {
-  const Trace::Span span(trace(), "publish", entry.binary.display_name);
-  store_->publish(entry.build_key, write_entry(entry), lock);
-  const std::string& compiler_id = entry.binary.compiler_id;
-  if (noted_compilers_.insert(compiler_id)) store_->note_compiler(compiler_id);
-}
-
-Outcome KernelCacheImpl::compile(const Request& request, const std::string& compiler_id, BuildLock* lock) {
+llvm::Expected<PackedEntry> KernelCacheImpl::compile(const Request& request, const std::string& compiler_id) {
+  PackedEntry compiled;
   CompileControl control;
   control.cancel = request.cancel;
+  control.packed = &compiled.bytes;
   const llvm::StringRef seed = llvm::StringRef(request.request_key).take_front(16);
-  llvm::Expected<Binary> binary = [&] {
-    const Trace::Span span(trace(), "compile", request.source.display_name);
-    return compiler_->compile(request.source, request.arch, seed, control);
-  }();
-  if (!binary) {
-    state_.count_failures(1);
-    return take_status(binary.takeError());
-  }
-  if (store_) {
-    keep({request.request_key, build_key(request.request_key, compiler_id), request.source.name_expression,
-          *binary},
-         lock);
-  }
-  return found(std::move(*binary), BinaryOrigin::Compiled);
+  const Trace::Span span(trace(), "compile", request.source.display_name);
+  Entry& entry = compiled.entry;
+  MINUET_ASSIGN(entry.binary, compiler_->compile(request.source, request.arch, seed, control));
+  entry.request_key = request.request_key;
+  entry.build_key = build_key(request.request_key, compiler_id);
+  entry.name_expression = request.source.name_expression;
+  return compiled;
 }
 
-/// Of all processes that want this kernel now, one compiles and the others take what it publishes (R14).
-Outcome KernelCacheImpl::build_alone(const Request& request, const std::string& compiler_id) {
-  BuildLock lock =
+/// On disk where there is one, as the helper wrote it.
+llvm::Expected<Entry> KernelCacheImpl::keep(llvm::Expected<PackedEntry> compiled, FileLock* lock) {
+  if (!compiled) {
+    state_.count_failures(1);
+    return compiled.takeError();
+  }
+  Entry& entry = compiled->entry;
+  if (store_) {
+    const Trace::Span span(trace(), "publish", entry.binary.display_name);
+    store_->publish(entry.build_key, compiled->bytes.empty() ? write_entry(entry) : compiled->bytes, lock);
+    const std::string& compiler_id = entry.binary.compiler_id;
+    if (noted_compilers_.insert(compiler_id)) store_->note_compiler(compiler_id);
+  }
+  return std::move(entry);
+}
+
+llvm::Expected<Entry> KernelCacheImpl::compile_alone(const Request& request, const std::string& compiler_id,
+                                                     Compile compile, BinaryOrigin& origin) {
+  origin = BinaryOrigin::Compiled;
+  if (!store_) return keep(compile(), nullptr);
+  FileLock lock =
       store_->lock(build_key(request.request_key, compiler_id), options_.lock_bound, request.cancel);
   if (lock.had_to_wait()) {
     state_.count_wait(static_cast<double>(lock.waited().count()),
-                      lock.outcome() == BuildLock::Outcome::TimedOut);
+                      lock.outcome() == FileLock::Outcome::TimedOut);
   }
-  if (lock.outcome() == BuildLock::Outcome::Cancelled)
-    return StatusError(StatusCode::Cancelled, "the compile was cancelled");
-  if (std::optional<Entry> entry = load(request, compiler_id))
-    return found(std::move(entry->binary), BinaryOrigin::Disk);
-  return compile(request, compiler_id, &lock);
+  if (lock.outcome() == FileLock::Outcome::Cancelled)
+    return make_error(StatusCode::Cancelled, "the compile was cancelled");
+  if (std::optional<Entry> entry = load(request, compiler_id)) {
+    origin = BinaryOrigin::Disk;
+    return std::move(*entry);
+  }
+  return keep(compile(), &lock);
+}
+
+Outcome KernelCacheImpl::build_alone(const Request& request, const std::string& compiler_id) {
+  BinaryOrigin origin;
+  llvm::Expected<Entry> entry = compile_alone(
+      request, compiler_id, [&] { return compile(request, compiler_id); }, origin);
+  if (!entry) return take_status(entry.takeError());
+  return found(std::move(entry->binary), origin);
 }
 
 /// Of every compiler whose kernels the folder has: to ask which one is here is to start a process.
@@ -293,9 +318,10 @@ Outcome KernelCacheImpl::build(const Request& request) {
   if (*options_.no_jit) return find_without_jit(request, nowhere);
   llvm::Expected<NvrtcInfo> compiler = identify_compiler(request.cancel);
   if (!compiler) return take_status(annotate(compiler.takeError(), who + " must be compiled"));
-  if (!store_) return compile(request, compiler->id);
-  if (std::optional<Entry> entry = load(request, compiler->id))
-    return found(std::move(entry->binary), BinaryOrigin::Disk);
+  if (store_) {
+    if (std::optional<Entry> entry = load(request, compiler->id))
+      return found(std::move(entry->binary), BinaryOrigin::Disk);
+  }
   return build_alone(request, compiler->id);
 }
 
@@ -372,10 +398,10 @@ Outcome KernelCacheImpl::build_anew(const Request& request, const Binary& refuse
   if (*options_.no_jit) return no_jit_error(request, "refused by the driver as it was found");
   warn("a kernel of the cache is refused by the driver and compiled again (" + refused.display_name + ")");
   llvm::Expected<NvrtcInfo> compiler = identify_compiler(nullptr);
-  if (compiler) return compile(request, compiler->id);
-  StatusError why = take_status(compiler.takeError());
-  why.annotate(refused.display_name);
-  return why;
+  if (!compiler) return take_status(annotate(compiler.takeError(), refused.display_name));
+  llvm::Expected<Entry> entry = keep(compile(request, compiler->id), nullptr);
+  if (!entry) return take_status(entry.takeError());
+  return found(std::move(entry->binary), BinaryOrigin::Compiled);
 }
 
 /// As get_or_compile; several devices may refuse the same binary at once.

@@ -13,6 +13,7 @@
 #include "codegen/compiler.h"
 #include "codegen/emit.h"
 #include "codegen/error.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace minuet {
 
@@ -66,13 +67,19 @@ class KernelCache {
   virtual llvm::Expected<std::shared_ptr<const TuningSnapshot>> load_tuning(
       TuningEnvironment environment) = 0;
 
+  /// What memory has, or null: waits for nothing.
+  virtual BinaryPointer find_in_memory(const KernelSource& source, llvm::StringRef arch) = 0;
+
   /// The disk alone, for exactly `arch`: what a build farm looks up before it hands out work.
   virtual std::optional<Entry> find_on_disk(const KernelSource& source, llvm::StringRef arch) = 0;
-  /// Keeps on disk what was compiled elsewhere.
-  virtual void keep_on_disk(const Entry& entry) = 0;
-  /// What a build farm found or compiled, and what it could not: counted like this cache's own (R32).
+  using Compile = llvm::function_ref<llvm::Expected<PackedEntry>()>;
+  /// Of all processes that want this kernel of this compiler now, one calls `compile`, and the others take
+  /// what it has put on disk (R14). `origin`: Disk or Compiled. Counts failures, and no success.
+  virtual llvm::Expected<Entry> compile_alone(const KernelSource& source, llvm::StringRef arch,
+                                              const std::string& compiler_id, Compile compile,
+                                              BinaryOrigin& origin, const CancelToken* cancel) = 0;
+  /// What a build farm found or compiled: counted like this cache's own (R32).
   virtual void count(const Binary& binary, BinaryOrigin origin) = 0;
-  virtual void count_failures(std::int64_t count) = 0;
 
   /// The compiler (R2), or why there is none. The first call may start a process.
   virtual llvm::Expected<NvrtcInfo> identify_compiler(const CancelToken* cancel = nullptr) = 0;
@@ -83,6 +90,7 @@ class KernelCache {
   virtual std::vector<CacheEvent> events() const = 0;
   /// The directory in use, or empty when only memory is (the reason was given to `warn`).
   virtual std::string directory() const = 0;
+  virtual FileSystem& file_system() const = 0;
   /// Whom the cache trusts with files (R10).
   virtual TrustPolicy policy() const = 0;
   /// Whether misses are written down (R22).

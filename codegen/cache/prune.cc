@@ -102,7 +102,7 @@ void remove_orphans(const StoreRoot& root, int objects, const std::vector<Found>
 }
 
 /// A lock file goes only while we hold its lock, and only if it still is the one under that name.
-/// Who waits for it finds that out too (build_lock.cc), and makes a new one.
+/// Who waits for it finds that out too (file_lock.cc), and makes a new one.
 void remove_locks(const StoreRoot& root, PruneResult& result) {
   llvm::Expected<FileHandle> folder = root.open({"lock"}, Missing::Fail);
   std::vector<std::string> names;

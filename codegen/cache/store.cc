@@ -161,7 +161,7 @@ std::vector<std::string> Store::compilers() {
   return ids;
 }
 
-void Store::publish(const std::string& build_key, const std::string& bytes, BuildLock* lock) {
+void Store::publish(const std::string& build_key, const std::string& bytes, FileLock* lock) {
   if (root_.read_only) return;
   llvm::Error failure = keep(build_key, bytes);
   if (lock != nullptr) lock->release();

@@ -3,7 +3,7 @@
 //   <directory>/v<format>/obj/<2 hex>/<62 hex>   the entry of a build key
 //                         obj/<2 hex>/tmp-...    one that is being written
 //                         obj/<2 hex>/aside-...  a folder that stood in an entry's place; never ours, so kept
-//                         lock/<64 hex>          one process builds this key (build_lock.h)
+//                         lock/<64 hex>          one process builds this key (file_lock.h)
 //                         compilers/<id>         whose entries there are: an empty file
 //                         pruned                 its time is that of the last prune (prune.h)
 //
@@ -19,9 +19,9 @@
 #include <string>
 #include <vector>
 
-#include "codegen/cache/build_lock.h"
 #include "codegen/cache/cache_directory.h"
 #include "codegen/cache/entry.h"
+#include "codegen/cache/file_lock.h"
 #include "codegen/cache/file_system.h"
 #include "codegen/cache/prune.h"
 #include "codegen/cache/store_root.h"
@@ -51,14 +51,14 @@ class Store {
 
   /// Writes to a file of its own, then renames it. The caller goes on with its own copy. Prunes where
   /// the last prune is long ago, when it has released `lock`: nobody is to wait for that.
-  void publish(const std::string& build_key, const std::string& bytes, BuildLock* lock = nullptr);
+  void publish(const std::string& build_key, const std::string& bytes, FileLock* lock = nullptr);
 
   /// That entries of this compiler are kept here, for who cannot ask one.
   void note_compiler(const std::string& id);
   std::vector<std::string> compilers();
 
   /// The lock for building `build_key`, waited for at most for `bound`.
-  BuildLock lock(const std::string& build_key, std::chrono::milliseconds bound, const CancelToken* cancel) {
+  FileLock lock(const std::string& build_key, std::chrono::milliseconds bound, const CancelToken* cancel) {
     return take_build_lock(root_, build_key, bound, cancel);
   }
 

@@ -80,9 +80,12 @@ class HelperCompiler : public Compiler {
     options.nvrtc = info.path;
     options.cancel = control.cancel;
     options.time_trace = control.time_trace;
-    MINUET_ASSIGN(Entry entry, compile_in_worker({source, arch.str()}, options));
+    MINUET_ASSIGN(PackedEntry compiled, compile_in_worker({source, arch.str()}, options));
     // Another NVRTC's kernel would lie under the wrong build key.
-    if (entry.binary.compiler_id == info.id) return std::move(entry.binary);
+    if (compiled.entry.binary.compiler_id == info.id) {
+      if (control.packed != nullptr) *control.packed = std::move(compiled.bytes);
+      return std::move(compiled.entry.binary);
+    }
     return make_error(StatusCode::FailedPrecondition,
                       "{0} is not what it was when this process began to look for kernels: start it anew",
                       info.path);

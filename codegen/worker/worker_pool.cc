@@ -45,7 +45,7 @@ class Worker {
   void enter_group() {
     if (peak_bytes_ > kRestartBytes) process_.reset();
   }
-  llvm::Expected<Entry> compile(const WorkerJob& job);
+  llvm::Expected<PackedEntry> compile(const WorkerJob& job);
   /// The bytes that answer `job`; `what` it is about, for errors.
   llvm::Expected<std::string> ask(const WorkerJob& job, const std::string& what);
 
@@ -120,11 +120,11 @@ llvm::Expected<std::string> Worker::ask(const WorkerJob& job, const std::string&
                     what, how);
 }
 
-llvm::Expected<Entry> Worker::compile(const WorkerJob& job) {
+llvm::Expected<PackedEntry> Worker::compile(const WorkerJob& job) {
   const std::string& name = job.request.source.display_name;
-  MINUET_ASSIGN(const std::string bytes, ask(job, name + " for " + job.request.arch));
+  MINUET_ASSIGN(std::string bytes, ask(job, name + " for " + job.request.arch));
   MINUET_ASSIGN(Entry entry, read_entry(bytes));
-  if (entry.request_key == key_of(job.request)) return entry;
+  if (entry.request_key == key_of(job.request)) return PackedEntry{std::move(entry), std::move(bytes)};
   return make_error(StatusCode::Internal, "the helper answered {0} with another kernel", name);
 }
 
@@ -218,18 +218,19 @@ void Run::work() {
     if (next->group != turn.group) worker.enter_group();
     turn = *next;
     const KernelRequest& request = requests[turn.index];
+    const auto compile = [&]() -> llvm::Expected<PackedEntry> {
+      const Trace::Span span(options.trace, "compile", request.source.display_name);
+      const std::string trace = options.time_traces.empty() ? "" : options.time_traces[turn.index];
+      return worker.compile({request, options.worker.nvrtc, options.pch && turn.pch, trace});
+    };
     llvm::Expected<Entry> entry = [&]() -> llvm::Expected<Entry> {
       if (is_cancelled(cancel)) {
         return make_error(StatusCode::Cancelled, "{0} for {1}: the compile was cancelled",
                           request.source.display_name, request.arch);
       }
-      {
-        const std::lock_guard<std::mutex> lock(totals.mutex);
-        ++totals.report.begun;
-      }
-      const Trace::Span span(options.trace, "compile", request.source.display_name);
-      const std::string trace = options.time_traces.empty() ? "" : options.time_traces[turn.index];
-      return worker.compile({request, options.worker.nvrtc, options.pch && turn.pch, trace});
+      if (options.around) return options.around(turn.index, compile);
+      MINUET_ASSIGN(PackedEntry compiled, compile());
+      return std::move(compiled.entry);
     }();
     const std::lock_guard<std::mutex> lock(done_mutex);
     on_done(turn.index, std::move(entry));
@@ -238,7 +239,7 @@ void Run::work() {
 
 }  // namespace
 
-llvm::Expected<Entry> compile_in_worker(const KernelRequest& request, const WorkerOptions& options) {
+llvm::Expected<PackedEntry> compile_in_worker(const KernelRequest& request, const WorkerOptions& options) {
   Totals totals;
   Worker worker(options, totals);
   return worker.compile({request, options.nvrtc, /*pch=*/false, options.time_trace});

@@ -10,6 +10,7 @@
 #include "codegen/compiler.h"
 #include "codegen/worker/request.h"
 #include "codegen/worker/resources.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace minuet {
 
@@ -24,7 +25,7 @@ struct WorkerOptions {
 
 /// One compile in a process of its own, which is started once more where it is lost (then ResourceExhausted),
 /// and again for seconds where the system has no process or file to spare. Thread-safe.
-llvm::Expected<Entry> compile_in_worker(const KernelRequest& request, const WorkerOptions& options);
+llvm::Expected<PackedEntry> compile_in_worker(const KernelRequest& request, const WorkerOptions& options);
 /// Which NVRTC there is, in the same way, but Unavailable where the helper is lost. `others`: as for
 /// open_nvrtc.
 llvm::Expected<NvrtcInfo> identify_in_worker(const WorkerOptions& options,
@@ -37,11 +38,15 @@ struct WorkerPoolOptions {
   std::int64_t memory_budget = 0;        // bytes for all processes; 0: what there is
   std::vector<std::string> time_traces;  // as in CompileControl, one for each request; empty: none
   Trace* trace = nullptr;                // where spans go; null: nowhere
+
+  using Compile = llvm::function_ref<llvm::Expected<PackedEntry>()>;
+  /// Stands around each compile: may find the kernel elsewhere, and keeps what `compile` gives. Called from
+  /// several threads at once; null: nothing does.
+  std::function<llvm::Expected<Entry>(std::size_t index, Compile compile)> around;
 };
 
 struct WorkerPoolReport {
   int workers = 0;              // at a time
-  int begun = 0;                // requests that were not cancelled before their turn
   int started = 0;              // processes, with those that followed lost ones
   int lost = 0;                 // processes that ended before they answered
   int pch_created = 0;          // compiles that made a precompiled header

@@ -102,17 +102,6 @@ TEST(Bundle, R20_TheSameKernelsInAnyOrderAreTheSameBytes) {
   EXPECT_NE(llvm::cantFail(make_bundle("sm_90a", entries, "tuning")), first);
 }
 
-TEST(Bundle, R20_EntriesAreAddedToAnExistingBundle) {
-  const TemporaryFolder folder;
-  put_bundle(folder / "a.bundle", {make_kernel("one"), make_kernel("two", "sm_90a", "nvrtc 12.9 1 2")});
-  std::vector<Entry> entries = llvm::cantFail(llvm::cantFail(Bundle::open(folder / "a.bundle"))->read_all());
-  merge_entries(entries, {make_kernel("two"), make_kernel("three")});
-  put_bundle(folder / "a.bundle", entries);
-  put_bundle(folder / "b.bundle", {make_kernel("three"), make_kernel("two"), make_kernel("one")});
-  EXPECT_EQ(read_text(folder / "a.bundle"), read_text(folder / "b.bundle"));
-  EXPECT_THAT(files_below(folder.path()), SizeIs(2)) << "a temporary file is left";
-}
-
 TEST(Bundle, R20_WhatDoesNotBelongIntoABundleIsRefusedByName) {
   const auto why = [](std::vector<Entry> entries, const char* arch = "sm_90a") {
     return error_of(make_bundle(arch, entries).takeError());

@@ -1,14 +1,22 @@
 // One kernel wanted by many: other processes (R14), children of a fork (R16), threads that give up (R17).
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstddef>
+#include <iterator>
 #include <thread>
 
 #include "codegen/cache/compile_list.h"
+#include "codegen/keys.h"
 #include "codegen/trace.h"
+#include "codegen/worker/request.h"
 #include "tests/codegen/fakes.h"
 #include "tests/support/expect.h"
 #include "tests/support/wait_until.h"
@@ -225,6 +233,70 @@ TEST(KernelCacheProcesses, R17_AJobBeginsWhenItIsKeptAndMayBeDroppedByItself) {
   }));
   while (!dropped) ::usleep(1000);
   EXPECT_TRUE(was_kept);
+}
+
+/// What a build farm and a JIT want at once is compiled once: the other one waits, and reads it.
+TEST(KernelCacheProcesses, R14_ABuildFarmTakesTheSameLock) {
+  const TemporaryFolder folder;
+  const KernelSource source = make_source("gather");
+  auto compiler = std::make_shared<FakeCompiler>();
+  const std::string id = compiler->id_;
+  auto farm = make_cache(folder.path(), compiler), jit = make_cache(folder.path(), compiler);
+  std::thread other;
+  const auto compile = [&]() -> llvm::Expected<PackedEntry> {
+    other = std::thread([&] { llvm::cantFail(jit->get_or_compile(source, "sm_90a")); });
+    const std::string lock = folder / ("v1/lock/" + build_key(key_of(source, "sm_90a"), id));
+    EXPECT_FALSE(LockableFile(real_file_system(), ::open(lock.c_str(), O_RDWR | O_CLOEXEC)).try_lock());
+    ::usleep(20000);  // the other one is at the lock, or waits for it later
+    PackedEntry compiled;
+    compiled.entry.request_key = key_of(source, "sm_90a");
+    compiled.entry.build_key = build_key(compiled.entry.request_key, id);
+    compiled.entry.name_expression = source.name_expression;
+    compiled.entry.binary = llvm::cantFail(FakeCompiler().compile(source, "sm_90a", "seed", {}));
+    compiled.bytes = write_entry(compiled.entry);
+    return compiled;
+  };
+  BinaryOrigin origin = BinaryOrigin::Memory;
+  const Entry entry = llvm::cantFail(farm->compile_alone(source, "sm_90a", id, compile, origin, nullptr));
+  other.join();
+  EXPECT_EQ(origin, BinaryOrigin::Compiled);
+  EXPECT_EQ(compiler->compiles, 0) << "the JIT's";
+  EXPECT_EQ(jit->stats().disk_hits, 1);
+  const auto none = []() -> llvm::Expected<PackedEntry> { return make_error(StatusCode::Internal, "again"); };
+  llvm::cantFail(farm->compile_alone(source, "sm_90a", id, none, origin, nullptr));
+  EXPECT_EQ(origin, BinaryOrigin::Disk);
+}
+
+/// From here on the kernel ends this process where it starts a thread or opens a file.
+void forbid_threads_and_files() {
+  sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_clone, 3, 0),
+                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_clone3, 2, 0),
+                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_openat, 1, 0),
+                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
+  const sock_fprog program = {static_cast<unsigned short>(std::size(filter)), filter};
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+    ::_exit(77);
+}
+
+TEST(KernelCacheProcesses, R13_AListThatIsInMemoryStartsNoThreadAndReadsNoFile) {
+  const TemporaryFolder folder;
+  std::vector<KernelSource> sources;
+  for (const char* name : {"gather", "scatter", "sort"}) sources.push_back(make_source(name));
+  const auto compile_twice = [&](bool is_forbidden) {
+    return start_process([&] {
+      auto cache = make_cache(folder.path(), std::make_shared<FakeCompiler>());
+      llvm::cantFail(compile_list(*cache, sources, "sm_90a"));
+      if (is_forbidden) forbid_threads_and_files();
+      return llvm::cantFail(compile_list(*cache, sources, "sm_90a")).size() == 3 ? 0 : 1;
+    });
+  };
+  EXPECT_EQ(exit_code(compile_twice(false)), 0);
+  const int code = exit_code(compile_twice(true));
+  if (code == 77) GTEST_SKIP() << "this system lets no process restrict itself";
+  EXPECT_EQ(code, 0);
 }
 
 TEST(KernelCacheProcesses, R17_AListIsCompiledInItsOrder) {

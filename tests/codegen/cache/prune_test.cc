@@ -224,7 +224,7 @@ TEST(Prune, R09_WhatIsUsedOrReplacedMeanwhileStays) {
 TEST(Prune, R14_LockFilesThatNobodyHoldsGo) {
   Shelf shelf(0);
   const std::string held = make_sample("held").key, free = make_sample("free").key;
-  const BuildLock lock = shelf.store.lock(held, seconds(0), nullptr);
+  const FileLock lock = shelf.store.lock(held, seconds(0), nullptr);
   ASSERT_TRUE(lock.held());
   ASSERT_TRUE(shelf.store.lock(free, seconds(0), nullptr).held());
   write_text(shelf.folder / "v1/lock/notes", "not ours");
@@ -233,7 +233,7 @@ TEST(Prune, R14_LockFilesThatNobodyHoldsGo) {
   EXPECT_TRUE(fs::exists(shelf.folder / ("v1/lock/" + held)));
   EXPECT_FALSE(fs::exists(shelf.folder / ("v1/lock/" + free)));
   EXPECT_TRUE(fs::exists(shelf.folder / "v1/lock/notes"));
-  EXPECT_EQ(shelf.store.lock(held, seconds(0), nullptr).outcome(), BuildLock::Outcome::TimedOut);
+  EXPECT_EQ(shelf.store.lock(held, seconds(0), nullptr).outcome(), FileLock::Outcome::TimedOut);
 }
 
 TEST(Prune, R09_NoStoreIsNothingToPrune) {

@@ -230,8 +230,8 @@ class Untouchable : public FileSystem {
 void use(Store& store, const Sample& sample, bool is_there) {
   EXPECT_FALSE(llvm::errorToBool(store.check()));
   EXPECT_EQ(store.load(sample.key).has_value(), is_there);
-  const BuildLock lock = store.lock(sample.key, std::chrono::seconds(60), nullptr);
-  EXPECT_EQ(lock.outcome(), BuildLock::Outcome::Unavailable);
+  const FileLock lock = store.lock(sample.key, std::chrono::seconds(60), nullptr);
+  EXPECT_EQ(lock.outcome(), FileLock::Outcome::Unavailable);
   store.publish(sample.key, sample.bytes);
   EXPECT_TRUE(llvm::errorToBool(store.prune({}, true).takeError()));
   EXPECT_TRUE(static_cast<bool>(store.list()));
@@ -251,7 +251,7 @@ TEST(Store, R22_AReadOnlyStoreChangesNothing) {
   Store writer = make_store(folder.path());
   writer.publish(sample.key, sample.bytes);
   writer.publish(bad.key, "damaged");
-  { BuildLock makes_its_folder = writer.lock(bad.key, std::chrono::seconds(0), nullptr); }
+  { FileLock makes_its_folder = writer.lock(bad.key, std::chrono::seconds(0), nullptr); }
   set_age(writer.entry_path(sample.key), std::chrono::hours(3));
   Store store = make_store(folder.path(), &warnings, {.read_only = true}, system);
   use(store, sample, true);
@@ -318,7 +318,7 @@ void live(const std::string& base, FileSystem& system, Warnings* warnings) {
   llvm::consumeError(store.check());
   store.load(a.key);
   {
-    const BuildLock lock = store.lock(a.key, std::chrono::milliseconds(0), nullptr);
+    const FileLock lock = store.lock(a.key, std::chrono::milliseconds(0), nullptr);
     store.publish(a.key, a.bytes);
   }
   std::error_code ignored;

@@ -8,6 +8,7 @@
 
 #include <thread>
 
+#include "codegen/cache/entry.h"
 #include "codegen/nvrtc_library.h"
 #include "tests/codegen/fakes.h"
 
@@ -103,7 +104,11 @@ TEST(HelperCompiler, R27_WithoutAHelperNothingIsCompiledAndNothingOpened) {
 
 TEST(HelperCompiler, R16_CompilesInAHelper) {
   const std::shared_ptr<Compiler> compiler = make_helper_compiler("fixed", MINUET_FAKE_HELPER);
-  const Binary binary = llvm::cantFail(compiler->compile(make_source("ok"), "sm_90a", "", {}));
+  std::string packed;
+  CompileControl control;
+  control.packed = &packed;
+  const Binary binary = llvm::cantFail(compiler->compile(make_source("ok"), "sm_90a", "", control));
+  EXPECT_EQ(llvm::cantFail(read_entry(packed)).binary.cubin, binary.cubin) << "as the helper wrote it";
   EXPECT_EQ(binary.compiler_id, llvm::cantFail(compiler->identify()).id);
   EXPECT_EQ(binary.arch, "sm_90a");
   EXPECT_THAT(binary.log, HasSubstr("pid "));

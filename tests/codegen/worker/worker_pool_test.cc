@@ -217,11 +217,11 @@ TEST(WorkerPool, R19_AHelperThatMayStartALittleLaterIsWaitedFor) {
     installer.close();
   });
   const KernelRequest request = request_for("ok");
-  llvm::Expected<Entry> entry = compile_in_worker(request, options);
+  llvm::Expected<PackedEntry> entry = compile_in_worker(request, options);
   later.join();
   ::close(events);
   ASSERT_TRUE(static_cast<bool>(entry)) << llvm::toString(entry.takeError());
-  EXPECT_EQ(entry->request_key, key_of(request));
+  EXPECT_EQ(entry->entry.request_key, key_of(request));
 }
 
 TEST(WorkerPool, R02_ThreadsThatAskAtOnceStartOneHelper) {
@@ -278,11 +278,11 @@ TEST(WorkerPool, R16_OneRequestInOneHelper) {
   const TemporaryFolder folder;
   for (const std::string what : {"ok", "dieonce"}) {
     const KernelRequest request = request_for(what, folder / "died");
-    const Entry entry = llvm::cantFail(compile_in_worker(request, options));
+    const Entry entry = llvm::cantFail(compile_in_worker(request, options)).entry;
     EXPECT_EQ(entry.request_key, key_of(request));
     EXPECT_EQ(entry.binary.display_name, request.source.display_name);
   }
-  llvm::Expected<Entry> failed = compile_in_worker(request_for("fail"), options);
+  llvm::Expected<PackedEntry> failed = compile_in_worker(request_for("fail"), options);
   ASSERT_FALSE(failed);
   const StatusError status = take_status(failed.takeError());
   EXPECT_EQ(status.code(), StatusCode::InvalidArgument);

@@ -101,7 +101,7 @@ PoolRun run_pool(const std::vector<KernelRequest>& requests, const WorkerPoolOpt
 
 TEST_F(Worker, R16_AHelperGivesTheSameEntry) {
   const KernelRequest request{emit(GatherSpec{}), "sm_90a"};
-  const Entry entry = llvm::cantFail(compile_in_worker(request, helper_options()));
+  const Entry entry = llvm::cantFail(compile_in_worker(request, helper_options())).entry;
   const Binary here = compile_here(request);
   EXPECT_EQ(entry.binary.cubin, here.cubin);
   EXPECT_EQ(entry.binary.lowered_name, here.lowered_name);
@@ -115,7 +115,7 @@ TEST_F(Worker, R16_AHelperCompilesWithTheOptionsOfTheRow) {
   const KernelRequest request{emit_whole(MINUET_SOURCE_DIR, RelaySpec{}), "sm_90a"};
   KernelRequest without = request;
   without.source.options.clear();
-  const Entry entry = llvm::cantFail(compile_in_worker(request, helper_options()));
+  const Entry entry = llvm::cantFail(compile_in_worker(request, helper_options())).entry;
   EXPECT_EQ(entry.binary.cubin, compile_here(request).cubin);
   EXPECT_EQ(entry.request_key, key_of(request));
   EXPECT_NE(entry.binary.cubin, compile_here(without).cubin);
@@ -125,7 +125,7 @@ TEST_F(Worker, R16_AFailedCompileComesWithItsLog) {
   KernelRequest request{make_source("probe", "template <int> __global__ void probe() { int x = ; }\n"),
                         "sm_90a"};
   request.source.name_expression = "probe<1>";
-  llvm::Expected<Entry> entry = compile_in_worker(request, helper_options());
+  llvm::Expected<PackedEntry> entry = compile_in_worker(request, helper_options());
   ASSERT_FALSE(entry);
   const StatusError status = take_status(entry.takeError());
   EXPECT_THAT(status.message(), HasSubstr("expected an expression"));
@@ -135,7 +135,7 @@ TEST_F(Worker, R16_AFailedCompileComesWithItsLog) {
 TEST_F(Worker, R16_TheEnvironmentAndTheLibraryPassThrough) {
   WorkerOptions options = helper_options();
   options.nvrtc = "/nonexistent/libnvrtc.so";
-  llvm::Expected<Entry> entry = compile_in_worker({emit(GatherSpec{}), "sm_90a"}, options);
+  llvm::Expected<PackedEntry> entry = compile_in_worker({emit(GatherSpec{}), "sm_90a"}, options);
   ASSERT_FALSE(entry);
   EXPECT_THAT(take_status(entry.takeError()).detail(), HasSubstr("/nonexistent/libnvrtc.so"));
   const EnvironmentVariable missing("MINUET_NVRTC", "/missing/libnvrtc.so");
@@ -250,7 +250,7 @@ TEST_F(Worker, R17_ALongCompileIsCancelled) {
   EXPECT_EQ(status.code(), StatusCode::Cancelled);
   EXPECT_THAT(status.message(), HasSubstr(request.source.display_name));
   // Nothing is spoilt by it.
-  EXPECT_EQ(llvm::cantFail(compile_in_worker(request, helper_options())).binary.cubin,
+  EXPECT_EQ(llvm::cantFail(compile_in_worker(request, helper_options())).entry.binary.cubin,
             compile_here(request).cubin);
 }
 
@@ -303,7 +303,7 @@ TEST_F(Worker, R32_AHelperWritesATimeTrace) {
   const KernelRequest request{emit(GatherSpec{}), "sm_90a"};
   WorkerOptions options = helper_options();
   options.time_trace = folder_ / "trace.txt";
-  const Entry entry = llvm::cantFail(compile_in_worker(request, options));
+  const Entry entry = llvm::cantFail(compile_in_worker(request, options)).entry;
   EXPECT_EQ(entry.binary.cubin, compile_here(request).cubin);
   EXPECT_THAT(read_text(folder_ / "trace.txt"), HasSubstr("\"traceEvents\""));
   EXPECT_THAT(left_folders(), testing::ElementsAre("trace.txt"));

@@ -1,4 +1,4 @@
-#include "codegen/cache/build_lock.h"
+#include "codegen/cache/file_lock.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ const std::string kKey(64, 'a');
 constexpr milliseconds kOnce(0);
 constexpr milliseconds kLong = std::chrono::minutes(10);
 
-BuildLock::Outcome try_once(const TemporaryFolder& folder, FileSystem& system = real_file_system()) {
+FileLock::Outcome try_once(const TemporaryFolder& folder, FileSystem& system = real_file_system()) {
   return make_store(folder.path(), nullptr, {}, system).lock(kKey, kOnce, nullptr).outcome();
 }
 
@@ -39,7 +39,7 @@ TEST(BuildLock, R14_ThreadsExcludeEachOther) {
     threads.emplace_back([&] {
       Store store = make_store(folder.path());
       for (int round = 0; round < 100; ++round) {
-        BuildLock lock = store.lock(kKey, kLong, nullptr);
+        FileLock lock = store.lock(kKey, kLong, nullptr);
         ASSERT_TRUE(lock.held());
         most = std::max<int>(most, ++inside);
         ++unguarded;
@@ -57,12 +57,12 @@ TEST(BuildLock, R14_ThreadsExcludeEachOther) {
 TEST(BuildLock, R14_TheResultTellsWhatHappened) {
   const TemporaryFolder folder;
   Store store = make_store(folder.path());
-  BuildLock lock = store.lock(kKey, kLong, nullptr);
+  FileLock lock = store.lock(kKey, kLong, nullptr);
   EXPECT_TRUE(lock.held());
   EXPECT_FALSE(lock.had_to_wait());
   EXPECT_EQ(lock.waited(), milliseconds(0));
-  const BuildLock late = store.lock(kKey, milliseconds(30), nullptr);
-  EXPECT_EQ(late.outcome(), BuildLock::Outcome::TimedOut);
+  const FileLock late = store.lock(kKey, milliseconds(30), nullptr);
+  EXPECT_EQ(late.outcome(), FileLock::Outcome::TimedOut);
   EXPECT_TRUE(late.had_to_wait());
   EXPECT_GE(late.waited(), milliseconds(30));
   EXPECT_TRUE(store.lock(std::string(64, 'b'), kOnce, nullptr).held()) << "another key";
@@ -85,12 +85,12 @@ TEST(BuildLock, R14_AWaitEndsWithTheLockOrByCancel) {
   const TemporaryFolder folder;
   for (const bool cancelled : {false, true}) {
     LockCounter system;
-    BuildLock lock = make_store(folder.path()).lock(kKey, kOnce, nullptr);
+    FileLock lock = make_store(folder.path()).lock(kKey, kOnce, nullptr);
     CancelToken cancel;
-    auto outcome = BuildLock::Outcome::Unavailable;
+    auto outcome = FileLock::Outcome::Unavailable;
     bool waited = false;
     std::thread waiter([&] {
-      const BuildLock mine = make_store(folder.path(), nullptr, {}, system).lock(kKey, hours(10), &cancel);
+      const FileLock mine = make_store(folder.path(), nullptr, {}, system).lock(kKey, hours(10), &cancel);
       outcome = mine.outcome(), waited = mine.had_to_wait();
     });
     while (system.tries < 3) std::this_thread::yield();
@@ -100,7 +100,7 @@ TEST(BuildLock, R14_AWaitEndsWithTheLockOrByCancel) {
       lock.release();
     }
     waiter.join();
-    EXPECT_EQ(outcome, cancelled ? BuildLock::Outcome::Cancelled : BuildLock::Outcome::Held);
+    EXPECT_EQ(outcome, cancelled ? FileLock::Outcome::Cancelled : FileLock::Outcome::Held);
     EXPECT_TRUE(waited);
   }
 }
@@ -113,23 +113,23 @@ TEST(BuildLock, R14_WhoWaitsForARemovedFileTakesTheNextOne) {
   LockableFile prune(real_file_system(), ::open(path.c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_TRUE(prune.try_lock());
   std::thread waiter([&] {
-    const BuildLock lock = make_store(folder.path(), nullptr, {}, system).lock(kKey, kLong, nullptr);
+    const FileLock lock = make_store(folder.path(), nullptr, {}, system).lock(kKey, kLong, nullptr);
     EXPECT_TRUE(lock.held());
     // Were it the lock of the nameless file, this would be held too.
-    EXPECT_EQ(try_once(folder), BuildLock::Outcome::TimedOut);
+    EXPECT_EQ(try_once(folder), FileLock::Outcome::TimedOut);
   });
   while (system.tries < 2) std::this_thread::yield();
   fs::remove(path);
   prune.unlock();
   waiter.join();
-  EXPECT_EQ(try_once(folder), BuildLock::Outcome::Held);
+  EXPECT_EQ(try_once(folder), FileLock::Outcome::Held);
 }
 
 /// A child that holds the lock until it is killed; returns once it does.
 pid_t start_holder(const TemporaryFolder& folder) {
   const pid_t child = ::fork();
   if (child == 0) {
-    const BuildLock lock = make_store(folder.path()).lock(kKey, kLong, nullptr);
+    const FileLock lock = make_store(folder.path()).lock(kKey, kLong, nullptr);
     if (!lock.held()) ::_exit(1);
     write_text(folder / "held", "");
     for (;;) ::pause();
@@ -146,9 +146,9 @@ void kill_and_wait(pid_t child) {
 TEST(BuildLock, R14_AKilledHolderFreesIt) {
   const TemporaryFolder folder;
   const pid_t holder = start_holder(folder);
-  EXPECT_EQ(try_once(folder), BuildLock::Outcome::TimedOut);
+  EXPECT_EQ(try_once(folder), FileLock::Outcome::TimedOut);
   kill_and_wait(holder);
-  EXPECT_EQ(try_once(folder), BuildLock::Outcome::Held);
+  EXPECT_EQ(try_once(folder), FileLock::Outcome::Held);
 }
 
 TEST(BuildLock, R14_AStoppedHolderIsWaitedForNoLongerThanTheBound) {
@@ -157,7 +157,7 @@ TEST(BuildLock, R14_AStoppedHolderIsWaitedForNoLongerThanTheBound) {
   ASSERT_EQ(::kill(holder, SIGSTOP), 0);
   ASSERT_EQ(::waitpid(holder, nullptr, WUNTRACED), holder);
   Store store = make_store(folder.path());
-  EXPECT_EQ(store.lock(kKey, milliseconds(50), nullptr).outcome(), BuildLock::Outcome::TimedOut);
+  EXPECT_EQ(store.lock(kKey, milliseconds(50), nullptr).outcome(), FileLock::Outcome::TimedOut);
   // Who went on without the lock publishes as ever.
   const Sample sample = make_sample("a");
   store.publish(sample.key, sample.bytes);
@@ -167,16 +167,16 @@ TEST(BuildLock, R14_AStoppedHolderIsWaitedForNoLongerThanTheBound) {
 
 TEST(BuildLock, R16_AForkedChildNeitherKeepsNorFreesIt) {
   const TemporaryFolder folder;
-  BuildLock lock = make_store(folder.path()).lock(kKey, kOnce, nullptr);
+  FileLock lock = make_store(folder.path()).lock(kKey, kOnce, nullptr);
   ASSERT_TRUE(lock.held());
   EXPECT_EQ(in_child([&] { return lock.release(), std::string(); }), "");
-  EXPECT_EQ(try_once(folder), BuildLock::Outcome::TimedOut) << "the child's copy freed it";
+  EXPECT_EQ(try_once(folder), FileLock::Outcome::TimedOut) << "the child's copy freed it";
   const pid_t child = ::fork();
   if (child == 0) {
     for (;;) ::pause();
   }
   lock.release();
-  EXPECT_EQ(try_once(folder), BuildLock::Outcome::Held) << "the child holds it on";
+  EXPECT_EQ(try_once(folder), FileLock::Outcome::Held) << "the child holds it on";
   kill_and_wait(child);
 }
 
@@ -207,8 +207,8 @@ TEST(BuildLock, R14_WithoutLocksNobodyWaitsAndNothingIsSaid) {
     systems.push_back(std::make_unique<WithoutLocks>(error, 0));
   }
   for (const auto& system : systems) {
-    const BuildLock lock = make_store(folder.path(), &warnings, {}, *system).lock(kKey, kLong, nullptr);
-    EXPECT_EQ(lock.outcome(), BuildLock::Outcome::Unavailable);
+    const FileLock lock = make_store(folder.path(), &warnings, {}, *system).lock(kKey, kLong, nullptr);
+    EXPECT_EQ(lock.outcome(), FileLock::Outcome::Unavailable);
     EXPECT_FALSE(lock.had_to_wait());
   }
   EXPECT_THAT(warnings.all(), IsEmpty());
@@ -230,15 +230,15 @@ class NoInodes : public QuickFileSystem {
 TEST(BuildLock, R14_WithoutInodeNumbersItIsLockless) {
   const TemporaryFolder folder;
   NoInodes system;
-  const BuildLock lock = make_store(folder.path(), nullptr, {}, system).lock(kKey, kLong, nullptr);
-  EXPECT_EQ(lock.outcome(), BuildLock::Outcome::Unavailable);
+  const FileLock lock = make_store(folder.path(), nullptr, {}, system).lock(kKey, kLong, nullptr);
+  EXPECT_EQ(lock.outcome(), FileLock::Outcome::Unavailable);
 }
 
 TEST(BuildLock, R10_AFolderThatOthersMayWriteToIsNoPlaceForLocks) {
   const TemporaryFolder folder;
-  EXPECT_EQ(try_once(folder), BuildLock::Outcome::Held);
+  EXPECT_EQ(try_once(folder), FileLock::Outcome::Held);
   fs::permissions(folder / "v1/lock", fs::perms::all);
-  EXPECT_EQ(try_once(folder), BuildLock::Outcome::Unavailable);
+  EXPECT_EQ(try_once(folder), FileLock::Outcome::Unavailable);
 }
 
 }  // namespace

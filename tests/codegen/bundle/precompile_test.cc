@@ -1,0 +1,116 @@
+// Bundles of kernels that are in the cache folder already, so that nothing is compiled.
+#include "codegen/bundle/precompile.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "tests/codegen/bundle/bundle_fakes.h"
+#include "tests/codegen/cache/store_fakes.h"
+
+namespace minuet {
+namespace {
+
+using testing::HasSubstr;
+using testing::SizeIs;
+
+/// Counts the tries to lock, which may fail.
+class LockCounter : public QuickFileSystem {
+ public:
+  explicit LockCounter(int error = 0) : error_(error) {}
+  int lock(int file, int operation) override {
+    if (operation != LOCK_UN) ++tries;
+    return error_ == 0 ? FileSystem::lock(file, operation) : (errno = error_, -1);
+  }
+  std::atomic<int> tries{0};
+
+ private:
+  const int error_;
+};
+
+/// A build farm that has compiled kernels before.
+struct Farm {
+  explicit Farm(FileSystem& system = real_file_system())
+      : cache(make_cache(folder / "cache", std::make_shared<FakeCompiler>(), nullptr, system)) {}
+
+  PrecompileResult precompile(const std::vector<std::string>& names, const CancelToken* cancel = nullptr) {
+    std::vector<KernelRequest> requests;
+    for (const std::string& name : names) {
+      requests.push_back({make_source(name, "text of " + name), "sm_90a"});
+      llvm::cantFail(cache->get_or_compile(requests.back().source, "sm_90a"));
+    }
+    PrecompileOptions options;
+    options.output = folder / "out";
+    options.cancel = cancel;
+    return llvm::cantFail(minuet::precompile(*cache, requests, options));
+  }
+  std::string bundle() const { return bundle_path(folder / "out", "sm_90a"); }
+
+  const TemporaryFolder folder;
+  std::unique_ptr<KernelCache> cache;
+};
+
+TEST(Precompile, R20_KernelsAreAddedToAnExistingBundle) {
+  Farm farm, at_once;
+  EXPECT_EQ(farm.precompile({"one", "two"}).found, 2);
+  const PrecompileResult result = farm.precompile({"two", "three"});
+  ASSERT_THAT(result.bundles, SizeIs(1));
+  EXPECT_EQ(result.bundles[0].kernels, 3);
+  at_once.precompile({"three", "one", "two"});
+  EXPECT_EQ(read_text(farm.bundle()), read_text(at_once.bundle()));
+  EXPECT_THAT(files_below(farm.folder / "out"), SizeIs(1)) << "neither a lock nor a temporary file is left";
+}
+
+TEST(Precompile, R20_WhatOthersMayHaveWrittenIsNotWrittenAgain) {
+  Farm farm;
+  farm.precompile({"one"});
+  ASSERT_EQ(::chmod(farm.bundle().c_str(), 0666), 0);
+  PrecompileOptions options;
+  options.output = farm.folder / "out";
+  llvm::Expected<PrecompileResult> result =
+      minuet::precompile(*farm.cache, {{make_source("one", "text of one"), "sm_90a"}}, options);
+  ASSERT_FALSE(result);
+  EXPECT_THAT(error_of(result.takeError()), HasSubstr("others may have written"));
+}
+
+/// As NFS says it, where a file is not open for writing, and others that have no locks.
+TEST(Precompile, R14_AFileSystemWithoutLocksIsAskedOnce) {
+  for (const int error : {EBADF, ENOLCK, ENOSYS, EOPNOTSUPP}) {
+    LockCounter system(error);
+    Farm farm(system);
+    llvm::cantFail(farm.cache->get_or_compile(make_source("one", "text of one"), "sm_90a"));
+    system.tries = 0;
+    EXPECT_THAT(farm.precompile({"one"}).bundles, SizeIs(1));
+    EXPECT_EQ(system.tries, 1);
+  }
+}
+
+TEST(Precompile, R17_AWaitForAnotherWriterIsCancelledAndNothingIsWrittenWithoutTheLock) {
+  LockCounter system;
+  Farm farm(system);
+  farm.precompile({"one"});
+  const std::string before = read_text(farm.bundle());
+  LockableFile other(real_file_system(), ::open((farm.folder / "out/.minuet-sm_90a.lock").c_str(),
+                                                O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_TRUE(other.try_lock());
+  CancelToken cancel;
+  llvm::cantFail(farm.cache->get_or_compile(make_source("two", "text of two"), "sm_90a"));
+  const int tries = system.tries;
+  std::thread canceller([&] {
+    while (system.tries < tries + 3) std::this_thread::yield();
+    cancel.cancel();
+  });
+  const PrecompileResult result = farm.precompile({"one", "two"}, &cancel);
+  canceller.join();
+  ASSERT_TRUE(result.first_failure);
+  EXPECT_EQ(result.first_failure->code(), StatusCode::Cancelled);
+  EXPECT_THAT(result.first_failure->message(), HasSubstr("another process writes it"));
+  EXPECT_EQ(read_text(farm.bundle()), before);
+  other.unlock();
+  EXPECT_EQ(farm.precompile({"two"}).bundles.at(0).kernels, 2);
+}
+
+}  // namespace
+}  // namespace minuet
