@@ -1,6 +1,7 @@
 // What one process knows of its kernels: flights, counters, what it has warned of. Thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <future>
 #include <map>
 #include <memory>
@@ -10,10 +11,31 @@
 #include <variant>
 #include <vector>
 
-#include "codegen/cache/kernel_cache.h"
+#include "codegen/compiler.h"
 #include "codegen/fork_watch.h"
 
 namespace minuet {
+
+/// Where a binary came from, for the one who asked first.
+enum class BinaryOrigin { Memory, Bundle, Disk, Compiled };
+const char* origin_name(BinaryOrigin origin);  // "memory", "bundle", "disk", "compiled"
+
+/// What one cache did in this process; a forked child counts from 0 (R32).
+struct CacheStats {
+  std::int64_t memory_hits = 0, bundle_hits = 0, disk_hits = 0, compiled = 0;
+  std::int64_t failures = 0;           // compiles that gave an error, cancelled ones included
+  std::int64_t waits = 0;              // for another thread's or another process's work on the same kernel
+  std::int64_t lock_timeouts = 0;      // waits for another process that ended with a compile of our own
+  std::int64_t cubin_bytes = 0;        // from bundles, disk and compiles
+  double compile_ms = 0, wait_ms = 0;  // summed over threads
+};
+
+/// One line of a cache's history: which kernel, from where.
+struct CacheEvent {
+  std::string display_name;
+  std::string arch;
+  BinaryOrigin origin;
+};
 
 /// What a build gave: the binary, or why there is none. Copied to all who wait.
 using Outcome = std::variant<std::shared_ptr<const Binary>, StatusError>;

@@ -1,18 +1,11 @@
 #include "codegen/cache/kernel_cache.h"
 
-#include <atomic>
 #include <chrono>
 
 #include "codegen/arch.h"
-#include "codegen/cache/cache_state.h"
-#include "codegen/cache/kernel_cache_parts.h"
-#include "codegen/cache/record_file.h"
-#include "codegen/cache/store.h"
 #include "codegen/keys.h"
-#include "codegen/push_list.h"
 #include "codegen/trace.h"
 #include "codegen/tuning/tuning_snapshot.h"
-#include "codegen/tuning/tuning_store.h"
 
 namespace minuet {
 namespace {
@@ -40,91 +33,10 @@ llvm::Expected<BinaryPointer> answer(const Outcome& outcome) {
   return std::get<BinaryPointer>(outcome);
 }
 
-class KernelCacheImpl : public KernelCache {
- public:
-  KernelCacheImpl(CacheOptions options, std::shared_ptr<Compiler> compiler, const Environment& environment,
-                  FileSystem& system);
+}  // namespace
 
-  llvm::Expected<BinaryPointer> get_or_compile(const KernelSource& source, llvm::StringRef arch,
-                                               const CancelToken* cancel) override;
-  llvm::Expected<BinaryPointer> replace(const KernelSource& source, llvm::StringRef arch,
-                                        const Binary& refused) override;
-  std::optional<Entry> find_on_disk(const KernelSource& source, llvm::StringRef arch) override {
-    if (!store_) return std::nullopt;
-    llvm::Expected<NvrtcInfo> compiler = identify_compiler(nullptr);
-    if (compiler) return load(request_for(source, arch, nullptr), compiler->id);
-    llvm::consumeError(compiler.takeError());
-    return std::nullopt;
-  }
-  BinaryPointer find_in_memory(const KernelSource& source, llvm::StringRef arch) override {
-    return state_.find_landed(minuet::key_of(source, arch));
-  }
-  llvm::Expected<Entry> compile_alone(const KernelSource& source, llvm::StringRef arch,
-                                      const std::string& compiler_id, Compile compile, BinaryOrigin& origin,
-                                      const CancelToken* cancel) override {
-    return compile_alone(request_for(source, arch, cancel), compiler_id, compile, origin);
-  }
-  void count(const Binary& binary, BinaryOrigin origin) override { state_.count(binary, origin); }
-  llvm::Expected<NvrtcInfo> identify_compiler(const CancelToken* cancel) override;
-  llvm::Error add_bundle(const BundlePlace& place) override { return bundles_->add(place); }
-  llvm::Expected<std::shared_ptr<const TuningSnapshot>> load_tuning(TuningEnvironment environment) override;
-  CacheStats stats() const override { return state_.stats(); }
-  std::vector<CacheEvent> events() const override { return state_.events(); }
-  std::string directory() const override { return store_ ? store_->directory() : ""; }
-  void warn(const std::string& text) override {
-    if (options_.warn && state_.is_news(text)) options_.warn(text);
-  }
-  FileSystem& file_system() const override { return system_; }
-  TrustPolicy policy() const override { return policy_; }
-  bool is_recording() const override { return record_.has_value(); }
-  Trace* trace() const override { return options_.trace.get(); }
-
- private:
-  struct Request {
-    const KernelSource& source;
-    std::string arch;
-    std::string request_key;
-    const CancelToken* cancel;
-  };
-
-  void open_store(const Environment& environment);
-  Request request_for(const KernelSource& source, llvm::StringRef arch, const CancelToken* cancel) const {
-    return {source, arch.str(), key_of(source, arch), cancel};
-  }
-
-  llvm::Expected<std::string> compiler_id_or_none(const CancelToken* cancel);
-  llvm::Expected<std::vector<std::string>> compilers_to_compare_with(const CancelToken* cancel);
-
-  void wait_for(const Flight& flight, const CancelToken* cancel);
-  void land(const Request& request, std::promise<Outcome>& promise, bool keep_failures,
-            llvm::function_ref<Outcome()> work);
-  Outcome build(const Request& request);
-  Outcome build_anew(const Request& request, const Binary& refused);
-  std::optional<Entry> load(const Request& request, const std::string& compiler_id);
-  Outcome build_alone(const Request& request, const std::string& compiler_id);
-  llvm::Expected<Entry> compile_alone(const Request& request, const std::string& compiler_id, Compile compile,
-                                      BinaryOrigin& origin);
-  llvm::Expected<PackedEntry> compile(const Request& request, const std::string& compiler_id);
-  llvm::Expected<Entry> keep(llvm::Expected<PackedEntry> compiled, FileLock* lock);
-  Outcome find_without_jit(const Request& request, const std::string& nowhere);
-  static StatusError no_jit_error(const Request& request, const std::string& where);
-  Outcome found(Binary binary, BinaryOrigin origin);
-
-  const CacheOptions options_;
-  const std::shared_ptr<Compiler> compiler_;
-  FileSystem& system_;
-  TrustPolicy policy_;
-  CacheState state_;
-  std::optional<BundleSet> bundles_;  // always there once the constructor is done
-  std::optional<Store> store_;
-  PushList<std::string> noted_compilers_;  // in the store
-  std::optional<TuningStore> tuned_;       // in the same directory
-  std::optional<RecordFile> record_;
-  std::atomic<bool> is_identified_{false};  // the compiler: what it is asked again takes no time
-};
-
-KernelCacheImpl::KernelCacheImpl(CacheOptions options, std::shared_ptr<Compiler> compiler,
-                                 const Environment& environment, FileSystem& system)
+KernelCache::KernelCache(CacheOptions options, std::shared_ptr<Compiler> compiler,
+                         const Environment& environment, FileSystem& system)
     : options_(std::move(options)),
       compiler_(std::move(compiler)),
       system_(system),
@@ -144,7 +56,7 @@ KernelCacheImpl::KernelCacheImpl(CacheOptions options, std::shared_ptr<Compiler>
   if (!options_.record->empty()) record_.emplace(*options_.record);
 }
 
-void KernelCacheImpl::open_store(const Environment& environment) {
+void KernelCache::open_store(const Environment& environment) {
   llvm::Expected<std::string> chosen = choose_cache_directory(options_.directory, environment);
   llvm::Error error = chosen ? llvm::Error::success() : chosen.takeError();
   if (!error) {
@@ -162,8 +74,12 @@ void KernelCacheImpl::open_store(const Environment& environment) {
   warn("kernels are kept in memory only: " + take_status(std::move(error)).message());
 }
 
+void KernelCache::warn(const std::string& text) {
+  if (options_.warn && state_.is_news(text)) options_.warn(text);
+}
+
 /// May cost a process: only after memory and bundles.
-llvm::Expected<NvrtcInfo> KernelCacheImpl::identify_compiler(const CancelToken* cancel) {
+llvm::Expected<NvrtcInfo> KernelCache::identify_compiler(const CancelToken* cancel) {
   if (compiler_ == nullptr) {
     return make_error(
         StatusCode::Unavailable,
@@ -177,7 +93,7 @@ llvm::Expected<NvrtcInfo> KernelCacheImpl::identify_compiler(const CancelToken* 
 }
 
 /// For those that can do without one: empty where there is none. What may pass is an error, not an answer.
-llvm::Expected<std::string> KernelCacheImpl::compiler_id_or_none(const CancelToken* cancel) {
+llvm::Expected<std::string> KernelCache::compiler_id_or_none(const CancelToken* cancel) {
   llvm::Expected<NvrtcInfo> info = identify_compiler(cancel);
   if (info) return std::move(info->id);
   StatusError why = take_status(info.takeError());
@@ -187,19 +103,18 @@ llvm::Expected<std::string> KernelCacheImpl::compiler_id_or_none(const CancelTok
 
 /// For bundles that are to be of one of them: without JIT, those whose kernels the folder has, for no process
 /// is started to ask.
-llvm::Expected<std::vector<std::string>> KernelCacheImpl::compilers_to_compare_with(
-    const CancelToken* cancel) {
+llvm::Expected<std::vector<std::string>> KernelCache::compilers_to_compare_with(const CancelToken* cancel) {
   if (*options_.no_jit) return store_ ? store_->compilers() : std::vector<std::string>();
   MINUET_ASSIGN(const std::string id, compiler_id_or_none(cancel));
   return id.empty() ? std::vector<std::string>() : std::vector<std::string>{id};
 }
 
-Outcome KernelCacheImpl::found(Binary binary, BinaryOrigin origin) {
+Outcome KernelCache::found(Binary binary, BinaryOrigin origin) {
   state_.count(binary, origin);
   return std::make_shared<const Binary>(std::move(binary));
 }
 
-std::optional<Entry> KernelCacheImpl::load(const Request& request, const std::string& compiler_id) {
+std::optional<Entry> KernelCache::load(const Request& request, const std::string& compiler_id) {
   const Trace::Span span(trace(), "disk", request.source.display_name);
   std::optional<Entry> entry = store_->load(build_key(request.request_key, compiler_id));
   // The build key stands for all of these; a difference would be a broken writer, not a wrong file.
@@ -212,7 +127,15 @@ std::optional<Entry> KernelCacheImpl::load(const Request& request, const std::st
   return entry;
 }
 
-llvm::Expected<PackedEntry> KernelCacheImpl::compile(const Request& request, const std::string& compiler_id) {
+std::optional<Entry> KernelCache::find_on_disk(const KernelSource& source, llvm::StringRef arch) {
+  if (!store_) return std::nullopt;
+  llvm::Expected<NvrtcInfo> compiler = identify_compiler(nullptr);
+  if (compiler) return load(request_for(source, arch, nullptr), compiler->id);
+  llvm::consumeError(compiler.takeError());
+  return std::nullopt;
+}
+
+llvm::Expected<PackedEntry> KernelCache::compile(const Request& request, const std::string& compiler_id) {
   PackedEntry compiled;
   CompileControl control;
   control.cancel = request.cancel;
@@ -228,7 +151,7 @@ llvm::Expected<PackedEntry> KernelCacheImpl::compile(const Request& request, con
 }
 
 /// On disk where there is one, as the helper wrote it.
-llvm::Expected<Entry> KernelCacheImpl::keep(llvm::Expected<PackedEntry> compiled, FileLock* lock) {
+llvm::Expected<Entry> KernelCache::keep(llvm::Expected<PackedEntry> compiled, FileLock* lock) {
   if (!compiled) {
     state_.count_failures(1);
     return compiled.takeError();
@@ -243,8 +166,14 @@ llvm::Expected<Entry> KernelCacheImpl::keep(llvm::Expected<PackedEntry> compiled
   return std::move(entry);
 }
 
-llvm::Expected<Entry> KernelCacheImpl::compile_alone(const Request& request, const std::string& compiler_id,
-                                                     Compile compile, BinaryOrigin& origin) {
+llvm::Expected<Entry> KernelCache::compile_alone(const KernelSource& source, llvm::StringRef arch,
+                                                 const std::string& compiler_id, Compile compile,
+                                                 BinaryOrigin& origin, const CancelToken* cancel) {
+  return compile_alone(request_for(source, arch, cancel), compiler_id, compile, origin);
+}
+
+llvm::Expected<Entry> KernelCache::compile_alone(const Request& request, const std::string& compiler_id,
+                                                 Compile compile, BinaryOrigin& origin) {
   origin = BinaryOrigin::Compiled;
   if (!store_) return keep(compile(), nullptr);
   FileLock lock =
@@ -262,7 +191,7 @@ llvm::Expected<Entry> KernelCacheImpl::compile_alone(const Request& request, con
   return keep(compile(), &lock);
 }
 
-Outcome KernelCacheImpl::build_alone(const Request& request, const std::string& compiler_id) {
+Outcome KernelCache::build_alone(const Request& request, const std::string& compiler_id) {
   BinaryOrigin origin;
   llvm::Expected<Entry> entry = compile_alone(
       request, compiler_id, [&] { return compile(request, compiler_id); }, origin);
@@ -271,7 +200,7 @@ Outcome KernelCacheImpl::build_alone(const Request& request, const std::string& 
 }
 
 /// Of every compiler whose kernels the folder has: to ask which one is here is to start a process.
-Outcome KernelCacheImpl::find_without_jit(const Request& request, const std::string& nowhere) {
+Outcome KernelCache::find_without_jit(const Request& request, const std::string& nowhere) {
   if (!store_) return no_jit_error(request, nowhere);
   for (const std::string& compiler_id : store_->compilers()) {
     if (std::optional<Entry> entry = load(request, compiler_id))
@@ -281,7 +210,7 @@ Outcome KernelCacheImpl::find_without_jit(const Request& request, const std::str
 }
 
 /// `where`: "in no bundle"
-StatusError KernelCacheImpl::no_jit_error(const Request& request, const std::string& where) {
+StatusError KernelCache::no_jit_error(const Request& request, const std::string& where) {
   return StatusError(
       StatusCode::FailedPrecondition,
       llvm::formatv("kernel {0} for {1} is {2}, and MINUET_NO_JIT forbids compiling it (request key {3}): "
@@ -291,7 +220,7 @@ StatusError KernelCacheImpl::no_jit_error(const Request& request, const std::str
           .str());
 }
 
-Outcome KernelCacheImpl::build(const Request& request) {
+Outcome KernelCache::build(const Request& request) {
   const std::string who = "kernel " + request.source.display_name + " for " + request.arch;
   std::string nowhere = "in no bundle";
   {
@@ -325,7 +254,7 @@ Outcome KernelCacheImpl::build(const Request& request) {
   return build_alone(request, compiler->id);
 }
 
-llvm::Expected<std::shared_ptr<const TuningSnapshot>> KernelCacheImpl::load_tuning(
+llvm::Expected<std::shared_ptr<const TuningSnapshot>> KernelCache::load_tuning(
     TuningEnvironment environment) {
   environment.toolkit.clear();
   if (!*options_.no_jit) {
@@ -347,8 +276,8 @@ llvm::Expected<std::shared_ptr<const TuningSnapshot>> KernelCacheImpl::load_tuni
 
 /// Where a later try may do better, only who waits now gets what we got: forgotten first, so that what has
 /// landed and is known is good, and that the flight forgotten is ours.
-void KernelCacheImpl::land(const Request& request, std::promise<Outcome>& promise, bool keep_failures,
-                           llvm::function_ref<Outcome()> work) {
+void KernelCache::land(const Request& request, std::promise<Outcome>& promise, bool keep_failures,
+                       llvm::function_ref<Outcome()> work) {
   try {
     Outcome outcome = work();
     const StatusError* const failure = std::get_if<StatusError>(&outcome);
@@ -360,7 +289,7 @@ void KernelCacheImpl::land(const Request& request, std::promise<Outcome>& promis
   }
 }
 
-void KernelCacheImpl::wait_for(const Flight& flight, const CancelToken* cancel) {
+void KernelCache::wait_for(const Flight& flight, const CancelToken* cancel) {
   if (flight.wait_for(std::chrono::seconds(0)) == std::future_status::ready) return;
   const Trace::Span span(trace(), "wait", "another thread's compile");
   const auto start = std::chrono::steady_clock::now();
@@ -369,9 +298,8 @@ void KernelCacheImpl::wait_for(const Flight& flight, const CancelToken* cancel) 
   state_.count_wait(waited.count(), /*timed_out=*/false);
 }
 
-llvm::Expected<BinaryPointer> KernelCacheImpl::get_or_compile(const KernelSource& source,
-                                                              llvm::StringRef arch,
-                                                              const CancelToken* cancel) {
+llvm::Expected<BinaryPointer> KernelCache::get_or_compile(const KernelSource& source, llvm::StringRef arch,
+                                                          const CancelToken* cancel) {
   MINUET_TRY(check_arch(source, arch));
   const Request request = request_for(source, arch, cancel);
   while (!is_cancelled(cancel)) {
@@ -394,7 +322,7 @@ llvm::Expected<BinaryPointer> KernelCacheImpl::get_or_compile(const KernelSource
   return make_error(StatusCode::Cancelled, "compiling {0} was cancelled", source.display_name);
 }
 
-Outcome KernelCacheImpl::build_anew(const Request& request, const Binary& refused) {
+Outcome KernelCache::build_anew(const Request& request, const Binary& refused) {
   if (*options_.no_jit) return no_jit_error(request, "refused by the driver as it was found");
   warn("a kernel of the cache is refused by the driver and compiled again (" + refused.display_name + ")");
   llvm::Expected<NvrtcInfo> compiler = identify_compiler(nullptr);
@@ -405,8 +333,8 @@ Outcome KernelCacheImpl::build_anew(const Request& request, const Binary& refuse
 }
 
 /// As get_or_compile; several devices may refuse the same binary at once.
-llvm::Expected<BinaryPointer> KernelCacheImpl::replace(const KernelSource& source, llvm::StringRef arch,
-                                                       const Binary& refused) {
+llvm::Expected<BinaryPointer> KernelCache::replace(const KernelSource& source, llvm::StringRef arch,
+                                                   const Binary& refused) {
   const Request request = request_for(source, arch, nullptr);
   bundles_->reject(key_of(source, refused.arch));
   for (;;) {
@@ -428,25 +356,18 @@ llvm::Expected<BinaryPointer> KernelCacheImpl::replace(const KernelSource& sourc
   }
 }
 
-}  // namespace
-
 const char* origin_name(BinaryOrigin origin) {
   static constexpr const char* kNames[] = {"memory", "bundle", "disk", "compiled"};
   return kNames[static_cast<int>(origin)];
 }
 
-llvm::Expected<std::unique_ptr<KernelCache>> make_kernel_cache(CacheOptions options,
-                                                               std::shared_ptr<Compiler> compiler,
-                                                               const Environment& environment,
-                                                               FileSystem& system) {
-  MINUET_ASSIGN(CacheOptions whole, with_environment(std::move(options), environment));
-  return std::make_unique<KernelCacheImpl>(std::move(whole), std::move(compiler), environment, system);
-}
-
 llvm::Expected<std::unique_ptr<KernelCache>> KernelCache::create(CacheOptions options,
-                                                                 std::shared_ptr<Compiler> compiler) {
-  return make_kernel_cache(std::move(options), std::move(compiler), process_environment(),
-                           real_file_system());
+                                                                 std::shared_ptr<Compiler> compiler,
+                                                                 const Environment& environment,
+                                                                 FileSystem& system) {
+  MINUET_ASSIGN(CacheOptions whole, with_environment(std::move(options), environment));
+  return std::unique_ptr<KernelCache>(
+      new KernelCache(std::move(whole), std::move(compiler), environment, system));
 }
 
 }  // namespace minuet

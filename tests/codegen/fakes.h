@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "codegen/cache/cache_directory.h"
-#include "codegen/cache/kernel_cache_parts.h"
+#include "codegen/cache/kernel_cache.h"
 #include "codegen/compiler.h"
 
 namespace minuet {

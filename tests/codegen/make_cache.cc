@@ -10,7 +10,7 @@ std::unique_ptr<KernelCache> make_cache(const std::string& directory, std::share
   options.use_disk = !directory.empty();
   if (warnings != nullptr) options.warn = warnings->sink();
   return llvm::cantFail(
-      make_kernel_cache(std::move(options), std::move(compiler), make_environment({}), system));
+      KernelCache::create(std::move(options), std::move(compiler), make_environment({}), system));
 }
 
 }  // namespace minuet

@@ -94,7 +94,7 @@ TEST(KernelCacheLayers, R22_AVariableThatMeansNothingIsAnError) {
   for (const auto& [name, value] : Variables{
            {"MINUET_NO_JIT", "yes"}, {"MINUET_CACHE_MAX_BYTES", "1G"}, {"MINUET_CACHE_SHARED", "true"}}) {
     auto cache =
-        make_kernel_cache(without_disk(), nullptr, make_environment({{name, value}}), real_file_system());
+        KernelCache::create(without_disk(), nullptr, make_environment({{name, value}}), real_file_system());
     const StatusError status = take_status(cache.takeError());
     EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
     EXPECT_THAT(status.message(), HasSubstr(name));

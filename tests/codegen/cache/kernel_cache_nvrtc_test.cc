@@ -24,7 +24,7 @@ class KernelCacheNvrtc : public testing::Test {
     CacheOptions options;
     options.use_disk = false;
     cache_ = llvm::cantFail(
-        make_kernel_cache(options, std::move(compiler), make_environment({}), real_file_system()));
+        KernelCache::create(options, std::move(compiler), make_environment({}), real_file_system()));
   }
   GatedHelper helper_{MINUET_COMPILE};
   std::unique_ptr<KernelCache> cache_;

@@ -95,7 +95,8 @@ TEST(KernelCacheProcesses, R14_AStoppedProcessIsWaitedForNoLongerThanTheBound) {
   options.directory = folder.path();
   options.lock_bound = std::chrono::milliseconds(200);
   auto compiler = std::make_shared<FakeCompiler>();
-  auto cache = llvm::cantFail(make_kernel_cache(options, compiler, make_environment({}), real_file_system()));
+  auto cache =
+      llvm::cantFail(KernelCache::create(options, compiler, make_environment({}), real_file_system()));
   llvm::cantFail(cache->get_or_compile(make_source("gather"), "sm_90a"));
   EXPECT_EQ(compiler->compiles, 1);
   EXPECT_EQ(cache->stats().lock_timeouts, 1);
@@ -117,7 +118,8 @@ TEST(KernelCacheProcesses, R16_AForkedChildDoesNotWaitForItsParentsThreads) {
   };
   CacheOptions options;
   options.use_disk = false;
-  auto cache = llvm::cantFail(make_kernel_cache(options, compiler, make_environment({}), real_file_system()));
+  auto cache =
+      llvm::cantFail(KernelCache::create(options, compiler, make_environment({}), real_file_system()));
   std::thread thread([&] { llvm::cantFail(cache->get_or_compile(make_source("gather"), "sm_90a")); });
   while (!compiling) ::usleep(1000);
   const pid_t child = start_process([&] {

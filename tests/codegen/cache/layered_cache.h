@@ -15,8 +15,8 @@ using Variables = std::map<std::string, std::string>;
 
 inline std::unique_ptr<KernelCache> open_cache(CacheOptions options, std::shared_ptr<Compiler> compiler,
                                                const Variables& variables = {}) {
-  return llvm::cantFail(make_kernel_cache(std::move(options), std::move(compiler),
-                                          make_environment(variables), real_file_system()));
+  return llvm::cantFail(KernelCache::create(std::move(options), std::move(compiler),
+                                            make_environment(variables), real_file_system()));
 }
 
 inline CacheOptions in_folder(const std::string& directory) {

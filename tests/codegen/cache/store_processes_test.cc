@@ -189,8 +189,8 @@ std::string ask_with(std::map<std::string, std::string> variables) {
   Warnings warnings;
   CacheOptions options;
   options.warn = warnings.sink();
-  auto cache = llvm::cantFail(make_kernel_cache(options, std::make_shared<FakeCompiler>(),
-                                                make_environment(std::move(variables)), real_file_system()));
+  auto cache = llvm::cantFail(KernelCache::create(
+      options, std::make_shared<FakeCompiler>(), make_environment(std::move(variables)), real_file_system()));
   const std::string wrong = ask_for(*cache, 3);
   return wrong.empty() ? warnings_of(warnings) : "WRONG " + wrong;
 }
