@@ -1,7 +1,10 @@
-// What a process and its helper say to each other: a job, then an answer of two frames. Pure.
+// What a process and its helper say to each other: a job, then an answer of two frames; and the frames over a
+// stream: 4 letters, the length, the bytes.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,5 +42,28 @@ llvm::Expected<WorkerAnswer> decode_answer(llvm::StringRef frame, std::string re
 /// Of one whose path is UTF-8.
 std::string encode_info(const NvrtcInfo& info);
 llvm::Expected<NvrtcInfo> decode_info(llvm::StringRef text);
+
+/// Waits until `file` is ready for POLLIN or POLLOUT; an error ends the read or write that waits.
+using WaitReady = std::function<llvm::Error(int file, short events)>;
+
+/// One end of the stream. Not thread-safe. Never raises SIGPIPE on a socket.
+class FrameStream {
+ public:
+  /// Does not own the descriptors, which may be the same one. Without `wait` it blocks.
+  FrameStream(int input, int output, WaitReady wait = {})
+      : input_(input), output_(output), wait_(std::move(wait)) {}
+
+  llvm::Error write(llvm::StringRef bytes);
+  /// Nothing where the other end closed the stream between two frames.
+  llvm::Expected<std::optional<std::string>> read();
+
+ private:
+  llvm::Error write_all(const char* bytes, std::size_t size);
+  /// How many bytes came before the end of the stream.
+  llvm::Expected<std::size_t> read_all(char* bytes, std::size_t size);
+
+  int input_, output_;
+  WaitReady wait_;
+};
 
 }  // namespace minuet

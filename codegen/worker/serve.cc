@@ -9,7 +9,6 @@
 
 #include "codegen/cache/entry.h"
 #include "codegen/keys.h"
-#include "codegen/worker/socket.h"
 
 namespace minuet {
 namespace {

@@ -12,7 +12,6 @@
 #include <cstring>
 
 #include "codegen/own_image.h"
-#include "codegen/worker/socket.h"
 
 extern "C" char** environ;
 
