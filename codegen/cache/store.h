@@ -8,7 +8,6 @@
 //                         pruned                 its time is that of the last prune (prune.h)
 //
 // Other formats' folders are other versions' of the library, which may be in use: never touched here (R12).
-// `minuet cache prune --old-versions` removes them.
 //
 // Nothing here but what says Expected is an error for a caller: what fails is a miss, an entry that
 // is not kept, or a lock that is not held, and a warning.

@@ -301,41 +301,6 @@ TEST_F(Precompile, VerifyNamesWhatIsDamaged) {
   EXPECT_EQ(minuet({"cache", "verify", "--cache", folder_->path("cache")}).code, 0);
 }
 
-TEST_F(Precompile, R12_OldVersionsAreShownAndRemovedWhereThatIsAskedFor) {
-  const std::string cache = folder_->path("old");
-  const Words folders = {"",         "/v0",  "/v0/obj",  "/v0/obj/ab", "/v0/lock",
-                         "/v0/tune", "/v99", "/v99/obj", "/v1x"};
-  for (const std::string& made : folders) {
-    ASSERT_FALSE(llvm::sys::fs::create_directory(cache + made, true, llvm::sys::fs::owner_all));
-  }
-  folder_->file("old/v0/obj/ab/entry", std::string(1000, 'x'));
-  folder_->file("old/v0/pruned", "");
-  folder_->file("old/v0/tune/measured", "hours of a GPU");
-  folder_->file("old/v99/obj/entry", "of a newer version");
-  const auto run = [&](Words words) {
-    words.insert(words.begin(), "cache");
-    words.insert(words.end(), {"--cache", cache});
-    return minuet(words);
-  };
-  EXPECT_THAT(run({"stats"}).out,
-              testing::AllOf(HasSubstr("1000"), HasSubstr("v0"), testing::Not(HasSubstr("v99"))));
-  const llvm::json::Object stats = parse(run({"stats", "--json"}).out);
-  const llvm::json::Array& old = *stats.getArray("old_versions");
-  ASSERT_EQ(old.size(), 1u);
-  EXPECT_EQ(*old[0].getAsObject()->getString("path"), cache + "/v0");
-  EXPECT_EQ(*old[0].getAsObject()->getInteger("bytes"), 1000);
-  EXPECT_EQ(run({"prune"}).code, 0);
-  EXPECT_TRUE(llvm::sys::fs::exists(cache + "/v0/obj/ab/entry")) << "only where it is asked for (R12)";
-  const llvm::json::Object pruned = parse(run({"prune", "--old-versions", "--json"}).out);
-  EXPECT_EQ(*pruned.getInteger("removed_old_bytes"), 1000);
-  EXPECT_EQ(contents(cache + "/v0/tune/measured"), "hours of a GPU") << "no kernel, and not compiled anew";
-  for (const char* gone : {"/v0/obj", "/v0/lock", "/v0/pruned"})
-    EXPECT_FALSE(llvm::sys::fs::exists(cache + gone)) << gone;
-  EXPECT_EQ(contents(cache + "/v99/obj/entry"), "of a newer version");
-  EXPECT_TRUE(llvm::sys::fs::exists(cache + "/v1x"));
-  EXPECT_EQ(parse(run({"stats", "--json"}).out).getArray("old_versions")->size(), 0u);
-}
-
 TEST_F(Precompile, R09_PruneLeavesWhatFits) {
   bundle();
   const Finished finished =

@@ -61,7 +61,6 @@ struct Arguments {
   CacheAction action = CacheAction::List;
   std::string bundle, key;
   std::optional<uint64_t> most_bytes;
-  bool old_versions = false;
   bool to_json = false;
   TuneOptions tune;
 };

@@ -43,8 +43,7 @@ Examples:
   minuet cache inspect gather-f16 --bundle kernels/minuet-sm_90a.bundle
   minuet cache extract 3fa9 --output gather.cubin          # for cuobjdump and nvdisasm
   minuet cache verify --json                               # exit code 1 where an entry is damaged
-  minuet cache prune --max-bytes 100000000
-  minuet cache prune --old-versions                        # kernels that an older Minuet left, too (see stats))";
+  minuet cache prune --max-bytes 100000000)";
 
 }  // namespace
 
@@ -140,8 +139,6 @@ void add_cache_command(CLI::App& cache, Arguments& arguments) {
                        "bytes that may stay; default: MINUET_CACHE_MAX_BYTES, else 1 GiB")
           ->transform(kDecimal)
           ->check(kWholeNumber);
-      action->add_flag("--old-versions", arguments.old_versions,
-                       "also all kernels of older formats, which older Minuets may still use");
     }
   }
 }

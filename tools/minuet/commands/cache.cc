@@ -204,13 +204,6 @@ llvm::Error prune_store(const Arguments& arguments) {
   llvm::Expected<PruneResult> result = store.prune(limits, /*force=*/true);
   if (!result) return as_user_error(result.takeError());
   if (!result->ran) return broken("another process prunes the cache folder now");
-  int64_t old_bytes = 0;
-  if (arguments.old_versions) {
-    for (const OldVersion& version : list_old_versions(store.directory())) {
-      MINUET_TRY(remove_old_version(version));
-      old_bytes += version.bytes;
-    }
-  }
   if (arguments.to_json) {
     print_json(Object{{"where", store.directory()},
                       {"entries", static_cast<int64_t>(result->entries)},
@@ -218,15 +211,13 @@ llvm::Error prune_store(const Arguments& arguments) {
                       {"removed_entries", static_cast<int64_t>(result->removed_entries)},
                       {"removed_bytes", static_cast<int64_t>(result->removed_bytes)},
                       {"removed_orphans", static_cast<int64_t>(result->removed_orphans)},
-                      {"removed_locks", static_cast<int64_t>(result->removed_locks)},
-                      {"removed_old_bytes", old_bytes}});
+                      {"removed_locks", static_cast<int64_t>(result->removed_locks)}});
     return llvm::Error::success();
   }
   llvm::outs() << llvm::formatv(
       "{0}: {1} entries and {2} bytes removed, {3} orphans, {4} locks; {5} entries, {6} bytes stay\n",
       store.directory(), result->removed_entries, result->removed_bytes, result->removed_orphans,
       result->removed_locks, result->entries, result->bytes);
-  if (arguments.old_versions) llvm::outs() << old_bytes << " bytes of older versions removed\n";
   return llvm::Error::success();
 }
 
@@ -254,19 +245,13 @@ llvm::Error show_stats(const Arguments& arguments) {
     archs[kernel.entry->binary.arch].add(kernel);
     compilers[kernel.entry->binary.compiler_id].add(kernel);
   }
-  std::vector<OldVersion> old;
-  if (arguments.bundle.empty()) old = list_old_versions(source->where());
   if (arguments.to_json) {
-    Array old_versions;
-    for (const OldVersion& version : old)
-      old_versions.push_back(Object{{"path", version.path}, {"bytes", version.bytes}});
     Object by_arch, by_compiler;
     for (const auto& [name, sum] : archs) by_arch[name] = sum.json();
     for (const auto& [name, sum] : compilers) by_compiler[name] = sum.json();
     Object object = all.json();
     object["where"] = source->where();
     object["damaged"] = damaged.kernels;
-    object["old_versions"] = std::move(old_versions);
     object["archs"] = std::move(by_arch);
     object["compilers"] = std::move(by_compiler);
     print_json(std::move(object));
@@ -280,11 +265,6 @@ llvm::Error show_stats(const Arguments& arguments) {
   for (const auto& [name, sum] : archs) line(name, sum);
   for (const auto& [name, sum] : compilers) line(name, sum);
   if (damaged.kernels > 0) line("damaged", damaged);
-  for (const OldVersion& version : old) {
-    llvm::outs() << llvm::formatv(
-        "{0,47} bytes of an older version  {1}  (minuet cache prune --old-versions)\n", version.bytes,
-        version.path);
-  }
   return llvm::Error::success();
 }
 

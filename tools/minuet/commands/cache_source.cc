@@ -11,9 +11,6 @@
 namespace minuet::tool {
 namespace {
 
-/// What the store keeps in a version's folder (codegen/cache/store.h).
-constexpr const char* kKernelParts[] = {"/obj", "/lock", "/pruned"};
-
 class FolderKernels : public CacheSource {
  public:
   explicit FolderKernels(Store store) : store_(std::move(store)) {}
@@ -93,44 +90,6 @@ llvm::Expected<std::string> cache_directory(const Arguments& arguments) {
 llvm::Error as_user_error(llvm::Error error) {
   if (!error) return error;
   return user_error(take_status(std::move(error)).message());
-}
-
-std::vector<OldVersion> list_old_versions(const std::string& cache_folder) {
-  std::vector<OldVersion> versions;
-  for (int format = 0; format < kEntryFormat; ++format) {
-    OldVersion version{cache_folder + "/v" + std::to_string(format), 0};
-    // In a shared folder somebody else's link would lead to the user's own files.
-    struct stat status;
-    if (::lstat(version.path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
-        status.st_uid != ::geteuid())
-      continue;
-    bool found = false;
-    std::error_code ignored;
-    for (const char* part : kKernelParts) {
-      const std::string path = version.path + part;
-      found |= std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
-      std::filesystem::recursive_directory_iterator below(path, ignored), end;
-      for (; !ignored && below != end; below.increment(ignored)) {
-        std::error_code no_file;
-        const auto bytes = below->symlink_status(no_file).type() == std::filesystem::file_type::regular
-                               ? below->file_size(no_file)
-                               : 0;
-        if (!no_file) version.bytes += static_cast<int64_t>(bytes);
-      }
-    }
-    if (found) versions.push_back(std::move(version));
-  }
-  return versions;
-}
-
-llvm::Error remove_old_version(const OldVersion& version) {
-  std::error_code error;
-  for (const char* part : kKernelParts) {
-    if (!error) std::filesystem::remove_all(version.path + part, error);
-  }
-  if (error) return user_error("'" + version.path + "' cannot be removed: " + error.message());
-  std::filesystem::remove(version.path, error);  // where nothing else is in it
-  return llvm::Error::success();
 }
 
 llvm::Expected<Store> open_cache_store(const Arguments& arguments, bool read_only) {

@@ -39,15 +39,6 @@ class CacheSource {
 /// By the flags: --bundle, else the cache folder that the library would use.
 llvm::Expected<std::unique_ptr<CacheSource>> open_cache_source(const Arguments& arguments);
 
-/// Kernels of an older format than ours, which nobody prunes while its library is not used any more.
-struct OldVersion {
-  std::string path;
-  int64_t bytes = 0;
-};
-std::vector<OldVersion> list_old_versions(const std::string& cache_folder);
-/// Its kernels; what was measured (tune/) stays, for it is not made anew when it is needed.
-llvm::Error remove_old_version(const OldVersion& version);
-
 /// The cache folder itself.
 llvm::Expected<Store> open_cache_store(const Arguments& arguments, bool read_only);
 
