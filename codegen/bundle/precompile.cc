@@ -220,13 +220,17 @@ void Precompilation::compile(const std::vector<KernelRequest>& missing) {
     options.pch = false;  // a trace is to show the whole compile
   }
   std::vector<BinaryOrigin> origins(missing.size(), BinaryOrigin::Compiled);
-  if (!is_traced()) {
-    options.around = [&](std::size_t index, WorkerPoolOptions::Compile compile) {
-      const KernelRequest& request = missing[index];
+  options.around = [&](std::size_t index, WorkerPoolOptions::Compile compile) -> llvm::Expected<Entry> {
+    const KernelRequest& request = missing[index];
+    if (!is_traced()) {
       return cache_.compile_alone(request.source, request.arch, compiler_.id, compile, origins[index],
                                   options_.cancel);
-    };
-  }
+    }
+    llvm::Expected<PackedEntry> compiled = compile();
+    if (compiled) return std::move(compiled->entry);
+    cache_.count_failure();
+    return compiled.takeError();
+  };
   WorkerPool(options).run(missing, [&](std::size_t index, llvm::Expected<Entry> entry) {
     if (!entry) return fail(missing[index], take_status(entry.takeError()));
     finish(missing[index], std::move(*entry), origins[index]);

@@ -63,10 +63,10 @@ void CacheState::count(const Binary& binary, BinaryOrigin origin) {
                                     : stats.compiled);
 }
 
-void CacheState::count_failures(std::int64_t count) {
+void CacheState::count_failure() {
   State& known = state_.get();
   const std::lock_guard<std::mutex> lock(known.mutex);
-  known.stats.failures += count;
+  ++known.stats.failures;
 }
 
 void CacheState::count_wait(double milliseconds, bool timed_out) {

@@ -55,7 +55,7 @@ class CacheState {
   std::shared_ptr<const Binary> find_landed(const std::string& key);
 
   void count(const Binary& binary, BinaryOrigin origin);
-  void count_failures(std::int64_t count);
+  void count_failure();
   void count_wait(double milliseconds, bool timed_out);
   CacheStats stats() const;
   std::vector<CacheEvent> events() const;

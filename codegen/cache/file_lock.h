@@ -1,4 +1,4 @@
-// One process builds a kernel, the others wait and read what it published (R14).
+// One process builds a kernel, or writes a bundle, and the others wait and read what it published (R14).
 #pragma once
 
 #include <chrono>
@@ -30,8 +30,8 @@ class FileLock {
   bool had_to_wait() const { return had_to_wait_; }
   std::chrono::milliseconds waited() const { return waited_; }
 
-  /// Lets the next one go on. The file stays: removing it here would take the name from under those
-  /// who wait for it. A child forked meanwhile holds nothing, and releases nothing.
+  /// Lets the next one go on. The file stays, so that they need not make it anew. A child forked meanwhile
+  /// holds nothing, and releases nothing.
   void release() { file_.unlock(); }
 
  private:

@@ -153,7 +153,7 @@ llvm::Expected<PackedEntry> KernelCache::compile(const Request& request, const s
 /// On disk where there is one, as the helper wrote it.
 llvm::Expected<Entry> KernelCache::keep(llvm::Expected<PackedEntry> compiled, FileLock* lock) {
   if (!compiled) {
-    state_.count_failures(1);
+    state_.count_failure();
     return compiled.takeError();
   }
   Entry& entry = compiled->entry;

@@ -64,8 +64,10 @@ class KernelCache {
   llvm::Expected<Entry> compile_alone(const KernelSource& source, llvm::StringRef arch,
                                       const std::string& compiler_id, Compile compile, BinaryOrigin& origin,
                                       const CancelToken* cancel);
-  /// What a build farm found or compiled: counted like this cache's own (R32).
+  /// What a build farm found or compiled, or compiled in vain and without the above: counted like this
+  /// cache's own (R32).
   void count(const Binary& binary, BinaryOrigin origin) { state_.count(binary, origin); }
+  void count_failure() { state_.count_failure(); }
 
   /// The compiler (R2), or why there is none. The first call may start a process.
   llvm::Expected<NvrtcInfo> identify_compiler(const CancelToken* cancel = nullptr);
