@@ -27,7 +27,7 @@ llvm::Error RecordFile::append(const KernelRequest& request) const {
                          "'{0}' is no list of kernels, and nothing is appended to it", path_);
     }
     // A killed process or a full disk left half a line, which is to spoil no other.
-    if (last != '\n') line.insert(0, "\n");
+    if (last != '\n') line.insert(line.begin(), '\n');
   }
   if (!error && ::write(file, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
     error = trouble();
