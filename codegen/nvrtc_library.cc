@@ -11,6 +11,7 @@
 #include "codegen/elf.h"
 #include "codegen/keys.h"
 #include "codegen/own_image.h"
+#include "llvm/ADT/ArrayRef.h"
 
 namespace minuet {
 namespace {
@@ -105,21 +106,26 @@ std::string loaded_path(void* handle, const std::string& name) {
 /// A library as it lies in memory.
 struct Loaded {
   const link_map* map = nullptr;
-  std::string build_id;
-  std::string constant;  // what the loader did not write to, where there is no build-id
+  std::string id;
 };
 
 int read_loaded(dl_phdr_info* info, std::size_t, void* into) {
   Loaded& loaded = *static_cast<Loaded*>(into);
   if (info->dlpi_addr != loaded.map->l_addr || llvm::StringRef(info->dlpi_name) != loaded.map->l_name)
     return 0;
-  for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& segment = info->dlpi_phdr[i];
-    const llvm::StringRef bytes(reinterpret_cast<const char*>(info->dlpi_addr + segment.p_vaddr),
-                                segment.p_memsz);
-    if (segment.p_type == PT_NOTE && loaded.build_id.empty()) loaded.build_id = find_build_id(bytes);
-    if (segment.p_type == PT_LOAD && (segment.p_flags & PF_W) == 0) loaded.constant += bytes.str();
+  const llvm::ArrayRef<ElfW(Phdr)> segments(info->dlpi_phdr, info->dlpi_phnum);
+  const auto bytes = [&](const ElfW(Phdr) & segment) {
+    return llvm::StringRef(reinterpret_cast<const char*>(info->dlpi_addr + segment.p_vaddr), segment.p_memsz);
+  };
+  for (const ElfW(Phdr) & segment : segments) {
+    if (segment.p_type == PT_NOTE && loaded.id.empty()) loaded.id = find_build_id(bytes(segment));
   }
+  if (!loaded.id.empty()) return 1;
+  // Without one, what the loader did not write to stands for it: a hundred megabytes, read in place.
+  for (const ElfW(Phdr) & segment : segments) {
+    if (segment.p_type == PT_LOAD && (segment.p_flags & PF_W) == 0) loaded.id += sha256_hex(bytes(segment));
+  }
+  loaded.id = sha256_hex(loaded.id);
   return 1;
 }
 
@@ -173,7 +179,7 @@ std::string NvrtcLibrary::build_id() const {
   Loaded loaded;
   if (::dlinfo(handle, RTLD_DI_LINKMAP, &loaded.map) != 0) return {};
   ::dl_iterate_phdr(&read_loaded, &loaded);
-  return loaded.build_id.empty() ? sha256_hex(loaded.constant) : loaded.build_id;
+  return loaded.id;
 }
 
 std::optional<NvrtcLibrary> open_nvrtc_library(const std::string& candidate, std::string& tried) {

@@ -123,8 +123,13 @@ std::optional<Entry> KernelCache::load(const Request& request, const std::string
                 entry->binary.compiler_id != compiler_id)) {
     return std::nullopt;
   }
-  if (entry && noted_compilers_.insert(compiler_id)) store_->note_compiler(compiler_id);
+  if (entry) note(compiler_id);
   return entry;
+}
+
+void KernelCache::note(const std::string& compiler_id) {
+  if (noted_compilers_.contains(compiler_id) || !store_->note_compiler(compiler_id)) return;
+  noted_compilers_.insert(compiler_id);
 }
 
 std::optional<Entry> KernelCache::find_on_disk(const KernelSource& source, llvm::StringRef arch) {
@@ -160,8 +165,7 @@ llvm::Expected<Entry> KernelCache::keep(llvm::Expected<PackedEntry> compiled, Fi
   if (store_) {
     const Trace::Span span(trace(), "publish", entry.binary.display_name);
     store_->publish(entry.build_key, compiled->bytes.empty() ? write_entry(entry) : compiled->bytes, lock);
-    const std::string& compiler_id = entry.binary.compiler_id;
-    if (noted_compilers_.insert(compiler_id)) store_->note_compiler(compiler_id);
+    note(entry.binary.compiler_id);
   }
   return std::move(entry);
 }

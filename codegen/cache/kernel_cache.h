@@ -111,6 +111,8 @@ class KernelCache {
   Outcome build(const Request& request);
   Outcome build_anew(const Request& request, const Binary& refused);
   std::optional<Entry> load(const Request& request, const std::string& compiler_id);
+  /// That entries of this compiler are in the store, once.
+  void note(const std::string& compiler_id);
   Outcome build_alone(const Request& request, const std::string& compiler_id);
   llvm::Expected<Entry> compile_alone(const Request& request, const std::string& compiler_id, Compile compile,
                                       BinaryOrigin& origin);

@@ -123,7 +123,7 @@ llvm::Error Store::write_file(const FileHandle& file, const std::string& bytes) 
     if (count <= 0) return trouble("a file cannot be written");
     done += static_cast<std::size_t>(count);
   }
-  return root_.system.sync(file.get()) == 0 ? llvm::Error::success() : trouble("a file cannot be synced");
+  return llvm::Error::success();  // what a crash tears, the entry's digest finds (R6)
 }
 
 llvm::Error Store::keep(const std::string& build_key, const std::string& bytes) {
@@ -143,14 +143,15 @@ llvm::Error Store::keep(const std::string& build_key, const std::string& bytes) 
   return error;
 }
 
-void Store::note_compiler(const std::string& id) {
-  if (root_.read_only) return;
+bool Store::note_compiler(const std::string& id) {
+  if (root_.read_only) return true;
   llvm::Expected<FileHandle> folder = root_.open({"compilers"}, Missing::Make);
   // Where it cannot be said, the entries can still be found by who asks the compiler.
-  if (!folder) return llvm::consumeError(folder.takeError());
+  if (!folder) return llvm::consumeError(folder.takeError()), false;
   const int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   const FileHandle made(root_.system,
                         root_.system.open_at(folder->get(), id.c_str(), flags, root_.policy.file_mode()));
+  return made.good();
 }
 
 std::vector<std::string> Store::compilers() {
@@ -158,6 +159,7 @@ std::vector<std::string> Store::compilers() {
   llvm::Expected<FileHandle> folder = root_.open({"compilers"}, Missing::Fail);
   if (!folder) return llvm::consumeError(folder.takeError()), ids;
   static_cast<void>(root_.system.list(folder->get(), &ids));
+  std::sort(ids.rbegin(), ids.rend());  // the newest version first, whatever the folder's order
   return ids;
 }
 

@@ -53,7 +53,7 @@ class Store {
   void publish(const std::string& build_key, const std::string& bytes, FileLock* lock = nullptr);
 
   /// That entries of this compiler are kept here, for who cannot ask one.
-  void note_compiler(const std::string& id);
+  bool note_compiler(const std::string& id);
   std::vector<std::string> compilers();
 
   /// The lock for building `build_key`, waited for at most for `bound`.

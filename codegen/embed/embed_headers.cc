@@ -1,9 +1,8 @@
 // Build tool: packs headers for NVRTC into one zstd frame, byte for byte (R3), and writes what keys need of
 // them (header_index.cc): of ours a row each, of the toolkit's one digest.
 //
-// embed_headers BLOB INDEX DEPFILE kernels ROOT                the headers of kernels.inc and what they
-// include embed_headers BLOB INDEX DEPFILE toolkit CCCL CUDA HEADER... the given headers and what they
-// include
+// embed_headers BLOB INDEX DEPFILE kernels ROOT: the headers of kernels.inc, and what they include;
+// embed_headers BLOB INDEX DEPFILE toolkit CCCL CUDA HEADER...: the given headers, and what they include.
 //
 // The include lines are followed as text, whatever #if stands around them: a few headers too many
 // cost nothing, and the same set is right for every architecture.

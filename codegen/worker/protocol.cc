@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "codegen/header_index.h"
 #include "codegen/json_text.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -52,7 +53,9 @@ std::vector<std::string> texts_or_none(const Object& object, const char* name) {
 constexpr char kProtocol[] = "3";  // changed when jobs or answers change
 
 /// In place of a request's key: another one where a request's may be, or where we speak otherwise.
-std::string version_key() { return key_of({KernelSource(), "sm_90"}) + "-" + kProtocol; }
+std::string version_key() {
+  return key_of({KernelSource(), "sm_90"}) + "-" + all_headers_digest() + "-" + kProtocol;
+}
 
 llvm::Error other_version() {
   return make_error(StatusCode::Unavailable,

@@ -345,7 +345,7 @@ TEST(Store, R06_R11_WhateverCallFailsNothingBadIsKept) {
   FailingFileSystem counter(-1, 0);
   Warnings none;
   live(good.path(), counter, &none);
-  EXPECT_THAT(counter.kinds(), SizeIs(15)) << "a call of the seam is not in this test";
+  EXPECT_THAT(counter.kinds(), SizeIs(14)) << "a call of the seam is not in this test";
   EXPECT_THAT(none.all(), SizeIs(1)) << "the folder in an entry's place";
   const int errors[] = {ENOSPC, ENOENT, EACCES, EINTR, EROFS, EMFILE, EDQUOT, EIO, ENOLCK};
   for (int at = 0; at < counter.calls(); ++at) {
