@@ -162,16 +162,16 @@ llvm::Error PlanResidence::load(std::shared_ptr<Device> device) {
     if (loaded_.count(device.get())) return llvm::Error::success();
   }
   MINUET_ASSIGN(const auto found, runnable_on(device->info()));
-  const auto& [arch, compiled] = found;
+  const std::string& arch = found.first;
+  const Compiled& compiled = found.second;
   auto loaded = std::make_shared<LoadedPlan>();
   loaded->plan = plan_;
   loaded->compiled = compiled.plan;
   loaded->device = device;
   const auto load_kernels = [&] {
     const Trace::Span span(cache_->trace(), "plan", "load kernels");
-    return device->load(compiled.binaries, [&, &name = arch, &plan = compiled.plan](const Binary& refused) {
-      return reload(name, *plan, refused);
-    });
+    return device->load(compiled.binaries,
+                        [&](const Binary& refused) { return reload(arch, *compiled.plan, refused); });
   };
   const auto load_parameters = [&] {
     const Trace::Span span(cache_->trace(), "plan", "convert and upload parameters");

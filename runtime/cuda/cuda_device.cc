@@ -8,8 +8,6 @@ namespace {
 
 constexpr int kLeastDriverVersion = 13000;
 
-CUdeviceptr address(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
-
 /// From Hopper on, instructions of one GPU generation ask for the suffix 'a' (jit_cache.md R23).
 std::string arch_name(int major, int minor) {
   return "sm_" + std::to_string(major) + std::to_string(minor) + (major >= 9 ? "a" : "");
@@ -97,7 +95,7 @@ llvm::Expected<void*> CudaDevice::allocate(i64 bytes) {
 void CudaDevice::release(void* memory) {
   const ContextScope scope(driver_, context_);
   const CaptureScope alone(driver_);
-  if (memory) static_cast<void>(driver_.cuMemFree(address(memory)));
+  if (memory) static_cast<void>(driver_.cuMemFree(device_address(memory)));
 }
 
 llvm::Error CudaDevice::upload(void* target, const void* host, i64 bytes) {
@@ -105,9 +103,10 @@ llvm::Error CudaDevice::upload(void* target, const void* host, i64 bytes) {
   const ContextScope scope(driver_, context_);
   const CaptureScope alone(driver_);
   const std::lock_guard<std::mutex> lock(mutex_);
-  MINUET_TRY(check(driver_,
-                   driver_.cuMemcpyHtoDAsync(address(target), host, static_cast<std::size_t>(bytes), copies_),
-                   "copying to the device"));
+  MINUET_TRY(
+      check(driver_,
+            driver_.cuMemcpyHtoDAsync(device_address(target), host, static_cast<std::size_t>(bytes), copies_),
+            "copying to the device"));
   return check(driver_, driver_.cuStreamSynchronize(copies_), "copying to the device");
 }
 
@@ -116,9 +115,10 @@ llvm::Error CudaDevice::download(void* host, const void* source, i64 bytes) {
   const ContextScope scope(driver_, context_);
   const CaptureScope alone(driver_);
   const std::lock_guard<std::mutex> lock(mutex_);
-  MINUET_TRY(check(driver_,
-                   driver_.cuMemcpyDtoHAsync(host, address(source), static_cast<std::size_t>(bytes), copies_),
-                   "copying from the device"));
+  MINUET_TRY(
+      check(driver_,
+            driver_.cuMemcpyDtoHAsync(host, device_address(source), static_cast<std::size_t>(bytes), copies_),
+            "copying from the device"));
   return check(driver_, driver_.cuStreamSynchronize(copies_), "copying from the device");
 }
 

@@ -33,6 +33,8 @@ inline llvm::Error check(const Driver& driver, CUresult result, const char* atte
   return driver_error(driver, result, attempt);
 }
 
+inline CUdeviceptr device_address(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
+
 /// Makes a context current, and the caller's again at the end. Where that fails none is current, so that the
 /// next call fails too instead of reaching another GPU.
 class ContextScope {

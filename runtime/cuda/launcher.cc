@@ -3,8 +3,6 @@
 namespace minuet {
 namespace {
 
-CUdeviceptr address(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
-
 constexpr int kMostAttributes = 2;  // of a launch
 
 /// How many a kernel has, the first of them.
@@ -155,25 +153,28 @@ llvm::Error Launcher::launch_raw(CUkernel kernel, const KernelNeeds& needs, i64 
 llvm::Error Launcher::fill(void* target, u32 word, i64 words) {
   if (words <= 0) return llvm::Error::success();
   ++counters_.fills;
-  return check(driver_,
-               driver_.cuMemsetD32Async(address(target), word, static_cast<std::size_t>(words), stream_),
-               "cuMemsetD32Async");
+  return check(
+      driver_,
+      driver_.cuMemsetD32Async(device_address(target), word, static_cast<std::size_t>(words), stream_),
+      "cuMemsetD32Async");
 }
 
 llvm::Error Launcher::read_back(void* host, const void* source, i64 bytes) {
   if (bytes <= 0) return llvm::Error::success();
   ++counters_.copies;
-  return check(driver_,
-               driver_.cuMemcpyDtoHAsync(host, address(source), static_cast<std::size_t>(bytes), stream_),
-               "cuMemcpyDtoHAsync");
+  return check(
+      driver_,
+      driver_.cuMemcpyDtoHAsync(host, device_address(source), static_cast<std::size_t>(bytes), stream_),
+      "cuMemcpyDtoHAsync");
 }
 
 llvm::Error Launcher::send(void* target, const void* host, i64 bytes) {
   if (bytes <= 0) return llvm::Error::success();
   ++counters_.copies;
-  return check(driver_,
-               driver_.cuMemcpyHtoDAsync(address(target), host, static_cast<std::size_t>(bytes), stream_),
-               "cuMemcpyHtoDAsync");
+  return check(
+      driver_,
+      driver_.cuMemcpyHtoDAsync(device_address(target), host, static_cast<std::size_t>(bytes), stream_),
+      "cuMemcpyHtoDAsync");
 }
 
 llvm::Error Launcher::wait() {
