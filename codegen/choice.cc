@@ -58,12 +58,13 @@ RadixPassChoice choose_radix_pass(KeyType key, bool values) {
 MapChoice choose_map(KeyType key, i32 ndim, const std::vector<SearchChoice>& searches) {
   MapChoice choice;
   choice.key = key;
-  choice.find_bounds.ndim = ndim;
+  choice.find_bounds.ndim = choice.make_layout.ndim = ndim;
   choice.pack.key = choice.unpack.key = choice.downsample.key = key;
   choice.pack.ndim = choice.unpack.ndim = choice.downsample.ndim = ndim;
   choice.radix_histogram.key = key;
   choice.radix_pass_rows = choose_radix_pass(key, /*values=*/true);
   choice.radix_pass_keys = choose_radix_pass(key, /*values=*/false);
+  choice.rank_pass = choose_radix_pass(KeyType::U32, /*values=*/true);
   choice.scan_heads.input = key == KeyType::U32 ? ScanInput::Heads32 : ScanInput::Heads64;
   choice.scan_hits.input = ScanInput::Hits;
   choice.scan_values.input = ScanInput::Values;
@@ -148,9 +149,8 @@ ScatterSpec choose_scatter(const ConvolutionProblem& problem, i32 tile) {
 
 }  // namespace
 
-ConvolutionChoice choose_convolution(const ConvolutionProblem& problem, const TuningSnapshot* tuning,
-                                     i64 rows) {
-  ConvolutionChoice choice;
+GmasChoice choose_gmas(const ConvolutionProblem& problem, const TuningSnapshot* tuning, i64 rows) {
+  GmasChoice choice;
   choice.problem = problem;
 
   choice.direct_center = reads_center_in_place(problem.kind == ConvolutionKind::Submanifold, problem.dtype);
@@ -202,7 +202,7 @@ std::vector<KernelSource> sources_of(const MapChoice& choice) {
   return sources;
 }
 
-std::vector<KernelSource> sources_of(const ConvolutionChoice& choice) {
+std::vector<KernelSource> sources_of(const GmasChoice& choice) {
   return {emit(choice.gather), emit(choice.scatter), emit(choice.permute_weights)};
 }
 

@@ -33,7 +33,9 @@ using RadixPassChoice = BySortSize<RadixPassSpec>;
 /// Kernels that build coordinate sets and kernel maps, for one key width and dimension.
 struct MapChoice {
   KeyType key = KeyType::U32;
+  BeginCloudSpec begin_cloud;
   FindBoundsSpec find_bounds;
+  MakeLayoutSpec make_layout;
   PackSpec pack;
   UnpackSpec unpack;
   RadixHistogramSpec radix_histogram;
@@ -44,9 +46,16 @@ struct MapChoice {
   ScanSpec scan_heads, scan_hits, scan_values;
   UniqueSpec unique_rows, unique_keys;
   DownsampleSpec downsample;
+  VoidFailedSpec void_failed;
   CountPairsSpec count_pairs;
   CompactPairsSpec compact_pairs;
   MakeTablesSpec make_tables;
+  MakeMasksSpec make_masks;
+  RankMasksSpec rank_masks;
+  OrderRowsSpec order_rows;
+  TransposeRowsSpec transpose_rows;
+  RadixHistogramSpec rank_histogram;  // of masks' ranks, whatever the keys are
+  RadixPassChoice rank_pass;
   std::vector<FindQueryBordersSpec> find_query_borders;  // one an entry of `searches`
   std::vector<SearchKernelMapSpec> search_kernel_map;
   std::vector<std::string> reasons;  // where something was tuned, one sentence a search
@@ -56,7 +65,9 @@ struct MapChoice {
 /// itself, or what is loaded of it, with as many searches.
 template <class Kernels, class Visitor>
 void visit_map_kernels(const MapChoice& choice, Kernels& kernels, const Visitor& visitor) {
+  visitor(choice.begin_cloud, kernels.begin_cloud);
   visitor(choice.find_bounds, kernels.find_bounds);
+  visitor(choice.make_layout, kernels.make_layout);
   visitor(choice.pack, kernels.pack);
   visitor(choice.unpack, kernels.unpack);
   visitor(choice.radix_histogram, kernels.radix_histogram);
@@ -72,9 +83,17 @@ void visit_map_kernels(const MapChoice& choice, Kernels& kernels, const Visitor&
   visitor(choice.unique_rows, kernels.unique_rows);
   visitor(choice.unique_keys, kernels.unique_keys);
   visitor(choice.downsample, kernels.downsample);
+  visitor(choice.void_failed, kernels.void_failed);
   visitor(choice.count_pairs, kernels.count_pairs);
   visitor(choice.compact_pairs, kernels.compact_pairs);
   visitor(choice.make_tables, kernels.make_tables);
+  visitor(choice.make_masks, kernels.make_masks);
+  visitor(choice.rank_masks, kernels.rank_masks);
+  visitor(choice.order_rows, kernels.order_rows);
+  visitor(choice.transpose_rows, kernels.transpose_rows);
+  visitor(choice.rank_histogram, kernels.rank_histogram);
+  visitor(choice.rank_pass.small, kernels.rank_pass.small);
+  visitor(choice.rank_pass.large, kernels.rank_pass.large);
   for (std::size_t i = 0; i < choice.search_kernel_map.size(); ++i) {
     visitor(choice.find_query_borders[i], kernels.find_query_borders[i]);
     visitor(choice.search_kernel_map[i], kernels.search_kernel_map[i]);
@@ -100,7 +119,7 @@ struct GroupingChoice {
 };
 
 /// Kernels of one convolution: the gather-GEMM-scatter dataflow.
-struct ConvolutionChoice {
+struct GmasChoice {
   ConvolutionProblem problem;
   bool direct_center = false;  // the centre offset's GEMM reads the features in place
   GatherSpec gather;
@@ -112,8 +131,8 @@ struct ConvolutionChoice {
 /// For a valid problem. `tuning`: what was measured (tuning_snapshot.h), where it is known. `rows`: about how
 /// many the layer's input has; 0: not known. Rows that are not known, or that nobody measured, are taken to
 /// be the most that somebody did.
-ConvolutionChoice choose_convolution(const ConvolutionProblem& problem,
-                                     const TuningSnapshot* tuning = nullptr, i64 rows = 0);
+GmasChoice choose_gmas(const ConvolutionProblem& problem, const TuningSnapshot* tuning = nullptr,
+                       i64 rows = 0);
 
 /// For the maps of a problem; what was measured, and why, goes to `reasons`.
 GroupingChoice choose_grouping(const ConvolutionProblem& problem, const TuningSnapshot* tuning, i64 rows,
@@ -134,6 +153,6 @@ i32 widest_vector(i32 element_bytes, i32 tile, const std::vector<Columns>& opera
 
 /// Every kernel of a choice, for compiling ahead.
 std::vector<KernelSource> sources_of(const MapChoice& choice);
-std::vector<KernelSource> sources_of(const ConvolutionChoice& choice);
+std::vector<KernelSource> sources_of(const GmasChoice& choice);
 
 }  // namespace minuet

@@ -31,13 +31,17 @@ struct Binary {
 /// What became of precompiled headers in a compile that was given a folder for them.
 enum class PchUse { None, Created, Used };
 
-/// What a compile does beside its work; changes no byte of the result.
+class Helper;  // helper/helper_compiler.h
+
+/// What a compile does beside its work; but for a time trace it changes no byte of the result.
 struct CompileControl {
   const CancelToken* cancel = nullptr;  // where another process compiles: ends it, as Cancelled (R17)
-  std::string pch_directory;            // of precompiled headers, private to one process; empty: none (R30)
-  std::string time_trace;               // file for NVRTC's own trace of this compile; empty: none (R32)
-  PchUse* pch_use = nullptr;            // out, where it is asked for: never an error of the compile
+  Helper* helper = nullptr;             // this thread's, for many compiles; null: one for this compile alone
+  bool pch = false;                     // that helper makes and uses precompiled headers (R30)
+  std::string time_trace = {};          // file for NVRTC's own trace of this compile; empty: none (R32)
   std::string* packed = nullptr;        // out, where it is asked for: the bytes of write_entry, or empty
+  std::string pch_directory = {};       // where this process compiles: of its own headers; empty: none
+  PchUse* pch_use = nullptr;            // there, too, out: never an error of the compile
 };
 
 struct NvrtcInfo {
@@ -51,7 +55,7 @@ class Compiler {
  public:
   virtual ~Compiler() = default;
   /// Which one it is. An error where there is none, with the way to get it; another time may do better.
-  virtual llvm::Expected<NvrtcInfo> identify(const CancelToken* cancel = nullptr) = 0;
+  virtual llvm::Expected<NvrtcInfo> identify(const CompileControl& control = {}) = 0;
   /// `seed`: first 16 hex digits of the request key, for --frandom-seed (R4); one that has the key takes its
   /// own.
   virtual llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch,
@@ -63,7 +67,7 @@ class Compiler {
 /// one of `others`. Unavailable, with the way to get it, where there is none. Never touches libcuda (R18).
 ///
 /// For minuet-compile and tests: a fork beside a compile leaves NVRTC's locks held, and exit() ends its
-/// threads' objects under them. The library has make_helper_compiler (worker/helper_compiler.h).
+/// threads' objects under them. The library has make_helper_compiler (helper/helper_compiler.h).
 llvm::Expected<std::shared_ptr<Compiler>> open_nvrtc(llvm::StringRef library = {},
                                                      const std::vector<std::string>& others = {});
 

@@ -13,16 +13,11 @@ namespace minuet {
 namespace {
 
 constexpr unsigned kMachineCuda = 190;
-constexpr int kReservedShared = 1024;  // of a block, by the system, from sm_90 on
 
-/// Attributes of .nv.info sections.
-enum Attribute : unsigned {
-  kMaxThreads = 0x05,
-  kFrameSize = 0x11,
-  kMinStackSize = 0x12,
-  kParamBytes = 0x19,
-  kRegisterCount = 0x2f,
-};
+constexpr int kMostBlockThreads = 1024;  // of a block, where a kernel has no launch bound
+
+/// Attributes of .nv.info sections: what the compile log does not say.
+enum Attribute : unsigned { kMaxThreads = 0x05, kParamBytes = 0x19 };
 
 template <class T>
 std::optional<T> load(llvm::StringRef bytes, std::uint64_t offset) {
@@ -75,57 +70,21 @@ const Section* find(const std::vector<Section>& sections, llvm::StringRef name) 
   return found == sections.end() ? nullptr : &*found;
 }
 
-/// Calls visit(attribute, value bytes) for each entry of a .nv.info section.
-template <class Visit>
-void for_each_attribute(llvm::StringRef info, const Visit& visit) {
+void read_attributes(llvm::StringRef info, CubinFacts& facts) {
   while (info.size() >= 4) {
     const unsigned format = static_cast<unsigned char>(info[0]);
     const unsigned attribute = static_cast<unsigned char>(info[1]);
-    const std::uint16_t value = *load<std::uint16_t>(info, 2);
-    // Format 4 has `value` bytes behind it, the others have their value in place.
-    const std::size_t size = format == 4 ? value : 0;
-    if (info.size() < 4 + size) return;
-    visit(attribute, format == 4 ? info.substr(4, size) : info.substr(2, 2));
-    info = info.drop_front(4 + size);
-  }
-}
-
-/// Name of symbol `index` of the cubin's symbol table.
-llvm::StringRef symbol_name(const std::vector<Section>& sections, std::uint32_t index) {
-  const Section* symbols = find(sections, ".symtab");
-  const Section* names = find(sections, ".strtab");
-  if (symbols == nullptr || names == nullptr) return {};
-  const auto symbol = load<Elf64_Sym>(symbols->bytes, std::uint64_t{index} * sizeof(Elf64_Sym));
-  return symbol ? text_at(names->bytes, symbol->st_name) : llvm::StringRef();
-}
-
-void read_file_attributes(const std::vector<Section>& sections, llvm::StringRef kernel, CubinFacts& facts) {
-  const Section* info = find(sections, ".nv.info");
-  if (info == nullptr) return;
-  for_each_attribute(info->bytes, [&](unsigned attribute, llvm::StringRef value) {
-    const auto symbol = load<std::uint32_t>(value, 0);
-    const auto number = load<std::uint32_t>(value, 4);
-    if (!symbol || !number || symbol_name(sections, *symbol) != kernel) return;
-    const int count = static_cast<int>(*number);
-    if (attribute == kRegisterCount) facts.registers = count;
-    // The frame is the kernel's own, the stack has that of the functions it calls too.
-    if (attribute == kFrameSize || attribute == kMinStackSize) {
-      facts.local_bytes = std::max(facts.local_bytes, count);
+    const std::uint16_t number = *load<std::uint16_t>(info, 2);
+    // Format 4 has `number` bytes behind it, the others have their value in place.
+    const auto value = slice(info, 4, format == 4 ? number : 0);
+    if (!value) return;
+    if (attribute == kParamBytes && format != 4) facts.params_bytes = number;
+    if (attribute == kMaxThreads && value->size() >= 12) {
+      facts.max_threads = static_cast<int>(*load<std::uint32_t>(*value, 0) * *load<std::uint32_t>(*value, 4) *
+                                           *load<std::uint32_t>(*value, 8));
     }
-  });
-}
-
-void read_kernel_attributes(llvm::StringRef info, CubinFacts& facts) {
-  for_each_attribute(info, [&](unsigned attribute, llvm::StringRef value) {
-    if (attribute == kParamBytes) facts.params_bytes = load<std::uint16_t>(value, 0).value_or(0);
-    if (attribute != kMaxThreads || value.size() < 12) return;
-    facts.max_threads = static_cast<int>(*load<std::uint32_t>(value, 0) * *load<std::uint32_t>(value, 4) *
-                                         *load<std::uint32_t>(value, 8));
-  });
-  if (facts.max_threads > 0) return;
-  // No launch bound: what the register file has room for, in whole warps.
-  const int registers = std::max(facts.registers, 1);
-  facts.max_threads = std::min(1024, 65536 / registers / 32 * 32);
+    info = info.drop_front(4 + value->size());
+  }
 }
 
 bool is_elf64(const std::optional<Elf64_Ehdr>& header) {
@@ -142,16 +101,12 @@ llvm::Expected<CubinFacts> read_cubin(llvm::StringRef bytes, llvm::StringRef ker
   MINUET_ASSIGN(const std::vector<Section> sections, read_sections(bytes, *header));
   if (find(sections, (".text." + kernel).str()) == nullptr) return broken("the kernel is not in it");
   CubinFacts facts;
+  facts.max_threads = kMostBlockThreads;
   // ABI 8 (CUDA 13) moved the SM number up by one byte.
   const unsigned shift = header->e_ident[EI_ABIVERSION] >= 8 ? 8 : 0;
   facts.sm = static_cast<int>((header->e_flags >> shift) & 0xff);
-  read_file_attributes(sections, kernel, facts);
   if (const Section* info = find(sections, (".nv.info." + kernel).str())) {
-    read_kernel_attributes(info->bytes, facts);
-  }
-  if (const Section* shared = find(sections, (".nv.shared." + kernel).str())) {
-    const int size = static_cast<int>(shared->header.sh_size);
-    facts.shared_bytes = facts.sm >= 90 ? std::max(0, size - kReservedShared) : size;
+    read_attributes(info->bytes, facts);
   }
   return facts;
 }

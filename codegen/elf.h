@@ -10,11 +10,8 @@ namespace minuet {
 
 /// What a cubin says about one kernel, known without a GPU.
 struct CubinFacts {
-  int sm = 0;  // 90 for sm_90 and sm_90a alike: the suffix is not in an ELF file
-  int registers = 0;
-  int shared_bytes = 0;  // static, without what the system reserves
-  int local_bytes = 0;   // spills and stack, per thread
-  int max_threads = 0;   // per block
+  int sm = 0;           // 90 for sm_90 and sm_90a alike: the suffix is not in an ELF file
+  int max_threads = 0;  // per block
   int params_bytes = 0;
 };
 

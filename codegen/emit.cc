@@ -33,6 +33,20 @@ std::string short_name(llvm::StringRef field) {
                 {"residual", "r"},
                 {"values", "values"},
                 {"raking_scan", "raking"},
+                {"in_channels", "i"},
+                {"out_channels", "o"},
+                {"volume", "k"},
+                {"step", "s"},
+                {"columns", "c"},
+                {"row_tiles", "t"},
+                {"warps", "w"},
+                {"split", "x"},
+                {"prefetch", "p"},
+                {"stages", "g"},
+                {"blocks", "b"},
+                {"weights", ""},
+                {"input_bytes", "vi"},
+                {"output_bytes", "vo"},
                 {"rows", "rows"}};
   for (const auto& entry : kShort) {
     if (field == entry.field) return entry.letters;
@@ -113,6 +127,11 @@ SpecField spec_field(const char* name, ScanInput value) {
   return enumerator(name, "ScanInput", kNames[static_cast<int>(value)]);
 }
 
+SpecField spec_field(const char* name, WeightRoad value) {
+  static constexpr const char* kNames[] = {"Cached", "AsyncCopy", "BulkCopy"};
+  return enumerator(name, "WeightRoad", kNames[static_cast<int>(value)]);
+}
+
 SpecField spec_field(const char* name, bool value) {
   return {name, value ? "true" : "false", short_name(name) + (value ? "1" : "0")};
 }
@@ -138,7 +157,7 @@ KernelSource emit_fields(const char* name, const char* header, const char* spec_
           header, params_type, params_bytes, spec_assertion(spec_type, fields, expression))
           .str();
   source.name_expression = llvm::formatv("minuet::{0}<{1}>", name, expression).str();
-  source.least_sm = least_sm;
+  source.least_sm = std::max(least_sm, needs.least_sm);
   source.exact_arch = needs.exact_arch;
   llvm::SmallVector<llvm::StringRef, 4> options;
   llvm::StringRef(needs.options).split(options, ' ', -1, /*KeepEmpty=*/false);

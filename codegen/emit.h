@@ -8,8 +8,10 @@
 #include <type_traits>
 #include <vector>
 
+#include "kernels_templates/shared/fused_kernels.h"
 #include "kernels_templates/shared/gmas_kernels.h"
 #include "kernels_templates/shared/map_kernels.h"
+#include "kernels_templates/shared/view_kernels.h"
 #include "llvm/ADT/StringRef.h"
 
 namespace minuet {
@@ -22,6 +24,7 @@ struct KernelNeeds {
   bool programmatic = false;     // may start before what it comes after has ended, and waits for that itself
   const char* exact_arch = "";   // "sm_90a": this one and no other
   const char* options = "";      // of NVRTC, more than compile_options() has, with spaces between them
+  i32 least_sm = 0;              // of this Spec, where it is more than the row's
 };
 
 template <class Spec>
@@ -80,6 +83,7 @@ SpecField spec_field(const char* name, DType value);
 SpecField spec_field(const char* name, KeyType value);
 SpecField spec_field(const char* name, Activation value);
 SpecField spec_field(const char* name, ScanInput value);
+SpecField spec_field(const char* name, WeightRoad value);
 SpecField spec_field(const char* name, bool value);
 SpecField spec_field(const char* name, i32 value);
 

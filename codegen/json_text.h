@@ -2,11 +2,13 @@
 // the text is looked at too.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "codegen/error.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
 
 namespace minuet {
 
@@ -60,6 +62,24 @@ inline llvm::Expected<llvm::json::Value> parse_json(llvm::StringRef text) {
   MINUET_ASSIGN(llvm::json::Value value, llvm::json::parse(text));
   MINUET_TRY(check_json_keys(text));
   return value;
+}
+
+/// On one line.
+inline std::string print_json(llvm::json::Value value) {
+  std::string text;
+  llvm::raw_string_ostream(text) << value;
+  return text;
+}
+
+/// Fields that need not be there.
+inline std::string text_or_empty(const llvm::json::Object& object, llvm::StringRef name) {
+  const auto text = object.getString(name);
+  return text ? text->str() : "";
+}
+inline std::int64_t number_or(const llvm::json::Object& object, llvm::StringRef name,
+                              std::int64_t otherwise) {
+  const auto number = object.getInteger(name);
+  return number ? *number : otherwise;
 }
 
 }  // namespace minuet

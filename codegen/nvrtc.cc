@@ -32,6 +32,18 @@ std::string stable_log(llvm::StringRef log) {
   return kept;
 }
 
+/// The greatest number in front of `words`; 0 where the log does not say.
+int number_before(llvm::StringRef log, llvm::StringRef words) {
+  int greatest = 0;
+  for (std::size_t at = log.find(words); at != llvm::StringRef::npos; at = log.find(words, at + 1)) {
+    llvm::StringRef digits = log.take_front(at);
+    digits = digits.drop_front(digits.find_last_not_of("0123456789") + 1);
+    int number = 0;
+    if (!digits.getAsInteger(10, number)) greatest = std::max(greatest, number);
+  }
+  return greatest;
+}
+
 class NvrtcCompiler : public Compiler {
  public:
   static llvm::Expected<std::shared_ptr<NvrtcCompiler>> create(NvrtcLibrary library) {
@@ -53,7 +65,7 @@ class NvrtcCompiler : public Compiler {
     return compiler;
   }
 
-  llvm::Expected<NvrtcInfo> identify(const CancelToken*) override { return info_; }
+  llvm::Expected<NvrtcInfo> identify(const CompileControl&) override { return info_; }
 
   llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch, llvm::StringRef seed,
                                  const CompileControl& control) override {
@@ -139,9 +151,11 @@ class NvrtcCompiler : public Compiler {
     binary.compiler_id = info_.id;
     if (is_ptx(arch)) return binary;
     MINUET_ASSIGN(const CubinFacts facts, read_cubin(binary.cubin, binary.lowered_name));
-    binary.registers = facts.registers;
-    binary.shared_bytes = facts.shared_bytes;
-    binary.local_bytes = facts.local_bytes;
+    binary.registers = number_before(binary.log, " registers,");
+    binary.shared_bytes = number_before(binary.log, " bytes smem");
+    // The frame is the kernel's own, the stack has that of the functions it calls too.
+    binary.local_bytes = std::max(number_before(binary.log, " bytes stack frame"),
+                                  number_before(binary.log, " bytes cumulative stack size"));
     binary.max_threads = facts.max_threads;
     binary.params_bytes = facts.params_bytes;
     return binary;

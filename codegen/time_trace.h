@@ -5,7 +5,7 @@
 #include <string>
 
 #include "codegen/error.h"
-#include "codegen/worker/pch_folder.h"
+#include "codegen/helper/pch_folder.h"
 
 namespace minuet {
 

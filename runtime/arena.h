@@ -76,9 +76,10 @@ llvm::Expected<DeviceMemory> allocate_parts(const std::shared_ptr<MemorySource>&
   return memory;
 }
 
-/// Room for a coordinate set's keys, of either width, and their number.
-inline Coords place_coords(Placement& parts, i64 capacity) {
-  return {parts.take<u64>(capacity), parts.take<i32>(1), capacity};
+/// Room for a coordinate set's keys and their number.
+inline Coords place_coords(Placement& parts, i64 capacity, i32 key_bits) {
+  const KeyType key = key_type_of(key_bits);
+  return {parts.take<char>(capacity * key_bytes(key)), parts.take<i32>(1), capacity, key};
 }
 
 /// A quarter more than asked, so that the next, slightly larger cloud fits.

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <new>
 
+#include "codegen/helper/helper_compiler.h"
 #include "codegen/own_thread.h"
-#include "codegen/worker/helper_compiler.h"
 #include "llvm/Config/llvm-config.h"
 #include "runtime/c_api_internal.h"
 
@@ -103,6 +103,14 @@ llvm::Expected<AxisArray> read_axes(const int32_t* values, i32 ndim, const char*
 llvm::Expected<DType> read_dtype(minuet_dtype dtype) {
   if (dtype >= 0 && dtype < kDTypeCount) return static_cast<DType>(dtype);
   return make_error(StatusCode::InvalidArgument, "there is no dtype {0}", static_cast<int>(dtype));
+}
+
+llvm::Expected<std::optional<Dataflow>> read_dataflow(minuet_dataflow dataflow) {
+  if (dataflow < MINUET_DATAFLOW_AUTO || dataflow > MINUET_DATAFLOW_FUSED) {
+    return make_error(StatusCode::InvalidArgument, "there is no dataflow {0}", static_cast<int>(dataflow));
+  }
+  if (dataflow == MINUET_DATAFLOW_AUTO) return std::nullopt;
+  return static_cast<Dataflow>(dataflow - 1);
 }
 
 namespace {

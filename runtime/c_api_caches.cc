@@ -1,7 +1,6 @@
 // The C ABI: bundles, traces, compiling in the background and ahead.
 #include <chrono>
 #include <optional>
-#include <set>
 
 #include "codegen/bundle/precompile.h"
 #include "codegen/own_thread.h"
@@ -26,26 +25,14 @@ llvm::Expected<std::vector<std::string>> read_archs(const minuet_precompile_opti
   return archs;
 }
 
-/// Each kernel of a plan for each architecture: as it is, as it is without tuning, and as tuned GPUs choose.
-void add_requests(const Plan& plan, const std::vector<std::string>& archs, const ArchTuning& tuning,
-                  std::vector<KernelRequest>& requests) {
-  auto add = [&](const std::string& arch, const TuningSnapshot* with) {
-    // The problems are valid.
-    const auto compiled = llvm::cantFail(CompiledPlan::create(plan.program, arch, with));
-    for (const KernelSource& source : compiled->sources()) requests.push_back({source, arch});
-  };
+/// Each kernel of a plan for each architecture.
+llvm::Error add_requests(const Plan& plan, const std::vector<std::string>& archs,
+                         std::vector<KernelRequest>& requests) {
   for (const std::string& arch : archs) {
-    add(arch, plan.tuning.get());
-    add(arch, nullptr);
-    const auto tuned = tuning.find(arch);
-    if (tuned == tuning.end()) continue;
-    std::set<std::string> gpus;
-    for (const TuningEntry& entry : tuned->second) {
-      if (!gpus.insert(environment_hash(entry.environment)).second) continue;
-      const TuningSnapshot measured(entry.environment, {{"bundle", tuned->second}});
-      add(arch, &measured);
-    }
+    MINUET_ASSIGN(const auto compiled, CompiledPlan::create(plan, arch));
+    for (const KernelSource& source : compiled->sources()) requests.push_back({source, arch});
   }
+  return llvm::Error::success();
 }
 
 /// A recorded list, for its own architectures or for those that were asked for.
@@ -76,29 +63,8 @@ llvm::Error add_recorded(KernelCache& cache, const char* path, const std::vector
   return llvm::Error::success();
 }
 
-/// What goes into bundles, together with what is there.
-llvm::Error add_tuning(KernelCache& cache, const minuet_precompile_options& given,
-                       const std::vector<std::string>& archs, ArchTuning& tuning) {
-  if (given.requests_path || !given.output_directory) {
-    return make_error(StatusCode::InvalidArgument,
-                      "tuning_directory is for bundles of plans: give output_directory, and no "
-                      "requests_path, whose kernels are chosen already");
-  }
-  MINUET_ASSIGN(const NvrtcInfo compiler, cache.identify_compiler());
-  MINUET_ASSIGN(const ArchTuning added,
-                read_tuning_for(given.tuning_directory, archs, toolkit_of(compiler.id), cache.policy(),
-                                [&](const std::string& trouble) { cache.warn(trouble); }));
-  for (const auto& [arch, entries] : added) {
-    // As the bundle will have them: one entry a bucket and GPU.
-    const std::string section = join_tuning(write_tuning_section(tuning[arch]), entries);
-    MINUET_ASSIGN(tuning[arch], read_tuning_section(section));
-  }
-  return llvm::Error::success();
-}
-
 llvm::Expected<std::vector<KernelRequest>> read_requests_of(KernelCache& cache,
-                                                            const minuet_precompile_options& given,
-                                                            ArchTuning& tuning) {
+                                                            const minuet_precompile_options& given) {
   MINUET_ASSIGN(const std::vector<std::string> archs, read_archs(given));
   if (given.plan_count < 0 || (given.plan_count > 0 && !given.plans)) {
     return make_error(StatusCode::InvalidArgument, "plans and plan_count do not agree");
@@ -108,12 +74,10 @@ llvm::Expected<std::vector<KernelRequest>> read_requests_of(KernelCache& cache,
   if (given.plan_count == 0 && !given.requests_path) {
     return make_error(StatusCode::InvalidArgument, "nothing to compile: give plans or requests_path");
   }
-  if (given.output_directory) tuning = tuning_of_bundles(given.output_directory, archs);
-  if (given.tuning_directory) MINUET_TRY(add_tuning(cache, given, archs, tuning));
   std::vector<KernelRequest> requests;
   for (int32_t i = 0; i < given.plan_count; ++i) {
     MINUET_TRY(check_pointer(given.plans[i], "a plan"));
-    add_requests(given.plans[i]->residence->plan(), archs, tuning, requests);
+    MINUET_TRY(add_requests(given.plans[i]->residence->plan(), archs, requests));
   }
   if (given.requests_path) MINUET_TRY(add_recorded(cache, given.requests_path, archs, requests));
   return requests;
@@ -148,10 +112,8 @@ void tell_bundles(const minuet_precompile_options& given, const std::vector<Bund
 /// The work has a thread of its own, so that the caller's can ask whether to stop.
 llvm::Expected<PrecompileResult> precompile_watched(KernelCache& cache,
                                                     const std::vector<KernelRequest>& requests,
-                                                    ArchTuning tuning,
                                                     const minuet_precompile_options& given) {
   PrecompileOptions options;
-  options.tuning = std::move(tuning);
   if (given.output_directory) options.output = given.output_directory;
   if (given.time_trace_directory) options.time_traces = given.time_trace_directory;
   options.jobs = given.jobs;
@@ -198,16 +160,6 @@ minuet_status minuet_context_add_bundle(minuet_context* context, const char* pat
     MINUET_TRY(check_pointer(context, "context"));
     MINUET_TRY(check_pointer(path, "path"));
     return context->context->cache()->add_bundle({path, sha256 ? sha256 : ""});
-  });
-}
-
-minuet_status minuet_context_load_tuning(minuet_context* context, minuet_device* device, int64_t* results) {
-  return guarded("minuet_context_load_tuning", [&]() -> llvm::Error {
-    MINUET_TRY(check_pointer(context, "context"));
-    MINUET_TRY(check_pointer(device, "device"));
-    MINUET_ASSIGN(const std::size_t found, context->context->load_tuning(device->open->device()->info()));
-    if (results) *results = static_cast<int64_t>(found);
-    return llvm::Error::success();
   });
 }
 
@@ -270,11 +222,10 @@ minuet_status minuet_precompile(minuet_context* context, const minuet_precompile
     MINUET_TRY(check_pointer(options, "options"));
     MINUET_ASSIGN(const minuet_precompile_options given,
                   read_options(options, minuet_precompile_options(MINUET_PRECOMPILE_OPTIONS_INIT)));
-    ArchTuning tuning;
     MINUET_ASSIGN(const std::vector<KernelRequest> requests,
-                  read_requests_of(*context->context->cache(), given, tuning));
+                  read_requests_of(*context->context->cache(), given));
     MINUET_ASSIGN(const PrecompileResult done,
-                  precompile_watched(*context->context->cache(), requests, std::move(tuning), given));
+                  precompile_watched(*context->context->cache(), requests, given));
     tell_bundles(given, done.bundles);
     if (result) {
       MINUET_TRY(write_info(minuet_precompile_result{0, done.kernels, done.compiled, done.found, done.failed,

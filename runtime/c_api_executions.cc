@@ -4,8 +4,40 @@
 namespace minuet {
 namespace {
 
+llvm::Error read_capacities(const minuet_execution_options& given, i32 levels, CloudMapOptions& cloud) {
+  if (!given.level_capacity) {
+    if (given.level_count == 0 && given.key_bits == 0) return llvm::Error::success();
+    return make_error(StatusCode::InvalidArgument,
+                      "level_count and key_bits belong to capacity mode: give level_capacity");
+  }
+  if (given.level_count != levels) {
+    return make_error(StatusCode::InvalidArgument, "level_count is {0}; the plan has {1} levels",
+                      given.level_count, levels);
+  }
+  for (i32 i = 0; i < levels; ++i) {
+    if (given.level_capacity[i] < 1) {
+      return make_error(StatusCode::InvalidArgument, "level_capacity[{0}] is {1}; it must be 1 or more", i,
+                        given.level_capacity[i]);
+    }
+  }
+  if (given.max_points != 0) {
+    return make_error(StatusCode::InvalidArgument,
+                      "max_points is {0}: in capacity mode level_capacity[0] says how many",
+                      given.max_points);
+  }
+  const bool wants_bits = !cloud.has_bounds;
+  if (wants_bits ? given.key_bits != 32 && given.key_bits != 64 : given.key_bits != 0) {
+    return make_error(StatusCode::InvalidArgument,
+                      "key_bits is {0}: capacity mode takes 32 or 64, or bounds and no key_bits",
+                      given.key_bits);
+  }
+  cloud.level_capacity.assign(given.level_capacity, given.level_capacity + levels);
+  cloud.key_bits = given.key_bits;
+  return llvm::Error::success();
+}
+
 llvm::Expected<ExecutionOptions> read_execution_options(const minuet_execution_options* options, i32 ndim,
-                                                        const Device& device) {
+                                                        i32 levels, const Device& device) {
   MINUET_ASSIGN(const minuet_execution_options given,
                 read_options(options, minuet_execution_options(MINUET_EXECUTION_OPTIONS_INIT)));
   ExecutionOptions execution;
@@ -15,6 +47,7 @@ llvm::Expected<ExecutionOptions> read_execution_options(const minuet_execution_o
   if (execution.cloud.has_bounds) {
     MINUET_ASSIGN(execution.cloud.bounds, declared_bounds(ndim, given.least, given.greatest));
   }
+  MINUET_TRY(read_capacities(given, levels, execution.cloud));
   execution.scratch_bytes = given.scratch_bytes;
   if (given.scratch_bytes < 0) {
     return make_error(StatusCode::InvalidArgument,
@@ -62,6 +95,12 @@ llvm::Expected<std::vector<Tensor>> read_tensors(const std::string& name, const 
   return read;
 }
 
+llvm::Error check_has_capacities(const Execution& execution) {
+  if (execution.has_capacities()) return llvm::Error::success();
+  return make_error(StatusCode::FailedPrecondition,
+                    "the execution is in exact mode: its prepare returns the errors");
+}
+
 minuet_layer_info layer_info(const Execution& execution, i32 number) {
   const ProgramLayer& layer = execution.plan().program.layers[number];
   const ConvolutionProblem& problem = layer.convolution();
@@ -72,8 +111,13 @@ minuet_layer_info layer_info(const Execution& execution, i32 number) {
   info.in_channels = problem.in_channels;
   info.out_channels = problem.out_channels;
   info.transposed = problem.kind == ConvolutionKind::Transposed;
+  info.pairs = execution.layer_pairs(number);
+  info.kernel = "";
+  if (const Candidate* const selected = execution.selected(number)) {
+    info.dataflow = 1 + static_cast<int32_t>(dataflow_of(selected->choice));
+    info.kernel = selected->kernel.c_str();
+  }
   if (const GroupPlan* groups = execution.layer_groups(number)) {
-    info.pairs = groups->pairs;
     info.padded_rows = groups->padding_rows;
     info.gemm_groups = static_cast<int32_t>(groups->groups.size()) + (groups->direct_rows > 0 ? 1 : 0);
   }
@@ -95,10 +139,11 @@ minuet_status minuet_execution_create(minuet_plan* plan, minuet_device* device,
     MINUET_TRY(check_pointer(execution, "execution"));
     const Program& program = plan->residence->plan().program;
     MINUET_ASSIGN(const ExecutionOptions given,
-                  read_execution_options(options, program.ndim, *device->open->device()));
+                  read_execution_options(options, program.ndim, static_cast<i32>(program.levels.size()),
+                                         *device->open->device()));
     MINUET_ASSIGN(const auto entered, enter(given.queue));
-    if (program.takes_maps &&
-        (given.max_points != 0 || given.cloud.keep_first_duplicate || given.cloud.has_bounds)) {
+    if (program.takes_maps && (given.max_points != 0 || given.cloud.keep_first_duplicate ||
+                               given.cloud.has_bounds || given.cloud.has_capacities())) {
       return make_error(StatusCode::InvalidArgument,
                         "a convolution's execution takes a workspace, scratch_bytes and a queue; the rest "
                         "belongs to its coordinate sets");
@@ -127,6 +172,57 @@ minuet_status minuet_execution_prepare(minuet_execution* execution, const int32_
     MINUET_TRY(check_alignment(coordinates, sizeof(int32_t), "the coordinates"));
     const Trace::Span span(execution->open->trace(), "run", "prepare");
     return own.prepare(coordinates, count, stream);
+  });
+}
+
+minuet_status minuet_execution_prepare_on_device(minuet_execution* execution, const int32_t* coordinates,
+                                                 const int32_t* count, void* stream) {
+  return in_execution("minuet_execution_prepare_on_device", execution, [&](Execution& own) -> llvm::Error {
+    MINUET_TRY(own.forget(/*for_maps=*/false));
+    MINUET_TRY(check_pointer(coordinates, "coordinates"));
+    MINUET_TRY(check_pointer(count, "count"));
+    MINUET_TRY(check_alignment(coordinates, sizeof(int32_t), "the coordinates"));
+    MINUET_TRY(check_alignment(count, sizeof(int32_t), "the count"));
+    const Trace::Span span(execution->open->trace(), "run", "prepare");
+    return own.prepare_within(coordinates, count, 0, stream);
+  });
+}
+
+minuet_status minuet_execution_query_cloud(minuet_execution* execution, const uint32_t** status,
+                                           const int32_t** counts) {
+  return in_execution("minuet_execution_query_cloud", execution, [&](Execution& own) -> llvm::Error {
+    MINUET_TRY(check_pointer(status, "status"));
+    MINUET_TRY(check_pointer(counts, "counts"));
+    MINUET_TRY(check_has_capacities(own));
+    *status = own.cloud()->status();
+    *counts = own.cloud()->counts();
+    return llvm::Error::success();
+  });
+}
+
+minuet_status minuet_execution_read_cloud(minuet_execution* execution, void* stream, uint32_t* status,
+                                          int32_t* counts, int32_t count) {
+  return in_execution("minuet_execution_read_cloud", execution, [&](Execution& own) -> llvm::Error {
+    MINUET_TRY(check_pointer(status, "status"));
+    MINUET_TRY(check_has_capacities(own));
+    const i32 wanted = 1 + static_cast<i32>(own.plan().program.levels.size());
+    if (counts ? count != wanted : count != 0) {
+      return make_error(StatusCode::InvalidArgument, "count is {0}; it must be {1}, or null and 0", count,
+                        wanted);
+    }
+    return own.read_cloud(stream, *status, {counts, static_cast<std::size_t>(count)});
+  });
+}
+
+minuet_status minuet_execution_suggest_capacities(minuet_execution* execution, double factor,
+                                                  int64_t* level_capacity, int32_t level_count) {
+  return in_execution("minuet_execution_suggest_capacities", execution, [&](Execution& own) -> llvm::Error {
+    MINUET_TRY(check_pointer(level_capacity, "level_capacity"));
+    if (level_count < 0) return make_error(StatusCode::InvalidArgument, "level_count is {0}", level_count);
+    std::vector<i64> rows(static_cast<std::size_t>(level_count));
+    MINUET_TRY(own.suggest_capacities(factor, rows));
+    std::copy(rows.begin(), rows.end(), level_capacity);
+    return llvm::Error::success();
   });
 }
 

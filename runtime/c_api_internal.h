@@ -9,6 +9,7 @@
 #include <new>
 #include <string>
 
+#include "codegen/background_job.h"
 #include "codegen/error.h"
 #include "codegen/trace.h"
 #include "minuet/minuet.h"
@@ -58,9 +59,16 @@ static_assert(MINUET_WEIGHTS_MINUET == static_cast<int>(WeightsOrder::Minuet) &&
               MINUET_WEIGHTS_TORCHSPARSE == static_cast<int>(WeightsOrder::TorchSparse) &&
               MINUET_WEIGHTS_SPCONV == static_cast<int>(WeightsOrder::Spconv) &&
               MINUET_WEIGHTS_SPCONV_XYZ == static_cast<int>(WeightsOrder::SpconvXyz));
+static_assert(MINUET_CLOUD_OUT_OF_BOUNDS == kStatusOutOfBounds &&
+              MINUET_CLOUD_NEGATIVE_BATCH == kStatusNegativeBatch &&
+              MINUET_CLOUD_DUPLICATE == kStatusDuplicate &&
+              MINUET_CLOUD_PAST_CAPACITY == kStatusPastCapacity &&
+              MINUET_CLOUD_KEY_TOO_NARROW == kStatusKeyTooNarrow && MINUET_CLOUD_TOO_FAR == kStatusTooFar);
 static_assert(MINUET_REDUCE_MAX == static_cast<int>(Reduction::Max) &&
               MINUET_REDUCE_AVERAGE == static_cast<int>(Reduction::Average) &&
               MINUET_REDUCE_SUM == static_cast<int>(Reduction::Sum));
+static_assert(MINUET_DATAFLOW_GATHER_GEMM_SCATTER == 1 + static_cast<int>(Dataflow::GatherGemmScatter) &&
+              MINUET_DATAFLOW_FUSED == 1 + static_cast<int>(Dataflow::Fused));
 static_assert(MINUET_GRADIENT_INPUT == static_cast<int>(Gradient::Input) &&
               MINUET_GRADIENT_WEIGHT == static_cast<int>(Gradient::Weight));
 static_assert(MINUET_BUNDLE_SAME_MAJOR == static_cast<int>(BundlePolicy::SameMajor) &&
@@ -85,23 +93,24 @@ MINUET_ENDS_WITH(minuet_context_options, cpu_threads);
 MINUET_ENDS_WITH(minuet_kernel_counters, wait_ms);
 MINUET_ENDS_WITH(minuet_precompile_step, error);
 MINUET_ENDS_WITH(minuet_bundle_info, kernels);
-MINUET_ENDS_WITH(minuet_precompile_options, tuning_directory);
+MINUET_ENDS_WITH(minuet_precompile_options, time_trace_directory);
 MINUET_ENDS_WITH(minuet_precompile_result, seconds);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): the size of a pointer is meant
 MINUET_ENDS_WITH(minuet_coordinates_options, queue);
 MINUET_ENDS_WITH(minuet_kernel_map_options, reserved);
-MINUET_ENDS_WITH(minuet_convolution_options, shift);
+MINUET_ENDS_WITH(minuet_convolution_options, reserved);
 MINUET_ENDS_WITH(minuet_pooling_options, reduction);
-MINUET_ENDS_WITH(minuet_network_options, weights_map);
+MINUET_ENDS_WITH(minuet_network_options, reserved);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): the size of a pointer is meant
-MINUET_ENDS_WITH(minuet_execution_options, scratch_bytes);
+MINUET_ENDS_WITH(minuet_execution_options, key_bits);
 MINUET_ENDS_WITH(minuet_system_info, reserved);
 MINUET_ENDS_WITH(minuet_device_info, memory_bytes);
 MINUET_ENDS_WITH(minuet_plan_info, parameters);
 MINUET_ENDS_WITH(minuet_parameter_info, reserved);
 MINUET_ENDS_WITH(minuet_tensor, dtype);
 MINUET_ENDS_WITH(minuet_level_info, voxels);
-MINUET_ENDS_WITH(minuet_layer_info, reserved);
+// NOLINTNEXTLINE(bugprone-sizeof-expression): the size of a pointer is meant
+MINUET_ENDS_WITH(minuet_layer_info, kernel);
 #undef MINUET_ENDS_WITH
 
 /// Keeps the message for minuet_last_error of this thread. Consumes the error.
@@ -160,6 +169,8 @@ std::size_t give_text(llvm::StringRef text, char* buffer, std::size_t size);
 /// Axis values where 0 counts as 1; axes past ndim must be 0 or 1.
 llvm::Expected<AxisArray> read_axes(const int32_t* values, i32 ndim, const char* name);
 llvm::Expected<DType> read_dtype(minuet_dtype dtype);
+/// Nothing for MINUET_DATAFLOW_AUTO.
+llvm::Expected<std::optional<Dataflow>> read_dataflow(minuet_dataflow dataflow);
 /// Its strings are the binary's.
 minuet_kernel_info kernel_info(const Binary& binary, BinaryOrigin origin);
 /// Origins are those of the events from `first_event` on; a kernel without one was in memory.

@@ -90,6 +90,7 @@ llvm::Expected<NetworkProblem> read_network(const minuet_network_options& given)
   NetworkProblem problem;
   MINUET_ASSIGN(problem.description, read_description(given));
   MINUET_ASSIGN(problem.dtype, read_dtype(given.dtype));
+  MINUET_ASSIGN(problem.dataflow, read_dataflow(given.dataflow));
   problem.ndim = given.ndim;
   if (given.channel_count < 0 || (given.channel_count > 0 && !given.channels)) {
     return make_error(StatusCode::InvalidArgument,
@@ -184,9 +185,10 @@ minuet_plan* make_plan(std::shared_ptr<const Plan> plan, const Context& context)
 }
 
 /// Of one op.
-llvm::Error make_plan(const OpProblem& op, LayerParameters&& parameters, const Context& context,
-                      minuet_plan** plan) {
-  MINUET_ASSIGN(std::shared_ptr<const Plan> made, Plan::create(op, std::move(parameters), context.tuning()));
+llvm::Error make_plan(const OpProblem& op, LayerParameters&& parameters, std::optional<Dataflow> dataflow,
+                      const Context& context, minuet_plan** plan) {
+  MINUET_ASSIGN(std::shared_ptr<const Plan> made,
+                Plan::create(op, std::move(parameters), context.tuning(), dataflow));
   *plan = make_plan(std::move(made), context);
   return llvm::Error::success();
 }
@@ -225,7 +227,8 @@ minuet_status minuet_plan_create_convolution(minuet_context* context,
     MINUET_ASSIGN(const minuet_convolution_options given, read_convolution(options));
     MINUET_ASSIGN(const ConvolutionProblem problem, read_problem(given));
     MINUET_TRY(check_pointer(given.weight, "weight"));
-    return make_plan(problem, read_parameters(given, problem), *context->context, plan);
+    MINUET_ASSIGN(const std::optional<Dataflow> dataflow, read_dataflow(given.dataflow));
+    return make_plan(problem, read_parameters(given, problem), dataflow, *context->context, plan);
   });
 }
 
@@ -241,7 +244,7 @@ minuet_status minuet_plan_create_convolution_gradient(minuet_context* context,
       return make_error(StatusCode::InvalidArgument, "there is no gradient {0}", which);
     }
     problem.gradient = static_cast<Gradient>(which);
-    return make_plan(problem, {}, *context->context, plan);
+    return make_plan(problem, {}, {}, *context->context, plan);
   });
 }
 
@@ -252,7 +255,7 @@ minuet_status minuet_plan_create_pooling(minuet_context* context, const minuet_p
     MINUET_ASSIGN(const minuet_pooling_options given,
                   read_options(options, minuet_pooling_options(MINUET_POOLING_OPTIONS_INIT)));
     MINUET_ASSIGN(const PoolingProblem problem, read_problem(given));
-    return make_plan(problem, {}, *context->context, plan);
+    return make_plan(problem, {}, {}, *context->context, plan);
   });
 }
 

@@ -35,21 +35,8 @@ llvm::Expected<KeyLayout> make_cloud_layout(i32 ndim, const Bounds& bounds, cons
   return layout;
 }
 
-Bounds read_bounds(const i32* words) {
-  Bounds bounds;
-  std::copy_n(words, kMaxFields, bounds.least);
-  std::copy_n(words + kMaxFields, kMaxFields, bounds.greatest);
-  return bounds;
-}
-
-Bounds widened(const Bounds& bounds, i32 ndim) {
-  Bounds wide = bounds;
-  for (i32 f = 0; f <= ndim; ++f) {
-    const i64 least = bounds.least[f], greatest = bounds.greatest[f], room = (greatest - least) / 4;
-    wide.least[f] = static_cast<i32>(std::max<i64>(least - room, f == 0 ? 0 : INT_MIN));
-    wide.greatest[f] = static_cast<i32>(std::min<i64>(greatest + room, INT_MAX));
-  }
-  return wide;
+i32 rounded_key_bits(const KeyLayout& layout) {
+  return std::max(1, (layout.total_bits + kRadixBits - 1) / kRadixBits) * kRadixBits;
 }
 
 llvm::Expected<Bounds> declared_bounds(i32 ndim, const i32* least, const i32* greatest) {

@@ -1,6 +1,7 @@
 // From the bounds of a cloud to its packed keys.
 #pragma once
 
+#include <algorithm>
 #include <climits>
 
 #include "codegen/error.h"
@@ -10,6 +11,8 @@ namespace minuet {
 
 /// Most coordinates of one set: the radix sort counts in 30 bits.
 constexpr i64 kMaxCoordinates = (i64{1} << 30) - 1;
+
+constexpr i32 kMostKeyBits = 64;
 
 /// Least and greatest coordinate per field, batch first.
 struct Bounds {
@@ -23,18 +26,23 @@ inline constexpr i64 kBoundsWords = 2 * kMaxFields;
 llvm::Expected<KeyLayout> make_cloud_layout(i32 ndim, const Bounds& bounds, const i64* guard,
                                             const i64* period);
 
-/// From the words of Engine::find_bounds.
-Bounds read_bounds(const i32* words);
+/// From the words of a CloudState.
+inline Bounds read_bounds(const i32* words) {
+  Bounds bounds;
+  std::copy_n(words, kMaxFields, bounds.least);
+  std::copy_n(words + kMaxFields, kMaxFields, bounds.greatest);
+  return bounds;
+}
 
-/// With a quarter of its extent more on either side of each field, inside 32 bits; batches from 0 on.
-Bounds widened(const Bounds& bounds, i32 ndim);
+/// What keys of such layouts may take: whole digits of the radix sort.
+i32 rounded_key_bits(const KeyLayout& layout);
 
 /// Bounds as a caller declares them, checked.
 llvm::Expected<Bounds> declared_bounds(i32 ndim, const i32* least, const i32* greatest);
 
 llvm::Error check_coordinate_count(i64 count);
 
-/// What the status word of Engine::build_coords says of the coordinates.
+/// What the status word of a CloudState says of the coordinates.
 llvm::Error check_coordinate_status(u32 status);
 
 /// Of `count` coordinates so many are unique: an error where that is not all, unless the caller keeps firsts.

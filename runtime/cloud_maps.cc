@@ -7,7 +7,7 @@ namespace minuet {
 
 CloudMaps::CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine)
     : program_(program), options_(options), engine_(engine), levels_(program.levels.size()) {
-  report_words_ += static_cast<i64>(program.levels.size());
+  report_words_ = bounds_at() + kBoundsWords;
   for (const MapSpec& spec : program.maps) {
     MapView map;
     map.geometry =
@@ -16,50 +16,52 @@ CloudMaps::CloudMaps(const Program& program, const CloudMapOptions& options, Eng
     report_words_ += map.geometry.volume;
     maps_.push_back(map);
   }
+  layout_needs(program, guard_, period_);
+  if (options.has_capacities() && !options.has_bounds) key_bits_ = options.key_bits;
 }
 
 llvm::Error CloudMaps::allocate_host() {
-  auto words = [&](i64 count) { return engine_.allocate_pinned(count * static_cast<i64>(sizeof(i32))); };
-  MINUET_ASSIGN(void* report, words(report_words_));
-  MINUET_ASSIGN(void* bounds, words(kBoundsWords));
+  MINUET_ASSIGN(void* report, engine_.allocate_pinned(report_words_ * static_cast<i64>(sizeof(i32))));
   host_report_ = static_cast<i32*>(report);
-  host_bounds_ = static_cast<i32*>(bounds);
   return llvm::Error::success();
 }
 
-MapLimits CloudMaps::limits(KeyType key) const {
-  MapLimits limits{key, capacity_, static_cast<i32>(levels_.size()), static_cast<i32>(maps_.size()), 1};
+MapLimits CloudMaps::limits(i32 key_bits) const {
+  MapLimits limits{key_bits, capacity_, static_cast<i32>(levels_.size()), static_cast<i32>(maps_.size()), 1};
+  limits.orders = orders_;
   for (const MapView& map : maps_) limits.max_volume = std::max(limits.max_volume, map.geometry.volume);
   return limits;
 }
 
 i64 CloudMaps::most_coordinates() const {
-  return std::min(kMaxCoordinates, most_map_rows(limits(KeyType::U64).max_volume));
+  return std::min(kMaxCoordinates, most_map_rows(limits(kMostKeyBits).max_volume));
 }
 
 llvm::Error CloudMaps::check_count(i64 count) const {
-  return check_cloud_rows(count, limits(KeyType::U64).max_volume);
+  return check_cloud_rows(count, limits(kMostKeyBits).max_volume);
 }
 
 void CloudMaps::place(Placement& parts) {
-  bounds_words_ = parts.take<i32>(kBoundsWords);
   report_ = parts.take<i32>(report_words_);
+  const auto word = [&](i64 at) { return report_ ? report_ + at : nullptr; };
+  state_ = {reinterpret_cast<u32*>(report_), word(1), word(bounds_at()), parts.take<CloudLayout>(1)};
   identity_ = parts.take<i32>(capacity_);
-  source_row_ = parts.take<i32>(capacity_);
-  row_of_ = parts.take<i32>(capacity_);
-  coordinates_ = parts.take<i32>(capacity_ * (1 + program_.ndim));
+  source_row_ = parts.take<i32>(capacity_of(0));
+  row_of_ = parts.take<i32>(capacity_of(0));
+  coordinates_ = parts.take<i32>(capacity_of(0) * (1 + program_.ndim));
   for (std::size_t i = 0; i < levels_.size(); ++i) {
-    levels_[i] = {parts.take<u64>(capacity_), report_ ? report_ + 1 + i : nullptr, capacity_};
+    const i64 capacity = capacity_of(i);
+    levels_[i] = {parts.take<u64>(capacity), word(kLevelsAt + static_cast<i64>(i)), capacity};
   }
   for (std::size_t i = 0; i < maps_.size(); ++i) {
     MapView& map = maps_[i];
-    map.counts = report_ ? report_ + report_offset_[i] : nullptr;
+    map.counts = word(report_offset_[i]);
     if (program_.maps[i].is_identity()) continue;
     const i64 entries = map.geometry.volume * levels_[program_.maps[i].coarse].capacity;
     map.rows = parts.take<i32>(entries);
-    map.positions = parts.take<i32>(entries + 1);
+    map.masks = parts.take<u32>(mask_words(map.geometry.volume) * levels_[program_.maps[i].coarse].capacity);
   }
-  map_workspace_ = parts.take<char>(engine_.map_workspace_bytes(limits(KeyType::U64)));
+  map_workspace_ = parts.take<char>(engine_.map_workspace_bytes(limits(kMostKeyBits)));
 }
 
 llvm::Error CloudMaps::fill(Device& device) {
@@ -68,61 +70,111 @@ llvm::Error CloudMaps::fill(Device& device) {
   return device.upload(identity_, identity.data(), capacity_ * static_cast<i64>(sizeof(i32)));
 }
 
-/// Declared bounds need no read-back; others cost the first of the two waits.
-llvm::Error CloudMaps::find_layout(const i32* coordinates, i64 count) {
-  bounds_ = options_.has_bounds ? options_.bounds : Bounds{};
-  if (!options_.has_bounds && count > 0) {
-    MINUET_TRY(engine_.find_bounds(coordinates, count, bounds_words_));
-    MINUET_TRY(engine_.read_back(host_bounds_, bounds_words_, kBoundsWords * static_cast<i64>(sizeof(i32))));
-    MINUET_TRY(engine_.wait());
-    bounds_ = read_bounds(host_bounds_);
-  }
-  i64 guard[kMaxDim], period[kMaxDim];
-  layout_needs(program_, guard, period);
-  MINUET_ASSIGN(layout_, make_cloud_layout(program_.ndim, bounds_, guard, period));
-  return llvm::Error::success();
+llvm::Error CloudMaps::find_layout(const i32* coordinates, const i32* given_count, i64 most) {
+  LayoutRequest request;
+  request.coordinates = coordinates;
+  request.given_count = given_count;
+  request.most = most;
+  request.declared = options_.has_bounds ? &options_.bounds : nullptr;
+  std::copy_n(guard_, kMaxDim, request.guard);
+  std::copy_n(period_, kMaxDim, request.period);
+  request.key_bits = key_bits_ ? key_bits_ : kMostKeyBits;
+  request.cloud = state_;
+  return engine_.find_layout(request);
+}
+
+/// Of the bounds that were declared, or read back.
+llvm::Expected<i32> CloudMaps::needed_key_bits(i64 count) const {
+  const Bounds bounds = options_.has_bounds ? options_.bounds
+                        : count > 0         ? read_bounds(host_report_ + bounds_at())
+                                            : Bounds{};
+  MINUET_ASSIGN(const KeyLayout layout, make_cloud_layout(program_.ndim, bounds, guard_, period_));
+  return rounded_key_bits(layout);
 }
 
 llvm::Error CloudMaps::build(const i32* coordinates, i64 count) {
-  MINUET_TRY(enqueue(coordinates, count));
-  return read_report(count);
+  if (key_bits_ == 0 && !options_.has_bounds) {
+    MINUET_TRY(find_layout(coordinates, nullptr, count));
+    MINUET_TRY(read_words());
+  }
+  if (key_bits_ == 0) {
+    MINUET_ASSIGN(key_bits_, needed_key_bits(count));
+  }
+  for (bool holds = false; !holds;) {
+    MINUET_TRY(enqueue(coordinates, nullptr, count));
+    MINUET_TRY(read_words());
+    MINUET_ASSIGN(const i32 needed, needed_key_bits(count));
+    holds = needed <= key_bits_;
+    key_bits_ = needed;
+  }
+  return take_report(count);
 }
 
-llvm::Error CloudMaps::enqueue(const i32* coordinates, i64 count) {
-  // Room is there for capacity_; the work is the cloud's, however large the clouds before it were.
-  MapLimits limits = this->limits(key_type_of(layout_));
-  limits.capacity = std::max<i64>(count, 1);
-  for (Coords& level : levels_) level.capacity = limits.capacity;
-  MINUET_TRY(engine_.begin_maps(limits, map_workspace_));
+/// Of the bounds that are declared, where no bits are given.
+llvm::Error CloudMaps::find_key_bits() {
+  if (key_bits_ != 0) return llvm::Error::success();
+  MINUET_ASSIGN(key_bits_, needed_key_bits(0));
+  return llvm::Error::success();
+}
+
+llvm::Error CloudMaps::enqueue(const i32* coordinates, const i32* given_count, i64 most) {
+  // In exact mode room is there for capacity_; the work is the cloud's, however large the clouds before it
+  // were.
+  MapLimits limits = this->limits(key_bits_);
+  limits.capacity = std::max<i64>(most, 1);
+  for (std::size_t i = 0; i < levels_.size(); ++i) {
+    levels_[i].capacity = options_.has_capacities() ? capacity_of(i) : limits.capacity;
+    levels_[i].key = limits.key();
+    limits.capacity = std::max(limits.capacity, levels_[i].capacity);
+  }
   MINUET_TRY(engine_.fill_words(report_, 0, report_words_));
+  MINUET_TRY(find_layout(coordinates, given_count, most));
+  MINUET_TRY(engine_.begin_maps(limits, map_workspace_));
 
   BuildCoordsRequest build;
   build.coordinates = coordinates;
-  build.count = count;
-  build.layout = layout_;
-  build.bounds = bounds_;
+  build.count = state_.points;
+  build.most = most;
+  build.layout = state_.layout;
   build.coords = levels_[0];
   build.source_row = source_row_;
   build.row_of = row_of_;
-  build.status = reinterpret_cast<u32*>(report_);
+  build.status = state_.status;
+  build.refuses_duplicates = options_.has_capacities() && !options_.keep_first_duplicate;
   MINUET_TRY(engine_.build_coords(build));
   for (std::size_t i = 1; i < levels_.size(); ++i) {
     const LevelSpec& spec = program_.levels[i];
-    MINUET_TRY(engine_.downsample({levels_[spec.parent], layout_, spec.tensor_stride, levels_[i]}));
+    MINUET_TRY(engine_.downsample(
+        {levels_[spec.parent], state_.layout, spec.tensor_stride, levels_[i], state_.status}));
+  }
+  if (options_.has_capacities()) {
+    const i64 counts = 1 + static_cast<i64>(levels_.size());
+    MINUET_TRY(engine_.void_failed(state_.status, state_.points, counts));
   }
   for (std::size_t i = 0; i < maps_.size(); ++i) {
     const MapSpec& spec = program_.maps[i];
     if (spec.is_identity()) continue;
-    MINUET_TRY(engine_.search({levels_[spec.fine], levels_[spec.coarse], layout_, 0, &maps_[i]}));
-    MINUET_TRY(engine_.count_pairs(levels_[spec.coarse], maps_[i]));
+    MapView& map = maps_[i];
+    MINUET_TRY(engine_.search({levels_[spec.fine], levels_[spec.coarse], state_.layout, 0, &map}));
+    MINUET_TRY(engine_.make_masks(levels_[spec.coarse], map.geometry.volume, map, map.counts));
   }
   return llvm::Error::success();
 }
 
-/// The one read-back of counts.
-llvm::Error CloudMaps::read_report(i64 count) {
+/// The one read-back. Waits.
+llvm::Error CloudMaps::read_words() {
   MINUET_TRY(engine_.read_back(host_report_, report_, report_words_ * static_cast<i64>(sizeof(i32))));
-  MINUET_TRY(engine_.wait());
+  return engine_.wait();
+}
+
+llvm::Error CloudMaps::read_state(u32& status, llvm::MutableArrayRef<i32> counts) {
+  MINUET_TRY(read_words());
+  status = static_cast<u32>(host_report_[0]);
+  std::copy_n(host_report_ + 1, counts.size(), counts.begin());
+  return llvm::Error::success();
+}
+
+llvm::Error CloudMaps::take_report(i64 count) {
   MINUET_TRY(check_coordinate_status(static_cast<u32>(host_report_[0])));
   MINUET_TRY(check_duplicates(rows(0), count, options_.keep_first_duplicate));
   for (std::size_t i = 0; i < maps_.size(); ++i) {
@@ -135,7 +187,7 @@ llvm::Error CloudMaps::read_report(i64 count) {
 }
 
 llvm::Error CloudMaps::unpack(i32 level, i32* coordinates) const {
-  return engine_.unpack(levels_[level], layout_, coordinates);
+  return engine_.unpack(levels_[level], state_.layout, coordinates);
 }
 
 }  // namespace minuet

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "llvm/ADT/ArrayRef.h"
 #include "runtime/arena.h"
 #include "runtime/cloud_layout.h"
 #include "runtime/program.h"
@@ -13,6 +14,11 @@ struct CloudMapOptions {
   bool keep_first_duplicate = false;
   bool has_bounds = false;
   Bounds bounds;
+  /// Capacity mode: the most rows of each level, and of the caller's coordinates as of level 0; else empty.
+  std::vector<i64> level_capacity;
+  i32 key_bits = 0;  // of capacity mode's keys, where no bounds are declared
+
+  bool has_capacities() const { return !level_capacity.empty(); }
 };
 
 class CloudMaps {
@@ -27,17 +33,30 @@ class CloudMaps {
   i64 capacity() const { return capacity_; }
   void set_capacity(i64 coordinates) { capacity_ = coordinates; }
   void place(Placement& parts);
+  /// Orders of queries that are made after build() (Engine::order_queries).
+  void set_orders(i32 orders) { orders_ = orders; }
   /// What place() placed is at hand.
   llvm::Error fill(Device& device);
 
-  /// Sets and maps of a cloud; waits twice, once where the bounds were declared.
-  llvm::Error find_layout(const i32* coordinates, i64 count);
+  /// Sets and maps of a cloud. Waits once; twice where its keys take more bits than the last cloud's, or
+  /// where it is the first and no bounds were declared.
   llvm::Error build(const i32* coordinates, i64 count);
+  /// Capacity mode, before the first enqueue.
+  llvm::Error find_key_bits();
+  /// Capacity mode: the same, only enqueued. `given_count`: on the device; null: there are `most`. What does
+  /// not fit leaves no rows, and a bit in status().
+  llvm::Error enqueue(const i32* coordinates, const i32* given_count, i64 most);
 
   // Of the last build:
-  i64 rows(i32 level) const { return host_report_[1 + level]; }
+  i64 rows(i32 level) const { return host_report_[kLevelsAt + level]; }
+  i32* count(i32 level) const { return levels_[level].count; }  // device
   const MapView& map(i32 map) const { return maps_[map]; }
   const i32* pairs(i32 map) const { return host_report_ + report_offset_[map]; }
+  /// Reads back and waits. `counts`: [1 + levels] as counts().
+  llvm::Error read_state(u32& status, llvm::MutableArrayRef<i32> counts);
+  /// On the device: the caller's rows, behind them each level's; what went wrong.
+  const i32* counts() const { return state_.points; }
+  const u32* status() const { return state_.status; }
   /// Of the caller's rows and level 0's.
   const i32* source_row() const { return source_row_; }
   const i32* row_of() const { return row_of_; }
@@ -49,27 +68,36 @@ class CloudMaps {
   i32* coordinates() const { return coordinates_; }
 
  private:
-  MapLimits limits(KeyType key) const;
-  llvm::Error enqueue(const i32* coordinates, i64 count);
-  llvm::Error read_report(i64 count);
+  MapLimits limits(i32 key_bits) const;
+  i64 capacity_of(std::size_t level) const {
+    return options_.has_capacities() ? options_.level_capacity[level] : capacity_;
+  }
+  llvm::Error find_layout(const i32* coordinates, const i32* given_count, i64 most);
+  llvm::Error read_words();
+  llvm::Expected<i32> needed_key_bits(i64 count) const;
+  llvm::Error take_report(i64 count);
 
   const Program& program_;
   const CloudMapOptions options_;
   Engine& engine_;
   i64 capacity_ = 0;
-  KeyLayout layout_;
-  Bounds bounds_;
+  i64 guard_[kMaxDim] = {}, period_[kMaxDim] = {1, 1, 1, 1};  // that the layout needs
+  i32 key_bits_ = 0;                                          // as the last cloud's; 0: not known yet
+  i32 orders_ = 0;
   std::vector<Coords> levels_;
   std::vector<MapView> maps_;
 
-  i32 *bounds_words_ = nullptr, *report_ = nullptr;
+  CloudState state_;
+  i32* report_ = nullptr;
   i32 *identity_ = nullptr, *source_row_ = nullptr, *row_of_ = nullptr, *coordinates_ = nullptr;
   void* map_workspace_ = nullptr;
 
-  // Host copies: [status, level counts, map counts]; bounds.
-  i64 report_words_ = 1;
+  // The report: status, points, level counts, bounds, map counts. One copy to the host.
+  static constexpr i64 kLevelsAt = 2;
+  i64 bounds_at() const { return kLevelsAt + static_cast<i64>(levels_.size()); }
+  i64 report_words_;
   std::vector<i64> report_offset_;  // of each map's counts, in words
-  i32 *host_report_ = nullptr, *host_bounds_ = nullptr;
+  i32* host_report_ = nullptr;
 };
 
 }  // namespace minuet

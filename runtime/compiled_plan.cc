@@ -8,6 +8,7 @@
 #include "runtime/arena.h"
 #include "runtime/parallel.h"
 #include "runtime/rounding.h"
+#include "runtime/weight_image.h"
 
 namespace minuet {
 
@@ -19,12 +20,14 @@ EngineChoice choose_engine(i32 ndim, i64 volume, const TuningSnapshot* tuning) {
 
 llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const Program& program,
                                                                          llvm::StringRef arch,
-                                                                         const TuningSnapshot* tuning) {
+                                                                         const TuningSnapshot* tuning,
+                                                                         std::optional<Dataflow> wanted) {
   auto compiled = std::make_shared<CompiledPlan>();
   compiled->candidates = std::vector<std::vector<Candidate>>(program.layers.size());
   for (std::size_t i = 0; i < program.layers.size(); ++i) {
     const ProgramLayer& layer = program.layers[i];
-    llvm::Expected<std::vector<Candidate>> candidates = choose_candidates(layer.problem, arch, tuning);
+    llvm::Expected<std::vector<Candidate>> candidates =
+        choose_candidates(layer.problem, arch, tuning, wanted);
     if (!candidates) return annotate(candidates.takeError(), layer.name);
     compiled->candidates[i] = std::move(*candidates);
   }
@@ -38,8 +41,8 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
   } else {
     const ConvolutionProblem& problem = largest->convolution();
     compiled->engine = choose_engine(program.ndim, kernel_volume(problem), tuning);
-    ConvolutionChoice& shown = compiled->candidates[largest - program.layers.begin()].front().choice;
-    compiled->grouping = choose_grouping(problem, tuning, 0, shown.reasons);
+    OpChoice& shown = compiled->candidates[largest - program.layers.begin()].front().choice;
+    compiled->grouping = choose_grouping(problem, tuning, 0, reasons_of(shown));
   }
   const auto permute = [&](i32 tensor, bool in) {
     const i32 channels = program.tensors[tensor].channels;
@@ -50,6 +53,16 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
   compiled->permute_output = permute(program.output, false);
   compiled->permute_coordinates = choose_permute_coordinates(program.ndim);
   return compiled;
+}
+
+llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const Plan& plan,
+                                                                         llvm::StringRef arch) {
+  return create(plan.program, arch, plan.tuning.get(), plan.dataflow);
+}
+
+bool CompiledPlan::has(Dataflow dataflow, std::size_t layer) const {
+  return std::any_of(candidates[layer].begin(), candidates[layer].end(),
+                     [&](const Candidate& candidate) { return dataflow_of(candidate.choice) == dataflow; });
 }
 
 std::vector<KernelSource> CompiledPlan::sources() const {
@@ -87,8 +100,7 @@ llvm::Expected<BinaryList> PlanResidence::compile(llvm::StringRef arch, const Ca
     if (found != compiled_.end()) return found->second.binaries;
   }
   const Trace::Span span(cache_->trace(), "plan", ("compile for " + arch).str());
-  MINUET_ASSIGN(std::shared_ptr<const CompiledPlan> chosen,
-                CompiledPlan::create(plan_->program, arch, plan_->tuning.get()));
+  MINUET_ASSIGN(std::shared_ptr<const CompiledPlan> chosen, CompiledPlan::create(*plan_, arch));
   MINUET_ASSIGN(BinaryList binaries, compile_list(*cache_, chosen->sources(), arch, cancel));
   const std::lock_guard<std::mutex> lock(mutex_);
   compiled_.emplace(arch.str(), Compiled{std::move(chosen), binaries});
@@ -97,41 +109,53 @@ llvm::Expected<BinaryList> PlanResidence::compile(llvm::StringRef arch, const Ca
 
 namespace {
 
-/// A plan's parameters in a device's types, one after the other; uploaded in one copy.
+/// A plan's parameters in a device's types and the forms that candidates read, one after the other; uploaded
+/// in one copy.
 llvm::Error upload_parameters(LoadedPlan& loaded) {
   /// Where one layer's parameters lie; -1 where it has none.
   struct Offsets {
-    i64 weight = 0, scale = -1, shift = -1;
+    std::vector<std::pair<WeightImage, i64>> images;  // each once
+    i64 scale = -1, shift = -1;
   };
   const Plan& plan = *loaded.plan;
   const DType type = loaded.device->weight_type(plan.program.dtype);
+  const std::string& arch = loaded.device->info().arch;
   ArenaLayout layout;
-  std::vector<Offsets> offsets;
-  for (const LayerParameters& layer : plan.parameters) {
-    Offsets at;
-    at.weight = layout.add(static_cast<i64>(layer.weight.size()) * dtype_bytes(type));
-    if (!layer.scale.empty()) {
-      at.scale = layout.add(static_cast<i64>(layer.scale.size() * sizeof(float)));
-      at.shift = layout.add(static_cast<i64>(layer.shift.size() * sizeof(float)));
+  std::vector<Offsets> offsets(plan.parameters.size());
+  const auto offset_of = [](const Offsets& at, const WeightImage& image) {
+    const auto found = std::find_if(at.images.begin(), at.images.end(),
+                                    [&](const auto& known) { return known.first == image; });
+    return found == at.images.end() ? -1 : found->second;
+  };
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    const LayerParameters& layer = plan.parameters[i];
+    Offsets& at = offsets[i];
+    for (const Candidate& candidate : loaded.compiled->candidates[i]) {
+      const WeightImage image = weight_image(candidate.choice, type, arch);
+      if (offset_of(at, image) < 0) at.images.emplace_back(image, layout.add(image.bytes()));
     }
-    offsets.push_back(at);
+    if (layer.scale.empty()) continue;
+    at.scale = layout.add(static_cast<i64>(layer.scale.size() * sizeof(float)));
+    at.shift = layout.add(static_cast<i64>(layer.shift.size() * sizeof(float)));
   }
   MINUET_ASSIGN(loaded.parameters, DeviceMemory::create(loaded.device, layout.bytes()));
   char* const base = loaded.parameters.data();
   const auto host = std::make_unique_for_overwrite<char[]>(static_cast<std::size_t>(layout.bytes()));
   loaded.weights.resize(offsets.size());
   MINUET_TRY(in_parallel(static_cast<i64>(offsets.size()), [&](i64 i) {
-    const auto store = [&](DType as, const std::vector<float>& values, i64 offset) {
-      store_values(as, values.data(), values.size(), host.get() + offset);
-      return base + offset;
-    };
     const LayerParameters& layer = plan.parameters[i];
-    ConvolutionWeights weights{store(type, layer.weight, offsets[i].weight), nullptr, nullptr};
-    if (offsets[i].scale >= 0) {
-      weights.scale = reinterpret_cast<const float*>(store(DType::F32, layer.scale, offsets[i].scale));
-      weights.shift = reinterpret_cast<const float*>(store(DType::F32, layer.shift, offsets[i].shift));
+    const Offsets& at = offsets[i];
+    const auto store = [&](const std::vector<float>& values, i64 offset) {
+      if (offset >= 0) store_values(DType::F32, values.data(), values.size(), host.get() + offset);
+      return offset >= 0 ? reinterpret_cast<const float*>(base + offset) : nullptr;
+    };
+    const float* const scale = store(layer.scale, at.scale);
+    const float* const shift = store(layer.shift, at.shift);
+    for (const auto& [image, offset] : at.images) image.write(layer.weight, host.get() + offset);
+    for (const Candidate& candidate : loaded.compiled->candidates[i]) {
+      loaded.weights[i].push_back(
+          {base + offset_of(at, weight_image(candidate.choice, type, arch)), scale, shift});
     }
-    loaded.weights[i] = weights;
     return llvm::Error::success();
   }));
   return loaded.device->upload(base, host.get(), layout.bytes());
@@ -143,7 +167,7 @@ llvm::Expected<std::pair<std::string, PlanResidence::Compiled>> PlanResidence::r
     const DeviceInfo& device) const {
   if (device.arch.empty()) {
     Compiled compiled;
-    MINUET_ASSIGN(compiled.plan, CompiledPlan::create(plan_->program, device.arch, plan_->tuning.get()));
+    MINUET_ASSIGN(compiled.plan, CompiledPlan::create(*plan_, device.arch));
     return std::pair{device.arch, std::move(compiled)};
   }
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -177,9 +201,10 @@ llvm::Error PlanResidence::load(std::shared_ptr<Device> device) {
     const Trace::Span span(cache_->trace(), "plan", "convert and upload parameters");
     return upload_parameters(*loaded);
   };
-  MINUET_TRY(in_parallel(2 + static_cast<i64>(plan_->program.layers.size()), [&](i64 i) {
+  MINUET_TRY(in_parallel(2 + static_cast<i64>(plan_->program.layers.size()), [&](i64 i) -> llvm::Error {
     if (i == 0) return load_kernels();
     if (i == 1) return load_parameters();
+    if (!compiled.plan->has(Dataflow::GatherGemmScatter, i - 2)) return llvm::Error::success();
     const Trace::Span span(cache_->trace(), "plan", "load GEMMs");
     return device->load_gemms(plan_->program.layers[i - 2].convolution());
   }));

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,10 +24,14 @@ struct CompiledPlan {
   PermuteRowsSpec permute_output, permute_coordinates;
   GroupingChoice grouping;
 
-  /// `arch`: "" for the CPU. `tuning` may be null.
+  /// `arch`: "" for the CPU. `tuning` may be null. `wanted`: the dataflow of all layers.
   static llvm::Expected<std::shared_ptr<const CompiledPlan>> create(const Program& program,
                                                                     llvm::StringRef arch,
-                                                                    const TuningSnapshot* tuning);
+                                                                    const TuningSnapshot* tuning,
+                                                                    std::optional<Dataflow> wanted = {});
+  /// As the plan was asked for.
+  static llvm::Expected<std::shared_ptr<const CompiledPlan>> create(const Plan& plan, llvm::StringRef arch);
+  bool has(Dataflow dataflow, std::size_t layer) const;
   /// Every kernel that any cloud may need, each once.
   std::vector<KernelSource> sources() const;
 };
@@ -45,7 +50,7 @@ struct LoadedPlan {
   std::shared_ptr<const CompiledPlan> compiled;
   std::shared_ptr<Device> device;
   DeviceMemory parameters;
-  std::vector<ConvolutionWeights> weights;  // by layer
+  std::vector<std::vector<ConvolutionWeights>> weights;  // by layer and candidate
 };
 
 /// Where a plan is compiled for and loaded on. Thread-safe.

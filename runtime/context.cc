@@ -1,8 +1,8 @@
 #include "runtime/context.h"
 
+#include "codegen/helper/helper_compiler.h"
 #include "codegen/own_image.h"
 #include "codegen/trace.h"
-#include "codegen/worker/helper_compiler.h"
 
 namespace minuet {
 namespace {

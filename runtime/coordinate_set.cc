@@ -44,7 +44,9 @@ llvm::Error CoordinateSet::allocate(i64 capacity, bool from_caller) {
   const i64 fields = 1 + engines_->ndim();
   auto place = [&](Placement& parts) {
     report_ = parts.take<i32>(kReportWords);
-    coords_ = {parts.take<u64>(capacity), report_ ? report_ + 1 : nullptr, capacity};
+    const auto word = [&](i64 at) { return report_ ? report_ + at : nullptr; };
+    state_ = {reinterpret_cast<u32*>(report_), word(1), word(kBoundsAt), parts.take<CloudLayout>(1)};
+    coords_ = {parts.take<u64>(capacity), word(kRowsAt), capacity};
     source_row_ = from_caller ? parts.take<i32>(capacity) : nullptr;
     row_of_ = from_caller ? parts.take<i32>(capacity) : nullptr;
     coordinates_ = parts.take<i32>(capacity * fields);
@@ -70,9 +72,11 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::create(std::shared
 
   MINUET_ASSIGN(const MapEngines::Lease engine, set->engines_->take(set->queue_.get()));
   if (options.has_bounds || count == 0) {
-    MINUET_TRY(set->build(*engine, coordinates, count, options.bounds, stream));
     set->bounds_ = options.bounds;
-    MINUET_TRY(set->read_report(*engine, 0, kBoundsAt));
+    MINUET_TRY(set->take_layout());
+    const i32 bits = rounded_key_bits(set->layout_);
+    MINUET_TRY(set->build(*engine, coordinates, count, &set->bounds_, bits, stream));
+    MINUET_TRY(set->read_report(*engine));
   } else {
     MINUET_TRY(set->find_and_build(*engine, coordinates, count, stream));
   }
@@ -81,76 +85,84 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::create(std::shared
   return set;
 }
 
-/// The last set's, with some room where keys stay as narrow; none where no layout holds them.
-std::optional<Bounds> CoordinateSet::likely_bounds() const {
-  const std::optional<Bounds> last = engines_->last_bounds();
-  if (!last) return std::nullopt;
-  const auto key_bits = [&](const Bounds& bounds) {
-    llvm::Expected<KeyLayout> layout = make_cloud_layout(engines_->ndim(), bounds, guard_, period_);
-    if (layout) return 8 * key_bytes(key_type_of(*layout));
-    llvm::consumeError(layout.takeError());
-    return i32{INT_MAX};
-  };
-  const Bounds wide = widened(*last, engines_->ndim());
-  const i32 bits = key_bits(*last);
-  if (bits == INT_MAX) return std::nullopt;
-  return key_bits(wide) == bits ? wide : *last;
-}
-
-/// The sort goes by bounds that are likely, and the coordinates' own are found beside it: one wait, unless
-/// they lie outside.
-llvm::Error CoordinateSet::find_and_build(MapEngine& engine, const i32* coordinates, i64 count,
-                                          void* stream) {
-  MINUET_TRY(engine.begin(stream));
-  MINUET_TRY(engine->find_bounds(coordinates, count, report_ + kBoundsAt));
-  const std::optional<Bounds> likely = likely_bounds();
-  if (likely) MINUET_TRY(build(engine, coordinates, count, *likely, stream));
-  MINUET_TRY(likely ? read_report(engine, 0, kReportWords) : read_report(engine, kBoundsAt, kBoundsWords));
-  bounds_ = read_bounds(host_report_ + kBoundsAt);
-  if (!likely || host_report_[0] != 0) {
-    MINUET_TRY(build(engine, coordinates, count, bounds_, stream));
-    MINUET_TRY(read_report(engine, 0, kBoundsAt));
-  }
-  engines_->note_bounds(bounds_);
+llvm::Error CoordinateSet::take_layout() {
+  MINUET_ASSIGN(layout_, make_cloud_layout(engines_->ndim(), bounds_, guard_, period_));
   return llvm::Error::success();
 }
 
-llvm::Error CoordinateSet::build(MapEngine& engine, const i32* coordinates, i64 count, const Bounds& bounds,
-                                 void* stream) {
-  MINUET_ASSIGN(layout_, make_cloud_layout(engines_->ndim(), bounds, guard_, period_));
-  MINUET_TRY(engine.begin_maps({key_type_of(layout_), std::max<i64>(count, 1), 1, 0, 1}, stream));
-  MINUET_TRY(engine->fill_words(report_, 0, 1));
+/// The sort goes by as many bits as the last set's keys took, while the device finds how many there are: one
+/// wait, unless there are more.
+llvm::Error CoordinateSet::find_and_build(MapEngine& engine, const i32* coordinates, i64 count,
+                                          void* stream) {
+  i32 bits = engines_->last_key_bits();
+  if (bits == 0) {
+    MINUET_TRY(engine.begin(stream));
+    MINUET_TRY(engine->fill_words(report_, 0, kReportWords));
+    MINUET_TRY(find_layout(engine, coordinates, count, nullptr, kMostKeyBits));
+  } else {
+    MINUET_TRY(build(engine, coordinates, count, nullptr, bits, stream));
+  }
+  MINUET_TRY(read_report(engine));
+  bounds_ = read_bounds(host_report_ + kBoundsAt);
+  MINUET_TRY(take_layout());
+  const i32 needed = rounded_key_bits(layout_);
+  if (needed > bits) {
+    MINUET_TRY(build(engine, coordinates, count, &bounds_, needed, stream));
+    MINUET_TRY(read_report(engine));
+  }
+  engines_->note_key_bits(needed);
+  return llvm::Error::success();
+}
+
+llvm::Error CoordinateSet::find_layout(MapEngine& engine, const i32* coordinates, i64 count,
+                                       const Bounds* declared, i32 key_bits) const {
+  LayoutRequest request;
+  request.coordinates = coordinates;
+  request.most = count;
+  request.declared = declared;
+  std::copy_n(guard_, kMaxDim, request.guard);
+  std::copy_n(period_, kMaxDim, request.period);
+  request.key_bits = key_bits;
+  request.cloud = state_;
+  return engine->find_layout(request);
+}
+
+llvm::Error CoordinateSet::build(MapEngine& engine, const i32* coordinates, i64 count, const Bounds* declared,
+                                 i32 key_bits, void* stream) {
+  key_bits_ = key_bits;
+  coords_.key = key_type_of(key_bits);
+  MINUET_TRY(engine.begin_maps({key_bits, std::max<i64>(count, 1), 1, 0, 1}, stream));
+  MINUET_TRY(find_layout(engine, coordinates, count, declared, key_bits));
   BuildCoordsRequest request;
   request.coordinates = coordinates;
-  request.count = count;
-  request.layout = layout_;
-  request.bounds = bounds;
+  request.count = state_.points;
+  request.most = count;
+  request.layout = state_.layout;
   request.coords = coords_;
   request.source_row = source_row_;
   request.row_of = row_of_;
-  request.status = reinterpret_cast<u32*>(report_);
+  request.status = state_.status;
   MINUET_TRY(engine->build_coords(request));
   // The coordinates in ascending order, for any later layout.
-  return engine->unpack(coords_, layout_, coordinates_);
+  return engine->unpack(coords_, state_.layout, coordinates_);
 }
 
-llvm::Error CoordinateSet::read_report(MapEngine& engine, i64 first, i64 words) {
-  return engine.read_words(host_report_ + first, report_ + first, words);
+llvm::Error CoordinateSet::read_report(MapEngine& engine) {
+  return engine.read_words(host_report_, report_, kReportWords);
 }
 
 llvm::Error CoordinateSet::take_report() {
   MINUET_TRY(check_coordinate_status(static_cast<u32>(host_report_[0])));
-  rows_ = coords_.capacity = host_report_[1];  // what later maps have to make room for
+  rows_ = coords_.capacity = host_report_[kRowsAt];  // what later maps have to make room for
   return llvm::Error::success();
 }
 
-llvm::Error CoordinateSet::repack(MapEngine& engine, const KeyLayout& layout, const Bounds& bounds,
-                                  Coords target) const {
+llvm::Error CoordinateSet::repack(MapEngine& engine, const CloudLayout* layout, Coords target) const {
   BuildCoordsRequest request;
   request.coordinates = coordinates_;
-  request.count = rows_;
+  request.count = coords_.count;
+  request.most = rows_;
   request.layout = layout;
-  request.bounds = bounds;
   request.coords = target;
   return engine->build_coords(request);
 }
@@ -176,22 +188,25 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::downsample(const A
 
   MINUET_ASSIGN(const MapEngines::Lease engine, engines_->take(queue_.get()));
   Coords fine = coords_;
-  KeyLayout layout = layout_;
   DeviceMemory repacked;
   std::copy_n(period_, kMaxDim, coarse->period_);
+  coarse->layout_ = layout_;
+  coarse->key_bits_ = key_bits_;
   if (!strides_fit(period_, coarse->tensor_stride_, engines_->ndim())) {
     std::copy_n(coarse->tensor_stride_.begin(), kMaxDim, coarse->period_);
-    MINUET_ASSIGN(layout, make_cloud_layout(engines_->ndim(), bounds_, guard_, coarse->period_));
-    auto place = [&](Placement& parts) { fine = place_coords(parts, rows_); };
+    MINUET_ASSIGN(coarse->layout_, make_cloud_layout(engines_->ndim(), bounds_, guard_, coarse->period_));
+    coarse->key_bits_ = rounded_key_bits(coarse->layout_);
+    auto place = [&](Placement& parts) { fine = place_coords(parts, rows_, coarse->key_bits_); };
     MINUET_ASSIGN(repacked, allocate_parts(memory_source(), place));
   }
-  MINUET_TRY(engine->begin_maps({key_type_of(layout), std::max<i64>(rows_, 1), 2, 0, 1}, stream));
-  MINUET_TRY((*engine)->fill_words(coarse->report_, 0, 1));
-  if (repacked.data()) MINUET_TRY(repack(*engine, layout, bounds_, fine));
-  MINUET_TRY((*engine)->downsample({fine, layout, coarse->tensor_stride_, coarse->coords_}));
-  coarse->layout_ = layout;
-  MINUET_TRY((*engine)->unpack(coarse->coords_, layout, coarse->coordinates_));
-  MINUET_TRY(coarse->read_report(*engine, 0, kBoundsAt));
+  coarse->coords_.key = fine.key;
+  MINUET_TRY(engine->begin_maps({coarse->key_bits_, std::max<i64>(rows_, 1), 2, 0, 1}, stream));
+  MINUET_TRY(coarse->find_layout(*engine, nullptr, 0, &bounds_, coarse->key_bits_));
+  if (repacked.data()) MINUET_TRY(repack(*engine, coarse->state_.layout, fine));
+  MINUET_TRY((*engine)->downsample(
+      {fine, coarse->state_.layout, coarse->tensor_stride_, coarse->coords_, coarse->state_.status}));
+  MINUET_TRY((*engine)->unpack(coarse->coords_, coarse->state_.layout, coarse->coordinates_));
+  MINUET_TRY(coarse->read_report(*engine));
   MINUET_TRY(coarse->take_report());
   coarse->caller_rows_ = coarse->rows_;
   return coarse;
@@ -201,10 +216,10 @@ llvm::Error CoordinateSet::export_coordinates(i32* coordinates, void* stream) co
   MINUET_TRY(check_stream(stream));
   MINUET_ASSIGN(const MapEngines::Lease engine, engines_->take(queue_.get()));
   MINUET_TRY(engine->begin(stream));
-  if (!row_of_) return (*engine)->unpack(coords_, layout_, coordinates);
+  if (!row_of_) return (*engine)->unpack(coords_, state_.layout, coordinates);
   const i32 fields = 1 + engines_->ndim();
-  return (*engine)->permute_rows(engine->permute_coordinates(), coordinates_, fields, row_of_, caller_rows_,
-                                 coordinates, fields);
+  return (*engine)->permute_rows(
+      {engine->permute_coordinates(), coordinates_, fields, row_of_, caller_rows_, coordinates, fields});
 }
 
 }  // namespace minuet

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/fused_view.h"
 #include "runtime/gmas_view.h"
 #include "runtime/map_engines.h"
 #include "runtime/queue.h"
@@ -30,6 +31,7 @@ class CoordinateSet {
   llvm::Error export_coordinates(i32* coordinates, void* stream) const;
 
   i64 rows() const { return rows_; }
+  i32* count() const { return coords_.count; }  // device: rows()
   /// Rows that the caller gave; the same as rows() for derived sets.
   i64 caller_rows() const { return caller_rows_; }
   const AxisArray& tensor_stride() const { return tensor_stride_; }
@@ -47,15 +49,20 @@ class CoordinateSet {
   std::shared_ptr<MemorySource> memory_source() const;
   llvm::Error check_stream(void* stream) const;
   llvm::Error allocate(i64 capacity, bool from_caller);
+  /// `declared`: null where the bounds are to be found.
+  llvm::Error find_layout(MapEngine& engine, const i32* coordinates, i64 count, const Bounds* declared,
+                          i32 key_bits) const;
   /// Sorts; the report is read by read_report().
-  llvm::Error build(MapEngine& engine, const i32* coordinates, i64 count, const Bounds& bounds, void* stream);
+  llvm::Error build(MapEngine& engine, const i32* coordinates, i64 count, const Bounds* declared,
+                    i32 key_bits, void* stream);
   llvm::Error find_and_build(MapEngine& engine, const i32* coordinates, i64 count, void* stream);
-  std::optional<Bounds> likely_bounds() const;
-  /// `words` of it, from the word `first` on. Waits.
-  llvm::Error read_report(MapEngine& engine, i64 first, i64 words);
+  /// Waits.
+  llvm::Error read_report(MapEngine& engine);
   llvm::Error take_report();
+  /// The layout of bounds_.
+  llvm::Error take_layout();
   /// Keys of this set under another layout, in `target`, which has room for rows() keys.
-  llvm::Error repack(MapEngine& engine, const KeyLayout& layout, const Bounds& bounds, Coords target) const;
+  llvm::Error repack(MapEngine& engine, const CloudLayout* layout, Coords target) const;
 
   std::shared_ptr<MapEngines> engines_;
   std::shared_ptr<Queue> queue_;
@@ -63,12 +70,14 @@ class CoordinateSet {
   i64 guard_[kMaxDim] = {};             // of the layout: how far a map's offsets may reach
   i64 period_[kMaxDim] = {1, 1, 1, 1};  // of the layout: strides that divide it need no other
   Bounds bounds_;
-  KeyLayout layout_;
+  KeyLayout layout_;  // as the device has it
+  i32 key_bits_ = 0;  // that the keys' sort went by; decides their width
   i64 rows_ = 0, caller_rows_ = 0;
   DeviceMemory memory_;
   Coords coords_;
-  i32* report_ = nullptr;  // [kReportWords] status, count, bounds
-  static constexpr i64 kBoundsAt = 2;
+  CloudState state_;
+  i32* report_ = nullptr;  // [kReportWords] status, points, rows, bounds
+  static constexpr i64 kRowsAt = 2, kBoundsAt = 3;
   static constexpr i64 kReportWords = kBoundsAt + kBoundsWords;
   i32 host_report_[kReportWords] = {};
   i32* source_row_ = nullptr;
@@ -104,6 +113,10 @@ class KernelMap {
   void keep_gmas_view(std::shared_ptr<const GmasView> view) const {
     pairs_->gmas_views.push_back(std::move(view));
   }
+  std::shared_ptr<const FusedView> find_fused_view(bool transposed) const;
+  void keep_fused_view(std::shared_ptr<const FusedView> view) const {
+    pairs_->fused_views.push_back(std::move(view));
+  }
 
  private:
   /// What both directions share.
@@ -113,6 +126,7 @@ class KernelMap {
     std::vector<i32> counts;
     i64 total = 0;
     std::vector<std::shared_ptr<const GmasView>> gmas_views;
+    std::vector<std::shared_ptr<const FusedView>> fused_views;
   };
 
   KernelMap() = default;

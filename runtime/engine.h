@@ -1,4 +1,4 @@
-// The operations that a device offers to an execution: the Map step and the GMaS step.
+// The operations that a device offers to an execution: the Map step, and the ops of a program.
 //
 // There are two engines, runtime/cuda and runtime/cpu; everything above (plans, networks,
 // executions, coordinate sets, kernel maps) is the same code for both. An engine belongs to one
@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "codegen/choice.h"
+#include "codegen/candidates.h"
 #include "runtime/cloud_layout.h"
 #include "runtime/grouping.h"
 
@@ -18,20 +18,48 @@ namespace minuet {
 
 /// A coordinate set on a device: keys in ascending order, their number in device memory.
 struct Coords {
-  void* keys = nullptr;  // [capacity] of the layout's key type
+  void* keys = nullptr;  // [capacity]
   i32* count = nullptr;  // device
   i64 capacity = 0;
+  KeyType key = KeyType::U64;
+};
+
+/// What the device knows of a cloud before its keys are made.
+struct CloudState {
+  u32* status = nullptr;  // one word, kStatus... bits
+  i32* points = nullptr;  // one word: coordinates; none where no layout holds them
+  i32* bounds = nullptr;  // [kBoundsWords] as found; may be null where they are declared
+  CloudLayout* layout = nullptr;
+};
+
+struct LayoutRequest {
+  const i32* coordinates = nullptr;  // [most, 1 + ndim]
+  const i32* given_count = nullptr;  // device; null: there are `most` coordinates
+  i64 most = 0;
+  const Bounds* declared = nullptr;  // null: they are found
+  i64 guard[kMaxDim] = {}, period[kMaxDim] = {1, 1, 1, 1};
+  i32 key_bits = 64;  // that keys may take
+  CloudState cloud;   // out
+};
+
+/// What the rows of one side find on the other: `queries` are the side that asks.
+struct NeighbourView {
+  i32* rows = nullptr;          // [volume][queries] row of the other side, or -1
+  u32* masks = nullptr;         // [mask_words(volume)][queries] bit k % 32 of word k / 32: rows[k] is a row
+  i32* order = nullptr;         // [queries] by mask: those of like masks near each other, full masks first
+  i32* ordered_rows = nullptr;  // rows and masks, with a column for each place of the order
+  u32* ordered_masks = nullptr;
 };
 
 /// One kernel map on a device, and those of its views that somebody asks for: each is made once, by an
 /// operation of its own, and never written over. Sources are the finer side's rows, queries the coarser
-/// side's; a transposed convolution reads it backwards.
-struct MapView {
+/// side's; a transposed convolution reads it backwards. All other views are made of the rows that are found
+/// by search().
+struct MapView : NeighbourView {
   KernelGeometry geometry;
   i64 sources = 0;  // known to the host after the read-back
   i64 queries = 0;
-  /// Rows, which all others are made of: [volume][queries] source row or -1.
-  i32* rows = nullptr;
+  NeighbourView transposed;  // the finer side asks
   /// Pairs: where each entry's is, in order of offset and query, and how many there are.
   i32* positions = nullptr;  // [volume * queries + 1] exclusive sums of hits
   i32* counts = nullptr;     // [volume] pairs per offset
@@ -46,44 +74,76 @@ struct GmasTables {
 
 /// What begin_maps has to make room for.
 struct MapLimits {
-  KeyType key = KeyType::U64;
-  i64 capacity = 0;  // coordinates of the largest set
-  i32 sets = 1;      // coordinate sets built from here on
+  i32 key_bits = 64;  // of all keys: none has a bit above
+  i64 capacity = 0;   // coordinates of the largest set
+  i32 sets = 1;       // coordinate sets built from here on
   i32 maps = 0;
   i32 max_volume = 1;  // of the maps
+  i32 orders = 0;      // made from here on
+
+  KeyType key() const { return key_type_of(key_bits); }
 };
 
 struct BuildCoordsRequest {
-  const i32* coordinates = nullptr;  // [count, 1 + ndim], the caller's order
-  i64 count = 0;
-  KeyLayout layout;
-  Bounds bounds;              // that the layout was made for
-  Coords coords;              // out: unique and sorted
-  i32* source_row = nullptr;  // out [unique]: the first caller's row of each
-  i32* row_of = nullptr;      // out [count]: the unique row of each caller's row
-  u32* status = nullptr;      // out: kStatus... bits are or-ed in; null for coordinates inside the bounds
+  const i32* coordinates = nullptr;  // [*count, 1 + ndim], the caller's order
+  const i32* count = nullptr;        // device
+  i64 most = 0;                      // that *count may be
+  const CloudLayout* layout = nullptr;
+  bool refuses_duplicates = false;  // by kStatusDuplicate
+  Coords coords;                    // out: unique and sorted
+  i32* source_row = nullptr;        // out [unique]: the first caller's row of each
+  i32* row_of = nullptr;            // out [*count]: the unique row of each caller's row
+  u32* status = nullptr;            // bits are or-ed in
 };
 
 struct DownsampleRequest {
   Coords fine;
-  KeyLayout layout;
+  const CloudLayout* layout = nullptr;
   AxisArray stride{1, 1, 1, 1};  // tensor stride of the coarser set
   Coords coarse;                 // out
+  u32* status = nullptr;         // bits are or-ed in
 };
 
 struct SearchRequest {
   Coords sources;
   Coords queries;
-  KeyLayout layout;
+  const CloudLayout* layout = nullptr;
   i32 search = 0;          // index of the engine's SearchChoice
   MapView* map = nullptr;  // out: rows
 };
 
-struct ConvolveRequest {
-  i32 convolution = 0;  // number given by add_convolution
-  const MapView* map = nullptr;
+/// What gather-GEMM-scatter takes beside a map's rows.
+struct GmasOperands {
   const GmasTables* tables = nullptr;
   const GroupPlan* groups = nullptr;
+  const GemmSlices* slices = nullptr;  // of groups; the buffers hold the largest
+  void* gather_buffer = nullptr;       // [rows of a slice, in_channels]
+  float* gemm_buffer = nullptr;        // [rows of a slice, out_channels] partial sums
+  float* sums = nullptr;               // [output_rows, out_channels], where needs_sums says so
+};
+
+/// output row i = input row index[i].
+struct PermuteRequest {
+  i32 permute = 0;  // number given by add_permute_rows
+  const void* input = nullptr;
+  i64 input_ld = 0;
+  const i32* index = nullptr;
+  i64 rows = 0;
+  void* output = nullptr;
+  i64 output_ld = 0;
+  const i32* count = nullptr;  // device: rows from it on become zeros; or null
+};
+
+/// What the fused dataflow reads of a map.
+struct FusedOperands {
+  NeighbourView view;                 // of the output's side; none where each row is its own neighbour
+  const i32* output_count = nullptr;  // device
+};
+
+/// One op on one cloud: what every dataflow takes, then what only its own does.
+struct OpRequest {
+  i32 op = 0;  // number given by add_op
+  const MapView* map = nullptr;
   bool transposed = false;
   const void* input = nullptr;  // first column of the first row
   i64 input_rows = 0, input_ld = 0;
@@ -91,17 +151,15 @@ struct ConvolveRequest {
   i64 output_rows = 0, output_ld = 0;
   const void* residual = nullptr;
   i64 residual_ld = 0;
-  u32* overflow = nullptr;             // 1 once a number of the output is infinite or NaN
-  void* scratch = nullptr;             // Engine::scratch_bytes()
-  const GemmSlices* slices = nullptr;  // of groups; the buffers hold the largest
-  void* gather_buffer = nullptr;       // [rows of a slice, in_channels]
-  float* gemm_buffer = nullptr;        // [rows of a slice, out_channels] partial sums
-  float* sums = nullptr;               // [output_rows, out_channels], where needs_sums says so
+  u32* overflow = nullptr;  // 1 once a number of the output is infinite or NaN
+  void* scratch = nullptr;  // Engine::scratch_bytes()
+  GmasOperands gmas;
+  FusedOperands fused;
 };
 
 /// One convolution's parameters on a device.
 struct ConvolutionWeights {
-  const void* weight = nullptr;  // [volume, in_channels, out_channels] in Device::weight_type(dtype)
+  const void* weight = nullptr;  // as weight_image() makes them for the choice
   const float* scale = nullptr;  // [out_channels], or null where the problem has none
   const float* shift = nullptr;
 };
@@ -130,17 +188,17 @@ class Engine {
   virtual ~Engine() = default;
 
   // ---- made once, before the first begin() -----------------------------------------------------
-  /// Adds a layer and returns its number; they count up. FailedPrecondition where its kernels are not loaded.
-  virtual llvm::Expected<i32> add_convolution(const ConvolutionChoice& choice,
-                                              ConvolutionWeights weights) = 0;
+  /// Adds an op, to run as chosen, and returns its number; they count up. FailedPrecondition where its
+  /// kernels are not loaded.
+  virtual llvm::Expected<i32> add_op(const OpChoice& choice, ConvolutionWeights weights) = 0;
   virtual llvm::Expected<i32> add_permute_rows(const PermuteRowsSpec& spec) = 0;
-  /// Device memory that the engine wants for itself once all layers are added (256-byte aligned).
+  /// Device memory that the engine wants for itself once all ops are added (256-byte aligned).
   virtual i64 workspace_bytes() const = 0;
   virtual llvm::Error set_workspace(void* workspace) = 0;
-  /// Of a ConvolveRequest's scratch, which is anybody's between two calls.
+  /// Of an OpRequest's scratch, which is anybody's between two calls.
   virtual i64 scratch_bytes() const = 0;
   virtual i64 map_workspace_bytes(const MapLimits& limits) const = 0;
-  /// Bytes of one element of the gather buffer of a layer.
+  /// Bytes of one element of gather-GEMM-scatter's gather buffer.
   virtual i64 gather_element_bytes(DType dtype) const = 0;
 
   // ---- one call --------------------------------------------------------------------------------
@@ -161,31 +219,42 @@ class Engine {
   virtual llvm::Error wait() = 0;
   virtual llvm::Expected<void*> allocate_pinned(i64 bytes) = 0;  // owned by the engine
 
-  /// bounds: [2][kMaxFields], least then greatest, of count >= 1 coordinates.
-  virtual llvm::Error find_bounds(const i32* coordinates, i64 count, i32* bounds) = 0;
+  /// The count, bounds and key layout of a cloud; its status begins here.
+  virtual llvm::Error find_layout(const LayoutRequest& request) = 0;
   /// Starts the Map step: `workspace` of map_workspace_bytes(limits), in use until the last search.
   virtual llvm::Error begin_maps(const MapLimits& limits, void* workspace) = 0;
   virtual llvm::Error build_coords(const BuildCoordsRequest& request) = 0;
   virtual llvm::Error downsample(const DownsampleRequest& request) = 0;
   virtual llvm::Error search(const SearchRequest& request) = 0;
-  /// The pairs of a map whose rows were searched since begin_maps; `queries` are the coarser side's.
+  /// Positions and counts of a map whose rows were searched since begin_maps; `queries` are the coarser
+  /// side's.
   virtual llvm::Error count_pairs(const Coords& queries, const MapView& map) = 0;
+  /// Those of a view whose rows are there. `counts` [volume], or null: the pairs of each offset.
+  virtual llvm::Error make_masks(const Coords& queries, i32 volume, const NeighbourView& view,
+                                 i32* counts) = 0;
+  /// That of a view whose masks are there. One of begin_maps' `orders`.
+  virtual llvm::Error order_queries(const Coords& queries, const KernelGeometry& geometry,
+                                    const NeighbourView& view) = 0;
+  /// The ordered ones of a view whose order is there.
+  virtual llvm::Error order_rows(const Coords& queries, i32 volume, const NeighbourView& view) = 0;
+  /// Rows of map.transposed.
+  virtual llvm::Error transpose_rows(const Coords& sources, const Coords& queries, const MapView& map) = 0;
   /// coordinates: [*coords.count, 1 + ndim], engine order.
-  virtual llvm::Error unpack(const Coords& coords, const KeyLayout& layout, i32* coordinates) = 0;
+  virtual llvm::Error unpack(const Coords& coords, const CloudLayout* layout, i32* coordinates) = 0;
+  /// Where the status has a bit, the `counts` words become 0: what follows works on nothing.
+  virtual llvm::Error void_failed(const u32* status, i32* words, i64 counts) = 0;
   /// Fills source_table and query_table of `tables`.
   virtual llvm::Error make_tables(const MapView& map, i32 direct_offset, const GmasTables& tables) = 0;
   /// sources, targets: [pairs], ordered by offset, then by query.
   virtual llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets) = 0;
 
-  /// output row i = input row index[i].
-  virtual llvm::Error permute_rows(i32 permute, const void* input, i64 input_ld, const i32* index, i64 rows,
-                                   void* output, i64 output_ld) = 0;
-  /// Weights into group order for one layer; once per coordinate set, before its first convolve. It writes
-  /// what it sends: after wait_for_sends(), or a wait, in the same call.
-  virtual llvm::Error prepare_convolution(const ConvolveRequest& request) = 0;
+  virtual llvm::Error permute_rows(const PermuteRequest& request) = 0;
+  /// What one op needs for one cloud, before its first run there. It writes what it sends: after
+  /// wait_for_sends(), or a wait, in the same call.
+  virtual llvm::Error prepare_op(const OpRequest& request) = 0;
   /// Once all of a prepare's are.
   virtual llvm::Error send_prepared() { return llvm::Error::success(); }
-  virtual llvm::Error convolve(const ConvolveRequest& request) = 0;
+  virtual llvm::Error run_op(const OpRequest& request) = 0;
 
   // ---- what happened ---------------------------------------------------------------------------
   virtual const EngineCounters& counters() const = 0;

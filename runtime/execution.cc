@@ -1,6 +1,7 @@
 #include "runtime/execution.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "llvm/ADT/ScopeExit.h"
 #include "runtime/alignment.h"
@@ -20,7 +21,7 @@ Execution::Execution(std::shared_ptr<const LoadedPlan> loaded, const ExecutionOp
       arena_(options.queue ? options.queue->memory() : std::shared_ptr<MemorySource>(loaded_->device),
              options.workspace, options.workspace_bytes),
       levels_(program_.levels.size()),
-      slices_(program_.layers.size()),
+      maps_(program_.maps.size()),
       slots_(program_.slots.size()),
       places_(program_.storages.size()) {}
 
@@ -31,10 +32,14 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create_unplaced(
                 execution->loaded_->device->create_engine(execution->compiled_.engine,
                                                           options.queue ? options.queue->share() : nullptr));
   MINUET_TRY(execution->add_layers());
-  execution->number_maps();
+  execution->gmas_.emplace(execution->program_, execution->compiled_.grouping, *execution->engine_,
+                           options.scratch_bytes);
+  execution->fused_.emplace(execution->program_, *execution->engine_, execution->wants_orders());
   if (execution->program_.takes_maps) return execution;
   execution->cloud_.emplace(execution->program_, options.cloud, *execution->engine_);
+  execution->cloud_->set_orders(execution->fused_->most_orders());
   MINUET_TRY(execution->cloud_->check_count(options.max_points));
+  for (const i64 rows : options.cloud.level_capacity) MINUET_TRY(execution->cloud_->check_count(rows));
   return execution;
 }
 
@@ -42,17 +47,19 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create(std::shared_ptr<con
                                                              const ExecutionOptions& options) {
   MINUET_ASSIGN(std::unique_ptr<Execution> execution, create_unplaced(std::move(loaded), options));
   Execution& made = *execution;
-  const i64 layers = made.layer_count();
-  MINUET_ASSIGN(void* tables, made.engine_->allocate_pinned((made.table_words_ + 2 * layers) * kWordBytes));
-  made.host_tables_ = static_cast<i32*>(tables);
-  made.host_overflow_ = static_cast<u32*>(tables) + made.table_words_ + layers;
+  MINUET_TRY(made.gmas_->allocate_host());
+  MINUET_ASSIGN(void* overflow, made.engine_->allocate_pinned(made.layer_count() * kWordBytes));
+  made.host_overflow_ = static_cast<u32*>(overflow);
   if (!made.cloud_) {
     made.fixed_bytes_ = made.place_fixed(nullptr);
     return execution;
   }
   MINUET_TRY(made.cloud_->allocate_host());
   void* const stream = options.queue ? options.queue->stream() : nullptr;
-  MINUET_TRY(made.call(stream, [&] { return made.ensure_capacity(std::max<i64>(options.max_points, 1)); }));
+  MINUET_TRY(made.call(stream, [&]() -> llvm::Error {
+    if (made.has_capacities()) return made.make_room();
+    return made.ensure_capacity(std::max<i64>(options.max_points, 1));
+  }));
   return execution;
 }
 
@@ -62,41 +69,48 @@ llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan>
   ExecutionOptions options;
   options.max_points = points;
   MINUET_ASSIGN(std::unique_ptr<Execution> execution, create_unplaced(std::move(loaded), options));
-  for (const Map& map : execution->maps_) {
-    MINUET_TRY(check_cloud_rows(points, static_cast<i64>(map.own->groups.order.size())));
-  }
-  points = std::max<i64>(points, 1);
+  const Program& program = execution->program_;
+  const i64 rows = std::max<i64>(points, 1);
   static constexpr i32 kPermuted = 0;
-  for (Level& level : execution->levels_) {
-    level.rows = points;
+  std::vector<i32> counts(execution->levels_.size());
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    Level& level = execution->levels_[i];
+    level.rows = rows;
+    level.count = &counts[i];  // which tell levels apart
     level.source_row = &kPermuted;
   }
-  const GroupingChoice& grouping = execution->compiled_.grouping;
-  for (Map& map : execution->maps_) {
-    const i64 volume = static_cast<i64>(map.own->groups.order.size());
-    const double pairs = std::min(neighbours, static_cast<double>(volume)) * static_cast<double>(points);
-    map.view.geometry.volume = static_cast<i32>(volume);
-    map.view.sources = map.view.queries = points;
-    GroupPlan& groups = map.own->groups;
-    groups.gathered_rows =
-        static_cast<i64>(pairs * (1 + grouping.padding_threshold)) + volume * grouping.height_step;
-    groups.largest_height = points + grouping.height_step;
-    groups.direct_rows = points;
+  execution->gmas_->begin(rows);
+  for (const MapSpec& map : program.maps) MINUET_TRY(check_cloud_rows(points, map.volume()));
+  for (i32 i = 0; i < execution->layer_count(); ++i) {
+    MINUET_TRY(execution->bound_layer(i, rows, neighbours));
   }
-  if (execution->cloud_) execution->cloud_->set_capacity(points);
-  return execution->place_fixed(nullptr) + execution->place_tables(nullptr) +
-         execution->place_scratch(nullptr);
+  if (execution->cloud_) execution->cloud_->set_capacity(rows);
+  return execution->place_fixed(nullptr) + execution->cloud_bytes();
+}
+
+/// Of every dataflow that may run it.
+llvm::Error Execution::bound_layer(i32 number, i64 rows, double neighbours) {
+  const i32 map = program_.layers[number].map;
+  const MapSpec& spec = program_.maps[map];
+  if (compiled_.has(Dataflow::GatherGemmScatter, number)) {
+    gmas_->bound_map(map, rows, neighbours);
+    gmas_->add_layer(number, rows);
+  }
+  if (!compiled_.has(Dataflow::Fused, number)) return llvm::Error::success();
+  MapView view;
+  view.geometry.volume = static_cast<i32>(spec.volume());
+  return fused_->add_layer(number, view, coords_of(spec.fine), coords_of(spec.coarse), nullptr);
 }
 
 llvm::Error Execution::add_layers() {
   for (std::size_t i = 0; i < program_.layers.size(); ++i) {
     i32 first = -1;
-    for (const Candidate& candidate : compiled_.candidates[i]) {
-      llvm::Expected<i32> number = engine_->add_convolution(candidate.choice, loaded_->weights[i]);
+    for (std::size_t c = 0; c < compiled_.candidates[i].size(); ++c) {
+      llvm::Expected<i32> number = engine_->add_op(compiled_.candidates[i][c].choice, loaded_->weights[i][c]);
       if (!number) return annotate(number.takeError(), program_.layers[i].name);
       if (first < 0) first = *number;
     }
-    convolutions_.push_back(first);
+    ops_.push_back(first);
     selected_.push_back(-1);
   }
   for (const PermuteRowsSpec& spec : compiled_.permute_inputs) {
@@ -108,19 +122,11 @@ llvm::Error Execution::add_layers() {
   return llvm::Error::success();
 }
 
-/// Places in the tables: the same for every cloud.
-void Execution::number_maps() {
-  for (const MapSpec& spec : program_.maps) {
-    i64 volume = 1;
-    for (const i32 size : spec.kernel_size) volume *= size;
-    Map map;
-    map.own = std::make_shared<GmasView>();
-    map.own->groups = GroupPlan(static_cast<i32>(volume));
-    map.gmas = map.own;
-    map.table_offset = table_words_;
-    table_words_ += kGroupTables * volume;
-    maps_.push_back(std::move(map));
-  }
+/// Whether some layer may run by a kernel of the fused dataflow; the CPU takes rows as they come.
+bool Execution::wants_orders() const {
+  bool fused = false;
+  for (std::size_t i = 0; i < program_.layers.size(); ++i) fused = fused || compiled_.has(Dataflow::Fused, i);
+  return fused && !loaded_->device->info().arch.empty();
 }
 
 llvm::Error Execution::call(void* stream, llvm::function_ref<llvm::Error()> work) {
@@ -160,23 +166,23 @@ llvm::Error Execution::forget(bool for_maps) {
 }
 
 llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) {
+  if (has_capacities()) return prepare_within(coordinates, nullptr, count, stream);
   MINUET_TRY(cloud_->check_count(count));
   MINUET_TRY(call(stream, [&]() -> llvm::Error {
     MINUET_TRY(refuse_capture());
     MINUET_TRY(leave_captured());
     MINUET_TRY(ensure_capacity(std::max<i64>(count, 1)));
-    MINUET_TRY(cloud_->find_layout(coordinates, count));
     for (bool fits = false; !fits;) {
       MINUET_TRY(cloud_->build(coordinates, count));
       idle_ = true;
       take_cloud(count);
-      MINUET_TRY(group_maps());
       select_candidates();
+      MINUET_TRY(add_work());
       const i64 needed = fixed_bytes_ + cloud_bytes();
       fits = needed <= arena_.bytes();
       if (!fits) MINUET_TRY(reserve(needed));
     }
-    MINUET_TRY(enqueue_tables());
+    MINUET_TRY(place_cloud());
     return prepare_layers();
   }));
   prepared_ = true;
@@ -186,12 +192,22 @@ llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) 
 void Execution::take_cloud(i64 count) {
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     const i64 rows = cloud_->rows(static_cast<i32>(i));
-    levels_[i] = {rows, rows, nullptr, nullptr, program_.levels[i].tensor_stride};
+    levels_[i] = {rows,    rows,    cloud_->count(static_cast<i32>(i)), nullptr,
+                  nullptr, nullptr, program_.levels[i].tensor_stride};
   }
   levels_[0].caller_rows = count;
+  take_callers_rows();
+  for (std::size_t i = 0; i < maps_.size(); ++i) {
+    const MapView& view = cloud_->map(static_cast<i32>(i));
+    const i32* counts = cloud_->pairs(static_cast<i32>(i));
+    maps_[i] = {view, std::accumulate(counts, counts + view.geometry.volume, i64{0})};
+  }
+}
+
+void Execution::take_callers_rows() {
+  levels_[0].caller_count = cloud_->counts();
   levels_[0].source_row = cloud_->source_row();
   levels_[0].row_of = cloud_->row_of();
-  for (std::size_t i = 0; i < maps_.size(); ++i) maps_[i].view = cloud_->map(static_cast<i32>(i));
 }
 
 llvm::Error Execution::prepare_maps(std::vector<std::shared_ptr<const KernelMap>> maps, void* stream) {
@@ -206,10 +222,10 @@ llvm::Error Execution::prepare_maps(std::vector<std::shared_ptr<const KernelMap>
     MINUET_TRY(engine_->wait_for_sends());
     given_ = std::move(maps);
     MINUET_TRY(take_maps());
-    MINUET_TRY(group_maps());
     select_candidates();
+    MINUET_TRY(add_work());
     MINUET_TRY(reserve(fixed_bytes_ + cloud_bytes()));
-    MINUET_TRY(enqueue_tables());
+    MINUET_TRY(place_cloud());
     return prepare_layers();
   }));
   prepared_ = true;
@@ -218,7 +234,8 @@ llvm::Error Execution::prepare_maps(std::vector<std::shared_ptr<const KernelMap>
 
 llvm::Error Execution::take_maps() {
   const auto level_of = [](const CoordinateSet& set) {
-    return Level{set.rows(), set.caller_rows(), set.source_row(), set.row_of(), set.tensor_stride()};
+    return Level{set.rows(),       set.caller_rows(), set.count(),        nullptr,
+                 set.source_row(), set.row_of(),      set.tensor_stride()};
   };
   for (std::size_t i = 0; i < maps_.size(); ++i) {
     const KernelMap& map = *given_[i];
@@ -239,82 +256,57 @@ llvm::Error Execution::take_maps() {
     }
     levels_[spec.fine] = level_of(map.fine());
     levels_[spec.coarse] = level_of(map.coarse());
-    maps_[i].view = map.view();
+    maps_[i] = {map.view(), map.pairs()};
   }
   return llvm::Error::success();
 }
 
-/// The map's view that others on the queue have filled, or one to be filled: of the map, or the own.
-llvm::Error Execution::choose_view(std::size_t i) {
-  Map& map = maps_[i];
-  const MapSpec& spec = program_.maps[i];
-  const i32 direct = direct_offset(spec.fine == spec.coarse, program_.dtype, map.view.geometry);
-  map.unfilled = map.own;
-  if (!cloud_ && options_.queue) {
-    map.unfilled = nullptr;
-    map.gmas = given_[i]->find_gmas_view(direct, compiled_.grouping);
-    if (map.gmas) return llvm::Error::success();
-    map.unfilled = std::make_shared<GmasView>();
-    GmasView& made = *map.unfilled;
-    made.groups = GroupPlan(map.view.geometry.volume);
-    auto place = [&](Placement& parts) {
-      made.source_table = parts.take<i32>(map.view.geometry.volume * map.view.sources);
-      made.query_table = parts.take<i32>(map.view.geometry.volume * map.view.queries);
-    };
-    MINUET_ASSIGN(made.memory, allocate_parts(options_.queue->memory(), place));
-  }
-  map.unfilled->direct_offset = direct;
-  map.unfilled->grouping = compiled_.grouping;
-  map.gmas = map.unfilled;
-  return llvm::Error::success();
-}
-
-llvm::Error Execution::group_maps() {
-  for (std::size_t i = 0; i < maps_.size(); ++i) {
-    MINUET_TRY(choose_view(i));
-    const Map& map = maps_[i];
-    if (!map.unfilled) continue;
-    const i32* counts = cloud_ ? cloud_->pairs(static_cast<i32>(i)) : given_[i]->counts().data();
-    MINUET_TRY(group_gemms(counts, map.view.geometry.volume, map.unfilled->direct_offset, compiled_.grouping,
-                           map.unfilled->groups));
-  }
-  return llvm::Error::success();
+i64 Execution::most_rows() const {
+  i64 rows = 0;
+  for (const Level& level : levels_) rows = std::max(rows, level.rows);
+  return rows;
 }
 
 void Execution::select_candidates() {
   for (std::size_t i = 0; i < selected_.size(); ++i) {
     const ProgramLayer& layer = program_.layers[i];
     const std::vector<Candidate>& candidates = compiled_.candidates[i];
-    const i64 rows = levels_[program_.tensors[layer.input].level].rows;
-    const i64 outputs = levels_[program_.tensors[layer.output].level].rows;
-    const double pairs = static_cast<double>(maps_[layer.map].gmas->groups.pairs);
-    const Candidate& selected =
-        select(candidates, rows, pairs / static_cast<double>(std::max<i64>(outputs, 1)));
+    const i64 outputs = rows_of(layer.output);
+    const double pairs = static_cast<double>(maps_[layer.map].pairs);
+    const Candidate& selected = select(candidates, rows_of(layer.input), outputs,
+                                       pairs / static_cast<double>(std::max<i64>(outputs, 1)));
     selected_[i] = static_cast<i32>(&selected - candidates.data());
   }
 }
 
-llvm::Error Execution::enqueue_tables() {
-  MINUET_TRY(place_cloud());
-  for (const Map& map : maps_) copy_tables(map.gmas->groups, host_tables_ + map.table_offset);
-  std::fill_n(host_tables_ + table_words_, layer_count(), 0);
-  MINUET_TRY(engine_->send(tables_, host_tables_, (table_words_ + layer_count()) * kWordBytes));
-  for (std::size_t i = 0; i < maps_.size(); ++i) {
-    Map& map = maps_[i];
-    if (!map.unfilled || (cloud_ && program_.maps[i].is_identity())) continue;
-    MINUET_TRY(engine_->make_tables(map.view, map.gmas->direct_offset, map.tables));
-    if (map.unfilled != map.own) given_[i]->keep_gmas_view(map.unfilled);
+/// What the layers' dataflows need, each of the maps of its own layers.
+llvm::Error Execution::add_work() {
+  gmas_->begin(most_rows());
+  fused_->begin();
+  for (i32 i = 0; i < layer_count(); ++i) {
+    const ProgramLayer& layer = program_.layers[i];
+    const MapView& map = maps_[layer.map].view;
+    const MapSpec& spec = program_.maps[layer.map];
+    const KernelMap* const given = cloud_ ? nullptr : given_[layer.map].get();
+    const KernelMap* const keeper = options_.queue ? given : nullptr;
+    if (is_fused(i)) {
+      MINUET_TRY(fused_->add_layer(i, map, coords_of(spec.fine), coords_of(spec.coarse), keeper));
+      continue;
+    }
+    gmas_->add_layer(i, rows_of(layer.output));
+    if (gmas_->has_map(layer.map)) continue;
+    const i32* const counts = given ? given->counts().data() : cloud_->pairs(layer.map);
+    MINUET_TRY(gmas_->add_map(layer.map, map, coords_of(spec.coarse), counts, keeper));
   }
   return llvm::Error::success();
 }
 
 llvm::Error Execution::prepare_layers() {
   reset_places();
-  for (i32 i = 0; i < layer_count(); ++i) {
-    const ProgramLayer& layer = program_.layers[i];
-    slice_groups(maps_[layer.map].gmas->groups, slice_rows_of(layer), slices_[i]);
-    MINUET_TRY(engine_->prepare_convolution(request_of(i)));
-  }
+  MINUET_TRY(engine_->fill_words(overflow_, 0, layer_count()));
+  MINUET_TRY(gmas_->finish());
+  MINUET_TRY(fused_->make_views(cloud_.has_value()));
+  for (i32 i = 0; i < layer_count(); ++i) MINUET_TRY(engine_->prepare_op(request_of(i)));
   return engine_->send_prepared();
 }
 
@@ -360,31 +352,29 @@ void* Execution::address_of(i32 tensor) const {
   return places_[spec.storage].base + static_cast<i64>(spec.column) * dtype_bytes(program_.dtype);
 }
 
-ConvolveRequest Execution::request_of(i32 number) const {
+OpRequest Execution::request_of(i32 number) const {
   const ProgramLayer& layer = program_.layers[number];
-  const Map& map = maps_[layer.map];
-  ConvolveRequest request;
-  request.convolution = convolutions_[number] + selected_[number];
-  request.map = &map.view;
-  request.tables = &map.tables;
-  request.groups = &map.gmas->groups;
+  OpRequest request;
+  request.op = ops_[number] + selected_[number];
+  request.map = &maps_[layer.map].view;
   request.transposed = layer.convolution().kind == ConvolutionKind::Transposed;
   request.input = address_of(layer.input);
-  request.input_rows = levels_[program_.tensors[layer.input].level].rows;
+  request.input_rows = rows_of(layer.input);
   request.input_ld = ld_of(layer.input);
   request.output = address_of(layer.output);
-  request.output_rows = levels_[program_.tensors[layer.output].level].rows;
+  request.output_rows = rows_of(layer.output);
   request.output_ld = ld_of(layer.output);
   if (layer.residual >= 0) {
     request.residual = address_of(layer.residual);
     request.residual_ld = ld_of(layer.residual);
   }
-  request.overflow = reinterpret_cast<u32*>(tables_ + table_words_) + number;
+  request.overflow = overflow_ + number;
   request.scratch = engine_scratch_;
-  request.slices = &slices_[number];
-  request.gather_buffer = gather_buffer_;
-  request.gemm_buffer = gemm_buffer_;
-  request.sums = sums_;
+  if (is_fused(number)) {
+    request.fused = fused_->operands(number);
+  } else {
+    request.gmas = gmas_->operands(number);
+  }
   return request;
 }
 
@@ -398,8 +388,8 @@ llvm::Error Execution::load_inputs(llvm::ArrayRef<Tensor> inputs) {
       places_[spec.storage] = {static_cast<char*>(inputs[i].data), inputs[i].ld};
       continue;
     }
-    MINUET_TRY(engine_->permute_rows(permute_inputs_[i], inputs[i].data, inputs[i].ld, level.source_row,
-                                     level.rows, address_of(tensor), ld_of(tensor)));
+    MINUET_TRY(engine_->permute_rows({permute_inputs_[i], inputs[i].data, inputs[i].ld, level.source_row,
+                                      level.rows, address_of(tensor), ld_of(tensor), level.count}));
   }
   return llvm::Error::success();
 }
@@ -415,11 +405,11 @@ llvm::Error Execution::run_layers(llvm::ArrayRef<Tensor> inputs, const Tensor& o
   const TensorSpec& spec = program_.tensors[program_.output];
   const bool in_place = is_in_place(program_.output);
   if (in_place) places_[spec.storage] = {static_cast<char*>(output.data), output.ld};
-  for (i32 i = 0; i < layer_count(); ++i) MINUET_TRY(engine_->convolve(request_of(i)));
+  for (i32 i = 0; i < layer_count(); ++i) MINUET_TRY(engine_->run_op(request_of(i)));
   if (in_place) return llvm::Error::success();
   const Level& level = levels_[spec.level];
-  return engine_->permute_rows(permute_output_, address_of(program_.output), ld_of(program_.output),
-                               level.row_of, level.caller_rows, output.data, output.ld);
+  return engine_->permute_rows({permute_output_, address_of(program_.output), ld_of(program_.output),
+                                level.row_of, level.caller_rows, output.data, output.ld, level.caller_count});
 }
 
 llvm::Error Execution::output_coordinates(i32* coordinates, void* stream) {
@@ -430,11 +420,15 @@ llvm::Error Execution::output_coordinates(i32* coordinates, void* stream) {
   MINUET_TRY(check_prepared());
   return call(stream, [&]() -> llvm::Error {
     const i32 level = program_.tensors[program_.output].level;
-    if (!levels_[level].row_of) return cloud_->unpack(level, coordinates);
     const i32 fields = 1 + program_.ndim;
+    if (!levels_[level].row_of) {
+      if (has_capacities()) MINUET_TRY(engine_->fill_words(coordinates, 0, levels_[level].rows * fields));
+      return cloud_->unpack(level, coordinates);
+    }
     MINUET_TRY(cloud_->unpack(level, cloud_->coordinates()));
-    return engine_->permute_rows(permute_coordinates_, cloud_->coordinates(), fields, levels_[level].row_of,
-                                 levels_[level].caller_rows, coordinates, fields);
+    return engine_->permute_rows({permute_coordinates_, cloud_->coordinates(), fields, levels_[level].row_of,
+                                  levels_[level].caller_rows, coordinates, fields,
+                                  levels_[level].caller_count});
   });
 }
 
@@ -442,7 +436,7 @@ llvm::Expected<i32> Execution::find_overflow(void* stream) {
   MINUET_TRY(check_prepared());
   const i64 layers = layer_count();
   MINUET_TRY(call(stream, [&]() -> llvm::Error {
-    MINUET_TRY(engine_->read_back(host_overflow_, tables_ + table_words_, layers * kWordBytes));
+    MINUET_TRY(engine_->read_back(host_overflow_, overflow_, layers * kWordBytes));
     return engine_->wait();
   }));
   const u32* found = std::find(host_overflow_, host_overflow_ + layers, 1u);

@@ -1,9 +1,10 @@
 // One caller's use of a loaded plan: prepare for a cloud or for kernel maps, then run(features).
 //
 // For a network prepare(coordinates) builds every coordinate set and kernel map on the device and reads all
-// counts back in one copy; for a single convolution prepare_maps takes the caller's. Either groups every
-// layer's GEMMs and enqueues the metadata tables; run only enqueues. All device memory is one arena. It grows
-// where a cloud exceeds it, and prepare then starts over; a warm prepare allocates nothing.
+// counts back in one copy; for a single convolution prepare_maps takes the caller's. Either selects each
+// layer's candidate and makes the views of the maps that the selected ones read; run only enqueues. All
+// device memory is one arena. It grows where a cloud exceeds it, and prepare then starts over; a warm prepare
+// allocates nothing.
 #pragma once
 
 #include <memory>
@@ -11,10 +12,9 @@
 #include <vector>
 
 #include "llvm/ADT/ArrayRef.h"
-#include "runtime/arena.h"
-#include "runtime/cloud_maps.h"
 #include "runtime/compiled_plan.h"
-#include "runtime/coordinate_set.h"
+#include "runtime/fused_work.h"
+#include "runtime/gmas_work.h"
 #include "runtime/tensor.h"
 
 namespace minuet {
@@ -41,11 +41,20 @@ class Execution {
   /// nothing forgotten, where the plan takes the other prepare.
   llvm::Error forget(bool for_maps);
   llvm::Error prepare(const i32* coordinates, i64 count, void* stream);
+  /// Capacity mode; may be captured. `given_count`: on the device; null: there are `most`.
+  llvm::Error prepare_within(const i32* coordinates, const i32* given_count, i64 most, void* stream);
   llvm::Error prepare_maps(std::vector<std::shared_ptr<const KernelMap>> maps, void* stream);
   llvm::Error run(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs, void* stream);
   llvm::Error output_coordinates(i32* coordinates, void* stream);
   /// The first layer that wrote a number that is infinite or NaN since prepare, or -1. Waits.
   llvm::Expected<i32> find_overflow(void* stream);
+
+  bool has_capacities() const { return options_.cloud.has_capacities(); }
+  /// One for each level: `factor` times what is prepared.
+  llvm::Error suggest_capacities(double factor, llvm::MutableArrayRef<i64> rows) const;
+  /// Of capacity mode's cloud: kStatus... bits; the caller's rows and each level's. Waits.
+  llvm::Error read_cloud(void* stream, u32& status, llvm::MutableArrayRef<i32> counts);
+  const CloudMaps* cloud() const { return cloud_ ? &*cloud_ : nullptr; }
 
   const Plan& plan() const { return *loaded_->plan; }
   bool is_prepared() const { return prepared_; }
@@ -53,16 +62,22 @@ class Execution {
   i64 output_rows() const { return levels_[program_.tensors[program_.output].level].caller_rows; }
   /// What is prepared; no rows before that.
   struct Level {
-    i64 rows = 0;                     // of the set
-    i64 caller_rows = 0;              // of the caller's tensors on it
-    const i32* source_row = nullptr;  // null where the caller's order is the set's
+    i64 rows = 0;                       // of the set
+    i64 caller_rows = 0;                // of the caller's tensors on it
+    i32* count = nullptr;               // of the set's rows, on the device
+    const i32* caller_count = nullptr;  // of the caller's, on the device; null: all are there
+    const i32* source_row = nullptr;    // null where the caller's order is the set's
     const i32* row_of = nullptr;
     AxisArray tensor_stride{};
   };
   const Level& level(i32 level) const { return levels_[level]; }
-  /// Null before prepare.
+  /// Of a layer's map; 0 before prepare.
+  i64 layer_pairs(i32 layer) const { return prepared_ ? maps_[program_.layers[layer].map].pairs : 0; }
+  /// What a layer runs; null before prepare.
+  const Candidate* selected(i32 layer) const { return prepared_ ? &candidate_of(layer) : nullptr; }
+  /// Null before prepare, and where another dataflow than gather-GEMM-scatter runs it.
   const GroupPlan* layer_groups(i32 layer) const {
-    return prepared_ ? &maps_[program_.layers[layer].map].gmas->groups : nullptr;
+    return prepared_ && !is_fused(layer) ? gmas_->groups(program_.layers[layer].map) : nullptr;
   }
   /// The caller replays no graph that holds a run of this execution any more: their memory goes.
   void release_captures();
@@ -76,11 +91,7 @@ class Execution {
  private:
   struct Map {
     MapView view;
-    std::shared_ptr<GmasView> own;
-    std::shared_ptr<const GmasView> gmas;  // the own one, or one of the map's, for all on the queue
-    std::shared_ptr<GmasView> unfilled;    // the same, where this prepare makes it
-    GmasTables tables;
-    i64 table_offset = 0;  // of its group tables, in words
+    i64 pairs = 0;
   };
   /// Where a storage lies in this run.
   struct Place {
@@ -92,7 +103,7 @@ class Execution {
   static llvm::Expected<std::unique_ptr<Execution>> create_unplaced(std::shared_ptr<const LoadedPlan> loaded,
                                                                     const ExecutionOptions& options);
   llvm::Error add_layers();
-  void number_maps();
+  llvm::Error bound_layer(i32 layer, i64 rows, double neighbours);
   i64 layer_count() const { return static_cast<i64>(program_.layers.size()); }
   llvm::Error call(void* stream, llvm::function_ref<llvm::Error()> work);
 
@@ -100,18 +111,25 @@ class Execution {
   /// The arena: the fixed part, then the maps' tables; then, where no queue has it, what a run works in.
   i64 place_fixed(char* base);
   i64 place_tables(char* base);
-  i64 slice_rows_of(const ProgramLayer& layer) const;
   i64 place_scratch(char* base);
   i64 cloud_bytes();
   llvm::Error place_cloud();
   llvm::Error reserve(i64 bytes);
   llvm::Error place_anew();
+  llvm::Error make_room();
+  void take_capacities();
+  void take_callers_rows();
+  llvm::Error select_within_capacities();
   void take_cloud(i64 count);
   llvm::Error take_maps();
-  llvm::Error choose_view(std::size_t map);
-  llvm::Error group_maps();
+  i64 rows_of(i32 tensor) const { return levels_[program_.tensors[tensor].level].rows; }
+  i64 most_rows() const;
+  bool wants_orders() const;
   void select_candidates();
-  llvm::Error enqueue_tables();
+  const Candidate& candidate_of(i32 layer) const { return compiled_.candidates[layer][selected_[layer]]; }
+  bool is_fused(i32 layer) const { return dataflow_of(candidate_of(layer).choice) == Dataflow::Fused; }
+  Coords coords_of(i32 level) const { return {nullptr, levels_[level].count, levels_[level].rows}; }
+  llvm::Error add_work();
   llvm::Error leave_captured();
   llvm::Error refuse_capture() const;
   llvm::Error prepare_layers();
@@ -124,7 +142,7 @@ class Execution {
   i64 ld_of(i32 tensor) const { return places_[program_.tensors[tensor].storage].ld; }
   llvm::Error load_inputs(llvm::ArrayRef<Tensor> inputs);
   llvm::Error run_layers(llvm::ArrayRef<Tensor> inputs, const Tensor& output);
-  ConvolveRequest request_of(i32 layer) const;
+  OpRequest request_of(i32 layer) const;
 
   std::shared_ptr<const LoadedPlan> loaded_;
   const Program& program_;
@@ -141,18 +159,20 @@ class Execution {
   std::vector<Captured> captured_;
   std::unique_ptr<Engine> engine_;
   std::optional<CloudMaps> cloud_;  // builds the maps; none where they are the caller's
-  std::vector<i32> convolutions_;   // the engine's number of each layer's first candidate
+  std::optional<GmasWork> gmas_;
+  std::optional<FusedWork> fused_;
+  std::vector<i32> ops_;  // the engine's number of each layer's first candidate
   std::vector<i32> permute_inputs_;
   i32 permute_output_ = 0, permute_coordinates_ = 0;
 
   // What is prepared.
   bool prepared_ = false;
-  bool in_graph_ = false;  // a run for it was captured
+  bool has_cloud_state_ = false;  // capacity mode: some prepare was enqueued
+  bool in_graph_ = false;         // a run for it was captured
   std::vector<std::shared_ptr<const KernelMap>> given_;
   std::vector<Level> levels_;
   std::vector<Map> maps_;
-  std::vector<GemmSlices> slices_;  // by layer
-  std::vector<i32> selected_;       // candidate, by layer; -1 before the first prepare
+  std::vector<i32> selected_;  // candidate, by layer; -1 before the first prepare
   std::vector<char*> slots_;
   std::vector<Place> places_;  // by storage
 
@@ -161,13 +181,9 @@ class Execution {
   i64 least_arena_bytes_ = 0;  // what a graph has kept
   bool idle_ = false;          // this call has waited for what the arena was used for
   i64 fixed_bytes_ = 0;
-  i64 table_words_ = 0;
-  // Group tables of all maps, and behind them a word of overflow for each layer.
-  i32 *tables_ = nullptr, *host_tables_ = nullptr;
-  u32* host_overflow_ = nullptr;  // read back
+  u32 *overflow_ = nullptr, *host_overflow_ = nullptr;  // a word for each layer, and read back
   void* engine_workspace_ = nullptr;
-  void *engine_scratch_ = nullptr, *gather_buffer_ = nullptr;  // of a run
-  float *gemm_buffer_ = nullptr, *sums_ = nullptr;
+  void* engine_scratch_ = nullptr;  // of a run
 };
 
 }  // namespace minuet

@@ -7,7 +7,8 @@ namespace minuet {
 
 i64 Execution::place_fixed(char* base) {
   Placement parts(base);
-  tables_ = parts.take<i32>(table_words_ + layer_count());
+  gmas_->place_fixed(parts);
+  overflow_ = parts.take<u32>(layer_count());
   engine_workspace_ = parts.take<char>(engine_->workspace_bytes());
   if (!options_.queue) engine_scratch_ = parts.take<char>(engine_->scratch_bytes());
   if (cloud_) cloud_->place(parts);
@@ -16,36 +17,9 @@ i64 Execution::place_fixed(char* base) {
 
 i64 Execution::place_tables(char* base) {
   Placement parts(base, idle_);
-  for (std::size_t i = 0; i < maps_.size(); ++i) {
-    Map& map = maps_[i];
-    const i64 volume = map.view.geometry.volume;
-    if (map.gmas != map.own) {
-      map.tables.source_table = map.gmas->source_table;
-      map.tables.query_table = map.gmas->query_table;
-    } else if (cloud_ && program_.maps[i].is_identity()) {
-      map.tables.source_table = map.tables.query_table = cloud_->identity();
-    } else {
-      map.tables.source_table = parts.take<i32>(volume * map.view.sources);
-      map.tables.query_table = parts.take<i32>(volume * map.view.queries);
-    }
-    map.tables.groups = tables_at(tables_ ? tables_ + map.table_offset : nullptr, map.view.geometry.volume);
-  }
+  gmas_->place_tables(parts, cloud_ ? &*cloud_ : nullptr);
+  fused_->place_views(parts, cloud_.has_value());
   return parts.bytes();
-}
-
-/// Rows of the layer's buffers. What they may take grows with the cloud, so that there are never many slices.
-i64 Execution::slice_rows_of(const ProgramLayer& layer) const {
-  constexpr i64 kLeastScratchBytes = i64{64} << 20, kScratchBytesPerRow = 4096;
-  i64 scratch_bytes = options_.scratch_bytes;
-  if (scratch_bytes == 0) {
-    i64 rows = 0;
-    for (const Level& level : levels_) rows = std::max(rows, level.rows);
-    scratch_bytes = std::max(kLeastScratchBytes, rows * kScratchBytesPerRow);
-  }
-  const ConvolutionProblem& problem = layer.convolution();
-  const i64 row_bytes = problem.in_channels * engine_->gather_element_bytes(problem.dtype) +
-                        problem.out_channels * static_cast<i64>(sizeof(float));
-  return slice_rows(maps_[layer.map].gmas->groups, row_bytes, scratch_bytes);
 }
 
 /// A slot of nothing but the caller's tensors, used in place, has no memory.
@@ -59,19 +33,7 @@ i64 Execution::place_scratch(char* base) {
     slots_[i] =
         program_.takes_maps && !level.source_row ? nullptr : parts.take<char>(level.rows * slot.ld * element);
   }
-  i64 gather_bytes = 0, partials = 0, sums = 0;
-  for (const ProgramLayer& layer : program_.layers) {
-    const ConvolutionProblem& problem = layer.convolution();
-    const i64 rows = slice_rows_of(layer);
-    gather_bytes =
-        std::max(gather_bytes, rows * problem.in_channels * engine_->gather_element_bytes(problem.dtype));
-    partials = std::max(partials, rows * problem.out_channels);
-    if (!needs_sums(maps_[layer.map].gmas->groups, rows)) continue;
-    sums = std::max(sums, levels_[program_.tensors[layer.output].level].rows * problem.out_channels);
-  }
-  gather_buffer_ = parts.take<char>(gather_bytes);
-  gemm_buffer_ = parts.take<float>(partials);
-  sums_ = parts.take<float>(sums);
+  gmas_->place_buffers(parts);
   return parts.bytes();
 }
 

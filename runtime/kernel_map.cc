@@ -34,7 +34,7 @@ llvm::Error check_geometry(const CoordinateSet& input, const CoordinateSet& outp
   return llvm::Error::success();
 }
 
-bool same_layout(const KeyLayout& a, const KeyLayout& b) {
+bool is_same(const KeyLayout& a, const KeyLayout& b) {
   return a.fields == b.fields && std::equal(a.bias, a.bias + a.fields, b.bias) &&
          std::equal(a.shift, a.shift + a.fields, b.shift) && std::equal(a.bits, a.bits + a.fields, b.bits);
 }
@@ -89,8 +89,10 @@ llvm::Error KernelMap::search(void* stream) {
     guarded = guarded && guard[a] <= fine.guard_[a] && guard[a] <= coarse.guard_[a];
   }
   Coords sources = fine.coords_, queries = coarse.coords_;
-  KeyLayout layout = fine.layout_;
-  const bool repack = !guarded || !same_layout(fine.layout_, coarse.layout_);
+  const bool repack = !guarded || !is_same(fine.layout_, coarse.layout_) || sources.key != queries.key;
+  i32 key_bits = fine.key_bits_;
+  const CloudLayout* layout = fine.state_.layout;
+  CloudState common;
   DeviceMemory repacked;
   Bounds bounds = fine.bounds_;
   if (repack) {
@@ -99,19 +101,29 @@ llvm::Error KernelMap::search(void* stream) {
       bounds.least[f] = std::min(bounds.least[f], coarse.bounds_.least[f]);
       bounds.greatest[f] = std::max(bounds.greatest[f], coarse.bounds_.greatest[f]);
     }
-    MINUET_ASSIGN(layout, make_cloud_layout(ndim, bounds, guard, period));
+    MINUET_ASSIGN(const KeyLayout wide, make_cloud_layout(ndim, bounds, guard, period));
+    key_bits = rounded_key_bits(wide);
     auto place = [&](Placement& parts) {
-      sources = place_coords(parts, fine.rows());
-      queries = place_coords(parts, coarse.rows());
+      sources = place_coords(parts, fine.rows(), key_bits);
+      queries = place_coords(parts, coarse.rows(), key_bits);
+      common = {parts.take<u32>(1), parts.take<i32>(1), nullptr, parts.take<CloudLayout>(1)};
     };
     MINUET_ASSIGN(repacked, allocate_parts(fine.memory_source(), place));
   }
   MINUET_ASSIGN(const MapEngines::Lease engine, fine.engines()->take(queue().get()));
   const i64 capacity = std::max<i64>({fine.rows(), coarse.rows(), 1});
-  MINUET_TRY(engine->begin_maps({key_type_of(layout), capacity, 2, 1, view().geometry.volume}, stream));
+  MINUET_TRY(engine->begin_maps({key_bits, capacity, 2, 1, view().geometry.volume}, stream));
   if (repack) {
-    MINUET_TRY(fine.repack(*engine, layout, bounds, sources));
-    MINUET_TRY(coarse.repack(*engine, layout, bounds, queries));
+    LayoutRequest request;
+    request.declared = &bounds;
+    std::copy_n(guard, kMaxDim, request.guard);
+    std::copy_n(period, kMaxDim, request.period);
+    request.key_bits = key_bits;
+    request.cloud = common;
+    MINUET_TRY((*engine)->find_layout(request));
+    layout = common.layout;
+    MINUET_TRY(fine.repack(*engine, layout, sources));
+    MINUET_TRY(coarse.repack(*engine, layout, queries));
   }
   MINUET_TRY((*engine)->search({sources, queries, layout, 0, &pairs_->view}));
   MINUET_TRY((*engine)->count_pairs(queries, pairs_->view));
@@ -140,6 +152,13 @@ std::shared_ptr<const GmasView> KernelMap::find_gmas_view(i32 direct_offset,
                                                           const GroupingChoice& grouping) const {
   for (const std::shared_ptr<const GmasView>& view : pairs_->gmas_views) {
     if (view->direct_offset == direct_offset && view->grouping == grouping) return view;
+  }
+  return nullptr;
+}
+
+std::shared_ptr<const FusedView> KernelMap::find_fused_view(bool transposed) const {
+  for (const std::shared_ptr<const FusedView>& view : pairs_->fused_views) {
+    if (view->transposed == transposed) return view;
   }
   return nullptr;
 }

@@ -100,16 +100,6 @@ void MapEngines::GiveBack::operator()(MapEngine* engine) const {
   owner ? owner->give_back(engine) : engine->end();
 }
 
-std::optional<Bounds> MapEngines::last_bounds() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return last_bounds_;
-}
-
-void MapEngines::note_bounds(const Bounds& bounds) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  last_bounds_ = bounds;
-}
-
 void MapEngines::give_back(MapEngine* engine) {
   std::unique_ptr<MapEngine> owned(engine);
   owned->settle();

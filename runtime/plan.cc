@@ -60,11 +60,13 @@ llvm::Expected<std::shared_ptr<const Plan>> Plan::create(NetworkProblem problem,
     return llvm::Error::success();
   }));
   plan->tuning = std::move(tuning);
+  plan->dataflow = problem.dataflow;
   return plan;
 }
 
 llvm::Expected<std::shared_ptr<const Plan>> Plan::create(const OpProblem& op, LayerParameters parameters,
-                                                         std::shared_ptr<const TuningSnapshot> tuning) {
+                                                         std::shared_ptr<const TuningSnapshot> tuning,
+                                                         std::optional<Dataflow> dataflow) {
   MINUET_TRY(validate(op));  // so far what is valid is a convolution
   const ConvolutionProblem& problem = *std::get_if<ConvolutionProblem>(&op);
   MINUET_TRY(check_finite("weight", parameters.weight));
@@ -79,6 +81,7 @@ llvm::Expected<std::shared_ptr<const Plan>> Plan::create(const OpProblem& op, La
   plan->program = convolution_program(problem);
   plan->parameters.push_back(std::move(parameters));
   plan->tuning = std::move(tuning);
+  plan->dataflow = dataflow;
   return plan;
 }
 

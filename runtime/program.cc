@@ -1,8 +1,14 @@
 #include "runtime/program.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 namespace minuet {
+
+i64 MapSpec::volume() const {
+  return std::accumulate(kernel_size.begin(), kernel_size.end(), i64{1}, std::multiplies<>());
+}
 
 bool MapSpec::is_identity() const { return fine == coarse && kernel_size == AxisArray{1, 1, 1, 1}; }
 

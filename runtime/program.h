@@ -24,6 +24,7 @@ struct MapSpec {
   AxisArray kernel_size{1, 1, 1, 1};
   AxisArray dilation{1, 1, 1, 1};
   bool operator==(const MapSpec&) const = default;
+  i64 volume() const;
   /// One offset onto the set itself: every row is its own neighbour, so nothing is searched.
   bool is_identity() const;
 };

@@ -13,7 +13,7 @@
 namespace minuet {
 namespace {
 
-llvm::Error damaged(const std::string& what) {
+llvm::Error damaged_bundle(const std::string& what) {
   return make_error(StatusCode::InvalidArgument, "the bundle is damaged: {0}", what);
 }
 
@@ -39,10 +39,10 @@ llvm::Error check_head(const BundleHead& head, std::uint64_t file_bytes) {
   if (head.entries > kMostBundleEntries || head.strings_bytes > kMostStringsBytes ||
       head.dictionary_bytes > kMostDictionaryBytes || head.dictionary_raw_bytes > kMostDictionaryBytes ||
       head.tuning_bytes > kMostTuningBytes) {
-    return damaged("its sizes are out of range");
+    return damaged_bundle("its sizes are out of range");
   }
   if (head.file_bytes != file_bytes || frames_start(head) + kDigestBytes > file_bytes) {
-    return damaged("its size is not what it says");
+    return damaged_bundle("its size is not what it says");
   }
   return llvm::Error::success();
 }
@@ -84,35 +84,38 @@ llvm::Error Bundle::read_index() {
   MINUET_ASSIGN(const std::string rest, read_bytes(sizeof head_, index_bytes(head_) - sizeof head_));
   index_ += rest;
   if (index_digest(index_) != bytes_of(head_.index_digest))
-    return damaged("the digest of its contents differs");
+    return damaged_bundle("the digest of its contents differs");
   const llvm::StringRef arch = bytes_of(head_.arch);
   arch_ = arch.take_until([](char c) { return c == '\0'; }).str();
-  if (arch_.size() == arch.size() || capability(arch_) == 0) return damaged("it names no architecture");
+  if (arch_.size() == arch.size() || capability(arch_) == 0)
+    return damaged_bundle("it names no architecture");
   return llvm::Error::success();
 }
 
 llvm::Error Bundle::check_contents() const {
-  if (head_.strings_bytes == 0 || index_.back() != '\0') return damaged("its names do not end");
+  if (head_.strings_bytes == 0 || index_.back() != '\0') return damaged_bundle("its names do not end");
   std::uint64_t end = frames_start(head_);
   std::string previous;
   for (std::size_t i = 0; i < size(); ++i) {
     const BundleRow row = this->row(i);
     const std::string key = bytes_of(row.key).str();
-    if (i > 0 && key <= previous) return damaged("its contents are not sorted");
+    if (i > 0 && key <= previous) return damaged_bundle("its contents are not sorted");
     previous = key;
     if (row.offset != end || row.frame_bytes > head_.file_bytes - end) {
-      return damaged("a kernel lies outside of it");
+      return damaged_bundle("a kernel lies outside of it");
     }
     end += row.frame_bytes;
     if (row.manifest_bytes > kMostManifestBytes || row.cubin_bytes > kMostKernelBytes - row.manifest_bytes) {
-      return damaged("the size of a kernel is out of range");
+      return damaged_bundle("the size of a kernel is out of range");
     }
     if (row.arch >= head_.strings_bytes || row.compiler >= head_.strings_bytes) {
-      return damaged("a name lies outside of it");
+      return damaged_bundle("a name lies outside of it");
     }
-    if (text(row.arch) != arch_) return damaged("a kernel is for another architecture than the bundle");
+    if (text(row.arch) != arch_)
+      return damaged_bundle("a kernel is for another architecture than the bundle");
   }
-  return end + kDigestBytes == head_.file_bytes ? llvm::Error::success() : damaged("it has bytes of no part");
+  return end + kDigestBytes == head_.file_bytes ? llvm::Error::success()
+                                                : damaged_bundle("it has bytes of no part");
 }
 
 llvm::Expected<std::string> Bundle::read_bytes(std::uint64_t offset, std::uint64_t size) const {
@@ -121,7 +124,7 @@ llvm::Expected<std::string> Bundle::read_bytes(std::uint64_t offset, std::uint64
     const ssize_t count = ::pread(file_.get(), &bytes[done], size - done, static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return make_system_error("the bundle cannot be read");
-    if (count == 0) return damaged("it became shorter");
+    if (count == 0) return damaged_bundle("it became shorter");
     done += static_cast<std::size_t>(count);
   }
   return bytes;
@@ -168,7 +171,7 @@ Bundle::Dictionary Bundle::read_dictionary() const {
   const auto read = [this]() -> llvm::Expected<std::string> {
     MINUET_ASSIGN(const std::string frame, read_bytes(index_bytes(head_), head_.dictionary_bytes));
     if (digest_of(frame) != bytes_of(head_.dictionary_digest)) {
-      return damaged("the digest of its dictionary differs");
+      return damaged_bundle("the digest of its dictionary differs");
     }
     return unpack_frame(frame, {}, head_.dictionary_raw_bytes);
   };
@@ -186,7 +189,7 @@ llvm::Expected<llvm::StringRef> Bundle::dictionary() const {
 llvm::Expected<Entry> Bundle::read(std::size_t index) const {
   const BundleRow row = this->row(index);
   MINUET_ASSIGN(const std::string frame, read_bytes(row.offset, row.frame_bytes));
-  if (digest_of(frame) != bytes_of(row.digest)) return damaged("the digest of a kernel differs");
+  if (digest_of(frame) != bytes_of(row.digest)) return damaged_bundle("the digest of a kernel differs");
   MINUET_ASSIGN(const llvm::StringRef dictionary, this->dictionary());
   MINUET_ASSIGN(const std::string bytes,
                 unpack_frame(frame, dictionary, std::size_t{row.manifest_bytes} + row.cubin_bytes));
@@ -194,8 +197,8 @@ llvm::Expected<Entry> Bundle::read(std::size_t index) const {
   MINUET_TRY(read_manifest(llvm::StringRef(bytes).take_front(row.manifest_bytes), entry));
   entry.binary.cubin = bytes.substr(row.manifest_bytes);
   // The suffix of an architecture is in no cubin, so contents and manifest must agree on it.
-  if (entry.binary.arch != text(row.arch)) return damaged("a kernel is for another architecture");
-  if (entry.binary.compiler_id != text(row.compiler)) return damaged("a kernel is another compiler's");
+  if (entry.binary.arch != text(row.arch)) return damaged_bundle("a kernel is for another architecture");
+  if (entry.binary.compiler_id != text(row.compiler)) return damaged_bundle("a kernel is another compiler's");
   MINUET_TRY(check_cubin(entry));
   entry.request_key = hex_of(bytes_of(row.key));
   entry.build_key = build_key(entry.request_key, entry.binary.compiler_id);
@@ -214,7 +217,8 @@ llvm::Expected<std::vector<Entry>> Bundle::read_all() const {
 llvm::Expected<std::string> Bundle::tuning() const {
   MINUET_ASSIGN(std::string bytes,
                 read_bytes(index_bytes(head_) + head_.dictionary_bytes, head_.tuning_bytes));
-  if (digest_of(bytes) != bytes_of(head_.tuning_digest)) return damaged("the digest of its tuning differs");
+  if (digest_of(bytes) != bytes_of(head_.tuning_digest))
+    return damaged_bundle("the digest of its tuning differs");
   return bytes;
 }
 
@@ -246,7 +250,8 @@ llvm::Expected<BundleCheck> Bundle::verify() const {
   const auto note = [&](const std::string& what, llvm::Error error) {
     if (error) check.damaged.push_back({what, take_status(std::move(error)).message()});
   };
-  if (digests.body != digests.trailer) note("the file", damaged("the digest of the whole file differs"));
+  if (digests.body != digests.trailer)
+    note("the file", damaged_bundle("the digest of the whole file differs"));
   note("the dictionary", dictionary().takeError());
   note("the tuning", tuning().takeError());
   for (std::size_t i = 0; i < size(); ++i) note(item(i).request_key, read(i).takeError());

@@ -6,18 +6,21 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <mutex>
 #include <set>
 
 #include "codegen/arch.h"
 #include "codegen/bundle/bundle.h"
 #include "codegen/bundle/bundle_writer.h"
+#include "codegen/cache/compile_list.h"
 #include "codegen/cache/file_lock.h"
 #include "codegen/cache/file_system.h"
 #include "codegen/diagnostics.h"
+#include "codegen/keys.h"
 #include "codegen/trace.h"
-#include "codegen/worker/worker_pool.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/JSON.h"
 
 namespace minuet {
 namespace {
@@ -54,12 +57,6 @@ llvm::Expected<Shelf> read_shelf(const std::string& path, const TrustPolicy& tru
   return shelf;
 }
 
-llvm::Expected<std::vector<TuningEntry>> read_tuning_of(const std::string& path) {
-  MINUET_ASSIGN(const std::unique_ptr<Bundle> bundle, Bundle::open(path));
-  MINUET_ASSIGN(const std::string section, bundle->tuning());
-  return read_tuning_section(section);
-}
-
 llvm::Error make_folder(const std::string& path) {
   std::error_code error = llvm::sys::fs::create_directories(path, /*IgnoreExisting=*/true,
                                                             llvm::sys::fs::all_all);  // less the umask
@@ -92,7 +89,7 @@ class Precompilation {
   llvm::Expected<PrecompileResult> run(const std::vector<KernelRequest>& requests) {
     const auto start = std::chrono::steady_clock::now();
     MINUET_TRY(take(requests));
-    MINUET_ASSIGN(compiler_, cache_.identify_compiler(options_.cancel));
+    MINUET_ASSIGN(compiler_, cache_.identify_compiler({options_.cancel}));
     MINUET_TRY(check_archs());
     if (is_traced()) MINUET_TRY(open_trace_folder());
     if (!options_.output.empty()) MINUET_TRY(open_shelves());
@@ -200,45 +197,46 @@ bool Precompilation::find(const KernelRequest& request) {
   const Shelf& shelf = shelves_[request.arch];
   const auto there = shelf.entries.find(key_of(request));
   if (there != shelf.entries.end() && there->second.binary.compiler_id == compiler_.id) {
+    cache_.count(there->second.binary, BinaryOrigin::Bundle);
     finish(request, there->second, BinaryOrigin::Bundle);
     return true;
   }
   std::optional<Entry> entry = cache_.find_on_disk(request.source, request.arch);
-  if (entry) finish(request, std::move(*entry), BinaryOrigin::Disk);
-  return entry.has_value();
+  if (!entry) return false;
+  cache_.count(entry->binary, BinaryOrigin::Disk);
+  finish(request, std::move(*entry), BinaryOrigin::Disk);
+  return true;
 }
 
 void Precompilation::compile(const std::vector<KernelRequest>& missing) {
   if (missing.empty()) return;
-  WorkerPoolOptions options;
+  HelperPoolOptions options;
   options.jobs = options_.jobs;
-  options.worker.nvrtc = compiler_.path;  // the one whose kernels count as found
-  options.worker.cancel = options_.cancel;
-  options.trace = cache_.trace();
-  if (is_traced()) {
-    options.time_traces = trace_paths(options_.time_traces, missing);
-    options.pch = false;  // a trace is to show the whole compile
-  }
-  std::vector<BinaryOrigin> origins(missing.size(), BinaryOrigin::Compiled);
-  options.around = [&](std::size_t index, WorkerPoolOptions::Compile compile) -> llvm::Expected<Entry> {
+  options.pch = !is_traced();  // a trace is to show the whole compile
+  options.cancel = options_.cancel;
+  const std::vector<std::string> traces =
+      is_traced() ? trace_paths(options_.time_traces, missing) : std::vector<std::string>();
+  std::mutex mutex;
+  run_in_helpers(missing, options, [&](std::size_t index, const CompileControl& given) {
     const KernelRequest& request = missing[index];
-    if (!is_traced()) {
-      return cache_.compile_alone(request.source, request.arch, compiler_.id, compile, origins[index],
-                                  options_.cancel);
+    CompileControl control = given;
+    if (is_traced()) control.time_trace = traces[index];
+    BinaryOrigin origin = BinaryOrigin::Compiled;
+    llvm::Expected<KernelCache::BinaryPointer> binary =
+        is_traced() ? cache_.compile_apart(request.source, request.arch, control)
+                    : cache_.get_exactly(request.source, request.arch, control, origin);
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (!binary) {
+      fail(request, take_status(binary.takeError()));
+    } else {
+      const std::string key = key_of(request);
+      finish(request, {key, build_key(key, compiler_.id), request.source.name_expression, **binary}, origin);
     }
-    llvm::Expected<PackedEntry> compiled = compile();
-    if (compiled) return std::move(compiled->entry);
-    cache_.count_failure();
-    return compiled.takeError();
-  };
-  WorkerPool(options).run(missing, [&](std::size_t index, llvm::Expected<Entry> entry) {
-    if (!entry) return fail(missing[index], take_status(entry.takeError()));
-    finish(missing[index], std::move(*entry), origins[index]);
+    return true;
   });
 }
 
 void Precompilation::finish(const KernelRequest& request, Entry entry, BinaryOrigin origin) {
-  cache_.count(entry.binary, origin);
   ++(origin == BinaryOrigin::Compiled ? result_.compiled : result_.found);
   result_.bytes += static_cast<std::int64_t>(entry.binary.cubin.size());
   if (options_.step) {
@@ -246,7 +244,7 @@ void Precompilation::finish(const KernelRequest& request, Entry entry, BinaryOri
     options_.step({done, requests_.size(), request, &entry.binary, origin, nullptr});
   }
   if (origin != BinaryOrigin::Bundle)
-    shelves_[request.arch].entries.insert_or_assign(key_of(request), std::move(entry));
+    shelves_[request.arch].entries.insert_or_assign(entry.request_key, std::move(entry));
 }
 
 void Precompilation::fail(const KernelRequest& request, StatusError failure) {
@@ -286,7 +284,12 @@ llvm::Expected<FileLock> Precompilation::lock_bundle(const std::string& name) co
   };
   FileLock lock = take_file_lock(system, open_folder, name, 0666, kLockBound, options_.cancel);
   // Where the file system has no locks, the rename still leaves a whole bundle: the last writer's.
-  if (lock.held() || lock.outcome() == FileLock::Outcome::Unavailable) return lock;
+  if (lock.held() || lock.without_locks()) return lock;
+  if (lock.outcome() == FileLock::Outcome::Unavailable) {
+    return make_error(StatusCode::FailedPrecondition,
+                      "{0}/{1}, which keeps two writers apart, cannot be locked: {2}", options_.output, name,
+                      errno_text(lock.error()));
+  }
   const bool is_late = lock.outcome() == FileLock::Outcome::TimedOut;
   return make_error(is_late ? StatusCode::Unavailable : StatusCode::Cancelled,
                     "another process writes it, and holds {0}/{1}", options_.output, name);
@@ -306,8 +309,6 @@ llvm::Expected<BundleReport> Precompilation::write_shelf(const std::string& arch
     shelf.entries.merge(others.entries);  // of two with one key ours stays
     shelf.tuning = std::move(others.tuning);
   }
-  const auto tuned = options_.tuning.find(arch);
-  if (tuned != options_.tuning.end()) shelf.tuning = join_tuning(shelf.tuning, tuned->second);
   std::vector<Entry> entries;
   for (auto& [key, entry] : shelf.entries) entries.push_back(std::move(entry));
   MINUET_ASSIGN(const WrittenBundle written, write_bundle(path, arch, entries, shelf.tuning));
@@ -319,22 +320,6 @@ llvm::Expected<BundleReport> Precompilation::write_shelf(const std::string& arch
 
 std::string bundle_path(const std::string& output, llvm::StringRef arch) {
   return output + "/minuet-" + arch.str() + ".bundle";
-}
-
-ArchTuning tuning_of_bundles(const std::string& output, const std::vector<std::string>& archs) {
-  ArchTuning tuning;
-  for (const std::string& arch : archs) {
-    const std::string path = bundle_path(output, arch);
-    if (!llvm::sys::fs::exists(path)) continue;
-    llvm::Expected<std::vector<TuningEntry>> entries = read_tuning_of(path);
-    if (entries) {
-      tuning[arch] = std::move(*entries);
-    } else {
-      // There is none, or none that anyone could use; and precompile() tells of a bundle that it cannot use.
-      llvm::consumeError(entries.takeError());
-    }
-  }
-  return tuning;
 }
 
 llvm::Expected<PrecompileResult> precompile(KernelCache& cache, const std::vector<KernelRequest>& requests,

@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "codegen/cache/kernel_cache.h"
-#include "codegen/tuning/tuning_ahead.h"
-#include "codegen/worker/request.h"
+#include "codegen/helper/protocol.h"
 
 namespace minuet {
 
@@ -24,8 +23,7 @@ struct PrecompileStep {
 struct PrecompileOptions {
   std::string output;       // folder of the bundles; made where it is not there
   std::string time_traces;  // folder of NVRTC's time traces, one a kernel; made where it is not there (R32)
-  ArchTuning tuning;        // joins what the bundles have; its kernels are requests like others
-  int jobs = 0;             // worker processes; 0: as many as there are cores, and memory for
+  int jobs = 0;             // helper programs; 0: as many as there are cores, and memory for
   const CancelToken* cancel = nullptr;
   std::function<void(const PrecompileStep&)> step;  // never from two threads at once
 };
@@ -47,12 +45,8 @@ struct PrecompileResult {
 /// `<output>/minuet-<arch>.bundle`
 std::string bundle_path(const std::string& output, llvm::StringRef arch);
 
-/// The tuning of bundles that are in `output` already: what is added to them needs the kernels that it
-/// chooses.
-ArchTuning tuning_of_bundles(const std::string& output, const std::vector<std::string>& archs);
-
 /// Looks each kernel up in the bundle that is there and in the cache's folder, compiles the others in
-/// worker processes, keeps those in the folder too, and writes the bundles: with all kernels that are
+/// helper programs, keeps those in the folder too, and writes the bundles: with all kernels that are
 /// there, also after failures or a cancel. With time traces every kernel is compiled, and none is kept: there
 /// must be no output then. An error is one of the whole, before any work; what fails later is in the result.
 llvm::Expected<PrecompileResult> precompile(KernelCache& cache, const std::vector<KernelRequest>& requests,

@@ -1,161 +1,229 @@
 #include "codegen/cache/compile_list.h"
 
-#include <atomic>
+#include <algorithm>
+#include <deque>
 #include <exception>
+#include <map>
 #include <mutex>
 #include <optional>
+#include <thread>
+#include <tuple>
 
-#include "codegen/fork_watch.h"
+#include "codegen/header_index.h"
 #include "codegen/own_thread.h"
-#include "codegen/worker/worker_pool.h"
 
 namespace minuet {
 namespace {
 
-/// Compiles until the list is done or one kernel failed. What throws in here is a failure too: the
-/// work runs on threads, where nothing else would catch it.
-class CompileQueue {
+// ---- who compiles what ------------------------------------------------------------------------------
+
+constexpr std::int64_t kHelperBytes = std::int64_t{512} << 20;
+/// Of a kernel with CUB: a precompiled header makes the first compile a quarter longer and takes more than
+/// half off each later one. Without CUB it saves nothing.
+constexpr std::size_t kLeastJobsForPch = 2;
+
+/// The requests that can share a precompiled header; without those, one.
+struct Group {
+  std::deque<std::size_t> waiting;
+  int helpers = 0;  // that took of it and are still there
+  bool is_cccl = false;
+};
+
+struct Turn {
+  std::size_t index = 0;
+  Group* group = nullptr;
+  bool pch = false;
+};
+
+/// Hands out requests: a helper keeps to its group, then takes one that nobody has, those with CUB first, for
+/// they take longest, then the largest; then it helps with the one that has most left. Thread-safe.
+class Queue {
  public:
-  CompileQueue(KernelCache& cache, const std::vector<KernelSource>& sources, llvm::StringRef arch,
-               const CancelToken* cancel)
-      : cache_(cache), sources_(sources), arch_(arch), cancel_(cancel), binaries_(sources.size()) {
-    for (std::size_t i = 0; i < sources.size(); ++i) {
-      binaries_[i] = cache.find_in_memory(sources[i], arch);
-      if (!binaries_[i]) missing_.push_back(i);
+  Queue(const std::vector<KernelRequest>& requests, bool pch) {
+    std::map<std::string, bool> is_cccl;  // by preamble
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      const std::string preamble = preamble_of(requests[i]);
+      const auto [known, is_new] = is_cccl.try_emplace(preamble);
+      if (is_new) known->second = header_closure(preamble).cccl;
+      Group& group = groups_[pch ? requests[i].arch + "\n" + preamble : std::to_string(i)];
+      group.is_cccl = known->second;
+      group.waiting.push_back(i);
     }
   }
 
-  std::size_t missing() const { return missing_.size(); }
-
-  void work() noexcept {
-    try {
-      for (std::size_t i = next_++; i < missing_.size(); i = next_++) {
-        auto binary = cache_.get_or_compile(sources_[missing_[i]], arch_, cancel_);
-        if (binary) {
-          binaries_[missing_[i]] = std::move(*binary);
-        } else {
-          fail(take_status(binary.takeError()));
-        }
-      }
-    } catch (...) {
-      threw_ = true;
-      next_ = missing_.size();
+  /// `last`: what the helper had before.
+  std::optional<Turn> take(const Turn& last) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Turn turn = last;
+    if (turn.group == nullptr || turn.group->waiting.empty()) {
+      if (turn.group != nullptr) --turn.group->helpers;
+      turn.group = choose();
+      if (turn.group == nullptr) return std::nullopt;
+      ++turn.group->helpers;
+      turn.pch = turn.group->is_cccl && turn.group->waiting.size() >= kLeastJobsForPch;
     }
+    turn.index = turn.group->waiting.front();
+    turn.group->waiting.pop_front();
+    return turn;
+  }
+
+  /// Leaves what nobody has taken.
+  void stop() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (auto& [key, group] : groups_) group.waiting.clear();
+  }
+
+ private:
+  Group* choose() {
+    const auto rank = [](const Group& group) {
+      const bool is_free = group.helpers == 0;
+      return std::tuple(is_free, is_free && group.is_cccl, group.waiting.size());
+    };
+    Group* best = nullptr;
+    for (auto& [key, group] : groups_) {
+      if (!group.waiting.empty() && (best == nullptr || rank(group) > rank(*best))) best = &group;
+    }
+    return best;
+  }
+
+  std::mutex mutex_;
+  std::map<std::string, Group> groups_;
+};
+
+/// What the threads of one run share.
+struct Run {
+  const HelperPoolOptions& options;
+  HelperWork work;
+  Queue queue;
+  std::mutex mutex;
+  HelperPoolReport report;
+
+  /// What throws in there takes this thread only; the others go on.
+  void work_or_stop() noexcept {
+    Helper helper;
+    try {
+      hand_out(helper);
+    } catch (...) {
+    }
+    add(helper.report());
+  }
+  void hand_out(Helper& helper);
+  void add(const HelperReport& one);
+};
+
+void Run::hand_out(Helper& helper) {
+  CompileControl control;
+  control.cancel = options.cancel;
+  control.helper = &helper;
+  Turn turn;
+  while (const std::optional<Turn> next = queue.take(turn)) {
+    if (next->group != turn.group) helper.end_if_large();
+    turn = *next;
+    control.pch = options.pch && turn.pch;
+    if (!work(turn.index, control)) return queue.stop();
+  }
+}
+
+void Run::add(const HelperReport& one) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  report.started += one.started;
+  report.lost += one.lost;
+  report.pch_created += one.pch_created;
+  report.pch_used += one.pch_used;
+  report.peak_bytes = std::max(report.peak_bytes, one.peak_bytes);
+}
+
+}  // namespace
+
+int count_helpers(int asked, const Resources& resources, std::size_t jobs) {
+  const std::int64_t by_memory = resources.memory_bytes / kHelperBytes;
+  const std::int64_t wanted = asked > 0 ? asked : resources.cores;
+  const std::int64_t most = std::min(by_memory, static_cast<std::int64_t>(jobs));
+  return static_cast<int>(std::max<std::int64_t>(1, std::min(wanted, most)));
+}
+
+HelperPoolReport run_in_helpers(const std::vector<KernelRequest>& requests, const HelperPoolOptions& options,
+                                HelperWork work) {
+  Resources resources = available_resources();
+  if (options.memory_budget > 0) resources.memory_bytes = options.memory_budget;
+  Run run{options, work, Queue(requests, options.pch), {}, {}};
+  const int wanted = count_helpers(options.jobs, resources, requests.size());
+  // This thread is one of them, so that nothing is lost where no other can be had.
+  std::vector<std::thread> threads;
+  try {
+    threads.reserve(static_cast<std::size_t>(wanted - 1));
+    for (int i = 1; i < wanted; ++i) threads.push_back(start_own_thread([&run] { run.work_or_stop(); }));
+  } catch (const std::exception&) {
+  }
+  run.work_or_stop();
+  for (std::thread& thread : threads) thread.join();
+  run.report.helpers = static_cast<int>(threads.size()) + 1;
+  return run.report;
+}
+
+// ---- a list -----------------------------------------------------------------------------------------
+
+namespace {
+
+/// What the threads of one list share. What throws in here is a failure too: no binary is there, and no
+/// reason.
+class CompileList {
+ public:
+  CompileList(KernelCache& cache, const std::vector<KernelSource>& sources, llvm::StringRef arch)
+      : cache_(cache), binaries_(sources.size()) {
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      binaries_[i] = cache.find_in_memory(sources[i], arch);
+      if (binaries_[i]) continue;
+      missing_.push_back(i);
+      requests_.push_back({sources[i], arch.str()});
+    }
+  }
+
+  /// Starts nothing where memory has all.
+  void compile(const CancelToken* cancel) {
+    if (missing_.empty()) return;
+    HelperPoolOptions options;
+    options.cancel = cancel;
+    run_in_helpers(requests_, options,
+                   [&](std::size_t index, const CompileControl& control) { return compile(index, control); });
   }
 
   llvm::Expected<BinaryList> result() {
     if (failure_) return llvm::make_error<StatusError>(std::move(*failure_));
-    if (threw_)
+    if (std::find(binaries_.begin(), binaries_.end(), nullptr) != binaries_.end())
       return make_error(StatusCode::ResourceExhausted, "the host ran out of memory while compiling");
     return std::move(binaries_);
   }
 
  private:
-  void fail(StatusError error) {
+  bool compile(std::size_t index, const CompileControl& control) {
+    const KernelRequest& request = requests_[index];
+    auto binary = cache_.get_or_compile(request.source, request.arch, control);
+    if (binary) {
+      binaries_[missing_[index]] = std::move(*binary);
+      return true;
+    }
+    StatusError failure = take_status(binary.takeError());
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!failure_) failure_.emplace(std::move(error));
-    // A recorded list is of use only when it is whole.
-    if (!cache_.is_recording()) next_ = missing_.size();
+    if (!failure_) failure_.emplace(std::move(failure));
+    return cache_.is_recording();  // a recorded list is of use only when it is whole
   }
 
   KernelCache& cache_;
-  const std::vector<KernelSource>& sources_;
-  const llvm::StringRef arch_;
-  const CancelToken* const cancel_;
   BinaryList binaries_;
-  std::vector<std::size_t> missing_;  // of the sources: memory does not have them
-  std::atomic<std::size_t> next_{0};
-  std::atomic<bool> threw_{false};
+  std::vector<std::size_t> missing_;  // of the binaries: memory does not have them
+  std::vector<KernelRequest> requests_;
   std::mutex mutex_;
   std::optional<StatusError> failure_;
-};
-
-/// Joined at the end of their scope. Where the system gives no more threads, there are fewer.
-class Workers {
- public:
-  template <class Work>
-  Workers(std::size_t count, Work work) {
-    try {
-      threads_.reserve(count);
-      for (std::size_t i = 0; i < count; ++i) threads_.push_back(start_own_thread(work));
-    } catch (const std::exception&) {  // the caller works too, so the list gets done
-    }
-  }
-  ~Workers() {
-    for (std::thread& thread : threads_) thread.join();
-  }
-
- private:
-  std::vector<std::thread> threads_;
 };
 
 }  // namespace
 
 llvm::Expected<BinaryList> compile_list(KernelCache& cache, const std::vector<KernelSource>& sources,
                                         llvm::StringRef arch, const CancelToken* cancel) {
-  CompileQueue queue(cache, sources, arch, cancel);
-  if (queue.missing() == 0) return queue.result();
-  // Each may start a helper program, which takes memory.
-  const int threads = count_workers(/*asked=*/0, available_resources(), queue.missing());
-  {
-    const Workers workers(static_cast<std::size_t>(threads - 1), [&] { queue.work(); });
-    queue.work();
-  }
-  return queue.result();
-}
-
-llvm::Error BackgroundJob::start(Work work, llvm::function_ref<void(std::unique_ptr<BackgroundJob>)> keep) {
-  std::unique_ptr<BackgroundJob> job(new BackgroundJob());
-  std::promise<void> kept;
-  std::packaged_task<StatusError()> task(
-      [work = std::move(work), cancel = job->cancel_, kept = kept.get_future().share()] {
-        kept.wait();
-        llvm::Error error = work(*cancel);
-        return error ? take_status(std::move(error)) : StatusError(StatusCode::Ok, "");
-      });
-  watch_forks();
-  job->generation_ = fork_generation();
-  job->result_ = task.get_future().share();
-  try {
-    job->thread_ = std::make_unique<std::thread>(start_own_thread(std::move(task)));
-  } catch (const std::exception& exception) {
-    return make_error(StatusCode::ResourceExhausted, "there is no thread for work in the background: {0}",
-                      exception.what());
-  }
-  keep(std::move(job));
-  kept.set_value();
-  return llvm::Error::success();
-}
-
-bool BackgroundJob::is_out_of_reach() const {
-  return generation_ != fork_generation() || thread_->get_id() == std::this_thread::get_id();
-}
-
-BackgroundJob::~BackgroundJob() {
-  cancel();
-  if (!thread_) return;
-  if (generation_ != fork_generation()) {
-    // A thread of another process: it can be neither joined nor detached.
-    static_cast<void>(thread_.release());
-  } else if (is_out_of_reach()) {
-    thread_->detach();
-  } else {
-    thread_->join();
-  }
-}
-
-bool BackgroundJob::wait_for(std::chrono::milliseconds time) const {
-  return result_.wait_for(time) == std::future_status::ready;
-}
-
-llvm::Error BackgroundJob::wait() const {
-  if (is_out_of_reach() && !done()) {
-    return make_error(StatusCode::FailedPrecondition,
-                      "a job cannot be waited for in its own callback, nor in a child of a fork");
-  }
-  const StatusError& result = result_.get();
-  if (result.code() == StatusCode::Ok) return llvm::Error::success();
-  return llvm::make_error<StatusError>(result);
+  CompileList list(cache, sources, arch);
+  list.compile(cancel);
+  return list.result();
 }
 
 }  // namespace minuet

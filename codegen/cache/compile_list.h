@@ -1,14 +1,15 @@
-// Many kernels at once: several threads, one answer; or in the background, with a way to stop (R17).
+// Many kernels at once, just in time and ahead: in as many helpers as cores and memory allow (R16, R19).
 #pragma once
 
-#include <functional>
-#include <future>
+#include <cstdint>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "codegen/cache/kernel_cache.h"
+#include "codegen/helper/helper_compiler.h"
+#include "codegen/helper/protocol.h"
+#include "codegen/helper/resources.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace minuet {
@@ -20,35 +21,28 @@ using BinaryList = std::vector<std::shared_ptr<const Binary>>;
 llvm::Expected<BinaryList> compile_list(KernelCache& cache, const std::vector<KernelSource>& sources,
                                         llvm::StringRef arch, const CancelToken* cancel = nullptr);
 
-/// Work that a thread of its own does, and what became of it.
-class BackgroundJob {
- public:
-  using Work = std::function<llvm::Error(const CancelToken&)>;
-  /// `keep` gets the job, in this thread, and must not throw; only then `work` begins, so that it finds the
-  /// job where it is kept. It gets the token to look at, and runs until it ends by itself or heeds the token.
-  /// ResourceExhausted where the system gives no thread.
-  static llvm::Error start(Work work, llvm::function_ref<void(std::unique_ptr<BackgroundJob>)> keep);
-  BackgroundJob(const BackgroundJob&) = delete;
-  BackgroundJob& operator=(const BackgroundJob&) = delete;
-  /// Cancels and waits; not in the job's own thread, and not in a child of a fork, where it ends nowhere.
-  ~BackgroundJob();
-
-  void cancel() { cancel_->cancel(); }
-  bool done() const { return wait_for(std::chrono::milliseconds(0)); }
-  bool wait_for(std::chrono::milliseconds time) const;
-  /// Waits. Any thread may ask, more than once; FailedPrecondition in the job's own, and in a child of a
-  /// fork.
-  llvm::Error wait() const;
-
- private:
-  BackgroundJob() = default;
-  /// Whether to wait for the thread would be to wait for ever.
-  bool is_out_of_reach() const;
-
-  std::uint64_t generation_ = 0;  // of forks
-  std::shared_ptr<CancelToken> cancel_ = std::make_shared<CancelToken>();
-  std::shared_future<StatusError> result_;  // code Ok: it went well
-  std::unique_ptr<std::thread> thread_;
+struct HelperPoolOptions {
+  int jobs = 0;                         // most helpers at a time; 0: one a core
+  bool pch = false;                     // precompiled headers, where enough requests share them (R30)
+  std::int64_t memory_budget = 0;       // bytes for all helpers; 0: what there is
+  const CancelToken* cancel = nullptr;  // goes into each control
 };
+
+struct HelperPoolReport : HelperReport {
+  int helpers = 0;  // at a time
+};
+
+/// How many: as asked (or one a core), no more than jobs, and half a GiB for each, at least one.
+int count_helpers(int asked, const Resources& resources, std::size_t jobs);
+
+/// Does what is to be done for one request; where it compiles, with `control`, which has its thread's helper.
+/// False: the requests that nobody has begun are left.
+using HelperWork = llvm::function_ref<bool(std::size_t index, const CompileControl& control)>;
+
+/// Calls `work` once for every request, from several threads at once, and returns when each is done: those
+/// that can share a precompiled header one after the other in one helper. This thread is one of them. Where
+/// the host runs out of memory, or `work` throws, some requests are never done.
+HelperPoolReport run_in_helpers(const std::vector<KernelRequest>& requests, const HelperPoolOptions& options,
+                                HelperWork work);
 
 }  // namespace minuet

@@ -9,7 +9,6 @@
 #include "codegen/json_text.h"
 #include "codegen/keys.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/raw_ostream.h"
 
 namespace minuet {
 namespace {
@@ -30,14 +29,8 @@ llvm::Error damaged(const char* what) {
   return make_error(StatusCode::InvalidArgument, "the entry is damaged: {0}", what);
 }
 
-int int_of(const llvm::json::Object& object, llvm::StringRef key) {
-  const auto number = object.getInteger(key);
-  return number ? static_cast<int>(*number) : 0;
-}
-
-std::string text_of(const llvm::json::Object& object, llvm::StringRef key) {
-  const auto text = object.getString(key);
-  return text ? text->str() : "";
+int int_of(const llvm::json::Object& object, llvm::StringRef name) {
+  return static_cast<int>(number_or(object, name, 0));
 }
 
 llvm::Error check_ptx(const Binary& binary, Arch arch) {
@@ -58,7 +51,7 @@ llvm::Error check_ptx(const Binary& binary, Arch arch) {
 
 std::string write_manifest(const Entry& entry) {
   const Binary& binary = entry.binary;
-  const llvm::json::Value manifest =
+  return print_json(
       llvm::json::Object{{"request_key", entry.request_key},
                          {"build_key", entry.build_key},
                          {"name", binary.display_name},
@@ -72,10 +65,7 @@ std::string write_manifest(const Entry& entry) {
                          {"compile_ms", binary.compile_ms},
                          {"compiler_id", binary.compiler_id},
                          // A log quotes file names, which need not be UTF-8.
-                         {"log", llvm::json::fixUTF8(binary.log)}};
-  std::string text;
-  llvm::raw_string_ostream(text) << manifest;
-  return text;
+                         {"log", llvm::json::fixUTF8(binary.log)}});
 }
 
 llvm::Error read_manifest(llvm::StringRef text, Entry& entry) {
@@ -84,13 +74,13 @@ llvm::Error read_manifest(llvm::StringRef text, Entry& entry) {
   const llvm::json::Object* const object = value->getAsObject();
   const llvm::json::Object* const names = object ? object->getObject("lowered_names") : nullptr;
   if (names == nullptr || names->size() != 1) return damaged("its manifest names no kernel");
-  entry.request_key = text_of(*object, "request_key");
-  entry.build_key = text_of(*object, "build_key");
+  entry.request_key = text_or_empty(*object, "request_key");
+  entry.build_key = text_or_empty(*object, "build_key");
   entry.name_expression = names->begin()->first.str();
   Binary& binary = entry.binary;
-  binary.lowered_name = text_of(*names, entry.name_expression);
-  binary.display_name = text_of(*object, "name");
-  binary.arch = text_of(*object, "arch");
+  binary.lowered_name = text_or_empty(*names, entry.name_expression);
+  binary.display_name = text_or_empty(*object, "name");
+  binary.arch = text_or_empty(*object, "arch");
   binary.registers = int_of(*object, "registers");
   binary.shared_bytes = int_of(*object, "shared_bytes");
   binary.local_bytes = int_of(*object, "local_bytes");
@@ -98,8 +88,8 @@ llvm::Error read_manifest(llvm::StringRef text, Entry& entry) {
   binary.params_bytes = int_of(*object, "params_bytes");
   const auto milliseconds = object->getNumber("compile_ms");
   binary.compile_ms = milliseconds ? *milliseconds : 0;
-  binary.compiler_id = text_of(*object, "compiler_id");
-  binary.log = text_of(*object, "log");
+  binary.compiler_id = text_or_empty(*object, "compiler_id");
+  binary.log = text_or_empty(*object, "log");
   return llvm::Error::success();
 }
 

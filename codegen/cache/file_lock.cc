@@ -25,13 +25,13 @@ class FileLockWait {
 
   FileLock run() {
     for (;;) {
-      if (!file_.good() && !open()) return end(FileLock::Outcome::Unavailable);
+      if (!file_.good() && !open()) return end(FileLock::Outcome::Unavailable, errno);
       if (file_.try_lock()) {
         if (is_current()) return end(FileLock::Outcome::Held);
         file_ = LockableFile(system_, -1);  // prune removed it while we waited: take the next one
-        if (++lost_ == kMostLost) return end(FileLock::Outcome::Unavailable);
+        if (++lost_ == kMostLost) return end(FileLock::Outcome::Unavailable, ENOLCK);
       } else if (errno != EWOULDBLOCK) {
-        return end(FileLock::Outcome::Unavailable);  // ENOLCK, ENOSYS, EOPNOTSUPP, EBADF on some NFS
+        return end(FileLock::Outcome::Unavailable, errno);
       } else {
         had_to_wait_ = true;
       }
@@ -45,14 +45,20 @@ class FileLockWait {
   // Prune runs every 20 minutes: more than a few of these are a file system that tells no inodes.
   static constexpr int kMostLost = 20;
 
+  /// False with errno.
   bool open() {
     llvm::Expected<FileHandle> folder = open_folder_();
-    if (!folder) return llvm::consumeError(folder.takeError()), false;
+    if (!folder) {
+      const int error = errno;
+      llvm::consumeError(folder.takeError());
+      return errno = error, false;
+    }
     // For writing: NFS locks nothing that is open to read only.
     const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
     file_ = LockableFile(system_, system_.open_at(folder->get(), name_.c_str(), flags, mode_));
+    const int error = errno;
     folder_ = std::move(*folder);
-    return file_.good();
+    return errno = error, file_.good();
   }
 
   /// Whether the locked file still has its name: else others lock another file under that name.
@@ -70,10 +76,10 @@ class FileLockWait {
     pause_ = std::min(2 * pause_, milliseconds(100));
   }
 
-  FileLock end(FileLock::Outcome outcome) {
+  FileLock end(FileLock::Outcome outcome, int error = 0) {
     if (outcome != FileLock::Outcome::Held) file_ = LockableFile(system_, -1);
     const auto waited = std::chrono::duration_cast<milliseconds>(Clock::now() - start_);
-    return {outcome, std::move(file_), had_to_wait_, had_to_wait_ ? waited : milliseconds(0)};
+    return {outcome, error, std::move(file_), had_to_wait_, had_to_wait_ ? waited : milliseconds(0)};
   }
 
   FileSystem& system_;
@@ -93,15 +99,6 @@ class FileLockWait {
 FileLock take_file_lock(FileSystem& system, OpenFolder open_folder, const std::string& name, mode_t mode,
                         milliseconds bound, const CancelToken* cancel) {
   return FileLockWait(system, open_folder, name, mode, bound, cancel).run();
-}
-
-FileLock take_build_lock(const StoreRoot& root, const std::string& build_key, milliseconds bound,
-                         const CancelToken* cancel) {
-  const auto open_folder = [&]() -> llvm::Expected<FileHandle> {
-    if (root.read_only) return make_error(StatusCode::NotFound, "the store is opened to read only");
-    return root.open({"lock"}, Missing::Make);
-  };
-  return take_file_lock(root.system, open_folder, build_key, root.policy.file_mode(), bound, cancel);
 }
 
 }  // namespace minuet

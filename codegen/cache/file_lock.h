@@ -1,10 +1,11 @@
 // One process builds a kernel, or writes a bundle, and the others wait and read what it published (R14).
 #pragma once
 
+#include <cerrno>
 #include <chrono>
 #include <string>
 
-#include "codegen/cache/store_root.h"
+#include "codegen/cache/file_system.h"
 #include "codegen/cancel_token.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
@@ -26,6 +27,12 @@ class FileLock {
 
   Outcome outcome() const { return outcome_; }
   bool held() const { return outcome_ == Outcome::Held; }
+  /// Of Unavailable: errno of the call that failed, and whether it says that the file system has no locks.
+  int error() const { return error_; }
+  bool without_locks() const {
+    // EBADF: NFS, of a file that is open to read only.
+    return error_ == ENOLCK || error_ == ENOSYS || error_ == EOPNOTSUPP || error_ == EBADF;
+  }
   /// Whether somebody else held it when we came.
   bool had_to_wait() const { return had_to_wait_; }
   std::chrono::milliseconds waited() const { return waited_; }
@@ -36,11 +43,16 @@ class FileLock {
 
  private:
   friend class FileLockWait;
-  FileLock(Outcome outcome, LockableFile file, bool had_to_wait, std::chrono::milliseconds waited)
-      : file_(std::move(file)), outcome_(outcome), had_to_wait_(had_to_wait), waited_(waited) {}
+  FileLock(Outcome outcome, int error, LockableFile file, bool had_to_wait, std::chrono::milliseconds waited)
+      : file_(std::move(file)),
+        outcome_(outcome),
+        error_(error),
+        had_to_wait_(had_to_wait),
+        waited_(waited) {}
 
   LockableFile file_;
   Outcome outcome_;
+  int error_;
   bool had_to_wait_;
   std::chrono::milliseconds waited_;
 };
@@ -51,9 +63,5 @@ using OpenFolder = llvm::function_ref<llvm::Expected<FileHandle>()>;
 /// which may be null. Who holds the lock may remove the file: those who wait for it make a new one.
 FileLock take_file_lock(FileSystem& system, OpenFolder open_folder, const std::string& name, mode_t mode,
                         std::chrono::milliseconds bound, const CancelToken* cancel);
-
-/// The same for who builds `build_key`: <root>/lock/<build key>.
-FileLock take_build_lock(const StoreRoot& root, const std::string& build_key, std::chrono::milliseconds bound,
-                         const CancelToken* cancel);
 
 }  // namespace minuet

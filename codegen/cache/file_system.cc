@@ -24,7 +24,6 @@ ssize_t FileSystem::read(int file, void* bytes, std::size_t size) { return ::rea
 ssize_t FileSystem::write(int file, const void* bytes, std::size_t size) {
   return ::write(file, bytes, size);
 }
-int FileSystem::sync(int file) { return ::fsync(file); }
 int FileSystem::rename_at(int folder, const char* from, const char* to) {
   return ::renameat(folder, from, folder, to);
 }

@@ -27,7 +27,6 @@ class FileSystem {
   virtual int stat_at(int folder, const char* path, struct stat* status);
   virtual ssize_t read(int file, void* bytes, std::size_t size);
   virtual ssize_t write(int file, const void* bytes, std::size_t size);
-  virtual int sync(int file);
   virtual int rename_at(int folder, const char* from, const char* to);
   virtual int unlink_at(int folder, const char* path);
   virtual int make_folder_at(int folder, const char* path, mode_t mode);

@@ -18,13 +18,19 @@ bool is_passing(const StatusError& status) {
          status.code() == StatusCode::Cancelled;
 }
 
-llvm::Error check_arch(const KernelSource& source, llvm::StringRef arch) {
-  if (sm_number(arch) == 0)
+/// `number`: of `arch`; 0 where it is none, or none that will do.
+llvm::Error check_arch(const KernelSource& source, llvm::StringRef arch, int number) {
+  if (number == 0)
     return make_error(StatusCode::InvalidArgument, "'{0}' is no architecture such as sm_90a", arch);
   const std::string missing = missing_arch(source, arch);
   if (missing.empty()) return llvm::Error::success();
   return make_error(StatusCode::Unimplemented, "kernel {0} needs {1}, and the target is {2}",
                     source.display_name, missing, arch);
+}
+
+bool has_another(const Flight& landed, const Binary& refused) {
+  const auto* const binary = std::get_if<BinaryPointer>(&landed.get());
+  return binary != nullptr && binary->get() != &refused;
 }
 
 llvm::Expected<BinaryPointer> answer(const Outcome& outcome) {
@@ -34,6 +40,91 @@ llvm::Expected<BinaryPointer> answer(const Outcome& outcome) {
 }
 
 }  // namespace
+
+// ---- what this process knows ------------------------------------------------------------------------
+
+Flight CacheState::claim(const std::string& key, const Binary* refused, std::promise<Outcome>& promise,
+                         bool& ours) {
+  State& known = state_.get();
+  const std::lock_guard<std::mutex> lock(known.mutex);
+  Flight& flight = known.flights[key];
+  const auto is_over = [&] {
+    return refused != nullptr && flight.wait_for(std::chrono::seconds(0)) == std::future_status::ready &&
+           !has_another(flight, *refused);
+  };
+  ours = !flight.valid() || is_over();
+  if (ours) {
+    flight = promise.get_future().share();
+  } else {
+    ++known.stats.memory_hits;
+  }
+  return flight;
+}
+
+std::shared_ptr<const Binary> CacheState::find_landed(const std::string& key) {
+  State& known = state_.get();
+  const std::lock_guard<std::mutex> lock(known.mutex);
+  const auto flight = known.flights.find(key);
+  if (flight == known.flights.end() ||
+      flight->second.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
+    return nullptr;
+  const auto* const binary = std::get_if<BinaryPointer>(&flight->second.get());
+  if (binary == nullptr) return nullptr;
+  ++known.stats.memory_hits;
+  return *binary;
+}
+
+void CacheState::forget(const std::string& key) {
+  State& known = state_.get();
+  const std::lock_guard<std::mutex> lock(known.mutex);
+  known.flights.erase(key);
+}
+
+void CacheState::count(const Binary& binary, BinaryOrigin origin) {
+  State& known = state_.get();
+  const std::lock_guard<std::mutex> lock(known.mutex);
+  known.events.push_back({binary.display_name, binary.arch, origin});
+  CacheStats& stats = known.stats;
+  stats.cubin_bytes += static_cast<std::int64_t>(binary.cubin.size());
+  if (origin == BinaryOrigin::Compiled) stats.compile_ms += binary.compile_ms;
+  ++(origin == BinaryOrigin::Bundle ? stats.bundle_hits
+     : origin == BinaryOrigin::Disk ? stats.disk_hits
+                                    : stats.compiled);
+}
+
+void CacheState::count_failure() {
+  State& known = state_.get();
+  const std::lock_guard<std::mutex> lock(known.mutex);
+  ++known.stats.failures;
+}
+
+void CacheState::count_wait(double milliseconds, bool timed_out) {
+  State& known = state_.get();
+  const std::lock_guard<std::mutex> lock(known.mutex);
+  ++known.stats.waits;
+  known.stats.wait_ms += milliseconds;
+  if (timed_out) ++known.stats.lock_timeouts;
+}
+
+CacheStats CacheState::stats() const {
+  State& known = state_.get();
+  const std::lock_guard<std::mutex> lock(known.mutex);
+  return known.stats;
+}
+
+std::vector<CacheEvent> CacheState::events() const {
+  State& known = state_.get();
+  const std::lock_guard<std::mutex> lock(known.mutex);
+  return known.events;
+}
+
+bool CacheState::is_news(const std::string& text) {
+  State& known = state_.get();
+  const std::lock_guard<std::mutex> lock(known.mutex);
+  return known.warned.insert(text.substr(0, text.find_first_of("(:"))).second;
+}
+
+// ---- the cache ----------------------------------------------------------------------------------------
 
 KernelCache::KernelCache(CacheOptions options, std::shared_ptr<Compiler> compiler,
                          const Environment& environment, FileSystem& system)
@@ -79,7 +170,7 @@ void KernelCache::warn(const std::string& text) {
 }
 
 /// May cost a process: only after memory and bundles.
-llvm::Expected<NvrtcInfo> KernelCache::identify_compiler(const CancelToken* cancel) {
+llvm::Expected<NvrtcInfo> KernelCache::identify_compiler(const CompileControl& control) {
   if (compiler_ == nullptr) {
     return make_error(
         StatusCode::Unavailable,
@@ -87,14 +178,14 @@ llvm::Expected<NvrtcInfo> KernelCache::identify_compiler(const CancelToken* canc
         "libnvrtc with MINUET_NVRTC");
   }
   const Trace::Span span(is_identified_ ? nullptr : trace(), "cache", "identify the compiler");
-  llvm::Expected<NvrtcInfo> info = compiler_->identify(cancel);
+  llvm::Expected<NvrtcInfo> info = compiler_->identify(control);
   if (info) is_identified_ = true;
   return info;
 }
 
 /// For those that can do without one: empty where there is none. What may pass is an error, not an answer.
-llvm::Expected<std::string> KernelCache::compiler_id_or_none(const CancelToken* cancel) {
-  llvm::Expected<NvrtcInfo> info = identify_compiler(cancel);
+llvm::Expected<std::string> KernelCache::compiler_id_or_none(const CompileControl& control) {
+  llvm::Expected<NvrtcInfo> info = identify_compiler(control);
   if (info) return std::move(info->id);
   StatusError why = take_status(info.takeError());
   if (why.code() == StatusCode::Unavailable) return "";
@@ -103,9 +194,10 @@ llvm::Expected<std::string> KernelCache::compiler_id_or_none(const CancelToken* 
 
 /// For bundles that are to be of one of them: without JIT, those whose kernels the folder has, for no process
 /// is started to ask.
-llvm::Expected<std::vector<std::string>> KernelCache::compilers_to_compare_with(const CancelToken* cancel) {
+llvm::Expected<std::vector<std::string>> KernelCache::compilers_to_compare_with(
+    const CompileControl& control) {
   if (*options_.no_jit) return store_ ? store_->compilers() : std::vector<std::string>();
-  MINUET_ASSIGN(const std::string id, compiler_id_or_none(cancel));
+  MINUET_ASSIGN(const std::string id, compiler_id_or_none(control));
   return id.empty() ? std::vector<std::string>() : std::vector<std::string>{id};
 }
 
@@ -134,73 +226,70 @@ void KernelCache::note(const std::string& compiler_id) {
 
 std::optional<Entry> KernelCache::find_on_disk(const KernelSource& source, llvm::StringRef arch) {
   if (!store_) return std::nullopt;
-  llvm::Expected<NvrtcInfo> compiler = identify_compiler(nullptr);
-  if (compiler) return load(request_for(source, arch, nullptr), compiler->id);
+  llvm::Expected<NvrtcInfo> compiler = identify_compiler();
+  if (compiler) return load(request_for(source, arch, {}), compiler->id);
   llvm::consumeError(compiler.takeError());
   return std::nullopt;
 }
 
-llvm::Expected<PackedEntry> KernelCache::compile(const Request& request, const std::string& compiler_id) {
-  PackedEntry compiled;
-  CompileControl control;
-  control.cancel = request.cancel;
-  control.packed = &compiled.bytes;
-  const llvm::StringRef seed = llvm::StringRef(request.request_key).take_front(16);
-  const Trace::Span span(trace(), "compile", request.source.display_name);
-  Entry& entry = compiled.entry;
-  MINUET_ASSIGN(entry.binary, compiler_->compile(request.source, request.arch, seed, control));
-  entry.request_key = request.request_key;
-  entry.build_key = build_key(request.request_key, compiler_id);
-  entry.name_expression = request.source.name_expression;
-  return compiled;
-}
-
-/// On disk where there is one, as the helper wrote it.
-llvm::Expected<Entry> KernelCache::keep(llvm::Expected<PackedEntry> compiled, FileLock* lock) {
-  if (!compiled) {
+/// What comes goes to the store as it came, and then `lock`, which may be null, is released.
+Outcome KernelCache::compile(const Request& request, const std::string& compiler_id, bool keep,
+                             FileLock* lock) {
+  std::string bytes;
+  CompileControl control = request.control;
+  control.packed = &bytes;
+  llvm::Expected<Binary> binary = [&] {
+    const Trace::Span span(trace(), "compile", request.source.display_name);
+    const llvm::StringRef seed = llvm::StringRef(request.request_key).take_front(16);
+    return compiler_->compile(request.source, request.arch, seed, control);
+  }();
+  if (!binary) {
     state_.count_failure();
-    return compiled.takeError();
+    return take_status(binary.takeError());
   }
-  Entry& entry = compiled->entry;
-  if (store_) {
-    const Trace::Span span(trace(), "publish", entry.binary.display_name);
-    store_->publish(entry.build_key, compiled->bytes.empty() ? write_entry(entry) : compiled->bytes, lock);
-    note(entry.binary.compiler_id);
+  if (store_ && keep) {
+    const Trace::Span span(trace(), "publish", request.source.display_name);
+    const std::string key = build_key(request.request_key, compiler_id);
+    if (bytes.empty()) {
+      bytes = write_entry({request.request_key, key, request.source.name_expression, *binary});
+    }
+    store_->publish(key, bytes, lock);
+    note(compiler_id);
   }
-  return std::move(entry);
+  return found(std::move(*binary), BinaryOrigin::Compiled);
 }
 
-llvm::Expected<Entry> KernelCache::compile_alone(const KernelSource& source, llvm::StringRef arch,
-                                                 const std::string& compiler_id, Compile compile,
-                                                 BinaryOrigin& origin, const CancelToken* cancel) {
-  return compile_alone(request_for(source, arch, cancel), compiler_id, compile, origin);
-}
-
-llvm::Expected<Entry> KernelCache::compile_alone(const Request& request, const std::string& compiler_id,
-                                                 Compile compile, BinaryOrigin& origin) {
+/// Of all processes that want this kernel of this compiler now, one compiles it, and the others take what it
+/// has put on disk (R14).
+Outcome KernelCache::build_alone(const Request& request, const std::string& compiler_id,
+                                 BinaryOrigin& origin) {
   origin = BinaryOrigin::Compiled;
-  if (!store_) return keep(compile(), nullptr);
+  if (!store_) return compile(request, compiler_id, /*keep=*/false, nullptr);
+  const auto find = [&]() -> std::optional<Outcome> {
+    std::optional<Entry> entry = load(request, compiler_id);
+    if (!entry) return std::nullopt;
+    origin = BinaryOrigin::Disk;
+    return found(std::move(entry->binary), origin);
+  };
+  if (std::optional<Outcome> there = find()) return std::move(*there);
   FileLock lock =
-      store_->lock(build_key(request.request_key, compiler_id), options_.lock_bound, request.cancel);
+      store_->lock(build_key(request.request_key, compiler_id), options_.lock_bound, request.control.cancel);
   if (lock.had_to_wait()) {
     state_.count_wait(static_cast<double>(lock.waited().count()),
                       lock.outcome() == FileLock::Outcome::TimedOut);
   }
   if (lock.outcome() == FileLock::Outcome::Cancelled)
-    return make_error(StatusCode::Cancelled, "the compile was cancelled");
-  if (std::optional<Entry> entry = load(request, compiler_id)) {
-    origin = BinaryOrigin::Disk;
-    return std::move(*entry);
-  }
-  return keep(compile(), &lock);
+    return StatusError(StatusCode::Cancelled, "the compile was cancelled");
+  if (std::optional<Outcome> there = find()) return std::move(*there);
+  return compile(request, compiler_id, /*keep=*/true, &lock);
 }
 
-Outcome KernelCache::build_alone(const Request& request, const std::string& compiler_id) {
-  BinaryOrigin origin;
-  llvm::Expected<Entry> entry = compile_alone(
-      request, compiler_id, [&] { return compile(request, compiler_id); }, origin);
-  if (!entry) return take_status(entry.takeError());
-  return found(std::move(entry->binary), origin);
+/// And of all threads, whatever they want it for.
+Outcome KernelCache::build_exactly(const Request& request, const std::string& compiler_id,
+                                   BinaryOrigin& origin) {
+  origin = BinaryOrigin::Memory;
+  return share(request, build_key(request.request_key, compiler_id), nullptr, Keep::Nothing,
+               [&] { return build_alone(request, compiler_id, origin); });
 }
 
 /// Of every compiler whose kernels the folder has: to ask which one is here is to start a process.
@@ -224,45 +313,46 @@ StatusError KernelCache::no_jit_error(const Request& request, const std::string&
           .str());
 }
 
+/// `nowhere`: why not, for errors.
+llvm::Expected<std::optional<Entry>> KernelCache::find_in_bundles(const Request& request,
+                                                                  std::string& nowhere) {
+  const Trace::Span span(trace(), "bundle", request.source.display_name);
+  // Only the policy Exact asks which compiler there is, which costs.
+  std::vector<std::string> compilers;
+  if (bundles_->policy() == BundlePolicy::Exact) {
+    MINUET_ASSIGN(compilers, compilers_to_compare_with(request.control));
+  }
+  std::string why;
+  std::optional<Entry> entry =
+      bundles_->find([&](llvm::StringRef arch) { return key_of(request.source, arch); },
+                     request.source.name_expression, request.arch, compilers, &why);
+  nowhere = why.empty() ? "in no bundle" : "in no bundle (" + why + ")";
+  return entry;
+}
+
 Outcome KernelCache::build(const Request& request) {
   const std::string who = "kernel " + request.source.display_name + " for " + request.arch;
-  std::string nowhere = "in no bundle";
-  {
-    const Trace::Span span(trace(), "bundle", request.source.display_name);
-    // Only the policy Exact asks which compiler there is, which costs.
-    std::vector<std::string> host;
-    if (bundles_->policy() == BundlePolicy::Exact) {
-      llvm::Expected<std::vector<std::string>> ids = compilers_to_compare_with(request.cancel);
-      if (!ids) return take_status(annotate(ids.takeError(), who));
-      host = std::move(*ids);
-    }
-    std::string why;
-    std::optional<Entry> entry =
-        bundles_->find([&](llvm::StringRef arch) { return key_of(request.source, arch); },
-                       request.source.name_expression, request.arch, host, &why);
-    if (entry) return found(std::move(entry->binary), BinaryOrigin::Bundle);
-    if (!why.empty()) nowhere += " (" + why + ")";
-  }
+  std::string nowhere;
+  llvm::Expected<std::optional<Entry>> entry = find_in_bundles(request, nowhere);
+  if (!entry) return take_status(annotate(entry.takeError(), who));
+  if (*entry) return found(std::move((*entry)->binary), BinaryOrigin::Bundle);
   if (record_) {
     if (llvm::Error error = record_->append({request.source, request.arch})) {
       warn(take_status(std::move(error)).message());
     }
   }
   if (*options_.no_jit) return find_without_jit(request, nowhere);
-  llvm::Expected<NvrtcInfo> compiler = identify_compiler(request.cancel);
+  llvm::Expected<NvrtcInfo> compiler = identify_compiler(request.control);
   if (!compiler) return take_status(annotate(compiler.takeError(), who + " must be compiled"));
-  if (store_) {
-    if (std::optional<Entry> entry = load(request, compiler->id))
-      return found(std::move(entry->binary), BinaryOrigin::Disk);
-  }
-  return build_alone(request, compiler->id);
+  BinaryOrigin origin;
+  return build_exactly(request, compiler->id, origin);
 }
 
 llvm::Expected<std::shared_ptr<const TuningSnapshot>> KernelCache::load_tuning(
     TuningEnvironment environment) {
   environment.toolkit.clear();
   if (!*options_.no_jit) {
-    MINUET_ASSIGN(const std::string id, compiler_id_or_none(nullptr));
+    MINUET_ASSIGN(const std::string id, compiler_id_or_none({}));
     environment.toolkit = toolkit_of(id);
   }
   std::vector<std::string> sections;
@@ -280,15 +370,16 @@ llvm::Expected<std::shared_ptr<const TuningSnapshot>> KernelCache::load_tuning(
 
 /// Where a later try may do better, only who waits now gets what we got: forgotten first, so that what has
 /// landed and is known is good, and that the flight forgotten is ours.
-void KernelCache::land(const Request& request, std::promise<Outcome>& promise, bool keep_failures,
-                       llvm::function_ref<Outcome()> work) {
+void KernelCache::land(const std::string& key, std::promise<Outcome>& promise, Keep keep, Work work) {
   try {
     Outcome outcome = work();
     const StatusError* const failure = std::get_if<StatusError>(&outcome);
-    if (failure != nullptr && (is_passing(*failure) || !keep_failures)) state_.forget(request.request_key);
+    const bool is_kept =
+        failure == nullptr ? keep != Keep::Nothing : keep == Keep::All && !is_passing(*failure);
+    if (!is_kept) state_.forget(key);
     promise.set_value(std::move(outcome));
   } catch (...) {
-    state_.forget(request.request_key);
+    state_.forget(key);
     promise.set_exception(std::current_exception());
   }
 }
@@ -302,62 +393,71 @@ void KernelCache::wait_for(const Flight& flight, const CancelToken* cancel) {
   state_.count_wait(waited.count(), /*timed_out=*/false);
 }
 
-llvm::Expected<BinaryPointer> KernelCache::get_or_compile(const KernelSource& source, llvm::StringRef arch,
-                                                          const CancelToken* cancel) {
-  MINUET_TRY(check_arch(source, arch));
-  const Request request = request_for(source, arch, cancel);
+/// Of the threads that want `key` now one does the work, and all get what it got. What is `refused`, which
+/// may be null, will not do.
+Outcome KernelCache::share(const Request& request, const std::string& key, const Binary* refused, Keep keep,
+                           Work work) {
+  const CancelToken* const cancel = request.control.cancel;
   while (!is_cancelled(cancel)) {
     std::promise<Outcome> promise;
     bool ours = false;
-    const Flight flight = state_.claim(request.request_key, promise, ours);
+    const Flight flight = state_.claim(key, refused, promise, ours);
     if (ours) {
-      // Without JIT a bundle that comes later may have it.
-      land(request, promise, /*keep_failures=*/!*options_.no_jit, [&] { return build(request); });
+      land(key, promise, keep, work);
     } else {
       wait_for(flight, cancel);
       if (is_cancelled(cancel)) break;
     }
     const Outcome& outcome = flight.get();
-    const auto* failure = std::get_if<StatusError>(&outcome);
-    // Whoever ordered that compile has cancelled it; we have not.
-    if (!ours && failure != nullptr && failure->code() == StatusCode::Cancelled) continue;
-    return answer(outcome);
+    const auto* const failure = std::get_if<StatusError>(&outcome);
+    // Whoever ordered that compile has cancelled it, and we have not; or it was none that we can use.
+    const bool again = failure != nullptr ? failure->code() == StatusCode::Cancelled
+                                          : refused != nullptr && !has_another(flight, *refused);
+    if (ours || !again) return outcome;
   }
-  return make_error(StatusCode::Cancelled, "compiling {0} was cancelled", source.display_name);
+  return StatusError(StatusCode::Cancelled, "compiling " + request.source.display_name + " was cancelled");
+}
+
+llvm::Expected<BinaryPointer> KernelCache::get_or_compile(const KernelSource& source, llvm::StringRef arch,
+                                                          const CompileControl& control) {
+  MINUET_TRY(check_arch(source, arch, sm_number(arch)));
+  const Request request = request_for(source, arch, control);
+  // Without JIT a bundle that comes later may have it.
+  const Keep keep = *options_.no_jit ? Keep::Binaries : Keep::All;
+  return answer(share(request, request.request_key, nullptr, keep, [&] { return build(request); }));
+}
+
+llvm::Expected<BinaryPointer> KernelCache::get_exactly(const KernelSource& source, llvm::StringRef arch,
+                                                       const CompileControl& control, BinaryOrigin& origin) {
+  MINUET_TRY(check_arch(source, arch, capability(arch)));
+  MINUET_ASSIGN(const NvrtcInfo compiler, identify_compiler(control));
+  return answer(build_exactly(request_for(source, arch, control), compiler.id, origin));
+}
+
+llvm::Expected<BinaryPointer> KernelCache::compile_apart(const KernelSource& source, llvm::StringRef arch,
+                                                         const CompileControl& control) {
+  MINUET_TRY(check_arch(source, arch, capability(arch)));
+  MINUET_ASSIGN(const NvrtcInfo compiler, identify_compiler(control));
+  return answer(compile(request_for(source, arch, control), compiler.id, /*keep=*/false, nullptr));
 }
 
 Outcome KernelCache::build_anew(const Request& request, const Binary& refused) {
   if (*options_.no_jit) return no_jit_error(request, "refused by the driver as it was found");
   warn("a kernel of the cache is refused by the driver and compiled again (" + refused.display_name + ")");
-  llvm::Expected<NvrtcInfo> compiler = identify_compiler(nullptr);
+  llvm::Expected<NvrtcInfo> compiler = identify_compiler();
   if (!compiler) return take_status(annotate(compiler.takeError(), refused.display_name));
-  llvm::Expected<Entry> entry = keep(compile(request, compiler->id), nullptr);
-  if (!entry) return take_status(entry.takeError());
-  return found(std::move(entry->binary), BinaryOrigin::Compiled);
+  return compile(request, compiler->id, /*keep=*/true, nullptr);
 }
 
 /// As get_or_compile; several devices may refuse the same binary at once.
 llvm::Expected<BinaryPointer> KernelCache::replace(const KernelSource& source, llvm::StringRef arch,
                                                    const Binary& refused) {
-  const Request request = request_for(source, arch, nullptr);
+  const CompileControl control;
+  const Request request = request_for(source, arch, control);
   bundles_->reject(key_of(source, refused.arch));
-  for (;;) {
-    std::promise<Outcome> promise;
-    bool ours = false;
-    const Flight flight = state_.claim_instead_of(refused, request.request_key, promise, ours);
-    if (ours) {
-      // The failure is this device's: another one of that architecture may do with what was found.
-      land(request, promise, /*keep_failures=*/false, [&] { return build_anew(request, refused); });
-    } else {
-      wait_for(flight, nullptr);
-    }
-    const Outcome& outcome = flight.get();
-    const auto* const failure = std::get_if<StatusError>(&outcome);
-    // What another thread did may have been something else than a compile.
-    const bool again = failure != nullptr ? failure->code() == StatusCode::Cancelled
-                                          : std::get<BinaryPointer>(outcome).get() == &refused;
-    if (ours || !again) return answer(outcome);
-  }
+  // The failure is this device's: another one of that architecture may do with what was found.
+  return answer(share(request, request.request_key, &refused, Keep::Binaries,
+                      [&] { return build_anew(request, refused); }));
 }
 
 const char* origin_name(BinaryOrigin origin) {

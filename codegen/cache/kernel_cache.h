@@ -2,28 +2,90 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <future>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "codegen/cache/cache_directory.h"
 #include "codegen/cache/cache_options.h"
-#include "codegen/cache/cache_state.h"
 #include "codegen/cache/entry.h"
 #include "codegen/cache/record_file.h"
 #include "codegen/cache/store.h"
 #include "codegen/compiler.h"
 #include "codegen/emit.h"
 #include "codegen/error.h"
+#include "codegen/fork_watch.h"
+#include "codegen/helper/protocol.h"
 #include "codegen/push_list.h"
 #include "codegen/tuning/tuning_store.h"
-#include "codegen/worker/request.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace minuet {
 
 class TuningSnapshot;
+
+/// Where a binary came from, for the one who asked first.
+enum class BinaryOrigin { Memory, Bundle, Disk, Compiled };
+const char* origin_name(BinaryOrigin origin);  // "memory", "bundle", "disk", "compiled"
+
+/// What one cache did in this process; a forked child counts from 0 (R32).
+struct CacheStats {
+  std::int64_t memory_hits = 0, bundle_hits = 0, disk_hits = 0, compiled = 0;
+  std::int64_t failures = 0;           // compiles that gave an error, cancelled ones included
+  std::int64_t waits = 0;              // for another thread's or another process's work on the same kernel
+  std::int64_t lock_timeouts = 0;      // waits for another process that ended with a compile of our own
+  std::int64_t cubin_bytes = 0;        // from bundles, disk and compiles
+  double compile_ms = 0, wait_ms = 0;  // summed over threads
+};
+
+/// One line of a cache's history: which kernel, from where.
+struct CacheEvent {
+  std::string display_name;
+  std::string arch;
+  BinaryOrigin origin;
+};
+
+/// What a build gave: the binary, or why there is none. Copied to all who wait.
+using Outcome = std::variant<std::shared_ptr<const Binary>, StatusError>;
+/// A build that is under way or, once it has landed, the memory layer (R13).
+using Flight = std::shared_future<Outcome>;
+
+/// A forked child begins with nothing: its parent's flights land in the parent only (R16).
+class CacheState {
+ public:
+  /// The flight of a key. `ours`: the caller has to land it, through `promise`. So it is, too, where
+  /// `refused` is given and the flight has landed with that or with a failure.
+  Flight claim(const std::string& key, const Binary* refused, std::promise<Outcome>& promise, bool& ours);
+  void forget(const std::string& key);
+  /// What has landed under the key, counted as a hit; null where nothing has, or a failure.
+  std::shared_ptr<const Binary> find_landed(const std::string& key);
+
+  void count(const Binary& binary, BinaryOrigin origin);
+  void count_failure();
+  void count_wait(double milliseconds, bool timed_out);
+  CacheStats stats() const;
+  std::vector<CacheEvent> events() const;
+
+  /// True once a kind of trouble; the text up to the first parenthesis or colon is its kind.
+  bool is_news(const std::string& text);
+
+ private:
+  struct State {
+    std::mutex mutex;  // never held while compiling, reading, writing or warning
+    std::map<std::string, Flight> flights;
+    std::set<std::string> warned;
+    CacheStats stats;
+    std::vector<CacheEvent> events;
+  };
+  PerProcess<State> state_;
+};
 
 class KernelCache {
  public:
@@ -37,9 +99,16 @@ class KernelCache {
 
   /// The cubin of `source` for `arch` ("sm_90a"); one from a bundle may be for another architecture
   /// that runs there, or PTX (R23). Compiles at most once per key in this process, outside every lock (R13).
-  /// An error of the disk is never an error of the call (R11). Cancelled where `cancel` says so.
+  /// An error of the disk is never an error of the call (R11). Cancelled where `control` says so.
   llvm::Expected<BinaryPointer> get_or_compile(const KernelSource& source, llvm::StringRef arch,
-                                               const CancelToken* cancel = nullptr);
+                                               const CompileControl& control = {});
+  /// The same for exactly `arch`, PTX too, and the compiler that is here, whatever bundles and memory have:
+  /// from the disk, or compiled. `origin`: which; Memory where another thread had begun.
+  llvm::Expected<BinaryPointer> get_exactly(const KernelSource& source, llvm::StringRef arch,
+                                            const CompileControl& control, BinaryOrigin& origin);
+  /// Compiles, whatever there is, and keeps nothing: for a time trace.
+  llvm::Expected<BinaryPointer> compile_apart(const KernelSource& source, llvm::StringRef arch,
+                                              const CompileControl& control);
   /// For a binary that the driver refused to load: compiled anew, and put in its place everywhere (R28).
   llvm::Expected<BinaryPointer> replace(const KernelSource& source, llvm::StringRef arch,
                                         const Binary& refused);
@@ -56,21 +125,13 @@ class KernelCache {
     return state_.find_landed(key_of(source, arch));
   }
 
-  /// The disk alone, for exactly `arch`: what a build farm looks up before it hands out work.
+  /// The disk alone, for exactly `arch` and the compiler that is here; not counted.
   std::optional<Entry> find_on_disk(const KernelSource& source, llvm::StringRef arch);
-  using Compile = llvm::function_ref<llvm::Expected<PackedEntry>()>;
-  /// Of all processes that want this kernel of this compiler now, one calls `compile`, and the others take
-  /// what it has put on disk (R14). `origin`: Disk or Compiled. Counts failures, and no success.
-  llvm::Expected<Entry> compile_alone(const KernelSource& source, llvm::StringRef arch,
-                                      const std::string& compiler_id, Compile compile, BinaryOrigin& origin,
-                                      const CancelToken* cancel);
-  /// What a build farm found or compiled, or compiled in vain and without the above: counted like this
-  /// cache's own (R32).
+  /// What was found without the above (R32).
   void count(const Binary& binary, BinaryOrigin origin) { state_.count(binary, origin); }
-  void count_failure() { state_.count_failure(); }
 
   /// The compiler (R2), or why there is none. The first call may start a process.
-  llvm::Expected<NvrtcInfo> identify_compiler(const CancelToken* cancel = nullptr);
+  llvm::Expected<NvrtcInfo> identify_compiler(const CompileControl& control = {});
   /// Tells the one who made the cache, once per kind of trouble.
   void warn(const std::string& text);
 
@@ -94,30 +155,34 @@ class KernelCache {
     const KernelSource& source;
     std::string arch;
     std::string request_key;
-    const CancelToken* cancel;
+    const CompileControl& control;
   };
+  /// What of a flight stays in memory.
+  enum class Keep { All, Binaries, Nothing };
 
   void open_store(const Environment& environment);
-  Request request_for(const KernelSource& source, llvm::StringRef arch, const CancelToken* cancel) const {
-    return {source, arch.str(), key_of(source, arch), cancel};
+  static Request request_for(const KernelSource& source, llvm::StringRef arch,
+                             const CompileControl& control) {
+    return {source, arch.str(), key_of(source, arch), control};
   }
 
-  llvm::Expected<std::string> compiler_id_or_none(const CancelToken* cancel);
-  llvm::Expected<std::vector<std::string>> compilers_to_compare_with(const CancelToken* cancel);
+  llvm::Expected<std::string> compiler_id_or_none(const CompileControl& control);
+  llvm::Expected<std::vector<std::string>> compilers_to_compare_with(const CompileControl& control);
 
+  using Work = llvm::function_ref<Outcome()>;
+  Outcome share(const Request& request, const std::string& key, const Binary* refused, Keep keep, Work work);
+  void land(const std::string& key, std::promise<Outcome>& promise, Keep keep, Work work);
   void wait_for(const Flight& flight, const CancelToken* cancel);
-  void land(const Request& request, std::promise<Outcome>& promise, bool keep_failures,
-            llvm::function_ref<Outcome()> work);
+
   Outcome build(const Request& request);
   Outcome build_anew(const Request& request, const Binary& refused);
+  Outcome build_exactly(const Request& request, const std::string& compiler_id, BinaryOrigin& origin);
+  Outcome build_alone(const Request& request, const std::string& compiler_id, BinaryOrigin& origin);
+  Outcome compile(const Request& request, const std::string& compiler_id, bool keep, FileLock* lock);
   std::optional<Entry> load(const Request& request, const std::string& compiler_id);
   /// That entries of this compiler are in the store, once.
   void note(const std::string& compiler_id);
-  Outcome build_alone(const Request& request, const std::string& compiler_id);
-  llvm::Expected<Entry> compile_alone(const Request& request, const std::string& compiler_id, Compile compile,
-                                      BinaryOrigin& origin);
-  llvm::Expected<PackedEntry> compile(const Request& request, const std::string& compiler_id);
-  llvm::Expected<Entry> keep(llvm::Expected<PackedEntry> compiled, FileLock* lock);
+  llvm::Expected<std::optional<Entry>> find_in_bundles(const Request& request, std::string& nowhere);
   Outcome find_without_jit(const Request& request, const std::string& nowhere);
   static StatusError no_jit_error(const Request& request, const std::string& where);
   Outcome found(Binary binary, BinaryOrigin origin);

@@ -1,9 +1,11 @@
-#include "codegen/cache/prune.h"
+// What lies in the store, and what of it goes (R9): the entries that nobody read for longest first.
 
 #include <algorithm>
 #include <cerrno>
 #include <optional>
 #include <tuple>
+
+#include "codegen/cache/store.h"
 
 namespace minuet {
 namespace {
@@ -149,7 +151,8 @@ llvm::Expected<LockableFile> claim_stamp(const StoreRoot& root, const FileHandle
 
 }  // namespace
 
-llvm::Expected<std::vector<Stray>> list_strays(const StoreRoot& root) {
+llvm::Expected<std::vector<Stray>> Store::strays() {
+  const StoreRoot& root = root_;
   std::vector<Stray> strays;
   MINUET_ASSIGN(const std::optional<FileHandle> objects, open_objects(root));
   if (!objects) return strays;
@@ -183,7 +186,8 @@ llvm::Expected<std::vector<Stray>> list_strays(const StoreRoot& root) {
   return strays;
 }
 
-llvm::Expected<std::vector<StoredEntry>> list_entries(const StoreRoot& root) {
+llvm::Expected<std::vector<StoredEntry>> Store::list() {
+  const StoreRoot& root = root_;
   MINUET_ASSIGN(const std::optional<FileHandle> objects, open_objects(root));
   if (!objects) return std::vector<StoredEntry>();
   MINUET_ASSIGN(const Scan scan, scan_objects(root, objects->get()));
@@ -199,8 +203,8 @@ llvm::Expected<std::vector<StoredEntry>> list_entries(const StoreRoot& root) {
   return entries;
 }
 
-llvm::Expected<PruneResult> prune_entries(const StoreRoot& root, const StoreLimits& limits,
-                                          const std::string& keep, bool force) {
+llvm::Expected<PruneResult> Store::prune(const StoreLimits& limits, bool force, const std::string& keep) {
+  const StoreRoot& root = root_;
   PruneResult result;
   if (root.read_only) return make_error(StatusCode::FailedPrecondition, "the store is opened to read only");
   MINUET_ASSIGN(const std::optional<FileHandle> objects, open_objects(root));

@@ -20,9 +20,9 @@ llvm::Error RecordFile::append(const KernelRequest& request) const {
                           : trouble();
   if (!error && S_ISREG(status.st_mode) && status.st_size > 0) {
     char start[kRequestStart.size()] = {}, last = 0;
-    const bool is_read = ::pread(file, start, sizeof start, 0) == static_cast<ssize_t>(sizeof start) &&
-                         ::pread(file, &last, 1, status.st_size - 1) == 1;
-    if (!is_read || llvm::StringRef(start, sizeof start) != kRequestStart) {
+    const ssize_t count = ::pread(file, start, sizeof start, 0);
+    const bool is_read = count > 0 && ::pread(file, &last, 1, status.st_size - 1) == 1;
+    if (!is_read || !begins_as_request(llvm::StringRef(start, static_cast<std::size_t>(count)))) {
       error = make_error(StatusCode::FailedPrecondition,
                          "'{0}' is no list of kernels, and nothing is appended to it", path_);
     }

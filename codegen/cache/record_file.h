@@ -5,7 +5,7 @@
 #include <string>
 
 #include "codegen/error.h"
-#include "codegen/worker/request.h"
+#include "codegen/helper/protocol.h"
 
 namespace minuet {
 

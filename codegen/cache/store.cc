@@ -1,11 +1,17 @@
 #include "codegen/cache/store.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <ctime>
+#include <random>
 
 namespace minuet {
 namespace {
 
-constexpr off_t kMostEntryBytes = 256 << 20;
+constexpr std::uint64_t kMostEntryBytes = 256 << 20;
 
 /// NotFound for what is not there, InvalidArgument for what is no good: the rest may pass by itself.
 llvm::Error trouble(const std::string& what) {
@@ -18,7 +24,114 @@ llvm::Error no_good(const char* what) { return make_error(StatusCode::InvalidArg
 std::string shelf_name(const std::string& build_key) { return build_key.substr(0, 2); }
 std::string file_name(const std::string& build_key) { return build_key.substr(2); }
 
+/// The same inode with the same content, as far as stat tells.
+bool same_file(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino && a.st_size == b.st_size &&
+         a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
+}
+
+llvm::Error write_all(FileSystem& system, int file, llvm::StringRef bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = system.write(file, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return trouble("a file cannot be written");
+    bytes = bytes.drop_front(static_cast<std::size_t>(count));
+  }
+  return llvm::Error::success();
+}
+
 }  // namespace
+
+std::string StoreRoot::path(const std::vector<std::string>& parts) const {
+  std::string path = directory;
+  if (!top.empty()) path += "/" + top;
+  for (const std::string& part : parts) path += "/" + part;
+  return path;
+}
+
+llvm::Expected<FileHandle> StoreRoot::open(const std::vector<std::string>& parts, Missing missing) const {
+  if (read_only) missing = Missing::Fail;
+  MINUET_ASSIGN(FileHandle folder, open_cache_directory(directory, policy, system, missing));
+  std::vector<std::string> done;
+  auto enter = [&](const std::string& name) -> llvm::Error {
+    MINUET_ASSIGN(FileHandle next,
+                  open_trusted_folder(folder.get(), name, path(done), policy, system, missing));
+    folder = std::move(next);
+    return llvm::Error::success();
+  };
+  if (!top.empty()) MINUET_TRY(enter(top));
+  for (const std::string& part : parts) {
+    done.push_back(part);
+    MINUET_TRY(enter(part));
+  }
+  return folder;
+}
+
+bool is_key(llvm::StringRef text) {
+  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == llvm::StringRef::npos;
+}
+
+std::string unique_name(llvm::StringRef prefix) {
+  static std::atomic<unsigned> count{0};
+  // random_device reads the system's own source; the time stands in where it has none.
+  unsigned long long salt =
+      static_cast<unsigned long long>(std::chrono::steady_clock::now().time_since_epoch().count());
+  try {
+    salt ^= static_cast<unsigned long long>(std::random_device{}()) << 32;
+  } catch (const std::exception&) {
+  }
+  // The process id alone would do on one host, and the directory may be on several.
+  return llvm::formatv("{0}{1}-{2}-{3:x-}", prefix, ::getpid(), count++, salt).str();
+}
+
+bool is_older(const struct timespec& then, std::chrono::seconds age) {
+  const std::time_t seconds = std::time(nullptr) - then.tv_sec;
+  return std::max(seconds, -seconds) >= age.count();
+}
+
+Removal remove_if_same(FileSystem& system, int folder, const std::string& name, const struct stat& seen) {
+  struct stat now;
+  if (system.stat_at(folder, name.c_str(), &now) != 0) return errno == ENOENT ? Removal::Gone : Removal::Kept;
+  if (!same_file(now, seen)) return Removal::Kept;
+  if (system.unlink_at(folder, name.c_str()) == 0) return Removal::Removed;
+  return errno == ENOENT ? Removal::Gone : Removal::Kept;
+}
+
+llvm::Expected<std::string> StoreRoot::read_file(int folder, const std::string& name,
+                                                 std::uint64_t most_bytes, struct stat& status) const {
+  // Without O_NONBLOCK a fifo that takes an entry's place just now would hold us for ever.
+  const FileHandle file(
+      system, system.open_at(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0));
+  if (!file.good()) return trouble("it cannot be opened");
+  if (system.stat_file(file.get(), &status) != 0) return trouble("it cannot be looked at");
+  if (!S_ISREG(status.st_mode)) return no_good("it is no regular file");
+  if (!policy.trusts(status)) return no_good("others may have written it");
+  if (static_cast<std::uint64_t>(status.st_size) > most_bytes) return no_good("it is too long");
+  std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
+  for (std::size_t done = 0; done < bytes.size();) {
+    const ssize_t count = system.read(file.get(), &bytes[done], bytes.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return trouble("it cannot be read");
+    if (count == 0) return no_good("it became shorter while it was read");
+    done += static_cast<std::size_t>(count);
+  }
+  return bytes;
+}
+
+llvm::Error StoreRoot::write_file(int folder, const std::string& name, llvm::StringRef bytes) const {
+  MINUET_TRY(check_file_limit(bytes.size()));
+  const std::string temporary = unique_name(kTemporaryPrefix);
+  const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  FileHandle file(system, system.open_at(folder, temporary.c_str(), flags, policy.file_mode()));
+  if (!file.good()) return trouble("a file cannot be made");
+  llvm::Error error = write_all(system, file.get(), bytes);
+  if (file.close_now() != 0 && !error) error = trouble("a file cannot be closed");
+  if (!error && system.rename_at(folder, temporary.c_str(), name.c_str()) != 0) {
+    error = trouble("a file cannot be renamed");
+  }
+  if (error) system.unlink_at(folder, temporary.c_str());
+  return error;
+}
 
 std::string Store::entry_path(const std::string& build_key) const {
   return root_.path({"obj", shelf_name(build_key), file_name(build_key)});
@@ -38,33 +151,12 @@ llvm::Expected<FileHandle> Store::open_shelf(const std::string& build_key, Missi
   return root_.open({"obj", shelf_name(build_key)}, missing);
 }
 
-llvm::Expected<std::string> Store::read_file(int shelf, const std::string& name, struct stat& status) {
-  FileSystem& system = root_.system;
-  // Without O_NONBLOCK a fifo that takes an entry's place just now would hold us for ever.
-  const FileHandle file(
-      system, system.open_at(shelf, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0));
-  if (!file.good()) return trouble("it cannot be opened");
-  if (system.stat_file(file.get(), &status) != 0) return trouble("it cannot be looked at");
-  if (!S_ISREG(status.st_mode)) return no_good("it is no regular file");
-  if (!root_.policy.trusts(status)) return no_good("others may have written it");
-  if (status.st_size > kMostEntryBytes) return no_good("it is too long");
-  std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
-  for (std::size_t done = 0; done < bytes.size();) {
-    const ssize_t count = system.read(file.get(), &bytes[done], bytes.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return trouble("it cannot be read");
-    if (count == 0) return no_good("it became shorter while it was read");
-    done += static_cast<std::size_t>(count);
-  }
-  return bytes;
-}
-
 llvm::Expected<Entry> Store::read_from(int shelf, const std::string& build_key, struct stat& status) {
   const std::string name = file_name(build_key);
   if (root_.system.stat_at(shelf, name.c_str(), &status) != 0) return trouble("it cannot be looked at");
   // Opening a device or a fifo may do something by itself.
   if (!S_ISREG(status.st_mode)) return no_good("it is no regular file");
-  MINUET_ASSIGN(const std::string bytes, read_file(shelf, name, status));
+  MINUET_ASSIGN(const std::string bytes, root_.read_file(shelf, name, kMostEntryBytes, status));
   MINUET_ASSIGN(Entry entry, read_entry(bytes));
   if (entry.build_key != build_key) return no_good("it is another kernel's");
   return entry;
@@ -116,33 +208,6 @@ void Store::clear_place(int shelf, const std::string& name, const struct stat& s
   }
 }
 
-llvm::Error Store::write_file(const FileHandle& file, const std::string& bytes) {
-  for (std::size_t done = 0; done < bytes.size();) {
-    const ssize_t count = root_.system.write(file.get(), &bytes[done], bytes.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return trouble("a file cannot be written");
-    done += static_cast<std::size_t>(count);
-  }
-  return llvm::Error::success();  // what a crash tears, the entry's digest finds (R6)
-}
-
-llvm::Error Store::keep(const std::string& build_key, const std::string& bytes) {
-  MINUET_TRY(check_file_limit(bytes.size()));
-  FileSystem& system = root_.system;
-  MINUET_ASSIGN(const FileHandle shelf, open_shelf(build_key, Missing::Make));
-  const std::string temporary = unique_name(kTemporaryPrefix);
-  const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  FileHandle file(system, system.open_at(shelf.get(), temporary.c_str(), flags, root_.policy.file_mode()));
-  if (!file.good()) return trouble("a file cannot be made");
-  llvm::Error error = write_file(file, bytes);
-  if (file.close_now() != 0 && !error) error = trouble("a file cannot be closed");
-  if (!error && system.rename_at(shelf.get(), temporary.c_str(), file_name(build_key).c_str()) != 0) {
-    error = trouble("a file cannot be renamed");
-  }
-  if (error) system.unlink_at(shelf.get(), temporary.c_str());
-  return error;
-}
-
 bool Store::note_compiler(const std::string& id) {
   if (root_.read_only) return true;
   llvm::Expected<FileHandle> folder = root_.open({"compilers"}, Missing::Make);
@@ -159,24 +224,36 @@ std::vector<std::string> Store::compilers() {
   llvm::Expected<FileHandle> folder = root_.open({"compilers"}, Missing::Fail);
   if (!folder) return llvm::consumeError(folder.takeError()), ids;
   static_cast<void>(root_.system.list(folder->get(), &ids));
-  std::sort(ids.rbegin(), ids.rend());  // the newest version first, whatever the folder's order
+  std::sort(ids.begin(), ids.end());  // one order, whatever the folder's
   return ids;
 }
 
 void Store::publish(const std::string& build_key, const std::string& bytes, FileLock* lock) {
   if (root_.read_only) return;
-  llvm::Error failure = keep(build_key, bytes);
+  llvm::Error failure = [&]() -> llvm::Error {
+    MINUET_ASSIGN(const FileHandle shelf, open_shelf(build_key, Missing::Make));
+    return root_.write_file(shelf.get(), file_name(build_key), bytes);
+  }();
   if (lock != nullptr) lock->release();
   if (llvm::Error error = std::move(failure)) {
     warn_("a kernel is not kept on disk (" + root_.directory +
           "): " + take_status(std::move(error)).message());
     return;
   }
-  llvm::Expected<PruneResult> pruned = prune_entries(root_, limits_, build_key, /*force=*/false);
+  llvm::Expected<PruneResult> pruned = prune(limits_, /*force=*/false, build_key);
   if (!pruned) {
     warn_("the kernel cache is not pruned (" + root_.directory +
           "): " + take_status(pruned.takeError()).message());
   }
+}
+
+FileLock Store::lock(const std::string& build_key, std::chrono::milliseconds bound,
+                     const CancelToken* cancel) {
+  const auto open_folder = [&]() -> llvm::Expected<FileHandle> {
+    if (root_.read_only) return make_error(StatusCode::NotFound, "the store is opened to read only");
+    return root_.open({"lock"}, Missing::Make);
+  };
+  return take_file_lock(root_.system, open_folder, build_key, root_.policy.file_mode(), bound, cancel);
 }
 
 }  // namespace minuet

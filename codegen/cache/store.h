@@ -13,6 +13,8 @@
 // is not kept, or a lock that is not held, and a warning.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -22,10 +24,86 @@
 #include "codegen/cache/entry.h"
 #include "codegen/cache/file_lock.h"
 #include "codegen/cache/file_system.h"
-#include "codegen/cache/prune.h"
-#include "codegen/cache/store_root.h"
+#include "codegen/error.h"
 
 namespace minuet {
+
+/// A folder of files that are there whole or not at all: <directory>/<top>, where it is, whom it trusts,
+/// whether anything may be changed in it.
+struct StoreRoot {
+  std::string directory;
+  TrustPolicy policy;
+  FileSystem& system;
+  std::string top;  // empty: the directory itself
+  bool read_only = false;
+
+  /// Opens <top>/<part>/..., each part checked like the directory itself. Every call walks anew, so that no
+  /// descriptor is held and a directory that was removed comes back. Missing::Make makes nothing where the
+  /// store is read only.
+  llvm::Expected<FileHandle> open(const std::vector<std::string>& parts, Missing missing) const;
+  /// <directory>/<top>/<part>/...
+  std::string path(const std::vector<std::string>& parts) const;
+
+  /// A file of an open folder, and its `status`. NotFound where it is not there, InvalidArgument where it is
+  /// no good: no regular file, not trusted, longer than `most_bytes`.
+  llvm::Expected<std::string> read_file(int folder, const std::string& name, std::uint64_t most_bytes,
+                                        struct stat& status) const;
+  /// Writes a file of its own, then renames it. Not synced: what a crash tears, its reader finds (R6).
+  llvm::Error write_file(int folder, const std::string& name, llvm::StringRef bytes) const;
+};
+
+// ---- what lies in it ----------------------------------------------------------------------------------
+
+/// 64 lower-case hex digits, as keys.h makes them.
+bool is_key(llvm::StringRef text);
+
+/// A prefix and a rest that no other process and no other thread uses now.
+std::string unique_name(llvm::StringRef prefix);
+/// What files have for a prefix until they are whole; prune removes those left by killed processes.
+inline constexpr const char* kTemporaryPrefix = "tmp-";
+/// What a folder that stood in an entry's place is renamed to.
+inline constexpr const char* kAsidePrefix = "aside-";
+
+/// Whether `then` is that long ago. A time as far in the future counts too: of a file server whose
+/// clock is wrong, it would else never pass.
+bool is_older(const struct timespec& then, std::chrono::seconds age);
+
+enum class Removal { Removed, Gone, Kept };
+/// Unlinks `name` where it is still the file that was `seen`: looked at again just before, since
+/// others may have used or replaced it.
+Removal remove_if_same(FileSystem& system, int folder, const std::string& name, const struct stat& seen);
+
+struct StoreLimits {
+  std::uint64_t bytes = 1ull << 30;
+  std::uint64_t files = 20000;
+  std::chrono::seconds interval = std::chrono::minutes(20);  // between two prunes, of all processes
+  std::chrono::seconds touch_interval =
+      std::chrono::hours(1);                                // how exactly the time of the last use is kept
+  std::chrono::seconds orphan_age = std::chrono::hours(1);  // when a file half written is given up
+};
+
+/// An entry as its folder tells of it, unread.
+struct StoredEntry {
+  std::string build_key;
+  std::string path;
+  std::uint64_t bytes = 0;
+  std::chrono::system_clock::time_point modified;  // published or last used, whichever is later
+};
+
+struct PruneResult {
+  bool ran = false;  // false: the last one was not long ago, or another process prunes now
+  std::uint64_t entries = 0, bytes = 0;  // that stay
+  std::uint64_t removed_entries = 0, removed_bytes = 0;
+  std::uint64_t removed_orphans = 0;  // half written files of killed processes
+  std::uint64_t removed_locks = 0;    // lock files that nobody held
+};
+
+/// What lies among the entries and is none.
+struct Stray {
+  std::string path, reason;
+};
+
+// ---- the store ----------------------------------------------------------------------------------------
 
 struct StoreOptions {
   StoreLimits limits = {};
@@ -38,7 +116,7 @@ class Store {
   using Warn = std::function<void(const std::string&)>;
 
   Store(std::string directory, TrustPolicy policy, FileSystem& system, Warn warn, StoreOptions options = {})
-      : root_{std::move(directory), policy, system, options.format, options.read_only},
+      : root_{std::move(directory), policy, system, "v" + std::to_string(options.format), options.read_only},
         limits_(options.limits),
         warn_(std::move(warn)) {}
 
@@ -57,17 +135,18 @@ class Store {
   std::vector<std::string> compilers();
 
   /// The lock for building `build_key`, waited for at most for `bound`.
-  FileLock lock(const std::string& build_key, std::chrono::milliseconds bound, const CancelToken* cancel) {
-    return take_build_lock(root_, build_key, bound, cancel);
-  }
+  FileLock lock(const std::string& build_key, std::chrono::milliseconds bound, const CancelToken* cancel);
 
   /// The entry, or why it cannot be used; removes and touches nothing. NotFound where there is none.
   llvm::Expected<Entry> read(const std::string& build_key);
-  llvm::Expected<std::vector<StoredEntry>> list() { return list_entries(root_); }
-  llvm::Expected<std::vector<Stray>> strays() { return list_strays(root_); }
-  llvm::Expected<PruneResult> prune(const StoreLimits& limits, bool force) {
-    return prune_entries(root_, limits, /*keep=*/"", force);
-  }
+  /// Every entry, the one used longest ago first. Empty where there is no store.
+  llvm::Expected<std::vector<StoredEntry>> list();
+  /// Every stray but the temporary files and folders put aside that the store itself knows. Empty where there
+  /// is no store.
+  llvm::Expected<std::vector<Stray>> strays();
+  /// Removes entries until what stays is a little within both limits; none where it is within them already.
+  /// `force`: however short ago the last prune was. `keep`: a build key that stays in any case, or empty.
+  llvm::Expected<PruneResult> prune(const StoreLimits& limits, bool force, const std::string& keep = "");
 
   const std::string& directory() const { return root_.directory; }
   std::string entry_path(const std::string& build_key) const;
@@ -75,9 +154,6 @@ class Store {
  private:
   llvm::Expected<FileHandle> open_shelf(const std::string& build_key, Missing missing);
   llvm::Expected<Entry> read_from(int shelf, const std::string& build_key, struct stat& status);
-  llvm::Expected<std::string> read_file(int shelf, const std::string& name, struct stat& status);
-  llvm::Error keep(const std::string& build_key, const std::string& bytes);
-  llvm::Error write_file(const FileHandle& file, const std::string& bytes);
   void clear_place(int shelf, const std::string& name, const struct stat& seen);
 
   StoreRoot root_;

@@ -44,15 +44,13 @@ TuningEntry make_entry(const TuningEnvironment& environment, const TuningBucket&
 /// and associative. Both entries are of one environment and bucket.
 TuningEntry merge_entries(const TuningEntry& a, const TuningEntry& b);
 
-std::string print_entry(const TuningEntry& entry);
-
-/// An error for text of another schema, and for text that lacks or misspells a field; to a reader of the
-/// store both are a miss. Fields that this schema does not have are passed over.
-llvm::Expected<TuningEntry> parse_entry(llvm::StringRef text);
-
-/// The tuning layer of a bundle (R20): equal sets of entries give equal bytes, in whatever order they come.
-std::string write_tuning_section(const std::vector<TuningEntry>& entries);
-/// An element of another schema is left out; bytes that are no such section are an error.
-llvm::Expected<std::vector<TuningEntry>> read_tuning_section(llvm::StringRef bytes);
+/// A JSON array, as files of the store and bundles (R20) have it: equal sets of entries give equal bytes, in
+/// whatever order they come.
+std::string write_tuning(const std::vector<TuningEntry>& entries);
+/// An element of another schema, and one that lacks or misspells a field, is left out, and `skipped`, which
+/// may be null, is told why. Fields that this schema does not have are passed over. Text that is no array is
+/// an error.
+llvm::Expected<std::vector<TuningEntry>> read_tuning(llvm::StringRef text,
+                                                     std::vector<std::string>* skipped = nullptr);
 
 }  // namespace minuet

@@ -1,4 +1,4 @@
-// Entries as JSON text: print_entry, parse_entry, and the tuning layer of a bundle.
+// Entries as JSON text.
 #include <algorithm>
 #include <utility>
 
@@ -158,17 +158,7 @@ llvm::Expected<TuningEntry> entry_of(const llvm::json::Value& value) {
 
 }  // namespace
 
-std::string print_entry(const TuningEntry& entry) {
-  return llvm::formatv("{0:2}\n", llvm::json::Value(object_of(entry))).str();
-}
-
-llvm::Expected<TuningEntry> parse_entry(llvm::StringRef text) {
-  llvm::Expected<llvm::json::Value> value = parse_json(text);
-  if (!value) return damaged_tuning_entry(take_status(value.takeError()).message());
-  return entry_of(*value);
-}
-
-std::string write_tuning_section(const std::vector<TuningEntry>& entries) {
+std::string write_tuning(const std::vector<TuningEntry>& entries) {
   std::map<std::pair<std::string, std::string>, TuningEntry> sorted;
   for (const TuningEntry& entry : entries) {
     const auto [slot, added] =
@@ -177,21 +167,23 @@ std::string write_tuning_section(const std::vector<TuningEntry>& entries) {
   }
   llvm::json::Array array;
   for (const auto& [key, entry] : sorted) array.push_back(object_of(entry));
-  return llvm::formatv("{0}", llvm::json::Value(std::move(array))).str();
+  return llvm::formatv("{0:2}\n", llvm::json::Value(std::move(array))).str();
 }
 
-llvm::Expected<std::vector<TuningEntry>> read_tuning_section(llvm::StringRef bytes) {
-  llvm::Expected<llvm::json::Value> value = parse_json(bytes);
+llvm::Expected<std::vector<TuningEntry>> read_tuning(llvm::StringRef text,
+                                                     std::vector<std::string>* skipped) {
+  llvm::Expected<llvm::json::Value> value = parse_json(text);
   if (!value) return damaged_tuning_entry(take_status(value.takeError()).message());
   const llvm::json::Array* const array = value->getAsArray();
-  if (array == nullptr) return damaged_tuning_entry("the section is no JSON array");
+  if (array == nullptr) return damaged_tuning_entry("it is no JSON array");
   std::vector<TuningEntry> entries;
   for (const llvm::json::Value& element : *array) {
     llvm::Expected<TuningEntry> entry = entry_of(element);
     if (entry) {
       entries.push_back(std::move(*entry));
     } else {
-      llvm::consumeError(entry.takeError());
+      std::string why = take_status(entry.takeError()).message();
+      if (skipped != nullptr) skipped->push_back(std::move(why));
     }
   }
   return entries;

@@ -111,7 +111,7 @@ std::shared_ptr<const TuningSnapshot> load_tuning(const TuningEnvironment& envir
     }
   }
   for (const std::string& bytes : bundles) {
-    llvm::Expected<std::vector<TuningEntry>> entries = read_tuning_section(bytes);
+    llvm::Expected<std::vector<TuningEntry>> entries = read_tuning(bytes);
     if (entries) {
       layers.push_back({"bundle", std::move(*entries)});
     } else {

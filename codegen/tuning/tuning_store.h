@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/cache/cache_directory.h"
+#include "codegen/cache/store.h"
 #include "codegen/tuning/tuning_entry.h"
 
 namespace minuet {
@@ -25,9 +25,9 @@ std::string tuning_folder_of_cache();
 
 class TuningStore {
  public:
-  /// `below`: folders inside `directory` ("tune", or empty), checked like it.
+  /// `below`: a folder inside `directory` ("tune", or empty), checked like it.
   TuningStore(std::string directory, std::string below, TrustPolicy policy, FileSystem& system)
-      : directory_(std::move(directory)), below_(std::move(below)), policy_(policy), system_(system) {}
+      : root_{std::move(directory), policy, system, std::move(below)} {}
 
   /// Takes the place of the entry of that environment and bucket.
   llvm::Error publish(const TuningEntry& entry);
@@ -40,15 +40,12 @@ class TuningStore {
   llvm::Expected<std::vector<std::string>> environments();
 
  private:
-  llvm::Expected<FileHandle> open_folder(const std::string& environment_hash, bool make);
-  llvm::Expected<std::string> read_file(int folder, const std::string& name);
   llvm::Expected<TuningEntry> read_entry(int folder, const std::string& environment_hash,
                                          const std::string& name);
-  llvm::Error write_file(int folder, const std::string& temporary, const std::string& bytes);
+  /// Ascending: the order of a folder differs between file systems. Empty where there is no such folder.
+  llvm::Expected<std::vector<std::string>> names_in(const std::vector<std::string>& parts);
 
-  std::string directory_, below_;
-  TrustPolicy policy_;
-  FileSystem& system_;
+  StoreRoot root_;
 };
 
 }  // namespace minuet

@@ -203,16 +203,6 @@ MINUET_API minuet_status minuet_context_kernel_counters(minuet_context* context,
 MINUET_API minuet_status minuet_context_add_bundle(minuet_context* context, const char* path,
                                                    const char* sha256);
 
-/* Lets the plans that are created after it take what was measured on GPUs like `device`
- * with this version of Minuet: results in the cache folder (`minuet tune`), then those in bundles; where
- * there are none, choices are as without it. Takes the place of what an earlier call found. Never happens by
- * itself, so that equal calls give equal plans; called again, by all ranks after a barrier, it sees what was
- * stored since. Under MINUET_JIT_OFF a plan has to be in a bundle that was made with the same results.
- * results, optional: how many kinds of layers and searches something is known of. FAILED_PRECONDITION for
- * the CPU device. */
-MINUET_API minuet_status minuet_context_load_tuning(minuet_context* context, minuet_device* device,
-                                                    int64_t* results);
-
 /* Writes the times of look-ups, compiles, loads and first runs so far as a trace that ui.perfetto.dev opens.
  * FAILED_PRECONDITION where the context was made without `trace`. */
 MINUET_API minuet_status minuet_context_write_trace(minuet_context* context, const char* path);
@@ -362,6 +352,14 @@ MINUET_API minuet_status minuet_kernel_map_export(minuet_kernel_map* map, int32_
 
 /* ---- one op ----------------------------------------------------------------------------------------- */
 
+/* How convolutions are computed. Bits of results may differ between dataflows, and repeat with each. */
+typedef int32_t minuet_dataflow;
+enum {
+  MINUET_DATAFLOW_AUTO = 0, /* by what is expected to be faster, layer by layer */
+  MINUET_DATAFLOW_GATHER_GEMM_SCATTER = 1,
+  MINUET_DATAFLOW_FUSED = 2 /* one kernel a layer; kernels of at most 4096 offsets, else UNIMPLEMENTED */
+};
+
 typedef struct minuet_convolution_options {
   size_t struct_size;
   void* ext;
@@ -379,9 +377,11 @@ typedef struct minuet_convolution_options {
   const float* weight; /* host [k_x * k_y * ..., in_channels, out_channels], rounded to dtype once */
   const float* scale;  /* host [out_channels], optional: batch norm, folded */
   const float* shift;  /* host [out_channels], optional: batch norm or bias */
+  minuet_dataflow dataflow;
+  int32_t reserved;
 } minuet_convolution_options;
 #define MINUET_CONVOLUTION_OPTIONS_INIT \
-  { sizeof(minuet_convolution_options), 0, 3, MINUET_F16, 0, 0, {0}, {0}, {0}, 1, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_convolution_options), 0, 3, MINUET_F16, 0, 0, {0}, {0}, {0}, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* A plan of one convolution, whose coordinate sets and kernel map are the caller's. Copies the parameters,
  * which must be finite, and hold in dtype. UNIMPLEMENTED says which kind is not built yet, and why. */
@@ -450,11 +450,13 @@ typedef struct minuet_network_options {
   minuet_weights_order weights_order;
   int32_t allow_unused;       /* 1: the file may have tensors that no layer uses */
   const char* weights_prefix; /* optional: what all names of the file begin with, "module." */
-  const char* weights_map; /* optional: JSON {"the file's name": "the description's", ...}, after the prefix;
-                              an entry whose names end in a dot renames all below */
+  const char* weights_map;  /* optional: JSON {"the file's name": "the description's", ...}, after the prefix;
+                               an entry whose names end in a dot renames all below */
+  minuet_dataflow dataflow; /* of all layers */
+  int32_t reserved;
 } minuet_network_options;
 #define MINUET_NETWORK_OPTIONS_INIT \
-  { sizeof(minuet_network_options), 0, 0, 0, MINUET_F16, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_network_options), 0, 0, 0, MINUET_F16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Validates, folds batch norm into scale and shift, rounds weights to dtype. Needs no device.
  * INVALID_ARGUMENT for a weights file whose tensors are not those of the network (the message has up to eight
@@ -577,7 +579,7 @@ typedef struct minuet_precompile_options {
   const char* requests_path; /* list that record_path made, or null */
   const char* const* archs;  /* "sm_80", "sm_90a", "compute_90" for PTX; none: as recorded */
   int32_t arch_count;
-  int32_t jobs;                 /* worker processes; 0: as many as there are cores, and memory for */
+  int32_t jobs;                 /* helper programs; 0: as many as there are cores, and memory for */
   const char* output_directory; /* gets minuet-<arch>.bundle; made where it is not there */
   /* Optional callbacks: step comes from a thread of the library's, never two at once; the others come from
    * the calling thread. */
@@ -588,12 +590,9 @@ typedef struct minuet_precompile_options {
   /* Gets NVRTC's time trace of every kernel, <name>-<arch>.json, for ui.perfetto.dev; made where it is not
    * there; null: none. All are compiled then, and none is kept: output_directory must be null. */
   const char* time_trace_directory;
-  /* Results that `minuet tune merge` wrote: those for GPUs of archs go into the bundles, and the kernels that
-   * the plans choose by them; null: none. See minuet_context_load_tuning. */
-  const char* tuning_directory;
 } minuet_precompile_options;
 #define MINUET_PRECOMPILE_OPTIONS_INIT \
-  { sizeof(minuet_precompile_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_precompile_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 typedef struct minuet_precompile_result {
   size_t struct_size;
@@ -602,7 +601,7 @@ typedef struct minuet_precompile_result {
   double seconds;
 } minuet_precompile_result;
 
-/* Compiles every kernel that any cloud may need, for every arch, in worker processes (minuet-compile, which
+/* Compiles every kernel that any cloud may need, for every arch, in helper programs (minuet-compile, which
  * is installed beside the library), and writes one bundle an arch: no GPU, no driver. The same kernels give
  * the same bytes. A bundle that is already there keeps its other kernels. result is optional and is filled in
  * once work has begun: OK where all are there; the first failure's status where kernels or bundles are
@@ -632,9 +631,14 @@ typedef struct minuet_execution_options {
    * which orders its sums differently: bits may differ with this number, and repeat with it. One offset's
    * pairs always fit. */
   int64_t scratch_bytes;
+  /* Optional: the most voxels of each level, level_count as many as minuet_plan_info.levels, which puts the
+   * execution in capacity mode (below). Level 0's is that of the coordinates too. */
+  const int64_t* level_capacity;
+  int32_t level_count;
+  int32_t key_bits; /* 32 or 64, in capacity mode without bounds: of a voxel's key, all fields together */
 } minuet_execution_options;
 #define MINUET_EXECUTION_OPTIONS_INIT \
-  { sizeof(minuet_execution_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0, 0 }
+  { sizeof(minuet_execution_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0, 0, 0, 0, 0 }
 
 /* One caller's use of a loaded plan on a device: arena, streams, events, counts. options is optional.
  * FAILED_PRECONDITION where the plan is not loaded on the device. */
@@ -644,7 +648,7 @@ MINUET_API minuet_status minuet_execution_create(minuet_plan* plan, minuet_devic
 /* Waits for what the execution has enqueued, and for another thread's call. */
 MINUET_API void minuet_execution_destroy(minuet_execution* execution);
 
-/* No prepare may be captured: FAILED_PRECONDITION.
+/* No prepare may be captured but in capacity mode: FAILED_PRECONDITION.
  *
  * For networks: builds all coordinate sets and kernel maps for one cloud (device memory int32
  * [count, 1 + ndim], read only during the call). Waits for the stream: at most twice, once where
@@ -652,11 +656,41 @@ MINUET_API void minuet_execution_destroy(minuet_execution* execution);
  * range: an error. After a failure no cloud is prepared. */
 MINUET_API minuet_status minuet_execution_prepare(minuet_execution* execution, const int32_t* coordinates,
                                                   int64_t count, void* stream);
-/* For a single convolution: takes `count` kernel maps, as many as minuet_plan_info.maps says, groups the
- * GEMMs and enqueues the metadata tables; allocates where the arena is too small. Waits for nothing but,
- * where an earlier prepare_maps of this execution is still under way on the device, for that, and, without a
- * queue, where the arena grows, for the stream. After a failure
- * no map is prepared. The execution keeps the maps alive until the next prepare_maps. */
+
+/* Capacity mode, for networks whose layers all run by the fused dataflow: sizes live on the device. prepare
+ * and run only enqueue and may be captured, together, in a graph that is replayed for other coordinates,
+ * features and counts. Tensors have level_capacity rows; those of the input past the count are not read,
+ * those of the output are zeros. Kernels go by the capacities, so that bits may differ from exact mode. A
+ * cloud that does not fit leaves an output of zeros, and says why in a status word on the device. Calls and
+ * replays must be ordered. */
+enum {
+  MINUET_CLOUD_OUT_OF_BOUNDS = 1,
+  MINUET_CLOUD_NEGATIVE_BATCH = 2,
+  MINUET_CLOUD_DUPLICATE = 4,       /* unless keep_first_duplicate */
+  MINUET_CLOUD_PAST_CAPACITY = 8,   /* the count, or the voxels of a level; a negative count too */
+  MINUET_CLOUD_KEY_TOO_NARROW = 16, /* key_bits do not hold the extent: 64, or larger voxels */
+  MINUET_CLOUD_TOO_FAR = 32         /* a coarser level's coordinates would leave 32 bits */
+};
+/* As prepare, with the number of coordinates in device memory: int32 [1], read whenever the work runs. */
+MINUET_API minuet_status minuet_execution_prepare_on_device(minuet_execution* execution,
+                                                            const int32_t* coordinates, const int32_t* count,
+                                                            void* stream);
+/* Device memory that each prepare writes: the status word, and int32 [1 + levels], the coordinates taken and
+ * each level's voxels. Live as long as the execution. */
+MINUET_API minuet_status minuet_execution_query_cloud(minuet_execution* execution, const uint32_t** status,
+                                                      const int32_t** counts);
+/* The same on the host; waits. counts: int32 [count], count = 1 + levels, or null and 0. */
+MINUET_API minuet_status minuet_execution_read_cloud(minuet_execution* execution, void* stream,
+                                                     uint32_t* status, int32_t* counts, int32_t count);
+/* After a prepare in exact mode: capacities of factor, 1 or more, times its cloud's levels, in 256s. */
+MINUET_API minuet_status minuet_execution_suggest_capacities(minuet_execution* execution, double factor,
+                                                             int64_t* level_capacity, int32_t level_count);
+
+/* For a single convolution: takes `count` kernel maps, as many as minuet_plan_info.maps says, and enqueues
+ * what makes the views of them that the dataflow reads; allocates where the arena is too small. Waits for
+ * nothing but, where an earlier prepare_maps of this execution is still under way on the device, for that,
+ * and, without a queue, where the arena grows, for the stream. After a failure no map is prepared. The
+ * execution keeps the maps alive until the next prepare_maps. */
 MINUET_API minuet_status minuet_execution_prepare_maps(minuet_execution* execution,
                                                        minuet_kernel_map* const* maps, int32_t count,
                                                        void* stream);
@@ -677,9 +711,10 @@ MINUET_API minuet_status minuet_execution_run(minuet_execution* execution, const
 MINUET_API minuet_status minuet_execution_output_coordinates(minuet_execution* execution,
                                                              int32_t* coordinates, void* stream);
 
-/* A graph that captured a run reads the memory of what was prepared then. A later prepare therefore leaves it
- * alone, and takes other memory; in a workspace of the caller's it is FAILED_PRECONDITION. This call frees
- * what was left: no graph of this execution's runs is replayed any more, or under way. */
+/* A graph that captured a run reads the memory of what was prepared then. A later prepare in exact mode
+ * therefore leaves it alone, and takes other memory; in a workspace of the caller's it is
+ * FAILED_PRECONDITION. (In capacity mode a graph reads what was prepared last.) This call frees what was
+ * left: no graph of this execution's runs is replayed any more, or under way. */
 MINUET_API minuet_status minuet_execution_release_captures(minuet_execution* execution);
 
 /* What one prepare and run did. */
@@ -699,7 +734,8 @@ MINUET_API minuet_status minuet_execution_query_counters(minuet_execution* execu
                                                          minuet_execution_counters* counters);
 MINUET_API minuet_status minuet_execution_reset_counters(minuet_execution* execution);
 
-/* Timed stages of the last prepare and run, milliseconds; profiling adds events between stages. */
+/* Timed stages of the last prepare and run, milliseconds; profiling adds events between stages. A layer of
+ * the fused dataflow is of the stage gemm. */
 typedef struct minuet_stage_times {
   size_t struct_size;
   double sort, map, gather, gemm, scatter, other;
@@ -726,7 +762,8 @@ typedef struct minuet_layer_info {
   int32_t transposed;
   int64_t pairs, padded_rows; /* useful rows of the GEMMs; rows added by padding */
   int32_t gemm_groups;        /* GEMMs, one for each group of offsets */
-  int32_t reserved;
+  minuet_dataflow dataflow;   /* that was chosen; MINUET_DATAFLOW_AUTO before prepare */
+  const char* kernel;         /* of MINUET_DATAFLOW_FUSED, with its Spec; else, and on the CPU, empty */
 } minuet_layer_info;
 MINUET_API minuet_status minuet_execution_query_level(minuet_execution* execution, int32_t level,
                                                       minuet_level_info* info);

@@ -266,6 +266,17 @@ class Execution {
     check(minuet_execution_prepare(get(), coordinates, count, stream));
     return output_rows();
   }
+  /// Capacity mode: `count` is device memory.
+  void prepare_on_device(const std::int32_t* coordinates, const std::int32_t* count,
+                         void* stream = nullptr) const {
+    check(minuet_execution_prepare_on_device(get(), coordinates, count, stream));
+  }
+  /// One for each of `levels`: `factor` times what is prepared in exact mode.
+  std::vector<std::int64_t> suggest_capacities(double factor, std::int32_t levels) const {
+    std::vector<std::int64_t> capacities(static_cast<std::size_t>(levels));
+    check(minuet_execution_suggest_capacities(get(), factor, capacities.data(), levels));
+    return capacities;
+  }
   /// A convolution's maps. Returns the output's rows.
   std::int64_t prepare_maps(std::initializer_list<std::reference_wrapper<const KernelMap>> maps,
                             void* stream = nullptr) const {

@@ -88,4 +88,15 @@ MINUET_DEVICE void mma(float (&sum)[4], const u32 (&a)[4], const u32 (&b)[2]) {
 #endif
 }
 
+/// fp32 numbers as sums of two tf32. The first is cut off, not rounded, so that the greatest numbers stay
+/// finite.
+template <i32 Count>
+MINUET_HD void split_to_tf32(const u32 (&bits)[Count], u32 (&high)[Count], u32 (&low)[Count]) {
+  MINUET_UNROLL
+  for (i32 i = 0; i < Count; ++i) {
+    high[i] = bits[i] & ~0x1fffu;
+    low[i] = round_to_tf32(bits_of(float_of(bits[i]) - float_of(high[i])));
+  }
+}
+
 }  // namespace minuet

@@ -100,6 +100,69 @@ MINUET_HD Vector<Bytes> load_vector_if(bool present, const void* base, i64 byte)
 #endif
 }
 
+/// *(address + Offset) where `present`, else zeros, or anything without `Zeros`. For use later: the compiler
+/// keeps the load where it stands. Without zeros nothing waits for it, for these would come to other
+/// registers, and the load's be copied there as soon as it has come; keep_if() reads it then. Not below 4
+/// bytes.
+template <i32 Bytes, i32 Offset, bool Zeros>
+MINUET_HD Vector<Bytes> start_load_if(bool present, const char* address) {
+  static_assert(Bytes >= 4, "whole registers");
+  Vector<Bytes> v;
+#if defined(__CUDA_ARCH__)
+  const auto global = __cvta_generic_to_global(address);
+  const u32 predicate = present;
+#define MINUET_START_LOAD(zeros, load, predicate_operand, ...)                                     \
+  if constexpr (Zeros) {                                                                           \
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, " predicate_operand ", 0; " zeros "@p " load " }" \
+                 : __VA_ARGS__                                                                     \
+                 : "l"(global), "r"(predicate), "n"(Offset));                                      \
+  } else {                                                                                         \
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, " predicate_operand ", 0; @p " load " }"          \
+                 : __VA_ARGS__                                                                     \
+                 : "l"(global), "r"(predicate), "n"(Offset));                                      \
+  }
+  if constexpr (Bytes == 16) {
+    MINUET_START_LOAD("mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0; ",
+                      "ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4 + %6];", "%5", "=&r"(v.words[0]),
+                      "=&r"(v.words[1]), "=&r"(v.words[2]), "=&r"(v.words[3]))
+  } else if constexpr (Bytes == 8) {
+    MINUET_START_LOAD("mov.u32 %0, 0; mov.u32 %1, 0; ", "ld.global.nc.v2.u32 {%0, %1}, [%2 + %4];", "%3",
+                      "=&r"(v.words[0]), "=&r"(v.words[1]))
+  } else {
+    MINUET_START_LOAD("mov.u32 %0, 0; ", "ld.global.nc.u32 %0, [%1 + %3];", "%2", "=&r"(v.words[0]))
+  }
+#undef MINUET_START_LOAD
+#else
+  for (u32& word : v.words) word = Zeros ? 0 : ~0u;
+  if (present) v = load_vector<Bytes>(address, Offset);
+#endif
+  return v;
+}
+
+/// The word where `mask` is ~0, zero where it is 0; not earlier than where it stands.
+MINUET_HD u32 keep_if(u32 mask, u32 word) {
+#if defined(__CUDA_ARCH__)
+  u32 result;
+  asm volatile("and.b32 %0, %1, %2;" : "=r"(result) : "r"(word), "r"(mask));
+  return result;
+#else
+  return word & mask;
+#endif
+}
+
+/// 16 bytes of shared memory.
+MINUET_HD Vector<16> load_shared_vector(const void* shared) {
+#if defined(__CUDA_ARCH__)
+  Vector<16> v;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.words[0]), "=r"(v.words[1]), "=r"(v.words[2]), "=r"(v.words[3])
+               : "r"(static_cast<u32>(__cvta_generic_to_shared(shared))));
+  return v;
+#else
+  return *static_cast<const Vector<16>*>(shared);
+#endif
+}
+
 /// *address where `present`, else -1: an entry of a table of row numbers. Predicated for the same reason.
 MINUET_HD i32 load_row_if(bool present, const i32* address) {
 #if defined(__CUDA_ARCH__)
@@ -139,6 +202,15 @@ MINUET_HD i32 lowest_bit(u32 bits) {
   return bits == 0 ? 0 : __ffs(static_cast<i32>(bits)) - 1;
 #else
   return bits == 0 ? 0 : __builtin_ctz(bits);
+#endif
+}
+
+/// How many bits are set.
+MINUET_HD i32 count_bits(u32 bits) {
+#if defined(__CUDA_ARCH__)
+  return __popc(bits);
+#else
+  return __builtin_popcount(bits);
 #endif
 }
 

@@ -65,8 +65,8 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void gather(const GatherParams p) 
     const i32 t = static_cast<i32>(item % Shape::kThreads);
     Vector<S.vector_bytes> tile[Shape::kVectors];
     if (row >= p.rows) {
-      const i64 target = padding_row(p, row - p.rows);
-      if (target < p.first_row || target >= p.last_row) continue;
+      const i32 target = static_cast<i32>(padding_row(p, row - p.rows));
+      if (!is_in_slice(target, p.first_row, p.last_row)) continue;
       MINUET_UNROLL
       for (i32 v = 0; v < Shape::kVectors; ++v) tile[v] = zero_vector<S.vector_bytes>();
       store_tile<S>(p.buffer, target - p.first_row, t, tile);
@@ -83,7 +83,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void gather(const GatherParams p) 
       load_table_column(p.table, p.rows, row, k, p.volume, buffer_rows);
       MINUET_UNROLL
       for (i32 u = 0; u < kOffsetsAtOnce; ++u) {
-        if (buffer_rows[u] < p.first_row || buffer_rows[u] >= p.last_row) continue;
+        if (!is_in_slice(buffer_rows[u], p.first_row, p.last_row)) continue;
         store_tile<S>(p.buffer, buffer_rows[u] - p.first_row, t, tile);
       }
     }

@@ -1,4 +1,4 @@
-// output[i] = input[index[i]], row by row. One thread a vector, several in flight.
+// output[i] = input[index[i]], row by row; zeros from the count on. One thread a vector, several in flight.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -14,6 +14,8 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void permute_rows(const PermuteRow
   constexpr i32 kVectors = S.channels * kElement / S.vector_bytes;  // of a row
   constexpr i32 kAtOnce = 4;
   const i64 items = p.rows * kVectors;
+  const i64 count = p.count != nullptr ? *p.count : p.rows;
+  const i64 copied = (count < p.rows ? count : p.rows) * kVectors;
   const i64 stride = grid_threads(S.threads);
   for (i64 first = grid_thread(S.threads); first < items; first += kAtOnce * stride) {
     i64 source[kAtOnce];
@@ -21,12 +23,13 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void permute_rows(const PermuteRow
     MINUET_UNROLL
     for (i32 u = 0; u < kAtOnce; ++u) {
       const i64 item = first + u * stride;
-      source[u] = item < items ? read_only(p.index + item / kVectors) : 0;
+      source[u] = item < copied ? read_only(p.index + item / kVectors) : 0;
     }
     MINUET_UNROLL
     for (i32 u = 0; u < kAtOnce; ++u) {
       const i64 item = first + u * stride;
-      if (item < items) {
+      data[u] = {};
+      if (item < copied) {
         data[u] = load_vector<S.vector_bytes>(
             p.input, source[u] * p.input_ld * kElement + item % kVectors * S.vector_bytes);
       }

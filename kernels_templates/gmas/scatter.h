@@ -68,11 +68,6 @@ MINUET_HD void add_partial(const typename ScatterShape<S>::Partial& partial, flo
   }
 }
 
-/// Whether a table's entry is a row of the slice; none (-1) is not.
-MINUET_HD bool is_in_slice(const ScatterParams& p, i32 row) {
-  return static_cast<u32>(row - p.first_row) < static_cast<u32>(p.last_row - p.first_row);
-}
-
 /// Bit u is set where output row `row` has a neighbour at offset k + u in the slice.
 template <ScatterSpec S>
 MINUET_HD u32 find_hits(const ScatterParams& p, i64 row, i32 k) {
@@ -84,7 +79,8 @@ MINUET_HD u32 find_hits(const ScatterParams& p, i64 row, i32 k) {
   }
   u32 hits = 0;
   MINUET_UNROLL
-  for (i32 u = 0; u < Shape::kOffsetsAtOnce; ++u) hits |= static_cast<u32>(is_in_slice(p, rows[u])) << u;
+  for (i32 u = 0; u < Shape::kOffsetsAtOnce; ++u)
+    hits |= static_cast<u32>(is_in_slice(rows[u], p.first_row, p.last_row)) << u;
   return hits;
 }
 

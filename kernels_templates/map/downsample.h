@@ -9,7 +9,7 @@ namespace minuet {
 template <DownsampleSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void downsample(const DownsampleParams p) {
   using Key = typename KeyOf<S.key>::Type;
-  const KeyLayout layout = with_ndim<S.ndim>(p.layout);
+  const KeyLayout layout = with_ndim<S.ndim>(p.layout->keys);
   const i64 count = *p.count;
   for (i64 i = grid_thread(S.threads); i < count; i += grid_threads(S.threads)) {
     const Key key = read_only(static_cast<const Key*>(p.keys) + i);

@@ -1,4 +1,4 @@
-// least[f], greatest[f] = minimum, maximum over all coordinates of field f (batch first).
+// bounds[0][f], bounds[1][f] = minimum, maximum over all coordinates of field f (batch first).
 //
 // A thread keeps both in registers over its share of the coordinates, a warp combines them, a block
 // in shared memory, and the grid with one atomic a field and block.
@@ -23,7 +23,8 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void find_bounds(const FindBoundsP
     least[f] = 0x7fffffff;
     greatest[f] = -0x7fffffff - 1;
   }
-  for (i64 i = grid_thread(S.threads); i < p.count; i += grid_threads(S.threads)) {
+  const i64 count = *p.count;
+  for (i64 i = grid_thread(S.threads); i < count; i += grid_threads(S.threads)) {
     MINUET_UNROLL
     for (i32 f = 0; f < kFields; ++f) {
       const i32 value = read_only(p.coordinates + i * kFields + f);
@@ -44,8 +45,8 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void find_bounds(const FindBoundsP
   }
   __syncthreads();
   for (i32 f = threadIdx.x; f < kFields; f += S.threads) {
-    atomicMin(p.least + f, block_least[f]);
-    atomicMax(p.greatest + f, block_greatest[f]);
+    atomicMin(p.bounds + f, block_least[f]);
+    atomicMax(p.bounds + kMaxFields + f, block_greatest[f]);
   }
 }
 

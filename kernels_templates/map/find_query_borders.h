@@ -24,7 +24,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void find_query_borders(const Find
   static_assert(S.threads >= 2, "one thread of a block looks at the border before the block's own");
   using Key = typename KeyOf<S.key>::Type;
   __shared__ i32 found[S.threads];
-  const KeyLayout layout = with_ndim<S.ndim>(p.layout);
+  const KeyLayout layout = with_ndim<S.ndim>(p.layout->keys);
   const KernelGeometry geometry = with_ndim<S.ndim>(p.geometry);
   const i64 source_count = *p.source_count;
   const i64 query_count = *p.query_count;

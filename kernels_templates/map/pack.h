@@ -1,6 +1,6 @@
 // keys[i] = pack(coordinates[i]), rows[i] = i. One thread a coordinate.
 //
-// A coordinate outside the declared bounds sets a bit of the status word and is clamped: the caller
+// A coordinate outside the bounds sets a bit of the status word and is clamped: the caller
 // reports the error, and until then no kernel meets a key outside the layout.
 #pragma once
 
@@ -13,15 +13,17 @@ template <PackSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void pack(const PackParams p) {
   using Key = typename KeyOf<S.key>::Type;
   constexpr i32 kFields = S.ndim + 1;
-  const KeyLayout layout = with_ndim<S.ndim>(p.layout);
-  for (i64 i = grid_thread(S.threads); i < p.count; i += grid_threads(S.threads)) {
+  const CloudLayout& cloud = *p.layout;
+  const KeyLayout layout = with_ndim<S.ndim>(cloud.keys);
+  const i64 count = *p.count;
+  for (i64 i = grid_thread(S.threads); i < count; i += grid_threads(S.threads)) {
     i32 coordinate[kFields];
     u32 status = 0;
     MINUET_UNROLL
     for (i32 f = 0; f < kFields; ++f) {
       const i32 value = read_only(p.coordinates + i * kFields + f);
-      const i32 raised = value < p.least[f] ? p.least[f] : value;
-      coordinate[f] = raised > p.greatest[f] ? p.greatest[f] : raised;
+      const i32 raised = value < cloud.least[f] ? cloud.least[f] : value;
+      coordinate[f] = raised > cloud.greatest[f] ? cloud.greatest[f] : raised;
       if (coordinate[f] != value) status |= kStatusOutOfBounds;
       if (f == 0 && value < 0) status |= kStatusNegativeBatch;
     }

@@ -69,8 +69,8 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void search_kernel_map(const Searc
     const i64 border = find_share_by_block<S.threads>(p.piece_starts, borders, piece);
     const i64 k = quotient(border, blocks);
     if (threadIdx.x == 0) {  // divisions by run-time kernel sizes: once a block, not once a thread
-      shared_delta =
-          offset_key<Key>(with_ndim<S.ndim>(p.layout), with_ndim<S.ndim>(p.geometry), static_cast<i32>(k));
+      shared_delta = offset_key<Key>(with_ndim<S.ndim>(p.layout->keys), with_ndim<S.ndim>(p.geometry),
+                                     static_cast<i32>(k));
     }
     const i64 block_row = (border - k * blocks) * S.source_block;
     const i64 left = source_count - block_row;

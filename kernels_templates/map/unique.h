@@ -13,12 +13,18 @@ template <UniqueSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void unique(const UniqueParams p) {
   using Key = typename KeyOf<S.key>::Type;
   const i64 count = *p.count;
-  if (blockIdx.x == 0 && threadIdx.x == 0) *p.unique_count = p.positions[count];
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    const i32 unique = p.positions[count];
+    const u32 status =
+        (unique > p.capacity ? kStatusPastCapacity : 0) | (unique < count ? p.duplicate_status : 0);
+    if (status != 0) atomicOr(p.status, status);
+    *p.unique_count = unique > p.capacity ? static_cast<i32>(p.capacity) : unique;
+  }
   for (i64 i = grid_thread(S.threads); i < count; i += grid_threads(S.threads)) {
     const i32 before = read_only(p.positions + i);
     const i32 after = read_only(p.positions + i + 1);
     const i32 row = after - 1;
-    const bool first = after != before;
+    const bool first = after != before && row < p.capacity;
     if (first) static_cast<Key*>(p.unique_keys)[row] = read_only(static_cast<const Key*>(p.keys) + i);
     if constexpr (S.rows) {
       const u32 source = read_only(p.rows + i);

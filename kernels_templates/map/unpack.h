@@ -10,7 +10,7 @@ template <UnpackSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void unpack(const UnpackParams p) {
   using Key = typename KeyOf<S.key>::Type;
   constexpr i32 kFields = S.ndim + 1;
-  const KeyLayout layout = with_ndim<S.ndim>(p.layout);
+  const KeyLayout layout = with_ndim<S.ndim>(p.layout->keys);
   const i64 count = *p.count;
   for (i64 i = grid_thread(S.threads); i < count; i += grid_threads(S.threads)) {
     i32 coordinate[kFields];

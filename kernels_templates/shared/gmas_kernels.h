@@ -25,6 +25,7 @@ struct PermuteRowsParams {
   i64 input_ld;
   const i32* index;  // [rows]
   i64 rows;
+  const i32* count;  // device: rows from it on become zeros, and their index is not read; or null
   void* output;
   i64 output_ld;
 };
@@ -110,6 +111,11 @@ struct PermuteWeightsParams {
   i64 slice_bytes;   // a multiple of vector_bytes
   i32 volume;
 };
+
+/// Whether a table's entry is a row of the slice [first, last); none (-1) never is.
+MINUET_HD constexpr bool is_in_slice(i32 row, i32 first, i32 last) {
+  return static_cast<u32>(row - first) < static_cast<u32>(last - first);
+}
 
 /// Work items of a gather or scatter launch: tiles of rows, one thread each.
 MINUET_HD constexpr i64 tile_count(i64 rows, i32 channels, i32 tile) { return rows * (channels / tile); }

@@ -18,10 +18,8 @@ struct KeyLayout {
   i32 total_bits = 0;  // the keys use bits [0, total_bits); above 64 the layout is unusable
 };
 
-/// The narrower key that holds the layout.
-MINUET_HD constexpr KeyType key_type_of(const KeyLayout& layout) {
-  return layout.total_bits <= 32 ? KeyType::U32 : KeyType::U64;
-}
+/// The narrower key that holds so many bits.
+MINUET_HD constexpr KeyType key_type_of(i32 bits) { return bits <= 32 ? KeyType::U32 : KeyType::U64; }
 
 /// The same layout with its field count known to the compiler, so that loops over fields unroll.
 template <i32 Ndim>
@@ -61,6 +59,25 @@ MINUET_HD constexpr KeyLayout make_key_layout(i32 ndim, const i32* least, const 
     if (layout.bits[f] == 0) layout.shift[f] = 0;
   }
   return layout;
+}
+
+/// A cloud's layout and the bounds that it is for. It lies in device memory, where make_layout makes it.
+struct CloudLayout {
+  KeyLayout keys;
+  i32 least[kMaxFields] = {};
+  i32 greatest[kMaxFields] = {};
+};
+
+/// As make_key_layout, with the bounds.
+MINUET_HD constexpr CloudLayout make_bounded_layout(i32 ndim, const i32* least, const i32* greatest,
+                                                    const i64* guard, const i64* period) {
+  CloudLayout cloud;
+  for (i32 f = 0; f <= ndim; ++f) {
+    cloud.least[f] = least[f];
+    cloud.greatest[f] = greatest[f];
+  }
+  cloud.keys = make_key_layout(ndim, least, greatest, guard, period);
+  return cloud;
 }
 
 template <class Key>

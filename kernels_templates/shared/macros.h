@@ -5,13 +5,13 @@
 #define MINUET_HD __host__ __device__ inline
 #define MINUET_DEVICE __device__ inline
 #define MINUET_KERNEL __global__
-#define MINUET_LAUNCH_BOUNDS(threads) __launch_bounds__(threads)
+#define MINUET_LAUNCH_BOUNDS(...) __launch_bounds__(__VA_ARGS__)
 #define MINUET_UNROLL _Pragma("unroll")
 #else
 #define MINUET_HD inline
 #define MINUET_DEVICE inline
 #define MINUET_KERNEL
-#define MINUET_LAUNCH_BOUNDS(threads)
+#define MINUET_LAUNCH_BOUNDS(...)
 #define MINUET_UNROLL
 #endif
 

@@ -9,9 +9,61 @@
 
 namespace minuet {
 
-/// Bits of the status word that Map kernels set and the host reads back with the counts.
+/// Bits of the status word that Map kernels set.
 constexpr u32 kStatusOutOfBounds = 1u;  // a coordinate lies outside the declared bounds
 constexpr u32 kStatusNegativeBatch = 2u;
+constexpr u32 kStatusDuplicate = 4u;
+constexpr u32 kStatusPastCapacity = 8u;   // more coordinates, or rows of a level, than there is room for
+constexpr u32 kStatusKeyTooNarrow = 16u;  // the cloud's extent needs more bits than keys have
+constexpr u32 kStatusTooFar = 32u;        // a coarser level's coordinates would leave 32 bits
+
+// ---- a cloud's count, bounds and layout ------------------------------------------------------
+
+/// What a cloud begins with. One block.
+struct BeginCloudSpec {
+  i32 threads = 128;
+  template <class Visitor>
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
+    visitor("threads", threads);
+  }
+};
+struct BeginCloudParams {
+  const i32* given_count;  // device, or null: then there are `most` coordinates
+  i64 most;                // more set the status, and none is taken; so does a negative count
+  u32* status;             // out: one word
+  i32* points;             // out: one word
+  i32* bounds;             // out: [2][kMaxFields] INT_MAX, then INT_MIN; or null
+};
+
+/// Bits of the status word that a layout and its bounds set, where keys have at most `key_bits`.
+MINUET_HD constexpr u32 layout_status(const CloudLayout& cloud, i32 ndim, const i64* period, i32 key_bits) {
+  u32 status = cloud.least[0] < 0 ? kStatusNegativeBatch : 0;
+  for (i32 a = 0; a < ndim; ++a) {
+    if (floor_to_multiple(cloud.least[a + 1], period[a]) < -0x7fffffff - 1) status |= kStatusTooFar;
+  }
+  return status | (cloud.keys.total_bits > key_bits ? kStatusKeyTooNarrow : 0);
+}
+
+/// Bounds -> layout. One thread.
+struct MakeLayoutSpec {
+  i32 ndim = 3;
+  i32 threads = 32;
+  template <class Visitor>
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
+    visitor("ndim", ndim), visitor("threads", threads);
+  }
+};
+struct MakeLayoutParams {
+  const i32* bounds;  // device, [2][kMaxFields] as found; or null, and the next two are
+  i32 least[kMaxFields];
+  i32 greatest[kMaxFields];
+  i64 guard[kMaxDim];
+  i64 period[kMaxDim];
+  i32 key_bits;         // that keys may take
+  CloudLayout* layout;  // out
+  u32* status;          // bits are or-ed in
+  i32* points;          // of a layout that cannot be: 0 from here on
+};
 
 // ---- coordinates -> keys -------------------------------------------------------------------
 
@@ -26,9 +78,8 @@ struct FindBoundsSpec {
 };
 struct FindBoundsParams {
   const i32* coordinates;  // [count, 1 + ndim]
-  i64 count;
-  i32* least;     // [kMaxFields], preset to INT_MAX
-  i32* greatest;  // [kMaxFields], preset to INT_MIN
+  const i32* count;        // device
+  i32* bounds;             // [2][kMaxFields] least, preset to INT_MAX, then greatest, preset to INT_MIN
 };
 
 /// Coordinates -> keys, with the caller's row number beside each key.
@@ -42,14 +93,12 @@ struct PackSpec {
   }
 };
 struct PackParams {
-  const i32* coordinates;  // [count, 1 + ndim]
-  i64 count;
-  KeyLayout layout;
-  i32 least[kMaxFields];  // bounds the layout was made for: a coordinate outside sets the status
-  i32 greatest[kMaxFields];
-  void* keys;   // [count] Key
-  u32* rows;    // [count] row i of the caller, or null
-  u32* status;  // one word, bits are or-ed in
+  const i32* coordinates;     // [count, 1 + ndim]
+  const i32* count;           // device
+  const CloudLayout* layout;  // device; a coordinate outside its bounds sets the status
+  void* keys;                 // [count] Key
+  u32* rows;                  // [count] row i of the caller, or null
+  u32* status;                // one word, bits are or-ed in; null for coordinates inside the bounds
 };
 
 /// Keys -> coordinates, in engine order.
@@ -64,9 +113,23 @@ struct UnpackSpec {
 };
 struct UnpackParams {
   const void* keys;
-  const i32* count;  // device
-  KeyLayout layout;
-  i32* coordinates;  // [count, 1 + ndim]
+  const i32* count;           // device
+  const CloudLayout* layout;  // device
+  i32* coordinates;           // [count, 1 + ndim]
+};
+
+/// Counts of a cloud that failed -> 0. One block.
+struct VoidFailedSpec {
+  i32 threads = 32;
+  template <class Visitor>
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
+    visitor("threads", threads);
+  }
+};
+struct VoidFailedParams {
+  const u32* status;
+  i32* words;  // [counts]
+  i64 counts;
 };
 
 // ---- radix sort (least significant digit first, one sweep a digit) ---------------------------
@@ -214,9 +277,12 @@ struct UniqueParams {
   const i32* count;  // device
   const i32* positions;
   void* unique_keys;
-  i32* unique_count;  // device
-  i32* source_row;    // [unique] the caller's first row with that key, or null
-  i32* row_of;        // [count] by the caller's row: its unique row, or null
+  i32* unique_count;     // device
+  i64 capacity;          // of unique keys; more set the status, and none past it is written
+  u32 duplicate_status;  // bits to set where a key comes twice
+  u32* status;           // one word, bits are or-ed in
+  i32* source_row;       // [unique] the caller's first row with that key, or null
+  i32* row_of;           // [count] by the caller's row: its unique row, or null
 };
 
 /// Keys floored to a stride: the coarser set, still with duplicates and unsorted.
@@ -231,9 +297,9 @@ struct DownsampleSpec {
 };
 struct DownsampleParams {
   const void* keys;
-  const i32* count;  // device
-  KeyLayout layout;
-  i32 stride[kMaxDim];  // of the coarser set, in cells of the finest grid
+  const i32* count;           // device
+  const CloudLayout* layout;  // device
+  i32 stride[kMaxDim];        // of the coarser set, in cells of the finest grid
   void* floored;
 };
 
@@ -262,8 +328,8 @@ struct FindQueryBordersParams {
   const void* source_keys;
   const i32* source_count;  // device
   const void* query_keys;
-  const i32* query_count;  // device
-  KeyLayout layout;
+  const i32* query_count;     // device
+  const CloudLayout* layout;  // device
   KernelGeometry geometry;
   i32* borders;  // [volume][source blocks] one past the block's last query
   i32* pieces;   // [volume][source blocks] query blocks of at most C queries
@@ -286,8 +352,8 @@ struct SearchKernelMapParams {
   const void* source_keys;
   const i32* source_count;  // device
   const void* query_keys;
-  const i32* query_count;  // device
-  KeyLayout layout;
+  const i32* query_count;     // device
+  const CloudLayout* layout;  // device
   KernelGeometry geometry;
   const i32* borders;       // [volume][source blocks]
   const i32* piece_starts;  // exclusive sums of pieces, the total last

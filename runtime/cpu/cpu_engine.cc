@@ -37,8 +37,8 @@ CpuEngine::~CpuEngine() {
   for (void* memory : pinned_) std::free(memory);
 }
 
-llvm::Expected<i32> CpuEngine::add_convolution(const ConvolutionChoice& choice, ConvolutionWeights weights) {
-  const ConvolutionProblem& problem = choice.problem;
+llvm::Expected<i32> CpuEngine::add_op(const OpChoice& choice, ConvolutionWeights weights) {
+  const ConvolutionProblem& problem = problem_of(choice);
   if (problem.input.ld < problem.in_channels || problem.output.ld < problem.out_channels ||
       (problem.residual && problem.residual_input.ld < problem.out_channels)) {
     return make_error(StatusCode::InvalidArgument,
@@ -49,9 +49,11 @@ llvm::Expected<i32> CpuEngine::add_convolution(const ConvolutionChoice& choice, 
       (problem.scale_shift && (weights.scale == nullptr || weights.shift == nullptr))) {
     return make_error(StatusCode::InvalidArgument, "the convolution's weights are missing");
   }
-  layers_.push_back({problem, weights});
-  scratch_words_ = std::max(scratch_words_, convolve_scratch_words(problem));
-  return static_cast<i32>(layers_.size()) - 1;
+  ops_.push_back({dataflow_of(choice), problem, weights});
+  scratch_words_ =
+      std::max(scratch_words_, dataflow_of(choice) == Dataflow::Fused ? fused_scratch_words(problem)
+                                                                      : convolve_scratch_words(problem));
+  return static_cast<i32>(ops_.size()) - 1;
 }
 
 llvm::Expected<i32> CpuEngine::add_permute_rows(const PermuteRowsSpec& spec) {
@@ -100,9 +102,9 @@ void CpuEngine::with_key(KeyType key, const Work& work) {
   }
 }
 
-llvm::Error CpuEngine::find_bounds(const i32* coordinates, i64 count, i32* bounds) {
+llvm::Error CpuEngine::find_layout(const LayoutRequest& request) {
   Timer timer(*this, &StageTimes::sort, true);
-  find_bounds_cpu(*pool_, ndim_, coordinates, count, bounds);
+  find_layout_cpu(*pool_, ndim_, request);
   return llvm::Error::success();
 }
 
@@ -114,23 +116,28 @@ llvm::Error CpuEngine::begin_maps(const MapLimits& limits, void* workspace) {
 
 llvm::Error CpuEngine::build_coords(const BuildCoordsRequest& request) {
   Timer timer(*this, &StageTimes::sort, true);
-  if (request.count > limits_.capacity) {
-    return make_error(StatusCode::Internal, "{0} coordinates exceed the capacity of {1}", request.count,
+  if (request.most > limits_.capacity) {
+    return make_error(StatusCode::Internal, "{0} coordinates exceed the capacity of {1}", request.most,
                       limits_.capacity);
   }
-  with_key(limits_.key, [&](auto key) { build_coords_cpu<decltype(key)>(*pool_, map_scratch_, request); });
+  with_key(limits_.key(), [&](auto key) { build_coords_cpu<decltype(key)>(*pool_, map_scratch_, request); });
   return llvm::Error::success();
 }
 
 llvm::Error CpuEngine::downsample(const DownsampleRequest& request) {
   Timer timer(*this, &StageTimes::sort, true);
-  with_key(limits_.key, [&](auto key) { downsample_cpu<decltype(key)>(*pool_, map_scratch_, request); });
+  with_key(limits_.key(), [&](auto key) { downsample_cpu<decltype(key)>(*pool_, map_scratch_, request); });
   return llvm::Error::success();
 }
 
 llvm::Error CpuEngine::search(const SearchRequest& request) {
   Timer timer(*this, &StageTimes::map, true);
-  with_key(limits_.key, [&](auto key) { search_cpu<decltype(key)>(*pool_, request); });
+  with_key(limits_.key(), [&](auto key) { search_cpu<decltype(key)>(*pool_, request); });
+  return llvm::Error::success();
+}
+
+llvm::Error CpuEngine::void_failed(const u32* status, i32* words, i64 counts) {
+  if (*status != 0) std::fill_n(words, counts, 0);
   return llvm::Error::success();
 }
 
@@ -140,11 +147,35 @@ llvm::Error CpuEngine::count_pairs(const Coords& queries, const MapView& map) {
   return llvm::Error::success();
 }
 
-llvm::Error CpuEngine::unpack(const Coords& coords, const KeyLayout& layout, i32* coordinates) {
+llvm::Error CpuEngine::make_masks(const Coords& queries, i32 volume, const NeighbourView& view, i32* counts) {
+  Timer timer(*this, &StageTimes::map, true);
+  make_masks_cpu(*pool_, *queries.count, volume, view, counts);
+  return llvm::Error::success();
+}
+
+llvm::Error CpuEngine::order_queries(const Coords& queries, const KernelGeometry& geometry,
+                                     const NeighbourView& view) {
+  Timer timer(*this, &StageTimes::map, true);
+  order_queries_cpu(*pool_, map_scratch_, *queries.count, geometry, view);
+  return llvm::Error::success();
+}
+
+llvm::Error CpuEngine::order_rows(const Coords& queries, i32 volume, const NeighbourView& view) {
+  Timer timer(*this, &StageTimes::map, true);
+  order_rows_cpu(*pool_, queries, volume, view);
+  return llvm::Error::success();
+}
+
+llvm::Error CpuEngine::transpose_rows(const Coords& sources, const Coords& queries, const MapView& map) {
+  Timer timer(*this, &StageTimes::map, true);
+  transpose_rows_cpu(*pool_, *sources.count, *queries.count, map);
+  return llvm::Error::success();
+}
+
+llvm::Error CpuEngine::unpack(const Coords& coords, const CloudLayout* layout, i32* coordinates) {
   Timer timer(*this, &StageTimes::sort, true);
-  // The set may be older than the last begin_maps, so its own layout decides.
-  with_key(key_type_of(layout),
-           [&](auto key) { unpack_cpu<decltype(key)>(*pool_, coords, layout, coordinates); });
+  with_key(coords.key,
+           [&](auto key) { unpack_cpu<decltype(key)>(*pool_, coords, layout->keys, coordinates); });
   return llvm::Error::success();
 }
 
@@ -160,14 +191,13 @@ llvm::Error CpuEngine::compact_pairs(const MapView& map, i32* sources, i32* targ
   return llvm::Error::success();
 }
 
-llvm::Error CpuEngine::permute_rows(i32 permute, const void* input, i64 input_ld, const i32* index, i64 rows,
-                                    void* output, i64 output_ld) {
+llvm::Error CpuEngine::permute_rows(const PermuteRequest& request) {
   Timer timer(*this, &StageTimes::other, false);
-  permute_rows_cpu(*pool_, permutes_[permute], input, input_ld, index, rows, output, output_ld);
+  permute_rows_cpu(*pool_, permutes_[request.permute], request);
   return llvm::Error::success();
 }
 
-llvm::Error CpuEngine::check(const ConvolveRequest& request) const {
+llvm::Error CpuEngine::check(const OpRequest& request) const {
   const MapView& map = *request.map;
   const i64 inputs = request.transposed ? map.queries : map.sources;
   const i64 outputs = request.transposed ? map.sources : map.queries;
@@ -175,23 +205,33 @@ llvm::Error CpuEngine::check(const ConvolveRequest& request) const {
     return make_error(StatusCode::Internal, "the map leads {0} rows to {1}, and the call has {2} and {3}",
                       inputs, outputs, request.input_rows, request.output_rows);
   }
-  if (request.transposed && request.groups->direct_offset >= 0) {
-    return make_error(StatusCode::Internal, "a transposed convolution has no offset that reads in place");
-  }
   if (request.scratch == nullptr) return make_error(StatusCode::Internal, "the call has no scratch");
   return llvm::Error::success();
 }
 
 /// Weights are addressed by offset here, whatever the order of the groups.
-llvm::Error CpuEngine::prepare_convolution(const ConvolveRequest&) { return llvm::Error::success(); }
+llvm::Error CpuEngine::prepare_op(const OpRequest&) { return llvm::Error::success(); }
 
-llvm::Error CpuEngine::convolve(const ConvolveRequest& request) {
+llvm::Error CpuEngine::run_op(const OpRequest& request) {
   MINUET_TRY(check(request));
-  const Layer& layer = layers_[request.convolution];
-  const CpuConvolution call{*pool_,        kernels_, layer.problem,
-                            layer.weights, request,  static_cast<float*>(request.scratch),
-                            scratch_words_};
-  for (std::size_t slice = 0; slice < request.slices->slices.size(); ++slice) {
+  if (ops_[request.op].dataflow != Dataflow::Fused) return gather_gemm_scatter(request);
+  Timer timer(*this, &StageTimes::gemm, false);
+  fused_cpu(ready(request));
+  return llvm::Error::success();
+}
+
+CpuConvolution CpuEngine::ready(const OpRequest& request) const {
+  const Op& op = ops_[request.op];
+  return {*pool_,        kernels_, op.problem, op.weights, request, static_cast<float*>(request.scratch),
+          scratch_words_};
+}
+
+llvm::Error CpuEngine::gather_gemm_scatter(const OpRequest& request) {
+  if (request.transposed && request.gmas.groups->direct_offset >= 0) {
+    return make_error(StatusCode::Internal, "a transposed convolution has no offset that reads in place");
+  }
+  const CpuConvolution call = ready(request);
+  for (std::size_t slice = 0; slice < request.gmas.slices->slices.size(); ++slice) {
     {
       Timer timer(*this, &StageTimes::gather, false);
       gather_cpu(call, slice);

@@ -4,8 +4,10 @@
 
 #include <chrono>
 
+#include "runtime/cpu/fused_ops.h"
 #include "runtime/cpu/gmas_ops.h"
 #include "runtime/cpu/map_ops.h"
+#include "runtime/cpu/view_ops.h"
 #include "runtime/engine.h"
 
 namespace minuet {
@@ -15,7 +17,7 @@ class CpuEngine final : public Engine {
   CpuEngine(std::shared_ptr<ThreadPool> pool, const VectorKernels& kernels, i32 ndim);
   ~CpuEngine() override;
 
-  llvm::Expected<i32> add_convolution(const ConvolutionChoice& choice, ConvolutionWeights weights) override;
+  llvm::Expected<i32> add_op(const OpChoice& choice, ConvolutionWeights weights) override;
   llvm::Expected<i32> add_permute_rows(const PermuteRowsSpec& spec) override;
   i64 workspace_bytes() const override { return 0; }
   llvm::Error set_workspace(void*) override { return llvm::Error::success(); }
@@ -33,20 +35,25 @@ class CpuEngine final : public Engine {
   llvm::Error wait() override { return llvm::Error::success(); }
   llvm::Expected<void*> allocate_pinned(i64 bytes) override;
 
-  llvm::Error find_bounds(const i32* coordinates, i64 count, i32* bounds) override;
+  llvm::Error find_layout(const LayoutRequest& request) override;
   llvm::Error begin_maps(const MapLimits& limits, void* workspace) override;
   llvm::Error build_coords(const BuildCoordsRequest& request) override;
   llvm::Error downsample(const DownsampleRequest& request) override;
   llvm::Error search(const SearchRequest& request) override;
+  llvm::Error void_failed(const u32* status, i32* words, i64 counts) override;
   llvm::Error count_pairs(const Coords& queries, const MapView& map) override;
-  llvm::Error unpack(const Coords& coords, const KeyLayout& layout, i32* coordinates) override;
+  llvm::Error make_masks(const Coords& queries, i32 volume, const NeighbourView& view, i32* counts) override;
+  llvm::Error order_queries(const Coords& queries, const KernelGeometry& geometry,
+                            const NeighbourView& view) override;
+  llvm::Error order_rows(const Coords& queries, i32 volume, const NeighbourView& view) override;
+  llvm::Error transpose_rows(const Coords& sources, const Coords& queries, const MapView& map) override;
+  llvm::Error unpack(const Coords& coords, const CloudLayout* layout, i32* coordinates) override;
   llvm::Error make_tables(const MapView& map, i32 direct_offset, const GmasTables& tables) override;
   llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets) override;
 
-  llvm::Error permute_rows(i32 permute, const void* input, i64 input_ld, const i32* index, i64 rows,
-                           void* output, i64 output_ld) override;
-  llvm::Error prepare_convolution(const ConvolveRequest& request) override;
-  llvm::Error convolve(const ConvolveRequest& request) override;
+  llvm::Error permute_rows(const PermuteRequest& request) override;
+  llvm::Error prepare_op(const OpRequest& request) override;
+  llvm::Error run_op(const OpRequest& request) override;
 
   const EngineCounters& counters() const override { return counters_; }
   void reset_counters() override { counters_ = {}; }
@@ -54,7 +61,8 @@ class CpuEngine final : public Engine {
   llvm::Expected<StageTimes> stage_times() override;
 
  private:
-  struct Layer {
+  struct Op {
+    Dataflow dataflow = Dataflow::GatherGemmScatter;
     ConvolutionProblem problem;
     ConvolutionWeights weights;
   };
@@ -63,12 +71,14 @@ class CpuEngine final : public Engine {
 
   template <class Work>
   void with_key(KeyType key, const Work& work);
-  llvm::Error check(const ConvolveRequest& request) const;
+  llvm::Error check(const OpRequest& request) const;
+  CpuConvolution ready(const OpRequest& request) const;
+  llvm::Error gather_gemm_scatter(const OpRequest& request);
 
   std::shared_ptr<ThreadPool> pool_;
   const VectorKernels& kernels_;
   const i32 ndim_;
-  std::vector<Layer> layers_;
+  std::vector<Op> ops_;
   std::vector<PermuteRowsSpec> permutes_;
   std::vector<void*> pinned_;
   std::vector<GemmTask> gemm_tasks_;

@@ -8,27 +8,24 @@ namespace {
 
 constexpr i64 kTaskWords = 96 * 1024;  // of both operands: 384 KiB
 
-const char* row_at(const void* base, i64 row, i64 ld, DType type) {
-  return static_cast<const char*>(base) + row * ld * dtype_bytes(type);
-}
-
 /// Table by the gather's side or by the scatter's: a transposed convolution swaps the two.
-const i32* gather_table(const ConvolveRequest& request) {
-  return request.transposed ? request.tables->query_table : request.tables->source_table;
+const i32* gather_table(const OpRequest& request) {
+  return request.transposed ? request.gmas.tables->query_table : request.gmas.tables->source_table;
 }
-const i32* scatter_table(const ConvolveRequest& request) {
-  return request.transposed ? request.tables->source_table : request.tables->query_table;
+const i32* scatter_table(const OpRequest& request) {
+  return request.transposed ? request.gmas.tables->source_table : request.gmas.tables->query_table;
 }
 
 void clear_padding(const CpuConvolution& call, const GemmSlice& slice) {
-  const GroupPlan& plan = *call.request.groups;
+  const GroupPlan& plan = *call.request.gmas.groups;
   const i64 channels = call.problem.in_channels;
   call.pool.run(static_cast<i64>(plan.padding_ends.size()), [&](i64 k, i32) {
     const i64 rows = plan.padding_ends[k] - (k > 0 ? plan.padding_ends[k - 1] : 0);
     // An offset lies in one slice, with its padding.
     const i64 first = plan.padding_start[k];
     if (first < slice.first_row || first + rows > slice.last_row) return;
-    float* start = static_cast<float*>(call.request.gather_buffer) + (first - slice.first_row) * channels;
+    float* start =
+        static_cast<float*>(call.request.gmas.gather_buffer) + (first - slice.first_row) * channels;
     std::fill(start, start + rows * channels, 0.0f);
   });
 }
@@ -47,13 +44,13 @@ i64 convolve_scratch_words(const ConvolutionProblem& problem) {
 }
 
 void gather_cpu(const CpuConvolution& call, std::size_t number) {
-  const ConvolveRequest& request = call.request;
-  const GemmSlice& slice = request.slices->slices[number];
+  const OpRequest& request = call.request;
+  const GemmSlice& slice = request.gmas.slices->slices[number];
   if (slice.first_row == slice.last_row) return;
   const i64 channels = call.problem.in_channels, rows = request.input_rows;
   const i32* table = gather_table(request);
   const i32 volume = request.map->geometry.volume;
-  float* buffer = static_cast<float*>(request.gather_buffer);
+  float* buffer = static_cast<float*>(request.gmas.gather_buffer);
   clear_padding(call, slice);
   call.pool.run((rows + kRowsPerTask - 1) / kRowsPerTask, [&](i64 task, i32 slot) {
     const i64 first = task * kRowsPerTask, end = std::min(rows, first + kRowsPerTask);
@@ -74,29 +71,29 @@ void gather_cpu(const CpuConvolution& call, std::size_t number) {
 }
 
 void gemm_cpu(const CpuConvolution& call, std::size_t number, std::vector<GemmTask>& tasks) {
-  const ConvolveRequest& request = call.request;
-  const GroupPlan& plan = *request.groups;
+  const OpRequest& request = call.request;
+  const GroupPlan& plan = *request.gmas.groups;
   const i64 in = call.problem.in_channels, out = call.problem.out_channels;
   const i64 step = gemm_task_rows(in, out);
   const float* weight = static_cast<const float*>(call.weights.weight);
-  const float* gathered = static_cast<const float*>(request.gather_buffer);
+  const float* gathered = static_cast<const float*>(request.gmas.gather_buffer);
   tasks.clear();
   if (number == 0 && plan.direct_offset >= 0) {
     for (i64 row = 0; row < plan.direct_rows; row += step) {
       tasks.push_back({nullptr, row_at(request.input, row, request.input_ld, call.problem.dtype),
-                       weight + plan.direct_offset * in * out, request.sums + row * out,
+                       weight + plan.direct_offset * in * out, request.gmas.sums + row * out,
                        std::min(step, plan.direct_rows - row)});
     }
   }
-  const GemmSlice& slice = request.slices->slices[number];
+  const GemmSlice& slice = request.gmas.slices->slices[number];
   for (i32 i = slice.first_group; i < slice.last_group; ++i) {
-    const GemmGroup& group = request.slices->groups[i];
+    const GemmGroup& group = request.gmas.slices->groups[i];
     for (i32 member = 0; member < group.count; ++member) {
       const i64 base = group.first_row + member * group.height;
       const float* of_offset = weight + plan.order[group.first_slot + member] * in * out;
       for (i64 row = 0; row < group.height; row += step) {
         tasks.push_back({gathered + (base + row) * in, nullptr, of_offset,
-                         request.gemm_buffer + (base + row) * out, std::min(step, group.height - row)});
+                         request.gmas.gemm_buffer + (base + row) * out, std::min(step, group.height - row)});
       }
     }
   }
@@ -115,10 +112,10 @@ void gemm_cpu(const CpuConvolution& call, std::size_t number, std::vector<GemmTa
 }
 
 void scatter_cpu(const CpuConvolution& call, std::size_t number) {
-  const ConvolveRequest& request = call.request;
-  const GemmSlice& slice = request.slices->slices[number];
-  const bool has_sums = number > 0 || request.groups->direct_rows > 0;
-  const bool is_last = number + 1 == request.slices->slices.size();
+  const OpRequest& request = call.request;
+  const GemmSlice& slice = request.gmas.slices->slices[number];
+  const bool has_sums = number > 0 || request.gmas.groups->direct_rows > 0;
+  const bool is_last = number + 1 == request.gmas.slices->slices.size();
   const ConvolutionProblem& problem = call.problem;
   const i64 channels = problem.out_channels, rows = request.output_rows;
   const i32* table = scatter_table(request);
@@ -128,7 +125,7 @@ void scatter_cpu(const CpuConvolution& call, std::size_t number) {
     float* sums = call.scratch + slot * call.scratch_words;
     float* residual = sums + kRowsPerTask * channels;
     if (has_sums) {
-      std::copy_n(request.sums + first * channels, (end - first) * channels, sums);
+      std::copy_n(request.gmas.sums + first * channels, (end - first) * channels, sums);
     } else {
       std::fill_n(sums, (end - first) * channels, 0.0f);
     }
@@ -136,42 +133,32 @@ void scatter_cpu(const CpuConvolution& call, std::size_t number) {
       for (i64 r = first; r < end; ++r) {
         const i64 source = table[k * rows + r];
         if (source < slice.first_row || source >= slice.last_row) continue;
-        call.kernels.add(request.gemm_buffer + (source - slice.first_row) * channels,
+        call.kernels.add(request.gmas.gemm_buffer + (source - slice.first_row) * channels,
                          sums + (r - first) * channels, channels);
       }
     }
     if (!is_last) {
-      std::copy_n(sums, (end - first) * channels, request.sums + first * channels);
+      std::copy_n(sums, (end - first) * channels, request.gmas.sums + first * channels);
       return;
     }
     for (i64 r = first; r < end; ++r) {
-      float* sum = sums + (r - first) * channels;
-      // A ReLU would hide a sum that is minus infinity already.
-      bool finite = problem.activation == Activation::None || call.kernels.all_finite(sum, channels);
-      if (problem.scale_shift)
-        call.kernels.scale_shift(call.weights.scale, call.weights.shift, sum, channels);
-      if (problem.residual) {
-        // TF32 is how operands of a GEMM are rounded; a residual is not one.
-        const DType type = storage_type(problem.dtype);
-        call.kernels.widen(type, row_at(request.residual, r, request.residual_ld, type), residual, channels);
-        call.kernels.add(residual, sum, channels);
-      }
-      if (problem.activation == Activation::ReLU) call.kernels.relu(sum, channels);
-      char* target = static_cast<char*>(request.output) + r * request.output_ld * dtype_bytes(problem.dtype);
-      finite = call.kernels.narrow(problem.dtype, sum, target, channels) && finite;
-      if (!finite) __atomic_store_n(request.overflow, 1u, __ATOMIC_RELAXED);
+      finish_row(call, r, sums + (r - first) * channels, residual);
     }
   });
 }
 
-void permute_rows_cpu(ThreadPool& pool, const PermuteRowsSpec& spec, const void* input, i64 input_ld,
-                      const i32* index, i64 rows, void* output, i64 output_ld) {
+void permute_rows_cpu(ThreadPool& pool, const PermuteRowsSpec& spec, const PermuteRequest& request) {
   constexpr i64 kRows = 1024;
-  const i64 bytes = static_cast<i64>(spec.channels) * dtype_bytes(spec.io);
-  pool.run((rows + kRows - 1) / kRows, [&](i64 task, i32) {
-    for (i64 r = task * kRows; r < std::min(rows, (task + 1) * kRows); ++r) {
-      std::memcpy(static_cast<char*>(output) + r * output_ld * dtype_bytes(spec.io),
-                  row_at(input, index[r], input_ld, spec.io), bytes);
+  const i64 element = dtype_bytes(spec.io), bytes = spec.channels * element;
+  const i64 count = request.count ? *request.count : request.rows;
+  pool.run((request.rows + kRows - 1) / kRows, [&](i64 task, i32) {
+    for (i64 r = task * kRows; r < std::min(request.rows, (task + 1) * kRows); ++r) {
+      char* row = static_cast<char*>(request.output) + r * request.output_ld * element;
+      if (r >= count) {
+        std::memset(row, 0, bytes);
+        continue;
+      }
+      std::memcpy(row, row_at(request.input, request.index[r], request.input_ld, spec.io), bytes);
     }
   });
 }

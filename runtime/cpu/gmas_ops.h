@@ -4,9 +4,7 @@
 
 #include <vector>
 
-#include "runtime/cpu/thread_pool.h"
-#include "runtime/cpu/vector_kernels.h"
-#include "runtime/engine.h"
+#include "runtime/cpu/convolution.h"
 
 namespace minuet {
 
@@ -29,24 +27,12 @@ struct GemmTask {
   i64 rows = 0;
 };
 
-/// One convolution, ready to go; pointers live during the call only.
-struct CpuConvolution {
-  ThreadPool& pool;
-  const VectorKernels& kernels;
-  const ConvolutionProblem& problem;
-  const ConvolutionWeights& weights;
-  const ConvolveRequest& request;
-  float* scratch;  // [slots][convolve_scratch_words]
-  i64 scratch_words;
-};
-
 /// Of slice number `slice`; one slice after the other.
 void gather_cpu(const CpuConvolution& call, std::size_t slice);
 /// `tasks` is storage that is used again from call to call.
 void gemm_cpu(const CpuConvolution& call, std::size_t slice, std::vector<GemmTask>& tasks);
 void scatter_cpu(const CpuConvolution& call, std::size_t slice);
 
-void permute_rows_cpu(ThreadPool& pool, const PermuteRowsSpec& spec, const void* input, i64 input_ld,
-                      const i32* index, i64 rows, void* output, i64 output_ld);
+void permute_rows_cpu(ThreadPool& pool, const PermuteRowsSpec& spec, const PermuteRequest& request);
 
 }  // namespace minuet

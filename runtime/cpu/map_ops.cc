@@ -34,37 +34,48 @@ i64 exclusive_sums(i64* values, i64 count) {
   return sum;
 }
 
+/// Where unique keys go, and what becomes of more of them than there is room for.
+struct UniqueTarget {
+  Coords coords;
+  u32* status = nullptr;
+  u32 duplicate_status = 0;  // bits to set where a key comes twice
+  i32* source_row = nullptr;
+  i32* row_of = nullptr;
+};
+
 /// Sorted keys (and rows) with duplicates -> unique ones. `rows` may be null.
 template <class Key>
 void keep_unique(ThreadPool& pool, const MapScratch& scratch, const Key* keys, const u32* rows, i64 count,
-                 const Coords& coords, i32* source_row, i32* row_of) {
+                 const UniqueTarget& target) {
   auto is_head = [&](i64 i) { return i == 0 || keys[i] != keys[i - 1]; };
   for_chunks(pool, count, [&](i64 first, i64 end, i64 chunk) {
     i64 heads = 0;
     for (i64 i = first; i < end; ++i) heads += is_head(i) ? 1 : 0;
     scratch.chunks[chunk] = heads;
   });
-  *coords.count = static_cast<i32>(exclusive_sums(scratch.chunks, cpu_chunks(count)));
-  Key* unique = static_cast<Key*>(coords.keys);
+  const i64 heads = exclusive_sums(scratch.chunks, cpu_chunks(count)), capacity = target.coords.capacity;
+  if (heads > capacity) *target.status |= kStatusPastCapacity;
+  if (heads < count && target.duplicate_status != 0) *target.status |= target.duplicate_status;
+  *target.coords.count = static_cast<i32>(std::min(heads, capacity));
+  Key* unique = static_cast<Key*>(target.coords.keys);
   for_chunks(pool, count, [&](i64 first, i64 end, i64 chunk) {
     i64 row = scratch.chunks[chunk] - 1;  // of the last head so far, the chunks before included
     for (i64 i = first; i < end; ++i) {
-      if (is_head(i)) {
-        unique[++row] = keys[i];
+      if (is_head(i) && ++row < capacity) {
+        unique[row] = keys[i];
         // The sort is stable, so the first of equal keys is the caller's first.
-        if (source_row != nullptr) source_row[row] = static_cast<i32>(rows[i]);
+        if (target.source_row != nullptr) target.source_row[row] = static_cast<i32>(rows[i]);
       }
-      if (row_of != nullptr) row_of[rows[i]] = static_cast<i32>(row);
+      if (target.row_of != nullptr) target.row_of[rows[i]] = static_cast<i32>(row);
     }
   });
 }
 
 /// Bits of the status word that one coordinate sets.
-u32 check_coordinate(const BuildCoordsRequest& request, const i32* coordinate) {
+u32 check_coordinate(const CloudLayout& cloud, const i32* coordinate) {
   u32 status = coordinate[0] < 0 ? kStatusNegativeBatch : 0;
-  for (i32 f = 0; f < request.layout.fields; ++f) {
-    if (coordinate[f] < request.bounds.least[f] || coordinate[f] > request.bounds.greatest[f])
-      status |= kStatusOutOfBounds;
+  for (i32 f = 0; f < cloud.keys.fields; ++f) {
+    if (coordinate[f] < cloud.least[f] || coordinate[f] > cloud.greatest[f]) status |= kStatusOutOfBounds;
   }
   return status;
 }
@@ -88,7 +99,7 @@ MapScratch place_map_scratch(const MapLimits& limits, void* workspace) {
   const i64 capacity = std::max<i64>(1, limits.capacity);
   Placement parts(static_cast<char*>(workspace));
   MapScratch scratch;
-  for (void*& keys : scratch.keys) keys = parts.take<char>(capacity * key_bytes(limits.key));
+  for (void*& keys : scratch.keys) keys = parts.take<char>(capacity * key_bytes(limits.key()));
   for (u32*& rows : scratch.rows) rows = parts.take<u32>(capacity);
   scratch.bins = parts.take<u32>(radix_bins_bytes(capacity) / static_cast<i64>(sizeof(u32)));
   scratch.chunks = parts.take<i64>(scratch_chunks(limits));
@@ -96,7 +107,10 @@ MapScratch place_map_scratch(const MapLimits& limits, void* workspace) {
   return scratch;
 }
 
-void find_bounds_cpu(ThreadPool& pool, i32 ndim, const i32* coordinates, i64 count, i32* bounds) {
+namespace {
+
+/// [2][kMaxFields], least then greatest; of no coordinates INT_MAX and INT_MIN.
+void find_bounds(ThreadPool& pool, i32 ndim, const i32* coordinates, i64 count, i32* bounds) {
   std::fill(bounds, bounds + kMaxFields, INT_MAX);
   std::fill(bounds + kMaxFields, bounds + 2 * kMaxFields, INT_MIN);
   const i32 fields = ndim + 1;
@@ -119,28 +133,55 @@ void find_bounds_cpu(ThreadPool& pool, i32 ndim, const i32* coordinates, i64 cou
   });
 }
 
+}  // namespace
+
+void find_layout_cpu(ThreadPool& pool, i32 ndim, const LayoutRequest& request) {
+  const CloudState& state = request.cloud;
+  const i64 count = request.given_count ? *request.given_count : request.most;
+  const bool fits = count >= 0 && count <= request.most;
+  *state.points = fits ? static_cast<i32>(count) : 0;
+  *state.status = fits ? 0 : kStatusPastCapacity;
+  Bounds bounds;
+  if (request.declared) {
+    bounds = *request.declared;
+  } else {
+    find_bounds(pool, ndim, request.coordinates, *state.points, state.bounds);
+    if (*state.points > 0) bounds = read_bounds(state.bounds);
+  }
+  CloudLayout cloud = make_bounded_layout(ndim, bounds.least, bounds.greatest, request.guard, request.period);
+  const u32 status = layout_status(cloud, ndim, request.period, request.key_bits);
+  if (status != 0) {
+    *state.status |= status;
+    *state.points = 0;
+    cloud.keys = KeyLayout{};
+  }
+  *state.layout = cloud;
+}
+
 template <class Key>
 void build_coords_cpu(ThreadPool& pool, const MapScratch& scratch, const BuildCoordsRequest& request) {
   PingPong<Key> keys{static_cast<Key*>(scratch.keys[0]), static_cast<Key*>(scratch.keys[1])};
   PingPong<u32> rows{scratch.rows[0], scratch.rows[1]};
-  const i32 fields = request.layout.fields;
+  const CloudLayout& cloud = *request.layout;
+  const i64 count = *request.count;
   std::atomic<u32> status{0};
-  for_chunks(pool, request.count, [&](i64 first, i64 end, i64) {
+  for_chunks(pool, count, [&](i64 first, i64 end, i64) {
     u32 seen = 0;
     for (i64 i = first; i < end; ++i) {
-      const i32* coordinate = request.coordinates + i * fields;
-      const u32 bad = check_coordinate(request, coordinate);
+      const i32* coordinate = request.coordinates + i * cloud.keys.fields;
+      const u32 bad = check_coordinate(cloud, coordinate);
       // One that is out of bounds has no key; the set is not used then, but stays a valid one.
-      keys.now[i] = pack_key<Key>(request.layout, bad == 0 ? coordinate : request.bounds.least);
+      keys.now[i] = pack_key<Key>(cloud.keys, bad == 0 ? coordinate : cloud.least);
       rows.now[i] = static_cast<u32>(i);
       seen |= bad;
     }
     status.fetch_or(seen, std::memory_order_relaxed);
   });
   if (request.status != nullptr) *request.status |= status.load();
-  radix_sort(pool, request.count, request.layout.total_bits, keys, rows, scratch.bins);
-  keep_unique(pool, scratch, keys.now, rows.now, request.count, request.coords, request.source_row,
-              request.row_of);
+  radix_sort(pool, count, cloud.keys.total_bits, keys, rows, scratch.bins);
+  keep_unique(pool, scratch, keys.now, rows.now, count,
+              {request.coords, request.status, request.refuses_duplicates ? kStatusDuplicate : 0,
+               request.source_row, request.row_of});
 }
 
 template <class Key>
@@ -148,13 +189,14 @@ void downsample_cpu(ThreadPool& pool, const MapScratch& scratch, const Downsampl
   PingPong<Key> keys{static_cast<Key*>(scratch.keys[0]), static_cast<Key*>(scratch.keys[1])};
   PingPong<u32> rows;
   const Key* fine = static_cast<const Key*>(request.fine.keys);
+  const KeyLayout& layout = request.layout->keys;
   const i64 count = *request.fine.count;
   for_chunks(pool, count, [&](i64 first, i64 end, i64) {
-    for (i64 i = first; i < end; ++i) keys.now[i] = floor_key(request.layout, fine[i], request.stride.data());
+    for (i64 i = first; i < end; ++i) keys.now[i] = floor_key(layout, fine[i], request.stride.data());
   });
-  radix_sort(pool, count, request.layout.total_bits, keys, rows, scratch.bins);
-  keep_unique(pool, scratch, keys.now, static_cast<const u32*>(nullptr), count, request.coarse, nullptr,
-              nullptr);
+  radix_sort(pool, count, layout.total_bits, keys, rows, scratch.bins);
+  keep_unique(pool, scratch, keys.now, static_cast<const u32*>(nullptr), count,
+              {request.coarse, request.status});
 }
 
 template <class Key>
@@ -167,7 +209,7 @@ void search_cpu(ThreadPool& pool, const SearchRequest& request) {
   // Sorted queries plus one offset are sorted: each chunk finds its place once, then goes forward.
   pool.run(map.geometry.volume * chunks, [&](i64 task, i32) {
     const i64 k = task / chunks, first = task % chunks * kCpuChunk;
-    const Key delta = offset_key<Key>(request.layout, map.geometry, static_cast<i32>(k));
+    const Key delta = offset_key<Key>(request.layout->keys, map.geometry, static_cast<i32>(k));
     i32* row = map.rows + k * query_count;
     i64 place = 0;
     for (i64 q = first; q < std::min(query_count, first + kCpuChunk); ++q) {

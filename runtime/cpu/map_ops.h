@@ -19,7 +19,7 @@ struct MapScratch {
 /// Parts of `workspace`, or, where that is null, only their size.
 MapScratch place_map_scratch(const MapLimits& limits, void* workspace);
 
-void find_bounds_cpu(ThreadPool& pool, i32 ndim, const i32* coordinates, i64 count, i32* bounds);
+void find_layout_cpu(ThreadPool& pool, i32 ndim, const LayoutRequest& request);
 template <class Key>
 void build_coords_cpu(ThreadPool& pool, const MapScratch& scratch, const BuildCoordsRequest& request);
 template <class Key>

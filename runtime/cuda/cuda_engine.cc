@@ -14,9 +14,13 @@ llvm::Expected<std::unique_ptr<Engine>> CudaEngine::create(std::shared_ptr<CudaD
   return std::unique_ptr<Engine>(new CudaEngine(std::move(launcher), std::move(map), options));
 }
 
-llvm::Expected<i32> CudaEngine::add_convolution(const ConvolutionChoice& choice, ConvolutionWeights weights) {
+llvm::Expected<i32> CudaEngine::add_op(const OpChoice& choice, ConvolutionWeights weights) {
   const ContextScope current = scope();
-  return gmas_.add_convolution(choice, weights);
+  const auto* const fused = std::get_if<FusedChoice>(&choice);
+  MINUET_ASSIGN(const i32 number, fused ? fused_.add_convolution(*fused, weights)
+                                        : gmas_.add_convolution(*std::get_if<GmasChoice>(&choice), weights));
+  ops_.push_back({dataflow_of(choice), number});
+  return static_cast<i32>(ops_.size()) - 1;
 }
 
 llvm::Expected<i32> CudaEngine::add_permute_rows(const PermuteRowsSpec& spec) {
@@ -69,9 +73,9 @@ llvm::Expected<void*> CudaEngine::allocate_pinned(i64 bytes) {
   return launcher_->allocate_pinned(bytes);
 }
 
-llvm::Error CudaEngine::find_bounds(const i32* coordinates, i64 count, i32* bounds) {
+llvm::Error CudaEngine::find_layout(const LayoutRequest& request) {
   const ContextScope current = scope();
-  return map_->find_bounds(coordinates, count, bounds);
+  return map_->find_layout(request);
 }
 
 llvm::Error CudaEngine::begin_maps(const MapLimits& limits, void* workspace) {
@@ -94,12 +98,39 @@ llvm::Error CudaEngine::search(const SearchRequest& request) {
   return map_->search(request);
 }
 
+llvm::Error CudaEngine::void_failed(const u32* status, i32* words, i64 counts) {
+  const ContextScope current = scope();
+  return map_->void_failed(status, words, counts);
+}
+
 llvm::Error CudaEngine::count_pairs(const Coords& queries, const MapView& map) {
   const ContextScope current = scope();
   return map_->count_pairs(queries, map);
 }
 
-llvm::Error CudaEngine::unpack(const Coords& coords, const KeyLayout& layout, i32* coordinates) {
+llvm::Error CudaEngine::make_masks(const Coords& queries, i32 volume, const NeighbourView& view,
+                                   i32* counts) {
+  const ContextScope current = scope();
+  return map_->make_masks(queries, volume, view, counts);
+}
+
+llvm::Error CudaEngine::order_queries(const Coords& queries, const KernelGeometry& geometry,
+                                      const NeighbourView& view) {
+  const ContextScope current = scope();
+  return map_->order_queries(queries, geometry, view);
+}
+
+llvm::Error CudaEngine::order_rows(const Coords& queries, i32 volume, const NeighbourView& view) {
+  const ContextScope current = scope();
+  return map_->order_rows(queries, volume, view);
+}
+
+llvm::Error CudaEngine::transpose_rows(const Coords& sources, const Coords& queries, const MapView& map) {
+  const ContextScope current = scope();
+  return map_->transpose_rows(sources, queries, map);
+}
+
+llvm::Error CudaEngine::unpack(const Coords& coords, const CloudLayout* layout, i32* coordinates) {
   const ContextScope current = scope();
   return map_->unpack(coords, layout, coordinates);
 }
@@ -114,15 +145,16 @@ llvm::Error CudaEngine::compact_pairs(const MapView& map, i32* sources, i32* tar
   return map_->compact_pairs(map, sources, targets);
 }
 
-llvm::Error CudaEngine::permute_rows(i32 permute, const void* input, i64 input_ld, const i32* index, i64 rows,
-                                     void* output, i64 output_ld) {
+llvm::Error CudaEngine::permute_rows(const PermuteRequest& request) {
   const ContextScope current = scope();
-  return gmas_.permute_rows(permute, input, input_ld, index, rows, output, output_ld);
+  return gmas_.permute_rows(request);
 }
 
-llvm::Error CudaEngine::prepare_convolution(const ConvolveRequest& request) {
+llvm::Error CudaEngine::prepare_op(const OpRequest& request) {
   const ContextScope current = scope();
-  return gmas_.prepare(request);
+  const Op& op = ops_[request.op];
+  if (op.dataflow == Dataflow::Fused) return llvm::Error::success();
+  return gmas_.prepare(op.number, request);
 }
 
 llvm::Error CudaEngine::send_prepared() {
@@ -130,9 +162,11 @@ llvm::Error CudaEngine::send_prepared() {
   return gmas_.send_prepared();
 }
 
-llvm::Error CudaEngine::convolve(const ConvolveRequest& request) {
+llvm::Error CudaEngine::run_op(const OpRequest& request) {
   const ContextScope current = scope();
-  return gmas_.convolve(request);
+  const Op& op = ops_[request.op];
+  if (op.dataflow == Dataflow::Fused) return fused_.convolve(op.number, request);
+  return gmas_.convolve(op.number, request);
 }
 
 llvm::Expected<StageTimes> CudaEngine::stage_times() {

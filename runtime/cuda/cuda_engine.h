@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "runtime/cuda/cuda_device.h"
+#include "runtime/cuda/fused_step.h"
 #include "runtime/cuda/gmas_step.h"
 #include "runtime/cuda/launcher.h"
 #include "runtime/cuda/map_step.h"
@@ -16,7 +17,7 @@ class CudaEngine final : public Engine {
                                                         const EngineChoice& choice, CudaEngineOptions options,
                                                         std::shared_ptr<SideStreams> side);
 
-  llvm::Expected<i32> add_convolution(const ConvolutionChoice& choice, ConvolutionWeights weights) override;
+  llvm::Expected<i32> add_op(const OpChoice& choice, ConvolutionWeights weights) override;
   llvm::Expected<i32> add_permute_rows(const PermuteRowsSpec& spec) override;
   i64 workspace_bytes() const override { return gmas_.workspace_bytes(); }
   llvm::Error set_workspace(void* workspace) override;
@@ -34,21 +35,26 @@ class CudaEngine final : public Engine {
   llvm::Error wait() override;
   llvm::Expected<void*> allocate_pinned(i64 bytes) override;
 
-  llvm::Error find_bounds(const i32* coordinates, i64 count, i32* bounds) override;
+  llvm::Error find_layout(const LayoutRequest& request) override;
   llvm::Error begin_maps(const MapLimits& limits, void* workspace) override;
   llvm::Error build_coords(const BuildCoordsRequest& request) override;
   llvm::Error downsample(const DownsampleRequest& request) override;
   llvm::Error search(const SearchRequest& request) override;
+  llvm::Error void_failed(const u32* status, i32* words, i64 counts) override;
   llvm::Error count_pairs(const Coords& queries, const MapView& map) override;
-  llvm::Error unpack(const Coords& coords, const KeyLayout& layout, i32* coordinates) override;
+  llvm::Error make_masks(const Coords& queries, i32 volume, const NeighbourView& view, i32* counts) override;
+  llvm::Error order_queries(const Coords& queries, const KernelGeometry& geometry,
+                            const NeighbourView& view) override;
+  llvm::Error order_rows(const Coords& queries, i32 volume, const NeighbourView& view) override;
+  llvm::Error transpose_rows(const Coords& sources, const Coords& queries, const MapView& map) override;
+  llvm::Error unpack(const Coords& coords, const CloudLayout* layout, i32* coordinates) override;
   llvm::Error make_tables(const MapView& map, i32 direct_offset, const GmasTables& tables) override;
   llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets) override;
 
-  llvm::Error permute_rows(i32 permute, const void* input, i64 input_ld, const i32* index, i64 rows,
-                           void* output, i64 output_ld) override;
-  llvm::Error prepare_convolution(const ConvolveRequest& request) override;
+  llvm::Error permute_rows(const PermuteRequest& request) override;
+  llvm::Error prepare_op(const OpRequest& request) override;
   llvm::Error send_prepared() override;
-  llvm::Error convolve(const ConvolveRequest& request) override;
+  llvm::Error run_op(const OpRequest& request) override;
 
   const EngineCounters& counters() const override { return launcher_->counters(); }
   void reset_counters() override { launcher_->counters() = {}; }
@@ -56,18 +62,26 @@ class CudaEngine final : public Engine {
   llvm::Expected<StageTimes> stage_times() override;
 
   /// How a layer's weights come in group order, and why.
-  const WeightPlacement& weight_placement(i32 convolution) const {
-    return gmas_.weight_placement(convolution);
-  }
+  const WeightPlacement& weight_placement(i32 op) const { return gmas_.weight_placement(ops_[op].number); }
 
  private:
   CudaEngine(std::unique_ptr<Launcher> launcher, std::unique_ptr<MapStep> map, CudaEngineOptions options)
-      : launcher_(std::move(launcher)), map_(std::move(map)), gmas_(*launcher_, options) {}
+      : launcher_(std::move(launcher)),
+        map_(std::move(map)),
+        gmas_(*launcher_, options),
+        fused_(*launcher_) {}
+  /// The step that runs an op, and its number there.
+  struct Op {
+    Dataflow dataflow = Dataflow::GatherGemmScatter;
+    i32 number = 0;
+  };
   ContextScope scope() const { return ContextScope(launcher_->driver(), launcher_->device().context()); }
 
   std::unique_ptr<Launcher> launcher_;
   std::unique_ptr<MapStep> map_;
   GmasStep gmas_;
+  FusedStep fused_;
+  std::vector<Op> ops_;
 };
 
 }  // namespace minuet

@@ -9,7 +9,7 @@ constexpr i32 kPointerArrays = 3;  // weights, inputs, outputs
 
 }  // namespace
 
-llvm::Expected<i32> GmasStep::add_convolution(const ConvolutionChoice& choice, ConvolutionWeights weights) {
+llvm::Expected<i32> GmasStep::add_convolution(const GmasChoice& choice, ConvolutionWeights weights) {
   if (!matmuls_) {
     MINUET_ASSIGN(matmuls_, launcher_.device().matmuls());
   }

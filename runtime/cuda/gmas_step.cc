@@ -11,20 +11,22 @@ i64 row_bytes(i32 channels, DType type) { return i64{channels} * dtype_bytes(typ
 
 }  // namespace
 
-llvm::Error GmasStep::permute_rows(i32 permute, const void* input, i64 input_ld, const i32* index, i64 rows,
-                                   void* output, i64 output_ld) {
+llvm::Error GmasStep::permute_rows(const PermuteRequest& request) {
   MINUET_TRY(launcher_.mark(Stage::Other));
-  if (rows <= 0) return llvm::Error::success();
-  const PermuteRows& entry = permutes_[permute];
-  const i64 vectors = rows * (entry.spec.channels * dtype_bytes(entry.spec.io) / entry.spec.vector_bytes);
-  return launcher_.launch_stride(entry.kernel, vectors,
-                                 PermuteRowsParams{input, input_ld, index, rows, output, output_ld});
+  if (request.rows <= 0) return llvm::Error::success();
+  const PermuteRows& entry = permutes_[request.permute];
+  const i64 vectors =
+      request.rows * (entry.spec.channels * dtype_bytes(entry.spec.io) / entry.spec.vector_bytes);
+  return launcher_.launch_stride(
+      entry.kernel, vectors,
+      PermuteRowsParams{request.input, request.input_ld, request.index, request.rows, request.count,
+                        request.output, request.output_ld});
 }
 
 // ---- once a cloud ------------------------------------------------------------------------------
 
-llvm::Error GmasStep::prepare(const ConvolveRequest& request) {
-  Layer& layer = layers_[request.convolution];
+llvm::Error GmasStep::prepare(i32 convolution, const OpRequest& request) {
+  Layer& layer = layers_[convolution];
   MINUET_TRY(launcher_.mark(Stage::Other));
   layer.prepared = false;
   layer.matmuls.clear();
@@ -37,13 +39,14 @@ llvm::Error GmasStep::prepare(const ConvolveRequest& request) {
   return llvm::Error::success();
 }
 
-llvm::Error GmasStep::bind_slices(Layer& layer, const ConvolveRequest& request) {
-  if (request.groups->direct_rows > 0) MINUET_TRY(bind_direct(layer, request, layer.matmuls.emplace_back()));
+llvm::Error GmasStep::bind_slices(Layer& layer, const OpRequest& request) {
+  if (request.gmas.groups->direct_rows > 0)
+    MINUET_TRY(bind_direct(layer, request, layer.matmuls.emplace_back()));
   bool batched = false;
-  for (const GemmSlice& slice : request.slices->slices) {
+  for (const GemmSlice& slice : request.gmas.slices->slices) {
     for (i32 i = slice.first_group; i < slice.last_group; ++i) {
-      MINUET_TRY(bind_group(layer, request, request.slices->groups[i]));
-      batched = batched || request.slices->groups[i].count > 1;
+      MINUET_TRY(bind_group(layer, request, request.gmas.slices->groups[i]));
+      batched = batched || request.gmas.slices->groups[i].count > 1;
     }
     layer.slice_matmuls.push_back(layer.matmuls.size());
   }
@@ -103,8 +106,8 @@ llvm::Expected<bool> GmasStep::add(Layer& layer, const MatmulProblem& problem, c
   return found;
 }
 
-llvm::Error GmasStep::bind_direct(Layer& layer, const ConvolveRequest& request, BoundMatmul& bound) {
-  const GroupPlan& groups = *request.groups;
+llvm::Error GmasStep::bind_direct(Layer& layer, const OpRequest& request, BoundMatmul& bound) {
+  const GroupPlan& groups = *request.gmas.groups;
   MatmulProblem problem = problem_of(layer, BatchMode::Single, 0, groups.direct_rows, 1);
   const i64 element = dtype_bytes(layer.shape.io);
   problem.input_ld = request.input_ld;
@@ -113,14 +116,14 @@ llvm::Error GmasStep::bind_direct(Layer& layer, const ConvolveRequest& request, 
       std::min(alignment_of(problem.input_ld * element), alignment_of(layer.problem.input.column * element));
   MINUET_ASSIGN(const bool found,
                 bind(layer, problem, bytes_at(layer.weights.weight, groups.direct_offset * layer.slice_bytes),
-                     request.input, request.sums, bound));
+                     request.input, request.gmas.sums, bound));
   if (found) return llvm::Error::success();
   return make_error(StatusCode::Unimplemented,
                     "cuBLASLt has no algorithm for [{0}, {1}] x [{1}, {2}] with rows {3} elements apart",
                     problem.height, layer.shape.in_channels, layer.shape.out_channels, problem.input_ld);
 }
 
-llvm::Error GmasStep::bind_group(Layer& layer, const ConvolveRequest& request, const GemmGroup& group) {
+llvm::Error GmasStep::bind_group(Layer& layer, const OpRequest& request, const GemmGroup& group) {
   if (group.count == 1) return bind_members(layer, request, group);
   const bool pointers = layer.placement.pointers;
   const BatchMode mode = pointers ? BatchMode::Pointers : BatchMode::Strided;
@@ -129,31 +132,32 @@ llvm::Error GmasStep::bind_group(Layer& layer, const ConvolveRequest& request, c
   const i64 out_row = row_bytes(layer.shape.out_channels, DType::F32);
   bool bound = false;
   if (pointers) {
-    const MemberAddresses members{
-        layer.weights.weight, layer.slice_bytes, request.gather_buffer, in_row, request.gemm_buffer, out_row};
-    write_pointers(members, request.groups->order.data(), group, layer.volume,
+    const MemberAddresses members{layer.weights.weight,       layer.slice_bytes,
+                                  request.gmas.gather_buffer, in_row,
+                                  request.gmas.gemm_buffer,   out_row};
+    write_pointers(members, request.gmas.groups->order.data(), group, layer.volume,
                    host_pointers_ + layer.pointer_offset);
     void** table = device_pointers_ + layer.pointer_offset + group.first_slot;
     MINUET_ASSIGN(bound, add(layer, problem, table, table + layer.volume, table + 2 * layer.volume));
   } else {
     MINUET_ASSIGN(bound, add(layer, problem, layer.permuted + group.first_slot * layer.slice_bytes,
-                             bytes_at(request.gather_buffer, group.first_row * in_row),
-                             bytes_at(request.gemm_buffer, group.first_row * out_row)));
+                             bytes_at(request.gmas.gather_buffer, group.first_row * in_row),
+                             bytes_at(request.gmas.gemm_buffer, group.first_row * out_row)));
   }
   return bound ? llvm::Error::success() : bind_members(layer, request, group);
 }
 
-llvm::Error GmasStep::bind_members(Layer& layer, const ConvolveRequest& request, const GemmGroup& group) {
+llvm::Error GmasStep::bind_members(Layer& layer, const OpRequest& request, const GemmGroup& group) {
   const i64 in_row = row_bytes(layer.shape.in_channels, layer.shape.io);
   const i64 out_row = row_bytes(layer.shape.out_channels, DType::F32);
   for (i32 i = 0; i < group.count; ++i) {
     const i64 first_row = group.first_row + i * group.height;
     const MatmulProblem problem = problem_of(layer, BatchMode::Single, first_row, group.height, 1);
-    const i64 offset = request.groups->order[group.first_slot + i];
+    const i64 offset = request.gmas.groups->order[group.first_slot + i];
     MINUET_ASSIGN(const bool bound,
                   add(layer, problem, bytes_at(layer.weights.weight, offset * layer.slice_bytes),
-                      bytes_at(request.gather_buffer, first_row * in_row),
-                      bytes_at(request.gemm_buffer, first_row * out_row)));
+                      bytes_at(request.gmas.gather_buffer, first_row * in_row),
+                      bytes_at(request.gmas.gemm_buffer, first_row * out_row)));
     if (bound) continue;
     return make_error(StatusCode::Unimplemented, "cuBLASLt has no algorithm for [{0}, {1}] x [{1}, {2}]",
                       group.height, layer.shape.in_channels, layer.shape.out_channels);
@@ -161,11 +165,11 @@ llvm::Error GmasStep::bind_members(Layer& layer, const ConvolveRequest& request,
   return llvm::Error::success();
 }
 
-llvm::Error GmasStep::permute_weights(const Layer& layer, const ConvolveRequest& request) {
+llvm::Error GmasStep::permute_weights(const Layer& layer, const OpRequest& request) {
   const i64 vectors = layer.volume * (layer.slice_bytes / layer.permute_vector_bytes);
   return launcher_.launch_stride(
       layer.permute_weights, vectors,
-      PermuteWeightsParams{layer.weights.weight, layer.permuted, request.tables->groups.order,
+      PermuteWeightsParams{layer.weights.weight, layer.permuted, request.gmas.tables->groups.order,
                            layer.slice_bytes, layer.volume});
 }
 
@@ -179,15 +183,15 @@ llvm::Error GmasStep::send_prepared() {
 
 // ---- once a run --------------------------------------------------------------------------------
 
-llvm::Error GmasStep::convolve(const ConvolveRequest& request) {
-  Layer& layer = layers_[request.convolution];
+llvm::Error GmasStep::convolve(i32 convolution, const OpRequest& request) {
+  Layer& layer = layers_[convolution];
   if (!layer.prepared) {
     return make_error(StatusCode::FailedPrecondition, "convolution {0} is not prepared for this cloud",
-                      request.convolution);
+                      convolution);
   }
   std::size_t matmuls = 0;
-  for (std::size_t i = 0; i < request.slices->slices.size(); ++i) {
-    MINUET_TRY(gather(layer, request, request.slices->slices[i]));
+  for (std::size_t i = 0; i < request.gmas.slices->slices.size(); ++i) {
+    MINUET_TRY(gather(layer, request, request.gmas.slices->slices[i]));
     MINUET_TRY(multiply(layer, request, matmuls, layer.slice_matmuls[i]));
     MINUET_TRY(scatter(layer, request, i));
     matmuls = layer.slice_matmuls[i];
@@ -195,8 +199,8 @@ llvm::Error GmasStep::convolve(const ConvolveRequest& request) {
   return llvm::Error::success();
 }
 
-llvm::Error GmasStep::gather(const Layer& layer, const ConvolveRequest& request, const GemmSlice& slice) {
-  const GroupPlan& groups = *request.groups;
+llvm::Error GmasStep::gather(const Layer& layer, const OpRequest& request, const GemmSlice& slice) {
+  const GroupPlan& groups = *request.gmas.groups;
   if (slice.first_row == slice.last_row) return llvm::Error::success();
   MINUET_TRY(launcher_.mark(Stage::Gather));
   GatherParams params = {};
@@ -204,25 +208,24 @@ llvm::Error GmasStep::gather(const Layer& layer, const ConvolveRequest& request,
   params.ld = request.input_ld;
   params.rows = request.input_rows;
   // The table's columns are the rows of the side that is read.
-  params.table = request.transposed ? request.tables->query_table : request.tables->source_table;
+  params.table = request.transposed ? request.gmas.tables->query_table : request.gmas.tables->source_table;
   params.volume = layer.volume;
   params.first_row = static_cast<i32>(slice.first_row);
   params.last_row = static_cast<i32>(slice.last_row);
   params.padding_rows = groups.padding_rows;
-  params.padding_ends = request.tables->groups.padding_ends;
-  params.padding_start = request.tables->groups.padding_start;
-  params.buffer = request.gather_buffer;
+  params.padding_ends = request.gmas.tables->groups.padding_ends;
+  params.padding_start = request.gmas.tables->groups.padding_start;
+  params.buffer = request.gmas.gather_buffer;
   const i64 tiles =
       tile_count(params.rows + params.padding_rows, layer.gather_spec.channels, layer.gather_spec.tile);
   return launcher_.launch_stride(layer.gather, tiles, params);
 }
 
-llvm::Error GmasStep::multiply(Layer& layer, const ConvolveRequest& request, std::size_t first,
-                               std::size_t last) {
+llvm::Error GmasStep::multiply(Layer& layer, const OpRequest& request, std::size_t first, std::size_t last) {
   const i32 used = std::min(static_cast<i32>(last - first), launcher_.usable_streams());
   if (used == 0) return llvm::Error::success();
   MINUET_TRY(launcher_.mark(Stage::Gemm));
-  if (request.groups->direct_rows > 0 && first == 0) {
+  if (request.gmas.groups->direct_rows > 0 && first == 0) {
     // The direct GEMM reads this call's features, wherever, and however far apart, the caller has them.
     BoundMatmul& direct = layer.matmuls.front();
     if (direct.problem.input_ld != request.input_ld) MINUET_TRY(bind_direct(layer, request, direct));
@@ -241,19 +244,19 @@ llvm::Error GmasStep::multiply(Layer& layer, const ConvolveRequest& request, std
   return llvm::joinErrors(std::move(error), launcher_.join(used));
 }
 
-llvm::Error GmasStep::scatter(const Layer& layer, const ConvolveRequest& request, std::size_t number) {
+llvm::Error GmasStep::scatter(const Layer& layer, const OpRequest& request, std::size_t number) {
   if (request.output_rows <= 0) return llvm::Error::success();
   MINUET_TRY(launcher_.mark(Stage::Scatter));
-  const GemmSlice& slice = request.slices->slices[number];
+  const GemmSlice& slice = request.gmas.slices->slices[number];
   ScatterParams params = {};
-  params.buffer = request.gemm_buffer;
-  params.table = request.transposed ? request.tables->source_table : request.tables->query_table;
+  params.buffer = request.gmas.gemm_buffer;
+  params.table = request.transposed ? request.gmas.tables->source_table : request.gmas.tables->query_table;
   params.rows = request.output_rows;
   params.volume = layer.volume;
   params.first_row = static_cast<i32>(slice.first_row);
   params.last_row = static_cast<i32>(slice.last_row);
-  if (number > 0 || request.groups->direct_rows > 0) params.sums_in = request.sums;
-  if (number + 1 < request.slices->slices.size()) params.sums_out = request.sums;
+  if (number > 0 || request.gmas.groups->direct_rows > 0) params.sums_in = request.gmas.sums;
+  if (number + 1 < request.gmas.slices->slices.size()) params.sums_out = request.gmas.sums;
   params.scale = layer.weights.scale;
   params.shift = layer.weights.shift;
   params.residual = request.residual;

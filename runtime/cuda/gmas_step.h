@@ -22,7 +22,7 @@ class GmasStep {
  public:
   GmasStep(Launcher& launcher, CudaEngineOptions options) : launcher_(launcher), options_(options) {}
 
-  llvm::Expected<i32> add_convolution(const ConvolutionChoice& choice, ConvolutionWeights weights);
+  llvm::Expected<i32> add_convolution(const GmasChoice& choice, ConvolutionWeights weights);
   llvm::Expected<i32> add_permute_rows(const PermuteRowsSpec& spec);
   i64 workspace_bytes() const { return layout(nullptr).total; }
   llvm::Error set_workspace(void* workspace);
@@ -30,11 +30,10 @@ class GmasStep {
   i64 scratch_bytes() const { return layers_.empty() ? 0 : kStreams * kMatmulWorkspaceBytes; }
   const WeightPlacement& weight_placement(i32 convolution) const { return layers_[convolution].placement; }
 
-  llvm::Error permute_rows(i32 permute, const void* input, i64 input_ld, const i32* index, i64 rows,
-                           void* output, i64 output_ld);
-  llvm::Error prepare(const ConvolveRequest& request);
+  llvm::Error permute_rows(const PermuteRequest& request);
+  llvm::Error prepare(i32 convolution, const OpRequest& request);
   llvm::Error send_prepared();
-  llvm::Error convolve(const ConvolveRequest& request);
+  llvm::Error convolve(i32 convolution, const OpRequest& request);
 
  private:
   struct Layer {
@@ -76,16 +75,16 @@ class GmasStep {
                             void* output, BoundMatmul& bound);
   llvm::Expected<bool> add(Layer& layer, const MatmulProblem& problem, const void* weight, const void* input,
                            void* output);
-  llvm::Error bind_slices(Layer& layer, const ConvolveRequest& request);
-  llvm::Error bind_direct(Layer& layer, const ConvolveRequest& request, BoundMatmul& bound);
-  llvm::Error bind_group(Layer& layer, const ConvolveRequest& request, const GemmGroup& group);
-  llvm::Error bind_members(Layer& layer, const ConvolveRequest& request, const GemmGroup& group);
-  llvm::Error permute_weights(const Layer& layer, const ConvolveRequest& request);
+  llvm::Error bind_slices(Layer& layer, const OpRequest& request);
+  llvm::Error bind_direct(Layer& layer, const OpRequest& request, BoundMatmul& bound);
+  llvm::Error bind_group(Layer& layer, const OpRequest& request, const GemmGroup& group);
+  llvm::Error bind_members(Layer& layer, const OpRequest& request, const GemmGroup& group);
+  llvm::Error permute_weights(const Layer& layer, const OpRequest& request);
 
-  llvm::Error gather(const Layer& layer, const ConvolveRequest& request, const GemmSlice& slice);
+  llvm::Error gather(const Layer& layer, const OpRequest& request, const GemmSlice& slice);
   /// matmuls [first, last).
-  llvm::Error multiply(Layer& layer, const ConvolveRequest& request, std::size_t first, std::size_t last);
-  llvm::Error scatter(const Layer& layer, const ConvolveRequest& request, std::size_t slice);
+  llvm::Error multiply(Layer& layer, const OpRequest& request, std::size_t first, std::size_t last);
+  llvm::Error scatter(const Layer& layer, const OpRequest& request, std::size_t slice);
 
   Launcher& launcher_;
   CudaEngineOptions options_;

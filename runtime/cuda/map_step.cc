@@ -1,8 +1,19 @@
 #include "runtime/cuda/map_step.h"
 
-#include <climits>
-
 namespace minuet {
+namespace {
+
+/// To `coords`.
+UniqueParams into(const Coords& coords, u32* status) {
+  UniqueParams unique = {};
+  unique.unique_keys = coords.keys;
+  unique.unique_count = coords.count;
+  unique.capacity = coords.capacity;
+  unique.status = status;
+  return unique;
+}
+
+}  // namespace
 
 llvm::Expected<MapKernels> MapKernels::create(CudaDevice& device, const MapChoice& choice) {
   MapKernels kernels;
@@ -28,6 +39,11 @@ SortKernels MapKernels::sort(bool rows, i64 capacity) const {
           radix_histogram, radix_bins, (rows ? radix_pass_rows : radix_pass_keys).of(capacity)};
 }
 
+SortKernels MapKernels::rank_sort(i64 capacity) const {
+  return {choice.rank_histogram, choice.rank_pass.of(capacity), rank_histogram, radix_bins,
+          rank_pass.of(capacity)};
+}
+
 llvm::Expected<std::unique_ptr<MapStep>> MapStep::create(Launcher& launcher, const EngineChoice& choice) {
   MINUET_ASSIGN(MapKernels map32, MapKernels::create(launcher.device(), choice.map32));
   MINUET_ASSIGN(MapKernels map64, MapKernels::create(launcher.device(), choice.map64));
@@ -37,96 +53,106 @@ llvm::Expected<std::unique_ptr<MapStep>> MapStep::create(Launcher& launcher, con
 i64 MapStep::workspace_bytes(const MapLimits& limits) const {
   // The cloud may turn out to fit narrower keys, whose kernels may have other tiles.
   MapLimits narrow = limits;
-  narrow.key = KeyType::U32;
-  return std::max(MapWorkspace::place(kernels(limits.key).choice, limits, nullptr).bytes,
+  narrow.key_bits = 32;
+  return std::max(MapWorkspace::place(kernels(limits.key()).choice, limits, nullptr).bytes,
                   MapWorkspace::place(kernels(KeyType::U32).choice, narrow, nullptr).bytes);
 }
 
 llvm::Error MapStep::begin(const MapLimits& limits, void* workspace) {
   limits_ = limits;
-  work_ = MapWorkspace::place(kernels(limits.key).choice, limits, static_cast<char*>(workspace));
+  work_ = MapWorkspace::place(kernels(limits.key()).choice, limits, static_cast<char*>(workspace));
   next_sort_ = next_scan_ = 0;
   MINUET_TRY(launcher_.mark(Stage::Sort));
-  MINUET_TRY(launcher_.fill(work_.sorts, 0, limits.sets * work_.sort_bytes / static_cast<i64>(sizeof(u32))));
+  const i64 sorts = limits.sets + limits.orders;
+  MINUET_TRY(launcher_.fill(work_.sorts, 0, sorts * work_.sort_bytes / static_cast<i64>(sizeof(u32))));
   if (work_.scan_count == 0) return llvm::Error::success();
   const PrepareScansParams params{work_.scans, work_.scan_bytes, work_.scan_count};
-  return launcher_.launch_stride(kernels(limits.key).prepare_scans,
+  return launcher_.launch_stride(kernels(limits.key()).prepare_scans,
                                  work_.scan_count * work_.scan_bytes / kScanTileBytes, params);
 }
 
-llvm::Error MapStep::check_key(const KeyLayout& layout) const {
-  if (layout.total_bits <= 8 * key_bytes(limits_.key)) return llvm::Error::success();
-  return make_error(StatusCode::Internal,
-                    "the layout needs {0} bits, but the Map step was begun for {1}-bit keys",
-                    layout.total_bits, 8 * key_bytes(limits_.key));
-}
-
-llvm::Error MapStep::find_bounds(const i32* coordinates, i64 count, i32* bounds) {
+llvm::Error MapStep::find_layout(const LayoutRequest& request) {
   MINUET_TRY(launcher_.mark(Stage::Other));
-  MINUET_TRY(launcher_.fill(bounds, static_cast<u32>(INT_MAX), kMaxFields));
-  MINUET_TRY(launcher_.fill(bounds + kMaxFields, static_cast<u32>(INT_MIN), kMaxFields));
-  if (count <= 0) return llvm::Error::success();
-  // The kernel does not depend on the key's width: the two choices name the same one.
-  return launcher_.launch_stride(map32_.find_bounds, count,
-                                 FindBoundsParams{coordinates, count, bounds, bounds + kMaxFields});
+  const CloudState& cloud = request.cloud;
+  // These kernels do not depend on the key's width: the two choices name the same ones.
+  const BeginCloudParams begin{request.given_count, request.most, cloud.status, cloud.points, cloud.bounds};
+  MINUET_TRY(launcher_.launch(map32_.begin_cloud, 1, begin));
+  MakeLayoutParams make = {};
+  if (request.declared) {
+    std::copy_n(request.declared->least, kMaxFields, make.least);
+    std::copy_n(request.declared->greatest, kMaxFields, make.greatest);
+  } else {
+    make.bounds = cloud.bounds;
+    const FindBoundsParams find{request.coordinates, cloud.points, cloud.bounds};
+    MINUET_TRY(launcher_.launch_stride(map32_.find_bounds, std::max<i64>(request.most, 1), find));
+  }
+  std::copy_n(request.guard, kMaxDim, make.guard);
+  std::copy_n(request.period, kMaxDim, make.period);
+  make.key_bits = request.key_bits;
+  make.layout = cloud.layout;
+  make.status = cloud.status;
+  make.points = cloud.points;
+  return launcher_.launch(map32_.make_layout, 1, make);
 }
 
 llvm::Error MapStep::build_coords(const BuildCoordsRequest& request) {
-  MINUET_TRY(check_key(request.layout));
   MINUET_TRY(launcher_.mark(Stage::Sort));
-  if (request.count <= 0) return launcher_.fill(request.coords.count, 0, 1);
-  MINUET_TRY(launcher_.fill(work_.count, static_cast<u32>(request.count), 1));
-
-  const SortJob job{work_.count, request.count, request.layout.total_bits,
-                    request.source_row || request.row_of};
+  const SortJob job{request.count, std::max<i64>(request.most, 1), request.source_row || request.row_of};
   PackParams pack = {};
   pack.coordinates = request.coordinates;
   pack.count = request.count;
   pack.layout = request.layout;
-  std::copy_n(request.bounds.least, kMaxFields, pack.least);
-  std::copy_n(request.bounds.greatest, kMaxFields, pack.greatest);
   pack.keys = work_.keys[0];
   pack.rows = job.rows ? work_.rows[0] : nullptr;
   pack.status = request.status;
-  MINUET_TRY(launcher_.launch_stride(kernels(limits_.key).pack, request.count, pack));
+  MINUET_TRY(launcher_.launch_stride(kernels(limits_.key()).pack, job.capacity, pack));
   i32 half = 0;
   MINUET_TRY(sort(job, half));
-  return make_unique(job, half, request.coords, request.source_row, request.row_of);
+  UniqueParams unique = into(request.coords, request.status);
+  unique.duplicate_status = request.refuses_duplicates ? kStatusDuplicate : 0;
+  unique.source_row = request.source_row;
+  unique.row_of = request.row_of;
+  return make_unique(job, half, unique);
 }
 
 llvm::Error MapStep::downsample(const DownsampleRequest& request) {
-  MINUET_TRY(check_key(request.layout));
   MINUET_TRY(launcher_.mark(Stage::Sort));
-  if (request.fine.capacity <= 0) return launcher_.fill(request.coarse.count, 0, 1);
   DownsampleParams params = {};
   params.keys = request.fine.keys;
   params.count = request.fine.count;
   params.layout = request.layout;
   std::copy_n(request.stride.begin(), kMaxDim, params.stride);
   params.floored = work_.keys[0];
-  MINUET_TRY(launcher_.launch_stride(kernels(limits_.key).downsample, request.fine.capacity, params));
-  const SortJob job{request.fine.count, request.fine.capacity, request.layout.total_bits, false};
+  const SortJob job{request.fine.count, std::max<i64>(request.fine.capacity, 1), false};
+  MINUET_TRY(launcher_.launch_stride(kernels(limits_.key()).downsample, job.capacity, params));
   i32 half = 0;
   MINUET_TRY(sort(job, half));
-  return make_unique(job, half, request.coarse, nullptr, nullptr);
+  return make_unique(job, half, into(request.coarse, request.status));
 }
 
 llvm::Error MapStep::sort(const SortJob& job, i32& half) {
-  if (next_sort_ >= limits_.sets || job.capacity > limits_.capacity) {
-    return make_error(StatusCode::Internal, "the Map step was begun for {0} sets of {1} coordinates",
-                      limits_.sets, limits_.capacity);
-  }
+  MINUET_TRY(check_sort(job.capacity));
   const SortMemory memory{{work_.keys[0], work_.keys[1]},
                           {job.rows ? work_.rows[0] : nullptr, job.rows ? work_.rows[1] : nullptr},
                           work_.sort_state(next_sort_++),
                           work_.sort_tiles};
-  return enqueue_sort(launcher_, kernels(limits_.key).sort(job.rows, job.capacity),
-                      {job.count, job.capacity, 0, job.bits}, memory, half);
+  return enqueue_sort(launcher_, kernels(limits_.key()).sort(job.rows, job.capacity),
+                      {job.count, job.capacity, 0, limits_.key_bits}, memory, half);
 }
 
-llvm::Error MapStep::make_unique(const SortJob& job, i32 half, const Coords& coords, i32* source_row,
-                                 i32* row_of) {
-  const MapKernels& kernels = this->kernels(limits_.key);
+llvm::Error MapStep::check_sort(i64 capacity) const {
+  // An empty cloud's launches are made for one coordinate.
+  if (next_sort_ < limits_.sets + limits_.orders && capacity <= std::max<i64>(limits_.capacity, 1)) {
+    return llvm::Error::success();
+  }
+  return make_error(StatusCode::Internal,
+                    "the Map step was begun for {0} sets and {1} orders of {2} coordinates", limits_.sets,
+                    limits_.orders, limits_.capacity);
+}
+
+/// `unique` says where to; what it is made of is added here.
+llvm::Error MapStep::make_unique(const SortJob& job, i32 half, UniqueParams unique) {
+  const MapKernels& kernels = this->kernels(limits_.key());
   ScanParams heads = {};
   heads.input = work_.keys[half];
   heads.count = job.count;
@@ -134,11 +160,11 @@ llvm::Error MapStep::make_unique(const SortJob& job, i32 half, const Coords& coo
   heads.divisor = 1;
   heads.output = work_.positions;
   MINUET_TRY(scan(kernels.scan_heads, kernels.choice.scan_heads, job.capacity, heads));
-  const UniqueParams params{work_.keys[half], job.rows ? work_.rows[half] : nullptr,
-                            job.count,        work_.positions,
-                            coords.keys,      coords.count,
-                            source_row,       row_of};
-  return launcher_.launch_stride(job.rows ? kernels.unique_rows : kernels.unique_keys, job.capacity, params);
+  unique.keys = work_.keys[half];
+  unique.rows = job.rows ? work_.rows[half] : nullptr;
+  unique.count = job.count;
+  unique.positions = work_.positions;
+  return launcher_.launch_stride(job.rows ? kernels.unique_rows : kernels.unique_keys, job.capacity, unique);
 }
 
 llvm::Error MapStep::scan(const Kernel<ScanParams>& kernel, const ScanSpec& spec, i64 most_items,
@@ -152,7 +178,6 @@ llvm::Error MapStep::scan(const Kernel<ScanParams>& kernel, const ScanSpec& spec
 }
 
 llvm::Error MapStep::search(const SearchRequest& request) {
-  MINUET_TRY(check_key(request.layout));
   if (request.search < 0 || request.search >= static_cast<i32>(map32_.search_kernel_map.size())) {
     return make_error(StatusCode::Internal, "the engine has no search number {0}", request.search);
   }
@@ -167,7 +192,7 @@ llvm::Error MapStep::search(const SearchRequest& request) {
 
 /// Backward search: where each source block's queries end, and into how many query blocks they are cut.
 llvm::Error MapStep::find_pieces(const SearchRequest& request) {
-  const MapKernels& kernels = this->kernels(limits_.key);
+  const MapKernels& kernels = this->kernels(limits_.key());
   const FindQueryBordersSpec& spec = kernels.choice.find_query_borders[request.search];
   const i32 volume = request.map->geometry.volume;
   const i64 borders = volume * source_blocks(request.sources.capacity, spec.source_block);
@@ -194,7 +219,7 @@ llvm::Error MapStep::find_pieces(const SearchRequest& request) {
 }
 
 llvm::Error MapStep::search_pieces(const SearchRequest& request) {
-  const MapKernels& kernels = this->kernels(limits_.key);
+  const MapKernels& kernels = this->kernels(limits_.key());
   const SearchKernelMapSpec& spec = kernels.choice.search_kernel_map[request.search];
   const i64 pieces = most_pieces(request.sources.capacity, request.queries.capacity,
                                  request.map->geometry.volume, spec.source_block, spec.query_block);
@@ -212,9 +237,14 @@ llvm::Error MapStep::search_pieces(const SearchRequest& request) {
                           stride_grid(pieces, 1, launcher_.multiprocessors()), params);
 }
 
+llvm::Error MapStep::void_failed(const u32* status, i32* words, i64 counts) {
+  MINUET_TRY(launcher_.mark(Stage::Map));
+  return launcher_.launch(map32_.void_failed, 1, VoidFailedParams{status, words, counts});
+}
+
 llvm::Error MapStep::count_pairs(const Coords& queries, const MapView& map) {
   MINUET_TRY(launcher_.mark(Stage::Map));
-  const MapKernels& kernels = this->kernels(limits_.key);
+  const MapKernels& kernels = this->kernels(limits_.key());
   const i32 volume = map.geometry.volume;
   ScanParams hits = {};
   hits.input = map.rows;
@@ -227,10 +257,10 @@ llvm::Error MapStep::count_pairs(const Coords& queries, const MapView& map) {
                           CountPairsParams{map.positions, queries.count, volume, map.counts});
 }
 
-llvm::Error MapStep::unpack(const Coords& coords, const KeyLayout& layout, i32* coordinates) {
+llvm::Error MapStep::unpack(const Coords& coords, const CloudLayout* layout, i32* coordinates) {
   MINUET_TRY(launcher_.mark(Stage::Other));
   if (coords.capacity <= 0) return llvm::Error::success();
-  return launcher_.launch_stride(kernels(key_type_of(layout)).unpack, coords.capacity,
+  return launcher_.launch_stride(kernels(coords.key).unpack, coords.capacity,
                                  UnpackParams{coords.keys, coords.count, layout, coordinates});
 }
 

@@ -15,7 +15,9 @@ namespace minuet {
 /// The kernels of one MapChoice, loaded.
 struct MapKernels {
   MapChoice choice;
+  Kernel<BeginCloudParams> begin_cloud;
   Kernel<FindBoundsParams> find_bounds;
+  Kernel<MakeLayoutParams> make_layout;
   Kernel<PackParams> pack;
   Kernel<UnpackParams> unpack;
   Kernel<RadixHistogramParams> radix_histogram;
@@ -25,15 +27,24 @@ struct MapKernels {
   Kernel<ScanParams> scan_heads, scan_hits, scan_values;
   Kernel<UniqueParams> unique_rows, unique_keys;
   Kernel<DownsampleParams> downsample;
+  Kernel<VoidFailedParams> void_failed;
   Kernel<CountPairsParams> count_pairs;
   Kernel<CompactPairsParams> compact_pairs;
   Kernel<MakeTablesParams> make_tables;
+  Kernel<MakeMasksParams> make_masks;
+  Kernel<RankMasksParams> rank_masks;
+  Kernel<OrderRowsParams> order_rows;
+  Kernel<TransposeRowsParams> transpose_rows;
+  Kernel<RadixHistogramParams> rank_histogram;
+  BySortSize<Kernel<RadixPassParams>> rank_pass;
   std::vector<Kernel<FindQueryBordersParams>> find_query_borders;
   std::vector<Kernel<SearchKernelMapParams>> search_kernel_map;
 
   static llvm::Expected<MapKernels> create(CudaDevice& device, const MapChoice& choice);
   /// Of up to `capacity` keys, with the caller's rows or without.
   SortKernels sort(bool rows, i64 capacity) const;
+  /// Of up to `capacity` ranks of masks.
+  SortKernels rank_sort(i64 capacity) const;
 };
 
 class MapStep {
@@ -42,12 +53,17 @@ class MapStep {
 
   i64 workspace_bytes(const MapLimits& limits) const;
   llvm::Error begin(const MapLimits& limits, void* workspace);
-  llvm::Error find_bounds(const i32* coordinates, i64 count, i32* bounds);
+  llvm::Error find_layout(const LayoutRequest& request);
   llvm::Error build_coords(const BuildCoordsRequest& request);
   llvm::Error downsample(const DownsampleRequest& request);
   llvm::Error search(const SearchRequest& request);
+  llvm::Error void_failed(const u32* status, i32* words, i64 counts);
   llvm::Error count_pairs(const Coords& queries, const MapView& map);
-  llvm::Error unpack(const Coords& coords, const KeyLayout& layout, i32* coordinates);
+  llvm::Error make_masks(const Coords& queries, i32 volume, const NeighbourView& view, i32* counts);
+  llvm::Error order_queries(const Coords& queries, const KernelGeometry& geometry, const NeighbourView& view);
+  llvm::Error order_rows(const Coords& queries, i32 volume, const NeighbourView& view);
+  llvm::Error transpose_rows(const Coords& sources, const Coords& queries, const MapView& map);
+  llvm::Error unpack(const Coords& coords, const CloudLayout* layout, i32* coordinates);
   llvm::Error make_tables(const MapView& map, i32 direct_offset, const GmasTables& tables);
   llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets);
 
@@ -56,17 +72,16 @@ class MapStep {
   struct SortJob {
     const i32* count = nullptr;
     i64 capacity = 0;
-    i32 bits = 0;
     bool rows = false;
   };
 
   MapStep(Launcher& launcher, MapKernels map32, MapKernels map64)
       : launcher_(launcher), map32_(std::move(map32)), map64_(std::move(map64)) {}
   const MapKernels& kernels(KeyType key) const { return key == KeyType::U32 ? map32_ : map64_; }
-  llvm::Error check_key(const KeyLayout& layout) const;
+  llvm::Error check_sort(i64 capacity) const;
   /// Sorts; `half` is where the result lies.
   llvm::Error sort(const SortJob& job, i32& half);
-  llvm::Error make_unique(const SortJob& job, i32 half, const Coords& coords, i32* source_row, i32* row_of);
+  llvm::Error make_unique(const SortJob& job, i32 half, UniqueParams unique);
   llvm::Error scan(const Kernel<ScanParams>& kernel, const ScanSpec& spec, i64 most_items, ScanParams params);
   llvm::Error find_pieces(const SearchRequest& request);
   llvm::Error search_pieces(const SearchRequest& request);

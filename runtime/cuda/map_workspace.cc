@@ -18,11 +18,10 @@ MapWorkspace MapWorkspace::place(const MapChoice& choice, const MapLimits& limit
   MapWorkspace work;
   Placement parts(base);
   for (int half = 0; half < 2; ++half) {
-    work.keys[half] = parts.take<char>(limits.capacity * key_bytes(limits.key));
+    work.keys[half] = parts.take<char>(limits.capacity * key_bytes(limits.key()));
     work.rows[half] = parts.take<u32>(limits.capacity);
   }
   work.positions = parts.take<i32>(limits.capacity + 1);
-  work.count = parts.take<i32>(1);
 
   i64 blocks = 0;
   for (const SearchKernelMapSpec& spec : choice.search_kernel_map) {
@@ -36,9 +35,12 @@ MapWorkspace MapWorkspace::place(const MapChoice& choice, const MapLimits& limit
   // The larger half of both variants: with the caller's rows and without.
   work.sort_tiles = std::max(most_radix_tiles(choice.radix_pass_rows, limits.capacity),
                              most_radix_tiles(choice.radix_pass_keys, limits.capacity));
-  const i32 passes = radix_passes(8 * key_bytes(limits.key));
+  if (limits.orders > 0) {
+    work.sort_tiles = std::max(work.sort_tiles, most_radix_tiles(choice.rank_pass, limits.capacity));
+  }
+  const i32 passes = radix_passes(8 * key_bytes(limits.key()));
   work.sort_bytes = kBinsBytes + kTicketBytes + passes * work.sort_tiles * kTileBytes;
-  work.sorts = parts.take<char>(limits.sets * work.sort_bytes);
+  work.sorts = parts.take<char>((limits.sets + limits.orders) * work.sort_bytes);
 
   work.scan_count = limits.sets + 2 * limits.maps;
   work.scan_bytes = scan_state_bytes(choice.scan_heads, limits.capacity);

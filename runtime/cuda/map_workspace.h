@@ -18,12 +18,11 @@ struct MapWorkspace {
   void* keys[2] = {};
   u32* rows[2] = {};
   i32* positions = nullptr;  // [capacity + 1]
-  i32* count = nullptr;      // one word: the number of coordinates of the caller
   // Searching: [max_volume][source blocks], reused by each map.
   i32* borders = nullptr;
   i32* pieces = nullptr;
   i32* piece_starts = nullptr;  // one more
-  // One sort state a set, one scan state a set and two a map.
+  // One sort state a set and an order, one scan state a set and two a map.
   char* sorts = nullptr;
   i64 sort_bytes = 0;  // of one state
   i64 sort_tiles = 0;

@@ -27,9 +27,12 @@ TuningSnapshot example_snapshot() {
                            fastest(scatter_bucket(DType::F16, 64, 27, (1 << 15) - 1), 64)}}});
 }
 
-std::vector<Candidate> candidates_of(const TuningSnapshot* tuning, llvm::StringRef arch = "sm_90a") {
-  return llvm::cantFail(choose_candidates(example_problem(), arch, tuning));
+std::vector<Candidate> candidates_of(const TuningSnapshot* tuning, llvm::StringRef arch = "sm_90a",
+                                     Dataflow dataflow = Dataflow::GatherGemmScatter) {
+  return llvm::cantFail(choose_candidates(example_problem(), arch, tuning, dataflow));
 }
+
+const GmasChoice& gmas_of(const Candidate& candidate) { return std::get<GmasChoice>(candidate.choice); }
 
 /// Every power of two, what is beside it, and what is far away.
 std::vector<i64> interesting_rows() {
@@ -58,16 +61,56 @@ TEST(Candidates, WithoutTuningOneServesAll) {
   const std::vector<Candidate> candidates = candidates_of(nullptr);
   expect_every_row_count_once(candidates);
   ASSERT_EQ(candidates.size(), 1u);
-  const ConvolutionChoice choice = choose_convolution(example_problem());
-  EXPECT_EQ(candidates[0].choice.reasons, choice.reasons);
-  EXPECT_EQ(emit(candidates[0].choice.gather).display_name, emit(choice.gather).display_name);
+  const GmasChoice choice = choose_gmas(example_problem());
+  EXPECT_EQ(gmas_of(candidates[0]).reasons, choice.reasons);
+  EXPECT_EQ(emit(gmas_of(candidates[0]).gather).display_name, emit(choice.gather).display_name);
 }
 
 TEST(Candidates, NothingIsTunedForTheCpu) {
   const TuningSnapshot snapshot = example_snapshot();
   const std::vector<Candidate> candidates = candidates_of(&snapshot, "");
   ASSERT_EQ(candidates.size(), 1u);
-  EXPECT_EQ(candidates[0].choice.gather.tile, 8);
+  EXPECT_EQ(gmas_of(candidates[0]).gather.tile, 8);
+}
+
+TEST(Candidates, AllAreOfTheDataflowThatIsWanted) {
+  const TuningSnapshot snapshot = example_snapshot();
+  for (const Dataflow dataflow : {Dataflow::GatherGemmScatter, Dataflow::Fused}) {
+    for (const char* arch : {"", "sm_80", "sm_90a"}) {
+      const std::vector<Candidate> candidates = candidates_of(&snapshot, arch, dataflow);
+      expect_every_row_count_once(candidates);
+      for (const Candidate& candidate : candidates) {
+        EXPECT_EQ(dataflow_of(candidate.choice), dataflow);
+        const bool has_kernel = dataflow == Dataflow::Fused && arch[0] != '\0';
+        EXPECT_EQ(candidate.kernel.empty(), !has_kernel);
+      }
+    }
+  }
+}
+
+/// Neighbouring ranges of rows have different kernels, each that of its rows.
+TEST(Candidates, FusedKernelsGoByTheRows) {
+  const std::vector<Candidate> candidates = candidates_of(nullptr, "sm_90a", Dataflow::Fused);
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const i64 rows = std::max<i64>(candidates[i].least_rows, 1);
+    const FusedChoice choice = choose_fused(example_problem(), "sm_90a", rows);
+    EXPECT_EQ(candidates[i].kernel, display_name(choice.fused));
+    EXPECT_EQ(display_name(std::get<FusedChoice>(candidates[i].choice).fused), candidates[i].kernel);
+    if (i > 0) {
+      EXPECT_NE(candidates[i].kernel, candidates[i - 1].kernel);
+    }
+  }
+  EXPECT_GT(candidates.size(), 1u);
+}
+
+TEST(Candidates, KernelsOfTooManyOffsetsAreNotFused) {
+  ConvolutionProblem problem = example_problem();
+  problem.kernel_size = {17, 17, 17, 1};
+  const auto all = llvm::cantFail(choose_candidates(problem, "", nullptr));
+  EXPECT_EQ(dataflow_of(all.front().choice), Dataflow::GatherGemmScatter);
+  const StatusError refused =
+      take_status(choose_candidates(problem, "", nullptr, Dataflow::Fused).takeError());
+  EXPECT_EQ(refused.code(), StatusCode::Unimplemented);
 }
 
 TEST(Candidates, OneBucketServesAllRows) {
@@ -75,7 +118,7 @@ TEST(Candidates, OneBucketServesAllRows) {
   const std::vector<Candidate> candidates = candidates_of(&snapshot);
   expect_every_row_count_once(candidates);
   ASSERT_EQ(candidates.size(), 1u);
-  EXPECT_EQ(candidates[0].choice.gather.tile, 16);
+  EXPECT_EQ(gmas_of(candidates[0]).gather.tile, 16);
 }
 
 /// A bucket's own rows go by it, all others by that of most rows; gather and scatter each by its own.
@@ -85,15 +128,15 @@ TEST(Candidates, EveryRowCountGoesByWhatWasMeasuredForIt) {
   expect_every_row_count_once(candidates);
   EXPECT_EQ(candidates.size(), 5u) << "the buckets of 2^10 and of 2^12, and the rest, merged";
   for (const i64 rows : interesting_rows()) {
-    const ConvolutionChoice& choice = select(candidates, rows, 9.5).choice;
+    const GmasChoice& choice = gmas_of(select(candidates, rows, 2 * rows, 9.5));
     const bool is_first_bucket = rows >= 1024 && rows < 2048;
     EXPECT_EQ(choice.gather.tile, is_first_bucket ? 16 : 32) << rows;
     const bool is_second_bucket = rows >= 4096 && rows < 8192;
     EXPECT_EQ(choice.scatter.tile, is_first_bucket ? 4 : is_second_bucket ? 16 : 64) << rows;
     EXPECT_EQ(choice.scatter.vector_bytes, is_first_bucket ? 8 : 16) << rows;
   }
-  EXPECT_THAT(candidates[1].choice.reasons, Contains(HasSubstr("gather tile 16: tuned")));
-  EXPECT_THAT(candidates[2].choice.reasons, Contains(HasSubstr("gather tile 32: tuned")));
+  EXPECT_THAT(gmas_of(candidates[1]).reasons, Contains(HasSubstr("gather tile 16: tuned")));
+  EXPECT_THAT(gmas_of(candidates[2]).reasons, Contains(HasSubstr("gather tile 32: tuned")));
 }
 
 /// A file may hold any number.
@@ -106,6 +149,15 @@ TEST(Candidates, BucketsThatNoCloudFillsChangeNothing) {
   }
 }
 
+/// A block is made for output rows: a layer that goes up has more of them than inputs.
+TEST(Candidates, FusedOnesGoByOutputRows) {
+  std::vector<Candidate> candidates(2, Candidate{FusedChoice{}});
+  candidates[0].most_rows = 99;
+  candidates[1].least_rows = 100;
+  EXPECT_EQ(&select(candidates, 10, 1000, 1), &candidates[1]);
+  EXPECT_EQ(&select(candidates, 1000, 10, 1), &candidates[0]);
+}
+
 TEST(Candidates, RowsAndDensityDecide) {
   std::vector<Candidate> candidates(3);
   candidates[0].most_rows = 99;
@@ -113,7 +165,7 @@ TEST(Candidates, RowsAndDensityDecide) {
   candidates[1].most_density = 4;
   candidates[2].least_density = 4;
   const auto selected = [&](i64 rows, double density) {
-    return &select(candidates, rows, density) - candidates.data();
+    return &select(candidates, rows, 7, density) - candidates.data();
   };
   EXPECT_EQ(selected(0, 0), 0);
   EXPECT_EQ(selected(99, 20), 0);

@@ -105,7 +105,7 @@ TEST(Choice, TilesAndVectorsDivideEveryRow) {
                                         << " column " << column);
         ConvolutionProblem problem = make_problem(channels, channels, dtype);
         problem.input = problem.output = {channels + column, column};
-        const ConvolutionChoice choice = choose_convolution(problem);
+        const GmasChoice choice = choose_gmas(problem);
         const auto check = [&](i32 tile, i32 vector_bytes) {
           EXPECT_EQ(channels % tile, 0);
           EXPECT_EQ(tile * bytes % vector_bytes, 0);
@@ -123,7 +123,7 @@ TEST(Choice, TilesAndVectorsDivideEveryRow) {
 }
 
 TEST(Choice, AlignedRowsUseTheWidestAccess) {
-  const ConvolutionChoice choice = choose_convolution(make_problem());
+  const GmasChoice choice = choose_gmas(make_problem());
   EXPECT_EQ(choice.gather.vector_bytes, 16);
   EXPECT_EQ(choice.scatter.vector_bytes, 16);
   EXPECT_EQ(widest_vector(2, 8, {{64, 0}, {64, 4}}), 8);
@@ -132,15 +132,15 @@ TEST(Choice, AlignedRowsUseTheWidestAccess) {
 }
 
 TEST(Choice, TheCentreIsReadInPlaceWhereItCoversEveryRow) {
-  EXPECT_TRUE(choose_convolution(make_problem()).direct_center);
-  EXPECT_FALSE(choose_convolution(make_problem(64, 64, DType::TF32)).direct_center);
+  EXPECT_TRUE(choose_gmas(make_problem()).direct_center);
+  EXPECT_FALSE(choose_gmas(make_problem(64, 64, DType::TF32)).direct_center);
   ConvolutionProblem strided = make_problem();
   strided.kind = ConvolutionKind::Strided;
   strided.stride = {2, 2, 2, 1};
-  EXPECT_FALSE(choose_convolution(strided).direct_center);
+  EXPECT_FALSE(choose_gmas(strided).direct_center);
 }
 
-TEST(Choice, EveryChoiceHasItsReasons) { EXPECT_GE(choose_convolution(make_problem()).reasons.size(), 2u); }
+TEST(Choice, EveryChoiceHasItsReasons) { EXPECT_GE(choose_gmas(make_problem()).reasons.size(), 2u); }
 
 TEST(Choice, AMapUsesOneKeyAndDimensionThroughout) {
   const MapChoice choice = choose_map(KeyType::U64, 4, {{}, {128, 256, 64}});
@@ -162,8 +162,8 @@ TEST(Choice, SourcesOfAMapAreDistinct) {
   for (const KernelSource& source : sources_of(choose_map(KeyType::U32, 3, {{}}))) {
     EXPECT_TRUE(names.insert(source.display_name).second) << source.display_name;
   }
-  EXPECT_EQ(names.size(), 21u);
-  EXPECT_EQ(sources_of(choose_convolution(make_problem())).size(), 3u);
+  EXPECT_EQ(names.size(), 28u);
+  EXPECT_EQ(sources_of(choose_gmas(make_problem())).size(), 3u);
 }
 
 }  // namespace

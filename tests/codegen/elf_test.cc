@@ -20,25 +20,18 @@ std::string make_note(Elf64_Word type, const std::string& value) {
 TEST(Elf, ReadsTheFactsOfACubin) {
   CubinSketch sketch;
   sketch.sm = 120;
-  sketch.registers = 77;
-  sketch.frame_bytes = 24;
-  sketch.shared_bytes = 4096;
   sketch.max_threads = {64, 4, 1};
   sketch.params_bytes = 184;
   const CubinFacts facts = llvm::cantFail(read_cubin(make_cubin(sketch), "kernel"));
   EXPECT_EQ(facts.sm, 120);
-  EXPECT_EQ(facts.registers, 77);
-  EXPECT_EQ(facts.local_bytes, 24);
-  EXPECT_EQ(facts.shared_bytes, 4096);
   EXPECT_EQ(facts.max_threads, 256);
   EXPECT_EQ(facts.params_bytes, 184);
 }
 
-TEST(Elf, WithoutALaunchBoundTheRegistersBoundTheBlock) {
+TEST(Elf, WithoutALaunchBoundABlockIsAsLargeAsAnyMayBe) {
   CubinSketch sketch;
   sketch.max_threads = {};
-  sketch.registers = 128;
-  EXPECT_EQ(llvm::cantFail(read_cubin(make_cubin(sketch), "kernel")).max_threads, 512);
+  EXPECT_EQ(llvm::cantFail(read_cubin(make_cubin(sketch), "kernel")).max_threads, 1024);
 }
 
 TEST(Elf, R07_EveryTruncationIsRefused) {

@@ -98,7 +98,7 @@ std::string make_ptx(const std::string& target, const std::string& kernel, const
          "(\n)\n{\n// " + code + "\nret;\n}\n";
 }
 
-llvm::Expected<NvrtcInfo> FakeCompiler::identify(const CancelToken*) {
+llvm::Expected<NvrtcInfo> FakeCompiler::identify(const CompileControl&) {
   if (id_.empty()) return make_error(StatusCode::Unavailable, "the fake is not there");
   return NvrtcInfo{"", "13.0", id_, {}};
 }

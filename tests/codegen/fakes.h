@@ -36,7 +36,7 @@ std::string make_ptx(const std::string& target = "sm_90", const std::string& ker
 /// Compiles anything at once into a synthetic cubin (or PTX) that quotes the source; counts its compiles.
 class FakeCompiler : public Compiler {
  public:
-  llvm::Expected<NvrtcInfo> identify(const CancelToken* cancel = nullptr) override;
+  llvm::Expected<NvrtcInfo> identify(const CompileControl& control = {}) override;
   llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch, llvm::StringRef seed,
                                  const CompileControl& control) override;
 

@@ -11,6 +11,7 @@
 
 #include "codegen/choice.h"
 #include "codegen/compiler.h"
+#include "codegen/fused_choice.h"
 #include "tests/support/expect.h"
 
 namespace minuet {
@@ -45,6 +46,11 @@ std::vector<Spec> by_key() {
 }
 
 std::vector<FindBoundsSpec> variants(const FindBoundsSpec&) {
+  return {{.ndim = 1}, {.ndim = 2}, {.ndim = 4}};
+}
+std::vector<BeginCloudSpec> variants(const BeginCloudSpec&) { return {}; }
+std::vector<VoidFailedSpec> variants(const VoidFailedSpec&) { return {}; }
+std::vector<MakeLayoutSpec> variants(const MakeLayoutSpec&) {
   return {{.ndim = 1}, {.ndim = 2}, {.ndim = 4}};
 }
 std::vector<PackSpec> variants(const PackSpec&) { return by_key_and_ndim<PackSpec>(); }
@@ -84,6 +90,10 @@ std::vector<SearchKernelMapSpec> variants(const SearchKernelMapSpec&) {
 std::vector<CountPairsSpec> variants(const CountPairsSpec&) { return {}; }
 std::vector<CompactPairsSpec> variants(const CompactPairsSpec&) { return {}; }
 std::vector<MakeTablesSpec> variants(const MakeTablesSpec&) { return {}; }
+std::vector<MakeMasksSpec> variants(const MakeMasksSpec&) { return {}; }
+std::vector<RankMasksSpec> variants(const RankMasksSpec&) { return {}; }
+std::vector<OrderRowsSpec> variants(const OrderRowsSpec&) { return {}; }
+std::vector<TransposeRowsSpec> variants(const TransposeRowsSpec&) { return {}; }
 
 std::vector<PermuteRowsSpec> variants(const PermuteRowsSpec&) {
   std::vector<PermuteRowsSpec> specs;
@@ -95,8 +105,8 @@ std::vector<PermuteRowsSpec> variants(const PermuteRowsSpec&) {
 }
 
 /// What the engine would choose for ordinary, odd and unaligned layers.
-std::vector<ConvolutionChoice> choices() {
-  std::vector<ConvolutionChoice> all;
+std::vector<GmasChoice> choices() {
+  std::vector<GmasChoice> all;
   for (DType dtype : kDTypes) {
     for (const auto& [in, out] : {std::pair{4, 32}, {3, 7}, {96, 96}, {256, 1}}) {
       ConvolutionProblem problem;
@@ -109,7 +119,7 @@ std::vector<ConvolutionChoice> choices() {
       problem.scale_shift = out != 1;
       problem.residual = out == 96;
       problem.activation = out == 7 ? Activation::None : Activation::ReLU;
-      all.push_back(choose_convolution(problem));
+      all.push_back(choose_gmas(problem));
     }
   }
   return all;
@@ -117,17 +127,45 @@ std::vector<ConvolutionChoice> choices() {
 
 std::vector<GatherSpec> variants(const GatherSpec&) {
   std::vector<GatherSpec> specs;
-  for (const ConvolutionChoice& choice : choices()) specs.push_back(choice.gather);
+  for (const GmasChoice& choice : choices()) specs.push_back(choice.gather);
   specs.push_back({.io = DType::F16, .channels = 64, .tile = 64, .vector_bytes = 16});
   return specs;
 }
 std::vector<ScatterSpec> variants(const ScatterSpec&) {
   std::vector<ScatterSpec> specs;
-  for (const ConvolutionChoice& choice : choices()) specs.push_back(choice.scatter);
+  for (const GmasChoice& choice : choices()) specs.push_back(choice.scatter);
   return specs;
 }
 std::vector<PermuteWeightsSpec> variants(const PermuteWeightsSpec&) {
   return {{.vector_bytes = 2}, {.vector_bytes = 4}, {.vector_bytes = 8}};
+}
+
+/// What is chosen for layers of few and of many channels and rows.
+std::vector<FusedSpec> variants(const FusedSpec&) {
+  std::vector<FusedSpec> specs;
+  const auto add = [&](DType dtype, i32 in, i32 out, i32 kernel_size, i64 rows) {
+    ConvolutionProblem problem;
+    problem.dtype = dtype;
+    problem.in_channels = in;
+    problem.out_channels = out;
+    problem.kernel_size = {kernel_size, kernel_size, kernel_size, 1};
+    problem.input = {in, 0};
+    problem.output = problem.residual_input = {out, 0};
+    problem.scale_shift = true;
+    problem.residual = in == out;
+    for (const char* arch : {"sm_80", "sm_90"}) specs.push_back(choose_fused(problem, arch, rows).fused);
+  };
+  for (DType dtype : kDTypes) {
+    for (const auto& [in, out] : {std::pair{4, 32}, {3, 7}, {32, 32}, {96, 96}, {256, 256}})
+      add(dtype, in, out, 3, 20000);
+  }
+  for (const i64 rows : {3000, 8000, 20000, 80000, 1000000}) {
+    for (const i32 channels : {32, 64, 128}) add(DType::F16, channels, channels, 3, rows);
+  }
+  add(DType::F16, 64, 96, 2, 20000);
+  add(DType::F16, 128, 96, 1, 80000);
+  add(DType::F16, 64, 64, 5, 20000);
+  return specs;
 }
 
 /// One compile to do, and what must hold for its binary.
@@ -159,9 +197,11 @@ std::vector<Job> all_jobs() {
   return jobs;
 }
 
-/// Kernels that read or write every byte of a layer: a spill would cost them bandwidth.
+/// Kernels that read or write every byte of a layer: a spill would cost them bandwidth, and the fused one its
+/// products.
 bool must_not_spill(const Job& job) {
   const llvm::StringRef name = job.source.display_name;
+  if (name.take_front(17) == "fused_convolution") return true;
   return job.is_default && (name.take_front(6) == "gather" || name.take_front(7) == "scatter" ||
                             name.take_front(17) == "search_kernel_map");
 }

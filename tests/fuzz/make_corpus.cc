@@ -66,7 +66,7 @@ TuningMeasurement measurement(i64 median_ns, bool migrated = false) {
   return one;
 }
 
-void write_tuning(const Put& put) {
+void put_tuning(const Put& put) {
   const TuningEnvironment environment{"GPU", "9.0", 132, 1 << 20, "0.2.0", "digest", "13.0"};
   const auto with = [](TuningMeasurement one, TuningConfig config) {
     one.config = std::move(config);
@@ -79,10 +79,10 @@ void write_tuning(const Put& put) {
                                         with(measurement(50), config_of(SearchChoice())), {});
   const TuningEntry grouping = make_entry(environment, grouping_bucket(DType::BF16, 8, 5),
                                           with(measurement(50), config_of(GroupingChoice())), {});
-  put("tuning/whole-gather.json", print_entry(gather));
-  put("tuning/whole-search.json", print_entry(search));
-  put("tuning/whole-grouping.json", print_entry(grouping));
-  put("tuning/whole-section.json", write_tuning_section({gather, search, grouping}));
+  put("tuning/whole-gather.json", write_tuning({gather}));
+  put("tuning/whole-search.json", write_tuning({search}));
+  put("tuning/whole-grouping.json", write_tuning({grouping}));
+  put("tuning/whole-section.json", write_tuning({gather, search, grouping}));
   put("tuning/deep.json", std::string(300, '['));
 }
 
@@ -187,7 +187,7 @@ void write_seeds(const std::string& folder) {
     write_text(folder + "/" + name, bytes);
   };
   write_kernels(put);
-  write_tuning(put);
+  put_tuning(put);
   write_tensors(put);
   write_networks(put);
   write_clouds(put);

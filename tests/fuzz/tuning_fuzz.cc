@@ -1,5 +1,5 @@
-// A tuning entry, or the tuning layer of a bundle: an array of entries, of which those of others are left
-// out. What is read has a default and is ranked, and is written and read again as the same.
+// Tuning entries of a file or a bundle: an array, of which those of others are left out. What is read has a
+// default and is ranked, and is written and read again as the same.
 #include <algorithm>
 
 #include "codegen/tuning/tuned_config.h"
@@ -26,37 +26,25 @@ void check_entry(const TuningEntry& entry) {
   require(environment_hash(elsewhere) != environment_hash(entry.environment));
 }
 
-bool check_section(llvm::StringRef input) {
-  llvm::Expected<std::vector<TuningEntry>> entries = read_tuning_section(input);
+}  // namespace
+
+bool fuzz_tuning(llvm::StringRef input) {
+  llvm::Expected<std::vector<TuningEntry>> entries = read_tuning(input);
   if (!entries) {
     llvm::consumeError(entries.takeError());
     return false;
   }
-  for (const TuningEntry& entry : *entries) check_entry(entry);
-  const std::string written = write_tuning_section(*entries);
-  std::vector<TuningEntry> again = llvm::cantFail(read_tuning_section(written));
-  require(again.size() <= entries->size() && again.empty() == entries->empty());
-  require(write_tuning_section(again) == written);
-  std::reverse(again.begin(), again.end());
-  require(write_tuning_section(again) == written);
-  return !entries->empty();
-}
-
-}  // namespace
-
-bool fuzz_tuning(llvm::StringRef input) {
-  if (input.ltrim().startswith("[")) return check_section(input);
-  llvm::Expected<TuningEntry> entry = parse_entry(input);
-  if (!entry) {
-    llvm::consumeError(entry.takeError());
-    return false;
+  for (const TuningEntry& entry : *entries) {
+    check_entry(entry);
+    require(llvm::cantFail(read_tuning(write_tuning({entry}))).front() == entry);
   }
-  check_entry(*entry);
-  const std::string written = print_entry(*entry);
-  const TuningEntry again = llvm::cantFail(parse_entry(written));
-  require(again == *entry && print_entry(again) == written);
-  require(bucket_hash(again.bucket) == bucket_hash(entry->bucket));
-  return true;
+  const std::string written = write_tuning(*entries);
+  std::vector<TuningEntry> again = llvm::cantFail(read_tuning(written));
+  require(again.size() <= entries->size() && again.empty() == entries->empty());
+  require(write_tuning(again) == written);
+  std::reverse(again.begin(), again.end());
+  require(write_tuning(again) == written);
+  return !entries->empty();
 }
 
 }  // namespace minuet

@@ -3,8 +3,10 @@
 
 #include "tests/kernels_templates/testing.h"
 // testing.h first: it brings the shim's names.
+#include "kernels_templates/map/begin_cloud.h"
 #include "kernels_templates/map/downsample.h"
 #include "kernels_templates/map/find_bounds.h"
+#include "kernels_templates/map/make_layout.h"
 #include "kernels_templates/map/pack.h"
 #include "kernels_templates/map/prepare_scans.h"
 #include "kernels_templates/map/radix_bins.h"
@@ -22,16 +24,17 @@ void expect_bounds(i64 count, int variant) {
   Random random(20 + static_cast<u64>(count));
   const std::vector<Point> points = random_points(random, count, Ndim, 3, 5000, false);
   const std::vector<i32> coordinates = flatten(points, Ndim);
-  std::vector<i32> least(kMaxFields, INT_MAX), greatest(kMaxFields, INT_MIN);
+  std::vector<i32> found(kMaxFields, INT_MAX);
+  found.resize(2 * kMaxFields, INT_MIN);
+  const i32 device_count = static_cast<i32>(count);
   constexpr FindBoundsSpec kSpec{.ndim = Ndim, .threads = 64};
-  shim::launch(&find_bounds<kSpec>,
-               FindBoundsParams{coordinates.data(), count, least.data(), greatest.data()},
+  shim::launch(&find_bounds<kSpec>, FindBoundsParams{coordinates.data(), &device_count, found.data()},
                shim::small_grid(variant, kSpec.threads));
   const Bounds bounds = bounds_of(points);
   for (i32 f = 0; f < kMaxFields; ++f) {
     const bool touched = count > 0 && f <= Ndim;
-    EXPECT_EQ(least[f], touched ? bounds.least[f] : INT_MAX);
-    EXPECT_EQ(greatest[f], touched ? bounds.greatest[f] : INT_MIN);
+    EXPECT_EQ(found[f], touched ? bounds.least[f] : INT_MAX);
+    EXPECT_EQ(found[kMaxFields + f], touched ? bounds.greatest[f] : INT_MIN);
   }
 }
 TEST(FindBounds, EqualsPlainMinimumAndMaximum) {
@@ -52,14 +55,13 @@ void expect_pack_and_unpack(i64 count, int variant) {
   const std::vector<Point> points =
       random_points(random, count, Ndim, 3, K == KeyType::U32 ? 20 : 2000, false);
   const std::vector<i32> coordinates = flatten(points, Ndim);
-  const Bounds bounds = bounds_of(points);
+  const CloudLayout layout = layout_of(points, Ndim, 2, 4);
+  ASSERT_LE(layout.keys.total_bits, key_bytes(K) * 8);
+  const i32 device_count = static_cast<i32>(count);
   PackParams params{};
   params.coordinates = coordinates.data();
-  params.count = count;
-  params.layout = layout_of(points, Ndim, 2, 4);
-  ASSERT_LE(params.layout.total_bits, key_bytes(K) * 8);
-  std::copy(bounds.least.begin(), bounds.least.end(), params.least);
-  std::copy(bounds.greatest.begin(), bounds.greatest.end(), params.greatest);
+  params.count = &device_count;
+  params.layout = &layout;
   std::vector<Key> keys = poisoned<Key>(count + kSlack);
   std::vector<u32> rows = poisoned<u32>(count + kSlack);
   u32 status = 0;
@@ -70,10 +72,9 @@ void expect_pack_and_unpack(i64 count, int variant) {
   shim::launch(&pack<kPack>, params, shim::small_grid(variant, kPack.threads));
   EXPECT_EQ(status, 0u);
 
-  const i32 device_count = static_cast<i32>(count);
   std::vector<i32> back = poisoned<i32>((count + kSlack) * (Ndim + 1));
   constexpr UnpackSpec kUnpack{.key = K, .ndim = Ndim, .threads = 32};
-  shim::launch(&unpack<kUnpack>, UnpackParams{keys.data(), &device_count, params.layout, back.data()},
+  shim::launch(&unpack<kUnpack>, UnpackParams{keys.data(), &device_count, &layout, back.data()},
                shim::small_grid(variant, kUnpack.threads));
   for (i64 i = 0; i < count + kSlack; ++i) {
     EXPECT_EQ(rows[i], i < count && variant != 1 ? static_cast<u32>(i) : poison<u32>());
@@ -99,7 +100,8 @@ TEST(PackUnpack, RoundTripOfEveryRow) {
 
 TEST(Pack, OutsideTheBoundsIsReportedAndStaysInTheLayout) {
   const std::vector<Point> corners{Point{0, -8, -8, -8}, Point{3, 7, 7, 7}};
-  const KeyLayout layout = layout_of(corners, 3, 1, 1);
+  const CloudLayout layout = layout_of(corners, 3, 1, 1);
+  const i32 count = 1;
   struct Case {
     Point point;
     u32 status;
@@ -116,10 +118,8 @@ TEST(Pack, OutsideTheBoundsIsReportedAndStaysInTheLayout) {
     const std::vector<i32> coordinates = flatten({one.point}, 3);
     PackParams params{};
     params.coordinates = coordinates.data();
-    params.count = 1;
-    params.layout = layout;
-    std::copy(corners[0].begin(), corners[0].end(), params.least);
-    std::copy(corners[1].begin(), corners[1].end(), params.greatest);
+    params.count = &count;
+    params.layout = &layout;
     u64 key = poison<u64>();
     u32 status = 0;
     params.keys = &key;
@@ -128,7 +128,7 @@ TEST(Pack, OutsideTheBoundsIsReportedAndStaysInTheLayout) {
     shim::launch(&pack<kSpec>, params, {.blocks = 2, .threads = 32});
     EXPECT_EQ(status, one.status);
     Point back{};
-    unpack_key<u64>(layout, key, back.data());
+    unpack_key<u64>(layout.keys, key, back.data());
     for (i32 f = 0; f < 4; ++f) EXPECT_EQ(back[f], std::clamp(one.point[f], corners[0][f], corners[1][f]));
   }
 }
@@ -185,7 +185,7 @@ TEST(ScanItems, SegmentsAreNeverShorterThanAsked) {
 }
 
 template <KeyType K, bool Rows>
-void expect_unique(i64 count, int variant, bool with_outputs) {
+void expect_unique(i64 count, int variant, bool with_outputs, i64 capacity = 1 << 20) {
   using Key = typename KeyOf<K>::Type;
   Random random(50 + static_cast<u64>(count));
   // Keys with duplicates, sorted with the caller's rows, stably.
@@ -218,15 +218,28 @@ void expect_unique(i64 count, int variant, bool with_outputs) {
   params.positions = positions.data();
   params.unique_keys = unique_keys.data();
   params.unique_count = &unique_count;
+  params.capacity = capacity;
+  params.duplicate_status = kStatusDuplicate;
+  u32 status = 0;
+  params.status = &status;
   params.source_row = with_outputs ? source_row.data() : nullptr;
   params.row_of = with_outputs ? row_of.data() : nullptr;
   constexpr UniqueSpec kSpec{.key = K, .rows = Rows, .threads = 32};
   shim::launch(&unique<kSpec>, params, shim::small_grid(variant, kSpec.threads));
 
-  ASSERT_EQ(unique_count, static_cast<i32>(groups.size()));
+  const i64 groups_found = static_cast<i64>(groups.size());
+  EXPECT_EQ(status, (groups_found < count ? kStatusDuplicate : 0) |
+                        (groups_found > capacity ? kStatusPastCapacity : 0));
+  ASSERT_EQ(unique_count, static_cast<i32>(std::min(groups_found, capacity)));
   std::vector<i32> expected_source = poisoned<i32>(count + 1), expected_row = poisoned<i32>(count + 1);
   i32 row = 0;
   for (const auto& [key, members] : groups) {
+    if (row >= capacity) {
+      EXPECT_EQ(unique_keys[static_cast<std::size_t>(row)], poison<Key>()) << "past the capacity";
+      for (const u32 member : members) expected_row[member] = row;
+      ++row;
+      continue;
+    }
     EXPECT_EQ(unique_keys[row], key);
     expected_source[row] = static_cast<i32>(*std::min_element(members.begin(), members.end()));
     for (const u32 member : members) expected_row[member] = row;
@@ -249,23 +262,112 @@ TEST(Unique, KeepsTheFirstOfEqualKeys) {
   }
 }
 
+TEST(Unique, WritesNothingPastTheCapacity) {
+  for (const i64 capacity : {1, 2, 100, 5000}) {
+    expect_unique<KeyType::U32, true>(1000, 0, true, capacity);
+    expect_unique<KeyType::U64, false>(1000, 1, true, capacity);
+  }
+}
+
+TEST(BeginCloud, TakesCountsThatFit) {
+  for (const i64 given : {i64{-1}, i64{0}, i64{1}, i64{100}, i64{101}, i64{INT_MAX}}) {
+    const i32 device_count = static_cast<i32>(given);
+    u32 status = poison<u32>();
+    i32 points = poison<i32>();
+    std::vector<i32> bounds = poisoned<i32>(2 * kMaxFields + 1);
+    constexpr BeginCloudSpec kSpec{.threads = 32};
+    shim::launch(&begin_cloud<kSpec>, BeginCloudParams{&device_count, 100, &status, &points, bounds.data()},
+                 {.blocks = 1, .threads = 32});
+    const bool fits = given >= 0 && given <= 100;
+    EXPECT_EQ(points, fits ? given : 0);
+    EXPECT_EQ(status, fits ? 0 : kStatusPastCapacity);
+    std::vector<i32> expected(kMaxFields, INT_MAX);
+    expected.resize(2 * kMaxFields, INT_MIN);
+    expected.push_back(poison<i32>());
+    EXPECT_EQ(bounds, expected);
+  }
+  u32 status = 1;
+  i32 points = 0;
+  shim::launch(&begin_cloud<BeginCloudSpec{}>, BeginCloudParams{nullptr, 77, &status, &points, nullptr},
+               {.blocks = 1, .threads = BeginCloudSpec{}.threads});
+  EXPECT_EQ(points, 77);
+  EXPECT_EQ(status, 0u);
+}
+
+/// What make_layout says of bounds, and the layout that it makes.
+u32 layout_status_of(const std::array<i32, kMaxFields>& least, const std::array<i32, kMaxFields>& greatest,
+                     i32 key_bits, bool found, i32 points, i32& points_left, CloudLayout& layout) {
+  std::vector<i32> bounds(least.begin(), least.end());
+  bounds.insert(bounds.end(), greatest.begin(), greatest.end());
+  u32 status = 0;
+  points_left = points;
+  MakeLayoutParams params{};
+  if (found) params.bounds = bounds.data();
+  if (!found) std::copy_n(least.begin(), kMaxFields, params.least);
+  if (!found) std::copy_n(greatest.begin(), kMaxFields, params.greatest);
+  std::fill_n(params.guard, kMaxDim, 3);
+  std::fill_n(params.period, kMaxDim, 16);
+  params.key_bits = key_bits;
+  params.layout = &layout;
+  params.status = &status;
+  params.points = &points_left;
+  shim::launch(&make_layout<MakeLayoutSpec{}>, params, {.blocks = 2, .threads = MakeLayoutSpec{}.threads});
+  return status;
+}
+
+TEST(MakeLayout, IsTheHostsWhereKeysHoldIt) {
+  const std::array<i32, kMaxFields> least{0, -100, -7, 5}, greatest{3, 900, 80, 60};
+  const i64 guard[] = {3, 3, 3, 3}, period[] = {16, 16, 16, 16};
+  const CloudLayout expected = make_bounded_layout(3, least.data(), greatest.data(), guard, period);
+  for (const bool found : {false, true}) {
+    i32 points = 0;
+    CloudLayout layout;
+    EXPECT_EQ(layout_status_of(least, greatest, expected.keys.total_bits, found, 9, points, layout), 0u);
+    EXPECT_EQ(points, 9);
+    for (i32 f = 0; f < 4; ++f) {
+      EXPECT_EQ(layout.keys.bias[f], expected.keys.bias[f]);
+      EXPECT_EQ(layout.keys.shift[f], expected.keys.shift[f]);
+      EXPECT_EQ(layout.keys.bits[f], expected.keys.bits[f]);
+      EXPECT_EQ(layout.least[f], least[f]);
+      EXPECT_EQ(layout.greatest[f], greatest[f]);
+    }
+    EXPECT_EQ(layout.keys.fields, 4);
+    EXPECT_EQ(layout.keys.total_bits, expected.keys.total_bits);
+    EXPECT_EQ(layout_status_of(least, greatest, expected.keys.total_bits - 1, found, 9, points, layout),
+              kStatusKeyTooNarrow);
+    EXPECT_EQ(points, 0) << "no later kernel packs";
+    EXPECT_EQ(layout.keys.total_bits, 0);
+  }
+}
+
+TEST(MakeLayout, SaysWhatTheCloudCannotHave) {
+  i32 points = 0;
+  CloudLayout layout;
+  EXPECT_EQ(layout_status_of({-1, 0, 0, 0}, {0, 1, 1, 1}, 64, true, 9, points, layout), kStatusNegativeBatch);
+  EXPECT_EQ(layout_status_of({0, INT_MIN, 0, 0}, {0, INT_MIN + 1, 1, 1}, 64, true, 9, points, layout), 0u);
+  EXPECT_EQ(layout_status_of({0, INT_MAX, INT_MAX, INT_MAX}, {0, INT_MIN, INT_MIN, INT_MIN}, 32, true, 0,
+                             points, layout),
+            0u)
+      << "a cloud of no points has no bounds";
+}
+
 template <KeyType K, i32 Ndim>
 void expect_downsampled(i64 count, i32 stride, int variant) {
   using Key = typename KeyOf<K>::Type;
   Random random(60 + static_cast<u64>(count));
   const std::vector<Point> points =
       random_points(random, count, Ndim, 2, K == KeyType::U32 ? 17 : 900, false);
-  const KeyLayout layout = layout_of(points, Ndim, 3, 12);
+  const CloudLayout layout = layout_of(points, Ndim, 3, 12);
   const std::vector<Key> keys = keys_of<Key>(points, layout);
   std::vector<Key> floored = poisoned<Key>(count + kSlack);
   const i32 device_count = static_cast<i32>(count);
-  DownsampleParams params{keys.data(), &device_count, layout, {1, 1, 1, 1}, floored.data()};
+  DownsampleParams params{keys.data(), &device_count, &layout, {1, 1, 1, 1}, floored.data()};
   for (i32 a = 0; a < Ndim; ++a) params.stride[a] = a == 1 ? 1 : stride;  // a stride per axis
   constexpr DownsampleSpec kSpec{.key = K, .ndim = Ndim, .threads = 32};
   shim::launch(&downsample<kSpec>, params, shim::small_grid(variant, kSpec.threads));
   for (i64 i = 0; i < count; ++i) {
     Point back{};
-    unpack_key<Key>(layout, floored[i], back.data());
+    unpack_key<Key>(layout.keys, floored[i], back.data());
     EXPECT_EQ(back[0], points[i][0]);
     for (i32 a = 0; a < Ndim; ++a) {
       i32 expected = points[i][a + 1];

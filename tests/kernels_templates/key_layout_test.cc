@@ -143,7 +143,7 @@ TEST(KeyLayout, OffsetsAscendForEveryKernelSize) {
   EXPECT_EQ(axis_reach(4, 3), 6);
   const KernelGeometry geometry = geometry_of(3, {3, 2, 4, 1}, 2);
   const KeyLayout layout =
-      layout_of({Point{0, -5, -5, -5, 0}, Point{0, 9, 9, 9, 0}}, 3, reach_of(geometry), 1);
+      layout_of({Point{0, -5, -5, -5, 0}, Point{0, 9, 9, 9, 0}}, 3, reach_of(geometry), 1).keys;
   const Point center{};
   u64 before = 0;
   for (i32 k = 0; k < geometry.volume; ++k) {

@@ -8,11 +8,13 @@
 // features.h first: it brings the shim's names.
 #include "kernels_templates/gmas/gather.h"
 #include "kernels_templates/gmas/scatter.h"
+#include "kernels_templates/map/begin_cloud.h"
 #include "kernels_templates/map/compact_pairs.h"
 #include "kernels_templates/map/count_pairs.h"
 #include "kernels_templates/map/downsample.h"
 #include "kernels_templates/map/find_bounds.h"
 #include "kernels_templates/map/find_query_borders.h"
+#include "kernels_templates/map/make_layout.h"
 #include "kernels_templates/map/make_tables.h"
 #include "kernels_templates/map/pack.h"
 #include "kernels_templates/map/search_kernel_map.h"
@@ -47,19 +49,19 @@ class Pipeline {
     fine = make_set<true>(sorted_keys_, sorted_rows_);
     std::vector<Key> floored = poisoned<Key>(fine.keys.size());
     DownsampleParams params{
-        fine.keys.data(), &fine.count, layout_, {stride, stride, stride, 1}, floored.data()};
+        fine.keys.data(), &fine.count, &layout_, {stride, stride, stride, 1}, floored.data()};
     shim::launch(&downsample<DownsampleSpec{.key = K, .threads = kThreads}>, params, grid_);
     SortBuffers<Key> buffers;
     buffers.keys[0] = floored;
     sort_by_twins<RadixPassSpec{.key = K, .values = false, .threads = kThreads, .items_per_thread = 3}>(
-        buffers, fine.count, 0, layout_.total_bits, grid_.order);
+        buffers, fine.count, 0, layout_.keys.total_bits, grid_.order);
     coarse = make_set<false>(buffers.keys[buffers.half], {});
   }
 
   std::vector<Point> points_of(const Set<Key>& set) const {
     std::vector<i32> coordinates = poisoned<i32>(set.keys.size() * (kNdim + 1));
     shim::launch(&unpack<UnpackSpec{.key = K, .threads = kThreads}>,
-                 UnpackParams{set.keys.data(), &set.count, layout_, coordinates.data()}, grid_);
+                 UnpackParams{set.keys.data(), &set.count, &layout_, coordinates.data()}, grid_);
     std::vector<Point> points(set.keys.size(), Point{});
     for (std::size_t i = 0; i < points.size(); ++i) {
       std::copy_n(coordinates.begin() + static_cast<std::ptrdiff_t>(i * (kNdim + 1)), kNdim + 1,
@@ -78,14 +80,14 @@ class Pipeline {
     constexpr SearchKernelMapSpec kSearch{.key = K, .source_block = B, .query_block = C, .threads = kThreads};
     shim::launch(&find_query_borders<kBorders>,
                  FindQueryBordersParams{sources.keys.data(), &sources.count, queries.keys.data(),
-                                        &queries.count, layout_, geometry_, borders.data(), pieces.data()},
+                                        &queries.count, &layout_, geometry_, borders.data(), pieces.data()},
                  grid_);
     const std::vector<i32> starts = scan_by_twin<scan_spec(ScanInput::Values)>(
         pieces.data(), static_cast<i32>(blocks), static_cast<i64>(blocks), grid_.order);
     shim::launch(
         &search_kernel_map<kSearch>,
         SearchKernelMapParams{sources.keys.data(), &sources.count, queries.keys.data(), &queries.count,
-                              layout_, geometry_, borders.data(), starts.data(), map.data()},
+                              &layout_, geometry_, borders.data(), starts.data(), map.data()},
         grid_);
     return map;
   }
@@ -94,30 +96,35 @@ class Pipeline {
 
  private:
   void pack_points(const std::vector<i32>& coordinates, i64 count, i32 stride) {
-    std::vector<i32> least(kMaxFields, INT_MAX), greatest(kMaxFields, INT_MIN);
+    u32 status = poison<u32>();
+    i32 points = poison<i32>();
+    std::vector<i32> bounds = poisoned<i32>(2 * kMaxFields);
+    shim::launch(&begin_cloud<BeginCloudSpec{kThreads}>,
+                 BeginCloudParams{nullptr, count, &status, &points, bounds.data()},
+                 {.blocks = 1, .threads = kThreads});
     shim::launch(&find_bounds<FindBoundsSpec{.threads = kThreads}>,
-                 FindBoundsParams{coordinates.data(), count, least.data(), greatest.data()}, grid_);
-    if (count == 0) least = greatest = std::vector<i32>(kMaxFields, 0);
-    std::array<i64, kMaxDim> guard{}, period{};
+                 FindBoundsParams{coordinates.data(), &points, bounds.data()}, grid_);
+    MakeLayoutParams making{};
+    making.bounds = bounds.data();
     for (i32 a = 0; a < kNdim; ++a) {
-      guard[a] = axis_reach(geometry_.kernel_size[a], geometry_.step[a]);
-      period[a] = stride;
+      making.guard[a] = axis_reach(geometry_.kernel_size[a], geometry_.step[a]);
+      making.period[a] = stride;
     }
-    layout_ = make_key_layout(kNdim, least.data(), greatest.data(), guard.data(), period.data());
-    ASSERT_LE(layout_.total_bits, key_bytes(K) * 8);
+    making.key_bits = key_bytes(K) * 8;
+    making.layout = &layout_;
+    making.status = &status;
+    making.points = &points;
+    shim::launch(&make_layout<MakeLayoutSpec{}>, making, {.blocks = 1, .threads = MakeLayoutSpec{}.threads});
     std::vector<Key> keys = poisoned<Key>(static_cast<std::size_t>(count));
     std::vector<u32> rows = poisoned<u32>(static_cast<std::size_t>(count));
-    u32 status = 0;
-    PackParams params{coordinates.data(), count, layout_, {}, {}, keys.data(), rows.data(), &status};
-    std::copy(least.begin(), least.end(), params.least);
-    std::copy(greatest.begin(), greatest.end(), params.greatest);
+    const PackParams params{coordinates.data(), &points, &layout_, keys.data(), rows.data(), &status};
     shim::launch(&pack<PackSpec{.key = K, .threads = kThreads}>, params, grid_);
     ASSERT_EQ(status, 0u);
     SortBuffers<Key> buffers;
     buffers.keys[0] = keys;
     buffers.rows[0] = rows;
     sort_by_twins<RadixPassSpec{.key = K, .threads = kThreads, .items_per_thread = 2}>(
-        buffers, static_cast<i32>(count), 0, layout_.total_bits, grid_.order);
+        buffers, static_cast<i32>(count), 0, layout_.keys.total_bits, grid_.order);
     sorted_keys_ = buffers.keys[buffers.half];
     sorted_rows_ = buffers.rows[buffers.half];
   }
@@ -131,10 +138,11 @@ class Pipeline {
     Set<Key> set;
     set.keys = poisoned<Key>(keys.size());
     set.source_row = poisoned<i32>(keys.size());
-    shim::launch(&unique<UniqueSpec{.key = K, .rows = Rows, .threads = kThreads}>,
-                 UniqueParams{keys.data(), Rows ? rows.data() : nullptr, &count, positions.data(),
-                              set.keys.data(), &set.count, Rows ? set.source_row.data() : nullptr, nullptr},
-                 grid_);
+    shim::launch(
+        &unique<UniqueSpec{.key = K, .rows = Rows, .threads = kThreads}>,
+        UniqueParams{keys.data(), Rows ? rows.data() : nullptr, &count, positions.data(), set.keys.data(),
+                     &set.count, count, 0, nullptr, Rows ? set.source_row.data() : nullptr, nullptr},
+        grid_);
     set.keys.resize(static_cast<std::size_t>(set.count));
     set.source_row.resize(static_cast<std::size_t>(set.count));
     return set;
@@ -142,7 +150,7 @@ class Pipeline {
 
   KernelGeometry geometry_;
   shim::Grid grid_;
-  KeyLayout layout_;
+  CloudLayout layout_;
   std::vector<Key> sorted_keys_;
   std::vector<u32> sorted_rows_;
 };

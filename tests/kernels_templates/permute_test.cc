@@ -10,7 +10,7 @@ namespace minuet {
 namespace {
 
 template <DType T, i32 Channels, i32 VectorBytes>
-void expect_permuted(i64 rows, int variant) {
+void expect_permuted(i64 rows, int variant, i64 count = -1) {
   constexpr PermuteRowsSpec kSpec{.io = T, .channels = Channels, .vector_bytes = VectorBytes, .threads = 64};
   Random random(500 + static_cast<u64>(rows));
   const i64 input_rows = rows + 5;
@@ -19,13 +19,20 @@ void expect_permuted(i64 rows, int variant) {
   std::vector<i32> index;
   for (i64 i = 0; i < rows; ++i)
     index.push_back(static_cast<i32>(random.below(static_cast<u64>(input_rows))));
-  shim::launch(
-      &permute_rows<kSpec>,
-      PermuteRowsParams{input.elements(), input.ld(), index.data(), rows, output.elements(), output.ld()},
-      shim::small_grid(variant, kSpec.threads));
+  // Past the count no index may be read.
+  for (i64 i = std::max<i64>(count, 0); i < rows && count >= 0; ++i)
+    index[static_cast<std::size_t>(i)] = 1 << 30;
+  const i32 device_count = static_cast<i32>(count);
+  shim::launch(&permute_rows<kSpec>,
+               PermuteRowsParams{input.elements(), input.ld(), index.data(), rows,
+                                 count < 0 ? nullptr : &device_count, output.elements(), output.ld()},
+               shim::small_grid(variant, kSpec.threads));
   for (i64 row = 0; row <= rows; ++row) {
     for (i64 c = 0; c < (row < rows ? output.ld() : Channels); ++c) {
-      if (row < rows && c < Channels) {
+      if (row < rows && c < Channels && count >= 0 && row >= count) {
+        ASSERT_EQ(float_of(output.bits(row, c)), 0) << "row " << row << " of " << count;
+        ASSERT_FALSE(output.is_poison(row, c));
+      } else if (row < rows && c < Channels) {
         ASSERT_EQ(output.bits(row, c), input.bits(index[static_cast<std::size_t>(row)], c));
       } else {
         ASSERT_TRUE(output.is_poison(row, c));
@@ -42,6 +49,14 @@ TEST(PermuteRows, CopiesRowsByIndex) {
     expect_permuted<DType::F16, 3, 2>(rows, variant++);
     expect_permuted<DType::F16, 256, 16>(rows, variant++);
     expect_permuted<DType::BF16, 48, 4>(rows, variant++);
+  }
+}
+
+TEST(PermuteRows, ZerosFromTheCountOn) {
+  int variant = 0;
+  for (const i64 count : {0, 1, 31, 99, 100, 101}) {
+    expect_permuted<DType::F32, 4, 16>(100, variant++, count);
+    expect_permuted<DType::F16, 3, 2>(100, variant++, count);
   }
 }
 

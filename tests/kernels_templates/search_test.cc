@@ -19,7 +19,7 @@ struct Search {
 
   std::vector<Point> sources, queries;  // sorted
   KernelGeometry geometry;
-  KeyLayout layout;
+  CloudLayout layout;
   std::vector<Key> source_keys, query_keys;
   std::vector<i32> borders, pieces, map;
 
@@ -30,7 +30,7 @@ struct Search {
     std::vector<Point> all = sources;
     all.insert(all.end(), queries.begin(), queries.end());
     layout = layout_of(all, Ndim, reach_of(geometry), 1);
-    EXPECT_LE(layout.total_bits, key_bytes(K) * 8);
+    EXPECT_LE(layout.keys.total_bits, key_bytes(K) * 8);
     source_keys = keys_of<Key>(sources, layout);
     query_keys = keys_of<Key>(queries, layout);
   }
@@ -45,7 +45,7 @@ struct Search {
     map = poisoned<i32>(entries + 1);
     shim::launch(&find_query_borders<kBorders>,
                  FindQueryBordersParams{source_keys.data(), &source_count, query_keys.data(), &query_count,
-                                        layout, geometry, borders.data(), pieces.data()},
+                                        &layout, geometry, borders.data(), pieces.data()},
                  grid);
     EXPECT_EQ(borders.back(), poison<i32>());
     EXPECT_EQ(pieces.back(), poison<i32>());
@@ -54,7 +54,7 @@ struct Search {
     const std::vector<i32> piece_starts = exclusive_sums(pieces);
     shim::launch(&search_kernel_map<kSearch>,
                  SearchKernelMapParams{source_keys.data(), &source_count, query_keys.data(), &query_count,
-                                       layout, geometry, borders.data(), piece_starts.data(), map.data()},
+                                       &layout, geometry, borders.data(), piece_starts.data(), map.data()},
                  grid);
     EXPECT_EQ(map.back(), poison<i32>());
     map.pop_back();
@@ -158,7 +158,7 @@ TEST(Search, AKeyOfAllOnesIsNoPadding) {
   const i32 last = (1 << 14) - 3;
   const std::vector<Point> wide{Point{0, 0, 0, 0, 0}, Point{255, last, last, last, last}};
   Search<KeyType::U64, 4, 256, 512, 128> wider(wide, wide, geometry_of(4, {3, 3, 3, 3}, 1));
-  ASSERT_EQ(wider.layout.total_bits, 64);
+  ASSERT_EQ(wider.layout.keys.total_bits, 64);
   wider.expect_correct();
 }
 

@@ -71,17 +71,18 @@ inline Bounds bounds_of(const std::vector<Point>& points) {
 }
 
 /// A layout for the points with the same guard and period on every axis.
-inline KeyLayout layout_of(const std::vector<Point>& points, i32 ndim, i64 guard, i64 period) {
+inline CloudLayout layout_of(const std::vector<Point>& points, i32 ndim, i64 guard, i64 period) {
   const Bounds bounds = bounds_of(points);
   const std::array<i64, kMaxDim> guards{guard, guard, guard, guard};
   const std::array<i64, kMaxDim> periods{period, period, period, period};
-  return make_key_layout(ndim, bounds.least.data(), bounds.greatest.data(), guards.data(), periods.data());
+  return make_bounded_layout(ndim, bounds.least.data(), bounds.greatest.data(), guards.data(),
+                             periods.data());
 }
 
 template <class Key>
-std::vector<Key> keys_of(const std::vector<Point>& points, const KeyLayout& layout) {
+std::vector<Key> keys_of(const std::vector<Point>& points, const CloudLayout& layout) {
   std::vector<Key> keys;
-  for (const Point& point : points) keys.push_back(pack_key<Key>(layout, point.data()));
+  for (const Point& point : points) keys.push_back(pack_key<Key>(layout.keys, point.data()));
   return keys;
 }
 

@@ -62,6 +62,7 @@ class Caches : public testing::Test {
   Plan convolution(minuet_context* context) {
     const std::vector<float> weight(4 * 4 * 3, 1.0f);
     minuet_convolution_options options = MINUET_CONVOLUTION_OPTIONS_INIT;
+    options.dataflow = MINUET_DATAFLOW_GATHER_GEMM_SCATTER;
     options.ndim = 1;
     options.in_channels = options.out_channels = 4;
     options.kernel_size[0] = 3;

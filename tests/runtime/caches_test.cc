@@ -60,32 +60,6 @@ TEST_F(Caches, R20_TwoFarmsMakeTheSameBytesAndASecondRunFindsAll) {
   EXPECT_EQ(result.found, result.kernels) << "from the bundle that was there";
 }
 
-/// One process of many compiles a kernel, a build farm's too.
-TEST_F(Caches, R14_AFarmWaitsForWhoCompilesTheSameKernel) {
-  const std::string list = record_few();
-  minuet_precompile_result result;
-  Told told;
-  ASSERT_EQ(precompile(context("farm").get(), list, path("out"), {}, result, told), MINUET_OK);
-  const std::string one = entries_in(path("farm")).front();
-  fs::remove(one);
-  fs::remove_all(path("out"));
-  const fs::path file(one);
-  const std::string lock =
-      path("farm/v1/lock/") + file.parent_path().filename().string() + file.filename().string();
-  LockableFile other(real_file_system(), ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  ASSERT_TRUE(other.try_lock());
-  const auto farm = context("farm");
-  std::thread holder([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    other.unlock();
-  });
-  Told again;
-  EXPECT_EQ(precompile(farm.get(), list, path("out"), {}, result, again), MINUET_OK) << last_error();
-  holder.join();
-  EXPECT_EQ(result.compiled, 1);
-  EXPECT_EQ(counters(farm.get()).waits, 1);
-}
-
 TEST_F(Caches, R19_WhatFailsIsNamedAndTheRestIsThere) {
   std::ofstream(record_few(), std::ios::app)
       << R"({"schema":1,"name":"broken","arch":"sm_90a","expression":"f","least_sm":80,"source":"no C++","request_key":"00"})"

@@ -21,21 +21,27 @@ class CandidatesOfACloud : public testing::Test {
     problem.description = llvm::cantFail(parse_network(kNetwork));
     problem.dtype = DType::F32;
     plan_ = llvm::cantFail(Plan::create(problem, ParameterSource(uint64_t{1})));
-    untuned_ = llvm::cantFail(CompiledPlan::create(plan_->program, "", nullptr));
+    untuned_ = llvm::cantFail(CompiledPlan::create(plan_->program, "", nullptr, Dataflow::GatherGemmScatter));
     relu_ = linear_ = untuned_->candidates[0][0];
-    relu_.choice.problem.activation = Activation::ReLU;
-    linear_.choice.problem.activation = Activation::None;
+    problem_of(relu_).activation = Activation::ReLU;
+    problem_of(linear_).activation = Activation::None;
+  }
+
+  static ConvolutionProblem& problem_of(Candidate& candidate) {
+    return std::get<GmasChoice>(candidate.choice).problem;
   }
 
   /// Loaded with these candidates of its only layer, which sums up to three neighbours.
   std::shared_ptr<const LoadedPlan> load(std::vector<Candidate> candidates) {
+    const ConvolutionWeights weights{weight_.data(), weight_.data(), &shift_};
+    const std::vector<ConvolutionWeights> of_each(candidates.size(), weights);
     auto compiled = std::make_shared<CompiledPlan>(*untuned_);
     compiled->candidates[0] = std::move(candidates);
     auto loaded = std::make_shared<LoadedPlan>();
     loaded->plan = plan_;
     loaded->compiled = std::move(compiled);
     loaded->device = device_;
-    loaded->weights = {{weight_.data(), weight_.data(), &shift_}};
+    loaded->weights = {of_each};
     return loaded;
   }
 
@@ -59,6 +65,23 @@ class CandidatesOfACloud : public testing::Test {
   std::shared_ptr<const CompiledPlan> untuned_;
   Candidate relu_, linear_;
 };
+
+/// Wherever a plan is compiled: just in time, ahead, for the CPU.
+TEST(CandidatesOfAPlan, AreOfTheDataflowThatWasAskedFor) {
+  for (const Dataflow wanted : {Dataflow::GatherGemmScatter, Dataflow::Fused}) {
+    NetworkProblem problem;
+    problem.description = llvm::cantFail(parse_network(kNetwork));
+    problem.dtype = DType::F32;
+    problem.dataflow = wanted;
+    const auto plan = llvm::cantFail(Plan::create(problem, ParameterSource(uint64_t{1})));
+    for (const char* arch : {"", "sm_90a"}) {
+      const auto compiled = llvm::cantFail(CompiledPlan::create(*plan, arch));
+      for (const Candidate& candidate : compiled->candidates[0]) {
+        EXPECT_EQ(dataflow_of(candidate.choice), wanted) << arch;
+      }
+    }
+  }
+}
 
 TEST_F(CandidatesOfACloud, RowsSelect) {
   relu_.most_rows = 10;
@@ -85,7 +108,7 @@ TEST_F(CandidatesOfACloud, DensitySelects) {
 
 TEST_F(CandidatesOfACloud, AWorkspaceIsBoundedByTheLargest) {
   Candidate wide = linear_;
-  wide.choice.problem.in_channels = wide.choice.problem.input.ld = 64;
+  problem_of(wide).in_channels = problem_of(wide).input.ld = 64;
   const auto bound = [&](std::vector<Candidate> candidates) {
     return llvm::cantFail(Execution::workspace_bound(load(std::move(candidates)), 1000, 3));
   };

@@ -29,10 +29,10 @@ TEST(CloudLayout, KeyWidthFollowsTheCloud) {
   const i64 guard[kMaxDim] = {16, 16, 16, 16}, period[kMaxDim] = {16, 16, 16, 16};
   const KeyLayout small =
       llvm::cantFail(make_cloud_layout(3, {{0, -700, -700, -20}, {0, 700, 700, 60}}, guard, period));
-  EXPECT_EQ(key_type_of(small), KeyType::U32);
+  EXPECT_EQ(key_type_of(small.total_bits), KeyType::U32);
   const KeyLayout large =
       llvm::cantFail(make_cloud_layout(3, {{0, -70000, -700, -20}, {3, 70000, 700, 60}}, guard, period));
-  EXPECT_EQ(key_type_of(large), KeyType::U64);
+  EXPECT_EQ(key_type_of(large.total_bits), KeyType::U64);
 }
 
 TEST(CloudLayout, DeclaredBoundsMustHoldSomething) {
@@ -51,16 +51,13 @@ TEST(CloudLayout, EntriesOfAMapStayInside31Bits) {
   }
 }
 
-TEST(CloudLayout, WidenedBoundsStayInside32Bits) {
-  const Bounds wide = widened({{0, INT_MIN + 2, -40, 10}, {7, INT_MAX - 1, 40, 10}}, 3);
-  EXPECT_EQ(wide.least[0], 0);
-  EXPECT_EQ(wide.greatest[0], 8);
-  EXPECT_EQ(wide.least[1], INT_MIN);
-  EXPECT_EQ(wide.greatest[1], INT_MAX);
-  EXPECT_EQ(wide.least[2], -60);
-  EXPECT_EQ(wide.greatest[2], 60);
-  EXPECT_EQ(wide.least[3], 10);
-  EXPECT_EQ(wide.greatest[3], 10);
+TEST(CloudLayout, KeyBitsAreWholeDigits) {
+  for (const auto& [bits, rounded] :
+       {std::pair{0, 8}, {1, 8}, {8, 8}, {9, 16}, {32, 32}, {33, 40}, {64, 64}}) {
+    KeyLayout layout;
+    layout.total_bits = bits;
+    EXPECT_EQ(rounded_key_bits(layout), rounded) << bits;
+  }
 }
 
 }  // namespace

@@ -201,6 +201,7 @@ TEST_P(LifetimeTest, DestroyedInTheOrderOfCreation) {
   check(minuet_context_create(nullptr, &context));
   check(minuet_device_open(context, std::get<0>(GetParam()), &device));
   minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
+  options.dataflow = tested_dataflow();
   options.name = "minkunet42";
   options.dtype = abi_dtype(dtype());
   options.channels = kWidths.data();

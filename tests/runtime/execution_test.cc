@@ -3,12 +3,12 @@
 #include <climits>
 
 #include "tests/runtime/execution_fixture.h"
-#include "tests/support/software_cuda/control.h"
 
 namespace minuet::abi {
 namespace {
 
 class CloudTest : public ExecutionTest {};
+class CloudOnGpu : public ExecutionTest {};
 
 TEST_P(CloudTest, EmptyClouds) {
   const Execution execution = this->execution();
@@ -122,10 +122,9 @@ TEST_P(CloudTest, CloudsGrowAndShrink) {
 }
 
 /// 200 on a GPU, where cuBLASLt has thresholds that no stand-in has.
-TEST_P(CloudTest, UnseenCloudsLookNothingUp) {
-  const bool is_gpu = std::string(std::get<0>(GetParam())) != "cpu" && !software_cuda::Control::find();
+TEST_P(CloudOnGpu, UnseenCloudsLookNothingUp) {
   const Execution execution = this->execution();
-  for (uint64_t i = 0; i < (is_gpu ? 200 : 4); ++i) {
+  for (uint64_t i = 0; i < (machine().is_software() ? 4 : 200); ++i) {
     run(execution, scene(1 + static_cast<int64_t>(i * i) * 131 % 9000, kSeed + i));
   }
   EXPECT_EQ(counters_of(execution.get()).gemm_lookups, 0);
@@ -229,6 +228,9 @@ TEST_P(CloudTest, WhatItReportsIsTrue) {
 }
 
 MINUET_INSTANTIATE_EXECUTION_TEST(CloudTest);
+INSTANTIATE_TEST_SUITE_P(Devices, CloudOnGpu,
+                         testing::Combine(testing::Values("cuda:0"), testing::Values(DType::F32, DType::F16)),
+                         device_test_name);
 
 }  // namespace
 }  // namespace minuet::abi

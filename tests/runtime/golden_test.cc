@@ -116,6 +116,7 @@ void GoldenTest::check_network(const std::string& name) {
   minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
   options.name = name.c_str();
   options.dtype = abi_dtype(dtype());
+  options.dataflow = tested_dataflow();
   options.channels = channels.data();
   options.channel_count = static_cast<int32_t>(channels.size());
   options.weights_path = weights.c_str();

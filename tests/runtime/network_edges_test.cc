@@ -136,6 +136,7 @@ class NetworkEdges : public DeviceTest {
     minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
     options.description = description.c_str();
     options.dtype = abi_dtype(dtype());
+    options.dataflow = tested_dataflow();
     options.weights_path = weights.empty() ? nullptr : weights.c_str();
     options.seed = 5;
     minuet_plan* made = nullptr;

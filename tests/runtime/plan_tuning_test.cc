@@ -31,7 +31,7 @@ std::shared_ptr<const CompiledPlan> plan_of(const TuningSnapshot* tuning, const 
   LayerParameters parameters;
   parameters.weight.assign(size_t{27} * 64 * 64, 1.0f);
   const auto plan = llvm::cantFail(Plan::create(example_problem(), std::move(parameters)));
-  return llvm::cantFail(CompiledPlan::create(plan->program, arch, tuning));
+  return llvm::cantFail(CompiledPlan::create(plan->program, arch, tuning, Dataflow::GatherGemmScatter));
 }
 
 std::vector<std::string> names_of(const std::vector<KernelSource>& sources) {
@@ -103,8 +103,7 @@ TEST_F(PlanTuning, R35_TheUsersResultGoesBeforeABundles) {
   };
   llvm::cantFail(store().publish(best(gather, 16)));
   const std::string path = folder_ / "a.bundle";
-  llvm::cantFail(
-      write_bundle(path, "sm_90a", {}, write_tuning_section({best(gather, 32), best(scatter, 32)})));
+  llvm::cantFail(write_bundle(path, "sm_90a", {}, write_tuning({best(gather, 32), best(scatter, 32)})));
 
   const std::shared_ptr<Context> context = make_context();
   llvm::cantFail(context->cache()->add_bundle({path, ""}));
@@ -138,9 +137,9 @@ TEST_F(PlanTuning, APlanHasTheKernelsOfEveryBucketOnce) {
   EXPECT_THAT(gathers,
               UnorderedElementsAre(HasSubstr("gather-f16-c64-t16"), HasSubstr("gather-f16-c64-t32")));
   const auto plan = plan_of(context->tuning().get());
-  EXPECT_EQ(select(plan->candidates[0], 1000, 9).choice.gather.tile, 16);
-  EXPECT_EQ(select(plan->candidates[0], 5000, 9).choice.gather.tile, 32);
-  EXPECT_EQ(select(plan->candidates[0], 10000, 9).choice.gather.tile, 16);
+  EXPECT_EQ(std::get<GmasChoice>(select(plan->candidates[0], 1000, 1000, 9).choice).gather.tile, 16);
+  EXPECT_EQ(std::get<GmasChoice>(select(plan->candidates[0], 5000, 5000, 9).choice).gather.tile, 32);
+  EXPECT_EQ(std::get<GmasChoice>(select(plan->candidates[0], 10000, 10000, 9).choice).gather.tile, 16);
   EXPECT_EQ(plan_of(context->tuning().get(), "")->candidates[0].size(), 1u) << "of the CPU";
 }
 
@@ -159,7 +158,8 @@ TEST_F(PlanTuning, ASearchAndAGroupingAreThoseOfTheLargestKernel) {
   NetworkProblem problem;
   problem.description = llvm::cantFail(parse_network(llvm::cantFail(shipped_network("minkunet42"))));
   const auto program = llvm::cantFail(Plan::create(problem, ParameterSource(uint64_t{1})))->program;
-  const auto plan = llvm::cantFail(CompiledPlan::create(program, "sm_90a", context->tuning().get()));
+  const auto plan = llvm::cantFail(
+      CompiledPlan::create(program, "sm_90a", context->tuning().get(), Dataflow::GatherGemmScatter));
   ASSERT_EQ(plan->engine.map32.search_kernel_map.size(), 1u);
   EXPECT_EQ(plan->engine.map32.search_kernel_map[0].source_block, 128);
   EXPECT_EQ(plan->engine.map64.search_kernel_map[0].source_block, SearchChoice{}.source_block);

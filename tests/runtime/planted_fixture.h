@@ -3,8 +3,8 @@
 #pragma once
 
 #include "codegen/bundle/bundle_writer.h"
+#include "codegen/helper/protocol.h"
 #include "codegen/keys.h"
-#include "codegen/worker/request.h"
 #include "tests/codegen/fakes.h"
 #include "tests/runtime/caches_fixture.h"
 

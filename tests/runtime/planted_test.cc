@@ -68,6 +68,7 @@ class LibraryCopy {
     EXPECT_EQ(OF_COPY(minuet_context_create)(&options, &made), MINUET_OK);
     const std::vector<float> weight(4 * 4 * 3, 1.0f);
     minuet_convolution_options layer = MINUET_CONVOLUTION_OPTIONS_INIT;
+    layer.dataflow = MINUET_DATAFLOW_GATHER_GEMM_SCATTER;  // as what is planted
     layer.ndim = 1;
     layer.in_channels = layer.out_channels = 4;
     layer.kernel_size[0] = 3;

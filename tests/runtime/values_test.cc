@@ -99,6 +99,7 @@ TEST_P(ValuesTest, WeightsOfAFileAreRoundedOnceToTheNearest) {
   options.description = R"({"name": "n", "ndim": 3, "in_channels": 64, "channels": [64], "layers": [
     {"op": "block", "name": "a", "width": 0, "kernel_size": 1}]})";
   options.dtype = abi_dtype(dtype());
+  options.dataflow = tested_dataflow();
   options.weights_path = file.path().c_str();
   minuet_plan* made = nullptr;
   check(minuet_plan_create_network(machine().context(), &options, &made));

@@ -1,6 +1,7 @@
 #include "tests/support/abi.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <map>
 #include <stdexcept>
@@ -62,6 +63,15 @@ std::string read_text(size_t (*function)(char*, size_t)) {
 }
 
 }  // namespace
+
+minuet_dataflow tested_dataflow() {
+  const char* const named = std::getenv("MINUET_TEST_DATAFLOW");
+  const std::string name = named ? named : "";
+  if (name.empty()) return MINUET_DATAFLOW_AUTO;
+  if (name == "gather-gemm-scatter") return MINUET_DATAFLOW_GATHER_GEMM_SCATTER;
+  if (name == "fused") return MINUET_DATAFLOW_FUSED;
+  throw std::runtime_error("MINUET_TEST_DATAFLOW names no dataflow: " + name);
+}
 
 minuet_dtype abi_dtype(DType type) {
 #define MINUET_DTYPE_ROW(type, ...) static_assert(MINUET_##type == static_cast<int>(DType::type));
@@ -135,6 +145,13 @@ minuet_status run_tensors(minuet_execution* execution, const std::vector<minuet_
 
 minuet_status prepare_map(minuet_execution* execution, minuet_kernel_map* map, void* stream) {
   return minuet_execution_prepare_maps(execution, &map, 1, stream);
+}
+
+minuet_dataflow dataflow_of(minuet_execution* execution, int32_t layer) {
+  minuet_layer_info info{};
+  info.struct_size = sizeof(info);
+  check(minuet_execution_query_layer(execution, layer, &info));
+  return info.dataflow;
 }
 
 minuet_plan_info info_of(minuet_plan* plan) {
@@ -228,6 +245,7 @@ Convolution::Convolution(Machine& machine, const ConvolutionCase& test, const Co
   copy_axes(test.stride, test.ndim, options.stride);
   copy_axes(test.dilation, test.ndim, options.dilation);
   options.groups = groups;
+  options.dataflow = tested_dataflow();
   options.submanifold = test.kind == ConvolutionKind::Submanifold;
   options.transposed = test.transposed();
   options.relu = test.relu;

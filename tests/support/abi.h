@@ -29,6 +29,10 @@ void check(minuet_status status);
 
 minuet_dtype abi_dtype(DType type);
 
+/// Of plans that tests make: as MINUET_TEST_DATAFLOW names it, gather-gemm-scatter or fused; else what the
+/// library chooses.
+minuet_dataflow tested_dataflow();
+
 /// A context and a device, opened once a process and name. Null where the device is not there; then
 /// `reason` says why.
 class Machine {
@@ -93,6 +97,8 @@ minuet_status run_tensors(minuet_execution* execution, const std::vector<minuet_
                           const minuet_tensor& output, void* stream = nullptr);
 /// minuet_execution_prepare_maps with one map.
 minuet_status prepare_map(minuet_execution* execution, minuet_kernel_map* map, void* stream = nullptr);
+/// Of a layer, for what is prepared.
+minuet_dataflow dataflow_of(minuet_execution* execution, int32_t layer);
 /// minuet_plan_query
 minuet_plan_info info_of(minuet_plan* plan);
 

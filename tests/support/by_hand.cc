@@ -19,6 +19,7 @@ std::string numbered(const char* part, int i, const char* rest) {
 minuet_convolution_options convolution(int32_t kernel, int32_t stride) {
   minuet_convolution_options options = MINUET_CONVOLUTION_OPTIONS_INIT;
   std::fill_n(options.kernel_size, 3, kernel);
+  options.dataflow = tested_dataflow();
   std::fill_n(options.stride, 3, stride);
   options.submanifold = stride == 1;
   options.relu = 1;

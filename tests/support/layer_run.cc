@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "codegen/offset_order.h"
 #include "tests/support/poison.h"
 #include "tests/support/random.h"
 #include "tests/support/rounding.h"
@@ -16,17 +17,20 @@ namespace {
 struct TestSet {
   TestSet(Device& device, i64 rows, KeyType key)
       : rows(rows),
+        key(key),
         keys(device, rows * key_bytes(key)),
         count(device, 4),
         source_row(device, rows * 4),
         row_of(device, rows * 4) {}
-  Coords coords() { return {keys.as(), count.as<i32>(), rows}; }
+  Coords coords() { return {keys.as(), count.as<i32>(), rows, key}; }
 
   i64 rows;
+  KeyType key;
   TestBuffer keys, count, source_row, row_of;
 };
 
-KeyLayout layout_of(const ConvolutionCase& test, const ConvolutionData& data, i32* least, i32* greatest) {
+CloudLayout layout_of(const ConvolutionCase& test, const ConvolutionData& data) {
+  i32 least[kMaxFields], greatest[kMaxFields];
   std::fill_n(least, kMaxFields, INT_MAX);
   std::fill_n(greatest, kMaxFields, INT_MIN);
   for (const auto* coordinates : {&data.in_coordinates, &data.out_coordinates}) {
@@ -44,7 +48,7 @@ KeyLayout layout_of(const ConvolutionCase& test, const ConvolutionData& data, i3
     guard[a] = axis_reach(test.kernel_size[a], test.dilation[a] * test.tensor_stride[a]);
     period[a] = static_cast<i64>(test.stride[a]) * test.tensor_stride[a];
   }
-  return make_key_layout(test.ndim, least, greatest, guard, period);
+  return make_bounded_layout(test.ndim, least, greatest, guard, period);
 }
 
 /// [rows, channels] -> [rows, ld] as stored, with poison between the rows.
@@ -63,8 +67,8 @@ class LayerRun {
   LayerRun(Device& device, const ConvolutionCase& test, const ConvolutionData& data,
            const LayerRunOptions& options)
       : device_(device), test_(test), data_(data), problem_(problem_of(test, options.row_padding)) {
-    layout_ = layout_of(test, data, least_, greatest_);
-    key_ = layout_.total_bits > 32 ? KeyType::U64 : options.key;
+    layout_ = layout_of(test, data);
+    key_ = layout_.keys.total_bits > 32 ? KeyType::U64 : options.key;
     fine_ = std::make_unique<TestSet>(device, test.transposed() ? data.out_rows() : data.in_rows(), key_);
     if (test.kind != ConvolutionKind::Submanifold) {
       coarse_ = std::make_unique<TestSet>(device, test.transposed() ? data.in_rows() : data.out_rows(), key_);
@@ -72,7 +76,7 @@ class LayerRun {
   }
 
   LayerResult run() {
-    choice_ = choose_convolution(problem_);
+    choice_ = choose_gmas(problem_);
     EngineChoice engine_choice;
     engine_choice.ndim = test_.ndim;
     engine_choice.map32 = choose_map(KeyType::U32, test_.ndim, {SearchChoice{}});
@@ -109,7 +113,7 @@ class LayerRun {
       weights.scale = make(data_.scale).as<float>();
       weights.shift = make(data_.shift).as<float>();
     }
-    convolution_ = take(engine_->add_convolution(choice_, weights));
+    convolution_ = take(engine_->add_op(choice_, weights));
     permute_in_ = take(engine_->add_permute_rows(
         choose_permute_rows(test_.dtype, test_.in_channels, problem_.input, problem_.input)));
     permute_out_ = take(engine_->add_permute_rows(
@@ -120,10 +124,9 @@ class LayerRun {
   void build(TestSet& set, const std::vector<i32>& coordinates, TestBuffer& status) {
     BuildCoordsRequest request;
     request.coordinates = make(coordinates).as<i32>();
-    request.count = set.rows;
-    request.layout = layout_;
-    std::copy_n(least_, kMaxFields, request.bounds.least);
-    std::copy_n(greatest_, kMaxFields, request.bounds.greatest);
+    request.count = make(std::vector<i32>{static_cast<i32>(set.rows)}).as<i32>();
+    request.most = set.rows;
+    request.layout = device_layout_;
     request.coords = set.coords();
     request.source_row = set.source_row.as<i32>();
     request.row_of = set.row_of.as<i32>();
@@ -133,9 +136,10 @@ class LayerRun {
 
   void build_maps() {
     MapLimits limits;
-    limits.key = key_;
+    limits.key_bits = 8 * key_bytes(key_);
+    device_layout_ = make(std::vector<CloudLayout>{layout_}).as<CloudLayout>();
     limits.capacity = std::max(fine_->rows, queries().rows);
-    limits.sets = 3, limits.maps = 1;
+    limits.sets = 3, limits.maps = 1, limits.orders = 2;
     limits.max_volume = static_cast<i32>(test_.volume());
     take(engine_->begin_maps(limits, make(engine_->map_workspace_bytes(limits)).as()));
     TestBuffer& status = make(4);
@@ -158,13 +162,89 @@ class LayerRun {
     map_.counts = counts_->as<i32>();
     tables_.source_table = make(volume * map_.sources * 4).as<i32>();
     tables_.query_table = make(volume * map_.queries * 4).as<i32>();
-    take(engine_->search({fine_->coords(), queries().coords(), layout_, 0, &map_}));
+    take(engine_->search({fine_->coords(), queries().coords(), device_layout_, 0, &map_}));
     take(engine_->count_pairs(queries().coords(), map_));
+    check_views();
     take(engine_->wait());
     EXPECT_EQ(status.read_first<u32>(), 0u);
     EXPECT_EQ(fine_->count.read_first<i32>(), fine_->rows);
     EXPECT_EQ(queries().count.read_first<i32>(), queries().rows);
     group();
+  }
+
+  NeighbourView make_view(i64 queries) {
+    const i64 volume = test_.volume();
+    NeighbourView view;
+    view.rows = make(volume * queries * 4).as<i32>();
+    view.masks = make(mask_words(static_cast<i32>(volume)) * queries * 4).as<u32>();
+    view.order = make(queries * 4).as<i32>();
+    view.ordered_rows = make(volume * queries * 4).as<i32>();
+    view.ordered_masks = make(mask_words(static_cast<i32>(volume)) * queries * 4).as<u32>();
+    return view;
+  }
+
+  template <class T>
+  std::vector<T> read(const T* address, i64 count) {
+    std::vector<T> values(static_cast<std::size_t>(count));
+    take(device_.download(values.data(), address, count * static_cast<i64>(sizeof(T))));
+    return values;
+  }
+
+  /// Masks, counts and order in both directions, against plain loops over the rows.
+  void check_views() {
+    const i64 volume = test_.volume();
+    const NeighbourView forward = make_view(map_.queries);
+    map_.masks = forward.masks, map_.order = forward.order;
+    map_.ordered_rows = forward.ordered_rows, map_.ordered_masks = forward.ordered_masks;
+    map_.transposed = make_view(map_.sources);
+    TestBuffer& counts = make(volume * 4);
+    take(engine_->make_masks(queries().coords(), map_.geometry.volume, map_, counts.as<i32>()));
+    take(engine_->order_queries(queries().coords(), map_.geometry, map_));
+    take(engine_->order_rows(queries().coords(), map_.geometry.volume, map_));
+    take(engine_->transpose_rows(fine_->coords(), queries().coords(), map_));
+    take(engine_->make_masks(fine_->coords(), map_.geometry.volume, map_.transposed, nullptr));
+    take(engine_->order_queries(fine_->coords(), map_.geometry, map_.transposed));
+    take(engine_->order_rows(fine_->coords(), map_.geometry.volume, map_.transposed));
+    take(engine_->wait());
+    EXPECT_EQ(counts.read<i32>(), counts_->read<i32>());
+    const std::vector<i32> rows = read(map_.rows, volume * map_.queries);
+    std::vector<i32> transposed(static_cast<std::size_t>(volume * map_.sources), -1);
+    for (i64 i = 0; i < volume * map_.queries; ++i) {
+      if (rows[i] >= 0)
+        transposed[i / map_.queries * map_.sources + rows[i]] = static_cast<i32>(i % map_.queries);
+    }
+    EXPECT_EQ(read(map_.transposed.rows, volume * map_.sources), transposed);
+    check_view(rows, map_.queries, map_);
+    check_view(transposed, map_.sources, map_.transposed);
+  }
+
+  void check_view(const std::vector<i32>& rows, i64 queries, const NeighbourView& view) {
+    const i64 volume = test_.volume();
+    std::vector<u32> masks(static_cast<std::size_t>(mask_words(static_cast<i32>(volume)) * queries));
+    for (i64 i = 0; i < volume * queries; ++i) {
+      const i64 k = i / queries;
+      if (rows[i] >= 0) masks[k / 32 * queries + i % queries] |= 1u << k % 32;
+    }
+    EXPECT_EQ(read(view.masks, static_cast<i64>(masks.size())), masks);
+    const OffsetOrder offsets = order_offsets(map_.geometry);
+    std::vector<i32> order(static_cast<std::size_t>(queries));
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](i32 a, i32 b) {
+      const auto rank = [&](i32 q) {
+        return rank_mask(masks.data(), queries, q, offsets.offsets, offsets.ranked);
+      };
+      return rank(a) < rank(b);
+    });
+    EXPECT_EQ(read(view.order, queries), order);
+    const auto by_place = [&](const auto& values) {
+      auto ordered = values;
+      for (i64 i = 0; i < static_cast<i64>(values.size()); ++i) {
+        ordered[i] = values[i / queries * queries + order[i % queries]];
+      }
+      return ordered;
+    };
+    EXPECT_EQ(read(view.ordered_rows, volume * queries), by_place(rows));
+    EXPECT_EQ(read(view.ordered_masks, static_cast<i64>(masks.size())), by_place(masks));
   }
 
   void group() {
@@ -210,13 +290,13 @@ class LayerRun {
     const i64 in_rows = data_.in_rows(), out_rows = data_.out_rows();
     TestBuffer& input = make(spread_rows(test_.dtype, data_.features, test_.in_channels, in_ld));
     TestBuffer& sorted = make(in_rows * in_ld * bytes);
-    take(engine_->permute_rows(permute_in_, input.as(), in_ld, in_set().source_row.as<i32>(), in_rows,
-                               sorted.as(), in_ld));
-    ConvolveRequest request;
-    request.convolution = convolution_;
+    take(engine_->permute_rows(
+        {permute_in_, input.as(), in_ld, in_set().source_row.as<i32>(), in_rows, sorted.as(), in_ld}));
+    OpRequest request;
+    request.op = convolution_;
     request.map = &map_;
-    request.tables = &tables_;
-    request.groups = &groups_;
+    request.gmas.tables = &tables_;
+    request.gmas.groups = &groups_;
     request.transposed = test_.transposed();
     request.input = sorted.as();
     request.input_rows = in_rows;
@@ -231,8 +311,8 @@ class LayerRun {
       const i64 ld = problem_.residual_input.ld;
       TestBuffer& residual = make(spread_rows(test_.dtype, data_.residual, test_.out_channels, ld));
       TestBuffer& sorted_residual = make(out_rows * ld * bytes);
-      take(engine_->permute_rows(permute_out_, residual.as(), ld, out_set().source_row.as<i32>(), out_rows,
-                                 sorted_residual.as(), ld));
+      take(engine_->permute_rows({permute_out_, residual.as(), ld, out_set().source_row.as<i32>(), out_rows,
+                                  sorted_residual.as(), ld}));
       request.residual = sorted_residual.as();
       request.residual_ld = ld;
     }
@@ -240,20 +320,20 @@ class LayerRun {
     const i64 buffer_rows = draw_buffer_rows();
     GemmSlices slices;
     slice_groups(groups_, buffer_rows, slices);
-    request.slices = &slices;
+    request.gmas.slices = &slices;
     gathered_ = &make(buffer_rows * test_.in_channels * engine_->gather_element_bytes(test_.dtype));
-    request.gather_buffer = gathered_->as();
-    request.gemm_buffer = make(buffer_rows * test_.out_channels * 4).as<float>();
+    request.gmas.gather_buffer = gathered_->as();
+    request.gmas.gemm_buffer = make(buffer_rows * test_.out_channels * 4).as<float>();
     if (needs_sums(groups_, buffer_rows)) {
-      request.sums = make(out_rows * test_.out_channels * 4).as<float>();
+      request.gmas.sums = make(out_rows * test_.out_channels * 4).as<float>();
     }
     is_sliced_ = buffer_rows < groups_.gathered_rows;
-    take(engine_->prepare_convolution(request));
+    take(engine_->prepare_op(request));
     take(engine_->send_prepared());
-    take(engine_->convolve(request));
+    take(engine_->run_op(request));
     final_ = &make(out_rows * out_ld * bytes);
-    take(engine_->permute_rows(permute_out_, output.as(), out_ld, out_set().row_of.as<i32>(), out_rows,
-                               final_->as(), out_ld));
+    take(engine_->permute_rows(
+        {permute_out_, output.as(), out_ld, out_set().row_of.as<i32>(), out_rows, final_->as(), out_ld}));
     EXPECT_EQ(overflow.read_first<u32>(), 0u);
     engine_output_ = &output;
   }
@@ -298,10 +378,10 @@ class LayerRun {
   const ConvolutionCase& test_;
   const ConvolutionData& data_;
   ConvolutionProblem problem_;
-  ConvolutionChoice choice_;
-  KeyLayout layout_;
+  GmasChoice choice_;
+  CloudLayout layout_;
+  const CloudLayout* device_layout_ = nullptr;
   KeyType key_ = KeyType::U32;
-  i32 least_[kMaxFields], greatest_[kMaxFields];
   std::vector<std::unique_ptr<TestBuffer>> buffers_;
   std::unique_ptr<TestSet> fine_, coarse_;  // coarse: also the outputs that the caller gives
   std::unique_ptr<Engine> engine_;

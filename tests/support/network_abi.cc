@@ -12,6 +12,7 @@ minuet_network_options network_options(const NetworkSpec& spec) {
   options.name = spec.description.empty() ? spec.name.c_str() : nullptr;
   options.description = spec.description.empty() ? nullptr : spec.description.c_str();
   options.dtype = abi_dtype(spec.dtype);
+  options.dataflow = spec.dataflow;
   options.channels = spec.channels.empty() ? nullptr : spec.channels.data();
   options.channel_count = static_cast<int32_t>(spec.channels.size());
   options.weights_path = spec.weights.empty() ? nullptr : spec.weights.c_str();

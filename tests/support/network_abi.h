@@ -18,6 +18,7 @@ struct NetworkSpec {
   minuet_weights_order weights_order = MINUET_WEIGHTS_AS_DESCRIBED;
   bool allow_unused = false;
   std::string weights_prefix = {}, weights_map = {};
+  minuet_dataflow dataflow = tested_dataflow();
 };
 
 /// What the library takes; it points into `spec`.

@@ -116,8 +116,10 @@ TEST(Cli, JsonHasExactlyTheFieldsOfTheReadme) {
   std::set<std::string> names;
   for (const llvm::json::Value& entry : *report.getArray("layers")) {
     const llvm::json::Object& layer = *entry.getAsObject();
-    EXPECT_EQ(keys(layer), (std::set<std::string>{"name", "kernel_size", "stride", "in_channels",
-                                                  "out_channels", "pairs", "padded_rows", "gemm_groups"}));
+    EXPECT_EQ(keys(layer),
+              (std::set<std::string>{"name", "kernel_size", "stride", "in_channels", "out_channels", "pairs",
+                                     "padded_rows", "gemm_groups", "dataflow", "kernel"}));
+    EXPECT_NE(layer.getString("dataflow"), llvm::StringRef("auto"));
     EXPECT_EQ(layer.getArray("kernel_size")->size(), 3u);
     EXPECT_EQ(layer.getArray("stride")->size(), 3u);
     EXPECT_GT(*layer.getInteger("pairs"), 0);

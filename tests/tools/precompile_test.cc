@@ -231,7 +231,7 @@ TEST_F(Precompile, CacheListsInspectsAndExtracts) {
       words.insert(words.end(), where.begin(), where.end());
       return minuet(words);
     };
-    EXPECT_THAT(cache({"list"}).out, HasSubstr("gather-f16-c4"));
+    EXPECT_THAT(cache({"list"}).out, HasSubstr("fused_convolution-f16-i4"));
     const llvm::json::Object list = parse(cache({"list", "--json"}).out);
     const llvm::json::Array& kernels = *list.getArray("kernels");
     EXPECT_GT(kernels.size(), 20u);
@@ -242,14 +242,14 @@ TEST_F(Precompile, CacheListsInspectsAndExtracts) {
     EXPECT_GT(*shown.getInteger("registers"), 0);
     EXPECT_THAT(shown.getString("compiler")->str(), HasSubstr("nvrtc"));
     EXPECT_THAT(shown.getString("log")->str(), HasSubstr("registers"));
-    EXPECT_THAT(cache({"inspect", "gather"}).out, HasSubstr("lowered_name"));
+    EXPECT_THAT(cache({"inspect", "fused"}).out, HasSubstr("lowered_name"));
     EXPECT_EQ(cache({"inspect", "s"}).code, 2) << "several start so";
     EXPECT_EQ(cache({"inspect", "nothing-starts-so"}).code, 2);
     const std::string cubin = folder_->path("gather.cubin");
-    EXPECT_EQ(cache({"extract", "gather", "--output", cubin}).code, 0);
+    EXPECT_EQ(cache({"extract", "fused", "--output", cubin}).code, 0);
     EXPECT_EQ(contents(cubin).substr(1, 3), "ELF");
     if (where[0] == "--cache") {
-      const Finished inside = cache({"extract", "gather", "--output", folder_->path("cache/gather")});
+      const Finished inside = cache({"extract", "fused", "--output", folder_->path("cache/gather")});
       EXPECT_EQ(inside.code, 2);
       EXPECT_THAT(inside.err, HasSubstr("lies in the cache folder"));
     }

@@ -28,6 +28,7 @@ AHEAD = pathlib.Path("codegen/error.h")
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
 # Device code: compiled by NVRTC, and by the tests' shim with what the shim puts in front.
 DEVICE_ONLY = ("kernels_templates/core/", "kernels_templates/map/", "kernels_templates/gmas/",
+               "kernels_templates/fused/",
                "tests/kernels_templates/device/", "tests/support/software_cuda/twins/kernels_templates/")
 
 

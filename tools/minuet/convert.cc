@@ -18,6 +18,11 @@ const char* dtype_name(minuet_dtype dtype) {
   return dtype >= 0 && dtype < kDTypeCount ? kDTypeNames[dtype] : "?";
 }
 
+const char* dataflow_name(minuet_dataflow dataflow) {
+  static constexpr const char* kNames[] = {"auto", "gather-gemm-scatter", "fused"};
+  return dataflow >= 0 && dataflow < 3 ? kNames[dataflow] : "?";
+}
+
 std::optional<minuet_dtype> parse_dtype(llvm::StringRef name) {
   for (minuet_dtype dtype = 0; dtype < kDTypeCount; ++dtype) {
     if (name == dtype_name(dtype)) return dtype;

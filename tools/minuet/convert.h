@@ -19,6 +19,8 @@ float bfloat16_to_float(uint16_t bits);
 
 /// "fp32", "tf32", "fp16", "bf16".
 const char* dtype_name(minuet_dtype dtype);
+/// "auto", "gather-gemm-scatter", "fused"
+const char* dataflow_name(minuet_dataflow dataflow);
 std::optional<minuet_dtype> parse_dtype(llvm::StringRef name);
 int dtype_bytes(minuet_dtype dtype);
 /// The largest finite number of the type.

@@ -6,6 +6,7 @@
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include "tools/minuet/convert.h"
 #include "tools/minuet/error.h"
 #include "tools/minuet/readers/scalar.h"
 
@@ -29,6 +30,14 @@ llvm::Expected<minuet_weights_order> parse_order(llvm::StringRef flag) {
   }
   return bad_input("the weights order '{0}' is none of minuet, minkowski, torchsparse, spconv, spconv-xyz",
                    flag);
+}
+
+llvm::Expected<minuet_dataflow> parse_dataflow(llvm::StringRef flag) {
+  if (flag.empty()) return MINUET_DATAFLOW_AUTO;
+  for (minuet_dataflow dataflow = MINUET_DATAFLOW_AUTO; dataflow <= MINUET_DATAFLOW_FUSED; ++dataflow) {
+    if (flag == dataflow_name(dataflow)) return dataflow;
+  }
+  return bad_input("the dataflow '{0}' is none of auto, gather-gemm-scatter, fused", flag);
 }
 
 /// What the library says of "the option allow_unused" as the tool's users know it: "--allow-unused".
@@ -136,13 +145,6 @@ llvm::Expected<DeviceHandle> open_device(minuet_context* context, const std::str
   return handle;
 }
 
-llvm::Error use_tuning(minuet_context* context, minuet_device* device) {
-  int64_t results = 0;
-  MINUET_TRY(check(minuet_context_load_tuning(context, device, &results)));
-  std::fprintf(stderr, "minuet: %lld tuning results hold for this GPU\n", static_cast<long long>(results));
-  return llvm::Error::success();
-}
-
 llvm::Error fill_network_options(const NetworkChoice& choice, minuet_dtype dtype, NetworkOptions& filled) {
   minuet_network_options& options = filled.options;
   if (is_shipped(choice.network)) {
@@ -157,6 +159,7 @@ llvm::Error fill_network_options(const NetworkChoice& choice, minuet_dtype dtype
     options.description = filled.description.c_str();
   }
   options.dtype = dtype;
+  MINUET_ASSIGN(options.dataflow, parse_dataflow(choice.dataflow));
   options.channels = choice.channels.empty() ? nullptr : choice.channels.data();
   options.channel_count = static_cast<int32_t>(choice.channels.size());
   options.weights_path = choice.weights.empty() ? nullptr : choice.weights.c_str();

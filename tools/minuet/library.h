@@ -67,6 +67,7 @@ struct NetworkChoice {
   std::string weights_prefix;  ///< "module."
   std::string weights_map;     ///< a JSON file
   bool allow_unused = false;
+  std::string dataflow;  ///< "fused"; empty: by what is expected to be faster
 };
 
 /// What the library takes for a choice. `options` points into the strings beside it and into the choice.
@@ -96,8 +97,6 @@ llvm::Expected<std::string> absolute_cache_folder(const std::string& cache);
 /// "cuda:N", "cpu", or empty for the default.
 llvm::Expected<DeviceHandle> open_device(minuet_context* context, const std::string& name,
                                          DeviceFacts& facts);
-/// For the networks that are opened after it; tells how much was measured.
-llvm::Error use_tuning(minuet_context* context, minuet_device* device);
 llvm::Error fill_network_options(const NetworkChoice& choice, minuet_dtype dtype, NetworkOptions& filled);
 /// Puts the network's file in front of an error about it.
 llvm::Error in_network(const NetworkChoice& choice, llvm::Error error);

@@ -96,15 +96,19 @@ void add_device(CLI::App& app, Arguments& arguments) {
       ->type_name("NAME");
 }
 
-void add_tuned(CLI::App& app, Arguments& arguments) {
-  app.add_flag("--tuned", arguments.tuned, "take what was measured on GPUs like this one (minuet tune list)");
-}
-
 CLI::Option* add_dtype(CLI::App& app, std::string& dtype) {
   return app
       .add_option("--dtype", dtype,
                   "fp32, tf32, fp16 or bf16; default: fp16 on a GPU, fp32 on the CPU. fp16 holds up to 65504")
       ->type_name("TYPE");
+}
+
+void add_dataflow(CLI::App& app, NetworkChoice& network) {
+  app.add_option(
+         "--dataflow", network.dataflow,
+         "how convolutions are computed: gather-gemm-scatter or fused; default: auto, what is expected "
+         "to be faster, layer by layer")
+      ->type_name("NAME");
 }
 
 void add_input(CLI::App& app, InputOptions& input) {
@@ -170,8 +174,8 @@ void add_run(CLI::App& run, Arguments& arguments) {
   add_input(run, arguments.input);
   add_network(run, arguments);
   add_dtype(run, arguments.dtype);
+  add_dataflow(run, arguments.network);
   add_device(run, arguments);
-  add_tuned(run, arguments);
   run.add_flag("--random-weights", arguments.random_weights, "--labels of a network without --weights");
   run.add_option("--repeat", arguments.repeat,
                  "warm inferences to time; default: 10 on a GPU, none but the first on the CPU")
@@ -252,8 +256,8 @@ void add_bench(CLI::App& bench, Arguments& arguments) {
       ->type_name("FILE|DIR");
   bench.add_option("--commit", arguments.commit, "commit to note in the JSON; default: none")
       ->type_name("ID");
+  add_dataflow(bench, arguments.network);
   add_device(bench, arguments);
-  add_tuned(bench, arguments);
   add_cache(bench, arguments);
 }
 

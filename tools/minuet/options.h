@@ -35,7 +35,6 @@ struct Arguments {
   NetworkChoice network;
   std::string dtype;   ///< empty: the device's default
   std::string device;  ///< empty: cuda:0 where usable, else cpu
-  bool tuned = false;  ///< take what was measured on this GPU
   std::string cache;   ///< empty: the library's default
   // run
   int repeat = 0;  ///< 0: 10 on a GPU, none on the CPU
@@ -54,7 +53,6 @@ struct Arguments {
   // precompile
   std::vector<std::string> archs;  ///< empty: sm_90a, or as recorded
   std::string requests;
-  std::string tuning;      ///< folder of results; empty: none
   std::string time_trace;  ///< folder; empty: none
   int jobs = 0;            ///< 0: the library decides
   // cache

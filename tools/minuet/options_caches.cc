@@ -9,7 +9,7 @@ namespace minuet::tool {
 namespace {
 
 constexpr const char* kPrecompileFooter = R"(
-Compiles every kernel that the networks may need, for any cloud, in worker processes: into the cache folder
+Compiles every kernel that the networks may need, for any cloud, in helper programs: into the cache folder
 and, with --output, into one bundle an architecture. Needs no GPU and no driver, only NVRTC. Run it again and
 it goes on where it stopped; Ctrl-C leaves bundles with what is done.
 
@@ -90,15 +90,10 @@ void add_precompile(CLI::App& precompile, Arguments& arguments) {
   precompile.add_option("--output", arguments.output, "folder for minuet-<arch>.bundle, made if need be")
       ->type_name("DIR");
   precompile
-      .add_option(
-          "--tuning", arguments.tuning,
-          "results of `minuet tune merge` for the bundles, with the kernels that the networks choose by them")
-      ->type_name("DIR");
-  precompile
       .add_option("--time-trace", arguments.time_trace,
                   "folder for NVRTC's time trace of each kernel, <name>-<arch>.json, made if need be")
       ->type_name("DIR");
-  precompile.add_option("-j,--jobs", arguments.jobs, "worker processes; default: by cores and free memory")
+  precompile.add_option("-j,--jobs", arguments.jobs, "helper programs; default: by cores and free memory")
       ->type_name("N")
       ->transform(kDecimal)
       ->check(CLI::Range(1, 1024));
@@ -157,9 +152,6 @@ llvm::Error check_precompile(const Arguments& arguments) {
   }
   if (!arguments.time_trace.empty() && !arguments.output.empty()) {
     return bad_input("--time-trace excludes --output: what is compiled with a time trace is not kept");
-  }
-  if (!arguments.tuning.empty() && (arguments.output.empty() || !arguments.requests.empty())) {
-    return bad_input("--tuning is for bundles of networks: it needs --output, and excludes --from");
   }
   for (const std::string& arch : arguments.archs) {
     if (arch.empty()) return bad_input("--arch has an empty name: name architectures such as sm_90a");

@@ -8,8 +8,8 @@
 #include "codegen/bundle/bundle_writer.h"
 #include "codegen/compiler.h"
 #include "codegen/emit.h"
+#include "codegen/helper/protocol.h"
 #include "codegen/keys.h"
-#include "codegen/worker/request.h"
 #include "tests/codegen/fakes.h"
 #include "tests/support/expect.h"
 

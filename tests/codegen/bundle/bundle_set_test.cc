@@ -8,9 +8,9 @@
 
 #include "codegen/bundle/bundle_writer.h"
 #include "codegen/header_index.h"
+#include "codegen/helper/protocol.h"
 #include "codegen/keys.h"
 #include "codegen/own_image.h"
-#include "codegen/worker/request.h"
 #include "tests/codegen/bundle/bundle_fakes.h"
 
 namespace minuet {

@@ -1,12 +1,17 @@
 // Bundles of kernels that are in the cache folder already, so that nothing is compiled.
 #include "codegen/bundle/precompile.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
+#include <optional>
 #include <thread>
 
+#include "codegen/helper/protocol.h"
+#include "codegen/keys.h"
 #include "tests/codegen/bundle/bundle_fakes.h"
 #include "tests/codegen/cache/store_fakes.h"
 
@@ -28,6 +33,29 @@ class LockCounter : public QuickFileSystem {
 
  private:
   const int error_;
+};
+
+/// Where another user's lock file was left, which is not ours to write to.
+class OthersLock : public QuickFileSystem {
+ public:
+  int open_at(int folder, const char* path, int flags, mode_t mode) override {
+    if (llvm::StringRef(path).startswith(".minuet-")) return errno = EACCES, -1;
+    return FileSystem::open_at(folder, path, flags, mode);
+  }
+};
+
+/// Lets `other` go as soon as somebody has found it locked.
+class LetGo : public FileSystem {
+ public:
+  int lock(int file, int operation) override {
+    const int result = FileSystem::lock(file, operation);
+    if (result != 0 && errno == EWOULDBLOCK) {
+      other->unlock();
+      errno = EWOULDBLOCK;
+    }
+    return result;
+  }
+  std::optional<LockableFile> other;
 };
 
 /// A build farm that has compiled kernels before.
@@ -110,6 +138,39 @@ TEST(Precompile, R17_AWaitForAnotherWriterIsCancelledAndNothingIsWrittenWithoutT
   EXPECT_EQ(read_text(farm.bundle()), before);
   other.unlock();
   EXPECT_EQ(farm.precompile({"two"}).bundles.at(0).kernels, 2);
+}
+
+TEST(Precompile, R20_NoBundleIsWrittenWithoutTheLockThatOthersTake) {
+  OthersLock system;
+  Farm farm(system);
+  const PrecompileResult result = farm.precompile({"one"});
+  EXPECT_THAT(result.bundles, SizeIs(0));
+  EXPECT_FALSE(std::filesystem::exists(farm.bundle()));
+  ASSERT_TRUE(result.first_failure);
+  EXPECT_THAT(result.first_failure->message(),
+              HasSubstr("/.minuet-sm_90a.lock, which keeps two writers apart"));
+  EXPECT_THAT(result.first_failure->message(), HasSubstr("Permission denied"));
+}
+
+/// One process of many compiles a kernel, a build farm's too.
+TEST(Precompile, R14_AFarmWaitsForWhoCompilesTheSameKernel) {
+  LetGo system;
+  const Farm farm(system);
+  const KernelSource source = make_source("gather");
+  const std::string locks = farm.folder / "cache/v1/lock";
+  std::filesystem::create_directories(locks);
+  for (const char* folder : {"cache", "cache/v1", "cache/v1/lock"})
+    ::chmod((farm.folder / folder).c_str(), 0700);
+  const std::string key =
+      build_key(key_of(source, "sm_90a"), llvm::cantFail(farm.cache->identify_compiler()).id);
+  system.other.emplace(real_file_system(),
+                       ::open((locks + "/" + key).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_TRUE(system.other->try_lock());
+  PrecompileOptions options;
+  options.output = farm.folder / "out";
+  const PrecompileResult result = llvm::cantFail(precompile(*farm.cache, {{source, "sm_90a"}}, options));
+  EXPECT_EQ(result.compiled, 1);
+  EXPECT_EQ(farm.cache->stats().waits, 1);
 }
 
 }  // namespace

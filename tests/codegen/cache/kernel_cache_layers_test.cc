@@ -156,9 +156,9 @@ TEST(KernelCacheLayers, R21_AnotherKernelUnderAKeyOfABundleIsNotRun) {
 /// Says so where it is asked which one it is, which may start a process.
 class AskedCompiler : public FakeCompiler {
  public:
-  llvm::Expected<NvrtcInfo> identify(const CancelToken* cancel) override {
+  llvm::Expected<NvrtcInfo> identify(const CompileControl& control) override {
     ++asked;
-    return FakeCompiler::identify(cancel);
+    return FakeCompiler::identify(control);
   }
   std::atomic<int> asked{0};
 };

@@ -140,6 +140,20 @@ TEST(KernelCacheLayers, R22_ATornLineOfARecordCostsThatLineOnly) {
   EXPECT_EQ(requests[1].request.source.display_name, "scatter");
 }
 
+TEST(KernelCacheLayers, R22_ALineTornAfterItsFirstBytesCostsThatLineOnly) {
+  for (const std::size_t size : {1, 5, 8}) {
+    const TemporaryFolder folder;
+    CacheOptions options = without_disk();
+    options.record = folder / "requests.jsonl";
+    write_text(*options.record, kRequestStart.substr(0, size).str());
+    origin_of(*open_cache(options, std::make_shared<FakeCompiler>()), "gather");
+    std::vector<int> torn;
+    const auto requests = llvm::cantFail(read_requests(read_text(*options.record), &torn));
+    EXPECT_THAT(torn, testing::ElementsAre(1)) << size;
+    EXPECT_THAT(requests, SizeIs(1)) << size;
+  }
+}
+
 TEST(KernelCacheLayers, R22_ARecordThatCannotBeWrittenIsAWarning) {
   const TemporaryFolder folder;
   Warnings warnings;

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "codegen/emit.h"
-#include "codegen/worker/helper_compiler.h"
+#include "codegen/helper/helper_compiler.h"
 #include "tests/codegen/fakes.h"
 #include "tests/codegen/gated_helper.h"
 #include "tests/support/expect.h"
@@ -61,7 +61,7 @@ TEST_F(KernelCacheNvrtc, R17_ACompileThatIsCancelledEndsAndLeavesNothing) {
   CancelToken cancel;
   StatusCode code = StatusCode::Ok;
   std::thread compiling([&] {
-    auto binary = cache_->get_or_compile(emit(ScanSpec{}), "sm_90a", &cancel);
+    auto binary = cache_->get_or_compile(emit(ScanSpec{}), "sm_90a", {&cancel});
     if (!binary) code = take_status(binary.takeError()).code();
   });
   helper_.wait();

@@ -13,10 +13,11 @@
 #include <iterator>
 #include <thread>
 
+#include "codegen/background_job.h"
 #include "codegen/cache/compile_list.h"
+#include "codegen/helper/protocol.h"
 #include "codegen/keys.h"
 #include "codegen/trace.h"
-#include "codegen/worker/request.h"
 #include "tests/codegen/fakes.h"
 #include "tests/support/expect.h"
 #include "tests/support/wait_until.h"
@@ -166,7 +167,7 @@ TEST(KernelCacheProcesses, R17_WhoWaitsForACancelledCompileTriesItself) {
   auto cache = make_cache("", compiler);
   StatusCode first = StatusCode::Ok;
   std::thread owner([&] {
-    auto binary = cache->get_or_compile(make_source("gather"), "sm_90a", &cancel);
+    auto binary = cache->get_or_compile(make_source("gather"), "sm_90a", {&cancel});
     if (!binary) first = take_status(binary.takeError()).code();
   });
   while (began == 0) ::usleep(1000);
@@ -241,32 +242,44 @@ TEST(KernelCacheProcesses, R17_AJobBeginsWhenItIsKeptAndMayBeDroppedByItself) {
 TEST(KernelCacheProcesses, R14_ABuildFarmTakesTheSameLock) {
   const TemporaryFolder folder;
   const KernelSource source = make_source("gather");
-  auto compiler = std::make_shared<FakeCompiler>();
-  const std::string id = compiler->id_;
-  auto farm = make_cache(folder.path(), compiler), jit = make_cache(folder.path(), compiler);
+  auto compiler = std::make_shared<FakeCompiler>(), of_jit = std::make_shared<FakeCompiler>();
+  auto farm = make_cache(folder.path(), compiler), jit = make_cache(folder.path(), of_jit);
   std::thread other;
-  const auto compile = [&]() -> llvm::Expected<PackedEntry> {
+  compiler->before = [&](const KernelSource&) {
     other = std::thread([&] { llvm::cantFail(jit->get_or_compile(source, "sm_90a")); });
-    const std::string lock = folder / ("v1/lock/" + build_key(key_of(source, "sm_90a"), id));
+    const std::string lock = folder / ("v1/lock/" + build_key(key_of(source, "sm_90a"), compiler->id_));
     EXPECT_FALSE(LockableFile(real_file_system(), ::open(lock.c_str(), O_RDWR | O_CLOEXEC)).try_lock());
-    ::usleep(20000);  // the other one is at the lock, or waits for it later
-    PackedEntry compiled;
-    compiled.entry.request_key = key_of(source, "sm_90a");
-    compiled.entry.build_key = build_key(compiled.entry.request_key, id);
-    compiled.entry.name_expression = source.name_expression;
-    compiled.entry.binary = llvm::cantFail(FakeCompiler().compile(source, "sm_90a", "seed", {}));
-    compiled.bytes = write_entry(compiled.entry);
-    return compiled;
+    return llvm::Error::success();
   };
   BinaryOrigin origin = BinaryOrigin::Memory;
-  const Entry entry = llvm::cantFail(farm->compile_alone(source, "sm_90a", id, compile, origin, nullptr));
+  llvm::cantFail(farm->get_exactly(source, "sm_90a", {}, origin));
   other.join();
   EXPECT_EQ(origin, BinaryOrigin::Compiled);
-  EXPECT_EQ(compiler->compiles, 0) << "the JIT's";
+  EXPECT_EQ(of_jit->compiles, 0);
   EXPECT_EQ(jit->stats().disk_hits, 1);
-  const auto none = []() -> llvm::Expected<PackedEntry> { return make_error(StatusCode::Internal, "again"); };
-  llvm::cantFail(farm->compile_alone(source, "sm_90a", id, none, origin, nullptr));
+  llvm::cantFail(farm->get_exactly(source, "sm_90a", {}, origin));
   EXPECT_EQ(origin, BinaryOrigin::Disk);
+  EXPECT_EQ(compiler->compiles, 1);
+}
+
+/// Without a folder, too, where there is no lock: of one process's threads one compiles.
+TEST(KernelCacheProcesses, R13_ABuildFarmTakesTheSameFlight) {
+  const KernelSource source = make_source("gather");
+  auto compiler = std::make_shared<FakeCompiler>();
+  auto cache = make_cache("", compiler);
+  std::thread other;
+  compiler->before = [&](const KernelSource&) {
+    other = std::thread([&] { llvm::cantFail(cache->get_or_compile(source, "sm_90a")); });
+    wait_until("the other one is on the flight", [&] { return cache->stats().memory_hits == 1; });
+    return llvm::Error::success();
+  };
+  BinaryOrigin origin = BinaryOrigin::Memory;
+  llvm::cantFail(cache->get_exactly(source, "sm_90a", {}, origin));
+  other.join();
+  EXPECT_EQ(origin, BinaryOrigin::Compiled);
+  EXPECT_EQ(compiler->compiles, 1);
+  // And what the one that was made just in time is stays in memory.
+  EXPECT_NE(cache->find_in_memory(source, "sm_90a"), nullptr);
 }
 
 /// From here on the kernel ends this process where it starts a thread or opens a file.

@@ -12,7 +12,7 @@
 #include <filesystem>
 
 #include "codegen/cache/entry.h"
-#include "codegen/worker/request.h"
+#include "codegen/helper/protocol.h"
 #include "tests/codegen/cache/store_fakes.h"
 
 namespace minuet {

@@ -5,8 +5,8 @@
 
 #include "codegen/bundle/bundle_writer.h"
 #include "codegen/cache/cache_options.h"
+#include "codegen/helper/protocol.h"
 #include "codegen/keys.h"
-#include "codegen/worker/request.h"
 #include "tests/codegen/cache/store_fakes.h"
 
 namespace minuet {
@@ -53,7 +53,7 @@ inline BinaryOrigin origin_of(KernelCache& cache, const std::string& name, const
 
 inline StatusError failure_of(KernelCache& cache, const KernelSource& source,
                               const CancelToken* cancel = nullptr) {
-  llvm::Expected<std::shared_ptr<const Binary>> binary = cache.get_or_compile(source, "sm_90a", cancel);
+  llvm::Expected<std::shared_ptr<const Binary>> binary = cache.get_or_compile(source, "sm_90a", {cancel});
   return binary ? StatusError(StatusCode::Ok, "") : take_status(binary.takeError());
 }
 

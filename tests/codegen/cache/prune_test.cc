@@ -1,4 +1,4 @@
-#include "codegen/cache/prune.h"
+#include "codegen/cache/store.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <thread>
 
-#include "codegen/cache/store.h"
 #include "tests/codegen/cache/store_fakes.h"
 
 namespace minuet {

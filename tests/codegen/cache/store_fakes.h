@@ -78,7 +78,6 @@ inline void set_age(const std::string& path, std::chrono::seconds age) {
 /// Writes are not forced to the disk: nothing in a test must outlive a power cut.
 class QuickFileSystem : public FileSystem {
  public:
-  int sync(int) override { return 0; }
 };
 
 /// Fails one call, the `at`-th, with `error`; counts the calls, of each kind too.
@@ -108,7 +107,6 @@ class FailingFileSystem : public QuickFileSystem {
   ssize_t write(int file, const void* bytes, std::size_t size) override {
     return fails("write") ? -1 : FileSystem::write(file, bytes, size > 7 ? size / 2 : size);
   }
-  int sync(int) override { return fails("sync") ? -1 : 0; }
   int rename_at(int folder, const char* from, const char* to) override {
     return fails("rename") ? -1 : FileSystem::rename_at(folder, from, to);
   }

@@ -213,7 +213,6 @@ class Untouchable : public FileSystem {
     return FileSystem::open_at(folder, path, flags, mode);
   }
   ssize_t write(int, const void*, std::size_t) override { return change(); }
-  int sync(int) override { return change(); }
   int rename_at(int, const char*, const char*) override { return change(); }
   int unlink_at(int, const char*) override { return change(); }
   int make_folder_at(int, const char*, mode_t) override { return change(); }
@@ -245,7 +244,7 @@ TEST(Store, R22_AReadOnlyStoreChangesNothing) {
   const Sample sample = make_sample("a"), bad = make_sample("bad");
   Store missing = make_store(folder / "none/at/all", &warnings, {.read_only = true}, system);
   use(missing, sample, false);
-  const StoreRoot root{folder / "none/at/all", own_policy(), system, 1, /*read_only=*/true};
+  const StoreRoot root{folder / "none/at/all", own_policy(), system, "v1", /*read_only=*/true};
   EXPECT_TRUE(llvm::errorToBool(root.open({"obj"}, Missing::Make).takeError()));
   EXPECT_THAT(warnings.all(), IsEmpty());
   Store writer = make_store(folder.path());

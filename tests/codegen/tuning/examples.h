@@ -41,6 +41,16 @@ inline TuningEntry example_entry(const TuningEnvironment& environment = example_
                     {measured(tile_config(32), 15000), measured(tile_config(16), 12000)});
 }
 
+inline std::string print_entry(const TuningEntry& entry) { return write_tuning({entry}); }
+
+/// The one entry of that text, or why it is none.
+inline llvm::Expected<TuningEntry> parse_entry(llvm::StringRef text) {
+  std::vector<std::string> skipped;
+  MINUET_ASSIGN(const std::vector<TuningEntry> entries, read_tuning(text, &skipped));
+  if (entries.size() == 1) return entries[0];
+  return make_error(StatusCode::InvalidArgument, "{0}", skipped.empty() ? "nothing" : skipped[0]);
+}
+
 inline TuningStore store_in(const std::string& directory, FileSystem& system = real_file_system()) {
   return {directory, "", process_policy(make_environment({})), system};
 }
@@ -66,7 +76,7 @@ inline std::string choices_text(const TuningSnapshot* tuning, i64 rows = kExampl
   for (const DType dtype : kDTypes) {
     for (const i32 channels : {3, 32, 64, 96, 256}) {
       const ConvolutionProblem problem = example_problem(channels, 2 * channels, dtype);
-      const ConvolutionChoice choice = choose_convolution(problem, tuning, rows);
+      const GmasChoice choice = choose_gmas(problem, tuning, rows);
       std::vector<std::string> reasons = choice.reasons;
       const GroupingChoice grouping = choose_grouping(problem, tuning, rows, reasons);
       add(sources_of(choice), reasons);

@@ -37,7 +37,7 @@ TEST(TuningCli, R35_ListAndInspect) {
   EXPECT_THAT(text, HasSubstr("gpu NVIDIA H200"));
   EXPECT_THAT(text, HasSubstr("dtype fp16, channels 64, volume 27, log2_rows 16: tile=16, 12000 ns, of 3"));
   const std::string json = expect_done({"list", "--json", "--directory", folder.path()});
-  EXPECT_EQ(llvm::cantFail(read_tuning_section(json)), std::vector<TuningEntry>{example_entry()});
+  EXPECT_EQ(llvm::cantFail(read_tuning(json)), std::vector<TuningEntry>{example_entry()});
   const std::string prefix = bucket_hash(example_entry().bucket).substr(0, 6);
   EXPECT_EQ(expect_done({"inspect", prefix, "--directory", folder.path()}), print_entry(example_entry()));
   expect_refused({"inspect", "nothing", "--directory", folder.path()}, "starts with 'nothing'");
@@ -60,7 +60,7 @@ TEST(TuningCli, R35_MergeIsAUnionInWhateverOrder) {
   expect_done({"merge", a.path(), ba / "new"});
   const std::string merged = expect_done({"list", "--json", "--directory", ab / "new"});
   EXPECT_EQ(merged, expect_done({"list", "--json", "--directory", ba / "new"}));
-  EXPECT_EQ(merged, write_tuning_section({merge_entries(example_entry(), more), other}) + "\n");
+  EXPECT_EQ(merged, write_tuning({merge_entries(example_entry(), more), other}));
   EXPECT_EQ(llvm::cantFail(store_in(a.path()).load(environment_hash(example_environment()))).entries,
             std::vector<TuningEntry>{example_entry()})
       << "the folder that is read stays as it is";

@@ -34,7 +34,7 @@ TEST(TuningEntry, R33_ItsTextSaysWhatItIs) {
   const std::string text = print_entry(example_entry());
   llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
   ASSERT_TRUE(static_cast<bool>(value));
-  const llvm::json::Object& object = *value->getAsObject();
+  const llvm::json::Object& object = *(*value->getAsArray())[0].getAsObject();
   EXPECT_EQ(*object.getInteger("schema"), kTuningSchema);
   EXPECT_EQ(object.getString("operation")->str(), "gather");
   EXPECT_EQ(object.getObject("bucket")->getString("dtype")->str(), "fp16");
@@ -69,9 +69,7 @@ TEST(TuningEntry, R33_AnotherSchemaIsRefused) {
   const std::string mark = "\"schema\": 1";
   ASSERT_NE(text.find(mark), std::string::npos);
   text.replace(text.find(mark), mark.size(), "\"schema\": 2");
-  const StatusError status = take_status(parse_entry(text).takeError());
-  EXPECT_EQ(status.code(), StatusCode::Unimplemented);
-  EXPECT_THAT(status.message(), HasSubstr("schema"));
+  EXPECT_THAT(take_status(parse_entry(text).takeError()).message(), HasSubstr("another schema"));
 }
 
 TEST(TuningEntry, R33_DamagedTextIsAnErrorOrAnEntryAndNeverACrash) {
@@ -188,27 +186,27 @@ TEST(TuningEntry, R35_ASectionHasTheSameBytesInWhateverOrder) {
     entries.push_back(make_entry(example_environment(), gather_bucket(DType::F16, channels, 27, 1000),
                                  measured(tile_config(8), 14000), {measured(tile_config(16), 12000)}));
   }
-  const std::string bytes = write_tuning_section(entries);
-  EXPECT_EQ(llvm::cantFail(read_tuning_section(bytes)).size(), entries.size());
+  const std::string bytes = write_tuning(entries);
+  EXPECT_EQ(llvm::cantFail(read_tuning(bytes)).size(), entries.size());
   std::mt19937 random(7);
   for (int round = 0; round < 5; ++round) {
     std::shuffle(entries.begin(), entries.end(), random);
-    EXPECT_EQ(write_tuning_section(entries), bytes);
+    EXPECT_EQ(write_tuning(entries), bytes);
   }
-  EXPECT_EQ(write_tuning_section(llvm::cantFail(read_tuning_section(bytes))), bytes);
+  EXPECT_EQ(write_tuning(llvm::cantFail(read_tuning(bytes))), bytes);
   entries.push_back(entries.front());
-  EXPECT_EQ(write_tuning_section(entries), bytes) << "what comes twice is there once";
-  EXPECT_TRUE(llvm::cantFail(read_tuning_section(write_tuning_section({}))).empty());
+  EXPECT_EQ(write_tuning(entries), bytes) << "what comes twice is there once";
+  EXPECT_TRUE(llvm::cantFail(read_tuning(write_tuning({}))).empty());
 }
 
 TEST(TuningEntry, R35_ASectionPassesOverOtherSchemas) {
-  const std::string bytes = write_tuning_section({example_entry()});
+  const std::string bytes = write_tuning({example_entry()});
   const std::string more = "[{\"schema\": 9}, 5, " + bytes.substr(1);
-  const std::vector<TuningEntry> entries = llvm::cantFail(read_tuning_section(more));
+  const std::vector<TuningEntry> entries = llvm::cantFail(read_tuning(more));
   ASSERT_EQ(entries.size(), 1u);
   EXPECT_EQ(entries[0], example_entry());
   for (const char* broken : {"", "{}", "[", "\x01\x02"}) {
-    EXPECT_TRUE(llvm::errorToBool(read_tuning_section(broken).takeError())) << broken;
+    EXPECT_TRUE(llvm::errorToBool(read_tuning(broken).takeError())) << broken;
   }
 }
 

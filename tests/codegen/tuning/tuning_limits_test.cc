@@ -31,8 +31,7 @@ TEST(TuningLimits, R34_TheOutermostConfigsCompile) {
         entries.push_back(make_entry(example_environment(), bucket, measured(tile_config(tile), 1), {}));
       }
       const TuningSnapshot snapshot(example_environment(), {{"user", entries}});
-      const ConvolutionChoice choice =
-          choose_convolution(example_problem(channels, channels, dtype), &snapshot);
+      const GmasChoice choice = choose_gmas(example_problem(channels, channels, dtype), &snapshot);
       ASSERT_EQ(choice.gather.tile, tile);
       for (const KernelSource& source : sources_of(choice)) expect_compiles(**compiler, source);
     }

@@ -20,9 +20,9 @@ TuningSnapshot snapshot_of(std::vector<TuningEntry> entries) {
   return TuningSnapshot(example_environment(), {{"user", std::move(entries)}});
 }
 
-ConvolutionChoice choose(const TuningSnapshot* tuning, const ConvolutionProblem& problem = example_problem(),
-                         i64 rows = kExampleRows) {
-  return choose_convolution(problem, tuning, rows);
+GmasChoice choose(const TuningSnapshot* tuning, const ConvolutionProblem& problem = example_problem(),
+                  i64 rows = kExampleRows) {
+  return choose_gmas(problem, tuning, rows);
 }
 
 /// A gather entry whose fastest configuration is `config`.
@@ -46,7 +46,7 @@ TEST(TuningSnapshot, R34_AConfigThatTheCodeNoLongerHasIsAMiss) {
     const TuningEntry entry = llvm::cantFail(parse_entry(print_entry(entry_with(config))));
     EXPECT_EQ(entry.measurements[0].config, config);
     const TuningSnapshot snapshot = snapshot_of({entry});
-    const ConvolutionChoice choice = choose(&snapshot);
+    const GmasChoice choice = choose(&snapshot);
     EXPECT_EQ(choice.gather.tile, 8);
     EXPECT_EQ(sources_of(choice)[0].display_name, sources_of(choose(nullptr))[0].display_name);
     // With the default gone as well the entry is no entry at all.
@@ -68,7 +68,7 @@ TEST(TuningSnapshot, R34_NothingBehindTheDefaultIsUsed) {
   const TuningSnapshot snapshot =
       snapshot_of({make_entry(example_environment(), example_entry().bucket, measured(tile_config(8), 14000),
                               {measured(tile_config(16), 14000), measured(tile_config(32), 15000)})});
-  const ConvolutionChoice choice = choose(&snapshot);
+  const GmasChoice choice = choose(&snapshot);
   EXPECT_EQ(choice.gather.tile, 8);
   EXPECT_THAT(choice.reasons,
               Contains("gather tile 8: the default, which measured fastest, 0.014 ms (user)"));
@@ -129,7 +129,7 @@ TEST(TuningSnapshot, R34_EveryChoicePassesItsChecks) {
     problem.input.column = problem.output.column = static_cast<i32>(random() % 9);
     problem.input.ld = problem.output.ld = channels + 8;
     for (const TuningSnapshot* tuning : {&snapshot, static_cast<const TuningSnapshot*>(nullptr)}) {
-      const ConvolutionChoice choice = choose(tuning, problem, 5);
+      const GmasChoice choice = choose(tuning, problem, 5);
       EXPECT_FALSE(llvm::errorToBool(validate_spec(choice.gather)));
       EXPECT_FALSE(llvm::errorToBool(validate_spec(choice.scatter)));
       if (tuning != nullptr && channels % tile == 0) {
@@ -151,7 +151,7 @@ TEST(TuningSnapshot, R35_ATunedChoiceSaysSo) {
                    make_entry(example_environment(), grouping_bucket(DType::F16, 27, kExampleRows),
                               measured(config_of(GroupingChoice{}), 5000),
                               {measured(config_of(GroupingChoice{0.5, 128}), 4000)})});
-  const ConvolutionChoice choice = choose(&snapshot);
+  const GmasChoice choice = choose(&snapshot);
   EXPECT_EQ(choice.gather.tile, 16);
   EXPECT_EQ(choice.gather.vector_bytes, 16);
   EXPECT_THAT(choice.reasons,
@@ -200,7 +200,7 @@ TEST(TuningSnapshot, R35_LoadedFromTheStoreAndBundles) {
   const TemporaryFolder folder;
   TuningStore store = store_in(folder.path());
   Warnings warnings;
-  const std::vector<std::string> bundles{"no section", write_tuning_section({entry_with(tile_config(32))})};
+  const std::vector<std::string> bundles{"no section", write_tuning({entry_with(tile_config(32))})};
   auto load = [&] { return load_tuning(example_environment(), &store, bundles, warnings.sink()); };
   const std::shared_ptr<const TuningSnapshot> before = load();
   EXPECT_EQ(choose(before.get()).gather.tile, 32);

@@ -154,7 +154,6 @@ class FailingFileSystem : public FileSystem {
   ssize_t write(int file, const void* bytes, std::size_t size) override {
     return fails() ? -1 : FileSystem::write(file, bytes, size > 7 ? size / 2 : size);
   }
-  int sync(int) override { return fails() ? -1 : 0; }
   int rename_at(int folder, const char* from, const char* to) override {
     return fails() ? -1 : FileSystem::rename_at(folder, from, to);
   }

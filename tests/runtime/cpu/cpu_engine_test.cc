@@ -157,8 +157,14 @@ TEST(CpuEngine, CountsAndTimesWhatItDid) {
   engine->set_profiling(true);
   take(engine->begin(nullptr));
   const std::vector<i32> coordinates(4 * 100000, 3);
-  i32 bounds[2 * kMaxFields];
-  take(engine->find_bounds(coordinates.data(), 100000, bounds));
+  u32 status = 0;
+  i32 points = 0, bounds[2 * kMaxFields];
+  CloudLayout layout;
+  LayoutRequest request;
+  request.coordinates = coordinates.data();
+  request.most = 100000;
+  request.cloud = {&status, &points, bounds, &layout};
+  take(engine->find_layout(request));
   const StageTimes times = take(engine->stage_times());
   EXPECT_GT(times.sort, 0);
   EXPECT_EQ(times.gemm, 0);
@@ -174,13 +180,13 @@ TEST(CpuEngine, RefusesWhatCannotBe) {
   const auto device = cpu();
   const auto engine = take(device->create_engine({3, {}, {}}, nullptr));
   ConvolutionCase test = small_case(DType::F32, ConvolutionKind::Submanifold, 16, 16, 10);
-  ConvolutionChoice choice = choose_convolution(problem_of(test));
+  GmasChoice choice = choose_gmas(problem_of(test));
   float weight = 0;
-  llvm::Expected<i32> no_scale = engine->add_convolution(choice, {&weight, nullptr, nullptr});
+  llvm::Expected<i32> no_scale = engine->add_op(choice, {&weight, nullptr, nullptr});
   ASSERT_FALSE(static_cast<bool>(no_scale));
   EXPECT_EQ(take_status(no_scale.takeError()).code(), StatusCode::InvalidArgument);
   choice.problem.output.ld = 15;
-  llvm::Expected<i32> short_rows = engine->add_convolution(choice, {&weight, &weight, &weight});
+  llvm::Expected<i32> short_rows = engine->add_op(choice, {&weight, &weight, &weight});
   ASSERT_FALSE(static_cast<bool>(short_rows));
   EXPECT_EQ(take_status(short_rows.takeError()).code(), StatusCode::InvalidArgument);
 }

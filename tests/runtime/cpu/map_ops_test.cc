@@ -31,7 +31,7 @@ class MapOpsTest : public testing::Test {
 
   void begin(i64 capacity, i32 max_volume = 1) {
     MapLimits limits;
-    limits.key = kKey;
+    limits.key_bits = 8 * static_cast<i32>(sizeof(Key));
     limits.capacity = capacity;
     limits.max_volume = max_volume;
     // Exactly as many bytes as asked for, so that a write past the end is found under ASan.
@@ -41,33 +41,33 @@ class MapOpsTest : public testing::Test {
     scratch_ = place_map_scratch(limits, workspace_.get());
   }
 
-  KeyLayout layout(int ndim, const std::vector<i32>& coordinates, i64 guard, i64 period) {
-    std::fill_n(least_, kMaxFields, 0), std::fill_n(greatest_, kMaxFields, 0);
+  CloudLayout layout(int ndim, const std::vector<i32>& coordinates, i64 guard, i64 period) {
+    i32 least[kMaxFields] = {}, greatest[kMaxFields] = {};
     for (size_t i = 0; i < coordinates.size(); ++i) {
       const size_t f = i % (1 + ndim);
-      least_[f] = i <= f ? coordinates[i] : std::min(least_[f], coordinates[i]);
-      greatest_[f] = i <= f ? coordinates[i] : std::max(greatest_[f], coordinates[i]);
+      least[f] = i <= f ? coordinates[i] : std::min(least[f], coordinates[i]);
+      greatest[f] = i <= f ? coordinates[i] : std::max(greatest[f], coordinates[i]);
     }
     const i64 guards[] = {guard, guard, guard, guard}, periods[] = {period, period, period, period};
-    return make_key_layout(ndim, least_, greatest_, guards, periods);
+    return make_bounded_layout(ndim, least, greatest, guards, periods);
   }
 
   struct Set {
     explicit Set(i64 capacity)
         : keys(capacity, Key(0xabababab)), source_row(capacity, -7), row_of(capacity, -7) {}
-    Coords coords() { return {keys.data(), &count, static_cast<i64>(keys.size())}; }
+    Coords coords() { return {keys.data(), &count, static_cast<i64>(keys.size()), kKey}; }
     std::vector<Key> keys;
     std::vector<i32> source_row, row_of;
     i32 count = -7;
   };
 
-  u32 build(const std::vector<i32>& coordinates, const KeyLayout& layout, Set& set) {
+  u32 build(const std::vector<i32>& coordinates, const CloudLayout& layout, Set& set) {
     BuildCoordsRequest request;
     request.coordinates = coordinates.data();
-    request.count = static_cast<i64>(set.row_of.size());
-    request.layout = layout;
-    std::copy_n(least_, kMaxFields, request.bounds.least);
-    std::copy_n(greatest_, kMaxFields, request.bounds.greatest);
+    const i32 count = static_cast<i32>(set.row_of.size());
+    request.count = &count;
+    request.most = count;
+    request.layout = &layout;
     request.coords = set.coords();
     request.source_row = set.source_row.data();
     request.row_of = set.row_of.data();
@@ -80,7 +80,6 @@ class MapOpsTest : public testing::Test {
   ThreadPool pool_{3};
   std::shared_ptr<char> workspace_;
   MapScratch scratch_;
-  i32 least_[kMaxFields], greatest_[kMaxFields];
 };
 
 using Keys = testing::Types<u32, u64>;
@@ -100,7 +99,7 @@ TYPED_TEST(MapOpsTest, BuildsSortedUniqueSets) {
   for (int ndim = 1; ndim <= 4; ++ndim) {
     for (i64 count : {0, 1, 2, 31, 1000, 50000}) {
       const std::vector<i32> coordinates = with_duplicates(count, ndim, 21 + count);
-      const KeyLayout layout = this->layout(ndim, coordinates, 3, 2);
+      const CloudLayout layout = this->layout(ndim, coordinates, 3, 2);
       typename TestFixture::Set set(count);
       this->begin(count);
       EXPECT_EQ(this->build(coordinates, layout, set), 0u);
@@ -112,7 +111,7 @@ TYPED_TEST(MapOpsTest, BuildsSortedUniqueSets) {
       }
       ASSERT_EQ(set.count, static_cast<i32>(expected.size())) << ndim << " axes, " << count << " points";
       std::vector<i32> unpacked(set.count * (1 + ndim), INT_MAX);
-      unpack_cpu<TypeParam>(this->pool_, set.coords(), layout, unpacked.data());
+      unpack_cpu<TypeParam>(this->pool_, set.coords(), layout.keys, unpacked.data());
       const std::vector<Row> got = rows_of(unpacked, ndim);
       i32 row = 0;
       for (const auto& [coordinate, entry] : expected) {
@@ -127,7 +126,7 @@ TYPED_TEST(MapOpsTest, BuildsSortedUniqueSets) {
 
 TYPED_TEST(MapOpsTest, ReportsWhatLiesOutside) {
   const std::vector<i32> good{0, -4, 5, 1, 2, 3};
-  const KeyLayout layout = this->layout(2, good, 1, 1);
+  CloudLayout layout = this->layout(2, good, 1, 1);
   this->begin(2);
   typename TestFixture::Set set(2);
   EXPECT_EQ(this->build(good, layout, set), 0u);
@@ -135,38 +134,90 @@ TYPED_TEST(MapOpsTest, ReportsWhatLiesOutside) {
   EXPECT_EQ(this->build({0, -4, 5, 1, 2, 6}, layout, set), kStatusOutOfBounds);
   EXPECT_EQ(this->build({0, INT_MIN, INT_MAX, 1, 2, 3}, layout, set), kStatusOutOfBounds);
   EXPECT_EQ(this->build({-1, -4, 5, 1, 2, 3}, layout, set), kStatusOutOfBounds | kStatusNegativeBatch);
-  this->least_[0] = -1;
+  layout.least[0] = -1;
   EXPECT_EQ(this->build({-1, -4, 5, 1, 2, 3}, layout, set), kStatusNegativeBatch);
 }
 
-TYPED_TEST(MapOpsTest, FindsBounds) {
-  for (i64 count : {1, 31, 40000}) {
+TYPED_TEST(MapOpsTest, FindsLayouts) {
+  for (i64 count : {0, 1, 31, 40000}) {
     const std::vector<i32> coordinates = with_duplicates(count, 3, 5 + count);
-    i32 bounds[2 * kMaxFields];
-    find_bounds_cpu(this->pool_, 3, coordinates.data(), count, bounds);
-    this->layout(3, coordinates, 0, 1);
+    const CloudLayout expected = this->layout(3, coordinates, 1, 2);
+    u32 status = 77;
+    i32 points = -7, bounds[2 * kMaxFields];
+    CloudLayout found;
+    LayoutRequest request;
+    request.coordinates = coordinates.data();
+    request.most = count;
+    std::fill_n(request.guard, kMaxDim, 1), std::fill_n(request.period, kMaxDim, 2);
+    request.key_bits = expected.keys.total_bits;
+    request.cloud = {&status, &points, bounds, &found};
+    find_layout_cpu(this->pool_, 3, request);
+    EXPECT_EQ(status, 0u);
+    EXPECT_EQ(points, count);
+    EXPECT_EQ(found.keys.total_bits, expected.keys.total_bits);
     for (int f = 0; f < 4; ++f) {
-      EXPECT_EQ(bounds[f], this->least_[f]);
-      EXPECT_EQ(bounds[kMaxFields + f], this->greatest_[f]);
+      EXPECT_EQ(found.least[f], expected.least[f]);
+      EXPECT_EQ(found.greatest[f], expected.greatest[f]);
+      EXPECT_EQ(found.keys.bias[f], expected.keys.bias[f]);
+      EXPECT_EQ(found.keys.shift[f], expected.keys.shift[f]);
     }
+    if (count == 0) continue;
+    request.key_bits -= 1;
+    find_layout_cpu(this->pool_, 3, request);
+    EXPECT_EQ(status, kStatusKeyTooNarrow);
+    EXPECT_EQ(points, 0);
+    const i32 given = static_cast<i32>(count) + 1;
+    request.given_count = &given;
+    find_layout_cpu(this->pool_, 3, request);
+    EXPECT_EQ(status, kStatusPastCapacity);
+  }
+}
+
+TYPED_TEST(MapOpsTest, KeepsTheCapacityAndSaysSo) {
+  const std::vector<i32> coordinates = with_duplicates(1000, 3, 8);
+  const CloudLayout layout = this->layout(3, coordinates, 0, 1);
+  typename TestFixture::Set set(1000);
+  this->begin(1000);
+  ASSERT_EQ(this->build(coordinates, layout, set), 0u);
+  const i32 unique = set.count;
+  for (const i32 capacity : {1, unique - 1, unique}) {
+    typename TestFixture::Set small(1000);
+    const i32 count = 1000;
+    u32 status = 0;
+    BuildCoordsRequest request;
+    request.coordinates = coordinates.data();
+    request.count = &count;
+    request.most = count;
+    request.layout = &layout;
+    request.refuses_duplicates = true;
+    request.coords = small.coords();
+    request.coords.capacity = capacity;
+    request.source_row = small.source_row.data();
+    request.row_of = small.row_of.data();
+    request.status = &status;
+    build_coords_cpu<TypeParam>(this->pool_, this->scratch_, request);
+    EXPECT_EQ(status, kStatusDuplicate | (capacity < unique ? kStatusPastCapacity : 0));
+    EXPECT_EQ(small.count, capacity);
+    EXPECT_EQ(small.keys[static_cast<size_t>(capacity)], TypeParam(0xabababab));
+    EXPECT_EQ(small.source_row[static_cast<size_t>(capacity)], -7);
   }
 }
 
 TYPED_TEST(MapOpsTest, DownsamplesWithFloor) {
   for (i64 count : {0, 1, 300, 40000}) {
     const std::vector<i32> coordinates = with_duplicates(count, 3, 31 + count);
-    const KeyLayout layout = this->layout(3, coordinates, 1, 12);
+    const CloudLayout layout = this->layout(3, coordinates, 1, 12);
     typename TestFixture::Set fine(count), coarse(count);
     this->begin(count);
     ASSERT_EQ(this->build(coordinates, layout, fine), 0u);
     DownsampleRequest request;
     request.fine = fine.coords();
-    request.layout = layout;
+    request.layout = &layout;
     request.stride = {2, 3, 4, 1};
     request.coarse = coarse.coords();
     downsample_cpu<TypeParam>(this->pool_, this->scratch_, request);
     std::vector<i32> unpacked(coarse.count * 4);
-    unpack_cpu<TypeParam>(this->pool_, coarse.coords(), layout, unpacked.data());
+    unpack_cpu<TypeParam>(this->pool_, coarse.coords(), layout.keys, unpacked.data());
     EXPECT_EQ(unpacked, oracle::downsample(3, coordinates, {2, 3, 4, 1}));
   }
 }
@@ -184,7 +235,7 @@ TYPED_TEST(MapOpsTest, SearchesEveryOffset) {
     const std::vector<i32> queries = make_voxels(voxels);
     std::vector<i32> both = sources;
     both.insert(both.end(), queries.begin(), queries.end());
-    const KeyLayout layout = this->layout(3, both, 4, 1);
+    const CloudLayout layout = this->layout(3, both, 4, 1);
     MapView map;
     map.geometry.ndim = 3, map.geometry.volume = 5 * 2 * 3;
     map.geometry.kernel_size[0] = 5, map.geometry.kernel_size[1] = 2, map.geometry.kernel_size[2] = 3;
@@ -197,7 +248,7 @@ TYPED_TEST(MapOpsTest, SearchesEveryOffset) {
         counts(map.geometry.volume, -5);
     map.rows = table.data(), map.positions = positions.data(), map.counts = counts.data();
     map.sources = count, map.queries = count / 2;
-    search_cpu<TypeParam>(this->pool_, {source_set.coords(), query_set.coords(), layout, 0, &map});
+    search_cpu<TypeParam>(this->pool_, {source_set.coords(), query_set.coords(), &layout, 0, &map});
     ASSERT_EQ(counts.front(), -5) << "pairs are a view of their own";
     count_pairs_cpu(this->pool_, this->scratch_, count / 2, map);
 

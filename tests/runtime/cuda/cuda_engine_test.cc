@@ -47,7 +47,7 @@ class CudaEngineTest : public GpuTest {
  protected:
   void load_kernels(const ConvolutionCase& test, i32 row_padding) {
     const ConvolutionProblem problem = problem_of(test, row_padding);
-    const ConvolutionChoice choice = choose_convolution(problem);
+    const GmasChoice choice = choose_gmas(problem);
     gpu().load_map(test.ndim);
     gpu().load(sources_of(choice));
     gpu().load({emit(choose_permute_rows(test.dtype, test.in_channels, problem.input, problem.input)),
@@ -132,8 +132,7 @@ class LayerByHand {
   static constexpr i32 kVolume = 9, kIn = 32, kOut = 48;
   static constexpr i64 kRows = 3000;
 
-  LayerByHand(Gpu& gpu, CudaEngineOptions options)
-      : device_(*gpu.device), choice_(choose_convolution(problem())) {
+  LayerByHand(Gpu& gpu, CudaEngineOptions options) : device_(*gpu.device), choice_(choose_gmas(problem())) {
     gpu.load_map(3);
     gpu.load(sources_of(choice_));
     EngineChoice engine{3, choose_map(KeyType::U32, 3, {SearchChoice{}}),
@@ -154,7 +153,7 @@ class LayerByHand {
   }
 
   Engine& engine() { return *engine_; }
-  const ConvolveRequest& request() const { return request_; }
+  const OpRequest& request() const { return request_; }
 
   void check_output() {
     const std::vector<float> output = decode(DType::F16, output_->read<char>());
@@ -212,23 +211,23 @@ class LayerByHand {
     }
     ConvolutionWeights weights;
     weights.weight = keep(encode(DType::F16, weight))->as();
-    request_.convolution = take(engine_->add_convolution(choice_, weights));
+    request_.op = take(engine_->add_op(choice_, weights));
     take(engine_->set_workspace(room(engine_->workspace_bytes())->as()));
     request_.map = &view_;
-    request_.tables = &tables_;
+    request_.gmas.tables = &tables_;
     request_.input_ld = kIn;
     request_.output_ld = kOut;
-    request_.groups = &groups_;
+    request_.gmas.groups = &groups_;
     request_.input = keep(encode(DType::F16, features))->as();
     request_.input_rows = request_.output_rows = kRows;
     output_ = room(kRows * kOut * 2);
     request_.output = output_->as();
     request_.overflow = keep(std::vector<u32>{0})->as<u32>();
     request_.scratch = room(engine_->scratch_bytes())->as();
-    request_.gather_buffer = room(groups_.gathered_rows * kIn * 2)->as();
-    request_.gemm_buffer = room(groups_.gathered_rows * kOut * 4)->as<float>();
+    request_.gmas.gather_buffer = room(groups_.gathered_rows * kIn * 2)->as();
+    request_.gmas.gemm_buffer = room(groups_.gathered_rows * kOut * 4)->as<float>();
     slice_groups(groups_, groups_.gathered_rows, slices_);
-    request_.slices = &slices_;
+    request_.gmas.slices = &slices_;
   }
 
   template <class T>
@@ -242,14 +241,14 @@ class LayerByHand {
   }
 
   CudaDevice& device_;
-  ConvolutionChoice choice_;
+  GmasChoice choice_;
   std::vector<std::unique_ptr<TestBuffer>> buffers_;
   std::unique_ptr<Engine> engine_;
   GroupPlan groups_;
   GemmSlices slices_;
   MapView view_;
   GmasTables tables_;
-  ConvolveRequest request_;
+  OpRequest request_;
   std::vector<i32> map_;
   std::vector<double> expected_;
   TestBuffer* output_ = nullptr;
@@ -263,9 +262,9 @@ TEST_F(CudaEngineTest, AWarmRunOnlyEnqueues) {
       layer.poison_output();
       engine.reset_counters();
       take(engine.begin(nullptr));
-      take(engine.prepare_convolution(layer.request()));
+      take(engine.prepare_op(layer.request()));
       take(engine.send_prepared());
-      take(engine.convolve(layer.request()));
+      take(engine.run_op(layer.request()));
       take(device().synchronize(nullptr));
       layer.check_output();
       EXPECT_EQ(engine.counters().host_syncs, 0);
@@ -281,7 +280,7 @@ TEST_F(CudaEngineTest, AWarmRunOnlyEnqueues) {
 TEST_F(CudaEngineTest, AnUnpreparedLayerIsRefused) {
   LayerByHand layer(gpu(), {});
   take(layer.engine().begin(nullptr));
-  EXPECT_EQ(take_status(layer.engine().convolve(layer.request())).code(), StatusCode::FailedPrecondition);
+  EXPECT_EQ(take_status(layer.engine().run_op(layer.request())).code(), StatusCode::FailedPrecondition);
 }
 
 TEST_F(CudaEngineTest, TimesItsStages) {
@@ -292,9 +291,9 @@ TEST_F(CudaEngineTest, TimesItsStages) {
   EXPECT_EQ(take_status(off.takeError()).code(), StatusCode::FailedPrecondition);
   engine.set_profiling(true);
   take(engine.begin(nullptr));
-  take(engine.prepare_convolution(layer.request()));
+  take(engine.prepare_op(layer.request()));
   take(engine.send_prepared());
-  take(engine.convolve(layer.request()));
+  take(engine.run_op(layer.request()));
   take(engine.end());
   const StageTimes times = take(engine.stage_times());
   EXPECT_GT(times.gather, 0);
@@ -313,12 +312,12 @@ TEST_F(CudaEngineTest, AConvolutionCanBeCaptured) {
     LayerByHand layer(gpu(), {path});
     Engine& engine = layer.engine();
     take(engine.begin(stream));
-    take(engine.prepare_convolution(layer.request()));
+    take(engine.prepare_op(layer.request()));
     take(engine.send_prepared());
-    // The very first convolve of the process may be this one: nothing may load lazily.
+    // The very first run of the process may be this one: nothing may load lazily.
     const CapturedGraph graph(stream, [&] {
       take(engine.begin(stream));
-      take(engine.convolve(layer.request()));
+      take(engine.run_op(layer.request()));
     });
     ASSERT_TRUE(graph.whole());
     for (int replay = 0; replay < 2; ++replay) {
@@ -338,9 +337,9 @@ TEST_F(CudaEngineTest, LeavesTheCallersContextCurrent) {
   ASSERT_EQ(current(&before), CUDA_SUCCESS);
   LayerByHand layer(gpu(), {});
   take(layer.engine().begin(nullptr));
-  take(layer.engine().prepare_convolution(layer.request()));
+  take(layer.engine().prepare_op(layer.request()));
   take(layer.engine().send_prepared());
-  take(layer.engine().convolve(layer.request()));
+  take(layer.engine().run_op(layer.request()));
   take(layer.engine().wait());
   ASSERT_EQ(current(&after), CUDA_SUCCESS);
   EXPECT_EQ(before, after);

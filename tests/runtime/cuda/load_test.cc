@@ -74,7 +74,9 @@ class MapPass {
         input_(device, cloud.coordinates),
         keys_(device, kRows * 4),
         count_(device, 4),
-        status_(device, std::vector<u32>{0}),
+        status_(device, 4),
+        points_(device, 4),
+        layout_(device, static_cast<i64>(sizeof(CloudLayout))),
         output_(device, kRows * kFields * 4),
         workspace_(device, engine_->map_workspace_bytes(limits())) {}
 
@@ -83,11 +85,18 @@ class MapPass {
     take(engine_->begin_maps(limits(), workspace_.as()));
     BuildCoordsRequest request;
     request.coordinates = input_.as<i32>();
-    request.count = kRows;
-    for (i32 f = 1; f < kFields; ++f) request.bounds.least[f] = -20, request.bounds.greatest[f] = 20;
-    const i64 guard[kMaxDim] = {}, period[kMaxDim] = {1, 1, 1, 1};
-    request.layout = make_key_layout(kNdim, request.bounds.least, request.bounds.greatest, guard, period);
-    request.coords = {keys_.as(), count_.as<i32>(), kRows};
+    Bounds bounds;
+    for (i32 f = 1; f < kFields; ++f) bounds.least[f] = -20, bounds.greatest[f] = 20;
+    LayoutRequest laying;
+    laying.most = kRows;
+    laying.declared = &bounds;
+    laying.key_bits = limits().key_bits;
+    laying.cloud = {status_.as<u32>(), points_.as<i32>(), nullptr, layout_.as<CloudLayout>()};
+    take(engine_->find_layout(laying));
+    request.count = points_.as<i32>();
+    request.most = kRows;
+    request.layout = layout_.as<CloudLayout>();
+    request.coords = {keys_.as(), count_.as<i32>(), kRows, limits().key()};
     request.status = status_.as<u32>();
     take(engine_->build_coords(request));
     take(engine_->unpack(request.coords, request.layout, output_.as<i32>()));
@@ -103,11 +112,11 @@ class MapPass {
   }
 
  private:
-  static MapLimits limits() { return {KeyType::U32, kRows, 1, 0, 1}; }
+  static MapLimits limits() { return {32, kRows, 1, 0, 1}; }
 
   std::unique_ptr<Engine> engine_;
   const Cloud& cloud_;
-  TestBuffer input_, keys_, count_, status_, output_, workspace_;
+  TestBuffer input_, keys_, count_, status_, points_, layout_, output_, workspace_;
 };
 
 /// Alone in its process: no kernel of ours has run before.

@@ -14,6 +14,8 @@ constexpr i32 kNdim = 3;
 constexpr i32 kFields = 1 + kNdim;
 const std::vector<SearchChoice> kSearches{SearchChoice{}, {32, 64, 64}, {1024, 256, 256}};
 
+i32 key_bits_of(KeyType key) { return 8 * key_bytes(key); }
+
 struct Box {
   i32 least[kMaxFields] = {};
   i32 greatest[kMaxFields] = {};
@@ -40,16 +42,16 @@ std::vector<i32> random_coordinates(const Box& box, i64 count, u64 seed) {
   return coordinates;
 }
 
-KeyLayout layout_of(const Box& box, i64 guard = 0, i64 period = 1) {
+CloudLayout layout_of(const Box& box, i64 guard = 0, i64 period = 1) {
   const i64 guards[kMaxDim] = {guard, guard, guard, guard};
   const i64 periods[kMaxDim] = {period, period, period, period};
-  return make_key_layout(kNdim, box.least, box.greatest, guards, periods);
+  return make_bounded_layout(kNdim, box.least, box.greatest, guards, periods);
 }
 
-std::vector<u64> pack_all(const KeyLayout& layout, const std::vector<i32>& coordinates) {
+std::vector<u64> pack_all(const CloudLayout& layout, const std::vector<i32>& coordinates) {
   std::vector<u64> keys;
   for (std::size_t i = 0; i < coordinates.size(); i += kFields)
-    keys.push_back(pack_key<u64>(layout, &coordinates[i]));
+    keys.push_back(pack_key<u64>(layout.keys, &coordinates[i]));
   return keys;
 }
 
@@ -60,7 +62,7 @@ struct DeviceSet {
         keys(device, std::max<i64>(capacity, 1) * key_bytes(key)),
         count(device, 4),
         capacity(capacity) {}
-  Coords coords() const { return {keys.as<void>(), count.as<i32>(), capacity}; }
+  Coords coords() const { return {keys.as<void>(), count.as<i32>(), capacity, key}; }
   std::vector<u64> read() const {
     std::vector<u64> result;
     if (key == KeyType::U64) {
@@ -97,8 +99,14 @@ class MapStepTest : public GpuTest {
     take(engine_->begin_maps(limits, workspace_->as()));
   }
 
-  /// Builds `set` from coordinates that lie in the box.
-  void build(const Box& box, const KeyLayout& layout, const std::vector<i32>& coordinates, DeviceSet& set) {
+  /// On the device, until the next one.
+  const CloudLayout* send(const CloudLayout& layout) {
+    layout_ = std::make_unique<TestBuffer>(device(), std::vector<CloudLayout>{layout});
+    return layout_->as<CloudLayout>();
+  }
+
+  /// Builds `set` from coordinates.
+  void build(const CloudLayout* layout, const std::vector<i32>& coordinates, DeviceSet& set) {
     const i64 count = static_cast<i64>(coordinates.size()) / kFields;
     input_ = std::make_unique<TestBuffer>(device(), coordinates);
     source_row_ = std::make_unique<TestBuffer>(device(), count * 4);
@@ -107,10 +115,10 @@ class MapStepTest : public GpuTest {
     take(engine_->fill_words(status_->as(), 0, 1));
     BuildCoordsRequest request;
     request.coordinates = input_->as<i32>();
-    request.count = count;
+    count_ = std::make_unique<TestBuffer>(device(), std::vector<i32>{static_cast<i32>(count)});
+    request.count = count_->as<i32>();
+    request.most = count;
     request.layout = layout;
-    std::copy_n(box.least, kMaxFields, request.bounds.least);
-    std::copy_n(box.greatest, kMaxFields, request.bounds.greatest);
     request.coords = set.coords();
     request.source_row = source_row_->as<i32>();
     request.row_of = row_of_->as<i32>();
@@ -122,12 +130,12 @@ class MapStepTest : public GpuTest {
     SCOPED_TRACE(testing::Message() << bits << " bits in " << 8 * key_bytes(key) << "-bit keys, " << count
                                     << " coordinates, seed " << seed);
     const Box box = box_of_bits(bits);
-    const KeyLayout layout = layout_of(box);
-    ASSERT_EQ(layout.total_bits, bits);
+    const CloudLayout layout = layout_of(box);
+    ASSERT_EQ(layout.keys.total_bits, bits);
     const std::vector<i32> coordinates = random_coordinates(box, count, seed);
-    begin_maps({key, count, 1, 0, 1});
+    begin_maps({key_bits_of(key), count, 1, 0, 1});
     DeviceSet set(device(), count, key);
-    build(box, layout, coordinates, set);
+    build(send(layout), coordinates, set);
     take(engine_->wait());
 
     const std::vector<u64> keys = pack_all(layout, coordinates);
@@ -156,7 +164,7 @@ class MapStepTest : public GpuTest {
                     i32 direct);
 
   std::unique_ptr<Engine> engine_;
-  std::unique_ptr<TestBuffer> workspace_, input_, source_row_, row_of_, status_;
+  std::unique_ptr<TestBuffer> workspace_, input_, source_row_, row_of_, status_, layout_, count_;
 };
 
 TEST_F(MapStepTest, SortsAndMakesUnique) {
@@ -179,26 +187,32 @@ TEST_F(MapStepTest, ReportsWhatLiesOutsideTheBounds) {
   const Box box = box_of_bits(12);
   std::vector<i32> coordinates = random_coordinates(box, 100, 5);
   coordinates[4 * 57 + 2] = box.greatest[2] + 1;
-  begin_maps({KeyType::U32, 100, 2, 0, 1});
+  begin_maps({32, 100, 2, 0, 1});
   DeviceSet set(device(), 100, KeyType::U32);
-  build(box, layout_of(box), coordinates, set);
+  build(send(layout_of(box)), coordinates, set);
   take(engine_->wait());
   EXPECT_EQ(status_->read_first<u32>(), kStatusOutOfBounds);
 
   coordinates[4 * 57 + 2] = box.greatest[2];
   coordinates[4 * 99] = -1;
-  build(box, layout_of(box), coordinates, set);
+  build(send(layout_of(box)), coordinates, set);
   take(engine_->wait());
   EXPECT_NE(status_->read_first<u32>() & kStatusNegativeBatch, 0u);
 }
 
-TEST_F(MapStepTest, FindsBoundsAndUnpacks) {
+TEST_F(MapStepTest, FindsLayoutsAndUnpacks) {
   for (i64 count : {1, 2, 33, on_software_device() ? 2000 : 100000}) {
     const std::vector<i32> coordinates =
         random_coordinates(box_of_bits(40), count, 11 + static_cast<u64>(count));
-    TestBuffer input(device(), coordinates), bounds(device(), 2 * kMaxFields * 4);
-    take(engine_->find_bounds(input.as<i32>(), count, bounds.as<i32>()));
+    TestBuffer input(device(), coordinates), bounds(device(), 2 * kMaxFields * 4), state(device(), 8);
+    TestBuffer made(device(), static_cast<i64>(sizeof(CloudLayout)));
+    LayoutRequest request;
+    request.coordinates = input.as<i32>();
+    request.most = count;
+    request.cloud = {state.as<u32>(), state.as<i32>() + 1, bounds.as<i32>(), made.as<CloudLayout>()};
+    take(engine_->find_layout(request));
     take(engine_->wait());
+    EXPECT_EQ(state.read<u32>(), (std::vector<u32>{0, static_cast<u32>(count)}));
     const std::vector<i32> found = bounds.read<i32>();
     Box box;
     for (i32 f = 0; f < kFields; ++f) {
@@ -210,13 +224,13 @@ TEST_F(MapStepTest, FindsBoundsAndUnpacks) {
       EXPECT_EQ(found[f], box.least[f]);
       EXPECT_EQ(found[kMaxFields + f], box.greatest[f]);
     }
-    const KeyLayout layout = layout_of(box);
-    const KeyType key = key_type_of(layout);
-    begin_maps({key, count, 1, 0, 1});
-    DeviceSet set(device(), count, key);
-    build(box, layout, coordinates, set);
+    EXPECT_EQ(made.read_first<CloudLayout>().keys.total_bits, layout_of(box).keys.total_bits);
+    const i32 bits = layout_of(box).keys.total_bits;
+    begin_maps({bits, count, 1, 0, 1});
+    DeviceSet set(device(), count, key_type_of(bits));
+    build(made.as<CloudLayout>(), coordinates, set);
     TestBuffer unpacked(device(), count * kFields * 4);
-    take(engine_->unpack(set.coords(), layout, unpacked.as<i32>()));
+    take(engine_->unpack(set.coords(), made.as<CloudLayout>(), unpacked.as<i32>()));
     take(engine_->wait());
     std::vector<std::vector<i32>> rows;
     for (i64 i = 0; i < count; ++i) {
@@ -242,22 +256,27 @@ void MapStepTest::check_search(KeyType key, const AxisArray& kernel, i32 step, b
   while (i64{edge} * edge * edge < 3 * points) ++edge;
   box.greatest[0] = 1;
   for (i32 f = 1; f < kFields; ++f) box.least[f] = -edge / 2, box.greatest[f] = box.least[f] + edge;
-  const KeyLayout layout = layout_of(box, 4 * step, 2);
+  const CloudLayout host_layout = layout_of(box, 4 * step, 2);
+  const KeyLayout& layout = host_layout.keys;
   MapView map;
   map.geometry.ndim = kNdim;
   map.geometry.volume = kernel[0] * kernel[1] * kernel[2];
   for (i32 a = 0; a < kNdim; ++a) map.geometry.kernel_size[a] = kernel[a], map.geometry.step[a] = step;
   const i64 volume = map.geometry.volume;
 
-  begin_maps({key, points, 2, 1, map.geometry.volume});
+  begin_maps({key_bits_of(key), points, 2, 1, map.geometry.volume});
   DeviceSet fine(device(), points, key), coarse(device(), points, key);
-  build(box, layout, random_coordinates(box, points, seed), fine);
-  if (strided) take(engine_->downsample({fine.coords(), layout, AxisArray{2, 2, 2, 1}, coarse.coords()}));
+  const CloudLayout* device_layout = send(host_layout);
+  build(device_layout, random_coordinates(box, points, seed), fine);
+  if (strided) {
+    take(engine_->downsample(
+        {fine.coords(), device_layout, AxisArray{2, 2, 2, 1}, coarse.coords(), status_->as<u32>()}));
+  }
   const Coords queries = strided ? coarse.coords() : fine.coords();
   TestBuffer table(device(), volume * points * 4), positions(device(), (volume * points + 1) * 4);
   TestBuffer counts(device(), volume * 4);
   map.rows = table.as<i32>(), map.positions = positions.as<i32>(), map.counts = counts.as<i32>();
-  take(engine_->search({fine.coords(), queries, layout, search, &map}));
+  take(engine_->search({fine.coords(), queries, device_layout, search, &map}));
   take(engine_->count_pairs(queries, map));
   take(engine_->wait());
 
@@ -344,16 +363,18 @@ TEST_F(MapStepTest, SearchesLikeAMap) {
 
 TEST_F(MapStepTest, EmptySetsHaveEmptyMaps) {
   const Box box = box_of_bits(9);
-  begin_maps({KeyType::U32, 0, 2, 1, 27});
+  begin_maps({32, 1, 2, 1, 27});
+  const CloudLayout* layout = send(layout_of(box, 1, 2));
   DeviceSet fine(device(), 0, KeyType::U32), coarse(device(), 0, KeyType::U32);
-  build(box, layout_of(box, 1, 2), {}, fine);
-  take(engine_->downsample({fine.coords(), layout_of(box, 1, 2), AxisArray{2, 2, 2, 1}, coarse.coords()}));
+  build(layout, {}, fine);
+  take(engine_->downsample(
+      {fine.coords(), layout, AxisArray{2, 2, 2, 1}, coarse.coords(), status_->as<u32>()}));
   MapView map;
   map.geometry.volume = 27;
   for (i32 a = 0; a < kNdim; ++a) map.geometry.kernel_size[a] = 3;
   TestBuffer table(device(), 0), positions(device(), 4), counts(device(), 27 * 4);
   map.rows = table.as<i32>(), map.positions = positions.as<i32>(), map.counts = counts.as<i32>();
-  take(engine_->search({fine.coords(), coarse.coords(), layout_of(box, 1, 2), 0, &map}));
+  take(engine_->search({fine.coords(), coarse.coords(), layout, 0, &map}));
   take(engine_->count_pairs(coarse.coords(), map));
   take(engine_->wait());
   EXPECT_EQ(fine.count.read_first<i32>(), 0);
@@ -363,12 +384,12 @@ TEST_F(MapStepTest, EmptySetsHaveEmptyMaps) {
 
 TEST_F(MapStepTest, MoreThanWasAnnouncedIsRefused) {
   const Box box = box_of_bits(9);
-  begin_maps({KeyType::U32, 10, 1, 0, 1});
+  begin_maps({32, 10, 1, 0, 1});
   DeviceSet set(device(), 10, KeyType::U32);
-  build(box, layout_of(box), random_coordinates(box, 10, 3), set);
-  DownsampleRequest second{set.coords(), layout_of(box), AxisArray{1, 1, 1, 1}, set.coords()};
-  EXPECT_EQ(take_status(engine_->downsample(second)).code(), StatusCode::Internal);
-  second.layout = layout_of(box_of_bits(40));
+  const CloudLayout* layout = send(layout_of(box));
+  build(layout, random_coordinates(box, 10, 3), set);
+  const DownsampleRequest second{set.coords(), layout, AxisArray{1, 1, 1, 1}, set.coords(),
+                                 status_->as<u32>()};
   EXPECT_EQ(take_status(engine_->downsample(second)).code(), StatusCode::Internal);
 }
 

@@ -16,18 +16,17 @@ struct Part {
 };
 
 std::vector<Part> parts_of(const MapWorkspace& work, const MapLimits& limits, i64 borders) {
-  const i64 key = key_bytes(limits.key);
+  const i64 key = key_bytes(limits.key());
   std::vector<Part> parts{{work.keys[0], limits.capacity * key},
                           {work.keys[1], limits.capacity * key},
                           {work.rows[0], limits.capacity * 4},
                           {work.rows[1], limits.capacity * 4},
                           {work.positions, (limits.capacity + 1) * 4},
-                          {work.count, 4},
                           {work.borders, borders * 4},
                           {work.pieces, borders * 4},
                           {work.piece_starts, (borders + 1) * 4},
                           {work.scans, work.scan_count * work.scan_bytes}};
-  const i32 passes = radix_passes(8 * key_bytes(limits.key));
+  const i32 passes = radix_passes(8 * key_bytes(limits.key()));
   for (i32 i = 0; i < limits.sets; ++i) {
     const SortState state = work.sort_state(i);
     parts.push_back({state.bins, i64{kMaxRadixPasses} * kRadixBins * 4});
@@ -38,7 +37,7 @@ std::vector<Part> parts_of(const MapWorkspace& work, const MapLimits& limits, i6
 }
 
 void check(const MapLimits& limits) {
-  const MapChoice choice = choose_map(limits.key, 3, {SearchChoice{}, SearchChoice{64, 128, 64}});
+  const MapChoice choice = choose_map(limits.key(), 3, {SearchChoice{}, SearchChoice{64, 128, 64}});
   std::vector<char> memory(MapWorkspace::place(choice, limits, nullptr).bytes);
   const MapWorkspace work = MapWorkspace::place(choice, limits, memory.data());
   const i64 borders = limits.maps > 0 ? source_blocks(limits.capacity, 64) * limits.max_volume : 0;
@@ -66,9 +65,9 @@ void check(const MapLimits& limits) {
 TEST(MapWorkspace, PartsDoNotOverlap) {
   for (KeyType key : {KeyType::U32, KeyType::U64}) {
     for (i64 capacity : {0, 1, 31, 3072, 3073, 20000}) {
-      check({key, capacity, 1, 0, 1});
-      check({key, capacity, 2, 1, 27});
-      check({key, capacity, 5, 9, 125});
+      check({8 * key_bytes(key), capacity, 1, 0, 1});
+      check({8 * key_bytes(key), capacity, 2, 1, 27});
+      check({8 * key_bytes(key), capacity, 5, 9, 125});
     }
   }
 }

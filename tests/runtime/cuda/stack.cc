@@ -49,6 +49,7 @@ Stack::Stack(int gpus, const std::string& cache) {
   check(minuet_context_create(&options, &context));
   context_.reset(context);
   minuet_network_options description = MINUET_NETWORK_OPTIONS_INIT;
+  description.dataflow = tested_dataflow();
   description.name = "minkunet42";
   description.dtype = abi_dtype(kDType);
   description.channels = kWidths.data();

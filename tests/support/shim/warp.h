@@ -117,6 +117,7 @@ inline unsigned __ballot_sync(unsigned mask, int predicate) {
   const unsigned bit = predicate != 0 ? 1u << minuet::shim::warp_lane() : 0u;
   return minuet::shim::warp_reduce<unsigned, minuet::shim::Or>(mask, bit);
 }
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
 inline int __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate == 0) == 0; }
 
@@ -131,4 +132,7 @@ T __reduce_min_sync(unsigned mask, T value) {
 template <class T>
 T __reduce_max_sync(unsigned mask, T value) {
   return minuet::shim::warp_reduce<T, minuet::shim::Greatest>(mask, value);
+}
+inline unsigned __reduce_or_sync(unsigned mask, unsigned value) {
+  return minuet::shim::warp_reduce<unsigned, minuet::shim::Or>(mask, value);
 }

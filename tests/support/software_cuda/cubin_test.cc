@@ -50,8 +50,6 @@ TEST(SoftwareCubin, TheLibraryReadsItsFacts) {
   EXPECT_EQ(facts.sm, 120);
   EXPECT_EQ(facts.max_threads, 256);
   EXPECT_EQ(facts.params_bytes, 184);
-  EXPECT_EQ(facts.shared_bytes, 0);
-  EXPECT_EQ(facts.local_bytes, 0);
   EXPECT_TRUE(llvm::errorToBool(read_cubin(wrap(cubin), "another").takeError()));
 }
 

@@ -228,6 +228,7 @@ llvm::Expected<llvm::json::Object> measure_all(const Arguments& arguments, const
       {"network", std::string(bench.info.name)},
       {"missing_head", bench.info.missing_head != 0},
       {"dtype", dtype_name(bench.dtype)},
+      {"dataflow", arguments.network.dataflow.empty() ? "auto" : arguments.network.dataflow},
       {"device", bench.facts.description},
       {"arch", bench.facts.arch},
       {"driver", std::string(system.driver)},
@@ -300,6 +301,7 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
                           minuet_device* device, const DeviceFacts& facts) {
   NetworkChoice choice;
   choice.network = measurement.network;
+  choice.dataflow = arguments.network.dataflow;
   minuet_plan_info info;
   MINUET_ASSIGN(const PlanHandle network, open_network(context, choice, measurement.dtype, info));
   if (info.ndim != 3 || info.in_channels != 4) {
@@ -338,7 +340,6 @@ llvm::Error bench_command(const Arguments& arguments) {
   for (const BenchCloud& cloud : clouds) {
     if (!cloud.note.empty()) std::fprintf(stderr, "minuet: %s\n", cloud.note.c_str());
   }
-  if (arguments.tuned) MINUET_TRY(use_tuning(context.get(), device.get()));
   for (Measurement& measurement : measurements) {
     MINUET_TRY(bench_network(arguments, measurement, clouds, context.get(), device.get(), facts));
   }

@@ -204,7 +204,6 @@ llvm::Error precompile_command(const Arguments& arguments) {
   options.arch_count = static_cast<int32_t>(archs.size());
   options.jobs = arguments.jobs;
   options.output_directory = arguments.output.empty() ? nullptr : arguments.output.c_str();
-  options.tuning_directory = arguments.tuning.empty() ? nullptr : arguments.tuning.c_str();
   options.time_trace_directory = arguments.time_trace.empty() ? nullptr : arguments.time_trace.c_str();
   options.step = on_step;
   options.bundle = on_bundle;

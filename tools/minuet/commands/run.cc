@@ -40,7 +40,6 @@ llvm::Expected<Session> open_session(const Arguments& arguments) {
   session.keep_first_duplicate = arguments.input.keep_first_duplicate;
   MINUET_ASSIGN(session.context, open_context({arguments.cache, !arguments.trace.empty()}));
   MINUET_ASSIGN(session.device, open_device(session.context.get(), arguments.device, session.facts));
-  if (arguments.tuned) MINUET_TRY(use_tuning(session.context.get(), session.device.get()));
   MINUET_ASSIGN(session.dtype, dtype_for(arguments.dtype, session.facts.is_cpu()));
   NetworkChoice choice = arguments.network;
   if (choice.weights.empty()) {

@@ -118,7 +118,7 @@ llvm::Error list(TuningStore& store, bool json) {
                                     config_text(best), best.median_ns, entry.measurements.size());
     }
   }
-  if (json) llvm::outs() << write_tuning_section(entries) << "\n";
+  if (json) llvm::outs() << write_tuning(entries);
   if (!json && entries.empty()) llvm::outs() << "no tuning results\n";
   return llvm::Error::success();
 }
@@ -129,7 +129,7 @@ llvm::Error inspect(TuningStore& store, llvm::StringRef prefix) {
   for (const Found& found : all) {
     for (const TuningEntry& entry : found.folder.entries) {
       if (llvm::StringRef(bucket_hash(entry.bucket)).take_front(prefix.size()) != prefix) continue;
-      llvm::outs() << print_entry(entry);
+      llvm::outs() << write_tuning({entry});
       ++matches;
     }
   }

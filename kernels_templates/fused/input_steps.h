@@ -1,0 +1,170 @@
+// The rows of the input that a warp multiplies, step after step, straight from memory into mma() fragments.
+//
+// A lane has, with g = lane / 4 and t = lane % 4, query g of each of the warp's tiles of 8: 16 bytes of its
+// row's 64 in a step. These are word 0 and 1 of one product's b[], word 2 and 3 of the next one's; the
+// weights lie in the same order (shared/fused_kernels.h).
+#pragma once
+
+#include "kernels_templates/fused/step_walk.h"
+
+namespace minuet {
+
+/// What a step multiplies: a lane's part.
+template <FusedSpec S>
+struct InputStep {
+  static constexpr i32 kPieces = (fused_stage_bytes(S) / S.columns + 63) / 64;  // 64 bytes of a row each
+  Vector<16> pieces[S.row_tiles][kPieces];
+  u32 present[S.row_tiles];  // ~0 where the pieces are something, else 0
+  u32 hits;                  // bit n: a query of tile n has a row
+  i32 number;                // among the block's steps; -1: there is none
+  i32 step;                  // in the image of the weights
+
+  /// b[] of product `granule`.
+  MINUET_DEVICE void operand(i32 tile, i32 granule, u32 (&b)[2]) const {
+    MINUET_UNROLL
+    for (i32 i = 0; i < 2; ++i)
+      b[i] = keep_if(present[tile], pieces[tile][granule / 2].words[granule % 2 * 2 + i]);
+  }
+};
+
+/// `Bytes` bytes at `row` + Offset, of which the first is of channel `channel`: where not `present` anything,
+/// and past the last channel zeros. Access First and those behind it.
+template <FusedSpec S, i32 Bytes, i32 Offset, i32 First = 0>
+MINUET_DEVICE void load_channels(bool present, const char* row, i32 channel, u32* words) {
+  constexpr i32 kAccess = S.input_bytes < Bytes ? S.input_bytes : Bytes, kByte = Offset + First * kAccess;
+  const bool is_there = present && channel + First * kAccess / dtype_bytes(S.io) < S.in_channels;
+  if constexpr (kAccess == 2) {
+    const u32 half = load_vector_if<2>(is_there, row, kByte).words[0];
+    words[First / 2] = First % 2 == 0 ? half : words[First / 2] | half << 16;
+  } else {
+    constexpr bool kZeros = S.in_channels % S.step != 0;
+    const Vector<kAccess> part = start_load_if<kAccess, kByte, kZeros>(kZeros ? is_there : present, row);
+    MINUET_UNROLL
+    for (i32 w = 0; w < kAccess / 4; ++w) words[First * (kAccess / 4) + w] = part.words[w];
+  }
+  if constexpr ((First + 1) * kAccess < Bytes)
+    load_channels<S, Bytes, Offset, First + 1>(present, row, channel, words);
+}
+
+/// Walks the steps of a warp's share whose offsets one of its queries has, some steps in front of the
+/// products.
+template <FusedSpec S>
+class InputSteps {
+  using Depth = FusedDepth<S>;
+  static constexpr i32 kElement = dtype_bytes(S.io), kLane = 16 / kElement;  // elements of a piece
+  static constexpr i32 kGranules = S.step / fused_granule(S.io);
+  static_assert(S.step % fused_granule(S.io) == 0, "steps of whole products");
+  static_assert(!Depth::kFolds || kGranules % 2 == 0, "steps of several offsets are whole pieces");
+
+ public:
+  /// `walk`: at the share's first step, which has this number. `columns`: of the queries in the views, -1 for
+  /// none.
+  MINUET_DEVICE InputSteps(const FusedParams& p, const StepWalk<S>& walk, i32 number,
+                           const i32 (&columns)[S.row_tiles])
+      : p_(p), walk_(walk), number_(number) {
+    MINUET_UNROLL
+    for (i32 n = 0; n < S.row_tiles; ++n) columns_[n] = columns[n];
+    find();
+  }
+
+  /// Starts to load the next step, nothing where there is none.
+  MINUET_DEVICE void start(InputStep<S>& step) {
+    const i32 t = static_cast<i32>(threadIdx.x % 4);
+    step.hits = 0;
+    step.number = walk_.ended() ? -1 : number_;
+    step.step = walk_.step();
+    if constexpr (Depth::kFolds) {
+      MINUET_UNROLL
+      for (i32 n = 0; n < S.row_tiles; ++n) start_folded(step, n, t);
+    } else {
+      // All votes first: a load between them would be waited for.
+      MINUET_UNROLL
+      for (i32 n = 0; n < S.row_tiles; ++n) {
+        step.hits |= static_cast<u32>(__any_sync(~0u, rows_[n] >= 0)) << n;
+        step.present[n] = rows_[n] >= 0 ? ~0u : 0u;
+      }
+      MINUET_UNROLL
+      for (i32 n = 0; n < S.row_tiles; ++n) {
+        const char* const row =
+            static_cast<const char*>(p_.input) + (rows_[n] * p_.input_ld + walk_.part() * S.step) * kElement;
+        start_pieces<0>(step, n, t, row);
+      }
+    }
+    if (walk_.ended()) return;
+    advance();
+    find();
+  }
+
+ private:
+  MINUET_DEVICE void advance() {
+    walk_.advance(S.split);
+    number_ += S.split;
+  }
+  MINUET_DEVICE void find() {
+    while (!walk_.ended() && !walk_.is_own()) advance();
+    if constexpr (!Depth::kFolds) {
+      const i32 offset = walk_.ended() ? -1 : walk_.offset();
+      if (offset == offset_) return;
+      offset_ = offset;
+      MINUET_UNROLL
+      for (i32 n = 0; n < S.row_tiles; ++n) rows_[n] = row_of(offset, n, offset >= 0);
+    }
+  }
+  MINUET_DEVICE i32 row_of(i32 offset, i32 n, bool present) const {
+    const bool has_row = present && columns_[n] >= 0;
+    if (S.volume == 1 && p_.rows == nullptr) return has_row ? columns_[n] : -1;
+    return load_row_if(has_row, p_.rows + offset * p_.row_stride + columns_[n]);
+  }
+
+  /// Pieces from Piece on. `row`: where the step begins.
+  template <i32 Piece>
+  MINUET_DEVICE void start_pieces(InputStep<S>& step, i32 n, i32 t, const char* row) {
+    constexpr i32 kBytes = Piece * 2 + 1 < kGranules ? 16 : 8;
+    const i32 channel = walk_.part() * S.step + Piece * 4 * kLane + t * (kBytes / kElement);
+    load_channels<S, kBytes, Piece * 64>(rows_[n] >= 0, row + t * kBytes, channel,
+                                         step.pieces[n][Piece].words);
+    if constexpr (Piece + 1 < InputStep<S>::kPieces) start_pieces<Piece + 1>(step, n, t, row);
+  }
+
+  /// A lane's piece has the channels of several offsets.
+  MINUET_DEVICE void start_folded(InputStep<S>& step, i32 n, i32 t) {
+    constexpr i32 kOffsets = kLane / Depth::kOffset, kBytes = Depth::kOffset * kElement;
+    i32 rows[InputStep<S>::kPieces][kOffsets];
+    bool any = false;
+    MINUET_UNROLL
+    for (i32 piece = 0; piece < InputStep<S>::kPieces; ++piece) {
+      const i32 first = (walk_.step() * S.step + (piece * 4 + t) * kLane) / Depth::kOffset;
+      MINUET_UNROLL
+      for (i32 o = 0; o < kOffsets; ++o) {
+        rows[piece][o] = row_of(first + o, n, !walk_.ended() && first + o < S.volume);
+        any = any || rows[piece][o] >= 0;
+      }
+    }
+    MINUET_UNROLL
+    for (i32 piece = 0; piece < InputStep<S>::kPieces; ++piece) {
+      u32* const words = step.pieces[n][piece].words;
+      MINUET_UNROLL
+      for (i32 o = 0; o < kOffsets; ++o) {
+        const bool present = rows[piece][o] >= 0;
+        const char* const row = static_cast<const char*>(p_.input) + rows[piece][o] * p_.input_ld * kElement;
+        if constexpr (kBytes >= 4) {
+          load_channels<S, kBytes, 0>(present, row, 0, words + o * (kBytes / 4));
+        } else {
+          const u32 half = load_vector_if<2>(present, row, 0).words[0];
+          words[o / 2] = o % 2 == 0 ? half : words[o / 2] | half << 16;
+        }
+      }
+    }
+    step.hits |= static_cast<u32>(__any_sync(~0u, any)) << n;
+    step.present[n] = ~0u;  // each is zero where its own row is not
+  }
+
+  const FusedParams& p_;
+  StepWalk<S> walk_;  // the step whose rows are known
+  i32 number_;        // of it
+  i32 columns_[S.row_tiles];
+  i32 rows_[S.row_tiles];  // of offset_
+  i32 offset_ = -2;
+};
+
+}  // namespace minuet

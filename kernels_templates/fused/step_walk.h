@@ -1,0 +1,115 @@
+// Which steps of the depth a block or a warp has to take: those of the offsets that its queries have.
+#pragma once
+
+#include "kernels_templates/core/dynamic_shared.h"
+#include "kernels_templates/core/vector.h"
+#include "kernels_templates/shared/fused_kernels.h"
+
+namespace minuet {
+
+template <FusedSpec S>
+struct FusedDepth {
+  static constexpr bool kFolds = folds_offsets(S.io, S.in_channels);
+  static constexpr i32 kOffset = fused_offset_depth(S);         // elements of an offset
+  static constexpr i32 kParts = kFolds ? 1 : kOffset / S.step;  // steps of an offset
+  static constexpr i32 kWords = mask_words(S.volume);
+};
+
+/// The offsets that the queries of a warp have, and all of the block's: in shared memory, [words][warps]; at
+/// hand where they are one word.
+template <FusedSpec S>
+class FusedMasks {
+  static constexpr i32 kWords = FusedDepth<S>::kWords;
+
+ public:
+  MINUET_DEVICE static u32* shared() {
+    return reinterpret_cast<u32*>(dynamic_shared() + fused_barrier_bytes(S));
+  }
+  /// Behind a barrier after all warps wrote theirs.
+  MINUET_DEVICE explicit FusedMasks(i32 warp) : warp_(warp) {
+    if constexpr (kWords == 1) {
+      all_ = load_all(0);
+      own_ = shared()[warp];
+    }
+  }
+  MINUET_DEVICE u32 own(i32 word) const { return kWords == 1 ? own_ : shared()[word * S.warps + warp_]; }
+  MINUET_DEVICE u32 all(i32 word) const { return kWords == 1 ? all_ : load_all(word); }
+
+ private:
+  MINUET_DEVICE static u32 load_all(i32 word) {
+    u32 bits = 0;
+    MINUET_UNROLL
+    for (i32 warp = 0; warp < S.warps; ++warp) bits |= shared()[word * S.warps + warp];
+    return bits;
+  }
+  i32 warp_;
+  u32 own_ = 0, all_ = 0;
+};
+
+/// The steps that a block takes together, or where nothing is shared a warp for itself; all of them where a
+/// step takes several offsets.
+template <FusedSpec S>
+class StepWalk {
+  using Depth = FusedDepth<S>;
+  static constexpr i32 kEnd = Depth::kFolds ? fused_steps(S) : Depth::kWords;
+  static constexpr bool kOneWord = !Depth::kFolds && Depth::kWords == 1;
+
+ public:
+  MINUET_DEVICE explicit StepWalk(const FusedMasks<S>& masks) : masks_(masks) {
+    if constexpr (!Depth::kFolds) {
+      bits_ = bits_of(0);
+      find();
+    }
+  }
+
+  /// All of them, from the first on.
+  MINUET_DEVICE i32 count() const {
+    if constexpr (Depth::kFolds) return kEnd;
+    i32 offsets = 0;
+    for (i32 word = 0; word < Depth::kWords; ++word) offsets += count_bits(bits_of(word));
+    return offsets * Depth::kParts;
+  }
+  MINUET_DEVICE bool ended() const { return kOneWord ? bits_ == 0 : word_ == kEnd; }
+  /// Of the image.
+  MINUET_DEVICE i32 step() const { return Depth::kFolds ? word_ : offset() * Depth::kParts + part_; }
+  MINUET_DEVICE i32 offset() const { return word_ * 32 + lowest_bit(bits_); }
+  MINUET_DEVICE i32 part() const { return part_; }
+  /// Whether the step is one of the warp's, too.
+  MINUET_DEVICE bool is_own() const {
+    return Depth::kFolds || S.weights == WeightRoad::Cached || (masks_.own(word_) & bits_ & (0 - bits_)) != 0;
+  }
+
+  MINUET_DEVICE void advance() {
+    if constexpr (Depth::kFolds) {
+      ++word_;
+    } else if (Depth::kParts == 1 || ++part_ == Depth::kParts) {
+      part_ = 0;
+      bits_ &= bits_ - 1;
+      find();
+    }
+  }
+  MINUET_DEVICE void advance(i32 steps) {
+    MINUET_UNROLL
+    for (i32 i = 0; i < steps; ++i) {
+      if (!ended()) advance();
+    }
+  }
+
+ private:
+  MINUET_DEVICE u32 bits_of(i32 word) const {
+    return S.weights == WeightRoad::Cached ? masks_.own(word) : masks_.all(word);
+  }
+  MINUET_DEVICE void find() {
+    while (!kOneWord && bits_ == 0) {
+      if (++word_ == kEnd) return;
+      bits_ = bits_of(word_);
+    }
+  }
+
+  FusedMasks<S> masks_;
+  i32 word_ = 0;  // of the masks; the step where steps take several offsets
+  u32 bits_ = 0;  // of it, from the offset on
+  i32 part_ = 0;
+};
+
+}  // namespace minuet

@@ -1,0 +1,152 @@
+// How stages of weights come to the warps of a block: step after step of those that the block takes, in
+// rounds of `split` steps, one for each share of the warps. A warp acquires and releases, or passes, each of
+// its share.
+#pragma once
+
+#include "kernels_templates/core/async_copy.h"
+#include "kernels_templates/core/bulk_copy.h"
+#include "kernels_templates/fused/step_walk.h"
+
+namespace minuet {
+
+template <FusedSpec S>
+MINUET_DEVICE unsigned char* fused_ring() {
+  return dynamic_shared() + fused_barrier_bytes(S) + fused_mask_bytes(S);
+}
+
+/// Of one column block's image. Steps are known by their number among the block's, and in the image.
+template <FusedSpec S, WeightRoad Road = S.weights>
+class WeightRing;
+
+/// No ring: each warp reads what it needs.
+template <FusedSpec S>
+class WeightRing<S, WeightRoad::Cached> {
+ public:
+  MINUET_DEVICE WeightRing(const void* image, const StepWalk<S>&) : image_(image) {}
+  MINUET_DEVICE static void prepare() {}
+  MINUET_DEVICE static void fill() {}
+  MINUET_DEVICE static i32 end(i32) { return 0; }
+  MINUET_DEVICE static void pass(i32) {}
+  MINUET_DEVICE void acquire(i32, i32 step) { first_ = static_cast<i64>(step) * fused_stage_bytes(S); }
+  MINUET_DEVICE static void release(i32) {}
+  MINUET_DEVICE static void finish() {}
+  MINUET_DEVICE Vector<16> load(i32 byte) const { return load_vector<16>(image_, first_ + byte); }
+
+ private:
+  const void* image_;
+  i64 first_ = 0;
+};
+
+template <FusedSpec S>
+class WeightRing<S, WeightRoad::AsyncCopy> {
+  static constexpr i32 kRounds = S.stages / S.split;
+  static_assert(kRounds >= 2 && S.stages % S.split == 0, "a ring of whole rounds, two at least");
+
+ public:
+  MINUET_DEVICE WeightRing(const void* image, const StepWalk<S>& first) : image_(image), next_(first) {}
+  MINUET_DEVICE static void prepare() {}
+  MINUET_DEVICE void fill() {
+    for (i32 round = 0; round + 1 < kRounds; ++round) copy_round(round);
+  }
+  /// All warps take part in all rounds.
+  MINUET_DEVICE static i32 end(i32 steps) { return (steps + S.split - 1) / S.split * S.split; }
+  MINUET_DEVICE void pass(i32 number) {
+    async_copy_wait<kRounds - 2>();
+    // Behind it, everybody's copies of this round are there, and everybody has read the round before.
+    __syncthreads();
+    copy_round(number / S.split + kRounds - 1);
+  }
+  MINUET_DEVICE void acquire(i32 number, i32) {
+    pass(number);
+    stage_ = stage(number);
+  }
+  MINUET_DEVICE static void release(i32) {}
+  MINUET_DEVICE static void finish() { async_copy_wait<0>(); }
+  MINUET_DEVICE Vector<16> load(i32 byte) const { return load_shared_vector(stage_ + byte); }
+
+ private:
+  MINUET_DEVICE static unsigned char* stage(i32 number) {
+    return fused_ring<S>() + number % S.stages * fused_stage_bytes(S);
+  }
+  /// One group of copies, an empty one past the last step.
+  MINUET_DEVICE void copy_round(i32 round) {
+    for (i32 share = 0; share < S.split && !next_.ended(); ++share, next_.advance()) {
+      const char* const from =
+          static_cast<const char*>(image_) + static_cast<i64>(next_.step()) * fused_stage_bytes(S);
+      unsigned char* const to = stage(round * S.split + share);
+      for (i32 byte = static_cast<i32>(threadIdx.x) * 16; byte < fused_stage_bytes(S);
+           byte += fused_threads(S) * 16) {
+        async_copy<16>(to + byte, from + byte);
+      }
+    }
+    async_copy_commit();
+  }
+
+  const void* image_;
+  StepWalk<S> next_;  // whose stage is copied next
+  const unsigned char* stage_ = nullptr;
+};
+
+/// The last warp fills stages as soon as the warps of their share have let go of them; nobody else waits for
+/// another warp.
+template <FusedSpec S>
+class WeightRing<S, WeightRoad::BulkCopy> {
+  static_assert(S.stages >= 2 * S.split, "a ring of two rounds at least");
+
+ public:
+  MINUET_DEVICE WeightRing(const void* image, const StepWalk<S>& first) : image_(image), next_(first) {}
+  /// Before a barrier.
+  MINUET_DEVICE static void prepare() {
+    if (threadIdx.x != 0) return;
+    for (i32 stage = 0; stage < S.stages; ++stage) {
+      mbarrier_init(full(stage), 1);
+      mbarrier_init(empty(stage), S.warps);
+    }
+    mbarrier_init_fence();
+  }
+  /// The last warp, which has nothing else to do.
+  MINUET_DEVICE void fill() {
+    if (threadIdx.x < fused_threads(S) - 32) return;
+    for (i32 number = 0; threadIdx.x % 32 == 0 && !next_.ended(); ++number, next_.advance()) {
+      mbarrier_wait(empty(number), phase(number) ^ 1);
+      mbarrier_arrive_expect(full(number), fused_stage_bytes(S));
+      const char* const from =
+          static_cast<const char*>(image_) + static_cast<i64>(next_.step()) * fused_stage_bytes(S);
+      bulk_copy(stage(number), from, fused_stage_bytes(S), full(number));
+    }
+    __syncwarp();
+  }
+  MINUET_DEVICE static i32 end(i32 steps) { return steps; }
+  /// The stage must be there: a barrier tells nothing of phases farther than the next.
+  MINUET_DEVICE void pass(i32 number) {
+    acquire(number, 0);
+    release(number);
+  }
+  MINUET_DEVICE void acquire(i32 number, i32) {
+    mbarrier_wait(full(number), phase(number));
+    stage_ = stage(number);
+  }
+  MINUET_DEVICE static void release(i32 number) {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(empty(number));
+  }
+  MINUET_DEVICE static void finish() {}
+  MINUET_DEVICE Vector<16> load(i32 byte) const { return load_shared_vector(stage_ + byte); }
+
+ private:
+  MINUET_DEVICE static MBarrier* full(i32 number) {
+    return reinterpret_cast<MBarrier*>(dynamic_shared()) + number % S.stages;
+  }
+  MINUET_DEVICE static MBarrier* empty(i32 number) { return full(number) + S.stages; }
+  MINUET_DEVICE static unsigned char* stage(i32 number) {
+    return fused_ring<S>() + number % S.stages * fused_stage_bytes(S);
+  }
+  /// Of a stage's use for step `number`.
+  MINUET_DEVICE static u32 phase(i32 number) { return static_cast<u32>(number / S.stages) & 1; }
+
+  const void* image_;
+  StepWalk<S> next_;
+  const unsigned char* stage_ = nullptr;
+};
+
+}  // namespace minuet

@@ -1,0 +1,21 @@
+// How many coordinates a cloud has, and what its bounds and status begin with. One block.
+#pragma once
+
+#include "kernels_templates/core/grid.h"
+#include "kernels_templates/shared/map_kernels.h"
+
+namespace minuet {
+
+template <BeginCloudSpec S>
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void begin_cloud(const BeginCloudParams p) {
+  if (p.bounds != nullptr && threadIdx.x < 2 * kMaxFields) {
+    p.bounds[threadIdx.x] = threadIdx.x < kMaxFields ? 0x7fffffff : -0x7fffffff - 1;
+  }
+  if (threadIdx.x != 0) return;
+  const i64 count = p.given_count != nullptr ? *p.given_count : p.most;
+  const bool fits = count >= 0 && count <= p.most;
+  *p.points = fits ? static_cast<i32>(count) : 0;
+  *p.status = fits ? 0 : kStatusPastCapacity;
+}
+
+}  // namespace minuet

@@ -1,0 +1,51 @@
+// masks[w][q] = bits of the offsets 32 w, 32 w + 1, ... at which query q has a row; counts[k] += the queries
+// that have offset k. One thread a query; a warp counts by votes, a block in shared memory.
+#pragma once
+
+#include "kernels_templates/core/grid.h"
+#include "kernels_templates/shared/view_kernels.h"
+
+namespace minuet {
+
+/// To lane k: how many lanes of the warp have bit k.
+MINUET_DEVICE u32 count_votes(u32 bits) {
+  u32 votes = 0;
+  MINUET_UNROLL
+  for (u32 k = 0; k < 32; ++k) {
+    const u32 of_bit = __ballot_sync(~0u, bits >> k & 1u);
+    if ((threadIdx.x & 31u) == k) votes = of_bit;
+  }
+  return __popc(votes);
+}
+
+template <MakeMasksSpec S>
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void make_masks(const MakeMasksParams p) {
+  static_assert(S.threads % 32 == 0, "whole warps vote");
+  __shared__ u32 counts[32];
+  const i64 queries = *p.query_count;
+  for (i32 word = 0; word < mask_words(p.volume); ++word) {
+    const i32 first = 32 * word, offsets = p.volume - first < 32 ? p.volume - first : 32;
+    if (threadIdx.x < 32) counts[threadIdx.x] = 0;
+    __syncthreads();
+    u32 count = 0;
+    // All lanes of a warp go on together: those past the last query vote too.
+    const i64 start = grid_thread(S.threads);
+    for (i64 q = start; q - static_cast<i64>(threadIdx.x & 31u) < queries; q += grid_threads(S.threads)) {
+      u32 bits = 0;
+      MINUET_UNROLL
+      for (i32 k = 0; k < 32; ++k) {
+        if (k < offsets && q < queries && read_only(p.rows + (first + k) * queries + q) >= 0) bits |= 1u << k;
+      }
+      if (q < queries) p.masks[word * queries + q] = bits;
+      if (p.counts) count += count_votes(bits);
+    }
+    if (count != 0) atomicAdd(&counts[threadIdx.x & 31u], count);
+    __syncthreads();
+    if (p.counts && static_cast<i32>(threadIdx.x) < offsets && counts[threadIdx.x] != 0) {
+      atomicAdd(p.counts + first + threadIdx.x, counts[threadIdx.x]);
+    }
+    __syncthreads();
+  }
+}
+
+}  // namespace minuet

@@ -1,0 +1,71 @@
+#include "runtime/cpu/view_ops.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "codegen/offset_order.h"
+
+namespace minuet {
+
+void make_masks_cpu(ThreadPool& pool, i64 queries, i32 volume, const NeighbourView& view, i32* counts) {
+  if (counts) std::fill_n(counts, volume, 0);
+  const i64 chunks = cpu_chunks(queries);
+  pool.run(mask_words(volume) * chunks, [&](i64 task, i32) {
+    const i64 word = task / chunks, first = task % chunks * kCpuChunk;
+    const i64 end = std::min(queries, first + kCpuChunk);
+    u32* const masks = view.masks + word * queries;
+    std::fill(masks + first, masks + end, 0u);
+    for (i32 k = static_cast<i32>(32 * word); k < std::min<i64>(volume, 32 * word + 32); ++k) {
+      const i32* const rows = view.rows + k * queries;
+      i32 count = 0;
+      for (i64 q = first; q < end; ++q) {
+        const u32 hit = rows[q] >= 0 ? 1u : 0u;
+        masks[q] |= hit << k % 32;
+        count += static_cast<i32>(hit);
+      }
+      if (counts) __atomic_fetch_add(counts + k, count, __ATOMIC_RELAXED);
+    }
+  });
+}
+
+void order_queries_cpu(ThreadPool& pool, const MapScratch& scratch, i64 queries,
+                       const KernelGeometry& geometry, const NeighbourView& view) {
+  const OffsetOrder order = order_offsets(geometry);
+  PingPong<u32> keys{static_cast<u32*>(scratch.keys[0]), static_cast<u32*>(scratch.keys[1])};
+  PingPong<u32> rows{scratch.rows[0], scratch.rows[1]};
+  pool.run(cpu_chunks(queries), [&](i64 chunk, i32) {
+    for (i64 q = chunk * kCpuChunk; q < std::min(queries, (chunk + 1) * kCpuChunk); ++q) {
+      keys.now[q] = rank_mask(view.masks, queries, q, order.offsets, order.ranked);
+      rows.now[q] = static_cast<u32>(q);
+    }
+  });
+  radix_sort(pool, queries, order.ranked, keys, rows, scratch.bins);
+  std::copy_n(rows.now, queries, view.order);
+}
+
+void order_rows_cpu(ThreadPool& pool, const Coords& coords, i32 volume, const NeighbourView& view) {
+  const i64 queries = *coords.count, stride = coords.capacity;
+  pool.run(volume + mask_words(volume), [&](i64 k, i32) {
+    const auto reorder = [&](const auto* from, auto* to) {
+      for (i64 i = 0; i < queries; ++i) to[i] = from[view.order[i]];
+    };
+    if (k < volume) {
+      reorder(view.rows + k * queries, view.ordered_rows + k * stride);
+    } else {
+      reorder(view.masks + (k - volume) * queries, view.ordered_masks + (k - volume) * stride);
+    }
+  });
+}
+
+void transpose_rows_cpu(ThreadPool& pool, i64 sources, i64 queries, const MapView& map) {
+  pool.run(map.geometry.volume, [&](i64 k, i32) {
+    i32* const transposed = map.transposed.rows + k * sources;
+    std::fill_n(transposed, sources, -1);
+    for (i64 q = 0; q < queries; ++q) {
+      const i32 source = map.rows[k * queries + q];
+      if (source >= 0) transposed[source] = static_cast<i32>(q);
+    }
+  });
+}
+
+}  // namespace minuet

@@ -1,0 +1,38 @@
+#include "runtime/cuda/fused_step.h"
+
+namespace minuet {
+
+llvm::Expected<i32> FusedStep::add_convolution(const FusedChoice& choice, ConvolutionWeights weights) {
+  MINUET_ASSIGN(const Kernel<FusedParams> kernel, launcher_.device().kernel(choice.fused));
+  layers_.push_back({choice.fused, kernel, weights});
+  return static_cast<i32>(layers_.size()) - 1;
+}
+
+llvm::Error FusedStep::convolve(i32 convolution, const OpRequest& request) {
+  MINUET_TRY(launcher_.mark(Stage::Gemm));
+  if (request.output_rows <= 0) return llvm::Error::success();
+  const Layer& layer = layers_[convolution];
+  const NeighbourView& view = request.fused.view;
+  const bool ordered = view.ordered_rows != nullptr;
+  FusedParams params = {};
+  params.input = request.input;
+  params.input_ld = request.input_ld;
+  params.rows = ordered ? view.ordered_rows : view.rows;
+  params.masks = ordered ? view.ordered_masks : view.masks;
+  params.row_stride = request.output_rows;
+  params.order = view.order;
+  params.ordered_views = ordered ? 1 : 0;
+  params.query_count = request.fused.output_count;
+  params.padded_rows = request.output_rows;
+  params.weights = layer.weights.weight;
+  params.scale = layer.weights.scale;
+  params.shift = layer.weights.shift;
+  params.residual = request.residual;
+  params.residual_ld = request.residual_ld;
+  params.output = request.output;
+  params.output_ld = request.output_ld;
+  params.overflow = request.overflow;
+  return launcher_.launch(layer.kernel, fused_blocks(layer.spec, request.output_rows), params);
+}
+
+}  // namespace minuet

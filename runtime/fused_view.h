@@ -1,0 +1,15 @@
+// One direction of a kernel map as the fused dataflow reads it.
+#pragma once
+
+#include "runtime/device.h"
+
+namespace minuet {
+
+/// Shared by all on the map's queue.
+struct FusedView {
+  bool transposed = false;
+  NeighbourView view;
+  DeviceMemory memory;
+};
+
+}  // namespace minuet

@@ -1,0 +1,63 @@
+// What the fused dataflow has in an execution: the views of the maps that its layers use.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/cloud_maps.h"
+#include "runtime/coordinate_set.h"
+
+namespace minuet {
+
+class FusedWork {
+ public:
+  /// `ordered`: the engine's kernels want queries by mask; else as they come.
+  FusedWork(const Program& program, Engine& engine, bool ordered);
+
+  // ---- a prepare, in this order --------------------------------------------------------------
+  /// No map is in use yet.
+  void begin();
+  /// The layer's map, in its direction, and the rows of its two sides. `keeper`: the caller's map, which
+  /// keeps the view for all on its queue; or null.
+  llvm::Error add_layer(i32 layer, const MapView& map, const Coords& sources, const Coords& queries,
+                        const KernelMap* keeper);
+  /// `in_cloud`: the Map step was begun, with room for most_orders().
+  void place_views(Placement& parts, bool in_cloud);
+  llvm::Error make_views(bool in_cloud);
+
+  // ---- what is prepared ----------------------------------------------------------------------
+  FusedOperands operands(i32 layer) const;
+  /// For MapLimits: whatever layers are added.
+  i32 most_orders() const { return ordered_ ? 2 * static_cast<i32>(maps_.size()) : 0; }
+
+ private:
+  /// One direction of a map.
+  struct Side {
+    bool used = false;
+    bool unmade = false;
+    std::shared_ptr<FusedView> shared;  // where this prepare makes it for others too
+    const KernelMap* keeper = nullptr;
+  };
+  struct Map {
+    MapView view;
+    bool has_masks = false;  // a cloud's has those of its coarser side
+    Coords sources, queries;
+    Side sides[2];  // transposed second
+
+    NeighbourView& neighbours(bool transposed) { return transposed ? view.transposed : view; }
+    const Coords& askers(bool transposed) const { return transposed ? sources : queries; }
+  };
+
+  void place_view(Placement& parts, Map& map, bool transposed) const;
+  /// Of the orders that are to be made.
+  MapLimits order_limits() const;
+  llvm::Error make_view(Map& map, bool transposed);
+
+  const Program& program_;
+  Engine& engine_;
+  const bool ordered_;
+  std::vector<Map> maps_;
+  void* workspace_ = nullptr;  // of a Map step of our own
+};
+
+}  // namespace minuet

@@ -1,0 +1,181 @@
+// Random problems for the fused kernel, and what they must come to in fp64. Without the shim, so that tests
+// on a GPU have them too.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "kernels_templates/shared/fused_kernels.h"
+#include "tests/support/compare.h"
+#include "tests/support/random.h"
+#include "tests/support/rounding.h"
+
+namespace minuet {
+
+/// Rows of `channels` elements of `type`, `ld` apart; what lies between rows is NaN.
+struct StoredRows {
+  DType type;
+  i64 channels, ld;
+  std::vector<char> bytes;
+
+  StoredRows(DType type, i64 rows, i64 channels, i64 ld)
+      : type(type),
+        channels(channels),
+        ld(ld),
+        bytes(static_cast<size_t>(rows * ld * dtype_bytes(type)), '\xff') {}
+  char* at(i64 row, i64 channel) { return bytes.data() + (row * ld + channel) * dtype_bytes(type); }
+  /// Rounded to what memory holds; returned so.
+  float set(i64 row, i64 channel, double value) {
+    const float rounded = round_to(storage_type(type), value);
+    const std::vector<char> element = encode(type, {rounded});
+    std::memcpy(at(row, channel), element.data(), element.size());
+    return rounded;
+  }
+  std::vector<float> row(i64 row) { return decode(type, std::vector<char>(at(row, 0), at(row, channels))); }
+  bool is_untouched(i64 row, i64 channel) {
+    return std::all_of(at(row, channel), at(row, channel + 1), [](char byte) { return byte == '\xff'; });
+  }
+};
+
+/// How a problem's map is made, beside the Spec.
+struct FusedShapeOfMap {
+  i64 queries = 100, sources = 120;
+  double density = 0.3;       // of the offsets that are not empty
+  i32 empty_every = 4;        // every so many offsets have no pair; 0: none
+  bool ordered = true;        // positions are queries by their masks; else they are the same
+  bool ordered_views = true;  // rows and masks by position
+  i64 stride_padding = 3;
+};
+
+/// The image of weights [volume][in_channels][out_channels].
+inline std::vector<char> fused_image(const FusedSpec& spec, const std::vector<float>& weights) {
+  const std::vector<char> stored = encode(spec.io, round_to(spec.io, weights));
+  const i64 element = dtype_bytes(spec.io);
+  std::vector<char> image(static_cast<size_t>(fused_image_bytes(image_of(spec))));
+  for (i64 i = 0; i < static_cast<i64>(image.size()) / element; ++i) {
+    const i64 source = fused_weight_of(image_of(spec), i);
+    if (source >= 0) std::copy_n(stored.begin() + source * element, element, image.begin() + i * element);
+  }
+  return image;
+}
+
+struct FusedProblem {
+  FusedSpec spec;
+  FusedShapeOfMap shape;
+  StoredRows input, residual;
+  std::vector<float> weights;
+  std::vector<float> scale, shift;
+  i64 row_stride = 0;
+  std::vector<i32> rows, order;
+  std::vector<u32> masks;
+  std::vector<double> expected, magnitudes;  // [queries][out_channels]
+
+  FusedProblem(const FusedSpec& spec, const FusedShapeOfMap& shape, u64 seed);
+
+  /// Of the map as it is.
+  void expect();
+
+ private:
+  void make_map(Random& random);
+};
+
+inline FusedProblem::FusedProblem(const FusedSpec& spec, const FusedShapeOfMap& shape, u64 seed)
+    : spec(spec),
+      shape(shape),
+      // As many elements longer as keep rows aligned to the Spec's accesses, and to no more.
+      input(spec.io, shape.sources, spec.in_channels,
+            spec.in_channels + spec.input_bytes / dtype_bytes(spec.io)),
+      residual(spec.io, shape.queries, spec.out_channels,
+               spec.out_channels + 3 * spec.output_bytes / dtype_bytes(spec.io)) {
+  Random random(seed);
+  // Row 0 is NaN, and nobody's neighbour.
+  for (i64 row = 1; row < shape.sources; ++row) {
+    for (i64 c = 0; c < spec.in_channels; ++c) input.set(row, c, random.uniform(-2, 2));
+  }
+  for (i64 row = 0; row < shape.queries; ++row) {
+    for (i64 c = 0; c < spec.out_channels; ++c) residual.set(row, c, random.uniform(-2, 2));
+  }
+  for (i64 i = 0; i < i64{spec.volume} * spec.in_channels * spec.out_channels; ++i)
+    weights.push_back(round_to(storage_type(spec.io), random.uniform(-1, 1)));
+  for (i32 c = 0; c < spec.out_channels; ++c) {
+    scale.push_back(static_cast<float>(random.uniform(0.5, 1.5)));
+    shift.push_back(static_cast<float>(random.uniform(-1, 1)));
+  }
+  make_map(random);
+  expect();
+}
+
+/// By query first, then in the order of the views.
+inline void FusedProblem::make_map(Random& random) {
+  const i64 count = shape.queries;
+  const i32 words = mask_words(spec.volume);
+  row_stride = count + shape.stride_padding;
+  std::vector<i32> of_query(static_cast<size_t>(spec.volume * count), -1);
+  std::vector<u32> mask_of(static_cast<size_t>(words * count), 0);
+  for (i32 k = 0; k < spec.volume; ++k) {
+    if (shape.empty_every != 0 && k % shape.empty_every == 1) continue;
+    for (i64 q = 0; q < count && shape.sources > 1; ++q) {
+      // Some stretches of queries have no neighbour at all, others all.
+      const double density = q / 24 % 5 == 4 ? 0 : q / 16 % 7 == 6 ? 1 : shape.density;
+      if (random.uniform() >= density) continue;
+      of_query[static_cast<size_t>(k * count + q)] = static_cast<i32>(random.between(1, shape.sources - 1));
+      mask_of[static_cast<size_t>(k / 32 * count + q)] |= 1u << k % 32;
+    }
+  }
+  for (i64 q = 0; q < count; ++q) order.push_back(static_cast<i32>(q));
+  std::sort(order.begin(), order.end(), [&](i32 a, i32 b) {
+    for (i32 w = words; w-- > 0;) {
+      const u32 mask_a = mask_of[static_cast<size_t>(w * count + a)],
+                mask_b = mask_of[static_cast<size_t>(w * count + b)];
+      if (mask_a != mask_b) return mask_a > mask_b;
+    }
+    return a < b;
+  });
+  rows.assign(static_cast<size_t>(spec.volume * row_stride), 0x7fffffff);
+  masks.assign(static_cast<size_t>(words * row_stride), ~0u);
+  for (i64 i = 0; i < count; ++i) {
+    const i64 query = shape.ordered && shape.ordered_views ? order[static_cast<size_t>(i)] : i;
+    for (i32 k = 0; k < spec.volume; ++k)
+      rows[static_cast<size_t>(k * row_stride + i)] = of_query[static_cast<size_t>(k * count + query)];
+    for (i32 w = 0; w < words; ++w)
+      masks[static_cast<size_t>(w * row_stride + i)] = mask_of[static_cast<size_t>(w * count + query)];
+  }
+}
+
+inline void FusedProblem::expect() {
+  const i32 in = spec.in_channels, out = spec.out_channels;
+  std::vector<float> operands = round_to(spec.io, weights);
+  std::vector<std::vector<float>> features;
+  for (i64 row = 0; row < shape.sources; ++row) features.push_back(round_to(spec.io, input.row(row)));
+  expected.assign(static_cast<size_t>(shape.queries * out), 0);
+  magnitudes = expected;
+  for (i64 i = 0; i < shape.queries; ++i) {
+    const i64 query = shape.ordered && shape.ordered_views ? order[static_cast<size_t>(i)] : i;
+    double* const sums = expected.data() + query * out;
+    double* const sizes = magnitudes.data() + query * out;
+    for (i32 k = 0; k < spec.volume; ++k) {
+      const i32 source = rows[static_cast<size_t>(k * row_stride + i)];
+      if (source < 0) continue;
+      for (i32 c = 0; c < in; ++c) {
+        const double x = features[static_cast<size_t>(source)][static_cast<size_t>(c)];
+        const float* const w = operands.data() + (i64{k} * in + c) * out;
+        for (i32 d = 0; d < out; ++d) sums[d] += x * w[d], sizes[d] += std::abs(x * w[d]);
+      }
+    }
+    const std::vector<float> added = residual.row(query);
+    for (i32 d = 0; d < out; ++d) {
+      const auto c = static_cast<size_t>(d);
+      if (spec.scale_shift) {
+        sums[d] = sums[d] * scale[c] + shift[c];
+        sizes[d] = sizes[d] * std::abs(scale[c]) + std::abs(shift[c]);
+      }
+      if (spec.residual) sums[d] += added[c], sizes[d] += std::abs(added[c]);
+      if (spec.activation == Activation::ReLU) sums[d] = std::max(sums[d], 0.0);
+    }
+  }
+}
+
+}  // namespace minuet

@@ -1,0 +1,348 @@
+// The fused kernel and its image of the weights, whole, in the shim: against plain loops in fp64, for all
+// types, roads of the weights, channel counts and volumes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/kernels_templates/testing.h"
+// testing.h first: it brings the shim's names.
+#include "kernels_templates/fused/fused_convolution.h"
+#include "tests/kernels_templates/fused_problem.h"
+
+namespace minuet {
+namespace {
+
+template <FusedSpec S>
+void run_kernel(const FusedParams p) {
+  fused_convolution<S>(p);
+}
+
+using FusedKernel = void (*)(FusedParams);
+
+/// Memory aligned as a device's is.
+std::vector<Vector<16>> aligned(const std::vector<char>& bytes) {
+  std::vector<Vector<16>> memory(bytes.size() / 16 + 1);
+  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(memory.data()));
+  return memory;
+}
+
+struct FusedRun {
+  StoredRows output;
+  u32 overflow;
+};
+
+/// `padded`: how many rows past the count must become zeros. The grid is made for some rows more.
+FusedRun run_fused(FusedProblem& problem, FusedKernel kernel, i64 padded, int variant) {
+  const FusedSpec& spec = problem.spec;
+  const i64 count = problem.shape.queries;
+  FusedRun run{StoredRows(spec.io, count + padded + 2, spec.out_channels,
+                          spec.out_channels + 2 * spec.output_bytes / dtype_bytes(spec.io)),
+               0};
+  const std::vector<Vector<16>> input = aligned(problem.input.bytes),
+                                residual = aligned(problem.residual.bytes);
+  const std::vector<Vector<16>> image = aligned(fused_image(spec, problem.weights));
+  std::vector<Vector<16>> output = aligned(run.output.bytes);
+  const i32 query_count = static_cast<i32>(count);
+  FusedParams p{};
+  p.input = input.data();
+  p.input_ld = problem.input.ld;
+  p.rows = problem.rows.empty() ? nullptr : problem.rows.data();
+  p.masks = problem.masks.empty() ? nullptr : problem.masks.data();
+  p.row_stride = problem.row_stride;
+  p.order = problem.shape.ordered ? problem.order.data() : nullptr;
+  p.ordered_views = problem.shape.ordered_views;
+  p.query_count = &query_count;
+  p.padded_rows = count + padded;
+  p.weights = image.data();
+  p.scale = problem.scale.data();
+  p.shift = problem.shift.data();
+  p.residual = residual.data();
+  p.residual_ld = problem.residual.ld;
+  p.output = output.data();
+  p.output_ld = run.output.ld;
+  p.overflow = &run.overflow;
+  shim::Grid grid{static_cast<int>(fused_blocks(spec, count + padded + 40)), fused_threads(spec),
+                  static_cast<shim::Order>(variant % 3)};
+  grid.shared_bytes = fused_shared_bytes(spec);
+  grid.seed = static_cast<u64>(variant);
+  shim::launch(kernel, p, grid);
+  std::memcpy(run.output.bytes.data(), output.data(), run.output.bytes.size());
+  return run;
+}
+
+void check_output(FusedProblem& problem, FusedRun& run, i64 padded) {
+  const FusedSpec& spec = problem.spec;
+  const i64 count = problem.shape.queries;
+  std::vector<float> values;
+  for (i64 row = 0; row < count + padded + 2; ++row) {
+    const std::vector<float> line = run.output.row(row);
+    if (row < count) values.insert(values.end(), line.begin(), line.end());
+    for (i64 c = 0; c < run.output.ld; ++c) {
+      if (row < count && c < spec.out_channels) continue;
+      if (row < count + padded && c < spec.out_channels) {
+        ASSERT_EQ(line[static_cast<size_t>(c)], 0.0f) << "row " << row << " of padding";
+      } else {
+        ASSERT_TRUE(run.output.is_untouched(row, c)) << "row " << row << ", channel " << c;
+      }
+    }
+  }
+  EXPECT_TRUE(is_close(values, problem.expected, problem.magnitudes, spec.out_channels, spec.io));
+  EXPECT_EQ(run.overflow, 0u);
+}
+
+void check_fused(const FusedSpec& spec, FusedKernel kernel, const FusedShapeOfMap& shape, int variant) {
+  SCOPED_TRACE(testing::Message() << kDTypeNames[static_cast<int>(spec.io)] << " " << spec.in_channels
+                                  << " to " << spec.out_channels << ", volume " << spec.volume << ", step "
+                                  << spec.step << ", columns " << spec.columns << ", road "
+                                  << static_cast<int>(spec.weights) << ", split " << spec.split << ", "
+                                  << shape.queries << " queries");
+  FusedProblem problem(spec, shape, 500 + static_cast<u64>(variant));
+  const i64 padded = variant % 2 == 0 ? 0 : 50;
+  FusedRun run = run_fused(problem, kernel, padded, variant);
+  check_output(problem, run, padded);
+}
+
+template <FusedSpec S>
+void expect_fused(const FusedShapeOfMap& shape, int variant) {
+  check_fused(S, &run_kernel<S>, shape, variant);
+}
+
+/// The widest access to rows of so many channels.
+constexpr i32 access_of(DType io, i32 channels) {
+  i32 bytes = 16;
+  while (channels * dtype_bytes(io) % bytes != 0) bytes /= 2;
+  return bytes;
+}
+
+/// A Spec for these channels; the rest takes turns.
+constexpr FusedSpec spec_of(DType io, i32 in, i32 out, i32 volume, i32 turn) {
+  const i32 granule = fused_granule(io);
+  FusedSpec spec;
+  spec.io = io;
+  spec.in_channels = in;
+  spec.out_channels = out;
+  spec.volume = volume;
+  spec.step = folds_offsets(io, in) ? 4 * granule : turn % 2 == 0 ? 3 * granule : 2 * granule;
+  spec.columns = out <= 16 ? 16 : out % 96 == 0 ? 96 : turn % 3 == 0 ? 32 : 64;
+  spec.row_tiles = 1 + turn % 3;
+  spec.warps = 1 + turn / 2 % 2;
+  spec.split = 1 + turn / 3 % 2;
+  spec.prefetch = 1 + turn % 2;
+  spec.stages = 4;
+  spec.weights = static_cast<WeightRoad>(turn % 3);
+  spec.input_bytes = access_of(io, in);
+  spec.output_bytes = access_of(io, out);
+  spec.scale_shift = turn % 4 != 3;
+  spec.residual = turn % 4 == 1;
+  spec.activation = turn % 5 == 0 ? Activation::None : Activation::ReLU;
+  return spec;
+}
+
+template <DType Io, i32 Turn>
+void expect_all_channels() {
+  expect_fused<spec_of(Io, 1, 16, 27, Turn)>({.queries = 100}, 0);
+  expect_fused<spec_of(Io, 3, 5, 27, Turn + 1)>({.queries = 61, .ordered = false}, 1);
+  expect_fused<spec_of(Io, 4, 32, 27, Turn + 2)>({.queries = 100}, 2);
+  expect_fused<spec_of(Io, 5, 3, 8, Turn + 3)>({.queries = 70, .ordered_views = false}, 3);
+  expect_fused<spec_of(Io, 8, 24, 27, Turn + 4)>({.queries = 100}, 4);
+  expect_fused<spec_of(Io, 16, 48, 27, Turn + 5)>({.queries = 90}, 5);
+  expect_fused<spec_of(Io, 24, 8, 27, Turn + 6)>({.queries = 90, .ordered = false}, 6);
+  expect_fused<spec_of(Io, 32, 64, 8, Turn + 7)>({.queries = 80}, 7);
+  expect_fused<spec_of(Io, 48, 96, 8, Turn + 8)>({.queries = 80}, 8);
+  expect_fused<spec_of(Io, 64, 1, 27, Turn + 9)>({.queries = 80, .ordered_views = false}, 9);
+  expect_fused<spec_of(Io, 96, 160, 8, Turn + 10)>({.queries = 60}, 10);
+  expect_fused<spec_of(Io, 128, 4, 27, Turn + 11)>({.queries = 60}, 11);
+  expect_fused<spec_of(Io, 160, 128, 8, Turn + 12)>({.queries = 60}, 12);
+  expect_fused<spec_of(Io, 33, 17, 8, Turn + 13)>({.queries = 60}, 13);
+}
+TEST(Fused, F16) { expect_all_channels<DType::F16, 0>(); }
+TEST(Fused, Bf16) { expect_all_channels<DType::BF16, 1>(); }
+TEST(Fused, Tf32) { expect_all_channels<DType::TF32, 2>(); }
+TEST(Fused, F32) { expect_all_channels<DType::F32, 3>(); }
+
+template <i32 Volume, WeightRoad Road>
+constexpr FusedSpec kVolumeSpec{.in_channels = 16,
+                                .out_channels = 16,
+                                .volume = Volume,
+                                .step = 16,
+                                .columns = 16,
+                                .warps = 2,
+                                .split = 1 + Volume % 2,
+                                .weights = Road};
+
+template <i32 Volume>
+void expect_volume() {
+  for (int variant = 0; variant < 3; ++variant) {
+    const FusedShapeOfMap shape{.queries = 70, .density = Volume > 100 ? 0.05 : 0.4, .empty_every = variant};
+    expect_fused<kVolumeSpec<Volume, WeightRoad::Cached>>(shape, variant);
+    expect_fused<kVolumeSpec<Volume, WeightRoad::AsyncCopy>>(shape, variant);
+    expect_fused<kVolumeSpec<Volume, WeightRoad::BulkCopy>>(shape, variant);
+  }
+  // Steps of several offsets: all of them, of one and of more steps.
+  constexpr FusedSpec kFew{.in_channels = 2,
+                           .out_channels = 16,
+                           .volume = Volume,
+                           .step = 64,
+                           .columns = 16,
+                           .weights = static_cast<WeightRoad>(Volume % 3),
+                           .input_bytes = 4};
+  expect_fused<kFew>({.queries = 70}, 1);
+}
+TEST(Fused, Volumes) {
+  expect_volume<1>();
+  expect_volume<8>();
+  expect_volume<27>();
+  expect_volume<32>();
+  expect_volume<33>();
+  expect_volume<125>();
+  expect_volume<343>();
+}
+
+template <WeightRoad Road>
+constexpr FusedSpec kSmall{.in_channels = 32,
+                           .out_channels = 32,
+                           .step = 32,
+                           .columns = 32,
+                           .row_tiles = 1,
+                           .warps = 2,
+                           .split = 2,
+                           .weights = Road,
+                           .residual = true};
+
+template <WeightRoad Road>
+void expect_edges() {
+  for (const FusedShapeOfMap& shape :
+       {FusedShapeOfMap{.queries = 0}, FusedShapeOfMap{.queries = 1}, FusedShapeOfMap{.queries = 16},
+        FusedShapeOfMap{.queries = 17}, FusedShapeOfMap{.queries = 50, .sources = 0},
+        FusedShapeOfMap{.queries = 50, .density = 0},
+        FusedShapeOfMap{.queries = 50, .density = 1, .empty_every = 0}}) {
+    expect_fused<kSmall<Road>>(shape, 0);
+    expect_fused<kSmall<Road>>(shape, 1);
+  }
+  // Whoever of the warps and the copies is late.
+  for (int variant = 2; variant < 20; ++variant) expect_fused<kSmall<Road>>({.queries = 61}, variant);
+}
+TEST(Fused, EdgesAndTurns) {
+  expect_edges<WeightRoad::Cached>();
+  expect_edges<WeightRoad::AsyncCopy>();
+  expect_edges<WeightRoad::BulkCopy>();
+}
+
+template <bool ScaleShift, bool Residual, Activation A>
+constexpr FusedSpec kEpilogue{.in_channels = 16,
+                              .out_channels = 24,
+                              .volume = 8,
+                              .step = 16,
+                              .columns = 32,
+                              .scale_shift = ScaleShift,
+                              .residual = Residual,
+                              .activation = A};
+TEST(Fused, EveryEpilogue) {
+  expect_fused<kEpilogue<false, false, Activation::None>>({.queries = 40}, 0);
+  expect_fused<kEpilogue<false, false, Activation::ReLU>>({.queries = 40}, 1);
+  expect_fused<kEpilogue<false, true, Activation::None>>({.queries = 40}, 2);
+  expect_fused<kEpilogue<false, true, Activation::ReLU>>({.queries = 40}, 3);
+  expect_fused<kEpilogue<true, false, Activation::None>>({.queries = 40}, 4);
+  expect_fused<kEpilogue<true, false, Activation::ReLU>>({.queries = 40}, 5);
+  expect_fused<kEpilogue<true, true, Activation::None>>({.queries = 40}, 6);
+  expect_fused<kEpilogue<true, true, Activation::ReLU>>({.queries = 40}, 7);
+}
+
+// A linear layer has no map: each query's source is the row of its own number.
+template <FusedSpec S>
+void expect_linear() {
+  FusedProblem problem(S, {.queries = 45, .sources = 46, .density = 1, .ordered = false}, 9);
+  problem.rows.clear();
+  for (i32 q = 0; q < 45; ++q) problem.rows.push_back(q + 1);
+  problem.row_stride = 45;
+  problem.expect();
+  // Row 0, which is NaN, stays out: queries begin at row 1.
+  problem.input.bytes.erase(problem.input.bytes.begin(), problem.input.bytes.begin() + problem.input.ld * 2);
+  problem.rows.clear();
+  problem.masks.clear();
+  FusedRun run = run_fused(problem, &run_kernel<S>, 0, 0);
+  check_output(problem, run, 0);
+}
+TEST(Fused, LinearLayers) {
+  expect_linear<FusedSpec{.in_channels = 32, .out_channels = 48, .volume = 1, .step = 32, .columns = 48}>();
+  expect_linear<FusedSpec{.in_channels = 8,
+                          .out_channels = 16,
+                          .volume = 1,
+                          .step = 32,
+                          .columns = 16,
+                          .weights = WeightRoad::Cached}>();
+}
+
+/// The word that tells of an overflow, where one sum is this.
+template <DType T, Activation A = Activation::None>
+u32 overflow_of(float input, float scale) {
+  constexpr FusedSpec kSpec{.io = T,
+                            .in_channels = 1,
+                            .out_channels = 4,
+                            .volume = 1,
+                            .step = 4 * fused_granule(T),
+                            .columns = 16,
+                            .warps = 1,
+                            .weights = WeightRoad::Cached,
+                            .input_bytes = dtype_bytes(T),
+                            .output_bytes = 4 * dtype_bytes(T),
+                            .activation = A};
+  FusedProblem problem(kSpec, {.queries = 9, .sources = 9, .ordered = false}, 1);
+  for (i64 row = 0; row < 9; ++row) problem.input.set(row, 0, row == 5 ? input : 1.0f);
+  problem.weights = {1, 1, 1, 1};
+  problem.scale = {1, 1, scale, 1};
+  problem.shift = {0, 0, 0, 0};
+  problem.rows.clear();
+  problem.masks.clear();
+  FusedRun run = run_fused(problem, &run_kernel<kSpec>, 0, 0);
+  if (A == Activation::None) {
+    EXPECT_EQ(run.overflow == 0, std::isfinite(run.output.row(5)[2])) << input;
+  }
+  return run.overflow;
+}
+TEST(Fused, NumbersThatMemoryDoesNotHoldAreTold) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(overflow_of<DType::F16>(2.0f, 0x1.ffdffep14f), 0u);  // the last below 65520
+  EXPECT_EQ(overflow_of<DType::F16>(2.0f, -32760.0f), 1u);
+  EXPECT_EQ(overflow_of<DType::BF16>(2.0f, 32760.0f), 0u);
+  EXPECT_EQ(overflow_of<DType::BF16>(2.0f, 0x1.ffp126f), 1u);
+  EXPECT_EQ(overflow_of<DType::TF32>(2.0f, 0x1.8p126f), 0u);
+  EXPECT_EQ(overflow_of<DType::F32>(3.4e38f, 1.0f), 0u);
+  EXPECT_EQ(overflow_of<DType::F16>(std::numeric_limits<float>::quiet_NaN(), 1.0f), 1u);
+  // A ReLU makes 0 of both; the second is what a sum of 16-bit parts overflowed to.
+  EXPECT_EQ((overflow_of<DType::F16, Activation::ReLU>(1.0f, -1e6f)), 0u);
+  EXPECT_EQ((overflow_of<DType::F16, Activation::ReLU>(-kInfinity, 1.0f)), 1u);
+}
+
+void expect_whole_image(const FusedImage& spec) {
+  SCOPED_TRACE(testing::Message() << spec.in_channels << " to " << spec.out_channels << ", step "
+                                  << spec.step);
+  std::vector<i32> times(static_cast<size_t>(i64{spec.volume} * spec.in_channels * spec.out_channels));
+  const i64 elements = fused_image_bytes(spec) / dtype_bytes(spec.io);
+  for (i64 i = 0; i < elements; ++i) {
+    const i64 source = fused_weight_of(spec, i);
+    ASSERT_LT(source, static_cast<i64>(times.size()));
+    if (source >= 0) ++times[static_cast<size_t>(source)];
+  }
+  EXPECT_TRUE(std::all_of(times.begin(), times.end(), [](i32 count) { return count == 1; }));
+}
+TEST(Fused, EveryWeightIsOnceInTheImage) {
+  for (const DType io : {DType::F16, DType::F32}) {
+    const i32 granule = fused_granule(io);
+    for (const auto& [in, out] :
+         {std::pair{1, 1}, {4, 32}, {7, 5}, {16, 96}, {48, 48}, {96, 112}, {100, 64}}) {
+      for (const i32 columns : {16, 48, 64, 112}) {
+        for (const i32 step : {2 * granule, 4 * granule, 6 * granule})
+          expect_whole_image({.io = io,
+                              .in_channels = in,
+                              .out_channels = out,
+                              .volume = 27,
+                              .step = step,
+                              .columns = columns});
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace minuet

@@ -1,0 +1,47 @@
+// Streams for tests of the C ABI.
+#pragma once
+
+#include <cuda.h>
+
+#include "tests/runtime/cuda/driver_function.h"
+#include "tests/support/abi.h"
+
+namespace minuet::abi {
+
+/// A stream of the device's primary context, where there is a GPU.
+class Stream {
+ public:
+  explicit Stream(Machine& machine) {
+    if (machine.is_cpu()) return;
+    CUcontext context = nullptr;
+    retained_ = driver_function<CUresult (*)(CUcontext*, CUdevice)>("cuDevicePrimaryCtxRetain")(
+                    &context, 0) == CUDA_SUCCESS;
+    EXPECT_TRUE(retained_);
+    make_current(context);
+    EXPECT_EQ(driver_function<CUresult (*)(CUstream*, unsigned)>("cuStreamCreate")(&stream_,
+                                                                                   CU_STREAM_NON_BLOCKING),
+              CUDA_SUCCESS);
+    context_ = context;
+  }
+  ~Stream() {
+    if (!retained_) return;
+    driver_function<CUresult (*)(CUstream)>("cuStreamDestroy_v2")(stream_);
+    driver_function<CUresult (*)(CUdevice)>("cuDevicePrimaryCtxRelease_v2")(0);
+  }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  /// For the calling thread.
+  void make_current() const { make_current(context_); }
+  CUstream get() const { return stream_; }
+
+ private:
+  static void make_current(CUcontext context) {
+    if (context) driver_function<CUresult (*)(CUcontext)>("cuCtxPushCurrent_v2")(context);
+  }
+  bool retained_ = false;
+  CUcontext context_ = nullptr;
+  CUstream stream_ = nullptr;
+};
+
+}  // namespace minuet::abi

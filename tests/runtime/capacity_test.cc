@@ -1,0 +1,354 @@
+// Capacity mode: sizes on the device, nothing waits, clouds that do not fit say so, on every device; and
+// prepare and run in one captured graph, replayed for clouds that nobody had seen.
+#include <algorithm>
+#include <numeric>
+
+#include "tests/runtime/abi_stream.h"
+#include "tests/runtime/execution_fixture.h"
+
+namespace minuet::abi {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int32_t kLevels = 5;
+
+/// Capacities as an array that the options may point into.
+using Capacities = std::vector<int64_t>;
+
+class CapacityTest : public ExecutionTest {
+ protected:
+  void SetUp() override {
+    ExecutionTest::SetUp();
+    if (IsSkipped()) return;
+    NetworkSpec fused = spec();
+    fused.dataflow = MINUET_DATAFLOW_FUSED;
+    network_ = make_network(machine(), fused);
+  }
+
+  Capacities suggested(const Cloud& cloud, double factor = 1.25) {
+    const Execution exact = execution();
+    run(exact, cloud);
+    Capacities capacities(kLevels);
+    check(minuet_execution_suggest_capacities(exact.get(), factor, capacities.data(), kLevels));
+    return capacities;
+  }
+  static minuet_execution_options options_of(const Capacities& capacities, int32_t key_bits = 64) {
+    minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+    options.level_capacity = capacities.data();
+    options.level_count = static_cast<int32_t>(capacities.size());
+    options.key_bits = key_bits;
+    return options;
+  }
+  Execution within(const Capacities& capacities, int32_t key_bits = 64) {
+    const minuet_execution_options options = options_of(capacities, key_bits);
+    return execution(&options);
+  }
+
+  /// Device memory of one execution's clouds, each as large as its capacity allows.
+  struct Room {
+    Room(Machine& machine, int64_t capacity, DType dtype)
+        : capacity(capacity),
+          dtype(dtype),
+          machine(machine),
+          coordinates(machine, capacity * 16),
+          features(machine, capacity * 4 * dtype_bytes(dtype)),
+          output(machine, capacity * kWidths.back() * dtype_bytes(dtype)),
+          count(machine, 4) {}
+    /// All of it is poison but what the cloud has.
+    void fill(const Cloud& cloud, int32_t said) {
+      coordinates.poison(), features.poison(), output.poison();
+      const int64_t rows = std::min(cloud.count(), capacity);
+      put(coordinates, cloud.coordinates.data(), rows * 16);
+      put(features, cloud.bytes.data(), rows * 4 * dtype_bytes(dtype));
+      put(count, &said, 4);
+    }
+    void put(const Buffer& target, const void* values, int64_t bytes) {
+      if (bytes > 0) check(minuet_device_copy(machine.device(), target.data(), values, bytes, 0));
+    }
+    int64_t capacity;
+    DType dtype;
+    Machine& machine;
+    Buffer coordinates, features, output, count;
+  };
+
+  void enqueue(minuet_execution* execution, Room& room, void* stream) {
+    check(minuet_execution_prepare_on_device(execution, room.coordinates.integers(), room.count.integers(),
+                                             stream));
+    check(run_tensors(execution, {features_of(room.features.data(), room.capacity)},
+                      tensor(room.output.data(), room.capacity, kWidths.back(), abi_dtype(dtype())), stream));
+  }
+  uint32_t status_of(minuet_execution* execution, std::vector<int32_t>* counts = nullptr,
+                     void* stream = nullptr) {
+    uint32_t status = ~0u;
+    std::vector<int32_t> found(1 + kLevels);
+    check(minuet_execution_read_cloud(execution, stream, &status, found.data(), 1 + kLevels));
+    if (counts) *counts = found;
+    return status;
+  }
+
+  /// The output's first rows are the oracle's, and all others zeros.
+  void expect_padded_oracle(const Room& room, const Cloud& cloud) {
+    const std::vector<float> output = decode(dtype(), room.output.read<char>());
+    const size_t values = static_cast<size_t>(cloud.count()) * static_cast<size_t>(kWidths.back());
+    if (cloud.count() > 0) {
+      const oracle::NetworkOutput expected =
+          oracle::minkunet42(weights().parameters, kWidths, cloud.coordinates, cloud.features);
+      EXPECT_TRUE(is_close({output.begin(), output.begin() + static_cast<std::ptrdiff_t>(values)},
+                           expected.features, kWidths.back(), error_bound(dtype(), true)));
+    }
+    EXPECT_TRUE(std::all_of(output.begin() + static_cast<std::ptrdiff_t>(values), output.end(),
+                            [](float value) { return value == 0; }))
+        << "rows past the count are zeros";
+  }
+  void expect_zeros(const Room& room) { expect_padded_oracle(room, Cloud({}, dtype())); }
+};
+
+TEST_P(CapacityTest, SuggestsWhatTheLevelsNeed) {
+  const Cloud cloud = scene(400);
+  const Execution exact = execution();
+  Capacities none(kLevels);
+  EXPECT_EQ(minuet_execution_suggest_capacities(exact.get(), 1.25, none.data(), kLevels),
+            MINUET_FAILED_PRECONDITION);
+  run(exact, cloud);
+  for (const double factor : {1.0, 1.25, 3.0}) {
+    Capacities capacities(kLevels);
+    check(minuet_execution_suggest_capacities(exact.get(), factor, capacities.data(), kLevels));
+    for (int32_t level = 0; level < kLevels; ++level) {
+      minuet_level_info info{};
+      info.struct_size = sizeof(info);
+      check(minuet_execution_query_level(exact.get(), level, &info));
+      EXPECT_GE(static_cast<double>(capacities[level]), factor * static_cast<double>(info.voxels));
+      EXPECT_LT(static_cast<double>(capacities[level]), factor * static_cast<double>(info.voxels) + 256);
+    }
+  }
+  EXPECT_EQ(minuet_execution_suggest_capacities(exact.get(), 0.5, none.data(), kLevels),
+            MINUET_INVALID_ARGUMENT);
+  EXPECT_EQ(minuet_execution_suggest_capacities(exact.get(), 2, none.data(), 3), MINUET_INVALID_ARGUMENT);
+}
+
+/// Clouds one after the other in one execution, sizes on the device: no wait, no allocation.
+TEST_P(CapacityTest, CloudsOfAnySizeThatFits) {
+  const Cloud largest = scene(600, kSeed + 1);
+  const Capacities capacities = suggested(largest);
+  const Execution execution = within(capacities);
+  Room room(machine(), capacities[0], dtype());
+  check(minuet_execution_reset_counters(execution.get()));
+  std::vector<Cloud> clouds{largest, Cloud({}, dtype()), Cloud({0, 7, -3, 2}, dtype())};
+  for (const int64_t voxels : {350, 20, 500})
+    clouds.push_back(scene(voxels, kSeed + static_cast<uint64_t>(voxels)));
+  for (const Cloud& cloud : clouds) {
+    room.fill(cloud, static_cast<int32_t>(cloud.count()));
+    enqueue(execution.get(), room, nullptr);
+    expect_padded_oracle(room, cloud);
+    EXPECT_EQ(counters_of(execution.get()).host_syncs, 0);
+    EXPECT_EQ(counters_of(execution.get()).allocations, 0);
+    std::vector<int32_t> counts;
+    EXPECT_EQ(status_of(execution.get(), &counts), 0u);
+    EXPECT_EQ(counts[0], cloud.count());
+    EXPECT_EQ(counts[1], cloud.count());
+    check(minuet_execution_reset_counters(execution.get()));
+  }
+}
+
+TEST_P(CapacityTest, WhatDoesNotFitIsZerosAndABit) {
+  const Cloud cloud = scene(400);
+  Capacities capacities = suggested(cloud);
+  const auto status_after = [&](const Capacities& room_for, const Cloud& given, int64_t said,
+                                int32_t key_bits = 64) {
+    const Execution execution = within(room_for, key_bits);
+    Room room(machine(), room_for[0], dtype());
+    room.fill(given, static_cast<int32_t>(said));
+    enqueue(execution.get(), room, nullptr);
+    expect_zeros(room);
+    std::vector<int32_t> counts;
+    const uint32_t status = status_of(execution.get(), &counts);
+    EXPECT_EQ(counts, std::vector<int32_t>(1 + kLevels, 0));
+    // And the next one works.
+    const Cloud good = scene(60, kSeed + 5);
+    if (room_for == capacities && key_bits == 64) {
+      room.fill(good, static_cast<int32_t>(good.count()));
+      enqueue(execution.get(), room, nullptr);
+      expect_padded_oracle(room, good);
+    }
+    return status;
+  };
+  EXPECT_EQ(status_after(capacities, cloud, capacities[0] + 1), uint32_t{MINUET_CLOUD_PAST_CAPACITY});
+  EXPECT_EQ(status_after(capacities, cloud, -1), uint32_t{MINUET_CLOUD_PAST_CAPACITY});
+  Cloud doubled = cloud;
+  std::copy_n(cloud.coordinates.begin(), 4, doubled.coordinates.begin() + 8);
+  EXPECT_EQ(status_after(capacities, doubled, doubled.count()), uint32_t{MINUET_CLOUD_DUPLICATE});
+  Cloud negative = cloud;
+  negative.coordinates[4] = -1;
+  EXPECT_EQ(status_after(capacities, negative, negative.count()), uint32_t{MINUET_CLOUD_NEGATIVE_BATCH});
+  Cloud far = cloud;
+  far.coordinates[5] = 1 << 28;
+  EXPECT_EQ(status_after(capacities, far, far.count(), 32), uint32_t{MINUET_CLOUD_KEY_TOO_NARROW});
+  for (const int level : {1, 2, 4}) {
+    Capacities tight = capacities;
+    tight[static_cast<size_t>(level)] = 1;
+    EXPECT_EQ(status_after(tight, cloud, cloud.count()), uint32_t{MINUET_CLOUD_PAST_CAPACITY})
+        << "level " << level;
+  }
+}
+
+/// A kernel of one offset between two levels has a map of its own, down and up.
+TEST_P(CapacityTest, OneOffsetBetweenLevels) {
+  NetworkSpec narrow{"",
+                     {},
+                     dtype(),
+                     "",
+                     7,
+                     R"({"name": "n", "ndim": 3, "in_channels": 4, "channels": [8], "layers": [
+      {"op": "block", "name": "a", "width": 0, "kernel_size": 3, "save": "s"},
+      {"op": "block", "name": "b", "width": 0, "kernel_size": 1, "stride": 2},
+      {"op": "up", "name": "c", "width": 0, "kernel_size": 1, "stride": 2, "onto": "s"}]})"};
+  narrow.dataflow = MINUET_DATAFLOW_FUSED;
+  const Plan plan = make_network(machine(), narrow);
+  const Cloud cloud = scene(300);
+  const Execution exact = make_execution(machine(), plan.get());
+  const NetworkRun expected = run_network(machine(), exact.get(), cloud.coordinates, cloud.bytes, dtype());
+  Capacities capacities(2);
+  check(minuet_execution_suggest_capacities(exact.get(), 1, capacities.data(), 2));
+  const minuet_execution_options options = options_of(capacities);
+  const Execution within = make_execution(machine(), plan.get(), &options);
+  Room room(machine(), capacities[0], dtype());
+  const Buffer output(machine(), capacities[0] * 8 * dtype_bytes(dtype()));
+  room.fill(cloud, static_cast<int32_t>(cloud.count()));
+  check(minuet_execution_prepare_on_device(within.get(), room.coordinates.integers(), room.count.integers(),
+                                           nullptr));
+  check(run_tensors(within.get(), {features_of(room.features.data(), room.capacity)},
+                    tensor(output.data(), room.capacity, 8, abi_dtype(dtype()))));
+  const std::vector<float> wanted = decode(dtype(), expected.bytes);
+  std::vector<char> bytes = output.read<char>();
+  bytes.resize(expected.bytes.size());
+  EXPECT_TRUE(is_close(decode(dtype(), bytes), std::vector<double>(wanted.begin(), wanted.end()), 8,
+                       error_bound(dtype(), true)));
+}
+
+TEST_P(CapacityTest, DeclaredBoundsStandForKeyBits) {
+  const Cloud cloud = scene(300);
+  const Capacities capacities = suggested(cloud);
+  minuet_execution_options options = options_of(capacities, 0);
+  options.has_bounds = 1;
+  for (int f = 0; f < 4; ++f) {
+    options.least[f] = f == 0 ? 0 : -400;
+    options.greatest[f] = f == 0 ? 3 : 400;
+  }
+  const Execution execution = this->execution(&options);
+  Room room(machine(), capacities[0], dtype());
+  room.fill(cloud, static_cast<int32_t>(cloud.count()));
+  enqueue(execution.get(), room, nullptr);
+  expect_padded_oracle(room, cloud);
+  Cloud outside = cloud;
+  outside.coordinates[7] = 401;
+  room.fill(outside, static_cast<int32_t>(cloud.count()));
+  enqueue(execution.get(), room, nullptr);
+  expect_zeros(room);
+  EXPECT_EQ(status_of(execution.get()), uint32_t{MINUET_CLOUD_OUT_OF_BOUNDS});
+}
+
+/// A count from the host, as in exact mode.
+TEST_P(CapacityTest, TakesACountOfTheHostToo) {
+  const Cloud cloud = scene(200);
+  const Capacities capacities = suggested(cloud);
+  const Execution execution = within(capacities);
+  Room room(machine(), capacities[0], dtype());
+  room.fill(cloud, 0);
+  check(minuet_execution_prepare(execution.get(), room.coordinates.integers(), cloud.count(), nullptr));
+  check(run_tensors(execution.get(), {features_of(room.features.data(), room.capacity)},
+                    tensor(room.output.data(), room.capacity, kWidths.back(), abi_dtype(dtype()))));
+  expect_padded_oracle(room, cloud);
+  int64_t rows = 0;
+  int32_t channels = 0;
+  check(minuet_execution_output_shape(execution.get(), &rows, &channels));
+  EXPECT_EQ(rows, capacities[0]);
+  const Buffer coordinates(machine(), capacities[0] * 16);
+  check(minuet_execution_output_coordinates(execution.get(), static_cast<int32_t*>(coordinates.data()),
+                                            nullptr));
+  std::vector<int32_t> expected = cloud.coordinates;
+  expected.resize(static_cast<size_t>(capacities[0]) * 4, 0);
+  EXPECT_EQ(coordinates.read<int32_t>(), expected);
+  EXPECT_EQ(
+      minuet_execution_prepare(execution.get(), room.coordinates.integers(), capacities[0] + 1, nullptr),
+      MINUET_OUT_OF_RANGE);
+}
+
+TEST_P(CapacityTest, OptionsThatCannotBe) {
+  const Capacities good(kLevels, 1000), few(3, 1000), empty{1000, 1000, 0, 1000, 1000};
+  const auto refused = [&](const minuet_execution_options& options, const char* words) {
+    minuet_execution* none = nullptr;
+    EXPECT_EQ(minuet_execution_create(network_.get(), machine().device(), &options, &none),
+              MINUET_INVALID_ARGUMENT);
+    EXPECT_EQ(none, nullptr);
+    EXPECT_THAT(last_error(), HasSubstr(words));
+  };
+  refused(options_of(few), "5 levels");
+  refused(options_of(empty), "level_capacity[2] is 0");
+  refused(options_of(good, 0), "key_bits");
+  refused(options_of(good, 33), "key_bits");
+  minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+  options.key_bits = 64;
+  refused(options, "level_capacity");
+  const Execution exact = execution();
+  const Buffer words(machine(), 64);
+  EXPECT_EQ(minuet_execution_prepare_on_device(exact.get(), words.integers(), words.integers(), nullptr),
+            MINUET_FAILED_PRECONDITION);
+  EXPECT_THAT(last_error(), HasSubstr("level_capacity"));
+  uint32_t status = 0;
+  EXPECT_EQ(minuet_execution_read_cloud(exact.get(), nullptr, &status, nullptr, 0),
+            MINUET_FAILED_PRECONDITION);
+}
+
+TEST_P(CapacityTest, GatherGemmScatterNeedsTheHost) {
+  NetworkSpec other = spec();
+  other.dataflow = MINUET_DATAFLOW_GATHER_GEMM_SCATTER;
+  const Plan plan = make_network(machine(), other);
+  const Capacities capacities(kLevels, 1000);
+  const minuet_execution_options options = options_of(capacities);
+  minuet_execution* none = nullptr;
+  EXPECT_EQ(minuet_execution_create(plan.get(), machine().device(), &options, &none),
+            MINUET_FAILED_PRECONDITION);
+  EXPECT_THAT(last_error(), HasSubstr("fused dataflow"));
+}
+
+MINUET_INSTANTIATE_EXECUTION_TEST(CapacityTest);
+
+class CapacityOnGpu : public CapacityTest {};
+
+/// Prepare and run in one graph; twenty clouds, replayed one after the other.
+TEST_P(CapacityOnGpu, OneGraphForTwentyUnseenClouds) {
+  const Cloud known = scene(900, kSeed + 2);
+  const Capacities capacities = suggested(known, 2.5);
+  const Execution execution = within(capacities);
+  Room room(machine(), capacities[0], dtype());
+  const Stream stream(machine());
+  room.fill(known, static_cast<int32_t>(known.count()));
+  const CapturedGraph graph(stream.get(), [&] { enqueue(execution.get(), room, stream.get()); });
+  ASSERT_TRUE(graph.whole());
+  const int64_t capacity = capacities[0];
+  for (uint64_t i = 0; i < 20; ++i) {
+    const bool is_past = i == 7;
+    Cloud cloud = i == 3   ? Cloud({}, dtype())
+                  : i == 5 ? Cloud({1, -4, 9, 3}, dtype())
+                           : scene(30 + static_cast<int64_t>(i * 211) % 900, kSeed + 40 + i);
+    room.fill(cloud, static_cast<int32_t>(is_past ? capacity + 1 : cloud.count()));
+    ASSERT_EQ(graph.launch(), CUDA_SUCCESS);
+    if (is_past) {
+      EXPECT_EQ(status_of(execution.get(), nullptr, stream.get()), uint32_t{MINUET_CLOUD_PAST_CAPACITY});
+      expect_zeros(room);
+      continue;
+    }
+    std::vector<int32_t> counts;
+    EXPECT_EQ(status_of(execution.get(), &counts, stream.get()), 0u) << "cloud " << i;
+    EXPECT_EQ(counts[0], cloud.count());
+    expect_padded_oracle(room, cloud);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, CapacityOnGpu,
+                         testing::Combine(testing::Values("cuda:0"), testing::Values(DType::F32, DType::F16)),
+                         device_test_name);
+
+}  // namespace
+}  // namespace minuet::abi

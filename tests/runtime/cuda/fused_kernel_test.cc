@@ -1,0 +1,95 @@
+// The fused kernel that the shim runs whole (tests/kernels_templates/fused_test.cc), on a GPU: all types,
+// roads of the weights, and ways to share the work.
+#include "tests/kernels_templates/fused_problem.h"
+#include "tests/runtime/cuda/launch_fixture.h"
+
+namespace minuet {
+namespace {
+
+class FusedKernelTest : public LaunchTest {
+ protected:
+  void expect_right(const FusedSpec& spec, const FusedShapeOfMap& shape, u64 seed);
+};
+
+void FusedKernelTest::expect_right(const FusedSpec& spec, const FusedShapeOfMap& shape, u64 seed) {
+  if (!missing_arch(emit(spec), device().info().arch).empty()) return;
+  SCOPED_TRACE(display_name(spec));
+  constexpr i64 kPadding = 70;
+  FusedProblem problem(spec, shape, seed);
+  const auto kernel = load(MINUET_SOURCE_DIR, spec);
+  const i32 count = static_cast<i32>(shape.queries);
+  StoredRows stored(spec.io, count + kPadding + 1, spec.out_channels, spec.out_channels);
+  const TestBuffer input(device(), problem.input.bytes), residual(device(), problem.residual.bytes),
+      image(device(), fused_image(spec, problem.weights)), rows(device(), problem.rows),
+      masks(device(), problem.masks), order(device(), problem.order), scale(device(), problem.scale),
+      shift(device(), problem.shift), words(device(), std::vector<i32>{count, 0});
+  FusedParams p{};
+  p.input = input.as<>();
+  p.input_ld = problem.input.ld;
+  p.rows = rows.as<const i32>();
+  p.masks = masks.as<const u32>();
+  p.row_stride = problem.row_stride;
+  p.order = shape.ordered ? order.as<const i32>() : nullptr;
+  p.ordered_views = shape.ordered_views;
+  p.query_count = words.as<const i32>();
+  p.padded_rows = count + kPadding;
+  p.weights = image.as<>();
+  p.scale = scale.as<const float>();
+  p.shift = shift.as<const float>();
+  p.residual = residual.as<>();
+  p.residual_ld = problem.residual.ld;
+  p.output_ld = spec.out_channels;
+  p.overflow = words.as<u32>() + 1;
+  std::vector<char> first;
+  for (int again = 0; again < (on_software_device() ? 1 : 5); ++again) {
+    const TestBuffer output(device(), stored.bytes);
+    p.output = output.as<>();
+    take(launcher().launch(kernel, fused_blocks(spec, count + kPadding + 1000), p));
+    take(launcher().wait());
+    stored.bytes = output.read<char>();
+    if (again == 0) first = stored.bytes;
+    ASSERT_EQ(stored.bytes, first) << "launch " << again;
+  }
+  std::vector<float> values = decode(spec.io, stored.bytes);
+  const auto padding = values.begin() + i64{count} * spec.out_channels,
+             end = padding + kPadding * spec.out_channels;
+  EXPECT_TRUE(std::all_of(padding, end, [](float value) { return value == 0; }));
+  EXPECT_TRUE(std::all_of(end, values.end(), [](float value) { return std::isnan(value); }));
+  values.resize(static_cast<size_t>(i64{count} * spec.out_channels));
+  EXPECT_TRUE(is_close(values, problem.expected, problem.magnitudes, spec.out_channels, spec.io));
+  EXPECT_EQ(words.read<i32>()[1], 0);
+}
+
+TEST_F(FusedKernelTest, EveryTypeAndRoad) {
+  const bool few = on_software_device();
+  const FusedShapeOfMap shape{.queries = few ? 90 : 3001, .sources = few ? 80 : 2500, .density = 0.25};
+  u64 seed = 70;
+  for (const DType io : kDTypes) {
+    if (few && io != DType::F16) continue;  // the shim's own tests have all four
+    for (const WeightRoad road : {WeightRoad::Cached, WeightRoad::AsyncCopy, WeightRoad::BulkCopy}) {
+      FusedSpec spec{.io = io, .weights = road};
+      spec.step = 4 * fused_granule(io);
+      expect_right(spec, shape, ++seed);
+      spec.in_channels = 48, spec.out_channels = 96, spec.columns = 96, spec.step = 3 * fused_granule(io);
+      spec.row_tiles = 1, spec.split = 2, spec.residual = true, spec.prefetch = 3;
+      expect_right(spec, shape, ++seed);
+      if (few) continue;
+      spec.in_channels = 128, spec.out_channels = 128, spec.columns = 64, spec.warps = 2, spec.volume = 125;
+      spec.row_tiles = 4, spec.step = 2 * fused_granule(io), spec.prefetch = 2;
+      expect_right(spec, {.queries = 700, .sources = 900, .density = 0.1}, ++seed);
+    }
+    FusedSpec stem{
+        .io = io, .in_channels = 4, .out_channels = 32, .columns = 32, .weights = WeightRoad::Cached};
+    stem.step = 8 * fused_granule(io), stem.input_bytes = 4 * dtype_bytes(io);
+    expect_right(stem, shape, ++seed);
+    FusedSpec odd{
+        .io = io, .in_channels = 3, .out_channels = 5, .columns = 16, .activation = Activation::None};
+    odd.step = 4 * fused_granule(io), odd.input_bytes = odd.output_bytes = dtype_bytes(io);
+    expect_right(odd, {.queries = 500, .sources = 400, .ordered_views = false}, ++seed);
+    odd.in_channels = 33, odd.out_channels = 17, odd.columns = 32, odd.scale_shift = false;
+    expect_right(odd, {.queries = 500, .sources = 400, .ordered = false}, ++seed);
+  }
+}
+
+}  // namespace
+}  // namespace minuet

@@ -1,0 +1,133 @@
+// The two dataflows beside one another: asked for by an option, named by queries, alike in what they compute.
+#include <algorithm>
+#include <cmath>
+
+#include "tests/cases/random_networks.h"
+#include "tests/support/compare.h"
+#include "tests/support/network_abi.h"
+#include "tests/support/rounding.h"
+
+namespace minuet::abi {
+namespace {
+
+constexpr minuet_dataflow kDataflows[] = {MINUET_DATAFLOW_GATHER_GEMM_SCATTER, MINUET_DATAFLOW_FUSED};
+
+/// Down, residual, up, a concatenation.
+constexpr const char* kSmallUNet = R"({"name": "n", "ndim": 3, "in_channels": 4, "channels": [16, 24, 16],
+  "layers": [
+  {"op": "block", "name": "stem", "width": 0, "kernel_size": 3, "save": "fine"},
+  {"op": "block", "name": "down", "width": 1, "kernel_size": 2, "stride": 2},
+  {"op": "residual", "name": "residual", "width": 1},
+  {"op": "up", "name": "up", "width": 2, "kernel_size": 2, "stride": 2, "onto": "fine"},
+  {"op": "concat", "with": "fine"},
+  {"op": "block", "name": "last", "width": 2, "kernel_size": 3}]})";
+
+class DataflowTest : public DeviceTest {
+ protected:
+  NetworkRun run(const NetworkCase& test, minuet_dataflow dataflow) {
+    NetworkSpec spec;
+    spec.description = test.json(), spec.dtype = test.dtype, spec.seed = test.seed;
+    spec.dataflow = dataflow;
+    const Plan network = make_network(machine(), spec);
+    const Execution execution = make_execution(machine(), network.get());
+    const std::vector<float> features = oracle::draw_features(test.points * test.in_channels, test.seed);
+    const NetworkRun result =
+        run_network(machine(), execution.get(), test.coordinates(), encode(test.dtype, features), test.dtype,
+                    test.ndim, test.in_channels);
+    for (int32_t layer = 0; layer < info_of(network.get()).layers; ++layer) {
+      EXPECT_EQ(dataflow_of(execution.get(), layer), dataflow);
+    }
+    return result;
+  }
+};
+
+/// fp32 sums in either, in another order.
+TEST_P(DataflowTest, NetworksAgree) {
+  const int networks = machine().is_software() ? 1 : 6;
+  for (int i = 0; i < networks; ++i) {
+    const NetworkCase test = draw_network(dtype(), 7000 + static_cast<uint64_t>(i));
+    SCOPED_TRACE(as_initializer(test));
+    const NetworkRun gmas = run(test, MINUET_DATAFLOW_GATHER_GEMM_SCATTER);
+    const NetworkRun fused = run(test, MINUET_DATAFLOW_FUSED);
+    EXPECT_EQ(fused.coordinates, gmas.coordinates);
+    ASSERT_EQ(fused.bytes.size(), gmas.bytes.size());
+    const std::vector<float> a = decode(dtype(), gmas.bytes), b = decode(dtype(), fused.bytes);
+    float largest = 0;
+    for (const float value : a) largest = std::max(largest, std::abs(value));
+    for (size_t j = 0; j < a.size(); ++j) {
+      ASSERT_LE(std::abs(a[j] - b[j]), 8 * error_bound(dtype(), true) * largest) << "element " << j;
+    }
+  }
+}
+
+TEST_P(DataflowTest, FusedRepeatsItsBitsOnAnyCloudsInBetween) {
+  NetworkSpec spec;
+  spec.description = kSmallUNet, spec.dtype = dtype(), spec.dataflow = MINUET_DATAFLOW_FUSED;
+  const Plan network = make_network(machine(), spec);
+  const Execution execution = make_execution(machine(), network.get());
+  const auto run_points = [&](int64_t points) {
+    const std::vector<int32_t> coordinates = make_scene(points, 5);
+    const std::vector<float> features =
+        oracle::draw_features(static_cast<int64_t>(coordinates.size()), 3);  // [count, 4]
+    return run_network(machine(), execution.get(), coordinates, encode(dtype(), features), dtype());
+  };
+  const int64_t most = machine().is_software() ? 300 : 3000;
+  const NetworkRun first = run_points(most);
+  run_points(most / 3);
+  EXPECT_EQ(run_points(most).bytes, first.bytes);
+}
+
+TEST_P(DataflowTest, AFusedExecutionHasNoBuffersForPairs) {
+  int64_t bytes[2] = {};
+  for (size_t i = 0; i < 2; ++i) {
+    NetworkSpec spec;
+    spec.description = kSmallUNet, spec.dtype = dtype(), spec.dataflow = kDataflows[i];
+    const Plan network = make_network(machine(), spec);
+    const Execution execution = make_execution(machine(), network.get());
+    check(prepare(machine(), execution.get(), make_scene(machine().is_software() ? 300 : 3000, 5)));
+    bytes[i] = counters_of(execution.get()).workspace_bytes;
+  }
+  EXPECT_LT(bytes[1], bytes[0]);
+}
+
+TEST_P(DataflowTest, WhatIsNoDataflowIsRefused) {
+  minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
+  options.description = kSmallUNet;
+  for (const minuet_dataflow wrong : {-1, 3}) {
+    options.dataflow = wrong;
+    minuet_plan* plan = nullptr;
+    EXPECT_EQ(minuet_plan_create_network(machine().context(), &options, &plan), MINUET_INVALID_ARGUMENT);
+    EXPECT_NE(last_error().find("dataflow"), std::string::npos) << last_error();
+  }
+}
+
+/// Just in time and ahead, for what was asked for: nothing else is compiled in its place.
+TEST_P(DataflowTest, KernelsOfTooManyOffsetsAreNotFused) {
+  minuet_convolution_options options = MINUET_CONVOLUTION_OPTIONS_INIT;
+  options.dtype = abi_dtype(dtype());
+  options.in_channels = options.out_channels = 1;
+  std::fill_n(options.kernel_size, 3, 17);
+  options.submanifold = 1;
+  const std::vector<float> weight(17 * 17 * 17, 1.0f);
+  options.weight = weight.data();
+  options.dataflow = MINUET_DATAFLOW_FUSED;
+  minuet_plan* plan = nullptr;
+  check(minuet_plan_create_convolution(machine().context(), &options, &plan));
+  const Plan owned(plan, {minuet_plan_destroy});
+  EXPECT_EQ(minuet_plan_compile(plan, "sm_90a", nullptr, nullptr), MINUET_UNIMPLEMENTED);
+  const char* const arch = "sm_90a";
+  const TemporaryPath folder("bundles");
+  minuet_precompile_options ahead = MINUET_PRECOMPILE_OPTIONS_INIT;
+  ahead.plans = &plan;
+  ahead.plan_count = 1;
+  ahead.archs = &arch;
+  ahead.arch_count = 1;
+  ahead.output_directory = folder.path().c_str();
+  EXPECT_EQ(minuet_precompile(machine().context(), &ahead, nullptr), MINUET_UNIMPLEMENTED);
+  EXPECT_NE(last_error().find("4096"), std::string::npos) << last_error();
+}
+
+MINUET_INSTANTIATE_DEVICE_TEST(DataflowTest);
+
+}  // namespace
+}  // namespace minuet::abi
