@@ -128,7 +128,7 @@ TEST(Candidates, EveryRowCountGoesByWhatWasMeasuredForIt) {
   expect_every_row_count_once(candidates);
   EXPECT_EQ(candidates.size(), 5u) << "the buckets of 2^10 and of 2^12, and the rest, merged";
   for (const i64 rows : interesting_rows()) {
-    const GmasChoice& choice = gmas_of(select(candidates, rows, 2 * rows, 9.5));
+    const GmasChoice& choice = gmas_of(select(candidates, rows, rows / 2, 9.5));
     const bool is_first_bucket = rows >= 1024 && rows < 2048;
     EXPECT_EQ(choice.gather.tile, is_first_bucket ? 16 : 32) << rows;
     const bool is_second_bucket = rows >= 4096 && rows < 8192;
