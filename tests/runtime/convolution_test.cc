@@ -27,9 +27,19 @@ class ConvolutionTest : public DeviceTest {
                          test.out_channels, test.dtype));
   }
 
-  void check_cases(const std::vector<ConvolutionCase>& cases) {
-    for (ConvolutionCase test : cases) {
-      if (test.dtype != dtype()) continue;
+  /// Compiled ahead.
+  std::vector<ConvolutionCase> one_of_each_kind(int in_channels, int out_channels, int64_t points) {
+    std::vector<ConvolutionCase> cases;
+    for (ConvolutionKind kind : all_kinds())
+      cases.push_back(small_case(dtype(), kind, in_channels, out_channels, points));
+    compile_ahead(machine(), cases);
+    return cases;
+  }
+
+  void check_cases(std::vector<ConvolutionCase> cases) {
+    std::erase_if(cases, [&](const ConvolutionCase& test) { return test.dtype != dtype(); });
+    compile_ahead(machine(), cases);
+    for (ConvolutionCase& test : cases) {
       test.points = size(test.points, 60);
       SCOPED_TRACE(test.name());
       const ConvolutionData data = make_data(test);
@@ -40,40 +50,52 @@ class ConvolutionTest : public DeviceTest {
   }
 };
 
-/// On a GPU, where kernels differ by them, all pairs of channels; on the CPU, where only the ends of rows do,
-/// a dozen: each size once as inputs and once as outputs, and one by one.
-std::vector<std::pair<int, int>> channel_pairs(bool all) {
+/// What the cross of channels and kinds takes. On a GPU kernels differ by all of dtype, pair of channels and
+/// kind, and each has to be compiled: every pair once a dtype, each dtype with another kind, so that every
+/// kind meets every size on either side; MINUET_LONG_TESTS=1 has all of them. On the CPU, where only the ends
+/// of rows differ, a dozen pairs with every kind: each size once as inputs and once as outputs, and one by
+/// one.
+std::vector<ConvolutionCase> small_cross(DType dtype, bool is_gpu) {
   const std::vector<int>& sizes = channel_sizes();
-  std::vector<std::pair<int, int>> pairs;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    for (size_t o = 0; o < sizes.size(); ++o) {
-      if (all || o == (5 * i + 3) % sizes.size() || i + o == 0) pairs.emplace_back(sizes[i], sizes[o]);
+  const std::vector<ConvolutionKind>& kinds = all_kinds();
+  std::vector<ConvolutionCase> cases;
+  for (size_t k = 0; k < kinds.size(); ++k) {
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      for (size_t o = 0; o < sizes.size(); ++o) {
+        const bool is_taken = is_gpu ? (i + o + static_cast<size_t>(dtype)) % kinds.size() == k
+                                     : o == (5 * i + 3) % sizes.size() || i + o == 0;
+        if (is_taken || long_tests_wanted())
+          cases.push_back(small_case(dtype, kinds[k], sizes[i], sizes[o], 1));
+      }
     }
   }
-  return pairs;
+  return cases;
 }
 
 /// Channel pairs and kinds at 0, 1, 2 and 31 points; item 1 of 3 is empty at 31.
 TEST_P(ConvolutionTest, SmallCross) {
-  const bool is_gpu = !machine().is_cpu() && !machine().is_software();
-  for (ConvolutionKind kind : all_kinds()) {
-    for (const auto& [in, out] : channel_pairs(is_gpu || long_tests_wanted())) {
-      // On the software device a kernel takes long to compile, and the suites of networks have the usual
-      // widths.
-      if (machine().is_software() && in != 1 && in % 24 != 0) continue;
-      ConvolutionData parameters;
-      make_parameters(small_case(dtype(), kind, in, out, 1), false, parameters);
-      Convolution convolution(machine(), small_case(dtype(), kind, in, out, 1), parameters);
-      const Execution execution = convolution.execution();
-      for (int64_t points : small_counts()) {
-        const ConvolutionCase test = small_case(dtype(), kind, in, out, points);
-        SCOPED_TRACE(test.name());
-        ConvolutionData data = make_coordinates(test);
-        make_features(test, false, data);
-        data.weight = parameters.weight, data.scale = parameters.scale, data.shift = parameters.shift;
-        check_cloud(convolution, execution.get(), test, data);
-        if (HasFailure()) return;
-      }
+  std::vector<ConvolutionCase> convolutions =
+      small_cross(dtype(), !machine().is_cpu() && !machine().is_software());
+  // On the software device a kernel takes long to compile, and the suites of networks have the usual widths.
+  if (machine().is_software()) {
+    std::erase_if(convolutions, [](const ConvolutionCase& test) {
+      return test.in_channels != 1 && test.in_channels % 24 != 0;
+    });
+  }
+  compile_ahead(machine(), convolutions);
+  for (const ConvolutionCase& one : convolutions) {
+    ConvolutionData parameters;
+    make_parameters(one, false, parameters);
+    Convolution convolution(machine(), one, parameters);
+    const Execution execution = convolution.execution();
+    for (int64_t points : small_counts()) {
+      const ConvolutionCase test = small_case(dtype(), one.kind, one.in_channels, one.out_channels, points);
+      SCOPED_TRACE(test.name());
+      ConvolutionData data = make_coordinates(test);
+      make_features(test, false, data);
+      data.weight = parameters.weight, data.scale = parameters.scale, data.shift = parameters.shift;
+      check_cloud(convolution, execution.get(), test, data);
+      if (HasFailure()) return;
     }
   }
 }
@@ -100,24 +122,26 @@ TEST_P(ConvolutionTest, LongList) {
 
 /// Small whole numbers are exact in every dtype, so the output must be the oracle's bit by bit.
 TEST_P(ConvolutionTest, WholeNumbersAreExact) {
+  std::vector<ConvolutionCase> cases;
   for (ConvolutionKind kind : all_kinds()) {
-    for (auto [in, out] : {std::pair{1, 3}, {3, 16}, {4, 32}, {8, 24}}) {
-      const ConvolutionCase test = small_case(dtype(), kind, in, out, size(1000, 60));
-      SCOPED_TRACE(test.name());
-      const ConvolutionData data = make_data(test, true);
-      Convolution convolution(machine(), test, data);
-      const std::vector<char> bytes =
-          convolution.run(convolution.execution().get(), make_map(machine(), test, data), data);
-      const std::vector<double> expected = expected_output(test, data);
-      // Compared as numbers: the sign of a zero is of no interest.
-      EXPECT_EQ(decode(dtype(), bytes), std::vector<float>(expected.begin(), expected.end()));
-    }
+    for (auto [in, out] : {std::pair{1, 3}, {3, 16}, {4, 32}, {8, 24}})
+      cases.push_back(small_case(dtype(), kind, in, out, size(1000, 60)));
+  }
+  compile_ahead(machine(), cases);
+  for (const ConvolutionCase& test : cases) {
+    SCOPED_TRACE(test.name());
+    const ConvolutionData data = make_data(test, true);
+    Convolution convolution(machine(), test, data);
+    const std::vector<char> bytes =
+        convolution.run(convolution.execution().get(), make_map(machine(), test, data), data);
+    const std::vector<double> expected = expected_output(test, data);
+    // Compared as numbers: the sign of a zero is of no interest.
+    EXPECT_EQ(decode(dtype(), bytes), std::vector<float>(expected.begin(), expected.end()));
   }
 }
 
 TEST_P(ConvolutionTest, RepeatsBitByBit) {
-  for (ConvolutionKind kind : all_kinds()) {
-    const ConvolutionCase test = small_case(dtype(), kind, 32, 48, size(3000, 200));
+  for (const ConvolutionCase& test : one_of_each_kind(32, 48, size(3000, 200))) {
     const ConvolutionData data = make_data(test);
     Convolution convolution(machine(), test, data);
     const Execution execution = convolution.execution();
@@ -134,8 +158,7 @@ TEST_P(ConvolutionTest, RepeatsBitByBit) {
 
 /// The caller's workspace, poisoned, of exactly the bytes that are needed; then one byte less.
 TEST_P(ConvolutionTest, WorksInTheCallersWorkspace) {
-  for (ConvolutionKind kind : all_kinds()) {
-    const ConvolutionCase test = small_case(dtype(), kind, 24, 16, size(1000, 60));
+  for (const ConvolutionCase& test : one_of_each_kind(24, 16, size(1000, 60))) {
     SCOPED_TRACE(test.name());
     const ConvolutionData data = make_data(test);
     const Map map = make_map(machine(), test, data);

@@ -24,11 +24,14 @@ constexpr const char* kSmallUNet = R"({"name": "n", "ndim": 3, "in_channels": 4,
 
 class DataflowTest : public DeviceTest {
  protected:
-  NetworkRun run(const NetworkCase& test, minuet_dataflow dataflow) {
+  static NetworkSpec spec_of(const NetworkCase& test, minuet_dataflow dataflow) {
     NetworkSpec spec;
     spec.description = test.json(), spec.dtype = test.dtype, spec.seed = test.seed;
     spec.dataflow = dataflow;
-    const Plan network = make_network(machine(), spec);
+    return spec;
+  }
+  NetworkRun run(const NetworkCase& test, minuet_dataflow dataflow) {
+    const Plan network = make_network(machine(), spec_of(test, dataflow));
     const Execution execution = make_execution(machine(), network.get());
     const std::vector<float> features = oracle::draw_features(test.points * test.in_channels, test.seed);
     const NetworkRun result =
@@ -44,8 +47,14 @@ class DataflowTest : public DeviceTest {
 /// fp32 sums in either, in another order.
 TEST_P(DataflowTest, NetworksAgree) {
   const int networks = machine().is_software() ? 1 : 6;
+  std::vector<NetworkCase> cases;
+  std::vector<NetworkSpec> specs;
   for (int i = 0; i < networks; ++i) {
-    const NetworkCase test = draw_network(dtype(), 7000 + static_cast<uint64_t>(i));
+    cases.push_back(draw_network(dtype(), 7000 + static_cast<uint64_t>(i)));
+    for (const minuet_dataflow dataflow : kDataflows) specs.push_back(spec_of(cases.back(), dataflow));
+  }
+  compile_ahead(machine(), specs);
+  for (const NetworkCase& test : cases) {
     SCOPED_TRACE(as_initializer(test));
     const NetworkRun gmas = run(test, MINUET_DATAFLOW_GATHER_GEMM_SCATTER);
     const NetworkRun fused = run(test, MINUET_DATAFLOW_FUSED);

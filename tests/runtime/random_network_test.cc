@@ -36,6 +36,13 @@ testing::AssertionResult is_right(const NetworkCase& test, const std::vector<flo
   return testing::AssertionSuccess();
 }
 
+/// With random weights.
+NetworkSpec spec_of(const NetworkCase& test) {
+  NetworkSpec spec;
+  spec.description = test.json(), spec.dtype = test.dtype;
+  return spec;
+}
+
 void run_network_case(Machine& machine, const NetworkCase& test) {
   const std::vector<int32_t> coordinates = test.coordinates();
   const std::vector<float> features = oracle::draw_features(test.points * test.in_channels, test.seed);
@@ -44,8 +51,8 @@ void run_network_case(Machine& machine, const NetworkCase& test) {
       oracle::evaluate(parameters, test.ndim, test.in_channels, test.layers, coordinates, features);
   const TemporaryPath weights("random.safetensors");
   write_safetensors(weights.path(), parameters.all());
-  NetworkSpec spec;
-  spec.description = test.json(), spec.dtype = test.dtype, spec.weights = weights.path();
+  NetworkSpec spec = spec_of(test);
+  spec.weights = weights.path();
   const Plan network = make_network(machine, spec);
   const Execution execution = make_execution(machine, network.get());
   const NetworkRun run = run_network(machine, execution.get(), coordinates, encode(test.dtype, features),
@@ -70,8 +77,15 @@ TEST_P(RandomNetworkTest, Networks) {
                     : machine().is_software() ? 1
                                               : kCudaNetworks;
   const uint64_t seed = announce_seed(count);
+  std::vector<NetworkCase> cases;
+  std::vector<NetworkSpec> specs;
   for (int i = 0; i < count; ++i) {
-    if (passes(draw_network(dtype(), case_seed(seed, 100 + static_cast<uint64_t>(dtype()), i)))) continue;
+    cases.push_back(draw_network(dtype(), case_seed(seed, 100 + static_cast<uint64_t>(dtype()), i)));
+    specs.push_back(spec_of(cases.back()));
+  }
+  compile_ahead(machine(), specs);
+  for (int i = 0; i < count; ++i) {
+    if (passes(cases[i])) continue;
     FAIL() << "network " << i << " of seed " << seed;
   }
 }

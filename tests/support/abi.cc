@@ -9,6 +9,7 @@
 #include "tests/support/expect.h"
 #include "tests/support/poison.h"
 #include "tests/support/rounding.h"
+#include "tests/support/safetensors_writer.h"
 
 namespace minuet::abi {
 namespace {
@@ -233,9 +234,8 @@ Map make_map(Machine& machine, const ConvolutionCase& test, const ConvolutionDat
   return map;
 }
 
-Convolution::Convolution(Machine& machine, const ConvolutionCase& test, const ConvolutionData& parameters,
-                         int groups)
-    : machine_(machine), test_(test) {
+minuet_status create_convolution(Machine& machine, const ConvolutionCase& test,
+                                 const ConvolutionData& parameters, Plan& plan, int groups) {
   minuet_convolution_options options = MINUET_CONVOLUTION_OPTIONS_INIT;
   options.ndim = test.ndim;
   options.dtype = abi_dtype(test.dtype);
@@ -253,12 +253,48 @@ Convolution::Convolution(Machine& machine, const ConvolutionCase& test, const Co
   options.weight = parameters.weight.data();
   options.scale = parameters.scale.empty() ? nullptr : parameters.scale.data();
   options.shift = parameters.shift.empty() ? nullptr : parameters.shift.data();
-  minuet_plan* plan = nullptr;
-  status_ = minuet_plan_create_convolution(machine.context(), &options, &plan);
-  plan_.reset(plan);
+  minuet_plan* made = nullptr;
+  const minuet_status status = minuet_plan_create_convolution(machine.context(), &options, &made);
+  plan.reset(made);
+  return status;
+}
+
+void compile_ahead(Machine& machine, const std::vector<Plan>& plans) {
+  if (machine.is_cpu() || plans.empty()) return;
+  std::vector<minuet_plan*> handles;
+  for (const Plan& plan : plans) handles.push_back(plan.get());
+  const char* const arch = machine.arch().c_str();
+  const TemporaryPath bundles("ahead");
+  minuet_precompile_options options = MINUET_PRECOMPILE_OPTIONS_INIT;
+  options.plans = handles.data();
+  options.plan_count = static_cast<int32_t>(handles.size());
+  options.archs = &arch;
+  options.arch_count = 1;
+  options.output_directory = bundles.path().c_str();
+  minuet_precompile(machine.context(), &options, nullptr);
+}
+
+void compile_ahead(Machine& machine, const std::vector<ConvolutionCase>& cases) {
+  if (machine.is_cpu()) return;
+  std::vector<Plan> plans;
+  for (const ConvolutionCase& test : cases) {
+    ConvolutionData zeros;  // no kernel knows its weights
+    zeros.weight.resize(static_cast<size_t>(test.volume() * test.in_channels * test.out_channels));
+    if (test.has_scale()) zeros.scale.resize(static_cast<size_t>(test.out_channels));
+    if (test.has_shift()) zeros.shift.resize(static_cast<size_t>(test.out_channels));
+    Plan plan(nullptr, {minuet_plan_destroy});
+    if (create_convolution(machine, test, zeros, plan) == MINUET_OK) plans.push_back(std::move(plan));
+  }
+  compile_ahead(machine, plans);
+}
+
+Convolution::Convolution(Machine& machine, const ConvolutionCase& test, const ConvolutionData& parameters,
+                         int groups)
+    : machine_(machine), test_(test) {
+  status_ = create_convolution(machine, test, parameters, plan_, groups);
   if (status_ != MINUET_OK) return;
-  check(minuet_plan_compile(plan, machine.arch().c_str(), nullptr, nullptr));
-  check(minuet_plan_load(plan, machine.device()));
+  check(minuet_plan_compile(get(), machine.arch().c_str(), nullptr, nullptr));
+  check(minuet_plan_load(get(), machine.device()));
 }
 
 Execution Convolution::execution(const minuet_execution_options* options) {

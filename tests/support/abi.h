@@ -124,6 +124,17 @@ struct Map {
 };
 Map make_map(Machine& machine, const ConvolutionCase& test, const ConvolutionData& data);
 
+/// What create answers; `plan` is null where it is not MINUET_OK.
+minuet_status create_convolution(Machine& machine, const ConvolutionCase& test,
+                                 const ConvolutionData& parameters, Plan& plan, int groups = 1);
+
+/// All kernels of the plans side by side into the cache folder, where each plan's own compile finds them:
+/// plan by plan most cores would have nothing to do. What fails here fails there again, and says so then. The
+/// CPU has none.
+void compile_ahead(Machine& machine, const std::vector<Plan>& plans);
+/// Of convolutions.
+void compile_ahead(Machine& machine, const std::vector<ConvolutionCase>& cases);
+
 /// A convolution that is compiled and loaded, for as many clouds as one likes.
 class Convolution {
  public:

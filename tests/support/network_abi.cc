@@ -32,6 +32,16 @@ minuet_status create_network(Machine& machine, const NetworkSpec& spec, Plan& ne
   return status;
 }
 
+void compile_ahead(Machine& machine, const std::vector<NetworkSpec>& specs) {
+  if (machine.is_cpu()) return;
+  std::vector<Plan> plans;
+  for (const NetworkSpec& spec : specs) {
+    Plan plan(nullptr, {minuet_plan_destroy});
+    if (create_network(machine, spec, plan) == MINUET_OK) plans.push_back(std::move(plan));
+  }
+  compile_ahead(machine, plans);
+}
+
 Plan make_network(Machine& machine, const NetworkSpec& spec) {
   Plan network(nullptr, {minuet_plan_destroy});
   check(create_network(machine, spec, network));

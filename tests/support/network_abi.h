@@ -25,6 +25,8 @@ struct NetworkSpec {
 minuet_network_options network_options(const NetworkSpec& spec);
 /// What create answers; `network` is null where it fails.
 minuet_status create_network(Machine& machine, const NetworkSpec& spec, Plan& network);
+/// As for convolutions; a weights file may be left out.
+void compile_ahead(Machine& machine, const std::vector<NetworkSpec>& specs);
 /// Compiled and loaded.
 Plan make_network(Machine& machine, const NetworkSpec& spec);
 Execution make_execution(Machine& machine, minuet_plan* network,

@@ -22,6 +22,9 @@ TemporaryPath::TemporaryPath(const std::string& name) {
               .string();
 }
 
-TemporaryPath::~TemporaryPath() { std::remove(path_.c_str()); }
+TemporaryPath::~TemporaryPath() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
 
 }  // namespace minuet

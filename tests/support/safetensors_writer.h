@@ -11,8 +11,8 @@ namespace minuet {
 /// F32, tensors in the order of their names. Throws std::runtime_error where the file cannot be written.
 void write_safetensors(const std::string& path, const std::map<std::string, FileTensor>& tensors);
 
-/// A path in the system's folder for temporary files that no other process uses; the file is removed with
-/// the object.
+/// A path in the system's folder for temporary files that no other process uses; the file or folder is
+/// removed with the object.
 class TemporaryPath {
  public:
   explicit TemporaryPath(const std::string& name);
