@@ -95,12 +95,12 @@ llvm::Expected<std::vector<Candidate>> choose_candidates(const OpProblem& op, ll
 }
 
 const Candidate& select(const std::vector<Candidate>& candidates, i64 input_rows, i64 output_rows,
-                        double density) {
+                        std::optional<double> density) {
   std::size_t i = 0;
   const auto serves = [&](const Candidate& candidate) {
     const i64 rows = dataflow_of(candidate.choice) == Dataflow::Fused ? output_rows : input_rows;
-    return rows >= candidate.least_rows && rows <= candidate.most_rows &&
-           density >= candidate.least_density && density <= candidate.most_density;
+    if (rows < candidate.least_rows || rows > candidate.most_rows) return false;
+    return !density || (*density >= candidate.least_density && *density <= candidate.most_density);
   };
   while (i + 1 < candidates.size() && !serves(candidates[i])) ++i;
   return candidates[i];

@@ -272,9 +272,11 @@ void Execution::select_candidates() {
     const ProgramLayer& layer = program_.layers[i];
     const std::vector<Candidate>& candidates = compiled_.candidates[i];
     const i64 outputs = rows_of(layer.output);
-    const double pairs = static_cast<double>(maps_[layer.map].pairs);
-    const Candidate& selected = select(candidates, rows_of(layer.input), outputs,
-                                       pairs / static_cast<double>(std::max<i64>(outputs, 1)));
+    std::optional<double> density;  // of capacity mode's clouds it is not known
+    if (!has_capacities()) {
+      density = static_cast<double>(maps_[layer.map].pairs) / static_cast<double>(std::max<i64>(outputs, 1));
+    }
+    const Candidate& selected = select(candidates, rows_of(layer.input), outputs, density);
     selected_[i] = static_cast<i32>(&selected - candidates.data());
   }
 }

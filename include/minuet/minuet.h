@@ -660,9 +660,9 @@ MINUET_API minuet_status minuet_execution_prepare(minuet_execution* execution, c
 /* Capacity mode, for networks whose layers all run by the fused dataflow: sizes live on the device. prepare
  * and run only enqueue and may be captured, together, in a graph that is replayed for other coordinates,
  * features and counts. Tensors have level_capacity rows; those of the input past the count are not read,
- * those of the output are zeros. Kernels go by the capacities, so that bits may differ from exact mode. A
- * cloud that does not fit leaves an output of zeros, and says why in a status word on the device. Calls and
- * replays must be ordered. */
+ * those of the output are zeros. Kernels go by the capacities, whatever numbers of neighbours they are for,
+ * so that bits may differ from exact mode. A cloud that does not fit leaves an output of zeros, and says why
+ * in a status word on the device. Calls and replays must be ordered. */
 enum {
   MINUET_CLOUD_OUT_OF_BOUNDS = 1,
   MINUET_CLOUD_NEGATIVE_BATCH = 2,

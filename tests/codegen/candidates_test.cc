@@ -174,5 +174,19 @@ TEST(Candidates, RowsAndDensityDecide) {
   EXPECT_EQ(selected(1 << 30, 4.1), 2);
 }
 
+/// A density that is not known rules none out, and is not 0: the first that serves the rows.
+TEST(Candidates, RowsAloneDecideWhereTheDensityIsNotKnown) {
+  std::vector<Candidate> candidates(3);
+  candidates[0].most_rows = 99;
+  candidates[1].least_rows = candidates[2].least_rows = 100;
+  candidates[1].least_density = 4;
+  candidates[2].most_density = 4;
+  const auto selected = [&](i64 rows) { return &select(candidates, rows, 7, {}) - candidates.data(); };
+  EXPECT_EQ(selected(99), 0);
+  EXPECT_EQ(selected(100), 1);
+  std::swap(candidates[1], candidates[2]);
+  EXPECT_EQ(selected(100), 1);
+}
+
 }  // namespace
 }  // namespace minuet

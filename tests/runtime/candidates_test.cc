@@ -21,14 +21,18 @@ class CandidatesOfACloud : public testing::Test {
     problem.description = llvm::cantFail(parse_network(kNetwork));
     problem.dtype = DType::F32;
     plan_ = llvm::cantFail(Plan::create(problem, ParameterSource(uint64_t{1})));
-    untuned_ = llvm::cantFail(CompiledPlan::create(plan_->program, "", nullptr, Dataflow::GatherGemmScatter));
+    use(Dataflow::GatherGemmScatter);
+  }
+
+  void use(Dataflow dataflow) {
+    untuned_ = llvm::cantFail(CompiledPlan::create(plan_->program, "", nullptr, dataflow));
     relu_ = linear_ = untuned_->candidates[0][0];
     problem_of(relu_).activation = Activation::ReLU;
     problem_of(linear_).activation = Activation::None;
   }
 
   static ConvolutionProblem& problem_of(Candidate& candidate) {
-    return std::get<GmasChoice>(candidate.choice).problem;
+    return std::visit([](auto& choice) -> ConvolutionProblem& { return choice.problem; }, candidate.choice);
   }
 
   /// Loaded with these candidates of its only layer, which sums up to three neighbours.
@@ -104,6 +108,21 @@ TEST_F(CandidatesOfACloud, DensitySelects) {
   EXPECT_THAT(run(*execution, 20, 1), Each(Lt(0)));
   EXPECT_THAT(run(*execution, 20, 9), Each(0));
   EXPECT_THAT(run(*execution, 20, 1), Each(Lt(0)));
+}
+
+/// Capacity mode does not know how many neighbours a cloud will have: the first that serves the rows.
+TEST_F(CandidatesOfACloud, RowsAloneSelectInCapacityMode) {
+  use(Dataflow::Fused);
+  relu_.least_density = linear_.most_density = 2;
+  ExecutionOptions options;
+  options.cloud.level_capacity = {20};
+  options.cloud.key_bits = 64;
+  const auto relu_first = llvm::cantFail(Execution::create(load({relu_, linear_}), options));
+  const auto linear_first = llvm::cantFail(Execution::create(load({linear_, relu_}), options));
+  for (const i32 step : {1, 9}) {
+    EXPECT_THAT(run(*relu_first, 20, step), Each(0)) << step;
+    EXPECT_THAT(run(*linear_first, 20, step), Each(Lt(0))) << step;
+  }
 }
 
 TEST_F(CandidatesOfACloud, AWorkspaceIsBoundedByTheLargest) {
