@@ -1,108 +1,12 @@
 // Capacity mode: sizes on the device, nothing waits, clouds that do not fit say so, on every device; and
 // prepare and run in one captured graph, replayed for clouds that nobody had seen.
-#include <algorithm>
-#include <numeric>
-
 #include "tests/runtime/abi_stream.h"
-#include "tests/runtime/execution_fixture.h"
+#include "tests/runtime/capacity_fixture.h"
 
 namespace minuet::abi {
 namespace {
 
 using testing::HasSubstr;
-
-constexpr int32_t kLevels = 5;
-
-/// Capacities as an array that the options may point into.
-using Capacities = std::vector<int64_t>;
-
-class CapacityTest : public ExecutionTest {
- protected:
-  void SetUp() override {
-    ExecutionTest::SetUp();
-    if (IsSkipped()) return;
-    NetworkSpec fused = spec();
-    fused.dataflow = MINUET_DATAFLOW_FUSED;
-    network_ = make_network(machine(), fused);
-  }
-
-  Capacities suggested(const Cloud& cloud, double factor = 1.25) {
-    const Execution exact = execution();
-    run(exact, cloud);
-    Capacities capacities(kLevels);
-    check(minuet_execution_suggest_capacities(exact.get(), factor, capacities.data(), kLevels));
-    return capacities;
-  }
-  static minuet_execution_options options_of(const Capacities& capacities, int32_t key_bits = 64) {
-    minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
-    options.level_capacity = capacities.data();
-    options.level_count = static_cast<int32_t>(capacities.size());
-    options.key_bits = key_bits;
-    return options;
-  }
-  Execution within(const Capacities& capacities, int32_t key_bits = 64) {
-    const minuet_execution_options options = options_of(capacities, key_bits);
-    return execution(&options);
-  }
-
-  /// Device memory of one execution's clouds, each as large as its capacity allows.
-  struct Room {
-    Room(Machine& machine, int64_t capacity, DType dtype)
-        : capacity(capacity),
-          dtype(dtype),
-          machine(machine),
-          coordinates(machine, capacity * 16),
-          features(machine, capacity * 4 * dtype_bytes(dtype)),
-          output(machine, capacity * kWidths.back() * dtype_bytes(dtype)),
-          count(machine, 4) {}
-    /// All of it is poison but what the cloud has.
-    void fill(const Cloud& cloud, int32_t said) {
-      coordinates.poison(), features.poison(), output.poison();
-      const int64_t rows = std::min(cloud.count(), capacity);
-      put(coordinates, cloud.coordinates.data(), rows * 16);
-      put(features, cloud.bytes.data(), rows * 4 * dtype_bytes(dtype));
-      put(count, &said, 4);
-    }
-    void put(const Buffer& target, const void* values, int64_t bytes) {
-      if (bytes > 0) check(minuet_device_copy(machine.device(), target.data(), values, bytes, 0));
-    }
-    int64_t capacity;
-    DType dtype;
-    Machine& machine;
-    Buffer coordinates, features, output, count;
-  };
-
-  void enqueue(minuet_execution* execution, Room& room, void* stream) {
-    check(minuet_execution_prepare_on_device(execution, room.coordinates.integers(), room.count.integers(),
-                                             stream));
-    check(run_tensors(execution, {features_of(room.features.data(), room.capacity)},
-                      tensor(room.output.data(), room.capacity, kWidths.back(), abi_dtype(dtype())), stream));
-  }
-  uint32_t status_of(minuet_execution* execution, std::vector<int32_t>* counts = nullptr,
-                     void* stream = nullptr) {
-    uint32_t status = ~0u;
-    std::vector<int32_t> found(1 + kLevels);
-    check(minuet_execution_read_cloud(execution, stream, &status, found.data(), 1 + kLevels));
-    if (counts) *counts = found;
-    return status;
-  }
-
-  /// The output's first rows are the oracle's, and all others zeros.
-  void expect_padded_oracle(const Room& room, const Cloud& cloud) {
-    const std::vector<float> output = decode(dtype(), room.output.read<char>());
-    const size_t values = static_cast<size_t>(cloud.count()) * static_cast<size_t>(kWidths.back());
-    if (cloud.count() > 0) {
-      const oracle::NetworkOutput expected =
-          oracle::minkunet42(weights().parameters, kWidths, cloud.coordinates, cloud.features);
-      EXPECT_TRUE(is_close({output.begin(), output.begin() + static_cast<std::ptrdiff_t>(values)},
-                           expected.features, kWidths.back(), error_bound(dtype(), true)));
-    }
-    EXPECT_TRUE(std::all_of(output.begin() + static_cast<std::ptrdiff_t>(values), output.end(),
-                            [](float value) { return value == 0; }))
-        << "rows past the count are zeros";
-  }
-  void expect_zeros(const Room& room) { expect_padded_oracle(room, Cloud({}, dtype())); }
-};
 
 TEST_P(CapacityTest, SuggestsWhatTheLevelsNeed) {
   const Cloud cloud = scene(400);
@@ -190,40 +94,6 @@ TEST_P(CapacityTest, WhatDoesNotFitIsZerosAndABit) {
     EXPECT_EQ(status_after(tight, cloud, cloud.count()), uint32_t{MINUET_CLOUD_PAST_CAPACITY})
         << "level " << level;
   }
-}
-
-/// A kernel of one offset between two levels has a map of its own, down and up.
-TEST_P(CapacityTest, OneOffsetBetweenLevels) {
-  NetworkSpec narrow{"",
-                     {},
-                     dtype(),
-                     "",
-                     7,
-                     R"({"name": "n", "ndim": 3, "in_channels": 4, "channels": [8], "layers": [
-      {"op": "block", "name": "a", "width": 0, "kernel_size": 3, "save": "s"},
-      {"op": "block", "name": "b", "width": 0, "kernel_size": 1, "stride": 2},
-      {"op": "up", "name": "c", "width": 0, "kernel_size": 1, "stride": 2, "onto": "s"}]})"};
-  narrow.dataflow = MINUET_DATAFLOW_FUSED;
-  const Plan plan = make_network(machine(), narrow);
-  const Cloud cloud = scene(300);
-  const Execution exact = make_execution(machine(), plan.get());
-  const NetworkRun expected = run_network(machine(), exact.get(), cloud.coordinates, cloud.bytes, dtype());
-  Capacities capacities(2);
-  check(minuet_execution_suggest_capacities(exact.get(), 1, capacities.data(), 2));
-  const minuet_execution_options options = options_of(capacities);
-  const Execution within = make_execution(machine(), plan.get(), &options);
-  Room room(machine(), capacities[0], dtype());
-  const Buffer output(machine(), capacities[0] * 8 * dtype_bytes(dtype()));
-  room.fill(cloud, static_cast<int32_t>(cloud.count()));
-  check(minuet_execution_prepare_on_device(within.get(), room.coordinates.integers(), room.count.integers(),
-                                           nullptr));
-  check(run_tensors(within.get(), {features_of(room.features.data(), room.capacity)},
-                    tensor(output.data(), room.capacity, 8, abi_dtype(dtype()))));
-  const std::vector<float> wanted = decode(dtype(), expected.bytes);
-  std::vector<char> bytes = output.read<char>();
-  bytes.resize(expected.bytes.size());
-  EXPECT_TRUE(is_close(decode(dtype(), bytes), std::vector<double>(wanted.begin(), wanted.end()), 8,
-                       error_bound(dtype(), true)));
 }
 
 TEST_P(CapacityTest, DeclaredBoundsStandForKeyBits) {
