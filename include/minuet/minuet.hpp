@@ -3,6 +3,7 @@
 #ifndef MINUET_MINUET_HPP_
 #define MINUET_MINUET_HPP_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -67,6 +68,12 @@ class Context {
     check(minuet_context_kernel_counters(get(), &counters));
     return counters;
   }
+  /// `sha256` empty: no digest is expected.
+  void add_bundle(const std::string& path, const std::string& sha256 = {}) const {
+    check(minuet_context_add_bundle(get(), path.c_str(), sha256.empty() ? nullptr : sha256.c_str()));
+  }
+  /// Of a context made with `trace`.
+  void write_trace(const std::string& path) const { check(minuet_context_write_trace(get(), path.c_str())); }
 
  private:
   detail::Owner<minuet_context, minuet_context_destroy> owner_;
@@ -186,6 +193,12 @@ class Plan {
     compile(device.info().arch);
     check(minuet_plan_load(get(), device.get()));
   }
+  /// That are enough for such clouds, once the plan is loaded there.
+  std::int64_t workspace_bytes(const Device& device, std::int64_t max_points, double max_neighbours) const {
+    std::int64_t bytes = 0;
+    check(minuet_plan_workspace_bytes(get(), device.get(), max_points, max_neighbours, &bytes));
+    return bytes;
+  }
 
  private:
   explicit Plan(minuet_plan* plan) : owner_(plan) {}
@@ -223,6 +236,10 @@ class Coordinates {
   minuet_coordinates* get() const noexcept { return owner_.get(); }
   std::int64_t count() const noexcept { return minuet_coordinates_count(get()); }
   std::int64_t rows() const noexcept { return minuet_coordinates_rows(get()); }
+  /// To device memory, int32 [rows, 1 + ndim].
+  void export_to(std::int32_t* coordinates, void* stream = nullptr) const {
+    check(minuet_coordinates_export(get(), coordinates, stream));
+  }
 
  private:
   explicit Coordinates(minuet_coordinates* set) : owner_(set) {}
@@ -244,7 +261,14 @@ class KernelMap {
     return KernelMap(map);
   }
   minuet_kernel_map* get() const noexcept { return owner_.get(); }
+  std::int32_t volume() const noexcept { return minuet_kernel_map_volume(get()); }
   std::int64_t pairs() const noexcept { return minuet_kernel_map_pairs(get()); }
+  /// (k, input row, output row) of each.
+  std::vector<std::array<std::int32_t, 3>> export_pairs(void* stream = nullptr) const {
+    std::vector<std::array<std::int32_t, 3>> rows(static_cast<std::size_t>(pairs()));
+    check(minuet_kernel_map_export(get(), rows.empty() ? nullptr : rows.front().data(), stream));
+    return rows;
+  }
 
  private:
   explicit KernelMap(minuet_kernel_map* map) : owner_(map) {}
@@ -271,6 +295,26 @@ class Execution {
                          void* stream = nullptr) const {
     check(minuet_execution_prepare_on_device(get(), coordinates, count, stream));
   }
+  /// Capacity mode: device memory that each prepare writes.
+  struct CloudOnDevice {
+    const std::uint32_t* status = nullptr;
+    const std::int32_t* counts = nullptr;  // [1 + levels]
+  };
+  CloudOnDevice query_cloud() const {
+    CloudOnDevice cloud;
+    check(minuet_execution_query_cloud(get(), &cloud.status, &cloud.counts));
+    return cloud;
+  }
+  /// The same on the host.
+  struct Cloud {
+    std::uint32_t status = 0;  // MINUET_CLOUD_... bits
+    std::vector<std::int32_t> counts;
+  };
+  Cloud read_cloud(std::int32_t levels, void* stream = nullptr) const {
+    Cloud cloud{0, std::vector<std::int32_t>(1 + static_cast<std::size_t>(levels))};
+    check(minuet_execution_read_cloud(get(), stream, &cloud.status, cloud.counts.data(), 1 + levels));
+    return cloud;
+  }
   /// One for each of `levels`: `factor` times what is prepared in exact mode.
   std::vector<std::int64_t> suggest_capacities(double factor, std::int32_t levels) const {
     std::vector<std::int64_t> capacities(static_cast<std::size_t>(levels));
@@ -291,6 +335,42 @@ class Execution {
            void* stream = nullptr) const {
     check(minuet_execution_run(get(), inputs.data(), static_cast<std::int32_t>(inputs.size()), &output, 1,
                                stream));
+  }
+  /// To device memory, int32 [output rows, 1 + ndim].
+  void output_coordinates(std::int32_t* coordinates, void* stream = nullptr) const {
+    check(minuet_execution_output_coordinates(get(), coordinates, stream));
+  }
+  /// The first layer that wrote a number past its dtype, or -1.
+  std::int32_t find_overflow(void* stream = nullptr) const {
+    std::int32_t layer = -1;
+    check(minuet_execution_find_overflow(get(), stream, &layer));
+    return layer;
+  }
+  void release_captures() const { check(minuet_execution_release_captures(get())); }
+
+  minuet_execution_counters counters() const {
+    minuet_execution_counters counters = MINUET_EXECUTION_COUNTERS_INIT;
+    check(minuet_execution_query_counters(get(), &counters));
+    return counters;
+  }
+  void reset_counters() const { check(minuet_execution_reset_counters(get())); }
+  void set_profiling(bool on) const { check(minuet_execution_set_profiling(get(), on ? 1 : 0)); }
+  minuet_stage_times stages() const {
+    minuet_stage_times times = MINUET_STAGE_TIMES_INIT;
+    check(minuet_execution_query_stages(get(), &times));
+    return times;
+  }
+  minuet_level_info level(std::int32_t number) const {
+    minuet_level_info info{};
+    info.struct_size = sizeof(info);
+    check(minuet_execution_query_level(get(), number, &info));
+    return info;
+  }
+  minuet_layer_info layer(std::int32_t number) const {
+    minuet_layer_info info{};
+    info.struct_size = sizeof(info);
+    check(minuet_execution_query_layer(get(), number, &info));
+    return info;
   }
 
  private:

@@ -1,0 +1,113 @@
+// minuet.hpp: each wrapper passes on what it is given and gives back what the library answers; and throws.
+#include "include/minuet/minuet.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+namespace {
+
+using testing::ElementsAre;
+
+constexpr const char* kNetwork = R"({"name": "n", "ndim": 3, "in_channels": 1, "channels": [2], "layers": [
+  {"op": "block", "name": "a", "width": 0, "kernel_size": 3},
+  {"op": "block", "name": "b", "width": 0, "kernel_size": 2, "stride": 2}]})";
+constexpr std::int32_t kLevels = 2;
+
+class HppTest : public testing::Test {
+ protected:
+  static minuet_context_options traced() {
+    minuet_context_options options = MINUET_CONTEXT_OPTIONS_INIT;
+    options.trace = 1;
+    return options;
+  }
+  minuet::Plan network() const {
+    minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
+    options.description = kNetwork;
+    options.dtype = MINUET_F32;
+    options.dataflow = MINUET_DATAFLOW_FUSED;
+    minuet::Plan plan = minuet::Plan::network(context_, options);
+    plan.load(device_);
+    return plan;
+  }
+
+  const minuet::Context context_{traced()};
+  const minuet::Device device_{context_, "cpu"};
+  const std::vector<std::int32_t> voxels_{0, 0, 0, 0, 0, 1, 0, 0, 0, 9, 9, 9};
+  const minuet::Buffer<std::int32_t> coordinates_{device_, voxels_};
+  const minuet::Buffer<float> features_{device_, {1, 2, 3}};
+};
+
+TEST_F(HppTest, AnExecutionInExactMode) {
+  const minuet::Plan plan = network();
+  EXPECT_GT(plan.workspace_bytes(device_, 1000, 5), plan.workspace_bytes(device_, 100, 5));
+  const minuet::Execution execution(plan, device_);
+  execution.set_profiling(true);
+  EXPECT_EQ(execution.prepare(coordinates_.get(), 3), 2);
+  EXPECT_GT(execution.counters().allocations, 0);
+  execution.reset_counters();
+  EXPECT_EQ(execution.counters().allocations, 0);
+  const minuet::Buffer<float> output(device_, 4);
+  execution.run({minuet::tensor(features_.get(), 3, 1, MINUET_F32)},
+                minuet::tensor(output.get(), 2, 2, MINUET_F32));
+  const minuet::Buffer<std::int32_t> places(device_, 8);
+  execution.output_coordinates(places.get());
+  EXPECT_THAT(places.download(), ElementsAre(0, 0, 0, 0, 0, 8, 8, 8));
+  EXPECT_EQ(execution.find_overflow(), -1);
+  EXPECT_EQ(execution.level(1).voxels, 2);
+  EXPECT_EQ(execution.level(1).tensor_stride[0], 2);
+  EXPECT_STREQ(execution.layer(1).name, "b");
+  EXPECT_EQ(execution.layer(1).pairs, 3);
+  EXPECT_GE(execution.stages().gemm, 0);
+  execution.release_captures();
+  EXPECT_THROW(execution.level(kLevels), minuet::Exception);
+  EXPECT_THAT(execution.suggest_capacities(2, kLevels), ElementsAre(256, 256));
+}
+
+TEST_F(HppTest, AnExecutionInCapacityMode) {
+  const minuet::Plan plan = network();
+  const std::int64_t capacities[kLevels] = {4, 4};
+  minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+  options.level_capacity = capacities;
+  options.level_count = kLevels;
+  options.key_bits = 64;
+  const minuet::Execution execution(plan, device_, options);
+  const minuet::Buffer<std::int32_t> count(device_, std::vector<std::int32_t>{3}),
+      too_many(device_, std::vector<std::int32_t>{5});
+  execution.prepare_on_device(coordinates_.get(), count.get());
+  minuet::Execution::Cloud cloud = execution.read_cloud(kLevels);
+  EXPECT_EQ(cloud.status, 0u);
+  EXPECT_THAT(cloud.counts, ElementsAre(3, 3, 2));
+  // The CPU's device memory is the host's.
+  EXPECT_EQ(*execution.query_cloud().status, 0u);
+  EXPECT_EQ(execution.query_cloud().counts[kLevels], 2);
+  execution.prepare_on_device(coordinates_.get(), too_many.get());
+  cloud = execution.read_cloud(kLevels);
+  EXPECT_EQ(cloud.status, static_cast<std::uint32_t>(MINUET_CLOUD_PAST_CAPACITY));
+  EXPECT_THAT(cloud.counts, ElementsAre(0, 0, 0));
+}
+
+TEST_F(HppTest, SetsAndMaps) {
+  const minuet::Coordinates set(device_, MINUET_COORDINATES_OPTIONS_INIT, coordinates_.get(), 3);
+  const minuet::Buffer<std::int32_t> places(device_, voxels_.size());
+  set.export_to(places.get());
+  EXPECT_EQ(places.download(), voxels_);
+  minuet_kernel_map_options options = MINUET_KERNEL_MAP_OPTIONS_INIT;
+  options.kernel_size[0] = 3;
+  const minuet::KernelMap map(set, set, options);
+  EXPECT_EQ(map.volume(), 3);
+  EXPECT_EQ(map.pairs(), 5);
+  using Pair = std::array<std::int32_t, 3>;
+  EXPECT_THAT(map.export_pairs(),
+              ElementsAre(Pair{0, 0, 1}, Pair{1, 0, 0}, Pair{1, 1, 1}, Pair{1, 2, 2}, Pair{2, 1, 0}));
+}
+
+TEST_F(HppTest, AContextsFiles) {
+  EXPECT_THROW(context_.add_bundle("/nowhere/at/all.bundle"), minuet::Exception);
+  const std::string path = testing::TempDir() + "minuet_hpp_test_trace.json";
+  context_.write_trace(path);
+  EXPECT_EQ(std::remove(path.c_str()), 0);
+}
+
+}  // namespace
