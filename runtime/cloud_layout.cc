@@ -39,6 +39,14 @@ i32 rounded_key_bits(const KeyLayout& layout) {
   return std::max(1, (layout.total_bits + kRadixBits - 1) / kRadixBits) * kRadixBits;
 }
 
+void KeyBits::note(i32 needed) {
+  most_of_fewer_ = std::max(most_of_fewer_, needed);
+  const bool is_fewer = needed < bits_;
+  if (is_fewer && ++fewer_ < kPatience) return;
+  bits_ = is_fewer ? most_of_fewer_ : needed;
+  fewer_ = most_of_fewer_ = 0;
+}
+
 llvm::Expected<Bounds> declared_bounds(i32 ndim, const i32* least, const i32* greatest) {
   Bounds bounds;
   for (i32 f = 0; f <= ndim; ++f) {

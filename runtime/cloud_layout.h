@@ -37,6 +37,22 @@ inline Bounds read_bounds(const i32* words) {
 /// What keys of such layouts may take: whole digits of the radix sort.
 i32 rounded_key_bits(const KeyLayout& layout);
 
+/// How many bits the next cloud's keys are taken to have, before the device knows: more as soon as a cloud
+/// needs them, fewer only once some in a row did without, so that a large cloud after a small one is built
+/// once.
+class KeyBits {
+ public:
+  /// 0: no cloud was seen.
+  i32 bits() const { return bits_; }
+  void note(i32 needed);
+
+  static constexpr i32 kPatience = 16;  // clouds in a row
+
+ private:
+  i32 bits_ = 0;
+  i32 fewer_ = 0, most_of_fewer_ = 0;  // clouds in a row that needed fewer, and the most that one of them did
+};
+
 /// Bounds as a caller declares them, checked.
 llvm::Expected<Bounds> declared_bounds(i32 ndim, const i32* least, const i32* greatest);
 

@@ -17,7 +17,7 @@ CloudMaps::CloudMaps(const Program& program, const CloudMapOptions& options, Eng
     maps_.push_back(map);
   }
   layout_needs(program, guard_, period_);
-  if (options.has_capacities() && !options.has_bounds) key_bits_ = options.key_bits;
+  if (options.has_capacities() && !options.has_bounds) key_bits_.note(options.key_bits);
 }
 
 llvm::Error CloudMaps::allocate_host() {
@@ -78,7 +78,7 @@ llvm::Error CloudMaps::find_layout(const i32* coordinates, const i32* given_coun
   request.declared = options_.has_bounds ? &options_.bounds : nullptr;
   std::copy_n(guard_, kMaxDim, request.guard);
   std::copy_n(period_, kMaxDim, request.period);
-  request.key_bits = key_bits_ ? key_bits_ : kMostKeyBits;
+  request.key_bits = key_bits_.bits() ? key_bits_.bits() : kMostKeyBits;
   request.cloud = state_;
   return engine_.find_layout(request);
 }
@@ -93,34 +93,36 @@ llvm::Expected<i32> CloudMaps::needed_key_bits(i64 count) const {
 }
 
 llvm::Error CloudMaps::build(const i32* coordinates, i64 count) {
-  if (key_bits_ == 0 && !options_.has_bounds) {
-    MINUET_TRY(find_layout(coordinates, nullptr, count));
-    MINUET_TRY(read_words());
-  }
-  if (key_bits_ == 0) {
-    MINUET_ASSIGN(key_bits_, needed_key_bits(count));
+  if (key_bits_.bits() == 0) {
+    if (!options_.has_bounds) {
+      MINUET_TRY(find_layout(coordinates, nullptr, count));
+      MINUET_TRY(read_words());
+    }
+    MINUET_ASSIGN(const i32 needed, needed_key_bits(count));
+    key_bits_.note(needed);
   }
   for (bool holds = false; !holds;) {
     MINUET_TRY(enqueue(coordinates, nullptr, count));
     MINUET_TRY(read_words());
     MINUET_ASSIGN(const i32 needed, needed_key_bits(count));
-    holds = needed <= key_bits_;
-    key_bits_ = needed;
+    holds = needed <= key_bits_.bits();
+    key_bits_.note(needed);
   }
   return take_report(count);
 }
 
 /// Of the bounds that are declared, where no bits are given.
 llvm::Error CloudMaps::find_key_bits() {
-  if (key_bits_ != 0) return llvm::Error::success();
-  MINUET_ASSIGN(key_bits_, needed_key_bits(0));
+  if (key_bits_.bits() != 0) return llvm::Error::success();
+  MINUET_ASSIGN(const i32 needed, needed_key_bits(0));
+  key_bits_.note(needed);
   return llvm::Error::success();
 }
 
 llvm::Error CloudMaps::enqueue(const i32* coordinates, const i32* given_count, i64 most) {
   // In exact mode room is there for capacity_; the work is the cloud's, however large the clouds before it
   // were.
-  MapLimits limits = this->limits(key_bits_);
+  MapLimits limits = this->limits(key_bits_.bits());
   limits.capacity = std::max<i64>(most, 1);
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     levels_[i].capacity = options_.has_capacities() ? capacity_of(i) : limits.capacity;

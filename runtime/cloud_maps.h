@@ -38,7 +38,7 @@ class CloudMaps {
   /// What place() placed is at hand.
   llvm::Error fill(Device& device);
 
-  /// Sets and maps of a cloud. Waits once; twice where its keys take more bits than the last cloud's, or
+  /// Sets and maps of a cloud. Waits once; twice where its keys take more bits than earlier clouds', or
   /// where it is the first and no bounds were declared.
   llvm::Error build(const i32* coordinates, i64 count);
   /// Capacity mode, before the first enqueue.
@@ -82,7 +82,7 @@ class CloudMaps {
   Engine& engine_;
   i64 capacity_ = 0;
   i64 guard_[kMaxDim] = {}, period_[kMaxDim] = {1, 1, 1, 1};  // that the layout needs
-  i32 key_bits_ = 0;                                          // as the last cloud's; 0: not known yet
+  KeyBits key_bits_;
   i32 orders_ = 0;
   std::vector<Coords> levels_;
   std::vector<MapView> maps_;

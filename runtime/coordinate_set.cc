@@ -90,11 +90,11 @@ llvm::Error CoordinateSet::take_layout() {
   return llvm::Error::success();
 }
 
-/// The sort goes by as many bits as the last set's keys took, while the device finds how many there are: one
+/// The sort goes by as many bits as earlier sets' keys took, while the device finds how many there are: one
 /// wait, unless there are more.
 llvm::Error CoordinateSet::find_and_build(MapEngine& engine, const i32* coordinates, i64 count,
                                           void* stream) {
-  i32 bits = engines_->last_key_bits();
+  i32 bits = engines_->key_bits();
   if (bits == 0) {
     MINUET_TRY(engine.begin(stream));
     MINUET_TRY(engine->fill_words(report_, 0, kReportWords));

@@ -1,13 +1,13 @@
 // Engines that build coordinate sets and kernel maps outside of networks (paper 5.1).
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "codegen/cache/kernel_cache.h"
 #include "runtime/arena.h"
+#include "runtime/cloud_layout.h"
 #include "runtime/queue.h"
 
 namespace minuet {
@@ -56,9 +56,15 @@ class MapEngines : public std::enable_shared_from_this<MapEngines> {
   /// The queue's own, in a call of the queue's; without one, which may be null, any.
   llvm::Expected<Lease> take(Queue* queue);
 
-  /// What keys of the last set whose bounds were looked for take; 0: there was none.
-  i32 last_key_bits() const { return last_key_bits_; }
-  void note_key_bits(i32 bits) { last_key_bits_ = bits; }
+  /// Of sets whose bounds are looked for (KeyBits).
+  i32 key_bits() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return key_bits_.bits();
+  }
+  void note_key_bits(i32 needed) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    key_bits_.note(needed);
+  }
 
   const std::shared_ptr<Device>& device() const { return device_; }
   i32 ndim() const { return choice_.ndim; }
@@ -75,7 +81,7 @@ class MapEngines : public std::enable_shared_from_this<MapEngines> {
   const PermuteRowsSpec permute_;
   mutable std::mutex mutex_;  // of what follows; never held while anything waits
   std::vector<std::unique_ptr<MapEngine>> free_;
-  std::atomic<i32> last_key_bits_{0};
+  KeyBits key_bits_;
 };
 
 }  // namespace minuet

@@ -297,8 +297,8 @@ typedef struct minuet_coordinates_options {
   { sizeof(minuet_coordinates_options), 0, 3, {0}, 0, {0}, 0, {0}, {0}, 0, 0 }
 
 /* Sorts `count` coordinates (device memory, the caller's, read only during the call). Waits for the
- * stream once; twice for the first set of a device and ndim, and where the cloud leaves the bounds of the
- * last one, which are widened by a quarter. Compiles and loads its kernels when this is the first set of that
+ * stream once; twice for the first set of a device and ndim, and where the cloud is of a wider extent than
+ * those before it. Compiles and loads its kernels when this is the first set of that
  * ndim. */
 MINUET_API minuet_status minuet_coordinates_create(minuet_device* device,
                                                    const minuet_coordinates_options* options,

@@ -60,5 +60,28 @@ TEST(CloudLayout, KeyBitsAreWholeDigits) {
   }
 }
 
+TEST(KeyBits, GrowAtOnceAndShrinkAfterManyThatNeedFewer) {
+  KeyBits bits;
+  EXPECT_EQ(bits.bits(), 0);
+  bits.note(24);
+  EXPECT_EQ(bits.bits(), 24);
+  bits.note(48);
+  EXPECT_EQ(bits.bits(), 48);
+  for (int turn = 0; turn < 100; ++turn) {  // in turn
+    bits.note(24);
+    ASSERT_EQ(bits.bits(), 48);
+    bits.note(48);
+    ASSERT_EQ(bits.bits(), 48);
+  }
+  for (i32 i = 1; i < KeyBits::kPatience; ++i) {
+    bits.note(i == 3 ? 32 : 24);
+    ASSERT_EQ(bits.bits(), 48) << i;
+  }
+  bits.note(24);
+  EXPECT_EQ(bits.bits(), 32) << "the most of those";
+  for (i32 i = 0; i < KeyBits::kPatience; ++i) bits.note(24);
+  EXPECT_EQ(bits.bits(), 24);
+}
+
 }  // namespace
 }  // namespace minuet

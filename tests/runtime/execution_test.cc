@@ -163,6 +163,23 @@ TEST_P(CloudTest, WideCloudsNeedLongKeys) {
   EXPECT_EQ(this->run(execution, wide), run);
 }
 
+/// Keys are made for the large ones, as long as they go on to come: nothing is built a second time.
+TEST_P(CloudTest, SmallAndLargeCloudsInTurnWaitOnceEach) {
+  std::vector<int32_t> coordinates;
+  for (const int32_t sign : {-1, 1})
+    add_cluster(coordinates, {sign * 100000, sign * -90000, sign * 80000}, 40, 1, kSeed + 7);
+  const Cloud large(coordinates, dtype()), small = scene(100);
+  const Execution execution = this->execution();
+  const NetworkRun large_run = run(execution, large), small_run = run(execution, small);
+  run(execution, large);
+  check(minuet_execution_reset_counters(execution.get()));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(run(execution, small), small_run);
+    EXPECT_EQ(run(execution, large), large_run);
+  }
+  EXPECT_LE(counters_of(execution.get()).host_syncs, 6);
+}
+
 TEST_P(CloudTest, EndsOfThe32BitRange) {
   std::vector<int32_t> coordinates;
   add_cluster(coordinates, {INT_MIN, INT_MIN, INT_MIN}, 80, 0, kSeed);
