@@ -1,6 +1,7 @@
 #include "codegen/candidates.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace minuet {
 namespace {
@@ -92,6 +93,12 @@ llvm::Expected<std::vector<Candidate>> choose_candidates(const OpProblem& op, ll
   const Dataflow dataflow = wanted ? *wanted : choose_dataflow(problem, arch);
   if (dataflow == Dataflow::Fused) return fused_candidates(problem, arch);
   return gmas_candidates(problem, arch.empty() ? nullptr : tuning);
+}
+
+bool needs_density(const std::vector<Candidate>& candidates) {
+  return std::any_of(candidates.begin(), candidates.end(), [](const Candidate& candidate) {
+    return candidate.least_density > 0 || !std::isinf(candidate.most_density);
+  });
 }
 
 const Candidate& select(const std::vector<Candidate>& candidates, i64 input_rows, i64 output_rows,

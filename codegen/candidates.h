@@ -40,6 +40,9 @@ llvm::Expected<std::vector<Candidate>> choose_candidates(const OpProblem& op, ll
                                                          const TuningSnapshot* tuning,
                                                          std::optional<Dataflow> wanted = {});
 
+/// Whether select() asks for the density.
+bool needs_density(const std::vector<Candidate>& candidates);
+
 /// The first that serves so many rows, at so many pairs an output row. Where nobody knows how many pairs
 /// there will be, no density is given, and rows alone decide.
 const Candidate& select(const std::vector<Candidate>& candidates, i64 input_rows, i64 output_rows,

@@ -101,7 +101,7 @@ llvm::Error check_has_capacities(const Execution& execution) {
                     "the execution is in exact mode: its prepare returns the errors");
 }
 
-minuet_layer_info layer_info(const Execution& execution, i32 number) {
+llvm::Expected<minuet_layer_info> layer_info(Execution& execution, i32 number) {
   const ProgramLayer& layer = execution.plan().program.layers[number];
   const ConvolutionProblem& problem = layer.convolution();
   minuet_layer_info info{};
@@ -111,7 +111,7 @@ minuet_layer_info layer_info(const Execution& execution, i32 number) {
   info.in_channels = problem.in_channels;
   info.out_channels = problem.out_channels;
   info.transposed = problem.kind == ConvolutionKind::Transposed;
-  info.pairs = execution.layer_pairs(number);
+  MINUET_ASSIGN(info.pairs, execution.layer_pairs(number));
   info.kernel = "";
   if (const Candidate* const selected = execution.selected(number)) {
     info.dataflow = 1 + static_cast<int32_t>(dataflow_of(selected->choice));
@@ -283,7 +283,7 @@ minuet_status minuet_execution_query_counters(minuet_execution* execution,
     answer.copies = seen.copies;
     answer.fills = seen.fills;
     answer.matmuls = seen.matmuls;
-    answer.host_syncs = seen.host_syncs;
+    answer.host_syncs = seen.host_syncs + own.map_waits();
     answer.allocations = seen.allocations + own.growths();
     answer.workspace_bytes = own.workspace_bytes();
     answer.gemm_lookups = seen.gemm_lookups;
@@ -295,6 +295,7 @@ minuet_status minuet_execution_reset_counters(minuet_execution* execution) {
   return in_execution("minuet_execution_reset_counters", execution, [&](Execution& own) -> llvm::Error {
     own.engine().reset_counters();
     own.reset_growths();
+    own.reset_map_waits();
     return llvm::Error::success();
   });
 }
@@ -339,7 +340,8 @@ minuet_status minuet_execution_query_layer(minuet_execution* execution, int32_t 
     if (layer < 0 || layer >= layers) {
       return make_error(StatusCode::OutOfRange, "there is no layer {0}; the plan has {1}", layer, layers);
     }
-    return write_info(layer_info(own, layer), info);
+    MINUET_ASSIGN(const minuet_layer_info answer, layer_info(own, layer));
+    return write_info(answer, info);
   });
 }
 

@@ -154,13 +154,20 @@ void minuet_kernel_map_destroy(minuet_kernel_map* map) { delete map; }
 int32_t minuet_kernel_map_volume(const minuet_kernel_map* map) {
   return map ? map->map->view().geometry.volume : 0;
 }
-int64_t minuet_kernel_map_pairs(const minuet_kernel_map* map) { return map ? map->map->pairs() : 0; }
+int64_t minuet_kernel_map_pairs(const minuet_kernel_map* map) {
+  if (!map) return 0;
+  int64_t pairs = -1;
+  guarded("minuet_kernel_map_pairs", [&]() -> llvm::Error {
+    MINUET_ASSIGN(const auto entered, enter(map->map->queue()));
+    MINUET_ASSIGN(pairs, map->map->pairs());
+    return llvm::Error::success();
+  });
+  return pairs;
+}
 
 minuet_status minuet_kernel_map_export(minuet_kernel_map* map, int32_t* pairs, void* stream) {
   return guarded("minuet_kernel_map_export", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(map, "map"));
-    if (map->map->pairs() == 0) return llvm::Error::success();
-    MINUET_TRY(check_pointer(pairs, "pairs"));
     MINUET_ASSIGN(const auto entered, enter(map->map->queue()));
     return map->map->export_pairs(pairs, stream);
   });

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "llvm/ADT/ArrayRef.h"
 #include "runtime/fused_view.h"
 #include "runtime/gmas_view.h"
 #include "runtime/map_engines.h"
@@ -85,9 +86,10 @@ class CoordinateSet {
   i32* coordinates_ = nullptr;  // [rows, 1 + ndim] ascending
 };
 
-/// Which input feeds which output at which offset. Immutable.
+/// Which input feeds which output at which offset. Immutable but for what its queue's calls add.
 class KernelMap {
  public:
+  /// Waits where the sets have no queue; else only enqueues.
   static llvm::Expected<std::shared_ptr<KernelMap>> create(std::shared_ptr<const CoordinateSet> input,
                                                            std::shared_ptr<const CoordinateSet> output,
                                                            const AxisArray& kernel_size,
@@ -105,8 +107,11 @@ class KernelMap {
   const std::shared_ptr<Device>& device() const { return input_->engines()->device(); }
   const CoordinateSet& fine() const { return transposed_ ? *output_ : *input_; }
   const CoordinateSet& coarse() const { return transposed_ ? *input_ : *output_; }
-  const std::vector<i32>& counts() const { return pairs_->counts; }
-  i64 pairs() const { return pairs_->total; }
+  /// The pairs of each offset, and of all. Where there is a queue, in its calls only: the first one reads
+  /// them back, and waits.
+  llvm::Expected<llvm::ArrayRef<i32>> counts() const;
+  llvm::Expected<i64> pairs() const;
+  bool has_counts() const { return !pairs_->counts.empty(); }
   const std::shared_ptr<Queue>& queue() const { return input_->queue(); }
   /// Views that executions share; in calls of the queue only.
   std::shared_ptr<const GmasView> find_gmas_view(i32 direct_offset, const GroupingChoice& grouping) const;
@@ -123,15 +128,14 @@ class KernelMap {
   struct Pairs {
     MapView view;
     DeviceMemory memory;
-    std::vector<i32> counts;
-    i64 total = 0;
+    std::vector<i32> counts;  // none until they are read back
     std::vector<std::shared_ptr<const GmasView>> gmas_views;
     std::vector<std::shared_ptr<const FusedView>> fused_views;
   };
 
   KernelMap() = default;
   llvm::Error search(void* stream);
-  llvm::Error read_counts(MapEngine& engine);
+  llvm::Error read_counts(MapEngine& engine) const;
   bool is_identity() const { return input_ == output_ && view().geometry.volume == 1; }
 
   std::shared_ptr<const CoordinateSet> input_, output_;

@@ -176,7 +176,7 @@ llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) 
       MINUET_TRY(cloud_->build(coordinates, count));
       idle_ = true;
       take_cloud(count);
-      select_candidates();
+      MINUET_TRY(select_candidates());
       MINUET_TRY(add_work());
       const i64 needed = fixed_bytes_ + cloud_bytes();
       fits = needed <= arena_.bytes();
@@ -197,11 +197,7 @@ void Execution::take_cloud(i64 count) {
   }
   levels_[0].caller_rows = count;
   take_callers_rows();
-  for (std::size_t i = 0; i < maps_.size(); ++i) {
-    const MapView& view = cloud_->map(static_cast<i32>(i));
-    const i32* counts = cloud_->pairs(static_cast<i32>(i));
-    maps_[i] = {view, std::accumulate(counts, counts + view.geometry.volume, i64{0})};
-  }
+  for (std::size_t i = 0; i < maps_.size(); ++i) maps_[i] = cloud_->map(static_cast<i32>(i));
 }
 
 void Execution::take_callers_rows() {
@@ -222,7 +218,7 @@ llvm::Error Execution::prepare_maps(std::vector<std::shared_ptr<const KernelMap>
     MINUET_TRY(engine_->wait_for_sends());
     given_ = std::move(maps);
     MINUET_TRY(take_maps());
-    select_candidates();
+    MINUET_TRY(select_candidates());
     MINUET_TRY(add_work());
     MINUET_TRY(reserve(fixed_bytes_ + cloud_bytes()));
     MINUET_TRY(place_cloud());
@@ -256,7 +252,7 @@ llvm::Error Execution::take_maps() {
     }
     levels_[spec.fine] = level_of(map.fine());
     levels_[spec.coarse] = level_of(map.coarse());
-    maps_[i] = {map.view(), map.pairs()};
+    maps_[i] = map.view();
   }
   return llvm::Error::success();
 }
@@ -267,18 +263,38 @@ i64 Execution::most_rows() const {
   return rows;
 }
 
-void Execution::select_candidates() {
+/// Of each offset, on the host.
+llvm::Expected<const i32*> Execution::counts_of(i32 map) {
+  if (cloud_) return cloud_->pairs(map);
+  if (!given_[map]->has_counts()) ++map_waits_;
+  MINUET_ASSIGN(const llvm::ArrayRef<i32> counts, given_[map]->counts());
+  return counts.data();
+}
+
+llvm::Expected<i64> Execution::pairs_of(i32 map) {
+  MINUET_ASSIGN(const i32* const counts, counts_of(map));
+  return std::accumulate(counts, counts + maps_[map].geometry.volume, i64{0});
+}
+
+llvm::Expected<i64> Execution::layer_pairs(i32 layer) {
+  if (!prepared_ || has_capacities()) return 0;
+  return pairs_of(program_.layers[layer].map);
+}
+
+llvm::Error Execution::select_candidates() {
   for (std::size_t i = 0; i < selected_.size(); ++i) {
     const ProgramLayer& layer = program_.layers[i];
     const std::vector<Candidate>& candidates = compiled_.candidates[i];
     const i64 outputs = rows_of(layer.output);
     std::optional<double> density;  // of capacity mode's clouds it is not known
-    if (!has_capacities()) {
-      density = static_cast<double>(maps_[layer.map].pairs) / static_cast<double>(std::max<i64>(outputs, 1));
+    if (!has_capacities() && needs_density(candidates)) {
+      MINUET_ASSIGN(const i64 pairs, pairs_of(layer.map));
+      density = static_cast<double>(pairs) / static_cast<double>(std::max<i64>(outputs, 1));
     }
     const Candidate& selected = select(candidates, rows_of(layer.input), outputs, density);
     selected_[i] = static_cast<i32>(&selected - candidates.data());
   }
+  return llvm::Error::success();
 }
 
 /// What the layers' dataflows need, each of the maps of its own layers.
@@ -287,7 +303,7 @@ llvm::Error Execution::add_work() {
   fused_->begin();
   for (i32 i = 0; i < layer_count(); ++i) {
     const ProgramLayer& layer = program_.layers[i];
-    const MapView& map = maps_[layer.map].view;
+    const MapView& map = maps_[layer.map];
     const MapSpec& spec = program_.maps[layer.map];
     const KernelMap* const given = cloud_ ? nullptr : given_[layer.map].get();
     const KernelMap* const keeper = options_.queue ? given : nullptr;
@@ -297,7 +313,7 @@ llvm::Error Execution::add_work() {
     }
     gmas_->add_layer(i, rows_of(layer.output));
     if (gmas_->has_map(layer.map)) continue;
-    const i32* const counts = given ? given->counts().data() : cloud_->pairs(layer.map);
+    MINUET_ASSIGN(const i32* const counts, counts_of(layer.map));
     MINUET_TRY(gmas_->add_map(layer.map, map, coords_of(spec.coarse), counts, keeper));
   }
   return llvm::Error::success();
@@ -358,7 +374,7 @@ OpRequest Execution::request_of(i32 number) const {
   const ProgramLayer& layer = program_.layers[number];
   OpRequest request;
   request.op = ops_[number] + selected_[number];
-  request.map = &maps_[layer.map].view;
+  request.map = &maps_[layer.map];
   request.transposed = layer.convolution().kind == ConvolutionKind::Transposed;
   request.input = address_of(layer.input);
   request.input_rows = rows_of(layer.input);

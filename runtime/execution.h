@@ -71,8 +71,9 @@ class Execution {
     AxisArray tensor_stride{};
   };
   const Level& level(i32 level) const { return levels_[level]; }
-  /// Of a layer's map; 0 before prepare.
-  i64 layer_pairs(i32 layer) const { return prepared_ ? maps_[program_.layers[layer].map].pairs : 0; }
+  /// Of a layer's map; 0 before prepare and in capacity mode. Waits where the map is the caller's and nobody
+  /// has asked for its pairs yet.
+  llvm::Expected<i64> layer_pairs(i32 layer);
   /// What a layer runs; null before prepare.
   const Candidate* selected(i32 layer) const { return prepared_ ? &candidate_of(layer) : nullptr; }
   /// Null before prepare, and where another dataflow than gather-GEMM-scatter runs it.
@@ -87,12 +88,11 @@ class Execution {
   /// Allocations of the arena since the last reset.
   i64 growths() const { return arena_.growths(); }
   void reset_growths() { arena_.reset_growths(); }
+  /// Waits for the pairs of maps since the last reset; the engine counts all others.
+  i64 map_waits() const { return map_waits_; }
+  void reset_map_waits() { map_waits_ = 0; }
 
  private:
-  struct Map {
-    MapView view;
-    i64 pairs = 0;
-  };
   /// Where a storage lies in this run.
   struct Place {
     char* base = nullptr;
@@ -125,7 +125,9 @@ class Execution {
   i64 rows_of(i32 tensor) const { return levels_[program_.tensors[tensor].level].rows; }
   i64 most_rows() const;
   bool wants_orders() const;
-  void select_candidates();
+  llvm::Expected<const i32*> counts_of(i32 map);
+  llvm::Expected<i64> pairs_of(i32 map);
+  llvm::Error select_candidates();
   const Candidate& candidate_of(i32 layer) const { return compiled_.candidates[layer][selected_[layer]]; }
   bool is_fused(i32 layer) const { return dataflow_of(candidate_of(layer).choice) == Dataflow::Fused; }
   Coords coords_of(i32 level) const { return {nullptr, levels_[level].count, levels_[level].rows}; }
@@ -171,7 +173,7 @@ class Execution {
   bool in_graph_ = false;         // a run for it was captured
   std::vector<std::shared_ptr<const KernelMap>> given_;
   std::vector<Level> levels_;
-  std::vector<Map> maps_;
+  std::vector<MapView> maps_;
   std::vector<i32> selected_;  // candidate, by layer; -1 before the first prepare
   std::vector<char*> slots_;
   std::vector<Place> places_;  // by storage
@@ -179,7 +181,8 @@ class Execution {
   bool placed_ = false;
   bool was_placed_ = false;    // ever
   i64 least_arena_bytes_ = 0;  // what a graph has kept
-  bool idle_ = false;          // this call has waited for what the arena was used for
+  i64 map_waits_ = 0;
+  bool idle_ = false;  // this call has waited for what the arena was used for
   i64 fixed_bytes_ = 0;
   u32 *overflow_ = nullptr, *host_overflow_ = nullptr;  // a word for each layer, and read back
   void* engine_workspace_ = nullptr;

@@ -40,16 +40,15 @@ void Execution::take_capacities() {
   }
   take_callers_rows();
   for (std::size_t i = 0; i < maps_.size(); ++i) {
-    MapView view = cloud_->map(static_cast<i32>(i));
-    view.sources = rows[program_.maps[i].fine];
-    view.queries = rows[program_.maps[i].coarse];
-    maps_[i] = {view, 0};
+    maps_[i] = cloud_->map(static_cast<i32>(i));
+    maps_[i].sources = rows[program_.maps[i].fine];
+    maps_[i].queries = rows[program_.maps[i].coarse];
   }
 }
 
 /// By the capacities alone: a graph runs the same kernels for every cloud.
 llvm::Error Execution::select_within_capacities() {
-  select_candidates();
+  MINUET_TRY(select_candidates());
   for (i32 i = 0; i < layer_count(); ++i) {
     if (is_fused(i)) continue;
     return make_error(

@@ -127,18 +127,34 @@ llvm::Error KernelMap::search(void* stream) {
   }
   MINUET_TRY((*engine)->search({sources, queries, layout, 0, &pairs_->view}));
   MINUET_TRY((*engine)->count_pairs(queries, pairs_->view));
-  return read_counts(*engine);
+  if (is_identity()) {
+    pairs_->counts = {static_cast<i32>(view().queries)};
+    return llvm::Error::success();
+  }
+  // Without a queue the memory that the search works in would be waited for here anyway.
+  return queue() ? llvm::Error::success() : read_counts(*engine);
 }
 
-/// Waits, unless each row is its own neighbour and nobody else's.
-llvm::Error KernelMap::read_counts(MapEngine& engine) {
-  std::vector<i32>& counts = pairs_->counts;
-  counts.assign(static_cast<std::size_t>(view().geometry.volume), static_cast<i32>(view().queries));
-  if (!is_identity()) {
-    MINUET_TRY(engine.read_words(counts.data(), view().counts, view().geometry.volume));
-  }
-  pairs_->total = std::accumulate(counts.begin(), counts.end(), i64{0});
+/// Waits.
+llvm::Error KernelMap::read_counts(MapEngine& engine) const {
+  std::vector<i32> counts(static_cast<std::size_t>(view().geometry.volume));
+  MINUET_TRY(engine.read_words(counts.data(), view().counts, view().geometry.volume));
+  pairs_->counts = std::move(counts);
   return llvm::Error::success();
+}
+
+llvm::Expected<llvm::ArrayRef<i32>> KernelMap::counts() const {
+  if (!has_counts()) {
+    MINUET_ASSIGN(const MapEngines::Lease engine, input_->engines()->take(queue().get()));
+    MINUET_TRY(engine->begin(queue()->stream()));
+    MINUET_TRY(read_counts(*engine));
+  }
+  return llvm::ArrayRef<i32>(pairs_->counts);
+}
+
+llvm::Expected<i64> KernelMap::pairs() const {
+  MINUET_ASSIGN(const llvm::ArrayRef<i32> found, counts());
+  return std::accumulate(found.begin(), found.end(), i64{0});
 }
 
 std::shared_ptr<KernelMap> KernelMap::transpose() const {
@@ -200,13 +216,16 @@ llvm::Error KernelMap::check_serves(const ConvolutionProblem& problem) const {
 }
 
 llvm::Error KernelMap::export_pairs(i32* pairs, void* stream) const {
-  if (this->pairs() == 0) return llvm::Error::success();
   MINUET_TRY(input_->check_stream(stream));
+  MINUET_ASSIGN(const llvm::ArrayRef<i32> counts, this->counts());
+  const i64 total = std::accumulate(counts.begin(), counts.end(), i64{0});
+  if (total == 0) return llvm::Error::success();
+  if (!pairs) return make_error(StatusCode::InvalidArgument, "pairs is null, and there are {0}", total);
   const std::shared_ptr<Device>& device = this->device();
-  const i64 bytes = this->pairs() * static_cast<i64>(sizeof(i32));
+  const i64 bytes = total * static_cast<i64>(sizeof(i32));
   MINUET_ASSIGN(const DeviceMemory compacted, DeviceMemory::create(device, 2 * bytes));
   i32* sources = reinterpret_cast<i32*>(compacted.data());
-  i32* targets = sources + this->pairs();
+  i32* targets = sources + total;
   {
     MINUET_ASSIGN(const MapEngines::Lease engine, input_->engines()->take(queue().get()));
     MINUET_TRY(engine->begin(stream));
@@ -222,13 +241,13 @@ llvm::Error KernelMap::export_pairs(i32* pairs, void* stream) const {
     }
     return host;
   };
-  MINUET_ASSIGN(const std::vector<i32> input_rows, fetch(transposed_ ? targets : sources, this->pairs()));
-  MINUET_ASSIGN(const std::vector<i32> output_rows, fetch(transposed_ ? sources : targets, this->pairs()));
+  MINUET_ASSIGN(const std::vector<i32> input_rows, fetch(transposed_ ? targets : sources, total));
+  MINUET_ASSIGN(const std::vector<i32> output_rows, fetch(transposed_ ? sources : targets, total));
   MINUET_ASSIGN(const std::vector<i32> caller_input, fetch(input_->source_row(), input_->rows()));
   MINUET_ASSIGN(const std::vector<i32> caller_output, fetch(output_->source_row(), output_->rows()));
   i64 pair = 0;
-  for (std::size_t k = 0; k < counts().size(); ++k) {
-    for (i32 i = 0; i < counts()[k]; ++i, ++pair) {
+  for (std::size_t k = 0; k < counts.size(); ++k) {
+    for (i32 i = 0; i < counts[k]; ++i, ++pair) {
       pairs[pair * 3] = static_cast<i32>(k);
       pairs[pair * 3 + 1] = caller_input[input_rows[pair]];
       pairs[pair * 3 + 2] = caller_output[output_rows[pair]];

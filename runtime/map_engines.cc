@@ -17,8 +17,17 @@ llvm::Error MapEngine::begin(void* stream) {
   return llvm::Error::success();
 }
 
+/// What is made is there once, for all who use it, and not at each replay.
+llvm::Error MapEngine::refuse_capture() const {
+  if (!engine_->was_captured()) return llvm::Error::success();
+  return make_error(
+      StatusCode::FailedPrecondition,
+      "the stream is being captured: make sets and maps, and ask for pairs, before the capture");
+}
+
 llvm::Error MapEngine::begin_maps(const MapLimits& limits, void* stream) {
   MINUET_TRY(begin(stream));
+  MINUET_TRY(refuse_capture());
   const i64 bytes = engine_->map_workspace_bytes(limits);
   if (bytes > workspace_.bytes()) {
     workspace_ = DeviceMemory();
@@ -29,6 +38,7 @@ llvm::Error MapEngine::begin_maps(const MapLimits& limits, void* stream) {
 }
 
 llvm::Error MapEngine::read_words(i32* host, const i32* source, i64 words) {
+  MINUET_TRY(refuse_capture());
   if (words > pinned_words_) {
     const i64 grown = std::max<i64>(2 * words, kLeastPinnedWords);  // the engine keeps the smaller block too
     MINUET_ASSIGN(void* pinned, engine_->allocate_pinned(grown * static_cast<i64>(sizeof(i32))));

@@ -22,9 +22,9 @@ class MapEngine {
   Engine* operator->() const { return engine_.get(); }
   i32 permute_coordinates() const { return permute_coordinates_; }
   llvm::Error begin(void* stream);
-  /// begin(), and the Map step's.
+  /// begin(), and the Map step's; not in a capture.
   llvm::Error begin_maps(const MapLimits& limits, void* stream);
-  /// Copies device words to the host and waits.
+  /// Copies device words to the host and waits; not in a capture.
   llvm::Error read_words(i32* host, const i32* source, i64 words);
   /// Ends the caller's use, after a failure too.
   void end();
@@ -32,6 +32,8 @@ class MapEngine {
   void settle();
 
  private:
+  llvm::Error refuse_capture() const;
+
   std::shared_ptr<MemorySource> memory_;
   DeviceMemory workspace_;  // goes after the engine, which waits for what uses it
   std::unique_ptr<Engine> engine_;

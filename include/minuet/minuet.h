@@ -334,8 +334,8 @@ typedef struct minuet_kernel_map_options {
 
 /* Which input feeds which output at which offset: out[q] takes in[q + offset_k] for every offset.
  * Offsets are in steps of dilation * the tensor stride of the input (of the output where transposed). The
- * same set as input and output makes a submanifold map. Waits for the stream once, to read the counts; with
- * one offset onto the same set only where it has no queue. */
+ * same set as input and output makes a submanifold map. With a queue it only enqueues, else it waits for the
+ * stream once. No set and no map is made in a capture: FAILED_PRECONDITION. */
 MINUET_API minuet_status minuet_kernel_map_create(minuet_coordinates* input, minuet_coordinates* output,
                                                   const minuet_kernel_map_options* options, void* stream,
                                                   minuet_kernel_map** map);
@@ -343,7 +343,9 @@ MINUET_API minuet_status minuet_kernel_map_create(minuet_coordinates* input, min
  * shares the memory of `forward`, and neither searches nor waits. */
 MINUET_API minuet_status minuet_kernel_map_transpose(minuet_kernel_map* forward, minuet_kernel_map** map);
 MINUET_API void minuet_kernel_map_destroy(minuet_kernel_map* map);
-/* Number of offsets, and of pairs over all of them. */
+/* Number of offsets, and of pairs over all of them. Of a map with a queue, pairs are read back, with one
+ * wait, for the first who asks: this call and the next one, which are calls of the queue then, query_layer,
+ * and prepare_maps of a convolution by gather-GEMM-scatter. -1, with minuet_last_error, where that fails. */
 MINUET_API int32_t minuet_kernel_map_volume(const minuet_kernel_map* map);
 MINUET_API int64_t minuet_kernel_map_pairs(const minuet_kernel_map* map);
 /* int32 [pairs, 3] (k, input row, output row) to host memory, ordered by k; rows in the caller's
@@ -688,9 +690,10 @@ MINUET_API minuet_status minuet_execution_suggest_capacities(minuet_execution* e
 
 /* For a single convolution: takes `count` kernel maps, as many as minuet_plan_info.maps says, and enqueues
  * what makes the views of them that the dataflow reads; allocates where the arena is too small. Waits for
- * nothing but, where an earlier prepare_maps of this execution is still under way on the device, for that,
- * and, without a queue, where the arena grows, for the stream. After a failure no map is prepared. The
- * execution keeps the maps alive until the next prepare_maps. */
+ * nothing but, where an earlier prepare_maps of this execution is still under way on the device, for that;
+ * without a queue, where the arena grows, for the stream; and for the pairs of a map where it is the first to
+ * ask (minuet_kernel_map_pairs). After a failure no map is prepared. The execution keeps the maps alive until
+ * the next prepare_maps. */
 MINUET_API minuet_status minuet_execution_prepare_maps(minuet_execution* execution,
                                                        minuet_kernel_map* const* maps, int32_t count,
                                                        void* stream);

@@ -262,7 +262,11 @@ class KernelMap {
   }
   minuet_kernel_map* get() const noexcept { return owner_.get(); }
   std::int32_t volume() const noexcept { return minuet_kernel_map_volume(get()); }
-  std::int64_t pairs() const noexcept { return minuet_kernel_map_pairs(get()); }
+  std::int64_t pairs() const {
+    const std::int64_t pairs = minuet_kernel_map_pairs(get());
+    if (pairs < 0) throw Exception(MINUET_FAILED_PRECONDITION, last_error());  // most often; the text knows
+    return pairs;
+  }
   /// (k, input row, output row) of each.
   std::vector<std::array<std::int32_t, 3>> export_pairs(void* stream = nullptr) const {
     std::vector<std::array<std::int32_t, 3>> rows(static_cast<std::size_t>(pairs()));

@@ -164,6 +164,10 @@ TEST(Candidates, RowsAndDensityDecide) {
   candidates[1].least_rows = candidates[2].least_rows = 100;
   candidates[1].most_density = 4;
   candidates[2].least_density = 4;
+  EXPECT_TRUE(needs_density(candidates));
+  EXPECT_TRUE(needs_density({candidates[0], candidates[1]}));
+  EXPECT_TRUE(needs_density({candidates[0], candidates[2]}));
+  EXPECT_FALSE(needs_density({candidates[0]}));
   const auto selected = [&](i64 rows, double density) {
     return &select(candidates, rows, 7, density) - candidates.data();
   };

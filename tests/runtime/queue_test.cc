@@ -6,6 +6,7 @@
 #include "tests/runtime/abi_stream.h"
 #include "tests/runtime/execution_fixture.h"
 #include "tests/support/by_hand.h"
+#include "tests/support/environment.h"
 #include "tests/support/software_cuda/control.h"
 
 namespace minuet::abi {
@@ -59,8 +60,8 @@ TEST_P(QueueTest, ANetworkByHandGivesTheNetworksBits) {
   }
 }
 
-/// The truth of the driver: nothing is allocated for a cloud of known size, each set and each map is waited
-/// for once, and a convolution never.
+/// The truth of the driver: nothing is allocated for a cloud of known size; each set is waited for once, each
+/// map where gather-GEMM-scatter asks for its pairs, and a run never.
 TEST_P(QueueOnGpu, WarmCallsWaitOnceForSetsAndMapsAndAllocateNothing) {
   const std::optional<software_cuda::Control> control = software_cuda::Control::find();
   if (!control) return;  // only the software device counts for the driver
@@ -74,11 +75,57 @@ TEST_P(QueueOnGpu, WarmCallsWaitOnceForSetsAndMapsAndAllocateNothing) {
   control->reset();
   network.prepare(coordinates.integers(), cloud.count());
   EXPECT_EQ(control->allocations(), 0);
-  EXPECT_EQ(control->waits(), static_cast<int64_t>(network.sets() + ByHand::kSearchedMaps));
+  const bool asks = tested_dataflow() == MINUET_DATAFLOW_GATHER_GEMM_SCATTER;  // else the choice is fused
+  EXPECT_EQ(control->waits(), static_cast<int64_t>(network.sets() + (asks ? ByHand::kSearchedMaps : 0)));
   control->reset();
   network.run(features.data(), output.data());
   EXPECT_EQ(control->allocations(), 0);
   EXPECT_EQ(control->waits(), 0);
+}
+
+/// And of its execution's counters: the first who asks for a map's pairs waits, in either direction.
+TEST_P(QueueOnGpu, OnlyTheFirstWhoAsksForPairsWaits) {
+  const std::optional<software_cuda::Control> control = software_cuda::Control::find();
+  const Queue queue = make_queue(machine());
+  const Cloud cloud = scene(150);
+  const auto expected = static_cast<int64_t>(
+      oracle::find_pairs({3, {3, 3, 3, 1}}, cloud.coordinates, cloud.coordinates).size());
+  ConvolutionCase test;
+  test.dtype = dtype();
+  test.kernel_size = {3, 3, 3, 1};
+  test.points = 10;
+  const ConvolutionData data = make_data(test);
+  const Coordinates set = set_on(queue.get(), cloud);
+  map_of(set.get());  // what a map needs is there from now on
+  for (const char* const dataflow : {"fused", "gather-gemm-scatter"}) {
+    SCOPED_TRACE(dataflow);
+    const EnvironmentVariable named("MINUET_TEST_DATAFLOW", dataflow);
+    const int64_t asked = tested_dataflow() == MINUET_DATAFLOW_GATHER_GEMM_SCATTER ? 1 : 0;
+    Convolution convolution(machine(), test, data);
+    minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+    options.queue = queue.get();
+    const Execution execution = convolution.execution(&options), second = convolution.execution(&options);
+    check(minuet_device_synchronize(machine().device(), nullptr));
+    if (control) control->reset();
+    const auto expect_waits = [&](int64_t of_execution, int64_t of_all) {
+      EXPECT_EQ(counters_of(execution.get()).host_syncs, of_execution);
+      if (control) {
+        EXPECT_EQ(control->waits(), of_all);
+      }
+    };
+    const KernelMap map = map_of(set.get());
+    expect_waits(0, 0);
+    check(prepare_map(execution.get(), map.get()));
+    expect_waits(asked, asked);
+    minuet_layer_info info{};
+    info.struct_size = sizeof(info);
+    check(minuet_execution_query_layer(execution.get(), 0, &info));
+    EXPECT_EQ(info.pairs, expected);
+    expect_waits(1, 1);
+    EXPECT_EQ(minuet_kernel_map_pairs(map.get()), expected);
+    check(prepare_map(second.get(), map.get()));
+    expect_waits(1, 1);
+  }
 }
 
 /// What is left of an execution's own memory when a queue has the rest.
@@ -136,6 +183,22 @@ TEST_P(QueueTest, WhatDoesNotGoTogetherIsRefused) {
   EXPECT_EQ(prepare_map(execution.get(), map, &odd), MINUET_INVALID_ARGUMENT);
   EXPECT_THAT(last_error(), HasSubstr("another stream than its queue"));
   check(prepare_map(execution.get(), map));
+}
+
+/// Its pairs are read back after it was made, for both directions at once; and of no rows there are none.
+TEST_P(QueueTest, PairsOfAMapWithAQueue) {
+  const Queue queue = make_queue(machine());
+  for (const Cloud& cloud : {scene(80), Cloud({}, dtype())}) {
+    const Coordinates set = set_on(queue.get(), cloud), loose = set_on(nullptr, cloud);
+    const std::vector<oracle::Pair> expected = pairs_of(map_of(loose.get()).get());
+    const KernelMap map = map_of(set.get());
+    minuet_kernel_map* turned = nullptr;
+    check(minuet_kernel_map_transpose(map.get(), &turned));
+    const KernelMap back(turned, {minuet_kernel_map_destroy});
+    EXPECT_EQ(minuet_kernel_map_pairs(back.get()), static_cast<int64_t>(expected.size()));
+    EXPECT_EQ(pairs_of(map.get()), expected);
+    EXPECT_EQ(pairs_of(map_of(set.get()).get()), expected) << "with no question before";
+  }
 }
 
 /// In tf32 the centre is gathered like any offset, in the others it is read in place: the map's tables are
@@ -345,6 +408,47 @@ TEST_P(QueueOnGpu, NoPrepareIsCaptured) {
         CU_STREAM_CAPTURE_MODE_RELAXED);
   }
   EXPECT_EQ(run(network, cloud, stream.get()), expected);
+}
+
+/// They are there once, and not at each replay.
+TEST_P(QueueOnGpu, NoSetOrMapIsCaptured) {
+  const Stream stream(machine());
+  const Queue queue = make_queue(machine(), stream.get());
+  const Cloud cloud = scene(60);
+  minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
+  options.queue = queue.get();
+  const Buffer coordinates(machine(), cloud.coordinates);
+  const auto make_set = [&](minuet_coordinates** set) {
+    return minuet_coordinates_create(machine().device(), &options, coordinates.integers(), cloud.count(),
+                                     stream.get(), set);
+  };
+  minuet_kernel_map_options shape = MINUET_KERNEL_MAP_OPTIONS_INIT;
+  std::fill_n(shape.kernel_size, 3, 3);
+  const auto make_map = [&](minuet_coordinates* set, minuet_kernel_map** map) {
+    return minuet_kernel_map_create(set, set, &shape, stream.get(), map);
+  };
+  minuet_coordinates* set = nullptr;
+  check(make_set(&set));
+  const Coordinates owned_set(set, {minuet_coordinates_destroy});
+  minuet_kernel_map* map = nullptr;
+  check(make_map(set, &map));
+  const KernelMap owned_map(map, {minuet_kernel_map_destroy});
+  const CapturedGraph graph(
+      stream.get(),
+      [&] {
+        minuet_coordinates* other_set = nullptr;
+        minuet_kernel_map* other_map = nullptr;
+        EXPECT_EQ(make_set(&other_set), MINUET_FAILED_PRECONDITION);
+        EXPECT_EQ(make_map(set, &other_map), MINUET_FAILED_PRECONDITION);
+        EXPECT_THAT(last_error(), HasSubstr("is being captured"));
+        EXPECT_EQ(minuet_kernel_map_pairs(map), -1);
+        EXPECT_THAT(last_error(), HasSubstr("is being captured"));
+      },
+      CU_STREAM_CAPTURE_MODE_RELAXED);
+  EXPECT_TRUE(graph.whole());
+  EXPECT_EQ(minuet_kernel_map_pairs(map),
+            static_cast<int64_t>(
+                oracle::find_pairs({3, {3, 3, 3, 1}}, cloud.coordinates, cloud.coordinates).size()));
 }
 
 TEST_P(QueueOnGpu, AGraphInTheCallersWorkspaceIsLetGoFirst) {

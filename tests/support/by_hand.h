@@ -29,8 +29,8 @@ class ByHand {
   minuet_status prepare_layer(size_t layer);
   size_t layers() const { return layers_.size(); }
   size_t sets() const { return sets_.size(); }
-  /// Those whose counts are read: a transposed map has its forward one's, and one offset onto itself has
-  /// none.
+  /// Those whose pairs are read where convolutions ask for them: a transposed map has its forward one's, and
+  /// one offset onto itself is known.
   static constexpr size_t kSearchedMaps = 9;
 
  private:
