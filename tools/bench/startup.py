@@ -2,7 +2,8 @@
 """Time from the start of a process to its first inference: cold, from a warm cache folder, and from a bundle.
 
 Writes results/<device>/startup.json. Each process runs `minuet run --trace`: a trace's times are those of
-CLOCK_MONOTONIC, as Python's are, so the start of the process counts too. Needs a GPU.
+CLOCK_MONOTONIC, as Python's are, so the start of the process counts too. On the CPU device, which compiles nothing,
+`--device cpu --bundle none` tries this script out.
 """
 import argparse
 import json
@@ -16,50 +17,78 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
+# What a start is made of, by the spans of its trace. Moments that are in none are other work: of the loader, and of the
+# tool with the cloud.
+PARTS = {
+    "open_device_ms": lambda span: span["cat"] == "device",
+    "create_network_ms": lambda span: (span["cat"], span["name"]) == ("plan", "create"),
+    "plan_compile_ms": lambda span: span["name"].startswith("compile for"),
+    "load_ms": lambda span: span["name"].startswith("load onto"),
+    "create_execution_ms": lambda span: span["name"] == "create an execution",
+    "first_run_ms": lambda span: span["cat"] == "run" and span["name"] in ("prepare", "run", "synchronize"),
+}
+# What is inside of a part, on many threads.
+DETAILS = {
+    "open_cache_and_bundles_ms": lambda span: span["name"].startswith("open bundles"),
+    "identify_compiler_ms": lambda span: span["name"] == "identify the compiler",
+    "find_in_bundles_ms": lambda span: span["cat"] == "bundle",
+    "find_on_disk_ms": lambda span: span["cat"] == "disk",
+    "compile_ms": lambda span: span["cat"] == "compile",
+    "load_kernels_ms": lambda span: span["name"] == "load kernels",
+    "load_gemms_ms": lambda span: span["name"] == "load GEMMs",
+    "load_parameters_ms": lambda span: span["name"] == "convert and upload parameters",
+}
 
-def run(minuet, cloud, network, cache, settings, folder):
-    """One process: milliseconds to the first inference, and what the trace says of them."""
+
+def covered(times):
+    """Length of the union of (begin, end): threads overlap."""
+    total, until = 0, 0
+    for begin, end in sorted(times):
+        total += max(0, end - max(begin, until))
+        until = max(until, end)
+    return total
+
+
+def measure(spans, start):
+    """Milliseconds from `start`, in microseconds as the spans' times are, to the end of the first inference, and those of
+    PARTS and DETAILS in them. A moment belongs to one part only, so that PARTS and other_ms add up to the whole."""
+    done = min(span["ts"] + span["dur"] for span in spans if span["name"] == "synchronize")
+
+    def times(keep):
+        return [(span["ts"], min(span["ts"] + span["dur"], done)) for span in spans if keep(span) and span["ts"] < done]
+
+    result, taken = {"first_inference_ms": (done - start) / 1e3}, []
+    for part, keep in PARTS.items():
+        before = covered(taken)
+        taken += times(keep)
+        result[part] = (covered(taken) - before) / 1e3
+    result["other_ms"] = (done - start - covered(taken)) / 1e3
+    for detail, keep in DETAILS.items():
+        result[detail] = covered(times(keep)) / 1e3
+    return result
+
+
+def run(minuet, cloud, network, device, cache, settings, folder):
+    """One process: its times, and what else there is to say of it."""
     trace, report = folder / "trace.json", folder / "report.json"
     environment = {k: v for k, v in os.environ.items() if k not in ("MINUET_NO_JIT", "MINUET_BUNDLE_PATH")}
     environment.update(settings)
-    command = [minuet, "run", *cloud, "--network", network, "--dtype", "fp16", "--device", "cuda:0", "--repeat", "1",
+    command = [minuet, "run", *cloud, "--network", network, "--dtype", "fp16", "--device", device, "--repeat", "1",
                "--cache", cache, "--trace", trace, "--json", report]
     start = time.monotonic()
     subprocess.run([str(word) for word in command], env=environment, check=True, stdout=subprocess.DEVNULL)
-    spans = json.loads(trace.read_text())["traceEvents"]
     facts = json.loads(report.read_text())
-
-    def ends(name):
-        return [(span["ts"] + span["dur"]) / 1e3 - start * 1e3 for span in spans if span["name"] == name]
-
-    def wall(keep):
-        """Milliseconds in which at least one such span was open: threads overlap."""
-        times = sorted((span["ts"], span["ts"] + span["dur"]) for span in spans if keep(span))
-        total, until = 0, 0
-        for begin, end in times:
-            total += max(0, end - max(begin, until))
-            until = max(until, end)
-        return total / 1e3
-
-    return {
-        "first_inference_ms": ends("synchronize")[0],
-        "open_device_ms": wall(lambda s: s["cat"] == "device"),
-        "open_cache_and_bundles_ms": wall(lambda s: s["name"].startswith("open bundles")),
-        "identify_compiler_ms": wall(lambda s: s["name"] == "identify the compiler"),
-        "find_in_bundles_ms": wall(lambda s: s["cat"] == "bundle"),
-        "find_on_disk_ms": wall(lambda s: s["cat"] == "disk"),
-        "compile_ms": wall(lambda s: s["cat"] == "compile"),
-        "plan_compile_ms": wall(lambda s: s["name"].startswith("compile for")),
-        "load_ms": wall(lambda s: s["name"].startswith("load onto")),
-        "kernels": facts["kernels"],
-    }
+    times = measure(json.loads(trace.read_text())["traceEvents"], start * 1e6)
+    kernels = facts.get("kernels", {"compiled": 0, "bundle_hits": 0, "disk_hits": 0})  # the CPU has none
+    return {**times, "kernels": kernels, "device": facts["description"]}
 
 
 def summary(runs):
-    """The median of every number, and the spread of the whole."""
-    result = {key: statistics.median(r[key] for r in runs) for key in runs[0] if key.endswith("_ms")}
-    whole = [r["first_inference_ms"] for r in runs]
-    result.update(least_ms=min(whole), greatest_ms=max(whole), processes=len(runs), kernels=runs[-1]["kernels"])
+    """The process in the middle, whole, so that its parts add up; and the spread of all."""
+    runs = sorted(runs, key=lambda run: run["first_inference_ms"])
+    result = {key: value for key, value in runs[len(runs) // 2].items() if key != "device"}
+    result.update(least_ms=runs[0]["first_inference_ms"], greatest_ms=runs[-1]["first_inference_ms"],
+                  processes=len(runs))
     return result
 
 
@@ -68,6 +97,7 @@ def main():
     parser.add_argument("--minuet", default=ROOT / "build/release/bin/minuet", type=pathlib.Path)
     parser.add_argument("--bundle", required=True, help="minuet-<arch>.bundle of the network, in fp16")
     parser.add_argument("--network", default="minkunet42")
+    parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--cloud", nargs="*", default=["--synthetic", "lidar"], help="arguments of `minuet run`")
     parser.add_argument("--cold", type=int, default=3, help="processes on an empty folder")
     parser.add_argument("--warm", type=int, default=9, help="processes on a full folder, and with the bundle")
@@ -85,15 +115,16 @@ def main():
                 cache = folder / ("none" if kind == "bundle" else "cache")
                 if kind == "cold":
                     shutil.rmtree(cache, ignore_errors=True)
-                runs.append(run(arguments.minuet, arguments.cloud, arguments.network, cache, settings, folder))
+                runs.append(run(arguments.minuet, arguments.cloud, arguments.network, arguments.device, cache, settings,
+                                folder))
+            device = runs[-1]["device"]
             results[kind] = summary(runs)
     info = subprocess.run([str(arguments.minuet), "info"], capture_output=True, text=True, check=True).stdout
     facts = dict(line.split(None, 1) for line in info.splitlines() if line.startswith(("driver", "NVRTC")))
-    devices = [line.split(": ", 1)[1].split(",")[0] for line in info.splitlines() if "cuda:0: " in line]
-    text = {"cpu_cores": os.cpu_count(), "device": devices[0], "driver": facts.get("driver"),
+    text = {"cpu_cores": os.cpu_count(), "device": device, "driver": facts.get("driver"),
             "nvrtc": facts.get("NVRTC", "").split(" ")[0],
             "commit": arguments.commit, "network": arguments.network, "dtype": "fp16", "cloud": arguments.cloud,
-            "starts": results}
+            "of": "the one in the middle of several; its parts, other with them, add up", "starts": results}
     arguments.output.write_text(json.dumps(text, indent=1) + "\n")
     print(json.dumps(text, indent=1))
 

@@ -11,6 +11,11 @@ import pathlib
 import sys
 
 MARKERS = {"clouds": "<!-- tools/bench/tables.py: {} -->", "starts": "<!-- tools/bench/tables.py starts: {} -->"}
+# Of a start; what else there is to the first inference is the table's "other".
+PARTS = {"open_device_ms": "open the GPU", "create_network_ms": "create the network",
+         "plan_compile_ms": "find or compile kernels", "load_ms": "load", "create_execution_ms": "create an execution",
+         "first_run_ms": "prepare and run"}
+LOADED = ("load_kernels_ms", "load_gemms_ms", "load_parameters_ms")
 STAGES = ("sort", "map", "gather", "gemm", "scatter", "other")
 
 
@@ -63,20 +68,25 @@ def read(paths):
     return results
 
 
+def start_row(kind, run):
+    """Parts that an older result lacks are a dash, and in what is other."""
+    other = run["first_inference_ms"] - sum(run.get(part, 0) for part in PARTS)
+    known = lambda key: milliseconds(run[key]) if key in run else "-"
+    return (kind, known("first_inference_ms"), f"{known('least_ms')} - {known('greatest_ms')}",
+            *(known(part) for part in PARTS), milliseconds(other), known("compile_ms"),
+            " / ".join(known(part) for part in LOADED),
+            "{compiled} / {bundle_hits} / {disk_hits}".format(**run["kernels"]))
+
+
 def render_starts(results):
+    titles = ("start", "first inference done", "least - greatest", *PARTS.values(), "other", "compile alone",
+              "load kernels / GEMMs / weights, beside one another", "compiled / bundle / disk")
     lines = []
     for result in results:
         lines += ["", f"{result['device']}, driver {result['driver']}, {result['network']} in {result['dtype']}, "
-                      f"{result['cpu_cores']} CPU cores, commit {result['commit']}: medians, ms, of processes from their "
-                      "start:", ""]
-        titles = ("start", "first inference done", "least - greatest", "open the GPU", "find or compile kernels",
-                  "of it compile", "load", "compiled / bundle / disk")
-        lines += table(titles, ((kind, milliseconds(run["first_inference_ms"]),
-                                 f"{milliseconds(run['least_ms'])} - {milliseconds(run['greatest_ms'])}",
-                                 milliseconds(run["open_device_ms"]), milliseconds(run["plan_compile_ms"]),
-                                 milliseconds(run["compile_ms"]), milliseconds(run["load_ms"]),
-                                 "{compiled} / {bundle_hits} / {disk_hits}".format(**run["kernels"]))
-                                for kind, run in result["starts"].items()))
+                      f"{result['cpu_cores']} CPU cores, commit {result['commit']}: ms from the start of a process, "
+                      f"{result.get('of', 'each the median of several')}:", ""]
+        lines += table(titles, (start_row(kind, run) for kind, run in result["starts"].items()))
     return "\n".join(lines) + "\n"
 
 
