@@ -68,8 +68,14 @@ MapChoice choose_map(KeyType key, i32 ndim, const std::vector<SearchChoice>& sea
   choice.scan_heads.input = key == KeyType::U32 ? ScanInput::Heads32 : ScanInput::Heads64;
   choice.scan_hits.input = ScanInput::Hits;
   choice.scan_values.input = ScanInput::Values;
+  choice.scan_bits.input = ScanInput::Bits;
   choice.unique_rows.key = choice.unique_keys.key = key;
   choice.unique_keys.rows = false;
+  choice.clear_cells.ndim = ndim;
+  choice.index_runs = {IndexStep::Runs, KeyType::U32, ndim};
+  choice.index_cells = {IndexStep::Cells, KeyType::U32, ndim};
+  choice.index_rows = {IndexStep::Rows, key, ndim};
+  choice.search_cells = {key, ndim};
   for (const SearchChoice& search : searches) {
     choice.find_query_borders.push_back({key, ndim, search.source_block, search.query_block, search.threads});
     choice.search_kernel_map.push_back({key, ndim, search.source_block, search.query_block, search.threads});

@@ -43,10 +43,13 @@ struct MapChoice {
   RadixPassChoice radix_pass_rows;  // carries the caller's rows
   RadixPassChoice radix_pass_keys;
   PrepareScansSpec prepare_scans;
-  ScanSpec scan_heads, scan_hits, scan_values;
+  ScanSpec scan_heads, scan_hits, scan_values, scan_bits;
   UniqueSpec unique_rows, unique_keys;
   DownsampleSpec downsample;
   VoidFailedSpec void_failed;
+  ClearCellsSpec clear_cells;
+  IndexCellsSpec index_runs, index_cells, index_rows;
+  SearchCellsSpec search_cells;
   CountPairsSpec count_pairs;
   CompactPairsSpec compact_pairs;
   MakeTablesSpec make_tables;
@@ -80,10 +83,16 @@ void visit_map_kernels(const MapChoice& choice, Kernels& kernels, const Visitor&
   visitor(choice.scan_heads, kernels.scan_heads);
   visitor(choice.scan_hits, kernels.scan_hits);
   visitor(choice.scan_values, kernels.scan_values);
+  visitor(choice.scan_bits, kernels.scan_bits);
   visitor(choice.unique_rows, kernels.unique_rows);
   visitor(choice.unique_keys, kernels.unique_keys);
   visitor(choice.downsample, kernels.downsample);
   visitor(choice.void_failed, kernels.void_failed);
+  visitor(choice.clear_cells, kernels.clear_cells);
+  visitor(choice.index_runs, kernels.index_runs);
+  visitor(choice.index_cells, kernels.index_cells);
+  visitor(choice.index_rows, kernels.index_rows);
+  visitor(choice.search_cells, kernels.search_cells);
   visitor(choice.count_pairs, kernels.count_pairs);
   visitor(choice.compact_pairs, kernels.compact_pairs);
   visitor(choice.make_tables, kernels.make_tables);

@@ -123,8 +123,13 @@ SpecField spec_field(const char* name, Activation value) {
 }
 
 SpecField spec_field(const char* name, ScanInput value) {
-  static constexpr const char* kNames[] = {"Heads32", "Heads64", "Hits", "Values"};
+  static constexpr const char* kNames[] = {"Heads32", "Heads64", "Hits", "Values", "Bits"};
   return enumerator(name, "ScanInput", kNames[static_cast<int>(value)]);
+}
+
+SpecField spec_field(const char* name, IndexStep value) {
+  static constexpr const char* kNames[] = {"Runs", "Cells", "Rows"};
+  return enumerator(name, "IndexStep", kNames[static_cast<int>(value)]);
 }
 
 SpecField spec_field(const char* name, WeightRoad value) {

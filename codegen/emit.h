@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "kernels_templates/shared/cell_index.h"
 #include "kernels_templates/shared/fused_kernels.h"
 #include "kernels_templates/shared/gmas_kernels.h"
 #include "kernels_templates/shared/map_kernels.h"
@@ -83,6 +84,7 @@ SpecField spec_field(const char* name, DType value);
 SpecField spec_field(const char* name, KeyType value);
 SpecField spec_field(const char* name, Activation value);
 SpecField spec_field(const char* name, ScanInput value);
+SpecField spec_field(const char* name, IndexStep value);
 SpecField spec_field(const char* name, WeightRoad value);
 SpecField spec_field(const char* name, bool value);
 SpecField spec_field(const char* name, i32 value);

@@ -48,6 +48,10 @@ llvm::Expected<ExecutionOptions> read_execution_options(const minuet_execution_o
     MINUET_ASSIGN(execution.cloud.bounds, declared_bounds(ndim, given.least, given.greatest));
   }
   MINUET_TRY(read_capacities(given, levels, execution.cloud));
+  if (given.map_method < MINUET_MAPS_AUTO || given.map_method > MINUET_MAPS_INDEXED) {
+    return make_error(StatusCode::InvalidArgument, "there is no map method {0}", given.map_method);
+  }
+  if (given.map_method == MINUET_MAPS_INDEXED) execution.cloud.method = MapMethod::Indexed;
   execution.scratch_bytes = given.scratch_bytes;
   if (given.scratch_bytes < 0) {
     return make_error(StatusCode::InvalidArgument,
@@ -329,6 +333,7 @@ minuet_status minuet_execution_query_level(minuet_execution* execution, int32_t 
     minuet_level_info answer{};
     std::copy(stride.begin(), stride.end(), answer.tensor_stride);
     answer.voxels = prepared ? own.level(level).rows : 0;
+    if (prepared) answer.map_method = 1 + static_cast<int32_t>(own.map_method());
     return write_info(answer, info);
   });
 }

@@ -69,6 +69,8 @@ static_assert(MINUET_REDUCE_MAX == static_cast<int>(Reduction::Max) &&
               MINUET_REDUCE_SUM == static_cast<int>(Reduction::Sum));
 static_assert(MINUET_DATAFLOW_GATHER_GEMM_SCATTER == 1 + static_cast<int>(Dataflow::GatherGemmScatter) &&
               MINUET_DATAFLOW_FUSED == 1 + static_cast<int>(Dataflow::Fused));
+static_assert(MINUET_MAPS_SORTED == 1 + static_cast<int>(MapMethod::Sorted) &&
+              MINUET_MAPS_INDEXED == 1 + static_cast<int>(MapMethod::Indexed));
 static_assert(MINUET_GRADIENT_INPUT == static_cast<int>(Gradient::Input) &&
               MINUET_GRADIENT_WEIGHT == static_cast<int>(Gradient::Weight));
 static_assert(MINUET_BUNDLE_SAME_MAJOR == static_cast<int>(BundlePolicy::SameMajor) &&
@@ -102,13 +104,13 @@ MINUET_ENDS_WITH(minuet_convolution_options, reserved);
 MINUET_ENDS_WITH(minuet_pooling_options, reduction);
 MINUET_ENDS_WITH(minuet_network_options, reserved);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): the size of a pointer is meant
-MINUET_ENDS_WITH(minuet_execution_options, key_bits);
+MINUET_ENDS_WITH(minuet_execution_options, reserved);
 MINUET_ENDS_WITH(minuet_system_info, reserved);
 MINUET_ENDS_WITH(minuet_device_info, memory_bytes);
 MINUET_ENDS_WITH(minuet_plan_info, parameters);
 MINUET_ENDS_WITH(minuet_parameter_info, reserved);
 MINUET_ENDS_WITH(minuet_tensor, dtype);
-MINUET_ENDS_WITH(minuet_level_info, voxels);
+MINUET_ENDS_WITH(minuet_level_info, reserved);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): the size of a pointer is meant
 MINUET_ENDS_WITH(minuet_layer_info, kernel);
 #undef MINUET_ENDS_WITH

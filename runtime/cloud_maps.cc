@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "kernels_templates/shared/cell_index.h"
+
 namespace minuet {
 
 CloudMaps::CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine)
@@ -17,6 +19,8 @@ CloudMaps::CloudMaps(const Program& program, const CloudMapOptions& options, Eng
     maps_.push_back(map);
   }
   layout_needs(program, guard_, period_);
+  // Without bounds nobody would see that a cloud of capacity mode does not fit.
+  indexes_ = may_index() && (options.has_bounds || !options.has_capacities());
   if (options.has_capacities() && !options.has_bounds) key_bits_.note(options.key_bits);
 }
 
@@ -31,6 +35,25 @@ MapLimits CloudMaps::limits(i32 key_bits) const {
   limits.orders = orders_;
   for (const MapView& map : maps_) limits.max_volume = std::max(limits.max_volume, map.geometry.volume);
   return limits;
+}
+
+/// So many that the index takes no more time or memory than a sort: half a KiB a coordinate.
+static i64 most_index_words(i64 coordinates) {
+  constexpr i64 kWordsPerCoordinate = 64, kLeast = 1 << 16, kMost = 1 << 23;
+  return std::clamp(kWordsPerCoordinate * coordinates, kLeast, kMost);
+}
+
+bool CloudMaps::may_index() const {
+  return options_.method == MapMethod::Indexed && engine_.has_cell_index() &&
+         levels_.size() <= kMostIndexedLevels;
+}
+
+bool CloudMaps::is_dense(const KeyLayout& layout, i64 most) const {
+  LevelStrides strides{};
+  for (std::size_t i = 0; i < levels_.size(); ++i) {
+    std::copy_n(program_.levels[i].tensor_stride.begin(), kMaxDim, strides.axis[i]);
+  }
+  return make_cell_grids(layout, static_cast<i32>(levels_.size()), strides).words <= most_index_words(most);
 }
 
 i64 CloudMaps::most_coordinates() const {
@@ -61,7 +84,12 @@ void CloudMaps::place(Placement& parts) {
     map.rows = parts.take<i32>(entries);
     map.masks = parts.take<u32>(mask_words(map.geometry.volume) * levels_[program_.maps[i].coarse].capacity);
   }
-  map_workspace_ = parts.take<char>(engine_.map_workspace_bytes(limits(kMostKeyBits)));
+  MapLimits most = limits(kMostKeyBits);
+  if (may_index()) {
+    most.indexed_sets = static_cast<i32>(levels_.size());
+    most.index_words = most_index_words(capacity_);
+  }
+  map_workspace_ = parts.take<char>(engine_.map_workspace_bytes(most));
 }
 
 llvm::Error CloudMaps::fill(Device& device) {
@@ -83,13 +111,11 @@ llvm::Error CloudMaps::find_layout(const i32* coordinates, const i32* given_coun
   return engine_.find_layout(request);
 }
 
-/// Of the bounds that were declared, or read back.
-llvm::Expected<i32> CloudMaps::needed_key_bits(i64 count) const {
+llvm::Expected<KeyLayout> CloudMaps::needed_layout(i64 count) const {
   const Bounds bounds = options_.has_bounds ? options_.bounds
                         : count > 0         ? read_bounds(host_report_ + bounds_at())
                                             : Bounds{};
-  MINUET_ASSIGN(const KeyLayout layout, make_cloud_layout(program_.ndim, bounds, guard_, period_));
-  return rounded_key_bits(layout);
+  return make_cloud_layout(program_.ndim, bounds, guard_, period_);
 }
 
 llvm::Error CloudMaps::build(const i32* coordinates, i64 count) {
@@ -98,24 +124,33 @@ llvm::Error CloudMaps::build(const i32* coordinates, i64 count) {
       MINUET_TRY(find_layout(coordinates, nullptr, count));
       MINUET_TRY(read_words());
     }
-    MINUET_ASSIGN(const i32 needed, needed_key_bits(count));
-    key_bits_.note(needed);
+    MINUET_ASSIGN(const KeyLayout layout, needed_layout(count));
+    note(layout, count);
   }
   for (bool holds = false; !holds;) {
     MINUET_TRY(enqueue(coordinates, nullptr, count));
     MINUET_TRY(read_words());
-    MINUET_ASSIGN(const i32 needed, needed_key_bits(count));
-    holds = needed <= key_bits_.bits();
-    key_bits_.note(needed);
+    MINUET_ASSIGN(const KeyLayout layout, needed_layout(count));
+    const bool keys_fit = rounded_key_bits(layout) <= key_bits_.bits();
+    note(layout, count);
+    holds = keys_fit && (indexes_ || !indexes_built_);
   }
   return take_report(count);
 }
 
-/// Of the bounds that are declared, where no bits are given.
-llvm::Error CloudMaps::find_key_bits() {
+/// For the next cloud, which is taken to be like one of this layout.
+void CloudMaps::note(const KeyLayout& layout, i64 coordinates) {
+  key_bits_.note(rounded_key_bits(layout));
+  const bool dense = may_index() && is_dense(layout, coordinates);
+  dense_clouds_ = dense ? dense_clouds_ + 1 : 0;
+  indexes_ = dense && (indexes_ || dense_clouds_ >= KeyBits::kPatience);
+}
+
+/// Key bits of the bounds that are declared, where no bits are given; whether clouds get an index.
+llvm::Error CloudMaps::find_limits() {
   if (key_bits_.bits() != 0) return llvm::Error::success();
-  MINUET_ASSIGN(const i32 needed, needed_key_bits(0));
-  key_bits_.note(needed);
+  MINUET_ASSIGN(const KeyLayout layout, needed_layout(0));
+  note(layout, capacity_);
   return llvm::Error::success();
 }
 
@@ -128,6 +163,11 @@ llvm::Error CloudMaps::enqueue(const i32* coordinates, const i32* given_count, i
     levels_[i].capacity = options_.has_capacities() ? capacity_of(i) : limits.capacity;
     levels_[i].key = limits.key();
     limits.capacity = std::max(limits.capacity, levels_[i].capacity);
+  }
+  if (indexes_) {
+    limits.sets = 0;
+    limits.indexed_sets = static_cast<i32>(levels_.size());
+    limits.index_words = most_index_words(limits.capacity);
   }
   MINUET_TRY(engine_.fill_words(report_, 0, report_words_));
   MINUET_TRY(find_layout(coordinates, given_count, most));
@@ -143,16 +183,26 @@ llvm::Error CloudMaps::enqueue(const i32* coordinates, const i32* given_count, i
   build.row_of = row_of_;
   build.status = state_.status;
   build.refuses_duplicates = options_.has_capacities() && !options_.keep_first_duplicate;
+  indexes_built_ = indexes_;
+  MINUET_TRY(indexes_ ? build_indexed(build) : build_sorted(build));
+  if (options_.has_capacities()) {
+    const i64 counts = 1 + static_cast<i64>(levels_.size());
+    MINUET_TRY(engine_.void_failed(state_.status, state_.points, counts));
+  }
+  return indexes_ ? search_indexed() : search_sorted();
+}
+
+llvm::Error CloudMaps::build_sorted(const BuildCoordsRequest& build) {
   MINUET_TRY(engine_.build_coords(build));
   for (std::size_t i = 1; i < levels_.size(); ++i) {
     const LevelSpec& spec = program_.levels[i];
     MINUET_TRY(engine_.downsample(
         {levels_[spec.parent], state_.layout, spec.tensor_stride, levels_[i], state_.status}));
   }
-  if (options_.has_capacities()) {
-    const i64 counts = 1 + static_cast<i64>(levels_.size());
-    MINUET_TRY(engine_.void_failed(state_.status, state_.points, counts));
-  }
+  return llvm::Error::success();
+}
+
+llvm::Error CloudMaps::search_sorted() {
   for (std::size_t i = 0; i < maps_.size(); ++i) {
     const MapSpec& spec = program_.maps[i];
     if (spec.is_identity()) continue;
@@ -161,6 +211,33 @@ llvm::Error CloudMaps::enqueue(const i32* coordinates, const i32* given_count, i
     MINUET_TRY(engine_.make_masks(levels_[spec.coarse], map.geometry.volume, map, map.counts));
   }
   return llvm::Error::success();
+}
+
+llvm::Error CloudMaps::build_indexed(const BuildCoordsRequest& build) {
+  std::vector<IndexSetsRequest::Level> levels;
+  for (std::size_t i = 0; i < levels_.size(); ++i) {
+    levels.push_back({program_.levels[i].tensor_stride, levels_[i]});
+  }
+  IndexSetsRequest request;
+  request.coordinates = build.coordinates;
+  request.points = state_.points;
+  request.most = build.most;
+  request.layout = build.layout;
+  request.refuses_duplicates = build.refuses_duplicates;
+  request.levels = levels;
+  request.source_row = build.source_row;
+  request.row_of = build.row_of;
+  request.status = build.status;
+  return engine_.index_sets(request);
+}
+
+llvm::Error CloudMaps::search_indexed() {
+  std::vector<IndexedSearch> searches;
+  for (std::size_t i = 0; i < maps_.size(); ++i) {
+    const MapSpec& spec = program_.maps[i];
+    if (!spec.is_identity()) searches.push_back({spec.fine, levels_[spec.coarse], &maps_[i]});
+  }
+  return engine_.search_index(searches, state_.layout);
 }
 
 /// The one read-back. Waits.

@@ -10,7 +10,14 @@
 
 namespace minuet {
 
+/// How coordinate sets and kernel maps are made.
+enum class MapMethod : i32 {
+  Sorted,   // a sort of keys, and a search of sorted keys (paper 5.1)
+  Indexed,  // by the cells that are occupied; sorted where the cloud's extent has too many, or on the CPU
+};
+
 struct CloudMapOptions {
+  MapMethod method = MapMethod::Sorted;
   bool keep_first_duplicate = false;
   bool has_bounds = false;
   Bounds bounds;
@@ -42,12 +49,13 @@ class CloudMaps {
   /// where it is the first and no bounds were declared.
   llvm::Error build(const i32* coordinates, i64 count);
   /// Capacity mode, before the first enqueue.
-  llvm::Error find_key_bits();
+  llvm::Error find_limits();
   /// Capacity mode: the same, only enqueued. `given_count`: on the device; null: there are `most`. What does
   /// not fit leaves no rows, and a bit in status().
   llvm::Error enqueue(const i32* coordinates, const i32* given_count, i64 most);
 
   // Of the last build:
+  MapMethod method() const { return indexes_built_ ? MapMethod::Indexed : MapMethod::Sorted; }
   i64 rows(i32 level) const { return host_report_[kLevelsAt + level]; }
   i32* count(i32 level) const { return levels_[level].count; }  // device
   const MapView& map(i32 map) const { return maps_[map]; }
@@ -69,12 +77,21 @@ class CloudMaps {
 
  private:
   MapLimits limits(i32 key_bits) const;
+  bool may_index() const;
+  /// Whether a cloud of `most` coordinates and this layout gets an index.
+  bool is_dense(const KeyLayout& layout, i64 most) const;
+  void note(const KeyLayout& layout, i64 coordinates);
   i64 capacity_of(std::size_t level) const {
     return options_.has_capacities() ? options_.level_capacity[level] : capacity_;
   }
   llvm::Error find_layout(const i32* coordinates, const i32* given_count, i64 most);
   llvm::Error read_words();
-  llvm::Expected<i32> needed_key_bits(i64 count) const;
+  /// Of the bounds that are declared, or read back.
+  llvm::Expected<KeyLayout> needed_layout(i64 count) const;
+  llvm::Error build_sorted(const BuildCoordsRequest& build);
+  llvm::Error search_sorted();
+  llvm::Error build_indexed(const BuildCoordsRequest& build);
+  llvm::Error search_indexed();
   llvm::Error take_report(i64 count);
 
   const Program& program_;
@@ -83,6 +100,9 @@ class CloudMaps {
   i64 capacity_ = 0;
   i64 guard_[kMaxDim] = {}, period_[kMaxDim] = {1, 1, 1, 1};  // that the layout needs
   KeyBits key_bits_;
+  bool indexes_ = false;  // whether the next cloud gets an index: none until some in a row could have had one
+  i32 dense_clouds_ = 0;
+  bool indexes_built_ = false;  // whether the last one has it
   i32 orders_ = 0;
   std::vector<Coords> levels_;
   std::vector<MapView> maps_;

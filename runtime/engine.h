@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "codegen/candidates.h"
+#include "llvm/ADT/ArrayRef.h"
 #include "runtime/cloud_layout.h"
 #include "runtime/grouping.h"
 
@@ -80,6 +81,9 @@ struct MapLimits {
   i32 maps = 0;
   i32 max_volume = 1;  // of the maps
   i32 orders = 0;      // made from here on
+  // Sets that are indexed by their cells (kernels_templates/shared/cell_index.h), and words of those.
+  i32 indexed_sets = 0;
+  i64 index_words = 0;
 
   KeyType key() const { return key_type_of(key_bits); }
 };
@@ -102,6 +106,30 @@ struct DownsampleRequest {
   AxisArray stride{1, 1, 1, 1};  // tensor stride of the coarser set
   Coords coarse;                 // out
   u32* status = nullptr;         // bits are or-ed in
+};
+
+/// All sets of a cloud, by the cells that they occupy: no sort.
+struct IndexSetsRequest {
+  const i32* coordinates = nullptr;  // [*points, 1 + ndim], the caller's order
+  i32* points = nullptr;             // device; becomes 0 where the cloud has more cells than index_words hold
+  i64 most = 0;                      // that *points may be
+  const CloudLayout* layout = nullptr;
+  bool refuses_duplicates = false;
+  struct Level {
+    AxisArray stride{1, 1, 1, 1};  // tensor stride
+    Coords coords;                 // out
+  };
+  llvm::ArrayRef<Level> levels;  // as many as MapLimits::indexed_sets
+  i32* source_row = nullptr;     // out, as in BuildCoordsRequest: of the first level
+  i32* row_of = nullptr;
+  u32* status = nullptr;  // bits are or-ed in
+};
+
+/// A map whose sources are in the index: its rows, masks, and counts, which are 0 before.
+struct IndexedSearch {
+  i32 source_level = 0;  // of IndexSetsRequest
+  Coords queries;
+  const MapView* map = nullptr;
 };
 
 struct SearchRequest {
@@ -226,6 +254,12 @@ class Engine {
   virtual llvm::Error build_coords(const BuildCoordsRequest& request) = 0;
   virtual llvm::Error downsample(const DownsampleRequest& request) = 0;
   virtual llvm::Error search(const SearchRequest& request) = 0;
+  /// Whether sets may be indexed by their cells, and so the next two be called.
+  virtual bool has_cell_index() const { return false; }
+  virtual llvm::Error index_sets(const IndexSetsRequest&) { return no_cell_index(); }
+  virtual llvm::Error search_index(llvm::ArrayRef<IndexedSearch>, const CloudLayout*) {
+    return no_cell_index();
+  }
   /// Positions and counts of a map whose rows were searched since begin_maps; `queries` are the coarser
   /// side's.
   virtual llvm::Error count_pairs(const Coords& queries, const MapView& map) = 0;
@@ -262,6 +296,11 @@ class Engine {
   /// Timed passes record events between the stages; off by default.
   virtual void set_profiling(bool on) = 0;
   virtual llvm::Expected<StageTimes> stage_times() = 0;  // waits
+
+ private:
+  static llvm::Error no_cell_index() {
+    return make_error(StatusCode::Internal, "this engine does not index sets by their cells");
+  }
 };
 
 }  // namespace minuet

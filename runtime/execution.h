@@ -71,6 +71,8 @@ class Execution {
     AxisArray tensor_stride{};
   };
   const Level& level(i32 level) const { return levels_[level]; }
+  /// Of what is prepared.
+  MapMethod map_method() const { return cloud_ ? cloud_->method() : MapMethod::Sorted; }
   /// Of a layer's map; 0 before prepare and in capacity mode. Waits where the map is the caller's and nobody
   /// has asked for its pairs yet.
   llvm::Expected<i64> layer_pairs(i32 layer);

@@ -16,7 +16,7 @@ constexpr double kMostCapacityFactor = 1024;
 llvm::Error Execution::make_room() {
   const std::vector<i64>& rows = options_.cloud.level_capacity;
   cloud_->set_capacity(*std::max_element(rows.begin(), rows.end()));
-  MINUET_TRY(cloud_->find_key_bits());
+  MINUET_TRY(cloud_->find_limits());
   placed_ = false;
   fixed_bytes_ = place_fixed(nullptr);
   MINUET_TRY(reserve(fixed_bytes_));

@@ -614,6 +614,16 @@ MINUET_API minuet_status minuet_precompile(minuet_context* context, const minuet
 
 /* ---- executions ---------------------------------------------------------------------------------------- */
 
+/* How a network's coordinate sets and kernel maps are made. The same sets and maps. */
+typedef int32_t minuet_map_method;
+enum {
+  MINUET_MAPS_AUTO = 0,   /* sorted, so far */
+  MINUET_MAPS_SORTED = 1, /* keys are sorted, and sorted keys are searched (paper 5.1) */
+  MINUET_MAPS_INDEXED = 2 /* the cells that voxels occupy are marked and counted. Sorted on the CPU, for
+                             more than 16 levels, where the bounds hold more than 131072 cells a voxel, and
+                             in capacity mode without declared bounds */
+};
+
 typedef struct minuet_execution_options {
   size_t struct_size;
   void* ext;
@@ -638,9 +648,11 @@ typedef struct minuet_execution_options {
   const int64_t* level_capacity;
   int32_t level_count;
   int32_t key_bits; /* 32 or 64, in capacity mode without bounds: of a voxel's key, all fields together */
+  minuet_map_method map_method;
+  int32_t reserved;
 } minuet_execution_options;
 #define MINUET_EXECUTION_OPTIONS_INIT \
-  { sizeof(minuet_execution_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_execution_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* One caller's use of a loaded plan on a device: arena, streams, events, counts. options is optional.
  * FAILED_PRECONDITION where the plan is not loaded on the device. */
@@ -756,6 +768,8 @@ typedef struct minuet_level_info {
   size_t struct_size;
   int32_t tensor_stride[MINUET_MAX_DIM];
   int64_t voxels;
+  minuet_map_method map_method; /* by which its set was made; MINUET_MAPS_AUTO before prepare */
+  int32_t reserved;
 } minuet_level_info;
 typedef struct minuet_layer_info {
   size_t struct_size;

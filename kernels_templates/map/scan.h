@@ -41,6 +41,8 @@ struct ScanView {
       return i == 0 || keys[i] != keys[i - 1];
     } else if constexpr (I == ScanInput::Hits) {
       return static_cast<const i32*>(input)[i] >= 0;
+    } else if constexpr (I == ScanInput::Bits) {
+      return __popc(static_cast<const u32*>(input)[i]);
     } else {
       return static_cast<const i32*>(input)[i];
     }

@@ -14,8 +14,9 @@ struct KeyLayout {
   i64 bias[kMaxFields] = {};
   i32 shift[kMaxFields] = {};
   i32 bits[kMaxFields] = {};
-  i32 fields = 0;      // 1 + ndim
-  i32 total_bits = 0;  // the keys use bits [0, total_bits); above 64 the layout is unusable
+  i64 span[kMaxFields] = {};  // the greatest number that a field holds, guard and all
+  i32 fields = 0;             // 1 + ndim
+  i32 total_bits = 0;         // the keys use bits [0, total_bits); above 64 the layout is unusable
 };
 
 /// The narrower key that holds so many bits.
@@ -50,7 +51,8 @@ MINUET_HD constexpr KeyLayout make_key_layout(i32 ndim, const i32* least, const 
     const i64 margin = f == 0 ? 0 : guard[f - 1];
     layout.bias[f] = f == 0 ? 0 : floor_to_multiple(floor_to_multiple(least[f], step) - margin, step);
     const i64 span = static_cast<i64>(greatest[f]) - layout.bias[f] + margin;
-    layout.bits[f] = bit_width_of(static_cast<u64>(span < 0 ? 0 : span));
+    layout.span[f] = span < 0 ? 0 : span;
+    layout.bits[f] = bit_width_of(static_cast<u64>(layout.span[f]));
     layout.shift[f] = layout.total_bits;
     layout.total_bits += layout.bits[f];
   }

@@ -16,6 +16,7 @@ constexpr u32 kStatusDuplicate = 4u;
 constexpr u32 kStatusPastCapacity = 8u;   // more coordinates, or rows of a level, than there is room for
 constexpr u32 kStatusKeyTooNarrow = 16u;  // the cloud's extent needs more bits than keys have
 constexpr u32 kStatusTooFar = 32u;        // a coarser level's coordinates would leave 32 bits
+constexpr u32 kStatusTooManyCells = 64u;  // the cloud's extent has more cells than there is room for
 
 // ---- a cloud's count, bounds and layout ------------------------------------------------------
 
@@ -202,6 +203,7 @@ enum class ScanInput : i32 {
   Heads64,  // the same for u64 keys
   Hits,     // 1 where an i32 is not negative (an entry of a kernel map)
   Values,   // i32 values
+  Bits,     // the ones of u32 words
 };
 
 /// Exclusive sum in one pass with decoupled look-back.

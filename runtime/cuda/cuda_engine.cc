@@ -93,6 +93,16 @@ llvm::Error CudaEngine::downsample(const DownsampleRequest& request) {
   return map_->downsample(request);
 }
 
+llvm::Error CudaEngine::index_sets(const IndexSetsRequest& request) {
+  const ContextScope scope = this->scope();
+  return map_->index_sets(request);
+}
+
+llvm::Error CudaEngine::search_index(llvm::ArrayRef<IndexedSearch> searches, const CloudLayout* layout) {
+  const ContextScope scope = this->scope();
+  return map_->search_index(searches, layout);
+}
+
 llvm::Error CudaEngine::search(const SearchRequest& request) {
   const ContextScope current = scope();
   return map_->search(request);

@@ -24,10 +24,13 @@ struct MapKernels {
   Kernel<RadixBinsParams> radix_bins;
   BySortSize<Kernel<RadixPassParams>> radix_pass_rows, radix_pass_keys;
   Kernel<PrepareScansParams> prepare_scans;
-  Kernel<ScanParams> scan_heads, scan_hits, scan_values;
+  Kernel<ScanParams> scan_heads, scan_hits, scan_values, scan_bits;
   Kernel<UniqueParams> unique_rows, unique_keys;
   Kernel<DownsampleParams> downsample;
   Kernel<VoidFailedParams> void_failed;
+  Kernel<ClearCellsParams> clear_cells;
+  Kernel<IndexCellsParams> index_runs, index_cells, index_rows;
+  Kernel<SearchCellsParams> search_cells;
   Kernel<CountPairsParams> count_pairs;
   Kernel<CompactPairsParams> compact_pairs;
   Kernel<MakeTablesParams> make_tables;
@@ -57,6 +60,8 @@ class MapStep {
   llvm::Error build_coords(const BuildCoordsRequest& request);
   llvm::Error downsample(const DownsampleRequest& request);
   llvm::Error search(const SearchRequest& request);
+  llvm::Error index_sets(const IndexSetsRequest& request);
+  llvm::Error search_index(llvm::ArrayRef<IndexedSearch> searches, const CloudLayout* layout);
   llvm::Error void_failed(const u32* status, i32* words, i64 counts);
   llvm::Error count_pairs(const Coords& queries, const MapView& map);
   llvm::Error make_masks(const Coords& queries, i32 volume, const NeighbourView& view, i32* counts);

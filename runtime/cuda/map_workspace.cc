@@ -49,6 +49,17 @@ MapWorkspace MapWorkspace::place(const MapChoice& choice, const MapLimits& limit
     work.scan_bytes = std::max({work.scan_bytes, scan_state_bytes(choice.scan_hits, entries),
                                 scan_state_bytes(choice.scan_values, borders)});
   }
+  if (limits.indexed_sets > 0) {
+    // No level has more runs than the cloud has coordinates.
+    work.index_runs = limits.indexed_sets * limits.capacity;
+    const i64 cell_words = work.index_runs * kRunWords;
+    work.index = {parts.take<CellGrids>(1), parts.take<u32>(limits.index_words),
+                  parts.take<i32>(limits.index_words + 1), parts.take<u32>(cell_words),
+                  parts.take<i32>(cell_words + 1)};
+    work.scan_count += 2;  // of runs, and of cells
+    work.scan_bytes = std::max(work.scan_bytes,
+                               scan_state_bytes(choice.scan_bits, std::max(limits.index_words, cell_words)));
+  }
   work.scans = parts.take<char>(work.scan_count * work.scan_bytes);
   work.bytes = parts.bytes();
   return work;

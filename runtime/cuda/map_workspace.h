@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codegen/choice.h"
+#include "kernels_templates/shared/cell_index.h"
 #include "runtime/engine.h"
 
 namespace minuet {
@@ -29,6 +30,8 @@ struct MapWorkspace {
   char* scans = nullptr;
   i64 scan_bytes = 0;  // of one state
   i32 scan_count = 0;
+  CellIndex index;
+  i64 index_runs = 0;  // that there is room for
   i64 bytes = 0;
 
   /// Parts at `base`, or, with a null base, only sizes.

@@ -49,6 +49,18 @@ std::vector<FindBoundsSpec> variants(const FindBoundsSpec&) {
   return {{.ndim = 1}, {.ndim = 2}, {.ndim = 4}};
 }
 std::vector<BeginCloudSpec> variants(const BeginCloudSpec&) { return {}; }
+std::vector<ClearCellsSpec> variants(const ClearCellsSpec&) {
+  return {{.ndim = 1}, {.ndim = 2}, {.ndim = 4}};
+}
+std::vector<IndexCellsSpec> variants(const IndexCellsSpec&) {
+  std::vector<IndexCellsSpec> specs{{.step = IndexStep::Cells}, {.step = IndexStep::Cells, .ndim = 4}};
+  for (IndexCellsSpec spec : by_key_and_ndim<IndexCellsSpec>()) {
+    spec.step = IndexStep::Rows;
+    specs.push_back(spec);
+  }
+  return specs;
+}
+std::vector<SearchCellsSpec> variants(const SearchCellsSpec&) { return by_key_and_ndim<SearchCellsSpec>(); }
 std::vector<VoidFailedSpec> variants(const VoidFailedSpec&) { return {}; }
 std::vector<MakeLayoutSpec> variants(const MakeLayoutSpec&) {
   return {{.ndim = 1}, {.ndim = 2}, {.ndim = 4}};
@@ -65,7 +77,10 @@ std::vector<RadixPassSpec> variants(const RadixPassSpec&) {
 }
 std::vector<PrepareScansSpec> variants(const PrepareScansSpec&) { return {}; }
 std::vector<ScanSpec> variants(const ScanSpec&) {
-  return {{.input = ScanInput::Heads32}, {.input = ScanInput::Heads64}, {.input = ScanInput::Hits}};
+  return {{.input = ScanInput::Heads32},
+          {.input = ScanInput::Heads64},
+          {.input = ScanInput::Hits},
+          {.input = ScanInput::Bits}};
 }
 std::vector<UniqueSpec> variants(const UniqueSpec&) {
   return {{.key = KeyType::U64}, {.rows = false}, {.key = KeyType::U64, .rows = false}};

@@ -6,6 +6,7 @@
 
 #include "tests/support/abi.h"
 #include "tests/support/compare.h"
+#include "tests/support/network_abi.h"
 #include "tests/support/rounding.h"
 
 namespace minuet::abi {
@@ -136,9 +137,7 @@ void GoldenTest::check_network(const std::string& name) {
   const Plan owner(network, {minuet_plan_destroy});
   check(minuet_plan_compile(network, machine().arch().c_str(), nullptr, nullptr));
   check(minuet_plan_load(network, machine().device()));
-  minuet_execution* made = nullptr;
-  check(minuet_execution_create(network, machine().device(), nullptr, &made));
-  const Execution execution(made, {minuet_execution_destroy});
+  const Execution execution = make_execution(machine(), network);
 
   const std::vector<int32_t>& coordinates = file.integers.at("in_coordinates");
   const std::vector<int32_t>& expected_coordinates = file.integers.at("out_coordinates");

@@ -74,6 +74,15 @@ minuet_dataflow tested_dataflow() {
   throw std::runtime_error("MINUET_TEST_DATAFLOW names no dataflow: " + name);
 }
 
+minuet_map_method tested_maps() {
+  const char* const named = std::getenv("MINUET_TEST_MAPS");
+  const std::string name = named ? named : "";
+  if (name.empty()) return MINUET_MAPS_AUTO;
+  if (name == "sorted") return MINUET_MAPS_SORTED;
+  if (name == "indexed") return MINUET_MAPS_INDEXED;
+  throw std::runtime_error("MINUET_TEST_MAPS names no map method: " + name);
+}
+
 minuet_dtype abi_dtype(DType type) {
 #define MINUET_DTYPE_ROW(type, ...) static_assert(MINUET_##type == static_cast<int>(DType::type));
   MINUET_DTYPES(MINUET_DTYPE_ROW)

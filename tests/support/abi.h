@@ -33,6 +33,9 @@ minuet_dtype abi_dtype(DType type);
 /// library chooses.
 minuet_dataflow tested_dataflow();
 
+/// Of executions of networks: as MINUET_TEST_MAPS names it, sorted or indexed.
+minuet_map_method tested_maps();
+
 /// A context and a device, opened once a process and name. Null where the device is not there; then
 /// `reason` says why.
 class Machine {

@@ -51,8 +51,11 @@ Plan make_network(Machine& machine, const NetworkSpec& spec) {
 }
 
 Execution make_execution(Machine& machine, minuet_plan* network, const minuet_execution_options* options) {
+  minuet_execution_options own = MINUET_EXECUTION_OPTIONS_INIT;
+  if (options) own = *options;
+  if (own.map_method == MINUET_MAPS_AUTO) own.map_method = tested_maps();
   minuet_execution* made = nullptr;
-  check(minuet_execution_create(network, machine.device(), options, &made));
+  check(minuet_execution_create(network, machine.device(), &own, &made));
   return Execution(made, {minuet_execution_destroy});
 }
 

@@ -18,6 +18,11 @@ const char* dtype_name(minuet_dtype dtype) {
   return dtype >= 0 && dtype < kDTypeCount ? kDTypeNames[dtype] : "?";
 }
 
+const char* map_method_name(minuet_map_method method) {
+  static constexpr const char* kNames[] = {"auto", "sorted", "indexed"};
+  return method >= 0 && method < 3 ? kNames[method] : "?";
+}
+
 const char* dataflow_name(minuet_dataflow dataflow) {
   static constexpr const char* kNames[] = {"auto", "gather-gemm-scatter", "fused"};
   return dataflow >= 0 && dataflow < 3 ? kNames[dataflow] : "?";

@@ -21,6 +21,7 @@ float bfloat16_to_float(uint16_t bits);
 const char* dtype_name(minuet_dtype dtype);
 /// "auto", "gather-gemm-scatter", "fused"
 const char* dataflow_name(minuet_dataflow dataflow);
+const char* map_method_name(minuet_map_method method);
 std::optional<minuet_dtype> parse_dtype(llvm::StringRef name);
 int dtype_bytes(minuet_dtype dtype);
 /// The largest finite number of the type.

@@ -27,7 +27,6 @@ struct InputOptions {
   std::string voxel_size = "0.1";  ///< metres, as written
   std::optional<Position> origin;  ///< metres; else chosen where one is needed
   bool skip_invalid = false;
-  bool keep_first_duplicate = false;  // of voxels that are given as such
 };
 
 struct Input {

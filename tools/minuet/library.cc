@@ -32,6 +32,14 @@ llvm::Expected<minuet_weights_order> parse_order(llvm::StringRef flag) {
                    flag);
 }
 
+llvm::Expected<minuet_map_method> parse_map_method(llvm::StringRef flag) {
+  if (flag.empty()) return MINUET_MAPS_AUTO;
+  for (minuet_map_method method = MINUET_MAPS_AUTO; method <= MINUET_MAPS_INDEXED; ++method) {
+    if (flag == map_method_name(method)) return method;
+  }
+  return bad_input("the map method '{0}' is none of auto, sorted, indexed", flag);
+}
+
 llvm::Expected<minuet_dataflow> parse_dataflow(llvm::StringRef flag) {
   if (flag.empty()) return MINUET_DATAFLOW_AUTO;
   for (minuet_dataflow dataflow = MINUET_DATAFLOW_AUTO; dataflow <= MINUET_DATAFLOW_FUSED; ++dataflow) {
@@ -204,10 +212,11 @@ llvm::Error compile_network(minuet_plan* network, const std::string& arch,
 }
 
 llvm::Expected<ExecutionHandle> open_execution(minuet_plan* network, minuet_device* device,
-                                               int64_t max_points, bool keep_first_duplicate) {
+                                               int64_t max_points, const ExecutionChoice& choice) {
   minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
   options.max_points = max_points;
-  options.keep_first_duplicate = keep_first_duplicate ? 1 : 0;
+  options.keep_first_duplicate = choice.keep_first_duplicate ? 1 : 0;
+  MINUET_ASSIGN(options.map_method, parse_map_method(choice.maps));
   minuet_execution* execution = nullptr;
   MINUET_TRY(check(minuet_execution_create(network, device, &options, &execution)));
   return ExecutionHandle(execution);

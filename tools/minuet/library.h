@@ -70,6 +70,12 @@ struct NetworkChoice {
   std::string dataflow;  ///< "fused"; empty: by what is expected to be faster
 };
 
+/// What the flags of an execution say.
+struct ExecutionChoice {
+  bool keep_first_duplicate = false;
+  std::string maps;  ///< "indexed"; empty: as the library chooses
+};
+
 /// What the library takes for a choice. `options` points into the strings beside it and into the choice.
 struct NetworkOptions {
   NetworkOptions() = default;
@@ -107,7 +113,7 @@ std::string missing_head_text(const minuet_plan_info& network);
 /// Compiles for `arch` and tells of every kernel.
 llvm::Error compile_network(minuet_plan* network, const std::string& arch, std::vector<KernelFacts>& kernels);
 llvm::Expected<ExecutionHandle> open_execution(minuet_plan* network, minuet_device* device,
-                                               int64_t max_points, bool keep_first_duplicate = false);
+                                               int64_t max_points, const ExecutionChoice& choice);
 /// "" where kernels live in memory only.
 std::string cache_folder(minuet_context* context);
 

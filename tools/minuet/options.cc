@@ -111,7 +111,14 @@ void add_dataflow(CLI::App& app, NetworkChoice& network) {
       ->type_name("NAME");
 }
 
-void add_input(CLI::App& app, InputOptions& input) {
+void add_maps(CLI::App& app, ExecutionChoice& execution) {
+  app.add_option("--maps", execution.maps,
+                 "how kernel maps are made: sorted, or indexed by the cells that are occupied; default: auto")
+      ->type_name("NAME");
+}
+
+void add_input(CLI::App& app, Arguments& arguments) {
+  InputOptions& input = arguments.input;
   app.add_option("CLOUD", input.cloud, "point-cloud file: .bin, .ply, .pcd or .npy")->type_name("FILE");
   app.add_option("--coordinates", input.coordinates,
                  "voxels instead of CLOUD: NPY, integer [N, ndim] or, batch first, [N, 1 + ndim]")
@@ -164,17 +171,18 @@ void add_input(CLI::App& app, InputOptions& input) {
       ->allow_extra_args(false)
       ->check(kFinite)
       ->type_name("X,Y,Z");
-  app.add_flag("--keep-first-duplicate", input.keep_first_duplicate,
+  app.add_flag("--keep-first-duplicate", arguments.execution.keep_first_duplicate,
                "of equal voxels in --coordinates the first row's features count; else they are an error");
   app.add_flag("--skip-invalid", input.skip_invalid, "drop (and count) points with NaN or infinite numbers");
 }
 
 void add_run(CLI::App& run, Arguments& arguments) {
   run.footer(kRunFooter);
-  add_input(run, arguments.input);
+  add_input(run, arguments);
   add_network(run, arguments);
   add_dtype(run, arguments.dtype);
   add_dataflow(run, arguments.network);
+  add_maps(run, arguments.execution);
   add_device(run, arguments);
   run.add_flag("--random-weights", arguments.random_weights, "--labels of a network without --weights");
   run.add_option("--repeat", arguments.repeat,
@@ -257,6 +265,7 @@ void add_bench(CLI::App& bench, Arguments& arguments) {
   bench.add_option("--commit", arguments.commit, "commit to note in the JSON; default: none")
       ->type_name("ID");
   add_dataflow(bench, arguments.network);
+  add_maps(bench, arguments.execution);
   add_device(bench, arguments);
   add_cache(bench, arguments);
 }

@@ -33,6 +33,7 @@ struct Arguments {
   Command command = Command::None;  ///< None: a help or version text was asked for and printed
   InputOptions input;
   NetworkChoice network;
+  ExecutionChoice execution;
   std::string dtype;   ///< empty: the device's default
   std::string device;  ///< empty: cuda:0 where usable, else cpu
   std::string cache;   ///< empty: the library's default

@@ -149,7 +149,8 @@ std::string version_text() {
 llvm::json::Array levels_json(const RunReport& report) {
   llvm::json::Array levels;
   for (const minuet_level_info& level : report.levels) {
-    levels.push_back(llvm::json::Object{{"tensor_stride", axes(level.tensor_stride, report.network.ndim)},
+    levels.push_back(llvm::json::Object{{"maps", map_method_name(level.map_method)},
+                                        {"tensor_stride", axes(level.tensor_stride, report.network.ndim)},
                                         {"voxels", level.voxels}});
   }
   return levels;

@@ -38,6 +38,7 @@ struct Bench {
   const DeviceFacts& facts;
   minuet_dtype dtype;
   minuet_plan* network;
+  const ExecutionChoice& execution;
   minuet_plan_info info;
   int unthinned;  ///< variants, for the warm-up
   int warm_up, timed;
@@ -193,7 +194,8 @@ llvm::Expected<llvm::json::Object> measure_cloud(const Bench& bench, const Bench
   MINUET_ASSIGN(const std::vector<Uploaded> variants, upload_variants(bench, cloud));
   int64_t most = 0;
   for (const Uploaded& variant : variants) most = std::max(most, variant.features.rows);
-  MINUET_ASSIGN(const ExecutionHandle execution, open_execution(bench.network, bench.device, most));
+  MINUET_ASSIGN(const ExecutionHandle execution,
+                open_execution(bench.network, bench.device, most, bench.execution));
   // No level has more voxels than the cloud, so this holds every variant's output.
   const size_t bytes = static_cast<size_t>(most) * static_cast<size_t>(bench.info.out_channels) *
                        static_cast<size_t>(dtype_bytes(bench.dtype));
@@ -229,6 +231,7 @@ llvm::Expected<llvm::json::Object> measure_all(const Arguments& arguments, const
       {"missing_head", bench.info.missing_head != 0},
       {"dtype", dtype_name(bench.dtype)},
       {"dataflow", arguments.network.dataflow.empty() ? "auto" : arguments.network.dataflow},
+      {"maps", arguments.execution.maps.empty() ? "auto" : arguments.execution.maps},
       {"device", bench.facts.description},
       {"arch", bench.facts.arch},
       {"driver", std::string(system.driver)},
@@ -316,8 +319,11 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
   const int timed = arguments.variants > 0 ? arguments.variants : facts.is_cpu() ? 2 : 16;
   // Several rounds on a GPU, whose clocks need a moment to rise.
   const int warm_up = arguments.warm_up > 0 ? arguments.warm_up : facts.is_cpu() ? 1 : 20;
-  const Bench bench{context, device, facts, measurement.dtype, network.get(), info, std::min(warm_up, 4),
-                    warm_up, timed};
+  const Bench bench{context,       device,
+                    facts,         measurement.dtype,
+                    network.get(), arguments.execution,
+                    info,          std::min(warm_up, 4),
+                    warm_up,       timed};
   llvm::outs() << info.name << " " << dtype_name(bench.dtype) << " on " << facts.description << "\n";
   if (info.missing_head != 0) llvm::outs() << missing_head_text(info) << "\n";
   MINUET_ASSIGN(llvm::json::Object result, measure_all(arguments, bench, clouds));

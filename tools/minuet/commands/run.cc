@@ -24,7 +24,7 @@ double milliseconds_since(Clock::time_point start) {
 
 /// One opened network on one device. Members are released in reverse order, buffers before the device.
 struct Session {
-  bool keep_first_duplicate = false;
+  ExecutionChoice choice;
   ContextHandle context;
   DeviceFacts facts;
   DeviceHandle device;
@@ -37,7 +37,7 @@ struct Session {
 
 llvm::Expected<Session> open_session(const Arguments& arguments) {
   Session session;
-  session.keep_first_duplicate = arguments.input.keep_first_duplicate;
+  session.choice = arguments.execution;
   MINUET_ASSIGN(session.context, open_context({arguments.cache, !arguments.trace.empty()}));
   MINUET_ASSIGN(session.device, open_device(session.context.get(), arguments.device, session.facts));
   MINUET_ASSIGN(session.dtype, dtype_for(arguments.dtype, session.facts.is_cpu()));
@@ -64,8 +64,8 @@ llvm::Expected<DeviceBuffer> first_inference(Session& session, const DeviceBuffe
   progress.say("finding or compiling kernels");
   MINUET_TRY(compile_network(session.network.get(), session.facts.arch, report.kernel_list));
   MINUET_TRY(check(minuet_plan_load(session.network.get(), session.device.get())));
-  MINUET_ASSIGN(session.execution, open_execution(session.network.get(), session.device.get(), features.rows,
-                                                  session.keep_first_duplicate));
+  MINUET_ASSIGN(session.execution,
+                open_execution(session.network.get(), session.device.get(), features.rows, session.choice));
   minuet_execution* const execution = session.execution.get();
   // On the CPU the stages are timed anyway; on a GPU events would sit between them.
   MINUET_TRY(check(minuet_execution_set_profiling(execution, session.facts.is_cpu())));

@@ -24,6 +24,8 @@ MINUET_DEVICE i32 scan_item(const void* input, i64 items, i64 i) {
     return i == 0 || keys[i] != keys[i - 1];
   } else if constexpr (I == ScanInput::Hits) {
     return static_cast<const i32*>(input)[i] >= 0;
+  } else if constexpr (I == ScanInput::Bits) {
+    return __popc(static_cast<const u32*>(input)[i]);
   } else {
     return static_cast<const i32*>(input)[i];
   }

@@ -1,0 +1,168 @@
+// Coordinate sets by occupancy instead of by sorting: which cells of a cloud's extent hold a coordinate, and
+// the rows of those.
+//
+// A level's cells are the coordinates of its stride inside the cloud's bounds and guards, numbered in the
+// order of its keys: fields at the top first, the last axis fastest. 64 cells in turn are a run. One bit says
+// whether a run has a coordinate at all; those that have one are numbered, and have a bit for each cell. Both
+// kinds of bits are counted by scans, so that a cell's row is three look-ups away, and is the row that it
+// would have in the sorted set. Several levels lie behind each other in one index.
+#pragma once
+
+#include "kernels_templates/shared/map_kernels.h"
+
+namespace minuet {
+
+constexpr i32 kMostIndexedLevels = 16;
+constexpr i32 kWordBits = 32;
+constexpr i32 kRunWords = 2;  // words of cells in a run
+constexpr i64 kRunCells = i64{kRunWords} * kWordBits;
+
+/// The cells of one level.
+struct CellGrid {
+  i64 weight[kMaxFields] = {};  // cells from one value of a field to the next
+  i32 stride[kMaxFields] = {};  // tensor stride; 1 for the batch
+  i32 first_word = 0;           // of the level's in CellIndex::occupied
+};
+struct CellGrids {
+  CellGrid levels[kMostIndexedLevels];
+  i32 words = 0;  // of all levels; kMostIndexWords + 1 where they are more than an index can have
+  i32 runs = 0;   // that have a coordinate
+};
+constexpr i32 kMostIndexWords = 1 << 24;
+
+/// Device memory of the levels' index.
+struct CellIndex {
+  CellGrids* grids = nullptr;
+  u32* occupied = nullptr;     // [words] bit r % 32 of word r / 32: run r has a coordinate
+  i32* runs_before = nullptr;  // [words + 1] such runs in the words before
+  u32* cells = nullptr;        // [runs][kRunWords] of those that have one
+  i32* rows_before = nullptr;  // [runs * kRunWords + 1] coordinates in the words before
+};
+
+struct LevelStrides {
+  i32 axis[kMostIndexedLevels][kMaxDim];
+};
+
+MINUET_HD constexpr CellGrids make_cell_grids(const KeyLayout& layout, i32 levels,
+                                              const LevelStrides& strides) {
+  constexpr i64 kMostCells = i64{kMostIndexWords} * kWordBits * kRunCells;
+  CellGrids grids;
+  i64 words = 0;
+  for (i32 l = 0; l < levels; ++l) {
+    CellGrid& grid = grids.levels[l];
+    grid.first_word = static_cast<i32>(words);
+    i64 cells = 1;
+    for (i32 f = layout.fields - 1; f >= 0; --f) {
+      grid.stride[f] = f == 0 ? 1 : strides.axis[l][f - 1];
+      grid.weight[f] = cells;
+      const i64 values = layout.span[f] / grid.stride[f] + 1;
+      cells = values > kMostCells / cells ? kMostCells + 1 : cells * values;
+      if (cells > kMostCells) break;
+    }
+    words += (cells + kWordBits * kRunCells - 1) / (kWordBits * kRunCells);
+    if (words <= kMostIndexWords) continue;
+    words = kMostIndexWords + 1;
+    break;
+  }
+  grids.words = static_cast<i32>(words);
+  return grids;
+}
+
+/// The cell of a coordinate of the level, or of one that the level floors to it.
+MINUET_HD constexpr i64 cell_of(const CellGrid& grid, const u64* fields, i32 count) {
+  i64 cell = 0;
+  MINUET_UNROLL
+  for (i32 f = 0; f < count; ++f) {
+    const u64 value = (fields[f] >> 32) == 0 ? static_cast<u32>(fields[f]) / static_cast<u32>(grid.stride[f])
+                                             : fields[f] / static_cast<u64>(grid.stride[f]);
+    cell += static_cast<i64>(value) * grid.weight[f];
+  }
+  return cell;
+}
+
+/// Makes an index ready: its grids, no cell occupied. The work is that of the cells that the cloud's extent
+/// has.
+struct ClearCellsSpec {
+  i32 ndim = 3;
+  i32 threads = 256;
+  template <class Visitor>
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
+    visitor("ndim", ndim), visitor("threads", threads);
+  }
+};
+struct ClearCellsParams {
+  const CloudLayout* layout;  // device
+  i32 levels;
+  LevelStrides strides;
+  i64 most_words;  // more set the status
+  i64 most_runs;   // that there is room for
+  CellIndex index;
+  i32* source_row;  // [most_rows] of level 0, to INT_MAX
+  i64 most_rows;
+  u32* status;  // bits are or-ed in
+  i32* points;  // of a cloud that has too many cells: 0 from here on
+};
+
+/// What one pass over the coordinates adds to the index.
+enum class IndexStep : i32 {
+  Runs,   // the runs that have one
+  Cells,  // the cells, once runs are counted
+  Rows,   // the sets, once cells are counted
+};
+struct IndexCellsSpec {
+  IndexStep step = IndexStep::Runs;
+  KeyType key = KeyType::U32;  // of Rows
+  i32 ndim = 3;
+  i32 threads = 256;
+  template <class Visitor>
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
+    visitor("step", step), visitor("key", key), visitor("ndim", ndim), visitor("threads", threads);
+  }
+};
+struct IndexedSet {
+  void* keys;    // [capacity] ascending
+  i32* count;    // out
+  i64 capacity;  // more coordinates set the status, and none past it is written
+};
+struct IndexCellsParams {
+  const i32* coordinates;     // [points, 1 + ndim]; outside of the layout's bounds they set the status
+  const i32* points;          // device
+  const CloudLayout* layout;  // device
+  CellIndex index;
+  i32 levels;
+  u32* status;  // bits are or-ed in
+  // Of Rows:
+  u32 duplicate_status;  // bits to set where a coordinate comes twice
+  i32* source_row;       // [rows of level 0] the caller's first row of each, preset to INT_MAX
+  i32* row_of;           // [points] the row of each of the caller's
+  IndexedSet sets[kMostIndexedLevels];
+};
+
+/// Kernel maps from an index: rows, masks and counts. `blocks` blocks a map, one map's after the other's.
+struct SearchCellsSpec {
+  KeyType key = KeyType::U32;
+  i32 ndim = 3;
+  i32 threads = 128;
+  template <class Visitor>
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
+    visitor("key", key), visitor("ndim", ndim), visitor("threads", threads);
+  }
+};
+struct CellSearch {
+  const void* query_keys;
+  const i32* query_count;  // device
+  KernelGeometry geometry;
+  i32 source_level;  // of the index
+  i32* rows;         // [volume][queries]: the source row, or -1; every entry is written
+  u32* masks;        // [mask_words(volume)][queries] bit k % 32 of word k / 32: rows[k] is a row
+  u32* counts;       // [volume] pairs are added to it
+};
+constexpr i32 kMostCellSearches = 24;  // of one launch
+struct SearchCellsParams {
+  const CloudLayout* layout;  // device
+  CellIndex index;
+  i32 blocks;
+  CellSearch searches[kMostCellSearches];
+};
+
+}  // namespace minuet

@@ -1,0 +1,88 @@
+// Coordinate sets and kernel maps by the cells that the sets occupy (kernels_templates/shared/cell_index.h).
+#include <algorithm>
+
+#include "runtime/cuda/map_step.h"
+
+namespace minuet {
+namespace {
+
+constexpr i64 kSearchBlocksPerMultiprocessor = 16;  // each adds its counts to those in global memory
+
+}  // namespace
+
+llvm::Error MapStep::index_sets(const IndexSetsRequest& request) {
+  if (request.most > limits_.capacity || static_cast<i32>(request.levels.size()) != limits_.indexed_sets) {
+    return make_error(StatusCode::Internal, "the Map step was begun for {0} indexed sets of {1} coordinates",
+                      limits_.indexed_sets, limits_.capacity);
+  }
+  MINUET_TRY(launcher_.mark(Stage::Sort));
+  const MapKernels& kernels = this->kernels(limits_.key());
+  const CellIndex& index = work_.index;
+  const i64 most = std::max<i64>(request.most, 1);
+  ClearCellsParams clear = {};
+  clear.layout = request.layout;
+  clear.levels = limits_.indexed_sets;
+  clear.most_words = limits_.index_words;
+  clear.most_runs = clear.levels * most;
+  clear.index = index;
+  clear.source_row = request.source_row;
+  clear.most_rows = std::min(most, request.levels[0].coords.capacity);
+  clear.status = request.status;
+  clear.points = request.points;
+  IndexCellsParams pass = {};
+  pass.coordinates = request.coordinates;
+  pass.points = request.points;
+  pass.layout = request.layout;
+  pass.index = index;
+  pass.levels = clear.levels;
+  pass.status = request.status;
+  pass.duplicate_status = request.refuses_duplicates ? kStatusDuplicate : 0;
+  pass.source_row = request.source_row;
+  pass.row_of = request.row_of;
+  for (std::size_t l = 0; l < request.levels.size(); ++l) {
+    const IndexSetsRequest::Level& level = request.levels[l];
+    std::copy(level.stride.begin(), level.stride.end(), clear.strides.axis[l]);
+    pass.sets[l] = {level.coords.keys, level.coords.count, level.coords.capacity};
+  }
+  const i64 cell_words = clear.most_runs * kRunWords;
+  MINUET_TRY(launcher_.launch_stride(kernels.clear_cells, std::max(cell_words, clear.most_words / 8), clear));
+  MINUET_TRY(launcher_.launch_stride(kernels.index_runs, most, pass));
+  ScanParams runs = {index.occupied, &index.grids->words, 1, 1, 0, index.runs_before, nullptr};
+  MINUET_TRY(scan(kernels.scan_bits, kernels.choice.scan_bits, clear.most_words, runs));
+  MINUET_TRY(launcher_.launch_stride(kernels.index_cells, most, pass));
+  ScanParams cells = {index.cells, &index.grids->runs, kRunWords, 1, 0, index.rows_before, nullptr};
+  MINUET_TRY(scan(kernels.scan_bits, kernels.choice.scan_bits, cell_words, cells));
+  return launcher_.launch_stride(kernels.index_rows, most, pass);
+}
+
+llvm::Error MapStep::search_index(llvm::ArrayRef<IndexedSearch> searches, const CloudLayout* layout) {
+  MINUET_TRY(launcher_.mark(Stage::Map));
+  const MapKernels& kernels = this->kernels(limits_.key());
+  while (!searches.empty()) {
+    const auto some = searches.take_front(kMostCellSearches);
+    searches = searches.drop_front(some.size());
+    SearchCellsParams params = {};
+    params.layout = layout;
+    params.index = work_.index;
+    i64 most = 1;
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      const IndexedSearch& search = some[i];
+      const MapView& map = *search.map;
+      params.searches[i] = {search.queries.keys,
+                            search.queries.count,
+                            map.geometry,
+                            search.source_level,
+                            map.rows,
+                            map.masks,
+                            reinterpret_cast<u32*>(map.counts)};
+      most = std::max(most, search.queries.capacity);
+    }
+    const i64 blocks = stride_grid(most, kernels.choice.search_cells.threads, launcher_.multiprocessors(),
+                                   kSearchBlocksPerMultiprocessor);
+    params.blocks = static_cast<i32>(blocks);
+    MINUET_TRY(launcher_.launch(kernels.search_cells, blocks * static_cast<i64>(some.size()), params));
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace minuet

@@ -1,0 +1,283 @@
+// Sets and kernel maps by occupancy (cell_index.h) in the shim, against the same by std::map.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "tests/kernels_templates/twins.h"
+// twins.h first: it brings the shim's names.
+#include "kernels_templates/map/clear_cells.h"
+#include "kernels_templates/map/index_cells.h"
+#include "kernels_templates/map/search_cells.h"
+
+namespace minuet {
+namespace {
+
+constexpr i32 kThreads = 64;
+constexpr ScanSpec kScan{.input = ScanInput::Bits, .threads = kThreads, .items_per_thread = 3};
+
+std::vector<Point> floored(const std::vector<Point>& points, const i32* stride) {
+  std::set<Point> unique;
+  for (Point point : points) {
+    for (i32 a = 0; a < kMaxDim; ++a) {
+      point[a + 1] = static_cast<i32>(floor_to_multiple(point[a + 1], stride[a]));
+    }
+    unique.insert(point);
+  }
+  return {unique.begin(), unique.end()};
+}
+
+/// An index of a cloud, with room for `most` coordinates and `words`.
+template <i32 Ndim, KeyType K>
+class Index {
+ public:
+  using Key = typename KeyOf<K>::Type;
+
+  Index(const std::vector<Point>& points, std::vector<std::array<i32, kMaxDim>> strides, i64 guard,
+        i64 period, int variant, i64 words = 1 << 16)
+      : levels(static_cast<i32>(strides.size())),
+        grid_(shim::small_grid(variant, kThreads)),
+        coordinates_(flatten(points, Ndim)),
+        layout_(layout_of(points, Ndim, guard, period)),
+        points_(static_cast<i32>(points.size())),
+        words_(words) {
+    for (i32 l = 0; l < levels; ++l) std::copy_n(strides[l].begin(), kMaxDim, strides_.axis[l]);
+  }
+
+  /// `capacities`: rows that each level has room for; every level's, where there are none.
+  void build(std::vector<i64> capacities = {}, u32 duplicate_status = 0) {
+    const std::size_t most = std::max<std::size_t>(points_, 1), runs = most * levels;
+    if (capacities.empty()) capacities.assign(levels, static_cast<i64>(most));
+    occupied_ = poisoned<u32>(words_);
+    cells_ = poisoned<u32>(runs * kRunWords);
+    runs_before_ = poisoned<i32>(words_ + 1);
+    rows_before_ = poisoned<i32>(runs * kRunWords + 1);
+    source_row = poisoned<i32>(most);
+    row_of = poisoned<i32>(most);
+    index_ = {&grids, occupied_.data(), runs_before_.data(), cells_.data(), rows_before_.data()};
+    const i64 rows = std::min<i64>(static_cast<i64>(most), capacities[0]);
+    shim::launch(&clear_cells<ClearCellsSpec{Ndim, kThreads}>,
+                 ClearCellsParams{&layout_, levels, strides_, words_, static_cast<i64>(runs), index_,
+                                  source_row.data(), rows, &status, &points_},
+                 grid_);
+    IndexCellsParams params{};
+    params.coordinates = coordinates_.data();
+    params.points = &points_;
+    params.layout = &layout_;
+    params.index = index_;
+    params.levels = levels;
+    params.status = &status;
+    params.duplicate_status = duplicate_status;
+    params.source_row = source_row.data();
+    params.row_of = row_of.data();
+    keys.assign(levels, {});
+    counts.assign(levels, poison<i32>());
+    for (i32 l = 0; l < levels; ++l) {
+      keys[l] = poisoned<Key>(capacities[l]);
+      params.sets[l] = {keys[l].data(), &counts[l], capacities[l]};
+    }
+    shim::launch(&index_cells<IndexCellsSpec{IndexStep::Runs, KeyType::U32, Ndim, kThreads}>, params, grid_);
+    scan(occupied_.data(), grids.words, 1, words_, runs_before_);
+    shim::launch(&index_cells<IndexCellsSpec{IndexStep::Cells, KeyType::U32, Ndim, kThreads}>, params, grid_);
+    scan(cells_.data(), grids.runs, kRunWords, static_cast<i64>(runs) * kRunWords, rows_before_);
+    shim::launch(&index_cells<IndexCellsSpec{IndexStep::Rows, K, Ndim, kThreads}>, params, grid_);
+  }
+
+  std::vector<Point> points_of(i32 level) const {
+    std::vector<Point> points;
+    for (i32 row = 0; row < counts[level]; ++row) {
+      Point point{};
+      unpack_key(layout_.keys, keys[level][row], point.data());
+      points.push_back(point);
+    }
+    return points;
+  }
+
+  struct Maps {
+    std::vector<std::vector<i32>> rows;
+    std::vector<std::vector<u32>> masks, counts;
+  };
+  struct Wanted {
+    i32 sources, queries;
+    KernelGeometry geometry;
+  };
+  /// In one launch.
+  Maps search(const std::vector<Wanted>& wanted) const {
+    Maps maps;
+    SearchCellsParams params{};
+    params.layout = &layout_;
+    params.index = index_;
+    for (const Wanted& map : wanted) {
+      const std::size_t queries = counts[map.queries], volume = map.geometry.volume;
+      maps.rows.push_back(poisoned<i32>(volume * queries));
+      maps.masks.push_back(poisoned<u32>(mask_words(map.geometry.volume) * queries));
+      maps.counts.emplace_back(volume, 5);  // added to
+    }
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      params.searches[i] = {keys[wanted[i].queries].data(),
+                            &counts[wanted[i].queries],
+                            wanted[i].geometry,
+                            wanted[i].sources,
+                            maps.rows[i].data(),
+                            maps.masks[i].data(),
+                            maps.counts[i].data()};
+    }
+    params.blocks = grid_.blocks;
+    shim::Grid grid = grid_;
+    grid.blocks *= static_cast<i32>(wanted.size());
+    shim::launch(&search_cells<SearchCellsSpec{K, Ndim, kThreads}>, params, grid);
+    return maps;
+  }
+
+  i32 levels;
+  u32 status = 0;
+  CellGrids grids;
+  std::vector<std::vector<Key>> keys;
+  std::vector<i32> counts, source_row, row_of;
+
+ private:
+  void scan(const void* input, i32 count, i32 volume, i64 capacity, std::vector<i32>& output) const {
+    const std::vector<i32> sums = scan_by_twin<kScan>(input, count, capacity, grid_.order, volume);
+    std::copy(sums.begin(), sums.end(), output.begin());
+  }
+
+  shim::Grid grid_;
+  std::vector<i32> coordinates_;
+  CloudLayout layout_;
+  i32 points_;
+  i64 words_;
+  LevelStrides strides_{};
+  std::vector<u32> occupied_, cells_;
+  std::vector<i32> runs_before_, rows_before_;
+  CellIndex index_;
+};
+
+template <i32 Ndim, KeyType K>
+void expect_sets_and_maps(i64 count, i32 extent, bool distinct, int variant) {
+  SCOPED_TRACE(testing::Message() << Ndim << " axes, " << count << " points, variant " << variant);
+  Random random(static_cast<std::uint64_t>(variant) + 17);
+  const std::vector<Point> points = random_points(random, count, Ndim, 3, extent, distinct);
+  // Strides of 2 and 3 on the same axes: no powers of two alone.
+  const std::vector<std::array<i32, kMaxDim>> strides{{1, 1, 1, 1}, {2, 2, 1, 2}, {6, 2, 3, 4}};
+  Index<Ndim, K> index(points, strides, /*guard=*/12, /*period=*/12, variant);
+  index.build();
+  ASSERT_EQ(index.status, 0u);
+  std::vector<std::vector<Point>> expected;
+  for (i32 l = 0; l < 3; ++l) {
+    expected.push_back(floored(points, strides[l].data()));
+    EXPECT_EQ(index.points_of(l), expected[l]) << "level " << l;
+  }
+  for (i64 i = 0; i < count; ++i) {
+    const i32 row = index.row_of[i];
+    ASSERT_EQ(expected[0][row], points[i]);
+    // The caller's first of them.
+    const auto first = std::find(points.begin(), points.end(), points[i]) - points.begin();
+    ASSERT_EQ(index.source_row[row], first);
+  }
+
+  const auto step = [&](KernelGeometry geometry, i32 level, i32 dilation) {
+    for (i32 a = 0; a < Ndim; ++a) geometry.step[a] = strides[level][a] * dilation;
+    return geometry;
+  };
+  const KernelGeometry cube = geometry_of(Ndim, {3, 3, 3, 3}, 1), even = geometry_of(Ndim, {2, 2, 2, 2}, 1),
+                       line = geometry_of(Ndim, {5, 1, 2, 1}, 1);
+  const std::vector<typename Index<Ndim, K>::Wanted> wanted{{0, 0, step(cube, 0, 1)},
+                                                            {1, 1, step(cube, 1, 2)},
+                                                            {0, 1, step(even, 0, 1)},
+                                                            {1, 2, step(line, 1, 1)},
+                                                            {2, 2, step(even, 2, 1)}};
+  const auto maps = index.search(wanted);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    SCOPED_TRACE(testing::Message() << "map " << i);
+    const std::vector<Point>& queries = expected[wanted[i].queries];
+    const std::vector<i32> rows = plain_kernel_map(expected[wanted[i].sources], queries, wanted[i].geometry);
+    EXPECT_EQ(maps.rows[i], rows);
+    for (i32 k = 0; k < wanted[i].geometry.volume; ++k) {
+      u32 pairs = 5;
+      for (std::size_t q = 0; q < queries.size(); ++q) {
+        const bool hit = rows[k * queries.size() + q] >= 0;
+        pairs += hit;
+        ASSERT_EQ(maps.masks[i][k / 32 * queries.size() + q] >> k % 32 & 1u, hit ? 1u : 0u) << k << " " << q;
+      }
+      ASSERT_EQ(maps.counts[i][k], pairs) << "offset " << k;
+    }
+  }
+}
+
+TEST(Cells, SetsAndMapsAreThoseOfTheDefinition) {
+  for (int variant = 0; variant < 3; ++variant) {
+    expect_sets_and_maps<1, KeyType::U32>(200, 300, true, variant);
+    expect_sets_and_maps<2, KeyType::U64>(300, 20, false, variant);
+    expect_sets_and_maps<3, KeyType::U32>(400, 6, true, variant);
+    expect_sets_and_maps<3, KeyType::U64>(300, 40, false, variant);
+    expect_sets_and_maps<4, KeyType::U64>(150, 3, true, variant);
+    expect_sets_and_maps<3, KeyType::U32>(1, 5, true, variant);
+    expect_sets_and_maps<3, KeyType::U32>(0, 5, true, variant);
+  }
+}
+
+TEST(Cells, MasksOfManyOffsetsTakeSeveralWords) {
+  Random random(3);
+  const std::vector<Point> points = random_points(random, 120, 3, 2, 5, true);
+  Index<3, KeyType::U32> index(points, {{1, 1, 1, 1}}, 3, 1, 0);
+  index.build();
+  const KernelGeometry geometry = geometry_of(3, {7, 5, 5, 1}, 1);  // past what a block counts for itself
+  const std::vector<Point> sorted = index.points_of(0);
+  const auto maps = index.search({{0, 0, geometry}});
+  const std::vector<i32> rows = plain_kernel_map(sorted, sorted, geometry);
+  EXPECT_EQ(maps.rows[0], rows);
+  for (i32 k = 0; k < geometry.volume; ++k) {
+    u32 pairs = 5;
+    for (std::size_t q = 0; q < sorted.size(); ++q) {
+      const bool hit = rows[k * sorted.size() + q] >= 0;
+      pairs += hit;
+      ASSERT_EQ(maps.masks[0][k / 32 * sorted.size() + q] >> k % 32 & 1u, hit ? 1u : 0u);
+    }
+    ASSERT_EQ(maps.counts[0][k], pairs);
+  }
+}
+
+TEST(Cells, WhatDoesNotFitSaysSo) {
+  Random random(9);
+  const std::vector<Point> points = random_points(random, 100, 3, 1, 30, true);
+  const std::vector<std::array<i32, kMaxDim>> strides{{1, 1, 1, 1}, {2, 2, 2, 2}};
+  Index<3, KeyType::U32> exact(points, strides, 2, 2, 0);
+  exact.build();
+  ASSERT_EQ(exact.status, 0u);
+  {  // one word too few
+    Index<3, KeyType::U32> index(points, strides, 2, 2, 0, exact.grids.words - 1);
+    index.build();
+    EXPECT_EQ(index.status, kStatusTooManyCells);
+    EXPECT_EQ(index.counts, (std::vector<i32>{0, 0}));
+  }
+  {  // as many as it takes
+    Index<3, KeyType::U32> index(points, strides, 2, 2, 0, exact.grids.words);
+    index.build();
+    EXPECT_EQ(index.status, 0u);
+    EXPECT_EQ(index.counts, exact.counts);
+  }
+  {  // a level with a row too few
+    Index<3, KeyType::U32> index(points, strides, 2, 2, 0);
+    index.build({100, exact.counts[1] - 1});
+    EXPECT_EQ(index.status, kStatusPastCapacity);
+    EXPECT_EQ(index.counts[1], exact.counts[1] - 1);
+  }
+  {  // an extent past what an index can have
+    std::vector<Point> far = points;
+    far[0] = {0, INT_MAX / 2, INT_MAX / 2, 0, 0};
+    const CloudLayout layout = layout_of(far, 3, 2, 2);
+    LevelStrides all{};
+    for (i32 l = 0; l < 2; ++l) std::fill_n(all.axis[l], kMaxDim, l + 1);
+    EXPECT_EQ(make_cell_grids(layout.keys, 2, all).words, kMostIndexWords + 1);
+  }
+  {
+    std::vector<Point> twice = points;
+    twice.push_back(points[7]);
+    Index<3, KeyType::U32> index(twice, strides, 2, 2, 0);
+    index.build({}, kStatusDuplicate);
+    EXPECT_EQ(index.status, kStatusDuplicate);
+  }
+}
+
+}  // namespace
+}  // namespace minuet
