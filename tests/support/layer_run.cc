@@ -5,10 +5,10 @@
 #include <cstring>
 #include <numeric>
 
-#include "codegen/offset_order.h"
 #include "tests/support/poison.h"
 #include "tests/support/random.h"
 #include "tests/support/rounding.h"
+#include "tests/support/view_check.h"
 
 namespace minuet {
 namespace {
@@ -183,13 +183,6 @@ class LayerRun {
     return view;
   }
 
-  template <class T>
-  std::vector<T> read(const T* address, i64 count) {
-    std::vector<T> values(static_cast<std::size_t>(count));
-    take(device_.download(values.data(), address, count * static_cast<i64>(sizeof(T))));
-    return values;
-  }
-
   /// Masks, counts and order in both directions, against plain loops over the rows.
   void check_views() {
     const i64 volume = test_.volume();
@@ -207,44 +200,11 @@ class LayerRun {
     take(engine_->order_rows(fine_->coords(), map_.geometry.volume, map_.transposed));
     take(engine_->wait());
     EXPECT_EQ(counts.read<i32>(), counts_->read<i32>());
-    const std::vector<i32> rows = read(map_.rows, volume * map_.queries);
-    std::vector<i32> transposed(static_cast<std::size_t>(volume * map_.sources), -1);
-    for (i64 i = 0; i < volume * map_.queries; ++i) {
-      if (rows[i] >= 0)
-        transposed[i / map_.queries * map_.sources + rows[i]] = static_cast<i32>(i % map_.queries);
-    }
-    EXPECT_EQ(read(map_.transposed.rows, volume * map_.sources), transposed);
-    check_view(rows, map_.queries, map_);
-    check_view(transposed, map_.sources, map_.transposed);
-  }
-
-  void check_view(const std::vector<i32>& rows, i64 queries, const NeighbourView& view) {
-    const i64 volume = test_.volume();
-    std::vector<u32> masks(static_cast<std::size_t>(mask_words(static_cast<i32>(volume)) * queries));
-    for (i64 i = 0; i < volume * queries; ++i) {
-      const i64 k = i / queries;
-      if (rows[i] >= 0) masks[k / 32 * queries + i % queries] |= 1u << k % 32;
-    }
-    EXPECT_EQ(read(view.masks, static_cast<i64>(masks.size())), masks);
-    const OffsetOrder offsets = order_offsets(map_.geometry);
-    std::vector<i32> order(static_cast<std::size_t>(queries));
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](i32 a, i32 b) {
-      const auto rank = [&](i32 q) {
-        return rank_mask(masks.data(), queries, q, offsets.offsets, offsets.ranked);
-      };
-      return rank(a) < rank(b);
-    });
-    EXPECT_EQ(read(view.order, queries), order);
-    const auto by_place = [&](const auto& values) {
-      auto ordered = values;
-      for (i64 i = 0; i < static_cast<i64>(values.size()); ++i) {
-        ordered[i] = values[i / queries * queries + order[i % queries]];
-      }
-      return ordered;
-    };
-    EXPECT_EQ(read(view.ordered_rows, volume * queries), by_place(rows));
-    EXPECT_EQ(read(view.ordered_masks, static_cast<i64>(masks.size())), by_place(masks));
+    const std::vector<i32> rows = read_words(device_, map_.rows, volume * map_.queries);
+    const std::vector<i32> transposed = transpose(rows, volume, map_.sources);
+    EXPECT_EQ(read_words(device_, map_.transposed.rows, volume * map_.sources), transposed);
+    check_view(device_, rows, map_.geometry, map_.queries, map_);
+    check_view(device_, transposed, map_.geometry, map_.sources, map_.transposed);
   }
 
   void group() {

@@ -1,0 +1,63 @@
+// A view of a kernel map on a device against plain loops over the map's rows.
+#pragma once
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "codegen/offset_order.h"
+#include "tests/support/layer_run.h"
+
+namespace minuet {
+
+template <class T>
+std::vector<T> read_words(Device& device, const T* address, i64 count) {
+  std::vector<T> values(static_cast<std::size_t>(count));
+  take(device.download(values.data(), address, count * static_cast<i64>(sizeof(T))));
+  return values;
+}
+
+/// rows[k][source] = the query that has the source at offset k, or -1.
+inline std::vector<i32> transpose(const std::vector<i32>& rows, i64 volume, i64 sources) {
+  std::vector<i32> transposed(static_cast<std::size_t>(volume * sources), -1);
+  const i64 queries = static_cast<i64>(rows.size()) / volume;
+  for (i64 i = 0; i < volume * queries; ++i) {
+    if (rows[i] >= 0) transposed[i / queries * sources + rows[i]] = static_cast<i32>(i % queries);
+  }
+  return transposed;
+}
+
+/// Masks, order, and what goes by it, whose rows lie `stride` apart.
+inline void check_view(Device& device, const std::vector<i32>& rows, const KernelGeometry& geometry,
+                       i64 stride, const NeighbourView& view) {
+  const i64 volume = geometry.volume, words = mask_words(geometry.volume);
+  const i64 queries = static_cast<i64>(rows.size()) / volume;
+  std::vector<u32> masks(static_cast<std::size_t>(words * queries));
+  for (i64 i = 0; i < volume * queries; ++i) {
+    const i64 k = i / queries;
+    if (rows[i] >= 0) masks[k / 32 * queries + i % queries] |= 1u << k % 32;
+  }
+  EXPECT_EQ(read_words(device, view.masks, words * queries), masks);
+  const OffsetOrder offsets = order_offsets(geometry);
+  std::vector<i32> order(static_cast<std::size_t>(queries));
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](i32 a, i32 b) {
+    const auto rank = [&](i32 q) {
+      return rank_mask(masks.data(), queries, q, offsets.offsets, offsets.ranked);
+    };
+    return rank(a) < rank(b);
+  });
+  EXPECT_EQ(read_words(device, view.order, queries), order);
+  const auto expect_by_place = [&](const auto& values, const auto* address, i64 words_of_a_query) {
+    const auto ordered = read_words(device, address, words_of_a_query * stride);
+    for (i64 k = 0; k < words_of_a_query; ++k) {
+      for (i64 i = 0; i < queries; ++i) {
+        ASSERT_EQ(ordered[k * stride + i], values[k * queries + order[i]]) << "row " << k << ", place " << i;
+      }
+    }
+  };
+  expect_by_place(rows, view.ordered_rows, volume);
+  expect_by_place(masks, view.ordered_masks, words);
+}
+
+}  // namespace minuet
