@@ -2,7 +2,7 @@
 // that have offset k. One thread a query; a warp counts by votes, a block in shared memory.
 #pragma once
 
-#include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/mask_word.h"
 #include "kernels_templates/shared/view_kernels.h"
 
 namespace minuet {
@@ -31,11 +31,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void make_masks(const MakeMasksPar
     // All lanes of a warp go on together: those past the last query vote too.
     const i64 start = grid_thread(S.threads);
     for (i64 q = start; q - static_cast<i64>(threadIdx.x & 31u) < queries; q += grid_threads(S.threads)) {
-      u32 bits = 0;
-      MINUET_UNROLL
-      for (i32 k = 0; k < 32; ++k) {
-        if (k < offsets && q < queries && read_only(p.rows + (first + k) * queries + q) >= 0) bits |= 1u << k;
-      }
+      const u32 bits = mask_word(p.rows, queries, q, first, offsets);
       if (q < queries) p.masks[word * queries + q] = bits;
       if (p.counts) count += count_votes(bits);
     }
