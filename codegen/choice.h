@@ -54,9 +54,10 @@ struct MapChoice {
   CompactPairsSpec compact_pairs;
   MakeTablesSpec make_tables;
   MakeMasksSpec make_masks;
+  PresetRowsSpec preset_rows;
+  TransposeRowsSpec transpose_rows;
   RankMasksSpec rank_masks;
   OrderRowsSpec order_rows;
-  TransposeRowsSpec transpose_rows;
   RadixHistogramSpec rank_histogram;  // of masks' ranks, whatever the keys are
   RadixPassChoice rank_pass;
   std::vector<FindQueryBordersSpec> find_query_borders;  // one an entry of `searches`
@@ -97,9 +98,10 @@ void visit_map_kernels(const MapChoice& choice, Kernels& kernels, const Visitor&
   visitor(choice.compact_pairs, kernels.compact_pairs);
   visitor(choice.make_tables, kernels.make_tables);
   visitor(choice.make_masks, kernels.make_masks);
+  visitor(choice.preset_rows, kernels.preset_rows);
+  visitor(choice.transpose_rows, kernels.transpose_rows);
   visitor(choice.rank_masks, kernels.rank_masks);
   visitor(choice.order_rows, kernels.order_rows);
-  visitor(choice.transpose_rows, kernels.transpose_rows);
   visitor(choice.rank_histogram, kernels.rank_histogram);
   visitor(choice.rank_pass.small, kernels.rank_pass.small);
   visitor(choice.rank_pass.large, kernels.rank_pass.large);

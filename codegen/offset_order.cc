@@ -25,7 +25,8 @@ OffsetOrder order_offsets(const KernelGeometry& geometry) {
   std::stable_sort(order.begin(), order.end(), [&](i32 a, i32 b) { return distances[a] > distances[b]; });
   OffsetOrder result;
   result.ranked = std::min(geometry.volume, kMostRankedOffsets);
-  std::copy_n(order.begin(), result.ranked, result.offsets);
+  std::transform(order.begin(), order.begin() + result.ranked, result.offsets,
+                 [](i32 k) { return static_cast<u16>(k); });
   return result;
 }
 

@@ -7,11 +7,12 @@
 namespace minuet {
 
 struct OffsetOrder {
-  i32 offsets[kMostRankedOffsets] = {};  // the rarest first
+  u16 offsets[kMostRankedOffsets] = {};  // the rarest first
   i32 ranked = 0;
 };
 
-/// Corners, edges, faces, centre: by how many axes an offset moves on, and how far; ties by number.
+/// Corners, edges, faces, centre: by how many axes an offset moves on, and how far; ties by number. For
+/// kernels of at most 2^16 offsets.
 OffsetOrder order_offsets(const KernelGeometry& geometry);
 
 }  // namespace minuet

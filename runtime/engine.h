@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "codegen/candidates.h"
+#include "codegen/offset_order.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "runtime/cloud_layout.h"
 #include "runtime/grouping.h"
@@ -140,6 +141,18 @@ struct SearchRequest {
   MapView* map = nullptr;  // out: rows
 };
 
+/// One direction of a kernel map whose rows are found, and what is to be made of it.
+struct ViewRequest {
+  const MapView* map = nullptr;
+  Coords sources, queries;               // the finer side, the coarser one
+  bool transposed = false;               // that direction, and its rows are made
+  bool has_masks = false;                // they are there
+  const OffsetOrder* offsets = nullptr;  // what orders go by: masks, order, and rows and masks by it; or null
+
+  const NeighbourView& view() const { return transposed ? map->transposed : *map; }
+  const Coords& askers() const { return transposed ? sources : queries; }
+};
+
 /// What gather-GEMM-scatter takes beside a map's rows.
 struct GmasOperands {
   const GmasTables* tables = nullptr;
@@ -266,13 +279,10 @@ class Engine {
   /// Those of a view whose rows are there. `counts` [volume], or null: the pairs of each offset.
   virtual llvm::Error make_masks(const Coords& queries, i32 volume, const NeighbourView& view,
                                  i32* counts) = 0;
-  /// That of a view whose masks are there. One of begin_maps' `orders`.
-  virtual llvm::Error order_queries(const Coords& queries, const KernelGeometry& geometry,
-                                    const NeighbourView& view) = 0;
-  /// The ordered ones of a view whose order is there.
-  virtual llvm::Error order_rows(const Coords& queries, i32 volume, const NeighbourView& view) = 0;
-  /// Rows of map.transposed.
-  virtual llvm::Error transpose_rows(const Coords& sources, const Coords& queries, const MapView& map) = 0;
+  /// Of make_views for these, which may still have no memory.
+  virtual i64 view_workspace_bytes(llvm::ArrayRef<ViewRequest> requests) const = 0;
+  /// Many views at once; a Map step need not have begun. `workspace` is in use until the last is made.
+  virtual llvm::Error make_views(llvm::ArrayRef<ViewRequest> requests, void* workspace) = 0;
   /// coordinates: [*coords.count, 1 + ndim], engine order.
   virtual llvm::Error unpack(const Coords& coords, const CloudLayout* layout, i32* coordinates) = 0;
   /// Where the status has a bit, the `counts` words become 0: what follows works on nothing.

@@ -37,7 +37,6 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create_unplaced(
   execution->fused_.emplace(execution->program_, *execution->engine_, execution->wants_orders());
   if (execution->program_.takes_maps) return execution;
   execution->cloud_.emplace(execution->program_, options.cloud, *execution->engine_);
-  execution->cloud_->set_orders(execution->fused_->most_orders());
   MINUET_TRY(execution->cloud_->check_count(options.max_points));
   for (const i64 rows : options.cloud.level_capacity) MINUET_TRY(execution->cloud_->check_count(rows));
   return execution;
@@ -323,7 +322,7 @@ llvm::Error Execution::prepare_layers() {
   reset_places();
   MINUET_TRY(engine_->fill_words(overflow_, 0, layer_count()));
   MINUET_TRY(gmas_->finish());
-  MINUET_TRY(fused_->make_views(cloud_.has_value()));
+  MINUET_TRY(fused_->make_views());
   for (i32 i = 0; i < layer_count(); ++i) MINUET_TRY(engine_->prepare_op(request_of(i)));
   return engine_->send_prepared();
 }

@@ -18,7 +18,7 @@ i64 Execution::place_fixed(char* base) {
 i64 Execution::place_tables(char* base) {
   Placement parts(base, idle_);
   gmas_->place_tables(parts, cloud_ ? &*cloud_ : nullptr);
-  fused_->place_views(parts, cloud_.has_value());
+  fused_->place_views(parts);
   return parts.bytes();
 }
 

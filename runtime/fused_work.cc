@@ -1,7 +1,5 @@
 #include "runtime/fused_work.h"
 
-#include <algorithm>
-
 namespace minuet {
 namespace {
 
@@ -19,7 +17,11 @@ bool is_transposed(const ProgramLayer& layer) {
 }  // namespace
 
 FusedWork::FusedWork(const Program& program, Engine& engine, bool ordered)
-    : program_(program), engine_(engine), ordered_(ordered), maps_(program.maps.size()) {}
+    : program_(program),
+      engine_(engine),
+      ordered_(ordered),
+      maps_(program.maps.size()),
+      offsets_(program.maps.size()) {}
 
 void FusedWork::begin() {
   for (Map& map : maps_) map = Map();
@@ -39,6 +41,7 @@ llvm::Error FusedWork::add_layer(i32 number, const MapView& view, const Coords& 
   map.sources = sources;
   map.queries = queries;
   if (is_identity(view, sources, queries)) return llvm::Error::success();
+  find_offsets(layer.map);
   side.used = side.unmade = true;
   side.keeper = keeper;
   if (!keeper) return llvm::Error::success();
@@ -56,6 +59,12 @@ llvm::Error FusedWork::add_layer(i32 number, const MapView& view, const Coords& 
   return llvm::Error::success();
 }
 
+void FusedWork::find_offsets(i32 map) {
+  if (!ordered_ || offsets_[map].ranked > 0) return;
+  const MapSpec& spec = program_.maps[map];
+  offsets_[map] = order_offsets(make_geometry(program_.ndim, spec.kernel_size, spec.dilation, {}));
+}
+
 void FusedWork::place_view(Placement& parts, Map& map, bool transposed) const {
   NeighbourView& view = map.neighbours(transposed);
   const i64 volume = map.view.geometry.volume, words = mask_words(map.view.geometry.volume);
@@ -68,54 +77,33 @@ void FusedWork::place_view(Placement& parts, Map& map, bool transposed) const {
   view.ordered_masks = parts.take<u32>(words * queries);
 }
 
-MapLimits FusedWork::order_limits() const {
-  MapLimits limits;
-  limits.sets = 0;
-  for (const Map& map : maps_) {
-    for (const bool transposed : kDirections) {
-      if (!ordered_ || !map.sides[transposed].unmade) continue;
-      ++limits.orders;
-      limits.capacity = std::max(limits.capacity, map.askers(transposed).capacity);
-    }
-  }
-  return limits;
-}
-
-void FusedWork::place_views(Placement& parts, bool in_cloud) {
-  for (Map& map : maps_) {
+void FusedWork::place_views(Placement& parts) {
+  requests_.clear();
+  for (std::size_t i = 0; i < maps_.size(); ++i) {
+    Map& map = maps_[i];
     for (const bool transposed : kDirections) {
       const Side& side = map.sides[transposed];
-      if (side.unmade && !side.shared) place_view(parts, map, transposed);
+      if (!side.unmade) continue;
+      if (!side.shared) place_view(parts, map, transposed);
+      ViewRequest request{&map.view, map.sources, map.queries, transposed};
+      request.has_masks = !transposed && map.has_masks;
+      if (ordered_) request.offsets = &offsets_[i];
+      requests_.push_back(request);
     }
   }
-  const MapLimits limits = order_limits();
-  if (!in_cloud && limits.orders > 0) workspace_ = parts.take<char>(engine_.map_workspace_bytes(limits));
+  workspace_ = parts.take<char>(engine_.view_workspace_bytes(requests_));
 }
 
-llvm::Error FusedWork::make_views(bool in_cloud) {
-  const MapLimits limits = order_limits();
-  if (!in_cloud && limits.orders > 0) MINUET_TRY(engine_.begin_maps(limits, workspace_));
+llvm::Error FusedWork::make_views() {
+  if (requests_.empty()) return llvm::Error::success();
+  MINUET_TRY(engine_.make_views(requests_, workspace_));
   for (Map& map : maps_) {
-    for (const bool transposed : kDirections) {
-      Side& side = map.sides[transposed];
-      if (!side.unmade) continue;
-      MINUET_TRY(make_view(map, transposed));
-      if (side.shared) side.keeper->keep_fused_view(side.shared);
+    for (Side& side : map.sides) {
+      if (side.unmade && side.shared) side.keeper->keep_fused_view(side.shared);
       side.unmade = false;
     }
   }
   return llvm::Error::success();
-}
-
-llvm::Error FusedWork::make_view(Map& map, bool transposed) {
-  const NeighbourView& view = map.neighbours(transposed);
-  const Coords& queries = map.askers(transposed);
-  if (transposed) MINUET_TRY(engine_.transpose_rows(map.sources, map.queries, map.view));
-  if (!ordered_) return llvm::Error::success();
-  const i32 volume = map.view.geometry.volume;
-  if (transposed || !map.has_masks) MINUET_TRY(engine_.make_masks(queries, volume, view, nullptr));
-  MINUET_TRY(engine_.order_queries(queries, map.view.geometry, view));
-  return engine_.order_rows(queries, volume, view);
 }
 
 FusedOperands FusedWork::operands(i32 number) const {

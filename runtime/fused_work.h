@@ -21,14 +21,11 @@ class FusedWork {
   /// keeps the view for all on its queue; or null.
   llvm::Error add_layer(i32 layer, const MapView& map, const Coords& sources, const Coords& queries,
                         const KernelMap* keeper);
-  /// `in_cloud`: the Map step was begun, with room for most_orders().
-  void place_views(Placement& parts, bool in_cloud);
-  llvm::Error make_views(bool in_cloud);
+  void place_views(Placement& parts);
+  llvm::Error make_views();
 
   // ---- what is prepared ----------------------------------------------------------------------
   FusedOperands operands(i32 layer) const;
-  /// For MapLimits: whatever layers are added.
-  i32 most_orders() const { return ordered_ ? 2 * static_cast<i32>(maps_.size()) : 0; }
 
  private:
   /// One direction of a map.
@@ -48,16 +45,16 @@ class FusedWork {
     const Coords& askers(bool transposed) const { return transposed ? sources : queries; }
   };
 
+  void find_offsets(i32 map);
   void place_view(Placement& parts, Map& map, bool transposed) const;
-  /// Of the orders that are to be made.
-  MapLimits order_limits() const;
-  llvm::Error make_view(Map& map, bool transposed);
 
   const Program& program_;
   Engine& engine_;
   const bool ordered_;
   std::vector<Map> maps_;
-  void* workspace_ = nullptr;  // of a Map step of our own
+  std::vector<OffsetOrder> offsets_;   // of each map, once some prepare used it
+  std::vector<ViewRequest> requests_;  // of the views that are placed
+  void* workspace_ = nullptr;          // of make_views
 };
 
 }  // namespace minuet

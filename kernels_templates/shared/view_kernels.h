@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels_templates/shared/fused_kernels.h"
+#include "kernels_templates/shared/key_layout.h"
 
 namespace minuet {
 
@@ -22,24 +23,72 @@ struct MakeMasksParams {
   u32* counts;  // [volume] pairs are added to it; or null
 };
 
-/// Most offsets that a rank looks at: those farthest from the centre.
-constexpr i32 kMostRankedOffsets = 32;
+// ---- one table of views, which the kernels below share ----------------------------------------
 
-/// Masks -> sort keys under which queries of like masks are near each other, full ones first.
-struct RankMasksSpec {
+/// Most views that are made together: their table is a kernel's parameter, of at most 4 KB.
+constexpr i32 kMostViews = 24;
+/// Most offsets that a rank looks at: those farthest from the centre. A sort key is a rank below a view's
+/// number.
+constexpr i32 kMostRankedOffsets = 27;
+static_assert(bit_width_of(kMostViews - 1) + kMostRankedOffsets <= 32, "sort keys have 32 bits");
+
+/// One direction of a map, and what is made of it.
+struct ViewJob {
+  const i32* query_count;   // device
+  const i32* forward_rows;  // [volume][forward queries] that `rows` are transposed from; null: rows are there
+  const i32* forward_count;  // device: forward queries
+  i32* rows;                 // [volume][queries] a row of the other side, or -1
+  u32* masks;                // [mask_words(volume)][queries] as of make_masks
+  i32* order;                // [queries] the query of a place; null: neither it nor what follows is made
+  i32* ordered_rows;         // rows and masks, with a column for each place
+  u32* ordered_masks;
+  i64 ordered_stride;  // of these two: at least the number of queries
+  i32 volume;
+  i32 has_masks;                    // they are there; 0: they are made
+  i32 ranked;                       // how many of `offsets` there are
+  u16 offsets[kMostRankedOffsets];  // the highest bit's first
+};
+
+/// All orders are one sort: of keys that have the view's number above `rank_bits` bits of rank.
+struct ViewsParams {
+  ViewJob jobs[kMostViews];
+  i32 job_count;
+  i32 rank_bits;      // the most that a job has
+  u32* keys;          // [all ordered jobs' queries, end to end]
+  u32* queries;       // the same: each key's query
+  const u32* sorted;  // `queries` after the sort
+  i32* key_count;     // one word, device: how many keys there are
+  u32* sort_state;    // becomes 0
+  i64 sort_state_words;
+};
+static_assert(sizeof(ViewsParams) <= 4096, "kernels have 4 KB of parameters");
+
+/// Rows of transposed views -> -1.
+struct PresetRowsSpec {
   i32 threads = 256;
   template <class Visitor>
   MINUET_HD constexpr void visit(Visitor&& visitor) const {
     visitor("threads", threads);
   }
 };
-struct RankMasksParams {
-  const u32* masks;
-  const i32* query_count;           // device
-  i32 ranked;                       // how many of `offsets` there are
-  i32 offsets[kMostRankedOffsets];  // the highest bit's first
-  u32* keys;                        // [queries] of `ranked` bits
-  u32* queries;                     // [queries] 0, 1, 2, ...
+
+/// The rows by which the finer side asks the coarser one; preset to -1. No source twice at one offset.
+struct TransposeRowsSpec {
+  i32 threads = 256;
+  template <class Visitor>
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
+    visitor("threads", threads);
+  }
+};
+
+/// Masks, where they are not there -> sort keys under which queries of like masks are near each other, full
+/// ones first; and a sort's state made ready.
+struct RankMasksSpec {
+  i32 threads = 256;
+  template <class Visitor>
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
+    visitor("threads", threads);
+  }
 };
 
 /// The number whose Gray code is `code`: each bit is the parity of the code's bits from there up.
@@ -49,7 +98,7 @@ MINUET_HD constexpr u32 gray_rank(u32 code) {
 }
 /// The sort key of query `q`: next to it are masks that differ in few of the offsets, and those that have the
 /// first of them come first.
-MINUET_HD constexpr u32 rank_mask(const u32* masks, i64 queries, i64 q, const i32* offsets, i32 ranked) {
+MINUET_HD constexpr u32 rank_mask(const u32* masks, i64 queries, i64 q, const u16* offsets, i32 ranked) {
   u32 code = 0;
   for (i32 i = 0; i < ranked; ++i) {
     code = code << 1 | (masks[offsets[i] / 32 * queries + q] >> offsets[i] % 32 & 1u);
@@ -57,39 +106,13 @@ MINUET_HD constexpr u32 rank_mask(const u32* masks, i64 queries, i64 q, const i3
   return ~gray_rank(code) & (~0u >> (32 - ranked));
 }
 
-/// Rows and masks with a column for each position of an order.
+/// What the sort found -> orders, and rows and masks by them.
 struct OrderRowsSpec {
   i32 threads = 256;
   template <class Visitor>
   MINUET_HD constexpr void visit(Visitor&& visitor) const {
     visitor("threads", threads);
   }
-};
-struct OrderRowsParams {
-  const i32* rows;         // [volume][queries]
-  const u32* masks;        // [mask_words(volume)][queries]
-  const i32* order;        // [queries] the query of a position
-  const i32* query_count;  // device
-  i32 volume;
-  i64 ordered_stride;  // of what follows: at least the number of queries
-  i32* ordered_rows;
-  u32* ordered_masks;
-};
-
-/// The rows by which the finer side asks the coarser one.
-struct TransposeRowsSpec {
-  i32 threads = 256;
-  template <class Visitor>
-  MINUET_HD constexpr void visit(Visitor&& visitor) const {
-    visitor("threads", threads);
-  }
-};
-struct TransposeRowsParams {
-  const i32* rows;          // [volume][queries] source row or -1; no source twice at one offset
-  const i32* query_count;   // device
-  const i32* source_count;  // device
-  i32 volume;
-  i32* transposed;  // [volume][sources] query row or -1, preset to -1
 };
 
 }  // namespace minuet

@@ -153,22 +153,14 @@ llvm::Error CpuEngine::make_masks(const Coords& queries, i32 volume, const Neigh
   return llvm::Error::success();
 }
 
-llvm::Error CpuEngine::order_queries(const Coords& queries, const KernelGeometry& geometry,
-                                     const NeighbourView& view) {
-  Timer timer(*this, &StageTimes::map, true);
-  order_queries_cpu(*pool_, map_scratch_, *queries.count, geometry, view);
-  return llvm::Error::success();
+i64 CpuEngine::view_workspace_bytes(llvm::ArrayRef<ViewRequest> requests) const {
+  return place_order_scratch(requests, nullptr).bytes;
 }
 
-llvm::Error CpuEngine::order_rows(const Coords& queries, i32 volume, const NeighbourView& view) {
+llvm::Error CpuEngine::make_views(llvm::ArrayRef<ViewRequest> requests, void* workspace) {
   Timer timer(*this, &StageTimes::map, true);
-  order_rows_cpu(*pool_, queries, volume, view);
-  return llvm::Error::success();
-}
-
-llvm::Error CpuEngine::transpose_rows(const Coords& sources, const Coords& queries, const MapView& map) {
-  Timer timer(*this, &StageTimes::map, true);
-  transpose_rows_cpu(*pool_, *sources.count, *queries.count, map);
+  const MapScratch scratch = place_order_scratch(requests, workspace);
+  for (const ViewRequest& request : requests) make_view_cpu(*pool_, scratch, request);
   return llvm::Error::success();
 }
 

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <atomic>
 
-#include "codegen/offset_order.h"
-
 namespace minuet {
 
 void make_masks_cpu(ThreadPool& pool, i64 queries, i32 volume, const NeighbourView& view, i32* counts) {
@@ -28,22 +26,23 @@ void make_masks_cpu(ThreadPool& pool, i64 queries, i32 volume, const NeighbourVi
   });
 }
 
-void order_queries_cpu(ThreadPool& pool, const MapScratch& scratch, i64 queries,
-                       const KernelGeometry& geometry, const NeighbourView& view) {
-  const OffsetOrder order = order_offsets(geometry);
+namespace {
+
+void order_queries(ThreadPool& pool, const MapScratch& scratch, i64 queries, const OffsetOrder& offsets,
+                   const NeighbourView& view) {
   PingPong<u32> keys{static_cast<u32*>(scratch.keys[0]), static_cast<u32*>(scratch.keys[1])};
   PingPong<u32> rows{scratch.rows[0], scratch.rows[1]};
   pool.run(cpu_chunks(queries), [&](i64 chunk, i32) {
     for (i64 q = chunk * kCpuChunk; q < std::min(queries, (chunk + 1) * kCpuChunk); ++q) {
-      keys.now[q] = rank_mask(view.masks, queries, q, order.offsets, order.ranked);
+      keys.now[q] = rank_mask(view.masks, queries, q, offsets.offsets, offsets.ranked);
       rows.now[q] = static_cast<u32>(q);
     }
   });
-  radix_sort(pool, queries, order.ranked, keys, rows, scratch.bins);
+  radix_sort(pool, queries, offsets.ranked, keys, rows, scratch.bins);
   std::copy_n(rows.now, queries, view.order);
 }
 
-void order_rows_cpu(ThreadPool& pool, const Coords& coords, i32 volume, const NeighbourView& view) {
+void order_rows(ThreadPool& pool, const Coords& coords, i32 volume, const NeighbourView& view) {
   const i64 queries = *coords.count, stride = coords.capacity;
   pool.run(volume + mask_words(volume), [&](i64 k, i32) {
     const auto reorder = [&](const auto* from, auto* to) {
@@ -57,7 +56,7 @@ void order_rows_cpu(ThreadPool& pool, const Coords& coords, i32 volume, const Ne
   });
 }
 
-void transpose_rows_cpu(ThreadPool& pool, i64 sources, i64 queries, const MapView& map) {
+void transpose_rows(ThreadPool& pool, i64 sources, i64 queries, const MapView& map) {
   pool.run(map.geometry.volume, [&](i64 k, i32) {
     i32* const transposed = map.transposed.rows + k * sources;
     std::fill_n(transposed, sources, -1);
@@ -66,6 +65,30 @@ void transpose_rows_cpu(ThreadPool& pool, i64 sources, i64 queries, const MapVie
       if (source >= 0) transposed[source] = static_cast<i32>(q);
     }
   });
+}
+
+}  // namespace
+
+MapScratch place_order_scratch(llvm::ArrayRef<ViewRequest> requests, void* workspace) {
+  MapLimits limits;
+  limits.key_bits = 32;
+  for (const ViewRequest& request : requests) {
+    if (request.offsets) limits.capacity = std::max(limits.capacity, request.askers().capacity);
+  }
+  return limits.capacity > 0 ? place_map_scratch(limits, workspace) : MapScratch();
+}
+
+void make_view_cpu(ThreadPool& pool, const MapScratch& scratch, const ViewRequest& request) {
+  if (request.transposed) {
+    transpose_rows(pool, *request.sources.count, *request.queries.count, *request.map);
+  }
+  if (!request.offsets) return;
+  const NeighbourView& view = request.view();
+  const i64 queries = *request.askers().count;
+  const i32 volume = request.map->geometry.volume;
+  if (!request.has_masks) make_masks_cpu(pool, queries, volume, view, nullptr);
+  order_queries(pool, scratch, queries, *request.offsets, view);
+  order_rows(pool, request.askers(), volume, view);
 }
 
 }  // namespace minuet

@@ -7,9 +7,9 @@ namespace minuet {
 
 /// counts: [volume], or null.
 void make_masks_cpu(ThreadPool& pool, i64 queries, i32 volume, const NeighbourView& view, i32* counts);
-void order_queries_cpu(ThreadPool& pool, const MapScratch& scratch, i64 queries,
-                       const KernelGeometry& geometry, const NeighbourView& view);
-void order_rows_cpu(ThreadPool& pool, const Coords& queries, i32 volume, const NeighbourView& view);
-void transpose_rows_cpu(ThreadPool& pool, i64 sources, i64 queries, const MapView& map);
+/// What orders take, one after the other; nothing where none is asked for.
+MapScratch place_order_scratch(llvm::ArrayRef<ViewRequest> requests, void* workspace);
+/// `scratch`: for requests of which this is one.
+void make_view_cpu(ThreadPool& pool, const MapScratch& scratch, const ViewRequest& request);
 
 }  // namespace minuet

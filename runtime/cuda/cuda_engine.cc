@@ -124,20 +124,13 @@ llvm::Error CudaEngine::make_masks(const Coords& queries, i32 volume, const Neig
   return map_->make_masks(queries, volume, view, counts);
 }
 
-llvm::Error CudaEngine::order_queries(const Coords& queries, const KernelGeometry& geometry,
-                                      const NeighbourView& view) {
-  const ContextScope current = scope();
-  return map_->order_queries(queries, geometry, view);
+i64 CudaEngine::view_workspace_bytes(llvm::ArrayRef<ViewRequest> requests) const {
+  return map_->view_workspace_bytes(requests);
 }
 
-llvm::Error CudaEngine::order_rows(const Coords& queries, i32 volume, const NeighbourView& view) {
+llvm::Error CudaEngine::make_views(llvm::ArrayRef<ViewRequest> requests, void* workspace) {
   const ContextScope current = scope();
-  return map_->order_rows(queries, volume, view);
-}
-
-llvm::Error CudaEngine::transpose_rows(const Coords& sources, const Coords& queries, const MapView& map) {
-  const ContextScope current = scope();
-  return map_->transpose_rows(sources, queries, map);
+  return map_->make_views(requests, static_cast<char*>(workspace));
 }
 
 llvm::Error CudaEngine::unpack(const Coords& coords, const CloudLayout* layout, i32* coordinates) {

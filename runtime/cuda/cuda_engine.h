@@ -46,10 +46,8 @@ class CudaEngine final : public Engine {
   llvm::Error void_failed(const u32* status, i32* words, i64 counts) override;
   llvm::Error count_pairs(const Coords& queries, const MapView& map) override;
   llvm::Error make_masks(const Coords& queries, i32 volume, const NeighbourView& view, i32* counts) override;
-  llvm::Error order_queries(const Coords& queries, const KernelGeometry& geometry,
-                            const NeighbourView& view) override;
-  llvm::Error order_rows(const Coords& queries, i32 volume, const NeighbourView& view) override;
-  llvm::Error transpose_rows(const Coords& sources, const Coords& queries, const MapView& map) override;
+  i64 view_workspace_bytes(llvm::ArrayRef<ViewRequest> requests) const override;
+  llvm::Error make_views(llvm::ArrayRef<ViewRequest> requests, void* workspace) override;
   llvm::Error unpack(const Coords& coords, const CloudLayout* layout, i32* coordinates) override;
   llvm::Error make_tables(const MapView& map, i32 direct_offset, const GmasTables& tables) override;
   llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets) override;

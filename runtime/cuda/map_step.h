@@ -35,9 +35,7 @@ struct MapKernels {
   Kernel<CompactPairsParams> compact_pairs;
   Kernel<MakeTablesParams> make_tables;
   Kernel<MakeMasksParams> make_masks;
-  Kernel<RankMasksParams> rank_masks;
-  Kernel<OrderRowsParams> order_rows;
-  Kernel<TransposeRowsParams> transpose_rows;
+  Kernel<ViewsParams> preset_rows, transpose_rows, rank_masks, order_rows;
   Kernel<RadixHistogramParams> rank_histogram;
   BySortSize<Kernel<RadixPassParams>> rank_pass;
   std::vector<Kernel<FindQueryBordersParams>> find_query_borders;
@@ -65,9 +63,8 @@ class MapStep {
   llvm::Error void_failed(const u32* status, i32* words, i64 counts);
   llvm::Error count_pairs(const Coords& queries, const MapView& map);
   llvm::Error make_masks(const Coords& queries, i32 volume, const NeighbourView& view, i32* counts);
-  llvm::Error order_queries(const Coords& queries, const KernelGeometry& geometry, const NeighbourView& view);
-  llvm::Error order_rows(const Coords& queries, i32 volume, const NeighbourView& view);
-  llvm::Error transpose_rows(const Coords& sources, const Coords& queries, const MapView& map);
+  i64 view_workspace_bytes(llvm::ArrayRef<ViewRequest> requests) const;
+  llvm::Error make_views(llvm::ArrayRef<ViewRequest> requests, char* workspace);
   llvm::Error unpack(const Coords& coords, const CloudLayout* layout, i32* coordinates);
   llvm::Error make_tables(const MapView& map, i32 direct_offset, const GmasTables& tables);
   llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets);
@@ -90,6 +87,7 @@ class MapStep {
   llvm::Error scan(const Kernel<ScanParams>& kernel, const ScanSpec& spec, i64 most_items, ScanParams params);
   llvm::Error find_pieces(const SearchRequest& request);
   llvm::Error search_pieces(const SearchRequest& request);
+  llvm::Error make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspace);
 
   Launcher& launcher_;
   MapKernels map32_, map64_;

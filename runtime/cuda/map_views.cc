@@ -1,11 +1,33 @@
 // The further views of kernel maps: masks, order, the transposed direction.
-#include "codegen/offset_order.h"
 #include "runtime/cuda/map_step.h"
+#include "runtime/cuda/view_workspace.h"
 
 namespace minuet {
 namespace {
 
 constexpr i64 kMaskBlocksPerMultiprocessor = 8;  // each adds its counts to those in global memory
+
+ViewJob job_of(const ViewRequest& request) {
+  const NeighbourView& view = request.view();
+  ViewJob job = {};
+  job.query_count = request.askers().count;
+  if (request.transposed) {
+    job.forward_rows = request.map->rows;
+    job.forward_count = request.queries.count;
+  }
+  job.rows = view.rows;
+  job.volume = request.map->geometry.volume;
+  if (!request.offsets) return job;
+  job.masks = view.masks;
+  job.order = view.order;
+  job.ordered_rows = view.ordered_rows;
+  job.ordered_masks = view.ordered_masks;
+  job.ordered_stride = request.askers().capacity;
+  job.has_masks = request.has_masks ? 1 : 0;
+  job.ranked = request.offsets->ranked;
+  std::copy_n(request.offsets->offsets, kMostRankedOffsets, job.offsets);
+  return job;
+}
 
 }  // namespace
 
@@ -20,47 +42,57 @@ llvm::Error MapStep::make_masks(const Coords& queries, i32 volume, const Neighbo
       MakeMasksParams{view.rows, queries.count, volume, view.masks, reinterpret_cast<u32*>(counts)});
 }
 
-llvm::Error MapStep::order_queries(const Coords& queries, const KernelGeometry& geometry,
-                                   const NeighbourView& view) {
-  MINUET_TRY(check_sort(queries.capacity));
+i64 MapStep::view_workspace_bytes(llvm::ArrayRef<ViewRequest> requests) const {
+  i64 bytes = 0;
+  for (std::size_t views = 0; !requests.empty(); requests = requests.drop_front(views)) {
+    views = view_batch(requests);
+    const i64 capacity = ordered_capacity(requests.take_front(views));
+    bytes = std::max(bytes, ViewWorkspace::place(map32_.choice.rank_pass, capacity, nullptr).bytes);
+  }
+  return bytes;
+}
+
+llvm::Error MapStep::make_views(llvm::ArrayRef<ViewRequest> requests, char* workspace) {
   MINUET_TRY(launcher_.mark(Stage::Map));
-  if (queries.capacity <= 0) return llvm::Error::success();
-  const MapKernels& kernels = this->kernels(limits_.key());
-  const OffsetOrder order = order_offsets(geometry);
-  // The sort goes back and forth: it begins where it ends in the view.
-  const i32 last = radix_passes(order.ranked) % 2;
-  SortMemory memory{{work_.keys[0], work_.keys[1]}, {}, work_.sort_state(next_sort_++), work_.sort_tiles};
-  memory.rows[last] = reinterpret_cast<u32*>(view.order);
-  memory.rows[1 - last] = work_.rows[0];
-  RankMasksParams ranks = {};
-  ranks.masks = view.masks;
-  ranks.query_count = queries.count;
-  ranks.ranked = order.ranked;
-  std::copy_n(order.offsets, kMostRankedOffsets, ranks.offsets);
-  ranks.keys = static_cast<u32*>(memory.keys[0]);
-  ranks.queries = memory.rows[0];
-  MINUET_TRY(launcher_.launch_stride(kernels.rank_masks, queries.capacity, ranks));
+  for (std::size_t views = 0; !requests.empty(); requests = requests.drop_front(views)) {
+    views = view_batch(requests);
+    MINUET_TRY(make_batch(requests.take_front(views), workspace));
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error MapStep::make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspace) {
+  ViewsParams params = {};
+  i64 transposed_entries = 0, forward_queries = 0;
+  for (const ViewRequest& request : batch) {
+    const ViewJob job = job_of(request);
+    params.rank_bits = std::max(params.rank_bits, job.ranked);
+    params.jobs[params.job_count++] = job;
+    if (!request.transposed) continue;
+    transposed_entries += job.volume * request.sources.capacity;
+    forward_queries += request.queries.capacity;
+  }
+  if (transposed_entries > 0) {
+    MINUET_TRY(launcher_.launch_stride(map32_.preset_rows, transposed_entries, params));
+    MINUET_TRY(launcher_.launch_stride(map32_.transpose_rows, forward_queries, params));
+  }
+  const i64 capacity = ordered_capacity(batch);
+  if (capacity <= 0) return llvm::Error::success();
+  const ViewWorkspace work = ViewWorkspace::place(map32_.choice.rank_pass, capacity, workspace);
+  params.keys = work.keys[0];
+  params.queries = work.rows[0];
+  params.key_count = work.key_count;
+  params.sort_state = work.state_words;
+  params.sort_state_words = work.state_count;
+  MINUET_TRY(launcher_.launch_stride(map32_.rank_masks, capacity, params));
+  const i32 key_bits = bit_width_of(static_cast<u64>(params.job_count - 1)) + params.rank_bits;
+  const SortMemory memory{
+      {work.keys[0], work.keys[1]}, {work.rows[0], work.rows[1]}, work.sort_state(), work.tiles};
   i32 half = 0;
-  return enqueue_sort(launcher_, kernels.rank_sort(queries.capacity),
-                      {queries.count, queries.capacity, 0, order.ranked}, memory, half);
-}
-
-llvm::Error MapStep::order_rows(const Coords& queries, i32 volume, const NeighbourView& view) {
-  MINUET_TRY(launcher_.mark(Stage::Map));
-  if (queries.capacity <= 0) return llvm::Error::success();
-  return launcher_.launch_stride(map32_.order_rows, (volume + mask_words(volume)) * queries.capacity,
-                                 OrderRowsParams{view.rows, view.masks, view.order, queries.count, volume,
-                                                 queries.capacity, view.ordered_rows, view.ordered_masks});
-}
-
-llvm::Error MapStep::transpose_rows(const Coords& sources, const Coords& queries, const MapView& map) {
-  MINUET_TRY(launcher_.mark(Stage::Map));
-  const i32 volume = map.geometry.volume;
-  MINUET_TRY(launcher_.fill(map.transposed.rows, ~0u, volume * sources.capacity));
-  if (queries.capacity <= 0) return llvm::Error::success();
-  return launcher_.launch_stride(
-      map32_.transpose_rows, volume * queries.capacity,
-      TransposeRowsParams{map.rows, queries.count, sources.count, volume, map.transposed.rows});
+  MINUET_TRY(enqueue_sort(launcher_, map32_.rank_sort(capacity), {work.key_count, capacity, 0, key_bits},
+                          memory, half));
+  params.sorted = work.rows[half];
+  return launcher_.launch_stride(map32_.order_rows, capacity, params);
 }
 
 }  // namespace minuet

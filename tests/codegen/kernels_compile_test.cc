@@ -109,6 +109,7 @@ std::vector<MakeMasksSpec> variants(const MakeMasksSpec&) { return {}; }
 std::vector<RankMasksSpec> variants(const RankMasksSpec&) { return {}; }
 std::vector<OrderRowsSpec> variants(const OrderRowsSpec&) { return {}; }
 std::vector<TransposeRowsSpec> variants(const TransposeRowsSpec&) { return {}; }
+std::vector<PresetRowsSpec> variants(const PresetRowsSpec&) { return {}; }
 
 std::vector<PermuteRowsSpec> variants(const PermuteRowsSpec&) {
   std::vector<PermuteRowsSpec> specs;

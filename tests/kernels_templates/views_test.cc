@@ -5,6 +5,7 @@
 // testing.h first: it brings the shim's names.
 #include "kernels_templates/map/make_masks.h"
 #include "kernels_templates/map/order_rows.h"
+#include "kernels_templates/map/preset_rows.h"
 #include "kernels_templates/map/rank_masks.h"
 #include "kernels_templates/map/transpose_rows.h"
 
@@ -63,19 +64,106 @@ TEST(MakeMasks, BitsAndCounts) {
   }
 }
 
+/// All cases as the views of one table; every third has no order, and every other no masks yet.
+class Table {
+ public:
+  explicit Table(u64 seed) {
+    Random random(seed);
+    for (const ViewCase& one : kViewCases) {
+      const auto j = static_cast<std::size_t>(params.job_count++);
+      View& view = views[j];
+      view.one = one;
+      view.queries = static_cast<i32>(one.queries), view.sources = static_cast<i32>(one.sources);
+      view.rows = random_rows(random, one);
+      view.expected_masks = masks_of(view.rows, one);
+      view.masks = view.expected_masks;
+      ViewJob& job = params.jobs[j];
+      job.query_count = &view.queries;
+      job.volume = one.volume;
+      job.ranked = std::min(one.volume, kMostRankedOffsets);
+      job.has_masks = j % 2;
+      if (!job.has_masks) view.masks = poisoned<u32>(view.masks.size());
+      for (i32 i = 0; i < job.ranked; ++i) job.offsets[i] = static_cast<u16>(one.volume - 1 - i);
+      params.rank_bits = std::max(params.rank_bits, job.ranked);
+      view.order = poisoned<i32>(static_cast<std::size_t>(one.queries));
+      job.rows = view.rows.data(), job.masks = view.masks.data();
+      if (is_ordered(j)) job.order = view.order.data(), keys += one.queries;
+    }
+  }
+  bool is_ordered(std::size_t j) const { return j % 3 != 2; }
+
+  struct View {
+    ViewCase one = {};
+    i32 queries = 0, sources = 0;
+    std::vector<i32> rows, order;
+    std::vector<u32> masks, expected_masks;
+  };
+  View views[std::size(kViewCases)];
+  ViewsParams params = {};
+  i64 keys = 0;  // of all orders
+};
+
+TEST(RankMasks, AllViewsAtOnce) {
+  for (int variant = 0; variant < shim::kGridVariants; ++variant) {
+    Table table(330);
+    const auto size = static_cast<std::size_t>(table.keys);
+    std::vector<u32> keys = poisoned<u32>(size), queries = keys, state = poisoned<u32>(1000);
+    i32 key_count = -1;
+    ViewsParams& params = table.params;
+    params.keys = keys.data(), params.queries = queries.data(), params.key_count = &key_count;
+    params.sort_state = state.data(), params.sort_state_words = 999;
+    shim::launch(&rank_masks<RankMasksSpec{32}>, params, shim::small_grid(variant, 32));
+    EXPECT_EQ(key_count, table.keys);
+    std::size_t i = 0;
+    for (std::size_t j = 0; j < std::size(kViewCases); ++j) {
+      const Table::View& view = table.views[j];
+      if (!table.is_ordered(j)) {
+        if (!params.jobs[j].has_masks) {
+          EXPECT_EQ(view.masks, poisoned<u32>(view.masks.size()));
+        }
+        continue;
+      }
+      EXPECT_EQ(view.masks, view.expected_masks) << "view " << j;
+      for (i64 q = 0; q < view.one.queries; ++q, ++i) {
+        u32 code = 0;
+        for (i32 r = 0; r < params.jobs[j].ranked; ++r) {
+          const i64 k = params.jobs[j].offsets[r];
+          code = 2 * code + (view.rows[static_cast<std::size_t>(k * view.one.queries + q)] >= 0 ? 1 : 0);
+        }
+        const u32 all = (1u << params.jobs[j].ranked) - 1;
+        EXPECT_EQ(keys[i], static_cast<u32>(j) << params.rank_bits | (~gray_rank(code) & all));
+        EXPECT_EQ(queries[i], static_cast<u32>(q));
+      }
+    }
+    EXPECT_EQ(i, size);
+    EXPECT_EQ(state.back(), poison<u32>());
+    state.pop_back();
+    EXPECT_EQ(state, std::vector<u32>(state.size(), 0));
+  }
+}
+
+/// Of one view.
+std::vector<u32> keys_of(const std::vector<u32>& masks, i32 queries, const std::vector<u16>& offsets) {
+  std::vector<u32> keys = poisoned<u32>(static_cast<std::size_t>(queries)), numbers = keys, made = masks;
+  i32 key_count = 0, order = 0;
+  ViewsParams params = {};
+  params.job_count = 1;
+  ViewJob& job = params.jobs[0];
+  job.query_count = &queries, job.masks = made.data(), job.has_masks = 1, job.order = &order;
+  job.ranked = params.rank_bits = static_cast<i32>(offsets.size());
+  std::copy(offsets.begin(), offsets.end(), job.offsets);
+  params.keys = keys.data(), params.queries = numbers.data(), params.key_count = &key_count;
+  shim::launch(&rank_masks<RankMasksSpec{32}>, params, shim::small_grid(1, 32));
+  return keys;
+}
+
 TEST(RankMasks, NeighboursInTheOrderDifferInOneOffset) {
   constexpr i32 kOffsets = 7;
   constexpr i64 kAll = 1 << kOffsets;
-  const i32 queries = kAll;
-  std::vector<u32> masks, keys = poisoned<u32>(kAll), numbers = keys, by_key(kAll);
+  std::vector<u32> masks, by_key(kAll);
   for (u32 mask = 0; mask < kAll; ++mask) masks.push_back(mask);
-  RankMasksParams params{masks.data(),          &queries,    kOffsets,
-                         {3, 6, 0, 1, 2, 4, 5}, keys.data(), numbers.data()};
-  shim::launch(&rank_masks<RankMasksSpec{32}>, params, shim::small_grid(1, 32));
-  for (u32 q = 0; q < kAll; ++q) {
-    EXPECT_EQ(numbers[q], q);
-    by_key.at(keys[q]) = masks[q];
-  }
+  const std::vector<u32> keys = keys_of(masks, kAll, {3, 6, 0, 1, 2, 4, 5});
+  for (u32 q = 0; q < kAll; ++q) by_key.at(keys[q]) = masks[q];
   for (std::size_t i = 0; i < kAll; ++i) {
     EXPECT_EQ(by_key[i] >> 3 & 1u, i < kAll / 2 ? 1u : 0u) << "the first offset splits all";
     if (i > 0) {
@@ -86,69 +174,87 @@ TEST(RankMasks, NeighboursInTheOrderDifferInOneOffset) {
 
 /// Of more offsets than a rank looks at, and in several words.
 TEST(RankMasks, TakesTheOffsetsItIsGiven) {
-  const i32 queries = 2;
   const std::vector<u32> masks{0, 1u << 31, 4, 0,
                                0, 0,        0, 0};  // [4][2]: bit 34 of the first, bit 31 of the second
-  std::vector<u32> keys(2), numbers(2);
-  RankMasksParams params{masks.data(), &queries, kMostRankedOffsets, {}, keys.data(), numbers.data()};
-  for (i32 i = 0; i < kMostRankedOffsets; ++i) params.offsets[i] = i + 3;
-  shim::launch(&rank_masks<RankMasksSpec{32}>, params, shim::small_grid(0, 32));
-  EXPECT_EQ(keys[0], ~gray_rank(1)) << "offset 34 is the last";
-  EXPECT_EQ(keys[1], ~gray_rank(1u << 3));
+  std::vector<u16> offsets;
+  for (i32 i = 0; i < kMostRankedOffsets; ++i) offsets.push_back(static_cast<u16>(i + 8));
+  const std::vector<u32> keys = keys_of(masks, 2, offsets);
+  const u32 all = (1u << kMostRankedOffsets) - 1;
+  EXPECT_EQ(keys[0], ~gray_rank(1) & all) << "offset 34 is the last";
+  EXPECT_EQ(keys[1], ~gray_rank(1u << 3) & all);
 }
 
 TEST(OrderRows, ColumnsGoByPlace) {
-  for (const ViewCase& one : kViewCases) {
-    for (int variant = 0; variant < shim::kGridVariants; ++variant) {
-      Random random(320 + static_cast<u64>(one.queries));
-      const std::vector<i32> rows = random_rows(random, one);
-      const std::vector<u32> masks = masks_of(rows, one);
-      std::vector<i32> order;
-      for (i64 q = 0; q < one.queries; ++q) order.push_back(static_cast<i32>(one.queries - 1 - q));
-      const i64 stride = one.queries + variant;  // rows past the count are left alone
-      const auto by_place = [&](const auto& values, auto& expected) {
-        for (i64 i = 0; i < static_cast<i64>(expected.size()); ++i) {
-          const i64 place = i % stride;
-          if (place >= one.queries) continue;
-          expected[static_cast<std::size_t>(i)] = values[static_cast<std::size_t>(
-              i / stride * one.queries + order[static_cast<std::size_t>(place)])];
-        }
-      };
-      std::vector<i32> ordered_rows = poisoned<i32>(static_cast<std::size_t>(one.volume * stride));
-      std::vector<u32> ordered_masks =
-          poisoned<u32>(static_cast<std::size_t>(mask_words(one.volume) * stride));
-      std::vector<i32> expected_rows = ordered_rows;
-      std::vector<u32> expected_masks = ordered_masks;
-      by_place(rows, expected_rows);
-      by_place(masks, expected_masks);
-      const i32 queries = static_cast<i32>(one.queries);
-      shim::launch(&order_rows<OrderRowsSpec{32}>,
-                   OrderRowsParams{rows.data(), masks.data(), order.data(), &queries, one.volume, stride,
-                                   ordered_rows.data(), ordered_masks.data()},
-                   shim::small_grid(variant, 32));
-      EXPECT_EQ(ordered_rows, expected_rows);
-      EXPECT_EQ(ordered_masks, expected_masks);
+  for (int variant = 0; variant < shim::kGridVariants; ++variant) {
+    Table table(320);
+    struct Ordered {
+      std::vector<i32> rows, expected_rows, expected_order;
+      std::vector<u32> masks, expected_masks;
+    } ordered[std::size(kViewCases)];
+    std::vector<u32> sorted;
+    for (std::size_t j = 0; j < std::size(kViewCases); ++j) {
+      Table::View& view = table.views[j];
+      ViewJob& job = table.params.jobs[j];
+      view.masks = view.expected_masks;
+      const i64 queries = view.one.queries;
+      job.ordered_stride = queries + variant;  // rows past the count are left alone
+      Ordered& to = ordered[j];
+      to.rows = poisoned<i32>(static_cast<std::size_t>(job.volume * job.ordered_stride));
+      to.masks = poisoned<u32>(static_cast<std::size_t>(mask_words(job.volume) * job.ordered_stride));
+      to.expected_rows = to.rows, to.expected_masks = to.masks, to.expected_order = view.order;
+      job.masks = view.masks.data(), job.ordered_rows = to.rows.data(), job.ordered_masks = to.masks.data();
+      if (!table.is_ordered(j)) continue;
+      for (i64 i = 0; i < queries; ++i) {
+        const i64 query = queries - 1 - i;
+        sorted.push_back(static_cast<u32>(query));
+        to.expected_order[static_cast<std::size_t>(i)] = static_cast<i32>(query);
+        const auto place = [&](const auto& from, auto& expected, i32 words) {
+          for (i64 k = 0; k < words; ++k) {
+            expected[static_cast<std::size_t>(k * job.ordered_stride + i)] =
+                from[static_cast<std::size_t>(k * queries + query)];
+          }
+        };
+        place(view.rows, to.expected_rows, job.volume);
+        place(view.masks, to.expected_masks, mask_words(job.volume));
+      }
+    }
+    table.params.sorted = sorted.data();
+    shim::launch(&order_rows<OrderRowsSpec{32}>, table.params, shim::small_grid(variant, 32));
+    for (std::size_t j = 0; j < std::size(kViewCases); ++j) {
+      EXPECT_EQ(table.views[j].order, ordered[j].expected_order) << "view " << j;
+      EXPECT_EQ(ordered[j].rows, ordered[j].expected_rows) << "view " << j;
+      EXPECT_EQ(ordered[j].masks, ordered[j].expected_masks) << "view " << j;
     }
   }
 }
 
+/// Every other view is not a transposed one: its rows are left alone.
 TEST(TransposeRows, EverySourceFindsItsQuery) {
-  for (const ViewCase& one : kViewCases) {
-    for (int variant = 0; variant < shim::kGridVariants; ++variant) {
-      Random random(310 + static_cast<u64>(one.queries));
-      const std::vector<i32> rows = random_rows(random, one);
-      std::vector<i32> transposed(static_cast<std::size_t>(one.volume * one.sources), -1),
-          expected = transposed;
-      for (std::size_t i = 0; i < rows.size(); ++i) {
-        const i64 k = static_cast<i64>(i) / one.queries, q = static_cast<i64>(i) % one.queries;
-        if (rows[i] >= 0) expected[static_cast<std::size_t>(k * one.sources + rows[i])] = static_cast<i32>(q);
+  for (int variant = 0; variant < shim::kGridVariants; ++variant) {
+    Table table(310);
+    std::vector<i32> transposed[std::size(kViewCases)], expected[std::size(kViewCases)];
+    for (std::size_t j = 0; j < std::size(kViewCases); ++j) {
+      const Table::View& view = table.views[j];
+      ViewJob& job = table.params.jobs[j];
+      expected[j] = poisoned<i32>(static_cast<std::size_t>(view.one.volume * view.one.sources));
+      transposed[j] = expected[j];
+      // The other side asks.
+      job.query_count = &view.sources;
+      job.rows = transposed[j].data();
+      if (j % 2) continue;
+      job.forward_rows = view.rows.data();
+      job.forward_count = &view.queries;
+      std::fill(expected[j].begin(), expected[j].end(), -1);
+      for (std::size_t i = 0; i < view.rows.size(); ++i) {
+        const i64 k = static_cast<i64>(i) / view.one.queries, q = static_cast<i64>(i) % view.one.queries;
+        if (view.rows[i] < 0) continue;
+        expected[j][static_cast<std::size_t>(k * view.one.sources + view.rows[i])] = static_cast<i32>(q);
       }
-      const i32 queries = static_cast<i32>(one.queries), sources = static_cast<i32>(one.sources);
-      shim::launch(&transpose_rows<TransposeRowsSpec{32}>,
-                   TransposeRowsParams{rows.data(), &queries, &sources, one.volume, transposed.data()},
-                   shim::small_grid(variant, 32));
-      EXPECT_EQ(transposed, expected);
     }
+    shim::launch(&preset_rows<PresetRowsSpec{32}>, table.params, shim::small_grid(variant, 32));
+    shim::launch(&transpose_rows<TransposeRowsSpec{32}>, table.params, shim::small_grid(variant, 32));
+    for (std::size_t j = 0; j < std::size(kViewCases); ++j)
+      EXPECT_EQ(transposed[j], expected[j]) << "view " << j;
   }
 }
 

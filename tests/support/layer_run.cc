@@ -192,12 +192,10 @@ class LayerRun {
     map_.transposed = make_view(map_.sources);
     TestBuffer& counts = make(volume * 4);
     take(engine_->make_masks(queries().coords(), map_.geometry.volume, map_, counts.as<i32>()));
-    take(engine_->order_queries(queries().coords(), map_.geometry, map_));
-    take(engine_->order_rows(queries().coords(), map_.geometry.volume, map_));
-    take(engine_->transpose_rows(fine_->coords(), queries().coords(), map_));
-    take(engine_->make_masks(fine_->coords(), map_.geometry.volume, map_.transposed, nullptr));
-    take(engine_->order_queries(fine_->coords(), map_.geometry, map_.transposed));
-    take(engine_->order_rows(fine_->coords(), map_.geometry.volume, map_.transposed));
+    const OffsetOrder offsets = order_offsets(map_.geometry);
+    const ViewRequest requests[] = {{&map_, fine_->coords(), queries().coords(), false, true, &offsets},
+                                    {&map_, fine_->coords(), queries().coords(), true, false, &offsets}};
+    take(engine_->make_views(requests, make(engine_->view_workspace_bytes(requests)).as()));
     take(engine_->wait());
     EXPECT_EQ(counts.read<i32>(), counts_->read<i32>());
     const std::vector<i32> rows = read_words(device_, map_.rows, volume * map_.queries);

@@ -1,0 +1,40 @@
+// Many jobs in one launch: their items lie end to end, and threads stride over all of them.
+#pragma once
+
+#include "kernels_templates/core/grid.h"
+
+namespace minuet {
+
+/// starts[j] = items of the jobs before j; starts[jobs] is all. For whole blocks; the starts are shared.
+template <i32 Threads, i32 Most, class Items>
+MINUET_DEVICE void find_starts(i64 (&starts)[Most + 1], i32 jobs, const Items& items) {
+  __shared__ i64 counts[Most];
+  for (i32 j = static_cast<i32>(threadIdx.x); j < jobs; j += Threads) counts[j] = items(j);
+  __syncthreads();
+  for (i32 j = static_cast<i32>(threadIdx.x); j <= jobs; j += Threads) {
+    i64 before = 0;
+    for (i32 i = 0; i < j; ++i) before += counts[i];
+    starts[j] = before;
+  }
+  __syncthreads();
+}
+
+/// The jobs of one thread's items, which ascend.
+class JobWalk {
+ public:
+  MINUET_HD explicit JobWalk(const i64* starts) : starts_(starts) {}
+
+  /// The job of `item`, one of them all.
+  MINUET_HD i32 advance(i64 item) {
+    while (item >= starts_[job_ + 1]) ++job_;
+    return job_;
+  }
+  /// Where the item is in its job.
+  MINUET_HD i64 inner(i64 item) const { return item - starts_[job_]; }
+
+ private:
+  const i64* starts_;
+  i32 job_ = 0;
+};
+
+}  // namespace minuet

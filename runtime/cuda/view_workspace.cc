@@ -1,0 +1,53 @@
+#include "runtime/cuda/view_workspace.h"
+
+#include <algorithm>
+
+#include "runtime/arena.h"
+#include "runtime/cuda/launch_grid.h"
+
+namespace minuet {
+namespace {
+
+constexpr i64 kMostSortedKeys = (i64{1} << 30) - 1;
+constexpr i32 kRankPasses = radix_passes(32);
+
+}  // namespace
+
+std::size_t view_batch(llvm::ArrayRef<ViewRequest> requests) {
+  std::size_t views = 0;
+  const std::size_t most = std::min<std::size_t>(requests.size(), kMostViews);
+  for (i64 keys = 0; views < most; ++views) {
+    keys += requests[views].askers().capacity;
+    if (views > 0 && keys > kMostSortedKeys) break;
+  }
+  return views;
+}
+
+i64 ordered_capacity(llvm::ArrayRef<ViewRequest> batch) {
+  i64 queries = 0;
+  for (const ViewRequest& request : batch) queries += request.offsets ? request.askers().capacity : 0;
+  return queries;
+}
+
+ViewWorkspace ViewWorkspace::place(const RadixPassChoice& pass, i64 capacity, char* base) {
+  ViewWorkspace work;
+  // What an earlier call enqueued may still work where this one's gaps come to lie.
+  Placement parts(base, /*idle=*/false);
+  for (int half = 0; half < 2; ++half) {
+    work.keys[half] = parts.take<u32>(capacity);
+    work.rows[half] = parts.take<u32>(capacity);
+  }
+  work.key_count = parts.take<i32>(1);
+  work.tiles = radix_tiles(pass.of(capacity), capacity);
+  work.state_count = kRankPasses * (kRadixBins + 1 + work.tiles * kRadixBins);
+  work.state_words = parts.take<u32>(work.state_count);
+  work.bytes = parts.bytes();
+  return work;
+}
+
+SortState ViewWorkspace::sort_state() const {
+  u32* const lookback = state_words + kRankPasses * kRadixBins;
+  return {state_words, lookback + kRankPasses * tiles * kRadixBins, lookback};
+}
+
+}  // namespace minuet

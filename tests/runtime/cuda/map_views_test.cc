@@ -1,0 +1,113 @@
+// Views of many maps made together, more than one launch's table holds.
+#include "tests/runtime/cuda/gpu.h"
+#include "tests/support/random.h"
+#include "tests/support/view_check.h"
+
+namespace minuet {
+namespace {
+
+constexpr i32 kKernelSizes[][3] = {{2, 2, 2}, {3, 3, 3}, {1, 1, 3}, {5, 3, 3}};
+
+/// A map at random, and what is asked of it. Capacities lie above the counts.
+class SomeMap {
+ public:
+  SomeMap(Device& device, u64 seed) : device_(device) {
+    Random random(seed);
+    geometry_.volume = 1;
+    for (i32 a = 0; a < 3; ++a) {
+      geometry_.kernel_size[a] = kKernelSizes[seed % std::size(kKernelSizes)][a];
+      geometry_.volume *= geometry_.kernel_size[a];
+    }
+    queries_ = seed == 5 ? 0 : 1 + static_cast<i64>(random.below(150));
+    sources_ = queries_ + static_cast<i64>(random.below(40));
+    for (i32 k = 0; k < geometry_.volume; ++k) {
+      const i64 shift = sources_ > 0 ? static_cast<i64>(random.below(static_cast<u64>(sources_))) : 0;
+      for (i64 q = 0; q < queries_; ++q) {
+        rows_.push_back(random.below(3) != 0 ? static_cast<i32>((q + shift) % sources_) : -1);
+      }
+    }
+    offsets_ = order_offsets(geometry_);
+    map_.geometry = geometry_;
+    map_.rows = make(rows_)->as<i32>();
+    const auto side = [&](i64 count, i64 slack) {
+      return Coords{nullptr, make(std::vector<i32>{static_cast<i32>(count)})->as<i32>(), count + slack};
+    };
+    request_ = {&map_, side(sources_, static_cast<i64>(random.below(9))),
+                side(queries_, static_cast<i64>(random.below(9))), seed % 3 == 1};
+    NeighbourView& view = request_.transposed ? map_.transposed : map_;
+    const i64 askers = request_.askers().capacity, words = mask_words(geometry_.volume);
+    if (request_.transposed) view.rows = make(geometry_.volume * askers)->as<i32>();
+    if (!is_ordered(seed)) return;
+    request_.offsets = &offsets_;
+    view.masks = make(words * askers)->as<u32>();
+    view.order = make(askers)->as<i32>();
+    view.ordered_rows = make(geometry_.volume * askers)->as<i32>();
+    view.ordered_masks = make(words * askers)->as<u32>();
+  }
+  SomeMap(const SomeMap&) = delete;
+
+  const ViewRequest& request() const { return request_; }
+  void check() const {
+    const std::vector<i32> rows = request_.transposed ? transpose(rows_, geometry_.volume, sources_) : rows_;
+    EXPECT_EQ(read_words(device_, request_.view().rows, static_cast<i64>(rows.size())), rows);
+    if (request_.offsets) {
+      check_view(device_, rows, geometry_, request_.askers().capacity, request_.view());
+    }
+  }
+
+ private:
+  /// Some transposed views go without.
+  static bool is_ordered(u64 seed) { return seed % 9 != 4; }
+  TestBuffer* make(i64 words) {
+    buffers_.push_back(std::make_unique<TestBuffer>(device_, words * 4));
+    return buffers_.back().get();
+  }
+  TestBuffer* make(const std::vector<i32>& values) {
+    buffers_.push_back(std::make_unique<TestBuffer>(device_, values));
+    return buffers_.back().get();
+  }
+
+  Device& device_;
+  KernelGeometry geometry_;
+  i64 queries_ = 0, sources_ = 0;
+  std::vector<i32> rows_;
+  OffsetOrder offsets_;
+  MapView map_;
+  ViewRequest request_;
+  std::vector<std::unique_ptr<TestBuffer>> buffers_;
+};
+
+class MapViewsTest : public GpuTest {};
+
+TEST_F(MapViewsTest, OfManyMaps) {
+  gpu().load_map(3);
+  EngineChoice choice;
+  choice.map32 = choose_map(KeyType::U32, 3, {SearchChoice{}});
+  choice.map64 = choose_map(KeyType::U64, 3, {SearchChoice{}});
+  const std::unique_ptr<Engine> engine = take(device().create_engine(choice, nullptr));
+  for (const u64 maps : {0, 1, 2, kMostViews, kMostViews + 6}) {
+    SCOPED_TRACE(maps);
+    std::vector<std::unique_ptr<SomeMap>> some;
+    std::vector<ViewRequest> requests;
+    for (u64 i = 0; i < maps; ++i) {
+      some.push_back(std::make_unique<SomeMap>(device(), i));
+      requests.push_back(some.back()->request());
+    }
+    const TestBuffer workspace(device(), engine->view_workspace_bytes(requests));
+    engine->reset_counters();
+    take(engine->begin(nullptr));
+    take(engine->make_views(requests, workspace.as()));
+    take(engine->end());
+    take(engine->wait());
+    for (u64 i = 0; i < maps; ++i) {
+      SCOPED_TRACE(i);
+      some[i]->check();
+    }
+    const i64 tables = (static_cast<i64>(maps) + kMostViews - 1) / kMostViews;
+    EXPECT_LE(engine->counters().kernels, 10 * tables) << "preset, transpose, rank, a sort of 6, order";
+    EXPECT_EQ(engine->counters().fills, 0);
+  }
+}
+
+}  // namespace
+}  // namespace minuet
