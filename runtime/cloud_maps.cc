@@ -32,7 +32,6 @@ llvm::Error CloudMaps::allocate_host() {
 
 MapLimits CloudMaps::limits(i32 key_bits) const {
   MapLimits limits{key_bits, capacity_, static_cast<i32>(levels_.size()), static_cast<i32>(maps_.size()), 1};
-  limits.orders = orders_;
   for (const MapView& map : maps_) limits.max_volume = std::max(limits.max_volume, map.geometry.volume);
   return limits;
 }

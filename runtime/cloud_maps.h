@@ -40,8 +40,6 @@ class CloudMaps {
   i64 capacity() const { return capacity_; }
   void set_capacity(i64 coordinates) { capacity_ = coordinates; }
   void place(Placement& parts);
-  /// Orders of queries that are made after build() (Engine::order_queries).
-  void set_orders(i32 orders) { orders_ = orders; }
   /// What place() placed is at hand.
   llvm::Error fill(Device& device);
 
@@ -103,7 +101,6 @@ class CloudMaps {
   bool indexes_ = false;  // whether the next cloud gets an index: none until some in a row could have had one
   i32 dense_clouds_ = 0;
   bool indexes_built_ = false;  // whether the last one has it
-  i32 orders_ = 0;
   std::vector<Coords> levels_;
   std::vector<MapView> maps_;
 

@@ -81,7 +81,6 @@ struct MapLimits {
   i32 sets = 1;       // coordinate sets built from here on
   i32 maps = 0;
   i32 max_volume = 1;  // of the maps
-  i32 orders = 0;      // made from here on
   // Sets that are indexed by their cells (kernels_templates/shared/cell_index.h), and words of those.
   i32 indexed_sets = 0;
   i64 index_words = 0;

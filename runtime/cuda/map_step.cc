@@ -63,8 +63,7 @@ llvm::Error MapStep::begin(const MapLimits& limits, void* workspace) {
   work_ = MapWorkspace::place(kernels(limits.key()).choice, limits, static_cast<char*>(workspace));
   next_sort_ = next_scan_ = 0;
   MINUET_TRY(launcher_.mark(Stage::Sort));
-  const i64 sorts = limits.sets + limits.orders;
-  MINUET_TRY(launcher_.fill(work_.sorts, 0, sorts * work_.sort_bytes / static_cast<i64>(sizeof(u32))));
+  MINUET_TRY(launcher_.fill(work_.sorts, 0, limits.sets * work_.sort_bytes / static_cast<i64>(sizeof(u32))));
   if (work_.scan_count == 0) return llvm::Error::success();
   const PrepareScansParams params{work_.scans, work_.scan_bytes, work_.scan_count};
   return launcher_.launch_stride(kernels(limits.key()).prepare_scans,
@@ -142,12 +141,11 @@ llvm::Error MapStep::sort(const SortJob& job, i32& half) {
 
 llvm::Error MapStep::check_sort(i64 capacity) const {
   // An empty cloud's launches are made for one coordinate.
-  if (next_sort_ < limits_.sets + limits_.orders && capacity <= std::max<i64>(limits_.capacity, 1)) {
+  if (next_sort_ < limits_.sets && capacity <= std::max<i64>(limits_.capacity, 1)) {
     return llvm::Error::success();
   }
-  return make_error(StatusCode::Internal,
-                    "the Map step was begun for {0} sets and {1} orders of {2} coordinates", limits_.sets,
-                    limits_.orders, limits_.capacity);
+  return make_error(StatusCode::Internal, "the Map step was begun for {0} sets of {1} coordinates",
+                    limits_.sets, limits_.capacity);
 }
 
 /// `unique` says where to; what it is made of is added here.

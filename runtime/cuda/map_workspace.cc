@@ -35,12 +35,9 @@ MapWorkspace MapWorkspace::place(const MapChoice& choice, const MapLimits& limit
   // The larger half of both variants: with the caller's rows and without.
   work.sort_tiles = std::max(most_radix_tiles(choice.radix_pass_rows, limits.capacity),
                              most_radix_tiles(choice.radix_pass_keys, limits.capacity));
-  if (limits.orders > 0) {
-    work.sort_tiles = std::max(work.sort_tiles, most_radix_tiles(choice.rank_pass, limits.capacity));
-  }
   const i32 passes = radix_passes(8 * key_bytes(limits.key()));
   work.sort_bytes = kBinsBytes + kTicketBytes + passes * work.sort_tiles * kTileBytes;
-  work.sorts = parts.take<char>((limits.sets + limits.orders) * work.sort_bytes);
+  work.sorts = parts.take<char>(limits.sets * work.sort_bytes);
 
   work.scan_count = limits.sets + 2 * limits.maps;
   work.scan_bytes = scan_state_bytes(choice.scan_heads, limits.capacity);

@@ -23,7 +23,7 @@ struct MapWorkspace {
   i32* borders = nullptr;
   i32* pieces = nullptr;
   i32* piece_starts = nullptr;  // one more
-  // One sort state a set and an order, one scan state a set and two a map.
+  // One sort state a set, one scan state a set and two a map.
   char* sorts = nullptr;
   i64 sort_bytes = 0;  // of one state
   i64 sort_tiles = 0;

@@ -139,7 +139,7 @@ class LayerRun {
     limits.key_bits = 8 * key_bytes(key_);
     device_layout_ = make(std::vector<CloudLayout>{layout_}).as<CloudLayout>();
     limits.capacity = std::max(fine_->rows, queries().rows);
-    limits.sets = 3, limits.maps = 1, limits.orders = 2;
+    limits.sets = 3, limits.maps = 1;
     limits.max_volume = static_cast<i32>(test_.volume());
     take(engine_->begin_maps(limits, make(engine_->map_workspace_bytes(limits)).as()));
     TestBuffer& status = make(4);
