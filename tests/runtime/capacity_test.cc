@@ -8,6 +8,8 @@ namespace {
 
 using testing::HasSubstr;
 
+constexpr int64_t kMostPrepareLaunches = 110;  // of MinkUNet42
+
 TEST_P(CapacityTest, SuggestsWhatTheLevelsNeed) {
   const Cloud cloud = scene(400);
   const Execution exact = execution();
@@ -214,6 +216,26 @@ TEST_P(CapacityOnGpu, OneGraphForTwentyUnseenClouds) {
     EXPECT_EQ(counts[0], cloud.count());
     expect_padded_oracle(room, cloud);
   }
+}
+
+/// The views of all maps are made together. One by one they would take more than a hundred launches.
+TEST_P(CapacityOnGpu, AnInferenceTakesFewLaunches) {
+  const Cloud cloud = scene(200);
+  const Execution execution = this->execution();
+  run(execution, cloud);
+  const Buffer coordinates(machine(), cloud.coordinates), features(machine(), cloud.bytes);
+  const Buffer output(machine(), cloud.count() * kWidths.back() * dtype_bytes(dtype()));
+  const auto launches = [&] {
+    const minuet_execution_counters counters = counters_of(execution.get());
+    check(minuet_execution_reset_counters(execution.get()));
+    return counters.kernels + counters.fills + counters.copies;
+  };
+  check(minuet_execution_reset_counters(execution.get()));
+  check(minuet_execution_prepare(execution.get(), coordinates.integers(), cloud.count(), nullptr));
+  EXPECT_LE(launches(), kMostPrepareLaunches);
+  check(ExecutionTest::enqueue(execution.get(), cloud, features.data(), output.data()));
+  EXPECT_LE(launches(), int64_t{info_of(network_.get()).layers} + 2)
+      << "a layer, and the rows' way in and out";
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, CapacityOnGpu,
