@@ -110,7 +110,8 @@ class Execution {
   llvm::Error call(void* stream, llvm::function_ref<llvm::Error()> work);
 
   llvm::Error ensure_capacity(i64 count);
-  /// The arena: the fixed part, then the maps' tables; then, where no queue has it, what a run works in.
+  /// The arena: the fixed part, then the maps' tables; then, where no queue has it, what a run works in,
+  /// and before it what makes the views.
   i64 place_fixed(char* base);
   i64 place_tables(char* base);
   i64 place_scratch(char* base);

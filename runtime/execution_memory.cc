@@ -34,7 +34,10 @@ i64 Execution::place_scratch(char* base) {
         program_.takes_maps && !level.source_row ? nullptr : parts.take<char>(level.rows * slot.ld * element);
   }
   gmas_->place_buffers(parts);
-  return parts.bytes();
+  // Views are made before anything runs: in the same memory, whose gaps stay open where they pass.
+  Placement before(base, /*idle=*/false);
+  fused_->place_workspace(before);
+  return std::max(parts.bytes(), before.bytes());
 }
 
 /// What the cloud, or the maps, need: the arena must hold it before it is placed.

@@ -91,6 +91,9 @@ void FusedWork::place_views(Placement& parts) {
       requests_.push_back(request);
     }
   }
+}
+
+void FusedWork::place_workspace(Placement& parts) {
   workspace_ = parts.take<char>(engine_.view_workspace_bytes(requests_));
 }
 

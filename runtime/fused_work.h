@@ -22,6 +22,8 @@ class FusedWork {
   llvm::Error add_layer(i32 layer, const MapView& map, const Coords& sources, const Coords& queries,
                         const KernelMap* keeper);
   void place_views(Placement& parts);
+  /// Of the views that are placed: what make_views() works in, and nobody after it.
+  void place_workspace(Placement& parts);
   llvm::Error make_views();
 
   // ---- what is prepared ----------------------------------------------------------------------
