@@ -19,8 +19,7 @@ CloudMaps::CloudMaps(const Program& program, const CloudMapOptions& options, Eng
     maps_.push_back(map);
   }
   layout_needs(program, guard_, period_);
-  // Without bounds nobody would see that a cloud of capacity mode does not fit.
-  indexes_ = may_index() && (options.has_bounds || !options.has_capacities());
+  indexes_ = may_index();
   if (options.has_capacities() && !options.has_bounds) key_bits_.note(options.key_bits);
 }
 
@@ -42,9 +41,10 @@ static i64 most_index_words(i64 coordinates) {
   return std::clamp(kWordsPerCoordinate * coordinates, kLeast, kMost);
 }
 
+/// Without bounds nobody would see that a cloud of capacity mode does not fit.
 bool CloudMaps::may_index() const {
-  return options_.method == MapMethod::Indexed && engine_.has_cell_index() &&
-         levels_.size() <= kMostIndexedLevels;
+  return (options_.has_bounds || !options_.has_capacities()) && options_.method == MapMethod::Indexed &&
+         engine_.has_cell_index() && levels_.size() <= kMostIndexedLevels;
 }
 
 bool CloudMaps::is_dense(const KeyLayout& layout, i64 most) const {

@@ -1,4 +1,4 @@
-#include "tools/minuet/commands/bench_clouds.h"
+#include "tools/minuet/bench_clouds.h"
 
 #include <algorithm>
 #include <cmath>
