@@ -12,7 +12,7 @@
 namespace minuet::software_cuda {
 namespace {
 
-constexpr std::size_t kPage = 4096, kAlignment = 256;
+constexpr std::size_t kPage = 4096, kLargePage = 2 << 20, kAlignment = 256;
 constexpr std::size_t kQuarantine = 512;
 constexpr unsigned char kGuard = 0xa5;
 
@@ -22,6 +22,19 @@ std::string text(const void* memory, const Memory::Allocation& allocation) {
   char line[96];
   std::snprintf(line, sizeof line, "the allocation of %zu bytes at %p", allocation.bytes, memory);
   return line;
+}
+
+/// `bytes` of address space between two pages that are nobody's; large ones begin on a large page. Null where
+/// there is none.
+char* reserve(std::size_t bytes) {
+  const std::size_t alignment = bytes < kLargePage ? kPage : kLargePage, all = bytes + kPage + alignment;
+  void* const base = ::mmap(nullptr, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED) return nullptr;
+  const auto begin = reinterpret_cast<std::uintptr_t>(base);
+  const std::uintptr_t pages = round_up(begin + kPage, alignment), end = pages + bytes + kPage;
+  if (pages - kPage > begin) ::munmap(base, pages - kPage - begin);
+  if (begin + all > end) ::munmap(reinterpret_cast<void*>(end), begin + all - end);
+  return reinterpret_cast<char*>(pages);
 }
 
 }  // namespace
@@ -39,10 +52,8 @@ void poison(void* memory, std::size_t bytes) {
 void* Memory::allocate(std::size_t bytes, const void* owner) {
   const std::size_t inside = round_up(round_up(bytes, kAlignment), kPage);
   if (inside > limit || used_ + inside > limit) return nullptr;
-  const int reserve = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  void* const reserved = ::mmap(nullptr, inside + 2 * kPage, PROT_NONE, reserve, -1, 0);
-  if (reserved == MAP_FAILED) return nullptr;
-  char* const pages = static_cast<char*>(reserved) + kPage;
+  char* const pages = reserve(inside);
+  if (!pages) return nullptr;
   const int access = open_ ? PROT_READ | PROT_WRITE : PROT_NONE;
   ::mprotect(pages, inside, PROT_READ | PROT_WRITE);
   ::madvise(pages, inside, MADV_HUGEPAGE);  // opened and closed by the large page
