@@ -48,11 +48,11 @@ bool CloudMaps::may_index() const {
 }
 
 bool CloudMaps::is_dense(const KeyLayout& layout, i64 most) const {
-  LevelStrides strides{};
-  for (std::size_t i = 0; i < levels_.size(); ++i) {
-    std::copy_n(program_.levels[i].tensor_stride.begin(), kMaxDim, strides.axis[i]);
+  i64 words = 0;
+  for (const LevelSpec& level : program_.levels) {
+    words += make_cell_grid(layout, level.tensor_stride.data()).words;
   }
-  return make_cell_grids(layout, static_cast<i32>(levels_.size()), strides).words <= most_index_words(most);
+  return words <= most_index_words(most);
 }
 
 i64 CloudMaps::most_coordinates() const {

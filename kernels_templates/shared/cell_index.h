@@ -17,18 +17,20 @@ constexpr i32 kWordBits = 32;
 constexpr i32 kRunWords = 2;  // words of cells in a run
 constexpr i64 kRunCells = i64{kRunWords} * kWordBits;
 
+constexpr i32 kMostIndexWords = 1 << 24;
+
 /// The cells of one level.
 struct CellGrid {
   i64 weight[kMaxFields] = {};  // cells from one value of a field to the next
   i32 stride[kMaxFields] = {};  // tensor stride; 1 for the batch
-  i32 first_word = 0;           // of the level's in CellIndex::occupied
+  i32 words = 0;                // of the level's in CellIndex::occupied; at most kMostIndexWords + 1
+  i32 first_word = 0;
 };
 struct CellGrids {
   CellGrid levels[kMostIndexedLevels];
-  i32 words = 0;  // of all levels; kMostIndexWords + 1 where they are more than an index can have
+  i32 words = 0;  // of all levels
   i32 runs = 0;   // that have a coordinate
 };
-constexpr i32 kMostIndexWords = 1 << 24;
 
 /// Device memory of the levels' index.
 struct CellIndex {
@@ -43,29 +45,20 @@ struct LevelStrides {
   i32 axis[kMostIndexedLevels][kMaxDim];
 };
 
-MINUET_HD constexpr CellGrids make_cell_grids(const KeyLayout& layout, i32 levels,
-                                              const LevelStrides& strides) {
-  constexpr i64 kMostCells = i64{kMostIndexWords} * kWordBits * kRunCells;
-  CellGrids grids;
-  i64 words = 0;
-  for (i32 l = 0; l < levels; ++l) {
-    CellGrid& grid = grids.levels[l];
-    grid.first_word = static_cast<i32>(words);
-    i64 cells = 1;
-    for (i32 f = layout.fields - 1; f >= 0; --f) {
-      grid.stride[f] = f == 0 ? 1 : strides.axis[l][f - 1];
-      grid.weight[f] = cells;
-      const i64 values = layout.span[f] / grid.stride[f] + 1;
-      cells = values > kMostCells / cells ? kMostCells + 1 : cells * values;
-      if (cells > kMostCells) break;
-    }
-    words += (cells + kWordBits * kRunCells - 1) / (kWordBits * kRunCells);
-    if (words <= kMostIndexWords) continue;
-    words = kMostIndexWords + 1;
-    break;
+/// Without its first word.
+MINUET_HD constexpr CellGrid make_cell_grid(const KeyLayout& layout, const i32* stride) {
+  constexpr i64 kWordCells = kWordBits * kRunCells, kMostCells = kMostIndexWords * kWordCells;
+  CellGrid grid;
+  i64 cells = 1;
+  MINUET_UNROLL
+  for (i32 f = layout.fields - 1; f >= 0; --f) {
+    grid.stride[f] = f == 0 ? 1 : stride[f - 1];
+    grid.weight[f] = cells;
+    const i64 values = layout.span[f] / grid.stride[f] + 1;
+    cells = values > kMostCells / cells ? kMostCells + 1 : cells * values;
   }
-  grids.words = static_cast<i32>(words);
-  return grids;
+  grid.words = static_cast<i32>((cells + kWordCells - 1) / kWordCells);
+  return grid;
 }
 
 /// The cell of a coordinate of the level, or of one that the level floors to it.

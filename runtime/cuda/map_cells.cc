@@ -6,6 +6,7 @@
 namespace minuet {
 namespace {
 
+constexpr i64 kClearBlocksPerMultiprocessor = 8;    // each makes the grids first
 constexpr i64 kSearchBlocksPerMultiprocessor = 16;  // each adds its counts to those in global memory
 
 }  // namespace
@@ -45,7 +46,11 @@ llvm::Error MapStep::index_sets(const IndexSetsRequest& request) {
     pass.sets[l] = {level.coords.keys, level.coords.count, level.coords.capacity};
   }
   const i64 cell_words = clear.most_runs * kRunWords;
-  MINUET_TRY(launcher_.launch_stride(kernels.clear_cells, std::max(cell_words, clear.most_words / 8), clear));
+  const i32 clear_threads = kernels.choice.clear_cells.threads;
+  MINUET_TRY(launcher_.launch(kernels.clear_cells,
+                              stride_grid(std::max(cell_words, clear.most_words), clear_threads,
+                                          launcher_.multiprocessors(), kClearBlocksPerMultiprocessor),
+                              clear));
   MINUET_TRY(launcher_.launch_stride(kernels.index_runs, most, pass));
   ScanParams runs = {index.occupied, &index.grids->words, 1, 1, 0, index.runs_before, nullptr};
   MINUET_TRY(scan(kernels.scan_bits, kernels.choice.scan_bits, clear.most_words, runs));

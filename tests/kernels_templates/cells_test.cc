@@ -266,9 +266,7 @@ TEST(Cells, WhatDoesNotFitSaysSo) {
     std::vector<Point> far = points;
     far[0] = {0, INT_MAX / 2, INT_MAX / 2, 0, 0};
     const CloudLayout layout = layout_of(far, 3, 2, 2);
-    LevelStrides all{};
-    for (i32 l = 0; l < 2; ++l) std::fill_n(all.axis[l], kMaxDim, l + 1);
-    EXPECT_EQ(make_cell_grids(layout.keys, 2, all).words, kMostIndexWords + 1);
+    EXPECT_EQ(make_cell_grid(layout.keys, strides[0].data()).words, kMostIndexWords + 1);
   }
   {
     std::vector<Point> twice = points;
