@@ -154,15 +154,16 @@ void minuet_kernel_map_destroy(minuet_kernel_map* map) { delete map; }
 int32_t minuet_kernel_map_volume(const minuet_kernel_map* map) {
   return map ? map->map->view().geometry.volume : 0;
 }
-int64_t minuet_kernel_map_pairs(const minuet_kernel_map* map) {
-  if (!map) return 0;
-  int64_t pairs = -1;
-  guarded("minuet_kernel_map_pairs", [&]() -> llvm::Error {
-    MINUET_ASSIGN(const auto entered, enter(map->map->queue()));
-    MINUET_ASSIGN(pairs, map->map->pairs());
+minuet_status minuet_kernel_map_query_pairs(minuet_kernel_map* map, int64_t* pairs) {
+  return guarded("minuet_kernel_map_query_pairs", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(map, "map"));
+    MINUET_TRY(check_pointer(pairs, "pairs"));
+    const KernelMap& own = *map->map;
+    // What is known is nobody's call of the queue.
+    MINUET_ASSIGN(const auto entered, enter(own.has_counts() ? nullptr : own.queue()));
+    MINUET_ASSIGN(*pairs, own.pairs());
     return llvm::Error::success();
   });
-  return pairs;
 }
 
 minuet_status minuet_kernel_map_export(minuet_kernel_map* map, int32_t* pairs, void* stream) {

@@ -78,6 +78,9 @@ llvm::Error check_coordinate_status(u32 status) {
     return make_error(StatusCode::OutOfRange,
                       "a coordinate lies outside the declared bounds: widen them, or declare none");
   }
+  if (status & kStatusTooManyCells) {
+    return make_error(StatusCode::Internal, "a cloud was indexed that has too many cells for an index");
+  }
   return llvm::Error::success();
 }
 

@@ -164,7 +164,7 @@ llvm::Error CloudMaps::enqueue(const i32* coordinates, const i32* given_count, i
     limits.capacity = std::max(limits.capacity, levels_[i].capacity);
   }
   if (indexes_) {
-    limits.sets = 0;
+    limits.sets = 0;  // but maps, whose pairs gather-GEMM-scatter counts
     limits.indexed_sets = static_cast<i32>(levels_.size());
     limits.index_words = most_index_words(limits.capacity);
   }

@@ -1,6 +1,7 @@
 // Coordinate sets and kernel maps that live outside a network (paper 5.1), for single convolutions.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -111,7 +112,8 @@ class KernelMap {
   /// them back, and waits.
   llvm::Expected<llvm::ArrayRef<i32>> counts() const;
   llvm::Expected<i64> pairs() const;
-  bool has_counts() const { return !pairs_->counts.empty(); }
+  /// Any thread may ask.
+  bool has_counts() const { return pairs_->has_counts; }
   const std::shared_ptr<Queue>& queue() const { return input_->queue(); }
   /// Views that executions share; in calls of the queue only.
   std::shared_ptr<const GmasView> find_gmas_view(i32 direct_offset, const GroupingChoice& grouping) const;
@@ -128,7 +130,8 @@ class KernelMap {
   struct Pairs {
     MapView view;
     DeviceMemory memory;
-    std::vector<i32> counts;  // none until they are read back
+    std::vector<i32> counts;  // none until they are read back,
+    std::atomic<bool> has_counts{false};
     std::vector<std::shared_ptr<const GmasView>> gmas_views;
     std::vector<std::shared_ptr<const FusedView>> fused_views;
   };

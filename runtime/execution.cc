@@ -67,6 +67,7 @@ llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan>
                                                double neighbours) {
   ExecutionOptions options;
   options.max_points = points;
+  options.cloud.method = MapMethod::Indexed;  // which has room for sorting too
   MINUET_ASSIGN(std::unique_ptr<Execution> execution, create_unplaced(std::move(loaded), options));
   const Program& program = execution->program_;
   const i64 rows = std::max<i64>(points, 1);

@@ -129,6 +129,7 @@ llvm::Error KernelMap::search(void* stream) {
   MINUET_TRY((*engine)->count_pairs(queries, pairs_->view));
   if (is_identity()) {
     pairs_->counts = {static_cast<i32>(view().queries)};
+    pairs_->has_counts = true;
     return llvm::Error::success();
   }
   // Without a queue the memory that the search works in would be waited for here anyway.
@@ -140,6 +141,7 @@ llvm::Error KernelMap::read_counts(MapEngine& engine) const {
   std::vector<i32> counts(static_cast<std::size_t>(view().geometry.volume));
   MINUET_TRY(engine.read_words(counts.data(), view().counts, view().geometry.volume));
   pairs_->counts = std::move(counts);
+  pairs_->has_counts = true;
   return llvm::Error::success();
 }
 

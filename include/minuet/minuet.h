@@ -344,10 +344,10 @@ MINUET_API minuet_status minuet_kernel_map_create(minuet_coordinates* input, min
 MINUET_API minuet_status minuet_kernel_map_transpose(minuet_kernel_map* forward, minuet_kernel_map** map);
 MINUET_API void minuet_kernel_map_destroy(minuet_kernel_map* map);
 /* Number of offsets, and of pairs over all of them. Of a map with a queue, pairs are read back, with one
- * wait, for the first who asks: this call and the next one, which are calls of the queue then, query_layer,
- * and prepare_maps of a convolution by gather-GEMM-scatter. -1, with minuet_last_error, where that fails. */
+ * wait, for the first who asks: query_pairs and export, which are calls of the queue then, query_layer, and
+ * prepare_maps of a convolution by gather-GEMM-scatter. */
 MINUET_API int32_t minuet_kernel_map_volume(const minuet_kernel_map* map);
-MINUET_API int64_t minuet_kernel_map_pairs(const minuet_kernel_map* map);
+MINUET_API minuet_status minuet_kernel_map_query_pairs(minuet_kernel_map* map, int64_t* pairs);
 /* int32 [pairs, 3] (k, input row, output row) to host memory, ordered by k; rows in the caller's
  * order of each set. Waits. */
 MINUET_API minuet_status minuet_kernel_map_export(minuet_kernel_map* map, int32_t* pairs, void* stream);
@@ -619,9 +619,10 @@ typedef int32_t minuet_map_method;
 enum {
   MINUET_MAPS_AUTO = 0,   /* sorted, so far */
   MINUET_MAPS_SORTED = 1, /* keys are sorted, and sorted keys are searched (paper 5.1) */
-  MINUET_MAPS_INDEXED = 2 /* the cells that voxels occupy are marked and counted. Sorted on the CPU, for
-                             more than 16 levels, where the bounds hold more than 131072 cells a voxel, and
-                             in capacity mode without declared bounds */
+  /* the cells that voxels occupy are counted. Sorted all the same: on the CPU, for more than 16 levels, in
+   * capacity mode without bounds, and, until 16 in a row had fewer, from a cloud on whose bounds hold more
+   * than 131072 cells a coordinate (of all levels; 2^27 are always few enough, more than 2^34 never) */
+  MINUET_MAPS_INDEXED = 2
 };
 
 typedef struct minuet_execution_options {
@@ -704,8 +705,8 @@ MINUET_API minuet_status minuet_execution_suggest_capacities(minuet_execution* e
  * what makes the views of them that the dataflow reads; allocates where the arena is too small. Waits for
  * nothing but, where an earlier prepare_maps of this execution is still under way on the device, for that;
  * without a queue, where the arena grows, for the stream; and for the pairs of a map where it is the first to
- * ask (minuet_kernel_map_pairs). After a failure no map is prepared. The execution keeps the maps alive until
- * the next prepare_maps. */
+ * ask (minuet_kernel_map_query_pairs). After a failure no map is prepared. The execution keeps the maps alive
+ * until the next prepare_maps. */
 MINUET_API minuet_status minuet_execution_prepare_maps(minuet_execution* execution,
                                                        minuet_kernel_map* const* maps, int32_t count,
                                                        void* stream);

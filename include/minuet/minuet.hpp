@@ -263,8 +263,8 @@ class KernelMap {
   minuet_kernel_map* get() const noexcept { return owner_.get(); }
   std::int32_t volume() const noexcept { return minuet_kernel_map_volume(get()); }
   std::int64_t pairs() const {
-    const std::int64_t pairs = minuet_kernel_map_pairs(get());
-    if (pairs < 0) throw Exception(MINUET_FAILED_PRECONDITION, last_error());  // most often; the text knows
+    std::int64_t pairs = 0;
+    check(minuet_kernel_map_query_pairs(get(), &pairs));
     return pairs;
   }
   /// (k, input row, output row) of each.

@@ -1,7 +1,8 @@
 // An index of no coordinates, with the grids of the cloud's levels (cell_index.h).
 //
-// Every block makes the grids for itself, a thread a level, the first block for the kernels that follow too;
-// then all blocks clear what those read of the index, and no more.
+// Every block makes the grids for itself, a thread a level, and the first block for the kernels that follow
+// too. Then all blocks clear the words of runs that the cloud's extent has, and all cells that there is room
+// for.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

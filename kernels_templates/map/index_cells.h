@@ -1,12 +1,12 @@
 // One pass over a cloud's coordinates: marks their runs, or their cells, in the index of all levels, or takes
 // the sets from it (cell_index.h). One thread a coordinate.
 //
-// A coordinate outside the bounds sets a bit of the status word and is clamped, as in pack.h. Several
-// coordinates of a cell write the same to a set; which of them its row came from is the least, so that
-// nothing depends on the order in which threads run.
+// Several coordinates of a cell write the same to a set; which of them its row came from is the least, so
+// that nothing depends on the order in which threads run.
 #pragma once
 
 #include "kernels_templates/map/cell_rows.h"
+#include "kernels_templates/map/field_inside.h"
 
 namespace minuet {
 
@@ -22,10 +22,8 @@ MINUET_DEVICE Key floored_key(const KeyLayout& layout, const CellGrid& grid, con
   u64 key = fields[0] << layout.shift[0];
   MINUET_UNROLL
   for (i32 f = 1; f < Fields; ++f) {
-    const u64 stride = static_cast<u64>(grid.stride[f]);
-    const u64 remainder =
-        (fields[f] >> 32) == 0 ? static_cast<u32>(fields[f]) % static_cast<u32>(stride) : fields[f] % stride;
-    key |= (fields[f] - remainder) << layout.shift[f];
+    const u64 floored = divide_field(fields[f], grid.stride[f]) * static_cast<u64>(grid.stride[f]);
+    key |= floored << layout.shift[f];
   }
   return static_cast<Key>(key);
 }
@@ -66,12 +64,8 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void index_cells(const IndexCellsP
     u32 status = 0;
     MINUET_UNROLL
     for (i32 f = 0; f < kFields; ++f) {
-      const i32 value = read_only(p.coordinates + i * kFields + f);
-      const i32 raised = value < cloud.least[f] ? cloud.least[f] : value;
-      const i32 inside = raised > cloud.greatest[f] ? cloud.greatest[f] : raised;
-      if (inside != value) status |= kStatusOutOfBounds;
-      if (f == 0 && value < 0) status |= kStatusNegativeBatch;
-      fields[f] = static_cast<u64>(inside - layout.bias[f]);
+      fields[f] =
+          static_cast<u64>(field_inside(cloud, p.coordinates + i * kFields, f, status) - layout.bias[f]);
     }
     if (S.step == IndexStep::Runs && status != 0) atomicOr(p.status, status);
     for (i32 l = 0; l < p.levels; ++l) {

@@ -1,11 +1,7 @@
 // keys[i] = pack(coordinates[i]), rows[i] = i. One thread a coordinate.
-//
-// A coordinate outside the bounds sets a bit of the status word and is clamped: the caller
-// reports the error, and until then no kernel meets a key outside the layout.
 #pragma once
 
-#include "kernels_templates/core/grid.h"
-#include "kernels_templates/shared/map_kernels.h"
+#include "kernels_templates/map/field_inside.h"
 
 namespace minuet {
 
@@ -21,11 +17,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void pack(const PackParams p) {
     u32 status = 0;
     MINUET_UNROLL
     for (i32 f = 0; f < kFields; ++f) {
-      const i32 value = read_only(p.coordinates + i * kFields + f);
-      const i32 raised = value < cloud.least[f] ? cloud.least[f] : value;
-      coordinate[f] = raised > cloud.greatest[f] ? cloud.greatest[f] : raised;
-      if (coordinate[f] != value) status |= kStatusOutOfBounds;
-      if (f == 0 && value < 0) status |= kStatusNegativeBatch;
+      coordinate[f] = field_inside(cloud, p.coordinates + i * kFields, f, status);
     }
     if (status != 0) atomicOr(p.status, status);
     static_cast<Key*>(p.keys)[i] = pack_key<Key>(layout, coordinate);

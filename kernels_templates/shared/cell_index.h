@@ -66,15 +66,12 @@ MINUET_HD constexpr i64 cell_of(const CellGrid& grid, const u64* fields, i32 cou
   i64 cell = 0;
   MINUET_UNROLL
   for (i32 f = 0; f < count; ++f) {
-    const u64 value = (fields[f] >> 32) == 0 ? static_cast<u32>(fields[f]) / static_cast<u32>(grid.stride[f])
-                                             : fields[f] / static_cast<u64>(grid.stride[f]);
-    cell += static_cast<i64>(value) * grid.weight[f];
+    cell += static_cast<i64>(divide_field(fields[f], grid.stride[f])) * grid.weight[f];
   }
   return cell;
 }
 
-/// Makes an index ready: its grids, no cell occupied. The work is that of the cells that the cloud's extent
-/// has.
+/// Makes an index ready: its grids, no cell occupied.
 struct ClearCellsSpec {
   i32 ndim = 3;
   i32 threads = 256;

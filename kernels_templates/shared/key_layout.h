@@ -106,6 +106,12 @@ MINUET_HD constexpr void unpack_key(const KeyLayout& layout, Key key, i32* coord
   }
 }
 
+/// field / stride. A 64-bit division costs a device several times a 32-bit one, and few fields need it.
+MINUET_HD constexpr u64 divide_field(u64 field, i32 stride) {
+  return (field >> 32) == 0 ? static_cast<u32>(field) / static_cast<u32>(stride)
+                            : field / static_cast<u64>(stride);
+}
+
 /// floor(p / stride) * stride on every spatial axis; stride[a] divides the layout's period.
 template <class Key>
 MINUET_HD constexpr Key floor_key(const KeyLayout& layout, Key key, const i32* stride) {
@@ -113,9 +119,7 @@ MINUET_HD constexpr Key floor_key(const KeyLayout& layout, Key key, const i32* s
   MINUET_UNROLL
   for (i32 f = 1; f < layout.fields; ++f) {
     const u64 field = key_field(layout, key, f);
-    // A 64-bit remainder costs a device several times a 32-bit one, and few fields need it.
-    const u64 remainder = (field >> 32) == 0 ? static_cast<u32>(field) % static_cast<u32>(stride[f - 1])
-                                             : field % static_cast<u64>(stride[f - 1]);
+    const u64 remainder = field - divide_field(field, stride[f - 1]) * static_cast<u64>(stride[f - 1]);
     floored -= remainder << layout.shift[f];
   }
   return static_cast<Key>(floored);

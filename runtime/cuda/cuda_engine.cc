@@ -94,12 +94,12 @@ llvm::Error CudaEngine::downsample(const DownsampleRequest& request) {
 }
 
 llvm::Error CudaEngine::index_sets(const IndexSetsRequest& request) {
-  const ContextScope scope = this->scope();
+  const ContextScope current = scope();
   return map_->index_sets(request);
 }
 
 llvm::Error CudaEngine::search_index(llvm::ArrayRef<IndexedSearch> searches, const CloudLayout* layout) {
-  const ContextScope scope = this->scope();
+  const ContextScope current = scope();
   return map_->search_index(searches, layout);
 }
 

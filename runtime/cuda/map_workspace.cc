@@ -48,8 +48,7 @@ MapWorkspace MapWorkspace::place(const MapChoice& choice, const MapLimits& limit
   }
   if (limits.indexed_sets > 0) {
     // No level has more runs than the cloud has coordinates.
-    work.index_runs = limits.indexed_sets * limits.capacity;
-    const i64 cell_words = work.index_runs * kRunWords;
+    const i64 cell_words = limits.indexed_sets * limits.capacity * kRunWords;
     work.index = {parts.take<CellGrids>(1), parts.take<u32>(limits.index_words),
                   parts.take<i32>(limits.index_words + 1), parts.take<u32>(cell_words),
                   parts.take<i32>(cell_words + 1)};

@@ -31,7 +31,6 @@ struct MapWorkspace {
   i64 scan_bytes = 0;  // of one state
   i32 scan_count = 0;
   CellIndex index;
-  i64 index_runs = 0;  // that there is room for
   i64 bytes = 0;
 
   /// Parts at `base`, or, with a null base, only sizes.

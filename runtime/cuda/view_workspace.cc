@@ -38,7 +38,7 @@ ViewWorkspace ViewWorkspace::place(const RadixPassChoice& pass, i64 capacity, ch
     work.rows[half] = parts.take<u32>(capacity);
   }
   work.key_count = parts.take<i32>(1);
-  work.tiles = radix_tiles(pass.of(capacity), capacity);
+  work.tiles = most_radix_tiles(pass, capacity);
   work.state_count = kRankPasses * (kRadixBins + 1 + work.tiles * kRadixBins);
   work.state_words = parts.take<u32>(work.state_count);
   work.bytes = parts.bytes();

@@ -11,7 +11,7 @@ namespace {
 class AbiTest : public SetsOnDevice {
  protected:
   int64_t pairs(minuet_coordinates* in, minuet_coordinates* out) {
-    return minuet_kernel_map_pairs(map_of(in, out, {3, {3, 3, 3, 1}}).get());
+    return pair_count(map_of(in, out, {3, {3, 3, 3, 1}}).get());
   }
 
   Plan small_network(minuet_context* context) {

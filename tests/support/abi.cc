@@ -199,8 +199,14 @@ Coordinates downsample(minuet_coordinates* fine, const oracle::Axes& stride) {
   return Coordinates(coarse, {minuet_coordinates_destroy});
 }
 
+int64_t pair_count(minuet_kernel_map* map) {
+  int64_t pairs = 0;
+  check(minuet_kernel_map_query_pairs(map, &pairs));
+  return pairs;
+}
+
 std::vector<oracle::Pair> pairs_of(minuet_kernel_map* map) {
-  std::vector<oracle::Pair> pairs(static_cast<size_t>(minuet_kernel_map_pairs(map)));
+  std::vector<oracle::Pair> pairs(static_cast<size_t>(pair_count(map)));
   static_assert(sizeof(oracle::Pair) == 12);
   check(minuet_kernel_map_export(map, reinterpret_cast<int32_t*>(pairs.data()), nullptr));
   std::sort(pairs.begin(), pairs.end());

@@ -113,6 +113,8 @@ Coordinates make_set(Machine& machine, int ndim, const std::vector<int32_t>& coo
 std::vector<int32_t> coordinates_of(Machine& machine, minuet_coordinates* set, int ndim);
 /// What a coarser set of `fine` is.
 Coordinates downsample(minuet_coordinates* fine, const oracle::Axes& stride);
+/// minuet_kernel_map_query_pairs
+int64_t pair_count(minuet_kernel_map* map);
 /// Of a map, sorted.
 std::vector<oracle::Pair> pairs_of(minuet_kernel_map* map);
 

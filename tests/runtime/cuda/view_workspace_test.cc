@@ -44,7 +44,7 @@ TEST(ViewWorkspace, TheSortsStateIsOnePart) {
     const ViewWorkspace work = ViewWorkspace::place(pass, capacity, memory.data());
     const SortState state = work.sort_state();
     const i64 lookback = radix_passes(32) * work.tiles * kRadixBins;
-    EXPECT_EQ(work.tiles, radix_tiles(pass.of(capacity), capacity));
+    EXPECT_EQ(work.tiles, most_radix_tiles(pass, capacity));
     EXPECT_EQ(state.bins, work.state_words);
     EXPECT_EQ(state.lookback, state.bins + radix_passes(32) * kRadixBins);
     EXPECT_EQ(state.next_tile, state.lookback + lookback);
@@ -53,6 +53,13 @@ TEST(ViewWorkspace, TheSortsStateIsOnePart) {
     EXPECT_GE(work.keys[1], work.keys[0] + capacity);
     EXPECT_GE(work.rows[1], work.rows[0] + capacity);
   }
+}
+
+/// A sort of fewer keys may have smaller tiles, and more of them.
+TEST(ViewWorkspace, HoldsThatOfFewerQueries) {
+  const RadixPassChoice pass = choose_map(KeyType::U32, 3, {}).rank_pass;
+  EXPECT_GE(ViewWorkspace::place(pass, kLargeSort, nullptr).bytes,
+            ViewWorkspace::place(pass, kLargeSort - 1, nullptr).bytes);
 }
 
 }  // namespace
