@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <optional>
 
 #include "codegen/own_image.h"
 
@@ -167,13 +169,7 @@ llvm::Expected<HelperAnswer> HelperProcess::exchange(const std::string& frame, c
 
 llvm::Expected<HelperAnswer> HelperProcess::ask(const HelperJob& job, const CancelToken* cancel) {
   llvm::Expected<std::string> frame = encode_job(job);
-  if (!frame) {
-    const StatusError status = take_status(frame.takeError());
-    HelperAnswer refused;
-    refused.code = status.code();
-    refused.message = status.message();
-    return refused;
-  }
+  if (!frame) return failed_answer(frame.takeError());
   llvm::Expected<HelperAnswer> answer = exchange(*frame, cancel);
   if (answer) return answer;
   const StatusError status = take_status(answer.takeError());
@@ -182,6 +178,42 @@ llvm::Expected<HelperAnswer> HelperProcess::ask(const HelperJob& job, const Canc
   const bool is_nonsense = status.code() == StatusCode::Internal;
   const std::string how = end(is_nonsense ? 0 : kGraceMs);
   return make_error(StatusCode::Unavailable, "{0}", is_nonsense ? status.message() : how);
+}
+
+// ---- the helper's side ----------------------------------------------------------------------------------
+
+bool follow_parent(pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  return ::getppid() == parent;  // else it died before the line above
+}
+
+namespace {
+
+/// Not getrusage: its figure starts with that of the process which spawned us.
+std::int64_t peak_bytes() {
+  char text[4096];
+  const int file = ::open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+  const ssize_t size = file >= 0 ? ::read(file, text, sizeof text) : -1;
+  if (file >= 0) ::close(file);
+  if (size <= 0) return 0;
+  llvm::StringRef line = llvm::StringRef(text, static_cast<std::size_t>(size)).split("VmHWM:").second.ltrim();
+  std::int64_t kilobytes = 0;
+  return line.consumeInteger(10, kilobytes) ? 0 : kilobytes * 1024;
+}
+
+}  // namespace
+
+llvm::Error serve(int input, int output, const std::function<HelperAnswer(const HelperJob&)>& answer_job) {
+  FrameStream stream(input, output);
+  while (true) {
+    MINUET_ASSIGN(const std::optional<std::string> frame, stream.read());
+    if (!frame) return llvm::Error::success();
+    llvm::Expected<HelperJob> job = decode_job(*frame);
+    HelperAnswer answer = job ? answer_job(*job) : failed_answer(job.takeError());
+    answer.peak_bytes = peak_bytes();
+    MINUET_TRY(stream.write(encode_answer(answer)));
+    MINUET_TRY(stream.write(answer.result));
+  }
 }
 
 }  // namespace minuet

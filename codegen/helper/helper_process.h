@@ -1,8 +1,10 @@
-// Helper programs: started with posix_spawn (never fork), given a job at a time, and gone with us.
+// Helper programs, from both sides: started with posix_spawn (never fork), given a job at a time, and gone
+// with the one that started them.
 #pragma once
 
 #include <sys/types.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -46,5 +48,14 @@ class HelperProcess {
   bool has_ended_ = false;
   int status_ = -1;  // as waitpid has it, -1 where somebody else took it
 };
+
+// ---- the helper's side ----------------------------------------------------------------------------------
+
+/// Makes the kernel kill this process with its parent, for which it takes the thread that started it. False
+/// where `parent` is not the parent any more.
+bool follow_parent(pid_t parent);
+
+/// Answers every job with `answer_job` until `input` ends. An error is a broken stream.
+llvm::Error serve(int input, int output, const std::function<HelperAnswer(const HelperJob&)>& answer_job);
 
 }  // namespace minuet

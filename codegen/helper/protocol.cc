@@ -217,6 +217,15 @@ ssize_t receive_some(int file, char* bytes, std::size_t size, bool may_block) {
 
 }  // namespace
 
+HelperAnswer failed_answer(llvm::Error error) {
+  const StatusError status = take_status(std::move(error));
+  HelperAnswer answer;
+  answer.code = status.code();
+  answer.message = status.message();
+  answer.detail = status.detail();
+  return answer;
+}
+
 llvm::Expected<std::string> encode_job(const HelperJob& job) {
   Object object;
   if (job.identify) {

@@ -79,6 +79,9 @@ struct HelperAnswer {
   std::int64_t peak_bytes = 0;  // of memory, of the helper since its start
 };
 
+/// To a job that ended so.
+HelperAnswer failed_answer(llvm::Error error);
+
 /// A frame. `request_key` is the caller's, which the helper compares with its own.
 llvm::Expected<std::string> encode_job(const HelperJob& job);
 /// Unavailable where the caller's request key is not ours: it has another version of the library.
