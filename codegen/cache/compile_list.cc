@@ -90,47 +90,12 @@ class Queue {
   std::map<std::string, Group> groups_;
 };
 
-/// What the threads of one run share.
-struct Run {
-  const HelperPoolOptions& options;
-  HelperWork work;
-  Queue queue;
-  std::mutex mutex;
-  HelperPoolReport report;
-
-  /// What throws in there takes this thread only; the others go on.
-  void work_or_stop() noexcept {
-    Helper helper;
-    try {
-      hand_out(helper);
-    } catch (...) {
-    }
-    add(helper.report());
-  }
-  void hand_out(Helper& helper);
-  void add(const HelperReport& one);
-};
-
-void Run::hand_out(Helper& helper) {
-  CompileControl control;
-  control.cancel = options.cancel;
-  control.helper = &helper;
-  Turn turn;
-  while (const std::optional<Turn> next = queue.take(turn)) {
-    if (next->group != turn.group) helper.end_if_large();
-    turn = *next;
-    control.pch = options.pch && turn.pch;
-    if (!work(turn.index, control)) return queue.stop();
-  }
-}
-
-void Run::add(const HelperReport& one) {
-  const std::lock_guard<std::mutex> lock(mutex);
-  report.started += one.started;
-  report.lost += one.lost;
-  report.pch_created += one.pch_created;
-  report.pch_used += one.pch_used;
-  report.peak_bytes = std::max(report.peak_bytes, one.peak_bytes);
+void add(HelperPoolReport& all, const HelperReport& one) {
+  all.started += one.started;
+  all.lost += one.lost;
+  all.pch_created += one.pch_created;
+  all.pch_used += one.pch_used;
+  all.peak_bytes = std::max(all.peak_bytes, one.peak_bytes);
 }
 
 }  // namespace
@@ -146,84 +111,76 @@ HelperPoolReport run_in_helpers(const std::vector<KernelRequest>& requests, cons
                                 HelperWork work) {
   Resources resources = available_resources();
   if (options.memory_budget > 0) resources.memory_bytes = options.memory_budget;
-  Run run{options, work, Queue(requests, options.pch), {}, {}};
+  Queue queue(requests, options.pch);
+  HelperPoolReport report;
+  std::mutex mutex;  // of the report
+  const auto hand_out = [&](Helper& helper) {
+    CompileControl control;
+    control.cancel = options.cancel;
+    control.helper = &helper;
+    Turn turn;
+    while (const std::optional<Turn> next = queue.take(turn)) {
+      if (next->group != turn.group) helper.end_if_large();
+      turn = *next;
+      control.pch = options.pch && turn.pch;
+      if (!work(turn.index, control)) return queue.stop();
+    }
+  };
+  const auto work_or_stop = [&]() noexcept {
+    Helper helper;
+    try {
+      hand_out(helper);
+    } catch (...) {  // takes this thread only; the others go on
+    }
+    const std::lock_guard<std::mutex> lock(mutex);
+    add(report, helper.report());
+  };
   const int wanted = count_helpers(options.jobs, resources, requests.size());
   // This thread is one of them, so that nothing is lost where no other can be had.
   std::vector<std::thread> threads;
   try {
     threads.reserve(static_cast<std::size_t>(wanted - 1));
-    for (int i = 1; i < wanted; ++i) threads.push_back(start_own_thread([&run] { run.work_or_stop(); }));
+    for (int i = 1; i < wanted; ++i) threads.push_back(start_own_thread(work_or_stop));
   } catch (const std::exception&) {
   }
-  run.work_or_stop();
+  work_or_stop();
   for (std::thread& thread : threads) thread.join();
-  run.report.helpers = static_cast<int>(threads.size()) + 1;
-  return run.report;
+  report.helpers = static_cast<int>(threads.size()) + 1;
+  return report;
 }
-
-// ---- a list -----------------------------------------------------------------------------------------
-
-namespace {
-
-/// What the threads of one list share. What throws in here is a failure too: no binary is there, and no
-/// reason.
-class CompileList {
- public:
-  CompileList(KernelCache& cache, const std::vector<KernelSource>& sources, llvm::StringRef arch)
-      : cache_(cache), binaries_(sources.size()) {
-    for (std::size_t i = 0; i < sources.size(); ++i) {
-      binaries_[i] = cache.find_in_memory(sources[i], arch);
-      if (binaries_[i]) continue;
-      missing_.push_back(i);
-      requests_.push_back({sources[i], arch.str()});
-    }
-  }
-
-  /// Starts nothing where memory has all.
-  void compile(const CancelToken* cancel) {
-    if (missing_.empty()) return;
-    HelperPoolOptions options;
-    options.cancel = cancel;
-    run_in_helpers(requests_, options,
-                   [&](std::size_t index, const CompileControl& control) { return compile(index, control); });
-  }
-
-  llvm::Expected<BinaryList> result() {
-    if (failure_) return llvm::make_error<StatusError>(std::move(*failure_));
-    if (std::find(binaries_.begin(), binaries_.end(), nullptr) != binaries_.end())
-      return make_error(StatusCode::ResourceExhausted, "the host ran out of memory while compiling");
-    return std::move(binaries_);
-  }
-
- private:
-  bool compile(std::size_t index, const CompileControl& control) {
-    const KernelRequest& request = requests_[index];
-    auto binary = cache_.get_or_compile(request.source, request.arch, control);
-    if (binary) {
-      binaries_[missing_[index]] = std::move(*binary);
-      return true;
-    }
-    StatusError failure = take_status(binary.takeError());
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (!failure_) failure_.emplace(std::move(failure));
-    return cache_.is_recording();  // a recorded list is of use only when it is whole
-  }
-
-  KernelCache& cache_;
-  BinaryList binaries_;
-  std::vector<std::size_t> missing_;  // of the binaries: memory does not have them
-  std::vector<KernelRequest> requests_;
-  std::mutex mutex_;
-  std::optional<StatusError> failure_;
-};
-
-}  // namespace
 
 llvm::Expected<BinaryList> compile_list(KernelCache& cache, const std::vector<KernelSource>& sources,
                                         llvm::StringRef arch, const CancelToken* cancel) {
-  CompileList list(cache, sources, arch);
-  list.compile(cancel);
-  return list.result();
+  BinaryList binaries(sources.size());
+  std::vector<std::size_t> missing;  // of the binaries: memory does not have them
+  std::vector<KernelRequest> requests;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    binaries[i] = cache.find_in_memory(sources[i], arch);
+    if (binaries[i]) continue;
+    missing.push_back(i);
+    requests.push_back({sources[i], arch.str()});
+  }
+  if (missing.empty()) return binaries;  // nothing is started
+  HelperPoolOptions options;
+  options.cancel = cancel;
+  std::mutex mutex;
+  std::optional<StatusError> failure;
+  run_in_helpers(requests, options, [&](std::size_t index, const CompileControl& control) {
+    auto binary = cache.get_or_compile(requests[index].source, arch, control);
+    if (binary) {
+      binaries[missing[index]] = std::move(*binary);
+      return true;
+    }
+    StatusError status = take_status(binary.takeError());
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (!failure) failure.emplace(std::move(status));
+    return cache.is_recording();  // a recorded list is of use only when it is whole
+  });
+  if (failure) return llvm::make_error<StatusError>(std::move(*failure));
+  // Where work threw or no thread was left for it, no binary is there, and no reason.
+  if (std::find(binaries.begin(), binaries.end(), nullptr) != binaries.end())
+    return make_error(StatusCode::ResourceExhausted, "the host ran out of memory while compiling");
+  return binaries;
 }
 
 }  // namespace minuet
