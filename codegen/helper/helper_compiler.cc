@@ -153,9 +153,10 @@ void land(Identified& known, const std::string& question, std::promise<Answer>& 
   }
 }
 
-/// As identify_nvrtc.
-llvm::Expected<NvrtcInfo> identify(const std::string& library, const std::string& program,
-                                   const CompileControl& control) {
+}  // namespace
+
+llvm::Expected<NvrtcInfo> identify_nvrtc(const std::string& library, const std::string& program,
+                                         const CompileControl& control) {
   HelperJob job;
   job.identify = true;
   job.nvrtc = library;
@@ -185,6 +186,8 @@ llvm::Expected<NvrtcInfo> identify(const std::string& library, const std::string
 
 // ---- the compiler ---------------------------------------------------------------------------------------
 
+namespace {
+
 class HelperCompiler : public Compiler {
  public:
   HelperCompiler(std::string library, std::string program)
@@ -192,7 +195,7 @@ class HelperCompiler : public Compiler {
 
   llvm::Expected<NvrtcInfo> identify(const CompileControl& control) override {
     if (const NvrtcInfo* const info = info_.first()) return *info;
-    MINUET_ASSIGN(NvrtcInfo info, minuet::identify(library_, program_, control));
+    MINUET_ASSIGN(NvrtcInfo info, identify_nvrtc(library_, program_, control));
     info_.push(info);
     return info;
   }
@@ -227,11 +230,6 @@ class HelperCompiler : public Compiler {
 };
 
 }  // namespace
-
-llvm::Expected<NvrtcInfo> identify_nvrtc(const std::string& library, const std::string& program,
-                                         const CancelToken* cancel) {
-  return identify(library, program, {cancel});
-}
 
 std::shared_ptr<Compiler> make_helper_compiler(std::string library, std::string program) {
   return std::make_shared<HelperCompiler>(std::move(library), std::move(program));

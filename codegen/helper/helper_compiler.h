@@ -19,9 +19,10 @@ namespace minuet {
 /// do that this process has loaded. `program`: the helper; empty: minuet-compile beside the library.
 /// Unavailable where there is no NVRTC, or the helper does not start, is lost or of another version;
 /// ResourceExhausted where the system has nothing to start it with. Thread-safe: of threads that ask the
-/// same, one asks and the others get what it got. Waits for no thread of a parent process.
+/// same, one asks and the others get what it got. Waits for no thread of a parent process. Of `control` the
+/// cancel and the helper count.
 llvm::Expected<NvrtcInfo> identify_nvrtc(const std::string& library = {}, const std::string& program = {},
-                                         const CancelToken* cancel = nullptr);
+                                         const CompileControl& control = {});
 
 /// Identified when that is first asked for: a process that finds all in bundles, or only uses the CPU, starts
 /// no helper. A compile that is cancelled is over at once, for its helper is killed (R17). Parameters and

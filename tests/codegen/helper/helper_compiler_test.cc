@@ -18,7 +18,7 @@ namespace {
 using testing::HasSubstr;
 
 StatusError refusal_to_identify(const std::string& library, const CancelToken* cancel = nullptr) {
-  llvm::Expected<NvrtcInfo> info = identify_nvrtc(library, MINUET_FAKE_HELPER, cancel);
+  llvm::Expected<NvrtcInfo> info = identify_nvrtc(library, MINUET_FAKE_HELPER, {cancel});
   EXPECT_FALSE(info) << library;
   return take_status(info.takeError());
 }

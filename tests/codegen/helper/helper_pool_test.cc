@@ -261,7 +261,7 @@ TEST(HelperPool, R17_ThreadsThatWaitForAnAnswerAreFreeToGo) {
   const std::string library = "sleep:" + (folder / "asked");
   CancelToken first, second;
   const auto code_of = [&](const CancelToken& cancel) {
-    return take_status(identify_nvrtc(library, MINUET_FAKE_HELPER, &cancel).takeError()).code();
+    return take_status(identify_nvrtc(library, MINUET_FAKE_HELPER, {&cancel}).takeError()).code();
   };
   StatusCode asking = StatusCode::Ok, waiting = StatusCode::Ok;
   std::thread asks([&] { asking = code_of(first); });
