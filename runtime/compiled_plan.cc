@@ -18,16 +18,16 @@ EngineChoice choose_engine(i32 ndim, i64 volume, const TuningSnapshot* tuning) {
           choose_map(KeyType::U64, ndim, searches, tuning)};
 }
 
-llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const Program& program,
-                                                                         llvm::StringRef arch,
-                                                                         const TuningSnapshot* tuning,
-                                                                         std::optional<Dataflow> wanted) {
+llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const Plan& plan,
+                                                                         llvm::StringRef arch) {
+  const Program& program = plan.program;
+  const TuningSnapshot* const tuning = plan.tuning.get();
   auto compiled = std::make_shared<CompiledPlan>();
   compiled->candidates = std::vector<std::vector<Candidate>>(program.layers.size());
   for (std::size_t i = 0; i < program.layers.size(); ++i) {
     const ProgramLayer& layer = program.layers[i];
     llvm::Expected<std::vector<Candidate>> candidates =
-        choose_candidates(layer.problem, arch, tuning, wanted);
+        choose_candidates(layer.problem, arch, tuning, plan.dataflow);
     if (!candidates) return annotate(candidates.takeError(), layer.name);
     compiled->candidates[i] = std::move(*candidates);
   }
@@ -53,11 +53,6 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
   compiled->permute_output = permute(program.output, false);
   compiled->permute_coordinates = choose_permute_coordinates(program.ndim);
   return compiled;
-}
-
-llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const Plan& plan,
-                                                                         llvm::StringRef arch) {
-  return create(plan.program, arch, plan.tuning.get(), plan.dataflow);
 }
 
 bool CompiledPlan::has(Dataflow dataflow, std::size_t layer) const {

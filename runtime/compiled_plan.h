@@ -24,12 +24,7 @@ struct CompiledPlan {
   PermuteRowsSpec permute_output, permute_coordinates;
   GroupingChoice grouping;
 
-  /// `arch`: "" for the CPU. `tuning` may be null. `wanted`: the dataflow of all layers.
-  static llvm::Expected<std::shared_ptr<const CompiledPlan>> create(const Program& program,
-                                                                    llvm::StringRef arch,
-                                                                    const TuningSnapshot* tuning,
-                                                                    std::optional<Dataflow> wanted = {});
-  /// As the plan was asked for.
+  /// `arch`: "" for the CPU.
   static llvm::Expected<std::shared_ptr<const CompiledPlan>> create(const Plan& plan, llvm::StringRef arch);
   bool has(Dataflow dataflow, std::size_t layer) const;
   /// Every kernel that any cloud may need, each once.

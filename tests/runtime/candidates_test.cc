@@ -16,16 +16,15 @@ constexpr const char* kNetwork = R"({"name": "n", "ndim": 1, "in_channels": 1, "
 
 class CandidatesOfACloud : public testing::Test {
  protected:
-  CandidatesOfACloud() {
+  CandidatesOfACloud() { use(Dataflow::GatherGemmScatter); }
+
+  void use(Dataflow dataflow) {
     NetworkProblem problem;
     problem.description = llvm::cantFail(parse_network(kNetwork));
     problem.dtype = DType::F32;
+    problem.dataflow = dataflow;
     plan_ = llvm::cantFail(Plan::create(problem, ParameterSource(uint64_t{1})));
-    use(Dataflow::GatherGemmScatter);
-  }
-
-  void use(Dataflow dataflow) {
-    untuned_ = llvm::cantFail(CompiledPlan::create(plan_->program, "", nullptr, dataflow));
+    untuned_ = llvm::cantFail(CompiledPlan::create(*plan_, ""));
     relu_ = linear_ = untuned_->candidates[0][0];
     problem_of(relu_).activation = Activation::ReLU;
     problem_of(linear_).activation = Activation::None;

@@ -27,11 +27,13 @@ DeviceInfo example_gpu() {
 }
 
 /// A layer of 64 fp16 channels, 27 offsets.
-std::shared_ptr<const CompiledPlan> plan_of(const TuningSnapshot* tuning, const char* arch = "sm_90a") {
+std::shared_ptr<const CompiledPlan> plan_of(std::shared_ptr<const TuningSnapshot> tuning,
+                                            const char* arch = "sm_90a") {
   LayerParameters parameters;
   parameters.weight.assign(size_t{27} * 64 * 64, 1.0f);
-  const auto plan = llvm::cantFail(Plan::create(example_problem(), std::move(parameters)));
-  return llvm::cantFail(CompiledPlan::create(plan->program, arch, tuning, Dataflow::GatherGemmScatter));
+  const auto plan = llvm::cantFail(
+      Plan::create(example_problem(), std::move(parameters), std::move(tuning), Dataflow::GatherGemmScatter));
+  return llvm::cantFail(CompiledPlan::create(*plan, arch));
 }
 
 std::vector<std::string> names_of(const std::vector<KernelSource>& sources) {
@@ -40,8 +42,8 @@ std::vector<std::string> names_of(const std::vector<KernelSource>& sources) {
   return names;
 }
 
-std::vector<std::string> kernels_of(const TuningSnapshot* tuning) {
-  return names_of(plan_of(tuning)->sources());
+std::vector<std::string> kernels_of(std::shared_ptr<const TuningSnapshot> tuning) {
+  return names_of(plan_of(std::move(tuning))->sources());
 }
 
 class PlanTuning : public testing::Test {
@@ -73,13 +75,13 @@ TEST_F(PlanTuning, R35_APlanTakesWhatTheUserStored) {
   const std::shared_ptr<Context> context = make_context();
   EXPECT_EQ(context->tuning(), nullptr);
   EXPECT_EQ(llvm::cantFail(context->load_tuning(example_gpu())), 0u);
-  EXPECT_EQ(kernels_of(context->tuning().get()), kernels_of(nullptr));
+  EXPECT_EQ(kernels_of(context->tuning()), kernels_of(nullptr));
 
   // Stored by another process, say: seen when it is asked for, and not before.
   llvm::cantFail(store().publish(example_entry(environment())));
-  EXPECT_EQ(kernels_of(context->tuning().get()), kernels_of(nullptr));
+  EXPECT_EQ(kernels_of(context->tuning()), kernels_of(nullptr));
   EXPECT_EQ(llvm::cantFail(context->load_tuning(example_gpu())), 1u);
-  const std::vector<std::string> tuned = kernels_of(context->tuning().get());
+  const std::vector<std::string> tuned = kernels_of(context->tuning());
   EXPECT_THAT(kernels_of(nullptr), Contains(HasSubstr("gather-f16-c64-t8")));
   EXPECT_THAT(tuned, Contains(HasSubstr("gather-f16-c64-t16")));
   EXPECT_THAT(tuned, Not(Contains(HasSubstr("gather-f16-c64-t8"))));
@@ -108,7 +110,7 @@ TEST_F(PlanTuning, R35_TheUsersResultGoesBeforeABundles) {
   const std::shared_ptr<Context> context = make_context();
   llvm::cantFail(context->cache()->add_bundle({path, ""}));
   EXPECT_EQ(llvm::cantFail(context->load_tuning(example_gpu())), 2u);
-  const std::vector<std::string> kernels = kernels_of(context->tuning().get());
+  const std::vector<std::string> kernels = kernels_of(context->tuning());
   EXPECT_THAT(kernels, Contains(HasSubstr("gather-f16-c64-t16")));
   EXPECT_THAT(kernels, Contains(HasSubstr("scatter-f16-c64-t32")));
 
@@ -116,7 +118,7 @@ TEST_F(PlanTuning, R35_TheUsersResultGoesBeforeABundles) {
   const std::shared_ptr<Context> in_memory = make_context(/*disk=*/false);
   llvm::cantFail(in_memory->cache()->add_bundle({path, ""}));
   EXPECT_EQ(llvm::cantFail(in_memory->load_tuning(example_gpu())), 2u);
-  EXPECT_THAT(kernels_of(in_memory->tuning().get()), Contains(HasSubstr("gather-f16-c64-t32")));
+  EXPECT_THAT(kernels_of(in_memory->tuning()), Contains(HasSubstr("gather-f16-c64-t32")));
 }
 
 /// Which of them runs, the cloud decides: a compiled plan, and with it a bundle, has the kernels of all.
@@ -131,16 +133,16 @@ TEST_F(PlanTuning, APlanHasTheKernelsOfEveryBucketOnce) {
   const std::shared_ptr<Context> context = make_context();
   ASSERT_EQ(llvm::cantFail(context->load_tuning(example_gpu())), 3u);
   std::vector<std::string> gathers;
-  for (const std::string& name : kernels_of(context->tuning().get())) {
+  for (const std::string& name : kernels_of(context->tuning())) {
     if (name.find("gather-") == 0) gathers.push_back(name);
   }
   EXPECT_THAT(gathers,
               UnorderedElementsAre(HasSubstr("gather-f16-c64-t16"), HasSubstr("gather-f16-c64-t32")));
-  const auto plan = plan_of(context->tuning().get());
+  const auto plan = plan_of(context->tuning());
   EXPECT_EQ(std::get<GmasChoice>(select(plan->candidates[0], 1000, 1000, 9).choice).gather.tile, 16);
   EXPECT_EQ(std::get<GmasChoice>(select(plan->candidates[0], 5000, 5000, 9).choice).gather.tile, 32);
   EXPECT_EQ(std::get<GmasChoice>(select(plan->candidates[0], 10000, 10000, 9).choice).gather.tile, 16);
-  EXPECT_EQ(plan_of(context->tuning().get(), "")->candidates[0].size(), 1u) << "of the CPU";
+  EXPECT_EQ(plan_of(context->tuning(), "")->candidates[0].size(), 1u) << "of the CPU";
 }
 
 TEST_F(PlanTuning, ASearchAndAGroupingAreThoseOfTheLargestKernel) {
@@ -157,9 +159,9 @@ TEST_F(PlanTuning, ASearchAndAGroupingAreThoseOfTheLargestKernel) {
   ASSERT_EQ(llvm::cantFail(context->load_tuning(example_gpu())), 2u);
   NetworkProblem problem;
   problem.description = llvm::cantFail(parse_network(llvm::cantFail(shipped_network("minkunet42"))));
-  const auto program = llvm::cantFail(Plan::create(problem, ParameterSource(uint64_t{1})))->program;
-  const auto plan = llvm::cantFail(
-      CompiledPlan::create(program, "sm_90a", context->tuning().get(), Dataflow::GatherGemmScatter));
+  problem.dataflow = Dataflow::GatherGemmScatter;
+  const auto plan = llvm::cantFail(CompiledPlan::create(
+      *llvm::cantFail(Plan::create(problem, ParameterSource(uint64_t{1}), context->tuning())), "sm_90a"));
   ASSERT_EQ(plan->engine.map32.search_kernel_map.size(), 1u);
   EXPECT_EQ(plan->engine.map32.search_kernel_map[0].source_block, 128);
   EXPECT_EQ(plan->engine.map64.search_kernel_map[0].source_block, SearchChoice{}.source_block);
