@@ -61,6 +61,12 @@ Flight CacheState::claim(const std::string& key, const Binary* refused, std::pro
   return flight;
 }
 
+bool CacheState::is_empty() const {
+  State& known = state_.get();
+  const std::lock_guard<std::mutex> lock(known.mutex);
+  return known.flights.empty();
+}
+
 std::shared_ptr<const Binary> CacheState::find_landed(const std::string& key) {
   State& known = state_.get();
   const std::lock_guard<std::mutex> lock(known.mutex);
@@ -323,9 +329,11 @@ llvm::Expected<std::optional<Entry>> KernelCache::find_in_bundles(const Request&
     MINUET_ASSIGN(compilers, compilers_to_compare_with(request.control));
   }
   std::string why;
-  std::optional<Entry> entry =
-      bundles_->find([&](llvm::StringRef arch) { return key_of(request.source, arch); },
-                     request.source.name_expression, request.arch, compilers, &why);
+  std::optional<Entry> entry = bundles_->find(
+      [&](llvm::StringRef arch) {
+        return arch == request.arch ? request.request_key : key_of(request.source, arch);
+      },
+      request.source.name_expression, request.arch, compilers, &why);
   nowhere = why.empty() ? "in no bundle" : "in no bundle (" + why + ")";
   return entry;
 }

@@ -64,6 +64,8 @@ class CacheState {
   /// `refused` is given and the flight has landed with that or with a failure.
   Flight claim(const std::string& key, const Binary* refused, std::promise<Outcome>& promise, bool& ours);
   void forget(const std::string& key);
+  /// Nothing has landed or is under way.
+  bool is_empty() const;
   /// What has landed under the key, counted as a hit; null where nothing has, or a failure.
   std::shared_ptr<const Binary> find_landed(const std::string& key);
 
@@ -120,9 +122,9 @@ class KernelCache {
   /// directory, then those of bundles (R35).
   llvm::Expected<std::shared_ptr<const TuningSnapshot>> load_tuning(TuningEnvironment environment);
 
-  /// What memory has, or null: waits for nothing.
+  /// What memory has, or null: waits for nothing. A cold start pays for no key here.
   BinaryPointer find_in_memory(const KernelSource& source, llvm::StringRef arch) {
-    return state_.find_landed(key_of(source, arch));
+    return state_.is_empty() ? nullptr : state_.find_landed(key_of(source, arch));
   }
 
   /// The disk alone, for exactly `arch` and the compiler that is here; not counted.
