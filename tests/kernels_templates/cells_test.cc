@@ -73,7 +73,7 @@ class Index {
     keys.assign(levels, {});
     counts.assign(levels, poison<i32>());
     for (i32 l = 0; l < levels; ++l) {
-      keys[l] = poisoned<Key>(capacities[l]);
+      keys[l] = poisoned<Key>(capacities[l] + 1);  // one past the end stays as it is
       params.sets[l] = {keys[l].data(), &counts[l], capacities[l]};
     }
     shim::launch(&index_cells<IndexCellsSpec{IndexStep::Runs, KeyType::U32, Ndim, kThreads}>, params, grid_);
@@ -81,6 +81,7 @@ class Index {
     shim::launch(&index_cells<IndexCellsSpec{IndexStep::Cells, KeyType::U32, Ndim, kThreads}>, params, grid_);
     scan(cells_.data(), grids.runs, kRunWords, static_cast<i64>(runs) * kRunWords, rows_before_);
     shim::launch(&index_cells<IndexCellsSpec{IndexStep::Rows, K, Ndim, kThreads}>, params, grid_);
+    for (const std::vector<Key>& level : keys) EXPECT_EQ(level.back(), poison<Key>());
   }
 
   std::vector<Point> points_of(i32 level) const {
