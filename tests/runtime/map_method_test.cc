@@ -95,6 +95,25 @@ TEST_P(MapMethodTest, SparseCloudsAreSorted) {
   expect_step(true, indexed(), 1);
 }
 
+/// The same where its keys take no more bits, so that nothing else makes it be built anew.
+TEST_P(MapMethodTest, SparseCloudsOfTheSameKeysAreSorted) {
+  const auto cloud_to = [&](int32_t x) {
+    std::vector<int32_t> coordinates{0, x, 0, 0};
+    add_cluster(coordinates, {-4, -4, -4}, 200, 0, kSeed);
+    return Cloud(coordinates, dtype());
+  };
+  const Cloud dense = cloud_to(10000), sparse = cloud_to(60000);  // 26 and 28 bits of 32
+  const Execution sorted = by(MINUET_MAPS_SORTED), index = by(MINUET_MAPS_INDEXED);
+  for (int repeat = 0; repeat < 2; ++repeat) EXPECT_EQ(run(index, dense), run(sorted, dense));
+  EXPECT_EQ(method_of(index.get()), indexed());
+  check(minuet_execution_reset_counters(index.get()));
+  EXPECT_EQ(run(index, sparse), run(sorted, sparse));
+  EXPECT_EQ(method_of(index.get()), MINUET_MAPS_SORTED);
+  if (!machine().is_cpu()) {
+    EXPECT_EQ(counters_of(index.get()).host_syncs, 2);
+  }
+}
+
 TEST_P(MapMethodTest, DeclaredBoundsDecideInCapacityMode) {
   std::vector<int32_t> cluster;
   add_cluster(cluster, {-20, 30, -4}, 300, 2, kSeed);
