@@ -6,6 +6,15 @@
 #include "kernels_templates/shared/cell_index.h"
 
 namespace minuet {
+namespace {
+
+/// Of an index: half a KiB a coordinate.
+i64 most_index_words(i64 coordinates) {
+  constexpr i64 kWordsPerCoordinate = 64, kLeast = 1 << 16, kMost = 1 << 23;
+  return std::clamp(kWordsPerCoordinate * coordinates, kLeast, kMost);
+}
+
+}  // namespace
 
 CloudMaps::CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine)
     : program_(program), options_(options), engine_(engine), levels_(program.levels.size()) {
@@ -33,12 +42,6 @@ MapLimits CloudMaps::limits(i32 key_bits) const {
   MapLimits limits{key_bits, capacity_, static_cast<i32>(levels_.size()), static_cast<i32>(maps_.size()), 1};
   for (const MapView& map : maps_) limits.max_volume = std::max(limits.max_volume, map.geometry.volume);
   return limits;
-}
-
-/// So many that the index takes no more time or memory than a sort: half a KiB a coordinate.
-static i64 most_index_words(i64 coordinates) {
-  constexpr i64 kWordsPerCoordinate = 64, kLeast = 1 << 16, kMost = 1 << 23;
-  return std::clamp(kWordsPerCoordinate * coordinates, kLeast, kMost);
 }
 
 /// Without bounds nobody would see that a cloud of capacity mode does not fit.
@@ -217,17 +220,7 @@ llvm::Error CloudMaps::build_indexed(const BuildCoordsRequest& build) {
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     levels.push_back({program_.levels[i].tensor_stride, levels_[i]});
   }
-  IndexSetsRequest request;
-  request.coordinates = build.coordinates;
-  request.points = state_.points;
-  request.most = build.most;
-  request.layout = build.layout;
-  request.refuses_duplicates = build.refuses_duplicates;
-  request.levels = levels;
-  request.source_row = build.source_row;
-  request.row_of = build.row_of;
-  request.status = build.status;
-  return engine_.index_sets(request);
+  return engine_.index_sets({build, state_.points, levels});
 }
 
 llvm::Error CloudMaps::search_indexed() {

@@ -110,19 +110,13 @@ struct DownsampleRequest {
 
 /// All sets of a cloud, by the cells that they occupy: no sort.
 struct IndexSetsRequest {
-  const i32* coordinates = nullptr;  // [*points, 1 + ndim], the caller's order
-  i32* points = nullptr;             // device; becomes 0 where the cloud has more cells than index_words hold
-  i64 most = 0;                      // that *points may be
-  const CloudLayout* layout = nullptr;
-  bool refuses_duplicates = false;
+  BuildCoordsRequest finest;  // the first level's
+  i32* points = nullptr;  // its count, which becomes 0 where the cloud has more cells than index_words hold
   struct Level {
     AxisArray stride{1, 1, 1, 1};  // tensor stride
     Coords coords;                 // out
   };
   llvm::ArrayRef<Level> levels;  // as many as MapLimits::indexed_sets
-  i32* source_row = nullptr;     // out, as in BuildCoordsRequest: of the first level
-  i32* row_of = nullptr;
-  u32* status = nullptr;  // bits are or-ed in
 };
 
 /// A map whose sources are in the index: its rows, masks, and counts, which are 0 before.
@@ -275,7 +269,7 @@ class Engine {
   /// Positions and counts of a map whose rows were searched since begin_maps; `queries` are the coarser
   /// side's.
   virtual llvm::Error count_pairs(const Coords& queries, const MapView& map) = 0;
-  /// Those of a view whose rows are there. `counts` [volume], or null: the pairs of each offset.
+  /// Those of a view whose rows are there. `counts` [volume]: the pairs of each offset are added.
   virtual llvm::Error make_masks(const Coords& queries, i32 volume, const NeighbourView& view,
                                  i32* counts) = 0;
   /// Of make_views for these, which may still have no memory.

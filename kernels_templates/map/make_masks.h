@@ -33,11 +33,11 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void make_masks(const MakeMasksPar
     for (i64 q = start; q - static_cast<i64>(threadIdx.x & 31u) < queries; q += grid_threads(S.threads)) {
       const u32 bits = mask_word(p.rows, queries, q, first, offsets);
       if (q < queries) p.masks[word * queries + q] = bits;
-      if (p.counts) count += count_votes(bits);
+      count += count_votes(bits);
     }
     if (count != 0) atomicAdd(&counts[threadIdx.x & 31u], count);
     __syncthreads();
-    if (p.counts && static_cast<i32>(threadIdx.x) < offsets && counts[threadIdx.x] != 0) {
+    if (static_cast<i32>(threadIdx.x) < offsets && counts[threadIdx.x] != 0) {
       atomicAdd(p.counts + first + threadIdx.x, counts[threadIdx.x]);
     }
     __syncthreads();

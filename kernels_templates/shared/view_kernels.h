@@ -20,7 +20,7 @@ struct MakeMasksParams {
   const i32* query_count;  // device
   i32 volume;
   u32* masks;   // [mask_words(volume)][queries] bit k % 32 of word k / 32: rows[k] is a row; others are 0
-  u32* counts;  // [volume] pairs are added to it; or null
+  u32* counts;  // [volume] pairs are added to it
 };
 
 // ---- one table of views, which the kernels below share ----------------------------------------

@@ -6,7 +6,6 @@
 namespace minuet {
 
 void make_masks_cpu(ThreadPool& pool, i64 queries, i32 volume, const NeighbourView& view, i32* counts) {
-  if (counts) std::fill_n(counts, volume, 0);
   const i64 chunks = cpu_chunks(queries);
   pool.run(mask_words(volume) * chunks, [&](i64 task, i32) {
     const i64 word = task / chunks, first = task % chunks * kCpuChunk;

@@ -5,7 +5,7 @@
 
 namespace minuet {
 
-/// counts: [volume], or null.
+/// counts: [volume] pairs are added to it; or null.
 void make_masks_cpu(ThreadPool& pool, i64 queries, i32 volume, const NeighbourView& view, i32* counts);
 /// What orders take, one after the other; nothing where none is asked for.
 MapScratch place_order_scratch(llvm::ArrayRef<ViewRequest> requests, void* workspace);

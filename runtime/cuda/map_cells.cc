@@ -12,34 +12,35 @@ constexpr i64 kSearchBlocksPerMultiprocessor = 16;  // each adds its counts to t
 }  // namespace
 
 llvm::Error MapStep::index_sets(const IndexSetsRequest& request) {
-  if (request.most > limits_.capacity || static_cast<i32>(request.levels.size()) != limits_.indexed_sets) {
+  const BuildCoordsRequest& finest = request.finest;
+  if (finest.most > limits_.capacity || static_cast<i32>(request.levels.size()) != limits_.indexed_sets) {
     return make_error(StatusCode::Internal, "the Map step was begun for {0} indexed sets of {1} coordinates",
                       limits_.indexed_sets, limits_.capacity);
   }
   MINUET_TRY(launcher_.mark(Stage::Sort));
   const MapKernels& kernels = this->kernels(limits_.key());
   const CellIndex& index = work_.index;
-  const i64 most = std::max<i64>(request.most, 1);
+  const i64 most = std::max<i64>(finest.most, 1);
   ClearCellsParams clear = {};
-  clear.layout = request.layout;
+  clear.layout = finest.layout;
   clear.levels = limits_.indexed_sets;
   clear.most_words = limits_.index_words;
   clear.most_runs = clear.levels * most;
   clear.index = index;
-  clear.source_row = request.source_row;
+  clear.source_row = finest.source_row;
   clear.most_rows = std::min(most, request.levels[0].coords.capacity);
-  clear.status = request.status;
+  clear.status = finest.status;
   clear.points = request.points;
   IndexCellsParams pass = {};
-  pass.coordinates = request.coordinates;
+  pass.coordinates = finest.coordinates;
   pass.points = request.points;
-  pass.layout = request.layout;
+  pass.layout = finest.layout;
   pass.index = index;
   pass.levels = clear.levels;
-  pass.status = request.status;
-  pass.duplicate_status = request.refuses_duplicates ? kStatusDuplicate : 0;
-  pass.source_row = request.source_row;
-  pass.row_of = request.row_of;
+  pass.status = finest.status;
+  pass.duplicate_status = finest.refuses_duplicates ? kStatusDuplicate : 0;
+  pass.source_row = finest.source_row;
+  pass.row_of = finest.row_of;
   for (std::size_t l = 0; l < request.levels.size(); ++l) {
     const IndexSetsRequest::Level& level = request.levels[l];
     std::copy(level.stride.begin(), level.stride.end(), clear.strides.axis[l]);

@@ -33,7 +33,6 @@ ViewJob job_of(const ViewRequest& request) {
 
 llvm::Error MapStep::make_masks(const Coords& queries, i32 volume, const NeighbourView& view, i32* counts) {
   MINUET_TRY(launcher_.mark(Stage::Map));
-  if (counts) MINUET_TRY(launcher_.fill(counts, 0, volume));
   if (queries.capacity <= 0) return llvm::Error::success();
   const MakeMasksSpec& spec = map32_.choice.make_masks;
   return launcher_.launch(

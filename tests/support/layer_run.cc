@@ -191,6 +191,7 @@ class LayerRun {
     map_.ordered_rows = forward.ordered_rows, map_.ordered_masks = forward.ordered_masks;
     map_.transposed = make_view(map_.sources);
     TestBuffer& counts = make(volume * 4);
+    take(engine_->fill_words(counts.as(), 0, volume));
     take(engine_->make_masks(queries().coords(), map_.geometry.volume, map_, counts.as<i32>()));
     const OffsetOrder offsets = order_offsets(map_.geometry);
     const ViewRequest requests[] = {{&map_, fine_->coords(), queries().coords(), false, true, &offsets},
