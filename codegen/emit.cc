@@ -41,10 +41,14 @@ std::string short_name(llvm::StringRef field) {
                 {"row_tiles", "t"},
                 {"warps", "w"},
                 {"split", "x"},
+                {"cluster", "y"},
                 {"prefetch", "p"},
                 {"stages", "g"},
                 {"blocks", "b"},
                 {"weights", ""},
+                {"unit", ""},
+                {"early_loads", "e"},
+                {"programmatic", "l"},
                 {"input_bytes", "vi"},
                 {"output_bytes", "vo"},
                 {"rows", "rows"}};
@@ -133,8 +137,12 @@ SpecField spec_field(const char* name, IndexStep value) {
 }
 
 SpecField spec_field(const char* name, WeightRoad value) {
-  static constexpr const char* kNames[] = {"Cached", "AsyncCopy", "BulkCopy"};
+  static constexpr const char* kNames[] = {"Cached", "AsyncCopy", "BulkCopy", "BulkRefill"};
   return enumerator(name, "WeightRoad", kNames[static_cast<int>(value)]);
+}
+
+SpecField spec_field(const char* name, MmaUnit value) {
+  return enumerator(name, "MmaUnit", value == MmaUnit::Warpgroup ? "Warpgroup" : "Warp");
 }
 
 SpecField spec_field(const char* name, bool value) {

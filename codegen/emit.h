@@ -86,6 +86,7 @@ SpecField spec_field(const char* name, Activation value);
 SpecField spec_field(const char* name, ScanInput value);
 SpecField spec_field(const char* name, IndexStep value);
 SpecField spec_field(const char* name, WeightRoad value);
+SpecField spec_field(const char* name, MmaUnit value);
 SpecField spec_field(const char* name, bool value);
 SpecField spec_field(const char* name, i32 value);
 

@@ -59,30 +59,11 @@ i32 choose_blocks(const FusedSpec& spec) {
   return blocks;
 }
 
-}  // namespace
-
-FusedChoice choose_fused(const ConvolutionProblem& problem, llvm::StringRef arch, i64 rows) {
-  FusedChoice choice;
-  choice.problem = problem;
+void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
   FusedSpec& spec = choice.fused;
-  const i32 element = dtype_bytes(problem.dtype);
-  spec.io = problem.dtype;
-  spec.in_channels = problem.in_channels;
-  spec.out_channels = problem.out_channels;
-  spec.volume = static_cast<i32>(kernel_volume(problem));
-  spec.input_bytes = widest_vector(element, problem.in_channels, {problem.input});
-  std::vector<Columns> outputs{problem.output};
-  if (problem.residual) outputs.push_back(problem.residual_input);
-  spec.output_bytes = widest_vector(element, problem.out_channels, outputs);
-  spec.scale_shift = problem.scale_shift;
-  spec.residual = problem.residual;
-  spec.activation = problem.activation;
-
+  const i32 element = dtype_bytes(spec.io);
   spec.step = choose_step(spec.io, spec.in_channels, spec.volume);
   spec.columns = equal_parts(spec.out_channels, kTile, kMostColumns);
-  choice.reasons.push_back(llvm::formatv("steps of {0} of {1} channels, blocks of {2} of {3} columns",
-                                         spec.step, spec.in_channels, spec.columns, spec.out_channels)
-                               .str());
   const bool few_channels = spec.in_channels * element <= 64 && spec.columns <= 32;
   spec.weights = few_channels             ? WeightRoad::Cached
                  : capability(arch) >= 90 ? WeightRoad::BulkCopy
@@ -99,6 +80,75 @@ FusedChoice choose_fused(const ConvolutionProblem& problem, llvm::StringRef arch
   }
   spec.stages = few_channels ? 1 : choose_stages(spec);
   spec.blocks = choose_blocks(spec);
+}
+
+/// Whole pieces of 64 bytes, and enough of them for products of 64 rows to be worth while.
+bool fits_warpgroups(const FusedSpec& spec) {
+  return spec.io != DType::F32 && spec.in_channels * dtype_bytes(spec.io) >= 128 && spec.out_channels >= 64;
+}
+
+/// Blocks of one to three warpgroups that fill a multiprocessor's registers, as many of a cluster as leave
+/// none of a large GPU idle.
+void choose_warpgroups(FusedChoice& choice, i64 rows) {
+  constexpr i32 kWarpgroupColumns = 128, kMultiprocessors = 132, kSharedBytes = 208 << 10;
+  FusedSpec& spec = choice.fused;
+  const i32 piece = 2 * fused_granule(spec.io);
+  spec.unit = MmaUnit::Warpgroup;
+  spec.weights = WeightRoad::BulkRefill;
+  spec.step = equal_parts(spec.in_channels, piece, 4 * piece);
+  spec.columns = equal_parts(spec.out_channels, kTile, kWarpgroupColumns);
+  const bool wide = spec.columns > 96 || spec.step > 3 * piece, many = rows == 0 || rows >= 60000;
+  i32 warpgroups = 1;
+  if (wide) {
+    warpgroups = 3, spec.blocks = 1;
+  } else if (spec.columns > 64 && many) {
+    warpgroups = 2, spec.blocks = 2;
+  } else {
+    spec.blocks = spec.columns > 64 || !many ? 3 : 4;
+  }
+  spec.warps = 4 * warpgroups;
+  spec.prefetch = warpgroups == 1 ? 2 : 1;
+  spec.early_loads = wide || spec.blocks == 4;
+  spec.stages = std::clamp(kSharedBytes / spec.blocks / fused_stage_bytes(spec), 2, kMostStages);
+  // Four fifths of what runs at once; eight offsets are a block's share of them at least.
+  const i64 enough = spec.blocks * kMultiprocessors * 4 / 5;
+  while (rows != 0 && spec.cluster * 8 <= spec.volume && spec.cluster < 4 &&
+         fused_blocks(spec, rows) < enough)
+    spec.cluster *= 2;
+  choice.reasons.push_back(
+      llvm::formatv("products by {0} warpgroups a block, {1} blocks a cluster", warpgroups, spec.cluster)
+          .str());
+}
+
+}  // namespace
+
+FusedChoice choose_fused(const ConvolutionProblem& problem, llvm::StringRef arch, i64 rows,
+                         FusedMeans means) {
+  FusedChoice choice;
+  choice.problem = problem;
+  FusedSpec& spec = choice.fused;
+  const i32 element = dtype_bytes(problem.dtype);
+  spec.io = problem.dtype;
+  spec.in_channels = problem.in_channels;
+  spec.out_channels = problem.out_channels;
+  spec.volume = static_cast<i32>(kernel_volume(problem));
+  spec.input_bytes = widest_vector(element, problem.in_channels, {problem.input});
+  std::vector<Columns> outputs{problem.output};
+  if (problem.residual) outputs.push_back(problem.residual_input);
+  spec.output_bytes = widest_vector(element, problem.out_channels, outputs);
+  spec.scale_shift = problem.scale_shift;
+  spec.residual = problem.residual;
+  spec.activation = problem.activation;
+
+  spec.programmatic = means.programmatic && capability(arch) >= 90;
+  if (means.warpgroups && arch == "sm_90a" && fits_warpgroups(spec)) {
+    choose_warpgroups(choice, rows);
+  } else {
+    choose_warps(choice, arch, rows);
+  }
+  choice.reasons.push_back(llvm::formatv("steps of {0} of {1} channels, blocks of {2} of {3} columns",
+                                         spec.step, spec.in_channels, spec.columns, spec.out_channels)
+                               .str());
   return choice;
 }
 

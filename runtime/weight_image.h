@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "codegen/candidates.h"
+#include "kernels_templates/shared/fused_image.h"
 
 namespace minuet {
 

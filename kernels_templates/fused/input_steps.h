@@ -2,7 +2,7 @@
 //
 // A lane has, with g = lane / 4 and t = lane % 4, query g of each of the warp's tiles of 8: 16 bytes of its
 // row's 64 in a step. These are word 0 and 1 of one product's b[], word 2 and 3 of the next one's; the
-// weights lie in the same order (shared/fused_kernels.h).
+// weights lie in the same order (shared/fused_image.h). Of a warpgroup's products they are a[] of two tiles.
 #pragma once
 
 #include "kernels_templates/fused/step_walk.h"
@@ -80,7 +80,8 @@ class InputSteps {
       // All votes first: a load between them would be waited for.
       MINUET_UNROLL
       for (i32 n = 0; n < S.row_tiles; ++n) {
-        step.hits |= static_cast<u32>(__any_sync(~0u, rows_[n] >= 0)) << n;
+        if constexpr (S.unit == MmaUnit::Warp)
+          step.hits |= static_cast<u32>(__any_sync(~0u, rows_[n] >= 0)) << n;
         step.present[n] = rows_[n] >= 0 ? ~0u : 0u;
       }
       MINUET_UNROLL

@@ -15,34 +15,62 @@ struct FusedDepth {
   static constexpr i32 kWords = mask_words(S.volume);
 };
 
-/// The offsets that the queries of a warp have, and all of the block's: in shared memory, [words][warps]; at
-/// hand where they are one word.
+/// Of the set bits of `bits`, lowest first, those from number `first` up to number `end`.
+MINUET_HD u32 keep_bits(u32 bits, i32 first, i32 end) {
+  u32 kept = 0;
+  for (i32 i = 0; i < end && bits != 0; ++i, bits &= bits - 1) {
+    if (i >= first) kept |= bits & (0 - bits);
+  }
+  return kept;
+}
+
+/// The offsets that the queries of a warp have, and those that its block takes: all that its queries have, or
+/// its part of them in a cluster. In shared memory, [words][warps]; at hand where they are one word.
 template <FusedSpec S>
 class FusedMasks {
   static constexpr i32 kWords = FusedDepth<S>::kWords;
+  static_assert(S.cluster == 1 || (!FusedDepth<S>::kFolds && S.weights != WeightRoad::Cached),
+                "the blocks of a cluster share offsets, and each a ring");
 
  public:
   MINUET_DEVICE static u32* shared() {
     return reinterpret_cast<u32*>(dynamic_shared() + fused_barrier_bytes(S));
   }
   /// Behind a barrier after all warps wrote theirs.
-  MINUET_DEVICE explicit FusedMasks(i32 warp) : warp_(warp) {
+  MINUET_DEVICE FusedMasks(i32 warp, i32 rank) : warp_(warp) {
+    if constexpr (S.cluster > 1) {
+      i32 offsets = 0;
+      for (i32 word = 0; word < kWords; ++word) offsets += count_bits(load(word, 0, S.warps));
+      first_ = offsets * rank / S.cluster;
+      end_ = offsets * (rank + 1) / S.cluster;
+    }
     if constexpr (kWords == 1) {
       all_ = load_all(0);
-      own_ = shared()[warp];
+      own_ = load_own(0);
     }
   }
-  MINUET_DEVICE u32 own(i32 word) const { return kWords == 1 ? own_ : shared()[word * S.warps + warp_]; }
+  MINUET_DEVICE u32 own(i32 word) const { return kWords == 1 ? own_ : load_own(word); }
   MINUET_DEVICE u32 all(i32 word) const { return kWords == 1 ? all_ : load_all(word); }
 
  private:
-  MINUET_DEVICE static u32 load_all(i32 word) {
+  MINUET_DEVICE static u32 load(i32 word, i32 warp, i32 warps) {
     u32 bits = 0;
     MINUET_UNROLL
-    for (i32 warp = 0; warp < S.warps; ++warp) bits |= shared()[word * S.warps + warp];
+    for (i32 i = 0; i < warps; ++i) bits |= shared()[word * S.warps + warp + i];
     return bits;
   }
+  MINUET_DEVICE u32 load_own(i32 word) const {
+    return S.unit == MmaUnit::Warpgroup ? load(word, warp_ / 4 * 4, 4) : load(word, warp_, 1);
+  }
+  MINUET_DEVICE u32 load_all(i32 word) const {
+    const u32 bits = load(word, 0, S.warps);
+    if constexpr (S.cluster == 1) return bits;
+    i32 below = 0;
+    for (i32 i = 0; i < word; ++i) below += count_bits(load(i, 0, S.warps));
+    return keep_bits(bits, first_ - below, end_ - below);
+  }
   i32 warp_;
+  i32 first_ = 0, end_ = 0;  // of the block's offsets, all words counted through
   u32 own_ = 0, all_ = 0;
 };
 

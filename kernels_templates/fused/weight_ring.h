@@ -5,13 +5,16 @@
 
 #include "kernels_templates/core/async_copy.h"
 #include "kernels_templates/core/bulk_copy.h"
+#include "kernels_templates/core/wgmma.h"
 #include "kernels_templates/fused/step_walk.h"
 
 namespace minuet {
 
 template <FusedSpec S>
 MINUET_DEVICE unsigned char* fused_ring() {
-  return dynamic_shared() + fused_barrier_bytes(S) + fused_mask_bytes(S);
+  unsigned char* const begin = dynamic_shared() + fused_barrier_bytes(S) + fused_mask_bytes(S);
+  if constexpr (S.unit == MmaUnit::Warp) return begin;
+  return align_wgmma(begin);
 }
 
 /// Of one column block's image. Steps are known by their number among the block's, and in the image.
@@ -87,14 +90,14 @@ class WeightRing<S, WeightRoad::AsyncCopy> {
   const unsigned char* stage_ = nullptr;
 };
 
-/// The last warp fills stages as soon as the warps of their share have let go of them; nobody else waits for
-/// another warp.
+/// Stages that bulk copies bring, each with a barrier that tells when it is full and one that tells when the
+/// warps of its share have let go of it. Nobody waits for another warp.
 template <FusedSpec S>
-class WeightRing<S, WeightRoad::BulkCopy> {
+class BulkStages {
   static_assert(S.stages >= 2 * S.split, "a ring of two rounds at least");
 
  public:
-  MINUET_DEVICE WeightRing(const void* image, const StepWalk<S>& first) : image_(image), next_(first) {}
+  MINUET_DEVICE explicit BulkStages(const void* image) : image_(image) {}
   /// Before a barrier.
   MINUET_DEVICE static void prepare() {
     if (threadIdx.x != 0) return;
@@ -104,49 +107,121 @@ class WeightRing<S, WeightRoad::BulkCopy> {
     }
     mbarrier_init_fence();
   }
-  /// The last warp, which has nothing else to do.
-  MINUET_DEVICE void fill() {
-    if (threadIdx.x < fused_threads(S) - 32) return;
-    for (i32 number = 0; threadIdx.x % 32 == 0 && !next_.ended(); ++number, next_.advance()) {
-      mbarrier_wait(empty(number), phase(number) ^ 1);
-      mbarrier_arrive_expect(full(number), fused_stage_bytes(S));
-      const char* const from =
-          static_cast<const char*>(image_) + static_cast<i64>(next_.step()) * fused_stage_bytes(S);
-      bulk_copy(stage(number), from, fused_stage_bytes(S), full(number));
-    }
-    __syncwarp();
-  }
   MINUET_DEVICE static i32 end(i32 steps) { return steps; }
-  /// The stage must be there: a barrier tells nothing of phases farther than the next.
-  MINUET_DEVICE void pass(i32 number) {
-    acquire(number, 0);
-    release(number);
-  }
-  MINUET_DEVICE void acquire(i32 number, i32) {
-    mbarrier_wait(full(number), phase(number));
-    stage_ = stage(number);
-  }
   MINUET_DEVICE static void release(i32 number) {
     __syncwarp();
     if (threadIdx.x % 32 == 0) mbarrier_arrive(empty(number));
   }
-  MINUET_DEVICE static void finish() {}
+  MINUET_DEVICE const unsigned char* stage() const { return stage_; }
   MINUET_DEVICE Vector<16> load(i32 byte) const { return load_shared_vector(stage_ + byte); }
 
- private:
+ protected:
   MINUET_DEVICE static MBarrier* full(i32 number) {
     return reinterpret_cast<MBarrier*>(dynamic_shared()) + number % S.stages;
   }
   MINUET_DEVICE static MBarrier* empty(i32 number) { return full(number) + S.stages; }
+  /// Of a stage's use for step `number`.
+  MINUET_DEVICE static u32 phase(i32 number) { return static_cast<u32>(number / S.stages) & 1; }
   MINUET_DEVICE static unsigned char* stage(i32 number) {
     return fused_ring<S>() + number % S.stages * fused_stage_bytes(S);
   }
-  /// Of a stage's use for step `number`.
-  MINUET_DEVICE static u32 phase(i32 number) { return static_cast<u32>(number / S.stages) & 1; }
+  /// Step `step` of the image to an empty stage.
+  MINUET_DEVICE void copy(i32 number, i32 step) const {
+    mbarrier_arrive_expect(full(number), fused_stage_bytes(S));
+    const char* const from = static_cast<const char*>(image_) + static_cast<i64>(step) * fused_stage_bytes(S);
+    bulk_copy(stage(number), from, fused_stage_bytes(S), full(number));
+  }
+  /// Waits for it.
+  MINUET_DEVICE void take(i32 number) {
+    mbarrier_wait(full(number), phase(number));
+    stage_ = stage(number);
+  }
 
+ private:
   const void* image_;
-  StepWalk<S> next_;
   const unsigned char* stage_ = nullptr;
+};
+
+/// The last warp fills stages, and does nothing else.
+template <FusedSpec S>
+class WeightRing<S, WeightRoad::BulkCopy> : public BulkStages<S> {
+  using Stages = BulkStages<S>;
+
+ public:
+  MINUET_DEVICE WeightRing(const void* image, const StepWalk<S>& first) : Stages(image), next_(first) {}
+  MINUET_DEVICE void fill() {
+    if (threadIdx.x < fused_threads(S) - 32) return;
+    for (i32 number = 0; threadIdx.x % 32 == 0 && !next_.ended(); ++number, next_.advance()) {
+      mbarrier_wait(Stages::empty(number), Stages::phase(number) ^ 1);
+      Stages::copy(number, next_.step());
+    }
+    __syncwarp();
+  }
+  /// The stage must be there: a barrier tells nothing of phases farther than the next.
+  MINUET_DEVICE void pass(i32 number) {
+    acquire(number, 0);
+    Stages::release(number);
+  }
+  MINUET_DEVICE void acquire(i32 number, i32) { Stages::take(number); }
+  MINUET_DEVICE static void finish() {}
+
+ private:
+  StepWalk<S> next_;
+};
+
+/// The first thread fills stages, whenever it waits for one: a warp more would cost all others registers.
+/// What it has to know lies in shared memory, for the same reason.
+template <FusedSpec S>
+class WeightRing<S, WeightRoad::BulkRefill> : public BulkStages<S> {
+  using Stages = BulkStages<S>;
+  struct Next {
+    StepWalk<S> walk;
+    i32 number;
+  };
+  static_assert(sizeof(Next) <= kFusedRefillBytes);
+
+ public:
+  MINUET_DEVICE WeightRing(const void* image, const StepWalk<S>& first) : Stages(image) {
+    if (threadIdx.x == 0) *next() = {first, 0};
+  }
+  MINUET_DEVICE void fill() {
+    if (threadIdx.x == 0) {
+      MINUET_NO_UNROLL
+      for (i32 stage = 0; stage < S.stages; ++stage) refill();
+    }
+    if (threadIdx.x < 32) __syncwarp();
+  }
+  MINUET_DEVICE void pass(i32 number) {
+    acquire(number, 0);
+    Stages::release(number);
+  }
+  MINUET_DEVICE void acquire(i32 number, i32) {
+    if (threadIdx.x == 0) {
+      do {
+        refill();
+      } while (!mbarrier_test(Stages::full(number), Stages::phase(number)));
+    }
+    if (threadIdx.x < 32) __syncwarp();
+    Stages::take(number);
+  }
+  /// The last steps of other warps' shares are behind its own.
+  MINUET_DEVICE void finish() {
+    while (S.split > 1 && threadIdx.x == 0 && !next()->walk.ended()) refill();
+    if (threadIdx.x < 32) __syncwarp();
+  }
+
+ private:
+  MINUET_DEVICE static Next* next() {
+    return reinterpret_cast<Next*>(dynamic_shared() + 2 * S.stages * sizeof(MBarrier));
+  }
+  /// One stage, if it is empty.
+  MINUET_DEVICE void refill() {
+    const i32 number = next()->number;
+    if (next()->walk.ended() || !mbarrier_test(Stages::empty(number), Stages::phase(number) ^ 1)) return;
+    Stages::copy(number, next()->walk.step());
+    next()->walk.advance();
+    next()->number = number + 1;
+  }
 };
 
 }  // namespace minuet

@@ -16,6 +16,13 @@ enum class WeightRoad : i32 {
   Cached,     // each warp reads them from the cache, on its own: for few channels
   AsyncCopy,  // a ring in shared memory, filled by all threads (cp.async)
   BulkCopy,   // a ring in shared memory, filled by a warp of its own with bulk copies; from sm_90 on
+  BulkRefill  // the same ring, filled by the block's first thread whenever it waits
+};
+
+/// Who multiplies.
+enum class MmaUnit : i32 {
+  Warp,      // mma.sync
+  Warpgroup  // wgmma: 64 rows a product, weights from a ring; on sm_90a alone, and not in fp32
 };
 
 struct FusedSpec {
@@ -24,15 +31,19 @@ struct FusedSpec {
   i32 volume = 27;    // offsets of the kernel
   i32 step = 64;      // elements along the depth that one stage of weights has
   i32 columns = 64;   // output channels of a block, a multiple of 16
-  i32 row_tiles = 2;  // tiles of 8 output rows of a warp
-  i32 warps = 4;      // of a block, along its rows
-  i32 split = 1;      // warps that share the same rows and take the steps in turn
+  i32 row_tiles = 2;  // tiles of 8 output rows of a warp; 2 in a warpgroup
+  i32 warps = 4;      // of a block, along its rows; whole warpgroups
+  i32 split = 1;      // warps that share the same rows and take the steps in turn; 1 in a warpgroup
+  i32 cluster = 1;    // blocks that share the same rows and have a part of the offsets each; from sm_90 on
   i32 prefetch = 2;   // steps whose input rows are under way or in registers
   i32 stages = 4;     // of the ring
   i32 blocks = 1;     // that the registers of a multiprocessor hold
   WeightRoad weights = WeightRoad::AsyncCopy;
-  i32 input_bytes = 16;   // widest access that divides every input row's start and length, at most 16
-  i32 output_bytes = 16;  // the same of output and residual
+  MmaUnit unit = MmaUnit::Warp;
+  bool early_loads = false;   // of a warpgroup: in front of a step's products, not behind them
+  bool programmatic = false;  // starts while the launch before it ends; from sm_90 on
+  i32 input_bytes = 16;       // widest access that divides every input row's start and length, at most 16
+  i32 output_bytes = 16;      // the same of output and residual
   bool scale_shift = true;
   bool residual = false;
   Activation activation = Activation::ReLU;
@@ -41,10 +52,11 @@ struct FusedSpec {
     visitor("io", io), visitor("in_channels", in_channels), visitor("out_channels", out_channels),
         visitor("volume", volume), visitor("step", step), visitor("columns", columns),
         visitor("row_tiles", row_tiles), visitor("warps", warps), visitor("split", split),
-        visitor("prefetch", prefetch), visitor("stages", stages), visitor("blocks", blocks),
-        visitor("weights", weights), visitor("input_bytes", input_bytes),
-        visitor("output_bytes", output_bytes), visitor("scale_shift", scale_shift),
-        visitor("residual", residual), visitor("activation", activation);
+        visitor("cluster", cluster), visitor("prefetch", prefetch), visitor("stages", stages),
+        visitor("blocks", blocks), visitor("weights", weights), visitor("unit", unit),
+        visitor("early_loads", early_loads), visitor("programmatic", programmatic),
+        visitor("input_bytes", input_bytes), visitor("output_bytes", output_bytes),
+        visitor("scale_shift", scale_shift), visitor("residual", residual), visitor("activation", activation);
   }
 };
 
@@ -63,7 +75,7 @@ struct FusedParams {
   const i32* query_count;  // on the device
   i64 padded_rows;         // output rows from the count up to here become zeros
   const void* weights;     // the image of [volume][in_channels][out_channels], aligned to 16
-  const float* scale;      // [out_channels] or null, by the Spec
+  const float* scale;      // [out_channels] or null, by the Spec; aligned to 16, and shift
   const float* shift;
   const void* residual;
   i64 residual_ld;
@@ -71,19 +83,6 @@ struct FusedParams {
   i64 output_ld;
   u32* overflow;  // 1 where a number is written that is infinite or NaN, else left alone
 };
-
-/// What decides the image of a layer's weights: equal ones have equal images.
-struct FusedImage {
-  DType io = DType::F16;
-  i32 in_channels = 0, out_channels = 0;
-  i32 volume = 0;
-  i32 step = 0;
-  i32 columns = 0;
-  bool operator==(const FusedImage&) const = default;
-};
-MINUET_HD constexpr FusedImage image_of(const FusedSpec& spec) {
-  return {spec.io, spec.in_channels, spec.out_channels, spec.volume, spec.step, spec.columns};
-}
 
 MINUET_HD constexpr i32 mask_words(i32 volume) { return (volume + 31) / 32; }
 
@@ -126,85 +125,116 @@ MINUET_HD constexpr i32 fused_column_blocks(const Spec& spec) {
 }
 /// Blocks of a launch for up to `capacity` queries; those of the same rows are neighbours.
 MINUET_HD constexpr i64 fused_blocks(const FusedSpec& spec, i64 capacity) {
-  return (capacity + fused_block_rows(spec) - 1) / fused_block_rows(spec) * fused_column_blocks(spec);
+  return (capacity + fused_block_rows(spec) - 1) / fused_block_rows(spec) * fused_column_blocks(spec) *
+         spec.cluster;
+}
+MINUET_HD constexpr i32 fused_least_sm(const FusedSpec& spec) {
+  const bool copies_bulk = spec.weights == WeightRoad::BulkCopy || spec.weights == WeightRoad::BulkRefill;
+  return copies_bulk || spec.cluster > 1 || spec.programmatic ? 90 : 80;
+}
+MINUET_HD constexpr const char* fused_exact_arch(const FusedSpec& spec) {
+  return spec.unit == MmaUnit::Warpgroup ? "sm_90a" : "";
 }
 template <class Spec>
 MINUET_HD constexpr i32 fused_stage_bytes(const Spec& spec) {
   return spec.step * spec.columns * dtype_bytes(spec.io);
 }
-template <class Spec>
-MINUET_HD constexpr i64 fused_image_bytes(const Spec& spec) {
-  return static_cast<i64>(fused_column_blocks(spec)) * fused_steps(spec) * fused_stage_bytes(spec);
-}
 
-/// Dynamic shared memory: the ring's barriers, the masks of the warps' rows, the ring; in the place of the
-/// ring at the end the sums of the warps that share rows.
-MINUET_HD constexpr i32 fused_barrier_bytes(const FusedSpec& spec) {
-  return spec.weights == WeightRoad::BulkCopy ? (2 * spec.stages * 8 + 127) / 128 * 128 : 0;
-}
-MINUET_HD constexpr i32 fused_mask_bytes(const FusedSpec& spec) {
-  return (spec.warps * mask_words(spec.volume) * 4 + 127) / 128 * 128;
-}
-MINUET_HD constexpr i32 fused_shared_bytes(const FusedSpec& spec) {
-  const i32 ring = spec.weights == WeightRoad::Cached ? 0 : spec.stages * fused_stage_bytes(spec);
-  const i32 sums = (spec.split - 1) * fused_block_rows(spec) * spec.columns * 4;
-  return fused_barrier_bytes(spec) + fused_mask_bytes(spec) + (ring > sums ? ring : sums);
-}
-
-// ---- the image of the weights
+// ---- columns of a block
 // -------------------------------------------------------------------------------
 //
-// [column block][step][32 bytes of the depth][16 columns][lane][4 words]: a lane's 16 bytes are a[] of mma().
-// The order of elements along the depth is that of a lane's input: of 64 bytes, lane t of four has 16 in a
-// row, words 0 and 1 for the first product, 2 and 3 for the second; of the last 32, it has 8. The order of
-// columns is that of the sums: a lane ends with as many consecutive channels as 16 bytes hold.
+// Products make tiles of columns; of each, a lane has two. The channels of some tiles lie interleaved, so
+// that it has as many consecutive ones as 16 bytes hold.
 
-/// Tiles of 16 columns whose channels lie interleaved, and which of them `tile` is in: a lane's consecutive
-/// channels are two of each.
+/// Columns of a tile.
+template <class Spec>
+MINUET_HD constexpr i32 fused_tile(const Spec& spec) {
+  return spec.unit == MmaUnit::Warpgroup ? 8 : 16;
+}
+
+/// Tiles whose channels lie interleaved: a lane's consecutive channels are two of each.
 struct FusedColumnGroup {
   i32 first, tiles;  // tiles of the block
+  i32 number;        // among the groups
 };
-MINUET_HD constexpr FusedColumnGroup fused_column_group(DType io, i32 columns, i32 tile) {
-  i32 first = 0, tiles = 8 / dtype_bytes(io);
-  for (;;) {
-    while (first + tiles > columns / 16) tiles /= 2;
-    if (tile < first + tiles) return {first, tiles};
+template <class Spec>
+MINUET_HD constexpr FusedColumnGroup fused_column_group(const Spec& spec, i32 tile) {
+  i32 first = 0, tiles = 8 / dtype_bytes(spec.io);
+  for (i32 number = 0;; ++number) {
+    while (first + tiles > spec.columns / fused_tile(spec)) tiles /= 2;
+    if (tile < first + tiles) return {first, tiles, number};
     first += tiles;
   }
 }
 
-/// The channel of row `row` of a tile of 16, in its block.
-MINUET_HD constexpr i32 fused_column(DType io, i32 columns, i32 tile, i32 row) {
-  const FusedColumnGroup group = fused_column_group(io, columns, tile);
-  return group.first * 16 + row % 8 * 2 * group.tiles + (tile - group.first) * 2 + row / 8;
+/// The channel of column `column` of a tile, in its block. Of a tile's columns, lane part p (t in a
+/// warpgroup, which has 2 p and 2 p + 1; g in a warp, which has p and p + 8) has two neighbours.
+template <class Spec>
+MINUET_HD constexpr i32 fused_column(const Spec& spec, i32 tile, i32 column) {
+  const bool of_warp = spec.unit == MmaUnit::Warp;
+  const i32 part = of_warp ? column % 8 : column / 2, second = of_warp ? column / 8 : column % 2;
+  const FusedColumnGroup group = fused_column_group(spec, tile);
+  return group.first * fused_tile(spec) + part * 2 * group.tiles + (tile - group.first) * 2 + second;
 }
 
-/// Element of the weights that element `index` of the image is: [volume][in_channels][out_channels], or -1
-/// for a zero.
-template <class Spec>
-MINUET_HD constexpr i64 fused_weight_of(const Spec& spec, i64 index) {
-  const i32 per_word = 4 / dtype_bytes(spec.io), tiles = spec.columns / 16;
-  const i32 element = static_cast<i32>(index % per_word);
-  i64 rest = index / per_word;
-  const i32 word = static_cast<i32>(rest % 4), lane = static_cast<i32>(rest / 4 % 32);
-  rest /= 128;
-  const i32 tile = static_cast<i32>(rest % tiles);
-  rest /= tiles;
-  const i32 granules = spec.step / fused_granule(spec.io);
-  const i32 granule = static_cast<i32>(rest % granules);
-  rest /= granules;
-  const i32 step = static_cast<i32>(rest % fused_steps(spec)),
-            block = static_cast<i32>(rest / fused_steps(spec));
+/// Which block of a cluster finishes a group.
+MINUET_HD constexpr i32 fused_owner(const FusedSpec& spec, FusedColumnGroup group) {
+  const FusedColumnGroup last = fused_column_group(spec, spec.columns / fused_tile(spec) - 1);
+  return group.number * spec.cluster / (last.number + 1);
+}
+/// The tiles of all groups that block `rank` finishes.
+struct FusedTiles {
+  i32 first, count;
+};
+MINUET_HD constexpr FusedTiles fused_own_tiles(const FusedSpec& spec, i32 rank) {
+  FusedTiles own{0, 0};
+  for (i32 tile = 0; tile < spec.columns / fused_tile(spec); ++tile) {
+    const i32 owner = fused_owner(spec, fused_column_group(spec, tile));
+    if (owner < rank) own.first = tile + 1;
+    if (owner == rank) ++own.count;
+  }
+  return own;
+}
+MINUET_HD constexpr i32 fused_most_own_tiles(const FusedSpec& spec) {
+  i32 most = 0;
+  for (i32 rank = 0; rank < spec.cluster; ++rank) {
+    const i32 count = fused_own_tiles(spec, rank).count;
+    if (count > most) most = count;
+  }
+  return most;
+}
 
-  const bool is_last_half = granules % 2 == 1 && granule == granules - 1;
-  const i32 lane_word = is_last_half ? lane % 4 * 2 : lane % 4 * 4 + granule % 2 * 2;
-  const i32 depth_word = granule / 2 * 16 + lane_word + word / 2;
-  const i64 depth = static_cast<i64>(step) * spec.step + depth_word * per_word + element;
-  const i32 offset = static_cast<i32>(depth / fused_offset_depth(spec));
-  const i32 in = static_cast<i32>(depth % fused_offset_depth(spec));
-  const i32 out = block * spec.columns + fused_column(spec.io, spec.columns, tile, lane / 4 + word % 2 * 8);
-  if (offset >= spec.volume || in >= spec.in_channels || out >= spec.out_channels) return -1;
-  return (static_cast<i64>(offset) * spec.in_channels + in) * spec.out_channels + out;
+// ---- shared memory
+// -------------------------------------------------------------------------------
+
+/// Dynamic shared memory: the ring's barriers, and the state of who fills it; the masks of the warps' rows;
+/// the ring; in the place of the ring at the end the sums of those that share rows.
+constexpr i32 kFusedRefillBytes = 64;
+MINUET_HD constexpr i32 fused_barrier_bytes(const FusedSpec& spec) {
+  const bool by_warp = spec.weights == WeightRoad::BulkCopy,
+             by_thread = spec.weights == WeightRoad::BulkRefill;
+  if (!by_warp && !by_thread) return 0;
+  return (2 * spec.stages * 8 + (by_thread ? kFusedRefillBytes : 0) + 127) / 128 * 128;
+}
+MINUET_HD constexpr i32 fused_mask_bytes(const FusedSpec& spec) {
+  return (spec.warps * mask_words(spec.volume) * 4 + 127) / 128 * 128;
+}
+/// Of the sums that a block gets from one other of its cluster.
+MINUET_HD constexpr i32 share_block_bytes(const FusedSpec& spec) {
+  return fused_block_rows(spec) * fused_tile(spec) * fused_most_own_tiles(spec) * 4;
+}
+/// Of the sums that a block gets, from its warps and from other blocks.
+MINUET_HD constexpr i32 fused_share_bytes(const FusedSpec& spec) {
+  const i32 of_warps = (spec.split - 1) * fused_block_rows(spec) * spec.columns * 4;
+  const i32 of_blocks = (spec.cluster - 1) * share_block_bytes(spec);
+  return of_warps > of_blocks ? of_warps : of_blocks;
+}
+MINUET_HD constexpr i32 fused_shared_bytes(const FusedSpec& spec) {
+  // A warpgroup's ring is aligned to 512 bytes, and shared memory to 128.
+  const i32 alignment = spec.unit == MmaUnit::Warpgroup ? 512 - 128 : 0;
+  const i32 ring = spec.weights == WeightRoad::Cached ? 0 : spec.stages * fused_stage_bytes(spec) + alignment;
+  const i32 shares = fused_share_bytes(spec);
+  return fused_barrier_bytes(spec) + fused_mask_bytes(spec) + (ring > shares ? ring : shares);
 }
 
 }  // namespace minuet

@@ -7,12 +7,14 @@
 #define MINUET_KERNEL __global__
 #define MINUET_LAUNCH_BOUNDS(...) __launch_bounds__(__VA_ARGS__)
 #define MINUET_UNROLL _Pragma("unroll")
+#define MINUET_NO_UNROLL _Pragma("unroll 1")
 #else
 #define MINUET_HD inline
 #define MINUET_DEVICE inline
 #define MINUET_KERNEL
 #define MINUET_LAUNCH_BOUNDS(...)
 #define MINUET_UNROLL
+#define MINUET_NO_UNROLL
 #endif
 
 namespace minuet {

@@ -33,12 +33,23 @@ void expect_possible(const FusedSpec& spec) {
     EXPECT_EQ(spec.stages % spec.split, 0);
   }
   EXPECT_LE(fused_threads(spec), 1024);
-  EXPECT_LE(fused_shared_bytes(spec), 99 << 10);
-  // A lane's sums and steps of input, with 60 registers for all else.
+  // A lane's sums and steps of input, and of a warpgroup its operands, with some registers for all else.
+  const bool of_warpgroup = spec.unit == MmaUnit::Warpgroup;
   const i32 sums = spec.columns / 4 * spec.row_tiles;
-  const i32 inputs = spec.row_tiles * spec.prefetch * ((spec.step / granule + 1) / 2) * 4;
-  EXPECT_LE(sums + inputs, 255 - 60);
+  const i32 a_step = spec.row_tiles * ((spec.step / granule + 1) / 2) * 4;
+  const i32 inputs = a_step * (spec.prefetch + (of_warpgroup ? 1 : 0));
+  const i32 registers = of_warpgroup ? 65536 / fused_threads(spec) / spec.blocks / 8 * 8 : 255;
+  EXPECT_LE(sums + inputs, registers - (of_warpgroup ? 32 : 60));
+  EXPECT_LE(fused_shared_bytes(spec) * (of_warpgroup ? spec.blocks : 1), of_warpgroup ? 227 << 10 : 99 << 10);
+  if (!of_warpgroup) return;
+  EXPECT_EQ(spec.step * dtype_bytes(spec.io) % 64, 0);
+  EXPECT_EQ(spec.warps % 4, 0);
+  EXPECT_EQ(spec.row_tiles, 2);
+  EXPECT_LE(spec.columns, 128);
+  EXPECT_NE(spec.io, DType::F32);
 }
+
+constexpr FusedMeans kAllMeans{.warpgroups = true, .programmatic = true};
 
 TEST(FusedChoice, EverySizeHasASpec) {
   for (DType dtype : kDTypes) {
@@ -48,6 +59,7 @@ TEST(FusedChoice, EverySizeHasASpec) {
         for (const i64 rows : {0, 100, 20000, 1000000}) {
           for (const char* arch : {"sm_80", "sm_90a", "compute_120"}) {
             expect_possible(choose_fused(layer(dtype, in, out), arch, rows).fused);
+            expect_possible(choose_fused(layer(dtype, in, out), arch, rows, kAllMeans).fused);
           }
         }
       }
@@ -75,6 +87,29 @@ TEST(FusedChoice, WeightsComeAsTheArchitectureCan) {
     for (const KernelSource& source : sources_of(choose_fused(layer(DType::F16, 64, 64), arch, 0)))
       EXPECT_EQ(missing_arch(source, arch), "");
   }
+}
+
+TEST(FusedChoice, MeansAreUsedWhereTheyAreAndWhereTheyPay) {
+  const auto chosen = [](DType dtype, i32 in, i32 out, const char* arch, i64 rows, FusedMeans means) {
+    return choose_fused(layer(dtype, in, out), arch, rows, means).fused;
+  };
+  EXPECT_EQ(chosen(DType::F16, 128, 128, "sm_90a", 20000, {}).unit, MmaUnit::Warp);
+  EXPECT_FALSE(chosen(DType::F16, 128, 128, "sm_90a", 20000, {}).programmatic);
+  for (const char* arch : {"sm_80", "sm_90", "sm_100", "sm_120"})
+    EXPECT_EQ(chosen(DType::F16, 128, 128, arch, 20000, kAllMeans).unit, MmaUnit::Warp) << arch;
+  EXPECT_FALSE(chosen(DType::F16, 128, 128, "sm_89", 20000, kAllMeans).programmatic);
+  EXPECT_TRUE(chosen(DType::F16, 32, 32, "sm_120", 20000, kAllMeans).programmatic);
+  EXPECT_EQ(chosen(DType::F32, 128, 128, "sm_90a", 20000, kAllMeans).unit, MmaUnit::Warp);
+  EXPECT_EQ(chosen(DType::F16, 32, 64, "sm_90a", 20000, kAllMeans).unit, MmaUnit::Warp);
+  // Few rows: blocks of a cluster share them.
+  EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 2900, kAllMeans).cluster, 4);
+  EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 8000, kAllMeans).cluster, 2);
+  EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 125000, kAllMeans).cluster, 1);
+  const FusedSpec spec = chosen(DType::F16, 96, 96, "sm_90a", 77000, kAllMeans);
+  EXPECT_EQ(spec.unit, MmaUnit::Warpgroup);
+  EXPECT_EQ(spec.columns, 96);
+  EXPECT_EQ(spec.step, 96);
+  EXPECT_EQ(emit(spec).exact_arch, "sm_90a");
 }
 
 TEST(FusedChoice, AccessesFitTheColumnsOfOperands) {

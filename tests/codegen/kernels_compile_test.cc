@@ -170,6 +170,7 @@ std::vector<FusedSpec> variants(const FusedSpec&) {
     problem.scale_shift = true;
     problem.residual = in == out;
     for (const char* arch : {"sm_80", "sm_90"}) specs.push_back(choose_fused(problem, arch, rows).fused);
+    specs.push_back(choose_fused(problem, "sm_90a", rows, {.warpgroups = true, .programmatic = true}).fused);
   };
   for (DType dtype : kDTypes) {
     for (const auto& [in, out] : {std::pair{4, 32}, {3, 7}, {32, 32}, {96, 96}, {256, 256}})

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels_templates/shared/fused_kernels.h"
+#include "kernels_templates/shared/fused_image.h"
 #include "tests/support/compare.h"
 #include "tests/support/random.h"
 #include "tests/support/rounding.h"

@@ -1,18 +1,22 @@
 // fused_bench CLOUD VOXEL < LINES: what the fused kernel alone takes for one layer, its map given, and how
 // far some of its rows are from sums in fp64. fp16; the cloud's voxels, halved `level` times; 27 offsets. A
 // line:
-//   level in out step columns row_tiles warps split prefetch stages blocks road order
-// where road is 0 cached, 1 async copies, 2 bulk copies, and order 0 the queries as they come, 1 by mask, 2
-// by mask and tiles of 64 with most offsets first.
+//   level in out step columns row_tiles warps split cluster prefetch stages blocks road unit early order
+// where road is 0 cached, 1 async copies, 2 bulk copies, 3 bulk copies by a thread of the products, unit 0
+// warps, 1 warpgroups, early 1 loads in front of a warpgroup's products, and order 0 the queries as they
+// come, 1 by mask, 2 by mask and tiles of 64 with most offsets first. Or: level in out rows means order, the
+// Spec that is chosen for so many rows, with means 1 by warpgroups.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <unordered_map>
 
+#include "codegen/fused_choice.h"
 #include "runtime/cuda/launcher.h"
 #include "tests/kernels_templates/fused_problem.h"
 #include "tests/runtime/cuda/gpu.h"
@@ -29,24 +33,48 @@ namespace {
 constexpr i32 kVolume = 27;
 
 struct Line {
-  i32 level, in, out, step, columns, row_tiles, warps, split, prefetch, stages, blocks, road, order;
+  i32 level, in, out, order;
+  FusedSpec spec;
 };
 
-FusedSpec spec_of(const Line& line) {
-  FusedSpec spec;
+FusedSpec chosen_spec(i32 in, i32 out, i64 rows, bool warpgroups) {
+  ConvolutionProblem problem;
+  problem.dtype = DType::F16;
+  problem.in_channels = in;
+  problem.out_channels = out;
+  problem.kernel_size = {3, 3, 3, 1};
+  problem.input = {in, 0};
+  problem.output = {out, 0};
+  problem.scale_shift = true;
+  problem.activation = Activation::ReLU;
+  return choose_fused(problem, Gpu::get().device->info().arch, rows, {.warpgroups = warpgroups}).fused;
+}
+
+/// Nothing where the text is no line.
+std::optional<Line> parse_line(const std::string& text) {
+  std::istringstream words(text);
+  std::vector<i32> n;
+  for (i32 number = 0; words >> number;) n.push_back(number);
+  if (n.size() == 6) return Line{n[0], n[1], n[2], n[5], chosen_spec(n[1], n[2], n[3], n[4] != 0)};
+  if (n.size() != 16) return std::nullopt;
+  Line line{n[0], n[1], n[2], n[15], {}};
+  FusedSpec& spec = line.spec;
   spec.in_channels = line.in;
   spec.out_channels = line.out;
-  spec.step = line.step;
-  spec.columns = line.columns;
-  spec.row_tiles = line.row_tiles;
-  spec.warps = line.warps;
-  spec.split = line.split;
-  spec.prefetch = line.prefetch;
-  spec.stages = line.stages;
-  spec.blocks = line.blocks;
-  spec.weights = static_cast<WeightRoad>(line.road);
+  spec.step = n[3];
+  spec.columns = n[4];
+  spec.row_tiles = n[5];
+  spec.warps = n[6];
+  spec.split = n[7];
+  spec.cluster = n[8];
+  spec.prefetch = n[9];
+  spec.stages = n[10];
+  spec.blocks = n[11];
+  spec.weights = static_cast<WeightRoad>(n[12]);
+  spec.unit = static_cast<MmaUnit>(n[13]);
+  spec.early_loads = n[14] != 0;
   spec.input_bytes = std::min(16, line.in * 2);
-  return spec;
+  return line;
 }
 
 using Voxel = std::array<i32, 3>;
@@ -233,7 +261,7 @@ void Bench::run(const Line& line) {
   Level& level = found->second;
   put_in_order(level, line.order);
   const i64 count = level.count();
-  const FusedSpec spec = spec_of(line);
+  const FusedSpec& spec = line.spec;
   Random random(7);
   const auto draw = [&](i64 n, double least, double greatest) {
     std::vector<float> values;
@@ -279,12 +307,9 @@ void Bench::run(const Line& line) {
   const double us = time(kernel, fused_blocks(spec, count), params);
   const double flop = 2.0 * static_cast<double>(level.pairs) * line.in * line.out;
   const double error = worst_error(line, level, output.read<char>());
-  std::printf(
-      "rows %6lld waste %.2f %3d>%3d s%3d c%3d t%d w%d x%d p%d g%d b%d road%d order%d %7.1f us %4.0f TF err "
-      "%.2f%s\n",
-      static_cast<long long>(count), waste_of(level), line.in, line.out, line.step, line.columns,
-      line.row_tiles, line.warps, line.split, line.prefetch, line.stages, line.blocks, line.road, line.order,
-      us, flop / us * 1e-6, error, error <= 1 ? "" : " WRONG");
+  std::printf("rows %6lld waste %.2f order%d %7.1f us %4.0f TF err %.2f%s %s\n",
+              static_cast<long long>(count), waste_of(level), line.order, us, flop / us * 1e-6, error,
+              error <= 1 ? "" : " WRONG", display_name(spec).c_str());
   std::fflush(stdout);
 }
 
@@ -296,13 +321,10 @@ int bench(const std::string& path, float voxel) {
   std::vector<Line> lines;
   std::vector<KernelSource> sources;
   for (std::string text; std::getline(std::cin, text);) {
-    std::istringstream words(text);
-    Line l{};
-    words >> l.level >> l.in >> l.out >> l.step >> l.columns >> l.row_tiles >> l.warps >> l.split >>
-        l.prefetch >> l.stages >> l.blocks >> l.road >> l.order;
-    if (!words) continue;
-    lines.push_back(l);
-    sources.push_back(emit(spec_of(l)));
+    std::optional<Line> line = parse_line(text);
+    if (!line) continue;
+    sources.push_back(emit(line->spec));
+    lines.push_back(std::move(*line));
   }
   const auto start = std::chrono::steady_clock::now();
   Gpu::get().load(sources);

@@ -66,7 +66,8 @@ TEST_F(FusedKernelTest, EveryTypeAndRoad) {
   u64 seed = 70;
   for (const DType io : kDTypes) {
     if (few && io != DType::F16) continue;  // the shim's own tests have all four
-    for (const WeightRoad road : {WeightRoad::Cached, WeightRoad::AsyncCopy, WeightRoad::BulkCopy}) {
+    for (const WeightRoad road :
+         {WeightRoad::Cached, WeightRoad::AsyncCopy, WeightRoad::BulkCopy, WeightRoad::BulkRefill}) {
       FusedSpec spec{.io = io, .weights = road};
       spec.step = 4 * fused_granule(io);
       expect_right(spec, shape, ++seed);
@@ -78,6 +79,19 @@ TEST_F(FusedKernelTest, EveryTypeAndRoad) {
       spec.row_tiles = 4, spec.step = 2 * fused_granule(io), spec.prefetch = 2;
       expect_right(spec, {.queries = 700, .sources = 900, .density = 0.1}, ++seed);
     }
+    if (io != DType::F32) {
+      FusedSpec group{.io = io, .warps = 4, .stages = 3, .weights = WeightRoad::BulkRefill};
+      group.unit = MmaUnit::Warpgroup, group.step = 4 * fused_granule(io), group.programmatic = true;
+      expect_right(group, shape, ++seed);
+      group.in_channels = 96, group.out_channels = 128, group.columns = 128,
+      group.step = 2 * fused_granule(io);
+      group.warps = few ? 4 : 12, group.cluster = 4, group.early_loads = group.residual = true;
+      group.prefetch = 1, group.weights = WeightRoad::BulkCopy;
+      expect_right(group, {.queries = few ? 70 : 3001, .sources = 80}, ++seed);
+    }
+    FusedSpec clustered{.io = io, .warps = 2, .split = 2, .cluster = 2, .weights = WeightRoad::BulkRefill};
+    clustered.step = 2 * fused_granule(io), clustered.stages = 6, clustered.residual = true;
+    expect_right(clustered, shape, ++seed);
     FusedSpec stem{
         .io = io, .in_channels = 4, .out_channels = 32, .columns = 32, .weights = WeightRoad::Cached};
     stem.step = 8 * fused_granule(io), stem.input_bytes = 4 * dtype_bytes(io);

@@ -43,6 +43,14 @@ using WarpCombine = void (*)(void* const* lanes);
 /// All that meet must bring the same mask and operation; a thread that never comes is an error.
 MINUET_SHIM_API void warp_meet(unsigned mask, bool whole, WarpCombine combine, void* mine);
 
+/// Products of a warpgroup's 128 threads, which are made where all of them wait: what they touch before is
+/// not what the products should have had. `multiply` gets all threads' operands; b is the same for all.
+using WarpgroupMultiply = void (*)(float* const* sums, const unsigned* const* a, unsigned long long b);
+MINUET_SHIM_API void wgmma_fence();
+MINUET_SHIM_API void wgmma(WarpgroupMultiply multiply, float* sums, const unsigned* a, unsigned long long b);
+MINUET_SHIM_API void wgmma_commit();
+MINUET_SHIM_API void wgmma_wait();
+
 MINUET_SHIM_API unsigned cluster_rank();
 MINUET_SHIM_API unsigned cluster_size();
 MINUET_SHIM_API void cluster_arrive();

@@ -194,6 +194,8 @@ void Launch::end(Thread& thread) {
   thread.state = Thread::State::Ended;
   progress_ = true;
   ++ended_;
+  if (!thread.products.empty())
+    note("a thread ended while products of its warpgroup were under way", &thread);
   if (++thread.block->ended == grid.threads) end_block(*thread.block);
 }
 

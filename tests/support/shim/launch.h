@@ -19,6 +19,14 @@ namespace minuet::shim {
 
 struct Block;
 
+/// What a thread has in a product of its warpgroup.
+struct WarpgroupProduct {
+  WarpgroupMultiply multiply;
+  float* sums;
+  const unsigned* a;
+  unsigned long long b;
+};
+
 struct Thread {
   enum class State { Fresh, Ready, Waiting, Ended };
   State state = State::Fresh;
@@ -36,7 +44,10 @@ struct Thread {
     WarpCombine combine = nullptr;
     void* mine = nullptr;
   } meeting;
-  unsigned warp_arrived = 0;  // of the first lane: who of the warp is at a meeting
+  unsigned warp_arrived = 0;               // of the first lane: who of the warp is at a meeting
+  std::vector<WarpgroupProduct> products;  // under way
+  bool fenced = false, committed = true;   // them
+  unsigned warpgroup_arrived = 0;          // of the first thread: how many wait for them
 };
 
 struct Block {

@@ -1,0 +1,183 @@
+// sum += a * b on the tensor cores of a warpgroup, which are 128 threads of four warps: 64 rows of a, which
+// are in registers, 32 bytes along k; up to 128 columns of b, which are in shared memory; fp32 sums. sm_90a
+// and no other.
+//
+// Warp w has rows 16 w to 16 w + 15 as mma() has them: lane l holds, with g = l / 4 and t = l % 4, 32-bit
+// words of one tf32 or of two 16-bit elements, lower k in the lower half: a[i] is word t + 4 (i / 2) of row
+// g + 8 (i % 2), and sums[j][i] is row g + 8 (i / 2), column 8 j + 2 t + i % 2.
+//
+// The products are asynchronous:
+//   wgmma_fence();           // behind the last touch of sums and a
+//   wgmma<T>(sums, a, b);    // any number of them
+//   wgmma_commit();
+//   wgmma_wait();            // before sums, a or the memory behind b are touched
+#pragma once
+
+#include "kernels_templates/core/mma.h"
+#include "kernels_templates/core/shared_address.h"
+
+namespace minuet {
+
+constexpr i32 kWarpgroup = 128;  // threads
+constexpr i32 kWgmmaRows = 64;
+constexpr i32 kWgmmaPiece = 64;  // bytes of b along k that lie together: two products
+constexpr i32 kWgmmaAtom = 512;  // bytes that b is aligned to
+
+/// Where byte `byte` of column `column` lies in [columns][kWgmmaPiece], which has its 16-byte units swizzled
+/// so that eight columns touch all banks.
+MINUET_HD constexpr i32 wgmma_place(i32 column, i32 byte) {
+  return column * kWgmmaPiece + (byte / 16 ^ (column / 2 & 3)) * 16 + byte % 16;
+}
+
+#if !defined(__CUDA_ARCH__)
+/// The window of shared memory has less than 2^18 bytes: the block's base gives the rest.
+inline u32 shared_address(const void* shared) { return static_cast<u32>(reinterpret_cast<u64>(shared)); }
+#endif
+
+/// The first address from `begin` on that b may have.
+MINUET_DEVICE unsigned char* align_wgmma(unsigned char* begin) {
+  return begin + ((0u - shared_address(begin)) & (kWgmmaAtom - 1));
+}
+
+/// b of a product: all columns of [columns][kWgmmaPiece], aligned to kWgmmaAtom, of which it takes the first
+/// or second 32 bytes.
+MINUET_DEVICE u64 wgmma_operand(const unsigned char* piece, i32 half) {
+  constexpr u64 kSwizzle64 = u64{2} << 62, kBytesOfEightColumns = u64{8 * kWgmmaPiece / 16} << 32;
+  return kSwizzle64 | kBytesOfEightColumns | u64{1} << 16 |
+         ((shared_address(piece) + static_cast<u32>(half) * 32) & 0x3ffff) >> 4;
+}
+
+MINUET_DEVICE void wgmma_fence() {
+#if defined(__CUDA_ARCH__)
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#else
+  shim::wgmma_fence();
+#endif
+}
+
+MINUET_DEVICE void wgmma_commit() {
+#if defined(__CUDA_ARCH__)
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#else
+  shim::wgmma_commit();
+#endif
+}
+
+/// For all products of this warpgroup that were committed.
+MINUET_DEVICE void wgmma_wait() {
+#if defined(__CUDA_ARCH__)
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+#else
+  shim::wgmma_wait();
+#endif
+}
+
+#if !defined(__CUDA_ARCH__)
+/// One product, for all threads at once: sums[128], a[128] and the operand b as its bits say.
+template <DType T, i32 Columns>
+void wgmma_of_warpgroup(float* const* sums, const u32* const* a, u64 b) {
+  constexpr i32 kDepth = mma_depth<T>();
+  if (b >> 62 != 2 || (b >> 32 & 0x3fff) != 8 * kWgmmaPiece / 16 || (b >> 49 & 7) != 0)
+    shim::fail("an operand of wgmma that is not laid out as this one is");
+  // The byte in the window, and from the block's base on the byte in memory.
+  const u64 base = reinterpret_cast<u64>(shim::dynamic_shared());
+  const u64 start = base + (((b & 0x3fff) * 16 - base) & 0x3ffff);
+  float rows[kWgmmaRows][kDepth], column[kDepth];
+  u32 words[kMmaWords];
+  for (i32 row = 0; row < kWgmmaRows; ++row) {
+    for (i32 w = 0; w < kMmaWords; ++w)
+      words[w] = a[row / 16 * 32 + row % 8 * 4 + w % 4][w / 4 * 2 + row % 16 / 8];
+    mma_elements<T>(words, rows[row]);
+  }
+  for (i32 c = 0; c < Columns; ++c) {
+    for (i32 w = 0; w < kMmaWords; ++w) {
+      u64 address = start + static_cast<u64>(c * kWgmmaPiece + w * 4);
+      address ^= (address >> 7 & 3) << 4;  // bits 4 and 5 with bits 7 and 8 of the address itself
+      words[w] = *reinterpret_cast<const u32*>(address);
+    }
+    mma_elements<T>(words, column);
+    for (i32 row = 0; row < kWgmmaRows; ++row) {
+      float& sum = sums[row / 16 * 32 + row % 8 * 4 + c % 8 / 2][c / 8 * 4 + row % 16 / 8 * 2 + c % 2];
+      for (i32 k = 0; k < kDepth; ++k) sum += rows[row][k] * column[k];
+    }
+  }
+}
+#endif
+
+// Operand lists of 16 columns more each.
+#define MINUET_D1 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define MINUET_D2 MINUET_D1 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define MINUET_D3 MINUET_D2 ", %16, %17, %18, %19, %20, %21, %22, %23"
+#define MINUET_D4 MINUET_D3 ", %24, %25, %26, %27, %28, %29, %30, %31"
+#define MINUET_D5 MINUET_D4 ", %32, %33, %34, %35, %36, %37, %38, %39"
+#define MINUET_D6 MINUET_D5 ", %40, %41, %42, %43, %44, %45, %46, %47"
+#define MINUET_D7 MINUET_D6 ", %48, %49, %50, %51, %52, %53, %54, %55"
+#define MINUET_D8 MINUET_D7 ", %56, %57, %58, %59, %60, %61, %62, %63"
+#define MINUET_SUMS(j)                                                                          \
+  "+f"(sums[j][0]), "+f"(sums[j][1]), "+f"(sums[j][2]), "+f"(sums[j][3]), "+f"(sums[j + 1][0]), \
+      "+f"(sums[j + 1][1]), "+f"(sums[j + 1][2]), "+f"(sums[j + 1][3])
+#define MINUET_S1 MINUET_SUMS(0)
+#define MINUET_S2 MINUET_S1, MINUET_SUMS(2)
+#define MINUET_S3 MINUET_S2, MINUET_SUMS(4)
+#define MINUET_S4 MINUET_S3, MINUET_SUMS(6)
+#define MINUET_S5 MINUET_S4, MINUET_SUMS(8)
+#define MINUET_S6 MINUET_S5, MINUET_SUMS(10)
+#define MINUET_S7 MINUET_S6, MINUET_SUMS(12)
+#define MINUET_S8 MINUET_S7, MINUET_SUMS(14)
+
+/// All threads of the warpgroup, at the same one, with the same b. T is F16, BF16 or TF32, as for mma();
+/// Tiles: of 8 columns, an even number up to 16. `a` stays as it is until wgmma_wait().
+template <DType T, i32 Tiles>
+MINUET_DEVICE void wgmma(float (&sums)[Tiles][4], const u32 (&a)[4], u64 b) {
+  static_assert(Tiles % 2 == 0 && Tiles <= 16, "16 to 128 columns");
+#if defined(__CUDA_ARCH__)
+#define MINUET_WGMMA(tiles, columns, shape_and_types, d, s, operands, transposes)                  \
+  if constexpr (Tiles == tiles) {                                                                  \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" columns shape_and_types " {" d "}, " operands \
+                 ", 1, 1, 1" transposes ";"                                                        \
+                 : s                                                                               \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                            \
+  }
+#define MINUET_WGMMA_OF(types, transposes)                                                      \
+  MINUET_WGMMA(2, "16", types, MINUET_D1, MINUET_S1, "{%8, %9, %10, %11}, %12", transposes)     \
+  MINUET_WGMMA(4, "32", types, MINUET_D2, MINUET_S2, "{%16, %17, %18, %19}, %20", transposes)   \
+  MINUET_WGMMA(6, "48", types, MINUET_D3, MINUET_S3, "{%24, %25, %26, %27}, %28", transposes)   \
+  MINUET_WGMMA(8, "64", types, MINUET_D4, MINUET_S4, "{%32, %33, %34, %35}, %36", transposes)   \
+  MINUET_WGMMA(10, "80", types, MINUET_D5, MINUET_S5, "{%40, %41, %42, %43}, %44", transposes)  \
+  MINUET_WGMMA(12, "96", types, MINUET_D6, MINUET_S6, "{%48, %49, %50, %51}, %52", transposes)  \
+  MINUET_WGMMA(14, "112", types, MINUET_D7, MINUET_S7, "{%56, %57, %58, %59}, %60", transposes) \
+  MINUET_WGMMA(16, "128", types, MINUET_D8, MINUET_S8, "{%64, %65, %66, %67}, %68", transposes)
+  if constexpr (T == DType::F16) {
+    MINUET_WGMMA_OF("k16.f32.f16.f16", ", 0")
+  } else if constexpr (T == DType::BF16) {
+    MINUET_WGMMA_OF("k16.f32.bf16.bf16", ", 0")
+  } else {
+    static_assert(T == DType::TF32, "a type whose products are not here");
+    MINUET_WGMMA_OF("k8.f32.tf32.tf32", "")
+  }
+#undef MINUET_WGMMA_OF
+#undef MINUET_WGMMA
+#else
+  shim::wgmma(wgmma_of_warpgroup<T, Tiles * 8>, sums[0], a, b);
+#endif
+}
+
+#undef MINUET_SUMS
+#undef MINUET_S1
+#undef MINUET_S2
+#undef MINUET_S3
+#undef MINUET_S4
+#undef MINUET_S5
+#undef MINUET_S6
+#undef MINUET_S7
+#undef MINUET_S8
+#undef MINUET_D1
+#undef MINUET_D2
+#undef MINUET_D3
+#undef MINUET_D4
+#undef MINUET_D5
+#undef MINUET_D6
+#undef MINUET_D7
+#undef MINUET_D8
+
+}  // namespace minuet

@@ -1,0 +1,157 @@
+// What becomes of a thread's sums: epilogue, and the output's rows.
+#pragma once
+
+#include "kernels_templates/core/epilogue.h"
+#include "kernels_templates/fused/fused_place.h"
+
+namespace minuet {
+
+/// The rows that a lane writes, of the output and of the residual.
+template <FusedSpec S>
+struct FusedRows {
+  using Lane = FusedLane<S>;
+  static constexpr i32 kWords = Lane::kTiles * 2 * dtype_bytes(S.io) / 4;  // of a row's residual
+
+  i32 numbers[Lane::kQueries];  // -1: none
+  bool is_padding[Lane::kQueries];
+  u32 residual[Lane::kQueries][S.residual ? kWords : 1];
+
+  MINUET_DEVICE FusedRows(const FusedParams& p, const FusedPlace<S>& place) {
+    MINUET_UNROLL
+    for (i32 q = 0; q < Lane::kQueries; ++q) {
+      const i64 position = place.first + Lane::query(place.lane, q);
+      is_padding[q] = position >= place.count;
+      numbers[q] =
+          static_cast<i32>(is_padding[q] && position >= p.padded_rows ? -1 : place.query(p, position));
+    }
+  }
+};
+
+/// A lane's channels of a group of tiles, and how it reads and writes them.
+template <FusedSpec S, i32 First>
+struct FusedChannels {
+  static constexpr FusedColumnGroup kGroup = fused_column_group(S, First);
+  static constexpr i32 kCount = 2 * kGroup.tiles, kElement = dtype_bytes(S.io), kBytes = kCount * kElement;
+  static constexpr i32 kAccess = S.output_bytes < kBytes ? S.output_bytes : kBytes,
+                       kEach = kAccess / kElement;
+  static constexpr i32 kNext = First + kGroup.tiles;
+  static constexpr bool kIsLast = kNext == FusedLane<S>::kTiles;
+  static constexpr i32 kWord = First * 2 * kElement / 4;  // of FusedRows::residual
+
+  MINUET_DEVICE static i32 channel(const FusedPlace<S>& place) {
+    return place.column_block * S.columns + First * fused_tile(S) + FusedLane<S>::part(place.lane) * kCount;
+  }
+  MINUET_DEVICE static bool is_own(const FusedPlace<S>& place) {
+    return S.cluster == 1 || fused_owner(S, kGroup) == place.rank;
+  }
+};
+
+/// Of the groups from First on. All of it before anything is written: a load behind a store would wait for
+/// memory once more.
+template <FusedSpec S, i32 First = 0>
+MINUET_DEVICE void load_residual(const FusedParams& p, const FusedPlace<S>& place, FusedRows<S>& rows) {
+  using Channels = FusedChannels<S, First>;
+  const i32 channel = Channels::channel(place);
+  MINUET_UNROLL
+  for (i32 q = 0; q < FusedLane<S>::kQueries; ++q) {
+    const bool is_there = Channels::is_own(place) && rows.numbers[q] >= 0 && !rows.is_padding[q];
+    MINUET_UNROLL
+    for (i32 c = 0; c < Channels::kCount; c += Channels::kEach) {
+      constexpr i32 kAccess = Channels::kAccess;
+      const Vector<kAccess> v =
+          load_vector_if<kAccess>(is_there && channel + c < S.out_channels, p.residual,
+                                  (rows.numbers[q] * p.residual_ld + channel + c) * Channels::kElement);
+      u32* const words = rows.residual[q] + Channels::kWord + c * Channels::kElement / 4;
+      if constexpr (kAccess == 2) {
+        words[0] = c % 2 == 0 ? v.words[0] : words[0] | static_cast<u32>(v.words[0]) << 16;
+      } else {
+        MINUET_UNROLL
+        for (i32 w = 0; w < kAccess / 4; ++w) words[w] = v.words[w];
+      }
+    }
+  }
+  if constexpr (!Channels::kIsLast) load_residual<S, Channels::kNext>(p, place, rows);
+}
+
+/// A lane's channels of one row: epilogue and write. Whether all are finite in memory.
+template <FusedSpec S, i32 First>
+MINUET_DEVICE bool finish_row(const FusedParams& p, const FusedPlace<S>& place, const FusedSums<S>& sums,
+                              const FusedRows<S>& rows, i32 q, const float* scale, const float* shift) {
+  using Channels = FusedChannels<S, First>;
+  constexpr i32 kCount = Channels::kCount, kEach = Channels::kEach, kElement = Channels::kElement;
+  const i32 channel = Channels::channel(place);
+  float residual[kCount] = {};
+  if constexpr (S.residual) {
+    Vector<Channels::kBytes> words;
+    MINUET_UNROLL
+    for (i32 w = 0; w < Channels::kBytes / 4; ++w) words.words[w] = rows.residual[q][Channels::kWord + w];
+    to_floats<S.io>(words, residual);
+  }
+  bool finite = true;
+  MINUET_UNROLL
+  for (i32 first = 0; first < kCount; first += kEach) {
+    if (channel + first >= S.out_channels) break;
+    float values[kEach] = {};
+    if (!rows.is_padding[q]) {
+      MINUET_UNROLL
+      for (i32 e = 0; e < kEach; ++e) {
+        const i32 c = first + e;
+        const float sum = FusedLane<S>::value(sums, First + c / 2, q, c % 2);
+        values[e] = epilogue<S.scale_shift, S.residual, S.activation>(sum, scale[c], shift[c], residual[c]);
+        // A ReLU would hide a sum that is minus infinity already.
+        finite = finite && !overflows(DType::F32, bits_of(sum)) && !overflows(S.io, bits_of(values[e]));
+      }
+    }
+    store_vector(p.output, (rows.numbers[q] * p.output_ld + channel + first) * kElement,
+                 from_floats<S.io, Channels::kAccess>(values));
+  }
+  return finite;
+}
+
+/// Of [out_channels], from `channel` on.
+template <FusedSpec S, i32 Count>
+MINUET_DEVICE void load_floats(const float* numbers, i32 channel, float (&values)[Count]) {
+  if constexpr (Count % 4 == 0 && S.out_channels % Count == 0) {
+    MINUET_UNROLL
+    for (i32 c = 0; c < Count; c += 4)
+      to_floats<DType::F32>(load_vector_if<16>(channel < S.out_channels, numbers, (channel + c) * 4),
+                            values + c);
+  } else {
+    MINUET_UNROLL
+    for (i32 c = 0; c < Count; ++c) {
+      if (channel + c < S.out_channels) values[c] = read_only(numbers + channel + c);
+    }
+  }
+}
+
+/// The group of tiles from First on, and those behind it.
+template <FusedSpec S, i32 First = 0>
+MINUET_DEVICE void finish_group(const FusedParams& p, const FusedPlace<S>& place, const FusedSums<S>& sums,
+                                const FusedRows<S>& rows) {
+  using Channels = FusedChannels<S, First>;
+  if (Channels::is_own(place)) {
+    const i32 channel = Channels::channel(place);
+    float scale[Channels::kCount] = {}, shift[Channels::kCount] = {};
+    if constexpr (S.scale_shift) {
+      load_floats<S>(p.scale, channel, scale);
+      load_floats<S>(p.shift, channel, shift);
+    }
+    bool finite = true;
+    MINUET_UNROLL
+    for (i32 q = 0; q < FusedLane<S>::kQueries; ++q) {
+      if (rows.numbers[q] >= 0 && !finish_row<S, First>(p, place, sums, rows, q, scale, shift))
+        finite = false;
+    }
+    if (!finite) *p.overflow = 1;
+  }
+  if constexpr (!Channels::kIsLast) finish_group<S, Channels::kNext>(p, place, sums, rows);
+}
+
+template <FusedSpec S>
+MINUET_DEVICE void finish(const FusedParams& p, const FusedPlace<S>& place, const FusedSums<S>& sums) {
+  FusedRows<S> rows(p, place);
+  if constexpr (S.residual) load_residual<S>(p, place, rows);
+  finish_group<S>(p, place, sums, rows);
+}
+
+}  // namespace minuet

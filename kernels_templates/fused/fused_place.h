@@ -1,0 +1,98 @@
+// Who a thread of the fused kernel is, which queries it reads, and which sums it ends with.
+#pragma once
+
+#include "kernels_templates/core/cluster.h"
+#include "kernels_templates/core/grid.h"
+#include "kernels_templates/fused/step_walk.h"
+
+namespace minuet {
+
+template <FusedSpec S>
+struct FusedPlace {
+  static_assert(S.columns % 16 == 0, "columns are whole tiles of 16");
+  static_assert(S.unit == MmaUnit::Warp || (S.row_tiles == 2 && S.warps % 4 == 0 && S.split == 1),
+                "whole warpgroups, of 64 rows each");
+  // What threads write to shared memory, their asynchronous copies too, wgmma() sees behind a fence alone.
+  static_assert(S.unit == MmaUnit::Warp || S.weights == WeightRoad::BulkCopy ||
+                    S.weights == WeightRoad::BulkRefill,
+                "warpgroups read what bulk copies brought");
+
+  i32 lane, row_warp;
+  i32 share;  // S.split: the warp that fills the ring
+  i32 rank;   // of the block in its cluster
+  i32 column_block;
+  i64 block;  // position of the block's first query
+  i64 first;  // and of the warp's
+  i32 count;
+
+  MINUET_DEVICE explicit FusedPlace(const FusedParams& p) {
+    const i32 warp = static_cast<i32>(threadIdx.x / 32);
+    lane = static_cast<i32>(threadIdx.x % 32);
+    row_warp = warp % S.warps;
+    share = warp / S.warps;
+    rank = S.cluster > 1 ? static_cast<i32>(cluster_rank()) : 0;
+    const u32 number = blockIdx.x / S.cluster;
+    column_block = static_cast<i32>(number % fused_column_blocks(S));
+    block = static_cast<i64>(number / fused_column_blocks(S)) * fused_block_rows(S);
+    first = block + row_warp * 8 * S.row_tiles;
+    count = read_only(p.query_count);
+  }
+  MINUET_HD i64 query(const FusedParams& p, i64 position) const {
+    return p.order != nullptr && position < count ? read_only(p.order + position) : position;
+  }
+};
+
+/// Columns of the views that the lane's input rows come from, -1 past the count; and the mask of the warp's
+/// queries, to shared memory. Where columns are positions, the first masks are under way before the count is
+/// known.
+template <FusedSpec S>
+MINUET_DEVICE void find_queries(const FusedParams& p, const FusedPlace<S>& place,
+                                i32 (&columns)[S.row_tiles]) {
+  const bool by_position = p.ordered_views != 0 || p.order == nullptr;
+  i64 positions[S.row_tiles];
+  MINUET_UNROLL
+  for (i32 n = 0; n < S.row_tiles; ++n) {
+    positions[n] = place.first + n * 8 + place.lane / 4;
+    columns[n] = static_cast<i32>(by_position ? positions[n] : place.query(p, positions[n]));
+  }
+  for (i32 word = 0; word < mask_words(S.volume); ++word) {
+    u32 mask = 0;
+    MINUET_UNROLL
+    for (i32 n = 0; n < S.row_tiles; ++n) {
+      const i32* address = reinterpret_cast<const i32*>(p.masks);
+      if (p.masks != nullptr) address += word * p.row_stride + columns[n];
+      const i32 loaded = load_row_if(p.masks != nullptr && columns[n] < p.row_stride, address);
+      mask |= positions[n] >= place.count ? 0u : p.masks != nullptr ? static_cast<u32>(loaded) : 1u;
+    }
+    mask = __reduce_or_sync(~0u, mask);
+    if (place.lane == 0 && place.share == 0) FusedMasks<S>::shared()[word * S.warps + place.row_warp] = mask;
+  }
+  MINUET_UNROLL
+  for (i32 n = 0; n < S.row_tiles; ++n) {
+    if (positions[n] >= place.count) columns[n] = -1;
+  }
+}
+
+/// What a lane ends with: two channels of each tile, of kQueries queries.
+template <FusedSpec S>
+struct FusedLane {
+  static constexpr bool kOfWarp = S.unit == MmaUnit::Warp;
+  static constexpr i32 kTiles = S.columns / fused_tile(S);
+  static constexpr i32 kQueries = 2 * (kOfWarp ? S.row_tiles : 1);
+  static constexpr i32 kVectors = kQueries / 2;  // of four sums, a tile
+  using Sums = float[kTiles * kVectors][4];
+
+  MINUET_HD static i32 part(i32 lane) { return kOfWarp ? lane / 4 : lane % 4; }
+  /// Among the warp's.
+  MINUET_HD static i32 query(i32 lane, i32 q) {
+    return kOfWarp ? q / 2 * 8 + lane % 4 * 2 + q % 2 : q * 8 + lane / 4;
+  }
+  MINUET_HD static float value(const Sums& sums, i32 tile, i32 q, i32 channel) {
+    return kOfWarp ? sums[tile * kVectors + q / 2][channel * 2 + q % 2] : sums[tile][q * 2 + channel];
+  }
+};
+
+template <FusedSpec S>
+using FusedSums = typename FusedLane<S>::Sums;
+
+}  // namespace minuet

@@ -1,0 +1,112 @@
+// A step's products: by warps, or by warpgroups.
+#pragma once
+
+#include "kernels_templates/core/mma.h"
+#include "kernels_templates/core/wgmma.h"
+#include "kernels_templates/fused/fused_place.h"
+#include "kernels_templates/fused/input_steps.h"
+#include "kernels_templates/fused/weight_ring.h"
+
+namespace minuet {
+
+/// sums += a * b; fp32 as the three largest products of its parts, added to the sums by ordinary additions,
+/// for tensor cores cut off.
+template <FusedSpec S>
+MINUET_DEVICE void multiply(float (&sum)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+  if constexpr (S.io == DType::F32) {
+    u32 high_a[4], low_a[4], high_b[2], low_b[2];
+    split_to_tf32(a, high_a, low_a);
+    split_to_tf32(b, high_b, low_b);
+    float part[4] = {};
+    mma<DType::TF32>(part, low_a, high_b);
+    mma<DType::TF32>(part, high_a, low_b);
+    mma<DType::TF32>(part, high_a, high_b);
+    MINUET_UNROLL
+    for (i32 i = 0; i < 4; ++i) sum[i] += part[i];
+  } else {
+    mma<S.io>(sum, a, b);
+  }
+}
+
+/// Of tiles [First, First + Count) of queries.
+template <FusedSpec S, i32 First, i32 Count>
+MINUET_DEVICE void multiply_tiles(const WeightRing<S>& ring, const FusedPlace<S>& place,
+                                  const InputStep<S>& input, FusedSums<S>& sums) {
+  constexpr i32 kTiles = FusedLane<S>::kTiles;
+  MINUET_UNROLL
+  for (i32 granule = 0; granule < S.step / fused_granule(S.io); ++granule) {
+    u32 b[Count][2];
+    MINUET_UNROLL
+    for (i32 n = 0; n < Count; ++n) {
+      input.operand(First + n, granule, b[n]);
+      if constexpr (S.io == DType::TF32) b[n][0] = round_to_tf32(b[n][0]), b[n][1] = round_to_tf32(b[n][1]);
+    }
+    MINUET_UNROLL
+    for (i32 tile = 0; tile < kTiles; ++tile) {
+      const Vector<16> a = ring.load(((granule * kTiles + tile) * 32 + place.lane) * 16);
+      MINUET_UNROLL
+      for (i32 n = 0; n < Count; ++n) multiply<S>(sums[tile * S.row_tiles + First + n], a.words, b[n]);
+    }
+  }
+}
+
+template <FusedSpec S, i32 Tile>
+MINUET_DEVICE void multiply_hits(const WeightRing<S>& ring, const FusedPlace<S>& place,
+                                 const InputStep<S>& input, FusedSums<S>& sums) {
+  if ((input.hits >> Tile & 1) != 0) multiply_tiles<S, Tile, 1>(ring, place, input, sums);
+  if constexpr (Tile + 1 < S.row_tiles) multiply_hits<S, Tile + 1>(ring, place, input, sums);
+}
+
+/// Tiles without a row are left out. One branch a step: mma() under a condition of its own would make its
+/// warp meet each time.
+template <FusedSpec S>
+MINUET_DEVICE void multiply_step(const WeightRing<S>& ring, const FusedPlace<S>& place,
+                                 const InputStep<S>& input, FusedSums<S>& sums) {
+  if (S.row_tiles == 1 || input.hits == (1u << S.row_tiles) - 1) {
+    multiply_tiles<S, 0, S.row_tiles>(ring, place, input, sums);
+  } else {
+    multiply_hits<S, 0>(ring, place, input, sums);
+  }
+}
+
+template <FusedSpec S>
+MINUET_DEVICE void take_step(WeightRing<S>& ring, const FusedPlace<S>& place, i32 number,
+                             InputSteps<S>& inputs, InputStep<S>& step, FusedSums<S>& sums) {
+  ring.acquire(number, step.step);
+  multiply_step<S>(ring, place, step, sums);
+  ring.release(number);
+  inputs.start(step);
+}
+
+/// The registers of the loads are free for the next ones when operands were made of them, which waits for
+/// the loads; so these come early, or while the products run.
+template <FusedSpec S>
+MINUET_DEVICE void take_warpgroup_step(WeightRing<S>& ring, i32 number, InputSteps<S>& inputs,
+                                       InputStep<S>& step, FusedSums<S>& sums) {
+  constexpr i32 kGranules = S.step / fused_granule(S.io), kPieceBytes = S.columns * kWgmmaPiece;
+  static_assert(S.step * dtype_bytes(S.io) % kWgmmaPiece == 0, "steps of whole pieces");
+  u32 a[kGranules][4];
+  MINUET_UNROLL
+  for (i32 granule = 0; granule < kGranules; ++granule) {
+    MINUET_UNROLL
+    for (i32 tile = 0; tile < 2; ++tile) {
+      u32 words[2];
+      step.operand(tile, granule, words);
+      MINUET_UNROLL
+      for (i32 i = 0; i < 2; ++i)
+        a[granule][i * 2 + tile] = S.io == DType::TF32 ? round_to_tf32(words[i]) : words[i];
+    }
+  }
+  if constexpr (S.early_loads) inputs.start(step);
+  ring.acquire(number, 0);
+  wgmma_fence();
+  MINUET_UNROLL
+  for (i32 granule = 0; granule < kGranules; ++granule)
+    wgmma<S.io>(sums, a[granule], wgmma_operand(ring.stage() + granule / 2 * kPieceBytes, granule % 2));
+  wgmma_commit();
+  if constexpr (!S.early_loads) inputs.start(step);
+  wgmma_wait();
+  ring.release(number);
+}
+
+}  // namespace minuet

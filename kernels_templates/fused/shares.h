@@ -1,0 +1,89 @@
+// The sums of those that share rows, added in a fixed order: warps of a block, then blocks of a cluster. They
+// go where the ring was.
+#pragma once
+
+#include "kernels_templates/fused/fused_place.h"
+
+namespace minuet {
+
+template <FusedSpec S>
+MINUET_DEVICE unsigned char* fused_shares() {
+  return dynamic_shared() + fused_barrier_bytes(S) + fused_mask_bytes(S);
+}
+
+/// Vector `vector` of the thread, among those of all threads of a share.
+template <FusedSpec S>
+MINUET_DEVICE i64 share_byte(const FusedPlace<S>& place, i32 vector) {
+  return static_cast<i64>((vector * S.warps + place.row_warp) * 32 + place.lane) * 16;
+}
+
+MINUET_DEVICE void put_sums(unsigned char* to, const float (&sums)[4]) {
+  *reinterpret_cast<Vector<16>*>(to) = from_floats<DType::F32, 16>(sums);
+}
+MINUET_DEVICE void add_sums(const unsigned char* from, float (&sums)[4]) {
+  float part[4];
+  to_floats<DType::F32>(load_shared_vector(from), part);
+  MINUET_UNROLL
+  for (i32 i = 0; i < 4; ++i) sums[i] += part[i];
+}
+
+/// For the warps of the first share.
+template <FusedSpec S>
+MINUET_DEVICE void add_warps(const FusedPlace<S>& place, FusedSums<S>& sums) {
+  constexpr i32 kVectors = FusedLane<S>::kTiles * FusedLane<S>::kVectors;
+  constexpr i64 kShareBytes = static_cast<i64>(fused_block_rows(S)) * S.columns * 4;
+  unsigned char* const others = fused_shares<S>();
+  __syncthreads();  // the ring is read, and nothing is on its way there
+  if (place.share != 0 && place.share < S.split) {
+    MINUET_UNROLL
+    for (i32 v = 0; v < kVectors; ++v)
+      put_sums(others + (place.share - 1) * kShareBytes + share_byte<S>(place, v), sums[v]);
+  }
+  __syncthreads();
+  if (place.share != 0) return;
+  for (i32 share = 0; share + 1 < S.split; ++share) {
+    MINUET_UNROLL
+    for (i32 v = 0; v < kVectors; ++v)
+      add_sums(others + share * kShareBytes + share_byte<S>(place, v), sums[v]);
+  }
+}
+
+/// Each block gets the others' sums of the tiles that it finishes.
+template <FusedSpec S, i32 Rank = 0>
+MINUET_DEVICE void send_sums(const FusedPlace<S>& place, const FusedSums<S>& sums) {
+  constexpr i32 kEach = FusedLane<S>::kVectors;
+  constexpr FusedTiles kOwn = fused_own_tiles(S, Rank);
+  constexpr i64 kBlockBytes = share_block_bytes(S);
+  if (Rank != place.rank) {
+    unsigned char* const to =
+        map_shared(fused_shares<S>(), Rank) + (place.rank < Rank ? place.rank : place.rank - 1) * kBlockBytes;
+    MINUET_UNROLL
+    for (i32 v = 0; v < kOwn.count * kEach; ++v)
+      put_sums(to + share_byte<S>(place, v), sums[kOwn.first * kEach + v]);
+  }
+  if constexpr (Rank + 1 < S.cluster) send_sums<S, Rank + 1>(place, sums);
+}
+template <FusedSpec S, i32 Rank = 0>
+MINUET_DEVICE void receive_sums(const FusedPlace<S>& place, FusedSums<S>& sums) {
+  constexpr i32 kEach = FusedLane<S>::kVectors;
+  constexpr FusedTiles kOwn = fused_own_tiles(S, Rank);
+  if (Rank == place.rank) {
+    for (i32 other = 0; other + 1 < S.cluster; ++other) {
+      MINUET_UNROLL
+      for (i32 v = 0; v < kOwn.count * kEach; ++v)
+        add_sums(fused_shares<S>() + other * share_block_bytes(S) + share_byte<S>(place, v),
+                 sums[kOwn.first * kEach + v]);
+    }
+  }
+  if constexpr (Rank + 1 < S.cluster) receive_sums<S, Rank + 1>(place, sums);
+}
+
+template <FusedSpec S>
+MINUET_DEVICE void add_blocks(const FusedPlace<S>& place, FusedSums<S>& sums) {
+  cluster_sync();  // all rings are read
+  if (place.share == 0) send_sums<S>(place, sums);
+  cluster_sync();
+  if (place.share == 0) receive_sums<S>(place, sums);
+}
+
+}  // namespace minuet

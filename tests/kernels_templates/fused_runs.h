@@ -1,0 +1,119 @@
+// Runs the fused kernel whole in the shim, and compares with fp64.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/kernels_templates/testing.h"
+// testing.h first: it brings the shim's names.
+#include "kernels_templates/fused/fused_convolution.h"
+#include "tests/kernels_templates/fused_problem.h"
+
+namespace minuet {
+
+template <FusedSpec S>
+void run_kernel(const FusedParams p) {
+  fused_convolution<S>(p);
+}
+
+using FusedKernel = void (*)(FusedParams);
+
+/// Memory aligned as a device's is.
+inline std::vector<Vector<16>> aligned(const std::vector<char>& bytes) {
+  std::vector<Vector<16>> memory(bytes.size() / 16 + 1);
+  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(memory.data()));
+  return memory;
+}
+
+struct FusedRun {
+  StoredRows output;
+  u32 overflow;
+};
+
+/// `padded`: how many rows past the count must become zeros. The grid is made for some rows more.
+inline FusedRun run_fused(FusedProblem& problem, FusedKernel kernel, i64 padded, int variant) {
+  const FusedSpec& spec = problem.spec;
+  const i64 count = problem.shape.queries;
+  FusedRun run{StoredRows(spec.io, count + padded + 2, spec.out_channels,
+                          spec.out_channels + 2 * spec.output_bytes / dtype_bytes(spec.io)),
+               0};
+  const std::vector<Vector<16>> input = aligned(problem.input.bytes),
+                                residual = aligned(problem.residual.bytes);
+  const std::vector<Vector<16>> image = aligned(fused_image(spec, problem.weights));
+  std::vector<Vector<16>> output = aligned(run.output.bytes);
+  const i32 query_count = static_cast<i32>(count);
+  FusedParams p{};
+  p.input = input.data();
+  p.input_ld = problem.input.ld;
+  p.rows = problem.rows.empty() ? nullptr : problem.rows.data();
+  p.masks = problem.masks.empty() ? nullptr : problem.masks.data();
+  p.row_stride = problem.row_stride;
+  p.order = problem.shape.ordered ? problem.order.data() : nullptr;
+  p.ordered_views = problem.shape.ordered_views;
+  p.query_count = &query_count;
+  p.padded_rows = count + padded;
+  p.weights = image.data();
+  p.scale = problem.scale.data();
+  p.shift = problem.shift.data();
+  p.residual = residual.data();
+  p.residual_ld = problem.residual.ld;
+  p.output = output.data();
+  p.output_ld = run.output.ld;
+  p.overflow = &run.overflow;
+  shim::Grid grid{static_cast<int>(fused_blocks(spec, count + padded + 40)), fused_threads(spec),
+                  static_cast<shim::Order>(variant % 3), spec.cluster};
+  grid.shared_bytes = fused_shared_bytes(spec);
+  grid.seed = static_cast<u64>(variant);
+  shim::launch(kernel, p, grid);
+  std::memcpy(run.output.bytes.data(), output.data(), run.output.bytes.size());
+  return run;
+}
+
+inline void check_output(FusedProblem& problem, FusedRun& run, i64 padded) {
+  const FusedSpec& spec = problem.spec;
+  const i64 count = problem.shape.queries;
+  std::vector<float> values;
+  for (i64 row = 0; row < count + padded + 2; ++row) {
+    const std::vector<float> line = run.output.row(row);
+    if (row < count) values.insert(values.end(), line.begin(), line.end());
+    for (i64 c = 0; c < run.output.ld; ++c) {
+      if (row < count && c < spec.out_channels) continue;
+      if (row < count + padded && c < spec.out_channels) {
+        ASSERT_EQ(line[static_cast<size_t>(c)], 0.0f) << "row " << row << " of padding";
+      } else {
+        ASSERT_TRUE(run.output.is_untouched(row, c)) << "row " << row << ", channel " << c;
+      }
+    }
+  }
+  EXPECT_TRUE(is_close(values, problem.expected, problem.magnitudes, spec.out_channels, spec.io));
+  EXPECT_EQ(run.overflow, 0u);
+}
+
+inline void check_fused(const FusedSpec& spec, FusedKernel kernel, const FusedShapeOfMap& shape,
+                        int variant) {
+  SCOPED_TRACE(testing::Message() << kDTypeNames[static_cast<int>(spec.io)] << " " << spec.in_channels
+                                  << " to " << spec.out_channels << ", volume " << spec.volume << ", step "
+                                  << spec.step << ", columns " << spec.columns << ", road "
+                                  << static_cast<int>(spec.weights) << ", split " << spec.split
+                                  << ", cluster " << spec.cluster << ", " << shape.queries
+                                  << " queries, variant " << variant);
+  FusedProblem problem(spec, shape, 500 + static_cast<u64>(variant));
+  const i64 padded = variant % 2 == 0 ? 0 : 50;
+  FusedRun run = run_fused(problem, kernel, padded, variant);
+  check_output(problem, run, padded);
+}
+
+template <FusedSpec S>
+void expect_fused(const FusedShapeOfMap& shape, int variant) {
+  check_fused(S, &run_kernel<S>, shape, variant);
+}
+
+/// The widest access to rows of so many channels.
+constexpr i32 access_of(DType io, i32 channels) {
+  i32 bytes = 16;
+  while (channels * dtype_bytes(io) % bytes != 0) bytes /= 2;
+  return bytes;
+}
+
+}  // namespace minuet
