@@ -211,12 +211,17 @@ llvm::Error compile_network(minuet_plan* network, const std::string& arch,
   return check(minuet_plan_compile(network, arch.c_str(), note_kernel, &kernels));
 }
 
+llvm::Error fill_execution_options(const ExecutionChoice& choice, minuet_execution_options& options) {
+  options.keep_first_duplicate = choice.keep_first_duplicate ? 1 : 0;
+  MINUET_ASSIGN(options.map_method, parse_map_method(choice.maps));
+  return llvm::Error::success();
+}
+
 llvm::Expected<ExecutionHandle> open_execution(minuet_plan* network, minuet_device* device,
                                                int64_t max_points, const ExecutionChoice& choice) {
   minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+  MINUET_TRY(fill_execution_options(choice, options));
   options.max_points = max_points;
-  options.keep_first_duplicate = choice.keep_first_duplicate ? 1 : 0;
-  MINUET_ASSIGN(options.map_method, parse_map_method(choice.maps));
   minuet_execution* execution = nullptr;
   MINUET_TRY(check(minuet_execution_create(network, device, &options, &execution)));
   return ExecutionHandle(execution);

@@ -73,7 +73,8 @@ struct NetworkChoice {
 /// What the flags of an execution say.
 struct ExecutionChoice {
   bool keep_first_duplicate = false;
-  std::string maps;  ///< "indexed"; empty: as the library chooses
+  std::string maps;     ///< "indexed"; empty: as the library chooses
+  bool replay = false;  ///< in capacity mode, as graphs
 };
 
 /// What the library takes for a choice. `options` points into the strings beside it and into the choice.
@@ -112,6 +113,7 @@ llvm::Expected<PlanHandle> open_network(minuet_context* context, const NetworkCh
 std::string missing_head_text(const minuet_plan_info& network);
 /// Compiles for `arch` and tells of every kernel.
 llvm::Error compile_network(minuet_plan* network, const std::string& arch, std::vector<KernelFacts>& kernels);
+llvm::Error fill_execution_options(const ExecutionChoice& choice, minuet_execution_options& options);
 llvm::Expected<ExecutionHandle> open_execution(minuet_plan* network, minuet_device* device,
                                                int64_t max_points, const ExecutionChoice& choice);
 /// "" where kernels live in memory only.

@@ -111,8 +111,8 @@ void print_times(const RunReport& report, llvm::raw_ostream& out) {
                         report.first_ms, report.total_ms);
     return;
   }
-  out << llvm::format("first (cold) %.2f ms, total (median of %d warm) %.3f ms\n", report.first_ms,
-                      report.repeats, report.total_ms);
+  out << llvm::format("first (cold) %.2f ms, total (median of %d %s) %.3f ms\n", report.first_ms,
+                      report.repeats, report.is_replay ? "in capacity mode" : "warm", report.total_ms);
 }
 
 }  // namespace
@@ -186,6 +186,7 @@ llvm::json::Value to_json(const RunReport& report) {
   };
   if (report.cloud_seed) json["seed"] = *report.cloud_seed;
   if (!report.overflow.empty()) json["overflow"] = report.overflow;
+  if (report.is_replay) json["replay"] = true;
   if (!report.columns.empty()) json["columns"] = llvm::json::fixUTF8(report.columns);
   if (!is_cpu) {
     json["kernels"] = llvm::json::Object{{"compiled", report.kernels.compiled},

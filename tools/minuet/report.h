@@ -30,7 +30,8 @@ struct RunReport {
   std::vector<minuet_layer_info> layers;
   minuet_stage_times stages = MINUET_STAGE_TIMES_INIT;
   double voxelize_ms = 0, first_ms = 0, total_ms = 0;
-  int repeats = 0;  ///< 0: total_ms is that of the first inference, without compiling and loading
+  int repeats = 0;         ///< 0: total_ms is that of the first inference, without compiling and loading
+  bool is_replay = false;  ///< total_ms is of capacity mode, the stages and counts of exact mode
   minuet_kernel_counters kernels = MINUET_KERNEL_COUNTERS_INIT;
   minuet_execution_counters counters = MINUET_EXECUTION_COUNTERS_INIT;
   std::vector<KernelFacts> kernel_list;

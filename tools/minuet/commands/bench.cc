@@ -13,6 +13,7 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 #include "tools/minuet/bench_clouds.h"
+#include "tools/minuet/commands/bench_replay.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/convert.h"
 #include "tools/minuet/error.h"
@@ -146,6 +147,23 @@ llvm::json::Object counters_json(const minuet_execution_counters& sum, int64_t i
                             {"gemm_lookups", sum.gemm_lookups}};
 }
 
+/// What every measurement of a cloud has.
+llvm::json::Object times_json(const BenchCloud& cloud, llvm::json::Object voxels,
+                              const std::vector<double>& wall_ms) {
+  return llvm::json::Object{
+      {"cloud", cloud.name},
+      {"origin", cloud.origin},
+      {"voxel_size", cloud.voxel_size},
+      {"voxels", std::move(voxels)},
+      {"variants", static_cast<int64_t>(wall_ms.size())},
+      {"wall_ms", llvm::json::Object{{"median", median(wall_ms)},
+                                     {"p10", quantile(wall_ms, 0.1)},
+                                     {"p90", quantile(wall_ms, 0.9)},
+                                     {"max", quantile(wall_ms, 1)},
+                                     {"min", quantile(wall_ms, 0.0)}}},
+  };
+}
+
 llvm::json::Object cloud_json(const BenchCloud& cloud, const std::vector<Uploaded>& variants,
                               const Bench& bench, const Timing& timing, const RunReport& shapes) {
   int64_t least = variants.back().features.rows, greatest = 0;
@@ -159,25 +177,17 @@ llvm::json::Object cloud_json(const BenchCloud& cloud, const std::vector<Uploade
     padded += layer.padded_rows;
     groups += layer.gemm_groups;
   }
-  return llvm::json::Object{
-      {"cloud", cloud.name},
-      {"origin", cloud.origin},
-      {"voxel_size", cloud.voxel_size},
-      {"voxels",
-       llvm::json::Object{{"unthinned", variants.front().features.rows}, {"min", least}, {"max", greatest}}},
-      {"variants", bench.timed},
-      {"wall_ms", llvm::json::Object{{"median", median(timing.wall_ms)},
-                                     {"p10", quantile(timing.wall_ms, 0.1)},
-                                     {"p90", quantile(timing.wall_ms, 0.9)},
-                                     {"max", quantile(timing.wall_ms, 1)},
-                                     {"min", quantile(timing.wall_ms, 0.0)}}},
-      {"stages_ms", stages_json(median_stages(timing.stages))},
-      {"counters", counters_json(timing.counters, bench.timed)},
-      {"pairs", pairs},
-      {"padded_rows", padded},
-      {"gemm_groups", groups},
-      {"levels", levels_json(shapes)},
-  };
+  llvm::json::Object entry = times_json(
+      cloud,
+      llvm::json::Object{{"unthinned", variants.front().features.rows}, {"min", least}, {"max", greatest}},
+      timing.wall_ms);
+  entry["stages_ms"] = stages_json(median_stages(timing.stages));
+  entry["counters"] = counters_json(timing.counters, bench.timed);
+  entry["pairs"] = pairs;
+  entry["padded_rows"] = padded;
+  entry["gemm_groups"] = groups;
+  entry["levels"] = levels_json(shapes);
+  return entry;
 }
 
 std::string milliseconds(double time) { return llvm::formatv("{0:F3}", time); }
@@ -189,7 +199,35 @@ void print_row(llvm::StringRef cloud, llvm::StringRef voxels, llvm::StringRef me
   llvm::outs().flush();
 }
 
+void print_times(const BenchCloud& cloud, int64_t voxels, const std::vector<double>& wall_ms) {
+  print_row(cloud.name, std::to_string(voxels), milliseconds(median(wall_ms)),
+            milliseconds(quantile(wall_ms, 0.1)), milliseconds(quantile(wall_ms, 0.9)));
+}
+
+llvm::Expected<llvm::json::Object> measure_replays(const Bench& bench, const BenchCloud& cloud) {
+  std::optional<Progress> progress("measuring " + cloud.name);
+  Replay replay(bench.network, bench.info, bench.device, bench.facts, bench.dtype, bench.execution);
+  MINUET_ASSIGN(const ReplayTimes times,
+                time_replays(replay, cloud, bench.unthinned, bench.warm_up, bench.timed));
+  progress.reset();
+  print_times(cloud, times.greatest, times.wall_ms);
+  if (times.did_not_fit > 0) {
+    std::fprintf(stderr,
+                 "minuet: %s: %d of %d clouds did not fit (%s), were inferred again in exact mode, and "
+                 "made the graph larger\n",
+                 cloud.name.c_str(), times.did_not_fit, bench.timed, status_text(times.status).c_str());
+  }
+  llvm::json::Object entry = times_json(
+      cloud,
+      llvm::json::Object{{"unthinned", times.unthinned}, {"min", times.least}, {"max", times.greatest}},
+      times.wall_ms);
+  entry["capacities"] = llvm::json::Array(replay.capacities());
+  entry["did_not_fit"] = times.did_not_fit;
+  return entry;
+}
+
 llvm::Expected<llvm::json::Object> measure_cloud(const Bench& bench, const BenchCloud& cloud) {
+  if (bench.execution.replay) return measure_replays(bench, cloud);
   std::optional<Progress> progress("measuring " + cloud.name);
   MINUET_ASSIGN(const std::vector<Uploaded> variants, upload_variants(bench, cloud));
   int64_t most = 0;
@@ -205,8 +243,7 @@ llvm::Expected<llvm::json::Object> measure_cloud(const Bench& bench, const Bench
   RunReport shapes;
   MINUET_TRY(query_shapes(execution.get(), bench.info, shapes));
   llvm::json::Object entry = cloud_json(cloud, variants, bench, timing, shapes);
-  print_row(cloud.name, std::to_string(variants.back().features.rows), milliseconds(median(timing.wall_ms)),
-            milliseconds(quantile(timing.wall_ms, 0.1)), milliseconds(quantile(timing.wall_ms, 0.9)));
+  print_times(cloud, variants.back().features.rows, timing.wall_ms);
   return entry;
 }
 
@@ -237,9 +274,12 @@ llvm::Expected<llvm::json::Object> measure_all(const Arguments& arguments, const
       {"driver", std::string(system.driver)},
       {"toolkit", std::string(system.nvrtc)},
       {"version", version_text()},
-      {"method",
-       "host clock, unsorted coordinates and features in device memory to the output, all maps rebuilt, no "
-       "graph replay, another cloud in each inference"},
+      {"method", std::string("host clock, unsorted coordinates and features in device memory to the output, "
+                             "all maps rebuilt, ") +
+                     (!bench.execution.replay ? "no graph replay"
+                      : bench.facts.is_cpu()  ? "in capacity mode"
+                                              : "one replayed graph in capacity mode") +
+                     ", another cloud in each inference"},
       {"clouds", std::move(clouds)},
       {"skipped", std::move(skipped)},
   };

@@ -10,6 +10,7 @@
 #include "tools/minuet/convert.h"
 #include "tools/minuet/error.h"
 #include "tools/minuet/progress.h"
+#include "tools/minuet/replay.h"
 #include "tools/minuet/report.h"
 #include "tools/minuet/weights_snapshot.h"
 
@@ -84,16 +85,33 @@ llvm::Expected<DeviceBuffer> first_inference(Session& session, const DeviceBuffe
   return memory;
 }
 
-llvm::Error time_repeats(Session& session, const DeviceBuffer& coordinates, const minuet_tensor& features,
-                         void* output, int repeats, RunReport& report) {
+llvm::Expected<std::vector<double>> time_replays(Session& session, const VoxelCloud& voxels, int repeats) {
+  Replay replay(session.network.get(), session.info, session.device.get(), session.facts, session.dtype,
+                session.choice);
+  MINUET_TRY(replay.learn(voxels));
+  std::vector<double> times;
+  for (int i = -1; i < repeats; ++i) {  // the graph is made for the first
+    MINUET_ASSIGN(const Replayed replayed, replay.infer(voxels));
+    if (i >= 0) times.push_back(replayed.ms);
+  }
+  return times;
+}
+
+/// In exact mode, or one of them, whose counts and stages are told, and then replays.
+llvm::Error time_repeats(Session& session, const VoxelCloud& voxels, const DeviceBuffer& coordinates,
+                         const minuet_tensor& features, void* output, int repeats, RunReport& report) {
   minuet_execution* const execution = session.execution.get();
   if (repeats == 0) return check(minuet_execution_query_stages(execution, &report.stages));
   std::vector<double> times;
-  for (int i = 0; i < repeats; ++i) {
+  for (int i = 0; i < (session.choice.replay ? 1 : repeats); ++i) {
     MINUET_TRY(check(minuet_execution_reset_counters(execution)));
     const Clock::time_point start = Clock::now();
     MINUET_TRY(infer(execution, session.device.get(), coordinates, features, output));
     times.push_back(milliseconds_since(start));
+  }
+  if (session.choice.replay) {
+    MINUET_ASSIGN(times, time_replays(session, voxels, repeats));
+    report.is_replay = true;
   }
   report.repeats = repeats;
   report.total_ms = median(times);
@@ -203,8 +221,9 @@ llvm::Error run_command(const Arguments& arguments) {
   MINUET_ASSIGN(const DeviceBuffer memory,
                 first_inference(session, coordinates, features, report, output, *progress));
   progress->say("warm inferences");
-  const int repeats = arguments.repeat > 0 ? arguments.repeat : session.facts.is_cpu() ? 0 : 10;
-  MINUET_TRY(time_repeats(session, coordinates, features, memory.get(), repeats, report));
+  const bool few = session.facts.is_cpu() && !arguments.execution.replay;
+  const int repeats = arguments.repeat > 0 ? arguments.repeat : few ? 0 : 10;
+  MINUET_TRY(time_repeats(session, voxels, coordinates, features, memory.get(), repeats, report));
   MINUET_TRY(query_shapes(session.execution.get(), session.info, report));
   report.voxels = report.levels.front().voxels;  // without the duplicates
   MINUET_TRY(check(minuet_context_kernel_counters(session.context.get(), &report.kernels)));

@@ -1,0 +1,33 @@
+#include "tools/minuet/commands/bench_replay.h"
+
+#include <algorithm>
+
+#include "tools/minuet/error.h"
+
+namespace minuet::tool {
+
+llvm::Expected<ReplayTimes> time_replays(Replay& replay, const BenchCloud& cloud, int unthinned, int warm_up,
+                                         int timed) {
+  ReplayTimes times;
+  std::vector<VoxelCloud> known;
+  for (int i = 0; i < unthinned; ++i) {
+    MINUET_ASSIGN(VoxelCloud voxels, make_variant(cloud, i, /*thin=*/false));
+    MINUET_TRY(replay.learn(voxels));
+    known.push_back(std::move(voxels));
+  }
+  times.unthinned = known.front().count();
+  for (int i = 0; i < warm_up; ++i)
+    MINUET_TRY(replay.infer(known[static_cast<size_t>(i % unthinned)]).takeError());
+  for (int i = unthinned; i < unthinned + timed; ++i) {
+    MINUET_ASSIGN(const VoxelCloud voxels, make_variant(cloud, i, /*thin=*/true));
+    MINUET_ASSIGN(const Replayed replayed, replay.infer(voxels));
+    times.wall_ms.push_back(replayed.ms);
+    times.did_not_fit += replayed.status != 0;
+    times.status |= replayed.status;
+    times.least = i == unthinned ? voxels.count() : std::min(times.least, voxels.count());
+    times.greatest = std::max(times.greatest, voxels.count());
+  }
+  return times;
+}
+
+}  // namespace minuet::tool
