@@ -125,6 +125,8 @@ llvm::Expected<minuet_layer_info> layer_info(Execution& execution, i32 number) {
     info.padded_rows = groups->padding_rows;
     info.gemm_groups = static_cast<int32_t>(groups->groups.size()) + (groups->direct_rows > 0 ? 1 : 0);
   }
+  const StageTimes times = execution.layer_times(number);
+  info.gather = times.gather, info.gemm = times.gemm, info.scatter = times.scatter;
   return info;
 }
 
@@ -314,7 +316,7 @@ minuet_status minuet_execution_set_profiling(minuet_execution* execution, int32_
 minuet_status minuet_execution_query_stages(minuet_execution* execution, minuet_stage_times* times) {
   return in_execution("minuet_execution_query_stages", execution, [&](Execution& own) -> llvm::Error {
     MINUET_TRY(check_pointer(times, "times"));
-    MINUET_ASSIGN(const StageTimes stages, own.engine().stage_times());
+    MINUET_ASSIGN(const StageTimes stages, own.query_times());
     return write_info({0, stages.sort, stages.map, stages.gather, stages.gemm, stages.scatter, stages.other},
                       times);
   });

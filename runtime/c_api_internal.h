@@ -112,7 +112,7 @@ MINUET_ENDS_WITH(minuet_parameter_info, reserved);
 MINUET_ENDS_WITH(minuet_tensor, dtype);
 MINUET_ENDS_WITH(minuet_level_info, reserved);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): the size of a pointer is meant
-MINUET_ENDS_WITH(minuet_layer_info, kernel);
+MINUET_ENDS_WITH(minuet_layer_info, scatter);
 #undef MINUET_ENDS_WITH
 
 /// Keeps the message for minuet_last_error of this thread. Consumes the error.

@@ -206,9 +206,15 @@ struct EngineCounters {
   i64 gemm_lookups = 0;  // look-ups of GEMM algorithms: none when warm
 };
 
-/// Time per stage of the last profiled pass, milliseconds.
+/// Time per stage, milliseconds.
 struct StageTimes {
   double sort = 0, map = 0, gather = 0, gemm = 0, scatter = 0, other = 0;
+};
+
+/// Of the last profiled pass.
+struct PassTimes {
+  StageTimes all;
+  std::vector<StageTimes> ops;  // by their numbers; none where none ran
 };
 
 /// What engines on one stream may share, for their calls come one after the other (Device::create_share).
@@ -298,7 +304,7 @@ class Engine {
   virtual void reset_counters() = 0;
   /// Timed passes record events between the stages; off by default.
   virtual void set_profiling(bool on) = 0;
-  virtual llvm::Expected<StageTimes> stage_times() = 0;  // waits
+  virtual llvm::Expected<PassTimes> pass_times() = 0;  // waits
 
  private:
   static llvm::Error no_cell_index() {

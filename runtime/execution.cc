@@ -276,6 +276,17 @@ llvm::Expected<i64> Execution::pairs_of(i32 map) {
   return std::accumulate(counts, counts + maps_[map].geometry.volume, i64{0});
 }
 
+llvm::Expected<StageTimes> Execution::query_times() {
+  MINUET_ASSIGN(PassTimes times, engine_->pass_times());
+  op_times_ = std::move(times.ops);
+  return times.all;
+}
+
+StageTimes Execution::layer_times(i32 layer) const {
+  const i32 op = ops_[layer] + selected_[layer];
+  return selected_[layer] >= 0 && op < static_cast<i32>(op_times_.size()) ? op_times_[op] : StageTimes{};
+}
+
 llvm::Expected<i64> Execution::layer_pairs(i32 layer) {
   if (!prepared_ || has_capacities()) return 0;
   return pairs_of(program_.layers[layer].map);

@@ -76,6 +76,10 @@ class Execution {
   /// Of a layer's map; 0 before prepare and in capacity mode. Waits where the map is the caller's and nobody
   /// has asked for its pairs yet.
   llvm::Expected<i64> layer_pairs(i32 layer);
+  /// Of the last profiled pass; keeps those of the layers. Waits.
+  llvm::Expected<StageTimes> query_times();
+  /// As query_times() found them, where the layer runs what it ran then; else zeros.
+  StageTimes layer_times(i32 layer) const;
   /// What a layer runs; null before prepare.
   const Candidate* selected(i32 layer) const { return prepared_ ? &candidate_of(layer) : nullptr; }
   /// Null before prepare, and where another dataflow than gather-GEMM-scatter runs it.
@@ -179,7 +183,8 @@ class Execution {
   std::vector<MapView> maps_;
   std::vector<i32> selected_;  // candidate, by layer; -1 before the first prepare
   std::vector<char*> slots_;
-  std::vector<Place> places_;  // by storage
+  std::vector<Place> places_;         // by storage
+  std::vector<StageTimes> op_times_;  // by the engine's numbers
 
   bool placed_ = false;
   bool was_placed_ = false;    // ever

@@ -776,12 +776,12 @@ typedef struct minuet_layer_info {
   size_t struct_size;
   const char* name; /* the parameter prefix; lives as long as the execution */
   int32_t kernel_size[MINUET_MAX_DIM], stride[MINUET_MAX_DIM];
-  int32_t in_channels, out_channels;
-  int32_t transposed;
-  int64_t pairs, padded_rows; /* useful rows of the GEMMs; rows added by padding */
-  int32_t gemm_groups;        /* GEMMs, one for each group of offsets */
-  minuet_dataflow dataflow;   /* that was chosen; MINUET_DATAFLOW_AUTO before prepare */
-  const char* kernel;         /* of MINUET_DATAFLOW_FUSED, with its Spec; else, and on the CPU, empty */
+  int32_t in_channels, out_channels, transposed;
+  int64_t pairs, padded_rows;   /* useful rows of the GEMMs; rows added by padding */
+  int32_t gemm_groups;          /* GEMMs, one for each group of offsets */
+  minuet_dataflow dataflow;     /* that was chosen; MINUET_DATAFLOW_AUTO before prepare */
+  const char* kernel;           /* of MINUET_DATAFLOW_FUSED, with its Spec; else, and on the CPU, empty */
+  double gather, gemm, scatter; /* milliseconds, of what minuet_execution_query_stages told last; else 0 */
 } minuet_layer_info;
 MINUET_API minuet_status minuet_execution_query_level(minuet_execution* execution, int32_t level,
                                                       minuet_level_info* info);

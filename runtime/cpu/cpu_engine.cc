@@ -12,16 +12,21 @@ class CpuEngine::Timer {
 
   Timer(CpuEngine& engine, double StageTimes::*stage, bool of_maps) : engine_(engine), stage_(stage) {
     if (!engine.profiling_) return;
-    StageTimes& times = engine.times_;
+    StageTimes& times = engine.times_.all;
     // A new pass over the maps, or over the features, replaces the times of the last one.
     if (of_maps && engine.fresh_maps_) times.sort = times.map = 0;
-    if (!of_maps && engine.fresh_features_) times.gather = times.gemm = times.scatter = times.other = 0;
+    if (!of_maps && engine.fresh_features_) {
+      times.gather = times.gemm = times.scatter = times.other = 0;
+      engine.times_.ops.assign(engine.ops_.size(), {});
+    }
     (of_maps ? engine.fresh_maps_ : engine.fresh_features_) = false;
     start_ = Clock::now();
   }
   ~Timer() {
     if (!engine_.profiling_) return;
-    engine_.times_.*stage_ += std::chrono::duration<double, std::milli>(Clock::now() - start_).count();
+    const double elapsed = std::chrono::duration<double, std::milli>(Clock::now() - start_).count();
+    engine_.times_.all.*stage_ += elapsed;
+    if (engine_.op_ >= 0) engine_.times_.ops[engine_.op_].*stage_ += elapsed;
   }
 
  private:
@@ -206,10 +211,16 @@ llvm::Error CpuEngine::prepare_op(const OpRequest&) { return llvm::Error::succes
 
 llvm::Error CpuEngine::run_op(const OpRequest& request) {
   MINUET_TRY(check(request));
-  if (ops_[request.op].dataflow != Dataflow::Fused) return gather_gemm_scatter(request);
-  Timer timer(*this, &StageTimes::gemm, false);
-  fused_cpu(ready(request));
-  return llvm::Error::success();
+  op_ = request.op;
+  llvm::Error ran = llvm::Error::success();
+  if (ops_[request.op].dataflow == Dataflow::Fused) {
+    Timer timer(*this, &StageTimes::gemm, false);
+    fused_cpu(ready(request));
+  } else {
+    ran = gather_gemm_scatter(request);
+  }
+  op_ = -1;
+  return ran;
 }
 
 CpuConvolution CpuEngine::ready(const OpRequest& request) const {
@@ -243,7 +254,7 @@ void CpuEngine::set_profiling(bool on) {
   times_ = {};
 }
 
-llvm::Expected<StageTimes> CpuEngine::stage_times() {
+llvm::Expected<PassTimes> CpuEngine::pass_times() {
   if (!profiling_)
     return make_error(StatusCode::FailedPrecondition,
                       "profiling is off, so no stage was timed: turn it on (minuet_execution_set_profiling) "

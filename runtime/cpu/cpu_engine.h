@@ -56,7 +56,7 @@ class CpuEngine final : public Engine {
   const EngineCounters& counters() const override { return counters_; }
   void reset_counters() override { counters_ = {}; }
   void set_profiling(bool on) override;
-  llvm::Expected<StageTimes> stage_times() override;
+  llvm::Expected<PassTimes> pass_times() override;
 
  private:
   struct Op {
@@ -84,7 +84,8 @@ class CpuEngine final : public Engine {
   MapLimits limits_;
   MapScratch map_scratch_;
   EngineCounters counters_;
-  StageTimes times_;
+  PassTimes times_;
+  i32 op_ = -1;  // that runs
   bool profiling_ = false;
   bool fresh_maps_ = false, fresh_features_ = false;  // nothing timed since begin()
 };

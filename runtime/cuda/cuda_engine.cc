@@ -168,11 +168,14 @@ llvm::Error CudaEngine::send_prepared() {
 llvm::Error CudaEngine::run_op(const OpRequest& request) {
   const ContextScope current = scope();
   const Op& op = ops_[request.op];
-  if (op.dataflow == Dataflow::Fused) return fused_.convolve(op.number, request);
-  return gmas_.convolve(op.number, request);
+  launcher_->profiler().set_op(request.op);
+  llvm::Error ran = op.dataflow == Dataflow::Fused ? fused_.convolve(op.number, request)
+                                                   : gmas_.convolve(op.number, request);
+  launcher_->profiler().set_op(-1);
+  return ran;
 }
 
-llvm::Expected<StageTimes> CudaEngine::stage_times() {
+llvm::Expected<PassTimes> CudaEngine::pass_times() {
   if (!launcher_->profiler().on()) {
     return make_error(StatusCode::FailedPrecondition,
                       "profiling is off, so no stage was timed: turn it on (minuet_execution_set_profiling) "

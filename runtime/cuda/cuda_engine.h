@@ -60,7 +60,7 @@ class CudaEngine final : public Engine {
   const EngineCounters& counters() const override { return launcher_->counters(); }
   void reset_counters() override { launcher_->counters() = {}; }
   void set_profiling(bool on) override { launcher_->profiler().set(on); }
-  llvm::Expected<StageTimes> stage_times() override;
+  llvm::Expected<PassTimes> pass_times() override;
 
   /// How a layer's weights come in group order, and why.
   const WeightPlacement& weight_placement(i32 op) const { return gmas_.weight_placement(ops_[op].number); }

@@ -28,22 +28,26 @@ class Profiler {
   void begin() {
     if (marks_ > kMostMarks) marks_ = 0;
   }
+  /// What is marked from here on belongs to this op, -1 to none.
+  void set_op(i32 op) { op_ = op; }
   /// What is enqueued from here on belongs to `stage`, until the next mark. Only where on().
   llvm::Error mark(Stage stage, CUstream stream, EngineCounters& counters);
   /// Destroys the events; the device's context is current. Never fails.
   void release();
   /// Waits for the last mark, sums up, forgets.
-  llvm::Expected<StageTimes> times();
+  llvm::Expected<PassTimes> times();
 
  private:
   static constexpr std::size_t kMostMarks = 1 << 14;  // some forty inferences of MinkUNet42
   struct Mark {
     CUevent event = nullptr;
     Stage stage = Stage::None;
+    i32 op = -1;
   };
 
   const Driver& driver_;
   bool on_ = false;
+  i32 op_ = -1;
   std::size_t marks_ = 0;       // in use
   std::vector<Mark> recorded_;  // events are kept for the next pass
 };

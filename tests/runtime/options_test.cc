@@ -76,6 +76,21 @@ TEST_P(OptionsTest, ProfilingTimesWhatWasDoneAndNothingElse) {
   const bool gathers = dataflow_of(execution.get(), 0) == MINUET_DATAFLOW_GATHER_GEMM_SCATTER;
   EXPECT_EQ(times.gather > 0, gathers);
   EXPECT_EQ(times.scatter > 0, gathers);
+  // What the stages took is what the layers did.
+  minuet_stage_times sum = MINUET_STAGE_TIMES_INIT;
+  const int32_t layers = info_of(network.get()).layers;
+  ASSERT_EQ(layers, 2);
+  for (int32_t i = 0; i < layers; ++i) {
+    minuet_layer_info layer{};
+    layer.struct_size = sizeof(layer);
+    check(minuet_execution_query_layer(execution.get(), i, &layer));
+    EXPECT_GT(layer.gemm, 0) << layer.name;
+    EXPECT_EQ(layer.gather > 0, layer.dataflow == MINUET_DATAFLOW_GATHER_GEMM_SCATTER) << layer.name;
+    sum.gather += layer.gather, sum.gemm += layer.gemm, sum.scatter += layer.scatter;
+  }
+  EXPECT_NEAR(sum.gather, times.gather, 1e-6 + 1e-4 * times.gather);
+  EXPECT_NEAR(sum.gemm, times.gemm, 1e-6 + 1e-4 * times.gemm);
+  EXPECT_NEAR(sum.scatter, times.scatter, 1e-6 + 1e-4 * times.scatter);
   EXPECT_EQ(output.read<char>(), plain.bytes);
   check(minuet_execution_set_profiling(execution.get(), 0));
   EXPECT_EQ(minuet_execution_query_stages(execution.get(), &times), MINUET_FAILED_PRECONDITION);

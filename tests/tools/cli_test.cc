@@ -119,7 +119,9 @@ TEST(Cli, JsonHasExactlyTheFieldsOfTheReadme) {
     const llvm::json::Object& layer = *entry.getAsObject();
     EXPECT_EQ(keys(layer),
               (std::set<std::string>{"name", "kernel_size", "stride", "in_channels", "out_channels", "pairs",
-                                     "padded_rows", "gemm_groups", "dataflow", "kernel"}));
+                                     "padded_rows", "gemm_groups", "dataflow", "kernel", "gather_ms",
+                                     "gemm_ms", "scatter_ms"}));
+    EXPECT_GT(*layer.getNumber("gemm_ms"), 0);
     EXPECT_NE(layer.getString("dataflow"), llvm::StringRef("auto"));
     EXPECT_EQ(layer.getArray("kernel_size")->size(), 3u);
     EXPECT_EQ(layer.getArray("stride")->size(), 3u);

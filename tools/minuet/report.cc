@@ -36,16 +36,16 @@ void print_levels(const RunReport& report, llvm::raw_ostream& out) {
 
 void print_layers(const RunReport& report, llvm::raw_ostream& out) {
   out << "\nlayer                                     kernel  stride  channels         pairs      padding  "
-         "groups  dataflow\n";
+         "groups        ms  dataflow\n";
   for (const minuet_layer_info& layer : report.layers) {
     const std::string kernel = axes_text(layer.kernel_size, report.network.ndim);
     std::string stride = axes_text(layer.stride, report.network.ndim);
     if (layer.transposed) stride += " up";
     const std::string channels = llvm::formatv("{0} > {1}", layer.in_channels, layer.out_channels).str();
-    out << llvm::format("%-40s  %6s  %6s  %-11s  %9lld  %11lld  %6d  %s\n", layer.name, kernel.c_str(),
+    out << llvm::format("%-40s  %6s  %6s  %-11s  %9lld  %11lld  %6d  %8.3f  %s\n", layer.name, kernel.c_str(),
                         stride.c_str(), channels.c_str(), static_cast<long long>(layer.pairs),
                         static_cast<long long>(layer.padded_rows), layer.gemm_groups,
-                        dataflow_name(layer.dataflow));
+                        layer.gather + layer.gemm + layer.scatter, dataflow_name(layer.dataflow));
   }
 }
 
@@ -63,6 +63,9 @@ llvm::json::Array layers_json(const RunReport& report) {
         {"gemm_groups", layer.gemm_groups},
         {"dataflow", dataflow_name(layer.dataflow)},
         {"kernel", std::string(layer.kernel)},
+        {"gather_ms", layer.gather},
+        {"gemm_ms", layer.gemm},
+        {"scatter_ms", layer.scatter},
     });
   }
   return layers;

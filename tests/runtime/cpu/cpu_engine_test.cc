@@ -151,7 +151,7 @@ TEST(CpuDevice, MemoryIsAlignedAndRefusalsSayHowMuch) {
 TEST(CpuEngine, CountsAndTimesWhatItDid) {
   const auto device = cpu();
   const auto engine = take(device->create_engine({3, {}, {}}, nullptr));
-  llvm::Expected<StageTimes> off = engine->stage_times();
+  llvm::Expected<PassTimes> off = engine->pass_times();
   ASSERT_FALSE(static_cast<bool>(off));
   EXPECT_EQ(take_status(off.takeError()).code(), StatusCode::FailedPrecondition);
   engine->set_profiling(true);
@@ -165,7 +165,7 @@ TEST(CpuEngine, CountsAndTimesWhatItDid) {
   request.most = 100000;
   request.cloud = {&status, &points, bounds, &layout};
   take(engine->find_layout(request));
-  const StageTimes times = take(engine->stage_times());
+  const StageTimes times = take(engine->pass_times()).all;
   EXPECT_GT(times.sort, 0);
   EXPECT_EQ(times.gemm, 0);
   EXPECT_EQ(engine->counters().kernels + engine->counters().host_syncs + engine->counters().matmuls, 0);

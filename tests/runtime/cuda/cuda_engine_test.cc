@@ -286,7 +286,7 @@ TEST_F(CudaEngineTest, AnUnpreparedLayerIsRefused) {
 TEST_F(CudaEngineTest, TimesItsStages) {
   LayerByHand layer(gpu(), {});
   Engine& engine = layer.engine();
-  llvm::Expected<StageTimes> off = engine.stage_times();
+  llvm::Expected<PassTimes> off = engine.pass_times();
   ASSERT_FALSE(static_cast<bool>(off));
   EXPECT_EQ(take_status(off.takeError()).code(), StatusCode::FailedPrecondition);
   engine.set_profiling(true);
@@ -295,7 +295,7 @@ TEST_F(CudaEngineTest, TimesItsStages) {
   take(engine.send_prepared());
   take(engine.run_op(layer.request()));
   take(engine.end());
-  const StageTimes times = take(engine.stage_times());
+  const StageTimes times = take(engine.pass_times()).all;
   EXPECT_GT(times.gather, 0);
   EXPECT_GT(times.gemm, 0);
   EXPECT_GT(times.scatter, 0);
