@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "codegen/arch.h"
+#include "llvm/ADT/StringExtras.h"
 
 namespace minuet {
 namespace {
@@ -190,6 +191,17 @@ void write_text(const std::string& path, const std::string& text) {
   std::ofstream stream(path, std::ios::binary);
   stream << text;
   if (!stream.flush()) ADD_FAILURE() << "cannot write " << path;
+}
+
+/// Found by its own bytes: where compilers protect control flow another note of GNU's lies before it.
+std::string with_another_build_id(std::string library, const std::string& id) {
+  const std::size_t at = library.find(llvm::fromHex(id));
+  if (id.empty() || at == std::string::npos) {
+    ADD_FAILURE() << "the library has no build-id " << id;
+  } else {
+    library[at] = static_cast<char>(library[at] ^ 1);
+  }
+  return library;
 }
 
 }  // namespace minuet

@@ -83,5 +83,7 @@ std::unique_ptr<KernelCache> make_cache(const std::string& directory, std::share
 std::vector<std::string> files_below(const std::string& folder);
 std::string read_text(const std::string& path);
 void write_text(const std::string& path, const std::string& text);
+/// The bytes of a library whose build-id is `id`, with another one.
+std::string with_another_build_id(std::string library, const std::string& id);
 
 }  // namespace minuet

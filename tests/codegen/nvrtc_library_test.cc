@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 
 #include "tests/codegen/fakes.h"
 
@@ -84,30 +85,35 @@ TEST(NvrtcLibrary, WhatIsNoLibraryIsSaidWithTheLoadersReason) {
               HasSubstr("that fits at '/caller/libnvrtc.so': install"));
 }
 
-/// A file with the build-id of another one, put in the place of an open one.
-TEST(NvrtcLibrary, R02_TheBuildIdIsOfWhatIsOpenAndNotOfWhatLiesThereNow) {
+/// Opens `library`, puts the file `other` in its place, and has the ids of both.
+void expect_another_id(const std::string& library,
+                       const std::function<std::string(std::string, std::string)>& change) {
   const TemporaryFolder folder;
   const std::string path = folder / "libnvrtc.so.13", other = folder / "other.so";
-  std::filesystem::copy_file(MINUET_PROBE_LIBRARY, path);
-  std::string bytes = read_text(path);
-  const std::size_t note = bytes.find(std::string("GNU\0", 4));
-  ASSERT_LT(note, bytes.size());
-  bytes[note + 6] = static_cast<char>(bytes[note + 6] ^ 1);
-  write_text(other, bytes);
-  const auto open = [](const std::string& file) {
-    std::string tried;
-    std::optional<NvrtcLibrary> library = open_nvrtc_library(file, tried);
-    EXPECT_TRUE(library) << tried;
-    return library ? library->build_id() : "";
-  };
+  std::filesystem::copy_file(library, path);
   std::string tried;
   const std::optional<NvrtcLibrary> first = open_nvrtc_library(path, tried);
   ASSERT_TRUE(first) << tried;
   const std::string id = first->build_id();
   EXPECT_THAT(id, testing::MatchesRegex("[0-9a-f]+"));
-  EXPECT_NE(open(other), id);
+  write_text(other, change(read_text(path), id));
+  const std::optional<NvrtcLibrary> second = open_nvrtc_library(other, tried);
+  ASSERT_TRUE(second) << tried;
+  EXPECT_NE(second->build_id(), id);
   std::filesystem::rename(other, path);
   EXPECT_EQ(first->build_id(), id);
+}
+
+TEST(NvrtcLibrary, R02_TheBuildIdIsOfWhatIsOpenAndNotOfWhatLiesThereNow) {
+  expect_another_id(MINUET_PROBE_LIBRARY, with_another_build_id);
+}
+
+TEST(NvrtcLibrary, R02_WithoutABuildIdItsBytesTellALibrary) {
+  expect_another_id(MINUET_PROBE_WITHOUT_ID, [](std::string bytes, const std::string&) {
+    const std::size_t constant = bytes.find("a constant");
+    EXPECT_LT(constant, bytes.size());
+    return bytes.replace(constant, 1, "A");
+  });
 }
 
 TEST(NvrtcLibrary, R31_MissingBuiltinsSayWhereToPutThem) {

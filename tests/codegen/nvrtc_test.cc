@@ -153,11 +153,11 @@ TEST_F(Nvrtc, R02_APatchedLibraryIsAnotherCompilerAndACopyIsNot) {
     std::filesystem::create_symlink(library.parent_path() / builtins, folder / (place + builtins));
   }
   std::filesystem::copy_file(library, folder / "copy/libnvrtc.so.13");
-  std::string bytes = read_text(library.string());
-  const std::size_t note = bytes.find(std::string("GNU\0", 4));
-  ASSERT_LT(note, 4096u);
-  bytes[note + 6] = static_cast<char>(bytes[note + 6] ^ 1);
-  write_text(folder / "patched/libnvrtc.so.13", bytes);
+  llvm::SmallVector<llvm::StringRef, 4> words;  // "nvrtc", the version, the library's build-id, the builtins'
+  llvm::StringRef(info.id).split(words, ' ');
+  ASSERT_EQ(words.size(), 4u) << info.id;
+  write_text(folder / "patched/libnvrtc.so.13",
+             with_another_build_id(read_text(library.string()), words[2].str()));
   const std::string id = "id " + info.id;
   EXPECT_THAT(open_in_child(folder / "copy/libnvrtc.so.13"), HasSubstr(id));
   const std::string patched = open_in_child(folder / "patched/libnvrtc.so.13");
