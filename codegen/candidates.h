@@ -1,4 +1,5 @@
-// Ways to run an op, each with the sizes that it serves. Pure; made once an architecture, before any cloud.
+// Ways to run an op: a Spec for every kernel of a dataflow, with the reasons, and the sizes that each serves.
+// Pure; made once an architecture, before any cloud.
 #pragma once
 
 #include <limits>
@@ -8,9 +9,46 @@
 #include <vector>
 
 #include "codegen/choice.h"
-#include "codegen/fused_choice.h"
+#include "codegen/emit.h"
+#include "codegen/problem.h"
 
 namespace minuet {
+
+/// Kernels of one convolution: the gather-GEMM-scatter dataflow.
+struct GmasChoice {
+  ConvolutionProblem problem;
+  bool direct_center = false;  // the centre offset's GEMM reads the features in place
+  GatherSpec gather;
+  ScatterSpec scatter;
+  PermuteWeightsSpec permute_weights;
+  std::vector<std::string> reasons;  // one sentence a decision
+};
+
+/// For a valid problem. `tuning`: what was measured (tuning_snapshot.h), where it is known. `rows`: about how
+/// many the layer's input has; 0: not known. Rows that are not known, or that nobody measured, are taken to
+/// be the most that somebody did.
+GmasChoice choose_gmas(const ConvolutionProblem& problem, const TuningSnapshot* tuning = nullptr,
+                       i64 rows = 0);
+
+struct FusedChoice {
+  ConvolutionProblem problem;
+  FusedSpec fused;
+  std::vector<std::string> reasons;  // one sentence a decision
+};
+
+/// Offsets whose masks shared memory holds easily.
+inline constexpr i64 kMostFusedOffsets = 4096;
+
+/// What a choice may use of an architecture that has it. None until it was measured on one.
+struct FusedMeans {
+  bool warpgroups = false;    // wgmma
+  bool programmatic = false;  // launches that overlap
+};
+
+/// For a valid problem of at most kMostFusedOffsets offsets and one group. The CPU, of architecture "", goes
+/// by the problem alone. `rows`: about how many the output has; 0: not known.
+FusedChoice choose_fused(const ConvolutionProblem& problem, llvm::StringRef arch, i64 rows,
+                         FusedMeans means = {});
 
 /// One of each dataflow, in the order of Dataflow.
 using OpChoice = std::variant<GmasChoice, FusedChoice>;
@@ -38,7 +76,8 @@ std::vector<KernelSource> sources_of(const OpChoice& choice);
 /// faster.
 llvm::Expected<std::vector<Candidate>> choose_candidates(const OpProblem& op, llvm::StringRef arch,
                                                          const TuningSnapshot* tuning,
-                                                         std::optional<Dataflow> wanted = {});
+                                                         std::optional<Dataflow> wanted = {},
+                                                         FusedMeans means = {});
 
 /// Whether select() asks for the density.
 bool needs_density(const std::vector<Candidate>& candidates);

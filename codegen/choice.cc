@@ -1,23 +1,10 @@
 #include "codegen/choice.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "codegen/tuning/tuned_config.h"
-#include "codegen/tuning/tuning_snapshot.h"
 
 namespace minuet {
-namespace {
-
-constexpr i32 kWidestAccess = 16;  // bytes of one load or store
-
-/// Enough consecutive channels for one widest access, where they divide the row.
-i32 default_tile(i32 element_bytes, i32 channels) {
-  return std::gcd(channels, kWidestAccess / element_bytes);
-}
-
-}  // namespace
-
 i32 widest_vector(i32 element_bytes, i32 tile, const std::vector<Columns>& operands) {
   i32 bytes = kWidestAccess;
   auto fits = [&](i32 elements) { return elements * element_bytes % bytes == 0; };
@@ -31,18 +18,6 @@ i32 widest_vector(i32 element_bytes, i32 tile, const std::vector<Columns>& opera
 }
 
 namespace {
-
-/// What was measured for the bucket, if anything; `choice` becomes it.
-template <class Choice>
-const TunedResult* find_tuned(const TuningSnapshot* tuning, const TuningBucket& bucket, Choice& choice) {
-  const TunedResult* const result = tuning != nullptr ? tuning->find(bucket) : nullptr;
-  if (!result) return nullptr;
-  Choice tuned{};
-  // A snapshot holds valid results only; were one not, the default stays.
-  if (llvm::errorToBool(read_config(result->best.config, tuned))) return nullptr;
-  choice = tuned;
-  return result;
-}
 
 /// Threads and items of a tile, measured on an H200 against cub::DeviceRadixSort from 10^5 to 2^28 keys
 /// (tools/bench/results, R37). Small tiles keep more multiprocessors busy, large ones look back less.
@@ -115,70 +90,6 @@ GroupingChoice choose_grouping(const ConvolutionProblem& problem, const TuningSn
   return grouping;
 }
 
-namespace {
-
-/// The measured tile of the bucket, or one widest access a thread.
-i32 choose_tile(const TuningSnapshot* tuning, const TuningBucket& bucket, std::vector<std::string>& reasons) {
-  i32 tile = default_tile(dtype_bytes(bucket.dtype), static_cast<i32>(bucket.channels));
-  const auto* const tuned = find_tuned(tuning, bucket, tile);
-  const char* const what = operation_name(bucket.operation);
-  reasons.push_back(tuned ? llvm::formatv("{0} tile {1}{2}", what, tile, tuned->reason()).str()
-                          : llvm::formatv("{0} tile {1} of {2} channels: one widest access a thread", what,
-                                          tile, bucket.channels)
-                                .str());
-  return tile;
-}
-
-GatherSpec choose_gather(const ConvolutionProblem& problem, i32 tile) {
-  GatherSpec gather;
-  gather.io = problem.dtype;
-  gather.channels = problem.in_channels;
-  gather.tile = tile;
-  gather.vector_bytes =
-      widest_vector(dtype_bytes(gather.io), tile, {problem.input, {problem.in_channels, 0}});
-  return gather;
-}
-
-ScatterSpec choose_scatter(const ConvolutionProblem& problem, i32 tile) {
-  ScatterSpec scatter;
-  scatter.io = problem.dtype;
-  scatter.channels = problem.out_channels;
-  scatter.tile = tile;
-  std::vector<Columns> outputs{problem.output, {problem.out_channels, 0}};
-  if (problem.residual) outputs.push_back(problem.residual_input);
-  scatter.vector_bytes = widest_vector(dtype_bytes(scatter.io), tile, outputs);
-  scatter.scale_shift = problem.scale_shift;
-  scatter.residual = problem.residual;
-  scatter.activation = problem.activation;
-  return scatter;
-}
-
-}  // namespace
-
-GmasChoice choose_gmas(const ConvolutionProblem& problem, const TuningSnapshot* tuning, i64 rows) {
-  GmasChoice choice;
-  choice.problem = problem;
-
-  choice.direct_center = reads_center_in_place(problem.kind == ConvolutionKind::Submanifold, problem.dtype);
-  choice.reasons.push_back(
-      choice.direct_center ? "the centre offset of a submanifold layer covers every row: its GEMM reads the "
-                             "features in place"
-      : rounds_operands(problem.dtype)
-          ? kDTypeNames[static_cast<int>(problem.dtype)] +
-                std::string(" operands are rounded by the gather, so every offset is gathered")
-          : "no offset covers every row, so every offset is gathered");
-
-  const i64 volume = kernel_volume(problem);
-  const TuningBucket gather = gather_bucket(problem.dtype, problem.in_channels, volume, rows);
-  const TuningBucket scatter = scatter_bucket(problem.dtype, problem.out_channels, volume, rows);
-  choice.gather = choose_gather(problem, choose_tile(tuning, gather, choice.reasons));
-  choice.scatter = choose_scatter(problem, choose_tile(tuning, scatter, choice.reasons));
-
-  const i64 slice = i64{problem.in_channels} * problem.out_channels * dtype_bytes(problem.dtype);
-  choice.permute_weights.vector_bytes = static_cast<i32>(std::gcd(slice, static_cast<i64>(kWidestAccess)));
-  return choice;
-}
-
 PermuteRowsSpec choose_permute_rows(DType io, i32 channels, Columns input, Columns output) {
   PermuteRowsSpec spec;
   spec.io = io;
@@ -206,10 +117,6 @@ std::vector<KernelSource> sources_of(const MapChoice& choice) {
     sources.push_back(std::move(source));
   });
   return sources;
-}
-
-std::vector<KernelSource> sources_of(const GmasChoice& choice) {
-  return {emit(choice.gather), emit(choice.scatter), emit(choice.permute_weights)};
 }
 
 }  // namespace minuet

@@ -1,4 +1,5 @@
-// What we compile for a problem, and why: a Spec for every kernel. Pure; no GPU is asked.
+// What we compile beside the candidates of ops, and why: a Spec for every kernel of the Map step, and for
+// what brings rows in and out. Pure; no GPU is asked.
 #pragma once
 
 #include <string>
@@ -129,22 +130,6 @@ struct GroupingChoice {
   bool operator==(const GroupingChoice&) const = default;
 };
 
-/// Kernels of one convolution: the gather-GEMM-scatter dataflow.
-struct GmasChoice {
-  ConvolutionProblem problem;
-  bool direct_center = false;  // the centre offset's GEMM reads the features in place
-  GatherSpec gather;
-  ScatterSpec scatter;
-  PermuteWeightsSpec permute_weights;
-  std::vector<std::string> reasons;  // one sentence a decision
-};
-
-/// For a valid problem. `tuning`: what was measured (tuning_snapshot.h), where it is known. `rows`: about how
-/// many the layer's input has; 0: not known. Rows that are not known, or that nobody measured, are taken to
-/// be the most that somebody did.
-GmasChoice choose_gmas(const ConvolutionProblem& problem, const TuningSnapshot* tuning = nullptr,
-                       i64 rows = 0);
-
 /// For the maps of a problem; what was measured, and why, goes to `reasons`.
 GroupingChoice choose_grouping(const ConvolutionProblem& problem, const TuningSnapshot* tuning, i64 rows,
                                std::vector<std::string>& reasons);
@@ -159,11 +144,11 @@ PermuteRowsSpec choose_permute_rows(DType io, i32 channels, Columns input, Colum
 /// Rows of 1 + ndim coordinates, moved as 32-bit words.
 PermuteRowsSpec choose_permute_coordinates(i32 ndim);
 
-/// Widest access (bytes, a power of two up to 16) that divides a tile and every row's start.
+inline constexpr i32 kWidestAccess = 16;  // bytes of one load or store
+/// Widest access (bytes, a power of two up to that) that divides a tile and every row's start.
 i32 widest_vector(i32 element_bytes, i32 tile, const std::vector<Columns>& operands);
 
-/// Every kernel of a choice, for compiling ahead.
+/// Every kernel of the Map step, each once.
 std::vector<KernelSource> sources_of(const MapChoice& choice);
-std::vector<KernelSource> sources_of(const GmasChoice& choice);
 
 }  // namespace minuet

@@ -6,7 +6,7 @@
 #include "codegen/arch.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/FormatVariadic.h"
+#include "llvm/ADT/Twine.h"
 
 namespace minuet {
 namespace {
@@ -61,7 +61,7 @@ std::string short_name(llvm::StringRef field) {
 }
 
 SpecField enumerator(const char* name, const char* type, llvm::StringRef value) {
-  return {name, llvm::formatv("minuet::{0}::{1}", type, value).str(), short_name(name) + value.lower()};
+  return {name, ("minuet::" + llvm::Twine(type) + "::" + value).str(), short_name(name) + value.lower()};
 }
 
 /// "minuet::GatherSpec{.io = minuet::DType::F16, .channels = 64}": designated, so that a visit() in
@@ -77,23 +77,19 @@ std::string spec_expression(const char* spec_type, const std::vector<SpecField>&
 
 /// Taking the Spec apart into as many parts as visit() names: a forgotten field would give two
 /// different Specs one kernel, so it must not compile.
-std::string spec_assertion(const char* spec_type, const std::vector<SpecField>& fields,
-                           const std::string& expression) {
+std::string spec_assertion(llvm::StringRef spec_type, const std::vector<SpecField>& fields,
+                           llvm::StringRef expression) {
   std::string parts;
   std::string equal;
   for (std::size_t i = 0; i < fields.size(); ++i) {
+    const std::string part = "f" + std::to_string(i);
     if (i != 0) parts += ", ", equal += " && ";
-    parts += "f" + std::to_string(i);
-    equal += llvm::formatv("f{0} == {1}", i, fields[i].value).str();
+    parts += part;
+    equal += part + " == " + fields[i].value;
   }
-  return llvm::formatv(
-             "MINUET_HD constexpr bool minuet_spec_is_whole() {{\n"
-             "  const auto [{0}] = {1};\n"
-             "  return {2};\n"
-             "}\n"
-             "static_assert(minuet_spec_is_whole(), \"{3}::visit must name every field in the order of "
-             "declaration\");\n",
-             parts, expression, equal, spec_type)
+  return ("MINUET_HD constexpr bool minuet_spec_is_whole() {\n  const auto [" + llvm::Twine(parts) +
+          "] = " + expression + ";\n  return " + equal + ";\n}\nstatic_assert(minuet_spec_is_whole(), \"" +
+          spec_type + "::visit must name every field in the order of declaration\");\n")
       .str();
 }
 
@@ -155,21 +151,25 @@ SpecField spec_field(const char* name, i32 value) {
   return {name, digits, short_name(name) + (value < 0 ? "m" + digits.substr(1) : digits)};
 }
 
+std::string display_name(const char* name, const std::vector<SpecField>& fields) {
+  std::string shown = name;
+  for (const SpecField& field : fields) shown += "-" + field.tag;
+  return shown;
+}
+
 KernelSource emit_fields(const char* name, const char* header, const char* spec_type, const char* params_type,
                          std::size_t params_bytes, int least_sm, const std::vector<SpecField>& fields,
                          const KernelNeeds& needs) {
   const std::string expression = spec_expression(spec_type, fields);
   KernelSource source;
-  source.display_name = name;
-  for (const SpecField& field : fields) source.display_name += "-" + field.tag;
-  source.text =
-      llvm::formatv(
-          "#include \"{0}\"\n\n"
-          "static_assert(sizeof(minuet::{1}) == {2}, \"{1} must have the host's {2} bytes: host and device "
-          "disagree about its layout\");\n{3}",
-          header, params_type, params_bytes, spec_assertion(spec_type, fields, expression))
-          .str();
-  source.name_expression = llvm::formatv("minuet::{0}<{1}>", name, expression).str();
+  source.display_name = display_name(name, fields);
+  const std::string bytes = std::to_string(params_bytes);
+  source.text = ("#include \"" + llvm::Twine(header) + "\"\n\nstatic_assert(sizeof(minuet::" + params_type +
+                 ") == " + bytes + ", \"" + params_type + " must have the host's " + bytes +
+                 " bytes: host and device disagree about its layout\");\n" +
+                 spec_assertion(spec_type, fields, expression))
+                    .str();
+  source.name_expression = ("minuet::" + llvm::Twine(name) + "<" + expression + ">").str();
   source.least_sm = std::max(least_sm, needs.least_sm);
   source.exact_arch = needs.exact_arch;
   llvm::SmallVector<llvm::StringRef, 4> options;

@@ -97,6 +97,7 @@ std::vector<SpecField> spec_fields(const Spec& spec) {
   return fields;
 }
 
+std::string display_name(const char* name, const std::vector<SpecField>& fields);
 KernelSource emit_fields(const char* name, const char* header, const char* spec_type, const char* params_type,
                          std::size_t params_bytes, int least_sm, const std::vector<SpecField>& fields,
                          const KernelNeeds& needs = {});
@@ -112,7 +113,7 @@ KernelSource emit(const Spec& spec) {
 /// The kernel's name with every field of the Spec: unique per Spec.
 template <class Spec>
 std::string display_name(const Spec& spec) {
-  return emit(spec).display_name;
+  return display_name(KernelRow<Spec>::name, spec_fields(spec));
 }
 
 }  // namespace minuet

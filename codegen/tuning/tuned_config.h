@@ -6,6 +6,7 @@
 
 #include "codegen/choice.h"
 #include "codegen/tuning/tuning_entry.h"
+#include "codegen/tuning/tuning_snapshot.h"
 
 namespace minuet {
 
@@ -16,6 +17,18 @@ TuningConfig tile_config(i32 tile);                      // tile, of a gather or
 llvm::Error read_config(const TuningConfig& config, SearchChoice& search);
 llvm::Error read_config(const TuningConfig& config, GroupingChoice& grouping);
 llvm::Error read_config(const TuningConfig& config, i32& tile);
+
+/// What was measured for the bucket, if anything (null); `choice` becomes it. `tuning` may be null.
+template <class Choice>
+const TunedResult* find_tuned(const TuningSnapshot* tuning, const TuningBucket& bucket, Choice& choice) {
+  const TunedResult* const result = tuning != nullptr ? tuning->find(bucket) : nullptr;
+  if (!result) return nullptr;
+  Choice tuned{};
+  // A snapshot holds valid results only; were one not, the default stays.
+  if (llvm::errorToBool(read_config(result->best.config, tuned))) return nullptr;
+  choice = tuned;
+  return result;
+}
 
 /// Whether today's code can make the kernels of `config` for every problem of the bucket.
 llvm::Error validate_config(const TuningBucket& bucket, const TuningConfig& config);

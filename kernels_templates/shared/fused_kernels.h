@@ -47,6 +47,7 @@ struct FusedSpec {
   bool scale_shift = true;
   bool residual = false;
   Activation activation = Activation::ReLU;
+  bool operator==(const FusedSpec&) const = default;
   template <class Visitor>
   MINUET_HD constexpr void visit(Visitor&& visitor) const {
     visitor("io", io), visitor("in_channels", in_channels), visitor("out_channels", out_channels),

@@ -89,18 +89,35 @@ TEST(Candidates, AllAreOfTheDataflowThatIsWanted) {
 }
 
 /// Neighbouring ranges of rows have different kernels, each that of its rows.
-TEST(Candidates, FusedKernelsGoByTheRows) {
-  const std::vector<Candidate> candidates = candidates_of(nullptr, "sm_90a", Dataflow::Fused);
+void expect_kernels_by_rows(const std::vector<Candidate>& candidates, const ConvolutionProblem& problem) {
+  expect_every_row_count_once(candidates);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const i64 rows = std::max<i64>(candidates[i].least_rows, 1);
-    const FusedChoice choice = choose_fused(example_problem(), "sm_90a", rows);
-    EXPECT_EQ(candidates[i].kernel, display_name(choice.fused));
     EXPECT_EQ(display_name(std::get<FusedChoice>(candidates[i].choice).fused), candidates[i].kernel);
     if (i > 0) {
       EXPECT_NE(candidates[i].kernel, candidates[i - 1].kernel);
     }
   }
-  EXPECT_GT(candidates.size(), 1u);
+  for (i64 rows = 1; rows <= i64{1} << 30; rows *= 2) {
+    const Candidate& candidate = select(candidates, 7, rows, 9.5);
+    EXPECT_EQ(candidate.kernel, display_name(choose_fused(problem, "sm_90a", rows).fused)) << rows;
+  }
+}
+
+TEST(Candidates, FusedKernelsGoByTheRows) {
+  // Columns: so many that few rows are enough, and that one row is.
+  for (const i32 columns : {8, 64, 1024, 65536}) {
+    for (const i32 channels : {8, 64, 1024}) {
+      ConvolutionProblem problem = example_problem();
+      problem.in_channels = problem.input.ld = channels;
+      problem.out_channels = problem.output.ld = problem.residual_input.ld = columns;
+      const std::vector<Candidate> candidates =
+          llvm::cantFail(choose_candidates(problem, "sm_90a", nullptr, Dataflow::Fused));
+      expect_kernels_by_rows(candidates, problem);
+      const bool is_any_size_alike = channels == 8 && columns == 8;
+      EXPECT_EQ(candidates.size(), is_any_size_alike || columns == 65536 ? 1u : 2u)
+          << channels << " " << columns;
+    }
+  }
 }
 
 TEST(Candidates, KernelsOfTooManyOffsetsAreNotFused) {

@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "codegen/candidates.h"
 #include "codegen/choice.h"
 #include "codegen/compiler.h"
-#include "codegen/fused_choice.h"
 #include "tests/support/expect.h"
 
 namespace minuet {

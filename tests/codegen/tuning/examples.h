@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/candidates.h"
 #include "codegen/tuning/tuned_config.h"
 #include "codegen/tuning/tuning_entry.h"
 #include "codegen/tuning/tuning_snapshot.h"

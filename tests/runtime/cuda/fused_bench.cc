@@ -16,7 +16,7 @@
 #include <sstream>
 #include <unordered_map>
 
-#include "codegen/fused_choice.h"
+#include "codegen/candidates.h"
 #include "runtime/cuda/launcher.h"
 #include "tests/kernels_templates/fused_problem.h"
 #include "tests/runtime/cuda/gpu.h"

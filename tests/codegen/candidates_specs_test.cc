@@ -1,0 +1,266 @@
+// What is refused, and what the dataflows choose: for every size of layer Specs that their kernels take.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "codegen/candidates.h"
+
+namespace minuet {
+namespace {
+
+using testing::HasSubstr;
+
+ConvolutionProblem make_problem(i32 in = 64, i32 out = 64, DType dtype = DType::F16) {
+  ConvolutionProblem problem;
+  problem.dtype = dtype;
+  problem.in_channels = in;
+  problem.out_channels = out;
+  problem.kernel_size = {3, 3, 3, 1};
+  problem.input = {in, 0};
+  problem.output = problem.residual_input = {out, 0};
+  return problem;
+}
+
+TEST(Candidates, WhatCannotBeIsRefusedWithItsReason) {
+  struct Case {
+    std::function<void(ConvolutionProblem&)> spoil;
+    StatusCode code;
+    const char* reason;
+  };
+  const Case cases[] = {
+      {[](auto& p) { p.ndim = 0; }, StatusCode::InvalidArgument, "ndim is 0"},
+      {[](auto& p) { p.ndim = kMaxDim + 1; }, StatusCode::InvalidArgument, "ndim is 5"},
+      {[](auto& p) { p.in_channels = 0; }, StatusCode::InvalidArgument, "channels"},
+      {[](auto& p) { p.out_channels = -1; }, StatusCode::InvalidArgument, "channels"},
+      {[](auto& p) { p.kernel_size[1] = 0; }, StatusCode::InvalidArgument, "axis 1"},
+      {[](auto& p) { p.dilation[2] = 0; }, StatusCode::InvalidArgument, "axis 2"},
+      {[](auto& p) { p.kernel_size[3] = 3; }, StatusCode::InvalidArgument, "axis 3"},
+      {[](auto& p) { p.stride[0] = 2; }, StatusCode::InvalidArgument, "stride must be 1"},
+      {[](auto& p) {
+         p.kernel_size = {1024, 1024, 1024, 1};
+       },
+       StatusCode::InvalidArgument, "offsets"},
+      {[](auto& p) { p.groups = 2; }, StatusCode::Unimplemented, "group"},
+      {[](auto& p) { p.kind = ConvolutionKind::Generative; }, StatusCode::Unimplemented, "generative"}};
+  EXPECT_FALSE(llvm::errorToBool(validate(make_problem())));
+  for (const Case& one : cases) {
+    ConvolutionProblem problem = make_problem();
+    one.spoil(problem);
+    const StatusError status = take_status(validate(problem));
+    EXPECT_EQ(status.code(), one.code) << one.reason;
+    EXPECT_THAT(status.message(), HasSubstr(one.reason));
+    EXPECT_EQ(take_status(choose_candidates(problem, "", nullptr).takeError()).message(), status.message());
+  }
+}
+
+PoolingProblem make_pooling() {
+  PoolingProblem pooling;
+  pooling.channels = 64;
+  pooling.kernel_size = pooling.stride = {2, 2, 2, 1};
+  return pooling;
+}
+
+/// Each type of op refuses with its own reason, also where its type is not known.
+TEST(Candidates, WhatIsNotBuiltIsRefusedByItsOp) {
+  const auto refuse = [](const OpProblem& op, StatusCode code, const char* reason) {
+    const StatusError status = take_status(validate(op));
+    EXPECT_EQ(status.code(), code) << reason;
+    EXPECT_THAT(status.message(), HasSubstr(reason));
+    const StatusError chosen = take_status(choose_candidates(op, "sm_90a", nullptr).takeError());
+    EXPECT_EQ(chosen.code(), code);
+    EXPECT_EQ(chosen.message(), status.message());
+  };
+  PoolingProblem pooling = make_pooling();
+  for (const Reduction reduction : {Reduction::Max, Reduction::Average, Reduction::Sum}) {
+    pooling.reduction = reduction;
+    refuse(pooling, StatusCode::Unimplemented, "pooling is not built yet");
+  }
+  pooling.channels = 0;
+  refuse(pooling, StatusCode::InvalidArgument, "channels are 0");
+  pooling = make_pooling();
+  pooling.stride[1] = 0;
+  refuse(pooling, StatusCode::InvalidArgument, "axis 1");
+  refuse(ConvolutionGradientProblem{Gradient::Input, make_problem()}, StatusCode::Unimplemented,
+         "convolution's input is not built yet");
+  refuse(ConvolutionGradientProblem{Gradient::Weight, make_problem()}, StatusCode::Unimplemented,
+         "convolution's weight is not built yet");
+  refuse(ConvolutionGradientProblem{Gradient::Weight, make_problem(0)}, StatusCode::InvalidArgument,
+         "channels are 0");
+  ConvolutionProblem grouped = make_problem();
+  grouped.groups = 2;
+  refuse(grouped, StatusCode::Unimplemented, "group");
+  EXPECT_FALSE(llvm::errorToBool(validate(OpProblem(make_problem()))));
+}
+
+/// Every Spec that is chosen meets the static_asserts of its kernel, for all small channel counts.
+TEST(GmasChoice, TilesAndVectorsDivideEveryRow) {
+  for (const DType dtype : kDTypes) {
+    const i32 bytes = dtype_bytes(dtype);
+    for (i32 channels = 1; channels <= 160; ++channels) {
+      for (const i32 column : {0, 1, 4}) {
+        SCOPED_TRACE(testing::Message() << "dtype " << static_cast<int>(dtype) << " channels " << channels
+                                        << " column " << column);
+        ConvolutionProblem problem = make_problem(channels, channels, dtype);
+        problem.input = problem.output = {channels + column, column};
+        const GmasChoice choice = choose_gmas(problem);
+        const auto check = [&](i32 tile, i32 vector_bytes) {
+          EXPECT_EQ(channels % tile, 0);
+          EXPECT_EQ(tile * bytes % vector_bytes, 0);
+          EXPECT_GE(vector_bytes, bytes);
+          EXPECT_EQ((channels + column) * bytes % vector_bytes, 0) << "rows start aligned";
+          EXPECT_EQ(column * bytes % vector_bytes, 0);
+        };
+        check(choice.gather.tile, choice.gather.vector_bytes);
+        check(choice.scatter.tile, choice.scatter.vector_bytes);
+        const i64 slice = i64{channels} * channels * bytes;
+        EXPECT_EQ(slice % choice.permute_weights.vector_bytes, 0);
+      }
+    }
+  }
+}
+
+TEST(GmasChoice, AlignedRowsUseTheWidestAccess) {
+  const GmasChoice choice = choose_gmas(make_problem());
+  EXPECT_EQ(choice.gather.vector_bytes, 16);
+  EXPECT_EQ(choice.scatter.vector_bytes, 16);
+}
+
+TEST(GmasChoice, TheCentreIsReadInPlaceWhereItCoversEveryRow) {
+  EXPECT_TRUE(choose_gmas(make_problem()).direct_center);
+  EXPECT_FALSE(choose_gmas(make_problem(64, 64, DType::TF32)).direct_center);
+  ConvolutionProblem strided = make_problem();
+  strided.kind = ConvolutionKind::Strided;
+  strided.stride = {2, 2, 2, 1};
+  EXPECT_FALSE(choose_gmas(strided).direct_center);
+}
+
+TEST(GmasChoice, EveryChoiceHasItsReasonsAndKernels) {
+  const GmasChoice choice = choose_gmas(make_problem());
+  EXPECT_GE(choice.reasons.size(), 2u);
+  EXPECT_EQ(sources_of(OpChoice(choice)).size(), 3u);
+}
+
+// ---- fused
+
+/// What the kernel asserts, and what every architecture has.
+void expect_possible(const FusedSpec& spec) {
+  SCOPED_TRACE(display_name(spec));
+  const i32 granule = fused_granule(spec.io);
+  EXPECT_EQ(spec.step % granule, 0);
+  if (folds_offsets(spec.io, spec.in_channels)) {
+    EXPECT_EQ(spec.step % (2 * granule), 0);
+  }
+  EXPECT_EQ(spec.columns % 16, 0);
+  EXPECT_GE(fused_offset_depth(spec), spec.in_channels);
+  EXPECT_GE(fused_column_blocks(spec) * spec.columns, spec.out_channels);
+  if (spec.weights != WeightRoad::Cached) {
+    EXPECT_GE(spec.stages, 2 * spec.split);
+    EXPECT_EQ(spec.stages % spec.split, 0);
+  }
+  EXPECT_LE(fused_threads(spec), 1024);
+  // A lane's sums and steps of input, and of a warpgroup its operands, with some registers for all else.
+  const bool of_warpgroup = spec.unit == MmaUnit::Warpgroup;
+  const i32 sums = spec.columns / 4 * spec.row_tiles;
+  const i32 a_step = spec.row_tiles * ((spec.step / granule + 1) / 2) * 4;
+  const i32 inputs = a_step * (spec.prefetch + (of_warpgroup ? 1 : 0));
+  const i32 registers = of_warpgroup ? 65536 / fused_threads(spec) / spec.blocks / 8 * 8 : 255;
+  EXPECT_LE(sums + inputs, registers - (of_warpgroup ? 32 : 60));
+  EXPECT_LE(fused_shared_bytes(spec) * (of_warpgroup ? spec.blocks : 1), of_warpgroup ? 227 << 10 : 99 << 10);
+  if (!of_warpgroup) return;
+  EXPECT_EQ(spec.step * dtype_bytes(spec.io) % 64, 0);
+  EXPECT_EQ(spec.warps % 4, 0);
+  EXPECT_EQ(spec.row_tiles, 2);
+  EXPECT_LE(spec.columns, 128);
+  EXPECT_NE(spec.io, DType::F32);
+}
+
+constexpr FusedMeans kAllMeans{.warpgroups = true, .programmatic = true};
+
+TEST(FusedChoice, EverySizeHasASpec) {
+  for (DType dtype : kDTypes) {
+    for (const i32 in :
+         {1, 2, 3, 4, 5, 8, 9, 16, 17, 24, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256, 1000, 1024, 4096}) {
+      for (const i32 out : {1, 8, 24, 32, 96, 100, 128, 160, 1024, 65536}) {
+        for (const i64 rows : {0, 100, 20000, 1000000}) {
+          for (const char* arch : {"sm_80", "sm_90a", "compute_120"}) {
+            expect_possible(choose_fused(make_problem(in, out, dtype), arch, rows).fused);
+            expect_possible(choose_fused(make_problem(in, out, dtype), arch, rows, kAllMeans).fused);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(FusedChoice, ChannelsAreNotPaddedWithoutNeed) {
+  for (const i32 channels : {32, 48, 64, 80, 96, 128, 160, 192, 256, 320, 1024}) {
+    const FusedSpec spec = choose_fused(make_problem(channels, channels, DType::F16), "sm_90", 0).fused;
+    EXPECT_EQ(fused_offset_depth(spec), channels);
+    EXPECT_EQ(fused_column_blocks(spec) * spec.columns, channels);
+  }
+}
+
+TEST(FusedChoice, WeightsComeAsTheArchitectureCan) {
+  const auto road = [](i32 channels, const char* arch) {
+    return choose_fused(make_problem(channels, channels, DType::F16), arch, 20000).fused.weights;
+  };
+  EXPECT_EQ(road(32, "sm_90a"), WeightRoad::Cached);
+  EXPECT_EQ(road(64, "sm_80"), WeightRoad::AsyncCopy);
+  EXPECT_EQ(road(64, "sm_89"), WeightRoad::AsyncCopy);
+  EXPECT_EQ(emit(choose_fused(make_problem(64, 64, DType::F16), "sm_80", 0).fused).least_sm, 80);
+  for (const char* arch : {"sm_80", "sm_90a", "sm_120"}) {
+    for (const KernelSource& source :
+         sources_of(OpChoice(choose_fused(make_problem(64, 64, DType::F16), arch, 0))))
+      EXPECT_EQ(missing_arch(source, arch), "");
+  }
+}
+
+TEST(FusedChoice, MeansAreUsedWhereTheyAreAndWhereTheyPay) {
+  const auto chosen = [](DType dtype, i32 in, i32 out, const char* arch, i64 rows, FusedMeans means) {
+    return choose_fused(make_problem(in, out, dtype), arch, rows, means).fused;
+  };
+  EXPECT_EQ(chosen(DType::F16, 128, 128, "sm_90a", 20000, {}).unit, MmaUnit::Warp);
+  EXPECT_FALSE(chosen(DType::F16, 128, 128, "sm_90a", 20000, {}).programmatic);
+  for (const char* arch : {"sm_80", "sm_90", "sm_100", "sm_120"})
+    EXPECT_EQ(chosen(DType::F16, 128, 128, arch, 20000, kAllMeans).unit, MmaUnit::Warp) << arch;
+  EXPECT_FALSE(chosen(DType::F16, 128, 128, "sm_89", 20000, kAllMeans).programmatic);
+  EXPECT_TRUE(chosen(DType::F16, 32, 32, "sm_120", 20000, kAllMeans).programmatic);
+  EXPECT_EQ(chosen(DType::F32, 128, 128, "sm_90a", 20000, kAllMeans).unit, MmaUnit::Warp);
+  EXPECT_EQ(chosen(DType::F16, 32, 64, "sm_90a", 20000, kAllMeans).unit, MmaUnit::Warp);
+  // Few rows: blocks of a cluster share them.
+  EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 2900, kAllMeans).cluster, 4);
+  EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 8000, kAllMeans).cluster, 2);
+  EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 125000, kAllMeans).cluster, 1);
+  const FusedSpec spec = chosen(DType::F16, 96, 96, "sm_90a", 77000, kAllMeans);
+  EXPECT_EQ(spec.unit, MmaUnit::Warpgroup);
+  EXPECT_EQ(spec.columns, 96);
+  EXPECT_EQ(spec.step, 96);
+  EXPECT_EQ(emit(spec).exact_arch, "sm_90a");
+}
+
+/// Every number of rows has the Spec that is chosen for it.
+TEST(FusedChoice, WarpgroupsHaveACandidateForEveryRange) {
+  const ConvolutionProblem problem = make_problem(256, 256, DType::F16);
+  const std::vector<Candidate> candidates =
+      llvm::cantFail(choose_candidates(problem, "sm_90a", nullptr, Dataflow::Fused, kAllMeans));
+  ASSERT_GT(candidates.size(), 2u);
+  for (i64 rows = 1; rows < i64{1} << 30; rows *= 2) {
+    const Candidate& selected = select(candidates, rows, rows, {});
+    EXPECT_EQ(selected.kernel, display_name(choose_fused(problem, "sm_90a", rows, kAllMeans).fused)) << rows;
+  }
+}
+
+TEST(FusedChoice, AccessesFitTheColumnsOfOperands) {
+  ConvolutionProblem problem = make_problem(64, 64, DType::F16);
+  problem.input = {96, 4};
+  problem.output = {70, 2};
+  const FusedChoice choice = choose_fused(problem, "sm_90", 0);
+  EXPECT_EQ(choice.fused.input_bytes, 8);
+  EXPECT_EQ(choice.fused.output_bytes, 4);
+  EXPECT_FALSE(choice.reasons.empty());
+}
+
+}  // namespace
+}  // namespace minuet
