@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <new>
 
-#include "codegen/helper/helper_compiler.h"
+#include "codegen/helper/identify_nvrtc.h"
 #include "codegen/own_thread.h"
 #include "llvm/Config/llvm-config.h"
 #include "runtime/c_api_internal.h"

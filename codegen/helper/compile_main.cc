@@ -8,8 +8,8 @@
 
 #include "codegen/cache/entry.h"
 #include "codegen/compiler.h"
-#include "codegen/helper/helper_process.h"
 #include "codegen/helper/pch_folder.h"
+#include "codegen/helper/serve.h"
 #include "codegen/keys.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"

@@ -1,188 +1,28 @@
 #include "codegen/helper/helper_compiler.h"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
-#include <cstdlib>
-#include <future>
-#include <map>
-#include <mutex>
-#include <variant>
+#include <csignal>
+#include <cstring>
+#include <optional>
 
 #include "codegen/cache/entry.h"
-#include "codegen/fork_watch.h"
+#include "codegen/helper/identify_nvrtc.h"
 #include "codegen/helper/pch_folder.h"
-#include "codegen/nvrtc_library.h"
+#include "codegen/own_image.h"
 #include "codegen/push_list.h"
-#include "llvm/ADT/STLFunctionalExtras.h"
+
+extern "C" char** environ;
 
 namespace minuet {
-namespace {
-
-constexpr std::int64_t kLargeBytes = std::int64_t{256} << 20;
-/// How long a start is tried where the system has no process or file to spare: others will end.
-constexpr auto kStartPatience = std::chrono::seconds(5);
-constexpr int kStartStepMs = 20;
-
-}  // namespace
-
-// ---- a thread's helper ---------------------------------------------------------------------------------
-
-llvm::Error Helper::start(const std::string& program, const CancelToken* cancel) {
-  std::string path = program;
-  if (path.empty()) {
-    MINUET_ASSIGN(path, find_helper());
-  }
-  const auto end = std::chrono::steady_clock::now() + kStartPatience;
-  while (true) {
-    if (is_cancelled(cancel)) return make_error(StatusCode::Cancelled, "the compile was cancelled");
-    llvm::Expected<std::unique_ptr<HelperProcess>> started = HelperProcess::start(path);
-    if (started) {
-      process_ = std::move(*started);
-      peak_bytes_ = 0;
-      ++report_.started;
-      return llvm::Error::success();
-    }
-    StatusError status = take_status(started.takeError());
-    if (status.code() != StatusCode::ResourceExhausted || std::chrono::steady_clock::now() > end)
-      return llvm::make_error<StatusError>(std::move(status));
-    ::poll(nullptr, 0, kStartStepMs);
-  }
-}
-
-llvm::Expected<std::string> Helper::read_answer(HelperAnswer answer) {
-  peak_bytes_ = answer.peak_bytes;
-  report_.peak_bytes = std::max(report_.peak_bytes, answer.peak_bytes);
-  report_.pch_created += answer.pch_use == PchUse::Created;
-  report_.pch_used += answer.pch_use == PchUse::Used;
-  if (answer.code == StatusCode::Ok) return std::move(answer.result);
-  return llvm::make_error<StatusError>(answer.code, std::move(answer.message), std::move(answer.detail));
-}
-
-llvm::Expected<std::string> Helper::ask(const std::string& program, const HelperJob& job,
-                                        const CancelToken* cancel, const std::string& what) {
-  std::string how;
-  for (int attempt = 0; attempt < 2; ++attempt) {
-    if (!process_) MINUET_TRY(annotate(start(program, cancel), what));
-    llvm::Expected<HelperAnswer> answer = process_->ask(job, cancel);
-    if (answer) return read_answer(std::move(*answer));
-    StatusError status = take_status(answer.takeError());
-    process_.reset();
-    if (job.pch) sweep_pch_folders();
-    if (status.code() == StatusCode::Cancelled) {
-      status.annotate(what);
-      return llvm::make_error<StatusError>(std::move(status));
-    }
-    how = status.message();
-    ++report_.lost;
-  }
-  // Most often the system's answer to want of memory.
-  return make_error(StatusCode::ResourceExhausted, "{0}: the helper program was lost twice; at last: {1}",
-                    what, how);
-}
-
-void Helper::end_if_large() {
-  if (peak_bytes_ > kLargeBytes) process_.reset();
-}
-
-// ---- which NVRTC there is -------------------------------------------------------------------------------
-
-namespace {
-
-/// What a helper told, or why it did not.
-using Answer = std::variant<NvrtcInfo, StatusError>;
-
-/// What is asked just now, and what was told, by how it was asked.
-struct Identified {
-  std::mutex mutex;  // never held while a helper is asked
-  std::map<std::string, std::shared_future<Answer>> answers;
-};
-
-/// Never destroyed: other threads may be at it when the process ends.
-Identified& identified() {
-  static auto* const one = new PerProcess<Identified>;
-  return one->get();
-}
-
-std::string question_of(const std::string& program, const HelperJob& job) {
-  const char* const named = std::getenv("MINUET_NVRTC");
-  std::string question = program + "\n" + job.nvrtc + "\n" + (named != nullptr ? named : "");
-  for (const std::string& path : job.others) question += "\n" + path;
-  return question;
-}
-
-bool was_cancelled(const Answer& answer) {
-  const auto* const failure = std::get_if<StatusError>(&answer);
-  return failure != nullptr && failure->code() == StatusCode::Cancelled;
-}
-
-/// The helper that tells is the one that goes on to compile, where there is one already.
-llvm::Expected<NvrtcInfo> ask_helper(const std::string& program, const HelperJob& job,
-                                     const CompileControl& control) {
-  Helper of_its_own;
-  Helper& helper = control.helper != nullptr ? *control.helper : of_its_own;
-  const int lost = helper.report().lost;
-  llvm::Expected<std::string> bytes = helper.ask(program, job, control.cancel, "looking for libnvrtc");
-  if (bytes) return decode_info(*bytes);
-  StatusError status = take_status(bytes.takeError());
-  if (status.code() != StatusCode::ResourceExhausted || helper.report().lost == lost)
-    return llvm::make_error<StatusError>(std::move(status));
-  // It takes no memory to speak of: what it opens, or the program itself, is broken.
-  return make_error(StatusCode::Unavailable,
-                    "{0}: see that minuet-compile runs here, or name another library with MINUET_NVRTC",
-                    status.message());
-}
-
-/// A failure is for those who wait for it now, and then forgotten.
-void land(Identified& known, const std::string& question, std::promise<Answer>& promise,
-          llvm::function_ref<llvm::Expected<NvrtcInfo>()> ask) {
-  const auto forget = [&] {
-    const std::lock_guard<std::mutex> lock(known.mutex);
-    known.answers.erase(question);
-  };
-  try {
-    llvm::Expected<NvrtcInfo> info = ask();
-    if (info) return promise.set_value(std::move(*info));
-    StatusError failure = take_status(info.takeError());
-    forget();
-    promise.set_value(std::move(failure));
-  } catch (...) {
-    forget();
-    promise.set_exception(std::current_exception());
-  }
-}
-
-}  // namespace
-
-llvm::Expected<NvrtcInfo> identify_nvrtc(const std::string& library, const std::string& program,
-                                         const CompileControl& control) {
-  HelperJob job;
-  job.identify = true;
-  job.nvrtc = library;
-  job.others = loaded_nvrtcs();
-  const std::string question = question_of(program, job);
-  Identified& known = identified();
-  while (!is_cancelled(control.cancel)) {
-    std::promise<Answer> promise;
-    std::shared_future<Answer> answer;
-    bool ours = false;
-    {
-      const std::lock_guard<std::mutex> lock(known.mutex);
-      const auto [slot, added] = known.answers.try_emplace(question);
-      if (added) slot->second = promise.get_future().share();
-      answer = slot->second;
-      ours = added;
-    }
-    if (ours) land(known, question, promise, [&] { return ask_helper(program, job, control); });
-    if (!wait_for(answer, control.cancel)) break;
-    if (!ours && was_cancelled(answer.get())) continue;  // not by us
-    if (const auto* const failure = std::get_if<StatusError>(&answer.get()))
-      return llvm::make_error<StatusError>(*failure);
-    return std::get<NvrtcInfo>(answer.get());
-  }
-  return make_error(StatusCode::Cancelled, "looking for libnvrtc was cancelled");
-}
 
 // ---- the compiler ---------------------------------------------------------------------------------------
 
@@ -233,6 +73,222 @@ class HelperCompiler : public Compiler {
 
 std::shared_ptr<Compiler> make_helper_compiler(std::string library, std::string program) {
   return std::make_shared<HelperCompiler>(std::move(library), std::move(program));
+}
+
+// ---- a thread's helper: its process -----------------------------------------------------------------------
+
+namespace {
+
+constexpr char kHelperName[] = "minuet-compile";
+constexpr std::int64_t kLargeBytes = std::int64_t{256} << 20;
+/// How long a start is tried where the system has no process or file to spare: others will end.
+constexpr auto kStartPatience = std::chrono::seconds(5);
+constexpr int kStartStepMs = 20;
+constexpr int kWaitStepMs = 20;  // how late a cancel or a death behind somebody's copy of the socket is seen
+constexpr int kGraceMs = 2000;   // for a process to end by itself
+
+std::string signal_name(int signal) {
+  static constexpr struct {
+    int number;
+    const char* name;
+  } kNames[] = {{SIGKILL, "SIGKILL"}, {SIGSEGV, "SIGSEGV"}, {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},
+                {SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"},   {SIGILL, "SIGILL"},   {SIGFPE, "SIGFPE"},
+                {SIGHUP, "SIGHUP"},   {SIGPIPE, "SIGPIPE"}, {SIGXCPU, "SIGXCPU"}, {SIGSYS, "SIGSYS"}};
+  for (const auto& entry : kNames) {
+    if (entry.number == signal) return entry.name;
+  }
+  return "signal " + std::to_string(signal);
+}
+
+std::string describe(int status) {
+  if (status != -1 && WIFSIGNALED(status)) return "was killed by " + signal_name(WTERMSIG(status));
+  if (status != -1 && WIFEXITED(status)) return "ended with status " + std::to_string(WEXITSTATUS(status));
+  return "ended";
+}
+
+/// A descriptor above those of standard input and output, which the child's are made from.
+int above_standard(int file) {
+  if (file > STDERR_FILENO) return file;
+  const int moved = ::fcntl(file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  ::close(file);
+  return moved;
+}
+
+/// posix_spawn of the helper with `socket` as its input and output; 0, or why not.
+int spawn(const std::string& helper, int socket, pid_t& id) {
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, socket, STDIN_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, socket, STDOUT_FILENO);
+  ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  // Not every file of a host's is O_CLOEXEC: a helper would keep its ports taken and its pipes open.
+  ::posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+  // What the host blocks or ignores is the host's affair, and what a terminal sends to its group.
+  sigset_t none, all;
+  ::sigemptyset(&none);
+  ::sigfillset(&all);
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setsigdefault(&attributes, &all);
+  ::posix_spawnattr_setpgroup(&attributes, 0);
+  ::posix_spawnattr_setflags(&attributes,
+                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+  std::string name = kHelperName;
+  std::string parent = "--parent=" + std::to_string(::getpid());
+  char* const arguments[] = {name.data(), parent.data(), nullptr};
+  const int error = ::posix_spawn(&id, helper.c_str(), &actions, &attributes, arguments, environ);
+  ::posix_spawnattr_destroy(&attributes);
+  ::posix_spawn_file_actions_destroy(&actions);
+  return error;
+}
+
+llvm::Error cancelled() { return make_error(StatusCode::Cancelled, "the compile was cancelled"); }
+
+}  // namespace
+
+llvm::Expected<std::string> find_helper() {
+  std::string image = own_image();
+  // A package may have the library under a link, and the helper beside the file itself.
+  if (const std::string real = real_path(image.c_str()); !real.empty()) image = real;
+  const std::string helper = image.substr(0, image.rfind('/') + 1) + kHelperName;
+  if (::access(helper.c_str(), X_OK) == 0) return helper;
+  if (errno != ENOENT)
+    return make_error(StatusCode::Unavailable, "the helper program {0} cannot be executed: {1}", helper,
+                      std::strerror(errno));
+  return make_error(StatusCode::Unavailable,
+                    "the helper program {0} is not there: put the minuet-compile that came with libminuet "
+                    "beside it",
+                    helper);
+}
+
+llvm::Error Helper::start_once(const std::string& program) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    return make_error(StatusCode::ResourceExhausted, "no socket for the helper program: {0}",
+                      std::strerror(errno));
+  }
+  const int ours = above_standard(ends[0]);
+  const int theirs = above_standard(ends[1]);
+  pid_t id = -1;
+  const int error = ours < 0 || theirs < 0 ? EMFILE : spawn(program, theirs, id);
+  if (theirs >= 0) ::close(theirs);
+  if (error == 0) {
+    process_.emplace(Process{id, ours});
+    ++report_.started;
+    return llvm::Error::success();
+  }
+  if (ours >= 0) ::close(ours);
+  const bool may_pass = error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE ||
+                        error == ETXTBSY;  // it is being installed
+  return make_error(may_pass ? StatusCode::ResourceExhausted : StatusCode::Unavailable,
+                    "the helper program {0} does not start: {1}", program, std::strerror(error));
+}
+
+llvm::Error Helper::start(const std::string& program, const CancelToken* cancel) {
+  std::string path = program;
+  if (path.empty()) {
+    MINUET_ASSIGN(path, find_helper());
+  }
+  const auto end = std::chrono::steady_clock::now() + kStartPatience;
+  while (true) {
+    if (is_cancelled(cancel)) return cancelled();
+    llvm::Error error = start_once(path);
+    if (!error) return llvm::Error::success();
+    StatusError status = take_status(std::move(error));
+    if (status.code() != StatusCode::ResourceExhausted || std::chrono::steady_clock::now() > end)
+      return llvm::make_error<StatusError>(std::move(status));
+    ::poll(nullptr, 0, kStartStepMs);
+  }
+}
+
+bool Helper::has_ended() {
+  Process& process = *process_;
+  if (process.has_ended) return true;
+  int status = 0;
+  const pid_t got = ::waitpid(process.id, &status, WNOHANG);
+  if (got == 0 || (got < 0 && errno == EINTR)) return false;
+  // ECHILD: the host ignores SIGCHLD or waits for every child, or is a fork of the one that started it.
+  process.has_ended = true;
+  process.status = got == process.id ? status : -1;
+  return true;
+}
+
+std::string Helper::end(int grace_ms) {
+  // The end of its input is what an idle helper ends by.
+  ::shutdown(process_->socket, SHUT_RDWR);
+  for (int waited = 0; waited < grace_ms && !has_ended(); ++waited) ::poll(nullptr, 0, 1);
+  if (!has_ended()) ::kill(process_->id, SIGKILL);
+  while (!has_ended()) ::poll(nullptr, 0, 1);
+  ::close(process_->socket);
+  const int status = process_->status;
+  process_.reset();
+  return describe(status);
+}
+
+llvm::Error Helper::wait_ready(int file, short events, const CancelToken* cancel) {
+  pollfd ready = {file, events, 0};
+  while (true) {
+    if (is_cancelled(cancel)) return cancelled();
+    // A copy of the other end may live on in a process that was forked meanwhile; so look at both.
+    const bool was_over = has_ended();
+    const int count = ::poll(&ready, 1, was_over ? 0 : kWaitStepMs);
+    if (count > 0) return llvm::Error::success();
+    if (was_over && count == 0) return make_error(StatusCode::Unavailable, "it is gone");
+  }
+}
+
+llvm::Expected<HelperAnswer> Helper::exchange(const std::string& frame, const CancelToken* cancel) {
+  const int socket = process_->socket;
+  FrameStream stream(socket, socket,
+                     [&](int file, short events) { return wait_ready(file, events, cancel); });
+  MINUET_TRY(stream.write(frame));
+  MINUET_ASSIGN(const std::optional<std::string> head, stream.read());
+  if (!head) return make_error(StatusCode::Unavailable, "it closed its output");
+  MINUET_ASSIGN(std::optional<std::string> result, stream.read());
+  if (!result) return make_error(StatusCode::Unavailable, "it closed its output");
+  return decode_answer(*head, std::move(*result));
+}
+
+llvm::Expected<std::string> Helper::take(HelperAnswer answer) {
+  process_->peak_bytes = answer.peak_bytes;
+  report_.peak_bytes = std::max(report_.peak_bytes, answer.peak_bytes);
+  report_.pch_created += answer.pch_use == PchUse::Created;
+  report_.pch_used += answer.pch_use == PchUse::Used;
+  if (answer.code == StatusCode::Ok) return std::move(answer.result);
+  return llvm::make_error<StatusError>(answer.code, std::move(answer.message), std::move(answer.detail));
+}
+
+llvm::Expected<std::string> Helper::ask(const std::string& program, const HelperJob& job,
+                                        const CancelToken* cancel, const std::string& what) {
+  MINUET_ASSIGN(const std::string frame, encode_job(job));
+  std::string how;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    if (!process_) MINUET_TRY(annotate(start(program, cancel), what));
+    llvm::Expected<HelperAnswer> answer = exchange(frame, cancel);
+    if (answer) return take(std::move(*answer));
+    StatusError status = take_status(answer.takeError());
+    // One that went away is given the time to say how; one that is cancelled or talks nonsense is killed.
+    how = end(status.code() == StatusCode::Unavailable ? kGraceMs : 0);
+    if (job.pch) sweep_pch_folders();
+    if (status.code() == StatusCode::Cancelled) {
+      status.annotate(what);
+      return llvm::make_error<StatusError>(std::move(status));
+    }
+    if (status.code() == StatusCode::Internal) how = status.message();
+    ++report_.lost;
+  }
+  // Most often the system's answer to want of memory.
+  return make_error(StatusCode::ResourceExhausted, "{0}: the helper program was lost twice; at last: {1}",
+                    what, how);
+}
+
+void Helper::end_if_large() {
+  if (process_ && process_->peak_bytes > kLargeBytes) end(kGraceMs);
+}
+
+Helper::~Helper() {
+  if (process_) end(kGraceMs);
 }
 
 }  // namespace minuet

@@ -1,32 +1,26 @@
-// NVRTC of a process that never opens it: the helper program tells what it is, and compiles (R2, R16, R27).
+// NVRTC of a process that never opens it: the helper program, started with posix_spawn (never fork), compiles
+// (R16, R27).
 //
 // NVRTC has locks, which a fork during a compile leaves held for ever, and static objects, which exit()
 // destroys under the threads that compile. So neither is let into a host: where there is no helper program
 // nothing is compiled.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "codegen/compiler.h"
-#include "codegen/helper/helper_process.h"
+#include "codegen/helper/protocol.h"
 
 namespace minuet {
 
-/// Which NVRTC there is, told by a helper that opens it. What was told is known from then on, by this
-/// process; an error is not. `library`: as for open_nvrtc; where none is found and none was named, one will
-/// do that this process has loaded. `program`: the helper; empty: minuet-compile beside the library.
-/// Unavailable where there is no NVRTC, or the helper does not start, is lost or of another version;
-/// ResourceExhausted where the system has nothing to start it with. Thread-safe: of threads that ask the
-/// same, one asks and the others get what it got. Waits for no thread of a parent process. Of `control` the
-/// cancel and the helper count.
-llvm::Expected<NvrtcInfo> identify_nvrtc(const std::string& library = {}, const std::string& program = {},
-                                         const CompileControl& control = {});
-
 /// Identified when that is first asked for: a process that finds all in bundles, or only uses the CPU, starts
 /// no helper. A compile that is cancelled is over at once, for its helper is killed (R17). Parameters and
-/// errors as above, and FailedPrecondition where NVRTC is another one than was told.
+/// errors as of identify_nvrtc, and FailedPrecondition where NVRTC is another one than was told.
 std::shared_ptr<Compiler> make_helper_compiler(std::string library = {}, std::string program = {});
 
 struct HelperReport {
@@ -37,26 +31,52 @@ struct HelperReport {
   std::int64_t peak_bytes = 0;  // of the one process that took most
 };
 
-/// One thread's: a process that is there when it is first asked, and again after it was lost. Not
-/// thread-safe.
+/// The program minuet-compile beside the library (or the program) that this code is in; Unavailable
+/// where there is none.
+llvm::Expected<std::string> find_helper();
+
+/// One thread's: a process that is there when it is first asked, and again after it was lost; an idle one
+/// ends with this. Not thread-safe. Linux ends the process with the thread that started it.
 class Helper {
  public:
+  Helper() = default;
+  ~Helper();
+  Helper(const Helper&) = delete;
+  Helper& operator=(const Helper&) = delete;
+
   /// What `program` (empty: minuet-compile beside the library) answers to the job, which is tried once more
-  /// where the process is lost (then ResourceExhausted), and again for seconds where the system has no
-  /// process or file to spare. `what` the job is about, for errors. Cancelled where `cancel` says so: it is
-  /// killed.
+  /// where the process is lost (then ResourceExhausted, with how it ended: "was killed by SIGKILL"), and
+  /// again for seconds where the system has no process or file to spare. `what` the job is about, for errors.
+  /// Cancelled where `cancel` says so: it is killed.
   llvm::Expected<std::string> ask(const std::string& program, const HelperJob& job, const CancelToken* cancel,
                                   const std::string& what);
   /// Ends a process that has grown, for it keeps what it once had.
   void end_if_large();
   const HelperReport& report() const { return report_; }
+  /// Of the process that is there; -1 where none is.
+  pid_t process_id() const { return process_ ? process_->id : -1; }
 
  private:
-  llvm::Error start(const std::string& program, const CancelToken* cancel);
-  llvm::Expected<std::string> read_answer(HelperAnswer answer);
+  struct Process {
+    pid_t id;
+    int socket;
+    bool has_ended = false;
+    int status = -1;              // as waitpid has it, -1 where somebody else took it
+    std::int64_t peak_bytes = 0;  // of memory, as it said at last
+  };
 
-  std::unique_ptr<HelperProcess> process_;
-  std::int64_t peak_bytes_ = 0;  // of process_
+  llvm::Error start(const std::string& program, const CancelToken* cancel);
+  /// Unavailable, with the reason, where it does not start; ResourceExhausted where it may a little later.
+  llvm::Error start_once(const std::string& program);
+  /// An error means that the process is lost: Internal where it talks nonsense.
+  llvm::Expected<HelperAnswer> exchange(const std::string& frame, const CancelToken* cancel);
+  llvm::Error wait_ready(int file, short events, const CancelToken* cancel);
+  llvm::Expected<std::string> take(HelperAnswer answer);
+  bool has_ended();
+  /// Ends the process, having waited so long for it to end by itself; how it ended.
+  std::string end(int grace_ms);
+
+  std::optional<Process> process_;
   HelperReport report_;
 };
 

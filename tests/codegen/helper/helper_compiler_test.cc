@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <thread>
@@ -17,12 +16,6 @@ namespace {
 
 using testing::HasSubstr;
 
-StatusError refusal_to_identify(const std::string& library, const CancelToken* cancel = nullptr) {
-  llvm::Expected<NvrtcInfo> info = identify_nvrtc(library, MINUET_FAKE_HELPER, {cancel});
-  EXPECT_FALSE(info) << library;
-  return take_status(info.takeError());
-}
-
 StatusError refusal_to_compile(Compiler& compiler, const KernelSource& source = make_source("ok"),
                                const CancelToken* cancel = nullptr) {
   CompileControl control;
@@ -32,53 +25,8 @@ StatusError refusal_to_compile(Compiler& compiler, const KernelSource& source = 
   return take_status(binary.takeError());
 }
 
-std::string id_of(const std::string& library) {
-  return llvm::cantFail(identify_nvrtc(library, MINUET_FAKE_HELPER)).id;
-}
-
 void wait_for(const std::string& file) {
   while (::access(file.c_str(), F_OK) != 0) ::poll(nullptr, 0, 2);
-}
-
-// The fake's identity is its process.
-TEST(HelperCompiler, R02_IsAskedOnceAProcess) {
-  const std::string id = id_of("one");
-  EXPECT_EQ(id_of("one"), id);
-  EXPECT_NE(id_of("two"), id);
-}
-
-TEST(HelperCompiler, R16_AForkWhileNvrtcIsIdentifiedLeavesTheChildFree) {
-  const TemporaryFolder folder;
-  const std::shared_ptr<Compiler> compiler = make_helper_compiler("fixed", MINUET_FAKE_HELPER);
-  const std::string id = llvm::cantFail(compiler->identify()).id;
-  CancelToken cancel;
-  std::thread asking([&] { refusal_to_identify("sleep:" + (folder / "asked"), &cancel); });
-  wait_for(folder / "asked");
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(60);
-    const bool is_told = id_of("another") != id;
-    const bool is_known = llvm::cantFail(compiler->identify()).id == id;
-    ::_exit(is_told && is_known ? 0 : 1);
-  }
-  int status = -1;
-  EXPECT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
-  cancel.cancel();
-  asking.join();
-}
-
-TEST(HelperCompiler, R27_AHelperThatIsLostIsStartedOnceMore) {
-  const TemporaryFolder folder;
-  EXPECT_THAT(id_of("dieonce:" + (folder / "died")), HasSubstr("fake"));
-}
-
-TEST(HelperCompiler, R27_AHelperThatIsLostTwiceIsAnError) {
-  const StatusError status = refusal_to_identify("die:");
-  EXPECT_EQ(status.code(), StatusCode::Unavailable);
-  EXPECT_THAT(status.message(), HasSubstr("looking for libnvrtc: the helper program was lost twice"));
-  EXPECT_THAT(status.message(), HasSubstr("SIGKILL"));
-  EXPECT_THAT(status.message(), HasSubstr("MINUET_NVRTC"));
 }
 
 TEST(HelperCompiler, R08_WhatTheHelperFindsWrongIsTheErrorAndIsAskedAgain) {

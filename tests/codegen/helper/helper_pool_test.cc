@@ -18,6 +18,7 @@
 
 #include "codegen/cache/entry.h"
 #include "codegen/helper/helper_compiler.h"
+#include "codegen/helper/identify_nvrtc.h"
 #include "tests/codegen/fakes.h"
 
 namespace minuet {

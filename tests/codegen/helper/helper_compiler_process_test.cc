@@ -1,4 +1,5 @@
-#include "codegen/helper/helper_process.h"
+// The process of a helper: how it is started, asked and lost.
+#include "codegen/helper/helper_compiler.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -25,19 +26,29 @@ HelperJob job_for(const std::string& what, const std::string& text = "text") {
   return {{make_source(what + "-kernel", text), "sm_90a"}, "", false, ""};
 }
 
-std::unique_ptr<HelperProcess> start_fake() {
-  return llvm::cantFail(HelperProcess::start(MINUET_FAKE_HELPER));
+llvm::Expected<std::string> ask(Helper& helper, const HelperJob& job, const CancelToken* cancel = nullptr) {
+  return helper.ask(MINUET_FAKE_HELPER, job, cancel, "the job");
 }
 
-std::string log_of(HelperProcess& helper) {
-  const HelperAnswer answer = llvm::cantFail(helper.ask(job_for("ok"), nullptr));
-  return llvm::cantFail(read_entry(answer.result)).binary.log;
+std::string log_of(Helper& helper) {
+  return llvm::cantFail(read_entry(llvm::cantFail(ask(helper, job_for("ok"))))).binary.log;
 }
 
-StatusError loss(HelperProcess& helper, const HelperJob& job) {
-  llvm::Expected<HelperAnswer> answer = helper.ask(job, nullptr);
+StatusError failure(Helper& helper, const HelperJob& job, const CancelToken* cancel = nullptr) {
+  llvm::Expected<std::string> answer = ask(helper, job, cancel);
   EXPECT_FALSE(answer);
   return take_status(answer.takeError());
+}
+
+/// How its processes ended that were lost with the job.
+std::string loss(Helper& helper, const HelperJob& job) {
+  const StatusError status = failure(helper, job);
+  EXPECT_EQ(status.code(), StatusCode::ResourceExhausted);
+  const std::string message = status.message();
+  llvm::StringRef how = message;
+  EXPECT_TRUE(how.consume_front("the job: the helper program was lost twice; at last: ")) << how.str();
+  EXPECT_EQ(helper.process_id(), -1);
+  return how.str();
 }
 
 std::string output_of(const std::string& command, int& status) {
@@ -57,27 +68,38 @@ bool is_gone(pid_t process) {
 }
 
 TEST(HelperProcess, R19_AnswersOneJobAfterTheOther) {
-  auto helper = start_fake();
+  Helper helper;
   for (int i = 0; i < 3; ++i) {
     const HelperJob job = job_for("ok", "text " + std::to_string(i));
-    const HelperAnswer answer = llvm::cantFail(helper->ask(job, nullptr));
-    ASSERT_EQ(answer.code, StatusCode::Ok);
-    EXPECT_GT(answer.peak_bytes, 0);
-    const Entry entry = llvm::cantFail(read_entry(answer.result));
+    const Entry entry = llvm::cantFail(read_entry(llvm::cantFail(ask(helper, job))));
     EXPECT_EQ(entry.request_key, key_of(job.request));
     EXPECT_THAT(entry.binary.cubin, HasSubstr(job.request.source.text));
-    const HelperAnswer failed = llvm::cantFail(helper->ask(job_for("fail"), nullptr));
-    EXPECT_EQ(failed.code, StatusCode::InvalidArgument);
-    EXPECT_EQ(failed.message, "the fake fails");
-    EXPECT_EQ(failed.detail, "its log");
+    const StatusError failed = failure(helper, job_for("fail"));
+    EXPECT_EQ(failed.code(), StatusCode::InvalidArgument);
+    EXPECT_EQ(failed.message(), "the fake fails");
+    EXPECT_EQ(failed.detail(), "its log");
   }
+  EXPECT_EQ(helper.report().started, 1);
+  EXPECT_EQ(helper.report().lost, 0);
+  EXPECT_GT(helper.report().peak_bytes, 0);
 }
 
 TEST(HelperProcess, R19_ALargeSourceGoesThroughBothWays) {
+  Helper helper;
   const HelperJob job = job_for("ok", std::string(20 << 20, 'x'));
-  const HelperAnswer answer = llvm::cantFail(start_fake()->ask(job, nullptr));
-  EXPECT_THAT(llvm::cantFail(read_entry(answer.result)).binary.cubin.size(),
+  EXPECT_THAT(llvm::cantFail(read_entry(llvm::cantFail(ask(helper, job)))).binary.cubin.size(),
               testing::Gt(std::size_t{20} << 20));
+}
+
+TEST(HelperProcess, R19_AnIdleHelperEndsWithItsOwner) {
+  pid_t process = -1;
+  {
+    Helper helper;
+    log_of(helper);
+    process = helper.process_id();
+    EXPECT_FALSE(is_gone(process));
+  }
+  EXPECT_TRUE(is_gone(process));
 }
 
 TEST(HelperProcess, R16_TheHelperIsFreeOfTheHostsState) {
@@ -90,12 +112,11 @@ TEST(HelperProcess, R16_TheHelperIsFreeOfTheHostsState) {
   ::sigaction(SIGPIPE, &ignore, &before);
   ::setenv("MINUET_TEST_PASSED", "yes", 1);
   const int inheritable = ::open("/dev/null", O_RDONLY);  // a host's that does not say O_CLOEXEC
-  auto first = start_fake();
-  auto second = start_fake();
+  Helper first, second;
+  const std::string log = log_of(first), another = log_of(second);
   ::close(inheritable);
   ::sigaction(SIGPIPE, &before, nullptr);
   ::sigprocmask(SIG_SETMASK, &old, nullptr);
-  const std::string log = log_of(*first);
   EXPECT_THAT(log, HasSubstr("\nblocked 0\n"));
   EXPECT_THAT(log, HasSubstr("\nignored 0\n"));
   EXPECT_THAT(log, HasSubstr("\ngroup own\n")) << "what the terminal sends to the host's is not for it";
@@ -103,7 +124,7 @@ TEST(HelperProcess, R16_TheHelperIsFreeOfTheHostsState) {
   EXPECT_THAT(log, HasSubstr("\nfiles 6\n")) << "three, the folder that is listed, and two names of folders";
   // The second one did not get the socket of the first.
   const auto after_pid = [](const std::string& text) { return text.substr(text.find('\n')); };
-  EXPECT_EQ(after_pid(log_of(*second)), after_pid(log));
+  EXPECT_EQ(after_pid(another), after_pid(log));
 }
 
 TEST(HelperProcess, R15_NoSignalHandlerIsTouched) {
@@ -111,8 +132,9 @@ TEST(HelperProcess, R15_NoSignalHandlerIsTouched) {
   for (int number = 1; number < NSIG; ++number) {
     ::sigaction(number, nullptr, &before[static_cast<std::size_t>(number)]);
   }
-  loss(*start_fake(), job_for("die"));
-  log_of(*start_fake());
+  Helper helper;
+  loss(helper, job_for("die"));
+  log_of(helper);
   for (int number = 1; number < NSIG; ++number) {
     struct sigaction after = {};
     ::sigaction(number, nullptr, &after);
@@ -121,38 +143,43 @@ TEST(HelperProcess, R15_NoSignalHandlerIsTouched) {
 }
 
 TEST(HelperProcess, R19_TheSystemEndsTheHelperBeforeTheHost) {
-  auto helper = llvm::cantFail(HelperProcess::start(MINUET_HELPER));
+  Helper helper;
   HelperJob job;
   job.identify = true;
   job.nvrtc = "/nowhere/libnvrtc.so.13";
-  EXPECT_EQ(llvm::cantFail(helper->ask(job, nullptr)).code, StatusCode::Unavailable);
-  EXPECT_EQ(read_text("/proc/" + std::to_string(helper->id()) + "/oom_score_adj"), "1000\n");
+  const StatusError status = take_status(helper.ask(MINUET_HELPER, job, nullptr, "the job").takeError());
+  EXPECT_EQ(status.code(), StatusCode::Unavailable);
+  EXPECT_EQ(read_text("/proc/" + std::to_string(helper.process_id()) + "/oom_score_adj"), "1000\n");
 }
 
 TEST(HelperProcess, R19_ALostHelperSaysHowItEnded) {
-  EXPECT_EQ(loss(*start_fake(), job_for("die")).message(), "was killed by SIGKILL");
-  EXPECT_EQ(loss(*start_fake(), job_for("exit")).message(), "ended with status 3");
-  const auto garbled = start_fake();
-  EXPECT_THAT(loss(*garbled, job_for("garbage")).message(), HasSubstr("no frame"));
-  EXPECT_TRUE(is_gone(garbled->id()));
+  Helper helper;
+  EXPECT_EQ(loss(helper, job_for("die")), "was killed by SIGKILL");
+  EXPECT_EQ(loss(helper, job_for("exit")), "ended with status 3");
+  log_of(helper);
+  const pid_t process = helper.process_id();
+  EXPECT_THAT(loss(helper, job_for("garbage")), HasSubstr("no frame"));
+  EXPECT_TRUE(is_gone(process));
+  EXPECT_EQ(helper.report().lost, 6);
 }
 
 TEST(HelperProcess, R19_WritingToADeadHelperKillsNobody) {
-  auto helper = start_fake();
-  log_of(*helper);
-  ::kill(helper->id(), SIGKILL);
-  while (!is_gone(helper->id())) ::poll(nullptr, 0, 1);
-  EXPECT_EQ(loss(*helper, job_for("ok")).message(), "was killed by SIGKILL");
+  Helper helper;
+  const std::string log = log_of(helper);
+  const pid_t process = helper.process_id();
+  ::kill(process, SIGKILL);
+  while (!is_gone(process)) ::poll(nullptr, 0, 1);
+  EXPECT_NE(log_of(helper), log) << "that of another process";
+  EXPECT_EQ(helper.report().lost, 1);
 }
 
 TEST(HelperProcess, R19_AHostThatIgnoresItsChildrenIsServedToo) {
   struct sigaction ignore = {}, before = {};
   ignore.sa_handler = SIG_IGN;
   ::sigaction(SIGCHLD, &ignore, &before);
-  auto helper = start_fake();
-  EXPECT_THAT(log_of(*helper), HasSubstr("pid "));
-  EXPECT_EQ(loss(*helper, job_for("die")).message(), "ended");
-  helper.reset();
+  Helper helper;
+  EXPECT_THAT(log_of(helper), HasSubstr("pid "));
+  EXPECT_EQ(loss(helper, job_for("die")), "ended");
   ::sigaction(SIGCHLD, &before, nullptr);
 }
 
@@ -161,7 +188,8 @@ TEST(HelperProcess, R19_ABusyHelperDiesWithItsParent) {
   const std::string file = folder / "busy";
   const pid_t parent = ::fork();
   if (parent == 0) {
-    llvm::consumeError(start_fake()->ask(job_for("sleep", file), nullptr).takeError());
+    Helper helper;
+    llvm::consumeError(ask(helper, job_for("sleep", file)).takeError());
     ::_exit(1);
   }
   while (read_text(file).empty()) ::poll(nullptr, 0, 5);
@@ -175,18 +203,18 @@ TEST(HelperProcess, R19_ABusyHelperDiesWithItsParent) {
 
 TEST(HelperProcess, R17_ACancelKillsABusyHelper) {
   CancelToken token;
-  auto helper = start_fake();
+  Helper helper;
+  log_of(helper);
+  const pid_t process = helper.process_id();
   token.cancel();
-  llvm::Expected<HelperAnswer> answer = helper->ask(job_for("sleep", "/dev/null"), &token);
-  ASSERT_FALSE(answer);
-  EXPECT_EQ(take_status(answer.takeError()).code(), StatusCode::Cancelled);
-  EXPECT_TRUE(is_gone(helper->id()));
+  EXPECT_EQ(failure(helper, job_for("sleep", "/dev/null"), &token).code(), StatusCode::Cancelled);
+  EXPECT_TRUE(is_gone(process));
 }
 
 TEST(HelperProcess, R16_AHelperThatIsNotThereIsAClearError) {
-  llvm::Expected<std::unique_ptr<HelperProcess>> helper = HelperProcess::start("/nonexistent/minuet-compile");
-  ASSERT_FALSE(helper);
-  StatusError status = take_status(helper.takeError());
+  Helper helper;
+  StatusError status =
+      take_status(helper.ask("/nonexistent/minuet-compile", job_for("ok"), nullptr, "the job").takeError());
   EXPECT_EQ(status.code(), StatusCode::Unavailable);
   EXPECT_THAT(status.message(), HasSubstr("/nonexistent/minuet-compile does not start: No such file"));
   llvm::Expected<std::string> found = find_helper();  // tests lie in another folder than the library
