@@ -96,7 +96,7 @@ llvm::Expected<BinaryList> PlanResidence::compile(llvm::StringRef arch, const Ca
   }
   const Trace::Span span(cache_->trace(), "plan", ("compile for " + arch).str());
   MINUET_ASSIGN(std::shared_ptr<const CompiledPlan> chosen, CompiledPlan::create(*plan_, arch));
-  MINUET_ASSIGN(BinaryList binaries, compile_list(*cache_, chosen->sources(), arch, cancel));
+  MINUET_ASSIGN(BinaryList binaries, cache_->get_or_compile_all(chosen->sources(), arch, cancel));
   const std::lock_guard<std::mutex> lock(mutex_);
   compiled_.emplace(arch.str(), Compiled{std::move(chosen), binaries});
   return binaries;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/cache/compile_list.h"
+#include "codegen/cache/kernel_cache.h"
 #include "codegen/candidates.h"
 #include "runtime/device.h"
 #include "runtime/plan.h"

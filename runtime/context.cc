@@ -3,6 +3,7 @@
 #include "codegen/helper/helper_compiler.h"
 #include "codegen/own_image.h"
 #include "codegen/trace.h"
+#include "codegen/tuning/tuning_store.h"
 
 namespace minuet {
 namespace {
@@ -70,8 +71,26 @@ llvm::Expected<std::size_t> Context::load_tuning(const DeviceInfo& device) {
     return make_error(StatusCode::FailedPrecondition, "{0} compiles no kernels, so there are none to tune",
                       device.name);
   }
-  MINUET_ASSIGN(std::shared_ptr<const TuningSnapshot> loaded,
-                cache_->load_tuning(tuning_environment(device)));
+  KernelCache& cache = *cache_;
+  TuningEnvironment environment = tuning_environment(device);
+  MINUET_ASSIGN(const std::string compiler, cache.compiler_id_or_none());
+  environment.toolkit = toolkit_of(compiler);
+  std::optional<TuningStore> user;
+  if (!cache.directory().empty()) {
+    user.emplace(cache.directory(), tuning_folder_of_cache(), cache.policy(), cache.file_system());
+  }
+  const auto warn = [&](const std::string& text) { cache.warn(text); };
+  std::vector<std::string> sections;
+  for (const std::shared_ptr<const Bundle>& bundle : cache.bundles()) {
+    llvm::Expected<std::string> section = bundle->tuning();
+    if (!section) {
+      warn(take_status(section.takeError()).message());
+    } else if (!section->empty()) {
+      sections.push_back(std::move(*section));
+    }
+  }
+  const std::shared_ptr<const TuningSnapshot> loaded =
+      minuet::load_tuning(environment, user ? &*user : nullptr, sections, warn);
   tuning_.push(loaded);
   return loaded->size();
 }

@@ -72,7 +72,7 @@ llvm::Expected<std::shared_ptr<MapEngines>> MapEngines::create(std::shared_ptr<D
     for (KernelSource& source : sources_of(choice.map64)) sources.push_back(std::move(source));
     sources.push_back(emit(permute));
     const std::string& arch = device->info().arch;
-    MINUET_ASSIGN(const BinaryList binaries, compile_list(cache, sources, arch));
+    MINUET_ASSIGN(const BinaryList binaries, cache.get_or_compile_all(sources, arch));
     MINUET_TRY(device->load(binaries,
                             [&](const Binary& refused) { return recompile(cache, sources, arch, refused); }));
   }

@@ -12,10 +12,10 @@
 #include "codegen/arch.h"
 #include "codegen/bundle/bundle.h"
 #include "codegen/bundle/bundle_writer.h"
-#include "codegen/cache/compile_list.h"
 #include "codegen/cache/file_lock.h"
 #include "codegen/cache/file_system.h"
 #include "codegen/diagnostics.h"
+#include "codegen/helper/helper_pool.h"
 #include "codegen/keys.h"
 #include "codegen/trace.h"
 #include "llvm/ADT/StringExtras.h"
@@ -196,15 +196,9 @@ llvm::Error Precompilation::open_shelves() {
 bool Precompilation::find(const KernelRequest& request) {
   const Shelf& shelf = shelves_[request.arch];
   const auto there = shelf.entries.find(key_of(request));
-  if (there != shelf.entries.end() && there->second.binary.compiler_id == compiler_.id) {
-    cache_.count(there->second.binary, BinaryOrigin::Bundle);
-    finish(request, there->second, BinaryOrigin::Bundle);
-    return true;
-  }
-  std::optional<Entry> entry = cache_.find_on_disk(request.source, request.arch);
-  if (!entry) return false;
-  cache_.count(entry->binary, BinaryOrigin::Disk);
-  finish(request, std::move(*entry), BinaryOrigin::Disk);
+  if (there == shelf.entries.end() || there->second.binary.compiler_id != compiler_.id) return false;
+  cache_.count(there->second.binary, BinaryOrigin::Bundle);
+  finish(request, there->second, BinaryOrigin::Bundle);
   return true;
 }
 

@@ -1,11 +1,11 @@
 #include "codegen/cache/kernel_cache.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "codegen/arch.h"
-#include "codegen/keys.h"
+#include "codegen/helper/helper_pool.h"
 #include "codegen/trace.h"
-#include "codegen/tuning/tuning_snapshot.h"
 
 namespace minuet {
 namespace {
@@ -162,12 +162,10 @@ void KernelCache::open_store(const Environment& environment) {
     store.read_only = *options_.no_jit;
     store_.emplace(
         *chosen, policy_, system_, [this](const std::string& text) { warn(text); }, store);
-    tuned_.emplace(*chosen, tuning_folder_of_cache(), policy_, system_);
     error = store_->check();
   }
   if (!error) return;
   store_.reset();
-  tuned_.reset();
   warn("kernels are kept in memory only: " + take_status(std::move(error)).message());
 }
 
@@ -189,8 +187,8 @@ llvm::Expected<NvrtcInfo> KernelCache::identify_compiler(const CompileControl& c
   return info;
 }
 
-/// For those that can do without one: empty where there is none. What may pass is an error, not an answer.
 llvm::Expected<std::string> KernelCache::compiler_id_or_none(const CompileControl& control) {
+  if (*options_.no_jit) return "";
   llvm::Expected<NvrtcInfo> info = identify_compiler(control);
   if (info) return std::move(info->id);
   StatusError why = take_status(info.takeError());
@@ -212,16 +210,17 @@ Outcome KernelCache::found(Binary binary, BinaryOrigin origin) {
   return std::make_shared<const Binary>(std::move(binary));
 }
 
-std::optional<Entry> KernelCache::load(const Request& request, const std::string& compiler_id) {
+std::optional<Entry> KernelCache::load(const Order& order) {
+  const Request& request = order.request;
   const Trace::Span span(trace(), "disk", request.source.display_name);
-  std::optional<Entry> entry = store_->load(build_key(request.request_key, compiler_id));
+  std::optional<Entry> entry = store_->load(order.build_key);
   // The build key stands for all of these; a difference would be a broken writer, not a wrong file.
   if (entry && (entry->request_key != request.request_key || entry->binary.arch != request.arch ||
                 entry->name_expression != request.source.name_expression ||
-                entry->binary.compiler_id != compiler_id)) {
+                entry->binary.compiler_id != order.compiler_id)) {
     return std::nullopt;
   }
-  if (entry) note(compiler_id);
+  if (entry) note(order.compiler_id);
   return entry;
 }
 
@@ -230,17 +229,9 @@ void KernelCache::note(const std::string& compiler_id) {
   noted_compilers_.insert(compiler_id);
 }
 
-std::optional<Entry> KernelCache::find_on_disk(const KernelSource& source, llvm::StringRef arch) {
-  if (!store_) return std::nullopt;
-  llvm::Expected<NvrtcInfo> compiler = identify_compiler();
-  if (compiler) return load(request_for(source, arch, {}), compiler->id);
-  llvm::consumeError(compiler.takeError());
-  return std::nullopt;
-}
-
 /// What comes goes to the store as it came, and then `lock`, which may be null, is released.
-Outcome KernelCache::compile(const Request& request, const std::string& compiler_id, bool keep,
-                             FileLock* lock) {
+Outcome KernelCache::compile(const Order& order, bool keep, FileLock* lock) {
+  const Request& request = order.request;
   std::string bytes;
   CompileControl control = request.control;
   control.packed = &bytes;
@@ -255,31 +246,28 @@ Outcome KernelCache::compile(const Request& request, const std::string& compiler
   }
   if (store_ && keep) {
     const Trace::Span span(trace(), "publish", request.source.display_name);
-    const std::string key = build_key(request.request_key, compiler_id);
     if (bytes.empty()) {
-      bytes = write_entry({request.request_key, key, request.source.name_expression, *binary});
+      bytes = write_entry({request.request_key, order.build_key, request.source.name_expression, *binary});
     }
-    store_->publish(key, bytes, lock);
-    note(compiler_id);
+    store_->publish(order.build_key, bytes, lock);
+    note(order.compiler_id);
   }
   return found(std::move(*binary), BinaryOrigin::Compiled);
 }
 
 /// Of all processes that want this kernel of this compiler now, one compiles it, and the others take what it
 /// has put on disk (R14).
-Outcome KernelCache::build_alone(const Request& request, const std::string& compiler_id,
-                                 BinaryOrigin& origin) {
+Outcome KernelCache::build_alone(const Order& order, BinaryOrigin& origin) {
   origin = BinaryOrigin::Compiled;
-  if (!store_) return compile(request, compiler_id, /*keep=*/false, nullptr);
+  if (!store_) return compile(order, /*keep=*/false, nullptr);
   const auto find = [&]() -> std::optional<Outcome> {
-    std::optional<Entry> entry = load(request, compiler_id);
+    std::optional<Entry> entry = load(order);
     if (!entry) return std::nullopt;
     origin = BinaryOrigin::Disk;
     return found(std::move(entry->binary), origin);
   };
   if (std::optional<Outcome> there = find()) return std::move(*there);
-  FileLock lock =
-      store_->lock(build_key(request.request_key, compiler_id), options_.lock_bound, request.control.cancel);
+  FileLock lock = store_->lock(order.build_key, options_.lock_bound, order.request.control.cancel);
   if (lock.had_to_wait()) {
     state_.count_wait(static_cast<double>(lock.waited().count()),
                       lock.outcome() == FileLock::Outcome::TimedOut);
@@ -287,22 +275,22 @@ Outcome KernelCache::build_alone(const Request& request, const std::string& comp
   if (lock.outcome() == FileLock::Outcome::Cancelled)
     return StatusError(StatusCode::Cancelled, "the compile was cancelled");
   if (std::optional<Outcome> there = find()) return std::move(*there);
-  return compile(request, compiler_id, /*keep=*/true, &lock);
+  return compile(order, /*keep=*/true, &lock);
 }
 
 /// And of all threads, whatever they want it for.
 Outcome KernelCache::build_exactly(const Request& request, const std::string& compiler_id,
                                    BinaryOrigin& origin) {
   origin = BinaryOrigin::Memory;
-  return share(request, build_key(request.request_key, compiler_id), nullptr, Keep::Nothing,
-               [&] { return build_alone(request, compiler_id, origin); });
+  const Order order = order_for(request, compiler_id);
+  return share(request, order.build_key, nullptr, Keep::Nothing, [&] { return build_alone(order, origin); });
 }
 
 /// Of every compiler whose kernels the folder has: to ask which one is here is to start a process.
 Outcome KernelCache::find_without_jit(const Request& request, const std::string& nowhere) {
   if (!store_) return no_jit_error(request, nowhere);
   for (const std::string& compiler_id : store_->compilers()) {
-    if (std::optional<Entry> entry = load(request, compiler_id))
+    if (std::optional<Entry> entry = load(order_for(request, compiler_id)))
       return found(std::move(entry->binary), BinaryOrigin::Disk);
   }
   return no_jit_error(request, nowhere + " and not in the cache folder");
@@ -356,26 +344,6 @@ Outcome KernelCache::build(const Request& request) {
   return build_exactly(request, compiler->id, origin);
 }
 
-llvm::Expected<std::shared_ptr<const TuningSnapshot>> KernelCache::load_tuning(
-    TuningEnvironment environment) {
-  environment.toolkit.clear();
-  if (!*options_.no_jit) {
-    MINUET_ASSIGN(const std::string id, compiler_id_or_none({}));
-    environment.toolkit = toolkit_of(id);
-  }
-  std::vector<std::string> sections;
-  for (const std::shared_ptr<const Bundle>& bundle : bundles_->bundles()) {
-    llvm::Expected<std::string> section = bundle->tuning();
-    if (!section) {
-      warn(take_status(section.takeError()).message());
-    } else if (!section->empty()) {
-      sections.push_back(std::move(*section));
-    }
-  }
-  return minuet::load_tuning(environment, tuned_ ? &*tuned_ : nullptr, sections,
-                             [this](const std::string& trouble) { warn(trouble); });
-}
-
 /// Where a later try may do better, only who waits now gets what we got: forgotten first, so that what has
 /// landed and is known is good, and that the flight forgotten is ours.
 void KernelCache::land(const std::string& key, std::promise<Outcome>& promise, Keep keep, Work work) {
@@ -426,6 +394,41 @@ Outcome KernelCache::share(const Request& request, const std::string& key, const
   return StatusError(StatusCode::Cancelled, "compiling " + request.source.display_name + " was cancelled");
 }
 
+llvm::Expected<BinaryList> KernelCache::get_or_compile_all(const std::vector<KernelSource>& sources,
+                                                           llvm::StringRef arch, const CancelToken* cancel) {
+  BinaryList binaries(sources.size());
+  std::vector<std::size_t> missing;  // of the binaries: memory does not have them
+  std::vector<KernelRequest> requests;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    // A cold start pays for no key here.
+    if (!state_.is_empty()) binaries[i] = state_.find_landed(key_of(sources[i], arch));
+    if (binaries[i]) continue;
+    missing.push_back(i);
+    requests.push_back({sources[i], arch.str()});
+  }
+  if (missing.empty()) return binaries;  // nothing is started
+  HelperPoolOptions options;
+  options.cancel = cancel;
+  std::mutex mutex;
+  std::optional<StatusError> failure;
+  run_in_helpers(requests, options, [&](std::size_t index, const CompileControl& control) {
+    llvm::Expected<BinaryPointer> binary = get_or_compile(requests[index].source, arch, control);
+    if (binary) {
+      binaries[missing[index]] = std::move(*binary);
+      return true;
+    }
+    StatusError status = take_status(binary.takeError());
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (!failure) failure.emplace(std::move(status));
+    return record_.has_value();  // a recorded list is of use only when it is whole
+  });
+  if (failure) return llvm::make_error<StatusError>(std::move(*failure));
+  // Where work threw or no thread was left for it, no binary is there, and no reason.
+  if (std::find(binaries.begin(), binaries.end(), nullptr) != binaries.end())
+    return make_error(StatusCode::ResourceExhausted, "the host ran out of memory while compiling");
+  return binaries;
+}
+
 llvm::Expected<BinaryPointer> KernelCache::get_or_compile(const KernelSource& source, llvm::StringRef arch,
                                                           const CompileControl& control) {
   MINUET_TRY(check_arch(source, arch, sm_number(arch)));
@@ -446,7 +449,8 @@ llvm::Expected<BinaryPointer> KernelCache::compile_apart(const KernelSource& sou
                                                          const CompileControl& control) {
   MINUET_TRY(check_arch(source, arch, capability(arch)));
   MINUET_ASSIGN(const NvrtcInfo compiler, identify_compiler(control));
-  return answer(compile(request_for(source, arch, control), compiler.id, /*keep=*/false, nullptr));
+  const Request request = request_for(source, arch, control);
+  return answer(compile(order_for(request, compiler.id), /*keep=*/false, nullptr));
 }
 
 Outcome KernelCache::build_anew(const Request& request, const Binary& refused) {
@@ -454,7 +458,7 @@ Outcome KernelCache::build_anew(const Request& request, const Binary& refused) {
   warn("a kernel of the cache is refused by the driver and compiled again (" + refused.display_name + ")");
   llvm::Expected<NvrtcInfo> compiler = identify_compiler();
   if (!compiler) return take_status(annotate(compiler.takeError(), refused.display_name));
-  return compile(request, compiler->id, /*keep=*/true, nullptr);
+  return compile(order_for(request, compiler->id), /*keep=*/true, nullptr);
 }
 
 /// As get_or_compile; several devices may refuse the same binary at once.
@@ -466,11 +470,6 @@ llvm::Expected<BinaryPointer> KernelCache::replace(const KernelSource& source, l
   // The failure is this device's: another one of that architecture may do with what was found.
   return answer(share(request, request.request_key, &refused, Keep::Binaries,
                       [&] { return build_anew(request, refused); }));
-}
-
-const char* origin_name(BinaryOrigin origin) {
-  static constexpr const char* kNames[] = {"memory", "bundle", "disk", "compiled"};
-  return kNames[static_cast<int>(origin)];
 }
 
 llvm::Expected<std::unique_ptr<KernelCache>> KernelCache::create(CacheOptions options,

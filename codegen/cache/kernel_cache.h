@@ -23,17 +23,18 @@
 #include "codegen/error.h"
 #include "codegen/fork_watch.h"
 #include "codegen/helper/protocol.h"
+#include "codegen/keys.h"
 #include "codegen/push_list.h"
-#include "codegen/tuning/tuning_store.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace minuet {
 
-class TuningSnapshot;
-
 /// Where a binary came from, for the one who asked first.
 enum class BinaryOrigin { Memory, Bundle, Disk, Compiled };
-const char* origin_name(BinaryOrigin origin);  // "memory", "bundle", "disk", "compiled"
+constexpr const char* origin_name(BinaryOrigin origin) {
+  constexpr const char* kNames[] = {"memory", "bundle", "disk", "compiled"};
+  return kNames[static_cast<int>(origin)];
+}
 
 /// What one cache did in this process; a forked child counts from 0 (R32).
 struct CacheStats {
@@ -89,6 +90,8 @@ class CacheState {
   PerProcess<State> state_;
 };
 
+using BinaryList = std::vector<std::shared_ptr<const Binary>>;
+
 class KernelCache {
  public:
   using BinaryPointer = std::shared_ptr<const Binary>;
@@ -99,6 +102,10 @@ class KernelCache {
       CacheOptions options, std::shared_ptr<Compiler> compiler,
       const Environment& environment = process_environment(), FileSystem& system = real_file_system());
 
+  /// The binaries of `sources` for `arch`, in their order, by many threads at once; where memory has all, by
+  /// none. The first failure ends it, but for a cache that records what is missing.
+  llvm::Expected<BinaryList> get_or_compile_all(const std::vector<KernelSource>& sources,
+                                                llvm::StringRef arch, const CancelToken* cancel = nullptr);
   /// The cubin of `source` for `arch` ("sm_90a"); one from a bundle may be for another architecture
   /// that runs there, or PTX (R23). Compiles at most once per key in this process, outside every lock (R13).
   /// An error of the disk is never an error of the call (R11). Cancelled where `control` says so.
@@ -118,22 +125,14 @@ class KernelCache {
   /// Looked in before all other bundles from now on (R24). An error where it cannot be used.
   llvm::Error add_bundle(const BundlePlace& place) { return bundles_->add(place); }
 
-  /// What was measured in `environment`, with the compiler's toolkit in its place: the results in the cache's
-  /// directory, then those of bundles (R35).
-  llvm::Expected<std::shared_ptr<const TuningSnapshot>> load_tuning(TuningEnvironment environment);
-
-  /// What memory has, or null: waits for nothing. A cold start pays for no key here.
-  BinaryPointer find_in_memory(const KernelSource& source, llvm::StringRef arch) {
-    return state_.is_empty() ? nullptr : state_.find_landed(key_of(source, arch));
-  }
-
-  /// The disk alone, for exactly `arch` and the compiler that is here; not counted.
-  std::optional<Entry> find_on_disk(const KernelSource& source, llvm::StringRef arch);
   /// What was found without the above (R32).
   void count(const Binary& binary, BinaryOrigin origin) { state_.count(binary, origin); }
 
   /// The compiler (R2), or why there is none. The first call may start a process.
   llvm::Expected<NvrtcInfo> identify_compiler(const CompileControl& control = {});
+  /// For those that can do without one: empty where there is none, and without JIT, for then no process is
+  /// started to ask. What may pass is an error, not an answer.
+  llvm::Expected<std::string> compiler_id_or_none(const CompileControl& control = {});
   /// Tells the one who made the cache, once per kind of trouble.
   void warn(const std::string& text);
 
@@ -142,10 +141,9 @@ class KernelCache {
   /// The directory in use, or empty when only memory is (the reason was given to `warn`).
   std::string directory() const { return store_ ? store_->directory() : ""; }
   FileSystem& file_system() const { return system_; }
+  BundleSet::BundleList bundles() const { return bundles_->bundles(); }
   /// Whom the cache trusts with files (R10).
   TrustPolicy policy() const { return policy_; }
-  /// Whether misses are written down (R22).
-  bool is_recording() const { return record_.has_value(); }
   /// Where spans go, or null.
   Trace* trace() const { return options_.trace.get(); }
 
@@ -159,6 +157,15 @@ class KernelCache {
     std::string request_key;
     const CompileControl& control;
   };
+  /// The same to one compiler.
+  struct Order {
+    const Request& request;
+    const std::string& compiler_id;
+    std::string build_key;
+  };
+  static Order order_for(const Request& request, const std::string& compiler_id) {
+    return {request, compiler_id, minuet::build_key(request.request_key, compiler_id)};
+  }
   /// What of a flight stays in memory.
   enum class Keep { All, Binaries, Nothing };
 
@@ -168,7 +175,6 @@ class KernelCache {
     return {source, arch.str(), key_of(source, arch), control};
   }
 
-  llvm::Expected<std::string> compiler_id_or_none(const CompileControl& control);
   llvm::Expected<std::vector<std::string>> compilers_to_compare_with(const CompileControl& control);
 
   using Work = llvm::function_ref<Outcome()>;
@@ -179,9 +185,9 @@ class KernelCache {
   Outcome build(const Request& request);
   Outcome build_anew(const Request& request, const Binary& refused);
   Outcome build_exactly(const Request& request, const std::string& compiler_id, BinaryOrigin& origin);
-  Outcome build_alone(const Request& request, const std::string& compiler_id, BinaryOrigin& origin);
-  Outcome compile(const Request& request, const std::string& compiler_id, bool keep, FileLock* lock);
-  std::optional<Entry> load(const Request& request, const std::string& compiler_id);
+  Outcome build_alone(const Order& order, BinaryOrigin& origin);
+  Outcome compile(const Order& order, bool keep, FileLock* lock);
+  std::optional<Entry> load(const Order& order);
   /// That entries of this compiler are in the store, once.
   void note(const std::string& compiler_id);
   llvm::Expected<std::optional<Entry>> find_in_bundles(const Request& request, std::string& nowhere);
@@ -197,7 +203,6 @@ class KernelCache {
   std::optional<BundleSet> bundles_;  // always there once the constructor is done
   std::optional<Store> store_;
   PushList<std::string> noted_compilers_;  // in the store
-  std::optional<TuningStore> tuned_;       // in the same directory
   std::optional<RecordFile> record_;
   std::atomic<bool> is_identified_{false};  // the compiler: what it is asked again takes no time
 };

@@ -14,7 +14,6 @@
 #include <thread>
 
 #include "codegen/background_job.h"
-#include "codegen/cache/compile_list.h"
 #include "codegen/helper/protocol.h"
 #include "codegen/keys.h"
 #include "codegen/trace.h"
@@ -279,7 +278,8 @@ TEST(KernelCacheProcesses, R13_ABuildFarmTakesTheSameFlight) {
   EXPECT_EQ(origin, BinaryOrigin::Compiled);
   EXPECT_EQ(compiler->compiles, 1);
   // And what the one that was made just in time is stays in memory.
-  EXPECT_NE(cache->find_in_memory(source, "sm_90a"), nullptr);
+  llvm::cantFail(cache->get_or_compile(source, "sm_90a"));
+  EXPECT_EQ(compiler->compiles, 1);
 }
 
 /// From here on the kernel ends this process where it starts a thread or opens a file.
@@ -303,9 +303,9 @@ TEST(KernelCacheProcesses, R13_AListThatIsInMemoryStartsNoThreadAndReadsNoFile) 
   const auto compile_twice = [&](bool is_forbidden) {
     return start_process([&] {
       auto cache = make_cache(folder.path(), std::make_shared<FakeCompiler>());
-      llvm::cantFail(compile_list(*cache, sources, "sm_90a"));
+      llvm::cantFail(cache->get_or_compile_all(sources, "sm_90a"));
       if (is_forbidden) forbid_threads_and_files();
-      return llvm::cantFail(compile_list(*cache, sources, "sm_90a")).size() == 3 ? 0 : 1;
+      return llvm::cantFail(cache->get_or_compile_all(sources, "sm_90a")).size() == 3 ? 0 : 1;
     });
   };
   EXPECT_EQ(exit_code(compile_twice(false)), 0);
@@ -318,7 +318,7 @@ TEST(KernelCacheProcesses, R17_AListIsCompiledInItsOrder) {
   auto cache = make_cache("", std::make_shared<FakeCompiler>());
   std::vector<KernelSource> sources;
   for (int i = 0; i < 50; ++i) sources.push_back(make_source("kernel" + std::to_string(i)));
-  const BinaryList binaries = llvm::cantFail(compile_list(*cache, sources, "sm_90a"));
+  const BinaryList binaries = llvm::cantFail(cache->get_or_compile_all(sources, "sm_90a"));
   ASSERT_EQ(binaries.size(), 50u);
   for (std::size_t i = 0; i < 50; ++i) EXPECT_EQ(binaries[i]->display_name, sources[i].display_name);
 }

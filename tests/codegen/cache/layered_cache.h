@@ -40,10 +40,18 @@ inline void make_bundle_of(const std::string& path, const std::vector<std::strin
   auto cache = open_cache(in_folder(folder.path()), compiler);
   std::vector<Entry> entries;
   for (const std::string& name : names) {
-    llvm::cantFail(cache->get_or_compile(make_source(name), arch));
-    entries.push_back(*cache->find_on_disk(make_source(name), arch));
+    const KernelSource source = make_source(name);
+    const auto binary = llvm::cantFail(cache->get_or_compile(source, arch));
+    const std::string key = key_of(source, arch);
+    entries.push_back({key, build_key(key, compiler_id), source.name_expression, *binary});
   }
   llvm::cantFail(write_bundle(path, arch, entries));
+}
+
+inline bool is_on_disk(KernelCache& cache, const std::string& name) {
+  BinaryOrigin origin = BinaryOrigin::Memory;
+  llvm::cantFail(cache.get_exactly(make_source(name), "sm_90a", {}, origin));
+  return origin == BinaryOrigin::Disk;
 }
 
 inline BinaryOrigin origin_of(KernelCache& cache, const std::string& name, const char* arch = "sm_90a") {

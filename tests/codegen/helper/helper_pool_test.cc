@@ -1,5 +1,5 @@
 // The pool with a helper that needs no NVRTC.
-#include "codegen/cache/compile_list.h"
+#include "codegen/helper/helper_pool.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

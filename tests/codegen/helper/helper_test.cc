@@ -14,9 +14,9 @@
 #include <mutex>
 #include <thread>
 
-#include "codegen/cache/compile_list.h"
 #include "codegen/cache/entry.h"
 #include "codegen/helper/helper_compiler.h"
+#include "codegen/helper/helper_pool.h"
 #include "codegen/helper/identify_nvrtc.h"
 #include "codegen/keys.h"
 #include "codegen/nvrtc_library.h"

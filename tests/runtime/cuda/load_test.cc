@@ -41,7 +41,7 @@ class LoadTest : public GpuTest {
     cache_ = cache;
   }
   BinaryList compile(const std::vector<KernelSource>& sources) {
-    return take(compile_list(*cache_, sources, device_->info().arch));
+    return take(cache_->get_or_compile_all(sources, device_->info().arch));
   }
 
   std::shared_ptr<CudaDevice> device_;
@@ -146,7 +146,7 @@ TEST_F(LoadTest, R28_ACubinOfAnotherGpuIsReplaced) {
   const std::string other = arch.substr(0, 4) == "sm_8" ? "sm_90" : "sm_80";
   const std::vector<KernelSource> sources = all_sources();
   BinaryList binaries = compile(sources);
-  const BinaryList foreign = take(compile_list(*cache_, {sources.front(), sources.back()}, other));
+  const BinaryList foreign = take(cache_->get_or_compile_all({sources.front(), sources.back()}, other));
   Binary first = *foreign[0], last = *foreign[1];
   first.arch = last.arch = arch;
   const BinaryList good{binaries.front(), binaries.back()};

@@ -1,25 +1,16 @@
-// Many kernels at once, just in time and ahead: in as many helpers as cores and memory allow (R16, R19).
+// Many kernels at once, just in time and ahead: in as many helpers as cores and memory allow, and which
+// thread takes which (R16, R19).
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <string>
 #include <vector>
 
-#include "codegen/cache/kernel_cache.h"
 #include "codegen/helper/helper_compiler.h"
 #include "codegen/helper/protocol.h"
 #include "codegen/helper/resources.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace minuet {
-
-using BinaryList = std::vector<std::shared_ptr<const Binary>>;
-
-/// The binaries of `sources` for `arch`, in their order. The first failure ends it,
-/// but for a cache that records what is missing.
-llvm::Expected<BinaryList> compile_list(KernelCache& cache, const std::vector<KernelSource>& sources,
-                                        llvm::StringRef arch, const CancelToken* cancel = nullptr);
 
 struct HelperPoolOptions {
   int jobs = 0;                         // most helpers at a time; 0: one a core

@@ -1,4 +1,4 @@
-#include "codegen/cache/compile_list.h"
+#include "codegen/helper/helper_pool.h"
 
 #include <algorithm>
 #include <deque>
@@ -14,8 +14,6 @@
 
 namespace minuet {
 namespace {
-
-// ---- who compiles what ------------------------------------------------------------------------------
 
 constexpr std::int64_t kHelperBytes = std::int64_t{512} << 20;
 /// Of a kernel with CUB: a precompiled header makes the first compile a quarter longer and takes more than
@@ -147,40 +145,6 @@ HelperPoolReport run_in_helpers(const std::vector<KernelRequest>& requests, cons
   for (std::thread& thread : threads) thread.join();
   report.helpers = static_cast<int>(threads.size()) + 1;
   return report;
-}
-
-llvm::Expected<BinaryList> compile_list(KernelCache& cache, const std::vector<KernelSource>& sources,
-                                        llvm::StringRef arch, const CancelToken* cancel) {
-  BinaryList binaries(sources.size());
-  std::vector<std::size_t> missing;  // of the binaries: memory does not have them
-  std::vector<KernelRequest> requests;
-  for (std::size_t i = 0; i < sources.size(); ++i) {
-    binaries[i] = cache.find_in_memory(sources[i], arch);
-    if (binaries[i]) continue;
-    missing.push_back(i);
-    requests.push_back({sources[i], arch.str()});
-  }
-  if (missing.empty()) return binaries;  // nothing is started
-  HelperPoolOptions options;
-  options.cancel = cancel;
-  std::mutex mutex;
-  std::optional<StatusError> failure;
-  run_in_helpers(requests, options, [&](std::size_t index, const CompileControl& control) {
-    auto binary = cache.get_or_compile(requests[index].source, arch, control);
-    if (binary) {
-      binaries[missing[index]] = std::move(*binary);
-      return true;
-    }
-    StatusError status = take_status(binary.takeError());
-    const std::lock_guard<std::mutex> lock(mutex);
-    if (!failure) failure.emplace(std::move(status));
-    return cache.is_recording();  // a recorded list is of use only when it is whole
-  });
-  if (failure) return llvm::make_error<StatusError>(std::move(*failure));
-  // Where work threw or no thread was left for it, no binary is there, and no reason.
-  if (std::find(binaries.begin(), binaries.end(), nullptr) != binaries.end())
-    return make_error(StatusCode::ResourceExhausted, "the host ran out of memory while compiling");
-  return binaries;
 }
 
 }  // namespace minuet
