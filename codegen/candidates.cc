@@ -331,10 +331,12 @@ std::vector<std::string>& reasons_of(OpChoice& choice) {
   return std::visit([](auto& chosen) -> std::vector<std::string>& { return chosen.reasons; }, choice);
 }
 
-std::vector<KernelSource> sources_of(const OpChoice& choice) {
-  if (const auto* const fused = std::get_if<FusedChoice>(&choice)) return {emit(fused->fused)};
+void add_sources(SourceList& list, const OpChoice& choice) {
+  if (const auto* const fused = std::get_if<FusedChoice>(&choice)) return list.add(fused->fused);
   const GmasChoice& gmas = *std::get_if<GmasChoice>(&choice);
-  return {emit(gmas.gather), emit(gmas.scatter), emit(gmas.permute_weights)};
+  list.add(gmas.gather);
+  list.add(gmas.scatter);
+  list.add(gmas.permute_weights);
 }
 
 bool needs_density(const std::vector<Candidate>& candidates) {

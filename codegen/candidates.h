@@ -68,7 +68,7 @@ const char* dataflow_name(Dataflow dataflow);
 const ConvolutionProblem& problem_of(const OpChoice& choice);
 std::vector<std::string>& reasons_of(OpChoice& choice);
 /// Every kernel of a choice, for compiling ahead.
-std::vector<KernelSource> sources_of(const OpChoice& choice);
+void add_sources(SourceList& list, const OpChoice& choice);
 
 /// In order of rows; every row count and density is served by exactly one. Rows whose bucket `tuning`, which
 /// may be null, does not know are served as those of unknown number (choose_gmas). `arch`: "" for the

@@ -106,17 +106,8 @@ PermuteRowsSpec choose_permute_coordinates(i32 ndim) {
   return spec;
 }
 
-std::vector<KernelSource> sources_of(const MapChoice& choice) {
-  std::vector<KernelSource> sources;
-  visit_map_kernels(choice, choice, [&](const auto& spec, const auto&) {
-    KernelSource source = emit(spec);
-    // Small sorts and large ones may take the same.
-    for (const KernelSource& other : sources) {
-      if (other.display_name == source.display_name) return;
-    }
-    sources.push_back(std::move(source));
-  });
-  return sources;
+void add_sources(SourceList& list, const MapChoice& choice) {
+  visit_map_kernels(choice, choice, [&](const auto& spec, const auto&) { list.add(spec); });
 }
 
 }  // namespace minuet

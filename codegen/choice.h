@@ -148,7 +148,7 @@ inline constexpr i32 kWidestAccess = 16;  // bytes of one load or store
 /// Widest access (bytes, a power of two up to that) that divides a tile and every row's start.
 i32 widest_vector(i32 element_bytes, i32 tile, const std::vector<Columns>& operands);
 
-/// Every kernel of the Map step, each once.
-std::vector<KernelSource> sources_of(const MapChoice& choice);
+/// Every kernel of the Map step.
+void add_sources(SourceList& list, const MapChoice& choice);
 
 }  // namespace minuet

@@ -4,8 +4,10 @@
 // new kernel needs no line here.
 #pragma once
 
+#include <set>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "kernels_templates/shared/cell_index.h"
@@ -114,6 +116,28 @@ KernelSource emit(const Spec& spec) {
 template <class Spec>
 std::string display_name(const Spec& spec) {
   return display_name(KernelRow<Spec>::name, spec_fields(spec));
+}
+
+/// The sources of kernels, each once.
+class SourceList {
+ public:
+  template <class Spec>
+  void add(const Spec& spec) {
+    if (names_.insert(display_name(spec)).second) sources_.push_back(emit(spec));
+  }
+  std::vector<KernelSource> take() { return std::move(sources_); }
+
+ private:
+  std::set<std::string> names_;
+  std::vector<KernelSource> sources_;
+};
+
+/// Every kernel of a choice, for which there is an add_sources.
+template <class Choice>
+std::vector<KernelSource> sources_of(const Choice& choice) {
+  SourceList list;
+  add_sources(list, choice);
+  return list.take();
 }
 
 }  // namespace minuet

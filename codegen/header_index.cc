@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "codegen/embed/header_blob.h"
 #include "codegen/keys.h"
+#include "codegen/push_list.h"
 #include "llvm/ADT/SmallVector.h"
 
 namespace minuet {
@@ -72,13 +74,36 @@ HeaderClosure header_closure(llvm::StringRef text, llvm::ArrayRef<HeaderRow> ind
   return follower.closure();
 }
 
-std::string header_digest(llvm::StringRef text, llvm::ArrayRef<HeaderRow> index) {
-  const HeaderClosure closure = header_closure(text, index);
+namespace {
+
+std::string digest_of(const HeaderClosure& closure) {
   FieldHasher hasher;
   for (const HeaderRow* header : closure.ours) hasher.add(header->name, header->digest);
   if (closure.cuda) hasher.add("cuda", kCudaDigest);
   if (closure.cccl) hasher.add("cccl", kCcclDigest);
   return hasher.hex();
+}
+
+}  // namespace
+
+std::string header_digest(llvm::StringRef text, llvm::ArrayRef<HeaderRow> index) {
+  return digest_of(header_closure(text, index));
+}
+
+const HeaderUse& header_use(llvm::StringRef text) {
+  // Never destroyed: other threads may be at it when the process ends.
+  static auto* const known = new PushList<std::pair<std::vector<std::string>, HeaderUse>>;
+  const std::vector<std::string> names = included_names(text);
+  const HeaderUse* found = nullptr;
+  const auto find = [&](const auto& one) {
+    if (one.first == names) found = &one.second;
+  };
+  known->for_each(find);
+  if (found != nullptr) return *found;
+  const HeaderClosure closure = header_closure(text);
+  known->push({names, {digest_of(closure), closure.cccl}});
+  known->for_each(find);
+  return *found;
 }
 
 std::string all_headers_digest() {

@@ -34,6 +34,14 @@ HeaderClosure header_closure(llvm::StringRef text, llvm::ArrayRef<HeaderRow> ind
 /// with its version (R1).
 std::string header_digest(llvm::StringRef text, llvm::ArrayRef<HeaderRow> index = kernel_headers());
 
+/// What keys and pools ask of a unit's headers.
+struct HeaderUse {
+  std::string digest;  // header_digest
+  bool cccl = false;   // CUB takes seconds to compile
+};
+/// Worked out once a process for every list of includes. Thread-safe.
+const HeaderUse& header_use(llvm::StringRef text);
+
 /// Of every embedded header.
 std::string all_headers_digest();
 

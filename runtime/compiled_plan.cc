@@ -1,7 +1,6 @@
 #include "runtime/compiled_plan.h"
 
 #include <algorithm>
-#include <set>
 
 #include "codegen/arch.h"
 #include "codegen/trace.h"
@@ -61,21 +60,16 @@ bool CompiledPlan::has(Dataflow dataflow, std::size_t layer) const {
 }
 
 std::vector<KernelSource> CompiledPlan::sources() const {
-  std::vector<KernelSource> all;
-  std::set<std::string> seen;
-  auto add = [&](std::vector<KernelSource> sources) {
-    for (KernelSource& source : sources) {
-      if (seen.insert(source.display_name).second) all.push_back(std::move(source));
-    }
-  };
-  add(sources_of(engine.map32));
-  add(sources_of(engine.map64));
+  SourceList list;
+  add_sources(list, engine.map32);
+  add_sources(list, engine.map64);
   for (const std::vector<Candidate>& layer : candidates) {
-    for (const Candidate& candidate : layer) add(sources_of(candidate.choice));
+    for (const Candidate& candidate : layer) add_sources(list, candidate.choice);
   }
-  for (const PermuteRowsSpec& permute : permute_inputs) add({emit(permute)});
-  add({emit(permute_output), emit(permute_coordinates)});
-  return all;
+  for (const PermuteRowsSpec& permute : permute_inputs) list.add(permute);
+  list.add(permute_output);
+  list.add(permute_coordinates);
+  return list.take();
 }
 
 llvm::Expected<std::shared_ptr<const Binary>> recompile(KernelCache& cache,

@@ -68,9 +68,11 @@ llvm::Expected<std::shared_ptr<MapEngines>> MapEngines::create(std::shared_ptr<D
   EngineChoice choice = choose_engine(ndim);
   const PermuteRowsSpec permute = choose_permute_coordinates(ndim);
   if (!device->info().arch.empty()) {
-    std::vector<KernelSource> sources = sources_of(choice.map32);
-    for (KernelSource& source : sources_of(choice.map64)) sources.push_back(std::move(source));
-    sources.push_back(emit(permute));
+    SourceList list;
+    add_sources(list, choice.map32);
+    add_sources(list, choice.map64);
+    list.add(permute);
+    const std::vector<KernelSource> sources = list.take();
     const std::string& arch = device->info().arch;
     MINUET_ASSIGN(const BinaryList binaries, cache.get_or_compile_all(sources, arch));
     MINUET_TRY(device->load(binaries,

@@ -38,13 +38,9 @@ struct Turn {
 class Queue {
  public:
   Queue(const std::vector<KernelRequest>& requests, bool pch) {
-    std::map<std::string, bool> is_cccl;  // by preamble
     for (std::size_t i = 0; i < requests.size(); ++i) {
-      const std::string preamble = preamble_of(requests[i]);
-      const auto [known, is_new] = is_cccl.try_emplace(preamble);
-      if (is_new) known->second = header_closure(preamble).cccl;
-      Group& group = groups_[pch ? requests[i].arch + "\n" + preamble : std::to_string(i)];
-      group.is_cccl = known->second;
+      Group& group = groups_[pch ? requests[i].arch + "\n" + preamble_of(requests[i]) : std::to_string(i)];
+      group.is_cccl = header_use(requests[i].source.text).cccl;
       group.waiting.push_back(i);
     }
   }

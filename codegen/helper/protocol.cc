@@ -102,7 +102,7 @@ llvm::Expected<RecordedRequest> from_json(const Object& object) {
 }  // namespace
 
 std::string key_of(const KernelSource& source, llvm::StringRef arch) {
-  return request_key(source, header_digest(source.text), compile_options(arch), arch);
+  return request_key(source, header_use(source.text).digest, compile_options(arch), arch);
 }
 
 std::string key_of(const KernelRequest& request) { return key_of(request.source, request.arch); }

@@ -96,6 +96,17 @@ TEST(HeaderIndex, R29_TheToolkitsHeadersCountWhereOneIsIncluded) {
   EXPECT_EQ(header_digest("#include <cuda_fp16.h>\n"), header_digest("#include <cuda_bf16.h>\n"));
 }
 
+TEST(HeaderIndex, R01_WhatIsKnownOfAListOfIncludesIsOfThatList) {
+  for (int i = 0; i < 2; ++i) {
+    for (const auto& [name, source] : one_of_each_kernel()) {
+      EXPECT_EQ(header_use(source.text).digest, header_digest(source.text)) << name;
+      EXPECT_EQ(header_use(source.text).cccl, header_closure(source.text).cccl) << name;
+    }
+    EXPECT_EQ(header_use("").digest, header_digest(""));
+  }
+  EXPECT_EQ(&header_use("#include <a>\nint x;\n"), &header_use("#include <a>\n"));
+}
+
 TEST(HeaderIndex, R03_AnIncludeThatLeavesTheSetIsNamed) {
   EXPECT_EQ(header_closure("#include \"/etc/passwd\"\n").outside, "/etc/passwd");
   EXPECT_EQ(header_closure("#include \"kernels_templates/../../x.h\"\n").outside,
