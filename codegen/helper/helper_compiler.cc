@@ -215,9 +215,11 @@ bool Helper::has_ended() {
 }
 
 std::string Helper::end(int grace_ms) {
-  // The end of its input is what an idle helper ends by.
-  ::shutdown(process_->socket, SHUT_RDWR);
-  for (int waited = 0; waited < grace_ms && !has_ended(); ++waited) ::poll(nullptr, 0, 1);
+  // The end of its input is what an idle helper ends by; that it has closed the socket shows at once.
+  ::shutdown(process_->socket, SHUT_WR);
+  pollfd closed = {process_->socket, 0, 0};
+  for (int waited = 0; waited < grace_ms && !has_ended(); ++waited)
+    ::poll(&closed, closed.revents == 0 ? 1 : 0, 1);
   if (!has_ended()) ::kill(process_->id, SIGKILL);
   while (!has_ended()) ::poll(nullptr, 0, 1);
   ::close(process_->socket);
