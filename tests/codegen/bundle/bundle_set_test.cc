@@ -307,6 +307,18 @@ TEST(BundleSet, R20_ADamagedKernelIsOneWarningAndNotAskedAgain) {
   EXPECT_EQ(ask(BundleSet(at.options), "gather"), std::string("sm_90a, ") + kHost);
 }
 
+/// With right digests and a right key, which whoever writes a bundle can give to any kernel.
+TEST(BundleSet, R20_AKernelUnderAnothersKeyIsNotUsed) {
+  Fixture at;
+  Entry entry = make_kernel("gather");
+  entry.name_expression = make_source("scatter").name_expression;
+  at.options.places = {{at.put("a.bundle", {entry, make_kernel("sort")}), ""}};
+  const BundleSet set(at.options);
+  EXPECT_THAT(ask(set, "gather"), HasSubstr("another kernel under this one's key"));
+  EXPECT_EQ(ask(set, "sort"), std::string("sm_90a, ") + kHost);
+  EXPECT_THAT(at.warnings.all(), ElementsAre(HasSubstr("another kernel under this one's key")));
+}
+
 TEST(BundleSet, R28_ARejectedKernelIsNotGivenAgain) {
   Fixture at;
   at.options.places = {{at.put("a.bundle", {make_kernel("gather"), make_kernel("scatter")}), ""}};
