@@ -90,19 +90,30 @@ std::string header_digest(llvm::StringRef text, llvm::ArrayRef<HeaderRow> index)
   return digest_of(header_closure(text, index));
 }
 
+namespace {
+
+/// Never destroyed, for other threads may be at it when the process ends; and there before any code runs: of
+/// one that is made at its first use a forked child could find the guard held.
+union KnownUses {
+  constexpr KnownUses() : list() {}
+  ~KnownUses() {}
+  PushList<std::pair<std::vector<std::string>, HeaderUse>> list;
+};
+constinit KnownUses known_uses;
+
+}  // namespace
+
 const HeaderUse& header_use(llvm::StringRef text) {
-  // Never destroyed: other threads may be at it when the process ends.
-  static auto* const known = new PushList<std::pair<std::vector<std::string>, HeaderUse>>;
   const std::vector<std::string> names = included_names(text);
   const HeaderUse* found = nullptr;
   const auto find = [&](const auto& one) {
     if (one.first == names) found = &one.second;
   };
-  known->for_each(find);
+  known_uses.list.for_each(find);
   if (found != nullptr) return *found;
   const HeaderClosure closure = header_closure(text);
-  known->push({names, {digest_of(closure), closure.cccl}});
-  known->for_each(find);
+  known_uses.list.push({names, {digest_of(closure), closure.cccl}});
+  known_uses.list.for_each(find);
   return *found;
 }
 
