@@ -220,10 +220,11 @@ void choose_warpgroups(FusedChoice& choice, i64 rows) {
   spec.prefetch = warpgroups == 1 ? 2 : 1;
   spec.early_loads = wide || spec.blocks == 4;
   spec.stages = std::clamp(kSharedBytes / spec.blocks / fused_stage_bytes(spec), 2, kMostStages);
-  // Four fifths of what runs at once; eight offsets are a block's share of them at least.
+  // Four fifths of what runs at once; a block has four offsets and a group of columns to finish at least.
   const i64 enough = spec.blocks * kMultiprocessors * 4 / 5;
-  while (rows != 0 && spec.cluster * 8 <= spec.volume && spec.cluster < 4 &&
-         fused_blocks(spec, rows) < enough)
+  const i32 groups = fused_column_group(spec, spec.columns / fused_tile(spec) - 1).number + 1;
+  const auto fits = [&](i32 cluster) { return cluster <= groups && cluster * 4 <= spec.volume; };
+  while (rows != 0 && spec.cluster < 4 && fits(2 * spec.cluster) && fused_blocks(spec, rows) < enough)
     spec.cluster *= 2;
   choice.reasons.push_back(
       llvm::formatv("products by {0} warpgroups a block, {1} blocks a cluster", warpgroups, spec.cluster)

@@ -11,6 +11,8 @@
 //   wgmma<T>(sums, a, b);    // any number of them
 //   wgmma_commit();
 //   wgmma_wait();            // before sums, a or the memory behind b are touched
+// They read shared memory the way bulk copies write it: what threads wrote there they see behind a
+// fence.proxy.async alone.
 #pragma once
 
 #include "kernels_templates/core/mma.h"

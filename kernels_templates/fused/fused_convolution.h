@@ -22,11 +22,14 @@ MINUET_DEVICE void sum_steps(const FusedParams& p, const FusedPlace<S>& place,
   const i64 image = static_cast<i64>(place.column_block) * fused_steps(S) * fused_stage_bytes(S);
   StepWalk<S> walk{FusedMasks<S>(place.row_warp, place.rank)};
   WeightRing<S> ring(static_cast<const char*>(p.weights) + image, walk);
-  ring.fill();
+  constexpr bool kFillsLast =
+      S.weights == WeightRoad::BulkRefill;  // whose first thread has loads to start, too
+  if constexpr (!kFillsLast) ring.fill();
   if (place.share == S.split) return;
   const i32 end = ring.end(walk.count());
   walk.advance(place.share);
   InputSteps<S> inputs(p, walk, place.share, columns);
+  if constexpr (kFillsLast) ring.fill();
   InputStep<S> steps[S.prefetch];
   MINUET_UNROLL
   for (i32 i = 0; i < S.prefetch; ++i) inputs.start(steps[i]);

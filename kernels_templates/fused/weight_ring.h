@@ -94,7 +94,7 @@ class WeightRing<S, WeightRoad::AsyncCopy> {
 /// warps of its share have let go of it. Nobody waits for another warp.
 template <FusedSpec S>
 class BulkStages {
-  static_assert(S.stages >= 2 * S.split, "a ring of two rounds at least");
+  static_assert(S.stages >= 2 * S.split && S.stages % S.split == 0, "a ring of whole rounds, two at least");
 
  public:
   MINUET_DEVICE explicit BulkStages(const void* image) : image_(image) {}
@@ -197,9 +197,10 @@ class WeightRing<S, WeightRoad::BulkRefill> : public BulkStages<S> {
   }
   MINUET_DEVICE void acquire(i32 number, i32) {
     if (threadIdx.x == 0) {
+      refill();  // and again, for the one that may have been missed
       do {
         refill();
-      } while (!mbarrier_test(Stages::full(number), Stages::phase(number)));
+      } while (!next()->walk.ended() && !mbarrier_test(Stages::full(number), Stages::phase(number)));
     }
     if (threadIdx.x < 32) __syncwarp();
     Stages::take(number);
