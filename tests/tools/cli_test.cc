@@ -401,7 +401,7 @@ TEST(Cli, HelpIsWorthReading) {
                            "--seed",    "metres",         "Examples",    "default",    "nuScenes"}) {
     EXPECT_THAT(run_help.out, HasSubstr(word));
   }
-  for (const char* command : {"bench", "precompile", "info"}) {
+  for (const char* command : {"view", "bench", "precompile", "info"}) {
     EXPECT_THAT(expect_done({command, "--help"}).out, HasSubstr("--cache"));
   }
   EXPECT_THAT(expect_done({"--version"}).out, testing::StartsWith("minuet "));

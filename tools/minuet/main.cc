@@ -19,6 +19,8 @@ llvm::Error dispatch(int count, const char* const* values) {
   switch (arguments.command) {
     case Command::Run:
       return run_command(arguments);
+    case Command::View:
+      return view_command(arguments);
     case Command::Info:
       return info_command(arguments);
     case Command::Bench:

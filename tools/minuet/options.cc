@@ -1,11 +1,12 @@
 #include "tools/minuet/options.h"
 
 #include <CLI/CLI.hpp>
-#include <cmath>
 #include <sstream>
 
 #include "tools/minuet/error.h"
 #include "tools/minuet/options_caches.h"
+#include "tools/minuet/options_input.h"
+#include "tools/minuet/options_pages.h"
 #include "tools/minuet/options_rules.h"
 #include "tools/minuet/options_weights.h"
 #include "tools/minuet/output_file.h"
@@ -19,6 +20,7 @@ Examples:
   minuet run sweep.bin --output features.npy --output-coordinates voxels.npy
   minuet run sweep.pcd.bin --columns 5 --voxel-size 0.05 --network sparseresnet21d
   minuet run --synthetic lidar --device cpu --json report.json
+  minuet view sweep.bin --output sweep.html
   minuet info
   minuet precompile --network minkunet42 --arch sm_80,sm_90a --output kernels
   minuet cache verify
@@ -72,13 +74,6 @@ Examples:
   minuet bench --network minkunet42 --cloud sweep.pcd --voxel-size 0.05
   minuet bench --network minkunet42 --dtype fp16 --cloud os1_0.1 --output os1.json)";
 
-const CLI::Validator kFinite(
-    [](const std::string& text) {
-      const std::optional<double> value = parse_double(text);
-      return value && std::isfinite(*value) ? std::string() : "'" + text + "' is no finite number";
-    },
-    "");
-
 void add_network(CLI::App& app, Arguments& arguments) {
   app.add_option("--network", arguments.network.network,
                  "minkunet42, sparseresnet21d, or a JSON file (share/doc/minuet/networks/README.md)")
@@ -92,11 +87,6 @@ void add_network(CLI::App& app, Arguments& arguments) {
       ->check(kWholeNumber)
       ->capture_default_str()
       ->type_name("S");
-}
-
-void add_device(CLI::App& app, Arguments& arguments) {
-  app.add_option("--device", arguments.device, "cuda:N or cpu; default: cuda:0 where it is usable, else cpu")
-      ->type_name("NAME");
 }
 
 CLI::Option* add_dtype(CLI::App& app, std::string& dtype) {
@@ -126,68 +116,11 @@ void add_replay(CLI::App& app, ExecutionChoice& execution) {
                "that does not fit is inferred again in exact mode, and the graph made larger");
 }
 
-void add_input(CLI::App& app, Arguments& arguments) {
-  InputOptions& input = arguments.input;
-  app.add_option("CLOUD", input.cloud, "point-cloud file: .bin, .ply, .pcd or .npy")->type_name("FILE");
-  app.add_option("--coordinates", input.coordinates,
-                 "voxels instead of CLOUD: NPY, integer [N, ndim] or, batch first, [N, 1 + ndim]")
-      ->type_name("C.npy");
-  app.add_option("--features", input.features, "their features: NPY, [N, input channels]")
-      ->type_name("F.npy");
-  CLI::Option* const synthetic = app.add_option("--synthetic", input.synthetic,
-                                                "a generated cloud instead: lidar, room, object or random")
-                                     ->type_name("KIND");
-  app.add_option("--points", input.points, "points of the generated cloud; default: 120000")
-      ->needs(synthetic)
-      ->type_name("N")
-      ->transform(kDecimal)
-      ->check(CLI::Range(int64_t{1}, int64_t{100000000}));
-  app.add_option(
-         "--extent", input.extent,
-         "metres across of what is scanned, in part only by few --points: lidar 10 to 1000, room 0.5 to 250 "
-         "(and three quarters of it wide); default: lidar 200, room 8, object 1, random 40")
-      ->type_name("E")
-      ->needs(synthetic)
-      ->check(CLI::Range(1e-3, 1e6));
-  app.add_option("--seed", input.seed, "seed of the generated cloud")
-      ->needs(synthetic)
-      ->transform(kDecimal)
-      ->check(kWholeNumber)
-      ->capture_default_str()
-      ->type_name("S");
-  app.add_option("--columns", input.columns.columns, "float32 numbers in a row of a .bin file; default: 4")
-      ->type_name("N")
-      ->transform(kDecimal)
-      ->check(CLI::Range(3, 1024));
-  app.add_option(
-         "--intensity-column", input.columns.intensity_column,
-         "which column of a .bin or .npy file is the intensity; default: 3 of 4 or 5 columns, else none")
-      ->type_name("N")
-      ->transform(kDecimal)
-      ->check(CLI::Range(3, 1023));
-  app.add_option("--voxel-size", input.voxel_size, "edge of a voxel in metres")
-      ->capture_default_str()
-      ->type_name("M");
-  app.add_option_function<std::vector<double>>(
-         "--origin",
-         [&input](const std::vector<double>& origin) {
-           input.origin = {origin[0], origin[1], origin[2]};
-         },
-         "where voxels are counted from and position features are relative to, in metres; default: 0,0,0, "
-         "and near the middle of clouds that float32 does not resolve from there")
-      ->delimiter(',')
-      ->expected(3)
-      ->allow_extra_args(false)
-      ->check(kFinite)
-      ->type_name("X,Y,Z");
-  app.add_flag("--keep-first-duplicate", arguments.execution.keep_first_duplicate,
-               "of equal voxels in --coordinates the first row's features count; else they are an error");
-  app.add_flag("--skip-invalid", input.skip_invalid, "drop (and count) points with NaN or infinite numbers");
-}
-
 void add_run(CLI::App& run, Arguments& arguments) {
   run.footer(kRunFooter);
-  add_input(run, arguments);
+  add_cloud(run, arguments.input);
+  add_voxels(run, arguments);
+  add_keep_first_duplicate(run, arguments.execution);
   add_network(run, arguments);
   add_dtype(run, arguments.dtype);
   add_dataflow(run, arguments.network);
@@ -283,13 +216,7 @@ void add_bench(CLI::App& bench, Arguments& arguments) {
 
 llvm::Error check_run(const Arguments& arguments) {
   const InputOptions& input = arguments.input;
-  const int sources = !input.cloud.empty() + !input.coordinates.empty() + !input.synthetic.empty();
-  MINUET_TRY(parse_voxel_size(input.voxel_size).takeError());
-  if (sources == 0) return bad_input("no cloud: name a file, or use --coordinates or --synthetic");
-  if (sources > 1) return bad_input("CLOUD, --coordinates and --synthetic exclude each other");
-  if (input.cloud.empty() && (input.columns.columns || input.columns.intensity_column)) {
-    return bad_input("--columns and --intensity-column are for a CLOUD of a file");
-  }
+  MINUET_TRY(check_cloud(input));
   if (!input.features.empty() && input.coordinates.empty())
     return bad_input("--features needs --coordinates");
   if (!input.coordinates.empty() && !input.features.empty() && input.origin) {
@@ -332,12 +259,15 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
   app.require_subcommand(0, 1);
   app.set_version_flag("--version", [] { return "minuet " + version_text(); });
   CLI::App* const run = app.add_subcommand("run", "Run a network over a point cloud");
+  CLI::App* const view =
+      app.add_subcommand("view", "A cloud, its voxels and neighbours as a page to look at");
   CLI::App* const info =
       app.add_subcommand("info", "Show devices, driver, NVRTC, LLVM, cache folder, and what is missing");
   CLI::App* const bench = app.add_subcommand("bench", "Measure networks over many clouds, or over your own");
   CLI::App* const precompile = app.add_subcommand("precompile", "Compile networks' kernels, with no GPU");
   CLI::App* const cache = app.add_subcommand("cache", "Look into the kernel cache, or into a bundle");
   add_run(*run, arguments);
+  add_view(*view, arguments);
   add_cache(*info, arguments);
   add_bench(*bench, arguments);
   add_precompile(*precompile, arguments);
@@ -368,9 +298,10 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
     return bad_input("{0} (minuet --help and minuet COMMAND --help list the flags)", text);
   }
   if (app.get_subcommands().empty()) {
-    return bad_input("a command is missing: run, info, bench, precompile, cache, tune or weights");
+    return bad_input("a command is missing: run, view, info, bench, precompile, cache, tune or weights");
   }
   arguments.command = run->parsed()       ? Command::Run
+                      : view->parsed()    ? Command::View
                       : info->parsed()    ? Command::Info
                       : bench->parsed()   ? Command::Bench
                       : cache->parsed()   ? Command::Cache
@@ -378,6 +309,7 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
                       : weights->parsed() ? Command::Weights
                                           : Command::Precompile;
   if (arguments.command == Command::Run) MINUET_TRY(check_run(arguments));
+  if (arguments.command == Command::View) MINUET_TRY(check_view(arguments));
   if (arguments.command == Command::Precompile) MINUET_TRY(check_precompile(arguments));
   if (arguments.command != Command::Weights) MINUET_TRY(check_weights_flags(arguments.network));
   return arguments;

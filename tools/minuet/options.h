@@ -9,6 +9,7 @@
 #include "llvm/Support/Error.h"
 #include "tools/minuet/input.h"
 #include "tools/minuet/library.h"
+#include "tools/minuet/view_data.h"
 
 namespace CLI {
 class App;
@@ -16,7 +17,7 @@ class App;
 
 namespace minuet::tool {
 
-enum class Command { None, Run, Info, Bench, Precompile, Cache, Tune, Weights };
+enum class Command { None, Run, View, Info, Bench, Precompile, Cache, Tune, Weights };
 enum class CacheAction { List, Inspect, Extract, Verify, Prune, Stats };
 
 /// `minuet tune`: commands/tune.cc.
@@ -44,6 +45,7 @@ struct Arguments {
   std::string palette;
   bool list_kernels = false;
   std::string trace;
+  ViewOptions view;
   // bench
   std::vector<std::string> networks, dtypes, clouds;
   std::string data, commit;

@@ -53,6 +53,11 @@ void add_cache(CLI::App& app, Arguments& arguments) {
       ->type_name("DIR");
 }
 
+void add_device(CLI::App& app, Arguments& arguments) {
+  app.add_option("--device", arguments.device, "cuda:N or cpu; default: cuda:0 where it is usable, else cpu")
+      ->type_name("NAME");
+}
+
 void add_channels(CLI::App& app, Arguments& arguments) {
   app.add_option("--channels", arguments.network.channels, "other widths, as many as the network lists")
       ->transform(kDecimal)

@@ -8,6 +8,7 @@
 namespace minuet::tool {
 
 void add_cache(CLI::App& app, Arguments& arguments);
+void add_device(CLI::App& app, Arguments& arguments);
 void add_channels(CLI::App& app, Arguments& arguments);
 CLI::Option* add_networks(CLI::App& app, Arguments& arguments);
 void add_precompile(CLI::App& precompile, Arguments& arguments);

@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+"""Pages of the tool in a headless browser: they load with no complaint, draw, and answer to mouse and keys.
+
+usage: pages_test.py MINUET [unittest's arguments]
+"""
+
+import os
+import pathlib
+import random
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import browser as browsers  # noqa: E402
+
+SIZE = (900, 640)
+CANVAS = [370, 0, 530, 640]  # what no panel covers
+VOXEL = 0.25
+
+
+def minuet(*arguments):
+    done = subprocess.run([TOOL, *map(str, arguments)], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr)
+    return done.stdout
+
+
+def write_cloud(folder, name):
+    """A floor and a pole on it, float32 x y z intensity; and int32 labels, one a point."""
+    draw = random.Random(1)
+    points = [(draw.uniform(-6, 6), draw.uniform(-6, 6), draw.uniform(0, 0.1), draw.random()) for _ in range(4000)]
+    points += [(draw.uniform(0, 0.4), draw.uniform(0, 0.4), draw.uniform(0, 5), 2.0) for _ in range(1000)]
+    (folder / name).write_bytes(b"".join(struct.pack("<4f", *point) for point in points))
+    labels = [0 if row < 4000 else 7 for row in range(len(points))]
+    header = "{'descr': '<i4', 'fortran_order': False, 'shape': (%d,), }" % len(labels)
+    header = header.ljust(117) + "\n"
+    (folder / "labels.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() +
+                                        struct.pack(f"<{len(labels)}i", *labels))
+
+
+class PageTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.scratch.cleanup)
+        cls.folder = pathlib.Path(cls.scratch.name)
+        cls.browser = browsers.Browser(PROGRAM, *SIZE)
+        cls.addClassCleanup(cls.browser.close)
+
+    def expect_quiet(self, page):
+        self.assertEqual(self.browser.complaints, [])
+        self.assertEqual(self.browser.requests[0].split("#")[0], page.as_uri())
+        self.assertEqual(self.browser.requests[1:], [], "a page loads nothing else")
+
+
+class ViewTest(PageTest):
+    NAME = "a <b>&\"'{{title}}.bin"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        write_cloud(cls.folder, cls.NAME)
+        cls.page = cls.folder / "cloud.html"
+        cls.told = minuet("view", cls.folder / cls.NAME, "--labels", cls.folder / "labels.npy", "--voxel-size", VOXEL,
+                          "--device", "cpu", "--output", cls.page)
+
+    def open(self, fragment=""):
+        self.browser.prefer("light")
+        self.browser.open("about:blank")
+        self.browser.open(self.page, fragment)
+        self.rest()
+        self.assertEqual(self.browser.text("#about h1"), self.NAME)
+
+    def rest(self):
+        self.browser.wait_until("!scene.pending")
+
+    def seen(self):
+        """The scene itself, drawn as it is at rest."""
+        self.rest()
+        return self.browser.picture("scene.draw()", "scene.canvas", CANVAS)
+
+    def choose(self, select, value):
+        self.browser.evaluate(f"""(() => {{
+            byId("{select}").value = {value!r};
+            byId("{select}").dispatchEvent(new Event("change"));
+        }})()""")
+
+    def test_draws_and_says_what_it_draws(self):
+        self.open()
+        picture = self.seen()
+        self.assertGreater(picture["drawn"], 0.02)
+        self.assertGreater(picture["colours"], 20)
+        self.assertEqual(picture["back"], [238, 240, 243])
+        self.assertIn("5,000 points, voxels of 0.25 m; kernel maps of 3×3×3", self.browser.text("#facts"))
+        legend = self.browser.text("#legend")
+        self.assertIn("height in m", legend)
+        self.assertRegex(legend, r"to 4\.\d+, mean 0\.\d+ m")
+        self.expect_quiet(self.page)
+
+    def test_what_is_shown_on_the_screen_is_the_scene(self):
+        self.open()
+        screen = self.browser.screen(CANVAS)
+        self.assertEqual(screen["back"], [238, 240, 243])
+        self.assertAlmostEqual(screen["drawn"], self.seen()["drawn"], delta=0.01)
+
+    def test_levels_are_those_that_the_tool_printed(self):
+        self.open()
+        rows = [line.replace(",", "").split() for line in self.browser.text("#levels").splitlines()[1:]]
+        printed = re.findall(r"^ +(\d+) +(\d+) +(\d+) +([\d.]+)$", self.told, re.MULTILINE)
+        self.assertEqual([(row[0], *row[2:]) for row in rows], printed)
+        self.assertEqual([row[0] for row in printed], ["1", "2", "4", "8", "16"])
+
+    def test_mouse_turns_moves_and_zooms(self):
+        self.open()
+        middle, before = [600, 320], self.seen()
+        state = "[scene.camera.yaw, scene.camera.pitch, scene.camera.distance, ...scene.camera.target]"
+        start = self.browser.evaluate(state)
+        self.browser.drag(middle, [[630, 330], [660, 340]])
+        turned = self.browser.evaluate(state)
+        self.assertNotEqual(turned[:2], start[:2])
+        self.assertEqual(turned[2:], start[2:])
+        self.assertNotEqual(self.seen()["digest"], before["digest"])
+        self.browser.drag(middle, [[640, 320]], button="right")
+        moved = self.browser.evaluate(state)
+        self.assertEqual(moved[:3], turned[:3])
+        self.assertNotEqual(moved[3:], turned[3:])
+        self.browser.wheel(middle, -300)
+        self.browser.wait_until(f"scene.camera.distance < {moved[2]} * 0.8")
+        self.browser.click("#fit")
+        self.browser.wait_until(f"Math.abs(scene.camera.distance - {start[2]}) < 1e-6")
+        self.expect_quiet(self.page)
+
+    def test_keys_turn_move_and_zoom(self):
+        self.open()
+        for key, shift, what in (("ArrowLeft", False, "yaw"), ("ArrowUp", False, "pitch"),
+                                 ("ArrowRight", True, "target.join()"), ("+", False, "distance"),
+                                 ("1", False, "pitch")):
+            expression, picture = f"scene.camera.{what}", self.seen()
+            value = self.browser.evaluate(expression)
+            self.browser.key(key, shift)
+            self.assertNotEqual(self.browser.evaluate(expression), value, key)
+            self.assertNotEqual(self.seen()["digest"], picture["digest"], key)
+        self.browser.key("h")
+        self.assertTrue(self.browser.evaluate("byId('help').open"))
+        self.assertIn("Home", self.browser.text("#help"))
+        self.browser.key("h")
+        self.assertFalse(self.browser.evaluate("byId('help').open"))
+        self.browser.key("r")
+        self.browser.wait_until("scene.frames > 3")
+        yaw = self.browser.evaluate("scene.camera.yaw")
+        self.browser.wait_until(f"scene.camera.yaw !== {yaw}")
+        self.browser.key("r")
+        self.rest()
+        self.expect_quiet(self.page)
+
+    def test_every_level_draws(self):
+        self.open()
+        shown, digests = [], set()
+        for _ in range(7):
+            shown.append(self.browser.evaluate("byId('shown').value"))
+            picture = self.seen()
+            self.assertGreater(picture["drawn"], 0.02, shown)
+            digests.add(picture["digest"])
+            self.browser.key("v")
+        self.assertEqual(shown, ["points", *(f"voxels, stride {stride}" for stride in (1, 2, 4, 8, 16)), "all levels"])
+        self.assertEqual(len(digests), 7)
+        self.assertEqual(self.browser.evaluate("byId('shown').value"), "points")
+
+    def test_every_colouring_has_its_legend(self):
+        legends = {"height": "height in m", "intensity": "intensity", "label": "label 7", "voxel": "voxel",
+                   "neighbours": "of 3×3×3, itself counted", "points": "points"}
+        for kind, names in (("points", ["height", "intensity", "label", "voxel", "neighbours"]),
+                            ("voxels, stride 2", ["height", "neighbours", "points", "intensity", "label", "voxel"])):
+            self.open()
+            self.choose("shown", kind)
+            digests = set()
+            for name in names:
+                self.assertEqual(self.browser.evaluate("byId('colouring').value"), name)
+                self.assertIn(legends[name], self.browser.text("#legend"))
+                digests.add(self.seen()["digest"])
+                self.browser.key("c")
+            self.assertEqual(len(digests), len(names))
+        self.open("#show=points&colour=label")
+        self.assertRegex(self.browser.text("#legend"), r"label 0\s+4,000\s+label 7\s+1,000")
+        self.expect_quiet(self.page)
+
+    def test_neighbours_of_the_legend_are_those_of_the_map(self):
+        self.open("#show=voxels, stride 1&colour=neighbours")
+        pairs, voxels = self.browser.evaluate("[data.levels[0].pairs, data.levels[0].voxels]")
+        self.assertEqual(self.browser.evaluate("valuesOf(finest, 'neighbours').reduce((a, b) => a + b)"), pairs)
+        self.assertIn(f"mean {float('%.4g' % (pairs / voxels)):g} of", self.browser.text("#legend"))
+        # Each point has the neighbours of the voxel that it lies in.
+        self.assertTrue(self.browser.evaluate(f"""(() => {{
+            const [points] = sets, rows = valuesOf(points, "voxel"), low = finest.places;
+            return points.places[0].every((_, i) => [0, 1, 2].every((axis) =>
+                Math.abs(points.places[axis][i] / {VOXEL} - low[axis][rows[i]] - 0.5) < 0.51));
+        }})()"""))
+
+    def test_light_and_dark(self):
+        self.open()
+        self.assertEqual(self.seen()["back"], [238, 240, 243])
+        self.browser.prefer("dark")
+        self.assertEqual(self.seen()["back"], [18, 21, 26])
+        self.browser.click("#theme")
+        self.assertEqual(self.seen()["back"], [238, 240, 243])
+        self.browser.prefer("light")
+        self.browser.key("t")
+        self.assertEqual(self.seen()["back"], [18, 21, 26])
+
+    def test_a_browser_without_webgl_says_so(self):
+        hidden = self.browser.call("Page.addScriptToEvaluateOnNewDocument",
+                                   source="HTMLCanvasElement.prototype.getContext = () => null")
+        try:
+            self.browser.open(self.page)
+            self.assertIn("no WebGL 2", self.browser.text("#problem"))
+        finally:
+            self.browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=hidden["identifier"])
+
+
+def main():
+    global TOOL, PROGRAM
+    TOOL, PROGRAM = sys.argv.pop(1), browsers.find()
+    if not PROGRAM:
+        print("left out: pages_test: no Chromium is installed")  # tools/lint/skips.py reads this
+        return 1 if "browser" in os.environ.get("MINUET_EXPECT", "").split(",") else 0
+    return unittest.main()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+// `minuet view`: a cloud as a page to look at.
+#include <algorithm>
+#include <optional>
+
+#include "llvm/Support/Path.h"
+#include "tools/minuet/commands/commands.h"
+#include "tools/minuet/error.h"
+#include "tools/minuet/output_file.h"
+#include "tools/minuet/pages/page.h"
+#include "tools/minuet/progress.h"
+#include "tools/minuet/report.h"
+#include "tools/minuet/view_levels.h"
+
+namespace minuet::tool {
+namespace {
+
+/// Browsers hold strings of 2^29 characters and no more.
+constexpr size_t kMostPageBytes = 500 << 20;
+
+llvm::Error check_files(const Arguments& arguments) {
+  return check_distinct({{"--output", arguments.output}}, {{"the cloud", arguments.input.cloud},
+                                                           {"--labels", arguments.view.labels},
+                                                           {"--features", arguments.view.features},
+                                                           {"--palette", arguments.palette}});
+}
+
+/// As `minuet run` gives a cloud to a network that takes positions and intensity.
+llvm::Expected<Input> load_cloud(const InputOptions& options) {
+  minuet_plan_info shape = {};
+  shape.ndim = 3;
+  shape.in_channels = 4;
+  MINUET_ASSIGN(Input input, load_input(options, shape));
+  if (input.voxels.count() > 0) return input;
+  return bad_input("the cloud has no {0}: there is nothing to look at", input.voxels.skipped > 0
+                                                                            ? "point that is finite"
+                                                                        : input.cloud.is_voxels ? "voxels"
+                                                                                                : "points");
+}
+
+llvm::Expected<Palette> read_palette(const std::string& path, const std::vector<int32_t>& labels) {
+  Palette palette;
+  if (path.empty()) return palette;
+  MINUET_ASSIGN(palette, Palette::read(path));
+  int64_t count = 0;
+  for (const int32_t label : labels) count = std::max<int64_t>(count, int64_t{label} + 1);
+  MINUET_TRY(palette.check_labels(count));
+  return palette;
+}
+
+std::string title_of(const InputOptions& options) {
+  return options.cloud.empty() ? "generated: " + options.synthetic
+                               : llvm::sys::path::filename(options.cloud).str();
+}
+
+void print_levels(const Input& input, const std::vector<ViewLevel>& levels, const std::string& device) {
+  if (!input.cloud.is_voxels) llvm::outs() << llvm::formatv("{0} points; ", input.cloud.count());
+  llvm::outs() << llvm::formatv("voxels of {0} m, on {1}\n", digits(input.frame.voxel_size), device);
+  llvm::outs() << llvm::formatv("{0,6} {1,10} {2,12} {3,12}\n", "stride", "voxels", "map pairs",
+                                "neighbours");
+  for (const ViewLevel& level : levels) {
+    const auto voxels = static_cast<double>(level.neighbours.size());
+    llvm::outs() << llvm::formatv("{0,6} {1,10} {2,12} {3,12:F2}\n", level.stride, level.neighbours.size(),
+                                  level.pairs, static_cast<double>(level.pairs) / voxels);
+  }
+}
+
+}  // namespace
+
+llvm::Error view_command(const Arguments& arguments) {
+  MINUET_TRY(check_files(arguments));
+  MINUET_ASSIGN(OutputFile file, OutputFile::open(arguments.output));
+  std::optional<Progress> progress("reading the cloud");
+  MINUET_ASSIGN(const Input input, load_cloud(arguments.input));
+  MINUET_ASSIGN(const ViewColumns columns, read_columns(arguments.view, input));
+  MINUET_ASSIGN(const Palette palette, read_palette(arguments.palette, columns.labels));
+  progress->say("opening the device");
+  MINUET_ASSIGN(const ContextHandle context, open_context({arguments.cache}));
+  DeviceFacts facts;
+  MINUET_ASSIGN(const DeviceHandle device, open_device(context.get(), arguments.device, facts));
+  progress->say("making coordinate sets and kernel maps");
+  const int kernel_size = arguments.view.kernel_size;
+  MINUET_ASSIGN(const std::vector<ViewLevel> levels, make_levels(device.get(), input.voxels, kernel_size,
+                                                                 arguments.execution.keep_first_duplicate));
+  progress->say("writing the page");
+  const std::string title = title_of(arguments.input);
+  const std::string device_text = facts.is_cpu() ? facts.description : facts.name + ": " + facts.description;
+  const ViewFacts shown{title, device_text, kernel_size};
+  const std::string page =
+      fill_page("view.html", {{"title", html_text(title)},
+                              {"version", version_text()},
+                              {"data", script_json(view_json(input, levels, columns, palette, shown))}});
+  if (page.size() > kMostPageBytes) {
+    return bad_input(
+        "the page would have {0} MB, and browsers take no more than {1}: use a part of the cloud",
+        page.size() >> 20, kMostPageBytes >> 20);
+  }
+  MINUET_TRY(file.write(page));
+  progress.reset();
+  print_levels(input, levels, device_text);
+  llvm::outs() << llvm::formatv("{0}: {1:F1} MB\n", arguments.output, static_cast<double>(page.size()) / 1e6);
+  return llvm::Error::success();
+}
+
+}  // namespace minuet::tool

@@ -1,0 +1,82 @@
+"use strict";
+// What all pages share: numbers out of the data, numbers as text, colours, the theme.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+
+/** What pack_numbers and pack_floats of page.cc made, as floats. */
+function decode(packed) {
+  const text = atob(packed.data);
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; ++i) bytes[i] = text.charCodeAt(i);
+  if (packed.bits === 32) return new Float32Array(bytes.buffer);
+  const steps = new Uint16Array(bytes.buffer);
+  const values = new Float32Array(steps.length);
+  for (let i = 0; i < steps.length; ++i) {
+    values[i] = steps[i] === 65535 ? NaN : packed.least + packed.step * steps[i];
+  }
+  return values;
+}
+
+/** A number as it is read: grouped where it is a count, else of four digits. */
+function shown(value) {
+  if (Number.isInteger(value)) return value.toLocaleString("en");
+  const size = Math.abs(value);
+  return size >= 1e5 || size < 1e-3 ? value.toExponential(2) : String(Number(value.toPrecision(4)));
+}
+
+function element(name, properties, ...children) {
+  const made = Object.assign(document.createElement(name), properties);
+  made.append(...children);
+  return made;
+}
+
+function byId(id) {
+  return document.getElementById(id);
+}
+
+// ---- colours ----------------------------------------------------------------------------------------
+// From low to high, each lighter than the one before; seen on white and on black.
+const rampColours = [[94, 78, 216], [36, 128, 212], [18, 160, 143], [124, 184, 47], [243, 190, 50]];
+const noColour = [138, 138, 138];
+
+/** The colour at `place`, from 0 to 1. */
+function ramp(place) {
+  const at = Math.min(Math.max(place, 0), 1) * (rampColours.length - 1);
+  const low = rampColours[Math.floor(at)], high = rampColours[Math.ceil(at)];
+  return low.map((part, i) => Math.round(part + (high[i] - part) * (at % 1)));
+}
+
+/** Colours that tell many things apart: hues by the golden angle. */
+function hue(number) {
+  const turn = (number * 0.6180339887) % 1, light = [0.6, 0.48, 0.72][number % 3];
+  return [0, 8, 4].map((offset) => {
+    const k = (offset + turn * 12) % 12;
+    return Math.round(255 * (light - 0.28 * Math.max(-1, Math.min(k - 3, 9 - k, 1))));
+  });
+}
+
+function css(colour) {
+  return `rgb(${colour.join(" ")})`;
+}
+
+// ---- the theme --------------------------------------------------------------------------------------
+const darkWanted = matchMedia("(prefers-color-scheme: dark)");
+let chosenTheme = null;  // until then as the system has it
+const themeListeners = [];
+
+function isDark() {
+  return document.documentElement.dataset.theme === "dark";
+}
+
+function applyTheme() {
+  document.documentElement.dataset.theme = chosenTheme ?? (darkWanted.matches ? "dark" : "light");
+  for (const listener of themeListeners) listener();
+}
+
+function toggleTheme() {
+  chosenTheme = isDark() ? "light" : "dark";
+  applyTheme();
+}
+
+darkWanted.addEventListener("change", applyTheme);
+applyTheme();
