@@ -395,6 +395,15 @@ void make_cli_files(const std::string& folder) {
   make_voxels(file);
   make_networks(file);
   make_weights(folder, file);
+  for (const char* name : {"results", "results/below", "results_broken", "results_wrong"})
+    std::filesystem::create_directory(folder + "/" + name);
+  file("results/bench.json",
+       R"({"network": "n", "dtype": "fp32", "clouds": [{"cloud": "c", "wall_ms": {"median": 1.5}}]})");
+  file("results/list.JSON", R"([{"a": 1}, {"b": {"c": "d"}}])");
+  file("results/below/own.json", R"({"title": "own", "tables": [{"columns": ["a"], "rows": [[1]]}]})");
+  file("results/notes.txt", "no result");
+  file("results_broken/b.json", "{\"a\": ");
+  file("results_wrong/w.json", R"({"plots": [{"title": "p", "kind": "pie"}]})");
   std::filesystem::create_directory(folder + "/folder.npy");
   std::filesystem::create_directory(folder + "/folder");
   std::filesystem::create_symlink("p.bin", folder + "/link.bin");

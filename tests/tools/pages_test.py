@@ -4,6 +4,7 @@
 usage: pages_test.py MINUET [unittest's arguments]
 """
 
+import json
 import os
 import pathlib
 import random
@@ -17,8 +18,8 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import browser as browsers  # noqa: E402
 
-SIZE = (900, 640)
-CANVAS = [370, 0, 530, 640]  # what no panel covers
+SIZE = (800, 600)
+CANVAS = [370, 0, 430, 600]  # what no panel covers
 VOXEL = 0.25
 
 
@@ -80,8 +81,7 @@ class ViewTest(PageTest):
 
     def seen(self):
         """The scene itself, drawn as it is at rest."""
-        self.rest()
-        return self.browser.picture("scene.draw()", "scene.canvas", CANVAS)
+        return self.browser.picture("scene.isRough = false; scene.draw()", "scene.canvas", CANVAS)
 
     def choose(self, select, value):
         self.browser.evaluate(f"""(() => {{
@@ -116,15 +116,15 @@ class ViewTest(PageTest):
 
     def test_mouse_turns_moves_and_zooms(self):
         self.open()
-        middle, before = [600, 320], self.seen()
+        middle, before = [560, 300], self.seen()
         state = "[scene.camera.yaw, scene.camera.pitch, scene.camera.distance, ...scene.camera.target]"
         start = self.browser.evaluate(state)
-        self.browser.drag(middle, [[630, 330], [660, 340]])
+        self.browser.drag(middle, [[590, 310], [620, 320]])
         turned = self.browser.evaluate(state)
         self.assertNotEqual(turned[:2], start[:2])
         self.assertEqual(turned[2:], start[2:])
         self.assertNotEqual(self.seen()["digest"], before["digest"])
-        self.browser.drag(middle, [[640, 320]], button="right")
+        self.browser.drag(middle, [[600, 300]], button="right")
         moved = self.browser.evaluate(state)
         self.assertEqual(moved[:3], turned[:3])
         self.assertNotEqual(moved[3:], turned[3:])
@@ -219,6 +219,108 @@ class ViewTest(PageTest):
             self.assertIn("no WebGL 2", self.browser.text("#problem"))
         finally:
             self.browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=hidden["identifier"])
+
+
+RESULTS = {
+    "bench.json": {"network": "minkunet42", "dtype": "fp16", "device": "NVIDIA H200", "clouds": [
+        {"cloud": f"cloud {n}", "wall_ms": {"median": n + 2.5, "p10": n + 2, "p90": n + 3},
+         "stages_ms": {"sort": 0.5, "map": 1, "gemm": n + 1},
+         "levels": [{"tensor_stride": [2**k] * 3, "voxels": 10000 * (n + 1) >> k} for k in range(5)]}
+        for n in range(3)]},
+    "study.json": {
+        "title": "A <study> & more", "machine": {"device": "cpu", "commit": "abc"}, "notes": ["As the paper has it."],
+        "tables": [{"title": "Numbers", "columns": ["name", "value"], "rows": [["a<b>", 12345], ["none", None]]}],
+        "plots": [{"title": "Density", "kind": "line", "x": {"label": "points", "log": True},
+                   "y": {"label": "time, ms", "log": True},
+                   "series": [{"name": name, "values": [{"x": 10**k, "y": factor * 2**k, "low": factor * 2**k * 0.9,
+                                                         "high": factor * 2**k * 1.1} for k in range(4, 7)]}
+                              for name, factor in (("ours", 1), ("theirs", 3))]}]},
+    "values.json": [{"points": 3, "speed": {"mean": 1.25}}],
+}
+
+
+class ReportTest(PageTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        results = cls.folder / "results"
+        results.mkdir()
+        for name, content in RESULTS.items():
+            (results / name).write_text(json.dumps(content))
+        cls.page = cls.folder / "report.html"
+        try:
+            told = minuet("report", results, "--title", "Results & <more>", "--output", cls.page)
+        except RuntimeError as error:
+            if "install libjs-d3" not in str(error):
+                raise
+            print("left out: pages_test: this minuet was built without libjs-d3")  # tools/lint/skips.py reads this
+            raise unittest.SkipTest("no libjs-d3")
+        assert "3 result files" in told, told
+
+    def open(self):
+        self.browser.prefer("light")
+        self.browser.open("about:blank")
+        self.browser.open(self.page)
+
+    def count(self, selector):
+        return self.browser.evaluate(f"document.querySelectorAll({selector!r}).length")
+
+    def test_every_file_has_its_chapter(self):
+        self.open()
+        self.assertEqual(self.browser.text("h1"), "Results & <more>")
+        self.assertEqual(self.count("section"), 3)
+        self.assertEqual(self.browser.text("#chapters").split("\n"),
+                         ["minkunet42, fp16", "A <study> & more", "values"])
+        self.assertIn("device NVIDIA H200", self.browser.text("#chapter0"))
+        self.assertIn("As the paper has it.", self.browser.text("#chapter1"))
+        self.assertRegex(self.browser.text("#chapter1 table"), r"a<b>\s+12,345")
+        self.assertRegex(self.browser.text("#chapter2"), r"points\s+speed.mean\s+3\s+1.25")
+        self.assertIn("Michael Bostock", self.browser.evaluate("document.querySelector('footer pre').textContent"))
+        self.expect_quiet(self.page)
+
+    def test_plots_show_the_numbers(self):
+        self.open()
+        self.assertEqual(self.count("#chapter0 svg"), 3)
+        self.assertEqual(self.count("#chapter0 svg:nth-of-type(1) .bar"), 3)
+        widths = self.browser.evaluate("""[...document.querySelector("#chapter0 svg").querySelectorAll(".bar")]
+            .map((bar) => Number(bar.getAttribute("width")))""")
+        for width, time in zip(widths, (2.5, 3.5, 4.5)):
+            self.assertAlmostEqual(width / widths[0], time / 2.5, places=5)
+        self.assertEqual(self.count("#chapter0 svg:nth-of-type(2) .bar"), 9)
+        self.assertIn("median, with p10 and p90, ms", self.browser.text("#chapter0"))
+        self.assertEqual(self.count("#chapter1 svg .line"), 2)
+        self.assertEqual(self.count("#chapter1 svg circle"), 6)
+        self.assertEqual(self.count("#chapter1 svg .whisker"), 6)
+        # On logarithmic axes what grows by a factor lies on a straight line.
+        places = self.browser.evaluate("""[...document.querySelectorAll("#chapter1 circle")].slice(0, 3)
+            .map((circle) => [Number(circle.getAttribute("cx")), Number(circle.getAttribute("cy"))])""")
+        for axis in (0, 1):
+            first, second = (places[i + 1][axis] - places[i][axis] for i in (0, 1))
+            self.assertAlmostEqual(first, second, places=5)
+            self.assertGreater(abs(first), 20)
+
+    def test_texts_of_plots_do_not_overlap(self):
+        self.open()
+        overlaps = self.browser.evaluate("""[...document.querySelectorAll("svg")].flatMap((svg) => {
+            const texts = [...svg.querySelectorAll("text")].filter((text) => text.textContent);
+            const boxes = texts.map((text) => text.getBoundingClientRect());
+            const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 &&
+                                   b.top < a.bottom - 3;
+            return texts.flatMap((text, i) => texts.slice(i + 1).filter((_, j) => meet(boxes[i], boxes[i + 1 + j]))
+                .map((other) => [text.textContent, other.textContent]));
+        })""")
+        self.assertEqual(overlaps, [])
+
+    def test_light_and_dark(self):
+        self.open()
+        back = "getComputedStyle(document.body).backgroundColor"
+        text = "getComputedStyle(document.querySelector('svg text')).fill"
+        light = self.browser.evaluate(f"[{back}, {text}]")
+        self.browser.prefer("dark")
+        self.assertEqual(self.browser.evaluate(f"[{back}, {text}]"), ["rgb(18, 21, 26)", "rgb(231, 234, 238)"])
+        self.browser.click("#theme")
+        self.assertEqual(self.browser.evaluate(f"[{back}, {text}]"), light)
+        self.assertGreater(self.browser.screen([240, 60, 600, 500])["colours"], 30)
 
 
 def main():

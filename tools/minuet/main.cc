@@ -21,6 +21,8 @@ llvm::Error dispatch(int count, const char* const* values) {
       return run_command(arguments);
     case Command::View:
       return view_command(arguments);
+    case Command::Report:
+      return report_command(arguments);
     case Command::Info:
       return info_command(arguments);
     case Command::Bench:

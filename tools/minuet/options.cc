@@ -261,6 +261,7 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
   CLI::App* const run = app.add_subcommand("run", "Run a network over a point cloud");
   CLI::App* const view =
       app.add_subcommand("view", "A cloud, its voxels and neighbours as a page to look at");
+  CLI::App* const report = app.add_subcommand("report", "Result files as a page of plots and tables");
   CLI::App* const info =
       app.add_subcommand("info", "Show devices, driver, NVRTC, LLVM, cache folder, and what is missing");
   CLI::App* const bench = app.add_subcommand("bench", "Measure networks over many clouds, or over your own");
@@ -268,6 +269,7 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
   CLI::App* const cache = app.add_subcommand("cache", "Look into the kernel cache, or into a bundle");
   add_run(*run, arguments);
   add_view(*view, arguments);
+  add_report(*report, arguments);
   add_cache(*info, arguments);
   add_bench(*bench, arguments);
   add_precompile(*precompile, arguments);
@@ -298,10 +300,12 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
     return bad_input("{0} (minuet --help and minuet COMMAND --help list the flags)", text);
   }
   if (app.get_subcommands().empty()) {
-    return bad_input("a command is missing: run, view, info, bench, precompile, cache, tune or weights");
+    return bad_input(
+        "a command is missing: run, view, report, info, bench, precompile, cache, tune or weights");
   }
   arguments.command = run->parsed()       ? Command::Run
                       : view->parsed()    ? Command::View
+                      : report->parsed()  ? Command::Report
                       : info->parsed()    ? Command::Info
                       : bench->parsed()   ? Command::Bench
                       : cache->parsed()   ? Command::Cache
@@ -310,6 +314,7 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
                                           : Command::Precompile;
   if (arguments.command == Command::Run) MINUET_TRY(check_run(arguments));
   if (arguments.command == Command::View) MINUET_TRY(check_view(arguments));
+  if (arguments.command == Command::Report) MINUET_TRY(check_page(arguments));
   if (arguments.command == Command::Precompile) MINUET_TRY(check_precompile(arguments));
   if (arguments.command != Command::Weights) MINUET_TRY(check_weights_flags(arguments.network));
   return arguments;

@@ -17,7 +17,7 @@ class App;
 
 namespace minuet::tool {
 
-enum class Command { None, Run, View, Info, Bench, Precompile, Cache, Tune, Weights };
+enum class Command { None, Run, View, Report, Info, Bench, Precompile, Cache, Tune, Weights };
 enum class CacheAction { List, Inspect, Extract, Verify, Prune, Stats };
 
 /// `minuet tune`: commands/tune.cc.
@@ -46,6 +46,8 @@ struct Arguments {
   bool list_kernels = false;
   std::string trace;
   ViewOptions view;
+  // report
+  std::string results, title;
   // bench
   std::vector<std::string> networks, dtypes, clouds;
   std::string data, commit;

@@ -23,6 +23,23 @@ Examples:
   minuet run sweep.bin --weights W.safetensors --labels --output labels.npy
   minuet view sweep.bin --labels labels.npy --output labelled.html)";
 
+constexpr const char* kReportFooter = R"(
+Writes one HTML file, which needs no network, with a chapter for every result file: the machine, plots and
+tables. Results of `minuet bench --output` and `minuet run --json` have plots; of any other JSON there are
+tables, and a file may bring plots and tables of its own:
+
+  {"title": "...", "machine": {"device": "..."}, "notes": ["..."],
+   "tables": [{"title": "...", "columns": ["..."], "rows": [["text", 1.5, null]]}],
+   "plots": [{"title": "...", "kind": "bar" or "stacked" or "line",
+              "x": {"label": "...", "log": false}, "y": {"label": "...", "log": true},
+              "series": [{"name": "...", "values": [{"x": 1, "y": 2, "low": 1.5, "high": 2.5}]}]}]}
+
+Bars lie: their "x" are names, and "y" is how long they are.
+
+Examples:
+  minuet bench --output results && minuet report results --output results.html
+  minuet run sweep.bin --json results/sweep.json && minuet report results --output results.html)";
+
 }  // namespace
 
 void add_view(CLI::App& view, Arguments& arguments) {
@@ -60,10 +77,22 @@ void add_view(CLI::App& view, Arguments& arguments) {
 
 llvm::Error check_view(const Arguments& arguments) {
   MINUET_TRY(check_cloud(arguments.input));
+  return check_page(arguments);
+}
+
+void add_report(CLI::App& report, Arguments& arguments) {
+  report.footer(kReportFooter);
+  report.add_option("DIR", arguments.results, "folder of result files: every .json in it and below")
+      ->required()
+      ->type_name("DIR");
+  report.add_option("--title", arguments.title, "of the page; default: the folder's name")->type_name("TEXT");
+  report.add_option("--output", arguments.output, "the page: an .html file")->required()->type_name("FILE");
+}
+
+llvm::Error check_page(const Arguments& arguments) {
   const std::string kind = extension_of(arguments.output);
-  if (kind != ".html" && kind != ".htm")
-    return bad_input("--output '{0}' does not end in .html", arguments.output);
-  return llvm::Error::success();
+  if (kind == ".html" || kind == ".htm") return llvm::Error::success();
+  return bad_input("--output '{0}' does not end in .html", arguments.output);
 }
 
 }  // namespace minuet::tool

@@ -118,6 +118,19 @@ void print_times(const RunReport& report, llvm::raw_ostream& out) {
                       report.repeats, report.is_replay ? "in capacity mode" : "warm", report.total_ms);
 }
 
+llvm::json::Array kernels_json(const std::vector<KernelFacts>& kernels) {
+  llvm::json::Array list;
+  for (const KernelFacts& kernel : kernels) {
+    list.push_back(llvm::json::Object{{"name", kernel.name},
+                                      {"origin", kernel.origin},
+                                      {"registers", kernel.registers},
+                                      {"shared_bytes", kernel.shared_bytes},
+                                      {"cubin_bytes", kernel.cubin_bytes},
+                                      {"compile_ms", kernel.compile_ms}});
+  }
+  return list;
+}
+
 }  // namespace
 
 llvm::Error query_shapes(minuet_execution* execution, const minuet_plan_info& network, RunReport& report) {
@@ -196,6 +209,7 @@ llvm::json::Value to_json(const RunReport& report) {
                                          {"bundle_hits", report.kernels.bundle_hits},
                                          {"disk_hits", report.kernels.disk_hits},
                                          {"memory_hits", report.kernels.memory_hits}};
+    json["kernel_list"] = kernels_json(report.kernel_list);
     json["launches"] = launches(report.counters);
     json["host_syncs"] = report.counters.host_syncs;
   }

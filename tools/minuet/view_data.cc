@@ -179,8 +179,9 @@ std::vector<double> majorities(const std::vector<double>& values, const std::vec
 }
 
 llvm::json::Object column_json(const ViewColumn& column) {
-  return llvm::json::Object{
-      {"name", column.name}, {"unit", column.unit}, {"numbers", pack_numbers(column.values)}};
+  return llvm::json::Object{{"name", llvm::json::fixUTF8(column.name)},
+                            {"unit", column.unit},
+                            {"numbers", pack_numbers(column.values)}};
 }
 
 /// Three columns; in float32 where 16 bits would move what is seen.

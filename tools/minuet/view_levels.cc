@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tools/minuet/error.h"
+
 namespace minuet::tool {
 namespace {
 

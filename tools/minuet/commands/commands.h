@@ -8,6 +8,7 @@ namespace minuet::tool {
 
 llvm::Error run_command(const Arguments& arguments);
 llvm::Error view_command(const Arguments& arguments);
+llvm::Error report_command(const Arguments& arguments);
 llvm::Error info_command(const Arguments& arguments);
 llvm::Error bench_command(const Arguments& arguments);
 llvm::Error precompile_command(const Arguments& arguments);

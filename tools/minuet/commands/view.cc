@@ -49,7 +49,7 @@ llvm::Expected<Palette> read_palette(const std::string& path, const std::vector<
 
 std::string title_of(const InputOptions& options) {
   return options.cloud.empty() ? "generated: " + options.synthetic
-                               : llvm::sys::path::filename(options.cloud).str();
+                               : llvm::json::fixUTF8(llvm::sys::path::filename(options.cloud));
 }
 
 void print_levels(const Input& input, const std::vector<ViewLevel>& levels, const std::string& device) {

@@ -25,6 +25,14 @@ struct File {
   const char *name, *begin, *end;
 };
 
+template <class T>
+std::string base64(const std::vector<T>& values) {
+  return llvm::encodeBase64(
+      llvm::StringRef(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)));
+}
+
+}  // namespace
+
 llvm::StringRef page_file(llvm::StringRef name) {
   static const File kFiles[] = {
 #define MINUET_PAGE_FILE(symbol, name) {name, symbol, symbol##_end},
@@ -36,14 +44,6 @@ llvm::StringRef page_file(llvm::StringRef name) {
   }
   return {};
 }
-
-template <class T>
-std::string base64(const std::vector<T>& values) {
-  return llvm::encodeBase64(
-      llvm::StringRef(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)));
-}
-
-}  // namespace
 
 std::string fill_page(llvm::StringRef file, const std::map<std::string, std::string>& values) {
   std::string page;

@@ -14,6 +14,9 @@ namespace minuet::tool {
 /// name.
 std::string fill_page(llvm::StringRef file, const std::map<std::string, std::string>& values);
 
+/// The bytes of the file of that name in files.inc; none where the build had it not.
+llvm::StringRef page_file(llvm::StringRef name);
+
 /// Text of HTML.
 std::string html_text(llvm::StringRef text);
 /// JSON that may stand in a <script>, whatever its strings hold.

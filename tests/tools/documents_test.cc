@@ -1,0 +1,145 @@
+// Result files as the documents that the page of `minuet report` shows.
+#include <gmock/gmock.h>
+
+#include "tests/tools/bytes.h"
+#include "tools/minuet/documents.h"
+
+namespace minuet::tool {
+namespace {
+
+using llvm::json::Object;
+using llvm::json::Value;
+using testing::HasSubstr;
+
+Object document(const std::string& file, const std::string& text) {
+  return llvm::cantFail(document_of(file, llvm::cantFail(llvm::json::parse(text))));
+}
+
+std::string refusal(const std::string& text) {
+  return error_of(document_of("f.json", llvm::cantFail(llvm::json::parse(text))));
+}
+
+const Object& entry(const Object& document, llvm::StringRef list, size_t which) {
+  return *(*document.getArray(list))[which].getAsObject();
+}
+
+Value rows_of(const Object& document, size_t table) { return *entry(document, "tables", table).get("rows"); }
+
+/// The values of a series.
+Value values_of(const Object& document, size_t plot, size_t series) {
+  return *entry(entry(document, "plots", plot), "series", series).get("values");
+}
+
+Value parsed(const char* text) { return llvm::cantFail(llvm::json::parse(text)); }
+
+TEST(Documents, OfABenchmark) {
+  const Object made =
+      document("h200/m.json", R"({"network": "minkunet42", "dtype": "fp16", "device": "D", "commit": "abc",
+    "method": "host clock", "clouds": [
+      {"cloud": "a", "voxels": {"unthinned": 7}, "wall_ms": {"median": 2.5, "p10": 2, "p90": 3, "min": 1.5},
+       "stages_ms": {"sort": 1, "gather": 0, "gemm": 2},
+       "levels": [{"tensor_stride": [1, 1, 1], "voxels": 7}, {"tensor_stride": [2, 2, 2], "voxels": 3}]},
+      {"cloud": "b", "wall_ms": {"median": 4}}]})");
+  EXPECT_EQ(made.getString("title"), llvm::StringRef("minkunet42, fp16"));
+  EXPECT_EQ(made.getString("file"), llvm::StringRef("h200/m.json"));
+  EXPECT_EQ(*made.get("machine"),
+            parsed(R"({"device": "D", "commit": "abc", "network": "minkunet42", "dtype": "fp16"})"));
+  EXPECT_EQ(values_of(made, 0, 0),
+            parsed(R"([{"x": "a", "y": 2.5, "low": 2, "high": 3}, {"x": "b", "y": 4}])"));
+  ASSERT_EQ(entry(made, "plots", 1).getArray("series")->size(), 2u);  // what takes no time is left out
+  EXPECT_EQ(values_of(made, 1, 1), parsed(R"([{"x": "a", "y": 2}])"));
+  EXPECT_EQ(values_of(made, 2, 0), parsed(R"([{"x": 1, "y": 7}, {"x": 2, "y": 3}])"));
+  EXPECT_EQ(rows_of(made, 0), parsed(R"([["a", 7, 2.5, 2, 3, 1.5, null, null, null, null],
+                                         ["b", null, 4, null, null, null, null, null, null, null]])"));
+}
+
+TEST(Documents, OfARun) {
+  const Object made =
+      document("r.json", R"({"network": "n", "dtype": "fp32", "cloud": "c.bin", "device": "cuda:0",
+    "first_ms": 10, "total_ms": 2, "repeats": 3, "stages_ms": {"gemm": 1.5, "voxelize": 3},
+    "levels": [{"tensor_stride": [1, 1, 1], "voxels": 5}],
+    "kernels": {"compiled": 1, "bundle_hits": 0, "disk_hits": 4, "memory_hits": 0},
+    "kernel_list": [{"name": "k", "origin": "disk", "registers": 32, "shared_bytes": 16, "cubin_bytes": 9,
+                     "compile_ms": 0}],
+    "layers": [{"name": "stem", "kernel_size": [3, 3, 3], "stride": [1, 1, 1], "in_channels": 4, "out_channels": 32,
+                "pairs": 1000000, "padded_rows": 0, "gemm_groups": 1, "dataflow": "fused", "kernel": "f"}]})");
+  EXPECT_EQ(made.getString("title"), llvm::StringRef("n, fp32, c.bin"));
+  EXPECT_EQ(
+      *made.get("notes"),
+      parsed(
+          R"(["The first inference with all that comes before it took 10.00 ms; the median of 3 warm ones is 2.00 ms.",
+                       "Kernels: 1 compiled, 0 from bundles, 4 from disk, 0 in memory."])"));
+  EXPECT_EQ(values_of(made, 1, 0), parsed(R"([{"x": "stem", "y": 0.128}])"));
+  EXPECT_EQ(rows_of(made, 0), parsed(R"([["stem", "3×3×3", "1×1×1", 4, 32, 1000000, 0, 1, "fused", "f"]])"));
+  EXPECT_EQ(rows_of(made, 1), parsed(R"([["k", "disk", 32, 16, 9, 0]])"));
+}
+
+TEST(Documents, OfOtherJson) {
+  const Object made = document(
+      "x/startup.json", R"({"device": "D", "points": 3, "starts": {"warm": {"ms": 1, "in": {"a": true}},
+                                                 "cold": {"ms": 2}}, "list": [{"b": 1}, {"c": "x"}]})");
+  EXPECT_EQ(made.getString("title"), llvm::StringRef("startup"));
+  EXPECT_EQ(*made.get("machine"), parsed(R"({"device": "D"})"));
+  EXPECT_EQ(rows_of(made, 0), parsed("[[3]]"));
+  EXPECT_EQ(*entry(made, "tables", 1).get("columns"), parsed(R"(["c", "b"])"));
+  EXPECT_EQ(rows_of(made, 1), parsed(R"([[null, 1], ["x", null]])"));
+  EXPECT_EQ(*entry(made, "tables", 2).get("columns"), parsed(R"(["", "ms", "in.a"])"));
+  EXPECT_EQ(rows_of(made, 2), parsed(R"([["cold", 2, null], ["warm", 1, true]])"));
+  // Texts first; few records of many fields lie on their side.
+  const Object wide =
+      document("w.json", R"([{"z": "t", "a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 6, "g": 7, "h": 8}])");
+  EXPECT_EQ(*entry(wide, "tables", 0).get("columns"), parsed(R"(["", "1"])"));
+  EXPECT_EQ((*rows_of(wide, 0).getAsArray())[0], parsed(R"(["z", "t"])"));
+  EXPECT_EQ(rows_of(wide, 0).getAsArray()->size(), 9u);
+  EXPECT_EQ(rows_of(document("l.json", R"([{"a": 1}, 7])"), 0), parsed("[[1]]"));
+  EXPECT_TRUE(document("n.json", "3").getArray("tables")->empty());
+}
+
+TEST(Documents, ThatFilesBringAreCheckedAndKept) {
+  const std::string own = R"({"title": "t", "machine": {"device": "d"}, "notes": ["n"],
+    "tables": [{"columns": ["a", "b"], "rows": [[1, "x"], [null, true]]}],
+    "plots": [{"kind": "line", "x": {"label": "x", "log": true}, "y": {"label": "y"},
+               "series": [{"name": "s", "values": [{"x": 1, "y": -2, "low": -3, "high": 0}]}]}]})";
+  Object made = document("o.json", own);
+  made.erase("file");
+  EXPECT_EQ(Value(std::move(made)), parsed(own.c_str()));
+}
+
+TEST(Documents, OfTheWrongFormAreRefused) {
+  EXPECT_THAT(refusal(R"({"tables": 3})"), HasSubstr("\"tables\" is no array"));
+  EXPECT_THAT(refusal(R"({"tables": [{"columns": ["a"]}]})"),
+              HasSubstr("tables, entry 1: a table has \"columns\""));
+  EXPECT_THAT(refusal(R"({"tables": [{"columns": [1], "rows": []}]})"),
+              HasSubstr("columns, entry 1: it is no text"));
+  EXPECT_THAT(refusal(R"({"tables": [{"columns": ["a"], "rows": [[1], [1, 2]]}]})"),
+              HasSubstr("rows, entry 2: a row is an array of 1 cells, one a column, and this has 2"));
+  EXPECT_THAT(refusal(R"({"tables": [{"columns": ["a"], "rows": [[[1]]]}]})"),
+              HasSubstr("a cell is a text, a number"));
+  EXPECT_THAT(refusal(R"({"tables": [], "title": 3})"), HasSubstr("\"title\" is no text"));
+  EXPECT_THAT(refusal(R"({"tables": [], "machine": []})"), HasSubstr("\"machine\" is no object"));
+  EXPECT_THAT(refusal(R"({"tables": [], "notes": [1]})"), HasSubstr("notes, entry 1"));
+  const auto plot = [](const std::string& kind, const std::string& x, const std::string& value) {
+    return R"({"plots": [{"kind": ")" + kind + R"(", "x": {"label": "a", "log": )" + x +
+           R"(}, "y": {"label": "b"}, "series": [{"name": "s", "values": [)" + value + "]}]}]}";
+  };
+  EXPECT_EQ(refusal(plot("line", "true", R"({"x": 1, "y": 2})")), "");
+  EXPECT_EQ(refusal(plot("bar", "false", R"({"x": "a", "y": 2})")), "");
+  EXPECT_THAT(refusal(plot("pie", "false", "")), HasSubstr("its \"kind\" is none of bar, stacked, line"));
+  EXPECT_THAT(refusal(plot("line", "true", R"({"x": 0, "y": 2})")),
+              HasSubstr("a logarithmic axis begins above 0"));
+  EXPECT_THAT(refusal(plot("line", "false", R"({"x": "a", "y": 2})")),
+              HasSubstr("values, entry 1: a value has no number \"x\""));
+  EXPECT_THAT(refusal(plot("stacked", "false", R"({"x": 1, "y": 2})")),
+              HasSubstr("the \"x\" of a bar is its name"));
+  EXPECT_THAT(refusal(plot("bar", "false", R"({"x": "a"})")), HasSubstr("a value has no number \"y\""));
+  EXPECT_THAT(refusal(plot("bar", "false", R"({"x": "a", "y": 1, "low": "b"})")),
+              HasSubstr("no number \"low\""));
+  EXPECT_THAT(refusal(plot("bar", "false", "3")), HasSubstr("a value is {\"x\": ..., \"y\": ...}"));
+  EXPECT_THAT(refusal(R"({"plots": [{"kind": "bar"}]})"), HasSubstr("\"x\" is no axis"));
+  EXPECT_THAT(refusal(R"({"plots": [{"kind": "bar", "x": {"label": ""}, "y": {"label": ""}}]})"),
+              HasSubstr("it has no \"series\""));
+  EXPECT_THAT(refusal(R"({"plots": [3]})"), HasSubstr("plots, entry 1"));
+}
+
+}  // namespace
+}  // namespace minuet::tool

@@ -1,0 +1,75 @@
+// `minuet report`: result files as a page to look at.
+#include <algorithm>
+
+#include "codegen/json_text.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "tools/minuet/commands/commands.h"
+#include "tools/minuet/documents.h"
+#include "tools/minuet/error.h"
+#include "tools/minuet/output_file.h"
+#include "tools/minuet/pages/page.h"
+#include "tools/minuet/readers/scalar.h"
+#include "tools/minuet/report.h"
+
+namespace minuet::tool {
+namespace {
+
+namespace fs = llvm::sys::fs;
+
+/// Every .json file in the folder and below, in order of their names.
+llvm::Expected<std::vector<std::string>> result_files(const std::string& folder) {
+  if (!fs::is_directory(folder)) return bad_input("'{0}' is no folder of result files", folder);
+  std::vector<std::string> files;
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(folder, error), end; at != end && !error; at.increment(error)) {
+    if (extension_of(at->path()) == ".json" && !fs::is_directory(at->path())) files.push_back(at->path());
+  }
+  if (error) return bad_input("'{0}' cannot be read: {1}", folder, error.message());
+  if (files.empty()) return bad_input("'{0}' has no .json file: minuet bench --output writes such", folder);
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+llvm::Expected<llvm::json::Object> read_document(const std::string& path, llvm::StringRef name) {
+  MINUET_ASSIGN(const auto file, read_file(path));
+  llvm::Expected<llvm::json::Value> value = parse_json(file->getBuffer());
+  if (!value) return bad_input("'{0}' is no JSON: {1}", path, llvm::toString(value.takeError()));
+  llvm::Expected<llvm::json::Object> document = document_of(name, *value);
+  if (!document) return in_file(path, document.takeError());
+  return document;
+}
+
+}  // namespace
+
+llvm::Error report_command(const Arguments& arguments) {
+  MINUET_ASSIGN(const std::vector<std::string> files, result_files(arguments.results));
+  std::vector<NamedFile> inputs;
+  for (const std::string& path : files) inputs.push_back({"a result file", path});
+  MINUET_TRY(check_distinct({{"--output", arguments.output}}, inputs));
+  MINUET_ASSIGN(OutputFile output, OutputFile::open(arguments.output));
+  llvm::json::Array documents;
+  for (const std::string& path : files) {
+    const llvm::StringRef name = llvm::StringRef(path).drop_front(arguments.results.size()).ltrim('/');
+    MINUET_ASSIGN(llvm::json::Object document, read_document(path, llvm::json::fixUTF8(name)));
+    documents.push_back(std::move(document));
+  }
+  if (page_file("d3.min.js").empty()) {
+    return broken(
+        "this minuet was built without the library that draws plots: install libjs-d3 (apt-get install "
+        "libjs-d3, or tools/setup), and configure and build again");
+  }
+  const std::string title = arguments.title.empty()
+                                ? "Results: " + llvm::sys::path::filename(resolved(arguments.results)).str()
+                                : arguments.title;
+  const std::string page = fill_page("report.html", {{"title", html_text(llvm::json::fixUTF8(title))},
+                                                     {"version", version_text()},
+                                                     {"licence", html_text(page_file("d3.licence"))},
+                                                     {"data", script_json(std::move(documents))}});
+  MINUET_TRY(output.write(page));
+  llvm::outs() << llvm::formatv("{0}: {1} result files, {2:F1} MB\n", arguments.output, files.size(),
+                                static_cast<double>(page.size()) / 1e6);
+  return llvm::Error::success();
+}
+
+}  // namespace minuet::tool

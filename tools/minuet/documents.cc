@@ -1,0 +1,362 @@
+#include "tools/minuet/documents.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "codegen/json_text.h"
+#include "llvm/Support/Path.h"
+#include "tools/minuet/documents_check.h"
+#include "tools/minuet/error.h"
+
+namespace minuet::tool {
+namespace {
+
+using llvm::json::Array;
+using llvm::json::Object;
+using llvm::json::Value;
+
+/// What says where a result comes from.
+constexpr const char* kMachine[] = {"device",  "description", "arch",   "cpu_cores",  "driver",
+                                    "toolkit", "nvrtc",       "commit", "version",    "network",
+                                    "dtype",   "weights",     "cloud",  "voxel_size", "dataflow"};
+constexpr const char* kStages[] = {"voxelize", "sort", "map", "gather", "gemm", "scatter", "other"};
+
+constexpr size_t kMostColumns = 8;  ///< that are read without scrolling
+
+bool is_scalar(const Value& value) { return value.kind() != Value::Object && value.kind() != Value::Array; }
+
+double real_or(const Object& object, llvm::StringRef name, double otherwise) {
+  const auto number = object.getNumber(name);
+  return number ? *number : otherwise;
+}
+
+Object machine_of(const Object& file) {
+  Object machine;
+  for (const char* name : kMachine) {
+    const Value* const value = file.get(name);
+    if (value && is_scalar(*value)) machine[name] = *value;
+  }
+  return machine;
+}
+
+Object axis(llvm::StringRef label, bool log = false) { return Object{{"label", label.str()}, {"log", log}}; }
+
+Object plot(llvm::StringRef title, llvm::StringRef kind, Object x, Object y, Array series) {
+  return Object{{"title", title.str()},
+                {"kind", kind.str()},
+                {"x", std::move(x)},
+                {"y", std::move(y)},
+                {"series", std::move(series)}};
+}
+
+Object series(llvm::StringRef name, Array values) {
+  return Object{{"name", name.str()}, {"values", std::move(values)}};
+}
+
+Object table(llvm::StringRef title, Array columns, Array rows) {
+  return Object{{"title", title.str()}, {"columns", std::move(columns)}, {"rows", std::move(rows)}};
+}
+
+/// The value at "a.b", or null.
+Value at(const Object& object, llvm::StringRef path) {
+  const auto [first, rest] = path.split('.');
+  const Value* const value = object.get(first);
+  if (!value) return nullptr;
+  if (rest.empty()) return *value;
+  const Object* const inner = value->getAsObject();
+  return inner ? at(*inner, rest) : Value(nullptr);
+}
+
+/// Objects of an array, those that are some.
+std::vector<const Object*> objects_in(const Object& file, llvm::StringRef name) {
+  std::vector<const Object*> objects;
+  const Array* const array = file.getArray(name);
+  for (size_t i = 0; array && i < array->size(); ++i) {
+    if (const Object* object = (*array)[i].getAsObject()) objects.push_back(object);
+  }
+  return objects;
+}
+
+/// A column's name, and where its values are in each row.
+using Columns = std::vector<std::pair<const char*, const char*>>;
+
+Object table_of(llvm::StringRef title, const std::vector<const Object*>& records, const Columns& columns) {
+  Array names, rows;
+  for (const auto& column : columns) names.push_back(column.first);
+  for (const Object* record : records) {
+    Array row;
+    for (const auto& column : columns) {
+      const Value value = at(*record, column.second);
+      std::string text;
+      if (const Array* parts = value.getAsArray()) {  // 3 x 3 x 3
+        for (const Value& part : *parts) text += (text.empty() ? "" : "×") + llvm::formatv("{0}", part).str();
+      }
+      row.push_back(is_scalar(value) ? value : Value(text));
+    }
+    rows.push_back(std::move(row));
+  }
+  return table(title, std::move(names), std::move(rows));
+}
+
+/// One bar a record of what lies one behind the other: the stages that take time.
+Object stages_plot(const std::vector<std::pair<std::string, const Object*>>& stages_of) {
+  Array all;
+  for (const char* stage : kStages) {
+    Array values;
+    double sum = 0;
+    for (const auto& [name, stages] : stages_of) {
+      const double time = real_or(*stages, stage, 0);
+      sum += time;
+      values.push_back(Object{{"x", name}, {"y", time}});
+    }
+    if (sum > 0) all.push_back(series(stage, std::move(values)));
+  }
+  return plot("Stages", "stacked", axis(""), axis("profiled, ms"), std::move(all));
+}
+
+Object levels_plot(const std::vector<std::pair<std::string, std::vector<const Object*>>>& levels_of) {
+  Array all;
+  for (const auto& [name, levels] : levels_of) {
+    Array values;
+    for (const Object* level : levels) {
+      const Array* const stride = level->getArray("tensor_stride");
+      const auto voxels = level->getNumber("voxels");
+      if (!stride || stride->empty() || !voxels || *voxels <= 0) continue;
+      const auto first = stride->front().getAsNumber();
+      if (first && *first > 0) values.push_back(Object{{"x", *first}, {"y", *voxels}});
+    }
+    if (!values.empty()) all.push_back(series(name, std::move(values)));
+  }
+  return plot("Voxels by level", "line", axis("tensor stride", true), axis("voxels", true), std::move(all));
+}
+
+Object bench_document(const Object& file) {
+  const std::vector<const Object*> clouds = objects_in(file, "clouds");
+  Array wall;
+  std::vector<std::pair<std::string, const Object*>> stages;
+  std::vector<std::pair<std::string, std::vector<const Object*>>> levels;
+  for (const Object* cloud : clouds) {
+    const std::string name = text_or_empty(*cloud, "cloud");
+    Object value{{"x", name}, {"y", at(*cloud, "wall_ms.median")}};
+    for (const auto& [end, path] : {std::pair("low", "wall_ms.p10"), std::pair("high", "wall_ms.p90")}) {
+      if (at(*cloud, path).getAsNumber()) value[end] = at(*cloud, path);
+    }
+    if (value["y"].getAsNumber()) wall.push_back(std::move(value));
+    if (const Object* times = cloud->getObject("stages_ms")) stages.emplace_back(name, times);
+    levels.emplace_back(name, objects_in(*cloud, "levels"));
+  }
+  Array plots;
+  plots.push_back(plot("One inference", "bar", axis(""), axis("median, with p10 and p90, ms"),
+                       Array{series("median", std::move(wall))}));
+  plots.push_back(stages_plot(stages));
+  plots.push_back(levels_plot(levels));
+  Array notes;
+  if (const auto method = file.getString("method")) notes.push_back("Measured by the " + method->str() + ".");
+  Array tables;
+  tables.push_back(table_of("Clouds", clouds,
+                            {{"cloud", "cloud"},
+                             {"voxels", "voxels.unthinned"},
+                             {"median, ms", "wall_ms.median"},
+                             {"p10", "wall_ms.p10"},
+                             {"p90", "wall_ms.p90"},
+                             {"least", "wall_ms.min"},
+                             {"pairs", "pairs"},
+                             {"padded rows", "padded_rows"},
+                             {"launches", "counters.launches"},
+                             {"host waits", "counters.host_syncs"}}));
+  return Object{{"notes", std::move(notes)}, {"plots", std::move(plots)}, {"tables", std::move(tables)}};
+}
+
+/// Multiplications of a layer, in thousand millions.
+Array work_of(const std::vector<const Object*>& layers) {
+  Array values;
+  for (const Object* layer : layers) {
+    const double pairs = real_or(*layer, "pairs", 0), in = real_or(*layer, "in_channels", 0),
+                 out = real_or(*layer, "out_channels", 0);
+    values.push_back(Object{{"x", text_or_empty(*layer, "name")}, {"y", pairs * in * out / 1e9}});
+  }
+  return values;
+}
+
+Object run_document(const Object& file) {
+  const std::vector<const Object*> layers = objects_in(file, "layers"), levels = objects_in(file, "levels");
+  Array plots, tables, notes;
+  const double total = real_or(file, "total_ms", 0), first = real_or(file, "first_ms", 0);
+  const int64_t repeats = number_or(file, "repeats", 0);
+  notes.push_back(
+      llvm::formatv("The first inference with all that comes before it took {0:F2} ms; {1} {2:F2} ms.", first,
+                    repeats > 0 ? llvm::formatv("the median of {0} warm ones is", repeats).str()
+                                : "without that it took",
+                    total)
+          .str());
+  if (const Object* kernels = file.getObject("kernels")) {
+    notes.push_back(llvm::formatv("Kernels: {0} compiled, {1} from bundles, {2} from disk, {3} in memory.",
+                                  at(*kernels, "compiled"), at(*kernels, "bundle_hits"),
+                                  at(*kernels, "disk_hits"), at(*kernels, "memory_hits"))
+                        .str());
+  }
+  plots.push_back(stages_plot({{"one inference", file.getObject("stages_ms")}}));
+  plots.push_back(plot("Work by layer", "bar", axis(""), axis("multiplications, 10⁹"),
+                       Array{series("multiplications", work_of(layers))}));
+  plots.push_back(levels_plot({{"voxels", levels}}));
+  tables.push_back(table_of("Layers", layers,
+                            {{"layer", "name"},
+                             {"kernel", "kernel_size"},
+                             {"stride", "stride"},
+                             {"in", "in_channels"},
+                             {"out", "out_channels"},
+                             {"pairs", "pairs"},
+                             {"padded rows", "padded_rows"},
+                             {"GEMMs", "gemm_groups"},
+                             {"dataflow", "dataflow"},
+                             {"program", "kernel"}}));
+  const std::vector<const Object*> kernels = objects_in(file, "kernel_list");
+  if (!kernels.empty()) {
+    tables.push_back(table_of("Kernels", kernels,
+                              {{"kernel", "name"},
+                               {"from", "origin"},
+                               {"registers", "registers"},
+                               {"shared, bytes", "shared_bytes"},
+                               {"cubin, bytes", "cubin_bytes"},
+                               {"compiled, ms", "compile_ms"}}));
+  }
+  return Object{{"notes", std::move(notes)}, {"plots", std::move(plots)}, {"tables", std::move(tables)}};
+}
+
+using Fields = std::vector<std::pair<std::string, Value>>;
+
+/// The scalars of an object, those of objects within it as "outer.inner".
+void flatten(const Object& object, const std::string& prefix, Fields& fields) {
+  std::vector<std::pair<std::string, const Value*>> entries;
+  for (const auto& entry : object) entries.emplace_back(llvm::StringRef(entry.first).str(), &entry.second);
+  std::sort(entries.begin(), entries.end());
+  for (const auto& [name, value] : entries) {
+    if (const Object* inner = value->getAsObject()) flatten(*inner, prefix + name + ".", fields);
+    if (is_scalar(*value)) fields.emplace_back(prefix + name, *value);
+  }
+}
+
+/// The names of all fields, texts before numbers: they say what the numbers are of.
+std::vector<std::string> names_of(const std::vector<Fields>& records) {
+  std::vector<std::string> texts, numbers;
+  for (const Fields& fields : records) {
+    for (const auto& [name, value] : fields) {
+      const auto is_it = [name = name](const std::string& other) { return other == name; };
+      if (std::any_of(texts.begin(), texts.end(), is_it) ||
+          std::any_of(numbers.begin(), numbers.end(), is_it))
+        continue;
+      (value.getAsString() ? texts : numbers).push_back(name);
+    }
+  }
+  texts.insert(texts.end(), numbers.begin(), numbers.end());
+  return texts;
+}
+
+/// A row for each record and a column for each field that one of them has; the other way round where that
+/// would be a few long rows.
+Object table_of_records(llvm::StringRef title,
+                        const std::vector<std::pair<std::string, const Object*>>& records) {
+  std::vector<Fields> all;
+  for (const auto& record : records) {
+    all.emplace_back();
+    flatten(*record.second, "", all.back());
+  }
+  const std::vector<std::string> names = names_of(all);
+  const auto cell = [&](size_t record, const std::string& name) {
+    const auto field = std::find_if(all[record].begin(), all[record].end(),
+                                    [&](const auto& one) { return one.first == name; });
+    return field == all[record].end() ? Value(nullptr) : field->second;
+  };
+  Array columns, rows;
+  if (names.size() > kMostColumns && records.size() < kMostColumns) {
+    columns.push_back("");
+    for (size_t i = 0; i < records.size(); ++i)
+      columns.push_back(records[i].first.empty() ? std::to_string(i + 1) : records[i].first);
+    for (const std::string& name : names) {
+      Array row{name};
+      for (size_t i = 0; i < records.size(); ++i) row.push_back(cell(i, name));
+      rows.push_back(std::move(row));
+    }
+    return table(title, std::move(columns), std::move(rows));
+  }
+  const bool are_named = !records.front().first.empty();
+  if (are_named) columns.push_back("");
+  for (const std::string& name : names) columns.push_back(name);
+  for (size_t i = 0; i < records.size(); ++i) {
+    Array row;
+    if (are_named) row.push_back(records[i].first);
+    for (const std::string& name : names) row.push_back(cell(i, name));
+    rows.push_back(std::move(row));
+  }
+  return table(title, std::move(columns), std::move(rows));
+}
+
+void add_records(llvm::StringRef title, const Value& value, Array& tables) {
+  std::vector<std::pair<std::string, const Object*>> records;
+  if (const Array* array = value.getAsArray()) {
+    for (const Value& entry : *array) {
+      if (const Object* record = entry.getAsObject()) records.emplace_back("", record);
+    }
+  } else if (const Object* object = value.getAsObject()) {
+    for (const auto& entry : *object) {
+      if (const Object* record = entry.second.getAsObject())
+        records.emplace_back(llvm::StringRef(entry.first).str(), record);
+    }
+    std::sort(records.begin(), records.end());
+    if (records.empty()) records.emplace_back("", object);
+  }
+  if (!records.empty()) tables.push_back(table_of_records(title, records));
+}
+
+Object other_document(const Value& value) {
+  Array tables;
+  const Object* const file = value.getAsObject();
+  if (!file) {
+    add_records("", value, tables);
+    return Object{{"tables", std::move(tables)}};
+  }
+  Object scalars;
+  std::vector<std::pair<std::string, const Value*>> entries;
+  for (const auto& entry : *file) {
+    const llvm::StringRef name = entry.first;
+    const bool is_machine = std::find(std::begin(kMachine), std::end(kMachine), name) != std::end(kMachine);
+    if (is_scalar(entry.second) && !is_machine) scalars[name] = entry.second;
+    if (!is_scalar(entry.second)) entries.emplace_back(name.str(), &entry.second);
+  }
+  std::sort(entries.begin(), entries.end());
+  if (!scalars.empty()) add_records("Values", Value(Array{std::move(scalars)}), tables);
+  for (const auto& [name, inner] : entries) add_records(name, *inner, tables);
+  return Object{{"tables", std::move(tables)}};
+}
+
+/// "minkunet42, fp16"
+std::string network_of(const Object& file) {
+  return text_or_empty(file, "network") + ", " + text_or_empty(file, "dtype");
+}
+
+}  // namespace
+
+llvm::Expected<Object> document_of(llvm::StringRef file, const Value& value) {
+  const Object* const object = value.getAsObject();
+  Object document;
+  if (object && (object->get("tables") || object->get("plots"))) {
+    MINUET_TRY(check_document(*object));
+    document = *object;
+  } else if (object && object->getArray("clouds") && object->get("network")) {
+    document = bench_document(*object);
+    document["title"] = network_of(*object);
+  } else if (object && object->getArray("layers") && object->getObject("stages_ms")) {
+    document = run_document(*object);
+    document["title"] = network_of(*object) + ", " + text_or_empty(*object, "cloud");
+  } else {
+    document = other_document(value);
+  }
+  if (!document.get("title")) document["title"] = llvm::sys::path::stem(file).str();
+  if (!document.get("machine") && object) document["machine"] = machine_of(*object);
+  document["file"] = file.str();
+  return document;
+}
+
+}  // namespace minuet::tool

@@ -1,0 +1,25 @@
+// Result files of any kind as the documents that the page of `minuet report` shows.
+#pragma once
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/JSON.h"
+
+namespace minuet::tool {
+
+/// What a result file says, as a document:
+///
+///     {"title": text, "machine": {name: text or number, ...}, "notes": [text, ...],
+///      "tables": [{"title": text, "columns": [text, ...], "rows": [[text, number or null, ...], ...]}, ...],
+///      "plots": [{"title": text, "kind": "bar", "stacked" or "line", "x": axis, "y": axis,
+///                 "series": [{"name": text, "values": [{"x": ..., "y": number, "low": ..., "high": ...},
+///                 ...]}]}]}
+///
+/// An axis is {"label": text, "log": true or false}. Bars lie: their x are names, their y lengths; "low" and
+/// "high", which need not be there, are the ends of a whisker. Of all but the title each may be left out.
+///
+/// A file that has "tables" or "plots" is such a document, and is checked; the results of `minuet bench` and
+/// `minuet run --json` have plots made of them; of any other JSON there are tables.
+llvm::Expected<llvm::json::Object> document_of(llvm::StringRef file, const llvm::json::Value& value);
+
+}  // namespace minuet::tool

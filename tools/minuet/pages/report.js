@@ -1,0 +1,41 @@
+"use strict";
+// The page of `minuet report`: a chapter for each document, with its machine, notes, plots and tables.
+
+function drawTable({title, columns, rows}) {
+  const names = element("tr", {}, ...columns.map((name) => element("th", {textContent: name})));
+  const table = element("table", {}, names, ...rows.map((row) => element("tr", {}, ...row.map((cell) => {
+    const isText = typeof cell === "string";
+    const text = cell === null ? "" : typeof cell === "number" ? shown(cell) : String(cell);
+    return element("td", {textContent: text, className: isText ? "text" : ""});
+  }))));
+  const wide = element("div", {className: "wide"}, table), head = element("h3", {textContent: title ?? ""});
+  if (rows.length <= 30) return [head, wide];
+  return [head, element("details", {}, element("summary", {textContent: `${shown(rows.length)} rows`}), wide)];
+}
+
+const firstFacts = ["device", "description", "arch", "driver", "toolkit", "nvrtc", "commit"];
+
+function machineLine(machine) {
+  const names = new Set([...firstFacts.filter((name) => name in machine), ...Object.keys(machine)]);
+  const facts = [...names].map((name) => [name, machine[name]]).filter(([, value]) => value !== null && value !== "");
+  return element("p", {className: "machine"}, ...facts.map(([name, value]) => element(
+      "span", {}, element("span", {className: "faint", textContent: `${name.replaceAll("_", " ")} `}),
+      element("b", {textContent: typeof value === "number" ? shown(value) : String(value)}))));
+}
+
+function drawDocument(result, number) {
+  const section = element("section", {id: `chapter${number}`},
+                          element("h2", {textContent: result.title}),
+                          element("p", {className: "faint", textContent: result.file}),
+                          machineLine(result.machine ?? {}));
+  for (const note of result.notes ?? []) section.append(element("p", {textContent: note}));
+  for (const plot of result.plots ?? []) {
+    section.append(element("h3", {textContent: plot.title ?? ""}), drawPlot(plot));
+  }
+  for (const table of result.tables ?? []) section.append(...drawTable(table));
+  byId("documents").append(section);
+  byId("chapters").append(element("a", {href: `#chapter${number}`, textContent: result.title}));
+}
+
+data.forEach(drawDocument);
+byId("theme").addEventListener("click", toggleTheme);
