@@ -68,6 +68,26 @@ TEST(Progress, SaysOnATerminalWhatIsBeingWaitedFor) {
   EXPECT_THAT(terminal.read_until("end"), testing::EndsWith("\r\x1b[Kend"));  // the line was wiped
 }
 
+TEST(Progress, CountsSteps) {
+  Terminal terminal;
+  Progress progress("warm inferences");
+  progress.step(0, 40);
+  progress.step(20, 40);
+  EXPECT_THAT(terminal.read_until(" left"), HasSubstr(" s [##########----------] 20/40, "));
+  progress.say("something else");
+  EXPECT_THAT(terminal.read_until("else, 3 s"), testing::EndsWith("\r\x1b[Kminuet: something else, 3 s"));
+}
+
+TEST(Progress, TellsRateAndTimeLeft) {
+  EXPECT_EQ(step_text(0, 0, 4, 0, 1), "[--------------------] 0/4");
+  EXPECT_EQ(step_text(0, 1, 4, 10, 0), "[#####---------------] 1/4, 10.0 s each, 30 s left");
+  EXPECT_EQ(step_text(0, 1, 4, 10, 7), "[#####---------------] 1/4, 10.0 s each, 23 s left");
+  EXPECT_EQ(step_text(0, 1, 4, 10, 99), "[#####---------------] 1/4, 10.0 s each, 0 s left");
+  EXPECT_EQ(step_text(2, 3, 5, 0.5, 0), "[############--------] 3/5, 2.0 a second, 1 s left");
+  EXPECT_EQ(step_text(3, 3, 5, 9, 0), "[############--------] 3/5");
+  EXPECT_EQ(step_text(0, 4, 4, 2, 0), "[####################] 4/4, 2.0 a second, 0 s left");
+}
+
 TEST(Progress, SaysNothingOfWhatIsQuickOrElsewhere) {
   Terminal terminal;
   { const Progress quick("nothing"); }

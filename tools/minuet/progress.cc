@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 
@@ -29,19 +30,55 @@ Progress::~Progress() {
 void Progress::say(std::string what) {
   const std::lock_guard<std::mutex> lock(mutex_);
   what_ = std::move(what);
+  total_ = 0;
+}
+
+void Progress::step(int64_t done, int64_t total) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (total != total_) {
+    steps_start_ = Clock::now();
+    first_ = done;
+  }
+  last_step_ = Clock::now();
+  done_ = done;
+  total_ = total;
+}
+
+std::string Progress::line(Clock::time_point now) const {
+  const auto whole = [](Clock::duration time) {
+    return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(time).count());
+  };
+  const std::string line = "minuet: " + what_ + ", " + whole(now - start_) + " s";
+  if (total_ == 0) return line;
+  const std::chrono::duration<double> steps = last_step_ - steps_start_, since = now - last_step_;
+  return line + " " + step_text(first_, done_, total_, steps.count(), since.count());
 }
 
 void Progress::watch() {
-  const auto start = std::chrono::steady_clock::now();
   std::unique_lock<std::mutex> lock(mutex_);
   bool has_printed = false;
   while (!ended_.wait_for(lock, has_printed ? kPeriod : kSilence, [&] { return is_over_; })) {
-    const auto seconds =
-        std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - start).count();
-    std::fprintf(stderr, "\r\x1b[Kminuet: %s, %lld s", what_.c_str(), static_cast<long long>(seconds));
+    std::fprintf(stderr, "\r\x1b[K%s", line(Clock::now()).c_str());
     has_printed = true;
   }
   if (has_printed) std::fputs("\r\x1b[K", stderr);
+}
+
+std::string step_text(int64_t before, int64_t done, int64_t total, double seconds, double since) {
+  constexpr int64_t kWidth = 20;
+  std::string bar(static_cast<size_t>(done * kWidth / total), '#');
+  bar.resize(kWidth, '-');
+  const std::string text = "[" + bar + "] " + std::to_string(done) + "/" + std::to_string(total);
+  if (done <= before || seconds <= 0) return text;  // no step is over, so nobody knows how long one takes
+  const double rate = static_cast<double>(done - before) / seconds;
+  const double left = std::max(0.0, static_cast<double>(total - done) / rate - since);
+  char rest[96];
+  if (rate >= 1) {
+    std::snprintf(rest, sizeof(rest), ", %.1f a second, %.0f s left", rate, left);
+  } else {
+    std::snprintf(rest, sizeof(rest), ", %.1f s each, %.0f s left", 1 / rate, left);
+  }
+  return text + rest;
 }
 
 }  // namespace minuet::tool

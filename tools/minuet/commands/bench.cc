@@ -87,35 +87,54 @@ struct Timing {
   minuet_execution_counters counters = MINUET_EXECUTION_COUNTERS_INIT;  ///< of all timed inferences
 };
 
+/// Inferences of one cloud, for who waits.
+class Inferences {
+ public:
+  Inferences(Progress& progress, int64_t total) : progress_(progress), total_(total) {
+    progress.step(0, total);
+  }
+  void count() { progress_.step(++done_, total_); }
+
+ private:
+  Progress& progress_;
+  const int64_t total_;
+  int64_t done_ = 0;
+};
+
 llvm::Error warm_up(const Bench& bench, minuet_execution* execution, const std::vector<Uploaded>& variants,
-                    void* output) {
+                    void* output, Inferences& inferences) {
   for (int i = 0; i < bench.warm_up; ++i) {
     const Uploaded& variant = variants[static_cast<size_t>(i % bench.unthinned)];
     MINUET_TRY(infer(execution, bench.device, variant.coordinates, variant.features, output));
+    inferences.count();
   }
   return llvm::Error::success();
 }
 
 llvm::Expected<Timing> measure(const Bench& bench, minuet_execution* execution,
-                               const std::vector<Uploaded>& variants, void* output) {
+                               const std::vector<Uploaded>& variants, void* output, Progress& progress) {
   Timing timing;
-  MINUET_TRY(warm_up(bench, execution, variants, output));
+  Inferences inferences(progress, 2 * int64_t{bench.warm_up + bench.timed});
+  MINUET_TRY(warm_up(bench, execution, variants, output, inferences));
   MINUET_TRY(check(minuet_execution_reset_counters(execution)));
   for (size_t i = static_cast<size_t>(bench.unthinned); i < variants.size(); ++i) {
     const Uploaded& variant = variants[i];
     const Clock::time_point start = Clock::now();
     MINUET_TRY(infer(execution, bench.device, variant.coordinates, variant.features, output));
     timing.wall_ms.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+    inferences.count();
   }
   MINUET_TRY(check(minuet_execution_query_counters(execution, &timing.counters)));
   MINUET_TRY(check(minuet_execution_set_profiling(execution, 1)));
-  MINUET_TRY(warm_up(bench, execution, variants, output));  // the events are made in the first profiled pass
+  MINUET_TRY(warm_up(bench, execution, variants, output,
+                     inferences));  // the events are made in the first profiled pass
   for (size_t i = static_cast<size_t>(bench.unthinned); i < variants.size(); ++i) {
     const Uploaded& variant = variants[i];
     MINUET_TRY(infer(execution, bench.device, variant.coordinates, variant.features, output));
     minuet_stage_times stages = MINUET_STAGE_TIMES_INIT;
     MINUET_TRY(check(minuet_execution_query_stages(execution, &stages)));
     timing.stages.push_back(stages);
+    inferences.count();
   }
   return timing;
 }
@@ -238,7 +257,7 @@ llvm::Expected<llvm::json::Object> measure_cloud(const Bench& bench, const Bench
   const size_t bytes = static_cast<size_t>(most) * static_cast<size_t>(bench.info.out_channels) *
                        static_cast<size_t>(dtype_bytes(bench.dtype));
   MINUET_ASSIGN(const DeviceBuffer output, DeviceBuffer::allocate(bench.device, bytes));
-  MINUET_ASSIGN(const Timing timing, measure(bench, execution.get(), variants, output.get()));
+  MINUET_ASSIGN(const Timing timing, measure(bench, execution.get(), variants, output.get(), *progress));
   progress.reset();
   RunReport shapes;
   MINUET_TRY(query_shapes(execution.get(), bench.info, shapes));

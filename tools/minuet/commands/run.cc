@@ -85,7 +85,8 @@ llvm::Expected<DeviceBuffer> first_inference(Session& session, const DeviceBuffe
   return memory;
 }
 
-llvm::Expected<std::vector<double>> time_replays(Session& session, const VoxelCloud& voxels, int repeats) {
+llvm::Expected<std::vector<double>> time_replays(Session& session, const VoxelCloud& voxels, int repeats,
+                                                 Progress& progress) {
   Replay replay(session.network.get(), session.info, session.device.get(), session.facts, session.dtype,
                 session.choice);
   MINUET_TRY(replay.learn(voxels));
@@ -93,24 +94,29 @@ llvm::Expected<std::vector<double>> time_replays(Session& session, const VoxelCl
   for (int i = -1; i < repeats; ++i) {  // the graph is made for the first
     MINUET_ASSIGN(const Replayed replayed, replay.infer(voxels));
     if (i >= 0) times.push_back(replayed.ms);
+    progress.step(i + 1, repeats);
   }
   return times;
 }
 
 /// In exact mode, or one of them, whose counts and stages are told, and then replays.
 llvm::Error time_repeats(Session& session, const VoxelCloud& voxels, const DeviceBuffer& coordinates,
-                         const minuet_tensor& features, void* output, int repeats, RunReport& report) {
+                         const minuet_tensor& features, void* output, int repeats, RunReport& report,
+                         Progress& progress) {
   minuet_execution* const execution = session.execution.get();
   if (repeats == 0) return check(minuet_execution_query_stages(execution, &report.stages));
   std::vector<double> times;
-  for (int i = 0; i < (session.choice.replay ? 1 : repeats); ++i) {
+  const int exact = session.choice.replay ? 1 : repeats;
+  progress.step(0, exact);
+  for (int i = 0; i < exact; ++i) {
     MINUET_TRY(check(minuet_execution_reset_counters(execution)));
     const Clock::time_point start = Clock::now();
     MINUET_TRY(infer(execution, session.device.get(), coordinates, features, output));
     times.push_back(milliseconds_since(start));
+    progress.step(i + 1, exact);
   }
   if (session.choice.replay) {
-    MINUET_ASSIGN(times, time_replays(session, voxels, repeats));
+    MINUET_ASSIGN(times, time_replays(session, voxels, repeats, progress));
     report.is_replay = true;
   }
   report.repeats = repeats;
@@ -223,7 +229,7 @@ llvm::Error run_command(const Arguments& arguments) {
   progress->say("warm inferences");
   const bool few = session.facts.is_cpu() && !arguments.execution.replay;
   const int repeats = arguments.repeat > 0 ? arguments.repeat : few ? 0 : 10;
-  MINUET_TRY(time_repeats(session, voxels, coordinates, features, memory.get(), repeats, report));
+  MINUET_TRY(time_repeats(session, voxels, coordinates, features, memory.get(), repeats, report, *progress));
   MINUET_TRY(query_shapes(session.execution.get(), session.info, report));
   report.voxels = report.levels.front().voxels;  // without the duplicates
   MINUET_TRY(check(minuet_context_kernel_counters(session.context.get(), &report.kernels)));
