@@ -62,15 +62,19 @@ TEST(Documents, OfARun) {
     "kernel_list": [{"name": "k", "origin": "disk", "registers": 32, "shared_bytes": 16, "cubin_bytes": 9,
                      "compile_ms": 0}],
     "layers": [{"name": "stem", "kernel_size": [3, 3, 3], "stride": [1, 1, 1], "in_channels": 4, "out_channels": 32,
-                "pairs": 1000000, "padded_rows": 0, "gemm_groups": 1, "dataflow": "fused", "kernel": "f"}]})");
+                "pairs": 1000000, "padded_rows": 0, "gemm_groups": 1, "dataflow": "fused", "kernel": "f",
+                "gather_ms": 0, "gemm_ms": 1.25, "scatter_ms": 0.5}]})");
   EXPECT_EQ(made.getString("title"), llvm::StringRef("n, fp32, c.bin"));
   EXPECT_EQ(
       *made.get("notes"),
       parsed(
           R"(["The first inference with all that comes before it took 10.00 ms; the median of 3 warm ones is 2.00 ms.",
                        "Kernels: 1 compiled, 0 from bundles, 4 from disk, 0 in memory."])"));
-  EXPECT_EQ(values_of(made, 1, 0), parsed(R"([{"x": "stem", "y": 0.128}])"));
-  EXPECT_EQ(rows_of(made, 0), parsed(R"([["stem", "3×3×3", "1×1×1", 4, 32, 1000000, 0, 1, "fused", "f"]])"));
+  ASSERT_EQ(entry(made, "plots", 1).getArray("series")->size(), 2u);
+  EXPECT_EQ(values_of(made, 1, 1), parsed(R"([{"x": "stem", "y": 0.5}])"));
+  EXPECT_EQ(values_of(made, 2, 0), parsed(R"([{"x": "stem", "y": 0.128}])"));
+  EXPECT_EQ(rows_of(made, 0),
+            parsed(R"([["stem", "3×3×3", "1×1×1", 4, 32, 1000000, 0, 1, 0, 1.25, 0.5, "fused", "f"]])"));
   EXPECT_EQ(rows_of(made, 1), parsed(R"([["k", "disk", 32, 16, 9, 0]])"));
 }
 

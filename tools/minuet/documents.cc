@@ -180,6 +180,22 @@ Array work_of(const std::vector<const Object*>& layers) {
   return values;
 }
 
+/// Of each layer its parts one behind the other.
+Object layers_plot(const std::vector<const Object*>& layers) {
+  Array all;
+  for (const char* stage : {"gather", "gemm", "scatter"}) {
+    Array values;
+    double sum = 0;
+    for (const Object* layer : layers) {
+      const double time = real_or(*layer, std::string(stage) + "_ms", 0);
+      sum += time;
+      values.push_back(Object{{"x", text_or_empty(*layer, "name")}, {"y", time}});
+    }
+    if (sum > 0) all.push_back(series(stage, std::move(values)));
+  }
+  return plot("Time by layer", "stacked", axis(""), axis("profiled, ms"), std::move(all));
+}
+
 Object run_document(const Object& file) {
   const std::vector<const Object*> layers = objects_in(file, "layers"), levels = objects_in(file, "levels");
   Array plots, tables, notes;
@@ -198,6 +214,7 @@ Object run_document(const Object& file) {
                         .str());
   }
   plots.push_back(stages_plot({{"one inference", file.getObject("stages_ms")}}));
+  plots.push_back(layers_plot(layers));
   plots.push_back(plot("Work by layer", "bar", axis(""), axis("multiplications, 10⁹"),
                        Array{series("multiplications", work_of(layers))}));
   plots.push_back(levels_plot({{"voxels", levels}}));
@@ -210,6 +227,9 @@ Object run_document(const Object& file) {
                              {"pairs", "pairs"},
                              {"padded rows", "padded_rows"},
                              {"GEMMs", "gemm_groups"},
+                             {"gather, ms", "gather_ms"},
+                             {"GEMM", "gemm_ms"},
+                             {"scatter", "scatter_ms"},
                              {"dataflow", "dataflow"},
                              {"program", "kernel"}}));
   const std::vector<const Object*> kernels = objects_in(file, "kernel_list");
