@@ -158,6 +158,7 @@ minuet_status minuet_execution_create(minuet_plan* plan, minuet_device* device,
     MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded,
                   plan->residence->loaded_on(*device->open->device()));
     MINUET_ASSIGN(std::unique_ptr<Execution> made, Execution::create(std::move(loaded), given));
+    made->set_trace(device->open->trace());
     *execution = new minuet_execution{device->open, std::move(made), {}};
     return llvm::Error::success();
   });

@@ -434,7 +434,10 @@ llvm::Error Execution::run_layers(llvm::ArrayRef<Tensor> inputs, const Tensor& o
   const TensorSpec& spec = program_.tensors[program_.output];
   const bool in_place = is_in_place(program_.output);
   if (in_place) places_[spec.storage] = {static_cast<char*>(output.data), output.ld};
-  for (i32 i = 0; i < layer_count(); ++i) MINUET_TRY(engine_->run_op(request_of(i)));
+  for (i32 i = 0; i < layer_count(); ++i) {
+    const Trace::Span span(trace_, "layer", program_.layers[i].name);
+    MINUET_TRY(engine_->run_op(request_of(i)));
+  }
   if (in_place) return llvm::Error::success();
   const Level& level = levels_[spec.level];
   return engine_->permute_rows({permute_output_, address_of(program_.output), ld_of(program_.output),

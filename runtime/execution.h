@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "codegen/trace.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "runtime/compiled_plan.h"
 #include "runtime/fused_work.h"
@@ -49,6 +50,8 @@ class Execution {
   /// The first layer that wrote a number that is infinite or NaN since prepare, or -1. Waits.
   llvm::Expected<i32> find_overflow(void* stream);
 
+  /// Where each layer of a run gets a span; null: nowhere.
+  void set_trace(Trace* trace) { trace_ = trace; }
   bool has_capacities() const { return options_.cloud.has_capacities(); }
   /// One for each level: `factor` times what is prepared.
   llvm::Error suggest_capacities(double factor, llvm::MutableArrayRef<i64> rows) const;
@@ -175,6 +178,7 @@ class Execution {
   i32 permute_output_ = 0, permute_coordinates_ = 0;
 
   // What is prepared.
+  Trace* trace_ = nullptr;
   bool prepared_ = false;
   bool has_cloud_state_ = false;  // capacity mode: some prepare was enqueued
   bool in_graph_ = false;         // a run for it was captured

@@ -203,8 +203,8 @@ MINUET_API minuet_status minuet_context_kernel_counters(minuet_context* context,
 MINUET_API minuet_status minuet_context_add_bundle(minuet_context* context, const char* path,
                                                    const char* sha256);
 
-/* Writes the times of look-ups, compiles, loads and first runs so far as a trace that ui.perfetto.dev opens.
- * FAILED_PRECONDITION where the context was made without `trace`. */
+/* Writes the times of look-ups, compiles, loads, runs and each run's layers so far (on the host's clock) as a
+ * trace that ui.perfetto.dev opens. FAILED_PRECONDITION where the context was made without `trace`. */
 MINUET_API minuet_status minuet_context_write_trace(minuet_context* context, const char* path);
 
 /* The cache folder in use; "" when kernels live in memory only. Like minuet_last_error. */

@@ -78,7 +78,8 @@ def run(minuet, cloud, network, device, cache, settings, folder):
     start = time.monotonic()
     subprocess.run([str(word) for word in command], env=environment, check=True, stdout=subprocess.DEVNULL)
     facts = json.loads(report.read_text())
-    times = measure(json.loads(trace.read_text())["traceEvents"], start * 1e6)
+    spans = [event for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "X"]
+    times = measure(spans, start * 1e6)
     kernels = facts.get("kernels", {"compiled": 0, "bundle_hits": 0, "disk_hits": 0})  # the CPU has none
     return {**times, "kernels": kernels, "device": facts["description"]}
 

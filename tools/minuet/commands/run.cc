@@ -180,6 +180,15 @@ llvm::Error check_overflow(const Session& session, RunReport& report) {
   return llvm::Error::success();
 }
 
+/// As a GPU took them; the CPU's own are in the trace.
+std::vector<LayerTimes> device_layers(const RunReport& report) {
+  std::vector<LayerTimes> layers;
+  if (report.device.is_cpu()) return layers;
+  for (const minuet_layer_info& layer : report.layers)
+    layers.push_back({layer.name, layer.gather, layer.gemm, layer.scatter});
+  return layers;
+}
+
 void warn_of_non_finite(const RunReport& report, bool labels) {
   if (report.non_finite == 0) return;
   const int64_t all = report.output_rows * report.network.out_channels;
@@ -239,7 +248,7 @@ llvm::Error run_command(const Arguments& arguments) {
   report.non_finite = count_non_finite(output);
   progress.reset();
   warn_of_non_finite(report, arguments.labels);
-  MINUET_TRY(files.write_trace(session.context.get()));
+  MINUET_TRY(files.write_trace(session.context.get(), device_layers(report)));
   const minuet_level_info& level = report.levels[static_cast<size_t>(session.info.output_level)];
   MINUET_TRY(files.write(input, session.info, level.tensor_stride, std::move(output)));
   return print_report(arguments, report, files);

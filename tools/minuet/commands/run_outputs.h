@@ -11,6 +11,7 @@
 #include "tools/minuet/options.h"
 #include "tools/minuet/output_file.h"
 #include "tools/minuet/palette.h"
+#include "tools/minuet/trace_layers.h"
 
 namespace minuet::tool {
 
@@ -36,7 +37,8 @@ class RunOutputs {
   /// `tensor_stride`: of the output's level. Where there is nothing to write, does nothing.
   llvm::Error write(const Input& input, const minuet_plan_info& network, const int32_t* tensor_stride,
                     Output output);
-  llvm::Error write_trace(minuet_context* context);
+  /// `device_layers`: of a GPU, beside what the host did.
+  llvm::Error write_trace(minuet_context* context, const std::vector<LayerTimes>& device_layers);
   /// To its file, or to stdout for "-".
   llvm::Error write_report(const llvm::json::Value& report);
 
