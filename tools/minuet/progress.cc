@@ -48,7 +48,7 @@ std::string Progress::line(Clock::time_point now) const {
   const auto whole = [](Clock::duration time) {
     return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(time).count());
   };
-  const std::string line = "minuet: " + what_ + ", " + whole(now - start_) + " s";
+  std::string line = "minuet: " + what_ + ", " + whole(now - start_) + " s";
   if (total_ == 0) return line;
   const std::chrono::duration<double> steps = last_step_ - steps_start_, since = now - last_step_;
   return line + " " + step_text(first_, done_, total_, steps.count(), since.count());
@@ -68,7 +68,7 @@ std::string step_text(int64_t before, int64_t done, int64_t total, double second
   constexpr int64_t kWidth = 20;
   std::string bar(static_cast<size_t>(done * kWidth / total), '#');
   bar.resize(kWidth, '-');
-  const std::string text = "[" + bar + "] " + std::to_string(done) + "/" + std::to_string(total);
+  std::string text = "[" + bar + "] " + std::to_string(done) + "/" + std::to_string(total);
   if (done <= before || seconds <= 0) return text;  // no step is over, so nobody knows how long one takes
   const double rate = static_cast<double>(done - before) / seconds;
   const double left = std::max(0.0, static_cast<double>(total - done) / rate - since);

@@ -45,6 +45,7 @@ llvm::Expected<llvm::json::Object> read_document(const std::string& path, llvm::
 llvm::Error report_command(const Arguments& arguments) {
   MINUET_ASSIGN(const std::vector<std::string> files, result_files(arguments.results));
   std::vector<NamedFile> inputs;
+  inputs.reserve(files.size());
   for (const std::string& path : files) inputs.push_back({"a result file", path});
   MINUET_TRY(check_distinct({{"--output", arguments.output}}, inputs));
   MINUET_ASSIGN(OutputFile output, OutputFile::open(arguments.output));
