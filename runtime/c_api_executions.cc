@@ -51,7 +51,7 @@ llvm::Expected<ExecutionOptions> read_execution_options(const minuet_execution_o
   if (given.map_method < MINUET_MAPS_AUTO || given.map_method > MINUET_MAPS_INDEXED) {
     return make_error(StatusCode::InvalidArgument, "there is no map method {0}", given.map_method);
   }
-  if (given.map_method == MINUET_MAPS_INDEXED) execution.cloud.method = MapMethod::Indexed;
+  if (given.map_method != MINUET_MAPS_SORTED) execution.cloud.method = MapMethod::Indexed;
   execution.scratch_bytes = given.scratch_bytes;
   if (given.scratch_bytes < 0) {
     return make_error(StatusCode::InvalidArgument,

@@ -617,7 +617,7 @@ MINUET_API minuet_status minuet_precompile(minuet_context* context, const minuet
 /* How a network's coordinate sets and kernel maps are made. The same sets and maps. */
 typedef int32_t minuet_map_method;
 enum {
-  MINUET_MAPS_AUTO = 0,   /* sorted, so far */
+  MINUET_MAPS_AUTO = 0,   /* indexed where that serves the cloud, else sorted */
   MINUET_MAPS_SORTED = 1, /* keys are sorted, and sorted keys are searched (paper 5.1) */
   /* the cells that voxels occupy are counted. Sorted all the same: on the CPU, for more than 16 levels, in
    * capacity mode without bounds, and, until 16 in a row had fewer, from a cloud on whose bounds hold more

@@ -106,7 +106,8 @@ void add_dataflow(CLI::App& app, NetworkChoice& network) {
 
 void add_maps(CLI::App& app, ExecutionChoice& execution) {
   app.add_option("--maps", execution.maps,
-                 "how kernel maps are made: sorted, or indexed by the cells that are occupied; default: auto")
+                 "how kernel maps are made: indexed by the cells that are occupied, or sorted; default: "
+                 "indexed where it can be")
       ->type_name("NAME");
 }
 
