@@ -122,6 +122,7 @@ constexpr i32 kMostStep = 128, kMostWideStep = 32;
 constexpr i32 kMostRing = 72 << 10;  // bytes, of the 99 KB that a block may have everywhere
 constexpr i32 kMostStages = 6;
 constexpr i64 kEnoughBlocks = 400;  // that a large GPU is kept busy with
+constexpr i64 kFewRows = 1 << 14;   // below which warpgroups were measured
 
 i32 round_up(i32 value, i32 unit) { return (value + unit - 1) / unit * unit; }
 
@@ -192,42 +193,33 @@ void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
   spec.blocks = choose_blocks(spec);
 }
 
-/// Whole pieces of 64 bytes, and enough of them for products of 64 rows to be worth while.
-bool fits_warpgroups(const FusedSpec& spec) {
-  return spec.io != DType::F32 && spec.in_channels * dtype_bytes(spec.io) >= 128 && spec.out_channels >= 64;
+/// Whether products by warpgroups were seen to win, for few rows.
+bool suits_warpgroups(const FusedSpec& spec) {
+  return dtype_bytes(spec.io) == 2 && spec.in_channels >= 256 && spec.out_channels >= 256;
 }
 
-/// Blocks of one to three warpgroups that fill a multiprocessor's registers, as many of a cluster as leave
-/// none of a large GPU idle.
+/// Blocks of three, which fill a multiprocessor's registers, as many of a cluster as leave none of a large
+/// GPU idle.
 void choose_warpgroups(FusedChoice& choice, i64 rows) {
-  constexpr i32 kWarpgroupColumns = 128, kMultiprocessors = 132, kSharedBytes = 208 << 10;
+  constexpr i32 kWarpgroups = 3, kWarpgroupColumns = 128, kMultiprocessors = 132, kSharedBytes = 208 << 10;
   FusedSpec& spec = choice.fused;
   const i32 piece = 2 * fused_granule(spec.io);
   spec.unit = MmaUnit::Warpgroup;
   spec.weights = WeightRoad::BulkRefill;
   spec.step = equal_parts(spec.in_channels, piece, 4 * piece);
   spec.columns = equal_parts(spec.out_channels, kTile, kWarpgroupColumns);
-  const bool wide = spec.columns > 96 || spec.step > 3 * piece, many = rows == 0 || rows >= 60000;
-  i32 warpgroups = 1;
-  if (wide) {
-    warpgroups = 3, spec.blocks = 1;
-  } else if (spec.columns > 64 && many) {
-    warpgroups = 2, spec.blocks = 2;
-  } else {
-    spec.blocks = spec.columns > 64 || !many ? 3 : 4;
-  }
-  spec.warps = 4 * warpgroups;
-  spec.prefetch = warpgroups == 1 ? 2 : 1;
-  spec.early_loads = wide || spec.blocks == 4;
-  spec.stages = std::clamp(kSharedBytes / spec.blocks / fused_stage_bytes(spec), 2, kMostStages);
+  spec.warps = 4 * kWarpgroups;
+  spec.prefetch = 1;
+  spec.early_loads = true;
+  spec.stages = std::clamp(kSharedBytes / fused_stage_bytes(spec), 2, kMostStages);
   // Four fifths of what runs at once; a block has four offsets and a group of columns to finish at least.
-  const i64 enough = spec.blocks * kMultiprocessors * 4 / 5;
+  constexpr i64 kEnough = kMultiprocessors * 4 / 5;
   const i32 groups = fused_column_group(spec, spec.columns / fused_tile(spec) - 1).number + 1;
   const auto fits = [&](i32 cluster) { return cluster <= groups && cluster * 4 <= spec.volume; };
-  while (rows != 0 && spec.cluster < 4 && fits(2 * spec.cluster) && fused_blocks(spec, rows) < enough)
-    spec.cluster *= 2;
+  while (spec.cluster < 4 && fits(2 * spec.cluster) && fused_blocks(spec, rows) < kEnough) spec.cluster *= 2;
   choice.reasons.push_back(
-      llvm::formatv("products by {0} warpgroups a block, {1} blocks a cluster", warpgroups, spec.cluster)
+      llvm::formatv("{0} rows are few: products by {1} warpgroups a block, {2} blocks a cluster", rows,
+                    kWarpgroups, spec.cluster)
           .str());
 }
 
@@ -252,7 +244,7 @@ FusedChoice choose_fused(const ConvolutionProblem& problem, llvm::StringRef arch
   spec.activation = problem.activation;
 
   spec.programmatic = means.programmatic && capability(arch) >= 90;
-  if (means.warpgroups && arch == "sm_90a" && fits_warpgroups(spec)) {
+  if (means.warpgroups && arch == "sm_90a" && suits_warpgroups(spec) && rows != 0 && rows < kFewRows) {
     choose_warpgroups(choice, rows);
   } else {
     choose_warps(choice, arch, rows);
@@ -275,9 +267,9 @@ std::vector<Candidate> fused_candidates(const ConvolutionProblem& problem, llvm:
     std::string kernel = display_name(choice.fused);
     append(candidates, std::move(choice), least_rows, std::move(kernel));
   };
-  if (many.fused.unit == MmaUnit::Warpgroup) {
+  if (means.warpgroups && arch == "sm_90a" && suits_warpgroups(many.fused)) {
     for (i64 rows = 1; rows <= kMostRows; rows *= 2) {
-      FusedChoice choice = choose_fused(problem, arch, rows, means);
+      FusedChoice choice = choose_fused(problem, arch, rows + rows / 2, means);  // in the middle of the range
       const bool known =
           !candidates.empty() && std::get_if<FusedChoice>(&candidates.back().choice)->fused == choice.fused;
       if (!known) add(std::move(choice), rows);

@@ -39,9 +39,9 @@ struct FusedChoice {
 /// Offsets whose masks shared memory holds easily.
 inline constexpr i64 kMostFusedOffsets = 4096;
 
-/// What a choice may use of an architecture that has it. None until it was measured on one.
+/// What a choice may use of an architecture that has it.
 struct FusedMeans {
-  bool warpgroups = false;    // wgmma
+  bool warpgroups = true;     // wgmma
   bool programmatic = false;  // launches that overlap
 };
 

@@ -6,7 +6,8 @@
 
 namespace minuet {
 
-/// What comes behind this launch may start, as soon as all of its blocks have come here.
+/// What comes behind this launch may start, as soon as all of its blocks have come here. Behind the wait, so
+/// that no more than two launches are under way.
 MINUET_DEVICE void allow_next_launch() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
@@ -14,7 +15,8 @@ MINUET_DEVICE void allow_next_launch() {
 }
 
 /// Until all that came before has ended. Every thread of every block waits, before it reads or writes what
-/// another launch has to do with: only then is the end of this launch the end of all before it, too.
+/// another launch has to do with: only then is the end of this launch the end of all before it, too. Loads of
+/// what others write are `Fresh` (core/vector.h): read-only ones are moved in front of the wait.
 MINUET_DEVICE void wait_for_last_launch() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -69,31 +69,39 @@ MINUET_HD Vector<Bytes> load_vector(const void* base, i64 byte) {
 }
 
 /// load_vector where `present`, else zero. One predicated instruction: a branch around each load would
-/// keep the compiler from having several of them in flight.
-template <i32 Bytes>
+/// keep the compiler from having several of them in flight. `Fresh`: what a launch may have written that this
+/// one was started beside (core/programmatic.h); a read-only load would be moved in front of the wait.
+template <i32 Bytes, bool Fresh = false>
 MINUET_HD Vector<Bytes> load_vector_if(bool present, const void* base, i64 byte) {
 #if defined(__CUDA_ARCH__)
   const auto address = __cvta_generic_to_global(static_cast<const char*>(base) + byte);
   const u32 predicate = present;
   Vector<Bytes> v = zero_vector<Bytes>();
-  if constexpr (Bytes == 16) {
-    asm("{ .reg .pred p; setp.ne.u32 p, %5, 0; @p ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4]; }"
-        : "+r"(v.words[0]), "+r"(v.words[1]), "+r"(v.words[2]), "+r"(v.words[3])
-        : "l"(address), "r"(predicate));
-  } else if constexpr (Bytes == 8) {
-    asm("{ .reg .pred p; setp.ne.u32 p, %3, 0; @p ld.global.nc.v2.u32 {%0, %1}, [%2]; }"
-        : "+r"(v.words[0]), "+r"(v.words[1])
-        : "l"(address), "r"(predicate));
-  } else if constexpr (Bytes == 4) {
-    asm("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p ld.global.nc.u32 %0, [%1]; }"
-        : "+r"(v.words[0])
-        : "l"(address), "r"(predicate));
-  } else {
-    static_assert(Bytes == 2, "whole elements");
-    asm("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p ld.global.nc.u16 %0, [%1]; }"
-        : "+h"(v.words[0])
-        : "l"(address), "r"(predicate));
+#define MINUET_LOAD_IF(load, stays)                                                                \
+  if constexpr (Bytes == 16) {                                                                     \
+    asm stays("{ .reg .pred p; setp.ne.u32 p, %5, 0; @p " load ".v4.u32 {%0, %1, %2, %3}, [%4]; }" \
+              : "+r"(v.words[0]), "+r"(v.words[1]), "+r"(v.words[2]), "+r"(v.words[3])             \
+              : "l"(address), "r"(predicate));                                                     \
+  } else if constexpr (Bytes == 8) {                                                               \
+    asm stays("{ .reg .pred p; setp.ne.u32 p, %3, 0; @p " load ".v2.u32 {%0, %1}, [%2]; }"         \
+              : "+r"(v.words[0]), "+r"(v.words[1])                                                 \
+              : "l"(address), "r"(predicate));                                                     \
+  } else if constexpr (Bytes == 4) {                                                               \
+    asm stays("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p " load ".u32 %0, [%1]; }"                  \
+              : "+r"(v.words[0])                                                                   \
+              : "l"(address), "r"(predicate));                                                     \
+  } else {                                                                                         \
+    static_assert(Bytes == 2, "whole elements");                                                   \
+    asm stays("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p " load ".u16 %0, [%1]; }"                  \
+              : "+h"(v.words[0])                                                                   \
+              : "l"(address), "r"(predicate));                                                     \
   }
+  if constexpr (Fresh) {
+    MINUET_LOAD_IF("ld.global", volatile)
+  } else {
+    MINUET_LOAD_IF("ld.global.nc", )
+  }
+#undef MINUET_LOAD_IF
   return v;
 #else
   return present ? load_vector<Bytes>(base, byte) : zero_vector<Bytes>();
@@ -104,7 +112,7 @@ MINUET_HD Vector<Bytes> load_vector_if(bool present, const void* base, i64 byte)
 /// keeps the load where it stands. Without zeros nothing waits for it, for these would come to other
 /// registers, and the load's be copied there as soon as it has come; keep_if() reads it then. Not below 4
 /// bytes.
-template <i32 Bytes, i32 Offset, bool Zeros>
+template <i32 Bytes, i32 Offset, bool Zeros, bool Fresh = false>
 MINUET_HD Vector<Bytes> start_load_if(bool present, const char* address) {
   static_assert(Bytes >= 4, "whole registers");
   Vector<Bytes> v;
@@ -121,16 +129,23 @@ MINUET_HD Vector<Bytes> start_load_if(bool present, const char* address) {
                  : __VA_ARGS__                                                                     \
                  : "l"(global), "r"(predicate), "n"(Offset));                                      \
   }
-  if constexpr (Bytes == 16) {
-    MINUET_START_LOAD("mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0; ",
-                      "ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4 + %6];", "%5", "=&r"(v.words[0]),
-                      "=&r"(v.words[1]), "=&r"(v.words[2]), "=&r"(v.words[3]))
-  } else if constexpr (Bytes == 8) {
-    MINUET_START_LOAD("mov.u32 %0, 0; mov.u32 %1, 0; ", "ld.global.nc.v2.u32 {%0, %1}, [%2 + %4];", "%3",
-                      "=&r"(v.words[0]), "=&r"(v.words[1]))
-  } else {
-    MINUET_START_LOAD("mov.u32 %0, 0; ", "ld.global.nc.u32 %0, [%1 + %3];", "%2", "=&r"(v.words[0]))
+#define MINUET_START_LOADS(load)                                                                   \
+  if constexpr (Bytes == 16) {                                                                     \
+    MINUET_START_LOAD("mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0; ",              \
+                      load ".v4.u32 {%0, %1, %2, %3}, [%4 + %6];", "%5", "=&r"(v.words[0]),        \
+                      "=&r"(v.words[1]), "=&r"(v.words[2]), "=&r"(v.words[3]))                     \
+  } else if constexpr (Bytes == 8) {                                                               \
+    MINUET_START_LOAD("mov.u32 %0, 0; mov.u32 %1, 0; ", load ".v2.u32 {%0, %1}, [%2 + %4];", "%3", \
+                      "=&r"(v.words[0]), "=&r"(v.words[1]))                                        \
+  } else {                                                                                         \
+    MINUET_START_LOAD("mov.u32 %0, 0; ", load ".u32 %0, [%1 + %3];", "%2", "=&r"(v.words[0]))      \
   }
+  if constexpr (Fresh) {
+    MINUET_START_LOADS("ld.global")
+  } else {
+    MINUET_START_LOADS("ld.global.nc")
+  }
+#undef MINUET_START_LOADS
 #undef MINUET_START_LOAD
 #else
   for (u32& word : v.words) word = Zeros ? 0 : ~0u;
@@ -164,12 +179,20 @@ MINUET_HD Vector<16> load_shared_vector(const void* shared) {
 }
 
 /// *address where `present`, else -1: an entry of a table of row numbers. Predicated for the same reason.
+template <bool Fresh = false>
 MINUET_HD i32 load_row_if(bool present, const i32* address) {
 #if defined(__CUDA_ARCH__)
   i32 row = -1;
-  asm("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p ld.global.nc.s32 %0, [%1]; }"
-      : "+r"(row)
-      : "l"(__cvta_generic_to_global(address)), "r"(static_cast<u32>(present)));
+#define MINUET_LOAD_ROW(load, stays)                                            \
+  asm stays("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p " load ".s32 %0, [%1]; }" \
+            : "+r"(row)                                                         \
+            : "l"(__cvta_generic_to_global(address)), "r"(static_cast<u32>(present)))
+  if constexpr (Fresh) {
+    MINUET_LOAD_ROW("ld.global", volatile);
+  } else {
+    MINUET_LOAD_ROW("ld.global.nc", );
+  }
+#undef MINUET_LOAD_ROW
   return row;
 #else
   return present ? *address : -1;

@@ -58,9 +58,9 @@ MINUET_DEVICE void load_residual(const FusedParams& p, const FusedPlace<S>& plac
     MINUET_UNROLL
     for (i32 c = 0; c < Channels::kCount; c += Channels::kEach) {
       constexpr i32 kAccess = Channels::kAccess;
-      const Vector<kAccess> v =
-          load_vector_if<kAccess>(is_there && channel + c < S.out_channels, p.residual,
-                                  (rows.numbers[q] * p.residual_ld + channel + c) * Channels::kElement);
+      const Vector<kAccess> v = load_vector_if<kAccess, S.programmatic>(
+          is_there && channel + c < S.out_channels, p.residual,
+          (rows.numbers[q] * p.residual_ld + channel + c) * Channels::kElement);
       u32* const words = rows.residual[q] + Channels::kWord + c * Channels::kElement / 4;
       if constexpr (kAccess == 2) {
         words[0] = c % 2 == 0 ? v.words[0] : words[0] | static_cast<u32>(v.words[0]) << 16;

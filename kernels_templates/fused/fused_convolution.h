@@ -55,8 +55,8 @@ MINUET_DEVICE void sum_steps(const FusedParams& p, const FusedPlace<S>& place,
 template <FusedSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(fused_threads(S), S.blocks) void fused_convolution(const FusedParams p) {
   if constexpr (S.programmatic) {
-    allow_next_launch();
     wait_for_last_launch();
+    allow_next_launch();
   }
   const FusedPlace<S> place(p);
   i32 columns[S.row_tiles];

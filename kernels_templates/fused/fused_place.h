@@ -35,10 +35,11 @@ struct FusedPlace {
     column_block = static_cast<i32>(number % fused_column_blocks(S));
     block = static_cast<i64>(number / fused_column_blocks(S)) * fused_block_rows(S);
     first = block + row_warp * 8 * S.row_tiles;
-    count = read_only(p.query_count);
+    count = load_row_if<S.programmatic>(true, p.query_count);
   }
   MINUET_HD i64 query(const FusedParams& p, i64 position) const {
-    return p.order != nullptr && position < count ? read_only(p.order + position) : position;
+    return p.order != nullptr && position < count ? load_row_if<S.programmatic>(true, p.order + position)
+                                                  : position;
   }
 };
 
@@ -61,7 +62,8 @@ MINUET_DEVICE void find_queries(const FusedParams& p, const FusedPlace<S>& place
     for (i32 n = 0; n < S.row_tiles; ++n) {
       const i32* address = reinterpret_cast<const i32*>(p.masks);
       if (p.masks != nullptr) address += word * p.row_stride + columns[n];
-      const i32 loaded = load_row_if(p.masks != nullptr && columns[n] < p.row_stride, address);
+      const i32 loaded =
+          load_row_if<S.programmatic>(p.masks != nullptr && columns[n] < p.row_stride, address);
       mask |= positions[n] >= place.count ? 0u : p.masks != nullptr ? static_cast<u32>(loaded) : 1u;
     }
     mask = __reduce_or_sync(~0u, mask);

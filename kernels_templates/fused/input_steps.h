@@ -34,11 +34,12 @@ MINUET_DEVICE void load_channels(bool present, const char* row, i32 channel, u32
   constexpr i32 kAccess = S.input_bytes < Bytes ? S.input_bytes : Bytes, kByte = Offset + First * kAccess;
   const bool is_there = present && channel + First * kAccess / dtype_bytes(S.io) < S.in_channels;
   if constexpr (kAccess == 2) {
-    const u32 half = load_vector_if<2>(is_there, row, kByte).words[0];
+    const u32 half = load_vector_if<2, S.programmatic>(is_there, row, kByte).words[0];
     words[First / 2] = First % 2 == 0 ? half : words[First / 2] | half << 16;
   } else {
     constexpr bool kZeros = S.in_channels % S.step != 0;
-    const Vector<kAccess> part = start_load_if<kAccess, kByte, kZeros>(kZeros ? is_there : present, row);
+    const Vector<kAccess> part =
+        start_load_if<kAccess, kByte, kZeros, S.programmatic>(kZeros ? is_there : present, row);
     MINUET_UNROLL
     for (i32 w = 0; w < kAccess / 4; ++w) words[First * (kAccess / 4) + w] = part.words[w];
   }
@@ -114,7 +115,7 @@ class InputSteps {
   MINUET_DEVICE i32 row_of(i32 offset, i32 n, bool present) const {
     const bool has_row = present && columns_[n] >= 0;
     if (S.volume == 1 && p_.rows == nullptr) return has_row ? columns_[n] : -1;
-    return load_row_if(has_row, p_.rows + offset * p_.row_stride + columns_[n]);
+    return load_row_if<S.programmatic>(has_row, p_.rows + offset * p_.row_stride + columns_[n]);
   }
 
   /// Pieces from Piece on. `row`: where the step begins.
@@ -151,7 +152,7 @@ class InputSteps {
         if constexpr (kBytes >= 4) {
           load_channels<S, kBytes, 0>(present, row, 0, words + o * (kBytes / 4));
         } else {
-          const u32 half = load_vector_if<2>(present, row, 0).words[0];
+          const u32 half = load_vector_if<2, S.programmatic>(present, row, 0).words[0];
           words[o / 2] = o % 2 == 0 ? half : words[o / 2] | half << 16;
         }
       }

@@ -221,34 +221,39 @@ TEST(FusedChoice, MeansAreUsedWhereTheyAreAndWhereTheyPay) {
   const auto chosen = [](DType dtype, i32 in, i32 out, const char* arch, i64 rows, FusedMeans means) {
     return choose_fused(make_problem(in, out, dtype), arch, rows, means).fused;
   };
-  EXPECT_EQ(chosen(DType::F16, 128, 128, "sm_90a", 20000, {}).unit, MmaUnit::Warp);
-  EXPECT_FALSE(chosen(DType::F16, 128, 128, "sm_90a", 20000, {}).programmatic);
+  EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 8000, {.warpgroups = false}).unit, MmaUnit::Warp);
+  EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 8000, {}).unit, MmaUnit::Warpgroup);
+  EXPECT_FALSE(chosen(DType::F16, 256, 256, "sm_90a", 8000, {}).programmatic);
   for (const char* arch : {"sm_80", "sm_90", "sm_100", "sm_120"})
-    EXPECT_EQ(chosen(DType::F16, 128, 128, arch, 20000, kAllMeans).unit, MmaUnit::Warp) << arch;
-  EXPECT_FALSE(chosen(DType::F16, 128, 128, "sm_89", 20000, kAllMeans).programmatic);
+    EXPECT_EQ(chosen(DType::F16, 256, 256, arch, 8000, kAllMeans).unit, MmaUnit::Warp) << arch;
+  EXPECT_FALSE(chosen(DType::F16, 256, 256, "sm_89", 20000, kAllMeans).programmatic);
   EXPECT_TRUE(chosen(DType::F16, 32, 32, "sm_120", 20000, kAllMeans).programmatic);
-  EXPECT_EQ(chosen(DType::F32, 128, 128, "sm_90a", 20000, kAllMeans).unit, MmaUnit::Warp);
-  EXPECT_EQ(chosen(DType::F16, 32, 64, "sm_90a", 20000, kAllMeans).unit, MmaUnit::Warp);
+  EXPECT_EQ(chosen(DType::F32, 256, 256, "sm_90a", 8000, kAllMeans).unit, MmaUnit::Warp);
+  EXPECT_EQ(chosen(DType::F16, 128, 128, "sm_90a", 20000, kAllMeans).unit, MmaUnit::Warp);
   // Few rows: blocks of a cluster share them.
   EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 2900, kAllMeans).cluster, 4);
   EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 8000, kAllMeans).cluster, 2);
-  EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 125000, kAllMeans).cluster, 1);
-  const FusedSpec spec = chosen(DType::F16, 96, 96, "sm_90a", 77000, kAllMeans);
+  EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 125000, kAllMeans).unit, MmaUnit::Warp);
+  const FusedSpec spec = chosen(DType::BF16, 384, 256, "sm_90a", 8000, kAllMeans);
   EXPECT_EQ(spec.unit, MmaUnit::Warpgroup);
-  EXPECT_EQ(spec.columns, 96);
-  EXPECT_EQ(spec.step, 96);
+  EXPECT_EQ(spec.columns, 128);
+  EXPECT_EQ(spec.step, 128);
   EXPECT_EQ(emit(spec).exact_arch, "sm_90a");
 }
 
 /// Every number of rows has the Spec that is chosen for it.
 TEST(FusedChoice, WarpgroupsHaveACandidateForEveryRange) {
-  const ConvolutionProblem problem = make_problem(256, 256, DType::F16);
-  const std::vector<Candidate> candidates =
-      llvm::cantFail(choose_candidates(problem, "sm_90a", nullptr, Dataflow::Fused, kAllMeans));
-  ASSERT_GT(candidates.size(), 2u);
-  for (i64 rows = 1; rows < i64{1} << 30; rows *= 2) {
-    const Candidate& selected = select(candidates, rows, rows, {});
-    EXPECT_EQ(selected.kernel, display_name(choose_fused(problem, "sm_90a", rows, kAllMeans).fused)) << rows;
+  for (const i32 channels : {256, 512}) {
+    const ConvolutionProblem problem = make_problem(channels, channels, DType::F16);
+    const std::vector<Candidate> candidates =
+        llvm::cantFail(choose_candidates(problem, "sm_90a", nullptr, Dataflow::Fused, kAllMeans));
+    ASSERT_GE(candidates.size(), 2u);
+    for (i64 rows = 1; rows < i64{1} << 30; rows *= 2) {
+      const Candidate& selected = select(candidates, rows, rows, {});
+      EXPECT_EQ(selected.kernel,
+                display_name(choose_fused(problem, "sm_90a", rows + rows / 2, kAllMeans).fused))
+          << rows;
+    }
   }
 }
 

@@ -88,6 +88,8 @@ TEST(Candidates, AllAreOfTheDataflowThatIsWanted) {
   }
 }
 
+constexpr FusedMeans kByWarps{.warpgroups = false};  // candidates_specs_test.cc has the others
+
 /// Neighbouring ranges of rows have different kernels, each that of its rows.
 void expect_kernels_by_rows(const std::vector<Candidate>& candidates, const ConvolutionProblem& problem) {
   expect_every_row_count_once(candidates);
@@ -99,7 +101,7 @@ void expect_kernels_by_rows(const std::vector<Candidate>& candidates, const Conv
   }
   for (i64 rows = 1; rows <= i64{1} << 30; rows *= 2) {
     const Candidate& candidate = select(candidates, 7, rows, 9.5);
-    EXPECT_EQ(candidate.kernel, display_name(choose_fused(problem, "sm_90a", rows).fused)) << rows;
+    EXPECT_EQ(candidate.kernel, display_name(choose_fused(problem, "sm_90a", rows, kByWarps).fused)) << rows;
   }
 }
 
@@ -111,7 +113,7 @@ TEST(Candidates, FusedKernelsGoByTheRows) {
       problem.in_channels = problem.input.ld = channels;
       problem.out_channels = problem.output.ld = problem.residual_input.ld = columns;
       const std::vector<Candidate> candidates =
-          llvm::cantFail(choose_candidates(problem, "sm_90a", nullptr, Dataflow::Fused));
+          llvm::cantFail(choose_candidates(problem, "sm_90a", nullptr, Dataflow::Fused, kByWarps));
       expect_kernels_by_rows(candidates, problem);
       const bool is_any_size_alike = channels == 8 && columns == 8;
       EXPECT_EQ(candidates.size(), is_any_size_alike || columns == 65536 ? 1u : 2u)

@@ -170,7 +170,7 @@ std::vector<FusedSpec> variants(const FusedSpec&) {
     problem.scale_shift = true;
     problem.residual = in == out;
     for (const char* arch : {"sm_80", "sm_90"}) specs.push_back(choose_fused(problem, arch, rows).fused);
-    specs.push_back(choose_fused(problem, "sm_90a", rows, {.warpgroups = true, .programmatic = true}).fused);
+    specs.push_back(choose_fused(problem, "sm_90a", rows).fused);
   };
   for (DType dtype : kDTypes) {
     for (const auto& [in, out] : {std::pair{4, 32}, {3, 7}, {32, 32}, {96, 96}, {256, 256}})
@@ -179,9 +179,12 @@ std::vector<FusedSpec> variants(const FusedSpec&) {
   for (const i64 rows : {3000, 8000, 20000, 80000, 1000000}) {
     for (const i32 channels : {32, 64, 128}) add(DType::F16, channels, channels, 3, rows);
   }
+  for (const i64 rows : {3000, 8000}) add(DType::F16, 256, 256, 3, rows);
+  add(DType::BF16, 384, 256, 3, 8000);
   add(DType::F16, 64, 96, 2, 20000);
   add(DType::F16, 128, 96, 1, 80000);
   add(DType::F16, 64, 64, 5, 20000);
+  specs.push_back({.weights = WeightRoad::BulkRefill, .programmatic = true});
   return specs;
 }
 
