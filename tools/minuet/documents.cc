@@ -23,7 +23,7 @@ constexpr const char* kMachine[] = {"device",  "description", "arch",   "cpu_cor
                                     "dtype",   "weights",     "cloud",  "voxel_size", "dataflow"};
 constexpr const char* kStages[] = {"voxelize", "sort", "map", "gather", "gemm", "scatter", "other"};
 
-constexpr size_t kMostColumns = 8;  ///< that are read without scrolling
+constexpr size_t kMostTableColumns = 8;  ///< that are read without scrolling
 
 bool is_scalar(const Value& value) { return value.kind() != Value::Object && value.kind() != Value::Array; }
 
@@ -290,7 +290,7 @@ Object table_of_records(llvm::StringRef title,
     return field == all[record].end() ? Value(nullptr) : field->second;
   };
   Array columns, rows;
-  if (names.size() > kMostColumns && records.size() < kMostColumns) {
+  if (names.size() > kMostTableColumns && records.size() < kMostTableColumns) {
     columns.push_back("");
     for (size_t i = 0; i < records.size(); ++i)
       columns.push_back(records[i].first.empty() ? std::to_string(i + 1) : records[i].first);

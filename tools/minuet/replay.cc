@@ -1,8 +1,8 @@
 #include "tools/minuet/replay.h"
 
 #include <algorithm>
-#include <chrono>
 
+#include "tools/minuet/clock.h"
 #include "tools/minuet/convert.h"
 #include "tools/minuet/error.h"
 #include "tools/minuet/input.h"
@@ -12,12 +12,6 @@ namespace {
 
 constexpr double kFactor = 1.25;  // voxels that fit for one that was seen
 constexpr int kRoom = 8;          // an extent's part of itself that the bounds are wider on both sides
-
-using Clock = std::chrono::steady_clock;
-
-double milliseconds_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 llvm::Error copy_to(minuet_device* device, const DeviceBuffer& target, const void* source, size_t bytes) {
   if (bytes == 0) return llvm::Error::success();

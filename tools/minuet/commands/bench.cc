@@ -1,6 +1,5 @@
 // `minuet bench`: wall time of whole inferences over clouds that each inference sees for the first time.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 #include "tools/minuet/bench_clouds.h"
+#include "tools/minuet/clock.h"
 #include "tools/minuet/commands/bench_replay.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/convert.h"
@@ -23,8 +23,6 @@
 
 namespace minuet::tool {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// A variant in device memory.
 struct Uploaded {
@@ -121,7 +119,7 @@ llvm::Expected<Timing> measure(const Bench& bench, minuet_execution* execution,
     const Uploaded& variant = variants[i];
     const Clock::time_point start = Clock::now();
     MINUET_TRY(infer(execution, bench.device, variant.coordinates, variant.features, output));
-    timing.wall_ms.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+    timing.wall_ms.push_back(milliseconds_since(start));
     inferences.count();
   }
   MINUET_TRY(check(minuet_execution_query_counters(execution, &timing.counters)));

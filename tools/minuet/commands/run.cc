@@ -1,10 +1,10 @@
 // `minuet run`: a cloud in, features or labels and a report out.
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <optional>
 #include <vector>
 
+#include "tools/minuet/clock.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/commands/run_outputs.h"
 #include "tools/minuet/convert.h"
@@ -16,12 +16,6 @@
 
 namespace minuet::tool {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double milliseconds_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 /// One opened network on one device. Members are released in reverse order, buffers before the device.
 struct Session {

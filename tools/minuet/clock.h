@@ -1,0 +1,14 @@
+// The host's clock, for what the tool times.
+#pragma once
+
+#include <chrono>
+
+namespace minuet::tool {
+
+using Clock = std::chrono::steady_clock;
+
+inline double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+}  // namespace minuet::tool
