@@ -62,7 +62,7 @@ void expect_edges() {
     expect_fused<S>(shape, 1);
   }
   // Whoever of the warps and the copies is late.
-  for (int variant = 2; variant < 12; ++variant) expect_fused<S>({.queries = 140}, variant);
+  for (int variant = 2; variant < 7; ++variant) expect_fused<S>({.queries = 90}, variant);
 }
 TEST(FusedWarpgroups, EdgesAndTurns) {
   expect_edges<spec_of(DType::F16, 32, 32, 32, 27, 2)>();

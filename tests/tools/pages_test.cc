@@ -41,7 +41,7 @@ template <class T>
 std::vector<T> values_in(const llvm::json::Object& packed) {
   const std::string bytes = from_base64(*packed.getString("data"));
   std::vector<T> values(bytes.size() / sizeof(T));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
 }
 
