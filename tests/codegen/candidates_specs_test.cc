@@ -6,22 +6,12 @@
 #include <functional>
 
 #include "codegen/candidates.h"
+#include "tests/codegen/tuning/examples.h"
 
 namespace minuet {
 namespace {
 
 using testing::HasSubstr;
-
-ConvolutionProblem make_problem(i32 in = 64, i32 out = 64, DType dtype = DType::F16) {
-  ConvolutionProblem problem;
-  problem.dtype = dtype;
-  problem.in_channels = in;
-  problem.out_channels = out;
-  problem.kernel_size = {3, 3, 3, 1};
-  problem.input = {in, 0};
-  problem.output = problem.residual_input = {out, 0};
-  return problem;
-}
 
 TEST(Candidates, WhatCannotBeIsRefusedWithItsReason) {
   struct Case {
@@ -44,9 +34,9 @@ TEST(Candidates, WhatCannotBeIsRefusedWithItsReason) {
        StatusCode::InvalidArgument, "offsets"},
       {[](auto& p) { p.groups = 2; }, StatusCode::Unimplemented, "group"},
       {[](auto& p) { p.kind = ConvolutionKind::Generative; }, StatusCode::Unimplemented, "generative"}};
-  EXPECT_FALSE(llvm::errorToBool(validate(make_problem())));
+  EXPECT_FALSE(llvm::errorToBool(validate(example_problem())));
   for (const Case& one : cases) {
-    ConvolutionProblem problem = make_problem();
+    ConvolutionProblem problem = example_problem();
     one.spoil(problem);
     const StatusError status = take_status(validate(problem));
     EXPECT_EQ(status.code(), one.code) << one.reason;
@@ -82,16 +72,16 @@ TEST(Candidates, WhatIsNotBuiltIsRefusedByItsOp) {
   pooling = make_pooling();
   pooling.stride[1] = 0;
   refuse(pooling, StatusCode::InvalidArgument, "axis 1");
-  refuse(ConvolutionGradientProblem{Gradient::Input, make_problem()}, StatusCode::Unimplemented,
+  refuse(ConvolutionGradientProblem{Gradient::Input, example_problem()}, StatusCode::Unimplemented,
          "convolution's input is not built yet");
-  refuse(ConvolutionGradientProblem{Gradient::Weight, make_problem()}, StatusCode::Unimplemented,
+  refuse(ConvolutionGradientProblem{Gradient::Weight, example_problem()}, StatusCode::Unimplemented,
          "convolution's weight is not built yet");
-  refuse(ConvolutionGradientProblem{Gradient::Weight, make_problem(0)}, StatusCode::InvalidArgument,
+  refuse(ConvolutionGradientProblem{Gradient::Weight, example_problem(0)}, StatusCode::InvalidArgument,
          "channels are 0");
-  ConvolutionProblem grouped = make_problem();
+  ConvolutionProblem grouped = example_problem();
   grouped.groups = 2;
   refuse(grouped, StatusCode::Unimplemented, "group");
-  EXPECT_FALSE(llvm::errorToBool(validate(OpProblem(make_problem()))));
+  EXPECT_FALSE(llvm::errorToBool(validate(OpProblem(example_problem()))));
 }
 
 /// Every Spec that is chosen meets the static_asserts of its kernel, for all small channel counts.
@@ -102,7 +92,7 @@ TEST(GmasChoice, TilesAndVectorsDivideEveryRow) {
       for (const i32 column : {0, 1, 4}) {
         SCOPED_TRACE(testing::Message() << "dtype " << static_cast<int>(dtype) << " channels " << channels
                                         << " column " << column);
-        ConvolutionProblem problem = make_problem(channels, channels, dtype);
+        ConvolutionProblem problem = example_problem(channels, channels, dtype);
         problem.input = problem.output = {channels + column, column};
         const GmasChoice choice = choose_gmas(problem);
         const auto check = [&](i32 tile, i32 vector_bytes) {
@@ -122,22 +112,22 @@ TEST(GmasChoice, TilesAndVectorsDivideEveryRow) {
 }
 
 TEST(GmasChoice, AlignedRowsUseTheWidestAccess) {
-  const GmasChoice choice = choose_gmas(make_problem());
+  const GmasChoice choice = choose_gmas(example_problem());
   EXPECT_EQ(choice.gather.vector_bytes, 16);
   EXPECT_EQ(choice.scatter.vector_bytes, 16);
 }
 
 TEST(GmasChoice, TheCentreIsReadInPlaceWhereItCoversEveryRow) {
-  EXPECT_TRUE(choose_gmas(make_problem()).direct_center);
-  EXPECT_FALSE(choose_gmas(make_problem(64, 64, DType::TF32)).direct_center);
-  ConvolutionProblem strided = make_problem();
+  EXPECT_TRUE(choose_gmas(example_problem()).direct_center);
+  EXPECT_FALSE(choose_gmas(example_problem(64, 64, DType::TF32)).direct_center);
+  ConvolutionProblem strided = example_problem();
   strided.kind = ConvolutionKind::Strided;
   strided.stride = {2, 2, 2, 1};
   EXPECT_FALSE(choose_gmas(strided).direct_center);
 }
 
 TEST(GmasChoice, EveryChoiceHasItsReasonsAndKernels) {
-  const GmasChoice choice = choose_gmas(make_problem());
+  const GmasChoice choice = choose_gmas(example_problem());
   EXPECT_GE(choice.reasons.size(), 2u);
   EXPECT_EQ(sources_of(OpChoice(choice)).size(), 3u);
 }
@@ -185,8 +175,8 @@ TEST(FusedChoice, EverySizeHasASpec) {
       for (const i32 out : {1, 8, 24, 32, 96, 100, 128, 160, 1024, 65536}) {
         for (const i64 rows : {0, 100, 20000, 1000000}) {
           for (const char* arch : {"sm_80", "sm_90a", "compute_120"}) {
-            expect_possible(choose_fused(make_problem(in, out, dtype), arch, rows).fused);
-            expect_possible(choose_fused(make_problem(in, out, dtype), arch, rows, kAllMeans).fused);
+            expect_possible(choose_fused(example_problem(in, out, dtype), arch, rows).fused);
+            expect_possible(choose_fused(example_problem(in, out, dtype), arch, rows, kAllMeans).fused);
           }
         }
       }
@@ -196,7 +186,7 @@ TEST(FusedChoice, EverySizeHasASpec) {
 
 TEST(FusedChoice, ChannelsAreNotPaddedWithoutNeed) {
   for (const i32 channels : {32, 48, 64, 80, 96, 128, 160, 192, 256, 320, 1024}) {
-    const FusedSpec spec = choose_fused(make_problem(channels, channels, DType::F16), "sm_90", 0).fused;
+    const FusedSpec spec = choose_fused(example_problem(channels, channels, DType::F16), "sm_90", 0).fused;
     EXPECT_EQ(fused_offset_depth(spec), channels);
     EXPECT_EQ(fused_column_blocks(spec) * spec.columns, channels);
   }
@@ -204,22 +194,22 @@ TEST(FusedChoice, ChannelsAreNotPaddedWithoutNeed) {
 
 TEST(FusedChoice, WeightsComeAsTheArchitectureCan) {
   const auto road = [](i32 channels, const char* arch) {
-    return choose_fused(make_problem(channels, channels, DType::F16), arch, 20000).fused.weights;
+    return choose_fused(example_problem(channels, channels, DType::F16), arch, 20000).fused.weights;
   };
   EXPECT_EQ(road(32, "sm_90a"), WeightRoad::Cached);
   EXPECT_EQ(road(64, "sm_80"), WeightRoad::AsyncCopy);
   EXPECT_EQ(road(64, "sm_89"), WeightRoad::AsyncCopy);
-  EXPECT_EQ(emit(choose_fused(make_problem(64, 64, DType::F16), "sm_80", 0).fused).least_sm, 80);
+  EXPECT_EQ(emit(choose_fused(example_problem(64, 64, DType::F16), "sm_80", 0).fused).least_sm, 80);
   for (const char* arch : {"sm_80", "sm_90a", "sm_120"}) {
     for (const KernelSource& source :
-         sources_of(OpChoice(choose_fused(make_problem(64, 64, DType::F16), arch, 0))))
+         sources_of(OpChoice(choose_fused(example_problem(64, 64, DType::F16), arch, 0))))
       EXPECT_EQ(missing_arch(source, arch), "");
   }
 }
 
 TEST(FusedChoice, MeansAreUsedWhereTheyAreAndWhereTheyPay) {
   const auto chosen = [](DType dtype, i32 in, i32 out, const char* arch, i64 rows, FusedMeans means) {
-    return choose_fused(make_problem(in, out, dtype), arch, rows, means).fused;
+    return choose_fused(example_problem(in, out, dtype), arch, rows, means).fused;
   };
   EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 8000, {.warpgroups = false}).unit, MmaUnit::Warp);
   EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 8000, {}).unit, MmaUnit::Warpgroup);
@@ -244,7 +234,7 @@ TEST(FusedChoice, MeansAreUsedWhereTheyAreAndWhereTheyPay) {
 /// Every number of rows has the Spec that is chosen for it.
 TEST(FusedChoice, WarpgroupsHaveACandidateForEveryRange) {
   for (const i32 channels : {256, 512}) {
-    const ConvolutionProblem problem = make_problem(channels, channels, DType::F16);
+    const ConvolutionProblem problem = example_problem(channels, channels, DType::F16);
     const std::vector<Candidate> candidates =
         llvm::cantFail(choose_candidates(problem, "sm_90a", nullptr, Dataflow::Fused, kAllMeans));
     ASSERT_GE(candidates.size(), 2u);
@@ -258,7 +248,7 @@ TEST(FusedChoice, WarpgroupsHaveACandidateForEveryRange) {
 }
 
 TEST(FusedChoice, AccessesFitTheColumnsOfOperands) {
-  ConvolutionProblem problem = make_problem(64, 64, DType::F16);
+  ConvolutionProblem problem = example_problem(64, 64, DType::F16);
   problem.input = {96, 4};
   problem.output = {70, 2};
   const FusedChoice choice = choose_fused(problem, "sm_90", 0);

@@ -100,23 +100,10 @@ constexpr FusedSpec kSmall{.in_channels = 32,
                            .weights = Road,
                            .residual = true};
 
-template <WeightRoad Road>
-void expect_edges() {
-  for (const FusedShapeOfMap& shape :
-       {FusedShapeOfMap{.queries = 0}, FusedShapeOfMap{.queries = 1}, FusedShapeOfMap{.queries = 16},
-        FusedShapeOfMap{.queries = 17}, FusedShapeOfMap{.queries = 50, .sources = 0},
-        FusedShapeOfMap{.queries = 50, .density = 0},
-        FusedShapeOfMap{.queries = 50, .density = 1, .empty_every = 0}}) {
-    expect_fused<kSmall<Road>>(shape, 0);
-    expect_fused<kSmall<Road>>(shape, 1);
-  }
-  // Whoever of the warps and the copies is late.
-  for (int variant = 2; variant < 20; ++variant) expect_fused<kSmall<Road>>({.queries = 61}, variant);
-}
 TEST(Fused, EdgesAndTurns) {
-  expect_edges<WeightRoad::Cached>();
-  expect_edges<WeightRoad::AsyncCopy>();
-  expect_edges<WeightRoad::BulkCopy>();
+  expect_edges<kSmall<WeightRoad::Cached>>(16, {.queries = 61}, 20);
+  expect_edges<kSmall<WeightRoad::AsyncCopy>>(16, {.queries = 61}, 20);
+  expect_edges<kSmall<WeightRoad::BulkCopy>>(16, {.queries = 61}, 20);
 }
 
 template <bool ScaleShift, bool Residual, Activation A>

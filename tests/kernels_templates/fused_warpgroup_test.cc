@@ -51,23 +51,10 @@ TEST(FusedWarpgroups, F16) { expect_all_channels<DType::F16, 0>(); }
 TEST(FusedWarpgroups, Bf16) { expect_all_channels<DType::BF16, 5>(); }
 TEST(FusedWarpgroups, Tf32) { expect_all_channels<DType::TF32, 10>(); }
 
-template <FusedSpec S>
-void expect_edges() {
-  for (const FusedShapeOfMap& shape :
-       {FusedShapeOfMap{.queries = 0}, FusedShapeOfMap{.queries = 1}, FusedShapeOfMap{.queries = 64},
-        FusedShapeOfMap{.queries = 65}, FusedShapeOfMap{.queries = 50, .sources = 0},
-        FusedShapeOfMap{.queries = 50, .density = 0},
-        FusedShapeOfMap{.queries = 50, .density = 1, .empty_every = 0}}) {
-    expect_fused<S>(shape, 0);
-    expect_fused<S>(shape, 1);
-  }
-  // Whoever of the warps and the copies is late.
-  for (int variant = 2; variant < 7; ++variant) expect_fused<S>({.queries = 90}, variant);
-}
 TEST(FusedWarpgroups, EdgesAndTurns) {
-  expect_edges<spec_of(DType::F16, 32, 32, 32, 27, 2)>();
-  expect_edges<spec_of(DType::F16, 32, 64, 64, 27, 5)>();
-  expect_edges<spec_of(DType::F16, 32, 64, 64, 27, 4)>();
+  expect_edges<spec_of(DType::F16, 32, 32, 32, 27, 2)>(64, {.queries = 90}, 7);
+  expect_edges<spec_of(DType::F16, 32, 64, 64, 27, 5)>(64, {.queries = 90}, 7);
+  expect_edges<spec_of(DType::F16, 32, 64, 64, 27, 4)>(64, {.queries = 90}, 7);
 }
 
 /// By warps.
@@ -84,10 +71,10 @@ constexpr FusedSpec kClustered{.in_channels = 32,
                                .weights = Road,
                                .residual = true};
 TEST(FusedClusters, OfWarps) {
-  expect_edges<kClustered<WeightRoad::AsyncCopy, 2, 1, 27>>();
-  expect_edges<kClustered<WeightRoad::BulkCopy, 4, 1, 8>>();
-  expect_edges<kClustered<WeightRoad::BulkRefill, 2, 2, 8>>();
-  expect_edges<kClustered<WeightRoad::BulkRefill, 1, 2, 8>>();
+  expect_edges<kClustered<WeightRoad::AsyncCopy, 2, 1, 27>>(64, {.queries = 90}, 7);
+  expect_edges<kClustered<WeightRoad::BulkCopy, 4, 1, 8>>(64, {.queries = 90}, 7);
+  expect_edges<kClustered<WeightRoad::BulkRefill, 2, 2, 8>>(64, {.queries = 90}, 7);
+  expect_edges<kClustered<WeightRoad::BulkRefill, 1, 2, 8>>(64, {.queries = 90}, 7);
   for (int variant = 0; variant < 3; ++variant) {
     expect_fused<kClustered<WeightRoad::BulkRefill, 8, 1, 40>>({.queries = 50}, variant);
     expect_fused<kClustered<WeightRoad::BulkRefill, 2, 1, 125>>({.queries = 70, .density = 0.05}, variant);

@@ -24,6 +24,7 @@ struct CudaGraph::State {
   } driver;
   CUdevice device = 0;
   CUcontext context = nullptr;
+  bool is_current = false;  // the context, for this thread
   CUstream stream = nullptr;
   CUgraphExec graph = nullptr;
 
@@ -31,7 +32,7 @@ struct CudaGraph::State {
     if (result == CUDA_SUCCESS) return llvm::Error::success();
     const char* name = nullptr;
     driver.cuGetErrorName(result, &name);
-    return bad_input("{0}: {1}", attempt, name ? name : "an error without a name");
+    return broken(std::string(attempt) + ": " + (name ? name : "an error without a name"));
   }
   /// The library has opened the driver already, for its device.
   llvm::Error open_driver() {
@@ -53,6 +54,7 @@ struct CudaGraph::State {
     MINUET_TRY(check(driver.cuDeviceGet(&device, ordinal), "the GPU is not there"));
     MINUET_TRY(check(driver.cuDevicePrimaryCtxRetain(&context, device), "no context on the GPU"));
     MINUET_TRY(check(driver.cuCtxPushCurrent(context), "the GPU's context cannot be current"));
+    is_current = true;
     return check(driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "no stream on the GPU");
   }
   ~State() {
@@ -60,7 +62,7 @@ struct CudaGraph::State {
     if (graph) static_cast<void>(driver.cuGraphExecDestroy(graph));
     if (stream) static_cast<void>(driver.cuStreamDestroy(stream));
     CUcontext current = nullptr;
-    static_cast<void>(driver.cuCtxPopCurrent(&current));
+    if (is_current) static_cast<void>(driver.cuCtxPopCurrent(&current));
     static_cast<void>(driver.cuDevicePrimaryCtxRelease(device));
   }
 };

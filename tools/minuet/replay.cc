@@ -125,6 +125,7 @@ llvm::Error Replay::fit() {
   if (!facts_.is_cpu()) {
     const auto enqueue = [&](void* stream) { return fitted->enqueue(stream); };
     MINUET_ASSIGN(fitted->graph, CudaGraph::capture(facts_, enqueue));
+    MINUET_TRY(fitted->graph->replay());  // the first sends the graph to the GPU: of no voxel, and not timed
   }
   fitted_ = std::move(fitted);
   return llvm::Error::success();
