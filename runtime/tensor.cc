@@ -23,12 +23,12 @@ llvm::Error check_tensor(const std::string& what, const Tensor& given, const Ten
   MINUET_TRY(check_alignment(given.data, kVectorAlignment, what.c_str()));
   const i64 element = dtype_bytes(given.dtype);
   const i64 step = std::gcd(given.channels * element, static_cast<i64>(kVectorAlignment));
-  if (given.ld < given.channels || given.ld * element % step != 0) {
+  if (given.ld < given.channels || given.ld > kMostRowStride || given.ld * element % step != 0) {
     return make_error(
         StatusCode::InvalidArgument,
-        "{0} has a row stride of {1} elements; rows of {2} channels need {2} or more, and a multiple of "
-        "{3} bytes",
-        what, given.ld, given.channels, step);
+        "{0} has a row stride of {1} elements; rows of {2} channels need {2} or more, at most {3}, and a "
+        "multiple of {4} bytes",
+        what, given.ld, given.channels, kMostRowStride, step);
   }
   return llvm::Error::success();
 }

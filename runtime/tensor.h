@@ -8,6 +8,9 @@
 
 namespace minuet {
 
+/// Elements: kernels count the bytes between two rows in 32 bits.
+constexpr i64 kMostRowStride = i64{1} << 28;
+
 /// Rows of `channels` consecutive elements in device memory.
 struct Tensor {
   void* data = nullptr;

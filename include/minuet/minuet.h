@@ -120,7 +120,7 @@ typedef struct minuet_execution minuet_execution;
 typedef struct minuet_tensor {
   void* data; /* may be null where there are no rows; only read where it is an input */
   int64_t rows;
-  int64_t row_stride; /* in elements, from row to row; 0: channels */
+  int64_t row_stride; /* in elements, from row to row, at most 2^28; 0: channels */
   int32_t channels;
   minuet_dtype dtype;
 } minuet_tensor;

@@ -57,4 +57,25 @@ class RowWalk {
   i64 row_, outer_, inner_, step_outer_, step_inner_;
 };
 
+/// threadIdx.x and blockIdx.x, read anew: what is made of them need not stay in registers until it is wanted
+/// again.
+MINUET_DEVICE u32 thread_in_block() {
+#if defined(__CUDA_ARCH__)
+  u32 number;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(number));
+  return number;
+#else
+  return threadIdx.x;
+#endif
+}
+MINUET_DEVICE u32 block_in_grid() {
+#if defined(__CUDA_ARCH__)
+  u32 number;
+  asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(number));
+  return number;
+#else
+  return blockIdx.x;
+#endif
+}
+
 }  // namespace minuet

@@ -179,16 +179,19 @@ MINUET_HD Vector<16> load_shared_vector(const void* shared) {
 }
 
 /// *address where `present`, else -1: an entry of a table of row numbers. Predicated for the same reason.
-template <bool Fresh = false>
+/// `Started`: for use later, where it stands.
+template <bool Fresh = false, bool Started = false>
 MINUET_HD i32 load_row_if(bool present, const i32* address) {
 #if defined(__CUDA_ARCH__)
-  i32 row = -1;
-#define MINUET_LOAD_ROW(load, stays)                                            \
-  asm stays("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p " load ".s32 %0, [%1]; }" \
-            : "+r"(row)                                                         \
+  i32 row;
+#define MINUET_LOAD_ROW(load, stays)                                                            \
+  asm stays("{ .reg .pred p; setp.ne.u32 p, %2, 0; mov.s32 %0, -1; @p " load ".s32 %0, [%1]; }" \
+            : "=&r"(row)                                                                        \
             : "l"(__cvta_generic_to_global(address)), "r"(static_cast<u32>(present)))
   if constexpr (Fresh) {
     MINUET_LOAD_ROW("ld.global", volatile);
+  } else if constexpr (Started) {
+    MINUET_LOAD_ROW("ld.global.nc", volatile);
   } else {
     MINUET_LOAD_ROW("ld.global.nc", );
   }

@@ -42,12 +42,13 @@ MINUET_DEVICE unsigned char* align_wgmma(unsigned char* begin) {
 }
 
 /// b of a product: all columns of [columns][kWgmmaPiece], aligned to kWgmmaAtom, of which it takes the first
-/// or second 32 bytes.
-MINUET_DEVICE u64 wgmma_operand(const unsigned char* piece, i32 half) {
+/// 32 bytes.
+MINUET_DEVICE u64 wgmma_operand(const unsigned char* piece) {
   constexpr u64 kSwizzle64 = u64{2} << 62, kBytesOfEightColumns = u64{8 * kWgmmaPiece / 16} << 32;
-  return kSwizzle64 | kBytesOfEightColumns | u64{1} << 16 |
-         ((shared_address(piece) + static_cast<u32>(half) * 32) & 0x3ffff) >> 4;
+  return kSwizzle64 | kBytesOfEightColumns | u64{1} << 16 | (shared_address(piece) & 0x3ffff) >> 4;
 }
+/// The same, `bytes` further on: of another piece, or of a piece's second half.
+MINUET_DEVICE u64 wgmma_operand_behind(u64 b, i32 bytes) { return b + static_cast<u64>(bytes / 16); }
 
 MINUET_DEVICE void wgmma_fence() {
 #if defined(__CUDA_ARCH__)

@@ -19,7 +19,7 @@ struct FusedRows {
   MINUET_DEVICE FusedRows(const FusedParams& p, const FusedPlace<S>& place) {
     MINUET_UNROLL
     for (i32 q = 0; q < Lane::kQueries; ++q) {
-      const i64 position = place.first + Lane::query(place.lane, q);
+      const i64 position = i64{place.first} + Lane::query(place.lane, q);
       is_padding[q] = position >= place.count;
       numbers[q] =
           static_cast<i32>(is_padding[q] && position >= p.padded_rows ? -1 : place.query(p, position));

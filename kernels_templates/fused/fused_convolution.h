@@ -17,10 +17,10 @@ namespace minuet {
 
 /// All steps of the warp's share, or all copies of them.
 template <FusedSpec S>
-MINUET_DEVICE void sum_steps(const FusedParams& p, const FusedPlace<S>& place,
+MINUET_DEVICE void sum_steps(const FusedParams& p, const FusedPlace<S>& place, const FusedMasks<S>& masks,
                              const i32 (&columns)[S.row_tiles], FusedSums<S>& sums) {
   const i64 image = static_cast<i64>(place.column_block) * fused_steps(S) * fused_stage_bytes(S);
-  StepWalk<S> walk{FusedMasks<S>(place.row_warp, place.rank)};
+  StepWalk<S> walk(masks);
   WeightRing<S> ring(static_cast<const char*>(p.weights) + image, walk);
   constexpr bool kFillsLast =
       S.weights == WeightRoad::BulkRefill;  // whose first thread has loads to start, too
@@ -39,11 +39,13 @@ MINUET_DEVICE void sum_steps(const FusedParams& p, const FusedPlace<S>& place,
     for (i32 i = 0; i < S.prefetch; ++i) {
       if (steps[i].number < 0) more = false;
       if (!more) break;
-      for (; number < steps[i].number; number += S.split) ring.pass(number);
+      if constexpr (S.weights != WeightRoad::Cached) {
+        for (; number < steps[i].number; number += S.split) ring.pass(number);
+      }
       if constexpr (S.unit == MmaUnit::Warpgroup) {
         take_warpgroup_step<S>(ring, number, inputs, steps[i], sums);
       } else {
-        take_step<S>(ring, place, number, inputs, steps[i], sums);
+        take_step<S>(ring, number, inputs, steps[i], sums);
       }
       number += S.split;
     }
@@ -60,15 +62,17 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(fused_threads(S), S.blocks) void fused_convol
   }
   const FusedPlace<S> place(p);
   i32 columns[S.row_tiles];
-  find_queries<S>(p, place, columns);
-  if (place.block >= place.count && place.block >= p.padded_rows) return;
+  FusedMasks<S> masks = find_queries<S>(p, place, columns);
+  if (i64{place.block} >= place.count && i64{place.block} >= p.padded_rows) return;
   WeightRing<S>::prepare();
-  __syncthreads();
+  if constexpr (FusedMasks<S>::kOfBlock) __syncthreads();
+  masks.gather();
   FusedSums<S> sums = {};
-  sum_steps<S>(p, place, columns, sums);
-  if constexpr (S.split > 1) add_warps<S>(place, sums);
-  if constexpr (S.cluster > 1) add_blocks<S>(place, sums);
-  if (place.share == 0) finish<S>(p, place, sums);
+  sum_steps<S>(p, place, masks, columns, sums);
+  const FusedPlace<S> same(p);  // made again: registers are scarce while products run
+  if constexpr (S.split > 1) add_warps<S>(same, sums);
+  if constexpr (S.cluster > 1) add_blocks<S>(same, sums);
+  if (same.share == 0) finish<S>(p, same, sums);
 }
 
 }  // namespace minuet

@@ -21,20 +21,21 @@ struct FusedPlace {
   i32 share;  // S.split: the warp that fills the ring
   i32 rank;   // of the block in its cluster
   i32 column_block;
-  i64 block;  // position of the block's first query
-  i64 first;  // and of the warp's
+  u32 block;  // position of the block's first query
+  u32 first;  // and of the warp's
   i32 count;
 
   MINUET_DEVICE explicit FusedPlace(const FusedParams& p) {
-    const i32 warp = static_cast<i32>(threadIdx.x / 32);
-    lane = static_cast<i32>(threadIdx.x % 32);
+    const u32 thread = thread_in_block();
+    const i32 warp = static_cast<i32>(thread / 32);
+    lane = static_cast<i32>(thread % 32);
     row_warp = warp % S.warps;
     share = warp / S.warps;
     rank = S.cluster > 1 ? static_cast<i32>(cluster_rank()) : 0;
-    const u32 number = blockIdx.x / S.cluster;
+    const u32 number = block_in_grid() / S.cluster;
     column_block = static_cast<i32>(number % fused_column_blocks(S));
-    block = static_cast<i64>(number / fused_column_blocks(S)) * fused_block_rows(S);
-    first = block + row_warp * 8 * S.row_tiles;
+    block = number / fused_column_blocks(S) * fused_block_rows(S);
+    first = block + static_cast<u32>(row_warp * 8 * S.row_tiles);
     count = load_row_if<S.programmatic>(true, p.query_count);
   }
   MINUET_HD i64 query(const FusedParams& p, i64 position) const {
@@ -43,36 +44,37 @@ struct FusedPlace {
   }
 };
 
-/// Columns of the views that the lane's input rows come from, -1 past the count; and the mask of the warp's
-/// queries, to shared memory. Where columns are positions, the first masks are under way before the count is
-/// known.
+/// Columns of the views that the lane's input rows come from, past the count those of the first query, and
+/// the masks of the warp's queries. Where columns are positions, the first masks are under way before the
+/// count is known.
 template <FusedSpec S>
-MINUET_DEVICE void find_queries(const FusedParams& p, const FusedPlace<S>& place,
-                                i32 (&columns)[S.row_tiles]) {
+MINUET_DEVICE FusedMasks<S> find_queries(const FusedParams& p, const FusedPlace<S>& place,
+                                         i32 (&columns)[S.row_tiles]) {
   const bool by_position = p.ordered_views != 0 || p.order == nullptr;
   i64 positions[S.row_tiles];
   MINUET_UNROLL
   for (i32 n = 0; n < S.row_tiles; ++n) {
-    positions[n] = place.first + n * 8 + place.lane / 4;
+    positions[n] = i64{place.first} + n * 8 + place.lane / 4;
     columns[n] = static_cast<i32>(by_position ? positions[n] : place.query(p, positions[n]));
   }
+  FusedMasks<S> masks(place.row_warp, place.rank);
   for (i32 word = 0; word < mask_words(S.volume); ++word) {
     u32 mask = 0;
     MINUET_UNROLL
     for (i32 n = 0; n < S.row_tiles; ++n) {
       const i32* address = reinterpret_cast<const i32*>(p.masks);
-      if (p.masks != nullptr) address += word * p.row_stride + columns[n];
+      if (p.masks != nullptr) address += i64{word} * p.row_stride + columns[n];
       const i32 loaded =
           load_row_if<S.programmatic>(p.masks != nullptr && columns[n] < p.row_stride, address);
       mask |= positions[n] >= place.count ? 0u : p.masks != nullptr ? static_cast<u32>(loaded) : 1u;
     }
-    mask = __reduce_or_sync(~0u, mask);
-    if (place.lane == 0 && place.share == 0) FusedMasks<S>::shared()[word * S.warps + place.row_warp] = mask;
+    masks.put(word, __reduce_or_sync(~0u, mask), place.lane == 0 && place.share == 0);
   }
   MINUET_UNROLL
   for (i32 n = 0; n < S.row_tiles; ++n) {
-    if (positions[n] >= place.count) columns[n] = -1;
+    if (positions[n] >= place.count) columns[n] = 0;
   }
+  return masks;
 }
 
 /// What a lane ends with: two channels of each tile, of kQueries queries.

@@ -15,7 +15,7 @@ struct InputStep {
   static constexpr i32 kPieces = (fused_stage_bytes(S) / S.columns + 63) / 64;  // 64 bytes of a row each
   Vector<16> pieces[S.row_tiles][kPieces];
   u32 present[S.row_tiles];  // ~0 where the pieces are something, else 0
-  u32 hits;                  // bit n: a query of tile n has a row
+  u32 hits;                  // bit n: a query of tile n has a row, where tiles are skipped
   i32 number;                // among the block's steps; -1: there is none
   i32 step;                  // in the image of the weights
 
@@ -37,7 +37,7 @@ MINUET_DEVICE void load_channels(bool present, const char* row, i32 channel, u32
     const u32 half = load_vector_if<2, S.programmatic>(is_there, row, kByte).words[0];
     words[First / 2] = First % 2 == 0 ? half : words[First / 2] | half << 16;
   } else {
-    constexpr bool kZeros = S.in_channels % S.step != 0;
+    constexpr bool kZeros = S.in_channels % S.step != 0 || S.unit == MmaUnit::Warpgroup;
     const Vector<kAccess> part =
         start_load_if<kAccess, kByte, kZeros, S.programmatic>(kZeros ? is_there : present, row);
     MINUET_UNROLL
@@ -58,8 +58,7 @@ class InputSteps {
   static_assert(!Depth::kFolds || kGranules % 2 == 0, "steps of several offsets are whole pieces");
 
  public:
-  /// `walk`: at the share's first step, which has this number. `columns`: of the queries in the views, -1 for
-  /// none.
+  /// `walk`: at the share's first step, which has this number. `columns`: of the queries in the views.
   MINUET_DEVICE InputSteps(const FusedParams& p, const StepWalk<S>& walk, i32 number,
                            const i32 (&columns)[S.row_tiles])
       : p_(p), walk_(walk), number_(number) {
@@ -71,7 +70,6 @@ class InputSteps {
   /// Starts to load the next step, nothing where there is none.
   MINUET_DEVICE void start(InputStep<S>& step) {
     const i32 t = static_cast<i32>(threadIdx.x % 4);
-    step.hits = 0;
     step.number = walk_.ended() ? -1 : number_;
     step.step = walk_.step();
     if constexpr (Depth::kFolds) {
@@ -79,21 +77,19 @@ class InputSteps {
       for (i32 n = 0; n < S.row_tiles; ++n) start_folded(step, n, t);
     } else {
       // All votes first: a load between them would be waited for.
-      MINUET_UNROLL
-      for (i32 n = 0; n < S.row_tiles; ++n) {
-        if constexpr (S.unit == MmaUnit::Warp)
+      if constexpr (fused_skips_tiles(S)) {
+        step.hits = 0;
+        MINUET_UNROLL
+        for (i32 n = 0; n < S.row_tiles; ++n)
           step.hits |= static_cast<u32>(__any_sync(~0u, rows_[n] >= 0)) << n;
-        step.present[n] = rows_[n] >= 0 ? ~0u : 0u;
       }
       MINUET_UNROLL
-      for (i32 n = 0; n < S.row_tiles; ++n) {
-        const char* const row =
-            static_cast<const char*>(p_.input) + (rows_[n] * p_.input_ld + walk_.part() * S.step) * kElement;
-        start_pieces<0>(step, n, t, row);
-      }
+      for (i32 n = 0; n < S.row_tiles; ++n) step.present[n] = rows_[n] >= 0 ? ~0u : 0u;
+      MINUET_UNROLL
+      for (i32 n = 0; n < S.row_tiles; ++n)
+        start_pieces<0>(step, n, t, input_row(rows_[n]) + walk_.part() * (S.step * kElement));
     }
-    if (walk_.ended()) return;
-    advance();
+    advance();  // a branch around it would make copies of what is loaded, and wait for it
     find();
   }
 
@@ -102,20 +98,27 @@ class InputSteps {
     walk_.advance(S.split);
     number_ += S.split;
   }
+  /// The next step of the warp's own; of a new offset also the rows.
   MINUET_DEVICE void find() {
     while (!walk_.ended() && !walk_.is_own()) advance();
     if constexpr (!Depth::kFolds) {
-      const i32 offset = walk_.ended() ? -1 : walk_.offset();
-      if (offset == offset_) return;
-      offset_ = offset;
+      const i32 offset = walk_.offset();
+      if constexpr (Depth::kParts > 1) {
+        if (offset == offset_ && !walk_.ended()) return;
+        offset_ = offset;
+      }
       MINUET_UNROLL
-      for (i32 n = 0; n < S.row_tiles; ++n) rows_[n] = row_of(offset, n, offset >= 0);
+      for (i32 n = 0; n < S.row_tiles; ++n) rows_[n] = row_of(offset, n, !walk_.ended());
     }
   }
+  /// Of an offset, -1 for none or where not `present`.
   MINUET_DEVICE i32 row_of(i32 offset, i32 n, bool present) const {
-    const bool has_row = present && columns_[n] >= 0;
-    if (S.volume == 1 && p_.rows == nullptr) return has_row ? columns_[n] : -1;
-    return load_row_if<S.programmatic>(has_row, p_.rows + offset * p_.row_stride + columns_[n]);
+    if (S.volume == 1 && p_.rows == nullptr) return present ? columns_[n] : -1;
+    return load_row_if<S.programmatic, /*Started=*/true>(present,
+                                                         p_.rows + i64{offset} * p_.row_stride + columns_[n]);
+  }
+  MINUET_DEVICE const char* input_row(i32 row) const {
+    return static_cast<const char*>(p_.input) + i64{row} * (p_.input_ld * kElement);
   }
 
   /// Pieces from Piece on. `row`: where the step begins.
@@ -132,15 +135,12 @@ class InputSteps {
   MINUET_DEVICE void start_folded(InputStep<S>& step, i32 n, i32 t) {
     constexpr i32 kOffsets = kLane / Depth::kOffset, kBytes = Depth::kOffset * kElement;
     i32 rows[InputStep<S>::kPieces][kOffsets];
-    bool any = false;
     MINUET_UNROLL
     for (i32 piece = 0; piece < InputStep<S>::kPieces; ++piece) {
       const i32 first = (walk_.step() * S.step + (piece * 4 + t) * kLane) / Depth::kOffset;
       MINUET_UNROLL
-      for (i32 o = 0; o < kOffsets; ++o) {
+      for (i32 o = 0; o < kOffsets; ++o)
         rows[piece][o] = row_of(first + o, n, !walk_.ended() && first + o < S.volume);
-        any = any || rows[piece][o] >= 0;
-      }
     }
     MINUET_UNROLL
     for (i32 piece = 0; piece < InputStep<S>::kPieces; ++piece) {
@@ -148,7 +148,7 @@ class InputSteps {
       MINUET_UNROLL
       for (i32 o = 0; o < kOffsets; ++o) {
         const bool present = rows[piece][o] >= 0;
-        const char* const row = static_cast<const char*>(p_.input) + rows[piece][o] * p_.input_ld * kElement;
+        const char* const row = input_row(rows[piece][o]);
         if constexpr (kBytes >= 4) {
           load_channels<S, kBytes, 0>(present, row, 0, words + o * (kBytes / 4));
         } else {
@@ -157,7 +157,6 @@ class InputSteps {
         }
       }
     }
-    step.hits |= static_cast<u32>(__any_sync(~0u, any)) << n;
     step.present[n] = ~0u;  // each is zero where its own row is not
   }
 
@@ -166,7 +165,7 @@ class InputSteps {
   i32 number_;        // of it
   i32 columns_[S.row_tiles];
   i32 rows_[S.row_tiles];  // of offset_
-  i32 offset_ = -2;
+  i32 offset_ = -1;
 };
 
 }  // namespace minuet

@@ -30,8 +30,7 @@ MINUET_DEVICE void multiply(float (&sum)[4], const u32 (&a)[4], const u32 (&b)[2
 
 /// Of tiles [First, First + Count) of queries.
 template <FusedSpec S, i32 First, i32 Count>
-MINUET_DEVICE void multiply_tiles(const WeightRing<S>& ring, const FusedPlace<S>& place,
-                                  const InputStep<S>& input, FusedSums<S>& sums) {
+MINUET_DEVICE void multiply_tiles(const WeightRing<S>& ring, const InputStep<S>& input, FusedSums<S>& sums) {
   constexpr i32 kTiles = FusedLane<S>::kTiles;
   MINUET_UNROLL
   for (i32 granule = 0; granule < S.step / fused_granule(S.io); ++granule) {
@@ -43,7 +42,7 @@ MINUET_DEVICE void multiply_tiles(const WeightRing<S>& ring, const FusedPlace<S>
     }
     MINUET_UNROLL
     for (i32 tile = 0; tile < kTiles; ++tile) {
-      const Vector<16> a = ring.load(((granule * kTiles + tile) * 32 + place.lane) * 16);
+      const Vector<16> a = ring.load(granule * kTiles + tile);
       MINUET_UNROLL
       for (i32 n = 0; n < Count; ++n) multiply<S>(sums[tile * S.row_tiles + First + n], a.words, b[n]);
     }
@@ -51,31 +50,30 @@ MINUET_DEVICE void multiply_tiles(const WeightRing<S>& ring, const FusedPlace<S>
 }
 
 template <FusedSpec S, i32 Tile>
-MINUET_DEVICE void multiply_hits(const WeightRing<S>& ring, const FusedPlace<S>& place,
-                                 const InputStep<S>& input, FusedSums<S>& sums) {
-  if ((input.hits >> Tile & 1) != 0) multiply_tiles<S, Tile, 1>(ring, place, input, sums);
-  if constexpr (Tile + 1 < S.row_tiles) multiply_hits<S, Tile + 1>(ring, place, input, sums);
+MINUET_DEVICE void multiply_hits(const WeightRing<S>& ring, const InputStep<S>& input, FusedSums<S>& sums) {
+  if ((input.hits >> Tile & 1) != 0) multiply_tiles<S, Tile, 1>(ring, input, sums);
+  if constexpr (Tile + 1 < S.row_tiles) multiply_hits<S, Tile + 1>(ring, input, sums);
 }
 
 /// Tiles without a row are left out. One branch a step: mma() under a condition of its own would make its
 /// warp meet each time.
 template <FusedSpec S>
-MINUET_DEVICE void multiply_step(const WeightRing<S>& ring, const FusedPlace<S>& place,
-                                 const InputStep<S>& input, FusedSums<S>& sums) {
-  if (S.row_tiles == 1 || input.hits == (1u << S.row_tiles) - 1) {
-    multiply_tiles<S, 0, S.row_tiles>(ring, place, input, sums);
+MINUET_DEVICE void multiply_step(const WeightRing<S>& ring, const InputStep<S>& input, FusedSums<S>& sums) {
+  if (!fused_skips_tiles(S) || input.hits == (1u << S.row_tiles) - 1) {
+    multiply_tiles<S, 0, S.row_tiles>(ring, input, sums);
   } else {
-    multiply_hits<S, 0>(ring, place, input, sums);
+    multiply_hits<S, 0>(ring, input, sums);
   }
 }
 
 template <FusedSpec S>
-MINUET_DEVICE void take_step(WeightRing<S>& ring, const FusedPlace<S>& place, i32 number,
-                             InputSteps<S>& inputs, InputStep<S>& step, FusedSums<S>& sums) {
+MINUET_DEVICE void take_step(WeightRing<S>& ring, i32 number, InputSteps<S>& inputs, InputStep<S>& step,
+                             FusedSums<S>& sums) {
   ring.acquire(number, step.step);
-  multiply_step<S>(ring, place, step, sums);
+  multiply_step<S>(ring, step, sums);
   ring.release(number);
   inputs.start(step);
+  if constexpr (S.weights == WeightRoad::BulkRefill) ring.refill();
 }
 
 /// The registers of the loads are free for the next ones when operands were made of them, which waits for
@@ -100,11 +98,14 @@ MINUET_DEVICE void take_warpgroup_step(WeightRing<S>& ring, i32 number, InputSte
   if constexpr (S.early_loads) inputs.start(step);
   ring.acquire(number, 0);
   wgmma_fence();
+  const u64 weights = wgmma_operand(ring.stage());
   MINUET_UNROLL
   for (i32 granule = 0; granule < kGranules; ++granule)
-    wgmma<S.io>(sums, a[granule], wgmma_operand(ring.stage() + granule / 2 * kPieceBytes, granule % 2));
+    wgmma<S.io>(sums, a[granule],
+                wgmma_operand_behind(weights, granule / 2 * kPieceBytes + granule % 2 * (kWgmmaPiece / 2)));
   wgmma_commit();
   if constexpr (!S.early_loads) inputs.start(step);
+  if constexpr (S.weights == WeightRoad::BulkRefill) ring.refill();
   wgmma_wait();
   ring.release(number);
 }

@@ -15,13 +15,19 @@ struct FusedDepth {
   static constexpr i32 kWords = mask_words(S.volume);
 };
 
-/// Of the set bits of `bits`, lowest first, those from number `first` up to number `end`.
-MINUET_HD u32 keep_bits(u32 bits, i32 first, i32 end) {
-  u32 kept = 0;
-  for (i32 i = 0; i < end && bits != 0; ++i, bits &= bits - 1) {
-    if (i >= first) kept |= bits & (0 - bits);
+/// The `count` lowest of the set bits.
+MINUET_HD u32 lowest_bits(u32 bits, i32 count) {
+  if (count >= count_bits(bits)) return bits;
+  i32 end = 0;
+  MINUET_UNROLL
+  for (i32 half = 16; half != 0; half /= 2) {
+    if (count_bits(bits & ((1u << (end + half)) - 1)) <= count) end += half;
   }
-  return kept;
+  return bits & ((1u << end) - 1);
+}
+/// Of the set bits, lowest first, those from number `first` up to number `end`.
+MINUET_HD u32 keep_bits(u32 bits, i32 first, i32 end) {
+  return lowest_bits(bits, end) & ~lowest_bits(bits, first);
 }
 
 /// The offsets that the queries of a warp have, and those that its block takes: all that its queries have, or
@@ -33,18 +39,27 @@ class FusedMasks {
                 "the blocks of a cluster share offsets, and each a ring");
 
  public:
-  MINUET_DEVICE static u32* shared() {
-    return reinterpret_cast<u32*>(dynamic_shared() + fused_barrier_bytes(S));
+  /// A warp that shares nothing knows its own alone.
+  static constexpr bool kOfBlock = S.weights != WeightRoad::Cached || kWords > 1;
+
+  MINUET_DEVICE FusedMasks(i32 warp, i32 rank) : warp_(warp), rank_(rank) {}
+  /// Those of the warp, to be known to the block where it `tells`.
+  MINUET_DEVICE void put(i32 word, u32 bits, bool tells) {
+    if constexpr (kOfBlock) {
+      if (tells) shared()[word * S.warps + warp_] = bits;
+    } else {
+      own_ = all_ = bits;
+    }
   }
-  /// Behind a barrier after all warps wrote theirs.
-  MINUET_DEVICE FusedMasks(i32 warp, i32 rank) : warp_(warp) {
+  /// Once all warps have told theirs, behind a barrier.
+  MINUET_DEVICE void gather() {
     if constexpr (S.cluster > 1) {
       i32 offsets = 0;
       for (i32 word = 0; word < kWords; ++word) offsets += count_bits(load(word, 0, S.warps));
-      first_ = offsets * rank / S.cluster;
-      end_ = offsets * (rank + 1) / S.cluster;
+      first_ = offsets * rank_ / S.cluster;
+      end_ = offsets * (rank_ + 1) / S.cluster;
     }
-    if constexpr (kWords == 1) {
+    if constexpr (kOfBlock && kWords == 1) {
       all_ = load_all(0);
       own_ = load_own(0);
     }
@@ -53,6 +68,9 @@ class FusedMasks {
   MINUET_DEVICE u32 all(i32 word) const { return kWords == 1 ? all_ : load_all(word); }
 
  private:
+  MINUET_DEVICE static u32* shared() {
+    return reinterpret_cast<u32*>(dynamic_shared() + fused_barrier_bytes(S));
+  }
   MINUET_DEVICE static u32 load(i32 word, i32 warp, i32 warps) {
     u32 bits = 0;
     MINUET_UNROLL
@@ -69,7 +87,7 @@ class FusedMasks {
     for (i32 i = 0; i < word; ++i) below += count_bits(load(i, 0, S.warps));
     return keep_bits(bits, first_ - below, end_ - below);
   }
-  i32 warp_;
+  i32 warp_, rank_;
   i32 first_ = 0, end_ = 0;  // of the block's offsets, all words counted through
   u32 own_ = 0, all_ = 0;
 };
@@ -107,9 +125,10 @@ class StepWalk {
     return Depth::kFolds || S.weights == WeightRoad::Cached || (masks_.own(word_) & bits_ & (0 - bits_)) != 0;
   }
 
+  /// To the next step; past the last one it stays ended.
   MINUET_DEVICE void advance() {
     if constexpr (Depth::kFolds) {
-      ++word_;
+      word_ += word_ < kEnd;
     } else if (Depth::kParts == 1 || ++part_ == Depth::kParts) {
       part_ = 0;
       bits_ &= bits_ - 1;
@@ -118,9 +137,7 @@ class StepWalk {
   }
   MINUET_DEVICE void advance(i32 steps) {
     MINUET_UNROLL
-    for (i32 i = 0; i < steps; ++i) {
-      if (!ended()) advance();
-    }
+    for (i32 i = 0; i < steps; ++i) advance();
   }
 
  private:
@@ -128,9 +145,8 @@ class StepWalk {
     return S.weights == WeightRoad::Cached ? masks_.own(word) : masks_.all(word);
   }
   MINUET_DEVICE void find() {
-    while (!kOneWord && bits_ == 0) {
-      if (++word_ == kEnd) return;
-      bits_ = bits_of(word_);
+    while (!kOneWord && bits_ == 0 && word_ < kEnd) {
+      if (++word_ < kEnd) bits_ = bits_of(word_);
     }
   }
 

@@ -17,6 +17,13 @@ MINUET_DEVICE unsigned char* fused_ring() {
   return align_wgmma(begin);
 }
 
+/// A stage is vectors of all lanes, 16 bytes each.
+constexpr i32 kLaneVectors = 32 * 16;
+template <class Byte>
+MINUET_DEVICE const Byte* lane_vector(const Byte* stage) {
+  return stage + threadIdx.x % 32 * 16;
+}
+
 /// Of one column block's image. Steps are known by their number among the block's, and in the image.
 template <FusedSpec S, WeightRoad Road = S.weights>
 class WeightRing;
@@ -30,14 +37,16 @@ class WeightRing<S, WeightRoad::Cached> {
   MINUET_DEVICE static void fill() {}
   MINUET_DEVICE static i32 end(i32) { return 0; }
   MINUET_DEVICE static void pass(i32) {}
-  MINUET_DEVICE void acquire(i32, i32 step) { first_ = static_cast<i64>(step) * fused_stage_bytes(S); }
+  MINUET_DEVICE void acquire(i32, i32 step) {
+    stage_ = lane_vector(static_cast<const char*>(image_)) + static_cast<i64>(step) * fused_stage_bytes(S);
+  }
   MINUET_DEVICE static void release(i32) {}
   MINUET_DEVICE static void finish() {}
-  MINUET_DEVICE Vector<16> load(i32 byte) const { return load_vector<16>(image_, first_ + byte); }
+  MINUET_DEVICE Vector<16> load(i32 vector) const { return load_vector<16>(stage_, vector * kLaneVectors); }
 
  private:
   const void* image_;
-  i64 first_ = 0;
+  const char* stage_ = nullptr;  // the lane's vectors of it
 };
 
 template <FusedSpec S>
@@ -65,7 +74,9 @@ class WeightRing<S, WeightRoad::AsyncCopy> {
   }
   MINUET_DEVICE static void release(i32) {}
   MINUET_DEVICE static void finish() { async_copy_wait<0>(); }
-  MINUET_DEVICE Vector<16> load(i32 byte) const { return load_shared_vector(stage_ + byte); }
+  MINUET_DEVICE Vector<16> load(i32 vector) const {
+    return load_shared_vector(lane_vector(stage_) + vector * kLaneVectors);
+  }
 
  private:
   MINUET_DEVICE static unsigned char* stage(i32 number) {
@@ -113,7 +124,9 @@ class BulkStages {
     if (threadIdx.x % 32 == 0) mbarrier_arrive(empty(number));
   }
   MINUET_DEVICE const unsigned char* stage() const { return stage_; }
-  MINUET_DEVICE Vector<16> load(i32 byte) const { return load_shared_vector(stage_ + byte); }
+  MINUET_DEVICE Vector<16> load(i32 vector) const {
+    return load_shared_vector(lane_vector(stage_) + vector * kLaneVectors);
+  }
 
  protected:
   MINUET_DEVICE static MBarrier* full(i32 number) {
@@ -169,8 +182,8 @@ class WeightRing<S, WeightRoad::BulkCopy> : public BulkStages<S> {
   StepWalk<S> next_;
 };
 
-/// The first thread fills stages, whenever it waits for one: a warp more would cost all others registers.
-/// What it has to know lies in shared memory, for the same reason.
+/// The first thread fills stages while its products run, and whenever it waits for one: a warp more would
+/// cost all others registers. What it has to know lies in shared memory, for the same reason.
 template <FusedSpec S>
 class WeightRing<S, WeightRoad::BulkRefill> : public BulkStages<S> {
   using Stages = BulkStages<S>;
@@ -181,33 +194,45 @@ class WeightRing<S, WeightRoad::BulkRefill> : public BulkStages<S> {
   static_assert(sizeof(Next) <= kFusedRefillBytes);
 
  public:
-  MINUET_DEVICE WeightRing(const void* image, const StepWalk<S>& first) : Stages(image) {
-    if (threadIdx.x == 0) *next() = {first, 0};
-  }
+  MINUET_DEVICE WeightRing(const void* image, const StepWalk<S>& first) : Stages(image), first_(first) {}
+  /// A first use of all stages, by as many warps as there are.
   MINUET_DEVICE void fill() {
-    if (threadIdx.x == 0) {
+    if (threadIdx.x % 32 == 0) {
+      StepWalk<S> walk = first_;
+      i32 number = 0;
       MINUET_NO_UNROLL
-      for (i32 stage = 0; stage < S.stages; ++stage) refill();
+      for (i32 stage = static_cast<i32>(threadIdx.x / 32); stage < S.stages; stage += fused_threads(S) / 32) {
+        for (; number < stage; ++number) walk.advance();
+        if (!walk.ended()) Stages::copy(stage, walk.step());
+      }
+      if (threadIdx.x == 0) {
+        for (; number < S.stages; ++number) walk.advance();
+        *next() = {walk, S.stages};
+      }
     }
-    if (threadIdx.x < 32) __syncwarp();
+    __syncwarp();
   }
   MINUET_DEVICE void pass(i32 number) {
     acquire(number, 0);
     Stages::release(number);
+    refill();
   }
   MINUET_DEVICE void acquire(i32 number, i32) {
     if (threadIdx.x == 0) {
-      refill();  // and again, for the one that may have been missed
-      do {
-        refill();
-      } while (!next()->walk.ended() && !mbarrier_test(Stages::full(number), Stages::phase(number)));
+      while (!next()->walk.ended() && !mbarrier_test(Stages::full(number), Stages::phase(number)))
+        try_refill();
     }
     if (threadIdx.x < 32) __syncwarp();
     Stages::take(number);
   }
+  /// What warps let go of since the last time: a stage a step, and one that was missed.
+  MINUET_DEVICE void refill() {
+    if (threadIdx.x == 0) try_refill();
+    if (threadIdx.x < 32) __syncwarp();
+  }
   /// The last steps of other warps' shares are behind its own.
   MINUET_DEVICE void finish() {
-    while (S.split > 1 && threadIdx.x == 0 && !next()->walk.ended()) refill();
+    while (S.split > 1 && threadIdx.x == 0 && !next()->walk.ended()) try_refill();
     if (threadIdx.x < 32) __syncwarp();
   }
 
@@ -216,13 +241,17 @@ class WeightRing<S, WeightRoad::BulkRefill> : public BulkStages<S> {
     return reinterpret_cast<Next*>(dynamic_shared() + 2 * S.stages * sizeof(MBarrier));
   }
   /// One stage, if it is empty.
-  MINUET_DEVICE void refill() {
+  MINUET_DEVICE bool try_refill() {
     const i32 number = next()->number;
-    if (next()->walk.ended() || !mbarrier_test(Stages::empty(number), Stages::phase(number) ^ 1)) return;
+    if (next()->walk.ended() || !mbarrier_test(Stages::empty(number), Stages::phase(number) ^ 1))
+      return false;
     Stages::copy(number, next()->walk.step());
     next()->walk.advance();
     next()->number = number + 1;
+    return true;
   }
+
+  StepWalk<S> first_;
 };
 
 }  // namespace minuet

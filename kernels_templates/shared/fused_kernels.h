@@ -65,12 +65,12 @@ struct FusedSpec {
 /// each; heavy ones are best in front. A grid of fused_blocks(spec, capacity).
 struct FusedParams {
   const void* input;
-  i64 input_ld;
+  i32 input_ld;
   const i32* rows;    // [volume][row_stride] source row or -1; null where volume is 1 and a query's source
                       // is the row of its own number
   const u32* masks;   // [mask_words(volume)][row_stride] bit k % 32 of word k / 32: rows[k] is a row; null
                       // where rows is
-  i64 row_stride;     // of rows and masks
+  i32 row_stride;     // of rows and masks
   const i32* order;   // [count] the query of a position, its row of output and residual; null: the same
   i32 ordered_views;  // rows and masks have a column a position; 0: a column a query
   const i32* query_count;  // on the device
@@ -79,9 +79,9 @@ struct FusedParams {
   const float* scale;      // [out_channels] or null, by the Spec; aligned to 16, and shift
   const float* shift;
   const void* residual;
-  i64 residual_ld;
+  i32 residual_ld;
   void* output;
-  i64 output_ld;
+  i32 output_ld;
   u32* overflow;  // 1 where a number is written that is infinite or NaN, else left alone
 };
 
@@ -103,6 +103,12 @@ MINUET_HD constexpr bool folds_offsets(DType io, i32 in_channels) {
   return in_channels * dtype_bytes(io) <= 16;
 }
 
+/// Whether a warp leaves out the products of tiles that have no row: of few channels they cost less than to
+/// ask.
+MINUET_HD constexpr bool fused_skips_tiles(const FusedSpec& spec) {
+  return spec.unit == MmaUnit::Warp && spec.row_tiles > 1 && spec.weights != WeightRoad::Cached &&
+         !folds_offsets(spec.io, spec.in_channels);
+}
 /// Elements of the depth that an offset takes: its channels, and zeros behind them.
 MINUET_HD constexpr i32 fused_offset_depth(DType io, i32 in_channels, i32 step) {
   if (!folds_offsets(io, in_channels)) return (in_channels + step - 1) / step * step;

@@ -16,10 +16,10 @@ llvm::Error FusedStep::convolve(i32 convolution, const OpRequest& request) {
   const bool ordered = view.ordered_rows != nullptr;
   FusedParams params = {};
   params.input = request.input;
-  params.input_ld = request.input_ld;
+  params.input_ld = static_cast<i32>(request.input_ld);
   params.rows = ordered ? view.ordered_rows : view.rows;
   params.masks = ordered ? view.ordered_masks : view.masks;
-  params.row_stride = request.output_rows;
+  params.row_stride = static_cast<i32>(request.output_rows);
   params.order = view.order;
   params.ordered_views = ordered ? 1 : 0;
   params.query_count = request.fused.output_count;
@@ -28,9 +28,9 @@ llvm::Error FusedStep::convolve(i32 convolution, const OpRequest& request) {
   params.scale = layer.weights.scale;
   params.shift = layer.weights.shift;
   params.residual = request.residual;
-  params.residual_ld = request.residual_ld;
+  params.residual_ld = static_cast<i32>(request.residual_ld);
   params.output = request.output;
-  params.output_ld = request.output_ld;
+  params.output_ld = static_cast<i32>(request.output_ld);
   params.overflow = request.overflow;
   return launcher_.launch(layer.kernel, fused_blocks(layer.spec, request.output_rows), params);
 }

@@ -116,9 +116,11 @@ void multiply(const WgmmaParams p) {
   for (i32 i = 0; i < Tiles * 4; ++i) sums[i / 4][i % 4] = 1;
   if (F != Fault::NoFence) wgmma_fence();
   // Twice, and once away again.
-  wgmma<T>(sums, a, wgmma_operand(piece, 0));
-  wgmma<T>(sums, a, wgmma_operand(piece, 0));
-  wgmma<T>(sums, a, wgmma_operand(piece, F == Fault::OtherOperand && warp == 1 ? 0 : 1));
+  wgmma<T>(sums, a, wgmma_operand(piece));
+  wgmma<T>(sums, a, wgmma_operand(piece));
+  wgmma<T>(sums, a,
+           wgmma_operand_behind(wgmma_operand(piece),
+                                F == Fault::OtherOperand && warp == 1 ? 0 : kWgmmaPiece / 2));
   if (F != Fault::NoCommit) wgmma_commit();
   if (F != Fault::NoWait) wgmma_wait();
   for (i32 i = 0; i < Tiles * 4; ++i)

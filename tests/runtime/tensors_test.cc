@@ -239,6 +239,7 @@ std::vector<Refusal> refusals(const minuet_tensor& good) {
       {"rows that overlap", [](minuet_tensor& tensor) { tensor.row_stride = tensor.channels / 2; }, channels},
       {"a stride of 1", [](minuet_tensor& tensor) { tensor.row_stride = 1; }, channels},
       {"an odd stride", [](minuet_tensor& tensor) { tensor.row_stride = tensor.channels + 1; }, "multiple"},
+      {"a stride past 2^28", [](minuet_tensor& tensor) { tensor.row_stride = (1 << 28) + 8; }, "268435456"},
       {"a negative stride", [](minuet_tensor& tensor) { tensor.row_stride = -tensor.channels; }, "stride"},
   };
 }

@@ -4,7 +4,7 @@
 //   level in out step columns row_tiles warps split cluster prefetch stages blocks road unit early order
 // where road is 0 cached, 1 async copies, 2 bulk copies, 3 bulk copies by a thread of the products, unit 0
 // warps, 1 warpgroups, early 1 loads in front of a warpgroup's products, and order 0 the queries as they
-// come, 1 by mask, 2 by mask and tiles of 64 with most offsets first. Or: level in out rows means order, the
+// come, 1 by mask, 2 by mask and blocks with most offsets first. Or: level in out rows means order, the
 // Spec that is chosen for so many rows, with means 1 by warpgroups.
 #include <algorithm>
 #include <chrono>
@@ -127,7 +127,7 @@ Level make_level(std::vector<Voxel> voxels, i32 level) {
   return made;
 }
 
-void put_in_order(Level& level, i32 mode) {
+void put_in_order(Level& level, i32 mode, size_t tile_rows) {
   level.order.clear();
   for (i64 q = 0; q < level.count(); ++q) level.order.push_back(static_cast<i32>(q));
   if (mode == 0) return;
@@ -147,18 +147,17 @@ void put_in_order(Level& level, i32 mode) {
   }
   std::stable_sort(level.order.begin(), level.order.end(), [&](i32 a, i32 b) { return rank[a] > rank[b]; });
   if (mode == 1) return;
-  constexpr size_t kTile = 64;
   std::vector<std::pair<i32, size_t>> tiles;
-  for (size_t first = 0; first < level.order.size(); first += kTile) {
+  for (size_t first = 0; first < level.order.size(); first += tile_rows) {
     u32 all = 0;
-    for (size_t i = first; i < std::min(first + kTile, level.order.size()); ++i)
+    for (size_t i = first; i < std::min(first + tile_rows, level.order.size()); ++i)
       all |= level.masks[level.order[i]];
     tiles.emplace_back(-__builtin_popcount(all), first);
   }
   std::sort(tiles.begin(), tiles.end() - 1);  // the last, which may not be whole, stays
   std::vector<i32> sorted;
   for (const auto& tile : tiles) {
-    for (size_t i = tile.second; i < std::min(tile.second + kTile, level.order.size()); ++i)
+    for (size_t i = tile.second; i < std::min(tile.second + tile_rows, level.order.size()); ++i)
       sorted.push_back(level.order[i]);
   }
   level.order = sorted;
@@ -259,7 +258,7 @@ void Bench::run(const Line& line) {
   auto found = levels_.find(line.level);
   if (found == levels_.end()) found = levels_.emplace(line.level, make_level(voxels_, line.level)).first;
   Level& level = found->second;
-  put_in_order(level, line.order);
+  put_in_order(level, line.order, static_cast<size_t>(fused_block_rows(line.spec)));
   const i64 count = level.count();
   const FusedSpec& spec = line.spec;
   Random random(7);
