@@ -115,14 +115,14 @@ std::vector<Candidate> gmas_candidates(const ConvolutionProblem& problem, const 
 // ---- fused ----------------------------------------------------------------------------------------------
 
 // Measured on an H200 in fp16, on maps of a LiDAR sweep (tests/runtime/cuda/fused_bench.cc).
-constexpr i32 kTile = 16;         // columns of a product
-constexpr i32 kMostColumns = 96;  // of a block; 128 to 128 channels take a fifth less in two halves
+constexpr i32 kTile = 16;               // columns of a product
+constexpr i32 kMostColumns = 96;        // of a block; 128 to 128 channels take a fifth less in two halves
+constexpr i32 kMostCachedColumns = 64;  // of which weights come from the cache, for few input channels
 // Elements of 16 and of 32 bits that a step takes of each input row, in registers.
 constexpr i32 kMostStep = 128, kMostWideStep = 32;
 constexpr i32 kMostRing = 72 << 10;  // bytes, of the 99 KB that a block may have everywhere
 constexpr i32 kMostStages = 6;
 constexpr i64 kEnoughBlocks = 400;  // that a large GPU is kept busy with
-constexpr i64 kFewRows = 1 << 14;   // below which warpgroups were measured
 
 i32 round_up(i32 value, i32 unit) { return (value + unit - 1) / unit * unit; }
 
@@ -141,7 +141,7 @@ i32 equal_parts(i32 whole, i32 unit, i32 most) {
 i32 choose_step(DType io, i32 in_channels, i32 volume) {
   const i32 granule = fused_granule(io), most = dtype_bytes(io) == 4 ? kMostWideStep : kMostStep;
   if (!folds_offsets(io, in_channels)) return equal_parts(in_channels, granule, most);
-  return std::min(round_up(volume * fused_offset_depth(io, in_channels, 0), 2 * granule), most);
+  return std::min(round_up(volume * fused_offset_depth(io, in_channels, 0), 2 * granule), most / 2);
 }
 
 /// Whole rounds, two at least.
@@ -175,14 +175,14 @@ void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
   const i32 element = dtype_bytes(spec.io);
   spec.step = choose_step(spec.io, spec.in_channels, spec.volume);
   spec.columns = equal_parts(spec.out_channels, kTile, kMostColumns);
-  const bool few_channels = spec.in_channels * element <= 64 && spec.columns <= 32;
+  const bool few_channels = spec.in_channels * element <= 64 && spec.out_channels <= kMostCachedColumns;
   spec.weights = few_channels             ? WeightRoad::Cached
                  : capability(arch) >= 90 ? WeightRoad::BulkCopy
                                           : WeightRoad::AsyncCopy;
-  spec.row_tiles = few_channels ? 1 : 2;
-  spec.warps = 4;
+  spec.row_tiles = 2;
+  spec.warps = few_channels && spec.columns > kMostCachedColumns / 2 ? 2 : 4;
   // Steps of more than 64 bytes are long enough to hide the loads of the next behind the products of one.
-  spec.prefetch = spec.step * element <= 64 ? 3 : 1;
+  spec.prefetch = spec.step * element > 64 ? 1 : few_channels ? 2 : 3;
   if (rows != 0 && are_few(spec, rows)) {
     spec.row_tiles = 1;
     spec.split = 2;
@@ -193,33 +193,54 @@ void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
   spec.blocks = choose_blocks(spec);
 }
 
-/// Whether products by warpgroups were seen to win, for few rows.
+/// Whether products by warpgroups were seen to win.
 bool suits_warpgroups(const FusedSpec& spec) {
-  return dtype_bytes(spec.io) == 2 && spec.in_channels >= 256 && spec.out_channels >= 256;
+  return dtype_bytes(spec.io) == 2 && spec.in_channels >= 96 && spec.out_channels >= 96;
 }
 
-/// Blocks of three, which fill a multiprocessor's registers, as many of a cluster as leave none of a large
-/// GPU idle.
+/// Whether a query has one offset only, as in a transposed convolution whose stride covers its kernel.
+bool has_one_offset(const ConvolutionProblem& problem) {
+  bool covers = problem.kind == ConvolutionKind::Transposed;
+  for (i32 a = 0; a < problem.ndim; ++a) covers = covers && problem.kernel_size[a] <= problem.stride[a];
+  return covers || kernel_volume(problem) == 1;
+}
+
+/// Blocks that fill a multiprocessor's registers, and of few rows as many of a cluster as leave little of a
+/// large GPU idle. `rows`: 0 for many.
 void choose_warpgroups(FusedChoice& choice, i64 rows) {
-  constexpr i32 kWarpgroups = 3, kWarpgroupColumns = 128, kMultiprocessors = 132, kSharedBytes = 208 << 10;
+  constexpr i32 kWarpgroupColumns = 128, kMultiprocessors = 132, kSharedBytes = 208 << 10;
   FusedSpec& spec = choice.fused;
   const i32 piece = 2 * fused_granule(spec.io);
   spec.unit = MmaUnit::Warpgroup;
   spec.weights = WeightRoad::BulkRefill;
   spec.step = equal_parts(spec.in_channels, piece, 4 * piece);
   spec.columns = equal_parts(spec.out_channels, kTile, kWarpgroupColumns);
-  spec.warps = 4 * kWarpgroups;
+  spec.row_tiles = 2;
+  // Registers of a thread: sums, two steps of input, and all else. Two blocks fit where 128 are enough.
+  const i32 registers = spec.columns / 2 + spec.step * dtype_bytes(spec.io) / 4 + 32;
+  spec.blocks = registers <= 128 ? 2 : 1;
+  spec.warps = spec.blocks == 2 ? 8 : 12;
   spec.prefetch = 1;
   spec.early_loads = true;
-  spec.stages = std::clamp(kSharedBytes / fused_stage_bytes(spec), 2, kMostStages);
-  // Four fifths of what runs at once; a block has four offsets and a group of columns to finish at least.
-  constexpr i64 kEnough = kMultiprocessors * 4 / 5;
+  spec.stages = std::clamp(kSharedBytes / spec.blocks / fused_stage_bytes(spec), 2, kMostStages);
+  // Two blocks share rows where there is less than a wave and a half of them, whose last part would leave
+  // many idle, and four where two would fill less than half of one. Each has eight steps and a group of
+  // columns to finish at least.
   const i32 groups = fused_column_group(spec, spec.columns / fused_tile(spec) - 1).number + 1;
-  const auto fits = [&](i32 cluster) { return cluster <= groups && cluster * 4 <= spec.volume; };
-  while (spec.cluster < 4 && fits(2 * spec.cluster) && fused_blocks(spec, rows) < kEnough) spec.cluster *= 2;
+  const auto fits = [&](i32 cluster) {
+    return rows != 0 && cluster <= groups && cluster * 8 <= fused_steps(spec) &&
+           !has_one_offset(choice.problem);
+  };
+  if (fits(2) && fused_blocks(spec, rows) < kMultiprocessors * 3 / 2) spec.cluster = 2;
+  if (spec.cluster == 2 && fits(4) && fused_blocks(spec, rows) < kMultiprocessors / 2) spec.cluster = 4;
+  if (spec.cluster == 2 && spec.warps == 12 && fused_blocks(spec, rows) < kMultiprocessors * 4 / 5) {
+    FusedSpec smaller = spec;
+    smaller.warps = 8;
+    if (fused_blocks(smaller, rows) <= kMultiprocessors) spec = smaller;
+  }
   choice.reasons.push_back(
-      llvm::formatv("{0} rows are few: products by {1} warpgroups a block, {2} blocks a cluster", rows,
-                    kWarpgroups, spec.cluster)
+      llvm::formatv("products by {0} warpgroups a block, {1} blocks of a cluster share rows", spec.warps / 4,
+                    spec.cluster)
           .str());
 }
 
@@ -244,7 +265,7 @@ FusedChoice choose_fused(const ConvolutionProblem& problem, llvm::StringRef arch
   spec.activation = problem.activation;
 
   spec.programmatic = means.programmatic && capability(arch) >= 90;
-  if (means.warpgroups && arch == "sm_90a" && suits_warpgroups(spec) && rows != 0 && rows < kFewRows) {
+  if (means.warpgroups && arch == "sm_90a" && suits_warpgroups(spec)) {
     choose_warpgroups(choice, rows);
   } else {
     choose_warps(choice, arch, rows);

@@ -41,8 +41,8 @@ inline constexpr i64 kMostFusedOffsets = 4096;
 
 /// What a choice may use of an architecture that has it.
 struct FusedMeans {
-  bool warpgroups = true;     // wgmma
-  bool programmatic = false;  // launches that overlap
+  bool warpgroups = true;    // wgmma
+  bool programmatic = true;  // launches that overlap
 };
 
 /// For a valid problem of at most kMostFusedOffsets offsets and one group. The CPU, of architecture "", goes

@@ -213,17 +213,20 @@ TEST(FusedChoice, MeansAreUsedWhereTheyAreAndWhereTheyPay) {
   };
   EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 8000, {.warpgroups = false}).unit, MmaUnit::Warp);
   EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 8000, {}).unit, MmaUnit::Warpgroup);
-  EXPECT_FALSE(chosen(DType::F16, 256, 256, "sm_90a", 8000, {}).programmatic);
+  EXPECT_TRUE(chosen(DType::F16, 256, 256, "sm_90a", 8000, {}).programmatic);
+  EXPECT_FALSE(chosen(DType::F16, 256, 256, "sm_90a", 8000, {.programmatic = false}).programmatic);
   for (const char* arch : {"sm_80", "sm_90", "sm_100", "sm_120"})
     EXPECT_EQ(chosen(DType::F16, 256, 256, arch, 8000, kAllMeans).unit, MmaUnit::Warp) << arch;
   EXPECT_FALSE(chosen(DType::F16, 256, 256, "sm_89", 20000, kAllMeans).programmatic);
   EXPECT_TRUE(chosen(DType::F16, 32, 32, "sm_120", 20000, kAllMeans).programmatic);
   EXPECT_EQ(chosen(DType::F32, 256, 256, "sm_90a", 8000, kAllMeans).unit, MmaUnit::Warp);
-  EXPECT_EQ(chosen(DType::F16, 128, 128, "sm_90a", 20000, kAllMeans).unit, MmaUnit::Warp);
+  EXPECT_EQ(chosen(DType::F16, 64, 128, "sm_90a", 20000, kAllMeans).unit, MmaUnit::Warp);
+  EXPECT_EQ(chosen(DType::TF32, 256, 256, "sm_90a", 20000, kAllMeans).unit, MmaUnit::Warp);
   // Few rows: blocks of a cluster share them.
   EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 2900, kAllMeans).cluster, 4);
   EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 8000, kAllMeans).cluster, 2);
-  EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 125000, kAllMeans).unit, MmaUnit::Warp);
+  EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 125000, kAllMeans).cluster, 1);
+  EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 0, kAllMeans).cluster, 1);
   const FusedSpec spec = chosen(DType::BF16, 384, 256, "sm_90a", 8000, kAllMeans);
   EXPECT_EQ(spec.unit, MmaUnit::Warpgroup);
   EXPECT_EQ(spec.columns, 128);
@@ -233,7 +236,7 @@ TEST(FusedChoice, MeansAreUsedWhereTheyAreAndWhereTheyPay) {
 
 /// Every number of rows has the Spec that is chosen for it.
 TEST(FusedChoice, WarpgroupsHaveACandidateForEveryRange) {
-  for (const i32 channels : {256, 512}) {
+  for (const i32 channels : {96, 256, 512}) {
     const ConvolutionProblem problem = example_problem(channels, channels, DType::F16);
     const std::vector<Candidate> candidates =
         llvm::cantFail(choose_candidates(problem, "sm_90a", nullptr, Dataflow::Fused, kAllMeans));
