@@ -59,6 +59,8 @@ struct MapChoice {
   TransposeRowsSpec transpose_rows;
   RankMasksSpec rank_masks;
   OrderRowsSpec order_rows;
+  UniteMasksSpec unite_masks;
+  OrderBlocksSpec order_blocks;
   RadixHistogramSpec rank_histogram;  // of masks' ranks, whatever the keys are
   RadixPassChoice rank_pass;
   std::vector<FindQueryBordersSpec> find_query_borders;  // one an entry of `searches`
@@ -103,6 +105,8 @@ void visit_map_kernels(const MapChoice& choice, Kernels& kernels, const Visitor&
   visitor(choice.transpose_rows, kernels.transpose_rows);
   visitor(choice.rank_masks, kernels.rank_masks);
   visitor(choice.order_rows, kernels.order_rows);
+  visitor(choice.unite_masks, kernels.unite_masks);
+  visitor(choice.order_blocks, kernels.order_blocks);
   visitor(choice.rank_histogram, kernels.rank_histogram);
   visitor(choice.rank_pass.small, kernels.rank_pass.small);
   visitor(choice.rank_pass.large, kernels.rank_pass.large);

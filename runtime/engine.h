@@ -51,6 +51,10 @@ struct NeighbourView {
   i32* order = nullptr;         // [queries] by mask: those of like masks near each other, full masks first
   i32* ordered_rows = nullptr;  // rows and masks, with a column for each place of the order
   u32* ordered_masks = nullptr;
+  // Of blocks of its places (kernels_templates/shared/fused_kernels.h): masks of the least ones, and the
+  // order of those of each height.
+  u32* block_masks = nullptr;
+  i32* block_orders = nullptr;
 };
 
 /// One kernel map on a device, and those of its views that somebody asks for: each is made once, by an

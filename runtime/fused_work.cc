@@ -75,6 +75,8 @@ void FusedWork::place_view(Placement& parts, Map& map, bool transposed) const {
   view.order = parts.take<i32>(queries);
   view.ordered_rows = parts.take<i32>(volume * queries);
   view.ordered_masks = parts.take<u32>(words * queries);
+  view.block_masks = parts.take<u32>(words * blocks_of_height(queries, kLeastBlockHeight));
+  view.block_orders = parts.take<i32>(block_order_begin(queries, kBlockHeightCount));
 }
 
 void FusedWork::place_views(Placement& parts) {

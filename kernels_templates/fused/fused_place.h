@@ -34,7 +34,10 @@ struct FusedPlace {
     rank = S.cluster > 1 ? static_cast<i32>(cluster_rank()) : 0;
     const u32 number = block_in_grid() / S.cluster;
     column_block = static_cast<i32>(number % fused_column_blocks(S));
-    block = number / fused_column_blocks(S) * fused_block_rows(S);
+    const u32 position = number / fused_column_blocks(S);
+    const i32 tile = p.block_order == nullptr ? static_cast<i32>(position)
+                                              : load_row_if<S.programmatic>(true, p.block_order + position);
+    block = static_cast<u32>(tile) * fused_block_rows(S);
     first = block + static_cast<u32>(row_warp * 8 * S.row_tiles);
     count = load_row_if<S.programmatic>(true, p.query_count);
   }
@@ -58,7 +61,8 @@ MINUET_DEVICE FusedMasks<S> find_queries(const FusedParams& p, const FusedPlace<
     columns[n] = static_cast<i32>(by_position ? positions[n] : place.query(p, positions[n]));
   }
   FusedMasks<S> masks(place.row_warp, place.rank);
-  for (i32 word = 0; word < mask_words(S.volume); ++word) {
+  constexpr i32 kWords = FusedDepth<S>::kFolds ? 0 : mask_words(S.volume);  // steps of several take all
+  for (i32 word = 0; word < kWords; ++word) {
     u32 mask = 0;
     MINUET_UNROLL
     for (i32 n = 0; n < S.row_tiles; ++n) {

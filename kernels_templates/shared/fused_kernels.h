@@ -16,7 +16,7 @@ enum class WeightRoad : i32 {
   Cached,     // each warp reads them from the cache, on its own: for few channels
   AsyncCopy,  // a ring in shared memory, filled by all threads (cp.async)
   BulkCopy,   // a ring in shared memory, filled by a warp of its own with bulk copies; from sm_90 on
-  BulkRefill  // the same ring, filled by the block's first thread whenever it waits
+  BulkRefill  // the same ring, filled by the block's first thread, which multiplies as well
 };
 
 /// Who multiplies.
@@ -61,8 +61,8 @@ struct FusedSpec {
   }
 };
 
-/// Positions are the places of the queries in the order in which blocks take them, fused_block_rows(spec)
-/// each; heavy ones are best in front. A grid of fused_blocks(spec, capacity).
+/// Positions are the places of the queries in an order; a block takes fused_block_rows(spec) of them. A grid
+/// of fused_blocks(spec, capacity).
 struct FusedParams {
   const void* input;
   i32 input_ld;
@@ -73,6 +73,7 @@ struct FusedParams {
   i32 row_stride;     // of rows and masks
   const i32* order;   // [count] the query of a position, its row of output and residual; null: the same
   i32 ordered_views;  // rows and masks have a column a position; 0: a column a query
+  const i32* block_order;  // which of the blocks a block is, those with the most offsets first; null: its own
   const i32* query_count;  // on the device
   i64 padded_rows;         // output rows from the count up to here become zeros
   const void* weights;     // the image of [volume][in_channels][out_channels], aligned to 16
@@ -92,6 +93,25 @@ MINUET_HD constexpr i32 fused_threads(const FusedSpec& spec) {
   return 32 * (spec.warps * spec.split + (spec.weights == WeightRoad::BulkCopy ? 1 : 0));
 }
 MINUET_HD constexpr i32 fused_block_rows(const FusedSpec& spec) { return 8 * spec.row_tiles * spec.warps; }
+
+/// Heights of blocks for which an ordered view has an order of its blocks.
+constexpr i32 kBlockHeights[] = {32, 64, 128, 192};
+constexpr i32 kBlockHeightCount = 4, kLeastBlockHeight = 32;
+MINUET_HD constexpr i64 blocks_of_height(i64 queries, i32 height) { return (queries + height - 1) / height; }
+/// Where a height's order begins among those of a view of `capacity` queries, one behind the other; of
+/// kBlockHeightCount, how long they are.
+MINUET_HD constexpr i64 block_order_begin(i64 capacity, i32 which) {
+  i64 begin = 0;
+  for (i32 i = 0; i < which; ++i) begin += blocks_of_height(capacity, kBlockHeights[i]);
+  return begin;
+}
+/// That of a Spec's blocks, or -1.
+MINUET_HD constexpr i32 block_order_of(const FusedSpec& spec) {
+  for (i32 i = 0; i < kBlockHeightCount; ++i) {
+    if (kBlockHeights[i] == fused_block_rows(spec)) return i;
+  }
+  return -1;
+}
 // ---- the depth
 // ---------------------------------------------------------------------------------------------
 

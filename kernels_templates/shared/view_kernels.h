@@ -43,6 +43,9 @@ struct ViewJob {
   i32* ordered_rows;         // rows and masks, with a column for each place
   u32* ordered_masks;
   i64 ordered_stride;  // of these two: at least the number of queries
+  // [mask_words(volume)][blocks_of_height(ordered_stride, kLeastBlockHeight)] what any query of a block has.
+  u32* block_masks;
+  i32* block_orders;  // [block_order_begin(ordered_stride, kBlockHeightCount)], height after height
   i32 volume;
   i32 has_masks;                    // they are there; 0: they are made
   i32 ranked;                       // how many of `offsets` there are
@@ -105,6 +108,34 @@ MINUET_HD constexpr u32 rank_mask(const u32* masks, i64 queries, i64 q, const u1
   }
   return ~gray_rank(code) & (~0u >> (32 - ranked));
 }
+
+/// Most different numbers of offsets that orders of blocks tell apart.
+constexpr i32 kMostBlockWeights = 64;
+/// 0 for all offsets of a kernel.
+MINUET_HD constexpr i32 block_weight(i32 offsets, i32 volume) {
+  if (volume < kMostBlockWeights) return volume - offsets;
+  return static_cast<i32>(i64{volume - offsets} * (kMostBlockWeights - 1) / volume);
+}
+
+/// Ordered masks -> masks of the least blocks.
+struct UniteMasksSpec {
+  i32 threads = 256;
+  template <class Visitor>
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
+    visitor("threads", threads);
+  }
+};
+
+/// Masks of blocks -> orders of blocks: those whose queries have the most offsets first, so that what ends last
+/// is short. Blocks past the last query keep their places. Among equals the order may differ from run to run:
+/// results do not depend on it.
+struct OrderBlocksSpec {
+  i32 threads = 1024;
+  template <class Visitor>
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
+    visitor("threads", threads);
+  }
+};
 
 /// What the sort found -> orders, and rows and masks by them.
 struct OrderRowsSpec {

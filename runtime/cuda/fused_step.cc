@@ -22,6 +22,9 @@ llvm::Error FusedStep::convolve(i32 convolution, const OpRequest& request) {
   params.row_stride = static_cast<i32>(request.output_rows);
   params.order = view.order;
   params.ordered_views = ordered ? 1 : 0;
+  const i32 which = block_order_of(layer.spec);
+  if (ordered && which >= 0)
+    params.block_order = view.block_orders + block_order_begin(request.output_rows, which);
   params.query_count = request.fused.output_count;
   params.padded_rows = request.output_rows;
   params.weights = layer.weights.weight;

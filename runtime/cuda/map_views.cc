@@ -23,6 +23,8 @@ ViewJob job_of(const ViewRequest& request) {
   job.ordered_rows = view.ordered_rows;
   job.ordered_masks = view.ordered_masks;
   job.ordered_stride = request.askers().capacity;
+  job.block_masks = view.block_masks;
+  job.block_orders = view.block_orders;
   job.has_masks = request.has_masks ? 1 : 0;
   job.ranked = request.offsets->ranked;
   std::copy_n(request.offsets->offsets, kMostRankedOffsets, job.offsets);
@@ -91,7 +93,9 @@ llvm::Error MapStep::make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspa
   MINUET_TRY(enqueue_sort(launcher_, map32_.rank_sort(capacity), {work.key_count, capacity, 0, key_bits},
                           memory, half));
   params.sorted = work.rows[half];
-  return launcher_.launch_stride(map32_.order_rows, capacity, params);
+  MINUET_TRY(launcher_.launch_stride(map32_.order_rows, capacity, params));
+  MINUET_TRY(launcher_.launch_stride(map32_.unite_masks, capacity, params));
+  return launcher_.launch(map32_.order_blocks, i64{params.job_count} * kBlockHeightCount, params);
 }
 
 }  // namespace minuet

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
+#include <random>
 
 #include "tests/kernels_templates/testing.h"
 // testing.h first: it brings the shim's names.
@@ -51,6 +53,11 @@ inline FusedRun run_fused(FusedProblem& problem, FusedKernel kernel, i64 padded,
   p.row_stride = problem.row_stride;
   p.order = problem.shape.ordered ? problem.order.data() : nullptr;
   p.ordered_views = problem.shape.ordered_views;
+  std::vector<i32> block_order(
+      static_cast<size_t>(blocks_of_height(count + padded + 40, fused_block_rows(spec))));
+  std::iota(block_order.begin(), block_order.end(), 0);
+  std::shuffle(block_order.begin(), block_order.end(), std::mt19937(static_cast<u32>(variant)));
+  if (variant % 2 == 1) p.block_order = block_order.data();
   p.query_count = &query_count;
   p.padded_rows = count + padded;
   p.weights = image.data();

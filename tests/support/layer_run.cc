@@ -180,6 +180,10 @@ class LayerRun {
     view.order = make(queries * 4).as<i32>();
     view.ordered_rows = make(volume * queries * 4).as<i32>();
     view.ordered_masks = make(mask_words(static_cast<i32>(volume)) * queries * 4).as<u32>();
+    view.block_masks =
+        make(mask_words(static_cast<i32>(volume)) * blocks_of_height(queries, kLeastBlockHeight) * 4)
+            .as<u32>();
+    view.block_orders = make(block_order_begin(queries, kBlockHeightCount) * 4).as<i32>();
     return view;
   }
 
@@ -189,6 +193,7 @@ class LayerRun {
     const NeighbourView forward = make_view(map_.queries);
     map_.masks = forward.masks, map_.order = forward.order;
     map_.ordered_rows = forward.ordered_rows, map_.ordered_masks = forward.ordered_masks;
+    map_.block_masks = forward.block_masks, map_.block_orders = forward.block_orders;
     map_.transposed = make_view(map_.sources);
     TestBuffer& counts = make(volume * 4);
     take(engine_->fill_words(counts.as(), 0, volume));

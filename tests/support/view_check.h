@@ -58,6 +58,32 @@ inline void check_view(Device& device, const std::vector<i32>& rows, const Kerne
   };
   expect_by_place(rows, view.ordered_rows, volume);
   expect_by_place(masks, view.ordered_masks, words);
+  if (device.info().arch.empty()) return;  // the CPU takes rows as they come
+  const std::vector<i32> blocks =
+      read_words(device, view.block_orders, block_order_begin(stride, kBlockHeightCount));
+  for (i32 which = 0; which < kBlockHeightCount; ++which) {
+    const i32 height = kBlockHeights[which];
+    const i32* const of_height = blocks.data() + block_order_begin(stride, which);
+    const auto weight = [&](i64 block) {
+      i32 offsets = 0;
+      for (i64 k = 0; k < volume; ++k) {
+        bool has = false;
+        for (i64 i = block * height; i < std::min((block + 1) * height, queries); ++i)
+          has = has || rows[k * queries + order[i]] >= 0;
+        offsets += has;
+      }
+      return block_weight(offsets, static_cast<i32>(volume));
+    };
+    std::vector<bool> seen(static_cast<std::size_t>(blocks_of_height(stride, height)), false);
+    for (std::size_t i = 0; i < seen.size(); ++i) {
+      ASSERT_LT(static_cast<u32>(of_height[i]), seen.size());
+      EXPECT_FALSE(seen[of_height[i]]) << "block " << of_height[i] << " twice";
+      seen[of_height[i]] = true;
+      if (i > 0 && static_cast<i64>(i) < blocks_of_height(queries, height)) {
+        EXPECT_LE(weight(of_height[i - 1]), weight(of_height[i]));
+      }
+    }
+  }
 }
 
 }  // namespace minuet

@@ -43,6 +43,8 @@ class SomeMap {
     view.order = make(askers)->as<i32>();
     view.ordered_rows = make(geometry_.volume * askers)->as<i32>();
     view.ordered_masks = make(words * askers)->as<u32>();
+    view.block_masks = make(words * blocks_of_height(askers, kLeastBlockHeight))->as<u32>();
+    view.block_orders = make(block_order_begin(askers, kBlockHeightCount))->as<i32>();
   }
   SomeMap(const SomeMap&) = delete;
 
