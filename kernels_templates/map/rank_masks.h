@@ -25,7 +25,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void rank_masks(const ViewsParams 
       const i32 offset = 32 * word, offsets = volume - offset < 32 ? volume - offset : 32;
       p.jobs[j].masks[word * queries + q] = mask_word(p.jobs[j].rows, queries, q, offset, offsets);
     }
-    const u32 rank = rank_mask(p.jobs[j].masks, queries, q, p.jobs[j].offsets, p.jobs[j].ranked);
+    const u32 rank = rank_mask(p.jobs[j].masks, queries, q, volume, p.jobs[j].offsets, p.jobs[j].ranked);
     p.keys[i] = static_cast<u32>(j) << p.rank_bits | rank;
     p.queries[i] = static_cast<u32>(q);
   }

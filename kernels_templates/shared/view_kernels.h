@@ -27,10 +27,17 @@ struct MakeMasksParams {
 
 /// Most views that are made together: their table is a kernel's parameter, of at most 4 KB.
 constexpr i32 kMostViews = 24;
-/// Most offsets that a rank looks at: those farthest from the centre. A sort key is a rank below a view's
-/// number.
+/// Most offsets that a rank looks at: those farthest from the centre.
 constexpr i32 kMostRankedOffsets = 27;
-static_assert(bit_width_of(kMostViews - 1) + kMostRankedOffsets <= 32, "sort keys have 32 bits");
+/// Digits of a rank that a sort key has below the highest one.
+constexpr i32 kRankDigits = 15;
+/// Bits of the short ranks of so many offsets.
+MINUET_HD constexpr i32 short_rank_bits(i32 ranked) {
+  return ranked <= kRankDigits ? ranked : kRankDigits + bit_width_of(static_cast<u64>(ranked - kRankDigits));
+}
+/// A sort key is a short rank below a view's number.
+constexpr i32 kMostRankKeyBits = bit_width_of(kMostViews - 1) + short_rank_bits(kMostRankedOffsets);
+static_assert(kMostRankKeyBits <= 24, "three passes of a sort");
 
 /// One direction of a map, and what is made of it.
 struct ViewJob {
@@ -56,7 +63,7 @@ struct ViewJob {
 struct ViewsParams {
   ViewJob jobs[kMostViews];
   i32 job_count;
-  i32 rank_bits;      // the most that a job has
+  i32 rank_bits;      // the most that a job's ranks have
   u32* keys;          // [all ordered jobs' queries, end to end]
   u32* queries;       // the same: each key's query
   const u32* sorted;  // `queries` after the sort
@@ -99,14 +106,34 @@ MINUET_HD constexpr u32 gray_rank(u32 code) {
   for (i32 step = 1; step < 32; step *= 2) code ^= code >> step;
   return code;
 }
+/// A rank in fewer bits, as a small float is: where its highest digit is, then the kRankDigits below that
+/// one. Of two ranks the greater never has the lesser short one; those below 2^(kRankDigits + 1) are their
+/// own.
+MINUET_HD u32 short_rank(u32 rank) {
+  const u32 above = rank | 1u << kRankDigits;
+#if defined(__CUDA_ARCH__)
+  const u32 shift = 31 - kRankDigits - __clz(static_cast<i32>(above));
+#else
+  const u32 shift = 31 - kRankDigits - __builtin_clz(above);
+#endif
+  return (shift << kRankDigits) + (rank >> shift);
+}
 /// The sort key of query `q`: next to it are masks that differ in few of the offsets, and those that have the
 /// first of them come first.
-MINUET_HD constexpr u32 rank_mask(const u32* masks, i64 queries, i64 q, const u16* offsets, i32 ranked) {
+MINUET_HD u32 rank_mask(const u32* masks, i64 queries, i64 q, i32 volume, const u16* offsets, i32 ranked) {
   u32 code = 0;
-  for (i32 i = 0; i < ranked; ++i) {
-    code = code << 1 | (masks[offsets[i] / 32 * queries + q] >> offsets[i] % 32 & 1u);
+  if (volume <= 32) {  // one word has them all
+    const u32 mask = masks[q];
+    MINUET_UNROLL
+    for (i32 i = 0; i < kMostRankedOffsets; ++i) {
+      if (i < ranked) code = code << 1 | (mask >> offsets[i] & 1u);
+    }
+  } else {
+    for (i32 i = 0; i < ranked; ++i) {
+      code = code << 1 | (masks[offsets[i] / 32 * queries + q] >> offsets[i] % 32 & 1u);
+    }
   }
-  return ~gray_rank(code) & (~0u >> (32 - ranked));
+  return short_rank(~0u >> (32 - ranked)) - short_rank(gray_rank(code));
 }
 
 /// Most different numbers of offsets that orders of blocks tell apart.

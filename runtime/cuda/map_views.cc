@@ -67,7 +67,7 @@ llvm::Error MapStep::make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspa
   i64 transposed_entries = 0, forward_queries = 0;
   for (const ViewRequest& request : batch) {
     const ViewJob job = job_of(request);
-    params.rank_bits = std::max(params.rank_bits, job.ranked);
+    params.rank_bits = std::max(params.rank_bits, short_rank_bits(job.ranked));
     params.jobs[params.job_count++] = job;
     if (!request.transposed) continue;
     transposed_entries += job.volume * request.sources.capacity;

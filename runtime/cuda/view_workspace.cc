@@ -9,7 +9,7 @@ namespace minuet {
 namespace {
 
 constexpr i64 kMostSortedKeys = (i64{1} << 30) - 1;
-constexpr i32 kRankPasses = radix_passes(32);
+constexpr i32 kRankPasses = radix_passes(kMostRankKeyBits);
 
 }  // namespace
 

@@ -1,6 +1,8 @@
 // Masks, ranks and transposed rows, from random kernel maps, against plain loops.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/kernels_templates/testing.h"
 // testing.h first: it brings the shim's names.
 #include "kernels_templates/map/make_masks.h"
@@ -81,7 +83,7 @@ class Table {
       job.has_masks = j % 2;
       if (!job.has_masks) view.masks = poisoned<u32>(view.masks.size());
       for (i32 i = 0; i < job.ranked; ++i) job.offsets[i] = static_cast<u16>(one.volume - 1 - i);
-      params.rank_bits = std::max(params.rank_bits, job.ranked);
+      params.rank_bits = std::max(params.rank_bits, short_rank_bits(job.ranked));
       view.order = poisoned<i32>(static_cast<std::size_t>(one.queries));
       job.rows = view.rows.data(), job.masks = view.masks.data();
       if (is_ordered(j)) job.order = view.order.data(), keys += one.queries;
@@ -127,8 +129,8 @@ TEST(RankMasks, AllViewsAtOnce) {
           const i64 k = params.jobs[j].offsets[r];
           code = 2 * code + (view.rows[static_cast<std::size_t>(k * view.one.queries + q)] >= 0 ? 1 : 0);
         }
-        const u32 all = (1u << params.jobs[j].ranked) - 1;
-        EXPECT_EQ(keys[i], static_cast<u32>(j) << params.rank_bits | (~gray_rank(code) & all));
+        const u32 most = short_rank((1u << params.jobs[j].ranked) - 1);
+        EXPECT_EQ(keys[i], static_cast<u32>(j) << params.rank_bits | (most - short_rank(gray_rank(code))));
         EXPECT_EQ(queries[i], static_cast<u32>(q));
       }
     }
@@ -140,14 +142,16 @@ TEST(RankMasks, AllViewsAtOnce) {
 }
 
 /// Of one view.
-std::vector<u32> keys_of(const std::vector<u32>& masks, i32 queries, const std::vector<u16>& offsets) {
+std::vector<u32> keys_of(const std::vector<u32>& masks, i32 queries, i32 volume,
+                         const std::vector<u16>& offsets) {
   std::vector<u32> keys = poisoned<u32>(static_cast<std::size_t>(queries)), numbers = keys, made = masks;
   i32 key_count = 0, order = 0;
   ViewsParams params = {};
   params.job_count = 1;
   ViewJob& job = params.jobs[0];
   job.query_count = &queries, job.masks = made.data(), job.has_masks = 1, job.order = &order;
-  job.ranked = params.rank_bits = static_cast<i32>(offsets.size());
+  job.volume = volume, job.ranked = static_cast<i32>(offsets.size());
+  params.rank_bits = short_rank_bits(job.ranked);
   std::copy(offsets.begin(), offsets.end(), job.offsets);
   params.keys = keys.data(), params.queries = numbers.data(), params.key_count = &key_count;
   shim::launch(&rank_masks<RankMasksSpec{32}>, params, shim::small_grid(1, 32));
@@ -159,7 +163,7 @@ TEST(RankMasks, NeighboursInTheOrderDifferInOneOffset) {
   constexpr i64 kAll = 1 << kOffsets;
   std::vector<u32> masks, by_key(kAll);
   for (u32 mask = 0; mask < kAll; ++mask) masks.push_back(mask);
-  const std::vector<u32> keys = keys_of(masks, kAll, {3, 6, 0, 1, 2, 4, 5});
+  const std::vector<u32> keys = keys_of(masks, kAll, kOffsets, {3, 6, 0, 1, 2, 4, 5});
   for (u32 q = 0; q < kAll; ++q) by_key.at(keys[q]) = masks[q];
   for (std::size_t i = 0; i < kAll; ++i) {
     EXPECT_EQ(by_key[i] >> 3 & 1u, i < kAll / 2 ? 1u : 0u) << "the first offset splits all";
@@ -175,10 +179,56 @@ TEST(RankMasks, TakesTheOffsetsItIsGiven) {
                                0, 0,        0, 0};  // [4][2]: bit 34 of the first, bit 31 of the second
   std::vector<u16> offsets;
   for (i32 i = 0; i < kMostRankedOffsets; ++i) offsets.push_back(static_cast<u16>(i + 8));
-  const std::vector<u32> keys = keys_of(masks, 2, offsets);
-  const u32 all = (1u << kMostRankedOffsets) - 1;
-  EXPECT_EQ(keys[0], ~gray_rank(1) & all) << "offset 34 is the last";
-  EXPECT_EQ(keys[1], ~gray_rank(1u << 3) & all);
+  const std::vector<u32> keys = keys_of(masks, 2, 100, offsets);
+  const u32 most = short_rank((1u << kMostRankedOffsets) - 1);
+  EXPECT_EQ(keys[0], most - gray_rank(1)) << "offset 34 is the last";
+  EXPECT_EQ(keys[1], most - gray_rank(1u << 3));
+}
+
+/// The highest digit and the kRankDigits below it, of every number of offsets.
+TEST(RankMasks, ShortRanksKeepTheOrderOfTheirHighDigits) {
+  const auto high_digits = [](u32 rank) {
+    u32 dropped = 0;
+    for (; rank >> dropped >= 2u << kRankDigits; ++dropped) {
+    }
+    return rank >> dropped << dropped;
+  };
+  for (i32 ranked = 1; ranked <= kMostRankedOffsets; ++ranked) {
+    SCOPED_TRACE(ranked);
+    const u32 most = (1u << ranked) - 1;
+    EXPECT_EQ(bit_width_of(short_rank(most)), short_rank_bits(ranked));
+    Random random(400 + static_cast<u64>(ranked));
+    std::vector<u32> ranks{0, most};
+    for (i32 bit = 0; bit < ranked; ++bit) ranks.push_back(1u << bit), ranks.push_back((1u << bit) - 1);
+    for (int i = 0; i < 20000; ++i) ranks.push_back(static_cast<u32>(random.below(most)) >> random.below(20));
+    std::sort(ranks.begin(), ranks.end());
+    for (std::size_t i = 1; i < ranks.size(); ++i) {
+      const u32 before = ranks[i - 1], rank = ranks[i];
+      ASSERT_LE(short_rank(before), short_rank(rank)) << before << " " << rank;
+      ASSERT_EQ(short_rank(before) == short_rank(rank), high_digits(before) == high_digits(rank))
+          << before << " " << rank;
+    }
+  }
+}
+
+TEST(RankMasks, TheFirstOffsetSplitsManyToo) {
+  constexpr i32 kOffsets = 27;
+  Random random(420);
+  std::vector<u32> masks;
+  for (int i = 0; i < 500; ++i) masks.push_back(static_cast<u32>(random.below(1u << kOffsets)) >> i % 20);
+  std::vector<u16> offsets;
+  for (i32 k = 0; k < kOffsets; ++k) offsets.push_back(static_cast<u16>((k + 9) % kOffsets));
+  const std::vector<u32> keys = keys_of(masks, static_cast<i32>(masks.size()), kOffsets, offsets);
+  u32 last_with = 0, first_without = ~0u;
+  for (std::size_t q = 0; q < masks.size(); ++q) {
+    if ((masks[q] >> 9 & 1u) != 0) {
+      last_with = std::max(last_with, keys[q]);
+    } else {
+      first_without = std::min(first_without, keys[q]);
+    }
+  }
+  EXPECT_LT(last_with, first_without);
+  EXPECT_LT(first_without, 1u << short_rank_bits(kOffsets));
 }
 
 TEST(OrderRows, ColumnsGoByPlace) {

@@ -43,7 +43,7 @@ inline void check_view(Device& device, const std::vector<i32>& rows, const Kerne
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](i32 a, i32 b) {
     const auto rank = [&](i32 q) {
-      return rank_mask(masks.data(), queries, q, offsets.offsets, offsets.ranked);
+      return rank_mask(masks.data(), queries, q, geometry.volume, offsets.offsets, offsets.ranked);
     };
     return rank(a) < rank(b);
   });

@@ -43,12 +43,12 @@ TEST(ViewWorkspace, TheSortsStateIsOnePart) {
     std::vector<char> memory(static_cast<std::size_t>(ViewWorkspace::place(pass, capacity, nullptr).bytes));
     const ViewWorkspace work = ViewWorkspace::place(pass, capacity, memory.data());
     const SortState state = work.sort_state();
-    const i64 lookback = radix_passes(32) * work.tiles * kRadixBins;
+    const i64 lookback = radix_passes(kMostRankKeyBits) * work.tiles * kRadixBins;
     EXPECT_EQ(work.tiles, most_radix_tiles(pass, capacity));
     EXPECT_EQ(state.bins, work.state_words);
-    EXPECT_EQ(state.lookback, state.bins + radix_passes(32) * kRadixBins);
+    EXPECT_EQ(state.lookback, state.bins + radix_passes(kMostRankKeyBits) * kRadixBins);
     EXPECT_EQ(state.next_tile, state.lookback + lookback);
-    EXPECT_EQ(state.next_tile + radix_passes(32), work.state_words + work.state_count);
+    EXPECT_EQ(state.next_tile + radix_passes(kMostRankKeyBits), work.state_words + work.state_count);
     EXPECT_LE(reinterpret_cast<char*>(work.state_words + work.state_count), memory.data() + memory.size());
     EXPECT_GE(work.keys[1], work.keys[0] + capacity);
     EXPECT_GE(work.rows[1], work.rows[0] + capacity);
