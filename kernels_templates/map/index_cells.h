@@ -76,10 +76,14 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void index_cells(const IndexCellsP
         set_bit(p.index.occupied + place.word, place.bit);
       } else if constexpr (S.step == IndexStep::Cells) {
         const RunPlace place = run_place(grid, cell);
-        const i64 word = cell_word(p.index, place, read_only(p.index.occupied + place.word), cell);
-        set_bit(p.index.cells + word, static_cast<i32>(cell % kWordBits));
+        const i64 word = cell_word(place, read_only(p.index.occupied + place.word),
+                                   read_only(p.index.runs_before + place.word), cell);
+        set_bit(p.index.cells + word, bit_of(cell));
       } else {
-        const i32 row = CellRows(p.index, grid).find(cell);
+        const i64 cells[] = {cell};
+        i32 rows[1];
+        find_rows(p.index, grid, rows_before_level(p.index, grid.first_word), true, cells, rows);
+        const i32 row = rows[0];
         if (row < p.sets[l].capacity) {
           static_cast<Key*>(p.sets[l].keys)[row] = floored_key<Key, kFields>(layout, grid, fields);
           if (l == 0) atomicMin(p.source_row + row, static_cast<i32>(i));

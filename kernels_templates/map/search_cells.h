@@ -1,44 +1,29 @@
 // map[k][q] = the source row of q + offset k, or -1, by an index of the sources' cells (cell_index.h); the
 // masks of the queries and the counts of the offsets with it.
 //
-// One thread a query. The offsets are walked with the last axis fastest, along which cells lie beside each
-// other: most look-ups find what the one before has loaded. All threads of a warp are at one offset, whose
-// hits they count by vote.
+// One thread a query, which looks several cells up at once. The offsets are walked with the last axis
+// fastest, along which cells lie beside each other: most look-ups share a word with the one before. All
+// threads of a warp are at the same offsets, whose hits they count by vote.
 #pragma once
 
+#include "kernels_templates/core/votes.h"
 #include "kernels_templates/map/cell_rows.h"
 #include "kernels_templates/shared/view_kernels.h"
 
 namespace minuet {
 
-/// The offsets of a kernel in order, in cells of a level.
+/// Offset k of a kernel in cells of a level.
 template <i32 Ndim>
-class OffsetWalk {
- public:
-  MINUET_DEVICE OffsetWalk(const KernelGeometry& geometry, const CellGrid& grid) {
-    MINUET_UNROLL
-    for (i32 a = 0; a < Ndim; ++a) {
-      size_[a] = geometry.kernel_size[a];
-      step_[a] = geometry.step[a] / grid.stride[a + 1] * grid.weight[a + 1];
-      at_[a] = 0;
-      offset_ -= (size_[a] - 1) / 2 * step_[a];
-    }
+MINUET_DEVICE i64 offset_cells(const KernelGeometry& geometry, const CellGrid& grid, i32 k) {
+  i64 cells = 0;
+  MINUET_UNROLL
+  for (i32 a = Ndim - 1; a >= 0; --a) {
+    const i32 step = geometry.step[a] / grid.stride[a + 1];
+    cells += axis_offset(geometry.kernel_size[a], step, k % geometry.kernel_size[a]) * grid.weight[a + 1];
+    k /= geometry.kernel_size[a];
   }
-  MINUET_DEVICE i64 offset() const { return offset_; }
-  MINUET_DEVICE void advance() {
-    MINUET_UNROLL
-    for (i32 a = Ndim - 1; a >= 0; --a) {
-      offset_ += step_[a];
-      if (++at_[a] < size_[a]) return;
-      offset_ -= size_[a] * step_[a];
-      at_[a] = 0;
-    }
-  }
-
- private:
-  i64 step_[Ndim], offset_ = 0;
-  i32 size_[Ndim], at_[Ndim];
-};
+  return cells;
+}
 
 /// Fields of the query's key.
 template <i32 Ndim, class Key>
@@ -53,41 +38,61 @@ template <SearchCellsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void search_cells(const SearchCellsParams p) {
   using Key = typename KeyOf<S.key>::Type;
   static_assert(S.threads % 32 == 0, "whole warps vote");
-  constexpr i32 kBlockCounts = 128;  // offsets that a block counts for itself
-  __shared__ u32 counts[kBlockCounts];
+  constexpr i32 kMostOffsets = 128;  // of one walk over the queries: whole words of masks
+  constexpr i32 kAtOnce = 8;         // cells
+  __shared__ i64 cells_to[kMostOffsets];
+  __shared__ u32 counts[kMostOffsets];
   const CellSearch& search = p.searches[blockIdx.x / static_cast<u32>(p.blocks)];
   const KeyLayout layout = with_ndim<S.ndim>(p.layout->keys);
   const CellGrid grid = p.index.grids->levels[search.source_level];
   const i64 queries = *search.query_count;
-  const i32 volume = search.geometry.volume;
-  for (i32 k = threadIdx.x; k < kBlockCounts; k += S.threads) counts[k] = 0;
-  __syncthreads();
-
   const i64 lane = threadIdx.x & 31u, stride = static_cast<i64>(p.blocks) * S.threads;
-  // All lanes of a warp go on together: those past the last query vote too.
-  for (i64 q = grid_thread(S.threads) % stride; q - lane < queries; q += stride) {
-    const bool asks = q < queries;
-    const i64 center =
-        asks ? cell_of_key<S.ndim>(layout, grid, read_only(static_cast<const Key*>(search.query_keys) + q))
-             : 0;
-    CellRows rows(p.index, grid);
-    OffsetWalk<S.ndim> walk(search.geometry, grid);
-    u32 mask = 0;
-    for (i32 k = 0; k < volume; ++k, walk.advance()) {
-      const i32 row = asks ? rows.find(center + walk.offset()) : -1;
-      if (asks) search.rows[k * queries + q] = row;
-      if (row >= 0) mask |= 1u << k % 32;
-      if (asks && (k % 32 == 31 || k + 1 == volume)) {
-        search.masks[k / 32 * queries + q] = mask;
-        mask = 0;
-      }
-      const u32 hits = __popc(__ballot_sync(~0u, row >= 0));
-      if (lane == 0 && hits != 0) atomicAdd(k < kBlockCounts ? counts + k : search.counts + k, hits);
+  const i64 first_query = grid_thread(S.threads) % stride;
+  // Of a cloud that has too many cells there are no queries, and no grid.
+  if (first_query - threadIdx.x >= queries) return;
+  const i32 before = rows_before_level(p.index, grid.first_word);
+  for (i32 first = 0; first < search.geometry.volume; first += kMostOffsets) {
+    const i32 left = search.geometry.volume - first, offsets = left < kMostOffsets ? left : kMostOffsets;
+    for (i32 k = threadIdx.x; k < kMostOffsets; k += S.threads) {
+      // Those past the last offset are the last one's again, whose word is loaded.
+      cells_to[k] = offset_cells<S.ndim>(search.geometry, grid, first + (k < offsets ? k : offsets - 1));
+      counts[k] = 0;
     }
-  }
-  __syncthreads();
-  for (i32 k = threadIdx.x; k < kBlockCounts && k < volume; k += S.threads) {
-    if (counts[k] != 0) atomicAdd(search.counts + k, counts[k]);
+    __syncthreads();
+    // All lanes of a warp go on together: those past the last query vote too.
+    for (i64 q = first_query; q - lane < queries; q += stride) {
+      const bool asks = q < queries;
+      const i64 center =
+          asks ? cell_of_key<S.ndim>(layout, grid, read_only(static_cast<const Key*>(search.query_keys) + q))
+               : 0;
+      for (i32 word = 0; word < offsets; word += kWordBits) {
+        u32 mask = 0;
+        for (i32 k = word; k < offsets && k < word + kWordBits; k += kAtOnce) {
+          i64 cells[kAtOnce];
+          i32 rows[kAtOnce];
+          MINUET_UNROLL
+          for (i32 u = 0; u < kAtOnce; ++u) cells[u] = center + cells_to[k + u];
+          find_rows(p.index, grid, before, asks, cells, rows);
+          i32* to = search.rows + (first + k) * queries + q;
+          u32 found = 0;
+          MINUET_UNROLL
+          for (i32 u = 0; u < kAtOnce; ++u, to += queries) {
+            if (asks && k + u < offsets) *to = rows[u];
+            found |= (~static_cast<u32>(rows[u]) >> 31) << u;
+          }
+          mask |= found << (k - word);
+        }
+        if (offsets - word < kWordBits) mask &= (1u << (offsets - word)) - 1u;
+        if (asks) search.masks[(first + word) / kWordBits * queries + q] = mask;
+        const u32 hits = count_votes(mask);
+        if (hits != 0) atomicAdd(counts + word + lane, hits);
+      }
+    }
+    __syncthreads();
+    for (i32 k = threadIdx.x; k < offsets; k += S.threads) {
+      if (counts[k] != 0) atomicAdd(search.counts + first + k, counts[k]);
+    }
+    __syncthreads();
   }
 }
 
