@@ -16,8 +16,13 @@ i64 most_index_words(i64 coordinates) {
 
 }  // namespace
 
-CloudMaps::CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine)
-    : program_(program), options_(options), engine_(engine), levels_(program.levels.size()) {
+CloudMaps::CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine, bool only_orders)
+    : program_(program),
+      options_(options),
+      engine_(engine),
+      only_orders_(only_orders),
+      levels_(program.levels.size()),
+      map_rows_(program.maps.size()) {
   report_words_ = bounds_at() + kBoundsWords;
   for (const MapSpec& spec : program.maps) {
     MapView map;
@@ -82,16 +87,27 @@ void CloudMaps::place(Placement& parts) {
     MapView& map = maps_[i];
     map.counts = word(report_offset_[i]);
     if (program_.maps[i].is_identity()) continue;
-    const i64 entries = map.geometry.volume * levels_[program_.maps[i].coarse].capacity;
-    map.rows = parts.take<i32>(entries);
-    map.masks = parts.take<u32>(mask_words(map.geometry.volume) * levels_[program_.maps[i].coarse].capacity);
+    const i32 volume = map.geometry.volume;
+    const i64 capacity = levels_[program_.maps[i].coarse].capacity;
+    map_rows_[i] = parts.take<i32>((only_orders_ ? query_words(volume) : volume) * capacity);
+    map.masks = parts.take<u32>(mask_words(volume) * capacity);
   }
+  lay_rows();
   MapLimits most = limits(kMostKeyBits);
   if (may_index()) {
     most.indexed_sets = static_cast<i32>(levels_.size());
     most.index_words = most_index_words(capacity_);
   }
   map_workspace_ = parts.take<char>(engine_.map_workspace_bytes(most));
+}
+
+/// An index's rows lie by query where only orders are made of them.
+void CloudMaps::lay_rows() {
+  const bool by_query = indexes_ && only_orders_;
+  for (std::size_t i = 0; i < maps_.size(); ++i) {
+    maps_[i].rows = by_query ? nullptr : map_rows_[i];
+    maps_[i].query_rows = by_query ? map_rows_[i] : nullptr;
+  }
 }
 
 llvm::Error CloudMaps::fill(Device& device) {
@@ -186,6 +202,7 @@ llvm::Error CloudMaps::enqueue(const i32* coordinates, const i32* given_count, i
   build.status = state_.status;
   build.refuses_duplicates = options_.has_capacities() && !options_.keep_first_duplicate;
   indexes_built_ = indexes_;
+  lay_rows();
   MINUET_TRY(indexes_ ? build_indexed(build) : build_sorted(build));
   if (options_.has_capacities()) {
     const i64 counts = 1 + static_cast<i64>(levels_.size());

@@ -30,7 +30,8 @@ struct CloudMapOptions {
 
 class CloudMaps {
  public:
-  CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine);
+  /// `only_orders`: nobody reads a map's rows but who makes an ordered view of them.
+  CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine, bool only_orders);
   llvm::Error allocate_host();
 
   /// OutOfRange for more coordinates than one cloud may have.
@@ -76,6 +77,7 @@ class CloudMaps {
  private:
   MapLimits limits(i32 key_bits) const;
   bool may_index() const;
+  void lay_rows();
   /// Whether a cloud of `most` coordinates and this layout gets an index.
   bool is_dense(const KeyLayout& layout, i64 most) const;
   void note(const KeyLayout& layout, i64 coordinates);
@@ -95,6 +97,7 @@ class CloudMaps {
   const Program& program_;
   const CloudMapOptions options_;
   Engine& engine_;
+  const bool only_orders_;
   i64 capacity_ = 0;
   i64 guard_[kMaxDim] = {}, period_[kMaxDim] = {1, 1, 1, 1};  // that the layout needs
   KeyBits key_bits_;
@@ -103,6 +106,7 @@ class CloudMaps {
   bool indexes_built_ = false;  // whether the last one has it
   std::vector<Coords> levels_;
   std::vector<MapView> maps_;
+  std::vector<i32*> map_rows_;  // memory of the maps' rows, however they lie
 
   CloudState state_;
   i32* report_ = nullptr;

@@ -46,9 +46,10 @@ struct LayoutRequest {
 
 /// What the rows of one side find on the other: `queries` are the side that asks.
 struct NeighbourView {
-  i32* rows = nullptr;          // [volume][queries] row of the other side, or -1
-  u32* masks = nullptr;         // [mask_words(volume)][queries] bit k % 32 of word k / 32: rows[k] is a row
-  i32* order = nullptr;         // [queries] by mask: those of like masks near each other, full masks first
+  i32* rows = nullptr;        // [volume][queries] row of the other side, or -1
+  i32* query_rows = nullptr;  // [queries][query_words(volume)] in place of rows, where an index was searched
+  u32* masks = nullptr;       // [mask_words(volume)][queries] bit k % 32 of word k / 32: rows[k] is a row
+  i32* order = nullptr;       // [queries] by mask: those of like masks near each other, full masks first
   i32* ordered_rows = nullptr;  // rows and masks, with a column for each place of the order
   u32* ordered_masks = nullptr;
   // Of blocks of its places (kernels_templates/shared/fused_kernels.h): masks of the least ones, and the
@@ -60,7 +61,8 @@ struct NeighbourView {
 /// One kernel map on a device, and those of its views that somebody asks for: each is made once, by an
 /// operation of its own, and never written over. Sources are the finer side's rows, queries the coarser
 /// side's; a transposed convolution reads it backwards. All other views are made of the rows that are found
-/// by search().
+/// by search(), or search_index(), which, as make_views() of a transposed view, writes query_rows where they
+/// are there: an order reads a query's rows from there in few vectors. Nothing else reads them.
 struct MapView : NeighbourView {
   KernelGeometry geometry;
   i64 sources = 0;  // known to the host after the read-back

@@ -36,7 +36,8 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create_unplaced(
                            options.scratch_bytes);
   execution->fused_.emplace(execution->program_, *execution->engine_, execution->wants_orders());
   if (execution->program_.takes_maps) return execution;
-  execution->cloud_.emplace(execution->program_, options.cloud, *execution->engine_);
+  execution->cloud_.emplace(execution->program_, options.cloud, *execution->engine_,
+                            execution->wants_only_orders());
   MINUET_TRY(execution->cloud_->check_count(options.max_points));
   for (const i64 rows : options.cloud.level_capacity) MINUET_TRY(execution->cloud_->check_count(rows));
   return execution;
@@ -127,6 +128,15 @@ bool Execution::wants_orders() const {
   bool fused = false;
   for (std::size_t i = 0; i < program_.layers.size(); ++i) fused = fused || compiled_.has(Dataflow::Fused, i);
   return fused && !loaded_->device->info().arch.empty();
+}
+
+/// Whether no layer may read a map but through an ordered view.
+bool Execution::wants_only_orders() const {
+  bool gathers = false;
+  for (std::size_t i = 0; i < program_.layers.size(); ++i) {
+    gathers = gathers || compiled_.has(Dataflow::GatherGemmScatter, i);
+  }
+  return wants_orders() && !gathers;
 }
 
 llvm::Error Execution::call(void* stream, llvm::function_ref<llvm::Error()> work) {

@@ -135,6 +135,7 @@ class Execution {
   i64 rows_of(i32 tensor) const { return levels_[program_.tensors[tensor].level].rows; }
   i64 most_rows() const;
   bool wants_orders() const;
+  bool wants_only_orders() const;
   llvm::Expected<const i32*> counts_of(i32 map);
   llvm::Expected<i64> pairs_of(i32 map);
   llvm::Error select_candidates();

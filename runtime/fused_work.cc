@@ -69,8 +69,9 @@ void FusedWork::place_view(Placement& parts, Map& map, bool transposed) const {
   NeighbourView& view = map.neighbours(transposed);
   const i64 volume = map.view.geometry.volume, words = mask_words(map.view.geometry.volume);
   const i64 queries = map.askers(transposed).capacity;
-  if (transposed) view.rows = parts.take<i32>(volume * queries);
+  if (transposed && !ordered_) view.rows = parts.take<i32>(volume * queries);
   if (!ordered_) return;
+  if (transposed) view.query_rows = parts.take<i32>(query_words(map.view.geometry.volume) * queries);
   if (transposed || !map.has_masks) view.masks = parts.take<u32>(words * queries);
   view.order = parts.take<i32>(queries);
   view.ordered_rows = parts.take<i32>(volume * queries);

@@ -2,7 +2,7 @@
 // that have offset k. One thread a query; a warp counts by votes, a block in shared memory.
 #pragma once
 
-#include "kernels_templates/core/mask_word.h"
+#include "kernels_templates/core/view_rows.h"
 #include "kernels_templates/core/votes.h"
 #include "kernels_templates/shared/view_kernels.h"
 
@@ -13,6 +13,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void make_masks(const MakeMasksPar
   static_assert(S.threads % 32 == 0, "whole warps vote");
   __shared__ u32 counts[32];
   const i64 queries = *p.query_count;
+  const ViewRows rows{p.rows, queries, p.volume, false};
   for (i32 word = 0; word < mask_words(p.volume); ++word) {
     const i32 first = 32 * word, offsets = p.volume - first < 32 ? p.volume - first : 32;
     if (threadIdx.x < 32) counts[threadIdx.x] = 0;
@@ -21,7 +22,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void make_masks(const MakeMasksPar
     // All lanes of a warp go on together: those past the last query vote too.
     const i64 start = grid_thread(S.threads);
     for (i64 q = start; q - static_cast<i64>(threadIdx.x & 31u) < queries; q += grid_threads(S.threads)) {
-      const u32 bits = mask_word(p.rows, queries, q, first, offsets);
+      const u32 bits = mask_word(rows, q, word);
       if (q < queries) p.masks[word * queries + q] = bits;
       count += count_votes(bits);
     }

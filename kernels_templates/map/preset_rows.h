@@ -1,7 +1,9 @@
-// rows = -1 in every transposed view: what transpose_rows leaves alone has no query. One thread a word.
+// rows = -1 in every transposed view: what transpose_rows leaves alone has no query. One thread a word, or,
+// of rows by query, a vector.
 #pragma once
 
 #include "kernels_templates/core/jobs.h"
+#include "kernels_templates/core/vector.h"
 #include "kernels_templates/shared/view_kernels.h"
 
 namespace minuet {
@@ -10,13 +12,18 @@ template <PresetRowsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void preset_rows(const ViewsParams p) {
   __shared__ i64 starts[kMostViews + 1];
   find_starts<S.threads, kMostViews>(starts, p.job_count, [&](i32 j) -> i64 {
-    return p.jobs[j].forward_rows ? static_cast<i64>(p.jobs[j].volume) * *p.jobs[j].query_count : 0;
+    return p.jobs[j].forward_rows ? *p.jobs[j].query_count * preset_items(p.jobs[j]) : 0;
   });
-  const i64 words = starts[p.job_count];
+  const i64 items = starts[p.job_count];
   JobWalk walk(starts);
-  for (i64 i = grid_thread(S.threads); i < words; i += grid_threads(S.threads)) {
-    const i32 j = walk.advance(i);
-    p.jobs[j].rows[walk.inner(i)] = -1;
+  for (i64 i = grid_thread(S.threads); i < items; i += grid_threads(S.threads)) {
+    const ViewJob& job = p.jobs[walk.advance(i)];
+    const i64 item = walk.inner(i);
+    if (job.by_query) {
+      store_vector<16>(job.rows, 16 * item, {{~0u, ~0u, ~0u, ~0u}});
+    } else {
+      job.rows[item] = -1;
+    }
   }
 }
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels_templates/core/jobs.h"
-#include "kernels_templates/core/mask_word.h"
+#include "kernels_templates/core/view_rows.h"
 #include "kernels_templates/shared/view_kernels.h"
 
 namespace minuet {
@@ -22,8 +22,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void rank_masks(const ViewsParams 
     const i32 j = walk.advance(i), volume = p.jobs[j].volume;
     const i64 q = walk.inner(i), queries = *p.jobs[j].query_count;
     for (i32 word = 0; word < mask_words(volume) && !p.jobs[j].has_masks; ++word) {
-      const i32 offset = 32 * word, offsets = volume - offset < 32 ? volume - offset : 32;
-      p.jobs[j].masks[word * queries + q] = mask_word(p.jobs[j].rows, queries, q, offset, offsets);
+      p.jobs[j].masks[word * queries + q] = mask_word(rows_of(p.jobs[j]), q, word);
     }
     const u32 rank = rank_mask(p.jobs[j].masks, queries, q, volume, p.jobs[j].offsets, p.jobs[j].ranked);
     p.keys[i] = static_cast<u32>(j) << p.rank_bits | rank;

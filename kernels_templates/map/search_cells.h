@@ -6,9 +6,9 @@
 // threads of a warp are at the same offsets, whose hits they count by vote.
 #pragma once
 
+#include "kernels_templates/core/view_rows.h"
 #include "kernels_templates/core/votes.h"
 #include "kernels_templates/map/cell_rows.h"
-#include "kernels_templates/shared/view_kernels.h"
 
 namespace minuet {
 
@@ -32,6 +32,20 @@ MINUET_DEVICE i64 cell_of_key(const KeyLayout& layout, const CellGrid& grid, Key
   MINUET_UNROLL
   for (i32 f = 0; f <= Ndim; ++f) fields[f] = key_field(layout, key, f);
   return cell_of(grid, fields, Ndim + 1);
+}
+
+/// Rows of a query from offset `first` on, by whole vectors.
+template <i32 Count>
+MINUET_DEVICE void store_by_query(const CellSearch& search, i64 q, i32 first, bool asks,
+                                  const i32 (&rows)[Count]) {
+  const i64 start = q * query_words(search.geometry.volume) + first;
+  MINUET_UNROLL
+  for (i32 u = 0; u < Count; u += 4) {
+    Vector<16> four;
+    MINUET_UNROLL
+    for (i32 w = 0; w < 4; ++w) four.words[w] = static_cast<u32>(rows[u + w]);
+    if (asks && first + u < search.geometry.volume) store_vector<16>(search.rows, 4 * (start + u), four);
+  }
 }
 
 template <SearchCellsSpec S>
@@ -73,16 +87,17 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void search_cells(const SearchCell
           MINUET_UNROLL
           for (i32 u = 0; u < kAtOnce; ++u) cells[u] = center + cells_to[k + u];
           find_rows(p.index, grid, before, asks, cells, rows);
-          i32* to = search.rows + (first + k) * queries + q;
-          u32 found = 0;
-          MINUET_UNROLL
-          for (i32 u = 0; u < kAtOnce; ++u, to += queries) {
-            if (asks && k + u < offsets) *to = rows[u];
-            found |= (~static_cast<u32>(rows[u]) >> 31) << u;
+          if (search.by_query) {
+            store_by_query(search, q, first + k, asks, rows);
+          } else {
+            i32* to = search.rows + (first + k) * queries + q;
+            MINUET_UNROLL
+            for (i32 u = 0; u < kAtOnce; ++u, to += queries) {
+              if (asks && k + u < offsets) *to = rows[u];
+            }
           }
-          mask |= found << (k - word);
+          mask |= bits_of(rows, k, offsets) << (k - word);
         }
-        if (offsets - word < kWordBits) mask &= (1u << (offsets - word)) - 1u;
         if (asks) search.masks[(first + word) / kWordBits * queries + q] = mask;
         const u32 hits = count_votes(mask);
         if (hits != 0) atomicAdd(counts + word + lane, hits);

@@ -1,14 +1,15 @@
-// rows[k][forward_rows[k][q]] = q in every transposed view. One thread a query: no source has two queries at
-// one offset.
+// rows[k][forward_rows[k][q]] = q in every transposed view, however the two lie. One thread a query: no
+// source has two queries at one offset.
 #pragma once
 
 #include "kernels_templates/core/jobs.h"
-#include "kernels_templates/shared/view_kernels.h"
+#include "kernels_templates/core/view_rows.h"
 
 namespace minuet {
 
 template <TransposeRowsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void transpose_rows(const ViewsParams p) {
+  constexpr i32 kAtOnce = 8;
   __shared__ i64 starts[kMostViews + 1];
   find_starts<S.threads, kMostViews>(starts, p.job_count, [&](i32 j) -> i64 {
     return p.jobs[j].forward_rows ? *p.jobs[j].forward_count : 0;
@@ -16,11 +17,20 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void transpose_rows(const ViewsPar
   const i64 all = starts[p.job_count];
   JobWalk walk(starts);
   for (i64 i = grid_thread(S.threads); i < all; i += grid_threads(S.threads)) {
-    const i32 j = walk.advance(i);
-    const i64 query = walk.inner(i), queries = *p.jobs[j].forward_count, sources = *p.jobs[j].query_count;
-    for (i32 k = 0; k < p.jobs[j].volume; ++k) {
-      const i32 source = read_only(p.jobs[j].forward_rows + k * queries + query);
-      if (source >= 0) p.jobs[j].rows[k * sources + source] = static_cast<i32>(query);
+    const ViewJob& job = p.jobs[walk.advance(i)];
+    const i64 query = walk.inner(i), sources = *job.query_count;
+    const i64 of_source = job.by_query ? query_words(job.volume) : 1, of_offset = job.by_query ? 1 : sources;
+    const ViewRows forward{job.forward_rows, *job.forward_count, job.volume, job.forward_by_query != 0};
+    for (i32 first = 0; first < job.volume; first += kAtOnce) {
+      i32 found[kAtOnce];
+      forward.load(query, first, found);
+      MINUET_UNROLL
+      for (i32 u = 0; u < kAtOnce; ++u) {
+        const i32 k = first + u;
+        if (k < job.volume && found[u] >= 0) {
+          job.rows[found[u] * of_source + k * of_offset] = static_cast<i32>(query);
+        }
+      }
     }
   }
 }

@@ -143,6 +143,7 @@ struct CellSearch {
   const i32* query_count;  // device
   KernelGeometry geometry;
   i32 source_level;  // of the index
+  i32 by_query;      // rows lie [queries][query_words(volume)]
   i32* rows;         // [volume][queries]: the source row, or -1; every entry is written
   u32* masks;        // [mask_words(volume)][queries] bit k % 32 of word k / 32: rows[k] is a row
   u32* counts;       // [volume] pairs are added to it

@@ -7,6 +7,10 @@
 
 namespace minuet {
 
+/// Words of a query's rows where they lie query by query: whole vectors of 16 bytes. What is past the last
+/// offset is anything.
+MINUET_HD constexpr i64 query_words(i32 volume) { return (i64{volume} + 3) / 4 * 4; }
+
 /// Bits of each query's neighbours, and how many queries have each.
 struct MakeMasksSpec {
   i32 threads = 256;
@@ -54,10 +58,16 @@ struct ViewJob {
   u32* block_masks;
   i32* block_orders;  // [block_order_begin(ordered_stride, kBlockHeightCount)], height after height
   i32 volume;
+  i32 by_query, forward_by_query;   // rows, forward rows lie [queries][query_words(volume)]
   i32 has_masks;                    // they are there; 0: they are made
   i32 ranked;                       // how many of `offsets` there are
   u16 offsets[kMostRankedOffsets];  // the highest bit's first
 };
+
+/// What preset_rows writes for each query: words, or, where rows lie by query, vectors.
+MINUET_HD constexpr i64 preset_items(const ViewJob& job) {
+  return job.by_query ? query_words(job.volume) / 4 : job.volume;
+}
 
 /// All orders are one sort: of keys that have the view's number above `rank_bits` bits of rank.
 struct ViewsParams {

@@ -12,10 +12,13 @@ ViewJob job_of(const ViewRequest& request) {
   ViewJob job = {};
   job.query_count = request.askers().count;
   if (request.transposed) {
-    job.forward_rows = request.map->rows;
+    const NeighbourView& forward = *request.map;
+    job.forward_by_query = forward.query_rows ? 1 : 0;
+    job.forward_rows = forward.query_rows ? forward.query_rows : forward.rows;
     job.forward_count = request.queries.count;
   }
-  job.rows = view.rows;
+  job.by_query = view.query_rows ? 1 : 0;
+  job.rows = view.query_rows ? view.query_rows : view.rows;
   job.volume = request.map->geometry.volume;
   if (!request.offsets) return job;
   job.masks = view.masks;
@@ -64,17 +67,17 @@ llvm::Error MapStep::make_views(llvm::ArrayRef<ViewRequest> requests, char* work
 
 llvm::Error MapStep::make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspace) {
   ViewsParams params = {};
-  i64 transposed_entries = 0, forward_queries = 0;
+  i64 preset = 0, forward_queries = 0;
   for (const ViewRequest& request : batch) {
     const ViewJob job = job_of(request);
     params.rank_bits = std::max(params.rank_bits, short_rank_bits(job.ranked));
     params.jobs[params.job_count++] = job;
     if (!request.transposed) continue;
-    transposed_entries += job.volume * request.sources.capacity;
+    preset += preset_items(job) * request.sources.capacity;
     forward_queries += request.queries.capacity;
   }
-  if (transposed_entries > 0) {
-    MINUET_TRY(launcher_.launch_stride(map32_.preset_rows, transposed_entries, params));
+  if (preset > 0) {
+    MINUET_TRY(launcher_.launch_stride(map32_.preset_rows, preset, params));
     MINUET_TRY(launcher_.launch_stride(map32_.transpose_rows, forward_queries, params));
   }
   const i64 capacity = ordered_capacity(batch);

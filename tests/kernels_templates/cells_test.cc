@@ -101,8 +101,9 @@ class Index {
   struct Wanted {
     i32 sources, queries;
     KernelGeometry geometry;
+    bool by_query = false;
   };
-  /// In one launch.
+  /// In one launch. Rows that lie by query are made ones by offset.
   Maps search(const std::vector<Wanted>& wanted) const {
     Maps maps;
     SearchCellsParams params{};
@@ -110,7 +111,8 @@ class Index {
     params.index = index_;
     for (const Wanted& map : wanted) {
       const std::size_t queries = counts[map.queries], volume = map.geometry.volume;
-      maps.rows.push_back(poisoned<i32>(volume * queries));
+      maps.rows.push_back(
+          poisoned<i32>(map.by_query ? query_words(map.geometry.volume) * queries : volume * queries));
       maps.masks.push_back(poisoned<u32>(mask_words(map.geometry.volume) * queries));
       maps.counts.emplace_back(volume, 5);  // added to
     }
@@ -119,6 +121,7 @@ class Index {
                             &counts[wanted[i].queries],
                             wanted[i].geometry,
                             wanted[i].sources,
+                            wanted[i].by_query ? 1 : 0,
                             maps.rows[i].data(),
                             maps.masks[i].data(),
                             maps.counts[i].data()};
@@ -127,6 +130,9 @@ class Index {
     shim::Grid grid = grid_;
     grid.blocks *= static_cast<i32>(wanted.size());
     shim::launch(&search_cells<SearchCellsSpec{K, Ndim, kThreads}>, params, grid);
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (wanted[i].by_query) maps.rows[i] = by_offset(maps.rows[i], wanted[i].geometry.volume);
+    }
     return maps;
   }
 
@@ -182,11 +188,10 @@ void expect_sets_and_maps(i64 count, i32 extent, bool distinct, int variant) {
   };
   const KernelGeometry cube = geometry_of(Ndim, {3, 3, 3, 3}, 1), even = geometry_of(Ndim, {2, 2, 2, 2}, 1),
                        line = geometry_of(Ndim, {5, 1, 2, 1}, 1);
-  const std::vector<typename Index<Ndim, K>::Wanted> wanted{{0, 0, step(cube, 0, 1)},
-                                                            {1, 1, step(cube, 1, 2)},
-                                                            {0, 1, step(even, 0, 1)},
-                                                            {1, 2, step(line, 1, 1)},
-                                                            {2, 2, step(even, 2, 1)}};
+  const std::vector<typename Index<Ndim, K>::Wanted> wanted{
+      {0, 0, step(cube, 0, 1)},       {1, 1, step(cube, 1, 2)},      {0, 1, step(even, 0, 1)},
+      {1, 2, step(line, 1, 1)},       {2, 2, step(even, 2, 1)},      {0, 0, step(cube, 0, 2), true},
+      {0, 1, step(even, 0, 1), true}, {1, 2, step(line, 1, 1), true}};
   const auto maps = index.search(wanted);
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     SCOPED_TRACE(testing::Message() << "map " << i);
@@ -222,11 +227,12 @@ TEST(Cells, MasksOfManyOffsetsTakeSeveralWords) {
   const std::vector<Point> points = random_points(random, 120, 3, 2, 5, true);
   Index<3, KeyType::U32> index(points, {{1, 1, 1, 1}}, 3, 1, 0);
   index.build();
-  const KernelGeometry geometry = geometry_of(3, {7, 5, 5, 1}, 1);  // past what a block counts for itself
+  const KernelGeometry geometry = geometry_of(3, {7, 5, 5, 1}, 1);  // past what a block looks at in one go
   const std::vector<Point> sorted = index.points_of(0);
-  const auto maps = index.search({{0, 0, geometry}});
+  const auto maps = index.search({{0, 0, geometry}, {0, 0, geometry, true}});
   const std::vector<i32> rows = plain_kernel_map(sorted, sorted, geometry);
   EXPECT_EQ(maps.rows[0], rows);
+  EXPECT_EQ(maps.rows[1], rows);
   for (i32 k = 0; k < geometry.volume; ++k) {
     u32 pairs = 5;
     for (std::size_t q = 0; q < sorted.size(); ++q) {

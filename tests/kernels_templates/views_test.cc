@@ -63,10 +63,11 @@ TEST(MakeMasks, BitsAndCounts) {
   }
 }
 
-/// All cases as the views of one table; every third has no order, and every other no masks yet.
+/// All cases as the views of one table; every third has no order, and every other no masks yet. Of some the
+/// rows lie by query, and in every other variant of the others.
 class Table {
  public:
-  explicit Table(u64 seed) {
+  Table(u64 seed, int variant) {
     Random random(seed);
     for (const ViewCase& one : kViewCases) {
       const auto j = static_cast<std::size_t>(params.job_count++);
@@ -85,7 +86,9 @@ class Table {
       for (i32 i = 0; i < job.ranked; ++i) job.offsets[i] = static_cast<u16>(one.volume - 1 - i);
       params.rank_bits = std::max(params.rank_bits, short_rank_bits(job.ranked));
       view.order = poisoned<i32>(static_cast<std::size_t>(one.queries));
-      job.rows = view.rows.data(), job.masks = view.masks.data();
+      job.by_query = (static_cast<i32>(j) / 2 + variant) % 2;
+      view.laid = job.by_query ? by_query(view.rows, one.volume) : view.rows;
+      job.rows = view.laid.data(), job.masks = view.masks.data();
       if (is_ordered(j)) job.order = view.order.data(), keys += one.queries;
     }
   }
@@ -94,7 +97,7 @@ class Table {
   struct View {
     ViewCase one = {};
     i32 queries = 0, sources = 0;
-    std::vector<i32> rows, order;
+    std::vector<i32> rows, laid, order;
     std::vector<u32> masks, expected_masks;
   };
   View views[std::size(kViewCases)];
@@ -104,7 +107,7 @@ class Table {
 
 TEST(RankMasks, AllViewsAtOnce) {
   for (int variant = 0; variant < shim::kGridVariants; ++variant) {
-    Table table(330);
+    Table table(330, variant);
     const auto size = static_cast<std::size_t>(table.keys);
     std::vector<u32> keys = poisoned<u32>(size), queries = keys, state = poisoned<u32>(1000);
     i32 key_count = -1;
@@ -233,7 +236,7 @@ TEST(RankMasks, TheFirstOffsetSplitsManyToo) {
 
 TEST(OrderRows, ColumnsGoByPlace) {
   for (int variant = 0; variant < shim::kGridVariants; ++variant) {
-    Table table(320);
+    Table table(320, variant);
     struct Ordered {
       std::vector<i32> rows, expected_rows, expected_order;
       std::vector<u32> masks, expected_masks;
@@ -278,24 +281,28 @@ TEST(OrderRows, ColumnsGoByPlace) {
 /// Every other view is not a transposed one: its rows are left alone.
 TEST(TransposeRows, EverySourceFindsItsQuery) {
   for (int variant = 0; variant < shim::kGridVariants; ++variant) {
-    Table table(310);
+    Table table(310, variant);
     std::vector<i32> transposed[std::size(kViewCases)], expected[std::size(kViewCases)];
     for (std::size_t j = 0; j < std::size(kViewCases); ++j) {
       const Table::View& view = table.views[j];
       ViewJob& job = table.params.jobs[j];
-      expected[j] = poisoned<i32>(static_cast<std::size_t>(view.one.volume * view.one.sources));
-      transposed[j] = expected[j];
+      const i64 volume = view.one.volume, sources = view.one.sources, words = query_words(view.one.volume);
       // The other side asks.
       job.query_count = &view.sources;
+      job.forward_by_query = job.by_query;
+      job.by_query = (static_cast<i32>(j) / 4 + variant) % 2;
+      expected[j] = poisoned<i32>(static_cast<std::size_t>((job.by_query ? words : volume) * sources));
+      transposed[j] = expected[j];
       job.rows = transposed[j].data();
       if (j % 2) continue;
-      job.forward_rows = view.rows.data();
+      job.forward_rows = view.laid.data();
       job.forward_count = &view.queries;
       std::fill(expected[j].begin(), expected[j].end(), -1);
       for (std::size_t i = 0; i < view.rows.size(); ++i) {
         const i64 k = static_cast<i64>(i) / view.one.queries, q = static_cast<i64>(i) % view.one.queries;
         if (view.rows[i] < 0) continue;
-        expected[j][static_cast<std::size_t>(k * view.one.sources + view.rows[i])] = static_cast<i32>(q);
+        const i64 source = view.rows[i], at = job.by_query ? source * words + k : k * sources + source;
+        expected[j][static_cast<std::size_t>(at)] = static_cast<i32>(q);
       }
     }
     shim::launch(&preset_rows<PresetRowsSpec{32}>, table.params, shim::small_grid(variant, 32));
