@@ -147,6 +147,7 @@ struct ViewRequest {
   bool transposed = false;               // that direction, and its rows are made
   bool has_masks = false;                // they are there
   const OffsetOrder* offsets = nullptr;  // what orders go by: masks, order, and rows and masks by it; or null
+  bool one_query = false;                // of the transposed direction: each source has one, at one offset
 
   const NeighbourView& view() const { return transposed ? map->transposed : *map; }
   const Coords& askers() const { return transposed ? sources : queries; }

@@ -7,6 +7,18 @@
 
 namespace minuet {
 
+/// The rows, all of them, of a source that has one query.
+MINUET_DEVICE void store_one_query(const ViewJob& job, i64 source, i32 k, i32 query) {
+  const i64 words = query_words(job.volume);
+  MINUET_NO_UNROLL
+  for (i64 first = 0; first < words; first += 4) {
+    Vector<16> four;
+    MINUET_UNROLL
+    for (i32 w = 0; w < 4; ++w) four.words[w] = first + w == k ? static_cast<u32>(query) : ~0u;
+    store_vector<16>(job.rows, 4 * (source * words + first), four);
+  }
+}
+
 template <TransposeRowsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void transpose_rows(const ViewsParams p) {
   constexpr i32 kAtOnce = 8;
@@ -27,7 +39,10 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void transpose_rows(const ViewsPar
       MINUET_UNROLL
       for (i32 u = 0; u < kAtOnce; ++u) {
         const i32 k = first + u;
-        if (k < job.volume && found[u] >= 0) {
+        if (k >= job.volume || found[u] < 0) continue;
+        if (job.one_query) {
+          store_one_query(job, found[u], k, static_cast<i32>(query));
+        } else {
           job.rows[found[u] * of_source + k * of_offset] = static_cast<i32>(query);
         }
       }

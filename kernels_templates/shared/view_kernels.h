@@ -58,14 +58,16 @@ struct ViewJob {
   u32* block_masks;
   i32* block_orders;  // [block_order_begin(ordered_stride, kBlockHeightCount)], height after height
   i32 volume;
-  i32 by_query, forward_by_query;   // rows, forward rows lie [queries][query_words(volume)]
-  i32 has_masks;                    // they are there; 0: they are made
-  i32 ranked;                       // how many of `offsets` there are
+  i32 by_query, forward_by_query;  // rows, forward rows lie [queries][query_words(volume)]
+  i32 one_query;  // rows lie by query, and each source has one query, at one offset: no preset
+  i32 has_masks;  // they are there; 0: they are made
+  i32 ranked;     // how many of `offsets` there are
   u16 offsets[kMostRankedOffsets];  // the highest bit's first
 };
 
 /// What preset_rows writes for each query: words, or, where rows lie by query, vectors.
 MINUET_HD constexpr i64 preset_items(const ViewJob& job) {
+  if (job.one_query) return 0;
   return job.by_query ? query_words(job.volume) / 4 : job.volume;
 }
 
@@ -92,7 +94,8 @@ struct PresetRowsSpec {
   }
 };
 
-/// The rows by which the finer side asks the coarser one; preset to -1. No source twice at one offset.
+/// The rows by which the finer side asks the coarser one; preset to -1, but those of one query. No source
+/// twice at one offset.
 struct TransposeRowsSpec {
   i32 threads = 256;
   template <class Visitor>

@@ -18,6 +18,7 @@ ViewJob job_of(const ViewRequest& request) {
     job.forward_count = request.queries.count;
   }
   job.by_query = view.query_rows ? 1 : 0;
+  job.one_query = request.one_query && view.query_rows ? 1 : 0;
   job.rows = view.query_rows ? view.query_rows : view.rows;
   job.volume = request.map->geometry.volume;
   if (!request.offsets) return job;
@@ -76,8 +77,8 @@ llvm::Error MapStep::make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspa
     preset += preset_items(job) * request.sources.capacity;
     forward_queries += request.queries.capacity;
   }
-  if (preset > 0) {
-    MINUET_TRY(launcher_.launch_stride(map32_.preset_rows, preset, params));
+  if (preset > 0) MINUET_TRY(launcher_.launch_stride(map32_.preset_rows, preset, params));
+  if (forward_queries > 0) {
     MINUET_TRY(launcher_.launch_stride(map32_.transpose_rows, forward_queries, params));
   }
   const i64 capacity = ordered_capacity(batch);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "tests/kernels_templates/testing.h"
 // testing.h first: it brings the shim's names.
@@ -309,6 +310,46 @@ TEST(TransposeRows, EverySourceFindsItsQuery) {
     shim::launch(&transpose_rows<TransposeRowsSpec{32}>, table.params, shim::small_grid(variant, 32));
     for (std::size_t j = 0; j < std::size(kViewCases); ++j)
       EXPECT_EQ(transposed[j], expected[j]) << "view " << j;
+  }
+}
+
+/// Nothing is preset, and every word is written.
+TEST(TransposeRows, SourcesOfOneQueryAreWrittenWhole) {
+  for (int variant = 0; variant < shim::kGridVariants; ++variant) {
+    ViewsParams params = {};
+    constexpr ViewCase kCases[] = {{20, 70, 8}, {33, 50, 3}, {9, 60, 27}};
+    struct {
+      i32 queries, sources;
+      std::vector<i32> forward, rows, expected;
+    } views[std::size(kCases)];
+    Random random(315);
+    for (std::size_t j = 0; j < std::size(kCases); ++j) {
+      const ViewCase& one = kCases[j];
+      const i64 words = query_words(one.volume);
+      auto& view = views[j];
+      view.queries = static_cast<i32>(one.queries), view.sources = static_cast<i32>(one.sources);
+      std::vector<i32> forward(static_cast<std::size_t>(one.volume * one.queries), -1);
+      std::vector<i32> free(forward.size());
+      std::iota(free.begin(), free.end(), 0);
+      view.expected.assign(static_cast<std::size_t>(words * one.sources), -1);
+      for (i32 source = 0; source < one.sources; ++source) {
+        const auto at = free.begin() + static_cast<std::ptrdiff_t>(random.below(free.size()));
+        const i64 k = *at / one.queries, q = *at % one.queries;
+        forward[static_cast<std::size_t>(*at)] = source;
+        view.expected[static_cast<std::size_t>(source * words + k)] = static_cast<i32>(q);
+        free.erase(at);
+      }
+      ViewJob& job = params.jobs[params.job_count++];
+      job.forward_by_query = variant % 2;
+      view.forward = job.forward_by_query ? by_query(forward, one.volume) : forward;
+      view.rows = poisoned<i32>(view.expected.size());
+      job.query_count = &view.sources, job.forward_count = &view.queries;
+      job.forward_rows = view.forward.data(), job.rows = view.rows.data();
+      job.volume = one.volume, job.by_query = 1, job.one_query = 1;
+      EXPECT_EQ(preset_items(job), 0);
+    }
+    shim::launch(&transpose_rows<TransposeRowsSpec{32}>, params, shim::small_grid(variant, 32));
+    for (const auto& view : views) EXPECT_EQ(view.rows, view.expected);
   }
 }
 
