@@ -2,7 +2,8 @@
 // the sets from it (cell_index.h). One thread a coordinate.
 //
 // Several coordinates of a cell write the same to a set; which of them its row came from is the least, so
-// that nothing depends on the order in which threads run.
+// that nothing depends on the order in which threads run. Coordinates that lie beside each other are often
+// near each other: a lane leaves a cell that the lane before it has too to that one.
 #pragma once
 
 #include "kernels_templates/map/cell_rows.h"
@@ -46,6 +47,7 @@ MINUET_DEVICE void report_rows(const IndexCellsParams& p, i32 level, i64 points)
 template <IndexCellsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void index_cells(const IndexCellsParams p) {
   using Key = typename KeyOf<S.key>::Type;
+  static_assert(S.threads % 32 == 0, "whole warps compare");
   constexpr i32 kFields = S.ndim + 1;
   const CloudLayout& cloud = *p.layout;
   const KeyLayout layout = with_ndim<S.ndim>(cloud.keys);
@@ -59,7 +61,10 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void index_cells(const IndexCellsP
       report_rows<S>(p, static_cast<i32>(threadIdx.x), points);
     }
   }
-  for (i64 i = grid_thread(S.threads); i < points; i += grid_threads(S.threads)) {
+  // All lanes of a warp go on together: those past the last coordinate have that one again.
+  const i64 lane = threadIdx.x & 31u;
+  for (i64 first = grid_thread(S.threads) - lane; first < points; first += grid_threads(S.threads)) {
+    const i64 i = first + lane < points ? first + lane : points - 1;
     u64 fields[kFields];
     u32 status = 0;
     MINUET_UNROLL
@@ -71,6 +76,9 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void index_cells(const IndexCellsP
     for (i32 l = 0; l < p.levels; ++l) {
       const CellGrid& grid = grids.levels[l];
       const i64 cell = cell_of(grid, fields, kFields);
+      const bool is_same = __shfl_up_sync(~0u, cell, 1) == cell && lane != 0;
+      // A row of level 0 is each coordinate's own.
+      if (is_same && (S.step != IndexStep::Rows || l != 0)) continue;
       if constexpr (S.step == IndexStep::Runs) {
         const RunPlace place = run_place(grid, cell);
         set_bit(p.index.occupied + place.word, place.bit);

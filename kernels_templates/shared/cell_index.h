@@ -63,9 +63,9 @@ MINUET_HD constexpr CellGrid make_cell_grid(const KeyLayout& layout, const i32* 
 
 /// The cell of a coordinate of the level, or of one that the level floors to it.
 MINUET_HD constexpr i64 cell_of(const CellGrid& grid, const u64* fields, i32 count) {
-  i64 cell = 0;
+  i64 cell = static_cast<i64>(fields[0]) * grid.weight[0];  // the batch, whose stride is 1
   MINUET_UNROLL
-  for (i32 f = 0; f < count; ++f) {
+  for (i32 f = 1; f < count; ++f) {
     cell += static_cast<i64>(divide_field(fields[f], grid.stride[f])) * grid.weight[f];
   }
   return cell;
