@@ -108,6 +108,8 @@ std::vector<MakeTablesSpec> variants(const MakeTablesSpec&) { return {}; }
 std::vector<MakeMasksSpec> variants(const MakeMasksSpec&) { return {}; }
 std::vector<RankMasksSpec> variants(const RankMasksSpec&) { return {}; }
 std::vector<OrderRowsSpec> variants(const OrderRowsSpec&) { return {}; }
+std::vector<UniteMasksSpec> variants(const UniteMasksSpec&) { return {}; }
+std::vector<OrderBlocksSpec> variants(const OrderBlocksSpec&) { return {}; }
 std::vector<TransposeRowsSpec> variants(const TransposeRowsSpec&) { return {}; }
 std::vector<PresetRowsSpec> variants(const PresetRowsSpec&) { return {}; }
 
