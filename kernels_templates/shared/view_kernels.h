@@ -166,9 +166,9 @@ struct UniteMasksSpec {
   }
 };
 
-/// Masks of blocks -> orders of blocks: those whose queries have the most offsets first, so that what ends last
-/// is short. Blocks past the last query keep their places. Among equals the order may differ from run to run:
-/// results do not depend on it.
+/// Masks of blocks -> orders of blocks: those whose queries have the most offsets first, so that what ends
+/// last is short. Blocks past the last query keep their places. Among equals the order may differ from run to
+/// run: results do not depend on it.
 struct OrderBlocksSpec {
   i32 threads = 1024;
   template <class Visitor>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Markdown tables from what `minuet bench` and `startup.py` wrote.
+"""Markdown tables from what `minuet bench`, `replay_bench` and `startup.py` wrote.
 
 usage: tables.py [--stages] [RESULT.json ...]      default: every file below tools/bench/results
        tables.py --readme README.md [--check]      rewrites (or compares) the tables between its two markers
@@ -10,7 +10,10 @@ import json
 import pathlib
 import sys
 
-MARKERS = {"clouds": "<!-- tools/bench/tables.py: {} -->", "starts": "<!-- tools/bench/tables.py starts: {} -->"}
+MARKERS = {"replays": "<!-- tools/bench/tables.py replays: {} -->", "clouds": "<!-- tools/bench/tables.py: {} -->",
+           "starts": "<!-- tools/bench/tables.py starts: {} -->"}
+# What only results of the kind have, the first that fits.
+KEYS = {"replays": "capacity_factor", "clouds": "clouds", "starts": "starts"}
 # Of a start; what else there is to the first inference is the table's "other".
 PARTS = {"open_device_ms": "open the GPU", "create_network_ms": "create the network",
          "plan_compile_ms": "find or compile kernels", "load_ms": "load", "create_execution_ms": "create an execution",
@@ -55,14 +58,14 @@ def origin(result):
 
 
 def read(paths):
-    """The results by kind; those of other kinds than these two have no table."""
+    """The results by kind; those of other kinds have no table."""
     results = {kind: [] for kind in MARKERS}
     for path in paths:
         try:
             result = json.loads(path.read_text())
-            for kind in MARKERS:
-                if kind in result:
-                    results[kind].append(result)
+            kind = next((kind for kind, key in KEYS.items() if key in result), None)
+            if kind:
+                results[kind].append(result)
         except (OSError, ValueError, TypeError) as error:
             sys.exit(f"tables.py: {path} is no result: {error!r}")
     return results
@@ -87,6 +90,24 @@ def render_starts(results):
                       f"{result['cpu_cores']} CPU cores, commit {result['commit']}: ms from the start of a process, "
                       f"{result.get('of', 'each the median of several')}:", ""]
         lines += table(titles, (start_row(kind, run) for kind, run in result["starts"].items()))
+    return "\n".join(lines) + "\n"
+
+
+def replay_rows(result):
+    for cloud in result["clouds"]:
+        replay, exact = cloud["replay"], cloud["exact"]
+        yield (result["network"], cloud["cloud"], cloud["maps"], count(cloud["voxels"]), milliseconds(replay["median_ms"]),
+               f"{milliseconds(replay['p10_ms'])} - {milliseconds(replay['p90_ms'])}", milliseconds(replay["max_ms"]),
+               milliseconds(cloud["replay_maps_alone"]["median_ms"]), milliseconds(exact["median_ms"]))
+
+
+def render_replays(results):
+    lines = []
+    for title in dict.fromkeys(f"{result['device']}, {result['dtype']}, commit {result['commit']}" for result in results):
+        lines += ["", f"{title}:", ""]
+        lines += table(("network", "cloud", "maps", "voxels", "graph, ms", "p10 - p90", "most", "its maps alone", "exact mode"),
+                       (row for result in results for row in replay_rows(result)
+                        if title == f"{result['device']}, {result['dtype']}, commit {result['commit']}"))
     return "\n".join(lines) + "\n"
 
 
@@ -115,7 +136,8 @@ def main():
     if not paths:
         sys.exit("tables.py: no results; `minuet bench` makes some")
     results = read(paths)
-    texts = {"clouds": render_clouds(results["clouds"], arguments.stages or arguments.readme is not None),
+    texts = {"replays": render_replays(results["replays"]),
+             "clouds": render_clouds(results["clouds"], arguments.stages or arguments.readme is not None),
              "starts": render_starts(results["starts"])}
     if arguments.readme is None:
         print("".join(texts.values()))
