@@ -206,8 +206,8 @@ bool has_one_offset(const ConvolutionProblem& problem) {
 }
 
 /// Blocks that fill a multiprocessor's registers, and of few rows as many of a cluster as leave little of a
-/// large GPU idle. `rows`: 0 for many.
-void choose_warpgroups(FusedChoice& choice, i64 rows) {
+/// large GPU idle. `rows`: 0 for many. Whether there is enough to do: smaller blocks take the rest.
+bool choose_warpgroups(FusedChoice& choice, i64 rows) {
   constexpr i32 kWarpgroupColumns = 128, kMultiprocessors = 132, kSharedBytes = 208 << 10;
   FusedSpec& spec = choice.fused;
   const i32 piece = 2 * fused_granule(spec.io);
@@ -238,10 +238,12 @@ void choose_warpgroups(FusedChoice& choice, i64 rows) {
     smaller.warps = 8;
     if (fused_blocks(smaller, rows) <= kMultiprocessors) spec = smaller;
   }
+  if (rows != 0 && fused_blocks(spec, rows) < kMultiprocessors / 4) return false;
   choice.reasons.push_back(
       llvm::formatv("products by {0} warpgroups a block, {1} blocks of a cluster share rows", spec.warps / 4,
                     spec.cluster)
           .str());
+  return true;
 }
 
 }  // namespace
@@ -265,9 +267,9 @@ FusedChoice choose_fused(const ConvolutionProblem& problem, llvm::StringRef arch
   spec.activation = problem.activation;
 
   spec.programmatic = means.programmatic && capability(arch) >= 90;
-  if (means.warpgroups && arch == "sm_90a" && suits_warpgroups(spec)) {
-    choose_warpgroups(choice, rows);
-  } else {
+  const FusedSpec plain = spec;
+  if (!means.warpgroups || arch != "sm_90a" || !suits_warpgroups(spec) || !choose_warpgroups(choice, rows)) {
+    spec = plain;
     choose_warps(choice, arch, rows);
   }
   choice.reasons.push_back(llvm::formatv("steps of {0} of {1} channels, blocks of {2} of {3} columns",

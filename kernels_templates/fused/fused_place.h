@@ -34,10 +34,11 @@ struct FusedPlace {
     rank = S.cluster > 1 ? static_cast<i32>(cluster_rank()) : 0;
     const u32 number = block_in_grid() / S.cluster;
     column_block = static_cast<i32>(number % fused_column_blocks(S));
-    const u32 position = number / fused_column_blocks(S);
-    const i32 tile = p.block_order == nullptr ? static_cast<i32>(position)
-                                              : load_row_if<S.programmatic>(true, p.block_order + position);
-    block = static_cast<u32>(tile) * fused_block_rows(S);
+    const u32 turn = number / fused_column_blocks(S);
+    const u32 taken = p.block_order == nullptr
+                          ? turn
+                          : static_cast<u32>(load_row_if<S.programmatic>(true, p.block_order + turn));
+    block = taken * fused_block_rows(S);
     first = block + static_cast<u32>(row_warp * 8 * S.row_tiles);
     count = load_row_if<S.programmatic>(true, p.query_count);
   }

@@ -73,7 +73,7 @@ struct FusedParams {
   i32 row_stride;     // of rows and masks
   const i32* order;   // [count] the query of a position, its row of output and residual; null: the same
   i32 ordered_views;  // rows and masks have a column a position; 0: a column a query
-  const i32* block_order;  // which of the blocks a block is, those with the most offsets first; null: its own
+  const i32* block_order;  // whose positions a block takes, in the order in which blocks start; null: its own
   const i32* query_count;  // on the device
   i64 padded_rows;         // output rows from the count up to here become zeros
   const void* weights;     // the image of [volume][in_channels][out_channels], aligned to 16

@@ -227,6 +227,12 @@ TEST(FusedChoice, MeansAreUsedWhereTheyAreAndWhereTheyPay) {
   EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 8000, kAllMeans).cluster, 2);
   EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 125000, kAllMeans).cluster, 1);
   EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 0, kAllMeans).cluster, 1);
+  // So few that smaller blocks are better, and no cluster has enough to do.
+  ConvolutionProblem strided = example_problem(128, 128, DType::F16);
+  strided.kind = ConvolutionKind::Strided;
+  strided.kernel_size = strided.stride = {2, 2, 2, 1};
+  EXPECT_EQ(choose_fused(strided, "sm_90a", 2900).fused.unit, MmaUnit::Warp);
+  EXPECT_EQ(choose_fused(strided, "sm_90a", 29000).fused.unit, MmaUnit::Warpgroup);
   const FusedSpec spec = chosen(DType::BF16, 384, 256, "sm_90a", 8000, kAllMeans);
   EXPECT_EQ(spec.unit, MmaUnit::Warpgroup);
   EXPECT_EQ(spec.columns, 128);
