@@ -36,15 +36,6 @@ MINUET_DEVICE void cluster_arrive() {
 #endif
 }
 
-/// The same, and nothing that was written before is promised to be seen: for telling that memory was read.
-MINUET_DEVICE void cluster_arrive_relaxed() {
-#if defined(__CUDA_ARCH__)
-  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-#else
-  shim::cluster_arrive();
-#endif
-}
-
 MINUET_DEVICE void cluster_wait() {
 #if defined(__CUDA_ARCH__)
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");

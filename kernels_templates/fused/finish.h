@@ -60,7 +60,7 @@ MINUET_DEVICE void load_residual(const FusedParams& p, const FusedPlace<S>& plac
       constexpr i32 kAccess = Channels::kAccess;
       const Vector<kAccess> v = load_vector_if<kAccess, S.programmatic>(
           is_there && channel + c < S.out_channels, p.residual,
-          (rows.numbers[q] * p.residual_ld + channel + c) * Channels::kElement);
+          (i64{rows.numbers[q]} * p.residual_ld + channel + c) * Channels::kElement);
       u32* const words = rows.residual[q] + Channels::kWord + c * Channels::kElement / 4;
       if constexpr (kAccess == 2) {
         words[0] = c % 2 == 0 ? v.words[0] : words[0] | static_cast<u32>(v.words[0]) << 16;
@@ -102,7 +102,7 @@ MINUET_DEVICE bool finish_row(const FusedParams& p, const FusedPlace<S>& place, 
         finite = finite && !overflows(DType::F32, bits_of(sum)) && !overflows(S.io, bits_of(values[e]));
       }
     }
-    store_vector(p.output, (rows.numbers[q] * p.output_ld + channel + first) * kElement,
+    store_vector(p.output, (i64{rows.numbers[q]} * p.output_ld + channel + first) * kElement,
                  from_floats<S.io, Channels::kAccess>(values));
   }
   return finite;

@@ -68,7 +68,8 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(fused_threads(S), S.blocks) void fused_convol
   if constexpr (FusedMasks<S>::kOfBlock) __syncthreads();
   masks.gather();
   FusedSums<S> sums = {};
-  sum_steps<S>(p, place, masks, columns, sums);
+  // Steps of several offsets are taken whatever the masks say, and of no query there are no rows to look at.
+  if (!FusedDepth<S>::kFolds || place.count > 0) sum_steps<S>(p, place, masks, columns, sums);
   const FusedPlace<S> same(p);  // made again: registers are scarce while products run
   if constexpr (S.split > 1) add_warps<S>(same, sums);
   if constexpr (S.cluster > 1) add_blocks<S>(same, sums);

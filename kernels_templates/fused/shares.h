@@ -80,8 +80,7 @@ MINUET_DEVICE void receive_sums(const FusedPlace<S>& place, FusedSums<S>& sums) 
 
 template <FusedSpec S>
 MINUET_DEVICE void add_blocks(const FusedPlace<S>& place, FusedSums<S>& sums) {
-  cluster_arrive_relaxed();  // the ring is read
-  cluster_wait();
+  cluster_sync();  // the ring is read
   if (place.share == 0) send_sums<S>(place, sums);
   cluster_sync();
   if (place.share == 0) receive_sums<S>(place, sums);

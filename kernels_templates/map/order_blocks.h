@@ -22,6 +22,7 @@ MINUET_DEVICE i32 weigh_block(const ViewJob& job, i64 first, i64 end) {
 
 template <OrderBlocksSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void order_blocks(const ViewsParams p) {
+  static_assert(S.threads >= kMostBlockWeights, "a thread has a weight");
   __shared__ u32 next[kMostBlockWeights];
   const i32 thread = static_cast<i32>(threadIdx.x);
   for (u32 number = blockIdx.x; number < static_cast<u32>(p.job_count * kBlockHeightCount);

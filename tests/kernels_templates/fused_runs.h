@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <numeric>
@@ -31,6 +32,26 @@ inline std::vector<Vector<16>> aligned(const std::vector<char>& bytes) {
 struct FusedRun {
   StoredRows output;
   u32 overflow;
+};
+
+/// Rows `ld` elements apart, of which only what is touched takes memory.
+class FarRows {
+ public:
+  FarRows(DType type, i64 rows, i64 ld)
+      : pitch_(ld * dtype_bytes(type)),
+        bytes_(static_cast<size_t>(rows * pitch_)),
+        memory_(static_cast<char*>(mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
+                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {
+    if (memory_ == MAP_FAILED) throw std::runtime_error("no address space for rows far apart");
+  }
+  FarRows(const FarRows&) = delete;
+  ~FarRows() { munmap(memory_, bytes_); }
+  char* row(i64 number) { return memory_ + number * pitch_; }
+
+ private:
+  i64 pitch_;
+  size_t bytes_;
+  char* memory_;
 };
 
 /// `padded`: how many rows past the count must become zeros. The grid is made for some rows more.

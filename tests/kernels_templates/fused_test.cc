@@ -106,6 +106,48 @@ TEST(Fused, EdgesAndTurns) {
   expect_edges<kSmall<WeightRoad::BulkCopy>>(16, {.queries = 61}, 20);
 }
 
+/// Steps take several offsets, whatever the masks say.
+TEST(Fused, NoQueriesOfFewChannels) {
+  constexpr FusedSpec kFolds{.in_channels = 4,
+                             .out_channels = 16,
+                             .step = 64,
+                             .columns = 16,
+                             .weights = WeightRoad::Cached,
+                             .input_bytes = 8};
+  for (int variant = 0; variant < 4; ++variant) expect_fused<kFolds>({.queries = 0}, variant);
+}
+
+/// A linear layer, of which the numbers of bytes between rows need more than 32 bits.
+TEST(Fused, RowsFarApart) {
+  constexpr FusedSpec kLinear{
+      .in_channels = 16, .out_channels = 16, .volume = 1, .step = 16, .columns = 16, .residual = true};
+  constexpr i64 kRows = 40, kApart = i64{1} << 26;
+  FusedProblem problem(kLinear, {.queries = kRows, .sources = kRows, .density = 1, .ordered = false}, 9);
+  FarRows input(DType::F16, kRows, kApart), residual(DType::F16, kRows, kApart),
+      output(DType::F16, kRows, kApart);
+  for (i64 row = 0; row < kRows; ++row) {
+    std::memcpy(input.row(row), problem.input.at(row, 0), 32);
+    std::memcpy(residual.row(row), problem.residual.at(row, 0), 32);
+  }
+  const std::vector<Vector<16>> image = aligned(fused_image(kLinear, problem.weights));
+  const i32 count = kRows;
+  u32 overflow = 0;
+  FusedParams p{};
+  p.input = input.row(0), p.residual = residual.row(0), p.output = output.row(0);
+  p.input_ld = p.residual_ld = p.output_ld = kApart;
+  p.rows = problem.rows.data(), p.masks = problem.masks.data();
+  p.row_stride = static_cast<i32>(problem.row_stride);
+  p.query_count = &count;
+  p.weights = image.data(), p.scale = problem.scale.data(), p.shift = problem.shift.data();
+  p.overflow = &overflow;
+  shim::Grid grid{static_cast<int>(fused_blocks(kLinear, kRows)), fused_threads(kLinear)};
+  grid.shared_bytes = fused_shared_bytes(kLinear);
+  shim::launch(&run_kernel<kLinear>, p, grid);
+  std::vector<char> stored;
+  for (i64 row = 0; row < kRows; ++row) stored.insert(stored.end(), output.row(row), output.row(row) + 32);
+  EXPECT_TRUE(is_close(decode(DType::F16, stored), problem.expected, problem.magnitudes, 16, DType::F16));
+}
+
 template <bool ScaleShift, bool Residual, Activation A>
 constexpr FusedSpec kEpilogue{.in_channels = 16,
                               .out_channels = 24,
