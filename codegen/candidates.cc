@@ -193,9 +193,10 @@ void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
   spec.blocks = choose_blocks(spec);
 }
 
-/// Whether products by warpgroups were seen to win.
-bool suits_warpgroups(const FusedSpec& spec) {
-  return dtype_bytes(spec.io) == 2 && spec.in_channels >= 96 && spec.out_channels >= 96;
+/// Whether there are products by warpgroups, and they were seen to win.
+bool suits_warpgroups(const FusedSpec& spec, llvm::StringRef arch, FusedMeans means) {
+  return means.warpgroups && arch == "sm_90a" && dtype_bytes(spec.io) == 2 && spec.in_channels >= 96 &&
+         spec.out_channels >= 96;
 }
 
 /// Whether a query has one offset only, as in a transposed convolution whose stride covers its kernel.
@@ -267,9 +268,10 @@ FusedChoice choose_fused(const ConvolutionProblem& problem, llvm::StringRef arch
   spec.activation = problem.activation;
 
   spec.programmatic = means.programmatic && capability(arch) >= 90;
-  const FusedSpec plain = spec;
-  if (!means.warpgroups || arch != "sm_90a" || !suits_warpgroups(spec) || !choose_warpgroups(choice, rows)) {
-    spec = plain;
+  FusedChoice by_warpgroups = choice;
+  if (suits_warpgroups(spec, arch, means) && choose_warpgroups(by_warpgroups, rows)) {
+    choice = std::move(by_warpgroups);
+  } else {
     choose_warps(choice, arch, rows);
   }
   choice.reasons.push_back(llvm::formatv("steps of {0} of {1} channels, blocks of {2} of {3} columns",
@@ -290,7 +292,7 @@ std::vector<Candidate> fused_candidates(const ConvolutionProblem& problem, llvm:
     std::string kernel = display_name(choice.fused);
     append(candidates, std::move(choice), least_rows, std::move(kernel));
   };
-  if (means.warpgroups && arch == "sm_90a" && suits_warpgroups(many.fused)) {
+  if (suits_warpgroups(many.fused, arch, means)) {
     for (i64 rows = 1; rows <= kMostRows; rows *= 2) {
       FusedChoice choice = choose_fused(problem, arch, rows + rows / 2, means);  // in the middle of the range
       const bool known =
