@@ -19,8 +19,7 @@ MINUET_DEVICE unsigned char* fused_ring() {
 
 /// A stage is vectors of all lanes, 16 bytes each.
 constexpr i32 kLaneVectors = 32 * 16;
-template <class Byte>
-MINUET_DEVICE const Byte* lane_vector(const Byte* stage) {
+MINUET_DEVICE const unsigned char* lane_vector(const unsigned char* stage) {
   return stage + threadIdx.x % 32 * 16;
 }
 
@@ -38,7 +37,8 @@ class WeightRing<S, WeightRoad::Cached> {
   MINUET_DEVICE static i32 end(i32) { return 0; }
   MINUET_DEVICE static void pass(i32) {}
   MINUET_DEVICE void acquire(i32, i32 step) {
-    stage_ = lane_vector(static_cast<const char*>(image_)) + static_cast<i64>(step) * fused_stage_bytes(S);
+    stage_ = lane_vector(static_cast<const unsigned char*>(image_)) +
+             static_cast<i64>(step) * fused_stage_bytes(S);
   }
   MINUET_DEVICE static void release(i32) {}
   MINUET_DEVICE static void finish() {}
@@ -46,7 +46,7 @@ class WeightRing<S, WeightRoad::Cached> {
 
  private:
   const void* image_;
-  const char* stage_ = nullptr;  // the lane's vectors of it
+  const unsigned char* stage_ = nullptr;  // the lane's vectors of it
 };
 
 template <FusedSpec S>
@@ -225,7 +225,7 @@ class WeightRing<S, WeightRoad::BulkRefill> : public BulkStages<S> {
     if (threadIdx.x < 32) __syncwarp();
     Stages::take(number);
   }
-  /// What warps let go of since the last time: a stage a step, and one that was missed.
+  /// While products run: the next stage, if its warps have let go of it. What is late comes in acquire().
   MINUET_DEVICE void refill() {
     if (threadIdx.x == 0) try_refill();
     if (threadIdx.x < 32) __syncwarp();
@@ -241,14 +241,12 @@ class WeightRing<S, WeightRoad::BulkRefill> : public BulkStages<S> {
     return reinterpret_cast<Next*>(dynamic_shared() + 2 * S.stages * sizeof(MBarrier));
   }
   /// One stage, if it is empty.
-  MINUET_DEVICE bool try_refill() {
+  MINUET_DEVICE void try_refill() {
     const i32 number = next()->number;
-    if (next()->walk.ended() || !mbarrier_test(Stages::empty(number), Stages::phase(number) ^ 1))
-      return false;
+    if (next()->walk.ended() || !mbarrier_test(Stages::empty(number), Stages::phase(number) ^ 1)) return;
     Stages::copy(number, next()->walk.step());
     next()->walk.advance();
     next()->number = number + 1;
-    return true;
   }
 
   StepWalk<S> first_;
