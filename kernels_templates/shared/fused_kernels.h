@@ -112,8 +112,8 @@ MINUET_HD constexpr i32 block_order_of(const FusedSpec& spec) {
   }
   return -1;
 }
-// ---- the depth
-// ---------------------------------------------------------------------------------------------
+
+// ---- the depth ------------------------------------------------------------------------------------------
 
 /// Elements of a tensor core's 32 bytes along the depth: 16 of 16 bits, 8 of 32.
 MINUET_HD constexpr i32 fused_granule(DType io) { return 32 / dtype_bytes(io); }
@@ -167,8 +167,7 @@ MINUET_HD constexpr i32 fused_stage_bytes(const Spec& spec) {
   return spec.step * spec.columns * dtype_bytes(spec.io);
 }
 
-// ---- columns of a block
-// -------------------------------------------------------------------------------
+// ---- columns of a block ---------------------------------------------------------------------------------
 //
 // Products make tiles of columns; of each, a lane has two. The channels of some tiles lie interleaved, so
 // that it has as many consecutive ones as 16 bytes hold.
@@ -231,8 +230,7 @@ MINUET_HD constexpr i32 fused_most_own_tiles(const FusedSpec& spec) {
   return most;
 }
 
-// ---- shared memory
-// -------------------------------------------------------------------------------
+// ---- shared memory --------------------------------------------------------------------------------------
 
 /// Dynamic shared memory: the ring's barriers, and the state of who fills it; the masks of the warps' rows;
 /// the ring; in the place of the ring at the end the sums of those that share rows.

@@ -87,8 +87,7 @@ TEST(ClusterGemm, AThreadThatIsNotThereAndACopyOffItsAlignmentAreFound) {
   EXPECT_FOUND(UnalignedCopy, "aligned to 16 bytes");
 }
 
-// ---- each rule by itself
-// ---------------------------------------------------------------------------------------
+// ---- each rule by itself --------------------------------------------------------------------------------
 
 struct Output {
   i32* out;

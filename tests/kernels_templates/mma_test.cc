@@ -46,8 +46,7 @@ TEST(StagedGemm, FaultsAreFound) {
   expect_staged_found<GemmFault::DivergentLdmatrix>("DivergentLdmatrix", "different operations");
 }
 
-// ---- fragments, as the PTX ISA's figures have them
-// -----------------------------------------------------------------
+// ---- fragments, as the PTX ISA's figures have them ------------------------------------------------------
 
 struct MmaParams {
   const float *a, *b;  // [16][depth], [depth][8]
@@ -131,8 +130,7 @@ TEST(Mma, WhatIsBelowATf32IsCutOff) {
   EXPECT_EQ(sum[0], 1.0f);
 }
 
-// ---- the warp's own operations
-// -----------------------------------------------------------------------------------
+// ---- the warp's own operations --------------------------------------------------------------------------
 
 struct WarpParams {
   i32* out;  // [10][32]
