@@ -102,12 +102,12 @@ def replay_rows(result):
 
 
 def render_replays(results):
-    lines = []
-    for title in dict.fromkeys(f"{result['device']}, {result['dtype']}, commit {result['commit']}" for result in results):
+    groups, lines = {}, []
+    for result in results:
+        groups.setdefault(f"{result['device']}, {result['dtype']}, commit {result['commit']}", []).extend(replay_rows(result))
+    for title, rows in groups.items():
         lines += ["", f"{title}:", ""]
-        lines += table(("network", "cloud", "maps", "voxels", "graph, ms", "p10 - p90", "most", "its maps alone", "exact mode"),
-                       (row for result in results for row in replay_rows(result)
-                        if title == f"{result['device']}, {result['dtype']}, commit {result['commit']}"))
+        lines += table(("network", "cloud", "maps", "voxels", "graph, ms", "p10 - p90", "most", "its maps alone", "exact mode"), rows)
     return "\n".join(lines) + "\n"
 
 
