@@ -6,7 +6,8 @@
 namespace minuet {
 
 /// `bytes` is a multiple of 16, both addresses are; the bytes are there when the barrier's phase has ended,
-/// which must expect them. What threads of the block read here before must be behind a barrier.
+/// which must expect them. What threads of the block read here before must be behind bulk_copy_fence() and a
+/// barrier.
 MINUET_DEVICE void bulk_copy(void* shared, const void* global, u32 bytes, MBarrier* barrier) {
 #if defined(__CUDA_ARCH__)
   asm volatile(
@@ -16,6 +17,17 @@ MINUET_DEVICE void bulk_copy(void* shared, const void* global, u32 bytes, MBarri
       : "memory");
 #else
   shim::bulk_copy(shared, global, bytes, barrier);
+#endif
+}
+
+/// By each thread that read what a bulk copy writes next, before it, or its warp for it, arrives at the
+/// barrier that tells so. An arrival alone does not wait for the reads: bulk copies go another road to memory
+/// (PTX ISA, "proxy"), and were seen on an H200 to be in front of a read that was issued before the arrival.
+MINUET_DEVICE void bulk_copy_fence() {
+#if defined(__CUDA_ARCH__)
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#else
+  shim::fence_shared_reads();
 #endif
 }
 

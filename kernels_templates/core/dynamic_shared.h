@@ -2,7 +2,7 @@
 // have.
 #pragma once
 
-#include "kernels_templates/shared/types.h"
+#include "kernels_templates/core/vector.h"
 
 namespace minuet {
 
@@ -15,6 +15,20 @@ MINUET_DEVICE unsigned char* dynamic_shared() {
   return minuet_dynamic_shared;
 #else
   return static_cast<unsigned char*>(shim::dynamic_shared());
+#endif
+}
+
+/// 16 bytes of shared memory.
+MINUET_DEVICE Vector<16> load_shared_vector(const void* shared) {
+#if defined(__CUDA_ARCH__)
+  Vector<16> v;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.words[0]), "=r"(v.words[1]), "=r"(v.words[2]), "=r"(v.words[3])
+               : "r"(static_cast<u32>(__cvta_generic_to_shared(shared))));
+  return v;
+#else
+  shim::note_shared_read();
+  return *static_cast<const Vector<16>*>(shared);
 #endif
 }
 

@@ -165,19 +165,6 @@ MINUET_HD u32 keep_if(u32 mask, u32 word) {
 #endif
 }
 
-/// 16 bytes of shared memory.
-MINUET_HD Vector<16> load_shared_vector(const void* shared) {
-#if defined(__CUDA_ARCH__)
-  Vector<16> v;
-  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v.words[0]), "=r"(v.words[1]), "=r"(v.words[2]), "=r"(v.words[3])
-               : "r"(static_cast<u32>(__cvta_generic_to_shared(shared))));
-  return v;
-#else
-  return *static_cast<const Vector<16>*>(shared);
-#endif
-}
-
 /// *address where `present`, else -1: an entry of a table of row numbers. Predicated for the same reason.
 /// `Started`: for use later, where it stands.
 template <bool Fresh = false, bool Started = false>

@@ -120,6 +120,7 @@ class BulkStages {
   }
   MINUET_DEVICE static i32 end(i32 steps) { return steps; }
   MINUET_DEVICE static void release(i32 number) {
+    if constexpr (S.unit == MmaUnit::Warp) bulk_copy_fence();  // wgmma() reads the way bulk copies write
     __syncwarp();
     if (threadIdx.x % 32 == 0) mbarrier_arrive(empty(number));
   }

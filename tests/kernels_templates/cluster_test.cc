@@ -219,6 +219,8 @@ void misuse_mbarrier(const Output p) {
   if (Case == 5) bulk_copy(dynamic_shared() + 16, p.out, 64, barrier);
   if (Case == 6) bulk_copy(dynamic_shared() + 16, p.out, 16, barrier);
   if (Case == 7) mbarrier_invalidate(barrier);
+  if (Case == 11 || Case == 12) load_shared_vector(dynamic_shared() + 16);
+  if (Case == 12) bulk_copy_fence();
   while (Case == 8 && !mbarrier_try_wait(barrier, 0)) {
   }
   mbarrier_arrive_expect(barrier, Case == 9 ? 1u << 20 : 0);
@@ -239,6 +241,8 @@ TEST(MBarrier, MisuseIsAnError) {
   EXPECT_THAT(error_of(&misuse_mbarrier<8>, grid, source), HasSubstr("poll an mbarrier"));
   EXPECT_THAT(error_of(&misuse_mbarrier<9>, grid, source), HasSubstr("more bytes"));
   EXPECT_EQ(error_of(&misuse_mbarrier<10>, grid, source), "");
+  EXPECT_THAT(error_of(&misuse_mbarrier<11>, grid, source), HasSubstr("need a fence"));
+  EXPECT_EQ(error_of(&misuse_mbarrier<12>, grid, source), "");
 }
 
 /// One copy, of which the thread reads a word before the wait, and one behind it.

@@ -54,6 +54,7 @@ struct GemmRing {
   }
 
   MINUET_DEVICE void release(i32 step) const {
+    bulk_copy_fence();
     __syncwarp();
     if (threadIdx.x % 32 == 0) mbarrier_arrive(empty + step % S.stages);
   }

@@ -34,6 +34,7 @@ void warp_meet(unsigned mask, bool whole, WarpCombine combine, void* mine) {
       fail("threads of a warp are at different operations, or name different masks");
     }
     lanes[i] = warp[i].meeting.mine;
+    warp[i].met_with_reads = warp[i].has_reads;
   }
   combine(lanes);
   warp->warp_arrived &= ~mask;

@@ -35,6 +35,10 @@ namespace minuet::shim {
 MINUET_SHIM_API void note_static_shared_memory();
 /// Of this block, Grid::shared_bytes of it, poisoned: aligned to 128 bytes and to no more.
 MINUET_SHIM_API void* dynamic_shared();
+/// A thread that has read, and not fenced since, may not let its warp arrive at an mbarrier: a bulk copy
+/// could be in front of the read.
+MINUET_SHIM_API void note_shared_read();
+MINUET_SHIM_API void fence_shared_reads();
 
 /// Where a warp's threads meet: each brings what it has, the last to come combines it for all. lanes[i] is
 /// null for a lane that is not in the mask.

@@ -39,6 +39,8 @@ struct Thread {
   bool arrived_at_cluster = false;    // and has not waited yet
   unsigned long cluster_arrival = 0;  // at which of the cluster's barriers
   unsigned copy_groups = 0;           // committed
+  bool has_reads = false;             // of shared memory since the last fence,
+  bool met_with_reads = false;        // and before its warp met last
   struct {
     unsigned mask = 0;
     WarpCombine combine = nullptr;

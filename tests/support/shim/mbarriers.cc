@@ -1,4 +1,5 @@
 // Barriers that lie in shared memory and count bytes of copies too (PTX ISA, "mbarrier").
+#include <algorithm>
 #include <cstring>
 
 #include "tests/support/shim/launch.h"
@@ -23,6 +24,18 @@ void arrive(Launch& launch, void* barrier, MBarrier& state) {
   if (state.pending == 0) fail("more arrivals at an mbarrier than its phase has");
   --state.pending;
   launch.settle(barrier, state);
+}
+
+/// Those of the running thread, and those of its warp that are behind its last meeting.
+void check_reads(Launch& launch) {
+  constexpr unsigned kWarp = 32;
+  const unsigned threads = static_cast<unsigned>(launch.grid.threads);
+  const unsigned first = launch.thread().index / kWarp * kWarp, end = std::min(first + kWarp, threads);
+  bool has_reads = launch.thread().has_reads;
+  for (unsigned t = first; t < end; ++t) has_reads = has_reads || launch.block().threads[t].met_with_reads;
+  if (has_reads) {
+    fail("an arrival at an mbarrier behind reads of shared memory that need a fence before it");
+  }
 }
 
 void expect(MBarrier& state, unsigned bytes) {
@@ -96,8 +109,13 @@ void mbarrier_invalidate(void* barrier) {
 
 void mbarrier_expect(void* barrier, unsigned bytes) { expect(current->mbarrier(barrier), bytes); }
 
+void note_shared_read() { current->thread().has_reads = true; }
+
+void fence_shared_reads() { current->thread().has_reads = current->thread().met_with_reads = false; }
+
 void mbarrier_arrive(void* barrier, unsigned bytes) {
   Launch& launch = *current;
+  check_reads(launch);
   MBarrier& state = launch.mbarrier(barrier);
   expect(state, bytes);
   arrive(launch, barrier, state);
