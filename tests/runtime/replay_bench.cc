@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <future>
 
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
@@ -21,6 +22,9 @@ namespace {
 
 constexpr int kKnown = 4, kTimed = 20, kWarm = 20;
 constexpr double kFactor = 1.25;
+// Clouds whose replays are compared with the exact mode: all, but of large outputs, which take a second each.
+constexpr int kAlwaysCompared = 3;
+constexpr int64_t kMostCompared = 50'000'000;
 constexpr double kMostDifference = 0.003;  // of the greatest output; other sums of fp16 are 0.001 apart
 
 using Clock = std::chrono::steady_clock;
@@ -49,7 +53,10 @@ class ReplayBench {
       : machine_(machine),
         stream_(machine),
         network_(make_network(machine, {network, {}, DType::F16, "", 1})) {
-    for (int i = 0; i < kKnown + kTimed; ++i) variants_.emplace_back(cloud, i);
+    std::vector<std::future<Variant>> made;
+    for (int i = 0; i < kKnown + kTimed; ++i)
+      made.push_back(std::async(std::launch::async, [&cloud, i] { return Variant(cloud, i); }));
+    for (std::future<Variant>& variant : made) variants_.push_back(variant.get());
     levels_ = info_of(network_.get()).levels;
   }
 
@@ -93,7 +100,8 @@ class ReplayBench {
       if (status != 0) throw std::runtime_error("a cloud did not fit: status " + std::to_string(status));
       if (i < 0) continue;
       times.push_back(time);
-      error = std::max(error, difference(exact.get(), variant, output));
+      const bool compares = i < kAlwaysCompared || rows * channels < kMostCompared;
+      if (compares) error = std::max(error, difference(exact.get(), variant, output));
       if (!(error < kMostDifference))
         throw std::runtime_error(llvm::formatv("a replay is {0} from the exact mode", error).str());
       map_times.push_back(time_launch(maps));
