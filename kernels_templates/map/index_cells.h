@@ -1,5 +1,5 @@
 // One pass over a cloud's coordinates: marks their runs, or their cells, in the index of all levels, or takes
-// the sets from it (cell_index.h). One thread a coordinate of a level.
+// the sets from it (cell_index.h). One thread a coordinate.
 //
 // Several coordinates of a cell write the same to a set; which of them its row came from is the least, so
 // that nothing depends on the order in which threads run. Coordinates that lie beside each other are often
@@ -61,14 +61,10 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void index_cells(const IndexCellsP
       report_rows<S>(p, static_cast<i32>(threadIdx.x), points);
     }
   }
-  // A warp's coordinates are neighbours, of one level, and its lanes go on together: those past the last
-  // coordinate have that one again.
-  const u32 levels = static_cast<u32>(p.levels), warps = static_cast<u32>((points + 31) / 32) * levels;
+  // All lanes of a warp go on together: those past the last coordinate have that one again.
   const i64 lane = threadIdx.x & 31u;
-  for (u32 warp = static_cast<u32>(grid_thread(S.threads) / 32); warp < warps;
-       warp += static_cast<u32>(grid_threads(S.threads) / 32)) {
-    const i32 l = static_cast<i32>(warp % levels);
-    const i64 at = i64{warp / levels} * 32 + lane, i = at < points ? at : points - 1;
+  for (i64 first = grid_thread(S.threads) - lane; first < points; first += grid_threads(S.threads)) {
+    const i64 i = first + lane < points ? first + lane : points - 1;
     u64 fields[kFields];
     u32 status = 0;
     MINUET_UNROLL
@@ -77,29 +73,31 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void index_cells(const IndexCellsP
           static_cast<u64>(field_inside(cloud, p.coordinates + i * kFields, f, status) - layout.bias[f]);
     }
     if (S.step == IndexStep::Runs && status != 0) atomicOr(p.status, status);
-    const CellGrid& grid = grids.levels[l];
-    const i64 cell = cell_of(grid, fields, kFields);
-    const bool is_same = __shfl_up_sync(~0u, cell, 1) == cell && lane != 0;
-    // A row of level 0 is each coordinate's own.
-    if (is_same && (S.step != IndexStep::Rows || l != 0)) continue;
-    if constexpr (S.step == IndexStep::Runs) {
-      const RunPlace place = run_place(grid, cell);
-      set_bit(p.index.occupied + place.word, place.bit);
-    } else if constexpr (S.step == IndexStep::Cells) {
-      const RunPlace place = run_place(grid, cell);
-      const i64 word = cell_word(place, read_only(p.index.occupied + place.word),
-                                 read_only(p.index.runs_before + place.word), cell);
-      set_bit(p.index.cells + word, bit_of(cell));
-    } else {
-      const i64 cells[] = {cell};
-      i32 rows[1];
-      find_rows(p.index, grid, rows_before_level(p.index, grid.first_word), true, cells, rows);
-      const i32 row = rows[0];
-      if (row < p.sets[l].capacity) {
-        static_cast<Key*>(p.sets[l].keys)[row] = floored_key<Key, kFields>(layout, grid, fields);
-        if (l == 0) atomicMin(p.source_row + row, static_cast<i32>(i));
+    for (i32 l = 0; l < p.levels; ++l) {
+      const CellGrid& grid = grids.levels[l];
+      const i64 cell = cell_of(grid, fields, kFields);
+      const bool is_same = __shfl_up_sync(~0u, cell, 1) == cell && lane != 0;
+      // A row of level 0 is each coordinate's own.
+      if (is_same && (S.step != IndexStep::Rows || l != 0)) continue;
+      if constexpr (S.step == IndexStep::Runs) {
+        const RunPlace place = run_place(grid, cell);
+        set_bit(p.index.occupied + place.word, place.bit);
+      } else if constexpr (S.step == IndexStep::Cells) {
+        const RunPlace place = run_place(grid, cell);
+        const i64 word = cell_word(place, read_only(p.index.occupied + place.word),
+                                   read_only(p.index.runs_before + place.word), cell);
+        set_bit(p.index.cells + word, bit_of(cell));
+      } else {
+        const i64 cells[] = {cell};
+        i32 rows[1];
+        find_rows(p.index, grid, rows_before_level(p.index, grid.first_word), true, cells, rows);
+        const i32 row = rows[0];
+        if (row < p.sets[l].capacity) {
+          static_cast<Key*>(p.sets[l].keys)[row] = floored_key<Key, kFields>(layout, grid, fields);
+          if (l == 0) atomicMin(p.source_row + row, static_cast<i32>(i));
+        }
+        if (l == 0) p.row_of[i] = row;
       }
-      if (l == 0) p.row_of[i] = row;
     }
   }
 }

@@ -52,14 +52,13 @@ llvm::Error MapStep::index_sets(const IndexSetsRequest& request) {
                               stride_grid(std::max(cell_words, clear.most_words), clear_threads,
                                           launcher_.multiprocessors(), kClearBlocksPerMultiprocessor),
                               clear));
-  const i64 items = (most + 31) / 32 * 32 * clear.levels;  // whole warps a level
-  MINUET_TRY(launcher_.launch_stride(kernels.index_runs, items, pass));
+  MINUET_TRY(launcher_.launch_stride(kernels.index_runs, most, pass));
   ScanParams runs = {index.occupied, &index.grids->words, 1, 1, 0, index.runs_before, nullptr};
   MINUET_TRY(scan(kernels.scan_bits, kernels.choice.scan_bits, clear.most_words, runs));
-  MINUET_TRY(launcher_.launch_stride(kernels.index_cells, items, pass));
+  MINUET_TRY(launcher_.launch_stride(kernels.index_cells, most, pass));
   ScanParams cells = {index.cells, &index.grids->runs, kRunWords, 1, 0, index.rows_before, nullptr};
   MINUET_TRY(scan(kernels.scan_bits, kernels.choice.scan_bits, cell_words, cells));
-  return launcher_.launch_stride(kernels.index_rows, items, pass);
+  return launcher_.launch_stride(kernels.index_rows, most, pass);
 }
 
 llvm::Error MapStep::search_index(llvm::ArrayRef<IndexedSearch> searches, const CloudLayout* layout) {
