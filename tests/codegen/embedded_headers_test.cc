@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "codegen/emit.h"
+#include "codegen/header_index.h"
+#include "codegen/keys.h"
 #include "tests/codegen/fakes.h"
 
 namespace minuet {
@@ -37,6 +40,45 @@ TEST(EmbeddedHeaders, R03_OursAreTheFilesOfTheTreeByteForByte) {
     ++checked;
   }
   EXPECT_GE(checked, 24);
+}
+
+/// As the build names and digests them.
+std::string digest_of(const std::vector<Header>& headers) {
+  FieldHasher hasher;
+  for (const Header& header : headers) hasher.add(header.name, header.text);
+  return hasher.hex();
+}
+
+TEST(EmbeddedHeaders, R03_TheToolkitsInAKeyAreTheBytesThatAreEmbedded) {
+  const std::string text = "#include <cuda_fp16.h>\n";
+  std::vector<Header> headers = llvm::cantFail(headers_for(text));
+  EXPECT_EQ(header_digest(text), FieldHasher().add("cuda", digest_of(headers)).hex());
+  std::string changed = headers[0].text.str();
+  changed.back() ^= 1;
+  headers[0].text = changed;
+  EXPECT_NE(header_digest(text), FieldHasher().add("cuda", digest_of(headers)).hex());
+}
+
+/// What the build's tool would have keys know of a toolkit with these texts in a.cuh, b.cuh, which that
+/// includes, and c.cuh, which nobody includes.
+std::string toolkit_digest(const std::vector<std::string>& texts) {
+  const TemporaryFolder folder;
+  write_text(folder / "a.cuh", "#include \"b.cuh\"\n" + texts[0]);
+  write_text(folder / "b.cuh", texts[1]);
+  write_text(folder / "c.cuh", texts[2]);
+  const std::string command =
+      llvm::formatv("{0} {1}/blob {1}/index {1}/d toolkit {1} {1} a.cuh", MINUET_EMBED_HEADERS, folder.path())
+          .str();
+  EXPECT_EQ(std::system(command.c_str()), 0) << command;
+  return read_text(folder / "index");
+}
+
+TEST(EmbeddedHeaders, R03_AByteOfAHeaderOfTheToolkitIsAnotherDigest) {
+  const std::string digest = toolkit_digest({"int a;\n", "int b;\n", "int c;\n"});
+  EXPECT_EQ(toolkit_digest({"int a;\n", "int b;\n", "int c;\n"}), digest);
+  EXPECT_NE(toolkit_digest({"int A;\n", "int b;\n", "int c;\n"}), digest);
+  EXPECT_NE(toolkit_digest({"int a;\n", "int B;\n", "int c;\n"}), digest);
+  EXPECT_EQ(toolkit_digest({"int a;\n", "int b;\n", "int C;\n"}), digest);
 }
 
 TEST(EmbeddedHeaders, R03_NoIncludeLeavesTheEmbeddedSet) {

@@ -84,6 +84,14 @@ TEST(HeaderIndex, R01_WhatAHeaderIncludesChangesWhoeverReadsIt) {
     EXPECT_NE(header_digest(source.text), header_digest(source.text, changed)) << name;
 }
 
+TEST(HeaderIndex, R29_OnlyScanAndSortIncludeCubOrCudaStd) {
+  std::set<std::string> with_cub;
+  for (const auto& [name, source] : one_of_each_kernel()) {
+    if (header_closure(source.text).cccl) with_cub.insert(name);
+  }
+  EXPECT_THAT(with_cub, testing::ElementsAre("radix_histogram", "radix_pass", "scan"));
+}
+
 TEST(HeaderIndex, R29_TheToolkitsHeadersCountWhereOneIsIncluded) {
   const HeaderClosure plain = header_closure(emit(UniqueSpec{}).text);
   EXPECT_FALSE(plain.cuda || plain.cccl);

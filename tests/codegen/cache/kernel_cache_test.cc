@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
+#include <set>
 
 #include "codegen/cache/entry.h"
 #include "codegen/helper/protocol.h"
@@ -74,6 +75,8 @@ TEST(KernelCache, R05_OneFileAnEntryAndNothingElse) {
   for (const char* name : {"a", "b", "c"}) ask(*cache, make_source(name));
   const std::vector<std::string> files = entries_in(folder.path());
   ASSERT_THAT(files, SizeIs(3));
+  const std::vector<std::string> all = files_below(folder.path());
+  std::set<std::string> others(all.begin(), all.end());
   for (const std::string& file : files) {
     const std::string name = file.substr(folder.path().size());
     EXPECT_THAT(name, testing::MatchesRegex("/v1/obj/[0-9a-f][0-9a-f]/[0-9a-f]+"));
@@ -82,7 +85,13 @@ TEST(KernelCache, R05_OneFileAnEntryAndNothingElse) {
     struct stat status = {};
     ASSERT_EQ(::stat(file.c_str(), &status), 0);
     EXPECT_EQ(status.st_mode & 0777, 0600u);
+    // Beside them what takes no room: who builds which kernel, by which compiler, when the store was pruned.
+    const std::string lock = folder / ("v1/lock/" + name.substr(8, 2) + name.substr(11));
+    EXPECT_EQ(others.erase(lock), 1u) << lock;
+    EXPECT_EQ(std::filesystem::file_size(lock), 0u);
+    EXPECT_EQ(others.erase(file), 1u);
   }
+  EXPECT_THAT(others, testing::ElementsAre(folder / "v1/compilers/fake 1", folder / "v1/pruned"));
 }
 
 /// Spoils the one entry of a cache, then asks again: the right kernel, a warning, a fresh entry.
