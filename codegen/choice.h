@@ -141,6 +141,9 @@ GroupingChoice choose_grouping(const ConvolutionProblem& problem, const TuningSn
 /// What the kernels assert, and what their registers and shared memory hold. Every choice passes.
 llvm::Error validate_spec(const GatherSpec& spec);
 llvm::Error validate_spec(const ScatterSpec& spec);
+llvm::Error validate_spec(const FusedSpec& spec);
+/// Whether GPUs of `arch` run it.
+bool runs_on(const FusedSpec& spec, llvm::StringRef arch);
 llvm::Error validate(const SearchChoice& search, KeyType key);
 llvm::Error validate(const GroupingChoice& grouping);
 

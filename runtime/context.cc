@@ -3,7 +3,6 @@
 #include "codegen/helper/helper_compiler.h"
 #include "codegen/own_image.h"
 #include "codegen/trace.h"
-#include "codegen/tuning/tuning_store.h"
 
 namespace minuet {
 namespace {
@@ -66,19 +65,29 @@ TuningEnvironment tuning_environment(const DeviceInfo& device) {
   return as_of_this_build(std::move(environment));
 }
 
-llvm::Expected<std::size_t> Context::load_tuning(const DeviceInfo& device) {
-  if (device.arch.empty()) {
-    return make_error(StatusCode::FailedPrecondition, "{0} compiles no kernels, so there are none to tune",
-                      device.name);
-  }
-  KernelCache& cache = *cache_;
+llvm::Expected<TuningEnvironment> Context::tuning_environment_of(const DeviceInfo& device) {
   TuningEnvironment environment = tuning_environment(device);
-  MINUET_ASSIGN(const std::string compiler, cache.compiler_id_or_none());
+  if (device.arch.empty()) return environment;
+  MINUET_ASSIGN(const std::string compiler, cache_->compiler_id_or_none());
   environment.toolkit = toolkit_of(compiler);
-  std::optional<TuningStore> user;
-  if (!cache.directory().empty()) {
-    user.emplace(cache.directory(), tuning_folder_of_cache(), cache.policy(), cache.file_system());
+  return environment;
+}
+
+std::optional<TuningStore> Context::tuning_store(const std::string& directory) {
+  std::optional<TuningStore> store;
+  KernelCache& cache = *cache_;
+  if (!directory.empty()) {
+    store.emplace(directory, "", cache.policy(), cache.file_system());
+  } else if (!cache.directory().empty()) {
+    store.emplace(cache.directory(), tuning_folder_of_cache(), cache.policy(), cache.file_system());
   }
+  return store;
+}
+
+llvm::Expected<std::size_t> Context::load_tuning(const DeviceInfo& device, const std::string& directory) {
+  KernelCache& cache = *cache_;
+  MINUET_ASSIGN(const TuningEnvironment environment, tuning_environment_of(device));
+  std::optional<TuningStore> user = tuning_store(directory);
   const auto warn = [&](const std::string& text) { cache.warn(text); };
   std::vector<std::string> sections;
   for (const std::shared_ptr<const Bundle>& bundle : cache.bundles()) {

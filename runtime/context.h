@@ -4,11 +4,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "codegen/cache/kernel_cache.h"
 #include "codegen/push_list.h"
 #include "codegen/tuning/tuning_snapshot.h"
+#include "codegen/tuning/tuning_store.h"
 #include "runtime/map_engines.h"
 
 namespace minuet {
@@ -51,9 +53,13 @@ class Context {
   /// "cuda:N", "cpu", or "" for cuda:0 where usable, else cpu. The same name gives the same device.
   llvm::Expected<std::shared_ptr<OpenDevice>> open_device(llvm::StringRef name);
 
-  /// What was measured on GPUs like this one: the results in the cache's folder, then those of bundles (R35).
-  /// Plans that are made from now on go by it. FailedPrecondition on the CPU.
-  llvm::Expected<std::size_t> load_tuning(const DeviceInfo& device);
+  /// What was measured on devices like this one: the results in a folder (empty: the cache's), then those of
+  /// bundles (R35). Plans that are made from now on go by it.
+  llvm::Expected<std::size_t> load_tuning(const DeviceInfo& device, const std::string& directory = "");
+  /// With the toolkit, where the device has kernels.
+  llvm::Expected<TuningEnvironment> tuning_environment_of(const DeviceInfo& device);
+  /// In a folder, or, where the name is empty, in the cache's: nothing where kernels live in memory only.
+  std::optional<TuningStore> tuning_store(const std::string& directory);
   /// Null before load_tuning.
   std::shared_ptr<const TuningSnapshot> tuning() const;
 

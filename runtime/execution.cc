@@ -312,7 +312,7 @@ llvm::Error Execution::select_candidates() {
       MINUET_ASSIGN(const i64 pairs, pairs_of(layer.map));
       density = static_cast<double>(pairs) / static_cast<double>(std::max<i64>(outputs, 1));
     }
-    const Candidate& selected = select(candidates, rows_of(layer.input), outputs, density);
+    const Candidate& selected = select(candidates, outputs, density);
     selected_[i] = static_cast<i32>(&selected - candidates.data());
   }
   return llvm::Error::success();

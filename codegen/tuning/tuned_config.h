@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "codegen/choice.h"
+#include "codegen/candidates.h"
 #include "codegen/tuning/tuning_entry.h"
 #include "codegen/tuning/tuning_snapshot.h"
 
@@ -13,17 +13,22 @@ namespace minuet {
 TuningConfig config_of(const SearchChoice& search);      // source_block, query_block, threads
 TuningConfig config_of(const GroupingChoice& grouping);  // padding_percent, height_step
 TuningConfig tile_config(i32 tile);                      // tile, of a gather or a scatter
+TuningConfig config_of(const FusedSpec& fused);          // step, columns, ... unit, early_loads
+TuningConfig config_of(Dataflow dataflow);               // dataflow
 
 llvm::Error read_config(const TuningConfig& config, SearchChoice& search);
 llvm::Error read_config(const TuningConfig& config, GroupingChoice& grouping);
 llvm::Error read_config(const TuningConfig& config, i32& tile);
+/// What follows from the problem stays as it is.
+llvm::Error read_config(const TuningConfig& config, FusedSpec& fused);
+llvm::Error read_config(const TuningConfig& config, Dataflow& dataflow);
 
 /// What was measured for the bucket, if anything (null); `choice` becomes it. `tuning` may be null.
 template <class Choice>
 const TunedResult* find_tuned(const TuningSnapshot* tuning, const TuningBucket& bucket, Choice& choice) {
   const TunedResult* const result = tuning != nullptr ? tuning->find(bucket) : nullptr;
   if (!result) return nullptr;
-  Choice tuned{};
+  Choice tuned = choice;
   // A snapshot holds valid results only; were one not, the default stays.
   if (llvm::errorToBool(read_config(result->best.config, tuned))) return nullptr;
   choice = tuned;

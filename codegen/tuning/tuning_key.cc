@@ -8,8 +8,9 @@
 namespace minuet {
 namespace {
 
-constexpr const char* kOperations[] = {"search", "gather", "scatter", "grouping"};
+constexpr const char* kOperations[] = {"search", "gather", "scatter", "grouping", "fused", "dataflow"};
 constexpr const char* kKeyTypes[] = {"u32", "u64"};
+constexpr const char* kKinds[] = {"submanifold", "strided", "given_outputs", "transposed", "generative"};
 
 template <class Enumeration, std::size_t Count>
 llvm::Error read_name(llvm::StringRef text, const char* const (&names)[Count], Enumeration& value) {
@@ -96,16 +97,28 @@ TuningBucket grouping_bucket(DType dtype, i64 volume, i64 rows) {
   return bucket;
 }
 
+TuningBucket layer_bucket(Operation operation, const ConvolutionProblem& problem, i64 rows) {
+  TuningBucket bucket = gather_bucket(problem.dtype, problem.in_channels, kernel_volume(problem), rows);
+  bucket.operation = operation;
+  bucket.out_channels = problem.out_channels;
+  bucket.kind = problem.kind;
+  return bucket;
+}
+
 std::string tuning_text(const std::string& value) { return value; }
 std::string tuning_text(i64 value) { return std::to_string(value); }
 std::string tuning_text(DType value) { return kDTypeNames[static_cast<int>(value)]; }
 std::string tuning_text(KeyType value) { return kKeyTypes[static_cast<int>(value)]; }
+std::string tuning_text(ConvolutionKind value) { return kKinds[static_cast<int>(value)]; }
 
 llvm::Error read_tuning_text(llvm::StringRef text, DType& value) {
   return read_name(text, kDTypeNames, value);
 }
 llvm::Error read_tuning_text(llvm::StringRef text, KeyType& value) {
   return read_name(text, kKeyTypes, value);
+}
+llvm::Error read_tuning_text(llvm::StringRef text, ConvolutionKind& value) {
+  return read_name(text, kKinds, value);
 }
 llvm::Error read_tuning_text(llvm::StringRef text, Operation& value) {
   return read_name(text, kOperations, value);

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "codegen/error.h"
-#include "kernels_templates/shared/types.h"
+#include "codegen/problem.h"
 
 namespace minuet {
 
@@ -44,8 +44,19 @@ std::string toolkit_of(llvm::StringRef compiler_id);
 TuningEnvironment as_of_this_build(TuningEnvironment environment);
 
 /// What is tuned.
-enum class Operation : i32 { Search, Gather, Scatter, Grouping };
+enum class Operation : i32 {
+  Search,
+  Gather,
+  Scatter,
+  Grouping,
+  Fused,     // the kernel of a whole layer
+  Dataflow,  // which of them a layer runs by
+};
 const char* operation_name(Operation operation);
+/// Whether it is a layer as a whole: its best moves with the rows, and no farther than to their neighbours.
+inline bool is_of_layer(Operation operation) {
+  return operation == Operation::Fused || operation == Operation::Dataflow;
+}
 
 /// Rows are known when a cloud is there, and not yet when a plan is made.
 inline constexpr i32 kAnyRows = -1;
@@ -55,11 +66,13 @@ inline constexpr i32 kAnyRows = -1;
 struct TuningBucket {
   Operation operation = Operation::Gather;
   DType dtype = DType::F32;
-  i64 channels = 0;  // of the rows that are gathered or scattered
-  i64 volume = 0;    // offsets of the kernel
+  i64 channels = 0;      // of the rows that are gathered or scattered; of a whole layer, of its input
+  i64 out_channels = 0;  // of a whole layer
+  ConvolutionKind kind = ConvolutionKind::Submanifold;  // of a whole layer
+  i64 volume = 0;                                       // offsets of the kernel
   KeyType key = KeyType::U32;
   i64 ndim = 0;
-  i64 log2_rows = kAnyRows;  // of the layer's input, rounded down
+  i64 log2_rows = kAnyRows;  // of the layer's output, of a search of its sources; rounded down
   // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the 0 that it compares with for one
   auto operator<=>(const TuningBucket&) const = default;
 
@@ -68,28 +81,33 @@ struct TuningBucket {
   static void visit(Self& self, Visitor&& visitor) {
     const bool rows_move = self.operation == Operation::Gather || self.operation == Operation::Scatter;
     if (self.operation != Operation::Search) visitor("dtype", self.dtype);
-    if (rows_move) visitor("channels", self.channels);
+    if (rows_move || is_of_layer(self.operation)) visitor("channels", self.channels);
+    if (is_of_layer(self.operation)) visitor("out_channels", self.out_channels), visitor("kind", self.kind);
     if (self.operation == Operation::Search) visitor("key", self.key), visitor("ndim", self.ndim);
     visitor("volume", self.volume), visitor("log2_rows", self.log2_rows);
   }
 };
 
-/// rows: about how many the layer's input has; 0: not known.
+/// rows: about how many the layer's output has, a search's sources; 0: not known.
 TuningBucket gather_bucket(DType dtype, i64 in_channels, i64 volume, i64 rows);
 TuningBucket scatter_bucket(DType dtype, i64 out_channels, i64 volume, i64 rows);
 TuningBucket search_bucket(KeyType key, i32 ndim, i64 volume, i64 rows);
 TuningBucket grouping_bucket(DType dtype, i64 volume, i64 rows);
+/// operation: Fused or Dataflow.
+TuningBucket layer_bucket(Operation operation, const ConvolutionProblem& problem, i64 rows);
 
 std::string bucket_hash(const TuningBucket& bucket);
 
 /// Enumerators and numbers as the text of hashes and files.
 std::string tuning_text(const std::string& value);
 std::string tuning_text(i64 value);
-std::string tuning_text(DType value);    // "fp16"
-std::string tuning_text(KeyType value);  // "u32"
+std::string tuning_text(DType value);            // "fp16"
+std::string tuning_text(KeyType value);          // "u32"
+std::string tuning_text(ConvolutionKind value);  // "submanifold"
 /// The enumerator of that name; InvalidArgument where there is none.
 llvm::Error read_tuning_text(llvm::StringRef text, DType& value);
 llvm::Error read_tuning_text(llvm::StringRef text, KeyType& value);
+llvm::Error read_tuning_text(llvm::StringRef text, ConvolutionKind& value);
 llvm::Error read_tuning_text(llvm::StringRef text, Operation& value);
 
 }  // namespace minuet

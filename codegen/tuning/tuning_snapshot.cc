@@ -19,7 +19,7 @@ std::optional<TunedResult> choose_result(const TuningEntry& entry, const std::st
   // Behind the default nothing beats it, so the search ends with it.
   for (auto candidate = all.begin(); candidate <= fastest_default; ++candidate) {
     if (llvm::errorToBool(validate_config(entry.bucket, candidate->config))) continue;
-    return TunedResult{*candidate, fastest_default->median_ns, layer};
+    return TunedResult{*candidate, fastest_default->median_ns, fastest_default->config, layer};
   }
   return std::nullopt;
 }
@@ -40,7 +40,8 @@ std::string TunedResult::reason() const {
       .str();
 }
 
-TuningSnapshot::TuningSnapshot(const TuningEnvironment& environment, const std::vector<TuningLayer>& layers) {
+TuningSnapshot::TuningSnapshot(const TuningEnvironment& environment, const std::vector<TuningLayer>& layers)
+    : is_of_cpu_(environment.compute_capability.empty()) {
   for (const TuningLayer& layer : layers) {
     auto& results = layers_.emplace_back();
     for (const TuningEntry& entry : layer.entries) {
@@ -53,6 +54,16 @@ TuningSnapshot::TuningSnapshot(const TuningEnvironment& environment, const std::
   }
 }
 
+TuningSnapshot::TuningSnapshot(const TuningEnvironment& environment, const TuningConfigs& configs)
+    : is_of_cpu_(environment.compute_capability.empty()) {
+  auto& results = layers_.emplace_back();
+  for (const auto& [bucket, config] : configs) {
+    TunedResult& result = results[bucket];
+    result.best.config = result.default_config = config;
+    result.layer = "on trial";
+  }
+}
+
 std::size_t TuningSnapshot::size() const {
   std::set<TuningBucket> buckets;
   for (const auto& results : layers_) {
@@ -61,12 +72,23 @@ std::size_t TuningSnapshot::size() const {
   return buckets.size();
 }
 
+const TunedResult* TuningSnapshot::find_exactly(const TuningBucket& bucket) const {
+  for (const auto& results : layers_) {
+    const auto found = results.find(bucket);
+    if (found != results.end()) return &found->second;
+  }
+  return nullptr;
+}
+
 const TunedResult* TuningSnapshot::find(const TuningBucket& bucket) const {
-  if (bucket.log2_rows != kAnyRows) {
-    for (const auto& results : layers_) {
-      const auto found = results.find(bucket);
-      if (found != results.end()) return &found->second;
-    }
+  const bool knows_rows = bucket.log2_rows != kAnyRows;
+  const TunedResult* const exact = knows_rows ? find_exactly(bucket) : nullptr;
+  if (exact != nullptr) return exact;
+  if (is_of_layer(bucket.operation)) {
+    TuningBucket more = bucket, fewer = bucket;
+    ++more.log2_rows, --fewer.log2_rows;
+    const TunedResult* const result = knows_rows ? find_exactly(more) : nullptr;
+    return result != nullptr || !knows_rows ? result : find_exactly(fewer);
   }
   TuningBucket last = bucket;
   last.log2_rows = std::numeric_limits<i64>::max();

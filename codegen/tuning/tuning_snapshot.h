@@ -24,10 +24,14 @@ struct TuningLayer {
   std::vector<TuningEntry> entries;
 };
 
+/// Configurations by bucket.
+using TuningConfigs = std::map<TuningBucket, TuningConfig>;
+
 /// The best valid measurement of a bucket, and the default's.
 struct TunedResult {
   TuningMeasurement best;
   i64 default_ns = 0;
+  TuningConfig default_config;
   std::string layer;
 
   /// ": tuned, 0.012 ms against 0.014 ms of the default (user)", to follow what was chosen.
@@ -41,16 +45,25 @@ class TuningSnapshot {
   /// the toolkit: a bundle's kernels are of the one that it was measured with, and serve hosts with another.
   TuningSnapshot(const TuningEnvironment& environment, const std::vector<TuningLayer>& layers);
 
+  /// These configurations and nothing else, to measure what they make of a plan.
+  TuningSnapshot(const TuningEnvironment& environment, const TuningConfigs& configs);
+
+  /// Of the CPU, or of a GPU: what was measured on the one says nothing of the other.
+  bool is_of_cpu() const { return is_of_cpu_; }
   /// Buckets of which something is known.
   std::size_t size() const;
 
   /// Where the bucket's rows are not known, or nobody measured them, the result with the most rows: most time
-  /// is at stake there.
+  /// is at stake there. Of a layer as a whole (is_of_layer) the result of twice the rows, else of half as
+  /// many, else none.
   /// Null where nothing is known of any.
   const TunedResult* find(const TuningBucket& bucket) const;
+  /// What was measured for these rows themselves, or null.
+  const TunedResult* find_exactly(const TuningBucket& bucket) const;
 
  private:
   std::vector<std::map<TuningBucket, TunedResult>> layers_;
+  bool is_of_cpu_ = false;
 };
 
 /// The user's store (null: none), where no toolkit is here those of any, and the tuning sections of bundles,

@@ -248,7 +248,7 @@ TEST(FusedChoice, WarpgroupsHaveACandidateForEveryRange) {
         llvm::cantFail(choose_candidates(problem, "sm_90a", nullptr, Dataflow::Fused, kAllMeans));
     ASSERT_GE(candidates.size(), 2u);
     for (i64 rows = 1; rows < i64{1} << 30; rows *= 2) {
-      const Candidate& selected = select(candidates, rows, rows, {});
+      const Candidate& selected = select(candidates, rows, {});
       EXPECT_EQ(selected.kernel,
                 display_name(choose_fused(problem, "sm_90a", rows + rows / 2, kAllMeans).fused))
           << rows;

@@ -100,7 +100,7 @@ void expect_kernels_by_rows(const std::vector<Candidate>& candidates, const Conv
     }
   }
   for (i64 rows = 1; rows <= i64{1} << 30; rows *= 2) {
-    const Candidate& candidate = select(candidates, 7, rows, 9.5);
+    const Candidate& candidate = select(candidates, rows, 9.5);
     EXPECT_EQ(candidate.kernel, display_name(choose_fused(problem, "sm_90a", rows, kByWarps).fused)) << rows;
   }
 }
@@ -147,7 +147,7 @@ TEST(Candidates, EveryRowCountGoesByWhatWasMeasuredForIt) {
   expect_every_row_count_once(candidates);
   EXPECT_EQ(candidates.size(), 5u) << "the buckets of 2^10 and of 2^12, and the rest, merged";
   for (const i64 rows : interesting_rows()) {
-    const GmasChoice& choice = gmas_of(select(candidates, rows, rows / 2, 9.5));
+    const GmasChoice& choice = gmas_of(select(candidates, rows, 9.5));
     const bool is_first_bucket = rows >= 1024 && rows < 2048;
     EXPECT_EQ(choice.gather.tile, is_first_bucket ? 16 : 32) << rows;
     const bool is_second_bucket = rows >= 4096 && rows < 8192;
@@ -168,15 +168,6 @@ TEST(Candidates, BucketsThatNoCloudFillsChangeNothing) {
   }
 }
 
-/// A block is made for output rows: a layer that goes up has more of them than inputs.
-TEST(Candidates, FusedOnesGoByOutputRows) {
-  std::vector<Candidate> candidates(2, Candidate{FusedChoice{}});
-  candidates[0].most_rows = 99;
-  candidates[1].least_rows = 100;
-  EXPECT_EQ(&select(candidates, 10, 1000, 1), &candidates[1]);
-  EXPECT_EQ(&select(candidates, 1000, 10, 1), &candidates[0]);
-}
-
 TEST(Candidates, RowsAndDensityDecide) {
   std::vector<Candidate> candidates(3);
   candidates[0].most_rows = 99;
@@ -188,7 +179,7 @@ TEST(Candidates, RowsAndDensityDecide) {
   EXPECT_TRUE(needs_density({candidates[0], candidates[2]}));
   EXPECT_FALSE(needs_density({candidates[0]}));
   const auto selected = [&](i64 rows, double density) {
-    return &select(candidates, rows, 7, density) - candidates.data();
+    return &select(candidates, rows, density) - candidates.data();
   };
   EXPECT_EQ(selected(0, 0), 0);
   EXPECT_EQ(selected(99, 20), 0);
@@ -204,7 +195,7 @@ TEST(Candidates, RowsAloneDecideWhereTheDensityIsNotKnown) {
   candidates[1].least_rows = candidates[2].least_rows = 100;
   candidates[1].least_density = 4;
   candidates[2].most_density = 4;
-  const auto selected = [&](i64 rows) { return &select(candidates, rows, 7, {}) - candidates.data(); };
+  const auto selected = [&](i64 rows) { return &select(candidates, rows, {}) - candidates.data(); };
   EXPECT_EQ(selected(99), 0);
   EXPECT_EQ(selected(100), 1);
   std::swap(candidates[1], candidates[2]);

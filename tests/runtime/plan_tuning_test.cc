@@ -139,9 +139,9 @@ TEST_F(PlanTuning, APlanHasTheKernelsOfEveryBucketOnce) {
   EXPECT_THAT(gathers,
               UnorderedElementsAre(HasSubstr("gather-f16-c64-t16"), HasSubstr("gather-f16-c64-t32")));
   const auto plan = plan_of(context->tuning());
-  EXPECT_EQ(std::get<GmasChoice>(select(plan->candidates[0], 1000, 1000, 9).choice).gather.tile, 16);
-  EXPECT_EQ(std::get<GmasChoice>(select(plan->candidates[0], 5000, 5000, 9).choice).gather.tile, 32);
-  EXPECT_EQ(std::get<GmasChoice>(select(plan->candidates[0], 10000, 10000, 9).choice).gather.tile, 16);
+  EXPECT_EQ(std::get<GmasChoice>(select(plan->candidates[0], 1000, 9).choice).gather.tile, 16);
+  EXPECT_EQ(std::get<GmasChoice>(select(plan->candidates[0], 5000, 9).choice).gather.tile, 32);
+  EXPECT_EQ(std::get<GmasChoice>(select(plan->candidates[0], 10000, 9).choice).gather.tile, 16);
   EXPECT_EQ(plan_of(context->tuning(), "")->candidates[0].size(), 1u) << "of the CPU";
 }
 
@@ -169,12 +169,23 @@ TEST_F(PlanTuning, ASearchAndAGroupingAreThoseOfTheLargestKernel) {
   EXPECT_EQ(plan->grouping.padding_threshold, 0.5);
 }
 
-TEST_F(PlanTuning, TheCpuHasNothingToTune) {
+/// Of which there is no toolkit, and nobody asks for one.
+TEST_F(PlanTuning, TheCpuHasResultsOfItsOwn) {
   DeviceInfo cpu;
   cpu.name = "cpu";
-  const StatusError status = take_status(make_context()->load_tuning(cpu).takeError());
-  EXPECT_EQ(status.code(), StatusCode::FailedPrecondition);
-  EXPECT_THAT(status.message(), HasSubstr("cpu compiles no kernels"));
+  cpu.description = "a processor, 2 threads";
+  const std::shared_ptr<Context> context = make_context();
+  const TuningEnvironment here = llvm::cantFail(context->tuning_environment_of(cpu));
+  EXPECT_EQ(here.toolkit, "");
+  const TuningBucket bucket = layer_bucket(Operation::Dataflow, example_problem(), kExampleRows);
+  llvm::cantFail(store().publish(make_entry(here, bucket, measured(config_of(Dataflow::Fused), 900),
+                                            {measured(config_of(Dataflow::GatherGemmScatter), 800)})));
+  llvm::cantFail(store().publish(example_entry(environment())));
+  EXPECT_EQ(llvm::cantFail(context->load_tuning(cpu)), 1u);
+  const auto candidates = llvm::cantFail(choose_candidates(example_problem(), "", context->tuning().get()));
+  EXPECT_EQ(dataflow_of(select(candidates, kExampleRows, {}).choice), Dataflow::GatherGemmScatter);
+  cpu.description = "a processor, 4 threads";
+  EXPECT_EQ(llvm::cantFail(context->load_tuning(cpu)), 0u);
 }
 
 }  // namespace

@@ -14,6 +14,9 @@ void change(std::string& value) { value += "x"; }
 void change(i64& value) { ++value; }
 void change(DType& value) { value = value == DType::F32 ? DType::BF16 : DType::F32; }
 void change(KeyType& value) { value = value == KeyType::U32 ? KeyType::U64 : KeyType::U32; }
+void change(ConvolutionKind& value) {
+  value = value == ConvolutionKind::Strided ? ConvolutionKind::Transposed : ConvolutionKind::Strided;
+}
 
 /// Copies of `fields` with one field changed each.
 template <class Fields>
@@ -67,7 +70,9 @@ TEST(TuningKey, R33_AChangeInAnyFieldOfTheBucketIsAnotherFile) {
   std::size_t count = 0;
   for (const TuningBucket& bucket :
        {gather_bucket(DType::F16, 64, 27, 1000), scatter_bucket(DType::F16, 64, 27, 1000),
-        search_bucket(KeyType::U32, 3, 27, 1000), grouping_bucket(DType::F16, 27, 1000)}) {
+        search_bucket(KeyType::U32, 3, 27, 1000), grouping_bucket(DType::F16, 27, 1000),
+        layer_bucket(Operation::Fused, example_problem(), 1000),
+        layer_bucket(Operation::Dataflow, example_problem(), 1000)}) {
     names.insert(bucket_hash(bucket));
     ++count;
     for (const TuningBucket& changed : with_one_change(bucket)) {
@@ -76,7 +81,7 @@ TEST(TuningKey, R33_AChangeInAnyFieldOfTheBucketIsAnotherFile) {
     }
   }
   EXPECT_EQ(names.size(), count);
-  EXPECT_EQ(count, 4u + 4 + 4 + 4 + 3);
+  EXPECT_EQ(count, 6u + 4 + 4 + 4 + 3 + 6 + 6);
 }
 
 TEST(TuningKey, R33_RowsShareABucketUpToAPowerOfTwo) {

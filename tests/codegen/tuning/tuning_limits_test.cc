@@ -3,14 +3,15 @@
 
 #include <cstdio>
 
+#include "codegen/tuning/search_space.h"
 #include "tests/codegen/tuning/examples.h"
 #include "tests/support/expect.h"
 
 namespace minuet {
 namespace {
 
-void expect_compiles(Compiler& compiler, const KernelSource& source) {
-  llvm::Expected<Binary> binary = compiler.compile(source, "sm_90a", "0123456789abcdef", {});
+void expect_compiles(Compiler& compiler, const KernelSource& source, const char* arch = "sm_90a") {
+  llvm::Expected<Binary> binary = compiler.compile(source, arch, "0123456789abcdef", {});
   ASSERT_TRUE(static_cast<bool>(binary)) << source.display_name << ": " << llvm::toString(binary.takeError());
   EXPECT_LE(binary->shared_bytes, 48 << 10) << source.display_name;
   std::printf("%s %.0f ms, %d bytes spilled\n", source.display_name.c_str(), binary->compile_ms,
@@ -43,6 +44,34 @@ TEST(TuningLimits, R34_TheOutermostConfigsCompile) {
     const MapChoice map = choose_map(key, 3, {search});
     expect_compiles(**compiler, emit(map.find_query_borders[0]));
     expect_compiles(**compiler, emit(map.search_kernel_map[0]));
+  }
+}
+
+/// Some of those that a tuner may try, spread over the list; more of them with MINUET_LONG_TESTS.
+TEST(TuningLimits, FusedSpecsOfTheSearchCompile) {
+  llvm::Expected<std::shared_ptr<Compiler>> compiler = open_nvrtc();
+  if (!compiler) MINUET_SKIP_OR_FAIL("nvrtc", llvm::toString(compiler.takeError()));
+  struct Case {
+    i32 in, out;
+    DType dtype;
+    const char* arch;
+    i64 rows;
+  };
+  const std::size_t share = long_tests_wanted() ? 40 : 2;
+  for (const Case& one : {Case{4, 32, DType::F16, "sm_90a", 77000},
+                          {64, 64, DType::F16, "sm_90a", 20000},
+                          {256, 256, DType::BF16, "sm_90a", 2900},
+                          {96, 96, DType::TF32, "sm_90a", 77000},
+                          {96, 96, DType::F16, "sm_80", 77000}}) {
+    const ConvolutionProblem problem = example_problem(one.in, one.out, one.dtype);
+    const std::vector<TuningTask> tasks = kernel_tasks(problem, one.arch, Dataflow::Fused, one.rows);
+    ASSERT_EQ(tasks.size(), 1u);
+    const std::vector<TuningConfig>& configs = tasks[0].candidates;
+    for (std::size_t i = 0; i < configs.size(); i += (configs.size() + share - 1) / share) {
+      FusedSpec spec = choose_fused(problem, one.arch, one.rows).fused;
+      llvm::cantFail(read_config(configs[i], spec));
+      expect_compiles(**compiler, emit(spec), one.arch);
+    }
   }
 }
 

@@ -1,0 +1,220 @@
+// The Spec of the fused dataflow that is expected to be fastest.
+#include "codegen/fused_choice.h"
+
+#include <algorithm>
+
+#include "codegen/arch.h"
+#include "llvm/Support/FormatVariadic.h"
+
+namespace minuet {
+namespace {
+
+// Measured on an H200 in fp16, on maps of a LiDAR sweep (tests/runtime/cuda/fused_bench.cc).
+constexpr i32 kTile = 16;               // columns of a product
+constexpr i32 kMostColumns = 96;        // of a block; 128 to 128 channels take a fifth less in two halves
+constexpr i32 kMostCachedColumns = 64;  // of which weights come from the cache, for few input channels
+// Elements of 16 and of 32 bits that a step takes of each input row, in registers.
+constexpr i32 kMostStep = 128, kMostWideStep = 32;
+constexpr i32 kMostRing = 72 << 10;  // bytes, of the 99 KB that a block may have everywhere
+constexpr i32 kMostStages = 6;
+constexpr i64 kEnoughBlocks = 400;  // that a large GPU is kept busy with
+
+i32 round_up(i32 value, i32 unit) { return (value + unit - 1) / unit * unit; }
+
+}  // namespace
+
+i32 equal_parts(i32 whole, i32 unit, i32 most) {
+  const i32 least = (whole + most - 1) / most;
+  const auto size_of = [&](i32 parts) { return round_up((whole + parts - 1) / parts, unit); };
+  i32 best = least;
+  for (i32 parts = least; parts <= 2 * least; ++parts) {
+    if (parts * size_of(parts) < best * size_of(best)) best = parts;
+  }
+  return size_of(best);
+}
+
+namespace {
+
+i32 choose_step(DType io, i32 in_channels, i32 volume) {
+  const i32 granule = fused_granule(io), most = dtype_bytes(io) == 4 ? kMostWideStep : kMostStep;
+  if (!folds_offsets(io, in_channels)) return equal_parts(in_channels, granule, most);
+  return std::min(round_up(volume * fused_offset_depth(io, in_channels, 0), 2 * granule), most / 2);
+}
+
+/// Whole rounds, two at least.
+i32 choose_stages(const FusedSpec& spec) {
+  const i32 rounds = std::min(kMostRing / fused_stage_bytes(spec), kMostStages) / spec.split;
+  return std::max(rounds, 2) * spec.split;
+}
+
+/// As many as may run at once, by what the compiler was seen to need beside sums and steps of input. A
+/// quarter of a multiprocessor has 512 registers a lane.
+i32 choose_blocks(const FusedSpec& spec) {
+  const i32 granules = spec.step / fused_granule(spec.io);
+  const bool is_lean = dtype_bytes(spec.io) == 2 && spec.weights == WeightRoad::BulkCopy;
+  const i32 beside = spec.io == DType::F32 ? 140 : is_lean ? 48 : 64;
+  const i32 needed = spec.row_tiles * (spec.columns / 4 + spec.prefetch * ((granules + 1) / 2) * 4) + beside;
+  i32 blocks = 1;
+  const auto registers = [&](i32 count) {
+    return 512 / ((count * fused_threads(spec) / 32 + 3) / 4) / 8 * 8;
+  };
+  while (registers(blocks + 1) >= needed) ++blocks;
+  return blocks;
+}
+
+/// Registers of a thread of a warpgroup: sums, two steps of input, and all else.
+i32 warpgroup_registers(const FusedSpec& spec) {
+  return spec.columns / 2 + spec.step * dtype_bytes(spec.io) / 4 + 32;
+}
+
+i32 choose_warpgroup_stages(const FusedSpec& spec) {
+  constexpr i32 kSharedBytes = 208 << 10;
+  return std::clamp(kSharedBytes / spec.blocks / fused_stage_bytes(spec), 2, kMostStages);
+}
+
+}  // namespace
+
+void fit_stages_and_blocks(FusedSpec& spec) {
+  constexpr i32 kRegisters = 1 << 16, kMostBlocks = 4;  // of a multiprocessor
+  if (spec.unit == MmaUnit::Warp) {
+    spec.stages = spec.weights == WeightRoad::Cached ? 1 : choose_stages(spec);
+    spec.blocks = choose_blocks(spec);
+    return;
+  }
+  const i32 registers = round_up(warpgroup_registers(spec), 8);
+  spec.blocks = std::clamp(kRegisters / (fused_threads(spec) * registers), 1, kMostBlocks);
+  spec.stages = choose_warpgroup_stages(spec);
+}
+
+bool are_few(const FusedSpec& spec, i64 rows) {
+  return spec.weights != WeightRoad::Cached && fused_blocks(spec, rows) < kEnoughBlocks;
+}
+
+namespace {
+
+void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
+  FusedSpec& spec = choice.fused;
+  const i32 element = dtype_bytes(spec.io);
+  spec.step = choose_step(spec.io, spec.in_channels, spec.volume);
+  spec.columns = equal_parts(spec.out_channels, kTile, kMostColumns);
+  const bool few_channels = spec.in_channels * element <= 64 && spec.out_channels <= kMostCachedColumns;
+  spec.weights = few_channels             ? WeightRoad::Cached
+                 : capability(arch) >= 90 ? WeightRoad::BulkCopy
+                                          : WeightRoad::AsyncCopy;
+  spec.row_tiles = 2;
+  spec.warps = few_channels && spec.columns > kMostCachedColumns / 2 ? 2 : 4;
+  // Steps of more than 64 bytes are long enough to hide the loads of the next behind the products of one.
+  spec.prefetch = spec.step * element > 64 ? 1 : few_channels ? 2 : 3;
+  if (rows != 0 && are_few(spec, rows)) {
+    spec.row_tiles = 1;
+    spec.split = 2;
+    choice.reasons.push_back(
+        llvm::formatv("{0} rows are few: smaller blocks, whose warps share the steps", rows).str());
+  }
+  spec.stages = few_channels ? 1 : choose_stages(spec);
+  spec.blocks = choose_blocks(spec);
+}
+
+}  // namespace
+
+bool suits_warpgroups(const FusedSpec& spec, llvm::StringRef arch, FusedMeans means) {
+  return means.warpgroups && arch == "sm_90a" && dtype_bytes(spec.io) == 2 && spec.in_channels >= 96 &&
+         spec.out_channels >= 96;
+}
+
+namespace {
+
+/// Whether a query has one offset only, as in a transposed convolution whose stride covers its kernel.
+bool has_one_offset(const ConvolutionProblem& problem) {
+  bool covers = problem.kind == ConvolutionKind::Transposed;
+  for (i32 a = 0; a < problem.ndim; ++a) covers = covers && problem.kernel_size[a] <= problem.stride[a];
+  return covers || kernel_volume(problem) == 1;
+}
+
+/// Blocks that fill a multiprocessor's registers, and of few rows as many of a cluster as leave little of a
+/// large GPU idle. `rows`: 0 for many. Whether there is enough to do: smaller blocks take the rest.
+bool choose_warpgroups(FusedChoice& choice, i64 rows) {
+  constexpr i32 kWarpgroupColumns = 128, kMultiprocessors = 132;
+  FusedSpec& spec = choice.fused;
+  const i32 piece = 2 * fused_granule(spec.io);
+  spec.unit = MmaUnit::Warpgroup;
+  spec.weights = WeightRoad::BulkRefill;
+  spec.step = equal_parts(spec.in_channels, piece, 4 * piece);
+  spec.columns = equal_parts(spec.out_channels, kTile, kWarpgroupColumns);
+  spec.row_tiles = 2;
+  spec.blocks = warpgroup_registers(spec) <= 128 ? 2 : 1;
+  spec.warps = spec.blocks == 2 ? 8 : 12;
+  spec.prefetch = 1;
+  spec.early_loads = true;
+  spec.stages = choose_warpgroup_stages(spec);
+  // Two blocks share rows where there is less than a wave and a half of them, whose last part would leave
+  // many idle, and four where two would fill less than half of one. Each has eight steps and a group of
+  // columns to finish at least.
+  const i32 groups = fused_column_group(spec, spec.columns / fused_tile(spec) - 1).number + 1;
+  const auto fits = [&](i32 cluster) {
+    return rows != 0 && cluster <= groups && cluster * 8 <= fused_steps(spec) &&
+           !has_one_offset(choice.problem);
+  };
+  if (fits(2) && fused_blocks(spec, rows) < kMultiprocessors * 3 / 2) spec.cluster = 2;
+  if (spec.cluster == 2 && fits(4) && fused_blocks(spec, rows) < kMultiprocessors / 2) spec.cluster = 4;
+  if (spec.cluster == 2 && spec.warps == 12 && fused_blocks(spec, rows) < kMultiprocessors * 4 / 5) {
+    FusedSpec smaller = spec;
+    smaller.warps = 8;
+    if (fused_blocks(smaller, rows) <= kMultiprocessors) spec = smaller;
+  }
+  if (rows != 0 && fused_blocks(spec, rows) < kMultiprocessors / 4) return false;
+  choice.reasons.push_back(
+      llvm::formatv("products by {0} warpgroups a block, {1} blocks of a cluster share rows", spec.warps / 4,
+                    spec.cluster)
+          .str());
+  return true;
+}
+
+/// What follows from the problem.
+FusedChoice begin_choice(const ConvolutionProblem& problem, llvm::StringRef arch, FusedMeans means) {
+  FusedChoice choice;
+  choice.problem = problem;
+  FusedSpec& spec = choice.fused;
+  const i32 element = dtype_bytes(problem.dtype);
+  spec.io = problem.dtype;
+  spec.in_channels = problem.in_channels;
+  spec.out_channels = problem.out_channels;
+  spec.volume = static_cast<i32>(kernel_volume(problem));
+  spec.input_bytes = widest_vector(element, problem.in_channels, {problem.input});
+  std::vector<Columns> outputs{problem.output};
+  if (problem.residual) outputs.push_back(problem.residual_input);
+  spec.output_bytes = widest_vector(element, problem.out_channels, outputs);
+  spec.scale_shift = problem.scale_shift;
+  spec.residual = problem.residual;
+  spec.activation = problem.activation;
+  spec.programmatic = means.programmatic && capability(arch) >= 90;
+  return choice;
+}
+
+}  // namespace
+
+FusedChoice choose_fused(const ConvolutionProblem& problem, llvm::StringRef arch, i64 rows,
+                         FusedMeans means) {
+  FusedChoice choice = begin_choice(problem, arch, means);
+  FusedSpec& spec = choice.fused;
+  FusedChoice by_warpgroups = choice;
+  if (suits_warpgroups(spec, arch, means) && choose_warpgroups(by_warpgroups, rows)) {
+    choice = std::move(by_warpgroups);
+  } else {
+    choose_warps(choice, arch, rows);
+  }
+  choice.reasons.push_back(llvm::formatv("steps of {0} of {1} channels, blocks of {2} of {3} columns",
+                                         spec.step, spec.in_channels, spec.columns, spec.out_channels)
+                               .str());
+  return choice;
+}
+
+std::optional<FusedSpec> by_warpgroups(const ConvolutionProblem& problem, llvm::StringRef arch, i64 rows) {
+  const bool folds = folds_offsets(problem.dtype, problem.in_channels);
+  if (arch != "sm_90a" || dtype_bytes(problem.dtype) != 2 || folds) return std::nullopt;
+  FusedChoice choice = begin_choice(problem, arch, {});
+  (void)choose_warpgroups(choice, rows);  // also where there is little to do
+  return choice.fused;
+}
+
+}  // namespace minuet

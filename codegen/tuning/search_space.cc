@@ -1,0 +1,181 @@
+#include "codegen/tuning/search_space.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <tuple>
+
+#include "codegen/fused_choice.h"
+#include "codegen/tuning/tuned_config.h"
+
+namespace minuet {
+namespace {
+
+bool fits(const TuningBucket& bucket, const TuningConfig& config) {
+  return !llvm::errorToBool(validate_config(bucket, config));
+}
+
+// ---- tiles ----------------------------------------------------------------------------------------------
+
+TuningTask tile_task(const TuningBucket& bucket, i32 default_tile) {
+  TuningTask task{bucket, tile_config(default_tile), {}};
+  std::vector<i32> tiles;
+  for (i32 tile = 1; tile <= bucket.channels; ++tile) {
+    if (bucket.channels % tile == 0 && tile != default_tile) tiles.push_back(tile);
+  }
+  // By their ratio to the default, whichever is greater; of two alike the wider one.
+  const auto distance = [&](i32 tile) {
+    return std::tuple(std::max(tile, default_tile) / static_cast<double>(std::min(tile, default_tile)),
+                      -tile);
+  };
+  std::sort(tiles.begin(), tiles.end(), [&](i32 a, i32 b) { return distance(a) < distance(b); });
+  for (const i32 tile : tiles) {
+    if (fits(bucket, tile_config(tile))) task.candidates.push_back(tile_config(tile));
+  }
+  return task;
+}
+
+// ---- Specs of the fused kernel --------------------------------------------------------------------------
+
+/// One way to change a Spec.
+using Change = std::function<void(FusedSpec&)>;
+/// Ways that exclude each other: the values of a field.
+using Axis = std::vector<Change>;
+
+template <class Field>
+Axis values_of(Field FusedSpec::*field, const std::vector<Field>& values) {
+  Axis axis;
+  for (const Field value : values) axis.push_back([=](FusedSpec& spec) { spec.*field = value; });
+  return axis;
+}
+
+/// Steps that divide the input channels into 1 to 6 equal parts.
+std::vector<i32> steps_of(const FusedSpec& spec) {
+  if (folds_offsets(spec.io, spec.in_channels)) return {spec.step / 2, spec.step * 2};
+  const i32 unit = fused_granule(spec.io) * (spec.unit == MmaUnit::Warpgroup ? 2 : 1);
+  std::set<i32, std::greater<>> steps;
+  for (i32 parts = 1; parts <= 6; ++parts) {
+    steps.insert((spec.in_channels + parts * unit - 1) / (parts * unit) * unit);
+  }
+  return {steps.begin(), steps.end()};
+}
+
+std::vector<i32> columns_of(const FusedSpec& spec) {
+  std::set<i32, std::greater<>> columns;
+  for (const i32 most : {32, 48, 64, 96, 128}) columns.insert(equal_parts(spec.out_channels, 16, most));
+  return {columns.begin(), columns.end()};
+}
+
+/// The fields in the order in which they were seen to matter: the work of a block, who shares it, and how it
+/// is fed.
+std::vector<Axis> axes_of(const FusedSpec& spec) {
+  const bool is_warpgroup = spec.unit == MmaUnit::Warpgroup;
+  const std::vector<i32> warps = is_warpgroup ? std::vector<i32>{4, 8, 12, 16} : std::vector<i32>{2, 4, 8};
+  std::vector<Axis> axes{values_of(&FusedSpec::columns, columns_of(spec)),
+                         values_of(&FusedSpec::step, steps_of(spec)), values_of(&FusedSpec::warps, warps),
+                         values_of(&FusedSpec::cluster, {1, 2, 4}),
+                         values_of(&FusedSpec::prefetch, {1, 2, 3})};
+  if (is_warpgroup) {
+    axes.push_back(values_of(&FusedSpec::early_loads, {false, true}));
+  } else {
+    axes.push_back(values_of(&FusedSpec::row_tiles, {1, 2, 4}));
+    axes.push_back(values_of(&FusedSpec::split, {1, 2, 4}));
+    axes.push_back(values_of(&FusedSpec::weights, {WeightRoad::BulkCopy, WeightRoad::BulkRefill,
+                                                   WeightRoad::AsyncCopy, WeightRoad::Cached}));
+  }
+  return axes;
+}
+
+/// Those that fit, each once, in the order in which they come.
+class SpecList {
+ public:
+  SpecList(TuningTask& task, llvm::StringRef arch) : task_(task), arch_(arch) {
+    known_.insert(task.default_config);
+  }
+  void add(const FusedSpec& spec) {
+    const TuningConfig config = config_of(spec);
+    if (!runs_on(spec, arch_) || !fits(task_.bucket, config) || !known_.insert(config).second) return;
+    task_.candidates.push_back(config);
+  }
+  void add_changed(FusedSpec spec, llvm::ArrayRef<const Change*> changes) {
+    for (const Change* const change : changes) (*change)(spec);
+    if (spec.step < 1) return;
+    fit_stages_and_blocks(spec);
+    add(spec);
+  }
+
+ private:
+  TuningTask& task_;
+  const llvm::StringRef arch_;
+  std::set<TuningConfig> known_;
+};
+
+void add_neighbours(SpecList& list, const FusedSpec& base) {
+  for (const Axis& axis : axes_of(base)) {
+    for (const Change& change : axis) list.add_changed(base, {&change});
+  }
+  for (const i32 more : {1, -1}) {  // of what follows from the other fields
+    FusedSpec blocks = base, stages = base;
+    blocks.blocks += more;
+    stages.stages += more * base.split;
+    list.add(blocks);
+    list.add(stages);
+  }
+}
+
+void add_second_neighbours(SpecList& list, const FusedSpec& base) {
+  const std::vector<Axis> axes = axes_of(base);
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    for (std::size_t j = i + 1; j < axes.size(); ++j) {
+      for (const Change& first : axes[i]) {
+        for (const Change& second : axes[j]) list.add_changed(base, {&first, &second});
+      }
+    }
+  }
+}
+
+TuningTask fused_task(const ConvolutionProblem& problem, llvm::StringRef arch, const FusedSpec& chosen,
+                      i64 rows) {
+  TuningTask task{layer_bucket(Operation::Fused, problem, rows), config_of(chosen), {}};
+  std::vector<FusedSpec> bases{chosen};
+  if (chosen.unit == MmaUnit::Warpgroup) {
+    bases.push_back(choose_fused(problem, arch, rows, {.warpgroups = false}).fused);
+  } else if (const std::optional<FusedSpec> other = by_warpgroups(problem, arch, rows)) {
+    bases.push_back(*other);
+  }
+  SpecList list(task, arch);
+  for (const FusedSpec& base : bases) list.add(base);
+  for (const FusedSpec& base : bases) add_neighbours(list, base);
+  for (const FusedSpec& base : bases) add_second_neighbours(list, base);
+  return task;
+}
+
+}  // namespace
+
+std::vector<TuningTask> kernel_tasks(const ConvolutionProblem& problem, llvm::StringRef arch,
+                                     Dataflow dataflow, i64 rows) {
+  if (arch.empty()) return {};
+  llvm::Expected<std::vector<Candidate>> candidates = choose_candidates(problem, arch, nullptr, dataflow);
+  if (!candidates) {
+    llvm::consumeError(candidates.takeError());  // it does not take the problem
+    return {};
+  }
+  const OpChoice& chosen = select(*candidates, rows, {}).choice;
+  if (const auto* const fused = std::get_if<FusedChoice>(&chosen)) {
+    return {fused_task(problem, arch, fused->fused, rows)};
+  }
+  const GmasChoice& gmas = *std::get_if<GmasChoice>(&chosen);
+  const i64 volume = kernel_volume(problem);
+  return {tile_task(gather_bucket(problem.dtype, problem.in_channels, volume, rows), gmas.gather.tile),
+          tile_task(scatter_bucket(problem.dtype, problem.out_channels, volume, rows), gmas.scatter.tile)};
+}
+
+TuningTask dataflow_task(const ConvolutionProblem& problem, llvm::StringRef arch, i64 rows) {
+  const Dataflow chosen = choose_dataflow(problem, arch);
+  const Dataflow other = chosen == Dataflow::Fused ? Dataflow::GatherGemmScatter : Dataflow::Fused;
+  TuningTask task{layer_bucket(Operation::Dataflow, problem, rows), config_of(chosen), {}};
+  if (fits(task.bucket, config_of(other))) task.candidates.push_back(config_of(other));
+  return task;
+}
+
+}  // namespace minuet

@@ -1,0 +1,28 @@
+// What there is to try: configurations that fit an op, those first that are expected to gain most. Pure.
+#pragma once
+
+#include <vector>
+
+#include "codegen/candidates.h"
+#include "codegen/tuning/tuning_snapshot.h"
+
+namespace minuet {
+
+/// One thing to decide.
+struct TuningTask {
+  TuningBucket bucket;
+  TuningConfig default_config;           // what is chosen without tuning
+  std::vector<TuningConfig> candidates;  // others that fit, by expected gain
+};
+
+/// Of an op on an output of so many rows, which runs by `dataflow`: gather and scatter tiles (all divisors of
+/// the channels, those near the default's first), or Specs of the fused kernel: the default's and that of the
+/// other matrix unit with one or two of their fields changed. `arch`: "" for the CPU, whose kernels are not
+/// specialized: none.
+std::vector<TuningTask> kernel_tasks(const ConvolutionProblem& problem, llvm::StringRef arch,
+                                     Dataflow dataflow, i64 rows);
+
+/// By which dataflow it runs. No candidate where only one takes it.
+TuningTask dataflow_task(const ConvolutionProblem& problem, llvm::StringRef arch, i64 rows);
+
+}  // namespace minuet

@@ -1,0 +1,189 @@
+// What there is to try, and that what was found of a whole layer reaches its candidates.
+#include "codegen/tuning/search_space.h"
+
+#include <gmock/gmock.h>
+
+#include <set>
+
+#include "codegen/arch.h"
+#include "tests/codegen/tuning/examples.h"
+
+namespace minuet {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+std::vector<TuningTask> tasks_of(const ConvolutionProblem& problem, Dataflow dataflow,
+                                 const char* arch = "sm_90a", i64 rows = kExampleRows) {
+  return kernel_tasks(problem, arch, dataflow, rows);
+}
+
+std::vector<i64> tiles_of(const TuningTask& task) {
+  std::vector<i64> tiles;
+  for (const TuningConfig& config : task.candidates) tiles.push_back(config.at("tile"));
+  return tiles;
+}
+
+TEST(SearchSpace, TilesAreAllDivisorsThoseNearTheDefaultFirst) {
+  const std::vector<TuningTask> tasks = tasks_of(example_problem(24, 7), Dataflow::GatherGemmScatter);
+  ASSERT_THAT(tasks, SizeIs(2));
+  EXPECT_EQ(tasks[0].bucket, gather_bucket(DType::F16, 24, 27, kExampleRows));
+  EXPECT_EQ(tasks[0].default_config, tile_config(8));
+  EXPECT_THAT(tiles_of(tasks[0]), ElementsAre(6, 12, 4, 3, 24, 2, 1));
+  EXPECT_EQ(tasks[1].default_config, tile_config(1));
+  EXPECT_THAT(tiles_of(tasks[1]), ElementsAre(7));
+}
+
+void expect_sound(const TuningTask& task, const ConvolutionProblem& problem, const char* arch) {
+  std::set<TuningConfig> known{task.default_config};
+  FusedSpec first = choose_fused(problem, arch, kExampleRows).fused;
+  for (const TuningConfig& config : task.candidates) {
+    EXPECT_TRUE(known.insert(config).second) << "twice";
+    EXPECT_FALSE(llvm::errorToBool(validate_config(task.bucket, config)));
+    FusedSpec spec = first;
+    llvm::cantFail(read_config(config, spec));
+    EXPECT_EQ(config_of(spec), config);
+    EXPECT_TRUE(runs_on(spec, arch));
+    EXPECT_LE(fused_least_sm(spec), capability(arch));
+  }
+}
+
+TEST(SearchSpace, FusedSpecsFitTheProblemAndTheArchitecture) {
+  for (const DType dtype : {DType::F16, DType::TF32, DType::F32}) {
+    for (const auto& [in, out] : {std::pair{4, 32}, {32, 32}, {64, 64}, {96, 96}, {192, 128}, {256, 256}}) {
+      for (const char* arch : {"sm_80", "sm_90a", "sm_120"}) {
+        const ConvolutionProblem problem = example_problem(in, out, dtype);
+        const std::vector<TuningTask> tasks = tasks_of(problem, Dataflow::Fused, arch);
+        ASSERT_THAT(tasks, SizeIs(1));
+        EXPECT_EQ(tasks[0].bucket, layer_bucket(Operation::Fused, problem, kExampleRows));
+        EXPECT_GT(tasks[0].candidates.size(), 20u) << in << " " << out << " " << arch;
+        expect_sound(tasks[0], problem, arch);
+      }
+    }
+  }
+}
+
+TEST(SearchSpace, TheOtherMatrixUnitComesFirst) {
+  const TuningTask small = tasks_of(example_problem(64, 64), Dataflow::Fused)[0],
+                   large = tasks_of(example_problem(128, 128), Dataflow::Fused)[0];
+  EXPECT_EQ(small.default_config.at("unit"), static_cast<i64>(MmaUnit::Warp));
+  EXPECT_EQ(small.candidates[0].at("unit"), static_cast<i64>(MmaUnit::Warpgroup));
+  EXPECT_EQ(large.default_config.at("unit"), static_cast<i64>(MmaUnit::Warpgroup));
+  EXPECT_EQ(large.candidates[0].at("unit"), static_cast<i64>(MmaUnit::Warp));
+}
+
+TEST(SearchSpace, TheCpuChoosesBetweenDataflowsAlone) {
+  EXPECT_THAT(tasks_of(example_problem(), Dataflow::Fused, ""), IsEmpty());
+  const TuningTask task = dataflow_task(example_problem(), "", kExampleRows);
+  EXPECT_EQ(task.default_config, config_of(Dataflow::Fused));
+  EXPECT_THAT(task.candidates, ElementsAre(config_of(Dataflow::GatherGemmScatter)));
+}
+
+TEST(SearchSpace, WhatOneDataflowTakesAloneIsNoChoice) {
+  ConvolutionProblem large = example_problem();
+  large.kernel_size = {17, 17, 17, 1};
+  EXPECT_THAT(dataflow_task(large, "sm_90a", kExampleRows).candidates, IsEmpty());
+  EXPECT_THAT(tasks_of(large, Dataflow::Fused), IsEmpty());
+}
+
+// ---- what is found reaches the candidates --------------------------------------------------------------
+
+TuningSnapshot forced(const TuningConfigs& configs, TuningEnvironment environment = example_environment()) {
+  return {environment, configs};
+}
+
+FusedSpec spec_for(const TuningSnapshot& tuning, const char* arch, i64 rows) {
+  const auto candidates =
+      llvm::cantFail(choose_candidates(example_problem(), arch, &tuning, Dataflow::Fused));
+  return std::get<FusedChoice>(select(candidates, rows, {}).choice).fused;
+}
+
+TEST(TunedCandidates, ASpecServesItsRowsAndTheNextOnesToThem) {
+  const TuningTask task = tasks_of(example_problem(), Dataflow::Fused)[0];
+  ASSERT_EQ(task.bucket.log2_rows, 16);
+  const TuningSnapshot tuning = forced({{task.bucket, task.candidates[5]}});
+  const auto is_tuned = [&](i64 rows) {
+    return config_of(spec_for(tuning, "sm_90a", rows)) == task.candidates[5];
+  };
+  EXPECT_TRUE(is_tuned(1 << 16));
+  EXPECT_TRUE(is_tuned((1 << 17) - 1));
+  EXPECT_TRUE(is_tuned(1 << 15));
+  EXPECT_TRUE(is_tuned((1 << 18) - 1));
+  EXPECT_FALSE(is_tuned((1 << 15) - 1));
+  EXPECT_FALSE(is_tuned(1 << 18));
+  EXPECT_FALSE(is_tuned(0));
+  EXPECT_EQ(spec_for(tuning, "sm_90a", 1000), choose_fused(example_problem(), "sm_90a", 1000).fused);
+}
+
+/// A plan may be compiled for other GPUs than the one that was measured on.
+TEST(TunedCandidates, ASpecIsLeftAloneWhereTheArchitectureDoesNotRunIt) {
+  const TuningTask task = tasks_of(example_problem(), Dataflow::Fused)[0];
+  const TuningSnapshot tuning = forced({{task.bucket, task.candidates[0]}});  // by warpgroups
+  EXPECT_EQ(spec_for(tuning, "sm_90a", kExampleRows).unit, MmaUnit::Warpgroup);
+  EXPECT_EQ(spec_for(tuning, "sm_80", kExampleRows),
+            choose_fused(example_problem(), "sm_80", kExampleRows).fused);
+}
+
+TEST(TunedCandidates, ADataflowIsChosenByRows) {
+  const TuningBucket bucket = layer_bucket(Operation::Dataflow, example_problem(), 1000);
+  TuningEnvironment cpu;
+  cpu.gpu = "a processor";
+  for (const char* arch : {"sm_90a", ""}) {
+    const TuningSnapshot tuning =
+        forced({{bucket, config_of(Dataflow::GatherGemmScatter)}}, *arch ? example_environment() : cpu);
+    const auto dataflow_at = [&](i64 rows, std::optional<Dataflow> wanted = {}) {
+      const auto candidates = llvm::cantFail(choose_candidates(example_problem(), arch, &tuning, wanted));
+      return dataflow_of(select(candidates, rows, {}).choice);
+    };
+    EXPECT_EQ(dataflow_at(1000), Dataflow::GatherGemmScatter) << arch;
+    EXPECT_EQ(dataflow_at(100000), Dataflow::Fused) << arch;
+    EXPECT_EQ(dataflow_at(10), Dataflow::Fused) << arch;
+    EXPECT_EQ(dataflow_at(1000, Dataflow::Fused), Dataflow::Fused) << "the caller's word is the last";
+  }
+}
+
+/// One context has plans for both.
+TEST(TunedCandidates, TheCpuDoesNotGoByWhatAGpuMeasured) {
+  const TuningSnapshot tuning = forced(
+      {{layer_bucket(Operation::Dataflow, example_problem(), 1000), config_of(Dataflow::GatherGemmScatter)}});
+  const auto candidates = llvm::cantFail(choose_candidates(example_problem(), "", &tuning));
+  EXPECT_EQ(dataflow_of(select(candidates, 1000, {}).choice), Dataflow::Fused);
+}
+
+TEST(TunedCandidates, AKindOfConvolutionHasItsOwnResults) {
+  ConvolutionProblem strided = example_problem();
+  strided.kind = ConvolutionKind::Strided;
+  EXPECT_NE(layer_bucket(Operation::Fused, strided, 9), layer_bucket(Operation::Fused, example_problem(), 9));
+  EXPECT_NE(bucket_hash(layer_bucket(Operation::Fused, strided, 9)),
+            bucket_hash(layer_bucket(Operation::Fused, example_problem(), 9)));
+  const TuningTask task = tasks_of(strided, Dataflow::Fused)[0];
+  TuningMeasurement fallback = measured(task.default_config, 14000),
+                    best = measured(task.candidates[1], 12000);
+  const TuningEntry entry = make_entry(example_environment(), task.bucket, fallback, {best});
+  EXPECT_EQ(llvm::cantFail(parse_entry(print_entry(entry))), entry);
+  EXPECT_THAT(print_entry(entry), HasSubstr("\"kind\": \"strided\""));
+}
+
+TEST(TunedCandidates, R34_ASpecThatNoKernelCanBeMadeWithIsAMiss) {
+  const TuningTask task = tasks_of(example_problem(), Dataflow::Fused)[0];
+  const std::pair<const char*, i64> damages[] = {
+      {"step", 0},   {"step", 7},    {"columns", 0}, {"columns", 24},  {"columns", 4096},  {"warps", 0},
+      {"warps", 33}, {"split", 0},   {"cluster", 3}, {"prefetch", 0},  {"stages", 1},      {"stages", 99},
+      {"blocks", 0}, {"weights", 4}, {"unit", 2},    {"row_tiles", 0}, {"early_loads", 2}, {"step", 512}};
+  for (const auto& [name, value] : damages) {
+    TuningConfig config = task.candidates[0];
+    config[name] = value;
+    EXPECT_TRUE(llvm::errorToBool(validate_config(task.bucket, config))) << name << " " << value;
+  }
+  TuningBucket bucket = task.bucket;
+  bucket.channels = 1 << 20;
+  EXPECT_TRUE(llvm::errorToBool(validate_config(bucket, task.candidates[0])));
+  const TuningBucket dataflow = layer_bucket(Operation::Dataflow, example_problem(), 9);
+  EXPECT_TRUE(llvm::errorToBool(validate_config(dataflow, {{"dataflow", 2}})));
+}
+
+}  // namespace
+}  // namespace minuet
