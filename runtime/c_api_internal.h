@@ -13,6 +13,7 @@
 #include "codegen/error.h"
 #include "codegen/trace.h"
 #include "minuet/minuet.h"
+#include "minuet/tuning.h"
 #include "runtime/alignment.h"
 #include "runtime/context.h"
 #include "runtime/execution.h"
@@ -113,6 +114,12 @@ MINUET_ENDS_WITH(minuet_tensor, dtype);
 MINUET_ENDS_WITH(minuet_level_info, reserved);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): the size of a pointer is meant
 MINUET_ENDS_WITH(minuet_layer_info, scatter);
+MINUET_ENDS_WITH(minuet_tuning_progress, seconds_left);
+MINUET_ENDS_WITH(minuet_tuning_skip, reason);
+// NOLINTNEXTLINE(bugprone-sizeof-expression): the size of a pointer is meant
+MINUET_ENDS_WITH(minuet_tuning_options, user);
+MINUET_ENDS_WITH(minuet_tuning_result, seconds);
+MINUET_ENDS_WITH(minuet_tuned_choice, default_ns);
 #undef MINUET_ENDS_WITH
 
 /// Keeps the message for minuet_last_error of this thread. Consumes the error.

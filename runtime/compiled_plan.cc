@@ -19,14 +19,20 @@ EngineChoice choose_engine(i32 ndim, i64 volume, const TuningSnapshot* tuning) {
 
 llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const Plan& plan,
                                                                          llvm::StringRef arch) {
+  return create(plan, arch, plan.tuning.get(), plan.dataflow);
+}
+
+llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const Plan& plan,
+                                                                         llvm::StringRef arch,
+                                                                         const TuningSnapshot* tuning,
+                                                                         std::optional<Dataflow> dataflow) {
   const Program& program = plan.program;
-  const TuningSnapshot* const tuning = plan.tuning.get();
   auto compiled = std::make_shared<CompiledPlan>();
   compiled->candidates = std::vector<std::vector<Candidate>>(program.layers.size());
   for (std::size_t i = 0; i < program.layers.size(); ++i) {
     const ProgramLayer& layer = program.layers[i];
     llvm::Expected<std::vector<Candidate>> candidates =
-        choose_candidates(layer.problem, arch, tuning, plan.dataflow);
+        choose_candidates(layer.problem, arch, tuning, dataflow);
     if (!candidates) return annotate(candidates.takeError(), layer.name);
     compiled->candidates[i] = std::move(*candidates);
   }
@@ -169,6 +175,32 @@ llvm::Expected<std::pair<std::string, PlanResidence::Compiled>> PlanResidence::r
                     device.name);
 }
 
+llvm::Expected<std::shared_ptr<const LoadedPlan>> LoadedPlan::create(
+    std::shared_ptr<const Plan> plan, std::shared_ptr<const CompiledPlan> compiled,
+    const BinaryList& binaries, std::shared_ptr<Device> device, const Reload& reload, Trace* trace) {
+  auto loaded = std::make_shared<LoadedPlan>();
+  loaded->plan = std::move(plan);
+  loaded->compiled = std::move(compiled);
+  loaded->device = std::move(device);
+  const auto load_kernels = [&] {
+    const Trace::Span span(trace, "plan", "load kernels");
+    return loaded->device->load(binaries, reload);
+  };
+  const auto load_parameters = [&] {
+    const Trace::Span span(trace, "plan", "convert and upload parameters");
+    return upload_parameters(*loaded);
+  };
+  const std::vector<ProgramLayer>& layers = loaded->plan->program.layers;
+  MINUET_TRY(in_parallel(2 + static_cast<i64>(layers.size()), [&](i64 i) -> llvm::Error {
+    if (i == 0) return load_kernels();
+    if (i == 1) return load_parameters();
+    if (!loaded->compiled->has(Dataflow::GatherGemmScatter, i - 2)) return llvm::Error::success();
+    const Trace::Span span(trace, "plan", "load GEMMs");
+    return loaded->device->load_gemms(layers[i - 2].convolution());
+  }));
+  return loaded;
+}
+
 llvm::Error PlanResidence::load(std::shared_ptr<Device> device) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -177,26 +209,9 @@ llvm::Error PlanResidence::load(std::shared_ptr<Device> device) {
   MINUET_ASSIGN(const auto found, runnable_on(device->info()));
   const std::string& arch = found.first;
   const Compiled& compiled = found.second;
-  auto loaded = std::make_shared<LoadedPlan>();
-  loaded->plan = plan_;
-  loaded->compiled = compiled.plan;
-  loaded->device = device;
-  const auto load_kernels = [&] {
-    const Trace::Span span(cache_->trace(), "plan", "load kernels");
-    return device->load(compiled.binaries,
-                        [&](const Binary& refused) { return reload(arch, *compiled.plan, refused); });
-  };
-  const auto load_parameters = [&] {
-    const Trace::Span span(cache_->trace(), "plan", "convert and upload parameters");
-    return upload_parameters(*loaded);
-  };
-  MINUET_TRY(in_parallel(2 + static_cast<i64>(plan_->program.layers.size()), [&](i64 i) -> llvm::Error {
-    if (i == 0) return load_kernels();
-    if (i == 1) return load_parameters();
-    if (!compiled.plan->has(Dataflow::GatherGemmScatter, i - 2)) return llvm::Error::success();
-    const Trace::Span span(cache_->trace(), "plan", "load GEMMs");
-    return device->load_gemms(plan_->program.layers[i - 2].convolution());
-  }));
+  const Reload again = [&](const Binary& refused) { return reload(arch, *compiled.plan, refused); };
+  MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded,
+                LoadedPlan::create(plan_, compiled.plan, compiled.binaries, device, again, cache_->trace()));
   const std::lock_guard<std::mutex> lock(mutex_);
   loaded_.emplace(device.get(), std::move(loaded));
   return llvm::Error::success();

@@ -26,6 +26,10 @@ struct CompiledPlan {
 
   /// `arch`: "" for the CPU.
   static llvm::Expected<std::shared_ptr<const CompiledPlan>> create(const Plan& plan, llvm::StringRef arch);
+  /// By this tuning (which may be null) and dataflow, in place of the plan's.
+  static llvm::Expected<std::shared_ptr<const CompiledPlan>> create(const Plan& plan, llvm::StringRef arch,
+                                                                    const TuningSnapshot* tuning,
+                                                                    std::optional<Dataflow> dataflow);
   bool has(Dataflow dataflow, std::size_t layer) const;
   /// Every kernel that any cloud may need, each once.
   std::vector<KernelSource> sources() const;
@@ -46,6 +50,11 @@ struct LoadedPlan {
   std::shared_ptr<Device> device;
   DeviceMemory parameters;
   std::vector<std::vector<ConvolutionWeights>> weights;  // by layer and candidate
+
+  /// Loads kernels, GEMMs and parameters, beside one another. `trace` may be null.
+  static llvm::Expected<std::shared_ptr<const LoadedPlan>> create(
+      std::shared_ptr<const Plan> plan, std::shared_ptr<const CompiledPlan> compiled,
+      const BinaryList& binaries, std::shared_ptr<Device> device, const Reload& reload, Trace* trace);
 };
 
 /// Where a plan is compiled for and loaded on. Thread-safe.
@@ -54,6 +63,7 @@ class PlanResidence {
   PlanResidence(std::shared_ptr<const Plan> plan, std::shared_ptr<KernelCache> cache)
       : plan_(std::move(plan)), cache_(std::move(cache)) {}
   const Plan& plan() const { return *plan_; }
+  const std::shared_ptr<const Plan>& shared_plan() const { return plan_; }
   KernelCache& cache() const { return *cache_; }
 
   llvm::Expected<BinaryList> compile(llvm::StringRef arch, const CancelToken* cancel = nullptr);

@@ -1,4 +1,4 @@
-/* Minuet: 3-D sparse convolution networks on NVIDIA GPUs and on the CPU. The whole C ABI.
+/* Minuet: 3-D sparse convolution networks on NVIDIA GPUs and on the CPU. The C ABI; tuning: tuning.h.
  *
  * The road: context -> device; plan (of a network or of one convolution) -> compile(arch) -> load(device) ->
  * execution -> prepare(coordinates) -> run(features). Only create and compile may be slow, and both

@@ -29,7 +29,7 @@ install(TARGETS minuet EXPORT minuet_targets LIBRARY DESTINATION ${CMAKE_INSTALL
 install(TARGETS minuet_compile RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT minuet_targets NAMESPACE minuet:: FILE minuetTargets.cmake DESTINATION ${minuet_cmake_dir})
 install(FILES ${PROJECT_SOURCE_DIR}/include/minuet/minuet.h ${PROJECT_SOURCE_DIR}/include/minuet/minuet.hpp
-        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/minuet)
+              ${PROJECT_SOURCE_DIR}/include/minuet/tuning.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/minuet)
 # What headers and help texts cite has to be installed (tests/install).
 set(minuet_doc_dir ${CMAKE_INSTALL_DATADIR}/doc/minuet)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${minuet_doc_dir})

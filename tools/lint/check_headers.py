@@ -98,8 +98,9 @@ def compile_alone(compiler, language, header, flags, root):
 
 def jobs(root, options):
     include = f"-I{root}/include"
-    yield options.cc, "c", "minuet/minuet.h", ["-std=c99", *STRICT, include]
-    yield options.cxx, "c++", "minuet/minuet.h", ["-std=c++11", *STRICT, include]
+    for header in sorted((root / "include/minuet").glob("*.h")):
+        yield options.cc, "c", f"minuet/{header.name}", ["-std=c99", *STRICT, include]
+        yield options.cxx, "c++", f"minuet/{header.name}", ["-std=c++11", *STRICT, include]
     if (root / "include/minuet/minuet.hpp").exists():
         yield options.cxx, "c++", "minuet/minuet.hpp", ["-std=c++17", *STRICT, include]
         yield options.cxx, "c++", "minuet/minuet.hpp", ["-std=c++20", *STRICT, include]

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """What the shared library promises to its host, read off the file with nm and readelf:
 
-- it exports minuet_* and nothing else, and all that minuet.h declares;
+- it exports minuet_* and nothing else, and all that the headers declare;
 - it needs neither CUDA nor an LLVM: those are opened at first use, or linked in and hidden;
 - LLVM's RemoveFileOnSignal, which replaces the host's signal handlers, is not linked, nor what opens NVRTC and the
   headers for it, which are for the helper program alone;
 - stripped, it is at most 3 MB, all in (R36).
 
-usage: check_library.py [LIBRARY] [MINUET_H]
+usage: check_library.py [LIBRARY] [HEADER...]
 """
 
 import pathlib
@@ -37,17 +37,20 @@ def stripped_bytes(library):
         return stripped.stat().st_size
 
 
-def check(library, header, most_bytes=MOST_BYTES):
+def check(library, headers, most_bytes=MOST_BYTES):
     lines = run("nm", "-D", "--defined-only", str(library)).splitlines()
     exported = {line.split()[-1].split("@")[0] for line in lines}
-    declared = set(DECLARED.findall(header.read_text()))
-    if not declared:
-        yield f"{header}: no declaration found, so this check sees nothing"
+    declared = set()
+    for header in headers:
+        found = DECLARED.findall(header.read_text())
+        if not found:
+            yield f"{header}: no declaration found, so this check sees nothing"
+        declared.update(found)
     for name in sorted(exported - declared):
-        kind = "is exported but not in minuet.h" if name.startswith("minuet_") else "gets out"
+        kind = "is exported but in no header" if name.startswith("minuet_") else "gets out"
         yield f"{library.name}: {name} {kind}"
     for name in sorted(declared - exported):
-        yield f"{library.name}: {name} is in minuet.h but not exported"
+        yield f"{library.name}: {name} is declared but not exported"
 
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-d", "-W", str(library)))
     for name in needed:
@@ -70,10 +73,10 @@ def check(library, header, most_bytes=MOST_BYTES):
 def main():
     root = pathlib.Path(__file__).resolve().parents[2]
     library = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else root / "build/release/lib/libminuet.so"
-    header = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else root / "include/minuet/minuet.h"
+    headers = [pathlib.Path(name) for name in sys.argv[2:]] or sorted((root / "include/minuet").glob("*.h"))
     if not library.exists():
         return sources.report("library", [f"{library} is not there"])
-    return sources.report("library", list(check(library, header)))
+    return sources.report("library", list(check(library, headers)))
 
 
 if __name__ == "__main__":

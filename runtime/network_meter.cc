@@ -1,0 +1,253 @@
+#include "runtime/network_meter.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "codegen/tuning/tuned_config.h"
+#include "runtime/rounding.h"
+
+namespace minuet {
+namespace {
+
+constexpr i32 kGpuRepeats = 16, kCpuRepeats = 5;
+
+/// What of a layer's times an operation decides.
+double time_of(Operation operation, const StageTimes& times) {
+  switch (operation) {
+    case Operation::Gather:
+      return times.gather;
+    case Operation::Scatter:
+      return times.scatter;
+    default:
+      return times.gather + times.gemm + times.scatter + times.other;
+  }
+}
+
+/// The buckets of a layer in which something may be on trial.
+std::vector<TuningBucket> buckets_of(const ConvolutionProblem& problem, i64 rows) {
+  const i64 volume = kernel_volume(problem);
+  return {gather_bucket(problem.dtype, problem.in_channels, volume, rows),
+          scatter_bucket(problem.dtype, problem.out_channels, volume, rows),
+          layer_bucket(Operation::Fused, problem, rows), layer_bucket(Operation::Dataflow, problem, rows)};
+}
+
+}  // namespace
+
+NetworkMeter::NetworkMeter(std::shared_ptr<const Plan> plan, std::shared_ptr<KernelCache> cache,
+                           std::shared_ptr<Device> device, TuningEnvironment environment,
+                           MeterOptions options)
+    : plan_(std::move(plan)),
+      cache_(std::move(cache)),
+      device_(std::move(device)),
+      environment_(std::move(environment)),
+      options_(std::move(options)) {}
+
+llvm::Expected<std::unique_ptr<NetworkMeter>> NetworkMeter::create(std::shared_ptr<const Plan> plan,
+                                                                   std::shared_ptr<KernelCache> cache,
+                                                                   std::shared_ptr<Device> device,
+                                                                   const TuningEnvironment& environment,
+                                                                   MeterOptions options) {
+  if (options.repeats == 0) options.repeats = device->info().arch.empty() ? kCpuRepeats : kGpuRepeats;
+  std::unique_ptr<NetworkMeter> meter(new NetworkMeter(std::move(plan), std::move(cache), std::move(device),
+                                                       environment, std::move(options)));
+  MINUET_TRY(meter->count_rows());
+  MINUET_TRY(meter->make_features());
+  return meter;
+}
+
+llvm::Error NetworkMeter::set_default(TuningConfigs configs, std::optional<Dataflow> dataflow) {
+  announced_.clear();  // for another default
+  fallback_.reset();
+  default_ = std::move(configs);
+  dataflow_ = dataflow;
+  MINUET_ASSIGN(fallback_, open({}));
+  return llvm::Error::success();
+}
+
+/// And makes room for the largest output.
+llvm::Error NetworkMeter::count_rows() {
+  MINUET_TRY(set_default({}, plan_->dataflow));
+  const Program& program = plan_->program;
+  i64 most_rows = 1;
+  for (std::size_t cloud = 0; cloud < options_.clouds.size(); ++cloud) {
+    if (llvm::Error error = prepare(*fallback_, cloud)) {
+      return annotate(std::move(error), "cloud " + std::to_string(cloud));
+    }
+    most_rows = std::max(most_rows, fallback_->output_rows());
+    std::vector<i64>& rows = rows_.emplace_back();
+    for (const ProgramLayer& layer : program.layers) {
+      rows.push_back(fallback_->level(program.tensors[layer.output].level).rows);
+    }
+  }
+  const i64 row = i64{program.tensors[program.output].channels} * dtype_bytes(program.dtype);
+  MINUET_ASSIGN(output_, DeviceMemory::create(device_, most_rows * row));
+  return llvm::Error::success();
+}
+
+/// Numbers of both signs, so that no product is skipped and a ReLU has both to see.
+llvm::Error NetworkMeter::make_features() {
+  i64 points = 1;
+  for (const MeterCloud& cloud : options_.clouds) points = std::max(points, cloud.count);
+  const Program& program = plan_->program;
+  const auto count = static_cast<std::size_t>(points * program.tensors[program.inputs[0]].channels);
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i * 37 % 101) / 50.0f - 1.0f;
+  std::vector<char> stored(count * dtype_bytes(program.dtype));
+  store_values(program.dtype, values.data(), count, stored.data());
+  MINUET_ASSIGN(features_, DeviceMemory::create(device_, static_cast<i64>(stored.size())));
+  return device_->upload(features_.data(), stored.data(), static_cast<i64>(stored.size()));
+}
+
+llvm::Error NetworkMeter::check_cancelled() const {
+  if (!options_.cancelled || !options_.cancelled()) return llvm::Error::success();
+  return make_error(StatusCode::Cancelled, "tuning was stopped");
+}
+
+double NetworkMeter::seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+TuningConfigs NetworkMeter::with_default(const TuningConfigs& round) const {
+  TuningConfigs configs = round;
+  configs.insert(default_.begin(), default_.end());  // those of the round stay
+  return configs;
+}
+
+llvm::Expected<std::shared_ptr<const CompiledPlan>> NetworkMeter::choose(const TuningConfigs& round) const {
+  const TuningSnapshot snapshot(environment_, with_default(round));
+  return CompiledPlan::create(*plan_, device_->info().arch, &snapshot, dataflow_);
+}
+
+void NetworkMeter::announce(const TuningConfigs& round) {
+  const std::string& arch = device_->info().arch;
+  if (arch.empty()) return;
+  llvm::Expected<std::shared_ptr<const CompiledPlan>> compiled = choose(round);
+  if (!compiled) return llvm::consumeError(compiled.takeError());  // measure() says so
+  auto work = [cache = cache_, sources = (*compiled)->sources(), arch](const CancelToken& cancel) {
+    return cache->get_or_compile_all(sources, arch, &cancel).takeError();
+  };
+  llvm::consumeError(BackgroundJob::start(std::move(work), [&](std::unique_ptr<BackgroundJob> job) {
+    announced_.push_back({round, std::move(job)});
+  }));
+}
+
+llvm::Expected<BinaryList> NetworkMeter::compile(const TuningConfigs& round, const CompiledPlan& compiled) {
+  constexpr std::chrono::milliseconds kAskEvery{50};
+  const std::string& arch = device_->info().arch;
+  if (arch.empty()) return BinaryList{};
+  const auto is_round = [&](const Announced& announced) { return announced.round == round; };
+  auto found = std::find_if(announced_.begin(), announced_.end(), is_round);
+  if (found == announced_.end()) {
+    announce(round);
+    found = std::find_if(announced_.begin(), announced_.end(), is_round);
+  }
+  if (found != announced_.end()) {
+    const std::unique_ptr<BackgroundJob> job = std::move(found->job);
+    announced_.erase(found);
+    while (!job->wait_for(kAskEvery)) MINUET_TRY(check_cancelled());  // the job ends with its owner
+    llvm::consumeError(job->wait());                                  // what failed fails again below
+  }
+  return cache_->get_or_compile_all(compiled.sources(), arch);
+}
+
+llvm::Expected<std::unique_ptr<Execution>> NetworkMeter::open(const TuningConfigs& round) {
+  MINUET_ASSIGN(const std::shared_ptr<const CompiledPlan> compiled, choose(round));
+  MINUET_ASSIGN(const BinaryList binaries, compile(round, *compiled));
+  MINUET_TRY(check_cancelled());
+  MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded,
+                LoadedPlan::create(plan_, compiled, binaries, device_, {}, nullptr));
+  MINUET_ASSIGN(std::unique_ptr<Execution> execution, Execution::create(std::move(loaded), {}));
+  return execution;
+}
+
+llvm::Error NetworkMeter::prepare(Execution& execution, std::size_t cloud) {
+  MINUET_TRY(execution.forget(/*for_maps=*/false));
+  return execution.prepare(options_.clouds[cloud].coordinates, options_.clouds[cloud].count, nullptr);
+}
+
+llvm::Error NetworkMeter::run(Execution& execution, std::size_t cloud) {
+  const Program& program = plan_->program;
+  const i32 in = program.tensors[program.inputs[0]].channels, out = program.tensors[program.output].channels;
+  const Tensor input{features_.data(), options_.clouds[cloud].count, in, in, program.dtype};
+  const Tensor output{output_.data(), execution.output_rows(), out, out, program.dtype};
+  return execution.run(input, output, nullptr);
+}
+
+llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_layers(Execution& execution, std::size_t cloud,
+                                                                      const TuningConfigs& round) {
+  MINUET_TRY(check_cancelled());
+  MINUET_TRY(run(execution, cloud));
+  MINUET_TRY(execution.query_times().takeError());
+  std::map<TuningBucket, i64> times;
+  for (std::size_t i = 0; i < plan_->program.layers.size(); ++i) {
+    const StageTimes layer = execution.layer_times(static_cast<i32>(i));
+    for (const TuningBucket& bucket : buckets_of(plan_->program.layers[i].convolution(), rows_[cloud][i])) {
+      if (round.count(bucket) != 0) times[bucket] += std::llround(time_of(bucket.operation, layer) * 1e6);
+    }
+  }
+  return times;
+}
+
+llvm::Error NetworkMeter::measure_cloud(Execution& trial, std::size_t cloud, const TuningConfigs& round,
+                                        Samples& samples) {
+  MINUET_TRY(prepare(*fallback_, cloud));
+  MINUET_TRY(prepare(trial, cloud));
+  // The first pass warms up, and forgets what the preparation took. Who goes first takes turns.
+  for (i32 pass = -1; pass < options_.repeats; ++pass) {
+    std::map<TuningBucket, i64> times[2];  // of the default, of the trial
+    for (const bool second : {false, true}) {
+      const bool is_trial = (pass % 2 == 0) == second;
+      MINUET_ASSIGN(times[is_trial ? 1 : 0], time_layers(is_trial ? trial : *fallback_, cloud, round));
+    }
+    if (pass < 0) continue;
+    for (const auto& [bucket, time] : times[0]) {
+      TuningSamples& of_bucket = samples[bucket];
+      of_bucket.fallback.resize(options_.repeats);
+      of_bucket.trial.resize(options_.repeats);
+      of_bucket.fallback[pass] += time;
+      of_bucket.trial[pass] += times[1][bucket];
+    }
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::map<TuningBucket, TuningSamples>> NetworkMeter::measure(const TuningConfigs& round) {
+  Samples samples;
+  MINUET_ASSIGN(const std::unique_ptr<Execution> trial, open(round));
+  trial->engine().set_profiling(true);
+  fallback_->engine().set_profiling(true);
+  for (std::size_t cloud = 0; cloud < options_.clouds.size(); ++cloud) {
+    MINUET_TRY(measure_cloud(*trial, cloud, round, samples));
+  }
+  return samples;
+}
+
+llvm::Expected<i64> NetworkMeter::time_inference(Execution& execution, std::size_t cloud) {
+  MINUET_TRY(check_cancelled());
+  const double start = seconds();
+  MINUET_TRY(prepare(execution, cloud));
+  MINUET_TRY(run(execution, cloud));
+  MINUET_TRY(device_->synchronize(nullptr));
+  return std::llround((seconds() - start) * 1e9);
+}
+
+llvm::Expected<TuningSamples> NetworkMeter::measure_network(const TuningConfigs& configs) {
+  TuningSamples samples;
+  samples.fallback.resize(options_.repeats);
+  samples.trial.resize(options_.repeats);
+  MINUET_ASSIGN(const std::unique_ptr<Execution> trial, open(configs));
+  fallback_->engine().set_profiling(false);
+  for (std::size_t cloud = 0; cloud < options_.clouds.size(); ++cloud) {
+    for (i32 pass = -1; pass < options_.repeats; ++pass) {
+      MINUET_ASSIGN(const i64 fallback, time_inference(*fallback_, cloud));
+      MINUET_ASSIGN(const i64 tuned, time_inference(*trial, cloud));
+      if (pass < 0) continue;
+      samples.fallback[pass] += fallback;
+      samples.trial[pass] += tuned;
+    }
+  }
+  return samples;
+}
+
+}  // namespace minuet

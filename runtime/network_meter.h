@@ -1,0 +1,85 @@
+// Measures configurations in a whole network: each layer in its place behind the others, with what they left
+// in the caches.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "codegen/background_job.h"
+#include "codegen/tuning/tuner.h"
+#include "runtime/execution.h"
+
+namespace minuet {
+
+struct MeterCloud {
+  const i32* coordinates = nullptr;  // device memory [count, 1 + ndim]
+  i64 count = 0;
+};
+
+struct MeterOptions {
+  std::vector<MeterCloud> clouds;   // one at least
+  i32 repeats = 0;                  // timed runs of each cloud in a round; 0: 16 on a GPU, 5 on the CPU
+  std::function<bool()> cancelled;  // asked between runs, and while kernels are compiled; may be empty
+};
+
+/// One thread at a time. The plan is of a network. Times of a round are summed over the clouds and over the
+/// layers that a bucket has, and do not hold the preparation of a cloud.
+class NetworkMeter final : public TuningMeter {
+ public:
+  static llvm::Expected<std::unique_ptr<NetworkMeter>> create(std::shared_ptr<const Plan> plan,
+                                                              std::shared_ptr<KernelCache> cache,
+                                                              std::shared_ptr<Device> device,
+                                                              const TuningEnvironment& environment,
+                                                              MeterOptions options);
+  /// What rounds are compared with from here on. `dataflow`: of all layers; else each by its choice.
+  llvm::Error set_default(TuningConfigs configs, std::optional<Dataflow> dataflow);
+  /// Of each layer's output, by cloud and layer.
+  const std::vector<std::vector<i64>>& rows() const { return rows_; }
+
+  double seconds() override;
+  void announce(const TuningConfigs& round) override;
+  llvm::Expected<std::map<TuningBucket, TuningSamples>> measure(const TuningConfigs& round) override;
+  /// Whole inferences of all clouds, wall time, from coordinates and features to the output.
+  llvm::Expected<TuningSamples> measure_network(const TuningConfigs& configs);
+
+ private:
+  struct Announced {
+    TuningConfigs round;
+    std::unique_ptr<BackgroundJob> job;
+  };
+  using Samples = std::map<TuningBucket, TuningSamples>;
+
+  NetworkMeter(std::shared_ptr<const Plan> plan, std::shared_ptr<KernelCache> cache,
+               std::shared_ptr<Device> device, TuningEnvironment environment, MeterOptions options);
+  llvm::Error count_rows();
+  llvm::Error make_features();
+  llvm::Error check_cancelled() const;
+  TuningConfigs with_default(const TuningConfigs& round) const;
+  llvm::Expected<std::shared_ptr<const CompiledPlan>> choose(const TuningConfigs& configs) const;
+  llvm::Expected<BinaryList> compile(const TuningConfigs& round, const CompiledPlan& compiled);
+  llvm::Expected<std::unique_ptr<Execution>> open(const TuningConfigs& round);
+  llvm::Error prepare(Execution& execution, std::size_t cloud);
+  llvm::Error run(Execution& execution, std::size_t cloud);
+  /// Of one run: nanoseconds of each bucket of `round`.
+  llvm::Expected<std::map<TuningBucket, i64>> time_layers(Execution& execution, std::size_t cloud,
+                                                          const TuningConfigs& round);
+  llvm::Error measure_cloud(Execution& trial, std::size_t cloud, const TuningConfigs& round,
+                            Samples& samples);
+  llvm::Expected<i64> time_inference(Execution& execution, std::size_t cloud);
+
+  const std::shared_ptr<const Plan> plan_;
+  const std::shared_ptr<KernelCache> cache_;
+  const std::shared_ptr<Device> device_;
+  const TuningEnvironment environment_;
+  const MeterOptions options_;
+  std::vector<std::vector<i64>> rows_;
+  DeviceMemory features_, output_;
+  TuningConfigs default_;
+  std::optional<Dataflow> dataflow_;
+  std::unique_ptr<Execution> fallback_;
+  std::vector<Announced> announced_;
+};
+
+}  // namespace minuet

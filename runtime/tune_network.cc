@@ -1,0 +1,238 @@
+#include "runtime/tune_network.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "codegen/helper/protocol.h"
+#include "codegen/tuning/tuned_config.h"
+
+namespace minuet {
+namespace {
+
+constexpr i64 kMostTried = 40;  // candidates of a task, where not all are asked for
+
+i64 median(std::vector<i64> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+class NetworkTuner {
+ public:
+  NetworkTuner(const Plan& plan, const Device& device, TuningEnvironment environment, TuningStore& store,
+               const TuneOptions& options, NetworkMeter& meter)
+      : plan_(plan),
+        device_(device),
+        environment_(std::move(environment)),
+        store_(store),
+        options_(options),
+        meter_(meter),
+        start_(meter.seconds()) {}
+
+  llvm::Expected<TuneSummary> run() {
+    std::vector<Dataflow> dataflows;
+    if (plan_.dataflow) {
+      dataflows = {*plan_.dataflow};
+    } else if (count_fused() * 2 >= plan_.program.layers.size()) {
+      dataflows = {Dataflow::Fused, Dataflow::GatherGemmScatter};
+    } else {
+      dataflows = {Dataflow::GatherGemmScatter, Dataflow::Fused};
+    }
+    double share = 0.5;  // of the budget, until the step ends
+    for (const Dataflow dataflow : dataflows) {
+      if (!summary_.stopped) MINUET_TRY(tune_kernels(dataflow, share));
+      share = 0.75;
+    }
+    if (!summary_.stopped && !plan_.dataflow) MINUET_TRY(tune_dataflows());
+    if (!summary_.stopped) MINUET_TRY(unless_stopped(compare()));
+    return summary_;
+  }
+
+ private:
+  std::size_t count_fused() const {
+    const auto& layers = plan_.program.layers;
+    return std::count_if(layers.begin(), layers.end(), [&](const ProgramLayer& layer) {
+      return choose_dataflow(layer.convolution(), device_.info().arch) == Dataflow::Fused;
+    });
+  }
+
+  /// `tasks_of`: those of a problem and the rows of its output. Each bucket once.
+  std::vector<TuningTask> collect(
+      llvm::function_ref<std::vector<TuningTask>(const ConvolutionProblem&, i64)> tasks_of) const {
+    std::map<TuningBucket, TuningTask> tasks;
+    for (const std::vector<i64>& rows : meter_.rows()) {
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (rows[i] < 1) continue;
+        for (TuningTask& task : tasks_of(plan_.program.layers[i].convolution(), rows[i])) {
+          tasks.try_emplace(task.bucket, std::move(task));
+        }
+      }
+    }
+    std::vector<TuningTask> all;
+    all.reserve(tasks.size());
+    for (auto& [bucket, task] : tasks) all.push_back(std::move(task));
+    return all;
+  }
+
+  /// Whether every layer can.
+  bool can_run_by(Dataflow dataflow) const {
+    const auto& layers = plan_.program.layers;
+    return std::all_of(layers.begin(), layers.end(), [&](const ProgramLayer& layer) {
+      return dataflow != Dataflow::Fused || kernel_volume(layer.convolution()) <= kMostFusedOffsets;
+    });
+  }
+
+  llvm::Error tune_kernels(Dataflow dataflow, double share) {
+    const std::vector<TuningTask> tasks = collect([&](const ConvolutionProblem& problem, i64 rows) {
+      return kernel_tasks(problem, device_.info().arch, dataflow, rows);
+    });
+    if (tasks.empty() || !can_run_by(dataflow)) return llvm::Error::success();
+    return search(dataflow == Dataflow::Fused ? "fused kernels" : "gather and scatter tiles", tasks, dataflow,
+                  share);
+  }
+
+  llvm::Error tune_dataflows() {
+    const std::vector<TuningTask> tasks = collect([&](const ConvolutionProblem& problem, i64 rows) {
+      return std::vector<TuningTask>{dataflow_task(problem, device_.info().arch, rows)};
+    });
+    return search("dataflows", tasks, {}, 0.95);
+  }
+
+  llvm::Error search(const char* step, const std::vector<TuningTask>& tasks, std::optional<Dataflow> dataflow,
+                     double share) {
+    TuningConfigs fallback = decided_;
+    for (const TuningTask& task : tasks) fallback.try_emplace(task.bucket, task.default_config);
+    MINUET_TRY(unless_stopped(meter_.set_default(std::move(fallback), dataflow)));
+    if (summary_.stopped) return llvm::Error::success();
+    TunerOptions tuner;
+    tuner.deadline = options_.exhaustive ? std::numeric_limits<double>::infinity()
+                                         : start_ + share * options_.budget_seconds;
+    tuner.most_tried = options_.exhaustive ? 0 : kMostTried;
+    tuner.skipped = options_.skipped;
+    if (options_.progress) {
+      tuner.progress = [&](const TuningProgress& progress) { options_.progress({step, progress}); };
+    }
+    TuningOutcome outcome = search_configs(tasks, meter_, tuner);
+    summary_.tried += outcome.tried;
+    summary_.skipped += outcome.skipped;
+    summary_.stopped = outcome.stopped;
+    if (!dataflow && !outcome.stopped && !outcome.failure) {
+      MINUET_TRY(unless_stopped(check_dataflows(outcome.decisions)));
+    }
+    MINUET_TRY(keep(outcome.decisions));
+    if (outcome.failure) return llvm::make_error<StatusError>(std::move(*outcome.failure));
+    return llvm::Error::success();
+  }
+
+  /// A map that layers of both dataflows read has the views of both made: what its layers save has to be
+  /// more.
+  llvm::Error check_dataflows(std::vector<TuningDecision>& decisions) {
+    TuningConfigs moved;
+    for (const TuningDecision& decision : decisions) {
+      if (decision.winner) moved[decision.bucket] = decision.winner->config;
+    }
+    if (moved.empty()) return llvm::Error::success();
+    MINUET_ASSIGN(const TuningSamples samples, meter_.measure_network(moved));
+    if (median(samples.trial) < median(samples.fallback)) return llvm::Error::success();
+    for (TuningDecision& decision : decisions) {
+      decision.winner.reset();
+      decision.others.clear();  // which may be faster than the default now
+    }
+    return llvm::Error::success();
+  }
+
+  /// Into the store, together with what is there already.
+  llvm::Error keep(const std::vector<TuningDecision>& decisions) {
+    MINUET_ASSIGN(const TuningFolder there, store_.load(environment_hash(environment_)));
+    for (const TuningDecision& decision : decisions) {
+      TuningEntry entry = entry_of(environment_, decision);
+      for (TuningMeasurement& measurement : entry.measurements) {
+        measurement.driver = device_.info().driver;
+        measurement.request_keys = keys_of(decision.bucket, measurement.config);
+      }
+      for (const TuningEntry& before : there.entries) {
+        if (before.bucket == entry.bucket) entry = merge_entries(before, entry);
+      }
+      MINUET_TRY(store_.publish(entry));
+      ++summary_.decided;
+      summary_.won += decision.winner ? 1 : 0;
+      decided_[decision.bucket] = (decision.winner ? *decision.winner : decision.fallback).config;
+    }
+    return llvm::Error::success();
+  }
+
+  /// Of the bucket's own kernel, as the first layer has it that it serves; none for a dataflow, which is
+  /// many.
+  std::vector<std::string> keys_of(const TuningBucket& bucket, const TuningConfig& config) const {
+    const std::string& arch = device_.info().arch;
+    const TuningSnapshot snapshot(environment_, TuningConfigs{{bucket, config}});
+    for (const std::vector<i64>& rows : meter_.rows()) {
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        const ConvolutionProblem& problem = plan_.program.layers[i].convolution();
+        const i64 volume = kernel_volume(problem);
+        if (bucket == layer_bucket(Operation::Fused, problem, rows[i])) {
+          FusedSpec spec = choose_fused(problem, arch, rows[i]).fused;
+          if (!llvm::errorToBool(read_config(config, spec))) return {key_of(emit(spec), arch)};
+        }
+        if (bucket == gather_bucket(problem.dtype, problem.in_channels, volume, rows[i]))
+          return {key_of(emit(choose_gmas(problem, &snapshot, rows[i]).gather), arch)};
+        if (bucket == scatter_bucket(problem.dtype, problem.out_channels, volume, rows[i]))
+          return {key_of(emit(choose_gmas(problem, &snapshot, rows[i]).scatter), arch)};
+      }
+    }
+    return {};
+  }
+
+  llvm::Error compare() {
+    MINUET_TRY(meter_.set_default({}, plan_.dataflow));
+    MINUET_ASSIGN(const TuningSamples samples, meter_.measure_network(decided_));
+    summary_.untuned_ns = median(samples.fallback);
+    summary_.tuned_ns = median(samples.trial);
+    return llvm::Error::success();
+  }
+
+  /// To stop is no failure: what was decided stays.
+  llvm::Error unless_stopped(llvm::Error error) {
+    if (!error) return llvm::Error::success();
+    StatusError status = take_status(std::move(error));
+    if (status.code() != StatusCode::Cancelled) return llvm::make_error<StatusError>(std::move(status));
+    summary_.stopped = true;
+    return llvm::Error::success();
+  }
+
+  const Plan& plan_;
+  const Device& device_;
+  const TuningEnvironment environment_;
+  TuningStore& store_;
+  const TuneOptions& options_;
+  NetworkMeter& meter_;
+  const double start_;
+  TuningConfigs decided_;
+  TuneSummary summary_;
+};
+
+}  // namespace
+
+llvm::Expected<TuneSummary> tune_network(const std::shared_ptr<const Plan>& plan, Context& context,
+                                         const std::shared_ptr<Device>& device, TuningStore& store,
+                                         const TuneOptions& options) {
+  if (plan->program.takes_maps) {
+    return make_error(StatusCode::Unimplemented,
+                      "a single op is not tuned yet: tune a network that has it as a layer");
+  }
+  MINUET_ASSIGN(TuningEnvironment environment, context.tuning_environment_of(device->info()));
+  llvm::Expected<std::unique_ptr<NetworkMeter>> meter =
+      NetworkMeter::create(plan, context.cache(), device, environment, options.meter);
+  if (meter) {
+    NetworkTuner tuner(*plan, *device, std::move(environment), store, options, **meter);
+    return tuner.run();
+  }
+  StatusError status = take_status(meter.takeError());
+  if (status.code() != StatusCode::Cancelled) return llvm::make_error<StatusError>(std::move(status));
+  TuneSummary summary;
+  summary.stopped = true;
+  return summary;
+}
+
+}  // namespace minuet

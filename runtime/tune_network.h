@@ -1,0 +1,42 @@
+// Tuning a network: what is measured in which order, and what of it is kept.
+//
+// First the kernels of the dataflow that most layers run by, then those of the other one, each by itself;
+// then dataflow against dataflow, each with its best kernels; last the whole network. What was decided is in
+// the store as soon as a step is over.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "runtime/context.h"
+#include "runtime/network_meter.h"
+
+namespace minuet {
+
+struct TuneProgress {
+  const char* step = "";  // "fused kernels"
+  TuningProgress search;
+};
+
+struct TuneOptions {
+  MeterOptions meter;
+  double budget_seconds = 120;
+  bool exhaustive = false;  // every candidate, whatever the time
+  std::function<void(const TuneProgress&)> progress;
+  std::function<void(const TuningBucket&, const TuningConfig&, const std::string& reason)> skipped;
+};
+
+struct TuneSummary {
+  i64 tried = 0, skipped = 0;        // candidates
+  i64 decided = 0, won = 0;          // buckets; those of them where something beats the default
+  i64 untuned_ns = 0, tuned_ns = 0;  // of all clouds' inferences, medians; 0 where it did not come to that
+  bool stopped = false;
+};
+
+/// `plan`: of a network. The heuristic is what is compared with, whatever the plan was tuned by.
+llvm::Expected<TuneSummary> tune_network(const std::shared_ptr<const Plan>& plan, Context& context,
+                                         const std::shared_ptr<Device>& device, TuningStore& store,
+                                         const TuneOptions& options);
+
+}  // namespace minuet

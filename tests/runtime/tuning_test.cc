@@ -1,0 +1,227 @@
+// Tuning through the C ABI: measured, stored, loaded again, told.
+#include "include/minuet/tuning.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+
+#include "tests/support/network_abi.h"
+
+namespace minuet::abi {
+namespace {
+
+using testing::HasSubstr;
+
+/// Two layers of few channels on two levels, and the way back.
+constexpr const char* kSmall = R"({"name": "small", "ndim": 3, "in_channels": 4, "channels": [4],
+  "layers": [
+  {"op": "block", "name": "stem", "width": 0, "kernel_size": 3, "save": "fine"},
+  {"op": "block", "name": "down", "width": 0, "kernel_size": 2, "stride": 2},
+  {"op": "up", "name": "up", "width": 0, "kernel_size": 2, "stride": 2, "onto": "fine"}]})";
+
+struct Told {
+  int64_t rounds = 0, most_rounds = 0, stop_after = -1;
+  std::vector<std::string> steps, skipped;
+};
+
+void on_progress(const minuet_tuning_progress* progress, void* user) {
+  Told& told = *static_cast<Told*>(user);
+  EXPECT_LE(progress->rounds, progress->most_rounds);
+  EXPECT_GE(progress->seconds_left, 0);
+  if (told.steps.empty() || told.steps.back() != progress->step) told.steps.push_back(progress->step);
+  ++told.rounds;
+}
+
+void on_skip(const minuet_tuning_skip* skip, void* user) {
+  static_cast<Told*>(user)->skipped.push_back(std::string(skip->operation) + " " + skip->config + ": " +
+                                              skip->reason);
+}
+
+int32_t asks_to_stop(void* user) {
+  const Told& told = *static_cast<Told*>(user);
+  return told.stop_after >= 0 && told.rounds >= told.stop_after ? 1 : 0;
+}
+
+/// By layer, operation and rows: what was chosen.
+using Chosen = std::map<std::string, std::string>;
+
+void on_choice(const minuet_tuned_choice* choice, void* user) {
+  EXPECT_EQ(choice->most_rows, 2 * choice->least_rows - 1);
+  EXPECT_GT(choice->chosen_ns, 0);
+  EXPECT_LE(choice->chosen_ns, choice->default_ns);
+  EXPECT_STREQ(choice->origin, "user");
+  EXPECT_EQ(choice->chosen_ns == choice->default_ns, std::string(choice->chosen) == choice->otherwise);
+  (*static_cast<Chosen*>(user))[std::string(choice->layer) + " " + choice->operation + " " +
+                                std::to_string(choice->least_rows)] = choice->chosen;
+}
+
+class TuningTest : public DeviceTest {
+ protected:
+  /// With no results yet: contexts are of the whole test program.
+  void SetUp() override {
+    DeviceTest::SetUp();
+    if (IsSkipped()) return;
+    char name[] = "/tmp/minuet-tuning-XXXXXX";
+    ASSERT_NE(::mkdtemp(name), nullptr);
+    folder_ = name;
+    here_ = {machine().context(), machine().device()};
+    check(minuet_context_load_tuning(here_.context, here_.device, folder_.c_str(), nullptr));
+  }
+  void TearDown() override {
+    if (!folder_.empty()) std::filesystem::remove_all(folder_);
+  }
+
+  struct Process {
+    minuet_context* context = nullptr;
+    minuet_device* device = nullptr;
+  };
+  Plan make_plan(const Process& process, minuet_dataflow dataflow) {
+    NetworkSpec spec;
+    spec.description = kSmall, spec.dtype = dtype(), spec.dataflow = dataflow;
+    const minuet_network_options options = network_options(spec);
+    minuet_plan* plan = nullptr;
+    check(minuet_plan_create_network(process.context, &options, &plan));
+    return Plan(plan, {minuet_plan_destroy});
+  }
+  minuet_status tune(const Process& process, minuet_plan* plan, Told& told, minuet_tuning_result& result) {
+    const std::vector<int32_t> voxels = make_scene(200, 5);
+    const Buffer coordinates(machine(), voxels);
+    const minuet_tuning_cloud cloud{coordinates.integers(), static_cast<int64_t>(voxels.size() / 4)};
+    minuet_tuning_options options = MINUET_TUNING_OPTIONS_INIT;
+    options.clouds = &cloud;
+    options.cloud_count = 1;
+    options.repeats = 3;
+    options.exhaustive = 1;
+    options.directory = folder_.c_str();
+    options.progress = on_progress;
+    options.skipped = on_skip;
+    options.cancelled = asks_to_stop;
+    options.user = &told;
+    result.struct_size = sizeof(result);
+    return minuet_tune(process.context, plan, process.device, &options, &result);
+  }
+  /// What a new plan is made by.
+  Chosen load(const Process& process, minuet_dataflow dataflow, int64_t* results = nullptr) {
+    check(minuet_context_load_tuning(process.context, process.device, folder_.c_str(), results));
+    const Plan plan = make_plan(process, dataflow);
+    check(minuet_plan_compile(plan.get(), machine().arch().c_str(), nullptr, nullptr));
+    check(minuet_plan_load(plan.get(), process.device));
+    return chosen_by(plan.get());
+  }
+  static Chosen chosen_by(minuet_plan* plan) {
+    Chosen chosen;
+    check(minuet_plan_visit_tuning(plan, on_choice, &chosen));
+    return chosen;
+  }
+
+  std::string folder_;
+  Process here_;
+};
+
+/// All that there is to try: tiles of few channels on a GPU; on the CPU the dataflows.
+TEST_P(TuningTest, R33_WhatWasMeasuredIsLoadedAgain) {
+  const minuet_dataflow dataflow =
+      machine().is_cpu() ? MINUET_DATAFLOW_AUTO : MINUET_DATAFLOW_GATHER_GEMM_SCATTER;
+  const Plan plan = make_plan(here_, dataflow);
+  Told told;
+  minuet_tuning_result result = {};
+  check(tune(here_, plan.get(), told, result));
+  EXPECT_THAT(told.skipped, testing::IsEmpty());
+  EXPECT_THAT(told.steps,
+              testing::ElementsAre(machine().is_cpu() ? "dataflows" : "gather and scatter tiles"));
+  EXPECT_GT(result.tried, 0);
+  EXPECT_GT(result.decided, 0);
+  EXPECT_LE(result.won, result.decided);
+  EXPECT_GT(result.untuned_ms, 0);
+  EXPECT_GT(result.tuned_ms, 0);
+  EXPECT_TRUE(chosen_by(plan.get()).empty()) << "nothing goes by it that is not told to";
+  EXPECT_TRUE(chosen_by(make_plan(here_, dataflow).get()).empty());
+
+  int64_t results = 0;
+  const Chosen chosen = load(here_, dataflow, &results);
+  EXPECT_EQ(results, result.decided);
+  EXPECT_EQ(chosen.size(), machine().is_cpu() ? 3u : 6u) << "a layer has one, or a gather and a scatter";
+  // Ranks that load the same choose the same.
+  minuet_context* context = nullptr;
+  minuet_device* device = nullptr;
+  check(minuet_context_create(nullptr, &context));
+  const Handle<minuet_context> of_context(context, {minuet_context_destroy});
+  check(minuet_device_open(context, machine().is_cpu() ? "cpu" : "cuda:0", &device));
+  const Handle<minuet_device> of_device(device, {minuet_device_destroy});
+  const Process other{context, device};
+  EXPECT_EQ(load(other, dataflow), chosen);
+
+  // Measured again: what is there is brought together with it.
+  Told again;
+  check(tune(other, make_plan(other, dataflow).get(), again, result));
+  check(minuet_context_load_tuning(other.context, other.device, folder_.c_str(), &results));
+  EXPECT_EQ(results, result.decided);
+}
+
+TEST_P(TuningTest, AStopKeepsWhatIsDone) {
+  const Plan plan = make_plan(here_, MINUET_DATAFLOW_AUTO);
+  Told told;
+  minuet_tuning_result result = {};
+  told.stop_after = 0;
+  EXPECT_EQ(tune(here_, plan.get(), told, result), MINUET_CANCELLED);
+  EXPECT_EQ(result.tried, 0);
+  told.stop_after = 1;
+  EXPECT_EQ(tune(here_, plan.get(), told, result), MINUET_CANCELLED);
+  EXPECT_THAT(told.steps, testing::ElementsAre(machine().is_cpu() ? "dataflows" : "fused kernels"));
+  EXPECT_GT(result.decided, 0);
+  EXPECT_EQ(result.tuned_ms, 0);
+  int64_t results = 0;
+  load(here_, MINUET_DATAFLOW_AUTO, &results);
+  EXPECT_EQ(results, result.decided);
+}
+
+/// The heuristic is the default, whatever the plan was made by; and a run tunes nothing.
+TEST_P(TuningTest, IsExplicit) {
+  int64_t results = -1;
+  EXPECT_TRUE(load(here_, MINUET_DATAFLOW_FUSED, &results).empty());
+  EXPECT_EQ(results, 0);
+}
+
+TEST_P(TuningTest, RefusesWhatCannotBeTuned) {
+  const Plan plan = make_plan(here_, MINUET_DATAFLOW_AUTO);
+  const int32_t voxel[4] = {0, 1, 2, 3};
+  const Buffer coordinates(machine(), std::vector<int32_t>(voxel, voxel + 4));
+  const minuet_tuning_cloud good{coordinates.integers(), 1}, empty{coordinates.integers(), 0};
+  minuet_tuning_options options = MINUET_TUNING_OPTIONS_INIT;
+  const auto expect = [&](const Process& of, minuet_status status, const char* reason) {
+    EXPECT_EQ(minuet_tune(of.context, plan.get(), of.device, &options, nullptr), status);
+    EXPECT_THAT(last_error(), HasSubstr(reason));
+  };
+  expect(here_, MINUET_INVALID_ARGUMENT, "no cloud");
+  options.clouds = &empty;
+  options.cloud_count = 1;
+  expect(here_, MINUET_INVALID_ARGUMENT, "cloud 0 has no coordinates");
+  options.clouds = &good;
+  options.repeats = 2;
+  expect(here_, MINUET_INVALID_ARGUMENT, "repeats is 2");
+  options.repeats = 0;
+  options.budget_seconds = -1;
+  expect(here_, MINUET_INVALID_ARGUMENT, "budget_seconds is -1");
+  options.budget_seconds = 0;
+  options.reserved = 1;
+  expect(here_, MINUET_INVALID_ARGUMENT, "reserved");
+  options.reserved = 0;
+  options.directory = "results";
+  expect(here_, MINUET_INVALID_ARGUMENT, "no absolute path");
+  options.directory = nullptr;
+  minuet_context_options in_memory = MINUET_CONTEXT_OPTIONS_INIT;
+  in_memory.disable_disk_cache = 1;
+  minuet_context* context = nullptr;
+  check(minuet_context_create(&in_memory, &context));
+  const Handle<minuet_context> of_context(context, {minuet_context_destroy});
+  expect({context, machine().device()}, MINUET_FAILED_PRECONDITION, "no cache folder");
+  EXPECT_EQ(minuet_tune(here_.context, plan.get(), here_.device, nullptr, nullptr), MINUET_INVALID_ARGUMENT);
+  EXPECT_EQ(minuet_plan_visit_tuning(plan.get(), nullptr, nullptr), MINUET_INVALID_ARGUMENT);
+}
+
+MINUET_INSTANTIATE_DEVICE_TEST(TuningTest);
+
+}  // namespace
+}  // namespace minuet::abi
