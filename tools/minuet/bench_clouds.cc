@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <optional>
 #include <random>
 #include <utility>
@@ -135,6 +136,12 @@ llvm::Expected<BenchCloud> open_file(const std::string& path, const BenchFiles& 
 }
 
 }  // namespace
+
+std::string bench_data_folder(const std::string& flag) {
+  if (!flag.empty()) return flag;
+  const char* const shared = std::getenv("MINUET_SHARED");
+  return std::string(shared ? shared : "../shared") + "/data";
+}
 
 llvm::Expected<std::vector<BenchCloud>> open_bench_clouds(const std::vector<std::string>& names,
                                                           const BenchFiles& files) {

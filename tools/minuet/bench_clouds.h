@@ -27,6 +27,9 @@ struct BenchFiles {
   ColumnOptions columns;   ///< of the user's own
 };
 
+/// --data, else MINUET_SHARED/data, else ../shared/data.
+std::string bench_data_folder(const std::string& flag);
+
 /// Those that --cloud names, or all that are known: read or generated. A name is a known one's or a file's,
 /// and what is named has to be there.
 llvm::Expected<std::vector<BenchCloud>> open_bench_clouds(const std::vector<std::string>& names,

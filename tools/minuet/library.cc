@@ -6,6 +6,7 @@
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include "minuet/tuning.h"
 #include "tools/minuet/convert.h"
 #include "tools/minuet/error.h"
 #include "tools/minuet/readers/scalar.h"
@@ -151,6 +152,13 @@ llvm::Expected<DeviceHandle> open_device(minuet_context* context, const std::str
   MINUET_TRY(check(minuet_device_query(device, &info)));
   facts = {info.name, info.description, info.arch, info.memory_bytes};
   return handle;
+}
+
+llvm::Error load_tuning(minuet_context* context, minuet_device* device) {
+  int64_t results = 0;
+  MINUET_TRY(check(minuet_context_load_tuning(context, device, nullptr, &results)));
+  if (results > 0) return llvm::Error::success();
+  return bad_input("--tuned: there are no tuning results for this device (minuet tune run measures)");
 }
 
 llvm::Error fill_network_options(const NetworkChoice& choice, minuet_dtype dtype, NetworkOptions& filled) {

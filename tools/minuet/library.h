@@ -104,6 +104,8 @@ llvm::Expected<std::string> absolute_cache_folder(const std::string& cache);
 /// "cuda:N", "cpu", or empty for the default.
 llvm::Expected<DeviceHandle> open_device(minuet_context* context, const std::string& name,
                                          DeviceFacts& facts);
+/// Networks that are opened from now on go by what was measured on the device.
+llvm::Error load_tuning(minuet_context* context, minuet_device* device);
 llvm::Error fill_network_options(const NetworkChoice& choice, minuet_dtype dtype, NetworkOptions& filled);
 /// Puts the network's file in front of an error about it.
 llvm::Error in_network(const NetworkChoice& choice, llvm::Error error);

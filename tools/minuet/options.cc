@@ -111,6 +111,10 @@ void add_maps(CLI::App& app, ExecutionChoice& execution) {
       ->type_name("NAME");
 }
 
+void add_tuned(CLI::App& app, Arguments& arguments) {
+  app.add_flag("--tuned", arguments.tuned, "choose by what `minuet tune run` found on this device");
+}
+
 void add_replay(CLI::App& app, ExecutionChoice& execution) {
   app.add_flag("--replay", execution.replay,
                "time inferences in capacity mode: on a GPU, one CUDA graph is replayed for each cloud; one "
@@ -127,6 +131,7 @@ void add_run(CLI::App& run, Arguments& arguments) {
   add_dataflow(run, arguments.network);
   add_maps(run, arguments.execution);
   add_replay(run, arguments.execution);
+  add_tuned(run, arguments);
   add_device(run, arguments);
   run.add_flag("--random-weights", arguments.random_weights, "--labels of a network without --weights");
   run.add_option("--repeat", arguments.repeat,
@@ -212,6 +217,7 @@ void add_bench(CLI::App& bench, Arguments& arguments) {
   add_dataflow(bench, arguments.network);
   add_maps(bench, arguments.execution);
   add_replay(bench, arguments.execution);
+  add_tuned(bench, arguments);
   add_device(bench, arguments);
   add_cache(bench, arguments);
 }
@@ -276,7 +282,8 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
   add_bench(*bench, arguments);
   add_precompile(*precompile, arguments);
   add_cache_command(*cache, arguments);
-  CLI::App* const tune = app.add_subcommand("tune", "Look at, merge and migrate tuning results");
+  CLI::App* const tune =
+      app.add_subcommand("tune", "Measure what is fastest; look at, merge and migrate the results");
   add_tune(*tune, arguments.tune);
   CLI::App* const weights = app.add_subcommand("weights", "Convert weights that other engines stored");
   add_weights_command(*weights, arguments);

@@ -20,13 +20,23 @@ namespace minuet::tool {
 enum class Command { None, Run, View, Report, Info, Bench, Precompile, Cache, Tune, Weights };
 enum class CacheAction { List, Inspect, Extract, Verify, Prune, Stats };
 
-/// `minuet tune`: commands/tune.cc.
+/// `minuet tune`: commands/tune.cc and commands/tune_run.cc.
 struct TuneOptions {
-  std::string action;     ///< list, inspect, merge or migrate
+  std::string action;     ///< list, inspect, merge, migrate, run or show
   std::string directory;  ///< empty: the cache's
   std::string cache;      ///< empty: the library's default
   std::string entry, from, into, from_environment;
   bool json = false;
+  // run and show
+  NetworkChoice network;
+  std::string dtype, device;  ///< as of Arguments
+  // run
+  std::vector<std::string> clouds;
+  std::string data, voxel_size;  ///< empty: the default folder; 0.1
+  std::optional<int> columns;
+  double budget = 0;  ///< seconds; 0: the library's default
+  bool exhaustive = false;
+  int repeat = 0;  ///< 0: the library decides
 };
 void add_tune(CLI::App& tune, TuneOptions& options);
 
@@ -38,6 +48,7 @@ struct Arguments {
   std::string dtype;   ///< empty: the device's default
   std::string device;  ///< empty: cuda:0 where usable, else cpu
   std::string cache;   ///< empty: the library's default
+  bool tuned = false;  ///< tuning results decide
   // run
   int repeat = 0;  ///< 0: 10 on a GPU, none on the CPU
   std::string output, output_coordinates, json;

@@ -1,7 +1,6 @@
 // `minuet bench`: wall time of whole inferences over clouds that each inference sees for the first time.
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <optional>
 #include <set>
 #include <vector>
@@ -42,12 +41,6 @@ struct Bench {
   int unthinned;  ///< variants, for the warm-up
   int warm_up, timed;
 };
-
-std::string data_folder(const Arguments& arguments) {
-  if (!arguments.data.empty()) return arguments.data;
-  const char* const shared = std::getenv("MINUET_SHARED");
-  return std::string(shared ? shared : "../shared") + "/data";
-}
 
 /// "NVIDIA H200" -> "nvidia_h200".
 std::string file_word(llvm::StringRef text) {
@@ -394,11 +387,13 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
 
 llvm::Error bench_command(const Arguments& arguments) {
   for (const std::string& dtype : arguments.dtypes) MINUET_TRY(dtype_for(dtype, true).takeError());
-  const BenchFiles files{data_folder(arguments), arguments.file_voxel_size, {arguments.file_columns, {}}};
+  const BenchFiles files{
+      bench_data_folder(arguments.data), arguments.file_voxel_size, {arguments.file_columns, {}}};
   MINUET_ASSIGN(const std::vector<BenchCloud> clouds, open_bench_clouds(arguments.clouds, files));
   MINUET_ASSIGN(const ContextHandle context, open_context({arguments.cache}));
   DeviceFacts facts;
   MINUET_ASSIGN(const DeviceHandle device, open_device(context.get(), arguments.device, facts));
+  if (arguments.tuned) MINUET_TRY(load_tuning(context.get(), device.get()));
   MINUET_ASSIGN(std::vector<Measurement> measurements, plan_measurements(arguments, facts.is_cpu()));
   for (const BenchCloud& cloud : clouds) {
     if (!cloud.note.empty()) std::fprintf(stderr, "minuet: %s\n", cloud.note.c_str());

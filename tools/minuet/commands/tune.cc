@@ -1,4 +1,5 @@
-// `minuet tune`: tuning results in files: what is there, and how to bring it together.
+// `minuet tune`: tuning results in files: what is there, and how to bring it together. commands/tune_run.cc
+// makes them.
 #include <CLI/CLI.hpp>
 
 #include "codegen/tuning/tuned_config.h"
@@ -7,6 +8,7 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 #include "tools/minuet/commands/commands.h"
+#include "tools/minuet/commands/tune_run.h"
 #include "tools/minuet/error.h"
 #include "tools/minuet/library.h"
 
@@ -23,6 +25,8 @@ the least median; so the order of merges does not matter. migrate copies the res
 of Minuet or of the toolkit to this one's folder, marked as migrated until they are measured again.
 
 Examples:
+  minuet tune run os1_0.1 office_0.01 --network minkunet42
+  minuet tune show --network minkunet42
   minuet tune list
   minuet tune inspect 3fa9 --directory ./tuning
   minuet tune merge ./from-another-machine ./tuning
@@ -202,6 +206,7 @@ llvm::Error migrate(TuningStore& store, llvm::StringRef prefix) {
 void add_tune(CLI::App& tune, TuneOptions& options) {
   tune.footer(kFooter);
   tune.require_subcommand(1);
+  add_tune_run(tune, options);
   auto add_action = [&](const char* name, const char* help) {
     CLI::App* const action = tune.add_subcommand(name, help);
     action->callback([&options, name] { options.action = name; });
@@ -233,6 +238,8 @@ void add_tune(CLI::App& tune, TuneOptions& options) {
 
 llvm::Error tune_command(const Arguments& arguments) {
   const TuneOptions& options = arguments.tune;
+  if (options.action == "run") return tune_run(options);
+  if (options.action == "show") return tune_show(options);
   if (options.action == "merge") return merge(options);
   MINUET_ASSIGN(TuningStore store, open_store(options));
   if (options.action == "inspect") return inspect(store, options.entry);

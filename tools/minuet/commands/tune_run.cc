@@ -1,0 +1,272 @@
+// `minuet tune run` and `minuet tune show`: measuring which kernels are fastest, and what came of it.
+#include <signal.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <cstdlib>
+#include <map>
+#include <optional>
+
+#include "llvm/Support/raw_ostream.h"
+#include "minuet/tuning.h"
+#include "tools/minuet/bench_clouds.h"
+#include "tools/minuet/commands/commands.h"
+#include "tools/minuet/commands/tune_run.h"
+#include "tools/minuet/convert.h"
+#include "tools/minuet/error.h"
+#include "tools/minuet/options_rules.h"
+#include "tools/minuet/output_file.h"
+#include "tools/minuet/progress.h"
+
+namespace minuet::tool {
+namespace {
+
+constexpr const char* kTuneRunFooter = R"(
+CLOUD: one of `minuet bench`'s, lidar_0.1 or os1_0.1, or a .bin, .ply, .pcd or .npy file of points. Take some
+that are like those to come, in extent and in numbers of voxels: results hold for layers of the same channels
+and kernel, between powers of two of rows, and for the next smaller and larger such range where nothing was
+measured. Clouds are turned about z, so that `minuet bench` times others.
+
+Measured inside runs of the whole network, each candidate in turn with the default: on a GPU the Specs of the
+fused kernel and the tiles of gather and scatter, everywhere fused against gather-GEMM-scatter. What beats the
+default by more than the spread of their difference, twice, goes to the cache folder as soon as a step is
+over; Ctrl-C keeps what is done. Nothing uses results that is not told to: `--tuned` of `minuet run` and `minuet
+bench`, minuet_context_load_tuning. Not tuned: B, C and threads of the search, padding, streams, cuBLASLt's
+algorithms, the order of rows.
+
+Examples:
+  minuet tune run sweep.bin --budget 120
+  minuet tune run os1_0.1 os1_0.05 office_0.01 lidar_0.1 random_1e5 --network minkunet42 --dtype fp16
+  minuet tune show --network minkunet42 --dtype fp16
+  minuet bench --tuned --cloud os1_0.1)";
+
+constexpr int kVariant = 7919;  // of the clouds: none that bench times
+
+std::atomic<int> interrupts{0};
+
+/// The first Ctrl-C ends the work in order; the second one ends the process.
+void on_interrupt(int number) {
+  if (interrupts++ == 0) return;
+  ::signal(number, SIG_DFL);
+  ::raise(number);
+}
+
+struct Session {
+  ContextHandle context;
+  DeviceHandle device;
+  DeviceFacts facts;
+  minuet_dtype dtype = MINUET_F16;
+};
+
+llvm::Expected<Session> open_session(const TuneOptions& options) {
+  Session session;
+  MINUET_ASSIGN(session.context, open_context({options.cache, /*trace=*/false, /*must_jit=*/true}));
+  MINUET_ASSIGN(session.device, open_device(session.context.get(), options.device, session.facts));
+  MINUET_ASSIGN(session.dtype, dtype_for(options.dtype, session.facts.is_cpu()));
+  return session;
+}
+
+struct Uploaded {
+  std::vector<DeviceBuffer> memory;
+  std::vector<minuet_tuning_cloud> clouds;
+};
+
+llvm::Expected<Uploaded> upload(const std::vector<BenchCloud>& clouds, minuet_device* device) {
+  Uploaded uploaded;
+  for (const BenchCloud& cloud : clouds) {
+    if (!cloud.note.empty()) llvm::errs() << "minuet: " << cloud.note << "\n";
+    llvm::Expected<VoxelCloud> voxels = make_variant(cloud, kVariant, /*thin=*/false);
+    if (!voxels) return in_file(cloud.name, voxels.takeError());
+    MINUET_ASSIGN(DeviceBuffer memory,
+                  DeviceBuffer::upload(device, voxels->coordinates.data(), 4 * voxels->coordinates.size()));
+    uploaded.clouds.push_back({static_cast<const int32_t*>(memory.get()), voxels->count()});
+    uploaded.memory.push_back(std::move(memory));
+  }
+  return uploaded;
+}
+
+// ---- what is told ---------------------------------------------------------------------------------------
+
+struct Told {
+  std::optional<Progress> progress;
+  std::string step;
+  std::map<std::string, int> skipped;  // by reason
+};
+
+void on_progress(const minuet_tuning_progress* progress, void* user) {
+  Told& told = *static_cast<Told*>(user);
+  if (told.step != progress->step) {
+    told.step = progress->step;
+    told.progress->say("measuring " + told.step);
+  }
+  told.progress->step(progress->rounds, progress->most_rounds);
+}
+
+void on_skip(const minuet_tuning_skip* skip, void* user) {
+  Told& told = *static_cast<Told*>(user);
+  ++told.skipped[std::string(skip->operation) + " " + skip->config + ": " + skip->reason];
+}
+
+/// The fields of `text` that `other` has not the same.
+std::string differences(llvm::StringRef text, llvm::StringRef other) {
+  llvm::SmallVector<llvm::StringRef, 16> fields, others;
+  text.split(fields, ' ');
+  other.split(others, ' ');
+  std::string different;
+  for (const llvm::StringRef field : fields) {
+    if (std::find(others.begin(), others.end(), field) != others.end()) continue;
+    different += (different.empty() ? "" : " ") + field.str();
+  }
+  return different;
+}
+
+struct Choices {
+  bool all = false;  // else those alone that the default lost
+  int64_t known = 0, printed = 0;
+};
+
+void print_choice(const minuet_tuned_choice* choice, void* user) {
+  Choices& choices = *static_cast<Choices*>(user);
+  ++choices.known;
+  const bool is_default = llvm::StringRef(choice->chosen) == choice->otherwise;
+  if (is_default && !choices.all) return;
+  if (choices.printed++ == 0) {
+    llvm::outs() << llvm::formatv("{0,-32} {1,19}  {2,-8} {3,10} {4,10} {5,6}\n", "layer", "rows", "what",
+                                  "chosen, ms", "default", "less");
+  }
+  const double chosen = static_cast<double>(choice->chosen_ns) * 1e-6,
+               otherwise = static_cast<double>(choice->default_ns) * 1e-6;
+  const std::string rows = llvm::formatv("{0} - {1}", choice->least_rows, choice->most_rows).str(),
+                    less = llvm::formatv("{0:f1} %", 100 - 100 * chosen / otherwise).str(),
+                    what = is_default ? "default: " + std::string(choice->chosen)
+                                      : differences(choice->chosen, choice->otherwise) +
+                                            ", default: " + differences(choice->otherwise, choice->chosen);
+  llvm::outs() << llvm::formatv("{0,-32} {1,19}  {2,-8} {3,10:f4} {4,10:f4} {5,6}  {6}\n", choice->layer,
+                                rows, choice->operation, chosen, otherwise, is_default ? "" : less, what);
+}
+
+/// What the results on disk make of the network.
+llvm::Error print_choices(const Session& session, const NetworkChoice& choice, bool all) {
+  MINUET_TRY(
+      check(minuet_context_load_tuning(session.context.get(), session.device.get(), nullptr, nullptr)));
+  minuet_plan_info info;
+  MINUET_ASSIGN(const PlanHandle plan, open_network(session.context.get(), choice, session.dtype, info));
+  Choices choices{all};
+  MINUET_TRY(check(minuet_plan_visit_tuning(plan.get(), print_choice, &choices)));
+  if (choices.known == 0) {
+    llvm::outs() << "no results for this network, dtype and device: `minuet tune run` measures\n";
+  }
+  return llvm::Error::success();
+}
+
+void print_summary(const minuet_tuning_result& result, const Told& told) {
+  for (const auto& [reason, count] : told.skipped) llvm::outs() << "skipped: " << reason << "\n";
+  llvm::outs() << llvm::formatv(
+      "{0} candidates in {1:f1} s, {2} more do not run; the default lost {3} of {4}\n", result.tried,
+      result.seconds, result.skipped, result.won, result.decided);
+  if (result.tuned_ms <= 0) return;
+  llvm::outs() << llvm::formatv(
+      "all clouds, whole network: {0:f3} ms untuned, {1:f3} ms tuned; untuned takes {2:f1} % more\n\n",
+      result.untuned_ms, result.tuned_ms, 100 * result.untuned_ms / result.tuned_ms - 100);
+}
+
+}  // namespace
+
+void add_tune_run(CLI::App& tune, TuneOptions& options) {
+  const auto add_network = [&](CLI::App& app) {
+    app.add_option("--network", options.network.network, "minkunet42, sparseresnet21d or a JSON file")
+        ->capture_default_str()
+        ->type_name("NAME|FILE");
+    app.add_option("--channels", options.network.channels, "other widths, as many as the network lists")
+        ->transform(kDecimal)
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->type_name("C0,C1");
+    app.add_option("--dtype", options.dtype,
+                   "fp32, tf32, fp16 or bf16; default: fp16 on a GPU, fp32 on the CPU")
+        ->type_name("TYPE");
+    app.add_option(
+           "--dataflow", options.network.dataflow,
+           "gather-gemm-scatter or fused: the kernels of that one alone; default: auto, both, and which is "
+           "faster")
+        ->type_name("NAME");
+    app.add_option("--device", options.device, "cuda:N or cpu; default: cuda:0 where it is usable, else cpu")
+        ->type_name("NAME");
+    app.add_option("--cache", options.cache, "kernel cache folder, which keeps the results too")
+        ->type_name("DIR");
+  };
+  CLI::App* const run = tune.add_subcommand("run", "Measure what is fastest for a network on these clouds");
+  run->callback([&options] { options.action = "run"; });
+  run->footer(kTuneRunFooter);
+  run->add_option("CLOUD", options.clouds, "clouds by name, or files of points")->required();
+  run->add_option("--voxel-size", options.voxel_size, "edge of a voxel in metres, for files; default: 0.1")
+      ->type_name("M");
+  run->add_option("--columns", options.columns, "float32 numbers in a row of a .bin file; default: 4")
+      ->type_name("N")
+      ->transform(kDecimal)
+      ->check(CLI::Range(3, 1024));
+  run->add_option("--data", options.data,
+                  "folder of the real clouds; default: MINUET_SHARED/data, ../shared/data")
+      ->type_name("DIR");
+  run->add_option("--budget", options.budget, "seconds that the search may take; default: 120")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.001, 1e6));
+  run->add_flag("--exhaustive", options.exhaustive, "every candidate, whatever the time");
+  run->add_option("--repeat", options.repeat,
+                  "timed runs of each cloud in a round; default: 16 on a GPU, 5 on the CPU")
+      ->type_name("N")
+      ->transform(kDecimal)
+      ->check(CLI::Range(3, 10000));
+  add_network(*run);
+  CLI::App* const show =
+      tune.add_subcommand("show", "Say what was chosen for each layer, and by how much it won");
+  show->callback([&options] { options.action = "show"; });
+  add_network(*show);
+}
+
+llvm::Error tune_run(const TuneOptions& options) {
+  const BenchFiles files{bench_data_folder(options.data), options.voxel_size, {options.columns, {}}};
+  MINUET_ASSIGN(const std::vector<BenchCloud> clouds, open_bench_clouds(options.clouds, files));
+  MINUET_ASSIGN(const Session session, open_session(options));
+  minuet_plan_info info;
+  MINUET_ASSIGN(const PlanHandle plan,
+                open_network(session.context.get(), options.network, session.dtype, info));
+  if (info.ndim != 3) {
+    return bad_input("the network '{0}' is of {1} dimensions, and clouds have 3", options.network.network,
+                     info.ndim);
+  }
+  MINUET_ASSIGN(const Uploaded uploaded, upload(clouds, session.device.get()));
+  Told told;
+  minuet_tuning_options tuning = MINUET_TUNING_OPTIONS_INIT;
+  tuning.clouds = uploaded.clouds.data();
+  tuning.cloud_count = static_cast<int32_t>(uploaded.clouds.size());
+  tuning.repeats = options.repeat;
+  tuning.budget_seconds = options.budget;
+  tuning.exhaustive = options.exhaustive ? 1 : 0;
+  tuning.progress = on_progress;
+  tuning.skipped = on_skip;
+  tuning.cancelled = [](void*) { return static_cast<int32_t>(interrupts > 0); };
+  tuning.user = &told;
+  minuet_tuning_result result = {};
+  result.struct_size = sizeof(result);
+  ::signal(SIGINT, on_interrupt);
+  ::signal(SIGTERM, on_interrupt);
+  told.progress.emplace("compiling kernels");
+  const minuet_status status =
+      minuet_tune(session.context.get(), plan.get(), session.device.get(), &tuning, &result);
+  told.progress.reset();
+  if (status != MINUET_OK && status != MINUET_CANCELLED) return check(status);
+  llvm::outs() << llvm::formatv("{0} in {1} on {2}\n", info.name, dtype_name(session.dtype),
+                                session.facts.description);
+  print_summary(result, told);
+  MINUET_TRY(print_choices(session, options.network, /*all=*/false));
+  if (status == MINUET_OK) return llvm::Error::success();
+  return interrupted("interrupted; what was measured is kept");
+}
+
+llvm::Error tune_show(const TuneOptions& options) {
+  MINUET_ASSIGN(const Session session, open_session(options));
+  return print_choices(session, options.network, /*all=*/true);
+}
+
+}  // namespace minuet::tool
