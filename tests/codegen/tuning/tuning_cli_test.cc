@@ -94,5 +94,64 @@ TEST(TuningCli, R35_MigrateMarksWhatIsDueToBeMeasured) {
   expect_refused({"migrate", "--from-env", now, "--directory", folder.path()}, "of this version already");
 }
 
+// ---- run and show ---------------------------------------------------------------------------------------
+
+constexpr const char* kNetwork =
+    R"({"name": "small", "ndim": 3, "in_channels": 4, "channels": [4], "layers": [
+  {"op": "block", "name": "stem", "width": 0, "kernel_size": 3, "save": "fine"},
+  {"op": "block", "name": "down", "width": 0, "kernel_size": 2, "stride": 2},
+  {"op": "up", "name": "up", "width": 0, "kernel_size": 2, "stride": 2, "onto": "fine"}]})";
+
+/// A wall of 900 points, and the network.
+struct TuneFiles {
+  TuneFiles() {
+    std::ofstream(network) << kNetwork;
+    std::ofstream file(cloud, std::ios::binary);
+    for (int i = 0; i < 900; ++i) {
+      const float point[4] = {0.1f * static_cast<float>(i % 30), 0.1f * static_cast<float>(i / 30), 0.5f, 1};
+      file.write(reinterpret_cast<const char*>(point), sizeof(point));
+    }
+  }
+  const TemporaryFolder folder;
+  const std::string network = folder / "network.json", cloud = folder / "cloud.bin", cache = folder / "cache";
+};
+
+TEST(TuningCli, MeasuresOnTheCpuAndShowsWhatWasChosen) {
+  const TuneFiles files;
+  const std::vector<std::string> of_network{"--network", files.network, "--device",
+                                            "cpu",       "--cache",     files.cache};
+  const auto with = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), of_network.begin(), of_network.end());
+    return arguments;
+  };
+  EXPECT_THAT(expect_done(with({"show"})), HasSubstr("no results for this network"));
+  const tool::Finished untuned = tool::minuet(
+      {"run", files.cloud, "--tuned", "--network", files.network, "--device", "cpu", "--cache", files.cache});
+  EXPECT_EQ(untuned.code, 2);
+  EXPECT_THAT(untuned.err, HasSubstr("no tuning results for this device"));
+
+  const std::string measured = expect_done(with({"run", files.cloud, "--repeat", "3", "--budget", "60"}));
+  EXPECT_THAT(measured, HasSubstr("small in fp32 on "));
+  EXPECT_THAT(measured, HasSubstr("3 candidates in "));
+  EXPECT_THAT(measured, HasSubstr(" of 3\n"));
+  EXPECT_THAT(measured, HasSubstr("all clouds, whole network: "));
+  const std::string shown = expect_done(with({"show"}));
+  for (const char* layer : {"stem ", "down ", "up "}) EXPECT_THAT(shown, HasSubstr(layer));
+  EXPECT_THAT(shown, HasSubstr("dataflow=1"));
+  EXPECT_THAT(expect_done({"list", "--cache", files.cache}), HasSubstr("kind transposed"));
+  const tool::Finished tuned = tool::minuet(
+      {"run", files.cloud, "--tuned", "--network", files.network, "--device", "cpu", "--cache", files.cache});
+  EXPECT_EQ(tuned.code, 0) << tuned.err;
+}
+
+TEST(TuningCli, RefusesWhatItCannotMeasure) {
+  const TuneFiles files;
+  expect_refused({"run", "--network", files.network}, "CLOUD is required");
+  expect_refused({"run", files.folder / "none.bin"}, "none.bin");
+  expect_refused({"run", files.cloud, "--budget", "0"}, "--budget");
+  expect_refused({"run", files.cloud, "--repeat", "2"}, "--repeat");
+  expect_refused({"run", files.cloud, "--network", "nothing", "--device", "cpu"}, "'nothing'");
+}
+
 }  // namespace
 }  // namespace minuet
