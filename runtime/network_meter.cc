@@ -65,6 +65,12 @@ llvm::Error NetworkMeter::set_default(TuningConfigs configs, std::optional<Dataf
   return llvm::Error::success();
 }
 
+i64 NetworkMeter::most_points() const {
+  i64 points = 1;
+  for (const MeterCloud& cloud : options_.clouds) points = std::max(points, cloud.count);
+  return points;
+}
+
 /// And makes room for the largest output.
 llvm::Error NetworkMeter::count_rows() {
   MINUET_TRY(set_default({}, plan_->dataflow));
@@ -87,10 +93,8 @@ llvm::Error NetworkMeter::count_rows() {
 
 /// Numbers of both signs, so that no product is skipped and a ReLU has both to see.
 llvm::Error NetworkMeter::make_features() {
-  i64 points = 1;
-  for (const MeterCloud& cloud : options_.clouds) points = std::max(points, cloud.count);
   const Program& program = plan_->program;
-  const auto count = static_cast<std::size_t>(points * program.tensors[program.inputs[0]].channels);
+  const auto count = static_cast<std::size_t>(most_points() * program.tensors[program.inputs[0]].channels);
   std::vector<float> values(count);
   for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i * 37 % 101) / 50.0f - 1.0f;
   std::vector<char> stored(count * dtype_bytes(program.dtype));
@@ -121,10 +125,16 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> NetworkMeter::choose(const T
 
 void NetworkMeter::announce(const TuningConfigs& round) {
   const std::string& arch = device_->info().arch;
-  if (arch.empty()) return;
+  if (round.empty()) announced_.clear();
+  if (round.empty() || arch.empty()) return;
   llvm::Expected<std::shared_ptr<const CompiledPlan>> compiled = choose(round);
   if (!compiled) return llvm::consumeError(compiled.takeError());  // measure() says so
-  auto work = [cache = cache_, sources = (*compiled)->sources(), arch](const CancelToken& cancel) {
+  start_compiling(round, **compiled);
+}
+
+void NetworkMeter::start_compiling(const TuningConfigs& round, const CompiledPlan& compiled) {
+  auto work = [cache = cache_, sources = compiled.sources(),
+               arch = device_->info().arch](const CancelToken& cancel) {
     return cache->get_or_compile_all(sources, arch, &cancel).takeError();
   };
   llvm::consumeError(BackgroundJob::start(std::move(work), [&](std::unique_ptr<BackgroundJob> job) {
@@ -139,7 +149,7 @@ llvm::Expected<BinaryList> NetworkMeter::compile(const TuningConfigs& round, con
   const auto is_round = [&](const Announced& announced) { return announced.round == round; };
   auto found = std::find_if(announced_.begin(), announced_.end(), is_round);
   if (found == announced_.end()) {
-    announce(round);
+    start_compiling(round, compiled);
     found = std::find_if(announced_.begin(), announced_.end(), is_round);
   }
   if (found != announced_.end()) {
@@ -157,7 +167,9 @@ llvm::Expected<std::unique_ptr<Execution>> NetworkMeter::open(const TuningConfig
   MINUET_TRY(check_cancelled());
   MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded,
                 LoadedPlan::create(plan_, compiled, binaries, device_, {}, nullptr));
-  MINUET_ASSIGN(std::unique_ptr<Execution> execution, Execution::create(std::move(loaded), {}));
+  ExecutionOptions options;
+  options.max_points = most_points();
+  MINUET_ASSIGN(std::unique_ptr<Execution> execution, Execution::create(std::move(loaded), options));
   return execution;
 }
 

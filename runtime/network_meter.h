@@ -53,11 +53,13 @@ class NetworkMeter final : public TuningMeter {
 
   NetworkMeter(std::shared_ptr<const Plan> plan, std::shared_ptr<KernelCache> cache,
                std::shared_ptr<Device> device, TuningEnvironment environment, MeterOptions options);
+  i64 most_points() const;
   llvm::Error count_rows();
   llvm::Error make_features();
   llvm::Error check_cancelled() const;
   TuningConfigs with_default(const TuningConfigs& round) const;
   llvm::Expected<std::shared_ptr<const CompiledPlan>> choose(const TuningConfigs& configs) const;
+  void start_compiling(const TuningConfigs& round, const CompiledPlan& compiled);
   llvm::Expected<BinaryList> compile(const TuningConfigs& round, const CompiledPlan& compiled);
   llvm::Expected<std::unique_ptr<Execution>> open(const TuningConfigs& round);
   llvm::Error prepare(Execution& execution, std::size_t cloud);

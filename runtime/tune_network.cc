@@ -39,7 +39,7 @@ class NetworkTuner {
     } else {
       dataflows = {Dataflow::GatherGemmScatter, Dataflow::Fused};
     }
-    double share = 0.5;  // of the budget, until the step ends
+    double share = plan_.dataflow ? 0.95 : 0.5;  // of the budget, until the step ends
     for (const Dataflow dataflow : dataflows) {
       if (!summary_.stopped) MINUET_TRY(tune_kernels(dataflow, share));
       share = 0.75;

@@ -128,6 +128,7 @@ class Tuner {
       tell_progress(static_cast<i64>(!next.empty()));
       round = std::move(next);
     }
+    meter_.announce({});  // what comes is not to be disturbed
     for (int i = 0; i < kConfirmations; ++i) {
       const TuningConfigs winners = unconfirmed();
       if (winners.empty()) return llvm::Error::success();

@@ -26,7 +26,8 @@ class TuningMeter {
   virtual ~TuningMeter() = default;
   /// On a clock that goes forward.
   virtual double seconds() = 0;
-  /// This round comes soon: its kernels may be compiled beside what is measured until then.
+  /// This round comes soon: its kernels may be compiled beside what is measured until then. None: nothing is
+  /// to be compiled any more beside what is measured.
   virtual void announce(const TuningConfigs& round) = 0;
   /// The round's buckets, each with its configuration, in turn with all buckets as by default. None: whether
   /// the default runs. Cancelled: nothing is measured any more. Any other error: something in the round does

@@ -86,7 +86,8 @@ MINUET_API minuet_status minuet_tune(minuet_context* context, minuet_plan* plan,
 
 /* Plans of this context that are made from now on go by what was measured on devices like this one: results
  * of the directory (null: the cache folder) first, then those of bundles. results, optional: for how many
- * kinds of layer and size there are any. Plans that are there stay as they are. */
+ * kinds of layer and size there are any. Plans that are there stay as they are. Capacity mode takes layers of
+ * the fused dataflow alone: for it, ask for that one in the network's options, which goes before results. */
 MINUET_API minuet_status minuet_context_load_tuning(minuet_context* context, minuet_device* device,
                                                     const char* directory, int64_t* results);
 
