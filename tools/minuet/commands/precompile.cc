@@ -1,8 +1,6 @@
 // `minuet precompile`: networks' kernels into the cache folder and into bundles, with no GPU.
-#include <signal.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <map>
 #include <optional>
@@ -14,6 +12,7 @@
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/convert.h"
 #include "tools/minuet/error.h"
+#include "tools/minuet/interrupt.h"
 #include "tools/minuet/output_file.h"
 #include "tools/minuet/report.h"
 
@@ -21,17 +20,6 @@ namespace minuet::tool {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-std::atomic<int> interrupts{0};
-
-/// The first Ctrl-C ends the work in order; the second one ends the process.
-void on_interrupt(int number) {
-  if (interrupts++ > 0) {
-    remove_unfinished_files();
-    ::signal(number, SIG_DFL);
-    ::raise(number);
-  }
-}
 
 struct PrecompileWork {
   Clock::time_point start = Clock::now();
@@ -207,10 +195,9 @@ llvm::Error precompile_command(const Arguments& arguments) {
   options.time_trace_directory = arguments.time_trace.empty() ? nullptr : arguments.time_trace.c_str();
   options.step = on_step;
   options.bundle = on_bundle;
-  options.cancelled = [](void*) { return static_cast<int32_t>(interrupts > 0); };
+  options.cancelled = [](void*) { return static_cast<int32_t>(is_interrupted()); };
   options.user = &progress;
-  ::signal(SIGINT, on_interrupt);
-  ::signal(SIGTERM, on_interrupt);
+  watch_interrupts();
   minuet_precompile_result result = {};
   result.struct_size = sizeof(result);
   const minuet_status status = minuet_precompile(context.get(), &options, &result);

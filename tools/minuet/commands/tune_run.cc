@@ -1,9 +1,6 @@
 // `minuet tune run` and `minuet tune show`: measuring which kernels are fastest, and what came of it.
-#include <signal.h>
-
 #include <CLI/CLI.hpp>
-#include <atomic>
-#include <cstdlib>
+#include <algorithm>
 #include <map>
 #include <optional>
 
@@ -14,6 +11,7 @@
 #include "tools/minuet/commands/tune_run.h"
 #include "tools/minuet/convert.h"
 #include "tools/minuet/error.h"
+#include "tools/minuet/interrupt.h"
 #include "tools/minuet/options_rules.h"
 #include "tools/minuet/output_file.h"
 #include "tools/minuet/progress.h"
@@ -42,37 +40,28 @@ Examples:
 
 constexpr int kVariant = 7919;  // of the clouds: none that bench times
 
-std::atomic<int> interrupts{0};
-
-/// The first Ctrl-C ends the work in order; the second one ends the process.
-void on_interrupt(int number) {
-  if (interrupts++ == 0) return;
-  ::signal(number, SIG_DFL);
-  ::raise(number);
-}
-
-struct Session {
+struct TuneSession {
   ContextHandle context;
   DeviceHandle device;
   DeviceFacts facts;
   minuet_dtype dtype = MINUET_F16;
 };
 
-llvm::Expected<Session> open_session(const TuneOptions& options) {
-  Session session;
+llvm::Expected<TuneSession> open_tune_session(const TuneOptions& options) {
+  TuneSession session;
   MINUET_ASSIGN(session.context, open_context({options.cache, /*trace=*/false, /*must_jit=*/true}));
   MINUET_ASSIGN(session.device, open_device(session.context.get(), options.device, session.facts));
   MINUET_ASSIGN(session.dtype, dtype_for(options.dtype, session.facts.is_cpu()));
   return session;
 }
 
-struct Uploaded {
+struct TuneClouds {
   std::vector<DeviceBuffer> memory;
   std::vector<minuet_tuning_cloud> clouds;
 };
 
-llvm::Expected<Uploaded> upload(const std::vector<BenchCloud>& clouds, minuet_device* device) {
-  Uploaded uploaded;
+llvm::Expected<TuneClouds> upload_clouds(const std::vector<BenchCloud>& clouds, minuet_device* device) {
+  TuneClouds uploaded;
   for (const BenchCloud& cloud : clouds) {
     if (!cloud.note.empty()) llvm::errs() << "minuet: " << cloud.note << "\n";
     llvm::Expected<VoxelCloud> voxels = make_variant(cloud, kVariant, /*thin=*/false);
@@ -146,7 +135,7 @@ void print_choice(const minuet_tuned_choice* choice, void* user) {
 }
 
 /// What the results on disk make of the network.
-llvm::Error print_choices(const Session& session, const NetworkChoice& choice, bool all) {
+llvm::Error print_choices(const TuneSession& session, const NetworkChoice& choice, bool all) {
   MINUET_TRY(
       check(minuet_context_load_tuning(session.context.get(), session.device.get(), nullptr, nullptr)));
   minuet_plan_info info;
@@ -227,7 +216,7 @@ void add_tune_run(CLI::App& tune, TuneOptions& options) {
 llvm::Error tune_run(const TuneOptions& options) {
   const BenchFiles files{bench_data_folder(options.data), options.voxel_size, {options.columns, {}}};
   MINUET_ASSIGN(const std::vector<BenchCloud> clouds, open_bench_clouds(options.clouds, files));
-  MINUET_ASSIGN(const Session session, open_session(options));
+  MINUET_ASSIGN(const TuneSession session, open_tune_session(options));
   minuet_plan_info info;
   MINUET_ASSIGN(const PlanHandle plan,
                 open_network(session.context.get(), options.network, session.dtype, info));
@@ -235,7 +224,7 @@ llvm::Error tune_run(const TuneOptions& options) {
     return bad_input("the network '{0}' is of {1} dimensions, and clouds have 3", options.network.network,
                      info.ndim);
   }
-  MINUET_ASSIGN(const Uploaded uploaded, upload(clouds, session.device.get()));
+  MINUET_ASSIGN(const TuneClouds uploaded, upload_clouds(clouds, session.device.get()));
   Told told;
   minuet_tuning_options tuning = MINUET_TUNING_OPTIONS_INIT;
   tuning.clouds = uploaded.clouds.data();
@@ -245,12 +234,11 @@ llvm::Error tune_run(const TuneOptions& options) {
   tuning.exhaustive = options.exhaustive ? 1 : 0;
   tuning.progress = on_progress;
   tuning.skipped = on_skip;
-  tuning.cancelled = [](void*) { return static_cast<int32_t>(interrupts > 0); };
+  tuning.cancelled = [](void*) { return static_cast<int32_t>(is_interrupted()); };
   tuning.user = &told;
   minuet_tuning_result result = {};
   result.struct_size = sizeof(result);
-  ::signal(SIGINT, on_interrupt);
-  ::signal(SIGTERM, on_interrupt);
+  watch_interrupts();
   told.progress.emplace("compiling kernels");
   const minuet_status status =
       minuet_tune(session.context.get(), plan.get(), session.device.get(), &tuning, &result);
@@ -265,7 +253,7 @@ llvm::Error tune_run(const TuneOptions& options) {
 }
 
 llvm::Error tune_show(const TuneOptions& options) {
-  MINUET_ASSIGN(const Session session, open_session(options));
+  MINUET_ASSIGN(const TuneSession session, open_tune_session(options));
   return print_choices(session, options.network, /*all=*/true);
 }
 
