@@ -3,8 +3,15 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <memory>
+#include <string>
+
+#include "codegen/cache/entry.h"
 #include "codegen/compiler.h"
-#include "codegen/helper/helper_compiler.h"
+#include "codegen/helper/pch_folder.h"
+#include "codegen/helper/serve.h"
+#include "codegen/keys.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace minuet {
@@ -37,12 +44,71 @@ void end_before_the_host() {
   ::close(file);
 }
 
+/// Compiles or identifies in this process. Not thread-safe.
+class JobCompiler {
+ public:
+  HelperAnswer answer(const HelperJob& job);
+
+ private:
+  static llvm::Expected<std::string> identify(const HelperJob& job);
+  llvm::Expected<std::string> compile_entry(const HelperJob& job, PchUse& pch_use);
+  std::string pch_directory();
+
+  std::unique_ptr<PchFolder> pch_folder_;  // made for the first job that wants one
+  bool has_no_pch_folder_ = false;
+};
+
+std::string JobCompiler::pch_directory() {
+  if (!pch_folder_ && !has_no_pch_folder_) {
+    llvm::Expected<std::unique_ptr<PchFolder>> folder = PchFolder::create();
+    if (folder) {
+      pch_folder_ = std::move(*folder);
+    } else {
+      // Slower without, and no less right.
+      llvm::consumeError(folder.takeError());
+      has_no_pch_folder_ = true;
+    }
+  }
+  return pch_folder_ ? pch_folder_->path() : "";
+}
+
+llvm::Expected<std::string> JobCompiler::compile_entry(const HelperJob& job, PchUse& pch_use) {
+  MINUET_ASSIGN(const std::shared_ptr<Compiler> compiler, open_nvrtc(job.nvrtc));
+  Entry entry;
+  entry.request_key = key_of(job.request);
+  MINUET_ASSIGN(const NvrtcInfo info, compiler->identify());
+  entry.build_key = build_key(entry.request_key, info.id);
+  entry.name_expression = job.request.source.name_expression;
+  CompileControl control;
+  control.time_trace = job.time_trace;
+  control.pch_use = &pch_use;
+  if (job.pch) control.pch_directory = pch_directory();
+  const llvm::StringRef seed = llvm::StringRef(entry.request_key).take_front(16);
+  MINUET_ASSIGN(entry.binary, compiler->compile(job.request.source, job.request.arch, seed, control));
+  return write_entry(entry);
+}
+
+llvm::Expected<std::string> JobCompiler::identify(const HelperJob& job) {
+  MINUET_ASSIGN(const std::shared_ptr<Compiler> compiler, open_nvrtc(job.nvrtc, job.others));
+  MINUET_ASSIGN(const NvrtcInfo info, compiler->identify());
+  if (llvm::json::isUTF8(info.path)) return encode_info(info);
+  return make_error(StatusCode::Unimplemented, "the path of libnvrtc is not UTF-8");
+}
+
+HelperAnswer JobCompiler::answer(const HelperJob& job) {
+  HelperAnswer answer;
+  llvm::Expected<std::string> result = job.identify ? identify(job) : compile_entry(job, answer.pch_use);
+  if (!result) return failed_answer(result.takeError());
+  answer.result = std::move(*result);
+  return answer;
+}
+
 int run() {
   end_before_the_host();
   const int input = take_over(STDIN_FILENO, O_RDONLY);
   const int output = take_over(STDOUT_FILENO, O_WRONLY);
   if (input < 0 || output < 0) return 1;
-  JobCompiler compiler(open_nvrtc);
+  JobCompiler compiler;
   llvm::Error error = serve(input, output, [&](const HelperJob& job) { return compiler.answer(job); });
   const bool is_broken = static_cast<bool>(error);
   llvm::consumeError(std::move(error));

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,10 +16,9 @@
 
 #include "codegen/cache/entry.h"
 #include "codegen/helper/identify_nvrtc.h"
-#include "codegen/keys.h"
+#include "codegen/helper/pch_folder.h"
 #include "codegen/own_image.h"
 #include "codegen/push_list.h"
-#include "llvm/Support/JSON.h"
 
 extern "C" char** environ;
 
@@ -75,87 +73,6 @@ class HelperCompiler : public Compiler {
 
 std::shared_ptr<Compiler> make_helper_compiler(std::string library, std::string program) {
   return std::make_shared<HelperCompiler>(std::move(library), std::move(program));
-}
-
-// ---- what the helper program answers ----------------------------------------------------------------------
-
-std::string JobCompiler::pch_directory() {
-  if (!pch_folder_ && !has_no_pch_folder_) {
-    llvm::Expected<std::unique_ptr<PchFolder>> folder = PchFolder::create();
-    if (folder) {
-      pch_folder_ = std::move(*folder);
-    } else {
-      // Slower without, and no less right.
-      llvm::consumeError(folder.takeError());
-      has_no_pch_folder_ = true;
-    }
-  }
-  return pch_folder_ ? pch_folder_->path() : "";
-}
-
-llvm::Expected<std::string> JobCompiler::compile_entry(const HelperJob& job, PchUse& pch_use) {
-  MINUET_ASSIGN(const std::shared_ptr<Compiler> compiler, open_(job.nvrtc, {}));
-  Entry entry;
-  entry.request_key = key_of(job.request);
-  MINUET_ASSIGN(const NvrtcInfo info, compiler->identify());
-  entry.build_key = build_key(entry.request_key, info.id);
-  entry.name_expression = job.request.source.name_expression;
-  CompileControl control;
-  control.time_trace = job.time_trace;
-  control.pch_use = &pch_use;
-  if (job.pch) control.pch_directory = pch_directory();
-  const llvm::StringRef seed = llvm::StringRef(entry.request_key).take_front(16);
-  MINUET_ASSIGN(entry.binary, compiler->compile(job.request.source, job.request.arch, seed, control));
-  return write_entry(entry);
-}
-
-llvm::Expected<std::string> JobCompiler::identify(const HelperJob& job) {
-  MINUET_ASSIGN(const std::shared_ptr<Compiler> compiler, open_(job.nvrtc, job.others));
-  MINUET_ASSIGN(const NvrtcInfo info, compiler->identify());
-  if (llvm::json::isUTF8(info.path)) return encode_info(info);
-  return make_error(StatusCode::Unimplemented, "the path of libnvrtc is not UTF-8");
-}
-
-HelperAnswer JobCompiler::answer(const HelperJob& job) {
-  HelperAnswer answer;
-  llvm::Expected<std::string> result = job.identify ? identify(job) : compile_entry(job, answer.pch_use);
-  if (!result) return failed_answer(result.takeError());
-  answer.result = std::move(*result);
-  return answer;
-}
-
-bool follow_parent(pid_t parent) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  return ::getppid() == parent;  // else it died before the line above
-}
-
-namespace {
-
-/// Not getrusage: its figure starts with that of the process which spawned us.
-std::int64_t peak_bytes() {
-  char text[4096];
-  const int file = ::open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-  const ssize_t size = file >= 0 ? ::read(file, text, sizeof text) : -1;
-  if (file >= 0) ::close(file);
-  if (size <= 0) return 0;
-  llvm::StringRef line = llvm::StringRef(text, static_cast<std::size_t>(size)).split("VmHWM:").second.ltrim();
-  std::int64_t kilobytes = 0;
-  return line.consumeInteger(10, kilobytes) ? 0 : kilobytes * 1024;
-}
-
-}  // namespace
-
-llvm::Error serve(int input, int output, const std::function<HelperAnswer(const HelperJob&)>& answer_job) {
-  FrameStream stream(input, output);
-  while (true) {
-    MINUET_ASSIGN(const std::optional<std::string> frame, stream.read());
-    if (!frame) return llvm::Error::success();
-    llvm::Expected<HelperJob> job = decode_job(*frame);
-    HelperAnswer answer = job ? answer_job(*job) : failed_answer(job.takeError());
-    answer.peak_bytes = peak_bytes();
-    MINUET_TRY(stream.write(encode_answer(answer)));
-    MINUET_TRY(stream.write(answer.result));
-  }
 }
 
 // ---- a thread's helper: its process -----------------------------------------------------------------------

@@ -3,20 +3,17 @@
 //
 // NVRTC has locks, which a fork during a compile leaves held for ever, and static objects, which exit()
 // destroys under the threads that compile. So neither is let into a host: where there is no helper program
-// nothing is compiled. Both ends of a job are here: who asks, and what minuet-compile answers.
+// nothing is compiled.
 #pragma once
 
 #include <sys/types.h>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "codegen/compiler.h"
-#include "codegen/helper/pch_folder.h"
 #include "codegen/helper/protocol.h"
 
 namespace minuet {
@@ -82,34 +79,5 @@ class Helper {
   std::optional<Process> process_;
   HelperReport report_;
 };
-
-// ---- in the helper program ------------------------------------------------------------------------
-
-/// As open_nvrtc, which the library does not have.
-using OpenCompiler = std::function<llvm::Expected<std::shared_ptr<Compiler>>(
-    const std::string& library, const std::vector<std::string>& others)>;
-
-/// Does jobs in this process. Not thread-safe.
-class JobCompiler {
- public:
-  explicit JobCompiler(OpenCompiler open) : open_(std::move(open)) {}
-  HelperAnswer answer(const HelperJob& job);
-
- private:
-  llvm::Expected<std::string> identify(const HelperJob& job);
-  llvm::Expected<std::string> compile_entry(const HelperJob& job, PchUse& pch_use);
-  std::string pch_directory();
-
-  const OpenCompiler open_;
-  std::unique_ptr<PchFolder> pch_folder_;  // made for the first job that wants one
-  bool has_no_pch_folder_ = false;
-};
-
-/// Makes the kernel kill this process with its parent, for which it takes the thread that started it. False
-/// where `parent` is not the parent any more.
-bool follow_parent(pid_t parent);
-
-/// Answers every job with `answer_job` until `input` ends. An error is a broken stream.
-llvm::Error serve(int input, int output, const std::function<HelperAnswer(const HelperJob&)>& answer_job);
 
 }  // namespace minuet

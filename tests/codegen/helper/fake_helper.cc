@@ -9,7 +9,7 @@
 #include <cstdlib>
 
 #include "codegen/cache/entry.h"
-#include "codegen/helper/helper_compiler.h"
+#include "codegen/helper/serve.h"
 #include "codegen/keys.h"
 #include "tests/codegen/fakes.h"
 
