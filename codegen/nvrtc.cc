@@ -217,12 +217,13 @@ class NvrtcCompiler : public Compiler {
     const std::vector<std::string> all = all_options(source, arch, seed, trace.get());
     const auto start = std::chrono::steady_clock::now();
     Attempt attempt{source, headers, control, std::nullopt, NVRTC_ERROR_COMPILATION};
-    compile_with_pch(attempt, all);
-    if (attempt.result != NVRTC_SUCCESS) {
+    const bool by_pch = !control.pch_directory.empty() && control.pch_directory != failed_pch_directory_;
+    if (!by_pch) {
+      run(attempt, all);
+    } else if (compile_with_pch(attempt, all); attempt.result != NVRTC_SUCCESS) {
       if (trace) trace->reset();
       run(attempt, all);
-      const bool was_pch = !control.pch_directory.empty();
-      if (was_pch && attempt.result == NVRTC_SUCCESS) failed_pch_directory_ = control.pch_directory;
+      if (attempt.result == NVRTC_SUCCESS) failed_pch_directory_ = control.pch_directory;
     }
     if (attempt.result != NVRTC_SUCCESS) return failure(attempt, arch, seed, all);
     const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
@@ -250,10 +251,8 @@ class NvrtcCompiler : public Compiler {
   /// NVRTC takes a folder that is full or not there for an error of the compile; it is none of ours, so
   /// every failure here is followed by a compile without, and the folder is not tried again.
   void compile_with_pch(Attempt& attempt, std::vector<std::string> options) const {
-    const std::string& directory = attempt.control.pch_directory;
-    if (directory.empty() || directory == failed_pch_directory_) return;
     options.push_back("--pch");
-    options.push_back("--pch-dir=" + directory);
+    options.push_back("--pch-dir=" + attempt.control.pch_directory);
     // Why another kernel's header did not fit would be in the log, which is kept with the binary.
     options.push_back("--pch-verbose=false");
     run(attempt, options);

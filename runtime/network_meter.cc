@@ -186,6 +186,28 @@ llvm::Error NetworkMeter::run(Execution& execution, std::size_t cloud) {
   return execution.run(input, output, nullptr);
 }
 
+llvm::Expected<std::vector<float>> NetworkMeter::output_of(Execution& execution, std::size_t cloud) {
+  const Program& program = plan_->program;
+  const i64 count = execution.output_rows() * program.tensors[program.output].channels;
+  std::vector<char> stored(count * dtype_bytes(program.dtype), '\xff');  // NaN, for what is not written
+  MINUET_TRY(device_->upload(output_.data(), stored.data(), static_cast<i64>(stored.size())));
+  MINUET_TRY(run(execution, cloud));
+  MINUET_TRY(device_->synchronize(nullptr));
+  MINUET_TRY(device_->download(stored.data(), output_.data(), static_cast<i64>(stored.size())));
+  std::vector<float> values(count);
+  load_values(program.dtype, stored.data(), values.size(), values.data());
+  return values;
+}
+
+llvm::Error NetworkMeter::check_output(Execution& trial, std::size_t cloud) {
+  MINUET_TRY(prepare(*fallback_, cloud));
+  MINUET_TRY(prepare(trial, cloud));
+  MINUET_ASSIGN(const std::vector<float> fallback, output_of(*fallback_, cloud));
+  MINUET_ASSIGN(const std::vector<float> tried, output_of(trial, cloud));
+  if (agrees(tried, fallback)) return llvm::Error::success();
+  return make_error(StatusCode::Internal, "the network's output is not the default's");
+}
+
 llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_layers(Execution& execution, std::size_t cloud,
                                                                       const TuningConfigs& round) {
   MINUET_TRY(check_cancelled());
@@ -203,8 +225,7 @@ llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_layers(Execution&
 
 llvm::Error NetworkMeter::measure_cloud(Execution& trial, std::size_t cloud, const TuningConfigs& round,
                                         Samples& samples) {
-  MINUET_TRY(prepare(*fallback_, cloud));
-  MINUET_TRY(prepare(trial, cloud));
+  MINUET_TRY(check_output(trial, cloud));
   // The first pass warms up, and forgets what the preparation took. Who goes first takes turns.
   for (i32 pass = -1; pass < options_.repeats; ++pass) {
     std::map<TuningBucket, i64> times[2];  // of the default, of the trial

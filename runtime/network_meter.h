@@ -64,6 +64,9 @@ class NetworkMeter final : public TuningMeter {
   llvm::Expected<std::unique_ptr<Execution>> open(const TuningConfigs& round);
   llvm::Error prepare(Execution& execution, std::size_t cloud);
   llvm::Error run(Execution& execution, std::size_t cloud);
+  llvm::Expected<std::vector<float>> output_of(Execution& execution, std::size_t cloud);
+  /// That both are prepared for a cloud, and that the trial's output is the default's.
+  llvm::Error check_output(Execution& trial, std::size_t cloud);
   /// Of one run: nanoseconds of each bucket of `round`.
   llvm::Expected<std::map<TuningBucket, i64>> time_layers(Execution& execution, std::size_t cloud,
                                                           const TuningConfigs& round);

@@ -275,6 +275,18 @@ bool beats(const TuningSamples& samples) {
   return parts.size() >= kLeastSamples && median(parts) > std::max(spread(parts), kLeastGain);
 }
 
+bool agrees(const std::vector<float>& trial, const std::vector<float>& fallback) {
+  if (trial.size() != fallback.size()) return false;
+  float greatest = 0, error = 0;
+  for (std::size_t i = 0; i < trial.size(); ++i) {
+    if (std::isfinite(trial[i]) != std::isfinite(fallback[i])) return false;
+    if (!std::isfinite(trial[i])) continue;
+    greatest = std::max(greatest, std::abs(fallback[i]));
+    error = std::max(error, std::abs(trial[i] - fallback[i]));
+  }
+  return error <= greatest / 32;
+}
+
 TuningOutcome search_configs(const std::vector<TuningTask>& tasks, TuningMeter& meter,
                              const TunerOptions& options) {
   return Tuner(tasks, meter, options).run();

@@ -69,6 +69,11 @@ struct TuningOutcome {
 /// spread is the distance of the quartiles.
 bool beats(const TuningSamples& samples);
 
+/// Whether a trial's output is the default's but for rounding: a kernel that is fast because it is wrong does
+/// not run. Within 1/32 of the greatest value, and finite where that is; sums in another order are 1/100
+/// apart at most, in bf16.
+bool agrees(const std::vector<float>& trial, const std::vector<float>& fallback);
+
 TuningOutcome search_configs(const std::vector<TuningTask>& tasks, TuningMeter& meter,
                              const TunerOptions& options);
 

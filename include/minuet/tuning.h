@@ -72,11 +72,11 @@ typedef struct minuet_tuning_result {
 /* Measures on the device what may run each layer of a network: on a GPU the Specs of the fused kernel and the
  * tiles of gather and scatter, and everywhere which dataflow is faster, where the plan leaves that to be
  * chosen. Layers are timed inside runs of the whole network, by themselves, the preparation of a cloud not
- * counted; a candidate is kept where it beats the default by more than the spread of their difference, twice.
- * Results join those that are in the folder as soon as a step is over, and are used by nothing before
- * minuet_context_load_tuning. Compiles, allocates and waits; the device should have nothing else to do. The
- * plan may have any weights, and need be neither compiled nor loaded; one that was made by tuning results is
- * measured against the default all the same.
+ * counted; a candidate is kept where it beats the default by more than the spread of their difference, twice,
+ * and is skipped where the network's output is another with it. Results join those that are in the folder as
+ * soon as a step is over, and are used by nothing before minuet_context_load_tuning. Compiles, allocates and
+ * waits; the device should have nothing else to do. The plan may have any weights, and need be neither
+ * compiled nor loaded; one that was made by tuning results is measured against the default all the same.
  *
  * CANCELLED where it was stopped, FAILED_PRECONDITION where there is no directory and kernels live in memory
  * only, UNIMPLEMENTED for the plan of a single op. result is optional, and is filled in with OK and

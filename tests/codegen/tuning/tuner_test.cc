@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+#include <limits>
 #include <random>
 
 #include "tests/codegen/tuning/examples.h"
@@ -213,6 +215,18 @@ TEST(Tuner, ExpectedGainDecidesTheOrder) {
   EXPECT_THAT(meter.announced[5], IsEmpty()) << "nothing is compiled beside what confirms";
   for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(meter.announced[i], meter.measured[i]);
   EXPECT_THAT(outcome.decisions, SizeIs(2));
+}
+
+TEST(Tuner, AnotherOutputIsNotTheDefaults) {
+  const float infinity = std::numeric_limits<float>::infinity(), nothing = std::nanf("");
+  EXPECT_TRUE(agrees({}, {}));
+  EXPECT_TRUE(agrees({32, 0.9f}, {32, 0}));
+  EXPECT_FALSE(agrees({32, 1.1f}, {32, 0}));
+  EXPECT_FALSE(agrees({0.1f}, {0}));
+  EXPECT_FALSE(agrees({32, nothing}, {32, 0}));
+  EXPECT_FALSE(agrees({32, 0}, {32, infinity}));
+  EXPECT_TRUE(agrees({32, nothing}, {32, infinity}));
+  EXPECT_FALSE(agrees({32}, {32, 0}));
 }
 
 TEST(Tuner, GainsAreTakenPairByPair) {
