@@ -273,11 +273,11 @@ llvm::Expected<TuningSamples> NetworkMeter::measure_network(const TuningConfigs&
   fallback_->engine().set_profiling(false);
   for (std::size_t cloud = 0; cloud < options_.clouds.size(); ++cloud) {
     for (i32 pass = -1; pass < options_.repeats; ++pass) {
-      MINUET_ASSIGN(const i64 fallback, time_inference(*fallback_, cloud));
-      MINUET_ASSIGN(const i64 tuned, time_inference(*trial, cloud));
-      if (pass < 0) continue;
-      samples.fallback[pass] += fallback;
-      samples.trial[pass] += tuned;
+      for (const bool second : {false, true}) {
+        const bool is_trial = (pass % 2 == 0) == second;
+        MINUET_ASSIGN(const i64 time, time_inference(is_trial ? *trial : *fallback_, cloud));
+        if (pass >= 0) (is_trial ? samples.trial : samples.fallback)[pass] += time;
+      }
     }
   }
   return samples;
