@@ -41,7 +41,6 @@ llvm::Error validate_bucket(const TuningBucket& bucket) {
   return llvm::Error::success();
 }
 
-/// For rows without gaps: where rows have gaps, the width of an access shrinks with them.
 /// The numbers of a Spec that may be chosen, by name.
 template <class Spec, class Visitor>
 void visit_fused(Spec& spec, Visitor&& visitor) {
@@ -60,6 +59,7 @@ llvm::Error validate_fused(const TuningBucket& bucket, const TuningConfig& confi
   return validate_spec(spec);
 }
 
+/// For rows without gaps: where rows have gaps, the width of an access shrinks with them.
 template <class Spec>
 llvm::Error validate_tile(const TuningBucket& bucket, i32 tile) {
   Spec spec;
