@@ -196,7 +196,7 @@ llvm::Expected<std::vector<Candidate>> choose_candidates(const OpProblem& op, ll
                       "dataflow to be chosen",
                       kMostFusedOffsets, kernel_volume(problem));
   }
-  const bool is_tuned = tuning != nullptr && tuning->is_of_cpu() == arch.empty();
+  const bool is_tuned = tuning != nullptr && tuning->serves(arch);
   if (is_tuned) return tuned_candidates(problem, arch, tuning, wanted, means);
   const Dataflow dataflow = wanted ? *wanted : choose_dataflow(problem, arch);
   if (dataflow == Dataflow::Fused) return fused_candidates(problem, arch, means);

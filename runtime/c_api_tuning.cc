@@ -119,6 +119,7 @@ minuet_status minuet_tune(minuet_context* context, minuet_plan* plan, minuet_dev
     MINUET_TRY(check_pointer(plan, "plan"));
     MINUET_TRY(check_pointer(device, "device"));
     MINUET_TRY(check_pointer(options, "options"));
+    if (result) MINUET_TRY(check_info(result));
     MINUET_ASSIGN(const minuet_tuning_options given,
                   read_options(options, minuet_tuning_options(MINUET_TUNING_OPTIONS_INIT)));
     MINUET_TRY(check_tuning(given));

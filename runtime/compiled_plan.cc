@@ -27,6 +27,7 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
                                                                          const TuningSnapshot* tuning,
                                                                          std::optional<Dataflow> dataflow) {
   const Program& program = plan.program;
+  if (tuning != nullptr && !tuning->serves(arch)) tuning = nullptr;
   auto compiled = std::make_shared<CompiledPlan>();
   compiled->candidates = std::vector<std::vector<Candidate>>(program.layers.size());
   for (std::size_t i = 0; i < program.layers.size(); ++i) {

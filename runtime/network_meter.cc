@@ -53,6 +53,7 @@ llvm::Expected<std::unique_ptr<NetworkMeter>> NetworkMeter::create(std::shared_p
                                                        environment, std::move(options)));
   MINUET_TRY(meter->count_rows());
   MINUET_TRY(meter->make_features());
+  MINUET_TRY(meter->check_default_output());
   return meter;
 }
 
@@ -197,6 +198,19 @@ llvm::Expected<std::vector<float>> NetworkMeter::output_of(Execution& execution,
   std::vector<float> values(count);
   load_values(program.dtype, stored.data(), values.size(), values.data());
   return values;
+}
+
+llvm::Error NetworkMeter::check_default_output() {
+  for (std::size_t cloud = 0; cloud < options_.clouds.size(); ++cloud) {
+    MINUET_TRY(prepare(*fallback_, cloud));
+    MINUET_ASSIGN(const std::vector<float> output, output_of(*fallback_, cloud));
+    const auto says_something = [](float value) { return std::isfinite(value) && value != 0; };
+    if (std::any_of(output.begin(), output.end(), says_something)) return llvm::Error::success();
+  }
+  return make_error(
+      StatusCode::FailedPrecondition,
+      "with these weights the network's output is 0 or not finite everywhere, which cannot tell "
+      "a kernel that is wrong: tune with other weights");
 }
 
 llvm::Error NetworkMeter::check_output(Execution& trial, std::size_t cloud) {

@@ -65,6 +65,8 @@ class NetworkMeter final : public TuningMeter {
   llvm::Error prepare(Execution& execution, std::size_t cloud);
   llvm::Error run(Execution& execution, std::size_t cloud);
   llvm::Expected<std::vector<float>> output_of(Execution& execution, std::size_t cloud);
+  /// That trials can be told from it.
+  llvm::Error check_default_output();
   /// That both are prepared for a cloud, and that the trial's output is the default's.
   llvm::Error check_output(Execution& trial, std::size_t cloud);
   /// Of one run: nanoseconds of each bucket of `round`.

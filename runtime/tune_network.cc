@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "codegen/helper/protocol.h"
 #include "codegen/tuning/tuned_config.h"
@@ -45,7 +46,7 @@ class NetworkTuner {
       share = 0.75;
     }
     if (!summary_.stopped && !plan_.dataflow) MINUET_TRY(tune_dataflows());
-    if (!summary_.stopped) MINUET_TRY(unless_stopped(compare()));
+    if (!summary_.stopped && summary_.won > 0) MINUET_TRY(unless_stopped(compare()));
     return summary_;
   }
 
@@ -99,8 +100,25 @@ class NetworkTuner {
     return search("dataflows", tasks, {}, 0.95);
   }
 
-  llvm::Error search(const char* step, const std::vector<TuningTask>& tasks, std::optional<Dataflow> dataflow,
+  /// What won before comes first, so that a short run loses nothing of a long one.
+  llvm::Error favour_known(std::vector<TuningTask>& tasks) const {
+    MINUET_ASSIGN(const TuningFolder there, store_.load(environment_hash(environment_)));
+    for (TuningTask& task : tasks) {
+      const auto is_its = [&](const TuningEntry& entry) { return entry.bucket == task.bucket; };
+      const auto known = std::find_if(there.entries.begin(), there.entries.end(), is_its);
+      if (known == there.entries.end() || known->measurements.empty()) continue;
+      const auto best =
+          std::find(task.candidates.begin(), task.candidates.end(), known->measurements.front().config);
+      if (best == task.candidates.end()) continue;  // the default
+      std::rotate(task.candidates.begin(), best, best + 1);
+      task.has_favourite = true;
+    }
+    return llvm::Error::success();
+  }
+
+  llvm::Error search(const char* step, std::vector<TuningTask> tasks, std::optional<Dataflow> dataflow,
                      double share) {
+    MINUET_TRY(favour_known(tasks));
     TuningConfigs fallback = decided_;
     for (const TuningTask& task : tasks) fallback.try_emplace(task.bucket, task.default_config);
     MINUET_TRY(unless_stopped(meter_.set_default(std::move(fallback), dataflow)));
@@ -117,42 +135,46 @@ class NetworkTuner {
     summary_.tried += outcome.tried;
     summary_.skipped += outcome.skipped;
     summary_.stopped = outcome.stopped;
-    if (!dataflow && !outcome.stopped && !outcome.failure) {
-      MINUET_TRY(unless_stopped(check_dataflows(outcome.decisions)));
-    }
+    if (!dataflow) MINUET_TRY(settle_dataflows(outcome));
     MINUET_TRY(keep(outcome.decisions));
     if (outcome.failure) return llvm::make_error<StatusError>(std::move(*outcome.failure));
     return llvm::Error::success();
   }
 
-  /// A map that layers of both dataflows read has the views of both made: what its layers save has to be
-  /// more.
-  llvm::Error check_dataflows(std::vector<TuningDecision>& decisions) {
+  /// Whether the network is faster with what won: a map that layers of both dataflows read has the views of
+  /// both made, and what its layers save has to be more.
+  llvm::Expected<bool> win_together(const std::vector<TuningDecision>& decisions) {
     TuningConfigs moved;
     for (const TuningDecision& decision : decisions) {
       if (decision.winner) moved[decision.bucket] = decision.winner->config;
     }
-    if (moved.empty()) return llvm::Error::success();
+    if (moved.empty()) return true;
     MINUET_ASSIGN(const TuningSamples samples, meter_.measure_network(moved));
-    if (median(samples.trial) < median(samples.fallback)) return llvm::Error::success();
+    return median(samples.trial) < median(samples.fallback);
+  }
+  /// Dataflows that won layer by layer count together alone: where nobody knows, nothing is decided.
+  llvm::Error settle_dataflows(TuningOutcome& outcome) {
+    std::vector<TuningDecision> decisions = std::exchange(outcome.decisions, {});
+    if (outcome.stopped || outcome.failure) return llvm::Error::success();
+    llvm::Expected<bool> wins = win_together(decisions);
+    if (!wins) return unless_stopped(wins.takeError());
     for (TuningDecision& decision : decisions) {
+      if (*wins) break;
       decision.winner.reset();
-      decision.others.clear();  // which may be faster than the default now
+      decision.others.clear();  // which may be faster than the default
     }
+    outcome.decisions = std::move(decisions);
     return llvm::Error::success();
   }
 
-  /// Into the store, together with what is there already.
+  /// Into the store, in the place of what is there of the same buckets: times are sums over this run's
+  /// clouds, which say nothing beside another run's.
   llvm::Error keep(const std::vector<TuningDecision>& decisions) {
-    MINUET_ASSIGN(const TuningFolder there, store_.load(environment_hash(environment_)));
     for (const TuningDecision& decision : decisions) {
       TuningEntry entry = entry_of(environment_, decision);
       for (TuningMeasurement& measurement : entry.measurements) {
         measurement.driver = device_.info().driver;
         measurement.request_keys = keys_of(decision.bucket, measurement.config);
-      }
-      for (const TuningEntry& before : there.entries) {
-        if (before.bucket == entry.bucket) entry = merge_entries(before, entry);
       }
       MINUET_TRY(store_.publish(entry));
       ++summary_.decided;

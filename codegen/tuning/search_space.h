@@ -13,6 +13,7 @@ struct TuningTask {
   TuningBucket bucket;
   TuningConfig default_config;           // what is chosen without tuning
   std::vector<TuningConfig> candidates;  // others that fit, by expected gain
+  bool has_favourite = false;            // the first one won before: it is tried first
 };
 
 /// Of an op on an output of so many rows, which runs by `dataflow`: gather and scatter tiles (all divisors of

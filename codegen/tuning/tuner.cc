@@ -81,6 +81,7 @@ struct Search {
 
   /// The candidate that differs least from what is best so far; of those alike the first.
   std::optional<std::size_t> next() const {
+    if (task->has_favourite && !taken[0]) return 0;
     const Result* const leader = best();
     const TuningConfig& center = leader != nullptr ? leader->config : task->default_config;
     std::optional<std::size_t> nearest;

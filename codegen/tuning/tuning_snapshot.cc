@@ -5,6 +5,7 @@
 #include <limits>
 #include <set>
 
+#include "codegen/arch.h"
 #include "codegen/tuning/tuned_config.h"
 #include "codegen/tuning/tuning_store.h"
 
@@ -41,7 +42,7 @@ std::string TunedResult::reason() const {
 }
 
 TuningSnapshot::TuningSnapshot(const TuningEnvironment& environment, const std::vector<TuningLayer>& layers)
-    : is_of_cpu_(environment.compute_capability.empty()) {
+    : compute_capability_(environment.compute_capability) {
   for (const TuningLayer& layer : layers) {
     auto& results = layers_.emplace_back();
     for (const TuningEntry& entry : layer.entries) {
@@ -55,13 +56,19 @@ TuningSnapshot::TuningSnapshot(const TuningEnvironment& environment, const std::
 }
 
 TuningSnapshot::TuningSnapshot(const TuningEnvironment& environment, const TuningConfigs& configs)
-    : is_of_cpu_(environment.compute_capability.empty()) {
+    : compute_capability_(environment.compute_capability) {
   auto& results = layers_.emplace_back();
   for (const auto& [bucket, config] : configs) {
     TunedResult& result = results[bucket];
     result.best.config = result.default_config = config;
     result.layer = "on trial";
   }
+}
+
+bool TuningSnapshot::serves(llvm::StringRef arch) const {
+  if (arch.empty()) return compute_capability_.empty();
+  const auto [major, minor] = llvm::StringRef(compute_capability_).split('.');
+  return (major + minor).str() == std::to_string(capability(arch));
 }
 
 std::size_t TuningSnapshot::size() const {

@@ -48,8 +48,8 @@ class TuningSnapshot {
   /// These configurations and nothing else, to measure what they make of a plan.
   TuningSnapshot(const TuningEnvironment& environment, const TuningConfigs& configs);
 
-  /// Of the CPU, or of a GPU: what was measured on the one says nothing of the other.
-  bool is_of_cpu() const { return is_of_cpu_; }
+  /// Whether it was measured on what code for `arch` ("": the CPU) is for: another GPU's results say nothing.
+  bool serves(llvm::StringRef arch) const;
   /// Buckets of which something is known.
   std::size_t size() const;
 
@@ -63,7 +63,7 @@ class TuningSnapshot {
 
  private:
   std::vector<std::map<TuningBucket, TunedResult>> layers_;
-  bool is_of_cpu_ = false;
+  const std::string compute_capability_;  // "9.0"; empty: the CPU
 };
 
 /// The user's store (null: none), where no toolkit is here those of any, and the tuning sections of bundles,

@@ -64,7 +64,7 @@ typedef struct minuet_tuning_result {
   int64_t tried, skipped; /* candidates that were measured; that do not run */
   int64_t decided, won;   /* kinds of layer and size that were measured; those that the default lost */
   /* The whole network on all clouds, from coordinates and features to the output: medians by the host's
-   * clock, without and with what was found; 0 where it was stopped before. */
+   * clock, without and with what was found; 0 where nothing was, or it was stopped before. */
   double untuned_ms, tuned_ms;
   double seconds;
 } minuet_tuning_result;
@@ -73,14 +73,15 @@ typedef struct minuet_tuning_result {
  * tiles of gather and scatter, and everywhere which dataflow is faster, where the plan leaves that to be
  * chosen. Layers are timed inside runs of the whole network, by themselves, the preparation of a cloud not
  * counted; a candidate is kept where it beats the default by more than the spread of their difference, twice,
- * and is skipped where the network's output is another with it. Results join those that are in the folder as
- * soon as a step is over, and are used by nothing before minuet_context_load_tuning. Compiles, allocates and
- * waits; the device should have nothing else to do. The plan may have any weights, and need be neither
- * compiled nor loaded; one that was made by tuning results is measured against the default all the same.
+ * and is skipped where the network's output is another with it. As soon as a step is over, its results take
+ * the place of those that the folder has of the same layers; nothing uses them before
+ * minuet_context_load_tuning. Compiles, allocates and waits; the device should have nothing else to do. The
+ * plan need be neither compiled nor loaded; one that was made by tuning results is measured against the
+ * default all the same.
  *
- * CANCELLED where it was stopped, FAILED_PRECONDITION where there is no directory and kernels live in memory
- * only, UNIMPLEMENTED for the plan of a single op. result is optional, and is filled in with OK and
- * CANCELLED. */
+ * CANCELLED where it was stopped; FAILED_PRECONDITION where there is no directory and kernels live in memory
+ * only, or the output is 0 everywhere with the plan's weights; UNIMPLEMENTED for the plan of a single op.
+ * result is optional, and is filled in with OK and CANCELLED. */
 MINUET_API minuet_status minuet_tune(minuet_context* context, minuet_plan* plan, minuet_device* device,
                                      const minuet_tuning_options* options, minuet_tuning_result* result);
 

@@ -73,6 +73,13 @@ TEST(Candidates, NothingIsTunedForTheCpu) {
   EXPECT_EQ(gmas_of(candidates[0]).gather.tile, 8);
 }
 
+TEST(Candidates, ResultsOfAnotherGpuAreNotUsed) {
+  const TuningSnapshot snapshot = example_snapshot();
+  EXPECT_GT(candidates_of(&snapshot, "sm_90a").size(), 1u);
+  for (const char* arch : {"sm_80", "sm_89", "sm_100"})
+    EXPECT_EQ(candidates_of(&snapshot, arch).size(), 1u) << arch;
+}
+
 TEST(Candidates, AllAreOfTheDataflowThatIsWanted) {
   const TuningSnapshot snapshot = example_snapshot();
   for (const Dataflow dataflow : {Dataflow::GatherGemmScatter, Dataflow::Fused}) {

@@ -134,8 +134,8 @@ TEST_P(TuningTest, R33_WhatWasMeasuredIsLoadedAgain) {
   EXPECT_GT(result.tried, 0);
   EXPECT_GT(result.decided, 0);
   EXPECT_LE(result.won, result.decided);
-  EXPECT_GT(result.untuned_ms, 0);
-  EXPECT_GT(result.tuned_ms, 0);
+  EXPECT_EQ(result.untuned_ms > 0, result.won > 0);
+  EXPECT_EQ(result.tuned_ms > 0, result.won > 0);
   EXPECT_TRUE(chosen_by(plan.get()).empty()) << "nothing goes by it that is not told to";
   EXPECT_TRUE(chosen_by(make_plan(here_, dataflow).get()).empty());
 
@@ -153,7 +153,7 @@ TEST_P(TuningTest, R33_WhatWasMeasuredIsLoadedAgain) {
   const Process other{context, device};
   EXPECT_EQ(load(other, dataflow), chosen);
 
-  // Measured again: what is there is brought together with it.
+  // Measured again: what is there makes room for it.
   Told again;
   check(tune(other, make_plan(other, dataflow).get(), again, result));
   check(minuet_context_load_tuning(other.context, other.device, folder_.c_str(), &results));
@@ -168,9 +168,12 @@ TEST_P(TuningTest, AStopKeepsWhatIsDone) {
   EXPECT_EQ(tune(here_, plan.get(), told, result), MINUET_CANCELLED);
   EXPECT_EQ(result.tried, 0);
   told.stop_after = 1;
-  EXPECT_EQ(tune(here_, plan.get(), told, result), MINUET_CANCELLED);
+  // On the CPU that round is the only one, and may be the end.
+  const minuet_status status = tune(here_, plan.get(), told, result);
+  EXPECT_TRUE(status == MINUET_CANCELLED || (machine().is_cpu() && status == MINUET_OK));
   EXPECT_THAT(told.steps, testing::ElementsAre(machine().is_cpu() ? "dataflows" : "fused kernels"));
-  EXPECT_GT(result.decided, 0);
+  EXPECT_EQ(result.decided > 0, !machine().is_cpu() || status == MINUET_OK)
+      << "dataflows count together alone";
   EXPECT_EQ(result.tuned_ms, 0);
   int64_t results = 0;
   load(here_, MINUET_DATAFLOW_AUTO, &results);

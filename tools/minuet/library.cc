@@ -155,10 +155,16 @@ llvm::Expected<DeviceHandle> open_device(minuet_context* context, const std::str
 }
 
 llvm::Error load_tuning(minuet_context* context, minuet_device* device) {
-  int64_t results = 0;
-  MINUET_TRY(check(minuet_context_load_tuning(context, device, nullptr, &results)));
-  if (results > 0) return llvm::Error::success();
-  return bad_input("--tuned: there are no tuning results for this device (minuet tune run measures)");
+  return check(minuet_context_load_tuning(context, device, nullptr, nullptr));
+}
+
+llvm::Error check_tuned(minuet_plan* plan) {
+  bool is_tuned = false;
+  const auto note = [](const minuet_tuned_choice*, void* user) { *static_cast<bool*>(user) = true; };
+  MINUET_TRY(check(minuet_plan_visit_tuning(plan, note, &is_tuned)));
+  if (is_tuned) return llvm::Error::success();
+  return bad_input(
+      "--tuned: there are no results for this network and dtype on this device (minuet tune run measures)");
 }
 
 llvm::Error fill_network_options(const NetworkChoice& choice, minuet_dtype dtype, NetworkOptions& filled) {

@@ -106,6 +106,8 @@ llvm::Expected<DeviceHandle> open_device(minuet_context* context, const std::str
                                          DeviceFacts& facts);
 /// Networks that are opened from now on go by what was measured on the device.
 llvm::Error load_tuning(minuet_context* context, minuet_device* device);
+/// That there are results for it.
+llvm::Error check_tuned(minuet_plan* plan);
 llvm::Error fill_network_options(const NetworkChoice& choice, minuet_dtype dtype, NetworkOptions& filled);
 /// Puts the network's file in front of an error about it.
 llvm::Error in_network(const NetworkChoice& choice, llvm::Error error);

@@ -217,6 +217,17 @@ TEST(Tuner, ExpectedGainDecidesTheOrder) {
   EXPECT_THAT(outcome.decisions, SizeIs(2));
 }
 
+TEST(Tuner, WhatWonBeforeIsTriedFirst) {
+  FakeMeter meter;
+  TuningTask task = tile_task({64, 4, 16, 32});
+  task.has_favourite = true;
+  TunerOptions options = in_time();
+  options.most_tried = 1;
+  search_configs({task}, meter, options);
+  ASSERT_THAT(meter.measured, SizeIs(1));
+  EXPECT_EQ(meter.measured[0].begin()->second, tile_config(64));
+}
+
 TEST(Tuner, AnotherOutputIsNotTheDefaults) {
   const float infinity = std::numeric_limits<float>::infinity(), nothing = std::nanf("");
   EXPECT_TRUE(agrees({}, {}));

@@ -357,6 +357,7 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
   choice.dataflow = arguments.network.dataflow;
   minuet_plan_info info;
   MINUET_ASSIGN(const PlanHandle network, open_network(context, choice, measurement.dtype, info));
+  if (arguments.tuned) MINUET_TRY(check_tuned(network.get()));
   if (info.ndim != 3 || info.in_channels != 4) {
     return bad_input("the network '{0}' takes {1} channels in {2} dimensions, and the clouds have 4 in 3",
                      measurement.network, info.in_channels, info.ndim);

@@ -40,15 +40,16 @@ llvm::Expected<Session> open_session(const Arguments& arguments) {
   NetworkChoice choice = arguments.network;
   if (choice.weights.empty()) {
     MINUET_ASSIGN(session.network, open_network(session.context.get(), choice, session.dtype, session.info));
-    return session;
+  } else {
+    MINUET_ASSIGN(const WeightsSnapshot weights, WeightsSnapshot::read(choice.weights));
+    choice.weights = weights.path();
+    llvm::Expected<PlanHandle> network =
+        open_network(session.context.get(), choice, session.dtype, session.info);
+    if (!network) return about_file(weights.path(), arguments.network.weights, network.takeError());
+    session.network = std::move(*network);
+    session.weights_sha256 = weights.sha256();
   }
-  MINUET_ASSIGN(const WeightsSnapshot weights, WeightsSnapshot::read(choice.weights));
-  choice.weights = weights.path();
-  llvm::Expected<PlanHandle> network =
-      open_network(session.context.get(), choice, session.dtype, session.info);
-  if (!network) return about_file(weights.path(), arguments.network.weights, network.takeError());
-  session.network = std::move(*network);
-  session.weights_sha256 = weights.sha256();
+  if (arguments.tuned) MINUET_TRY(check_tuned(session.network.get()));
   return session;
 }
 

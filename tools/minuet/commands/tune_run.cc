@@ -155,8 +155,8 @@ void print_summary(const minuet_tuning_result& result, const Told& told) {
       result.seconds, result.skipped, result.won, result.decided);
   if (result.tuned_ms <= 0) return;
   llvm::outs() << llvm::formatv(
-      "all clouds, whole network: {0:f3} ms untuned, {1:f3} ms tuned; untuned takes {2:f1} % more\n\n",
-      result.untuned_ms, result.tuned_ms, 100 * result.untuned_ms / result.tuned_ms - 100);
+      "all clouds, whole network: {0:f3} ms untuned, {1:f3} ms tuned ({2:f1} %)\n\n", result.untuned_ms,
+      result.tuned_ms, 100 * result.tuned_ms / result.untuned_ms);
 }
 
 }  // namespace
@@ -247,9 +247,10 @@ llvm::Error tune_run(const TuneOptions& options) {
   llvm::outs() << llvm::formatv("{0} in {1} on {2}\n", info.name, dtype_name(session.dtype),
                                 session.facts.description);
   print_summary(result, told);
-  MINUET_TRY(print_choices(session, options.network, /*all=*/false));
+  if (result.decided > 0) MINUET_TRY(print_choices(session, options.network, /*all=*/false));
   if (status == MINUET_OK) return llvm::Error::success();
-  return interrupted("interrupted; what was measured is kept");
+  return interrupted(result.decided > 0 ? "interrupted; what was measured is kept"
+                                        : "interrupted before anything was measured");
 }
 
 llvm::Error tune_show(const TuneOptions& options) {
