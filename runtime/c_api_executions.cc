@@ -1,4 +1,6 @@
 // The C ABI: executions.
+#include <set>
+
 #include "runtime/c_api_internal.h"
 
 namespace minuet {
@@ -68,16 +70,37 @@ llvm::Expected<ExecutionOptions> read_execution_options(const minuet_execution_o
   return execution;
 }
 
+llvm::Expected<std::unique_lock<std::mutex>> take_execution(minuet_execution& execution) {
+  std::unique_lock<std::mutex> lock(execution.in_call, std::try_to_lock);
+  if (lock.owns_lock()) return lock;
+  return make_error(StatusCode::FailedPrecondition,
+                    "the execution is in use by another thread: give every thread one of its own");
+}
+
+/// Those of one queue, none of them twice.
+llvm::Error check_together(llvm::ArrayRef<minuet_execution*> executions) {
+  std::set<const minuet_execution*> seen;
+  for (minuet_execution* const execution : executions) {
+    MINUET_TRY(check_pointer(execution, "an execution"));
+    if (!seen.insert(execution).second) {
+      return make_error(StatusCode::InvalidArgument, "an execution is given twice: it takes one map");
+    }
+    const std::shared_ptr<Queue>& queue = execution->execution->queue();
+    if (!queue || queue != executions.front()->execution->queue()) {
+      return make_error(StatusCode::InvalidArgument,
+                        "executions that are prepared together are made with one queue: give it in "
+                        "minuet_execution_options");
+    }
+  }
+  return llvm::Error::success();
+}
+
 /// One call at a time: a second thread's is refused, and changes nothing.
 minuet_status in_execution(const char* function, minuet_execution* execution,
                            llvm::function_ref<llvm::Error(Execution&)> body) {
   return guarded(function, [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(execution, "execution"));
-    const std::unique_lock<std::mutex> lock(execution->in_call, std::try_to_lock);
-    if (!lock.owns_lock()) {
-      return make_error(StatusCode::FailedPrecondition,
-                        "the execution is in use by another thread: give every thread one of its own");
-    }
+    MINUET_ASSIGN(const std::unique_lock<std::mutex> lock, take_execution(*execution));
     MINUET_ASSIGN(const auto entered, enter(execution->execution->queue()));
     return body(*execution->execution);
   });
@@ -246,6 +269,33 @@ minuet_status minuet_execution_prepare_maps(minuet_execution* execution, minuet_
     }
     const Trace::Span span(execution->open->trace(), "run", "prepare");
     return own.prepare_maps(std::move(given), stream);
+  });
+}
+
+minuet_status minuet_executions_prepare_maps(minuet_execution* const* executions,
+                                             minuet_kernel_map* const* maps, int32_t count, void* stream) {
+  return guarded("minuet_executions_prepare_maps", [&]() -> llvm::Error {
+    if (count < 0) return make_error(StatusCode::InvalidArgument, "count is {0}", count);
+    if (count == 0) return llvm::Error::success();
+    MINUET_TRY(check_pointer(executions, "executions"));
+    MINUET_TRY(check_pointer(maps, "maps"));
+    MINUET_TRY(check_pointer(executions[0], "an execution"));
+    const std::shared_ptr<Queue>& queue = executions[0]->execution->queue();
+    MINUET_TRY(check_together({executions, static_cast<std::size_t>(count)}));
+    std::vector<std::unique_lock<std::mutex>> locks;
+    std::vector<Execution*> owns;
+    std::vector<std::shared_ptr<const KernelMap>> given;
+    for (int32_t i = 0; i < count; ++i) {
+      MINUET_ASSIGN(std::unique_lock<std::mutex> lock, take_execution(*executions[i]));
+      locks.push_back(std::move(lock));
+      MINUET_TRY(check_pointer(maps[i], "a map"));
+      owns.push_back(executions[i]->execution.get());
+      given.push_back(maps[i]->map);
+    }
+    MINUET_ASSIGN(const auto entered, enter(queue));
+    for (Execution* const own : owns) MINUET_TRY(own->forget(/*for_maps=*/true));
+    const Trace::Span span(executions[0]->open->trace(), "run", "prepare");
+    return Execution::prepare_together(owns, given, stream);
   });
 }
 

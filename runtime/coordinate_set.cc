@@ -45,13 +45,20 @@ llvm::Error CoordinateSet::allocate(i64 capacity, bool from_caller) {
   auto place = [&](Placement& parts) {
     report_ = parts.take<i32>(kReportWords);
     const auto word = [&](i64 at) { return report_ ? report_ + at : nullptr; };
-    state_ = {reinterpret_cast<u32*>(report_), word(1), word(kBoundsAt), parts.take<CloudLayout>(1)};
+    state_ = {reinterpret_cast<u32*>(report_), word(1), word(kBoundsAt), nullptr};
     coords_ = {parts.take<u64>(capacity), word(kRowsAt), capacity};
     source_row_ = from_caller ? parts.take<i32>(capacity) : nullptr;
     row_of_ = from_caller ? parts.take<i32>(capacity) : nullptr;
-    coordinates_ = parts.take<i32>(capacity * fields);
+    coordinates_ = from_caller ? parts.take<i32>(capacity * fields) : nullptr;
   };
   MINUET_ASSIGN(memory_, allocate_parts(memory_source(), place));
+  return llvm::Error::success();
+}
+
+llvm::Error CoordinateSet::allocate_layout() {
+  MINUET_ASSIGN(DeviceMemory memory, DeviceMemory::create(memory_source(), sizeof(CloudLayout)));
+  layout_memory_ = std::make_shared<const DeviceMemory>(std::move(memory));
+  state_.layout = reinterpret_cast<CloudLayout*>(layout_memory_->data());
   return llvm::Error::success();
 }
 
@@ -69,6 +76,7 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::create(std::shared
   std::fill_n(set->period_, kMaxDim, kCommonPeriod);
   MINUET_TRY(set->check_stream(stream));
   MINUET_TRY(set->allocate(count, true));
+  MINUET_TRY(set->allocate_layout());
 
   MINUET_ASSIGN(const MapEngines::Lease engine, set->engines_->take(set->queue_.get()));
   if (options.has_bounds || count == 0) {
@@ -157,9 +165,20 @@ llvm::Error CoordinateSet::take_report() {
   return llvm::Error::success();
 }
 
-llvm::Error CoordinateSet::repack(MapEngine& engine, const CloudLayout* layout, Coords target) const {
+llvm::Error CoordinateSet::repack(MapEngine& engine, const CloudLayout* layout, Coords target,
+                                  std::vector<DeviceMemory>& used) const {
+  const i32* coordinates = coordinates_;
+  if (!coordinates) {
+    const i64 fields = 1 + engines_->ndim();
+    i32* words = nullptr;
+    auto place = [&](Placement& parts) { words = parts.take<i32>(rows_ * fields); };
+    MINUET_ASSIGN(DeviceMemory unpacked, allocate_parts(memory_source(), place));
+    used.push_back(std::move(unpacked));
+    MINUET_TRY(engine->unpack(coords_, state_.layout, words));
+    coordinates = words;
+  }
   BuildCoordsRequest request;
-  request.coordinates = coordinates_;
+  request.coordinates = coordinates;
   request.count = coords_.count;
   request.most = rows_;
   request.layout = layout;
@@ -188,24 +207,33 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::downsample(const A
 
   MINUET_ASSIGN(const MapEngines::Lease engine, engines_->take(queue_.get()));
   Coords fine = coords_;
-  DeviceMemory repacked;
+  std::vector<DeviceMemory> used;  // until the report is read
   std::copy_n(period_, kMaxDim, coarse->period_);
   coarse->layout_ = layout_;
   coarse->key_bits_ = key_bits_;
-  if (!strides_fit(period_, coarse->tensor_stride_, engines_->ndim())) {
+  coarse->layout_memory_ = layout_memory_;
+  coarse->state_.layout = state_.layout;
+  const bool fits = strides_fit(period_, coarse->tensor_stride_, engines_->ndim());
+  if (!fits) {
+    MINUET_TRY(coarse->allocate_layout());
     std::copy_n(coarse->tensor_stride_.begin(), kMaxDim, coarse->period_);
     MINUET_ASSIGN(coarse->layout_, make_cloud_layout(engines_->ndim(), bounds_, guard_, coarse->period_));
     coarse->key_bits_ = rounded_key_bits(coarse->layout_);
     auto place = [&](Placement& parts) { fine = place_coords(parts, rows_, coarse->key_bits_); };
-    MINUET_ASSIGN(repacked, allocate_parts(memory_source(), place));
+    MINUET_ASSIGN(DeviceMemory repacked, allocate_parts(memory_source(), place));
+    used.push_back(std::move(repacked));
   }
   coarse->coords_.key = fine.key;
-  MINUET_TRY(engine->begin_maps({coarse->key_bits_, std::max<i64>(rows_, 1), 2, 0, 1}, stream));
-  MINUET_TRY(coarse->find_layout(*engine, nullptr, 0, &bounds_, coarse->key_bits_));
-  if (repacked.data()) MINUET_TRY(repack(*engine, coarse->state_.layout, fine));
+  const i32 sorts = fits ? 1 : 2;
+  MINUET_TRY(engine->begin_maps({coarse->key_bits_, std::max<i64>(rows_, 1), sorts, 0, 1}, stream));
+  if (fits) {
+    MINUET_TRY((*engine)->fill_words(coarse->report_, 0, kReportWords));
+  } else {
+    MINUET_TRY(coarse->find_layout(*engine, nullptr, 0, &bounds_, coarse->key_bits_));
+    MINUET_TRY(repack(*engine, coarse->state_.layout, fine, used));
+  }
   MINUET_TRY((*engine)->downsample(
       {fine, coarse->state_.layout, coarse->tensor_stride_, coarse->coords_, coarse->state_.status}));
-  MINUET_TRY((*engine)->unpack(coarse->coords_, coarse->state_.layout, coarse->coordinates_));
   MINUET_TRY(coarse->read_report(*engine));
   MINUET_TRY(coarse->take_report());
   coarse->caller_rows_ = coarse->rows_;

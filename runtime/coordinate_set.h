@@ -51,6 +51,8 @@ class CoordinateSet {
   std::shared_ptr<MemorySource> memory_source() const;
   llvm::Error check_stream(void* stream) const;
   llvm::Error allocate(i64 capacity, bool from_caller);
+  /// Of its own; a coarser set that fits the finer one's shares that.
+  llvm::Error allocate_layout();
   /// `declared`: null where the bounds are to be found.
   llvm::Error find_layout(MapEngine& engine, const i32* coordinates, i64 count, const Bounds* declared,
                           i32 key_bits) const;
@@ -63,8 +65,10 @@ class CoordinateSet {
   llvm::Error take_report();
   /// The layout of bounds_.
   llvm::Error take_layout();
-  /// Keys of this set under another layout, in `target`, which has room for rows() keys.
-  llvm::Error repack(MapEngine& engine, const CloudLayout* layout, Coords target) const;
+  /// Keys of this set under another layout, in `target`, which has room for rows() keys. What is enqueued
+  /// reads `used`.
+  llvm::Error repack(MapEngine& engine, const CloudLayout* layout, Coords target,
+                     std::vector<DeviceMemory>& used) const;
 
   std::shared_ptr<MapEngines> engines_;
   std::shared_ptr<Queue> queue_;
@@ -76,6 +80,7 @@ class CoordinateSet {
   i32 key_bits_ = 0;  // that the keys' sort went by; decides their width
   i64 rows_ = 0, caller_rows_ = 0;
   DeviceMemory memory_;
+  std::shared_ptr<const DeviceMemory> layout_memory_;
   Coords coords_;
   CloudState state_;
   i32* report_ = nullptr;  // [kReportWords] status, points, rows, bounds
@@ -84,7 +89,7 @@ class CoordinateSet {
   i32 host_report_[kReportWords] = {};
   i32* source_row_ = nullptr;
   i32* row_of_ = nullptr;
-  i32* coordinates_ = nullptr;  // [rows, 1 + ndim] ascending
+  i32* coordinates_ = nullptr;  // [rows, 1 + ndim] ascending; null for derived sets
 };
 
 /// Which input feeds which output at which offset. Immutable but for what its queue's calls add.
@@ -108,6 +113,9 @@ class KernelMap {
   const std::shared_ptr<Device>& device() const { return input_->engines()->device(); }
   const CoordinateSet& fine() const { return transposed_ ? *output_ : *input_; }
   const CoordinateSet& coarse() const { return transposed_ ? *input_ : *output_; }
+  /// Positions, counts, and an identity's rows, of which the fused dataflow reads none: in calls of the queue
+  /// only. They are there after this.
+  llvm::Error find_pairs() const;
   /// The pairs of each offset, and of all. Where there is a queue, in its calls only: the first one reads
   /// them back, and waits.
   llvm::Expected<llvm::ArrayRef<i32>> counts() const;
@@ -120,8 +128,8 @@ class KernelMap {
   void keep_gmas_view(std::shared_ptr<const GmasView> view) const {
     pairs_->gmas_views.push_back(std::move(view));
   }
-  std::shared_ptr<const FusedView> find_fused_view(bool transposed) const;
-  void keep_fused_view(std::shared_ptr<const FusedView> view) const {
+  std::shared_ptr<FusedView> find_fused_view(bool transposed) const;
+  void keep_fused_view(std::shared_ptr<FusedView> view) const {
     pairs_->fused_views.push_back(std::move(view));
   }
 
@@ -129,15 +137,18 @@ class KernelMap {
   /// What both directions share.
   struct Pairs {
     MapView view;
-    DeviceMemory memory;
-    std::vector<i32> counts;  // none until they are read back,
+    DeviceMemory rows, positions;  // and counts
+    std::vector<i32> counts;       // none until they are read back,
     std::atomic<bool> has_counts{false};
     std::vector<std::shared_ptr<const GmasView>> gmas_views;
-    std::vector<std::shared_ptr<const FusedView>> fused_views;
+    std::vector<std::shared_ptr<FusedView>> fused_views;
   };
 
   KernelMap() = default;
-  llvm::Error search(void* stream);
+  /// Rows where they are not there yet; positions and counts.
+  llvm::Error find(void* stream, bool positions) const;
+  llvm::Error search(MapEngine& engine, MapView& found, std::vector<DeviceMemory>& used, void* stream) const;
+  MapLimits limits(i32 key_bits, i32 sets) const;
   llvm::Error read_counts(MapEngine& engine) const;
   bool is_identity() const { return input_ == output_ && view().geometry.volume == 1; }
 

@@ -24,6 +24,7 @@ struct Coords {
   i32* count = nullptr;  // device
   i64 capacity = 0;
   KeyType key = KeyType::U64;
+  const i32* caller_row = nullptr;  // of each row, which ordered views name by it; null: by its number
 };
 
 /// What the device knows of a cloud before its keys are made.
@@ -151,6 +152,7 @@ struct ViewRequest {
 
   const NeighbourView& view() const { return transposed ? map->transposed : *map; }
   const Coords& askers() const { return transposed ? sources : queries; }
+  const Coords& others() const { return transposed ? queries : sources; }
 };
 
 /// What gather-GEMM-scatter takes beside a map's rows.
@@ -192,7 +194,8 @@ struct OpRequest {
   i64 output_rows = 0, output_ld = 0;
   const void* residual = nullptr;
   i64 residual_ld = 0;
-  u32* overflow = nullptr;  // 1 once a number of the output is infinite or NaN
+  u32* overflow = nullptr;  // overflow_mark once a number of the output is infinite or NaN
+  u32 overflow_mark = 1;    // not 0
   void* scratch = nullptr;  // Engine::scratch_bytes()
   GmasOperands gmas;
   FusedOperands fused;

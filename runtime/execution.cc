@@ -193,7 +193,8 @@ llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) 
       if (!fits) MINUET_TRY(reserve(needed));
     }
     MINUET_TRY(place_cloud());
-    return prepare_layers();
+    MINUET_TRY(prepare_layers());
+    return fused_->make_views();
   }));
   prepared_ = true;
   return llvm::Error::success();
@@ -214,57 +215,6 @@ void Execution::take_callers_rows() {
   levels_[0].caller_count = cloud_->counts();
   levels_[0].source_row = cloud_->source_row();
   levels_[0].row_of = cloud_->row_of();
-}
-
-llvm::Error Execution::prepare_maps(std::vector<std::shared_ptr<const KernelMap>> maps, void* stream) {
-  if (maps.size() != maps_.size()) {
-    return make_error(StatusCode::InvalidArgument, "{0} kernel maps are given; the plan takes {1}",
-                      maps.size(), maps_.size());
-  }
-  MINUET_TRY(call(stream, [&]() -> llvm::Error {
-    MINUET_TRY(refuse_capture());
-    MINUET_TRY(leave_captured());
-    // Its pinned tables are written again below.
-    MINUET_TRY(engine_->wait_for_sends());
-    given_ = std::move(maps);
-    MINUET_TRY(take_maps());
-    MINUET_TRY(select_candidates());
-    MINUET_TRY(add_work());
-    MINUET_TRY(reserve(fixed_bytes_ + cloud_bytes()));
-    MINUET_TRY(place_cloud());
-    return prepare_layers();
-  }));
-  prepared_ = true;
-  return llvm::Error::success();
-}
-
-llvm::Error Execution::take_maps() {
-  const auto level_of = [](const CoordinateSet& set) {
-    return Level{set.rows(),       set.caller_rows(), set.count(),        nullptr,
-                 set.source_row(), set.row_of(),      set.tensor_stride()};
-  };
-  for (std::size_t i = 0; i < maps_.size(); ++i) {
-    const KernelMap& map = *given_[i];
-    const MapSpec& spec = program_.maps[i];
-    if (map.device() != loaded_->device) {
-      return make_error(StatusCode::InvalidArgument,
-                        "the kernel map lives on another device than the execution");
-    }
-    if (map.queue() != options_.queue) {
-      return make_error(
-          StatusCode::InvalidArgument,
-          "the kernel map was made {0} a queue, the execution {1}: make both with the same one, "
-          "or both without",
-          map.queue() ? "with" : "without", options_.queue ? "with another" : "without");
-    }
-    for (const ProgramLayer& layer : program_.layers) {
-      if (layer.map == static_cast<i32>(i)) MINUET_TRY(map.check_serves(layer.convolution()));
-    }
-    levels_[spec.fine] = level_of(map.fine());
-    levels_[spec.coarse] = level_of(map.coarse());
-    maps_[i] = map.view();
-  }
-  return llvm::Error::success();
 }
 
 i64 Execution::most_rows() const {
@@ -334,17 +284,29 @@ llvm::Error Execution::add_work() {
     }
     gmas_->add_layer(i, rows_of(layer.output));
     if (gmas_->has_map(layer.map)) continue;
+    if (given) {
+      MINUET_TRY(given->find_pairs());
+      maps_[layer.map] = given->view();
+    }
     MINUET_ASSIGN(const i32* const counts, counts_of(layer.map));
     MINUET_TRY(gmas_->add_map(layer.map, map, coords_of(spec.coarse), counts, keeper));
   }
   return llvm::Error::success();
 }
 
+/// What earlier clouds left is told by its mark. A graph that is replayed for other clouds has one mark for
+/// all of them: it clears the words each time.
+llvm::Error Execution::begin_overflow() {
+  ++overflow_mark_;
+  if (overflow_mark_ > 1 && !has_capacities()) return llvm::Error::success();
+  overflow_mark_ = 1;
+  return engine_->fill_words(overflow_, 0, layer_count());
+}
+
 llvm::Error Execution::prepare_layers() {
   reset_places();
-  MINUET_TRY(engine_->fill_words(overflow_, 0, layer_count()));
+  MINUET_TRY(begin_overflow());
   MINUET_TRY(gmas_->finish());
-  MINUET_TRY(fused_->make_views());
   for (i32 i = 0; i < layer_count(); ++i) MINUET_TRY(engine_->prepare_op(request_of(i)));
   return engine_->send_prepared();
 }
@@ -408,6 +370,7 @@ OpRequest Execution::request_of(i32 number) const {
     request.residual_ld = ld_of(layer.residual);
   }
   request.overflow = overflow_ + number;
+  request.overflow_mark = overflow_mark_;
   request.scratch = engine_scratch_;
   if (is_fused(number)) {
     request.fused = fused_->operands(number);
@@ -481,7 +444,7 @@ llvm::Expected<i32> Execution::find_overflow(void* stream) {
     MINUET_TRY(engine_->read_back(host_overflow_, overflow_, layers * kWordBytes));
     return engine_->wait();
   }));
-  const u32* found = std::find(host_overflow_, host_overflow_ + layers, 1u);
+  const u32* found = std::find(host_overflow_, host_overflow_ + layers, overflow_mark_);
   return found == host_overflow_ + layers ? -1 : static_cast<i32>(found - host_overflow_);
 }
 

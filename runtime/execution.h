@@ -45,6 +45,9 @@ class Execution {
   /// Capacity mode; may be captured. `given_count`: on the device; null: there are `most`.
   llvm::Error prepare_within(const i32* coordinates, const i32* given_count, i64 most, void* stream);
   llvm::Error prepare_maps(std::vector<std::shared_ptr<const KernelMap>> maps, void* stream);
+  /// Of executions of one queue, the i-th for maps[i]: their views are made together.
+  static llvm::Error prepare_together(llvm::ArrayRef<Execution*> executions,
+                                      llvm::ArrayRef<std::shared_ptr<const KernelMap>> maps, void* stream);
   llvm::Error run(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs, void* stream);
   llvm::Error output_coordinates(i32* coordinates, void* stream);
   /// The first layer that wrote a number that is infinite or NaN since prepare, or -1. Waits.
@@ -72,6 +75,7 @@ class Execution {
     const i32* source_row = nullptr;    // null where the caller's order is the set's
     const i32* row_of = nullptr;
     AxisArray tensor_stride{};
+    const i32* caller_row = nullptr;  // by which views name rows, so that the caller's order stays
   };
   const Level& level(i32 level) const { return levels_[level]; }
   /// Of what is prepared.
@@ -131,7 +135,10 @@ class Execution {
   void take_callers_rows();
   llvm::Error select_within_capacities();
   void take_cloud(i64 count);
+  llvm::Error take_given(std::vector<std::shared_ptr<const KernelMap>> maps);
+  llvm::Error place_given();
   llvm::Error take_maps();
+  void keep_callers_order();
   i64 rows_of(i32 tensor) const { return levels_[program_.tensors[tensor].level].rows; }
   i64 most_rows() const;
   bool wants_orders() const;
@@ -141,10 +148,14 @@ class Execution {
   llvm::Error select_candidates();
   const Candidate& candidate_of(i32 layer) const { return compiled_.candidates[layer][selected_[layer]]; }
   bool is_fused(i32 layer) const { return dataflow_of(candidate_of(layer).choice) == Dataflow::Fused; }
-  Coords coords_of(i32 level) const { return {nullptr, levels_[level].count, levels_[level].rows}; }
+  Coords coords_of(i32 level) const {
+    const Level& at = levels_[level];
+    return {nullptr, at.count, at.rows, KeyType::U64, at.caller_row};
+  }
   llvm::Error add_work();
   llvm::Error leave_captured();
   llvm::Error refuse_capture() const;
+  llvm::Error begin_overflow();
   llvm::Error prepare_layers();
 
   bool is_in_place(i32 tensor) const;
@@ -198,6 +209,7 @@ class Execution {
   bool idle_ = false;  // this call has waited for what the arena was used for
   i64 fixed_bytes_ = 0;
   u32 *overflow_ = nullptr, *host_overflow_ = nullptr;  // a word for each layer, and read back
+  u32 overflow_mark_ = 0;                               // of the last prepare; 0: the words hold anything
   void* engine_workspace_ = nullptr;
   void* engine_scratch_ = nullptr;  // of a run
 };

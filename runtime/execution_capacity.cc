@@ -76,7 +76,8 @@ llvm::Error Execution::prepare_within(const i32* coordinates, const i32* given_c
     MINUET_TRY(cloud_->enqueue(coordinates, given_count, given_count ? capacity : most));
     MINUET_TRY(add_work());
     place_tables(arena_.data() + fixed_bytes_);  // as make_room() did
-    return prepare_layers();
+    MINUET_TRY(prepare_layers());
+    return fused_->make_views();
   }));
   prepared_ = has_cloud_state_ = true;
   return llvm::Error::success();

@@ -79,6 +79,7 @@ llvm::Error Execution::reserve(i64 bytes) {
 
 llvm::Error Execution::place_anew() {
   place_fixed(arena_.data());
+  overflow_mark_ = 0;
   MINUET_TRY(engine_->set_workspace(engine_workspace_));
   return cloud_ ? cloud_->fill(*loaded_->device) : llvm::Error::success();
 }

@@ -8,6 +8,7 @@ namespace minuet {
 /// Shared by all on the map's queue.
 struct FusedView {
   bool transposed = false;
+  bool is_made = false;  // or will be, by what is enqueued
   NeighbourView view;
   DeviceMemory memory;
 };

@@ -56,19 +56,19 @@ llvm::Error FusedWork::add_layer(i32 number, const MapView& view, const Coords& 
   if (is_identity(view, sources, queries)) return llvm::Error::success();
   find_offsets(layer.map);
   side.used = side.unmade = true;
-  side.keeper = keeper;
   if (!keeper) return llvm::Error::success();
-  if (const auto kept = keeper->find_fused_view(transposed)) {
-    map.neighbours(transposed) = kept->view;
-    side.unmade = false;
-    return llvm::Error::success();
+  side.shared = keeper->find_fused_view(transposed);
+  if (!side.shared) {
+    side.shared = std::make_shared<FusedView>();
+    side.shared->transposed = transposed;
+    MINUET_ASSIGN(side.shared->memory, allocate_parts(keeper->queue()->memory(), [&](Placement& parts) {
+                    place_view(parts, map, transposed);
+                  }));
+    side.shared->view = map.neighbours(transposed);
+    keeper->keep_fused_view(side.shared);
   }
-  side.shared = std::make_shared<FusedView>();
-  side.shared->transposed = transposed;
-  MINUET_ASSIGN(side.shared->memory, allocate_parts(keeper->queue()->memory(), [&](Placement& parts) {
-                  place_view(parts, map, transposed);
-                }));
-  side.shared->view = map.neighbours(transposed);
+  map.neighbours(transposed) = side.shared->view;
+  side.unmade = !side.shared->is_made;
   return llvm::Error::success();
 }
 
@@ -117,12 +117,37 @@ void FusedWork::place_workspace(Placement& parts) {
 llvm::Error FusedWork::make_views() {
   if (requests_.empty()) return llvm::Error::success();
   MINUET_TRY(engine_.make_views(requests_, workspace_));
+  note_made();
+  return llvm::Error::success();
+}
+
+void FusedWork::note_made() {
   for (Map& map : maps_) {
     for (Side& side : map.sides) {
-      if (side.unmade && side.shared) side.keeper->keep_fused_view(side.shared);
+      if (side.unmade && side.shared) side.shared->is_made = true;
       side.unmade = false;
     }
   }
+}
+
+llvm::Error FusedWork::make_views(llvm::ArrayRef<FusedWork*> works, Queue& queue) {
+  std::vector<ViewRequest> requests;
+  for (FusedWork* const work : works) {
+    Placement none(nullptr);
+    work->place_views(none);  // theirs are placed
+    for (const ViewRequest& request : work->requests_) {
+      // Executions of one map ask for one view.
+      const auto is_same = [&](const ViewRequest& other) {
+        return other.view().order == request.view().order && other.view().rows == request.view().rows;
+      };
+      if (llvm::none_of(requests, is_same)) requests.push_back(request);
+    }
+  }
+  if (requests.empty()) return llvm::Error::success();
+  Engine& engine = works.front()->engine_;
+  MINUET_ASSIGN(const auto workspace, queue.scratch(engine.view_workspace_bytes(requests)));
+  MINUET_TRY(engine.make_views(requests, workspace->data()));
+  for (FusedWork* const work : works) work->note_made();
   return llvm::Error::success();
 }
 

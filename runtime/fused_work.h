@@ -25,6 +25,8 @@ class FusedWork {
   /// Of the views that are placed: what make_views() works in, and nobody after it.
   void place_workspace(Placement& parts);
   llvm::Error make_views();
+  /// The same of several executions of one queue, together, in place of each one's own.
+  static llvm::Error make_views(llvm::ArrayRef<FusedWork*> works, Queue& queue);
 
   // ---- what is prepared ----------------------------------------------------------------------
   FusedOperands operands(i32 layer) const;
@@ -34,8 +36,7 @@ class FusedWork {
   struct Side {
     bool used = false;
     bool unmade = false;
-    std::shared_ptr<FusedView> shared;  // where this prepare makes it for others too
-    const KernelMap* keeper = nullptr;
+    std::shared_ptr<FusedView> shared;  // the keeper's; null where there is none
   };
   struct Map {
     MapView view;
@@ -48,6 +49,7 @@ class FusedWork {
   };
 
   void find_offsets(i32 map);
+  void note_made();
   void place_view(Placement& parts, Map& map, bool transposed) const;
 
   const Program& program_;

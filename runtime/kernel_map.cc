@@ -66,26 +66,59 @@ llvm::Expected<std::shared_ptr<KernelMap>> KernelMap::create(std::shared_ptr<con
   view.geometry = make_geometry(engines->ndim(), kernel_size, dilation, fine.tensor_stride());
   view.sources = fine.rows();
   view.queries = coarse.rows();
-
-  const i64 entries = view.geometry.volume * view.queries;
-  auto place = [&](Placement& parts) {
-    view.rows = parts.take<i32>(entries);
-    view.positions = parts.take<i32>(entries + 1);
-    view.counts = parts.take<i32>(view.geometry.volume);
-  };
-  MINUET_ASSIGN(map->pairs_->memory, allocate_parts(map->input_->memory_source(), place));
-  MINUET_TRY(map->search(stream));
+  if (map->is_identity()) {
+    map->pairs_->counts = {static_cast<i32>(view.queries)};
+    map->pairs_->has_counts = true;
+  }
+  // Without a queue all of it is made now: any thread may ask for it later.
+  const bool has_queue = map->queue() != nullptr;
+  if (!has_queue || !map->is_identity()) MINUET_TRY(map->find(stream, /*positions=*/!has_queue));
   return map;
 }
 
+llvm::Error KernelMap::find(void* stream, bool positions) const {
+  MapView found = pairs_->view;
+  const i64 entries = found.geometry.volume * found.queries;
+  const std::shared_ptr<MemorySource> source = input_->memory_source();
+  std::vector<DeviceMemory> used;  // until the engine is given back, which waits where no queue orders it
+  MINUET_ASSIGN(const MapEngines::Lease engine, input_->engines()->take(queue().get()));
+  if (found.rows) {
+    MINUET_TRY(engine->begin_maps(limits(coarse().key_bits_, 0), stream));
+  } else {
+    auto place = [&](Placement& parts) { found.rows = parts.take<i32>(entries); };
+    MINUET_ASSIGN(pairs_->rows, allocate_parts(source, place));
+    MINUET_TRY(search(*engine, found, used, stream));
+  }
+  if (positions) {
+    auto place = [&](Placement& parts) {
+      found.positions = parts.take<i32>(entries + 1);
+      found.counts = parts.take<i32>(found.geometry.volume);
+    };
+    MINUET_ASSIGN(pairs_->positions, allocate_parts(source, place));
+    MINUET_TRY((*engine)->count_pairs(coarse().coords_, found));
+  }
+  pairs_->view = found;
+  // Without a queue the memory that the search works in would be waited for here anyway.
+  return queue() || has_counts() ? llvm::Error::success() : read_counts(*engine);
+}
+
+llvm::Error KernelMap::find_pairs() const {
+  return view().positions ? llvm::Error::success() : find(queue()->stream(), /*positions=*/true);
+}
+
+MapLimits KernelMap::limits(i32 key_bits, i32 sets) const {
+  return {key_bits, std::max<i64>({fine().rows(), coarse().rows(), 1}), sets, 1, view().geometry.volume};
+}
+
 /// Searches under the sets' common layout where its guard suffices, else re-packs both.
-llvm::Error KernelMap::search(void* stream) {
+llvm::Error KernelMap::search(MapEngine& engine, MapView& found, std::vector<DeviceMemory>& used,
+                              void* stream) const {
   const CoordinateSet &fine = this->fine(), &coarse = this->coarse();
   const i32 ndim = fine.engines()->ndim();
   i64 guard[kMaxDim] = {}, period[kMaxDim] = {1, 1, 1, 1};
   bool guarded = true;
   for (i32 a = 0; a < ndim; ++a) {
-    guard[a] = axis_reach(view().geometry.kernel_size[a], view().geometry.step[a]);
+    guard[a] = axis_reach(found.geometry.kernel_size[a], found.geometry.step[a]);
     guarded = guarded && guard[a] <= fine.guard_[a] && guard[a] <= coarse.guard_[a];
   }
   Coords sources = fine.coords_, queries = coarse.coords_;
@@ -93,7 +126,6 @@ llvm::Error KernelMap::search(void* stream) {
   i32 key_bits = fine.key_bits_;
   const CloudLayout* layout = fine.state_.layout;
   CloudState common;
-  DeviceMemory repacked;
   Bounds bounds = fine.bounds_;
   if (repack) {
     if (fine.rows() == 0) bounds = coarse.bounds_;  // an empty set has none
@@ -108,11 +140,10 @@ llvm::Error KernelMap::search(void* stream) {
       queries = place_coords(parts, coarse.rows(), key_bits);
       common = {parts.take<u32>(1), parts.take<i32>(1), nullptr, parts.take<CloudLayout>(1)};
     };
-    MINUET_ASSIGN(repacked, allocate_parts(fine.memory_source(), place));
+    MINUET_ASSIGN(DeviceMemory repacked, allocate_parts(fine.memory_source(), place));
+    used.push_back(std::move(repacked));
   }
-  MINUET_ASSIGN(const MapEngines::Lease engine, fine.engines()->take(queue().get()));
-  const i64 capacity = std::max<i64>({fine.rows(), coarse.rows(), 1});
-  MINUET_TRY(engine->begin_maps({key_bits, capacity, 2, 1, view().geometry.volume}, stream));
+  MINUET_TRY(engine.begin_maps(limits(key_bits, repack ? 2 : 0), stream));
   if (repack) {
     LayoutRequest request;
     request.declared = &bounds;
@@ -120,20 +151,12 @@ llvm::Error KernelMap::search(void* stream) {
     std::copy_n(period, kMaxDim, request.period);
     request.key_bits = key_bits;
     request.cloud = common;
-    MINUET_TRY((*engine)->find_layout(request));
+    MINUET_TRY(engine->find_layout(request));
     layout = common.layout;
-    MINUET_TRY(fine.repack(*engine, layout, sources));
-    MINUET_TRY(coarse.repack(*engine, layout, queries));
+    MINUET_TRY(fine.repack(engine, layout, sources, used));
+    MINUET_TRY(coarse.repack(engine, layout, queries, used));
   }
-  MINUET_TRY((*engine)->search({sources, queries, layout, 0, &pairs_->view}));
-  MINUET_TRY((*engine)->count_pairs(queries, pairs_->view));
-  if (is_identity()) {
-    pairs_->counts = {static_cast<i32>(view().queries)};
-    pairs_->has_counts = true;
-    return llvm::Error::success();
-  }
-  // Without a queue the memory that the search works in would be waited for here anyway.
-  return queue() ? llvm::Error::success() : read_counts(*engine);
+  return engine->search({sources, queries, layout, 0, &found});
 }
 
 /// Waits.
@@ -147,6 +170,7 @@ llvm::Error KernelMap::read_counts(MapEngine& engine) const {
 
 llvm::Expected<llvm::ArrayRef<i32>> KernelMap::counts() const {
   if (!has_counts()) {
+    MINUET_TRY(find_pairs());
     MINUET_ASSIGN(const MapEngines::Lease engine, input_->engines()->take(queue().get()));
     MINUET_TRY(engine->begin(queue()->stream()));
     MINUET_TRY(read_counts(*engine));
@@ -174,8 +198,8 @@ std::shared_ptr<const GmasView> KernelMap::find_gmas_view(i32 direct_offset,
   return nullptr;
 }
 
-std::shared_ptr<const FusedView> KernelMap::find_fused_view(bool transposed) const {
-  for (const std::shared_ptr<const FusedView>& view : pairs_->fused_views) {
+std::shared_ptr<FusedView> KernelMap::find_fused_view(bool transposed) const {
+  for (const std::shared_ptr<FusedView>& view : pairs_->fused_views) {
     if (view->transposed == transposed) return view;
   }
   return nullptr;
@@ -219,6 +243,7 @@ llvm::Error KernelMap::check_serves(const ConvolutionProblem& problem) const {
 
 llvm::Error KernelMap::export_pairs(i32* pairs, void* stream) const {
   MINUET_TRY(input_->check_stream(stream));
+  MINUET_TRY(find_pairs());
   MINUET_ASSIGN(const llvm::ArrayRef<i32> counts, this->counts());
   const i64 total = std::accumulate(counts.begin(), counts.end(), i64{0});
   if (total == 0) return llvm::Error::success();

@@ -10,10 +10,8 @@
  * minuet_execution_create_convolution); minuet_execution_run takes tensors with a row stride, in place of
  * minuet_execution_convolve too; prepare_map is prepare_maps; minuet_precompile_options lists plans; names in
  * info structs are pointers; pooling is no option of a convolution but minuet_plan_create_pooling, and
- * `generative` is gone (a single convolution's sets are the caller's). New: minuet_plan_query_parameter,
- * minuet_status_name, minuet_plan_create_convolution_gradient, cpu_threads of minuet_context_options,
- * minuet_queue, minuet_kernel_map_transpose, minuet_execution_release_captures,
- * minuet_execution_find_overflow (in place of minuet_execution_largest_activation).
+ * `generative` is gone (a single convolution's sets are the caller's); minuet_execution_find_overflow is in
+ * place of minuet_execution_largest_activation. New are queues, capacity mode, transposed maps.
  *
  * Rules that hold everywhere:
  * - What can fail returns a status; the text of a failure is in minuet_last_error() of the thread.
@@ -270,7 +268,7 @@ MINUET_API minuet_status minuet_device_synchronize(minuet_device* device, void* 
  * convolutions cost one workspace, and where sizes repeat the driver is not asked for any. What was made with
  * a queue goes with what was made with the same one only, and its calls name the queue's stream, else
  * INVALID_ARGUMENT; they come from one thread at a time, else FAILED_PRECONDITION (destroy from any). The
- * stream must live as long as they are used. Graphs that hold runs of one queue's executions share its
+ * stream must live until all of them are destroyed. Graphs that hold runs of one queue's executions share its
  * scratch: their replays, on whatever stream, must be ordered with one another and with the queue's calls. */
 MINUET_API minuet_status minuet_queue_create(minuet_device* device, void* stream, minuet_queue** queue);
 /* Its memory is kept until then, and until all that was made with it is gone. */
@@ -474,8 +472,7 @@ MINUET_API minuet_status minuet_plan_create_network(minuet_context* context,
  * there whole or not at all; FAILED_PRECONDITION where it cannot be written. */
 MINUET_API minuet_status minuet_weights_convert(const minuet_network_options* options,
                                                 const char* output_path);
-/* ---- plans: immutable, shared by devices and threads -----------------------------------------------------
- */
+/* ---- plans: immutable, shared by devices and threads ----------------------------------------------- */
 
 MINUET_API void minuet_plan_destroy(minuet_plan* plan);
 
@@ -530,8 +527,7 @@ MINUET_API minuet_status minuet_plan_workspace_bytes(minuet_plan* plan, minuet_d
                                                      int64_t max_points, double max_neighbours,
                                                      int64_t* bytes);
 
-/* ---- compiling in the background ------------------------------------------------------------------------
- */
+/* ---- compiling in the background ------------------------------------------------------------------- */
 
 typedef struct minuet_job minuet_job;
 /* Called once at the end, from the job's own thread, with minuet_last_error of that thread; maybe before the
@@ -551,8 +547,7 @@ MINUET_API minuet_status minuet_job_wait(minuet_job* job);
 /* Cancels and waits. */
 MINUET_API void minuet_job_destroy(minuet_job* job);
 
-/* ---- compiling ahead, for GPUs that are elsewhere ---------------------------------------------------------
- */
+/* ---- compiling ahead, for GPUs that are elsewhere -------------------------------------------------- */
 
 /* What has become of one kernel. Strings live during the call. */
 typedef struct minuet_precompile_step {
@@ -660,7 +655,7 @@ typedef struct minuet_execution_options {
 MINUET_API minuet_status minuet_execution_create(minuet_plan* plan, minuet_device* device,
                                                  const minuet_execution_options* options,
                                                  minuet_execution** execution);
-/* Waits for what the execution has enqueued, and for another thread's call. */
+/* Waits for what it has enqueued (with a queue: its stream, unless captured) and for another thread's call. */
 MINUET_API void minuet_execution_destroy(minuet_execution* execution);
 
 /* No prepare may be captured but in capacity mode: FAILED_PRECONDITION.
@@ -710,6 +705,11 @@ MINUET_API minuet_status minuet_execution_suggest_capacities(minuet_execution* e
 MINUET_API minuet_status minuet_execution_prepare_maps(minuet_execution* execution,
                                                        minuet_kernel_map* const* maps, int32_t count,
                                                        void* stream);
+/* The same for `count` executions of one queue, the i-th with maps[i]: what all of them need is made
+ * together, in about as many launches as one takes. After a failure none is prepared. */
+MINUET_API minuet_status minuet_executions_prepare_maps(minuet_execution* const* executions,
+                                                        minuet_kernel_map* const* maps, int32_t count,
+                                                        void* stream);
 /* Rows and channels of the output for what is prepared. */
 MINUET_API minuet_status minuet_execution_output_shape(minuet_execution* execution, int64_t* rows,
                                                        int32_t* channels);

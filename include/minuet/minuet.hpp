@@ -334,6 +334,18 @@ class Execution {
                                         stream));
     return output_rows();
   }
+  /// The same for many of one queue, each with its map; what their maps need is made together.
+  static void prepare_maps(const std::vector<std::pair<const Execution*, const KernelMap*>>& each,
+                           void* stream = nullptr) {
+    std::vector<minuet_execution*> executions;
+    std::vector<minuet_kernel_map*> maps;
+    for (const auto& [execution, map] : each) {
+      executions.push_back(execution->get());
+      maps.push_back(map->get());
+    }
+    check(minuet_executions_prepare_maps(executions.data(), maps.data(),
+                                         static_cast<std::int32_t>(each.size()), stream));
+  }
   /// A network takes its features; a convolution its input and, where it has one, its residual.
   void run(const std::vector<minuet_tensor>& inputs, const minuet_tensor& output,
            void* stream = nullptr) const {

@@ -142,7 +142,7 @@ MINUET_DEVICE void finish_group(const FusedParams& p, const FusedPlace<S>& place
       if (rows.numbers[q] >= 0 && !finish_row<S, First>(p, place, sums, rows, q, scale, shift))
         finite = false;
     }
-    if (!finite) *p.overflow = 1;
+    if (!finite) *p.overflow = p.overflow_mark;
   }
   if constexpr (!Channels::kIsLast) finish_group<S, Channels::kNext>(p, place, sums, rows);
 }

@@ -171,7 +171,9 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void scatter(const ScatterParams p
     }
     MINUET_UNROLL
     for (i32 v = 0; v < Shape::kVectors; ++v) {
-      if (!finish_vector<S>(p, row, Shape::first_element(t, v), sums + v * Shape::kElements)) *p.overflow = 1;
+      if (!finish_vector<S>(p, row, Shape::first_element(t, v), sums + v * Shape::kElements)) {
+        *p.overflow = p.overflow_mark;
+      }
     }
   }
 }

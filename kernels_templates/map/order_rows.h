@@ -1,11 +1,20 @@
-// order[i] = the query that the sort put in place i of its view; ordered_rows[k][i] = rows[k][order[i]], and
-// the masks' words, which the rows tell. One thread a place.
+// order[i] = the query that the sort put in place i of its view; ordered_rows[k][i] = rows[k][order[i]], both
+// by the names of the job, and the masks' words, which the rows tell. One thread a place.
 #pragma once
 
 #include "kernels_templates/core/jobs.h"
 #include "kernels_templates/core/view_rows.h"
 
 namespace minuet {
+
+/// Of rows that are there.
+template <i32 Count>
+MINUET_DEVICE void name_rows(const i32* names, i32 first, i32 volume, i32 (&found)[Count]) {
+  MINUET_UNROLL
+  for (i32 u = 0; u < Count; ++u) {
+    found[u] = load_row_if(first + u < volume && found[u] >= 0, names + found[u]);
+  }
+}
 
 template <OrderRowsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void order_rows(const ViewsParams p) {
@@ -19,17 +28,18 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void order_rows(const ViewsParams 
     const ViewJob& job = p.jobs[walk.advance(i)];
     const i64 place = walk.inner(i), query = read_only(p.sorted + i);
     const ViewRows rows = rows_of(job);
-    job.order[place] = static_cast<i32>(query);
+    job.order[place] = job.query_names ? read_only(job.query_names + query) : static_cast<i32>(query);
     i32* to = job.ordered_rows + place;
     u32 mask = 0;
     for (i32 first = 0; first < rows.volume; first += kAtOnce) {
       i32 found[kAtOnce];
       rows.load(query, first, found);
+      mask |= bits_of(found, first, rows.volume) << first % 32;
+      if (job.row_names) name_rows(job.row_names, first, rows.volume, found);
       MINUET_UNROLL
       for (i32 u = 0; u < kAtOnce; ++u, to += job.ordered_stride) {
         if (first + u < rows.volume) *to = found[u];
       }
-      mask |= bits_of(found, first, rows.volume) << first % 32;
       if (first % 32 + kAtOnce < 32 && first + kAtOnce < rows.volume) continue;
       job.ordered_masks[first / 32 * job.ordered_stride + place] = mask;
       mask = 0;

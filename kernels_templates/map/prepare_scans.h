@@ -1,4 +1,5 @@
-// tiles[scan][entry] = "out of bounds" for the padding before the first tile, "not yet" after it.
+// tiles[scan][entry] = "out of bounds" for the padding before the first tile, "not yet" after it; zeros = 0,
+// the state of the sorts.
 //
 // An entry is CUB's ScanTileState<i32> descriptor: the status in the low word, the value in the high
 // one. scan.h asserts that the constants here are CUB's, so that this kernel compiles without it.
@@ -25,6 +26,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void prepare_scans(const PrepareSc
   for (i64 i = grid_thread(S.threads); i < entries * p.scans; i += stride, walk.advance()) {
     static_cast<u64*>(p.tiles)[i] = initial_scan_tile(walk.inner());
   }
+  for (i64 i = grid_thread(S.threads); i < p.zero_words; i += stride) p.zeros[i] = 0;
 }
 
 }  // namespace minuet

@@ -83,7 +83,8 @@ struct FusedParams {
   i32 residual_ld;
   void* output;
   i32 output_ld;
-  u32* overflow;  // 1 where a number is written that is infinite or NaN, else left alone
+  u32* overflow;      // overflow_mark where a number is written that is infinite or NaN, else left alone
+  u32 overflow_mark;  // not 0
 };
 
 MINUET_HD constexpr i32 mask_words(i32 volume) { return (volume + 31) / 32; }

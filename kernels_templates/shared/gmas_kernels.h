@@ -92,7 +92,8 @@ struct ScatterParams {
   i64 residual_ld;
   void* output;
   i64 output_ld;
-  u32* overflow;  // 1 where a number is written that is infinite or NaN, else left alone
+  u32* overflow;      // overflow_mark where a number is written that is infinite or NaN, else left alone
+  u32 overflow_mark;  // not 0
 };
 
 /// output[slot] = input[order[slot]], slices of `slice_bytes`: weights into group order.

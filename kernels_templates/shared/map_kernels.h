@@ -246,6 +246,8 @@ struct PrepareScansParams {
   void* tiles;  // [scans] states, stride_bytes apart
   i64 stride_bytes;
   i32 scans;
+  u32* zeros;
+  i64 zero_words;
 };
 
 constexpr i32 kScanPaddingTiles = 32;  // CUB's look-back reads one warp of tiles before the first

@@ -30,7 +30,7 @@ struct MakeMasksParams {
 // ---- one table of views, which the kernels below share ----------------------------------------
 
 /// Most views that are made together: their table is a kernel's parameter, of at most 4 KB.
-constexpr i32 kMostViews = 24;
+constexpr i32 kMostViews = 21;
 /// Most offsets that a rank looks at: those farthest from the centre.
 constexpr i32 kMostRankedOffsets = 27;
 /// Digits of a rank that a sort key has below the highest one.
@@ -53,6 +53,9 @@ struct ViewJob {
   i32* order;                // [queries] the query of a place; null: neither it nor what follows is made
   i32* ordered_rows;         // rows and masks, with a column for each place
   u32* ordered_masks;
+  // What order, and ordered_rows, call a query, and a row of the other side; null: by their numbers.
+  const i32* query_names;
+  const i32* row_names;
   i64 ordered_stride;  // of these two: at least the number of queries
   // [mask_words(volume)][blocks_of_height(ordered_stride, kLeastBlockHeight)] what any query of a block has.
   u32* block_masks;

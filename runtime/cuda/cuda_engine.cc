@@ -6,9 +6,6 @@ llvm::Expected<std::unique_ptr<Engine>> CudaEngine::create(std::shared_ptr<CudaD
                                                            const EngineChoice& choice,
                                                            CudaEngineOptions options,
                                                            std::shared_ptr<SideStreams> side) {
-  if (!side) {
-    MINUET_ASSIGN(side, SideStreams::create(device));
-  }
   MINUET_ASSIGN(std::unique_ptr<Launcher> launcher, Launcher::create(std::move(device), std::move(side)));
   MINUET_ASSIGN(std::unique_ptr<MapStep> map, MapStep::create(*launcher, choice));
   return std::unique_ptr<Engine>(new CudaEngine(std::move(launcher), std::move(map), options));

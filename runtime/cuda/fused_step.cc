@@ -35,6 +35,7 @@ llvm::Error FusedStep::convolve(i32 convolution, const OpRequest& request) {
   params.output = request.output;
   params.output_ld = static_cast<i32>(request.output_ld);
   params.overflow = request.overflow;
+  params.overflow_mark = request.overflow_mark;
   return launcher_.launch(layer.kernel, fused_blocks(layer.spec, request.output_rows), params);
 }
 

@@ -55,7 +55,11 @@ SideStreams::~SideStreams() {
 
 llvm::Expected<std::unique_ptr<Launcher>> Launcher::create(std::shared_ptr<CudaDevice> device,
                                                            std::shared_ptr<SideStreams> side) {
-  std::unique_ptr<Launcher> made(new Launcher(std::move(device), std::move(side)));
+  const bool in_queue = side != nullptr;
+  if (!in_queue) {
+    MINUET_ASSIGN(side, SideStreams::create(device));
+  }
+  std::unique_ptr<Launcher> made(new Launcher(std::move(device), std::move(side), in_queue));
   const ContextScope scope(made->driver_, made->device_->context());
   for (CUevent* event : {&made->copied_, &made->ended_}) {
     ++made->counters_.allocations;
@@ -68,12 +72,26 @@ llvm::Expected<std::unique_ptr<Launcher>> Launcher::create(std::shared_ptr<CudaD
 Launcher::~Launcher() {
   const ContextScope scope(driver_, device_->context());
   const CaptureScope alone(driver_);
-  if (enqueued_) static_cast<void>(driver_.cuEventSynchronize(ended_));
+  wait_for_all();
   for (CUevent event : {copied_, ended_}) {
     if (event) static_cast<void>(driver_.cuEventDestroy(event));
   }
   for (void* memory : pinned_) static_cast<void>(driver_.cuMemFreeHost(memory));
   profiler_.release();
+}
+
+/// While a queue's stream is being captured nothing can be known of what it holds: but what was sent from
+/// pinned memory has an event, and the pool gives memory to calls on this stream alone.
+void Launcher::wait_for_all() const {
+  if (!enqueued_) return;
+  if (!in_queue_) {
+    static_cast<void>(driver_.cuEventSynchronize(ended_));
+    return;
+  }
+  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  static_cast<void>(driver_.cuStreamIsCapturing(stream_, &capture));
+  static_cast<void>(capture == CU_STREAM_CAPTURE_STATUS_NONE ? driver_.cuStreamSynchronize(stream_)
+                                                             : driver_.cuEventSynchronize(copied_));
 }
 
 llvm::Error Launcher::begin(CUstream stream) {
@@ -111,6 +129,7 @@ llvm::Error Launcher::end() {
   MINUET_TRY(mark(Stage::None));
   if (was_captured_) return llvm::Error::success();
   enqueued_ = true;
+  if (in_queue_) return llvm::Error::success();
   return check(driver_, driver_.cuEventRecord(ended_, stream_), "cuEventRecord at a call's end");
 }
 

@@ -44,6 +44,7 @@ class SideStreams final : public EngineShare {
 
 class Launcher {
  public:
+  /// `side`: a queue's, whose stream is there as long as the launcher; or null.
   static llvm::Expected<std::unique_ptr<Launcher>> create(std::shared_ptr<CudaDevice> device,
                                                           std::shared_ptr<SideStreams> side);
   /// Waits for what was enqueued; frees pinned memory. Never fails.
@@ -102,8 +103,13 @@ class Launcher {
   llvm::Error join(i32 used);
 
  private:
-  Launcher(std::shared_ptr<CudaDevice> device, std::shared_ptr<SideStreams> side)
-      : device_(std::move(device)), driver_(device_->driver()), side_(std::move(side)), profiler_(driver_) {}
+  Launcher(std::shared_ptr<CudaDevice> device, std::shared_ptr<SideStreams> side, bool in_queue)
+      : device_(std::move(device)),
+        driver_(device_->driver()),
+        side_(std::move(side)),
+        in_queue_(in_queue),
+        profiler_(driver_) {}
+  void wait_for_all() const;
   llvm::Error accept_green(CUstream stream);
   llvm::Error look_at_capture();
   llvm::Error launch_raw(CUkernel kernel, const KernelNeeds& needs, i64 blocks, void** arguments);
@@ -111,11 +117,12 @@ class Launcher {
   std::shared_ptr<CudaDevice> device_;
   const Driver& driver_;
   const std::shared_ptr<SideStreams> side_;
+  const bool in_queue_;
   i32 usable_ = 1;
   CUstream stream_ = nullptr;  // the caller's
   CUevent copied_ = nullptr;
   bool copying_ = false;
-  CUevent ended_ = nullptr;  // the last call's work
+  CUevent ended_ = nullptr;  // the last call's work, but in a queue, whose calls cost an event less
   bool enqueued_ = false;
   bool was_captured_ = false;          // the last call
   std::optional<CaptureScope> alone_;  // until end()

@@ -63,11 +63,12 @@ llvm::Error MapStep::begin(const MapLimits& limits, void* workspace) {
   work_ = MapWorkspace::place(kernels(limits.key()).choice, limits, static_cast<char*>(workspace));
   next_sort_ = next_scan_ = 0;
   MINUET_TRY(launcher_.mark(Stage::Sort));
-  MINUET_TRY(launcher_.fill(work_.sorts, 0, limits.sets * work_.sort_bytes / static_cast<i64>(sizeof(u32))));
-  if (work_.scan_count == 0) return llvm::Error::success();
-  const PrepareScansParams params{work_.scans, work_.scan_bytes, work_.scan_count};
-  return launcher_.launch_stride(kernels(limits.key()).prepare_scans,
-                                 work_.scan_count * work_.scan_bytes / kScanTileBytes, params);
+  const PrepareScansParams params{work_.scans, work_.scan_bytes, work_.scan_count,
+                                  reinterpret_cast<u32*>(work_.sorts),
+                                  limits.sets * work_.sort_bytes / static_cast<i64>(sizeof(u32))};
+  const i64 items = std::max(work_.scan_count * work_.scan_bytes / kScanTileBytes, params.zero_words);
+  if (items == 0) return llvm::Error::success();
+  return launcher_.launch_stride(kernels(limits.key()).prepare_scans, items, params);
 }
 
 llvm::Error MapStep::find_layout(const LayoutRequest& request) {

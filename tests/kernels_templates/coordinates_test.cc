@@ -159,13 +159,18 @@ TEST(PrepareScans, PaddingThenNotYetInEveryState) {
     EXPECT_GE(scan_tiles(scan, items) * scan.threads * scan.items_per_thread, items + 1);
     for (int variant = 0; variant < shim::kGridVariants; ++variant) {
       constexpr i32 kScans = 3;
+      constexpr i64 kZeros = 1000;
+      std::vector<u32> zeros = poisoned<u32>(kZeros + 1);
       std::vector<u64> tiles = poisoned<u64>(static_cast<std::size_t>(stride / 8 * kScans + 1));
-      shim::launch(&prepare_scans<PrepareScansSpec{64}>, PrepareScansParams{tiles.data(), stride, kScans},
+      shim::launch(&prepare_scans<PrepareScansSpec{64}>,
+                   PrepareScansParams{tiles.data(), stride, kScans, zeros.data(), kZeros},
                    shim::small_grid(variant, 64));
       for (i64 i = 0; i < stride / 8 * kScans; ++i) {
         ASSERT_EQ(tiles[i], i % (stride / 8) < kScanPaddingTiles ? 0u : 99u);
       }
       EXPECT_EQ(tiles.back(), poison<u64>());
+      EXPECT_EQ(std::count(zeros.begin(), zeros.end(), 0u), kZeros);
+      EXPECT_EQ(zeros.back(), poison<u32>());
     }
   }
 }

@@ -89,6 +89,7 @@ inline FusedRun run_fused(FusedProblem& problem, FusedKernel kernel, i64 padded,
   p.output = output.data();
   p.output_ld = run.output.ld;
   p.overflow = &run.overflow;
+  p.overflow_mark = 1;
   shim::Grid grid{static_cast<int>(fused_blocks(spec, count + padded + 40)), fused_threads(spec),
                   static_cast<shim::Order>(variant % 3), spec.cluster};
   grid.shared_bytes = fused_shared_bytes(spec);

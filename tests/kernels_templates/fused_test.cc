@@ -140,6 +140,7 @@ TEST(Fused, RowsFarApart) {
   p.query_count = &count;
   p.weights = image.data(), p.scale = problem.scale.data(), p.shift = problem.shift.data();
   p.overflow = &overflow;
+  p.overflow_mark = 1;
   shim::Grid grid{static_cast<int>(fused_blocks(kLinear, kRows)), fused_threads(kLinear)};
   grid.shared_bytes = fused_shared_bytes(kLinear);
   shim::launch(&run_kernel<kLinear>, p, grid);

@@ -229,6 +229,7 @@ Matrix<DType::F32> convolve(const std::vector<i32>& map, i32 volume, i64 sources
   scattering.output_ld = Out;
   u32 overflow = 0;
   scattering.overflow = &overflow;
+  scattering.overflow_mark = 1;
   shim::launch(&scatter<kScatter>, scattering, grid);
   EXPECT_EQ(overflow, 0u);
   return output;

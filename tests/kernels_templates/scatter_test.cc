@@ -58,6 +58,7 @@ void check_scattered(const ScatterSpec& spec, ScatterKernel kernel, i64 rows, i3
   params.output_ld = output.ld();
   u32 overflow = 0;
   params.overflow = &overflow;
+  params.overflow_mark = 1;
   const bool has_sums = variant % 3 == 1;
   if (has_sums) sums.fill(random, rows);
   const Matrix<DType::F32> first_sums = sums;
@@ -171,6 +172,7 @@ TEST(Scatter, SumsInAscendingOffsets) {
   params.output_ld = 1;
   u32 overflow = 0;
   params.overflow = &overflow;
+  params.overflow_mark = 1;
   params.table = lost.data();
   shim::launch(&scatter<kSpec>, params, {.blocks = 1, .threads = 32});
   EXPECT_EQ(output.at(0, 0), 0.0);
@@ -197,6 +199,7 @@ TEST(Scatter, NoNeighbourGivesExactZeroAndNanPasses) {
   params.output_ld = 8;
   u32 overflow = 0;
   params.overflow = &overflow;
+  params.overflow_mark = 1;
   shim::launch(&scatter<kSpec>, params, {.blocks = 1, .threads = 32});
   for (i64 c = 0; c < 8; ++c) {
     EXPECT_EQ(output.bits(0, c), 0u);
@@ -221,6 +224,7 @@ u32 overflow_of(float sum) {
   params.output = output.elements();
   params.output_ld = 8;
   params.overflow = &overflow;
+  params.overflow_mark = 1;
   shim::launch(&scatter<kSpec>, params, {.blocks = 1, .threads = 32});
   if (A == Activation::None) {
     EXPECT_EQ(overflow == 0, std::isfinite(output.at(0, 5))) << sum;

@@ -61,7 +61,8 @@ std::vector<i32> scan_by_twin(const void* input, i32 count, i64 capacity, shim::
                               i32 divisor = 1, i32 least_items = 0) {
   const i64 bytes = scan_state_bytes(S, capacity);
   std::vector<u64> tiles = poisoned<u64>(static_cast<std::size_t>(bytes / kScanTileBytes));
-  shim::launch(&prepare_scans<PrepareScansSpec{.threads = 64}>, PrepareScansParams{tiles.data(), bytes, 1},
+  shim::launch(&prepare_scans<PrepareScansSpec{.threads = 64}>,
+               PrepareScansParams{tiles.data(), bytes, 1, nullptr, 0},
                {.blocks = 2, .threads = 64, .order = order});
   std::vector<i32> output = poisoned<i32>(static_cast<std::size_t>(capacity) + 1);
   const ScanParams params{input, &count, volume, divisor, least_items, output.data(), tiles.data()};

@@ -171,7 +171,11 @@ TEST_P(TuningTest, AStopKeepsWhatIsDone) {
   // On the CPU that round is the only one, and may be the end.
   const minuet_status status = tune(here_, plan.get(), told, result);
   EXPECT_TRUE(status == MINUET_CANCELLED || (machine().is_cpu() && status == MINUET_OK));
-  EXPECT_THAT(told.steps, testing::ElementsAre(machine().is_cpu() ? "dataflows" : "fused kernels"));
+  // Of the dataflows that the plan may take there: not every dtype has both on every GPU.
+  EXPECT_THAT(
+      told.steps,
+      testing::ElementsAre(machine().is_cpu() ? testing::AnyOf("dataflows", "")
+                                              : testing::AnyOf("fused kernels", "gather and scatter tiles")));
   EXPECT_EQ(result.decided > 0, !machine().is_cpu() || status == MINUET_OK)
       << "dataflows count together alone";
   EXPECT_EQ(result.tuned_ms, 0);

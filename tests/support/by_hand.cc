@@ -134,46 +134,50 @@ ByHand::Tensor ByHand::residual(const std::string& name, const Tensor& input, co
   return output;
 }
 
-void ByHand::make_sets(const int32_t* coordinates, int64_t count) {
-  sets_.clear();
-  minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
-  options.queue = queue_;
+void ByHand::make_level(int level, const int32_t* coordinates, int64_t count) {
   minuet_coordinates* set = nullptr;
-  check(minuet_coordinates_create(machine_.device(), &options, coordinates, count, stream_, &set));
-  sets_.emplace_back(set, Destroy<minuet_coordinates>{minuet_coordinates_destroy});
-  const int32_t two[MINUET_MAX_DIM] = {2, 2, 2, 1};
-  for (int level = 1; level < kLevels; ++level) {
+  if (level == 0) {
+    minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
+    options.queue = queue_;
+    std::fill_n(options.max_offset, 3, 1 << (kLevels - 1));  // one step of the coarsest level
+    check(minuet_coordinates_create(machine_.device(), &options, coordinates, count, stream_, &set));
+  } else {
+    const int32_t two[MINUET_MAX_DIM] = {2, 2, 2, 1};
     check(minuet_coordinates_downsample(sets_.back().get(), two, stream_, &set));
-    sets_.emplace_back(set, Destroy<minuet_coordinates>{minuet_coordinates_destroy});
   }
+  sets_.emplace_back(set, Destroy<minuet_coordinates>{minuet_coordinates_destroy});
 }
 
-void ByHand::make_maps() {
-  const auto keep = [&](minuet_kernel_map* map) {
-    maps_.emplace_back(map, Destroy<minuet_kernel_map>{minuet_kernel_map_destroy});
+/// Of a level onto itself, and of the finer one to it and back.
+void ByHand::make_maps(int level) {
+  const auto keep = [&](size_t place, minuet_kernel_map* map) {
+    maps_[place] = KernelMap(map, {minuet_kernel_map_destroy});
   };
-  const auto make = [&](int from, int to, int32_t kernel) {
+  const auto make = [&](size_t place, int from, int32_t kernel) {
     minuet_kernel_map_options options = MINUET_KERNEL_MAP_OPTIONS_INIT;
     std::fill_n(options.kernel_size, 3, kernel);
     minuet_kernel_map* map = nullptr;
-    check(minuet_kernel_map_create(sets_[from].get(), sets_[to].get(), &options, stream_, &map));
-    keep(map);
+    check(minuet_kernel_map_create(sets_[from].get(), sets_[level].get(), &options, stream_, &map));
+    keep(place, map);
   };
-  maps_.clear();
-  for (int level = 0; level < kLevels; ++level) make(level, level, 3);
-  for (int level = 0; level < kLevels; ++level) make(level, level, 1);
-  for (int level = 0; level + 1 < kLevels; ++level) make(level, level + 1, 2);
-  for (int level = 0; level + 1 < kLevels; ++level) {
-    minuet_kernel_map* map = nullptr;
-    check(minuet_kernel_map_transpose(maps_[downs(level)].get(), &map));
-    keep(map);
-  }
+  make(threes(level), level, 3);
+  make(ones(level), level, 1);
+  if (level == 0) return;
+  make(downs(level - 1), level - 1, 2);
+  minuet_kernel_map* map = nullptr;
+  check(minuet_kernel_map_transpose(maps_[downs(level - 1)].get(), &map));
+  keep(ups(level - 1), map);
 }
 
 void ByHand::make_geometry(const int32_t* coordinates, int64_t count) {
   maps_.clear();
-  make_sets(coordinates, count);
-  make_maps();
+  sets_.clear();
+  maps_.resize(ups(kLevels - 1));
+  // The device searches a level's maps while the host asks for the next level.
+  for (int level = 0; level < kLevels; ++level) {
+    make_level(level, coordinates, count);
+    make_maps(level);
+  }
   for (Matrix& matrix : matrices_) {
     matrix.rows = minuet_coordinates_rows(sets_[matrix.level].get());
     const int64_t bytes = matrix.rows * matrix.channels * dtype_bytes(dtype_);
@@ -185,9 +189,18 @@ void ByHand::make_geometry(const int32_t* coordinates, int64_t count) {
 
 void ByHand::prepare(const int32_t* coordinates, int64_t count) {
   make_geometry(coordinates, count);
-  for (Layer& layer : layers_) {
-    check(prepare_map(layer.execution.get(), maps_[layer.map].get(), stream_));
+  if (!queue_) {
+    for (size_t layer = 0; layer < layers_.size(); ++layer) check(prepare_layer(layer));
+    return;
   }
+  std::vector<minuet_execution*> executions;
+  std::vector<minuet_kernel_map*> maps;
+  for (const Layer& layer : layers_) {
+    executions.push_back(layer.execution.get());
+    maps.push_back(maps_[layer.map].get());
+  }
+  check(minuet_executions_prepare_maps(executions.data(), maps.data(),
+                                       static_cast<int32_t>(executions.size()), stream_));
 }
 
 minuet_status ByHand::prepare_layer(size_t layer) {
@@ -195,11 +208,8 @@ minuet_status ByHand::prepare_layer(size_t layer) {
 }
 
 void ByHand::infer(const int32_t* coordinates, int64_t count, void* features, void* output) {
-  make_geometry(coordinates, count);
-  for (Layer& layer : layers_) {
-    check(prepare_map(layer.execution.get(), maps_[layer.map].get(), stream_));
-    run_layer(layer, features, output);
-  }
+  prepare(coordinates, count);
+  run(features, output);
 }
 
 minuet_tensor ByHand::view(const Tensor& place) const {

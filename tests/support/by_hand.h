@@ -19,9 +19,9 @@ class ByHand {
   /// `tensors`: a weights file of MinkUNet42, without a head. `queue` may be null.
   ByHand(Machine& machine, DType dtype, const std::vector<int32_t>& widths,
          const std::map<std::string, FileTensor>& tensors, minuet_queue* queue, void* stream = nullptr);
-  /// Sets, maps, every layer. Device int32 [count, 4].
+  /// Sets, maps, every layer; with a queue all layers together. Device int32 [count, 4].
   void prepare(const int32_t* coordinates, int64_t count);
-  /// Both, each layer run as soon as it is prepared, so that the device works while the host goes on.
+  /// Both.
   void infer(const int32_t* coordinates, int64_t count, void* features, void* output);
   /// [count, 4] to [count, widths.back()], in the order of the coordinates.
   void run(void* features, void* output);
@@ -62,8 +62,8 @@ class ByHand {
   void up(const std::string& name, const Tensor& input, const Tensor& output);
   Tensor residual(const std::string& name, const Tensor& input, const Tensor& output);
   const std::vector<float>& values(const std::string& name) const { return tensors_.at(name).values; }
-  void make_sets(const int32_t* coordinates, int64_t count);
-  void make_maps();
+  void make_level(int level, const int32_t* coordinates, int64_t count);
+  void make_maps(int level);
   void make_geometry(const int32_t* coordinates, int64_t count);
   void run_layer(Layer& layer, void* features, void* output);
   minuet_tensor view(const Tensor& tensor) const;

@@ -298,7 +298,7 @@ void CubTest::check_scan(ScanInput input, i64 count, bool timed) {
   take(launcher_->fill(values.as<char>() + count * bytes_each, 0, bytes_each / 4));
 
   const auto run_ours = [&] {
-    const PrepareScansParams prepare{state.as(), state_bytes, 1};
+    const PrepareScansParams prepare{state.as(), state_bytes, 1, nullptr, 0};
     take(launcher_->launch_stride(kernels.prepare_scans, state_bytes / kScanTileBytes, prepare));
     const ScanParams params{values.as(), device_count.as<i32>(), 1, 1, 0, ours.as<i32>(), state.as()};
     take(launcher_->launch(kernel, scan_tiles(spec, capacity), params));

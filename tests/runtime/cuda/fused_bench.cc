@@ -302,6 +302,7 @@ void Bench::run(const Line& line) {
   params.output = output.as<>();
   params.output_ld = line.out;
   params.overflow = words.as<u32>() + 1;
+  params.overflow_mark = 1;
   const auto kernel = take(device_.kernel(spec));
   const double us = time(kernel, fused_blocks(spec, count), params);
   const double flop = 2.0 * static_cast<double>(level.pairs) * line.in * line.out;

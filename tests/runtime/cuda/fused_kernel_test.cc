@@ -40,6 +40,7 @@ void FusedKernelTest::expect_right(const FusedSpec& spec, const FusedShapeOfMap&
   p.residual_ld = problem.residual.ld;
   p.output_ld = spec.out_channels;
   p.overflow = words.as<u32>() + 1;
+  p.overflow_mark = 1;
   std::vector<char> first;
   for (int again = 0; again < (on_software_device() ? 1 : 5); ++again) {
     const TestBuffer output(device(), stored.bytes);
