@@ -135,6 +135,7 @@ bool has_one_offset(const ConvolutionProblem& problem) {
 /// large GPU idle. `rows`: 0 for many. Whether there is enough to do: smaller blocks take the rest.
 bool choose_warpgroups(FusedChoice& choice, i64 rows) {
   constexpr i32 kWarpgroupColumns = 128, kMultiprocessors = 132;
+  constexpr i64 kManyRows = 1 << 16;
   FusedSpec& spec = choice.fused;
   const i32 piece = 2 * fused_granule(spec.io);
   spec.unit = MmaUnit::Warpgroup;
@@ -145,7 +146,8 @@ bool choose_warpgroups(FusedChoice& choice, i64 rows) {
   spec.blocks = warpgroup_registers(spec) <= 128 ? 2 : 1;
   spec.warps = spec.blocks == 2 ? 8 : 12;
   spec.prefetch = 1;
-  spec.early_loads = true;
+  // Of many rows most tiles have most offsets, and a block's next tiles hide its loads.
+  spec.early_loads = spec.in_channels < 256 || (rows != 0 && rows < kManyRows);
   spec.stages = choose_warpgroup_stages(spec);
   // Two blocks share rows where there is less than a wave and a half of them, whose last part would leave
   // many idle, and four where two would fill less than half of one. Each has eight steps and a group of
