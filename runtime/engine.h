@@ -192,6 +192,7 @@ struct OpRequest {
   i64 input_rows = 0, input_ld = 0;
   void* output = nullptr;
   i64 output_rows = 0, output_ld = 0;
+  bool pads_output = false;  // rows past the count become zeros; else anything
   const void* residual = nullptr;
   i64 residual_ld = 0;
   u32* overflow = nullptr;  // overflow_mark once a number of the output is infinite or NaN

@@ -365,6 +365,7 @@ OpRequest Execution::request_of(i32 number) const {
   request.output = address_of(layer.output);
   request.output_rows = rows_of(layer.output);
   request.output_ld = ld_of(layer.output);
+  request.pads_output = layer.output == program_.output;
   if (layer.residual >= 0) {
     request.residual = address_of(layer.residual);
     request.residual_ld = ld_of(layer.residual);

@@ -26,7 +26,7 @@ llvm::Error FusedStep::convolve(i32 convolution, const OpRequest& request) {
   if (ordered && which >= 0)
     params.block_order = view.block_orders + block_order_begin(request.output_rows, which);
   params.query_count = request.fused.output_count;
-  params.padded_rows = request.output_rows;
+  params.padded_rows = request.pads_output ? request.output_rows : 0;
   params.weights = layer.weights.weight;
   params.scale = layer.weights.scale;
   params.shift = layer.weights.shift;
