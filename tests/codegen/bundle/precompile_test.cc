@@ -66,8 +66,8 @@ struct Farm {
   PrecompileResult precompile(const std::vector<std::string>& names, const CancelToken* cancel = nullptr) {
     std::vector<KernelRequest> requests;
     for (const std::string& name : names) {
-      requests.push_back({make_source(name, "text of " + name), "sm_90a"});
-      llvm::cantFail(cache->get_or_compile(requests.back().source, "sm_90a"));
+      requests.push_back(fake_request(name));
+      llvm::cantFail(cache->get_or_compile(requests.back()));
     }
     PrecompileOptions options;
     options.output = folder / "out";
@@ -108,7 +108,7 @@ TEST(Precompile, R14_AFileSystemWithoutLocksIsAskedOnce) {
   for (const int error : {EBADF, ENOLCK, ENOSYS, EOPNOTSUPP}) {
     LockCounter system(error);
     Farm farm(system);
-    llvm::cantFail(farm.cache->get_or_compile(make_source("one", "text of one"), "sm_90a"));
+    llvm::cantFail(farm.cache->get_or_compile({make_source("one", "text of one"), "sm_90a"}));
     system.tries = 0;
     EXPECT_THAT(farm.precompile({"one"}).bundles, SizeIs(1));
     EXPECT_EQ(system.tries, 1);
@@ -124,7 +124,7 @@ TEST(Precompile, R17_AWaitForAnotherWriterIsCancelledAndNothingIsWrittenWithoutT
                                                 O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   ASSERT_TRUE(other.try_lock());
   CancelToken cancel;
-  llvm::cantFail(farm.cache->get_or_compile(make_source("two", "text of two"), "sm_90a"));
+  llvm::cantFail(farm.cache->get_or_compile({make_source("two", "text of two"), "sm_90a"}));
   const int tries = system.tries;
   std::thread canceller([&] {
     while (system.tries < tries + 3) std::this_thread::yield();
@@ -161,8 +161,7 @@ TEST(Precompile, R14_AFarmWaitsForWhoCompilesTheSameKernel) {
   std::filesystem::create_directories(locks);
   for (const char* folder : {"cache", "cache/v1", "cache/v1/lock"})
     ::chmod((farm.folder / folder).c_str(), 0700);
-  const std::string key =
-      build_key(key_of(source, "sm_90a"), llvm::cantFail(farm.cache->identify_compiler()).id);
+  const std::string key = build_key(key_of(source, "sm_90a"), llvm::cantFail(farm.cache->compiler_info()).id);
   system.other.emplace(real_file_system(),
                        ::open((locks + "/" + key).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   ASSERT_TRUE(system.other->try_lock());
