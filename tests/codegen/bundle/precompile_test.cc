@@ -15,6 +15,30 @@
 #include "tests/codegen/bundle/bundle_fakes.h"
 #include "tests/codegen/cache/store_fakes.h"
 
+namespace {
+
+std::atomic<std::size_t> key_comparisons{0};  // of keys as 64 hex digits or 32 bytes
+
+void count_comparison(std::size_t size) {
+  if (size == 64 || size == 32) ++key_comparisons;
+}
+
+}  // namespace
+
+// The test is linked with --wrap of both, which compilers take for each other.
+// NOLINTBEGIN(bugprone-reserved-identifier)
+extern "C" int __real_memcmp(const void* a, const void* b, std::size_t size);
+extern "C" int __real_bcmp(const void* a, const void* b, std::size_t size);
+extern "C" int __wrap_memcmp(const void* a, const void* b, std::size_t size) {
+  count_comparison(size);
+  return __real_memcmp(a, b, size);
+}
+extern "C" int __wrap_bcmp(const void* a, const void* b, std::size_t size) {
+  count_comparison(size);
+  return __real_bcmp(a, b, size);
+}
+// NOLINTEND(bugprone-reserved-identifier)
+
 namespace minuet {
 namespace {
 
@@ -63,12 +87,20 @@ struct Farm {
   explicit Farm(FileSystem& system = real_file_system())
       : cache(make_cache(folder / "cache", std::make_shared<FakeCompiler>(), nullptr, system)) {}
 
-  PrecompileResult precompile(const std::vector<std::string>& names, const CancelToken* cancel = nullptr) {
+  std::vector<KernelRequest> compile(const std::vector<std::string>& names) const {
     std::vector<KernelRequest> requests;
     for (const std::string& name : names) {
       requests.push_back(fake_request(name));
       llvm::cantFail(cache->get_or_compile(requests.back()));
     }
+    return requests;
+  }
+  PrecompileResult precompile(const std::vector<std::string>& names,
+                              const CancelToken* cancel = nullptr) const {
+    return put(compile(names), cancel);
+  }
+  PrecompileResult put(const std::vector<KernelRequest>& requests,
+                       const CancelToken* cancel = nullptr) const {
     PrecompileOptions options;
     options.output = folder / "out";
     options.cancel = cancel;
@@ -89,6 +121,31 @@ TEST(Precompile, R20_KernelsAreAddedToAnExistingBundle) {
   at_once.precompile({"three", "one", "two"});
   EXPECT_EQ(read_text(farm.bundle()), read_text(at_once.bundle()));
   EXPECT_THAT(files_below(farm.folder / "out"), SizeIs(1)) << "neither a lock nor a temporary file is left";
+}
+
+/// How often keys are compared while as many kernels come to a bundle of `count`.
+std::size_t comparisons_while_doubling(int count) {
+  Farm farm;
+  std::vector<std::string> names;
+  const auto add_names = [&] {
+    for (int i = 0; i < count; ++i) names.push_back("kernel-" + std::to_string(names.size()));
+  };
+  add_names();
+  farm.precompile(names);
+  add_names();
+  const std::vector<KernelRequest> requests = farm.compile(names);
+  key_comparisons = 0;
+  const PrecompileResult result = farm.put(requests);
+  EXPECT_EQ(result.found, 2 * count);
+  EXPECT_EQ(result.bundles.at(0).kernels, 2 * count);
+  return key_comparisons;
+}
+
+TEST(Precompile, R20_NoKernelOfABundleIsComparedWithAllOthers) {
+  const std::size_t few = comparisons_while_doubling(100), many = comparisons_while_doubling(400);
+  std::printf("%zu comparisons for 200 kernels, %zu for 800\n", few, many);
+  EXPECT_GT(few, 200u) << "they are counted";
+  EXPECT_LT(many, 6 * few) << "four times as many kernels: 16 times as many pairs";
 }
 
 TEST(Precompile, R20_WhatOthersMayHaveWrittenIsNotWrittenAgain) {
