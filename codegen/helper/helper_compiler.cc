@@ -32,8 +32,7 @@ extern "C" char** environ;
 
 namespace minuet {
 
-// ---- many kernels: which thread takes which
-// ----------------------------------------------------------------
+// ---- many kernels: which thread takes which -----------------------------------------------------------
 
 namespace {
 
@@ -179,8 +178,7 @@ std::string preamble_of(const KernelSource& source) {
   return preamble;
 }
 
-// ---- one kernel, in its thread's helper
-// ---------------------------------------------------------------------
+// ---- one kernel, in its thread's helper ---------------------------------------------------------------
 
 namespace {
 
