@@ -189,7 +189,7 @@ std::optional<Entry> BundleSet::find(const KernelRequest& request,
 }
 
 void BundleSet::reject(const std::string& request_key) {
-  rejected_.insert(llvm::StringRef(request_key).lower());
+  rejected_.insert(request_key);
 }
 
 }  // namespace minuet
