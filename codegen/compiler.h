@@ -1,4 +1,5 @@
-// The compiler interface: source -> binary. It is NVRTC, in this process or in another one; tests have fakes.
+// The compiler interface, request -> binary: in the library it is helper/helper_compiler.cc, in the helper
+// program nvrtc.cc; tests have fakes.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +8,8 @@
 #include <vector>
 
 #include "codegen/cancel_token.h"
-#include "codegen/emit.h"
 #include "codegen/error.h"
+#include "codegen/keys.h"
 
 namespace minuet {
 
@@ -55,11 +56,8 @@ class Compiler {
  public:
   virtual ~Compiler() = default;
   /// Which one it is. An error where there is none, with the way to get it; another time may do better.
-  virtual llvm::Expected<NvrtcInfo> identify(const CompileControl& control = {}) = 0;
-  /// `seed`: first 16 hex digits of the request key, for --frandom-seed (R4); one that has the key takes its
-  /// own.
-  virtual llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch,
-                                         llvm::StringRef seed, const CompileControl& control) = 0;
+  virtual llvm::Expected<NvrtcInfo> info(const CompileControl& control = {}) = 0;
+  virtual llvm::Expected<Binary> compile(const KernelRequest& request, const CompileControl& control) = 0;
 };
 
 /// Opens libnvrtc with dlopen (builtins first). `library`: a path, or empty to look in

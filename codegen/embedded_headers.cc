@@ -6,7 +6,7 @@
 
 #include <zstd.h>
 
-#include "codegen/header_index.h"
+#include "codegen/keys.h"
 #include "llvm/ADT/StringMap.h"
 
 extern "C" {

@@ -64,18 +64,17 @@ struct NvrtcApi {
   }
 };
 
-/// One nvrtcProgram, for one compile.
+/// One nvrtcProgram.
 class NvrtcProgram {
  public:
   explicit NvrtcProgram(const NvrtcApi& api) : api_(api) {}
   NvrtcProgram(const NvrtcProgram&) = delete;
   NvrtcProgram& operator=(const NvrtcProgram&) = delete;
-  ~NvrtcProgram() {
-    if (program_ != nullptr) api_.nvrtcDestroyProgram(&program_);
-  }
+  ~NvrtcProgram() { destroy(); }
 
-  nvrtcResult create(const KernelSource& source, const std::vector<Header>& headers);
-  nvrtcResult compile(const KernelSource& source, const std::vector<std::string>& options);
+  /// The first call to make; once more, it begins anew.
+  nvrtcResult build(const KernelSource& source, const std::vector<Header>& headers,
+                    const std::vector<std::string>& options);
   /// After a compile with --pch: what became of it. Where NVRTC's heap for such headers was too small,
   /// it is made larger for the next compile.
   PchUse pch_use() const;
@@ -86,6 +85,9 @@ class NvrtcProgram {
   std::string lowered_name(const KernelSource& source) const;
 
  private:
+  void destroy() {
+    if (program_ != nullptr) api_.nvrtcDestroyProgram(&program_);
+  }
   /// `terminated`: it ends in NULs, which are none of it.
   template <class SizeOf, class Get>
   std::string read(SizeOf size_of, Get get, bool terminated) const;
@@ -94,23 +96,21 @@ class NvrtcProgram {
   nvrtcProgram program_ = nullptr;
 };
 
-nvrtcResult NvrtcProgram::create(const KernelSource& source, const std::vector<Header>& headers) {
-  std::vector<const char*> names, texts;
+nvrtcResult NvrtcProgram::build(const KernelSource& source, const std::vector<Header>& headers,
+                                const std::vector<std::string>& options) {
+  std::vector<const char*> names, texts, flags;
   for (const Header& header : headers) {
     names.push_back(header.name.data());
     texts.push_back(header.text.data());
   }
-  return api_.nvrtcCreateProgram(&program_, source.text.c_str(), kProgramName,
-                                 static_cast<int>(headers.size()), texts.data(), names.data());
-}
-
-nvrtcResult NvrtcProgram::compile(const KernelSource& source, const std::vector<std::string>& options) {
-  const nvrtcResult added = api_.nvrtcAddNameExpression(program_, source.name_expression.c_str());
-  if (added != NVRTC_SUCCESS) return added;
-  std::vector<const char*> texts;
-  texts.reserve(options.size());
-  for (const std::string& option : options) texts.push_back(option.c_str());
-  return api_.nvrtcCompileProgram(program_, static_cast<int>(texts.size()), texts.data());
+  for (const std::string& option : options) flags.push_back(option.c_str());
+  destroy();
+  nvrtcResult result = api_.nvrtcCreateProgram(&program_, source.text.c_str(), kProgramName,
+                                               static_cast<int>(headers.size()), texts.data(), names.data());
+  if (result == NVRTC_SUCCESS) result = api_.nvrtcAddNameExpression(program_, source.name_expression.c_str());
+  if (result == NVRTC_SUCCESS)
+    result = api_.nvrtcCompileProgram(program_, static_cast<int>(flags.size()), flags.data());
+  return result;
 }
 
 PchUse NvrtcProgram::pch_use() const {
@@ -201,12 +201,11 @@ class NvrtcCompiler : public Compiler {
     return compiler;
   }
 
-  llvm::Expected<NvrtcInfo> identify(const CompileControl&) override { return info_; }
+  llvm::Expected<NvrtcInfo> info(const CompileControl&) override { return info_; }
 
-  llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch, llvm::StringRef seed,
-                                 const CompileControl& control) override {
+  llvm::Expected<Binary> compile(const KernelRequest& request, const CompileControl& control) override {
     if (control.pch_use != nullptr) *control.pch_use = PchUse::None;
-    MINUET_ASSIGN(const std::vector<Header> headers, headers_for(source.text));
+    MINUET_ASSIGN(const std::vector<Header> headers, headers_for(request.source.text));
     std::unique_ptr<TimeTrace> trace;
     if (!control.time_trace.empty()) {
       MINUET_ASSIGN(trace, TimeTrace::create(control.time_trace));
@@ -214,65 +213,50 @@ class NvrtcCompiler : public Compiler {
     // NVRTC has one heap for precompiled headers and one trace.
     std::unique_lock<std::mutex> lock(extras_mutex_, std::defer_lock);
     if (!control.pch_directory.empty() || trace) lock.lock();
-    const std::vector<std::string> all = all_options(source, arch, seed, trace.get());
+    const std::vector<std::string> options = options_of(request, trace.get());
     const auto start = std::chrono::steady_clock::now();
-    Attempt attempt{source, headers, control, std::nullopt, NVRTC_ERROR_COMPILATION};
+    NvrtcProgram program(api_);
+    nvrtcResult result = NVRTC_ERROR_COMPILATION;
     const bool by_pch = !control.pch_directory.empty() && control.pch_directory != failed_pch_directory_;
-    if (!by_pch) {
-      run(attempt, all);
-    } else if (compile_with_pch(attempt, all); attempt.result != NVRTC_SUCCESS) {
-      if (trace) trace->reset();
-      run(attempt, all);
-      if (attempt.result == NVRTC_SUCCESS) failed_pch_directory_ = control.pch_directory;
+    if (by_pch) result = program.build(request.source, headers, with_pch(options, control.pch_directory));
+    if (by_pch && result == NVRTC_SUCCESS) {
+      const PchUse use = program.pch_use();
+      if (control.pch_use != nullptr) *control.pch_use = use;
+    } else {
+      // NVRTC takes a folder that is full or not there for an error of the compile; it is none of ours, so
+      // every failure with it is followed by a compile without, and the folder is not tried again.
+      if (by_pch && trace) trace->reset();
+      result = program.build(request.source, headers, options);
+      if (by_pch && result == NVRTC_SUCCESS) failed_pch_directory_ = control.pch_directory;
     }
-    if (attempt.result != NVRTC_SUCCESS) return failure(attempt, arch, seed, all);
+    if (result != NVRTC_SUCCESS) return failure(program, result, request, options);
     const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
     if (trace) MINUET_TRY(trace->finish());
-    return read_binary(*attempt.program, source, arch, taken.count());
+    return read_binary(program, request.source, request.arch, taken.count());
   }
 
  private:
-  /// One compile, which may need a second program.
-  struct Attempt {
-    const KernelSource& source;
-    const std::vector<Header>& headers;
-    const CompileControl& control;
-    std::optional<NvrtcProgram> program;
-    nvrtcResult result;
-  };
-
-  void run(Attempt& attempt, const std::vector<std::string>& options) const {
-    NvrtcProgram& program = attempt.program.emplace(api_);
-    attempt.result = program.create(attempt.source, attempt.headers);
-    if (attempt.result != NVRTC_SUCCESS) return;
-    attempt.result = program.compile(attempt.source, options);
-  }
-
-  /// NVRTC takes a folder that is full or not there for an error of the compile; it is none of ours, so
-  /// every failure here is followed by a compile without, and the folder is not tried again.
-  void compile_with_pch(Attempt& attempt, std::vector<std::string> options) const {
-    options.push_back("--pch");
-    options.push_back("--pch-dir=" + attempt.control.pch_directory);
-    // Why another kernel's header did not fit would be in the log, which is kept with the binary.
-    options.push_back("--pch-verbose=false");
-    run(attempt, options);
-    if (attempt.result != NVRTC_SUCCESS) return;
-    const PchUse use = attempt.program->pch_use();
-    if (attempt.control.pch_use != nullptr) *attempt.control.pch_use = use;
-  }
-
   /// Every kernel's, the source's own, and what changes no byte of the result, for this compile alone.
-  std::vector<std::string> all_options(const KernelSource& source, llvm::StringRef arch, llvm::StringRef seed,
-                                       const TimeTrace* trace) const {
-    std::vector<std::string> all = compile_options(arch);
-    all.insert(all.end(), source.options.begin(), source.options.end());
-    // Not as a number: NVRTC 13.0 takes one above 32 bits for no seed at all, and every compile differs.
-    all.push_back(("--frandom-seed=rk-" + seed).str());
+  std::vector<std::string> options_of(const KernelRequest& request, const TimeTrace* trace) const {
+    std::vector<std::string> all = compile_options(request.arch);
+    all.insert(all.end(), request.source.options.begin(), request.source.options.end());
+    // Not as a number: NVRTC 13.0 takes one above 32 bits for no seed at all, and every compile differs (R4).
+    all.push_back("--frandom-seed=rk-" + seed_of(request));
     // NVRTC's own cache would ask libcuda for its version; ours is in front of it anyway.
     if (takes_no_cache_) all.push_back("--no-cache");
     if (trace != nullptr) all.push_back(trace->option());
     return all;
   }
+
+  static std::vector<std::string> with_pch(std::vector<std::string> options, const std::string& directory) {
+    options.push_back("--pch");
+    options.push_back("--pch-dir=" + directory);
+    // Why another kernel's header did not fit would be in the log, which is kept with the binary.
+    options.push_back("--pch-verbose=false");
+    return options;
+  }
+
+  static std::string seed_of(const KernelRequest& request) { return request.key.substr(0, 16); }
 
   llvm::Expected<Binary> read_binary(const NvrtcProgram& program, const KernelSource& source,
                                      llvm::StringRef arch, double compile_ms) const {
@@ -296,18 +280,18 @@ class NvrtcCompiler : public Compiler {
     return binary;
   }
 
-  llvm::Error failure(const Attempt& attempt, llvm::StringRef arch, llvm::StringRef seed,
+  llvm::Error failure(const NvrtcProgram& program, nvrtcResult result, const KernelRequest& request,
                       const std::vector<std::string>& options) const {
     CompileFailure failure;
-    failure.status = static_cast<int>(attempt.result);
-    failure.status_name = api_.nvrtcGetErrorString(attempt.result);
-    failure.log = stable_log(attempt.program->log());
-    failure.arch = arch.str();
+    failure.status = static_cast<int>(result);
+    failure.status_name = api_.nvrtcGetErrorString(result);
+    failure.log = stable_log(program.log());
+    failure.arch = request.arch;
     failure.options = options;
-    failure.request_key = seed.str();
+    failure.request_key = seed_of(request);
     failure.compiler = "NVRTC " + info_.version + " (" + info_.path + ")";
     failure.archs = info_.archs;
-    return llvm::make_error<StatusError>(compile_error(failure, attempt.source, unpacked_header));
+    return llvm::make_error<StatusError>(compile_error(failure, request.source, unpacked_header));
   }
 
   void read_archs() {

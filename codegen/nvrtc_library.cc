@@ -9,8 +9,8 @@
 #include <cstdlib>
 
 #include "codegen/elf.h"
-#include "codegen/keys.h"
 #include "codegen/own_image.h"
+#include "codegen/sha256.h"
 #include "llvm/ADT/ArrayRef.h"
 
 namespace minuet {

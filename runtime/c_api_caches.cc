@@ -30,7 +30,7 @@ llvm::Error add_requests(const Plan& plan, const std::vector<std::string>& archs
                          std::vector<KernelRequest>& requests) {
   for (const std::string& arch : archs) {
     MINUET_ASSIGN(const auto compiled, CompiledPlan::create(plan, arch));
-    for (const KernelSource& source : compiled->sources()) requests.push_back({source, arch});
+    for (KernelRequest& request : compiled->requests()) requests.push_back(std::move(request));
   }
   return llvm::Error::success();
 }

@@ -29,6 +29,7 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
   const Program& program = plan.program;
   if (tuning != nullptr && !tuning->serves(arch)) tuning = nullptr;
   auto compiled = std::make_shared<CompiledPlan>();
+  compiled->arch = arch.str();
   compiled->candidates = std::vector<std::vector<Candidate>>(program.layers.size());
   for (std::size_t i = 0; i < program.layers.size(); ++i) {
     const ProgramLayer& layer = program.layers[i];
@@ -66,7 +67,7 @@ bool CompiledPlan::has(Dataflow dataflow, std::size_t layer) const {
                      [&](const Candidate& candidate) { return dataflow_of(candidate.choice) == dataflow; });
 }
 
-std::vector<KernelSource> CompiledPlan::sources() const {
+std::vector<KernelRequest> CompiledPlan::requests() const {
   SourceList list;
   add_sources(list, engine.map32);
   add_sources(list, engine.map64);
@@ -76,14 +77,14 @@ std::vector<KernelSource> CompiledPlan::sources() const {
   for (const PermuteRowsSpec& permute : permute_inputs) list.add(permute);
   list.add(permute_output);
   list.add(permute_coordinates);
-  return list.take();
+  return requests_of(list.take(), arch);
 }
 
 llvm::Expected<std::shared_ptr<const Binary>> recompile(KernelCache& cache,
-                                                        const std::vector<KernelSource>& sources,
-                                                        llvm::StringRef arch, const Binary& refused) {
-  for (const KernelSource& source : sources) {
-    if (source.display_name == refused.display_name) return cache.replace(source, arch, refused);
+                                                        const std::vector<KernelRequest>& requests,
+                                                        const Binary& refused) {
+  for (const KernelRequest& request : requests) {
+    if (request.source.display_name == refused.display_name) return cache.replace(request, refused);
   }
   return make_error(StatusCode::Internal, "kernel {0} is none of this plan's", refused.display_name);
 }
@@ -97,7 +98,7 @@ llvm::Expected<BinaryList> PlanResidence::compile(llvm::StringRef arch, const Ca
   }
   const Trace::Span span(cache_->trace(), "plan", ("compile for " + arch).str());
   MINUET_ASSIGN(std::shared_ptr<const CompiledPlan> chosen, CompiledPlan::create(*plan_, arch));
-  MINUET_ASSIGN(BinaryList binaries, cache_->get_or_compile_all(chosen->sources(), arch, cancel));
+  MINUET_ASSIGN(BinaryList binaries, cache_->get_or_compile_all(chosen->requests(), cancel));
   const std::lock_guard<std::mutex> lock(mutex_);
   compiled_.emplace(arch.str(), Compiled{std::move(chosen), binaries});
   return binaries;
@@ -221,7 +222,7 @@ llvm::Error PlanResidence::load(std::shared_ptr<Device> device) {
 llvm::Expected<std::shared_ptr<const Binary>> PlanResidence::reload(const std::string& arch,
                                                                     const CompiledPlan& compiled,
                                                                     const Binary& refused) {
-  MINUET_ASSIGN(std::shared_ptr<const Binary> made, recompile(*cache_, compiled.sources(), arch, refused));
+  MINUET_ASSIGN(std::shared_ptr<const Binary> made, recompile(*cache_, compiled.requests(), refused));
   // For the next device of that architecture: it would be refused there too.
   const std::lock_guard<std::mutex> lock(mutex_);
   for (std::shared_ptr<const Binary>& binary : compiled_[arch].binaries) {

@@ -18,13 +18,13 @@ namespace minuet {
 /// What may run each op of a plan on one architecture. Immutable. What was measured (codegen/tuning) decides
 /// with the problems; which candidate runs, the cloud does.
 struct CompiledPlan {
+  std::string arch;  // "" for the CPU
   EngineChoice engine;
   std::vector<std::vector<Candidate>> candidates;  // by layer
   std::vector<PermuteRowsSpec> permute_inputs;     // by input of the program
   PermuteRowsSpec permute_output, permute_coordinates;
   GroupingChoice grouping;
 
-  /// `arch`: "" for the CPU.
   static llvm::Expected<std::shared_ptr<const CompiledPlan>> create(const Plan& plan, llvm::StringRef arch);
   /// By this tuning (which may be null) and dataflow, in place of the plan's.
   static llvm::Expected<std::shared_ptr<const CompiledPlan>> create(const Plan& plan, llvm::StringRef arch,
@@ -32,16 +32,16 @@ struct CompiledPlan {
                                                                     std::optional<Dataflow> dataflow);
   bool has(Dataflow dataflow, std::size_t layer) const;
   /// Every kernel that any cloud may need, each once.
-  std::vector<KernelSource> sources() const;
+  std::vector<KernelRequest> requests() const;
 };
 
 /// One search for all maps: `volume` is the largest kernel's.
 EngineChoice choose_engine(i32 ndim, i64 volume = 0, const TuningSnapshot* tuning = nullptr);
 
-/// For Device::load: compiles a binary of `sources` anew that the driver refused on a device of `arch` (R28).
+/// For Device::load: compiles a binary of `requests` anew that the driver refused (R28).
 llvm::Expected<std::shared_ptr<const Binary>> recompile(KernelCache& cache,
-                                                        const std::vector<KernelSource>& sources,
-                                                        llvm::StringRef arch, const Binary& refused);
+                                                        const std::vector<KernelRequest>& requests,
+                                                        const Binary& refused);
 
 /// A compiled plan's parameters on one device, its kernels loaded there. Immutable, shared by executions.
 struct LoadedPlan {

@@ -72,11 +72,10 @@ llvm::Expected<std::shared_ptr<MapEngines>> MapEngines::create(std::shared_ptr<D
     add_sources(list, choice.map32);
     add_sources(list, choice.map64);
     list.add(permute);
-    const std::vector<KernelSource> sources = list.take();
-    const std::string& arch = device->info().arch;
-    MINUET_ASSIGN(const BinaryList binaries, cache.get_or_compile_all(sources, arch));
-    MINUET_TRY(device->load(binaries,
-                            [&](const Binary& refused) { return recompile(cache, sources, arch, refused); }));
+    const std::vector<KernelRequest> requests = requests_of(list.take(), device->info().arch);
+    MINUET_ASSIGN(const BinaryList binaries, cache.get_or_compile_all(requests));
+    MINUET_TRY(
+        device->load(binaries, [&](const Binary& refused) { return recompile(cache, requests, refused); }));
   }
   return std::shared_ptr<MapEngines>(new MapEngines(std::move(device), std::move(choice), permute));
 }

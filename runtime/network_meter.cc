@@ -134,9 +134,8 @@ void NetworkMeter::announce(const TuningConfigs& round) {
 }
 
 void NetworkMeter::start_compiling(const TuningConfigs& round, const CompiledPlan& compiled) {
-  auto work = [cache = cache_, sources = compiled.sources(),
-               arch = device_->info().arch](const CancelToken& cancel) {
-    return cache->get_or_compile_all(sources, arch, &cancel).takeError();
+  auto work = [cache = cache_, requests = compiled.requests()](const CancelToken& cancel) {
+    return cache->get_or_compile_all(requests, &cancel).takeError();
   };
   llvm::consumeError(BackgroundJob::start(std::move(work), [&](std::unique_ptr<BackgroundJob> job) {
     announced_.push_back({round, std::move(job)});
@@ -145,8 +144,7 @@ void NetworkMeter::start_compiling(const TuningConfigs& round, const CompiledPla
 
 llvm::Expected<BinaryList> NetworkMeter::compile(const TuningConfigs& round, const CompiledPlan& compiled) {
   constexpr std::chrono::milliseconds kAskEvery{50};
-  const std::string& arch = device_->info().arch;
-  if (arch.empty()) return BinaryList{};
+  if (device_->info().arch.empty()) return BinaryList{};
   const auto is_round = [&](const Announced& announced) { return announced.round == round; };
   auto found = std::find_if(announced_.begin(), announced_.end(), is_round);
   if (found == announced_.end()) {
@@ -159,7 +157,7 @@ llvm::Expected<BinaryList> NetworkMeter::compile(const TuningConfigs& round, con
     while (!job->wait_for(kAskEvery)) MINUET_TRY(check_cancelled());  // the job ends with its owner
     llvm::consumeError(job->wait());                                  // what failed fails again below
   }
-  return cache_->get_or_compile_all(compiled.sources(), arch);
+  return cache_->get_or_compile_all(compiled.requests());
 }
 
 llvm::Expected<std::unique_ptr<Execution>> NetworkMeter::open(const TuningConfigs& round) {

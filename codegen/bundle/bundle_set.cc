@@ -157,27 +157,27 @@ std::optional<Entry> BundleSet::find_in(const Bundle& bundle, const std::string&
   return std::nullopt;
 }
 
-std::optional<Entry> BundleSet::find(const KeyForArch& request_key_for, llvm::StringRef name_expression,
-                                     llvm::StringRef target_arch,
+std::optional<Entry> BundleSet::find(const KernelRequest& request,
                                      const std::vector<std::string>& compiler_ids,
                                      std::string* why_not) const {
   const BundleList bundles = this->bundles();
   std::string reason;
   int asked = 0;
-  for (const std::string& arch : runnable_archs(target_arch, options_.ptx)) {
+  for (const std::string& arch : runnable_archs(request.arch, options_.ptx)) {
     std::string key;
     for (const std::shared_ptr<const Bundle>& bundle : bundles) {
       if (bundle->arch() != arch) continue;
-      if (key.empty()) key = llvm::StringRef(request_key_for(arch)).lower();
+      if (key.empty()) key = arch == request.arch ? request.key : key_of(request.source, arch);
       ++asked;
-      if (std::optional<Entry> entry = find_in(*bundle, key, name_expression, compiler_ids, reason))
+      if (std::optional<Entry> entry =
+              find_in(*bundle, key, request.source.name_expression, compiler_ids, reason))
         return entry;
     }
   }
   if (why_not != nullptr) {
     if (reason.empty() && bundles.empty()) reason = "no bundle is open";
     if (reason.empty() && asked == 0) {
-      reason = ("no bundle has kernels that run on " + target_arch).str();
+      reason = ("no bundle has kernels that run on " + request.arch);
       const bool has_ptx = std::any_of(bundles.begin(), bundles.end(),
                                        [](const auto& bundle) { return is_ptx(bundle->arch()); });
       if (has_ptx && !options_.ptx) reason += "; PTX is used where bundle_ptx asks for it";
@@ -189,7 +189,7 @@ std::optional<Entry> BundleSet::find(const KeyForArch& request_key_for, llvm::St
 }
 
 void BundleSet::reject(const std::string& request_key) {
-  rejected_.insert(llvm::StringRef(request_key).lower());
+  rejected_.insert(request_key);
 }
 
 }  // namespace minuet

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "codegen/bundle/bundle.h"
+#include "codegen/keys.h"
 #include "codegen/push_list.h"
 
 namespace minuet {
@@ -39,8 +40,6 @@ struct BundleOptions {
 
 class BundleSet {
  public:
-  using KeyForArch = std::function<std::string(llvm::StringRef arch)>;
-
   /// Opens what is there. A bundle that is not there, is damaged or is not the pinned one is left out with
   /// a warning; the others work.
   explicit BundleSet(BundleOptions options);
@@ -49,11 +48,10 @@ class BundleSet {
   /// bundle, not the pinned one, or without a digest somebody's who is not trusted.
   llvm::Error add(const BundlePlace& place);
 
-  /// The kernel `name_expression` for `target_arch` from the best arch that runs there (codegen/arch.h), of
-  /// these from the first bundle. `request_key_for` is asked for archs that a bundle has. `compiler_ids` are
-  /// the host's, and matter to the policy Exact only. On a miss `why_not` gets the reason in words.
-  std::optional<Entry> find(const KeyForArch& request_key_for, llvm::StringRef name_expression,
-                            llvm::StringRef target_arch, const std::vector<std::string>& compiler_ids = {},
+  /// The kernel from the best arch that runs on the request's (codegen/arch.h), of these from the first
+  /// bundle. `compiler_ids` are the host's, and matter to the policy Exact only. On a miss `why_not` gets the
+  /// reason in words.
+  std::optional<Entry> find(const KernelRequest& request, const std::vector<std::string>& compiler_ids = {},
                             std::string* why_not = nullptr) const;
 
   /// For a kernel that the driver refused (R28): not given again in this process.

@@ -8,7 +8,7 @@
 #include "codegen/bundle/bundle_format.h"
 #include "codegen/bundle/bundle_frames.h"
 #include "codegen/cache/whole_file.h"
-#include "codegen/keys.h"
+#include "codegen/sha256.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
 

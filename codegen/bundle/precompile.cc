@@ -15,7 +15,7 @@
 #include "codegen/cache/file_lock.h"
 #include "codegen/cache/file_system.h"
 #include "codegen/diagnostics.h"
-#include "codegen/helper/helper_pool.h"
+#include "codegen/helper/helper_compiler.h"
 #include "codegen/keys.h"
 #include "codegen/trace.h"
 #include "llvm/ADT/StringExtras.h"
@@ -76,7 +76,7 @@ std::vector<std::string> trace_paths(const std::string& folder, const std::vecto
     std::string name = request.source.display_name.substr(0, kMostNameBytes) + "-" + request.arch;
     std::replace_if(
         name.begin(), name.end(), [](char c) { return !llvm::isAlnum(c) && c != '-' && c != '.'; }, '_');
-    if (!taken.insert(name).second) name += "-" + key_of(request).substr(0, 12);
+    if (!taken.insert(name).second) name += "-" + request.key.substr(0, 12);
     paths.push_back(folder + "/" + name + ".json");
   }
   return paths;
@@ -89,7 +89,7 @@ class Precompilation {
   llvm::Expected<PrecompileResult> run(const std::vector<KernelRequest>& requests) {
     const auto start = std::chrono::steady_clock::now();
     MINUET_TRY(take(requests));
-    MINUET_ASSIGN(compiler_, cache_.identify_compiler({options_.cancel}));
+    MINUET_ASSIGN(compiler_, cache_.compiler_info({options_.cancel}));
     MINUET_TRY(check_archs());
     if (is_traced()) MINUET_TRY(open_trace_folder());
     if (!options_.output.empty()) MINUET_TRY(open_shelves());
@@ -101,7 +101,7 @@ class Precompilation {
         missing.push_back(request);
       }
     }
-    compile(missing);
+    make(missing);
     const std::int64_t done = result_.compiled + result_.found + result_.failed;
     result_.cancelled = is_cancelled(options_.cancel) && done < result_.kernels;
     if (done < result_.kernels && !result_.cancelled)
@@ -118,7 +118,7 @@ class Precompilation {
   llvm::Error open_trace_folder() const;
   llvm::Error open_shelves();
   bool find(const KernelRequest& request);
-  void compile(const std::vector<KernelRequest>& missing);
+  void make(const std::vector<KernelRequest>& missing);
   llvm::Expected<FileLock> lock_bundle(const std::string& name) const;
   void finish(const KernelRequest& request, Entry entry, BinaryOrigin origin);
   void fail(const KernelRequest& request, StatusError failure);
@@ -144,7 +144,7 @@ llvm::Error Precompilation::take(const std::vector<KernelRequest>& requests) {
     if (capability(request.arch) == 0) {
       return make_error(StatusCode::InvalidArgument, "'{0}' is no architecture such as sm_90a", request.arch);
     }
-    if (!seen.insert(key_of(request)).second) continue;
+    if (!seen.insert(request.key).second) continue;
     requests_.push_back(request);
     shelves_[request.arch];
   }
@@ -195,14 +195,14 @@ llvm::Error Precompilation::open_shelves() {
 
 bool Precompilation::find(const KernelRequest& request) {
   const Shelf& shelf = shelves_[request.arch];
-  const auto there = shelf.entries.find(key_of(request));
+  const auto there = shelf.entries.find(request.key);
   if (there == shelf.entries.end() || there->second.binary.compiler_id != compiler_.id) return false;
   cache_.count(there->second.binary, BinaryOrigin::Bundle);
   finish(request, there->second, BinaryOrigin::Bundle);
   return true;
 }
 
-void Precompilation::compile(const std::vector<KernelRequest>& missing) {
+void Precompilation::make(const std::vector<KernelRequest>& missing) {
   if (missing.empty()) return;
   HelperPoolOptions options;
   options.jobs = options_.jobs;
@@ -217,14 +217,13 @@ void Precompilation::compile(const std::vector<KernelRequest>& missing) {
     if (is_traced()) control.time_trace = traces[index];
     BinaryOrigin origin = BinaryOrigin::Compiled;
     llvm::Expected<KernelCache::BinaryPointer> binary =
-        is_traced() ? cache_.compile_apart(request.source, request.arch, control)
-                    : cache_.get_exactly(request.source, request.arch, control, origin);
+        is_traced() ? cache_.compile_apart(request, control) : cache_.get_exactly(request, control, origin);
     const std::lock_guard<std::mutex> lock(mutex);
     if (!binary) {
       fail(request, take_status(binary.takeError()));
     } else {
-      const std::string key = key_of(request);
-      finish(request, {key, build_key(key, compiler_.id), request.source.name_expression, **binary}, origin);
+      const std::string build = build_key(request.key, compiler_.id);
+      finish(request, {request.key, build, request.source.name_expression, **binary}, origin);
     }
     return true;
   });

@@ -7,7 +7,7 @@
 #include "codegen/arch.h"
 #include "codegen/elf.h"
 #include "codegen/json_text.h"
-#include "codegen/keys.h"
+#include "codegen/sha256.h"
 #include "llvm/Support/JSON.h"
 
 namespace minuet {

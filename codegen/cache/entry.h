@@ -23,12 +23,6 @@ struct Entry {
 
 std::string write_entry(const Entry& entry);
 
-/// An entry with the bytes that it came in, to be kept as they are.
-struct PackedEntry {
-  Entry entry;
-  std::string bytes;
-};
-
 /// All of an entry but its cubin, as JSON, and back. The text may be anybody's.
 std::string write_manifest(const Entry& entry);
 llvm::Error read_manifest(llvm::StringRef text, Entry& entry);

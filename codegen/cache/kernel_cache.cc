@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "codegen/arch.h"
-#include "codegen/helper/helper_pool.h"
+#include "codegen/helper/helper_compiler.h"
 #include "codegen/trace.h"
 
 namespace minuet {
@@ -18,14 +18,14 @@ bool is_passing(const StatusError& status) {
          status.code() == StatusCode::Cancelled;
 }
 
-/// `number`: of `arch`; 0 where it is none, or none that will do.
-llvm::Error check_arch(const KernelSource& source, llvm::StringRef arch, int number) {
+/// `number`: of its architecture; 0 where it is none, or none that will do.
+llvm::Error check_arch(const KernelRequest& request, int number) {
   if (number == 0)
-    return make_error(StatusCode::InvalidArgument, "'{0}' is no architecture such as sm_90a", arch);
-  const std::string missing = missing_arch(source, arch);
+    return make_error(StatusCode::InvalidArgument, "'{0}' is no architecture such as sm_90a", request.arch);
+  const std::string missing = missing_arch(request.source, request.arch);
   if (missing.empty()) return llvm::Error::success();
   return make_error(StatusCode::Unimplemented, "kernel {0} needs {1}, and the target is {2}",
-                    source.display_name, missing, arch);
+                    request.source.display_name, missing, request.arch);
 }
 
 bool has_another(const Flight& landed, const Binary& refused) {
@@ -40,6 +40,343 @@ llvm::Expected<BinaryPointer> answer(const Outcome& outcome) {
 }
 
 }  // namespace
+
+// ---- the road ---------------------------------------------------------------------------------------------
+
+llvm::Expected<BinaryList> KernelCache::get_or_compile_all(const std::vector<KernelRequest>& requests,
+                                                           const CancelToken* cancel) {
+  BinaryList binaries(requests.size());
+  std::vector<std::size_t> places;  // of those that memory does not have
+  std::vector<KernelRequest> missing;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    binaries[i] = state_.find_landed(requests[i].key);
+    if (binaries[i]) continue;
+    places.push_back(i);
+    missing.push_back(requests[i]);
+  }
+  if (missing.empty()) return binaries;  // nothing is started
+  HelperPoolOptions options;
+  options.cancel = cancel;
+  std::mutex mutex;
+  std::optional<StatusError> failure;
+  run_in_helpers(missing, options, [&](std::size_t index, const CompileControl& control) {
+    llvm::Expected<BinaryPointer> binary = get_or_compile(missing[index], control);
+    if (binary) {
+      binaries[places[index]] = std::move(*binary);
+      return true;
+    }
+    StatusError status = take_status(binary.takeError());
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (!failure) failure.emplace(std::move(status));
+    return record_.has_value();  // a recorded list is of use only when it is whole
+  });
+  if (failure) return llvm::make_error<StatusError>(std::move(*failure));
+  // Where work threw or no thread was left for it, no binary is there, and no reason.
+  if (std::find(binaries.begin(), binaries.end(), nullptr) != binaries.end())
+    return make_error(StatusCode::ResourceExhausted, "the host ran out of memory while compiling");
+  return binaries;
+}
+
+llvm::Expected<BinaryPointer> KernelCache::get_or_compile(const KernelRequest& request,
+                                                          const CompileControl& control) {
+  MINUET_TRY(check_arch(request, sm_number(request.arch)));
+  // Without JIT a bundle that comes later may have it.
+  const Keep keep = *options_.no_jit ? Keep::Binaries : Keep::All;
+  return answer(share(request, control.cancel, request.key, nullptr, keep,
+                      [&] { return find_or_build(request, control); }));
+}
+
+/// Of the threads that want `key` now one does the work, and all get what it got. What is `refused`, which
+/// may be null, will not do.
+Outcome KernelCache::share(const KernelRequest& request, const CancelToken* cancel, const std::string& key,
+                           const Binary* refused, Keep keep, Work work) {
+  while (!is_cancelled(cancel)) {
+    std::promise<Outcome> promise;
+    bool ours = false;
+    const Flight flight = state_.claim(key, refused, promise, ours);
+    if (ours) {
+      land(key, promise, keep, work);
+    } else {
+      wait_for(flight, cancel);
+      if (is_cancelled(cancel)) break;
+    }
+    const Outcome& outcome = flight.get();
+    const auto* const failure = std::get_if<StatusError>(&outcome);
+    // Whoever ordered that compile has cancelled it, and we have not; or it was none that we can use.
+    const bool again = failure != nullptr ? failure->code() == StatusCode::Cancelled
+                                          : refused != nullptr && !has_another(flight, *refused);
+    if (ours || !again) return outcome;
+  }
+  return StatusError(StatusCode::Cancelled, "compiling " + request.source.display_name + " was cancelled");
+}
+
+/// Where a later try may do better, only who waits now gets what we got: forgotten first, so that what has
+/// landed and is known is good, and that the flight forgotten is ours.
+void KernelCache::land(const std::string& key, std::promise<Outcome>& promise, Keep keep, Work work) {
+  try {
+    Outcome outcome = work();
+    const StatusError* const failure = std::get_if<StatusError>(&outcome);
+    const bool is_kept =
+        failure == nullptr ? keep != Keep::Nothing : keep == Keep::All && !is_passing(*failure);
+    if (!is_kept) state_.forget(key);
+    promise.set_value(std::move(outcome));
+  } catch (...) {
+    state_.forget(key);
+    promise.set_exception(std::current_exception());
+  }
+}
+
+void KernelCache::wait_for(const Flight& flight, const CancelToken* cancel) {
+  if (flight.wait_for(std::chrono::seconds(0)) == std::future_status::ready) return;
+  const Trace::Span span(trace(), "wait", "another thread's compile");
+  const auto start = std::chrono::steady_clock::now();
+  minuet::wait_for(flight, cancel);
+  const std::chrono::duration<double, std::milli> waited = std::chrono::steady_clock::now() - start;
+  state_.count_wait(waited.count(), /*timed_out=*/false);
+}
+
+Outcome KernelCache::find_or_build(const KernelRequest& request, const CompileControl& control) {
+  const std::string who = "kernel " + request.source.display_name + " for " + request.arch;
+  std::string nowhere;
+  llvm::Expected<std::optional<Entry>> entry = find_in_bundles(request, control, nowhere);
+  if (!entry) return take_status(annotate(entry.takeError(), who));
+  if (*entry) return found(std::move((*entry)->binary), BinaryOrigin::Bundle);
+  if (record_) {
+    if (llvm::Error error = record_->append(request)) warn(take_status(std::move(error)).message());
+  }
+  if (*options_.no_jit) return find_without_jit(request, nowhere);
+  llvm::Expected<NvrtcInfo> compiler = compiler_info(control);
+  if (!compiler) return take_status(annotate(compiler.takeError(), who + " must be compiled"));
+  BinaryOrigin origin;
+  return build_once({request, control, compiler->id}, origin);
+}
+
+/// `nowhere`: why not, for errors.
+llvm::Expected<std::optional<Entry>> KernelCache::find_in_bundles(const KernelRequest& request,
+                                                                  const CompileControl& control,
+                                                                  std::string& nowhere) {
+  const Trace::Span span(trace(), "bundle", request.source.display_name);
+  // Only the policy Exact asks which compiler there is, which costs.
+  std::vector<std::string> compilers;
+  if (bundles_->policy() == BundlePolicy::Exact) {
+    MINUET_ASSIGN(compilers, compilers_to_compare_with(control));
+  }
+  std::string why;
+  std::optional<Entry> entry = bundles_->find(request, compilers, &why);
+  nowhere = why.empty() ? "in no bundle" : "in no bundle (" + why + ")";
+  return entry;
+}
+
+/// Of every compiler whose kernels the folder has: to ask which one is here is to start a process.
+Outcome KernelCache::find_without_jit(const KernelRequest& request, const std::string& nowhere) {
+  if (!store_) return no_jit_error(request, nowhere);
+  for (const std::string& compiler_id : store_->compilers()) {
+    if (std::optional<Entry> entry = find_on_disk({request, {}, compiler_id}))
+      return found(std::move(entry->binary), BinaryOrigin::Disk);
+  }
+  return no_jit_error(request, nowhere + " and not in the cache folder");
+}
+
+/// Of all threads that want this kernel of this compiler now, whatever for, one goes on; and of all processes
+/// one compiles it, and the others take what it has put on disk (R14).
+Outcome KernelCache::build_once(const Order& order, BinaryOrigin& origin) {
+  const CancelToken* const cancel = order.control.cancel;
+  const auto find = [&]() -> std::optional<Outcome> {
+    std::optional<Entry> entry = find_on_disk(order);
+    if (!entry) return std::nullopt;
+    origin = BinaryOrigin::Disk;
+    return found(std::move(entry->binary), origin);
+  };
+  origin = BinaryOrigin::Memory;
+  return share(order.request, cancel, order.build_key, nullptr, Keep::Nothing, [&]() -> Outcome {
+    origin = BinaryOrigin::Compiled;
+    if (!store_) return build(order, /*keep=*/false, nullptr);
+    if (std::optional<Outcome> there = find()) return std::move(*there);
+    FileLock lock = store_->lock(order.build_key, options_.lock_bound, cancel);
+    if (lock.had_to_wait()) {
+      state_.count_wait(static_cast<double>(lock.waited().count()),
+                        lock.outcome() == FileLock::Outcome::TimedOut);
+    }
+    if (lock.outcome() == FileLock::Outcome::Cancelled)
+      return StatusError(StatusCode::Cancelled, "the compile was cancelled");
+    if (std::optional<Outcome> there = find()) return std::move(*there);
+    return build(order, /*keep=*/true, &lock);
+  });
+}
+
+std::optional<Entry> KernelCache::find_on_disk(const Order& order) {
+  const KernelRequest& request = order.request;
+  const Trace::Span span(trace(), "disk", request.source.display_name);
+  std::optional<Entry> entry = store_->find(order.build_key);
+  // The build key stands for all of these; a difference would be a broken writer, not a wrong file.
+  if (entry && (entry->request_key != request.key || entry->binary.arch != request.arch ||
+                entry->name_expression != request.source.name_expression ||
+                entry->binary.compiler_id != order.compiler_id)) {
+    return std::nullopt;
+  }
+  if (entry) note(order.compiler_id);
+  return entry;
+}
+
+/// What comes goes to the store as it came, and then `lock`, which may be null, is released.
+Outcome KernelCache::build(const Order& order, bool keep, FileLock* lock) {
+  const KernelRequest& request = order.request;
+  std::string bytes;
+  CompileControl control = order.control;
+  control.packed = &bytes;
+  llvm::Expected<Binary> binary = [&] {
+    const Trace::Span span(trace(), "compile", request.source.display_name);
+    return compiler_->compile(request, control);
+  }();
+  if (!binary) {
+    state_.count_failure();
+    return take_status(binary.takeError());
+  }
+  if (store_ && keep) {
+    const Trace::Span span(trace(), "publish", request.source.display_name);
+    if (bytes.empty())
+      bytes = write_entry({request.key, order.build_key, request.source.name_expression, *binary});
+    store_->publish(order.build_key, bytes, lock);
+    note(order.compiler_id);
+  }
+  return found(std::move(*binary), BinaryOrigin::Compiled);
+}
+
+Outcome KernelCache::found(Binary binary, BinaryOrigin origin) {
+  state_.count(binary, origin);
+  return std::make_shared<const Binary>(std::move(binary));
+}
+
+// ---- other ways onto the road -------------------------------------------------------------------------
+
+llvm::Expected<BinaryPointer> KernelCache::get_exactly(const KernelRequest& request,
+                                                       const CompileControl& control, BinaryOrigin& origin) {
+  MINUET_TRY(check_arch(request, capability(request.arch)));
+  MINUET_ASSIGN(const NvrtcInfo compiler, compiler_info(control));
+  return answer(build_once({request, control, compiler.id}, origin));
+}
+
+llvm::Expected<BinaryPointer> KernelCache::compile_apart(const KernelRequest& request,
+                                                         const CompileControl& control) {
+  MINUET_TRY(check_arch(request, capability(request.arch)));
+  MINUET_ASSIGN(const NvrtcInfo compiler, compiler_info(control));
+  return answer(build({request, control, compiler.id}, /*keep=*/false, nullptr));
+}
+
+/// As get_or_compile; several devices may refuse the same binary at once.
+llvm::Expected<BinaryPointer> KernelCache::replace(const KernelRequest& request, const Binary& refused) {
+  bundles_->reject(key_of(request.source, refused.arch));
+  // The failure is this device's: another one of that architecture may do with what was found.
+  return answer(share(request, nullptr, request.key, &refused, Keep::Binaries, [&]() -> Outcome {
+    if (*options_.no_jit) return no_jit_error(request, "refused by the driver as it was found");
+    warn("a kernel of the cache is refused by the driver and compiled again (" + refused.display_name + ")");
+    llvm::Expected<NvrtcInfo> compiler = compiler_info();
+    if (!compiler) return take_status(annotate(compiler.takeError(), refused.display_name));
+    return build({request, {}, compiler->id}, /*keep=*/true, nullptr);
+  }));
+}
+
+// ---- what the road asks ---------------------------------------------------------------------------------
+
+/// May cost a process: only after memory and bundles.
+llvm::Expected<NvrtcInfo> KernelCache::compiler_info(const CompileControl& control) {
+  if (compiler_ == nullptr) {
+    return make_error(
+        StatusCode::Unavailable,
+        "there is no compiler: install CUDA 13, or run 'pip install nvidia-cuda-nvrtc', or name "
+        "libnvrtc with MINUET_NVRTC");
+  }
+  const Trace::Span span(is_identified_ ? nullptr : trace(), "cache", "identify the compiler");
+  llvm::Expected<NvrtcInfo> info = compiler_->info(control);
+  if (info) is_identified_ = true;
+  return info;
+}
+
+llvm::Expected<std::string> KernelCache::compiler_id_or_none(const CompileControl& control) {
+  if (*options_.no_jit) return "";
+  llvm::Expected<NvrtcInfo> info = compiler_info(control);
+  if (info) return std::move(info->id);
+  StatusError why = take_status(info.takeError());
+  if (why.code() == StatusCode::Unavailable) return "";
+  return llvm::make_error<StatusError>(std::move(why));
+}
+
+/// For bundles that are to be of one of them: without JIT, those whose kernels the folder has, for no process
+/// is started to ask.
+llvm::Expected<std::vector<std::string>> KernelCache::compilers_to_compare_with(
+    const CompileControl& control) {
+  if (*options_.no_jit) return store_ ? store_->compilers() : std::vector<std::string>();
+  MINUET_ASSIGN(const std::string id, compiler_id_or_none(control));
+  return id.empty() ? std::vector<std::string>() : std::vector<std::string>{id};
+}
+
+/// `where`: "in no bundle"
+StatusError KernelCache::no_jit_error(const KernelRequest& request, const std::string& where) {
+  return StatusError(
+      StatusCode::FailedPrecondition,
+      llvm::formatv("kernel {0} for {1} is {2}, and MINUET_NO_JIT forbids compiling it (request key {3}): "
+                    "run once with MINUET_RECORD=requests.jsonl, then `minuet precompile "
+                    "--from requests.jsonl --arch {1} --output DIR`, and set MINUET_BUNDLE_PATH=DIR",
+                    request.source.display_name, request.arch, where, request.key)
+          .str());
+}
+
+void KernelCache::note(const std::string& compiler_id) {
+  if (noted_compilers_.contains(compiler_id) || !store_->note_compiler(compiler_id)) return;
+  noted_compilers_.insert(compiler_id);
+}
+
+void KernelCache::warn(const std::string& text) {
+  if (options_.warn && state_.is_news(text)) options_.warn(text);
+}
+
+// ---- opened ---------------------------------------------------------------------------------------------
+
+llvm::Expected<std::unique_ptr<KernelCache>> KernelCache::create(CacheOptions options,
+                                                                 std::shared_ptr<Compiler> compiler,
+                                                                 const Environment& environment,
+                                                                 FileSystem& system) {
+  MINUET_ASSIGN(CacheOptions whole, with_environment(std::move(options), environment));
+  return std::unique_ptr<KernelCache>(
+      new KernelCache(std::move(whole), std::move(compiler), environment, system));
+}
+
+KernelCache::KernelCache(CacheOptions options, std::shared_ptr<Compiler> compiler,
+                         const Environment& environment, FileSystem& system)
+    : options_(std::move(options)),
+      compiler_(std::move(compiler)),
+      system_(system),
+      policy_(process_policy(environment)) {
+  policy_.shared = *options_.shared;
+  const Trace::Span span(trace(), "cache", "open bundles and cache folder");
+  BundleOptions bundles;
+  bundles.places = options_.bundles;
+  bundles.search_path = *options_.bundle_path;
+  bundles.library_folder = options_.library_folder;
+  bundles.policy = *options_.policy;
+  bundles.ptx = options_.ptx;
+  bundles.trust = policy_;
+  bundles.warn = [this](const std::string& text) { warn(text); };
+  bundles_.emplace(std::move(bundles));
+  if (options_.use_disk) open_store(environment);
+  if (!options_.record->empty()) record_.emplace(*options_.record);
+}
+
+void KernelCache::open_store(const Environment& environment) {
+  llvm::Expected<std::string> chosen = choose_cache_directory(options_.directory, environment);
+  llvm::Error error = chosen ? llvm::Error::success() : chosen.takeError();
+  if (!error) {
+    StoreOptions store;
+    if (options_.most_bytes != 0) store.limits.bytes = options_.most_bytes;
+    store.read_only = *options_.no_jit;
+    store_.emplace(
+        *chosen, policy_, system_, [this](const std::string& text) { warn(text); }, store);
+    error = store_->check();
+  }
+  if (!error) return;
+  store_.reset();
+  warn("kernels are kept in memory only: " + take_status(std::move(error)).message());
+}
 
 // ---- what this process knows ------------------------------------------------------------------------
 
@@ -59,12 +396,6 @@ Flight CacheState::claim(const std::string& key, const Binary* refused, std::pro
     ++known.stats.memory_hits;
   }
   return flight;
-}
-
-bool CacheState::is_empty() const {
-  State& known = state_.get();
-  const std::lock_guard<std::mutex> lock(known.mutex);
-  return known.flights.empty();
 }
 
 std::shared_ptr<const Binary> CacheState::find_landed(const std::string& key) {
@@ -128,357 +459,6 @@ bool CacheState::is_news(const std::string& text) {
   State& known = state_.get();
   const std::lock_guard<std::mutex> lock(known.mutex);
   return known.warned.insert(text.substr(0, text.find_first_of("(:"))).second;
-}
-
-// ---- the cache ----------------------------------------------------------------------------------------
-
-KernelCache::KernelCache(CacheOptions options, std::shared_ptr<Compiler> compiler,
-                         const Environment& environment, FileSystem& system)
-    : options_(std::move(options)),
-      compiler_(std::move(compiler)),
-      system_(system),
-      policy_(process_policy(environment)) {
-  policy_.shared = *options_.shared;
-  const Trace::Span span(trace(), "cache", "open bundles and cache folder");
-  BundleOptions bundles;
-  bundles.places = options_.bundles;
-  bundles.search_path = *options_.bundle_path;
-  bundles.library_folder = options_.library_folder;
-  bundles.policy = *options_.policy;
-  bundles.ptx = options_.ptx;
-  bundles.trust = policy_;
-  bundles.warn = [this](const std::string& text) { warn(text); };
-  bundles_.emplace(std::move(bundles));
-  if (options_.use_disk) open_store(environment);
-  if (!options_.record->empty()) record_.emplace(*options_.record);
-}
-
-void KernelCache::open_store(const Environment& environment) {
-  llvm::Expected<std::string> chosen = choose_cache_directory(options_.directory, environment);
-  llvm::Error error = chosen ? llvm::Error::success() : chosen.takeError();
-  if (!error) {
-    StoreOptions store;
-    if (options_.most_bytes != 0) store.limits.bytes = options_.most_bytes;
-    store.read_only = *options_.no_jit;
-    store_.emplace(
-        *chosen, policy_, system_, [this](const std::string& text) { warn(text); }, store);
-    error = store_->check();
-  }
-  if (!error) return;
-  store_.reset();
-  warn("kernels are kept in memory only: " + take_status(std::move(error)).message());
-}
-
-void KernelCache::warn(const std::string& text) {
-  if (options_.warn && state_.is_news(text)) options_.warn(text);
-}
-
-/// May cost a process: only after memory and bundles.
-llvm::Expected<NvrtcInfo> KernelCache::identify_compiler(const CompileControl& control) {
-  if (compiler_ == nullptr) {
-    return make_error(
-        StatusCode::Unavailable,
-        "there is no compiler: install CUDA 13, or run 'pip install nvidia-cuda-nvrtc', or name "
-        "libnvrtc with MINUET_NVRTC");
-  }
-  const Trace::Span span(is_identified_ ? nullptr : trace(), "cache", "identify the compiler");
-  llvm::Expected<NvrtcInfo> info = compiler_->identify(control);
-  if (info) is_identified_ = true;
-  return info;
-}
-
-llvm::Expected<std::string> KernelCache::compiler_id_or_none(const CompileControl& control) {
-  if (*options_.no_jit) return "";
-  llvm::Expected<NvrtcInfo> info = identify_compiler(control);
-  if (info) return std::move(info->id);
-  StatusError why = take_status(info.takeError());
-  if (why.code() == StatusCode::Unavailable) return "";
-  return llvm::make_error<StatusError>(std::move(why));
-}
-
-/// For bundles that are to be of one of them: without JIT, those whose kernels the folder has, for no process
-/// is started to ask.
-llvm::Expected<std::vector<std::string>> KernelCache::compilers_to_compare_with(
-    const CompileControl& control) {
-  if (*options_.no_jit) return store_ ? store_->compilers() : std::vector<std::string>();
-  MINUET_ASSIGN(const std::string id, compiler_id_or_none(control));
-  return id.empty() ? std::vector<std::string>() : std::vector<std::string>{id};
-}
-
-Outcome KernelCache::found(Binary binary, BinaryOrigin origin) {
-  state_.count(binary, origin);
-  return std::make_shared<const Binary>(std::move(binary));
-}
-
-std::optional<Entry> KernelCache::load(const Order& order) {
-  const Request& request = order.request;
-  const Trace::Span span(trace(), "disk", request.source.display_name);
-  std::optional<Entry> entry = store_->load(order.build_key);
-  // The build key stands for all of these; a difference would be a broken writer, not a wrong file.
-  if (entry && (entry->request_key != request.request_key || entry->binary.arch != request.arch ||
-                entry->name_expression != request.source.name_expression ||
-                entry->binary.compiler_id != order.compiler_id)) {
-    return std::nullopt;
-  }
-  if (entry) note(order.compiler_id);
-  return entry;
-}
-
-void KernelCache::note(const std::string& compiler_id) {
-  if (noted_compilers_.contains(compiler_id) || !store_->note_compiler(compiler_id)) return;
-  noted_compilers_.insert(compiler_id);
-}
-
-/// What comes goes to the store as it came, and then `lock`, which may be null, is released.
-Outcome KernelCache::compile(const Order& order, bool keep, FileLock* lock) {
-  const Request& request = order.request;
-  std::string bytes;
-  CompileControl control = request.control;
-  control.packed = &bytes;
-  llvm::Expected<Binary> binary = [&] {
-    const Trace::Span span(trace(), "compile", request.source.display_name);
-    const llvm::StringRef seed = llvm::StringRef(request.request_key).take_front(16);
-    return compiler_->compile(request.source, request.arch, seed, control);
-  }();
-  if (!binary) {
-    state_.count_failure();
-    return take_status(binary.takeError());
-  }
-  if (store_ && keep) {
-    const Trace::Span span(trace(), "publish", request.source.display_name);
-    if (bytes.empty()) {
-      bytes = write_entry({request.request_key, order.build_key, request.source.name_expression, *binary});
-    }
-    store_->publish(order.build_key, bytes, lock);
-    note(order.compiler_id);
-  }
-  return found(std::move(*binary), BinaryOrigin::Compiled);
-}
-
-/// Of all processes that want this kernel of this compiler now, one compiles it, and the others take what it
-/// has put on disk (R14).
-Outcome KernelCache::build_alone(const Order& order, BinaryOrigin& origin) {
-  origin = BinaryOrigin::Compiled;
-  if (!store_) return compile(order, /*keep=*/false, nullptr);
-  const auto find = [&]() -> std::optional<Outcome> {
-    std::optional<Entry> entry = load(order);
-    if (!entry) return std::nullopt;
-    origin = BinaryOrigin::Disk;
-    return found(std::move(entry->binary), origin);
-  };
-  if (std::optional<Outcome> there = find()) return std::move(*there);
-  FileLock lock = store_->lock(order.build_key, options_.lock_bound, order.request.control.cancel);
-  if (lock.had_to_wait()) {
-    state_.count_wait(static_cast<double>(lock.waited().count()),
-                      lock.outcome() == FileLock::Outcome::TimedOut);
-  }
-  if (lock.outcome() == FileLock::Outcome::Cancelled)
-    return StatusError(StatusCode::Cancelled, "the compile was cancelled");
-  if (std::optional<Outcome> there = find()) return std::move(*there);
-  return compile(order, /*keep=*/true, &lock);
-}
-
-/// And of all threads, whatever they want it for.
-Outcome KernelCache::build_exactly(const Request& request, const std::string& compiler_id,
-                                   BinaryOrigin& origin) {
-  origin = BinaryOrigin::Memory;
-  const Order order = order_for(request, compiler_id);
-  return share(request, order.build_key, nullptr, Keep::Nothing, [&] { return build_alone(order, origin); });
-}
-
-/// Of every compiler whose kernels the folder has: to ask which one is here is to start a process.
-Outcome KernelCache::find_without_jit(const Request& request, const std::string& nowhere) {
-  if (!store_) return no_jit_error(request, nowhere);
-  for (const std::string& compiler_id : store_->compilers()) {
-    if (std::optional<Entry> entry = load(order_for(request, compiler_id)))
-      return found(std::move(entry->binary), BinaryOrigin::Disk);
-  }
-  return no_jit_error(request, nowhere + " and not in the cache folder");
-}
-
-/// `where`: "in no bundle"
-StatusError KernelCache::no_jit_error(const Request& request, const std::string& where) {
-  return StatusError(
-      StatusCode::FailedPrecondition,
-      llvm::formatv("kernel {0} for {1} is {2}, and MINUET_NO_JIT forbids compiling it (request key {3}): "
-                    "run once with MINUET_RECORD=requests.jsonl, then `minuet precompile "
-                    "--from requests.jsonl --arch {1} --output DIR`, and set MINUET_BUNDLE_PATH=DIR",
-                    request.source.display_name, request.arch, where, request.request_key)
-          .str());
-}
-
-/// `nowhere`: why not, for errors.
-llvm::Expected<std::optional<Entry>> KernelCache::find_in_bundles(const Request& request,
-                                                                  std::string& nowhere) {
-  const Trace::Span span(trace(), "bundle", request.source.display_name);
-  // Only the policy Exact asks which compiler there is, which costs.
-  std::vector<std::string> compilers;
-  if (bundles_->policy() == BundlePolicy::Exact) {
-    MINUET_ASSIGN(compilers, compilers_to_compare_with(request.control));
-  }
-  std::string why;
-  std::optional<Entry> entry = bundles_->find(
-      [&](llvm::StringRef arch) {
-        return arch == request.arch ? request.request_key : key_of(request.source, arch);
-      },
-      request.source.name_expression, request.arch, compilers, &why);
-  nowhere = why.empty() ? "in no bundle" : "in no bundle (" + why + ")";
-  return entry;
-}
-
-Outcome KernelCache::build(const Request& request) {
-  const std::string who = "kernel " + request.source.display_name + " for " + request.arch;
-  std::string nowhere;
-  llvm::Expected<std::optional<Entry>> entry = find_in_bundles(request, nowhere);
-  if (!entry) return take_status(annotate(entry.takeError(), who));
-  if (*entry) return found(std::move((*entry)->binary), BinaryOrigin::Bundle);
-  if (record_) {
-    if (llvm::Error error = record_->append({request.source, request.arch})) {
-      warn(take_status(std::move(error)).message());
-    }
-  }
-  if (*options_.no_jit) return find_without_jit(request, nowhere);
-  llvm::Expected<NvrtcInfo> compiler = identify_compiler(request.control);
-  if (!compiler) return take_status(annotate(compiler.takeError(), who + " must be compiled"));
-  BinaryOrigin origin;
-  return build_exactly(request, compiler->id, origin);
-}
-
-/// Where a later try may do better, only who waits now gets what we got: forgotten first, so that what has
-/// landed and is known is good, and that the flight forgotten is ours.
-void KernelCache::land(const std::string& key, std::promise<Outcome>& promise, Keep keep, Work work) {
-  try {
-    Outcome outcome = work();
-    const StatusError* const failure = std::get_if<StatusError>(&outcome);
-    const bool is_kept =
-        failure == nullptr ? keep != Keep::Nothing : keep == Keep::All && !is_passing(*failure);
-    if (!is_kept) state_.forget(key);
-    promise.set_value(std::move(outcome));
-  } catch (...) {
-    state_.forget(key);
-    promise.set_exception(std::current_exception());
-  }
-}
-
-void KernelCache::wait_for(const Flight& flight, const CancelToken* cancel) {
-  if (flight.wait_for(std::chrono::seconds(0)) == std::future_status::ready) return;
-  const Trace::Span span(trace(), "wait", "another thread's compile");
-  const auto start = std::chrono::steady_clock::now();
-  minuet::wait_for(flight, cancel);
-  const std::chrono::duration<double, std::milli> waited = std::chrono::steady_clock::now() - start;
-  state_.count_wait(waited.count(), /*timed_out=*/false);
-}
-
-/// Of the threads that want `key` now one does the work, and all get what it got. What is `refused`, which
-/// may be null, will not do.
-Outcome KernelCache::share(const Request& request, const std::string& key, const Binary* refused, Keep keep,
-                           Work work) {
-  const CancelToken* const cancel = request.control.cancel;
-  while (!is_cancelled(cancel)) {
-    std::promise<Outcome> promise;
-    bool ours = false;
-    const Flight flight = state_.claim(key, refused, promise, ours);
-    if (ours) {
-      land(key, promise, keep, work);
-    } else {
-      wait_for(flight, cancel);
-      if (is_cancelled(cancel)) break;
-    }
-    const Outcome& outcome = flight.get();
-    const auto* const failure = std::get_if<StatusError>(&outcome);
-    // Whoever ordered that compile has cancelled it, and we have not; or it was none that we can use.
-    const bool again = failure != nullptr ? failure->code() == StatusCode::Cancelled
-                                          : refused != nullptr && !has_another(flight, *refused);
-    if (ours || !again) return outcome;
-  }
-  return StatusError(StatusCode::Cancelled, "compiling " + request.source.display_name + " was cancelled");
-}
-
-llvm::Expected<BinaryList> KernelCache::get_or_compile_all(const std::vector<KernelSource>& sources,
-                                                           llvm::StringRef arch, const CancelToken* cancel) {
-  BinaryList binaries(sources.size());
-  std::vector<std::size_t> missing;  // of the binaries: memory does not have them
-  std::vector<KernelRequest> requests;
-  for (std::size_t i = 0; i < sources.size(); ++i) {
-    // A cold start pays for no key here.
-    if (!state_.is_empty()) binaries[i] = state_.find_landed(key_of(sources[i], arch));
-    if (binaries[i]) continue;
-    missing.push_back(i);
-    requests.push_back({sources[i], arch.str()});
-  }
-  if (missing.empty()) return binaries;  // nothing is started
-  HelperPoolOptions options;
-  options.cancel = cancel;
-  std::mutex mutex;
-  std::optional<StatusError> failure;
-  run_in_helpers(requests, options, [&](std::size_t index, const CompileControl& control) {
-    llvm::Expected<BinaryPointer> binary = get_or_compile(requests[index].source, arch, control);
-    if (binary) {
-      binaries[missing[index]] = std::move(*binary);
-      return true;
-    }
-    StatusError status = take_status(binary.takeError());
-    const std::lock_guard<std::mutex> lock(mutex);
-    if (!failure) failure.emplace(std::move(status));
-    return record_.has_value();  // a recorded list is of use only when it is whole
-  });
-  if (failure) return llvm::make_error<StatusError>(std::move(*failure));
-  // Where work threw or no thread was left for it, no binary is there, and no reason.
-  if (std::find(binaries.begin(), binaries.end(), nullptr) != binaries.end())
-    return make_error(StatusCode::ResourceExhausted, "the host ran out of memory while compiling");
-  return binaries;
-}
-
-llvm::Expected<BinaryPointer> KernelCache::get_or_compile(const KernelSource& source, llvm::StringRef arch,
-                                                          const CompileControl& control) {
-  MINUET_TRY(check_arch(source, arch, sm_number(arch)));
-  const Request request = request_for(source, arch, control);
-  // Without JIT a bundle that comes later may have it.
-  const Keep keep = *options_.no_jit ? Keep::Binaries : Keep::All;
-  return answer(share(request, request.request_key, nullptr, keep, [&] { return build(request); }));
-}
-
-llvm::Expected<BinaryPointer> KernelCache::get_exactly(const KernelSource& source, llvm::StringRef arch,
-                                                       const CompileControl& control, BinaryOrigin& origin) {
-  MINUET_TRY(check_arch(source, arch, capability(arch)));
-  MINUET_ASSIGN(const NvrtcInfo compiler, identify_compiler(control));
-  return answer(build_exactly(request_for(source, arch, control), compiler.id, origin));
-}
-
-llvm::Expected<BinaryPointer> KernelCache::compile_apart(const KernelSource& source, llvm::StringRef arch,
-                                                         const CompileControl& control) {
-  MINUET_TRY(check_arch(source, arch, capability(arch)));
-  MINUET_ASSIGN(const NvrtcInfo compiler, identify_compiler(control));
-  const Request request = request_for(source, arch, control);
-  return answer(compile(order_for(request, compiler.id), /*keep=*/false, nullptr));
-}
-
-Outcome KernelCache::build_anew(const Request& request, const Binary& refused) {
-  if (*options_.no_jit) return no_jit_error(request, "refused by the driver as it was found");
-  warn("a kernel of the cache is refused by the driver and compiled again (" + refused.display_name + ")");
-  llvm::Expected<NvrtcInfo> compiler = identify_compiler();
-  if (!compiler) return take_status(annotate(compiler.takeError(), refused.display_name));
-  return compile(order_for(request, compiler->id), /*keep=*/true, nullptr);
-}
-
-/// As get_or_compile; several devices may refuse the same binary at once.
-llvm::Expected<BinaryPointer> KernelCache::replace(const KernelSource& source, llvm::StringRef arch,
-                                                   const Binary& refused) {
-  const CompileControl control;
-  const Request request = request_for(source, arch, control);
-  bundles_->reject(key_of(source, refused.arch));
-  // The failure is this device's: another one of that architecture may do with what was found.
-  return answer(share(request, request.request_key, &refused, Keep::Binaries,
-                      [&] { return build_anew(request, refused); }));
-}
-
-llvm::Expected<std::unique_ptr<KernelCache>> KernelCache::create(CacheOptions options,
-                                                                 std::shared_ptr<Compiler> compiler,
-                                                                 const Environment& environment,
-                                                                 FileSystem& system) {
-  MINUET_ASSIGN(CacheOptions whole, with_environment(std::move(options), environment));
-  return std::unique_ptr<KernelCache>(
-      new KernelCache(std::move(whole), std::move(compiler), environment, system));
 }
 
 }  // namespace minuet

@@ -19,10 +19,8 @@
 #include "codegen/cache/record_file.h"
 #include "codegen/cache/store.h"
 #include "codegen/compiler.h"
-#include "codegen/emit.h"
 #include "codegen/error.h"
 #include "codegen/fork_watch.h"
-#include "codegen/helper/protocol.h"
 #include "codegen/keys.h"
 #include "codegen/push_list.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -65,8 +63,6 @@ class CacheState {
   /// `refused` is given and the flight has landed with that or with a failure.
   Flight claim(const std::string& key, const Binary* refused, std::promise<Outcome>& promise, bool& ours);
   void forget(const std::string& key);
-  /// Nothing has landed or is under way.
-  bool is_empty() const;
   /// What has landed under the key, counted as a hit; null where nothing has, or a failure.
   std::shared_ptr<const Binary> find_landed(const std::string& key);
 
@@ -102,25 +98,23 @@ class KernelCache {
       CacheOptions options, std::shared_ptr<Compiler> compiler,
       const Environment& environment = process_environment(), FileSystem& system = real_file_system());
 
-  /// The binaries of `sources` for `arch`, in their order, by many threads at once; where memory has all, by
-  /// none. The first failure ends it, but for a cache that records what is missing.
-  llvm::Expected<BinaryList> get_or_compile_all(const std::vector<KernelSource>& sources,
-                                                llvm::StringRef arch, const CancelToken* cancel = nullptr);
-  /// The cubin of `source` for `arch` ("sm_90a"); one from a bundle may be for another architecture
-  /// that runs there, or PTX (R23). Compiles at most once per key in this process, outside every lock (R13).
-  /// An error of the disk is never an error of the call (R11). Cancelled where `control` says so.
-  llvm::Expected<BinaryPointer> get_or_compile(const KernelSource& source, llvm::StringRef arch,
+  /// The binaries of `requests`, in their order, by many threads at once; where memory has all, by none. The
+  /// first failure ends it, but for a cache that records what is missing.
+  llvm::Expected<BinaryList> get_or_compile_all(const std::vector<KernelRequest>& requests,
+                                                const CancelToken* cancel = nullptr);
+  /// One from a bundle may be for another architecture that runs there, or PTX (R23). Compiles at most once
+  /// per key in this process, outside every lock (R13). An error of the disk is never an error of the call
+  /// (R11). Cancelled where `control` says so.
+  llvm::Expected<BinaryPointer> get_or_compile(const KernelRequest& request,
                                                const CompileControl& control = {});
-  /// The same for exactly `arch`, PTX too, and the compiler that is here, whatever bundles and memory have:
-  /// from the disk, or compiled. `origin`: which; Memory where another thread had begun.
-  llvm::Expected<BinaryPointer> get_exactly(const KernelSource& source, llvm::StringRef arch,
-                                            const CompileControl& control, BinaryOrigin& origin);
+  /// The same for exactly its architecture, PTX too, and the compiler that is here, whatever bundles and
+  /// memory have: from the disk, or compiled. `origin`: which; Memory where another thread had begun.
+  llvm::Expected<BinaryPointer> get_exactly(const KernelRequest& request, const CompileControl& control,
+                                            BinaryOrigin& origin);
   /// Compiles, whatever there is, and keeps nothing: for a time trace.
-  llvm::Expected<BinaryPointer> compile_apart(const KernelSource& source, llvm::StringRef arch,
-                                              const CompileControl& control);
+  llvm::Expected<BinaryPointer> compile_apart(const KernelRequest& request, const CompileControl& control);
   /// For a binary that the driver refused to load: compiled anew, and put in its place everywhere (R28).
-  llvm::Expected<BinaryPointer> replace(const KernelSource& source, llvm::StringRef arch,
-                                        const Binary& refused);
+  llvm::Expected<BinaryPointer> replace(const KernelRequest& request, const Binary& refused);
 
   /// Looked in before all other bundles from now on (R24). An error where it cannot be used.
   llvm::Error add_bundle(const BundlePlace& place) { return bundles_->add(place); }
@@ -129,7 +123,7 @@ class KernelCache {
   void count(const Binary& binary, BinaryOrigin origin) { state_.count(binary, origin); }
 
   /// The compiler (R2), or why there is none. The first call may start a process.
-  llvm::Expected<NvrtcInfo> identify_compiler(const CompileControl& control = {});
+  llvm::Expected<NvrtcInfo> compiler_info(const CompileControl& control = {});
   /// For those that can do without one: empty where there is none, and without JIT, for then no process is
   /// started to ask. What may pass is an error, not an answer.
   llvm::Expected<std::string> compiler_id_or_none(const CompileControl& control = {});
@@ -151,49 +145,40 @@ class KernelCache {
   KernelCache(CacheOptions options, std::shared_ptr<Compiler> compiler, const Environment& environment,
               FileSystem& system);
 
-  struct Request {
-    const KernelSource& source;
-    std::string arch;
-    std::string request_key;
-    const CompileControl& control;
-  };
-  /// The same to one compiler.
+  /// A kernel of one compiler.
   struct Order {
-    const Request& request;
-    const std::string& compiler_id;
-    std::string build_key;
+    Order(const KernelRequest& kernel, const CompileControl& how, std::string compiler)
+        : request(kernel),
+          control(how),
+          compiler_id(std::move(compiler)),
+          build_key(minuet::build_key(request.key, compiler_id)) {}
+    const KernelRequest& request;
+    const CompileControl& control;
+    std::string compiler_id, build_key;
   };
-  static Order order_for(const Request& request, const std::string& compiler_id) {
-    return {request, compiler_id, minuet::build_key(request.request_key, compiler_id)};
-  }
   /// What of a flight stays in memory.
   enum class Keep { All, Binaries, Nothing };
-
-  void open_store(const Environment& environment);
-  static Request request_for(const KernelSource& source, llvm::StringRef arch,
-                             const CompileControl& control) {
-    return {source, arch.str(), key_of(source, arch), control};
-  }
-
-  llvm::Expected<std::vector<std::string>> compilers_to_compare_with(const CompileControl& control);
-
   using Work = llvm::function_ref<Outcome()>;
-  Outcome share(const Request& request, const std::string& key, const Binary* refused, Keep keep, Work work);
+
+  // In the order of the road.
+  Outcome share(const KernelRequest& request, const CancelToken* cancel, const std::string& key,
+                const Binary* refused, Keep keep, Work work);
   void land(const std::string& key, std::promise<Outcome>& promise, Keep keep, Work work);
   void wait_for(const Flight& flight, const CancelToken* cancel);
+  Outcome find_or_build(const KernelRequest& request, const CompileControl& control);
+  llvm::Expected<std::optional<Entry>> find_in_bundles(const KernelRequest& request,
+                                                       const CompileControl& control, std::string& nowhere);
+  Outcome find_without_jit(const KernelRequest& request, const std::string& nowhere);
+  Outcome build_once(const Order& order, BinaryOrigin& origin);
+  std::optional<Entry> find_on_disk(const Order& order);
+  Outcome build(const Order& order, bool keep, FileLock* lock);
+  Outcome found(Binary binary, BinaryOrigin origin);
 
-  Outcome build(const Request& request);
-  Outcome build_anew(const Request& request, const Binary& refused);
-  Outcome build_exactly(const Request& request, const std::string& compiler_id, BinaryOrigin& origin);
-  Outcome build_alone(const Order& order, BinaryOrigin& origin);
-  Outcome compile(const Order& order, bool keep, FileLock* lock);
-  std::optional<Entry> load(const Order& order);
+  llvm::Expected<std::vector<std::string>> compilers_to_compare_with(const CompileControl& control);
+  static StatusError no_jit_error(const KernelRequest& request, const std::string& where);
   /// That entries of this compiler are in the store, once.
   void note(const std::string& compiler_id);
-  llvm::Expected<std::optional<Entry>> find_in_bundles(const Request& request, std::string& nowhere);
-  Outcome find_without_jit(const Request& request, const std::string& nowhere);
-  static StatusError no_jit_error(const Request& request, const std::string& where);
-  Outcome found(Binary binary, BinaryOrigin origin);
+  void open_store(const Environment& environment);
 
   const CacheOptions options_;
   const std::shared_ptr<Compiler> compiler_;

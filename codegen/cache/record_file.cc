@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "codegen/cache/file_system.h"
+#include "codegen/helper/protocol.h"
 
 namespace minuet {
 

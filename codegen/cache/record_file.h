@@ -5,7 +5,7 @@
 #include <string>
 
 #include "codegen/error.h"
-#include "codegen/helper/protocol.h"
+#include "codegen/keys.h"
 
 namespace minuet {
 

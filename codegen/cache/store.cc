@@ -171,7 +171,7 @@ llvm::Expected<Entry> Store::read(const std::string& build_key) {
   return read_from(shelf.get(), build_key, status);
 }
 
-std::optional<Entry> Store::load(const std::string& build_key) {
+std::optional<Entry> Store::find(const std::string& build_key) {
   llvm::Expected<FileHandle> shelf = open_shelf(build_key, Missing::Fail);
   if (!shelf) {
     const StatusError status = take_status(shelf.takeError());

@@ -124,7 +124,7 @@ class Store {
   llvm::Error check();
 
   /// The entry with that build key. One that is damaged or not ours is removed and is a miss.
-  std::optional<Entry> load(const std::string& build_key);
+  std::optional<Entry> find(const std::string& build_key);
 
   /// Writes to a file of its own, then renames it. The caller goes on with its own copy. Prunes where
   /// the last prune is long ago, when it has released `lock`: nobody is to wait for that.

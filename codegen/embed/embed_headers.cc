@@ -1,5 +1,5 @@
 // Build tool: packs headers for NVRTC into one zstd frame, byte for byte (R3), and writes what keys need of
-// them (header_index.cc): of ours a row each, of the toolkit's one digest.
+// them (keys.cc): of ours a row each, of the toolkit's one digest.
 //
 // embed_headers BLOB INDEX DEPFILE kernels ROOT: the headers of kernels.inc, and what they include;
 // embed_headers BLOB INDEX DEPFILE toolkit CCCL CUDA HEADER...: the given headers, and what they include.
@@ -18,7 +18,7 @@
 #include <zstd.h>
 
 #include "codegen/embed/header_blob.h"
-#include "codegen/keys.h"
+#include "codegen/sha256.h"
 
 namespace {
 

@@ -12,19 +12,173 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <deque>
+#include <exception>
+#include <map>
+#include <mutex>
 #include <optional>
+#include <thread>
+#include <tuple>
 
 #include "codegen/cache/entry.h"
 #include "codegen/helper/identify_nvrtc.h"
 #include "codegen/helper/pch_folder.h"
+#include "codegen/keys.h"
 #include "codegen/own_image.h"
+#include "codegen/own_thread.h"
 #include "codegen/push_list.h"
 
 extern "C" char** environ;
 
 namespace minuet {
 
-// ---- the compiler ---------------------------------------------------------------------------------------
+// ---- many kernels: which thread takes which -----------------------------------------------------------
+
+namespace {
+
+constexpr std::int64_t kHelperBytes = std::int64_t{512} << 20;
+/// Of a kernel with CUB: a precompiled header makes the first compile a quarter longer and takes more than
+/// half off each later one. Without CUB it saves nothing.
+constexpr std::size_t kLeastJobsForPch = 2;
+
+/// The requests that can share a precompiled header; without those, one.
+struct Group {
+  std::deque<std::size_t> waiting;
+  int helpers = 0;  // that took of it and are still there
+  bool is_cccl = false;
+};
+
+struct Turn {
+  std::size_t index = 0;
+  Group* group = nullptr;
+  bool pch = false;
+};
+
+/// Hands out requests: a helper keeps to its group, then takes one that nobody has, those with CUB first, for
+/// they take longest, then the largest; then it helps with the one that has most left. Thread-safe.
+class Queue {
+ public:
+  Queue(const std::vector<KernelRequest>& requests, bool pch) {
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      Group& group =
+          groups_[pch ? requests[i].arch + "\n" + preamble_of(requests[i].source) : std::to_string(i)];
+      group.is_cccl = header_use(requests[i].source.text).cccl;
+      group.waiting.push_back(i);
+    }
+  }
+
+  /// `last`: what the helper had before.
+  std::optional<Turn> take(const Turn& last) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Turn turn = last;
+    if (turn.group == nullptr || turn.group->waiting.empty()) {
+      if (turn.group != nullptr) --turn.group->helpers;
+      turn.group = choose();
+      if (turn.group == nullptr) return std::nullopt;
+      ++turn.group->helpers;
+      turn.pch = turn.group->is_cccl && turn.group->waiting.size() >= kLeastJobsForPch;
+    }
+    turn.index = turn.group->waiting.front();
+    turn.group->waiting.pop_front();
+    return turn;
+  }
+
+  /// Leaves what nobody has taken.
+  void stop() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (auto& [key, group] : groups_) group.waiting.clear();
+  }
+
+ private:
+  Group* choose() {
+    const auto rank = [](const Group& group) {
+      const bool is_free = group.helpers == 0;
+      return std::tuple(is_free, is_free && group.is_cccl, group.waiting.size());
+    };
+    Group* best = nullptr;
+    for (auto& [key, group] : groups_) {
+      if (!group.waiting.empty() && (best == nullptr || rank(group) > rank(*best))) best = &group;
+    }
+    return best;
+  }
+
+  std::mutex mutex_;
+  std::map<std::string, Group> groups_;
+};
+
+void add(HelperPoolReport& all, const HelperReport& one) {
+  all.started += one.started;
+  all.lost += one.lost;
+  all.pch_created += one.pch_created;
+  all.pch_used += one.pch_used;
+  all.peak_bytes = std::max(all.peak_bytes, one.peak_bytes);
+}
+
+}  // namespace
+
+int count_helpers(int asked, const Resources& resources, std::size_t jobs) {
+  const std::int64_t by_memory = resources.memory_bytes / kHelperBytes;
+  const std::int64_t wanted = asked > 0 ? asked : resources.cores;
+  const std::int64_t most = std::min(by_memory, static_cast<std::int64_t>(jobs));
+  return static_cast<int>(std::max<std::int64_t>(1, std::min(wanted, most)));
+}
+
+HelperPoolReport run_in_helpers(const std::vector<KernelRequest>& requests, const HelperPoolOptions& options,
+                                HelperWork work) {
+  Resources resources = available_resources();
+  if (options.memory_budget > 0) resources.memory_bytes = options.memory_budget;
+  Queue queue(requests, options.pch);
+  HelperPoolReport report;
+  std::mutex mutex;  // of the report
+  const auto hand_out = [&](Helper& helper) {
+    CompileControl control;
+    control.cancel = options.cancel;
+    control.helper = &helper;
+    Turn turn;
+    while (const std::optional<Turn> next = queue.take(turn)) {
+      if (next->group != turn.group) helper.end_if_large();
+      turn = *next;
+      control.pch = options.pch && turn.pch;
+      if (!work(turn.index, control)) return queue.stop();
+    }
+  };
+  const auto work_or_stop = [&]() noexcept {
+    Helper helper;
+    try {
+      hand_out(helper);
+    } catch (...) {  // takes this thread only; the others go on
+    }
+    const std::lock_guard<std::mutex> lock(mutex);
+    add(report, helper.report());
+  };
+  const int wanted = count_helpers(options.jobs, resources, requests.size());
+  // This thread is one of them, so that nothing is lost where no other can be had.
+  std::vector<std::thread> threads;
+  try {
+    threads.reserve(static_cast<std::size_t>(wanted - 1));
+    for (int i = 1; i < wanted; ++i) threads.push_back(start_own_thread(work_or_stop));
+  } catch (const std::exception&) {
+  }
+  work_or_stop();
+  for (std::thread& thread : threads) thread.join();
+  report.helpers = static_cast<int>(threads.size()) + 1;
+  return report;
+}
+
+std::string preamble_of(const KernelSource& source) {
+  std::string preamble;
+  llvm::StringRef text = source.text;
+  while (!text.empty()) {
+    const auto [line, rest] = text.split('\n');
+    const llvm::StringRef words = line.trim();
+    if (!words.empty() && words.take_front(8) != "#include") break;
+    if (!words.empty()) preamble += words.str() + "\n";
+    text = rest;
+  }
+  return preamble;
+}
+
+// ---- one kernel, in its thread's helper ---------------------------------------------------------------
 
 namespace {
 
@@ -33,35 +187,33 @@ class HelperCompiler : public Compiler {
   HelperCompiler(std::string library, std::string program)
       : library_(std::move(library)), program_(std::move(program)) {}
 
-  llvm::Expected<NvrtcInfo> identify(const CompileControl& control) override {
-    if (const NvrtcInfo* const info = info_.first()) return *info;
-    MINUET_ASSIGN(NvrtcInfo info, identify_nvrtc(library_, program_, control));
-    info_.push(info);
-    return info;
-  }
-
-  llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch, llvm::StringRef,
-                                 const CompileControl& control) override {
+  llvm::Expected<Binary> compile(const KernelRequest& request, const CompileControl& control) override {
     Helper of_its_own;
     CompileControl with = control;
     if (with.helper == nullptr) with.helper = &of_its_own;
-    MINUET_ASSIGN(const NvrtcInfo info, identify(with));
-    const HelperJob job{{source, arch.str()}, info.path, control.pch, control.time_trace};
-    MINUET_ASSIGN(std::string bytes, with.helper->ask(program_, job, control.cancel,
-                                                      source.display_name + " for " + job.request.arch));
+    MINUET_ASSIGN(const NvrtcInfo nvrtc, info(with));
+    const std::string& name = request.source.display_name;
+    MINUET_ASSIGN(std::string bytes,
+                  with.helper->ask(program_, {request, nvrtc.path, control.pch, control.time_trace},
+                                   control.cancel, name + " for " + request.arch));
     MINUET_ASSIGN(Entry entry, read_entry(bytes));
-    if (entry.request_key != key_of(job.request)) {
-      return make_error(StatusCode::Internal, "the helper answered {0} with another kernel",
-                        source.display_name);
-    }
+    if (entry.request_key != request.key)
+      return make_error(StatusCode::Internal, "the helper answered {0} with another kernel", name);
     // Another NVRTC's kernel would lie under the wrong build key.
-    if (entry.binary.compiler_id != info.id) {
+    if (entry.binary.compiler_id != nvrtc.id) {
       return make_error(StatusCode::FailedPrecondition,
                         "{0} is not what it was when this process began to look for kernels: start it anew",
-                        info.path);
+                        nvrtc.path);
     }
     if (control.packed != nullptr) *control.packed = std::move(bytes);
     return std::move(entry.binary);
+  }
+
+  llvm::Expected<NvrtcInfo> info(const CompileControl& control) override {
+    if (const NvrtcInfo* const known = info_.first()) return *known;
+    MINUET_ASSIGN(NvrtcInfo told, identify_nvrtc(library_, program_, control));
+    info_.push(told);
+    return told;
   }
 
  private:
@@ -147,6 +299,47 @@ llvm::Error cancelled() { return make_error(StatusCode::Cancelled, "the compile 
 
 }  // namespace
 
+llvm::Expected<std::string> Helper::ask(const std::string& program, const HelperJob& job,
+                                        const CancelToken* cancel, const std::string& what) {
+  MINUET_ASSIGN(const std::string frame, encode_job(job));
+  std::string how;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    if (!process_) MINUET_TRY(annotate(start(program, cancel), what));
+    llvm::Expected<HelperAnswer> answer = exchange(frame, cancel);
+    if (answer) return take(std::move(*answer));
+    StatusError status = take_status(answer.takeError());
+    // One that went away is given the time to say how; one that is cancelled or talks nonsense is killed.
+    how = end(status.code() == StatusCode::Unavailable ? kGraceMs : 0);
+    if (job.pch) sweep_pch_folders();
+    if (status.code() == StatusCode::Cancelled) {
+      status.annotate(what);
+      return llvm::make_error<StatusError>(std::move(status));
+    }
+    if (status.code() == StatusCode::Internal) how = status.message();
+    ++report_.lost;
+  }
+  // Most often the system's answer to want of memory.
+  return make_error(StatusCode::ResourceExhausted, "{0}: the helper program was lost twice; at last: {1}",
+                    what, how);
+}
+
+llvm::Error Helper::start(const std::string& program, const CancelToken* cancel) {
+  std::string path = program;
+  if (path.empty()) {
+    MINUET_ASSIGN(path, find_helper());
+  }
+  const auto end = std::chrono::steady_clock::now() + kStartPatience;
+  while (true) {
+    if (is_cancelled(cancel)) return cancelled();
+    llvm::Error error = start_once(path);
+    if (!error) return llvm::Error::success();
+    StatusError status = take_status(std::move(error));
+    if (status.code() != StatusCode::ResourceExhausted || std::chrono::steady_clock::now() > end)
+      return llvm::make_error<StatusError>(std::move(status));
+    ::poll(nullptr, 0, kStartStepMs);
+  }
+}
+
 llvm::Expected<std::string> find_helper() {
   std::string image = own_image();
   // A package may have the library under a link, and the helper beside the file itself.
@@ -185,21 +378,37 @@ llvm::Error Helper::start_once(const std::string& program) {
                     "the helper program {0} does not start: {1}", program, std::strerror(error));
 }
 
-llvm::Error Helper::start(const std::string& program, const CancelToken* cancel) {
-  std::string path = program;
-  if (path.empty()) {
-    MINUET_ASSIGN(path, find_helper());
-  }
-  const auto end = std::chrono::steady_clock::now() + kStartPatience;
+llvm::Expected<HelperAnswer> Helper::exchange(const std::string& frame, const CancelToken* cancel) {
+  const int socket = process_->socket;
+  FrameStream stream(socket, socket,
+                     [&](int file, short events) { return wait_ready(file, events, cancel); });
+  MINUET_TRY(stream.write(frame));
+  MINUET_ASSIGN(const std::optional<std::string> head, stream.read());
+  if (!head) return make_error(StatusCode::Unavailable, "it closed its output");
+  MINUET_ASSIGN(std::optional<std::string> result, stream.read());
+  if (!result) return make_error(StatusCode::Unavailable, "it closed its output");
+  return decode_answer(*head, std::move(*result));
+}
+
+llvm::Error Helper::wait_ready(int file, short events, const CancelToken* cancel) {
+  pollfd ready = {file, events, 0};
   while (true) {
     if (is_cancelled(cancel)) return cancelled();
-    llvm::Error error = start_once(path);
-    if (!error) return llvm::Error::success();
-    StatusError status = take_status(std::move(error));
-    if (status.code() != StatusCode::ResourceExhausted || std::chrono::steady_clock::now() > end)
-      return llvm::make_error<StatusError>(std::move(status));
-    ::poll(nullptr, 0, kStartStepMs);
+    // A copy of the other end may live on in a process that was forked meanwhile; so look at both.
+    const bool was_over = has_ended();
+    const int count = ::poll(&ready, 1, was_over ? 0 : kWaitStepMs);
+    if (count > 0) return llvm::Error::success();
+    if (was_over && count == 0) return make_error(StatusCode::Unavailable, "it is gone");
   }
+}
+
+llvm::Expected<std::string> Helper::take(HelperAnswer answer) {
+  process_->peak_bytes = answer.peak_bytes;
+  report_.peak_bytes = std::max(report_.peak_bytes, answer.peak_bytes);
+  report_.pch_created += answer.pch_use == PchUse::Created;
+  report_.pch_used += answer.pch_use == PchUse::Used;
+  if (answer.code == StatusCode::Ok) return std::move(answer.result);
+  return llvm::make_error<StatusError>(answer.code, std::move(answer.message), std::move(answer.detail));
 }
 
 bool Helper::has_ended() {
@@ -226,63 +435,6 @@ std::string Helper::end(int grace_ms) {
   const int status = process_->status;
   process_.reset();
   return describe(status);
-}
-
-llvm::Error Helper::wait_ready(int file, short events, const CancelToken* cancel) {
-  pollfd ready = {file, events, 0};
-  while (true) {
-    if (is_cancelled(cancel)) return cancelled();
-    // A copy of the other end may live on in a process that was forked meanwhile; so look at both.
-    const bool was_over = has_ended();
-    const int count = ::poll(&ready, 1, was_over ? 0 : kWaitStepMs);
-    if (count > 0) return llvm::Error::success();
-    if (was_over && count == 0) return make_error(StatusCode::Unavailable, "it is gone");
-  }
-}
-
-llvm::Expected<HelperAnswer> Helper::exchange(const std::string& frame, const CancelToken* cancel) {
-  const int socket = process_->socket;
-  FrameStream stream(socket, socket,
-                     [&](int file, short events) { return wait_ready(file, events, cancel); });
-  MINUET_TRY(stream.write(frame));
-  MINUET_ASSIGN(const std::optional<std::string> head, stream.read());
-  if (!head) return make_error(StatusCode::Unavailable, "it closed its output");
-  MINUET_ASSIGN(std::optional<std::string> result, stream.read());
-  if (!result) return make_error(StatusCode::Unavailable, "it closed its output");
-  return decode_answer(*head, std::move(*result));
-}
-
-llvm::Expected<std::string> Helper::take(HelperAnswer answer) {
-  process_->peak_bytes = answer.peak_bytes;
-  report_.peak_bytes = std::max(report_.peak_bytes, answer.peak_bytes);
-  report_.pch_created += answer.pch_use == PchUse::Created;
-  report_.pch_used += answer.pch_use == PchUse::Used;
-  if (answer.code == StatusCode::Ok) return std::move(answer.result);
-  return llvm::make_error<StatusError>(answer.code, std::move(answer.message), std::move(answer.detail));
-}
-
-llvm::Expected<std::string> Helper::ask(const std::string& program, const HelperJob& job,
-                                        const CancelToken* cancel, const std::string& what) {
-  MINUET_ASSIGN(const std::string frame, encode_job(job));
-  std::string how;
-  for (int attempt = 0; attempt < 2; ++attempt) {
-    if (!process_) MINUET_TRY(annotate(start(program, cancel), what));
-    llvm::Expected<HelperAnswer> answer = exchange(frame, cancel);
-    if (answer) return take(std::move(*answer));
-    StatusError status = take_status(answer.takeError());
-    // One that went away is given the time to say how; one that is cancelled or talks nonsense is killed.
-    how = end(status.code() == StatusCode::Unavailable ? kGraceMs : 0);
-    if (job.pch) sweep_pch_folders();
-    if (status.code() == StatusCode::Cancelled) {
-      status.annotate(what);
-      return llvm::make_error<StatusError>(std::move(status));
-    }
-    if (status.code() == StatusCode::Internal) how = status.message();
-    ++report_.lost;
-  }
-  // Most often the system's answer to want of memory.
-  return make_error(StatusCode::ResourceExhausted, "{0}: the helper program was lost twice; at last: {1}",
-                    what, how);
 }
 
 void Helper::end_if_large() {

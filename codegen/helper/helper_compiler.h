@@ -1,5 +1,5 @@
 // NVRTC of a process that never opens it: the helper program, started with posix_spawn (never fork), compiles
-// (R16, R27).
+// (R16, R27); many kernels in as many helpers as cores and memory allow, just in time and ahead (R19).
 //
 // NVRTC has locks, which a fork during a compile leaves held for ever, and static objects, which exit()
 // destroys under the threads that compile. So neither is let into a host: where there is no helper program
@@ -12,9 +12,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "codegen/compiler.h"
 #include "codegen/helper/protocol.h"
+#include "codegen/helper/resources.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace minuet {
 
@@ -79,5 +82,35 @@ class Helper {
   std::optional<Process> process_;
   HelperReport report_;
 };
+
+// ---- many kernels, many helpers --------------------------------------------------------------------------
+
+struct HelperPoolOptions {
+  int jobs = 0;                         // most helpers at a time; 0: one a core
+  bool pch = false;                     // precompiled headers, where enough requests share them (R30)
+  std::int64_t memory_budget = 0;       // bytes for all helpers; 0: what there is
+  const CancelToken* cancel = nullptr;  // goes into each control
+};
+
+struct HelperPoolReport : HelperReport {
+  int helpers = 0;  // at a time
+};
+
+/// How many: as asked (or one a core), no more than jobs, and half a GiB for each, at least one.
+int count_helpers(int asked, const Resources& resources, std::size_t jobs);
+
+/// Does what is to be done for one request; where it compiles, with `control`, which has its thread's helper.
+/// False: the requests that nobody has begun are left.
+using HelperWork = llvm::function_ref<bool(std::size_t index, const CompileControl& control)>;
+
+/// Calls `work` once for every request, from several threads at once, and returns when each is done: those
+/// that can share a precompiled header one after the other in one helper. This thread is one of them. Where
+/// the host runs out of memory, or `work` throws, some requests are never done.
+HelperPoolReport run_in_helpers(const std::vector<KernelRequest>& requests, const HelperPoolOptions& options,
+                                HelperWork work);
+
+/// The includes that the source starts with: requests for one architecture with equal preambles share a
+/// precompiled header.
+std::string preamble_of(const KernelSource& source);
 
 }  // namespace minuet

@@ -9,9 +9,7 @@
 #include <cstring>
 
 #include "codegen/arch.h"
-#include "codegen/header_index.h"
 #include "codegen/json_text.h"
-#include "codegen/keys.h"
 
 namespace minuet {
 
@@ -66,10 +64,10 @@ llvm::Expected<Object> to_json(const KernelRequest& request) {
                         llvm::json::fixUTF8(source.display_name));
     }
   }
-  Object object{{"schema", kRequestSchema},      {"name", source.display_name},
-                {"arch", request.arch},          {"expression", source.name_expression},
-                {"least_sm", source.least_sm},   {"source", source.text},
-                {"request_key", key_of(request)}};
+  Object object{{"schema", kRequestSchema},    {"name", source.display_name},
+                {"arch", request.arch},        {"expression", source.name_expression},
+                {"least_sm", source.least_sm}, {"source", source.text},
+                {"request_key", request.key}};
   if (!source.exact_arch.empty()) object["exact_arch"] = source.exact_arch;
   if (!source.options.empty()) object["options"] = llvm::json::Array(source.options);
   return object;
@@ -82,43 +80,25 @@ llvm::Expected<RecordedRequest> from_json(const Object& object) {
     return make_error(StatusCode::InvalidArgument, "field \"schema\" is {0}, and this library reads {1}",
                       schema, kRequestSchema);
   }
-  RecordedRequest recorded;
-  KernelRequest& request = recorded.request;
-  MINUET_ASSIGN(request.source.display_name, text_field(object, "name"));
-  MINUET_ASSIGN(request.arch, text_field(object, "arch"));
-  if (capability(request.arch) == 0) {  // it becomes part of a compiler option
+  KernelSource source;
+  MINUET_ASSIGN(source.display_name, text_field(object, "name"));
+  MINUET_ASSIGN(const std::string arch, text_field(object, "arch"));
+  if (capability(arch) == 0) {  // it becomes part of a compiler option
     return make_error(StatusCode::InvalidArgument,
-                      "field \"arch\" is \"{0}\", no architecture such as sm_90a", request.arch);
+                      "field \"arch\" is \"{0}\", no architecture such as sm_90a", arch);
   }
-  MINUET_ASSIGN(request.source.name_expression, text_field(object, "expression"));
-  MINUET_ASSIGN(request.source.least_sm, number_field(object, "least_sm"));
-  MINUET_ASSIGN(request.source.text, text_field(object, "source"));
-  MINUET_TRY(read_needs(object, request.source));
+  MINUET_ASSIGN(source.name_expression, text_field(object, "expression"));
+  MINUET_ASSIGN(source.least_sm, number_field(object, "least_sm"));
+  MINUET_ASSIGN(source.text, text_field(object, "source"));
+  MINUET_TRY(read_needs(object, source));
+  RecordedRequest recorded;
   MINUET_ASSIGN(recorded.recorded_key, text_field(object, "request_key"));
-  recorded.is_same_version = recorded.recorded_key == key_of(request);
+  recorded.request = {std::move(source), arch};
+  recorded.is_same_version = recorded.recorded_key == recorded.request.key;
   return recorded;
 }
 
 }  // namespace
-
-std::string key_of(const KernelSource& source, llvm::StringRef arch) {
-  return request_key(source, header_use(source.text).digest, compile_options(arch), arch);
-}
-
-std::string key_of(const KernelRequest& request) { return key_of(request.source, request.arch); }
-
-std::string preamble_of(const KernelRequest& request) {
-  std::string preamble;
-  llvm::StringRef text = request.source.text;
-  while (!text.empty()) {
-    const auto [line, rest] = text.split('\n');
-    const llvm::StringRef words = line.trim();
-    if (!words.empty() && words.take_front(8) != "#include") break;
-    if (!words.empty()) preamble += words.str() + "\n";
-    text = rest;
-  }
-  return preamble;
-}
 
 llvm::Expected<std::string> write_request(const KernelRequest& request) {
   MINUET_ASSIGN(Object object, to_json(request));
@@ -180,7 +160,7 @@ constexpr char kProtocol[] = "3";  // changed when jobs or answers change
 
 /// In place of a request's key: another one where a request's may be, or where we speak otherwise.
 std::string version_key() {
-  return key_of({KernelSource(), "sm_90"}) + "-" + all_headers_digest() + "-" + kProtocol;
+  return key_of(KernelSource(), "sm_90") + "-" + all_headers_digest() + "-" + kProtocol;
 }
 
 llvm::Error other_version() {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "codegen/compiler.h"
-#include "codegen/emit.h"
 #include "codegen/error.h"
+#include "codegen/keys.h"
 #include "llvm/ADT/StringRef.h"
 
 namespace minuet {
@@ -22,19 +22,6 @@ namespace minuet {
 // ---- requests -------------------------------------------------------------------------------------
 
 inline constexpr int kRequestSchema = 1;
-
-struct KernelRequest {
-  KernelSource source;
-  std::string arch;  // "sm_90a"; "compute_90" for PTX
-};
-
-/// RK of the request with this library's headers and options.
-std::string key_of(const KernelSource& source, llvm::StringRef arch);
-std::string key_of(const KernelRequest& request);
-
-/// The includes that the source starts with: requests for one architecture with equal preambles share a
-/// precompiled header.
-std::string preamble_of(const KernelRequest& request);
 
 /// A request as somebody wrote it down.
 struct RecordedRequest {
@@ -82,7 +69,7 @@ struct HelperAnswer {
 /// To a job that ended so.
 HelperAnswer failed_answer(llvm::Error error);
 
-/// A frame. `request_key` is the caller's, which the helper compares with its own.
+/// A frame, with the request's key, which the helper compares with its own.
 llvm::Expected<std::string> encode_job(const HelperJob& job);
 /// Unavailable where the caller's request key is not ours: it has another version of the library.
 llvm::Expected<HelperJob> decode_job(llvm::StringRef frame);

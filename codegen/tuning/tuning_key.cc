@@ -2,7 +2,6 @@
 
 #include <iterator>
 
-#include "codegen/header_index.h"
 #include "codegen/keys.h"
 
 namespace minuet {

@@ -1,5 +1,7 @@
 #include "runtime/cuda/module.h"
 
+#include "codegen/sha256.h"
+
 namespace minuet {
 namespace {
 
@@ -30,7 +32,7 @@ llvm::Error ModuleSet::load(const std::vector<std::shared_ptr<const Binary>>& bi
                             const Reload& reload) {
   for (const std::shared_ptr<const Binary>& binary : binaries) {
     if (has(binary->display_name)) continue;
-    if (llvm::Error error = load_one(*binary, reload)) {
+    if (llvm::Error error = add(*binary, reload)) {
       return annotate(std::move(error), "loading " + binary->display_name);
     }
   }
@@ -42,14 +44,14 @@ bool ModuleSet::has(const std::string& display_name) const {
   return kernels_.count(display_name) > 0;
 }
 
-llvm::Error ModuleSet::load_one(const Binary& binary, const Reload& reload) {
+llvm::Error ModuleSet::add(const Binary& binary, const Reload& reload) {
   LoadedKernel loaded;
-  LoadCall call = try_load(binary, loaded);
+  LoadCall call = bring_in(binary, loaded);
   const bool refused = is_refusal(call.result);
   if (refused && reload) {
     // What the cache held was damaged, or made for another GPU; what comes now is made here and new.
     MINUET_ASSIGN(const std::shared_ptr<const Binary> replacement, reload(binary));
-    call = try_load(*replacement, loaded);
+    call = bring_in(*replacement, loaded);
   }
   if (!call) {
     llvm::Error error = driver_error(driver_, call.result, call.name);
@@ -65,8 +67,8 @@ llvm::Error ModuleSet::load_one(const Binary& binary, const Reload& reload) {
   return llvm::Error::success();
 }
 
-LoadCall ModuleSet::try_load(const Binary& binary, LoadedKernel& loaded) const {
-  if (const LoadCall call = registry_.load(driver_, binary, loaded.library); !call) return call;
+LoadCall ModuleSet::bring_in(const Binary& binary, LoadedKernel& loaded) const {
+  if (const LoadCall call = registry_.open(driver_, binary, loaded.library); !call) return call;
   CUkernel kernel = loaded.library->kernel();
   // The function only serves to bring the code into this context now; launches name the kernel.
   CUfunction function = nullptr;
@@ -123,6 +125,65 @@ void ModuleSet::unload() {
   std::map<std::string, LoadedKernel> kernels;
   const std::lock_guard<std::mutex> lock(mutex_);
   kernels_.swap(kernels);
+}
+
+// ---- cubins of the process ------------------------------------------------------------------------------
+
+namespace {
+
+/// Names the bytes too: a kernel that was compiled anew has the name and architecture of the refused one.
+std::string identity(const Binary& binary) {
+  return FieldHasher()
+      .add("name", binary.display_name)
+      .add("arch", binary.arch)
+      .add("symbol", binary.lowered_name)
+      .add("cubin", binary.cubin)
+      .hex();
+}
+
+}  // namespace
+
+KernelLibrary::~KernelLibrary() {
+  // At process exit the driver may be gone (CUDA_ERROR_DEINITIALIZED), and the library with it.
+  static_cast<void>(driver_.cuLibraryUnload(library_));
+}
+
+LibraryRegistry& LibraryRegistry::process() {
+  static auto* const registry = new LibraryRegistry;
+  return *registry;
+}
+
+LoadCall LibraryRegistry::open(const Driver& driver, const Binary& binary,
+                               std::shared_ptr<const KernelLibrary>& library) {
+  const std::string key = identity(binary);
+  // Held while the driver loads: a second device waits for the first one's library instead of making its
+  // own. Code is not brought into a context here, so it is no long wait.
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto known = libraries_.find(key);
+  if (known != libraries_.end() && (library = known->second.lock())) return {};
+
+  // PTX is compiled here; it must end in '\0', as data() does.
+  CUlibrary loaded = nullptr;
+  CUkernel kernel = nullptr;
+  const CUresult load =
+      driver.cuLibraryLoadData(&loaded, binary.cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+  if (load != CUDA_SUCCESS) return {load, "cuLibraryLoadData"};
+  const CUresult get = driver.cuLibraryGetKernel(&kernel, loaded, binary.lowered_name.c_str());
+  if (get != CUDA_SUCCESS) {
+    static_cast<void>(driver.cuLibraryUnload(loaded));
+    return {get, "cuLibraryGetKernel"};
+  }
+  library = std::make_shared<const KernelLibrary>(driver, loaded, kernel);
+  std::erase_if(libraries_, [](const auto& entry) { return entry.second.expired(); });
+  libraries_[key] = library;
+  return {};
+}
+
+std::size_t LibraryRegistry::size() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::size_t used = 0;
+  for (const auto& entry : libraries_) used += entry.second.expired() ? 0 : 1;
+  return used;
 }
 
 }  // namespace minuet

@@ -7,7 +7,6 @@
 #include <cstdlib>
 
 #include "codegen/emit.h"
-#include "codegen/header_index.h"
 #include "codegen/keys.h"
 #include "tests/codegen/fakes.h"
 

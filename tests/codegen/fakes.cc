@@ -99,23 +99,24 @@ std::string make_ptx(const std::string& target, const std::string& kernel, const
          "(\n)\n{\n// " + code + "\nret;\n}\n";
 }
 
-llvm::Expected<NvrtcInfo> FakeCompiler::identify(const CompileControl&) {
+llvm::Expected<NvrtcInfo> FakeCompiler::info(const CompileControl&) {
   if (id_.empty()) return make_error(StatusCode::Unavailable, "the fake is not there");
   return NvrtcInfo{"", "13.0", id_, {}};
 }
 
-llvm::Expected<Binary> FakeCompiler::compile(const KernelSource& source, llvm::StringRef arch,
-                                             llvm::StringRef seed, const CompileControl&) {
+llvm::Expected<Binary> FakeCompiler::compile(const KernelRequest& request, const CompileControl&) {
+  const KernelSource& source = request.source;
+  const std::string& arch = request.arch;
   ++compiles;
   if (before) MINUET_TRY(before(source));
   CubinSketch sketch;
   sketch.sm = capability(arch);
-  sketch.code = source.text + seed.str();
+  sketch.code = source.text + request.key;
   Binary binary;
   binary.cubin = make_cubin(sketch);
   binary.display_name = source.display_name;
   binary.lowered_name = sketch.kernel;
-  binary.arch = arch.str();
+  binary.arch = arch;
   binary.registers = sketch.registers;
   binary.shared_bytes = 512;
   binary.local_bytes = 8;

@@ -36,9 +36,8 @@ std::string make_ptx(const std::string& target = "sm_90", const std::string& ker
 /// Compiles anything at once into a synthetic cubin (or PTX) that quotes the source; counts its compiles.
 class FakeCompiler : public Compiler {
  public:
-  llvm::Expected<NvrtcInfo> identify(const CompileControl& control = {}) override;
-  llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch, llvm::StringRef seed,
-                                 const CompileControl& control) override;
+  llvm::Expected<NvrtcInfo> info(const CompileControl& control = {}) override;
+  llvm::Expected<Binary> compile(const KernelRequest& request, const CompileControl& control) override;
 
   std::string id_ = "fake 1";                              // empty: there is none
   std::function<llvm::Error(const KernelSource&)> before;  // may fail or throw

@@ -242,7 +242,7 @@ TEST_P(KernelsCompile, EveryRow) {
     if (!all_specs && !job.is_default) continue;
     if (!missing_arch(job.source, arch).empty()) continue;
     SCOPED_TRACE(job.source.display_name);
-    llvm::Expected<Binary> binary = (*compiler)->compile(job.source, arch, "0123456789abcdef", {});
+    llvm::Expected<Binary> binary = (*compiler)->compile({job.source, arch}, {});
     if (!binary) {
       const StatusError status = take_status(binary.takeError());
       ADD_FAILURE() << status.message() << "\n" << status.detail();

@@ -1,8 +1,15 @@
 #include "codegen/keys.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <map>
+#include <set>
+
+#include "codegen/embed/header_blob.h"
+#include "tests/codegen/fakes.h"
 
 namespace minuet {
 namespace {
@@ -64,6 +71,115 @@ TEST(Keys, R02_ABuildIdMakesAnotherBuildKey) {
   const std::string request = Request().key();
   EXPECT_NE(build_key(request, "nvrtc 13.0 aa bb"), build_key(request, "nvrtc 13.0 aa bc"));
   EXPECT_EQ(build_key(request, "nvrtc 13.0 aa bb"), build_key(request, "nvrtc 13.0 aa bb"));
+}
+
+// ---- headers ------------------------------------------------------------------------------------------
+
+constexpr const char* kGather = "kernels_templates/gmas/gather.h";
+
+/// A source for each kernel, by its name.
+std::map<std::string, KernelSource> one_of_each_kernel() {
+  std::map<std::string, KernelSource> sources;
+#define MINUET_KERNEL_ROW(name, header, Spec, Params, sm, ...) sources[#name] = emit(Spec{});
+#include "kernels_templates/kernels.inc"
+  return sources;
+}
+
+/// The index as it would be with another text in the header of that name.
+std::vector<HeaderRow> with_another(llvm::StringRef name, const char* digest) {
+  std::vector<HeaderRow> index = kernel_headers().vec();
+  const auto row =
+      std::find_if(index.begin(), index.end(), [&](const HeaderRow& one) { return one.name == name; });
+  EXPECT_NE(row, index.end());
+  row->digest = digest;
+  return index;
+}
+
+std::set<std::string> names_in(const HeaderClosure& closure) {
+  std::set<std::string> names;
+  for (const HeaderRow* header : closure.ours) names.insert(header->name);
+  return names;
+}
+
+TEST(HeaderIndex, R01_ItIsOfTheBytesThatAreEmbedded) {
+  std::string text, last;
+  for (const HeaderRow& row : kernel_headers()) {
+    const std::string bytes = read_text(MINUET_SOURCE_DIR "/" + std::string(row.name));
+    EXPECT_EQ(row.digest, sha256_hex(bytes)) << row.name;
+    std::string includes;
+    for (const std::string& name : included_names(bytes)) includes += name + "\n";
+    EXPECT_EQ(row.includes, includes) << row.name;
+    EXPECT_LT(last, row.name) << "sorted";
+    last = row.name;
+    text += "#include \"" + last + "\"\n";
+  }
+  EXPECT_GE(kernel_headers().size(), 24u);
+  EXPECT_EQ(header_closure(text).ours.size(), kernel_headers().size());
+}
+
+TEST(HeaderIndex, R01_ACommentInOneHeaderLeavesTheOthersKernelsAlone) {
+  const std::string digest =
+      sha256_hex(read_text(MINUET_SOURCE_DIR "/" + std::string(kGather)) + "// a comment\n");
+  const std::vector<HeaderRow> changed = with_another(kGather, digest.c_str());
+  int kept = 0, lost = 0;
+  for (const auto& kernel : one_of_each_kernel()) {
+    const std::string& name = kernel.first;
+    const KernelSource& source = kernel.second;
+    const bool reads_it = names_in(header_closure(source.text)).count(kGather) != 0;
+    const auto key = [&](llvm::ArrayRef<HeaderRow> index) {
+      return request_key(source, header_digest(source.text, index), {}, "sm_90a");
+    };
+    EXPECT_EQ(key(kernel_headers()) != key(changed), reads_it) << name;
+    ++(reads_it ? lost : kept);
+    EXPECT_TRUE(reads_it || name != "gather");
+    EXPECT_FALSE(reads_it && name.find("radix") == 0) << name;
+  }
+  EXPECT_GT(lost, 0);
+  EXPECT_GT(kept, 10);
+}
+
+TEST(HeaderIndex, R01_WhatAHeaderIncludesChangesWhoeverReadsIt) {
+  const std::vector<HeaderRow> changed = with_another("kernels_templates/shared/types.h", "another");
+  for (const auto& [name, source] : one_of_each_kernel())
+    EXPECT_NE(header_digest(source.text), header_digest(source.text, changed)) << name;
+}
+
+TEST(HeaderIndex, R29_OnlyScanAndSortIncludeCubOrCudaStd) {
+  std::set<std::string> with_cub;
+  for (const auto& [name, source] : one_of_each_kernel()) {
+    if (header_closure(source.text).cccl) with_cub.insert(name);
+  }
+  EXPECT_THAT(with_cub, testing::ElementsAre("radix_histogram", "radix_pass", "scan"));
+}
+
+TEST(HeaderIndex, R29_TheToolkitsHeadersCountWhereOneIsIncluded) {
+  const HeaderClosure plain = header_closure(emit(UniqueSpec{}).text);
+  EXPECT_FALSE(plain.cuda || plain.cccl);
+  EXPECT_FALSE(header_closure(emit(GatherSpec{}).text).cccl);
+  const HeaderClosure scan = header_closure(emit(ScanSpec{}).text);
+  EXPECT_TRUE(scan.cccl && scan.cuda);
+  const std::set<std::string> digests = {header_digest(""), header_digest("#include <cuda_fp16.h>\n"),
+                                         header_digest("#include <cub/block/block_load.cuh>\n")};
+  EXPECT_EQ(digests.size(), 3u);
+  EXPECT_EQ(header_digest("#include <cuda_fp16.h>\n"), header_digest("#include <cuda_bf16.h>\n"));
+}
+
+TEST(HeaderIndex, R01_WhatIsKnownOfAListOfIncludesIsOfThatList) {
+  for (int i = 0; i < 2; ++i) {
+    for (const auto& [name, source] : one_of_each_kernel()) {
+      EXPECT_EQ(header_use(source.text).digest, header_digest(source.text)) << name;
+      EXPECT_EQ(header_use(source.text).cccl, header_closure(source.text).cccl) << name;
+    }
+    EXPECT_EQ(header_use("").digest, header_digest(""));
+  }
+  EXPECT_EQ(&header_use("#include <a>\nint x;\n"), &header_use("#include <a>\n"));
+}
+
+TEST(HeaderIndex, R03_AnIncludeThatLeavesTheSetIsNamed) {
+  EXPECT_EQ(header_closure("#include \"/etc/passwd\"\n").outside, "/etc/passwd");
+  EXPECT_EQ(header_closure("#include \"kernels_templates/../../x.h\"\n").outside,
+            "kernels_templates/../../x.h");
+  EXPECT_EQ(header_closure(emit(ScanSpec{}).text).outside, "");
 }
 
 }  // namespace

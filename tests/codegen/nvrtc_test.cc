@@ -17,7 +17,6 @@
 #include "codegen/compiler.h"
 #include "codegen/embedded_headers.h"
 #include "codegen/emit.h"
-#include "codegen/header_index.h"
 #include "codegen/keys.h"
 #include "tests/codegen/fakes.h"
 #include "tests/support/expect.h"
@@ -29,7 +28,6 @@ using testing::HasSubstr;
 using testing::Not;
 
 constexpr const char* kArch = "sm_90a";
-constexpr const char* kSeed = "0123456789abcdef";
 
 std::string shell(const std::string& command) {
   std::string output;
@@ -56,7 +54,7 @@ class Nvrtc : public testing::Test {
     compiler_ = *compiler;
   }
   StatusError failure(const KernelSource& source, const char* arch = kArch) {
-    llvm::Expected<Binary> binary = compiler_->compile(source, arch, kSeed, {});
+    llvm::Expected<Binary> binary = compiler_->compile({source, arch}, {});
     EXPECT_FALSE(binary);
     return take_status(binary.takeError());
   }
@@ -74,7 +72,7 @@ KernelSource own_source(const std::string& text) {
 /// The digests of two cubins, one with templates of CUB in it.
 TEST_F(Nvrtc, DISABLED_ChildPrintsDigests) {
   for (const KernelSource& source : {emit(GatherSpec{}), emit(ScanSpec{})}) {
-    const Binary binary = llvm::cantFail(compiler_->compile(source, kArch, kSeed, {}));
+    const Binary binary = llvm::cantFail(compiler_->compile({source, kArch}, {}));
     std::printf("digest %s\n", sha256_hex(binary.cubin).c_str());
   }
 }
@@ -95,8 +93,7 @@ TEST_F(Nvrtc, DISABLED_ChildPrintsCubDigests) {
   control.time_trace = environment("MINUET_TEST_TRACE");
   control.pch_use = &pch_use;
   for (const KernelSource& source : sources) {
-    const std::string seed = sha256_hex(source.display_name).substr(0, 16);
-    const Binary binary = llvm::cantFail(compiler_->compile(source, kArch, seed, control));
+    const Binary binary = llvm::cantFail(compiler_->compile({source, kArch}, control));
     std::printf("digest %s\n", sha256_hex(binary.cubin + binary.lowered_name + binary.log).c_str());
     std::printf("pch %d\n", static_cast<int>(pch_use));
   }
@@ -108,7 +105,7 @@ class NvrtcChild : public testing::Test {};
 TEST(NvrtcChild, DISABLED_ChildOpens) {
   llvm::Expected<std::shared_ptr<Compiler>> compiler = open_nvrtc();
   if (compiler) {
-    std::printf("id %s\n", llvm::cantFail((*compiler)->identify()).id.c_str());
+    std::printf("id %s\n", llvm::cantFail((*compiler)->info()).id.c_str());
     return;
   }
   const StatusError status = take_status(compiler.takeError());
@@ -135,7 +132,7 @@ std::vector<std::string> lines_with(const std::string& text, const std::string& 
 // ---- requirements ----------------------------------------------------------------------------
 
 TEST_F(Nvrtc, R02_TheIdIsVersionAndBuildIds) {
-  const NvrtcInfo info = llvm::cantFail(compiler_->identify());
+  const NvrtcInfo info = llvm::cantFail(compiler_->info());
   EXPECT_THAT(info.id, testing::MatchesRegex("nvrtc [0-9]+\\.[0-9]+ [0-9a-f]+ [0-9a-f]+"));
   EXPECT_THAT(info.id, HasSubstr(info.version));
   EXPECT_THAT(info.archs, testing::Contains("sm_90"));
@@ -143,7 +140,7 @@ TEST_F(Nvrtc, R02_TheIdIsVersionAndBuildIds) {
 }
 
 TEST_F(Nvrtc, R02_APatchedLibraryIsAnotherCompilerAndACopyIsNot) {
-  const NvrtcInfo info = llvm::cantFail(compiler_->identify());
+  const NvrtcInfo info = llvm::cantFail(compiler_->info());
   const std::filesystem::path library = info.path;
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder / "copy");
@@ -195,7 +192,7 @@ TEST_F(Nvrtc, R04_EqualRequestsGiveEqualBytesInEveryProcess) {
   const std::string first = child("ChildPrintsDigests", one.path());
   ASSERT_THAT(lines_with(first, "digest "), testing::SizeIs(2)) << first;
   EXPECT_EQ(lines_with(child("ChildPrintsDigests", two.path()), "digest "), lines_with(first, "digest "));
-  const Binary here = llvm::cantFail(compiler_->compile(emit(GatherSpec{}), kArch, kSeed, {}));
+  const Binary here = llvm::cantFail(compiler_->compile({emit(GatherSpec{}), kArch}, {}));
   EXPECT_EQ(lines_with(first, "digest ")[0], "digest " + sha256_hex(here.cubin));
 }
 
@@ -219,16 +216,16 @@ TEST_F(Nvrtc, R30_AFolderThatCannotBeWrittenIsNoError) {
   CompileControl control;
   PchUse pch_use = PchUse::Used;
   control.pch_use = &pch_use;
-  const Binary plain = llvm::cantFail(compiler_->compile(emit(GatherSpec{}), kArch, kSeed, {}));
+  const Binary plain = llvm::cantFail(compiler_->compile({emit(GatherSpec{}), kArch}, {}));
   control.pch_directory = "/nonexistent/folder";
-  EXPECT_EQ(llvm::cantFail(compiler_->compile(emit(GatherSpec{}), kArch, kSeed, control)).cubin, plain.cubin);
+  EXPECT_EQ(llvm::cantFail(compiler_->compile({emit(GatherSpec{}), kArch}, control)).cubin, plain.cubin);
   EXPECT_EQ(pch_use, PchUse::None);
   const TemporaryFolder folder;
   if (::mount("minuet", folder.path().c_str(), "tmpfs", 0, "size=64k") != 0) {
     GTEST_SKIP() << "no tmpfs to fill: " << std::strerror(errno);
   }
   control.pch_directory = folder.path();
-  llvm::Expected<Binary> full = compiler_->compile(emit(GatherSpec{}), kArch, kSeed, control);
+  llvm::Expected<Binary> full = compiler_->compile({emit(GatherSpec{}), kArch}, control);
   ::umount(folder.path().c_str());
   ASSERT_TRUE(static_cast<bool>(full)) << llvm::toString(full.takeError());
   EXPECT_EQ(full->cubin, plain.cubin);
@@ -240,12 +237,12 @@ TEST_F(Nvrtc, R32_ATraceOverwritesAndSaysWhereItCannot) {
   CompileControl control;
   control.time_trace = folder / "trace";
   write_text(control.time_trace, "an older trace");
-  for (int i = 0; i < 2; ++i) llvm::cantFail(compiler_->compile(emit(GatherSpec{}), kArch, kSeed, control));
+  for (int i = 0; i < 2; ++i) llvm::cantFail(compiler_->compile({emit(GatherSpec{}), kArch}, control));
   EXPECT_THAT(read_text(control.time_trace), HasSubstr("\"traceEvents\""));
   EXPECT_THAT(files_below(folder.path()), testing::ElementsAre(control.time_trace));
   // NVRTC itself would end this process here.
   control.time_trace = "/nonexistent/trace";
-  llvm::Expected<Binary> binary = compiler_->compile(emit(GatherSpec{}), kArch, kSeed, control);
+  llvm::Expected<Binary> binary = compiler_->compile({emit(GatherSpec{}), kArch}, control);
   ASSERT_FALSE(binary);
   EXPECT_THAT(take_status(binary.takeError()).message(), HasSubstr("/nonexistent/trace cannot be written"));
 }
@@ -253,9 +250,9 @@ TEST_F(Nvrtc, R32_ATraceOverwritesAndSaysWhereItCannot) {
 TEST_F(Nvrtc, R05_ARealEntryComesBackFromDisk) {
   const TemporaryFolder folder;
   const KernelSource source = emit(GatherSpec{});
-  const auto compiled = llvm::cantFail(make_cache(folder.path(), compiler_)->get_or_compile(source, kArch));
+  const auto compiled = llvm::cantFail(make_cache(folder.path(), compiler_)->get_or_compile({source, kArch}));
   auto cache = make_cache(folder.path(), compiler_);
-  const auto loaded = llvm::cantFail(cache->get_or_compile(source, kArch));
+  const auto loaded = llvm::cantFail(cache->get_or_compile({source, kArch}));
   EXPECT_EQ(cache->stats().compiled, 0);
   EXPECT_EQ(loaded->cubin, compiled->cubin);
   EXPECT_EQ(loaded->lowered_name, compiled->lowered_name);
@@ -269,8 +266,8 @@ TEST_F(Nvrtc, R15_NoSignalHandlerIsTouched) {
   for (int number = 1; number < NSIG; ++number) {
     ::sigaction(number, nullptr, &before[static_cast<std::size_t>(number)]);
   }
-  llvm::cantFail(compiler_->compile(emit(UniqueSpec{}), kArch, kSeed, {}));
-  llvm::consumeError(compiler_->compile(own_source("syntax error"), kArch, kSeed, {}).takeError());
+  llvm::cantFail(compiler_->compile({emit(UniqueSpec{}), kArch}, {}));
+  llvm::consumeError(compiler_->compile({own_source("syntax error"), kArch}, {}).takeError());
   for (int number = 1; number < NSIG; ++number) {
     struct sigaction after = {};
     ::sigaction(number, nullptr, &after);
@@ -291,7 +288,7 @@ TEST_F(Nvrtc, R29_CompileTimesBesideTheirGoals) {
                         {emit(SearchKernelMapSpec{}), false, 800}, {emit(ScanSpec{}), true, 1600},
                         {emit(RadixPassSpec{}), true, 1600}};
   for (const Case& one : cases) {
-    const Binary binary = llvm::cantFail(compiler_->compile(one.source, kArch, kSeed, {}));
+    const Binary binary = llvm::cantFail(compiler_->compile({one.source, kArch}, {}));
     std::printf("%-40s %7.0f ms (goal %.0f), %zu bytes\n", one.source.display_name.c_str(), binary.compile_ms,
                 one.goal_ms, binary.cubin.size());
     EXPECT_EQ(header_closure(one.source.text).cccl, one.uses_cub) << one.source.display_name;

@@ -8,7 +8,7 @@
 #include "codegen/bundle/bundle.h"
 #include "codegen/bundle/bundle_frames.h"
 #include "codegen/bundle/bundle_writer.h"
-#include "codegen/keys.h"
+#include "codegen/sha256.h"
 #include "tests/codegen/bundle/bundle_fakes.h"
 #include "tests/fuzz/fuzz_target.h"
 

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "codegen/cache/entry.h"
-#include "codegen/keys.h"
+#include "codegen/sha256.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace minuet {

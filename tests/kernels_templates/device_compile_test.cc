@@ -32,7 +32,7 @@ void expect_compiles(Compiler& compiler, const Spec& spec, const char* arch, int
   const KernelSource source = emit_whole(MINUET_SOURCE_DIR, spec);
   if (!missing_arch(source, arch).empty()) return;
   SCOPED_TRACE(source.display_name);
-  llvm::Expected<Binary> binary = compiler.compile(source, arch, "0123456789abcdef", {});
+  llvm::Expected<Binary> binary = compiler.compile({source, arch}, {});
   if (!binary) {
     const StatusError status = take_status(binary.takeError());
     FAIL() << status.message() << "\n" << status.detail();

@@ -54,9 +54,8 @@ class RefusingDevice : public Device {
 /// Numbers its binaries, in the field for the time.
 class NumberingCompiler : public FakeCompiler {
  public:
-  llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch, llvm::StringRef seed,
-                                 const CompileControl& control) override {
-    MINUET_ASSIGN(Binary binary, FakeCompiler::compile(source, arch, seed, control));
+  llvm::Expected<Binary> compile(const KernelRequest& request, const CompileControl& control) override {
+    MINUET_ASSIGN(Binary binary, FakeCompiler::compile(request, control));
     binary.compile_ms = ++numbers_;  // its own: threads compile at once
     return binary;
   }
@@ -126,7 +125,7 @@ TEST_F(PlanReload, R28_ABinaryOfAnotherPlanIsNoneOfOurs) {
   Binary foreign;
   foreign.display_name = "somebody_elses", foreign.arch = "sm_90a";
   llvm::Expected<std::shared_ptr<const Binary>> made =
-      recompile(*cache_, {make_source("ours")}, "sm_90a", foreign);
+      recompile(*cache_, {{make_source("ours"), "sm_90a"}}, foreign);
   ASSERT_FALSE(static_cast<bool>(made));
   EXPECT_THAT(llvm::toString(made.takeError()), testing::HasSubstr("somebody_elses"));
 }

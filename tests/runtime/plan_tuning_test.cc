@@ -36,14 +36,14 @@ std::shared_ptr<const CompiledPlan> plan_of(std::shared_ptr<const TuningSnapshot
   return llvm::cantFail(CompiledPlan::create(*plan, arch));
 }
 
-std::vector<std::string> names_of(const std::vector<KernelSource>& sources) {
+std::vector<std::string> names_of(const std::vector<KernelRequest>& requests) {
   std::vector<std::string> names;
-  for (const KernelSource& source : sources) names.push_back(source.display_name);
+  for (const KernelRequest& request : requests) names.push_back(request.source.display_name);
   return names;
 }
 
 std::vector<std::string> kernels_of(std::shared_ptr<const TuningSnapshot> tuning) {
-  return names_of(plan_of(std::move(tuning))->sources());
+  return names_of(plan_of(std::move(tuning))->requests());
 }
 
 class PlanTuning : public testing::Test {
@@ -58,7 +58,7 @@ class PlanTuning : public testing::Test {
   /// Of the example's GPU, this build and the fake's toolkit.
   TuningEnvironment environment() {
     TuningEnvironment environment = tuning_environment(example_gpu());
-    environment.toolkit = toolkit_of(llvm::cantFail(make_context()->cache()->identify_compiler()).id);
+    environment.toolkit = toolkit_of(llvm::cantFail(make_context()->cache()->compiler_info()).id);
     EXPECT_NE(environment.toolkit, "");
     return environment;
   }

@@ -41,7 +41,7 @@ class Planted : public Caches {
       entry.request_key = line.recorded_key;
       entry.build_key = build_key(entry.request_key, compiler);
       entry.name_expression = request.source.name_expression;
-      entry.binary = llvm::cantFail(fake.compile(request.source, request.arch, "seed", {}));
+      entry.binary = llvm::cantFail(fake.compile(request, {}));
       entries.push_back(std::move(entry));
     }
     llvm::cantFail(write_bundle(bundle, kArch, entries));

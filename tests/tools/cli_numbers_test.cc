@@ -7,7 +7,7 @@
 #include <future>
 #include <random>
 
-#include "codegen/keys.h"
+#include "codegen/sha256.h"
 #include "llvm/Support/JSON.h"
 #include "runtime/safetensors_writer.h"
 #include "tests/tools/bytes.h"

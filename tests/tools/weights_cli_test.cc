@@ -1,7 +1,7 @@
 // Flags about weights files, and another engine's weights converted once and for all.
 #include <gmock/gmock.h>
 
-#include "codegen/keys.h"
+#include "codegen/sha256.h"
 #include "llvm/Support/JSON.h"
 #include "runtime/safetensors_writer.h"
 #include "tests/tools/folder.h"

@@ -11,20 +11,16 @@
 
 namespace minuet {
 
-std::string fake_key(const std::string& name, llvm::StringRef arch) {
-  return key_of(make_source(name, "text of " + name), arch);
+KernelRequest fake_request(const std::string& name, llvm::StringRef arch) {
+  return {make_source(name, "text of " + name), arch};
 }
 
 Entry make_kernel(const std::string& name, const std::string& arch, const std::string& compiler_id) {
   FakeCompiler compiler;
   compiler.id_ = compiler_id;
-  const KernelSource source = make_source(name, "text of " + name);
-  Entry entry;
-  entry.request_key = fake_key(name, arch);
-  entry.build_key = build_key(entry.request_key, compiler_id);
-  entry.name_expression = source.name_expression;
-  entry.binary = llvm::cantFail(compiler.compile(source, arch, entry.request_key.substr(0, 16), {}));
-  return entry;
+  const KernelRequest request = fake_request(name, arch);
+  return {request.key, build_key(request.key, compiler_id), request.source.name_expression,
+          llvm::cantFail(compiler.compile(request, {}))};
 }
 
 std::vector<Entry> make_kernels(int count, const std::string& arch) {

@@ -12,8 +12,8 @@ namespace minuet {
 
 constexpr const char* kHost = "nvrtc 13.0 1234 5678";
 
-/// Request key of `name` for `arch`, as a cache would make it.
-std::string fake_key(const std::string& name, llvm::StringRef arch);
+/// For make_kernel's `name`.
+KernelRequest fake_request(const std::string& name, llvm::StringRef arch = "sm_90a");
 
 /// A kernel called `name` with a small valid cubin.
 Entry make_kernel(const std::string& name, const std::string& arch = "sm_90a",

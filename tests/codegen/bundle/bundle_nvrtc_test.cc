@@ -46,8 +46,7 @@ class BundleNvrtc : public testing::Test {
       Entry entry;
       entry.request_key = key_of(source, arch);
       entry.name_expression = source.name_expression;
-      llvm::Expected<Binary> binary =
-          compiler_->compile(source, arch, llvm::StringRef(entry.request_key).take_front(16), {});
+      llvm::Expected<Binary> binary = compiler_->compile({source, arch}, {});
       if (!binary) {
         ADD_FAILURE() << llvm::toString(binary.takeError());
         continue;
@@ -77,7 +76,7 @@ TEST_F(BundleNvrtc, R20_AFifthOfTheRawCubinsAtMost) {
     EXPECT_EQ(read.binary.cubin, entry.binary.cubin);
     EXPECT_EQ(read.binary.lowered_name, entry.binary.lowered_name);
     EXPECT_EQ(read.binary.registers, entry.binary.registers);
-    EXPECT_EQ(read.build_key, build_key(entry.request_key, llvm::cantFail(compiler_->identify()).id));
+    EXPECT_EQ(read.build_key, build_key(entry.request_key, llvm::cantFail(compiler_->info()).id));
   }
 }
 

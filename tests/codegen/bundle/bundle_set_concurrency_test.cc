@@ -37,8 +37,7 @@ TEST(BundleSetConcurrency, R21_ThreadsReadRejectAndMeetDamageAtOnce) {
     threads.emplace_back([&, thread] {
       for (int i = 0; i < kKernels; ++i) {
         const Entry& wanted = entries[(i * 7 + thread) % kKernels];
-        const auto found =
-            set.find([&](llvm::StringRef) { return wanted.request_key; }, wanted.name_expression, "sm_90a");
+        const auto found = set.find(fake_request(wanted.binary.display_name));
         if (found) ++(found->binary.cubin == wanted.binary.cubin ? right : wrong);
         if (i == kKernels / 2) set.reject(entries[1].request_key);
       }
@@ -59,11 +58,7 @@ TEST(BundleSetConcurrency, R16_AForkedChildWaitsForNoThreadOfItsParent) {
   BundleOptions options;
   options.places = {{folder / "a.bundle", ""}};
   BundleSet set(options);
-  auto finds = [&](int i) {
-    return set
-        .find([&](llvm::StringRef) { return entries[i].request_key; }, entries[i].name_expression, "sm_90a")
-        .has_value();
-  };
+  auto finds = [&](int i) { return set.find(fake_request(entries[i].binary.display_name)).has_value(); };
   std::atomic<bool> stop{false};
   std::vector<std::thread> busy;
   for (int thread = 0; thread < 2; ++thread) {

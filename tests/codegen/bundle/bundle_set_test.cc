@@ -7,7 +7,6 @@
 #include <filesystem>
 
 #include "codegen/bundle/bundle_writer.h"
-#include "codegen/header_index.h"
 #include "codegen/helper/protocol.h"
 #include "codegen/keys.h"
 #include "codegen/own_image.h"
@@ -35,16 +34,12 @@ struct Fixture {
   }
 };
 
-BundleSet::KeyForArch key_for(const std::string& name) {
-  return [name](llvm::StringRef arch) { return fake_key(name, arch); };
-}
-
 /// Arch and compiler of what is found, or "miss: <why>".
 std::string ask(const BundleSet& set, const std::string& name, const std::string& target = "sm_90a",
                 const std::string& host = "") {
   std::string why;
   const std::optional<Entry> entry =
-      set.find(key_for(name), make_source(name).name_expression, target,
+      set.find(fake_request(name, target),
                host.empty() ? std::vector<std::string>() : std::vector<std::string>{host}, &why);
   return entry ? entry->binary.arch + ", " + entry->binary.compiler_id : "miss: " + why;
 }
@@ -77,10 +72,9 @@ TEST(BundleSet, R01_ACommentInGatherLeavesABundlesOtherKernelsValid) {
     if (row.name == llvm::StringRef("kernels_templates/gmas/gather.h")) row.digest = "of another text";
   }
   const auto is_found = [&](const KernelSource& source, llvm::ArrayRef<HeaderRow> index) {
-    const auto key = [&](llvm::StringRef arch) {
-      return request_key(source, header_digest(source.text, index), compile_options(arch), arch);
-    };
-    return set.find(key, source.name_expression, "sm_90a").has_value();
+    KernelRequest request{source, "sm_90a"};
+    request.key = request_key(source, header_digest(source.text, index), compile_options("sm_90a"), "sm_90a");
+    return set.find(request).has_value();
   };
   EXPECT_TRUE(is_found(gather, kernel_headers()));
   EXPECT_TRUE(is_found(pass, kernel_headers()));
@@ -209,19 +203,6 @@ TEST(BundleSet, R23_PtxIsTakenLastAndWhereItIsAskedFor) {
   EXPECT_THAT(at.warnings.all(), IsEmpty());
 }
 
-TEST(BundleSet, R23_KeysAreMadeForArchsThatABundleHasOnly) {
-  Fixture at;
-  at.options.places = {{at.put("a.bundle", {make_kernel("gather", "sm_80")}, "sm_80"), ""}};
-  const BundleSet set(at.options);
-  std::vector<std::string> asked;
-  const auto key = [&](llvm::StringRef arch) {
-    asked.push_back(arch.str());
-    return fake_key("gather", arch);
-  };
-  EXPECT_TRUE(set.find(key, make_source("gather").name_expression, "sm_89"));
-  EXPECT_THAT(asked, ElementsAre("sm_80"));
-}
-
 TEST(BundleSet, R24_ABundleWithAnotherDigestIsIgnored) {
   Fixture at;
   const std::string path = at.put("a.bundle", {make_kernel("gather")});
@@ -292,7 +273,7 @@ TEST(BundleSet, R20_ADamagedKernelIsOneWarningAndNotAskedAgain) {
   Fixture at;
   const std::string path = at.put("a.bundle", {make_kernel("gather"), make_kernel("scatter")});
   const auto bundle = llvm::cantFail(Bundle::open(path));
-  const std::size_t index = bundle->find(fake_key("gather", "sm_90a")).value();
+  const std::size_t index = bundle->find(fake_request("gather").key).value();
   std::string bytes = read_text(path);
   bytes[bundle->item(index).offset + 3] ^= 1;
   write_text(path, bytes);
@@ -301,7 +282,7 @@ TEST(BundleSet, R20_ADamagedKernelIsOneWarningAndNotAskedAgain) {
   EXPECT_THAT(ask(set, "gather"), HasSubstr("damaged"));
   EXPECT_THAT(ask(set, "gather"), HasSubstr("damaged"));
   EXPECT_EQ(ask(set, "scatter"), std::string("sm_90a, ") + kHost);
-  EXPECT_THAT(at.warnings.all(), ElementsAre(HasSubstr(fake_key("gather", "sm_90a"))));
+  EXPECT_THAT(at.warnings.all(), ElementsAre(HasSubstr(fake_request("gather").key)));
   // The next bundle may have it whole.
   at.options.places.push_back({at.put("b.bundle", {make_kernel("gather")}), ""});
   EXPECT_EQ(ask(BundleSet(at.options), "gather"), std::string("sm_90a, ") + kHost);
@@ -324,7 +305,7 @@ TEST(BundleSet, R28_ARejectedKernelIsNotGivenAgain) {
   at.options.places = {{at.put("a.bundle", {make_kernel("gather"), make_kernel("scatter")}), ""}};
   BundleSet set(at.options);
   EXPECT_EQ(ask(set, "gather"), std::string("sm_90a, ") + kHost);
-  set.reject(fake_key("gather", "sm_90a"));
+  set.reject(fake_request("gather").key);
   EXPECT_THAT(ask(set, "gather"), HasSubstr("the driver refused it"));
   EXPECT_EQ(ask(set, "scatter"), std::string("sm_90a, ") + kHost);
 }

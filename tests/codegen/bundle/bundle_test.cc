@@ -13,7 +13,7 @@
 #include <random>
 
 #include "codegen/bundle/bundle_writer.h"
-#include "codegen/keys.h"
+#include "codegen/sha256.h"
 #include "tests/codegen/bundle/bundle_fakes.h"
 
 namespace minuet {

@@ -15,6 +15,30 @@
 #include "tests/codegen/bundle/bundle_fakes.h"
 #include "tests/codegen/cache/store_fakes.h"
 
+namespace {
+
+std::atomic<std::size_t> key_comparisons{0};  // of keys as 64 hex digits or 32 bytes
+
+void count_comparison(std::size_t size) {
+  if (size == 64 || size == 32) ++key_comparisons;
+}
+
+}  // namespace
+
+// The test is linked with --wrap of both, which compilers take for each other.
+// NOLINTBEGIN(bugprone-reserved-identifier)
+extern "C" int __real_memcmp(const void* a, const void* b, std::size_t size);
+extern "C" int __real_bcmp(const void* a, const void* b, std::size_t size);
+extern "C" int __wrap_memcmp(const void* a, const void* b, std::size_t size) {
+  count_comparison(size);
+  return __real_memcmp(a, b, size);
+}
+extern "C" int __wrap_bcmp(const void* a, const void* b, std::size_t size) {
+  count_comparison(size);
+  return __real_bcmp(a, b, size);
+}
+// NOLINTEND(bugprone-reserved-identifier)
+
 namespace minuet {
 namespace {
 
@@ -63,12 +87,20 @@ struct Farm {
   explicit Farm(FileSystem& system = real_file_system())
       : cache(make_cache(folder / "cache", std::make_shared<FakeCompiler>(), nullptr, system)) {}
 
-  PrecompileResult precompile(const std::vector<std::string>& names, const CancelToken* cancel = nullptr) {
+  std::vector<KernelRequest> compile(const std::vector<std::string>& names) const {
     std::vector<KernelRequest> requests;
     for (const std::string& name : names) {
-      requests.push_back({make_source(name, "text of " + name), "sm_90a"});
-      llvm::cantFail(cache->get_or_compile(requests.back().source, "sm_90a"));
+      requests.push_back(fake_request(name));
+      llvm::cantFail(cache->get_or_compile(requests.back()));
     }
+    return requests;
+  }
+  PrecompileResult precompile(const std::vector<std::string>& names,
+                              const CancelToken* cancel = nullptr) const {
+    return put(compile(names), cancel);
+  }
+  PrecompileResult put(const std::vector<KernelRequest>& requests,
+                       const CancelToken* cancel = nullptr) const {
     PrecompileOptions options;
     options.output = folder / "out";
     options.cancel = cancel;
@@ -91,6 +123,31 @@ TEST(Precompile, R20_KernelsAreAddedToAnExistingBundle) {
   EXPECT_THAT(files_below(farm.folder / "out"), SizeIs(1)) << "neither a lock nor a temporary file is left";
 }
 
+/// How often keys are compared while as many kernels come to a bundle of `count`.
+std::size_t comparisons_while_doubling(int count) {
+  Farm farm;
+  std::vector<std::string> names;
+  const auto add_names = [&] {
+    for (int i = 0; i < count; ++i) names.push_back("kernel-" + std::to_string(names.size()));
+  };
+  add_names();
+  farm.precompile(names);
+  add_names();
+  const std::vector<KernelRequest> requests = farm.compile(names);
+  key_comparisons = 0;
+  const PrecompileResult result = farm.put(requests);
+  EXPECT_EQ(result.found, 2 * count);
+  EXPECT_EQ(result.bundles.at(0).kernels, 2 * count);
+  return key_comparisons;
+}
+
+TEST(Precompile, R20_NoKernelOfABundleIsComparedWithAllOthers) {
+  const std::size_t few = comparisons_while_doubling(100), many = comparisons_while_doubling(400);
+  std::printf("%zu comparisons for 200 kernels, %zu for 800\n", few, many);
+  EXPECT_GT(few, 200u) << "they are counted";
+  EXPECT_LT(many, 6 * few) << "four times as many kernels: 16 times as many pairs";
+}
+
 TEST(Precompile, R20_WhatOthersMayHaveWrittenIsNotWrittenAgain) {
   Farm farm;
   farm.precompile({"one"});
@@ -108,7 +165,7 @@ TEST(Precompile, R14_AFileSystemWithoutLocksIsAskedOnce) {
   for (const int error : {EBADF, ENOLCK, ENOSYS, EOPNOTSUPP}) {
     LockCounter system(error);
     Farm farm(system);
-    llvm::cantFail(farm.cache->get_or_compile(make_source("one", "text of one"), "sm_90a"));
+    llvm::cantFail(farm.cache->get_or_compile({make_source("one", "text of one"), "sm_90a"}));
     system.tries = 0;
     EXPECT_THAT(farm.precompile({"one"}).bundles, SizeIs(1));
     EXPECT_EQ(system.tries, 1);
@@ -124,7 +181,7 @@ TEST(Precompile, R17_AWaitForAnotherWriterIsCancelledAndNothingIsWrittenWithoutT
                                                 O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   ASSERT_TRUE(other.try_lock());
   CancelToken cancel;
-  llvm::cantFail(farm.cache->get_or_compile(make_source("two", "text of two"), "sm_90a"));
+  llvm::cantFail(farm.cache->get_or_compile({make_source("two", "text of two"), "sm_90a"}));
   const int tries = system.tries;
   std::thread canceller([&] {
     while (system.tries < tries + 3) std::this_thread::yield();
@@ -161,8 +218,7 @@ TEST(Precompile, R14_AFarmWaitsForWhoCompilesTheSameKernel) {
   std::filesystem::create_directories(locks);
   for (const char* folder : {"cache", "cache/v1", "cache/v1/lock"})
     ::chmod((farm.folder / folder).c_str(), 0700);
-  const std::string key =
-      build_key(key_of(source, "sm_90a"), llvm::cantFail(farm.cache->identify_compiler()).id);
+  const std::string key = build_key(key_of(source, "sm_90a"), llvm::cantFail(farm.cache->compiler_info()).id);
   system.other.emplace(real_file_system(),
                        ::open((locks + "/" + key).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   ASSERT_TRUE(system.other->try_lock());

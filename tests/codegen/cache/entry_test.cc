@@ -6,7 +6,7 @@
 
 #include <zstd_errors.h>
 
-#include "codegen/keys.h"
+#include "codegen/sha256.h"
 #include "tests/codegen/fakes.h"
 
 namespace {
@@ -32,7 +32,7 @@ Entry make_entry() {
   entry.request_key = sha256_hex("request");
   entry.build_key = sha256_hex("build");
   entry.name_expression = "minuet::gather<minuet::GatherSpec{.io = minuet::DType::F16}>";
-  entry.binary = llvm::cantFail(compiler.compile(make_source("gather-f16"), "sm_90a", "12", {}));
+  entry.binary = llvm::cantFail(compiler.compile({make_source("gather-f16"), "sm_90a"}, {}));
   entry.binary.log = "a \"quoted\" log\nof two lines \xff";
   return entry;
 }

@@ -161,7 +161,7 @@ TEST(BuildLock, R14_AStoppedHolderIsWaitedForNoLongerThanTheBound) {
   // Who went on without the lock publishes as ever.
   const Sample sample = make_sample("a");
   store.publish(sample.key, sample.bytes);
-  EXPECT_NE(store.load(sample.key), std::nullopt);
+  EXPECT_NE(store.find(sample.key), std::nullopt);
   kill_and_wait(holder);
 }
 

@@ -43,7 +43,7 @@ TEST(KernelCacheConcurrency, R13_OneCompileAKey) {
   std::vector<std::shared_ptr<const Binary>> binaries(64);
   in_threads(64, [&](int i) {
     binaries[static_cast<std::size_t>(i)] =
-        llvm::cantFail(cache->get_or_compile(make_source("gather"), "sm_90a"));
+        llvm::cantFail(cache->get_or_compile({make_source("gather"), "sm_90a"}));
   });
   EXPECT_EQ(compiler->compiles, 1);
   for (const auto& binary : binaries) EXPECT_EQ(binary, binaries[0]) << "all have the same one";
@@ -59,11 +59,11 @@ TEST(KernelCacheConcurrency, R13_OtherKeysDoNotWaitForACompile) {
     return llvm::Error::success();
   };
   auto cache = make_cache("", compiler);
-  std::thread slow([&] { llvm::cantFail(cache->get_or_compile(make_source("slow"), "sm_90a")); });
+  std::thread slow([&] { llvm::cantFail(cache->get_or_compile({make_source("slow"), "sm_90a"})); });
   started->wait();
   // Were a lock held while compiling, these would never return.
-  llvm::cantFail(cache->get_or_compile(make_source("quick"), "sm_90a"));
-  llvm::cantFail(cache->get_or_compile(make_source("quick"), "sm_90a"));
+  llvm::cantFail(cache->get_or_compile({make_source("quick"), "sm_90a"}));
+  llvm::cantFail(cache->get_or_compile({make_source("quick"), "sm_90a"}));
   EXPECT_EQ(cache->stats().memory_hits, 1);
   finish->open();
   slow.join();
@@ -85,7 +85,7 @@ TEST(KernelCacheConcurrency, R13_AThrowReachesAllAndIsForgotten) {
   });
   in_threads(8, [&](int) {
     try {
-      llvm::consumeError(cache->get_or_compile(make_source("gather"), "sm_90a").takeError());
+      llvm::consumeError(cache->get_or_compile({make_source("gather"), "sm_90a"}).takeError());
     } catch (const std::runtime_error& error) {
       if (std::string(error.what()) == "the compiler broke") ++thrown;
     }
@@ -94,16 +94,15 @@ TEST(KernelCacheConcurrency, R13_AThrowReachesAllAndIsForgotten) {
   EXPECT_EQ(thrown, 8);
   EXPECT_EQ(compiler->compiles, 1);
   compiler->before = nullptr;
-  llvm::cantFail(cache->get_or_compile(make_source("gather"), "sm_90a"));
+  llvm::cantFail(cache->get_or_compile({make_source("gather"), "sm_90a"}));
   EXPECT_EQ(compiler->compiles, 2);
 }
 
 /// Each compile gives other bytes, as one does whose result the driver takes.
 class FreshCompiler : public FakeCompiler {
  public:
-  llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch, llvm::StringRef seed,
-                                 const CompileControl& control) override {
-    llvm::Expected<Binary> binary = FakeCompiler::compile(source, arch, seed, control);
+  llvm::Expected<Binary> compile(const KernelRequest& request, const CompileControl& control) override {
+    llvm::Expected<Binary> binary = FakeCompiler::compile(request, control);
     if (binary) binary->cubin += std::to_string(compiles);
     return binary;
   }
@@ -113,7 +112,7 @@ TEST(KernelCacheConcurrency, R28_ManyDevicesThatRefuseAKernelAtOnceHaveItCompile
   auto compiler = std::make_shared<FreshCompiler>();
   auto cache = make_cache("", compiler);
   const KernelSource source = make_source("gather");
-  const auto refused = llvm::cantFail(cache->get_or_compile(source, "sm_90a"));
+  const auto refused = llvm::cantFail(cache->get_or_compile({source, "sm_90a"}));
   std::atomic<int> asking{0};
   compiler->before = [&](const KernelSource&) -> llvm::Error {
     while (asking < 16) std::this_thread::yield();
@@ -122,22 +121,22 @@ TEST(KernelCacheConcurrency, R28_ManyDevicesThatRefuseAKernelAtOnceHaveItCompile
   std::vector<std::shared_ptr<const Binary>> binaries(16);
   in_threads(16, [&](int i) {
     ++asking;
-    binaries[static_cast<std::size_t>(i)] = llvm::cantFail(cache->replace(source, "sm_90a", *refused));
+    binaries[static_cast<std::size_t>(i)] = llvm::cantFail(cache->replace({source, "sm_90a"}, *refused));
   });
   EXPECT_EQ(compiler->compiles, 2);
   EXPECT_EQ(cache->stats().compiled, 2);
   EXPECT_NE(binaries[0], refused);
   for (const auto& binary : binaries) EXPECT_EQ(binary, binaries[0]) << "all have the same one";
-  EXPECT_EQ(llvm::cantFail(cache->get_or_compile(source, "sm_90a")), binaries[0]);
+  EXPECT_EQ(llvm::cantFail(cache->get_or_compile({source, "sm_90a"})), binaries[0]);
   // Where the compile fails, all hear of it, and the next one tries again.
   compiler->before = [](const KernelSource&) { return make_error(StatusCode::Internal, "no such kernel"); };
   std::atomic<int> failures{0};
   in_threads(16, [&](int) {
-    if (llvm::errorToBool(cache->replace(source, "sm_90a", *binaries[0]).takeError())) ++failures;
+    if (llvm::errorToBool(cache->replace({source, "sm_90a"}, *binaries[0]).takeError())) ++failures;
   });
   EXPECT_EQ(failures, 16);
   compiler->before = nullptr;
-  EXPECT_NE(llvm::cantFail(cache->replace(source, "sm_90a", *binaries[0]))->cubin, binaries[0]->cubin);
+  EXPECT_NE(llvm::cantFail(cache->replace({source, "sm_90a"}, *binaries[0]))->cubin, binaries[0]->cubin);
 }
 
 TEST(KernelCacheConcurrency, R13_ManyKeysInManyThreads) {
@@ -148,7 +147,7 @@ TEST(KernelCacheConcurrency, R13_ManyKeysInManyThreads) {
   in_threads(8, [&](int i) {
     for (int round = 0; round < 40; ++round) {
       const std::string name = "kernel" + std::to_string((i + round) % 20);
-      const auto binary = llvm::cantFail(cache->get_or_compile(make_source(name), "sm_80"));
+      const auto binary = llvm::cantFail(cache->get_or_compile({make_source(name), "sm_80"}));
       EXPECT_EQ(binary->display_name, name);
     }
   });

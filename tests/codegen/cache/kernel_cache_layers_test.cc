@@ -25,7 +25,7 @@ TEST(KernelCacheLayers, R21_MemoryThenBundlesThenDiskThenCompile) {
   EXPECT_EQ(origin_of(*cache, "sort"), BinaryOrigin::Compiled);
   EXPECT_EQ(origin_of(*open_cache(options, compiler, variables), "sort"), BinaryOrigin::Disk);
   EXPECT_EQ(compiler->compiles, 1);
-  llvm::cantFail(cache->get_or_compile(make_source("gather"), "sm_90a"));
+  llvm::cantFail(cache->get_or_compile({make_source("gather"), "sm_90a"}));
   EXPECT_EQ(cache->stats().memory_hits, 1);
   EXPECT_EQ(cache->stats().bundle_hits, 2);
 }
@@ -115,7 +115,7 @@ TEST(KernelCacheLayers, R23_PtxThatTheDriverRefusesIsCompiledHere) {
   Entry entry;
   entry.request_key = key_of(source, "compute_80");
   entry.name_expression = source.name_expression;
-  entry.binary = llvm::cantFail(farm.compile(source, "compute_80", "seed", {}));
+  entry.binary = llvm::cantFail(farm.compile({source, "compute_80"}, {}));
   llvm::cantFail(write_bundle(folder / "ptx.bundle", "compute_80", {entry}));
   CacheOptions options = without_disk();
   options.bundle_path = folder / "ptx.bundle";
@@ -124,14 +124,14 @@ TEST(KernelCacheLayers, R23_PtxThatTheDriverRefusesIsCompiledHere) {
   options.ptx = true;
   auto cache = open_cache(options, compiler);
   EXPECT_EQ(origin_of(*cache, "gather"), BinaryOrigin::Bundle);
-  const auto ptx = llvm::cantFail(cache->get_or_compile(source, "sm_90a"));
+  const auto ptx = llvm::cantFail(cache->get_or_compile({source, "sm_90a"}));
   EXPECT_EQ(ptx->arch, "compute_80");
   EXPECT_EQ(ptx->cubin, entry.binary.cubin);
-  EXPECT_EQ(llvm::cantFail(cache->replace(source, "sm_90a", *ptx))->arch, "sm_90a") << "R28";
-  EXPECT_EQ(llvm::cantFail(cache->get_or_compile(source, "sm_90a"))->arch, "sm_90a");
+  EXPECT_EQ(llvm::cantFail(cache->replace({source, "sm_90a"}, *ptx))->arch, "sm_90a") << "R28";
+  EXPECT_EQ(llvm::cantFail(cache->get_or_compile({source, "sm_90a"}))->arch, "sm_90a");
   EXPECT_EQ(compiler->compiles, 2);
   // PTX is for bundles: a plan is compiled for a GPU.
-  llvm::Expected<KernelCache::BinaryPointer> direct = cache->get_or_compile(source, "compute_90");
+  llvm::Expected<KernelCache::BinaryPointer> direct = cache->get_or_compile({source, "compute_90"});
   ASSERT_FALSE(direct);
   EXPECT_EQ(take_status(direct.takeError()).code(), StatusCode::InvalidArgument);
 }
@@ -156,9 +156,9 @@ TEST(KernelCacheLayers, R21_AnotherKernelUnderAKeyOfABundleIsNotRun) {
 /// Says so where it is asked which one it is, which may start a process.
 class AskedCompiler : public FakeCompiler {
  public:
-  llvm::Expected<NvrtcInfo> identify(const CompileControl& control) override {
+  llvm::Expected<NvrtcInfo> info(const CompileControl& control) override {
     ++asked;
-    return FakeCompiler::identify(control);
+    return FakeCompiler::info(control);
   }
   std::atomic<int> asked{0};
 };
@@ -166,10 +166,9 @@ class AskedCompiler : public FakeCompiler {
 /// Has packed what it gives.
 class PackingCompiler : public FakeCompiler {
  public:
-  llvm::Expected<Binary> compile(const KernelSource& source, llvm::StringRef arch, llvm::StringRef seed,
-                                 const CompileControl& control) override {
-    MINUET_ASSIGN(Binary binary, FakeCompiler::compile(source, arch, seed, control));
-    Entry entry{key_of(source, arch), build_key(key_of(source, arch), id_), source.name_expression, binary};
+  llvm::Expected<Binary> compile(const KernelRequest& request, const CompileControl& control) override {
+    MINUET_ASSIGN(Binary binary, FakeCompiler::compile(request, control));
+    Entry entry{request.key, build_key(request.key, id_), request.source.name_expression, binary};
     entry.binary.log = "as it was packed";
     packed = write_entry(entry);
     if (control.packed != nullptr) *control.packed = packed;
@@ -239,16 +238,16 @@ TEST(KernelCacheLayers, R28_ARefusedKernelIsCompiledOnceAndReplacedEverywhere) {
   options.bundles = {{folder / "a.bundle", ""}};
   auto cache = open_cache(options, compiler);
   const KernelSource source = make_source("gather");
-  const auto refused = llvm::cantFail(cache->get_or_compile(source, "sm_90a"));
-  const auto fresh = llvm::cantFail(cache->replace(source, "sm_90a", *refused));
+  const auto refused = llvm::cantFail(cache->get_or_compile({source, "sm_90a"}));
+  const auto fresh = llvm::cantFail(cache->replace({source, "sm_90a"}, *refused));
   EXPECT_EQ(compiler->compiles, 1);
   EXPECT_NE(fresh, refused);
-  EXPECT_EQ(llvm::cantFail(cache->get_or_compile(source, "sm_90a")), fresh);
+  EXPECT_EQ(llvm::cantFail(cache->get_or_compile({source, "sm_90a"})), fresh);
   EXPECT_TRUE(is_on_disk(*cache, "gather"));
   options.no_jit = true;
   auto strict = open_cache(options, compiler);
-  const auto from_bundle = llvm::cantFail(strict->get_or_compile(source, "sm_90a"));
-  const StatusError status = take_status(strict->replace(source, "sm_90a", *from_bundle).takeError());
+  const auto from_bundle = llvm::cantFail(strict->get_or_compile({source, "sm_90a"}));
+  const StatusError status = take_status(strict->replace({source, "sm_90a"}, *from_bundle).takeError());
   EXPECT_EQ(status.code(), StatusCode::FailedPrecondition);
   EXPECT_EQ(compiler->compiles, 1);
 }
@@ -260,8 +259,8 @@ TEST(KernelCacheLayers, R28_WhatTheDriverRefusedIsNotFoundAgain) {
   options.bundles = {{folder / "a.bundle", ""}};
   options.no_jit = true;
   auto cache = open_cache(options, std::make_shared<FakeCompiler>());
-  const auto refused = llvm::cantFail(cache->get_or_compile(make_source("gather"), "sm_90a"));
-  EXPECT_EQ(take_status(cache->replace(make_source("gather"), "sm_90a", *refused).takeError()).code(),
+  const auto refused = llvm::cantFail(cache->get_or_compile({make_source("gather"), "sm_90a"}));
+  EXPECT_EQ(take_status(cache->replace({make_source("gather"), "sm_90a"}, *refused).takeError()).code(),
             StatusCode::FailedPrecondition);
   EXPECT_THAT(failure_of(*cache, make_source("gather")).message(), HasSubstr("the driver refused it"));
 }
@@ -280,7 +279,7 @@ TEST(KernelCacheLayers, R32_CountersAreTheTruth) {
   auto cache = open_cache(options, compiler);
   std::int64_t bytes = 0;
   for (const char* name : {"gather", "scatter", "sort", "sort"}) {
-    const auto binary = llvm::cantFail(cache->get_or_compile(make_source(name), "sm_90a"));
+    const auto binary = llvm::cantFail(cache->get_or_compile({make_source(name), "sm_90a"}));
     if (cache->stats().memory_hits == 0) bytes += static_cast<std::int64_t>(binary->cubin.size());
   }
   EXPECT_EQ(failure_of(*cache, make_source("broken")).code(), StatusCode::Internal);

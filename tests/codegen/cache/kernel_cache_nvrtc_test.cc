@@ -20,7 +20,7 @@ class KernelCacheNvrtc : public testing::Test {
     llvm::Expected<std::shared_ptr<Compiler>> here = open_nvrtc();
     if (!here) MINUET_SKIP_OR_FAIL("nvrtc", llvm::toString(here.takeError()));
     std::shared_ptr<Compiler> compiler = make_helper_compiler("", helper_.program());
-    llvm::cantFail(compiler->identify());  // so that the gate is before compiles
+    llvm::cantFail(compiler->info());  // so that the gate is before compiles
     CacheOptions options;
     options.use_disk = false;
     cache_ = llvm::cantFail(
@@ -32,13 +32,13 @@ class KernelCacheNvrtc : public testing::Test {
 
 TEST_F(KernelCacheNvrtc, R16_AChildForkedDuringACompileCompilesThroughTheHelper) {
   helper_.close();
-  std::thread compiling([&] { llvm::cantFail(cache_->get_or_compile(emit(ScanSpec{}), "sm_90a")); });
+  std::thread compiling([&] { llvm::cantFail(cache_->get_or_compile({emit(ScanSpec{}), "sm_90a"})); });
   helper_.wait();
   const pid_t child = ::fork();
   if (child == 0) {
     ::alarm(60);  // a hang ends as a failure
     llvm::Expected<std::shared_ptr<const Binary>> binary =
-        cache_->get_or_compile(emit(UniqueSpec{}), "sm_90a");
+        cache_->get_or_compile({emit(UniqueSpec{}), "sm_90a"});
     const bool good = binary && cache_->stats().compiled == 1;
     if (!binary) llvm::consumeError(binary.takeError());
     ::_exit(good ? 0 : 1);
@@ -52,7 +52,7 @@ TEST_F(KernelCacheNvrtc, R16_AChildForkedDuringACompileCompilesThroughTheHelper)
   EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
   EXPECT_EQ(WEXITSTATUS(status), 0);
   // The parent goes on, and both make the same kernel.
-  EXPECT_EQ(llvm::cantFail(cache_->get_or_compile(emit(UniqueSpec{}), "sm_90a"))->display_name,
+  EXPECT_EQ(llvm::cantFail(cache_->get_or_compile({emit(UniqueSpec{}), "sm_90a"}))->display_name,
             emit(UniqueSpec{}).display_name);
 }
 
@@ -61,7 +61,7 @@ TEST_F(KernelCacheNvrtc, R17_ACompileThatIsCancelledEndsAndLeavesNothing) {
   CancelToken cancel;
   StatusCode code = StatusCode::Ok;
   std::thread compiling([&] {
-    auto binary = cache_->get_or_compile(emit(ScanSpec{}), "sm_90a", {&cancel});
+    auto binary = cache_->get_or_compile({emit(ScanSpec{}), "sm_90a"}, {&cancel});
     if (!binary) code = take_status(binary.takeError()).code();
   });
   helper_.wait();

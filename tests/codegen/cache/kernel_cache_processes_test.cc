@@ -65,7 +65,7 @@ TEST(KernelCacheProcesses, R14_SixteenColdProcessesCompileEachKernelOnce) {
       auto cache = make_cache(folder / "cache", counting_compiler(folder / "log", here.path(), 16));
       write_text(here / std::to_string(::getpid()), "");
       for (const char* name : {"gather", "scatter", "sort"}) {
-        llvm::cantFail(cache->get_or_compile(make_source(name), "sm_90a"));
+        llvm::cantFail(cache->get_or_compile({make_source(name), "sm_90a"}));
       }
       const CacheStats stats = cache->stats();  // R32: every kernel came from one of the two
       return stats.compiled + stats.disk_hits == 3 && stats.failures == 0 && stats.lock_timeouts == 0 ? 0 : 1;
@@ -85,7 +85,7 @@ TEST(KernelCacheProcesses, R14_AStoppedProcessIsWaitedForNoLongerThanTheBound) {
       ::raise(SIGSTOP);
       return llvm::Error::success();
     };
-    llvm::cantFail(make_cache(folder.path(), compiler)->get_or_compile(make_source("gather"), "sm_90a"));
+    llvm::cantFail(make_cache(folder.path(), compiler)->get_or_compile({make_source("gather"), "sm_90a"}));
     return 0;
   });
   int status = 0;
@@ -97,7 +97,7 @@ TEST(KernelCacheProcesses, R14_AStoppedProcessIsWaitedForNoLongerThanTheBound) {
   auto compiler = std::make_shared<FakeCompiler>();
   auto cache =
       llvm::cantFail(KernelCache::create(options, compiler, make_environment({}), real_file_system()));
-  llvm::cantFail(cache->get_or_compile(make_source("gather"), "sm_90a"));
+  llvm::cantFail(cache->get_or_compile({make_source("gather"), "sm_90a"}));
   EXPECT_EQ(compiler->compiles, 1);
   EXPECT_EQ(cache->stats().lock_timeouts, 1);
   EXPECT_EQ(cache->stats().waits, 1);
@@ -120,10 +120,10 @@ TEST(KernelCacheProcesses, R16_AForkedChildDoesNotWaitForItsParentsThreads) {
   options.use_disk = false;
   auto cache =
       llvm::cantFail(KernelCache::create(options, compiler, make_environment({}), real_file_system()));
-  std::thread thread([&] { llvm::cantFail(cache->get_or_compile(make_source("gather"), "sm_90a")); });
+  std::thread thread([&] { llvm::cantFail(cache->get_or_compile({make_source("gather"), "sm_90a"})); });
   while (!compiling) ::usleep(1000);
   const pid_t child = start_process([&] {
-    llvm::cantFail(cache->get_or_compile(make_source("gather"), "sm_90a"));
+    llvm::cantFail(cache->get_or_compile({make_source("gather"), "sm_90a"}));
     return cache->stats().compiled == 1 && cache->stats().memory_hits == 0 ? 0 : 1;
   });
   EXPECT_EQ(exit_code(child), 0);
@@ -166,11 +166,11 @@ TEST(KernelCacheProcesses, R17_WhoWaitsForACancelledCompileTriesItself) {
   auto cache = make_cache("", compiler);
   StatusCode first = StatusCode::Ok;
   std::thread owner([&] {
-    auto binary = cache->get_or_compile(make_source("gather"), "sm_90a", {&cancel});
+    auto binary = cache->get_or_compile({make_source("gather"), "sm_90a"}, {&cancel});
     if (!binary) first = take_status(binary.takeError()).code();
   });
   while (began == 0) ::usleep(1000);
-  std::thread waiter([&] { llvm::cantFail(cache->get_or_compile(make_source("gather"), "sm_90a")); });
+  std::thread waiter([&] { llvm::cantFail(cache->get_or_compile({make_source("gather"), "sm_90a"})); });
   while (cache->stats().memory_hits == 0) ::usleep(1000);
   cancel.cancel();
   owner.join();
@@ -245,18 +245,18 @@ TEST(KernelCacheProcesses, R14_ABuildFarmTakesTheSameLock) {
   auto farm = make_cache(folder.path(), compiler), jit = make_cache(folder.path(), of_jit);
   std::thread other;
   compiler->before = [&](const KernelSource&) {
-    other = std::thread([&] { llvm::cantFail(jit->get_or_compile(source, "sm_90a")); });
+    other = std::thread([&] { llvm::cantFail(jit->get_or_compile({source, "sm_90a"})); });
     const std::string lock = folder / ("v1/lock/" + build_key(key_of(source, "sm_90a"), compiler->id_));
     EXPECT_FALSE(LockableFile(real_file_system(), ::open(lock.c_str(), O_RDWR | O_CLOEXEC)).try_lock());
     return llvm::Error::success();
   };
   BinaryOrigin origin = BinaryOrigin::Memory;
-  llvm::cantFail(farm->get_exactly(source, "sm_90a", {}, origin));
+  llvm::cantFail(farm->get_exactly({source, "sm_90a"}, {}, origin));
   other.join();
   EXPECT_EQ(origin, BinaryOrigin::Compiled);
   EXPECT_EQ(of_jit->compiles, 0);
   EXPECT_EQ(jit->stats().disk_hits, 1);
-  llvm::cantFail(farm->get_exactly(source, "sm_90a", {}, origin));
+  llvm::cantFail(farm->get_exactly({source, "sm_90a"}, {}, origin));
   EXPECT_EQ(origin, BinaryOrigin::Disk);
   EXPECT_EQ(compiler->compiles, 1);
 }
@@ -268,17 +268,17 @@ TEST(KernelCacheProcesses, R13_ABuildFarmTakesTheSameFlight) {
   auto cache = make_cache("", compiler);
   std::thread other;
   compiler->before = [&](const KernelSource&) {
-    other = std::thread([&] { llvm::cantFail(cache->get_or_compile(source, "sm_90a")); });
+    other = std::thread([&] { llvm::cantFail(cache->get_or_compile({source, "sm_90a"})); });
     wait_until("the other one is on the flight", [&] { return cache->stats().memory_hits == 1; });
     return llvm::Error::success();
   };
   BinaryOrigin origin = BinaryOrigin::Memory;
-  llvm::cantFail(cache->get_exactly(source, "sm_90a", {}, origin));
+  llvm::cantFail(cache->get_exactly({source, "sm_90a"}, {}, origin));
   other.join();
   EXPECT_EQ(origin, BinaryOrigin::Compiled);
   EXPECT_EQ(compiler->compiles, 1);
   // And what the one that was made just in time is stays in memory.
-  llvm::cantFail(cache->get_or_compile(source, "sm_90a"));
+  llvm::cantFail(cache->get_or_compile({source, "sm_90a"}));
   EXPECT_EQ(compiler->compiles, 1);
 }
 
@@ -303,9 +303,9 @@ TEST(KernelCacheProcesses, R13_AListThatIsInMemoryStartsNoThreadAndReadsNoFile) 
   const auto compile_twice = [&](bool is_forbidden) {
     return start_process([&] {
       auto cache = make_cache(folder.path(), std::make_shared<FakeCompiler>());
-      llvm::cantFail(cache->get_or_compile_all(sources, "sm_90a"));
+      llvm::cantFail(cache->get_or_compile_all(requests_of(sources, "sm_90a")));
       if (is_forbidden) forbid_threads_and_files();
-      return llvm::cantFail(cache->get_or_compile_all(sources, "sm_90a")).size() == 3 ? 0 : 1;
+      return llvm::cantFail(cache->get_or_compile_all(requests_of(sources, "sm_90a"))).size() == 3 ? 0 : 1;
     });
   };
   EXPECT_EQ(exit_code(compile_twice(false)), 0);
@@ -318,7 +318,7 @@ TEST(KernelCacheProcesses, R17_AListIsCompiledInItsOrder) {
   auto cache = make_cache("", std::make_shared<FakeCompiler>());
   std::vector<KernelSource> sources;
   for (int i = 0; i < 50; ++i) sources.push_back(make_source("kernel" + std::to_string(i)));
-  const BinaryList binaries = llvm::cantFail(cache->get_or_compile_all(sources, "sm_90a"));
+  const BinaryList binaries = llvm::cantFail(cache->get_or_compile_all(requests_of(sources, "sm_90a")));
   ASSERT_EQ(binaries.size(), 50u);
   for (std::size_t i = 0; i < 50; ++i) EXPECT_EQ(binaries[i]->display_name, sources[i].display_name);
 }

@@ -25,7 +25,7 @@ using testing::SizeIs;
 
 /// The kernel as a user sees it: its bytes, or the error's text.
 std::string ask(KernelCache& cache, const KernelSource& source, const char* arch = "sm_90a") {
-  llvm::Expected<std::shared_ptr<const Binary>> binary = cache.get_or_compile(source, arch);
+  llvm::Expected<std::shared_ptr<const Binary>> binary = cache.get_or_compile({source, arch});
   return binary ? (*binary)->cubin : "error: " + llvm::toString(binary.takeError());
 }
 
@@ -33,7 +33,7 @@ std::string ask(KernelCache& cache, const KernelSource& source, const char* arch
 std::string expected(const KernelSource& source, const char* arch = "sm_90a") {
   FakeCompiler compiler;
   const std::string key = key_of(source, arch);
-  return llvm::cantFail(compiler.compile(source, arch, key.substr(0, 16), {})).cubin;
+  return llvm::cantFail(compiler.compile({source, arch}, {})).cubin;
 }
 
 TEST(KernelCache, MemoryThenDiskThenCompile) {
@@ -180,7 +180,7 @@ TEST(KernelCache, R08_AFailureIsReplayedAndNeverPublished) {
   auto cache = make_cache(folder.path(), compiler);
   const KernelSource source = make_source("gather");
   for (int round = 0; round < 2; ++round) {
-    const StatusError status = take_status(cache->get_or_compile(source, "sm_90a").takeError());
+    const StatusError status = take_status(cache->get_or_compile({source, "sm_90a"}).takeError());
     EXPECT_EQ(status.code(), StatusCode::Internal);
     EXPECT_EQ(status.message(), "does not compile");
     EXPECT_EQ(status.detail(), "the log");

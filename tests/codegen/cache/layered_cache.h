@@ -41,7 +41,7 @@ inline void make_bundle_of(const std::string& path, const std::vector<std::strin
   std::vector<Entry> entries;
   for (const std::string& name : names) {
     const KernelSource source = make_source(name);
-    const auto binary = llvm::cantFail(cache->get_or_compile(source, arch));
+    const auto binary = llvm::cantFail(cache->get_or_compile({source, arch}));
     const std::string key = key_of(source, arch);
     entries.push_back({key, build_key(key, compiler_id), source.name_expression, *binary});
   }
@@ -50,18 +50,18 @@ inline void make_bundle_of(const std::string& path, const std::vector<std::strin
 
 inline bool is_on_disk(KernelCache& cache, const std::string& name) {
   BinaryOrigin origin = BinaryOrigin::Memory;
-  llvm::cantFail(cache.get_exactly(make_source(name), "sm_90a", {}, origin));
+  llvm::cantFail(cache.get_exactly({make_source(name), "sm_90a"}, {}, origin));
   return origin == BinaryOrigin::Disk;
 }
 
 inline BinaryOrigin origin_of(KernelCache& cache, const std::string& name, const char* arch = "sm_90a") {
-  llvm::cantFail(cache.get_or_compile(make_source(name), arch));
+  llvm::cantFail(cache.get_or_compile({make_source(name), arch}));
   return cache.events().back().origin;
 }
 
 inline StatusError failure_of(KernelCache& cache, const KernelSource& source,
                               const CancelToken* cancel = nullptr) {
-  llvm::Expected<std::shared_ptr<const Binary>> binary = cache.get_or_compile(source, "sm_90a", {cancel});
+  llvm::Expected<std::shared_ptr<const Binary>> binary = cache.get_or_compile({source, "sm_90a"}, {cancel});
   return binary ? StatusError(StatusCode::Ok, "") : take_status(binary.takeError());
 }
 

@@ -110,7 +110,7 @@ TEST(Prune, R09_WithinItsLimitsNothingGoes) {
 
 TEST(Prune, R09_WhatWasReadLatelySurvives) {
   Shelf shelf(20);
-  for (const std::size_t i : {0u, 3u}) EXPECT_NE(shelf.store.load(shelf.samples[i].key), std::nullopt);
+  for (const std::size_t i : {0u, 3u}) EXPECT_NE(shelf.store.find(shelf.samples[i].key), std::nullopt);
   llvm::cantFail(shelf.store.prune({.files = 5}, true));
   EXPECT_THAT(shelf.there(), testing::ElementsAre(0, 3, 17, 18, 19));
 }
@@ -124,7 +124,7 @@ TEST(Prune, R09_WhatIsPublishedJustNowIsNeverRemoved) {
   for (const Sample& sample : shelf.samples) set_age(tight.entry_path(sample.key), -minutes(5));
   tight.publish(fresh.key, fresh.bytes);
   EXPECT_THAT(shelf.there(), IsEmpty());
-  EXPECT_NE(tight.load(fresh.key), std::nullopt);
+  EXPECT_NE(tight.find(fresh.key), std::nullopt);
 }
 
 TEST(Prune, R09_APublishPrunesAtMostEveryInterval) {
@@ -251,7 +251,7 @@ std::string write_many(const std::string& directory, int writer, int count, cons
     const Sample sample = make_sample(std::to_string(writer) + "-" + std::to_string(i), 5000);
     store.publish(sample.key, sample.bytes);
     for (const Sample& kept : hot) {
-      if (!store.load(kept.key)) return "an entry in use was removed";
+      if (!store.find(kept.key)) return "an entry in use was removed";
     }
   }
   return warnings.all().empty() ? "" : warnings.all().front();

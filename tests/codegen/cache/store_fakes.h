@@ -17,7 +17,7 @@
 
 #include "codegen/cache/entry.h"
 #include "codegen/cache/store.h"
-#include "codegen/keys.h"
+#include "codegen/sha256.h"
 #include "tests/codegen/fakes.h"
 #include "tests/support/environment.h"
 
@@ -39,7 +39,7 @@ inline Sample make_sample(const std::string& name, std::size_t size = 100) {
   entry.request_key = sha256_hex("request " + name);
   entry.build_key = sha256_hex("build " + name);
   entry.name_expression = source.name_expression;
-  entry.binary = llvm::cantFail(compiler.compile(source, "sm_90a", "12", {}));
+  entry.binary = llvm::cantFail(compiler.compile({source, "sm_90a"}, {}));
   return {entry.build_key, write_entry(entry)};
 }
 

@@ -42,7 +42,7 @@ class SlowWriter : public QuickFileSystem {
   Store store = make_store(directory, &warnings, {}, system);
   std::minstd_rand random(seed);
   for (;;) {
-    const std::optional<Entry> entry = store.load(sample.key);
+    const std::optional<Entry> entry = store.find(sample.key);
     if (entry && write_entry(*entry) != sample.bytes) ::_exit(3);
     if (!entry) store.publish(sample.key, sample.bytes);
     if (random() % 4 == 0) ::unlink(store.entry_path(sample.key).c_str());  // for there to be writers
@@ -109,7 +109,7 @@ std::string load_or_publish(const std::string& directory, const Sample& sample, 
   QuickFileSystem system;
   Warnings warnings;
   Store store = make_store(directory, &warnings, options, system);
-  const std::optional<Entry> entry = store.load(sample.key);
+  const std::optional<Entry> entry = store.find(sample.key);
   if (entry && write_entry(*entry) != sample.bytes) return "wrong";
   if (!entry) store.publish(sample.key, sample.bytes);
   return !warnings.all().empty() ? warnings.all()[0] : entry ? "found" : "published";
@@ -133,7 +133,7 @@ TEST(StoreProcesses, R12_TwoVersionsAlternateAndEachPublishesOnce) {
 std::string ask_for(KernelCache& cache, int count, std::size_t bytes = 100) {
   for (int i = 0; i < count; ++i) {
     const KernelSource source = make_source("kernel" + std::to_string(i), make_sample("text", bytes).bytes);
-    auto binary = cache.get_or_compile(source, "sm_90a");
+    auto binary = cache.get_or_compile({source, "sm_90a"});
     if (!binary) return "error: " + llvm::toString(binary.takeError());
     if ((*binary)->cubin.find(source.text) == std::string::npos) return "a wrong kernel";
   }
@@ -270,7 +270,7 @@ TEST(StoreProcesses, R09_TheOrderOfUseIsKeptWithoutAccessTimes) {
       store.publish(samples[i].key, samples[i].bytes);
       set_age(store.entry_path(samples[i].key), std::chrono::hours(10 - i));
     }
-    if (!store.load(samples[0].key)) return std::string("no load");
+    if (!store.find(samples[0].key)) return std::string("no load");
     llvm::cantFail(store.prune({.files = 1}, true));
     const std::vector<StoredEntry> left = llvm::cantFail(store.list());
     return std::string(left.size() == 1 && left[0].build_key == samples[0].key ? ""
@@ -319,8 +319,8 @@ TEST(StoreProcesses, R10_ASquattedOrOpenFolderIsNeverReadFrom) {
                       auto cache = make_cache(place, std::make_shared<FakeCompiler>());
                       const std::string text = make_sample("text").bytes;
                       for (int i = 0; i < 3; ++i) {
-                        llvm::cantFail(
-                            cache->get_or_compile(make_source("kernel" + std::to_string(i), text), "sm_90a"));
+                        llvm::cantFail(cache->get_or_compile(
+                            {make_source("kernel" + std::to_string(i), text), "sm_90a"}));
                       }
                       return std::string();
                     }),

@@ -54,11 +54,11 @@ void expect_repair(const std::string& how, const std::function<void(const std::s
   EXPECT_NE(reason_of(store.read(sample.key)), "");
   EXPECT_TRUE(fs::exists(fs::symlink_status(file)));
   EXPECT_THAT(warnings.all(), IsEmpty());
-  EXPECT_EQ(store.load(sample.key), std::nullopt);
+  EXPECT_EQ(store.find(sample.key), std::nullopt);
   EXPECT_THAT(warnings.all(), SizeIs(1));
   EXPECT_FALSE(fs::exists(fs::symlink_status(file)));
   store.publish(sample.key, sample.bytes);
-  EXPECT_NE(store.load(sample.key), std::nullopt);
+  EXPECT_NE(store.find(sample.key), std::nullopt);
   EXPECT_THAT(warnings.all(), SizeIs(1));
 }
 
@@ -109,7 +109,7 @@ TEST(Store, R07_AFullFolderIsPutAsideWithWhatIsInIt) {
   }
   fs::permissions(fs::path(store.entry_path(sample.key)).parent_path(), fs::perms::owner_all);
   write_text(store.entry_path(sample.key) + "/notes", "somebody's work");
-  EXPECT_EQ(store.load(sample.key), std::nullopt);
+  EXPECT_EQ(store.find(sample.key), std::nullopt);
   llvm::cantFail(store.prune({.bytes = 0, .orphan_age = std::chrono::seconds(0)}, /*force=*/true));
   const std::vector<std::string> files = entries_in(folder.path());
   ASSERT_THAT(files, SizeIs(1));
@@ -167,9 +167,9 @@ TEST(Store, R07_AnEntryThatCannotBeReadNowStays) {
   for (const int error : {EMFILE, ENFILE, EACCES, EIO, ENOMEM, ESTALE}) {
     ShortOfDescriptors system(error);
     Warnings warnings;
-    EXPECT_EQ(make_store(folder.path(), &warnings, {}, system).load(sample.key), std::nullopt);
+    EXPECT_EQ(make_store(folder.path(), &warnings, {}, system).find(sample.key), std::nullopt);
     EXPECT_THAT(warnings.all(), SizeIs(1)) << error;
-    EXPECT_NE(make_store(folder.path()).load(sample.key), std::nullopt) << error;
+    EXPECT_NE(make_store(folder.path()).find(sample.key), std::nullopt) << error;
   }
 }
 
@@ -190,17 +190,17 @@ TEST(Store, R09_AReadEntryIsTouchedAtMostHourly) {
   Store store = make_store(folder.path(), &warnings, {}, system);
   store.publish(sample.key, sample.bytes);
   system.touches = 0;
-  EXPECT_NE(store.load(sample.key), std::nullopt);
+  EXPECT_NE(store.find(sample.key), std::nullopt);
   EXPECT_EQ(system.touches, 0) << "it was published just now";
   set_age(store.entry_path(sample.key), std::chrono::minutes(59));
-  EXPECT_NE(store.load(sample.key), std::nullopt);
+  EXPECT_NE(store.find(sample.key), std::nullopt);
   EXPECT_EQ(system.touches, 0);
   set_age(store.entry_path(sample.key), std::chrono::minutes(61));
-  for (int i = 0; i < 3; ++i) EXPECT_NE(store.load(sample.key), std::nullopt);
+  for (int i = 0; i < 3; ++i) EXPECT_NE(store.find(sample.key), std::nullopt);
   EXPECT_EQ(system.touches, 1);
   system.error = EPERM;
   set_age(store.entry_path(sample.key), std::chrono::minutes(61));
-  EXPECT_NE(store.load(sample.key), std::nullopt);
+  EXPECT_NE(store.find(sample.key), std::nullopt);
   EXPECT_EQ(system.touches, 2);
   EXPECT_THAT(warnings.all(), IsEmpty());
 }
@@ -228,7 +228,7 @@ class Untouchable : public FileSystem {
 /// All that a store does, for a sample that may be there.
 void use(Store& store, const Sample& sample, bool is_there) {
   EXPECT_FALSE(llvm::errorToBool(store.check()));
-  EXPECT_EQ(store.load(sample.key).has_value(), is_there);
+  EXPECT_EQ(store.find(sample.key).has_value(), is_there);
   const FileLock lock = store.lock(sample.key, std::chrono::seconds(60), nullptr);
   EXPECT_EQ(lock.outcome(), FileLock::Outcome::Unavailable);
   store.publish(sample.key, sample.bytes);
@@ -258,7 +258,7 @@ TEST(Store, R22_AReadOnlyStoreChangesNothing) {
   use(store, bad, false);
   EXPECT_THAT(warnings.all(), SizeIs(1));
   fs::create_directories(writer.entry_path(make_sample("c").key));
-  EXPECT_EQ(store.load(make_sample("c").key), std::nullopt);
+  EXPECT_EQ(store.find(make_sample("c").key), std::nullopt);
   EXPECT_EQ(system.changes, 0);
   EXPECT_EQ(read_text(writer.entry_path(bad.key)), "damaged");
 }
@@ -285,7 +285,7 @@ TEST(Store, R06_AnEntryThatIsNotSeenAfterItsRenameIsAMiss) {
   for (int process = 1; process <= 2; ++process) {
     auto cache = make_cache(folder.path(), compiler, &warnings, system);
     for (int round = 0; round < 3; ++round) {
-      llvm::cantFail(cache->get_or_compile(make_source("gather"), "sm_90a"));
+      llvm::cantFail(cache->get_or_compile({make_source("gather"), "sm_90a"}));
     }
     EXPECT_EQ(compiler->compiles, process) << "from memory, never from the path";
   }
@@ -315,7 +315,7 @@ void live(const std::string& base, FileSystem& system, Warnings* warnings) {
       .limits = {.bytes = 1, .interval = {}, .touch_interval = {}, .orphan_age = {}}};
   Store store = make_store(base + "/link/cache", warnings, options, system);
   llvm::consumeError(store.check());
-  store.load(a.key);
+  store.find(a.key);
   {
     const FileLock lock = store.lock(a.key, std::chrono::milliseconds(0), nullptr);
     store.publish(a.key, a.bytes);
@@ -323,8 +323,8 @@ void live(const std::string& base, FileSystem& system, Warnings* warnings) {
   std::error_code ignored;
   fs::create_directories(store.entry_path(in_the_way.key), ignored);
   fs::permissions(fs::path(store.entry_path(in_the_way.key)).parent_path(), fs::perms::owner_all, ignored);
-  store.load(in_the_way.key);
-  store.load(a.key);
+  store.find(in_the_way.key);
+  store.find(a.key);
   store.publish(b.key, b.bytes);  // and prunes away a and the lock file
   llvm::consumeError(store.list().takeError());
   llvm::consumeError(store.read(b.key).takeError());
@@ -363,9 +363,9 @@ TEST(Store, R06_R11_WhateverCallFailsNothingBadIsKept) {
         EXPECT_EQ(reason_of(store.read(entry.build_key)), "");
       }
       for (const Sample& sample : {make_sample("a"), make_sample("b"), make_sample("c")}) {
-        store.load(sample.key);  // clears the folder away that a failing store could not
+        store.find(sample.key);  // clears the folder away that a failing store could not
         store.publish(sample.key, sample.bytes);
-        EXPECT_NE(store.load(sample.key), std::nullopt);
+        EXPECT_NE(store.find(sample.key), std::nullopt);
         EXPECT_TRUE(store.lock(sample.key, std::chrono::milliseconds(0), nullptr).held());
       }
     }
@@ -381,11 +381,11 @@ TEST(Store, R12_TwoFormatsShareARootAndNeitherWipesTheOther) {
   Store newer = make_store(folder.path(), &warnings, {.format = 2}, system);
   newer.publish(sample.key, sample.bytes);
   EXPECT_EQ(read_text(newer.entry_path(sample.key)), sample.bytes);
-  EXPECT_EQ(older.load(sample.key), std::nullopt);
+  EXPECT_EQ(older.find(sample.key), std::nullopt);
   older.publish(sample.key, sample.bytes);
   llvm::cantFail(newer.prune({.bytes = 0}, true));
-  EXPECT_EQ(newer.load(sample.key), std::nullopt);
-  EXPECT_NE(older.load(sample.key), std::nullopt);
+  EXPECT_EQ(newer.find(sample.key), std::nullopt);
+  EXPECT_NE(older.find(sample.key), std::nullopt);
   EXPECT_THAT(warnings.all(), IsEmpty());
 }
 

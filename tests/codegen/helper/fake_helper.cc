@@ -2,6 +2,7 @@
 // kernel's text names a file where that needs one. Its log says what it was given by who started it.
 #include <dirent.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,8 +10,7 @@
 #include <cstdlib>
 
 #include "codegen/cache/entry.h"
-#include "codegen/helper/serve.h"
-#include "codegen/keys.h"
+#include "codegen/helper/protocol.h"
 #include "tests/codegen/fakes.h"
 
 namespace minuet {
@@ -82,7 +82,7 @@ HelperAnswer failure() {
 
 /// What to do is in the name of the library, up to its first ':', then the file. The library "fixed"
 /// identifies as the compiler of compile jobs, every other one as this process.
-HelperAnswer identify(const HelperJob& job) {
+HelperAnswer describe_nvrtc(const HelperJob& job) {
   const auto [what, file] = llvm::StringRef(job.nvrtc).split(':');
   misbehave(what, file.str());
   if (what == "fail" || (what == "failonce" && is_first(file.str()))) return failure();
@@ -93,23 +93,35 @@ HelperAnswer identify(const HelperJob& job) {
 }
 
 HelperAnswer answer(const HelperJob& job) {
-  if (job.identify) return identify(job);
+  if (job.identify) return describe_nvrtc(job);
   const KernelSource& source = job.request.source;
   const llvm::StringRef what = llvm::StringRef(source.display_name).split('-').first;
   misbehave(what, source.text);
   if (what == "fail") return failure();
   HelperAnswer answer;
+  answer.peak_bytes = 1 << 20;
   answer.pch_use = job.pch ? PchUse::Used : PchUse::None;
   FakeCompiler compiler;
   Entry entry;
-  entry.request_key = what == "other" ? "another key" : key_of(job.request);
+  entry.request_key = what == "other" ? "another key" : job.request.key;
   entry.build_key = build_key(entry.request_key, compiler.id_);
   entry.name_expression = source.name_expression;
-  entry.binary = llvm::cantFail(compiler.compile(source, job.request.arch, "seed", {}));
+  entry.binary = llvm::cantFail(compiler.compile(job.request, {}));
   entry.binary.log = inherited();
   answer.result = write_entry(entry);
   if (what == "flip") answer.result[answer.result.size() / 2] ^= 1;
   return answer;
+}
+
+llvm::Error serve() {
+  FrameStream stream(STDIN_FILENO, STDOUT_FILENO);
+  while (true) {
+    MINUET_ASSIGN(const std::optional<std::string> frame, stream.read());
+    if (!frame) return llvm::Error::success();
+    const HelperAnswer made = answer(llvm::cantFail(decode_job(*frame)));
+    MINUET_TRY(stream.write(encode_answer(made)));
+    MINUET_TRY(stream.write(made.result));
+  }
 }
 
 }  // namespace
@@ -119,9 +131,6 @@ int main(int count, char** arguments) {
   int parent = 0;
   llvm::StringRef argument = count == 2 ? arguments[1] : "";
   if (!argument.consume_front("--parent=") || argument.getAsInteger(10, parent)) return 2;
-  if (!minuet::follow_parent(parent)) return 1;
-  llvm::Error error = minuet::serve(STDIN_FILENO, STDOUT_FILENO, minuet::answer);
-  const bool is_broken = static_cast<bool>(error);
-  llvm::consumeError(std::move(error));
-  return is_broken ? 1 : 0;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  return ::getppid() != parent || llvm::errorToBool(minuet::serve()) ? 1 : 0;
 }

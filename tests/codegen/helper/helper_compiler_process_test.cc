@@ -72,7 +72,7 @@ TEST(HelperProcess, R19_AnswersOneJobAfterTheOther) {
   for (int i = 0; i < 3; ++i) {
     const HelperJob job = job_for("ok", "text " + std::to_string(i));
     const Entry entry = llvm::cantFail(read_entry(llvm::cantFail(ask(helper, job))));
-    EXPECT_EQ(entry.request_key, key_of(job.request));
+    EXPECT_EQ(entry.request_key, job.request.key);
     EXPECT_THAT(entry.binary.cubin, HasSubstr(job.request.source.text));
     const StatusError failed = failure(helper, job_for("fail"));
     EXPECT_EQ(failed.code(), StatusCode::InvalidArgument);

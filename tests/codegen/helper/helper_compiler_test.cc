@@ -20,7 +20,7 @@ StatusError refusal_to_compile(Compiler& compiler, const KernelSource& source = 
                                const CancelToken* cancel = nullptr) {
   CompileControl control;
   control.cancel = cancel;
-  llvm::Expected<Binary> binary = compiler.compile(source, "sm_90a", "", control);
+  llvm::Expected<Binary> binary = compiler.compile({source, "sm_90a"}, control);
   EXPECT_FALSE(binary);
   return take_status(binary.takeError());
 }
@@ -33,13 +33,13 @@ TEST(HelperCompiler, R08_WhatTheHelperFindsWrongIsTheErrorAndIsAskedAgain) {
   const TemporaryFolder folder;
   const std::string library = "failonce:" + (folder / "failed");
   const std::shared_ptr<Compiler> compiler = make_helper_compiler(library, MINUET_FAKE_HELPER);
-  llvm::Expected<NvrtcInfo> failed = compiler->identify();
+  llvm::Expected<NvrtcInfo> failed = compiler->info();
   ASSERT_FALSE(failed);
   const StatusError status = take_status(failed.takeError());
   EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
   EXPECT_EQ(status.message(), "the fake fails");
   EXPECT_EQ(status.detail(), "its log");
-  EXPECT_EQ(llvm::cantFail(compiler->identify()).path, library);
+  EXPECT_EQ(llvm::cantFail(compiler->info()).path, library);
 }
 
 TEST(HelperCompiler, R27_WithoutAHelperNothingIsCompiledAndNothingOpened) {
@@ -55,9 +55,9 @@ TEST(HelperCompiler, R16_CompilesInAHelper) {
   std::string packed;
   CompileControl control;
   control.packed = &packed;
-  const Binary binary = llvm::cantFail(compiler->compile(make_source("ok"), "sm_90a", "", control));
+  const Binary binary = llvm::cantFail(compiler->compile({make_source("ok"), "sm_90a"}, control));
   EXPECT_EQ(llvm::cantFail(read_entry(packed)).binary.cubin, binary.cubin) << "as the helper wrote it";
-  EXPECT_EQ(binary.compiler_id, llvm::cantFail(compiler->identify()).id);
+  EXPECT_EQ(binary.compiler_id, llvm::cantFail(compiler->info()).id);
   EXPECT_EQ(binary.arch, "sm_90a");
   EXPECT_THAT(binary.log, HasSubstr("pid "));
   EXPECT_THAT(binary.log, testing::Not(HasSubstr("pid " + std::to_string(::getpid()) + "\n")));

@@ -1,5 +1,5 @@
 // The pool with a helper that needs no NVRTC.
-#include "codegen/helper/helper_pool.h"
+#include "codegen/helper/helper_compiler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,6 @@
 #include <thread>
 
 #include "codegen/cache/entry.h"
-#include "codegen/helper/helper_compiler.h"
 #include "codegen/helper/identify_nvrtc.h"
 #include "tests/codegen/fakes.h"
 
@@ -61,7 +60,7 @@ Outcome run(const std::vector<KernelRequest>& requests, const HelperPoolOptions&
   std::mutex mutex;
   outcome.report = run_in_helpers(requests, options, [&](std::size_t index, const CompileControl& control) {
     const KernelRequest& request = requests[index];
-    llvm::Expected<Binary> binary = compiler->compile(request.source, request.arch, "", control);
+    llvm::Expected<Binary> binary = compiler->compile(request, control);
     const std::lock_guard<std::mutex> lock(mutex);
     EXPECT_EQ(outcome.errors[index], "never done") << "request " << index << " is done twice";
     outcome.order.push_back(index);
@@ -240,8 +239,7 @@ TEST(HelperPool, R19_AHelperThatMayStartALittleLaterIsWaitedFor) {
     installer.close();
   });
   const KernelRequest request = request_for("ok");
-  llvm::Expected<Binary> binary =
-      make_helper_compiler("fixed", program)->compile(request.source, request.arch, "", {});
+  llvm::Expected<Binary> binary = make_helper_compiler("fixed", program)->compile(request, {});
   later.join();
   ::close(events);
   ASSERT_TRUE(static_cast<bool>(binary)) << llvm::toString(binary.takeError());
@@ -252,7 +250,7 @@ TEST(HelperPool, R02_ThreadsThatAskAtOnceStartOneHelper) {
   const std::shared_ptr<Compiler> compiler = make_helper_compiler("for threads", MINUET_FAKE_HELPER);
   std::vector<std::string> ids(8);
   std::vector<std::thread> threads;
-  for (std::string& id : ids) threads.emplace_back([&] { id = llvm::cantFail(compiler->identify()).id; });
+  for (std::string& id : ids) threads.emplace_back([&] { id = llvm::cantFail(compiler->info()).id; });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(std::set<std::string>(ids.begin(), ids.end()).size(), 1u) << "the fake's identity is its process";
 }
@@ -304,12 +302,12 @@ TEST(HelperPool, R16_OneRequestInOneHelper) {
     std::string bytes;
     CompileControl control;
     control.packed = &bytes;
-    llvm::cantFail(compiler->compile(request.source, request.arch, "", control));
+    llvm::cantFail(compiler->compile(request, control));
     const Entry entry = llvm::cantFail(read_entry(bytes));
-    EXPECT_EQ(entry.request_key, key_of(request));
+    EXPECT_EQ(entry.request_key, request.key);
     EXPECT_EQ(entry.binary.display_name, request.source.display_name);
   }
-  llvm::Expected<Binary> failed = compiler->compile(request_for("fail").source, "sm_90a", "", {});
+  llvm::Expected<Binary> failed = compiler->compile({request_for("fail").source, "sm_90a"}, {});
   ASSERT_FALSE(failed);
   const StatusError status = take_status(failed.takeError());
   EXPECT_EQ(status.code(), StatusCode::InvalidArgument);

@@ -16,7 +16,6 @@
 
 #include "codegen/cache/entry.h"
 #include "codegen/helper/helper_compiler.h"
-#include "codegen/helper/helper_pool.h"
 #include "codegen/helper/identify_nvrtc.h"
 #include "codegen/keys.h"
 #include "codegen/nvrtc_library.h"
@@ -42,9 +41,7 @@ llvm::Expected<Entry> compile_in_helper(const KernelRequest& request, const std:
   CompileControl control;
   control.packed = &bytes;
   control.time_trace = time_trace;
-  MINUET_ASSIGN(
-      const Binary binary,
-      make_helper_compiler(library, MINUET_HELPER)->compile(request.source, request.arch, "", control));
+  MINUET_ASSIGN(const Binary binary, make_helper_compiler(library, MINUET_HELPER)->compile(request, control));
   return read_entry(bytes);
 }
 
@@ -68,8 +65,7 @@ class Helper : public testing::Test {
   }
 
   Binary compile_here(const KernelRequest& request) {
-    return llvm::cantFail(
-        compiler_->compile(request.source, request.arch, key_of(request).substr(0, 16), CompileControl()));
+    return llvm::cantFail(compiler_->compile(request, CompileControl()));
   }
   std::vector<std::string> left_folders() const {
     std::vector<std::string> names;
@@ -100,8 +96,7 @@ PoolRun run_pool(const std::vector<KernelRequest>& requests, const HelperPoolOpt
   std::mutex mutex;
   const Clock::time_point start = Clock::now();
   run.report = run_in_helpers(requests, options, [&](std::size_t index, const CompileControl& control) {
-    llvm::Expected<Binary> binary =
-        compiler->compile(requests[index].source, requests[index].arch, "", control);
+    llvm::Expected<Binary> binary = compiler->compile(requests[index], control);
     const std::lock_guard<std::mutex> lock(mutex);
     if (binary) {
       run.digests[index] = sha256_hex(binary->cubin + binary->lowered_name + binary->log);
@@ -120,9 +115,9 @@ TEST_F(Helper, R16_AHelperGivesTheSameEntry) {
   const Binary here = compile_here(request);
   EXPECT_EQ(entry.binary.cubin, here.cubin);
   EXPECT_EQ(entry.binary.lowered_name, here.lowered_name);
-  const std::string id = llvm::cantFail(compiler_->identify()).id;
+  const std::string id = llvm::cantFail(compiler_->info()).id;
   EXPECT_EQ(entry.binary.compiler_id, id);
-  EXPECT_EQ(entry.request_key, key_of(request));
+  EXPECT_EQ(entry.request_key, request.key);
   EXPECT_EQ(entry.build_key, build_key(entry.request_key, id));
 }
 
@@ -132,15 +127,14 @@ TEST_F(Helper, R16_AHelperCompilesWithTheOptionsOfTheRow) {
   without.source.options.clear();
   const Entry entry = llvm::cantFail(compile_in_helper(request));
   EXPECT_EQ(entry.binary.cubin, compile_here(request).cubin);
-  EXPECT_EQ(entry.request_key, key_of(request));
+  EXPECT_EQ(entry.request_key, request.key);
   EXPECT_NE(entry.binary.cubin, compile_here(without).cubin);
 }
 
 TEST_F(Helper, R16_AFailedCompileComesWithItsLog) {
-  KernelRequest request{make_source("probe", "template <int> __global__ void probe() { int x = ; }\n"),
-                        "sm_90a"};
-  request.source.name_expression = "probe<1>";
-  llvm::Expected<Entry> entry = compile_in_helper(request);
+  KernelSource source = make_source("probe", "template <int> __global__ void probe() { int x = ; }\n");
+  source.name_expression = "probe<1>";
+  llvm::Expected<Entry> entry = compile_in_helper({source, "sm_90a"});
   ASSERT_FALSE(entry);
   const StatusError status = take_status(entry.takeError());
   EXPECT_THAT(status.message(), HasSubstr("expected an expression"));
@@ -158,7 +152,7 @@ TEST_F(Helper, R16_TheEnvironmentAndTheLibraryPassThrough) {
 }
 
 TEST_F(Helper, R02_AHelperTellsWhichNvrtcItIs) {
-  const NvrtcInfo here = llvm::cantFail(compiler_->identify());
+  const NvrtcInfo here = llvm::cantFail(compiler_->info());
   EXPECT_EQ(loaded_nvrtcs(), std::vector<std::string>{here.path});  // which the helper is told
   for (const std::string& library : {std::string(), here.path}) {
     const NvrtcInfo told = llvm::cantFail(identify_nvrtc(library, MINUET_HELPER));
@@ -178,7 +172,7 @@ TEST_F(Helper, R02_AHelperTellsWhichNvrtcItIs) {
 int compile_in_child(Compiler& compiler, const KernelRequest& request) {
   // A hang ends the child by SIGALRM: far more than a compile takes on a busy machine.
   ::alarm(60);
-  llvm::Expected<Binary> binary = compiler.compile(request.source, request.arch, "", {});
+  llvm::Expected<Binary> binary = compiler.compile(request, {});
   if (!binary) {
     std::fprintf(stderr, "%s\n", llvm::toString(binary.takeError()).c_str());
     return 2;
@@ -190,12 +184,12 @@ int compile_in_child(Compiler& compiler, const KernelRequest& request) {
 void fork_during_a_compile(bool is_identified) {
   GatedHelper helper(MINUET_HELPER);
   const std::shared_ptr<Compiler> compiler = make_helper_compiler("", helper.program());
-  if (is_identified) llvm::cantFail(compiler->identify());
+  if (is_identified) llvm::cantFail(compiler->info());
   helper.close();
   std::atomic<bool> done{false};
   std::thread thread([&] {
     const KernelRequest request = cub_requests(1)[0];
-    llvm::cantFail(compiler->compile(request.source, request.arch, "", {}));
+    llvm::cantFail(compiler->compile(request, {}));
     done = true;
   });
   helper.wait();
@@ -256,7 +250,7 @@ TEST_F(Helper, R17_ALongCompileIsCancelled) {
   CompileControl control;
   control.cancel = &token;
   const std::shared_ptr<Compiler> compiler = make_helper_compiler("", MINUET_HELPER);
-  llvm::Expected<Binary> binary = compiler->compile(request.source, request.arch, "", control);
+  llvm::Expected<Binary> binary = compiler->compile(request, control);
   canceller.join();
   ASSERT_FALSE(binary);
   const StatusError status = take_status(binary.takeError());
@@ -316,7 +310,7 @@ TEST_F(Helper, R32_AHelperWritesATimeTrace) {
   const KernelRequest request{emit(GatherSpec{}), "sm_90a"};
   const Entry entry = llvm::cantFail(compile_in_helper(request, "", folder_ / "trace.txt"));
   // Of the same kernel. Its code need not be the same: with a trace NVRTC 13.0 orders operands otherwise.
-  EXPECT_EQ(entry.request_key, key_of(request));
+  EXPECT_EQ(entry.request_key, request.key);
   EXPECT_THAT(read_text(folder_ / "trace.txt"), HasSubstr("\"traceEvents\""));
   EXPECT_THAT(left_folders(), testing::ElementsAre("trace.txt"));
 }

@@ -36,7 +36,7 @@ TEST(IdentifyNvrtc, R02_IsAskedOnceAProcess) {
 TEST(IdentifyNvrtc, R16_AForkWhileNvrtcIsIdentifiedLeavesTheChildFree) {
   const TemporaryFolder folder;
   const std::shared_ptr<Compiler> compiler = make_helper_compiler("fixed", MINUET_FAKE_HELPER);
-  const std::string id = llvm::cantFail(compiler->identify()).id;
+  const std::string id = llvm::cantFail(compiler->info()).id;
   CancelToken cancel;
   std::thread asking([&] { refusal_to_identify("sleep:" + (folder / "asked"), &cancel); });
   while (::access((folder / "asked").c_str(), F_OK) != 0) ::poll(nullptr, 0, 2);
@@ -44,7 +44,7 @@ TEST(IdentifyNvrtc, R16_AForkWhileNvrtcIsIdentifiedLeavesTheChildFree) {
   if (child == 0) {
     ::alarm(60);
     const bool is_told = id_of("another") != id;
-    const bool is_known = llvm::cantFail(compiler->identify()).id == id;
+    const bool is_known = llvm::cantFail(compiler->info()).id == id;
     ::_exit(is_told && is_known ? 0 : 1);
   }
   int status = -1;

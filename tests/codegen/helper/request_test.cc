@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "codegen/helper/helper_compiler.h"
 #include "tests/codegen/fakes.h"
 #include "tests/kernels_templates/test_kernels.h"
 
@@ -28,8 +29,9 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 }
 
 TEST(Request, R19_ALineComesBackAsItWas) {
-  KernelRequest odd = example();
-  odd.source.text += "// \"quotes\" \\ and \t tabs, \xc3\xa4 and a NUL-free end\n";
+  KernelSource strange = example().source;
+  strange.text += "// \"quotes\" \\ and \t tabs, \xc3\xa4 and a NUL-free end\n";
+  const KernelRequest odd{strange, "sm_90a"};
   const std::string list = line_of(example()) + "\n\n" + line_of(odd) + "\n";
   const std::vector<RecordedRequest> read = llvm::cantFail(read_requests(list));
   ASSERT_EQ(read.size(), 2u);
@@ -39,8 +41,8 @@ TEST(Request, R19_ALineComesBackAsItWas) {
   EXPECT_EQ(read[0].request.source.least_sm, odd.source.least_sm);
   EXPECT_EQ(read[0].request.arch, "sm_90a");
   EXPECT_TRUE(read[0].is_same_version);
-  EXPECT_EQ(read[0].recorded_key, key_of(example()));
-  EXPECT_NE(key_of(odd), key_of(example()));
+  EXPECT_EQ(read[0].recorded_key, example().key);
+  EXPECT_NE(odd.key, example().key);
 }
 
 TEST(Request, R19_WhatARowAsksForTravelsAlong) {
@@ -54,9 +56,9 @@ TEST(Request, R19_WhatARowAsksForTravelsAlong) {
   EXPECT_TRUE(read[0].is_same_version);
   EXPECT_EQ(read[0].request.source.exact_arch, "sm_90a");
   EXPECT_EQ(read[0].request.source.options, relay.source.options);
-  KernelRequest without = relay;
-  without.source.options.clear();
-  EXPECT_NE(key_of(without), key_of(relay));
+  KernelSource without = relay.source;
+  without.options.clear();
+  EXPECT_NE(key_of(without, "sm_90a"), relay.key);
   const HelperJob job = llvm::cantFail(decode_job(llvm::cantFail(encode_job({relay, "", false, ""}))));
   EXPECT_EQ(job.request.source.options, relay.source.options);
 }
@@ -93,7 +95,7 @@ TEST(Request, R19_ErrorsNameLineAndField) {
 }
 
 TEST(Request, R19_AnotherVersionIsNoErrorInAListAndIsOneForAHelper) {
-  const std::string key = key_of(example());
+  const std::string key = example().key;
   std::string other = key;
   other[0] = other[0] == '0' ? '1' : '0';
   const std::vector<RecordedRequest> read =
@@ -118,11 +120,11 @@ TEST(Request, R19_TextThatIsNotUtf8IsRefused) {
 }
 
 TEST(Request, R19_ThePreambleIsTheIncludesAtTheStart) {
-  KernelRequest request = example();
-  request.source.text = "\n#include \"a.h\"\n  #include <b>\n\nint x;\n#include \"c.h\"\n";
-  EXPECT_EQ(preamble_of(request), "#include \"a.h\"\n#include <b>\n");
-  EXPECT_EQ(preamble_of({emit(ScanSpec{.items_per_thread = 4}), "sm_80"}),
-            preamble_of({emit(ScanSpec{.input = ScanInput::Hits}), "sm_90"}));
+  KernelSource source;
+  source.text = "\n#include \"a.h\"\n  #include <b>\n\nint x;\n#include \"c.h\"\n";
+  EXPECT_EQ(preamble_of(source), "#include \"a.h\"\n#include <b>\n");
+  EXPECT_EQ(preamble_of(emit(ScanSpec{.items_per_thread = 4})),
+            preamble_of(emit(ScanSpec{.input = ScanInput::Hits})));
 }
 
 TEST(Protocol, AnIdentityComesBackAsItWas) {
@@ -156,7 +158,7 @@ TEST(Protocol, JobsAndAnswersComeBackAsTheyWere) {
   EXPECT_EQ(read.nvrtc, job.nvrtc);
   EXPECT_EQ(read.pch, job.pch);
   EXPECT_EQ(read.time_trace, job.time_trace);
-  EXPECT_EQ(key_of(read.request), key_of(job.request));
+  EXPECT_EQ(read.request.key, job.request.key);
   const HelperAnswer answer{StatusCode::Unavailable, "a \xff message", "detail", "", PchUse::Created, 12345};
   const HelperAnswer back = llvm::cantFail(decode_answer(encode_answer(answer), "entry"));
   EXPECT_EQ(back.code, answer.code);

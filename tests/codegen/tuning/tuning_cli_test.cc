@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "codegen/header_index.h"
+#include "codegen/keys.h"
 #include "llvm/Support/JSON.h"
 #include "tests/codegen/tuning/examples.h"
 #include "tests/tools/folder.h"

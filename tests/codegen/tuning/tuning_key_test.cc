@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "codegen/header_index.h"
+#include "codegen/keys.h"
 #include "tests/codegen/tuning/examples.h"
 
 namespace minuet {

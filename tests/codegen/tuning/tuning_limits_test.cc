@@ -11,7 +11,7 @@ namespace minuet {
 namespace {
 
 void expect_compiles(Compiler& compiler, const KernelSource& source, const char* arch = "sm_90a") {
-  llvm::Expected<Binary> binary = compiler.compile(source, arch, "0123456789abcdef", {});
+  llvm::Expected<Binary> binary = compiler.compile({source, arch}, {});
   ASSERT_TRUE(static_cast<bool>(binary)) << source.display_name << ": " << llvm::toString(binary.takeError());
   EXPECT_LE(binary->shared_bytes, 48 << 10) << source.display_name;
   std::printf("%s %.0f ms, %d bytes spilled\n", source.display_name.c_str(), binary->compile_ms,

@@ -36,7 +36,7 @@ void Gpu::load(const std::vector<KernelSource>& sources) {
   std::atomic<std::size_t> next{0};
   auto work = [&] {
     for (std::size_t i = next++; i < missing.size(); i = next++) {
-      auto binary = cache->get_or_compile(missing[i], device->info().arch);
+      auto binary = cache->get_or_compile({missing[i], device->info().arch});
       if (binary) {
         binaries[i] = *binary;
       } else {

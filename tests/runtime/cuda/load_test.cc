@@ -41,7 +41,7 @@ class LoadTest : public GpuTest {
     cache_ = cache;
   }
   BinaryList compile(const std::vector<KernelSource>& sources) {
-    return take(cache_->get_or_compile_all(sources, device_->info().arch));
+    return take(cache_->get_or_compile_all(requests_of(sources, device_->info().arch)));
   }
 
   std::shared_ptr<CudaDevice> device_;
@@ -146,7 +146,8 @@ TEST_F(LoadTest, R28_ACubinOfAnotherGpuIsReplaced) {
   const std::string other = arch.substr(0, 4) == "sm_8" ? "sm_90" : "sm_80";
   const std::vector<KernelSource> sources = all_sources();
   BinaryList binaries = compile(sources);
-  const BinaryList foreign = take(cache_->get_or_compile_all({sources.front(), sources.back()}, other));
+  const BinaryList foreign =
+      take(cache_->get_or_compile_all(requests_of({sources.front(), sources.back()}, other)));
   Binary first = *foreign[0], last = *foreign[1];
   first.arch = last.arch = arch;
   const BinaryList good{binaries.front(), binaries.back()};
@@ -177,8 +178,7 @@ TEST_F(LoadTest, R23_TheDriverCompilesPtx) {
   const std::shared_ptr<Compiler> compiler = take(open_nvrtc());
   BinaryList binaries;
   for (const KernelSource& source : all_sources()) {
-    binaries.push_back(
-        std::make_shared<const Binary>(take(compiler->compile(source, "compute_80", "0", {}))));
+    binaries.push_back(std::make_shared<const Binary>(take(compiler->compile({source, "compute_80"}, {}))));
   }
   take(device_->load(binaries, {}));
   const Cloud cloud(104);
@@ -192,7 +192,7 @@ TEST_F(LoadTest, R28_ASecondRefusalSaysWhatToDo) {
   const std::string arch = device_->info().arch;
   const std::string other = arch.substr(0, 4) == "sm_8" ? "sm_90" : "sm_80";
   const std::shared_ptr<const Binary> foreign =
-      take(cache_->get_or_compile(emit(choose_permute_coordinates(kNdim)), other));
+      take(cache_->get_or_compile({emit(choose_permute_coordinates(kNdim)), other}));
   int asked = 0;
   const StatusError error = take_status(
       device_->load({foreign}, [&](const Binary&) -> llvm::Expected<std::shared_ptr<const Binary>> {

@@ -87,7 +87,7 @@ TEST_F(PlantedEntryTest, R28_TheNetworkRunsAllTheSame) {
   const std::string good = read_text(victim.path);
   ASSERT_NE(device().info().arch, "sm_80") << "choose another architecture for the foreign cubin";
   std::unique_ptr<KernelCache> cache = make_cache("", take(open_nvrtc()));
-  const std::shared_ptr<const Binary> foreign = take(cache->get_or_compile(source, "sm_80"));
+  const std::shared_ptr<const Binary> foreign = take(cache->get_or_compile({source, "sm_80"}));
 
   int refused = 0;
   for (const auto& [what, cubin] : bad_cubins(victim.entry.binary.cubin, foreign->cubin)) {

@@ -17,14 +17,12 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr const char* kSeed = "0123456789abcdef";
-
 std::shared_ptr<Compiler> open() {
   return llvm::cantFail(open_nvrtc(SOFTWARE_CUDA_FOLDER "/libnvrtc.so.13"));
 }
 
 Binary compile(const KernelSource& source, const char* arch = "sm_90a") {
-  llvm::Expected<Binary> binary = open()->compile(source, arch, kSeed, {});
+  llvm::Expected<Binary> binary = open()->compile({source, arch}, {});
   if (binary) return *binary;
   const StatusError status = take_status(binary.takeError());
   ADD_FAILURE() << status.message() << "\n" << status.detail();
@@ -32,7 +30,7 @@ Binary compile(const KernelSource& source, const char* arch = "sm_90a") {
 }
 
 StatusError failure(const KernelSource& source, const char* arch = "sm_90a") {
-  llvm::Expected<Binary> binary = open()->compile(source, arch, kSeed, {});
+  llvm::Expected<Binary> binary = open()->compile({source, arch}, {});
   EXPECT_FALSE(binary);
   return binary ? StatusError(StatusCode::Internal, "") : take_status(binary.takeError());
 }
@@ -160,7 +158,7 @@ TEST(SoftwareNvrtc, ATraceIsWritten) {
   const TemporaryFolder folder;
   CompileControl control;
   control.time_trace = folder / "trace";
-  llvm::Expected<Binary> binary = open()->compile(emit(PackSpec{}), "sm_90", kSeed, control);
+  llvm::Expected<Binary> binary = open()->compile({emit(PackSpec{}), "sm_90"}, control);
   ASSERT_TRUE(static_cast<bool>(binary)) << llvm::toString(binary.takeError());
   EXPECT_THAT(read_text(control.time_trace), HasSubstr("\"traceEvents\""));
 }
