@@ -285,6 +285,8 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
   CLI::App* const tune =
       app.add_subcommand("tune", "Measure what is fastest; look at, merge and migrate the results");
   add_tune(*tune, arguments.tune);
+  CLI::App* const study = app.add_subcommand("study", "Repeat the paper's measurements on this machine");
+  add_study(*study, arguments.study);
   CLI::App* const weights = app.add_subcommand("weights", "Convert weights that other engines stored");
   add_weights_command(*weights, arguments);
   refuse_empty_values(app);
@@ -310,7 +312,8 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
   }
   if (app.get_subcommands().empty()) {
     return bad_input(
-        "a command is missing: run, view, report, info, bench, precompile, cache, tune or weights");
+        "a command is missing: run, view, report, info, bench, precompile, cache, tune, study or "
+        "weights");
   }
   arguments.command = run->parsed()       ? Command::Run
                       : view->parsed()    ? Command::View
@@ -319,6 +322,7 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
                       : bench->parsed()   ? Command::Bench
                       : cache->parsed()   ? Command::Cache
                       : tune->parsed()    ? Command::Tune
+                      : study->parsed()   ? Command::Study
                       : weights->parsed() ? Command::Weights
                                           : Command::Precompile;
   if (arguments.command == Command::Run) MINUET_TRY(check_run(arguments));

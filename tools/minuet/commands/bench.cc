@@ -166,11 +166,7 @@ llvm::json::Object times_json(const BenchCloud& cloud, llvm::json::Object voxels
       {"voxel_size", cloud.voxel_size},
       {"voxels", std::move(voxels)},
       {"variants", static_cast<int64_t>(wall_ms.size())},
-      {"wall_ms", llvm::json::Object{{"median", median(wall_ms)},
-                                     {"p10", quantile(wall_ms, 0.1)},
-                                     {"p90", quantile(wall_ms, 0.9)},
-                                     {"max", quantile(wall_ms, 1)},
-                                     {"min", quantile(wall_ms, 0.0)}}},
+      {"wall_ms", spread_json(wall_ms)},
   };
 }
 

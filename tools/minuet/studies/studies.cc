@@ -1,0 +1,19 @@
+#include "tools/minuet/studies/studies.h"
+
+namespace minuet::tool {
+
+const std::vector<Study>& all_studies() {
+  static const std::vector<Study> studies = {
+      {"search", "B and C of the search", "time of the Map step by B and C (paper 6.4)", study_search},
+      {"tiles", "Best tiles", "the best tile of each layer's gather and scatter (paper 6.5)", study_tiles},
+      {"padding", "Padding and number of GEMMs", "offsets grouped by size and in map order (paper 5.2, 6.5)",
+       study_padding},
+      {"dtype", "Data types", "both networks in fp32, tf32, fp16 and bf16", study_dtype},
+      {"batch", "Batches", "1 to 16 clouds at a time", study_batch},
+      {"voxels", "Number of voxels", "1e4 to 5e6 voxels with five neighbours each", study_voxels},
+      {"dataflow", "The fused dataflow", "each layer fused, and by gather-GEMM-scatter", study_dataflow},
+  };
+  return studies;
+}
+
+}  // namespace minuet::tool
