@@ -18,6 +18,12 @@ struct Study {
 /// In the order in which `all` runs them.
 const std::vector<Study>& all_studies();
 
+llvm::Error study_end_to_end(StudyBench& bench, StudyDocument& document);
+llvm::Error study_layers(StudyBench& bench, StudyDocument& document);
+llvm::Error study_map(StudyBench& bench, StudyDocument& document);
+llvm::Error study_gmas(StudyBench& bench, StudyDocument& document);
+llvm::Error study_density(StudyBench& bench, StudyDocument& document);
+llvm::Error study_breakdown(StudyBench& bench, StudyDocument& document);
 llvm::Error study_search(StudyBench& bench, StudyDocument& document);
 llvm::Error study_padding(StudyBench& bench, StudyDocument& document);
 llvm::Error study_tiles(StudyBench& bench, StudyDocument& document);
