@@ -65,6 +65,7 @@ llvm::Error run_study(const Study& study, StudyBench& bench, OutputFile& file, c
   llvm::Error error = study.run(bench, document);
   bench.end();
   if (error) return in_file(study.name, std::move(error));
+  if (bench.size() == StudySize::Tiny) document.note("Of the tests' size: numbers and shapes mean nothing.");
   const double seconds = milliseconds_since(start) / 1000;
   llvm::json::Object made = std::move(document).json(bench, seconds);
   llvm::outs() << llvm::formatv("{0}, {1:f1} s: {2}\n", study.title, seconds, path);

@@ -49,13 +49,9 @@ std::string helper_program() {
   return path.str().str();
 }
 
-llvm::Expected<GpuKernel> compile_kernel(Compiler& compiler, Gpu& gpu, const std::string& arch,
-                                         const std::string& name) {
-  KernelSource source;
-  source.display_name = "study-" + name;
-  source.text = baseline_source();
-  source.name_expression = "minuet::study::" + name;
-  llvm::Expected<Binary> binary = compiler.compile(source, arch, "0123456789abcdef", {});
+llvm::Expected<GpuKernel> load_kernel(Compiler& compiler, Gpu& gpu, const std::string& arch,
+                                      const std::string& name) {
+  llvm::Expected<Binary> binary = compiler.compile(baseline_kernel(name), arch, "0123456789abcdef", {});
   if (!binary) {
     const StatusError status = take_status(binary.takeError());
     return broken(status.message() + " " + status.detail());
@@ -76,9 +72,9 @@ llvm::Expected<std::unique_ptr<Baseline>> Baseline::create(const StudyBench& ben
 llvm::Error Baseline::compile() {
   const std::shared_ptr<Compiler> compiler = make_helper_compiler({}, helper_program());
   const std::string& arch = bench_.facts().arch;
-  MINUET_ASSIGN(insert_, compile_kernel(*compiler, *gpu_, arch, "insert_keys"));
-  MINUET_ASSIGN(query_hash_, compile_kernel(*compiler, *gpu_, arch, "query_table"));
-  MINUET_ASSIGN(query_sorted_, compile_kernel(*compiler, *gpu_, arch, "query_sorted"));
+  MINUET_ASSIGN(insert_, load_kernel(*compiler, *gpu_, arch, "insert_keys<256>"));
+  MINUET_ASSIGN(query_hash_, load_kernel(*compiler, *gpu_, arch, "query_keys<true>"));
+  MINUET_ASSIGN(query_sorted_, load_kernel(*compiler, *gpu_, arch, "query_keys<false>"));
   return llvm::Error::success();
 }
 
