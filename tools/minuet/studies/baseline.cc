@@ -10,6 +10,7 @@
 #include "llvm/Support/Path.h"
 #include "tools/minuet/error.h"
 #include "tools/minuet/output_file.h"
+#include "tools/minuet/studies/baseline_source.h"
 #include "tools/minuet/studies/baseline_table.h"
 
 namespace minuet::tool {

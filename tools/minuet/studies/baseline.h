@@ -6,14 +6,10 @@
 #include <optional>
 #include <vector>
 
-#include "codegen/emit.h"
 #include "tools/minuet/studies/bench.h"
 #include "tools/minuet/studies/gpu.h"
 
 namespace minuet::tool {
-
-/// What NVRTC compiles for it: insert_keys<256>, query_keys<true> (by hash) or query_keys<false> (sorted).
-KernelSource baseline_kernel(const std::string& name);
 
 /// The coordinates of one level, as keys in the caller's order and in ascending order, and room for a table.
 struct BaselineLevel {

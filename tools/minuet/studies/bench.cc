@@ -129,6 +129,12 @@ llvm::Error StudyBench::find_environment() {
   return llvm::Error::success();
 }
 
+std::string StudyBench::cache_text() const {
+  return llvm::formatv("its L2 cache has {0} MB, that of the paper's RTX 3090 6 MB",
+                       environment_.l2_bytes >> 20)
+      .str();
+}
+
 llvm::json::Object StudyBench::machine() const {
   llvm::json::Object machine{
       {"device", facts_.description}, {"arch", facts_.arch},       {"driver", driver_},
@@ -167,7 +173,7 @@ llvm::Expected<const std::vector<StudyCloud>*> StudyBench::clouds() {
     for (const auto& [kind, voxel_size] : {std::pair("lidar", 0.1), {"room", 0.02}, {"object", 0.01}}) {
       InputOptions input;
       input.synthetic = kind;
-      input.points = by_size(300, 4000, 0);
+      input.points = by_size(300, 2000, 0);
       BenchCloud scene;
       scene.name = std::string(kind) + "_" + digits(voxel_size);
       scene.voxel_size = voxel_size;

@@ -62,6 +62,8 @@ class StudyBench {
   const DeviceFacts& facts() const { return facts_; }
   StudySize size() const { return size_; }
   minuet_dtype dtype() const { return dtype_; }
+  /// "its L2 cache has 50 MB, that of the paper's RTX 3090 6 MB"; of a GPU.
+  std::string cache_text() const;
   /// One value for each size.
   template <class T>
   T by_size(T tiny, T small, T full) const {

@@ -15,9 +15,8 @@ double quotient(const std::vector<double>& slow, const std::vector<double>& fast
 /// Where every table fits a cache, nothing is gained by sorted queries.
 std::string map_reason(const StudyBench& bench) {
   return bench.facts().is_cpu()
-             ? "a CPU, whose caches hold the whole table at these sizes"
-             : "a GPU whose L2 cache holds larger tables than the paper's RTX 3090 (6 MB), "
-               "and a table with no engine around it";
+             ? "a CPU, whose caches hold the table at these sizes"
+             : "the table has no engine around it, and this is another GPU: " + bench.cache_text();
 }
 
 void claim_queries(const StudyBench& bench, StudyDocument& document, const std::vector<double>& query,

@@ -1,4 +1,4 @@
-// Padding and number of GEMMs, by the order in which offsets are grouped.
+// Padding and number of GEMMs, by the order in which offsets are grouped. Pure.
 #pragma once
 
 #include <cstdint>
