@@ -106,6 +106,7 @@ llvm::Error study_command(const Arguments& arguments) {
   MINUET_ASSIGN(const std::vector<const Study*> studies, chosen_studies(options.names));
   if (const std::error_code error = llvm::sys::fs::create_directories(options.output))
     return bad_input("the folder '{0}' cannot be made: {1}", options.output, error.message());
+  if (!llvm::sys::fs::is_directory(options.output)) return bad_input("'{0}' is no folder", options.output);
   MINUET_ASSIGN(const std::unique_ptr<StudyBench> bench, StudyBench::open(options));
   for (const Study* study : studies) {
     llvm::SmallString<128> path(options.output);
