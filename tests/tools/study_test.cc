@@ -4,10 +4,10 @@
 #include <set>
 
 #include "codegen/json_text.h"
-#include "minuet/minuet.h"
 #include "tests/support/expect.h"
 #include "tests/tools/bytes.h"
 #include "tests/tools/folder.h"
+#include "tests/tools/gpu.h"
 #include "tools/minuet/documents.h"
 
 namespace minuet::tool {
@@ -22,19 +22,6 @@ const std::set<std::string> kStudies = {"batch",      "breakdown", "dataflow", "
                                         "search",     "tiles",     "voxels"};
 /// Of what the paper's text reports nothing.
 const std::set<std::string> kOwn = {"batch", "dataflow", "dtype", "voxels"};
-
-/// Why cuda:0 cannot be used, or "".
-std::string why_no_gpu() {
-  minuet_context* context = nullptr;
-  minuet_device* device = nullptr;
-  if (minuet_context_create(nullptr, &context) != MINUET_OK) return "";
-  const minuet_status status = minuet_device_open(context, "cuda:0", &device);
-  char text[1024] = "no GPU";
-  if (status != MINUET_OK) minuet_last_error(text, sizeof(text));
-  minuet_device_destroy(device);
-  minuet_context_destroy(context);
-  return status == MINUET_UNAVAILABLE ? text : "";
-}
 
 class Studies : public testing::Test {
  protected:
