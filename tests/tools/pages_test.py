@@ -347,7 +347,7 @@ class StudiesTest(PageTest):
             chapter = f"#chapter{chapters.index(title)}"
             self.assertGreaterEqual(self.browser.evaluate(f"document.querySelectorAll('{chapter} svg').length"), 1)
             table = self.browser.text(f"{chapter} table")
-            self.assertRegex(table, r"paper\s+here\s+its shape\s+why")
+            self.assertRegex(table, r"the paper\s+here\s+its shape")
             self.assertRegex(table, "holds|does not hold")
         self.assertIn("15.8 x as fast", self.browser.text(f"#chapter{chapters.index('The Map step')} table"))
         self.assertEqual(self.browser.evaluate(OVERLAPS), [])

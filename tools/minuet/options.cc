@@ -156,10 +156,10 @@ void add_run(CLI::App& run, Arguments& arguments) {
       ->type_name("FILE");
   run.add_option("--json", arguments.json, "the report as JSON; - writes it to stdout instead of the tables")
       ->type_name("FILE");
-  run.add_option(
-         "--trace", arguments.trace,
-         "times of look-ups, compiles, loads and of each layer of each inference, on a GPU also as the device "
-         "took them, for ui.perfetto.dev")
+  run.add_option("--trace", arguments.trace,
+                 "times of look-ups, compiles, loads and of each layer of each inference, on a GPU also as "
+                 "the device "
+                 "took them, for ui.perfetto.dev")
       ->type_name("FILE");
   run.add_flag("--list-kernels", arguments.list_kernels, "list every kernel and where its binary came from");
   add_cache(run, arguments);

@@ -147,7 +147,9 @@ llvm::Expected<std::vector<Idea>> switch_on(StudyBench& bench, const Baseline& b
   MINUET_ASSIGN(const Comparison both, compare_with_baseline(bench, baseline, "minkunet42", cloud));
   const NetworkCase wanted = paper_case("minkunet42", bench.dtype());
   const double hash = median(both.maps.hash());
-  std::vector<Idea> ideas{{"hash table, tile 4, GEMMs not grouped", hash, median(both.baseline.gmas)}};
+  std::vector<Idea> ideas{
+      {bench.facts().is_cpu() ? "hash table, GEMMs not grouped" : "hash table, tile 4, GEMMs not grouped",
+       hash, median(both.baseline.gmas)}};
   TuningConfigs configs;
   if (!bench.facts().is_cpu()) {
     MINUET_ASSIGN(const std::vector<TileTimes> tiles, time_tiles(bench, "minkunet42", cloud));

@@ -56,17 +56,6 @@ void StudyDocument::add_table(llvm::StringRef title, const std::vector<const cha
 
 llvm::json::Object StudyDocument::json(const StudyBench& bench, double seconds) && {
   llvm::json::Object document = bench.machine();
-  llvm::json::Array rows;
-  for (const llvm::json::Value& claim : claims_) {
-    const llvm::json::Object& said = *claim.getAsObject();
-    rows.push_back(
-        llvm::json::Array{*said.get("paper"), *said.get("here"), *said.get("shape"), *said.get("why")});
-  }
-  if (!rows.empty()) {
-    tables_.insert(tables_.begin(),
-                   table("What the paper says", llvm::json::Array{"paper", "here", "its shape", "why"},
-                         std::move(rows)));
-  }
   document["study"] = study_;
   document["title"] = title_;
   document["size"] = bench.by_size("tiny", "small", "full");

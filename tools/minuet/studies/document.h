@@ -30,7 +30,7 @@ class StudyPlot {
   std::vector<std::pair<std::string, llvm::json::Array>> series_;
 };
 
-/// Document of documents.h, which `minuet report` shows, with "study" and "claims".
+/// Document of documents.h, which `minuet report` shows.
 class StudyDocument {
  public:
   StudyDocument(std::string study, std::string title) : study_(std::move(study)), title_(std::move(title)) {}
