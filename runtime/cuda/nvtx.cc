@@ -21,7 +21,7 @@ bool wants_nvtx() {
 namespace {
 
 nvtxDomainHandle_t domain() {
-  static const nvtxDomainHandle_t made = nvtxDomainCreateA("minuet");
+  static nvtxDomainRegistration* const made = nvtxDomainCreateA("minuet");
   return made;
 }
 
