@@ -386,7 +386,9 @@ llvm::Error bench_command(const Arguments& arguments) {
   for (const std::string& dtype : arguments.dtypes) MINUET_TRY(dtype_for(dtype, true).takeError());
   const BenchFiles files{
       bench_data_folder(arguments.data), arguments.file_voxel_size, {arguments.file_columns, {}}};
+  std::optional<Progress> progress("reading the clouds");
   MINUET_ASSIGN(const std::vector<BenchCloud> clouds, open_bench_clouds(arguments.clouds, files));
+  progress.reset();
   MINUET_ASSIGN(const ContextHandle context, open_context({arguments.cache}));
   DeviceFacts facts;
   MINUET_ASSIGN(const DeviceHandle device, open_device(context.get(), arguments.device, facts));

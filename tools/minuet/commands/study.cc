@@ -1,6 +1,7 @@
 // `minuet study`: the paper's measurements on this machine, beside what the paper says.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <optional>
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -10,6 +11,7 @@
 #include "tools/minuet/error.h"
 #include "tools/minuet/options_rules.h"
 #include "tools/minuet/output_file.h"
+#include "tools/minuet/progress.h"
 #include "tools/minuet/studies/studies.h"
 
 namespace minuet::tool {
@@ -107,7 +109,9 @@ llvm::Error study_command(const Arguments& arguments) {
   if (const std::error_code error = llvm::sys::fs::create_directories(options.output))
     return bad_input("the folder '{0}' cannot be made: {1}", options.output, error.message());
   if (!llvm::sys::fs::is_directory(options.output)) return bad_input("'{0}' is no folder", options.output);
+  std::optional<Progress> progress("opening the device");
   MINUET_ASSIGN(const std::unique_ptr<StudyBench> bench, StudyBench::open(options));
+  progress.reset();
   for (const Study* study : studies) {
     llvm::SmallString<128> path(options.output);
     llvm::sys::path::append(path, std::string(study->name) + ".json");
