@@ -106,6 +106,20 @@ class StudyBench {
   std::optional<Progress> progress_;
 };
 
+/// Steps of a study that take about as long each, for who waits.
+class StudySteps {
+ public:
+  StudySteps(StudyBench& bench, size_t total) : bench_(bench), total_(static_cast<int64_t>(total)) {
+    bench_.step(0, total_);
+  }
+  void count() { bench_.step(++done_, total_); }
+
+ private:
+  StudyBench& bench_;
+  const int64_t total_;
+  int64_t done_ = 0;
+};
+
 double geometric_mean(const std::vector<double>& values);
 
 }  // namespace minuet::tool

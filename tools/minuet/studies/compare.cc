@@ -80,7 +80,7 @@ llvm::Error study_end_to_end(StudyBench& bench, StudyDocument& document) {
   StudyPlot whole("Whole inferences", "bar", axis(""), axis("ms"));
   StudyPlot gain("Speedup of the paper's road over the baseline", "bar", axis(""), axis("times"));
   std::vector<double> speedups;
-  int64_t done = 0;
+  StudySteps steps(bench, 2 * scenes->size());
   for (const char* network : {"minkunet42", "sparseresnet21d"}) {
     for (const StudyCloud& cloud : *scenes) {
       const std::string name = network + (", " + cloud.name);
@@ -91,7 +91,7 @@ llvm::Error study_end_to_end(StudyBench& bench, StudyDocument& document) {
       gain.add_value("paper's road", name, both.speedup());
       gain.add_value("by default, whole inference", name, both.baseline_ms() / median(usual.wall));
       speedups.push_back(both.speedup());
-      bench.step(++done, static_cast<int64_t>(2 * scenes->size()));
+      steps.count();
     }
   }
   document.add(std::move(whole));
@@ -112,7 +112,7 @@ llvm::Error study_density(StudyBench& bench, StudyDocument& document) {
   StudyPlot time("MinkUNet42: Map, gather, GEMM and scatter", "line", axis("voxels", true), axis("ms", true));
   StudyPlot gain("Speedup", "line", axis("voxels", true), axis("times"));
   std::vector<double> speedups;
-  int64_t done = 0;
+  StudySteps steps(bench, counts.size());
   for (const int64_t count : counts) {
     const StudyCloud cloud = bench.random_cloud(count, edge);
     MINUET_ASSIGN(const Comparison both, compare_with_baseline(bench, *baseline, "minkunet42", cloud));
@@ -120,7 +120,7 @@ llvm::Error study_density(StudyBench& bench, StudyDocument& document) {
     time.add_value("the paper's road", count, both.paper_ms());
     gain.add_value("the paper's road", count, both.speedup());
     speedups.push_back(both.speedup());
-    bench.step(++done, static_cast<int64_t>(counts.size()));
+    steps.count();
   }
   document.note(llvm::formatv("Uniform voxels in {0}^3.", edge).str());
   document.add(std::move(time));
@@ -181,6 +181,7 @@ llvm::Error study_breakdown(StudyBench& bench, StudyDocument& document) {
   MINUET_ASSIGN(const std::unique_ptr<Baseline> baseline, Baseline::create(bench));
   MINUET_ASSIGN(const auto* scenes, bench.clouds());
   const size_t count = std::min(scenes->size(), bench.by_size<size_t>(1, 1, 2));
+  StudySteps steps(bench, count);
   for (size_t i = 0; i < count; ++i) {
     const StudyCloud& cloud = (*scenes)[i];
     MINUET_ASSIGN(const std::vector<Idea> ideas, switch_on(bench, *baseline, cloud));
@@ -202,7 +203,7 @@ llvm::Error study_breakdown(StudyBench& bench, StudyDocument& document) {
     const bool holds = each_helps && ideas[most].name == "+ sorted queries (SS)";
     document.claim("each of the four ideas helps, and sorted queries help most", here, verdict(holds),
                    holds ? "" : smaller_gain(bench));
-    bench.step(static_cast<int64_t>(i + 1), static_cast<int64_t>(count));
+    steps.count();
   }
   return llvm::Error::success();
 }
@@ -229,7 +230,7 @@ llvm::Error compare_layers(StudyBench& bench, StudyDocument& document, bool with
   StudyPlot time((*scenes)[0].name, "bar", axis(""), axis("ms"));
   std::vector<double> all;
   const std::vector<Widths> widths = common_widths(bench);
-  int64_t done = 0;
+  StudySteps steps(bench, widths.size());
   for (const auto& [in, out] : widths) {
     const std::string name = llvm::formatv("{0} > {1}", in, out).str();
     std::vector<double> speedups, fused_speedups;
@@ -251,7 +252,7 @@ llvm::Error compare_layers(StudyBench& bench, StudyDocument& document, bool with
     gain.add_value("the paper's road", name, geometric_mean(speedups));
     gain.add_value("fused", name, geometric_mean(fused_speedups));
     all.push_back(geometric_mean(speedups));
-    bench.step(++done, static_cast<int64_t>(widths.size()));
+    steps.count();
   }
   document.add(std::move(gain));
   document.add(std::move(time));

@@ -53,11 +53,11 @@ llvm::Error study_dataflow(StudyBench& bench, StudyDocument& document) {
   document.note("The paper has gather-GEMM-scatter alone: no figure of its own to compare with.");
   MINUET_ASSIGN(const auto* scenes, bench.clouds());
   const size_t most = bench.by_size<size_t>(1, 1, 2);
-  int64_t done = 0;
+  StudySteps steps(bench, 2 * std::min(most, scenes->size()));
   for (const char* network : {"minkunet42", "sparseresnet21d"}) {
     for (size_t i = 0; i < std::min(most, scenes->size()); ++i) {
       MINUET_TRY(compare_dataflows(bench, document, network, (*scenes)[i]));
-      bench.step(++done, static_cast<int64_t>(2 * std::min(most, scenes->size())));
+      steps.count();
     }
   }
   return llvm::Error::success();

@@ -63,7 +63,7 @@ llvm::Error study_map(StudyBench& bench, StudyDocument& document) {
   StudyPlot build_plot("Build", "line", axis("voxels, random", true), axis("ms", true));
   StudyPlot scene_plot("Query, scenes", "bar", axis(""), axis("ms"));
   std::vector<double> query, build, by_size;
-  int64_t done = 0;
+  StudySteps steps(bench, clouds.size());
   for (const StudyCloud& cloud : clouds) {
     MINUET_ASSIGN(const LevelSets levels, one_map(bench, cloud));
     MINUET_ASSIGN(const MapStepSamples times, time_map_step(bench, *baseline, cloud, levels));
@@ -80,7 +80,7 @@ llvm::Error study_map(StudyBench& bench, StudyDocument& document) {
       build_plot.add("hash table", x, times.hash_build);
       build_plot.add("sort", x, times.library_build);
     }
-    bench.step(++done, static_cast<int64_t>(clouds.size()));
+    steps.count();
   }
   document.add(std::move(query_plot));
   document.add(std::move(build_plot));

@@ -137,11 +137,11 @@ llvm::Error study_padding(StudyBench& bench, StudyDocument& document) {
       "left out. In map order: the same, without sorting by size.");
   MINUET_ASSIGN(const auto* scenes, bench.clouds());
   PaddingStudy study;
-  int64_t done = 0;
+  StudySteps steps(bench, 2 * scenes->size());
   for (const char* network : {"minkunet42", "sparseresnet21d"}) {
     for (const StudyCloud& cloud : *scenes) {
       MINUET_TRY(add_network(bench, network, cloud, study));
-      bench.step(++done, static_cast<int64_t>(2 * scenes->size()));
+      steps.count();
     }
   }
   MINUET_TRY(sweep_threshold(bench, document, scenes->front()));

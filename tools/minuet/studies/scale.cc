@@ -35,7 +35,7 @@ llvm::Error study_dtype(StudyBench& bench, StudyDocument& document) {
   MINUET_ASSIGN(const auto* scenes, bench.clouds());
   const StudyCloud& cloud = scenes->front();
   const std::vector<minuet_dtype> dtypes = {MINUET_F32, MINUET_TF32, MINUET_F16, MINUET_BF16};
-  int64_t done = 0;
+  StudySteps steps(bench, 2 * dtypes.size());
   for (const std::string& network : kNetworks) {
     StudyPlot plot(network + ", " + cloud.name, "bar", axis(""), axis("one inference, ms"));
     for (const minuet_dtype dtype : dtypes) {
@@ -43,7 +43,7 @@ llvm::Error study_dtype(StudyBench& bench, StudyDocument& document) {
       MINUET_ASSIGN(const NetworkSamples paper, bench.time_network(paper_case(network, dtype), cloud));
       plot.add("by default", dtype_name(dtype), usual.wall);
       plot.add("gather-GEMM-scatter, sorted maps", dtype_name(dtype), paper.wall);
-      bench.step(++done, static_cast<int64_t>(2 * dtypes.size()));
+      steps.count();
     }
     document.add(std::move(plot));
   }
@@ -62,14 +62,14 @@ llvm::Error study_batch(StudyBench& bench, StudyDocument& document) {
   const std::vector<int32_t> sizes = bench.by_size(std::vector<int32_t>{1, 2}, {1, 4, 16}, {1, 2, 4, 8, 16});
   StudyPlot plot("One inference, for each cloud of the batch", "line", axis("clouds in a batch", true),
                  axis("ms a cloud"));
-  int64_t done = 0;
+  StudySteps steps(bench, kNetworks.size() * sizes.size());
   for (const std::string& network : kNetworks) {
     for (const int32_t size : sizes) {
       MINUET_ASSIGN(NetworkSamples samples,
                     bench.time_network({network, bench.dtype()}, batched(scenes->front(), size)));
       for (double& ms : samples.wall) ms /= size;
       plot.add(network, size, samples.wall);
-      bench.step(++done, static_cast<int64_t>(kNetworks.size() * sizes.size()));
+      steps.count();
     }
   }
   document.add(std::move(plot));
@@ -85,14 +85,14 @@ llvm::Error study_voxels(StudyBench& bench, StudyDocument& document) {
   constexpr double kNeighbours = 5;
   StudyPlot plot("One inference", "line", axis("voxels", true), axis("ms", true));
   StudyPlot rate("Voxels a microsecond", "line", axis("voxels", true), axis("voxels / us"));
-  int64_t done = 0;
+  StudySteps steps(bench, kNetworks.size() * counts.size());
   for (const int64_t count : counts) {
     const StudyCloud cloud = bench.random_cloud(count, extent_for_neighbours(3, count, kNeighbours));
     for (const std::string& network : kNetworks) {
       MINUET_ASSIGN(const NetworkSamples samples, bench.time_network({network, bench.dtype()}, cloud));
       plot.add(network, count, samples.wall);
       rate.add_value(network, count, static_cast<double>(count) / (1000 * median(samples.wall)));
-      bench.step(++done, static_cast<int64_t>(kNetworks.size() * counts.size()));
+      steps.count();
     }
   }
   document.add(std::move(plot));

@@ -47,8 +47,7 @@ llvm::Error study_search(StudyBench& bench, StudyDocument& document) {
       bench.by_size(std::vector<int>{64, 256}, {32, 128, 256, 512}, {32, 64, 128, 256, 512});
   const std::vector<int> queries =
       bench.by_size(std::vector<int>{128, 512}, {128, 512, 2048}, {128, 256, 512, 1024, 2048});
-  const int64_t total = static_cast<int64_t>(clouds.size() * blocks.size() * queries.size());
-  int64_t done = 0;
+  StudySteps steps(bench, clouds.size() * blocks.size() * queries.size());
   document.note(
       "One submanifold layer of kernel 3; the time is that of its stage `map`: borders, search, counting "
       "and tables, of which only the search and its borders know B and C.");
@@ -62,7 +61,7 @@ llvm::Error study_search(StudyBench& bench, StudyDocument& document) {
                       bench.time_network(paper_case(one_layer(4, 16), bench.dtype()), cloud));
         plot.add(llvm::formatv("B = {0}", block), query, samples.map);
         pairs.push_back({block, query, median(samples.map)});
-        bench.step(++done, total);
+        steps.count();
       }
     }
     MINUET_TRY(bench.force({}));

@@ -99,9 +99,8 @@ llvm::Expected<std::vector<TileTimes>> time_tiles(StudyBench& bench, const std::
   MINUET_ASSIGN(const NetworkSamples shapes, bench.time_network(wanted, cloud));
   std::vector<TileTimes> times(shapes.layers.size());
   const std::set<int> tiles = tiles_of(shapes, bench.by_size(8, 32, 128));
-  int64_t done = 0;
+  StudySteps steps(bench, tiles.size());
   for (const int tile : tiles) {
-    bench.step(done++, static_cast<int64_t>(tiles.size()));
     MINUET_TRY(bench.force(fixed_tile(shapes, bench.dtype(), tile)));
     MINUET_ASSIGN(const NetworkSamples samples, bench.time_network(wanted, cloud));
     for (size_t i = 0; i < times.size(); ++i) {
@@ -110,6 +109,7 @@ llvm::Expected<std::vector<TileTimes>> time_tiles(StudyBench& bench, const std::
       if (layer.info.in_channels % tile == 0) times[i].gather[tile] = median(layer.gather);
       if (layer.info.out_channels % tile == 0) times[i].scatter[tile] = median(layer.scatter);
     }
+    steps.count();
   }
   MINUET_TRY(bench.force({}));
   return times;
