@@ -29,8 +29,10 @@ llvm::Error compare_dataflows(StudyBench& bench, StudyDocument& document, const 
     plot.add_value("gather-GEMM-scatter", other.name, layer_ms(other));
     const bool is_fused = chosen.layers[i].info.dataflow == MINUET_DATAFLOW_FUSED;
     right += is_fused == (layer_ms(one) < layer_ms(other)) ? 1 : 0;
+    llvm::json::Value quotient = nullptr;
+    if (layer_ms(one) > 0) quotient = layer_ms(other) / layer_ms(one);
     rows.push_back(llvm::json::Array{one.name, one.info.in_channels, one.info.out_channels, one.info.pairs,
-                                     layer_ms(one), layer_ms(other), layer_ms(other) / layer_ms(one),
+                                     layer_ms(one), layer_ms(other), std::move(quotient),
                                      dataflow_name(chosen.layers[i].info.dataflow)});
   }
   document.add(std::move(plot));
