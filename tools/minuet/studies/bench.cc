@@ -5,6 +5,7 @@
 
 #include "codegen/arch.h"
 #include "codegen/tuning/tuning_store.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/FileSystem.h"
 #include "minuet/tuning.h"
 #include "tests/support/clouds.h"
@@ -106,10 +107,6 @@ llvm::Expected<std::unique_ptr<StudyBench>> StudyBench::open(const StudyOptions&
   return bench;
 }
 
-StudyBench::~StudyBench() {
-  for (const std::string& folder : folders_) static_cast<void>(llvm::sys::fs::remove_directories(folder));
-}
-
 llvm::Error StudyBench::find_environment() {
   minuet_system_info system = {};
   system.struct_size = sizeof(system);
@@ -147,15 +144,15 @@ llvm::Error StudyBench::force(const TuningConfigs& configs) {
   llvm::SmallString<128> folder;
   if (const std::error_code error = llvm::sys::fs::createUniqueDirectory("minuet-study", folder))
     return broken("no temporary folder: " + error.message());
-  folders_.push_back(folder.str().str());
-  TuningStore store(folders_.back(), "", process_policy(process_environment()), real_file_system());
+  const auto removed =
+      llvm::make_scope_exit([&] { static_cast<void>(llvm::sys::fs::remove_directories(folder)); });
+  TuningStore store(folder.str().str(), "", process_policy(process_environment()), real_file_system());
   for (const auto& [bucket, config] : configs) {
     llvm::Error error = store.publish(forced_entry(environment_, bucket, config));
     if (error) return broken(take_status(std::move(error)).message());
   }
   int64_t results = 0;
-  MINUET_TRY(
-      check(minuet_context_load_tuning(context_.get(), device_.get(), folders_.back().c_str(), &results)));
+  MINUET_TRY(check(minuet_context_load_tuning(context_.get(), device_.get(), folder.c_str(), &results)));
   if (results >= static_cast<int64_t>(configs.size())) return llvm::Error::success();
   return broken(llvm::formatv("the library takes {0} of {1} configurations that the study asks for", results,
                               configs.size())

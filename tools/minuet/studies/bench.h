@@ -55,7 +55,6 @@ struct NetworkSamples {
 class StudyBench {
  public:
   static llvm::Expected<std::unique_ptr<StudyBench>> open(const StudyOptions& options);
-  ~StudyBench();
 
   minuet_context* context() const { return context_.get(); }
   minuet_device* device() const { return device_.get(); }
@@ -101,7 +100,6 @@ class StudyBench {
   minuet_dtype dtype_ = MINUET_F32;
   std::string data_, commit_, driver_, toolkit_;
   TuningEnvironment environment_;
-  std::vector<std::string> folders_;  // of forced configurations
   std::optional<std::vector<StudyCloud>> clouds_;
   std::optional<Progress> progress_;
 };
