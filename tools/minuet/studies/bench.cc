@@ -193,13 +193,12 @@ llvm::Expected<const std::vector<StudyCloud>*> StudyBench::clouds() {
   return &*clouds_;
 }
 
-StudyCloud StudyBench::random_cloud(int64_t voxels, int32_t extent, int32_t batches) const {
+StudyCloud StudyBench::random_cloud(int64_t voxels, int32_t extent) const {
   StudyCloud cloud{llvm::formatv("random_{0}", voxels).str(), {}};
   VoxelOptions options;
   options.count = voxels;
   options.least = -extent / 2;
   options.extent = extent;
-  options.batches = batches;
   for (int i = 0; i < by_size(1, 2, 2); ++i) {
     options.seed = 1000 + static_cast<uint64_t>(i);
     Cloud drawn;

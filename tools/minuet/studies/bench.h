@@ -74,7 +74,7 @@ class StudyBench {
   /// The scenes: the real ones that there are and the generated ones, or small generated ones.
   llvm::Expected<const std::vector<StudyCloud>*> clouds();
   /// Uniform in a cube; `extent` voxels an edge.
-  StudyCloud random_cloud(int64_t voxels, int32_t extent, int32_t batches = 1) const;
+  StudyCloud random_cloud(int64_t voxels, int32_t extent) const;
 
   /// Networks from here on are made by these configurations, and else by default.
   llvm::Error force(const TuningConfigs& configs);
