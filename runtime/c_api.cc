@@ -6,6 +6,7 @@
 #include "codegen/own_thread.h"
 #include "llvm/Config/llvm-config.h"
 #include "runtime/c_api_internal.h"
+#include "runtime/cuda/nvtx.h"
 
 namespace minuet {
 namespace {
@@ -145,6 +146,10 @@ llvm::Expected<CacheOptions> cache_options(const minuet_context_options& options
       const HostSignals signals;
       log(MINUET_LOG_WARNING, text.data(), text.size(), user);
     };
+    if (wants_nvtx() && !has_nvtx()) {
+      cache.warn(
+          "MINUET_NVTX is 1, and this build has no NVTX: its header was not there (tools/setup brings it)");
+    }
   }
   return cache;
 }

@@ -2,6 +2,7 @@
 #include <set>
 
 #include "runtime/c_api_internal.h"
+#include "runtime/cuda/nvtx.h"
 
 namespace minuet {
 namespace {
@@ -201,6 +202,7 @@ minuet_status minuet_execution_prepare(minuet_execution* execution, const int32_
     if (count > 0) MINUET_TRY(check_pointer(coordinates, "coordinates"));
     MINUET_TRY(check_alignment(coordinates, sizeof(int32_t), "the coordinates"));
     const Trace::Span span(execution->open->trace(), "run", "prepare");
+    const NvtxRange range("prepare");
     return own.prepare(coordinates, count, stream);
   });
 }
@@ -214,6 +216,7 @@ minuet_status minuet_execution_prepare_on_device(minuet_execution* execution, co
     MINUET_TRY(check_alignment(coordinates, sizeof(int32_t), "the coordinates"));
     MINUET_TRY(check_alignment(count, sizeof(int32_t), "the count"));
     const Trace::Span span(execution->open->trace(), "run", "prepare");
+    const NvtxRange range("prepare");
     return own.prepare_within(coordinates, count, 0, stream);
   });
 }
@@ -268,6 +271,7 @@ minuet_status minuet_execution_prepare_maps(minuet_execution* execution, minuet_
       given.push_back(maps[i]->map);
     }
     const Trace::Span span(execution->open->trace(), "run", "prepare");
+    const NvtxRange range("prepare");
     return own.prepare_maps(std::move(given), stream);
   });
 }
@@ -318,6 +322,7 @@ minuet_status minuet_execution_run(minuet_execution* execution, const minuet_ten
     MINUET_ASSIGN(const std::vector<Tensor> in, read_tensors("input", inputs, input_count));
     MINUET_ASSIGN(const std::vector<Tensor> out, read_tensors("output", outputs, output_count));
     const Trace::Span span(execution->open->trace(), "run", "run");
+    const NvtxRange range("run");
     return own.run(in, out, stream);
   });
 }

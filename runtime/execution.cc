@@ -5,6 +5,7 @@
 
 #include "llvm/ADT/ScopeExit.h"
 #include "runtime/alignment.h"
+#include "runtime/cuda/nvtx.h"
 
 namespace minuet {
 namespace {
@@ -410,6 +411,7 @@ llvm::Error Execution::run_layers(llvm::ArrayRef<Tensor> inputs, const Tensor& o
   if (in_place) places_[spec.storage] = {static_cast<char*>(output.data), output.ld};
   for (i32 i = 0; i < layer_count(); ++i) {
     const Trace::Span span(trace_, "layer", program_.layers[i].name);
+    const NvtxRange range(program_.layers[i].name.c_str());
     MINUET_TRY(engine_->run_op(request_of(i)));
   }
   if (in_place) return llvm::Error::success();

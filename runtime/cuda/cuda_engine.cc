@@ -147,7 +147,9 @@ llvm::Error CudaEngine::compact_pairs(const MapView& map, i32* sources, i32* tar
 
 llvm::Error CudaEngine::permute_rows(const PermuteRequest& request) {
   const ContextScope current = scope();
-  return gmas_.permute_rows(request);
+  llvm::Error permuted = gmas_.permute_rows(request);
+  launcher_->end_step();
+  return permuted;
 }
 
 llvm::Error CudaEngine::prepare_op(const OpRequest& request) {
@@ -169,6 +171,7 @@ llvm::Error CudaEngine::run_op(const OpRequest& request) {
   llvm::Error ran = op.dataflow == Dataflow::Fused ? fused_.convolve(op.number, request)
                                                    : gmas_.convolve(op.number, request);
   launcher_->profiler().set_op(-1);
+  launcher_->end_step();
   return ran;
 }
 

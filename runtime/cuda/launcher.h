@@ -13,6 +13,7 @@
 
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/cuda/launch_grid.h"
+#include "runtime/cuda/nvtx.h"
 #include "runtime/cuda/profiler.h"
 
 namespace minuet {
@@ -71,8 +72,16 @@ class Launcher {
 
   /// What follows belongs to `stage`.
   llvm::Error mark(Stage stage) {
+    if (stage == Stage::None) {
+      steps_.end();
+    } else {
+      steps_.begin(stage_name(stage));
+    }
     return profiler_.on() ? profiler_.mark(stage, stream_, counters_) : llvm::Error::success();
   }
+
+  /// What the host does next belongs to no step.
+  void end_step() { steps_.end(); }
 
   /// As the kernel's row in kernels.inc says; `blocks` are whole clusters.
   template <class Params>
@@ -129,6 +138,7 @@ class Launcher {
   std::vector<void*> pinned_;
   EngineCounters counters_;
   Profiler profiler_;
+  NvtxSteps steps_;
 };
 
 }  // namespace minuet

@@ -11,6 +11,10 @@
 namespace minuet {
 
 enum class Stage : i32 { None, Sort, Map, Gather, Gemm, Scatter, Other };
+inline const char* stage_name(Stage stage) {
+  static constexpr const char* kNames[] = {"", "sort", "map", "gather", "gemm", "scatter", "other"};
+  return kNames[static_cast<std::size_t>(stage)];
+}
 
 class Profiler {
  public:

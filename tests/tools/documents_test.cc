@@ -122,6 +122,8 @@ TEST(Documents, OfTheWrongFormAreRefused) {
   EXPECT_THAT(refusal(R"({"tables": [], "title": 3})"), HasSubstr("\"title\" is no text"));
   EXPECT_THAT(refusal(R"({"tables": [], "machine": []})"), HasSubstr("\"machine\" is no object"));
   EXPECT_THAT(refusal(R"({"tables": [], "notes": [1]})"), HasSubstr("notes, entry 1"));
+  EXPECT_THAT(refusal(R"({"tables": [], "claims": [{"paper": "a", "here": "b", "shape": "holds"}]})"),
+              HasSubstr("claims, entry 1: a claim has a text \"why\""));
   const auto plot = [](const std::string& kind, const std::string& x, const std::string& value) {
     return R"({"plots": [{"kind": ")" + kind + R"(", "x": {"label": "a", "log": )" + x +
            R"(}, "y": {"label": "b"}, "series": [{"name": "s", "values": [)" + value + "]}]}]}";

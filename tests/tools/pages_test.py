@@ -239,6 +239,17 @@ RESULTS = {
 }
 
 
+# Pairs of texts of one plot that lie on one another.
+OVERLAPS = """[...document.querySelectorAll("svg")].flatMap((svg) => {
+            const texts = [...svg.querySelectorAll("text")].filter((text) => text.textContent);
+            const boxes = texts.map((text) => text.getBoundingClientRect());
+            const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 &&
+                                   b.top < a.bottom - 3;
+            return texts.flatMap((text, i) => texts.slice(i + 1).filter((_, j) => meet(boxes[i], boxes[i + 1 + j]))
+                .map((other) => [text.textContent, other.textContent]));
+        })"""
+
+
 class ReportTest(PageTest):
     @classmethod
     def setUpClass(cls):
@@ -301,15 +312,7 @@ class ReportTest(PageTest):
 
     def test_texts_of_plots_do_not_overlap(self):
         self.open()
-        overlaps = self.browser.evaluate("""[...document.querySelectorAll("svg")].flatMap((svg) => {
-            const texts = [...svg.querySelectorAll("text")].filter((text) => text.textContent);
-            const boxes = texts.map((text) => text.getBoundingClientRect());
-            const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 &&
-                                   b.top < a.bottom - 3;
-            return texts.flatMap((text, i) => texts.slice(i + 1).filter((_, j) => meet(boxes[i], boxes[i + 1 + j]))
-                .map((other) => [text.textContent, other.textContent]));
-        })""")
-        self.assertEqual(overlaps, [])
+        self.assertEqual(self.browser.evaluate(OVERLAPS), [])
 
     def test_light_and_dark(self):
         self.open()
@@ -321,6 +324,34 @@ class ReportTest(PageTest):
         self.browser.click("#theme")
         self.assertEqual(self.browser.evaluate(f"[{back}, {text}]"), light)
         self.assertGreater(self.browser.screen([240, 60, 600, 500])["colours"], 30)
+
+
+class StudiesTest(PageTest):
+    """Every study as the report shows it."""
+
+    def test_what_the_paper_says_is_beside_the_plots(self):
+        results, page = self.folder / "studies", self.folder / "studies.html"
+        minuet("study", "all", "--size", "tiny", "--device", "cpu", "--output", results)
+        try:
+            minuet("report", results, "--output", page)
+        except RuntimeError as error:
+            if "install libjs-d3" not in str(error):
+                raise
+            raise unittest.SkipTest("no libjs-d3")
+        self.browser.prefer("light")
+        self.browser.open("about:blank")
+        self.browser.open(page)
+        chapters = self.browser.text("#chapters").split("\n")
+        self.assertEqual(len(chapters), len(list(results.iterdir())))
+        for title in ("End to end", "The Map step", "The four ideas", "Padding and number of GEMMs"):
+            chapter = f"#chapter{chapters.index(title)}"
+            self.assertGreaterEqual(self.browser.evaluate(f"document.querySelectorAll('{chapter} svg').length"), 1)
+            table = self.browser.text(f"{chapter} table")
+            self.assertRegex(table, r"the paper\s+here\s+its shape")
+            self.assertRegex(table, "holds|does not hold")
+        self.assertIn("15.8 x as fast", self.browser.text(f"#chapter{chapters.index('The Map step')} table"))
+        self.assertEqual(self.browser.evaluate(OVERLAPS), [])
+        self.expect_quiet(page)
 
 
 def main():

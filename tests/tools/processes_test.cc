@@ -15,6 +15,7 @@
 #include "tests/support/environment.h"
 #include "tests/support/expect.h"
 #include "tests/tools/folder.h"
+#include "tests/tools/gpu.h"
 
 namespace minuet::tool {
 namespace {
@@ -22,21 +23,6 @@ namespace {
 struct Counts {
   int64_t compiled = -1, disk_hits = -1, bundle_hits = -1;
 };
-
-/// Why cuda:0 cannot be used, or "".
-std::string why_no_gpu() {
-  minuet_context_options options = MINUET_CONTEXT_OPTIONS_INIT;
-  options.disable_disk_cache = 1;
-  minuet_context* context = nullptr;
-  minuet_device* device = nullptr;
-  if (minuet_context_create(&options, &context) != MINUET_OK) return "";
-  const minuet_status status = minuet_device_open(context, "cuda:0", &device);
-  char text[1024] = "no GPU";
-  if (status != MINUET_OK) minuet_last_error(text, sizeof(text));
-  minuet_device_destroy(device);
-  minuet_context_destroy(context);
-  return status == MINUET_UNAVAILABLE ? text : "";
-}
 
 /// The architecture of cuda:0, which can be used.
 std::string arch_of_the_gpu() {

@@ -44,5 +44,13 @@ endif()
 set(MINUET_CCCL_INCLUDE_DIR ${MINUET_CUDA_INCLUDE_DIR}/cccl)
 message(STATUS "CUDA 13.0 headers: ${MINUET_CUDA_INCLUDE_DIR}")
 
+# NVTX, which is a header: of the same toolkit, or of the wheel nvidia-nvtx.
+set(MINUET_NVTX_HEADER "")
+if(EXISTS ${MINUET_CUDA_INCLUDE_DIR}/nvtx3/nvToolsExt.h)
+  set(MINUET_NVTX_HEADER ${MINUET_CUDA_INCLUDE_DIR}/nvtx3/nvToolsExt.h)
+else()
+  message(STATUS "NVTX's header is missing, so that MINUET_NVTX does nothing: remove build/wheels and run tools/setup.")
+endif()
+
 add_library(minuet_cuda_headers INTERFACE)
 target_include_directories(minuet_cuda_headers SYSTEM INTERFACE ${MINUET_CUDA_INCLUDE_DIR})

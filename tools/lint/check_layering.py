@@ -26,7 +26,7 @@ TERRITORIES = [
     ("element", r"cuda_(fp16|bf16)\.h$"),  # device element types
     ("nvrtc", r"nvrtc\.h$"),
     ("cub", r"(cub|cuda|nv)/"),
-    ("cuda", r"(cuda|cublas|cudart|driver_types|vector_types|library_types)"),
+    ("cuda", r"(cuda|cublas|cudart|driver_types|vector_types|library_types|nvtx3/)"),
     ("llvm", r"llvm(-c)?/"),
     ("eigen", r"(Eigen|unsupported)/"),
     ("zstd", r"zstd"),

@@ -7,6 +7,7 @@
 
 #include "codegen/json_text.h"
 #include "llvm/Support/Path.h"
+#include "tools/minuet/document_parts.h"
 #include "tools/minuet/documents_check.h"
 #include "tools/minuet/error.h"
 
@@ -39,24 +40,6 @@ Object machine_of(const Object& file) {
     if (value && is_scalar(*value)) machine[name] = *value;
   }
   return machine;
-}
-
-Object axis(llvm::StringRef label, bool log = false) { return Object{{"label", label.str()}, {"log", log}}; }
-
-Object plot(llvm::StringRef title, llvm::StringRef kind, Object x, Object y, Array series) {
-  return Object{{"title", title.str()},
-                {"kind", kind.str()},
-                {"x", std::move(x)},
-                {"y", std::move(y)},
-                {"series", std::move(series)}};
-}
-
-Object series(llvm::StringRef name, Array values) {
-  return Object{{"name", name.str()}, {"values", std::move(values)}};
-}
-
-Object table(llvm::StringRef title, Array columns, Array rows) {
-  return Object{{"title", title.str()}, {"columns", std::move(columns)}, {"rows", std::move(rows)}};
 }
 
 /// The value at "a.b", or null.

@@ -13,10 +13,12 @@ namespace minuet::tool {
 ///      "tables": [{"title": text, "columns": [text, ...], "rows": [[text, number or null, ...], ...]}, ...],
 ///      "plots": [{"title": text, "kind": "bar", "stacked" or "line", "x": axis, "y": axis,
 ///                 "series": [{"name": text, "values": [{"x": ..., "y": number, "low": ..., "high": ...},
-///                 ...]}]}]}
+///                 ...]}]}],
+///      "claims": [{"paper": text, "here": text, "shape": text, "why": text}, ...]}
 ///
 /// An axis is {"label": text, "log": true or false}. Bars lie: their x are names, their y lengths; "low" and
-/// "high", which need not be there, are the ends of a whisker. Of all but the title each may be left out.
+/// "high", which need not be there, are the ends of a whisker. A claim is what a paper reports beside what
+/// was measured. Of all but the title each may be left out.
 ///
 /// A file that has "tables" or "plots" is such a document, and is checked; the results of `minuet bench` and
 /// `minuet run --json` have plots made of them; of any other JSON there are tables.

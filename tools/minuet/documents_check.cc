@@ -54,6 +54,14 @@ llvm::Error check_table(const Value& value) {
   });
 }
 
+llvm::Error check_claim(const Value& value) {
+  const Object* const claim = value.getAsObject();
+  for (const char* name : {"paper", "here", "shape", "why"}) {
+    if (!claim || !claim->getString(name)) return bad_input("a claim has a text \"{0}\"", name);
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error check_axis(const Object& plot, llvm::StringRef name, bool& log) {
   const Object* const axis = plot.getObject(name);
   if (!axis || !axis->getString("label")) return bad_input("\"{0}\" is no axis, {{\"label\": text}", name);
@@ -106,6 +114,7 @@ llvm::Error check_document(const Object& document) {
   if (document.get("title") && !document.getString("title")) return bad_input("\"title\" is no text");
   if (document.get("machine") && !document.getObject("machine")) return bad_input("\"machine\" is no object");
   MINUET_TRY(check_list(document, "notes", check_text));
+  MINUET_TRY(check_list(document, "claims", check_claim));
   MINUET_TRY(check_list(document, "tables", check_table));
   return check_list(document, "plots", check_plot);
 }

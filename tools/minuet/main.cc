@@ -33,6 +33,8 @@ llvm::Error dispatch(int count, const char* const* values) {
       return cache_command(arguments);
     case Command::Tune:
       return tune_command(arguments);
+    case Command::Study:
+      return study_command(arguments);
     case Command::Weights:
       return weights_command(arguments);
     case Command::None:

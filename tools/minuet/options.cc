@@ -156,9 +156,10 @@ void add_run(CLI::App& run, Arguments& arguments) {
       ->type_name("FILE");
   run.add_option("--json", arguments.json, "the report as JSON; - writes it to stdout instead of the tables")
       ->type_name("FILE");
-  run.add_option(
-         "--trace", arguments.trace,
-         "times of look-ups, compiles, loads and of each layer of each inference, for ui.perfetto.dev")
+  run.add_option("--trace", arguments.trace,
+                 "times of look-ups, compiles, loads and of each layer of each inference, on a GPU also as "
+                 "the device "
+                 "took them, for ui.perfetto.dev")
       ->type_name("FILE");
   run.add_flag("--list-kernels", arguments.list_kernels, "list every kernel and where its binary came from");
   add_cache(run, arguments);
@@ -285,6 +286,8 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
   CLI::App* const tune =
       app.add_subcommand("tune", "Measure what is fastest; look at, merge and migrate the results");
   add_tune(*tune, arguments.tune);
+  CLI::App* const study = app.add_subcommand("study", "Repeat the paper's measurements on this machine");
+  add_study(*study, arguments.study);
   CLI::App* const weights = app.add_subcommand("weights", "Convert weights that other engines stored");
   add_weights_command(*weights, arguments);
   refuse_empty_values(app);
@@ -310,7 +313,8 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
   }
   if (app.get_subcommands().empty()) {
     return bad_input(
-        "a command is missing: run, view, report, info, bench, precompile, cache, tune or weights");
+        "a command is missing: run, view, report, info, bench, precompile, cache, tune, study or "
+        "weights");
   }
   arguments.command = run->parsed()       ? Command::Run
                       : view->parsed()    ? Command::View
@@ -319,6 +323,7 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
                       : bench->parsed()   ? Command::Bench
                       : cache->parsed()   ? Command::Cache
                       : tune->parsed()    ? Command::Tune
+                      : study->parsed()   ? Command::Study
                       : weights->parsed() ? Command::Weights
                                           : Command::Precompile;
   if (arguments.command == Command::Run) MINUET_TRY(check_run(arguments));

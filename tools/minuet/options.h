@@ -17,7 +17,7 @@ class App;
 
 namespace minuet::tool {
 
-enum class Command { None, Run, View, Report, Info, Bench, Precompile, Cache, Tune, Weights };
+enum class Command { None, Run, View, Report, Info, Bench, Precompile, Cache, Tune, Study, Weights };
 enum class CacheAction { List, Inspect, Extract, Verify, Prune, Stats };
 
 /// `minuet tune`: commands/tune.cc and commands/tune_run.cc.
@@ -39,6 +39,15 @@ struct TuneOptions {
   int repeat = 0;  ///< 0: the library decides
 };
 void add_tune(CLI::App& tune, TuneOptions& options);
+
+/// `minuet study`: commands/study.cc.
+struct StudyOptions {
+  std::vector<std::string> names;  ///< "all": every one
+  std::string output;              ///< a folder
+  std::string size;                ///< tiny, small or full; empty: by the device
+  std::string dtype, device, cache, data, commit;
+};
+void add_study(CLI::App& study, StudyOptions& options);
 
 struct Arguments {
   Command command = Command::None;  ///< None: a help or version text was asked for and printed
@@ -77,6 +86,7 @@ struct Arguments {
   std::optional<uint64_t> most_bytes;
   bool to_json = false;
   TuneOptions tune;
+  StudyOptions study;
 };
 
 /// A wrong flag or value is an error of one sentence.

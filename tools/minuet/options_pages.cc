@@ -25,8 +25,8 @@ Examples:
 
 constexpr const char* kReportFooter = R"(
 Writes one HTML file, which needs no network, with a chapter for every result file: the machine, plots and
-tables. Results of `minuet bench --output` and `minuet run --json` have plots; of any other JSON there are
-tables, and a file may bring plots and tables of its own:
+tables. Results of `minuet bench --output`, `minuet run --json` and `minuet study` have plots; of any other
+JSON there are tables, and a file may bring plots and tables of its own:
 
   {"title": "...", "machine": {"device": "..."}, "notes": ["..."],
    "tables": [{"title": "...", "columns": ["..."], "rows": [["text", 1.5, null]]}],

@@ -259,6 +259,14 @@ double median(std::vector<double> values) {
   return values.size() % 2 != 0 ? values[half] : 0.5 * (values[half - 1] + values[half]);
 }
 
+llvm::json::Object spread_json(const std::vector<double>& values) {
+  return llvm::json::Object{{"median", median(values)},
+                            {"p10", quantile(values, 0.1)},
+                            {"p90", quantile(values, 0.9)},
+                            {"max", quantile(values, 1)},
+                            {"min", quantile(values, 0)}};
+}
+
 int64_t launches(const minuet_execution_counters& counters) {
   return counters.kernels + counters.copies + counters.fills + counters.matmuls;
 }

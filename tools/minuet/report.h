@@ -56,6 +56,8 @@ llvm::json::Array levels_json(const RunReport& report);
 /// The value in the middle, or the mean of the two; `fraction` 0.1 and 0.9 give deciles (nearest rank).
 double median(std::vector<double> values);
 double quantile(std::vector<double> values, double fraction);
+/// Median, p10, p90, max and min of times.
+llvm::json::Object spread_json(const std::vector<double>& values);
 
 /// Kernels, copies, fills and matmuls.
 int64_t launches(const minuet_execution_counters& counters);

@@ -20,37 +20,69 @@ Object span(int64_t process, const char* category, const std::string& name, doub
                 {"dur", duration_us}};
 }
 
+/// Start and process of the last span of this name; a negative start where there is none.
+struct LastSpan {
+  double start_us = -1;
+  int64_t process = 0;
+};
+
+LastSpan last_span(const Array& events, llvm::StringRef name) {
+  LastSpan last;
+  for (const llvm::json::Value& entry : events) {
+    const Object* const event = entry.getAsObject();
+    if (!event || text_or_empty(*event, "cat") != "run" || text_or_empty(*event, "name") != name) continue;
+    const auto start = event->getNumber("ts");
+    if (!start || *start < last.start_us) continue;
+    last = {*start, number_or(*event, "pid", 0)};
+  }
+  return last;
+}
+
+/// Spans one behind the other.
+class DeviceRow {
+ public:
+  DeviceRow(Array& events, int64_t process) : events_(events), process_(process) {}
+  /// No sooner than this.
+  void wait_until(double us) { at_ = std::max(at_, us); }
+  void add(const char* category, const std::string& name, double ms) {
+    if (ms <= 0) return;
+    events_.push_back(span(process_, category, name, at_, 1000 * ms));
+    at_ += 1000 * ms;
+  }
+  void add_layer(const LayerTimes& layer) {
+    const double whole = layer.gather_ms + layer.gemm_ms + layer.scatter_ms;
+    events_.push_back(span(process_, "device layer", layer.name, at_, 1000 * whole));
+    add("device stage", "gather", layer.gather_ms);
+    add("device stage", "gemm", layer.gemm_ms);
+    add("device stage", "scatter", layer.scatter_ms);
+  }
+
+ private:
+  Array& events_;
+  const int64_t process_;
+  double at_ = 0;
+};
+
 }  // namespace
 
-llvm::Expected<std::string> add_device_layers(llvm::StringRef trace, const std::vector<LayerTimes>& layers) {
+llvm::Expected<std::string> add_device_times(llvm::StringRef trace, const DeviceTimes& times) {
   MINUET_ASSIGN(llvm::json::Value value, llvm::json::parse(trace));
   Array* const events = value.getAsObject() ? value.getAsObject()->getArray("traceEvents") : nullptr;
   if (!events) return broken("the trace has no \"traceEvents\"");
-  double at = -1;
-  int64_t process = 0;
-  for (const llvm::json::Value& entry : *events) {
-    const Object* const event = entry.getAsObject();
-    if (!event || text_or_empty(*event, "cat") != "run" || text_or_empty(*event, "name") != "run") continue;
-    const auto start = event->getNumber("ts");
-    if (!start || *start < at) continue;
-    at = *start;
-    process = number_or(*event, "pid", 0);
-  }
-  if (at < 0) return print_json(std::move(value));  // nothing ran
+  const LastSpan prepare = last_span(*events, "prepare"), run = last_span(*events, "run");
+  if (run.start_us < 0) return print_json(std::move(value));  // nothing ran
   events->push_back(Object{{"ph", "M"},
                            {"name", "thread_name"},
-                           {"pid", process},
+                           {"pid", run.process},
                            {"tid", kRow},
-                           {"args", Object{{"name", "layers on the device, profiled"}}}});
-  for (const LayerTimes& layer : layers) {
-    const double whole = layer.gather_ms + layer.gemm_ms + layer.scatter_ms;
-    events->push_back(span(process, "device layer", layer.name, at, 1000 * whole));
-    for (const auto& [stage, time] : {std::pair("gather", layer.gather_ms), std::pair("gemm", layer.gemm_ms),
-                                      std::pair("scatter", layer.scatter_ms)}) {
-      if (time > 0) events->push_back(span(process, "device stage", stage, at, 1000 * time));
-      at += 1000 * time;
-    }
-  }
+                           {"args", Object{{"name", "one inference on the device, profiled"}}}});
+  DeviceRow row(*events, run.process);
+  row.wait_until(prepare.start_us);
+  row.add("device step", "sort", times.sort_ms);
+  row.add("device step", "map", times.map_ms);
+  row.wait_until(run.start_us);
+  for (const LayerTimes& layer : times.layers) row.add_layer(layer);
+  row.add("device step", "rows in and out", times.other_ms);
   return print_json(std::move(value));
 }
 

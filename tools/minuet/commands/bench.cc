@@ -166,11 +166,7 @@ llvm::json::Object times_json(const BenchCloud& cloud, llvm::json::Object voxels
       {"voxel_size", cloud.voxel_size},
       {"voxels", std::move(voxels)},
       {"variants", static_cast<int64_t>(wall_ms.size())},
-      {"wall_ms", llvm::json::Object{{"median", median(wall_ms)},
-                                     {"p10", quantile(wall_ms, 0.1)},
-                                     {"p90", quantile(wall_ms, 0.9)},
-                                     {"max", quantile(wall_ms, 1)},
-                                     {"min", quantile(wall_ms, 0.0)}}},
+      {"wall_ms", spread_json(wall_ms)},
   };
 }
 
@@ -390,7 +386,9 @@ llvm::Error bench_command(const Arguments& arguments) {
   for (const std::string& dtype : arguments.dtypes) MINUET_TRY(dtype_for(dtype, true).takeError());
   const BenchFiles files{
       bench_data_folder(arguments.data), arguments.file_voxel_size, {arguments.file_columns, {}}};
+  std::optional<Progress> progress("reading the clouds");
   MINUET_ASSIGN(const std::vector<BenchCloud> clouds, open_bench_clouds(arguments.clouds, files));
+  progress.reset();
   MINUET_ASSIGN(const ContextHandle context, open_context({arguments.cache}));
   DeviceFacts facts;
   MINUET_ASSIGN(const DeviceHandle device, open_device(context.get(), arguments.device, facts));

@@ -10,6 +10,7 @@
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/error.h"
 #include "tools/minuet/output_file.h"
+#include "tools/minuet/progress.h"
 
 namespace minuet::tool {
 namespace {
@@ -29,7 +30,9 @@ void print_json(llvm::json::Value value) { llvm::outs() << llvm::formatv("{0:2}\
 llvm::Expected<std::vector<ReadKernel>> read_all(CacheSource& source) {
   MINUET_ASSIGN(const std::vector<StoredKernel> stored, source.list());
   std::vector<ReadKernel> kernels;
+  Progress progress("reading kernels");
   for (const StoredKernel& one : stored) {
+    progress.step(static_cast<int64_t>(kernels.size()), static_cast<int64_t>(stored.size()));
     llvm::Expected<Entry> entry = source.read(one.key);
     if (entry) {
       kernels.push_back({one, std::move(*entry), ""});

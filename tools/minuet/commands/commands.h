@@ -14,6 +14,7 @@ llvm::Error bench_command(const Arguments& arguments);
 llvm::Error precompile_command(const Arguments& arguments);
 llvm::Error cache_command(const Arguments& arguments);
 llvm::Error tune_command(const Arguments& arguments);
+llvm::Error study_command(const Arguments& arguments);
 llvm::Error weights_command(const Arguments& arguments);
 
 /// The flag's dtype, or fp16 on a GPU and fp32 on the CPU where the flag is empty.

@@ -177,12 +177,12 @@ llvm::Error check_overflow(const Session& session, RunReport& report) {
 }
 
 /// As a GPU took them; the CPU's own are in the trace.
-std::vector<LayerTimes> device_layers(const RunReport& report) {
-  std::vector<LayerTimes> layers;
-  if (report.device.is_cpu()) return layers;
+std::optional<DeviceTimes> device_times(const RunReport& report) {
+  if (report.device.is_cpu()) return std::nullopt;
+  DeviceTimes times{report.stages.sort, report.stages.map, {}, report.stages.other};
   for (const minuet_layer_info& layer : report.layers)
-    layers.push_back({layer.name, layer.gather, layer.gemm, layer.scatter});
-  return layers;
+    times.layers.push_back({layer.name, layer.gather, layer.gemm, layer.scatter});
+  return times;
 }
 
 void warn_of_non_finite(const RunReport& report, bool labels) {
@@ -244,7 +244,7 @@ llvm::Error run_command(const Arguments& arguments) {
   report.non_finite = count_non_finite(output);
   progress.reset();
   warn_of_non_finite(report, arguments.labels);
-  MINUET_TRY(files.write_trace(session.context.get(), device_layers(report)));
+  MINUET_TRY(files.write_trace(session.context.get(), device_times(report)));
   const minuet_level_info& level = report.levels[static_cast<size_t>(session.info.output_level)];
   MINUET_TRY(files.write(input, session.info, level.tensor_stride, std::move(output)));
   return print_report(arguments, report, files);

@@ -214,14 +214,14 @@ llvm::Error RunOutputs::write(const Input& input, const minuet_plan_info& networ
                                            : npy_bytes(output.features, {output.rows, output.channels}));
 }
 
-llvm::Error RunOutputs::write_trace(minuet_context* context, const std::vector<LayerTimes>& device_layers) {
+llvm::Error RunOutputs::write_trace(minuet_context* context, const std::optional<DeviceTimes>& device_times) {
   if (!trace_) return llvm::Error::success();
   const std::string& path = trace_->temporary_path();
   MINUET_TRY(
       about_file(path, arguments_->trace, check_writing(minuet_context_write_trace(context, path.c_str()))));
-  if (!device_layers.empty() && trace_->is_regular()) {
+  if (device_times && trace_->is_regular()) {
     MINUET_ASSIGN(const auto written, read_file(path));
-    MINUET_ASSIGN(const std::string trace, add_device_layers(written->getBuffer(), device_layers));
+    MINUET_ASSIGN(const std::string trace, add_device_times(written->getBuffer(), *device_times));
     MINUET_TRY(about_file(path, arguments_->trace, write_file(path, trace)));
   }
   return trace_->keep();

@@ -38,7 +38,7 @@ class RunOutputs {
   llvm::Error write(const Input& input, const minuet_plan_info& network, const int32_t* tensor_stride,
                     Output output);
   /// `device_layers`: of a GPU, beside what the host did.
-  llvm::Error write_trace(minuet_context* context, const std::vector<LayerTimes>& device_layers);
+  llvm::Error write_trace(minuet_context* context, const std::optional<DeviceTimes>& device_times);
   /// To its file, or to stdout for "-".
   llvm::Error write_report(const llvm::json::Value& report);
 

@@ -1,8 +1,11 @@
 // `minuet weights convert`: another engine's weights into a file of Minuet's order and names.
+#include <optional>
+
 #include "llvm/Support/raw_ostream.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/error.h"
 #include "tools/minuet/output_file.h"
+#include "tools/minuet/progress.h"
 
 namespace minuet::tool {
 
@@ -16,7 +19,9 @@ llvm::Error weights_command(const Arguments& arguments) {
   if (!file.is_regular()) return bad_input("'{0}' is no file that weights can be kept in", arguments.output);
   NetworkOptions filled;
   MINUET_TRY(fill_network_options(choice, MINUET_F32, filled));
+  std::optional<Progress> progress("converting the weights");
   llvm::Error error = check_writing(minuet_weights_convert(&filled.options, file.temporary_path().c_str()));
+  progress.reset();
   MINUET_TRY(in_network(choice, about_file(file.temporary_path(), arguments.output, std::move(error))));
   MINUET_TRY(file.keep());
   llvm::outs() << arguments.output << "\n";

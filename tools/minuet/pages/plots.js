@@ -106,7 +106,7 @@ function lineScale({log}, values, range) {
 }
 
 function drawLines(plot) {
-  const height = 330, left = 76, right = plotWidth - 16, series = plot.series;
+  const height = 330, left = 76, right = plotWidth - 32, series = plot.series;
   const svg = startPlot(10, plot.title), top = drawLegend(svg, series, left, 4) + 8, bottom = top + height;
   svg.attr("viewBox", `0 0 ${plotWidth} ${bottom + 46}`);
   const all = series.flatMap(({values}) => values);

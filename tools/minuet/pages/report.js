@@ -1,5 +1,5 @@
 "use strict";
-// The page of `minuet report`: a chapter for each document, with its machine, notes, plots and tables.
+// The page of `minuet report`: a chapter for each document, with its machine, notes, claims, plots and tables.
 
 function drawTable({title, columns, rows}) {
   const names = element("tr", {}, ...columns.map((name) => element("th", {textContent: name})));
@@ -11,6 +11,17 @@ function drawTable({title, columns, rows}) {
   const wide = element("div", {className: "wide"}, table), head = element("h3", {textContent: title ?? ""});
   if (rows.length <= 30) return [head, wide];
   return [head, element("details", {}, element("summary", {textContent: `${shown(rows.length)} rows`}), wide)];
+}
+
+// What others reported, beside what was measured.
+function drawClaims(claims) {
+  if (claims.length === 0) return [];
+  const names = ["the paper", "here", "its shape"].map((name) => element("th", {textContent: name}));
+  const rows = claims.map(({paper, here, shape, why}) => element("tr", {},
+      element("td", {textContent: paper}), element("td", {textContent: here}),
+      element("td", {}, element("b", {textContent: shape}), ...(why ? [`: ${why}`] : []))));
+  return [element("h3", {textContent: "What the paper says"}),
+          element("table", {className: "claims"}, element("tr", {}, ...names), ...rows)];
 }
 
 const firstFacts = ["device", "description", "arch", "driver", "toolkit", "nvrtc", "commit"];
@@ -29,6 +40,7 @@ function drawDocument(result, number) {
                           element("p", {className: "faint", textContent: result.file}),
                           machineLine(result.machine ?? {}));
   for (const note of result.notes ?? []) section.append(element("p", {textContent: note}));
+  section.append(...drawClaims(result.claims ?? []));
   for (const plot of result.plots ?? []) {
     section.append(element("h3", {textContent: plot.title ?? ""}), drawPlot(plot));
   }

@@ -1,0 +1,152 @@
+// Every study at its smallest size, as a user runs it: what its file has, and that `minuet report` shows it.
+#include <gmock/gmock.h>
+
+#include <set>
+
+#include "codegen/json_text.h"
+#include "tests/support/expect.h"
+#include "tests/tools/bytes.h"
+#include "tests/tools/folder.h"
+#include "tests/tools/gpu.h"
+#include "tools/minuet/documents.h"
+
+namespace minuet::tool {
+namespace {
+
+using llvm::json::Array;
+using llvm::json::Object;
+using testing::HasSubstr;
+
+const std::set<std::string> kStudies = {"batch",      "breakdown", "dataflow", "density", "dtype",
+                                        "end_to_end", "gmas",      "layers",   "map",     "padding",
+                                        "search",     "tiles",     "voxels"};
+/// Of what the paper's text reports nothing.
+const std::set<std::string> kOwn = {"batch", "dataflow", "dtype", "voxels"};
+
+class Studies : public testing::Test {
+ protected:
+  /// Runs them into the folder `results`.
+  void run(std::vector<std::string> names, const std::string& device) {
+    std::vector<std::string> all = {"study"};
+    all.insert(all.end(), names.begin(), names.end());
+    for (const char* word : {"--size", "tiny", "--device", device.c_str(), "--commit", "abc", "--output"})
+      all.push_back(word);
+    all.push_back(results());
+    const Finished finished = minuet(all);
+    ASSERT_EQ(finished.code, 0) << finished.err;
+    EXPECT_EQ(finished.err, "");
+    out_ = finished.out;
+  }
+  std::string results() const { return folder_.path("results"); }
+  Object read(const std::string& study) const {
+    return *llvm::cantFail(llvm::json::parse(contents(results() + "/" + study + ".json"))).getAsObject();
+  }
+
+  static void check_claims(const std::string& study, const Object& file) {
+    const Array& claims = *file.getArray("claims");
+    EXPECT_EQ(claims.empty(), kOwn.count(study) == 1) << study;
+    for (const llvm::json::Value& value : claims) {
+      const Object& claim = *value.getAsObject();
+      const std::string shape = claim.getString("shape")->str();
+      EXPECT_THAT(shape, testing::AnyOf("holds", "does not hold", "not measured")) << study;
+      EXPECT_EQ(shape == "holds", claim.getString("why")->empty()) << study;
+      EXPECT_FALSE(claim.getString("paper")->empty()) << study;
+      EXPECT_FALSE(claim.getString("here")->empty()) << study;
+    }
+  }
+  /// Times are medians between their ends, of several runs.
+  static void check_times(const std::string& study, const Object& file) {
+    for (const llvm::json::Value& plot : *file.getArray("plots")) {
+      for (const llvm::json::Value& series : *plot.getAsObject()->getArray("series")) {
+        for (const llvm::json::Value& value : *series.getAsObject()->getArray("values")) {
+          const Object& point = *value.getAsObject();
+          if (!point.get("runs")) continue;
+          EXPECT_GE(*point.getInteger("runs"), 3) << study;
+          EXPECT_GT(*point.getNumber("y"), 0) << study;
+          EXPECT_LE(*point.getNumber("min"), *point.getNumber("low")) << study;
+          EXPECT_LE(*point.getNumber("low"), *point.getNumber("y")) << study;
+          EXPECT_LE(*point.getNumber("y"), *point.getNumber("high")) << study;
+          EXPECT_LE(*point.getNumber("high"), *point.getNumber("max")) << study;
+        }
+      }
+    }
+  }
+  void check_file(const std::string& study) const {
+    const Object file = read(study);
+    EXPECT_EQ(file.getString("study"), llvm::StringRef(study));
+    EXPECT_EQ(file.getString("commit"), llvm::StringRef("abc"));
+    EXPECT_EQ(file.getString("size"), llvm::StringRef("tiny"));
+    for (const char* name : {"device", "version", "dtype", "method"})
+      EXPECT_FALSE(text_or_empty(file, name).empty()) << study << ": " << name;
+    EXPECT_TRUE(file.getString("driver") && file.getString("toolkit")) << study;
+    EXPECT_GE(*file.getNumber("seconds"), 0) << study;
+    check_claims(study, file);
+    check_times(study, file);
+    llvm::Expected<Object> document = document_of(study + ".json", llvm::json::Value(Object(file)));
+    ASSERT_TRUE(static_cast<bool>(document)) << study << ": " << llvm::toString(document.takeError());
+  }
+  static size_t values(const Object& file, size_t plot, size_t series) {
+    const Object& all = *(*file.getArray("plots"))[plot].getAsObject();
+    return (*all.getArray("series"))[series].getAsObject()->getArray("values")->size();
+  }
+
+  Folder folder_;
+  std::string out_;
+};
+
+TEST_F(Studies, AllRunOnTheCpu) {
+  run({"all"}, "cpu");
+  for (const std::string& study : kStudies) {
+    check_file(study);
+    EXPECT_THAT(out_, HasSubstr("/" + study + ".json"));
+  }
+  // What the CPU lacks is said, and nothing is made up in its place.
+  for (const char* study : {"search", "tiles"}) {
+    EXPECT_TRUE(read(study).getArray("plots")->empty());
+    EXPECT_THAT(out_, HasSubstr("shape: not measured (the CPU's"));
+  }
+  EXPECT_EQ(values(read("map"), 0, 2), 2u);
+  EXPECT_EQ(values(read("breakdown"), 0, 0), 4u);  // without tiles
+
+  const std::string page = folder_.path("page.html");
+  const Finished shown = minuet({"report", results(), "--output", page});
+  ASSERT_EQ(shown.code, 0) << shown.err;
+  const std::string html = contents(page);
+  for (const char* text : {"hash-table baseline", "The four ideas", "8.2 % padding"})
+    EXPECT_THAT(html, HasSubstr(text));
+}
+
+TEST_F(Studies, AStudyIsRunOnceAndAloneWhereItIsNamedTwice) {
+  run({"padding", "padding"}, "cpu");
+  check_file("padding");
+  EXPECT_EQ(out_.find("padding.json"), out_.rfind("padding.json"));
+  EXPECT_FALSE(llvm::sys::fs::exists(results() + "/map.json"));
+}
+
+class StudiesOnTheGpu : public Studies {
+ protected:
+  void SetUp() override {
+    if (const std::string reason = why_no_gpu(); !reason.empty()) MINUET_SKIP_OR_FAIL("gpu", reason);
+  }
+};
+
+TEST_F(StudiesOnTheGpu, BAndCAndTheHashTable) {
+  run({"search", "map"}, "cuda:0");
+  check_file("search");
+  check_file("map");
+  for (size_t cloud = 0; cloud < 2; ++cloud) {
+    for (size_t block = 0; block < 2; ++block) EXPECT_EQ(values(read("search"), cloud, block), 2u);
+  }
+  EXPECT_THAT(out_, HasSubstr("the best is B "));
+}
+
+TEST_F(StudiesOnTheGpu, AllRun) {
+  run({"all"}, "cuda:0");
+  for (const std::string& study : kStudies) check_file(study);
+  EXPECT_EQ(values(read("breakdown"), 0, 0), 5u);
+  EXPECT_THAT(out_, HasSubstr("+ tuned tiles (AT)"));
+  EXPECT_THAT(out_, HasSubstr("gather: "));
+}
+
+}  // namespace
+}  // namespace minuet::tool

@@ -1,0 +1,73 @@
+// The hash table that the studies compare with: open addressing, linear probing, half full. For GPUs it goes
+// to NVRTC in front of baseline_kernels.inc; the CPU's loops are in baseline.cc.
+#pragma once
+
+#include "kernels_templates/shared/macros.h"
+
+namespace minuet::study {
+
+constexpr u64 kEmptyKey = ~u64{0};
+
+/// A table of `mask` + 1 slots, a power of two. Keys are unique, so a slot is taken by who counts it first.
+struct HashTable {
+  u64* keys;  // kEmptyKey where there is none
+  i32* rows;
+  u32* claims;  // 0 where the slot is free
+  u32 mask;
+};
+
+MINUET_HD u32 first_slot(u64 key, u32 mask) {  // SplitMix64's last steps
+  key = (key ^ (key >> 30)) * 0xbf58476d1ce4e5b9u;
+  key = (key ^ (key >> 27)) * 0x94d049bb133111ebu;
+  return static_cast<u32>(key ^ (key >> 31)) & mask;
+}
+
+/// `claim`: adds 1 to the number at an address at once, and gives what was there.
+template <class Claim>
+MINUET_HD void insert_key(const HashTable& table, u64 key, i32 row, const Claim& claim) {
+  u32 slot = first_slot(key, table.mask);
+  while (claim(table.claims + slot) != 0) slot = (slot + 1) & table.mask;
+  table.keys[slot] = key;
+  table.rows[slot] = row;
+}
+
+/// The row of a key, or -1.
+MINUET_HD i32 find_in_table(const HashTable& table, u64 key) {
+  for (u32 slot = first_slot(key, table.mask);; slot = (slot + 1) & table.mask) {
+    const u64 found = table.keys[slot];
+    if (found == key) return table.rows[slot];
+    if (found == kEmptyKey) return -1;
+  }
+}
+
+/// The row of a key among ascending ones, or -1: plain binary search.
+MINUET_HD i32 find_sorted(const u64* keys, i32 count, u64 key) {
+  i32 first = 0;
+  for (i32 left = count; left > 0;) {
+    const i32 half = left / 2;
+    const bool is_less = keys[first + half] < key;
+    first = is_less ? first + half + 1 : first;
+    left = is_less ? left - half - 1 : half;
+  }
+  return first < count && keys[first] == key ? first : -1;
+}
+
+struct InsertParams {
+  HashTable table;
+  const u64* keys;
+  i32 count;
+};
+
+struct QueryParams {
+  HashTable table;     // by hash
+  const u64* sources;  // by binary search: ascending
+  i32 source_count;
+  const u64* queries;
+  i32 query_count;
+  const u64* deltas;  // [volume] what an offset adds to a key
+  i32 volume;
+  i32* map;     // [volume][queries] the source row, or -1
+  u32* counts;  // [volume] pairs, added to
+};
+
+}  // namespace minuet::study
