@@ -52,7 +52,7 @@ std::string helper_program() {
 
 llvm::Expected<GpuKernel> load_kernel(Compiler& compiler, Gpu& gpu, const std::string& arch,
                                       const std::string& name) {
-  llvm::Expected<Binary> binary = compiler.compile(baseline_kernel(name), arch, "0123456789abcdef", {});
+  llvm::Expected<Binary> binary = compiler.compile({baseline_kernel(name), arch}, {});
   if (!binary) {
     const StatusError status = take_status(binary.takeError());
     return broken(status.message() + " " + status.detail());
