@@ -150,12 +150,16 @@ FusedChoice tune_fused(FusedChoice choice, llvm::StringRef arch, const TuningSna
   return choice;
 }
 
-/// `heuristic`: those that nothing but the problem decides, of the fused dataflow where it takes the problem.
+/// `heuristic`: those that nothing but the problem decides, of the fused dataflow; empty where it does not
+/// take the problem. Then there is no dataflow to choose, and what a trial says of it, which nobody has
+/// checked, is not asked.
 OpChoice tuned_choice(const ConvolutionProblem& problem, llvm::StringRef arch, const TuningSnapshot* tuning,
                       std::optional<Dataflow> wanted, const std::vector<Candidate>& heuristic, i64 rows) {
   Dataflow dataflow = wanted ? *wanted : choose_dataflow(problem, arch);
   const TunedResult* const tuned =
-      wanted ? nullptr : find_tuned(tuning, layer_bucket(Operation::Dataflow, problem, rows), dataflow);
+      wanted || heuristic.empty()
+          ? nullptr
+          : find_tuned(tuning, layer_bucket(Operation::Dataflow, problem, rows), dataflow);
   OpChoice choice;
   if (dataflow == Dataflow::GatherGemmScatter) {
     choice = choose_gmas(problem, tuning, rows);

@@ -145,6 +145,16 @@ TEST(TunedCandidates, ADataflowIsChosenByRows) {
   }
 }
 
+/// A trial's configurations come as the tuner, or a study, puts them.
+TEST(TunedCandidates, ATrialMovesNoProblemToADataflowThatDoesNotTakeIt) {
+  ConvolutionProblem large = example_problem();
+  large.kernel_size = {17, 17, 17, 1};
+  const TuningSnapshot tuning =
+      forced({{layer_bucket(Operation::Dataflow, large, 1000), config_of(Dataflow::Fused)}});
+  const auto candidates = llvm::cantFail(choose_candidates(large, "sm_90a", &tuning));
+  EXPECT_EQ(dataflow_of(select(candidates, 1000, {}).choice), Dataflow::GatherGemmScatter);
+}
+
 /// One context has plans for both.
 TEST(TunedCandidates, TheCpuDoesNotGoByWhatAGpuMeasured) {
   const TuningSnapshot tuning = forced(
