@@ -211,7 +211,7 @@ void Precompilation::make(const std::vector<KernelRequest>& missing) {
   const std::vector<std::string> traces =
       is_traced() ? trace_paths(options_.time_traces, missing) : std::vector<std::string>();
   std::mutex mutex;
-  run_in_helpers(missing, options, [&](std::size_t index, const CompileControl& given) {
+  for_each_with_helper(missing, options, [&](std::size_t index, const CompileControl& given) {
     const KernelRequest& request = missing[index];
     CompileControl control = given;
     if (is_traced()) control.time_trace = traces[index];

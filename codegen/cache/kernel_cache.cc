@@ -33,7 +33,7 @@ bool has_another(const Flight& landed, const Binary& refused) {
   return binary != nullptr && binary->get() != &refused;
 }
 
-llvm::Expected<BinaryPointer> answer(const Outcome& outcome) {
+llvm::Expected<BinaryPointer> to_expected(const Outcome& outcome) {
   if (const auto* failure = std::get_if<StatusError>(&outcome))
     return llvm::make_error<StatusError>(*failure);
   return std::get<BinaryPointer>(outcome);
@@ -59,7 +59,9 @@ llvm::Expected<BinaryList> KernelCache::get_or_compile_all(const std::vector<Ker
   options.cancel = cancel;
   std::mutex mutex;
   std::optional<StatusError> failure;
-  run_in_helpers(missing, options, [&](std::size_t index, const CompileControl& control) {
+  // Here, on several threads, each with its own helper process; without precompiled headers, which only
+  // bundle/precompile.cc asks for.
+  for_each_with_helper(missing, options, [&](std::size_t index, const CompileControl& control) {
     llvm::Expected<BinaryPointer> binary = get_or_compile(missing[index], control);
     if (binary) {
       binaries[places[index]] = std::move(*binary);
@@ -82,8 +84,8 @@ llvm::Expected<BinaryPointer> KernelCache::get_or_compile(const KernelRequest& r
   MINUET_TRY(check_arch(request, sm_number(request.arch)));
   // Without JIT a bundle that comes later may have it.
   const Keep keep = *options_.no_jit ? Keep::Binaries : Keep::All;
-  return answer(share(request, control.cancel, request.key, nullptr, keep,
-                      [&] { return find_or_build(request, control); }));
+  return to_expected(share(request, control.cancel, request.key, nullptr, keep,
+                           [&] { return find_or_build(request, control); }));
 }
 
 /// Of the threads that want `key` now one does the work, and all get what it got. What is `refused`, which
@@ -148,7 +150,7 @@ Outcome KernelCache::find_or_build(const KernelRequest& request, const CompileCo
   llvm::Expected<NvrtcInfo> compiler = compiler_info(control);
   if (!compiler) return take_status(annotate(compiler.takeError(), who + " must be compiled"));
   BinaryOrigin origin;
-  return build_once({request, control, compiler->id}, origin);
+  return build_once(Order(request, control, compiler->id), origin);
 }
 
 /// `nowhere`: why not, for errors.
@@ -171,7 +173,7 @@ llvm::Expected<std::optional<Entry>> KernelCache::find_in_bundles(const KernelRe
 Outcome KernelCache::find_without_jit(const KernelRequest& request, const std::string& nowhere) {
   if (!store_) return no_jit_error(request, nowhere);
   for (const std::string& compiler_id : store_->compilers()) {
-    if (std::optional<Entry> entry = find_on_disk({request, {}, compiler_id}))
+    if (std::optional<Entry> entry = find_on_disk(Order(request, {}, compiler_id)))
       return found(std::move(entry->binary), BinaryOrigin::Disk);
   }
   return no_jit_error(request, nowhere + " and not in the cache folder");
@@ -226,7 +228,7 @@ Outcome KernelCache::build(const Order& order, bool keep, FileLock* lock) {
   control.packed = &bytes;
   llvm::Expected<Binary> binary = [&] {
     const Trace::Span span(trace(), "compile", request.source.display_name);
-    return compiler_->compile(request, control);
+    return compiler_->compile(request, control);  // HelperCompiler's, helper/helper_compiler.cc
   }();
   if (!binary) {
     state_.count_failure();
@@ -253,26 +255,26 @@ llvm::Expected<BinaryPointer> KernelCache::get_exactly(const KernelRequest& requ
                                                        const CompileControl& control, BinaryOrigin& origin) {
   MINUET_TRY(check_arch(request, capability(request.arch)));
   MINUET_ASSIGN(const NvrtcInfo compiler, compiler_info(control));
-  return answer(build_once({request, control, compiler.id}, origin));
+  return to_expected(build_once(Order(request, control, compiler.id), origin));
 }
 
 llvm::Expected<BinaryPointer> KernelCache::compile_apart(const KernelRequest& request,
                                                          const CompileControl& control) {
   MINUET_TRY(check_arch(request, capability(request.arch)));
   MINUET_ASSIGN(const NvrtcInfo compiler, compiler_info(control));
-  return answer(build({request, control, compiler.id}, /*keep=*/false, nullptr));
+  return to_expected(build(Order(request, control, compiler.id), /*keep=*/false, nullptr));
 }
 
 /// As get_or_compile; several devices may refuse the same binary at once.
 llvm::Expected<BinaryPointer> KernelCache::replace(const KernelRequest& request, const Binary& refused) {
   bundles_->reject(key_of(request.source, refused.arch));
   // The failure is this device's: another one of that architecture may do with what was found.
-  return answer(share(request, nullptr, request.key, &refused, Keep::Binaries, [&]() -> Outcome {
+  return to_expected(share(request, nullptr, request.key, &refused, Keep::Binaries, [&]() -> Outcome {
     if (*options_.no_jit) return no_jit_error(request, "refused by the driver as it was found");
     warn("a kernel of the cache is refused by the driver and compiled again (" + refused.display_name + ")");
     llvm::Expected<NvrtcInfo> compiler = compiler_info();
     if (!compiler) return take_status(annotate(compiler.takeError(), refused.display_name));
-    return build({request, {}, compiler->id}, /*keep=*/true, nullptr);
+    return build(Order(request, {}, compiler->id), /*keep=*/true, nullptr);
   }));
 }
 

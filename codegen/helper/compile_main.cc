@@ -36,7 +36,7 @@ class HelperProgram {
   llvm::Error serve(int input, int output);
 
  private:
-  HelperAnswer answer(const HelperJob& job);
+  HelperAnswer do_job(const HelperJob& job);
   static llvm::Expected<std::string> describe_nvrtc(const HelperJob& job);
   llvm::Expected<std::string> make_entry(const HelperJob& job, PchUse& pch_use);
   std::string pch_directory();
@@ -63,14 +63,14 @@ llvm::Error HelperProgram::serve(int input, int output) {
     MINUET_ASSIGN(const std::optional<std::string> frame, stream.read());
     if (!frame) return llvm::Error::success();
     llvm::Expected<HelperJob> job = decode_job(*frame);
-    HelperAnswer made = job ? answer(*job) : failed_answer(job.takeError());
-    made.peak_bytes = peak_bytes();
-    MINUET_TRY(stream.write(encode_answer(made)));
-    MINUET_TRY(stream.write(made.result));
+    HelperAnswer answer = job ? do_job(*job) : failed_answer(job.takeError());
+    answer.peak_bytes = peak_bytes();
+    MINUET_TRY(stream.write(encode_answer(answer)));
+    MINUET_TRY(stream.write(answer.result));
   }
 }
 
-HelperAnswer HelperProgram::answer(const HelperJob& job) {
+HelperAnswer HelperProgram::do_job(const HelperJob& job) {
   HelperAnswer answer;
   llvm::Expected<std::string> result = job.identify ? describe_nvrtc(job) : make_entry(job, answer.pch_use);
   if (!result) return failed_answer(result.takeError());

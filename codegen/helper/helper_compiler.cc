@@ -55,7 +55,8 @@ struct Turn {
 };
 
 /// Hands out requests: a helper keeps to its group, then takes one that nobody has, those with CUB first, for
-/// they take longest, then the largest; then it helps with the one that has most left. Thread-safe.
+/// they take longest, then the largest; then it helps with the one that has most left. With `pch`, which only
+/// precompile.cc asks for, a group has many requests; without, one. Thread-safe.
 class Queue {
  public:
   Queue(const std::vector<KernelRequest>& requests, bool pch) {
@@ -68,7 +69,7 @@ class Queue {
   }
 
   /// `last`: what the helper had before.
-  std::optional<Turn> take(const Turn& last) {
+  std::optional<Turn> next_turn(const Turn& last) {
     const std::lock_guard<std::mutex> lock(mutex_);
     Turn turn = last;
     if (turn.group == nullptr || turn.group->waiting.empty()) {
@@ -123,8 +124,8 @@ int count_helpers(int asked, const Resources& resources, std::size_t jobs) {
   return static_cast<int>(std::max<std::int64_t>(1, std::min(wanted, most)));
 }
 
-HelperPoolReport run_in_helpers(const std::vector<KernelRequest>& requests, const HelperPoolOptions& options,
-                                HelperWork work) {
+HelperPoolReport for_each_with_helper(const std::vector<KernelRequest>& requests,
+                                      const HelperPoolOptions& options, HelperWork work) {
   Resources resources = available_resources();
   if (options.memory_budget > 0) resources.memory_bytes = options.memory_budget;
   Queue queue(requests, options.pch);
@@ -135,7 +136,7 @@ HelperPoolReport run_in_helpers(const std::vector<KernelRequest>& requests, cons
     control.cancel = options.cancel;
     control.helper = &helper;
     Turn turn;
-    while (const std::optional<Turn> next = queue.take(turn)) {
+    while (const std::optional<Turn> next = queue.next_turn(turn)) {
       if (next->group != turn.group) helper.end_if_large();
       turn = *next;
       control.pch = options.pch && turn.pch;
@@ -239,62 +240,6 @@ constexpr int kStartStepMs = 20;
 constexpr int kWaitStepMs = 20;  // how late a cancel or a death behind somebody's copy of the socket is seen
 constexpr int kGraceMs = 2000;   // for a process to end by itself
 
-std::string signal_name(int signal) {
-  static constexpr struct {
-    int number;
-    const char* name;
-  } kNames[] = {{SIGKILL, "SIGKILL"}, {SIGSEGV, "SIGSEGV"}, {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},
-                {SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"},   {SIGILL, "SIGILL"},   {SIGFPE, "SIGFPE"},
-                {SIGHUP, "SIGHUP"},   {SIGPIPE, "SIGPIPE"}, {SIGXCPU, "SIGXCPU"}, {SIGSYS, "SIGSYS"}};
-  for (const auto& entry : kNames) {
-    if (entry.number == signal) return entry.name;
-  }
-  return "signal " + std::to_string(signal);
-}
-
-std::string describe(int status) {
-  if (status != -1 && WIFSIGNALED(status)) return "was killed by " + signal_name(WTERMSIG(status));
-  if (status != -1 && WIFEXITED(status)) return "ended with status " + std::to_string(WEXITSTATUS(status));
-  return "ended";
-}
-
-/// A descriptor above those of standard input and output, which the child's are made from.
-int above_standard(int file) {
-  if (file > STDERR_FILENO) return file;
-  const int moved = ::fcntl(file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-  ::close(file);
-  return moved;
-}
-
-/// posix_spawn of the helper with `socket` as its input and output; 0, or why not.
-int spawn(const std::string& helper, int socket, pid_t& id) {
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, socket, STDIN_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, socket, STDOUT_FILENO);
-  ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  // Not every file of a host's is O_CLOEXEC: a helper would keep its ports taken and its pipes open.
-  ::posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
-  // What the host blocks or ignores is the host's affair, and what a terminal sends to its group.
-  sigset_t none, all;
-  ::sigemptyset(&none);
-  ::sigfillset(&all);
-  ::posix_spawnattr_init(&attributes);
-  ::posix_spawnattr_setsigmask(&attributes, &none);
-  ::posix_spawnattr_setsigdefault(&attributes, &all);
-  ::posix_spawnattr_setpgroup(&attributes, 0);
-  ::posix_spawnattr_setflags(&attributes,
-                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-  std::string name = kHelperName;
-  std::string parent = "--parent=" + std::to_string(::getpid());
-  char* const arguments[] = {name.data(), parent.data(), nullptr};
-  const int error = ::posix_spawn(&id, helper.c_str(), &actions, &attributes, arguments, environ);
-  ::posix_spawnattr_destroy(&attributes);
-  ::posix_spawn_file_actions_destroy(&actions);
-  return error;
-}
-
 llvm::Error cancelled() { return make_error(StatusCode::Cancelled, "the compile was cancelled"); }
 
 }  // namespace
@@ -306,7 +251,7 @@ llvm::Expected<std::string> Helper::ask(const std::string& program, const Helper
   for (int attempt = 0; attempt < 2; ++attempt) {
     if (!process_) MINUET_TRY(annotate(start(program, cancel), what));
     llvm::Expected<HelperAnswer> answer = exchange(frame, cancel);
-    if (answer) return take(std::move(*answer));
+    if (answer) return finish(std::move(*answer));
     StatusError status = take_status(answer.takeError());
     // One that went away is given the time to say how; one that is cancelled or talks nonsense is killed.
     how = end(status.code() == StatusCode::Unavailable ? kGraceMs : 0);
@@ -355,6 +300,47 @@ llvm::Expected<std::string> find_helper() {
                     helper);
 }
 
+namespace {
+
+/// A descriptor above those of standard input and output, which the child's are made from.
+int above_standard(int file) {
+  if (file > STDERR_FILENO) return file;
+  const int moved = ::fcntl(file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  ::close(file);
+  return moved;
+}
+
+/// posix_spawn of the helper with `socket` as its input and output; 0, or why not.
+int spawn(const std::string& helper, int socket, pid_t& id) {
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, socket, STDIN_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, socket, STDOUT_FILENO);
+  ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  // Not every file of a host's is O_CLOEXEC: a helper would keep its ports taken and its pipes open.
+  ::posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+  // What the host blocks or ignores is the host's affair, and what a terminal sends to its group.
+  sigset_t none, all;
+  ::sigemptyset(&none);
+  ::sigfillset(&all);
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setsigdefault(&attributes, &all);
+  ::posix_spawnattr_setpgroup(&attributes, 0);
+  ::posix_spawnattr_setflags(&attributes,
+                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+  std::string name = kHelperName;
+  std::string parent = "--parent=" + std::to_string(::getpid());
+  char* const arguments[] = {name.data(), parent.data(), nullptr};
+  const int error = ::posix_spawn(&id, helper.c_str(), &actions, &attributes, arguments, environ);
+  ::posix_spawnattr_destroy(&attributes);
+  ::posix_spawn_file_actions_destroy(&actions);
+  return error;
+}
+
+}  // namespace
+
 llvm::Error Helper::start_once(const std::string& program) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
@@ -402,7 +388,7 @@ llvm::Error Helper::wait_ready(int file, short events, const CancelToken* cancel
   }
 }
 
-llvm::Expected<std::string> Helper::take(HelperAnswer answer) {
+llvm::Expected<std::string> Helper::finish(HelperAnswer answer) {
   process_->peak_bytes = answer.peak_bytes;
   report_.peak_bytes = std::max(report_.peak_bytes, answer.peak_bytes);
   report_.pch_created += answer.pch_use == PchUse::Created;
@@ -422,6 +408,29 @@ bool Helper::has_ended() {
   process.status = got == process.id ? status : -1;
   return true;
 }
+
+namespace {
+
+std::string signal_name(int signal) {
+  static constexpr struct {
+    int number;
+    const char* name;
+  } kNames[] = {{SIGKILL, "SIGKILL"}, {SIGSEGV, "SIGSEGV"}, {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},
+                {SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"},   {SIGILL, "SIGILL"},   {SIGFPE, "SIGFPE"},
+                {SIGHUP, "SIGHUP"},   {SIGPIPE, "SIGPIPE"}, {SIGXCPU, "SIGXCPU"}, {SIGSYS, "SIGSYS"}};
+  for (const auto& entry : kNames) {
+    if (entry.number == signal) return entry.name;
+  }
+  return "signal " + std::to_string(signal);
+}
+
+std::string describe(int status) {
+  if (status != -1 && WIFSIGNALED(status)) return "was killed by " + signal_name(WTERMSIG(status));
+  if (status != -1 && WIFEXITED(status)) return "ended with status " + std::to_string(WEXITSTATUS(status));
+  return "ended";
+}
+
+}  // namespace
 
 std::string Helper::end(int grace_ms) {
   // The end of its input is what an idle helper ends by; that it has closed the socket shows at once.

@@ -74,7 +74,7 @@ class Helper {
   /// An error means that the process is lost: Internal where it talks nonsense.
   llvm::Expected<HelperAnswer> exchange(const std::string& frame, const CancelToken* cancel);
   llvm::Error wait_ready(int file, short events, const CancelToken* cancel);
-  llvm::Expected<std::string> take(HelperAnswer answer);
+  llvm::Expected<std::string> finish(HelperAnswer answer);
   bool has_ended();
   /// Ends the process, having waited so long for it to end by itself; how it ended.
   std::string end(int grace_ms);
@@ -103,11 +103,12 @@ int count_helpers(int asked, const Resources& resources, std::size_t jobs);
 /// False: the requests that nobody has begun are left.
 using HelperWork = llvm::function_ref<bool(std::size_t index, const CompileControl& control)>;
 
-/// Calls `work` once for every request, from several threads at once, and returns when each is done: those
-/// that can share a precompiled header one after the other in one helper. This thread is one of them. Where
-/// the host runs out of memory, or `work` throws, some requests are never done.
-HelperPoolReport run_in_helpers(const std::vector<KernelRequest>& requests, const HelperPoolOptions& options,
-                                HelperWork work);
+/// Calls `work` once for every request, in this process, from several threads at once, each with a helper of
+/// its own, and returns when each is done: those that can share a precompiled header one after the other by
+/// one thread. The caller's thread is one of them. What `work` throws ends its thread's turn: the others go
+/// on, and some requests may never be done.
+HelperPoolReport for_each_with_helper(const std::vector<KernelRequest>& requests,
+                                      const HelperPoolOptions& options, HelperWork work);
 
 /// The includes that the source starts with: requests for one architecture with equal preambles share a
 /// precompiled header.

@@ -15,12 +15,12 @@ namespace minuet {
 namespace {
 
 /// What a helper told, or why it did not.
-using Answer = std::variant<NvrtcInfo, StatusError>;
+using Told = std::variant<NvrtcInfo, StatusError>;
 
 /// What is asked just now, and what was told, by how it was asked.
 struct Identified {
   std::mutex mutex;  // never held while a helper is asked
-  std::map<std::string, std::shared_future<Answer>> answers;
+  std::map<std::string, std::shared_future<Told>> told;
 };
 
 /// Never destroyed: other threads may be at it when the process ends.
@@ -36,8 +36,8 @@ std::string question_of(const std::string& program, const HelperJob& job) {
   return question;
 }
 
-bool was_cancelled(const Answer& answer) {
-  const auto* const failure = std::get_if<StatusError>(&answer);
+bool was_cancelled(const Told& told) {
+  const auto* const failure = std::get_if<StatusError>(&told);
   return failure != nullptr && failure->code() == StatusCode::Cancelled;
 }
 
@@ -59,11 +59,11 @@ llvm::Expected<NvrtcInfo> ask_helper(const std::string& program, const HelperJob
 }
 
 /// A failure is for those who wait for it now, and then forgotten.
-void land(Identified& known, const std::string& question, std::promise<Answer>& promise,
+void land(Identified& known, const std::string& question, std::promise<Told>& promise,
           llvm::function_ref<llvm::Expected<NvrtcInfo>()> ask) {
   const auto forget = [&] {
     const std::lock_guard<std::mutex> lock(known.mutex);
-    known.answers.erase(question);
+    known.told.erase(question);
   };
   try {
     llvm::Expected<NvrtcInfo> info = ask();
@@ -88,22 +88,22 @@ llvm::Expected<NvrtcInfo> identify_nvrtc(const std::string& library, const std::
   const std::string question = question_of(program, job);
   Identified& known = identified();
   while (!is_cancelled(control.cancel)) {
-    std::promise<Answer> promise;
-    std::shared_future<Answer> answer;
+    std::promise<Told> promise;
+    std::shared_future<Told> told;
     bool ours = false;
     {
       const std::lock_guard<std::mutex> lock(known.mutex);
-      const auto [slot, added] = known.answers.try_emplace(question);
+      const auto [slot, added] = known.told.try_emplace(question);
       if (added) slot->second = promise.get_future().share();
-      answer = slot->second;
+      told = slot->second;
       ours = added;
     }
     if (ours) land(known, question, promise, [&] { return ask_helper(program, job, control); });
-    if (!wait_for(answer, control.cancel)) break;
-    if (!ours && was_cancelled(answer.get())) continue;  // not by us
-    if (const auto* const failure = std::get_if<StatusError>(&answer.get()))
+    if (!wait_for(told, control.cancel)) break;
+    if (!ours && was_cancelled(told.get())) continue;  // not by us
+    if (const auto* const failure = std::get_if<StatusError>(&told.get()))
       return llvm::make_error<StatusError>(*failure);
-    return std::get<NvrtcInfo>(answer.get());
+    return std::get<NvrtcInfo>(told.get());
   }
   return make_error(StatusCode::Cancelled, "looking for libnvrtc was cancelled");
 }

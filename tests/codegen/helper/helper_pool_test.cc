@@ -58,24 +58,25 @@ Outcome run(const std::vector<KernelRequest>& requests, const HelperPoolOptions&
   outcome.helpers.assign(requests.size(), "");
   const std::shared_ptr<Compiler> compiler = make_helper_compiler("fixed", program);
   std::mutex mutex;
-  outcome.report = run_in_helpers(requests, options, [&](std::size_t index, const CompileControl& control) {
-    const KernelRequest& request = requests[index];
-    llvm::Expected<Binary> binary = compiler->compile(request, control);
-    const std::lock_guard<std::mutex> lock(mutex);
-    EXPECT_EQ(outcome.errors[index], "never done") << "request " << index << " is done twice";
-    outcome.order.push_back(index);
-    if (binary) {
-      outcome.errors[index] = "";
-      outcome.codes[index] = StatusCode::Ok;
-      outcome.helpers[index] = llvm::StringRef(binary->log).split('\n').first.str();
-      EXPECT_THAT(binary->cubin, HasSubstr(request.source.text));
-    } else {
-      const StatusError status = take_status(binary.takeError());
-      outcome.errors[index] = status.message();
-      outcome.codes[index] = status.code();
-    }
-    return true;
-  });
+  outcome.report =
+      for_each_with_helper(requests, options, [&](std::size_t index, const CompileControl& control) {
+        const KernelRequest& request = requests[index];
+        llvm::Expected<Binary> binary = compiler->compile(request, control);
+        const std::lock_guard<std::mutex> lock(mutex);
+        EXPECT_EQ(outcome.errors[index], "never done") << "request " << index << " is done twice";
+        outcome.order.push_back(index);
+        if (binary) {
+          outcome.errors[index] = "";
+          outcome.codes[index] = StatusCode::Ok;
+          outcome.helpers[index] = llvm::StringRef(binary->log).split('\n').first.str();
+          EXPECT_THAT(binary->cubin, HasSubstr(request.source.text));
+        } else {
+          const StatusError status = take_status(binary.takeError());
+          outcome.errors[index] = status.message();
+          outcome.codes[index] = status.code();
+        }
+        return true;
+      });
   return outcome;
 }
 
@@ -328,8 +329,8 @@ TEST(HelperPool, R13_WhatIsStoppedHandsOutNothingMore) {
   std::atomic<int> begun{0};
   HelperPoolOptions options;
   options.jobs = 1;
-  run_in_helpers({request_for("ok"), request_for("ok"), request_for("ok")}, options,
-                 [&](std::size_t, const CompileControl&) { return ++begun < 2; });
+  for_each_with_helper({request_for("ok"), request_for("ok"), request_for("ok")}, options,
+                       [&](std::size_t, const CompileControl&) { return ++begun < 2; });
   EXPECT_EQ(begun, 2);
 }
 

@@ -95,7 +95,7 @@ PoolRun run_pool(const std::vector<KernelRequest>& requests, const HelperPoolOpt
   const std::shared_ptr<Compiler> compiler = make_helper_compiler("", MINUET_HELPER);
   std::mutex mutex;
   const Clock::time_point start = Clock::now();
-  run.report = run_in_helpers(requests, options, [&](std::size_t index, const CompileControl& control) {
+  run.report = for_each_with_helper(requests, options, [&](std::size_t index, const CompileControl& control) {
     llvm::Expected<Binary> binary = compiler->compile(requests[index], control);
     const std::lock_guard<std::mutex> lock(mutex);
     if (binary) {
