@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <map>
 #include <mutex>
+#include <new>
 #include <set>
 
 #include "codegen/arch.h"
@@ -104,8 +106,6 @@ class Precompilation {
     make(missing);
     const std::int64_t done = result_.compiled + result_.found + result_.failed;
     result_.cancelled = is_cancelled(options_.cancel) && done < result_.kernels;
-    if (done < result_.kernels && !result_.cancelled)
-      keep_failure({StatusCode::ResourceExhausted, "the host ran out of memory"});
     if (!options_.output.empty()) write_shelves();
     result_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return std::move(result_);
@@ -202,6 +202,17 @@ bool Precompilation::find(const KernelRequest& request) {
   return true;
 }
 
+/// What a compile threw: the bundles are written all the same.
+StatusError failure_of(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    return {StatusCode::ResourceExhausted, "the host ran out of memory"};
+  } catch (const std::exception& error) {
+    return {StatusCode::Internal, std::string("an unexpected exception: ") + error.what()};
+  }
+}
+
 void Precompilation::make(const std::vector<KernelRequest>& missing) {
   if (missing.empty()) return;
   HelperPoolOptions options;
@@ -211,22 +222,25 @@ void Precompilation::make(const std::vector<KernelRequest>& missing) {
   const std::vector<std::string> traces =
       is_traced() ? trace_paths(options_.time_traces, missing) : std::vector<std::string>();
   std::mutex mutex;
-  for_each_with_helper(missing, options, [&](std::size_t index, const CompileControl& given) {
-    const KernelRequest& request = missing[index];
-    CompileControl control = given;
-    if (is_traced()) control.time_trace = traces[index];
-    BinaryOrigin origin = BinaryOrigin::Compiled;
-    llvm::Expected<KernelCache::BinaryPointer> binary =
-        is_traced() ? cache_.compile_apart(request, control) : cache_.get_exactly(request, control, origin);
-    const std::lock_guard<std::mutex> lock(mutex);
-    if (!binary) {
-      fail(request, take_status(binary.takeError()));
-    } else {
-      const std::string build = build_key(request.key, compiler_.id);
-      finish(request, {request.key, build, request.source.name_expression, **binary}, origin);
-    }
-    return true;
-  });
+  const HelperPoolReport pool =
+      for_each_with_helper(missing, options, [&](std::size_t index, const CompileControl& given) {
+        const KernelRequest& request = missing[index];
+        CompileControl control = given;
+        if (is_traced()) control.time_trace = traces[index];
+        BinaryOrigin origin = BinaryOrigin::Compiled;
+        llvm::Expected<KernelCache::BinaryPointer> binary =
+            is_traced() ? cache_.compile_apart(request, control)
+                        : cache_.get_exactly(request, control, origin);
+        const std::lock_guard<std::mutex> lock(mutex);
+        if (!binary) {
+          fail(request, take_status(binary.takeError()));
+        } else {
+          const std::string build = build_key(request.key, compiler_.id);
+          finish(request, {request.key, build, request.source.name_expression, **binary}, origin);
+        }
+        return true;
+      });
+  if (pool.thrown) keep_failure(failure_of(pool.thrown));
 }
 
 void Precompilation::finish(const KernelRequest& request, Entry entry, BinaryOrigin origin) {

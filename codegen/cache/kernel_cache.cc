@@ -1,7 +1,7 @@
 #include "codegen/cache/kernel_cache.h"
 
-#include <algorithm>
 #include <chrono>
+#include <exception>
 
 #include "codegen/arch.h"
 #include "codegen/helper/helper_compiler.h"
@@ -61,21 +61,20 @@ llvm::Expected<BinaryList> KernelCache::get_or_compile_all(const std::vector<Ker
   std::optional<StatusError> failure;
   // Here, on several threads, each with its own helper process; without precompiled headers, which only
   // bundle/precompile.cc asks for.
-  for_each_with_helper(missing, options, [&](std::size_t index, const CompileControl& control) {
-    llvm::Expected<BinaryPointer> binary = get_or_compile(missing[index], control);
-    if (binary) {
-      binaries[places[index]] = std::move(*binary);
-      return true;
-    }
-    StatusError status = take_status(binary.takeError());
-    const std::lock_guard<std::mutex> lock(mutex);
-    if (!failure) failure.emplace(std::move(status));
-    return record_.has_value();  // a recorded list is of use only when it is whole
-  });
+  const HelperPoolReport pool =
+      for_each_with_helper(missing, options, [&](std::size_t index, const CompileControl& control) {
+        llvm::Expected<BinaryPointer> binary = get_or_compile(missing[index], control);
+        if (binary) {
+          binaries[places[index]] = std::move(*binary);
+          return true;
+        }
+        StatusError status = take_status(binary.takeError());
+        const std::lock_guard<std::mutex> lock(mutex);
+        if (!failure) failure.emplace(std::move(status));
+        return record_.has_value();  // a recorded list is of use only when it is whole
+      });
   if (failure) return llvm::make_error<StatusError>(std::move(*failure));
-  // Where work threw or no thread was left for it, no binary is there, and no reason.
-  if (std::find(binaries.begin(), binaries.end(), nullptr) != binaries.end())
-    return make_error(StatusCode::ResourceExhausted, "the host ran out of memory while compiling");
+  if (pool.thrown) std::rethrow_exception(pool.thrown);  // as get_or_compile threw it
   return binaries;
 }
 

@@ -148,6 +148,8 @@ HelperPoolReport for_each_with_helper(const std::vector<KernelRequest>& requests
     try {
       hand_out(helper);
     } catch (...) {  // takes this thread only; the others go on
+      const std::lock_guard<std::mutex> lock(mutex);
+      if (!report.thrown) report.thrown = std::current_exception();
     }
     const std::lock_guard<std::mutex> lock(mutex);
     add(report, helper.report());

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -93,7 +94,8 @@ struct HelperPoolOptions {
 };
 
 struct HelperPoolReport : HelperReport {
-  int helpers = 0;  // at a time
+  int helpers = 0;            // at a time
+  std::exception_ptr thrown;  // what `work` threw first; null: it threw nothing, and all was done
 };
 
 /// How many: as asked (or one a core), no more than jobs, and half a GiB for each, at least one.

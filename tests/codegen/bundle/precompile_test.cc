@@ -7,7 +7,9 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <new>
 #include <optional>
+#include <stdexcept>
 #include <thread>
 
 #include "codegen/helper/protocol.h"
@@ -85,7 +87,7 @@ class LetGo : public FileSystem {
 /// A build farm that has compiled kernels before.
 struct Farm {
   explicit Farm(FileSystem& system = real_file_system())
-      : cache(make_cache(folder / "cache", std::make_shared<FakeCompiler>(), nullptr, system)) {}
+      : cache(make_cache(folder / "cache", compiler, nullptr, system)) {}
 
   std::vector<KernelRequest> compile(const std::vector<std::string>& names) const {
     std::vector<KernelRequest> requests;
@@ -109,8 +111,28 @@ struct Farm {
   std::string bundle() const { return bundle_path(folder / "out", "sm_90a"); }
 
   const TemporaryFolder folder;
+  const std::shared_ptr<FakeCompiler> compiler = std::make_shared<FakeCompiler>();
   std::unique_ptr<KernelCache> cache;
 };
+
+TEST(Precompile, R20_WhatACompileThrowsIsAFailureBesideTheBundle) {
+  Farm farm;
+  const std::vector<KernelRequest> there = farm.compile({"one"});
+  const auto failure_when = [&](std::function<llvm::Error(const KernelSource&)> before) {
+    farm.compiler->before = std::move(before);
+    const PrecompileResult result = farm.put({there[0], fake_request("two")});
+    EXPECT_EQ(result.found, 1);
+    EXPECT_EQ(result.compiled, 0);
+    EXPECT_THAT(result.bundles, SizeIs(1));
+    return result.first_failure.value_or(StatusError(StatusCode::Ok, ""));
+  };
+  const StatusError broken = failure_when(
+      [](const KernelSource&) -> llvm::Error { throw std::runtime_error("the compiler broke"); });
+  EXPECT_EQ(broken.code(), StatusCode::Internal);
+  EXPECT_THAT(broken.message(), HasSubstr("the compiler broke"));
+  const StatusError full = failure_when([](const KernelSource&) -> llvm::Error { throw std::bad_alloc(); });
+  EXPECT_EQ(full.code(), StatusCode::ResourceExhausted);
+}
 
 TEST(Precompile, R20_KernelsAreAddedToAnExistingBundle) {
   Farm farm, at_once;

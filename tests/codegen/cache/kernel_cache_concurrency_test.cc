@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <new>
 #include <stdexcept>
 #include <thread>
 
@@ -107,6 +108,21 @@ class FreshCompiler : public FakeCompiler {
     return binary;
   }
 };
+
+/// What is thrown goes on to the caller of many, as of one: want of memory is not taken for what it is not.
+TEST(KernelCacheConcurrency, R13_AThrowReachesWhoAsksForMany) {
+  auto compiler = std::make_shared<FakeCompiler>();
+  auto cache = make_cache("", compiler);
+  const std::vector<KernelRequest> requests{{make_source("one"), "sm_90a"}, {make_source("two"), "sm_90a"}};
+  compiler->before = [](const KernelSource&) -> llvm::Error {
+    throw std::runtime_error("the compiler broke");
+  };
+  EXPECT_THROW(llvm::consumeError(cache->get_or_compile_all(requests).takeError()), std::runtime_error);
+  compiler->before = [](const KernelSource&) -> llvm::Error { throw std::bad_alloc(); };
+  EXPECT_THROW(llvm::consumeError(cache->get_or_compile_all(requests).takeError()), std::bad_alloc);
+  compiler->before = nullptr;
+  EXPECT_EQ(llvm::cantFail(cache->get_or_compile_all(requests)).size(), 2);
+}
 
 TEST(KernelCacheConcurrency, R28_ManyDevicesThatRefuseAKernelAtOnceHaveItCompiledOnce) {
   auto compiler = std::make_shared<FreshCompiler>();
