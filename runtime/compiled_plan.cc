@@ -1,6 +1,7 @@
 #include "runtime/compiled_plan.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "codegen/arch.h"
 #include "codegen/trace.h"
@@ -11,10 +12,21 @@
 
 namespace minuet {
 
-EngineChoice choose_engine(i32 ndim, i64 volume, const TuningSnapshot* tuning) {
-  const std::vector<SearchProblem> searches{{volume, 0}};
-  return {ndim, choose_map(KeyType::U32, ndim, searches, tuning),
-          choose_map(KeyType::U64, ndim, searches, tuning)};
+// ---- compiled for an architecture ----------------------------------------------------------------------
+
+llvm::Expected<BinaryList> PlanResidence::compile(llvm::StringRef arch, const CancelToken* cancel) {
+  if (arch.empty()) return BinaryList{};
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = compiled_.find(arch.str());
+    if (found != compiled_.end()) return found->second.binaries;
+  }
+  const Trace::Span span(cache_->trace(), "plan", ("compile for " + arch).str());
+  MINUET_ASSIGN(std::shared_ptr<const CompiledPlan> chosen, CompiledPlan::create(*plan_, arch));
+  MINUET_ASSIGN(BinaryList binaries, cache_->get_or_compile_all(chosen->requests(), cancel));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  compiled_.emplace(arch.str(), Compiled{std::move(chosen), binaries});
+  return binaries;
 }
 
 llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const Plan& plan,
@@ -62,6 +74,12 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
   return compiled;
 }
 
+EngineChoice choose_engine(i32 ndim, i64 volume, const TuningSnapshot* tuning) {
+  const std::vector<SearchProblem> searches{{volume, 0}};
+  return {ndim, choose_map(KeyType::U32, ndim, searches, tuning),
+          choose_map(KeyType::U64, ndim, searches, tuning)};
+}
+
 bool CompiledPlan::has(Dataflow dataflow, std::size_t layer) const {
   return std::any_of(candidates[layer].begin(), candidates[layer].end(),
                      [&](const Candidate& candidate) { return dataflow_of(candidate.choice) == dataflow; });
@@ -69,6 +87,7 @@ bool CompiledPlan::has(Dataflow dataflow, std::size_t layer) const {
 
 std::vector<KernelRequest> CompiledPlan::requests() const {
   SourceList list;
+  // That of the Map step is in codegen/choice.cc, that of an op's choice in codegen/candidates.cc.
   add_sources(list, engine.map32);
   add_sources(list, engine.map64);
   for (const std::vector<Candidate>& layer : candidates) {
@@ -80,34 +99,80 @@ std::vector<KernelRequest> CompiledPlan::requests() const {
   return requests_of(list.take(), arch);
 }
 
-llvm::Expected<std::shared_ptr<const Binary>> recompile(KernelCache& cache,
-                                                        const std::vector<KernelRequest>& requests,
-                                                        const Binary& refused) {
-  for (const KernelRequest& request : requests) {
-    if (request.source.display_name == refused.display_name) return cache.replace(request, refused);
-  }
-  return make_error(StatusCode::Internal, "kernel {0} is none of this plan's", refused.display_name);
-}
+// ---- loaded on a device --------------------------------------------------------------------------------
 
-llvm::Expected<BinaryList> PlanResidence::compile(llvm::StringRef arch, const CancelToken* cancel) {
-  if (arch.empty()) return BinaryList{};
+llvm::Error PlanResidence::load(std::shared_ptr<Device> device) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = compiled_.find(arch.str());
-    if (found != compiled_.end()) return found->second.binaries;
+    if (loaded_.count(device.get())) return llvm::Error::success();
   }
-  const Trace::Span span(cache_->trace(), "plan", ("compile for " + arch).str());
-  MINUET_ASSIGN(std::shared_ptr<const CompiledPlan> chosen, CompiledPlan::create(*plan_, arch));
-  MINUET_ASSIGN(BinaryList binaries, cache_->get_or_compile_all(chosen->requests(), cancel));
+  MINUET_ASSIGN(const auto found, runnable_on(device->info()));
+  const std::string& arch = found.first;
+  const Compiled& compiled = found.second;
+  const Reload again = [&](const Binary& refused) { return reload(arch, *compiled.plan, refused); };
+  MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded,
+                LoadedPlan::create(plan_, compiled.plan, compiled.binaries, device, again, cache_->trace()));
   const std::lock_guard<std::mutex> lock(mutex_);
-  compiled_.emplace(arch.str(), Compiled{std::move(chosen), binaries});
-  return binaries;
+  loaded_.emplace(device.get(), std::move(loaded));
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::pair<std::string, PlanResidence::Compiled>> PlanResidence::runnable_on(
+    const DeviceInfo& device) const {
+  if (device.arch.empty()) {
+    Compiled compiled;
+    MINUET_ASSIGN(compiled.plan, CompiledPlan::create(*plan_, device.arch));
+    return std::pair{device.arch, std::move(compiled)};
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const std::string& arch : runnable_archs(device.arch)) {
+    const auto found = compiled_.find(arch);
+    if (found != compiled_.end()) return std::pair{arch, found->second};
+  }
+  return make_error(StatusCode::FailedPrecondition,
+                    "the plan is not compiled for {0}, which {1} needs: compile it first", device.arch,
+                    device.name);
 }
 
 namespace {
 
 /// A plan's parameters in a device's types and the forms that candidates read, one after the other; uploaded
 /// in one copy.
+llvm::Error upload_parameters(LoadedPlan& loaded);
+
+}  // namespace
+
+llvm::Expected<std::shared_ptr<const LoadedPlan>> LoadedPlan::create(
+    std::shared_ptr<const Plan> plan, std::shared_ptr<const CompiledPlan> compiled,
+    const BinaryList& binaries, std::shared_ptr<Device> device, const Reload& reload, Trace* trace) {
+  auto loaded = std::make_shared<LoadedPlan>();
+  loaded->plan = std::move(plan);
+  loaded->compiled = std::move(compiled);
+  loaded->device = std::move(device);
+  const auto load_kernels = [&] {
+    const Trace::Span span(trace, "plan", "load kernels");
+    return loaded->device->load(binaries, reload);
+  };
+  const auto load_parameters = [&] {
+    const Trace::Span span(trace, "plan", "convert and upload parameters");
+    return upload_parameters(*loaded);
+  };
+  const std::vector<ProgramLayer>& layers = loaded->plan->program.layers;
+  const auto load_gemms = [&](std::size_t layer) {
+    const Trace::Span span(trace, "plan", "load GEMMs");
+    return loaded->device->load_gemms(layers[layer].convolution());
+  };
+  std::vector<std::function<llvm::Error()>> jobs{load_kernels, load_parameters};
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (loaded->compiled->has(Dataflow::GatherGemmScatter, i))
+      jobs.push_back([&, i] { return load_gemms(i); });
+  }
+  MINUET_TRY(in_parallel(static_cast<i64>(jobs.size()), [&](i64 i) { return jobs[i](); }));
+  return loaded;
+}
+
+namespace {
+
 llvm::Error upload_parameters(LoadedPlan& loaded) {
   /// Where one layer's parameters lie; -1 where it has none.
   struct Offsets {
@@ -160,65 +225,6 @@ llvm::Error upload_parameters(LoadedPlan& loaded) {
 
 }  // namespace
 
-llvm::Expected<std::pair<std::string, PlanResidence::Compiled>> PlanResidence::runnable_on(
-    const DeviceInfo& device) const {
-  if (device.arch.empty()) {
-    Compiled compiled;
-    MINUET_ASSIGN(compiled.plan, CompiledPlan::create(*plan_, device.arch));
-    return std::pair{device.arch, std::move(compiled)};
-  }
-  const std::lock_guard<std::mutex> lock(mutex_);
-  for (const std::string& arch : runnable_archs(device.arch)) {
-    const auto found = compiled_.find(arch);
-    if (found != compiled_.end()) return std::pair{arch, found->second};
-  }
-  return make_error(StatusCode::FailedPrecondition,
-                    "the plan is not compiled for {0}, which {1} needs: compile it first", device.arch,
-                    device.name);
-}
-
-llvm::Expected<std::shared_ptr<const LoadedPlan>> LoadedPlan::create(
-    std::shared_ptr<const Plan> plan, std::shared_ptr<const CompiledPlan> compiled,
-    const BinaryList& binaries, std::shared_ptr<Device> device, const Reload& reload, Trace* trace) {
-  auto loaded = std::make_shared<LoadedPlan>();
-  loaded->plan = std::move(plan);
-  loaded->compiled = std::move(compiled);
-  loaded->device = std::move(device);
-  const auto load_kernels = [&] {
-    const Trace::Span span(trace, "plan", "load kernels");
-    return loaded->device->load(binaries, reload);
-  };
-  const auto load_parameters = [&] {
-    const Trace::Span span(trace, "plan", "convert and upload parameters");
-    return upload_parameters(*loaded);
-  };
-  const std::vector<ProgramLayer>& layers = loaded->plan->program.layers;
-  MINUET_TRY(in_parallel(2 + static_cast<i64>(layers.size()), [&](i64 i) -> llvm::Error {
-    if (i == 0) return load_kernels();
-    if (i == 1) return load_parameters();
-    if (!loaded->compiled->has(Dataflow::GatherGemmScatter, i - 2)) return llvm::Error::success();
-    const Trace::Span span(trace, "plan", "load GEMMs");
-    return loaded->device->load_gemms(layers[i - 2].convolution());
-  }));
-  return loaded;
-}
-
-llvm::Error PlanResidence::load(std::shared_ptr<Device> device) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (loaded_.count(device.get())) return llvm::Error::success();
-  }
-  MINUET_ASSIGN(const auto found, runnable_on(device->info()));
-  const std::string& arch = found.first;
-  const Compiled& compiled = found.second;
-  const Reload again = [&](const Binary& refused) { return reload(arch, *compiled.plan, refused); };
-  MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded,
-                LoadedPlan::create(plan_, compiled.plan, compiled.binaries, device, again, cache_->trace()));
-  const std::lock_guard<std::mutex> lock(mutex_);
-  loaded_.emplace(device.get(), std::move(loaded));
-  return llvm::Error::success();
-}
-
 llvm::Expected<std::shared_ptr<const Binary>> PlanResidence::reload(const std::string& arch,
                                                                     const CompiledPlan& compiled,
                                                                     const Binary& refused) {
@@ -229,6 +235,15 @@ llvm::Expected<std::shared_ptr<const Binary>> PlanResidence::reload(const std::s
     if (binary->display_name == refused.display_name) binary = made;
   }
   return made;
+}
+
+llvm::Expected<std::shared_ptr<const Binary>> recompile(KernelCache& cache,
+                                                        const std::vector<KernelRequest>& requests,
+                                                        const Binary& refused) {
+  for (const KernelRequest& request : requests) {
+    if (request.source.display_name == refused.display_name) return cache.replace(request, refused);
+  }
+  return make_error(StatusCode::Internal, "kernel {0} is none of this plan's", refused.display_name);
 }
 
 llvm::Expected<std::shared_ptr<const LoadedPlan>> PlanResidence::loaded_on(const Device& device) const {
