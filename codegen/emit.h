@@ -1,7 +1,7 @@
 // Spec -> source: the translation unit and the name expression of one kernel. Pure.
 //
 // A Spec names its own fields (Spec::visit), kernels.inc names its kernel, header and Params; so a
-// new kernel needs no line here.
+// new kernel needs no line here, but for the include of a new file in shared/.
 #pragma once
 
 #include <set>
