@@ -257,7 +257,7 @@ TEST(Fused, EveryWeightIsOnceInTheImage) {
           expect_whole_image({.io = io,
                               .in_channels = in,
                               .out_channels = out,
-                              .volume = 27,
+                              .volume = in < 16 ? 27 : 5,  // steps of several offsets
                               .step = step,
                               .columns = columns});
       }

@@ -16,7 +16,7 @@
 namespace minuet::abi {
 
 inline constexpr uint64_t kSeed = 311;
-inline const std::vector<int32_t> kWidths = {8, 8, 16, 24, 32, 32, 24, 16, 16};
+inline const std::vector<int32_t> kWidths = {8, 8, 8, 16, 24, 24, 16, 8, 8};
 
 /// Parameters for the library's file and the oracle alike.
 struct Weights {

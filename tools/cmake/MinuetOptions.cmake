@@ -101,6 +101,14 @@ if(MINUET_SANITIZE)
   endif()
 endif()
 
+# The sanitizers' presets optimize nothing, which clang compiles in half the time, but for what computes on much.
+function(minuet_optimize target)
+  if(MINUET_SANITIZE)
+    target_compile_options(${target} PRIVATE -O1)
+    set_target_properties(${target} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)  # others' are read without
+  endif()
+endfunction()
+
 set(can_fuzz OFF)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND MINUET_SANITIZE MATCHES "address")
   set(can_fuzz ON)

@@ -3,7 +3,8 @@
 
 A header that its own .cc includes before all else has been compiled alone there, and is not compiled again. Targets
 read codegen/error.h ahead (minuet_precompile): that hides nothing from a file that includes it by any road, and a
-source that does not must not read it. A compile that went well is not repeated until a file in it changes.
+source that does not must not read it. So are the large headers of others read ahead here, precompiled, for those of
+ours that include them anyway. A compile that went well is not repeated until a file in it changes.
 
 usage: check_headers.py [--public] [--cc CC] [--cxx CXX] [--build BUILD_FOLDER] [ROOT]
 
@@ -17,14 +18,20 @@ import json
 import os
 import pathlib
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 
 import kept
 import sources
 
 AHEAD = pathlib.Path("codegen/error.h")
+# What takes longest to read, the largest lists first.
+READ_AHEAD = (("gmock/gmock.h", "gtest/gtest.h", str(AHEAD)), ("gtest/gtest.h", str(AHEAD)), (str(AHEAD),),
+              ("CLI/CLI.hpp", "llvm/Support/Error.h"), ("llvm/Support/Error.h",), ("gtest/gtest.h",),
+              ("functional", "string", "vector"), ("string",))
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
 # Device code: compiled by NVRTC, and by the tests' shim with what the shim puts in front.
 DEVICE_ONLY = ("kernels_templates/core/", "kernels_templates/map/", "kernels_templates/gmas/",
@@ -45,17 +52,31 @@ def dependency_flags(build):
                 flags.append(("-isystem", word[len("-isystem"):]))
             elif word.startswith("-I") and str(build) in word:
                 flags.append(("-I", word[2:]))
-    return [part for pair in sorted(set(flags)) for part in pair]
+    # Generated ones first: they stand for some of others (MinuetLlvm.cmake).
+    return [part for pair in sorted(set(flags), key=lambda pair: (str(build) not in pair[1], pair)) for part in pair]
 
 
-def ahead_flags(build):
-    """The flags with which codegen/error.h was read ahead, for headers that include it anyway."""
-    commands = build / "compile_commands.json"
-    for entry in json.loads(commands.read_text()) if commands.exists() else []:
-        if entry["file"].endswith("/codegen/error.cc") and "cmake_pch" in entry["command"]:
-            words = shlex.split(entry["command"])
-            return words[next(i for i, word in enumerate(words) if word.startswith("-")):words.index("-o")]
-    return []
+def named(root, header):
+    """All that the header includes, by any road through files of ours."""
+    return {name for path in kept.closure(root, header) for name in
+            [str(path), *kept.INCLUDE.findall((root / path).read_text(errors="replace") if (root / path).is_file() else "")]}
+
+
+class Ahead:
+    """Lists of READ_AHEAD, each compiled once, when the first header needs it."""
+
+    def __init__(self, compiler, flags, folder):
+        self.compiler, self.flags, self.folder = compiler, flags, pathlib.Path(folder)
+        self.locks = {names: threading.Lock() for names in READ_AHEAD}
+
+    def flags_for(self, names):
+        file = self.folder / f"{READ_AHEAD.index(names)}.h"
+        with self.locks[names]:
+            if not file.exists():
+                file.write_text("".join(f"#include <{name}>\n" for name in names))
+                subprocess.run([*shlex.split(self.compiler), *self.flags, "-x", "c++-header", str(file), "-o",
+                                f"{file}.gch"], check=True)
+        return ["-include", str(file)]
 
 
 def compiled_files(build):
@@ -96,24 +117,29 @@ def compile_alone(compiler, language, header, flags, root):
     return [f"{header} does not compile alone with {' '.join([compiler, *flags[:1]])}: {first}"]
 
 
+def our_flags(root, build):
+    return ["-std=c++20", "-Wall", "-Wextra", "-Werror", f"-I{root}", f"-I{root}/include", *dependency_flags(build)]
+
+
 def jobs(root, options):
+    """Compiler, language, header, flags, and what is read ahead."""
     include = f"-I{root}/include"
     for header in sorted((root / "include/minuet").glob("*.h")):
-        yield options.cc, "c", f"minuet/{header.name}", ["-std=c99", *STRICT, include]
-        yield options.cxx, "c++", f"minuet/{header.name}", ["-std=c++11", *STRICT, include]
+        yield options.cc, "c", f"minuet/{header.name}", ["-std=c99", *STRICT, include], ()
+        yield options.cxx, "c++", f"minuet/{header.name}", ["-std=c++11", *STRICT, include], ()
     if (root / "include/minuet/minuet.hpp").exists():
-        yield options.cxx, "c++", "minuet/minuet.hpp", ["-std=c++17", *STRICT, include]
-        yield options.cxx, "c++", "minuet/minuet.hpp", ["-std=c++20", *STRICT, include]
+        yield options.cxx, "c++", "minuet/minuet.hpp", ["-std=c++17", *STRICT, include], ()
+        yield options.cxx, "c++", "minuet/minuet.hpp", ["-std=c++20", *STRICT, include], ()
     if options.public:
         return
-    flags = ["-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{root}", include,
-             *dependency_flags(options.build)]
-    ahead = ahead_flags(options.build)
+    flags = our_flags(root, options.build)
     compiled = compiled_files(options.build)
     for path in sources.code_files(root):
         if (path.suffix == ".h" and path.parts[0] != "include" and not str(path).startswith(DEVICE_ONLY)
                 and not first_in_its_source(root, path, compiled)):
-            yield options.cxx, "c++", str(path), ahead + flags if AHEAD in kept.closure(root, path) else flags
+            names = named(root, path)
+            yield options.own_cxx, "c++", str(path), ["-fsyntax-only", *flags], next(
+                (ahead for ahead in READ_AHEAD if names.issuperset(ahead) and str(path) not in ahead), ())
 
 
 def main():
@@ -124,20 +150,25 @@ def main():
     parser.add_argument("--build", type=pathlib.Path)
     parser.add_argument("root", nargs="?", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parents[2])
     options = parser.parse_args()
+    options.own_cxx = shutil.which("clang++") or options.cxx  # which reads them in less time, where it is there
     options.root = options.root.resolve()
     options.build = (options.build or options.root / "build/release").resolve()
     results = kept.Results(options.build.parent / "kept-headers")
 
     def compile_or_remember(job):
-        compiler, _, header, flags = job
+        compiler, language, header, flags, names = job
         path = pathlib.Path("include" if header.startswith("minuet/") else ".") / header
-        key = results.key(options.root, path, kept.version(compiler), *flags)
-        problems = [] if key in results else compile_alone(*job, options.root)
+        key = results.key(options.root, path, kept.version(compiler), *flags, *names)
+        problems = []
+        if key not in results:
+            flags = flags + (ahead.flags_for(names) if names else [])
+            problems = compile_alone(compiler, language, header, flags, options.root)
         if not problems:
             results.keep(key)
         return problems
 
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        ahead = Ahead(options.own_cxx, our_flags(options.root, options.build), folder)
         found = list(pool.map(compile_or_remember, jobs(options.root, options)))
     results.save()
     found.append(list(helped(options.root, compiled_files(options.build))))

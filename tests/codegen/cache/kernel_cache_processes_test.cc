@@ -142,7 +142,7 @@ TEST(KernelCacheProcesses, R16_AForkedChildTracesWhateverItsParentsThreadsDo) {
       while (!stop) const Trace::Span span(&trace, "run", "in the parent");
     });
   }
-  for (int round = 0; round < 300 && !HasFailure(); ++round) {
+  for (int round = 0; round < 100 && !HasFailure(); ++round) {
     const pid_t child = start_process([&] {
       { const Trace::Span span(&trace, "run", "in the child"); }
       return 0;
