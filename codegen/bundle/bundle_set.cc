@@ -188,8 +188,6 @@ std::optional<Entry> BundleSet::find(const KernelRequest& request,
   return std::nullopt;
 }
 
-void BundleSet::reject(const std::string& request_key) {
-  rejected_.insert(request_key);
-}
+void BundleSet::reject(const std::string& request_key) { rejected_.insert(request_key); }
 
 }  // namespace minuet

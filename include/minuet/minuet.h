@@ -655,7 +655,7 @@ typedef struct minuet_execution_options {
 MINUET_API minuet_status minuet_execution_create(minuet_plan* plan, minuet_device* device,
                                                  const minuet_execution_options* options,
                                                  minuet_execution** execution);
-/* Waits for what it has enqueued (with a queue: its stream, unless captured) and for another thread's call. */
+/* Waits for what it has enqueued (with a queue: its stream, unless captured), and for another's call. */
 MINUET_API void minuet_execution_destroy(minuet_execution* execution);
 
 /* No prepare may be captured but in capacity mode: FAILED_PRECONDITION.
