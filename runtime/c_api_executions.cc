@@ -297,7 +297,9 @@ minuet_status minuet_executions_prepare_maps(minuet_execution* const* executions
       given.push_back(maps[i]->map);
     }
     MINUET_ASSIGN(const auto entered, enter(queue));
+    for (Execution* const own : owns) MINUET_TRY(own->check_takes(/*maps=*/true));
     for (Execution* const own : owns) MINUET_TRY(own->forget(/*for_maps=*/true));
+    const NvtxRange range("prepare");
     const Trace::Span span(executions[0]->open->trace(), "run", "prepare");
     return Execution::prepare_together(owns, given, stream);
   });

@@ -124,10 +124,8 @@ class KernelMap {
   bool has_counts() const { return pairs_->has_counts; }
   const std::shared_ptr<Queue>& queue() const { return input_->queue(); }
   /// Views that executions share; in calls of the queue only.
-  std::shared_ptr<const GmasView> find_gmas_view(i32 direct_offset, const GroupingChoice& grouping) const;
-  void keep_gmas_view(std::shared_ptr<const GmasView> view) const {
-    pairs_->gmas_views.push_back(std::move(view));
-  }
+  std::shared_ptr<GmasView> find_gmas_view(i32 direct_offset, const GroupingChoice& grouping) const;
+  void keep_gmas_view(std::shared_ptr<GmasView> view) const { pairs_->gmas_views.push_back(std::move(view)); }
   std::shared_ptr<FusedView> find_fused_view(bool transposed) const;
   void keep_fused_view(std::shared_ptr<FusedView> view) const {
     pairs_->fused_views.push_back(std::move(view));
@@ -140,7 +138,7 @@ class KernelMap {
     DeviceMemory rows, positions;  // and counts
     std::vector<i32> counts;       // none until they are read back,
     std::atomic<bool> has_counts{false};
-    std::vector<std::shared_ptr<const GmasView>> gmas_views;
+    std::vector<std::shared_ptr<GmasView>> gmas_views;
     std::vector<std::shared_ptr<FusedView>> fused_views;
   };
 

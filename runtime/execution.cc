@@ -162,16 +162,20 @@ llvm::Error Execution::refuse_capture() const {
 
 // ---- prepare -----------------------------------------------------------------------------------
 
-llvm::Error Execution::forget(bool for_maps) {
-  if (for_maps != program_.takes_maps) {
-    return for_maps
-               ? make_error(StatusCode::FailedPrecondition,
-                            "this is the execution of a network, which builds its kernel maps itself: use "
-                            "prepare")
-               : make_error(StatusCode::FailedPrecondition,
-                            "this is the execution of a single convolution, whose kernel map is the "
-                            "caller's: use prepare_maps");
+llvm::Error Execution::check_takes(bool maps) const {
+  if (maps != program_.takes_maps) {
+    return maps ? make_error(StatusCode::FailedPrecondition,
+                             "this is the execution of a network, which builds its kernel maps itself: use "
+                             "prepare")
+                : make_error(StatusCode::FailedPrecondition,
+                             "this is the execution of a single convolution, whose kernel map is the "
+                             "caller's: use prepare_maps");
   }
+  return llvm::Error::success();
+}
+
+llvm::Error Execution::forget(bool for_maps) {
+  MINUET_TRY(check_takes(for_maps));
   prepared_ = false;
   return llvm::Error::success();
 }
@@ -298,10 +302,14 @@ llvm::Error Execution::add_work() {
 /// What earlier clouds left is told by its mark. A graph that is replayed for other clouds has one mark for
 /// all of them: it clears the words each time.
 llvm::Error Execution::begin_overflow() {
-  ++overflow_mark_;
-  if (overflow_mark_ > 1 && !has_capacities()) return llvm::Error::success();
-  overflow_mark_ = 1;
-  return engine_->fill_words(overflow_, 0, layer_count());
+  const u32 last = std::exchange(overflow_mark_, 0);
+  if (last == 0 || last == ~0u || has_capacities()) {
+    MINUET_TRY(engine_->fill_words(overflow_, 0, layer_count()));
+    overflow_mark_ = 1;
+  } else {
+    overflow_mark_ = last + 1;
+  }
+  return llvm::Error::success();
 }
 
 llvm::Error Execution::prepare_layers() {
@@ -366,7 +374,8 @@ OpRequest Execution::request_of(i32 number) const {
   request.output = address_of(layer.output);
   request.output_rows = rows_of(layer.output);
   request.output_ld = ld_of(layer.output);
-  request.pads_output = layer.output == program_.output;
+  // A part of a concatenation too.
+  request.pads_output = program_.tensors[layer.output].storage == program_.tensors[program_.output].storage;
   if (layer.residual >= 0) {
     request.residual = address_of(layer.residual);
     request.residual_ld = ld_of(layer.residual);

@@ -41,6 +41,7 @@ class Execution {
   /// Before a prepare's arguments are looked at: what was prepared is no more. FailedPrecondition, with
   /// nothing forgotten, where the plan takes the other prepare.
   llvm::Error forget(bool for_maps);
+  llvm::Error check_takes(bool maps) const;
   llvm::Error prepare(const i32* coordinates, i64 count, void* stream);
   /// Capacity mode; may be captured. `given_count`: on the device; null: there are `most`.
   llvm::Error prepare_within(const i32* coordinates, const i32* given_count, i64 most, void* stream);

@@ -8,6 +8,7 @@ namespace minuet {
 /// A map's pairs in groups, and where each pair lies in the buffers. Of one execution, or shared by all on
 /// the map's queue.
 struct GmasView {
+  bool is_made = false;  // of a shared view: its tables are, or will be, by what is enqueued
   i32 direct_offset = -1;
   GroupingChoice grouping;
   GroupPlan groups;

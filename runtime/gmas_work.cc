@@ -53,13 +53,16 @@ llvm::Error GmasWork::add_map(i32 number, const MapView& view, const Coords& que
   return group_gemms(counts, view.geometry.volume, direct, grouping_, map.unfilled->groups);
 }
 
-/// The map's view that others on the queue have filled, or one to be filled: of the map, or the own.
+/// The map's view that others on the queue have filled or will fill, or one to be filled: of the map, or the
+/// own.
 llvm::Error GmasWork::choose_view(Map& map, i32 direct) {
   map.unfilled = map.own;
   if (map.keeper) {
-    map.unfilled = nullptr;
-    map.shown = map.keeper->find_gmas_view(direct, grouping_);
-    if (map.shown) return llvm::Error::success();
+    if (const std::shared_ptr<GmasView> kept = map.keeper->find_gmas_view(direct, grouping_)) {
+      map.shown = kept;
+      map.unfilled = kept->is_made ? nullptr : kept;
+      return llvm::Error::success();
+    }
     map.unfilled = std::make_shared<GmasView>();
     GmasView& made = *map.unfilled;
     made.groups = GroupPlan(map.view.geometry.volume);
@@ -72,6 +75,7 @@ llvm::Error GmasWork::choose_view(Map& map, i32 direct) {
   map.unfilled->direct_offset = direct;
   map.unfilled->grouping = grouping_;
   map.shown = map.unfilled;
+  if (map.keeper) map.keeper->keep_gmas_view(map.unfilled);
   return llvm::Error::success();
 }
 
@@ -147,10 +151,10 @@ llvm::Error GmasWork::finish() {
   }
   MINUET_TRY(engine_.send(tables_, host_tables_, table_words_ * static_cast<i64>(sizeof(i32))));
   for (Map& map : maps_) {
-    if (!map.used || !map.unfilled || map.is_identity) continue;
+    if (!map.used || !map.unfilled || map.unfilled->is_made || map.is_identity) continue;
     if (map.finds_positions) MINUET_TRY(engine_.count_pairs(map.queries, map.view));
     MINUET_TRY(engine_.make_tables(map.view, map.shown->direct_offset, map.tables));
-    if (map.unfilled != map.own) map.keeper->keep_gmas_view(map.unfilled);
+    map.unfilled->is_made = map.unfilled != map.own;
   }
   return llvm::Error::success();
 }

@@ -97,7 +97,10 @@ llvm::Error KernelMap::find(void* stream, bool positions) const {
     MINUET_ASSIGN(pairs_->positions, allocate_parts(source, place));
     MINUET_TRY((*engine)->count_pairs(coarse().coords_, found));
   }
-  pairs_->view = found;
+  MapView& view = pairs_->view;
+  view.rows = found.rows;
+  view.positions = found.positions;
+  view.counts = found.counts;
   // Without a queue the memory that the search works in would be waited for here anyway.
   return queue() || has_counts() ? llvm::Error::success() : read_counts(*engine);
 }
@@ -190,9 +193,8 @@ std::shared_ptr<KernelMap> KernelMap::transpose() const {
   return map;
 }
 
-std::shared_ptr<const GmasView> KernelMap::find_gmas_view(i32 direct_offset,
-                                                          const GroupingChoice& grouping) const {
-  for (const std::shared_ptr<const GmasView>& view : pairs_->gmas_views) {
+std::shared_ptr<GmasView> KernelMap::find_gmas_view(i32 direct_offset, const GroupingChoice& grouping) const {
+  for (const std::shared_ptr<GmasView>& view : pairs_->gmas_views) {
     if (view->direct_offset == direct_offset && view->grouping == grouping) return view;
   }
   return nullptr;

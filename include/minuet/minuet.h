@@ -268,7 +268,7 @@ MINUET_API minuet_status minuet_device_synchronize(minuet_device* device, void* 
  * convolutions cost one workspace, and where sizes repeat the driver is not asked for any. What was made with
  * a queue goes with what was made with the same one only, and its calls name the queue's stream, else
  * INVALID_ARGUMENT; they come from one thread at a time, else FAILED_PRECONDITION (destroy from any). The
- * stream must live until all of them are destroyed. Graphs that hold runs of one queue's executions share its
+ * stream must outlive the queue and all of them. Graphs that hold runs of one queue's executions share its
  * scratch: their replays, on whatever stream, must be ordered with one another and with the queue's calls. */
 MINUET_API minuet_status minuet_queue_create(minuet_device* device, void* stream, minuet_queue** queue);
 /* Its memory is kept until then, and until all that was made with it is gone. */

@@ -88,10 +88,11 @@ void Launcher::wait_for_all() const {
     static_cast<void>(driver_.cuEventSynchronize(ended_));
     return;
   }
-  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-  static_cast<void>(driver_.cuStreamIsCapturing(stream_, &capture));
-  static_cast<void>(capture == CU_STREAM_CAPTURE_STATUS_NONE ? driver_.cuStreamSynchronize(stream_)
-                                                             : driver_.cuEventSynchronize(copied_));
+  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  const bool known = driver_.cuStreamIsCapturing(stream_, &capture) == CUDA_SUCCESS;
+  const bool is_free = known && capture == CU_STREAM_CAPTURE_STATUS_NONE;
+  if (is_free && driver_.cuStreamSynchronize(stream_) == CUDA_SUCCESS) return;
+  static_cast<void>(driver_.cuEventSynchronize(copied_));
 }
 
 llvm::Error Launcher::begin(CUstream stream) {

@@ -132,7 +132,9 @@ class CapacityTest : public ExecutionTest {
     check(minuet_execution_output_shape(within.get(), &rows, &channels));
     EXPECT_EQ(rows, capacities[static_cast<size_t>(info_of(plan.get()).output_level)]);
     ASSERT_EQ(channels, 8);
-    const Buffer output(machine(), rows * 8 * dtype_bytes(dtype())), coordinates(machine(), rows * 16);
+    Buffer output(machine(), rows * 8 * dtype_bytes(dtype()));
+    output.poison();
+    const Buffer coordinates(machine(), rows * 16);
     check(run_tensors(within.get(), {features_of(room.features.data(), room.capacity)},
                       tensor(output.data(), rows, 8, abi_dtype(dtype()))));
     check(minuet_execution_output_coordinates(within.get(), static_cast<int32_t*>(coordinates.data()),

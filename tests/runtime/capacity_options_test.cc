@@ -29,6 +29,13 @@ TEST_P(CapacityOptionsTest, AnOutputOnACoarserLevel) {
       {"op": "block", "name": "c", "width": 0, "kernel_size": 3}]})");
 }
 
+TEST_P(CapacityOptionsTest, AConcatenationOnACoarserLevel) {
+  expect_as_exact(R"({"name": "n", "ndim": 3, "in_channels": 4, "channels": [8, 4], "layers": [
+      {"op": "block", "name": "a", "width": 0, "kernel_size": 3},
+      {"op": "block", "name": "b", "width": 1, "kernel_size": 2, "stride": 2, "save": "b"},
+      {"op": "block", "name": "c", "width": 1, "kernel_size": 3}, {"op": "concat", "with": "b"}]})");
+}
+
 TEST_P(CapacityOptionsTest, TheFirstOfDuplicatesIsKept) {
   const Cloud unique = scene(300);
   Cloud doubled = unique;
