@@ -56,9 +56,9 @@ llvm::Error CoordinateSet::allocate(i64 capacity, bool from_caller) {
 }
 
 llvm::Error CoordinateSet::allocate_layout() {
-  MINUET_ASSIGN(DeviceMemory memory, DeviceMemory::create(memory_source(), sizeof(CloudLayout)));
+  auto place = [&](Placement& parts) { state_.layout = parts.take<CloudLayout>(1); };
+  MINUET_ASSIGN(DeviceMemory memory, allocate_parts(memory_source(), place));
   layout_memory_ = std::make_shared<const DeviceMemory>(std::move(memory));
-  state_.layout = reinterpret_cast<CloudLayout*>(layout_memory_->data());
   return llvm::Error::success();
 }
 
