@@ -81,6 +81,23 @@ class ExecutionTest : public DeviceTest {
   }
   NetworkRun fresh(const Cloud& cloud) { return run(execution(), cloud); }
 
+  /// Sets and maps of single convolutions, with a queue or none.
+  Coordinates set_on(minuet_queue* queue, const std::vector<int32_t>& coordinates,
+                     bool keeps_duplicates = false) {
+    minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
+    options.queue = queue;
+    options.keep_first_duplicate = keeps_duplicates;
+    return make_set(machine(), 3, coordinates, {1, 1, 1, 1}, options);
+  }
+  /// Of 27 offsets onto the set itself.
+  static KernelMap map_of(minuet_coordinates* set) {
+    minuet_kernel_map_options options = MINUET_KERNEL_MAP_OPTIONS_INIT;
+    std::fill_n(options.kernel_size, 3, 3);
+    minuet_kernel_map* map = nullptr;
+    check(minuet_kernel_map_create(set, set, &options, nullptr, &map));
+    return {map, {minuet_kernel_map_destroy}};
+  }
+
   minuet_tensor features_of(void* data, int64_t rows) const {
     return tensor(data, rows, 4, abi_dtype(dtype()));
   }

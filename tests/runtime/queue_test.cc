@@ -26,19 +26,6 @@ class QueueTest : public ExecutionTest {
     check(minuet_device_synchronize(machine().device(), stream));
     return output.read<char>();
   }
-  Coordinates set_on(minuet_queue* queue, const Cloud& cloud) {
-    minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
-    options.queue = queue;
-    return make_set(machine(), 3, cloud.coordinates, {1, 1, 1, 1}, options);
-  }
-  /// Of 27 offsets onto the set itself.
-  static KernelMap map_of(minuet_coordinates* set) {
-    minuet_kernel_map_options options = MINUET_KERNEL_MAP_OPTIONS_INIT;
-    std::fill_n(options.kernel_size, 3, 3);
-    minuet_kernel_map* map = nullptr;
-    check(minuet_kernel_map_create(set, set, &options, nullptr, &map));
-    return {map, {minuet_kernel_map_destroy}};
-  }
   int64_t output_bytes(const Cloud& cloud) const {
     return cloud.count() * kWidths.back() * dtype_bytes(dtype());
   }
@@ -95,7 +82,7 @@ TEST_P(QueueOnGpu, OnlyTheFirstWhoAsksForPairsWaits) {
   test.kernel_size = {3, 3, 3, 1};
   test.points = 10;
   const ConvolutionData data = make_data(test);
-  const Coordinates set = set_on(queue.get(), cloud);
+  const Coordinates set = set_on(queue.get(), cloud.coordinates);
   map_of(set.get());  // what a map needs is there from now on
   for (const char* const dataflow : {"fused", "gather-gemm-scatter"}) {
     SCOPED_TRACE(dataflow);
@@ -138,7 +125,7 @@ TEST_P(QueueOnGpu, FortyNineConvolutionsHaveOneWorkspace) {
   Convolution convolution(machine(), test, data);
   minuet_dataflow dataflow = MINUET_DATAFLOW_AUTO;
   const auto workspace_bytes = [&](minuet_queue* queue) {
-    const Coordinates set = set_on(queue, scene(50));
+    const Coordinates set = set_on(queue, scene(50).coordinates);
     const KernelMap map = map_of(set.get());
     minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
     options.queue = queue;
@@ -158,8 +145,8 @@ TEST_P(QueueOnGpu, FortyNineConvolutionsHaveOneWorkspace) {
 TEST_P(QueueTest, WhatDoesNotGoTogetherIsRefused) {
   const Queue queue = make_queue(machine()), other = make_queue(machine());
   const Cloud cloud = scene(50);
-  const Coordinates set = set_on(queue.get(), cloud);
-  const Coordinates loose = set_on(nullptr, cloud);
+  const Coordinates set = set_on(queue.get(), cloud.coordinates);
+  const Coordinates loose = set_on(nullptr, cloud.coordinates);
   minuet_kernel_map_options one = MINUET_KERNEL_MAP_OPTIONS_INIT;
   minuet_kernel_map* map = nullptr;
   EXPECT_EQ(minuet_kernel_map_create(set.get(), loose.get(), &one, nullptr, &map), MINUET_INVALID_ARGUMENT);
@@ -194,7 +181,8 @@ TEST_P(QueueTest, WhatDoesNotGoTogetherIsRefused) {
 TEST_P(QueueTest, PairsOfAMapWithAQueue) {
   const Queue queue = make_queue(machine());
   for (const Cloud& cloud : {scene(80), Cloud({}, dtype())}) {
-    const Coordinates set = set_on(queue.get(), cloud), loose = set_on(nullptr, cloud);
+    const Coordinates set = set_on(queue.get(), cloud.coordinates),
+                      loose = set_on(nullptr, cloud.coordinates);
     const std::vector<oracle::Pair> expected = pairs_of(map_of(loose.get()).get());
     const KernelMap map = map_of(set.get());
     minuet_kernel_map* turned = nullptr;
@@ -212,7 +200,7 @@ TEST_P(QueueTest, ConvolutionsOfTwoDtypesOnOneMap) {
   const Queue queue = make_queue(machine());
   const Cloud cloud = scene(80);
   const auto outputs_with = [&](minuet_queue* with) {
-    const Coordinates set = set_on(with, cloud);
+    const Coordinates set = set_on(with, cloud.coordinates);
     const KernelMap map = map_of(set.get());
     minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
     options.queue = with;
@@ -240,7 +228,7 @@ TEST_P(QueueTest, ConvolutionsOfTwoDtypesOnOneMap) {
 TEST_P(QueueTest, WhatItWasMadeWithKeepsAQueueAlive) {
   Queue queue = make_queue(machine());
   const Cloud cloud = scene(50);
-  const Coordinates set = set_on(queue.get(), cloud);
+  const Coordinates set = set_on(queue.get(), cloud.coordinates);
   queue.reset();
   EXPECT_EQ(coordinates_of(machine(), set.get(), 3), cloud.coordinates);
 }

@@ -25,20 +25,6 @@ class TogetherTest : public ExecutionTest {
     options.queue = queue;
     return of.execution(&options);
   }
-  Coordinates set_on(minuet_queue* queue, const std::vector<int32_t>& coordinates,
-                     bool keeps_duplicates = false) {
-    minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
-    options.queue = queue;
-    options.keep_first_duplicate = keeps_duplicates;
-    return make_set(machine(), 3, coordinates, {1, 1, 1, 1}, options);
-  }
-  static KernelMap map_of(minuet_coordinates* set) {
-    minuet_kernel_map_options options = MINUET_KERNEL_MAP_OPTIONS_INIT;
-    std::fill_n(options.kernel_size, 3, 3);
-    minuet_kernel_map* map = nullptr;
-    check(minuet_kernel_map_create(set, set, &options, nullptr, &map));
-    return {map, {minuet_kernel_map_destroy}};
-  }
   std::vector<char> run(minuet_execution* execution, const Buffer& input, int64_t rows) {
     const Buffer output(machine(), rows * kChannels * dtype_bytes(dtype()));
     output_status_ = run_tensors(execution, {tensor(input, rows, kChannels, dtype())},
