@@ -29,6 +29,14 @@ llvm::Expected<CoordinateSetOptions> read_set_options(const minuet_coordinates_o
   return options;
 }
 
+/// What a set has, which may have to be waited for; 0 for none, -1 after a failure.
+int64_t counted(const char* function, const minuet_coordinates* set,
+                llvm::function_ref<i64(const CoordinateSet&)> rows) {
+  if (!set) return 0;
+  const minuet_status status = guarded(function, [&] { return set->set->count_rows(); });
+  return status == MINUET_OK ? rows(*set->set) : -1;
+}
+
 }  // namespace
 
 llvm::Expected<std::shared_ptr<Queue>> read_queue(const minuet_queue* queue, const Device& device) {
@@ -104,13 +112,18 @@ minuet_status minuet_coordinates_downsample(minuet_coordinates* fine, const int3
 
 void minuet_coordinates_destroy(minuet_coordinates* set) { delete set; }
 
-int64_t minuet_coordinates_count(const minuet_coordinates* set) { return set ? set->set->rows() : 0; }
+int64_t minuet_coordinates_count(const minuet_coordinates* set) {
+  return counted("minuet_coordinates_count", set, [](const CoordinateSet& of) { return of.rows(); });
+}
 
-int64_t minuet_coordinates_rows(const minuet_coordinates* set) { return set ? set->set->caller_rows() : 0; }
+int64_t minuet_coordinates_rows(const minuet_coordinates* set) {
+  return counted("minuet_coordinates_rows", set, [](const CoordinateSet& of) { return of.caller_rows(); });
+}
 
 minuet_status minuet_coordinates_export(minuet_coordinates* set, int32_t* coordinates, void* stream) {
   return guarded("minuet_coordinates_export", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(set, "set"));
+    MINUET_TRY(set->set->count_rows());
     if (set->set->rows() == 0) return llvm::Error::success();
     MINUET_TRY(check_pointer(coordinates, "coordinates"));
     MINUET_TRY(check_alignment(coordinates, sizeof(int32_t), "the coordinates"));

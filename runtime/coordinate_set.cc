@@ -88,7 +88,7 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::create(std::shared
   } else {
     MINUET_TRY(set->find_and_build(*engine, coordinates, count, stream));
   }
-  MINUET_TRY(set->take_report());
+  MINUET_TRY(set->take_report(set->host_report_));
   MINUET_TRY(check_duplicates(set->rows_, count, options.keep_first_duplicate));
   return set;
 }
@@ -159,28 +159,51 @@ llvm::Error CoordinateSet::read_report(MapEngine& engine) {
   return engine.read_words(host_report_, report_, kReportWords);
 }
 
-llvm::Error CoordinateSet::take_report() {
-  MINUET_TRY(check_coordinate_status(static_cast<u32>(host_report_[0])));
-  rows_ = coords_.capacity = host_report_[kRowsAt];  // what later maps have to make room for
+llvm::Error CoordinateSet::take_report(llvm::ArrayRef<i32> report) const {
+  MINUET_TRY(check_coordinate_status(static_cast<u32>(report[0])));
+  rows_ = report[kRowsAt];
   return llvm::Error::success();
+}
+
+std::shared_ptr<LateWords> CoordinateSet::late_report() const {
+  const std::lock_guard<std::mutex> lock(counting_);
+  return late_;
+}
+
+llvm::Error CoordinateSet::count_rows() const {
+  const std::shared_ptr<LateWords> late = late_report();
+  if (!late) return llvm::Error::success();
+  MINUET_ASSIGN(const llvm::ArrayRef<i32> report, late->wait());
+  const std::lock_guard<std::mutex> lock(counting_);
+  MINUET_TRY(take_report(report));
+  late_.reset();
+  return llvm::Error::success();
+}
+
+Coords CoordinateSet::coords() const {
+  const std::lock_guard<std::mutex> lock(counting_);
+  Coords known = coords_;
+  if (!late_) known.capacity = rows_;
+  return known;
 }
 
 llvm::Error CoordinateSet::repack(MapEngine& engine, const CloudLayout* layout, Coords target,
                                   std::vector<DeviceMemory>& used) const {
+  const Coords own = coords();
   const i32* coordinates = coordinates_;
   if (!coordinates) {
     const i64 fields = 1 + engines_->ndim();
     i32* words = nullptr;
-    auto place = [&](Placement& parts) { words = parts.take<i32>(rows_ * fields); };
+    auto place = [&](Placement& parts) { words = parts.take<i32>(own.capacity * fields); };
     MINUET_ASSIGN(DeviceMemory unpacked, allocate_parts(memory_source(), place));
     used.push_back(std::move(unpacked));
-    MINUET_TRY(engine->unpack(coords_, state_.layout, words));
+    MINUET_TRY(engine->unpack(own, state_.layout, words));
     coordinates = words;
   }
   BuildCoordsRequest request;
   request.coordinates = coordinates;
   request.count = coords_.count;
-  request.most = rows_;
+  request.most = own.capacity;
   request.layout = layout;
   request.coords = target;
   return engine->build_coords(request);
@@ -203,11 +226,12 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::downsample(const A
     }
     coarse->bounds_.least[a + 1] = static_cast<i32>(least);
   }
-  MINUET_TRY(coarse->allocate(rows_, false));
+  Coords fine = coords();
+  const i64 most = fine.capacity;
+  MINUET_TRY(coarse->allocate(most, false));
 
   MINUET_ASSIGN(const MapEngines::Lease engine, engines_->take(queue_.get()));
-  Coords fine = coords_;
-  std::vector<DeviceMemory> used;  // until the report is read
+  std::vector<DeviceMemory> used;  // until the report is read, where no queue orders it
   std::copy_n(period_, kMaxDim, coarse->period_);
   coarse->layout_ = layout_;
   coarse->key_bits_ = key_bits_;
@@ -219,13 +243,13 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::downsample(const A
     std::copy_n(coarse->tensor_stride_.begin(), kMaxDim, coarse->period_);
     MINUET_ASSIGN(coarse->layout_, make_cloud_layout(engines_->ndim(), bounds_, guard_, coarse->period_));
     coarse->key_bits_ = rounded_key_bits(coarse->layout_);
-    auto place = [&](Placement& parts) { fine = place_coords(parts, rows_, coarse->key_bits_); };
+    auto place = [&](Placement& parts) { fine = place_coords(parts, most, coarse->key_bits_); };
     MINUET_ASSIGN(DeviceMemory repacked, allocate_parts(memory_source(), place));
     used.push_back(std::move(repacked));
   }
   coarse->coords_.key = fine.key;
   const i32 sorts = fits ? 1 : 2;
-  MINUET_TRY(engine->begin_maps({coarse->key_bits_, std::max<i64>(rows_, 1), sorts, 0, 1}, stream));
+  MINUET_TRY(engine->begin_maps({coarse->key_bits_, std::max<i64>(most, 1), sorts, 0, 1}, stream));
   if (fits) {
     MINUET_TRY((*engine)->fill_words(coarse->report_, 0, kReportWords));
   } else {
@@ -234,9 +258,8 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::downsample(const A
   }
   MINUET_TRY((*engine)->downsample(
       {fine, coarse->state_.layout, coarse->tensor_stride_, coarse->coords_, coarse->state_.status}));
-  MINUET_TRY(coarse->read_report(*engine));
-  MINUET_TRY(coarse->take_report());
-  coarse->caller_rows_ = coarse->rows_;
+  MINUET_ASSIGN(coarse->late_, (*engine)->fetch_late(coarse->report_, kBoundsAt));
+  if (!queue_) MINUET_TRY(coarse->count_rows());
   return coarse;
 }
 
@@ -244,7 +267,7 @@ llvm::Error CoordinateSet::export_coordinates(i32* coordinates, void* stream) co
   MINUET_TRY(check_stream(stream));
   MINUET_ASSIGN(const MapEngines::Lease engine, engines_->take(queue_.get()));
   MINUET_TRY(engine->begin(stream));
-  if (!row_of_) return (*engine)->unpack(coords_, state_.layout, coordinates);
+  if (!row_of_) return (*engine)->unpack(coords(), state_.layout, coordinates);
   const i32 fields = 1 + engines_->ndim();
   return (*engine)->permute_rows(
       {engine->permute_coordinates(), coordinates_, fields, row_of_, caller_rows_, coordinates, fields});

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "llvm/ADT/ArrayRef.h"
@@ -29,13 +30,17 @@ class CoordinateSet {
                                                                const CoordinateSetOptions& options,
                                                                const i32* coordinates, i64 count,
                                                                void* stream);
+  /// Waits where there is no queue; else only enqueues, of a set that is itself not yet counted, too.
   llvm::Expected<std::shared_ptr<CoordinateSet>> downsample(const AxisArray& stride, void* stream) const;
   llvm::Error export_coordinates(i32* coordinates, void* stream) const;
 
+  /// Waits until the host knows how many rows a coarser set has. Any thread.
+  llvm::Error count_rows() const;
+  /// After count_rows(), as caller_rows().
   i64 rows() const { return rows_; }
   i32* count() const { return coords_.count; }  // device: rows()
   /// Rows that the caller gave; the same as rows() for derived sets.
-  i64 caller_rows() const { return caller_rows_; }
+  i64 caller_rows() const { return caller_rows_ < 0 ? rows_ : caller_rows_; }
   const AxisArray& tensor_stride() const { return tensor_stride_; }
   /// [rows] the caller's row of each row, and back; null for derived sets, whose orders agree.
   const i32* source_row() const { return source_row_; }
@@ -62,7 +67,11 @@ class CoordinateSet {
   llvm::Error find_and_build(MapEngine& engine, const i32* coordinates, i64 count, void* stream);
   /// Waits.
   llvm::Error read_report(MapEngine& engine);
-  llvm::Error take_report();
+  llvm::Error take_report(llvm::ArrayRef<i32> report) const;
+  /// Null once it is taken.
+  std::shared_ptr<LateWords> late_report() const;
+  /// With room for rows(), or for what is known of them.
+  Coords coords() const;
   /// The layout of bounds_.
   llvm::Error take_layout();
   /// Keys of this set under another layout, in `target`, which has room for rows() keys. What is enqueued
@@ -76,12 +85,15 @@ class CoordinateSet {
   i64 guard_[kMaxDim] = {};             // of the layout: how far a map's offsets may reach
   i64 period_[kMaxDim] = {1, 1, 1, 1};  // of the layout: strides that divide it need no other
   Bounds bounds_;
-  KeyLayout layout_;  // as the device has it
-  i32 key_bits_ = 0;  // that the keys' sort went by; decides their width
-  i64 rows_ = 0, caller_rows_ = 0;
+  KeyLayout layout_;                         // as the device has it
+  i32 key_bits_ = 0;                         // that the keys' sort went by; decides their width
+  mutable std::mutex counting_;              // of the next two; never held while anything waits
+  mutable std::shared_ptr<LateWords> late_;  // the report of a set that is not counted yet
+  mutable i64 rows_ = 0;
+  i64 caller_rows_ = -1;  // none of a derived set
   DeviceMemory memory_;
   std::shared_ptr<const DeviceMemory> layout_memory_;
-  Coords coords_;
+  Coords coords_;  // as allocated
   CloudState state_;
   i32* report_ = nullptr;  // [kReportWords] status, points, rows, bounds
   static constexpr i64 kRowsAt = 2, kBoundsAt = 3;

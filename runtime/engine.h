@@ -234,6 +234,14 @@ class EngineShare {
   virtual ~EngineShare() = default;
 };
 
+/// Words of the device's that are on their way to the host. Any thread may wait.
+class LateWords {
+ public:
+  virtual ~LateWords() = default;
+  /// They live as long as this does.
+  virtual llvm::Expected<llvm::ArrayRef<i32>> wait() = 0;
+};
+
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -263,7 +271,9 @@ class Engine {
   virtual llvm::Error fill_words(void* target, u32 word, i64 words) = 0;
   /// `host` is memory from allocate_pinned and stays untouched until the next wait().
   virtual llvm::Error read_back(void* host, const void* source, i64 bytes) = 0;
-  /// The same until the next wait_for_sends().
+  /// A few words (LateSlots::kMostWords) for whoever waits for them, later and anywhere; not in a capture.
+  virtual llvm::Expected<std::shared_ptr<LateWords>> fetch_late(const i32* source, i64 words) = 0;
+  /// `host` is memory from allocate_pinned and stays untouched until the next wait_for_sends().
   virtual llvm::Error send(void* target, const void* host, i64 bytes) = 0;
   /// Waits where what was sent is still under way.
   virtual llvm::Error wait_for_sends() = 0;

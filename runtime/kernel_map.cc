@@ -56,6 +56,8 @@ llvm::Expected<std::shared_ptr<KernelMap>> KernelMap::create(std::shared_ptr<con
                       "both with one");
   }
   MINUET_TRY(input->check_stream(stream));
+  MINUET_TRY(input->count_rows());
+  MINUET_TRY(output->count_rows());
   MINUET_TRY(check_geometry(*input, *output, kernel_size, dilation, transposed, engines->ndim()));
   std::shared_ptr<KernelMap> map(new KernelMap());
   map->input_ = std::move(input);
@@ -95,7 +97,7 @@ llvm::Error KernelMap::find(void* stream, bool positions) const {
       found.counts = parts.take<i32>(found.geometry.volume);
     };
     MINUET_ASSIGN(pairs_->positions, allocate_parts(source, place));
-    MINUET_TRY((*engine)->count_pairs(coarse().coords_, found));
+    MINUET_TRY((*engine)->count_pairs(coarse().coords(), found));
   }
   MapView& view = pairs_->view;
   view.rows = found.rows;
@@ -124,7 +126,7 @@ llvm::Error KernelMap::search(MapEngine& engine, MapView& found, std::vector<Dev
     guard[a] = axis_reach(found.geometry.kernel_size[a], found.geometry.step[a]);
     guarded = guarded && guard[a] <= fine.guard_[a] && guard[a] <= coarse.guard_[a];
   }
-  Coords sources = fine.coords_, queries = coarse.coords_;
+  Coords sources = fine.coords(), queries = coarse.coords();
   const bool repack = !guarded || !is_same(fine.layout_, coarse.layout_) || sources.key != queries.key;
   i32 key_bits = fine.key_bits_;
   const CloudLayout* layout = fine.state_.layout;

@@ -11,7 +11,8 @@
  * minuet_execution_convolve too; prepare_map is prepare_maps; minuet_precompile_options lists plans; names in
  * info structs are pointers; pooling is no option of a convolution but minuet_plan_create_pooling, and
  * `generative` is gone (a single convolution's sets are the caller's); minuet_execution_find_overflow is in
- * place of minuet_execution_largest_activation. New are queues, capacity mode, transposed maps.
+ * place of minuet_execution_largest_activation. New: minuet_plan_query_parameter, minuet_status_name,
+ * cpu_threads, queues, capacity mode, minuet_kernel_map_transpose, minuet_execution_release_captures.
  *
  * Rules that hold everywhere:
  * - What can fail returns a status; the text of a failure is in minuet_last_error() of the thread.
@@ -295,19 +296,19 @@ typedef struct minuet_coordinates_options {
   { sizeof(minuet_coordinates_options), 0, 3, {0}, 0, {0}, 0, {0}, {0}, 0, 0 }
 
 /* Sorts `count` coordinates (device memory, the caller's, read only during the call). Waits for the
- * stream once; twice for the first set of a device and ndim, and where the cloud is of a wider extent than
- * those before it. Compiles and loads its kernels when this is the first set of that
- * ndim. */
+ * stream once; twice for the first set of a device and ndim, whose kernels it compiles and loads, and where
+ * the cloud is of a wider extent than those before it. */
 MINUET_API minuet_status minuet_coordinates_create(minuet_device* device,
                                                    const minuet_coordinates_options* options,
                                                    const int32_t* coordinates, int64_t count, void* stream,
                                                    minuet_coordinates** set);
-/* The coarser set: unique floor(p / (s t)) * (s t); floor for negatives too. Waits. */
+/* The coarser set: unique floor(p / (s t)) * (s t); floor for negatives too. Waits; with a queue the first
+ * who asks for its count or rows, or for a map of it, does: make all sets, then all maps. */
 MINUET_API minuet_status minuet_coordinates_downsample(minuet_coordinates* fine,
                                                        const int32_t stride[MINUET_MAX_DIM], void* stream,
                                                        minuet_coordinates** coarse);
 MINUET_API void minuet_coordinates_destroy(minuet_coordinates* set);
-/* Coordinates in the set, without duplicates. */
+/* Coordinates in the set, without duplicates; -1 where the device fails while they are waited for. */
 MINUET_API int64_t minuet_coordinates_count(const minuet_coordinates* set);
 /* Rows of features on this set: as many as the caller gave, kept duplicates included; the count of a
  * derived set. */
@@ -499,8 +500,7 @@ typedef struct minuet_plan_info {
   int32_t deterministic;        /* 1: results are bitwise repeatable on one device */
   int32_t prepare_capture_safe; /* 0: prepare waits for counts, so no stream capture can hold it */
   int32_t run_capture_safe;     /* 1: after one plain run for the prepared cloud, run may be captured */
-  int32_t missing_head; /* 1: the description has a head, of which neither it nor the weights say how wide it
-                           is: it is left out, and outputs are no classes */
+  int32_t missing_head; /* 1: a head is left out, for nothing says how wide it is: outputs are no classes */
   int32_t parameter_tensors; /* for minuet_plan_query_parameter */
   int64_t parameters;        /* numbers, scale and shift counted for a batch norm */
 } minuet_plan_info;
@@ -705,8 +705,8 @@ MINUET_API minuet_status minuet_execution_suggest_capacities(minuet_execution* e
 MINUET_API minuet_status minuet_execution_prepare_maps(minuet_execution* execution,
                                                        minuet_kernel_map* const* maps, int32_t count,
                                                        void* stream);
-/* The same for `count` executions of one queue, the i-th with maps[i]: what all of them need is made
- * together, in about as many launches as one takes. After a failure none is prepared. */
+/* The same for `count` executions of one queue, the i-th with maps[i], in about as many launches as one
+ * takes. Arguments that are refused change nothing; after any other failure none is prepared. */
 MINUET_API minuet_status minuet_executions_prepare_maps(minuet_execution* const* executions,
                                                         minuet_kernel_map* const* maps, int32_t count,
                                                         void* stream);

@@ -83,6 +83,18 @@ llvm::Error CpuEngine::read_back(void* host, const void* source, i64 bytes) {
   return llvm::Error::success();
 }
 
+llvm::Expected<std::shared_ptr<LateWords>> CpuEngine::fetch_late(const i32* source, i64 words) {
+  class Copied final : public LateWords {
+   public:
+    explicit Copied(llvm::ArrayRef<i32> words) : words_(words.vec()) {}
+    llvm::Expected<llvm::ArrayRef<i32>> wait() override { return llvm::ArrayRef<i32>(words_); }
+
+   private:
+    const std::vector<i32> words_;
+  };
+  return std::make_shared<Copied>(llvm::ArrayRef<i32>(source, static_cast<std::size_t>(words)));
+}
+
 llvm::Error CpuEngine::send(void* target, const void* host, i64 bytes) {
   if (bytes > 0) std::memcpy(target, host, bytes);
   return llvm::Error::success();

@@ -49,6 +49,13 @@ llvm::Error CudaEngine::read_back(void* host, const void* source, i64 bytes) {
   return launcher_->read_back(host, source, bytes);
 }
 
+llvm::Expected<std::shared_ptr<LateWords>> CudaEngine::fetch_late(const i32* source, i64 words) {
+  const ContextScope current = scope();
+  if (!late_) late_ = std::make_shared<LateSlots>(launcher_->shared_device());
+  ++launcher_->counters().copies;
+  return late_->fetch(launcher_->stream(), source, words);
+}
+
 llvm::Error CudaEngine::send(void* target, const void* host, i64 bytes) {
   const ContextScope current = scope();
   MINUET_TRY(launcher_->send(target, host, bytes));

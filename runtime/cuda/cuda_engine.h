@@ -6,6 +6,7 @@
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/cuda/fused_step.h"
 #include "runtime/cuda/gmas_step.h"
+#include "runtime/cuda/late_words.h"
 #include "runtime/cuda/launcher.h"
 #include "runtime/cuda/map_step.h"
 
@@ -30,6 +31,7 @@ class CudaEngine final : public Engine {
   bool was_captured() const override { return launcher_->was_captured(); }
   llvm::Error fill_words(void* target, u32 word, i64 words) override;
   llvm::Error read_back(void* host, const void* source, i64 bytes) override;
+  llvm::Expected<std::shared_ptr<LateWords>> fetch_late(const i32* source, i64 words) override;
   llvm::Error send(void* target, const void* host, i64 bytes) override;
   llvm::Error wait_for_sends() override;
   llvm::Error wait() override;
@@ -82,6 +84,7 @@ class CudaEngine final : public Engine {
   std::unique_ptr<MapStep> map_;
   GmasStep gmas_;
   FusedStep fused_;
+  std::shared_ptr<LateSlots> late_;  // from the first fetch_late() on
   std::vector<Op> ops_;
 };
 

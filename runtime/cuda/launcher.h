@@ -54,6 +54,7 @@ class Launcher {
   Launcher& operator=(const Launcher&) = delete;
 
   CudaDevice& device() const { return *device_; }
+  const std::shared_ptr<CudaDevice>& shared_device() const { return device_; }
   const Driver& driver() const { return driver_; }
   i32 multiprocessors() const { return device_->multiprocessors(); }
   EngineCounters& counters() { return counters_; }

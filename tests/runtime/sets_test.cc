@@ -8,7 +8,9 @@
 #include <thread>
 
 #include "tests/support/abi.h"
+#include "tests/support/by_hand.h"
 #include "tests/support/random.h"
+#include "tests/support/software_cuda/control.h"
 
 namespace minuet::abi {
 namespace {
@@ -188,6 +190,53 @@ TEST_P(SetsTest, DeclaredBounds) {
   std::fill_n(options.least, 4, 5);
   std::fill_n(options.greatest, 4, 4);
   EXPECT_EQ(coordinates_of(machine(), set_of(points, options).get(), 3), points);
+}
+
+/// Made one of the other before any is counted, also under another layout of keys (6 does not divide 64).
+TEST_P(SetsTest, CoarserSetsAreCountedWhereSomebodyAsks) {
+  const std::optional<software_cuda::Control> control = software_cuda::Control::find();
+  const Queue queue = make_queue(machine());
+  const std::vector<int32_t> points = lattice(91, 3, 200, 2, {1, 1, 1, 1}, -9, 18);
+  minuet_coordinates_options queued = MINUET_COORDINATES_OPTIONS_INIT;
+  queued.queue = queue.get();
+  const std::vector<Axes> strides = {{2, 2, 2, 1}, {3, 3, 3, 1}, {1, 2, 2, 1}, {2, 2, 2, 1}};
+  const auto chain = [&](const minuet_coordinates_options& options) {
+    std::vector<Coordinates> sets;
+    sets.push_back(set_of(points, options));
+    for (const Axes& stride : strides) sets.push_back(downsample(sets.back().get(), stride));
+    return sets;
+  };
+  const std::vector<Coordinates> expected = chain(MINUET_COORDINATES_OPTIONS_INIT);
+  chain(queued);  // none of which is ever counted
+  const Coordinates finest = set_of(points, queued);
+  if (control) control->reset();
+  std::vector<Coordinates> sets;
+  for (const Axes& stride : strides) {
+    sets.push_back(downsample((sets.empty() ? finest : sets.back()).get(), stride));
+  }
+  const auto expect_waits = [&](int64_t waits) {
+    if (control && !machine().is_cpu()) {
+      EXPECT_EQ(control->waits(), waits);
+    }
+  };
+  expect_waits(0);
+  const int64_t rows = minuet_coordinates_rows(expected[3].get());
+  std::thread other([&] { EXPECT_EQ(minuet_coordinates_rows(sets[2].get()), rows); });
+  EXPECT_EQ(minuet_coordinates_count(sets[2].get()), rows);
+  other.join();
+  const Coordinates again = downsample(sets[2].get(), strides[3]);  // of one that is counted
+  if (control) control->reset();
+  EXPECT_EQ(minuet_coordinates_rows(sets[2].get()), rows);
+  expect_waits(0);
+  EXPECT_EQ(minuet_coordinates_rows(sets[0].get()), minuet_coordinates_rows(expected[1].get()));
+  expect_waits(1);
+  sets[0].reset();
+  for (size_t i = 1; i < sets.size(); ++i) {
+    EXPECT_EQ(coordinates_of(machine(), sets[i].get(), 3),
+              coordinates_of(machine(), expected[i + 1].get(), 3))
+        << i;
+  }
+  EXPECT_EQ(coordinates_of(machine(), again.get(), 3), coordinates_of(machine(), expected[4].get(), 3));
 }
 
 /// Sets and maps of one device in two threads, each with its own clouds, then each with the other's sets.

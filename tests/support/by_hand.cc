@@ -173,11 +173,9 @@ void ByHand::make_geometry(const int32_t* coordinates, int64_t count) {
   maps_.clear();
   sets_.clear();
   maps_.resize(ups(kLevels - 1));
-  // The device searches a level's maps while the host asks for the next level.
-  for (int level = 0; level < kLevels; ++level) {
-    make_level(level, coordinates, count);
-    make_maps(level);
-  }
+  // Of a queue all coarser sets are on their way before the first of them is waited for.
+  for (int level = 0; level < kLevels; ++level) make_level(level, coordinates, count);
+  for (int level = 0; level < kLevels; ++level) make_maps(level);
   for (Matrix& matrix : matrices_) {
     matrix.rows = minuet_coordinates_rows(sets_[matrix.level].get());
     const int64_t bytes = matrix.rows * matrix.channels * dtype_bytes(dtype_);

@@ -1,0 +1,94 @@
+#include "runtime/cuda/late_words.h"
+
+namespace minuet {
+namespace {
+
+constexpr i64 kSlotsAtOnce = 16;
+
+}  // namespace
+
+class LateSlots::Fetched final : public LateWords {
+ public:
+  Fetched(std::shared_ptr<LateSlots> owner, Slot slot, i64 words)
+      : owner_(std::move(owner)), slot_(slot), words_(words) {}
+  /// Who takes the slot next enqueues behind the copy, on the same stream.
+  ~Fetched() override { owner_->give_back(slot_); }
+  Fetched(const Fetched&) = delete;
+  Fetched& operator=(const Fetched&) = delete;
+
+  llvm::Expected<llvm::ArrayRef<i32>> wait() override {
+    const Driver& driver = owner_->device_->driver();
+    const ContextScope scope(driver, owner_->device_->context());
+    const CaptureScope alone(driver);
+    MINUET_TRY(check(driver, driver.cuEventSynchronize(slot_.event), "waiting for words of the device"));
+    return llvm::ArrayRef<i32>(slot_.words, static_cast<std::size_t>(words_));
+  }
+
+ private:
+  const std::shared_ptr<LateSlots> owner_;
+  const Slot slot_;
+  const i64 words_;
+};
+
+LateSlots::~LateSlots() {
+  const Driver& driver = device_->driver();
+  const ContextScope scope(driver, device_->context());
+  const CaptureScope alone(driver);
+  for (const Slot& slot : slots_) {
+    static_cast<void>(driver.cuEventSynchronize(slot.event));
+    static_cast<void>(driver.cuEventDestroy(slot.event));
+  }
+  for (void* const memory : pinned_) static_cast<void>(driver.cuMemFreeHost(memory));
+}
+
+llvm::Expected<std::shared_ptr<LateWords>> LateSlots::fetch(CUstream stream, const i32* source, i64 words) {
+  if (words > kMostWords) {
+    return make_error(StatusCode::Internal, "{0} words are fetched late; at most {1}", words, kMostWords);
+  }
+  std::optional<Slot> slot = take_free();
+  if (!slot) {
+    MINUET_TRY(add_slots());
+    slot = take_free();
+  }
+  auto fetched = std::make_shared<Fetched>(shared_from_this(), *slot, words);
+  const Driver& driver = device_->driver();
+  MINUET_TRY(check(driver,
+                   driver.cuMemcpyDtoHAsync(slot->words, device_address(source),
+                                            static_cast<std::size_t>(words) * sizeof(i32), stream),
+                   "cuMemcpyDtoHAsync"));
+  MINUET_TRY(check(driver, driver.cuEventRecord(slot->event, stream), "cuEventRecord after a copy"));
+  return fetched;
+}
+
+llvm::Error LateSlots::add_slots() {
+  const Driver& driver = device_->driver();
+  const CaptureScope alone(driver);
+  pinned_.reserve(pinned_.size() + 1);  // so that nothing is lost below
+  slots_.reserve(slots_.size() + kSlotsAtOnce);
+  void* memory = nullptr;
+  MINUET_TRY(check(driver, driver.cuMemHostAlloc(&memory, kSlotsAtOnce * kMostWords * sizeof(i32), 0),
+                   "allocating pinned memory"));
+  pinned_.push_back(memory);
+  for (i64 i = 0; i < kSlotsAtOnce; ++i) {
+    Slot slot{static_cast<i32*>(memory) + i * kMostWords, nullptr};
+    MINUET_TRY(check(driver, driver.cuEventCreate(&slot.event, CU_EVENT_DISABLE_TIMING), "cuEventCreate"));
+    slots_.push_back(slot);
+    give_back(slot);
+  }
+  return llvm::Error::success();
+}
+
+std::optional<LateSlots::Slot> LateSlots::take_free() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (free_.empty()) return std::nullopt;
+  const Slot slot = free_.back();
+  free_.pop_back();
+  return slot;
+}
+
+void LateSlots::give_back(Slot slot) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  free_.push_back(slot);
+}
+
+}  // namespace minuet

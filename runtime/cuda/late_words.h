@@ -1,0 +1,45 @@
+// Words that the host fetches while it goes on enqueuing, into pinned memory that is used again.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "runtime/cuda/cuda_device.h"
+
+namespace minuet {
+
+/// Slots of pinned memory with an event each. One thread at a time fetches; any may wait, and let go.
+class LateSlots : public std::enable_shared_from_this<LateSlots> {
+ public:
+  static constexpr i64 kMostWords = 16;
+
+  explicit LateSlots(std::shared_ptr<CudaDevice> device) : device_(std::move(device)) {}
+  /// Waits for the copies that nobody waited for.
+  ~LateSlots();
+  LateSlots(const LateSlots&) = delete;
+  LateSlots& operator=(const LateSlots&) = delete;
+
+  /// Enqueues a copy of at most kMostWords; not in a capture. Allocates where more are under way than ever.
+  llvm::Expected<std::shared_ptr<LateWords>> fetch(CUstream stream, const i32* source, i64 words);
+
+ private:
+  struct Slot {
+    i32* words = nullptr;
+    CUevent event = nullptr;
+  };
+  class Fetched;
+
+  llvm::Error add_slots();
+  std::optional<Slot> take_free();
+  void give_back(Slot slot);
+
+  const std::shared_ptr<CudaDevice> device_;
+  std::vector<Slot> slots_;
+  std::vector<void*> pinned_;  // where the slots' words are
+  std::mutex mutex_;           // of free_; never held while the driver works
+  std::vector<Slot> free_;
+};
+
+}  // namespace minuet
