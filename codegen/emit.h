@@ -19,15 +19,18 @@
 
 namespace minuet {
 
-/// What a row of kernels.inc says behind its least SM. Clusters and programmatic launches come with sm_90.
+constexpr int kLeastProgrammatic = 90;  // code of an older capability does not wait for itself
+
+/// What a row of kernels.inc says behind its least SM. Clusters come with sm_90.
 struct KernelNeeds {
   i32 threads = 0;               // of a block; 0: the Spec's `threads`
   i32 dynamic_shared_bytes = 0;  // of a block
   i32 cluster = 1;               // blocks that run together, at most 8; a grid is whole clusters
-  bool programmatic = false;     // may start before what it comes after has ended, and waits for that itself
-  const char* exact_arch = "";   // "sm_90a": this one and no other
-  const char* options = "";      // of NVRTC, more than compile_options() has, with spaces between them
-  i32 least_sm = 0;              // of this Spec, where it is more than the row's
+  // May start before what it comes after has ended, and waits for that itself; from kLeastProgrammatic on.
+  bool programmatic = false;
+  const char* exact_arch = "";  // "sm_90a": this one and no other
+  const char* options = "";     // of NVRTC, more than compile_options() has, with spaces between them
+  i32 least_sm = 0;             // of this Spec, where it is more than the row's
 };
 
 template <class Spec>

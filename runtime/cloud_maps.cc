@@ -8,9 +8,9 @@
 namespace minuet {
 namespace {
 
-/// Of an index: half a KiB a coordinate.
+/// Of an index: a quarter of a KiB a coordinate.
 i64 most_index_words(i64 coordinates) {
-  constexpr i64 kWordsPerCoordinate = 64, kLeast = 1 << 16, kMost = 1 << 23;
+  constexpr i64 kWordsPerCoordinate = 32, kLeast = 1 << 15, kMost = 1 << 22;
   return std::clamp(kWordsPerCoordinate * coordinates, kLeast, kMost);
 }
 

@@ -1,7 +1,7 @@
 // Binary searches over sorted arrays: pure, the same on host and device.
 #pragma once
 
-#include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/programmatic.h"
 
 namespace minuet {
 
@@ -12,7 +12,7 @@ MINUET_HD i64 first_greater(const Key* keys, i64 count, Key delta, Key bound) {
   i64 first = 0;
   while (count > 0) {
     const i64 half = count / 2;
-    const bool right = static_cast<Key>(read_only(keys + first + half) + delta) <= bound;
+    const bool right = static_cast<Key>(fresh(keys + first + half) + delta) <= bound;
     first = right ? first + half + 1 : first;
     count = right ? count - half - 1 : half;
   }
@@ -25,7 +25,7 @@ MINUET_HD i32 share_of(const i32* ends, i32 count, i64 value) {
   i32 first = 0;
   while (count > 0) {
     const i32 half = count / 2;
-    const bool right = read_only(ends + first + half) <= value;
+    const bool right = fresh(ends + first + half) <= value;
     first = right ? first + half + 1 : first;
     count = right ? count - half - 1 : half;
   }

@@ -22,14 +22,14 @@ struct ViewRows {
       const i64 start = q * query_words(volume) + first;
       MINUET_UNROLL
       for (i32 u = 0; u < Count; u += 4) {
-        const Vector<16> four = load_vector_if<16>(first + u < volume, rows, 4 * (start + u));
+        const Vector<16> four = load_vector_if<16, true>(first + u < volume, rows, 4 * (start + u));
         MINUET_UNROLL
         for (i32 w = 0; w < 4; ++w) found[u + w] = static_cast<i32>(four.words[w]);
       }
     } else {
       const i32* from = rows + first * queries + q;
       MINUET_UNROLL
-      for (i32 u = 0; u < Count; ++u, from += queries) found[u] = load_row_if(first + u < volume, from);
+      for (i32 u = 0; u < Count; ++u, from += queries) found[u] = load_row_if<true>(first + u < volume, from);
     }
   }
 };

@@ -1,13 +1,14 @@
 // How many coordinates a cloud has, and what its bounds and status begin with. One block.
 #pragma once
 
-#include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/shared/map_kernels.h"
 
 namespace minuet {
 
 template <BeginCloudSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void begin_cloud(const BeginCloudParams p) {
+  follow_last_launch();
   if (p.bounds != nullptr && threadIdx.x < 2 * kMaxFields) {
     p.bounds[threadIdx.x] = threadIdx.x < kMaxFields ? 0x7fffffff : -0x7fffffff - 1;
   }

@@ -1,7 +1,7 @@
 // From cells to rows: look-ups in a finished index.
 #pragma once
 
-#include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/core/vector.h"
 #include "kernels_templates/shared/cell_index.h"
 
@@ -24,16 +24,21 @@ MINUET_HD constexpr RunPlace run_place(const CellGrid& grid, i64 cell) {
 MINUET_HD constexpr u32 word_of(i64 cell) { return static_cast<u32>(static_cast<u64>(cell) / kWordBits); }
 MINUET_HD constexpr i32 bit_of(i64 cell) { return static_cast<i32>(static_cast<u32>(cell) % kWordBits); }
 
-/// The word in CellIndex::cells that has a cell of an occupied run: `occupied` and `runs_before` of the word
-/// of its run.
-MINUET_DEVICE i64 cell_word(const RunPlace& place, u32 occupied, i32 runs_before, i64 cell) {
-  const i64 run = runs_before + ones_below(occupied, place.bit);
+/// The word in CellIndex::cells that has a cell of an occupied run; `runs`: the word of the run.
+MINUET_DEVICE i64 cell_word(const RunPlace& place, const BitWord& runs, i64 cell) {
+  const i64 run = runs.before + ones_below(runs.bits, place.bit);
   return run * kRunWords + word_of(cell) % kRunWords;
+}
+
+/// words[at], which the kernel does not write, in one access; zeros where it is not `present`.
+MINUET_DEVICE BitWord load_bits_if(bool present, const BitWord* words, i64 at) {
+  const Vector<8> found = load_vector_if<8, true>(present, words, at * 8);
+  return {found.words[0], static_cast<i32>(found.words[1])};
 }
 
 /// Coordinates of the levels before the one whose first word this is.
 MINUET_DEVICE i32 rows_before_level(const CellIndex& index, i32 first_word) {
-  return read_only(index.rows_before + i64{kRunWords} * read_only(index.runs_before + first_word));
+  return fresh(&index.cells[i64{kRunWords} * fresh(&index.runs[first_word].before)].before);
 }
 
 /// rows[u] = the row of a cell, -1 where it has no coordinate, or where `asks` does not hold; `before`:
@@ -44,32 +49,25 @@ template <i32 Count>
 MINUET_DEVICE void find_rows(const CellIndex& index, const CellGrid& grid, i32 before, bool asks,
                              const i64 (&cells)[Count], i32 (&rows)[Count]) {
   bool loads[Count];
-  i32 occupied[Count], runs[Count];
+  BitWord runs[Count];
   MINUET_UNROLL
   for (i32 u = 0; u < Count; ++u) {
     loads[u] = asks && (u == 0 || word_of(cells[u]) != word_of(cells[u > 0 ? u - 1 : 0]));
-    const i64 word = run_place(grid, cells[u]).word;
-    occupied[u] = load_row_if(loads[u], reinterpret_cast<const i32*>(index.occupied) + word);
-    runs[u] = load_row_if(loads[u], index.runs_before + word);
+    runs[u] = load_bits_if(loads[u], index.runs, run_place(grid, cells[u]).word);
   }
-  i32 words[Count], firsts[Count];
+  BitWord words[Count];
   MINUET_UNROLL
   for (i32 u = 0; u < Count; ++u) {
     const RunPlace place = run_place(grid, cells[u]);
-    const u32 of_runs = static_cast<u32>(occupied[u]);
-    const bool there = loads[u] && (of_runs >> place.bit & 1u) != 0;
-    const i64 at = cell_word(place, of_runs, runs[u], cells[u]);
-    words[u] = load_row_if(there, reinterpret_cast<const i32*>(index.cells) + at);
-    firsts[u] = load_row_if(there, index.rows_before + at);
-    if (!there) words[u] = 0;
+    const bool there = (runs[u].bits >> place.bit & 1u) != 0;
+    words[u] = load_bits_if(there, index.cells, cell_word(place, runs[u], cells[u]));
   }
-  u32 word = 0;
-  i32 first = 0;
+  BitWord word = {};
   MINUET_UNROLL
   for (i32 u = 0; u < Count; ++u) {
-    if (loads[u]) word = static_cast<u32>(words[u]), first = firsts[u] - before;
+    if (loads[u]) word = words[u];
     const i32 bit = bit_of(cells[u]);
-    rows[u] = (word >> bit & 1u) != 0 ? first + ones_below(word, bit) : -1;
+    rows[u] = (word.bits >> bit & 1u) != 0 ? word.before - before + ones_below(word.bits, bit) : -1;
   }
 }
 

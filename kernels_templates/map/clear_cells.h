@@ -1,17 +1,19 @@
 // An index of no coordinates, with the grids of the cloud's levels (cell_index.h).
 //
 // Every block makes the grids for itself, a thread a level, and the first block for the kernels that follow
-// too. Then all blocks clear the words of runs that the cloud's extent has, and all cells that there is room
-// for.
+// too. Then all blocks clear the words of runs that the cloud's extent has, and as many cells as its points
+// can have.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/shared/cell_index.h"
 
 namespace minuet {
 
 template <ClearCellsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void clear_cells(const ClearCellsParams p) {
+  follow_last_launch();
   static_assert(S.threads >= kMostIndexedLevels, "a thread a level");
   __shared__ i32 level_words[kMostIndexedLevels];
   const i32 level = static_cast<i32>(threadIdx.x);
@@ -21,13 +23,17 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void clear_cells(const ClearCellsP
     level_words[level] = grid.words;
   }
   __syncthreads();
-  i64 words = 0;
+  // The first block may have made it 0: of a cloud that does not fit, of which nothing is cleared.
+  const i64 points = *p.points;
+  i64 words = 0, runs = 0;
   for (i32 l = 0; l < p.levels; ++l) {
     if (l == level) grid.first_word = static_cast<i32>(words);
     words += level_words[l];
+    const i64 of_level = i64{level_words[l]} * kWordBits;
+    runs += of_level < points ? of_level : points;
   }
   const bool fits = words <= p.most_words;
-  if (!fits) words = 0;
+  if (!fits) words = runs = 0;
   if (blockIdx.x == 0) {
     if (level < p.levels) p.index.grids->levels[level] = fits ? grid : CellGrid{};
     if (level == 0) {
@@ -39,9 +45,10 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void clear_cells(const ClearCellsP
     }
   }
   const i64 first = grid_thread(S.threads), stride = grid_threads(S.threads);
-  for (i64 i = first; i < words; i += stride) p.index.occupied[i] = 0;
-  for (i64 i = first; i < p.most_runs * kRunWords; i += stride) p.index.cells[i] = 0;
-  for (i64 i = first; i < p.most_rows; i += stride) p.source_row[i] = 0x7fffffff;
+  const i64 rows = points < p.most_rows ? points : p.most_rows;
+  for (i64 i = first; i < words; i += stride) p.index.runs[i] = {};
+  for (i64 i = first; i < runs * kRunWords; i += stride) p.index.cells[i] = {};
+  for (i64 i = first; i < rows; i += stride) p.source_row[i] = 0x7fffffff;
 }
 
 }  // namespace minuet

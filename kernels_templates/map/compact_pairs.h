@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/core/vector.h"
 #include "kernels_templates/shared/map_kernels.h"
 
@@ -11,6 +12,7 @@ namespace minuet {
 
 template <CompactPairsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void compact_pairs(const CompactPairsParams p) {
+  follow_last_launch();
   constexpr i32 kEntriesAtOnce = 4;
   const i64 entries = p.queries * p.volume;
   const i64 stride = grid_threads(S.threads);
@@ -19,11 +21,11 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void compact_pairs(const CompactPa
     i32 source[kEntriesAtOnce], pair[kEntriesAtOnce];
     MINUET_UNROLL
     for (i32 u = 0; u < kEntriesAtOnce; ++u) {
-      source[u] = load_row_if(first + u * stride < entries, p.map + first + u * stride);
+      source[u] = load_row_if<true>(first + u * stride < entries, p.map + first + u * stride);
     }
     MINUET_UNROLL
     for (i32 u = 0; u < kEntriesAtOnce; ++u)
-      pair[u] = load_row_if(source[u] >= 0, p.positions + first + u * stride);
+      pair[u] = load_row_if<true>(source[u] >= 0, p.positions + first + u * stride);
     MINUET_UNROLL
     for (i32 u = 0; u < kEntriesAtOnce; ++u, walk.advance()) {
       if (pair[u] < 0) continue;

@@ -2,15 +2,17 @@
 #pragma once
 
 #include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/shared/map_kernels.h"
 
 namespace minuet {
 
 template <CountPairsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void count_pairs(const CountPairsParams p) {
+  follow_last_launch();
   const i64 queries = *p.query_count;
   for (i64 k = grid_thread(S.threads); k < p.volume; k += grid_threads(S.threads)) {
-    p.counts[k] = read_only(p.positions + (k + 1) * queries) - read_only(p.positions + k * queries);
+    p.counts[k] = fresh(p.positions + (k + 1) * queries) - fresh(p.positions + k * queries);
   }
 }
 

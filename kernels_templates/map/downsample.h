@@ -2,17 +2,19 @@
 #pragma once
 
 #include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/shared/map_kernels.h"
 
 namespace minuet {
 
 template <DownsampleSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void downsample(const DownsampleParams p) {
+  follow_last_launch();
   using Key = typename KeyOf<S.key>::Type;
   const KeyLayout layout = with_ndim<S.ndim>(p.layout->keys);
   const i64 count = *p.count;
   for (i64 i = grid_thread(S.threads); i < count; i += grid_threads(S.threads)) {
-    const Key key = read_only(static_cast<const Key*>(p.keys) + i);
+    const Key key = fresh(static_cast<const Key*>(p.keys) + i);
     static_cast<Key*>(p.floored)[i] = floor_key<Key>(layout, key, p.stride);
   }
 }

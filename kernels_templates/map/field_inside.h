@@ -1,7 +1,7 @@
 // A coordinate as it is packed: inside the bounds.
 #pragma once
 
-#include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/shared/map_kernels.h"
 
 namespace minuet {
@@ -9,7 +9,7 @@ namespace minuet {
 /// Field f of a coordinate. One outside the bounds sets a bit of `status` and is clamped: the caller reports
 /// the error, and until then no kernel meets a key outside the layout.
 MINUET_DEVICE i32 field_inside(const CloudLayout& cloud, const i32* coordinate, i32 f, u32& status) {
-  const i32 value = read_only(coordinate + f);
+  const i32 value = fresh(coordinate + f);
   const i32 raised = value < cloud.least[f] ? cloud.least[f] : value;
   const i32 inside = raised > cloud.greatest[f] ? cloud.greatest[f] : raised;
   if (inside != value) status |= kStatusOutOfBounds;

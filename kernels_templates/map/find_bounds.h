@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/core/reduce.h"
 #include "kernels_templates/shared/map_kernels.h"
 
@@ -12,6 +13,7 @@ namespace minuet {
 
 template <FindBoundsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void find_bounds(const FindBoundsParams p) {
+  follow_last_launch();
   static_assert(S.threads % 32 == 0, "whole warps reduce together");
   constexpr i32 kFields = S.ndim + 1;
   __shared__ i32 block_least[kFields];
@@ -27,7 +29,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void find_bounds(const FindBoundsP
   for (i64 i = grid_thread(S.threads); i < count; i += grid_threads(S.threads)) {
     MINUET_UNROLL
     for (i32 f = 0; f < kFields; ++f) {
-      const i32 value = read_only(p.coordinates + i * kFields + f);
+      const i32 value = fresh(p.coordinates + i * kFields + f);
       least[f] = value < least[f] ? value : least[f];
       greatest[f] = value > greatest[f] ? value : greatest[f];
     }

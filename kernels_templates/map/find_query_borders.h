@@ -5,6 +5,8 @@
 // for one border more than it writes, and hands it on in shared memory instead of searching twice.
 #pragma once
 
+#include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/core/search.h"
 #include "kernels_templates/shared/map_kernels.h"
 
@@ -15,12 +17,13 @@ template <i32 SourceBlock, class Key>
 MINUET_HD i64 query_border(const Key* sources, i64 source_count, const Key* queries, i64 query_count,
                            Key delta, i64 i) {
   if ((i + 1) * SourceBlock >= source_count) return query_count;
-  const Key last = read_only(sources + (i + 1) * SourceBlock - 1);
+  const Key last = fresh(sources + (i + 1) * SourceBlock - 1);
   return first_greater<Key>(queries, query_count, delta, last);
 }
 
 template <FindQueryBordersSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void find_query_borders(const FindQueryBordersParams p) {
+  follow_last_launch();
   static_assert(S.threads >= 2, "one thread of a block looks at the border before the block's own");
   using Key = typename KeyOf<S.key>::Type;
   __shared__ i32 found[S.threads];

@@ -6,6 +6,8 @@
 // near each other: a lane leaves a cell that the lane before it has too to that one.
 #pragma once
 
+#include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/map/cell_rows.h"
 #include "kernels_templates/map/field_inside.h"
 
@@ -46,6 +48,7 @@ MINUET_DEVICE void report_rows(const IndexCellsParams& p, i32 level, i64 points)
 
 template <IndexCellsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void index_cells(const IndexCellsParams p) {
+  follow_last_launch();
   using Key = typename KeyOf<S.key>::Type;
   static_assert(S.threads % 32 == 0, "whole warps compare");
   constexpr i32 kFields = S.ndim + 1;
@@ -55,7 +58,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void index_cells(const IndexCellsP
   const i64 points = *p.points;
   if (blockIdx.x == 0) {
     if (S.step == IndexStep::Cells && threadIdx.x == 0) {
-      p.index.grids->runs = p.index.runs_before[grids.words];
+      p.index.grids->runs = p.index.runs[grids.words].before;
     }
     if (S.step == IndexStep::Rows && static_cast<i32>(threadIdx.x) < p.levels) {
       report_rows<S>(p, static_cast<i32>(threadIdx.x), points);
@@ -81,12 +84,11 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void index_cells(const IndexCellsP
       if (is_same && (S.step != IndexStep::Rows || l != 0)) continue;
       if constexpr (S.step == IndexStep::Runs) {
         const RunPlace place = run_place(grid, cell);
-        set_bit(p.index.occupied + place.word, place.bit);
+        set_bit(&p.index.runs[place.word].bits, place.bit);
       } else if constexpr (S.step == IndexStep::Cells) {
         const RunPlace place = run_place(grid, cell);
-        const i64 word = cell_word(place, read_only(p.index.occupied + place.word),
-                                   read_only(p.index.runs_before + place.word), cell);
-        set_bit(p.index.cells + word, bit_of(cell));
+        const BitWord runs = load_bits_if(true, p.index.runs, place.word);
+        set_bit(&p.index.cells[cell_word(place, runs, cell)].bits, bit_of(cell));
       } else {
         const i64 cells[] = {cell};
         i32 rows[1];

@@ -1,12 +1,14 @@
 // The layout of a cloud's keys from its bounds (key_layout.h), where keys can hold it. One thread.
 #pragma once
 
+#include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/shared/map_kernels.h"
 
 namespace minuet {
 
 template <MakeLayoutSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void make_layout(const MakeLayoutParams p) {
+  follow_last_launch();
   if (blockIdx.x != 0 || threadIdx.x != 0) return;
   const i32* least = p.bounds != nullptr ? p.bounds : p.least;
   const i32* greatest = p.bounds != nullptr ? p.bounds + kMaxFields : p.greatest;

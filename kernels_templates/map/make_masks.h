@@ -2,6 +2,8 @@
 // that have offset k. One thread a query; a warp counts by votes, a block in shared memory.
 #pragma once
 
+#include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/core/view_rows.h"
 #include "kernels_templates/core/votes.h"
 #include "kernels_templates/shared/view_kernels.h"
@@ -10,6 +12,7 @@ namespace minuet {
 
 template <MakeMasksSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void make_masks(const MakeMasksParams p) {
+  follow_last_launch();
   static_assert(S.threads % 32 == 0, "whole warps vote");
   __shared__ u32 counts[32];
   const i64 queries = *p.query_count;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/core/vector.h"
 #include "kernels_templates/shared/map_kernels.h"
 
@@ -11,6 +12,7 @@ namespace minuet {
 
 template <MakeTablesSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void make_tables(const MakeTablesParams p) {
+  follow_last_launch();
   constexpr i32 kEntriesAtOnce = 4;
   const i64 entries = p.queries * p.volume;
   const i64 stride = grid_threads(S.threads);
@@ -23,14 +25,14 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void make_tables(const MakeTablesP
     }
     MINUET_UNROLL
     for (i32 u = 0; u < kEntriesAtOnce; ++u) {
-      position[u] = load_row_if(source[u] >= 0, p.positions + first + u * stride);
+      position[u] = load_row_if<true>(source[u] >= 0, p.positions + first + u * stride);
     }
     MINUET_UNROLL
     for (i32 u = 0; u < kEntriesAtOnce; ++u, walk.advance()) {
       const i64 k = walk.outer();
       i32 row = -1;
       if (source[u] >= 0 && k != p.direct_offset) {
-        row = read_only(p.row_base + k) + position[u] - read_only(p.positions + k * p.queries);
+        row = fresh(p.row_base + k) + position[u] - fresh(p.positions + k * p.queries);
         p.source_table[k * p.sources + source[u]] = row;
       }
       if (first + u * stride < entries) p.query_table[first + u * stride] = row;

@@ -2,7 +2,7 @@
 // A block of the grid makes an order: a counting sort, whose keys are found twice.
 #pragma once
 
-#include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/core/vector.h"
 #include "kernels_templates/shared/view_kernels.h"
 
@@ -14,7 +14,7 @@ MINUET_DEVICE i32 weigh_block(const ViewJob& job, i64 first, i64 end) {
   i32 offsets = 0;
   for (i32 word = 0; word < mask_words(job.volume); ++word) {
     u32 all = 0;
-    for (i64 block = first; block < end; ++block) all |= read_only(job.block_masks + word * stride + block);
+    for (i64 block = first; block < end; ++block) all |= fresh(job.block_masks + word * stride + block);
     offsets += count_bits(all);
   }
   return block_weight(offsets, job.volume);
@@ -22,6 +22,7 @@ MINUET_DEVICE i32 weigh_block(const ViewJob& job, i64 first, i64 end) {
 
 template <OrderBlocksSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void order_blocks(const ViewsParams p) {
+  follow_last_launch();
   static_assert(S.threads >= kMostBlockWeights, "a thread has a weight");
   __shared__ u32 next[kMostBlockWeights];
   const i32 thread = static_cast<i32>(threadIdx.x);

@@ -1,12 +1,15 @@
 // keys[i] = pack(coordinates[i]), rows[i] = i. One thread a coordinate.
 #pragma once
 
+#include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/map/field_inside.h"
 
 namespace minuet {
 
 template <PackSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void pack(const PackParams p) {
+  follow_last_launch();
   using Key = typename KeyOf<S.key>::Type;
   constexpr i32 kFields = S.ndim + 1;
   const CloudLayout& cloud = *p.layout;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/shared/map_kernels.h"
 
 namespace minuet {
@@ -19,6 +20,7 @@ MINUET_HD constexpr u64 initial_scan_tile(i64 entry) {
 
 template <PrepareScansSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void prepare_scans(const PrepareScansParams p) {
+  follow_last_launch();
   static_assert(kScanTileBytes == sizeof(u64), "one word an entry");
   const i64 entries = p.stride_bytes / kScanTileBytes;
   const i64 stride = grid_threads(S.threads);

@@ -2,7 +2,9 @@
 // of rows by query, a vector.
 #pragma once
 
+#include "kernels_templates/core/grid.h"
 #include "kernels_templates/core/jobs.h"
+#include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/core/vector.h"
 #include "kernels_templates/shared/view_kernels.h"
 
@@ -10,6 +12,7 @@ namespace minuet {
 
 template <PresetRowsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void preset_rows(const ViewsParams p) {
+  follow_last_launch();
   __shared__ i64 starts[kMostViews + 1];
   find_starts<S.threads, kMostViews>(starts, p.job_count, [&](i32 j) -> i64 {
     return p.jobs[j].forward_rows ? *p.jobs[j].query_count * preset_items(p.jobs[j]) : 0;

@@ -3,13 +3,14 @@
 // A doubling sum in shared memory: 256 numbers a pass are not worth a library's block scan.
 #pragma once
 
-#include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/shared/map_kernels.h"
 
 namespace minuet {
 
 template <RadixBinsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void radix_bins(const RadixBinsParams p) {
+  follow_last_launch();
   constexpr i32 kShare = (kRadixBins + S.threads - 1) / S.threads;  // bins a thread looks after
   __shared__ u32 sums[kRadixBins];
   u32* bins = p.bins + static_cast<i64>(blockIdx.x) * kRadixBins;

@@ -8,12 +8,14 @@
 // The agents lean on what the two above include.
 #include <cub/agent/agent_radix_sort_histogram.cuh>
 
+#include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/shared/map_kernels.h"
 
 namespace minuet {
 
 template <RadixHistogramSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void radix_histogram(const RadixHistogramParams p) {
+  follow_last_launch();
   using Key = typename KeyOf<S.key>::Type;
   using Policy = cub::AgentRadixSortHistogramPolicy<S.threads, S.items_per_thread, 1, Key, kRadixBits>;
   using Agent = cub::detail::radix_sort::AgentRadixSortHistogram<Policy, false, Key, u32>;

@@ -10,6 +10,7 @@
 // The agents lean on what the two above include.
 #include <cub/agent/agent_radix_sort_onesweep.cuh>
 
+#include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/shared/map_kernels.h"
 
 namespace minuet {
@@ -39,6 +40,7 @@ struct RadixValue<false> {
 
 template <RadixPassSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void radix_pass(const RadixPassParams p) {
+  follow_last_launch();
   using Key = typename KeyOf<S.key>::Type;
   using Value = typename RadixValue<S.values>::Type;
   // The look-back keeps two flag bits beside a 30-bit count: fewer than 2^30 items.

@@ -3,7 +3,9 @@
 // query, which makes its mask where that is not there.
 #pragma once
 
+#include "kernels_templates/core/grid.h"
 #include "kernels_templates/core/jobs.h"
+#include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/core/view_rows.h"
 #include "kernels_templates/shared/view_kernels.h"
 
@@ -11,6 +13,7 @@ namespace minuet {
 
 template <RankMasksSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void rank_masks(const ViewsParams p) {
+  follow_last_launch();
   __shared__ i64 starts[kMostViews + 1];
   find_starts<S.threads, kMostViews>(
       starts, p.job_count, [&](i32 j) -> i64 { return p.jobs[j].order ? *p.jobs[j].query_count : 0; });

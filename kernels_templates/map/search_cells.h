@@ -6,6 +6,8 @@
 // threads of a warp are at the same offsets, whose hits they count by vote.
 #pragma once
 
+#include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/core/view_rows.h"
 #include "kernels_templates/core/votes.h"
 #include "kernels_templates/map/cell_rows.h"
@@ -50,6 +52,7 @@ MINUET_DEVICE void store_by_query(const CellSearch& search, i64 q, i32 first, bo
 
 template <SearchCellsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void search_cells(const SearchCellsParams p) {
+  follow_last_launch();
   using Key = typename KeyOf<S.key>::Type;
   static_assert(S.threads % 32 == 0, "whole warps vote");
   constexpr i32 kMostOffsets = 128;  // of one walk over the queries: whole words of masks
@@ -77,8 +80,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void search_cells(const SearchCell
     for (i64 q = first_query; q - lane < queries; q += stride) {
       const bool asks = q < queries;
       const i64 center =
-          asks ? cell_of_key<S.ndim>(layout, grid, read_only(static_cast<const Key*>(search.query_keys) + q))
-               : 0;
+          asks ? cell_of_key<S.ndim>(layout, grid, fresh(static_cast<const Key*>(search.query_keys) + q)) : 0;
       for (i32 word = 0; word < offsets; word += kWordBits) {
         u32 mask = 0;
         for (i32 k = word; k < offsets && k < word + kWordBits; k += kAtOnce) {

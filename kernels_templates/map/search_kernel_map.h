@@ -6,6 +6,8 @@
 // a few queries at once. Queries are made on the fly from the query keys: they are never stored.
 #pragma once
 
+#include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/core/search.h"
 #include "kernels_templates/shared/map_kernels.h"
 
@@ -19,7 +21,7 @@ MINUET_DEVICE i64 find_share_by_block(const i32* starts, i64 count, i64 value) {
   while (count > 1) {
     const i64 part = (count + Threads - 1) / Threads;
     const i64 probe = static_cast<i64>(threadIdx.x) * part;
-    const bool reached = probe < count && read_only(starts + first + probe) <= value;
+    const bool reached = probe < count && fresh(starts + first + probe) <= value;
     const i64 passed = (__syncthreads_count(reached) - 1) * part;
     first += passed;
     count = count - passed < part ? count - passed : part;
@@ -40,7 +42,7 @@ MINUET_DEVICE void search_piece(const Key* block, i32 block_size, i32 block_row,
     MINUET_UNROLL
     for (i32 u = 0; u < kAtOnce; ++u) {
       const i32 query = first + u * S.threads;
-      keys[u] = query < count ? static_cast<Key>(read_only(queries + query) + delta) : Key{0};
+      keys[u] = query < count ? static_cast<Key>(fresh(queries + query) + delta) : Key{0};
     }
     find_candidates<next_power_of_two(S.source_block), kAtOnce, Key>(block, keys, positions);
     MINUET_UNROLL
@@ -54,6 +56,7 @@ MINUET_DEVICE void search_piece(const Key* block, i32 block_size, i32 block_row,
 
 template <SearchKernelMapSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void search_kernel_map(const SearchKernelMapParams p) {
+  follow_last_launch();
   using Key = typename KeyOf<S.key>::Type;
   constexpr i32 kBlockSize = next_power_of_two(S.source_block);
   __shared__ Key block[kBlockSize];
@@ -79,12 +82,12 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void search_kernel_map(const Searc
     for (i32 first = 0; first < kBlockSize; first += S.threads) {
       const i32 i = first + threadIdx.x;
       if (i < kBlockSize)
-        block[i] = i < block_size ? read_only(sources + block_row + i) : static_cast<Key>(~Key{0});
+        block[i] = i < block_size ? fresh(sources + block_row + i) : static_cast<Key>(~Key{0});
     }
 
-    const i64 start = block_row == 0 ? 0 : read_only(p.borders + border - 1);
-    const i64 begin = start + (piece - read_only(p.piece_starts + border)) * S.query_block;
-    const i64 rest = read_only(p.borders + border) - begin;
+    const i64 start = block_row == 0 ? 0 : fresh(p.borders + border - 1);
+    const i64 begin = start + (piece - fresh(p.piece_starts + border)) * S.query_block;
+    const i64 rest = fresh(p.borders + border) - begin;
     const i32 count = static_cast<i32>(rest < S.query_block ? rest : S.query_block);
     __syncthreads();
     search_piece<S, Key>(block, block_size, static_cast<i32>(block_row),

@@ -2,7 +2,9 @@
 // source has two queries at one offset.
 #pragma once
 
+#include "kernels_templates/core/grid.h"
 #include "kernels_templates/core/jobs.h"
+#include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/core/view_rows.h"
 
 namespace minuet {
@@ -21,6 +23,7 @@ MINUET_DEVICE void store_one_query(const ViewJob& job, i64 source, i32 k, i32 qu
 
 template <TransposeRowsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void transpose_rows(const ViewsParams p) {
+  follow_last_launch();
   constexpr i32 kAtOnce = 8;
   __shared__ i64 starts[kMostViews + 1];
   find_starts<S.threads, kMostViews>(starts, p.job_count, [&](i32 j) -> i64 {

@@ -5,12 +5,14 @@
 #pragma once
 
 #include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/shared/map_kernels.h"
 
 namespace minuet {
 
 template <UniqueSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void unique(const UniqueParams p) {
+  follow_last_launch();
   using Key = typename KeyOf<S.key>::Type;
   const i64 count = *p.count;
   if (blockIdx.x == 0 && threadIdx.x == 0) {
@@ -21,13 +23,13 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void unique(const UniqueParams p) 
     *p.unique_count = unique > p.capacity ? static_cast<i32>(p.capacity) : unique;
   }
   for (i64 i = grid_thread(S.threads); i < count; i += grid_threads(S.threads)) {
-    const i32 before = read_only(p.positions + i);
-    const i32 after = read_only(p.positions + i + 1);
+    const i32 before = fresh(p.positions + i);
+    const i32 after = fresh(p.positions + i + 1);
     const i32 row = after - 1;
     const bool first = after != before && row < p.capacity;
-    if (first) static_cast<Key*>(p.unique_keys)[row] = read_only(static_cast<const Key*>(p.keys) + i);
+    if (first) static_cast<Key*>(p.unique_keys)[row] = fresh(static_cast<const Key*>(p.keys) + i);
     if constexpr (S.rows) {
-      const u32 source = read_only(p.rows + i);
+      const u32 source = fresh(p.rows + i);
       if (first && p.source_row != nullptr) p.source_row[row] = static_cast<i32>(source);
       if (p.row_of != nullptr) p.row_of[source] = row;
     }

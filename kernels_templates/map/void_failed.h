@@ -1,12 +1,14 @@
 // words = 0 where the status has a bit: a cloud that failed has no rows. One block.
 #pragma once
 
+#include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/shared/map_kernels.h"
 
 namespace minuet {
 
 template <VoidFailedSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void void_failed(const VoidFailedParams p) {
+  follow_last_launch();
   if (*p.status == 0) return;
   for (i64 i = threadIdx.x; i < p.counts; i += S.threads) p.words[i] = 0;
 }

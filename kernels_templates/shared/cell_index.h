@@ -2,10 +2,10 @@
 // the rows of those.
 //
 // A level's cells are the coordinates of its stride inside the cloud's bounds and guards, numbered in the
-// order of its keys: fields at the top first, the last axis fastest. 64 cells in turn are a run. One bit says
-// whether a run has a coordinate at all; those that have one are numbered, and have a bit for each cell. Both
-// kinds of bits are counted by scans, so that a cell's row is three look-ups away, and is the row that it
-// would have in the sorted set. Several levels lie behind each other in one index.
+// order of its keys: fields at the top first, the last axis fastest. 128 cells in turn are a run. One bit
+// says whether a run has a coordinate at all; those that have one are numbered, and have a bit for each cell.
+// Both kinds of bits are counted by scans, so that a cell's row is two look-ups away, and is the row that
+// it would have in the sorted set. Several levels lie behind each other in one index.
 #pragma once
 
 #include "kernels_templates/shared/map_kernels.h"
@@ -14,7 +14,7 @@ namespace minuet {
 
 constexpr i32 kMostIndexedLevels = 16;
 constexpr i32 kWordBits = 32;
-constexpr i32 kRunWords = 2;  // words of cells in a run
+constexpr i32 kRunWords = 4;  // words of cells in a run: sweeps have many empty runs, filled clouds none
 constexpr i64 kRunCells = i64{kRunWords} * kWordBits;
 
 constexpr i32 kMostIndexWords = 1 << 24;
@@ -23,7 +23,7 @@ constexpr i32 kMostIndexWords = 1 << 24;
 struct CellGrid {
   i64 weight[kMaxFields] = {};  // cells from one value of a field to the next
   i32 stride[kMaxFields] = {};  // tensor stride; 1 for the batch
-  i32 words = 0;                // of the level's in CellIndex::occupied; at most kMostIndexWords + 1
+  i32 words = 0;                // of the level's in CellIndex::runs; at most kMostIndexWords + 1
   i32 first_word = 0;
 };
 struct CellGrids {
@@ -35,10 +35,8 @@ struct CellGrids {
 /// Device memory of the levels' index.
 struct CellIndex {
   CellGrids* grids = nullptr;
-  u32* occupied = nullptr;     // [words] bit r % 32 of word r / 32: run r has a coordinate
-  i32* runs_before = nullptr;  // [words + 1] such runs in the words before
-  u32* cells = nullptr;        // [runs][kRunWords] of those that have one
-  i32* rows_before = nullptr;  // [runs * kRunWords + 1] coordinates in the words before
+  BitWord* runs = nullptr;   // [words + 1] bit r % 32 of word r / 32: run r has a coordinate
+  BitWord* cells = nullptr;  // [runs * kRunWords + 1] of those that have one; ones are coordinates
 };
 
 struct LevelStrides {
@@ -85,7 +83,6 @@ struct ClearCellsParams {
   i32 levels;
   LevelStrides strides;
   i64 most_words;  // more set the status
-  i64 most_runs;   // that there is room for
   CellIndex index;
   i32* source_row;  // [most_rows] of level 0, to INT_MAX
   i64 most_rows;

@@ -203,7 +203,13 @@ enum class ScanInput : i32 {
   Heads64,  // the same for u64 keys
   Hits,     // 1 where an i32 is not negative (an entry of a kernel map)
   Values,   // i32 values
-  Bits,     // the ones of u32 words
+  Bits,     // the ones of BitWord::bits; the sums go to BitWord::before
+};
+
+/// Bits, and the ones in the words before: who looks one up has the other with it.
+struct alignas(8) BitWord {
+  u32 bits;
+  i32 before;
 };
 
 /// Exclusive sum in one pass with decoupled look-back.
@@ -224,8 +230,8 @@ struct ScanParams {
   i32 volume;
   i32 divisor;
   i32 least_items;
-  i32* output;  // exclusive sums, one more than the items: the last is the total
-  void* tiles;  // scan_state_bytes(capacity), made ready by prepare_scans
+  void* output;  // i32, or BitWord: exclusive sums, one more than the items: the last is the total
+  void* tiles;   // scan_state_bytes(capacity), made ready by prepare_scans
 };
 
 /// Items that a scan adds up, given the count found on the device.

@@ -164,8 +164,9 @@ llvm::Error CudaDevice::load_gemms(const ConvolutionProblem& problem) {
 }
 
 llvm::Expected<CUkernel> CudaDevice::find_kernel(const std::string& name, std::size_t params_bytes,
-                                                 const KernelNeeds& needs) {
+                                                 KernelNeeds& needs) {
   MINUET_ASSIGN(const LoadedKernel loaded, modules_.find(name, params_bytes, needs));
+  needs.programmatic = needs.programmatic && loaded.capability >= kLeastProgrammatic;
   return loaded.library->kernel();
 }
 

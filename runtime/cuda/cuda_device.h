@@ -57,7 +57,7 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   template <class Spec>
   llvm::Expected<Kernel<typename KernelRow<Spec>::Params>> kernel(const Spec& spec) {
     using Params = typename KernelRow<Spec>::Params;
-    const KernelNeeds needs = kernel_needs(spec);
+    KernelNeeds needs = kernel_needs(spec);
     MINUET_ASSIGN(CUkernel kernel, find_kernel(display_name(spec), sizeof(Params), needs));
     return Kernel<Params>{kernel, needs};
   }
@@ -70,8 +70,8 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
         cublaslt_(std::move(cublaslt)),
         modules_(driver, device) {}
   llvm::Error describe(int ordinal);
-  llvm::Expected<CUkernel> find_kernel(const std::string& name, std::size_t params_bytes,
-                                       const KernelNeeds& needs);
+  /// What the kernel's code knows nothing of is taken out of `needs`.
+  llvm::Expected<CUkernel> find_kernel(const std::string& name, std::size_t params_bytes, KernelNeeds& needs);
 
   const Driver& driver_;
   CUdevice device_;

@@ -25,7 +25,6 @@ llvm::Error MapStep::index_sets(const IndexSetsRequest& request) {
   clear.layout = finest.layout;
   clear.levels = limits_.indexed_sets;
   clear.most_words = limits_.index_words;
-  clear.most_runs = clear.levels * most;
   clear.index = index;
   clear.source_row = finest.source_row;
   clear.most_rows = std::min(most, request.levels[0].coords.capacity);
@@ -46,17 +45,17 @@ llvm::Error MapStep::index_sets(const IndexSetsRequest& request) {
     std::copy(level.stride.begin(), level.stride.end(), clear.strides.axis[l]);
     pass.sets[l] = {level.coords.keys, level.coords.count, level.coords.capacity};
   }
-  const i64 cell_words = clear.most_runs * kRunWords;
+  const i64 cell_words = clear.levels * most * kRunWords;
   const i32 clear_threads = kernels.choice.clear_cells.threads;
   MINUET_TRY(launcher_.launch(kernels.clear_cells,
                               stride_grid(std::max(cell_words, clear.most_words), clear_threads,
                                           launcher_.multiprocessors(), kClearBlocksPerMultiprocessor),
                               clear));
   MINUET_TRY(launcher_.launch_stride(kernels.index_runs, most, pass));
-  ScanParams runs = {index.occupied, &index.grids->words, 1, 1, 0, index.runs_before, nullptr};
+  ScanParams runs = {index.runs, &index.grids->words, 1, 1, 0, index.runs, nullptr};
   MINUET_TRY(scan(kernels.scan_bits, kernels.choice.scan_bits, clear.most_words, runs));
   MINUET_TRY(launcher_.launch_stride(kernels.index_cells, most, pass));
-  ScanParams cells = {index.cells, &index.grids->runs, kRunWords, 1, 0, index.rows_before, nullptr};
+  ScanParams cells = {index.cells, &index.grids->runs, kRunWords, 1, 0, index.cells, nullptr};
   MINUET_TRY(scan(kernels.scan_bits, kernels.choice.scan_bits, cell_words, cells));
   return launcher_.launch_stride(kernels.index_rows, most, pass);
 }

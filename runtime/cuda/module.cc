@@ -1,5 +1,6 @@
 #include "runtime/cuda/module.h"
 
+#include "codegen/arch.h"
 #include "codegen/sha256.h"
 
 namespace minuet {
@@ -80,6 +81,7 @@ LoadCall ModuleSet::bring_in(const Binary& binary, LoadedKernel& loaded) const {
       &loaded.max_threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel, device_);
   if (attribute != CUDA_SUCCESS) return {attribute, "cuKernelGetAttribute"};
   loaded.params_bytes = binary.params_bytes;
+  loaded.capability = capability(binary.arch);
   return {};
 }
 

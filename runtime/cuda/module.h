@@ -67,6 +67,7 @@ struct LoadedKernel {
   int params_bytes = 0;          // 0: the compiler did not tell
   int max_threads = 0;           // per block, as the driver sees it
   int dynamic_shared_bytes = 0;  // per block, that the driver was asked to allow
+  int capability = 0;            // of the code, which may be older than the device's
 };
 
 /// A kernel with the type of its one argument, and what a launch says of it; it outlives every engine of the

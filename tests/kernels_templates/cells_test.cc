@@ -48,17 +48,15 @@ class Index {
   void build(std::vector<i64> capacities = {}, u32 duplicate_status = 0) {
     const std::size_t most = std::max<std::size_t>(points_, 1), runs = most * levels;
     if (capacities.empty()) capacities.assign(levels, static_cast<i64>(most));
-    occupied_ = poisoned<u32>(words_);
-    cells_ = poisoned<u32>(runs * kRunWords);
-    runs_before_ = poisoned<i32>(words_ + 1);
-    rows_before_ = poisoned<i32>(runs * kRunWords + 1);
+    runs_ = poisoned<BitWord>(words_ + 1);
+    cells_ = poisoned<BitWord>(runs * kRunWords + 1);
     source_row = poisoned<i32>(most);
     row_of = poisoned<i32>(most);
-    index_ = {&grids, occupied_.data(), runs_before_.data(), cells_.data(), rows_before_.data()};
+    index_ = {&grids, runs_.data(), cells_.data()};
     const i64 rows = std::min<i64>(static_cast<i64>(most), capacities[0]);
     shim::launch(&clear_cells<ClearCellsSpec{Ndim, kThreads}>,
-                 ClearCellsParams{&layout_, levels, strides_, words_, static_cast<i64>(runs), index_,
-                                  source_row.data(), rows, &status, &points_},
+                 ClearCellsParams{&layout_, levels, strides_, words_, index_, source_row.data(), rows,
+                                  &status, &points_},
                  grid_);
     IndexCellsParams params{};
     params.coordinates = coordinates_.data();
@@ -77,9 +75,9 @@ class Index {
       params.sets[l] = {keys[l].data(), &counts[l], capacities[l]};
     }
     shim::launch(&index_cells<IndexCellsSpec{IndexStep::Runs, KeyType::U32, Ndim, kThreads}>, params, grid_);
-    scan(occupied_.data(), grids.words, 1, words_, runs_before_);
+    scan(runs_, grids.words, 1, words_);
     shim::launch(&index_cells<IndexCellsSpec{IndexStep::Cells, KeyType::U32, Ndim, kThreads}>, params, grid_);
-    scan(cells_.data(), grids.runs, kRunWords, static_cast<i64>(runs) * kRunWords, rows_before_);
+    scan(cells_, grids.runs, kRunWords, static_cast<i64>(runs) * kRunWords);
     shim::launch(&index_cells<IndexCellsSpec{IndexStep::Rows, K, Ndim, kThreads}>, params, grid_);
     for (const std::vector<Key>& level : keys) EXPECT_EQ(level.back(), poison<Key>());
   }
@@ -143,9 +141,8 @@ class Index {
   std::vector<i32> counts, source_row, row_of;
 
  private:
-  void scan(const void* input, i32 count, i32 volume, i64 capacity, std::vector<i32>& output) const {
-    const std::vector<i32> sums = scan_by_twin<kScan>(input, count, capacity, grid_.order, volume);
-    std::copy(sums.begin(), sums.end(), output.begin());
+  void scan(std::vector<BitWord>& words, i32 count, i32 volume, i64 capacity) const {
+    scan_to<kScan>(words.data(), words.data(), count, capacity, grid_.order, volume);
   }
 
   shim::Grid grid_;
@@ -154,8 +151,7 @@ class Index {
   i32 points_;
   i64 words_;
   LevelStrides strides_{};
-  std::vector<u32> occupied_, cells_;
-  std::vector<i32> runs_before_, rows_before_;
+  std::vector<BitWord> runs_, cells_;
   CellIndex index_;
 };
 

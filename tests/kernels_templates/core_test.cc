@@ -7,6 +7,7 @@
 #include "tests/kernels_templates/testing.h"
 // testing.h first: it brings the shim's names.
 #include "kernels_templates/core/epilogue.h"
+#include "kernels_templates/core/grid.h"
 #include "kernels_templates/core/search.h"
 #include "kernels_templates/core/vector.h"
 

@@ -57,17 +57,22 @@ void sort_by_twins(SortBuffers<Key>& buffers, i32 count, i32 begin_bit, i32 end_
 /// Exclusive sums with the total last, of volume * max(least_items, ceil(count / divisor)) items; launched
 /// for `capacity` of them.
 template <ScanSpec S>
-std::vector<i32> scan_by_twin(const void* input, i32 count, i64 capacity, shim::Order order, i32 volume = 1,
-                              i32 divisor = 1, i32 least_items = 0) {
+void scan_to(void* output, const void* input, i32 count, i64 capacity, shim::Order order, i32 volume = 1,
+             i32 divisor = 1, i32 least_items = 0) {
   const i64 bytes = scan_state_bytes(S, capacity);
   std::vector<u64> tiles = poisoned<u64>(static_cast<std::size_t>(bytes / kScanTileBytes));
   shim::launch(&prepare_scans<PrepareScansSpec{.threads = 64}>,
                PrepareScansParams{tiles.data(), bytes, 1, nullptr, 0},
                {.blocks = 2, .threads = 64, .order = order});
-  std::vector<i32> output = poisoned<i32>(static_cast<std::size_t>(capacity) + 1);
-  const ScanParams params{input, &count, volume, divisor, least_items, output.data(), tiles.data()};
+  const ScanParams params{input, &count, volume, divisor, least_items, output, tiles.data()};
   // A tile waits for the one before, which a GPU starts first.
   shim::launch(&scan<S>, params, {.blocks = static_cast<i32>(scan_tiles(S, capacity)), .threads = S.threads});
+}
+template <ScanSpec S>
+std::vector<i32> scan_by_twin(const void* input, i32 count, i64 capacity, shim::Order order, i32 volume = 1,
+                              i32 divisor = 1, i32 least_items = 0) {
+  std::vector<i32> output = poisoned<i32>(static_cast<std::size_t>(capacity) + 1);
+  scan_to<S>(output.data(), input, count, capacity, order, volume, divisor, least_items);
   return output;
 }
 

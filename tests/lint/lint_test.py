@@ -74,6 +74,12 @@ class Layering(Tree):
     def test_the_library_never_touches_signal_handlers(self):
         self.expect_layering("codegen/store.cc", "auto t = llvm::sys::fs::TempFile::create(m);", "TempFile may not")
 
+    def test_kernels_that_overlap_read_nothing_read_only(self):
+        self.write("kernels_templates/gmas/gather.h", "const i32 row = read_only(rows);")
+        self.write("kernels_templates/map/good.h", "load_row_if<true>(is, a), load_vector_if<16, true>(is, a, 0)")
+        for call in ("read_only(p)", "load_row_if(is, a)", "load_vector_if<16>(is, a, 0)", "load_vector<16>(a, 0)"):
+            self.expect_layering("kernels_templates/map/sort.h", f"x = {call};", "the launch before")
+
     def test_one_file_includes_nvrtc(self):
         self.write("codegen/a.cc", "#include <nvrtc.h>\n")
         self.expect_layering("codegen/b.cc", "#include <nvrtc.h>", "codegen/a.cc, codegen/b.cc")

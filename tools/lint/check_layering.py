@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Who may include whom, and what library code may never call.
+"""Who may include whom, what library code may never call, and what kernels that overlap may not read with.
 
 usage: check_layering.py [ROOT]
 
@@ -51,6 +51,10 @@ LIBRARY = ("codegen/", "runtime/", "kernels_templates/shared/")
 PROGRAMS = ("codegen/embed/embed_headers.cc",)  # runs during the build, and may print
 BANNED = re.compile(r"\b(TempFile|LockFileManager|FileOutputBuffer|ToolOutputFile|localCache|InitLLVM|cl::opt|"
                     r"std::cout|std::cerr|std::abort|std::exit|report_fatal_error|printf|fprintf)\b")
+# Kernels that start while the launch before them ends, and what only they read with: the read-only cache would give
+# what was there before (kernels_templates/core/programmatic.h).
+OVERLAPPING = ("kernels_templates/map/", "kernels_templates/core/view_rows.h", "kernels_templates/core/search.h")
+READ_ONLY = re.compile(r"\b(__ldg|read_only|load_vector<|load_row_if\b(?!<true)|load_vector_if\b(?!<\d+, true))")
 INCLUDE = re.compile(r'\s*#\s*include\s*(<([^>]+)>|"([^"]+)")')
 COMMENT = re.compile(r"//.*$")
 
@@ -89,6 +93,15 @@ def check_banned(path, text):
             yield f"{path}:{number}: {match[1]} may not be used in the library"
 
 
+def check_fresh(path, text):
+    if not str(path).startswith(OVERLAPPING):
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        match = READ_ONLY.search(COMMENT.sub("", line))
+        if match:
+            yield f"{path}:{number}: {match[1]} may read what the launch before has yet to write: fresh(), or Fresh"
+
+
 def check(root):
     problems, nvrtc_users = [], []
     for path in sources.code_files(root):
@@ -97,6 +110,7 @@ def check(root):
         text = (root / path).read_text(errors="replace")
         problems += check_includes(path, text, root)
         problems += check_banned(path, text)
+        problems += check_fresh(path, text)
         if str(path).startswith("codegen/") and re.search(r"#\s*include\s*<nvrtc\.h>", text):
             nvrtc_users.append(str(path))
     if len(nvrtc_users) > 1:
