@@ -170,12 +170,7 @@ minuet_status minuet_plan_visit_tuning(minuet_plan* plan, minuet_tuned_visitor v
     const Plan& own = plan->residence->plan();
     if (!own.tuning) return llvm::Error::success();
     for (const ProgramLayer& layer : own.program.layers) {
-      const ConvolutionProblem& problem = layer.convolution();
-      const i64 volume = kernel_volume(problem);
-      for (const TuningBucket& bucket :
-           {layer_bucket(Operation::Dataflow, problem, 0), layer_bucket(Operation::Fused, problem, 0),
-            gather_bucket(problem.dtype, problem.in_channels, volume, 0),
-            scatter_bucket(problem.dtype, problem.out_channels, volume, 0)}) {
+      for (const TuningBucket& bucket : buckets_of_layer(layer.convolution(), 0)) {
         visit_bucket(*own.tuning, layer.name, bucket, visit, user);
       }
     }

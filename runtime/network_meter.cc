@@ -24,14 +24,6 @@ double time_of(Operation operation, const StageTimes& times) {
   }
 }
 
-/// The buckets of a layer in which something may be on trial.
-std::vector<TuningBucket> buckets_of(const ConvolutionProblem& problem, i64 rows) {
-  const i64 volume = kernel_volume(problem);
-  return {gather_bucket(problem.dtype, problem.in_channels, volume, rows),
-          scatter_bucket(problem.dtype, problem.out_channels, volume, rows),
-          layer_bucket(Operation::Fused, problem, rows), layer_bucket(Operation::Dataflow, problem, rows)};
-}
-
 }  // namespace
 
 NetworkMeter::NetworkMeter(std::shared_ptr<const Plan> plan, std::shared_ptr<KernelCache> cache,
@@ -164,8 +156,11 @@ llvm::Expected<std::unique_ptr<Execution>> NetworkMeter::open(const TuningConfig
   MINUET_ASSIGN(const std::shared_ptr<const CompiledPlan> compiled, choose(round));
   MINUET_ASSIGN(const BinaryList binaries, compile(round, *compiled));
   MINUET_TRY(check_cancelled());
+  const Reload again = [&](const Binary& refused) {
+    return recompile(*cache_, compiled->requests(), refused);
+  };
   MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded,
-                LoadedPlan::create(plan_, compiled, binaries, device_, {}, nullptr));
+                LoadedPlan::create(plan_, compiled, binaries, device_, again, nullptr));
   ExecutionOptions options;
   options.max_points = most_points();
   MINUET_ASSIGN(std::unique_ptr<Execution> execution, Execution::create(std::move(loaded), options));
@@ -228,7 +223,8 @@ llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_layers(Execution&
   std::map<TuningBucket, i64> times;
   for (std::size_t i = 0; i < plan_->program.layers.size(); ++i) {
     const StageTimes layer = execution.layer_times(static_cast<i32>(i));
-    for (const TuningBucket& bucket : buckets_of(plan_->program.layers[i].convolution(), rows_[cloud][i])) {
+    const ConvolutionProblem& problem = plan_->program.layers[i].convolution();
+    for (const TuningBucket& bucket : buckets_of_layer(problem, rows_[cloud][i])) {
       if (round.count(bucket) != 0) times[bucket] += std::llround(time_of(bucket.operation, layer) * 1e6);
     }
   }

@@ -4,6 +4,7 @@
 
 #include <compare>
 #include <string>
+#include <vector>
 
 #include "codegen/error.h"
 #include "codegen/problem.h"
@@ -95,6 +96,9 @@ TuningBucket search_bucket(KeyType key, i32 ndim, i64 volume, i64 rows);
 TuningBucket grouping_bucket(DType dtype, i64 volume, i64 rows);
 /// operation: Fused or Dataflow.
 TuningBucket layer_bucket(Operation operation, const ConvolutionProblem& problem, i64 rows);
+
+/// Every bucket that something of a layer may be tuned in, with its dataflow's first.
+std::vector<TuningBucket> buckets_of_layer(const ConvolutionProblem& problem, i64 rows);
 
 std::string bucket_hash(const TuningBucket& bucket);
 
