@@ -32,6 +32,7 @@ class NetworkTuner {
         start_(meter.seconds()) {}
 
   llvm::Expected<TuneSummary> run() {
+    MINUET_TRY(look_back());
     std::vector<Dataflow> dataflows;
     if (plan_.dataflow) {
       dataflows = {*plan_.dataflow};
@@ -100,25 +101,29 @@ class NetworkTuner {
     return search("dataflows", tasks, {}, 0.95);
   }
 
+  /// What is there before anything is measured.
+  llvm::Error look_back() {
+    MINUET_ASSIGN(TuningFolder there, store_.load(environment_hash(environment_)));
+    for (TuningEntry& entry : there.entries) before_.emplace(entry.bucket, std::move(entry));
+    return llvm::Error::success();
+  }
+
   /// What won before comes first, so that a short run loses nothing of a long one.
-  llvm::Error favour_known(std::vector<TuningTask>& tasks) const {
-    MINUET_ASSIGN(const TuningFolder there, store_.load(environment_hash(environment_)));
+  void favour_known(std::vector<TuningTask>& tasks) const {
     for (TuningTask& task : tasks) {
-      const auto is_its = [&](const TuningEntry& entry) { return entry.bucket == task.bucket; };
-      const auto known = std::find_if(there.entries.begin(), there.entries.end(), is_its);
-      if (known == there.entries.end() || known->measurements.empty()) continue;
-      const auto best =
-          std::find(task.candidates.begin(), task.candidates.end(), known->measurements.front().config);
+      const auto known = before_.find(task.bucket);
+      if (known == before_.end() || known->second.measurements.empty()) continue;
+      const auto best = std::find(task.candidates.begin(), task.candidates.end(),
+                                  known->second.measurements.front().config);
       if (best == task.candidates.end()) continue;  // the default
       std::rotate(task.candidates.begin(), best, best + 1);
       task.has_favourite = true;
     }
-    return llvm::Error::success();
   }
 
   llvm::Error search(const char* step, std::vector<TuningTask> tasks, std::optional<Dataflow> dataflow,
                      double share) {
-    MINUET_TRY(favour_known(tasks));
+    favour_known(tasks);
     TuningConfigs fallback = decided_;
     for (const TuningTask& task : tasks) fallback.try_emplace(task.bucket, task.default_config);
     MINUET_TRY(unless_stopped(meter_.set_default(std::move(fallback), dataflow)));
@@ -167,8 +172,9 @@ class NetworkTuner {
     return llvm::Error::success();
   }
 
-  /// Into the store, in the place of what is there of the same buckets: times are sums over this run's
-  /// clouds, which say nothing beside another run's.
+  /// Into the store, in the place of what was there of the same buckets before this run: times are sums over
+  /// this run's clouds, which say nothing beside another run's. What somebody else has measured meanwhile
+  /// stays beside it.
   llvm::Error keep(const std::vector<TuningDecision>& decisions) {
     for (const TuningDecision& decision : decisions) {
       TuningEntry entry = entry_of(environment_, decision);
@@ -176,7 +182,11 @@ class NetworkTuner {
         measurement.driver = device_.info().driver;
         measurement.request_keys = keys_of(decision.bucket, measurement.config);
       }
-      MINUET_TRY(store_.publish(entry));
+      const auto before = before_.find(decision.bucket);
+      MINUET_TRY(store_.publish_joined(entry, [&](const TuningEntry& there) {
+        const bool is_old = before != before_.end() && before->second == there;
+        return is_old ? entry : merge_runs(entry, there);
+      }));
       ++summary_.decided;
       summary_.won += decision.winner ? 1 : 0;
       decided_[decision.bucket] = (decision.winner ? *decision.winner : decision.fallback).config;
@@ -230,6 +240,7 @@ class NetworkTuner {
   const TuneOptions& options_;
   NetworkMeter& meter_;
   const double start_;
+  std::map<TuningBucket, TuningEntry> before_;  // in the store, when this run began
   TuningConfigs decided_;
   TuneSummary summary_;
 };
@@ -244,6 +255,9 @@ llvm::Expected<TuneSummary> tune_network(const std::shared_ptr<const Plan>& plan
                       "a single op is not tuned yet: tune a network that has it as a layer");
   }
   MINUET_ASSIGN(TuningEnvironment environment, context.tuning_environment_of(device->info()));
+  if (llvm::Error error = store.check_writable(environment_hash(environment))) {
+    return annotate(std::move(error), "the results could not be kept");
+  }
   llvm::Expected<std::unique_ptr<NetworkMeter>> meter =
       NetworkMeter::create(plan, context.cache(), device, environment, options.meter);
   if (meter) {
