@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 
 #include "codegen/arch.h"
 #include "codegen/trace.h"
@@ -23,7 +24,12 @@ llvm::Expected<BinaryList> PlanResidence::compile(llvm::StringRef arch, const Ca
   }
   const Trace::Span span(cache_->trace(), "plan", ("compile for " + arch).str());
   MINUET_ASSIGN(std::shared_ptr<const CompiledPlan> chosen, CompiledPlan::create(*plan_, arch));
-  MINUET_ASSIGN(BinaryList binaries, cache_->get_or_compile_all(chosen->requests(), cancel));
+  llvm::Expected<BinaryList> found = cache_->get_or_compile_all(chosen->requests(), cancel);
+  if (!found && plan_->tuning) {
+    MINUET_ASSIGN(chosen, CompiledPlan::without_missing(*plan_, *chosen, *cache_, cancel, found.takeError()));
+    found = cache_->get_or_compile_all(chosen->requests(), cancel);
+  }
+  MINUET_ASSIGN(BinaryList binaries, std::move(found));
   const std::lock_guard<std::mutex> lock(mutex_);
   compiled_.emplace(arch.str(), Compiled{std::move(chosen), binaries});
   return binaries;
@@ -72,6 +78,67 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
   compiled->permute_output = permute(program.output, false);
   compiled->permute_coordinates = choose_permute_coordinates(program.ndim);
   return compiled;
+}
+
+namespace {
+
+/// Whether nothing could be compiled, so that a kernel is there or is not.
+bool is_miss(const StatusError& status) {
+  return status.code() == StatusCode::FailedPrecondition || status.code() == StatusCode::Unavailable;
+}
+
+/// Names of those that only `tuned` asks for and that cannot be had, ascending.
+std::set<std::string> find_missing(const CompiledPlan& tuned, const CompiledPlan& standard,
+                                   KernelCache& cache, const CancelToken* cancel) {
+  std::set<std::string> needed, missing;
+  for (const KernelRequest& request : standard.requests()) needed.insert(request.key);
+  for (const KernelRequest& request : tuned.requests()) {
+    if (needed.count(request.key) != 0) continue;
+    llvm::Expected<std::shared_ptr<const Binary>> binary = cache.get_or_compile(request, {cancel});
+    if (binary) continue;
+    if (is_miss(take_status(binary.takeError()))) missing.insert(request.source.display_name);
+  }
+  return missing;
+}
+
+template <class Choice>
+bool lacks(const Choice& choice, const std::set<std::string>& missing) {
+  SourceList list;
+  add_sources(list, choice);
+  const std::vector<KernelSource> sources = list.take();
+  return std::any_of(sources.begin(), sources.end(),
+                     [&](const KernelSource& source) { return missing.count(source.display_name) != 0; });
+}
+
+}  // namespace
+
+llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::without_missing(const Plan& plan,
+                                                                                  const CompiledPlan& tuned,
+                                                                                  KernelCache& cache,
+                                                                                  const CancelToken* cancel,
+                                                                                  llvm::Error none) {
+  StatusError why = take_status(std::move(none));
+  if (!is_miss(why)) return llvm::make_error<StatusError>(std::move(why));
+  MINUET_ASSIGN(const auto standard, create(plan, tuned.arch, nullptr, plan.dataflow));
+  const std::set<std::string> missing = find_missing(tuned, *standard, cache, cancel);
+  if (missing.empty()) return llvm::make_error<StatusError>(std::move(why));
+  auto there = std::make_shared<CompiledPlan>(tuned);
+  for (std::size_t i = 0; i < there->candidates.size(); ++i) {
+    there->candidates[i] =
+        replace_missing(tuned.candidates[i], standard->candidates[i],
+                        [&](const Candidate& candidate) { return lacks(candidate.choice, missing); });
+  }
+  if (lacks(tuned.engine.map32, missing)) there->engine.map32 = standard->engine.map32;
+  if (lacks(tuned.engine.map64, missing)) there->engine.map64 = standard->engine.map64;
+  for (const std::string& name : missing) {
+    const Trace::Span span(cache.trace(), "plan", "the default in place of tuned " + name);
+  }
+  cache.warn(llvm::formatv("tuning results are not used where their kernels are missing ({0} of them, the "
+                           "first {1}): the default runs there; `minuet precompile --tuned` puts them into "
+                           "bundles",
+                           missing.size(), *missing.begin())
+                 .str());
+  return there;
 }
 
 EngineChoice choose_engine(i32 ndim, i64 volume, const TuningSnapshot* tuning) {

@@ -30,6 +30,14 @@ struct CompiledPlan {
   static llvm::Expected<std::shared_ptr<const CompiledPlan>> create(const Plan& plan, llvm::StringRef arch,
                                                                     const TuningSnapshot* tuning,
                                                                     std::optional<Dataflow> dataflow);
+  /// What can be had of it: where nothing may be compiled, and kernels of what was tuned are nowhere, the
+  /// default takes their place, and the cache's warnings and trace say so (R34). `none`: why they could not
+  /// all be had, which is the answer where that is not it.
+  static llvm::Expected<std::shared_ptr<const CompiledPlan>> without_missing(const Plan& plan,
+                                                                             const CompiledPlan& tuned,
+                                                                             KernelCache& cache,
+                                                                             const CancelToken* cancel,
+                                                                             llvm::Error none);
   bool has(Dataflow dataflow, std::size_t layer) const;
   /// Every kernel that any cloud may need, each once.
   std::vector<KernelRequest> requests() const;

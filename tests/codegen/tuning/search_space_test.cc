@@ -163,6 +163,32 @@ TEST(TunedCandidates, TheCpuDoesNotGoByWhatAGpuMeasured) {
   EXPECT_EQ(dataflow_of(select(candidates, 1000, {}).choice), Dataflow::Fused);
 }
 
+/// Where kernels of the tuned one are missing the default is taken, for the same rows.
+TEST(TunedCandidates, R34_AMissingOneIsReplaced) {
+  const auto standard = llvm::cantFail(choose_candidates(example_problem(), "sm_90a", nullptr));
+  ASSERT_GT(standard.size(), 1u);
+  const TuningSnapshot tuning = forced(
+      {{layer_bucket(Operation::Dataflow, example_problem(), 1000), config_of(Dataflow::GatherGemmScatter)}});
+  const auto tuned = llvm::cantFail(choose_candidates(example_problem(), "sm_90a", &tuning));
+  const auto is_gmas = [](const Candidate& candidate) {
+    return dataflow_of(candidate.choice) == Dataflow::GatherGemmScatter;
+  };
+  ASSERT_TRUE(is_gmas(select(tuned, 1000, {})));
+  const auto replaced = replace_missing(tuned, standard, is_gmas);
+  for (std::size_t i = 0; i < replaced.size(); ++i) {
+    EXPECT_FALSE(is_gmas(replaced[i]));
+    EXPECT_EQ(replaced[i].least_rows, i > 0 ? replaced[i - 1].most_rows + 1 : 0);
+  }
+  EXPECT_EQ(replaced.back().most_rows, standard.back().most_rows);
+  for (const i64 rows : {0, 1, 500, 511, 512, 1000, 1023, 4000, 1 << 20}) {
+    EXPECT_EQ(std::get<FusedChoice>(select(replaced, rows, {}).choice).fused,
+              std::get<FusedChoice>(select(standard, rows, {}).choice).fused)
+        << rows;
+  }
+  const auto none = [](const Candidate&) { return false; };
+  EXPECT_EQ(replace_missing(tuned, standard, none).size(), tuned.size());
+}
+
 TEST(TunedCandidates, AKindOfConvolutionHasItsOwnResults) {
   ConvolutionProblem strided = example_problem();
   strided.kind = ConvolutionKind::Strided;
