@@ -6,6 +6,7 @@
 
 #include "codegen/arch.h"
 #include "codegen/trace.h"
+#include "codegen/tuning/tuning_ahead.h"
 #include "runtime/arena.h"
 #include "runtime/parallel.h"
 #include "runtime/rounding.h"
@@ -164,6 +165,18 @@ std::vector<KernelRequest> CompiledPlan::requests() const {
   list.add(permute_output);
   list.add(permute_coordinates);
   return requests_of(list.take(), arch);
+}
+
+llvm::Expected<std::vector<KernelRequest>> requests_ahead(const Plan& plan, llvm::StringRef arch,
+                                                          const std::vector<TuningEntry>& results) {
+  MINUET_ASSIGN(const auto compiled, CompiledPlan::create(plan, arch));
+  std::vector<KernelRequest> requests = compiled->requests();
+  for (const TuningEnvironment& gpu : environments_of(results)) {
+    const TuningSnapshot snapshot(gpu, {{"ahead", results}});
+    MINUET_ASSIGN(const auto tuned, CompiledPlan::create(plan, arch, &snapshot, plan.dataflow));
+    for (KernelRequest& request : tuned->requests()) requests.push_back(std::move(request));
+  }
+  return requests;
 }
 
 // ---- loaded on a device --------------------------------------------------------------------------------

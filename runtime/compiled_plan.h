@@ -43,6 +43,11 @@ struct CompiledPlan {
   std::vector<KernelRequest> requests() const;
 };
 
+/// Every kernel of a plan for `arch`, and those that GPUs of it choose by what was measured on them: some may
+/// be there twice.
+llvm::Expected<std::vector<KernelRequest>> requests_ahead(const Plan& plan, llvm::StringRef arch,
+                                                          const std::vector<TuningEntry>& results);
+
 /// One search for all maps: `volume` is the largest kernel's.
 EngineChoice choose_engine(i32 ndim, i64 volume = 0, const TuningSnapshot* tuning = nullptr);
 

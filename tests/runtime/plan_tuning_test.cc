@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "codegen/bundle/bundle_writer.h"
 #include "runtime/compiled_plan.h"
 #include "runtime/context.h"
@@ -145,6 +147,30 @@ TEST_F(PlanTuning, APlanHasTheKernelsOfEveryBucketOnce) {
   EXPECT_EQ(std::get<GmasChoice>(select(plan->candidates[0], 5000, 9).choice).gather.tile, 32);
   EXPECT_EQ(std::get<GmasChoice>(select(plan->candidates[0], 10000, 9).choice).gather.tile, 16);
   EXPECT_EQ(plan_of(context->tuning(), "")->candidates[0].size(), 1u) << "of the CPU";
+}
+
+/// Two GPUs of one architecture, each with its own results.
+TEST_F(PlanTuning, R35_ABundleHasTheKernelsThatTunedGpusChoose) {
+  TuningEnvironment h200 = environment(), h100 = h200;
+  h100.gpu = "NVIDIA H100";
+  const auto best = [&](const TuningEnvironment& gpu, i32 tile) {
+    return make_entry(gpu, gather_bucket(DType::F16, 64, 27, kExampleRows), measured(tile_config(8), 14000),
+                      {measured(tile_config(tile), 9000)});
+  };
+  LayerParameters parameters;
+  parameters.weight.assign(size_t{27} * 64 * 64, 1.0f);
+  const auto plan = llvm::cantFail(
+      Plan::create(example_problem(), std::move(parameters), nullptr, Dataflow::GatherGemmScatter));
+  const auto gathers = [&](const std::vector<TuningEntry>& results) {
+    std::set<std::string> gathers;
+    for (const std::string& name : names_of(llvm::cantFail(requests_ahead(*plan, "sm_90a", results)))) {
+      if (name.find("gather-f16-c64-t") == 0) gathers.insert(name.substr(0, name.find("-v")));
+    }
+    return gathers;
+  };
+  EXPECT_THAT(gathers({}), ElementsAre("gather-f16-c64-t8"));
+  EXPECT_THAT(gathers({best(h200, 16), best(h100, 32)}),
+              ElementsAre("gather-f16-c64-t16", "gather-f16-c64-t32", "gather-f16-c64-t8"));
 }
 
 TEST_F(PlanTuning, ASearchAndAGroupingAreThoseOfTheLargestKernel) {

@@ -9,6 +9,7 @@
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
+#include "minuet/tuning.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/convert.h"
 #include "tools/minuet/error.h"
@@ -156,6 +157,14 @@ void print_summary(const Arguments& arguments, const PrecompileWork& progress,
   }
 }
 
+minuet_status precompile_by(const Arguments& arguments, minuet_context* context,
+                            const minuet_precompile_options& options, minuet_precompile_result& result) {
+  if (!arguments.tuned && arguments.tuning.empty()) return minuet_precompile(context, &options, &result);
+  llvm::SmallString<256> folder(arguments.tuning);
+  if (!folder.empty()) (void)llvm::sys::fs::make_absolute(folder);
+  return minuet_precompile_tuned(context, &options, folder.empty() ? nullptr : folder.c_str(), &result);
+}
+
 }  // namespace
 
 llvm::Error precompile_command(const Arguments& arguments) {
@@ -200,7 +209,7 @@ llvm::Error precompile_command(const Arguments& arguments) {
   watch_interrupts();
   minuet_precompile_result result = {};
   result.struct_size = sizeof(result);
-  const minuet_status status = minuet_precompile(context.get(), &options, &result);
+  const minuet_status status = precompile_by(arguments, context.get(), options, result);
   const bool has_begun = result.kernels > 0;  // else the flags are at fault, or there is no NVRTC
   if (has_begun) {
     print_summary(arguments, progress, result, folder);
