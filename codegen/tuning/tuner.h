@@ -41,7 +41,7 @@ struct TuningProgress {
 };
 
 struct TunerOptions {
-  double deadline = 0;  // no round of the search begins that is expected to end after it
+  double deadline = 0;  // no round begins that is expected to end after it, with the one that confirms
   i64 most_tried = 0;   // candidates of a task; 0: all
   std::function<void(const TuningProgress&)> progress;  // after each round; may be empty
   /// A candidate that does not run, and why; may be empty.
