@@ -177,6 +177,9 @@ minuet_status minuet_plan_visit_tuning(minuet_plan* plan, minuet_tuned_visitor v
         visit_bucket(*own.tuning, layer.name, bucket, visit, user);
       }
     }
+    for (const TuningBucket& bucket : buckets_of_network(own.program)) {
+      visit_bucket(*own.tuning, "", bucket, visit, user);
+    }
     return llvm::Error::success();
   });
 }

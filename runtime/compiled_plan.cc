@@ -36,6 +36,31 @@ llvm::Expected<BinaryList> PlanResidence::compile(llvm::StringRef arch, const Ca
   return binaries;
 }
 
+namespace {
+
+/// The first of those with the largest kernel.
+std::vector<ProgramLayer>::const_iterator find_largest(const Program& program) {
+  return std::max_element(program.layers.begin(), program.layers.end(),
+                          [](const ProgramLayer& a, const ProgramLayer& b) {
+                            return kernel_volume(a.convolution()) < kernel_volume(b.convolution());
+                          });
+}
+
+}  // namespace
+
+const ConvolutionProblem* largest_kernel(const Program& program) {
+  const auto largest = find_largest(program);
+  return largest == program.layers.end() ? nullptr : &largest->convolution();
+}
+
+std::vector<TuningBucket> buckets_of_network(const Program& program) {
+  const ConvolutionProblem* const largest = largest_kernel(program);
+  if (largest == nullptr) return {};
+  const i64 volume = kernel_volume(*largest);
+  return {grouping_bucket(largest->dtype, volume, 0), search_bucket(KeyType::U32, program.ndim, volume, 0),
+          search_bucket(KeyType::U64, program.ndim, volume, 0)};
+}
+
 llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const Plan& plan,
                                                                          llvm::StringRef arch) {
   return create(plan, arch, plan.tuning.get(), plan.dataflow);
@@ -57,11 +82,7 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
     if (!candidates) return annotate(candidates.takeError(), layer.name);
     compiled->candidates[i] = std::move(*candidates);
   }
-  // The search and the grouping are all layers': those of the largest kernel.
-  const auto largest = std::max_element(
-      program.layers.begin(), program.layers.end(), [](const ProgramLayer& a, const ProgramLayer& b) {
-        return kernel_volume(a.convolution()) < kernel_volume(b.convolution());
-      });
+  const auto largest = find_largest(program);
   if (largest == program.layers.end()) {
     compiled->engine = choose_engine(program.ndim);
   } else {

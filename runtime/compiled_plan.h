@@ -43,6 +43,11 @@ struct CompiledPlan {
   std::vector<KernelRequest> requests() const;
 };
 
+/// The problem of the largest kernel, whose search and grouping serve all layers; null where there is none.
+const ConvolutionProblem* largest_kernel(const Program& program);
+/// What may be tuned of a network as a whole; none where it has no kernel.
+std::vector<TuningBucket> buckets_of_network(const Program& program);
+
 /// Every kernel of a plan for `arch`, and those that GPUs of it choose by what was measured on them: some may
 /// be there twice.
 llvm::Expected<std::vector<KernelRequest>> requests_ahead(const Plan& plan, llvm::StringRef arch,

@@ -24,6 +24,13 @@ double time_of(Operation operation, const StageTimes& times) {
   }
 }
 
+bool tries_search(const TuningConfigs& round) {
+  return std::any_of(round.begin(), round.end(),
+                     [](const auto& trial) { return trial.first.operation == Operation::Search; });
+}
+
+i64 nanoseconds(double milliseconds) { return std::llround(milliseconds * 1e6); }
+
 }  // namespace
 
 NetworkMeter::NetworkMeter(std::shared_ptr<const Plan> plan, std::shared_ptr<KernelCache> cache,
@@ -46,14 +53,17 @@ llvm::Expected<std::unique_ptr<NetworkMeter>> NetworkMeter::create(std::shared_p
   MINUET_TRY(meter->count_rows());
   MINUET_TRY(meter->make_features());
   MINUET_TRY(meter->check_default_output());
+  MINUET_TRY(meter->estimate_network());
   return meter;
 }
 
-llvm::Error NetworkMeter::set_default(TuningConfigs configs, std::optional<Dataflow> dataflow) {
+llvm::Error NetworkMeter::set_default(TuningConfigs configs, std::optional<Dataflow> dataflow,
+                                      MapMethod maps) {
   announced_.clear();  // for another default
   fallback_.reset();
   default_ = std::move(configs);
   dataflow_ = dataflow;
+  method_ = maps;
   MINUET_ASSIGN(fallback_, open({}));
   return llvm::Error::success();
 }
@@ -70,9 +80,10 @@ llvm::Error NetworkMeter::count_rows() {
   const Program& program = plan_->program;
   i64 most_rows = 1;
   for (std::size_t cloud = 0; cloud < options_.clouds.size(); ++cloud) {
-    if (llvm::Error error = prepare(*fallback_, cloud)) {
+    if (llvm::Error error = settle(*fallback_, cloud)) {
       return annotate(std::move(error), "cloud " + std::to_string(cloud));
     }
+    keys_.push_back(fallback_->cloud()->key());
     most_rows = std::max(most_rows, fallback_->output_rows());
     std::vector<i64>& rows = rows_.emplace_back();
     for (const ProgramLayer& layer : program.layers) {
@@ -81,6 +92,23 @@ llvm::Error NetworkMeter::count_rows() {
   }
   const i64 row = i64{program.tensors[program.output].channels} * dtype_bytes(program.dtype);
   MINUET_ASSIGN(output_, DeviceMemory::create(device_, most_rows * row));
+  return llvm::Error::success();
+}
+
+/// By what one inference of each cloud takes, and by what it takes to open the default again, whose kernels
+/// are there now.
+llvm::Error NetworkMeter::estimate_network() {
+  const double start = seconds();
+  MINUET_TRY(set_default({}, plan_->dataflow));
+  const double opened = seconds();
+  i64 inferences = 0;
+  for (std::size_t cloud = 0; cloud < options_.clouds.size(); ++cloud) {
+    MINUET_TRY(time_inference(*fallback_, cloud).takeError());  // which makes room
+    MINUET_ASSIGN(const i64 time, time_inference(*fallback_, cloud));
+    inferences += time;
+  }
+  const double passes = options_.repeats + 2 + (device_->info().arch.empty() ? 0 : KeyBits::kPatience);
+  network_seconds_ = 2 * (opened - start + passes * static_cast<double>(inferences) * 1e-9);
   return llvm::Error::success();
 }
 
@@ -101,7 +129,7 @@ llvm::Error NetworkMeter::check_cancelled() const {
   return make_error(StatusCode::Cancelled, "tuning was stopped");
 }
 
-double NetworkMeter::seconds() {
+double NetworkMeter::now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
@@ -163,6 +191,7 @@ llvm::Expected<std::unique_ptr<Execution>> NetworkMeter::open(const TuningConfig
                 LoadedPlan::create(plan_, compiled, binaries, device_, again, nullptr));
   ExecutionOptions options;
   options.max_points = most_points();
+  options.cloud.method = method_;
   MINUET_ASSIGN(std::unique_ptr<Execution> execution, Execution::create(std::move(loaded), options));
   return execution;
 }
@@ -170,6 +199,15 @@ llvm::Expected<std::unique_ptr<Execution>> NetworkMeter::open(const TuningConfig
 llvm::Error NetworkMeter::prepare(Execution& execution, std::size_t cloud) {
   MINUET_TRY(execution.forget(/*for_maps=*/false));
   return execution.prepare(options_.clouds[cloud].coordinates, options_.clouds[cloud].count, nullptr);
+}
+
+llvm::Error NetworkMeter::settle(Execution& execution, std::size_t cloud) {
+  const i32 clouds = device_->info().arch.empty() ? 1 : KeyBits::kPatience;
+  for (i32 i = 0; i < clouds; ++i) {
+    MINUET_TRY(check_cancelled());
+    MINUET_TRY(prepare(execution, cloud));
+  }
+  return llvm::Error::success();
 }
 
 llvm::Error NetworkMeter::run(Execution& execution, std::size_t cloud) {
@@ -225,8 +263,27 @@ llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_layers(Execution&
     const StageTimes layer = execution.layer_times(static_cast<i32>(i));
     const ConvolutionProblem& problem = plan_->program.layers[i].convolution();
     for (const TuningBucket& bucket : buckets_of_layer(problem, rows_[cloud][i])) {
-      if (round.count(bucket) != 0) times[bucket] += std::llround(time_of(bucket.operation, layer) * 1e6);
+      if (round.count(bucket) != 0) times[bucket] += nanoseconds(time_of(bucket.operation, layer));
     }
+    const bool has_groups =
+        dataflow_of(execution.selected(static_cast<i32>(i))->choice) == Dataflow::GatherGemmScatter;
+    for (const auto& [bucket, config] : round) {
+      if (has_groups && bucket.operation == Operation::Grouping) {
+        times[bucket] += nanoseconds(layer.gather + layer.gemm + layer.scatter);
+      }
+    }
+  }
+  return times;
+}
+
+llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_search(Execution& execution, std::size_t cloud,
+                                                                      const TuningConfigs& round) {
+  MINUET_TRY(check_cancelled());
+  MINUET_TRY(prepare(execution, cloud));
+  MINUET_ASSIGN(const StageTimes preparation, execution.query_times());
+  std::map<TuningBucket, i64> times;
+  for (const auto& [bucket, config] : round) {
+    if (bucket.key == keys_[cloud]) times[bucket] = nanoseconds(preparation.map);
   }
   return times;
 }
@@ -234,12 +291,19 @@ llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_layers(Execution&
 llvm::Error NetworkMeter::measure_cloud(Execution& trial, std::size_t cloud, const TuningConfigs& round,
                                         Samples& samples) {
   MINUET_TRY(check_output(trial, cloud));
+  const bool is_search = tries_search(round);
+  if (is_search) {
+    MINUET_TRY(settle(*fallback_, cloud));
+    MINUET_TRY(settle(trial, cloud));
+  }
   // The first pass warms up, and forgets what the preparation took. Who goes first takes turns.
   for (i32 pass = -1; pass < options_.repeats; ++pass) {
     std::map<TuningBucket, i64> times[2];  // of the default, of the trial
     for (const bool second : {false, true}) {
       const bool is_trial = (pass % 2 == 0) == second;
-      MINUET_ASSIGN(times[is_trial ? 1 : 0], time_layers(is_trial ? trial : *fallback_, cloud, round));
+      Execution& execution = is_trial ? trial : *fallback_;
+      MINUET_ASSIGN(times[is_trial ? 1 : 0],
+                    is_search ? time_search(execution, cloud, round) : time_layers(execution, cloud, round));
     }
     if (pass < 0) continue;
     for (const auto& [bucket, time] : times[0]) {
@@ -280,6 +344,8 @@ llvm::Expected<TuningSamples> NetworkMeter::measure_network(const TuningConfigs&
   MINUET_ASSIGN(const std::unique_ptr<Execution> trial, open(configs));
   fallback_->engine().set_profiling(false);
   for (std::size_t cloud = 0; cloud < options_.clouds.size(); ++cloud) {
+    MINUET_TRY(settle(*fallback_, cloud));
+    MINUET_TRY(settle(*trial, cloud));
     for (i32 pass = -1; pass < options_.repeats; ++pass) {
       for (const bool second : {false, true}) {
         const bool is_trial = (pass % 2 == 0) == second;

@@ -10,7 +10,8 @@
 namespace minuet {
 namespace {
 
-constexpr i64 kMostTried = 40;  // candidates of a task, where not all are asked for
+// Candidates of a task, where not all are asked for; of what serves all layers each is a round of its own.
+constexpr i64 kMostTried = 40, kMostTriedForAll = 12;
 
 i64 median(std::vector<i64> values) {
   if (values.empty()) return 0;
@@ -19,20 +20,45 @@ i64 median(std::vector<i64> values) {
   return *middle;
 }
 
+/// How often the whole network is measured: the dataflows that won together, and all that did.
+double comparisons(const Plan& plan) { return plan.dataflow ? 1 : 2; }
+
 class NetworkTuner {
  public:
   NetworkTuner(const Plan& plan, const Device& device, TuningEnvironment environment, TuningStore& store,
-               const TuneOptions& options, NetworkMeter& meter)
+               const TuneOptions& options, NetworkMeter& meter, double begun)
       : plan_(plan),
         device_(device),
         environment_(std::move(environment)),
         store_(store),
         options_(options),
         meter_(meter),
-        start_(meter.seconds()) {}
+        end_(begun + options.budget_seconds - comparisons(plan) * meter.network_seconds()) {}
 
   llvm::Expected<TuneSummary> run() {
     MINUET_TRY(look_back());
+    const std::vector<Step> steps = make_steps();
+    double weights = 0;
+    for (const Step& step : steps) weights += step.weight;
+    for (const Step& step : steps) {
+      if (summary_.stopped) break;
+      const double now = meter_.seconds();
+      deadline_ = options_.exhaustive ? std::numeric_limits<double>::infinity()
+                                      : now + std::max(0.0, end_ - now) * step.weight / weights;
+      weights -= step.weight;
+      if (deadline_ > now) MINUET_TRY(step.work());
+    }
+    if (!summary_.stopped && summary_.won > 0) MINUET_TRY(unless_stopped(compare()));
+    return summary_;
+  }
+
+ private:
+  struct Step {
+    double weight;  // of the time
+    std::function<llvm::Error()> work;
+  };
+
+  std::vector<Step> make_steps() {
     std::vector<Dataflow> dataflows;
     if (plan_.dataflow) {
       dataflows = {*plan_.dataflow};
@@ -41,17 +67,18 @@ class NetworkTuner {
     } else {
       dataflows = {Dataflow::GatherGemmScatter, Dataflow::Fused};
     }
-    double share = plan_.dataflow ? 0.95 : 0.5;  // of the budget, until the step ends
+    std::vector<Step> steps;
+    double weight = 5;
     for (const Dataflow dataflow : dataflows) {
-      if (!summary_.stopped) MINUET_TRY(tune_kernels(dataflow, share));
-      share = 0.75;
+      steps.push_back({weight, [this, dataflow] { return tune_kernels(dataflow); }});
+      weight = 2;
     }
-    if (!summary_.stopped && !plan_.dataflow) MINUET_TRY(tune_dataflows());
-    if (!summary_.stopped && summary_.won > 0) MINUET_TRY(unless_stopped(compare()));
-    return summary_;
+    if (plan_.dataflow != Dataflow::Fused) steps.push_back({1, [this] { return tune_grouping(); }});
+    steps.push_back({1, [this] { return tune_search(); }});
+    if (!plan_.dataflow) steps.push_back({2, [this] { return tune_dataflows(); }});
+    return steps;
   }
 
- private:
   std::size_t count_fused() const {
     const auto& layers = plan_.program.layers;
     return std::count_if(layers.begin(), layers.end(), [&](const ProgramLayer& layer) {
@@ -85,20 +112,51 @@ class NetworkTuner {
     });
   }
 
-  llvm::Error tune_kernels(Dataflow dataflow, double share) {
+  llvm::Error tune_kernels(Dataflow dataflow) {
     const std::vector<TuningTask> tasks = collect([&](const ConvolutionProblem& problem, i64 rows) {
       return kernel_tasks(problem, device_.info().arch, dataflow, rows);
     });
     if (tasks.empty() || !can_run_by(dataflow)) return llvm::Error::success();
-    return search(dataflow == Dataflow::Fused ? "fused kernels" : "gather and scatter tiles", tasks, dataflow,
-                  share);
+    return search(dataflow == Dataflow::Fused ? "fused kernels" : "gather and scatter tiles", tasks,
+                  dataflow);
+  }
+
+  /// Of the clouds whose maps have such keys: of the largest level there is. 0 where there is no such cloud.
+  i64 most_rows(std::optional<KeyType> key = {}) const {
+    i64 most = 0;
+    for (std::size_t cloud = 0; cloud < meter_.rows().size(); ++cloud) {
+      if (key && meter_.keys()[cloud] != *key) continue;
+      for (const i64 rows : meter_.rows()[cloud]) most = std::max(most, rows);
+    }
+    return most;
+  }
+
+  bool is_cpu() const { return device_.info().arch.empty(); }
+
+  llvm::Error tune_grouping() {
+    const ConvolutionProblem* const largest = largest_kernel(plan_.program);
+    if (is_cpu() || largest == nullptr || most_rows() == 0) return llvm::Error::success();
+    return search("groups of GEMMs", {grouping_task(*largest, most_rows())}, Dataflow::GatherGemmScatter);
+  }
+
+  llvm::Error tune_search() {
+    const ConvolutionProblem* const largest = largest_kernel(plan_.program);
+    if (is_cpu() || largest == nullptr) return llvm::Error::success();
+    std::vector<TuningTask> tasks;
+    for (const KeyType key : {KeyType::U32, KeyType::U64}) {
+      const i64 rows = most_rows(key);
+      if (rows > 0) tasks.push_back(search_task(key, plan_.program.ndim, kernel_volume(*largest), rows));
+    }
+    if (tasks.empty()) return llvm::Error::success();
+    return search("sorted maps", std::move(tasks), plan_.dataflow, MapMethod::Sorted);
   }
 
   llvm::Error tune_dataflows() {
     const std::vector<TuningTask> tasks = collect([&](const ConvolutionProblem& problem, i64 rows) {
       return std::vector<TuningTask>{dataflow_task(problem, device_.info().arch, rows)};
     });
-    return search("dataflows", tasks, {}, 0.95);
+    choosing_dataflows_ = true;
+    return search("dataflows", tasks, {});
   }
 
   /// What is there before anything is measured.
@@ -122,16 +180,17 @@ class NetworkTuner {
   }
 
   llvm::Error search(const char* step, std::vector<TuningTask> tasks, std::optional<Dataflow> dataflow,
-                     double share) {
+                     MapMethod maps = MapMethod::Indexed) {
     favour_known(tasks);
     TuningConfigs fallback = decided_;
     for (const TuningTask& task : tasks) fallback.try_emplace(task.bucket, task.default_config);
-    MINUET_TRY(unless_stopped(meter_.set_default(std::move(fallback), dataflow)));
+    MINUET_TRY(unless_stopped(meter_.set_default(std::move(fallback), dataflow, maps)));
     if (summary_.stopped) return llvm::Error::success();
     TunerOptions tuner;
-    tuner.deadline = options_.exhaustive ? std::numeric_limits<double>::infinity()
-                                         : start_ + share * options_.budget_seconds;
-    tuner.most_tried = options_.exhaustive ? 0 : kMostTried;
+    tuner.deadline = deadline_;
+    tuner.most_tried = options_.exhaustive                                 ? 0
+                       : serves_all_layers(tasks.front().bucket.operation) ? kMostTriedForAll
+                                                                           : kMostTried;
     tuner.skipped = options_.skipped;
     if (options_.progress) {
       tuner.progress = [&](const TuningProgress& progress) { options_.progress({step, progress}); };
@@ -140,7 +199,7 @@ class NetworkTuner {
     summary_.tried += outcome.tried;
     summary_.skipped += outcome.skipped;
     summary_.stopped = outcome.stopped;
-    if (!dataflow) MINUET_TRY(settle_dataflows(outcome));
+    if (choosing_dataflows_) MINUET_TRY(settle_dataflows(outcome));
     MINUET_TRY(keep(outcome.decisions));
     if (outcome.failure) return llvm::make_error<StatusError>(std::move(*outcome.failure));
     return llvm::Error::success();
@@ -154,6 +213,7 @@ class NetworkTuner {
       if (decision.winner) moved[decision.bucket] = decision.winner->config;
     }
     if (moved.empty()) return true;
+    tell_network();
     MINUET_ASSIGN(const TuningSamples samples, meter_.measure_network(moved));
     return median(samples.trial) < median(samples.fallback);
   }
@@ -194,11 +254,16 @@ class NetworkTuner {
     return llvm::Error::success();
   }
 
-  /// Of the bucket's own kernel, as the first layer has it that it serves; none for a dataflow, which is
-  /// many.
+  /// Of the bucket's own kernels, as the first layer has them that it serves; none for a dataflow, which is
+  /// many, and for a grouping, which has none.
   std::vector<std::string> keys_of(const TuningBucket& bucket, const TuningConfig& config) const {
     const std::string& arch = device_.info().arch;
     const TuningSnapshot snapshot(environment_, TuningConfigs{{bucket, config}});
+    if (bucket.operation == Operation::Search) {
+      const EngineChoice engine = choose_engine(plan_.program.ndim, bucket.volume, &snapshot);
+      const MapChoice& map = bucket.key == KeyType::U32 ? engine.map32 : engine.map64;
+      return {key_of(emit(map.find_query_borders[0]), arch), key_of(emit(map.search_kernel_map[0]), arch)};
+    }
     for (const std::vector<i64>& rows : meter_.rows()) {
       for (std::size_t i = 0; i < rows.size(); ++i) {
         const ConvolutionProblem& problem = plan_.program.layers[i].convolution();
@@ -216,7 +281,13 @@ class NetworkTuner {
     return {};
   }
 
+  /// That the whole network is measured next.
+  void tell_network() const {
+    if (options_.progress) options_.progress({"the whole network", {0, 1, meter_.network_seconds()}});
+  }
+
   llvm::Error compare() {
+    tell_network();
     MINUET_TRY(meter_.set_default({}, plan_.dataflow));
     MINUET_ASSIGN(const TuningSamples samples, meter_.measure_network(decided_));
     summary_.untuned_ns = median(samples.fallback);
@@ -239,7 +310,9 @@ class NetworkTuner {
   TuningStore& store_;
   const TuneOptions& options_;
   NetworkMeter& meter_;
-  const double start_;
+  const double end_;     // of all steps, on the meter's clock
+  double deadline_ = 0;  // of this step
+  bool choosing_dataflows_ = false;
   std::map<TuningBucket, TuningEntry> before_;  // in the store, when this run began
   TuningConfigs decided_;
   TuneSummary summary_;
@@ -258,10 +331,11 @@ llvm::Expected<TuneSummary> tune_network(const std::shared_ptr<const Plan>& plan
   if (llvm::Error error = store.check_writable(environment_hash(environment))) {
     return annotate(std::move(error), "the results could not be kept");
   }
+  const double begun = NetworkMeter::now();
   llvm::Expected<std::unique_ptr<NetworkMeter>> meter =
       NetworkMeter::create(plan, context.cache(), device, environment, options.meter);
   if (meter) {
-    NetworkTuner tuner(*plan, *device, std::move(environment), store, options, **meter);
+    NetworkTuner tuner(*plan, *device, std::move(environment), store, options, **meter, begun);
     return tuner.run();
   }
   StatusError status = take_status(meter.takeError());

@@ -1,8 +1,9 @@
 // Tuning a network: what is measured in which order, and what of it is kept.
 //
 // First the kernels of the dataflow that most layers run by, then those of the other one, each by itself;
-// then dataflow against dataflow, each with its best kernels; last the whole network. What was decided is in
-// the store as soon as a step is over.
+// then what serves all layers: groups of GEMMs, and the search of sorted maps; then dataflow against
+// dataflow, each with its best kernels; last the whole network. What was decided is in the store as soon as a
+// step is over. Each step has a part of the time that is left to it and to those after it.
 #pragma once
 
 #include <functional>
@@ -21,8 +22,8 @@ struct TuneProgress {
 
 struct TuneOptions {
   MeterOptions meter;
-  double budget_seconds = 120;
-  bool exhaustive = false;  // every candidate, whatever the time
+  double budget_seconds = 120;  // of all of it, from the first kernel that is compiled on
+  bool exhaustive = false;      // every candidate, whatever the time
   std::function<void(const TuneProgress&)> progress;
   std::function<void(const TuningBucket&, const TuningConfig&, const std::string& reason)> skipped;
 };

@@ -58,6 +58,10 @@ const char* operation_name(Operation operation);
 inline bool is_of_layer(Operation operation) {
   return operation == Operation::Fused || operation == Operation::Dataflow;
 }
+/// Whether one serves all layers of a network: that of the largest kernel, and of most rows.
+inline bool serves_all_layers(Operation operation) {
+  return operation == Operation::Search || operation == Operation::Grouping;
+}
 
 /// Rows are known when a cloud is there, and not yet when a plan is made.
 inline constexpr i32 kAnyRows = -1;
