@@ -252,11 +252,9 @@ llvm::Error tune_run(const TuneOptions& options) {
                                 session.facts.description);
   print_summary(result, told);
   if (status == MINUET_OK && result.tried == 0) {
-    llvm::outs() << llvm::formatv(
-        "nothing was measured: of {0} seconds none were left once the default's kernels had been compiled "
-        "and "
-        "run. They are kept: run it again, or with a larger --budget\n",
-        budget_of(options));
+    llvm::outs()
+        << "nothing was measured: the budget was over once the default's kernels had been compiled and "
+           "run. They are kept: run it again, or with a larger --budget\n";
   }
   if (result.decided > 0) MINUET_TRY(print_choices(session, options.network, /*all=*/false));
   if (status == MINUET_OK) return llvm::Error::success();
