@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "tests/support/network_abi.h"
@@ -222,6 +223,15 @@ TEST_P(TuningTest, RefusesWhatCannotBeTuned) {
   options.reserved = 0;
   options.directory = "results";
   expect(here_, MINUET_INVALID_ARGUMENT, "no absolute path");
+  const std::string file = folder_ + "/file";
+  std::ofstream(file) << "no folder";
+  options.directory = file.c_str();
+  Told told;
+  options.user = &told;
+  options.progress = on_progress;
+  EXPECT_NE(minuet_tune(here_.context, plan.get(), here_.device, &options, nullptr), MINUET_OK);
+  EXPECT_THAT(last_error(), HasSubstr("the results could not be kept: "));
+  EXPECT_THAT(told.steps, testing::IsEmpty()) << "nothing was measured in vain";
   options.directory = nullptr;
   minuet_context_options in_memory = MINUET_CONTEXT_OPTIONS_INIT;
   in_memory.disable_disk_cache = 1;
