@@ -205,26 +205,51 @@ class NetworkTuner {
     return llvm::Error::success();
   }
 
-  /// Whether the network is faster with what won: a map that layers of both dataflows read has the views of
-  /// both made, and what its layers save has to be more.
-  llvm::Expected<bool> win_together(const std::vector<TuningDecision>& decisions) {
-    TuningConfigs moved;
+  /// Who of `moved` reads which map of which cloud.
+  std::vector<std::pair<i64, TuningBucket>> maps_of(const TuningConfigs& moved) const {
+    const Program& program = plan_.program;
+    std::vector<std::pair<i64, TuningBucket>> read;
+    for (std::size_t cloud = 0; cloud < meter_.rows().size(); ++cloud) {
+      for (std::size_t i = 0; i < program.layers.size(); ++i) {
+        const ProgramLayer& layer = program.layers[i];
+        const TuningBucket bucket =
+            layer_bucket(Operation::Dataflow, layer.convolution(), meter_.rows()[cloud][i]);
+        if (moved.count(bucket) != 0) read.emplace_back(cloud * program.maps.size() + layer.map, bucket);
+      }
+    }
+    return read;
+  }
+
+  /// Of the dataflows that won layer by layer those with which the network is faster, for what layers save
+  /// has to be more than a map's further views take: all of them, or else those by which layers that share
+  /// maps make it faster on their own, as far as there is time to see.
+  llvm::Expected<TuningConfigs> winning_moves(const std::vector<TuningDecision>& decisions) {
+    TuningConfigs moved, winners;
     for (const TuningDecision& decision : decisions) {
       if (decision.winner) moved[decision.bucket] = decision.winner->config;
     }
-    if (moved.empty()) return true;
+    if (moved.empty()) return winners;
     tell_network();
-    MINUET_ASSIGN(const TuningSamples samples, meter_.measure_network(moved));
-    return median(samples.trial) < median(samples.fallback);
+    MINUET_ASSIGN(const TuningSamples together, meter_.measure_network(moved));
+    if (median(together.trial) < median(together.fallback)) return moved;
+    const std::vector<std::set<TuningBucket>> groups = group_by_map(maps_of(moved));
+    for (const std::set<TuningBucket>& group : groups) {
+      if (groups.size() == 1 || (!options_.exhaustive && meter_.seconds() > end_)) break;
+      TuningConfigs some;
+      for (const TuningBucket& bucket : group) some.emplace(bucket, moved.at(bucket));
+      MINUET_ASSIGN(const TuningSamples samples, meter_.measure_network(some));
+      if (beats(samples)) winners.merge(some);
+    }
+    return winners;
   }
-  /// Dataflows that won layer by layer count together alone: where nobody knows, nothing is decided.
+  /// Where nobody knows, nothing is decided.
   llvm::Error settle_dataflows(TuningOutcome& outcome) {
     std::vector<TuningDecision> decisions = std::exchange(outcome.decisions, {});
     if (outcome.stopped || outcome.failure) return llvm::Error::success();
-    llvm::Expected<bool> wins = win_together(decisions);
-    if (!wins) return unless_stopped(wins.takeError());
+    llvm::Expected<TuningConfigs> winners = winning_moves(decisions);
+    if (!winners) return unless_stopped(winners.takeError());
     for (TuningDecision& decision : decisions) {
-      if (*wins) break;
+      if (!decision.winner || winners->count(decision.bucket) != 0) continue;
       decision.winner.reset();
       decision.others.clear();  // which may be faster than the default
     }
@@ -319,6 +344,25 @@ class NetworkTuner {
 };
 
 }  // namespace
+
+std::vector<std::set<TuningBucket>> group_by_map(const std::vector<std::pair<i64, TuningBucket>>& read) {
+  std::map<i64, std::set<TuningBucket>> by_map;
+  for (const auto& [map, bucket] : read) by_map[map].insert(bucket);
+  std::vector<std::set<TuningBucket>> groups;
+  for (const auto& of_map : by_map) {
+    const std::set<TuningBucket>& buckets = of_map.second;
+    std::set<TuningBucket> group = buckets;
+    const auto is_apart = [&](const std::set<TuningBucket>& other) {
+      return std::none_of(other.begin(), other.end(),
+                          [&](auto& bucket) { return buckets.count(bucket) != 0; });
+    };
+    const auto joined = std::stable_partition(groups.begin(), groups.end(), is_apart);
+    for (auto other = joined; other != groups.end(); ++other) group.merge(*other);
+    groups.erase(joined, groups.end());
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
 
 llvm::Expected<TuneSummary> tune_network(const std::shared_ptr<const Plan>& plan, Context& context,
                                          const std::shared_ptr<Device>& device, TuningStore& store,

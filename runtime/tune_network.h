@@ -8,7 +8,10 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "runtime/context.h"
 #include "runtime/network_meter.h"
@@ -35,6 +38,10 @@ struct TuneSummary {
       tuned_ns = 0;  // of all clouds' inferences, medians; 0 where nothing won or it was stopped
   bool stopped = false;
 };
+
+/// Of layers' buckets and the maps that they read: those that stand or fall together. Where layers of one map
+/// run by different dataflows, it has the views of both made.
+std::vector<std::set<TuningBucket>> group_by_map(const std::vector<std::pair<i64, TuningBucket>>& read);
 
 /// `plan`: of a network. The heuristic is what is compared with, whatever the plan was tuned by.
 llvm::Expected<TuneSummary> tune_network(const std::shared_ptr<const Plan>& plan, Context& context,

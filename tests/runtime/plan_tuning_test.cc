@@ -7,6 +7,7 @@
 #include "codegen/bundle/bundle_writer.h"
 #include "runtime/compiled_plan.h"
 #include "runtime/context.h"
+#include "runtime/tune_network.h"
 #include "tests/codegen/tuning/examples.h"
 
 namespace minuet {
@@ -195,6 +196,27 @@ TEST_F(PlanTuning, ASearchAndAGroupingAreThoseOfTheLargestKernel) {
   EXPECT_EQ(plan->engine.map64.search_kernel_map[0].source_block, SearchChoice{}.source_block);
   EXPECT_EQ(plan->grouping.height_step, 32);
   EXPECT_EQ(plan->grouping.padding_threshold, 0.5);
+}
+
+/// Two levels, each with layers of two shapes; a third shape is on both.
+TEST(TunedMaps, WhatSharesAMapStandsOrFallsTogether) {
+  const auto bucket = [](i32 channels) {
+    return layer_bucket(Operation::Dataflow, example_problem(channels, channels), kExampleRows);
+  };
+  const std::set<TuningBucket> first{bucket(16), bucket(32)}, second{bucket(64), bucket(96)};
+  EXPECT_THAT(group_by_map({}), testing::IsEmpty());
+  EXPECT_THAT(group_by_map({{0, bucket(16)}, {1, bucket(64)}, {0, bucket(32)}, {1, bucket(96)}}),
+              ElementsAre(first, second));
+  std::set<TuningBucket> all = first;
+  all.insert(second.begin(), second.end());
+  EXPECT_THAT(group_by_map({{0, bucket(16)},
+                            {0, bucket(32)},
+                            {1, bucket(64)},
+                            {1, bucket(96)},
+                            {2, bucket(32)},
+                            {2, bucket(96)}}),
+              ElementsAre(all));
+  EXPECT_THAT(group_by_map({{7, bucket(16)}, {9, bucket(16)}}), ElementsAre(std::set{bucket(16)}));
 }
 
 // ---- without a compiler ---------------------------------------------------------------------------------
