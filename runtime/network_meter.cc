@@ -53,7 +53,7 @@ llvm::Expected<std::unique_ptr<NetworkMeter>> NetworkMeter::create(std::shared_p
   MINUET_TRY(meter->count_rows());
   MINUET_TRY(meter->make_features());
   MINUET_TRY(meter->check_default_output());
-  MINUET_TRY(meter->estimate_network());
+  MINUET_TRY(meter->estimate());
   return meter;
 }
 
@@ -95,21 +95,22 @@ llvm::Error NetworkMeter::count_rows() {
   return llvm::Error::success();
 }
 
-/// By what one inference of each cloud takes, and by what it takes to open the default again, whose kernels
-/// are there now.
-llvm::Error NetworkMeter::estimate_network() {
+llvm::Error NetworkMeter::estimate() {
   const double start = seconds();
   MINUET_TRY(set_default({}, plan_->dataflow));
-  const double opened = seconds();
-  i64 inferences = 0;
+  opening_seconds_ = seconds() - start;
   for (std::size_t cloud = 0; cloud < options_.clouds.size(); ++cloud) {
     MINUET_TRY(time_inference(*fallback_, cloud).takeError());  // which makes room
     MINUET_ASSIGN(const i64 time, time_inference(*fallback_, cloud));
-    inferences += time;
+    inference_seconds_ += static_cast<double>(time) * 1e-9;
   }
-  const double passes = options_.repeats + 2 + (device_->info().arch.empty() ? 0 : KeyBits::kPatience);
-  network_seconds_ = 2 * (opened - start + passes * static_cast<double>(inferences) * 1e-9);
   return llvm::Error::success();
+}
+
+/// What opens both, what settles them, and the pass that warms up.
+double NetworkMeter::network_overhead() const {
+  const i32 settles = device_->info().arch.empty() ? 1 : KeyBits::kPatience;
+  return 2 * (opening_seconds_ + (settles + 1) * inference_seconds_);
 }
 
 /// Numbers of both signs, so that no product is skipped and a ReLU has both to see.
@@ -337,16 +338,20 @@ llvm::Expected<i64> NetworkMeter::time_inference(Execution& execution, std::size
   return std::llround((seconds() - start) * 1e9);
 }
 
-llvm::Expected<TuningSamples> NetworkMeter::measure_network(const TuningConfigs& configs) {
+llvm::Expected<TuningSamples> NetworkMeter::measure_network(const TuningConfigs& configs, double seconds) {
+  constexpr double kLeastPasses = 3;
+  const double fit = (seconds - network_overhead()) / std::max(2 * inference_seconds_, 1e-9);
+  const double most = std::max<double>(options_.repeats, kLeastPasses);
+  const i32 passes = static_cast<i32>(std::clamp(fit, kLeastPasses, most));
   TuningSamples samples;
-  samples.fallback.resize(options_.repeats);
-  samples.trial.resize(options_.repeats);
+  samples.fallback.resize(passes);
+  samples.trial.resize(passes);
   MINUET_ASSIGN(const std::unique_ptr<Execution> trial, open(configs));
   fallback_->engine().set_profiling(false);
   for (std::size_t cloud = 0; cloud < options_.clouds.size(); ++cloud) {
     MINUET_TRY(settle(*fallback_, cloud));
     MINUET_TRY(settle(*trial, cloud));
-    for (i32 pass = -1; pass < options_.repeats; ++pass) {
+    for (i32 pass = -1; pass < passes; ++pass) {
       for (const bool second : {false, true}) {
         const bool is_trial = (pass % 2 == 0) == second;
         MINUET_ASSIGN(const i64 time, time_inference(is_trial ? *trial : *fallback_, cloud));

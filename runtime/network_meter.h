@@ -42,15 +42,18 @@ class NetworkMeter final : public TuningMeter {
   const std::vector<std::vector<i64>>& rows() const { return rows_; }
   /// Of each cloud's sorted maps.
   const std::vector<KeyType>& keys() const { return keys_; }
-  /// About how long measure_network() takes, with what comes before it.
-  double network_seconds() const { return network_seconds_; }
+  /// About how long measure() takes, once its kernels are compiled.
+  double round_seconds() const { return opening_seconds_ + 2 * (options_.repeats + 3) * inference_seconds_; }
+  /// The same of measure_network() with set_default() before it, where it may take its time.
+  double network_seconds() const { return network_overhead() + 2 * options_.repeats * inference_seconds_; }
 
   static double now();
   double seconds() override { return now(); }
   void announce(const TuningConfigs& round) override;
   llvm::Expected<std::map<TuningBucket, TuningSamples>> measure(const TuningConfigs& round) override;
-  /// Whole inferences of all clouds, wall time, from coordinates and features to the output.
-  llvm::Expected<TuningSamples> measure_network(const TuningConfigs& configs);
+  /// Whole inferences of all clouds, wall time, from coordinates and features to the output: as many passes
+  /// as a round has, or as few as fit into `seconds`, three at least.
+  llvm::Expected<TuningSamples> measure_network(const TuningConfigs& configs, double seconds);
 
  private:
   struct Announced {
@@ -62,8 +65,9 @@ class NetworkMeter final : public TuningMeter {
   NetworkMeter(std::shared_ptr<const Plan> plan, std::shared_ptr<KernelCache> cache,
                std::shared_ptr<Device> device, TuningEnvironment environment, MeterOptions options);
   i64 most_points() const;
+  double network_overhead() const;
   llvm::Error count_rows();
-  llvm::Error estimate_network();
+  llvm::Error estimate();
   llvm::Error make_features();
   llvm::Error check_cancelled() const;
   TuningConfigs with_default(const TuningConfigs& round) const;
@@ -97,7 +101,8 @@ class NetworkMeter final : public TuningMeter {
   const MeterOptions options_;
   std::vector<std::vector<i64>> rows_;
   std::vector<KeyType> keys_;
-  double network_seconds_ = 0;
+  double opening_seconds_ = 0;    // of the default, whose kernels are there
+  double inference_seconds_ = 0;  // one of each cloud
   DeviceMemory features_, output_;
   TuningConfigs default_;
   std::optional<Dataflow> dataflow_;

@@ -20,9 +20,6 @@ i64 median(std::vector<i64> values) {
   return *middle;
 }
 
-/// How often the whole network is measured: the dataflows that won together, and all that did.
-double comparisons(const Plan& plan) { return plan.dataflow ? 1 : 2; }
-
 class NetworkTuner {
  public:
   NetworkTuner(const Plan& plan, const Device& device, TuningEnvironment environment, TuningStore& store,
@@ -33,7 +30,8 @@ class NetworkTuner {
         store_(store),
         options_(options),
         meter_(meter),
-        end_(begun + options.budget_seconds - comparisons(plan) * meter.network_seconds()) {}
+        last_(options.exhaustive ? std::numeric_limits<double>::infinity() : begun + options.budget_seconds),
+        end_(last_ - time_for_comparisons()) {}
 
   llvm::Expected<TuneSummary> run() {
     MINUET_TRY(look_back());
@@ -43,8 +41,7 @@ class NetworkTuner {
     for (const Step& step : steps) {
       if (summary_.stopped) break;
       const double now = meter_.seconds();
-      deadline_ = options_.exhaustive ? std::numeric_limits<double>::infinity()
-                                      : now + std::max(0.0, end_ - now) * step.weight / weights;
+      deadline_ = now + std::max(0.0, end_ - now) * step.weight / weights;
       weights -= step.weight;
       if (deadline_ > now) MINUET_TRY(step.work());
     }
@@ -57,6 +54,13 @@ class NetworkTuner {
     double weight;  // of the time
     std::function<llvm::Error()> work;
   };
+
+  /// The whole network is measured with the dataflows that won, and with all that did: a quarter of the time
+  /// at most, in fewer passes if need be.
+  double time_for_comparisons() const {
+    if (options_.exhaustive) return 0;
+    return std::min((plan_.dataflow ? 1 : 2) * meter_.network_seconds(), (last_ - meter_.seconds()) / 4);
+  }
 
   std::vector<Step> make_steps() {
     std::vector<Dataflow> dataflows;
@@ -179,22 +183,33 @@ class NetworkTuner {
     }
   }
 
+  /// While the default is compiled.
+  TuningProgress before_the_first(const std::vector<TuningTask>& tasks, const TunerOptions& tuner) const {
+    i64 most = 0;
+    for (const TuningTask& task : tasks) most = std::max(most, static_cast<i64>(task.candidates.size()));
+    most = (tuner.most_tried == 0 ? most : std::min(most, tuner.most_tried)) + 1;  // and one that confirms
+    const double rounds = static_cast<double>(most) * tuner.round_seconds;
+    return {0, most, std::max(0.0, std::min(rounds, tuner.deadline - meter_.seconds()))};
+  }
+
   llvm::Error search(const char* step, std::vector<TuningTask> tasks, std::optional<Dataflow> dataflow,
                      MapMethod maps = MapMethod::Indexed) {
     favour_known(tasks);
-    TuningConfigs fallback = decided_;
-    for (const TuningTask& task : tasks) fallback.try_emplace(task.bucket, task.default_config);
-    MINUET_TRY(unless_stopped(meter_.set_default(std::move(fallback), dataflow, maps)));
-    if (summary_.stopped) return llvm::Error::success();
     TunerOptions tuner;
     tuner.deadline = deadline_;
+    tuner.round_seconds = meter_.round_seconds();
     tuner.most_tried = options_.exhaustive                                 ? 0
                        : serves_all_layers(tasks.front().bucket.operation) ? kMostTriedForAll
                                                                            : kMostTried;
     tuner.skipped = options_.skipped;
     if (options_.progress) {
       tuner.progress = [&](const TuningProgress& progress) { options_.progress({step, progress}); };
+      tuner.progress(before_the_first(tasks, tuner));
     }
+    TuningConfigs fallback = decided_;
+    for (const TuningTask& task : tasks) fallback.try_emplace(task.bucket, task.default_config);
+    MINUET_TRY(unless_stopped(meter_.set_default(std::move(fallback), dataflow, maps)));
+    if (summary_.stopped) return llvm::Error::success();
     TuningOutcome outcome = search_configs(tasks, meter_, tuner);
     summary_.tried += outcome.tried;
     summary_.skipped += outcome.skipped;
@@ -230,14 +245,17 @@ class NetworkTuner {
     }
     if (moved.empty()) return winners;
     tell_network();
-    MINUET_ASSIGN(const TuningSamples together, meter_.measure_network(moved));
+    MINUET_ASSIGN(const TuningSamples together,
+                  meter_.measure_network(moved, (last_ - meter_.seconds()) / 2));
     if (median(together.trial) < median(together.fallback)) return moved;
     const std::vector<std::set<TuningBucket>> groups = group_by_map(maps_of(moved));
     for (const std::set<TuningBucket>& group : groups) {
-      if (groups.size() == 1 || (!options_.exhaustive && meter_.seconds() > end_)) break;
+      const double left =
+          last_ - meter_.seconds() - meter_.network_seconds();  // all are compared after these
+      if (groups.size() == 1 || left < meter_.network_seconds()) break;
       TuningConfigs some;
       for (const TuningBucket& bucket : group) some.emplace(bucket, moved.at(bucket));
-      MINUET_ASSIGN(const TuningSamples samples, meter_.measure_network(some));
+      MINUET_ASSIGN(const TuningSamples samples, meter_.measure_network(some, left));
       if (beats(samples)) winners.merge(some);
     }
     return winners;
@@ -314,7 +332,7 @@ class NetworkTuner {
   llvm::Error compare() {
     tell_network();
     MINUET_TRY(meter_.set_default({}, plan_.dataflow));
-    MINUET_ASSIGN(const TuningSamples samples, meter_.measure_network(decided_));
+    MINUET_ASSIGN(const TuningSamples samples, meter_.measure_network(decided_, last_ - meter_.seconds()));
     summary_.untuned_ns = median(samples.fallback);
     summary_.tuned_ns = median(samples.trial);
     return llvm::Error::success();
@@ -335,7 +353,8 @@ class NetworkTuner {
   TuningStore& store_;
   const TuneOptions& options_;
   NetworkMeter& meter_;
-  const double end_;     // of all steps, on the meter's clock
+  const double last_;    // on the meter's clock, when all is to be over
+  const double end_;     // of the steps
   double deadline_ = 0;  // of this step
   bool choosing_dataflows_ = false;
   std::map<TuningBucket, TuningEntry> before_;  // in the store, when this run began

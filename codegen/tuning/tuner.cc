@@ -162,7 +162,7 @@ class Tuner {
   }
 
   double seconds_a_round() {
-    return rounds_ == 0 ? 0 : (meter_.seconds() - start_) / static_cast<double>(rounds_);
+    return rounds_ == 0 ? options_.round_seconds : (meter_.seconds() - start_) / static_cast<double>(rounds_);
   }
   bool has_time(int rounds) { return meter_.seconds() + rounds * seconds_a_round() <= options_.deadline; }
 

@@ -33,7 +33,7 @@ void on_progress(const minuet_tuning_progress* progress, void* user) {
   EXPECT_GE(progress->seconds_left, 0);
   if (std::string(progress->step) == "the whole network") return;  // where anything won
   if (told.steps.empty() || told.steps.back() != progress->step) told.steps.push_back(progress->step);
-  ++told.rounds;
+  if (progress->rounds > 0) ++told.rounds;
 }
 
 void on_skip(const minuet_tuning_skip* skip, void* user) {

@@ -177,6 +177,9 @@ TEST(Tuner, NoRoundBeginsThatWouldEndAfterTheBudget) {
   EXPECT_EQ(progress[0].rounds, 1);
   EXPECT_EQ(progress[0].most_rounds, 6);
   EXPECT_EQ(progress[0].seconds_left, 3.5);
+  options.round_seconds = 2.5;
+  options.deadline = meter.seconds() + 4.5;
+  EXPECT_EQ(search_configs({tile_task({4, 16, 32, 2, 64})}, meter, options).tried, 0);
   options.most_tried = 2;
   options.deadline = 1e9;
   EXPECT_EQ(search_configs({tile_task({4, 16, 32, 2, 64})}, meter, options).tried, 2);

@@ -90,7 +90,8 @@ void on_progress(const minuet_tuning_progress* progress, void* user) {
     told.step = progress->step;
     told.progress->say("measuring " + told.step);
   }
-  told.progress->step(progress->rounds, progress->most_rounds);
+  // Nobody knows how long a round takes before one is over, and the default may have to be compiled first.
+  if (progress->rounds > 0) told.progress->step(progress->rounds, progress->most_rounds);
 }
 
 void on_skip(const minuet_tuning_skip* skip, void* user) {
@@ -253,8 +254,9 @@ llvm::Error tune_run(const TuneOptions& options) {
   print_summary(result, told);
   if (status == MINUET_OK && result.tried == 0) {
     llvm::outs()
-        << "nothing was measured: the budget was over once the default's kernels had been compiled and "
-           "run. They are kept: run it again, or with a larger --budget\n";
+        << "nothing was measured: once the default's kernels had been compiled and run, no time was "
+           "left for a candidate, which is measured twice. They are kept: run it again, or with a larger "
+           "--budget, a smaller --repeat or fewer clouds\n";
   }
   if (result.decided > 0) MINUET_TRY(print_choices(session, options.network, /*all=*/false));
   if (status == MINUET_OK) return llvm::Error::success();
