@@ -230,9 +230,9 @@ void add_sources(SourceList& list, const OpChoice& choice) {
   list.add(gmas.permute_weights);
 }
 
-std::vector<Candidate> replace_missing(const std::vector<Candidate>& tuned,
-                                       const std::vector<Candidate>& standard,
-                                       llvm::function_ref<bool(const Candidate&)> is_missing) {
+[[gnu::cold]] std::vector<Candidate> replace_missing(const std::vector<Candidate>& tuned,
+                                                     const std::vector<Candidate>& standard,
+                                                     llvm::function_ref<bool(const Candidate&)> is_missing) {
   std::vector<Candidate> there;
   const auto add = [&](Candidate candidate) {
     const bool goes_on = !there.empty() && is_same(there.back().choice, candidate.choice);
@@ -247,10 +247,11 @@ std::vector<Candidate> replace_missing(const std::vector<Candidate>& tuned,
       add(wanted);
       continue;
     }
-    for (Candidate candidate : standard) {
+    for (const Candidate& other : standard) {
+      if (other.least_rows > wanted.most_rows || other.most_rows < wanted.least_rows) continue;
+      Candidate candidate = other;
       candidate.least_rows = std::max(candidate.least_rows, wanted.least_rows);
       candidate.most_rows = std::min(candidate.most_rows, wanted.most_rows);
-      if (candidate.least_rows > candidate.most_rows) continue;
       reasons_of(candidate.choice).push_back("the default, for kernels of what was tuned are not there");
       add(std::move(candidate));
     }

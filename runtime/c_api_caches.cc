@@ -157,8 +157,9 @@ llvm::Error verdict(const PrecompileResult& result) {
       llvm::formatv("{0} of {1} kernels failed, the first one", result.failed, result.kernels).str());
 }
 
-llvm::Error precompile_for(minuet_context* context, const minuet_precompile_options* options,
-                           std::optional<TuningStore> results, minuet_precompile_result* result) {
+[[gnu::cold]] llvm::Error precompile_for(minuet_context* context, const minuet_precompile_options* options,
+                                         std::optional<TuningStore> results,
+                                         minuet_precompile_result* result) {
   MINUET_TRY(check_pointer(context, "context"));
   MINUET_TRY(check_pointer(options, "options"));
   MINUET_ASSIGN(const minuet_precompile_options given,

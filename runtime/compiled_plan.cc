@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <set>
 
 #include "codegen/arch.h"
@@ -110,8 +111,8 @@ bool is_miss(const StatusError& status) {
 }
 
 /// Names of those that only `tuned` asks for and that cannot be had, ascending.
-std::set<std::string> find_missing(const CompiledPlan& tuned, const CompiledPlan& standard,
-                                   KernelCache& cache, const CancelToken* cancel) {
+[[gnu::cold]] std::set<std::string> find_missing(const CompiledPlan& tuned, const CompiledPlan& standard,
+                                                 KernelCache& cache, const CancelToken* cancel) {
   std::set<std::string> needed, missing;
   for (const KernelRequest& request : standard.requests()) needed.insert(request.key);
   for (const KernelRequest& request : tuned.requests()) {
@@ -134,11 +135,9 @@ bool lacks(const Choice& choice, const std::set<std::string>& missing) {
 
 }  // namespace
 
-llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::without_missing(const Plan& plan,
-                                                                                  const CompiledPlan& tuned,
-                                                                                  KernelCache& cache,
-                                                                                  const CancelToken* cancel,
-                                                                                  llvm::Error none) {
+[[gnu::cold]] llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::without_missing(
+    const Plan& plan, const CompiledPlan& tuned, KernelCache& cache, const CancelToken* cancel,
+    llvm::Error none) {
   StatusError why = take_status(std::move(none));
   if (!is_miss(why)) return llvm::make_error<StatusError>(std::move(why));
   MINUET_ASSIGN(const auto standard, create(plan, tuned.arch, nullptr, plan.dataflow));
@@ -188,14 +187,17 @@ std::vector<KernelRequest> CompiledPlan::requests() const {
   return requests_of(list.take(), arch);
 }
 
-llvm::Expected<std::vector<KernelRequest>> requests_ahead(const Plan& plan, llvm::StringRef arch,
-                                                          const std::vector<TuningEntry>& results) {
+[[gnu::cold]] llvm::Expected<std::vector<KernelRequest>> requests_ahead(
+    const Plan& plan, llvm::StringRef arch, const std::vector<TuningEntry>& results) {
   MINUET_ASSIGN(const auto compiled, CompiledPlan::create(plan, arch));
   std::vector<KernelRequest> requests = compiled->requests();
-  for (const TuningEnvironment& gpu : environments_of(results)) {
-    const TuningSnapshot snapshot(gpu, {{"ahead", results}});
+  std::vector<TuningLayer> layers(1);
+  layers[0].entries = results;
+  for (const TuningEnvironment* const gpu : environments_of(results)) {
+    const TuningSnapshot snapshot(*gpu, layers);
     MINUET_ASSIGN(const auto tuned, CompiledPlan::create(plan, arch, &snapshot, plan.dataflow));
-    for (KernelRequest& request : tuned->requests()) requests.push_back(std::move(request));
+    std::vector<KernelRequest> more = tuned->requests();
+    std::move(more.begin(), more.end(), std::back_inserter(requests));
   }
   return requests;
 }

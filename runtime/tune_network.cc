@@ -33,7 +33,7 @@ class NetworkTuner {
         last_(options.exhaustive ? std::numeric_limits<double>::infinity() : begun + options.budget_seconds),
         end_(last_ - time_for_comparisons()) {}
 
-  llvm::Expected<TuneSummary> run() {
+  [[gnu::cold]] llvm::Expected<TuneSummary> run() {
     MINUET_TRY(look_back());
     const std::vector<Step> steps = make_steps();
     double weights = 0;
@@ -43,16 +43,17 @@ class NetworkTuner {
       const double now = meter_.seconds();
       deadline_ = now + std::max(0.0, end_ - now) * step.weight / weights;
       weights -= step.weight;
-      if (deadline_ > now) MINUET_TRY(step.work());
+      if (deadline_ > now) MINUET_TRY(take(step.work));
     }
     if (!summary_.stopped && summary_.won > 0) MINUET_TRY(unless_stopped(compare()));
     return summary_;
   }
 
  private:
+  enum class Work { Fused, GatherGemmScatter, Grouping, Search, Dataflows };
   struct Step {
     double weight;  // of the time
-    std::function<llvm::Error()> work;
+    Work work;
   };
 
   /// The whole network is measured with the dataflows that won, and with all that did: a quarter of the time
@@ -74,13 +75,28 @@ class NetworkTuner {
     std::vector<Step> steps;
     double weight = 5;
     for (const Dataflow dataflow : dataflows) {
-      steps.push_back({weight, [this, dataflow] { return tune_kernels(dataflow); }});
+      steps.push_back({weight, dataflow == Dataflow::Fused ? Work::Fused : Work::GatherGemmScatter});
       weight = 2;
     }
-    if (plan_.dataflow != Dataflow::Fused) steps.push_back({1, [this] { return tune_grouping(); }});
-    steps.push_back({1, [this] { return tune_search(); }});
-    if (!plan_.dataflow) steps.push_back({2, [this] { return tune_dataflows(); }});
+    if (plan_.dataflow != Dataflow::Fused) steps.push_back({1, Work::Grouping});
+    steps.push_back({1, Work::Search});
+    if (!plan_.dataflow) steps.push_back({2, Work::Dataflows});
     return steps;
+  }
+
+  llvm::Error take(Work work) {
+    switch (work) {
+      case Work::Fused:
+        return tune_kernels(Dataflow::Fused);
+      case Work::GatherGemmScatter:
+        return tune_kernels(Dataflow::GatherGemmScatter);
+      case Work::Grouping:
+        return tune_grouping();
+      case Work::Search:
+        return tune_search();
+      default:
+        return tune_dataflows();
+    }
   }
 
   std::size_t count_fused() const {
@@ -117,7 +133,7 @@ class NetworkTuner {
   }
 
   llvm::Error tune_kernels(Dataflow dataflow) {
-    const std::vector<TuningTask> tasks = collect([&](const ConvolutionProblem& problem, i64 rows) {
+    std::vector<TuningTask> tasks = collect([&](const ConvolutionProblem& problem, i64 rows) {
       return kernel_tasks(problem, device_.info().arch, dataflow, rows);
     });
     if (tasks.empty() || !can_run_by(dataflow)) return llvm::Error::success();
@@ -140,7 +156,9 @@ class NetworkTuner {
   llvm::Error tune_grouping() {
     const ConvolutionProblem* const largest = largest_kernel(plan_.program);
     if (is_cpu() || largest == nullptr || most_rows() == 0) return llvm::Error::success();
-    return search("groups of GEMMs", {grouping_task(*largest, most_rows())}, Dataflow::GatherGemmScatter);
+    std::vector<TuningTask> tasks;
+    tasks.push_back(grouping_task(*largest, most_rows()));
+    return search("groups of GEMMs", tasks, Dataflow::GatherGemmScatter);
   }
 
   llvm::Error tune_search() {
@@ -152,11 +170,11 @@ class NetworkTuner {
       if (rows > 0) tasks.push_back(search_task(key, plan_.program.ndim, kernel_volume(*largest), rows));
     }
     if (tasks.empty()) return llvm::Error::success();
-    return search("sorted maps", std::move(tasks), plan_.dataflow, MapMethod::Sorted);
+    return search("sorted maps", tasks, plan_.dataflow, MapMethod::Sorted);
   }
 
   llvm::Error tune_dataflows() {
-    const std::vector<TuningTask> tasks = collect([&](const ConvolutionProblem& problem, i64 rows) {
+    std::vector<TuningTask> tasks = collect([&](const ConvolutionProblem& problem, i64 rows) {
       return std::vector<TuningTask>{dataflow_task(problem, device_.info().arch, rows)};
     });
     choosing_dataflows_ = true;
@@ -192,8 +210,8 @@ class NetworkTuner {
     return {0, most, std::max(0.0, std::min(rounds, tuner.deadline - meter_.seconds()))};
   }
 
-  llvm::Error search(const char* step, std::vector<TuningTask> tasks, std::optional<Dataflow> dataflow,
-                     MapMethod maps = MapMethod::Indexed) {
+  [[gnu::cold]] llvm::Error search(const char* step, std::vector<TuningTask>& tasks,
+                                   std::optional<Dataflow> dataflow, MapMethod maps = MapMethod::Indexed) {
     favour_known(tasks);
     TunerOptions tuner;
     tuner.deadline = deadline_;
@@ -238,7 +256,7 @@ class NetworkTuner {
   /// Of the dataflows that won layer by layer those with which the network is faster, for what layers save
   /// has to be more than a map's further views take: all of them, or else those by which layers that share
   /// maps make it faster on their own, as far as there is time to see.
-  llvm::Expected<TuningConfigs> winning_moves(const std::vector<TuningDecision>& decisions) {
+  [[gnu::cold]] llvm::Expected<TuningConfigs> winning_moves(const std::vector<TuningDecision>& decisions) {
     TuningConfigs moved, winners;
     for (const TuningDecision& decision : decisions) {
       if (decision.winner) moved[decision.bucket] = decision.winner->config;
@@ -278,7 +296,7 @@ class NetworkTuner {
   /// Into the store, in the place of what was there of the same buckets before this run: times are sums over
   /// this run's clouds, which say nothing beside another run's. What somebody else has measured meanwhile
   /// stays beside it.
-  llvm::Error keep(const std::vector<TuningDecision>& decisions) {
+  [[gnu::cold]] llvm::Error keep(const std::vector<TuningDecision>& decisions) {
     for (const TuningDecision& decision : decisions) {
       TuningEntry entry = entry_of(environment_, decision);
       for (TuningMeasurement& measurement : entry.measurements) {
@@ -364,28 +382,27 @@ class NetworkTuner {
 
 }  // namespace
 
-std::vector<std::set<TuningBucket>> group_by_map(const std::vector<std::pair<i64, TuningBucket>>& read) {
+[[gnu::cold]] std::vector<std::set<TuningBucket>> group_by_map(
+    const std::vector<std::pair<i64, TuningBucket>>& read) {
   std::map<i64, std::set<TuningBucket>> by_map;
   for (const auto& [map, bucket] : read) by_map[map].insert(bucket);
   std::vector<std::set<TuningBucket>> groups;
-  for (const auto& of_map : by_map) {
-    const std::set<TuningBucket>& buckets = of_map.second;
-    std::set<TuningBucket> group = buckets;
-    const auto is_apart = [&](const std::set<TuningBucket>& other) {
-      return std::none_of(other.begin(), other.end(),
-                          [&](auto& bucket) { return buckets.count(bucket) != 0; });
-    };
-    const auto joined = std::stable_partition(groups.begin(), groups.end(), is_apart);
-    for (auto other = joined; other != groups.end(); ++other) group.merge(*other);
-    groups.erase(joined, groups.end());
+  for (auto& [map, group] : by_map) {
+    for (std::set<TuningBucket>& other : groups) {
+      bool is_shared = false;
+      for (const TuningBucket& bucket : other) is_shared = is_shared || group.count(bucket) != 0;
+      if (is_shared) group.swap(other), group.merge(other), other.clear();
+    }
     groups.push_back(std::move(group));
   }
+  std::erase_if(groups, [](const auto& group) { return group.empty(); });
   return groups;
 }
 
-llvm::Expected<TuneSummary> tune_network(const std::shared_ptr<const Plan>& plan, Context& context,
-                                         const std::shared_ptr<Device>& device, TuningStore& store,
-                                         const TuneOptions& options) {
+[[gnu::cold]] llvm::Expected<TuneSummary> tune_network(const std::shared_ptr<const Plan>& plan,
+                                                       Context& context,
+                                                       const std::shared_ptr<Device>& device,
+                                                       TuningStore& store, const TuneOptions& options) {
   if (plan->program.takes_maps) {
     return make_error(StatusCode::Unimplemented,
                       "a single op is not tuned yet: tune a network that has it as a layer");

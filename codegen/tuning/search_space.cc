@@ -41,7 +41,7 @@ TuningTask tile_task(const TuningBucket& bucket, i32 default_tile) {
 using FieldValues = std::pair<const char*, std::vector<i64>>;
 
 /// All combinations that fit, those that differ from the default in fewest fields first.
-void add_combinations(TuningTask& task, llvm::ArrayRef<FieldValues> fields) {
+[[gnu::cold]] void add_combinations(TuningTask& task, llvm::ArrayRef<FieldValues> fields) {
   std::vector<TuningConfig> combined{task.default_config};
   for (const auto& [name, values] : fields) {
     const std::vector<TuningConfig> before = combined;
@@ -53,15 +53,14 @@ void add_combinations(TuningTask& task, llvm::ArrayRef<FieldValues> fields) {
     }
   }
   const auto differing = [&](const TuningConfig& config) {
-    return std::count_if(config.begin(), config.end(), [&](const auto& field) {
-      return task.default_config.at(field.first) != field.second;
-    });
+    std::size_t fields_changed = 0;
+    for (const auto& [name, value] : config) fields_changed += task.default_config.at(name) != value ? 1 : 0;
+    return fields_changed;
   };
-  std::stable_sort(combined.begin(), combined.end(),
-                   [&](const TuningConfig& a, const TuningConfig& b) { return differing(a) < differing(b); });
-  for (TuningConfig& config : combined) {
-    if (config != task.default_config && fits(task.bucket, config))
-      task.candidates.push_back(std::move(config));
+  for (std::size_t changed = 1; changed <= fields.size(); ++changed) {
+    for (const TuningConfig& config : combined) {
+      if (differing(config) == changed && fits(task.bucket, config)) task.candidates.push_back(config);
+    }
   }
 }
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "codegen/arch.h"
-#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
 
 namespace minuet {
 namespace {
@@ -17,9 +17,9 @@ int number_of(llvm::StringRef compute_capability) {
 
 }  // namespace
 
-llvm::Expected<ArchTuning> read_tuning_for(TuningStore& store, const std::vector<std::string>& archs,
-                                           const std::string& toolkit,
-                                           const std::function<void(const std::string&)>& warn) {
+[[gnu::cold]] llvm::Expected<ArchTuning> read_tuning_for(
+    TuningStore& store, const std::vector<std::string>& archs, const std::string& toolkit,
+    const std::function<void(const std::string&)>& warn) {
   ArchTuning tuning;
   MINUET_ASSIGN(const std::vector<std::string> environments, store.environments());
   for (const std::string& environment : environments) {
@@ -34,42 +34,49 @@ llvm::Expected<ArchTuning> read_tuning_for(TuningStore& store, const std::vector
       }
     }
   }
-  std::vector<std::string> without;
+  std::string without;
   for (const std::string& arch : archs) {
-    if (tuning.count(arch) == 0) without.push_back(arch);
+    if (tuning.count(arch) == 0) without += (without.empty() ? "" : ", ") + arch;
   }
-  const std::string nothing = "no tuning results of this version and of toolkit " + toolkit + " are for " +
-                              llvm::join(without, ", ") +
-                              ": `minuet tune run` measures, `minuet tune migrate` brings another version's";
+  if (without.empty()) return tuning;
+  const std::string nothing =
+      llvm::formatv(
+          "no tuning results of this version and of toolkit {0} are for {1}: `minuet tune run` "
+          "measures, `minuet tune migrate` brings another version's",
+          toolkit, without)
+          .str();
   if (tuning.empty()) return make_error(StatusCode::NotFound, "{0}", nothing);
-  if (!without.empty()) warn(nothing);
+  warn(nothing);
   return tuning;
 }
 
-std::vector<TuningEnvironment> environments_of(const std::vector<TuningEntry>& entries) {
-  std::vector<TuningEnvironment> environments;
+[[gnu::cold]] std::vector<const TuningEnvironment*> environments_of(const std::vector<TuningEntry>& entries) {
+  std::vector<const TuningEnvironment*> environments;
   for (const TuningEntry& entry : entries) {
-    const bool known =
-        std::find(environments.begin(), environments.end(), entry.environment) != environments.end();
-    if (!known) environments.push_back(entry.environment);
+    const bool known = std::any_of(environments.begin(), environments.end(),
+                                   [&](auto* environment) { return *environment == entry.environment; });
+    if (!known) environments.push_back(&entry.environment);
   }
   return environments;
 }
 
-std::string join_tuning(llvm::StringRef section, const std::vector<TuningEntry>& entries) {
-  std::vector<TuningEntry> all = entries;
+[[gnu::cold]] std::string join_tuning(llvm::StringRef section, const std::vector<TuningEntry>& entries) {
   llvm::Expected<std::vector<TuningEntry>> there = read_tuning(section);
   if (!there) {
     llvm::consumeError(there.takeError());  // there was none, or none that anyone could use
-    return write_tuning(all);
+    return write_tuning(entries);
   }
-  for (TuningEntry& old : *there) {
-    const bool is_replaced = std::any_of(entries.begin(), entries.end(), [&](const TuningEntry& entry) {
-      return entry.environment == old.environment && entry.bucket == old.bucket;
+  for (const TuningEntry& entry : entries) {
+    const auto old = std::find_if(there->begin(), there->end(), [&](const TuningEntry& other) {
+      return other.environment == entry.environment && other.bucket == entry.bucket;
     });
-    if (!is_replaced) all.push_back(std::move(old));
+    if (old == there->end()) {
+      there->push_back(entry);
+    } else {
+      old->measurements = entry.measurements;
+    }
   }
-  return write_tuning(all);
+  return write_tuning(*there);
 }
 
 }  // namespace minuet

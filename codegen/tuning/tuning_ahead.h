@@ -20,8 +20,8 @@ llvm::Expected<ArchTuning> read_tuning_for(TuningStore& store, const std::vector
                                            const std::string& toolkit,
                                            const std::function<void(const std::string&)>& warn);
 
-/// The environments of these, each once.
-std::vector<TuningEnvironment> environments_of(const std::vector<TuningEntry>& entries);
+/// The environments of these, each once; they live as long as the entries.
+std::vector<const TuningEnvironment*> environments_of(const std::vector<TuningEntry>& entries);
 
 /// The tuning section of a bundle with `entries` in it, in the place of those that it has of the same
 /// buckets.

@@ -66,7 +66,7 @@ TuningEntry merge_entries(const TuningEntry& a, const TuningEntry& b) {
   return {a.environment, a.bucket, unite(all)};
 }
 
-TuningEntry merge_runs(const TuningEntry& mine, const TuningEntry& other) {
+[[gnu::cold]] TuningEntry merge_runs(const TuningEntry& mine, const TuningEntry& other) {
   const TuningMeasurement *const my_default = default_of(mine), *const their_default = default_of(other);
   if (my_default == nullptr || their_default == nullptr || my_default->config != their_default->config) {
     return mine;

@@ -8,8 +8,8 @@ namespace {
 
 constexpr std::uint64_t kMostFileBytes = 1 << 20;
 constexpr llvm::StringLiteral kSuffix = ".json";
-constexpr const char* kLock = "lock";  // of a folder; a writer holds it for milliseconds
-constexpr std::chrono::seconds kLockBound{10};
+constexpr const char* kFolderLock = "lock";  // of a folder; a writer holds it for milliseconds
+constexpr std::chrono::seconds kFolderLockBound{10};
 
 std::string file_name(const TuningEntry& entry) { return bucket_hash(entry.bucket) + kSuffix.str(); }
 
@@ -17,7 +17,7 @@ std::string file_name(const TuningEntry& entry) { return bucket_hash(entry.bucke
 
 std::string tuning_folder_of_cache() { return "tune"; }
 
-llvm::Error TuningStore::check_writable(const std::string& environment) {
+[[gnu::cold]] llvm::Error TuningStore::check_writable(const std::string& environment) {
   MINUET_ASSIGN(const FileHandle folder, root_.open({environment}, Missing::Make));
   const std::string name = unique_name(kTemporaryPrefix);
   MINUET_TRY(root_.write_file(folder.get(), name, "a test"));
@@ -30,13 +30,13 @@ llvm::Error TuningStore::publish(const TuningEntry& entry) {
   return root_.write_file(folder.get(), file_name(entry), write_tuning({entry}));
 }
 
-llvm::Error TuningStore::publish_joined(const TuningEntry& entry, Join join) {
+[[gnu::cold]] llvm::Error TuningStore::publish_joined(const TuningEntry& entry, Join join) {
   const std::string environment = environment_hash(entry.environment);
   const auto open_folder = [&] { return root_.open({environment}, Missing::Make); };
   MINUET_ASSIGN(const FileHandle folder, open_folder());
   // Without the lock the result is kept all the same: it cost more than what may be lost.
-  const FileLock lock =
-      take_file_lock(root_.system, open_folder, kLock, root_.policy.file_mode(), kLockBound, nullptr);
+  const FileLock lock = take_file_lock(root_.system, open_folder, kFolderLock, root_.policy.file_mode(),
+                                       kFolderLockBound, nullptr);
   llvm::Expected<TuningEntry> there = read_entry(folder.get(), environment, file_name(entry));
   if (there) return publish(join(*there));
   llvm::consumeError(there.takeError());

@@ -44,7 +44,8 @@ TEST_F(TuningAhead, R35_AnArchitectureGetsTheResultsOfItsGpus) {
   EXPECT_THAT(tuning.at("sm_120"), ElementsAre(rtx));
   EXPECT_EQ(tuning.count("sm_80"), 0u);
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("toolkit 13.0 are for sm_80: `minuet tune run`")));
-  EXPECT_THAT(environments_of({h200, h200, rtx}), ElementsAre(h200.environment, rtx.environment));
+  const std::vector<TuningEntry> three{h200, h200, rtx};
+  EXPECT_THAT(environments_of(three), ElementsAre(&three[0].environment, &three[2].environment));
 }
 
 TEST_F(TuningAhead, R33_AnotherVersionOrToolkitIsLeftOut) {
