@@ -230,6 +230,35 @@ void add_sources(SourceList& list, const OpChoice& choice) {
   list.add(gmas.permute_weights);
 }
 
+[[gnu::cold]] std::vector<Candidate> replace_missing(const std::vector<Candidate>& tuned,
+                                                     const std::vector<Candidate>& standard,
+                                                     llvm::function_ref<bool(const Candidate&)> is_missing) {
+  std::vector<Candidate> there;
+  const auto add = [&](Candidate candidate) {
+    const bool goes_on = !there.empty() && is_same(there.back().choice, candidate.choice);
+    if (goes_on) {
+      there.back().most_rows = candidate.most_rows;
+    } else {
+      there.push_back(std::move(candidate));
+    }
+  };
+  for (const Candidate& wanted : tuned) {
+    if (!is_missing(wanted)) {
+      add(wanted);
+      continue;
+    }
+    for (const Candidate& other : standard) {
+      if (other.least_rows > wanted.most_rows || other.most_rows < wanted.least_rows) continue;
+      Candidate candidate = other;
+      candidate.least_rows = std::max(candidate.least_rows, wanted.least_rows);
+      candidate.most_rows = std::min(candidate.most_rows, wanted.most_rows);
+      reasons_of(candidate.choice).push_back("the default, for kernels of what was tuned are not there");
+      add(std::move(candidate));
+    }
+  }
+  return there;
+}
+
 bool needs_density(const std::vector<Candidate>& candidates) {
   return std::any_of(candidates.begin(), candidates.end(), [](const Candidate& candidate) {
     return candidate.least_density > 0 || !std::isinf(candidate.most_density);

@@ -11,6 +11,7 @@
 #include "codegen/choice.h"
 #include "codegen/emit.h"
 #include "codegen/problem.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace minuet {
 
@@ -82,6 +83,12 @@ llvm::Expected<std::vector<Candidate>> choose_candidates(const OpProblem& op, ll
                                                          const TuningSnapshot* tuning,
                                                          std::optional<Dataflow> wanted = {},
                                                          FusedMeans means = {});
+
+/// `tuned` with those of `standard` in the place of each that `is_missing`, for its rows, and with the
+/// reason.
+std::vector<Candidate> replace_missing(const std::vector<Candidate>& tuned,
+                                       const std::vector<Candidate>& standard,
+                                       llvm::function_ref<bool(const Candidate&)> is_missing);
 
 /// Whether select() asks for the density.
 bool needs_density(const std::vector<Candidate>& candidates);

@@ -1,11 +1,13 @@
 // The C ABI: bundles, traces, compiling in the background and ahead.
 #include <chrono>
+#include <iterator>
 #include <optional>
 
 #include "codegen/bundle/precompile.h"
 #include "codegen/own_thread.h"
 #include "codegen/trace.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "minuet/tuning.h"
 #include "runtime/c_api_internal.h"
 
 namespace minuet {
@@ -23,16 +25,6 @@ llvm::Expected<std::vector<std::string>> read_archs(const minuet_precompile_opti
     archs.push_back(given.archs[i]);
   }
   return archs;
-}
-
-/// Each kernel of a plan for each architecture.
-llvm::Error add_requests(const Plan& plan, const std::vector<std::string>& archs,
-                         std::vector<KernelRequest>& requests) {
-  for (const std::string& arch : archs) {
-    MINUET_ASSIGN(const auto compiled, CompiledPlan::create(plan, arch));
-    for (KernelRequest& request : compiled->requests()) requests.push_back(std::move(request));
-  }
-  return llvm::Error::success();
 }
 
 /// A recorded list, for its own architectures or for those that were asked for.
@@ -63,8 +55,10 @@ llvm::Error add_recorded(KernelCache& cache, const char* path, const std::vector
   return llvm::Error::success();
 }
 
+/// `results`: whose tuning goes with the kernels, and comes out in `tuning`; null: nobody's.
 llvm::Expected<std::vector<KernelRequest>> read_requests_of(KernelCache& cache,
-                                                            const minuet_precompile_options& given) {
+                                                            const minuet_precompile_options& given,
+                                                            TuningStore* results, ArchTuning& tuning) {
   MINUET_ASSIGN(const std::vector<std::string> archs, read_archs(given));
   if (given.plan_count < 0 || (given.plan_count > 0 && !given.plans)) {
     return make_error(StatusCode::InvalidArgument, "plans and plan_count do not agree");
@@ -74,10 +68,23 @@ llvm::Expected<std::vector<KernelRequest>> read_requests_of(KernelCache& cache,
   if (given.plan_count == 0 && !given.requests_path) {
     return make_error(StatusCode::InvalidArgument, "nothing to compile: give plans or requests_path");
   }
+  if (results) {
+    if (archs.empty()) {
+      return make_error(StatusCode::InvalidArgument,
+                        "no arch, and none says whose tuning results to take: name one such as sm_90a");
+    }
+    MINUET_ASSIGN(const NvrtcInfo compiler, cache.compiler_info());
+    const auto warn = [&](const std::string& text) { cache.warn(text); };
+    MINUET_ASSIGN(tuning, read_tuning_for(*results, archs, toolkit_of(compiler.id), warn));
+  }
   std::vector<KernelRequest> requests;
   for (int32_t i = 0; i < given.plan_count; ++i) {
     MINUET_TRY(check_pointer(given.plans[i], "a plan"));
-    MINUET_TRY(add_requests(given.plans[i]->residence->plan(), archs, requests));
+    for (const std::string& arch : archs) {
+      MINUET_ASSIGN(std::vector<KernelRequest> kernels,
+                    requests_ahead(given.plans[i]->residence->plan(), arch, tuning[arch]));
+      std::move(kernels.begin(), kernels.end(), std::back_inserter(requests));
+    }
   }
   if (given.requests_path) MINUET_TRY(add_recorded(cache, given.requests_path, archs, requests));
   return requests;
@@ -112,8 +119,10 @@ void tell_bundles(const minuet_precompile_options& given, const std::vector<Bund
 /// The work has a thread of its own, so that the caller's can ask whether to stop.
 llvm::Expected<PrecompileResult> precompile_watched(KernelCache& cache,
                                                     const std::vector<KernelRequest>& requests,
+                                                    ArchTuning tuning,
                                                     const minuet_precompile_options& given) {
   PrecompileOptions options;
+  options.tuning = std::move(tuning);
   if (given.output_directory) options.output = given.output_directory;
   if (given.time_trace_directory) options.time_traces = given.time_trace_directory;
   options.jobs = given.jobs;
@@ -146,6 +155,27 @@ llvm::Error verdict(const PrecompileResult& result) {
   return annotate(
       std::move(error),
       llvm::formatv("{0} of {1} kernels failed, the first one", result.failed, result.kernels).str());
+}
+
+[[gnu::cold]] llvm::Error precompile_for(minuet_context* context, const minuet_precompile_options* options,
+                                         std::optional<TuningStore> results,
+                                         minuet_precompile_result* result) {
+  MINUET_TRY(check_pointer(context, "context"));
+  MINUET_TRY(check_pointer(options, "options"));
+  MINUET_ASSIGN(const minuet_precompile_options given,
+                read_options(options, minuet_precompile_options(MINUET_PRECOMPILE_OPTIONS_INIT)));
+  KernelCache& cache = *context->context->cache();
+  ArchTuning tuning;
+  MINUET_ASSIGN(const std::vector<KernelRequest> requests,
+                read_requests_of(cache, given, results ? &*results : nullptr, tuning));
+  MINUET_ASSIGN(const PrecompileResult done, precompile_watched(cache, requests, std::move(tuning), given));
+  tell_bundles(given, done.bundles);
+  if (result) {
+    MINUET_TRY(write_info(minuet_precompile_result{0, done.kernels, done.compiled, done.found, done.failed,
+                                                   done.bytes, done.seconds},
+                          result));
+  }
+  return verdict(done);
 }
 
 }  // namespace
@@ -217,22 +247,16 @@ void minuet_job_destroy(minuet_job* job) { delete job; }
 
 minuet_status minuet_precompile(minuet_context* context, const minuet_precompile_options* options,
                                 minuet_precompile_result* result) {
-  return guarded("minuet_precompile", [&]() -> llvm::Error {
+  return guarded("minuet_precompile",
+                 [&] { return precompile_for(context, options, /*results=*/std::nullopt, result); });
+}
+
+minuet_status minuet_precompile_tuned(minuet_context* context, const minuet_precompile_options* options,
+                                      const char* directory, minuet_precompile_result* result) {
+  return guarded("minuet_precompile_tuned", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(context, "context"));
-    MINUET_TRY(check_pointer(options, "options"));
-    MINUET_ASSIGN(const minuet_precompile_options given,
-                  read_options(options, minuet_precompile_options(MINUET_PRECOMPILE_OPTIONS_INIT)));
-    MINUET_ASSIGN(const std::vector<KernelRequest> requests,
-                  read_requests_of(*context->context->cache(), given));
-    MINUET_ASSIGN(const PrecompileResult done,
-                  precompile_watched(*context->context->cache(), requests, given));
-    tell_bundles(given, done.bundles);
-    if (result) {
-      MINUET_TRY(write_info(minuet_precompile_result{0, done.kernels, done.compiled, done.found, done.failed,
-                                                     done.bytes, done.seconds},
-                            result));
-    }
-    return verdict(done);
+    MINUET_ASSIGN(TuningStore results, open_tuning_store(*context->context, directory));
+    return precompile_for(context, options, std::move(results), result);
   });
 }
 

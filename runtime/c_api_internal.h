@@ -180,6 +180,10 @@ llvm::Expected<AxisArray> read_axes(const int32_t* values, i32 ndim, const char*
 llvm::Expected<DType> read_dtype(minuet_dtype dtype);
 /// Nothing for MINUET_DATAFLOW_AUTO.
 llvm::Expected<std::optional<Dataflow>> read_dataflow(minuet_dataflow dataflow);
+/// Empty for null; InvalidArgument for a path that is not absolute.
+llvm::Expected<std::string> read_tuning_directory(const char* directory);
+/// There, or for null in the context's cache folder.
+llvm::Expected<TuningStore> open_tuning_store(Context& context, const char* directory);
 /// Its strings are the binary's.
 minuet_kernel_info kernel_info(const Binary& binary, BinaryOrigin origin);
 /// Origins are those of the events from `first_event` on; a kernel without one was in memory.

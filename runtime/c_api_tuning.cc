@@ -8,6 +8,21 @@
 #include "runtime/tune_network.h"
 
 namespace minuet {
+
+llvm::Expected<std::string> read_tuning_directory(const char* directory) {
+  if (!directory) return std::string();
+  if (llvm::sys::path::is_absolute(directory)) return std::string(directory);
+  return make_error(StatusCode::InvalidArgument, "the directory '{0}' is no absolute path", directory);
+}
+
+llvm::Expected<TuningStore> open_tuning_store(Context& context, const char* directory) {
+  MINUET_ASSIGN(const std::string folder, read_tuning_directory(directory));
+  std::optional<TuningStore> store = context.tuning_store(folder);
+  if (store) return std::move(*store);
+  return make_error(StatusCode::FailedPrecondition,
+                    "this context has no cache folder, which keeps tuning results: name a directory");
+}
+
 namespace {
 
 constexpr i32 kLeastRepeats = 3, kMostRepeats = 10000;
@@ -19,13 +34,6 @@ std::string config_text(const TuningConfig& config) {
     text += (text.empty() ? "" : " ") + name + "=" + std::to_string(value);
   }
   return text;
-}
-
-/// Empty for null.
-llvm::Expected<std::string> read_directory(const char* directory) {
-  if (!directory) return std::string();
-  if (llvm::sys::path::is_absolute(directory)) return std::string(directory);
-  return make_error(StatusCode::InvalidArgument, "the directory '{0}' is no absolute path", directory);
 }
 
 llvm::Error check_tuning(const minuet_tuning_options& given) {
@@ -123,15 +131,10 @@ minuet_status minuet_tune(minuet_context* context, minuet_plan* plan, minuet_dev
     MINUET_ASSIGN(const minuet_tuning_options given,
                   read_options(options, minuet_tuning_options(MINUET_TUNING_OPTIONS_INIT)));
     MINUET_TRY(check_tuning(given));
-    MINUET_ASSIGN(const std::string directory, read_directory(given.directory));
-    std::optional<TuningStore> store = context->context->tuning_store(directory);
-    if (!store) {
-      return make_error(StatusCode::FailedPrecondition,
-                        "this context has no cache folder, which keeps tuning results: name a directory");
-    }
+    MINUET_ASSIGN(TuningStore store, open_tuning_store(*context->context, given.directory));
     const auto start = std::chrono::steady_clock::now();
     MINUET_ASSIGN(const TuneSummary done, tune_network(plan->residence->shared_plan(), *context->context,
-                                                       device->open->device(), *store, tune_options(given)));
+                                                       device->open->device(), store, tune_options(given)));
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     if (result) {
       minuet_tuning_result answer{};
@@ -155,7 +158,7 @@ minuet_status minuet_context_load_tuning(minuet_context* context, minuet_device*
   return guarded("minuet_context_load_tuning", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(context, "context"));
     MINUET_TRY(check_pointer(device, "device"));
-    MINUET_ASSIGN(const std::string folder, read_directory(directory));
+    MINUET_ASSIGN(const std::string folder, read_tuning_directory(directory));
     MINUET_ASSIGN(const std::size_t count,
                   context->context->load_tuning(device->open->device()->info(), folder));
     if (results) *results = static_cast<int64_t>(count);
@@ -170,14 +173,12 @@ minuet_status minuet_plan_visit_tuning(minuet_plan* plan, minuet_tuned_visitor v
     const Plan& own = plan->residence->plan();
     if (!own.tuning) return llvm::Error::success();
     for (const ProgramLayer& layer : own.program.layers) {
-      const ConvolutionProblem& problem = layer.convolution();
-      const i64 volume = kernel_volume(problem);
-      for (const TuningBucket& bucket :
-           {layer_bucket(Operation::Dataflow, problem, 0), layer_bucket(Operation::Fused, problem, 0),
-            gather_bucket(problem.dtype, problem.in_channels, volume, 0),
-            scatter_bucket(problem.dtype, problem.out_channels, volume, 0)}) {
+      for (const TuningBucket& bucket : buckets_of_layer(layer.convolution(), 0)) {
         visit_bucket(*own.tuning, layer.name, bucket, visit, user);
       }
+    }
+    for (const TuningBucket& bucket : buckets_of_network(own.program)) {
+      visit_bucket(*own.tuning, "", bucket, visit, user);
     }
     return llvm::Error::success();
   });

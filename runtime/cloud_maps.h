@@ -55,6 +55,7 @@ class CloudMaps {
 
   // Of the last build:
   MapMethod method() const { return indexes_built_ ? MapMethod::Indexed : MapMethod::Sorted; }
+  KeyType key() const { return levels_[0].key; }
   i64 rows(i32 level) const { return host_report_[kLevelsAt + level]; }
   i32* count(i32 level) const { return levels_[level].count; }  // device
   const MapView& map(i32 map) const { return maps_[map]; }

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
+#include <set>
 
 #include "codegen/arch.h"
 #include "codegen/trace.h"
+#include "codegen/tuning/tuning_ahead.h"
 #include "runtime/arena.h"
 #include "runtime/parallel.h"
 #include "runtime/rounding.h"
@@ -23,10 +26,40 @@ llvm::Expected<BinaryList> PlanResidence::compile(llvm::StringRef arch, const Ca
   }
   const Trace::Span span(cache_->trace(), "plan", ("compile for " + arch).str());
   MINUET_ASSIGN(std::shared_ptr<const CompiledPlan> chosen, CompiledPlan::create(*plan_, arch));
-  MINUET_ASSIGN(BinaryList binaries, cache_->get_or_compile_all(chosen->requests(), cancel));
+  llvm::Expected<BinaryList> found = cache_->get_or_compile_all(chosen->requests(), cancel);
+  if (!found && plan_->tuning) {
+    MINUET_ASSIGN(chosen, CompiledPlan::without_missing(*plan_, *chosen, *cache_, cancel, found.takeError()));
+    found = cache_->get_or_compile_all(chosen->requests(), cancel);
+  }
+  MINUET_ASSIGN(BinaryList binaries, std::move(found));
   const std::lock_guard<std::mutex> lock(mutex_);
   compiled_.emplace(arch.str(), Compiled{std::move(chosen), binaries});
   return binaries;
+}
+
+namespace {
+
+/// The first of those with the largest kernel.
+std::vector<ProgramLayer>::const_iterator find_largest(const Program& program) {
+  return std::max_element(program.layers.begin(), program.layers.end(),
+                          [](const ProgramLayer& a, const ProgramLayer& b) {
+                            return kernel_volume(a.convolution()) < kernel_volume(b.convolution());
+                          });
+}
+
+}  // namespace
+
+const ConvolutionProblem* largest_kernel(const Program& program) {
+  const auto largest = find_largest(program);
+  return largest == program.layers.end() ? nullptr : &largest->convolution();
+}
+
+std::vector<TuningBucket> buckets_of_network(const Program& program) {
+  const ConvolutionProblem* const largest = largest_kernel(program);
+  if (largest == nullptr) return {};
+  const i64 volume = kernel_volume(*largest);
+  return {grouping_bucket(largest->dtype, volume, 0), search_bucket(KeyType::U32, program.ndim, volume, 0),
+          search_bucket(KeyType::U64, program.ndim, volume, 0)};
 }
 
 llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const Plan& plan,
@@ -50,11 +83,7 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
     if (!candidates) return annotate(candidates.takeError(), layer.name);
     compiled->candidates[i] = std::move(*candidates);
   }
-  // The search and the grouping are all layers': those of the largest kernel.
-  const auto largest = std::max_element(
-      program.layers.begin(), program.layers.end(), [](const ProgramLayer& a, const ProgramLayer& b) {
-        return kernel_volume(a.convolution()) < kernel_volume(b.convolution());
-      });
+  const auto largest = find_largest(program);
   if (largest == program.layers.end()) {
     compiled->engine = choose_engine(program.ndim);
   } else {
@@ -72,6 +101,65 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
   compiled->permute_output = permute(program.output, false);
   compiled->permute_coordinates = choose_permute_coordinates(program.ndim);
   return compiled;
+}
+
+namespace {
+
+/// Whether nothing could be compiled, so that a kernel is there or is not.
+bool is_miss(const StatusError& status) {
+  return status.code() == StatusCode::FailedPrecondition || status.code() == StatusCode::Unavailable;
+}
+
+/// Names of those that only `tuned` asks for and that cannot be had, ascending.
+[[gnu::cold]] std::set<std::string> find_missing(const CompiledPlan& tuned, const CompiledPlan& standard,
+                                                 KernelCache& cache, const CancelToken* cancel) {
+  std::set<std::string> needed, missing;
+  for (const KernelRequest& request : standard.requests()) needed.insert(request.key);
+  for (const KernelRequest& request : tuned.requests()) {
+    if (needed.count(request.key) != 0) continue;
+    llvm::Expected<std::shared_ptr<const Binary>> binary = cache.get_or_compile(request, {cancel});
+    if (binary) continue;
+    if (is_miss(take_status(binary.takeError()))) missing.insert(request.source.display_name);
+  }
+  return missing;
+}
+
+template <class Choice>
+bool lacks(const Choice& choice, const std::set<std::string>& missing) {
+  SourceList list;
+  add_sources(list, choice);
+  const std::vector<KernelSource> sources = list.take();
+  return std::any_of(sources.begin(), sources.end(),
+                     [&](const KernelSource& source) { return missing.count(source.display_name) != 0; });
+}
+
+}  // namespace
+
+[[gnu::cold]] llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::without_missing(
+    const Plan& plan, const CompiledPlan& tuned, KernelCache& cache, const CancelToken* cancel,
+    llvm::Error none) {
+  StatusError why = take_status(std::move(none));
+  if (!is_miss(why)) return llvm::make_error<StatusError>(std::move(why));
+  MINUET_ASSIGN(const auto standard, create(plan, tuned.arch, nullptr, plan.dataflow));
+  const std::set<std::string> missing = find_missing(tuned, *standard, cache, cancel);
+  if (missing.empty()) return llvm::make_error<StatusError>(std::move(why));
+  auto there = std::make_shared<CompiledPlan>(tuned);
+  for (std::size_t i = 0; i < there->candidates.size(); ++i) {
+    there->candidates[i] =
+        replace_missing(tuned.candidates[i], standard->candidates[i],
+                        [&](const Candidate& candidate) { return lacks(candidate.choice, missing); });
+  }
+  if (lacks(tuned.engine.map32, missing)) there->engine.map32 = standard->engine.map32;
+  if (lacks(tuned.engine.map64, missing)) there->engine.map64 = standard->engine.map64;
+  for (const std::string& name : missing) {
+    const Trace::Span span(cache.trace(), "plan", "the default in place of tuned " + name);
+  }
+  cache.warn(llvm::formatv("tuning results are not used where their kernels are missing ({0} of them, the "
+                           "first {1}): the default runs there; `minuet precompile --tuned` puts them into "
+                           "bundles",
+                           missing.size(), *missing.begin())
+                 .str());
+  return there;
 }
 
 EngineChoice choose_engine(i32 ndim, i64 volume, const TuningSnapshot* tuning) {
@@ -97,6 +185,21 @@ std::vector<KernelRequest> CompiledPlan::requests() const {
   list.add(permute_output);
   list.add(permute_coordinates);
   return requests_of(list.take(), arch);
+}
+
+[[gnu::cold]] llvm::Expected<std::vector<KernelRequest>> requests_ahead(
+    const Plan& plan, llvm::StringRef arch, const std::vector<TuningEntry>& results) {
+  MINUET_ASSIGN(const auto compiled, CompiledPlan::create(plan, arch));
+  std::vector<KernelRequest> requests = compiled->requests();
+  std::vector<TuningLayer> layers(1);
+  layers[0].entries = results;
+  for (const TuningEnvironment* const gpu : environments_of(results)) {
+    const TuningSnapshot snapshot(*gpu, layers);
+    MINUET_ASSIGN(const auto tuned, CompiledPlan::create(plan, arch, &snapshot, plan.dataflow));
+    std::vector<KernelRequest> more = tuned->requests();
+    std::move(more.begin(), more.end(), std::back_inserter(requests));
+  }
+  return requests;
 }
 
 // ---- loaded on a device --------------------------------------------------------------------------------

@@ -30,10 +30,28 @@ struct CompiledPlan {
   static llvm::Expected<std::shared_ptr<const CompiledPlan>> create(const Plan& plan, llvm::StringRef arch,
                                                                     const TuningSnapshot* tuning,
                                                                     std::optional<Dataflow> dataflow);
+  /// What can be had of it: where nothing may be compiled, and kernels of what was tuned are nowhere, the
+  /// default takes their place, and the cache's warnings and trace say so (R34). `none`: why they could not
+  /// all be had, which is the answer where that is not it.
+  static llvm::Expected<std::shared_ptr<const CompiledPlan>> without_missing(const Plan& plan,
+                                                                             const CompiledPlan& tuned,
+                                                                             KernelCache& cache,
+                                                                             const CancelToken* cancel,
+                                                                             llvm::Error none);
   bool has(Dataflow dataflow, std::size_t layer) const;
   /// Every kernel that any cloud may need, each once.
   std::vector<KernelRequest> requests() const;
 };
+
+/// The problem of the largest kernel, whose search and grouping serve all layers; null where there is none.
+const ConvolutionProblem* largest_kernel(const Program& program);
+/// What may be tuned of a network as a whole; none where it has no kernel.
+std::vector<TuningBucket> buckets_of_network(const Program& program);
+
+/// Every kernel of a plan for `arch`, and those that GPUs of it choose by what was measured on them: some may
+/// be there twice.
+llvm::Expected<std::vector<KernelRequest>> requests_ahead(const Plan& plan, llvm::StringRef arch,
+                                                          const std::vector<TuningEntry>& results);
 
 /// One search for all maps: `volume` is the largest kernel's.
 EngineChoice choose_engine(i32 ndim, i64 volume = 0, const TuningSnapshot* tuning = nullptr);

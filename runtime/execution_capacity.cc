@@ -51,11 +51,15 @@ llvm::Error Execution::select_within_capacities() {
   MINUET_TRY(select_candidates());
   for (i32 i = 0; i < layer_count(); ++i) {
     if (is_fused(i)) continue;
+    const bool was_tuned =
+        plan().tuning && !plan().dataflow &&
+        choose_dataflow(program_.layers[i].convolution(), compiled_.arch) == Dataflow::Fused;
     return make_error(
         StatusCode::FailedPrecondition,
-        "layer {0} runs by {1}, whose GEMMs need counts on the host: for capacity mode make the "
-        "plan with the fused dataflow",
-        program_.layers[i].name, dataflow_name(dataflow_of(candidate_of(i).choice)));
+        "layer {0} runs by {1}{2}, whose GEMMs need counts on the host: for capacity mode make the "
+        "plan with the fused dataflow{3}",
+        program_.layers[i].name, dataflow_name(dataflow_of(candidate_of(i).choice)),
+        was_tuned ? ", as tuning results have it" : "", was_tuned ? ", which goes before results" : "");
   }
   return llvm::Error::success();
 }

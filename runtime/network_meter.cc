@@ -24,13 +24,12 @@ double time_of(Operation operation, const StageTimes& times) {
   }
 }
 
-/// The buckets of a layer in which something may be on trial.
-std::vector<TuningBucket> buckets_of(const ConvolutionProblem& problem, i64 rows) {
-  const i64 volume = kernel_volume(problem);
-  return {gather_bucket(problem.dtype, problem.in_channels, volume, rows),
-          scatter_bucket(problem.dtype, problem.out_channels, volume, rows),
-          layer_bucket(Operation::Fused, problem, rows), layer_bucket(Operation::Dataflow, problem, rows)};
+bool tries_search(const TuningConfigs& round) {
+  return std::any_of(round.begin(), round.end(),
+                     [](const auto& trial) { return trial.first.operation == Operation::Search; });
 }
+
+i64 nanoseconds(double milliseconds) { return std::llround(milliseconds * 1e6); }
 
 }  // namespace
 
@@ -54,14 +53,17 @@ llvm::Expected<std::unique_ptr<NetworkMeter>> NetworkMeter::create(std::shared_p
   MINUET_TRY(meter->count_rows());
   MINUET_TRY(meter->make_features());
   MINUET_TRY(meter->check_default_output());
+  MINUET_TRY(meter->estimate());
   return meter;
 }
 
-llvm::Error NetworkMeter::set_default(TuningConfigs configs, std::optional<Dataflow> dataflow) {
+llvm::Error NetworkMeter::set_default(TuningConfigs configs, std::optional<Dataflow> dataflow,
+                                      MapMethod maps) {
   announced_.clear();  // for another default
   fallback_.reset();
   default_ = std::move(configs);
   dataflow_ = dataflow;
+  method_ = maps;
   MINUET_ASSIGN(fallback_, open({}));
   return llvm::Error::success();
 }
@@ -78,9 +80,10 @@ llvm::Error NetworkMeter::count_rows() {
   const Program& program = plan_->program;
   i64 most_rows = 1;
   for (std::size_t cloud = 0; cloud < options_.clouds.size(); ++cloud) {
-    if (llvm::Error error = prepare(*fallback_, cloud)) {
+    if (llvm::Error error = settle(*fallback_, cloud)) {
       return annotate(std::move(error), "cloud " + std::to_string(cloud));
     }
+    keys_.push_back(fallback_->cloud()->key());
     most_rows = std::max(most_rows, fallback_->output_rows());
     std::vector<i64>& rows = rows_.emplace_back();
     for (const ProgramLayer& layer : program.layers) {
@@ -90,6 +93,24 @@ llvm::Error NetworkMeter::count_rows() {
   const i64 row = i64{program.tensors[program.output].channels} * dtype_bytes(program.dtype);
   MINUET_ASSIGN(output_, DeviceMemory::create(device_, most_rows * row));
   return llvm::Error::success();
+}
+
+llvm::Error NetworkMeter::estimate() {
+  const double start = seconds();
+  MINUET_TRY(set_default({}, plan_->dataflow));
+  opening_seconds_ = seconds() - start;
+  for (std::size_t cloud = 0; cloud < options_.clouds.size(); ++cloud) {
+    MINUET_TRY(time_inference(*fallback_, cloud).takeError());  // which makes room
+    MINUET_ASSIGN(const i64 time, time_inference(*fallback_, cloud));
+    inference_seconds_ += static_cast<double>(time) * 1e-9;
+  }
+  return llvm::Error::success();
+}
+
+/// What opens both, what settles them, and the pass that warms up.
+double NetworkMeter::network_overhead() const {
+  const i32 settles = device_->info().arch.empty() ? 1 : KeyBits::kPatience;
+  return 2 * (opening_seconds_ + (settles + 1) * inference_seconds_);
 }
 
 /// Numbers of both signs, so that no product is skipped and a ReLU has both to see.
@@ -109,7 +130,7 @@ llvm::Error NetworkMeter::check_cancelled() const {
   return make_error(StatusCode::Cancelled, "tuning was stopped");
 }
 
-double NetworkMeter::seconds() {
+double NetworkMeter::now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
@@ -164,10 +185,14 @@ llvm::Expected<std::unique_ptr<Execution>> NetworkMeter::open(const TuningConfig
   MINUET_ASSIGN(const std::shared_ptr<const CompiledPlan> compiled, choose(round));
   MINUET_ASSIGN(const BinaryList binaries, compile(round, *compiled));
   MINUET_TRY(check_cancelled());
+  const Reload again = [&](const Binary& refused) {
+    return recompile(*cache_, compiled->requests(), refused);
+  };
   MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded,
-                LoadedPlan::create(plan_, compiled, binaries, device_, {}, nullptr));
+                LoadedPlan::create(plan_, compiled, binaries, device_, again, nullptr));
   ExecutionOptions options;
   options.max_points = most_points();
+  options.cloud.method = method_;
   MINUET_ASSIGN(std::unique_ptr<Execution> execution, Execution::create(std::move(loaded), options));
   return execution;
 }
@@ -175,6 +200,15 @@ llvm::Expected<std::unique_ptr<Execution>> NetworkMeter::open(const TuningConfig
 llvm::Error NetworkMeter::prepare(Execution& execution, std::size_t cloud) {
   MINUET_TRY(execution.forget(/*for_maps=*/false));
   return execution.prepare(options_.clouds[cloud].coordinates, options_.clouds[cloud].count, nullptr);
+}
+
+llvm::Error NetworkMeter::settle(Execution& execution, std::size_t cloud) {
+  const i32 clouds = device_->info().arch.empty() ? 1 : KeyBits::kPatience;
+  for (i32 i = 0; i < clouds; ++i) {
+    MINUET_TRY(check_cancelled());
+    MINUET_TRY(prepare(execution, cloud));
+  }
+  return llvm::Error::success();
 }
 
 llvm::Error NetworkMeter::run(Execution& execution, std::size_t cloud) {
@@ -228,9 +262,29 @@ llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_layers(Execution&
   std::map<TuningBucket, i64> times;
   for (std::size_t i = 0; i < plan_->program.layers.size(); ++i) {
     const StageTimes layer = execution.layer_times(static_cast<i32>(i));
-    for (const TuningBucket& bucket : buckets_of(plan_->program.layers[i].convolution(), rows_[cloud][i])) {
-      if (round.count(bucket) != 0) times[bucket] += std::llround(time_of(bucket.operation, layer) * 1e6);
+    const ConvolutionProblem& problem = plan_->program.layers[i].convolution();
+    for (const TuningBucket& bucket : buckets_of_layer(problem, rows_[cloud][i])) {
+      if (round.count(bucket) != 0) times[bucket] += nanoseconds(time_of(bucket.operation, layer));
     }
+    const bool has_groups =
+        dataflow_of(execution.selected(static_cast<i32>(i))->choice) == Dataflow::GatherGemmScatter;
+    for (const auto& [bucket, config] : round) {
+      if (has_groups && bucket.operation == Operation::Grouping) {
+        times[bucket] += nanoseconds(layer.gather + layer.gemm + layer.scatter);
+      }
+    }
+  }
+  return times;
+}
+
+llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_search(Execution& execution, std::size_t cloud,
+                                                                      const TuningConfigs& round) {
+  MINUET_TRY(check_cancelled());
+  MINUET_TRY(prepare(execution, cloud));
+  MINUET_ASSIGN(const StageTimes preparation, execution.query_times());
+  std::map<TuningBucket, i64> times;
+  for (const auto& [bucket, config] : round) {
+    if (bucket.key == keys_[cloud]) times[bucket] = nanoseconds(preparation.map);
   }
   return times;
 }
@@ -238,12 +292,19 @@ llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_layers(Execution&
 llvm::Error NetworkMeter::measure_cloud(Execution& trial, std::size_t cloud, const TuningConfigs& round,
                                         Samples& samples) {
   MINUET_TRY(check_output(trial, cloud));
+  const bool is_search = tries_search(round);
+  if (is_search) {
+    MINUET_TRY(settle(*fallback_, cloud));
+    MINUET_TRY(settle(trial, cloud));
+  }
   // The first pass warms up, and forgets what the preparation took. Who goes first takes turns.
   for (i32 pass = -1; pass < options_.repeats; ++pass) {
     std::map<TuningBucket, i64> times[2];  // of the default, of the trial
     for (const bool second : {false, true}) {
       const bool is_trial = (pass % 2 == 0) == second;
-      MINUET_ASSIGN(times[is_trial ? 1 : 0], time_layers(is_trial ? trial : *fallback_, cloud, round));
+      Execution& execution = is_trial ? trial : *fallback_;
+      MINUET_ASSIGN(times[is_trial ? 1 : 0],
+                    is_search ? time_search(execution, cloud, round) : time_layers(execution, cloud, round));
     }
     if (pass < 0) continue;
     for (const auto& [bucket, time] : times[0]) {
@@ -277,14 +338,20 @@ llvm::Expected<i64> NetworkMeter::time_inference(Execution& execution, std::size
   return std::llround((seconds() - start) * 1e9);
 }
 
-llvm::Expected<TuningSamples> NetworkMeter::measure_network(const TuningConfigs& configs) {
+llvm::Expected<TuningSamples> NetworkMeter::measure_network(const TuningConfigs& configs, double seconds) {
+  constexpr double kLeastPasses = 3;
+  const double fit = (seconds - network_overhead()) / std::max(2 * inference_seconds_, 1e-9);
+  const double most = std::max<double>(options_.repeats, kLeastPasses);
+  const i32 passes = static_cast<i32>(std::clamp(fit, kLeastPasses, most));
   TuningSamples samples;
-  samples.fallback.resize(options_.repeats);
-  samples.trial.resize(options_.repeats);
+  samples.fallback.resize(passes);
+  samples.trial.resize(passes);
   MINUET_ASSIGN(const std::unique_ptr<Execution> trial, open(configs));
   fallback_->engine().set_profiling(false);
   for (std::size_t cloud = 0; cloud < options_.clouds.size(); ++cloud) {
-    for (i32 pass = -1; pass < options_.repeats; ++pass) {
+    MINUET_TRY(settle(*fallback_, cloud));
+    MINUET_TRY(settle(*trial, cloud));
+    for (i32 pass = -1; pass < passes; ++pass) {
       for (const bool second : {false, true}) {
         const bool is_trial = (pass % 2 == 0) == second;
         MINUET_ASSIGN(const i64 time, time_inference(is_trial ? *trial : *fallback_, cloud));

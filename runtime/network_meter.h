@@ -25,7 +25,8 @@ struct MeterOptions {
 };
 
 /// One thread at a time. The plan is of a network. Times of a round are summed over the clouds and over the
-/// layers that a bucket has, and do not hold the preparation of a cloud.
+/// layers that a bucket has, and do not hold the preparation of a cloud; but a search's are of the sorted
+/// maps that a preparation makes, and a round that tries one tries nothing else.
 class NetworkMeter final : public TuningMeter {
  public:
   static llvm::Expected<std::unique_ptr<NetworkMeter>> create(std::shared_ptr<const Plan> plan,
@@ -33,16 +34,26 @@ class NetworkMeter final : public TuningMeter {
                                                               std::shared_ptr<Device> device,
                                                               const TuningEnvironment& environment,
                                                               MeterOptions options);
-  /// What rounds are compared with from here on. `dataflow`: of all layers; else each by its choice.
-  llvm::Error set_default(TuningConfigs configs, std::optional<Dataflow> dataflow);
+  /// What rounds are compared with from here on. `dataflow`: of all layers; else each by its choice. `maps`:
+  /// how they are made.
+  llvm::Error set_default(TuningConfigs configs, std::optional<Dataflow> dataflow,
+                          MapMethod maps = MapMethod::Indexed);
   /// Of each layer's output, by cloud and layer.
   const std::vector<std::vector<i64>>& rows() const { return rows_; }
+  /// Of each cloud's sorted maps.
+  const std::vector<KeyType>& keys() const { return keys_; }
+  /// About how long measure() takes, once its kernels are compiled.
+  double round_seconds() const { return opening_seconds_ + 2 * (options_.repeats + 3) * inference_seconds_; }
+  /// The same of measure_network() with set_default() before it, where it may take its time.
+  double network_seconds() const { return network_overhead() + 2 * options_.repeats * inference_seconds_; }
 
-  double seconds() override;
+  static double now();
+  double seconds() override { return now(); }
   void announce(const TuningConfigs& round) override;
   llvm::Expected<std::map<TuningBucket, TuningSamples>> measure(const TuningConfigs& round) override;
-  /// Whole inferences of all clouds, wall time, from coordinates and features to the output.
-  llvm::Expected<TuningSamples> measure_network(const TuningConfigs& configs);
+  /// Whole inferences of all clouds, wall time, from coordinates and features to the output: as many passes
+  /// as a round has, or as few as fit into `seconds`, three at least.
+  llvm::Expected<TuningSamples> measure_network(const TuningConfigs& configs, double seconds);
 
  private:
   struct Announced {
@@ -54,7 +65,9 @@ class NetworkMeter final : public TuningMeter {
   NetworkMeter(std::shared_ptr<const Plan> plan, std::shared_ptr<KernelCache> cache,
                std::shared_ptr<Device> device, TuningEnvironment environment, MeterOptions options);
   i64 most_points() const;
+  double network_overhead() const;
   llvm::Error count_rows();
+  llvm::Error estimate();
   llvm::Error make_features();
   llvm::Error check_cancelled() const;
   TuningConfigs with_default(const TuningConfigs& round) const;
@@ -63,6 +76,8 @@ class NetworkMeter final : public TuningMeter {
   llvm::Expected<BinaryList> compile(const TuningConfigs& round, const CompiledPlan& compiled);
   llvm::Expected<std::unique_ptr<Execution>> open(const TuningConfigs& round);
   llvm::Error prepare(Execution& execution, std::size_t cloud);
+  /// Until its keys and maps are made as they will be for more clouds like this one.
+  llvm::Error settle(Execution& execution, std::size_t cloud);
   llvm::Error run(Execution& execution, std::size_t cloud);
   llvm::Expected<std::vector<float>> output_of(Execution& execution, std::size_t cloud);
   /// That trials can be told from it.
@@ -71,6 +86,9 @@ class NetworkMeter final : public TuningMeter {
   llvm::Error check_output(Execution& trial, std::size_t cloud);
   /// Of one run: nanoseconds of each bucket of `round`.
   llvm::Expected<std::map<TuningBucket, i64>> time_layers(Execution& execution, std::size_t cloud,
+                                                          const TuningConfigs& round);
+  /// Of one preparation: the same, of a round of searches.
+  llvm::Expected<std::map<TuningBucket, i64>> time_search(Execution& execution, std::size_t cloud,
                                                           const TuningConfigs& round);
   llvm::Error measure_cloud(Execution& trial, std::size_t cloud, const TuningConfigs& round,
                             Samples& samples);
@@ -82,9 +100,13 @@ class NetworkMeter final : public TuningMeter {
   const TuningEnvironment environment_;
   const MeterOptions options_;
   std::vector<std::vector<i64>> rows_;
+  std::vector<KeyType> keys_;
+  double opening_seconds_ = 0;    // of the default, whose kernels are there
+  double inference_seconds_ = 0;  // one of each cloud
   DeviceMemory features_, output_;
   TuningConfigs default_;
   std::optional<Dataflow> dataflow_;
+  MapMethod method_ = MapMethod::Indexed;
   std::unique_ptr<Execution> fallback_;
   std::vector<Announced> announced_;
 };

@@ -1,13 +1,17 @@
 // Tuning a network: what is measured in which order, and what of it is kept.
 //
 // First the kernels of the dataflow that most layers run by, then those of the other one, each by itself;
-// then dataflow against dataflow, each with its best kernels; last the whole network. What was decided is in
-// the store as soon as a step is over.
+// then what serves all layers: groups of GEMMs, and the search of sorted maps; then dataflow against
+// dataflow, each with its best kernels; last the whole network. What was decided is in the store as soon as a
+// step is over. Each step has a part of the time that is left to it and to those after it.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "runtime/context.h"
 #include "runtime/network_meter.h"
@@ -21,8 +25,8 @@ struct TuneProgress {
 
 struct TuneOptions {
   MeterOptions meter;
-  double budget_seconds = 120;
-  bool exhaustive = false;  // every candidate, whatever the time
+  double budget_seconds = 120;  // of all of it, from the first kernel that is compiled on
+  bool exhaustive = false;      // every candidate, whatever the time
   std::function<void(const TuneProgress&)> progress;
   std::function<void(const TuningBucket&, const TuningConfig&, const std::string& reason)> skipped;
 };
@@ -34,6 +38,10 @@ struct TuneSummary {
       tuned_ns = 0;  // of all clouds' inferences, medians; 0 where nothing won or it was stopped
   bool stopped = false;
 };
+
+/// Of layers' buckets and the maps that they read: those that stand or fall together. Where layers of one map
+/// run by different dataflows, it has the views of both made.
+std::vector<std::set<TuningBucket>> group_by_map(const std::vector<std::pair<i64, TuningBucket>>& read);
 
 /// `plan`: of a network. The heuristic is what is compared with, whatever the plan was tuned by.
 llvm::Expected<TuneSummary> tune_network(const std::shared_ptr<const Plan>& plan, Context& context,

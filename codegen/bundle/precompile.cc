@@ -316,6 +316,8 @@ llvm::Expected<BundleReport> Precompilation::write_shelf(const std::string& arch
     shelf.entries.merge(others.entries);  // of two with one key ours stays
     shelf.tuning = std::move(others.tuning);
   }
+  const auto tuned = options_.tuning.find(arch);
+  if (tuned != options_.tuning.end()) shelf.tuning = join_tuning(shelf.tuning, tuned->second);
   std::vector<Entry> entries;
   for (auto& [key, entry] : shelf.entries) entries.push_back(std::move(entry));
   MINUET_ASSIGN(const WrittenBundle written, write_bundle(path, arch, entries, shelf.tuning));

@@ -8,6 +8,7 @@
 
 #include "codegen/cache/kernel_cache.h"
 #include "codegen/helper/protocol.h"
+#include "codegen/tuning/tuning_ahead.h"
 
 namespace minuet {
 
@@ -23,6 +24,7 @@ struct PrecompileStep {
 struct PrecompileOptions {
   std::string output;       // folder of the bundles; made where it is not there
   std::string time_traces;  // folder of NVRTC's time traces, one a kernel; made where it is not there (R32)
+  ArchTuning tuning;        // that goes into the bundles, beside the kernels
   int jobs = 0;             // helper programs; 0: as many as there are cores, and memory for
   const CancelToken* cancel = nullptr;
   std::function<void(const PrecompileStep&)> step;  // never from two threads at once

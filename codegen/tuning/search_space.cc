@@ -35,6 +35,35 @@ TuningTask tile_task(const TuningBucket& bucket, i32 default_tile) {
   return task;
 }
 
+// ---- of a whole network ---------------------------------------------------------------------------------
+
+/// Values of a field beside the default's, by expected gain.
+using FieldValues = std::pair<const char*, std::vector<i64>>;
+
+/// All combinations that fit, those that differ from the default in fewest fields first.
+[[gnu::cold]] void add_combinations(TuningTask& task, llvm::ArrayRef<FieldValues> fields) {
+  std::vector<TuningConfig> combined{task.default_config};
+  for (const auto& [name, values] : fields) {
+    const std::vector<TuningConfig> before = combined;
+    for (const i64 value : values) {
+      for (TuningConfig config : before) {
+        config[name] = value;
+        combined.push_back(std::move(config));
+      }
+    }
+  }
+  const auto differing = [&](const TuningConfig& config) {
+    std::size_t fields_changed = 0;
+    for (const auto& [name, value] : config) fields_changed += task.default_config.at(name) != value ? 1 : 0;
+    return fields_changed;
+  };
+  for (std::size_t changed = 1; changed <= fields.size(); ++changed) {
+    for (const TuningConfig& config : combined) {
+      if (differing(config) == changed && fits(task.bucket, config)) task.candidates.push_back(config);
+    }
+  }
+}
+
 // ---- Specs of the fused kernel --------------------------------------------------------------------------
 
 /// One way to change a Spec.
@@ -168,6 +197,22 @@ std::vector<TuningTask> kernel_tasks(const ConvolutionProblem& problem, llvm::St
   const i64 volume = kernel_volume(problem);
   return {tile_task(gather_bucket(problem.dtype, problem.in_channels, volume, rows), gmas.gather.tile),
           tile_task(scatter_bucket(problem.dtype, problem.out_channels, volume, rows), gmas.scatter.tile)};
+}
+
+TuningTask search_task(KeyType key, i32 ndim, i64 volume, i64 rows) {
+  TuningTask task{search_bucket(key, ndim, volume, rows), config_of(SearchChoice{}), {}};
+  add_combinations(task, {{"query_block", {1024, 256, 2048, 128}},
+                          {"source_block", {512, 128, 1024, 64, 32}},
+                          {"threads", {256, 64, 512}}});
+  return task;
+}
+
+TuningTask grouping_task(const ConvolutionProblem& problem, i64 rows) {
+  TuningTask task{
+      grouping_bucket(problem.dtype, kernel_volume(problem), rows), config_of(GroupingChoice{}), {}};
+  add_combinations(task,
+                   {{"padding_percent", {15, 40, 10, 60, 5, 100, 0}}, {"height_step", {128, 32, 256, 16}}});
+  return task;
 }
 
 TuningTask dataflow_task(const ConvolutionProblem& problem, llvm::StringRef arch, i64 rows) {

@@ -23,6 +23,13 @@ struct TuningTask {
 std::vector<TuningTask> kernel_tasks(const ConvolutionProblem& problem, llvm::StringRef arch,
                                      Dataflow dataflow, i64 rows);
 
+/// B, C and threads of the search that makes the sorted maps of a network: `volume` offsets at most, of about
+/// `rows` rows.
+TuningTask search_task(KeyType key, i32 ndim, i64 volume, i64 rows);
+/// How much padding a group of GEMMs may have, and what their heights are multiples of, for a network whose
+/// largest kernel is the problem's.
+TuningTask grouping_task(const ConvolutionProblem& problem, i64 rows);
+
 /// By which dataflow it runs. No candidate where only one takes it.
 TuningTask dataflow_task(const ConvolutionProblem& problem, llvm::StringRef arch, i64 rows);
 

@@ -121,7 +121,7 @@ class Tuner {
   llvm::Error search() {
     TuningConfigs round = pick();
     if (!round.empty()) meter_.announce(round);
-    while (!round.empty() && has_time()) {
+    while (!round.empty() && has_time(2)) {  // for it, and for one that confirms
       TuningConfigs next = pick();  // by what is known now, so that it is compiled while this is measured
       if (!next.empty()) meter_.announce(next);
       MINUET_TRY(measure(round, /*confirms=*/false));
@@ -133,6 +133,7 @@ class Tuner {
     for (int i = 0; i < kConfirmations; ++i) {
       const TuningConfigs winners = unconfirmed();
       if (winners.empty()) return llvm::Error::success();
+      if (i > 0 && !has_time(1)) break;  // for the first one time was left
       MINUET_TRY(measure(winners, /*confirms=*/true));
       ++rounds_;
     }
@@ -161,9 +162,9 @@ class Tuner {
   }
 
   double seconds_a_round() {
-    return rounds_ == 0 ? 0 : (meter_.seconds() - start_) / static_cast<double>(rounds_);
+    return rounds_ == 0 ? options_.round_seconds : (meter_.seconds() - start_) / static_cast<double>(rounds_);
   }
-  bool has_time() { return meter_.seconds() + seconds_a_round() <= options_.deadline; }
+  bool has_time(int rounds) { return meter_.seconds() + rounds * seconds_a_round() <= options_.deadline; }
 
   void tell_progress(i64 picked) {
     if (!options_.progress) return;

@@ -41,8 +41,9 @@ struct TuningProgress {
 };
 
 struct TunerOptions {
-  double deadline = 0;  // no round of the search begins that is expected to end after it
-  i64 most_tried = 0;   // candidates of a task; 0: all
+  double deadline = 0;       // no round begins that is expected to end after it, with the one that confirms
+  double round_seconds = 0;  // that a round is expected to take, before one was measured
+  i64 most_tried = 0;        // candidates of a task; 0: all
   std::function<void(const TuningProgress&)> progress;  // after each round; may be empty
   /// A candidate that does not run, and why; may be empty.
   std::function<void(const TuningBucket&, const TuningConfig&, const std::string& reason)> skipped;

@@ -1,6 +1,7 @@
 #include "codegen/tuning/tuning_entry.h"
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 #include <utility>
 
@@ -41,6 +42,14 @@ std::vector<TuningMeasurement> unite(const std::vector<TuningMeasurement>& all) 
   return united;
 }
 
+/// Null where there is none that was measured in the entry's environment.
+const TuningMeasurement* default_of(const TuningEntry& entry) {
+  const auto& all = entry.measurements;
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [](const TuningMeasurement& m) { return m.is_default && !m.migrated; });
+  return found == all.end() ? nullptr : &*found;
+}
+
 }  // namespace
 
 TuningEntry make_entry(const TuningEnvironment& environment, const TuningBucket& bucket,
@@ -55,6 +64,23 @@ TuningEntry merge_entries(const TuningEntry& a, const TuningEntry& b) {
   std::vector<TuningMeasurement> all = a.measurements;
   all.insert(all.end(), b.measurements.begin(), b.measurements.end());
   return {a.environment, a.bucket, unite(all)};
+}
+
+[[gnu::cold]] TuningEntry merge_runs(const TuningEntry& mine, const TuningEntry& other) {
+  const TuningMeasurement *const my_default = default_of(mine), *const their_default = default_of(other);
+  if (my_default == nullptr || their_default == nullptr || my_default->config != their_default->config) {
+    return mine;
+  }
+  const double scale =
+      static_cast<double>(my_default->median_ns) / static_cast<double>(their_default->median_ns);
+  const auto scaled = [&](i64 ns) { return std::llround(static_cast<double>(ns) * scale); };
+  TuningEntry theirs = other;
+  for (TuningMeasurement& measurement : theirs.measurements) {
+    measurement.median_ns = std::max<i64>(1, scaled(measurement.median_ns));
+    measurement.least_ns = scaled(measurement.least_ns);
+    measurement.spread_ns = scaled(measurement.spread_ns);
+  }
+  return merge_entries(mine, theirs);
 }
 
 }  // namespace minuet

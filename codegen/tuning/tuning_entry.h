@@ -44,6 +44,11 @@ TuningEntry make_entry(const TuningEnvironment& environment, const TuningBucket&
 /// and associative. Both entries are of one environment and bucket.
 TuningEntry merge_entries(const TuningEntry& a, const TuningEntry& b);
 
+/// The same of two runs that measured other clouds: what the other one's took is told in units of the
+/// default's time there, which is taken to be the default's here. `mine` alone where the default is another,
+/// or one was not measured in this environment.
+TuningEntry merge_runs(const TuningEntry& mine, const TuningEntry& other);
+
 /// A JSON array, as files of the store and bundles (R20) have it: equal sets of entries give equal bytes, in
 /// whatever order they come.
 std::string write_tuning(const std::vector<TuningEntry>& entries);

@@ -104,6 +104,13 @@ TuningBucket layer_bucket(Operation operation, const ConvolutionProblem& problem
   return bucket;
 }
 
+std::vector<TuningBucket> buckets_of_layer(const ConvolutionProblem& problem, i64 rows) {
+  const i64 volume = kernel_volume(problem);
+  return {layer_bucket(Operation::Dataflow, problem, rows), layer_bucket(Operation::Fused, problem, rows),
+          gather_bucket(problem.dtype, problem.in_channels, volume, rows),
+          scatter_bucket(problem.dtype, problem.out_channels, volume, rows)};
+}
+
 std::string tuning_text(const std::string& value) { return value; }
 std::string tuning_text(i64 value) { return std::to_string(value); }
 std::string tuning_text(DType value) { return kDTypeNames[static_cast<int>(value)]; }

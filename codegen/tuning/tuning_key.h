@@ -4,6 +4,7 @@
 
 #include <compare>
 #include <string>
+#include <vector>
 
 #include "codegen/error.h"
 #include "codegen/problem.h"
@@ -57,6 +58,10 @@ const char* operation_name(Operation operation);
 inline bool is_of_layer(Operation operation) {
   return operation == Operation::Fused || operation == Operation::Dataflow;
 }
+/// Whether one serves all layers of a network: that of the largest kernel, and of most rows.
+inline bool serves_all_layers(Operation operation) {
+  return operation == Operation::Search || operation == Operation::Grouping;
+}
 
 /// Rows are known when a cloud is there, and not yet when a plan is made.
 inline constexpr i32 kAnyRows = -1;
@@ -95,6 +100,9 @@ TuningBucket search_bucket(KeyType key, i32 ndim, i64 volume, i64 rows);
 TuningBucket grouping_bucket(DType dtype, i64 volume, i64 rows);
 /// operation: Fused or Dataflow.
 TuningBucket layer_bucket(Operation operation, const ConvolutionProblem& problem, i64 rows);
+
+/// Every bucket that something of a layer may be tuned in, with its dataflow's first.
+std::vector<TuningBucket> buckets_of_layer(const ConvolutionProblem& problem, i64 rows);
 
 std::string bucket_hash(const TuningBucket& bucket);
 

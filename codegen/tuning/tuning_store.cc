@@ -1,12 +1,15 @@
 #include "codegen/tuning/tuning_store.h"
 
 #include <algorithm>
+#include <chrono>
 
 namespace minuet {
 namespace {
 
 constexpr std::uint64_t kMostFileBytes = 1 << 20;
 constexpr llvm::StringLiteral kSuffix = ".json";
+constexpr const char* kFolderLock = "lock";  // of a folder; a writer holds it for milliseconds
+constexpr std::chrono::seconds kFolderLockBound{10};
 
 std::string file_name(const TuningEntry& entry) { return bucket_hash(entry.bucket) + kSuffix.str(); }
 
@@ -14,9 +17,30 @@ std::string file_name(const TuningEntry& entry) { return bucket_hash(entry.bucke
 
 std::string tuning_folder_of_cache() { return "tune"; }
 
+[[gnu::cold]] llvm::Error TuningStore::check_writable(const std::string& environment) {
+  MINUET_ASSIGN(const FileHandle folder, root_.open({environment}, Missing::Make));
+  const std::string name = unique_name(kTemporaryPrefix);
+  MINUET_TRY(root_.write_file(folder.get(), name, "a test"));
+  root_.system.unlink_at(folder.get(), name.c_str());
+  return llvm::Error::success();
+}
+
 llvm::Error TuningStore::publish(const TuningEntry& entry) {
   MINUET_ASSIGN(const FileHandle folder, root_.open({environment_hash(entry.environment)}, Missing::Make));
   return root_.write_file(folder.get(), file_name(entry), write_tuning({entry}));
+}
+
+[[gnu::cold]] llvm::Error TuningStore::publish_joined(const TuningEntry& entry, Join join) {
+  const std::string environment = environment_hash(entry.environment);
+  const auto open_folder = [&] { return root_.open({environment}, Missing::Make); };
+  MINUET_ASSIGN(const FileHandle folder, open_folder());
+  // Without the lock the result is kept all the same: it cost more than what may be lost.
+  const FileLock lock = take_file_lock(root_.system, open_folder, kFolderLock, root_.policy.file_mode(),
+                                       kFolderLockBound, nullptr);
+  llvm::Expected<TuningEntry> there = read_entry(folder.get(), environment, file_name(entry));
+  if (there) return publish(join(*there));
+  llvm::consumeError(there.takeError());
+  return publish(entry);
 }
 
 llvm::Expected<TuningEntry> TuningStore::read_entry(int folder, const std::string& environment,

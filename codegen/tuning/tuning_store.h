@@ -1,8 +1,9 @@
 // Tuning entries on disk (R33): <directory>/<below>/<environment hash>/<bucket hash>.json.
 //
-// One file an entry, published whole, so that processes that tune at once lose nothing. The folders and
-// files are trusted by the rules of the kernel cache (cache_directory.h). Nothing is pruned here: results
-// cost a measurement each, and thousands of them are a few megabytes. Thread-safe.
+// One file an entry, published whole, so that processes that tune at once lose nothing; what two of them have
+// of one bucket is joined under a lock. The folders and files are trusted by the rules of the kernel cache
+// (cache_directory.h). Nothing is pruned here: results cost a measurement each, and thousands of them are a
+// few megabytes. Thread-safe.
 #pragma once
 
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "codegen/cache/store.h"
 #include "codegen/tuning/tuning_entry.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace minuet {
 
@@ -29,8 +31,18 @@ class TuningStore {
   TuningStore(std::string directory, std::string below, TrustPolicy policy, FileSystem& system)
       : root_{std::move(directory), policy, system, std::move(below)} {}
 
+  /// Whether results of that environment can be kept, tried out: an error is known before anything is
+  /// measured.
+  llvm::Error check_writable(const std::string& environment_hash);
+
   /// Takes the place of the entry of that environment and bucket.
   llvm::Error publish(const TuningEntry& entry);
+
+  using Join = llvm::function_ref<TuningEntry(const TuningEntry& there)>;
+  /// The same of what `join` makes of the entry that is there, or of `entry` where none is that can be read.
+  /// Two processes that do so at once lose nothing of each other; on a file system without locks the last
+  /// one's stays.
+  llvm::Error publish_joined(const TuningEntry& entry, Join join);
 
   /// Empty where there is no such environment. A file that is no entry of this schema, or another's, is
   /// skipped.

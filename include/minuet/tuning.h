@@ -26,7 +26,8 @@ typedef struct minuet_tuning_cloud {
 /* How far minuet_tune is. Strings live during the call. */
 typedef struct minuet_tuning_progress {
   size_t struct_size;
-  const char* step;            /* "fused kernels", "gather and scatter tiles", "dataflows" */
+  const char* step;            /* "fused kernels", "gather and scatter tiles", "groups of GEMMs", "sorted
+                                  maps", "dataflows", "the whole network" */
   int64_t rounds, most_rounds; /* of this step: done; done and to come, where there is time for all */
   double seconds_left;         /* of this step, at most */
 } minuet_tuning_progress;
@@ -45,7 +46,8 @@ typedef struct minuet_tuning_options {
   const minuet_tuning_cloud* clouds; /* like those that are to be fast, of their numbers of voxels */
   int32_t cloud_count;               /* 1 or more */
   int32_t repeats;       /* timed runs of each cloud in a round, 3 or more; 0: 16 on a GPU, 5 on the CPU */
-  double budget_seconds; /* in which the search is to end, what is expected to gain most first; 0: 120 */
+  double budget_seconds; /* in which the call is to end, what is expected to gain most first; 0: 120. What
+                            compiles the default's kernels counts, and is waited for however long it takes. */
   int32_t exhaustive;    /* 1: every candidate, whatever the time */
   int32_t reserved;
   const char* directory; /* for the results, an absolute path, made where it is not there; null: the context's
@@ -69,15 +71,15 @@ typedef struct minuet_tuning_result {
   double seconds;
 } minuet_tuning_result;
 
-/* Measures on the device what may run each layer of a network: on a GPU the Specs of the fused kernel and the
- * tiles of gather and scatter, and everywhere which dataflow is faster, where the plan leaves that to be
- * chosen. Layers are timed inside runs of the whole network, by themselves, the preparation of a cloud not
- * counted; a candidate is kept where it beats the default by more than the spread of their difference, twice,
- * and is skipped where the network's output is another with it. As soon as a step is over, its results take
- * the place of those that the folder has of the same layers; nothing uses them before
- * minuet_context_load_tuning. Compiles, allocates and waits; the device should have nothing else to do. The
- * plan need be neither compiled nor loaded; one that was made by tuning results is measured against the
- * default all the same.
+/* Measures on the device what may run each layer of a network: on a GPU the Specs of the fused kernel, the
+ * tiles of gather and scatter, how GEMMs are grouped and how sorted keys are searched; and everywhere which
+ * dataflow is faster, where the plan leaves that to be chosen. Layers are timed inside runs of the whole
+ * network, by themselves, the preparation of a cloud not counted; a candidate is kept where it beats the
+ * default by more than the spread of their difference, twice, and is skipped where the network's output is
+ * another with it. As soon as a step is over, its results take the place of those that the folder has of the
+ * same layers; nothing uses them before minuet_context_load_tuning. Compiles, allocates and waits; the device
+ * should have nothing else to do. The plan need be neither compiled nor loaded; one that was made by tuning
+ * results is measured against the default all the same.
  *
  * CANCELLED where it was stopped; FAILED_PRECONDITION where there is no directory and kernels live in memory
  * only, or the output is 0 everywhere with the plan's weights; UNIMPLEMENTED for the plan of a single op.
@@ -96,9 +98,10 @@ MINUET_API minuet_status minuet_context_load_tuning(minuet_context* context, min
  * names and whole numbers: "tile=16". */
 typedef struct minuet_tuned_choice {
   size_t struct_size;
-  const char* layer; /* the parameter prefix */
-  const char*
-      operation; /* "fused", "gather", "scatter": its kernel; "dataflow": 0 gather-GEMM-scatter, 1 fused */
+  const char* layer; /* the parameter prefix; "" of what serves all layers, of which that of most rows does */
+  /* "fused", "gather", "scatter": a kernel; "dataflow": 0 gather-GEMM-scatter, 1 fused; of all layers
+   * "grouping" (of GEMMs) and "search" (of sorted maps). */
+  const char* operation;
   const char* chosen;
   const char* otherwise;         /* what the default is; the same where nothing beats it */
   const char* origin;            /* "user": the directory; "bundle" */
@@ -110,6 +113,17 @@ typedef void (*minuet_tuned_visitor)(const minuet_tuned_choice* choice, void* us
 /* Every result that the plan was made by, layer by layer, rows ascending. None before
  * minuet_context_load_tuning. */
 MINUET_API minuet_status minuet_plan_visit_tuning(minuet_plan* plan, minuet_tuned_visitor visit, void* user);
+
+/* minuet_precompile, for GPUs that have been tuned: for every arch the kernels that its GPUs' results in the
+ * directory (null: the cache folder) choose are compiled beside those of the default, and the results go into
+ * the bundle, where minuet_context_load_tuning finds them. Results of this version and of the toolkit that
+ * compiles; of the same layers they take the place of those that a bundle has. options->archs are needed, for
+ * a recorded list too. NOT_FOUND where there are no results for any of them; for one alone a warning says so.
+ * A program that may compile nothing runs the default where a tuned kernel is in no bundle, with a warning.
+ */
+MINUET_API minuet_status minuet_precompile_tuned(minuet_context* context,
+                                                 const minuet_precompile_options* options,
+                                                 const char* directory, minuet_precompile_result* result);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -3,7 +3,10 @@
 #include <set>
 #include <thread>
 
+#include "codegen/bundle/bundle.h"
+#include "minuet/tuning.h"
 #include "tests/codegen/cache/store_fakes.h"
+#include "tests/codegen/tuning/examples.h"
 #include "tests/runtime/caches_fixture.h"
 #include "tests/support/environment.h"
 
@@ -38,6 +41,46 @@ TEST_F(Caches, R22_RecordThenPrecompileThenRunWithoutJit) {
             static_cast<std::ptrdiff_t>(origins.size()));
   EXPECT_EQ(counters(strict.get()).compiled, 0);
   EXPECT_EQ(counters(strict.get()).bundle_hits, result.kernels);
+}
+
+/// Measured on another machine.
+TEST_F(Caches, R35_ResultsGoIntoTheBundle) {
+  minuet_system_info system{};
+  system.struct_size = sizeof(system);
+  check(minuet_query_system(&system));
+  TuningEnvironment environment = as_of_this_build(example_environment());
+  environment.toolkit = system.nvrtc;
+  const TuningEntry entry = example_entry(environment);
+  const std::string results = path("results"), output = path("out"), list = record_few();
+  llvm::cantFail(store_in(results).publish(entry));
+
+  const auto farm = context("farm");
+  const char* archs[] = {kArch};
+  minuet_precompile_options options = MINUET_PRECOMPILE_OPTIONS_INIT;
+  options.requests_path = list.c_str();
+  options.archs = archs;
+  options.arch_count = 1;
+  options.output_directory = output.c_str();
+  ASSERT_EQ(minuet_precompile_tuned(farm.get(), &options, results.c_str(), nullptr), MINUET_OK)
+      << last_error();
+  const auto results_in_bundle = [&] {
+    return llvm::cantFail(llvm::cantFail(Bundle::open(output + "/minuet-sm_90a.bundle"))->tuning());
+  };
+  EXPECT_EQ(results_in_bundle(), write_tuning({entry}));
+  ASSERT_EQ(minuet_precompile(farm.get(), &options, nullptr), MINUET_OK) << last_error();
+  EXPECT_EQ(results_in_bundle(), write_tuning({entry})) << "without results they stay";
+
+  // What cannot be done is said before any work.
+  const auto expect = [&](minuet_status status, const char* directory, const char* reason) {
+    EXPECT_EQ(minuet_precompile_tuned(farm.get(), &options, directory, nullptr), status);
+    EXPECT_THAT(last_error(), HasSubstr(reason));
+  };
+  expect(MINUET_INVALID_ARGUMENT, "results", "no absolute path");
+  expect(MINUET_NOT_FOUND, nullptr, "are for sm_90a: `minuet tune run` measures");
+  archs[0] = "sm_80";
+  expect(MINUET_NOT_FOUND, results.c_str(), "are for sm_80");
+  options.arch_count = 0;
+  expect(MINUET_INVALID_ARGUMENT, results.c_str(), "none says whose tuning results to take");
 }
 
 TEST_F(Caches, R20_TwoFarmsMakeTheSameBytesAndASecondRunFindsAll) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "codegen/tuning/tuned_config.h"
 #include "runtime/execution.h"
 
 namespace minuet {
@@ -107,6 +108,31 @@ TEST_F(CandidatesOfACloud, DensitySelects) {
   EXPECT_THAT(run(*execution, 20, 1), Each(Lt(0)));
   EXPECT_THAT(run(*execution, 20, 9), Each(0));
   EXPECT_THAT(run(*execution, 20, 1), Each(Lt(0)));
+}
+
+/// Its GEMMs need counts on the host: said with what to do, and with what has chosen that dataflow.
+TEST_F(CandidatesOfACloud, CapacityModeTakesNoGatherGemmScatter) {
+  ExecutionOptions options;
+  options.cloud.level_capacity = {20};
+  options.cloud.key_bits = 64;
+  const auto refusal = [&] {
+    auto refused = Execution::create(load({untuned_->candidates[0]}), options);
+    return refused ? "" : take_status(refused.takeError()).message();
+  };
+  EXPECT_THAT(refusal(),
+              testing::EndsWith("layer a runs by gather-gemm-scatter, whose GEMMs need counts on "
+                                "the host: for capacity mode make the plan with the fused dataflow"));
+  Plan tuned = *plan_;
+  tuned.dataflow.reset();
+  tuned.tuning = std::make_shared<const TuningSnapshot>(
+      TuningEnvironment(),
+      TuningConfigs{{layer_bucket(Operation::Dataflow, tuned.program.layers[0].convolution(), 20),
+                     config_of(Dataflow::GatherGemmScatter)}});
+  plan_ = std::make_shared<const Plan>(std::move(tuned));
+  untuned_ = llvm::cantFail(CompiledPlan::create(*plan_, ""));
+  EXPECT_THAT(refusal(),
+              testing::AllOf(testing::HasSubstr("gather-gemm-scatter, as tuning results have it, whose"),
+                             testing::EndsWith("the fused dataflow, which goes before results")));
 }
 
 /// Capacity mode does not know how many neighbours a cloud will have: the first that serves the rows.

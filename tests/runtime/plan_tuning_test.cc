@@ -2,15 +2,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "codegen/bundle/bundle_writer.h"
 #include "runtime/compiled_plan.h"
 #include "runtime/context.h"
+#include "runtime/tune_network.h"
 #include "tests/codegen/tuning/examples.h"
 
 namespace minuet {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::UnorderedElementsAre;
@@ -145,6 +150,30 @@ TEST_F(PlanTuning, APlanHasTheKernelsOfEveryBucketOnce) {
   EXPECT_EQ(plan_of(context->tuning(), "")->candidates[0].size(), 1u) << "of the CPU";
 }
 
+/// Two GPUs of one architecture, each with its own results.
+TEST_F(PlanTuning, R35_ABundleHasTheKernelsThatTunedGpusChoose) {
+  TuningEnvironment h200 = environment(), h100 = h200;
+  h100.gpu = "NVIDIA H100";
+  const auto best = [&](const TuningEnvironment& gpu, i32 tile) {
+    return make_entry(gpu, gather_bucket(DType::F16, 64, 27, kExampleRows), measured(tile_config(8), 14000),
+                      {measured(tile_config(tile), 9000)});
+  };
+  LayerParameters parameters;
+  parameters.weight.assign(size_t{27} * 64 * 64, 1.0f);
+  const auto plan = llvm::cantFail(
+      Plan::create(example_problem(), std::move(parameters), nullptr, Dataflow::GatherGemmScatter));
+  const auto gathers = [&](const std::vector<TuningEntry>& results) {
+    std::set<std::string> gathers;
+    for (const std::string& name : names_of(llvm::cantFail(requests_ahead(*plan, "sm_90a", results)))) {
+      if (name.find("gather-f16-c64-t") == 0) gathers.insert(name.substr(0, name.find("-v")));
+    }
+    return gathers;
+  };
+  EXPECT_THAT(gathers({}), ElementsAre("gather-f16-c64-t8"));
+  EXPECT_THAT(gathers({best(h200, 16), best(h100, 32)}),
+              ElementsAre("gather-f16-c64-t16", "gather-f16-c64-t32", "gather-f16-c64-t8"));
+}
+
 TEST_F(PlanTuning, ASearchAndAGroupingAreThoseOfTheLargestKernel) {
   const TuningEnvironment here = environment();
   SearchChoice search{128, 256, 64};
@@ -167,6 +196,121 @@ TEST_F(PlanTuning, ASearchAndAGroupingAreThoseOfTheLargestKernel) {
   EXPECT_EQ(plan->engine.map64.search_kernel_map[0].source_block, SearchChoice{}.source_block);
   EXPECT_EQ(plan->grouping.height_step, 32);
   EXPECT_EQ(plan->grouping.padding_threshold, 0.5);
+}
+
+/// Two levels, each with layers of two shapes; a third shape is on both.
+TEST(TunedMaps, WhatSharesAMapStandsOrFallsTogether) {
+  const auto bucket = [](i32 channels) {
+    return layer_bucket(Operation::Dataflow, example_problem(channels, channels), kExampleRows);
+  };
+  const std::set<TuningBucket> first{bucket(16), bucket(32)}, second{bucket(64), bucket(96)};
+  EXPECT_THAT(group_by_map({}), testing::IsEmpty());
+  EXPECT_THAT(group_by_map({{0, bucket(16)}, {1, bucket(64)}, {0, bucket(32)}, {1, bucket(96)}}),
+              ElementsAre(first, second));
+  std::set<TuningBucket> all = first;
+  all.insert(second.begin(), second.end());
+  EXPECT_THAT(group_by_map({{0, bucket(16)},
+                            {0, bucket(32)},
+                            {1, bucket(64)},
+                            {1, bucket(96)},
+                            {2, bucket(32)},
+                            {2, bucket(96)}}),
+              ElementsAre(all));
+  EXPECT_THAT(group_by_map({{7, bucket(16)}, {9, bucket(16)}}), ElementsAre(std::set{bucket(16)}));
+}
+
+// ---- without a compiler ---------------------------------------------------------------------------------
+
+/// A cache without JIT that has the kernels of the default, and of `tuned` where `has_tuned`.
+class TunedWithoutJit : public testing::Test {
+ protected:
+  llvm::Expected<BinaryList> compile_from(const Plan& bundled, std::shared_ptr<const Plan> wanted) {
+    const std::string directory = folder_ / "cache";
+    {
+      const auto farm = make_cache(directory, compiler_);
+      llvm::cantFail(
+          farm->get_or_compile_all(llvm::cantFail(CompiledPlan::create(bundled, "sm_90a"))->requests()));
+    }
+    CacheOptions options;
+    options.directory = directory;
+    options.no_jit = true;
+    options.trace = trace_;
+    options.warn = warnings_.sink();
+    std::shared_ptr<KernelCache> cache =
+        llvm::cantFail(KernelCache::create(std::move(options), nullptr, make_environment({})));
+    return PlanResidence(std::move(wanted), std::move(cache)).compile("sm_90a");
+  }
+  static std::shared_ptr<const Plan> make_plan(std::shared_ptr<const TuningSnapshot> tuning,
+                                               std::optional<Dataflow> dataflow = {}) {
+    LayerParameters parameters;
+    parameters.weight.assign(size_t{27} * 64 * 64, 1.0f);
+    return llvm::cantFail(
+        Plan::create(example_problem(), std::move(parameters), std::move(tuning), dataflow));
+  }
+  static std::shared_ptr<const TuningSnapshot> snapshot(const TuningConfigs& configs) {
+    return std::make_shared<const TuningSnapshot>(example_environment(), configs);
+  }
+  static std::vector<std::string> names(const BinaryList& binaries) {
+    std::vector<std::string> names;
+    for (const auto& binary : binaries) names.push_back(binary->display_name);
+    return names;
+  }
+
+  TemporaryFolder folder_;
+  std::shared_ptr<FakeCompiler> compiler_ = std::make_shared<FakeCompiler>();
+  std::shared_ptr<Trace> trace_ = std::make_shared<Trace>();
+  Warnings warnings_;
+};
+
+TEST_F(TunedWithoutJit, R34_TheDefaultRunsWhereATunedKernelIsMissing) {
+  const auto tuned = snapshot({{gather_bucket(DType::F16, 64, 27, kExampleRows), tile_config(16)},
+                               {scatter_bucket(DType::F16, 64, 27, kExampleRows), tile_config(8)}});
+  const Dataflow dataflow = Dataflow::GatherGemmScatter;
+  auto binaries = compile_from(*make_plan(nullptr, dataflow), make_plan(tuned, dataflow));
+  ASSERT_TRUE(static_cast<bool>(binaries));
+  EXPECT_THAT(names(*binaries), Contains(HasSubstr("gather-f16-c64-t8")));
+  EXPECT_THAT(names(*binaries), Not(Contains(HasSubstr("gather-f16-c64-t16"))));
+  EXPECT_THAT(warnings_.all(), ElementsAre(AllOf(HasSubstr("gather-f16-c64-t16"), HasSubstr("the default"),
+                                                 HasSubstr("minuet precompile --tuned"))));
+  EXPECT_THAT(trace_->json(), HasSubstr("the default in place of tuned gather-f16-c64-t16"));
+}
+
+TEST_F(TunedWithoutJit, R34_WhatABundleHasIsUsed) {
+  const auto tuned = snapshot({{gather_bucket(DType::F16, 64, 27, kExampleRows), tile_config(16)}});
+  const Dataflow dataflow = Dataflow::GatherGemmScatter;
+  auto binaries = compile_from(*make_plan(tuned, dataflow), make_plan(tuned, dataflow));
+  ASSERT_TRUE(static_cast<bool>(binaries));
+  EXPECT_THAT(names(*binaries), Contains(HasSubstr("gather-f16-c64-t16")));
+  EXPECT_THAT(warnings_.all(), testing::IsEmpty());
+}
+
+TEST_F(TunedWithoutJit, R34_ADataflowWithoutKernelsIsNotChosen) {
+  const auto tuned = snapshot({{layer_bucket(Operation::Dataflow, example_problem(), kExampleRows),
+                                config_of(Dataflow::GatherGemmScatter)}});
+  auto binaries = compile_from(*make_plan(nullptr), make_plan(tuned));
+  ASSERT_TRUE(static_cast<bool>(binaries));
+  EXPECT_EQ(names(*binaries),
+            names_of(llvm::cantFail(CompiledPlan::create(*make_plan(nullptr), "sm_90a"))->requests()));
+  EXPECT_THAT(warnings_.all(), testing::SizeIs(1));
+}
+
+TEST_F(TunedWithoutJit, R34_AMissingSearchIsTheDefaults) {
+  const auto tuned =
+      snapshot({{search_bucket(KeyType::U32, 3, 27, kExampleRows), config_of(SearchChoice{128, 256, 64})}});
+  auto binaries = compile_from(*make_plan(nullptr), make_plan(tuned));
+  ASSERT_TRUE(static_cast<bool>(binaries));
+  EXPECT_THAT(warnings_.all(), ElementsAre(HasSubstr("2 of them, the first find_query_borders")));
+}
+
+/// Of the default's kernels a miss is the error that it always is (R22).
+TEST_F(TunedWithoutJit, R22_AMissingDefaultIsAnError) {
+  const auto tuned = snapshot({{gather_bucket(DType::F16, 64, 27, kExampleRows), tile_config(16)}});
+  const auto other = make_plan(nullptr, Dataflow::Fused);
+  auto binaries = compile_from(*other, make_plan(tuned, Dataflow::GatherGemmScatter));
+  ASSERT_FALSE(static_cast<bool>(binaries));
+  const StatusError status = take_status(binaries.takeError());
+  EXPECT_EQ(status.code(), StatusCode::FailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("MINUET_NO_JIT forbids compiling it"));
 }
 
 /// Of which there is no toolkit, and nobody asks for one.

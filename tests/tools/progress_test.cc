@@ -71,11 +71,18 @@ TEST(Progress, SaysOnATerminalWhatIsBeingWaitedFor) {
 TEST(Progress, CountsSteps) {
   Terminal terminal;
   Progress progress("warm inferences");
-  progress.step(0, 40);
-  progress.step(20, 40);
+  progress.step(0, 50);
+  progress.step(20, 40);  // goes on, though the total has moved
   EXPECT_THAT(terminal.read_until(" left"), HasSubstr(" s [##########----------] 20/40, "));
   progress.say("something else");
   EXPECT_THAT(terminal.read_until("else, 3 s"), testing::EndsWith("\r\x1b[Kminuet: something else, 3 s"));
+}
+
+TEST(Progress, SaysWhenAllOfItEnds) {
+  Terminal terminal;
+  Progress progress("measuring");
+  progress.ends_within(1e6);
+  EXPECT_THAT(terminal.read_until(" more"), HasSubstr("minuet: measuring, 2 s, at most 99999"));
 }
 
 TEST(Progress, TellsRateAndTimeLeft) {

@@ -160,7 +160,10 @@ llvm::Error load_tuning(minuet_context* context, minuet_device* device) {
 
 llvm::Error check_tuned(minuet_plan* plan) {
   bool is_tuned = false;
-  const auto note = [](const minuet_tuned_choice*, void* user) { *static_cast<bool*>(user) = true; };
+  // Of its layers: what serves all layers of a network may be another network's.
+  const auto note = [](const minuet_tuned_choice* choice, void* user) {
+    if (*choice->layer) *static_cast<bool*>(user) = true;
+  };
   MINUET_TRY(check(minuet_plan_visit_tuning(plan, note, &is_tuned)));
   if (is_tuned) return llvm::Error::success();
   return bad_input(

@@ -76,6 +76,7 @@ struct Arguments {
   int variants = 0;  ///< 0: 16 on a GPU, 2 on the CPU
   int warm_up = 0;   ///< 0: 20 on a GPU, 1 on the CPU
   // precompile
+  std::string tuning;              ///< folder of tuning results; empty: the cache's
   std::vector<std::string> archs;  ///< empty: sm_90a, or as recorded
   std::string requests;
   std::string time_trace;  ///< folder; empty: none

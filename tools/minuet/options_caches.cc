@@ -19,6 +19,10 @@ none is kept, neither in the cache folder nor in a bundle.
 With --weights the kernels are those of the network with that file: of a head too, whose width the file knows.
 Without, a head has kernels where the network's JSON says how many "classes" it has.
 
+With --tuned, or --tuning DIR, the kernels are also those that results of `minuet tune run` choose on GPUs of
+each architecture, and the results go into the bundles: where those are found, `minuet run --tuned` and
+minuet_context_load_tuning need no folder, and no compiler.
+
 A bundle is used by MINUET_BUNDLE_PATH (files or folders, by colons), by minuet_context_add_bundle, or where
 it lies beside libminuet. --arch compute_90 makes PTX, which the driver compiles for any GPU from sm_90 on, for
 programs that ask for it (bundle_ptx of minuet_context_options). MINUET_RECORD=requests.jsonl makes any program
@@ -31,6 +35,7 @@ Examples:
   minuet precompile                                     # MinkUNet42, fp16, sm_90a, into the cache folder
   minuet precompile --network minkunet42,sparseresnet21d --arch sm_80,sm_90a,sm_120 --output kernels
   minuet precompile --network minkunet42 --weights W.safetensors --output kernels
+  minuet precompile --network minkunet42 --tuned --output kernels
   minuet precompile --from requests.jsonl --output kernels --json report.json
   minuet precompile --from requests.jsonl --time-trace traces   # open them in ui.perfetto.dev)";
 
@@ -92,6 +97,12 @@ void add_precompile(CLI::App& precompile, Arguments& arguments) {
       ->type_name("sm_XX");
   precompile.add_option("--from", arguments.requests, "a list that MINUET_RECORD made, instead of networks")
       ->type_name("requests.jsonl");
+  precompile.add_flag("--tuned", arguments.tuned,
+                      "what `minuet tune run` found, too: the kernels that it chooses, and the results");
+  precompile
+      .add_option("--tuning", arguments.tuning,
+                  "folder of those results, as `minuet tune merge` makes it; default: the cache's")
+      ->type_name("DIR");
   precompile.add_option("--output", arguments.output, "folder for minuet-<arch>.bundle, made if need be")
       ->type_name("DIR");
   precompile
@@ -157,6 +168,16 @@ llvm::Error check_precompile(const Arguments& arguments) {
   }
   if (!arguments.time_trace.empty() && !arguments.output.empty()) {
     return bad_input("--time-trace excludes --output: what is compiled with a time trace is not kept");
+  }
+  const bool is_tuned = arguments.tuned || !arguments.tuning.empty();
+  if (is_tuned && !arguments.requests.empty() && arguments.archs.empty()) {
+    return bad_input("--tuned with --from needs --arch, which says whose results to take");
+  }
+  if (is_tuned && !arguments.time_trace.empty()) {
+    return bad_input("--time-trace excludes --tuned: nothing is kept that results could choose");
+  }
+  if (!arguments.tuning.empty() && !llvm::sys::fs::is_directory(arguments.tuning)) {
+    return bad_input("--tuning '{0}' is no folder", arguments.tuning);
   }
   for (const std::string& arch : arguments.archs) {
     if (arch.empty()) return bad_input("--arch has an empty name: name architectures such as sm_90a");

@@ -35,7 +35,7 @@ void Progress::say(std::string what) {
 
 void Progress::step(int64_t done, int64_t total) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (total != total_) {
+  if (total_ == 0 || done < done_) {
     steps_start_ = Clock::now();
     first_ = done;
   }
@@ -44,11 +44,17 @@ void Progress::step(int64_t done, int64_t total) {
   total_ = total;
 }
 
+void Progress::ends_within(double seconds) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  end_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
 std::string Progress::line(Clock::time_point now) const {
   const auto whole = [](Clock::duration time) {
     return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(time).count());
   };
   std::string line = "minuet: " + what_ + ", " + whole(now - start_) + " s";
+  if (end_) line += ", at most " + whole(std::max(*end_ - now, Clock::duration())) + " s more";
   if (total_ == 0) return line;
   const std::chrono::duration<double> steps = last_step_ - steps_start_, since = now - last_step_;
   return line + " " + step_text(first_, done_, total_, steps.count(), since.count());

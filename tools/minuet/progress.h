@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -20,8 +21,11 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void say(std::string what);
-  /// Of steps that take about the same time each: `done` of `total`, from the first call with this total on.
+  /// Of steps that take about the same time each: `done` of `total`, which may move, from the first call
+  /// since say() on, or since fewer were done.
   void step(int64_t done, int64_t total);
+  /// All that is waited for ends in so many seconds from now, whatever is done until then.
+  void ends_within(double seconds);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -35,6 +39,7 @@ class Progress {
   const Clock::time_point start_ = Clock::now();
   Clock::time_point steps_start_, last_step_;
   int64_t first_ = 0, done_ = 0, total_ = 0;  // total_ 0: nothing is counted
+  std::optional<Clock::time_point> end_;
   bool is_over_ = false;
   std::thread watcher_;
 };

@@ -75,6 +75,33 @@ TEST(SearchSpace, TheOtherMatrixUnitComesFirst) {
   EXPECT_EQ(large.candidates[0].at("unit"), static_cast<i64>(MmaUnit::Warp));
 }
 
+/// Of a whole network a candidate is a round of its own: those of one changed field come first.
+void expect_grid(const TuningTask& task, std::size_t ones, std::size_t all) {
+  std::set<TuningConfig> known{task.default_config};
+  ASSERT_THAT(task.candidates, SizeIs(all));
+  for (std::size_t i = 0; i < all; ++i) {
+    const TuningConfig& config = task.candidates[i];
+    EXPECT_TRUE(known.insert(config).second) << "twice";
+    EXPECT_FALSE(llvm::errorToBool(validate_config(task.bucket, config)));
+    i64 differing = 0;
+    for (const auto& [name, value] : config) differing += task.default_config.at(name) != value ? 1 : 0;
+    EXPECT_EQ(differing == 1, i < ones);
+  }
+}
+
+TEST(SearchSpace, OneSearchAndOneGroupingServeANetwork) {
+  const TuningTask search = search_task(KeyType::U64, 3, 27, kExampleRows),
+                   grouping = grouping_task(example_problem(), kExampleRows);
+  EXPECT_EQ(search.bucket, search_bucket(KeyType::U64, 3, 27, kExampleRows));
+  EXPECT_EQ(search.default_config, config_of(SearchChoice{}));
+  EXPECT_EQ(search.candidates[0].at("query_block"), 1024);
+  expect_grid(search, 12, 5 * 6 * 4 - 1);
+  EXPECT_EQ(grouping.bucket, grouping_bucket(DType::F16, 27, kExampleRows));
+  EXPECT_EQ(grouping.default_config, config_of(GroupingChoice{}));
+  EXPECT_EQ(grouping.candidates[0].at("padding_percent"), 15);
+  expect_grid(grouping, 11, 8 * 5 - 1);
+}
+
 TEST(SearchSpace, TheCpuChoosesBetweenDataflowsAlone) {
   EXPECT_THAT(tasks_of(example_problem(), Dataflow::Fused, ""), IsEmpty());
   const TuningTask task = dataflow_task(example_problem(), "", kExampleRows);
@@ -161,6 +188,32 @@ TEST(TunedCandidates, TheCpuDoesNotGoByWhatAGpuMeasured) {
       {{layer_bucket(Operation::Dataflow, example_problem(), 1000), config_of(Dataflow::GatherGemmScatter)}});
   const auto candidates = llvm::cantFail(choose_candidates(example_problem(), "", &tuning));
   EXPECT_EQ(dataflow_of(select(candidates, 1000, {}).choice), Dataflow::Fused);
+}
+
+/// Where kernels of the tuned one are missing the default is taken, for the same rows.
+TEST(TunedCandidates, R34_AMissingOneIsReplaced) {
+  const auto standard = llvm::cantFail(choose_candidates(example_problem(), "sm_90a", nullptr));
+  ASSERT_GT(standard.size(), 1u);
+  const TuningSnapshot tuning = forced(
+      {{layer_bucket(Operation::Dataflow, example_problem(), 1000), config_of(Dataflow::GatherGemmScatter)}});
+  const auto tuned = llvm::cantFail(choose_candidates(example_problem(), "sm_90a", &tuning));
+  const auto is_gmas = [](const Candidate& candidate) {
+    return dataflow_of(candidate.choice) == Dataflow::GatherGemmScatter;
+  };
+  ASSERT_TRUE(is_gmas(select(tuned, 1000, {})));
+  const auto replaced = replace_missing(tuned, standard, is_gmas);
+  for (std::size_t i = 0; i < replaced.size(); ++i) {
+    EXPECT_FALSE(is_gmas(replaced[i]));
+    EXPECT_EQ(replaced[i].least_rows, i > 0 ? replaced[i - 1].most_rows + 1 : 0);
+  }
+  EXPECT_EQ(replaced.back().most_rows, standard.back().most_rows);
+  for (const i64 rows : {0, 1, 500, 511, 512, 1000, 1023, 4000, 1 << 20}) {
+    EXPECT_EQ(std::get<FusedChoice>(select(replaced, rows, {}).choice).fused,
+              std::get<FusedChoice>(select(standard, rows, {}).choice).fused)
+        << rows;
+  }
+  const auto none = [](const Candidate&) { return false; };
+  EXPECT_EQ(replace_missing(tuned, standard, none).size(), tuned.size());
 }
 
 TEST(TunedCandidates, AKindOfConvolutionHasItsOwnResults) {

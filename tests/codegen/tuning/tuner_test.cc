@@ -42,18 +42,20 @@ class FakeMeter : public TuningMeter {
         samples[bucket].fallback.push_back(noisy(kDefaultNs * drift));
         samples[bucket].trial.push_back(noisy(static_cast<double>(time_of(config)) * drift));
       }
+      if (config == wins_once) wins_once.clear(), times[config] = kDefaultNs;
     }
     return samples;
   }
 
   i64 time_of(const TuningConfig& config) const {
+    if (!wins_once.empty() && config == wins_once) return kDefaultNs / 2;
     const auto found = times.find(config);
     return found == times.end() ? kDefaultNs : found->second;
   }
 
   std::map<TuningConfig, i64> times;
   double noise = 0.001;
-  TuningConfig broken;
+  TuningConfig broken, wins_once;
   bool breaks_device = false, lost = false;
   int stop_after = -1;
   std::vector<TuningConfigs> announced, measured;
@@ -165,7 +167,7 @@ TEST(Tuner, NoRoundBeginsThatWouldEndAfterTheBudget) {
   FakeMeter meter;
   meter.times[tile_config(2)] = kDefaultNs / 2;
   TunerOptions options;
-  options.deadline = meter.seconds() + 3.5;
+  options.deadline = meter.seconds() + 4.5;
   std::vector<TuningProgress> progress;
   options.progress = [&](const TuningProgress& now) { progress.push_back(now); };
   const TuningOutcome outcome = search_configs({tile_task({4, 16, 32, 2, 64})}, meter, options);
@@ -174,10 +176,33 @@ TEST(Tuner, NoRoundBeginsThatWouldEndAfterTheBudget) {
   ASSERT_THAT(progress, SizeIs(3));
   EXPECT_EQ(progress[0].rounds, 1);
   EXPECT_EQ(progress[0].most_rounds, 6);
-  EXPECT_EQ(progress[0].seconds_left, 2.5);
+  EXPECT_EQ(progress[0].seconds_left, 3.5);
+  options.round_seconds = 2.5;
+  options.deadline = meter.seconds() + 4.5;
+  EXPECT_EQ(search_configs({tile_task({4, 16, 32, 2, 64})}, meter, options).tried, 0);
   options.most_tried = 2;
   options.deadline = 1e9;
   EXPECT_EQ(search_configs({tile_task({4, 16, 32, 2, 64})}, meter, options).tried, 2);
+}
+
+TEST(Tuner, WhatWonIsConfirmedWithinTheBudget) {
+  FakeMeter meter;
+  meter.times[tile_config(4)] = kDefaultNs / 2;
+  TunerOptions options;
+  options.deadline = meter.seconds() + 3.5;
+  const TuningOutcome outcome = search_configs({tile_task({4, 16, 32, 2, 64})}, meter, options);
+  EXPECT_EQ(outcome.tried, 2);
+  EXPECT_EQ(decision_of(outcome).winner->config, tile_config(4));
+  EXPECT_LE(meter.seconds(), options.deadline);
+  // Another one that would have won has no time to show it a second time.
+  FakeMeter lucky;
+  lucky.wins_once = tile_config(16);
+  lucky.times[tile_config(4)] = kDefaultNs * 9 / 10;
+  options.deadline = lucky.seconds() + 3.5;
+  const TuningOutcome none = search_configs({tile_task({4, 16})}, lucky, options);
+  EXPECT_EQ(none.tried, 2);
+  EXPECT_FALSE(decision_of(none).winner);
+  EXPECT_LE(lucky.seconds(), options.deadline);
 }
 
 TEST(Tuner, AStopKeepsWhatIsDone) {

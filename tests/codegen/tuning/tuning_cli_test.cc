@@ -130,6 +130,9 @@ TEST(TuningCli, MeasuresOnTheCpuAndShowsWhatWasChosen) {
   EXPECT_EQ(untuned.code, 2);
   EXPECT_THAT(untuned.err, HasSubstr("there are no results for this network"));
 
+  EXPECT_THAT(expect_done(with({"run", files.cloud, "--budget", "0.001"})),
+              HasSubstr("no time was left for a candidate"));
+  EXPECT_THAT(expect_done(with({"show"})), HasSubstr("no results for this network"));
   const std::string measured = expect_done(with({"run", files.cloud, "--repeat", "3", "--budget", "60"}));
   EXPECT_THAT(measured, HasSubstr("small in fp32 on "));
   EXPECT_THAT(measured, HasSubstr("3 candidates in "));

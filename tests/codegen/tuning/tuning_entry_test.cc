@@ -148,6 +148,27 @@ TEST(TuningEntry, R35_AMergeLosesNothingAndKnowsNoOrder) {
   }
 }
 
+/// Of clouds twice as large everything takes twice as long, and that says nothing.
+TEST(TuningEntry, RunsOnOtherCloudsAreComparedByTheirDefaults) {
+  const TuningBucket bucket = example_entry().bucket;
+  const TuningEntry mine = make_entry(example_environment(), bucket, measured(tile_config(8), 10000),
+                                      {measured(tile_config(16), 9000)}),
+                    other = make_entry(example_environment(), bucket, measured(tile_config(8), 20000),
+                                       {measured(tile_config(32), 16000), measured(tile_config(16), 19000)});
+  const TuningEntry both = merge_runs(mine, other);
+  ASSERT_EQ(both.measurements.size(), 3u);
+  EXPECT_EQ(both.measurements[0].config, tile_config(32));
+  EXPECT_EQ(both.measurements[0].median_ns, 8000);
+  EXPECT_EQ(both.measurements[0].spread_ns, 400);
+  EXPECT_EQ(both.measurements[1], mine.measurements[0]);
+  EXPECT_TRUE(both.measurements[2].is_default);
+  EXPECT_EQ(merge_runs(other, mine).measurements[0].config, tile_config(32));
+  const TuningEntry another_default =
+      make_entry(example_environment(), bucket, measured(tile_config(4), 20000), {});
+  EXPECT_EQ(merge_runs(mine, another_default), mine);
+  EXPECT_EQ(merge_runs(mine, *migrate_entry(other, example_environment())), mine);
+}
+
 TEST(TuningEntry, R35_AFreshMeasurementBeatsAMigratedOne) {
   TuningEnvironment next = example_environment();
   next.library = "0.2.0";

@@ -88,6 +88,24 @@ TEST(TuningStore, R33_EightProcessesLoseNothingOfAThousandKeys) {
   tune_at_once(8, 1000);
 }
 
+/// Of one bucket each process has measured a tile of its own.
+TEST(TuningStore, R33_WhatProcessesHaveOfOneBucketIsJoined) {
+  const TemporaryFolder folder;
+  const int processes = 8;
+  const auto measured_by = [](int rank) {
+    return make_entry(example_environment(), gather_bucket(DType::F16, 256, 27, kExampleRows),
+                      measured(tile_config(8), 14000), {measured(tile_config(1 << rank), 9000 + rank)});
+  };
+  in_processes(processes, [&](int rank) {
+    const TuningEntry mine = measured_by(rank);
+    const auto join = [&](const TuningEntry& there) { return merge_entries(mine, there); };
+    return !llvm::errorToBool(store_in(folder.path()).publish_joined(mine, join));
+  });
+  TuningEntry all = measured_by(0);
+  for (int rank = 1; rank < processes; ++rank) all = merge_entries(all, measured_by(rank));
+  EXPECT_THAT(load(folder.path()).entries, testing::ElementsAre(all));
+}
+
 TEST(TuningStore, R33_WhatIsNoEntryIsSkippedWithItsReason) {
   const TemporaryFolder folder;
   llvm::cantFail(store_in(folder.path()).publish(example_entry()));
@@ -197,6 +215,21 @@ TEST(TuningStore, R33_WhateverCallFailsNoPartialEntryIsSeen) {
         llvm::consumeError(found.takeError());
       }
     }
+  }
+}
+
+TEST(TuningStore, WhetherItTakesResultsIsKnownBefore) {
+  const TemporaryFolder folder;
+  const std::string hash = environment_hash(example_environment());
+  llvm::cantFail(store_in(folder / "new").check_writable(hash));
+  EXPECT_THAT(files_below(folder.path()), IsEmpty()) << "nothing is left of it";
+  write_text(folder / "file", "");
+  EXPECT_TRUE(llvm::errorToBool(store_in(folder / "file").check_writable(hash)));
+  FailingFileSystem counted(-1, 0);
+  llvm::cantFail(store_in(folder / "new", counted).check_writable(hash));
+  for (int at = 0; at < counted.calls(); ++at) {
+    FailingFileSystem full(at, ENOSPC);
+    EXPECT_TRUE(llvm::errorToBool(store_in(folder / "new", full).check_writable(hash))) << "call " << at;
   }
 }
 

@@ -1,7 +1,4 @@
 // `minuet precompile`: networks' kernels into the cache folder and into bundles, with no GPU.
-#include <unistd.h>
-
-#include <chrono>
 #include <map>
 #include <optional>
 
@@ -9,45 +6,26 @@
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
+#include "minuet/tuning.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/convert.h"
 #include "tools/minuet/error.h"
 #include "tools/minuet/interrupt.h"
 #include "tools/minuet/output_file.h"
+#include "tools/minuet/progress.h"
 #include "tools/minuet/report.h"
 
 namespace minuet::tool {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 struct PrecompileWork {
-  Clock::time_point start = Clock::now();
-  int64_t worked = 0;  ///< kernels compiled or failed
-  bool terminal = ::isatty(STDERR_FILENO) != 0;
-  Clock::time_point printed;
+  std::optional<Progress> bar;
   std::vector<KernelFacts> kernels;
   std::vector<std::string> failures;
   llvm::json::Array bundles;
   std::vector<std::string> bundle_lines;
   std::map<std::string, std::string> missing_heads;  ///< by network: a sentence
 };
-
-/// One line that is written over on a terminal, else one every few seconds.
-void print_progress(PrecompileWork& progress, const minuet_precompile_step& step) {
-  const Clock::time_point now = Clock::now();
-  const bool last = step.done == step.total;
-  if (!last && now - progress.printed < std::chrono::milliseconds(progress.terminal ? 100 : 5000)) return;
-  progress.printed = now;
-  const double seconds = std::chrono::duration<double>(now - progress.start).count();
-  // What was found took no time, and says nothing of what is to come.
-  const double rate = static_cast<double>(progress.worked) / (seconds > 1e-3 ? seconds : 1e-3);
-  const double left = rate > 0 ? static_cast<double>(step.total - step.done) / rate : 0;
-  llvm::errs() << (progress.terminal ? "\r\x1b[K" : "")
-               << llvm::formatv("{0}/{1} kernels, {2:f1} a second, {3:f0} s left: {4} {5}", step.done,
-                                step.total, rate, left, step.arch, step.name)
-               << (progress.terminal && !last ? "" : "\n");
-}
 
 void on_step(const minuet_precompile_step* step, void* user) {
   PrecompileWork& progress = *static_cast<PrecompileWork*>(user);
@@ -60,8 +38,9 @@ void on_step(const minuet_precompile_step* step, void* user) {
     const std::string why = step->error;
     progress.failures.push_back(why.find(who) == std::string::npos ? who + ": " + why : why);
   }
-  if (!step->kernel || llvm::StringRef(step->kernel->origin) == "compiled") ++progress.worked;
-  print_progress(progress, *step);
+  // What is found takes no time, and says nothing of what is to come.
+  const bool took_time = !step->kernel || llvm::StringRef(step->kernel->origin) == "compiled";
+  if (took_time) progress.bar->step(step->done, step->total);
 }
 
 void on_bundle(const minuet_bundle_info* bundle, void* user) {
@@ -156,6 +135,14 @@ void print_summary(const Arguments& arguments, const PrecompileWork& progress,
   }
 }
 
+minuet_status precompile_by(const Arguments& arguments, minuet_context* context,
+                            const minuet_precompile_options& options, minuet_precompile_result& result) {
+  if (!arguments.tuned && arguments.tuning.empty()) return minuet_precompile(context, &options, &result);
+  llvm::SmallString<256> folder(arguments.tuning);
+  if (!folder.empty()) (void)llvm::sys::fs::make_absolute(folder);
+  return minuet_precompile_tuned(context, &options, folder.empty() ? nullptr : folder.c_str(), &result);
+}
+
 }  // namespace
 
 llvm::Error precompile_command(const Arguments& arguments) {
@@ -198,9 +185,11 @@ llvm::Error precompile_command(const Arguments& arguments) {
   options.cancelled = [](void*) { return static_cast<int32_t>(is_interrupted()); };
   options.user = &progress;
   watch_interrupts();
+  progress.bar.emplace("compiling kernels");
   minuet_precompile_result result = {};
   result.struct_size = sizeof(result);
-  const minuet_status status = minuet_precompile(context.get(), &options, &result);
+  const minuet_status status = precompile_by(arguments, context.get(), options, result);
+  progress.bar.reset();
   const bool has_begun = result.kernels > 0;  // else the flags are at fault, or there is no NVRTC
   if (has_begun) {
     print_summary(arguments, progress, result, folder);

@@ -142,12 +142,9 @@ llvm::Error inspect(TuningStore& store, llvm::StringRef prefix) {
 }
 
 /// Puts `entry` into the store, together with what is there already.
-llvm::Error add(TuningStore& store, TuningEntry entry) {
-  MINUET_ASSIGN(const TuningFolder folder, explain(store.load(environment_hash(entry.environment))));
-  for (const TuningEntry& there : folder.entries) {
-    if (there.bucket == entry.bucket) entry = merge_entries(there, entry);
-  }
-  return explain(store.publish(entry));
+llvm::Error add(TuningStore& store, const TuningEntry& entry) {
+  return explain(
+      store.publish_joined(entry, [&](const TuningEntry& there) { return merge_entries(there, entry); }));
 }
 
 llvm::Error merge(const TuneOptions& options) {
@@ -193,7 +190,7 @@ llvm::Error migrate(TuningStore& store, llvm::StringRef prefix) {
     }
     std::optional<TuningEntry> migrated = migrate_entry(entry, target);
     if (!migrated) continue;
-    MINUET_TRY(add(store, std::move(*migrated)));
+    MINUET_TRY(add(store, *migrated));
     ++count;
   }
   llvm::outs() << llvm::formatv("{0} of {1} entries migrated: measure them again\n", count,

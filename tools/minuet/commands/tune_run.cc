@@ -26,11 +26,11 @@ and kernel, between powers of two of rows, and for the next smaller and larger s
 measured. Clouds are turned about z, so that `minuet bench` times others.
 
 Measured inside runs of the whole network, each candidate in turn with the default: on a GPU the Specs of the
-fused kernel and the tiles of gather and scatter, everywhere fused against gather-GEMM-scatter. What beats the
-default by more than the spread of their difference, twice, goes to the cache folder as soon as a step is
-over; Ctrl-C keeps what is done. Nothing uses results that is not told to: `--tuned` of `minuet run` and `minuet
-bench`, minuet_context_load_tuning. Not tuned: B, C and threads of the search, padding, streams, cuBLASLt's
-algorithms, the order of rows.
+fused kernel, the tiles of gather and scatter, the padding and the heights of grouped GEMMs, B, C and threads of
+the search that makes sorted maps; everywhere fused against gather-GEMM-scatter. What beats the default by more
+than the spread of their difference, twice, goes to the cache folder as soon as a step is over; Ctrl-C keeps
+what is done. Nothing uses results that is not told to: `--tuned` of `minuet run`, `minuet bench` and `minuet
+precompile`, minuet_context_load_tuning. Not tuned: streams, cuBLASLt's algorithms, the order of rows.
 
 Examples:
   minuet tune run sweep.bin --budget 120
@@ -54,6 +54,8 @@ llvm::Expected<TuneSession> open_tune_session(const TuneOptions& options) {
   MINUET_ASSIGN(session.dtype, dtype_for(options.dtype, session.facts.is_cpu()));
   return session;
 }
+
+double budget_of(const TuneOptions& options) { return options.budget > 0 ? options.budget : 120; }
 
 struct TuneClouds {
   std::vector<DeviceBuffer> memory;
@@ -88,7 +90,8 @@ void on_progress(const minuet_tuning_progress* progress, void* user) {
     told.step = progress->step;
     told.progress->say("measuring " + told.step);
   }
-  told.progress->step(progress->rounds, progress->most_rounds);
+  // Nobody knows how long a round takes before one is over, and the default may have to be compiled first.
+  if (progress->rounds > 0) told.progress->step(progress->rounds, progress->most_rounds);
 }
 
 void on_skip(const minuet_tuning_skip* skip, void* user) {
@@ -118,6 +121,7 @@ void print_choice(const minuet_tuned_choice* choice, void* user) {
   Choices& choices = *static_cast<Choices*>(user);
   ++choices.known;
   const bool is_default = llvm::StringRef(choice->chosen) == choice->otherwise;
+  const char* const layer = *choice->layer ? choice->layer : "(all layers)";
   if (is_default && !choices.all) return;
   if (choices.printed++ == 0) {
     llvm::outs() << llvm::formatv("{0,-32} {1,19}  {2,-8} {3,10} {4,10} {5,6}\n", "layer", "rows", "what",
@@ -130,8 +134,8 @@ void print_choice(const minuet_tuned_choice* choice, void* user) {
                     what = is_default ? "default: " + std::string(choice->chosen)
                                       : differences(choice->chosen, choice->otherwise) +
                                             ", default: " + differences(choice->otherwise, choice->chosen);
-  llvm::outs() << llvm::formatv("{0,-32} {1,19}  {2,-8} {3,10:f4} {4,10:f4} {5,6}  {6}\n", choice->layer,
-                                rows, choice->operation, chosen, otherwise, is_default ? "" : less, what);
+  llvm::outs() << llvm::formatv("{0,-32} {1,19}  {2,-8} {3,10:f4} {4,10:f4} {5,6}  {6}\n", layer, rows,
+                                choice->operation, chosen, otherwise, is_default ? "" : less, what);
 }
 
 /// What the results on disk make of the network.
@@ -197,7 +201,7 @@ void add_tune_run(CLI::App& tune, TuneOptions& options) {
   run->add_option("--data", options.data,
                   "folder of the real clouds; default: MINUET_SHARED/data, ../shared/data")
       ->type_name("DIR");
-  run->add_option("--budget", options.budget, "seconds that the search may take; default: 120")
+  run->add_option("--budget", options.budget, "seconds that all of it may take; default: 120")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.001, 1e6));
   run->add_flag("--exhaustive", options.exhaustive, "every candidate, whatever the time");
@@ -239,7 +243,8 @@ llvm::Error tune_run(const TuneOptions& options) {
   minuet_tuning_result result = {};
   result.struct_size = sizeof(result);
   watch_interrupts();
-  told.progress.emplace("compiling kernels");
+  told.progress.emplace("compiling the default's kernels");
+  if (!options.exhaustive) told.progress->ends_within(budget_of(options));
   const minuet_status status =
       minuet_tune(session.context.get(), plan.get(), session.device.get(), &tuning, &result);
   told.progress.reset();
@@ -247,6 +252,12 @@ llvm::Error tune_run(const TuneOptions& options) {
   llvm::outs() << llvm::formatv("{0} in {1} on {2}\n", info.name, dtype_name(session.dtype),
                                 session.facts.description);
   print_summary(result, told);
+  if (status == MINUET_OK && result.tried == 0) {
+    llvm::outs()
+        << "nothing was measured: once the default's kernels had been compiled and run, no time was "
+           "left for a candidate, which is measured twice. They are kept: run it again, or with a larger "
+           "--budget, a smaller --repeat or fewer clouds\n";
+  }
   if (result.decided > 0) MINUET_TRY(print_choices(session, options.network, /*all=*/false));
   if (status == MINUET_OK) return llvm::Error::success();
   return interrupted(result.decided > 0 ? "interrupted; what was measured is kept"
