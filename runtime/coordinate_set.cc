@@ -175,6 +175,7 @@ llvm::Error CoordinateSet::count_rows() const {
   if (!late) return llvm::Error::success();
   MINUET_ASSIGN(const llvm::ArrayRef<i32> report, late->wait());
   const std::lock_guard<std::mutex> lock(counting_);
+  if (!late_) return llvm::Error::success();  // another thread has taken it, and may read it by now
   MINUET_TRY(take_report(report));
   late_.reset();
   return llvm::Error::success();
@@ -258,8 +259,12 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::downsample(const A
   }
   MINUET_TRY((*engine)->downsample(
       {fine, coarse->state_.layout, coarse->tensor_stride_, coarse->coords_, coarse->state_.status}));
-  MINUET_ASSIGN(coarse->late_, (*engine)->fetch_late(coarse->report_, kBoundsAt));
-  if (!queue_) MINUET_TRY(coarse->count_rows());
+  if (queue_) {
+    MINUET_ASSIGN(coarse->late_, (*engine)->fetch_late(coarse->report_, kBoundsAt));
+    return coarse;
+  }
+  MINUET_TRY(coarse->read_report(*engine));
+  MINUET_TRY(coarse->take_report(coarse->host_report_));
   return coarse;
 }
 

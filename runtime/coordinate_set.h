@@ -23,7 +23,7 @@ struct CoordinateSetOptions {
   std::shared_ptr<Queue> queue;  // may be null
 };
 
-/// A sorted, unique set on a device. Immutable.
+/// A sorted, unique set on a device. Immutable, but that its rows may be counted late.
 class CoordinateSet {
  public:
   static llvm::Expected<std::shared_ptr<CoordinateSet>> create(std::shared_ptr<MapEngines> engines,
@@ -107,7 +107,7 @@ class CoordinateSet {
 /// Which input feeds which output at which offset. Immutable but for what its queue's calls add.
 class KernelMap {
  public:
-  /// Waits where the sets have no queue; else only enqueues.
+  /// Waits where the sets have no queue, and for their rows; else only enqueues.
   static llvm::Expected<std::shared_ptr<KernelMap>> create(std::shared_ptr<const CoordinateSet> input,
                                                            std::shared_ptr<const CoordinateSet> output,
                                                            const AxisArray& kernel_size,

@@ -234,7 +234,9 @@ class EngineShare {
   virtual ~EngineShare() = default;
 };
 
-/// Words of the device's that are on their way to the host. Any thread may wait.
+constexpr i64 kMostLateWords = 16;
+
+/// Words of the device's that are on their way to the host, kMostLateWords at most. Any thread may wait.
 class LateWords {
  public:
   virtual ~LateWords() = default;
@@ -271,7 +273,7 @@ class Engine {
   virtual llvm::Error fill_words(void* target, u32 word, i64 words) = 0;
   /// `host` is memory from allocate_pinned and stays untouched until the next wait().
   virtual llvm::Error read_back(void* host, const void* source, i64 bytes) = 0;
-  /// A few words (LateSlots::kMostWords) for whoever waits for them, later and anywhere; not in a capture.
+  /// For whoever waits for them, later and anywhere; not in a capture.
   virtual llvm::Expected<std::shared_ptr<LateWords>> fetch_late(const i32* source, i64 words) = 0;
   /// `host` is memory from allocate_pinned and stays untouched until the next wait_for_sends().
   virtual llvm::Error send(void* target, const void* host, i64 bytes) = 0;

@@ -302,13 +302,13 @@ MINUET_API minuet_status minuet_coordinates_create(minuet_device* device,
                                                    const minuet_coordinates_options* options,
                                                    const int32_t* coordinates, int64_t count, void* stream,
                                                    minuet_coordinates** set);
-/* The coarser set: unique floor(p / (s t)) * (s t); floor for negatives too. Waits; with a queue the first
- * who asks for its count or rows, or for a map of it, does: make all sets, then all maps. */
+/* The coarser set: unique floor(p / (s t)) * (s t); floor for negatives too. Waits; with a queue who first
+ * asks for its count, rows, coordinates or a map does, so make all sets first: until then it is as large. */
 MINUET_API minuet_status minuet_coordinates_downsample(minuet_coordinates* fine,
                                                        const int32_t stride[MINUET_MAX_DIM], void* stream,
                                                        minuet_coordinates** coarse);
 MINUET_API void minuet_coordinates_destroy(minuet_coordinates* set);
-/* Coordinates in the set, without duplicates; -1 where the device fails while they are waited for. */
+/* Coordinates in the set, without duplicates. This and the next: -1 where the device fails in the wait. */
 MINUET_API int64_t minuet_coordinates_count(const minuet_coordinates* set);
 /* Rows of features on this set: as many as the caller gave, kept duplicates included; the count of a
  * derived set. */
@@ -333,8 +333,8 @@ typedef struct minuet_kernel_map_options {
 
 /* Which input feeds which output at which offset: out[q] takes in[q + offset_k] for every offset.
  * Offsets are in steps of dilation * the tensor stride of the input (of the output where transposed). The
- * same set as input and output makes a submanifold map. With a queue it only enqueues, else it waits for the
- * stream once. No set and no map is made in a capture: FAILED_PRECONDITION. */
+ * same set as input and output makes a submanifold map. Waits for sets not yet counted and, without a queue,
+ * once for the stream. No set and no map is made in a capture: FAILED_PRECONDITION. */
 MINUET_API minuet_status minuet_kernel_map_create(minuet_coordinates* input, minuet_coordinates* output,
                                                   const minuet_kernel_map_options* options, void* stream,
                                                   minuet_kernel_map** map);

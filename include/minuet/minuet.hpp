@@ -234,8 +234,8 @@ class Coordinates {
     return Coordinates(set);
   }
   minuet_coordinates* get() const noexcept { return owner_.get(); }
-  std::int64_t count() const noexcept { return minuet_coordinates_count(get()); }
-  std::int64_t rows() const noexcept { return minuet_coordinates_rows(get()); }
+  std::int64_t count() const { return counted(minuet_coordinates_count(get())); }
+  std::int64_t rows() const { return counted(minuet_coordinates_rows(get())); }
   /// To device memory, int32 [rows, 1 + ndim].
   void export_to(std::int32_t* coordinates, void* stream = nullptr) const {
     check(minuet_coordinates_export(get(), coordinates, stream));
@@ -243,6 +243,10 @@ class Coordinates {
 
  private:
   explicit Coordinates(minuet_coordinates* set) : owner_(set) {}
+  static std::int64_t counted(std::int64_t rows) {
+    if (rows < 0) check(MINUET_INTERNAL);
+    return rows;
+  }
   detail::Owner<minuet_coordinates, minuet_coordinates_destroy> owner_;
 };
 

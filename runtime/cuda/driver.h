@@ -56,10 +56,13 @@ class ContextScope {
 };
 
 /// While it lives, captures of other threads forbid this thread nothing: what it does is nothing to their
-/// graphs.
+/// graphs. Nor does its own, where the mode is RELAXED: for what is nothing to that graph either.
 class CaptureScope {
  public:
-  explicit CaptureScope(const Driver& driver) : driver_(driver) { exchange(); }
+  explicit CaptureScope(const Driver& driver, CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
+      : driver_(driver), mode_(mode) {
+    exchange();
+  }
   CaptureScope(const CaptureScope&) = delete;
   CaptureScope& operator=(const CaptureScope&) = delete;
   ~CaptureScope() { exchange(); }
@@ -68,7 +71,7 @@ class CaptureScope {
   void exchange() { static_cast<void>(driver_.cuThreadExchangeStreamCaptureMode(&mode_)); }
 
   const Driver& driver_;
-  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+  CUstreamCaptureMode mode_;
 };
 
 }  // namespace minuet

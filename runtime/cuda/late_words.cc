@@ -19,7 +19,7 @@ class LateSlots::Fetched final : public LateWords {
   llvm::Expected<llvm::ArrayRef<i32>> wait() override {
     const Driver& driver = owner_->device_->driver();
     const ContextScope scope(driver, owner_->device_->context());
-    const CaptureScope alone(driver);
+    const CaptureScope alone(driver, CU_STREAM_CAPTURE_MODE_RELAXED);
     MINUET_TRY(check(driver, driver.cuEventSynchronize(slot_.event), "waiting for words of the device"));
     return llvm::ArrayRef<i32>(slot_.words, static_cast<std::size_t>(words_));
   }
@@ -42,8 +42,8 @@ LateSlots::~LateSlots() {
 }
 
 llvm::Expected<std::shared_ptr<LateWords>> LateSlots::fetch(CUstream stream, const i32* source, i64 words) {
-  if (words > kMostWords) {
-    return make_error(StatusCode::Internal, "{0} words are fetched late; at most {1}", words, kMostWords);
+  if (words > kMostLateWords) {
+    return make_error(StatusCode::Internal, "{0} words are fetched late; at most {1}", words, kMostLateWords);
   }
   std::optional<Slot> slot = take_free();
   if (!slot) {
@@ -66,11 +66,11 @@ llvm::Error LateSlots::add_slots() {
   pinned_.reserve(pinned_.size() + 1);  // so that nothing is lost below
   slots_.reserve(slots_.size() + kSlotsAtOnce);
   void* memory = nullptr;
-  MINUET_TRY(check(driver, driver.cuMemHostAlloc(&memory, kSlotsAtOnce * kMostWords * sizeof(i32), 0),
+  MINUET_TRY(check(driver, driver.cuMemHostAlloc(&memory, kSlotsAtOnce * kMostLateWords * sizeof(i32), 0),
                    "allocating pinned memory"));
   pinned_.push_back(memory);
   for (i64 i = 0; i < kSlotsAtOnce; ++i) {
-    Slot slot{static_cast<i32*>(memory) + i * kMostWords, nullptr};
+    Slot slot{static_cast<i32*>(memory) + i * kMostLateWords, nullptr};
     MINUET_TRY(check(driver, driver.cuEventCreate(&slot.event, CU_EVENT_DISABLE_TIMING), "cuEventCreate"));
     slots_.push_back(slot);
     give_back(slot);

@@ -13,15 +13,14 @@ namespace minuet {
 /// Slots of pinned memory with an event each. One thread at a time fetches; any may wait, and let go.
 class LateSlots : public std::enable_shared_from_this<LateSlots> {
  public:
-  static constexpr i64 kMostWords = 16;
-
   explicit LateSlots(std::shared_ptr<CudaDevice> device) : device_(std::move(device)) {}
   /// Waits for the copies that nobody waited for.
   ~LateSlots();
   LateSlots(const LateSlots&) = delete;
   LateSlots& operator=(const LateSlots&) = delete;
 
-  /// Enqueues a copy of at most kMostWords; not in a capture. Allocates where more are under way than ever.
+  /// Enqueues a copy of at most kMostLateWords; not in a capture. Allocates where more are under way than
+  /// ever.
   llvm::Expected<std::shared_ptr<LateWords>> fetch(CUstream stream, const i32* source, i64 words);
 
  private:

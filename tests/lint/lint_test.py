@@ -79,6 +79,9 @@ class Layering(Tree):
         self.write("kernels_templates/map/good.h", "load_row_if<true>(is, a), load_vector_if<16, true>(is, a, 0)")
         for call in ("read_only(p)", "load_row_if(is, a)", "load_vector_if<16>(is, a, 0)", "load_vector<16>(a, 0)"):
             self.expect_layering("kernels_templates/map/sort.h", f"x = {call};", "the launch before")
+        kernel = "MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void sort(const SortParams p) {\n  %s\n}"
+        self.expect_layering("kernels_templates/map/sort.h", kernel % "if (p.n == 0) return;", "begins with follow")
+        self.expect_layering("kernels_templates/map/sort.h", kernel % "follow_last_launch();")
 
     def test_one_file_includes_nvrtc(self):
         self.write("codegen/a.cc", "#include <nvrtc.h>\n")

@@ -426,6 +426,17 @@ TEST_P(QueueOnGpu, NoSetOrMapIsCaptured) {
   minuet_kernel_map* map = nullptr;
   check(make_map(set, &map));
   const KernelMap owned_map(map, {minuet_kernel_map_destroy});
+  const auto coarser = [&] {
+    const int32_t two[MINUET_MAX_DIM] = {2, 2, 2, 1};
+    minuet_coordinates* coarse = nullptr;
+    check(minuet_coordinates_downsample(set, two, stream.get(), &coarse));
+    return Coordinates(coarse, {minuet_coordinates_destroy});
+  };
+  const Coordinates coarse = coarser(), other_coarse = coarser();
+  const CapturedGraph beside(  // a set is counted, which is nothing to the graph
+      stream.get(), [&] { EXPECT_GT(minuet_coordinates_count(coarse.get()), 0); },
+      CU_STREAM_CAPTURE_MODE_GLOBAL);
+  EXPECT_TRUE(beside.whole());
   const CapturedGraph graph(
       stream.get(),
       [&] {
@@ -433,6 +444,7 @@ TEST_P(QueueOnGpu, NoSetOrMapIsCaptured) {
         minuet_kernel_map* other_map = nullptr;
         EXPECT_EQ(make_set(&other_set), MINUET_FAILED_PRECONDITION);
         EXPECT_EQ(make_map(set, &other_map), MINUET_FAILED_PRECONDITION);
+        EXPECT_EQ(make_map(other_coarse.get(), &other_map), MINUET_FAILED_PRECONDITION);
         EXPECT_THAT(last_error(), HasSubstr("is being captured"));
         int64_t none = 0;
         EXPECT_EQ(minuet_kernel_map_query_pairs(map, &none), MINUET_FAILED_PRECONDITION);

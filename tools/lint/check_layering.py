@@ -53,8 +53,9 @@ BANNED = re.compile(r"\b(TempFile|LockFileManager|FileOutputBuffer|ToolOutputFil
                     r"std::cout|std::cerr|std::abort|std::exit|report_fatal_error|printf|fprintf)\b")
 # Kernels that start while the launch before them ends, and what only they read with: the read-only cache would give
 # what was there before (kernels_templates/core/programmatic.h).
-OVERLAPPING = ("kernels_templates/map/", "kernels_templates/core/view_rows.h", "kernels_templates/core/search.h")
-READ_ONLY = re.compile(r"\b(__ldg|read_only|load_vector<|load_row_if\b(?!<true)|load_vector_if\b(?!<\d+, true))")
+OVERLAPPING = ("kernels_templates/map/", *(f"kernels_templates/core/{name}.h" for name in ("jobs", "search", "view_rows")))
+READ_ONLY = re.compile(r"\b(__ldg|read_only|load_vector<|start_load_if|load_row_if\b(?!<true)|load_vector_if\b(?!<\w+, true))")
+KERNEL = re.compile(r"MINUET_KERNEL\b[^{;]*\{\s*(?!follow_last_launch\(\);)(\S[^\n]*)")
 INCLUDE = re.compile(r'\s*#\s*include\s*(<([^>]+)>|"([^"]+)")')
 COMMENT = re.compile(r"//.*$")
 
@@ -100,6 +101,8 @@ def check_fresh(path, text):
         match = READ_ONLY.search(COMMENT.sub("", line))
         if match:
             yield f"{path}:{number}: {match[1]} may read what the launch before has yet to write: fresh(), or Fresh"
+    if match := KERNEL.search(text):
+        yield f"{path}: a kernel of map/ begins with follow_last_launch(), not with {match[1]}"
 
 
 def check(root):
