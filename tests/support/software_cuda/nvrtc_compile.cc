@@ -21,6 +21,7 @@
 #include <stdexcept>
 
 #include "tests/support/software_cuda/kernel_facts.h"
+#include "tests/support/software_cuda/kernel_store.h"
 // What kernels' code depends on besides their source: part of this library's build-id, so of every build key.
 #include "generated/software_cuda_digest.h"
 
@@ -94,22 +95,23 @@ std::vector<std::string> included_names(const std::string& text) {
   return names;
 }
 
-/// Writes the given headers that `text` reaches, so of CCCL's thousands none: the kernels that include it
+using Files = std::map<std::string, std::string>;  // by name in the compiler's folder
+
+/// Adds the given headers that `text` reaches, so of CCCL's thousands none: the kernels that include it
 /// have twins, which come first.
-void write_headers(const Unit& unit, const std::string& text, const Folder& folder,
-                   std::set<std::string>& seen) {
+void add_headers(const Unit& unit, const std::string& text, Files& files, std::set<std::string>& seen) {
   for (const std::string& name : included_names(text)) {
     if (!seen.insert(name).second) continue;
     const fs::path twin = fs::path(SOFTWARE_CUDA_INCLUDE) / name;
     if (fs::exists(twin)) {
-      write_headers(unit, read_file(twin), folder, seen);
+      add_headers(unit, read_file(twin), files, seen);
       continue;
     }
     const auto given = unit.headers.find(name);
     if (given == unit.headers.end()) continue;  // the host's own, or the compiler says that it is not there
     if (name.front() == '/' || name.find("..") != std::string::npos) continue;
-    write_file(folder / name, given->second);
-    write_headers(unit, given->second, folder, seen);
+    files[name] = given->second;
+    add_headers(unit, given->second, files, seen);
   }
 }
 
@@ -165,8 +167,8 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return result;
 }
 
-void run_compiler(const Unit& unit, const Folder& folder) {
-  std::vector<std::string> words = command(unit), variables = compiler_environment();
+void run_compiler(std::vector<std::string> words, const Folder& folder) {
+  std::vector<std::string> variables = compiler_environment();
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_addchdir_np(&actions, folder.path().c_str());
@@ -183,6 +185,21 @@ void run_compiler(const Unit& unit, const Folder& folder) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
+}
+
+/// All that the compiler is given but what the digest stands for; no other unit's is its beginning.
+std::string key_of(const Files& files, const std::vector<std::string>& words) {
+  std::string key;
+  const auto add = [&key](const std::string& part) {
+    key += std::to_string(part.size()) + " " + part + "\n";
+  };
+  for (const auto& [name, text] : files) {
+    add(name);
+    add(text);
+  }
+  add("");  // no file's name
+  for (const std::string& word : words) add(word);
+  return key + "end\n";
 }
 
 /// The header that is missing, of g++'s words or clang's; empty: that is not what was wrong.
@@ -232,15 +249,21 @@ void read_facts(Built& built) {
 }  // namespace
 
 Built build_kernel(const Unit& unit) {
-  const Folder folder;
-  const std::string text = unit_text(unit);
-  write_file(folder / kUnitName, text);
+  Files files = {{kUnitName, unit_text(unit)}};
   std::set<std::string> seen;
-  write_headers(unit, text, folder, seen);
-  run_compiler(unit, folder);
+  add_headers(unit, files[kUnitName], files, seen);
+  const std::vector<std::string> words = command(unit);
+  const std::string key = key_of(files, words);
   Built built;
-  built.log = nvrtc_log(read_file(folder / kLogName));
-  built.library = read_file(folder / kLibraryName);
+  built.library = kept(SOFTWARE_CUDA_DIGEST, key);
+  if (built.library.empty()) {
+    const Folder folder;
+    for (const auto& [name, text] : files) write_file(folder / name, text);
+    run_compiler(words, folder);
+    built.log = nvrtc_log(read_file(folder / kLogName));
+    built.library = read_file(folder / kLibraryName);
+    if (!built.library.empty() && built.log.empty()) keep(SOFTWARE_CUDA_DIGEST, key, built.library);
+  }
   if (!built.library.empty()) read_facts(built);
   return built;
 }
