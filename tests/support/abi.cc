@@ -290,7 +290,7 @@ void compile_ahead(Machine& machine, const std::vector<Plan>& plans) {
 }
 
 void compile_ahead(Machine& machine, const std::vector<ConvolutionCase>& cases) {
-  if (machine.is_cpu()) return;
+  if (machine.is_cpu() || machine.is_software()) return;
   std::vector<Plan> plans;
   for (const ConvolutionCase& test : cases) {
     ConvolutionData zeros;  // no kernel knows its weights

@@ -137,7 +137,7 @@ minuet_status create_convolution(Machine& machine, const ConvolutionCase& test,
 /// plan by plan most cores would have nothing to do. What fails here fails there again, and says so then. The
 /// CPU has none.
 void compile_ahead(Machine& machine, const std::vector<Plan>& plans);
-/// Of convolutions.
+/// Of convolutions; not on the software device, whose compiler takes no less time side by side.
 void compile_ahead(Machine& machine, const std::vector<ConvolutionCase>& cases);
 
 /// A convolution that is compiled and loaded, for as many clouds as one likes.
