@@ -14,7 +14,7 @@ using testing::HasSubstr;
 constexpr Position kUtm = {450000, 5.4e6, 300};
 
 std::vector<Point> lidar(const Position& shift) {
-  const std::vector<float> values = make_cloud({CloudKind::Lidar, 40000, 0, 7});
+  static const std::vector<float> values = make_cloud({CloudKind::Lidar, 40000, 0, 7});
   std::vector<Point> points(values.size() / 4);
   for (size_t i = 0; i < values.size(); ++i) {
     points[i / 4][i % 4] = static_cast<double>(values[i]) + (i % 4 < 3 ? shift[i % 4] : 0);
