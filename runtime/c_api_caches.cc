@@ -69,6 +69,11 @@ llvm::Expected<std::vector<KernelRequest>> read_requests_of(KernelCache& cache,
     return make_error(StatusCode::InvalidArgument, "nothing to compile: give plans or requests_path");
   }
   if (results) {
+    if (given.time_trace_directory) {
+      return make_error(StatusCode::InvalidArgument,
+                        "time_trace_directory keeps nothing that tuning results could choose: use "
+                        "minuet_precompile");
+    }
     if (archs.empty()) {
       return make_error(StatusCode::InvalidArgument,
                         "no arch, and none says whose tuning results to take: name one such as sm_90a");
@@ -81,8 +86,10 @@ llvm::Expected<std::vector<KernelRequest>> read_requests_of(KernelCache& cache,
   for (int32_t i = 0; i < given.plan_count; ++i) {
     MINUET_TRY(check_pointer(given.plans[i], "a plan"));
     for (const std::string& arch : archs) {
+      const auto tuned = tuning.find(arch);
       MINUET_ASSIGN(std::vector<KernelRequest> kernels,
-                    requests_ahead(given.plans[i]->residence->plan(), arch, tuning[arch]));
+                    requests_ahead(given.plans[i]->residence->plan(), arch,
+                                   tuned == tuning.end() ? std::vector<TuningEntry>() : tuned->second));
       std::move(kernels.begin(), kernels.end(), std::back_inserter(requests));
     }
   }

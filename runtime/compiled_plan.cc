@@ -156,8 +156,8 @@ bool lacks(const Choice& choice, const std::set<std::string>& missing) {
   }
   cache.warn(llvm::formatv("tuning results are not used where their kernels are missing ({0} of them, the "
                            "first {1}): the default runs there; `minuet precompile --tuned` puts them into "
-                           "bundles",
-                           missing.size(), *missing.begin())
+                           "bundles ({2})",
+                           missing.size(), *missing.begin(), why.message())
                  .str());
   return there;
 }
@@ -191,6 +191,11 @@ std::vector<KernelRequest> CompiledPlan::requests() const {
     const Plan& plan, llvm::StringRef arch, const std::vector<TuningEntry>& results) {
   MINUET_ASSIGN(const auto compiled, CompiledPlan::create(plan, arch));
   std::vector<KernelRequest> requests = compiled->requests();
+  if (plan.tuning && !results.empty()) {  // the default takes the place of what is missing
+    MINUET_ASSIGN(const auto standard, CompiledPlan::create(plan, arch, nullptr, plan.dataflow));
+    std::vector<KernelRequest> more = standard->requests();
+    std::move(more.begin(), more.end(), std::back_inserter(requests));
+  }
   std::vector<TuningLayer> layers(1);
   layers[0].entries = results;
   for (const TuningEnvironment* const gpu : environments_of(results)) {

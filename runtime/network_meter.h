@@ -78,6 +78,7 @@ class NetworkMeter final : public TuningMeter {
   llvm::Error prepare(Execution& execution, std::size_t cloud);
   /// Until its keys and maps are made as they will be for more clouds like this one.
   llvm::Error settle(Execution& execution, std::size_t cloud);
+  i32 settling_clouds() const;
   llvm::Error run(Execution& execution, std::size_t cloud);
   llvm::Expected<std::vector<float>> output_of(Execution& execution, std::size_t cloud);
   /// That trials can be told from it.

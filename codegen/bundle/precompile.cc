@@ -317,7 +317,12 @@ llvm::Expected<BundleReport> Precompilation::write_shelf(const std::string& arch
     shelf.tuning = std::move(others.tuning);
   }
   const auto tuned = options_.tuning.find(arch);
-  if (tuned != options_.tuning.end()) shelf.tuning = join_tuning(shelf.tuning, tuned->second);
+  const bool whole = !result_.cancelled && result_.failed == 0;  // else their kernels may not be there
+  if (whole && tuned != options_.tuning.end()) {
+    llvm::Expected<std::string> joined = join_tuning(shelf.tuning, tuned->second);
+    if (!joined) return annotate(joined.takeError(), path);
+    shelf.tuning = std::move(*joined);
+  }
   std::vector<Entry> entries;
   for (auto& [key, entry] : shelf.entries) entries.push_back(std::move(entry));
   MINUET_ASSIGN(const WrittenBundle written, write_bundle(path, arch, entries, shelf.tuning));

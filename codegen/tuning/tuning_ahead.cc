@@ -60,11 +60,18 @@ int number_of(llvm::StringRef compute_capability) {
   return environments;
 }
 
-[[gnu::cold]] std::string join_tuning(llvm::StringRef section, const std::vector<TuningEntry>& entries) {
-  llvm::Expected<std::vector<TuningEntry>> there = read_tuning(section);
-  if (!there) {
-    llvm::consumeError(there.takeError());  // there was none, or none that anyone could use
-    return write_tuning(entries);
+[[gnu::cold]] llvm::Expected<std::string> join_tuning(llvm::StringRef section,
+                                                      const std::vector<TuningEntry>& entries) {
+  if (entries.empty()) return section.str();
+  if (section.empty()) return write_tuning(entries);
+  std::vector<std::string> skipped;
+  llvm::Expected<std::vector<TuningEntry>> there = read_tuning(section, &skipped);
+  if (!there || !skipped.empty()) {
+    const std::string why = there ? skipped.front() : take_status(there.takeError()).message();
+    return make_error(StatusCode::FailedPrecondition,
+                      "the bundle has tuning results that this version cannot read ({0}): write to another "
+                      "folder, or remove the bundle",
+                      why);
   }
   for (const TuningEntry& entry : entries) {
     const auto old = std::find_if(there->begin(), there->end(), [&](const TuningEntry& other) {

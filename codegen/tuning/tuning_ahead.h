@@ -23,8 +23,8 @@ llvm::Expected<ArchTuning> read_tuning_for(TuningStore& store, const std::vector
 /// The environments of these, each once; they live as long as the entries.
 std::vector<const TuningEnvironment*> environments_of(const std::vector<TuningEntry>& entries);
 
-/// The tuning section of a bundle with `entries` in it, in the place of those that it has of the same
-/// buckets.
-std::string join_tuning(llvm::StringRef section, const std::vector<TuningEntry>& entries);
+/// The tuning section of a bundle, which may be empty, with `entries` in it, in the place of those that it
+/// has of the same buckets. FailedPrecondition where it has what this build cannot read, and would lose.
+llvm::Expected<std::string> join_tuning(llvm::StringRef section, const std::vector<TuningEntry>& entries);
 
 }  // namespace minuet

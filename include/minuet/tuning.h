@@ -111,14 +111,16 @@ typedef struct minuet_tuned_choice {
 typedef void (*minuet_tuned_visitor)(const minuet_tuned_choice* choice, void* user);
 
 /* Every result that the plan was made by, layer by layer, rows ascending. None before
- * minuet_context_load_tuning. */
+ * minuet_context_load_tuning. A program that may compile nothing may run the default instead, with a warning.
+ */
 MINUET_API minuet_status minuet_plan_visit_tuning(minuet_plan* plan, minuet_tuned_visitor visit, void* user);
 
 /* minuet_precompile, for GPUs that have been tuned: for every arch the kernels that its GPUs' results in the
  * directory (null: the cache folder) choose are compiled beside those of the default, and the results go into
  * the bundle, where minuet_context_load_tuning finds them. Results of this version and of the toolkit that
- * compiles; of the same layers they take the place of those that a bundle has. options->archs are needed, for
- * a recorded list too. NOT_FOUND where there are no results for any of them; for one alone a warning says so.
+ * compiles; of the same layers they take the place of those that a bundle has, and there are none after a
+ * failure or a cancel. options->archs are needed, for a recorded list too, beside whose kernels none are
+ * compiled. NOT_FOUND where there are no results for any of them; for one alone a warning says so.
  * A program that may compile nothing runs the default where a tuned kernel is in no bundle, with a warning.
  */
 MINUET_API minuet_status minuet_precompile_tuned(minuet_context* context,

@@ -1,6 +1,7 @@
 #include "tools/minuet/cuda_graph.h"
 
 #include "tools/minuet/cuda_context.h"
+#include "tools/minuet/error.h"
 
 namespace minuet::tool {
 

@@ -20,8 +20,8 @@ With --weights the kernels are those of the network with that file: of a head to
 Without, a head has kernels where the network's JSON says how many "classes" it has.
 
 With --tuned, or --tuning DIR, the kernels are also those that results of `minuet tune run` choose on GPUs of
-each architecture, and the results go into the bundles: where those are found, `minuet run --tuned` and
-minuet_context_load_tuning need no folder, and no compiler.
+each architecture (with --from the list has to name them), and the results go into the bundles: where those
+are found, `minuet run --tuned` and minuet_context_load_tuning need no folder, and no compiler.
 
 A bundle is used by MINUET_BUNDLE_PATH (files or folders, by colons), by minuet_context_add_bundle, or where
 it lies beside libminuet. --arch compute_90 makes PTX, which the driver compiles for any GPU from sm_90 on, for

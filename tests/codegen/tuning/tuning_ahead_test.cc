@@ -64,13 +64,21 @@ TEST_F(TuningAhead, R33_AnotherVersionOrToolkitIsLeftOut) {
 TEST_F(TuningAhead, R20_ASectionKeepsWhatItHasOfOtherBuckets) {
   const TuningEntry first = example_entry(this_build("NVIDIA H200", "9.0")),
                     second = example_entry(this_build("NVIDIA H100", "9.0"));
-  const std::string section = join_tuning("", {first});
+  const auto joined = [](llvm::StringRef to, const std::vector<TuningEntry>& entries) {
+    return llvm::cantFail(join_tuning(to, entries));
+  };
+  const std::string section = joined("", {first});
   EXPECT_EQ(section, write_tuning({first}));
-  EXPECT_EQ(join_tuning(section, {second}), write_tuning({second, first}));
-  EXPECT_EQ(join_tuning(section, {first}), section);
+  EXPECT_EQ(joined(section, {second}), write_tuning({second, first}));
+  EXPECT_EQ(joined(section, {first}), section);
   const TuningEntry again = make_entry(first.environment, first.bucket, measured(tile_config(8), 13000), {});
-  EXPECT_EQ(join_tuning(section, {again}), write_tuning({again})) << "what won once did not win again";
-  EXPECT_EQ(join_tuning("damaged", {second}), write_tuning({second}));
+  EXPECT_EQ(joined(section, {again}), write_tuning({again})) << "what won once did not win again";
+  for (const char* const none : {"", "damaged"}) EXPECT_EQ(joined(none, {}), none);
+  for (const char* const unknown : {"damaged", R"([{"schema": 1000}])"}) {
+    llvm::Expected<std::string> lost = join_tuning(unknown, {second});
+    ASSERT_FALSE(lost) << unknown;
+    EXPECT_THAT(take_status(lost.takeError()).message(), HasSubstr("cannot read"));
+  }
 }
 
 }  // namespace
