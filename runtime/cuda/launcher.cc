@@ -165,6 +165,7 @@ llvm::Error Launcher::launch_raw(CUkernel kernel, const KernelNeeds& needs, i64 
   config.sharedMemBytes = static_cast<unsigned>(needs.dynamic_shared_bytes);
   config.hStream = stream_;
   ++counters_.kernels;
+  idle_ = false;
   // cuda.h lets a CUkernel stand for the function of whatever context the launch is in.
   const auto function = reinterpret_cast<CUfunction>(kernel);
   return check(driver_, driver_.cuLaunchKernelEx(&config, function, arguments, nullptr), "cuLaunchKernelEx");
@@ -201,7 +202,9 @@ llvm::Error Launcher::wait() {
   // The time until the next operation is the host's.
   MINUET_TRY(mark(Stage::None));
   ++counters_.host_syncs;
-  return check(driver_, driver_.cuStreamSynchronize(stream_), "waiting for the stream");
+  MINUET_TRY(check(driver_, driver_.cuStreamSynchronize(stream_), "waiting for the stream"));
+  idle_ = true;
+  return llvm::Error::success();
 }
 
 llvm::Expected<void*> Launcher::allocate_pinned(i64 bytes) {

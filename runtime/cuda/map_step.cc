@@ -60,7 +60,9 @@ i64 MapStep::workspace_bytes(const MapLimits& limits) const {
 
 llvm::Error MapStep::begin(const MapLimits& limits, void* workspace) {
   limits_ = limits;
-  work_ = MapWorkspace::place(kernels(limits.key()).choice, limits, static_cast<char*>(workspace));
+  // Pairs of the last cloud may still be counted there, for which nobody waits.
+  work_ = MapWorkspace::place(kernels(limits.key()).choice, limits, static_cast<char*>(workspace),
+                              launcher_.is_idle());
   next_sort_ = next_scan_ = 0;
   MINUET_TRY(launcher_.mark(Stage::Sort));
   const PrepareScansParams params{work_.scans, work_.scan_bytes, work_.scan_count,

@@ -14,9 +14,9 @@ constexpr i64 kTileBytes = i64{kRadixBins} * static_cast<i64>(sizeof(u32));
 
 }  // namespace
 
-MapWorkspace MapWorkspace::place(const MapChoice& choice, const MapLimits& limits, char* base) {
+MapWorkspace MapWorkspace::place(const MapChoice& choice, const MapLimits& limits, char* base, bool idle) {
   MapWorkspace work;
-  Placement parts(base);
+  Placement parts(base, idle);
   for (int half = 0; half < 2; ++half) {
     work.keys[half] = parts.take<char>(limits.capacity * key_bytes(limits.key()));
     work.rows[half] = parts.take<u32>(limits.capacity);

@@ -33,8 +33,8 @@ struct MapWorkspace {
   CellIndex index;
   i64 bytes = 0;
 
-  /// Parts at `base`, or, with a null base, only sizes.
-  static MapWorkspace place(const MapChoice& choice, const MapLimits& limits, char* base);
+  /// Parts at `base`, or, with a null base, only sizes. `idle`: nothing works there any more (ArenaLayout).
+  static MapWorkspace place(const MapChoice& choice, const MapLimits& limits, char* base, bool idle = true);
   SortState sort_state(i32 index) const;
 };
 
