@@ -302,8 +302,8 @@ MINUET_API minuet_status minuet_coordinates_create(minuet_device* device,
                                                    const minuet_coordinates_options* options,
                                                    const int32_t* coordinates, int64_t count, void* stream,
                                                    minuet_coordinates** set);
-/* The coarser set: unique floor(p / (s t)) * (s t); floor for negatives too. Waits; with a queue who first
- * asks for its count, rows, coordinates or a map does, so make all sets first: until then it is as large. */
+/* The coarser set: unique floor(p / (s t)) * (s t); floor for negatives too. Has room for the rows of `fine`.
+ * Waits; with a queue who first asks for its count, rows, coordinates or a map does: make all sets first. */
 MINUET_API minuet_status minuet_coordinates_downsample(minuet_coordinates* fine,
                                                        const int32_t stride[MINUET_MAX_DIM], void* stream,
                                                        minuet_coordinates** coarse);

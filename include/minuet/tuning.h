@@ -47,7 +47,8 @@ typedef struct minuet_tuning_options {
   int32_t cloud_count;               /* 1 or more */
   int32_t repeats;       /* timed runs of each cloud in a round, 3 or more; 0: 16 on a GPU, 5 on the CPU */
   double budget_seconds; /* in which the call is to end, what is expected to gain most first; 0: 120. What
-                            compiles the default's kernels counts, and is waited for however long it takes. */
+                            compiles the default's kernels counts, and is waited for however long it takes, as
+                            are three passes over the clouds that compare whole inferences. */
   int32_t exhaustive;    /* 1: every candidate, whatever the time */
   int32_t reserved;
   const char* directory; /* for the results, an absolute path, made where it is not there; null: the context's
@@ -111,8 +112,8 @@ typedef struct minuet_tuned_choice {
 typedef void (*minuet_tuned_visitor)(const minuet_tuned_choice* choice, void* user);
 
 /* Every result that the plan was made by, layer by layer, rows ascending. None before
- * minuet_context_load_tuning. A program that may compile nothing may run the default instead, with a warning.
- */
+ * minuet_context_load_tuning. Where nothing may be compiled, the default may run instead, with a
+ * warning. */
 MINUET_API minuet_status minuet_plan_visit_tuning(minuet_plan* plan, minuet_tuned_visitor visit, void* user);
 
 /* minuet_precompile, for GPUs that have been tuned: for every arch the kernels that its GPUs' results in the

@@ -22,6 +22,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void unique(const UniqueParams p) 
     if (status != 0) atomicOr(p.status, status);
     *p.unique_count = unique > p.capacity ? static_cast<i32>(p.capacity) : unique;
   }
+  // For small code: few threads have more than one.
   MINUET_NO_UNROLL
   for (i64 i = grid_thread(S.threads); i < count; i += grid_threads(S.threads)) {
     const i32 before = fresh(p.positions + i);

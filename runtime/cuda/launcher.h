@@ -68,7 +68,7 @@ class Launcher {
   llvm::Error end();
   bool was_captured() const { return was_captured_; }
   CUstream stream(i32 index = 0) const { return index == 0 ? stream_ : side_->stream(index); }
-  /// All kernels have been waited for.
+  /// All kernels that it launched have been waited for.
   bool is_idle() const { return idle_; }
   /// How many, the caller's included, the work of this call may spread over.
   i32 usable_streams() const { return usable_; }
@@ -135,7 +135,8 @@ class Launcher {
   CUevent copied_ = nullptr;
   bool copying_ = false;
   CUevent ended_ = nullptr;  // the last call's work, but in a queue, whose calls cost an event less
-  bool enqueued_ = false, idle_ = true;
+  bool enqueued_ = false;
+  bool idle_ = true;                   // no kernel since the last wait()
   bool was_captured_ = false;          // the last call
   std::optional<CaptureScope> alone_;  // until end()
   std::vector<void*> pinned_;

@@ -43,8 +43,8 @@ void keep(const std::string& digest, const std::string& key, const std::string& 
   const fs::path store = store_of(digest);
   if (store.empty()) return;
   std::error_code error;
-  if (fs::create_directories(store,
-                             error)) {  // the first of its digest: what others kept will not be asked for
+  // The first of its digest: what others kept will not be asked for.
+  if (fs::create_directories(store, error)) {
     for (const fs::directory_entry& other : fs::directory_iterator(store.parent_path(), error)) {
       if (other.path() != store) fs::remove_all(other.path(), error);
     }
