@@ -73,7 +73,7 @@ MINUET_DEVICE void take_step(WeightRing<S>& ring, i32 number, InputSteps<S>& inp
   multiply_step<S>(ring, step, sums);
   ring.release(number);
   inputs.start(step);
-  if constexpr (S.weights == WeightRoad::BulkRefill) ring.refill();
+  if constexpr (S.weights == WeightRoad::BulkRefill) ring.refill(number);
 }
 
 /// The registers of the loads are free for the next ones when operands were made of them, which waits for
@@ -105,7 +105,7 @@ MINUET_DEVICE void take_warpgroup_step(WeightRing<S>& ring, i32 number, InputSte
                 wgmma_operand_behind(weights, granule / 2 * kPieceBytes + granule % 2 * (kWgmmaPiece / 2)));
   wgmma_commit();
   if constexpr (!S.early_loads) inputs.start(step);
-  if constexpr (S.weights == WeightRoad::BulkRefill) ring.refill();
+  if constexpr (S.weights == WeightRoad::BulkRefill) ring.refill(number);
   wgmma_wait();
   ring.release(number);
 }

@@ -15,15 +15,18 @@ struct FusedDepth {
   static constexpr i32 kWords = mask_words(S.volume);
 };
 
-/// The `count` lowest of the set bits.
-MINUET_HD u32 lowest_bits(u32 bits, i32 count) {
-  if (count >= count_bits(bits)) return bits;
-  i32 end = 0;
+/// The place of set bit number `number`, counted from the lowest; there are more.
+MINUET_HD i32 nth_bit(u32 bits, i32 number) {
+  i32 place = 0;
   MINUET_UNROLL
   for (i32 half = 16; half != 0; half /= 2) {
-    if (count_bits(bits & ((1u << (end + half)) - 1)) <= count) end += half;
+    if (count_bits(bits & ((1u << (place + half)) - 1)) <= number) place += half;
   }
-  return bits & ((1u << end) - 1);
+  return place;
+}
+/// The `count` lowest of the set bits.
+MINUET_HD u32 lowest_bits(u32 bits, i32 count) {
+  return count >= count_bits(bits) ? bits : bits & ((1u << nth_bit(bits, count)) - 1);
 }
 /// Of the set bits, lowest first, those from number `first` up to number `end`.
 MINUET_HD u32 keep_bits(u32 bits, i32 first, i32 end) {
@@ -116,6 +119,15 @@ class StepWalk {
     return offsets * Depth::kParts;
   }
   MINUET_DEVICE bool ended() const { return kOneWord ? bits_ == 0 : word_ == kEnd; }
+  /// Step `number` of them, one of the image.
+  MINUET_DEVICE i32 step_of(i32 number) const {
+    if constexpr (Depth::kFolds) return number;
+    i32 offset = number / Depth::kParts, word = 0;
+    u32 bits = bits_of(0);
+    for (; word + 1 < Depth::kWords && offset >= count_bits(bits); bits = bits_of(++word))
+      offset -= count_bits(bits);
+    return (word * 32 + nth_bit(bits, offset)) * Depth::kParts + number % Depth::kParts;
+  }
   /// Of the image.
   MINUET_DEVICE i32 step() const { return Depth::kFolds ? word_ : offset() * Depth::kParts + part_; }
   MINUET_DEVICE i32 offset() const { return word_ * 32 + lowest_bit(bits_); }

@@ -183,74 +183,50 @@ class WeightRing<S, WeightRoad::BulkCopy> : public BulkStages<S> {
   StepWalk<S> next_;
 };
 
-/// The first thread fills stages while its products run, and whenever it waits for one: a warp more would
-/// cost all others registers. What it has to know lies in shared memory, for the same reason.
+/// The warps that multiply fill stages too, in turns: one that does nothing else would cost all others
+/// registers, and if it were always the same, its warpgroup would come late to its products, step after step.
 template <FusedSpec S>
 class WeightRing<S, WeightRoad::BulkRefill> : public BulkStages<S> {
   using Stages = BulkStages<S>;
-  struct Next {
-    StepWalk<S> walk;
-    i32 number;
-  };
-  static_assert(sizeof(Next) <= kFusedRefillBytes);
+  /// Steps between a stage's last one and the copy of the next to it: as far behind may other warps be, and
+  /// nobody waits for them.
+  static constexpr i32 kLag = (S.stages > 3 * S.split ? 2 : 1) * S.split;
 
  public:
-  MINUET_DEVICE WeightRing(const void* image, const StepWalk<S>& first) : Stages(image), first_(first) {}
-  /// A first use of all stages, by as many warps as there are.
+  MINUET_DEVICE WeightRing(const void* image, const StepWalk<S>& steps)
+      : Stages(image), steps_(steps), count_(steps.count()) {}
+  /// A first use of all stages.
   MINUET_DEVICE void fill() {
     if (threadIdx.x % 32 == 0) {
-      StepWalk<S> walk = first_;
-      i32 number = 0;
       MINUET_NO_UNROLL
-      for (i32 stage = static_cast<i32>(threadIdx.x / 32); stage < S.stages; stage += fused_threads(S) / 32) {
-        for (; number < stage; ++number) walk.advance();
-        if (!walk.ended()) Stages::copy(stage, walk.step());
-      }
-      if (threadIdx.x == 0) {
-        for (; number < S.stages; ++number) walk.advance();
-        *next() = {walk, S.stages};
-      }
+      for (i32 stage = warp(); stage < S.stages && stage < count_; stage += fused_threads(S) / 32)
+        Stages::copy(stage, steps_.step_of(stage));
     }
     __syncwarp();
   }
   MINUET_DEVICE void pass(i32 number) {
     acquire(number, 0);
     Stages::release(number);
-    refill();
+    refill(number);
   }
-  MINUET_DEVICE void acquire(i32 number, i32) {
-    if (threadIdx.x == 0) {
-      while (!next()->walk.ended() && !mbarrier_test(Stages::full(number), Stages::phase(number)))
-        try_refill();
+  MINUET_DEVICE void acquire(i32 number, i32) { Stages::take(number); }
+  /// While the products of step `number` run: in its turn, a step that comes later.
+  MINUET_DEVICE void refill(i32 number) {
+    const i32 next = number - kLag + S.stages;
+    if (number / S.split % S.warps != warp() % S.warps || number < kLag || next >= count_) return;
+    if (threadIdx.x % 32 == 0) {
+      mbarrier_wait(Stages::empty(next), Stages::phase(next) ^ 1);
+      Stages::copy(next, steps_.step_of(next));
     }
-    if (threadIdx.x < 32) __syncwarp();
-    Stages::take(number);
+    __syncwarp();
   }
-  /// While products run: the next stage, if its warps have let go of it. What is late comes in acquire().
-  MINUET_DEVICE void refill() {
-    if (threadIdx.x == 0) try_refill();
-    if (threadIdx.x < 32) __syncwarp();
-  }
-  /// The last steps of other warps' shares are behind its own.
-  MINUET_DEVICE void finish() {
-    while (S.split > 1 && threadIdx.x == 0 && !next()->walk.ended()) try_refill();
-    if (threadIdx.x < 32) __syncwarp();
-  }
+  MINUET_DEVICE static void finish() {}
 
  private:
-  MINUET_DEVICE static Next* next() {
-    return reinterpret_cast<Next*>(dynamic_shared() + 2 * S.stages * sizeof(MBarrier));
-  }
-  /// One stage, if it is empty.
-  MINUET_DEVICE void try_refill() {
-    const i32 number = next()->number;
-    if (next()->walk.ended() || !mbarrier_test(Stages::empty(number), Stages::phase(number) ^ 1)) return;
-    Stages::copy(number, next()->walk.step());
-    next()->walk.advance();
-    next()->number = number + 1;
-  }
+  MINUET_DEVICE static i32 warp() { return static_cast<i32>(threadIdx.x / 32); }
 
-  StepWalk<S> first_;
+  StepWalk<S> steps_;
+  i32 count_;
 };
 
 }  // namespace minuet

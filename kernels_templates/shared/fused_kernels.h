@@ -16,7 +16,7 @@ enum class WeightRoad : i32 {
   Cached,     // each warp reads them from the cache, on its own: for few channels
   AsyncCopy,  // a ring in shared memory, filled by all threads (cp.async)
   BulkCopy,   // a ring in shared memory, filled by a warp of its own with bulk copies; from sm_90 on
-  BulkRefill  // the same ring, filled by the block's first thread, which multiplies as well
+  BulkRefill  // the same ring, filled by the warps that multiply, in turns
 };
 
 /// Who multiplies.
@@ -233,14 +233,11 @@ MINUET_HD constexpr i32 fused_most_own_tiles(const FusedSpec& spec) {
 
 // ---- shared memory --------------------------------------------------------------------------------------
 
-/// Dynamic shared memory: the ring's barriers, and the state of who fills it; the masks of the warps' rows;
-/// the ring; in the place of the ring at the end the sums of those that share rows.
-constexpr i32 kFusedRefillBytes = 64;
+/// Dynamic shared memory: the ring's barriers; the masks of the warps' rows; the ring; in the place of the
+/// ring at the end the sums of those that share rows.
 MINUET_HD constexpr i32 fused_barrier_bytes(const FusedSpec& spec) {
-  const bool by_warp = spec.weights == WeightRoad::BulkCopy,
-             by_thread = spec.weights == WeightRoad::BulkRefill;
-  if (!by_warp && !by_thread) return 0;
-  return (2 * spec.stages * 8 + (by_thread ? kFusedRefillBytes : 0) + 127) / 128 * 128;
+  const bool copies_bulk = spec.weights == WeightRoad::BulkCopy || spec.weights == WeightRoad::BulkRefill;
+  return copies_bulk ? (2 * spec.stages * 8 + 127) / 128 * 128 : 0;
 }
 MINUET_HD constexpr i32 fused_mask_bytes(const FusedSpec& spec) {
   return (spec.warps * mask_words(spec.volume) * 4 + 127) / 128 * 128;
