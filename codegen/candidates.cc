@@ -105,26 +105,16 @@ namespace {
 /// Of few rows and of many, each for its own; rows are taken by powers of two.
 std::vector<Candidate> fused_candidates(const ConvolutionProblem& problem, llvm::StringRef arch,
                                         FusedMeans means) {
-  FusedChoice many = choose_fused(problem, arch, 0, means);
-  if (arch.empty()) return {{std::move(many)}};
+  if (arch.empty()) return {{choose_fused(problem, arch, 0, means)}};
   std::vector<Candidate> candidates;
-  const auto add = [&](FusedChoice choice, i64 least_rows) {
+  for (i64 rows = 1; rows <= kMostRows; rows *= 2) {
+    FusedChoice choice = choose_fused(problem, arch, rows + rows / 2, means);  // in the middle of the range
+    const bool known =
+        !candidates.empty() && std::get_if<FusedChoice>(&candidates.back().choice)->fused == choice.fused;
+    if (known) continue;
     std::string kernel = display_name(choice.fused);
-    append(candidates, std::move(choice), least_rows, std::move(kernel));
-  };
-  if (suits_warpgroups(many.fused, arch, means)) {
-    for (i64 rows = 1; rows <= kMostRows; rows *= 2) {
-      FusedChoice choice = choose_fused(problem, arch, rows + rows / 2, means);  // in the middle of the range
-      const bool known =
-          !candidates.empty() && std::get_if<FusedChoice>(&candidates.back().choice)->fused == choice.fused;
-      if (!known) add(std::move(choice), rows);
-    }
-    return candidates;
+    append(candidates, std::move(choice), rows, std::move(kernel));
   }
-  i64 enough = 1;
-  while (enough <= kMostRows && are_few(many.fused, enough)) enough *= 2;
-  if (enough > 1) add(choose_fused(problem, arch, 1, means), 1);
-  if (enough <= kMostRows) add(std::move(many), enough);
   return candidates;
 }
 

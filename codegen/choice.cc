@@ -51,6 +51,8 @@ MapChoice choose_map(KeyType key, i32 ndim, const std::vector<SearchChoice>& sea
   choice.index_cells = {IndexStep::Cells, KeyType::U32, ndim};
   choice.index_rows = {IndexStep::Rows, key, ndim};
   choice.search_cells = {key, ndim};
+  choice.rank_masks = {key, ndim};
+  choice.order_cells = {key, ndim};
   for (const SearchChoice& search : searches) {
     choice.find_query_borders.push_back({key, ndim, search.source_block, search.query_block, search.threads});
     choice.search_kernel_map.push_back({key, ndim, search.source_block, search.query_block, search.threads});

@@ -59,7 +59,7 @@ struct MapChoice {
   TransposeRowsSpec transpose_rows;
   RankMasksSpec rank_masks;
   OrderRowsSpec order_rows;
-  UniteMasksSpec unite_masks;
+  OrderCellsSpec order_cells;
   OrderBlocksSpec order_blocks;
   RadixHistogramSpec rank_histogram;  // of masks' ranks, whatever the keys are
   RadixPassChoice rank_pass;
@@ -105,7 +105,7 @@ void visit_map_kernels(const MapChoice& choice, Kernels& kernels, const Visitor&
   visitor(choice.transpose_rows, kernels.transpose_rows);
   visitor(choice.rank_masks, kernels.rank_masks);
   visitor(choice.order_rows, kernels.order_rows);
-  visitor(choice.unite_masks, kernels.unite_masks);
+  visitor(choice.order_cells, kernels.order_cells);
   visitor(choice.order_blocks, kernels.order_blocks);
   visitor(choice.rank_histogram, kernels.rank_histogram);
   visitor(choice.rank_pass.small, kernels.rank_pass.small);

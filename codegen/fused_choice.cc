@@ -18,6 +18,8 @@ constexpr i32 kMostStep = 128, kMostWideStep = 32;
 constexpr i32 kMostRing = 72 << 10;  // bytes, of the 99 KB that a block may have everywhere
 constexpr i32 kMostStages = 6;
 constexpr i64 kEnoughBlocks = 400;  // that a large GPU is kept busy with
+constexpr i64 kManyRows =
+    1 << 17;  // from which more warps hide loads better than each warp's own prefetch does
 
 i32 round_up(i32 value, i32 unit) { return (value + unit - 1) / unit * unit; }
 
@@ -47,12 +49,18 @@ i32 choose_stages(const FusedSpec& spec) {
   return std::max(rounds, 2) * spec.split;
 }
 
+/// Of few channels, and with one step of input under way: as many warps as fit take turns.
+bool has_many_warps(const FusedSpec& spec) {
+  return spec.weights == WeightRoad::Cached && spec.prefetch == 1 && dtype_bytes(spec.io) == 2 &&
+         !folds_offsets(spec.io, spec.in_channels);
+}
+
 /// As many as may run at once, by what the compiler was seen to need beside sums and steps of input. A
 /// quarter of a multiprocessor has 512 registers a lane.
 i32 choose_blocks(const FusedSpec& spec) {
   const i32 granules = spec.step / fused_granule(spec.io);
   const bool is_lean = dtype_bytes(spec.io) == 2 && spec.weights == WeightRoad::BulkCopy;
-  const i32 beside = spec.io == DType::F32 ? 140 : is_lean ? 48 : 64;
+  const i32 beside = spec.io == DType::F32 ? 140 : has_many_warps(spec) ? 40 : is_lean ? 48 : 64;
   const i32 needed = spec.row_tiles * (spec.columns / 4 + spec.prefetch * ((granules + 1) / 2) * 4) + beside;
   i32 blocks = 1;
   const auto registers = [&](i32 count) {
@@ -62,20 +70,24 @@ i32 choose_blocks(const FusedSpec& spec) {
   return blocks;
 }
 
-/// Registers of a thread of a warpgroup: sums, two steps of input, and all else.
+/// Registers of a thread of a warpgroup: sums, two steps of input, and all else, a wide residual among it.
 i32 warpgroup_registers(const FusedSpec& spec) {
-  return spec.columns / 2 + spec.step * dtype_bytes(spec.io) / 4 + 32;
+  const i32 residual = spec.residual && spec.columns > 96 ? 8 : 0;
+  return spec.columns / 2 + spec.step * dtype_bytes(spec.io) / 4 + residual + 32;
 }
 
+/// Of rows that are read in parts the level-1 cache, which has what shared memory leaves, keeps some from one
+/// part to the next.
 i32 choose_warpgroup_stages(const FusedSpec& spec) {
-  constexpr i32 kSharedBytes = 208 << 10;
-  return std::clamp(kSharedBytes / spec.blocks / fused_stage_bytes(spec), 2, kMostStages);
+  constexpr i32 kWhole = 208 << 10, kOfParts = 164 << 10, kMost = 8;
+  const i32 bytes = spec.in_channels > spec.step ? kOfParts : kWhole;
+  return std::clamp(bytes / spec.blocks / fused_stage_bytes(spec), 2, kMost);
 }
 
 }  // namespace
 
 void fit_stages_and_blocks(FusedSpec& spec) {
-  constexpr i32 kRegisters = 1 << 16, kMostBlocks = 4;  // of a multiprocessor
+  constexpr i32 kRegisters = 1 << 16, kMostBlocks = 5;  // of a multiprocessor
   if (spec.unit == MmaUnit::Warp) {
     spec.stages = spec.weights == WeightRoad::Cached ? 1 : choose_stages(spec);
     spec.blocks = choose_blocks(spec);
@@ -86,11 +98,12 @@ void fit_stages_and_blocks(FusedSpec& spec) {
   spec.stages = choose_warpgroup_stages(spec);
 }
 
+namespace {
+
+/// Whether blocks of this size would leave a large GPU idle, and smaller ones are of use.
 bool are_few(const FusedSpec& spec, i64 rows) {
   return spec.weights != WeightRoad::Cached && fused_blocks(spec, rows) < kEnoughBlocks;
 }
-
-namespace {
 
 void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
   FusedSpec& spec = choice.fused;
@@ -105,6 +118,11 @@ void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
   spec.warps = few_channels && spec.columns > kMostCachedColumns / 2 ? 2 : 4;
   // Steps of more than 64 bytes are long enough to hide the loads of the next behind the products of one.
   spec.prefetch = spec.step * element > 64 ? 1 : few_channels ? 2 : 3;
+  if (few_channels && element == 2 && !folds_offsets(spec.io, spec.in_channels) &&
+      (rows == 0 || rows >= kManyRows)) {
+    spec.warps = 2;
+    spec.prefetch = 1;
+  }
   if (rows != 0 && are_few(spec, rows)) {
     spec.row_tiles = 1;
     spec.split = 2;
@@ -118,8 +136,8 @@ void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
 }  // namespace
 
 bool suits_warpgroups(const FusedSpec& spec, llvm::StringRef arch, FusedMeans means) {
-  return means.warpgroups && arch == "sm_90a" && dtype_bytes(spec.io) == 2 && spec.in_channels >= 96 &&
-         spec.out_channels >= 96;
+  return means.warpgroups && arch == "sm_90a" && dtype_bytes(spec.io) == 2 && spec.in_channels >= 64 &&
+         spec.out_channels >= 64;
 }
 
 namespace {
@@ -131,39 +149,63 @@ bool has_one_offset(const ConvolutionProblem& problem) {
   return covers || kernel_volume(problem) == 1;
 }
 
-/// Blocks that fill a multiprocessor's registers, and of few rows as many of a cluster as leave little of a
-/// large GPU idle. `rows`: 0 for many. Whether there is enough to do: smaller blocks take the rest.
-bool choose_warpgroups(FusedChoice& choice, i64 rows) {
-  constexpr i32 kWarpgroupColumns = 128, kMultiprocessors = 132;
-  constexpr i64 kManyRows = 1 << 16;
-  FusedSpec& spec = choice.fused;
+constexpr i32 kMultiprocessors = 132;
+
+/// Blocks that fill a multiprocessor's registers.
+void choose_warpgroup_blocks(FusedSpec& spec, i64 rows) {
+  constexpr i32 kWarpgroupColumns = 128;
   const i32 piece = 2 * fused_granule(spec.io);
   spec.unit = MmaUnit::Warpgroup;
   spec.weights = WeightRoad::BulkRefill;
   spec.step = equal_parts(spec.in_channels, piece, 4 * piece);
   spec.columns = equal_parts(spec.out_channels, kTile, kWarpgroupColumns);
   spec.row_tiles = 2;
-  spec.blocks = warpgroup_registers(spec) <= 128 ? 2 : 1;
-  spec.warps = spec.blocks == 2 ? 8 : 12;
   spec.prefetch = 1;
-  // Of many rows most tiles have most offsets, and a block's next tiles hide its loads.
-  spec.early_loads = spec.in_channels < 256 || (rows != 0 && rows < kManyRows);
+  spec.early_loads = true;
+  const i32 registers = warpgroup_registers(spec);
+  if (registers <= 96) {
+    spec.blocks = rows == 0 || rows >= kManyRows ? 5 : 4;
+    spec.warps = 4;
+  } else {
+    spec.blocks = registers <= 128 ? 2 : 1;
+    spec.warps = registers <= 128 ? 8 : 12;
+  }
   spec.stages = choose_warpgroup_stages(spec);
-  // Two blocks share rows where there is less than a wave and a half of them, whose last part would leave
-  // many idle, and four where two would fill less than half of one. Each has eight steps and a group of
-  // columns to finish at least.
+  // Where a wave and a half would be needed, one of larger blocks that take shorter steps may do.
+  const i64 blocks = fused_blocks(spec, rows);
+  if (spec.blocks > 1 || spec.residual || blocks <= kMultiprocessors || blocks >= kMultiprocessors * 3 / 2)
+    return;
+  FusedSpec larger = spec;
+  larger.warps = 16;
+  larger.step = equal_parts(spec.in_channels, piece, 2 * piece);
+  larger.stages = choose_warpgroup_stages(larger);
+  if (fused_blocks(larger, rows) <= kMultiprocessors) spec = larger;
+}
+
+/// Two blocks share rows where there is less than a wave and a half of them, or, where several run on a
+/// multiprocessor, three quarters of one: its last part would leave many idle; and four where two would fill
+/// less than half of one. Each has eight steps and a group of columns to finish at least.
+void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
   const i32 groups = fused_column_group(spec, spec.columns / fused_tile(spec) - 1).number + 1;
   const auto fits = [&](i32 cluster) {
-    return rows != 0 && cluster <= groups && cluster * 8 <= fused_steps(spec) &&
-           !has_one_offset(choice.problem);
+    return rows != 0 && cluster <= groups && cluster * 8 <= fused_steps(spec) && !has_one_offset(problem);
   };
-  if (fits(2) && fused_blocks(spec, rows) < kMultiprocessors * 3 / 2) spec.cluster = 2;
-  if (spec.cluster == 2 && fits(4) && fused_blocks(spec, rows) < kMultiprocessors / 2) spec.cluster = 4;
+  const i64 wave = kMultiprocessors * std::max(2, spec.blocks);
+  if (spec.warps == 16 || !fits(2) || fused_blocks(spec, rows) >= wave * 3 / 4) return;
+  spec.cluster = 2;
+  if (fits(4) && fused_blocks(spec, rows) < kMultiprocessors / 2) spec.cluster = 4;
   if (spec.cluster == 2 && spec.warps == 12 && fused_blocks(spec, rows) < kMultiprocessors * 4 / 5) {
     FusedSpec smaller = spec;
     smaller.warps = 8;
     if (fused_blocks(smaller, rows) <= kMultiprocessors) spec = smaller;
   }
+}
+
+/// Whether there is enough to do: smaller blocks take the rest.
+bool choose_warpgroups(FusedChoice& choice, i64 rows) {
+  FusedSpec& spec = choice.fused;
+  choose_warpgroup_blocks(spec, rows);
+  choose_cluster(spec, choice.problem, rows);
   if (rows != 0 && fused_blocks(spec, rows) < kMultiprocessors / 4) return false;
   choice.reasons.push_back(
       llvm::formatv("products by {0} warpgroups a block, {1} blocks of a cluster share rows", spec.warps / 4,

@@ -12,9 +12,6 @@ i32 equal_parts(i32 whole, i32 unit, i32 most);
 /// Stages of the ring, and blocks that may run on a multiprocessor at once, as they follow from the rest.
 void fit_stages_and_blocks(FusedSpec& spec);
 
-/// Whether blocks of this size would leave a large GPU idle, and smaller ones are of use.
-bool are_few(const FusedSpec& spec, i64 rows);
-
 /// Whether there are products by warpgroups, and they were seen to win.
 bool suits_warpgroups(const FusedSpec& spec, llvm::StringRef arch, FusedMeans means);
 

@@ -14,13 +14,33 @@ i64 most_index_words(i64 coordinates) {
   return std::clamp(kWordsPerCoordinate * coordinates, kLeast, kMost);
 }
 
+/// Whether each row of the finer side lies in the cell of one row of the coarser one: of the row that it is
+/// floored to, from which the kernel reaches all of the cell and no other.
+bool tiles_exactly(const Program& program, const MapSpec& spec) {
+  if (program.levels[spec.coarse].parent != spec.fine) return false;
+  const AxisArray& fine = program.levels[spec.fine].tensor_stride;
+  const AxisArray& coarse = program.levels[spec.coarse].tensor_stride;
+  for (i32 a = 0; a < program.ndim; ++a) {
+    const i32 size = spec.kernel_size[a];
+    if (size > 2 || spec.dilation[a] != 1 || coarse[a] != size * fine[a]) return false;
+  }
+  return true;
+}
+
+/// Whether somebody transposes the rows of a map, where an index does not tell them.
+bool is_transposed(const Program& program, i32 map) {
+  const auto reads = [&](const ProgramLayer& layer) {
+    return layer.map == map && layer.convolution().kind == ConvolutionKind::Transposed;
+  };
+  return !tiles_exactly(program, program.maps[map]) && llvm::any_of(program.layers, reads);
+}
+
 }  // namespace
 
 CloudMaps::CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine, bool only_orders)
     : program_(program),
       options_(options),
       engine_(engine),
-      only_orders_(only_orders),
       levels_(program.levels.size()),
       map_rows_(program.maps.size()) {
   report_words_ = bounds_at() + kBoundsWords;
@@ -31,6 +51,7 @@ CloudMaps::CloudMaps(const Program& program, const CloudMapOptions& options, Eng
     report_offset_.push_back(report_words_);
     report_words_ += map.geometry.volume;
     maps_.push_back(map);
+    looks_up_.push_back(only_orders && !is_transposed(program, static_cast<i32>(looks_up_.size())));
   }
   layout_needs(program, guard_, period_);
   indexes_ = may_index();
@@ -89,7 +110,7 @@ void CloudMaps::place(Placement& parts) {
     if (program_.maps[i].is_identity()) continue;
     const i32 volume = map.geometry.volume;
     const i64 capacity = levels_[program_.maps[i].coarse].capacity;
-    map_rows_[i] = parts.take<i32>((only_orders_ ? query_words(volume) : volume) * capacity);
+    map_rows_[i] = parts.take<i32>(volume * capacity);
     map.masks = parts.take<u32>(mask_words(volume) * capacity);
   }
   lay_rows();
@@ -101,12 +122,15 @@ void CloudMaps::place(Placement& parts) {
   map_workspace_ = parts.take<char>(engine_.map_workspace_bytes(most));
 }
 
-/// An index's rows lie by query where only orders are made of them.
+/// Of an index rows are looked up where only orders are made of them.
 void CloudMaps::lay_rows() {
-  const bool by_query = indexes_ && only_orders_;
   for (std::size_t i = 0; i < maps_.size(); ++i) {
-    maps_[i].rows = by_query ? nullptr : map_rows_[i];
-    maps_[i].query_rows = by_query ? map_rows_[i] : nullptr;
+    const MapSpec& spec = program_.maps[i];
+    maps_[i].rows = indexes_ && looks_up_[i] ? nullptr : map_rows_[i];
+    maps_[i].index = {};
+    if (!indexes_) continue;
+    maps_[i].index = {state_.layout, spec.fine, spec.coarse, levels_[spec.fine].keys,
+                      levels_[spec.coarse].keys};
   }
 }
 

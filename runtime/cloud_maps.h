@@ -98,7 +98,6 @@ class CloudMaps {
   const Program& program_;
   const CloudMapOptions options_;
   Engine& engine_;
-  const bool only_orders_;
   i64 capacity_ = 0;
   i64 guard_[kMaxDim] = {}, period_[kMaxDim] = {1, 1, 1, 1};  // that the layout needs
   KeyBits key_bits_;
@@ -107,7 +106,8 @@ class CloudMaps {
   bool indexes_built_ = false;  // whether the last one has it
   std::vector<Coords> levels_;
   std::vector<MapView> maps_;
-  std::vector<i32*> map_rows_;  // memory of the maps' rows, however they lie
+  std::vector<i32*> map_rows_;
+  std::vector<bool> looks_up_;  // of an index, the rows of each map
 
   CloudState state_;
   i32* report_ = nullptr;

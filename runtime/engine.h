@@ -47,10 +47,9 @@ struct LayoutRequest {
 
 /// What the rows of one side find on the other: `queries` are the side that asks.
 struct NeighbourView {
-  i32* rows = nullptr;        // [volume][queries] row of the other side, or -1
-  i32* query_rows = nullptr;  // [queries][query_words(volume)] in place of rows, where an index was searched
-  u32* masks = nullptr;       // [mask_words(volume)][queries] bit k % 32 of word k / 32: rows[k] is a row
-  i32* order = nullptr;       // [queries] by mask: those of like masks near each other, full masks first
+  i32* rows = nullptr;   // [volume][queries] row of the other side, or -1; null where they are looked up
+  u32* masks = nullptr;  // [mask_words(volume)][queries] bit k % 32 of word k / 32: rows[k] is a row
+  i32* order = nullptr;  // [queries] by mask: those of like masks near each other, full masks first
   i32* ordered_rows = nullptr;  // rows and masks, with a column for each place of the order
   u32* ordered_masks = nullptr;
   // Of blocks of its places (kernels_templates/shared/fused_kernels.h): masks of the least ones, and the
@@ -59,13 +58,20 @@ struct NeighbourView {
   i32* block_orders = nullptr;
 };
 
+/// The index that a map's rows are looked up in, of the last Map step that began.
+struct IndexedSides {
+  const CloudLayout* layout = nullptr;  // null: rows lie in a table
+  i32 source_level = 0, query_level = 0;
+  const void *source_keys = nullptr, *query_keys = nullptr;
+};
+
 /// One kernel map on a device, and those of its views that somebody asks for: each is made once, by an
 /// operation of its own, and never written over. Sources are the finer side's rows, queries the coarser
 /// side's; a transposed convolution reads it backwards. All other views are made of the rows that are found
-/// by search(), or search_index(), which, as make_views() of a transposed view, writes query_rows where they
-/// are there: an order reads a query's rows from there in few vectors. Nothing else reads them.
+/// by search(), or search_index(); where nobody else reads these, orders look them up in the index.
 struct MapView : NeighbourView {
   KernelGeometry geometry;
+  IndexedSides index;
   i64 sources = 0;  // known to the host after the read-back
   i64 queries = 0;
   NeighbourView transposed;  // the finer side asks
@@ -126,7 +132,8 @@ struct IndexSetsRequest {
   llvm::ArrayRef<Level> levels;  // as many as MapLimits::indexed_sets
 };
 
-/// A map whose sources are in the index: its rows, masks, and counts, which are 0 before.
+/// A map whose sources are in the index: its masks, counts, which are 0 before, and rows, where it has memory
+/// for them.
 struct IndexedSearch {
   i32 source_level = 0;  // of IndexSetsRequest
   Coords queries;
@@ -148,11 +155,15 @@ struct ViewRequest {
   bool transposed = false;               // that direction, and its rows are made
   bool has_masks = false;                // they are there
   const OffsetOrder* offsets = nullptr;  // what orders go by: masks, order, and rows and masks by it; or null
-  bool one_query = false;                // of the transposed direction: each source has one, at one offset
 
   const NeighbourView& view() const { return transposed ? map->transposed : *map; }
   const Coords& askers() const { return transposed ? sources : queries; }
   const Coords& others() const { return transposed ? queries : sources; }
+  /// Where its rows come from: a table where there is one, or one to be transposed.
+  RowSource row_source() const {
+    if (map->rows || !map->index.layout) return RowSource::Table;
+    return transposed ? RowSource::Parents : RowSource::Cells;
+  }
 };
 
 /// What gather-GEMM-scatter takes beside a map's rows.

@@ -10,19 +10,6 @@ bool is_identity(const MapView& map, const Coords& sources, const Coords& querie
   return map.geometry.volume == 1 && sources.count == queries.count;
 }
 
-/// Whether each row of the finer side lies in the cell of one row of the coarser one: of the row that it is
-/// floored to, from which the kernel reaches all of the cell and no other.
-bool tiles_exactly(const Program& program, const MapSpec& spec) {
-  if (program.takes_maps || program.levels[spec.coarse].parent != spec.fine) return false;
-  const AxisArray& fine = program.levels[spec.fine].tensor_stride;
-  const AxisArray& coarse = program.levels[spec.coarse].tensor_stride;
-  for (i32 a = 0; a < program.ndim; ++a) {
-    const i32 size = spec.kernel_size[a];
-    if (size > 2 || spec.dilation[a] != 1 || coarse[a] != size * fine[a]) return false;
-  }
-  return true;
-}
-
 bool is_transposed(const ProgramLayer& layer) {
   return layer.convolution().kind == ConvolutionKind::Transposed;
 }
@@ -82,9 +69,9 @@ void FusedWork::place_view(Placement& parts, Map& map, bool transposed) const {
   NeighbourView& view = map.neighbours(transposed);
   const i64 volume = map.view.geometry.volume, words = mask_words(map.view.geometry.volume);
   const i64 queries = map.askers(transposed).capacity;
-  if (transposed && !ordered_) view.rows = parts.take<i32>(volume * queries);
+  const bool is_table = map.view.rows || !map.view.index.layout;
+  if (transposed && is_table) view.rows = parts.take<i32>(volume * queries);
   if (!ordered_) return;
-  if (transposed) view.query_rows = parts.take<i32>(query_words(map.view.geometry.volume) * queries);
   if (transposed || !map.has_masks) view.masks = parts.take<u32>(words * queries);
   view.order = parts.take<i32>(queries);
   view.ordered_rows = parts.take<i32>(volume * queries);
@@ -103,7 +90,6 @@ void FusedWork::place_views(Placement& parts) {
       if (!side.shared) place_view(parts, map, transposed);
       ViewRequest request{&map.view, map.sources, map.queries, transposed};
       request.has_masks = !transposed && map.has_masks;
-      request.one_query = transposed && tiles_exactly(program_, program_.maps[i]);
       if (ordered_) request.offsets = &offsets_[i];
       requests_.push_back(request);
     }

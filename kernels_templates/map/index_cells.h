@@ -13,9 +13,12 @@
 
 namespace minuet {
 
-/// Or-s a bit into a word, unless it is there already: many coordinates have the cells of a coarse level.
-MINUET_DEVICE void set_bit(u32* word, i32 bit) {
-  const u32 seen = *static_cast<const volatile u32*>(word);
+/// Levels whose words are under way together.
+constexpr i32 kLevelsAtOnce = 4;
+
+/// Or-s a bit into a word, unless `seen`, which was there before, has it: many coordinates have the cells of
+/// a coarse level.
+MINUET_DEVICE void set_bit(u32* word, u32 seen, i32 bit) {
   if ((seen >> bit & 1u) == 0) atomicOr(word, 1u << bit);
 }
 
@@ -25,7 +28,7 @@ MINUET_DEVICE Key floored_key(const KeyLayout& layout, const CellGrid& grid, con
   u64 key = fields[0] << layout.shift[0];
   MINUET_UNROLL
   for (i32 f = 1; f < Fields; ++f) {
-    const u64 floored = divide_field(fields[f], grid.stride[f]) * static_cast<u64>(grid.stride[f]);
+    const u64 floored = strides_of(grid, fields[f], f) * static_cast<u64>(grid.stride[f]);
     key |= floored << layout.shift[f];
   }
   return static_cast<Key>(key);
@@ -46,19 +49,77 @@ MINUET_DEVICE void report_rows(const IndexCellsParams& p, i32 level, i64 points)
   if (status != 0) atomicOr(p.status, status);
 }
 
+/// What a block knows of the levels.
+struct IndexedLevels {
+  CellGrid grids[kMostIndexedLevels];
+  i32 before[kMostIndexedLevels];  // rows_before_level(), of IndexStep::Rows
+};
+
+template <IndexCellsSpec S>
+MINUET_DEVICE void find_levels(const IndexCellsParams& p, IndexedLevels& levels) {
+  const i32 level = static_cast<i32>(threadIdx.x);
+  if (level < p.levels) {
+    levels.grids[level] = p.index.grids->levels[level];
+    if constexpr (S.step == IndexStep::Rows)
+      levels.before[level] = rows_before_level(p.index, levels.grids[level].first_word);
+  }
+  __syncthreads();
+}
+
+/// One coordinate and several levels: cells[u] is the one of level `first` + u, where `asks`.
+template <IndexCellsSpec S>
+MINUET_DEVICE void index_levels(const IndexCellsParams& p, const IndexedLevels& levels,
+                                const KeyLayout& layout, const u64* fields, i64 point, i32 first,
+                                const i64 (&cells)[kLevelsAtOnce], const bool (&asks)[kLevelsAtOnce]) {
+  using Key = typename KeyOf<S.key>::Type;
+  BitWord runs[kLevelsAtOnce];
+  MINUET_UNROLL
+  for (i32 u = 0; u < kLevelsAtOnce; ++u) {
+    const RunPlace place = run_place(levels.grids[first + u], cells[u]);
+    runs[u] = load_bits_if(asks[u], p.index.runs, place.word);
+  }
+  BitWord words[kLevelsAtOnce];
+  i64 at[kLevelsAtOnce];
+  MINUET_UNROLL
+  for (i32 u = 0; u < kLevelsAtOnce; ++u) {
+    if constexpr (S.step == IndexStep::Runs) break;
+    at[u] = cell_word(run_place(levels.grids[first + u], cells[u]), runs[u], cells[u]);
+    words[u] = load_bits_if(asks[u], p.index.cells, at[u]);
+  }
+  MINUET_UNROLL
+  for (i32 u = 0; u < kLevelsAtOnce; ++u) {
+    if (!asks[u]) continue;
+    const i32 level = first + u;
+    const CellGrid& grid = levels.grids[level];
+    if constexpr (S.step == IndexStep::Runs) {
+      const RunPlace place = run_place(grid, cells[u]);
+      set_bit(&p.index.runs[place.word].bits, runs[u].bits, place.bit);
+    } else if constexpr (S.step == IndexStep::Cells) {
+      set_bit(&p.index.cells[at[u]].bits, words[u].bits, bit_of(cells[u]));
+    } else {
+      const i32 row = words[u].before - levels.before[level] + ones_below(words[u].bits, bit_of(cells[u]));
+      if (row < p.sets[level].capacity) {
+        static_cast<Key*>(p.sets[level].keys)[row] = floored_key<Key, S.ndim + 1>(layout, grid, fields);
+        if (level == 0) atomicMin(p.source_row + row, static_cast<i32>(point));
+      }
+      if (level == 0) p.row_of[point] = row;
+    }
+  }
+}
+
 template <IndexCellsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void index_cells(const IndexCellsParams p) {
   follow_last_launch();
-  using Key = typename KeyOf<S.key>::Type;
   static_assert(S.threads % 32 == 0, "whole warps compare");
+  static_assert(kMostIndexedLevels % kLevelsAtOnce == 0, "grids past the last level are read, and not used");
   constexpr i32 kFields = S.ndim + 1;
+  __shared__ IndexedLevels levels;
   const CloudLayout& cloud = *p.layout;
   const KeyLayout layout = with_ndim<S.ndim>(cloud.keys);
-  const CellGrids& grids = *p.index.grids;
   const i64 points = *p.points;
   if (blockIdx.x == 0) {
     if (S.step == IndexStep::Cells && threadIdx.x == 0) {
-      p.index.grids->runs = p.index.runs[grids.words].before;
+      p.index.grids->runs = p.index.runs[p.index.grids->words].before;
     }
     if (S.step == IndexStep::Rows && static_cast<i32>(threadIdx.x) < p.levels) {
       report_rows<S>(p, static_cast<i32>(threadIdx.x), points);
@@ -66,6 +127,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void index_cells(const IndexCellsP
   }
   // All lanes of a warp go on together: those past the last coordinate have that one again.
   const i64 lane = threadIdx.x & 31u;
+  find_levels<S>(p, levels);
   for (i64 first = grid_thread(S.threads) - lane; first < points; first += grid_threads(S.threads)) {
     const i64 i = first + lane < points ? first + lane : points - 1;
     u64 fields[kFields];
@@ -76,30 +138,18 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void index_cells(const IndexCellsP
           static_cast<u64>(field_inside(cloud, p.coordinates + i * kFields, f, status) - layout.bias[f]);
     }
     if (S.step == IndexStep::Runs && status != 0) atomicOr(p.status, status);
-    for (i32 l = 0; l < p.levels; ++l) {
-      const CellGrid& grid = grids.levels[l];
-      const i64 cell = cell_of(grid, fields, kFields);
-      const bool is_same = __shfl_up_sync(~0u, cell, 1) == cell && lane != 0;
-      // A row of level 0 is each coordinate's own.
-      if (is_same && (S.step != IndexStep::Rows || l != 0)) continue;
-      if constexpr (S.step == IndexStep::Runs) {
-        const RunPlace place = run_place(grid, cell);
-        set_bit(&p.index.runs[place.word].bits, place.bit);
-      } else if constexpr (S.step == IndexStep::Cells) {
-        const RunPlace place = run_place(grid, cell);
-        const BitWord runs = load_bits_if(true, p.index.runs, place.word);
-        set_bit(&p.index.cells[cell_word(place, runs, cell)].bits, bit_of(cell));
-      } else {
-        const i64 cells[] = {cell};
-        i32 rows[1];
-        find_rows(p.index, grid, rows_before_level(p.index, grid.first_word), true, cells, rows);
-        const i32 row = rows[0];
-        if (row < p.sets[l].capacity) {
-          static_cast<Key*>(p.sets[l].keys)[row] = floored_key<Key, kFields>(layout, grid, fields);
-          if (l == 0) atomicMin(p.source_row + row, static_cast<i32>(i));
-        }
-        if (l == 0) p.row_of[i] = row;
+    for (i32 l = 0; l < p.levels; l += kLevelsAtOnce) {
+      i64 cells[kLevelsAtOnce];
+      bool asks[kLevelsAtOnce];
+      MINUET_UNROLL
+      for (i32 u = 0; u < kLevelsAtOnce; ++u) {
+        const bool is_level = l + u < p.levels;
+        cells[u] = is_level ? cell_of(levels.grids[l + u], fields, kFields) : 0;
+        const bool is_same = __shfl_up_sync(~0u, cells[u], 1) == cells[u] && lane != 0;
+        // A row of level 0 is each coordinate's own.
+        asks[u] = is_level && (!is_same || (S.step == IndexStep::Rows && l + u == 0));
       }
+      index_levels<S>(p, levels, layout, fields, i, l, cells, asks);
     }
   }
 }

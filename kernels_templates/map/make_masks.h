@@ -16,7 +16,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void make_masks(const MakeMasksPar
   static_assert(S.threads % 32 == 0, "whole warps vote");
   __shared__ u32 counts[32];
   const i64 queries = *p.query_count;
-  const ViewRows rows{p.rows, queries, p.volume, false};
+  const ViewRows rows{p.rows, queries, p.volume};
   for (i32 word = 0; word < mask_words(p.volume); ++word) {
     const i32 first = 32 * word, offsets = p.volume - first < 32 ? p.volume - first : 32;
     if (threadIdx.x < 32) counts[threadIdx.x] = 0;

@@ -12,12 +12,12 @@ namespace minuet {
 MINUET_DEVICE i32 weigh_block(const ViewJob& job, i64 first, i64 end) {
   const i64 stride = blocks_of_height(job.ordered_stride, kLeastBlockHeight);
   i32 offsets = 0;
-  for (i32 word = 0; word < mask_words(job.volume); ++word) {
+  for (i32 word = 0; word < mask_words(job.geometry.volume); ++word) {
     u32 all = 0;
     for (i64 block = first; block < end; ++block) all |= fresh(job.block_masks + word * stride + block);
     offsets += count_bits(all);
   }
-  return block_weight(offsets, job.volume);
+  return block_weight(offsets, job.geometry.volume);
 }
 
 template <OrderBlocksSpec S>

@@ -1,5 +1,6 @@
 // order[i] = the query that the sort put in place i of its view; ordered_rows[k][i] = rows[k][order[i]], both
-// by the names of the job, and the masks' words, which the rows tell. One thread a place.
+// by the names of the job; the masks' words, which the rows tell, and what any of 32 places has. One thread a
+// place, of views whose rows lie in a table.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -9,42 +10,38 @@
 
 namespace minuet {
 
-/// Of rows that are there.
-template <i32 Count>
-MINUET_DEVICE void name_rows(const i32* names, i32 first, i32 volume, i32 (&found)[Count]) {
-  MINUET_UNROLL
-  for (i32 u = 0; u < Count; ++u) {
-    found[u] = load_row_if<true>(first + u < volume && found[u] >= 0, names + found[u]);
-  }
-}
-
 template <OrderRowsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void order_rows(const ViewsParams p) {
   follow_last_launch();
   constexpr i32 kAtOnce = 16;  // rows of a query that are under way together
-  __shared__ i64 starts[kMostViews + 1];
+  __shared__ i64 keys[kMostViews + 1], blocks[kMostViews + 1];
   find_starts<S.threads, kMostViews>(
-      starts, p.job_count, [&](i32 j) -> i64 { return p.jobs[j].order ? *p.jobs[j].query_count : 0; });
-  const i64 all = starts[p.job_count];
-  JobWalk walk(starts);
-  for (i64 i = grid_thread(S.threads); i < all; i += grid_threads(S.threads)) {
-    const ViewJob& job = p.jobs[walk.advance(i)];
-    const i64 place = walk.inner(i), query = fresh(p.sorted + i);
+      keys, p.job_count, [&](i32 j) -> i64 { return p.jobs[j].order ? *p.jobs[j].query_count : 0; });
+  find_starts<S.threads, kMostViews>(blocks, p.job_count, [&](i32 j) -> i64 {
+    const bool is_here = p.jobs[j].order && p.jobs[j].source == RowSource::Table;
+    return is_here ? blocks_of_height(*p.jobs[j].query_count, S.threads) : 0;
+  });
+  JobWalk walk(blocks);
+  for (i64 block = blockIdx.x; block < blocks[p.job_count]; block += gridDim.x) {
+    const i32 j = walk.advance(block);
+    const ViewJob& job = p.jobs[j];
+    const OrderedPlace at = find_place(job, p.sorted + keys[j], walk.inner(block) * S.threads);
     const ViewRows rows = rows_of(job);
-    job.order[place] = job.query_names ? fresh(job.query_names + query) : static_cast<i32>(query);
-    i32* to = job.ordered_rows + place;
+    if (at.is_there)
+      job.order[at.place] = job.query_names ? fresh(job.query_names + at.query) : static_cast<i32>(at.query);
+    i32* to = job.ordered_rows + at.place;
     u32 mask = 0;
     for (i32 first = 0; first < rows.volume; first += kAtOnce) {
-      i32 found[kAtOnce];
-      rows.load(query, first, found);
-      mask |= bits_of(found, first, rows.volume) << first % 32;
-      if (job.row_names) name_rows(job.row_names, first, rows.volume, found);
+      i32 found[kAtOnce] = {};
+      if (at.is_there) rows.load(at.query, first, found);
+      mask |= bits_of(found) << first % 32;
+      if (job.row_names && at.is_there) name_rows(job.row_names, found);
       MINUET_UNROLL
       for (i32 u = 0; u < kAtOnce; ++u, to += job.ordered_stride) {
-        if (first + u < rows.volume) *to = found[u];
+        if (at.is_there && first + u < rows.volume) *to = found[u];
       }
       if (first % 32 + kAtOnce < 32 && first + kAtOnce < rows.volume) continue;
-      job.ordered_masks[first / 32 * job.ordered_stride + place] = mask;
+      put_ordered_mask(job, at, first / 32, mask);
       mask = 0;
     }
   }

@@ -21,10 +21,11 @@ constexpr i32 kMostIndexWords = 1 << 24;
 
 /// The cells of one level.
 struct CellGrid {
-  i64 weight[kMaxFields] = {};  // cells from one value of a field to the next
-  i32 stride[kMaxFields] = {};  // tensor stride; 1 for the batch
-  i32 words = 0;                // of the level's in CellIndex::runs; at most kMostIndexWords + 1
-  i32 first_word = 0;
+  i64 weight[kMaxFields];  // cells from one value of a field to the next
+  i32 stride[kMaxFields];  // tensor stride; 1 for the batch
+  i32 shift[kMaxFields];   // the power of two that the stride is, or -1
+  i32 words;               // of the level's in CellIndex::runs; at most kMostIndexWords + 1
+  i32 first_word;
 };
 struct CellGrids {
   CellGrid levels[kMostIndexedLevels];
@@ -46,11 +47,13 @@ struct LevelStrides {
 /// Without its first word.
 MINUET_HD constexpr CellGrid make_cell_grid(const KeyLayout& layout, const i32* stride) {
   constexpr i64 kWordCells = kWordBits * kRunCells, kMostCells = kMostIndexWords * kWordCells;
-  CellGrid grid;
+  CellGrid grid{};
   i64 cells = 1;
   MINUET_UNROLL
   for (i32 f = layout.fields - 1; f >= 0; --f) {
     grid.stride[f] = f == 0 ? 1 : stride[f - 1];
+    const i32 power = bit_width_of(static_cast<u64>(grid.stride[f])) - 1;
+    grid.shift[f] = grid.stride[f] == 1 << power ? power : -1;
     grid.weight[f] = cells;
     const i64 values = layout.span[f] / grid.stride[f] + 1;
     cells = values > kMostCells / cells ? kMostCells + 1 : cells * values;
@@ -59,12 +62,18 @@ MINUET_HD constexpr CellGrid make_cell_grid(const KeyLayout& layout, const i32* 
   return grid;
 }
 
+/// A field in strides of the level. Most are powers of two, and a division is what indexing takes most time
+/// for.
+MINUET_HD constexpr u64 strides_of(const CellGrid& grid, u64 field, i32 f) {
+  return grid.shift[f] >= 0 ? field >> grid.shift[f] : divide_field(field, grid.stride[f]);
+}
+
 /// The cell of a coordinate of the level, or of one that the level floors to it.
 MINUET_HD constexpr i64 cell_of(const CellGrid& grid, const u64* fields, i32 count) {
   i64 cell = static_cast<i64>(fields[0]) * grid.weight[0];  // the batch, whose stride is 1
   MINUET_UNROLL
   for (i32 f = 1; f < count; ++f) {
-    cell += static_cast<i64>(divide_field(fields[f], grid.stride[f])) * grid.weight[f];
+    cell += static_cast<i64>(strides_of(grid, fields[f], f)) * grid.weight[f];
   }
   return cell;
 }
@@ -125,7 +134,8 @@ struct IndexCellsParams {
   IndexedSet sets[kMostIndexedLevels];
 };
 
-/// Kernel maps from an index: rows, masks and counts. `blocks` blocks a map, one map's after the other's.
+/// Kernel maps from an index: masks and counts, and the rows of those that somebody reads. `blocks` blocks a
+/// map, one map's after the other's.
 struct SearchCellsSpec {
   KeyType key = KeyType::U32;
   i32 ndim = 3;
@@ -140,8 +150,7 @@ struct CellSearch {
   const i32* query_count;  // device
   KernelGeometry geometry;
   i32 source_level;  // of the index
-  i32 by_query;      // rows lie [queries][query_words(volume)]
-  i32* rows;         // [volume][queries]: the source row, or -1; every entry is written
+  i32* rows;         // [volume][queries]: the source row, or -1; every entry is written; null: none
   u32* masks;        // [mask_words(volume)][queries] bit k % 32 of word k / 32: rows[k] is a row
   u32* counts;       // [volume] pairs are added to it
 };

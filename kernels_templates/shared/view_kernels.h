@@ -2,14 +2,10 @@
 // rows. `queries` is the side that asks: the coarser one, or, of transposed rows, the finer one.
 #pragma once
 
+#include "kernels_templates/shared/cell_index.h"
 #include "kernels_templates/shared/fused_kernels.h"
-#include "kernels_templates/shared/key_layout.h"
 
 namespace minuet {
-
-/// Words of a query's rows where they lie query by query: whole vectors of 16 bytes. What is past the last
-/// offset is anything.
-MINUET_HD constexpr i64 query_words(i32 volume) { return (i64{volume} + 3) / 4 * 4; }
 
 /// Bits of each query's neighbours, and how many queries have each.
 struct MakeMasksSpec {
@@ -30,7 +26,7 @@ struct MakeMasksParams {
 // ---- one table of views, which the kernels below share ----------------------------------------
 
 /// Most views that are made together: their table is a kernel's parameter, of at most 4 KB.
-constexpr i32 kMostViews = 21;
+constexpr i32 kMostViews = 16;
 /// Most offsets that a rank looks at: those farthest from the centre.
 constexpr i32 kMostRankedOffsets = 27;
 /// Digits of a rank that a sort key has below the highest one.
@@ -43,12 +39,20 @@ MINUET_HD constexpr i32 short_rank_bits(i32 ranked) {
 constexpr i32 kMostRankKeyBits = bit_width_of(kMostViews - 1) + short_rank_bits(kMostRankedOffsets);
 static_assert(kMostRankKeyBits <= 24, "three passes of a sort");
 
+/// Where a view's rows come from.
+enum class RowSource : i32 {
+  Table,   // ViewJob::rows
+  Cells,   // an index of the other side: the rows of a query's neighbours
+  Parents  // the same: each query lies in the cell of one row of the other, coarser side, and asks it alone
+};
+
 /// One direction of a map, and what is made of it.
 struct ViewJob {
   const i32* query_count;   // device
   const i32* forward_rows;  // [volume][forward queries] that `rows` are transposed from; null: rows are there
   const i32* forward_count;  // device: forward queries
-  i32* rows;                 // [volume][queries] a row of the other side, or -1
+  i32* rows;                 // [volume][queries] a row of the other side, or -1; of RowSource::Table
+  const void* query_keys;    // of the other sources
   u32* masks;                // [mask_words(volume)][queries] as of make_masks
   i32* order;                // [queries] the query of a place; null: neither it nor what follows is made
   i32* ordered_rows;         // rows and masks, with a column for each place
@@ -60,19 +64,13 @@ struct ViewJob {
   // [mask_words(volume)][blocks_of_height(ordered_stride, kLeastBlockHeight)] what any query of a block has.
   u32* block_masks;
   i32* block_orders;  // [block_order_begin(ordered_stride, kBlockHeightCount)], height after height
-  i32 volume;
-  i32 by_query, forward_by_query;  // rows, forward rows lie [queries][query_words(volume)]
-  i32 one_query;  // rows lie by query, and each source has one query, at one offset: no preset
-  i32 has_masks;  // they are there; 0: they are made
-  i32 ranked;     // how many of `offsets` there are
+  KernelGeometry geometry;
+  RowSource source;
+  i32 source_level;                 // of the index
+  i32 has_masks;                    // they are there; 0: they are made
+  i32 ranked;                       // how many of `offsets` there are
   u16 offsets[kMostRankedOffsets];  // the highest bit's first
 };
-
-/// What preset_rows writes for each query: words, or, where rows lie by query, vectors.
-MINUET_HD constexpr i64 preset_items(const ViewJob& job) {
-  if (job.one_query) return 0;
-  return job.by_query ? query_words(job.volume) / 4 : job.volume;
-}
 
 /// All orders are one sort: of keys that have the view's number above `rank_bits` bits of rank.
 struct ViewsParams {
@@ -85,6 +83,8 @@ struct ViewsParams {
   i32* key_count;     // one word, device: how many keys there are
   u32* sort_state;    // becomes 0
   i64 sort_state_words;
+  CellIndex index;  // of jobs whose rows are looked up
+  const CloudLayout* layout;
 };
 static_assert(sizeof(ViewsParams) <= 4096, "kernels have 4 KB of parameters");
 
@@ -97,8 +97,7 @@ struct PresetRowsSpec {
   }
 };
 
-/// The rows by which the finer side asks the coarser one; preset to -1, but those of one query. No source
-/// twice at one offset.
+/// The rows by which the finer side asks the coarser one; preset to -1. No source twice at one offset.
 struct TransposeRowsSpec {
   i32 threads = 256;
   template <class Visitor>
@@ -110,10 +109,12 @@ struct TransposeRowsSpec {
 /// Masks, where they are not there -> sort keys under which queries of like masks are near each other, full
 /// ones first; and a sort's state made ready.
 struct RankMasksSpec {
+  KeyType key = KeyType::U32;
+  i32 ndim = 3;
   i32 threads = 256;
   template <class Visitor>
   MINUET_HD constexpr void visit(Visitor&& visitor) const {
-    visitor("threads", threads);
+    visitor("key", key), visitor("ndim", ndim), visitor("threads", threads);
   }
 };
 
@@ -160,15 +161,6 @@ MINUET_HD constexpr i32 block_weight(i32 offsets, i32 volume) {
   return static_cast<i32>(i64{volume - offsets} * (kMostBlockWeights - 1) / volume);
 }
 
-/// Ordered masks -> masks of the least blocks.
-struct UniteMasksSpec {
-  i32 threads = 256;
-  template <class Visitor>
-  MINUET_HD constexpr void visit(Visitor&& visitor) const {
-    visitor("threads", threads);
-  }
-};
-
 /// Masks of blocks -> orders of blocks: those whose queries have the most offsets first, so that what ends
 /// last is short. Blocks past the last query keep their places. Among equals the order may differ from run to
 /// run: results do not depend on it.
@@ -180,12 +172,24 @@ struct OrderBlocksSpec {
   }
 };
 
-/// What the sort found -> orders, and rows and masks by them.
+/// What the sort found -> orders, rows and masks by them, and what any query of a least block has. Of views
+/// whose rows lie in a table.
 struct OrderRowsSpec {
   i32 threads = 256;
   template <class Visitor>
   MINUET_HD constexpr void visit(Visitor&& visitor) const {
     visitor("threads", threads);
+  }
+};
+
+/// The same of views whose rows are looked up.
+struct OrderCellsSpec {
+  KeyType key = KeyType::U32;
+  i32 ndim = 3;
+  i32 threads = 128;
+  template <class Visitor>
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
+    visitor("key", key), visitor("ndim", ndim), visitor("threads", threads);
   }
 };
 

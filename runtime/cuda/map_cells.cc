@@ -77,8 +77,7 @@ llvm::Error MapStep::search_index(llvm::ArrayRef<IndexedSearch> searches, const 
                             search.queries.count,
                             map.geometry,
                             search.source_level,
-                            map.query_rows ? 1 : 0,
-                            map.query_rows ? map.query_rows : map.rows,
+                            map.rows,
                             map.masks,
                             reinterpret_cast<u32*>(map.counts)};
       most = std::max(most, search.queries.capacity);

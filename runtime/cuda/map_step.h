@@ -35,7 +35,7 @@ struct MapKernels {
   Kernel<CompactPairsParams> compact_pairs;
   Kernel<MakeTablesParams> make_tables;
   Kernel<MakeMasksParams> make_masks;
-  Kernel<ViewsParams> preset_rows, transpose_rows, rank_masks, order_rows, unite_masks, order_blocks;
+  Kernel<ViewsParams> preset_rows, transpose_rows, rank_masks, order_rows, order_cells, order_blocks;
   Kernel<RadixHistogramParams> rank_histogram;
   BySortSize<Kernel<RadixPassParams>> rank_pass;
   std::vector<Kernel<FindQueryBordersParams>> find_query_borders;

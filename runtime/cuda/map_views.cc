@@ -5,22 +5,24 @@
 namespace minuet {
 namespace {
 
-constexpr i64 kMaskBlocksPerMultiprocessor = 8;  // each adds its counts to those in global memory
+constexpr i64 kMaskBlocksPerMultiprocessor = 8;     // each adds its counts to those in global memory
+constexpr i64 kSearchBlocksPerMultiprocessor = 16;  // each has the lines of a kernel made first
 
 ViewJob job_of(const ViewRequest& request) {
   const NeighbourView& view = request.view();
+  const IndexedSides& index = request.map->index;
   ViewJob job = {};
   job.query_count = request.askers().count;
-  if (request.transposed) {
-    const NeighbourView& forward = *request.map;
-    job.forward_by_query = forward.query_rows ? 1 : 0;
-    job.forward_rows = forward.query_rows ? forward.query_rows : forward.rows;
+  job.geometry = request.map->geometry;
+  job.source = request.row_source();
+  if (job.source == RowSource::Table) {
+    job.rows = view.rows;
+    job.forward_rows = request.transposed ? request.map->rows : nullptr;
     job.forward_count = request.queries.count;
+  } else {
+    job.query_keys = request.transposed ? index.source_keys : index.query_keys;
+    job.source_level = request.transposed ? index.query_level : index.source_level;
   }
-  job.by_query = view.query_rows ? 1 : 0;
-  job.one_query = request.one_query && view.query_rows ? 1 : 0;
-  job.rows = view.query_rows ? view.query_rows : view.rows;
-  job.volume = request.map->geometry.volume;
   if (!request.offsets) return job;
   job.masks = view.masks;
   job.order = view.order;
@@ -70,28 +72,33 @@ llvm::Error MapStep::make_views(llvm::ArrayRef<ViewRequest> requests, char* work
 
 llvm::Error MapStep::make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspace) {
   ViewsParams params = {};
-  i64 preset = 0, forward_queries = 0;
+  params.index = work_.index;
+  i64 preset = 0, forward_queries = 0, from_tables = 0, looked_up = 0;
   for (const ViewRequest& request : batch) {
     const ViewJob job = job_of(request);
     params.rank_bits = std::max(params.rank_bits, short_rank_bits(job.ranked));
     params.jobs[params.job_count++] = job;
-    if (!request.transposed) continue;
-    preset += preset_items(job) * request.sources.capacity;
+    const i64 ordered = request.offsets ? request.askers().capacity : 0;
+    (job.source == RowSource::Table ? from_tables : looked_up) += ordered;
+    if (job.source != RowSource::Table) params.layout = request.map->index.layout;
+    if (!job.forward_rows) continue;
+    preset += job.geometry.volume * request.sources.capacity;
     forward_queries += request.queries.capacity;
   }
   if (preset > 0) MINUET_TRY(launcher_.launch_stride(map32_.preset_rows, preset, params));
   if (forward_queries > 0) {
     MINUET_TRY(launcher_.launch_stride(map32_.transpose_rows, forward_queries, params));
   }
-  const i64 capacity = ordered_capacity(batch);
+  const i64 capacity = from_tables + looked_up;
   if (capacity <= 0) return llvm::Error::success();
+  const MapKernels& kernels = looked_up > 0 ? this->kernels(limits_.key()) : map32_;
   const ViewWorkspace work = ViewWorkspace::place(map32_.choice.rank_pass, capacity, workspace);
   params.keys = work.keys[0];
   params.queries = work.rows[0];
   params.key_count = work.key_count;
   params.sort_state = work.state_words;
   params.sort_state_words = work.state_count;
-  MINUET_TRY(launcher_.launch_stride(map32_.rank_masks, capacity, params));
+  MINUET_TRY(launcher_.launch_stride(kernels.rank_masks, capacity, params));
   const i32 key_bits = bit_width_of(static_cast<u64>(params.job_count - 1)) + params.rank_bits;
   const SortMemory memory{
       {work.keys[0], work.keys[1]}, {work.rows[0], work.rows[1]}, work.sort_state(), work.tiles};
@@ -99,8 +106,12 @@ llvm::Error MapStep::make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspa
   MINUET_TRY(enqueue_sort(launcher_, map32_.rank_sort(capacity), {work.key_count, capacity, 0, key_bits},
                           memory, half));
   params.sorted = work.rows[half];
-  MINUET_TRY(launcher_.launch_stride(map32_.order_rows, capacity, params));
-  MINUET_TRY(launcher_.launch_stride(map32_.unite_masks, capacity, params));
+  if (from_tables > 0) MINUET_TRY(launcher_.launch_stride(map32_.order_rows, from_tables, params));
+  if (looked_up > 0) {
+    const i64 blocks = stride_grid(looked_up, kernels.choice.order_cells.threads, launcher_.multiprocessors(),
+                                   kSearchBlocksPerMultiprocessor);
+    MINUET_TRY(launcher_.launch(kernels.order_cells, blocks, params));
+  }
   return launcher_.launch(map32_.order_blocks, i64{params.job_count} * kBlockHeightCount, params);
 }
 

@@ -220,13 +220,16 @@ TEST(FusedChoice, MeansAreUsedWhereTheyAreAndWhereTheyPay) {
   EXPECT_FALSE(chosen(DType::F16, 256, 256, "sm_89", 20000, kAllMeans).programmatic);
   EXPECT_TRUE(chosen(DType::F16, 32, 32, "sm_120", 20000, kAllMeans).programmatic);
   EXPECT_EQ(chosen(DType::F32, 256, 256, "sm_90a", 8000, kAllMeans).unit, MmaUnit::Warp);
-  EXPECT_EQ(chosen(DType::F16, 64, 128, "sm_90a", 20000, kAllMeans).unit, MmaUnit::Warp);
+  EXPECT_EQ(chosen(DType::F16, 48, 128, "sm_90a", 20000, kAllMeans).unit, MmaUnit::Warp);
+  EXPECT_EQ(chosen(DType::F16, 64, 128, "sm_90a", 20000, kAllMeans).unit, MmaUnit::Warpgroup);
   EXPECT_EQ(chosen(DType::TF32, 256, 256, "sm_90a", 20000, kAllMeans).unit, MmaUnit::Warp);
   // Few rows: blocks of a cluster share them.
   EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 2900, kAllMeans).cluster, 4);
   EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 8000, kAllMeans).cluster, 2);
   EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 125000, kAllMeans).cluster, 1);
   EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 0, kAllMeans).cluster, 1);
+  // A wave and a half: larger blocks are one.
+  EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 15600, kAllMeans).warps, 16);
   // So few that smaller blocks are better, and no cluster has enough to do.
   ConvolutionProblem strided = example_problem(128, 128, DType::F16);
   strided.kind = ConvolutionKind::Strided;

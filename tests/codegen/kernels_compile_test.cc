@@ -106,9 +106,9 @@ std::vector<CountPairsSpec> variants(const CountPairsSpec&) { return {}; }
 std::vector<CompactPairsSpec> variants(const CompactPairsSpec&) { return {}; }
 std::vector<MakeTablesSpec> variants(const MakeTablesSpec&) { return {}; }
 std::vector<MakeMasksSpec> variants(const MakeMasksSpec&) { return {}; }
-std::vector<RankMasksSpec> variants(const RankMasksSpec&) { return {}; }
+std::vector<RankMasksSpec> variants(const RankMasksSpec&) { return by_key_and_ndim<RankMasksSpec>(); }
+std::vector<OrderCellsSpec> variants(const OrderCellsSpec&) { return by_key_and_ndim<OrderCellsSpec>(); }
 std::vector<OrderRowsSpec> variants(const OrderRowsSpec&) { return {}; }
-std::vector<UniteMasksSpec> variants(const UniteMasksSpec&) { return {}; }
 std::vector<OrderBlocksSpec> variants(const OrderBlocksSpec&) { return {}; }
 std::vector<TransposeRowsSpec> variants(const TransposeRowsSpec&) { return {}; }
 std::vector<PresetRowsSpec> variants(const PresetRowsSpec&) { return {}; }

@@ -8,6 +8,8 @@
 // twins.h first: it brings the shim's names.
 #include "kernels_templates/map/clear_cells.h"
 #include "kernels_templates/map/index_cells.h"
+#include "kernels_templates/map/order_cells.h"
+#include "kernels_templates/map/rank_masks.h"
 #include "kernels_templates/map/search_cells.h"
 
 namespace minuet {
@@ -99,9 +101,9 @@ class Index {
   struct Wanted {
     i32 sources, queries;
     KernelGeometry geometry;
-    bool by_query = false;
+    bool wants_rows = true;
   };
-  /// In one launch. Rows that lie by query are made ones by offset.
+  /// In one launch.
   Maps search(const std::vector<Wanted>& wanted) const {
     Maps maps;
     SearchCellsParams params{};
@@ -109,8 +111,7 @@ class Index {
     params.index = index_;
     for (const Wanted& map : wanted) {
       const std::size_t queries = counts[map.queries], volume = map.geometry.volume;
-      maps.rows.push_back(
-          poisoned<i32>(map.by_query ? query_words(map.geometry.volume) * queries : volume * queries));
+      maps.rows.push_back(poisoned<i32>(map.wants_rows ? volume * queries : 0));
       maps.masks.push_back(poisoned<u32>(mask_words(map.geometry.volume) * queries));
       maps.counts.emplace_back(volume, 5);  // added to
     }
@@ -119,8 +120,7 @@ class Index {
                             &counts[wanted[i].queries],
                             wanted[i].geometry,
                             wanted[i].sources,
-                            wanted[i].by_query ? 1 : 0,
-                            maps.rows[i].data(),
+                            wanted[i].wants_rows ? maps.rows[i].data() : nullptr,
                             maps.masks[i].data(),
                             maps.counts[i].data()};
     }
@@ -128,10 +128,56 @@ class Index {
     shim::Grid grid = grid_;
     grid.blocks *= static_cast<i32>(wanted.size());
     shim::launch(&search_cells<SearchCellsSpec{K, Ndim, kThreads}>, params, grid);
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-      if (wanted[i].by_query) maps.rows[i] = by_offset(maps.rows[i], wanted[i].geometry.volume);
-    }
     return maps;
+  }
+
+  struct Ordered {
+    std::vector<i32> order, rows;  // names; [volume][stride]
+    std::vector<u32> masks, block_masks;
+    i64 stride = 0;
+  };
+  /// Views whose rows are looked up, their places the queries backwards; of `parents` the finer side asks,
+  /// and masks are made. Every other one has names: of a row, 1000 more.
+  std::vector<Ordered> order(const std::vector<Wanted>& wanted, const std::vector<bool>& parents) {
+    const Maps maps = search(wanted);
+    std::vector<Ordered> ordered(wanted.size());
+    std::vector<std::vector<u32>> masks(maps.masks);
+    std::vector<i32> names(row_of.size() + 1000);
+    for (std::size_t i = 0; i < names.size(); ++i) names[i] = static_cast<i32>(i) + 1000;
+    ViewsParams params{};
+    params.index = index_, params.layout = &layout_;
+    std::vector<u32> sorted;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const Wanted& map = wanted[i];
+      const i32 asks = parents[i] ? map.sources : map.queries, queries = counts[asks];
+      const i32 words = mask_words(map.geometry.volume);
+      Ordered& to = ordered[i];
+      to.stride = queries + 5;
+      to.order = poisoned<i32>(to.stride);
+      to.rows = poisoned<i32>(map.geometry.volume * to.stride);
+      to.masks = poisoned<u32>(words * to.stride);
+      to.block_masks = poisoned<u32>(words * blocks_of_height(to.stride, kLeastBlockHeight));
+      ViewJob& job = params.jobs[params.job_count++];
+      job.geometry = map.geometry;
+      job.query_count = &counts[asks], job.query_keys = keys[asks].data();
+      job.source = parents[i] ? RowSource::Parents : RowSource::Cells;
+      job.source_level = parents[i] ? map.queries : map.sources;
+      job.has_masks = parents[i] ? 0 : 1;
+      if (parents[i]) masks[i] = poisoned<u32>(queries);
+      job.masks = masks[i].data(), job.order = to.order.data();
+      job.ordered_rows = to.rows.data(), job.ordered_masks = to.masks.data();
+      job.ordered_stride = to.stride, job.block_masks = to.block_masks.data();
+      if (i % 2) job.query_names = job.row_names = names.data();
+      for (i32 q = queries; q > 0; --q) sorted.push_back(static_cast<u32>(q - 1));
+    }
+    std::vector<u32> ranks(sorted.size()), numbers(sorted.size());
+    i32 count = 0;
+    params.keys = ranks.data(), params.queries = numbers.data(), params.key_count = &count;
+    shim::launch(&rank_masks<RankMasksSpec{K, Ndim, kThreads}>, params, grid_);
+    EXPECT_EQ(count, static_cast<i32>(sorted.size()));
+    params.sorted = sorted.data();
+    shim::launch(&order_cells<OrderCellsSpec{K, Ndim, kThreads}>, params, grid_);
+    return ordered;
   }
 
   i32 levels;
@@ -154,6 +200,41 @@ class Index {
   std::vector<BitWord> runs_, cells_;
   CellIndex index_;
 };
+
+/// Against a map's rows; where `askers` of the finer side ask, against these transposed.
+template <class Ordered>
+void expect_order(const Ordered& view, std::vector<i32> rows, i64 askers, i32 volume, i32 name) {
+  i64 queries = static_cast<i64>(rows.size()) / volume;
+  if (askers > 0) {
+    std::vector<i32> transposed(static_cast<std::size_t>(volume * askers), -1);
+    for (i64 i = 0; i < volume * queries; ++i) {
+      if (rows[i] >= 0) transposed[i / queries * askers + rows[i]] = static_cast<i32>(i % queries);
+    }
+    rows = transposed, queries = askers;
+  }
+  auto expected_rows = poisoned<i32>(view.rows.size()), expected_order = poisoned<i32>(view.order.size());
+  auto expected_masks = poisoned<u32>(view.masks.size()),
+       expected_blocks = poisoned<u32>(view.block_masks.size());
+  const i64 blocks = blocks_of_height(view.stride, kLeastBlockHeight);
+  for (i64 place = 0; place < queries; ++place) {
+    const i64 query = queries - 1 - place;
+    expected_order[place] = static_cast<i32>(query) + name;
+    for (i32 k = 0; k < volume; ++k) {
+      const i32 row = rows[k * queries + query];
+      expected_rows[k * view.stride + place] = row < 0 ? -1 : row + name;
+      u32 &mask = expected_masks[k / 32 * view.stride + place],
+          &block = expected_blocks[k / 32 * blocks + place / kLeastBlockHeight];
+      if (k % 32 == 0) mask = 0;
+      if (k % 32 == 0 && place % kLeastBlockHeight == 0) block = 0;
+      mask |= static_cast<u32>(row >= 0) << k % 32;
+      block |= static_cast<u32>(row >= 0) << k % 32;
+    }
+  }
+  EXPECT_EQ(view.order, expected_order);
+  EXPECT_EQ(view.rows, expected_rows);
+  EXPECT_EQ(view.masks, expected_masks);
+  EXPECT_EQ(view.block_masks, expected_blocks);
+}
 
 template <i32 Ndim, KeyType K>
 void expect_sets_and_maps(i64 count, i32 extent, bool distinct, int variant) {
@@ -186,15 +267,17 @@ void expect_sets_and_maps(i64 count, i32 extent, bool distinct, int variant) {
   const KernelGeometry cube = geometry_of(Ndim, {3, 3, 3, 3}, 1), even = geometry_of(Ndim, {2, 2, 2, 2}, 1),
                        line = geometry_of(Ndim, {5, 1, 2, 1}, 1);
   const std::vector<typename Index<Ndim, K>::Wanted> wanted{
-      {0, 0, step(cube, 0, 1)},       {1, 1, step(cube, 1, 2)},      {0, 1, step(even, 0, 1)},
-      {1, 2, step(line, 1, 1)},       {2, 2, step(even, 2, 1)},      {0, 0, step(cube, 0, 2), true},
-      {0, 1, step(even, 0, 1), true}, {1, 2, step(line, 1, 1), true}};
+      {0, 0, step(cube, 0, 1)},        {1, 1, step(cube, 1, 2)},       {0, 1, step(even, 0, 1)},
+      {1, 2, step(line, 1, 1)},        {2, 2, step(even, 2, 1)},       {0, 0, step(cube, 0, 2)},
+      {0, 1, step(even, 0, 1), false}, {1, 2, step(line, 1, 1), false}};
   const auto maps = index.search(wanted);
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     SCOPED_TRACE(testing::Message() << "map " << i);
     const std::vector<Point>& queries = expected[wanted[i].queries];
     const std::vector<i32> rows = plain_kernel_map(expected[wanted[i].sources], queries, wanted[i].geometry);
-    EXPECT_EQ(maps.rows[i], rows);
+    if (wanted[i].wants_rows) {
+      EXPECT_EQ(maps.rows[i], rows);
+    }
     for (i32 k = 0; k < wanted[i].geometry.volume; ++k) {
       u32 pairs = 5;
       for (std::size_t q = 0; q < queries.size(); ++q) {
@@ -204,6 +287,25 @@ void expect_sets_and_maps(i64 count, i32 extent, bool distinct, int variant) {
       }
       ASSERT_EQ(maps.counts[i][k], pairs) << "offset " << k;
     }
+  }
+  // The same in an order. A kernel whose offsets fill a cell, from the finer side, too.
+  KernelGeometry whole = even;
+  whole.volume = 1;
+  for (i32 a = 0; a < Ndim; ++a) {
+    whole.step[a] = strides[0][a], whole.kernel_size[a] = strides[1][a];
+    whole.volume *= whole.kernel_size[a];
+  }
+  std::vector<typename Index<Ndim, K>::Wanted> asked{{0, 1, whole, false}, {0, 1, whole, false}};
+  asked.insert(asked.end(), wanted.begin(), wanted.end());
+  std::vector<bool> parents(asked.size());
+  parents[0] = parents[1] = true;
+  const auto ordered = index.order(asked, parents);
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    SCOPED_TRACE(testing::Message() << "view " << i);
+    const std::vector<Point>&sources = expected[asked[i].sources], &queries = expected[asked[i].queries];
+    expect_order(ordered[i], plain_kernel_map(sources, queries, asked[i].geometry),
+                 parents[i] ? static_cast<i64>(sources.size()) : 0, asked[i].geometry.volume,
+                 i % 2 ? 1000 : 0);
   }
 }
 
@@ -226,10 +328,15 @@ TEST(Cells, MasksOfManyOffsetsTakeSeveralWords) {
   index.build();
   const KernelGeometry geometry = geometry_of(3, {7, 5, 5, 1}, 1);  // past what a block looks at in one go
   const std::vector<Point> sorted = index.points_of(0);
-  const auto maps = index.search({{0, 0, geometry}, {0, 0, geometry, true}});
+  const auto maps = index.search({{0, 0, geometry}});
   const std::vector<i32> rows = plain_kernel_map(sorted, sorted, geometry);
   EXPECT_EQ(maps.rows[0], rows);
-  EXPECT_EQ(maps.rows[1], rows);
+  // Lines of five, and of seven: these are taken one by one.
+  for (const KernelGeometry& kernel : {geometry, geometry_of(3, {5, 3, 7, 1}, 1)}) {
+    const auto ordered = index.order({{0, 0, kernel}, {0, 0, kernel}}, {false, false});
+    expect_order(ordered[0], plain_kernel_map(sorted, sorted, kernel), 0, kernel.volume, 0);
+    expect_order(ordered[1], plain_kernel_map(sorted, sorted, kernel), 0, kernel.volume, 1000);
+  }
   for (i32 k = 0; k < geometry.volume; ++k) {
     u32 pairs = 5;
     for (std::size_t q = 0; q < sorted.size(); ++q) {

@@ -148,27 +148,4 @@ inline std::vector<i32> hits_of(const std::vector<i32>& map) {
   return hits;
 }
 
-/// [volume][queries] of rows that lie [queries][query_words(volume)].
-inline std::vector<i32> by_offset(const std::vector<i32>& by_query, i32 volume) {
-  const i64 words = query_words(volume), queries = static_cast<i64>(by_query.size()) / words;
-  std::vector<i32> rows(static_cast<std::size_t>(volume * queries));
-  for (i64 k = 0; k < volume; ++k) {
-    for (i64 q = 0; q < queries; ++q) {
-      rows[static_cast<std::size_t>(k * queries + q)] = by_query[static_cast<std::size_t>(q * words + k)];
-    }
-  }
-  return rows;
-}
-/// The other way. What is past the last offset looks like a row.
-inline std::vector<i32> by_query(const std::vector<i32>& rows, i32 volume) {
-  const i64 words = query_words(volume), queries = static_cast<i64>(rows.size()) / volume;
-  std::vector<i32> result(static_cast<std::size_t>(words * queries), 7);
-  for (i64 k = 0; k < volume; ++k) {
-    for (i64 q = 0; q < queries; ++q) {
-      result[static_cast<std::size_t>(q * words + k)] = rows[static_cast<std::size_t>(k * queries + q)];
-    }
-  }
-  return result;
-}
-
 }  // namespace minuet

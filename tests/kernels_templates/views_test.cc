@@ -64,11 +64,10 @@ TEST(MakeMasks, BitsAndCounts) {
   }
 }
 
-/// All cases as the views of one table; every third has no order, and every other no masks yet. Of some the
-/// rows lie by query, and in every other variant of the others.
+/// All cases as the views of one table; every third has no order, and every other no masks yet.
 class Table {
  public:
-  Table(u64 seed, int variant) {
+  explicit Table(u64 seed) {
     Random random(seed);
     for (const ViewCase& one : kViewCases) {
       const auto j = static_cast<std::size_t>(params.job_count++);
@@ -80,16 +79,14 @@ class Table {
       view.masks = view.expected_masks;
       ViewJob& job = params.jobs[j];
       job.query_count = &view.queries;
-      job.volume = one.volume;
+      job.geometry.volume = one.volume;
       job.ranked = std::min(one.volume, kMostRankedOffsets);
       job.has_masks = j % 2;
       if (!job.has_masks) view.masks = poisoned<u32>(view.masks.size());
       for (i32 i = 0; i < job.ranked; ++i) job.offsets[i] = static_cast<u16>(one.volume - 1 - i);
       params.rank_bits = std::max(params.rank_bits, short_rank_bits(job.ranked));
       view.order = poisoned<i32>(static_cast<std::size_t>(one.queries));
-      job.by_query = (static_cast<i32>(j) / 2 + variant) % 2;
-      view.laid = job.by_query ? by_query(view.rows, one.volume) : view.rows;
-      job.rows = view.laid.data(), job.masks = view.masks.data();
+      job.rows = view.rows.data(), job.masks = view.masks.data();
       if (is_ordered(j)) job.order = view.order.data(), keys += one.queries;
     }
   }
@@ -98,7 +95,7 @@ class Table {
   struct View {
     ViewCase one = {};
     i32 queries = 0, sources = 0;
-    std::vector<i32> rows, laid, order;
+    std::vector<i32> rows, order;
     std::vector<u32> masks, expected_masks;
   };
   View views[std::size(kViewCases)];
@@ -108,14 +105,14 @@ class Table {
 
 TEST(RankMasks, AllViewsAtOnce) {
   for (int variant = 0; variant < shim::kGridVariants; ++variant) {
-    Table table(330, variant);
+    Table table(330);
     const auto size = static_cast<std::size_t>(table.keys);
     std::vector<u32> keys = poisoned<u32>(size), queries = keys, state = poisoned<u32>(1000);
     i32 key_count = -1;
     ViewsParams& params = table.params;
     params.keys = keys.data(), params.queries = queries.data(), params.key_count = &key_count;
     params.sort_state = state.data(), params.sort_state_words = 999;
-    shim::launch(&rank_masks<RankMasksSpec{32}>, params, shim::small_grid(variant, 32));
+    shim::launch(&rank_masks<RankMasksSpec{.threads = 32}>, params, shim::small_grid(variant, 32));
     EXPECT_EQ(key_count, table.keys);
     std::size_t i = 0;
     for (std::size_t j = 0; j < std::size(kViewCases); ++j) {
@@ -154,11 +151,11 @@ std::vector<u32> keys_of(const std::vector<u32>& masks, i32 queries, i32 volume,
   params.job_count = 1;
   ViewJob& job = params.jobs[0];
   job.query_count = &queries, job.masks = made.data(), job.has_masks = 1, job.order = &order;
-  job.volume = volume, job.ranked = static_cast<i32>(offsets.size());
+  job.geometry.volume = volume, job.ranked = static_cast<i32>(offsets.size());
   params.rank_bits = short_rank_bits(job.ranked);
   std::copy(offsets.begin(), offsets.end(), job.offsets);
   params.keys = keys.data(), params.queries = numbers.data(), params.key_count = &key_count;
-  shim::launch(&rank_masks<RankMasksSpec{32}>, params, shim::small_grid(1, 32));
+  shim::launch(&rank_masks<RankMasksSpec{.threads = 32}>, params, shim::small_grid(1, 32));
   return keys;
 }
 
@@ -237,10 +234,10 @@ TEST(RankMasks, TheFirstOffsetSplitsManyToo) {
 
 TEST(OrderRows, ColumnsGoByPlace) {
   for (int variant = 0; variant < shim::kGridVariants; ++variant) {
-    Table table(320, variant);
+    Table table(320);
     struct Ordered {
       std::vector<i32> rows, expected_rows, expected_order;
-      std::vector<u32> masks, expected_masks;
+      std::vector<u32> masks, expected_masks, block_masks, expected_block_masks;
     } ordered[std::size(kViewCases)];
     std::vector<u32> sorted;
     for (std::size_t j = 0; j < std::size(kViewCases); ++j) {
@@ -250,9 +247,13 @@ TEST(OrderRows, ColumnsGoByPlace) {
       const i64 queries = view.one.queries;
       job.ordered_stride = queries + variant;  // rows past the count are left alone
       Ordered& to = ordered[j];
-      to.rows = poisoned<i32>(static_cast<std::size_t>(job.volume * job.ordered_stride));
-      to.masks = poisoned<u32>(static_cast<std::size_t>(mask_words(job.volume) * job.ordered_stride));
+      to.rows = poisoned<i32>(static_cast<std::size_t>(job.geometry.volume * job.ordered_stride));
+      to.masks =
+          poisoned<u32>(static_cast<std::size_t>(mask_words(job.geometry.volume) * job.ordered_stride));
+      const i64 blocks = blocks_of_height(job.ordered_stride, kLeastBlockHeight);
+      to.block_masks = poisoned<u32>(static_cast<std::size_t>(mask_words(job.geometry.volume) * blocks));
       to.expected_rows = to.rows, to.expected_masks = to.masks, to.expected_order = view.order;
+      to.expected_block_masks = to.block_masks, job.block_masks = to.block_masks.data();
       job.masks = view.masks.data(), job.ordered_rows = to.rows.data(), job.ordered_masks = to.masks.data();
       if (!table.is_ordered(j)) continue;
       for (i64 i = 0; i < queries; ++i) {
@@ -265,16 +266,23 @@ TEST(OrderRows, ColumnsGoByPlace) {
                 from[static_cast<std::size_t>(k * queries + query)];
           }
         };
-        place(view.rows, to.expected_rows, job.volume);
-        place(view.masks, to.expected_masks, mask_words(job.volume));
+        place(view.rows, to.expected_rows, job.geometry.volume);
+        place(view.masks, to.expected_masks, mask_words(job.geometry.volume));
+        for (i64 word = 0; word < mask_words(job.geometry.volume); ++word) {
+          u32& united =
+              to.expected_block_masks[static_cast<std::size_t>(word * blocks + i / kLeastBlockHeight)];
+          if (i % kLeastBlockHeight == 0) united = 0;
+          united |= view.masks[static_cast<std::size_t>(word * queries + query)];
+        }
       }
     }
     table.params.sorted = sorted.data();
-    shim::launch(&order_rows<OrderRowsSpec{32}>, table.params, shim::small_grid(variant, 32));
+    shim::launch(&order_rows<OrderRowsSpec{64}>, table.params, shim::small_grid(variant, 64));
     for (std::size_t j = 0; j < std::size(kViewCases); ++j) {
       EXPECT_EQ(table.views[j].order, ordered[j].expected_order) << "view " << j;
       EXPECT_EQ(ordered[j].rows, ordered[j].expected_rows) << "view " << j;
       EXPECT_EQ(ordered[j].masks, ordered[j].expected_masks) << "view " << j;
+      EXPECT_EQ(ordered[j].block_masks, ordered[j].expected_block_masks) << "view " << j;
     }
   }
 }
@@ -282,74 +290,31 @@ TEST(OrderRows, ColumnsGoByPlace) {
 /// Every other view is not a transposed one: its rows are left alone.
 TEST(TransposeRows, EverySourceFindsItsQuery) {
   for (int variant = 0; variant < shim::kGridVariants; ++variant) {
-    Table table(310, variant);
+    Table table(310);
     std::vector<i32> transposed[std::size(kViewCases)], expected[std::size(kViewCases)];
     for (std::size_t j = 0; j < std::size(kViewCases); ++j) {
       const Table::View& view = table.views[j];
       ViewJob& job = table.params.jobs[j];
-      const i64 volume = view.one.volume, sources = view.one.sources, words = query_words(view.one.volume);
+      const i64 volume = view.one.volume, sources = view.one.sources;
       // The other side asks.
       job.query_count = &view.sources;
-      job.forward_by_query = job.by_query;
-      job.by_query = (static_cast<i32>(j) / 4 + variant) % 2;
-      expected[j] = poisoned<i32>(static_cast<std::size_t>((job.by_query ? words : volume) * sources));
+      expected[j] = poisoned<i32>(static_cast<std::size_t>(volume * sources));
       transposed[j] = expected[j];
       job.rows = transposed[j].data();
       if (j % 2) continue;
-      job.forward_rows = view.laid.data();
+      job.forward_rows = view.rows.data();
       job.forward_count = &view.queries;
       std::fill(expected[j].begin(), expected[j].end(), -1);
       for (std::size_t i = 0; i < view.rows.size(); ++i) {
         const i64 k = static_cast<i64>(i) / view.one.queries, q = static_cast<i64>(i) % view.one.queries;
-        if (view.rows[i] < 0) continue;
-        const i64 source = view.rows[i], at = job.by_query ? source * words + k : k * sources + source;
-        expected[j][static_cast<std::size_t>(at)] = static_cast<i32>(q);
+        if (view.rows[i] >= 0)
+          expected[j][static_cast<std::size_t>(k * sources + view.rows[i])] = static_cast<i32>(q);
       }
     }
     shim::launch(&preset_rows<PresetRowsSpec{32}>, table.params, shim::small_grid(variant, 32));
     shim::launch(&transpose_rows<TransposeRowsSpec{32}>, table.params, shim::small_grid(variant, 32));
     for (std::size_t j = 0; j < std::size(kViewCases); ++j)
       EXPECT_EQ(transposed[j], expected[j]) << "view " << j;
-  }
-}
-
-/// Nothing is preset, and every word is written.
-TEST(TransposeRows, SourcesOfOneQueryAreWrittenWhole) {
-  for (int variant = 0; variant < shim::kGridVariants; ++variant) {
-    ViewsParams params = {};
-    constexpr ViewCase kCases[] = {{20, 70, 8}, {33, 50, 3}, {9, 60, 27}};
-    struct {
-      i32 queries, sources;
-      std::vector<i32> forward, rows, expected;
-    } views[std::size(kCases)];
-    Random random(315);
-    for (std::size_t j = 0; j < std::size(kCases); ++j) {
-      const ViewCase& one = kCases[j];
-      const i64 words = query_words(one.volume);
-      auto& view = views[j];
-      view.queries = static_cast<i32>(one.queries), view.sources = static_cast<i32>(one.sources);
-      std::vector<i32> forward(static_cast<std::size_t>(one.volume * one.queries), -1);
-      std::vector<i32> free(forward.size());
-      std::iota(free.begin(), free.end(), 0);
-      view.expected.assign(static_cast<std::size_t>(words * one.sources), -1);
-      for (i32 source = 0; source < one.sources; ++source) {
-        const auto at = free.begin() + static_cast<std::ptrdiff_t>(random.below(free.size()));
-        const i64 k = *at / one.queries, q = *at % one.queries;
-        forward[static_cast<std::size_t>(*at)] = source;
-        view.expected[static_cast<std::size_t>(source * words + k)] = static_cast<i32>(q);
-        free.erase(at);
-      }
-      ViewJob& job = params.jobs[params.job_count++];
-      job.forward_by_query = variant % 2;
-      view.forward = job.forward_by_query ? by_query(forward, one.volume) : forward;
-      view.rows = poisoned<i32>(view.expected.size());
-      job.query_count = &view.sources, job.forward_count = &view.queries;
-      job.forward_rows = view.forward.data(), job.rows = view.rows.data();
-      job.volume = one.volume, job.by_query = 1, job.one_query = 1;
-      EXPECT_EQ(preset_items(job), 0);
-    }
-    shim::launch(&transpose_rows<TransposeRowsSpec{32}>, params, shim::small_grid(variant, 32));
-    for (const auto& view : views) EXPECT_EQ(view.rows, view.expected);
   }
 }
 

@@ -28,12 +28,7 @@ class SomeMap {
     }
     offsets_ = order_offsets(geometry_);
     map_.geometry = geometry_;
-    // Some are of an index, which lays rows by query.
-    if (seed % 4 < 2) {
-      map_.rows = make(rows_)->as<i32>();
-    } else {
-      map_.query_rows = make(by_query(rows_))->as<i32>();
-    }
+    map_.rows = make(rows_)->as<i32>();
     const auto side = [&](i64 count, i64 slack) {
       return Coords{nullptr, make(std::vector<i32>{static_cast<i32>(count)})->as<i32>(), count + slack};
     };
@@ -41,10 +36,7 @@ class SomeMap {
                 side(queries_, static_cast<i64>(random.below(9))), seed % 3 == 1};
     NeighbourView& view = request_.transposed ? map_.transposed : map_;
     const i64 askers = request_.askers().capacity, words = mask_words(geometry_.volume);
-    if (request_.transposed && seed % 2 == 0) view.rows = make(geometry_.volume * askers)->as<i32>();
-    if (request_.transposed && seed % 2 == 1) {
-      view.query_rows = make(query_words(geometry_.volume) * askers)->as<i32>();
-    }
+    if (request_.transposed) view.rows = make(geometry_.volume * askers)->as<i32>();
     if (!is_ordered(seed)) return;
     request_.offsets = &offsets_;
     view.masks = make(words * askers)->as<u32>();
@@ -60,28 +52,13 @@ class SomeMap {
   void check() const {
     const std::vector<i32> rows = request_.transposed ? transpose(rows_, geometry_.volume, sources_) : rows_;
     const NeighbourView& view = request_.view();
-    if (view.rows) {
-      EXPECT_EQ(read_words(device_, view.rows, static_cast<i64>(rows.size())), rows);
-    } else {
-      const std::vector<i32> expected = by_query(rows);
-      EXPECT_EQ(read_words(device_, view.query_rows, static_cast<i64>(expected.size())), expected);
-    }
+    EXPECT_EQ(read_words(device_, view.rows, static_cast<i64>(rows.size())), rows);
     if (request_.offsets) {
       check_view(device_, rows, geometry_, request_.askers().capacity, request_.view());
     }
   }
 
  private:
-  /// [queries][query_words(volume)] of rows [volume][queries], -1 past the last offset.
-  std::vector<i32> by_query(const std::vector<i32>& rows) const {
-    const i64 words = query_words(geometry_.volume),
-              queries = static_cast<i64>(rows.size()) / geometry_.volume;
-    std::vector<i32> result(static_cast<std::size_t>(words * queries), -1);
-    for (i64 i = 0; i < static_cast<i64>(rows.size()); ++i) {
-      result[i % queries * words + i / queries] = rows[i];
-    }
-    return result;
-  }
   /// Some transposed views go without.
   static bool is_ordered(u64 seed) { return seed % 9 != 4; }
   TestBuffer* make(i64 words) {
@@ -130,8 +107,8 @@ TEST_F(MapViewsTest, OfManyMaps) {
       some[i]->check();
     }
     const i64 tables = (static_cast<i64>(maps) + kMostViews - 1) / kMostViews;
-    EXPECT_LE(engine->counters().kernels, 11 * tables)
-        << "preset, transpose, rank, a sort of 5, order, and 2 of blocks";
+    EXPECT_LE(engine->counters().kernels, 10 * tables)
+        << "preset, transpose, rank, a sort of 5, order, and one of blocks";
     EXPECT_EQ(engine->counters().fills, 0);
   }
 }
