@@ -750,8 +750,8 @@ MINUET_API minuet_status minuet_execution_query_counters(minuet_execution* execu
                                                          minuet_execution_counters* counters);
 MINUET_API minuet_status minuet_execution_reset_counters(minuet_execution* execution);
 
-/* Timed stages of the last prepare and run, milliseconds; profiling adds events between stages. A layer of
- * the fused dataflow is of the stage gemm. */
+/* Timed stages of the last prepare and the last run since profiling was turned on, milliseconds; it adds
+ * events between stages. A layer of the fused dataflow is of the stage gemm. */
 typedef struct minuet_stage_times {
   size_t struct_size;
   double sort, map, gather, gemm, scatter, other;
