@@ -83,8 +83,8 @@ llvm::Error validate(const ConvolutionProblem& problem) {
   if (problem.groups != 1) {
     return make_error(
         StatusCode::Unimplemented,
-        "grouped convolution ({0} groups) is not built yet: the grouped GEMMs run over whole channel "
-        "ranges; use groups = 1",
+        "grouped convolution ({0} groups) is not built yet: products run over whole channel ranges; use "
+        "groups = 1",
         problem.groups);
   }
   return llvm::Error::success();
@@ -93,8 +93,7 @@ llvm::Error validate(const ConvolutionProblem& problem) {
 llvm::Error validate(const PoolingProblem& problem) {
   MINUET_TRY(check_window(problem, problem.channels, problem.channels));
   return make_error(StatusCode::Unimplemented,
-                    "pooling is not built yet: every layer runs as gather, GEMM and scatter, and there is no "
-                    "kernel that reduces without weights; use a strided convolution");
+                    "pooling is not built yet: no kernel reduces without weights; use a strided convolution");
 }
 
 llvm::Error validate(const ConvolutionGradientProblem& problem) {

@@ -80,6 +80,12 @@ llvm::Error check_pointer(const void* pointer, const char* name) {
   return make_error(StatusCode::InvalidArgument, "{0} is null", name);
 }
 
+llvm::Error check_list(const void* list, const char* name, i64 count, const char* count_name) {
+  if (list ? count > 0 : count == 0) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "{0} is {1} and {2} is {3}: give both, or null and 0",
+                    count_name, count, name, list ? "not null" : "null");
+}
+
 std::size_t give_text(llvm::StringRef text, char* buffer, std::size_t size) {
   if (buffer && size > 0) {
     const std::size_t length = std::min(text.size(), size - 1);

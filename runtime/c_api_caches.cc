@@ -17,9 +17,7 @@ constexpr auto kAskEvery = std::chrono::milliseconds(100);
 
 llvm::Expected<std::vector<std::string>> read_archs(const minuet_precompile_options& given) {
   std::vector<std::string> archs;
-  if (given.arch_count < 0 || (given.arch_count > 0 && !given.archs)) {
-    return make_error(StatusCode::InvalidArgument, "archs and arch_count do not agree");
-  }
+  MINUET_TRY(check_list(given.archs, "archs", given.arch_count, "arch_count"));
   for (int32_t i = 0; i < given.arch_count; ++i) {
     MINUET_TRY(check_pointer(given.archs[i], "an arch"));
     archs.push_back(given.archs[i]);
@@ -60,9 +58,7 @@ llvm::Expected<std::vector<KernelRequest>> read_requests_of(KernelCache& cache,
                                                             const minuet_precompile_options& given,
                                                             TuningStore* results, ArchTuning& tuning) {
   MINUET_ASSIGN(const std::vector<std::string> archs, read_archs(given));
-  if (given.plan_count < 0 || (given.plan_count > 0 && !given.plans)) {
-    return make_error(StatusCode::InvalidArgument, "plans and plan_count do not agree");
-  }
+  MINUET_TRY(check_list(given.plans, "plans", given.plan_count, "plan_count"));
   if (given.plan_count > 0 && archs.empty())
     return make_error(StatusCode::InvalidArgument, "no arch: name one such as sm_90a");
   if (given.plan_count == 0 && !given.requests_path) {

@@ -64,7 +64,8 @@ llvm::Expected<ExecutionOptions> read_execution_options(const minuet_execution_o
   MINUET_ASSIGN(execution.queue, read_queue(given.queue, device));
   execution.workspace = given.workspace;
   execution.workspace_bytes = given.workspace_bytes;
-  if (reinterpret_cast<std::uintptr_t>(given.workspace) % kArenaAlignment != 0 || given.workspace_bytes < 0) {
+  MINUET_TRY(check_list(given.workspace, "workspace", given.workspace_bytes, "workspace_bytes"));
+  if (reinterpret_cast<std::uintptr_t>(given.workspace) % kArenaAlignment != 0) {
     return make_error(StatusCode::InvalidArgument, "the workspace must begin on a multiple of {0} bytes",
                       kArenaAlignment);
   }

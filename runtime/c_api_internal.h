@@ -130,6 +130,8 @@ minuet_status set_last_error(StatusCode code, const char* message) noexcept;
 minuet_status guarded(const char* function, llvm::function_ref<llvm::Error()> body) noexcept;
 
 llvm::Error check_pointer(const void* pointer, const char* name);
+/// InvalidArgument for a count of what is null, for a pointer to none, and for less than none.
+llvm::Error check_list(const void* list, const char* name, i64 count, const char* count_name);
 
 /// A queue of the caller's, on this device; null for none.
 llvm::Expected<std::shared_ptr<Queue>> read_queue(const minuet_queue* queue, const Device& device);

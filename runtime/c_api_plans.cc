@@ -92,11 +92,7 @@ llvm::Expected<NetworkProblem> read_network(const minuet_network_options& given)
   MINUET_ASSIGN(problem.dtype, read_dtype(given.dtype));
   MINUET_ASSIGN(problem.dataflow, read_dataflow(given.dataflow));
   problem.ndim = given.ndim;
-  if (given.channel_count < 0 || (given.channel_count > 0 && !given.channels)) {
-    return make_error(StatusCode::InvalidArgument,
-                      "channel_count is {0} and channels is {1}: give the widths and how many they are",
-                      given.channel_count, given.channels ? "not null" : "null");
-  }
+  MINUET_TRY(check_list(given.channels, "channels", given.channel_count, "channel_count"));
   if (given.channels) problem.channels.assign(given.channels, given.channels + given.channel_count);
   return problem;
 }

@@ -231,9 +231,18 @@ struct EngineCounters {
 /// Time per stage, milliseconds.
 struct StageTimes {
   double sort = 0, map = 0, gather = 0, gemm = 0, scatter = 0, other = 0;
+
+  StageTimes& operator+=(const StageTimes& more) {
+    sort += more.sort, map += more.map, gather += more.gather;
+    gemm += more.gemm, scatter += more.scatter, other += more.other;
+    return *this;
+  }
 };
 
-/// Of the last profiled pass.
+/// What a call's times belong to: those of the last prepare and of the last run are kept.
+enum class Timed : i32 { Nothing, Prepare, MoreOfPrepare, Run };
+
+/// Of the last prepare and the last run.
 struct PassTimes {
   StageTimes all;
   std::vector<StageTimes> ops;  // by their numbers; none where none ran
@@ -338,6 +347,8 @@ class Engine {
   virtual void reset_counters() = 0;
   /// Timed passes record events between the stages; off by default.
   virtual void set_profiling(bool on) = 0;
+  /// Before begin(): what the call's times take the place of, or go on with. A run's, where nobody says.
+  virtual void time_as(Timed call) = 0;
   virtual llvm::Expected<PassTimes> pass_times() = 0;  // waits
 
  private:

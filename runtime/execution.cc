@@ -57,7 +57,7 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create(std::shared_ptr<con
   }
   MINUET_TRY(made.cloud_->allocate_host());
   void* const stream = options.queue ? options.queue->stream() : nullptr;
-  MINUET_TRY(made.call(stream, [&]() -> llvm::Error {
+  MINUET_TRY(made.call(stream, Timed::Nothing, [&]() -> llvm::Error {
     if (made.has_capacities()) return made.make_room();
     return made.ensure_capacity(std::max<i64>(options.max_points, 1));
   }));
@@ -140,8 +140,9 @@ bool Execution::wants_only_orders() const {
   return wants_orders() && !gathers;
 }
 
-llvm::Error Execution::call(void* stream, llvm::function_ref<llvm::Error()> work) {
+llvm::Error Execution::call(void* stream, Timed timed, llvm::function_ref<llvm::Error()> work) {
   if (options_.queue) MINUET_TRY(options_.queue->check_stream(stream));
+  engine_->time_as(timed);
   MINUET_TRY(engine_->begin(stream));
   // Ends what was begun, after an exception too.
   auto end = llvm::make_scope_exit([&] { llvm::consumeError(engine_->end()); });
@@ -183,7 +184,7 @@ llvm::Error Execution::forget(bool for_maps) {
 llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) {
   if (has_capacities()) return prepare_within(coordinates, nullptr, count, stream);
   MINUET_TRY(cloud_->check_count(count));
-  MINUET_TRY(call(stream, [&]() -> llvm::Error {
+  MINUET_TRY(call(stream, Timed::Prepare, [&]() -> llvm::Error {
     MINUET_TRY(refuse_capture());
     MINUET_TRY(leave_captured());
     MINUET_TRY(ensure_capacity(std::max<i64>(count, 1)));
@@ -410,7 +411,7 @@ llvm::Error Execution::load_inputs(llvm::ArrayRef<Tensor> inputs) {
 llvm::Error Execution::run(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs, void* stream) {
   MINUET_TRY(check_prepared());
   MINUET_TRY(check_tensors(inputs, outputs));
-  return call(stream, [&] { return run_layers(inputs, outputs[0]); });
+  return call(stream, Timed::Run, [&] { return run_layers(inputs, outputs[0]); });
 }
 
 llvm::Error Execution::run_layers(llvm::ArrayRef<Tensor> inputs, const Tensor& output) {
@@ -435,7 +436,7 @@ llvm::Error Execution::output_coordinates(i32* coordinates, void* stream) {
                       "the coordinate sets of a single convolution are the caller's: export them");
   }
   MINUET_TRY(check_prepared());
-  return call(stream, [&]() -> llvm::Error {
+  return call(stream, Timed::Nothing, [&]() -> llvm::Error {
     const i32 level = program_.tensors[program_.output].level;
     const i32 fields = 1 + program_.ndim;
     if (!levels_[level].row_of) {
@@ -452,7 +453,7 @@ llvm::Error Execution::output_coordinates(i32* coordinates, void* stream) {
 llvm::Expected<i32> Execution::find_overflow(void* stream) {
   MINUET_TRY(check_prepared());
   const i64 layers = layer_count();
-  MINUET_TRY(call(stream, [&]() -> llvm::Error {
+  MINUET_TRY(call(stream, Timed::Nothing, [&]() -> llvm::Error {
     MINUET_TRY(engine_->read_back(host_overflow_, overflow_, layers * kWordBytes));
     return engine_->wait();
   }));

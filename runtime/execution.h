@@ -119,7 +119,7 @@ class Execution {
   llvm::Error add_layers();
   llvm::Error bound_layer(i32 layer, i64 rows, double neighbours);
   i64 layer_count() const { return static_cast<i64>(program_.layers.size()); }
-  llvm::Error call(void* stream, llvm::function_ref<llvm::Error()> work);
+  llvm::Error call(void* stream, Timed timed, llvm::function_ref<llvm::Error()> work);
 
   llvm::Error ensure_capacity(i64 count);
   /// The arena: the fixed part, then the maps' tables; then, where no queue has it, what a run works in,

@@ -76,7 +76,7 @@ llvm::Error Execution::prepare_within(const i32* coordinates, const i32* given_c
                       capacity);
   }
   MINUET_TRY(check_coordinate_count(most));
-  MINUET_TRY(call(stream, [&]() -> llvm::Error {
+  MINUET_TRY(call(stream, Timed::Prepare, [&]() -> llvm::Error {
     MINUET_TRY(cloud_->enqueue(coordinates, given_count, given_count ? capacity : most));
     MINUET_TRY(add_work());
     place_tables(arena_.data() + fixed_bytes_);  // as make_room() did
@@ -112,7 +112,7 @@ llvm::Error Execution::suggest_capacities(double factor, llvm::MutableArrayRef<i
 
 llvm::Error Execution::read_cloud(void* stream, u32& status, llvm::MutableArrayRef<i32> counts) {
   if (!has_cloud_state_) MINUET_TRY(check_prepared());  // a graph's replays go on after a refused prepare
-  return call(stream, [&] { return cloud_->read_state(status, counts); });
+  return call(stream, Timed::Nothing, [&] { return cloud_->read_state(status, counts); });
 }
 
 }  // namespace minuet

@@ -4,7 +4,7 @@
 namespace minuet {
 
 llvm::Error Execution::prepare_maps(std::vector<std::shared_ptr<const KernelMap>> maps, void* stream) {
-  MINUET_TRY(call(stream, [&]() -> llvm::Error {
+  MINUET_TRY(call(stream, Timed::Prepare, [&]() -> llvm::Error {
     MINUET_TRY(refuse_capture());
     MINUET_TRY(take_given(std::move(maps)));
     MINUET_TRY(place_given());
@@ -19,7 +19,7 @@ llvm::Error Execution::prepare_together(llvm::ArrayRef<Execution*> executions,
   if (executions.empty()) return llvm::Error::success();
   Execution& first = *executions.front();
   // The views first: the device makes them while the host goes on.
-  MINUET_TRY(first.call(stream, [&]() -> llvm::Error {
+  MINUET_TRY(first.call(stream, Timed::Prepare, [&]() -> llvm::Error {
     MINUET_TRY(first.refuse_capture());
     std::vector<FusedWork*> works;
     for (std::size_t i = 0; i < executions.size(); ++i) {
@@ -32,7 +32,8 @@ llvm::Error Execution::prepare_together(llvm::ArrayRef<Execution*> executions,
     return FusedWork::make_views(works, *first.options_.queue);
   }));
   for (Execution* const execution : executions) {
-    MINUET_TRY(execution->call(stream, [&] { return execution->place_given(); }));
+    const Timed timed = execution == &first ? Timed::MoreOfPrepare : Timed::Prepare;
+    MINUET_TRY(execution->call(stream, timed, [&] { return execution->place_given(); }));
   }
   for (Execution* const execution : executions) execution->prepared_ = true;
   return llvm::Error::success();

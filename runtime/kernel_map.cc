@@ -254,7 +254,7 @@ llvm::Error KernelMap::export_pairs(i32* pairs, void* stream) const {
   if (!pairs) return make_error(StatusCode::InvalidArgument, "pairs is null, and there are {0}", total);
   const std::shared_ptr<Device>& device = this->device();
   const i64 bytes = total * static_cast<i64>(sizeof(i32));
-  MINUET_ASSIGN(const DeviceMemory compacted, DeviceMemory::create(device, 2 * bytes));
+  MINUET_ASSIGN(const DeviceMemory compacted, DeviceMemory::create(input_->memory_source(), 2 * bytes));
   i32* sources = reinterpret_cast<i32*>(compacted.data());
   i32* targets = sources + total;
   {

@@ -16,16 +16,16 @@
  *
  * Rules that hold everywhere:
  * - What can fail returns a status; the text of a failure is in minuet_last_error() of the thread.
- *   A failed call leaves its outputs and its objects as they were, but for what its comment says.
- *   Any pointer that a function's comment does not call optional must not be null.
+ *   A failed call leaves its outputs and its objects as they were, but for what its comment says. Any pointer
+ *   that a function's comment does not call optional must not be null; of a list in options pointer and count
+ *   are both there, or null and 0.
  * - Every struct starts with struct_size: set by the _INIT macro of options and counters, by the caller
  *   for the info structs, where the library writes how much it filled in. New fields are only appended.
  *   `ext` and `reserved` must be null and 0.
  * - Objects are made by _create or _open and released by _destroy (null is fine). An object keeps
  *   what it was made from alive. Nothing is released while it is in use: destroy waits.
  * - Threads: contexts, devices, plans, coordinates and kernel maps may be used from many threads at once. An
- *   execution serves one thread at a time: a call that comes while another one is in it is
- * FAILED_PRECONDITION, and changes nothing.
+ *   execution serves one at a time: a call that meets another's is FAILED_PRECONDITION, and changes nothing.
  * - Matrices are row-major (minuet_tensor): a row of features is `channels` consecutive elements. Row i of
  *   features belongs to row i of the coordinates that the caller gave.
  * - Coordinates are int32 [count, 1 + ndim]: the batch index first (>= 0), then x, y, z...; negative
@@ -295,9 +295,9 @@ typedef struct minuet_coordinates_options {
 #define MINUET_COORDINATES_OPTIONS_INIT \
   { sizeof(minuet_coordinates_options), 0, 3, {0}, 0, {0}, 0, {0}, {0}, 0, 0 }
 
-/* Sorts `count` coordinates (device memory, the caller's, read only during the call). Waits for the
- * stream once; twice for the first set of a device and ndim, whose kernels it compiles and loads, and where
- * the cloud is of a wider extent than those before it. */
+/* Sorts `count` coordinates (device memory, the caller's, read only during the call). options is optional.
+ * Waits for the stream once; twice for the first set of a device and ndim, whose kernels it compiles and
+ * loads, and where the cloud is of a wider extent than those before it. */
 MINUET_API minuet_status minuet_coordinates_create(minuet_device* device,
                                                    const minuet_coordinates_options* options,
                                                    const int32_t* coordinates, int64_t count, void* stream,
@@ -333,8 +333,8 @@ typedef struct minuet_kernel_map_options {
 
 /* Which input feeds which output at which offset: out[q] takes in[q + offset_k] for every offset.
  * Offsets are in steps of dilation * the tensor stride of the input (of the output where transposed). The
- * same set as input and output makes a submanifold map. Waits for sets not yet counted and, without a queue,
- * once for the stream. No set and no map is made in a capture: FAILED_PRECONDITION. */
+ * same set as input and output makes a submanifold map. options is optional: one offset. Waits for sets not
+ * yet counted and, without a queue, once for the stream. Sets and maps in a capture: FAILED_PRECONDITION. */
 MINUET_API minuet_status minuet_kernel_map_create(minuet_coordinates* input, minuet_coordinates* output,
                                                   const minuet_kernel_map_options* options, void* stream,
                                                   minuet_kernel_map** map);
@@ -750,8 +750,8 @@ MINUET_API minuet_status minuet_execution_query_counters(minuet_execution* execu
                                                          minuet_execution_counters* counters);
 MINUET_API minuet_status minuet_execution_reset_counters(minuet_execution* execution);
 
-/* Timed stages of the last prepare and run, milliseconds; profiling adds events between stages. A layer of
- * the fused dataflow is of the stage gemm. */
+/* Timed stages of the last prepare and the last run since profiling was turned on, milliseconds; it adds
+ * events between stages. A layer of the fused dataflow is of the stage gemm. */
 typedef struct minuet_stage_times {
   size_t struct_size;
   double sort, map, gather, gemm, scatter, other;

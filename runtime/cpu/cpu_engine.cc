@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 namespace minuet {
 
@@ -10,29 +11,23 @@ class CpuEngine::Timer {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Timer(CpuEngine& engine, double StageTimes::*stage, bool of_maps) : engine_(engine), stage_(stage) {
-    if (!engine.profiling_) return;
-    StageTimes& times = engine.times_.all;
-    // A new pass over the maps, or over the features, replaces the times of the last one.
-    if (of_maps && engine.fresh_maps_) times.sort = times.map = 0;
-    if (!of_maps && engine.fresh_features_) {
-      times.gather = times.gemm = times.scatter = times.other = 0;
-      engine.times_.ops.assign(engine.ops_.size(), {});
-    }
-    (of_maps ? engine.fresh_maps_ : engine.fresh_features_) = false;
-    start_ = Clock::now();
+  Timer(CpuEngine& engine, double StageTimes::*stage) : engine_(engine), stage_(stage) {
+    if (engine.profiling_ && engine.timed_ != Timed::Nothing) start_ = Clock::now();
   }
   ~Timer() {
-    if (!engine_.profiling_) return;
-    const double elapsed = std::chrono::duration<double, std::milli>(Clock::now() - start_).count();
-    engine_.times_.all.*stage_ += elapsed;
-    if (engine_.op_ >= 0) engine_.times_.ops[engine_.op_].*stage_ += elapsed;
+    if (!start_) return;
+    const double elapsed = std::chrono::duration<double, std::milli>(Clock::now() - *start_).count();
+    PassTimes& times = engine_.timed_ == Timed::Run ? engine_.run_times_ : engine_.prepare_times_;
+    times.all.*stage_ += elapsed;
+    if (engine_.op_ < 0) return;
+    times.ops.resize(engine_.ops_.size());
+    times.ops[engine_.op_].*stage_ += elapsed;
   }
 
  private:
   CpuEngine& engine_;
   double StageTimes::*stage_;
-  Clock::time_point start_;
+  std::optional<Clock::time_point> start_;
 };
 
 CpuEngine::CpuEngine(std::shared_ptr<ThreadPool> pool, const VectorKernels& kernels, i32 ndim)
@@ -67,11 +62,6 @@ llvm::Expected<i32> CpuEngine::add_permute_rows(const PermuteRowsSpec& spec) {
 }
 
 i64 CpuEngine::scratch_bytes() const { return scratch_words_ * pool_->threads() * 4; }
-
-llvm::Error CpuEngine::begin(void*) {
-  fresh_maps_ = fresh_features_ = true;
-  return llvm::Error::success();
-}
 
 llvm::Error CpuEngine::fill_words(void* target, u32 word, i64 words) {
   std::fill_n(static_cast<u32*>(target), words, word);
@@ -120,7 +110,7 @@ void CpuEngine::with_key(KeyType key, const Work& work) {
 }
 
 llvm::Error CpuEngine::find_layout(const LayoutRequest& request) {
-  Timer timer(*this, &StageTimes::sort, true);
+  Timer timer(*this, &StageTimes::sort);
   find_layout_cpu(*pool_, ndim_, request);
   return llvm::Error::success();
 }
@@ -132,7 +122,7 @@ llvm::Error CpuEngine::begin_maps(const MapLimits& limits, void* workspace) {
 }
 
 llvm::Error CpuEngine::build_coords(const BuildCoordsRequest& request) {
-  Timer timer(*this, &StageTimes::sort, true);
+  Timer timer(*this, &StageTimes::sort);
   if (request.most > limits_.capacity) {
     return make_error(StatusCode::Internal, "{0} coordinates exceed the capacity of {1}", request.most,
                       limits_.capacity);
@@ -142,13 +132,13 @@ llvm::Error CpuEngine::build_coords(const BuildCoordsRequest& request) {
 }
 
 llvm::Error CpuEngine::downsample(const DownsampleRequest& request) {
-  Timer timer(*this, &StageTimes::sort, true);
+  Timer timer(*this, &StageTimes::sort);
   with_key(limits_.key(), [&](auto key) { downsample_cpu<decltype(key)>(*pool_, map_scratch_, request); });
   return llvm::Error::success();
 }
 
 llvm::Error CpuEngine::search(const SearchRequest& request) {
-  Timer timer(*this, &StageTimes::map, true);
+  Timer timer(*this, &StageTimes::map);
   with_key(limits_.key(), [&](auto key) { search_cpu<decltype(key)>(*pool_, request); });
   return llvm::Error::success();
 }
@@ -159,13 +149,13 @@ llvm::Error CpuEngine::void_failed(const u32* status, i32* words, i64 counts) {
 }
 
 llvm::Error CpuEngine::count_pairs(const Coords& queries, const MapView& map) {
-  Timer timer(*this, &StageTimes::map, true);
+  Timer timer(*this, &StageTimes::map);
   count_pairs_cpu(*pool_, map_scratch_, *queries.count, map);
   return llvm::Error::success();
 }
 
 llvm::Error CpuEngine::make_masks(const Coords& queries, i32 volume, const NeighbourView& view, i32* counts) {
-  Timer timer(*this, &StageTimes::map, true);
+  Timer timer(*this, &StageTimes::map);
   make_masks_cpu(*pool_, *queries.count, volume, view, counts);
   return llvm::Error::success();
 }
@@ -175,33 +165,33 @@ i64 CpuEngine::view_workspace_bytes(llvm::ArrayRef<ViewRequest> requests) const 
 }
 
 llvm::Error CpuEngine::make_views(llvm::ArrayRef<ViewRequest> requests, void* workspace) {
-  Timer timer(*this, &StageTimes::map, true);
+  Timer timer(*this, &StageTimes::map);
   const MapScratch scratch = place_order_scratch(requests, workspace);
   for (const ViewRequest& request : requests) make_view_cpu(*pool_, scratch, request);
   return llvm::Error::success();
 }
 
 llvm::Error CpuEngine::unpack(const Coords& coords, const CloudLayout* layout, i32* coordinates) {
-  Timer timer(*this, &StageTimes::sort, true);
+  Timer timer(*this, &StageTimes::sort);
   with_key(coords.key,
            [&](auto key) { unpack_cpu<decltype(key)>(*pool_, coords, layout->keys, coordinates); });
   return llvm::Error::success();
 }
 
 llvm::Error CpuEngine::make_tables(const MapView& map, i32 direct_offset, const GmasTables& tables) {
-  Timer timer(*this, &StageTimes::map, true);
+  Timer timer(*this, &StageTimes::map);
   make_tables_cpu(*pool_, map, direct_offset, tables);
   return llvm::Error::success();
 }
 
 llvm::Error CpuEngine::compact_pairs(const MapView& map, i32* sources, i32* targets) {
-  Timer timer(*this, &StageTimes::map, true);
+  Timer timer(*this, &StageTimes::map);
   compact_pairs_cpu(*pool_, map, sources, targets);
   return llvm::Error::success();
 }
 
 llvm::Error CpuEngine::permute_rows(const PermuteRequest& request) {
-  Timer timer(*this, &StageTimes::other, false);
+  Timer timer(*this, &StageTimes::other);
   permute_rows_cpu(*pool_, permutes_[request.permute], request);
   return llvm::Error::success();
 }
@@ -226,7 +216,7 @@ llvm::Error CpuEngine::run_op(const OpRequest& request) {
   op_ = request.op;
   llvm::Error ran = llvm::Error::success();
   if (ops_[request.op].dataflow == Dataflow::Fused) {
-    Timer timer(*this, &StageTimes::gemm, false);
+    Timer timer(*this, &StageTimes::gemm);
     fused_cpu(ready(request));
   } else {
     ran = gather_gemm_scatter(request);
@@ -248,14 +238,14 @@ llvm::Error CpuEngine::gather_gemm_scatter(const OpRequest& request) {
   const CpuConvolution call = ready(request);
   for (std::size_t slice = 0; slice < request.gmas.slices->slices.size(); ++slice) {
     {
-      Timer timer(*this, &StageTimes::gather, false);
+      Timer timer(*this, &StageTimes::gather);
       gather_cpu(call, slice);
     }
     {
-      Timer timer(*this, &StageTimes::gemm, false);
+      Timer timer(*this, &StageTimes::gemm);
       gemm_cpu(call, slice, gemm_tasks_);
     }
-    Timer timer(*this, &StageTimes::scatter, false);
+    Timer timer(*this, &StageTimes::scatter);
     scatter_cpu(call, slice);
   }
   return llvm::Error::success();
@@ -263,7 +253,13 @@ llvm::Error CpuEngine::gather_gemm_scatter(const OpRequest& request) {
 
 void CpuEngine::set_profiling(bool on) {
   profiling_ = on;
-  times_ = {};
+  prepare_times_ = run_times_ = {};
+}
+
+void CpuEngine::time_as(Timed call) {
+  timed_ = call;
+  if (call == Timed::Prepare) prepare_times_ = {};
+  if (call == Timed::Run) run_times_ = {};
 }
 
 llvm::Expected<PassTimes> CpuEngine::pass_times() {
@@ -271,7 +267,9 @@ llvm::Expected<PassTimes> CpuEngine::pass_times() {
     return make_error(StatusCode::FailedPrecondition,
                       "profiling is off, so no stage was timed: turn it on (minuet_execution_set_profiling) "
                       "before the calls to time");
-  return times_;
+  PassTimes times = run_times_;
+  times.all += prepare_times_.all;
+  return times;
 }
 
 }  // namespace minuet

@@ -27,7 +27,7 @@ class CpuEngine final : public Engine {
   }
   i64 gather_element_bytes(DType) const override { return 4; }
 
-  llvm::Error begin(void* stream) override;
+  llvm::Error begin(void* /*stream*/) override { return llvm::Error::success(); }
   llvm::Error fill_words(void* target, u32 word, i64 words) override;
   llvm::Error read_back(void* host, const void* source, i64 bytes) override;
   llvm::Expected<std::shared_ptr<LateWords>> fetch_late(const i32* source, i64 words) override;
@@ -57,6 +57,7 @@ class CpuEngine final : public Engine {
   const EngineCounters& counters() const override { return counters_; }
   void reset_counters() override { counters_ = {}; }
   void set_profiling(bool on) override;
+  void time_as(Timed call) override;
   llvm::Expected<PassTimes> pass_times() override;
 
  private:
@@ -85,10 +86,10 @@ class CpuEngine final : public Engine {
   MapLimits limits_;
   MapScratch map_scratch_;
   EngineCounters counters_;
-  PassTimes times_;
+  PassTimes prepare_times_, run_times_;
   i32 op_ = -1;  // that runs
   bool profiling_ = false;
-  bool fresh_maps_ = false, fresh_features_ = false;  // nothing timed since begin()
+  Timed timed_ = Timed::Run;
 };
 
 }  // namespace minuet

@@ -102,7 +102,6 @@ llvm::Error CudaDevice::upload(void* target, const void* host, i64 bytes) {
   if (bytes <= 0) return llvm::Error::success();
   const ContextScope scope(driver_, context_);
   const CaptureScope alone(driver_);
-  const std::lock_guard<std::mutex> lock(mutex_);
   MINUET_TRY(
       check(driver_,
             driver_.cuMemcpyHtoDAsync(device_address(target), host, static_cast<std::size_t>(bytes), copies_),
@@ -114,7 +113,6 @@ llvm::Error CudaDevice::download(void* host, const void* source, i64 bytes) {
   if (bytes <= 0) return llvm::Error::success();
   const ContextScope scope(driver_, context_);
   const CaptureScope alone(driver_);
-  const std::lock_guard<std::mutex> lock(mutex_);
   MINUET_TRY(
       check(driver_,
             driver_.cuMemcpyDtoHAsync(host, device_address(source), static_cast<std::size_t>(bytes), copies_),

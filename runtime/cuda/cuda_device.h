@@ -80,7 +80,7 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   DeviceInfo info_;
   i32 multiprocessors_ = 1;
   ModuleSet modules_;
-  std::mutex mutex_;  // of the copy stream, of opening cuBLASLt, and of warm_
+  std::mutex mutex_;  // of opening cuBLASLt, and of warm_
   CUstream copies_ = nullptr;
   std::unique_ptr<Matmuls> matmuls_;
   std::set<MatmulKey> warm_;  // what load_gemms made ready

@@ -62,6 +62,7 @@ class CudaEngine final : public Engine {
   const EngineCounters& counters() const override { return launcher_->counters(); }
   void reset_counters() override { launcher_->counters() = {}; }
   void set_profiling(bool on) override { launcher_->profiler().set(on); }
+  void time_as(Timed call) override { launcher_->profiler().time_as(call); }
   llvm::Expected<PassTimes> pass_times() override;
 
   /// How a layer's weights come in group order, and why.

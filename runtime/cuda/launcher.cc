@@ -112,7 +112,6 @@ llvm::Error Launcher::begin(CUstream stream) {
   // Side streams would leave the multiprocessors that a green context is confined to.
   usable_ = green ? 1 : kStreams;
   stream_ = stream;
-  profiler_.begin();
   MINUET_TRY(mark(Stage::None));
   return look_at_capture();
 }

@@ -80,7 +80,7 @@ class Launcher {
     } else {
       steps_.begin(stage_name(stage));
     }
-    return profiler_.on() ? profiler_.mark(stage, stream_, counters_) : llvm::Error::success();
+    return profiler_.marks() ? profiler_.mark(stage, stream_, counters_) : llvm::Error::success();
   }
 
   /// What the host does next belongs to no step.

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "llvm/ADT/ScopeExit.h"
+#include "runtime/arena.h"
 
 namespace minuet {
 namespace {
@@ -23,15 +24,15 @@ struct Operands {
       const i64 element = dtype_bytes(key.shape.io), in = key.shape.in_channels, out = key.shape.out_channels;
       weights = std::max(weights, kBatch * in * out * element);
       inputs = std::max(inputs, kBatch * kHeight * std::max(key.input_ld, in) * element);
-      output_member = std::max(output_member, (kHeight * out * dtype_bytes(DType::F32) + 255) / 256 * 256);
+      ArenaLayout member;
+      member.add(kHeight * out * dtype_bytes(DType::F32));
+      output_member = std::max(output_member, member.bytes());
     }
-    const auto take = [&](i64& offset, i64 size) {
-      offset = bytes;
-      bytes += (size + 255) / 256 * 256;
-    };
-    take(weight, weights), take(input, inputs), take(output, kBatch * output_member);
-    take(pointers, 3 * kBatch * static_cast<i64>(sizeof(void*)));
-    take(workspace, kMatmulWorkspaceBytes);
+    ArenaLayout parts;
+    weight = parts.add(weights), input = parts.add(inputs), output = parts.add(kBatch * output_member);
+    pointers = parts.add(3 * kBatch * static_cast<i64>(sizeof(void*)));
+    workspace = parts.add(kMatmulWorkspaceBytes);
+    bytes = parts.bytes();
   }
 };
 

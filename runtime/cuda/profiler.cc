@@ -1,7 +1,6 @@
 #include "runtime/cuda/profiler.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace minuet {
 namespace {
@@ -26,43 +25,51 @@ double& time_of(StageTimes& times, Stage stage) {
 }  // namespace
 
 void Profiler::release() {
-  for (const Mark& mark : recorded_) static_cast<void>(driver_.cuEventDestroy(mark.event));
-  recorded_.clear();
-  marks_ = 0;
+  for (Pass* const pass : {&prepare_, &run_}) {
+    for (const Mark& mark : pass->recorded) static_cast<void>(driver_.cuEventDestroy(mark.event));
+    *pass = {};
+  }
 }
 
 llvm::Error Profiler::mark(Stage stage, CUstream stream, EngineCounters& counters) {
-  if (marks_ == recorded_.size()) {
+  Pass& pass = timed_ == Timed::Run ? run_ : prepare_;
+  if (pass.marks == pass.recorded.size()) {
     Mark mark;
     MINUET_TRY(check(driver_, driver_.cuEventCreate(&mark.event, CU_EVENT_DEFAULT), "cuEventCreate"));
     ++counters.allocations;
-    recorded_.push_back(mark);
+    pass.recorded.push_back(mark);
   }
-  Mark& mark = recorded_[marks_];
+  Mark& mark = pass.recorded[pass.marks];
   mark.stage = stage;
   mark.op = op_;
   MINUET_TRY(check(driver_, driver_.cuEventRecord(mark.event, stream), "cuEventRecord for a stage"));
-  ++marks_;
+  ++pass.marks;
   return llvm::Error::success();
 }
 
 llvm::Expected<PassTimes> Profiler::times() {
   PassTimes times;
-  const std::size_t marks = std::exchange(marks_, 0);  // forgotten whatever comes of them
-  if (marks == 0) return times;
-  MINUET_TRY(check(driver_, driver_.cuEventSynchronize(recorded_[marks - 1].event), "cuEventSynchronize"));
-  for (std::size_t i = 0; i + 1 < marks; ++i) {
-    const Mark& mark = recorded_[i];
+  MINUET_TRY(add_times(prepare_, times));
+  MINUET_TRY(add_times(run_, times));
+  return times;
+}
+
+llvm::Error Profiler::add_times(const Pass& pass, PassTimes& times) const {
+  if (pass.marks == 0) return llvm::Error::success();
+  MINUET_TRY(
+      check(driver_, driver_.cuEventSynchronize(pass.recorded[pass.marks - 1].event), "cuEventSynchronize"));
+  for (std::size_t i = 0; i + 1 < pass.marks; ++i) {
+    const Mark& mark = pass.recorded[i];
     float elapsed = 0;
     if (mark.stage == Stage::None) continue;
-    MINUET_TRY(check(driver_, driver_.cuEventElapsedTime(&elapsed, mark.event, recorded_[i + 1].event),
+    MINUET_TRY(check(driver_, driver_.cuEventElapsedTime(&elapsed, mark.event, pass.recorded[i + 1].event),
                      "cuEventElapsedTime"));
     time_of(times.all, mark.stage) += elapsed;
     if (mark.op < 0) continue;
     times.ops.resize(std::max(times.ops.size(), static_cast<std::size_t>(mark.op) + 1));
     time_of(times.ops[mark.op], mark.stage) += elapsed;
   }
-  return times;
+  return llvm::Error::success();
 }
 
 }  // namespace minuet

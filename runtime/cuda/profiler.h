@@ -23,37 +23,45 @@ class Profiler {
   Profiler& operator=(const Profiler&) = delete;
 
   bool on() const { return on_; }
+  /// Whether what is enqueued now is timed.
+  bool marks() const { return on_ && timed_ != Timed::Nothing; }
   /// Forgets what was recorded.
   void set(bool on) {
     on_ = on;
-    marks_ = 0;
+    prepare_.marks = run_.marks = 0;
   }
-  /// Begins a call: where nobody asked for the times of many, the old ones make room.
-  void begin() {
-    if (marks_ > kMostMarks) marks_ = 0;
+  void time_as(Timed call) {
+    timed_ = call;
+    if (call == Timed::Prepare) prepare_.marks = 0;
+    if (call == Timed::Run) run_.marks = 0;
   }
   /// What is marked from here on belongs to this op, -1 to none.
   void set_op(i32 op) { op_ = op; }
-  /// What is enqueued from here on belongs to `stage`, until the next mark. Only where on().
+  /// What is enqueued from here on belongs to `stage`, until the next mark. Only where marks().
   llvm::Error mark(Stage stage, CUstream stream, EngineCounters& counters);
   /// Destroys the events; the device's context is current. Never fails.
   void release();
-  /// Waits for the last mark, sums up, forgets.
+  /// Waits for the last marks, and sums up.
   llvm::Expected<PassTimes> times();
 
  private:
-  static constexpr std::size_t kMostMarks = 1 << 14;  // some forty inferences of MinkUNet42
   struct Mark {
     CUevent event = nullptr;
     Stage stage = Stage::None;
     i32 op = -1;
   };
+  /// What was marked in the last prepare or run.
+  struct Pass {
+    std::size_t marks = 0;
+    std::vector<Mark> recorded;  // events are kept for the next one
+  };
+  llvm::Error add_times(const Pass& pass, PassTimes& times) const;
 
   const Driver& driver_;
   bool on_ = false;
   i32 op_ = -1;
-  std::size_t marks_ = 0;       // in use
-  std::vector<Mark> recorded_;  // events are kept for the next pass
+  Timed timed_ = Timed::Run;
+  Pass prepare_, run_;
 };
 
 }  // namespace minuet

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "include/minuet/tuning.h"
 #include "tests/support/network_abi.h"
 
 namespace minuet::abi {
@@ -123,6 +124,70 @@ TEST(AbiSelf, WhatMustBeNothingIs) {
     minuet_execution* made = nullptr;
     return minuet_execution_create(network.get(), cpu->device(), options, &made);
   });
+  refuse(minuet_tuning_options(MINUET_TUNING_OPTIONS_INIT), [&](const auto* options) {
+    return minuet_tune(cpu->context(), network.get(), cpu->device(), options, nullptr);
+  });
+}
+
+/// A count of nothing, and a pointer to none.
+TEST(AbiSelf, ListsHaveACountAndAPointer) {
+  std::string reason;
+  Machine* const cpu = Machine::open("cpu", reason);
+  ASSERT_NE(cpu, nullptr) << reason;
+  NetworkSpec narrow;
+  narrow.name = "sparseresnet21d";
+  narrow.channels = {8, 8, 8, 8};
+  const Plan network = make_network(*cpu, narrow);
+  const Buffer memory(*cpu, 1024);
+  for (const auto& [workspace, bytes] : {std::pair<void*, int64_t>{nullptr, 1024}, {memory.data(), 0}}) {
+    minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+    options.workspace = workspace, options.workspace_bytes = bytes;
+    minuet_execution* made = nullptr;
+    EXPECT_EQ(minuet_execution_create(network.get(), cpu->device(), &options, &made),
+              MINUET_INVALID_ARGUMENT);
+    EXPECT_THAT(last_error(), HasSubstr("workspace_bytes is " + std::to_string(bytes)));
+  }
+  minuet_plan* const plans[] = {network.get()};
+  const char* const archs[] = {"sm_90a"};
+  const auto expect_refused = [&](const char* words, auto change) {
+    minuet_precompile_options options = MINUET_PRECOMPILE_OPTIONS_INIT;
+    options.plans = plans, options.plan_count = 1;
+    options.archs = archs, options.arch_count = 1;
+    options.requests_path = "/nowhere";
+    change(options);
+    EXPECT_EQ(minuet_precompile(cpu->context(), &options, nullptr), MINUET_INVALID_ARGUMENT);
+    EXPECT_THAT(last_error(), HasSubstr(words));
+  };
+  expect_refused("plan_count is 1 and plans is null", [](auto& options) { options.plans = nullptr; });
+  expect_refused("plan_count is 0 and plans is not", [](auto& options) { options.plan_count = 0; });
+  expect_refused("plan_count is -1", [](auto& options) { options.plan_count = -1; });
+  expect_refused("arch_count is 1 and archs is null", [](auto& options) { options.archs = nullptr; });
+  expect_refused("arch_count is 0 and archs is not", [](auto& options) { options.arch_count = 0; });
+}
+
+/// As the CPU device says of itself.
+TEST(AbiSelf, AsManyThreadsAsAreAskedFor) {
+  for (const int64_t threads : {1, 3}) {
+    minuet_context_options options = MINUET_CONTEXT_OPTIONS_INIT;
+    options.cpu_threads = threads;
+    minuet_context* made = nullptr;
+    check(minuet_context_create(&options, &made));
+    const Handle<minuet_context> context(made, {minuet_context_destroy});
+    minuet_device* device = nullptr;
+    check(minuet_device_open(made, "cpu", &device));
+    const Handle<minuet_device> owner(device, {minuet_device_destroy});
+    minuet_device_info info{};
+    info.struct_size = sizeof(info);
+    check(minuet_device_query(device, &info));
+    EXPECT_THAT(info.description, HasSubstr(threads == 1 ? ", 1 thread," : ", 3 threads,"));
+  }
+  for (const int64_t wrong : {-1, 4097}) {
+    minuet_context_options options = MINUET_CONTEXT_OPTIONS_INIT;
+    options.cpu_threads = wrong;
+    minuet_context* none = nullptr;
+    EXPECT_EQ(minuet_context_create(&options, &none), MINUET_INVALID_ARGUMENT);
+    EXPECT_THAT(last_error(), HasSubstr("cpu_threads is " + std::to_string(wrong)));
+  }
 }
 
 /// Null is the first GPU that is usable, else the CPU.

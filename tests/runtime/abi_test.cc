@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 
 #include "tests/support/abi.h"
 
@@ -168,6 +169,38 @@ TEST_F(AbiRules, ImpossibleConvolutionsAreRefused) {
   options.groups = 1;
   options.weight = nullptr;
   EXPECT_EQ(convolution(options), MINUET_INVALID_ARGUMENT);
+}
+
+TEST_F(AbiRules, ParametersMustBeNumbersThatTheDtypeHolds) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN(),
+                  kInfinity = std::numeric_limits<float>::infinity();
+  std::vector<float> weight(4, 1), scale(2, 1), shift(2, 1);
+  minuet_convolution_options options = MINUET_CONVOLUTION_OPTIONS_INIT;
+  options.in_channels = options.out_channels = 2;
+  options.weight = weight.data(), options.scale = scale.data(), options.shift = shift.data();
+  const auto expect = [&](minuet_status status, const std::string& words) {
+    EXPECT_EQ(convolution(options), status);
+    if (status != MINUET_OK) {
+      EXPECT_NE(last_error().find(words), std::string::npos) << last_error();
+    }
+  };
+  const std::pair<const char*, std::vector<float>*> parameters[] = {
+      {"weight", &weight}, {"scale", &scale}, {"shift", &shift}};
+  for (const auto& [name, values] : parameters) {
+    for (const float value : {kNan, kInfinity, -kInfinity}) {
+      values->at(1) = value;
+      expect(MINUET_INVALID_ARGUMENT, name + std::string("[1] is "));
+    }
+    values->at(1) = 1e6f;
+    expect(name == std::string("weight") ? MINUET_INVALID_ARGUMENT : MINUET_OK,
+           "weight[1] is 1000000, which fp16 cannot hold");
+    values->at(1) = 1;
+  }
+  weight[3] = std::numeric_limits<float>::max();
+  for (const minuet_dtype dtype : {MINUET_F16, MINUET_BF16, MINUET_TF32, MINUET_F32}) {
+    options.dtype = dtype;
+    expect(dtype == MINUET_F32 ? MINUET_OK : MINUET_INVALID_ARGUMENT, "cannot hold");
+  }
 }
 
 /// Ops that are not built yet: sizes are checked all the same, and no plan is made.

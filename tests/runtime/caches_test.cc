@@ -80,6 +80,8 @@ TEST_F(Caches, R35_ResultsGoIntoTheBundle) {
   archs[0] = "sm_80";
   expect(MINUET_NOT_FOUND, results.c_str(), "are for sm_80");
   options.arch_count = 0;
+  expect(MINUET_INVALID_ARGUMENT, results.c_str(), "arch_count is 0 and archs is not null");
+  options.archs = nullptr;
   expect(MINUET_INVALID_ARGUMENT, results.c_str(), "none says whose tuning results to take");
 }
 

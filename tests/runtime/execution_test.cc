@@ -1,6 +1,7 @@
 // Executions of a network on odd clouds and on changing ones, through the C ABI, on every device.
 #include <algorithm>
 #include <climits>
+#include <set>
 
 #include "tests/runtime/execution_fixture.h"
 
@@ -128,6 +129,36 @@ TEST_P(CloudOnGpu, UnseenCloudsLookNothingUp) {
     run(execution, scene(1 + static_cast<int64_t>(i * i) * 131 % 9000, kSeed + i));
   }
   EXPECT_EQ(counters_of(execution.get()).gemm_lookups, 0);
+}
+
+/// Where there is no code for the GPU itself: that of its capability, with the candidates chosen for it.
+TEST_P(CloudOnGpu, RunsWhatIsCompiledForAnOlderOne) {
+  std::string older = machine().arch();
+  if (older.back() != 'a') GTEST_SKIP() << older << " has no code but its own and its elders'";
+  older.pop_back();
+  NetworkSpec small;  // of widths that no other test loads kernels for
+  small.dtype = dtype();
+  small.description = R"({"name": "n", "ndim": 3, "in_channels": 4, "channels": [20], "layers": [
+    {"op": "block", "name": "a", "width": 0, "kernel_size": 3}]})";
+  const Cloud cloud = scene(100);
+  const auto run_of = [&](const Plan& plan) {
+    const Execution execution = make_execution(machine(), plan.get());
+    return run_network(machine(), execution.get(), cloud.coordinates, cloud.bytes, dtype());
+  };
+  Plan plan(nullptr, {minuet_plan_destroy});
+  check(create_network(machine(), small, plan));
+  std::set<std::string> archs;
+  const auto note = [](const minuet_kernel_info* kernel, void* user) {
+    static_cast<std::set<std::string>*>(user)->insert(kernel->arch);
+  };
+  check(minuet_plan_compile(plan.get(), older.c_str(), note, &archs));
+  EXPECT_EQ(archs, std::set<std::string>{older});
+  check(minuet_plan_load(plan.get(), machine().device()));
+  const NetworkRun run = run_of(plan), expected = run_of(make_network(machine(), small));
+  EXPECT_EQ(run.coordinates, expected.coordinates);
+  const std::vector<float> values = decode(dtype(), expected.bytes);
+  EXPECT_TRUE(is_close(decode(dtype(), run.bytes), std::vector<double>(values.begin(), values.end()),
+                       run.channels, error_bound(dtype(), true)));
 }
 
 /// run again with other features needs no prepare.

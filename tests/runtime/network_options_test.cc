@@ -35,6 +35,10 @@ TEST(NetworkOptions, EachMistakeIsNamed) {
   expect_no_network(MINUET_NOT_FOUND, "sparseresnet21d", [](auto& options) { options.name = "resnet50"; });
   expect_no_network(MINUET_INVALID_ARGUMENT, "9", [](auto& options) { options.channel_count = 8; });
   expect_no_network(MINUET_INVALID_ARGUMENT, "channel", [](auto& options) { options.channel_count = -1; });
+  expect_no_network(MINUET_INVALID_ARGUMENT, "channel_count is 0 and channels is not null",
+                    [](auto& options) { options.channel_count = 0; });
+  expect_no_network(MINUET_INVALID_ARGUMENT, "channel_count is 9 and channels is null",
+                    [](auto& options) { options.channels = nullptr; });
   static const std::vector<int32_t> zero = {8, 8, 16, 0, 32, 32, 24, 16, 16};
   expect_no_network(MINUET_INVALID_ARGUMENT, "0", [](auto& options) { options.channels = zero.data(); });
   expect_no_network(MINUET_INVALID_ARGUMENT, "description",

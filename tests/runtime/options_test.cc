@@ -104,6 +104,35 @@ TEST_P(OptionsTest, ProfilingTimesWhatWasDoneAndNothingElse) {
   EXPECT_EQ(times.scatter > 0, gathers);
 }
 
+/// They are of the last prepare and run, whatever else is called, and however often somebody asks.
+TEST_P(OptionsTest, TimesOutliveOtherCalls) {
+  constexpr const char* kOneBlock = R"({"name": "n", "ndim": 3, "in_channels": 4, "channels": [8], "layers": [
+    {"op": "block", "name": "a", "width": 0, "kernel_size": 3}]})";  // its rows are the caller's
+  const std::vector<int32_t> points = scene(1000);
+  const std::vector<char> bytes = encode(dtype(), features(static_cast<int64_t>(points.size()) / 4, 4));
+  for (const char* const json : {kTwoBlocks, kOneBlock}) {
+    const Plan network = described(machine(), json, dtype());
+    const Execution execution = make_execution(machine(), network.get());
+    const auto stages = [&] {
+      minuet_stage_times times = MINUET_STAGE_TIMES_INIT;
+      check(minuet_execution_query_stages(execution.get(), &times));
+      return std::vector<double>{times.sort, times.map, times.gather, times.gemm, times.scatter, times.other};
+    };
+    check(minuet_execution_set_profiling(execution.get(), 1));
+    const NetworkRun run =
+        run_network(machine(), execution.get(), points, bytes, dtype());  // coordinates, too
+    const std::vector<double> expected = stages();
+    for (const int stage : {0, 1, 3}) EXPECT_GT(expected[static_cast<size_t>(stage)], 0) << stage;
+    EXPECT_EQ(stages(), expected);
+    Buffer where(machine(), run.rows * 16);
+    check(minuet_execution_output_coordinates(execution.get(), static_cast<int32_t*>(where.data()), nullptr));
+    int32_t layer = 0;
+    check(minuet_execution_find_overflow(execution.get(), nullptr, &layer));
+    EXPECT_EQ(stages(), expected);
+    EXPECT_EQ(where.read<int32_t>(), run.coordinates);
+  }
+}
+
 /// Room for coordinates and maps is there before the first cloud where it is asked for.
 TEST_P(OptionsTest, MaxPointsMakesRoomAhead) {
   const Plan network = described(machine(), kTwoBlocks, dtype());

@@ -1,5 +1,5 @@
-// What a plan does when a device's driver refuses a kernel: compiled anew once, also for the next device
-// (R28).
+// Which compiled code a plan takes for a device (R23), and what it does when the device's driver refuses a
+// kernel: compiled anew once, also for the next device (R28).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 /// A device of host memory whose driver refuses the binaries with these bytes.
 class RefusingDevice : public Device {
  public:
-  RefusingDevice() { info_.name = "fake:0", info_.arch = "sm_90a"; }
+  explicit RefusingDevice(const char* arch = "sm_90a") { info_.name = "fake:0", info_.arch = arch; }
   const DeviceInfo& info() const override { return info_; }
   DType weight_type(DType dtype) const override { return dtype; }
   llvm::Expected<void*> allocate(i64 bytes) override { return std::malloc(static_cast<size_t>(bytes) + 1); }
@@ -119,6 +119,37 @@ TEST_F(PlanReload, R28_AFailedCompileIsTheErrorOfTheLoad) {
   llvm::Expected<std::shared_ptr<const LoadedPlan>> loaded = residence_->loaded_on(*device);
   ASSERT_FALSE(static_cast<bool>(loaded));
   EXPECT_EQ(take_status(loaded.takeError()).code(), StatusCode::FailedPrecondition);
+}
+
+/// An sm_86 runs what was compiled for sm_80, with the candidates that were chosen for sm_80, until there is
+/// something better; a Tegra of that major does not.
+TEST_F(PlanReload, R23_ADeviceTakesThePlanOfAnOlderOne) {
+  const auto arch_on = [&](const char* device_arch) {
+    auto device = std::make_shared<RefusingDevice>(device_arch);
+    const std::string refusal = load(device);
+    if (!refusal.empty()) return refusal;
+    const auto loaded = llvm::cantFail(residence_->loaded_on(*device));
+    const auto wanted = llvm::cantFail(CompiledPlan::create(residence_->plan(), loaded->compiled->arch));
+    const std::vector<Candidate>&taken = loaded->compiled->candidates[0], &chosen = wanted->candidates[0];
+    EXPECT_EQ(taken.size(), chosen.size());
+    for (size_t i = 0; i < std::min(taken.size(), chosen.size()); ++i) {
+      EXPECT_EQ(taken[i].kernel, chosen[i].kernel);
+      EXPECT_FALSE(taken[i].kernel.empty());
+    }
+    EXPECT_EQ(loaded->weights[0].size(), taken.size());
+    EXPECT_EQ(device->loaded.size(), wanted->requests().size());
+    return loaded->compiled->arch;
+  };
+  EXPECT_THAT(arch_on("sm_86"), testing::HasSubstr("not compiled for sm_86"));
+  llvm::cantFail(residence_->compile("sm_80"));
+  EXPECT_EQ(arch_on("sm_86"), "sm_80");
+  EXPECT_EQ(arch_on("sm_89"), "sm_80");
+  llvm::cantFail(residence_->compile("sm_86"));
+  EXPECT_EQ(arch_on("sm_86"), "sm_86");
+  EXPECT_EQ(arch_on("sm_89"), "sm_86");
+  EXPECT_EQ(arch_on("sm_80"), "sm_80");
+  EXPECT_EQ(arch_on("sm_90a"), "sm_90a");
+  for (const char* const other : {"sm_87", "sm_100a"}) EXPECT_THAT(arch_on(other), testing::HasSubstr(other));
 }
 
 TEST_F(PlanReload, R28_ABinaryOfAnotherPlanIsNoneOfOurs) {

@@ -179,6 +179,7 @@ TEST_P(QueueTest, WhatDoesNotGoTogetherIsRefused) {
 
 /// Its pairs are read back after it was made, for both directions at once; and of no rows there are none.
 TEST_P(QueueTest, PairsOfAMapWithAQueue) {
+  const std::optional<software_cuda::Control> control = software_cuda::Control::find();
   const Queue queue = make_queue(machine());
   for (const Cloud& cloud : {scene(80), Cloud({}, dtype())}) {
     const Coordinates set = set_on(queue.get(), cloud.coordinates),
@@ -190,6 +191,11 @@ TEST_P(QueueTest, PairsOfAMapWithAQueue) {
     const KernelMap back(turned, {minuet_kernel_map_destroy});
     EXPECT_EQ(pair_count(back.get()), static_cast<int64_t>(expected.size()));
     EXPECT_EQ(pairs_of(map.get()), expected);
+    if (control) control->reset();
+    EXPECT_EQ(pairs_of(map.get()), expected);
+    if (control) {
+      EXPECT_EQ(control->allocations(), 0);
+    }
     EXPECT_EQ(pairs_of(map_of(set.get()).get()), expected) << "with no question before";
   }
 }

@@ -172,10 +172,10 @@ llvm::Error precompile_command(const Arguments& arguments) {
   PrecompileWork progress;
   progress.missing_heads = std::move(missing_heads);
   minuet_precompile_options options = MINUET_PRECOMPILE_OPTIONS_INIT;
-  options.plans = handles.data();
+  options.plans = handles.empty() ? nullptr : handles.data();
   options.plan_count = static_cast<int32_t>(handles.size());
   options.requests_path = arguments.requests.empty() ? nullptr : arguments.requests.c_str();
-  options.archs = archs.data();
+  options.archs = archs.empty() ? nullptr : archs.data();
   options.arch_count = static_cast<int32_t>(archs.size());
   options.jobs = arguments.jobs;
   options.output_directory = arguments.output.empty() ? nullptr : arguments.output.c_str();
