@@ -297,17 +297,21 @@ class NetworkTuner {
   /// this run's clouds, which say nothing beside another run's. What somebody else has measured meanwhile
   /// stays beside it.
   [[gnu::cold]] llvm::Error keep(const std::vector<TuningDecision>& decisions) {
+    std::vector<TuningEntry> entries;
     for (const TuningDecision& decision : decisions) {
-      TuningEntry entry = entry_of(environment_, decision);
+      TuningEntry& entry = entries.emplace_back(entry_of(environment_, decision));
       for (TuningMeasurement& measurement : entry.measurements) {
         measurement.driver = device_.info().driver;
         measurement.request_keys = keys_of(decision.bucket, measurement.config);
       }
-      const auto before = before_.find(decision.bucket);
-      MINUET_TRY(store_.publish_joined(entry, [&](const TuningEntry& there) {
-        const bool is_old = before != before_.end() && before->second == there;
-        return is_old ? entry : merge_runs(entry, there);
-      }));
+    }
+    const auto join = [&](const TuningEntry& mine, const TuningEntry& there) {
+      const auto before = before_.find(mine.bucket);
+      const bool is_old = before != before_.end() && before->second == there;
+      return is_old ? mine : merge_runs(mine, there);
+    };
+    MINUET_TRY(store_.publish_joined(entries, join, options_.meter.cancelled));
+    for (const TuningDecision& decision : decisions) {
       ++summary_.decided;
       summary_.won += decision.winner ? 1 : 0;
       decided_[decision.bucket] = (decision.winner ? *decision.winner : decision.fallback).config;

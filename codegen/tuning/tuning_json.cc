@@ -189,4 +189,20 @@ llvm::Expected<std::vector<TuningEntry>> read_tuning(llvm::StringRef text,
   return entries;
 }
 
+[[gnu::cold]] bool has_newer_schema(llvm::StringRef text) {
+  const auto is_newer = [](const llvm::json::Value& element) {
+    const llvm::json::Object* const entry = element.getAsObject();
+    if (entry == nullptr) return false;
+    const auto schema = entry->getInteger("schema");
+    return schema && *schema > kTuningSchema;
+  };
+  llvm::Expected<llvm::json::Value> value = parse_json(text);
+  if (!value) {
+    llvm::consumeError(value.takeError());
+    return false;
+  }
+  const llvm::json::Array* const array = value->getAsArray();
+  return array != nullptr && std::any_of(array->begin(), array->end(), is_newer);
+}
+
 }  // namespace minuet
