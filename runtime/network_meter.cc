@@ -342,11 +342,11 @@ llvm::Expected<i64> NetworkMeter::time_inference(Execution& execution, std::size
 }
 
 llvm::Expected<TuningSamples> NetworkMeter::measure_network(const TuningConfigs& configs, double seconds) {
-  constexpr double kLeastPasses = 3;
-  const double fit = (seconds - network_overhead()) / std::max(2 * inference_seconds_, 1e-9);
-  const double most = std::max<double>(options_.repeats, kLeastPasses);
-  const i32 passes = static_cast<i32>(std::clamp(fit, kLeastPasses, most));
   TuningSamples samples;
+  if (seconds < least_network_seconds()) return samples;
+  const double fit = (seconds - network_overhead()) / std::max(2 * inference_seconds_, 1e-9);
+  const i32 most = std::max(options_.repeats, kLeastNetworkPasses);
+  const i32 passes = static_cast<i32>(std::clamp<double>(fit, kLeastNetworkPasses, most));
   samples.fallback.resize(passes);
   samples.trial.resize(passes);
   MINUET_ASSIGN(const std::unique_ptr<Execution> trial, open(configs));

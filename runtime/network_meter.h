@@ -18,6 +18,9 @@ struct MeterCloud {
   i64 count = 0;
 };
 
+/// With which samples say something.
+inline constexpr i32 kLeastNetworkPasses = 3;
+
 struct MeterOptions {
   std::vector<MeterCloud> clouds;   // one at least
   i32 repeats = 0;                  // timed runs of each cloud in a round; 0: 16 on a GPU, 5 on the CPU
@@ -44,15 +47,20 @@ class NetworkMeter final : public TuningMeter {
   const std::vector<KeyType>& keys() const { return keys_; }
   /// About how long measure() takes, once its kernels are compiled.
   double round_seconds() const { return opening_seconds_ + 2 * (options_.repeats + 3) * inference_seconds_; }
-  /// The same of measure_network() with set_default() before it, where it may take its time.
+  /// The same of measure_network() with set_default() before it, where it may take its time; and of its
+  /// fewest passes.
   double network_seconds() const { return network_overhead() + 2 * options_.repeats * inference_seconds_; }
+  double least_network_seconds() const {
+    return network_overhead() + 2 * kLeastNetworkPasses * inference_seconds_;
+  }
 
   static double now();
   double seconds() override { return now(); }
   void announce(const TuningConfigs& round) override;
   llvm::Expected<std::map<TuningBucket, TuningSamples>> measure(const TuningConfigs& round) override;
   /// Whole inferences of all clouds, wall time, from coordinates and features to the output: as many passes
-  /// as a round has, or as few as fit into `seconds`, three at least.
+  /// as a round has, or as few as fit into `seconds`. None, and nothing is run, where kLeastNetworkPasses do
+  /// not.
   llvm::Expected<TuningSamples> measure_network(const TuningConfigs& configs, double seconds);
 
  private:

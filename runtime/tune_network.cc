@@ -262,9 +262,12 @@ class NetworkTuner {
       if (decision.winner) moved[decision.bucket] = decision.winner->config;
     }
     if (moved.empty()) return winners;
+    if (!has_time_for_network()) return std::nullopt;
     tell_network();
+    // The other half is for the last comparison, which decides nothing.
+    const double half = (last_ - meter_.seconds()) / 2;
     MINUET_ASSIGN(const TuningSamples together,
-                  meter_.measure_network(moved, (last_ - meter_.seconds()) / 2));
+                  meter_.measure_network(moved, std::max(half, meter_.least_network_seconds())));
     if (median(together.trial) < median(together.fallback)) return moved;
     const std::vector<std::set<TuningBucket>> groups = group_by_map(maps_of(moved));
     for (const std::set<TuningBucket>& group : groups) {
@@ -282,10 +285,12 @@ class NetworkTuner {
   llvm::Error settle_dataflows(TuningOutcome& outcome) {
     std::vector<TuningDecision> decisions = std::exchange(outcome.decisions, {});
     if (outcome.stopped || outcome.failure) return llvm::Error::success();
-    llvm::Expected<TuningConfigs> winners = winning_moves(decisions);
-    if (!winners) return unless_stopped(winners.takeError());
+    llvm::Expected<std::optional<TuningConfigs>> moves = winning_moves(decisions);
+    if (!moves) return unless_stopped(moves.takeError());
+    if (!*moves) return llvm::Error::success();
+    const TuningConfigs& winners = **moves;
     for (TuningDecision& decision : decisions) {
-      if (!decision.winner || winners->count(decision.bucket) != 0) continue;
+      if (!decision.winner || winners.count(decision.bucket) != 0) continue;
       decision.winner.reset();
       decision.others.clear();  // which may be faster than the default
     }
@@ -346,12 +351,15 @@ class NetworkTuner {
     return {};
   }
 
+  bool has_time_for_network() const { return last_ - meter_.seconds() >= meter_.least_network_seconds(); }
+
   /// That the whole network is measured next.
   void tell_network() const {
     if (options_.progress) options_.progress({"the whole network", {0, 1, meter_.network_seconds()}});
   }
 
   llvm::Error compare() {
+    if (!has_time_for_network()) return llvm::Error::success();
     tell_network();
     MINUET_TRY(meter_.set_default({}, plan_.dataflow));
     MINUET_ASSIGN(const TuningSamples samples, meter_.measure_network(decided_, last_ - meter_.seconds()));

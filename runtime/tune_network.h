@@ -35,7 +35,7 @@ struct TuneSummary {
   i64 tried = 0, skipped = 0;  // candidates
   i64 decided = 0, won = 0;    // buckets; those of them where something beats the default
   i64 untuned_ns = 0,
-      tuned_ns = 0;  // of all clouds' inferences, medians; 0 where nothing won or it was stopped
+      tuned_ns = 0;  // of all clouds' inferences, medians; 0 where nothing won, or nobody had time to compare
   bool stopped = false;
 };
 

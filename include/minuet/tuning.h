@@ -47,8 +47,9 @@ typedef struct minuet_tuning_options {
   int32_t cloud_count;               /* 1 or more */
   int32_t repeats;       /* timed runs of each cloud in a round, 3 or more; 0: 16 on a GPU, 5 on the CPU */
   double budget_seconds; /* in which the call is to end, what is expected to gain most first; 0: 120. What
-                            compiles the default's kernels counts, and is waited for however long it takes, as
-                            are three passes over the clouds that compare whole inferences. */
+                            compiles and runs the default first counts, and is waited for however long it
+                            takes. Whole inferences are compared where three passes over the clouds fit into
+                            what is left; dataflows are decided between where they do. */
   int32_t exhaustive;    /* 1: every candidate, whatever the time */
   int32_t reserved;
   const char* directory; /* for the results, an absolute path, made where it is not there; null: the context's
@@ -67,7 +68,8 @@ typedef struct minuet_tuning_result {
   int64_t tried, skipped; /* candidates that were measured; that do not run */
   int64_t decided, won;   /* kinds of layer and size that were measured; those that the default lost */
   /* The whole network on all clouds, from coordinates and features to the output: medians by the host's
-   * clock, without and with what was found; 0 where nothing was, or it was stopped before. */
+   * clock, without and with what was found; 0 where nothing was, it was stopped before, or no time was left
+   * to compare. */
   double untuned_ms, tuned_ms;
   double seconds;
 } minuet_tuning_result;

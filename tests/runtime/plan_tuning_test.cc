@@ -219,6 +219,34 @@ TEST(TunedMaps, WhatSharesAMapStandsOrFallsTogether) {
   EXPECT_THAT(group_by_map({{7, bucket(16)}, {9, bucket(16)}}), ElementsAre(std::set{bucket(16)}));
 }
 
+// ---- comparisons ----------------------------------------------------------------------------------------
+
+TEST(NetworkMeterTest, WholeInferencesAreComparedWhereThereIsTimeForThreePasses) {
+  NetworkProblem problem;
+  problem.description = llvm::cantFail(parse_network(
+      R"({"name": "small", "ndim": 3, "in_channels": 4, "channels": [4],
+          "layers": [{"op": "block", "name": "a", "width": 0, "kernel_size": 3}]})"));
+  problem.dtype = DType::F32;
+  const std::shared_ptr<const Plan> plan =
+      llvm::cantFail(Plan::create(problem, ParameterSource(uint64_t{1})));
+  const std::vector<i32> voxels{0, 0, 0, 0, 0, 0, 0, 1, 0, 5, 5, 5};
+  MeterOptions options;
+  options.clouds = {{voxels.data(), 3}};
+  options.repeats = 5;
+  const auto meter = llvm::cantFail(
+      NetworkMeter::create(plan, nullptr, llvm::cantFail(open_cpu_device(1)), TuningEnvironment(), options));
+  const auto passes_in = [&](double seconds) {
+    const TuningSamples samples = llvm::cantFail(meter->measure_network({}, seconds));
+    EXPECT_EQ(samples.trial.size(), samples.fallback.size());
+    return samples.trial.size();
+  };
+  EXPECT_LT(meter->least_network_seconds(), meter->network_seconds());
+  EXPECT_EQ(passes_in(0), 0u);
+  EXPECT_EQ(passes_in(meter->least_network_seconds() * 0.99), 0u);
+  EXPECT_EQ(passes_in(meter->least_network_seconds()), 3u);
+  EXPECT_EQ(passes_in(1e9), 5u);
+}
+
 // ---- without a compiler ---------------------------------------------------------------------------------
 
 /// A cache without JIT that has the kernels of the default, and of `tuned` where `has_tuned`.

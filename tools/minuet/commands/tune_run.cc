@@ -157,7 +157,12 @@ void print_summary(const minuet_tuning_result& result, const Told& told) {
   llvm::outs() << llvm::formatv(
       "{0} candidates in {1:f1} s, {2} more do not run; the default lost {3} of {4}\n", result.tried,
       result.seconds, result.skipped, result.won, result.decided);
-  if (result.tuned_ms <= 0) return;
+  if (result.tuned_ms <= 0) {
+    if (result.won > 0 && !is_interrupted()) {
+      llvm::outs() << "no time was left to compare the whole network untuned and tuned\n\n";
+    }
+    return;
+  }
   llvm::outs() << llvm::formatv(
       "all clouds, whole network: {0:f3} ms untuned, {1:f3} ms tuned ({2:f1} %)\n\n", result.untuned_ms,
       result.tuned_ms, 100 * result.tuned_ms / result.untuned_ms);
