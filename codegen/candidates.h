@@ -76,16 +76,17 @@ void add_sources(SourceList& list, const OpChoice& choice);
 /// there.
 Dataflow choose_dataflow(const ConvolutionProblem& problem, llvm::StringRef arch);
 
-/// In order of rows; every row count and density is served by exactly one. `tuning`: what was measured, where
-/// it is known, on GPUs or on the CPU; may be null. `arch`: "" for the CPU. `wanted`: the dataflow of all;
-/// else the one that was measured, or is expected, to be faster.
+/// In order of rows; every row count and density is served by exactly one. Of one range of rows that of the
+/// density comes first of which most time was measured, for where the density is not known. `tuning`: what
+/// was measured, where it is known, on GPUs or on the CPU; may be null. `arch`: "" for the CPU. `wanted`: the
+/// dataflow of all; else the one that was measured, or is expected, to be faster.
 llvm::Expected<std::vector<Candidate>> choose_candidates(const OpProblem& op, llvm::StringRef arch,
                                                          const TuningSnapshot* tuning,
                                                          std::optional<Dataflow> wanted = {},
                                                          FusedMeans means = {});
 
-/// `tuned` with those of `standard` in the place of each that `is_missing`, for its rows, and with the
-/// reason.
+/// `tuned` with those of `standard`, which no density decides, in the place of each that `is_missing`, for
+/// its rows and densities, and with the reason.
 std::vector<Candidate> replace_missing(const std::vector<Candidate>& tuned,
                                        const std::vector<Candidate>& standard,
                                        llvm::function_ref<bool(const Candidate&)> is_missing);

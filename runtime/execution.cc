@@ -262,8 +262,8 @@ llvm::Error Execution::select_candidates() {
     const ProgramLayer& layer = program_.layers[i];
     const std::vector<Candidate>& candidates = compiled_.candidates[i];
     const i64 outputs = rows_of(layer.output);
-    std::optional<double> density;  // of capacity mode's clouds it is not known
-    if (!has_capacities() && needs_density(candidates)) {
+    std::optional<double> density;  // not known of capacity mode's clouds; of the caller's maps after a wait
+    if (cloud_ && !has_capacities() && needs_density(candidates)) {
       MINUET_ASSIGN(const i64 pairs, pairs_of(layer.map));
       density = static_cast<double>(pairs) / static_cast<double>(std::max<i64>(outputs, 1));
     }

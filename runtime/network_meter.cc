@@ -50,7 +50,7 @@ llvm::Expected<std::unique_ptr<NetworkMeter>> NetworkMeter::create(std::shared_p
   if (options.repeats == 0) options.repeats = device->info().arch.empty() ? kCpuRepeats : kGpuRepeats;
   std::unique_ptr<NetworkMeter> meter(new NetworkMeter(std::move(plan), std::move(cache), std::move(device),
                                                        environment, std::move(options)));
-  MINUET_TRY(meter->count_rows());
+  MINUET_TRY(meter->find_sizes());
   MINUET_TRY(meter->make_features());
   MINUET_TRY(meter->check_default_output());
   MINUET_TRY(meter->estimate());
@@ -75,7 +75,7 @@ i64 NetworkMeter::most_points() const {
 }
 
 /// And makes room for the largest output.
-llvm::Error NetworkMeter::count_rows() {
+llvm::Error NetworkMeter::find_sizes() {
   MINUET_TRY(set_default({}, plan_->dataflow));
   const Program& program = plan_->program;
   i64 most_rows = 1;
@@ -85,9 +85,11 @@ llvm::Error NetworkMeter::count_rows() {
     }
     keys_.push_back(fallback_->cloud()->key());
     most_rows = std::max(most_rows, fallback_->output_rows());
-    std::vector<i64>& rows = rows_.emplace_back();
-    for (const ProgramLayer& layer : program.layers) {
-      rows.push_back(fallback_->level(program.tensors[layer.output].level).rows);
+    std::vector<LayerSize>& sizes = sizes_.emplace_back();
+    for (std::size_t i = 0; i < program.layers.size(); ++i) {
+      const i64 rows = fallback_->level(program.tensors[program.layers[i].output].level).rows;
+      MINUET_ASSIGN(const i64 pairs, fallback_->layer_pairs(static_cast<i32>(i)));
+      sizes.push_back({rows, static_cast<double>(pairs) / static_cast<double>(std::max<i64>(rows, 1))});
     }
   }
   const i64 row = i64{program.tensors[program.output].channels} * dtype_bytes(program.dtype);
@@ -266,7 +268,8 @@ llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_layers(Execution&
   for (std::size_t i = 0; i < plan_->program.layers.size(); ++i) {
     const StageTimes layer = execution.layer_times(static_cast<i32>(i));
     const ConvolutionProblem& problem = plan_->program.layers[i].convolution();
-    for (const TuningBucket& bucket : buckets_of_layer(problem, rows_[cloud][i])) {
+    const auto [rows, density] = sizes_[cloud][i];
+    for (const TuningBucket& bucket : buckets_of_layer(problem, rows, density)) {
       if (round.count(bucket) != 0) times[bucket] += nanoseconds(time_of(bucket.operation, layer));
     }
     const bool has_groups =

@@ -41,8 +41,12 @@ class NetworkMeter final : public TuningMeter {
   /// how they are made.
   llvm::Error set_default(TuningConfigs configs, std::optional<Dataflow> dataflow,
                           MapMethod maps = MapMethod::Indexed);
-  /// Of each layer's output, by cloud and layer.
-  const std::vector<std::vector<i64>>& rows() const { return rows_; }
+  struct LayerSize {
+    i64 rows = 0;        // of the output
+    double density = 0;  // pairs a row of it
+  };
+  /// By cloud and layer.
+  const std::vector<std::vector<LayerSize>>& sizes() const { return sizes_; }
   /// Of each cloud's sorted maps.
   const std::vector<KeyType>& keys() const { return keys_; }
   /// About how long measure() takes, once its kernels are compiled.
@@ -74,7 +78,7 @@ class NetworkMeter final : public TuningMeter {
                std::shared_ptr<Device> device, TuningEnvironment environment, MeterOptions options);
   i64 most_points() const;
   double network_overhead() const;
-  llvm::Error count_rows();
+  llvm::Error find_sizes();
   llvm::Error estimate();
   llvm::Error make_features();
   llvm::Error check_cancelled() const;
@@ -108,7 +112,7 @@ class NetworkMeter final : public TuningMeter {
   const std::shared_ptr<Device> device_;
   const TuningEnvironment environment_;
   const MeterOptions options_;
-  std::vector<std::vector<i64>> rows_;
+  std::vector<std::vector<LayerSize>> sizes_;
   std::vector<KeyType> keys_;
   double opening_seconds_ = 0;    // of the default, whose kernels are there
   double inference_seconds_ = 0;  // one of each cloud

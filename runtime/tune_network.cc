@@ -106,14 +106,17 @@ class NetworkTuner {
     });
   }
 
-  /// `tasks_of`: those of a problem and the rows of its output. Each bucket once.
+  using LayerSize = NetworkMeter::LayerSize;
+
+  /// `tasks_of`: those of a problem and the size that it has in a cloud. Each bucket once.
   std::vector<TuningTask> collect(
-      llvm::function_ref<std::vector<TuningTask>(const ConvolutionProblem&, i64)> tasks_of) const {
+      llvm::function_ref<std::vector<TuningTask>(const ConvolutionProblem&, const LayerSize&)> tasks_of)
+      const {
     std::map<TuningBucket, TuningTask> tasks;
-    for (const std::vector<i64>& rows : meter_.rows()) {
-      for (std::size_t i = 0; i < rows.size(); ++i) {
-        if (rows[i] < 1) continue;
-        for (TuningTask& task : tasks_of(plan_.program.layers[i].convolution(), rows[i])) {
+    for (const std::vector<LayerSize>& sizes : meter_.sizes()) {
+      for (std::size_t i = 0; i < sizes.size(); ++i) {
+        if (sizes[i].rows < 1) continue;
+        for (TuningTask& task : tasks_of(plan_.program.layers[i].convolution(), sizes[i])) {
           tasks.try_emplace(task.bucket, std::move(task));
         }
       }
@@ -133,8 +136,8 @@ class NetworkTuner {
   }
 
   llvm::Error tune_kernels(Dataflow dataflow) {
-    std::vector<TuningTask> tasks = collect([&](const ConvolutionProblem& problem, i64 rows) {
-      return kernel_tasks(problem, device_.info().arch, dataflow, rows);
+    std::vector<TuningTask> tasks = collect([&](const ConvolutionProblem& problem, const LayerSize& size) {
+      return kernel_tasks(problem, device_.info().arch, dataflow, size.rows, size.density);
     });
     if (tasks.empty() || !can_run_by(dataflow)) return llvm::Error::success();
     return search(dataflow == Dataflow::Fused ? "fused kernels" : "gather and scatter tiles", tasks,
@@ -144,9 +147,9 @@ class NetworkTuner {
   /// Of the clouds whose maps have such keys: of the largest level there is. 0 where there is no such cloud.
   i64 most_rows(std::optional<KeyType> key = {}) const {
     i64 most = 0;
-    for (std::size_t cloud = 0; cloud < meter_.rows().size(); ++cloud) {
+    for (std::size_t cloud = 0; cloud < meter_.sizes().size(); ++cloud) {
       if (key && meter_.keys()[cloud] != *key) continue;
-      for (const i64 rows : meter_.rows()[cloud]) most = std::max(most, rows);
+      for (const LayerSize& size : meter_.sizes()[cloud]) most = std::max(most, size.rows);
     }
     return most;
   }
@@ -174,8 +177,8 @@ class NetworkTuner {
   }
 
   llvm::Error tune_dataflows() {
-    std::vector<TuningTask> tasks = collect([&](const ConvolutionProblem& problem, i64 rows) {
-      return std::vector<TuningTask>{dataflow_task(problem, device_.info().arch, rows)};
+    std::vector<TuningTask> tasks = collect([&](const ConvolutionProblem& problem, const LayerSize& size) {
+      return std::vector<TuningTask>{dataflow_task(problem, device_.info().arch, size.rows, size.density)};
     });
     choosing_dataflows_ = true;
     return search("dataflows", tasks, {});
@@ -242,11 +245,12 @@ class NetworkTuner {
   std::vector<std::pair<i64, TuningBucket>> maps_of(const TuningConfigs& moved) const {
     const Program& program = plan_.program;
     std::vector<std::pair<i64, TuningBucket>> read;
-    for (std::size_t cloud = 0; cloud < meter_.rows().size(); ++cloud) {
+    for (std::size_t cloud = 0; cloud < meter_.sizes().size(); ++cloud) {
       for (std::size_t i = 0; i < program.layers.size(); ++i) {
         const ProgramLayer& layer = program.layers[i];
+        const LayerSize& size = meter_.sizes()[cloud][i];
         const TuningBucket bucket =
-            layer_bucket(Operation::Dataflow, layer.convolution(), meter_.rows()[cloud][i]);
+            layer_bucket(Operation::Dataflow, layer.convolution(), size.rows, size.density);
         if (moved.count(bucket) != 0) read.emplace_back(cloud * program.maps.size() + layer.map, bucket);
       }
     }
@@ -256,7 +260,9 @@ class NetworkTuner {
   /// Of the dataflows that won layer by layer those with which the network is faster, for what layers save
   /// has to be more than a map's further views take: all of them, or else those by which layers that share
   /// maps make it faster on their own, as far as there is time to see.
-  [[gnu::cold]] llvm::Expected<TuningConfigs> winning_moves(const std::vector<TuningDecision>& decisions) {
+  /// None where there is no time to see.
+  [[gnu::cold]] llvm::Expected<std::optional<TuningConfigs>> winning_moves(
+      const std::vector<TuningDecision>& decisions) {
     TuningConfigs moved, winners;
     for (const TuningDecision& decision : decisions) {
       if (decision.winner) moved[decision.bucket] = decision.winner->config;
@@ -334,18 +340,19 @@ class NetworkTuner {
       const MapChoice& map = bucket.key == KeyType::U32 ? engine.map32 : engine.map64;
       return {key_of(emit(map.find_query_borders[0]), arch), key_of(emit(map.search_kernel_map[0]), arch)};
     }
-    for (const std::vector<i64>& rows : meter_.rows()) {
-      for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (const std::vector<LayerSize>& sizes : meter_.sizes()) {
+      for (std::size_t i = 0; i < sizes.size(); ++i) {
+        const auto [rows, density] = sizes[i];
         const ConvolutionProblem& problem = plan_.program.layers[i].convolution();
         const i64 volume = kernel_volume(problem);
-        if (bucket == layer_bucket(Operation::Fused, problem, rows[i])) {
-          FusedSpec spec = choose_fused(problem, arch, rows[i]).fused;
+        if (bucket == layer_bucket(Operation::Fused, problem, rows, density)) {
+          FusedSpec spec = choose_fused(problem, arch, rows).fused;
           if (!llvm::errorToBool(read_config(config, spec))) return {key_of(emit(spec), arch)};
         }
-        if (bucket == gather_bucket(problem.dtype, problem.in_channels, volume, rows[i]))
-          return {key_of(emit(choose_gmas(problem, &snapshot, rows[i]).gather), arch)};
-        if (bucket == scatter_bucket(problem.dtype, problem.out_channels, volume, rows[i]))
-          return {key_of(emit(choose_gmas(problem, &snapshot, rows[i]).scatter), arch)};
+        if (bucket == gather_bucket(problem.dtype, problem.in_channels, volume, rows))
+          return {key_of(emit(choose_gmas(problem, &snapshot, rows).gather), arch)};
+        if (bucket == scatter_bucket(problem.dtype, problem.out_channels, volume, rows))
+          return {key_of(emit(choose_gmas(problem, &snapshot, rows).scatter), arch)};
       }
     }
     return {};

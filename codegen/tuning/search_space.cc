@@ -164,8 +164,8 @@ void add_second_neighbours(SpecList& list, const FusedSpec& base) {
 }
 
 TuningTask fused_task(const ConvolutionProblem& problem, llvm::StringRef arch, const FusedSpec& chosen,
-                      i64 rows) {
-  TuningTask task{layer_bucket(Operation::Fused, problem, rows), config_of(chosen), {}};
+                      i64 rows, std::optional<double> density) {
+  TuningTask task{layer_bucket(Operation::Fused, problem, rows, density), config_of(chosen), {}};
   std::vector<FusedSpec> bases{chosen};
   if (chosen.unit == MmaUnit::Warpgroup) {
     bases.push_back(choose_fused(problem, arch, rows, {.warpgroups = false}).fused);
@@ -182,7 +182,7 @@ TuningTask fused_task(const ConvolutionProblem& problem, llvm::StringRef arch, c
 }  // namespace
 
 std::vector<TuningTask> kernel_tasks(const ConvolutionProblem& problem, llvm::StringRef arch,
-                                     Dataflow dataflow, i64 rows) {
+                                     Dataflow dataflow, i64 rows, std::optional<double> density) {
   if (arch.empty()) return {};
   llvm::Expected<std::vector<Candidate>> candidates = choose_candidates(problem, arch, nullptr, dataflow);
   if (!candidates) {
@@ -191,7 +191,7 @@ std::vector<TuningTask> kernel_tasks(const ConvolutionProblem& problem, llvm::St
   }
   const OpChoice& chosen = select(*candidates, rows, {}).choice;
   if (const auto* const fused = std::get_if<FusedChoice>(&chosen)) {
-    return {fused_task(problem, arch, fused->fused, rows)};
+    return {fused_task(problem, arch, fused->fused, rows, density)};
   }
   const GmasChoice& gmas = *std::get_if<GmasChoice>(&chosen);
   const i64 volume = kernel_volume(problem);
@@ -215,10 +215,11 @@ TuningTask grouping_task(const ConvolutionProblem& problem, i64 rows) {
   return task;
 }
 
-TuningTask dataflow_task(const ConvolutionProblem& problem, llvm::StringRef arch, i64 rows) {
+TuningTask dataflow_task(const ConvolutionProblem& problem, llvm::StringRef arch, i64 rows,
+                         std::optional<double> density) {
   const Dataflow chosen = choose_dataflow(problem, arch);
   const Dataflow other = chosen == Dataflow::Fused ? Dataflow::GatherGemmScatter : Dataflow::Fused;
-  TuningTask task{layer_bucket(Operation::Dataflow, problem, rows), config_of(chosen), {}};
+  TuningTask task{layer_bucket(Operation::Dataflow, problem, rows, density), config_of(chosen), {}};
   if (fits(task.bucket, config_of(other))) task.candidates.push_back(config_of(other));
   return task;
 }

@@ -96,17 +96,21 @@ TuningBucket grouping_bucket(DType dtype, i64 volume, i64 rows) {
   return bucket;
 }
 
-TuningBucket layer_bucket(Operation operation, const ConvolutionProblem& problem, i64 rows) {
+TuningBucket layer_bucket(Operation operation, const ConvolutionProblem& problem, i64 rows,
+                          std::optional<double> density) {
   TuningBucket bucket = gather_bucket(problem.dtype, problem.in_channels, kernel_volume(problem), rows);
   bucket.operation = operation;
   bucket.out_channels = problem.out_channels;
   bucket.kind = problem.kind;
+  if (density) bucket.log4_density = log4_of(*density);
   return bucket;
 }
 
-std::vector<TuningBucket> buckets_of_layer(const ConvolutionProblem& problem, i64 rows) {
+std::vector<TuningBucket> buckets_of_layer(const ConvolutionProblem& problem, i64 rows,
+                                           std::optional<double> density) {
   const i64 volume = kernel_volume(problem);
-  return {layer_bucket(Operation::Dataflow, problem, rows), layer_bucket(Operation::Fused, problem, rows),
+  return {layer_bucket(Operation::Dataflow, problem, rows, density),
+          layer_bucket(Operation::Fused, problem, rows, density),
           gather_bucket(problem.dtype, problem.in_channels, volume, rows),
           scatter_bucket(problem.dtype, problem.out_channels, volume, rows)};
 }

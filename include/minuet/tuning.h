@@ -110,6 +110,10 @@ typedef struct minuet_tuned_choice {
   const char* origin;            /* "user": the directory; "bundle" */
   int64_t least_rows, most_rows; /* of the layer's output */
   int64_t chosen_ns, default_ns; /* of all layers of that kind together, on the clouds that were measured */
+  /* Pairs a row of it, of "fused" and "dataflow": from one up to the other, which is not included. 0 and
+   * infinity where it holds for any. In capacity mode and for single convolutions, whose pairs nobody waits
+   * for, the density of most time is taken. */
+  double least_density, most_density;
 } minuet_tuned_choice;
 typedef void (*minuet_tuned_visitor)(const minuet_tuned_choice* choice, void* user);
 

@@ -247,6 +247,41 @@ TEST(NetworkMeterTest, WholeInferencesAreComparedWhereThereIsTimeForThreePasses)
   EXPECT_EQ(passes_in(1e9), 5u);
 }
 
+// ---- density --------------------------------------------------------------------------------------------
+
+/// How many pairs a caller's map has is not asked: the first that serves the rows.
+TEST(TunedDensity, RowsAloneSelectForMapsOfTheCaller) {
+  ConvolutionProblem problem = example_problem(1, 1, DType::F32);
+  LayerParameters parameters;
+  parameters.weight.assign(27, 1.0f);
+  const std::shared_ptr<const Plan> plan =
+      llvm::cantFail(Plan::create(problem, std::move(parameters), nullptr, Dataflow::Fused));
+  const std::shared_ptr<Device> device = llvm::cantFail(open_cpu_device(1));
+  auto compiled = std::make_shared<CompiledPlan>(*llvm::cantFail(CompiledPlan::create(*plan, "")));
+  ASSERT_EQ(compiled->candidates[0].size(), 1u);
+  Candidate scattered = compiled->candidates[0][0], filled = scattered;
+  scattered.most_density = 2;
+  filled.least_density = 2;
+  CacheOptions in_memory;
+  in_memory.use_disk = false;
+  auto cache = llvm::cantFail(KernelCache::create(std::move(in_memory), nullptr, make_environment({})));
+  const auto engines = llvm::cantFail(MapEngines::create(device, *cache, 3));
+  const std::vector<i32> voxels{0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2};  // 7 pairs of 3 rows
+  const std::shared_ptr<const CoordinateSet> set =
+      llvm::cantFail(CoordinateSet::create(engines, {}, voxels.data(), 3, nullptr));
+  const std::shared_ptr<const KernelMap> map =
+      llvm::cantFail(KernelMap::create(set, set, problem.kernel_size, problem.dilation, false, nullptr));
+  EXPECT_EQ(llvm::cantFail(map->pairs()), 7);
+  for (const bool scattered_first : {true, false}) {
+    compiled->candidates[0] =
+        scattered_first ? std::vector{scattered, filled} : std::vector{filled, scattered};
+    const auto loaded = llvm::cantFail(LoadedPlan::create(plan, compiled, {}, device, nullptr, nullptr));
+    const auto execution = llvm::cantFail(Execution::create(loaded, {}));
+    llvm::cantFail(execution->prepare_maps({map}, nullptr));
+    EXPECT_EQ(execution->selected(0)->most_density == 2, scattered_first);
+  }
+}
+
 // ---- without a compiler ---------------------------------------------------------------------------------
 
 /// A cache without JIT that has the kernels of the default, and of `tuned` where `has_tuned`.

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -56,6 +57,9 @@ void on_choice(const minuet_tuned_choice* choice, void* user) {
   EXPECT_STREQ(choice->origin, "user");
   const std::string operation = choice->operation;
   EXPECT_EQ(*choice->layer == '\0', operation == "grouping" || operation == "search");
+  EXPECT_GE(choice->least_density, 0);
+  EXPECT_EQ(std::isinf(choice->most_density), operation != "fused" && operation != "dataflow");
+  EXPECT_TRUE(std::isinf(choice->most_density) || choice->most_density >= 4 * choice->least_density);
   EXPECT_EQ(choice->chosen_ns == choice->default_ns, std::string(choice->chosen) == choice->otherwise);
   (*static_cast<Chosen*>(user))[std::string(choice->layer) + " " + choice->operation + " " +
                                 std::to_string(choice->least_rows)] = choice->chosen;

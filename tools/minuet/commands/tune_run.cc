@@ -1,6 +1,7 @@
 // `minuet tune run` and `minuet tune show`: measuring which kernels are fastest, and what came of it.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 
@@ -23,7 +24,8 @@ constexpr const char* kTuneRunFooter = R"(
 CLOUD: one of `minuet bench`'s, lidar_0.1 or os1_0.1, or a .bin, .ply, .pcd or .npy file of points. Take some
 that are like those to come, in extent and in numbers of voxels: results hold for layers of the same channels
 and kernel, between powers of two of rows, and for the next smaller and larger such range where nothing was
-measured. Clouds are turned about z, so that `minuet bench` times others.
+measured; those of a whole layer for scattered points (less than 4 pairs a row), surfaces (less than 16) or what
+is filled. Clouds are turned about z, so that `minuet bench` times others.
 
 Measured inside runs of the whole network, each candidate in turn with the default: on a GPU the Specs of the
 fused kernel, the tiles of gather and scatter, the padding and the heights of grouped GEMMs, B, C and threads of
@@ -124,18 +126,23 @@ void print_choice(const minuet_tuned_choice* choice, void* user) {
   const char* const layer = *choice->layer ? choice->layer : "(all layers)";
   if (is_default && !choices.all) return;
   if (choices.printed++ == 0) {
-    llvm::outs() << llvm::formatv("{0,-32} {1,19}  {2,-8} {3,10} {4,10} {5,6}\n", "layer", "rows", "what",
-                                  "chosen, ms", "default", "less");
+    llvm::outs() << llvm::formatv("{0,-32} {1,19} {2,11}  {3,-8} {4,10} {5,10} {6,6}\n", "layer", "rows",
+                                  "pairs a row", "what", "chosen, ms", "default", "less");
   }
   const double chosen = static_cast<double>(choice->chosen_ns) * 1e-6,
                otherwise = static_cast<double>(choice->default_ns) * 1e-6;
   const std::string rows = llvm::formatv("{0} - {1}", choice->least_rows, choice->most_rows).str(),
+                    density =
+                        std::isinf(choice->most_density)
+                            ? "any"
+                            : llvm::formatv("{0:f0} - {1:f0}", choice->least_density, choice->most_density)
+                                  .str(),
                     less = llvm::formatv("{0:f1} %", 100 - 100 * chosen / otherwise).str(),
                     what = is_default ? "default: " + std::string(choice->chosen)
                                       : differences(choice->chosen, choice->otherwise) +
                                             ", default: " + differences(choice->otherwise, choice->chosen);
-  llvm::outs() << llvm::formatv("{0,-32} {1,19}  {2,-8} {3,10:f4} {4,10:f4} {5,6}  {6}\n", layer, rows,
-                                choice->operation, chosen, otherwise, is_default ? "" : less, what);
+  llvm::outs() << llvm::formatv("{0,-32} {1,19} {2,11}  {3,-8} {4,10:f4} {5,10:f4} {6,6}  {7}\n", layer, rows,
+                                density, choice->operation, chosen, otherwise, is_default ? "" : less, what);
 }
 
 /// What the results on disk make of the network.
