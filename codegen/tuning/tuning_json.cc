@@ -140,8 +140,8 @@ llvm::Expected<TuningEntry> entry_of(const llvm::json::Value& value) {
   TuningEntry entry;
   MINUET_TRY(read_field(*object, "operation", entry.bucket.operation));
   const llvm::json::Object* const bucket = object->getObject("bucket");
-  if (bucket != nullptr && bucket->get("log4_density") != nullptr)
-    entry.bucket.log4_density = 0;  // it has one
+  const bool has_density = bucket != nullptr && bucket->get("log4_density") != nullptr;
+  if (has_density && is_of_layer(entry.bucket.operation)) entry.bucket.log4_density = 0;  // which is read
   MINUET_TRY(read_fields(*object, "bucket", entry.bucket));
   MINUET_TRY(read_fields(*object, "environment", entry.environment));
   const llvm::json::Array* const measurements = object->getArray("configs");

@@ -103,7 +103,8 @@ struct TuningBucket {
     if (self.operation == Operation::Search) visitor("key", self.key), visitor("ndim", self.ndim);
     visitor("volume", self.volume), visitor("log2_rows", self.log2_rows);
     // Where it was measured: results without it are of any.
-    if (self.log4_density != kAnyDensity) visitor("log4_density", self.log4_density);
+    if (is_of_layer(self.operation) && self.log4_density != kAnyDensity)
+      visitor("log4_density", self.log4_density);
   }
 };
 

@@ -75,6 +75,10 @@ TEST(TuningEntry, R33_ADensityIsKeptWhereThereIsOne) {
     EXPECT_EQ(llvm::cantFail(parse_entry(print_entry(entry))), entry);
     EXPECT_EQ(print_entry(entry).find("density") == std::string::npos, bucket == any);
   }
+  // It says nothing of what does not have one.
+  std::string text = print_entry(example_entry());
+  text.replace(text.find("\"log2_rows\""), 0, "\"log4_density\": 1, ");
+  EXPECT_EQ(llvm::cantFail(parse_entry(text)), example_entry());
 }
 
 TEST(TuningEntry, R33_AnotherSchemaIsRefused) {
