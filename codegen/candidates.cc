@@ -87,6 +87,12 @@ GmasChoice choose_gmas(const ConvolutionProblem& problem, const TuningSnapshot* 
   const TuningBucket scatter = scatter_bucket(problem.dtype, problem.out_channels, volume, rows);
   choice.gather = choose_gather(problem, choose_tile(tuning, gather, choice.reasons));
   choice.scatter = choose_scatter(problem, choose_tile(tuning, scatter, choice.reasons));
+  const TuningBucket gemm =
+      gemm_bucket(problem.dtype, problem.in_channels, problem.out_channels, volume, rows);
+  if (const auto* const tuned = find_tuned(tuning, gemm, choice.gemm)) {
+    choice.reasons.push_back(
+        llvm::formatv("GEMMs by cuBLASLt's algorithm {0}{1}", choice.gemm.algorithm, tuned->reason()).str());
+  }
 
   const i64 slice = i64{problem.in_channels} * problem.out_channels * dtype_bytes(problem.dtype);
   choice.permute_weights.vector_bytes = static_cast<i32>(std::gcd(slice, static_cast<i64>(kWidestAccess)));
@@ -137,7 +143,8 @@ bool is_same(const OpChoice& a, const OpChoice& b) {
     return fused->fused == std::get_if<FusedChoice>(&b)->fused;
   }
   const GmasChoice &gmas = *std::get_if<GmasChoice>(&a), &other = *std::get_if<GmasChoice>(&b);
-  return gmas.gather.tile == other.gather.tile && gmas.scatter.tile == other.scatter.tile;
+  return gmas.gather.tile == other.gather.tile && gmas.scatter.tile == other.scatter.tile &&
+         gmas.gemm.algorithm == other.gemm.algorithm;
 }
 
 /// Of the same densities too.

@@ -15,6 +15,14 @@
 
 namespace minuet {
 
+/// cuBLASLt's algorithm of a layer's GEMMs, by its place among those that cuBLASLt lists for each of them:
+/// the first is the one that it expects to be fastest, and where there are fewer the last is taken.
+struct GemmChoice {
+  i32 algorithm = 0;
+};
+inline constexpr i32 kMostGemmAlgorithms = 8;
+llvm::Error validate(const GemmChoice& gemm);
+
 /// Kernels of one convolution: the gather-GEMM-scatter dataflow.
 struct GmasChoice {
   ConvolutionProblem problem;
@@ -22,6 +30,7 @@ struct GmasChoice {
   GatherSpec gather;
   ScatterSpec scatter;
   PermuteWeightsSpec permute_weights;
+  GemmChoice gemm;
   std::vector<std::string> reasons;  // one sentence a decision
 };
 

@@ -19,14 +19,20 @@ double time_of(Operation operation, const StageTimes& times) {
       return times.gather;
     case Operation::Scatter:
       return times.scatter;
+    case Operation::Gemm:
+      return times.gemm;
     default:
       return times.gather + times.gemm + times.scatter + times.other;
   }
 }
 
-bool tries_search(const TuningConfigs& round) {
+double sum_of(const StageTimes& times) {
+  return times.sort + times.map + times.gather + times.gemm + times.scatter + times.other;
+}
+
+bool tries(Operation operation, const TuningConfigs& round) {
   return std::any_of(round.begin(), round.end(),
-                     [](const auto& trial) { return trial.first.operation == Operation::Search; });
+                     [&](const auto& trial) { return trial.first.operation == operation; });
 }
 
 i64 nanoseconds(double milliseconds) { return std::llround(milliseconds * 1e6); }
@@ -295,11 +301,25 @@ llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_search(Execution&
   return times;
 }
 
+llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_whole(Execution& execution, std::size_t cloud,
+                                                                     const TuningConfigs& round) {
+  MINUET_TRY(check_cancelled());
+  MINUET_TRY(prepare(execution, cloud));
+  MINUET_ASSIGN(const StageTimes preparation, execution.query_times());
+  MINUET_TRY(run(execution, cloud));
+  MINUET_ASSIGN(const StageTimes inference, execution.query_times());
+  std::map<TuningBucket, i64> times;
+  for (const auto& [bucket, config] : round) {
+    times[bucket] = nanoseconds(sum_of(preparation) + sum_of(inference));
+  }
+  return times;
+}
+
 llvm::Error NetworkMeter::measure_cloud(Execution& trial, std::size_t cloud, const TuningConfigs& round,
                                         Samples& samples) {
   MINUET_TRY(check_output(trial, cloud));
-  const bool is_search = tries_search(round);
-  if (is_search) {
+  const bool is_search = tries(Operation::Search, round), is_order = tries(Operation::Order, round);
+  if (is_search || is_order) {
     MINUET_TRY(settle(*fallback_, cloud));
     MINUET_TRY(settle(trial, cloud));
   }
@@ -309,8 +329,9 @@ llvm::Error NetworkMeter::measure_cloud(Execution& trial, std::size_t cloud, con
     for (const bool second : {false, true}) {
       const bool is_trial = (pass % 2 == 0) == second;
       Execution& execution = is_trial ? trial : *fallback_;
-      MINUET_ASSIGN(times[is_trial ? 1 : 0],
-                    is_search ? time_search(execution, cloud, round) : time_layers(execution, cloud, round));
+      MINUET_ASSIGN(times[is_trial ? 1 : 0], is_search  ? time_search(execution, cloud, round)
+                                             : is_order ? time_whole(execution, cloud, round)
+                                                        : time_layers(execution, cloud, round));
     }
     if (pass < 0) continue;
     for (const auto& [bucket, time] : times[0]) {

@@ -29,7 +29,8 @@ struct MeterOptions {
 
 /// One thread at a time. The plan is of a network. Times of a round are summed over the clouds and over the
 /// layers that a bucket has, and do not hold the preparation of a cloud; but a search's are of the sorted
-/// maps that a preparation makes, and a round that tries one tries nothing else.
+/// maps that a preparation makes, and an order's of a preparation and a run together. A round that tries one
+/// of these tries nothing else.
 class NetworkMeter final : public TuningMeter {
  public:
   static llvm::Expected<std::unique_ptr<NetworkMeter>> create(std::shared_ptr<const Plan> plan,
@@ -103,6 +104,9 @@ class NetworkMeter final : public TuningMeter {
   /// Of one preparation: the same, of a round of searches.
   llvm::Expected<std::map<TuningBucket, i64>> time_search(Execution& execution, std::size_t cloud,
                                                           const TuningConfigs& round);
+  /// Of a preparation and a run: the same, of a round of an order.
+  llvm::Expected<std::map<TuningBucket, i64>> time_whole(Execution& execution, std::size_t cloud,
+                                                         const TuningConfigs& round);
   llvm::Error measure_cloud(Execution& trial, std::size_t cloud, const TuningConfigs& round,
                             Samples& samples);
   llvm::Expected<i64> time_inference(Execution& execution, std::size_t cloud);

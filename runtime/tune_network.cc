@@ -50,7 +50,7 @@ class NetworkTuner {
   }
 
  private:
-  enum class Work { Fused, GatherGemmScatter, Grouping, Search, Dataflows };
+  enum class Work { Fused, GatherGemmScatter, Grouping, Search, Order, Dataflows };
   struct Step {
     double weight;  // of the time
     Work work;
@@ -80,6 +80,7 @@ class NetworkTuner {
     }
     if (plan_.dataflow != Dataflow::Fused) steps.push_back({1, Work::Grouping});
     steps.push_back({1, Work::Search});
+    if (plan_.dataflow != Dataflow::GatherGemmScatter) steps.push_back({1, Work::Order});
     if (!plan_.dataflow) steps.push_back({2, Work::Dataflows});
     return steps;
   }
@@ -94,6 +95,8 @@ class NetworkTuner {
         return tune_grouping();
       case Work::Search:
         return tune_search();
+      case Work::Order:
+        return tune_order();
       default:
         return tune_dataflows();
     }
@@ -140,8 +143,7 @@ class NetworkTuner {
       return kernel_tasks(problem, device_.info().arch, dataflow, size.rows, size.density);
     });
     if (tasks.empty() || !can_run_by(dataflow)) return llvm::Error::success();
-    return search(dataflow == Dataflow::Fused ? "fused kernels" : "gather and scatter tiles", tasks,
-                  dataflow);
+    return search(dataflow == Dataflow::Fused ? "fused kernels" : "tiles and GEMMs", tasks, dataflow);
   }
 
   /// Of the clouds whose maps have such keys: of the largest level there is. 0 where there is no such cloud.
@@ -174,6 +176,15 @@ class NetworkTuner {
     }
     if (tasks.empty()) return llvm::Error::success();
     return search("sorted maps", tasks, plan_.dataflow, MapMethod::Sorted);
+  }
+
+  llvm::Error tune_order() {
+    const ConvolutionProblem* const largest = largest_kernel(plan_.program);
+    const bool runs_fused = plan_.dataflow == Dataflow::Fused || count_fused() > 0;
+    if (is_cpu() || largest == nullptr || most_rows() == 0 || !runs_fused) return llvm::Error::success();
+    std::vector<TuningTask> tasks;
+    tasks.push_back(order_task(*largest, most_rows()));
+    return search("row order", tasks, plan_.dataflow);
   }
 
   llvm::Error tune_dataflows() {

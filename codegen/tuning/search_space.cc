@@ -35,6 +35,14 @@ TuningTask tile_task(const TuningBucket& bucket, i32 default_tile) {
   return task;
 }
 
+TuningTask gemm_task(const TuningBucket& bucket) {
+  TuningTask task{bucket, config_of(GemmChoice{}), {}};
+  for (i32 algorithm = 1; algorithm < kMostGemmAlgorithms; ++algorithm) {
+    task.candidates.push_back(config_of(GemmChoice{algorithm}));
+  }
+  return task;
+}
+
 // ---- of a whole network ---------------------------------------------------------------------------------
 
 /// Values of a field beside the default's, by expected gain.
@@ -196,7 +204,8 @@ std::vector<TuningTask> kernel_tasks(const ConvolutionProblem& problem, llvm::St
   const GmasChoice& gmas = *std::get_if<GmasChoice>(&chosen);
   const i64 volume = kernel_volume(problem);
   return {tile_task(gather_bucket(problem.dtype, problem.in_channels, volume, rows), gmas.gather.tile),
-          tile_task(scatter_bucket(problem.dtype, problem.out_channels, volume, rows), gmas.scatter.tile)};
+          tile_task(scatter_bucket(problem.dtype, problem.out_channels, volume, rows), gmas.scatter.tile),
+          gemm_task(gemm_bucket(problem.dtype, problem.in_channels, problem.out_channels, volume, rows))};
 }
 
 TuningTask search_task(KeyType key, i32 ndim, i64 volume, i64 rows) {
@@ -210,8 +219,17 @@ TuningTask search_task(KeyType key, i32 ndim, i64 volume, i64 rows) {
 TuningTask grouping_task(const ConvolutionProblem& problem, i64 rows) {
   TuningTask task{
       grouping_bucket(problem.dtype, kernel_volume(problem), rows), config_of(GroupingChoice{}), {}};
-  add_combinations(task,
-                   {{"padding_percent", {15, 40, 10, 60, 5, 100, 0}}, {"height_step", {128, 32, 256, 16}}});
+  add_combinations(task, {{"padding_percent", {15, 40, 10, 60, 5, 100, 0}},
+                          {"height_step", {128, 32, 256, 16}},
+                          {"streams", {1}}});
+  return task;
+}
+
+TuningTask order_task(const ConvolutionProblem& problem, i64 rows) {
+  TuningTask task{order_bucket(problem.dtype, kernel_volume(problem), rows), config_of(OrderChoice{}), {}};
+  for (const RowOrder order : {RowOrder::ByMask, RowOrder::AsTheyCome}) {
+    task.candidates.push_back(config_of(OrderChoice{order}));
+  }
   return task;
 }
 

@@ -53,6 +53,8 @@ enum class Operation : i32 {
   Grouping,
   Fused,     // the kernel of a whole layer
   Dataflow,  // which of them a layer runs by
+  Gemm,      // of gather-GEMM-scatter
+  Order,     // of rows, for the fused dataflow
 };
 const char* operation_name(Operation operation);
 /// Whether it is a layer as a whole: its best moves with the rows, and no farther than to their neighbours,
@@ -62,7 +64,7 @@ inline bool is_of_layer(Operation operation) {
 }
 /// Whether one serves all layers of a network: that of the largest kernel, and of most rows.
 inline bool serves_all_layers(Operation operation) {
-  return operation == Operation::Search || operation == Operation::Grouping;
+  return operation == Operation::Search || operation == Operation::Grouping || operation == Operation::Order;
 }
 
 /// Rows and density are known when a cloud is there, and not yet when a plan is made.
@@ -82,8 +84,8 @@ inline double least_density_of(i64 log4) { return log4 > 0 ? static_cast<double>
 struct TuningBucket {
   Operation operation = Operation::Gather;
   DType dtype = DType::F32;
-  i64 channels = 0;      // of the rows that are gathered or scattered; of a whole layer, of its input
-  i64 out_channels = 0;  // of a whole layer
+  i64 channels = 0;      // of the rows that are gathered or scattered; of a whole layer or GEMM, of its input
+  i64 out_channels = 0;  // of a whole layer or GEMM
   ConvolutionKind kind = ConvolutionKind::Submanifold;  // of a whole layer
   i64 volume = 0;                                       // offsets of the kernel
   KeyType key = KeyType::U32;
@@ -96,10 +98,12 @@ struct TuningBucket {
   /// Names every field that matters to the operation.
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& visitor) {
+    const bool multiplies = is_of_layer(self.operation) || self.operation == Operation::Gemm;
     const bool rows_move = self.operation == Operation::Gather || self.operation == Operation::Scatter;
     if (self.operation != Operation::Search) visitor("dtype", self.dtype);
-    if (rows_move || is_of_layer(self.operation)) visitor("channels", self.channels);
-    if (is_of_layer(self.operation)) visitor("out_channels", self.out_channels), visitor("kind", self.kind);
+    if (rows_move || multiplies) visitor("channels", self.channels);
+    if (multiplies) visitor("out_channels", self.out_channels);
+    if (is_of_layer(self.operation)) visitor("kind", self.kind);
     if (self.operation == Operation::Search) visitor("key", self.key), visitor("ndim", self.ndim);
     visitor("volume", self.volume), visitor("log2_rows", self.log2_rows);
     // Where it was measured: results without it are of any.
@@ -111,8 +115,10 @@ struct TuningBucket {
 /// rows: about how many the layer's output has, a search's sources; 0: not known.
 TuningBucket gather_bucket(DType dtype, i64 in_channels, i64 volume, i64 rows);
 TuningBucket scatter_bucket(DType dtype, i64 out_channels, i64 volume, i64 rows);
+TuningBucket gemm_bucket(DType dtype, i64 in_channels, i64 out_channels, i64 volume, i64 rows);
 TuningBucket search_bucket(KeyType key, i32 ndim, i64 volume, i64 rows);
 TuningBucket grouping_bucket(DType dtype, i64 volume, i64 rows);
+TuningBucket order_bucket(DType dtype, i64 volume, i64 rows);
 /// operation: Fused or Dataflow. `density`: pairs an output row, where they are known.
 TuningBucket layer_bucket(Operation operation, const ConvolutionProblem& problem, i64 rows,
                           std::optional<double> density = {});

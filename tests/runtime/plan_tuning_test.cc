@@ -174,7 +174,7 @@ TEST_F(PlanTuning, R35_ABundleHasTheKernelsThatTunedGpusChoose) {
               ElementsAre("gather-f16-c64-t16", "gather-f16-c64-t32", "gather-f16-c64-t8"));
 }
 
-TEST_F(PlanTuning, ASearchAndAGroupingAreThoseOfTheLargestKernel) {
+TEST_F(PlanTuning, ASearchAGroupingAndAnOrderAreThoseOfTheLargestKernel) {
   const TuningEnvironment here = environment();
   SearchChoice search{128, 256, 64};
   GroupingChoice grouping{0.5, 32};
@@ -184,8 +184,11 @@ TEST_F(PlanTuning, ASearchAndAGroupingAreThoseOfTheLargestKernel) {
   llvm::cantFail(store().publish(make_entry(here, grouping_bucket(DType::F16, 27, kExampleRows),
                                             measured(config_of(GroupingChoice{}), 900),
                                             {measured(config_of(grouping), 800)})));
+  llvm::cantFail(store().publish(make_entry(here, order_bucket(DType::F16, 27, kExampleRows),
+                                            measured(config_of(OrderChoice{}), 900),
+                                            {measured(config_of(OrderChoice{RowOrder::ByMask}), 800)})));
   const std::shared_ptr<Context> context = make_context();
-  ASSERT_EQ(llvm::cantFail(context->load_tuning(example_gpu())), 2u);
+  ASSERT_EQ(llvm::cantFail(context->load_tuning(example_gpu())), 3u);
   NetworkProblem problem;
   problem.description = llvm::cantFail(parse_network(llvm::cantFail(shipped_network("minkunet42"))));
   problem.dataflow = Dataflow::GatherGemmScatter;
@@ -196,6 +199,8 @@ TEST_F(PlanTuning, ASearchAndAGroupingAreThoseOfTheLargestKernel) {
   EXPECT_EQ(plan->engine.map64.search_kernel_map[0].source_block, SearchChoice{}.source_block);
   EXPECT_EQ(plan->grouping.height_step, 32);
   EXPECT_EQ(plan->grouping.padding_threshold, 0.5);
+  EXPECT_EQ(plan->order.order, RowOrder::ByMask);
+  EXPECT_EQ(plan_of(context->tuning())->order.order, OrderChoice().order) << "the caller's maps";
 }
 
 /// Two levels, each with layers of two shapes; a third shape is on both.
@@ -245,6 +250,12 @@ TEST(NetworkMeterTest, WholeInferencesAreComparedWhereThereIsTimeForThreePasses)
   EXPECT_EQ(passes_in(meter->least_network_seconds() * 0.99), 0u);
   EXPECT_EQ(passes_in(meter->least_network_seconds()), 3u);
   EXPECT_EQ(passes_in(1e9), 5u);
+  // An order is measured by what a cloud takes from its coordinates on.
+  const TuningBucket order = order_bucket(DType::F32, 27, 3);
+  const auto samples = llvm::cantFail(meter->measure({{order, config_of(OrderChoice{RowOrder::ByMask})}}));
+  ASSERT_EQ(samples.count(order), 1u);
+  EXPECT_EQ(samples.at(order).trial.size(), 5u);
+  EXPECT_THAT(samples.at(order).trial, testing::Each(testing::Gt(0)));
 }
 
 // ---- density --------------------------------------------------------------------------------------------

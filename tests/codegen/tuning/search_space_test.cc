@@ -29,12 +29,23 @@ std::vector<i64> tiles_of(const TuningTask& task) {
 
 TEST(SearchSpace, TilesAreAllDivisorsThoseNearTheDefaultFirst) {
   const std::vector<TuningTask> tasks = tasks_of(example_problem(24, 7), Dataflow::GatherGemmScatter);
-  ASSERT_THAT(tasks, SizeIs(2));
+  ASSERT_THAT(tasks, SizeIs(3));
   EXPECT_EQ(tasks[0].bucket, gather_bucket(DType::F16, 24, 27, kExampleRows));
   EXPECT_EQ(tasks[0].default_config, tile_config(8));
   EXPECT_THAT(tiles_of(tasks[0]), ElementsAre(6, 12, 4, 3, 24, 2, 1));
   EXPECT_EQ(tasks[1].default_config, tile_config(1));
   EXPECT_THAT(tiles_of(tasks[1]), ElementsAre(7));
+}
+
+TEST(SearchSpace, GemmsHaveTheFirstOfTheLibrarysAlgorithms) {
+  const TuningTask task = tasks_of(example_problem(24, 7), Dataflow::GatherGemmScatter)[2];
+  EXPECT_EQ(task.bucket, gemm_bucket(DType::F16, 24, 7, 27, kExampleRows));
+  EXPECT_EQ(task.default_config, config_of(GemmChoice{}));
+  ASSERT_THAT(task.candidates, SizeIs(kMostGemmAlgorithms - 1));
+  for (std::size_t i = 0; i < task.candidates.size(); ++i) {
+    EXPECT_EQ(task.candidates[i], config_of(GemmChoice{static_cast<i32>(i) + 1}));
+    EXPECT_FALSE(llvm::errorToBool(validate_config(task.bucket, task.candidates[i])));
+  }
 }
 
 void expect_sound(const TuningTask& task, const ConvolutionProblem& problem, const char* arch) {
@@ -99,7 +110,16 @@ TEST(SearchSpace, OneSearchAndOneGroupingServeANetwork) {
   EXPECT_EQ(grouping.bucket, grouping_bucket(DType::F16, 27, kExampleRows));
   EXPECT_EQ(grouping.default_config, config_of(GroupingChoice{}));
   EXPECT_EQ(grouping.candidates[0].at("padding_percent"), 15);
-  expect_grid(grouping, 11, 8 * 5 - 1);
+  EXPECT_EQ(grouping.default_config.at("streams"), kMostGemmStreams);
+  expect_grid(grouping, 12, 8 * 5 * 2 - 1);
+}
+
+TEST(SearchSpace, RowsMayBeOrderedLess) {
+  const TuningTask task = order_task(example_problem(), kExampleRows);
+  EXPECT_EQ(task.bucket, order_bucket(DType::F16, 27, kExampleRows));
+  EXPECT_EQ(task.default_config, config_of(OrderChoice{RowOrder::ByBlock}));
+  EXPECT_THAT(task.candidates, ElementsAre(config_of(OrderChoice{RowOrder::ByMask}),
+                                           config_of(OrderChoice{RowOrder::AsTheyCome})));
 }
 
 TEST(SearchSpace, TheCpuChoosesBetweenDataflowsAlone) {

@@ -71,6 +71,7 @@ TEST(TuningKey, R33_AChangeInAnyFieldOfTheBucketIsAnotherFile) {
   for (const TuningBucket& bucket :
        {gather_bucket(DType::F16, 64, 27, 1000), scatter_bucket(DType::F16, 64, 27, 1000),
         search_bucket(KeyType::U32, 3, 27, 1000), grouping_bucket(DType::F16, 27, 1000),
+        order_bucket(DType::F16, 27, 1000), gemm_bucket(DType::F16, 64, 64, 27, 1000),
         layer_bucket(Operation::Fused, example_problem(), 1000),
         layer_bucket(Operation::Dataflow, example_problem(), 1000),
         layer_bucket(Operation::Dataflow, example_problem(), 1000, 9)}) {
@@ -82,7 +83,7 @@ TEST(TuningKey, R33_AChangeInAnyFieldOfTheBucketIsAnotherFile) {
     }
   }
   EXPECT_EQ(names.size(), count);
-  EXPECT_EQ(count, 7u + 4 + 4 + 4 + 3 + 6 + 6 + 7);
+  EXPECT_EQ(count, 9u + 4 + 4 + 4 + 3 + 3 + 5 + 6 + 6 + 7);
 }
 
 TEST(TuningKey, R33_DensitiesShareABucketUpToAPowerOfFour) {

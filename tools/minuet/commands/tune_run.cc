@@ -28,11 +28,11 @@ measured; those of a whole layer for scattered points (less than 4 pairs a row),
 is filled. Clouds are turned about z, so that `minuet bench` times others.
 
 Measured inside runs of the whole network, each candidate in turn with the default: on a GPU the Specs of the
-fused kernel, the tiles of gather and scatter, the padding and the heights of grouped GEMMs, B, C and threads of
-the search that makes sorted maps; everywhere fused against gather-GEMM-scatter. What beats the default by more
-than the spread of their difference, twice, goes to the cache folder as soon as a step is over; Ctrl-C keeps
-what is done. Nothing uses results that is not told to: `--tuned` of `minuet run`, `minuet bench` and `minuet
-precompile`, minuet_context_load_tuning. Not tuned: streams, cuBLASLt's algorithms, the order of rows.
+fused kernel and the order of its rows, the tiles of gather and scatter, cuBLASLt's algorithms, the padding,
+heights and streams of grouped GEMMs, B, C and threads of the search that makes sorted maps; everywhere fused
+against gather-GEMM-scatter. What beats the default by more than the spread of their difference, twice, goes to
+the cache folder as soon as a step is over; Ctrl-C keeps what is done. Nothing uses results that is not told to:
+`--tuned` of `minuet run`, `minuet bench` and `minuet precompile`, minuet_context_load_tuning.
 
 Examples:
   minuet tune run sweep.bin --budget 120
