@@ -21,11 +21,12 @@ namespace minuet::tool {
 namespace {
 
 constexpr const char* kTuneRunFooter = R"(
-CLOUD: one of `minuet bench`'s, lidar_0.1 or os1_0.1, or a .bin, .ply, .pcd or .npy file of points. Take some
-that are like those to come, in extent and in numbers of voxels: results hold for layers of the same channels
-and kernel, between powers of two of rows, and for the next smaller and larger such range where nothing was
-measured; those of a whole layer for scattered points (less than 4 pairs a row), surfaces (less than 16) or what
-is filled. Clouds are turned about z, so that `minuet bench` times others.
+CLOUD: one of `minuet bench`'s, lidar_0.1 or os1_0.1, or a .bin, .ply, .pcd or .npy file of points; without one
+lidar_0.1, room_0.02 and object_0.01, which are generated. Take some that are like those to come, in extent and in
+numbers of voxels: results hold for layers of the same channels and kernel, between powers of two of rows, and for
+the next smaller and larger such range where nothing was measured; those of a whole layer for scattered points
+(less than 4 pairs a row), surfaces (less than 16) or what is filled. Clouds are turned about z, so that `minuet
+bench` times others.
 
 Measured inside runs of the whole network, each candidate in turn with the default: on a GPU the Specs of the
 fused kernel and the order of its rows, the tiles of gather and scatter, cuBLASLt's algorithms, the padding,
@@ -40,6 +41,7 @@ Examples:
   minuet tune show --network minkunet42 --dtype fp16
   minuet bench --tuned --cloud os1_0.1)";
 
+constexpr const char* kGenerated[] = {"lidar_0.1", "room_0.02", "object_0.01"};
 constexpr int kVariant = 7919;  // of the clouds: none that bench times
 
 struct TuneSession {
@@ -203,7 +205,7 @@ void add_tune_run(CLI::App& tune, TuneOptions& options) {
   CLI::App* const run = tune.add_subcommand("run", "Measure what is fastest for a network on these clouds");
   run->callback([&options] { options.action = "run"; });
   run->footer(kTuneRunFooter);
-  run->add_option("CLOUD", options.clouds, "clouds by name, or files of points")->required();
+  run->add_option("CLOUD", options.clouds, "clouds by name, or files of points; default: generated ones");
   run->add_option("--voxel-size", options.voxel_size, "edge of a voxel in metres, for files; default: 0.1")
       ->type_name("M");
   run->add_option("--columns", options.columns, "float32 numbers in a row of a .bin file; default: 4")
@@ -231,7 +233,9 @@ void add_tune_run(CLI::App& tune, TuneOptions& options) {
 
 llvm::Error tune_run(const TuneOptions& options) {
   const BenchFiles files{bench_data_folder(options.data), options.voxel_size, {options.columns, {}}};
-  MINUET_ASSIGN(const std::vector<BenchCloud> clouds, open_bench_clouds(options.clouds, files));
+  std::vector<std::string> names = options.clouds;
+  if (names.empty()) names.assign(std::begin(kGenerated), std::end(kGenerated));
+  MINUET_ASSIGN(const std::vector<BenchCloud> clouds, open_bench_clouds(names, files));
   MINUET_ASSIGN(const TuneSession session, open_tune_session(options));
   minuet_plan_info info;
   MINUET_ASSIGN(const PlanHandle plan,
