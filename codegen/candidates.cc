@@ -162,8 +162,8 @@ class TunedChoices {
     if (kernel_volume(problem) <= kMostFusedOffsets) heuristic_ = fused_candidates(problem, arch, means);
   }
 
-  /// One for each density, as rows alone decide: that of most time comes first.
-  std::vector<Candidate> of_rows(i64 rows) const {
+  /// One for each density, that of most time first.
+  [[gnu::cold]] std::vector<Candidate> of_rows(i64 rows) const {
     std::vector<Chosen> all;
     for (i64 log4 = 0; log4 <= log4_of(static_cast<double>(kernel_volume(problem_))); ++log4) {
       Chosen chosen = choose(rows, least_density_of(log4));
@@ -175,10 +175,12 @@ class TunedChoices {
       if (!all.empty()) all.back().candidate.most_density = std::nextafter(least_density_of(log4), 0);
       all.push_back(std::move(chosen));
     }
-    std::stable_sort(all.begin(), all.end(),
-                     [](const Chosen& a, const Chosen& b) { return a.default_ns > b.default_ns; });
-    std::vector<Candidate> candidates;
-    for (Chosen& chosen : all) candidates.push_back(std::move(chosen.candidate));
+    const auto most = std::max_element(
+        all.begin(), all.end(), [](const Chosen& a, const Chosen& b) { return a.default_ns < b.default_ns; });
+    std::vector<Candidate> candidates{std::move(most->candidate)};
+    for (auto chosen = all.begin(); chosen != all.end(); ++chosen) {
+      if (chosen != most) candidates.push_back(std::move(chosen->candidate));
+    }
     return candidates;
   }
 
@@ -190,7 +192,7 @@ class TunedChoices {
 
   /// Where the fused dataflow does not take the problem there is no dataflow to choose, and what a trial says
   /// of it, which nobody has checked, is not asked.
-  Chosen choose(i64 rows, double density) const {
+  [[gnu::cold]] Chosen choose(i64 rows, double density) const {
     Dataflow dataflow = wanted_ ? *wanted_ : choose_dataflow(problem_, arch_);
     const TunedResult* const tuned =
         wanted_ || heuristic_.empty()
@@ -215,7 +217,7 @@ class TunedChoices {
   }
 
   /// Where GPUs of the architecture run what was measured; the default's time.
-  i64 tune(FusedChoice& choice, i64 rows, double density) const {
+  [[gnu::cold]] i64 tune(FusedChoice& choice, i64 rows, double density) const {
     FusedSpec spec = choice.fused;
     const auto* const tuned =
         find_tuned(tuning_, layer_bucket(Operation::Fused, problem_, rows, density), spec);
@@ -232,7 +234,7 @@ class TunedChoices {
   std::vector<Candidate> heuristic_;  // of the fused dataflow, where it takes the problem
 };
 
-std::vector<Candidate> tuned_candidates(const TunedChoices& choices) {
+[[gnu::cold]] std::vector<Candidate> tuned_candidates(const TunedChoices& choices) {
   std::vector<Candidate> candidates;
   std::size_t last = 0;  // where those of the last rows begin
   // From bucket to bucket: they begin at powers of two.

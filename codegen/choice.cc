@@ -77,8 +77,8 @@ MapChoice choose_map(KeyType key, i32 ndim, const std::vector<SearchProblem>& se
   return choice;
 }
 
-GroupingChoice choose_grouping(const ConvolutionProblem& problem, const TuningSnapshot* tuning, i64 rows,
-                               std::vector<std::string>& reasons) {
+[[gnu::cold]] GroupingChoice choose_grouping(const ConvolutionProblem& problem, const TuningSnapshot* tuning,
+                                             i64 rows, std::vector<std::string>& reasons) {
   GroupingChoice grouping;
   const auto* const tuned =
       find_tuned(tuning, grouping_bucket(problem.dtype, kernel_volume(problem), rows), grouping);
@@ -91,8 +91,8 @@ GroupingChoice choose_grouping(const ConvolutionProblem& problem, const TuningSn
   return grouping;
 }
 
-OrderChoice choose_order(const ConvolutionProblem& problem, const TuningSnapshot* tuning, i64 rows,
-                         std::vector<std::string>& reasons) {
+[[gnu::cold]] OrderChoice choose_order(const ConvolutionProblem& problem, const TuningSnapshot* tuning,
+                                       i64 rows, std::vector<std::string>& reasons) {
   OrderChoice order;
   const auto* const tuned =
       find_tuned(tuning, order_bucket(problem.dtype, kernel_volume(problem), rows), order);

@@ -66,7 +66,7 @@ void tell_progress(const minuet_tuning_options& given, const TuneProgress& progr
   given.progress(&told, given.user);
 }
 
-TuneOptions tune_options(const minuet_tuning_options& given) {
+[[gnu::cold]] TuneOptions tune_options(const minuet_tuning_options& given) {
   TuneOptions options;
   for (int32_t i = 0; i < given.cloud_count; ++i) {
     options.meter.clouds.push_back({given.clouds[i].coordinates, given.clouds[i].count});
@@ -90,8 +90,8 @@ TuneOptions tune_options(const minuet_tuning_options& given) {
   return options;
 }
 
-void visit_result(const TunedResult& result, const std::string& layer, const TuningBucket& bucket,
-                  minuet_tuned_visitor visit, void* user) {
+[[gnu::cold]] void visit_result(const TunedResult& result, const std::string& layer,
+                                const TuningBucket& bucket, minuet_tuned_visitor visit, void* user) {
   const std::string chosen = config_text(result.best.config), otherwise = config_text(result.default_config);
   const bool any_density = bucket.log4_density == kAnyDensity;
   minuet_tuned_choice told{};
@@ -112,8 +112,8 @@ void visit_result(const TunedResult& result, const std::string& layer, const Tun
 }
 
 /// The results for a bucket whose rows and density are left open.
-void visit_bucket(const TuningSnapshot& tuning, const std::string& layer, TuningBucket bucket,
-                  minuet_tuned_visitor visit, void* user) {
+[[gnu::cold]] void visit_bucket(const TuningSnapshot& tuning, const std::string& layer, TuningBucket bucket,
+                                minuet_tuned_visitor visit, void* user) {
   constexpr i64 kMostLog2Rows = 30;
   const i64 densest =
       is_of_layer(bucket.operation) ? log4_of(static_cast<double>(bucket.volume)) : kAnyDensity;

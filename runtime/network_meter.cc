@@ -81,7 +81,7 @@ i64 NetworkMeter::most_points() const {
 }
 
 /// And makes room for the largest output.
-llvm::Error NetworkMeter::find_sizes() {
+[[gnu::cold]] llvm::Error NetworkMeter::find_sizes() {
   MINUET_TRY(set_default({}, plan_->dataflow));
   const Program& program = plan_->program;
   i64 most_rows = 1;
@@ -188,7 +188,7 @@ llvm::Expected<BinaryList> NetworkMeter::compile(const TuningConfigs& round, con
   return cache_->get_or_compile_all(compiled.requests());
 }
 
-llvm::Expected<std::unique_ptr<Execution>> NetworkMeter::open(const TuningConfigs& round) {
+[[gnu::cold]] llvm::Expected<std::unique_ptr<Execution>> NetworkMeter::open(const TuningConfigs& round) {
   MINUET_ASSIGN(const std::shared_ptr<const CompiledPlan> compiled, choose(round));
   MINUET_ASSIGN(const BinaryList binaries, compile(round, *compiled));
   MINUET_TRY(check_cancelled());
@@ -265,8 +265,8 @@ llvm::Error NetworkMeter::check_output(Execution& trial, std::size_t cloud) {
   return make_error(StatusCode::Internal, "the network's output is not the default's");
 }
 
-llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_layers(Execution& execution, std::size_t cloud,
-                                                                      const TuningConfigs& round) {
+[[gnu::cold]] llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_layers(
+    Execution& execution, std::size_t cloud, const TuningConfigs& round) {
   MINUET_TRY(check_cancelled());
   MINUET_TRY(run(execution, cloud));
   MINUET_TRY(execution.query_times().takeError());
@@ -289,8 +289,8 @@ llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_layers(Execution&
   return times;
 }
 
-llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_search(Execution& execution, std::size_t cloud,
-                                                                      const TuningConfigs& round) {
+[[gnu::cold]] llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_search(
+    Execution& execution, std::size_t cloud, const TuningConfigs& round) {
   MINUET_TRY(check_cancelled());
   MINUET_TRY(prepare(execution, cloud));
   MINUET_ASSIGN(const StageTimes preparation, execution.query_times());
@@ -301,8 +301,8 @@ llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_search(Execution&
   return times;
 }
 
-llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_whole(Execution& execution, std::size_t cloud,
-                                                                     const TuningConfigs& round) {
+[[gnu::cold]] llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_whole(
+    Execution& execution, std::size_t cloud, const TuningConfigs& round) {
   MINUET_TRY(check_cancelled());
   MINUET_TRY(prepare(execution, cloud));
   MINUET_ASSIGN(const StageTimes preparation, execution.query_times());
@@ -315,8 +315,8 @@ llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_whole(Execution& 
   return times;
 }
 
-llvm::Error NetworkMeter::measure_cloud(Execution& trial, std::size_t cloud, const TuningConfigs& round,
-                                        Samples& samples) {
+[[gnu::cold]] llvm::Error NetworkMeter::measure_cloud(Execution& trial, std::size_t cloud,
+                                                      const TuningConfigs& round, Samples& samples) {
   MINUET_TRY(check_output(trial, cloud));
   const bool is_search = tries(Operation::Search, round), is_order = tries(Operation::Order, round);
   if (is_search || is_order) {
@@ -365,7 +365,8 @@ llvm::Expected<i64> NetworkMeter::time_inference(Execution& execution, std::size
   return std::llround((seconds() - start) * 1e9);
 }
 
-llvm::Expected<TuningSamples> NetworkMeter::measure_network(const TuningConfigs& configs, double seconds) {
+[[gnu::cold]] llvm::Expected<TuningSamples> NetworkMeter::measure_network(const TuningConfigs& configs,
+                                                                          double seconds) {
   TuningSamples samples;
   if (seconds < least_network_seconds()) return samples;
   const double fit = (seconds - network_overhead()) / std::max(2 * inference_seconds_, 1e-9);

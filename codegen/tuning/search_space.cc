@@ -17,7 +17,7 @@ bool fits(const TuningBucket& bucket, const TuningConfig& config) {
 
 // ---- tiles ----------------------------------------------------------------------------------------------
 
-TuningTask tile_task(const TuningBucket& bucket, i32 default_tile) {
+[[gnu::cold]] TuningTask tile_task(const TuningBucket& bucket, i32 default_tile) {
   TuningTask task{bucket, tile_config(default_tile), {}};
   std::vector<i32> tiles;
   for (i32 tile = 1; tile <= bucket.channels; ++tile) {
@@ -35,7 +35,7 @@ TuningTask tile_task(const TuningBucket& bucket, i32 default_tile) {
   return task;
 }
 
-TuningTask gemm_task(const TuningBucket& bucket) {
+[[gnu::cold]] TuningTask gemm_task(const TuningBucket& bucket) {
   TuningTask task{bucket, config_of(GemmChoice{}), {}};
   for (i32 algorithm = 1; algorithm < kMostGemmAlgorithms; ++algorithm) {
     task.candidates.push_back(config_of(GemmChoice{algorithm}));
@@ -105,7 +105,7 @@ std::vector<i32> columns_of(const FusedSpec& spec) {
 
 /// The fields in the order in which they were seen to matter: the work of a block, who shares it, and how it
 /// is fed.
-std::vector<Axis> axes_of(const FusedSpec& spec) {
+[[gnu::cold]] std::vector<Axis> axes_of(const FusedSpec& spec) {
   const bool is_warpgroup = spec.unit == MmaUnit::Warpgroup;
   const std::vector<i32> warps = is_warpgroup ? std::vector<i32>{4, 8, 12, 16} : std::vector<i32>{2, 4, 8};
   std::vector<Axis> axes{values_of(&FusedSpec::columns, columns_of(spec)),
@@ -171,8 +171,8 @@ void add_second_neighbours(SpecList& list, const FusedSpec& base) {
   }
 }
 
-TuningTask fused_task(const ConvolutionProblem& problem, llvm::StringRef arch, const FusedSpec& chosen,
-                      i64 rows, std::optional<double> density) {
+[[gnu::cold]] TuningTask fused_task(const ConvolutionProblem& problem, llvm::StringRef arch,
+                                    const FusedSpec& chosen, i64 rows, std::optional<double> density) {
   TuningTask task{layer_bucket(Operation::Fused, problem, rows, density), config_of(chosen), {}};
   std::vector<FusedSpec> bases{chosen};
   if (chosen.unit == MmaUnit::Warpgroup) {
@@ -189,8 +189,9 @@ TuningTask fused_task(const ConvolutionProblem& problem, llvm::StringRef arch, c
 
 }  // namespace
 
-std::vector<TuningTask> kernel_tasks(const ConvolutionProblem& problem, llvm::StringRef arch,
-                                     Dataflow dataflow, i64 rows, std::optional<double> density) {
+[[gnu::cold]] std::vector<TuningTask> kernel_tasks(const ConvolutionProblem& problem, llvm::StringRef arch,
+                                                   Dataflow dataflow, i64 rows,
+                                                   std::optional<double> density) {
   if (arch.empty()) return {};
   llvm::Expected<std::vector<Candidate>> candidates = choose_candidates(problem, arch, nullptr, dataflow);
   if (!candidates) {
@@ -225,7 +226,7 @@ TuningTask grouping_task(const ConvolutionProblem& problem, i64 rows) {
   return task;
 }
 
-TuningTask order_task(const ConvolutionProblem& problem, i64 rows) {
+[[gnu::cold]] TuningTask order_task(const ConvolutionProblem& problem, i64 rows) {
   TuningTask task{order_bucket(problem.dtype, kernel_volume(problem), rows), config_of(OrderChoice{}), {}};
   for (const RowOrder order : {RowOrder::ByMask, RowOrder::AsTheyCome}) {
     task.candidates.push_back(config_of(OrderChoice{order}));

@@ -41,7 +41,8 @@ std::string TunedResult::reason() const {
       .str();
 }
 
-TuningSnapshot::TuningSnapshot(const TuningEnvironment& environment, const std::vector<TuningLayer>& layers)
+[[gnu::cold]] TuningSnapshot::TuningSnapshot(const TuningEnvironment& environment,
+                                             const std::vector<TuningLayer>& layers)
     : compute_capability_(environment.compute_capability) {
   for (const TuningLayer& layer : layers) {
     auto& results = layers_.emplace_back();
@@ -135,9 +136,9 @@ llvm::Expected<TuningFolder> load_user(const TuningEnvironment& environment, Tun
 
 }  // namespace
 
-std::shared_ptr<const TuningSnapshot> load_tuning(const TuningEnvironment& environment, TuningStore* user,
-                                                  const std::vector<std::string>& bundles,
-                                                  const std::function<void(const std::string&)>& warn) {
+[[gnu::cold]] std::shared_ptr<const TuningSnapshot> load_tuning(
+    const TuningEnvironment& environment, TuningStore* user, const std::vector<std::string>& bundles,
+    const std::function<void(const std::string&)>& warn) {
   std::vector<TuningLayer> layers;
   if (user != nullptr) {
     llvm::Expected<TuningFolder> folder = load_user(environment, *user);

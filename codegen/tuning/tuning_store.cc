@@ -25,7 +25,7 @@ std::string tuning_folder_of_cache() { return "tune"; }
   return llvm::Error::success();
 }
 
-llvm::Error TuningStore::publish(const TuningEntry& entry) {
+[[gnu::cold]] llvm::Error TuningStore::publish(const TuningEntry& entry) {
   const std::string environment = environment_hash(entry.environment), name = file_name(entry);
   MINUET_ASSIGN(const FileHandle folder, root_.open({environment}, Missing::Make));
   struct stat status;
@@ -68,8 +68,8 @@ llvm::Error TuningStore::publish(const TuningEntry& entry) {
   return llvm::Error::success();
 }
 
-llvm::Expected<TuningEntry> TuningStore::read_entry(int folder, const std::string& environment,
-                                                    const std::string& name) {
+[[gnu::cold]] llvm::Expected<TuningEntry> TuningStore::read_entry(int folder, const std::string& environment,
+                                                                  const std::string& name) {
   struct stat status;
   MINUET_ASSIGN(const std::string bytes, root_.read_file(folder, name, kMostFileBytes, status));
   std::vector<std::string> skipped;
@@ -97,7 +97,7 @@ llvm::Expected<std::vector<std::string>> TuningStore::names_in(const std::vector
   return names;
 }
 
-llvm::Expected<TuningFolder> TuningStore::load(const std::string& environment) {
+[[gnu::cold]] llvm::Expected<TuningFolder> TuningStore::load(const std::string& environment) {
   TuningFolder result;
   MINUET_ASSIGN(const std::vector<std::string> names, names_in({environment}));
   if (names.empty()) return result;
