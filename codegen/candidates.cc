@@ -87,6 +87,12 @@ GmasChoice choose_gmas(const ConvolutionProblem& problem, const TuningSnapshot* 
   const TuningBucket scatter = scatter_bucket(problem.dtype, problem.out_channels, volume, rows);
   choice.gather = choose_gather(problem, choose_tile(tuning, gather, choice.reasons));
   choice.scatter = choose_scatter(problem, choose_tile(tuning, scatter, choice.reasons));
+  const TuningBucket gemm =
+      gemm_bucket(problem.dtype, problem.in_channels, problem.out_channels, volume, rows);
+  if (const auto* const tuned = find_tuned(tuning, gemm, choice.gemm)) {
+    choice.reasons.push_back(
+        llvm::formatv("GEMMs by cuBLASLt's algorithm {0}{1}", choice.gemm.algorithm, tuned->reason()).str());
+  }
 
   const i64 slice = i64{problem.in_channels} * problem.out_channels * dtype_bytes(problem.dtype);
   choice.permute_weights.vector_bytes = static_cast<i32>(std::gcd(slice, static_cast<i64>(kWidestAccess)));
@@ -127,52 +133,111 @@ bool is_same(const OpChoice& a, const OpChoice& b) {
     return fused->fused == std::get_if<FusedChoice>(&b)->fused;
   }
   const GmasChoice &gmas = *std::get_if<GmasChoice>(&a), &other = *std::get_if<GmasChoice>(&b);
-  return gmas.gather.tile == other.gather.tile && gmas.scatter.tile == other.scatter.tile;
+  return gmas.gather.tile == other.gather.tile && gmas.scatter.tile == other.scatter.tile &&
+         gmas.gemm.algorithm == other.gemm.algorithm;
 }
 
-/// `choice` with what was measured for so many rows, where GPUs of `arch` run that.
-FusedChoice tune_fused(FusedChoice choice, llvm::StringRef arch, const TuningSnapshot* tuning, i64 rows) {
-  FusedSpec spec = choice.fused;
-  const auto* const tuned = find_tuned(tuning, layer_bucket(Operation::Fused, choice.problem, rows), spec);
-  if (!tuned || !runs_on(spec, arch)) return choice;
-  choice.fused = spec;
-  choice.reasons.push_back("kernel " + display_name(spec) + tuned->reason());
-  return choice;
+/// Of the same densities too.
+bool is_alike(const Candidate& a, const Candidate& b) {
+  return a.least_density == b.least_density && a.most_density == b.most_density &&
+         is_same(a.choice, b.choice);
 }
 
-/// `heuristic`: those that nothing but the problem decides, of the fused dataflow; empty where it does not
-/// take the problem. Then there is no dataflow to choose, and what a trial says of it, which nobody has
-/// checked, is not asked.
-OpChoice tuned_choice(const ConvolutionProblem& problem, llvm::StringRef arch, const TuningSnapshot* tuning,
-                      std::optional<Dataflow> wanted, const std::vector<Candidate>& heuristic, i64 rows) {
-  Dataflow dataflow = wanted ? *wanted : choose_dataflow(problem, arch);
-  const TunedResult* const tuned =
-      wanted || heuristic.empty()
-          ? nullptr
-          : find_tuned(tuning, layer_bucket(Operation::Dataflow, problem, rows), dataflow);
-  OpChoice choice;
-  if (dataflow == Dataflow::GatherGemmScatter) {
-    choice = choose_gmas(problem, tuning, rows);
-  } else {
-    FusedChoice fused = *std::get_if<FusedChoice>(&select(heuristic, rows, {}).choice);
-    choice = arch.empty() ? std::move(fused) : tune_fused(std::move(fused), arch, tuning, rows);
+/// What was measured, for a problem; `wanted` as choose_candidates() has it.
+class TunedChoices {
+ public:
+  TunedChoices(const ConvolutionProblem& problem, llvm::StringRef arch, const TuningSnapshot* tuning,
+               std::optional<Dataflow> wanted, FusedMeans means)
+      : problem_(problem), arch_(arch), tuning_(tuning), wanted_(wanted) {
+    if (kernel_volume(problem) <= kMostFusedOffsets) heuristic_ = fused_candidates(problem, arch, means);
   }
-  if (tuned) reasons_of(choice).push_back(dataflow_name(dataflow) + tuned->reason());
-  return choice;
-}
 
-std::vector<Candidate> tuned_candidates(const ConvolutionProblem& problem, llvm::StringRef arch,
-                                        const TuningSnapshot* tuning, std::optional<Dataflow> wanted,
-                                        FusedMeans means) {
-  std::vector<Candidate> heuristic, candidates;
-  if (kernel_volume(problem) <= kMostFusedOffsets) heuristic = fused_candidates(problem, arch, means);
+  /// One for each density, that of most time first.
+  [[gnu::cold]] std::vector<Candidate> of_rows(i64 rows) const {
+    std::vector<Chosen> all;
+    for (i64 log4 = 0; log4 <= log4_of(static_cast<double>(kernel_volume(problem_))); ++log4) {
+      Chosen chosen = choose(rows, least_density_of(log4));
+      if (!all.empty() && is_same(all.back().candidate.choice, chosen.candidate.choice)) {
+        all.back().default_ns = std::max(all.back().default_ns, chosen.default_ns);
+        continue;
+      }
+      chosen.candidate.least_density = least_density_of(log4);
+      if (!all.empty()) all.back().candidate.most_density = std::nextafter(least_density_of(log4), 0);
+      all.push_back(std::move(chosen));
+    }
+    const auto most = std::max_element(
+        all.begin(), all.end(), [](const Chosen& a, const Chosen& b) { return a.default_ns < b.default_ns; });
+    std::vector<Candidate> candidates{std::move(most->candidate)};
+    for (auto chosen = all.begin(); chosen != all.end(); ++chosen) {
+      if (chosen != most) candidates.push_back(std::move(chosen->candidate));
+    }
+    return candidates;
+  }
+
+ private:
+  struct Chosen {
+    Candidate candidate;
+    i64 default_ns = 0;  // of what was measured; 0 where nothing was
+  };
+
+  /// Where the fused dataflow does not take the problem there is no dataflow to choose, and what a trial says
+  /// of it, which nobody has checked, is not asked.
+  [[gnu::cold]] Chosen choose(i64 rows, double density) const {
+    Dataflow dataflow = wanted_ ? *wanted_ : choose_dataflow(problem_, arch_);
+    const TunedResult* const tuned =
+        wanted_ || heuristic_.empty()
+            ? nullptr
+            : find_tuned(tuning_, layer_bucket(Operation::Dataflow, problem_, rows, density), dataflow);
+    Chosen chosen;
+    if (dataflow == Dataflow::GatherGemmScatter) {
+      chosen.candidate.choice = choose_gmas(problem_, tuning_, rows);
+    } else {
+      FusedChoice fused = *std::get_if<FusedChoice>(&select(heuristic_, rows, {}).choice);
+      if (!arch_.empty()) {
+        chosen.default_ns = tune(fused, rows, density);
+        chosen.candidate.kernel = display_name(fused.fused);
+      }
+      chosen.candidate.choice = std::move(fused);
+    }
+    if (tuned) {
+      reasons_of(chosen.candidate.choice).push_back(dataflow_name(dataflow) + tuned->reason());
+      chosen.default_ns = std::max(chosen.default_ns, tuned->default_ns);
+    }
+    return chosen;
+  }
+
+  /// Where GPUs of the architecture run what was measured; the default's time.
+  [[gnu::cold]] i64 tune(FusedChoice& choice, i64 rows, double density) const {
+    FusedSpec spec = choice.fused;
+    const auto* const tuned =
+        find_tuned(tuning_, layer_bucket(Operation::Fused, problem_, rows, density), spec);
+    if (!tuned || !runs_on(spec, arch_)) return 0;
+    choice.fused = spec;
+    choice.reasons.push_back("kernel " + display_name(spec) + tuned->reason());
+    return tuned->default_ns;
+  }
+
+  const ConvolutionProblem& problem_;
+  const llvm::StringRef arch_;
+  const TuningSnapshot* const tuning_;
+  const std::optional<Dataflow> wanted_;
+  std::vector<Candidate> heuristic_;  // of the fused dataflow, where it takes the problem
+};
+
+[[gnu::cold]] std::vector<Candidate> tuned_candidates(const TunedChoices& choices) {
+  std::vector<Candidate> candidates;
+  std::size_t last = 0;  // where those of the last rows begin
   // From bucket to bucket: they begin at powers of two.
   for (i64 rows = 0; rows <= kMostRows; rows = std::max<i64>(1, 2 * rows)) {
-    OpChoice choice = tuned_choice(problem, arch, tuning, wanted, heuristic, rows);
-    if (!candidates.empty() && is_same(candidates.back().choice, choice)) continue;
-    const auto* const fused = arch.empty() ? nullptr : std::get_if<FusedChoice>(&choice);
-    std::string kernel = fused ? display_name(fused->fused) : "";
-    append(candidates, std::move(choice), rows, std::move(kernel));
+    std::vector<Candidate> next = choices.of_rows(rows);
+    const auto before = candidates.begin() + static_cast<std::ptrdiff_t>(last);
+    if (std::equal(before, candidates.end(), next.begin(), next.end(), is_alike)) continue;
+    std::for_each(before, candidates.end(), [&](Candidate& candidate) { candidate.most_rows = rows - 1; });
+    last = candidates.size();
+    for (Candidate& candidate : next) {
+      candidate.least_rows = rows;
+      candidates.push_back(std::move(candidate));
+    }
   }
   return candidates;
 }
@@ -191,7 +256,7 @@ llvm::Expected<std::vector<Candidate>> choose_candidates(const OpProblem& op, ll
                       kMostFusedOffsets, kernel_volume(problem));
   }
   const bool is_tuned = tuning != nullptr && tuning->serves(arch);
-  if (is_tuned) return tuned_candidates(problem, arch, tuning, wanted, means);
+  if (is_tuned) return tuned_candidates(TunedChoices(problem, arch, tuning, wanted, means));
   const Dataflow dataflow = wanted ? *wanted : choose_dataflow(problem, arch);
   if (dataflow == Dataflow::Fused) return fused_candidates(problem, arch, means);
   std::vector<Candidate> candidates;
@@ -225,7 +290,8 @@ void add_sources(SourceList& list, const OpChoice& choice) {
                                                      llvm::function_ref<bool(const Candidate&)> is_missing) {
   std::vector<Candidate> there;
   const auto add = [&](Candidate candidate) {
-    const bool goes_on = !there.empty() && is_same(there.back().choice, candidate.choice);
+    const bool goes_on = !there.empty() && is_alike(there.back(), candidate) &&
+                         there.back().most_rows == candidate.least_rows - 1;
     if (goes_on) {
       there.back().most_rows = candidate.most_rows;
     } else {
@@ -242,6 +308,8 @@ void add_sources(SourceList& list, const OpChoice& choice) {
       Candidate candidate = other;
       candidate.least_rows = std::max(candidate.least_rows, wanted.least_rows);
       candidate.most_rows = std::min(candidate.most_rows, wanted.most_rows);
+      candidate.least_density = wanted.least_density;
+      candidate.most_density = wanted.most_density;
       reasons_of(candidate.choice).push_back("the default, for kernels of what was tuned are not there");
       add(std::move(candidate));
     }

@@ -15,6 +15,14 @@
 
 namespace minuet {
 
+/// cuBLASLt's algorithm of a layer's GEMMs, by its place among those that cuBLASLt lists for each of them:
+/// the first is the one that it expects to be fastest, and where there are fewer the last is taken.
+struct GemmChoice {
+  i32 algorithm = 0;
+};
+inline constexpr i32 kMostGemmAlgorithms = 8;
+llvm::Error validate(const GemmChoice& gemm);
+
 /// Kernels of one convolution: the gather-GEMM-scatter dataflow.
 struct GmasChoice {
   ConvolutionProblem problem;
@@ -22,6 +30,7 @@ struct GmasChoice {
   GatherSpec gather;
   ScatterSpec scatter;
   PermuteWeightsSpec permute_weights;
+  GemmChoice gemm;
   std::vector<std::string> reasons;  // one sentence a decision
 };
 
@@ -76,16 +85,17 @@ void add_sources(SourceList& list, const OpChoice& choice);
 /// there.
 Dataflow choose_dataflow(const ConvolutionProblem& problem, llvm::StringRef arch);
 
-/// In order of rows; every row count and density is served by exactly one. `tuning`: what was measured, where
-/// it is known, on GPUs or on the CPU; may be null. `arch`: "" for the CPU. `wanted`: the dataflow of all;
-/// else the one that was measured, or is expected, to be faster.
+/// In order of rows; every row count and density is served by exactly one. Of one range of rows that of the
+/// density comes first of which most time was measured, for where the density is not known. `tuning`: what
+/// was measured, where it is known, on GPUs or on the CPU; may be null. `arch`: "" for the CPU. `wanted`: the
+/// dataflow of all; else the one that was measured, or is expected, to be faster.
 llvm::Expected<std::vector<Candidate>> choose_candidates(const OpProblem& op, llvm::StringRef arch,
                                                          const TuningSnapshot* tuning,
                                                          std::optional<Dataflow> wanted = {},
                                                          FusedMeans means = {});
 
-/// `tuned` with those of `standard` in the place of each that `is_missing`, for its rows, and with the
-/// reason.
+/// `tuned` with those of `standard`, which no density decides, in the place of each that `is_missing`, for
+/// its rows and densities, and with the reason.
 std::vector<Candidate> replace_missing(const std::vector<Candidate>& tuned,
                                        const std::vector<Candidate>& standard,
                                        llvm::function_ref<bool(const Candidate&)> is_missing);

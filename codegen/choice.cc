@@ -79,17 +79,30 @@ MapChoice choose_map(KeyType key, i32 ndim, const std::vector<SearchProblem>& se
   return choice;
 }
 
-GroupingChoice choose_grouping(const ConvolutionProblem& problem, const TuningSnapshot* tuning, i64 rows,
-                               std::vector<std::string>& reasons) {
+[[gnu::cold]] GroupingChoice choose_grouping(const ConvolutionProblem& problem, const TuningSnapshot* tuning,
+                                             i64 rows, std::vector<std::string>& reasons) {
   GroupingChoice grouping;
   const auto* const tuned =
       find_tuned(tuning, grouping_bucket(problem.dtype, kernel_volume(problem), rows), grouping);
   if (tuned) {
-    reasons.push_back(llvm::formatv("grouping padding {0:f2}, height step {1}{2}", grouping.padding_threshold,
-                                    grouping.height_step, tuned->reason())
+    reasons.push_back(llvm::formatv("grouping padding {0:f2}, height step {1}, {2} streams{3}",
+                                    grouping.padding_threshold, grouping.height_step, grouping.streams,
+                                    tuned->reason())
                           .str());
   }
   return grouping;
+}
+
+[[gnu::cold]] OrderChoice choose_order(const ConvolutionProblem& problem, const TuningSnapshot* tuning,
+                                       i64 rows, std::vector<std::string>& reasons) {
+  OrderChoice order;
+  const auto* const tuned =
+      find_tuned(tuning, order_bucket(problem.dtype, kernel_volume(problem), rows), order);
+  if (tuned) {
+    reasons.push_back(
+        llvm::formatv("rows in order {0}{1}", static_cast<i32>(order.order), tuned->reason()).str());
+  }
+  return order;
 }
 
 PermuteRowsSpec choose_permute_rows(DType io, i32 channels, Columns input, Columns output) {

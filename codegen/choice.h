@@ -127,10 +127,15 @@ struct SearchProblem {
 MapChoice choose_map(KeyType key, i32 ndim, const std::vector<SearchProblem>& searches,
                      const TuningSnapshot* tuning);
 
-/// How GEMMs of one kernel map are grouped (paper 5.2.2).
+/// The caller's included. More fill the GPU no better with a layer's eight GEMMs or so, and each costs four
+/// calls a layer: measured slower.
+inline constexpr i32 kMostGemmStreams = 2;
+
+/// How GEMMs of one kernel map are grouped (paper 5.2.2), and run beside each other.
 struct GroupingChoice {
   double padding_threshold = 0.25;  // padding rows per useful row that a group may reach
   i32 height_step = 64;             // GEMM heights are rounded up to a multiple of this
+  i32 streams = kMostGemmStreams;   // that a layer's GEMMs are spread over, where the caller's allows
   bool operator==(const GroupingChoice&) const = default;
 };
 
@@ -146,6 +151,20 @@ llvm::Error validate_spec(const FusedSpec& spec);
 bool runs_on(const FusedSpec& spec, llvm::StringRef arch);
 llvm::Error validate(const SearchChoice& search, KeyType key);
 llvm::Error validate(const GroupingChoice& grouping);
+
+/// In which order the fused dataflow's kernels take the rows of a network's maps.
+enum class RowOrder : i32 {
+  AsTheyCome,  // nothing is sorted, and no rows are copied
+  ByMask,      // those of like offsets near each other
+  ByBlock,     // and blocks that have most to do first
+};
+struct OrderChoice {
+  RowOrder order = RowOrder::ByBlock;
+};
+
+/// As choose_grouping() does.
+OrderChoice choose_order(const ConvolutionProblem& problem, const TuningSnapshot* tuning, i64 rows,
+                         std::vector<std::string>& reasons);
 
 PermuteRowsSpec choose_permute_rows(DType io, i32 channels, Columns input, Columns output);
 /// Rows of 1 + ndim coordinates, moved as 32-bit words.

@@ -146,14 +146,24 @@ llvm::Error validate(const SearchChoice& search, KeyType key) {
   return llvm::Error::success();
 }
 
+llvm::Error validate(const GemmChoice& gemm) {
+  if (gemm.algorithm >= 0 && gemm.algorithm < kMostGemmAlgorithms) return llvm::Error::success();
+  return make_error(StatusCode::OutOfRange,
+                    "of cuBLASLt's algorithms the first {0} may be chosen, and not {1}", kMostGemmAlgorithms,
+                    gemm.algorithm);
+}
+
 llvm::Error validate(const GroupingChoice& grouping) {
   const bool padding_fits = grouping.padding_threshold >= 0 && grouping.padding_threshold <= kMostPadding;
-  if (padding_fits && grouping.height_step >= 1 && grouping.height_step <= kMostBlock) {
+  const bool streams_fit = grouping.streams >= 1 && grouping.streams <= kMostGemmStreams;
+  if (padding_fits && streams_fit && grouping.height_step >= 1 && grouping.height_step <= kMostBlock) {
     return llvm::Error::success();
   }
-  return make_error(StatusCode::OutOfRange,
-                    "a padding threshold of {0} and a height step of {1} are outside what groups are made of",
-                    grouping.padding_threshold, grouping.height_step);
+  return make_error(
+      StatusCode::OutOfRange,
+      "a padding threshold of {0}, a height step of {1} and {2} streams are outside what groups "
+      "are made of",
+      grouping.padding_threshold, grouping.height_step, grouping.streams);
 }
 
 }  // namespace minuet

@@ -119,7 +119,7 @@ MINUET_ENDS_WITH(minuet_tuning_skip, reason);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): the size of a pointer is meant
 MINUET_ENDS_WITH(minuet_tuning_options, user);
 MINUET_ENDS_WITH(minuet_tuning_result, seconds);
-MINUET_ENDS_WITH(minuet_tuned_choice, default_ns);
+MINUET_ENDS_WITH(minuet_tuned_choice, most_density);
 #undef MINUET_ENDS_WITH
 
 /// Keeps the message for minuet_last_error of this thread. Consumes the error.

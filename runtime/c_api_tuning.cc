@@ -2,6 +2,7 @@
 #include "minuet/tuning.h"
 
 #include <chrono>
+#include <limits>
 
 #include "llvm/Support/Path.h"
 #include "runtime/c_api_internal.h"
@@ -65,7 +66,7 @@ void tell_progress(const minuet_tuning_options& given, const TuneProgress& progr
   given.progress(&told, given.user);
 }
 
-TuneOptions tune_options(const minuet_tuning_options& given) {
+[[gnu::cold]] TuneOptions tune_options(const minuet_tuning_options& given) {
   TuneOptions options;
   for (int32_t i = 0; i < given.cloud_count; ++i) {
     options.meter.clouds.push_back({given.clouds[i].coordinates, given.clouds[i].count});
@@ -89,27 +90,38 @@ TuneOptions tune_options(const minuet_tuning_options& given) {
   return options;
 }
 
-/// The results for a bucket whose rows are left open.
-void visit_bucket(const TuningSnapshot& tuning, const std::string& layer, TuningBucket bucket,
-                  minuet_tuned_visitor visit, void* user) {
+[[gnu::cold]] void visit_result(const TunedResult& result, const std::string& layer,
+                                const TuningBucket& bucket, minuet_tuned_visitor visit, void* user) {
+  const std::string chosen = config_text(result.best.config), otherwise = config_text(result.default_config);
+  const bool any_density = bucket.log4_density == kAnyDensity;
+  minuet_tuned_choice told{};
+  told.struct_size = sizeof(told);
+  told.layer = layer.c_str();
+  told.operation = operation_name(bucket.operation);
+  told.chosen = chosen.c_str();
+  told.otherwise = otherwise.c_str();
+  told.origin = result.layer.c_str();
+  told.least_rows = i64{1} << bucket.log2_rows;
+  told.most_rows = 2 * told.least_rows - 1;
+  told.chosen_ns = result.best.median_ns;
+  told.default_ns = result.default_ns;
+  told.least_density = any_density ? 0 : least_density_of(bucket.log4_density);
+  told.most_density =
+      any_density ? std::numeric_limits<double>::infinity() : least_density_of(bucket.log4_density + 1);
+  visit(&told, user);
+}
+
+/// The results for a bucket whose rows and density are left open.
+[[gnu::cold]] void visit_bucket(const TuningSnapshot& tuning, const std::string& layer, TuningBucket bucket,
+                                minuet_tuned_visitor visit, void* user) {
   constexpr i64 kMostLog2Rows = 30;
+  const i64 densest =
+      is_of_layer(bucket.operation) ? log4_of(static_cast<double>(bucket.volume)) : kAnyDensity;
   for (bucket.log2_rows = 0; bucket.log2_rows <= kMostLog2Rows; ++bucket.log2_rows) {
-    const TunedResult* const result = tuning.find_exactly(bucket);
-    if (!result) continue;
-    const std::string chosen = config_text(result->best.config),
-                      otherwise = config_text(result->default_config);
-    minuet_tuned_choice told{};
-    told.struct_size = sizeof(told);
-    told.layer = layer.c_str();
-    told.operation = operation_name(bucket.operation);
-    told.chosen = chosen.c_str();
-    told.otherwise = otherwise.c_str();
-    told.origin = result->layer.c_str();
-    told.least_rows = i64{1} << bucket.log2_rows;
-    told.most_rows = 2 * told.least_rows - 1;
-    told.chosen_ns = result->best.median_ns;
-    told.default_ns = result->default_ns;
-    visit(&told, user);
+    for (bucket.log4_density = kAnyDensity; bucket.log4_density <= densest; ++bucket.log4_density) {
+      const TunedResult* const result = tuning.find_exactly(bucket);
+      if (result) visit_result(*result, layer, bucket, visit, user);
+    }
   }
 }
 

@@ -58,7 +58,8 @@ std::vector<TuningBucket> buckets_of_network(const Program& program) {
   const ConvolutionProblem* const largest = largest_kernel(program);
   if (largest == nullptr) return {};
   const i64 volume = kernel_volume(*largest);
-  return {grouping_bucket(largest->dtype, volume, 0), search_bucket(KeyType::U32, program.ndim, volume, 0),
+  return {grouping_bucket(largest->dtype, volume, 0), order_bucket(largest->dtype, volume, 0),
+          search_bucket(KeyType::U32, program.ndim, volume, 0),
           search_bucket(KeyType::U64, program.ndim, volume, 0)};
 }
 
@@ -91,6 +92,8 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
     compiled->engine = choose_engine(program.ndim, kernel_volume(problem), tuning);
     OpChoice& shown = compiled->candidates[largest - program.layers.begin()].front().choice;
     compiled->grouping = choose_grouping(problem, tuning, 0, reasons_of(shown));
+    // Views of the caller's maps are shared by executions of many plans.
+    if (!program.takes_maps) compiled->order = choose_order(problem, tuning, 0, reasons_of(shown));
   }
   const auto permute = [&](i32 tensor, bool in) {
     const i32 channels = program.tensors[tensor].channels;
@@ -265,15 +268,18 @@ llvm::Expected<std::shared_ptr<const LoadedPlan>> LoadedPlan::create(
     const Trace::Span span(trace, "plan", "convert and upload parameters");
     return upload_parameters(*loaded);
   };
-  const std::vector<ProgramLayer>& layers = loaded->plan->program.layers;
-  const auto load_gemms = [&](std::size_t layer) {
+  const auto load_gemms = [&](const GmasChoice& choice) {
     const Trace::Span span(trace, "plan", "load GEMMs");
-    return loaded->device->load_gemms(layers[layer].convolution());
+    return loaded->device->load_gemms(choice);
   };
   std::vector<std::function<llvm::Error()>> jobs{load_kernels, load_parameters};
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    if (loaded->compiled->has(Dataflow::GatherGemmScatter, i))
-      jobs.push_back([&, i] { return load_gemms(i); });
+  for (const std::vector<Candidate>& layer : loaded->compiled->candidates) {
+    std::set<i32> algorithms;  // candidates differ in nothing else that GEMMs know
+    for (const Candidate& candidate : layer) {
+      const auto* const gmas = std::get_if<GmasChoice>(&candidate.choice);
+      if (gmas == nullptr || !algorithms.insert(gmas->gemm.algorithm).second) continue;
+      jobs.push_back([&, gmas] { return load_gemms(*gmas); });
+    }
   }
   MINUET_TRY(in_parallel(static_cast<i64>(jobs.size()), [&](i64 i) { return jobs[i](); }));
   return loaded;

@@ -24,6 +24,7 @@ struct CompiledPlan {
   std::vector<PermuteRowsSpec> permute_inputs;     // by input of the program
   PermuteRowsSpec permute_output, permute_coordinates;
   GroupingChoice grouping;
+  OrderChoice order;  // of a network's maps
 
   static llvm::Expected<std::shared_ptr<const CompiledPlan>> create(const Plan& plan, llvm::StringRef arch);
   /// By this tuning (which may be null) and dataflow, in place of the plan's.

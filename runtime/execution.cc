@@ -35,7 +35,8 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create_unplaced(
   MINUET_TRY(execution->add_layers());
   execution->gmas_.emplace(execution->program_, execution->compiled_.grouping, *execution->engine_,
                            options.scratch_bytes);
-  execution->fused_.emplace(execution->program_, *execution->engine_, execution->wants_orders());
+  execution->fused_.emplace(execution->program_, *execution->engine_, execution->row_order(),
+                            execution->reads_masks());
   if (execution->program_.takes_maps) return execution;
   execution->cloud_.emplace(execution->program_, options.cloud, *execution->engine_,
                             execution->wants_only_orders());
@@ -124,11 +125,19 @@ llvm::Error Execution::add_layers() {
   return llvm::Error::success();
 }
 
-/// Whether some layer may run by a kernel of the fused dataflow; the CPU takes rows as they come.
-bool Execution::wants_orders() const {
+/// Whether some layer may run by a kernel of the fused dataflow.
+bool Execution::reads_masks() const {
   bool fused = false;
   for (std::size_t i = 0; i < program_.layers.size(); ++i) fused = fused || compiled_.has(Dataflow::Fused, i);
   return fused && !loaded_->device->info().arch.empty();
+}
+
+/// The CPU takes rows as they come. Of a cloud whose sizes the device alone knows they have no columns of
+/// their own but in an ordered view.
+RowOrder Execution::row_order() const {
+  if (!reads_masks()) return RowOrder::AsTheyCome;
+  const bool must_order = has_capacities() && compiled_.order.order == RowOrder::AsTheyCome;
+  return must_order ? OrderChoice().order : compiled_.order.order;
 }
 
 /// Whether no layer may read a map but through an ordered view.
@@ -137,7 +146,7 @@ bool Execution::wants_only_orders() const {
   for (std::size_t i = 0; i < program_.layers.size(); ++i) {
     gathers = gathers || compiled_.has(Dataflow::GatherGemmScatter, i);
   }
-  return wants_orders() && !gathers;
+  return row_order() != RowOrder::AsTheyCome && !gathers;
 }
 
 llvm::Error Execution::call(void* stream, Timed timed, llvm::function_ref<llvm::Error()> work) {
@@ -263,8 +272,8 @@ llvm::Error Execution::select_candidates() {
     const ProgramLayer& layer = program_.layers[i];
     const std::vector<Candidate>& candidates = compiled_.candidates[i];
     const i64 outputs = rows_of(layer.output);
-    std::optional<double> density;  // of capacity mode's clouds it is not known
-    if (!has_capacities() && needs_density(candidates)) {
+    std::optional<double> density;  // not known of capacity mode's clouds; of the caller's maps after a wait
+    if (cloud_ && !has_capacities() && needs_density(candidates)) {
       MINUET_ASSIGN(const i64 pairs, pairs_of(layer.map));
       density = static_cast<double>(pairs) / static_cast<double>(std::max<i64>(outputs, 1));
     }

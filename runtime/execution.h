@@ -142,7 +142,8 @@ class Execution {
   void keep_callers_order();
   i64 rows_of(i32 tensor) const { return levels_[program_.tensors[tensor].level].rows; }
   i64 most_rows() const;
-  bool wants_orders() const;
+  bool reads_masks() const;
+  RowOrder row_order() const;
   bool wants_only_orders() const;
   llvm::Expected<const i32*> counts_of(i32 map);
   llvm::Expected<i64> pairs_of(i32 map);

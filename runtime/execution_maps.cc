@@ -93,7 +93,7 @@ llvm::Error Execution::take_maps() {
 /// Ordered views lead to rows wherever these are: where the fused dataflow runs the layer, they name rows as
 /// the caller has them. But for kept duplicates, whose rows nothing leads to.
 void Execution::keep_callers_order() {
-  if (!wants_orders() || !is_fused(0)) return;
+  if (row_order() == RowOrder::AsTheyCome || !is_fused(0)) return;
   for (Level& level : levels_) {
     if (level.rows != level.caller_rows) continue;
     level.caller_row = std::exchange(level.source_row, nullptr);

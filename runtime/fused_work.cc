@@ -1,5 +1,7 @@
 #include "runtime/fused_work.h"
 
+#include <algorithm>
+
 namespace minuet {
 namespace {
 
@@ -16,10 +18,11 @@ bool is_transposed(const ProgramLayer& layer) {
 
 }  // namespace
 
-FusedWork::FusedWork(const Program& program, Engine& engine, bool ordered)
+FusedWork::FusedWork(const Program& program, Engine& engine, RowOrder order, bool masks)
     : program_(program),
       engine_(engine),
-      ordered_(ordered),
+      order_(order),
+      masks_(masks),
       maps_(program.maps.size()),
       offsets_(program.maps.size()) {}
 
@@ -60,7 +63,7 @@ llvm::Error FusedWork::add_layer(i32 number, const MapView& view, const Coords& 
 }
 
 void FusedWork::find_offsets(i32 map) {
-  if (!ordered_ || offsets_[map].ranked > 0) return;
+  if (!is_ordered() || offsets_[map].ranked > 0) return;
   const MapSpec& spec = program_.maps[map];
   offsets_[map] = order_offsets(make_geometry(program_.ndim, spec.kernel_size, spec.dilation, {}));
 }
@@ -71,7 +74,10 @@ void FusedWork::place_view(Placement& parts, Map& map, bool transposed) const {
   const i64 queries = map.askers(transposed).capacity;
   const bool is_table = map.view.rows || !map.view.index.layout;
   if (transposed && is_table) view.rows = parts.take<i32>(volume * queries);
-  if (!ordered_) return;
+  if (!is_ordered()) {
+    if (transposed && masks_) view.masks = parts.take<u32>(words * queries);
+    return;
+  }
   if (transposed || !map.has_masks) view.masks = parts.take<u32>(words * queries);
   view.order = parts.take<i32>(queries);
   view.ordered_rows = parts.take<i32>(volume * queries);
@@ -90,7 +96,7 @@ void FusedWork::place_views(Placement& parts) {
       if (!side.shared) place_view(parts, map, transposed);
       ViewRequest request{&map.view, map.sources, map.queries, transposed};
       request.has_masks = !transposed && map.has_masks;
-      if (ordered_) request.offsets = &offsets_[i];
+      if (is_ordered()) request.offsets = &offsets_[i];
       requests_.push_back(request);
     }
   }
@@ -98,12 +104,27 @@ void FusedWork::place_views(Placement& parts) {
 
 void FusedWork::place_workspace(Placement& parts) {
   workspace_ = parts.take<char>(engine_.view_workspace_bytes(requests_));
+  i64 most_offsets = 0;
+  for (const Map& map : maps_) most_offsets = std::max<i64>(most_offsets, map.view.geometry.volume);
+  mask_counts_ = is_ordered() || !masks_ ? nullptr : parts.take<i32>(most_offsets);
 }
 
 llvm::Error FusedWork::make_views() {
   if (requests_.empty()) return llvm::Error::success();
   MINUET_TRY(engine_.make_views(requests_, workspace_));
+  if (!is_ordered() && masks_) MINUET_TRY(make_plain_masks());
   note_made();
+  return llvm::Error::success();
+}
+
+/// Of the views that have none: a cloud's maps have those of their coarser sides.
+llvm::Error FusedWork::make_plain_masks() {
+  for (const ViewRequest& request : requests_) {
+    if (!request.transposed) continue;
+    const i32 volume = request.map->geometry.volume;
+    MINUET_TRY(engine_.fill_words(mask_counts_, 0, volume));
+    MINUET_TRY(engine_.make_masks(request.askers(), volume, request.view(), mask_counts_));
+  }
   return llvm::Error::success();
 }
 
@@ -143,7 +164,9 @@ FusedOperands FusedWork::operands(i32 number) const {
   const bool transposed = is_transposed(layer);
   const i32* const count = map.askers(transposed).count;
   if (!map.sides[transposed].used) return {{}, count};
-  return {transposed ? map.view.transposed : map.view, count};
+  FusedOperands operands{transposed ? map.view.transposed : map.view, count};
+  if (order_ == RowOrder::ByMask) operands.view.block_orders = nullptr;
+  return operands;
 }
 
 }  // namespace minuet

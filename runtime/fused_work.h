@@ -11,8 +11,8 @@ namespace minuet {
 
 class FusedWork {
  public:
-  /// `ordered`: the engine's kernels want queries by mask; else as they come.
-  FusedWork(const Program& program, Engine& engine, bool ordered);
+  /// `masks`: the engine's kernels read those of queries that come as they come, too.
+  FusedWork(const Program& program, Engine& engine, RowOrder order, bool masks);
 
   // ---- a prepare, in this order --------------------------------------------------------------
   /// No map is in use yet.
@@ -50,15 +50,19 @@ class FusedWork {
 
   void find_offsets(i32 map);
   void note_made();
+  bool is_ordered() const { return order_ != RowOrder::AsTheyCome; }
   void place_view(Placement& parts, Map& map, bool transposed) const;
+  llvm::Error make_plain_masks();
 
   const Program& program_;
   Engine& engine_;
-  const bool ordered_;
+  const RowOrder order_;
+  const bool masks_;
   std::vector<Map> maps_;
   std::vector<OffsetOrder> offsets_;   // of each map, once some prepare used it
   std::vector<ViewRequest> requests_;  // of the views that are placed
   void* workspace_ = nullptr;          // of make_views
+  i32* mask_counts_ = nullptr;         // that nobody reads, of masks without an order
 };
 
 }  // namespace minuet

@@ -53,6 +53,7 @@ llvm::Error group_gemms(const i32* counts, i32 volume, i32 direct_offset, const 
                         GroupPlan& plan) {
   plan.groups.clear();
   plan.gathered_rows = plan.largest_height = 0;
+  plan.streams = choice.streams;
   plan.direct_offset = direct_offset;
   plan.direct_rows = direct_offset >= 0 ? counts[direct_offset] : 0;
   plan.pairs = std::accumulate(counts, counts + volume, i64{0});

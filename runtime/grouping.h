@@ -36,6 +36,7 @@ struct GroupPlan {
   i64 padding_rows = 0;
   i64 gathered_rows = 0;  // of all groups
   i64 largest_height = 0;
+  i32 streams = 1;  // that the GEMMs may be spread over
 
   explicit GroupPlan(i32 volume = 0);
 };

@@ -19,14 +19,20 @@ double time_of(Operation operation, const StageTimes& times) {
       return times.gather;
     case Operation::Scatter:
       return times.scatter;
+    case Operation::Gemm:
+      return times.gemm;
     default:
       return times.gather + times.gemm + times.scatter + times.other;
   }
 }
 
-bool tries_search(const TuningConfigs& round) {
+double sum_of(const StageTimes& times) {
+  return times.sort + times.map + times.gather + times.gemm + times.scatter + times.other;
+}
+
+bool tries(Operation operation, const TuningConfigs& round) {
   return std::any_of(round.begin(), round.end(),
-                     [](const auto& trial) { return trial.first.operation == Operation::Search; });
+                     [&](const auto& trial) { return trial.first.operation == operation; });
 }
 
 i64 nanoseconds(double milliseconds) { return std::llround(milliseconds * 1e6); }
@@ -50,7 +56,7 @@ llvm::Expected<std::unique_ptr<NetworkMeter>> NetworkMeter::create(std::shared_p
   if (options.repeats == 0) options.repeats = device->info().arch.empty() ? kCpuRepeats : kGpuRepeats;
   std::unique_ptr<NetworkMeter> meter(new NetworkMeter(std::move(plan), std::move(cache), std::move(device),
                                                        environment, std::move(options)));
-  MINUET_TRY(meter->count_rows());
+  MINUET_TRY(meter->find_sizes());
   MINUET_TRY(meter->make_features());
   MINUET_TRY(meter->check_default_output());
   MINUET_TRY(meter->estimate());
@@ -75,7 +81,7 @@ i64 NetworkMeter::most_points() const {
 }
 
 /// And makes room for the largest output.
-llvm::Error NetworkMeter::count_rows() {
+[[gnu::cold]] llvm::Error NetworkMeter::find_sizes() {
   MINUET_TRY(set_default({}, plan_->dataflow));
   const Program& program = plan_->program;
   i64 most_rows = 1;
@@ -85,9 +91,11 @@ llvm::Error NetworkMeter::count_rows() {
     }
     keys_.push_back(fallback_->cloud()->key());
     most_rows = std::max(most_rows, fallback_->output_rows());
-    std::vector<i64>& rows = rows_.emplace_back();
-    for (const ProgramLayer& layer : program.layers) {
-      rows.push_back(fallback_->level(program.tensors[layer.output].level).rows);
+    std::vector<LayerSize>& sizes = sizes_.emplace_back();
+    for (std::size_t i = 0; i < program.layers.size(); ++i) {
+      const i64 rows = fallback_->level(program.tensors[program.layers[i].output].level).rows;
+      MINUET_ASSIGN(const i64 pairs, fallback_->layer_pairs(static_cast<i32>(i)));
+      sizes.push_back({rows, static_cast<double>(pairs) / static_cast<double>(std::max<i64>(rows, 1))});
     }
   }
   const i64 row = i64{program.tensors[program.output].channels} * dtype_bytes(program.dtype);
@@ -180,7 +188,7 @@ llvm::Expected<BinaryList> NetworkMeter::compile(const TuningConfigs& round, con
   return cache_->get_or_compile_all(compiled.requests());
 }
 
-llvm::Expected<std::unique_ptr<Execution>> NetworkMeter::open(const TuningConfigs& round) {
+[[gnu::cold]] llvm::Expected<std::unique_ptr<Execution>> NetworkMeter::open(const TuningConfigs& round) {
   MINUET_ASSIGN(const std::shared_ptr<const CompiledPlan> compiled, choose(round));
   MINUET_ASSIGN(const BinaryList binaries, compile(round, *compiled));
   MINUET_TRY(check_cancelled());
@@ -257,8 +265,8 @@ llvm::Error NetworkMeter::check_output(Execution& trial, std::size_t cloud) {
   return make_error(StatusCode::Internal, "the network's output is not the default's");
 }
 
-llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_layers(Execution& execution, std::size_t cloud,
-                                                                      const TuningConfigs& round) {
+[[gnu::cold]] llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_layers(
+    Execution& execution, std::size_t cloud, const TuningConfigs& round) {
   MINUET_TRY(check_cancelled());
   MINUET_TRY(run(execution, cloud));
   MINUET_TRY(execution.query_times().takeError());
@@ -266,7 +274,8 @@ llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_layers(Execution&
   for (std::size_t i = 0; i < plan_->program.layers.size(); ++i) {
     const StageTimes layer = execution.layer_times(static_cast<i32>(i));
     const ConvolutionProblem& problem = plan_->program.layers[i].convolution();
-    for (const TuningBucket& bucket : buckets_of_layer(problem, rows_[cloud][i])) {
+    const auto [rows, density] = sizes_[cloud][i];
+    for (const TuningBucket& bucket : buckets_of_layer(problem, rows, density)) {
       if (round.count(bucket) != 0) times[bucket] += nanoseconds(time_of(bucket.operation, layer));
     }
     const bool has_groups =
@@ -280,8 +289,8 @@ llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_layers(Execution&
   return times;
 }
 
-llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_search(Execution& execution, std::size_t cloud,
-                                                                      const TuningConfigs& round) {
+[[gnu::cold]] llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_search(
+    Execution& execution, std::size_t cloud, const TuningConfigs& round) {
   MINUET_TRY(check_cancelled());
   MINUET_TRY(prepare(execution, cloud));
   MINUET_ASSIGN(const StageTimes preparation, execution.query_times());
@@ -292,11 +301,22 @@ llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_search(Execution&
   return times;
 }
 
-llvm::Error NetworkMeter::measure_cloud(Execution& trial, std::size_t cloud, const TuningConfigs& round,
-                                        Samples& samples) {
+[[gnu::cold]] llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_whole(
+    Execution& execution, std::size_t cloud, const TuningConfigs& round) {
+  MINUET_TRY(check_cancelled());
+  MINUET_TRY(prepare(execution, cloud));
+  MINUET_TRY(run(execution, cloud));
+  MINUET_ASSIGN(const StageTimes inference, execution.query_times());
+  std::map<TuningBucket, i64> times;
+  for (const auto& [bucket, config] : round) times[bucket] = nanoseconds(sum_of(inference));
+  return times;
+}
+
+[[gnu::cold]] llvm::Error NetworkMeter::measure_cloud(Execution& trial, std::size_t cloud,
+                                                      const TuningConfigs& round, Samples& samples) {
   MINUET_TRY(check_output(trial, cloud));
-  const bool is_search = tries_search(round);
-  if (is_search) {
+  const bool is_search = tries(Operation::Search, round), is_order = tries(Operation::Order, round);
+  if (is_search || is_order) {
     MINUET_TRY(settle(*fallback_, cloud));
     MINUET_TRY(settle(trial, cloud));
   }
@@ -306,8 +326,9 @@ llvm::Error NetworkMeter::measure_cloud(Execution& trial, std::size_t cloud, con
     for (const bool second : {false, true}) {
       const bool is_trial = (pass % 2 == 0) == second;
       Execution& execution = is_trial ? trial : *fallback_;
-      MINUET_ASSIGN(times[is_trial ? 1 : 0],
-                    is_search ? time_search(execution, cloud, round) : time_layers(execution, cloud, round));
+      MINUET_ASSIGN(times[is_trial ? 1 : 0], is_search  ? time_search(execution, cloud, round)
+                                             : is_order ? time_whole(execution, cloud, round)
+                                                        : time_layers(execution, cloud, round));
     }
     if (pass < 0) continue;
     for (const auto& [bucket, time] : times[0]) {
@@ -341,12 +362,13 @@ llvm::Expected<i64> NetworkMeter::time_inference(Execution& execution, std::size
   return std::llround((seconds() - start) * 1e9);
 }
 
-llvm::Expected<TuningSamples> NetworkMeter::measure_network(const TuningConfigs& configs, double seconds) {
-  constexpr double kLeastPasses = 3;
-  const double fit = (seconds - network_overhead()) / std::max(2 * inference_seconds_, 1e-9);
-  const double most = std::max<double>(options_.repeats, kLeastPasses);
-  const i32 passes = static_cast<i32>(std::clamp(fit, kLeastPasses, most));
+[[gnu::cold]] llvm::Expected<TuningSamples> NetworkMeter::measure_network(const TuningConfigs& configs,
+                                                                          double seconds) {
   TuningSamples samples;
+  if (seconds < least_network_seconds()) return samples;
+  const double fit = (seconds - network_overhead()) / std::max(2 * inference_seconds_, 1e-9);
+  const i32 most = std::max(options_.repeats, kLeastNetworkPasses);
+  const i32 passes = static_cast<i32>(std::clamp<double>(fit, kLeastNetworkPasses, most));
   samples.fallback.resize(passes);
   samples.trial.resize(passes);
   MINUET_ASSIGN(const std::unique_ptr<Execution> trial, open(configs));

@@ -18,6 +18,9 @@ struct MeterCloud {
   i64 count = 0;
 };
 
+/// With which samples say something.
+inline constexpr i32 kLeastNetworkPasses = 3;
+
 struct MeterOptions {
   std::vector<MeterCloud> clouds;   // one at least
   i32 repeats = 0;                  // timed runs of each cloud in a round; 0: 16 on a GPU, 5 on the CPU
@@ -26,7 +29,8 @@ struct MeterOptions {
 
 /// One thread at a time. The plan is of a network. Times of a round are summed over the clouds and over the
 /// layers that a bucket has, and do not hold the preparation of a cloud; but a search's are of the sorted
-/// maps that a preparation makes, and a round that tries one tries nothing else.
+/// maps that a preparation makes, and an order's of a preparation and a run together. A round that tries one
+/// of these tries nothing else.
 class NetworkMeter final : public TuningMeter {
  public:
   static llvm::Expected<std::unique_ptr<NetworkMeter>> create(std::shared_ptr<const Plan> plan,
@@ -38,21 +42,30 @@ class NetworkMeter final : public TuningMeter {
   /// how they are made.
   llvm::Error set_default(TuningConfigs configs, std::optional<Dataflow> dataflow,
                           MapMethod maps = MapMethod::Indexed);
-  /// Of each layer's output, by cloud and layer.
-  const std::vector<std::vector<i64>>& rows() const { return rows_; }
+  struct LayerSize {
+    i64 rows = 0;        // of the output
+    double density = 0;  // pairs a row of it
+  };
+  /// By cloud and layer.
+  const std::vector<std::vector<LayerSize>>& sizes() const { return sizes_; }
   /// Of each cloud's sorted maps.
   const std::vector<KeyType>& keys() const { return keys_; }
   /// About how long measure() takes, once its kernels are compiled.
   double round_seconds() const { return opening_seconds_ + 2 * (options_.repeats + 3) * inference_seconds_; }
-  /// The same of measure_network() with set_default() before it, where it may take its time.
+  /// The same of measure_network() with set_default() before it, where it may take its time; and of its
+  /// fewest passes.
   double network_seconds() const { return network_overhead() + 2 * options_.repeats * inference_seconds_; }
+  double least_network_seconds() const {
+    return network_overhead() + 2 * kLeastNetworkPasses * inference_seconds_;
+  }
 
   static double now();
   double seconds() override { return now(); }
   void announce(const TuningConfigs& round) override;
   llvm::Expected<std::map<TuningBucket, TuningSamples>> measure(const TuningConfigs& round) override;
   /// Whole inferences of all clouds, wall time, from coordinates and features to the output: as many passes
-  /// as a round has, or as few as fit into `seconds`, three at least.
+  /// as a round has, or as few as fit into `seconds`. None, and nothing is run, where kLeastNetworkPasses do
+  /// not.
   llvm::Expected<TuningSamples> measure_network(const TuningConfigs& configs, double seconds);
 
  private:
@@ -66,7 +79,7 @@ class NetworkMeter final : public TuningMeter {
                std::shared_ptr<Device> device, TuningEnvironment environment, MeterOptions options);
   i64 most_points() const;
   double network_overhead() const;
-  llvm::Error count_rows();
+  llvm::Error find_sizes();
   llvm::Error estimate();
   llvm::Error make_features();
   llvm::Error check_cancelled() const;
@@ -91,6 +104,9 @@ class NetworkMeter final : public TuningMeter {
   /// Of one preparation: the same, of a round of searches.
   llvm::Expected<std::map<TuningBucket, i64>> time_search(Execution& execution, std::size_t cloud,
                                                           const TuningConfigs& round);
+  /// Of a preparation and a run: the same, of a round of an order.
+  llvm::Expected<std::map<TuningBucket, i64>> time_whole(Execution& execution, std::size_t cloud,
+                                                         const TuningConfigs& round);
   llvm::Error measure_cloud(Execution& trial, std::size_t cloud, const TuningConfigs& round,
                             Samples& samples);
   llvm::Expected<i64> time_inference(Execution& execution, std::size_t cloud);
@@ -100,7 +116,7 @@ class NetworkMeter final : public TuningMeter {
   const std::shared_ptr<Device> device_;
   const TuningEnvironment environment_;
   const MeterOptions options_;
-  std::vector<std::vector<i64>> rows_;
+  std::vector<std::vector<LayerSize>> sizes_;
   std::vector<KeyType> keys_;
   double opening_seconds_ = 0;    // of the default, whose kernels are there
   double inference_seconds_ = 0;  // one of each cloud

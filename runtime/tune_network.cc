@@ -50,7 +50,7 @@ class NetworkTuner {
   }
 
  private:
-  enum class Work { Fused, GatherGemmScatter, Grouping, Search, Dataflows };
+  enum class Work { Fused, GatherGemmScatter, Grouping, Search, Order, Dataflows };
   struct Step {
     double weight;  // of the time
     Work work;
@@ -80,6 +80,7 @@ class NetworkTuner {
     }
     if (plan_.dataflow != Dataflow::Fused) steps.push_back({1, Work::Grouping});
     steps.push_back({1, Work::Search});
+    if (plan_.dataflow != Dataflow::GatherGemmScatter) steps.push_back({1, Work::Order});
     if (!plan_.dataflow) steps.push_back({2, Work::Dataflows});
     return steps;
   }
@@ -94,6 +95,8 @@ class NetworkTuner {
         return tune_grouping();
       case Work::Search:
         return tune_search();
+      case Work::Order:
+        return tune_order();
       default:
         return tune_dataflows();
     }
@@ -106,14 +109,17 @@ class NetworkTuner {
     });
   }
 
-  /// `tasks_of`: those of a problem and the rows of its output. Each bucket once.
+  using LayerSize = NetworkMeter::LayerSize;
+
+  /// `tasks_of`: those of a problem and the size that it has in a cloud. Each bucket once.
   std::vector<TuningTask> collect(
-      llvm::function_ref<std::vector<TuningTask>(const ConvolutionProblem&, i64)> tasks_of) const {
+      llvm::function_ref<std::vector<TuningTask>(const ConvolutionProblem&, const LayerSize&)> tasks_of)
+      const {
     std::map<TuningBucket, TuningTask> tasks;
-    for (const std::vector<i64>& rows : meter_.rows()) {
-      for (std::size_t i = 0; i < rows.size(); ++i) {
-        if (rows[i] < 1) continue;
-        for (TuningTask& task : tasks_of(plan_.program.layers[i].convolution(), rows[i])) {
+    for (const std::vector<LayerSize>& sizes : meter_.sizes()) {
+      for (std::size_t i = 0; i < sizes.size(); ++i) {
+        if (sizes[i].rows < 1) continue;
+        for (TuningTask& task : tasks_of(plan_.program.layers[i].convolution(), sizes[i])) {
           tasks.try_emplace(task.bucket, std::move(task));
         }
       }
@@ -133,20 +139,19 @@ class NetworkTuner {
   }
 
   llvm::Error tune_kernels(Dataflow dataflow) {
-    std::vector<TuningTask> tasks = collect([&](const ConvolutionProblem& problem, i64 rows) {
-      return kernel_tasks(problem, device_.info().arch, dataflow, rows);
+    std::vector<TuningTask> tasks = collect([&](const ConvolutionProblem& problem, const LayerSize& size) {
+      return kernel_tasks(problem, device_.info().arch, dataflow, size.rows, size.density);
     });
     if (tasks.empty() || !can_run_by(dataflow)) return llvm::Error::success();
-    return search(dataflow == Dataflow::Fused ? "fused kernels" : "gather and scatter tiles", tasks,
-                  dataflow);
+    return search(dataflow == Dataflow::Fused ? "fused kernels" : "tiles and GEMMs", tasks, dataflow);
   }
 
   /// Of the clouds whose maps have such keys: of the largest level there is. 0 where there is no such cloud.
   i64 most_rows(std::optional<KeyType> key = {}) const {
     i64 most = 0;
-    for (std::size_t cloud = 0; cloud < meter_.rows().size(); ++cloud) {
+    for (std::size_t cloud = 0; cloud < meter_.sizes().size(); ++cloud) {
       if (key && meter_.keys()[cloud] != *key) continue;
-      for (const i64 rows : meter_.rows()[cloud]) most = std::max(most, rows);
+      for (const LayerSize& size : meter_.sizes()[cloud]) most = std::max(most, size.rows);
     }
     return most;
   }
@@ -173,9 +178,18 @@ class NetworkTuner {
     return search("sorted maps", tasks, plan_.dataflow, MapMethod::Sorted);
   }
 
+  llvm::Error tune_order() {
+    const ConvolutionProblem* const largest = largest_kernel(plan_.program);
+    const bool runs_fused = plan_.dataflow == Dataflow::Fused || count_fused() > 0;
+    if (is_cpu() || largest == nullptr || most_rows() == 0 || !runs_fused) return llvm::Error::success();
+    std::vector<TuningTask> tasks;
+    tasks.push_back(order_task(*largest, most_rows()));
+    return search("row order", tasks, plan_.dataflow);
+  }
+
   llvm::Error tune_dataflows() {
-    std::vector<TuningTask> tasks = collect([&](const ConvolutionProblem& problem, i64 rows) {
-      return std::vector<TuningTask>{dataflow_task(problem, device_.info().arch, rows)};
+    std::vector<TuningTask> tasks = collect([&](const ConvolutionProblem& problem, const LayerSize& size) {
+      return std::vector<TuningTask>{dataflow_task(problem, device_.info().arch, size.rows, size.density)};
     });
     choosing_dataflows_ = true;
     return search("dataflows", tasks, {});
@@ -242,11 +256,12 @@ class NetworkTuner {
   std::vector<std::pair<i64, TuningBucket>> maps_of(const TuningConfigs& moved) const {
     const Program& program = plan_.program;
     std::vector<std::pair<i64, TuningBucket>> read;
-    for (std::size_t cloud = 0; cloud < meter_.rows().size(); ++cloud) {
+    for (std::size_t cloud = 0; cloud < meter_.sizes().size(); ++cloud) {
       for (std::size_t i = 0; i < program.layers.size(); ++i) {
         const ProgramLayer& layer = program.layers[i];
+        const LayerSize& size = meter_.sizes()[cloud][i];
         const TuningBucket bucket =
-            layer_bucket(Operation::Dataflow, layer.convolution(), meter_.rows()[cloud][i]);
+            layer_bucket(Operation::Dataflow, layer.convolution(), size.rows, size.density);
         if (moved.count(bucket) != 0) read.emplace_back(cloud * program.maps.size() + layer.map, bucket);
       }
     }
@@ -256,15 +271,20 @@ class NetworkTuner {
   /// Of the dataflows that won layer by layer those with which the network is faster, for what layers save
   /// has to be more than a map's further views take: all of them, or else those by which layers that share
   /// maps make it faster on their own, as far as there is time to see.
-  [[gnu::cold]] llvm::Expected<TuningConfigs> winning_moves(const std::vector<TuningDecision>& decisions) {
+  /// None where there is no time to see.
+  [[gnu::cold]] llvm::Expected<std::optional<TuningConfigs>> winning_moves(
+      const std::vector<TuningDecision>& decisions) {
     TuningConfigs moved, winners;
     for (const TuningDecision& decision : decisions) {
       if (decision.winner) moved[decision.bucket] = decision.winner->config;
     }
     if (moved.empty()) return winners;
+    if (!has_time_for_network()) return std::nullopt;
     tell_network();
+    // The other half is for the last comparison, which decides nothing.
+    const double half = (last_ - meter_.seconds()) / 2;
     MINUET_ASSIGN(const TuningSamples together,
-                  meter_.measure_network(moved, (last_ - meter_.seconds()) / 2));
+                  meter_.measure_network(moved, std::max(half, meter_.least_network_seconds())));
     if (median(together.trial) < median(together.fallback)) return moved;
     const std::vector<std::set<TuningBucket>> groups = group_by_map(maps_of(moved));
     for (const std::set<TuningBucket>& group : groups) {
@@ -282,10 +302,12 @@ class NetworkTuner {
   llvm::Error settle_dataflows(TuningOutcome& outcome) {
     std::vector<TuningDecision> decisions = std::exchange(outcome.decisions, {});
     if (outcome.stopped || outcome.failure) return llvm::Error::success();
-    llvm::Expected<TuningConfigs> winners = winning_moves(decisions);
-    if (!winners) return unless_stopped(winners.takeError());
+    llvm::Expected<std::optional<TuningConfigs>> moves = winning_moves(decisions);
+    if (!moves) return unless_stopped(moves.takeError());
+    if (!*moves) return llvm::Error::success();
+    const TuningConfigs& winners = **moves;
     for (TuningDecision& decision : decisions) {
-      if (!decision.winner || winners->count(decision.bucket) != 0) continue;
+      if (!decision.winner || winners.count(decision.bucket) != 0) continue;
       decision.winner.reset();
       decision.others.clear();  // which may be faster than the default
     }
@@ -297,17 +319,21 @@ class NetworkTuner {
   /// this run's clouds, which say nothing beside another run's. What somebody else has measured meanwhile
   /// stays beside it.
   [[gnu::cold]] llvm::Error keep(const std::vector<TuningDecision>& decisions) {
+    std::vector<TuningEntry> entries;
     for (const TuningDecision& decision : decisions) {
-      TuningEntry entry = entry_of(environment_, decision);
+      TuningEntry& entry = entries.emplace_back(entry_of(environment_, decision));
       for (TuningMeasurement& measurement : entry.measurements) {
         measurement.driver = device_.info().driver;
         measurement.request_keys = keys_of(decision.bucket, measurement.config);
       }
-      const auto before = before_.find(decision.bucket);
-      MINUET_TRY(store_.publish_joined(entry, [&](const TuningEntry& there) {
-        const bool is_old = before != before_.end() && before->second == there;
-        return is_old ? entry : merge_runs(entry, there);
-      }));
+    }
+    const auto join = [&](const TuningEntry& mine, const TuningEntry& there) {
+      const auto before = before_.find(mine.bucket);
+      const bool is_old = before != before_.end() && before->second == there;
+      return is_old ? mine : merge_runs(mine, there);
+    };
+    MINUET_TRY(store_.publish_joined(entries, join, options_.meter.cancelled));
+    for (const TuningDecision& decision : decisions) {
       ++summary_.decided;
       summary_.won += decision.winner ? 1 : 0;
       decided_[decision.bucket] = (decision.winner ? *decision.winner : decision.fallback).config;
@@ -325,22 +351,25 @@ class NetworkTuner {
       const MapChoice& map = bucket.key == KeyType::U32 ? engine.map32 : engine.map64;
       return {key_of(emit(map.find_query_borders[0]), arch), key_of(emit(map.search_kernel_map[0]), arch)};
     }
-    for (const std::vector<i64>& rows : meter_.rows()) {
-      for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (const std::vector<LayerSize>& sizes : meter_.sizes()) {
+      for (std::size_t i = 0; i < sizes.size(); ++i) {
+        const auto [rows, density] = sizes[i];
         const ConvolutionProblem& problem = plan_.program.layers[i].convolution();
         const i64 volume = kernel_volume(problem);
-        if (bucket == layer_bucket(Operation::Fused, problem, rows[i])) {
-          FusedSpec spec = choose_fused(problem, arch, rows[i]).fused;
+        if (bucket == layer_bucket(Operation::Fused, problem, rows, density)) {
+          FusedSpec spec = choose_fused(problem, arch, rows).fused;
           if (!llvm::errorToBool(read_config(config, spec))) return {key_of(emit(spec), arch)};
         }
-        if (bucket == gather_bucket(problem.dtype, problem.in_channels, volume, rows[i]))
-          return {key_of(emit(choose_gmas(problem, &snapshot, rows[i]).gather), arch)};
-        if (bucket == scatter_bucket(problem.dtype, problem.out_channels, volume, rows[i]))
-          return {key_of(emit(choose_gmas(problem, &snapshot, rows[i]).scatter), arch)};
+        if (bucket == gather_bucket(problem.dtype, problem.in_channels, volume, rows))
+          return {key_of(emit(choose_gmas(problem, &snapshot, rows).gather), arch)};
+        if (bucket == scatter_bucket(problem.dtype, problem.out_channels, volume, rows))
+          return {key_of(emit(choose_gmas(problem, &snapshot, rows).scatter), arch)};
       }
     }
     return {};
   }
+
+  bool has_time_for_network() const { return last_ - meter_.seconds() >= meter_.least_network_seconds(); }
 
   /// That the whole network is measured next.
   void tell_network() const {
@@ -348,6 +377,7 @@ class NetworkTuner {
   }
 
   llvm::Error compare() {
+    if (!has_time_for_network()) return llvm::Error::success();
     tell_network();
     MINUET_TRY(meter_.set_default({}, plan_.dataflow));
     MINUET_ASSIGN(const TuningSamples samples, meter_.measure_network(decided_, last_ - meter_.seconds()));

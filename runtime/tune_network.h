@@ -1,9 +1,9 @@
 // Tuning a network: what is measured in which order, and what of it is kept.
 //
 // First the kernels of the dataflow that most layers run by, then those of the other one, each by itself;
-// then what serves all layers: groups of GEMMs, and the search of sorted maps; then dataflow against
-// dataflow, each with its best kernels; last the whole network. What was decided is in the store as soon as a
-// step is over. Each step has a part of the time that is left to it and to those after it.
+// then what serves all layers: groups of GEMMs, the search of sorted maps, the order of rows; then dataflow
+// against dataflow, each with its best kernels; last the whole network. What was decided is in the store as
+// soon as a step is over. Each step has a part of the time that is left to it and to those after it.
 #pragma once
 
 #include <functional>
@@ -35,7 +35,7 @@ struct TuneSummary {
   i64 tried = 0, skipped = 0;  // candidates
   i64 decided = 0, won = 0;    // buckets; those of them where something beats the default
   i64 untuned_ns = 0,
-      tuned_ns = 0;  // of all clouds' inferences, medians; 0 where nothing won or it was stopped
+      tuned_ns = 0;  // of all clouds' inferences, medians; 0 where nothing won, or nobody had time to compare
   bool stopped = false;
 };
 

@@ -17,7 +17,7 @@ bool fits(const TuningBucket& bucket, const TuningConfig& config) {
 
 // ---- tiles ----------------------------------------------------------------------------------------------
 
-TuningTask tile_task(const TuningBucket& bucket, i32 default_tile) {
+[[gnu::cold]] TuningTask tile_task(const TuningBucket& bucket, i32 default_tile) {
   TuningTask task{bucket, tile_config(default_tile), {}};
   std::vector<i32> tiles;
   for (i32 tile = 1; tile <= bucket.channels; ++tile) {
@@ -31,6 +31,14 @@ TuningTask tile_task(const TuningBucket& bucket, i32 default_tile) {
   std::sort(tiles.begin(), tiles.end(), [&](i32 a, i32 b) { return distance(a) < distance(b); });
   for (const i32 tile : tiles) {
     if (fits(bucket, tile_config(tile))) task.candidates.push_back(tile_config(tile));
+  }
+  return task;
+}
+
+[[gnu::cold]] TuningTask gemm_task(const TuningBucket& bucket) {
+  TuningTask task{bucket, config_of(GemmChoice{}), {}};
+  for (i32 algorithm = 1; algorithm < kMostGemmAlgorithms; ++algorithm) {
+    task.candidates.push_back(config_of(GemmChoice{algorithm}));
   }
   return task;
 }
@@ -97,7 +105,7 @@ std::vector<i32> columns_of(const FusedSpec& spec) {
 
 /// The fields in the order in which they were seen to matter: the work of a block, who shares it, and how it
 /// is fed.
-std::vector<Axis> axes_of(const FusedSpec& spec) {
+[[gnu::cold]] std::vector<Axis> axes_of(const FusedSpec& spec) {
   const bool is_warpgroup = spec.unit == MmaUnit::Warpgroup;
   const std::vector<i32> warps = is_warpgroup ? std::vector<i32>{4, 8, 12, 16} : std::vector<i32>{2, 4, 8};
   std::vector<Axis> axes{values_of(&FusedSpec::columns, columns_of(spec)),
@@ -163,9 +171,9 @@ void add_second_neighbours(SpecList& list, const FusedSpec& base) {
   }
 }
 
-TuningTask fused_task(const ConvolutionProblem& problem, llvm::StringRef arch, const FusedSpec& chosen,
-                      i64 rows) {
-  TuningTask task{layer_bucket(Operation::Fused, problem, rows), config_of(chosen), {}};
+[[gnu::cold]] TuningTask fused_task(const ConvolutionProblem& problem, llvm::StringRef arch,
+                                    const FusedSpec& chosen, i64 rows, std::optional<double> density) {
+  TuningTask task{layer_bucket(Operation::Fused, problem, rows, density), config_of(chosen), {}};
   std::vector<FusedSpec> bases{chosen};
   if (chosen.unit == MmaUnit::Warpgroup) {
     bases.push_back(choose_fused(problem, arch, rows, {.warpgroups = false}).fused);
@@ -181,8 +189,9 @@ TuningTask fused_task(const ConvolutionProblem& problem, llvm::StringRef arch, c
 
 }  // namespace
 
-std::vector<TuningTask> kernel_tasks(const ConvolutionProblem& problem, llvm::StringRef arch,
-                                     Dataflow dataflow, i64 rows) {
+[[gnu::cold]] std::vector<TuningTask> kernel_tasks(const ConvolutionProblem& problem, llvm::StringRef arch,
+                                                   Dataflow dataflow, i64 rows,
+                                                   std::optional<double> density) {
   if (arch.empty()) return {};
   llvm::Expected<std::vector<Candidate>> candidates = choose_candidates(problem, arch, nullptr, dataflow);
   if (!candidates) {
@@ -191,12 +200,13 @@ std::vector<TuningTask> kernel_tasks(const ConvolutionProblem& problem, llvm::St
   }
   const OpChoice& chosen = select(*candidates, rows, {}).choice;
   if (const auto* const fused = std::get_if<FusedChoice>(&chosen)) {
-    return {fused_task(problem, arch, fused->fused, rows)};
+    return {fused_task(problem, arch, fused->fused, rows, density)};
   }
   const GmasChoice& gmas = *std::get_if<GmasChoice>(&chosen);
   const i64 volume = kernel_volume(problem);
   return {tile_task(gather_bucket(problem.dtype, problem.in_channels, volume, rows), gmas.gather.tile),
-          tile_task(scatter_bucket(problem.dtype, problem.out_channels, volume, rows), gmas.scatter.tile)};
+          tile_task(scatter_bucket(problem.dtype, problem.out_channels, volume, rows), gmas.scatter.tile),
+          gemm_task(gemm_bucket(problem.dtype, problem.in_channels, problem.out_channels, volume, rows))};
 }
 
 TuningTask search_task(KeyType key, i32 ndim, i64 volume, i64 rows) {
@@ -210,15 +220,25 @@ TuningTask search_task(KeyType key, i32 ndim, i64 volume, i64 rows) {
 TuningTask grouping_task(const ConvolutionProblem& problem, i64 rows) {
   TuningTask task{
       grouping_bucket(problem.dtype, kernel_volume(problem), rows), config_of(GroupingChoice{}), {}};
-  add_combinations(task,
-                   {{"padding_percent", {15, 40, 10, 60, 5, 100, 0}}, {"height_step", {128, 32, 256, 16}}});
+  add_combinations(task, {{"padding_percent", {15, 40, 10, 60, 5, 100, 0}},
+                          {"height_step", {128, 32, 256, 16}},
+                          {"streams", {1}}});
   return task;
 }
 
-TuningTask dataflow_task(const ConvolutionProblem& problem, llvm::StringRef arch, i64 rows) {
+[[gnu::cold]] TuningTask order_task(const ConvolutionProblem& problem, i64 rows) {
+  TuningTask task{order_bucket(problem.dtype, kernel_volume(problem), rows), config_of(OrderChoice{}), {}};
+  for (const RowOrder order : {RowOrder::ByMask, RowOrder::AsTheyCome}) {
+    task.candidates.push_back(config_of(OrderChoice{order}));
+  }
+  return task;
+}
+
+TuningTask dataflow_task(const ConvolutionProblem& problem, llvm::StringRef arch, i64 rows,
+                         std::optional<double> density) {
   const Dataflow chosen = choose_dataflow(problem, arch);
   const Dataflow other = chosen == Dataflow::Fused ? Dataflow::GatherGemmScatter : Dataflow::Fused;
-  TuningTask task{layer_bucket(Operation::Dataflow, problem, rows), config_of(chosen), {}};
+  TuningTask task{layer_bucket(Operation::Dataflow, problem, rows, density), config_of(chosen), {}};
   if (fits(task.bucket, config_of(other))) task.candidates.push_back(config_of(other));
   return task;
 }

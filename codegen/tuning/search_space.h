@@ -16,21 +16,25 @@ struct TuningTask {
   bool has_favourite = false;            // the first one won before: it is tried first
 };
 
-/// Of an op on an output of so many rows, which runs by `dataflow`: gather and scatter tiles (all divisors of
-/// the channels, those near the default's first), or Specs of the fused kernel: the default's and that of the
-/// other matrix unit with one or two of their fields changed. `arch`: "" for the CPU, whose kernels are not
-/// specialized: none.
+/// Of an op on an output of so many rows, with `density` pairs each, which runs by `dataflow`: gather and
+/// scatter tiles (all divisors of the channels, those near the default's first) and cuBLASLt's algorithms, or
+/// Specs of the fused kernel: the default's and that of the other matrix unit with one or two of their fields
+/// changed. `arch`: "" for the CPU, whose kernels are not specialized: none.
 std::vector<TuningTask> kernel_tasks(const ConvolutionProblem& problem, llvm::StringRef arch,
-                                     Dataflow dataflow, i64 rows);
+                                     Dataflow dataflow, i64 rows, std::optional<double> density = {});
 
 /// B, C and threads of the search that makes the sorted maps of a network: `volume` offsets at most, of about
 /// `rows` rows.
 TuningTask search_task(KeyType key, i32 ndim, i64 volume, i64 rows);
-/// How much padding a group of GEMMs may have, and what their heights are multiples of, for a network whose
-/// largest kernel is the problem's.
+/// How much padding a group of GEMMs may have, what their heights are multiples of, and how many streams they
+/// are spread over, for a network whose largest kernel is the problem's.
 TuningTask grouping_task(const ConvolutionProblem& problem, i64 rows);
 
+/// In which order rows are taken, for such a network.
+TuningTask order_task(const ConvolutionProblem& problem, i64 rows);
+
 /// By which dataflow it runs. No candidate where only one takes it.
-TuningTask dataflow_task(const ConvolutionProblem& problem, llvm::StringRef arch, i64 rows);
+TuningTask dataflow_task(const ConvolutionProblem& problem, llvm::StringRef arch, i64 rows,
+                         std::optional<double> density = {});
 
 }  // namespace minuet

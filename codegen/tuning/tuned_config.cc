@@ -32,7 +32,7 @@ llvm::Error validate_bucket(const TuningBucket& bucket) {
   if (has_channels && (bucket.channels < 1 || bucket.channels > std::numeric_limits<i32>::max())) {
     return make_error(StatusCode::OutOfRange, "the bucket has {0} channels", bucket.channels);
   }
-  if (!is_of_layer(bucket.operation)) return llvm::Error::success();
+  if (!is_of_layer(bucket.operation) && bucket.operation != Operation::Gemm) return llvm::Error::success();
   if (bucket.channels < 1 || bucket.channels > kMostChannels || bucket.out_channels < 1 ||
       bucket.out_channels > kMostChannels || bucket.volume < 1 || bucket.volume > kMostOffsets) {
     return make_error(StatusCode::OutOfRange, "the bucket has {0} to {1} channels and {2} offsets",
@@ -80,10 +80,13 @@ TuningConfig config_of(const SearchChoice& search) {
 
 TuningConfig config_of(const GroupingChoice& grouping) {
   return {{"padding_percent", std::llround(grouping.padding_threshold * 100)},
-          {"height_step", grouping.height_step}};
+          {"height_step", grouping.height_step},
+          {"streams", grouping.streams}};
 }
 
 TuningConfig tile_config(i32 tile) { return {{"tile", tile}}; }
+
+TuningConfig config_of(const GemmChoice& gemm) { return {{"algorithm", gemm.algorithm}}; }
 
 TuningConfig config_of(const FusedSpec& fused) {
   TuningConfig config{{"weights", static_cast<i64>(fused.weights)},
@@ -95,6 +98,8 @@ TuningConfig config_of(const FusedSpec& fused) {
 
 TuningConfig config_of(Dataflow dataflow) { return {{"dataflow", static_cast<i64>(dataflow)}}; }
 
+TuningConfig config_of(const OrderChoice& order) { return {{"order", static_cast<i64>(order.order)}}; }
+
 llvm::Error read_config(const TuningConfig& config, SearchChoice& search) {
   return read_fields(config, {{"source_block", &search.source_block},
                               {"query_block", &search.query_block},
@@ -103,13 +108,19 @@ llvm::Error read_config(const TuningConfig& config, SearchChoice& search) {
 
 llvm::Error read_config(const TuningConfig& config, GroupingChoice& grouping) {
   i32 percent = 0;
-  MINUET_TRY(read_fields(config, {{"padding_percent", &percent}, {"height_step", &grouping.height_step}}));
+  MINUET_TRY(read_fields(config, {{"padding_percent", &percent},
+                                  {"height_step", &grouping.height_step},
+                                  {"streams", &grouping.streams}}));
   grouping.padding_threshold = percent / 100.0;
   return llvm::Error::success();
 }
 
 llvm::Error read_config(const TuningConfig& config, i32& tile) {
   return read_fields(config, {{"tile", &tile}});
+}
+
+llvm::Error read_config(const TuningConfig& config, GemmChoice& gemm) {
+  return read_fields(config, {{"algorithm", &gemm.algorithm}});
 }
 
 llvm::Error read_config(const TuningConfig& config, FusedSpec& fused) {
@@ -139,6 +150,16 @@ llvm::Error read_config(const TuningConfig& config, Dataflow& dataflow) {
   return llvm::Error::success();
 }
 
+llvm::Error read_config(const TuningConfig& config, OrderChoice& order) {
+  i32 number = 0;
+  MINUET_TRY(read_fields(config, {{"order", &number}}));
+  if (number > static_cast<i32>(RowOrder::ByBlock)) {
+    return make_error(StatusCode::OutOfRange, "there is no order {0}", number);
+  }
+  order.order = static_cast<RowOrder>(number);
+  return llvm::Error::success();
+}
+
 llvm::Error validate_config(const TuningBucket& bucket, const TuningConfig& config) {
   MINUET_TRY(validate_bucket(bucket));
   if (bucket.operation == Operation::Search) {
@@ -150,6 +171,15 @@ llvm::Error validate_config(const TuningBucket& bucket, const TuningConfig& conf
     GroupingChoice grouping;
     MINUET_TRY(read_config(config, grouping));
     return validate(grouping);
+  }
+  if (bucket.operation == Operation::Order) {
+    OrderChoice order;
+    return read_config(config, order);
+  }
+  if (bucket.operation == Operation::Gemm) {
+    GemmChoice gemm;
+    MINUET_TRY(read_config(config, gemm));
+    return validate(gemm);
   }
   if (bucket.operation == Operation::Fused) return validate_fused(bucket, config);
   if (bucket.operation == Operation::Dataflow) {

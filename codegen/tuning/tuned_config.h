@@ -11,17 +11,21 @@
 namespace minuet {
 
 TuningConfig config_of(const SearchChoice& search);      // source_block, query_block, threads
-TuningConfig config_of(const GroupingChoice& grouping);  // padding_percent, height_step
+TuningConfig config_of(const GroupingChoice& grouping);  // padding_percent, height_step, streams
 TuningConfig tile_config(i32 tile);                      // tile, of a gather or a scatter
+TuningConfig config_of(const GemmChoice& gemm);          // algorithm
 TuningConfig config_of(const FusedSpec& fused);          // step, columns, ... unit, early_loads
 TuningConfig config_of(Dataflow dataflow);               // dataflow
+TuningConfig config_of(const OrderChoice& order);        // order
 
 llvm::Error read_config(const TuningConfig& config, SearchChoice& search);
 llvm::Error read_config(const TuningConfig& config, GroupingChoice& grouping);
 llvm::Error read_config(const TuningConfig& config, i32& tile);
+llvm::Error read_config(const TuningConfig& config, GemmChoice& gemm);
 /// What follows from the problem stays as it is.
 llvm::Error read_config(const TuningConfig& config, FusedSpec& fused);
 llvm::Error read_config(const TuningConfig& config, Dataflow& dataflow);
+llvm::Error read_config(const TuningConfig& config, OrderChoice& order);
 
 /// What was measured for the bucket, if anything (null); `choice` becomes it. `tuning` may be null.
 template <class Choice>

@@ -105,7 +105,7 @@ class Tuner {
     }
   }
 
-  TuningOutcome run() {
+  [[gnu::cold]] TuningOutcome run() {
     if (llvm::Error error = search()) {
       StatusError status = take_status(std::move(error));
       outcome_.stopped = status.code() == StatusCode::Cancelled;
@@ -118,7 +118,7 @@ class Tuner {
   }
 
  private:
-  llvm::Error search() {
+  [[gnu::cold]] llvm::Error search() {
     TuningConfigs round = pick();
     if (!round.empty()) meter_.announce(round);
     while (!round.empty() && has_time(2)) {  // for it, and for one that confirms
@@ -190,7 +190,7 @@ class Tuner {
   }
 
   /// Where a round does not run, its halves are measured, and what does not run alone is left out.
-  llvm::Error measure(const TuningConfigs& round, bool confirms) {
+  [[gnu::cold]] llvm::Error measure(const TuningConfigs& round, bool confirms) {
     llvm::Expected<std::map<TuningBucket, TuningSamples>> samples = meter_.measure(round);
     if (samples) {
       take(round, *samples, confirms);
@@ -289,12 +289,12 @@ bool agrees(const std::vector<float>& trial, const std::vector<float>& fallback)
   return error <= greatest / 32;
 }
 
-TuningOutcome search_configs(const std::vector<TuningTask>& tasks, TuningMeter& meter,
-                             const TunerOptions& options) {
+[[gnu::cold]] TuningOutcome search_configs(const std::vector<TuningTask>& tasks, TuningMeter& meter,
+                                           const TunerOptions& options) {
   return Tuner(tasks, meter, options).run();
 }
 
-TuningEntry entry_of(const TuningEnvironment& environment, const TuningDecision& decision) {
+[[gnu::cold]] TuningEntry entry_of(const TuningEnvironment& environment, const TuningDecision& decision) {
   std::vector<TuningMeasurement> others = decision.others;
   if (decision.winner) others.push_back(*decision.winner);
   return make_entry(environment, decision.bucket, decision.fallback, std::move(others));

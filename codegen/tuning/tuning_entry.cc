@@ -26,7 +26,7 @@ const TuningMeasurement& better_of(const TuningMeasurement& a, const TuningMeasu
   return order(b) < order(a) ? b : a;
 }
 
-std::vector<TuningMeasurement> unite(const std::vector<TuningMeasurement>& all) {
+[[gnu::cold]] std::vector<TuningMeasurement> unite(const std::vector<TuningMeasurement>& all) {
   std::map<TuningConfig, TuningMeasurement> by_config;
   for (const TuningMeasurement& measurement : all) {
     const auto [slot, added] = by_config.try_emplace(measurement.config, measurement);

@@ -57,5 +57,7 @@ std::string write_tuning(const std::vector<TuningEntry>& entries);
 /// an error.
 llvm::Expected<std::vector<TuningEntry>> read_tuning(llvm::StringRef text,
                                                      std::vector<std::string>* skipped = nullptr);
+/// Whether an element is of a later schema than this library's.
+bool has_newer_schema(llvm::StringRef text);
 
 }  // namespace minuet

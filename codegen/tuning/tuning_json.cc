@@ -30,7 +30,7 @@ llvm::json::Object object_of(const Fields& fields) {
   return object;
 }
 
-llvm::json::Object object_of(const TuningMeasurement& measurement) {
+[[gnu::cold]] llvm::json::Object object_of(const TuningMeasurement& measurement) {
   llvm::json::Object config;
   for (const auto& [name, value] : measurement.config) config[name] = value;
   return llvm::json::Object{{"config", std::move(config)},
@@ -43,7 +43,7 @@ llvm::json::Object object_of(const TuningMeasurement& measurement) {
                             {"request_keys", llvm::json::Array(measurement.request_keys)}};
 }
 
-llvm::json::Object object_of(const TuningEntry& entry) {
+[[gnu::cold]] llvm::json::Object object_of(const TuningEntry& entry) {
   llvm::json::Array measurements;
   for (const TuningMeasurement& measurement : entry.measurements)
     measurements.push_back(object_of(measurement));
@@ -139,6 +139,9 @@ llvm::Expected<TuningEntry> entry_of(const llvm::json::Value& value) {
   }
   TuningEntry entry;
   MINUET_TRY(read_field(*object, "operation", entry.bucket.operation));
+  const llvm::json::Object* const bucket = object->getObject("bucket");
+  const bool has_density = bucket != nullptr && bucket->get("log4_density") != nullptr;
+  if (has_density && is_of_layer(entry.bucket.operation)) entry.bucket.log4_density = 0;  // which is read
   MINUET_TRY(read_fields(*object, "bucket", entry.bucket));
   MINUET_TRY(read_fields(*object, "environment", entry.environment));
   const llvm::json::Array* const measurements = object->getArray("configs");
@@ -158,7 +161,7 @@ llvm::Expected<TuningEntry> entry_of(const llvm::json::Value& value) {
 
 }  // namespace
 
-std::string write_tuning(const std::vector<TuningEntry>& entries) {
+[[gnu::cold]] std::string write_tuning(const std::vector<TuningEntry>& entries) {
   std::map<std::pair<std::string, std::string>, TuningEntry> sorted;
   for (const TuningEntry& entry : entries) {
     const auto [slot, added] =
@@ -170,8 +173,8 @@ std::string write_tuning(const std::vector<TuningEntry>& entries) {
   return llvm::formatv("{0:2}\n", llvm::json::Value(std::move(array))).str();
 }
 
-llvm::Expected<std::vector<TuningEntry>> read_tuning(llvm::StringRef text,
-                                                     std::vector<std::string>* skipped) {
+[[gnu::cold]] llvm::Expected<std::vector<TuningEntry>> read_tuning(llvm::StringRef text,
+                                                                   std::vector<std::string>* skipped) {
   llvm::Expected<llvm::json::Value> value = parse_json(text);
   if (!value) return damaged_tuning_entry(take_status(value.takeError()).message());
   const llvm::json::Array* const array = value->getAsArray();
@@ -187,6 +190,22 @@ llvm::Expected<std::vector<TuningEntry>> read_tuning(llvm::StringRef text,
     }
   }
   return entries;
+}
+
+[[gnu::cold]] bool has_newer_schema(llvm::StringRef text) {
+  const auto is_newer = [](const llvm::json::Value& element) {
+    const llvm::json::Object* const entry = element.getAsObject();
+    if (entry == nullptr) return false;
+    const auto schema = entry->getInteger("schema");
+    return schema && *schema > kTuningSchema;
+  };
+  llvm::Expected<llvm::json::Value> value = parse_json(text);
+  if (!value) {
+    llvm::consumeError(value.takeError());
+    return false;
+  }
+  const llvm::json::Array* const array = value->getAsArray();
+  return array != nullptr && std::any_of(array->begin(), array->end(), is_newer);
 }
 
 }  // namespace minuet

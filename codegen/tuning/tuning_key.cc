@@ -7,7 +7,8 @@
 namespace minuet {
 namespace {
 
-constexpr const char* kOperations[] = {"search", "gather", "scatter", "grouping", "fused", "dataflow"};
+constexpr const char* kOperations[] = {"search", "gather",   "scatter", "grouping",
+                                       "fused",  "dataflow", "gemm",    "order"};
 constexpr const char* kKeyTypes[] = {"u32", "u64"};
 constexpr const char* kKinds[] = {"submanifold", "strided", "given_outputs", "transposed", "generative"};
 
@@ -77,6 +78,13 @@ TuningBucket scatter_bucket(DType dtype, i64 out_channels, i64 volume, i64 rows)
   return bucket;
 }
 
+TuningBucket gemm_bucket(DType dtype, i64 in_channels, i64 out_channels, i64 volume, i64 rows) {
+  TuningBucket bucket = gather_bucket(dtype, in_channels, volume, rows);
+  bucket.operation = Operation::Gemm;
+  bucket.out_channels = out_channels;
+  return bucket;
+}
+
 TuningBucket search_bucket(KeyType key, i32 ndim, i64 volume, i64 rows) {
   TuningBucket bucket;
   bucket.operation = Operation::Search;
@@ -96,19 +104,30 @@ TuningBucket grouping_bucket(DType dtype, i64 volume, i64 rows) {
   return bucket;
 }
 
-TuningBucket layer_bucket(Operation operation, const ConvolutionProblem& problem, i64 rows) {
+TuningBucket order_bucket(DType dtype, i64 volume, i64 rows) {
+  TuningBucket bucket = grouping_bucket(dtype, volume, rows);
+  bucket.operation = Operation::Order;
+  return bucket;
+}
+
+TuningBucket layer_bucket(Operation operation, const ConvolutionProblem& problem, i64 rows,
+                          std::optional<double> density) {
   TuningBucket bucket = gather_bucket(problem.dtype, problem.in_channels, kernel_volume(problem), rows);
   bucket.operation = operation;
   bucket.out_channels = problem.out_channels;
   bucket.kind = problem.kind;
+  if (density) bucket.log4_density = log4_of(*density);
   return bucket;
 }
 
-std::vector<TuningBucket> buckets_of_layer(const ConvolutionProblem& problem, i64 rows) {
+std::vector<TuningBucket> buckets_of_layer(const ConvolutionProblem& problem, i64 rows,
+                                           std::optional<double> density) {
   const i64 volume = kernel_volume(problem);
-  return {layer_bucket(Operation::Dataflow, problem, rows), layer_bucket(Operation::Fused, problem, rows),
+  return {layer_bucket(Operation::Dataflow, problem, rows, density),
+          layer_bucket(Operation::Fused, problem, rows, density),
           gather_bucket(problem.dtype, problem.in_channels, volume, rows),
-          scatter_bucket(problem.dtype, problem.out_channels, volume, rows)};
+          scatter_bucket(problem.dtype, problem.out_channels, volume, rows),
+          gemm_bucket(problem.dtype, problem.in_channels, problem.out_channels, volume, rows)};
 }
 
 std::string tuning_text(const std::string& value) { return value; }

@@ -41,7 +41,8 @@ std::string TunedResult::reason() const {
       .str();
 }
 
-TuningSnapshot::TuningSnapshot(const TuningEnvironment& environment, const std::vector<TuningLayer>& layers)
+[[gnu::cold]] TuningSnapshot::TuningSnapshot(const TuningEnvironment& environment,
+                                             const std::vector<TuningLayer>& layers)
     : compute_capability_(environment.compute_capability) {
   for (const TuningLayer& layer : layers) {
     auto& results = layers_.emplace_back();
@@ -87,16 +88,25 @@ const TunedResult* TuningSnapshot::find_exactly(const TuningBucket& bucket) cons
   return nullptr;
 }
 
-const TunedResult* TuningSnapshot::find(const TuningBucket& bucket) const {
-  const bool knows_rows = bucket.log2_rows != kAnyRows;
-  const TunedResult* const exact = knows_rows ? find_exactly(bucket) : nullptr;
-  if (exact != nullptr) return exact;
-  if (is_of_layer(bucket.operation)) {
-    TuningBucket more = bucket, fewer = bucket;
-    ++more.log2_rows, --fewer.log2_rows;
-    const TunedResult* const result = knows_rows ? find_exactly(more) : nullptr;
-    return result != nullptr || !knows_rows ? result : find_exactly(fewer);
+/// Of a whole layer: of these rows, of twice as many, of half as many.
+const TunedResult* TuningSnapshot::find_near(const TuningBucket& bucket) const {
+  if (bucket.log2_rows == kAnyRows) return nullptr;
+  for (const i64 step : {0, 1, -1}) {
+    TuningBucket near = bucket;
+    near.log2_rows += step;
+    for (const i64 density : {bucket.log4_density, i64{kAnyDensity}}) {
+      near.log4_density = density;
+      const TunedResult* const result = find_exactly(near);
+      if (result != nullptr) return result;
+    }
   }
+  return nullptr;
+}
+
+const TunedResult* TuningSnapshot::find(const TuningBucket& bucket) const {
+  if (is_of_layer(bucket.operation)) return find_near(bucket);
+  const TunedResult* const exact = bucket.log2_rows != kAnyRows ? find_exactly(bucket) : nullptr;
+  if (exact != nullptr) return exact;
   TuningBucket last = bucket;
   last.log2_rows = std::numeric_limits<i64>::max();
   for (const auto& results : layers_) {
@@ -126,9 +136,9 @@ llvm::Expected<TuningFolder> load_user(const TuningEnvironment& environment, Tun
 
 }  // namespace
 
-std::shared_ptr<const TuningSnapshot> load_tuning(const TuningEnvironment& environment, TuningStore* user,
-                                                  const std::vector<std::string>& bundles,
-                                                  const std::function<void(const std::string&)>& warn) {
+[[gnu::cold]] std::shared_ptr<const TuningSnapshot> load_tuning(
+    const TuningEnvironment& environment, TuningStore* user, const std::vector<std::string>& bundles,
+    const std::function<void(const std::string&)>& warn) {
   std::vector<TuningLayer> layers;
   if (user != nullptr) {
     llvm::Expected<TuningFolder> folder = load_user(environment, *user);

@@ -55,13 +55,15 @@ class TuningSnapshot {
 
   /// Where the bucket's rows are not known, or nobody measured them, the result with the most rows: most time
   /// is at stake there. Of a layer as a whole (is_of_layer) the result of twice the rows, else of half as
-  /// many, else none.
+  /// many, else none; each of the density, else what was measured without one.
   /// Null where nothing is known of any.
   const TunedResult* find(const TuningBucket& bucket) const;
   /// What was measured for these rows themselves, or null.
   const TunedResult* find_exactly(const TuningBucket& bucket) const;
 
  private:
+  const TunedResult* find_near(const TuningBucket& bucket) const;
+
   std::vector<std::map<TuningBucket, TunedResult>> layers_;
   const std::string compute_capability_;  // "9.0"; empty: the CPU
 };

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::uint64_t kMostFileBytes = 1 << 20;
 constexpr llvm::StringLiteral kSuffix = ".json";
-constexpr const char* kFolderLock = "lock";  // of a folder; a writer holds it for milliseconds
+constexpr const char* kFolderLock = "lock";  // of a folder; a writer holds it for a step's entries
 constexpr std::chrono::seconds kFolderLockBound{10};
 
 std::string file_name(const TuningEntry& entry) { return bucket_hash(entry.bucket) + kSuffix.str(); }
@@ -25,26 +25,51 @@ std::string tuning_folder_of_cache() { return "tune"; }
   return llvm::Error::success();
 }
 
-llvm::Error TuningStore::publish(const TuningEntry& entry) {
-  MINUET_ASSIGN(const FileHandle folder, root_.open({environment_hash(entry.environment)}, Missing::Make));
-  return root_.write_file(folder.get(), file_name(entry), write_tuning({entry}));
+[[gnu::cold]] llvm::Error TuningStore::publish(const TuningEntry& entry) {
+  const std::string environment = environment_hash(entry.environment), name = file_name(entry);
+  MINUET_ASSIGN(const FileHandle folder, root_.open({environment}, Missing::Make));
+  struct stat status;
+  llvm::Expected<std::string> there = root_.read_file(folder.get(), name, kMostFileBytes, status);
+  if (there && has_newer_schema(*there)) {
+    return make_error(StatusCode::FailedPrecondition,
+                      "{0} is of a newer version of this library, which would lose it",
+                      root_.path({environment, name}));
+  }
+  if (!there) llvm::consumeError(there.takeError());
+  return root_.write_file(folder.get(), name, write_tuning({entry}));
 }
 
-[[gnu::cold]] llvm::Error TuningStore::publish_joined(const TuningEntry& entry, Join join) {
-  const std::string environment = environment_hash(entry.environment);
+/// In short tries, between which `cancelled` is asked.
+[[gnu::cold]] FileLock TuningStore::lock_folder(OpenFolder open_folder,
+                                                const std::function<bool()>& cancelled) {
+  constexpr std::chrono::milliseconds kTry{50};
+  const auto end = std::chrono::steady_clock::now() + kFolderLockBound;
+  for (;;) {
+    FileLock lock =
+        take_file_lock(root_.system, open_folder, kFolderLock, root_.policy.file_mode(), kTry, nullptr);
+    const bool is_over = std::chrono::steady_clock::now() >= end || (cancelled && cancelled());
+    if (is_over || lock.outcome() != FileLock::Outcome::TimedOut) return lock;
+  }
+}
+
+[[gnu::cold]] llvm::Error TuningStore::publish_joined(llvm::ArrayRef<TuningEntry> entries, Join join,
+                                                      const std::function<bool()>& cancelled) {
+  if (entries.empty()) return llvm::Error::success();
+  const std::string environment = environment_hash(entries.front().environment);
   const auto open_folder = [&] { return root_.open({environment}, Missing::Make); };
   MINUET_ASSIGN(const FileHandle folder, open_folder());
-  // Without the lock the result is kept all the same: it cost more than what may be lost.
-  const FileLock lock = take_file_lock(root_.system, open_folder, kFolderLock, root_.policy.file_mode(),
-                                       kFolderLockBound, nullptr);
-  llvm::Expected<TuningEntry> there = read_entry(folder.get(), environment, file_name(entry));
-  if (there) return publish(join(*there));
-  llvm::consumeError(there.takeError());
-  return publish(entry);
+  // Without the lock the results are kept all the same: they cost more than what may be lost.
+  const FileLock lock = lock_folder(open_folder, cancelled);
+  for (const TuningEntry& entry : entries) {
+    llvm::Expected<TuningEntry> there = read_entry(folder.get(), environment, file_name(entry));
+    if (!there) llvm::consumeError(there.takeError());
+    MINUET_TRY(publish(there ? join(entry, *there) : entry));
+  }
+  return llvm::Error::success();
 }
 
-llvm::Expected<TuningEntry> TuningStore::read_entry(int folder, const std::string& environment,
-                                                    const std::string& name) {
+[[gnu::cold]] llvm::Expected<TuningEntry> TuningStore::read_entry(int folder, const std::string& environment,
+                                                                  const std::string& name) {
   struct stat status;
   MINUET_ASSIGN(const std::string bytes, root_.read_file(folder, name, kMostFileBytes, status));
   std::vector<std::string> skipped;
@@ -72,7 +97,7 @@ llvm::Expected<std::vector<std::string>> TuningStore::names_in(const std::vector
   return names;
 }
 
-llvm::Expected<TuningFolder> TuningStore::load(const std::string& environment) {
+[[gnu::cold]] llvm::Expected<TuningFolder> TuningStore::load(const std::string& environment) {
   TuningFolder result;
   MINUET_ASSIGN(const std::vector<std::string> names, names_in({environment}));
   if (names.empty()) return result;

@@ -6,11 +6,13 @@
 // few megabytes. Thread-safe.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "codegen/cache/store.h"
 #include "codegen/tuning/tuning_entry.h"
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace minuet {
@@ -35,14 +37,17 @@ class TuningStore {
   /// measured.
   llvm::Error check_writable(const std::string& environment_hash);
 
-  /// Takes the place of the entry of that environment and bucket.
+  /// Takes the place of the entry of that environment and bucket; FailedPrecondition where that is of a newer
+  /// schema, which this version would lose.
   llvm::Error publish(const TuningEntry& entry);
 
-  using Join = llvm::function_ref<TuningEntry(const TuningEntry& there)>;
-  /// The same of what `join` makes of the entry that is there, or of `entry` where none is that can be read.
-  /// Two processes that do so at once lose nothing of each other; on a file system without locks the last
-  /// one's stays.
-  llvm::Error publish_joined(const TuningEntry& entry, Join join);
+  using Join = llvm::function_ref<TuningEntry(const TuningEntry& mine, const TuningEntry& there)>;
+  /// The same of each of these, of one environment: of what `join` makes of it and of the entry that is
+  /// there, or of it alone where none is that can be read. Two processes that do so at once lose nothing of
+  /// each other; where there are no locks, another holds one for long, or `cancelled` (which may be empty)
+  /// says to wait no more, the last one's stays.
+  llvm::Error publish_joined(llvm::ArrayRef<TuningEntry> entries, Join join,
+                             const std::function<bool()>& cancelled = {});
 
   /// Empty where there is no such environment. A file that is no entry of this schema, or another's, is
   /// skipped.
@@ -54,6 +59,7 @@ class TuningStore {
  private:
   llvm::Expected<TuningEntry> read_entry(int folder, const std::string& environment_hash,
                                          const std::string& name);
+  FileLock lock_folder(OpenFolder open_folder, const std::function<bool()>& cancelled);
   /// Ascending: the order of a folder differs between file systems. Empty where there is no such folder.
   llvm::Expected<std::vector<std::string>> names_in(const std::vector<std::string>& parts);
 

@@ -26,8 +26,8 @@ typedef struct minuet_tuning_cloud {
 /* How far minuet_tune is. Strings live during the call. */
 typedef struct minuet_tuning_progress {
   size_t struct_size;
-  const char* step;            /* "fused kernels", "gather and scatter tiles", "groups of GEMMs", "sorted
-                                  maps", "dataflows", "the whole network" */
+  const char* step;            /* "fused kernels", "tiles and GEMMs", "groups of GEMMs", "sorted
+                                  maps", "row order", "dataflows", "the whole network" */
   int64_t rounds, most_rounds; /* of this step: done; done and to come, where there is time for all */
   double seconds_left;         /* of this step, at most */
 } minuet_tuning_progress;
@@ -47,8 +47,9 @@ typedef struct minuet_tuning_options {
   int32_t cloud_count;               /* 1 or more */
   int32_t repeats;       /* timed runs of each cloud in a round, 3 or more; 0: 16 on a GPU, 5 on the CPU */
   double budget_seconds; /* in which the call is to end, what is expected to gain most first; 0: 120. What
-                            compiles the default's kernels counts, and is waited for however long it takes, as
-                            are three passes over the clouds that compare whole inferences. */
+                            compiles and runs the default first counts, and is waited for however long it
+                            takes. Whole inferences are compared where three passes over the clouds fit into
+                            what is left; dataflows are decided between where they do. */
   int32_t exhaustive;    /* 1: every candidate, whatever the time */
   int32_t reserved;
   const char* directory; /* for the results, an absolute path, made where it is not there; null: the context's
@@ -67,20 +68,22 @@ typedef struct minuet_tuning_result {
   int64_t tried, skipped; /* candidates that were measured; that do not run */
   int64_t decided, won;   /* kinds of layer and size that were measured; those that the default lost */
   /* The whole network on all clouds, from coordinates and features to the output: medians by the host's
-   * clock, without and with what was found; 0 where nothing was, or it was stopped before. */
+   * clock, without and with what was found; 0 where nothing was, it was stopped before, or no time was left
+   * to compare. */
   double untuned_ms, tuned_ms;
   double seconds;
 } minuet_tuning_result;
 
-/* Measures on the device what may run each layer of a network: on a GPU the Specs of the fused kernel, the
- * tiles of gather and scatter, how GEMMs are grouped and how sorted keys are searched; and everywhere which
- * dataflow is faster, where the plan leaves that to be chosen. Layers are timed inside runs of the whole
- * network, by themselves, the preparation of a cloud not counted; a candidate is kept where it beats the
- * default by more than the spread of their difference, twice, and is skipped where the network's output is
- * another with it. As soon as a step is over, its results take the place of those that the folder has of the
- * same layers; nothing uses them before minuet_context_load_tuning. Compiles, allocates and waits; the device
- * should have nothing else to do. The plan need be neither compiled nor loaded; one that was made by tuning
- * results is measured against the default all the same.
+/* Measures on the device what may run each layer of a network: on a GPU the Specs of the fused kernel and the
+ * order of its rows, the tiles of gather and scatter, cuBLASLt's algorithms, how GEMMs are grouped and spread
+ * over streams, and how sorted keys are searched; and everywhere which dataflow is faster, where the plan
+ * leaves that to be chosen. Layers are timed inside runs of the whole network, by themselves, the preparation
+ * of a cloud not counted, but for an order; a candidate is kept where it beats the default by more than the
+ * spread of their difference, twice, and is skipped where the network's output is another with it. As soon as
+ * a step is over, its results take the place of those that the folder has of the same layers; nothing uses
+ * them before minuet_context_load_tuning. Compiles, allocates and waits; the device should have nothing else
+ * to do. The plan need be neither compiled nor loaded; one that was made by tuning results is measured
+ * against the default all the same.
  *
  * CANCELLED where it was stopped; FAILED_PRECONDITION where there is no directory and kernels live in memory
  * only, or the output is 0 everywhere with the plan's weights; UNIMPLEMENTED for the plan of a single op.
@@ -100,14 +103,20 @@ MINUET_API minuet_status minuet_context_load_tuning(minuet_context* context, min
 typedef struct minuet_tuned_choice {
   size_t struct_size;
   const char* layer; /* the parameter prefix; "" of what serves all layers, of which that of most rows does */
-  /* "fused", "gather", "scatter": a kernel; "dataflow": 0 gather-GEMM-scatter, 1 fused; of all layers
-   * "grouping" (of GEMMs) and "search" (of sorted maps). */
+  /* "fused", "gather", "scatter": a kernel; "gemm": an algorithm, by its place in cuBLASLt's list;
+   * "dataflow": 0 gather-GEMM-scatter, 1 fused; of all layers "grouping" (of GEMMs, with their streams),
+   * "search" (of sorted maps) and "order" (of the fused dataflow's rows: 0 as they come, 1 by mask, 2 with
+   * their blocks). */
   const char* operation;
   const char* chosen;
   const char* otherwise;         /* what the default is; the same where nothing beats it */
   const char* origin;            /* "user": the directory; "bundle" */
   int64_t least_rows, most_rows; /* of the layer's output */
   int64_t chosen_ns, default_ns; /* of all layers of that kind together, on the clouds that were measured */
+  /* Pairs a row of it, of "fused" and "dataflow": from one up to the other, which is not included. 0 and
+   * infinity where it holds for any. In capacity mode and for single convolutions, whose pairs nobody waits
+   * for, the density of most time is taken. */
+  double least_density, most_density;
 } minuet_tuned_choice;
 typedef void (*minuet_tuned_visitor)(const minuet_tuned_choice* choice, void* user);
 

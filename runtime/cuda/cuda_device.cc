@@ -132,10 +132,11 @@ llvm::Error CudaDevice::load(const std::vector<std::shared_ptr<const Binary>>& b
   return modules_.load(binaries, reload);
 }
 
-llvm::Error CudaDevice::load_gemms(const ConvolutionProblem& problem) {
+llvm::Error CudaDevice::load_gemms(const GmasChoice& choice) {
+  const ConvolutionProblem& problem = choice.problem;
   MINUET_ASSIGN(Matmuls * matmuls, this->matmuls());
   const ContextScope scope(driver_, context_);
-  const MatmulShape shape{problem.in_channels, problem.out_channels, problem.dtype};
+  const MatmulShape shape = shape_of(choice);
   const i32 volume = static_cast<i32>(kernel_volume(problem));
   BatchMode batches = BatchMode::Strided;
   if (volume > 1) {

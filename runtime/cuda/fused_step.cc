@@ -23,7 +23,7 @@ llvm::Error FusedStep::convolve(i32 convolution, const OpRequest& request) {
   params.order = view.order;
   params.ordered_views = ordered ? 1 : 0;
   const i32 which = block_order_of(layer.spec);
-  if (ordered && which >= 0)
+  if (ordered && which >= 0 && view.block_orders != nullptr)
     params.block_order = view.block_orders + block_order_begin(request.output_rows, which);
   params.query_count = request.fused.output_count;
   params.padded_rows = request.pads_output ? request.output_rows : 0;

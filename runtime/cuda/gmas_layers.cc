@@ -16,7 +16,7 @@ llvm::Expected<i32> GmasStep::add_convolution(const GmasChoice& choice, Convolut
   CudaDevice& device = launcher_.device();
   Layer layer;
   layer.problem = choice.problem;
-  layer.shape = {choice.problem.in_channels, choice.problem.out_channels, choice.problem.dtype};
+  layer.shape = shape_of(choice);
   layer.gather_spec = choice.gather;
   layer.scatter_spec = choice.scatter;
   MINUET_ASSIGN(layer.gather, device.kernel(choice.gather));

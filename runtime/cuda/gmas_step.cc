@@ -222,7 +222,8 @@ llvm::Error GmasStep::gather(const Layer& layer, const OpRequest& request, const
 }
 
 llvm::Error GmasStep::multiply(Layer& layer, const OpRequest& request, std::size_t first, std::size_t last) {
-  const i32 used = std::min(static_cast<i32>(last - first), launcher_.usable_streams());
+  const i32 used =
+      std::min({static_cast<i32>(last - first), request.gmas.groups->streams, launcher_.usable_streams()});
   if (used == 0) return llvm::Error::success();
   MINUET_TRY(launcher_.mark(Stage::Gemm));
   if (request.gmas.groups->direct_rows > 0 && first == 0) {

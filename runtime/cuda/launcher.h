@@ -18,9 +18,8 @@
 
 namespace minuet {
 
-/// The caller's included. More fill the GPU no better with a layer's eight GEMMs or so, and each costs four
-/// calls a layer: measured slower.
-constexpr i32 kStreams = 2;
+/// The caller's included.
+constexpr i32 kStreams = kMostGemmStreams;
 
 /// Streams that a call's work spreads over beside the caller's, and the events that fork to them and join
 /// them: of one launcher, or of all whose calls come through one queue.

@@ -103,22 +103,26 @@ llvm::Error Matmuls::look_up(const MatmulProblem& problem, MatmulAlgorithm& resu
   MINUET_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, output_alignment));
   MINUET_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, output_alignment));
 
-  cublasLtMatmulHeuristicResult_t results[kCandidates] = {};
+  // Some of a list do not run; more than the first few are asked for where another one is wanted.
+  cublasLtMatmulHeuristicResult_t results[kMostGemmAlgorithms] = {};
+  const int most = problem.shape.algorithm == 0 ? kCandidates : kMostGemmAlgorithms;
   int count = 0;
   const cublasStatus_t status = library_.cublasLtMatmulAlgoGetHeuristic(
       handle_, &operations_[static_cast<int>(problem.shape.io)], &layouts.weight, &layouts.input,
-      &layouts.output, &layouts.output, &preference, kCandidates, results, &count);
+      &layouts.output, &layouts.output, &preference, most, results, &count);
   // No algorithm is an answer; what else goes wrong is an error.
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)
     return llvm::Error::success();
   MINUET_TRY(check(library_, status, "cublasLtMatmulAlgoGetHeuristic"));
-  for (int i = 0; i < count && !result.found; ++i) {
+  i32 rest = problem.shape.algorithm;  // to be passed over, as long as there are others
+  for (int i = 0; i < count && rest >= 0; ++i) {
     if (results[i].state != CUBLAS_STATUS_SUCCESS ||
         results[i].workspaceSize > static_cast<std::size_t>(kMatmulWorkspaceBytes)) {
       continue;
     }
     result.algorithm = results[i].algo;
     result.found = true;
+    --rest;
   }
   return llvm::Error::success();
 }

@@ -9,10 +9,16 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/candidates.h"
 #include "runtime/cuda/cublaslt.h"
 #include "runtime/cuda/matmul_key.h"
 
 namespace minuet {
+
+inline MatmulShape shape_of(const GmasChoice& choice) {
+  const ConvolutionProblem& problem = choice.problem;
+  return {problem.in_channels, problem.out_channels, problem.dtype, choice.gemm.algorithm};
+}
 
 /// Device memory that an algorithm may use, one piece a stream.
 constexpr i64 kMatmulWorkspaceBytes = i64{8} << 20;

@@ -19,6 +19,7 @@ struct MatmulShape {
   i32 in_channels = 0;
   i32 out_channels = 0;
   DType io = DType::F16;  // of features and weights; sums are fp32
+  i32 algorithm = 0;      // which of cuBLASLt's is wanted (GemmChoice)
   // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the 0 that it compares with for one
   auto operator<=>(const MatmulShape&) const = default;
 };

@@ -165,6 +165,21 @@ TEST(Candidates, EveryRowCountGoesByWhatWasMeasuredForIt) {
   EXPECT_THAT(gmas_of(candidates[2]).reasons, Contains(HasSubstr("gather tile 32: tuned")));
 }
 
+/// Which algorithm GEMMs take moves with the rows as tiles do.
+TEST(Candidates, AGemmsAlgorithmGoesByTheRows) {
+  const auto best = [](i64 rows, i32 algorithm) {
+    return make_entry(example_environment(), gemm_bucket(DType::F16, 64, 64, 27, rows),
+                      measured(config_of(GemmChoice{}), 14000),
+                      {measured(config_of(GemmChoice{algorithm}), 9000)});
+  };
+  const TuningSnapshot snapshot(example_environment(), {{"user", {best(1500, 2), best(1 << 20, 5)}}});
+  const std::vector<Candidate> candidates = candidates_of(&snapshot);
+  expect_every_row_count_once(candidates);
+  ASSERT_EQ(candidates.size(), 3u);
+  EXPECT_EQ(gmas_of(select(candidates, 1500, {})).gemm.algorithm, 2);
+  EXPECT_EQ(gmas_of(select(candidates, 5000, {})).gemm.algorithm, 5);
+}
+
 /// A file may hold any number.
 TEST(Candidates, BucketsThatNoCloudFillsChangeNothing) {
   for (const i64 log2_rows : {i64{-7}, i64{62}, i64{63}, i64{64}, std::numeric_limits<i64>::max()}) {

@@ -79,7 +79,12 @@ void put_tuning(const Put& put) {
                                         with(measurement(50), config_of(SearchChoice())), {});
   const TuningEntry grouping = make_entry(environment, grouping_bucket(DType::BF16, 8, 5),
                                           with(measurement(50), config_of(GroupingChoice())), {});
+  const TuningEntry layer =
+      make_entry(environment, layer_bucket(Operation::Dataflow, ConvolutionProblem(), 1000, 9),
+                 with(measurement(50), config_of(Dataflow::Fused)),
+                 {with(measurement(40), config_of(Dataflow::GatherGemmScatter))});
   put("tuning/whole-gather.json", write_tuning({gather}));
+  put("tuning/whole-layer.json", write_tuning({layer}));
   put("tuning/whole-search.json", write_tuning({search}));
   put("tuning/whole-grouping.json", write_tuning({grouping}));
   put("tuning/whole-section.json", write_tuning({gather, search, grouping}));

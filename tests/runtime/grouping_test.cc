@@ -117,6 +117,8 @@ TEST(Grouping, GroupsOnlyWhileThePaddingPays) {
   EXPECT_EQ(plan.groups[1].count, 3);
   EXPECT_EQ(plan.groups[1].height, 102);
   EXPECT_EQ(plan.padding_rows, 3);
+  EXPECT_EQ(plan.streams, kMostGemmStreams);
+  EXPECT_EQ(group({300, 100}, -1, {0.1, 1, 1}).streams, 1);
 }
 
 TEST(Grouping, EqualSizesKeepTheOrderOfOffsets) {

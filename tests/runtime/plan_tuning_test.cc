@@ -174,7 +174,7 @@ TEST_F(PlanTuning, R35_ABundleHasTheKernelsThatTunedGpusChoose) {
               ElementsAre("gather-f16-c64-t16", "gather-f16-c64-t32", "gather-f16-c64-t8"));
 }
 
-TEST_F(PlanTuning, ASearchAndAGroupingAreThoseOfTheLargestKernel) {
+TEST_F(PlanTuning, ASearchAGroupingAndAnOrderAreThoseOfTheLargestKernel) {
   const TuningEnvironment here = environment();
   SearchChoice search{128, 256, 64};
   GroupingChoice grouping{0.5, 32};
@@ -184,8 +184,11 @@ TEST_F(PlanTuning, ASearchAndAGroupingAreThoseOfTheLargestKernel) {
   llvm::cantFail(store().publish(make_entry(here, grouping_bucket(DType::F16, 27, kExampleRows),
                                             measured(config_of(GroupingChoice{}), 900),
                                             {measured(config_of(grouping), 800)})));
+  llvm::cantFail(store().publish(make_entry(here, order_bucket(DType::F16, 27, kExampleRows),
+                                            measured(config_of(OrderChoice{}), 900),
+                                            {measured(config_of(OrderChoice{RowOrder::ByMask}), 800)})));
   const std::shared_ptr<Context> context = make_context();
-  ASSERT_EQ(llvm::cantFail(context->load_tuning(example_gpu())), 2u);
+  ASSERT_EQ(llvm::cantFail(context->load_tuning(example_gpu())), 3u);
   NetworkProblem problem;
   problem.description = llvm::cantFail(parse_network(llvm::cantFail(shipped_network("minkunet42"))));
   problem.dataflow = Dataflow::GatherGemmScatter;
@@ -196,6 +199,8 @@ TEST_F(PlanTuning, ASearchAndAGroupingAreThoseOfTheLargestKernel) {
   EXPECT_EQ(plan->engine.map64.search_kernel_map[0].source_block, SearchChoice{}.source_block);
   EXPECT_EQ(plan->grouping.height_step, 32);
   EXPECT_EQ(plan->grouping.padding_threshold, 0.5);
+  EXPECT_EQ(plan->order.order, RowOrder::ByMask);
+  EXPECT_EQ(plan_of(context->tuning())->order.order, OrderChoice().order) << "the caller's maps";
 }
 
 /// Two levels, each with layers of two shapes; a third shape is on both.
@@ -217,6 +222,75 @@ TEST(TunedMaps, WhatSharesAMapStandsOrFallsTogether) {
                             {2, bucket(96)}}),
               ElementsAre(all));
   EXPECT_THAT(group_by_map({{7, bucket(16)}, {9, bucket(16)}}), ElementsAre(std::set{bucket(16)}));
+}
+
+// ---- comparisons ----------------------------------------------------------------------------------------
+
+TEST(NetworkMeterTest, WholeInferencesAreComparedWhereThereIsTimeForThreePasses) {
+  NetworkProblem problem;
+  problem.description = llvm::cantFail(parse_network(
+      R"({"name": "small", "ndim": 3, "in_channels": 4, "channels": [4],
+          "layers": [{"op": "block", "name": "a", "width": 0, "kernel_size": 3}]})"));
+  problem.dtype = DType::F32;
+  const std::shared_ptr<const Plan> plan =
+      llvm::cantFail(Plan::create(problem, ParameterSource(uint64_t{1})));
+  const std::vector<i32> voxels{0, 0, 0, 0, 0, 0, 0, 1, 0, 5, 5, 5};
+  MeterOptions options;
+  options.clouds = {{voxels.data(), 3}};
+  options.repeats = 5;
+  const auto meter = llvm::cantFail(
+      NetworkMeter::create(plan, nullptr, llvm::cantFail(open_cpu_device(1)), TuningEnvironment(), options));
+  const auto passes_in = [&](double seconds) {
+    const TuningSamples samples = llvm::cantFail(meter->measure_network({}, seconds));
+    EXPECT_EQ(samples.trial.size(), samples.fallback.size());
+    return samples.trial.size();
+  };
+  EXPECT_LT(meter->least_network_seconds(), meter->network_seconds());
+  EXPECT_EQ(passes_in(0), 0u);
+  EXPECT_EQ(passes_in(meter->least_network_seconds() * 0.99), 0u);
+  EXPECT_EQ(passes_in(meter->least_network_seconds()), 3u);
+  EXPECT_EQ(passes_in(1e9), 5u);
+  // An order is measured by what a cloud takes from its coordinates on.
+  const TuningBucket order = order_bucket(DType::F32, 27, 3);
+  const auto samples = llvm::cantFail(meter->measure({{order, config_of(OrderChoice{RowOrder::ByMask})}}));
+  ASSERT_EQ(samples.count(order), 1u);
+  EXPECT_EQ(samples.at(order).trial.size(), 5u);
+  EXPECT_THAT(samples.at(order).trial, testing::Each(testing::Gt(0)));
+}
+
+// ---- density --------------------------------------------------------------------------------------------
+
+/// How many pairs a caller's map has is not asked: the first that serves the rows.
+TEST(TunedDensity, RowsAloneSelectForMapsOfTheCaller) {
+  ConvolutionProblem problem = example_problem(1, 1, DType::F32);
+  LayerParameters parameters;
+  parameters.weight.assign(27, 1.0f);
+  const std::shared_ptr<const Plan> plan =
+      llvm::cantFail(Plan::create(problem, std::move(parameters), nullptr, Dataflow::Fused));
+  const std::shared_ptr<Device> device = llvm::cantFail(open_cpu_device(1));
+  auto compiled = std::make_shared<CompiledPlan>(*llvm::cantFail(CompiledPlan::create(*plan, "")));
+  ASSERT_EQ(compiled->candidates[0].size(), 1u);
+  Candidate scattered = compiled->candidates[0][0], filled = scattered;
+  scattered.most_density = 2;
+  filled.least_density = 2;
+  CacheOptions in_memory;
+  in_memory.use_disk = false;
+  auto cache = llvm::cantFail(KernelCache::create(std::move(in_memory), nullptr, make_environment({})));
+  const auto engines = llvm::cantFail(MapEngines::create(device, *cache, 3));
+  const std::vector<i32> voxels{0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2};  // 7 pairs of 3 rows
+  const std::shared_ptr<const CoordinateSet> set =
+      llvm::cantFail(CoordinateSet::create(engines, {}, voxels.data(), 3, nullptr));
+  const std::shared_ptr<const KernelMap> map =
+      llvm::cantFail(KernelMap::create(set, set, problem.kernel_size, problem.dilation, false, nullptr));
+  EXPECT_EQ(llvm::cantFail(map->pairs()), 7);
+  for (const bool scattered_first : {true, false}) {
+    compiled->candidates[0] =
+        scattered_first ? std::vector{scattered, filled} : std::vector{filled, scattered};
+    const auto loaded = llvm::cantFail(LoadedPlan::create(plan, compiled, {}, device, nullptr, nullptr));
+    const auto execution = llvm::cantFail(Execution::create(loaded, {}));
+    llvm::cantFail(execution->prepare_maps({map}, nullptr));
+    EXPECT_EQ(execution->selected(0)->most_density == 2, scattered_first);
+  }
 }
 
 // ---- without a compiler ---------------------------------------------------------------------------------

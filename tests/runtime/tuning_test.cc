@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -55,7 +56,10 @@ void on_choice(const minuet_tuned_choice* choice, void* user) {
   EXPECT_LE(choice->chosen_ns, choice->default_ns);
   EXPECT_STREQ(choice->origin, "user");
   const std::string operation = choice->operation;
-  EXPECT_EQ(*choice->layer == '\0', operation == "grouping" || operation == "search");
+  EXPECT_EQ(*choice->layer == '\0', operation == "grouping" || operation == "search" || operation == "order");
+  EXPECT_GE(choice->least_density, 0);
+  EXPECT_EQ(std::isinf(choice->most_density), operation != "fused" && operation != "dataflow");
+  EXPECT_TRUE(std::isinf(choice->most_density) || choice->most_density >= 4 * choice->least_density);
   EXPECT_EQ(choice->chosen_ns == choice->default_ns, std::string(choice->chosen) == choice->otherwise);
   (*static_cast<Chosen*>(user))[std::string(choice->layer) + " " + choice->operation + " " +
                                 std::to_string(choice->least_rows)] = choice->chosen;
@@ -133,7 +137,7 @@ TEST_P(TuningTest, R33_WhatWasMeasuredIsLoadedAgain) {
   minuet_tuning_result result = {};
   check(tune(here_, plan.get(), told, result));
   EXPECT_THAT(told.skipped, testing::IsEmpty());
-  std::vector<std::string> steps{"gather and scatter tiles", "groups of GEMMs", "sorted maps"};
+  std::vector<std::string> steps{"tiles and GEMMs", "groups of GEMMs", "sorted maps"};
   if (machine().is_cpu()) steps = {"dataflows"};
   EXPECT_EQ(told.steps, steps);
   EXPECT_GT(result.tried, 0);
@@ -147,8 +151,8 @@ TEST_P(TuningTest, R33_WhatWasMeasuredIsLoadedAgain) {
   int64_t results = 0;
   const Chosen chosen = load(here_, dataflow, &results);
   EXPECT_EQ(results, result.decided);
-  EXPECT_EQ(chosen.size(), machine().is_cpu() ? 3u : 8u)
-      << "a layer has one, or a gather and a scatter, and all of them a grouping and a search";
+  EXPECT_EQ(chosen.size(), machine().is_cpu() ? 3u : 11u)
+      << "a layer has one, or a gather, a scatter and a GEMM, and all of them a grouping and a search";
   // Ranks that load the same choose the same.
   minuet_context* context = nullptr;
   minuet_device* device = nullptr;
@@ -178,10 +182,9 @@ TEST_P(TuningTest, AStopKeepsWhatIsDone) {
   const minuet_status status = tune(here_, plan.get(), told, result);
   EXPECT_TRUE(status == MINUET_CANCELLED || (machine().is_cpu() && status == MINUET_OK));
   // Of the dataflows that the plan may take there: not every dtype has both on every GPU.
-  EXPECT_THAT(
-      told.steps,
-      testing::ElementsAre(machine().is_cpu() ? testing::AnyOf("dataflows", "")
-                                              : testing::AnyOf("fused kernels", "gather and scatter tiles")));
+  EXPECT_THAT(told.steps,
+              testing::ElementsAre(machine().is_cpu() ? testing::AnyOf("dataflows", "")
+                                                      : testing::AnyOf("fused kernels", "tiles and GEMMs")));
   EXPECT_EQ(result.decided > 0, !machine().is_cpu() || status == MINUET_OK)
       << "dataflows count together alone";
   EXPECT_EQ(result.tuned_ms, 0);

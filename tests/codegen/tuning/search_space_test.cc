@@ -29,12 +29,23 @@ std::vector<i64> tiles_of(const TuningTask& task) {
 
 TEST(SearchSpace, TilesAreAllDivisorsThoseNearTheDefaultFirst) {
   const std::vector<TuningTask> tasks = tasks_of(example_problem(24, 7), Dataflow::GatherGemmScatter);
-  ASSERT_THAT(tasks, SizeIs(2));
+  ASSERT_THAT(tasks, SizeIs(3));
   EXPECT_EQ(tasks[0].bucket, gather_bucket(DType::F16, 24, 27, kExampleRows));
   EXPECT_EQ(tasks[0].default_config, tile_config(8));
   EXPECT_THAT(tiles_of(tasks[0]), ElementsAre(6, 12, 4, 3, 24, 2, 1));
   EXPECT_EQ(tasks[1].default_config, tile_config(1));
   EXPECT_THAT(tiles_of(tasks[1]), ElementsAre(7));
+}
+
+TEST(SearchSpace, GemmsHaveTheFirstOfTheLibrarysAlgorithms) {
+  const TuningTask task = tasks_of(example_problem(24, 7), Dataflow::GatherGemmScatter)[2];
+  EXPECT_EQ(task.bucket, gemm_bucket(DType::F16, 24, 7, 27, kExampleRows));
+  EXPECT_EQ(task.default_config, config_of(GemmChoice{}));
+  ASSERT_THAT(task.candidates, SizeIs(kMostGemmAlgorithms - 1));
+  for (std::size_t i = 0; i < task.candidates.size(); ++i) {
+    EXPECT_EQ(task.candidates[i], config_of(GemmChoice{static_cast<i32>(i) + 1}));
+    EXPECT_FALSE(llvm::errorToBool(validate_config(task.bucket, task.candidates[i])));
+  }
 }
 
 void expect_sound(const TuningTask& task, const ConvolutionProblem& problem, const char* arch) {
@@ -99,7 +110,16 @@ TEST(SearchSpace, OneSearchAndOneGroupingServeANetwork) {
   EXPECT_EQ(grouping.bucket, grouping_bucket(DType::F16, 27, kExampleRows));
   EXPECT_EQ(grouping.default_config, config_of(GroupingChoice{}));
   EXPECT_EQ(grouping.candidates[0].at("padding_percent"), 15);
-  expect_grid(grouping, 11, 8 * 5 - 1);
+  EXPECT_EQ(grouping.default_config.at("streams"), kMostGemmStreams);
+  expect_grid(grouping, 12, 8 * 5 * 2 - 1);
+}
+
+TEST(SearchSpace, RowsMayBeOrderedLess) {
+  const TuningTask task = order_task(example_problem(), kExampleRows);
+  EXPECT_EQ(task.bucket, order_bucket(DType::F16, 27, kExampleRows));
+  EXPECT_EQ(task.default_config, config_of(OrderChoice{RowOrder::ByBlock}));
+  EXPECT_THAT(task.candidates, ElementsAre(config_of(OrderChoice{RowOrder::ByMask}),
+                                           config_of(OrderChoice{RowOrder::AsTheyCome})));
 }
 
 TEST(SearchSpace, TheCpuChoosesBetweenDataflowsAlone) {
@@ -143,6 +163,81 @@ TEST(TunedCandidates, ASpecServesItsRowsAndTheNextOnesToThem) {
   EXPECT_FALSE(is_tuned(1 << 18));
   EXPECT_FALSE(is_tuned(0));
   EXPECT_EQ(spec_for(tuning, "sm_90a", 1000), choose_fused(example_problem(), "sm_90a", 1000).fused);
+}
+
+FusedSpec spec_at(const std::vector<Candidate>& candidates, i64 rows, std::optional<double> density) {
+  return std::get<FusedChoice>(select(candidates, rows, density).choice).fused;
+}
+
+/// Of every range of rows each density is served by one.
+void expect_every_density_once(const std::vector<Candidate>& candidates) {
+  for (i64 rows = 0; rows <= i64{1} << 20; rows = std::max<i64>(1, 2 * rows)) {
+    for (const double density : {0.0, 1.0, 3.999, 4.0, 9.5, 15.999, 16.0, 27.0}) {
+      const auto serves = [&](const Candidate& candidate) {
+        return rows >= candidate.least_rows && rows <= candidate.most_rows &&
+               density >= candidate.least_density && density <= candidate.most_density;
+      };
+      EXPECT_EQ(std::count_if(candidates.begin(), candidates.end(), serves), 1) << rows << " " << density;
+    }
+  }
+}
+
+TEST(TunedCandidates, ADensityHasASpecOfItsOwn) {
+  const auto task_at = [](double density) {
+    return kernel_tasks(example_problem(), "sm_90a", Dataflow::Fused, kExampleRows, density)[0];
+  };
+  const TuningTask scattered = task_at(1.5), surface = task_at(9);
+  EXPECT_EQ(scattered.bucket, task_at(3.999).bucket);
+  EXPECT_EQ(surface.bucket, task_at(4).bucket);
+  EXPECT_NE(surface.bucket, task_at(16).bucket);
+  const TuningSnapshot tuning =
+      forced({{scattered.bucket, scattered.candidates[5]}, {surface.bucket, surface.candidates[6]}});
+  const auto candidates =
+      llvm::cantFail(choose_candidates(example_problem(), "sm_90a", &tuning, Dataflow::Fused));
+  expect_every_density_once(candidates);
+  EXPECT_TRUE(needs_density(candidates));
+  for (const i64 rows : {kExampleRows, kExampleRows / 2, 2 * kExampleRows}) {
+    EXPECT_EQ(config_of(spec_at(candidates, rows, 0.5)), scattered.candidates[5]) << rows;
+    EXPECT_EQ(config_of(spec_at(candidates, rows, 3.999)), scattered.candidates[5]) << rows;
+    EXPECT_EQ(config_of(spec_at(candidates, rows, 4)), surface.candidates[6]) << rows;
+    EXPECT_EQ(config_of(spec_at(candidates, rows, 15.999)), surface.candidates[6]) << rows;
+    EXPECT_EQ(spec_at(candidates, rows, 16), choose_fused(example_problem(), "sm_90a", rows).fused)
+        << "nobody measured that";
+  }
+  EXPECT_EQ(spec_at(candidates, 1000, 1.5), choose_fused(example_problem(), "sm_90a", 1000).fused);
+}
+
+/// In capacity mode, say.
+TEST(TunedCandidates, WhereTheDensityIsNotKnownThatOfMostTimeIsMeant) {
+  const auto spec_of_most = [](i64 scattered_ns, i64 surface_ns) {
+    std::vector<TuningEntry> entries;
+    for (const auto& [density, ns, chosen] : {std::tuple(1.5, scattered_ns, 5), {9.0, surface_ns, 6}}) {
+      const TuningTask task =
+          kernel_tasks(example_problem(), "sm_90a", Dataflow::Fused, kExampleRows, density)[0];
+      entries.push_back(make_entry(example_environment(), task.bucket, measured(task.default_config, ns),
+                                   {measured(task.candidates[chosen], ns / 2)}));
+    }
+    const TuningSnapshot tuning(example_environment(), {{"user", entries}});
+    const auto candidates =
+        llvm::cantFail(choose_candidates(example_problem(), "sm_90a", &tuning, Dataflow::Fused));
+    expect_every_density_once(candidates);
+    return config_of(spec_at(candidates, kExampleRows, {}));
+  };
+  const TuningTask task = tasks_of(example_problem(), Dataflow::Fused)[0];
+  EXPECT_EQ(spec_of_most(20000, 14000), task.candidates[5]);
+  EXPECT_EQ(spec_of_most(14000, 20000), task.candidates[6]);
+}
+
+TEST(TunedCandidates, AResultWithoutADensityIsForThoseThatHaveNone) {
+  const TuningTask any = tasks_of(example_problem(), Dataflow::Fused)[0],
+                   surface = kernel_tasks(example_problem(), "sm_90a", Dataflow::Fused, kExampleRows, 9)[0];
+  const TuningSnapshot tuning =
+      forced({{any.bucket, any.candidates[5]}, {surface.bucket, surface.candidates[6]}});
+  const auto candidates =
+      llvm::cantFail(choose_candidates(example_problem(), "sm_90a", &tuning, Dataflow::Fused));
+  EXPECT_EQ(config_of(spec_at(candidates, kExampleRows, 1.5)), any.candidates[5]);
+  EXPECT_EQ(config_of(spec_at(candidates, kExampleRows, 9)), surface.candidates[6]);
+  EXPECT_EQ(config_of(spec_at(candidates, kExampleRows, 20)), any.candidates[5]);
 }
 
 /// A plan may be compiled for other GPUs than the one that was measured on.
@@ -214,6 +309,23 @@ TEST(TunedCandidates, R34_AMissingOneIsReplaced) {
   }
   const auto none = [](const Candidate&) { return false; };
   EXPECT_EQ(replace_missing(tuned, standard, none).size(), tuned.size());
+}
+
+TEST(TunedCandidates, R34_AMissingOneIsReplacedAtItsDensityAlone) {
+  const auto standard = llvm::cantFail(choose_candidates(example_problem(), "sm_90a", nullptr));
+  const TuningSnapshot tuning = forced({{layer_bucket(Operation::Dataflow, example_problem(), 1000, 1.5),
+                                         config_of(Dataflow::GatherGemmScatter)}});
+  const auto tuned = llvm::cantFail(choose_candidates(example_problem(), "sm_90a", &tuning));
+  const auto is_gmas = [](const Candidate& candidate) {
+    return dataflow_of(candidate.choice) == Dataflow::GatherGemmScatter;
+  };
+  ASSERT_TRUE(is_gmas(select(tuned, 1000, 1.5)));
+  ASSERT_FALSE(is_gmas(select(tuned, 1000, 9)));
+  const auto replaced = replace_missing(tuned, standard, is_gmas);
+  expect_every_density_once(replaced);
+  for (const double density : {1.5, 9.0}) {
+    EXPECT_EQ(spec_at(replaced, 1000, density), spec_at(standard, 1000, {})) << density;
+  }
 }
 
 TEST(TunedCandidates, AKindOfConvolutionHasItsOwnResults) {

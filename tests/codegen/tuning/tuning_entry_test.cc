@@ -64,6 +64,23 @@ TEST(TuningEntry, R33_ReadsBackAsWritten) {
   }
 }
 
+/// Results of before it was measured have none, and hold for any.
+TEST(TuningEntry, R33_ADensityIsKeptWhereThereIsOne) {
+  const TuningBucket any = layer_bucket(Operation::Dataflow, example_problem(), kExampleRows);
+  const TuningBucket scattered = layer_bucket(Operation::Dataflow, example_problem(), kExampleRows, 1.5);
+  for (const TuningBucket& bucket : {any, scattered}) {
+    const TuningEntry entry =
+        make_entry(example_environment(), bucket, measured(config_of(Dataflow::Fused), 14000),
+                   {measured(config_of(Dataflow::GatherGemmScatter), 12000)});
+    EXPECT_EQ(llvm::cantFail(parse_entry(print_entry(entry))), entry);
+    EXPECT_EQ(print_entry(entry).find("density") == std::string::npos, bucket == any);
+  }
+  // It says nothing of what does not have one.
+  std::string text = print_entry(example_entry());
+  text.replace(text.find("\"log2_rows\""), 0, "\"log4_density\": 1, ");
+  EXPECT_EQ(llvm::cantFail(parse_entry(text)), example_entry());
+}
+
 TEST(TuningEntry, R33_AnotherSchemaIsRefused) {
   std::string text = print_entry(example_entry());
   const std::string mark = "\"schema\": 1";

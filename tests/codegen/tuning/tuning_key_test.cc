@@ -71,8 +71,10 @@ TEST(TuningKey, R33_AChangeInAnyFieldOfTheBucketIsAnotherFile) {
   for (const TuningBucket& bucket :
        {gather_bucket(DType::F16, 64, 27, 1000), scatter_bucket(DType::F16, 64, 27, 1000),
         search_bucket(KeyType::U32, 3, 27, 1000), grouping_bucket(DType::F16, 27, 1000),
+        order_bucket(DType::F16, 27, 1000), gemm_bucket(DType::F16, 64, 64, 27, 1000),
         layer_bucket(Operation::Fused, example_problem(), 1000),
-        layer_bucket(Operation::Dataflow, example_problem(), 1000)}) {
+        layer_bucket(Operation::Dataflow, example_problem(), 1000),
+        layer_bucket(Operation::Dataflow, example_problem(), 1000, 9)}) {
     names.insert(bucket_hash(bucket));
     ++count;
     for (const TuningBucket& changed : with_one_change(bucket)) {
@@ -81,7 +83,23 @@ TEST(TuningKey, R33_AChangeInAnyFieldOfTheBucketIsAnotherFile) {
     }
   }
   EXPECT_EQ(names.size(), count);
-  EXPECT_EQ(count, 6u + 4 + 4 + 4 + 3 + 6 + 6);
+  EXPECT_EQ(count, 9u + 4 + 4 + 4 + 3 + 3 + 5 + 6 + 6 + 7);
+}
+
+TEST(TuningKey, R33_DensitiesShareABucketUpToAPowerOfFour) {
+  auto density = [](double pairs) {
+    return layer_bucket(Operation::Fused, example_problem(), 1000, pairs).log4_density;
+  };
+  EXPECT_EQ(density(0), 0);
+  EXPECT_EQ(density(3.999), 0);
+  EXPECT_EQ(density(4), 1);
+  EXPECT_EQ(density(15.999), 1);
+  EXPECT_EQ(density(16), 2);
+  EXPECT_EQ(density(4096), 6);
+  EXPECT_EQ(layer_bucket(Operation::Fused, example_problem(), 1000).log4_density, kAnyDensity);
+  EXPECT_EQ(buckets_of_layer(example_problem(), 1000, 9)[0].log4_density, 1);
+  EXPECT_EQ(buckets_of_layer(example_problem(), 1000, 9)[2].log4_density, kAnyDensity) << "tiles";
+  for (const i64 log4 : {0, 1, 2, 6}) EXPECT_EQ(log4_of(least_density_of(log4)), log4);
 }
 
 TEST(TuningKey, R33_RowsShareABucketUpToAPowerOfTwo) {

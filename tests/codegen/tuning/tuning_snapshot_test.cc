@@ -97,15 +97,28 @@ TEST(TuningSnapshot, R34_LimitsOfEveryConfig) {
   EXPECT_FALSE(search({256, 0, 128}));
   EXPECT_FALSE(search({1 << 30, 512, 128}));
   for (const i32 threads : {0, 1, 31, 33, 1056, 2048}) EXPECT_FALSE(search({256, 512, threads})) << threads;
-  auto grouping = [&](i64 percent, i64 step) {
+  auto grouping = [&](i64 percent, i64 step, i64 streams = 1) {
     return is_valid(grouping_bucket(DType::F16, 27, 1000),
-                    {{"padding_percent", percent}, {"height_step", step}});
+                    {{"padding_percent", percent}, {"height_step", step}, {"streams", streams}});
   };
   EXPECT_TRUE(grouping(25, 64));
   EXPECT_TRUE(grouping(0, 1));
   EXPECT_FALSE(grouping(25, 0));
   EXPECT_FALSE(grouping(-1, 64));
   EXPECT_FALSE(grouping(100000, 64));
+  EXPECT_TRUE(grouping(25, 64, kMostGemmStreams));
+  EXPECT_FALSE(grouping(25, 64, 0));
+  EXPECT_FALSE(grouping(25, 64, kMostGemmStreams + 1));
+  const TuningBucket gemm = gemm_bucket(DType::F16, 64, 96, 27, 1000);
+  EXPECT_TRUE(is_valid(gemm, config_of(GemmChoice{kMostGemmAlgorithms - 1})));
+  EXPECT_FALSE(is_valid(gemm, config_of(GemmChoice{kMostGemmAlgorithms})));
+  EXPECT_FALSE(is_valid(gemm, {{"algorithm", -1}}));
+  EXPECT_FALSE(is_valid(gemm, tile_config(1)));
+  EXPECT_FALSE(is_valid(gemm_bucket(DType::F16, 64, 0, 27, 1000), config_of(GemmChoice{1})));
+  const TuningBucket order = order_bucket(DType::F16, 27, 1000);
+  EXPECT_TRUE(is_valid(order, {{"order", 0}}));
+  EXPECT_TRUE(is_valid(order, config_of(OrderChoice{})));
+  EXPECT_FALSE(is_valid(order, {{"order", 3}}));
   EXPECT_FALSE(is_valid(gather_bucket(DType::F16, 1024, 27, 1), tile_config(512))) << "past the registers";
   EXPECT_FALSE(is_valid(gather_bucket(DType::F16, -8, 27, 1), tile_config(8)));
 }
@@ -143,14 +156,16 @@ TEST(TuningSnapshot, R34_EveryChoicePassesItsChecks) {
 }
 
 TEST(TuningSnapshot, R35_ATunedChoiceSaysSo) {
-  const TuningSnapshot snapshot =
-      snapshot_of({example_entry(),
-                   make_entry(example_environment(), search_bucket(KeyType::U32, 3, 27, kExampleRows),
-                              measured(config_of(SearchChoice{}), 5000),
-                              {measured(config_of(SearchChoice{512, 256, 64}), 4000)}),
-                   make_entry(example_environment(), grouping_bucket(DType::F16, 27, kExampleRows),
-                              measured(config_of(GroupingChoice{}), 5000),
-                              {measured(config_of(GroupingChoice{0.5, 128}), 4000)})});
+  const TuningSnapshot snapshot = snapshot_of(
+      {example_entry(),
+       make_entry(example_environment(), search_bucket(KeyType::U32, 3, 27, kExampleRows),
+                  measured(config_of(SearchChoice{}), 5000),
+                  {measured(config_of(SearchChoice{512, 256, 64}), 4000)}),
+       make_entry(example_environment(), grouping_bucket(DType::F16, 27, kExampleRows),
+                  measured(config_of(GroupingChoice{}), 5000),
+                  {measured(config_of(GroupingChoice{0.5, 128, 1}), 4000)}),
+       make_entry(example_environment(), gemm_bucket(DType::F16, 64, 64, 27, kExampleRows),
+                  measured(config_of(GemmChoice{}), 5000), {measured(config_of(GemmChoice{3}), 4000)})});
   const GmasChoice choice = choose(&snapshot);
   EXPECT_EQ(choice.gather.tile, 16);
   EXPECT_EQ(choice.gather.vector_bytes, 16);
@@ -167,6 +182,10 @@ TEST(TuningSnapshot, R35_ATunedChoiceSaysSo) {
   const GroupingChoice grouping = choose_grouping(example_problem(), &snapshot, kExampleRows, reasons);
   EXPECT_EQ(grouping.padding_threshold, 0.5);
   EXPECT_EQ(grouping.height_step, 128);
+  EXPECT_EQ(grouping.streams, 1);
+  EXPECT_EQ(choice.gemm.algorithm, 3);
+  EXPECT_THAT(choice.reasons, Contains(HasSubstr("GEMMs by cuBLASLt's algorithm 3: tuned, 0.004 ms")));
+  EXPECT_EQ(choose(&snapshot, example_problem(64, 96)).gemm.algorithm, 0) << "other channels";
   EXPECT_THAT(reasons, SizeIs(1));
 }
 

@@ -1,5 +1,6 @@
 #include "codegen/tuning/tuning_store.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
@@ -98,12 +99,48 @@ TEST(TuningStore, R33_WhatProcessesHaveOfOneBucketIsJoined) {
   };
   in_processes(processes, [&](int rank) {
     const TuningEntry mine = measured_by(rank);
-    const auto join = [&](const TuningEntry& there) { return merge_entries(mine, there); };
-    return !llvm::errorToBool(store_in(folder.path()).publish_joined(mine, join));
+    return !llvm::errorToBool(store_in(folder.path()).publish_joined(mine, merge_entries));
   });
   TuningEntry all = measured_by(0);
   for (int rank = 1; rank < processes; ++rank) all = merge_entries(all, measured_by(rank));
   EXPECT_THAT(load(folder.path()).entries, testing::ElementsAre(all));
+}
+
+/// One wait for all of them, which ends as soon as it is told to; and they are kept all the same.
+TEST(TuningStore, WhoWaitsForAnotherWriterCanBeStopped) {
+  const TemporaryFolder folder;
+  TuningStore store = store_in(folder.path());
+  llvm::cantFail(store.publish(numbered_entry(0)));
+  const auto open_folder = [&]() -> llvm::Expected<FileHandle> {
+    const std::string place =
+        std::filesystem::path(files_below(folder.path()).front()).parent_path().string();
+    return FileHandle(real_file_system(), ::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  };
+  const FileLock other =
+      take_file_lock(real_file_system(), open_folder, "lock", 0600, std::chrono::seconds(10), nullptr);
+  ASSERT_TRUE(other.held());
+  int asked = 0;
+  llvm::cantFail(store.publish_joined({numbered_entry(0), numbered_entry(1), numbered_entry(2)},
+                                      merge_entries, [&] { return ++asked == 2; }));
+  EXPECT_EQ(asked, 2);
+  EXPECT_THAT(load(folder.path()).entries, SizeIs(3));
+}
+
+TEST(TuningStore, R33_AnEntryOfANewerVersionStays) {
+  const TemporaryFolder folder;
+  TuningStore store = store_in(folder.path());
+  llvm::cantFail(store.publish(example_entry()));
+  const std::string file = files_below(folder.path()).front();
+  const std::string newer = "[{\"schema\": " + std::to_string(kTuningSchema + 1) + "}]";
+  write_text(file, newer);
+  EXPECT_EQ(take_status(store.publish(example_entry())).code(), StatusCode::FailedPrecondition);
+  EXPECT_EQ(take_status(store.publish_joined(example_entry(), merge_entries)).code(),
+            StatusCode::FailedPrecondition);
+  EXPECT_EQ(read_text(file), newer);
+  for (const char* const replaced : {"[{\"schema\": 0}]", "[5, {}]", "{}", "damaged"}) {
+    write_text(file, replaced);
+    EXPECT_FALSE(llvm::errorToBool(store.publish(example_entry()))) << replaced;
+  }
 }
 
 TEST(TuningStore, R33_WhatIsNoEntryIsSkippedWithItsReason) {

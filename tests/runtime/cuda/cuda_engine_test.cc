@@ -8,6 +8,7 @@
 #include "tests/support/poison.h"
 #include "tests/support/random.h"
 #include "tests/support/rounding.h"
+#include "tests/support/software_cuda/control.h"
 
 namespace minuet {
 namespace {
@@ -31,7 +32,7 @@ class OptionsDevice final : public Device {
                    const Reload& reload) override {
     return gpu_.device->load(binaries, reload);
   }
-  llvm::Error load_gemms(const ConvolutionProblem&) override { return llvm::Error::success(); }
+  llvm::Error load_gemms(const GmasChoice&) override { return llvm::Error::success(); }
   llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice,
                                                         std::shared_ptr<EngineShare>) override {
     return gpu_.device->create_engine(choice, options_);
@@ -154,6 +155,7 @@ class LayerByHand {
 
   Engine& engine() { return *engine_; }
   const OpRequest& request() const { return request_; }
+  void set_streams(i32 streams) { groups_.streams = streams; }
 
   void check_output() {
     const std::vector<float> output = decode(DType::F16, output_->read<char>());
@@ -274,6 +276,26 @@ TEST_F(CudaEngineTest, AWarmRunOnlyEnqueues) {
       EXPECT_EQ(engine.counters().allocations, 0);
       EXPECT_EQ(engine.counters().gemm_lookups, 0);
     }
+  }
+}
+
+TEST_F(CudaEngineTest, GemmsGoOverAsManyStreamsAsTheirPlanSays) {
+  const auto software = software_cuda::Control::find();
+  for (const i32 streams : {1, 2}) {
+    LayerByHand layer(gpu(), {});
+    layer.set_streams(streams);
+    Engine& engine = layer.engine();
+    take(engine.begin(nullptr));
+    take(engine.prepare_op(layer.request()));
+    take(engine.send_prepared());
+    if (software) software->reset();
+    take(engine.run_op(layer.request()));
+    if (software) {
+      EXPECT_EQ(software->calls("cuStreamWaitEvent") > 0, streams > 1);
+    }
+    take(engine.end());
+    take(device().synchronize(nullptr));
+    layer.check_output();
   }
 }
 

@@ -77,7 +77,7 @@ TEST(MatmulKey, TheKeysOfALayerAreAll) {
 
 TEST(MatmulKey, AKeyStandsForItself) {
   MatmulProblem problem;
-  problem.shape = {3, 24, DType::BF16};
+  problem.shape = {3, 24, DType::BF16, 2};
   problem.mode = BatchMode::Strided;
   problem.batch = 5;
   problem.input_ld = 3;

@@ -1,5 +1,7 @@
 #include "runtime/cuda/matmul.h"
 
+#include <set>
+
 #include "tests/runtime/cuda/gpu.h"
 #include "tests/support/compare.h"
 #include "tests/support/layer_run.h"
@@ -152,6 +154,29 @@ TEST_F(MatmulTest, Single) { check_mode(BatchMode::Single, true); }
 TEST_F(MatmulTest, Strided) { check_mode(BatchMode::Strided, true); }
 /// cuBLASLt need not have them: the engine has another way.
 TEST_F(MatmulTest, Pointers) { check_mode(BatchMode::Pointers, false); }
+
+/// All of the list; where that ends, its last.
+TEST_F(MatmulTest, AnotherAlgorithmMultipliesAsWell) {
+  Matmuls* matmuls = take(device().matmuls());
+  std::set<std::string> algorithms;
+  for (i32 number = 0; number < kMostGemmAlgorithms; ++number) {
+    MatmulCase test;
+    test.problem.shape = {40, 24, DType::F16, number};
+    test.problem.mode = BatchMode::Strided;
+    test.problem.height = 130;
+    test.problem.batch = 5;
+    test.problem.input_ld = 40;
+    EXPECT_TRUE(check_case(test, 7)) << number;
+    const ContextScope scope(device().driver(), device().context());
+    i64 lookups = 0;
+    const MatmulAlgorithm* const found = take(matmuls->find(key_of(test.problem), lookups));
+    algorithms.emplace(reinterpret_cast<const char*>(&found->algorithm), sizeof(found->algorithm));
+  }
+  EXPECT_GT(algorithms.size(), 1u);
+  if (on_software_device()) {
+    EXPECT_EQ(algorithms.size(), 3u);
+  }
+}
 
 TEST_F(MatmulTest, ABucketIsLookedUpOnce) {
   Matmuls* matmuls = take(device().matmuls());

@@ -76,7 +76,8 @@ cublasStatus_t set_attribute(Opaque* opaque, Attribute attribute, const void* bu
   return CUBLAS_STATUS_SUCCESS;
 }
 
-/// The real one may begin its list with a candidate that says of itself that it does not work.
+/// The real one may begin its list with a candidate that says of itself that it does not work. Three that do
+/// are what is behind it, as far as there is room.
 int list_algorithms(const MatmulCall& call, const Preference& preference, int most,
                     cublasLtMatmulHeuristicResult_t* results) {
   int count = 0;
@@ -84,13 +85,15 @@ int list_algorithms(const MatmulCall& call, const Preference& preference, int mo
     results[count] = {};
     results[count++].state = CUBLAS_STATUS_NOT_SUPPORTED;
   }
-  cublasLtMatmulHeuristicResult_t& result = results[count++];
-  result = {};
-  const Algorithm algorithm = algorithm_for(call, preference);
-  store(algorithm, &result.algo);
-  result.workspaceSize = algorithm.workspace;
-  result.state = CUBLAS_STATUS_SUCCESS;
-  result.wavesCount = 1;
+  for (uint64_t number = 0; number < 3 && count < most; ++number) {
+    cublasLtMatmulHeuristicResult_t& result = results[count++];
+    result = {};
+    const Algorithm algorithm = algorithm_for(call, preference, number);
+    store(algorithm, &result.algo);
+    result.workspaceSize = algorithm.workspace;
+    result.state = CUBLAS_STATUS_SUCCESS;
+    result.wavesCount = 1;
+  }
   return count;
 }
 

@@ -87,7 +87,7 @@ uint16_t pitches_of(const MatmulCall& call) {
   return static_cast<uint16_t>(hash >> 48);
 }
 
-Algorithm algorithm_for(const MatmulCall& call, const Preference& preference) {
+Algorithm algorithm_for(const MatmulCall& call, const Preference& preference, uint64_t number) {
   Algorithm algorithm = {};
   algorithm.magic = Algorithm::kMagic;
   algorithm.compute = static_cast<uint8_t>(call.operation.compute);
@@ -104,8 +104,8 @@ Algorithm algorithm_for(const MatmulCall& call, const Preference& preference) {
   algorithm.n = static_cast<uint32_t>(call.n());
   algorithm.k = static_cast<uint32_t>(call.k());
   algorithm.batch = static_cast<uint32_t>(call.batch());
-  algorithm.workspace = static_cast<uint32_t>(
-      std::min(preference.workspace / 16 * 16, kLeastWorkspace << hash_of(call) / 64 % kWorkspaceSizes));
+  algorithm.workspace = static_cast<uint32_t>(std::min(
+      preference.workspace / 16 * 16, kLeastWorkspace << (hash_of(call) / 64 + number) % kWorkspaceSizes));
   algorithm.signature = signature_of(algorithm);
   return algorithm;
 }

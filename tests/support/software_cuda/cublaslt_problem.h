@@ -23,7 +23,7 @@ const char* read_call(const cublasLtMatmulDescOpaque_t* operation,
 bool is_supported(const MatmulCall& call);
 
 uint64_t hash_of(const MatmulCall& call);
-Algorithm algorithm_for(const MatmulCall& call, const Preference& preference);
+Algorithm algorithm_for(const MatmulCall& call, const Preference& preference, uint64_t number);
 /// Null, or why `algorithm` is none for this call. `exact`: its look-up must have been for this very problem.
 const char* refusal(const Algorithm& algorithm, const MatmulCall& call, bool exact);
 

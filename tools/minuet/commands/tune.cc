@@ -141,10 +141,9 @@ llvm::Error inspect(TuningStore& store, llvm::StringRef prefix) {
   return bad_input("no result's bucket starts with '{0}' (minuet tune list shows them)", prefix);
 }
 
-/// Puts `entry` into the store, together with what is there already.
-llvm::Error add(TuningStore& store, const TuningEntry& entry) {
-  return explain(
-      store.publish_joined(entry, [&](const TuningEntry& there) { return merge_entries(there, entry); }));
+/// Puts these, of one environment, into the store, together with what is there already.
+llvm::Error add(TuningStore& store, llvm::ArrayRef<TuningEntry> entries) {
+  return explain(store.publish_joined(entries, merge_entries));
 }
 
 llvm::Error merge(const TuneOptions& options) {
@@ -159,7 +158,7 @@ llvm::Error merge(const TuneOptions& options) {
     return bad_input("'{0}' has no tuning results{1}", options.from, all.empty() ? "" : " that can be read");
   MINUET_ASSIGN(TuningStore into, named_store(options.into, /*make=*/true));
   for (const Found& found : all) {
-    for (const TuningEntry& entry : found.folder.entries) MINUET_TRY(add(into, entry));
+    MINUET_TRY(add(into, found.folder.entries));
   }
   llvm::outs() << llvm::formatv("{0} entries merged into {1}\n", count, options.into);
   return llvm::Error::success();
@@ -181,7 +180,7 @@ llvm::Error migrate(TuningStore& store, llvm::StringRef prefix) {
   const TuningFolder& folder = all.front().folder;
   print_skipped(folder);
   MINUET_ASSIGN(const std::string toolkit, installed_toolkit());
-  std::size_t count = 0;
+  std::vector<TuningEntry> all_migrated;
   for (const TuningEntry& entry : folder.entries) {
     TuningEnvironment target = as_of_this_build(entry.environment);
     if (!toolkit.empty()) target.toolkit = toolkit;
@@ -189,11 +188,10 @@ llvm::Error migrate(TuningStore& store, llvm::StringRef prefix) {
       return bad_input("these results are of this version already: there is nothing to migrate");
     }
     std::optional<TuningEntry> migrated = migrate_entry(entry, target);
-    if (!migrated) continue;
-    MINUET_TRY(add(store, *migrated));
-    ++count;
+    if (migrated) all_migrated.push_back(std::move(*migrated));
   }
-  llvm::outs() << llvm::formatv("{0} of {1} entries migrated: measure them again\n", count,
+  MINUET_TRY(add(store, all_migrated));
+  llvm::outs() << llvm::formatv("{0} of {1} entries migrated: measure them again\n", all_migrated.size(),
                                 folder.entries.size());
   return llvm::Error::success();
 }

@@ -1,6 +1,7 @@
 // `minuet tune run` and `minuet tune show`: measuring which kernels are fastest, and what came of it.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 
@@ -20,17 +21,19 @@ namespace minuet::tool {
 namespace {
 
 constexpr const char* kTuneRunFooter = R"(
-CLOUD: one of `minuet bench`'s, lidar_0.1 or os1_0.1, or a .bin, .ply, .pcd or .npy file of points. Take some
-that are like those to come, in extent and in numbers of voxels: results hold for layers of the same channels
-and kernel, between powers of two of rows, and for the next smaller and larger such range where nothing was
-measured. Clouds are turned about z, so that `minuet bench` times others.
+CLOUD: one of `minuet bench`'s, lidar_0.1 or os1_0.1, or a .bin, .ply, .pcd or .npy file of points; without one
+lidar_0.1, room_0.02 and object_0.01, which are generated. Take some that are like those to come, in extent and in
+numbers of voxels: results hold for layers of the same channels and kernel, between powers of two of rows, and for
+the next smaller and larger such range where nothing was measured; those of a whole layer for scattered points
+(less than 4 pairs a row), surfaces (less than 16) or what is filled. Clouds are turned about z, so that `minuet
+bench` times others.
 
 Measured inside runs of the whole network, each candidate in turn with the default: on a GPU the Specs of the
-fused kernel, the tiles of gather and scatter, the padding and the heights of grouped GEMMs, B, C and threads of
-the search that makes sorted maps; everywhere fused against gather-GEMM-scatter. What beats the default by more
-than the spread of their difference, twice, goes to the cache folder as soon as a step is over; Ctrl-C keeps
-what is done. Nothing uses results that is not told to: `--tuned` of `minuet run`, `minuet bench` and `minuet
-precompile`, minuet_context_load_tuning. Not tuned: streams, cuBLASLt's algorithms, the order of rows.
+fused kernel and the order of its rows, the tiles of gather and scatter, cuBLASLt's algorithms, the padding,
+heights and streams of grouped GEMMs, B, C and threads of the search that makes sorted maps; everywhere fused
+against gather-GEMM-scatter. What beats the default by more than the spread of their difference, twice, goes to
+the cache folder as soon as a step is over; Ctrl-C keeps what is done. Nothing uses results that is not told to:
+`--tuned` of `minuet run`, `minuet bench` and `minuet precompile`, minuet_context_load_tuning.
 
 Examples:
   minuet tune run sweep.bin --budget 120
@@ -38,6 +41,7 @@ Examples:
   minuet tune show --network minkunet42 --dtype fp16
   minuet bench --tuned --cloud os1_0.1)";
 
+constexpr const char* kGenerated[] = {"lidar_0.1", "room_0.02", "object_0.01"};
 constexpr int kVariant = 7919;  // of the clouds: none that bench times
 
 struct TuneSession {
@@ -124,18 +128,23 @@ void print_choice(const minuet_tuned_choice* choice, void* user) {
   const char* const layer = *choice->layer ? choice->layer : "(all layers)";
   if (is_default && !choices.all) return;
   if (choices.printed++ == 0) {
-    llvm::outs() << llvm::formatv("{0,-32} {1,19}  {2,-8} {3,10} {4,10} {5,6}\n", "layer", "rows", "what",
-                                  "chosen, ms", "default", "less");
+    llvm::outs() << llvm::formatv("{0,-32} {1,19} {2,11}  {3,-8} {4,10} {5,10} {6,6}\n", "layer", "rows",
+                                  "pairs a row", "what", "chosen, ms", "default", "less");
   }
   const double chosen = static_cast<double>(choice->chosen_ns) * 1e-6,
                otherwise = static_cast<double>(choice->default_ns) * 1e-6;
   const std::string rows = llvm::formatv("{0} - {1}", choice->least_rows, choice->most_rows).str(),
+                    density =
+                        std::isinf(choice->most_density)
+                            ? "any"
+                            : llvm::formatv("{0:f0} - {1:f0}", choice->least_density, choice->most_density)
+                                  .str(),
                     less = llvm::formatv("{0:f1} %", 100 - 100 * chosen / otherwise).str(),
                     what = is_default ? "default: " + std::string(choice->chosen)
                                       : differences(choice->chosen, choice->otherwise) +
                                             ", default: " + differences(choice->otherwise, choice->chosen);
-  llvm::outs() << llvm::formatv("{0,-32} {1,19}  {2,-8} {3,10:f4} {4,10:f4} {5,6}  {6}\n", layer, rows,
-                                choice->operation, chosen, otherwise, is_default ? "" : less, what);
+  llvm::outs() << llvm::formatv("{0,-32} {1,19} {2,11}  {3,-8} {4,10:f4} {5,10:f4} {6,6}  {7}\n", layer, rows,
+                                density, choice->operation, chosen, otherwise, is_default ? "" : less, what);
 }
 
 /// What the results on disk make of the network.
@@ -157,7 +166,12 @@ void print_summary(const minuet_tuning_result& result, const Told& told) {
   llvm::outs() << llvm::formatv(
       "{0} candidates in {1:f1} s, {2} more do not run; the default lost {3} of {4}\n", result.tried,
       result.seconds, result.skipped, result.won, result.decided);
-  if (result.tuned_ms <= 0) return;
+  if (result.tuned_ms <= 0) {
+    if (result.won > 0 && !is_interrupted()) {
+      llvm::outs() << "no time was left to compare the whole network untuned and tuned\n\n";
+    }
+    return;
+  }
   llvm::outs() << llvm::formatv(
       "all clouds, whole network: {0:f3} ms untuned, {1:f3} ms tuned ({2:f1} %)\n\n", result.untuned_ms,
       result.tuned_ms, 100 * result.tuned_ms / result.untuned_ms);
@@ -191,7 +205,7 @@ void add_tune_run(CLI::App& tune, TuneOptions& options) {
   CLI::App* const run = tune.add_subcommand("run", "Measure what is fastest for a network on these clouds");
   run->callback([&options] { options.action = "run"; });
   run->footer(kTuneRunFooter);
-  run->add_option("CLOUD", options.clouds, "clouds by name, or files of points")->required();
+  run->add_option("CLOUD", options.clouds, "clouds by name, or files of points; default: generated ones");
   run->add_option("--voxel-size", options.voxel_size, "edge of a voxel in metres, for files; default: 0.1")
       ->type_name("M");
   run->add_option("--columns", options.columns, "float32 numbers in a row of a .bin file; default: 4")
@@ -219,7 +233,9 @@ void add_tune_run(CLI::App& tune, TuneOptions& options) {
 
 llvm::Error tune_run(const TuneOptions& options) {
   const BenchFiles files{bench_data_folder(options.data), options.voxel_size, {options.columns, {}}};
-  MINUET_ASSIGN(const std::vector<BenchCloud> clouds, open_bench_clouds(options.clouds, files));
+  std::vector<std::string> names = options.clouds;
+  if (names.empty()) names.assign(std::begin(kGenerated), std::end(kGenerated));
+  MINUET_ASSIGN(const std::vector<BenchCloud> clouds, open_bench_clouds(names, files));
   MINUET_ASSIGN(const TuneSession session, open_tune_session(options));
   minuet_plan_info info;
   MINUET_ASSIGN(const PlanHandle plan,
