@@ -161,7 +161,8 @@ void Launch::run(Thread& thread) {
   show(thread);
   Fiber& fiber = *thread.fiber;
   fiber.resume();
-  if (thread.state == Thread::State::Ended && thread.fiber) idle_fibers().push_back(std::move(thread.fiber));
+  Thread& last = *running_;  // the stack may have gone on to others
+  if (last.state == Thread::State::Ended && last.fiber) idle_fibers().push_back(std::move(last.fiber));
 }
 
 /// Threads one after another: what waits nowhere costs no switch.
