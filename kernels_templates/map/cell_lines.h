@@ -18,7 +18,6 @@ static_assert(kMostLines % kWordBits == 0 && kMostLines % kLinesAtOnce == 0);
 template <i32 Ndim>
 struct CellLines {
   CellGrid grid;  // of the sources' level
-  i32 before;     // rows_before_level()
   i32 length;     // of a line
   i32 count;      // of all lines
   i32 first;      // of those at hand
@@ -54,7 +53,6 @@ MINUET_DEVICE void make_lines(CellLines<Ndim>& lines, const KernelGeometry& geom
   }
   if (threadIdx.x == 0) {
     lines.grid = grid;
-    lines.before = rows_before_level(index, grid.first_word);
     lines.length = length, lines.count = count, lines.first = first;
   }
   __syncthreads();
@@ -119,7 +117,7 @@ MINUET_DEVICE void find_lines(const CellIndex& index, const CellLines<Ndim>& lin
     const u32 behind = goes_on[u] ? words_behind[u].bits << (kWordBits - bit) % 32 : 0;
     found[u].bits = (words[u].bits >> bit | behind) & ((1u << lines.length) - 1u);
     found[u].row = (is_there[u] ? words[u].before + ones_below(words[u].bits, bit) : words_behind[u].before) -
-                   lines.before;
+                   lines.grid.before;
   }
 }
 

@@ -41,34 +41,14 @@ MINUET_DEVICE i32 rows_before_level(const CellIndex& index, i32 first_word) {
   return fresh(&index.cells[i64{kRunWords} * fresh(&index.runs[first_word].before)].before);
 }
 
-/// rows[u] = the row of a cell, -1 where it has no coordinate, or where `asks` does not hold; `before`:
-/// rows_before_level().
-///
-/// All loads of a kind are under way together. A word is loaded once for cells in turn that lie in it.
-template <i32 Count>
-MINUET_DEVICE void find_rows(const CellIndex& index, const CellGrid& grid, i32 before, bool asks,
-                             const i64 (&cells)[Count], i32 (&rows)[Count]) {
-  bool loads[Count];
-  BitWord runs[Count];
-  MINUET_UNROLL
-  for (i32 u = 0; u < Count; ++u) {
-    loads[u] = asks && (u == 0 || word_of(cells[u]) != word_of(cells[u > 0 ? u - 1 : 0]));
-    runs[u] = load_bits_if(loads[u], index.runs, run_place(grid, cells[u]).word);
-  }
-  BitWord words[Count];
-  MINUET_UNROLL
-  for (i32 u = 0; u < Count; ++u) {
-    const RunPlace place = run_place(grid, cells[u]);
-    const bool there = (runs[u].bits >> place.bit & 1u) != 0;
-    words[u] = load_bits_if(there, index.cells, cell_word(place, runs[u], cells[u]));
-  }
-  BitWord word = {};
-  MINUET_UNROLL
-  for (i32 u = 0; u < Count; ++u) {
-    if (loads[u]) word = words[u];
-    const i32 bit = bit_of(cells[u]);
-    rows[u] = (word.bits >> bit & 1u) != 0 ? word.before - before + ones_below(word.bits, bit) : -1;
-  }
+/// The row of a cell; -1 where it has no coordinate, or where `asks` does not hold.
+MINUET_DEVICE i32 find_row(const CellIndex& index, const CellGrid& grid, bool asks, i64 cell) {
+  const RunPlace place = run_place(grid, cell);
+  const BitWord runs = load_bits_if(asks, index.runs, place.word);
+  const bool is_run = (runs.bits >> place.bit & 1u) != 0;
+  const BitWord word = load_bits_if(is_run, index.cells, cell_word(place, runs, cell));
+  const i32 bit = bit_of(cell);
+  return (word.bits >> bit & 1u) != 0 ? word.before - grid.before + ones_below(word.bits, bit) : -1;
 }
 
 }  // namespace minuet

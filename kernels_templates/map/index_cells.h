@@ -34,13 +34,15 @@ MINUET_DEVICE Key floored_key(const KeyLayout& layout, const CellGrid& grid, con
   return static_cast<Key>(key);
 }
 
-/// What the counts of a finished index say: rows of every level, and whether they fit.
+/// What the counts of a finished index say: rows of every level, for searches those before it too, and
+/// whether they fit.
 template <IndexCellsSpec S>
 MINUET_DEVICE void report_rows(const IndexCellsParams& p, i32 level, i64 points) {
   const CellGrids& grids = *p.index.grids;
   const i32 end = level + 1 < p.levels ? grids.levels[level + 1].first_word : grids.words;
-  const i32 rows =
-      rows_before_level(p.index, end) - rows_before_level(p.index, grids.levels[level].first_word);
+  const i32 before = rows_before_level(p.index, grids.levels[level].first_word);
+  const i32 rows = rows_before_level(p.index, end) - before;
+  p.index.grids->levels[level].before = before;
   const IndexedSet& set = p.sets[level];
   const bool fits = rows <= set.capacity;
   *set.count = fits ? rows : static_cast<i32>(set.capacity);
@@ -52,7 +54,6 @@ MINUET_DEVICE void report_rows(const IndexCellsParams& p, i32 level, i64 points)
 /// What a block knows of the levels.
 struct IndexedLevels {
   CellGrid grids[kMostIndexedLevels];
-  i32 before[kMostIndexedLevels];  // rows_before_level(), of IndexStep::Rows
 };
 
 template <IndexCellsSpec S>
@@ -61,7 +62,7 @@ MINUET_DEVICE void find_levels(const IndexCellsParams& p, IndexedLevels& levels)
   if (level < p.levels) {
     levels.grids[level] = p.index.grids->levels[level];
     if constexpr (S.step == IndexStep::Rows)
-      levels.before[level] = rows_before_level(p.index, levels.grids[level].first_word);
+      levels.grids[level].before = rows_before_level(p.index, levels.grids[level].first_word);
   }
   __syncthreads();
 }
@@ -97,7 +98,7 @@ MINUET_DEVICE void index_levels(const IndexCellsParams& p, const IndexedLevels& 
     } else if constexpr (S.step == IndexStep::Cells) {
       set_bit(&p.index.cells[at[u]].bits, words[u].bits, bit_of(cells[u]));
     } else {
-      const i32 row = words[u].before - levels.before[level] + ones_below(words[u].bits, bit_of(cells[u]));
+      const i32 row = words[u].before - grid.before + ones_below(words[u].bits, bit_of(cells[u]));
       if (row < p.sets[level].capacity) {
         static_cast<Key*>(p.sets[level].keys)[row] = floored_key<Key, S.ndim + 1>(layout, grid, fields);
         if (level == 0) atomicMin(p.source_row + row, static_cast<i32>(point));

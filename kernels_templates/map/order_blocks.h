@@ -20,6 +20,24 @@ MINUET_DEVICE i32 weigh_block(const ViewJob& job, i64 first, i64 end) {
   return block_weight(offsets, job.geometry.volume);
 }
 
+/// visit(block, its weight) of a thread's blocks; the masks of several are under way together.
+template <i32 Threads, class Weigh, class Visit>
+MINUET_DEVICE void for_each_block(i64 blocks, const Weigh& weigh, const Visit& visit) {
+  constexpr i32 kAtOnce = 4;
+  for (i64 first = threadIdx.x; first < blocks; first += kAtOnce * Threads) {
+    i32 weights[kAtOnce];
+    MINUET_UNROLL
+    for (i32 u = 0; u < kAtOnce; ++u) {
+      const i64 block = first + u * Threads;
+      weights[u] = weigh(block < blocks ? block : blocks - 1);
+    }
+    MINUET_UNROLL
+    for (i32 u = 0; u < kAtOnce; ++u) {
+      if (first + u * Threads < blocks) visit(first + u * Threads, weights[u]);
+    }
+  }
+}
+
 template <OrderBlocksSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void order_blocks(const ViewsParams p) {
   follow_last_launch();
@@ -40,7 +58,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void order_blocks(const ViewsParam
     };
     if (thread < kMostBlockWeights) next[thread] = 0;
     __syncthreads();
-    for (i64 block = thread; block < blocks; block += S.threads) atomicAdd(next + weigh(block), 1u);
+    for_each_block<S.threads>(blocks, weigh, [&](i64, i32 weight) { atomicAdd(next + weight, 1u); });
     __syncthreads();
     if (thread == 0) {
       u32 before = 0;
@@ -51,8 +69,9 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void order_blocks(const ViewsParam
       }
     }
     __syncthreads();
-    for (i64 block = thread; block < blocks; block += S.threads)
-      order[atomicAdd(next + weigh(block), 1u)] = static_cast<i32>(block);
+    for_each_block<S.threads>(blocks, weigh, [&](i64 block, i32 weight) {
+      order[atomicAdd(next + weight, 1u)] = static_cast<i32>(block);
+    });
     for (i64 block = blocks + thread; block < blocks_of_height(job.ordered_stride, height);
          block += S.threads)
       order[block] = static_cast<i32>(block);

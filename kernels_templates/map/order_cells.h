@@ -64,9 +64,7 @@ MINUET_DEVICE void order_lines(const ViewJob& job, const OrderedPlace& at, const
 template <i32 Ndim>
 MINUET_DEVICE void order_parent(const ViewJob& job, const OrderedPlace& at, const CellIndex& index,
                                 const CellLines<Ndim>& lines, i64 cell, MaskBits& mask) {
-  const i64 cells[] = {cell};
-  i32 rows[1];
-  find_rows(index, lines.grid, lines.before, at.is_there, cells, rows);
+  i32 rows[] = {find_row(index, lines.grid, at.is_there, cell)};
   if (job.row_names != nullptr) name_rows(job.row_names, rows);
   const i32 offset = lowest_bit(mask.take(job.geometry.volume));
   i32* to = job.ordered_rows + at.place;

@@ -78,7 +78,7 @@ TEST(SearchSpace, FusedSpecsFitTheProblemAndTheArchitecture) {
 }
 
 TEST(SearchSpace, TheOtherMatrixUnitComesFirst) {
-  const TuningTask small = tasks_of(example_problem(64, 64), Dataflow::Fused)[0],
+  const TuningTask small = tasks_of(example_problem(48, 64), Dataflow::Fused)[0],
                    large = tasks_of(example_problem(128, 128), Dataflow::Fused)[0];
   EXPECT_EQ(small.default_config.at("unit"), static_cast<i64>(MmaUnit::Warp));
   EXPECT_EQ(small.candidates[0].at("unit"), static_cast<i64>(MmaUnit::Warpgroup));
@@ -243,7 +243,11 @@ TEST(TunedCandidates, AResultWithoutADensityIsForThoseThatHaveNone) {
 /// A plan may be compiled for other GPUs than the one that was measured on.
 TEST(TunedCandidates, ASpecIsLeftAloneWhereTheArchitectureDoesNotRunIt) {
   const TuningTask task = tasks_of(example_problem(), Dataflow::Fused)[0];
-  const TuningSnapshot tuning = forced({{task.bucket, task.candidates[0]}});  // by warpgroups
+  const auto by_warpgroups =
+      std::find_if(task.candidates.begin(), task.candidates.end(),
+                   [](const auto& one) { return one.at("unit") == static_cast<i64>(MmaUnit::Warpgroup); });
+  ASSERT_NE(by_warpgroups, task.candidates.end());
+  const TuningSnapshot tuning = forced({{task.bucket, *by_warpgroups}});
   EXPECT_EQ(spec_for(tuning, "sm_90a", kExampleRows).unit, MmaUnit::Warpgroup);
   EXPECT_EQ(spec_for(tuning, "sm_80", kExampleRows),
             choose_fused(example_problem(), "sm_80", kExampleRows).fused);
