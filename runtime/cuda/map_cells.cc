@@ -7,7 +7,7 @@ namespace minuet {
 namespace {
 
 constexpr i64 kClearBlocksPerMultiprocessor = 8;    // each makes the grids first
-constexpr i64 kSearchBlocksPerMultiprocessor = 8;  // each makes a kernel's lines, and adds its counts to all
+constexpr i64 kSearchBlocksPerMultiprocessor = 16;  // each makes a kernel's lines, and adds its counts to all
 
 }  // namespace
 

@@ -6,7 +6,7 @@ namespace minuet {
 namespace {
 
 constexpr i64 kMaskBlocksPerMultiprocessor = 8;     // each adds its counts to those in global memory
-constexpr i64 kSearchBlocksPerMultiprocessor = 8;  // each makes the lines of a kernel first
+constexpr i64 kSearchBlocksPerMultiprocessor = 16;  // each makes the lines of a kernel first
 
 ViewJob job_of(const ViewRequest& request) {
   const NeighbourView& view = request.view();
