@@ -5,8 +5,8 @@
 namespace minuet {
 namespace {
 
-constexpr i64 kMaskBlocksPerMultiprocessor = 8;     // each adds its counts to those in global memory
-constexpr i64 kSearchBlocksPerMultiprocessor = 16;  // each makes the lines of a kernel first
+constexpr i64 kMaskBlocksPerMultiprocessor = 8;    // each adds its counts to those in global memory
+constexpr i64 kOrderBlocksPerMultiprocessor = 16;  // each makes the lines of a kernel first
 
 ViewJob job_of(const ViewRequest& request) {
   const NeighbourView& view = request.view();
@@ -109,7 +109,7 @@ llvm::Error MapStep::make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspa
   if (from_tables > 0) MINUET_TRY(launcher_.launch_stride(map32_.order_rows, from_tables, params));
   if (looked_up > 0) {
     const i64 blocks = stride_grid(looked_up, kernels.choice.order_cells.threads, launcher_.multiprocessors(),
-                                   kSearchBlocksPerMultiprocessor);
+                                   kOrderBlocksPerMultiprocessor);
     MINUET_TRY(launcher_.launch(kernels.order_cells, blocks, params));
   }
   return launcher_.launch(map32_.order_blocks, i64{params.job_count} * kBlockHeightCount, params);
