@@ -18,8 +18,8 @@ constexpr i32 kMostStep = 128, kMostWideStep = 32;
 constexpr i32 kMostRing = 72 << 10;  // bytes, of the 99 KB that a block may have everywhere
 constexpr i32 kMostStages = 6;
 constexpr i64 kEnoughBlocks = 400;  // that a large GPU is kept busy with
-constexpr i64 kManyRows =
-    1 << 17;  // from which more warps hide loads better than each warp's own prefetch does
+// From which more warps hide loads better than what each has under way itself.
+constexpr i64 kManyRows = 1 << 17;
 
 i32 round_up(i32 value, i32 unit) { return (value + unit - 1) / unit * unit; }
 
@@ -173,6 +173,7 @@ void choose_warpgroup_blocks(FusedSpec& spec, i64 rows) {
   spec.stages = choose_warpgroup_stages(spec);
   // Where a wave and a half would be needed, one of larger blocks that take shorter steps may do.
   const i64 blocks = fused_blocks(spec, rows);
+  // But 512 threads have too few registers for a residual.
   if (spec.blocks > 1 || spec.residual || blocks <= kMultiprocessors || blocks >= kMultiprocessors * 3 / 2)
     return;
   FusedSpec larger = spec;

@@ -129,8 +129,12 @@ void CloudMaps::lay_rows() {
     maps_[i].rows = indexes_ && looks_up_[i] ? nullptr : map_rows_[i];
     maps_[i].index = {};
     if (!indexes_) continue;
-    maps_[i].index = {state_.layout, spec.fine, spec.coarse, levels_[spec.fine].keys,
-                      levels_[spec.coarse].keys};
+    maps_[i].index = {state_.layout,
+                      spec.fine,
+                      spec.coarse,
+                      levels_[spec.fine].keys,
+                      levels_[spec.coarse].keys,
+                      tiles_exactly(program_, spec)};
   }
 }
 

@@ -106,7 +106,7 @@ class CloudMaps {
   bool indexes_built_ = false;  // whether the last one has it
   std::vector<Coords> levels_;
   std::vector<MapView> maps_;
-  std::vector<i32*> map_rows_;
+  std::vector<i32*> map_rows_;  // memory of the maps' rows, for clouds that have no index too
   std::vector<bool> looks_up_;  // of an index, the rows of each map
 
   CloudState state_;

@@ -63,6 +63,7 @@ struct IndexedSides {
   const CloudLayout* layout = nullptr;  // null: rows lie in a table
   i32 source_level = 0, query_level = 0;
   const void *source_keys = nullptr, *query_keys = nullptr;
+  bool fills_cells = false;  // the kernel's offsets are the places of a query's cell: a source asks one query
 };
 
 /// One kernel map on a device, and those of its views that somebody asks for: each is made once, by an
@@ -152,7 +153,7 @@ struct SearchRequest {
 struct ViewRequest {
   const MapView* map = nullptr;
   Coords sources, queries;               // the finer side, the coarser one
-  bool transposed = false;               // that direction, and its rows are made
+  bool transposed = false;               // that direction, and where rows lie in a table they are made
   bool has_masks = false;                // they are there
   const OffsetOrder* offsets = nullptr;  // what orders go by: masks, order, and rows and masks by it; or null
 
@@ -163,6 +164,11 @@ struct ViewRequest {
   RowSource row_source() const {
     if (map->rows || !map->index.layout) return RowSource::Table;
     return transposed ? RowSource::Parents : RowSource::Cells;
+  }
+  /// Of what is looked up an index tells forward rows, whose masks are there, and those of cells that are
+  /// filled.
+  bool is_found() const {
+    return row_source() == RowSource::Table || (transposed ? map->index.fills_cells : has_masks);
   }
 };
 

@@ -76,22 +76,7 @@ MINUET_DEVICE void mbarrier_arrive_expect(MBarrier* barrier, u32 bytes) {
 #endif
 }
 
-/// Whether the phase of this parity has ended.
-MINUET_DEVICE bool mbarrier_test(MBarrier* barrier, u32 parity) {
-#if defined(__CUDA_ARCH__)
-  u32 ended;
-  asm volatile(
-      "{ .reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-      : "=r"(ended)
-      : "r"(shared_address(barrier)), "r"(parity)
-      : "memory");
-  return ended != 0;
-#else
-  return shim::mbarrier_test(barrier, parity);
-#endif
-}
-
-/// The same, but sleeps a while where it has not.
+/// Whether the phase of this parity has ended; sleeps a while where it has not.
 MINUET_DEVICE bool mbarrier_try_wait(MBarrier* barrier, u32 parity) {
 #if defined(__CUDA_ARCH__)
   u32 ended;

@@ -1,4 +1,4 @@
-// The rows of a view that lie in a table, and the masks that rows make.
+// The rows of a view that lie in a table, the masks that rows make, and the places of an ordered view.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

@@ -22,8 +22,8 @@ MINUET_DEVICE void sum_steps(const FusedParams& p, const FusedPlace<S>& place, c
   const i64 image = static_cast<i64>(place.column_block) * fused_steps(S) * fused_stage_bytes(S);
   StepWalk<S> walk(masks);
   WeightRing<S> ring(static_cast<const char*>(p.weights) + image, walk);
-  constexpr bool kFillsLast =
-      S.weights == WeightRoad::BulkRefill;  // whose first thread has loads to start, too
+  // By warps that have loads to start, too: these first.
+  constexpr bool kFillsLast = S.weights == WeightRoad::BulkRefill;
   if constexpr (!kFillsLast) ring.fill();
   if (place.share == S.split) return;
   const i32 end = ring.end(walk.count());

@@ -102,7 +102,7 @@ class WeightRing<S, WeightRoad::AsyncCopy> {
 };
 
 /// Stages that bulk copies bring, each with a barrier that tells when it is full and one that tells when the
-/// warps of its share have let go of it. Nobody waits for another warp.
+/// warps of its share have let go of it.
 template <FusedSpec S>
 class BulkStages {
   static_assert(S.stages >= 2 * S.split && S.stages % S.split == 0, "a ring of whole rounds, two at least");
@@ -188,8 +188,8 @@ class WeightRing<S, WeightRoad::BulkCopy> : public BulkStages<S> {
 template <FusedSpec S>
 class WeightRing<S, WeightRoad::BulkRefill> : public BulkStages<S> {
   using Stages = BulkStages<S>;
-  /// Steps between a stage's last one and the copy of the next to it: as far behind may other warps be, and
-  /// nobody waits for them.
+  /// Steps between a stage's last one and the copy of the next to it: so far behind other warps may be, and
+  /// are not waited for. What anybody waits for lies behind the warp that is farthest behind, which goes on.
   static constexpr i32 kLag = (S.stages > 3 * S.split ? 2 : 1) * S.split;
 
  public:

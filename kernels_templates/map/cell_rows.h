@@ -30,7 +30,8 @@ MINUET_DEVICE i64 cell_word(const RunPlace& place, const BitWord& runs, i64 cell
   return run * kRunWords + word_of(cell) % kRunWords;
 }
 
-/// words[at], which the kernel does not write, in one access; zeros where it is not `present`.
+/// words[at] in one access, zeros where it is not `present`. Never read-only: the kernel itself may or bits
+/// into it, and what is read may lack those, but has none of an earlier cloud's.
 MINUET_DEVICE BitWord load_bits_if(bool present, const BitWord* words, i64 at) {
   const Vector<8> found = load_vector_if<8, true>(present, words, at * 8);
   return {found.words[0], static_cast<i32>(found.words[1])};

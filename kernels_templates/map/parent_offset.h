@@ -5,7 +5,10 @@
 
 namespace minuet {
 
-/// Of a kernel whose offsets are the places of a cell: as many along an axis as the level's steps are in it.
+static_assert(1 << kMaxDim <= 32, "one word has all places of a cell");
+
+/// Of a kernel whose offsets are the places of a cell, from 0 on: one or two along an axis, as many as the
+/// level's steps are in it.
 template <i32 Ndim, class Key>
 MINUET_HD constexpr i32 parent_offset(const KeyLayout& layout, const KernelGeometry& geometry, Key key) {
   i32 offset = 0;

@@ -26,7 +26,7 @@ struct CellGrid {
   i32 shift[kMaxFields];   // the power of two that the stride is, or -1
   i32 words;               // of the level's in CellIndex::runs; at most kMostIndexWords + 1
   i32 first_word;
-  i32 before;  // rows of the levels before it, once IndexStep::Rows has begun the sets
+  i32 before;  // rows of the levels before it; behind IndexStep::Rows, whose blocks find it for themselves
 };
 struct CellGrids {
   CellGrid levels[kMostIndexedLevels];

@@ -43,7 +43,8 @@ static_assert(kMostRankKeyBits <= 24, "three passes of a sort");
 enum class RowSource : i32 {
   Table,   // ViewJob::rows
   Cells,   // an index of the other side: the rows of a query's neighbours
-  Parents  // the same: each query lies in the cell of one row of the other, coarser side, and asks it alone
+  Parents  // the same: each query lies in the cell of one row of the other, coarser side, and asks it alone,
+           // for the kernel's offsets, one or two an axis, are the places of a cell
 };
 
 /// One direction of a map, and what is made of it.

@@ -6,8 +6,7 @@
 namespace minuet {
 namespace {
 
-constexpr i64 kClearBlocksPerMultiprocessor = 8;    // each makes the grids first
-constexpr i64 kSearchBlocksPerMultiprocessor = 16;  // each makes a kernel's lines, and adds its counts to all
+constexpr i64 kClearBlocksPerMultiprocessor = 8;  // each makes the grids first
 
 }  // namespace
 
@@ -83,7 +82,7 @@ llvm::Error MapStep::search_index(llvm::ArrayRef<IndexedSearch> searches, const 
       most = std::max(most, search.queries.capacity);
     }
     const i64 blocks = stride_grid(most, kernels.choice.search_cells.threads, launcher_.multiprocessors(),
-                                   kSearchBlocksPerMultiprocessor);
+                                   kLineBlocksPerMultiprocessor);
     params.blocks = static_cast<i32>(blocks);
     MINUET_TRY(launcher_.launch(kernels.search_cells, blocks * static_cast<i64>(some.size()), params));
   }

@@ -12,6 +12,9 @@
 
 namespace minuet {
 
+/// Of kernels whose blocks make a kernel's lines first (kernels_templates/map/cell_lines.h).
+constexpr i64 kLineBlocksPerMultiprocessor = 16;
+
 /// The kernels of one MapChoice, loaded.
 struct MapKernels {
   MapChoice choice;

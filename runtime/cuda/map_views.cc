@@ -5,8 +5,7 @@
 namespace minuet {
 namespace {
 
-constexpr i64 kMaskBlocksPerMultiprocessor = 8;    // each adds its counts to those in global memory
-constexpr i64 kOrderBlocksPerMultiprocessor = 16;  // each makes the lines of a kernel first
+constexpr i64 kMaskBlocksPerMultiprocessor = 8;  // each adds its counts to those in global memory
 
 ViewJob job_of(const ViewRequest& request) {
   const NeighbourView& view = request.view();
@@ -75,6 +74,10 @@ llvm::Error MapStep::make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspa
   params.index = work_.index;
   i64 preset = 0, forward_queries = 0, from_tables = 0, looked_up = 0;
   for (const ViewRequest& request : batch) {
+    if (!request.is_found()) {
+      return make_error(StatusCode::Internal,
+                        "a view is asked for whose rows nobody wrote and no index tells");
+    }
     const ViewJob job = job_of(request);
     params.rank_bits = std::max(params.rank_bits, short_rank_bits(job.ranked));
     params.jobs[params.job_count++] = job;
@@ -109,7 +112,7 @@ llvm::Error MapStep::make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspa
   if (from_tables > 0) MINUET_TRY(launcher_.launch_stride(map32_.order_rows, from_tables, params));
   if (looked_up > 0) {
     const i64 blocks = stride_grid(looked_up, kernels.choice.order_cells.threads, launcher_.multiprocessors(),
-                                   kOrderBlocksPerMultiprocessor);
+                                   kLineBlocksPerMultiprocessor);
     MINUET_TRY(launcher_.launch(kernels.order_cells, blocks, params));
   }
   return launcher_.launch(map32_.order_blocks, i64{params.job_count} * kBlockHeightCount, params);

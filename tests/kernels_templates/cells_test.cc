@@ -324,27 +324,29 @@ TEST(Cells, SetsAndMapsAreThoseOfTheDefinition) {
 TEST(Cells, MasksOfManyOffsetsTakeSeveralWords) {
   Random random(3);
   const std::vector<Point> points = random_points(random, 120, 3, 2, 5, true);
-  Index<3, KeyType::U32> index(points, {{1, 1, 1, 1}}, 3, 1, 0);
+  Index<3, KeyType::U32> index(points, {{1, 1, 1, 1}}, 5, 1, 0);
   index.build();
-  const KernelGeometry geometry = geometry_of(3, {7, 5, 5, 1}, 1);  // past what a block looks at in one go
   const std::vector<Point> sorted = index.points_of(0);
-  const auto maps = index.search({{0, 0, geometry}});
-  const std::vector<i32> rows = plain_kernel_map(sorted, sorted, geometry);
-  EXPECT_EQ(maps.rows[0], rows);
-  // Lines of five, and of seven: these are taken one by one.
-  for (const KernelGeometry& kernel : {geometry, geometry_of(3, {5, 3, 7, 1}, 1)}) {
-    const auto ordered = index.order({{0, 0, kernel}, {0, 0, kernel}}, {false, false});
-    expect_order(ordered[0], plain_kernel_map(sorted, sorted, kernel), 0, kernel.volume, 0);
-    expect_order(ordered[1], plain_kernel_map(sorted, sorted, kernel), 0, kernel.volume, 1000);
-  }
-  for (i32 k = 0; k < geometry.volume; ++k) {
-    u32 pairs = 5;
-    for (std::size_t q = 0; q < sorted.size(); ++q) {
-      const bool hit = rows[k * sorted.size() + q] >= 0;
-      pairs += hit;
-      ASSERT_EQ(maps.masks[0][k / 32 * sorted.size() + q] >> k % 32 & 1u, hit ? 1u : 0u);
+  // Lines of five; of seven, which are taken one by one; and more lines than a block has at hand.
+  const KernelGeometry kernels[] = {geometry_of(3, {7, 5, 5, 1}, 1), geometry_of(3, {5, 3, 7, 1}, 1),
+                                    geometry_of(3, {10, 10, 3, 1}, 1)};
+  for (const KernelGeometry& kernel : kernels) {
+    SCOPED_TRACE(kernel.volume);
+    const auto maps = index.search({{0, 0, kernel}});
+    const std::vector<i32> rows = plain_kernel_map(sorted, sorted, kernel);
+    EXPECT_EQ(maps.rows[0], rows);
+    for (i32 k = 0; k < kernel.volume; ++k) {
+      u32 pairs = 5;
+      for (std::size_t q = 0; q < sorted.size(); ++q) {
+        const bool hit = rows[k * sorted.size() + q] >= 0;
+        pairs += hit;
+        ASSERT_EQ(maps.masks[0][k / 32 * sorted.size() + q] >> k % 32 & 1u, hit ? 1u : 0u);
+      }
+      ASSERT_EQ(maps.counts[0][k], pairs) << "offset " << k;
     }
-    ASSERT_EQ(maps.counts[0][k], pairs);
+    const auto ordered = index.order({{0, 0, kernel}, {0, 0, kernel}}, {false, false});
+    expect_order(ordered[0], rows, 0, kernel.volume, 0);
+    expect_order(ordered[1], rows, 0, kernel.volume, 1000);
   }
 }
 

@@ -58,7 +58,7 @@ TEST(FusedWarpgroups, EdgesAndTurns) {
 }
 
 /// By warps.
-template <WeightRoad Road, i32 Cluster, i32 Split, i32 Volume>
+template <WeightRoad Road, i32 Cluster, i32 Split, i32 Volume, i32 Stages = 4>
 constexpr FusedSpec kClustered{.in_channels = 32,
                                .out_channels = 96,
                                .volume = Volume,
@@ -68,6 +68,7 @@ constexpr FusedSpec kClustered{.in_channels = 32,
                                .warps = 2,
                                .split = Split,
                                .cluster = Cluster,
+                               .stages = Stages,
                                .weights = Road,
                                .residual = true};
 TEST(FusedClusters, OfWarps) {
@@ -75,6 +76,7 @@ TEST(FusedClusters, OfWarps) {
   expect_edges<kClustered<WeightRoad::BulkCopy, 4, 1, 8>>(64, {.queries = 90}, 7);
   expect_edges<kClustered<WeightRoad::BulkRefill, 2, 2, 8>>(64, {.queries = 90}, 7);
   expect_edges<kClustered<WeightRoad::BulkRefill, 1, 2, 8>>(64, {.queries = 90}, 7);
+  expect_edges<kClustered<WeightRoad::BulkRefill, 1, 2, 27, 8>>(64, {.queries = 90}, 7);
   for (int variant = 0; variant < 3; ++variant) {
     expect_fused<kClustered<WeightRoad::BulkRefill, 8, 1, 40>>({.queries = 50}, variant);
     expect_fused<kClustered<WeightRoad::BulkRefill, 2, 1, 125>>({.queries = 70, .density = 0.05}, variant);
