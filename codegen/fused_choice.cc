@@ -192,7 +192,10 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
     return rows != 0 && cluster <= groups && cluster * 8 <= fused_steps(spec) && !has_one_offset(problem);
   };
   const i64 wave = kMultiprocessors * std::max(2, spec.blocks);
-  if (spec.warps == 16 || !fits(2) || fused_blocks(spec, rows) >= wave * 3 / 4) return;
+  // Where several blocks share registers, these do not hold masks of several words as well, or a residual.
+  const bool has_registers =
+      spec.blocks == 1 || (mask_words(spec.volume) == 1 && !(spec.blocks == 2 && spec.residual));
+  if (spec.warps == 16 || !has_registers || !fits(2) || fused_blocks(spec, rows) >= wave * 3 / 4) return;
   spec.cluster = 2;
   if (fits(4) && fused_blocks(spec, rows) < kMultiprocessors / 2) spec.cluster = 4;
   if (spec.cluster == 2 && spec.warps == 12 && fused_blocks(spec, rows) < kMultiprocessors * 4 / 5) {
