@@ -163,6 +163,7 @@ class Index {
       job.source = parents[i] ? RowSource::Parents : RowSource::Cells;
       job.source_level = parents[i] ? map.queries : map.sources;
       job.has_masks = parents[i] ? 0 : 1;
+      job.ranked = 1;
       if (parents[i]) masks[i] = poisoned<u32>(queries);
       job.masks = masks[i].data(), job.order = to.order.data();
       job.ordered_rows = to.rows.data(), job.ordered_masks = to.masks.data();
