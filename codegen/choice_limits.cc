@@ -63,6 +63,9 @@ llvm::Error check_fused_warps(const FusedSpec& spec) {
                       "is more than there is room for",
                       spec.warps, spec.split, spec.blocks);
   }
+  if (kRowsTogether % fused_unit_rows(spec) != 0) {
+    return make_error(StatusCode::OutOfRange, "{0} tiles of rows are no power of two", spec.row_tiles);
+  }
   if (spec.unit == MmaUnit::Warpgroup) {
     const bool copies_bulk = spec.weights == WeightRoad::BulkCopy || spec.weights == WeightRoad::BulkRefill;
     if (spec.row_tiles != 2 || spec.warps % 4 != 0 || spec.split != 1 || !copies_bulk ||

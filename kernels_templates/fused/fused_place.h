@@ -10,6 +10,7 @@ namespace minuet {
 template <FusedSpec S>
 struct FusedPlace {
   static_assert(S.columns % 16 == 0, "columns are whole tiles of 16");
+  static_assert(kRowsTogether % fused_unit_rows(S) == 0, "a unit reads entries that are there");
   static_assert(S.unit == MmaUnit::Warp || (S.row_tiles == 2 && S.warps % 4 == 0 && S.split == 1),
                 "whole warpgroups, of 64 rows each");
   // What threads write to shared memory, their asynchronous copies too, wgmma() sees behind a fence alone.
@@ -48,7 +49,7 @@ struct FusedPlace {
   }
 };
 
-/// Columns of the views that the lane's input rows come from, past the count those of the first query, and
+/// Columns of the views that the lane's input rows come from, past the count one whose entries are there, and
 /// the masks of the warp's queries. Where columns are positions, the first masks are under way before the
 /// count is known.
 template <FusedSpec S>
@@ -77,7 +78,8 @@ MINUET_DEVICE FusedMasks<S> find_queries(const FusedParams& p, const FusedPlace<
   }
   MINUET_UNROLL
   for (i32 n = 0; n < S.row_tiles; ++n) {
-    if (positions[n] >= place.count) columns[n] = 0;
+    if (positions[n] < place.count) continue;
+    columns[n] = FusedDepth<S>::kFolds ? 0 : static_cast<i32>(place.first / kRowsTogether * kRowsTogether);
   }
   return masks;
 }

@@ -63,7 +63,10 @@ class InputSteps {
                            const i32 (&columns)[S.row_tiles])
       : p_(p), walk_(walk), number_(number) {
     MINUET_UNROLL
-    for (i32 n = 0; n < S.row_tiles; ++n) columns_[n] = columns[n];
+    for (i32 n = 0; n < S.row_tiles; ++n) {
+      columns_[n] = columns[n];
+      if constexpr (Depth::kFolds && Depth::kWords == 1) masks_[n] = load_mask(0, n);
+    }
     find();
   }
 
@@ -117,6 +120,17 @@ class InputSteps {
     return load_row_if<S.programmatic, /*Started=*/true>(present,
                                                          p_.rows + i64{offset} * p_.row_stride + columns_[n]);
   }
+  /// What the masks say of an offset, of which there may be no entry.
+  MINUET_DEVICE bool has_row(i32 offset, i32 n) const {
+    const u32 mask = Depth::kWords == 1 ? masks_[n] : load_mask(offset / 32, n);
+    return (mask >> offset % 32 & 1u) != 0;
+  }
+  /// Ones where there are none, for each query is its own source.
+  MINUET_DEVICE u32 load_mask(i32 word, i32 n) const {
+    const auto* masks = reinterpret_cast<const i32*>(p_.masks);
+    return static_cast<u32>(
+        load_row_if<S.programmatic>(masks != nullptr, masks + i64{word} * p_.row_stride + columns_[n]));
+  }
   MINUET_DEVICE const char* input_row(i32 row) const {
     return static_cast<const char*>(p_.input) + i64{row} * (p_.input_ld * kElement);
   }
@@ -140,7 +154,8 @@ class InputSteps {
       const i32 first = (walk_.step() * S.step + (piece * 4 + t) * kLane) / Depth::kOffset;
       MINUET_UNROLL
       for (i32 o = 0; o < kOffsets; ++o)
-        rows[piece][o] = row_of(first + o, n, !walk_.ended() && first + o < S.volume);
+        rows[piece][o] =
+            row_of(first + o, n, !walk_.ended() && first + o < S.volume && has_row(first + o, n));
     }
     MINUET_UNROLL
     for (i32 piece = 0; piece < InputStep<S>::kPieces; ++piece) {
@@ -164,7 +179,8 @@ class InputSteps {
   StepWalk<S> walk_;  // the step whose rows are known
   i32 number_;        // of it
   i32 columns_[S.row_tiles];
-  i32 rows_[S.row_tiles];  // of offset_
+  u32 masks_[S.row_tiles];  // of the columns, where steps take all offsets of one word
+  i32 rows_[S.row_tiles];   // of offset_
   i32 offset_ = -1;
 };
 

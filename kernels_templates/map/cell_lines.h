@@ -12,15 +12,28 @@ constexpr i32 kMostLines = 96;
 constexpr i32 kLongestLine = 5;
 /// Whose words are under way together.
 constexpr i32 kLinesAtOnce = 3;
+/// Of a multiprocessor, whose look-ups wait for each other: more would leave too few registers.
+template <i32 Ndim>
+constexpr i32 kLineThreads = Ndim < 4 ? 1152 : 1024;
 static_assert(kMostLines % kWordBits == 0 && kMostLines % kLinesAtOnce == 0);
+
+/// By whole blocks, a word a thread: by one thread it would take more registers than all the rest.
+template <i32 Threads, class T>
+MINUET_DEVICE void copy_by_block(T& to, const T& from) {
+  static_assert(sizeof(T) % sizeof(u32) == 0, "whole words");
+  MINUET_NO_UNROLL
+  for (i32 i = static_cast<i32>(threadIdx.x); i < static_cast<i32>(sizeof(T) / sizeof(u32)); i += Threads)
+    store_vector<4>(&to, i * 4, load_vector_if<4, true>(true, &from, i * 4));
+}
 
 /// Lines of one kernel, in shared memory.
 template <i32 Ndim>
 struct CellLines {
-  CellGrid grid;  // of the sources' level
-  i32 length;     // of a line
-  i32 count;      // of all lines
-  i32 first;      // of those at hand
+  KeyLayout layout;  // of the queries
+  CellGrid grid;     // of the sources' level
+  i32 length;        // of a line
+  i32 count;         // of all lines
+  i32 first;         // of those at hand
   i64 to[kMostLines + kLinesAtOnce -
          1];  // cells from a query's to a line's first; past the last line the last's
 };
@@ -41,7 +54,7 @@ MINUET_DEVICE i64 offset_cells(const KernelGeometry& geometry, const CellGrid& g
 /// From line `first` on. By whole blocks: all threads are past what they do with the lines before.
 template <i32 Ndim, i32 Threads>
 MINUET_DEVICE void make_lines(CellLines<Ndim>& lines, const KernelGeometry& geometry, const CellIndex& index,
-                              i32 level, i32 first) {
+                              i32 level, const CloudLayout& layout, i32 first) {
   __syncthreads();
   const CellGrid& grid = index.grids->levels[level];
   const i32 along = geometry.kernel_size[Ndim - 1];
@@ -51,10 +64,9 @@ MINUET_DEVICE void make_lines(CellLines<Ndim>& lines, const KernelGeometry& geom
     const i32 line = first + i < count ? first + i : count - 1;
     lines.to[i] = offset_cells<Ndim>(geometry, grid, line * length);
   }
-  if (threadIdx.x == 0) {
-    lines.grid = grid;
-    lines.length = length, lines.count = count, lines.first = first;
-  }
+  copy_by_block<Threads>(lines.layout, layout.keys);
+  copy_by_block<Threads>(lines.grid, grid);
+  if (threadIdx.x == 0) lines.length = length, lines.count = count, lines.first = first;
   __syncthreads();
 }
 template <i32 Ndim>
@@ -63,13 +75,13 @@ MINUET_DEVICE i32 lines_at_hand(const CellLines<Ndim>& lines) {
   return left < kMostLines ? left : kMostLines;
 }
 
-/// The cell of the level that a key's coordinate lies in.
+/// The cell of the sources' level that a query's coordinate lies in.
 template <i32 Ndim, class Key>
-MINUET_DEVICE i64 cell_of_key(const KeyLayout& layout, const CellGrid& grid, Key key) {
-  u64 fields[Ndim + 1];
+MINUET_DEVICE i64 cell_of_key(const CellLines<Ndim>& lines, Key key) {
+  u32 fields[Ndim + 1];
   MINUET_UNROLL
-  for (i32 f = 0; f <= Ndim; ++f) fields[f] = key_field(layout, key, f);
-  return cell_of(grid, fields, Ndim + 1);
+  for (i32 f = 0; f <= Ndim; ++f) fields[f] = static_cast<u32>(key_field(lines.layout, key, f));
+  return cell_of(lines.grid, fields, Ndim + 1);
 }
 
 /// What there is of a line.
@@ -87,7 +99,8 @@ MINUET_DEVICE void find_lines(const CellIndex& index, const CellLines<Ndim>& lin
                               const bool (&asks)[kLinesAtOnce], const i64 (&cells)[kLinesAtOnce],
                               LineCells (&found)[kLinesAtOnce]) {
   constexpr i32 kLastBit = kWordBits - 1;
-  BitWord runs[kLinesAtOnce], runs_behind[kLinesAtOnce];
+  BitWord runs[kLinesAtOnce];
+  u32 runs_behind[kLinesAtOnce];
   bool goes_on[kLinesAtOnce], leaves_run[kLinesAtOnce];
   MINUET_UNROLL
   for (i32 u = 0; u < kLinesAtOnce; ++u) {
@@ -95,7 +108,7 @@ MINUET_DEVICE void find_lines(const CellIndex& index, const CellLines<Ndim>& lin
     goes_on[u] = asks[u] && bit_of(cells[u]) + lines.length > kWordBits;
     leaves_run[u] = goes_on[u] && word_of(cells[u]) % kRunWords == kRunWords - 1;
     runs[u] = load_bits_if(asks[u], index.runs, place.word);
-    runs_behind[u] = load_bits_if(leaves_run[u] && place.bit == kLastBit, index.runs, place.word + 1);
+    runs_behind[u] = load_word_if(leaves_run[u] && place.bit == kLastBit, index.runs, place.word + 1);
   }
   BitWord words[kLinesAtOnce], words_behind[kLinesAtOnce];
   bool is_there[kLinesAtOnce];
@@ -103,11 +116,11 @@ MINUET_DEVICE void find_lines(const CellIndex& index, const CellLines<Ndim>& lin
   for (i32 u = 0; u < kLinesAtOnce; ++u) {
     const RunPlace place = run_place(lines.grid, cells[u]);
     is_there[u] = (runs[u].bits >> place.bit & 1u) != 0;
-    const i64 word = cell_word(place, runs[u], cells[u]);
-    const u32 next_run = place.bit == kLastBit ? runs_behind[u].bits : runs[u].bits >> (place.bit + 1) % 32;
+    const u32 word = cell_word(place, runs[u], cells[u]);
+    const u32 next_run = place.bit == kLastBit ? runs_behind[u] : runs[u].bits >> (place.bit + 1) % 32;
     const bool is_behind = goes_on[u] && (leaves_run[u] ? (next_run & 1u) != 0 : is_there[u]);
     // The first word of the next run that has a coordinate lies behind this run's words, or in their place.
-    const i64 word_behind = leaves_run[u] ? word - (kRunWords - 1) + (is_there[u] ? kRunWords : 0) : word + 1;
+    const u32 word_behind = leaves_run[u] ? word - (kRunWords - 1) + (is_there[u] ? kRunWords : 0) : word + 1;
     words[u] = load_bits_if(is_there[u], index.cells, word);
     words_behind[u] = load_bits_if(is_behind, index.cells, word_behind);
   }

@@ -13,28 +13,33 @@ MINUET_DEVICE i32 ones_below(u32 word, i32 bit) { return __popc(word & ((1u << b
 /// Where the bit of a cell's run is. Cells are not negative: they divide as unsigned numbers, which is
 /// cheaper.
 struct RunPlace {
-  i64 word;
+  u32 word;
   i32 bit;
 };
+MINUET_HD constexpr u32 run_of(i64 cell) { return static_cast<u32>(static_cast<u64>(cell) / kRunCells); }
 MINUET_HD constexpr RunPlace run_place(const CellGrid& grid, i64 cell) {
-  const u32 run = static_cast<u32>(static_cast<u64>(cell) / kRunCells);
-  return {grid.first_word + i64{run / kWordBits}, static_cast<i32>(run % kWordBits)};
+  const u32 run = run_of(cell);
+  return {static_cast<u32>(grid.first_word) + run / kWordBits, static_cast<i32>(run % kWordBits)};
 }
 /// Of 32 cells, those of one word of CellIndex::cells.
 MINUET_HD constexpr u32 word_of(i64 cell) { return static_cast<u32>(static_cast<u64>(cell) / kWordBits); }
 MINUET_HD constexpr i32 bit_of(i64 cell) { return static_cast<i32>(static_cast<u32>(cell) % kWordBits); }
 
 /// The word in CellIndex::cells that has a cell of an occupied run; `runs`: the word of the run.
-MINUET_DEVICE i64 cell_word(const RunPlace& place, const BitWord& runs, i64 cell) {
-  const i64 run = runs.before + ones_below(runs.bits, place.bit);
-  return run * kRunWords + word_of(cell) % kRunWords;
+MINUET_DEVICE u32 cell_word(const RunPlace& place, const BitWord& runs, i64 cell) {
+  const i32 run = runs.before + ones_below(runs.bits, place.bit);
+  return static_cast<u32>(run) * kRunWords + word_of(cell) % kRunWords;
 }
 
 /// words[at] in one access, zeros where it is not `present`. Never read-only: the kernel itself may or bits
 /// into it, and what is read may lack those, but has none of an earlier cloud's.
-MINUET_DEVICE BitWord load_bits_if(bool present, const BitWord* words, i64 at) {
-  const Vector<8> found = load_vector_if<8, true>(present, words, at * 8);
+MINUET_DEVICE BitWord load_bits_if(bool present, const BitWord* words, u32 at) {
+  const Vector<8> found = load_vector_if<8, true>(present, words, i64{at} * 8);
   return {found.words[0], static_cast<i32>(found.words[1])};
+}
+/// Its bits alone.
+MINUET_DEVICE u32 load_word_if(bool present, const BitWord* words, u32 at) {
+  return load_vector_if<4, true>(present, words, i64{at} * 8).words[0];
 }
 
 /// Coordinates of the levels before the one whose first word this is.

@@ -1,9 +1,10 @@
 // One pass over a cloud's coordinates: marks their runs, or their cells, in the index of all levels, or takes
 // the sets from it (cell_index.h). One thread a coordinate.
 //
-// Several coordinates of a cell write the same to a set; which of them its row came from is the least, so
-// that nothing depends on the order in which threads run. Coordinates that lie beside each other are often
-// near each other: a lane leaves a cell that the lane before it has too to that one.
+// Of several coordinates of a cell the one that marked it writes it to the set; which of them its row came
+// from is the least, so that nothing depends on the order in which threads run. Coordinates that lie beside
+// each other are often near each other: a lane leaves a run, or a cell, that the lane before it has too to
+// that one.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -17,19 +18,20 @@ namespace minuet {
 constexpr i32 kLevelsAtOnce = 4;
 
 /// Or-s a bit into a word, unless `seen`, which was there before, has it: many coordinates have the cells of
-/// a coarse level.
-MINUET_DEVICE void set_bit(u32* word, u32 seen, i32 bit) {
-  if ((seen >> bit & 1u) == 0) atomicOr(word, 1u << bit);
+/// a coarse level. Whether no other thread did.
+MINUET_DEVICE bool set_bit(u32* word, u32 seen, i32 bit) {
+  const u32 mask = 1u << bit;
+  return (seen & mask) == 0 && (atomicOr(word, mask) & mask) == 0;
 }
 
 /// The key of the coordinate that level `grid` floors these fields to.
 template <class Key, i32 Fields>
-MINUET_DEVICE Key floored_key(const KeyLayout& layout, const CellGrid& grid, const u64* fields) {
-  u64 key = fields[0] << layout.shift[0];
+MINUET_DEVICE Key floored_key(const KeyLayout& layout, const CellGrid& grid, const u32* fields) {
+  u64 key = u64{fields[0]} << layout.shift[0];
   MINUET_UNROLL
   for (i32 f = 1; f < Fields; ++f) {
-    const u64 floored = strides_of(grid, fields[f], f) * static_cast<u64>(grid.stride[f]);
-    key |= floored << layout.shift[f];
+    const u32 floored = strides_of(grid, fields[f], f) * static_cast<u32>(grid.stride[f]);
+    key |= u64{floored} << layout.shift[f];
   }
   return static_cast<Key>(key);
 }
@@ -67,11 +69,13 @@ MINUET_DEVICE void find_levels(const IndexCellsParams& p, IndexedLevels& levels)
   __syncthreads();
 }
 
-/// One coordinate and several levels: cells[u] is the one of level `first` + u, where `asks`.
+/// One coordinate and several levels: cells[u] is the one of level `first` + u, where `asks`. Bit l of
+/// `marked`: the coordinate marked its cell of level l.
 template <IndexCellsSpec S>
 MINUET_DEVICE void index_levels(const IndexCellsParams& p, const IndexedLevels& levels,
-                                const KeyLayout& layout, const u64* fields, i64 point, i32 first,
-                                const i64 (&cells)[kLevelsAtOnce], const bool (&asks)[kLevelsAtOnce]) {
+                                const KeyLayout& layout, const u32* fields, i64 point, i32 first,
+                                const i64 (&cells)[kLevelsAtOnce], const bool (&asks)[kLevelsAtOnce],
+                                u32& marked) {
   using Key = typename KeyOf<S.key>::Type;
   BitWord runs[kLevelsAtOnce];
   MINUET_UNROLL
@@ -80,7 +84,7 @@ MINUET_DEVICE void index_levels(const IndexCellsParams& p, const IndexedLevels& 
     runs[u] = load_bits_if(asks[u], p.index.runs, place.word);
   }
   BitWord words[kLevelsAtOnce];
-  i64 at[kLevelsAtOnce];
+  u32 at[kLevelsAtOnce];
   MINUET_UNROLL
   for (i32 u = 0; u < kLevelsAtOnce; ++u) {
     if constexpr (S.step == IndexStep::Runs) break;
@@ -96,13 +100,13 @@ MINUET_DEVICE void index_levels(const IndexCellsParams& p, const IndexedLevels& 
       const RunPlace place = run_place(grid, cells[u]);
       set_bit(&p.index.runs[place.word].bits, runs[u].bits, place.bit);
     } else if constexpr (S.step == IndexStep::Cells) {
-      set_bit(&p.index.cells[at[u]].bits, words[u].bits, bit_of(cells[u]));
+      if (set_bit(&p.index.cells[at[u]].bits, words[u].bits, bit_of(cells[u]))) marked |= 1u << level;
     } else {
       const i32 row = words[u].before - grid.before + ones_below(words[u].bits, bit_of(cells[u]));
-      if (row < p.sets[level].capacity) {
+      const bool fits = row < p.sets[level].capacity;
+      if (fits && (marked >> level & 1u) != 0)
         static_cast<Key*>(p.sets[level].keys)[row] = floored_key<Key, S.ndim + 1>(layout, grid, fields);
-        if (level == 0) atomicMin(p.source_row + row, static_cast<i32>(point));
-      }
+      if (fits && level == 0) atomicMin(p.source_row + row, static_cast<i32>(point));
       if (level == 0) p.row_of[point] = row;
     }
   }
@@ -130,15 +134,18 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void index_cells(const IndexCellsP
   const i64 lane = threadIdx.x & 31u;
   find_levels<S>(p, levels);
   for (i64 first = grid_thread(S.threads) - lane; first < points; first += grid_threads(S.threads)) {
-    const i64 i = first + lane < points ? first + lane : points - 1;
-    u64 fields[kFields];
+    const bool is_point = first + lane < points;
+    const i64 i = is_point ? first + lane : points - 1;
+    u32 fields[kFields];
     u32 status = 0;
     MINUET_UNROLL
     for (i32 f = 0; f < kFields; ++f) {
       fields[f] =
-          static_cast<u64>(field_inside(cloud, p.coordinates + i * kFields, f, status) - layout.bias[f]);
+          static_cast<u32>(field_inside(cloud, p.coordinates + i * kFields, f, status) - layout.bias[f]);
     }
     if (S.step == IndexStep::Runs && status != 0) atomicOr(p.status, status);
+    // Until a coordinate's row is known its place keeps what it marked.
+    u32 marked = S.step == IndexStep::Rows && is_point ? static_cast<u32>(fresh(p.row_of + i)) : 0u;
     for (i32 l = 0; l < p.levels; l += kLevelsAtOnce) {
       i64 cells[kLevelsAtOnce];
       bool asks[kLevelsAtOnce];
@@ -146,12 +153,18 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void index_cells(const IndexCellsP
       for (i32 u = 0; u < kLevelsAtOnce; ++u) {
         const bool is_level = l + u < p.levels;
         cells[u] = is_level ? cell_of(levels.grids[l + u], fields, kFields) : 0;
-        const bool is_same = __shfl_up_sync(~0u, cells[u], 1) == cells[u] && lane != 0;
-        // A row of level 0 is each coordinate's own.
-        asks[u] = is_level && (!is_same || (S.step == IndexStep::Rows && l + u == 0));
+        if constexpr (S.step == IndexStep::Rows) {
+          // A row of level 0 is each coordinate's own.
+          asks[u] = is_point && (l + u == 0 || (marked >> (l + u) & 1u) != 0);
+        } else {
+          const i64 mark = S.step == IndexStep::Runs ? run_of(cells[u]) : cells[u];
+          const bool is_same = __shfl_up_sync(~0u, mark, 1) == mark && lane != 0;
+          asks[u] = is_level && !is_same;
+        }
       }
-      index_levels<S>(p, levels, layout, fields, i, l, cells, asks);
+      index_levels<S>(p, levels, layout, fields, i, l, cells, asks, marked);
     }
+    if (S.step == IndexStep::Cells && is_point) p.row_of[i] = static_cast<i32>(marked);
   }
 }
 

@@ -1,5 +1,6 @@
 // block_orders: of each ordered view and height, the blocks of its places, those with the most offsets first.
-// A block of the grid makes an order: a counting sort, whose keys are found twice.
+// A block of the grid makes an order: a counting sort, whose keys are found twice. Of many blocks the last
+// ones matter little, and these keep their places.
 #pragma once
 
 #include "kernels_templates/core/programmatic.h"
@@ -20,11 +21,13 @@ MINUET_DEVICE i32 weigh_block(const ViewJob& job, i64 first, i64 end) {
   return block_weight(offsets, job.geometry.volume);
 }
 
-/// visit(block, its weight) of a thread's blocks; the masks of several are under way together.
+/// visit(block, its weight) of a thread's blocks, -1 past the last; the masks of several are under way
+/// together. By whole warps.
 template <i32 Threads, class Weigh, class Visit>
 MINUET_DEVICE void for_each_block(i64 blocks, const Weigh& weigh, const Visit& visit) {
   constexpr i32 kAtOnce = 4;
-  for (i64 first = threadIdx.x; first < blocks; first += kAtOnce * Threads) {
+  const i64 lane = threadIdx.x & 31u;
+  for (i64 first = threadIdx.x; first - lane < blocks; first += kAtOnce * Threads) {
     i32 weights[kAtOnce];
     MINUET_UNROLL
     for (i32 u = 0; u < kAtOnce; ++u) {
@@ -33,9 +36,21 @@ MINUET_DEVICE void for_each_block(i64 blocks, const Weigh& weigh, const Visit& v
     }
     MINUET_UNROLL
     for (i32 u = 0; u < kAtOnce; ++u) {
-      if (first + u * Threads < blocks) visit(first + u * Threads, weights[u]);
+      const i64 block = first + u * Threads;
+      visit(block, block < blocks ? weights[u] : -1);
     }
   }
+}
+
+/// next[weight] += 1 of each lane, which gets what was there before it; -1: of none. Many blocks weigh the
+/// same: lanes of one weight add together.
+MINUET_DEVICE u32 count_weight(u32* next, i32 weight) {
+  const u32 lane = threadIdx.x & 31u, same = __match_any_sync(~0u, weight);
+  const i32 leader = lowest_bit(same);
+  u32 before = 0;
+  if (static_cast<i32>(lane) == leader && weight >= 0)
+    before = atomicAdd(next + weight, static_cast<u32>(__popc(same)));
+  return __shfl_sync(~0u, before, leader) + static_cast<u32>(__popc(same & ((1u << lane) - 1)));
 }
 
 template <OrderBlocksSpec S>
@@ -51,6 +66,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void order_blocks(const ViewsParam
     const i32 which = static_cast<i32>(number % kBlockHeightCount), height = kBlockHeights[which];
     i32* const order = job.block_orders + block_order_begin(job.ordered_stride, which);
     const i64 queries = *job.query_count, blocks = blocks_of_height(queries, height);
+    const i64 sorted = blocks <= kMostSortedBlocks ? blocks : 0;
     const i64 least = blocks_of_height(queries, kLeastBlockHeight), each = height / kLeastBlockHeight;
     const auto weigh = [&](i64 block) {
       const i64 first = block * each;
@@ -58,21 +74,18 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void order_blocks(const ViewsParam
     };
     if (thread < kMostBlockWeights) next[thread] = 0;
     __syncthreads();
-    for_each_block<S.threads>(blocks, weigh, [&](i64, i32 weight) { atomicAdd(next + weight, 1u); });
+    for_each_block<S.threads>(sorted, weigh, [&](i64, i32 weight) { count_weight(next, weight); });
     __syncthreads();
-    if (thread == 0) {
-      u32 before = 0;
-      for (i32 weight = 0; weight < kMostBlockWeights; ++weight) {
-        const u32 count = next[weight];
-        next[weight] = before;
-        before += count;
-      }
-    }
+    u32 before = 0;
+    for (i32 weight = 0; weight < thread && thread < kMostBlockWeights; ++weight) before += next[weight];
     __syncthreads();
-    for_each_block<S.threads>(blocks, weigh, [&](i64 block, i32 weight) {
-      order[atomicAdd(next + weight, 1u)] = static_cast<i32>(block);
+    if (thread < kMostBlockWeights) next[thread] = before;
+    __syncthreads();
+    for_each_block<S.threads>(sorted, weigh, [&](i64 block, i32 weight) {
+      const u32 place = count_weight(next, weight);
+      if (weight >= 0) order[place] = static_cast<i32>(block);
     });
-    for (i64 block = blocks + thread; block < blocks_of_height(job.ordered_stride, height);
+    for (i64 block = sorted + thread; block < blocks_of_height(job.ordered_stride, height);
          block += S.threads)
       order[block] = static_cast<i32>(block);
     __syncthreads();

@@ -1,48 +1,91 @@
-// keys[i] = rank_mask(q) with the view's number above it, queries[i] = q: sorted by them, each view's queries
-// lie together, those of like masks near each other, and those with all neighbours come first. One thread a
-// query, which makes its mask where that is not there.
+// keys[i] = rank of query q's mask with the view's number above it, queries[i] = q: sorted by them, each
+// view's queries lie together, those of like masks near each other, and those with all neighbours come first.
+// One thread a query, which makes its mask where that is not there.
+//
+// A rank gathers bits of the mask from all over it. Of masks of one word a block has tables of what each byte
+// gives to it; it takes a row of blocks of queries, so that it makes few of them.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
 #include "kernels_templates/core/jobs.h"
+#include "kernels_templates/core/ordered_places.h"
 #include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/core/view_rows.h"
 #include "kernels_templates/map/parent_offset.h"
 
 namespace minuet {
 
+/// What the bytes of a one-word mask give to its code (mask_code()).
+class CodeTables {
+ public:
+  /// By whole blocks: all threads are past what they do with the tables before.
+  template <i32 Threads>
+  MINUET_DEVICE void make(const ViewJob& job) {
+    const i32 thread = static_cast<i32>(threadIdx.x);
+    for (i32 bit = thread; bit < 32; bit += Threads) of_bit_[bit] = 0;
+    __syncthreads();
+    for (i32 i = thread; i < job.ranked && job.geometry.volume <= 32; i += Threads)
+      of_bit_[job.offsets[i]] = 1u << (job.ranked - 1 - i);
+    __syncthreads();
+    for (i32 i = thread; i < 4 * 256; i += Threads) {
+      u32 code = 0;
+      MINUET_UNROLL
+      for (i32 bit = 0; bit < 8; ++bit) code |= (i >> bit & 1) != 0 ? of_bit_[i / 256 * 8 + bit] : 0u;
+      of_byte_[i / 256][i % 256] = code;
+    }
+    __syncthreads();
+  }
+  MINUET_DEVICE u32 code(u32 mask) const {
+    return of_byte_[0][mask & 255u] | of_byte_[1][mask >> 8 & 255u] | of_byte_[2][mask >> 16 & 255u] |
+           of_byte_[3][mask >> 24];
+  }
+
+ private:
+  u32 of_bit_[32];
+  u32 of_byte_[4][256];
+};
+
+/// A query's mask, made and kept where it is not there; its first word.
 template <RankMasksSpec S>
-MINUET_DEVICE void make_query_mask(const ViewJob& job, const KeyLayout& layout, i64 q, i64 queries) {
+MINUET_DEVICE u32 find_mask(const ViewJob& job, const CloudLayout* layout, i64 q, i64 queries) {
   using Key = typename KeyOf<S.key>::Type;
+  if (job.has_masks) return fresh(job.masks + q);
   if (job.source == RowSource::Parents) {
     const Key key = fresh(static_cast<const Key*>(job.query_keys) + q);
-    job.masks[q] = 1u << parent_offset<S.ndim>(layout, job.geometry, key);
-    return;
+    return job.masks[q] = 1u << parent_offset<S.ndim>(layout->keys, job.geometry, key);
   }
-  for (i32 word = 0; word < mask_words(job.geometry.volume); ++word) {
+  for (i32 word = mask_words(job.geometry.volume) - 1; word > 0; --word)
     job.masks[word * queries + q] = mask_word(rows_of(job), q, word);
-  }
+  return job.masks[q] = mask_word(rows_of(job), q, 0);
 }
 
 template <RankMasksSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void rank_masks(const ViewsParams p) {
   follow_last_launch();
-  __shared__ i64 starts[kMostViews + 1];
-  find_starts<S.threads, kMostViews>(
-      starts, p.job_count, [&](i32 j) -> i64 { return p.jobs[j].order ? *p.jobs[j].query_count : 0; });
-  const i64 all = starts[p.job_count], first = grid_thread(S.threads), stride = grid_threads(S.threads);
-  if (first == 0) *p.key_count = static_cast<i32>(all);
-  for (i64 i = first; i < p.sort_state_words; i += stride) p.sort_state[i] = 0;
-  const KeyLayout layout = p.layout != nullptr ? with_ndim<S.ndim>(p.layout->keys) : KeyLayout{};
-  JobWalk walk(starts);
-  for (i64 i = first; i < all; i += stride) {
-    const i32 j = walk.advance(i);
+  __shared__ ViewStarts starts;
+  __shared__ CodeTables tables;
+  find_view_starts<S.threads>(starts, p, [](const ViewJob&) { return true; });
+  const i64 thread = grid_thread(S.threads), blocks = starts.blocks[p.job_count];
+  if (thread == 0) *p.key_count = static_cast<i32>(starts.queries[p.job_count]);
+  for (i64 i = thread; i < p.sort_state_words; i += grid_threads(S.threads)) p.sort_state[i] = 0;
+  JobWalk walk(starts.blocks);
+  i32 made = -1;  // the view whose tables are at hand
+  const i64 end = blocks * (blockIdx.x + i64{1}) / gridDim.x;
+  for (i64 block = blocks * blockIdx.x / gridDim.x; block < end; ++block) {
+    const i32 j = walk.advance(block);
     const ViewJob& job = p.jobs[j];
-    const i64 q = walk.inner(i), queries = *job.query_count;
-    if (!job.has_masks) make_query_mask<S>(job, layout, q, queries);
-    const u32 rank = rank_mask(job.masks, queries, q, job.geometry.volume, job.offsets, job.ranked);
-    p.keys[i] = static_cast<u32>(j) << p.rank_bits | rank;
-    p.queries[i] = static_cast<u32>(q);
+    if (made != j) {
+      __syncthreads();
+      tables.make<S.threads>(job);
+    }
+    made = j;
+    const i64 q = walk.inner(block) * S.threads + threadIdx.x, queries = *job.query_count;
+    if (q >= queries) continue;
+    const u32 mask = find_mask<S>(job, p.layout, q, queries);
+    const u32 code = job.geometry.volume <= 32 ? tables.code(mask)
+                                               : mask_code(job.masks, queries, q, job.offsets, job.ranked);
+    p.keys[starts.queries[j] + q] = static_cast<u32>(j) << p.rank_bits | rank_of_code(code, job.ranked);
+    p.queries[starts.queries[j] + q] = static_cast<u32>(q);
   }
 }
 

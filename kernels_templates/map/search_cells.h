@@ -28,30 +28,29 @@ MINUET_DEVICE void store_rows(i32* rows, i64 queries, i64 q, i32 k, i32 several,
 }
 
 template <SearchCellsSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void search_cells(const SearchCellsParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads, kLineThreads<S.ndim> /
+                                                  S.threads) void search_cells(const SearchCellsParams p) {
   follow_last_launch();
   using Key = typename KeyOf<S.key>::Type;
   static_assert(S.threads % 32 == 0, "whole warps vote");
   __shared__ CellLines<S.ndim> lines;
   __shared__ u32 counts[kMostLines * kLongestLine];
   const CellSearch& search = p.searches[blockIdx.x / static_cast<u32>(p.blocks)];
-  const KeyLayout layout = with_ndim<S.ndim>(p.layout->keys);
   const i64 queries = *search.query_count;
   const i64 lane = threadIdx.x & 31u, stride = static_cast<i64>(p.blocks) * S.threads;
   const i64 first_query = grid_thread(S.threads) % stride;
   // Of a cloud that has too many cells there are no queries, and no grid.
   if (first_query - threadIdx.x >= queries) return;
   for (i32 first = 0; first == 0 || first < lines.count; first += kMostLines) {
-    make_lines<S.ndim, S.threads>(lines, search.geometry, p.index, search.source_level, first);
+    make_lines<S.ndim, S.threads>(lines, search.geometry, p.index, search.source_level, *p.layout, first);
     const i32 here = lines_at_hand(lines), length = lines.length, offsets = here * length;
     for (i32 k = static_cast<i32>(threadIdx.x); k < offsets; k += S.threads) counts[k] = 0;
     __syncthreads();
     // All lanes of a warp go on together: those past the last query vote too.
     for (i64 q = first_query; q - lane < queries; q += stride) {
       const bool is_query = q < queries;
-      const i64 center = is_query ? cell_of_key<S.ndim>(layout, lines.grid,
-                                                        fresh(static_cast<const Key*>(search.query_keys) + q))
-                                  : 0;
+      const i64 center =
+          is_query ? cell_of_key(lines, fresh(static_cast<const Key*>(search.query_keys) + q)) : 0;
       u64 mask = 0;  // of offsets from `word` words behind the first of the lines on
       i32 word = 0, bits = 0;
       MINUET_NO_UNROLL

@@ -45,7 +45,7 @@ struct LevelStrides {
   i32 axis[kMostIndexedLevels][kMaxDim];
 };
 
-/// Without its first word.
+/// Without its first word. Of fields of 32 bits alone; of wider ones there are too many cells.
 MINUET_HD constexpr CellGrid make_cell_grid(const KeyLayout& layout, const i32* stride) {
   constexpr i64 kWordCells = kWordBits * kRunCells, kMostCells = kMostIndexWords * kWordCells;
   CellGrid grid{};
@@ -57,7 +57,8 @@ MINUET_HD constexpr CellGrid make_cell_grid(const KeyLayout& layout, const i32* 
     grid.shift[f] = grid.stride[f] == 1 << power ? power : -1;
     grid.weight[f] = cells;
     const i64 values = layout.span[f] / grid.stride[f] + 1;
-    cells = values > kMostCells / cells ? kMostCells + 1 : cells * values;
+    const bool fits = layout.span[f] >> 32 == 0 && values <= kMostCells / cells;
+    cells = fits ? cells * values : kMostCells + 1;
   }
   grid.words = static_cast<i32>((cells + kWordCells - 1) / kWordCells);
   return grid;
@@ -65,12 +66,12 @@ MINUET_HD constexpr CellGrid make_cell_grid(const KeyLayout& layout, const i32* 
 
 /// A field in strides of the level. Most are powers of two, and a division is what indexing takes most time
 /// for.
-MINUET_HD constexpr u64 strides_of(const CellGrid& grid, u64 field, i32 f) {
-  return grid.shift[f] >= 0 ? field >> grid.shift[f] : divide_field(field, grid.stride[f]);
+MINUET_HD constexpr u32 strides_of(const CellGrid& grid, u32 field, i32 f) {
+  return grid.shift[f] >= 0 ? field >> grid.shift[f] : field / static_cast<u32>(grid.stride[f]);
 }
 
 /// The cell of a coordinate of the level, or of one that the level floors to it.
-MINUET_HD constexpr i64 cell_of(const CellGrid& grid, const u64* fields, i32 count) {
+MINUET_HD constexpr i64 cell_of(const CellGrid& grid, const u32* fields, i32 count) {
   i64 cell = static_cast<i64>(fields[0]) * grid.weight[0];  // the batch, whose stride is 1
   MINUET_UNROLL
   for (i32 f = 1; f < count; ++f) {
@@ -103,7 +104,7 @@ struct ClearCellsParams {
 /// What one pass over the coordinates adds to the index.
 enum class IndexStep : i32 {
   Runs,   // the runs that have one
-  Cells,  // the cells, once runs are counted
+  Cells,  // the cells, once runs are counted; row_of keeps which ones a coordinate was the first to mark
   Rows,   // the sets, once cells are counted
 };
 struct IndexCellsSpec {

@@ -66,8 +66,9 @@ struct FusedSpec {
 struct FusedParams {
   const void* input;
   i32 input_ld;
-  const i32* rows;    // [volume][row_stride] source row or -1; null where volume is 1 and a query's source
-                      // is the row of its own number
+  const i32* rows;    // [volume][row_stride] source row or -1, anything where none of kRowsTogether
+                      // positions has the offset; null where volume is 1 and a query's source is the row of
+                      // its own number
   const u32* masks;   // [mask_words(volume)][row_stride] bit k % 32 of word k / 32: rows[k] is a row; null
                       // where rows is
   i32 row_stride;     // of rows and masks
@@ -94,6 +95,12 @@ MINUET_HD constexpr i32 fused_threads(const FusedSpec& spec) {
   return 32 * (spec.warps * spec.split + (spec.weights == WeightRoad::BulkCopy ? 1 : 0));
 }
 MINUET_HD constexpr i32 fused_block_rows(const FusedSpec& spec) { return 8 * spec.row_tiles * spec.warps; }
+/// Positions that pass over an offset together, for none of them has it: a warp's, or a warpgroup's.
+MINUET_HD constexpr i32 fused_unit_rows(const FusedSpec& spec) {
+  return 8 * spec.row_tiles * (spec.unit == MmaUnit::Warpgroup ? 4 : 1);
+}
+/// A multiple of all units: from a multiple of it on, so many positions have the same offsets' entries.
+constexpr i32 kRowsTogether = 64;
 
 /// Heights of blocks for which an ordered view has an order of its blocks.
 constexpr i32 kBlockHeights[] = {32, 64, 128, 192};

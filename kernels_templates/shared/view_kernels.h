@@ -47,7 +47,8 @@ enum class RowSource : i32 {
            // for the kernel's offsets, one or two an axis, are the places of a cell
 };
 
-/// One direction of a map, and what is made of it.
+/// One direction of a map, and what is made of it. A place of an order has entries of the offsets that one of
+/// the places has that read together (kRowsTogether).
 struct ViewJob {
   const i32* query_count;   // device
   const i32* forward_rows;  // [volume][forward queries] that `rows` are transposed from; null: rows are there
@@ -136,21 +137,16 @@ MINUET_HD u32 short_rank(u32 rank) {
 #endif
   return (shift << kRankDigits) + (rank >> shift);
 }
-/// The sort key of query `q`: next to it are masks that differ in few of the offsets, and those that have the
-/// first of them come first.
-MINUET_HD u32 rank_mask(const u32* masks, i64 queries, i64 q, i32 volume, const u16* offsets, i32 ranked) {
+/// The bits of query `q` at the ranked offsets, the first one's highest.
+MINUET_HD u32 mask_code(const u32* masks, i64 queries, i64 q, const u16* offsets, i32 ranked) {
   u32 code = 0;
-  if (volume <= 32) {  // one word has them all
-    const u32 mask = masks[q];
-    MINUET_UNROLL
-    for (i32 i = 0; i < kMostRankedOffsets; ++i) {
-      if (i < ranked) code = code << 1 | (mask >> offsets[i] & 1u);
-    }
-  } else {
-    for (i32 i = 0; i < ranked; ++i) {
-      code = code << 1 | (masks[offsets[i] / 32 * queries + q] >> offsets[i] % 32 & 1u);
-    }
-  }
+  for (i32 i = 0; i < ranked; ++i)
+    code = code << 1 | (masks[offsets[i] / 32 * queries + q] >> offsets[i] % 32 & 1u);
+  return code;
+}
+/// The sort key of a code: next to it are masks that differ in few of the offsets, and those that have the
+/// first of them come first.
+MINUET_HD u32 rank_of_code(u32 code, i32 ranked) {
   return short_rank(~0u >> (32 - ranked)) - short_rank(gray_rank(code));
 }
 
@@ -162,9 +158,11 @@ MINUET_HD constexpr i32 block_weight(i32 offsets, i32 volume) {
   return static_cast<i32>(i64{volume - offsets} * (kMostBlockWeights - 1) / volume);
 }
 
+/// Of more, which are many waves on any GPU, what ends last is short anyway.
+constexpr i64 kMostSortedBlocks = 8192;
 /// Masks of blocks -> orders of blocks: those whose queries have the most offsets first, so that what ends
-/// last is short. Blocks past the last query keep their places. Among equals the order may differ from run to
-/// run: results do not depend on it.
+/// last is short. Blocks past the last query, and more than kMostSortedBlocks, keep their places. Among
+/// equals the order may differ from run to run: results do not depend on it.
 struct OrderBlocksSpec {
   i32 threads = 1024;
   template <class Visitor>
@@ -174,7 +172,7 @@ struct OrderBlocksSpec {
 };
 
 /// What the sort found -> orders, rows and masks by them, and what any query of a least block has. Of views
-/// whose rows lie in a table.
+/// whose rows lie in a table, and whose masks are there.
 struct OrderRowsSpec {
   i32 threads = 256;
   template <class Visitor>

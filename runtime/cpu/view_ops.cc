@@ -27,13 +27,14 @@ void make_masks_cpu(ThreadPool& pool, i64 queries, i32 volume, const NeighbourVi
 
 namespace {
 
-void order_queries(ThreadPool& pool, const MapScratch& scratch, i64 queries, i32 volume,
-                   const OffsetOrder& offsets, const NeighbourView& view) {
+void order_queries(ThreadPool& pool, const MapScratch& scratch, i64 queries, const OffsetOrder& offsets,
+                   const NeighbourView& view) {
   PingPong<u32> keys{static_cast<u32*>(scratch.keys[0]), static_cast<u32*>(scratch.keys[1])};
   PingPong<u32> rows{scratch.rows[0], scratch.rows[1]};
   pool.run(cpu_chunks(queries), [&](i64 chunk, i32) {
     for (i64 q = chunk * kCpuChunk; q < std::min(queries, (chunk + 1) * kCpuChunk); ++q) {
-      keys.now[q] = rank_mask(view.masks, queries, q, volume, offsets.offsets, offsets.ranked);
+      keys.now[q] =
+          rank_of_code(mask_code(view.masks, queries, q, offsets.offsets, offsets.ranked), offsets.ranked);
       rows.now[q] = static_cast<u32>(q);
     }
   });
@@ -86,7 +87,7 @@ void make_view_cpu(ThreadPool& pool, const MapScratch& scratch, const ViewReques
   const i64 queries = *request.askers().count;
   const i32 volume = request.map->geometry.volume;
   if (!request.has_masks) make_masks_cpu(pool, queries, volume, view, nullptr);
-  order_queries(pool, scratch, queries, volume, *request.offsets, view);
+  order_queries(pool, scratch, queries, *request.offsets, view);
   order_rows(pool, request.askers(), volume, view);
 }
 

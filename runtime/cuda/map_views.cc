@@ -6,6 +6,7 @@ namespace minuet {
 namespace {
 
 constexpr i64 kMaskBlocksPerMultiprocessor = 8;  // each adds its counts to those in global memory
+constexpr i64 kRankBlocksPerMultiprocessor = 5;  // as many as run at once: each makes the tables of its views
 
 ViewJob job_of(const ViewRequest& request) {
   const NeighbourView& view = request.view();
@@ -101,7 +102,10 @@ llvm::Error MapStep::make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspa
   params.key_count = work.key_count;
   params.sort_state = work.state_words;
   params.sort_state_words = work.state_count;
-  MINUET_TRY(launcher_.launch_stride(kernels.rank_masks, capacity, params));
+  MINUET_TRY(launcher_.launch(kernels.rank_masks,
+                              stride_grid(capacity, kernels.choice.rank_masks.threads,
+                                          launcher_.multiprocessors(), kRankBlocksPerMultiprocessor),
+                              params));
   const i32 key_bits = bit_width_of(static_cast<u64>(params.job_count - 1)) + params.rank_bits;
   const SortMemory memory{
       {work.keys[0], work.keys[1]}, {work.rows[0], work.rows[1]}, work.sort_state(), work.tiles};

@@ -143,6 +143,16 @@ inline void FusedProblem::make_map(Random& random) {
     for (i32 w = 0; w < words; ++w)
       masks[static_cast<size_t>(w * row_stride + i)] = mask_of[static_cast<size_t>(w * count + query)];
   }
+  if (!shape.ordered || !shape.ordered_views) return;
+  // Of an offset that none of the positions has that read together there is nothing.
+  for (i64 first = 0; first < count; first += kRowsTogether) {
+    const i64 end = std::min<i64>(first + kRowsTogether, count);
+    for (i32 k = 0; k < spec.volume; ++k) {
+      i32* const of_offset = rows.data() + k * row_stride;
+      if (std::all_of(of_offset + first, of_offset + end, [](i32 row) { return row < 0; }))
+        std::fill(of_offset + first, of_offset + end, 0x7fffffff);
+    }
+  }
 }
 
 inline void FusedProblem::expect() {
@@ -158,7 +168,7 @@ inline void FusedProblem::expect() {
     double* const sizes = magnitudes.data() + query * out;
     for (i32 k = 0; k < spec.volume; ++k) {
       const i32 source = rows[static_cast<size_t>(k * row_stride + i)];
-      if (source < 0) continue;
+      if ((masks[static_cast<size_t>(k / 32 * row_stride + i)] >> k % 32 & 1u) == 0) continue;
       for (i32 c = 0; c < in; ++c) {
         const double x = features[static_cast<size_t>(source)][static_cast<size_t>(c)];
         const float* const w = operands.data() + (i64{k} * in + c) * out;

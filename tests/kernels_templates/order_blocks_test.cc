@@ -91,6 +91,22 @@ TEST(OrderBlocks, ThoseWithTheMostOffsetsComeFirst) {
   }
 }
 
+TEST(OrderBlocks, ManyKeepTheirPlaces) {
+  Random random(409);
+  OrderedView view{static_cast<i32>(kMostSortedBlocks) * kLeastBlockHeight + 1, 3, 0};
+  view.capacity = view.queries + 40;
+  fill(view, random);
+  ViewsParams params = {};
+  i32 order = 0;
+  ViewJob& job = params.jobs[params.job_count++];
+  job.query_count = &view.queries, job.geometry.volume = view.volume, job.ordered_stride = view.capacity;
+  job.block_masks = view.block_masks.data(), job.block_orders = view.orders.data(), job.order = &order;
+  shim::launch(&order_blocks<OrderBlocksSpec{64}>, params, shim::small_grid(2, 64));
+  for (i64 i = 0; i < blocks_of_height(view.capacity, kLeastBlockHeight); ++i) ASSERT_EQ(view.orders[i], i);
+  const i32* const higher = view.orders.data() + block_order_begin(view.capacity, 1);
+  EXPECT_FALSE(std::is_sorted(higher, higher + blocks_of_height(view.queries, kBlockHeights[1])));
+}
+
 TEST(OrderBlocks, WeightsOfManyOffsetsAreTold) {
   for (const i32 volume : {1, 27, 63, 64, 125, 4096}) {
     EXPECT_EQ(block_weight(volume, volume), 0);

@@ -112,7 +112,7 @@ TEST(RankMasks, AllViewsAtOnce) {
     ViewsParams& params = table.params;
     params.keys = keys.data(), params.queries = queries.data(), params.key_count = &key_count;
     params.sort_state = state.data(), params.sort_state_words = 999;
-    shim::launch(&rank_masks<RankMasksSpec{.threads = 32}>, params, shim::small_grid(variant, 32));
+    shim::launch(&rank_masks<RankMasksSpec{.threads = 64}>, params, shim::small_grid(variant, 64));
     EXPECT_EQ(key_count, table.keys);
     std::size_t i = 0;
     for (std::size_t j = 0; j < std::size(kViewCases); ++j) {
@@ -155,7 +155,7 @@ std::vector<u32> keys_of(const std::vector<u32>& masks, i32 queries, i32 volume,
   params.rank_bits = short_rank_bits(job.ranked);
   std::copy(offsets.begin(), offsets.end(), job.offsets);
   params.keys = keys.data(), params.queries = numbers.data(), params.key_count = &key_count;
-  shim::launch(&rank_masks<RankMasksSpec{.threads = 32}>, params, shim::small_grid(1, 32));
+  shim::launch(&rank_masks<RankMasksSpec{.threads = 64}>, params, shim::small_grid(1, 64));
   return keys;
 }
 
@@ -260,14 +260,23 @@ TEST(OrderRows, ColumnsGoByPlace) {
         const i64 query = queries - 1 - i;
         sorted.push_back(static_cast<u32>(query));
         to.expected_order[static_cast<std::size_t>(i)] = static_cast<i32>(query);
-        const auto place = [&](const auto& from, auto& expected, i32 words) {
-          for (i64 k = 0; k < words; ++k) {
-            expected[static_cast<std::size_t>(k * job.ordered_stride + i)] =
-                from[static_cast<std::size_t>(k * queries + query)];
-          }
+        const auto has = [&](i64 k, i64 place) {
+          return view.rows[static_cast<std::size_t>(k * queries + queries - 1 - place)] >= 0;
         };
-        place(view.rows, to.expected_rows, job.geometry.volume);
-        place(view.masks, to.expected_masks, mask_words(job.geometry.volume));
+        for (i64 k = 0; k < job.geometry.volume; ++k) {
+          bool any = false;  // of those that read together
+          for (i64 other = i / kRowsTogether * kRowsTogether; other / kRowsTogether == i / kRowsTogether;
+               ++other)
+            any = any || (other < queries && has(k, other));
+          if (any) {
+            to.expected_rows[static_cast<std::size_t>(k * job.ordered_stride + i)] =
+                view.rows[static_cast<std::size_t>(k * queries + query)];
+          }
+        }
+        for (i64 word = 0; word < mask_words(job.geometry.volume); ++word) {
+          to.expected_masks[static_cast<std::size_t>(word * job.ordered_stride + i)] =
+              view.masks[static_cast<std::size_t>(word * queries + query)];
+        }
         for (i64 word = 0; word < mask_words(job.geometry.volume); ++word) {
           u32& united =
               to.expected_block_masks[static_cast<std::size_t>(word * blocks + i / kLeastBlockHeight)];

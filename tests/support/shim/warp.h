@@ -118,6 +118,15 @@ inline unsigned __ballot_sync(unsigned mask, int predicate) {
   return minuet::shim::warp_reduce<unsigned, minuet::shim::Or>(mask, bit);
 }
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+template <class T>
+unsigned __match_any_sync(unsigned mask, T value) {
+  unsigned same = 0;
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    if ((mask >> lane & 1u) == 0) continue;
+    if (__shfl_sync(mask, value, static_cast<int>(lane)) == value) same |= 1u << lane;
+  }
+  return same;
+}
 inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
 inline int __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate == 0) == 0; }
 

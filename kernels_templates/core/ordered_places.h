@@ -1,0 +1,89 @@
+// The places of ordered views: whose they are, and what masks and rows they get.
+#pragma once
+
+#include "kernels_templates/core/jobs.h"
+#include "kernels_templates/core/programmatic.h"
+#include "kernels_templates/core/vector.h"
+#include "kernels_templates/shared/view_kernels.h"
+
+namespace minuet {
+
+/// Where the ordered views of a launch begin: their queries, end to end, and the blocks of those that the
+/// launch takes, a block of one view.
+struct ViewStarts {
+  i64 queries[kMostViews + 1], blocks[kMostViews + 1];
+};
+/// By whole blocks; `starts` is shared.
+template <i32 Threads, class Takes>
+MINUET_DEVICE void find_view_starts(ViewStarts& starts, const ViewsParams& p, const Takes& takes) {
+  static_assert(Threads >= kMostViews, "a thread a view");
+  __shared__ i64 counts[kMostViews];
+  const i32 view = static_cast<i32>(threadIdx.x);
+  if (view < p.job_count) counts[view] = p.jobs[view].order ? *p.jobs[view].query_count : 0;
+  __syncthreads();
+  for (i32 j = view; j <= p.job_count; j += Threads) {
+    i64 queries = 0, blocks = 0;
+    for (i32 i = 0; i < j; ++i) {
+      queries += counts[i];
+      blocks += takes(p.jobs[i]) ? blocks_of_height(counts[i], Threads) : 0;
+    }
+    starts.queries[j] = queries, starts.blocks[j] = blocks;
+  }
+  __syncthreads();
+}
+
+/// Where a thread is that takes places of ordered views, a block those of one view, one after the other.
+struct OrderedPlace {
+  i32 place;
+  bool is_there;  // the last block of a view has threads past its end
+  i32 query;
+};
+MINUET_DEVICE OrderedPlace find_place(const ViewJob& job, const u32* sorted, i64 block_begin) {
+  const i32 place = static_cast<i32>(block_begin) + static_cast<i32>(threadIdx.x);
+  const bool is_there = place < *job.query_count;
+  const i32 query = is_there ? static_cast<i32>(fresh(sorted + place)) : 0;
+  if (is_there) job.order[place] = job.query_names ? fresh(job.query_names + query) : query;
+  return {place, is_there, query};
+}
+
+/// The masks of a block's places, word by word as they are put in order.
+template <i32 Threads>
+class OrderedMasks {
+  static_assert(kLeastBlockHeight == 32 && kRowsTogether == 64 && Threads % kRowsTogether == 0,
+                "a lane has a place, and two warps read together");
+
+ public:
+  struct Word {
+    u32 own;     // of the place; 0 where none is there
+    u32 united;  // of all places that read together: of these offsets the place has an entry
+  };
+  /// By whole blocks.
+  MINUET_DEVICE Word put(const ViewJob& job, const OrderedPlace& at, i32 word) {
+    __shared__ u32 of_warps[2][Threads / 32];
+    const u32 own = at.is_there ? fresh(job.masks + word * i64{*job.query_count} + at.query) : 0u;
+    const u32 of_warp = __reduce_or_sync(~0u, own);
+    if (at.is_there) job.ordered_masks[word * job.ordered_stride + at.place] = own;
+    const i32 warp = static_cast<i32>(threadIdx.x / 32);
+    turn_ ^= 1;
+    if ((threadIdx.x & 31u) == 0) {
+      of_warps[turn_][warp] = of_warp;
+      const i64 stride = blocks_of_height(job.ordered_stride, kLeastBlockHeight);
+      if (at.is_there) job.block_masks[word * stride + at.place / kLeastBlockHeight] = of_warp;
+    }
+    // The other turn's words are still read by whoever comes late; this one's no more.
+    __syncthreads();
+    return {own, of_warp | of_warps[turn_][warp ^ 1]};
+  }
+
+ private:
+  i32 turn_ = 0;
+};
+
+/// Rows that are there -> their names.
+template <i32 Count>
+MINUET_DEVICE void name_rows(const i32* names, i32 (&found)[Count]) {
+  MINUET_UNROLL
+  for (i32 u = 0; u < Count; ++u) found[u] = load_row_if<true>(found[u] >= 0, names + found[u]);
+}
+
+}  // namespace minuet
