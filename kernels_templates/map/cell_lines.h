@@ -17,23 +17,20 @@ template <i32 Ndim>
 constexpr i32 kLineThreads = Ndim < 4 ? 1152 : 1024;
 static_assert(kMostLines % kWordBits == 0 && kMostLines % kLinesAtOnce == 0);
 
-/// By whole blocks, a word a thread: by one thread it would take more registers than all the rest.
-template <i32 Threads, class T>
-MINUET_DEVICE void copy_by_block(T& to, const T& from) {
-  static_assert(sizeof(T) % sizeof(u32) == 0, "whole words");
-  MINUET_NO_UNROLL
-  for (i32 i = static_cast<i32>(threadIdx.x); i < static_cast<i32>(sizeof(T) / sizeof(u32)); i += Threads)
-    store_vector<4>(&to, i * 4, load_vector_if<4, true>(true, &from, i * 4));
-}
+/// A field of the queries' keys.
+struct KeyField {
+  i32 shift;
+  u32 mask;
+};
 
 /// Lines of one kernel, in shared memory.
 template <i32 Ndim>
 struct CellLines {
-  KeyLayout layout;  // of the queries
-  CellGrid grid;     // of the sources' level
-  i32 length;        // of a line
-  i32 count;         // of all lines
-  i32 first;         // of those at hand
+  KeyField fields[Ndim + 1];
+  CellGrid grid;  // of the sources' level
+  i32 length;     // of a line
+  i32 count;      // of all lines
+  i32 first;      // of those at hand
   i64 to[kMostLines + kLinesAtOnce -
          1];  // cells from a query's to a line's first; past the last line the last's
 };
@@ -64,8 +61,16 @@ MINUET_DEVICE void make_lines(CellLines<Ndim>& lines, const KernelGeometry& geom
     const i32 line = first + i < count ? first + i : count - 1;
     lines.to[i] = offset_cells<Ndim>(geometry, grid, line * length);
   }
-  copy_by_block<Threads>(lines.layout, layout.keys);
-  copy_by_block<Threads>(lines.grid, grid);
+  // By many threads: what one of them holds between loads and stores takes registers from all the rest.
+  static_assert(sizeof(CellGrid) % sizeof(u32) == 0 && Threads >= 32);
+  MINUET_NO_UNROLL
+  for (i32 i = static_cast<i32>(threadIdx.x); i < static_cast<i32>(sizeof(CellGrid) / sizeof(u32));
+       i += Threads)
+    store_vector<4>(&lines.grid, i * 4, load_vector_if<4, true>(true, &grid, i * 4));
+  if (const i32 f = static_cast<i32>(threadIdx.x); f <= Ndim) {
+    const i32 bits = layout.keys.bits[f];
+    lines.fields[f] = {layout.keys.shift[f], bits < 32 ? (1u << bits) - 1 : ~0u};
+  }
   if (threadIdx.x == 0) lines.length = length, lines.count = count, lines.first = first;
   __syncthreads();
 }
@@ -80,7 +85,8 @@ template <i32 Ndim, class Key>
 MINUET_DEVICE i64 cell_of_key(const CellLines<Ndim>& lines, Key key) {
   u32 fields[Ndim + 1];
   MINUET_UNROLL
-  for (i32 f = 0; f <= Ndim; ++f) fields[f] = static_cast<u32>(key_field(lines.layout, key, f));
+  for (i32 f = 0; f <= Ndim; ++f)
+    fields[f] = static_cast<u32>(key >> lines.fields[f].shift) & lines.fields[f].mask;
   return cell_of(lines.grid, fields, Ndim + 1);
 }
 
