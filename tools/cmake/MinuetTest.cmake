@@ -24,8 +24,9 @@ function(minuet_test_properties name labels timeout)
   # The kernel cache of tests lies in the build folder: warm on the next run, and no home is touched.
   set(environment "XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/test-cache")
   if(MINUET_SANITIZE MATCHES "address")
-    # protect_shadow_gap: the CUDA driver maps memory where ASan's shadow gap is.
-    list(APPEND environment "ASAN_OPTIONS=protect_shadow_gap=0:strict_string_checks=1:detect_stack_use_after_return=1"
+    # handle_sigill: that is undefined behaviour (MINUET_SANITIZE_TRAP). protect_shadow_gap: the CUDA driver maps
+    # memory where ASan's shadow gap is.
+    list(APPEND environment "ASAN_OPTIONS=handle_sigill=1:protect_shadow_gap=0:strict_string_checks=1:detect_stack_use_after_return=1"
          "UBSAN_OPTIONS=print_stacktrace=1" "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tools/lint/lsan.supp")
   elseif(MINUET_SANITIZE MATCHES "thread")
     list(APPEND environment "TSAN_OPTIONS=second_deadlock_stack=1:suppressions=${PROJECT_SOURCE_DIR}/tools/lint/tsan.supp")
