@@ -41,6 +41,14 @@ namespace {
 constexpr std::size_t kPage = 64 * 1024;
 constexpr std::size_t kStackBytes = 256 * 1024;  // touched only as far as a kernel goes
 
+/// Where a new stack begins below its end. Were it the same for all, their first lines would lie in the same few sets of
+/// the caches, and each switch would miss.
+std::size_t next_colour() {
+  constexpr std::size_t kStep = 704, kColours = 64;
+  static std::size_t count = 0;
+  return count++ % kColours * kStep;
+}
+
 /// The OS thread's side of a switch.
 struct Host {
   void* context = nullptr;
@@ -56,7 +64,7 @@ void (*entry_of_new)() = nullptr;
 void* make_context(char* stack, void (*entry)()) {
   // What minuet_shim_switch pops: six registers, then where to return to; a function starts with the stack 8
   // bytes off a multiple of 16, and where it would return to is nowhere.
-  auto** top = reinterpret_cast<void**>(stack + kStackBytes) - 8;
+  auto** top = reinterpret_cast<void**>(stack + kStackBytes - next_colour()) - 8;
   for (int i = 0; i < 8; ++i) top[i] = nullptr;
   top[6] = reinterpret_cast<void*>(entry);
   return top;

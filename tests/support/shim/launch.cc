@@ -200,12 +200,17 @@ void Launch::end(Thread& thread) {
   if (++thread.block->ended == grid.threads) end_block(*thread.block);
 }
 
+void Launch::drop(std::size_t copy) {
+  copies[copy] = copies.back();
+  copies.pop_back();
+}
+
 void Launch::end_block(Block& block) {
   for (std::size_t i = copies.size(); i-- > 0;) {
     if (copies[i].block != &block) continue;
     if (copies[i].barrier != nullptr)
       note("the block ended while a bulk copy to its memory was under way", nullptr);
-    copies.erase(copies.begin() + static_cast<std::ptrdiff_t>(i));
+    drop(i);
   }
   for (auto barrier = mbarriers.begin(); barrier != mbarriers.end();) {
     barrier = barrier->second.owner == &block ? mbarriers.erase(barrier) : std::next(barrier);

@@ -107,7 +107,7 @@ class Launch {
   int arrived_at_cluster = 0;
   unsigned long cluster_barriers = 0;  // passed
   std::unordered_map<const void*, MBarrier> mbarriers;
-  std::vector<Copy> copies;
+  std::vector<Copy> copies;  // in no order
 
   /// Lands one of the copies under way.
   void land(std::size_t copy);
@@ -118,6 +118,7 @@ class Launch {
 
  private:
   static void fiber_main();
+  void drop(std::size_t copy);
   void run_cluster(unsigned first_block);
   void run(Thread& thread);
   Thread* next();

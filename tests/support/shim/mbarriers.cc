@@ -65,7 +65,7 @@ void Launch::settle(const void* barrier, MBarrier& state) {
 
 void Launch::land(std::size_t index) {
   const Copy copy = copies[index];
-  copies.erase(copies.begin() + static_cast<std::ptrdiff_t>(index));
+  drop(index);
   if (copy.present) {
     std::memcpy(copy.shared, copy.global, copy.bytes);
   } else {
