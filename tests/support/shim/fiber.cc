@@ -41,8 +41,8 @@ namespace {
 constexpr std::size_t kPage = 64 * 1024;
 constexpr std::size_t kStackBytes = 256 * 1024;  // touched only as far as a kernel goes
 
-/// Where a new stack begins below its end. Were it the same for all, their first lines would lie in the same few sets of
-/// the caches, and each switch would miss.
+/// Where a new stack begins below its end. Were it the same for all, their first lines would lie in the same
+/// few sets of the caches, and each switch would miss.
 std::size_t next_colour() {
   constexpr std::size_t kStep = 704, kColours = 64;
   static std::size_t count = 0;
