@@ -117,6 +117,7 @@ std::shared_ptr<const Task> make_task(const Launch& launch) {
   auto task = std::make_shared<Task>();
   task->run = [launch] {
     const Entry entry = launch.library->entry;
+    Driver::get().memory.open();
     minuet::shim::run_grid(launch.grid, [&] { entry(launch.params.data()); });
   };
   return task;

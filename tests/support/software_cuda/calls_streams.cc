@@ -26,11 +26,15 @@ bool holds(Driver& driver, const void* memory, std::size_t bytes, const char* wh
   return false;
 }
 
-CUresult enqueue_copy(Driver& driver, CUstream stream, std::function<void()> copy) {
+/// Of what it touches one allocation of the device, at `memory`.
+CUresult enqueue_copy(Driver& driver, CUstream stream, CUdeviceptr memory, std::function<void()> copy) {
   Stream* const target = driver.stream(stream);
   if (!target) return CUDA_ERROR_INVALID_HANDLE;
   auto task = std::make_shared<Task>();
-  task->run = std::move(copy);
+  task->run = [&driver, memory, copy = std::move(copy)] {
+    driver.memory.open(pointer(memory));
+    copy();
+  };
   return driver.enqueue(*target, task);
 }
 
@@ -43,6 +47,7 @@ CUresult refuse_while_capturing(Stream& stream) {
 
 /// Of a call that has waited: the host may look at what it was given, and at no memory of the device.
 CUresult end_wait(Driver& driver) {
+  if (std::string wrong = driver.memory.check(); !wrong.empty()) driver.set_fault(wrong);
   if (driver.scheduler.idle()) driver.memory.close();
   return driver.fault.empty() ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
 }
@@ -112,14 +117,14 @@ CUresult cuMemcpyHtoDAsync(CUdeviceptr target, const void* source, std::size_t b
   };
   if (driver.memory.is_pinned(source)) {
     // Read when its turn comes: who writes it before has lost.
-    return enqueue_copy(driver, stream, [=, &driver] {
+    return enqueue_copy(driver, stream, target, [=, &driver] {
       if (check() && holds(driver, source, bytes, "a copy from pinned memory")) {
         std::memcpy(pointer(target), source, bytes);
       }
     });
   }
   auto staged = std::make_shared<const std::string>(static_cast<const char*>(source), bytes);
-  return enqueue_copy(driver, stream, [=] {
+  return enqueue_copy(driver, stream, target, [=] {
     if (check()) std::memcpy(pointer(target), staged->data(), bytes);
   });
 }
@@ -129,7 +134,7 @@ CUresult cuMemcpyDtoHAsync(void* target, CUdeviceptr source, std::size_t bytes, 
   const bool pinned = driver.memory.is_pinned(target);
   Stream* const from = driver.stream(stream);
   if (!from) return CUDA_ERROR_INVALID_HANDLE;
-  const CUresult enqueued = enqueue_copy(driver, stream, [=, &driver] {
+  const CUresult enqueued = enqueue_copy(driver, stream, source, [=, &driver] {
     if (pinned && !holds(driver, target, bytes, "a copy to pinned memory")) return;
     if (holds(driver, pointer(source), bytes, "a copy from the device"))
       std::memcpy(target, pointer(source), bytes);
@@ -143,7 +148,7 @@ CUresult cuMemcpyDtoHAsync(void* target, CUdeviceptr source, std::size_t bytes, 
 CUresult cuMemsetD32Async(CUdeviceptr target, unsigned word, std::size_t words, CUstream stream) {
   SOFTWARE_CUDA_CALL(cuMemsetD32Async);
   if (target % sizeof(word) != 0) return CUDA_ERROR_INVALID_VALUE;
-  return enqueue_copy(driver, stream, [=, &driver] {
+  return enqueue_copy(driver, stream, target, [=, &driver] {
     if (!holds(driver, pointer(target), words * sizeof(word), "a fill")) return;
     std::fill_n(reinterpret_cast<unsigned*>(target), words, word);
   });
@@ -184,7 +189,6 @@ CUresult cuStreamSynchronize(CUstream handle) {
       awaited.push_back(other->last);
   }
   for (const minuet::software_cuda::NodePtr& node : awaited) driver.scheduler.finish(node);
-  if (std::string wrong = driver.memory.check(); !wrong.empty()) driver.set_fault(wrong);
   return end_wait(driver);
 }
 
@@ -349,7 +353,10 @@ CUresult software_cuda_enqueue(CUstream stream, void (*work)(void*), void* state
   Stream* const target = driver.stream(stream);
   if (!target) return CUDA_ERROR_INVALID_HANDLE;
   auto task = std::make_shared<Task>();
-  task->run = [work, kept] { work(kept.get()); };
+  task->run = [&driver, work, kept] {
+    driver.memory.open();
+    work(kept.get());
+  };
   return driver.enqueue(*target, task);
 }
 

@@ -126,7 +126,6 @@ void Driver::run_on_host(const NodePtr& node) {
 
 void Driver::run(const Task& task) {
   if (!fault.empty()) return;  // nothing runs after a fault
-  memory.open();
   try {
     task.run();
   } catch (const std::exception& error) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -61,7 +62,6 @@ void* Memory::allocate(std::size_t bytes, const void* owner) {
   if (inside > limit || used_ + inside > limit) return nullptr;
   char* const pages = reserve(inside);
   if (!pages) return nullptr;
-  const int access = open_ ? PROT_READ | PROT_WRITE : PROT_NONE;
   ::mprotect(pages, inside, PROT_READ | PROT_WRITE);
   ::madvise(pages, inside, MADV_HUGEPAGE);  // opened and closed by the large page
   char* const memory = pages + inside - round_up(bytes, kAlignment);
@@ -70,7 +70,7 @@ void* Memory::allocate(std::size_t bytes, const void* owner) {
   std::memset(memory + bytes, kGuard, static_cast<std::size_t>(pages + inside - memory) - bytes);
   ASAN_POISON_MEMORY_REGION(pages, memory - pages);
   ASAN_POISON_MEMORY_REGION(memory + bytes, pages + inside - memory - static_cast<std::ptrdiff_t>(bytes));
-  ::mprotect(pages, inside, access);
+  ::mprotect(pages, inside, PROT_NONE);
   allocations_[memory] = {bytes, pages, inside, owner};
   used_ += inside;
   return memory;
@@ -93,8 +93,8 @@ std::string Memory::check(const char* memory, const Allocation& allocation) {
 }
 
 std::string Memory::check() {
-  open();
   for (const auto& [memory, allocation] : allocations_) {
+    if (!allocation.open) continue;
     if (std::string wrong = check(memory, allocation); !wrong.empty()) return wrong;
   }
   return {};
@@ -108,7 +108,7 @@ std::string Memory::release(void* memory, bool pinned, bool& known) {
   if (pinned) {
     std::free(memory);
   } else {
-    open();
+    set_open(found->second, true);
     wrong = check(found->first, found->second);
     quarantine(found->second);
   }
@@ -131,14 +131,14 @@ void Memory::quarantine(const Allocation& allocation) {
 void Memory::release_all(const void* owner) {
   std::vector<std::pair<char*, bool>> owned;
   for (const auto& [memory, allocation] : allocations_) {
-    if (allocation.owner == owner) owned.emplace_back(const_cast<char*>(memory), allocation.pages == nullptr);
+    if (allocation.owner == owner) owned.emplace_back(memory, allocation.pages == nullptr);
   }
   bool known = false;
   for (const auto& [memory, pinned] : owned) release(memory, pinned, known);
 }
 
 const Memory::Allocation* Memory::find(const void* memory, std::size_t bytes) const {
-  const char* const address = static_cast<const char*>(memory);
+  char* const address = static_cast<char*>(const_cast<void*>(memory));
   auto next = allocations_.upper_bound(address);
   if (next == allocations_.begin()) return nullptr;
   --next;
@@ -152,18 +152,24 @@ bool Memory::is_pinned(const void* memory) const {
   return allocation && !allocation->pages;
 }
 
+void Memory::set_open(Allocation& allocation, bool open) {
+  if (!allocation.pages || allocation.open == open) return;
+  ::mprotect(allocation.pages, allocation.page_bytes, open ? PROT_READ | PROT_WRITE : PROT_NONE);
+  allocation.open = open;
+}
+
 void Memory::open() {
-  if (std::exchange(open_, true)) return;
-  for (const auto& [memory, allocation] : allocations_) {
-    if (allocation.pages) ::mprotect(allocation.pages, allocation.page_bytes, PROT_READ | PROT_WRITE);
-  }
+  for (auto& [memory, allocation] : allocations_) set_open(allocation, true);
+}
+
+void Memory::open(const void* memory) {
+  // That before it would be another one's, where there is none at `memory`: opened for nothing.
+  const auto next = allocations_.upper_bound(static_cast<char*>(const_cast<void*>(memory)));
+  if (next != allocations_.begin()) set_open(std::prev(next)->second, true);
 }
 
 void Memory::close() {
-  if (!std::exchange(open_, false)) return;
-  for (const auto& [memory, allocation] : allocations_) {
-    if (allocation.pages) ::mprotect(allocation.pages, allocation.page_bytes, PROT_NONE);
-  }
+  for (auto& [memory, allocation] : allocations_) set_open(allocation, false);
 }
 
 }  // namespace minuet::software_cuda

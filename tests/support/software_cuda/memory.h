@@ -28,6 +28,7 @@ class Memory {
     char* pages = nullptr;  // null: pinned memory of the host's, without pages of its own
     std::size_t page_bytes = 0;
     const void* owner = nullptr;  // the context
+    bool open = false;
   };
 
   /// Null where `limit` bytes would be passed.
@@ -41,12 +42,14 @@ class Memory {
   /// The allocation that holds all of [memory, memory + bytes).
   const Allocation* find(const void* memory, std::size_t bytes) const;
   bool is_pinned(const void* memory) const;
-  /// What is wrong with the guards of all allocations, or nothing.
+  /// What is wrong with the guards, or nothing: of the allocations that are open, for nobody writes to
+  /// others.
   std::string check();
 
-  /// Opening all pages costs much, so they stay open from the first work to the end of the wait that leaves
-  /// it idle.
+  /// Opening pages costs much, so they stay open from the first work to the end of the wait that leaves it
+  /// idle, and what touches one allocation opens no other.
   void open();
+  void open(const void* memory);
   void close();
 
   std::size_t limit = std::size_t{4} << 30;
@@ -54,13 +57,13 @@ class Memory {
 
  private:
   static std::string check(const char* memory, const Allocation& allocation);
+  static void set_open(Allocation& allocation, bool open);
   /// Its addresses are not in use again soon: who comes late meets no memory.
   void quarantine(const Allocation& allocation);
 
-  std::map<const char*, Allocation> allocations_;
+  std::map<char*, Allocation> allocations_;
   std::deque<std::pair<void*, std::size_t>> quarantine_;  // freed pages that keep their addresses a while
   std::size_t used_ = 0;
-  bool open_ = false;
 };
 
 }  // namespace minuet::software_cuda

@@ -16,7 +16,7 @@ namespace minuet::software_cuda {
 
 /// What a node does; graphs run the same one many times.
 struct Task {
-  std::function<void()> run;  // none: a node that only waits
+  std::function<void()> run;  // opens what it touches of device memory; none: a node that only waits
   bool on_host = false;       // a host function, which may itself wait for calls of other threads
 };
 
@@ -33,7 +33,7 @@ using NodePtr = std::shared_ptr<Node>;
 class Scheduler {
  public:
   struct Hooks {
-    /// Runs a task: opens the device's memory, catches what it throws.
+    /// Runs a task: catches what it throws.
     std::function<void(const Task&)> run;
     /// Begins a host function in a thread of its own, which calls done() at its end.
     std::function<void(const NodePtr&)> run_on_host;
