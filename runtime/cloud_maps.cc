@@ -3,28 +3,16 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels_templates/shared/cell_index.h"
+#include "runtime/set_index.h"
 
 namespace minuet {
 namespace {
 
-/// Of an index: a quarter of a KiB a coordinate.
-i64 most_index_words(i64 coordinates) {
-  constexpr i64 kWordsPerCoordinate = 32, kLeast = 1 << 15, kMost = 1 << 22;
-  return std::clamp(kWordsPerCoordinate * coordinates, kLeast, kMost);
-}
-
-/// Whether each row of the finer side lies in the cell of one row of the coarser one: of the row that it is
-/// floored to, from which the kernel reaches all of the cell and no other.
-bool tiles_exactly(const Program& program, const MapSpec& spec) {
-  if (program.levels[spec.coarse].parent != spec.fine) return false;
-  const AxisArray& fine = program.levels[spec.fine].tensor_stride;
-  const AxisArray& coarse = program.levels[spec.coarse].tensor_stride;
-  for (i32 a = 0; a < program.ndim; ++a) {
-    const i32 size = spec.kernel_size[a];
-    if (size > 2 || spec.dilation[a] != 1 || coarse[a] != size * fine[a]) return false;
-  }
-  return true;
+bool fills_cells(const Program& program, const MapSpec& spec) {
+  return program.levels[spec.coarse].parent == spec.fine &&
+         minuet::fills_cells(program.ndim, spec.kernel_size, spec.dilation,
+                             program.levels[spec.fine].tensor_stride,
+                             program.levels[spec.coarse].tensor_stride);
 }
 
 /// Whether somebody transposes the rows of a map, where an index does not tell them.
@@ -32,7 +20,7 @@ bool is_transposed(const Program& program, i32 map) {
   const auto reads = [&](const ProgramLayer& layer) {
     return layer.map == map && layer.convolution().kind == ConvolutionKind::Transposed;
   };
-  return !tiles_exactly(program, program.maps[map]) && llvm::any_of(program.layers, reads);
+  return !fills_cells(program, program.maps[map]) && llvm::any_of(program.layers, reads);
 }
 
 }  // namespace
@@ -79,7 +67,7 @@ bool CloudMaps::may_index() const {
 bool CloudMaps::is_dense(const KeyLayout& layout, i64 most) const {
   i64 words = 0;
   for (const LevelSpec& level : program_.levels) {
-    words += make_cell_grid(layout, level.tensor_stride.data()).words;
+    words += level_index_words(layout, level.tensor_stride);
   }
   return words <= most_index_words(most);
 }
@@ -102,7 +90,8 @@ void CloudMaps::place(Placement& parts) {
   coordinates_ = parts.take<i32>(capacity_of(0) * (1 + program_.ndim));
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     const i64 capacity = capacity_of(i);
-    levels_[i] = {parts.take<u64>(capacity), word(kLevelsAt + static_cast<i64>(i)), capacity};
+    levels_[i] = {parts.take<u64>(capacity), word(kLevelsAt + static_cast<i64>(i)), capacity,
+                  key_type_of(key_bits_.bits())};  // capacity mode's; else the cloud's, by enqueue()
   }
   for (std::size_t i = 0; i < maps_.size(); ++i) {
     MapView& map = maps_[i];
@@ -113,13 +102,14 @@ void CloudMaps::place(Placement& parts) {
     map_rows_[i] = parts.take<i32>(volume * capacity);
     map.masks = parts.take<u32>(mask_words(volume) * capacity);
   }
-  lay_rows();
   MapLimits most = limits(kMostKeyBits);
   if (may_index()) {
     most.indexed_sets = static_cast<i32>(levels_.size());
     most.index_words = most_index_words(capacity_);
+    cells_ = place_cell_index(parts, most.indexed_sets, capacity_, most.index_words);
   }
   map_workspace_ = parts.take<char>(engine_.map_workspace_bytes(most));
+  lay_rows();
 }
 
 /// Of an index rows are looked up where only orders are made of them.
@@ -129,12 +119,12 @@ void CloudMaps::lay_rows() {
     maps_[i].rows = indexes_ && looks_up_[i] ? nullptr : map_rows_[i];
     maps_[i].index = {};
     if (!indexes_) continue;
-    maps_[i].index = {state_.layout,
+    maps_[i].index = {{state_.layout, key(), cells_},
                       spec.fine,
                       spec.coarse,
                       levels_[spec.fine].keys,
                       levels_[spec.coarse].keys,
-                      tiles_exactly(program_, spec)};
+                      fills_cells(program_, spec)};
   }
 }
 
@@ -266,16 +256,16 @@ llvm::Error CloudMaps::build_indexed(const BuildCoordsRequest& build) {
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     levels.push_back({program_.levels[i].tensor_stride, levels_[i]});
   }
-  return engine_.index_sets({build, state_.points, levels});
+  return engine_.index_sets({build, state_.points, cells_, levels});
 }
 
 llvm::Error CloudMaps::search_indexed() {
   std::vector<IndexedSearch> searches;
   for (std::size_t i = 0; i < maps_.size(); ++i) {
     const MapSpec& spec = program_.maps[i];
-    if (!spec.is_identity()) searches.push_back({spec.fine, levels_[spec.coarse], &maps_[i]});
+    if (!spec.is_identity()) searches.push_back({levels_[spec.coarse], &maps_[i]});
   }
-  return engine_.search_index(searches, state_.layout);
+  return engine_.search_index(searches);
 }
 
 /// The one read-back. Waits.

@@ -113,6 +113,7 @@ class CloudMaps {
   i32* report_ = nullptr;
   i32 *identity_ = nullptr, *source_row_ = nullptr, *row_of_ = nullptr, *coordinates_ = nullptr;
   void* map_workspace_ = nullptr;
+  CellIndex cells_;
 
   // The report: status, points, level counts, bounds, map counts. One copy to the host.
   static constexpr i64 kLevelsAt = 2;

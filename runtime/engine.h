@@ -12,6 +12,7 @@
 
 #include "codegen/candidates.h"
 #include "codegen/offset_order.h"
+#include "kernels_templates/shared/cell_index.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "runtime/cloud_layout.h"
 #include "runtime/grouping.h"
@@ -58,9 +59,15 @@ struct NeighbourView {
   i32* block_orders = nullptr;
 };
 
-/// The index that a map's rows are looked up in, of the last Map step that began.
-struct IndexedSides {
-  const CloudLayout* layout = nullptr;  // null: rows lie in a table
+/// An index of the cells that sets occupy, in memory of whoever had it made.
+struct SetIndex {
+  const CloudLayout* layout = nullptr;  // null: there is none
+  KeyType key = KeyType::U64;           // of all of its sets
+  CellIndex cells;
+};
+
+/// The index that a map's rows are looked up in; without one they lie in a table.
+struct IndexedSides : SetIndex {
   i32 source_level = 0, query_level = 0;
   const void *source_keys = nullptr, *query_keys = nullptr;
   bool fills_cells = false;  // the kernel's offsets are the places of a query's cell: a source asks one query
@@ -95,7 +102,7 @@ struct MapLimits {
   i32 sets = 1;       // coordinate sets built from here on
   i32 maps = 0;
   i32 max_volume = 1;  // of the maps
-  // Sets that are indexed by their cells (kernels_templates/shared/cell_index.h), and words of those.
+  // Sets that are indexed by their cells, and words of those.
   i32 indexed_sets = 0;
   i64 index_words = 0;
 
@@ -126,6 +133,7 @@ struct DownsampleRequest {
 struct IndexSetsRequest {
   BuildCoordsRequest finest;  // the first level's
   i32* points = nullptr;  // its count, which becomes 0 where the cloud has more cells than index_words hold
+  CellIndex cells;        // out, with room for all of it
   struct Level {
     AxisArray stride{1, 1, 1, 1};  // tensor stride
     Coords coords;                 // out
@@ -133,10 +141,9 @@ struct IndexSetsRequest {
   llvm::ArrayRef<Level> levels;  // as many as MapLimits::indexed_sets
 };
 
-/// A map whose sources are in the index: its masks, counts, which are 0 before, and rows, where it has memory
-/// for them.
+/// A map whose sources are in an index: its masks; its counts, which are 0 before, and its rows, where it has
+/// memory for them.
 struct IndexedSearch {
-  i32 source_level = 0;  // of IndexSetsRequest
   Coords queries;
   const MapView* map = nullptr;
 };
@@ -262,7 +269,8 @@ class EngineShare {
 
 constexpr i64 kMostLateWords = 16;
 
-/// Words of the device's that are on their way to the host, kMostLateWords at most. Any thread may wait.
+/// Words of the device's that are on their way to the host, kMostLateWords at most. Any thread may wait, and
+/// again, which waits no more.
 class LateWords {
  public:
   virtual ~LateWords() = default;
@@ -318,9 +326,8 @@ class Engine {
   /// Whether sets may be indexed by their cells, and so the next two be called.
   virtual bool has_cell_index() const { return false; }
   virtual llvm::Error index_sets(const IndexSetsRequest&) { return no_cell_index(); }
-  virtual llvm::Error search_index(llvm::ArrayRef<IndexedSearch>, const CloudLayout*) {
-    return no_cell_index();
-  }
+  /// Of maps of one index; a Map step need not have begun.
+  virtual llvm::Error search_index(llvm::ArrayRef<IndexedSearch>) { return no_cell_index(); }
   /// Positions and counts of a map whose rows were searched since begin_maps; `queries` are the coarser
   /// side's.
   virtual llvm::Error count_pairs(const Coords& queries, const MapView& map) = 0;

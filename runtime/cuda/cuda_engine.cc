@@ -102,9 +102,9 @@ llvm::Error CudaEngine::index_sets(const IndexSetsRequest& request) {
   return map_->index_sets(request);
 }
 
-llvm::Error CudaEngine::search_index(llvm::ArrayRef<IndexedSearch> searches, const CloudLayout* layout) {
+llvm::Error CudaEngine::search_index(llvm::ArrayRef<IndexedSearch> searches) {
   const ContextScope current = scope();
-  return map_->search_index(searches, layout);
+  return map_->search_index(searches);
 }
 
 llvm::Error CudaEngine::search(const SearchRequest& request) {

@@ -44,7 +44,7 @@ class CudaEngine final : public Engine {
   llvm::Error search(const SearchRequest& request) override;
   bool has_cell_index() const override { return true; }
   llvm::Error index_sets(const IndexSetsRequest& request) override;
-  llvm::Error search_index(llvm::ArrayRef<IndexedSearch> searches, const CloudLayout* layout) override;
+  llvm::Error search_index(llvm::ArrayRef<IndexedSearch> searches) override;
   llvm::Error void_failed(const u32* status, i32* words, i64 counts) override;
   llvm::Error count_pairs(const Coords& queries, const MapView& map) override;
   llvm::Error make_masks(const Coords& queries, i32 volume, const NeighbourView& view, i32* counts) override;

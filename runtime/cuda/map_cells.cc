@@ -18,7 +18,7 @@ llvm::Error MapStep::index_sets(const IndexSetsRequest& request) {
   }
   MINUET_TRY(launcher_.mark(Stage::Sort));
   const MapKernels& kernels = this->kernels(limits_.key());
-  const CellIndex& index = work_.index;
+  const CellIndex& index = request.cells;
   const i64 most = std::max<i64>(finest.most, 1);
   ClearCellsParams clear = {};
   clear.layout = finest.layout;
@@ -59,15 +59,17 @@ llvm::Error MapStep::index_sets(const IndexSetsRequest& request) {
   return launcher_.launch_stride(kernels.index_rows, most, pass);
 }
 
-llvm::Error MapStep::search_index(llvm::ArrayRef<IndexedSearch> searches, const CloudLayout* layout) {
+llvm::Error MapStep::search_index(llvm::ArrayRef<IndexedSearch> searches) {
   MINUET_TRY(launcher_.mark(Stage::Map));
-  const MapKernels& kernels = this->kernels(limits_.key());
+  if (searches.empty()) return llvm::Error::success();
+  const SetIndex& index = searches.front().map->index;
+  const MapKernels& kernels = this->kernels(index.key);
   while (!searches.empty()) {
     const auto some = searches.take_front(kMostCellSearches);
     searches = searches.drop_front(some.size());
     SearchCellsParams params = {};
-    params.layout = layout;
-    params.index = work_.index;
+    params.layout = index.layout;
+    params.index = index.cells;
     i64 most = 1;
     for (std::size_t i = 0; i < some.size(); ++i) {
       const IndexedSearch& search = some[i];
@@ -75,7 +77,7 @@ llvm::Error MapStep::search_index(llvm::ArrayRef<IndexedSearch> searches, const 
       params.searches[i] = {search.queries.keys,
                             search.queries.count,
                             map.geometry,
-                            search.source_level,
+                            map.index.source_level,
                             map.rows,
                             map.masks,
                             reinterpret_cast<u32*>(map.counts)};

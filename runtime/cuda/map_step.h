@@ -62,7 +62,7 @@ class MapStep {
   llvm::Error downsample(const DownsampleRequest& request);
   llvm::Error search(const SearchRequest& request);
   llvm::Error index_sets(const IndexSetsRequest& request);
-  llvm::Error search_index(llvm::ArrayRef<IndexedSearch> searches, const CloudLayout* layout);
+  llvm::Error search_index(llvm::ArrayRef<IndexedSearch> searches);
   llvm::Error void_failed(const u32* status, i32* words, i64 counts);
   llvm::Error count_pairs(const Coords& queries, const MapView& map);
   llvm::Error make_masks(const Coords& queries, i32 volume, const NeighbourView& view, i32* counts);

@@ -72,8 +72,8 @@ llvm::Error MapStep::make_views(llvm::ArrayRef<ViewRequest> requests, char* work
 
 llvm::Error MapStep::make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspace) {
   ViewsParams params = {};
-  params.index = work_.index;
   i64 preset = 0, forward_queries = 0, from_tables = 0, looked_up = 0;
+  SetIndex index;  // that rows are looked up in
   for (const ViewRequest& request : batch) {
     if (!request.is_found()) {
       return make_error(StatusCode::Internal,
@@ -84,18 +84,20 @@ llvm::Error MapStep::make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspa
     params.jobs[params.job_count++] = job;
     const i64 ordered = request.offsets ? request.askers().capacity : 0;
     (job.source == RowSource::Table ? from_tables : looked_up) += ordered;
-    if (job.source != RowSource::Table) params.layout = request.map->index.layout;
+    if (job.source != RowSource::Table) index = request.map->index;
     if (!job.forward_rows) continue;
     preset += job.geometry.volume * request.sources.capacity;
     forward_queries += request.queries.capacity;
   }
+  params.index = index.cells;
+  params.layout = index.layout;
   if (preset > 0) MINUET_TRY(launcher_.launch_stride(map32_.preset_rows, preset, params));
   if (forward_queries > 0) {
     MINUET_TRY(launcher_.launch_stride(map32_.transpose_rows, forward_queries, params));
   }
   const i64 capacity = from_tables + looked_up;
   if (capacity <= 0) return llvm::Error::success();
-  const MapKernels& kernels = looked_up > 0 ? this->kernels(limits_.key()) : map32_;
+  const MapKernels& kernels = looked_up > 0 ? this->kernels(index.key) : map32_;
   const ViewWorkspace work = ViewWorkspace::place(map32_.choice.rank_pass, capacity, workspace);
   params.keys = work.keys[0];
   params.queries = work.rows[0];

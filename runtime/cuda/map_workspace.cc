@@ -49,8 +49,6 @@ MapWorkspace MapWorkspace::place(const MapChoice& choice, const MapLimits& limit
   if (limits.indexed_sets > 0) {
     // No level has more runs than the cloud has coordinates.
     const i64 cell_words = limits.indexed_sets * limits.capacity * kRunWords;
-    work.index = {parts.take<CellGrids>(1), parts.take<BitWord>(limits.index_words + 1),
-                  parts.take<BitWord>(cell_words + 1)};
     work.scan_count += 2;  // of runs, and of cells
     work.scan_bytes = std::max(work.scan_bytes,
                                scan_state_bytes(choice.scan_bits, std::max(limits.index_words, cell_words)));

@@ -30,7 +30,6 @@ struct MapWorkspace {
   char* scans = nullptr;
   i64 scan_bytes = 0;  // of one state
   i32 scan_count = 0;
-  CellIndex index;
   i64 bytes = 0;
 
   /// Parts at `base`, or, with a null base, only sizes. `idle`: nothing works there any more (ArenaLayout).

@@ -6,8 +6,8 @@
 
 namespace minuet {
 
-/// How many of the views, from the front, are made at once: a kernel's table holds kMostViews, and a sort of
-/// all their queries fewer than 2^30.
+/// How many of the views, from the front, are made at once: a kernel's table holds kMostViews, a sort of all
+/// their queries fewer than 2^30, and what is looked up is so in one index.
 std::size_t view_batch(llvm::ArrayRef<ViewRequest> requests);
 
 /// Of the queries that get an order.
