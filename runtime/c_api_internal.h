@@ -136,7 +136,7 @@ llvm::Error check_list(const void* list, const char* name, i64 count, const char
 /// A queue of the caller's, on this device; null for none.
 llvm::Expected<std::shared_ptr<Queue>> read_queue(const minuet_queue* queue, const Device& device);
 /// One call at a time: the queue, which may be null, is the caller's until the lock goes.
-llvm::Expected<std::unique_lock<std::mutex>> enter(const std::shared_ptr<Queue>& queue);
+llvm::Expected<QueueCall> enter(const std::shared_ptr<Queue>& queue);
 
 /// Of options, which begin with struct_size and ext; of info structs, which begin with struct_size. Both are
 /// for read_options and write_info.

@@ -29,7 +29,7 @@ llvm::Expected<CoordinateSetOptions> read_set_options(const minuet_coordinates_o
   return options;
 }
 
-/// What a set has, which may have to be waited for; 0 for none, -1 after a failure.
+/// What a set has, which may have to be made and waited for; 0 for none, -1 after a failure.
 int64_t counted(const char* function, const minuet_coordinates* set,
                 llvm::function_ref<i64(const CoordinateSet&)> rows) {
   if (!set) return 0;
@@ -48,12 +48,8 @@ llvm::Expected<std::shared_ptr<Queue>> read_queue(const minuet_queue* queue, con
   return queue->queue;
 }
 
-llvm::Expected<std::unique_lock<std::mutex>> enter(const std::shared_ptr<Queue>& queue) {
-  if (!queue) return std::unique_lock<std::mutex>();
-  std::unique_lock<std::mutex> lock(queue->in_call(), std::try_to_lock);
-  if (lock.owns_lock()) return lock;
-  return make_error(StatusCode::FailedPrecondition,
-                    "the queue is in use by another thread: give every thread one of its own");
+llvm::Expected<QueueCall> enter(const std::shared_ptr<Queue>& queue) {
+  return queue ? queue->enter() : QueueCall();
 }
 
 }  // namespace minuet

@@ -8,6 +8,10 @@ namespace {
 
 constexpr i64 kCommonPeriod = 64;  // strides that divide it need no new layout
 
+constexpr AxisArray kOnes{1, 1, 1, 1};
+
+static_assert(kMostIndexedLevels <= kMostLateWords, "a status, and a count of each coarser set");
+
 /// True where flooring a key of this period to `stride` floors the coordinate and stays inside its guard.
 bool strides_fit(const i64* period, const AxisArray& stride, i32 ndim) {
   for (i32 a = 0; a < ndim; ++a) {
@@ -90,6 +94,11 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::create(std::shared
   }
   MINUET_TRY(set->take_report(set->host_report_));
   MINUET_TRY(check_duplicates(set->rows_, count, options.keep_first_duplicate));
+  if (set->queue_ && (*engine)->has_cell_index()) {
+    set->family_ = std::make_shared<SetFamily>();
+    set->family_->words = level_index_words(set->layout_, set->cell_stride());
+    set->level_ = 0;
+  }
   return set;
 }
 
@@ -161,7 +170,7 @@ llvm::Error CoordinateSet::read_report(MapEngine& engine) {
 
 llvm::Error CoordinateSet::take_report(llvm::ArrayRef<i32> report) const {
   MINUET_TRY(check_coordinate_status(static_cast<u32>(report[0])));
-  rows_ = report[kRowsAt];
+  rows_ = report[rows_at_];
   return llvm::Error::success();
 }
 
@@ -170,7 +179,16 @@ std::shared_ptr<LateWords> CoordinateSet::late_report() const {
   return late_;
 }
 
+bool CoordinateSet::is_made() const {
+  const std::lock_guard<std::mutex> lock(counting_);
+  return !finest_;
+}
+
 llvm::Error CoordinateSet::count_rows() const {
+  if (!is_made()) {
+    const std::unique_lock<std::mutex> working = queue_->work();
+    MINUET_TRY(make_wanted());
+  }
   const std::shared_ptr<LateWords> late = late_report();
   if (!late) return llvm::Error::success();
   MINUET_ASSIGN(const llvm::ArrayRef<i32> report, late->wait());
@@ -184,7 +202,7 @@ llvm::Error CoordinateSet::count_rows() const {
 Coords CoordinateSet::coords() const {
   const std::lock_guard<std::mutex> lock(counting_);
   Coords known = coords_;
-  if (!late_) known.capacity = rows_;
+  if (!finest_ && !late_) known.capacity = rows_;
   return known;
 }
 
@@ -227,17 +245,113 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::downsample(const A
     }
     coarse->bounds_.least[a + 1] = static_cast<i32>(least);
   }
-  Coords fine = coords();
-  const i64 most = fine.capacity;
-  MINUET_TRY(coarse->allocate(most, false));
-
-  MINUET_ASSIGN(const MapEngines::Lease engine, engines_->take(queue_.get()));
-  std::vector<DeviceMemory> used;  // until the report is read, where no queue orders it
+  MINUET_TRY(coarse->allocate(coords().capacity, false));
   std::copy_n(period_, kMaxDim, coarse->period_);
   coarse->layout_ = layout_;
   coarse->key_bits_ = key_bits_;
   coarse->layout_memory_ = layout_memory_;
   coarse->state_.layout = state_.layout;
+  coarse->coords_.key = coords_.key;
+  if (family_) {
+    MINUET_ASSIGN(const MapEngines::Lease engine, engines_->take(queue_.get()));
+    MINUET_TRY(engine->begin_making(stream));
+    MINUET_ASSIGN(const bool joined, join_family(*coarse));
+    if (joined) return coarse;
+  }
+  return sort_coarser(std::move(coarse), stream);
+}
+
+llvm::Expected<bool> CoordinateSet::join_family(CoordinateSet& coarse) const {
+  SetFamily& family = *family_;
+  const std::size_t levels = family.wanted.size() + 2;
+  const i64 words = family.words + level_index_words(layout_, coarse.tensor_stride_);
+  const bool joins = !family.is_made() && levels <= kMostIndexedLevels &&
+                     words <= most_index_words(coarse.coords_.capacity) &&
+                     strides_fit(period_, coarse.tensor_stride_, engines_->ndim());
+  if (!joins) return false;
+  if (!family.counts.data()) {
+    auto place = [](Placement& parts) { parts.take<i32>(kMostLateWords); };
+    MINUET_ASSIGN(family.counts, allocate_parts(memory_source(), place));
+  }
+  family.words = words;
+  family.wanted.push_back(coarse.weak_from_this());
+  i32* const counts = reinterpret_cast<i32*>(family.counts.data());
+  coarse.rows_at_ = static_cast<i64>(family.wanted.size());
+  coarse.coords_.count = counts + coarse.rows_at_;
+  coarse.state_.status = reinterpret_cast<u32*>(counts);
+  coarse.family_ = family_;
+  coarse.finest_ = finest_ ? finest_ : shared_from_this();
+  return true;
+}
+
+llvm::Error CoordinateSet::make_wanted() const {
+  const std::shared_ptr<const CoordinateSet> finest = finest_;  // which the sets that are made let go of
+  if (finest) return finest->make_wanted();
+  if (!family_ || family_->wanted.empty()) return llvm::Error::success();
+  std::vector<std::shared_ptr<const CoordinateSet>> sets;
+  for (const std::weak_ptr<const CoordinateSet>& wanted : family_->wanted) {
+    if (std::shared_ptr<const CoordinateSet> set = wanted.lock()) sets.push_back(std::move(set));
+  }
+  return sets.empty() ? llvm::Error::success() : make_family(sets);
+}
+
+/// Of the finest, whose own rows the index finds again.
+llvm::Error CoordinateSet::make_family(llvm::ArrayRef<std::shared_ptr<const CoordinateSet>> sets) const {
+  SetFamily& family = *family_;
+  const Coords own = coords();
+  const i64 most = std::max<i64>(own.capacity, 1);
+  std::vector<IndexSetsRequest::Level> levels{{cell_stride(), own}};
+  MapLimits limits{key_bits_, most, 0, 0, 1};
+  limits.index_words = level_index_words(layout_, cell_stride());
+  for (const std::shared_ptr<const CoordinateSet>& set : sets) {
+    levels.push_back({set->tensor_stride_, set->coords_});
+    limits.index_words += level_index_words(layout_, set->tensor_stride_);
+  }
+  limits.indexed_sets = static_cast<i32>(levels.size());
+  MINUET_ASSIGN(const MapEngines::Lease engine, engines_->take(queue_.get()));
+  MINUET_TRY(engine->begin_maps(limits, queue_->stream()));
+  SetIndex index{state_.layout, own.key, {}};
+  auto place_index = [&](Placement& parts) {
+    index.cells = place_cell_index(parts, limits.indexed_sets, most, limits.index_words);
+  };
+  MINUET_ASSIGN(DeviceMemory memory, allocate_parts(memory_source(), place_index));
+  BuildCoordsRequest build;
+  auto place_rows = [&](Placement& parts) {
+    build.source_row = parts.take<i32>(most);
+    build.row_of = parts.take<i32>(most);
+  };
+  MINUET_ASSIGN(const DeviceMemory rows, allocate_parts(memory_source(), place_rows));  // which nobody reads
+  i32* const counts = reinterpret_cast<i32*>(family.counts.data());
+  build.coordinates = coordinates_;
+  build.count = own.count;
+  build.most = own.capacity;
+  build.layout = state_.layout;
+  build.coords = own;
+  build.status = reinterpret_cast<u32*>(counts);
+  MINUET_TRY((*engine)->fill_words(counts, 0, kMostLateWords));
+  MINUET_TRY((*engine)->index_sets({build, own.count, index.cells, levels}));
+  const i64 reported = 1 + static_cast<i64>(family.wanted.size());
+  MINUET_ASSIGN(const std::shared_ptr<LateWords> late, (*engine)->fetch_late(counts, reported));
+  family.memory = std::move(memory);
+  family.index = index;
+  family.wanted.clear();
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    const CoordinateSet& set = *sets[i];
+    set.level_ = static_cast<i32>(i) + 1;
+    const std::lock_guard<std::mutex> lock(set.counting_);
+    set.late_ = late;
+    set.finest_.reset();
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::sort_coarser(
+    std::shared_ptr<CoordinateSet> coarse, void* stream) const {
+  if (finest_) MINUET_TRY(make_wanted());  // the keys that are sorted
+  MINUET_ASSIGN(const MapEngines::Lease engine, engines_->take(queue_.get()));
+  std::vector<DeviceMemory> used;  // until the report is read, where no queue orders it
+  Coords fine = coords();
+  const i64 most = fine.capacity;
   const bool fits = strides_fit(period_, coarse->tensor_stride_, engines_->ndim());
   if (!fits) {
     MINUET_TRY(coarse->allocate_layout());

@@ -294,6 +294,10 @@ llvm::Error Execution::add_work() {
     const KernelMap* const given = cloud_ ? nullptr : given_[layer.map].get();
     const KernelMap* const keeper = options_.queue ? given : nullptr;
     if (is_fused(i)) {
+      if (keeper) {
+        const bool transposed = layer.convolution().kind == ConvolutionKind::Transposed;
+        MINUET_ASSIGN(maps_[layer.map], keeper->view_of(transposed, row_order() != RowOrder::AsTheyCome));
+      }
       MINUET_TRY(fused_->add_layer(i, map, coords_of(spec.fine), coords_of(spec.coarse), keeper));
       continue;
     }

@@ -8,6 +8,7 @@ llvm::Error Execution::prepare_maps(std::vector<std::shared_ptr<const KernelMap>
     MINUET_TRY(refuse_capture());
     MINUET_TRY(take_given(std::move(maps)));
     MINUET_TRY(place_given());
+    MINUET_TRY(KernelMap::find_masks(given_, *engine_));
     return fused_->make_views();
   }));
   prepared_ = true;
@@ -29,6 +30,7 @@ llvm::Error Execution::prepare_together(llvm::ArrayRef<Execution*> executions,
       }
       works.push_back(&*own.fused_);
     }
+    MINUET_TRY(KernelMap::find_masks(maps, *first.engine_));
     return FusedWork::make_views(works, *first.options_.queue);
   }));
   for (Execution* const execution : executions) {

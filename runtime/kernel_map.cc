@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "runtime/coordinate_set.h"
@@ -56,6 +57,8 @@ llvm::Expected<std::shared_ptr<KernelMap>> KernelMap::create(std::shared_ptr<con
                       "both with one");
   }
   MINUET_TRY(input->check_stream(stream));
+  MINUET_TRY(input->make_wanted());
+  MINUET_TRY(output->make_wanted());
   MINUET_TRY(input->count_rows());
   MINUET_TRY(output->count_rows());
   MINUET_TRY(check_geometry(*input, *output, kernel_size, dilation, transposed, engines->ndim()));
@@ -72,10 +75,82 @@ llvm::Expected<std::shared_ptr<KernelMap>> KernelMap::create(std::shared_ptr<con
     map->pairs_->counts = {static_cast<i32>(view.queries)};
     map->pairs_->has_counts = true;
   }
+  if (!map->is_identity()) view.index = map->find_index(kernel_size, dilation);
+  if (map->is_indexed()) {  // and searched with others, when it is known what for
+    MINUET_ASSIGN(const MapEngines::Lease engine, engines->take(map->queue().get()));
+    MINUET_TRY(engine->begin_making(stream));
+    return map;
+  }
   // Without a queue all of it is made now: any thread may ask for it later.
   const bool has_queue = map->queue() != nullptr;
   if (!has_queue || !map->is_identity()) MINUET_TRY(map->find(stream, /*positions=*/!has_queue));
   return map;
+}
+
+IndexedSides KernelMap::find_index(const AxisArray& kernel_size, const AxisArray& dilation) const {
+  const CoordinateSet &fine = this->fine(), &coarse = this->coarse();
+  const i32 ndim = fine.engines()->ndim();
+  if (!fine.family_ || fine.family_ != coarse.family_ || !fine.family_->is_made() || !is_guarded()) return {};
+  const AxisArray sources = fine.cell_stride(), queries = coarse.cell_stride();
+  for (i32 a = 0; a < ndim; ++a) {
+    if (queries[a] % sources[a] != 0) return {};  // a query that is no coordinate of the sources' finds none
+  }
+  return {fine.family_->index,
+          fine.level_,
+          coarse.level_,
+          fine.coords_.keys,
+          coarse.coords_.keys,
+          sources == fine.tensor_stride() &&
+              fills_cells(ndim, kernel_size, dilation, sources, coarse.tensor_stride())};
+}
+
+/// Whether the layouts of both sets have room for all offsets.
+bool KernelMap::is_guarded() const {
+  const KernelGeometry& geometry = view().geometry;
+  for (i32 a = 0; a < geometry.ndim; ++a) {
+    const i64 reach = axis_reach(geometry.kernel_size[a], geometry.step[a]);
+    if (reach > fine().guard_[a] || reach > coarse().guard_[a]) return false;
+  }
+  return true;
+}
+
+llvm::Error KernelMap::place_masks() const {
+  MapView& view = pairs_->view;
+  if (view.masks) return llvm::Error::success();
+  auto place = [&](Placement& parts) {
+    view.masks = parts.take<u32>(mask_words(view.geometry.volume) * view.queries);
+  };
+  MINUET_ASSIGN(pairs_->masks, allocate_parts(input_->memory_source(), place));
+  return llvm::Error::success();
+}
+
+llvm::Expected<MapView> KernelMap::view_of(bool transposed, bool ordered) const {
+  if (is_identity()) return view();
+  const bool looks_up = is_indexed() && ordered && (!transposed || view().index.fills_cells);
+  if (looks_up && !transposed) MINUET_TRY(place_masks());
+  if (!looks_up && !view().rows) MINUET_TRY(find(queue()->stream(), /*positions=*/false));
+  MapView read = view();
+  if (looks_up) {
+    read.rows = nullptr;
+  } else {
+    read.masks = nullptr;
+    read.index = {};
+  }
+  return read;
+}
+
+llvm::Error KernelMap::find_masks(llvm::ArrayRef<std::shared_ptr<const KernelMap>> maps, Engine& engine) {
+  std::vector<Pairs*> unfound;
+  std::map<const CellGrids*, std::vector<IndexedSearch>> searches;  // of each index
+  for (const std::shared_ptr<const KernelMap>& map : maps) {
+    Pairs& pairs = *map->pairs_;
+    if (!pairs.view.masks || pairs.has_masks || llvm::is_contained(unfound, &pairs)) continue;
+    unfound.push_back(&pairs);
+    searches[pairs.view.index.cells.grids].push_back({map->coarse().coords(), &pairs.view});
+  }
+  for (const auto& [index, of_index] : searches) MINUET_TRY(engine.search_index(of_index));
+  for (Pairs* const pairs : unfound) pairs->has_masks = true;
+  return llvm::Error::success();
 }
 
 llvm::Error KernelMap::find(void* stream, bool positions) const {
@@ -89,7 +164,7 @@ llvm::Error KernelMap::find(void* stream, bool positions) const {
   } else {
     auto place = [&](Placement& parts) { found.rows = parts.take<i32>(entries); };
     MINUET_ASSIGN(pairs_->rows, allocate_parts(source, place));
-    MINUET_TRY(search(*engine, found, used, stream));
+    MINUET_TRY(is_indexed() ? search_index(*engine, found, stream) : search(*engine, found, used, stream));
   }
   if (positions) {
     auto place = [&](Placement& parts) {
@@ -115,19 +190,26 @@ MapLimits KernelMap::limits(i32 key_bits, i32 sets) const {
   return {key_bits, std::max<i64>({fine().rows(), coarse().rows(), 1}), sets, 1, view().geometry.volume};
 }
 
+llvm::Error KernelMap::search_index(MapEngine& engine, MapView& found, void* stream) const {
+  MINUET_TRY(place_masks());
+  found.masks = view().masks;
+  MINUET_TRY(engine.begin_maps(limits(coarse().key_bits_, 0), stream));
+  MINUET_TRY(engine->search_index({IndexedSearch{coarse().coords(), &found}}));
+  pairs_->has_masks = true;
+  return llvm::Error::success();
+}
+
 /// Searches under the sets' common layout where its guard suffices, else re-packs both.
 llvm::Error KernelMap::search(MapEngine& engine, MapView& found, std::vector<DeviceMemory>& used,
                               void* stream) const {
   const CoordinateSet &fine = this->fine(), &coarse = this->coarse();
   const i32 ndim = fine.engines()->ndim();
   i64 guard[kMaxDim] = {}, period[kMaxDim] = {1, 1, 1, 1};
-  bool guarded = true;
   for (i32 a = 0; a < ndim; ++a) {
     guard[a] = axis_reach(found.geometry.kernel_size[a], found.geometry.step[a]);
-    guarded = guarded && guard[a] <= fine.guard_[a] && guard[a] <= coarse.guard_[a];
   }
   Coords sources = fine.coords(), queries = coarse.coords();
-  const bool repack = !guarded || !is_same(fine.layout_, coarse.layout_) || sources.key != queries.key;
+  const bool repack = !is_guarded() || !is_same(fine.layout_, coarse.layout_) || sources.key != queries.key;
   i32 key_bits = fine.key_bits_;
   const CloudLayout* layout = fine.state_.layout;
   CloudState common;

@@ -22,12 +22,16 @@ llvm::Error MapEngine::refuse_capture() const {
   if (!engine_->was_captured()) return llvm::Error::success();
   return make_error(
       StatusCode::FailedPrecondition,
-      "the stream is being captured: make sets and maps, and ask for pairs, before the capture");
+      "the stream is being captured: make sets and maps, and ask for counts and pairs, before the capture");
+}
+
+llvm::Error MapEngine::begin_making(void* stream) {
+  MINUET_TRY(begin(stream));
+  return refuse_capture();
 }
 
 llvm::Error MapEngine::begin_maps(const MapLimits& limits, void* stream) {
-  MINUET_TRY(begin(stream));
-  MINUET_TRY(refuse_capture());
+  MINUET_TRY(begin_making(stream));
   const i64 bytes = engine_->map_workspace_bytes(limits);
   if (bytes > workspace_.bytes()) {
     workspace_ = DeviceMemory();

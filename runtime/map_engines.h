@@ -22,7 +22,9 @@ class MapEngine {
   Engine* operator->() const { return engine_.get(); }
   i32 permute_coordinates() const { return permute_coordinates_; }
   llvm::Error begin(void* stream);
-  /// begin(), and the Map step's; not in a capture.
+  /// begin(), of what is made once, and not at each replay: not in a capture.
+  llvm::Error begin_making(void* stream);
+  /// The same, and the Map step's.
   llvm::Error begin_maps(const MapLimits& limits, void* stream);
   /// Copies device words to the host and waits; not in a capture.
   llvm::Error read_words(i32* host, const i32* source, i64 words);

@@ -83,6 +83,16 @@ llvm::Error Queue::check_stream(void* stream) const {
                     "the queue's stream, or make what is called without a queue");
 }
 
+llvm::Expected<QueueCall> Queue::enter() {
+  QueueCall call{std::unique_lock<std::mutex>(in_call_, std::try_to_lock), {}};
+  if (!call.in_call.owns_lock()) {
+    return make_error(StatusCode::FailedPrecondition,
+                      "the queue is in use by another thread: give every thread one of its own");
+  }
+  call.at_work = work();
+  return call;
+}
+
 llvm::Expected<Queue::Block> Queue::grown(Block& block, i64 bytes) {
   if (block && block->bytes() >= bytes) return block;
   const bool growing = block != nullptr;

@@ -33,6 +33,11 @@ class BlockPool final : public MemorySource {
 
 class MapEngine;
 
+/// A thread's hold on a queue, or on none.
+struct QueueCall {
+  std::unique_lock<std::mutex> in_call, at_work;
+};
+
 /// One call at a time, but for the release of memory.
 class Queue {
  public:
@@ -55,8 +60,10 @@ class Queue {
   }
   /// The queue's engine for sets and maps of `ndim` axes; null before the first.
   std::shared_ptr<MapEngine>& map_engine(i32 ndim) { return map_engines_[ndim]; }
-  /// Locked by each call.
-  std::mutex& in_call() { return in_call_; }
+  /// The whole of a call; FailedPrecondition beside another thread's.
+  llvm::Expected<QueueCall> enter();
+  /// Of what any thread may ask while another one calls: that call ends first.
+  std::unique_lock<std::mutex> work() { return std::unique_lock<std::mutex>(at_work_); }
 
  private:
   using Block = std::shared_ptr<const DeviceMemory>;
@@ -70,7 +77,8 @@ class Queue {
   const std::shared_ptr<MemorySource> memory_;
   Block scratch_, engine_scratch_;
   std::map<i32, std::shared_ptr<MapEngine>> map_engines_;
-  std::mutex in_call_;
+  std::mutex in_call_;  // of calls; each of them works, and so does who only asks
+  std::mutex at_work_;
 };
 
 }  // namespace minuet

@@ -303,15 +303,16 @@ MINUET_API minuet_status minuet_coordinates_create(minuet_device* device,
                                                    const int32_t* coordinates, int64_t count, void* stream,
                                                    minuet_coordinates** set);
 /* The coarser set: unique floor(p / (s t)) * (s t); floor for negatives too. Has room for the rows of `fine`.
- * Waits; with a queue who first asks for its count, rows, coordinates or a map does: make all sets first. */
+ * Waits; with a queue who first asks for its count, rows, coordinates or a map does, and may have it made
+ * only then, with all others of its finest set: make all sets first. */
 MINUET_API minuet_status minuet_coordinates_downsample(minuet_coordinates* fine,
                                                        const int32_t stride[MINUET_MAX_DIM], void* stream,
                                                        minuet_coordinates** coarse);
 MINUET_API void minuet_coordinates_destroy(minuet_coordinates* set);
-/* Coordinates in the set, without duplicates. This and the next: -1 where the device fails in the wait. */
+/* Coordinates in the set, without duplicates. This and the next: any thread; -1 where the device fails, or
+ * where the set was not made before a capture of its queue's stream. */
 MINUET_API int64_t minuet_coordinates_count(const minuet_coordinates* set);
-/* Rows of features on this set: as many as the caller gave, kept duplicates included; the count of a
- * derived set. */
+/* Rows of features on this set: as many as the caller gave, duplicates too; the count of a derived set. */
 MINUET_API int64_t minuet_coordinates_rows(const minuet_coordinates* set);
 /* int32 [rows, 1 + ndim] to device memory, in the order of the rows: the caller's, or ascending for a
  * derived set. Enqueued on the stream. */
@@ -347,8 +348,7 @@ MINUET_API void minuet_kernel_map_destroy(minuet_kernel_map* map);
  * prepare_maps of a convolution by gather-GEMM-scatter. */
 MINUET_API int32_t minuet_kernel_map_volume(const minuet_kernel_map* map);
 MINUET_API minuet_status minuet_kernel_map_query_pairs(minuet_kernel_map* map, int64_t* pairs);
-/* int32 [pairs, 3] (k, input row, output row) to host memory, ordered by k; rows in the caller's
- * order of each set. Waits. */
+/* int32 [pairs, 3] (k, input row, output row) to host memory, by k; rows in the caller's order. Waits. */
 MINUET_API minuet_status minuet_kernel_map_export(minuet_kernel_map* map, int32_t* pairs, void* stream);
 
 /* ---- one op ----------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
-// Masks of the queries of kernel maps, and counts of the offsets, by an index of the sources' cells
-// (cell_index.h); where somebody reads a map's rows, map[k][q] = the source row of q + offset k, or -1, too.
+// Masks of the queries of kernel maps by an index of the sources' cells (cell_index.h); where somebody reads
+// them, counts of the offsets, and a map's rows, map[k][q] = the source row of q + offset k, or -1, too.
 //
 // One thread a query. All threads of a warp are at the same lines, whose hits they count by vote.
 #pragma once
@@ -73,7 +73,8 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads, kLineThreads<S.ndim> /
     }
     __syncthreads();
     for (i32 k = static_cast<i32>(threadIdx.x); k < offsets; k += S.threads) {
-      if (counts[k] != 0) atomicAdd(search.counts + first * length + k, counts[k]);
+      if (search.counts != nullptr && counts[k] != 0)
+        atomicAdd(search.counts + first * length + k, counts[k]);
     }
   }
 }

@@ -136,7 +136,7 @@ struct IndexCellsParams {
   IndexedSet sets[kMostIndexedLevels];
 };
 
-/// Kernel maps from an index: masks and counts, and the rows of those that somebody reads. `blocks` blocks a
+/// Kernel maps from an index: masks, and the counts and rows of those that somebody reads. `blocks` blocks a
 /// map, one map's after the other's.
 struct SearchCellsSpec {
   KeyType key = KeyType::U32;
@@ -154,7 +154,7 @@ struct CellSearch {
   i32 source_level;  // of the index
   i32* rows;         // [volume][queries]: the source row, or -1; every entry is written; null: none
   u32* masks;        // [mask_words(volume)][queries] bit k % 32 of word k / 32: rows[k] is a row
-  u32* counts;       // [volume] pairs are added to it
+  u32* counts;       // [volume] pairs are added to it; null: nobody asks
 };
 constexpr i32 kMostCellSearches = 24;  // of one launch
 struct SearchCellsParams {

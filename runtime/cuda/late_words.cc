@@ -1,5 +1,7 @@
 #include "runtime/cuda/late_words.h"
 
+#include <atomic>
+
 namespace minuet {
 namespace {
 
@@ -17,10 +19,13 @@ class LateSlots::Fetched final : public LateWords {
   Fetched& operator=(const Fetched&) = delete;
 
   llvm::Expected<llvm::ArrayRef<i32>> wait() override {
-    const Driver& driver = owner_->device_->driver();
-    const ContextScope scope(driver, owner_->device_->context());
-    const CaptureScope alone(driver, CU_STREAM_CAPTURE_MODE_RELAXED);
-    MINUET_TRY(check(driver, driver.cuEventSynchronize(slot_.event), "waiting for words of the device"));
+    if (!is_there_) {
+      const Driver& driver = owner_->device_->driver();
+      const ContextScope scope(driver, owner_->device_->context());
+      const CaptureScope alone(driver, CU_STREAM_CAPTURE_MODE_RELAXED);
+      MINUET_TRY(check(driver, driver.cuEventSynchronize(slot_.event), "waiting for words of the device"));
+      is_there_ = true;
+    }
     return llvm::ArrayRef<i32>(slot_.words, static_cast<std::size_t>(words_));
   }
 
@@ -28,6 +33,7 @@ class LateSlots::Fetched final : public LateWords {
   const std::shared_ptr<LateSlots> owner_;
   const Slot slot_;
   const i64 words_;
+  std::atomic<bool> is_there_{false};  // somebody has waited
 };
 
 LateSlots::~LateSlots() {
