@@ -17,12 +17,7 @@ Arena::Arena(std::shared_ptr<MemorySource> source, void* workspace, i64 bytes)
       bytes_(workspace ? bytes : 0),
       callers_(workspace != nullptr) {}
 
-Arena::~Arena() {
-#ifdef MINUET_GUARD_PARTS
-  // Whole again: the caller's goes back to him.
-  if (data_) ASAN_UNPOISON_MEMORY_REGION(data_, static_cast<std::size_t>(bytes_));
-#endif
-}
+Arena::~Arena() { forget_parts(data_, bytes_); }
 
 llvm::Error Arena::reserve(i64 bytes) {
   if (bytes <= bytes_) return llvm::Error::success();

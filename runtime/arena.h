@@ -20,6 +20,15 @@ namespace minuet {
 
 constexpr i64 kArenaAlignment = 256;
 
+/// A block is whole again, for whoever has it next.
+inline void forget_parts(void* block, i64 bytes) {
+#ifdef MINUET_GUARD_PARTS
+  if (block) ASAN_UNPOISON_MEMORY_REGION(block, static_cast<std::size_t>(bytes));
+#else
+  static_cast<void>(block), static_cast<void>(bytes);
+#endif
+}
+
 /// Offsets of parts inside one block. Under AddressSanitizer they lie apart, and between them is poison: a
 /// part that is overrun would else be its neighbour's wrong numbers.
 class ArenaLayout {
@@ -71,7 +80,7 @@ llvm::Expected<DeviceMemory> allocate_parts(const std::shared_ptr<MemorySource>&
   Placement measured(nullptr);
   place(measured);
   MINUET_ASSIGN(DeviceMemory memory, DeviceMemory::create(source, measured.bytes()));
-  Placement parts(memory.data());
+  Placement parts(memory.data(), source->gives_idle());
   place(parts);
   return memory;
 }

@@ -38,6 +38,8 @@ class MemorySource {
   virtual ~MemorySource() = default;
   virtual llvm::Expected<void*> allocate(i64 bytes) = 0;
   virtual void release(void* memory) = 0;
+  /// Whether nothing that is enqueued works any more in what it gives.
+  virtual bool gives_idle() const { return true; }
 };
 
 class Device : public MemorySource {

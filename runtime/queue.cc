@@ -61,6 +61,7 @@ llvm::Expected<void*> BlockPool::allocate(i64 bytes) {
 void BlockPool::release(void* memory) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = bytes_.find(memory);
+  forget_parts(memory, found->second);
   free_.emplace(found->second, memory);
   bytes_.erase(found);
 }

@@ -19,6 +19,7 @@ class BlockPool final : public MemorySource {
   ~BlockPool() override;
   llvm::Expected<void*> allocate(i64 bytes) override;
   void release(void* memory) override;
+  bool gives_idle() const override { return false; }
 
  private:
   void* take_free(i64 bytes);
