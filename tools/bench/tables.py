@@ -98,7 +98,8 @@ def replay_rows(result):
         replay, exact = cloud["replay"], cloud["exact"]
         yield (result["network"], cloud["cloud"], cloud["maps"], count(cloud["voxels"]), milliseconds(replay["median_ms"]),
                f"{milliseconds(replay['p10_ms'])} - {milliseconds(replay['p90_ms'])}", milliseconds(replay["max_ms"]),
-               milliseconds(cloud["replay_maps_alone"]["median_ms"]), milliseconds(exact["median_ms"]))
+               milliseconds(cloud["replay_maps_alone"]["median_ms"]),
+               milliseconds(cloud["replay_maps_alone_gpu"]["median_ms"]), milliseconds(exact["median_ms"]))
 
 
 def render_replays(results):
@@ -107,7 +108,9 @@ def render_replays(results):
         groups.setdefault(f"{result['device']}, {result['dtype']}, commit {result['commit']}", []).extend(replay_rows(result))
     for title, rows in groups.items():
         lines += ["", f"{title}:", ""]
-        lines += table(("network", "cloud", "maps", "voxels", "graph, ms", "p10 - p90", "most", "its maps alone", "exact mode"), rows)
+        titles = ("network", "cloud", "maps", "voxels", "graph, ms", "p10 - p90", "most", "its maps alone",
+                  "on the GPU", "exact mode")
+        lines += table(titles, rows)
     return "\n".join(lines) + "\n"
 
 
