@@ -63,15 +63,15 @@ llvm::Error check_fused_warps(const FusedSpec& spec) {
                       "is more than there is room for",
                       spec.warps, spec.split, spec.blocks);
   }
-  if (kRowsTogether % fused_unit_rows(spec) != 0) {
-    return make_error(StatusCode::OutOfRange, "{0} tiles of rows are no power of two", spec.row_tiles);
-  }
   if (spec.unit == MmaUnit::Warpgroup) {
     const bool copies_bulk = spec.weights == WeightRoad::BulkCopy || spec.weights == WeightRoad::BulkRefill;
     if (spec.row_tiles != 2 || spec.warps % 4 != 0 || spec.split != 1 || !copies_bulk ||
         spec.io == DType::F32 || folds_offsets(spec.io, spec.in_channels)) {
       return make_error(StatusCode::OutOfRange, "these are no whole warpgroups with weights by bulk copies");
     }
+  }
+  if (kRowsTogether % fused_unit_rows(spec) != 0) {
+    return make_error(StatusCode::OutOfRange, "{0} tiles of rows are no power of two", spec.row_tiles);
   }
   return llvm::Error::success();
 }

@@ -119,11 +119,13 @@ int64_t minuet_coordinates_rows(const minuet_coordinates* set) {
 minuet_status minuet_coordinates_export(minuet_coordinates* set, int32_t* coordinates, void* stream) {
   return guarded("minuet_coordinates_export", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(set, "set"));
+    MINUET_ASSIGN(const auto entered, enter(set->set->queue()));
+    MINUET_TRY(set->set->check_stream(stream));
+    MINUET_TRY(set->set->make_wanted());
     MINUET_TRY(set->set->count_rows());
     if (set->set->rows() == 0) return llvm::Error::success();
     MINUET_TRY(check_pointer(coordinates, "coordinates"));
     MINUET_TRY(check_alignment(coordinates, sizeof(int32_t), "the coordinates"));
-    MINUET_ASSIGN(const auto entered, enter(set->set->queue()));
     return set->set->export_coordinates(coordinates, stream);
   });
 }

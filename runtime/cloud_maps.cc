@@ -106,7 +106,7 @@ void CloudMaps::place(Placement& parts) {
   if (may_index()) {
     most.indexed_sets = static_cast<i32>(levels_.size());
     most.index_words = most_index_words(capacity_);
-    cells_ = place_cell_index(parts, most.indexed_sets, capacity_, most.index_words);
+    cells_ = place_cell_index(parts, most.index_words, most.indexed_sets * capacity_);
   }
   map_workspace_ = parts.take<char>(engine_.map_workspace_bytes(most));
   lay_rows();

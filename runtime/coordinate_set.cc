@@ -302,17 +302,21 @@ llvm::Error CoordinateSet::make_family(llvm::ArrayRef<std::shared_ptr<const Coor
   const i64 most = std::max<i64>(own.capacity, 1);
   std::vector<IndexSetsRequest::Level> levels{{cell_stride(), own}};
   MapLimits limits{key_bits_, most, 0, 0, 1};
-  limits.index_words = level_index_words(layout_, cell_stride());
   for (const std::shared_ptr<const CoordinateSet>& set : sets) {
     levels.push_back({set->tensor_stride_, set->coords_});
-    limits.index_words += level_index_words(layout_, set->tensor_stride_);
+  }
+  i64 runs = 0;
+  for (const IndexSetsRequest::Level& level : levels) {
+    const i64 words = level_index_words(layout_, level.stride);
+    limits.index_words += words;
+    runs += most_level_runs(words, most);
   }
   limits.indexed_sets = static_cast<i32>(levels.size());
   MINUET_ASSIGN(const MapEngines::Lease engine, engines_->take(queue_.get()));
   MINUET_TRY(engine->begin_maps(limits, queue_->stream()));
   SetIndex index{state_.layout, own.key, {}};
   auto place_index = [&](Placement& parts) {
-    index.cells = place_cell_index(parts, limits.indexed_sets, most, limits.index_words);
+    index.cells = place_cell_index(parts, limits.index_words, runs);
   };
   MINUET_ASSIGN(DeviceMemory memory, allocate_parts(memory_source(), place_index));
   BuildCoordsRequest build;
@@ -320,7 +324,7 @@ llvm::Error CoordinateSet::make_family(llvm::ArrayRef<std::shared_ptr<const Coor
     build.source_row = parts.take<i32>(most);
     build.row_of = parts.take<i32>(most);
   };
-  MINUET_ASSIGN(const DeviceMemory rows, allocate_parts(memory_source(), place_rows));  // which nobody reads
+  MINUET_ASSIGN(const DeviceMemory rows, allocate_parts(memory_source(), place_rows));  // of the passes alone
   i32* const counts = reinterpret_cast<i32*>(family.counts.data());
   build.coordinates = coordinates_;
   build.count = own.count;

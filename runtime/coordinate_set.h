@@ -27,7 +27,7 @@ struct CoordinateSetOptions {
 };
 
 /// A set of a queue and the coarser ones that are made with it, all by one index of their cells, as soon as
-/// somebody asks for one of them. In calls of the queue only.
+/// somebody asks for one of them. Under Queue::work(), which calls of the queue hold.
 struct SetFamily {
   std::vector<std::weak_ptr<const CoordinateSet>> wanted;  // until they are made; the caller may drop some
   i64 words = 0;                                           // of the index, of the wanted ones' levels too
@@ -48,9 +48,11 @@ class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
   /// Waits where there is no queue. With one it only enqueues, of a set that is itself not yet counted, too;
   /// or, where an index can have it, nothing: it is made with all others that are asked for until then.
   llvm::Expected<std::shared_ptr<CoordinateSet>> downsample(const AxisArray& stride, void* stream) const;
+  /// InvalidArgument where it is not the queue's, if there is one.
+  llvm::Error check_stream(void* stream) const;
   llvm::Error export_coordinates(i32* coordinates, void* stream) const;
 
-  /// Makes this set, and what is made with it, where that was put off: in calls of the queue only. Enqueues.
+  /// Makes this set, and what is made with it, where that was put off: under Queue::work(). Enqueues.
   llvm::Error make_wanted() const;
   /// Waits until the host knows how many rows a coarser set has, and makes it. Any thread, but that in calls
   /// of the queue make_wanted() goes before.
@@ -73,7 +75,6 @@ class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
   CoordinateSet() = default;
   /// The queue's pool, or the device.
   std::shared_ptr<MemorySource> memory_source() const;
-  llvm::Error check_stream(void* stream) const;
   llvm::Error allocate(i64 capacity, bool from_caller);
   /// Of its own; a coarser set that fits the finer one's shares that.
   llvm::Error allocate_layout();
@@ -116,10 +117,11 @@ class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
   KeyLayout layout_;                   // as the device has it
   i32 key_bits_ = 0;                   // that the keys' sort went by; decides their width
   std::shared_ptr<SetFamily> family_;  // null of sets that are made by themselves, and have no coarser ones
-  mutable i32 level_ = -1;             // of the family's index, once it has this set
+  mutable i32 level_ = -1;             // of the family's index, once it has this set; under Queue::work()
   mutable std::mutex counting_;        // of the next three; never held while anything waits
-  mutable std::shared_ptr<const CoordinateSet> finest_;  // of the family, until this one is made
-  mutable std::shared_ptr<LateWords> late_;              // the report of a set that is not counted yet
+  // Of the family, until this one is made. Written under Queue::work() too: either is enough to read it.
+  mutable std::shared_ptr<const CoordinateSet> finest_;
+  mutable std::shared_ptr<LateWords> late_;  // the report of a set that is not counted yet
   mutable i64 rows_ = 0;
   i64 caller_rows_ = -1;  // none of a derived set
   DeviceMemory memory_;

@@ -51,7 +51,9 @@ struct NeighbourView {
   i32* rows = nullptr;   // [volume][queries] row of the other side, or -1; null where they are looked up
   u32* masks = nullptr;  // [mask_words(volume)][queries] bit k % 32 of word k / 32: rows[k] is a row
   i32* order = nullptr;  // [queries] by mask: those of like masks near each other, full masks first
-  i32* ordered_rows = nullptr;  // rows and masks, with a column for each place of the order
+  // Rows and masks, with a column for each place of the order: of rows at least the entries of offsets that
+  // one of the places has that read together (kRowsTogether in kernels_templates/shared/fused_kernels.h).
+  i32* ordered_rows = nullptr;
   u32* ordered_masks = nullptr;
   // Of blocks of its places (kernels_templates/shared/fused_kernels.h): masks of the least ones, and the
   // order of those of each height.

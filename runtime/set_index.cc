@@ -13,10 +13,11 @@ i64 level_index_words(const KeyLayout& layout, const AxisArray& stride) {
   return make_cell_grid(layout, stride.data()).words;
 }
 
-CellIndex place_cell_index(Placement& parts, i64 levels, i64 coordinates, i64 words) {
-  // No level has more runs than the cloud has coordinates.
+i64 most_level_runs(i64 words, i64 coordinates) { return std::min(words * kWordBits, coordinates); }
+
+CellIndex place_cell_index(Placement& parts, i64 words, i64 runs) {
   return {parts.take<CellGrids>(1), parts.take<BitWord>(words + 1),
-          parts.take<BitWord>(levels * coordinates * kRunWords + 1)};
+          parts.take<BitWord>(runs * kRunWords + 1)};
 }
 
 bool fills_cells(i32 ndim, const AxisArray& kernel_size, const AxisArray& dilation,

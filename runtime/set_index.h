@@ -13,8 +13,11 @@ i64 most_index_words(i64 coordinates);
 /// Words that a level of this tensor stride takes.
 i64 level_index_words(const KeyLayout& layout, const AxisArray& stride);
 
-/// Room for an index of `levels` sets of at most `coordinates` rows each, whose levels take `words` together.
-CellIndex place_cell_index(Placement& parts, i64 levels, i64 coordinates, i64 words);
+/// Runs that a level of so many words has at most, of a cloud of so many coordinates.
+i64 most_level_runs(i64 words, i64 coordinates);
+
+/// Room for an index whose levels take `words` together, and have `runs` at most.
+CellIndex place_cell_index(Placement& parts, i64 words, i64 runs);
 
 /// Whether each row of a finer set lies in the cell of one row of a coarser one: of the row that it is
 /// floored to, from which the kernel reaches all of the cell and no other.

@@ -128,8 +128,8 @@ class InputSteps {
   /// Ones where there are none, for each query is its own source.
   MINUET_DEVICE u32 load_mask(i32 word, i32 n) const {
     const auto* masks = reinterpret_cast<const i32*>(p_.masks);
-    return static_cast<u32>(
-        load_row_if<S.programmatic>(masks != nullptr, masks + i64{word} * p_.row_stride + columns_[n]));
+    if (masks != nullptr) masks += i64{word} * p_.row_stride + columns_[n];
+    return static_cast<u32>(load_row_if<S.programmatic>(masks != nullptr, masks));
   }
   MINUET_DEVICE const char* input_row(i32 row) const {
     return static_cast<const char*>(p_.input) + i64{row} * (p_.input_ld * kElement);

@@ -15,7 +15,7 @@ constexpr FusedSpec spec_of(DType io, i32 in, i32 out, i32 volume, i32 turn) {
   spec.volume = volume;
   spec.step = folds_offsets(io, in) ? 4 * granule : turn % 2 == 0 ? 3 * granule : 2 * granule;
   spec.columns = out <= 16 ? 16 : out % 96 == 0 ? 96 : turn % 3 == 0 ? 32 : 64;
-  spec.row_tiles = 1 << turn % 3;
+  spec.row_tiles = 1 << turn % 4;
   spec.warps = 1 + turn / 2 % 2;
   spec.split = 1 + turn / 3 % 2;
   spec.prefetch = 1 + turn % 2;

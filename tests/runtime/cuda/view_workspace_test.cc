@@ -8,7 +8,9 @@ namespace minuet {
 namespace {
 
 std::vector<ViewRequest> requests_of(std::size_t views, i64 capacity, const OffsetOrder* offsets) {
+  static const MapView map;  // of no index
   ViewRequest request;
+  request.map = &map;
   request.queries.capacity = capacity;
   request.sources.capacity = 7 * capacity;
   request.offsets = offsets;
@@ -27,6 +29,19 @@ TEST(ViewWorkspace, ABatchFitsATableAndASort) {
   EXPECT_EQ(batch(5, i64{1} << 28), 3u) << "fewer than 2^30 keys";
   EXPECT_EQ(batch(5, (i64{1} << 28) - 1), 4u);
   EXPECT_EQ(batch(2, (i64{1} << 30) - 1), 1u) << "never none";
+}
+
+TEST(ViewWorkspace, ABatchLooksRowsUpInOneIndex) {
+  const OffsetOrder offsets;
+  const CloudLayout layout = {};
+  CellGrids grids[2];
+  MapView maps[2];
+  for (int i = 0; i < 2; ++i) maps[i].index.layout = &layout, maps[i].index.cells.grids = &grids[i];
+  std::vector<ViewRequest> requests = requests_of(5, 10, &offsets);
+  requests[1].map = requests[3].map = &maps[0];
+  EXPECT_EQ(view_batch(requests), 5u);
+  requests[3].map = &maps[1];
+  EXPECT_EQ(view_batch(requests), 3u);
 }
 
 TEST(ViewWorkspace, CountsTheQueriesThatGetAnOrder) {
