@@ -310,7 +310,7 @@ MINUET_API minuet_status minuet_coordinates_downsample(minuet_coordinates* fine,
                                                        minuet_coordinates** coarse);
 MINUET_API void minuet_coordinates_destroy(minuet_coordinates* set);
 /* Coordinates in the set, without duplicates. This and the next: any thread, after what another calls of the
- * queue; -1 where the device or its memory fails, or a capture of the stream began before the set was made. */
+ * queue; -1 where the device or its memory fails, or a capture began before the set was made. */
 MINUET_API int64_t minuet_coordinates_count(const minuet_coordinates* set);
 /* Rows of features on this set: as many as the caller gave, duplicates too; the count of a derived set. */
 MINUET_API int64_t minuet_coordinates_rows(const minuet_coordinates* set);
