@@ -166,9 +166,12 @@ void choose_warpgroup_blocks(FusedSpec& spec, i64 rows) {
   if (registers <= 96) {
     spec.blocks = rows == 0 || rows >= kManyRows ? 5 : 4;
     spec.warps = 4;
+  } else if (registers <= 128) {
+    spec.blocks = 2;
+    spec.warps = 8;
   } else {
-    spec.blocks = registers <= 128 ? 2 : 1;
-    spec.warps = registers <= 128 ? 8 : 12;
+    spec.blocks = 1;
+    spec.warps = 12;
   }
   spec.stages = choose_warpgroup_stages(spec);
   // Where a wave and a half would be needed, one of larger blocks that take shorter steps may do.

@@ -8,8 +8,6 @@ namespace {
 
 constexpr i64 kCommonPeriod = 64;  // strides that divide it need no new layout
 
-constexpr AxisArray kOnes{1, 1, 1, 1};
-
 static_assert(kMostIndexedLevels <= kMostLateWords, "a status, and a count of each coarser set");
 
 /// True where flooring a key of this period to `stride` floors the coordinate and stays inside its guard.

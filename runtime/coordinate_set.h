@@ -162,9 +162,9 @@ class KernelMap {
   /// Rows, positions and counts, of which the fused dataflow reads none where an index tells rows: in calls
   /// of the queue only. They are there after this.
   llvm::Error find_pairs() const;
-  /// What views of one direction are made of: `ordered` ones of an index, where it tells them, once
-  /// find_masks() was called; others of rows, which are there after this. In calls of the queue only.
-  llvm::Expected<MapView> view_of(bool transposed, bool ordered) const;
+  /// What ordered views of one direction are made of: an index, where it tells their rows, once find_masks()
+  /// was called; else rows, which are there after this. In calls of the queue only.
+  llvm::Expected<MapView> view_of(bool transposed) const;
   /// The masks that views of these maps are made of; of all maps together. Enqueues.
   static llvm::Error find_masks(llvm::ArrayRef<std::shared_ptr<const KernelMap>> maps, Engine& engine);
   /// The pairs of each offset, and of all. Where there is a queue, in its calls only: the first one reads

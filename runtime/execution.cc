@@ -296,7 +296,7 @@ llvm::Error Execution::add_work() {
     if (is_fused(i)) {
       if (keeper) {
         const bool transposed = layer.convolution().kind == ConvolutionKind::Transposed;
-        MINUET_ASSIGN(maps_[layer.map], keeper->view_of(transposed, row_order() != RowOrder::AsTheyCome));
+        MINUET_ASSIGN(maps_[layer.map], keeper->view_of(transposed));
       }
       MINUET_TRY(fused_->add_layer(i, map, coords_of(spec.fine), coords_of(spec.coarse), keeper));
       continue;

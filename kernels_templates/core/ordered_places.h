@@ -16,20 +16,13 @@ struct ViewStarts {
 /// By whole blocks; `starts` is shared.
 template <i32 Threads, class Takes>
 MINUET_DEVICE void find_view_starts(ViewStarts& starts, const ViewsParams& p, const Takes& takes) {
-  static_assert(Threads >= kMostViews, "a thread a view");
-  __shared__ i64 counts[kMostViews];
-  const i32 view = static_cast<i32>(threadIdx.x);
-  if (view < p.job_count) counts[view] = p.jobs[view].order ? *p.jobs[view].query_count : 0;
-  __syncthreads();
-  for (i32 j = view; j <= p.job_count; j += Threads) {
-    i64 queries = 0, blocks = 0;
-    for (i32 i = 0; i < j; ++i) {
-      queries += counts[i];
-      blocks += takes(p.jobs[i]) ? blocks_of_height(counts[i], Threads) : 0;
-    }
-    starts.queries[j] = queries, starts.blocks[j] = blocks;
-  }
-  __syncthreads();
+  find_starts<Threads, kMostViews>(starts.queries, p.job_count, [&](i32 j) -> i64 {
+    return p.jobs[j].order ? *p.jobs[j].query_count : 0;
+  });
+  find_starts<Threads, kMostViews>(starts.blocks, p.job_count, [&](i32 j) -> i64 {
+    const i64 queries = starts.queries[j + 1] - starts.queries[j];
+    return takes(p.jobs[j]) ? blocks_of_height(queries, Threads) : 0;
+  });
 }
 
 /// Where a thread is that takes places of ordered views, a block those of one view, one after the other.

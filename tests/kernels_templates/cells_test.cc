@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tests/kernels_templates/twins.h"
+#include "tests/support/read_together.h"
 // twins.h first: it brings the shim's names.
 #include "kernels_templates/map/clear_cells.h"
 #include "kernels_templates/map/index_cells.h"
@@ -222,11 +223,9 @@ void expect_order(const Ordered& view, std::vector<i32> rows, i64 askers, i32 vo
     expected_order[place] = static_cast<i32>(query) + name;
     for (i32 k = 0; k < volume; ++k) {
       const i32 row = rows[k * queries + query];
-      bool any = false;  // of those that read together
-      for (i64 other = place / kRowsTogether * kRowsTogether; other / kRowsTogether == place / kRowsTogether;
-           ++other)
-        any = any || (other < queries && rows[k * queries + queries - 1 - other] >= 0);
-      if (any) expected_rows[k * view.stride + place] = row < 0 ? -1 : row + name;
+      const auto has = [&](i64 other) { return rows[k * queries + queries - 1 - other] >= 0; };
+      if (any_together(place, queries, has))
+        expected_rows[k * view.stride + place] = row < 0 ? -1 : row + name;
       u32 &mask = expected_masks[k / 32 * view.stride + place],
           &block = expected_blocks[k / 32 * blocks + place / kLeastBlockHeight];
       if (k % 32 == 0) mask = 0;

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "tests/kernels_templates/testing.h"
+#include "tests/support/read_together.h"
 // testing.h first: it brings the shim's names.
 #include "kernels_templates/map/make_masks.h"
 #include "kernels_templates/map/order_rows.h"
@@ -261,15 +262,11 @@ TEST(OrderRows, ColumnsGoByPlace) {
         const i64 query = queries - 1 - i;
         sorted.push_back(static_cast<u32>(query));
         to.expected_order[static_cast<std::size_t>(i)] = static_cast<i32>(query);
-        const auto has = [&](i64 k, i64 place) {
-          return view.rows[static_cast<std::size_t>(k * queries + queries - 1 - place)] >= 0;
-        };
         for (i64 k = 0; k < job.geometry.volume; ++k) {
-          bool any = false;  // of those that read together
-          for (i64 other = i / kRowsTogether * kRowsTogether; other / kRowsTogether == i / kRowsTogether;
-               ++other)
-            any = any || (other < queries && has(k, other));
-          if (any) {
+          const auto has = [&](i64 place) {
+            return view.rows[static_cast<std::size_t>(k * queries + queries - 1 - place)] >= 0;
+          };
+          if (any_together(i, queries, has)) {
             to.expected_rows[static_cast<std::size_t>(k * job.ordered_stride + i)] =
                 view.rows[static_cast<std::size_t>(k * queries + query)];
           }

@@ -7,6 +7,7 @@
 
 #include "codegen/offset_order.h"
 #include "tests/support/layer_run.h"
+#include "tests/support/read_together.h"
 
 namespace minuet {
 
@@ -60,11 +61,7 @@ inline void check_view(Device& device, const std::vector<i32>& rows, const Kerne
     }
   };
   expect_by_place(rows, view.ordered_rows, volume, [&](i64 k, i64 i) {
-    for (i64 place = i / kRowsTogether * kRowsTogether; place < queries && place <= (i | (kRowsTogether - 1));
-         ++place) {
-      if (rows[k * queries + order[place]] >= 0) return true;
-    }
-    return false;
+    return any_together(i, queries, [&](i64 place) { return rows[k * queries + order[place]] >= 0; });
   });
   expect_by_place(masks, view.ordered_masks, words, [](i64, i64) { return true; });
   if (device.info().arch.empty()) return;  // the CPU takes rows as they come
