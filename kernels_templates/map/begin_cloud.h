@@ -6,17 +6,21 @@
 
 namespace minuet {
 
-template <BeginCloudSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void begin_cloud(const BeginCloudParams p) {
-  follow_last_launch();
-  if (p.bounds != nullptr && threadIdx.x < 2 * kMaxFields) {
-    p.bounds[threadIdx.x] = threadIdx.x < kMaxFields ? 0x7fffffff : -0x7fffffff - 1;
-  }
-  if (threadIdx.x != 0) return;
+/// One thread.
+MINUET_DEVICE void take_count(const BeginCloudParams& p) {
   const i64 count = p.given_count != nullptr ? *p.given_count : p.most;
   const bool fits = count >= 0 && count <= p.most;
   *p.points = fits ? static_cast<i32>(count) : 0;
   *p.status = fits ? 0 : kStatusPastCapacity;
+}
+
+template <BeginCloudSpec S>
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void begin_cloud(const BeginCloudParams p) {
+  follow_last_launch();
+  if (threadIdx.x < 2 * kMaxFields) {
+    p.bounds[threadIdx.x] = threadIdx.x < kMaxFields ? 0x7fffffff : -0x7fffffff - 1;
+  }
+  if (threadIdx.x == 0) take_count(p);
 }
 
 }  // namespace minuet

@@ -7,9 +7,15 @@
 
 #include "kernels_templates/core/grid.h"
 #include "kernels_templates/core/programmatic.h"
+#include "kernels_templates/core/vector.h"
 #include "kernels_templates/shared/cell_index.h"
 
 namespace minuet {
+
+/// words[0, count) = 0, count even, by all threads of a grid.
+MINUET_DEVICE void clear_words(BitWord* words, i64 count, i64 first, i64 stride) {
+  for (i64 i = first; i < count / 2; i += stride) store_vector<16>(words, i * 16, Vector<16>{});
+}
 
 template <ClearCellsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void clear_cells(const ClearCellsParams p) {
@@ -46,8 +52,8 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void clear_cells(const ClearCellsP
   }
   const i64 first = grid_thread(S.threads), stride = grid_threads(S.threads);
   const i64 rows = points < p.most_rows ? points : p.most_rows;
-  for (i64 i = first; i < words; i += stride) p.index.runs[i] = {};
-  for (i64 i = first; i < runs * kRunWords; i += stride) p.index.cells[i] = {};
+  clear_words(p.index.runs, words + words % 2, first, stride);  // [words] is there too
+  clear_words(p.index.cells, runs * kRunWords, first, stride);
   for (i64 i = first; i < rows; i += stride) p.source_row[i] = 0x7fffffff;
 }
 

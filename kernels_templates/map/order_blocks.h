@@ -1,6 +1,6 @@
 // block_orders: of each ordered view and height, the blocks of its places, those with the most offsets first.
-// A block of the grid makes an order: a counting sort, whose keys are found twice. Of many blocks the last
-// ones matter little, and these keep their places.
+// A block of the grid makes an order: a counting sort. Of many blocks the last ones matter little, and these
+// keep their places.
 #pragma once
 
 #include "kernels_templates/core/programmatic.h"
@@ -53,11 +53,26 @@ MINUET_DEVICE u32 count_weight(u32* next, i32 weight) {
   return __shfl_sync(~0u, before, leader) + static_cast<u32>(__popc(same & ((1u << lane) - 1)));
 }
 
+/// next[w] = sum of next[v] over v < w, by one warp.
+MINUET_DEVICE void sum_weights(u32* next) {
+  static_assert(kMostBlockWeights == 64, "a lane has two weights");
+  const u32 lane = threadIdx.x & 31u, first = next[2 * lane], own = first + next[2 * lane + 1];
+  u32 sum = own;
+  MINUET_UNROLL
+  for (u32 distance = 1; distance < 32; distance *= 2) {
+    const u32 below = __shfl_up_sync(~0u, sum, distance);
+    if (lane >= distance) sum += below;
+  }
+  next[2 * lane] = sum - own;
+  next[2 * lane + 1] = sum - own + first;
+}
+
 template <OrderBlocksSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void order_blocks(const ViewsParams p) {
   follow_last_launch();
   static_assert(S.threads >= kMostBlockWeights, "a thread has a weight");
   __shared__ u32 next[kMostBlockWeights];
+  __shared__ u16 weights[kMostSortedBlocks];
   const i32 thread = static_cast<i32>(threadIdx.x);
   for (u32 number = blockIdx.x; number < static_cast<u32>(p.job_count * kBlockHeightCount);
        number += gridDim.x) {
@@ -74,14 +89,15 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void order_blocks(const ViewsParam
     };
     if (thread < kMostBlockWeights) next[thread] = 0;
     __syncthreads();
-    for_each_block<S.threads>(sorted, weigh, [&](i64, i32 weight) { count_weight(next, weight); });
-    __syncthreads();
-    u32 before = 0;
-    for (i32 weight = 0; weight < thread && thread < kMostBlockWeights; ++weight) before += next[weight];
-    __syncthreads();
-    if (thread < kMostBlockWeights) next[thread] = before;
-    __syncthreads();
     for_each_block<S.threads>(sorted, weigh, [&](i64 block, i32 weight) {
+      count_weight(next, weight);
+      if (weight >= 0) weights[block] = static_cast<u16>(weight);
+    });
+    __syncthreads();
+    if (thread < 32) sum_weights(next);
+    __syncthreads();
+    const auto weighed = [&](i64 block) { return i32{weights[block]}; };
+    for_each_block<S.threads>(sorted, weighed, [&](i64 block, i32 weight) {
       const u32 place = count_weight(next, weight);
       if (weight >= 0) order[place] = static_cast<i32>(block);
     });

@@ -1,9 +1,9 @@
-// keys[i] = rank of query q's mask with the view's number above it, queries[i] = q: sorted by them, each
+// keys[i] = rank of query q's mask above the ranks of the views before, queries[i] = q: sorted by them, each
 // view's queries lie together, those of like masks near each other, and those with all neighbours come first.
 // One thread a query, which makes its mask where that is not there.
 //
-// A rank gathers bits of the mask from all over it. Of masks of one word a block has tables of what each byte
-// gives to it; it takes a row of blocks of queries, so that it makes few of them.
+// A rank gathers bits of the mask from all over it. A block has tables of what a byte gives to it; it takes a
+// row of blocks of queries, so that it makes few of them.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -15,34 +15,40 @@
 
 namespace minuet {
 
-/// What the bytes of a one-word mask give to its code (mask_code()).
-class CodeTables {
+/// Of a view: what the bytes of a one-word mask give to its code (mask_code()), and those of codes to ranks.
+class RankTables {
  public:
   /// By whole blocks: all threads are past what they do with the tables before.
   template <i32 Threads>
   MINUET_DEVICE void make(const ViewJob& job) {
     const i32 thread = static_cast<i32>(threadIdx.x);
     for (i32 bit = thread; bit < 32; bit += Threads) of_bit_[bit] = 0;
+    for (i32 i = thread; i < 256; i += Threads)
+      of_code_byte_[i] = byte_interval(static_cast<u32>(i), job.ranks.share);
     __syncthreads();
     for (i32 i = thread; i < job.ranked && job.geometry.volume <= 32; i += Threads)
-      of_bit_[job.offsets[i]] = 1u << (job.ranked - 1 - i);
+      of_bit_[job.offsets[i]] = 1u << (31 - i);
     __syncthreads();
     for (i32 i = thread; i < 4 * 256; i += Threads) {
       u32 code = 0;
       MINUET_UNROLL
       for (i32 bit = 0; bit < 8; ++bit) code |= (i >> bit & 1) != 0 ? of_bit_[i / 256 * 8 + bit] : 0u;
-      of_byte_[i / 256][i % 256] = code;
+      of_mask_byte_[i / 256][i % 256] = code;
     }
     __syncthreads();
   }
   MINUET_DEVICE u32 code(u32 mask) const {
-    return of_byte_[0][mask & 255u] | of_byte_[1][mask >> 8 & 255u] | of_byte_[2][mask >> 16 & 255u] |
-           of_byte_[3][mask >> 24];
+    return of_mask_byte_[0][mask & 255u] | of_mask_byte_[1][mask >> 8 & 255u] |
+           of_mask_byte_[2][mask >> 16 & 255u] | of_mask_byte_[3][mask >> 24];
+  }
+  MINUET_DEVICE u32 rank(u32 code, const MaskRanks& ranks) const {
+    return rank_of_code(code, ranks, [this](u32 byte) { return of_code_byte_[byte]; });
   }
 
  private:
   u32 of_bit_[32];
-  u32 of_byte_[4][256];
+  u32 of_mask_byte_[4][256];
+  RankInterval of_code_byte_[256];
 };
 
 /// A query's mask, made and kept where it is not there; its first word.
@@ -63,7 +69,7 @@ template <RankMasksSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void rank_masks(const ViewsParams p) {
   follow_last_launch();
   __shared__ ViewStarts starts;
-  __shared__ CodeTables tables;
+  __shared__ RankTables tables;
   find_view_starts<S.threads>(starts, p, [](const ViewJob&) { return true; });
   const i64 thread = grid_thread(S.threads), blocks = starts.blocks[p.job_count];
   if (thread == 0) *p.key_count = static_cast<i32>(starts.queries[p.job_count]);
@@ -84,7 +90,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void rank_masks(const ViewsParams 
     const u32 mask = find_mask<S>(job, p.layout, q, queries);
     const u32 code = job.geometry.volume <= 32 ? tables.code(mask)
                                                : mask_code(job.masks, queries, q, job.offsets, job.ranked);
-    p.keys[starts.queries[j] + q] = static_cast<u32>(j) << p.rank_bits | rank_of_code(code, job.ranked);
+    p.keys[starts.queries[j] + q] = job.first_key + tables.rank(code, job.ranks);
     p.queries[starts.queries[j] + q] = static_cast<u32>(q);
   }
 }

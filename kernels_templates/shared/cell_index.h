@@ -56,8 +56,11 @@ MINUET_HD constexpr CellGrid make_cell_grid(const KeyLayout& layout, const i32* 
     const i32 power = bit_width_of(static_cast<u64>(grid.stride[f])) - 1;
     grid.shift[f] = grid.stride[f] == 1 << power ? power : -1;
     grid.weight[f] = cells;
-    const i64 values = layout.span[f] / grid.stride[f] + 1;
-    const bool fits = layout.span[f] >> 32 == 0 && values <= kMostCells / cells;
+    const i64 values =
+        (grid.shift[f] >= 0 ? layout.span[f] >> grid.shift[f] : layout.span[f] / grid.stride[f]) + 1;
+    // Products that a double does not hold exactly are too large anyway; it is cheaper than to divide.
+    const bool fits = layout.span[f] >> 32 == 0 && static_cast<double>(values) * static_cast<double>(cells) <=
+                                                       static_cast<double>(kMostCells);
     cells = fits ? cells * values : kMostCells + 1;
   }
   grid.words = static_cast<i32>((cells + kWordCells - 1) / kWordCells);

@@ -20,7 +20,7 @@ constexpr u32 kStatusTooManyCells = 64u;  // the cloud's extent has more cells t
 
 // ---- a cloud's count, bounds and layout ------------------------------------------------------
 
-/// What a cloud begins with. One block.
+/// What a cloud begins with whose bounds are to be found. One block.
 struct BeginCloudSpec {
   i32 threads = 128;
   template <class Visitor>
@@ -33,7 +33,7 @@ struct BeginCloudParams {
   i64 most;                // more set the status, and none is taken; so does a negative count
   u32* status;             // out: one word
   i32* points;             // out: one word
-  i32* bounds;             // out: [2][kMaxFields] INT_MAX, then INT_MIN; or null
+  i32* bounds;             // out: [2][kMaxFields] INT_MAX, then INT_MIN
 };
 
 /// Bits of the status word that a layout and its bounds set, where keys have at most `key_bits`.
@@ -45,7 +45,7 @@ MINUET_HD constexpr u32 layout_status(const CloudLayout& cloud, i32 ndim, const 
   return status | (cloud.keys.total_bits > key_bits ? kStatusKeyTooNarrow : 0);
 }
 
-/// Bounds -> layout. One thread.
+/// Bounds -> layout; of declared ones it is what a cloud begins with. One thread.
 struct MakeLayoutSpec {
   i32 ndim = 3;
   i32 threads = 32;
@@ -55,15 +55,13 @@ struct MakeLayoutSpec {
   }
 };
 struct MakeLayoutParams {
-  const i32* bounds;  // device, [2][kMaxFields] as found; or null, and the next two are
-  i32 least[kMaxFields];
+  BeginCloudParams cloud;  // with bounds: as found, status is or-ed into; without: declared, the cloud begins
+  i32 least[kMaxFields];   // declared
   i32 greatest[kMaxFields];
   i64 guard[kMaxDim];
   i64 period[kMaxDim];
-  i32 key_bits;         // that keys may take
+  i32 key_bits;         // that keys may take; of a layout that needs more points are 0 from here on
   CloudLayout* layout;  // out
-  u32* status;          // bits are or-ed in
-  i32* points;          // of a layout that cannot be: 0 from here on
 };
 
 // ---- coordinates -> keys -------------------------------------------------------------------

@@ -29,15 +29,29 @@ struct MakeMasksParams {
 constexpr i32 kMostViews = 16;
 /// Most offsets that a rank looks at: those farthest from the centre.
 constexpr i32 kMostRankedOffsets = 27;
-/// Digits of a rank that a sort key has below the highest one.
-constexpr i32 kRankDigits = 15;
-/// Bits of the short ranks of so many offsets.
-MINUET_HD constexpr i32 short_rank_bits(i32 ranked) {
-  return ranked <= kRankDigits ? ranked : kRankDigits + bit_width_of(static_cast<u64>(ranked - kRankDigits));
+/// How many ranks the masks of a view have, and how these divide them (rank_of_code()).
+struct MaskRanks {
+  u32 keys;   // ranks are below it
+  u32 share;  // in 2^-32: of the ranks of all that agree so far, those of the ones that have the next offset
+};
+/// All orders are one sort: of ranks, each view's above those of the views before it. Where few queries are
+/// sorted a pass less counts for more than what the ranks tell apart: two passes are enough for five levels'
+/// kernels of 3^3, and those between the levels.
+constexpr i32 kShortRankKeyBits = 16, kMostRankKeyBits = 24;
+constexpr u32 kShortRankKeys = 12288, kLongRankKeys = 1u << kMostRankKeyBits >> 4;
+constexpr i64 kFewRankedQueries = 1 << 20;
+static_assert(kMostViews * kLongRankKeys <= 1u << kMostRankKeyBits, "three passes of a sort");
+/// Of few offsets each mask has a rank. Of more, most are missing from most masks; the fewer ranks there are
+/// the less is left for masks that have many. What a multiply of 16 rows does in vain, by long ranks of which
+/// an offset takes a half, as it does of the bits of a Gray code; by those of which it takes 0.3; and by all
+/// bits: random points with 4 neighbours a row 2.21, 1.37, 1.37 times what is needed, a sweep's 1.52, 1.36,
+/// 1.35.
+MINUET_HD constexpr MaskRanks mask_ranks(i32 ranked, bool is_short) {
+  const u32 most = is_short ? kShortRankKeys : kLongRankKeys;
+  constexpr u32 kHalf = 1u << 31, kQuarter = 1u << 30, kThreeTenths = 1288490189;
+  if (1u << ranked <= most) return {1u << ranked, kHalf};
+  return {most, is_short ? kQuarter : kThreeTenths};
 }
-/// A sort key is a short rank below a view's number.
-constexpr i32 kMostRankKeyBits = bit_width_of(kMostViews - 1) + short_rank_bits(kMostRankedOffsets);
-static_assert(kMostRankKeyBits <= 24, "three passes of a sort");
 
 /// Where a view's rows come from.
 enum class RowSource : i32 {
@@ -71,14 +85,14 @@ struct ViewJob {
   i32 source_level;                 // of the index
   i32 has_masks;                    // they are there; 0: they are made
   i32 ranked;                       // how many of `offsets` there are
+  MaskRanks ranks;                  // of its masks
+  u32 first_key;                    // ranks of the views before it
   u16 offsets[kMostRankedOffsets];  // the highest bit's first
 };
 
-/// All orders are one sort: of keys that have the view's number above `rank_bits` bits of rank.
 struct ViewsParams {
   ViewJob jobs[kMostViews];
   i32 job_count;
-  i32 rank_bits;      // the most that a job's ranks have
   u32* keys;          // [all ordered jobs' queries, end to end]
   u32* queries;       // the same: each key's query
   const u32* sorted;  // `queries` after the sort
@@ -120,34 +134,48 @@ struct RankMasksSpec {
   }
 };
 
-/// The number whose Gray code is `code`: each bit is the parity of the code's bits from there up.
-MINUET_HD constexpr u32 gray_rank(u32 code) {
-  for (i32 step = 1; step < 32; step *= 2) code ^= code >> step;
-  return code;
-}
-/// A rank in fewer bits, as a small float is: where its highest digit is, then the kRankDigits below that
-/// one. Of two ranks the greater never has the lesser short one; those below 2^(kRankDigits + 1) are their
-/// own.
-MINUET_HD u32 short_rank(u32 rank) {
-  const u32 above = rank | 1u << kRankDigits;
-#if defined(__CUDA_ARCH__)
-  const u32 shift = 31 - kRankDigits - __clz(static_cast<i32>(above));
-#else
-  const u32 shift = 31 - kRankDigits - __builtin_clz(above);
-#endif
-  return (shift << kRankDigits) + (rank >> shift);
-}
-/// The bits of query `q` at the ranked offsets, the first one's highest.
+/// The bits of query `q` at the ranked offsets, the first one's highest, none behind the last.
 MINUET_HD u32 mask_code(const u32* masks, i64 queries, i64 q, const u16* offsets, i32 ranked) {
   u32 code = 0;
   for (i32 i = 0; i < ranked; ++i)
-    code = code << 1 | (masks[offsets[i] / 32 * queries + q] >> offsets[i] % 32 & 1u);
+    code |= (masks[offsets[i] / 32 * queries + q] >> offsets[i] % 32 & 1u) << (31 - i);
   return code;
 }
-/// The sort key of a code: next to it are masks that differ in few of the offsets, and those that have the
-/// first of them come first.
-MINUET_HD u32 rank_of_code(u32 code, i32 ranked) {
-  return short_rank(~0u >> (32 - ranked)) - short_rank(gray_rank(code));
+
+/// The part of [0, kRankUnit) that codes have which begin with certain bits.
+struct RankInterval {
+  u32 begin, size;
+  u32 is_odd;  // 1: of the bits an odd number is there
+};
+constexpr u32 kRankUnit = 1u << 31;
+MINUET_HD constexpr u32 part_of_unit(u32 a, u32 b) { return static_cast<u32>(u64{a} * b >> 31); }
+
+/// Of the codes that begin with a byte. Behind an odd number of bits those that have the next one come first,
+/// else those that lack it: as in a Gray code, neighbours differ in one bit.
+MINUET_HD constexpr RankInterval byte_interval(u32 byte, u32 share) {
+  RankInterval interval{0, kRankUnit, 0};
+  for (i32 bit = 7; bit >= 0; --bit) {
+    const u32 having = static_cast<u32>(u64{interval.size} * share >> 32), lacking = interval.size - having;
+    const u32 has = byte >> bit & 1u;
+    if (has != interval.is_odd) interval.begin += has != 0 ? lacking : having;
+    interval.size = has != 0 ? having : lacking;
+    interval.is_odd ^= has;
+  }
+  return interval;
+}
+/// Of those that begin with the bits of `first`, the codes that go on with those of `next`.
+MINUET_HD constexpr RankInterval narrowed(const RankInterval& first, const RankInterval& next) {
+  const u32 begin = first.is_odd != 0 ? kRankUnit - next.begin - next.size : next.begin;
+  return {first.begin + part_of_unit(first.size, begin), part_of_unit(first.size, next.size),
+          first.is_odd ^ next.is_odd};
+}
+/// The rank of a code, an arithmetic code of it: next to it are masks that differ in few of the offsets, and
+/// those that have the first of them come first. of_byte(b): byte_interval(b, ranks.share).
+template <class OfByte>
+MINUET_HD u32 rank_of_code(u32 code, const MaskRanks& ranks, const OfByte& of_byte) {
+  RankInterval interval = of_byte(code >> 24);
+  for (i32 shift = 16; shift >= 0; shift -= 8) interval = narrowed(interval, of_byte(code >> shift & 255u));
+  return ranks.keys - 1 - part_of_unit(interval.begin, ranks.keys);
 }
 
 /// Most different numbers of offsets that orders of blocks tell apart.

@@ -1,6 +1,7 @@
 #include "runtime/cpu/view_ops.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 
 namespace minuet {
@@ -31,14 +32,17 @@ void order_queries(ThreadPool& pool, const MapScratch& scratch, i64 queries, con
                    const NeighbourView& view) {
   PingPong<u32> keys{static_cast<u32*>(scratch.keys[0]), static_cast<u32*>(scratch.keys[1])};
   PingPong<u32> rows{scratch.rows[0], scratch.rows[1]};
+  const MaskRanks ranks = mask_ranks(offsets.ranked, /*is_short=*/false);
+  std::array<RankInterval, 256> of_byte;
+  for (u32 byte = 0; byte < of_byte.size(); ++byte) of_byte[byte] = byte_interval(byte, ranks.share);
   pool.run(cpu_chunks(queries), [&](i64 chunk, i32) {
     for (i64 q = chunk * kCpuChunk; q < std::min(queries, (chunk + 1) * kCpuChunk); ++q) {
-      keys.now[q] =
-          rank_of_code(mask_code(view.masks, queries, q, offsets.offsets, offsets.ranked), offsets.ranked);
+      const u32 code = mask_code(view.masks, queries, q, offsets.offsets, offsets.ranked);
+      keys.now[q] = rank_of_code(code, ranks, [&](u32 byte) { return of_byte[byte]; });
       rows.now[q] = static_cast<u32>(q);
     }
   });
-  radix_sort(pool, queries, short_rank_bits(offsets.ranked), keys, rows, scratch.bins);
+  radix_sort(pool, queries, bit_width_of(ranks.keys - 1), keys, rows, scratch.bins);
   std::copy_n(rows.now, queries, view.order);
 }
 

@@ -47,7 +47,7 @@ llvm::Error MapStep::index_sets(const IndexSetsRequest& request) {
   const i64 cell_words = clear.levels * most * kRunWords;
   const i32 clear_threads = kernels.choice.clear_cells.threads;
   MINUET_TRY(launcher_.launch(kernels.clear_cells,
-                              stride_grid(std::max(cell_words, clear.most_words), clear_threads,
+                              stride_grid(std::max(cell_words, clear.most_words) / 2, clear_threads,
                                           launcher_.multiprocessors(), kClearBlocksPerMultiprocessor),
                               clear));
   MINUET_TRY(launcher_.launch_stride(kernels.index_runs, most, pass));

@@ -77,14 +77,14 @@ llvm::Error MapStep::find_layout(const LayoutRequest& request) {
   MINUET_TRY(launcher_.mark(Stage::Other));
   const CloudState& cloud = request.cloud;
   // These kernels do not depend on the key's width: the two choices name the same ones.
-  const BeginCloudParams begin{request.given_count, request.most, cloud.status, cloud.points, cloud.bounds};
-  MINUET_TRY(launcher_.launch(map32_.begin_cloud, 1, begin));
   MakeLayoutParams make = {};
+  make.cloud = {request.given_count, request.most, cloud.status, cloud.points, cloud.bounds};
   if (request.declared) {
+    make.cloud.bounds = nullptr;
     std::copy_n(request.declared->least, kMaxFields, make.least);
     std::copy_n(request.declared->greatest, kMaxFields, make.greatest);
   } else {
-    make.bounds = cloud.bounds;
+    MINUET_TRY(launcher_.launch(map32_.begin_cloud, 1, make.cloud));
     const FindBoundsParams find{request.coordinates, cloud.points, cloud.bounds};
     MINUET_TRY(launcher_.launch_stride(map32_.find_bounds, std::max<i64>(request.most, 1), find));
   }
@@ -92,8 +92,6 @@ llvm::Error MapStep::find_layout(const LayoutRequest& request) {
   std::copy_n(request.period, kMaxDim, make.period);
   make.key_bits = request.key_bits;
   make.layout = cloud.layout;
-  make.status = cloud.status;
-  make.points = cloud.points;
   return launcher_.launch(map32_.make_layout, 1, make);
 }
 

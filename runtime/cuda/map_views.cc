@@ -39,6 +39,24 @@ ViewJob job_of(const ViewRequest& request) {
   return job;
 }
 
+u32 lay_ranks(ViewsParams& params, bool is_short) {
+  u32 keys = 0;
+  for (ViewJob& job : llvm::MutableArrayRef(params.jobs, static_cast<std::size_t>(params.job_count))) {
+    if (!job.order) continue;
+    job.ranks = mask_ranks(job.ranked, is_short);
+    job.first_key = keys;
+    keys += job.ranks.keys;
+  }
+  return keys;
+}
+
+/// Which keys of the sort each view has; how many there are.
+u32 share_ranks(ViewsParams& params, i64 queries) {
+  const u32 keys = lay_ranks(params, /*is_short=*/true);
+  if (queries <= kFewRankedQueries && keys <= 1u << kShortRankKeyBits) return keys;
+  return lay_ranks(params, /*is_short=*/false);
+}
+
 }  // namespace
 
 llvm::Error MapStep::make_masks(const Coords& queries, i32 volume, const NeighbourView& view, i32* counts) {
@@ -80,7 +98,6 @@ llvm::Error MapStep::make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspa
                         "a view is asked for whose rows nobody wrote and no index tells");
     }
     const ViewJob job = job_of(request);
-    params.rank_bits = std::max(params.rank_bits, short_rank_bits(job.ranked));
     params.jobs[params.job_count++] = job;
     const i64 ordered = request.offsets ? request.askers().capacity : 0;
     (job.source == RowSource::Table ? from_tables : looked_up) += ordered;
@@ -104,11 +121,11 @@ llvm::Error MapStep::make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspa
   params.key_count = work.key_count;
   params.sort_state = work.state_words;
   params.sort_state_words = work.state_count;
+  const i32 key_bits = bit_width_of(share_ranks(params, capacity) - 1);
   MINUET_TRY(launcher_.launch(kernels.rank_masks,
                               stride_grid(capacity, kernels.choice.rank_masks.threads,
                                           launcher_.multiprocessors(), kRankBlocksPerMultiprocessor),
                               params));
-  const i32 key_bits = bit_width_of(static_cast<u64>(params.job_count - 1)) + params.rank_bits;
   const SortMemory memory{
       {work.keys[0], work.keys[1]}, {work.rows[0], work.rows[1]}, work.sort_state(), work.tiles};
   i32 half = 0;

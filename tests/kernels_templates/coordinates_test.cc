@@ -293,7 +293,8 @@ TEST(BeginCloud, TakesCountsThatFit) {
   }
   u32 status = 1;
   i32 points = 0;
-  shim::launch(&begin_cloud<BeginCloudSpec{}>, BeginCloudParams{nullptr, 77, &status, &points, nullptr},
+  std::vector<i32> bounds(2 * kMaxFields);
+  shim::launch(&begin_cloud<BeginCloudSpec{}>, BeginCloudParams{nullptr, 77, &status, &points, bounds.data()},
                {.blocks = 1, .threads = BeginCloudSpec{}.threads});
   EXPECT_EQ(points, 77);
   EXPECT_EQ(status, 0u);
@@ -304,18 +305,16 @@ u32 layout_status_of(const std::array<i32, kMaxFields>& least, const std::array<
                      i32 key_bits, bool found, i32 points, i32& points_left, CloudLayout& layout) {
   std::vector<i32> bounds(least.begin(), least.end());
   bounds.insert(bounds.end(), greatest.begin(), greatest.end());
-  u32 status = 0;
-  points_left = points;
+  u32 status = found ? 0 : poison<u32>();
+  points_left = found ? points : poison<i32>();
   MakeLayoutParams params{};
-  if (found) params.bounds = bounds.data();
+  params.cloud = {&points, 100, &status, &points_left, found ? bounds.data() : nullptr};
   if (!found) std::copy_n(least.begin(), kMaxFields, params.least);
   if (!found) std::copy_n(greatest.begin(), kMaxFields, params.greatest);
   std::fill_n(params.guard, kMaxDim, 3);
   std::fill_n(params.period, kMaxDim, 16);
   params.key_bits = key_bits;
   params.layout = &layout;
-  params.status = &status;
-  params.points = &points_left;
   shim::launch(&make_layout<MakeLayoutSpec{}>, params, {.blocks = 2, .threads = MakeLayoutSpec{}.threads});
   return status;
 }
@@ -354,6 +353,8 @@ TEST(MakeLayout, SaysWhatTheCloudCannotHave) {
                              points, layout),
             0u)
       << "a cloud of no points has no bounds";
+  EXPECT_EQ(layout_status_of({}, {9, 9, 9, 9}, 64, false, 101, points, layout), kStatusPastCapacity);
+  EXPECT_EQ(points, 0) << "more than there is room for";
 }
 
 template <KeyType K, i32 Ndim>

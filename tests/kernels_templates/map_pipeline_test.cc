@@ -99,21 +99,17 @@ class Pipeline {
     u32 status = poison<u32>();
     i32 points = poison<i32>();
     std::vector<i32> bounds = poisoned<i32>(2 * kMaxFields);
-    shim::launch(&begin_cloud<BeginCloudSpec{kThreads}>,
-                 BeginCloudParams{nullptr, count, &status, &points, bounds.data()},
-                 {.blocks = 1, .threads = kThreads});
+    MakeLayoutParams making{};
+    making.cloud = {nullptr, count, &status, &points, bounds.data()};
+    shim::launch(&begin_cloud<BeginCloudSpec{kThreads}>, making.cloud, {.blocks = 1, .threads = kThreads});
     shim::launch(&find_bounds<FindBoundsSpec{.threads = kThreads}>,
                  FindBoundsParams{coordinates.data(), &points, bounds.data()}, grid_);
-    MakeLayoutParams making{};
-    making.bounds = bounds.data();
     for (i32 a = 0; a < kNdim; ++a) {
       making.guard[a] = axis_reach(geometry_.kernel_size[a], geometry_.step[a]);
       making.period[a] = stride;
     }
     making.key_bits = key_bytes(K) * 8;
     making.layout = &layout_;
-    making.status = &status;
-    making.points = &points;
     shim::launch(&make_layout<MakeLayoutSpec{}>, making, {.blocks = 1, .threads = MakeLayoutSpec{}.threads});
     std::vector<Key> keys = poisoned<Key>(static_cast<std::size_t>(count));
     std::vector<u32> rows = poisoned<u32>(static_cast<std::size_t>(count));

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
+#include <string>
 
 #include "tests/kernels_templates/testing.h"
 #include "tests/support/read_together.h"
@@ -66,6 +68,10 @@ TEST(MakeMasks, BitsAndCounts) {
   }
 }
 
+u32 rank_of(u32 code, const MaskRanks& ranks) {
+  return rank_of_code(code, ranks, [&](u32 byte) { return byte_interval(byte, ranks.share); });
+}
+
 /// All cases as the views of one table; every third has no order, and every other no masks yet.
 class Table {
  public:
@@ -86,10 +92,12 @@ class Table {
       job.has_masks = j % 2;
       if (!job.has_masks) view.masks = poisoned<u32>(view.masks.size());
       for (i32 i = 0; i < job.ranked; ++i) job.offsets[i] = static_cast<u16>(one.volume - 1 - i);
-      params.rank_bits = std::max(params.rank_bits, short_rank_bits(job.ranked));
       view.order = poisoned<i32>(static_cast<std::size_t>(one.queries));
       job.rows = view.rows.data(), job.masks = view.masks.data();
-      if (is_ordered(j)) job.order = view.order.data(), keys += one.queries;
+      if (!is_ordered(j)) continue;
+      job.order = view.order.data(), keys += one.queries;
+      job.ranks = mask_ranks(job.ranked, /*is_short=*/j % 2 == 0), job.first_key = sort_keys;
+      sort_keys += job.ranks.keys;
     }
   }
   bool is_ordered(std::size_t j) const { return j % 3 != 2; }
@@ -103,6 +111,7 @@ class Table {
   View views[std::size(kViewCases)];
   ViewsParams params = {};
   i64 keys = 0;  // of all orders
+  u32 sort_keys = 0;
 };
 
 TEST(RankMasks, AllViewsAtOnce) {
@@ -130,10 +139,9 @@ TEST(RankMasks, AllViewsAtOnce) {
         u32 code = 0;
         for (i32 r = 0; r < params.jobs[j].ranked; ++r) {
           const i64 k = params.jobs[j].offsets[r];
-          code = 2 * code + (view.rows[static_cast<std::size_t>(k * view.one.queries + q)] >= 0 ? 1 : 0);
+          if (view.rows[static_cast<std::size_t>(k * view.one.queries + q)] >= 0) code |= 1u << (31 - r);
         }
-        const u32 most = short_rank((1u << params.jobs[j].ranked) - 1);
-        EXPECT_EQ(keys[i], static_cast<u32>(j) << params.rank_bits | (most - short_rank(gray_rank(code))));
+        EXPECT_EQ(keys[i], params.jobs[j].first_key + rank_of(code, params.jobs[j].ranks));
         EXPECT_EQ(queries[i], static_cast<u32>(q));
       }
     }
@@ -144,7 +152,7 @@ TEST(RankMasks, AllViewsAtOnce) {
   }
 }
 
-/// Of one view.
+/// Of one view, in long ranks.
 std::vector<u32> keys_of(const std::vector<u32>& masks, i32 queries, i32 volume,
                          const std::vector<u16>& offsets) {
   std::vector<u32> keys = poisoned<u32>(static_cast<std::size_t>(queries)), numbers = keys, made = masks;
@@ -154,7 +162,7 @@ std::vector<u32> keys_of(const std::vector<u32>& masks, i32 queries, i32 volume,
   ViewJob& job = params.jobs[0];
   job.query_count = &queries, job.masks = made.data(), job.has_masks = 1, job.order = &order;
   job.geometry.volume = volume, job.ranked = static_cast<i32>(offsets.size());
-  params.rank_bits = short_rank_bits(job.ranked);
+  job.ranks = mask_ranks(job.ranked, /*is_short=*/false);
   std::copy(offsets.begin(), offsets.end(), job.offsets);
   params.keys = keys.data(), params.queries = numbers.data(), params.key_count = &key_count;
   shim::launch(&rank_masks<RankMasksSpec{.threads = 64}>, params, shim::small_grid(1, 64));
@@ -183,35 +191,51 @@ TEST(RankMasks, TakesTheOffsetsItIsGiven) {
   std::vector<u16> offsets;
   for (i32 i = 0; i < kMostRankedOffsets; ++i) offsets.push_back(static_cast<u16>(i + 8));
   const std::vector<u32> keys = keys_of(masks, 2, 100, offsets);
-  const u32 most = short_rank((1u << kMostRankedOffsets) - 1);
-  EXPECT_EQ(keys[0], most - gray_rank(1)) << "offset 34 is the last";
-  EXPECT_EQ(keys[1], most - gray_rank(1u << 3));
+  const MaskRanks ranks = mask_ranks(kMostRankedOffsets, /*is_short=*/false);
+  EXPECT_EQ(keys[0], rank_of(1u << (31 - 26), ranks)) << "offset 34 is the last";
+  EXPECT_EQ(keys[1], rank_of(1u << (31 - 23), ranks));
 }
 
-/// The highest digit and the kRankDigits below it, of every number of offsets.
-TEST(RankMasks, ShortRanksKeepTheOrderOfTheirHighDigits) {
-  const auto high_digits = [](u32 rank) {
-    u32 dropped = 0;
-    for (; rank >> dropped >= 2u << kRankDigits; ++dropped) {
-    }
-    return rank >> dropped << dropped;
-  };
+/// Codes in the order of a Gray code, of which some share a rank.
+TEST(RankMasks, RanksKeepTheOrderOfAGrayCode) {
   for (i32 ranked = 1; ranked <= kMostRankedOffsets; ++ranked) {
-    SCOPED_TRACE(ranked);
-    const u32 most = (1u << ranked) - 1;
-    EXPECT_EQ(bit_width_of(short_rank(most)), short_rank_bits(ranked));
-    Random random(400 + static_cast<u64>(ranked));
-    std::vector<u32> ranks{0, most};
-    for (i32 bit = 0; bit < ranked; ++bit) ranks.push_back(1u << bit), ranks.push_back((1u << bit) - 1);
-    for (int i = 0; i < 20000; ++i) ranks.push_back(static_cast<u32>(random.below(most)) >> random.below(20));
-    std::sort(ranks.begin(), ranks.end());
-    for (std::size_t i = 1; i < ranks.size(); ++i) {
-      const u32 before = ranks[i - 1], rank = ranks[i];
-      ASSERT_LE(short_rank(before), short_rank(rank)) << before << " " << rank;
-      ASSERT_EQ(short_rank(before) == short_rank(rank), high_digits(before) == high_digits(rank))
-          << before << " " << rank;
+    for (const bool is_short : {false, true}) {
+      SCOPED_TRACE(std::to_string(ranked) + (is_short ? " short" : ""));
+      const MaskRanks ranks = mask_ranks(ranked, is_short);
+      EXPECT_LE(ranks.keys, is_short ? kShortRankKeys : kLongRankKeys);
+      const u32 all = 1u << ranked;
+      const bool is_exact = ranks.keys == all;
+      EXPECT_EQ(is_exact, all <= (is_short ? kShortRankKeys : kLongRankKeys));
+      Random random(400 + static_cast<u64>(ranked));
+      std::vector<u32> numbers{0, all - 1};  // in the Gray code's order
+      for (int i = 0; i < 20000; ++i) numbers.push_back(static_cast<u32>(random.below(all)));
+      std::sort(numbers.begin(), numbers.end());
+      for (std::size_t i = 0; i < numbers.size(); ++i) {
+        const u32 rank = rank_of((numbers[i] ^ numbers[i] >> 1) << (32 - ranked), ranks);
+        ASSERT_LT(rank, ranks.keys);
+        if (is_exact) {
+          ASSERT_EQ(rank, all - 1 - numbers[i]);
+        } else if (i > 0) {
+          ASSERT_LE(rank, rank_of((numbers[i - 1] ^ numbers[i - 1] >> 1) << (32 - ranked), ranks));
+        }
+      }
     }
   }
+}
+
+/// Of 27 offsets, masks that have few: what a Gray code's highest bits would take for one.
+TEST(RankMasks, RareMasksHaveRanksOfTheirOwn) {
+  std::set<u32> ranks, short_ranks;
+  int masks = 0;
+  for (i32 a = 0; a < 26; ++a) {
+    for (i32 b = a + 1; b < 26; ++b, ++masks) {  // and the centre, the last
+      const u32 code = 1u << (31 - a) | 1u << (31 - b) | 1u << (31 - 26);
+      ranks.insert(rank_of(code, mask_ranks(27, false)));
+      short_ranks.insert(rank_of(code, mask_ranks(27, true)));
+    }
+  }
+  EXPECT_EQ(static_cast<int>(ranks.size()), masks);
+  EXPECT_GT(static_cast<int>(short_ranks.size()), masks * 4 / 5);
 }
 
 TEST(RankMasks, TheFirstOffsetSplitsManyToo) {
@@ -231,7 +255,7 @@ TEST(RankMasks, TheFirstOffsetSplitsManyToo) {
     }
   }
   EXPECT_LT(last_with, first_without);
-  EXPECT_LT(first_without, 1u << short_rank_bits(kOffsets));
+  EXPECT_LT(first_without, kLongRankKeys);
 }
 
 TEST(OrderRows, ColumnsGoByPlace) {
