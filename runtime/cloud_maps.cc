@@ -81,7 +81,7 @@ llvm::Error CloudMaps::check_count(i64 count) const {
 }
 
 void CloudMaps::place(Placement& parts) {
-  report_ = parts.take<i32>(report_words_);
+  report_ = parts.take<i32>(cleared_words());
   const auto word = [&](i64 at) { return report_ ? report_ + at : nullptr; };
   state_ = {reinterpret_cast<u32*>(report_), word(1), word(bounds_at()), parts.take<CloudLayout>(1)};
   identity_ = parts.take<i32>(capacity_);
@@ -157,7 +157,7 @@ llvm::Expected<KeyLayout> CloudMaps::needed_layout(i64 count) const {
 llvm::Error CloudMaps::build(const i32* coordinates, i64 count) {
   if (key_bits_.bits() == 0) {
     if (!options_.has_bounds) {
-      MINUET_TRY(engine_.fill_words(report_, 0, report_words_));  // all of it is read back
+      MINUET_TRY(engine_.fill_words(report_, 0, cleared_words()));  // all of the report is read back
       MINUET_TRY(find_layout(coordinates, nullptr, count));
       MINUET_TRY(read_words());
     }
@@ -206,7 +206,7 @@ llvm::Error CloudMaps::enqueue(const i32* coordinates, const i32* given_count, i
     limits.indexed_sets = static_cast<i32>(levels_.size());
     limits.index_words = most_index_words(limits.capacity);
   }
-  MINUET_TRY(engine_.fill_words(report_, 0, report_words_));
+  MINUET_TRY(engine_.fill_words(report_, 0, cleared_words()));
   MINUET_TRY(find_layout(coordinates, given_count, most));
   MINUET_TRY(engine_.begin_maps(limits, map_workspace_));
 

@@ -72,6 +72,8 @@ class CloudMaps {
   i32* identity() const { return identity_; }
   /// int32 [rows, 1 + ndim] of a level, ascending.
   llvm::Error unpack(i32 level, i32* coordinates) const;
+  /// [layers] 0 where a cloud begins: a graph that is replayed has one fill for these and for the report.
+  u32* layer_words() const { return report_ ? reinterpret_cast<u32*>(report_ + report_words_) : nullptr; }
   /// Room for level 0's.
   i32* coordinates() const { return coordinates_; }
 
@@ -119,6 +121,7 @@ class CloudMaps {
   static constexpr i64 kLevelsAt = 2;
   i64 bounds_at() const { return kLevelsAt + static_cast<i64>(levels_.size()); }
   i64 report_words_;
+  i64 cleared_words() const { return report_words_ + static_cast<i64>(program_.layers.size()); }
   std::vector<i64> report_offset_;  // of each map's counts, in words
   i32* host_report_ = nullptr;
 };

@@ -313,11 +313,12 @@ llvm::Error Execution::add_work() {
   return llvm::Error::success();
 }
 
-/// What earlier clouds left is told by its mark. A graph that is replayed for other clouds has one mark for
-/// all of them: it clears the words each time.
+/// A cloud begins with words of 0. What was left for earlier maps is told by its mark.
 llvm::Error Execution::begin_overflow() {
   const u32 last = std::exchange(overflow_mark_, 0);
-  if (last == 0 || last == ~0u || has_capacities()) {
+  if (cloud_) {
+    overflow_mark_ = 1;
+  } else if (last == 0 || last == ~0u) {
     MINUET_TRY(engine_->fill_words(overflow_, 0, layer_count()));
     overflow_mark_ = 1;
   } else {

@@ -2,13 +2,14 @@
 // the sets from it (cell_index.h). One thread a coordinate.
 //
 // Of several coordinates of a cell the one that marked it writes it to the set; which of them its row came
-// from is the least, so that nothing depends on the order in which threads run. Coordinates that lie beside
-// each other are often near each other: a lane leaves a run, or a cell, that the lane before it has too to
-// that one.
+// from is the least, so that nothing depends on the order in which threads run. Of the lanes of a warp that
+// have one run, or cell, the first marks it: a coarse level has few words, and what is or-ed into one comes
+// one after the other.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
 #include "kernels_templates/core/programmatic.h"
+#include "kernels_templates/core/vector.h"
 #include "kernels_templates/map/cell_rows.h"
 #include "kernels_templates/map/field_inside.h"
 
@@ -158,8 +159,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void index_cells(const IndexCellsP
           asks[u] = is_point && (l + u == 0 || (marked >> (l + u) & 1u) != 0);
         } else {
           const i64 mark = S.step == IndexStep::Runs ? run_of(cells[u]) : cells[u];
-          const bool is_same = __shfl_up_sync(~0u, mark, 1) == mark && lane != 0;
-          asks[u] = is_level && !is_same;
+          asks[u] = is_level && lowest_bit(__match_any_sync(~0u, mark)) == lane;
         }
       }
       index_levels<S>(p, levels, layout, fields, i, l, cells, asks, marked);

@@ -30,14 +30,19 @@ MINUET_HD constexpr KeyLayout with_ndim(KeyLayout layout) {
 }
 
 MINUET_HD constexpr i64 floor_to_multiple(i64 value, i64 step) {
+  if ((step & (step - 1)) == 0) return value & -step;  // most are, and one thread waits for each division
   const i64 remainder = value % step;
   return value - (remainder < 0 ? remainder + step : remainder);
 }
 
 MINUET_HD constexpr i32 bit_width_of(u64 value) {
   i32 width = 0;
-  for (; value != 0; value >>= 1) ++width;
-  return width;
+  for (i32 half = 32; half > 0; half /= 2) {
+    if (value >> half == 0) continue;
+    width += half;
+    value >>= half;
+  }
+  return width + static_cast<i32>(value);
 }
 
 /// The narrowest layout for coordinates in [least, greatest] (1 + ndim fields, batch first).

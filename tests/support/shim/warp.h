@@ -52,6 +52,29 @@ T warp_shuffle(unsigned mask, T value, unsigned source) {
   return mine.result;
 }
 
+/// The lanes that have the same value.
+template <class T>
+unsigned warp_match(unsigned mask, T value) {
+  struct Lane {
+    T value;
+    unsigned same;
+  } mine{value, 0};
+  warp_meet(
+      mask, false,
+      [](void* const* lanes) {
+        for (int i = 0; i < 32; ++i) {
+          if (lanes[i] == nullptr) continue;
+          auto* lane = static_cast<Lane*>(lanes[i]);
+          for (int j = 0; j < 32; ++j) {
+            if (lanes[j] != nullptr && static_cast<Lane*>(lanes[j])->value == lane->value)
+              lane->same |= 1u << j;
+          }
+        }
+      },
+      &mine);
+  return mine.same;
+}
+
 struct Add {
   template <class T>
   T operator()(T a, T b) const {
@@ -120,12 +143,7 @@ inline unsigned __ballot_sync(unsigned mask, int predicate) {
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 template <class T>
 unsigned __match_any_sync(unsigned mask, T value) {
-  unsigned same = 0;
-  for (unsigned lane = 0; lane < 32; ++lane) {
-    if ((mask >> lane & 1u) == 0) continue;
-    if (__shfl_sync(mask, value, static_cast<int>(lane)) == value) same |= 1u << lane;
-  }
-  return same;
+  return minuet::shim::warp_match(mask, value);
 }
 inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
 inline int __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate == 0) == 0; }
