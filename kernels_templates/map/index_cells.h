@@ -3,8 +3,8 @@
 //
 // Of several coordinates of a cell the one that marked it writes it to the set; which of them its row came
 // from is the least, so that nothing depends on the order in which threads run. Of the lanes of a warp that
-// have one run, or cell, the first marks it: a coarse level has few words, and what is or-ed into one comes
-// one after the other.
+// have one run the first marks it: a coarse level has few words of runs, and what is or-ed into one comes one
+// after the other. A cell is marked by the first of those that lie beside each other.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -158,8 +158,14 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void index_cells(const IndexCellsP
           // A row of level 0 is each coordinate's own.
           asks[u] = is_point && (l + u == 0 || (marked >> (l + u) & 1u) != 0);
         } else {
-          const i64 mark = S.step == IndexStep::Runs ? run_of(cells[u]) : cells[u];
-          asks[u] = is_level && lowest_bit(__match_any_sync(~0u, mark)) == lane;
+          // Many words have few cells each: all lanes' 64 bits cost more than what they would spare.
+          bool is_first = false;
+          if constexpr (S.step == IndexStep::Runs) {
+            is_first = lowest_bit(__match_any_sync(~0u, run_of(cells[u]))) == lane;
+          } else {
+            is_first = __shfl_up_sync(~0u, cells[u], 1) != cells[u] || lane == 0;
+          }
+          asks[u] = is_level && is_first;
         }
       }
       index_levels<S>(p, levels, layout, fields, i, l, cells, asks, marked);

@@ -35,10 +35,12 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads, kLineThreads<S.ndim> /
   static_assert(S.threads % 32 == 0, "whole warps vote");
   __shared__ CellLines<S.ndim> lines;
   __shared__ u32 counts[kMostLines * kLongestLine];
-  const CellSearch& search = p.searches[blockIdx.x / static_cast<u32>(p.blocks)];
+  u32 number = 0, begin = 0;
+  while (blockIdx.x >= p.searches[number].end_block) begin = p.searches[number++].end_block;
+  const CellSearch& search = p.searches[number];
   const i64 queries = *search.query_count;
-  const i64 lane = threadIdx.x & 31u, stride = static_cast<i64>(p.blocks) * S.threads;
-  const i64 first_query = grid_thread(S.threads) % stride;
+  const i64 lane = threadIdx.x & 31u, stride = static_cast<i64>(search.end_block - begin) * S.threads;
+  const i64 first_query = static_cast<i64>(blockIdx.x - begin) * S.threads + threadIdx.x;
   // Of a cloud that has too many cells there are no queries, and no grid.
   if (first_query - threadIdx.x >= queries) return;
   for (i32 first = 0; first == 0 || first < lines.count; first += kMostLines) {

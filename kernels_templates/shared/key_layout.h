@@ -37,12 +37,8 @@ MINUET_HD constexpr i64 floor_to_multiple(i64 value, i64 step) {
 
 MINUET_HD constexpr i32 bit_width_of(u64 value) {
   i32 width = 0;
-  for (i32 half = 32; half > 0; half /= 2) {
-    if (value >> half == 0) continue;
-    width += half;
-    value >>= half;
-  }
-  return width + static_cast<i32>(value);
+  for (; value != 0; value >>= 1) ++width;
+  return width;
 }
 
 /// The narrowest layout for coordinates in [least, greatest] (1 + ndim fields, batch first).

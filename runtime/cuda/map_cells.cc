@@ -70,23 +70,22 @@ llvm::Error MapStep::search_index(llvm::ArrayRef<IndexedSearch> searches) {
     SearchCellsParams params = {};
     params.layout = index.layout;
     params.index = index.cells;
-    i64 most = 1;
+    i64 blocks = 0;
     for (std::size_t i = 0; i < some.size(); ++i) {
       const IndexedSearch& search = some[i];
       const MapView& map = *search.map;
+      blocks += stride_grid(search.queries.capacity, kernels.choice.search_cells.threads,
+                            launcher_.multiprocessors(), kLineBlocksPerMultiprocessor);
       params.searches[i] = {search.queries.keys,
                             search.queries.count,
                             map.geometry,
                             map.index.source_level,
                             map.rows,
                             map.masks,
-                            reinterpret_cast<u32*>(map.counts)};
-      most = std::max(most, search.queries.capacity);
+                            reinterpret_cast<u32*>(map.counts),
+                            static_cast<u32>(blocks)};
     }
-    const i64 blocks = stride_grid(most, kernels.choice.search_cells.threads, launcher_.multiprocessors(),
-                                   kLineBlocksPerMultiprocessor);
-    params.blocks = static_cast<i32>(blocks);
-    MINUET_TRY(launcher_.launch(kernels.search_cells, blocks * static_cast<i64>(some.size()), params));
+    MINUET_TRY(launcher_.launch(kernels.search_cells, blocks, params));
   }
   return llvm::Error::success();
 }

@@ -116,18 +116,19 @@ class Index {
       maps.masks.push_back(poisoned<u32>(mask_words(map.geometry.volume) * queries));
       maps.counts.emplace_back(volume, 5);  // added to
     }
+    shim::Grid grid = grid_;
+    grid.blocks = 0;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
+      grid.blocks += grid_.blocks + static_cast<i32>(i % 3);
       params.searches[i] = {keys[wanted[i].queries].data(),
                             &counts[wanted[i].queries],
                             wanted[i].geometry,
                             wanted[i].sources,
                             wanted[i].wants_rows ? maps.rows[i].data() : nullptr,
                             maps.masks[i].data(),
-                            maps.counts[i].data()};
+                            maps.counts[i].data(),
+                            static_cast<u32>(grid.blocks)};
     }
-    params.blocks = grid_.blocks;
-    shim::Grid grid = grid_;
-    grid.blocks *= static_cast<i32>(wanted.size());
     shim::launch(&search_cells<SearchCellsSpec{K, Ndim, kThreads}>, params, grid);
     return maps;
   }
