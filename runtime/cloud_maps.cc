@@ -157,7 +157,7 @@ llvm::Expected<KeyLayout> CloudMaps::needed_layout(i64 count) const {
 llvm::Error CloudMaps::build(const i32* coordinates, i64 count) {
   if (key_bits_.bits() == 0) {
     if (!options_.has_bounds) {
-      MINUET_TRY(engine_.fill_words(report_, 0, cleared_words()));  // all of the report is read back
+      MINUET_TRY(engine_.fill_words(report_, 0, report_words_));  // all of it is read back
       MINUET_TRY(find_layout(coordinates, nullptr, count));
       MINUET_TRY(read_words());
     }

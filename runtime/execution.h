@@ -211,7 +211,7 @@ class Execution {
   bool idle_ = false;  // this call has waited for what the arena was used for
   i64 fixed_bytes_ = 0;
   u32 *overflow_ = nullptr, *host_overflow_ = nullptr;  // a word for each layer, and read back
-  u32 overflow_mark_ = 0;                               // of the last prepare; 0: the words hold anything
+  u32 overflow_mark_ = 0;  // of the last prepare, 1 of a cloud's; 0: the words hold anything
   void* engine_workspace_ = nullptr;
   void* engine_scratch_ = nullptr;  // of a run
 };

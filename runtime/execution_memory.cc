@@ -8,12 +8,13 @@ namespace minuet {
 i64 Execution::place_fixed(char* base) {
   Placement parts(base);
   gmas_->place_fixed(parts);
-  if (!cloud_) overflow_ = parts.take<u32>(layer_count());
   engine_workspace_ = parts.take<char>(engine_->workspace_bytes());
   if (!options_.queue) engine_scratch_ = parts.take<char>(engine_->scratch_bytes());
   if (cloud_) {
     cloud_->place(parts);
     overflow_ = cloud_->layer_words();
+  } else {
+    overflow_ = parts.take<u32>(layer_count());
   }
   return parts.bytes();
 }

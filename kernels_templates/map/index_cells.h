@@ -158,7 +158,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void index_cells(const IndexCellsP
           // A row of level 0 is each coordinate's own.
           asks[u] = is_point && (l + u == 0 || (marked >> (l + u) & 1u) != 0);
         } else {
-          // Many words have few cells each: all lanes' 64 bits cost more than what they would spare.
+          // A match of 64-bit numbers takes longer than what it spares of many words' few cells.
           bool is_first = false;
           if constexpr (S.step == IndexStep::Runs) {
             is_first = lowest_bit(__match_any_sync(~0u, run_of(cells[u]))) == lane;

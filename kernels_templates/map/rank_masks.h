@@ -1,9 +1,9 @@
 // keys[i] = rank of query q's mask above the ranks of the views before, queries[i] = q: sorted by them, each
-// view's queries lie together, those of like masks near each other, and those with all neighbours come first.
-// One thread a query, which makes its mask where that is not there.
+// view's queries lie together, and those of like masks near each other. One thread a query, which makes its
+// mask where that is not there.
 //
-// A rank gathers bits of the mask from all over it. A block has tables of what a byte gives to it; it takes a
-// row of blocks of queries, so that it makes few of them.
+// A rank gathers bits of the mask from all over it. A block has tables of what bytes of a mask give to its
+// code, and bytes of a code to the rank; it takes a row of blocks of queries, so that it makes few of them.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

@@ -139,8 +139,8 @@ struct IndexCellsParams {
   IndexedSet sets[kMostIndexedLevels];
 };
 
-/// Kernel maps from an index: masks, and the counts and rows of those that somebody reads. Blocks are those of
-/// one map after the other's.
+/// Kernel maps from an index: masks, and the counts and rows of those that somebody reads. A search's blocks
+/// lie behind those of the one before.
 struct SearchCellsSpec {
   KeyType key = KeyType::U32;
   i32 ndim = 3;
@@ -155,10 +155,10 @@ struct CellSearch {
   const i32* query_count;  // device
   KernelGeometry geometry;
   i32 source_level;  // of the index
+  u32 end_block;     // blocks of this search and of those before it
   i32* rows;         // [volume][queries]: the source row, or -1; every entry is written; null: none
   u32* masks;        // [mask_words(volume)][queries] bit k % 32 of word k / 32: rows[k] is a row
   u32* counts;       // [volume] pairs are added to it; null: nobody asks
-  u32 end_block;     // blocks of this search and of those before it
 };
 constexpr i32 kMostCellSearches = 24;  // of one launch
 struct SearchCellsParams {

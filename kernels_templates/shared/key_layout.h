@@ -30,7 +30,8 @@ MINUET_HD constexpr KeyLayout with_ndim(KeyLayout layout) {
 }
 
 MINUET_HD constexpr i64 floor_to_multiple(i64 value, i64 step) {
-  if ((step & (step - 1)) == 0) return value & -step;  // most are, and one thread waits for each division
+  // Most steps are powers of two, and a device takes long to divide 64 bits.
+  if ((step & (step - 1)) == 0) return value & -step;
   const i64 remainder = value % step;
   return value - (remainder < 0 ? remainder + step : remainder);
 }

@@ -45,7 +45,8 @@ MINUET_HD constexpr u32 layout_status(const CloudLayout& cloud, i32 ndim, const 
   return status | (cloud.keys.total_bits > key_bits ? kStatusKeyTooNarrow : 0);
 }
 
-/// Bounds -> layout; of declared ones it is what a cloud begins with. One thread.
+/// Bounds -> layout; a cloud of declared ones begins with it. A layout that cannot be sets the status, and
+/// the number of points to 0. One thread.
 struct MakeLayoutSpec {
   i32 ndim = 3;
   i32 threads = 32;
@@ -60,7 +61,7 @@ struct MakeLayoutParams {
   i32 greatest[kMaxFields];
   i64 guard[kMaxDim];
   i64 period[kMaxDim];
-  i32 key_bits;         // that keys may take; of a layout that needs more points are 0 from here on
+  i32 key_bits;         // most bits of a key
   CloudLayout* layout;  // out
 };
 

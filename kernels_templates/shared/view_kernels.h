@@ -29,29 +29,23 @@ struct MakeMasksParams {
 constexpr i32 kMostViews = 16;
 /// Most offsets that a rank looks at: those farthest from the centre.
 constexpr i32 kMostRankedOffsets = 27;
-/// How many ranks the masks of a view have, and how these divide them (rank_of_code()).
+/// The ranks of a view's masks (rank_of_code()).
 struct MaskRanks {
-  u32 keys;   // ranks are below it
+  u32 count;
   u32 share;  // in 2^-32: of the ranks of all that agree so far, those of the ones that have the next offset
 };
-/// All orders are one sort: of ranks, each view's above those of the views before it. Where few queries are
-/// sorted a pass less counts for more than what the ranks tell apart: two passes are enough for five levels'
-/// kernels of 3^3, and those between the levels.
-constexpr i32 kShortRankKeyBits = 16, kMostRankKeyBits = 24;
-constexpr u32 kShortRankKeys = 12288, kLongRankKeys = 1u << kMostRankKeyBits >> 4;
-constexpr i64 kFewRankedQueries = 1 << 20;
-static_assert(kMostViews * kLongRankKeys <= 1u << kMostRankKeyBits, "three passes of a sort");
-/// Of few offsets each mask has a rank. Of more, most are missing from most masks; the fewer ranks there are
-/// the less is left for masks that have many. What a multiply of 16 rows does in vain, by long ranks of which
-/// an offset takes a half, as it does of the bits of a Gray code; by those of which it takes 0.3; and by all
-/// bits: random points with 4 neighbours a row 2.21, 1.37, 1.37 times what is needed, a sweep's 1.52, 1.36,
-/// 1.35.
-MINUET_HD constexpr MaskRanks mask_ranks(i32 ranked, bool is_short) {
-  const u32 most = is_short ? kShortRankKeys : kLongRankKeys;
+/// At most `most`: of few offsets each mask has a rank of its own. Of more, most are missing from most masks,
+/// and the fewer ranks there are the less is left for masks that have many. Work over needed work by blocks
+/// of 16 rows (a sweep, a depth image, random points with 4 neighbours a row; in brackets all bits of the
+/// masks): 2^20 ranks 1.35, 1.21, 1.37 (1.35, 1.18, 1.37); 12,288 ranks 1.41, 1.30, 1.76; 2^20 ranks by
+/// shares of a half, which is a Gray code's highest bits, 1.52, 1.25, 2.21.
+MINUET_HD constexpr MaskRanks mask_ranks(i32 ranked, u32 most) {
   constexpr u32 kHalf = 1u << 31, kQuarter = 1u << 30, kThreeTenths = 1288490189;
   if (1u << ranked <= most) return {1u << ranked, kHalf};
-  return {most, is_short ? kQuarter : kThreeTenths};
+  return {most, most < 1u << 18 ? kQuarter : kThreeTenths};
 }
+/// Bits of the numbers that views are sorted by: each view's ranks lie above those of the views before it.
+constexpr i32 kMostRankKeyBits = 24;
 
 /// Where a view's rows come from.
 enum class RowSource : i32 {
@@ -86,7 +80,7 @@ struct ViewJob {
   i32 has_masks;                    // they are there; 0: they are made
   i32 ranked;                       // how many of `offsets` there are
   MaskRanks ranks;                  // of its masks
-  u32 first_key;                    // ranks of the views before it
+  u32 first_key;                    // ranks of the views before
   u16 offsets[kMostRankedOffsets];  // the highest bit's first
 };
 
@@ -122,8 +116,8 @@ struct TransposeRowsSpec {
   }
 };
 
-/// Masks, where they are not there -> sort keys under which queries of like masks are near each other, full
-/// ones first; and a sort's state made ready.
+/// Masks, where they are not there -> sort keys under which queries of like masks are near each other; and a
+/// sort's state made ready.
 struct RankMasksSpec {
   KeyType key = KeyType::U32;
   i32 ndim = 3;
@@ -175,7 +169,7 @@ template <class OfByte>
 MINUET_HD u32 rank_of_code(u32 code, const MaskRanks& ranks, const OfByte& of_byte) {
   RankInterval interval = of_byte(code >> 24);
   for (i32 shift = 16; shift >= 0; shift -= 8) interval = narrowed(interval, of_byte(code >> shift & 255u));
-  return ranks.keys - 1 - part_of_unit(interval.begin, ranks.keys);
+  return ranks.count - 1 - part_of_unit(interval.begin, ranks.count);
 }
 
 /// Most different numbers of offsets that orders of blocks tell apart.

@@ -32,7 +32,7 @@ void order_queries(ThreadPool& pool, const MapScratch& scratch, i64 queries, con
                    const NeighbourView& view) {
   PingPong<u32> keys{static_cast<u32*>(scratch.keys[0]), static_cast<u32*>(scratch.keys[1])};
   PingPong<u32> rows{scratch.rows[0], scratch.rows[1]};
-  const MaskRanks ranks = mask_ranks(offsets.ranked, /*is_short=*/false);
+  const MaskRanks ranks = share_ranks(offsets.ranked, queries).front();
   std::array<RankInterval, 256> of_byte;
   for (u32 byte = 0; byte < of_byte.size(); ++byte) of_byte[byte] = byte_interval(byte, ranks.share);
   pool.run(cpu_chunks(queries), [&](i64 chunk, i32) {
@@ -42,7 +42,7 @@ void order_queries(ThreadPool& pool, const MapScratch& scratch, i64 queries, con
       rows.now[q] = static_cast<u32>(q);
     }
   });
-  radix_sort(pool, queries, bit_width_of(ranks.keys - 1), keys, rows, scratch.bins);
+  radix_sort(pool, queries, bit_width_of(ranks.count - 1), keys, rows, scratch.bins);
   std::copy_n(rows.now, queries, view.order);
 }
 

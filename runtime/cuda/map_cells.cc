@@ -80,10 +80,10 @@ llvm::Error MapStep::search_index(llvm::ArrayRef<IndexedSearch> searches) {
                             search.queries.count,
                             map.geometry,
                             map.index.source_level,
+                            static_cast<u32>(blocks),
                             map.rows,
                             map.masks,
-                            reinterpret_cast<u32*>(map.counts),
-                            static_cast<u32>(blocks)};
+                            reinterpret_cast<u32*>(map.counts)};
     }
     MINUET_TRY(launcher_.launch(kernels.search_cells, blocks, params));
   }

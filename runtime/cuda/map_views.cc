@@ -39,22 +39,24 @@ ViewJob job_of(const ViewRequest& request) {
   return job;
 }
 
-u32 lay_ranks(ViewsParams& params, bool is_short) {
-  u32 keys = 0;
-  for (ViewJob& job : llvm::MutableArrayRef(params.jobs, static_cast<std::size_t>(params.job_count))) {
+/// Which numbers of the sort each view has; how many there are.
+u32 place_ranks(ViewsParams& params, i64 queries) {
+  std::vector<ViewJob*> jobs;
+  std::vector<i32> ranked;
+  for (i32 i = 0; i < params.job_count; ++i) {
+    ViewJob& job = params.jobs[i];
     if (!job.order) continue;
-    job.ranks = mask_ranks(job.ranked, is_short);
-    job.first_key = keys;
-    keys += job.ranks.keys;
+    jobs.push_back(&job);
+    ranked.push_back(job.ranked);
+  }
+  const std::vector<MaskRanks> ranks = share_ranks(ranked, queries);
+  u32 keys = 0;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    jobs[i]->ranks = ranks[i];
+    jobs[i]->first_key = keys;
+    keys += ranks[i].count;
   }
   return keys;
-}
-
-/// Which keys of the sort each view has; how many there are.
-u32 share_ranks(ViewsParams& params, i64 queries) {
-  const u32 keys = lay_ranks(params, /*is_short=*/true);
-  if (queries <= kFewRankedQueries && keys <= 1u << kShortRankKeyBits) return keys;
-  return lay_ranks(params, /*is_short=*/false);
 }
 
 }  // namespace
@@ -121,7 +123,7 @@ llvm::Error MapStep::make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspa
   params.key_count = work.key_count;
   params.sort_state = work.state_words;
   params.sort_state_words = work.state_count;
-  const i32 key_bits = bit_width_of(share_ranks(params, capacity) - 1);
+  const i32 key_bits = bit_width_of(place_ranks(params, capacity) - 1);
   MINUET_TRY(launcher_.launch(kernels.rank_masks,
                               stride_grid(capacity, kernels.choice.rank_masks.threads,
                                           launcher_.multiprocessors(), kRankBlocksPerMultiprocessor),

@@ -124,10 +124,10 @@ class Index {
                             &counts[wanted[i].queries],
                             wanted[i].geometry,
                             wanted[i].sources,
+                            static_cast<u32>(grid.blocks),
                             wanted[i].wants_rows ? maps.rows[i].data() : nullptr,
                             maps.masks[i].data(),
-                            maps.counts[i].data(),
-                            static_cast<u32>(grid.blocks)};
+                            maps.counts[i].data()};
     }
     shim::launch(&search_cells<SearchCellsSpec{K, Ndim, kThreads}>, params, grid);
     return maps;

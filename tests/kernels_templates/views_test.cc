@@ -68,6 +68,8 @@ TEST(MakeMasks, BitsAndCounts) {
   }
 }
 
+constexpr u32 kFewRanks = 12288, kManyRanks = 1 << 20;
+
 u32 rank_of(u32 code, const MaskRanks& ranks) {
   return rank_of_code(code, ranks, [&](u32 byte) { return byte_interval(byte, ranks.share); });
 }
@@ -96,8 +98,8 @@ class Table {
       job.rows = view.rows.data(), job.masks = view.masks.data();
       if (!is_ordered(j)) continue;
       job.order = view.order.data(), keys += one.queries;
-      job.ranks = mask_ranks(job.ranked, /*is_short=*/j % 2 == 0), job.first_key = sort_keys;
-      sort_keys += job.ranks.keys;
+      job.ranks = mask_ranks(job.ranked, j % 2 == 0 ? kFewRanks : kManyRanks), job.first_key = sort_keys;
+      sort_keys += job.ranks.count;
     }
   }
   bool is_ordered(std::size_t j) const { return j % 3 != 2; }
@@ -152,7 +154,7 @@ TEST(RankMasks, AllViewsAtOnce) {
   }
 }
 
-/// Of one view, in long ranks.
+/// Of one view, in many ranks.
 std::vector<u32> keys_of(const std::vector<u32>& masks, i32 queries, i32 volume,
                          const std::vector<u16>& offsets) {
   std::vector<u32> keys = poisoned<u32>(static_cast<std::size_t>(queries)), numbers = keys, made = masks;
@@ -162,7 +164,7 @@ std::vector<u32> keys_of(const std::vector<u32>& masks, i32 queries, i32 volume,
   ViewJob& job = params.jobs[0];
   job.query_count = &queries, job.masks = made.data(), job.has_masks = 1, job.order = &order;
   job.geometry.volume = volume, job.ranked = static_cast<i32>(offsets.size());
-  job.ranks = mask_ranks(job.ranked, /*is_short=*/false);
+  job.ranks = mask_ranks(job.ranked, kManyRanks);
   std::copy(offsets.begin(), offsets.end(), job.offsets);
   params.keys = keys.data(), params.queries = numbers.data(), params.key_count = &key_count;
   shim::launch(&rank_masks<RankMasksSpec{.threads = 64}>, params, shim::small_grid(1, 64));
@@ -191,7 +193,7 @@ TEST(RankMasks, TakesTheOffsetsItIsGiven) {
   std::vector<u16> offsets;
   for (i32 i = 0; i < kMostRankedOffsets; ++i) offsets.push_back(static_cast<u16>(i + 8));
   const std::vector<u32> keys = keys_of(masks, 2, 100, offsets);
-  const MaskRanks ranks = mask_ranks(kMostRankedOffsets, /*is_short=*/false);
+  const MaskRanks ranks = mask_ranks(kMostRankedOffsets, kManyRanks);
   EXPECT_EQ(keys[0], rank_of(1u << (31 - 26), ranks)) << "offset 34 is the last";
   EXPECT_EQ(keys[1], rank_of(1u << (31 - 23), ranks));
 }
@@ -199,20 +201,20 @@ TEST(RankMasks, TakesTheOffsetsItIsGiven) {
 /// Codes in the order of a Gray code, of which some share a rank.
 TEST(RankMasks, RanksKeepTheOrderOfAGrayCode) {
   for (i32 ranked = 1; ranked <= kMostRankedOffsets; ++ranked) {
-    for (const bool is_short : {false, true}) {
-      SCOPED_TRACE(std::to_string(ranked) + (is_short ? " short" : ""));
-      const MaskRanks ranks = mask_ranks(ranked, is_short);
-      EXPECT_LE(ranks.keys, is_short ? kShortRankKeys : kLongRankKeys);
+    for (const u32 most : {kFewRanks, kManyRanks}) {
+      SCOPED_TRACE(std::to_string(ranked) + " offsets, " + std::to_string(most) + " ranks");
+      const MaskRanks ranks = mask_ranks(ranked, most);
+      EXPECT_LE(ranks.count, most);
       const u32 all = 1u << ranked;
-      const bool is_exact = ranks.keys == all;
-      EXPECT_EQ(is_exact, all <= (is_short ? kShortRankKeys : kLongRankKeys));
+      const bool is_exact = ranks.count == all;
+      EXPECT_EQ(is_exact, all <= most);
       Random random(400 + static_cast<u64>(ranked));
       std::vector<u32> numbers{0, all - 1};  // in the Gray code's order
       for (int i = 0; i < 20000; ++i) numbers.push_back(static_cast<u32>(random.below(all)));
       std::sort(numbers.begin(), numbers.end());
       for (std::size_t i = 0; i < numbers.size(); ++i) {
         const u32 rank = rank_of((numbers[i] ^ numbers[i] >> 1) << (32 - ranked), ranks);
-        ASSERT_LT(rank, ranks.keys);
+        ASSERT_LT(rank, ranks.count);
         if (is_exact) {
           ASSERT_EQ(rank, all - 1 - numbers[i]);
         } else if (i > 0) {
@@ -225,17 +227,17 @@ TEST(RankMasks, RanksKeepTheOrderOfAGrayCode) {
 
 /// Of 27 offsets, masks that have few: what a Gray code's highest bits would take for one.
 TEST(RankMasks, RareMasksHaveRanksOfTheirOwn) {
-  std::set<u32> ranks, short_ranks;
+  std::set<u32> ranks, few_ranks;
   int masks = 0;
   for (i32 a = 0; a < 26; ++a) {
     for (i32 b = a + 1; b < 26; ++b, ++masks) {  // and the centre, the last
       const u32 code = 1u << (31 - a) | 1u << (31 - b) | 1u << (31 - 26);
-      ranks.insert(rank_of(code, mask_ranks(27, false)));
-      short_ranks.insert(rank_of(code, mask_ranks(27, true)));
+      ranks.insert(rank_of(code, mask_ranks(27, kManyRanks)));
+      few_ranks.insert(rank_of(code, mask_ranks(27, kFewRanks)));
     }
   }
   EXPECT_EQ(static_cast<int>(ranks.size()), masks);
-  EXPECT_GT(static_cast<int>(short_ranks.size()), masks * 4 / 5);
+  EXPECT_GT(static_cast<int>(few_ranks.size()), masks * 4 / 5);
 }
 
 TEST(RankMasks, TheFirstOffsetSplitsManyToo) {
@@ -255,7 +257,7 @@ TEST(RankMasks, TheFirstOffsetSplitsManyToo) {
     }
   }
   EXPECT_LT(last_with, first_without);
-  EXPECT_LT(first_without, kLongRankKeys);
+  EXPECT_LT(first_without, kManyRanks);
 }
 
 TEST(OrderRows, ColumnsGoByPlace) {

@@ -203,6 +203,28 @@ TEST_P(LayerEdges, AResidualPassesUnchanged) {
   EXPECT_EQ(run(test, data), encode(dtype(), data.residual));
 }
 
+/// Of any run since the maps were prepared, and of none before.
+TEST_P(LayerEdges, AnOverflowIsOfThePreparedMaps) {
+  const ConvolutionCase test = layer(/*residual=*/false, /*relu=*/false);
+  ConvolutionData data = make_data(test);
+  Convolution convolution(machine(), test, data);
+  const Execution execution = convolution.execution();
+  const Map map = make_map(machine(), test, data);
+  const auto overflow_of = [&] {
+    convolution.run(execution.get(), map, data);
+    int32_t layer = -2;
+    check(minuet_execution_find_overflow(execution.get(), nullptr, &layer));
+    return layer;
+  };
+  const float first = data.features.front();
+  for (int turn = 0; turn < 3; ++turn) {
+    EXPECT_EQ(overflow_of(), -1);
+    data.features.front() = std::numeric_limits<float>::infinity();
+    EXPECT_EQ(overflow_of(), 0);
+    data.features.front() = first;
+  }
+}
+
 /// What went wrong must show: max(NaN, 0) would be 0.
 TEST_P(LayerEdges, NanPassesTheRelu) {
   const ConvolutionCase test = layer(/*residual=*/false, /*relu=*/true);

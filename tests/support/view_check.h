@@ -30,7 +30,7 @@ inline std::vector<i32> transpose(const std::vector<i32>& rows, i64 volume, i64 
 
 /// Masks, order, and what goes by it, whose rows lie `stride` apart.
 inline void check_view(Device& device, const std::vector<i32>& rows, const KernelGeometry& geometry,
-                       i64 stride, const NeighbourView& view) {
+                       i64 stride, const NeighbourView& view, const MaskRanks& ranks) {
   const i64 volume = geometry.volume, words = mask_words(geometry.volume);
   const i64 queries = static_cast<i64>(rows.size()) / volume;
   std::vector<u32> masks(static_cast<std::size_t>(words * queries));
@@ -40,24 +40,15 @@ inline void check_view(Device& device, const std::vector<i32>& rows, const Kerne
   }
   EXPECT_EQ(read_words(device, view.masks, words * queries), masks);
   const OffsetOrder offsets = order_offsets(geometry);
-  const auto order_by = [&](const MaskRanks& ranks) {
-    const auto rank = [&](i32 q) {
-      const u32 code = mask_code(masks.data(), queries, q, offsets.offsets, offsets.ranked);
-      return rank_of_code(code, ranks, [&](u32 byte) { return byte_interval(byte, ranks.share); });
-    };
-    std::vector<u32> ranks_of_queries;
-    for (i32 q = 0; q < queries; ++q) ranks_of_queries.push_back(rank(q));
-    std::vector<i32> order(static_cast<std::size_t>(queries));
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](i32 a, i32 b) { return ranks_of_queries[a] < ranks_of_queries[b]; });
-    return order;
-  };
-  // By long ranks, or by short ones, as all views of the call took them.
-  std::vector<i32> order = order_by(mask_ranks(offsets.ranked, /*is_short=*/false));
-  const std::vector<i32> found = read_words(device, view.order, queries);
-  if (found != order) order = order_by(mask_ranks(offsets.ranked, /*is_short=*/true));
-  EXPECT_EQ(found, order);
+  std::vector<u32> numbers;
+  for (i64 q = 0; q < queries; ++q) {
+    const u32 code = mask_code(masks.data(), queries, q, offsets.offsets, offsets.ranked);
+    numbers.push_back(rank_of_code(code, ranks, [&](u32 byte) { return byte_interval(byte, ranks.share); }));
+  }
+  std::vector<i32> order(static_cast<std::size_t>(queries));
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](i32 a, i32 b) { return numbers[a] < numbers[b]; });
+  EXPECT_EQ(read_words(device, view.order, queries), order);
   const auto expect_by_place = [&](const auto& values, const auto* address, i64 words_of_a_query,
                                    const auto& is_there) {
     const auto ordered = read_words(device, address, words_of_a_query * stride);

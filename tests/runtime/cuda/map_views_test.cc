@@ -1,4 +1,5 @@
 // Views of many maps made together, more than one launch's table holds.
+#include "runtime/cuda/view_workspace.h"
 #include "tests/runtime/cuda/gpu.h"
 #include "tests/support/random.h"
 #include "tests/support/view_check.h"
@@ -49,12 +50,12 @@ class SomeMap {
   SomeMap(const SomeMap&) = delete;
 
   const ViewRequest& request() const { return request_; }
-  void check() const {
+  void check(const MaskRanks& ranks) const {
     const std::vector<i32> rows = request_.transposed ? transpose(rows_, geometry_.volume, sources_) : rows_;
     const NeighbourView& view = request_.view();
     EXPECT_EQ(read_words(device_, view.rows, static_cast<i64>(rows.size())), rows);
     if (request_.offsets) {
-      check_view(device_, rows, geometry_, request_.askers().capacity, request_.view());
+      check_view(device_, rows, geometry_, request_.askers().capacity, request_.view(), ranks);
     }
   }
 
@@ -80,6 +81,23 @@ class SomeMap {
   std::vector<std::unique_ptr<TestBuffer>> buffers_;
 };
 
+/// Of each; a batch is one sort.
+std::vector<MaskRanks> ranks_of(llvm::ArrayRef<ViewRequest> requests) {
+  std::vector<MaskRanks> ranks;
+  while (!requests.empty()) {
+    const llvm::ArrayRef<ViewRequest> batch = requests.take_front(view_batch(requests));
+    requests = requests.drop_front(batch.size());
+    std::vector<i32> ranked;
+    for (const ViewRequest& request : batch) {
+      if (request.offsets) ranked.push_back(request.offsets->ranked);
+    }
+    const std::vector<MaskRanks> shared = share_ranks(ranked, ordered_capacity(batch));
+    auto next = shared.begin();
+    for (const ViewRequest& request : batch) ranks.push_back(request.offsets ? *next++ : MaskRanks{});
+  }
+  return ranks;
+}
+
 class MapViewsTest : public GpuTest {};
 
 TEST_F(MapViewsTest, OfManyMaps) {
@@ -102,9 +120,10 @@ TEST_F(MapViewsTest, OfManyMaps) {
     take(engine->make_views(requests, workspace.as()));
     take(engine->end());
     take(engine->wait());
+    const std::vector<MaskRanks> ranks = ranks_of(requests);
     for (u64 i = 0; i < maps; ++i) {
       SCOPED_TRACE(i);
-      some[i]->check();
+      some[i]->check(ranks[i]);
     }
     const i64 tables = (static_cast<i64>(maps) + kMostViews - 1) / kMostViews;
     EXPECT_LE(engine->counters().kernels, 10 * tables)
