@@ -72,18 +72,15 @@ target_compile_options(minuet_options INTERFACE -ffp-contract=off)
 target_compile_options(minuet_options INTERFACE -ffunction-sections -fdata-sections)
 target_link_libraries(minuet_options INTERFACE Threads::Threads)
 # codegen/error.h brings most of LLVM's and of the standard library's headers: read once for targets of the same
-# flags, a third of the time that the library takes to compile. It is all that is read ahead, so that a file still
-# says what else it needs; files that do not include it are named as WITHOUT and read nothing ahead
-# (tools/lint/check_headers.py sees to it).
-#   minuet_precompile(<target> [FROM <target of the same flags>] [WITHOUT <file>...])
+# flags, a third of the time that the library takes to compile.
+#   minuet_precompile(<target> [FROM <target of the same flags>])
 function(minuet_precompile target)
-  cmake_parse_arguments(PARSE_ARGV 1 pch "" "FROM" "WITHOUT")
+  cmake_parse_arguments(PARSE_ARGV 1 pch "" "FROM" "")
   if(pch_FROM)
     target_precompile_headers(${target} REUSE_FROM ${pch_FROM})
   else()
     target_precompile_headers(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/codegen/error.h>)
   endif()
-  set_source_files_properties(${pch_WITHOUT} TARGET_DIRECTORY ${target} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
   if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
     target_compile_options(${target} PRIVATE ${MINUET_PCH_FOR_CCACHE})
   endif()
