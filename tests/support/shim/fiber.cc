@@ -110,7 +110,7 @@ Fiber::Fiber(void (*entry)()) {
   mprotect(memory, kPage, PROT_NONE);
   stack_ = static_cast<char*>(memory) + kPage;
 #ifdef MINUET_SHIM_ASAN
-  ASAN_UNPOISON_MEMORY_REGION(stack_, kStackBytes);  // of a stack that was here before
+  __asan_unpoison_memory_region(stack_, kStackBytes);  // of a stack that was here before
 #endif
 #ifdef MINUET_SHIM_TSAN
   tsan_ = __tsan_create_fiber(0);
@@ -123,7 +123,7 @@ Fiber::~Fiber() {
 #ifdef MINUET_SHIM_ASAN
   ending_ = true;
   if (started_) resume();  // to give its fake stack back
-  ASAN_UNPOISON_MEMORY_REGION(stack_, kStackBytes);
+  __asan_unpoison_memory_region(stack_, kStackBytes);
 #endif
 #ifdef MINUET_SHIM_TSAN
   __tsan_destroy_fiber(tsan_);

@@ -14,12 +14,12 @@ constexpr char kGuardByte = 0x5a;
 
 void forbid([[maybe_unused]] const void* memory, [[maybe_unused]] std::size_t bytes) {
 #ifdef MINUET_SHIM_ASAN
-  ASAN_POISON_MEMORY_REGION(memory, bytes);
+  __asan_poison_memory_region(memory, bytes);
 #endif
 }
 void allow([[maybe_unused]] const void* memory, [[maybe_unused]] std::size_t bytes) {
 #ifdef MINUET_SHIM_ASAN
-  ASAN_UNPOISON_MEMORY_REGION(memory, bytes);
+  __asan_unpoison_memory_region(memory, bytes);
 #endif
 }
 
