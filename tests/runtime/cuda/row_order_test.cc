@@ -24,7 +24,7 @@ class RowOrderTest : public GpuTest {
     problem.dtype = DType::F16;
     problem.dataflow = Dataflow::Fused;
     plan_ = take(Plan::create(problem, ParameterSource(uint64_t{1})));
-    const i32 edge = on_software_device() ? 8 : 12;
+    const i32 edge = on_software_device() ? 6 : 12;
     for (i32 x = 0; x < edge; ++x) {
       for (i32 y = 0; y < edge; ++y) {
         for (i32 z : {(x * 5 + y * 3) % 7, (x * y) % 7 + 8}) voxels_.insert(voxels_.end(), {0, x, y, z});
