@@ -56,6 +56,7 @@ struct Host {
   const void* bottom = nullptr;
   std::size_t bytes = 0;
   void* tsan = nullptr;
+  bool leaves = false;  // it is who switches to a fiber
 };
 Host host;
 void (*entry_of_new)() = nullptr;
@@ -90,7 +91,11 @@ void drop_context(void* context) { delete static_cast<ucontext_t*>(context); }
 
 void after_switch_to_fiber(void* fake_stack) {
 #ifdef MINUET_SHIM_ASAN
-  __sanitizer_finish_switch_fiber(fake_stack, &host.bottom, &host.bytes);
+  const void* bottom = nullptr;
+  std::size_t bytes = 0;
+  __sanitizer_finish_switch_fiber(fake_stack, &bottom, &bytes);
+  if (host.leaves) host.bottom = bottom, host.bytes = bytes;
+  host.leaves = false;
 #else
   static_cast<void>(fake_stack);
 #endif
@@ -135,6 +140,7 @@ Fiber::~Fiber() {
 void Fiber::resume() {
   started_ = true;
 #ifdef MINUET_SHIM_ASAN
+  host.leaves = true;
   __sanitizer_start_switch_fiber(&host.fake_stack, stack_, kStackBytes);
 #endif
 #ifdef MINUET_SHIM_TSAN
@@ -147,14 +153,15 @@ void Fiber::resume() {
 #endif
 }
 
-void Fiber::suspend() {
+void Fiber::suspend(Fiber* next) {
 #ifdef MINUET_SHIM_ASAN
-  __sanitizer_start_switch_fiber(&fake_stack_, host.bottom, host.bytes);
+  __sanitizer_start_switch_fiber(&fake_stack_, next ? next->stack_ : host.bottom,
+                                 next ? kStackBytes : host.bytes);
 #endif
 #ifdef MINUET_SHIM_TSAN
-  __tsan_switch_to_fiber(host.tsan, 0);
+  __tsan_switch_to_fiber(next ? next->tsan_ : host.tsan, 0);
 #endif
-  switch_context(&context_, host.context);
+  switch_context(&context_, next ? next->context_ : host.context);
   after_switch_to_fiber(fake_stack_);
 #ifdef MINUET_SHIM_ASAN
   if (ending_) {

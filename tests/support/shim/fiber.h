@@ -16,8 +16,8 @@ class Fiber {
 
   /// From the OS thread's stack to this one, until it suspends.
   void resume();
-  /// Back to where it was resumed. On this fiber's stack.
-  void suspend();
+  /// Back to where one was resumed, or on to `next`, which is suspended too. On this fiber's stack.
+  void suspend(Fiber* next = nullptr);
 
  private:
   char* stack_;  // a page that must not be touched below it

@@ -177,8 +177,7 @@ void Launch::fiber_main() {
       launch.exception_ = std::current_exception();
     }
     launch.end(*thread);
-    const bool over = launch.exception_ || !launch.error_.empty();
-    Thread* next = over ? nullptr : launch.next();
+    Thread* next = launch.is_over() ? nullptr : launch.next();
     if (next != nullptr && next->state == Thread::State::Fresh) {
       next->fiber = std::move(thread->fiber);
       launch.running_ = next;
@@ -219,17 +218,29 @@ void Launch::end_block(Block& block) {
 }
 
 void Launch::wait(const char* what) {
-  Thread& own = *running_;
-  own.state = Thread::State::Waiting;
-  own.waits_for = what;
+  running_->state = Thread::State::Waiting;
+  running_->waits_for = what;
   progress_ = true;
-  own.fiber->suspend();
+  leave();
 }
 
 void Launch::yield(bool progress) {
   running_->state = Thread::State::Ready;
   progress_ = progress_ || progress;
-  running_->fiber->suspend();
+  leave();
+}
+
+/// To the next thread, by way of run() where that has no stack yet.
+void Launch::leave() {
+  Fiber& own = *running_->fiber;
+  Thread* const thread = is_over() ? nullptr : next();
+  if (thread == nullptr || thread->fiber == nullptr) {
+    chosen_ = thread;
+    return own.suspend();
+  }
+  running_ = thread;
+  show(*thread);
+  own.suspend(thread->fiber.get());
 }
 
 void Launch::maybe_yield() {

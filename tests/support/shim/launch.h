@@ -129,6 +129,8 @@ class Launch {
   void show(const Thread& thread);
   std::string stuck() const;
   void note(const std::string& error, const Thread* thread);
+  void leave();
+  bool is_over() const { return exception_ || !error_.empty(); }
   void rethrow();
 
   const std::function<void()>& body_;
