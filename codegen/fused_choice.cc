@@ -18,6 +18,8 @@ constexpr i32 kMostStep = 128, kMostWideStep = 32;
 constexpr i32 kMostRing = 72 << 10;  // bytes, of the 99 KB that a block may have everywhere
 constexpr i32 kMostStages = 6;
 constexpr i64 kEnoughBlocks = 400;  // that a large GPU is kept busy with
+constexpr i32 kMultiprocessors = 132;
+constexpr i64 kFewestBlocks = kMultiprocessors / 4;  // of warpgroups
 // From which more warps hide loads better than what each has under way itself.
 constexpr i64 kManyRows = 1 << 17;
 
@@ -105,6 +107,13 @@ bool are_few(const FusedSpec& spec, i64 rows) {
   return spec.weights != WeightRoad::Cached && fused_blocks(spec, rows) < kEnoughBlocks;
 }
 
+/// Whether a query has one offset only, as in a transposed convolution whose stride covers its kernel.
+bool has_one_offset(const ConvolutionProblem& problem) {
+  bool covers = problem.kind == ConvolutionKind::Transposed;
+  for (i32 a = 0; a < problem.ndim; ++a) covers = covers && problem.kernel_size[a] <= problem.stride[a];
+  return covers || kernel_volume(problem) == 1;
+}
+
 void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
   FusedSpec& spec = choice.fused;
   const i32 element = dtype_bytes(spec.io);
@@ -126,6 +135,12 @@ void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
   if (rows != 0 && are_few(spec, rows)) {
     spec.row_tiles = 1;
     spec.split = 2;
+    // Of many channels: more blocks of fewer columns, whose steps take as much of the ring.
+    if (element == 2 && spec.in_channels > kMostStep && spec.columns > kMostColumns / 3 &&
+        !has_one_offset(choice.problem) && fused_blocks(spec, rows) < kMultiprocessors) {
+      spec.columns = equal_parts(spec.out_channels, kTile, kMostColumns / 3);
+      spec.step = equal_parts(spec.in_channels, fused_granule(spec.io), 2 * kMostStep);
+    }
     choice.reasons.push_back(
         llvm::formatv("{0} rows are few: smaller blocks, whose warps share the steps", rows).str());
   }
@@ -141,15 +156,6 @@ bool suits_warpgroups(const FusedSpec& spec, llvm::StringRef arch, FusedMeans me
 }
 
 namespace {
-
-/// Whether a query has one offset only, as in a transposed convolution whose stride covers its kernel.
-bool has_one_offset(const ConvolutionProblem& problem) {
-  bool covers = problem.kind == ConvolutionKind::Transposed;
-  for (i32 a = 0; a < problem.ndim; ++a) covers = covers && problem.kernel_size[a] <= problem.stride[a];
-  return covers || kernel_volume(problem) == 1;
-}
-
-constexpr i32 kMultiprocessors = 132;
 
 /// Blocks that fill a multiprocessor's registers.
 void choose_warpgroup_blocks(FusedSpec& spec, i64 rows) {
@@ -201,9 +207,13 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
   if (spec.warps == 16 || !has_registers || !fits(2) || fused_blocks(spec, rows) >= wave * 3 / 4) return;
   spec.cluster = 2;
   if (fits(4) && fused_blocks(spec, rows) < kMultiprocessors / 2) spec.cluster = 4;
-  if (spec.cluster == 2 && spec.warps == 12 && fused_blocks(spec, rows) < kMultiprocessors * 4 / 5) {
+  // Where these leave some idle, smaller ones that still run at once; of the fewest, each waits for its
+  // loads.
+  const i64 blocks = fused_blocks(spec, rows);
+  if (spec.warps == 12 && blocks >= kFewestBlocks && blocks < kMultiprocessors * 4 / 5) {
     FusedSpec smaller = spec;
     smaller.warps = 8;
+    if (spec.cluster == 4) smaller.prefetch = 2;
     if (fused_blocks(smaller, rows) <= kMultiprocessors) spec = smaller;
   }
 }
@@ -213,7 +223,7 @@ bool choose_warpgroups(FusedChoice& choice, i64 rows) {
   FusedSpec& spec = choice.fused;
   choose_warpgroup_blocks(spec, rows);
   choose_cluster(spec, choice.problem, rows);
-  if (rows != 0 && fused_blocks(spec, rows) < kMultiprocessors / 4) return false;
+  if (rows != 0 && fused_blocks(spec, rows) < kFewestBlocks) return false;
   choice.reasons.push_back(
       llvm::formatv("products by {0} warpgroups a block, {1} blocks of a cluster share rows", spec.warps / 4,
                     spec.cluster)

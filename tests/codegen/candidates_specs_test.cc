@@ -228,6 +228,12 @@ TEST(FusedChoice, MeansAreUsedWhereTheyAreAndWhereTheyPay) {
   EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 8000, kAllMeans).cluster, 2);
   EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 125000, kAllMeans).cluster, 1);
   EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 0, kAllMeans).cluster, 1);
+  // Fewer still: blocks of fewer rows run at once too, then of fewer columns, where there are many offsets.
+  EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 1700, kAllMeans).warps, 8);
+  EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 2900, kAllMeans).warps, 12);
+  EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 600, kAllMeans).columns, 32);
+  EXPECT_EQ(chosen(DType::F16, 128, 256, "sm_90a", 600, kAllMeans).columns, 64);
+  EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 3000, {.warpgroups = false}).columns, 64);
   // A wave and a half: larger blocks are one.
   EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 15600, kAllMeans).warps, 16);
   // So few that smaller blocks are better, and no cluster has enough to do.

@@ -181,7 +181,7 @@ std::vector<FusedSpec> variants(const FusedSpec&) {
   for (const i64 rows : {3000, 8000, 20000, 80000, 1000000}) {
     for (const i32 channels : {32, 64, 128}) add(DType::F16, channels, channels, 3, rows);
   }
-  for (const i64 rows : {3000, 8000}) add(DType::F16, 256, 256, 3, rows);
+  for (const i64 rows : {600, 1700, 3000, 8000}) add(DType::F16, 256, 256, 3, rows);
   add(DType::BF16, 384, 256, 3, 8000);
   add(DType::F16, 64, 96, 2, 20000);
   add(DType::F16, 128, 96, 1, 80000);
