@@ -12,6 +12,7 @@ namespace {
 // Measured on an H200 in fp16, on maps of a LiDAR sweep (tests/runtime/cuda/fused_bench.cc).
 constexpr i32 kTile = 16;               // columns of a product
 constexpr i32 kMostColumns = 96;        // of a block; 128 to 128 channels take a fifth less in two halves
+constexpr i32 kFewColumns = 32;         // of a block where there are few rows
 constexpr i32 kMostCachedColumns = 64;  // of which weights come from the cache, for few input channels
 // Elements of 16 and of 32 bits that a step takes of each input row, in registers.
 constexpr i32 kMostStep = 128, kMostWideStep = 32;
@@ -136,9 +137,9 @@ void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
     spec.row_tiles = 1;
     spec.split = 2;
     // Of many channels: more blocks of fewer columns, whose steps take as much of the ring.
-    if (element == 2 && spec.in_channels > kMostStep && spec.columns > kMostColumns / 3 &&
+    if (element == 2 && spec.in_channels > kMostStep && spec.columns > kFewColumns &&
         !has_one_offset(choice.problem) && fused_blocks(spec, rows) < kMultiprocessors) {
-      spec.columns = equal_parts(spec.out_channels, kTile, kMostColumns / 3);
+      spec.columns = equal_parts(spec.out_channels, kTile, kFewColumns);
       spec.step = equal_parts(spec.in_channels, fused_granule(spec.io), 2 * kMostStep);
     }
     choice.reasons.push_back(

@@ -1,4 +1,5 @@
-// The offsets that queries are ordered by: static, and as good as a counted order.
+// The offsets that queries are ordered by, static and as good as a counted order, and the ranks that masks
+// get.
 #pragma once
 
 #include <llvm/ADT/ArrayRef.h>

@@ -41,20 +41,19 @@ ViewJob job_of(const ViewRequest& request) {
 
 /// Which numbers of the sort each view has; how many there are.
 u32 place_ranks(ViewsParams& params, i64 queries) {
-  std::vector<ViewJob*> jobs;
+  const llvm::MutableArrayRef<ViewJob> jobs(params.jobs, static_cast<std::size_t>(params.job_count));
   std::vector<i32> ranked;
-  for (i32 i = 0; i < params.job_count; ++i) {
-    ViewJob& job = params.jobs[i];
-    if (!job.order) continue;
-    jobs.push_back(&job);
-    ranked.push_back(job.ranked);
+  for (const ViewJob& job : jobs) {
+    if (job.order) ranked.push_back(job.ranked);
   }
   const std::vector<MaskRanks> ranks = share_ranks(ranked, queries);
+  auto next = ranks.begin();
   u32 keys = 0;
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    jobs[i]->ranks = ranks[i];
-    jobs[i]->first_key = keys;
-    keys += ranks[i].count;
+  for (ViewJob& job : jobs) {
+    if (!job.order) continue;
+    job.ranks = *next++;
+    job.first_key = keys;
+    keys += job.ranks.count;
   }
   return keys;
 }

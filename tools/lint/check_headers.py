@@ -108,7 +108,7 @@ def jobs(root, options):
         return
     flags = our_flags(root, options.build)
     for path in sources.code_files(root):
-        if (path.suffix == ".h" and path.parts[0] != "include" and not str(path).startswith(DEVICE_ONLY)):
+        if path.suffix == ".h" and path.parts[0] != "include" and not str(path).startswith(DEVICE_ONLY):
             names = named(root, path)
             yield options.own_cxx, "c++", str(path), ["-fsyntax-only", *flags], next(
                 (ahead for ahead in READ_AHEAD if names.issuperset(ahead) and str(path) not in ahead), ())
