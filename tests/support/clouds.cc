@@ -351,6 +351,34 @@ std::vector<int32_t> make_voxels(const VoxelOptions& options) {
   return voxels;
 }
 
+std::vector<int32_t> make_shell(int32_t resolution, uint64_t seed) {
+  // Distances of centres along an axis, and both radii, in half voxels: squares are whole numbers, the inner
+  // radius's four times.
+  const int64_t edge = resolution, outer = edge * edge;
+  const int64_t inner = std::max<int64_t>(2 * edge - 5, 0) * std::max<int64_t>(2 * edge - 5, 0);
+  const auto square = [&](int64_t cell) { return (2 * cell + 1 - edge) * (2 * cell + 1 - edge); };
+  std::vector<std::array<int32_t, 4>> shell;
+  for (int32_t x = 0; x < resolution; ++x) {
+    for (int32_t y = 0; y < resolution; ++y) {
+      const int64_t across = square(x) + square(y);
+      if (across > outer) continue;
+      const auto reach = static_cast<int64_t>(std::sqrt(static_cast<double>(outer - across)));
+      // From the top of this column inward, and its mirror image.
+      for (auto z = static_cast<int32_t>((edge - 1 + reach) / 2); 2 * z >= resolution - 1; --z) {
+        if (4 * (across + square(z)) < inner) break;
+        shell.push_back({0, x, y, z});
+        if (2 * z != resolution - 1) shell.push_back({0, x, y, resolution - 1 - z});
+      }
+    }
+  }
+  Random random(seed);
+  for (size_t i = shell.size(); i > 1; --i) std::swap(shell[i - 1], shell[random.below(i)]);
+  std::vector<int32_t> voxels;
+  voxels.reserve(4 * shell.size());
+  for (const auto& voxel : shell) voxels.insert(voxels.end(), voxel.begin(), voxel.end());
+  return voxels;
+}
+
 int32_t extent_for_neighbours(int ndim, int64_t count, double neighbours) {
   double cells = 1;
   for (int a = 0; a < ndim; ++a) cells *= 3;

@@ -56,6 +56,10 @@ struct VoxelOptions {
 /// in the box times the batches in use.
 std::vector<int32_t> make_voxels(const VoxelOptions& options);
 
+/// int32 [n, 4] (0, x, y, z), in random order: of a cube of `resolution` voxels an edge those whose centres
+/// lie between `resolution` / 2 - 1.25 and `resolution` / 2 voxels from its own.
+std::vector<int32_t> make_shell(int32_t resolution, uint64_t seed);
+
 /// Edge of the cube in which a 3^ndim kernel finds about `neighbours` of `count` voxels (1: itself only).
 int32_t extent_for_neighbours(int ndim, int64_t count, double neighbours);
 

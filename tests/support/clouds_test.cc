@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -107,6 +109,46 @@ TEST(Voxels, AFullBoxIsMadeAndAFullerOneRefused) {
   EXPECT_THROW(make_voxels(options), std::invalid_argument);
   options.count = 0;
   EXPECT_TRUE(make_voxels(options).empty());
+}
+
+/// Every voxel of the cube asked, in ascending order.
+std::vector<std::array<int32_t, 4>> asked_shell(int32_t resolution) {
+  std::vector<std::array<int32_t, 4>> shell;
+  const double middle = resolution / 2.0;
+  for (int32_t x = 0; x < resolution; ++x) {
+    for (int32_t y = 0; y < resolution; ++y) {
+      for (int32_t z = 0; z < resolution; ++z) {
+        const double distance = std::hypot(x + 0.5 - middle, y + 0.5 - middle, z + 0.5 - middle);
+        if (distance >= middle - 1.25 && distance <= middle) shell.push_back({0, x, y, z});
+      }
+    }
+  }
+  return shell;
+}
+
+std::vector<std::array<int32_t, 4>> rows_of(const std::vector<int32_t>& voxels) {
+  std::vector<std::array<int32_t, 4>> rows(voxels.size() / 4);
+  for (size_t i = 0; i < voxels.size(); ++i) rows[i / 4][i % 4] = voxels[i];
+  return rows;
+}
+
+TEST(Shells, HaveTheVoxelsOfTheirDefinition) {
+  for (const int32_t resolution : {-1, 0, 1, 2, 3, 4, 5, 6, 17, 40}) {
+    std::vector<std::array<int32_t, 4>> made = rows_of(make_shell(resolution, 1));
+    std::sort(made.begin(), made.end());
+    EXPECT_EQ(made, asked_shell(resolution)) << resolution;
+  }
+}
+
+TEST(Shells, AreThoseThatPeersWereMeasuredOn) {
+  EXPECT_EQ(make_shell(64, 1).size(), 4u * 15192);
+  EXPECT_EQ(make_shell(128, 1).size(), 4u * 64160);
+  EXPECT_EQ(make_shell(256, 1).size(), 4u * 252392);
+}
+
+TEST(Shells, LieInAnotherOrderByAnotherSeed) {
+  EXPECT_EQ(digest(make_shell(10, 1)), 0xe2c72f43a026a145);
+  EXPECT_NE(make_shell(10, 1), make_shell(10, 2));
 }
 
 }  // namespace
