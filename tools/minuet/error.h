@@ -27,6 +27,13 @@ llvm::Error bad_input(const char* format, Values&&... values) {
   return user_error(llvm::formatv(format, std::forward<Values>(values)...).str());
 }
 
+/// The same where memory does not suffice, for whom that is an answer.
+struct OutOfMemory : llvm::ErrorInfo<OutOfMemory, llvm::StringError> {
+  inline static char ID = 0;
+  explicit OutOfMemory(const std::string& sentence)
+      : ErrorInfo(sentence, std::make_error_code(std::errc::invalid_argument)) {}
+};
+
 /// The same with exit code 1.
 inline llvm::Error broken(std::string sentence) {
   return llvm::make_error<llvm::StringError>(sentence, std::make_error_code(std::errc::io_error));

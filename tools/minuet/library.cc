@@ -92,6 +92,7 @@ llvm::Error check(minuet_status status) {
   if (status == MINUET_OK) return llvm::Error::success();
   std::string text = last_error_text();
   if (text.empty()) text = "the library gave status " + std::to_string(status) + " and no reason";
+  if (status == MINUET_RESOURCE_EXHAUSTED) return llvm::make_error<OutOfMemory>(text);
   return status == MINUET_INTERNAL ? broken(text) : user_error(text);
 }
 

@@ -22,7 +22,8 @@ using PlanHandle = std::unique_ptr<minuet_plan, Release<minuet_plan, minuet_plan
 using ExecutionHandle =
     std::unique_ptr<minuet_execution, Release<minuet_execution, minuet_execution_destroy>>;
 
-/// The last error's text where `status` is not OK. INTERNAL gives exit code 1, all others 2.
+/// The last error's text where `status` is not OK: OutOfMemory of RESOURCE_EXHAUSTED. INTERNAL gives exit
+/// code 1, all others 2.
 llvm::Error check(minuet_status status);
 /// The same of a call that writes a file, where FAILED_PRECONDITION is the system's refusal: exit code 1 too.
 llvm::Error check_writing(minuet_status status);

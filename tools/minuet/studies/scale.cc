@@ -4,16 +4,21 @@
 #include "tests/support/clouds.h"
 #include "tools/minuet/convert.h"
 #include "tools/minuet/document_parts.h"
+#include "tools/minuet/error.h"
 #include "tools/minuet/studies/studies.h"
 
 namespace minuet::tool {
 namespace {
 
 constexpr const char* kNoFigure = "The paper has no figure of this.";
+constexpr const char* kRoads =
+    "Each network with the dataflows that are chosen by default, layer by layer, and with "
+    "gather-GEMM-scatter "
+    "in all of them; maps by default.";
 
 /// The cloud as so many items of a batch, each the scene's next variant.
 StudyCloud batched(const StudyCloud& scene, int32_t items) {
-  StudyCloud cloud{scene.name, {}};
+  StudyCloud cloud{llvm::formatv("{0} clouds of {1}", items, scene.name).str(), {}};
   VoxelCloud all;
   all.channels = scene.variants.front().channels;
   for (int32_t item = 0; item < items; ++item) {
@@ -27,6 +32,25 @@ StudyCloud batched(const StudyCloud& scene, int32_t items) {
 }
 
 const std::vector<std::string> kNetworks = {"minkunet42", "sparseresnet21d"};
+
+/// The network by default and by gather-GEMM-scatter. What the device has no memory for is told and left out.
+llvm::Error time_both_roads(StudyBench& bench, StudyDocument& document, const std::string& network,
+                            const StudyCloud& cloud,
+                            llvm::function_ref<void(const std::string& series, NetworkSamples samples)> add) {
+  for (const minuet_dataflow dataflow : {MINUET_DATAFLOW_AUTO, MINUET_DATAFLOW_GATHER_GEMM_SCATTER}) {
+    const bool by_default = dataflow == MINUET_DATAFLOW_AUTO;
+    const std::string series = by_default ? network : network + ", gather-GEMM-scatter";
+    llvm::Expected<NetworkSamples> samples = bench.time_network({network, bench.dtype(), dataflow}, cloud);
+    if (!samples && samples.errorIsA<OutOfMemory>()) {
+      document.note(series + ", " + cloud.name + ": left out, for " + llvm::toString(samples.takeError()) +
+                    ".");
+      continue;
+    }
+    if (!samples) return samples.takeError();
+    add(series, std::move(*samples));
+  }
+  return llvm::Error::success();
+}
 
 }  // namespace
 
@@ -58,6 +82,7 @@ llvm::Error study_dtype(StudyBench& bench, StudyDocument& document) {
 
 llvm::Error study_batch(StudyBench& bench, StudyDocument& document) {
   document.note(kNoFigure);
+  document.note(kRoads);
   MINUET_ASSIGN(const auto* scenes, bench.clouds());
   const std::vector<int32_t> sizes = bench.by_size(std::vector<int32_t>{1, 2}, {1, 4, 16}, {1, 2, 4, 8, 16});
   StudyPlot plot("One inference, for each cloud of the batch", "line", axis("clouds in a batch", true),
@@ -65,10 +90,11 @@ llvm::Error study_batch(StudyBench& bench, StudyDocument& document) {
   StudySteps steps(bench, kNetworks.size() * sizes.size());
   for (const std::string& network : kNetworks) {
     for (const int32_t size : sizes) {
-      MINUET_ASSIGN(NetworkSamples samples,
-                    bench.time_network({network, bench.dtype()}, batched(scenes->front(), size)));
-      for (double& ms : samples.wall) ms /= size;
-      plot.add(network, size, samples.wall);
+      const auto add = [&](const std::string& series, NetworkSamples samples) {
+        for (double& ms : samples.wall) ms /= size;
+        plot.add(series, size, samples.wall);
+      };
+      MINUET_TRY(time_both_roads(bench, document, network, batched(scenes->front(), size), add));
       steps.count();
     }
   }
@@ -78,6 +104,7 @@ llvm::Error study_batch(StudyBench& bench, StudyDocument& document) {
 
 llvm::Error study_voxels(StudyBench& bench, StudyDocument& document) {
   document.note(kNoFigure);
+  document.note(kRoads);
   document.note("Uniform voxels in a cube that grows with them: about five neighbours each, as in LiDAR.");
   const std::vector<int64_t> counts =
       bench.by_size(std::vector<int64_t>{300, 1000}, {1000, 3000, 10000},
@@ -89,9 +116,11 @@ llvm::Error study_voxels(StudyBench& bench, StudyDocument& document) {
   for (const int64_t count : counts) {
     const StudyCloud cloud = bench.random_cloud(count, extent_for_neighbours(3, count, kNeighbours));
     for (const std::string& network : kNetworks) {
-      MINUET_ASSIGN(const NetworkSamples samples, bench.time_network({network, bench.dtype()}, cloud));
-      plot.add(network, count, samples.wall);
-      rate.add_value(network, count, static_cast<double>(count) / (1000 * median(samples.wall)));
+      const auto add = [&](const std::string& series, const NetworkSamples& samples) {
+        plot.add(series, count, samples.wall);
+        rate.add_value(series, count, static_cast<double>(count) / (1000 * median(samples.wall)));
+      };
+      MINUET_TRY(time_both_roads(bench, document, network, cloud, add));
       steps.count();
     }
   }
