@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "llvm/Support/raw_ostream.h"
-#include "minuet/tuning.h"
 #include "tools/minuet/bench_clouds.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/commands/tune_run.h"
@@ -61,21 +60,13 @@ llvm::Expected<TuneSession> open_tune_session(const TuneOptions& options) {
 
 double budget_of(const TuneOptions& options) { return options.budget > 0 ? options.budget : 120; }
 
-struct TuneClouds {
-  std::vector<DeviceBuffer> memory;
-  std::vector<minuet_tuning_cloud> clouds;
-};
-
 llvm::Expected<TuneClouds> upload_clouds(const std::vector<BenchCloud>& clouds, minuet_device* device) {
   TuneClouds uploaded;
   for (const BenchCloud& cloud : clouds) {
     if (!cloud.note.empty()) llvm::errs() << "minuet: " << cloud.note << "\n";
     llvm::Expected<VoxelCloud> voxels = make_variant(cloud, kVariant, /*thin=*/false);
     if (!voxels) return in_file(cloud.name, voxels.takeError());
-    MINUET_ASSIGN(DeviceBuffer memory,
-                  DeviceBuffer::upload(device, voxels->coordinates.data(), 4 * voxels->coordinates.size()));
-    uploaded.clouds.push_back({static_cast<const int32_t*>(memory.get()), voxels->count()});
-    uploaded.memory.push_back(std::move(memory));
+    MINUET_TRY(uploaded.add(*voxels, device));
   }
   return uploaded;
 }
@@ -103,19 +94,6 @@ void on_skip(const minuet_tuning_skip* skip, void* user) {
   ++told.skipped[std::string(skip->operation) + " " + skip->config + ": " + skip->reason];
 }
 
-/// The fields of `text` that `other` has not the same.
-std::string differences(llvm::StringRef text, llvm::StringRef other) {
-  llvm::SmallVector<llvm::StringRef, 16> fields, others;
-  text.split(fields, ' ');
-  other.split(others, ' ');
-  std::string different;
-  for (const llvm::StringRef field : fields) {
-    if (std::find(others.begin(), others.end(), field) != others.end()) continue;
-    different += (different.empty() ? "" : " ") + field.str();
-  }
-  return different;
-}
-
 struct Choices {
   bool all = false;  // else those alone that the default lost
   int64_t known = 0, printed = 0;
@@ -134,17 +112,13 @@ void print_choice(const minuet_tuned_choice* choice, void* user) {
   const double chosen = static_cast<double>(choice->chosen_ns) * 1e-6,
                otherwise = static_cast<double>(choice->default_ns) * 1e-6;
   const std::string rows = llvm::formatv("{0} - {1}", choice->least_rows, choice->most_rows).str(),
-                    density =
-                        std::isinf(choice->most_density)
-                            ? "any"
-                            : llvm::formatv("{0:f0} - {1:f0}", choice->least_density, choice->most_density)
-                                  .str(),
                     less = llvm::formatv("{0:f1} %", 100 - 100 * chosen / otherwise).str(),
                     what = is_default ? "default: " + std::string(choice->chosen)
                                       : differences(choice->chosen, choice->otherwise) +
                                             ", default: " + differences(choice->otherwise, choice->chosen);
   llvm::outs() << llvm::formatv("{0,-32} {1,19} {2,11}  {3,-8} {4,10:f4} {5,10:f4} {6,6}  {7}\n", layer, rows,
-                                density, choice->operation, chosen, otherwise, is_default ? "" : less, what);
+                                density_text(*choice), choice->operation, chosen, otherwise,
+                                is_default ? "" : less, what);
 }
 
 /// What the results on disk make of the network.
@@ -178,6 +152,31 @@ void print_summary(const minuet_tuning_result& result, const Told& told) {
 }
 
 }  // namespace
+
+llvm::Error TuneClouds::add(const VoxelCloud& cloud, minuet_device* device) {
+  MINUET_ASSIGN(DeviceBuffer coordinates,
+                DeviceBuffer::upload(device, cloud.coordinates.data(), 4 * cloud.coordinates.size()));
+  clouds.push_back({static_cast<const int32_t*>(coordinates.get()), cloud.count()});
+  memory.push_back(std::move(coordinates));
+  return llvm::Error::success();
+}
+
+std::string differences(llvm::StringRef config, llvm::StringRef other) {
+  llvm::SmallVector<llvm::StringRef, 16> fields, others;
+  config.split(fields, ' ');
+  other.split(others, ' ');
+  std::string different;
+  for (const llvm::StringRef field : fields) {
+    if (std::find(others.begin(), others.end(), field) != others.end()) continue;
+    different += (different.empty() ? "" : " ") + field.str();
+  }
+  return different;
+}
+
+std::string density_text(const minuet_tuned_choice& choice) {
+  if (std::isinf(choice.most_density)) return "any";
+  return llvm::formatv("{0:f0} - {1:f0}", choice.least_density, choice.most_density).str();
+}
 
 void add_tune_run(CLI::App& tune, TuneOptions& options) {
   const auto add_network = [&](CLI::App& app) {

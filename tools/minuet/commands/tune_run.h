@@ -1,6 +1,8 @@
 // `minuet tune run` and `minuet tune show`, beside the commands of commands/tune.cc.
 #pragma once
 
+#include "minuet/tuning.h"
+#include "tools/minuet/cloud.h"
 #include "tools/minuet/options.h"
 
 namespace minuet::tool {
@@ -8,5 +10,17 @@ namespace minuet::tool {
 void add_tune_run(CLI::App& tune, TuneOptions& options);
 llvm::Error tune_run(const TuneOptions& options);
 llvm::Error tune_show(const TuneOptions& options);
+
+/// In device memory, as minuet_tune takes them.
+struct TuneClouds {
+  std::vector<DeviceBuffer> memory;
+  std::vector<minuet_tuning_cloud> clouds;
+  llvm::Error add(const VoxelCloud& cloud, minuet_device* device);
+};
+
+/// The fields of a configuration that another has not the same.
+std::string differences(llvm::StringRef config, llvm::StringRef other);
+/// Pairs a row: "4 - 16", or "any".
+std::string density_text(const minuet_tuned_choice& choice);
 
 }  // namespace minuet::tool

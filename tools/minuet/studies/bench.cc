@@ -5,7 +5,6 @@
 
 #include "codegen/arch.h"
 #include "codegen/tuning/tuning_store.h"
-#include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/FileSystem.h"
 #include "minuet/tuning.h"
 #include "tests/support/clouds.h"
@@ -43,6 +42,13 @@ llvm::Expected<std::vector<char>> features_for(const VoxelCloud& cloud, int32_t 
     value = static_cast<float>(state >> 16) / 32768.0F - 1;
   }
   return encode_features(other, dtype);
+}
+
+VoxelCloud cloud_of(std::vector<int32_t> coordinates) {
+  Cloud drawn;
+  drawn.is_voxels = true;
+  drawn.voxels = std::move(coordinates);
+  return features_from_centres(drawn, 0.1);
 }
 
 struct StudyInput {
@@ -140,19 +146,30 @@ llvm::json::Object StudyBench::machine() const {
   return machine;
 }
 
-llvm::Error StudyBench::force(const TuningConfigs& configs) {
-  llvm::SmallString<128> folder;
-  if (const std::error_code error = llvm::sys::fs::createUniqueDirectory("minuet-study", folder))
+llvm::Expected<StudyFolder> StudyFolder::create() {
+  llvm::SmallString<128> path;
+  if (const std::error_code error = llvm::sys::fs::createUniqueDirectory("minuet-study", path))
     return broken("no temporary folder: " + error.message());
-  const auto removed =
-      llvm::make_scope_exit([&] { static_cast<void>(llvm::sys::fs::remove_directories(folder)); });
-  TuningStore store(folder.str().str(), "", process_policy(process_environment()), real_file_system());
+  StudyFolder folder;
+  folder.path_.reset(new std::string(path.str()));
+  return folder;
+}
+
+void StudyFolder::Remove::operator()(const std::string* path) const {
+  static_cast<void>(llvm::sys::fs::remove_directories(*path));
+  delete path;
+}
+
+llvm::Error StudyBench::force(const TuningConfigs& configs) {
+  MINUET_ASSIGN(const StudyFolder folder, StudyFolder::create());
+  TuningStore store(folder.path(), "", process_policy(process_environment()), real_file_system());
   for (const auto& [bucket, config] : configs) {
     llvm::Error error = store.publish(forced_entry(environment_, bucket, config));
     if (error) return broken(take_status(std::move(error)).message());
   }
   int64_t results = 0;
-  MINUET_TRY(check(minuet_context_load_tuning(context_.get(), device_.get(), folder.c_str(), &results)));
+  MINUET_TRY(
+      check(minuet_context_load_tuning(context_.get(), device_.get(), folder.path().c_str(), &results)));
   if (results >= static_cast<int64_t>(configs.size())) return llvm::Error::success();
   return broken(llvm::formatv("the library takes {0} of {1} configurations that the study asks for", results,
                               configs.size())
@@ -193,6 +210,17 @@ llvm::Expected<const std::vector<StudyCloud>*> StudyBench::clouds() {
   return &*clouds_;
 }
 
+llvm::Expected<std::vector<const StudyCloud*>> StudyBench::clouds_named(
+    const std::vector<std::string>& names) {
+  MINUET_ASSIGN(const auto* scenes, clouds());
+  std::vector<const StudyCloud*> named;
+  for (const StudyCloud& scene : *scenes) {
+    if (std::find(names.begin(), names.end(), scene.name) != names.end()) named.push_back(&scene);
+  }
+  if (named.empty()) named.push_back(&scenes->front());
+  return named;
+}
+
 StudyCloud StudyBench::random_cloud(int64_t voxels, int32_t extent) const {
   StudyCloud cloud{llvm::formatv("random_{0}", voxels).str(), {}};
   VoxelOptions options;
@@ -201,12 +229,13 @@ StudyCloud StudyBench::random_cloud(int64_t voxels, int32_t extent) const {
   options.extent = extent;
   for (int i = 0; i < by_size(1, 2, 2); ++i) {
     options.seed = 1000 + static_cast<uint64_t>(i);
-    Cloud drawn;
-    drawn.is_voxels = true;
-    drawn.voxels = make_voxels(options);
-    cloud.variants.push_back(features_from_centres(drawn, 0.1));
+    cloud.variants.push_back(cloud_of(make_voxels(options)));
   }
   return cloud;
+}
+
+StudyCloud StudyBench::shell_cloud(int32_t resolution) const {
+  return {llvm::formatv("shell_{0}", resolution).str(), {cloud_of(make_shell(resolution, 1000))}};
 }
 
 // ---- networks -------------------------------------------------------------------------------------------
@@ -223,20 +252,8 @@ struct Ready {
 };
 
 llvm::Error open_case(const StudyBench& bench, const NetworkCase& wanted, Ready& ready) {
-  minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
-  const bool described = is_description(wanted.network);
-  (described ? options.description : options.name) = wanted.network.c_str();
-  options.dtype = wanted.dtype;
-  options.dataflow = wanted.dataflow;
-  std::vector<int32_t> widths;
-  if (!described && bench.size() == StudySize::Tiny) {
-    widths = narrow_widths(wanted.network);
-    options.channels = widths.data();
-    options.channel_count = static_cast<int32_t>(widths.size());
-  }
-  minuet_plan* plan = nullptr;
-  MINUET_TRY(check(minuet_plan_create_network(bench.context(), &options, &plan)));
-  ready.plan.reset(plan);
+  MINUET_ASSIGN(ready.plan, bench.create_plan(wanted));
+  minuet_plan* const plan = ready.plan.get();
   ready.info.struct_size = sizeof(ready.info);
   MINUET_TRY(check(minuet_plan_query(plan, &ready.info)));
   MINUET_TRY(check(minuet_plan_compile(plan, bench.facts().arch.c_str(), nullptr, nullptr)));
@@ -285,6 +302,7 @@ llvm::Error take_stages(Ready& ready, NetworkSamples& samples) {
   samples.scatter.push_back(stages.scatter);
   samples.other.push_back(stages.other);
   samples.gmas.push_back(stages.gather + stages.gemm + stages.scatter);
+  samples.sort_map.push_back(stages.sort + stages.map);
   samples.layers.resize(static_cast<size_t>(ready.info.layers));
   for (int32_t i = 0; i < ready.info.layers; ++i) {
     minuet_layer_info info = {};
@@ -303,6 +321,23 @@ llvm::Error take_stages(Ready& ready, NetworkSamples& samples) {
 }
 
 }  // namespace
+
+llvm::Expected<PlanHandle> StudyBench::create_plan(const NetworkCase& wanted) const {
+  minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
+  const bool described = is_description(wanted.network);
+  (described ? options.description : options.name) = wanted.network.c_str();
+  options.dtype = wanted.dtype;
+  options.dataflow = wanted.dataflow;
+  std::vector<int32_t> widths;
+  if (!described && size_ == StudySize::Tiny) {
+    widths = narrow_widths(wanted.network);
+    options.channels = widths.data();
+    options.channel_count = static_cast<int32_t>(widths.size());
+  }
+  minuet_plan* plan = nullptr;
+  MINUET_TRY(check(minuet_plan_create_network(context_.get(), &options, &plan)));
+  return PlanHandle(plan);
+}
 
 llvm::Expected<NetworkSamples> StudyBench::time_network(const NetworkCase& network, const StudyCloud& cloud) {
   Ready ready;

@@ -46,10 +46,24 @@ struct LayerSamples {
 /// Milliseconds, one number a run: by the host's clock without profiling, stages and layers with it.
 struct NetworkSamples {
   std::vector<double> wall, sort, map, gather, gemm, scatter, other,
-      gmas;  ///< gmas: gather, GEMM and scatter
+      gmas,      ///< gather, GEMM and scatter
+      sort_map;  ///< sort and map
   std::vector<LayerSamples> layers;
   std::vector<minuet_level_info> levels;
   minuet_execution_counters counters = MINUET_EXECUTION_COUNTERS_INIT;  ///< of one inference
+};
+
+/// A temporary folder for tuning results, gone with its owner.
+class StudyFolder {
+ public:
+  static llvm::Expected<StudyFolder> create();
+  const std::string& path() const { return *path_; }
+
+ private:
+  struct Remove {
+    void operator()(const std::string* path) const;
+  };
+  std::unique_ptr<const std::string, Remove> path_;
 };
 
 class StudyBench {
@@ -73,12 +87,18 @@ class StudyBench {
 
   /// The scenes: the real ones that there are and the generated ones, or small generated ones.
   llvm::Expected<const std::vector<StudyCloud>*> clouds();
+  /// The scenes of these names; the first of all where there is none of them.
+  llvm::Expected<std::vector<const StudyCloud*>> clouds_named(const std::vector<std::string>& names);
   /// Uniform in a cube; `extent` voxels an edge.
   StudyCloud random_cloud(int64_t voxels, int32_t extent) const;
+  /// Of a sphere in a cube of `resolution` voxels an edge (make_shell): one variant, for it may be large.
+  StudyCloud shell_cloud(int32_t resolution) const;
 
   /// Networks from here on are made by these configurations, and else by default.
   llvm::Error force(const TuningConfigs& configs);
 
+  /// By what force() or tuning results say; neither compiled nor loaded.
+  llvm::Expected<PlanHandle> create_plan(const NetworkCase& network) const;
   llvm::Expected<NetworkSamples> time_network(const NetworkCase& network, const StudyCloud& cloud);
 
   /// What is shown while it is waited for, from begin() to end().
