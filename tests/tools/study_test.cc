@@ -19,9 +19,9 @@ using testing::HasSubstr;
 
 const std::set<std::string> kStudies = {"batch",      "breakdown", "dataflow", "density", "dtype",
                                         "end_to_end", "gmas",      "layers",   "map",     "padding",
-                                        "search",     "tiles",     "voxels"};
+                                        "search",     "shells",    "specs",    "tiles",   "voxels"};
 /// Of what the paper's text reports nothing.
-const std::set<std::string> kOwn = {"batch", "dataflow", "dtype", "voxels"};
+const std::set<std::string> kOwn = {"batch", "dataflow", "dtype", "shells", "specs", "voxels"};
 
 class Studies : public testing::Test {
  protected:
@@ -85,6 +85,22 @@ class Studies : public testing::Test {
     llvm::Expected<Object> document = document_of(study + ".json", llvm::json::Value(Object(file)));
     ASSERT_TRUE(static_cast<bool>(document)) << study << ": " << llvm::toString(document.takeError());
   }
+  /// Each layer alone, its map alone, and both by the host's clock, as a line of the table.
+  void check_shells() const {
+    const Object file = read("shells");
+    for (const size_t series : {0, 1, 2}) EXPECT_EQ(values(file, 0, series), 3u);
+    const Array& rows = *(*file.getArray("tables"))[0].getAsObject()->getArray("rows");
+    ASSERT_EQ(rows.size(), 3u);
+    const Array& shell = *rows[0].getAsArray();
+    EXPECT_EQ(shell[0].getAsString(), llvm::StringRef("shell_12"));
+    EXPECT_EQ(*shell[1].getAsInteger(), 480);
+    EXPECT_EQ(*shell[2].getAsNumber(), 13.2);
+    EXPECT_EQ(*shell[3].getAsInteger(), 8);
+    for (const size_t median : {4, 7, 10}) {
+      EXPECT_LE(*shell[median + 1].getAsNumber(), *shell[median].getAsNumber());
+      EXPECT_GE(*shell[median + 2].getAsNumber(), *shell[median].getAsNumber());
+    }
+  }
   static size_t values(const Object& file, size_t plot, size_t series) {
     const Object& all = *(*file.getArray("plots"))[plot].getAsObject();
     return (*all.getArray("series"))[series].getAsObject()->getArray("values")->size();
@@ -101,9 +117,14 @@ TEST_F(Studies, AllRunOnTheCpu) {
     EXPECT_THAT(out_, HasSubstr("/" + study + ".json"));
   }
   // What the CPU lacks is said, and nothing is made up in its place.
-  for (const char* study : {"search", "tiles"}) {
+  for (const char* study : {"search", "specs", "tiles"}) {
     EXPECT_TRUE(read(study).getArray("plots")->empty());
-    EXPECT_THAT(out_, HasSubstr("shape: not measured (the CPU's"));
+    EXPECT_TRUE(read(study).getArray("tables")->empty());
+  }
+  EXPECT_THAT(out_, HasSubstr("shape: not measured (the CPU's"));
+  check_shells();
+  for (const char* study : {"batch", "voxels"}) {
+    for (const size_t series : {0, 1, 2, 3}) EXPECT_EQ(values(read(study), 0, series), 2u);
   }
   EXPECT_EQ(values(read("map"), 0, 2), 2u);
   EXPECT_EQ(values(read("breakdown"), 0, 0), 4u);  // without tiles
@@ -112,7 +133,7 @@ TEST_F(Studies, AllRunOnTheCpu) {
   const Finished shown = minuet({"report", results(), "--output", page});
   ASSERT_EQ(shown.code, 0) << shown.err;
   const std::string html = contents(page);
-  for (const char* text : {"hash-table baseline", "The four ideas", "8.2 % padding"})
+  for (const char* text : {"hash-table baseline", "The four ideas", "8.2 % padding", "no Specs", "shell_12"})
     EXPECT_THAT(html, HasSubstr(text));
 }
 
@@ -138,6 +159,31 @@ TEST_F(StudiesOnTheGpu, BAndCAndTheHashTable) {
     for (size_t block = 0; block < 2; ++block) EXPECT_EQ(values(read("search"), cloud, block), 2u);
   }
   EXPECT_THAT(out_, HasSubstr("the best is B "));
+}
+
+TEST_F(StudiesOnTheGpu, SpecsAndShells) {
+  run({"specs", "shells"}, "cuda:0");
+  check_file("specs");
+  check_file("shells");
+  check_shells();
+  const Array tables = *read("specs").getArray("tables");
+  ASSERT_EQ(tables.size(), 2u);
+  const Object &layers = *tables[0].getAsObject(), &cases = *tables[1].getAsObject();
+  EXPECT_EQ(layers.getString("title"), llvm::StringRef("shell_12, 8 > 8"));
+  ASSERT_EQ(cases.getArray("rows")->size(), 1u);
+  const Array& found = *(*cases.getArray("rows"))[0].getAsArray();
+  // A machine that has much else to do may decide nothing in the time.
+  EXPECT_EQ(*found[1].getAsInteger(), static_cast<int64_t>(layers.getArray("rows")->size()));
+  for (const llvm::json::Value& row : *layers.getArray("rows")) {
+    const Array& spec = *row.getAsArray();
+    EXPECT_EQ(spec[0].getAsString(), llvm::StringRef("layer"));
+    EXPECT_EQ(*spec[1].getAsInteger(), 256);
+    EXPECT_EQ(*spec[2].getAsInteger(), 511);
+    EXPECT_EQ(spec[3].getAsString(), llvm::StringRef("4 - 16"));
+    EXPECT_GE(*spec[4].getAsNumber(), *spec[5].getAsNumber());
+    EXPECT_GE(*spec[6].getAsNumber(), 0);
+    EXPECT_EQ(*spec[6].getAsNumber() > 0, spec[7].getAsString() && spec[8].getAsString());
+  }
 }
 
 TEST_F(StudiesOnTheGpu, AllRun) {

@@ -23,6 +23,10 @@ const std::vector<Study>& all_studies() {
       {"batch", "Batches", "1 to 16 clouds at a time", study_batch},
       {"voxels", "Number of voxels", "1e4 to 5e6 voxels with five neighbours each", study_voxels},
       {"dataflow", "The fused dataflow", "each layer fused, and by gather-GEMM-scatter", study_dataflow},
+      {"specs", "Specs of the fused kernel", "those by default beside the best that the tuner finds",
+       study_specs},
+      {"shells", "Single layers on shells and scenes", "64 to 1024 channels, alone and with their map",
+       study_shells},
   };
   return studies;
 }

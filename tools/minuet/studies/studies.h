@@ -31,5 +31,7 @@ llvm::Error study_dtype(StudyBench& bench, StudyDocument& document);
 llvm::Error study_batch(StudyBench& bench, StudyDocument& document);
 llvm::Error study_voxels(StudyBench& bench, StudyDocument& document);
 llvm::Error study_dataflow(StudyBench& bench, StudyDocument& document);
+llvm::Error study_specs(StudyBench& bench, StudyDocument& document);
+llvm::Error study_shells(StudyBench& bench, StudyDocument& document);
 
 }  // namespace minuet::tool
