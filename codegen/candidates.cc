@@ -1,6 +1,7 @@
 #include "codegen/candidates.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -108,13 +109,21 @@ namespace {
 
 // ---- fused ----------------------------------------------------------------------------------------------
 
-/// Of few rows and of many, each for its own; rows are taken by powers of two.
+/// Rows go by ranges that begin at powers of two, as buckets of what was measured do, and half-way between:
+/// as many blocks as a GPU runs at once are a matter of a third more rows.
+i64 next_range(i64 rows) {
+  if (rows < 2) return rows + 1;
+  const i64 power = static_cast<i64>(std::bit_floor(static_cast<u64>(rows)));
+  return rows == power ? rows + rows / 2 : 2 * power;
+}
+
+/// Of few rows and of many, each for its own.
 std::vector<Candidate> fused_candidates(const ConvolutionProblem& problem, llvm::StringRef arch,
                                         FusedMeans means) {
   if (arch.empty()) return {{choose_fused(problem, arch, 0, means)}};
   std::vector<Candidate> candidates;
-  for (i64 rows = 1; rows <= kMostRows; rows *= 2) {
-    FusedChoice choice = choose_fused(problem, arch, rows + rows / 2, means);  // in the middle of the range
+  for (i64 rows = 1; rows <= kMostRows; rows = next_range(rows)) {
+    FusedChoice choice = choose_fused(problem, arch, (rows + next_range(rows)) / 2, means);  // in the middle
     const bool known =
         !candidates.empty() && std::get_if<FusedChoice>(&candidates.back().choice)->fused == choice.fused;
     if (known) continue;
@@ -227,8 +236,7 @@ class TunedChoices {
 [[gnu::cold]] std::vector<Candidate> tuned_candidates(const TunedChoices& choices) {
   std::vector<Candidate> candidates;
   std::size_t last = 0;  // where those of the last rows begin
-  // From bucket to bucket: they begin at powers of two.
-  for (i64 rows = 0; rows <= kMostRows; rows = std::max<i64>(1, 2 * rows)) {
+  for (i64 rows = 0; rows <= kMostRows; rows = next_range(rows)) {
     std::vector<Candidate> next = choices.of_rows(rows);
     const auto before = candidates.begin() + static_cast<std::ptrdiff_t>(last);
     if (std::equal(before, candidates.end(), next.begin(), next.end(), is_alike)) continue;
@@ -275,6 +283,11 @@ const ConvolutionProblem& problem_of(const OpChoice& choice) {
 
 std::vector<std::string>& reasons_of(OpChoice& choice) {
   return std::visit([](auto& chosen) -> std::vector<std::string>& { return chosen.reasons; }, choice);
+}
+
+bool has_shortcut(const OpChoice& choice) {
+  const auto* const fused = std::get_if<FusedChoice>(&choice);
+  return fused != nullptr && fused->fused.shortcut;
 }
 
 void add_sources(SourceList& list, const OpChoice& choice) {

@@ -77,6 +77,8 @@ inline Dataflow dataflow_of(const OpChoice& choice) { return static_cast<Dataflo
 const char* dataflow_name(Dataflow dataflow);
 const ConvolutionProblem& problem_of(const OpChoice& choice);
 std::vector<std::string>& reasons_of(OpChoice& choice);
+/// Whether its kernel computes the problem's shortcut too.
+bool has_shortcut(const OpChoice& choice);
 /// Every kernel of a choice, for compiling ahead.
 void add_sources(SourceList& list, const OpChoice& choice);
 

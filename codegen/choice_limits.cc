@@ -91,6 +91,9 @@ llvm::Error check_fused_shape(const FusedSpec& spec) {
     return make_error(StatusCode::OutOfRange, "{0} columns are no multiple of 16 up to {1}", spec.columns,
                       most_columns);
   }
+  if (spec.shortcut && (folds || spec.volume % 2 == 0 || spec.residual)) {
+    return make_error(StatusCode::OutOfRange, "a shortcut has no steps of its own, no offset, or no place");
+  }
   const bool is_ring = spec.weights != WeightRoad::Cached;
   const i32 least_stages = is_ring ? 2 * spec.split : 1;
   if (spec.stages < least_stages || spec.stages > kMostStages || spec.stages % spec.split != 0) {

@@ -19,10 +19,14 @@ constexpr i32 kMostStep = 128, kMostWideStep = 32;
 constexpr i32 kMostRing = 72 << 10;  // bytes, of the 99 KB that a block may have everywhere
 constexpr i32 kMostStages = 6;
 constexpr i64 kEnoughBlocks = 400;  // that a large GPU is kept busy with
+constexpr i64 kVeryFewRows = 1 << 10;
 constexpr i32 kMultiprocessors = 132;
 constexpr i64 kFewestBlocks = kMultiprocessors / 4;  // of warpgroups
 // From which more warps hide loads better than what each has under way itself.
-constexpr i64 kManyRows = 1 << 17;
+constexpr i64 kManyRows = 3 << 15;
+constexpr i32 kFewOffsets = 8;   // whose products are over before loads are hidden behind them
+constexpr i32 kFewOutputs = 16;  // channels; more rows share what is read of the weights
+constexpr i32 kFewSteps = 4;     // fewer are not shared
 
 i32 round_up(i32 value, i32 unit) { return (value + unit - 1) / unit * unit; }
 
@@ -79,11 +83,11 @@ i32 warpgroup_registers(const FusedSpec& spec) {
   return spec.columns / 2 + spec.step * dtype_bytes(spec.io) / 4 + residual + 32;
 }
 
-/// Of rows that are read in parts the level-1 cache, which has what shared memory leaves, keeps some from one
-/// part to the next.
+/// The level-1 cache has what shared memory leaves, and keeps some of rows that are read in parts from one
+/// part to the next, and of those that many blocks read.
 i32 choose_warpgroup_stages(const FusedSpec& spec) {
   constexpr i32 kWhole = 208 << 10, kOfParts = 164 << 10, kMost = 8;
-  const i32 bytes = spec.in_channels > spec.step ? kOfParts : kWhole;
+  const i32 bytes = spec.in_channels > spec.step || spec.blocks > 4 ? kOfParts : kWhole;
   return std::clamp(bytes / spec.blocks / fused_stage_bytes(spec), 2, kMost);
 }
 
@@ -115,6 +119,24 @@ bool has_one_offset(const ConvolutionProblem& problem) {
   return covers || kernel_volume(problem) == 1;
 }
 
+/// Of 16 bits, with weights from the cache.
+void choose_few_channels(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
+  const bool many = rows == 0 || rows >= kManyRows, few_outputs = spec.out_channels <= kFewOutputs;
+  if (folds_offsets(spec.io, spec.in_channels)) {
+    if (!many && !(few_outputs && rows >= kManyRows / 2)) return;
+    spec.step = 2 * fused_granule(spec.io);
+    if (few_outputs) spec.row_tiles = 4;
+    return;
+  }
+  if (many) {
+    spec.warps = 2;
+    spec.prefetch = 1;
+    if (few_outputs) spec.row_tiles = 4;
+  }
+  // Neighbours of a coarser row have fewer rows in common.
+  if (problem.kind == ConvolutionKind::Strided && spec.volume > kFewOffsets) spec.row_tiles = 1;
+}
+
 void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
   FusedSpec& spec = choice.fused;
   const i32 element = dtype_bytes(spec.io);
@@ -128,20 +150,17 @@ void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
   spec.warps = few_channels && spec.columns > kMostCachedColumns / 2 ? 2 : 4;
   // Steps of more than 64 bytes are long enough to hide the loads of the next behind the products of one.
   spec.prefetch = spec.step * element > 64 ? 1 : few_channels ? 2 : 3;
-  if (few_channels && element == 2 && !folds_offsets(spec.io, spec.in_channels) &&
-      (rows == 0 || rows >= kManyRows)) {
-    spec.warps = 2;
-    spec.prefetch = 1;
-  }
+  if (few_channels && element == 2) choose_few_channels(spec, choice.problem, rows);
   if (rows != 0 && are_few(spec, rows)) {
     spec.row_tiles = 1;
-    spec.split = 2;
+    spec.split = fused_steps(spec) < kFewSteps ? 1 : 2;
     // Of many channels: more blocks of fewer columns, whose steps take as much of the ring.
     if (element == 2 && spec.in_channels > kMostStep && spec.columns > kFewColumns &&
         !has_one_offset(choice.problem) && fused_blocks(spec, rows) < kMultiprocessors) {
       spec.columns = equal_parts(spec.out_channels, kTile, kFewColumns);
       spec.step = equal_parts(spec.in_channels, fused_granule(spec.io), 2 * kMostStep);
     }
+    if (rows < kVeryFewRows && spec.in_channels <= spec.step) spec.warps = 2;
     choice.reasons.push_back(
         llvm::formatv("{0} rows are few: smaller blocks, whose warps share the steps", rows).str());
   }
@@ -171,7 +190,7 @@ void choose_warpgroup_blocks(FusedSpec& spec, i64 rows) {
   spec.early_loads = true;
   const i32 registers = warpgroup_registers(spec);
   if (registers <= 96) {
-    spec.blocks = rows == 0 || rows >= kManyRows ? 5 : 4;
+    spec.blocks = rows == 0 || rows >= (spec.volume <= kFewOffsets ? kManyRows / 2 : kManyRows) ? 5 : 4;
     spec.warps = 4;
   } else if (registers <= 128) {
     spec.blocks = 2;
@@ -179,10 +198,23 @@ void choose_warpgroup_blocks(FusedSpec& spec, i64 rows) {
   } else {
     spec.blocks = 1;
     spec.warps = 12;
+    if (rows != 0 && spec.volume <= kFewOffsets && fused_blocks(spec, rows) <= kMultiprocessors)
+      spec.warps = 8;
   }
   spec.stages = choose_warpgroup_stages(spec);
   // Where a wave and a half would be needed, one of larger blocks that take shorter steps may do.
   const i64 blocks = fused_blocks(spec, rows);
+  // Of two or three waves of long blocks the last one is filled better by shorter ones.
+  if (spec.warps == 12 && spec.in_channels >= 256 && blocks >= kMultiprocessors * 3 / 2 &&
+      blocks < kMultiprocessors * 3) {
+    FusedSpec shorter = spec;
+    shorter.warps = 8;
+    const auto waves = [&](const FusedSpec& of) {
+      return (fused_blocks(of, rows) + kMultiprocessors - 1) / kMultiprocessors;
+    };
+    if (waves(shorter) * shorter.warps <= waves(spec) * spec.warps) spec = shorter;
+    return;
+  }
   // But 512 threads have too few registers for a residual.
   if (spec.blocks > 1 || spec.residual || blocks <= kMultiprocessors || blocks >= kMultiprocessors * 3 / 2)
     return;
@@ -205,8 +237,13 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
   // Where several blocks share registers, these do not hold masks of several words as well, or a residual.
   const bool has_registers =
       spec.blocks == 1 || (mask_words(spec.volume) == 1 && !(spec.blocks == 2 && spec.residual));
-  if (spec.warps == 16 || !has_registers || !fits(2) || fused_blocks(spec, rows) >= wave * 3 / 4) return;
+  const i64 most = spec.shortcut ? kMultiprocessors : wave * 3 / 4;  // whose blocks take the rest
+  if (spec.warps == 16 || !has_registers || !fits(2) || fused_blocks(spec, rows) >= most) return;
   spec.cluster = 2;
+  if (spec.shortcut && spec.blocks == 2) {  // whose places want some more
+    spec.blocks = 1;
+    spec.stages = choose_warpgroup_stages(spec);
+  }
   if (fits(4) && fused_blocks(spec, rows) < kMultiprocessors / 2) spec.cluster = 4;
   // Where these leave some idle, smaller ones that still run at once; of the fewest, each waits for its
   // loads.
@@ -232,6 +269,15 @@ bool choose_warpgroups(FusedChoice& choice, i64 rows) {
   return true;
 }
 
+/// Whether a block's shortcut is worth its blocks in the launch, for it finds each query's own row in the
+/// middle of the kernel.
+bool takes_shortcut(const ConvolutionProblem& problem, llvm::StringRef arch) {
+  bool has_middle = problem.kind == ConvolutionKind::Submanifold;
+  for (const i32 edge : problem.kernel_size) has_middle = has_middle && edge % 2 == 1;
+  return problem.shortcut && has_middle && !arch.empty() &&
+         !folds_offsets(problem.dtype, problem.in_channels);
+}
+
 /// What follows from the problem.
 FusedChoice begin_choice(const ConvolutionProblem& problem, llvm::StringRef arch, FusedMeans means) {
   FusedChoice choice;
@@ -245,6 +291,8 @@ FusedChoice begin_choice(const ConvolutionProblem& problem, llvm::StringRef arch
   spec.input_bytes = widest_vector(element, problem.in_channels, {problem.input});
   std::vector<Columns> outputs{problem.output};
   if (problem.residual) outputs.push_back(problem.residual_input);
+  spec.shortcut = takes_shortcut(problem, arch);
+  if (spec.shortcut) outputs.push_back(problem.shortcut_output);
   spec.output_bytes = widest_vector(element, problem.out_channels, outputs);
   spec.scale_shift = problem.scale_shift;
   spec.residual = problem.residual;

@@ -50,6 +50,10 @@ struct ConvolutionProblem : WindowProblem {
   Columns input, output, residual_input;
   bool scale_shift = false;  // per output channel, fp32: batch norm or bias
   bool residual = false;     // added after scale and shift
+  // Of a residual block's first layer: a kernel may compute the block's 1x1 shortcut too, which has the same
+  // input, channels and scale_shift, and no activation.
+  bool shortcut = false;
+  Columns shortcut_output;
   Activation activation = Activation::None;
 };
 

@@ -63,6 +63,15 @@ std::vector<TuningBucket> buckets_of_network(const Program& program) {
           search_bucket(KeyType::U64, program.ndim, volume, 0)};
 }
 
+namespace {
+
+bool always_computes_shortcut(const std::vector<Candidate>& candidates) {
+  return std::all_of(candidates.begin(), candidates.end(),
+                     [](const Candidate& candidate) { return has_shortcut(candidate.choice); });
+}
+
+}  // namespace
+
 llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const Plan& plan,
                                                                          llvm::StringRef arch) {
   return create(plan, arch, plan.tuning.get(), plan.dataflow);
@@ -82,6 +91,7 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
     llvm::Expected<std::vector<Candidate>> candidates =
         choose_candidates(layer.problem, arch, tuning, dataflow);
     if (!candidates) return annotate(candidates.takeError(), layer.name);
+    if (layer.is_shortcut && always_computes_shortcut(compiled->candidates[i - 1])) continue;
     compiled->candidates[i] = std::move(*candidates);
   }
   const auto largest = find_largest(program);
@@ -147,10 +157,15 @@ bool lacks(const Choice& choice, const std::set<std::string>& missing) {
   const std::set<std::string> missing = find_missing(tuned, *standard, cache, cancel);
   if (missing.empty()) return llvm::make_error<StatusError>(std::move(why));
   auto there = std::make_shared<CompiledPlan>(tuned);
+  const auto is_missing = [&](const Candidate& candidate) { return lacks(candidate.choice, missing); };
   for (std::size_t i = 0; i < there->candidates.size(); ++i) {
-    there->candidates[i] =
-        replace_missing(tuned.candidates[i], standard->candidates[i],
-                        [&](const Candidate& candidate) { return lacks(candidate.choice, missing); });
+    there->candidates[i] = replace_missing(tuned.candidates[i], standard->candidates[i], is_missing);
+    // A shortcut that the default has no kernels for is computed by the layer before it.
+    if (standard->candidates[i].empty() &&
+        std::any_of(tuned.candidates[i].begin(), tuned.candidates[i].end(), is_missing)) {
+      there->candidates[i].clear();
+      there->candidates[i - 1] = standard->candidates[i - 1];
+    }
   }
   if (lacks(tuned.engine.map32, missing)) there->engine.map32 = standard->engine.map32;
   if (lacks(tuned.engine.map64, missing)) there->engine.map64 = standard->engine.map64;
@@ -306,9 +321,12 @@ llvm::Error upload_parameters(LoadedPlan& loaded) {
   for (std::size_t i = 0; i < offsets.size(); ++i) {
     const LayerParameters& layer = plan.parameters[i];
     Offsets& at = offsets[i];
+    const auto add = [&](Offsets& to, const WeightImage& image) {
+      if (offset_of(to, image) < 0) to.images.emplace_back(image, layout.add(image.bytes()));
+    };
     for (const Candidate& candidate : loaded.compiled->candidates[i]) {
-      const WeightImage image = weight_image(candidate.choice, type, arch);
-      if (offset_of(at, image) < 0) at.images.emplace_back(image, layout.add(image.bytes()));
+      add(at, weight_image(candidate.choice, type, arch));
+      if (has_shortcut(candidate.choice)) add(offsets[i + 1], shortcut_image(candidate.choice, type));
     }
     if (layer.scale.empty()) continue;
     at.scale = layout.add(static_cast<i64>(layer.scale.size() * sizeof(float)));
@@ -323,14 +341,23 @@ llvm::Error upload_parameters(LoadedPlan& loaded) {
     const Offsets& at = offsets[i];
     const auto store = [&](const std::vector<float>& values, i64 offset) {
       if (offset >= 0) store_values(DType::F32, values.data(), values.size(), host.get() + offset);
+    };
+    const auto floats_at = [&](i64 offset) {
       return offset >= 0 ? reinterpret_cast<const float*>(base + offset) : nullptr;
     };
-    const float* const scale = store(layer.scale, at.scale);
-    const float* const shift = store(layer.shift, at.shift);
+    store(layer.scale, at.scale);
+    store(layer.shift, at.shift);
     for (const auto& [image, offset] : at.images) image.write(layer.weight, host.get() + offset);
     for (const Candidate& candidate : loaded.compiled->candidates[i]) {
-      loaded.weights[i].push_back(
-          {base + offset_of(at, weight_image(candidate.choice, type, arch)), scale, shift});
+      ConvolutionWeights weights{base + offset_of(at, weight_image(candidate.choice, type, arch)),
+                                 floats_at(at.scale), floats_at(at.shift)};
+      if (has_shortcut(candidate.choice)) {
+        const Offsets& next = offsets[i + 1];
+        weights.shortcut_weight = base + offset_of(next, shortcut_image(candidate.choice, type));
+        weights.shortcut_scale = floats_at(next.scale);
+        weights.shortcut_shift = floats_at(next.shift);
+      }
+      loaded.weights[i].push_back(weights);
     }
     return llvm::Error::success();
   }));

@@ -20,7 +20,7 @@ namespace minuet {
 struct CompiledPlan {
   std::string arch;  // "" for the CPU
   EngineChoice engine;
-  std::vector<std::vector<Candidate>> candidates;  // by layer
+  std::vector<std::vector<Candidate>> candidates;  // by layer; none of a shortcut that others always compute
   std::vector<PermuteRowsSpec> permute_inputs;     // by input of the program
   PermuteRowsSpec permute_output, permute_coordinates;
   GroupingChoice grouping;

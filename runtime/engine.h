@@ -221,6 +221,10 @@ struct OpRequest {
   bool pads_output = false;  // rows past the count become zeros; else anything
   const void* residual = nullptr;
   i64 residual_ld = 0;
+  // Of a shortcut that the op's kernel computes too.
+  void* shortcut_output = nullptr;
+  i64 shortcut_ld = 0;
+  u32* shortcut_overflow = nullptr;
   u32* overflow = nullptr;  // overflow_mark once a number of the output is infinite or NaN
   u32 overflow_mark = 1;    // not 0
   void* scratch = nullptr;  // Engine::scratch_bytes()
@@ -233,6 +237,10 @@ struct ConvolutionWeights {
   const void* weight = nullptr;  // as weight_image() makes them for the choice
   const float* scale = nullptr;  // [out_channels], or null where the problem has none
   const float* shift = nullptr;
+  // Of a shortcut that the choice's kernel computes too.
+  const void* shortcut_weight = nullptr;
+  const float* shortcut_scale = nullptr;
+  const float* shortcut_shift = nullptr;
 };
 
 /// What an execution did since reset_counters.

@@ -267,17 +267,24 @@ llvm::Expected<i64> Execution::layer_pairs(i32 layer) {
   return pairs_of(program_.layers[layer].map);
 }
 
+/// A capacity has room for more than most clouds have: a quarter more than the largest one, suggested by it.
+i64 Execution::likely_rows(i32 tensor) const {
+  const i64 rows = rows_of(tensor);
+  return has_capacities() ? std::max<i64>(rows * 3 / 4, 1) : rows;
+}
+
 llvm::Error Execution::select_candidates() {
   for (std::size_t i = 0; i < selected_.size(); ++i) {
     const ProgramLayer& layer = program_.layers[i];
     const std::vector<Candidate>& candidates = compiled_.candidates[i];
+    if (candidates.empty()) continue;
     const i64 outputs = rows_of(layer.output);
     std::optional<double> density;  // not known of capacity mode's clouds; of the caller's maps after a wait
     if (cloud_ && !has_capacities() && needs_density(candidates)) {
       MINUET_ASSIGN(const i64 pairs, pairs_of(layer.map));
       density = static_cast<double>(pairs) / static_cast<double>(std::max<i64>(outputs, 1));
     }
-    const Candidate& selected = select(candidates, outputs, density);
+    const Candidate& selected = select(candidates, likely_rows(layer.output), density);
     selected_[i] = static_cast<i32>(&selected - candidates.data());
   }
   return llvm::Error::success();
@@ -293,6 +300,7 @@ llvm::Error Execution::add_work() {
     const MapSpec& spec = program_.maps[layer.map];
     const KernelMap* const given = cloud_ ? nullptr : given_[layer.map].get();
     const KernelMap* const keeper = options_.queue ? given : nullptr;
+    if (rides(i)) continue;
     if (is_fused(i)) {
       if (keeper) {
         const bool transposed = layer.convolution().kind == ConvolutionKind::Transposed;
@@ -331,7 +339,9 @@ llvm::Error Execution::prepare_layers() {
   reset_places();
   MINUET_TRY(begin_overflow());
   MINUET_TRY(gmas_->finish());
-  for (i32 i = 0; i < layer_count(); ++i) MINUET_TRY(engine_->prepare_op(request_of(i)));
+  for (i32 i = 0; i < layer_count(); ++i) {
+    if (!rides(i)) MINUET_TRY(engine_->prepare_op(request_of(i)));
+  }
   return engine_->send_prepared();
 }
 
@@ -395,6 +405,11 @@ OpRequest Execution::request_of(i32 number) const {
     request.residual = address_of(layer.residual);
     request.residual_ld = ld_of(layer.residual);
   }
+  if (has_shortcut(candidate_of(number).choice)) {
+    request.shortcut_output = address_of(program_.layers[number + 1].output);
+    request.shortcut_ld = ld_of(program_.layers[number + 1].output);
+    request.shortcut_overflow = overflow_ + number + 1;
+  }
   request.overflow = overflow_ + number;
   request.overflow_mark = overflow_mark_;
   request.scratch = engine_scratch_;
@@ -434,6 +449,7 @@ llvm::Error Execution::run_layers(llvm::ArrayRef<Tensor> inputs, const Tensor& o
   const bool in_place = is_in_place(program_.output);
   if (in_place) places_[spec.storage] = {static_cast<char*>(output.data), output.ld};
   for (i32 i = 0; i < layer_count(); ++i) {
+    if (rides(i)) continue;
     const Trace::Span span(trace_, "layer", program_.layers[i].name);
     const NvtxRange range(program_.layers[i].name.c_str());
     MINUET_TRY(engine_->run_op(request_of(i)));

@@ -141,6 +141,7 @@ class Execution {
   llvm::Error take_maps();
   void keep_callers_order();
   i64 rows_of(i32 tensor) const { return levels_[program_.tensors[tensor].level].rows; }
+  i64 likely_rows(i32 tensor) const;
   i64 most_rows() const;
   bool reads_masks() const;
   RowOrder row_order() const;
@@ -148,7 +149,15 @@ class Execution {
   llvm::Expected<const i32*> counts_of(i32 map);
   llvm::Expected<i64> pairs_of(i32 map);
   llvm::Error select_candidates();
-  const Candidate& candidate_of(i32 layer) const { return compiled_.candidates[layer][selected_[layer]]; }
+  /// Whether the layer before it computes it too.
+  bool rides(i32 layer) const {
+    return program_.layers[layer].is_shortcut &&
+           has_shortcut(compiled_.candidates[layer - 1][selected_[layer - 1]].choice);
+  }
+  const Candidate& candidate_of(i32 layer) const {
+    const i32 runs = rides(layer) ? layer - 1 : layer;
+    return compiled_.candidates[runs][selected_[runs]];
+  }
   bool is_fused(i32 layer) const { return dataflow_of(candidate_of(layer).choice) == Dataflow::Fused; }
   Coords coords_of(i32 level) const {
     const Level& at = levels_[level];
@@ -199,7 +208,7 @@ class Execution {
   std::vector<std::shared_ptr<const KernelMap>> given_;
   std::vector<Level> levels_;
   std::vector<MapView> maps_;
-  std::vector<i32> selected_;  // candidate, by layer; -1 before the first prepare
+  std::vector<i32> selected_;  // candidate, by layer; -1 before the first prepare, and of who has none
   std::vector<char*> slots_;
   std::vector<Place> places_;         // by storage
   std::vector<StageTimes> op_times_;  // by the engine's numbers

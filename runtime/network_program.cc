@@ -193,7 +193,8 @@ class ProgramBuilder {
     return name_parameters(layer.name + ".conv", layer.name + ".bn");
   }
 
-  /// relu(bn2(conv2(relu(bn1(conv1(x))))) + shortcut(x)); the shortcut runs first, conv2 adds it.
+  /// relu(bn2(conv2(relu(bn1(conv1(x))))) + shortcut(x)); the shortcut runs with conv1, or behind it, and
+  /// conv2 adds it.
   llvm::Error add_residual(const LayerDescription& layer) {
     const i32 input = current_, level = level_of(input);
     const i32 width = description_.channels[layer.width];
@@ -208,6 +209,8 @@ class ProgramBuilder {
       MINUET_ASSIGN(shortcut,
                     add_convolution(layer.name + ".shortcut", input, level, {level, level}, problem));
       MINUET_TRY(name_parameters(layer.name + ".shortcut.conv", layer.name + ".shortcut.bn"));
+      program_.layers.back().is_shortcut = true;
+      program_.layers[program_.layers.size() - 2].convolution().shortcut = true;
     }
     ConvolutionProblem problem = batch_norm_relu(width);
     problem.residual = true;
@@ -324,9 +327,12 @@ class ProgramBuilder {
 
   /// Rows' pitch and first column are known once every concatenation is.
   void assign_columns() {
-    for (ProgramLayer& layer : program_.layers) {
+    for (std::size_t i = 0; i < program_.layers.size(); ++i) {
+      ProgramLayer& layer = program_.layers[i];
       layer.convolution().input = columns_of(program_, layer.input);
       layer.convolution().output = columns_of(program_, layer.output);
+      if (layer.is_shortcut)
+        program_.layers[i - 1].convolution().shortcut_output = layer.convolution().output;
       if (layer.residual >= 0) layer.convolution().residual_input = columns_of(program_, layer.residual);
     }
   }
@@ -343,7 +349,7 @@ class ProgramBuilder {
     touch(program_.inputs[0], -1);
     for (i32 i = 0; i < layers; ++i) {
       const ProgramLayer& layer = program_.layers[i];
-      touch(layer.input, i), touch(layer.output, i);
+      touch(layer.input, i), touch(layer.output, layer.is_shortcut ? i - 1 : i);
       if (layer.residual >= 0) touch(layer.residual, i);
     }
     touch(program_.output, layers);

@@ -59,6 +59,7 @@ struct ProgramLayer {
   i32 map = 0;
   i32 input = 0, output = 0;  // tensors
   i32 residual = -1;
+  bool is_shortcut = false;  // that of the layer before it (ConvolutionProblem::shortcut)
   OpProblem problem;
 
   /// Of a valid program every op is one: others do not pass validate().

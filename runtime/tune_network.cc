@@ -111,14 +111,24 @@ class NetworkTuner {
 
   using LayerSize = NetworkMeter::LayerSize;
 
-  /// `tasks_of`: those of a problem and the size that it has in a cloud. Each bucket once.
+  /// Whether a fused kernel of the layer before it computes it, so that it has no time of its own.
+  bool is_fused_shortcut(std::size_t layer, i64 rows) const {
+    const auto& layers = plan_.program.layers;
+    return layers[layer].is_shortcut &&
+           choose_fused(layers[layer - 1].convolution(), device_.info().arch, rows).fused.shortcut;
+  }
+
+  /// `tasks_of`: those of a problem and the size that it has in a cloud, where layers run by `dataflow` or,
+  /// without, as they are chosen. Each bucket once.
   std::vector<TuningTask> collect(
+      std::optional<Dataflow> dataflow,
       llvm::function_ref<std::vector<TuningTask>(const ConvolutionProblem&, const LayerSize&)> tasks_of)
       const {
     std::map<TuningBucket, TuningTask> tasks;
     for (const std::vector<LayerSize>& sizes : meter_.sizes()) {
       for (std::size_t i = 0; i < sizes.size(); ++i) {
         if (sizes[i].rows < 1) continue;
+        if (dataflow != Dataflow::GatherGemmScatter && is_fused_shortcut(i, sizes[i].rows)) continue;
         for (TuningTask& task : tasks_of(plan_.program.layers[i].convolution(), sizes[i])) {
           tasks.try_emplace(task.bucket, std::move(task));
         }
@@ -139,9 +149,10 @@ class NetworkTuner {
   }
 
   llvm::Error tune_kernels(Dataflow dataflow) {
-    std::vector<TuningTask> tasks = collect([&](const ConvolutionProblem& problem, const LayerSize& size) {
-      return kernel_tasks(problem, device_.info().arch, dataflow, size.rows, size.density);
-    });
+    std::vector<TuningTask> tasks =
+        collect(dataflow, [&](const ConvolutionProblem& problem, const LayerSize& size) {
+          return kernel_tasks(problem, device_.info().arch, dataflow, size.rows, size.density);
+        });
     if (tasks.empty() || !can_run_by(dataflow)) return llvm::Error::success();
     return search(dataflow == Dataflow::Fused ? "fused kernels" : "tiles and GEMMs", tasks, dataflow);
   }
@@ -188,7 +199,8 @@ class NetworkTuner {
   }
 
   llvm::Error tune_dataflows() {
-    std::vector<TuningTask> tasks = collect([&](const ConvolutionProblem& problem, const LayerSize& size) {
+    std::vector<TuningTask> tasks = collect({}, [&](const ConvolutionProblem& problem,
+                                                    const LayerSize& size) {
       return std::vector<TuningTask>{dataflow_task(problem, device_.info().arch, size.rows, size.density)};
     });
     choosing_dataflows_ = true;

@@ -3,12 +3,19 @@
 #include "runtime/rounding.h"
 
 namespace minuet {
+
 WeightImage weight_image(const OpChoice& choice, DType type, llvm::StringRef arch) {
   const ConvolutionProblem& problem = problem_of(choice);
   WeightImage image{type, kernel_volume(problem) * problem.in_channels * problem.out_channels, {}};
   const auto* const fused = std::get_if<FusedChoice>(&choice);
   if (fused && !arch.empty()) image.fused = image_of(fused->fused);
   return image;
+}
+
+WeightImage shortcut_image(const OpChoice& choice, DType type) {
+  FusedSpec spec = std::get_if<FusedChoice>(&choice)->fused;
+  spec.volume = 1;
+  return {type, i64{spec.in_channels} * spec.out_channels, image_of(spec)};
 }
 
 i64 WeightImage::bytes() const { return fused ? fused_image_bytes(*fused) : numbers * dtype_bytes(type); }

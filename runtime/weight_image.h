@@ -22,5 +22,7 @@ struct WeightImage {
 
 /// `type`: Device::weight_type(). `arch`: "" for the CPU, which reads the weights as they are.
 WeightImage weight_image(const OpChoice& choice, DType type, llvm::StringRef arch);
+/// Of the shortcut that the choice's kernel computes too: it has one.
+WeightImage shortcut_image(const OpChoice& choice, DType type);
 
 }  // namespace minuet

@@ -42,7 +42,7 @@ struct FusedChannels {
     return place.column_block * S.columns + First * fused_tile(S) + FusedLane<S>::part(place.lane) * kCount;
   }
   MINUET_DEVICE static bool is_own(const FusedPlace<S>& place) {
-    return S.cluster == 1 || fused_owner(S, kGroup) == place.rank;
+    return S.cluster == 1 || place.rank < 0 || fused_owner(S, kGroup) == place.rank;
   }
 };
 
@@ -97,13 +97,17 @@ MINUET_DEVICE bool finish_row(const FusedParams& p, const FusedPlace<S>& place, 
       for (i32 e = 0; e < kEach; ++e) {
         const i32 c = first + e;
         const float sum = FusedLane<S>::value(sums, First + c / 2, q, c % 2);
-        values[e] = epilogue<S.scale_shift, S.residual, S.activation>(sum, scale[c], shift[c], residual[c]);
+        const float value =
+            epilogue<S.scale_shift, S.residual, Activation::None>(sum, scale[c], shift[c], residual[c]);
+        values[e] = place.one_of(activate<S.activation>(value), value);
         // A ReLU would hide a sum that is minus infinity already.
         finite = finite && !overflows(DType::F32, bits_of(sum)) && !overflows(S.io, bits_of(values[e]));
       }
     }
-    store_vector(p.output, (i64{rows.numbers[q]} * p.output_ld + channel + first) * kElement,
-                 from_floats<S.io, Channels::kAccess>(values));
+    store_vector(
+        place.one_of(p.output, p.shortcut.output),
+        (i64{rows.numbers[q]} * place.one_of(p.output_ld, p.shortcut.output_ld) + channel + first) * kElement,
+        from_floats<S.io, Channels::kAccess>(values));
   }
   return finite;
 }
@@ -133,8 +137,8 @@ MINUET_DEVICE void finish_group(const FusedParams& p, const FusedPlace<S>& place
     const i32 channel = Channels::channel(place);
     float scale[Channels::kCount] = {}, shift[Channels::kCount] = {};
     if constexpr (S.scale_shift) {
-      load_floats<S>(p.scale, channel, scale);
-      load_floats<S>(p.shift, channel, shift);
+      load_floats<S>(place.one_of(p.scale, p.shortcut.scale), channel, scale);
+      load_floats<S>(place.one_of(p.shift, p.shortcut.shift), channel, shift);
     }
     bool finite = true;
     MINUET_UNROLL
@@ -142,7 +146,7 @@ MINUET_DEVICE void finish_group(const FusedParams& p, const FusedPlace<S>& place
       if (rows.numbers[q] >= 0 && !finish_row<S, First>(p, place, sums, rows, q, scale, shift))
         finite = false;
     }
-    if (!finite) *p.overflow = p.overflow_mark;
+    if (!finite) *place.one_of(p.overflow, p.shortcut.overflow) = p.overflow_mark;
   }
   if constexpr (!Channels::kIsLast) finish_group<S, Channels::kNext>(p, place, sums, rows);
 }

@@ -15,13 +15,21 @@
 
 namespace minuet {
 
+/// Where step 0 is, or, of a shortcut, would be.
+template <FusedSpec S>
+MINUET_DEVICE const char* image_of_block(const FusedParams& p, const FusedPlace<S>& place) {
+  constexpr i32 kParts = FusedDepth<S>::kParts;
+  const i64 step =
+      place.one_of(place.column_block * fused_steps(S), place.column_block * kParts - S.volume / 2 * kParts);
+  return static_cast<const char*>(place.one_of(p.weights, p.shortcut.weights)) + step * fused_stage_bytes(S);
+}
+
 /// All steps of the warp's share, or all copies of them.
 template <FusedSpec S>
 MINUET_DEVICE void sum_steps(const FusedParams& p, const FusedPlace<S>& place, const FusedMasks<S>& masks,
                              const i32 (&columns)[S.row_tiles], FusedSums<S>& sums) {
-  const i64 image = static_cast<i64>(place.column_block) * fused_steps(S) * fused_stage_bytes(S);
   StepWalk<S> walk(masks);
-  WeightRing<S> ring(static_cast<const char*>(p.weights) + image, walk);
+  WeightRing<S> ring(image_of_block<S>(p, place), walk);
   // By warps that have loads to start, too: these first.
   constexpr bool kFillsLast = S.weights == WeightRoad::BulkRefill;
   if constexpr (!kFillsLast) ring.fill();
@@ -72,7 +80,9 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(fused_threads(S), S.blocks) void fused_convol
   if (!FusedDepth<S>::kFolds || place.count > 0) sum_steps<S>(p, place, masks, columns, sums);
   const FusedPlace<S> same(p);  // made again: registers are scarce while products run
   if constexpr (S.split > 1) add_warps<S>(same, sums);
-  if constexpr (S.cluster > 1) add_blocks<S>(same, sums);
+  if constexpr (S.cluster > 1) {
+    if (same.rank >= 0) add_blocks<S>(same, sums);
+  }
   if (same.share == 0) finish<S>(p, same, sums);
 }
 

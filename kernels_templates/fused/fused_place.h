@@ -17,11 +17,14 @@ struct FusedPlace {
   static_assert(S.unit == MmaUnit::Warp || S.weights == WeightRoad::BulkCopy ||
                     S.weights == WeightRoad::BulkRefill,
                 "warpgroups read what bulk copies brought");
+  static_assert(!S.shortcut || (!FusedDepth<S>::kFolds && S.volume % 2 == 1 && !S.residual),
+                "a shortcut has an offset in the middle, and steps of its own");
 
   i32 lane, row_warp;
   i32 share;  // S.split: the warp that fills the ring
-  i32 rank;   // of the block in its cluster
+  i32 rank;   // of the block in its cluster; -1: it shares no rows
   i32 column_block;
+  bool of_shortcut;
   u32 block;  // position of the block's first query
   u32 first;  // and of the warp's
   i32 count;
@@ -32,8 +35,11 @@ struct FusedPlace {
     lane = static_cast<i32>(thread % 32);
     row_warp = warp % S.warps;
     share = warp / S.warps;
-    rank = S.cluster > 1 ? static_cast<i32>(cluster_rank()) : 0;
-    const u32 number = block_in_grid() / S.cluster;
+    u32 number = block_in_grid();
+    of_shortcut = S.shortcut && number >= p.shortcut.first_block;
+    if (of_shortcut) number -= p.shortcut.first_block;
+    rank = S.cluster > 1 && !of_shortcut ? static_cast<i32>(cluster_rank()) : -1;
+    if (S.cluster > 1 && !of_shortcut) number /= S.cluster;
     column_block = static_cast<i32>(number % fused_column_blocks(S));
     const u32 turn = number / fused_column_blocks(S);
     const u32 taken = p.block_order == nullptr
@@ -42,6 +48,11 @@ struct FusedPlace {
     block = taken * fused_block_rows(S);
     first = block + static_cast<u32>(row_warp * 8 * S.row_tiles);
     count = load_row_if<S.programmatic>(true, p.query_count);
+  }
+  /// What the block works on: the layer's, or the shortcut's.
+  template <class T>
+  MINUET_HD T one_of(T own, T shortcut) const {
+    return S.shortcut && of_shortcut ? shortcut : own;
   }
   MINUET_HD i64 query(const FusedParams& p, i64 position) const {
     return p.order != nullptr && position < count ? load_row_if<S.programmatic>(true, p.order + position)
@@ -74,7 +85,9 @@ MINUET_DEVICE FusedMasks<S> find_queries(const FusedParams& p, const FusedPlace<
           load_row_if<S.programmatic>(p.masks != nullptr && columns[n] < p.row_stride, address);
       mask |= positions[n] >= place.count ? 0u : p.masks != nullptr ? static_cast<u32>(loaded) : 1u;
     }
-    masks.put(word, __reduce_or_sync(~0u, mask), place.lane == 0 && place.share == 0);
+    constexpr i32 kMiddle = S.volume / 2;
+    const u32 taken = place.one_of(~0u, word == kMiddle / 32 ? 1u << kMiddle % 32 : 0u);
+    masks.put(word, __reduce_or_sync(~0u, mask) & taken, place.lane == 0 && place.share == 0);
   }
   MINUET_UNROLL
   for (i32 n = 0; n < S.row_tiles; ++n) {

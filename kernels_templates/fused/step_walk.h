@@ -59,8 +59,8 @@ class FusedMasks {
     if constexpr (S.cluster > 1) {
       i32 offsets = 0;
       for (i32 word = 0; word < kWords; ++word) offsets += count_bits(load(word, 0, S.warps));
-      first_ = offsets * rank_ / S.cluster;
-      end_ = offsets * (rank_ + 1) / S.cluster;
+      first_ = rank_ < 0 ? 0 : offsets * rank_ / S.cluster;
+      end_ = rank_ < 0 ? offsets : offsets * (rank_ + 1) / S.cluster;
     }
     if constexpr (kOfBlock && kWords == 1) {
       all_ = load_all(0);

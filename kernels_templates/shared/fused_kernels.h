@@ -46,6 +46,7 @@ struct FusedSpec {
   i32 output_bytes = 16;      // the same of output and residual
   bool scale_shift = true;
   bool residual = false;
+  bool shortcut = false;  // further blocks compute a 1x1 convolution of the same input and channels
   Activation activation = Activation::ReLU;
   bool operator==(const FusedSpec&) const = default;
   template <class Visitor>
@@ -57,12 +58,26 @@ struct FusedSpec {
         visitor("blocks", blocks), visitor("weights", weights), visitor("unit", unit),
         visitor("early_loads", early_loads), visitor("programmatic", programmatic),
         visitor("input_bytes", input_bytes), visitor("output_bytes", output_bytes),
-        visitor("scale_shift", scale_shift), visitor("residual", residual), visitor("activation", activation);
+        visitor("scale_shift", scale_shift), visitor("residual", residual), visitor("shortcut", shortcut),
+        visitor("activation", activation);
   }
 };
 
+/// A residual block's shortcut, in the launch of the block's first layer, by blocks of its own that share no
+/// rows: its offset is the one in the middle of the kernel, where each query is its own source; scale and
+/// shift as the Spec has them, no activation.
+struct FusedShortcut {
+  u32 first_block;      // of the grid: fused_blocks()
+  const void* weights;  // the image of [1][in_channels][out_channels]
+  const float* scale;
+  const float* shift;
+  void* output;
+  i32 output_ld;
+  u32* overflow;
+};
+
 /// Positions are the places of the queries in an order; a block takes fused_block_rows(spec) of them. A grid
-/// of fused_blocks(spec, capacity).
+/// of fused_grid(spec, capacity).
 struct FusedParams {
   const void* input;
   i32 input_ld;
@@ -84,8 +99,9 @@ struct FusedParams {
   i32 residual_ld;
   void* output;
   i32 output_ld;
-  u32* overflow;      // overflow_mark where a number is written that is infinite or NaN, else left alone
-  u32 overflow_mark;  // not 0
+  u32* overflow;           // overflow_mark where a number is written that is infinite or NaN, else left alone
+  u32 overflow_mark;       // not 0
+  FusedShortcut shortcut;  // where the Spec has one
 };
 
 MINUET_HD constexpr i32 mask_words(i32 volume) { return (volume + 31) / 32; }
@@ -158,10 +174,15 @@ template <class Spec>
 MINUET_HD constexpr i32 fused_column_blocks(const Spec& spec) {
   return (spec.out_channels + spec.columns - 1) / spec.columns;
 }
-/// Blocks of a launch for up to `capacity` queries; those of the same rows are neighbours.
+/// Blocks for up to `capacity` queries; those of the same rows are neighbours.
 MINUET_HD constexpr i64 fused_blocks(const FusedSpec& spec, i64 capacity) {
   return (capacity + fused_block_rows(spec) - 1) / fused_block_rows(spec) * fused_column_blocks(spec) *
          spec.cluster;
+}
+/// Of a launch, those of a shortcut among them.
+MINUET_HD constexpr i64 fused_grid(const FusedSpec& spec, i64 capacity) {
+  const i64 blocks = fused_blocks(spec, capacity), alone = blocks / spec.cluster;
+  return spec.shortcut ? blocks + (alone + spec.cluster - 1) / spec.cluster * spec.cluster : blocks;
 }
 MINUET_HD constexpr i32 fused_least_sm(const FusedSpec& spec) {
   const bool copies_bulk = spec.weights == WeightRoad::BulkCopy || spec.weights == WeightRoad::BulkRefill;

@@ -36,7 +36,16 @@ llvm::Error FusedStep::convolve(i32 convolution, const OpRequest& request) {
   params.output_ld = static_cast<i32>(request.output_ld);
   params.overflow = request.overflow;
   params.overflow_mark = request.overflow_mark;
-  return launcher_.launch(layer.kernel, fused_blocks(layer.spec, request.output_rows), params);
+  if (layer.spec.shortcut) {
+    params.shortcut = {static_cast<u32>(fused_blocks(layer.spec, request.output_rows)),
+                       layer.weights.shortcut_weight,
+                       layer.weights.shortcut_scale,
+                       layer.weights.shortcut_shift,
+                       request.shortcut_output,
+                       static_cast<i32>(request.shortcut_ld),
+                       request.shortcut_overflow};
+  }
+  return launcher_.launch(layer.kernel, fused_grid(layer.spec, request.output_rows), params);
 }
 
 }  // namespace minuet

@@ -256,13 +256,37 @@ TEST(FusedChoice, WarpgroupsHaveACandidateForEveryRange) {
     const std::vector<Candidate> candidates =
         llvm::cantFail(choose_candidates(problem, "sm_90a", nullptr, Dataflow::Fused, kAllMeans));
     ASSERT_GE(candidates.size(), 2u);
-    for (i64 rows = 1; rows < i64{1} << 30; rows *= 2) {
-      const Candidate& selected = select(candidates, rows, {});
-      EXPECT_EQ(selected.kernel,
-                display_name(choose_fused(problem, "sm_90a", rows + rows / 2, kAllMeans).fused))
+    for (i64 rows = 4; rows < i64{1} << 30; rows *= 2) {
+      const auto chosen_for = [&](i64 middle) {
+        return display_name(choose_fused(problem, "sm_90a", middle, kAllMeans).fused);
+      };
+      EXPECT_EQ(select(candidates, rows, {}).kernel, chosen_for(rows + rows / 4)) << rows;
+      EXPECT_EQ(select(candidates, rows + rows / 2, {}).kernel, chosen_for(rows + rows / 2 + rows / 4))
           << rows;
     }
   }
+}
+
+TEST(FusedChoice, AShortcutHasAnOffsetInTheMiddle) {
+  ConvolutionProblem problem = example_problem(64, 96, DType::F16);
+  EXPECT_FALSE(choose_fused(problem, "sm_90a", 5000).fused.shortcut);
+  problem.shortcut = true;
+  problem.shortcut_output = {100, 2};
+  for (const char* arch : {"sm_80", "sm_90a"}) {
+    const FusedChoice choice = choose_fused(problem, arch, 5000);
+    EXPECT_TRUE(has_shortcut(choice)) << arch;
+    EXPECT_EQ(choice.fused.output_bytes, 4) << arch;
+    EXPECT_FALSE(llvm::errorToBool(validate_spec(choice.fused))) << arch;
+  }
+  EXPECT_FALSE(choose_fused(problem, "", 5000).fused.shortcut) << "the CPU runs it by itself";
+  problem.kernel_size = {3, 2, 3, 1};
+  EXPECT_FALSE(choose_fused(problem, "sm_90a", 5000).fused.shortcut);
+  problem.kernel_size = {3, 3, 3, 1};
+  problem.in_channels = 8;
+  EXPECT_FALSE(choose_fused(problem, "sm_90a", 5000).fused.shortcut) << "steps take several offsets";
+  FusedSpec spec = choose_fused(example_problem(64, 96, DType::F16), "sm_90a", 5000).fused;
+  spec.shortcut = spec.residual = true;
+  EXPECT_TRUE(llvm::errorToBool(validate_spec(spec)));
 }
 
 TEST(FusedChoice, AccessesFitTheColumnsOfOperands) {

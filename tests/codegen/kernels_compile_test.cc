@@ -171,6 +171,8 @@ std::vector<FusedSpec> variants(const FusedSpec&) {
     problem.output = problem.residual_input = {out, 0};
     problem.scale_shift = true;
     problem.residual = in == out;
+    problem.shortcut = in != out;
+    problem.shortcut_output = problem.output;
     for (const char* arch : {"sm_80", "sm_90"}) specs.push_back(choose_fused(problem, arch, rows).fused);
     specs.push_back(choose_fused(problem, "sm_90a", rows).fused);
   };
@@ -183,6 +185,8 @@ std::vector<FusedSpec> variants(const FusedSpec&) {
   }
   for (const i64 rows : {600, 1700, 3000, 8000}) add(DType::F16, 256, 256, 3, rows);
   add(DType::BF16, 384, 256, 3, 8000);
+  add(DType::F16, 64, 128, 3, 8000);
+  add(DType::F16, 128, 96, 3, 45000);
   add(DType::F16, 64, 96, 2, 20000);
   add(DType::F16, 128, 96, 1, 80000);
   add(DType::F16, 64, 64, 5, 20000);

@@ -50,6 +50,13 @@ struct FusedShapeOfMap {
   i64 stride_padding = 3;
 };
 
+/// Of the layer that a shortcut is: its offset is the one in the middle of the kernel.
+constexpr FusedSpec shortcut_of(FusedSpec spec) {
+  spec.volume = 1;
+  spec.activation = Activation::None;
+  return spec;
+}
+
 /// The image of weights [volume][in_channels][out_channels].
 inline std::vector<char> fused_image(const FusedSpec& spec, const std::vector<float>& weights) {
   const std::vector<char> stored = encode(spec.io, round_to(spec.io, weights));
@@ -66,12 +73,15 @@ struct FusedProblem {
   FusedSpec spec;
   FusedShapeOfMap shape;
   StoredRows input, residual;
+  std::vector<std::vector<float>> features;  // of the input's rows, as operands
   std::vector<float> weights;
   std::vector<float> scale, shift;
+  std::vector<float> shortcut_weights, shortcut_scale, shortcut_shift;  // where the Spec has a shortcut
   i64 row_stride = 0;
   std::vector<i32> rows, order;
   std::vector<u32> masks;
   std::vector<double> expected, magnitudes;  // [queries][out_channels]
+  std::vector<double> expected_shortcut, shortcut_magnitudes;
 
   FusedProblem(const FusedSpec& spec, const FusedShapeOfMap& shape, u64 seed);
 
@@ -80,6 +90,8 @@ struct FusedProblem {
 
  private:
   void make_map(Random& random);
+  void add_products(i32 offset, const float* of_offset, std::vector<double>& sums,
+                    std::vector<double>& sizes) const;
 };
 
 inline FusedProblem::FusedProblem(const FusedSpec& spec, const FusedShapeOfMap& shape, u64 seed)
@@ -105,6 +117,12 @@ inline FusedProblem::FusedProblem(const FusedSpec& spec, const FusedShapeOfMap& 
     shift.push_back(static_cast<float>(random.uniform(-1, 1)));
   }
   make_map(random);
+  for (i64 i = 0; spec.shortcut && i < i64{spec.in_channels} * spec.out_channels; ++i)
+    shortcut_weights.push_back(round_to(storage_type(spec.io), random.uniform(-1, 1)));
+  for (i32 c = 0; spec.shortcut && c < spec.out_channels; ++c) {
+    shortcut_scale.push_back(static_cast<float>(random.uniform(-1.5, 1.5)));
+    shortcut_shift.push_back(static_cast<float>(random.uniform(-1, 1)));
+  }
   expect();
 }
 
@@ -155,36 +173,53 @@ inline void FusedProblem::make_map(Random& random) {
   }
 }
 
-inline void FusedProblem::expect() {
+/// Those of one offset, whose weights are [in_channels][out_channels].
+inline void FusedProblem::add_products(i32 offset, const float* of_offset, std::vector<double>& sums,
+                                       std::vector<double>& sizes) const {
   const i32 in = spec.in_channels, out = spec.out_channels;
-  std::vector<float> operands = round_to(spec.io, weights);
-  std::vector<std::vector<float>> features;
-  for (i64 row = 0; row < shape.sources; ++row) features.push_back(round_to(spec.io, input.row(row)));
-  expected.assign(static_cast<size_t>(shape.queries * out), 0);
-  magnitudes = expected;
   for (i64 i = 0; i < shape.queries; ++i) {
     const i64 query = shape.ordered && shape.ordered_views ? order[static_cast<size_t>(i)] : i;
-    double* const sums = expected.data() + query * out;
-    double* const sizes = magnitudes.data() + query * out;
-    for (i32 k = 0; k < spec.volume; ++k) {
-      const i32 source = rows[static_cast<size_t>(k * row_stride + i)];
-      if ((masks[static_cast<size_t>(k / 32 * row_stride + i)] >> k % 32 & 1u) == 0) continue;
-      for (i32 c = 0; c < in; ++c) {
-        const double x = features[static_cast<size_t>(source)][static_cast<size_t>(c)];
-        const float* const w = operands.data() + (i64{k} * in + c) * out;
-        for (i32 d = 0; d < out; ++d) sums[d] += x * w[d], sizes[d] += std::abs(x * w[d]);
+    const i32 source = rows[static_cast<size_t>(offset * row_stride + i)];
+    if ((masks[static_cast<size_t>(offset / 32 * row_stride + i)] >> offset % 32 & 1u) == 0) continue;
+    for (i32 c = 0; c < in; ++c) {
+      const double x = features[static_cast<size_t>(source)][static_cast<size_t>(c)];
+      const float* const w = of_offset + i64{c} * out;
+      for (i32 d = 0; d < out; ++d) {
+        sums[static_cast<size_t>(query * out + d)] += x * w[d];
+        sizes[static_cast<size_t>(query * out + d)] += std::abs(x * w[d]);
       }
     }
-    const std::vector<float> added = residual.row(query);
-    for (i32 d = 0; d < out; ++d) {
-      const auto c = static_cast<size_t>(d);
-      if (spec.scale_shift) {
-        sums[d] = sums[d] * scale[c] + shift[c];
-        sizes[d] = sizes[d] * std::abs(scale[c]) + std::abs(shift[c]);
-      }
-      if (spec.residual) sums[d] += added[c], sizes[d] += std::abs(added[c]);
-      if (spec.activation == Activation::ReLU) sums[d] = std::max(sums[d], 0.0);
+  }
+}
+
+inline void FusedProblem::expect() {
+  const i64 size = i64{spec.in_channels} * spec.out_channels, count = shape.queries * spec.out_channels;
+  expected.assign(static_cast<size_t>(count), 0);
+  magnitudes = expected_shortcut = shortcut_magnitudes = expected;
+  features.clear();
+  for (i64 row = 0; row < shape.sources; ++row) features.push_back(round_to(spec.io, input.row(row)));
+  const std::vector<float> operands = round_to(spec.io, weights),
+                           of_shortcut = round_to(spec.io, shortcut_weights);
+  for (i32 k = 0; k < spec.volume; ++k) add_products(k, operands.data() + k * size, expected, magnitudes);
+  if (spec.shortcut)
+    add_products(spec.volume / 2, of_shortcut.data(), expected_shortcut, shortcut_magnitudes);
+  for (i64 i = 0; i < count; ++i) {
+    const auto at = static_cast<size_t>(i), c = at % static_cast<size_t>(spec.out_channels);
+    const auto scale_shift = [&](std::vector<double>& sums, std::vector<double>& sizes, float by,
+                                 float more) {
+      sums[at] = sums[at] * by + more;
+      sizes[at] = sizes[at] * std::abs(by) + std::abs(more);
+    };
+    if (spec.scale_shift) {
+      scale_shift(expected, magnitudes, scale[c], shift[c]);
+      if (spec.shortcut)
+        scale_shift(expected_shortcut, shortcut_magnitudes, shortcut_scale[c], shortcut_shift[c]);
     }
+    if (spec.residual) {
+      const float added = residual.row(i / spec.out_channels)[c];
+      expected[at] += added, magnitudes[at] += std::abs(added);
+    }
+    if (spec.activation == Activation::ReLU) expected[at] = std::max(expected[at], 0.0);
   }
 }
 

@@ -30,8 +30,8 @@ inline std::vector<Vector<16>> aligned(const std::vector<char>& bytes) {
 }
 
 struct FusedRun {
-  StoredRows output;
-  u32 overflow;
+  StoredRows output, shortcut;
+  u32 overflow, shortcut_overflow;
 };
 
 /// Rows `ld` elements apart, of which only what is touched takes memory.
@@ -58,13 +58,16 @@ class FarRows {
 inline FusedRun run_fused(FusedProblem& problem, FusedKernel kernel, i64 padded, int variant) {
   const FusedSpec& spec = problem.spec;
   const i64 count = problem.shape.queries;
-  FusedRun run{StoredRows(spec.io, count + padded + 2, spec.out_channels,
-                          spec.out_channels + 2 * spec.output_bytes / dtype_bytes(spec.io)),
-               0};
+  const auto rows_of = [&](i32 gap) {
+    return StoredRows(spec.io, count + padded + 2, spec.out_channels,
+                      spec.out_channels + gap * spec.output_bytes / dtype_bytes(spec.io));
+  };
+  FusedRun run{rows_of(2), rows_of(4), 0, 0};
   const std::vector<Vector<16>> input = aligned(problem.input.bytes),
                                 residual = aligned(problem.residual.bytes);
   const std::vector<Vector<16>> image = aligned(fused_image(spec, problem.weights));
-  std::vector<Vector<16>> output = aligned(run.output.bytes);
+  std::vector<Vector<16>> output = aligned(run.output.bytes), shortcut = aligned(run.shortcut.bytes),
+                          shortcut_image;
   const i32 query_count = static_cast<i32>(count);
   FusedParams p{};
   p.input = input.data();
@@ -90,33 +93,57 @@ inline FusedRun run_fused(FusedProblem& problem, FusedKernel kernel, i64 padded,
   p.output_ld = run.output.ld;
   p.overflow = &run.overflow;
   p.overflow_mark = 1;
-  shim::Grid grid{static_cast<int>(fused_blocks(spec, count + padded + 40)), fused_threads(spec),
+  const i64 capacity = count + padded + 40;
+  if (spec.shortcut) {
+    shortcut_image = aligned(fused_image(shortcut_of(spec), problem.shortcut_weights));
+    p.shortcut = {static_cast<u32>(fused_blocks(spec, capacity)),
+                  shortcut_image.data(),
+                  problem.shortcut_scale.data(),
+                  problem.shortcut_shift.data(),
+                  shortcut.data(),
+                  static_cast<i32>(run.shortcut.ld),
+                  &run.shortcut_overflow};
+  }
+  shim::Grid grid{static_cast<int>(fused_grid(spec, capacity)), fused_threads(spec),
                   static_cast<shim::Order>(variant % 3), spec.cluster};
   grid.shared_bytes = fused_shared_bytes(spec);
   grid.seed = static_cast<u64>(variant);
   shim::launch(kernel, p, grid);
   std::memcpy(run.output.bytes.data(), output.data(), run.output.bytes.size());
+  std::memcpy(run.shortcut.bytes.data(), shortcut.data(), run.shortcut.bytes.size());
   return run;
+}
+
+/// Nothing but the rows' columns is written; `rows` become zeros from `count` on. What is written up to it.
+inline std::vector<float> written_rows(const FusedSpec& spec, StoredRows& output, i64 count, i64 padded) {
+  std::vector<float> values;
+  for (i64 row = 0; row < count + padded + 2; ++row) {
+    const std::vector<float> line = output.row(row);
+    if (row < count) values.insert(values.end(), line.begin(), line.end());
+    for (i64 c = 0; c < output.ld; ++c) {
+      if (row < count && c < spec.out_channels) continue;
+      if (row < count + padded && c < spec.out_channels) {
+        EXPECT_EQ(line[static_cast<size_t>(c)], 0.0f) << "row " << row << " of padding";
+      } else {
+        EXPECT_TRUE(output.is_untouched(row, c)) << "row " << row << ", channel " << c;
+      }
+      if (testing::Test::HasFailure()) return values;
+    }
+  }
+  return values;
 }
 
 inline void check_output(FusedProblem& problem, FusedRun& run, i64 padded) {
   const FusedSpec& spec = problem.spec;
   const i64 count = problem.shape.queries;
-  std::vector<float> values;
-  for (i64 row = 0; row < count + padded + 2; ++row) {
-    const std::vector<float> line = run.output.row(row);
-    if (row < count) values.insert(values.end(), line.begin(), line.end());
-    for (i64 c = 0; c < run.output.ld; ++c) {
-      if (row < count && c < spec.out_channels) continue;
-      if (row < count + padded && c < spec.out_channels) {
-        ASSERT_EQ(line[static_cast<size_t>(c)], 0.0f) << "row " << row << " of padding";
-      } else {
-        ASSERT_TRUE(run.output.is_untouched(row, c)) << "row " << row << ", channel " << c;
-      }
-    }
-  }
-  EXPECT_TRUE(is_close(values, problem.expected, problem.magnitudes, spec.out_channels, spec.io));
+  EXPECT_TRUE(is_close(written_rows(spec, run.output, count, padded), problem.expected, problem.magnitudes,
+                       spec.out_channels, spec.io));
   EXPECT_EQ(run.overflow, 0u);
+  EXPECT_EQ(run.shortcut_overflow, 0u);
+  if (!spec.shortcut) return;
+  EXPECT_TRUE(is_close(written_rows(spec, run.shortcut, count, padded), problem.expected_shortcut,
+                       problem.shortcut_magnitudes, spec.out_channels, spec.io))
+      << "of the shortcut";
 }
 
 inline void check_fused(const FusedSpec& spec, FusedKernel kernel, const FusedShapeOfMap& shape,
@@ -125,8 +152,8 @@ inline void check_fused(const FusedSpec& spec, FusedKernel kernel, const FusedSh
                                   << " to " << spec.out_channels << ", volume " << spec.volume << ", step "
                                   << spec.step << ", columns " << spec.columns << ", road "
                                   << static_cast<int>(spec.weights) << ", split " << spec.split
-                                  << ", cluster " << spec.cluster << ", " << shape.queries
-                                  << " queries, variant " << variant);
+                                  << ", cluster " << spec.cluster << ", shortcut " << spec.shortcut << ", "
+                                  << shape.queries << " queries, variant " << variant);
   FusedProblem problem(spec, shape, 500 + static_cast<u64>(variant));
   const i64 padded = variant % 2 == 0 ? 0 : 50;
   FusedRun run = run_fused(problem, kernel, padded, variant);

@@ -106,6 +106,45 @@ TEST(Fused, EdgesAndTurns) {
   expect_edges<kSmall<WeightRoad::BulkCopy>>(16, {.queries = 61}, 20);
 }
 
+/// Of all types and roads, with masks of one word and of more, shared by warps and by blocks.
+template <DType Io, WeightRoad Road>
+void expect_shortcuts() {
+  constexpr i32 kGranule = fused_granule(Io), kCluster = Road == WeightRoad::Cached ? 1 : 2;
+  constexpr FusedSpec kWhole{.io = Io,
+                             .in_channels = 3 * kGranule,
+                             .out_channels = 48,
+                             .step = kGranule,
+                             .columns = 32,
+                             .row_tiles = 1,
+                             .warps = 2,
+                             .split = 2,
+                             .weights = Road,
+                             .shortcut = true};
+  constexpr FusedSpec kWords{.io = Io,
+                             .in_channels = 2 * kGranule,
+                             .out_channels = 32,
+                             .volume = 125,
+                             .step = kGranule,
+                             .columns = 32,
+                             .warps = 2,
+                             .cluster = kCluster,
+                             .weights = Road,
+                             .scale_shift = false,
+                             .shortcut = true,
+                             .activation = Activation::None};
+  expect_edges<kWhole>(16, {.queries = 61, .empty_every = 5}, 8);
+  for (int turn = 0; turn < 4; ++turn) {
+    expect_fused<kWhole>({.queries = 70, .ordered_views = turn % 2 == 0}, turn);  // none has the offset
+    expect_fused<kWords>({.queries = 70, .empty_every = 5, .ordered = turn % 2 == 0}, turn);
+  }
+}
+TEST(Fused, Shortcuts) {
+  expect_shortcuts<DType::F16, WeightRoad::Cached>();
+  expect_shortcuts<DType::BF16, WeightRoad::AsyncCopy>();
+  expect_shortcuts<DType::TF32, WeightRoad::BulkCopy>();
+  expect_shortcuts<DType::F32, WeightRoad::BulkRefill>();
+}
+
 /// Steps take several offsets, whatever the masks say.
 TEST(Fused, NoQueriesOfFewChannels) {
   constexpr FusedSpec kFolds{.in_channels = 4,

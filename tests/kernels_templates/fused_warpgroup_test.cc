@@ -57,6 +57,20 @@ TEST(FusedWarpgroups, EdgesAndTurns) {
   expect_edges<spec_of(DType::F16, 32, 64, 64, 27, 4)>(64, {.queries = 90}, 7);
 }
 
+constexpr FusedSpec with_shortcut(FusedSpec spec) {
+  spec.residual = false;
+  spec.shortcut = true;
+  return spec;
+}
+TEST(FusedWarpgroups, Shortcuts) {
+  expect_edges<with_shortcut(spec_of(DType::F16, 64, 128, 64, 27, 2))>(64, {.queries = 90}, 5);
+  for (int turn = 0; turn < 3; ++turn) {
+    const FusedShapeOfMap shape{.queries = 150, .empty_every = 5, .ordered_views = turn % 2 == 0};
+    expect_fused<with_shortcut(spec_of(DType::BF16, 96, 48, 48, 27, 1))>(shape, turn);
+    expect_fused<with_shortcut(spec_of(DType::TF32, 32, 64, 64, 125, 4))>(shape, turn);
+  }
+}
+
 /// By warps.
 template <WeightRoad Road, i32 Cluster, i32 Split, i32 Volume, i32 Stages = 4>
 constexpr FusedSpec kClustered{.in_channels = 32,

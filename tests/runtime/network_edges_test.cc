@@ -50,10 +50,14 @@ class Chain {
   Features up(const Features& x, const Level& onto, const std::string& name, int64_t out, Axes kernel) {
     return layer(x, onto, name + ".conv", name + ".bn", out, kernel, true, nullptr);
   }
-  /// Of as many channels as x has, so that the shortcut is x itself.
-  Features residual(const Features& x, const std::string& name) {
-    const Features y = layer(x, x.level, name + ".conv1", name + ".bn1", x.channels, kThrees, false, nullptr);
-    return layer(y, x.level, name + ".conv2", name + ".bn2", x.channels, kThrees, false, &x.values);
+  /// Of as many channels as x has the shortcut is x itself.
+  Features residual(const Features& x, const std::string& name, int64_t out) {
+    const Features y = layer(x, x.level, name + ".conv1", name + ".bn1", out, kThrees, false, nullptr);
+    const Features added = x.channels == out
+                               ? x
+                               : layer(x, x.level, name + ".shortcut.conv", name + ".shortcut.bn", out, kOnes,
+                                       false, nullptr, /*relu=*/false);
+    return layer(y, x.level, name + ".conv2", name + ".bn2", out, kThrees, false, &added.values);
   }
   static Features concat(const Features& first, const Features& second) {
     Features both{first.level, first.channels + second.channels, {}};
@@ -68,7 +72,8 @@ class Chain {
 
  private:
   Features layer(const Features& x, const Level& level, const std::string& name, const std::string& norm,
-                 int64_t out, Axes kernel, bool transposed, const std::vector<float>* residual) {
+                 int64_t out, Axes kernel, bool transposed, const std::vector<float>* residual,
+                 bool relu = true) {
     const Axes fine = transposed ? level.tensor_stride : x.level.tensor_stride;
     const auto pairs =
         oracle::find_pairs({3, kernel, kOnes, fine, transposed}, x.level.coordinates, level.coordinates);
@@ -91,7 +96,7 @@ class Chain {
                                &scale,
                                &shift,
                                residual,
-                               true};
+                               relu};
     const std::vector<double> result = oracle::convolve(single, pairs);
     return {level, out, {result.begin(), result.end()}};
   }
@@ -176,10 +181,35 @@ TEST_P(NetworkEdges, AFirstResidualBlockAddsTheInput) {
   oracle::Parameters parameters(21);
   Chain chain(parameters);
   const Features input = input_of(make_crumbs(16, {-7, -8, 3}, 22), 23);
-  const Features a = chain.residual(input, "a");
+  const Features a = chain.residual(input, "a", 4);
   const Features b = chain.block(a, "b", 4, kThrees);
   const Features c = chain.block(Chain::concat(b, a), "c", 4, kOnes);
   expect_close(make(description, parameters.all()), input, c);
+}
+
+/// Fused, with the block's first layer, unless that takes several offsets in a step; else by itself.
+TEST_P(NetworkEdges, AShortcutMayRunWithTheFirstLayer) {
+  const std::string description = describe("24, 40", R"({"op": "residual", "name": "a", "width": 0},
+    {"op": "residual", "name": "b", "width": 1})");
+  oracle::Parameters parameters(25);
+  Chain chain(parameters);
+  const Features input = input_of(make_crumbs(11, {-6, 2, 3}, 26), 27);
+  const Features a = chain.residual(input, "a", 24), b = chain.residual(a, "b", 40);
+  const Plan network = make(description, parameters.all());
+  expect_close(network, input, b);
+  const Execution execution = make_execution(machine(), network.get());
+  check(prepare(machine(), execution.get(), input.level.coordinates));
+  const auto kernel_of = [&](int32_t layer) {
+    minuet_layer_info info = {};
+    info.struct_size = sizeof(info);
+    check(minuet_execution_query_layer(execution.get(), layer, &info));
+    return std::string(info.kernel);
+  };
+  const bool is_fused = dataflow_of(execution.get(), 1) == MINUET_DATAFLOW_FUSED && !machine().arch().empty();
+  for (const auto& [shortcut, rides] : {std::pair(1, false), {4, true}}) {
+    EXPECT_EQ(kernel_of(shortcut) == kernel_of(shortcut - 1), rides || !is_fused) << shortcut;
+    EXPECT_EQ(kernel_of(shortcut).find("shortcut1") != std::string::npos, rides && is_fused) << shortcut;
+  }
 }
 
 /// Coarser levels of two branches: what keys are floored by must suit both strides, wherever the cloud

@@ -22,7 +22,7 @@ void FusedKernelTest::expect_right(const FusedSpec& spec, const FusedShapeOfMap&
   const TestBuffer input(device(), problem.input.bytes), residual(device(), problem.residual.bytes),
       image(device(), fused_image(spec, problem.weights)), rows(device(), problem.rows),
       masks(device(), problem.masks), order(device(), problem.order), scale(device(), problem.scale),
-      shift(device(), problem.shift), words(device(), std::vector<i32>{count, 0});
+      shift(device(), problem.shift), words(device(), std::vector<i32>{count, 0, 0});
   FusedParams p{};
   p.input = input.as<>();
   p.input_ld = problem.input.ld;
@@ -41,24 +41,50 @@ void FusedKernelTest::expect_right(const FusedSpec& spec, const FusedShapeOfMap&
   p.output_ld = spec.out_channels;
   p.overflow = words.as<u32>() + 1;
   p.overflow_mark = 1;
-  std::vector<char> first;
+  const i64 capacity = count + kPadding + 1000;
+  const FusedSpec one = shortcut_of(spec);
+  const TestBuffer shortcut_image(
+      device(), spec.shortcut ? fused_image(one, problem.shortcut_weights) : std::vector<char>(16)),
+      shortcut_scale(device(), problem.shortcut_scale), shortcut_shift(device(), problem.shortcut_shift);
+  std::vector<char> first, shortcut_bytes;
+  const std::vector<char> poison = stored.bytes;
   for (int again = 0; again < (on_software_device() ? 1 : 5); ++again) {
     const TestBuffer output(device(), stored.bytes);
+    const TestBuffer shortcut(device(), poison);
     p.output = output.as<>();
-    take(launcher().launch(kernel, fused_blocks(spec, count + kPadding + 1000), p));
+    p.shortcut = {static_cast<u32>(fused_blocks(spec, capacity)),
+                  shortcut_image.as<>(),
+                  shortcut_scale.as<const float>(),
+                  shortcut_shift.as<const float>(),
+                  shortcut.as<>(),
+                  spec.out_channels,
+                  words.as<u32>() + 2};
+    take(launcher().launch(kernel, fused_grid(spec, capacity), p));
     take(launcher().wait());
     stored.bytes = output.read<char>();
-    if (again == 0) first = stored.bytes;
-    ASSERT_EQ(stored.bytes, first) << "launch " << again;
+    shortcut_bytes = shortcut.read<char>();
+    std::vector<char> both = stored.bytes;
+    both.insert(both.end(), shortcut_bytes.begin(), shortcut_bytes.end());
+    if (again == 0) first = both;
+    ASSERT_EQ(both, first) << "launch " << again;
   }
-  std::vector<float> values = decode(spec.io, stored.bytes);
-  const auto padding = values.begin() + i64{count} * spec.out_channels,
-             end = padding + kPadding * spec.out_channels;
-  EXPECT_TRUE(std::all_of(padding, end, [](float value) { return value == 0; }));
-  EXPECT_TRUE(std::all_of(end, values.end(), [](float value) { return std::isnan(value); }));
-  values.resize(static_cast<size_t>(i64{count} * spec.out_channels));
-  EXPECT_TRUE(is_close(values, problem.expected, problem.magnitudes, spec.out_channels, spec.io));
-  EXPECT_EQ(words.read<i32>()[1], 0);
+  const auto check = [&](const std::vector<char>& bytes, const std::vector<double>& expected,
+                         const std::vector<double>& magnitudes) {
+    std::vector<float> values = decode(spec.io, bytes);
+    const auto padding = values.begin() + i64{count} * spec.out_channels,
+               end = padding + kPadding * spec.out_channels;
+    EXPECT_TRUE(std::all_of(padding, end, [](float value) { return value == 0; }));
+    EXPECT_TRUE(std::all_of(end, values.end(), [](float value) { return std::isnan(value); }));
+    values.resize(static_cast<size_t>(i64{count} * spec.out_channels));
+    EXPECT_TRUE(is_close(values, expected, magnitudes, spec.out_channels, spec.io));
+  };
+  check(stored.bytes, problem.expected, problem.magnitudes);
+  if (spec.shortcut) {
+    check(shortcut_bytes, problem.expected_shortcut, problem.shortcut_magnitudes);
+  } else {
+    EXPECT_EQ(shortcut_bytes, poison);
+  }
+  EXPECT_THAT(words.read<i32>(), testing::ElementsAre(count, 0, 0));
 }
 
 TEST_F(FusedKernelTest, EveryTypeAndRoad) {
@@ -80,6 +106,11 @@ TEST_F(FusedKernelTest, EveryTypeAndRoad) {
       spec.row_tiles = 4, spec.step = 2 * fused_granule(io), spec.prefetch = 2;
       expect_right(spec, {.queries = 700, .sources = 900, .density = 0.1}, ++seed);
     }
+    FusedSpec first{.io = io, .out_channels = 96, .columns = 96, .weights = WeightRoad::BulkRefill};
+    first.step = 2 * fused_granule(io), first.shortcut = true;
+    expect_right(first, shape, ++seed);
+    first.columns = 48, first.warps = 2, first.split = 2, first.cluster = 2, first.stages = 8;
+    expect_right(first, shape, ++seed);
     if (io != DType::F32) {
       FusedSpec group{.io = io, .warps = 4, .stages = 3, .weights = WeightRoad::BulkRefill};
       group.unit = MmaUnit::Warpgroup, group.step = 4 * fused_granule(io), group.programmatic = true;
@@ -89,6 +120,8 @@ TEST_F(FusedKernelTest, EveryTypeAndRoad) {
       group.warps = few ? 4 : 12, group.cluster = 4, group.early_loads = group.residual = true;
       group.prefetch = 1, group.weights = WeightRoad::BulkCopy;
       expect_right(group, {.queries = few ? 70 : 3001, .sources = 80}, ++seed);
+      group.residual = false, group.shortcut = true;
+      expect_right(group, {.queries = few ? 70 : 3001, .sources = 80, .empty_every = 5}, ++seed);
     }
     FusedSpec clustered{.io = io, .warps = 2, .split = 2, .cluster = 2, .weights = WeightRoad::BulkRefill};
     clustered.step = 2 * fused_granule(io), clustered.stages = 6, clustered.residual = true;
