@@ -121,7 +121,10 @@ bool has_one_offset(const ConvolutionProblem& problem) {
 
 /// Of 16 bits, with weights from the cache.
 void choose_few_channels(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
-  const bool many = rows == 0 || rows >= kManyRows, few_outputs = spec.out_channels <= kFewOutputs;
+  const bool few_outputs = spec.out_channels <= kFewOutputs;
+  // Neighbours of a coarser row have fewer rows in common.
+  const bool strided = problem.kind == ConvolutionKind::Strided && spec.volume > kFewOffsets;
+  const bool many = rows == 0 || rows >= (strided ? kManyRows / 2 : kManyRows);
   if (folds_offsets(spec.io, spec.in_channels)) {
     if (!many && !(few_outputs && rows >= kManyRows / 2)) return;
     spec.step = 2 * fused_granule(spec.io);
@@ -133,8 +136,7 @@ void choose_few_channels(FusedSpec& spec, const ConvolutionProblem& problem, i64
     spec.prefetch = 1;
     if (few_outputs) spec.row_tiles = 4;
   }
-  // Neighbours of a coarser row have fewer rows in common.
-  if (problem.kind == ConvolutionKind::Strided && spec.volume > kFewOffsets) spec.row_tiles = 1;
+  if (strided) spec.row_tiles = 1;
 }
 
 void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
@@ -190,7 +192,7 @@ void choose_warpgroup_blocks(FusedSpec& spec, i64 rows) {
   spec.early_loads = true;
   const i32 registers = warpgroup_registers(spec);
   if (registers <= 96) {
-    spec.blocks = rows == 0 || rows >= (spec.volume <= kFewOffsets ? kManyRows / 2 : kManyRows) ? 5 : 4;
+    spec.blocks = mask_words(spec.volume) == 1 ? 5 : 4;
     spec.warps = 4;
   } else if (registers <= 128) {
     spec.blocks = 2;
@@ -213,10 +215,10 @@ void choose_warpgroup_blocks(FusedSpec& spec, i64 rows) {
       return (fused_blocks(of, rows) + kMultiprocessors - 1) / kMultiprocessors;
     };
     if (waves(shorter) * shorter.warps <= waves(spec) * spec.warps) spec = shorter;
-    return;
   }
   // But 512 threads have too few registers for a residual.
-  if (spec.blocks > 1 || spec.residual || blocks <= kMultiprocessors || blocks >= kMultiprocessors * 3 / 2)
+  if (spec.blocks > 1 || spec.residual || spec.volume <= kFewOffsets || blocks <= kMultiprocessors ||
+      blocks >= kMultiprocessors * 3 / 2)
     return;
   FusedSpec larger = spec;
   larger.warps = 16;
@@ -233,15 +235,18 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
   const auto fits = [&](i32 cluster) {
     return rows != 0 && cluster <= groups && cluster * 8 <= fused_steps(spec) && !has_one_offset(problem);
   };
-  const i64 wave = kMultiprocessors * std::max(2, spec.blocks);
+  const i64 wave = kMultiprocessors * std::clamp(spec.blocks, 2, 4);
   // Where several blocks share registers, these do not hold masks of several words as well, or a residual.
   const bool has_registers =
       spec.blocks == 1 || (mask_words(spec.volume) == 1 && !(spec.blocks == 2 && spec.residual));
-  const i64 most = spec.shortcut ? kMultiprocessors : wave * 3 / 4;  // whose blocks take the rest
+  // A shortcut's blocks take the rest of a wave, too.
+  const bool has_parts = spec.in_channels > spec.step;
+  const i64 most = !spec.shortcut ? wave * 3 / 4 : has_parts ? kMultiprocessors : kMultiprocessors * 3 / 4;
   if (spec.warps == 16 || !has_registers || !fits(2) || fused_blocks(spec, rows) >= most) return;
   spec.cluster = 2;
-  if (spec.shortcut && spec.blocks == 2) {  // whose places want some more
-    spec.blocks = 1;
+  // Who shares rows, and who has a shortcut, wants some more registers.
+  if (spec.blocks == 5 || (spec.blocks == 2 && spec.shortcut)) {
+    --spec.blocks;
     spec.stages = choose_warpgroup_stages(spec);
   }
   if (fits(4) && fused_blocks(spec, rows) < kMultiprocessors / 2) spec.cluster = 4;
@@ -260,6 +265,8 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
 bool choose_warpgroups(FusedChoice& choice, i64 rows) {
   FusedSpec& spec = choice.fused;
   choose_warpgroup_blocks(spec, rows);
+  if (rows != 0 && fused_steps(spec) < kFewSteps && fused_blocks(spec, rows) < kMultiprocessors / 2)
+    spec.columns = equal_parts(spec.out_channels, kTile, kFewColumns);
   choose_cluster(spec, choice.problem, rows);
   if (rows != 0 && fused_blocks(spec, rows) < kFewestBlocks) return false;
   choice.reasons.push_back(
@@ -292,7 +299,10 @@ FusedChoice begin_choice(const ConvolutionProblem& problem, llvm::StringRef arch
   std::vector<Columns> outputs{problem.output};
   if (problem.residual) outputs.push_back(problem.residual_input);
   spec.shortcut = takes_shortcut(problem, arch);
-  if (spec.shortcut) outputs.push_back(problem.shortcut_output);
+  if (spec.shortcut) {
+    outputs.push_back(problem.shortcut_output);
+    choice.reasons.emplace_back("the block's shortcut runs in the same launch, by blocks of its own");
+  }
   spec.output_bytes = widest_vector(element, problem.out_channels, outputs);
   spec.scale_shift = problem.scale_shift;
   spec.residual = problem.residual;

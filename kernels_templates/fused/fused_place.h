@@ -42,7 +42,9 @@ struct FusedPlace {
     if (S.cluster > 1 && !of_shortcut) number /= S.cluster;
     column_block = static_cast<i32>(number % fused_column_blocks(S));
     const u32 turn = number / fused_column_blocks(S);
-    const u32 taken = p.block_order == nullptr
+    // A grid is of whole clusters, so that past the shortcut's blocks there may be some that have no rows.
+    const bool is_idle = S.cluster > 1 && of_shortcut && number >= p.shortcut.first_block / S.cluster;
+    const u32 taken = p.block_order == nullptr || is_idle
                           ? turn
                           : static_cast<u32>(load_row_if<S.programmatic>(true, p.block_order + turn));
     block = taken * fused_block_rows(S);
