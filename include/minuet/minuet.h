@@ -777,10 +777,10 @@ typedef struct minuet_layer_info {
   const char* name; /* the parameter prefix; lives as long as the execution */
   int32_t kernel_size[MINUET_MAX_DIM], stride[MINUET_MAX_DIM];
   int32_t in_channels, out_channels, transposed;
-  int64_t pairs, padded_rows;   /* useful rows of the GEMMs; rows added by padding */
-  int32_t gemm_groups;          /* GEMMs, one for each group of offsets */
-  minuet_dataflow dataflow;     /* that was chosen; MINUET_DATAFLOW_AUTO before prepare */
-  const char* kernel;           /* of MINUET_DATAFLOW_FUSED, with its Spec; else, and on the CPU, empty */
+  int64_t pairs, padded_rows; /* useful rows of the GEMMs; rows added by padding */
+  int32_t gemm_groups;        /* GEMMs, one for each group of offsets */
+  minuet_dataflow dataflow;   /* that was chosen; MINUET_DATAFLOW_AUTO before prepare */
+  const char* kernel; /* fused, on a GPU: with its Spec; of a shortcut in the launch before, that; else "" */
   double gather, gemm, scatter; /* milliseconds, of what minuet_execution_query_stages told last; else 0 */
 } minuet_layer_info;
 MINUET_API minuet_status minuet_execution_query_level(minuet_execution* execution, int32_t level,
