@@ -12,6 +12,7 @@
 #include "codegen/candidates.h"
 #include "codegen/choice.h"
 #include "codegen/compiler.h"
+#include "codegen/helper/pch_folder.h"
 #include "tests/support/expect.h"
 
 namespace minuet {
@@ -242,11 +243,15 @@ TEST_P(KernelsCompile, EveryRow) {
   const std::string arch = GetParam();
   // What differs between architectures a row's default Spec shows; between Specs, one architecture.
   const bool all_specs = arch == kAllSpecs || long_tests_wanted();
+  // Specs of a row share what they include.
+  const std::unique_ptr<PchFolder> pch = llvm::cantFail(PchFolder::create());
+  CompileControl control;
+  if (all_specs) control.pch_directory = pch->path();
   for (const Job& job : all_jobs()) {
     if (!all_specs && !job.is_default) continue;
     if (!missing_arch(job.source, arch).empty()) continue;
     SCOPED_TRACE(job.source.display_name);
-    llvm::Expected<Binary> binary = (*compiler)->compile({job.source, arch}, {});
+    llvm::Expected<Binary> binary = (*compiler)->compile({job.source, arch}, control);
     if (!binary) {
       const StatusError status = take_status(binary.takeError());
       ADD_FAILURE() << status.message() << "\n" << status.detail();
