@@ -163,11 +163,15 @@ TEST_P(TuningTest, R33_WhatWasMeasuredIsLoadedAgain) {
   const Process other{context, device};
   EXPECT_EQ(load(other, dataflow), chosen);
 
-  // Measured again: what is there makes room for it.
+  // Measured again, the first of it: what is there makes room for that, and the rest stays.
+  const int64_t decided = results;
   Told again;
-  check(tune(other, make_plan(other, dataflow).get(), again, result));
+  again.stop_after = 1;
+  const minuet_status status = tune(other, make_plan(other, dataflow).get(), again, result);
+  EXPECT_TRUE(status == MINUET_CANCELLED || (machine().is_cpu() && status == MINUET_OK));
+  EXPECT_EQ(result.decided > 0, !machine().is_cpu() || status == MINUET_OK);
   check(minuet_context_load_tuning(other.context, other.device, folder_.c_str(), &results));
-  EXPECT_EQ(results, result.decided);
+  EXPECT_EQ(results, decided);
 }
 
 TEST_P(TuningTest, AStopKeepsWhatIsDone) {
