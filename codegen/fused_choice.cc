@@ -69,11 +69,12 @@ i32 choose_blocks(const FusedSpec& spec) {
   const bool is_lean = dtype_bytes(spec.io) == 2 && spec.weights == WeightRoad::BulkCopy;
   const i32 beside = spec.io == DType::F32 ? 140 : has_many_warps(spec) ? 40 : is_lean ? 48 : 64;
   const i32 needed = spec.row_tiles * (spec.columns / 4 + spec.prefetch * ((granules + 1) / 2) * 4) + beside;
+  constexpr i32 kMost = 16;
   i32 blocks = 1;
   const auto registers = [&](i32 count) {
     return 512 / ((count * fused_threads(spec) / 32 + 3) / 4) / 8 * 8;
   };
-  while (registers(blocks + 1) >= needed) ++blocks;
+  while (blocks < kMost && registers(blocks + 1) >= needed) ++blocks;
   return blocks;
 }
 
@@ -239,7 +240,7 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
   // Where several blocks share registers, these do not hold masks of several words as well, or a residual.
   const bool has_registers =
       spec.blocks == 1 || (mask_words(spec.volume) == 1 && !(spec.blocks == 2 && spec.residual));
-  // A shortcut's blocks take the rest of a wave, too.
+  // Of a wave that is nearly full a shortcut's blocks take the rest.
   const bool has_parts = spec.in_channels > spec.step;
   const i64 most = !spec.shortcut ? wave * 3 / 4 : has_parts ? kMultiprocessors : kMultiprocessors * 3 / 4;
   if (spec.warps == 16 || !has_registers || !fits(2) || fused_blocks(spec, rows) >= most) return;
@@ -266,7 +267,7 @@ bool choose_warpgroups(FusedChoice& choice, i64 rows) {
   FusedSpec& spec = choice.fused;
   choose_warpgroup_blocks(spec, rows);
   if (rows != 0 && fused_steps(spec) < kFewSteps && fused_blocks(spec, rows) < kMultiprocessors / 2)
-    spec.columns = equal_parts(spec.out_channels, kTile, kFewColumns);
+    return false;
   choose_cluster(spec, choice.problem, rows);
   if (rows != 0 && fused_blocks(spec, rows) < kFewestBlocks) return false;
   choice.reasons.push_back(
@@ -276,8 +277,8 @@ bool choose_warpgroups(FusedChoice& choice, i64 rows) {
   return true;
 }
 
-/// Whether a block's shortcut is worth its blocks in the launch, for it finds each query's own row in the
-/// middle of the kernel.
+/// Whether the launch can compute a block's shortcut, too: it finds each query's own row in the middle of the
+/// kernel.
 bool takes_shortcut(const ConvolutionProblem& problem, llvm::StringRef arch) {
   bool has_middle = problem.kind == ConvolutionKind::Submanifold;
   for (const i32 edge : problem.kernel_size) has_middle = has_middle && edge % 2 == 1;

@@ -160,12 +160,13 @@ bool lacks(const Choice& choice, const std::set<std::string>& missing) {
   const auto is_missing = [&](const Candidate& candidate) { return lacks(candidate.choice, missing); };
   for (std::size_t i = 0; i < there->candidates.size(); ++i) {
     there->candidates[i] = replace_missing(tuned.candidates[i], standard->candidates[i], is_missing);
-    // A shortcut that the default has no kernels for is computed by the layer before it.
-    if (standard->candidates[i].empty() &&
-        std::any_of(tuned.candidates[i].begin(), tuned.candidates[i].end(), is_missing)) {
-      there->candidates[i].clear();
-      there->candidates[i - 1] = standard->candidates[i - 1];
-    }
+    if (!plan.program.layers[i].is_shortcut) continue;
+    // Who computes it is decided for both: one of them may have none.
+    const auto lacks_some = [&](std::size_t layer) {
+      return std::any_of(tuned.candidates[layer].begin(), tuned.candidates[layer].end(), is_missing);
+    };
+    if (!lacks_some(i - 1) && !lacks_some(i)) continue;
+    for (const std::size_t layer : {i - 1, i}) there->candidates[layer] = standard->candidates[layer];
   }
   if (lacks(tuned.engine.map32, missing)) there->engine.map32 = standard->engine.map32;
   if (lacks(tuned.engine.map64, missing)) there->engine.map64 = standard->engine.map64;

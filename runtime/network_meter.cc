@@ -273,10 +273,17 @@ llvm::Error NetworkMeter::check_output(Execution& trial, std::size_t cloud) {
   std::map<TuningBucket, i64> times;
   for (std::size_t i = 0; i < plan_->program.layers.size(); ++i) {
     const StageTimes layer = execution.layer_times(static_cast<i32>(i));
-    const ConvolutionProblem& problem = plan_->program.layers[i].convolution();
+    const auto& layers = plan_->program.layers;
+    const ConvolutionProblem& problem = layers[i].convolution();
+    // One dataflow computes a layer's shortcut in its launch, and the other behind it.
+    StageTimes with_shortcut = layer;
+    if (i + 1 < layers.size() && layers[i + 1].is_shortcut)
+      with_shortcut += execution.layer_times(static_cast<i32>(i + 1));
     const auto [rows, density] = sizes_[cloud][i];
     for (const TuningBucket& bucket : buckets_of_layer(problem, rows, density)) {
-      if (round.count(bucket) != 0) times[bucket] += nanoseconds(time_of(bucket.operation, layer));
+      const bool is_whole = bucket.operation == Operation::Dataflow;
+      if (round.count(bucket) != 0)
+        times[bucket] += nanoseconds(time_of(bucket.operation, is_whole ? with_shortcut : layer));
     }
     const bool has_groups =
         dataflow_of(execution.selected(static_cast<i32>(i))->choice) == Dataflow::GatherGemmScatter;

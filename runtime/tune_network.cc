@@ -111,11 +111,14 @@ class NetworkTuner {
 
   using LayerSize = NetworkMeter::LayerSize;
 
-  /// Whether a fused kernel of the layer before it computes it, so that it has no time of its own.
-  bool is_fused_shortcut(std::size_t layer, i64 rows) const {
-    const auto& layers = plan_.program.layers;
-    return layers[layer].is_shortcut &&
-           choose_fused(layers[layer - 1].convolution(), device_.info().arch, rows).fused.shortcut;
+  /// Whether a fused kernel of the layer before it computes it, where layers run by `dataflow` or, without,
+  /// by default, so that it has no time of its own.
+  bool is_fused_shortcut(std::size_t layer, i64 rows, std::optional<Dataflow> dataflow) const {
+    if (!plan_.program.layers[layer].is_shortcut) return false;
+    const ConvolutionProblem& before = plan_.program.layers[layer - 1].convolution();
+    const std::string& arch = device_.info().arch;
+    return dataflow.value_or(choose_dataflow(before, arch)) == Dataflow::Fused &&
+           choose_fused(before, arch, rows).fused.shortcut;
   }
 
   /// `tasks_of`: those of a problem and the size that it has in a cloud, where layers run by `dataflow` or,
@@ -128,7 +131,7 @@ class NetworkTuner {
     for (const std::vector<LayerSize>& sizes : meter_.sizes()) {
       for (std::size_t i = 0; i < sizes.size(); ++i) {
         if (sizes[i].rows < 1) continue;
-        if (dataflow != Dataflow::GatherGemmScatter && is_fused_shortcut(i, sizes[i].rows)) continue;
+        if (is_fused_shortcut(i, sizes[i].rows, dataflow)) continue;
         for (TuningTask& task : tasks_of(plan_.program.layers[i].convolution(), sizes[i])) {
           tasks.try_emplace(task.bucket, std::move(task));
         }

@@ -267,6 +267,34 @@ TEST(FusedChoice, WarpgroupsHaveACandidateForEveryRange) {
   }
 }
 
+/// Of any channels, rows, kernel and kind.
+TEST(FusedChoice, WhatIsChosenIsValid) {
+  for (const auto kind :
+       {ConvolutionKind::Submanifold, ConvolutionKind::Strided, ConvolutionKind::Transposed}) {
+    for (const DType dtype : {DType::F16, DType::F32}) {
+      for (const i32 in : {1, 8, 12, 16, 33, 64, 257, 1024}) {
+        for (const i32 out : {3, 16, 24, 80, 96, 176, 512}) {
+          for (const i32 edge : {1, 2, 3, 5}) {
+            ConvolutionProblem problem = example_problem(in, out, dtype);
+            problem.kind = kind;
+            problem.kernel_size = {edge, edge, edge, 1};
+            problem.shortcut = in != out && !problem.residual;
+            problem.shortcut_output = problem.output;
+            for (i64 rows = 0; rows <= i64{1} << 21; rows = rows * 7 / 3 + 1) {
+              for (const char* arch : {"sm_80", "sm_90a"}) {
+                const FusedSpec spec = choose_fused(problem, arch, rows).fused;
+                EXPECT_EQ(take_status(validate_spec(spec)).message(), "")
+                    << display_name(spec) << " " << arch;
+                EXPECT_TRUE(runs_on(spec, arch)) << display_name(spec) << " " << arch;
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(FusedChoice, AShortcutHasAnOffsetInTheMiddle) {
   ConvolutionProblem problem = example_problem(64, 96, DType::F16);
   EXPECT_FALSE(choose_fused(problem, "sm_90a", 5000).fused.shortcut);

@@ -134,7 +134,8 @@ inline void FusedProblem::make_map(Random& random) {
   std::vector<i32> of_query(static_cast<size_t>(spec.volume * count), -1);
   std::vector<u32> mask_of(static_cast<size_t>(words * count), 0);
   for (i32 k = 0; k < spec.volume; ++k) {
-    if (shape.empty_every != 0 && k % shape.empty_every == 1) continue;
+    const bool is_middle = spec.shortcut && k == spec.volume / 2;
+    if (shape.empty_every != 0 && k % shape.empty_every == 1 && !is_middle) continue;
     for (i64 q = 0; q < count && shape.sources > 1; ++q) {
       // Some stretches of queries have no neighbour at all, others all.
       const double density = q / 24 % 5 == 4 ? 0 : q / 16 % 7 == 6 ? 1 : shape.density;

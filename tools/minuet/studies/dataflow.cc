@@ -12,14 +12,31 @@ double layer_ms(const LayerSamples& layer) {
   return median(layer.gather) + median(layer.gemm) + median(layer.scatter);
 }
 
+/// Of the first: where a kernel computed the shortcut behind its layer too, both are one layer in all.
+void merge_shortcuts(llvm::ArrayRef<NetworkSamples*> all) {
+  std::vector<LayerSamples>& layers = all.front()->layers;
+  for (size_t i = layers.size(); i-- > 1;) {
+    if (layers[i].kernel.empty() || layers[i].kernel != layers[i - 1].kernel || layer_ms(layers[i]) > 0)
+      continue;
+    for (NetworkSamples* const samples : all) {
+      LayerSamples &layer = samples->layers[i - 1], &shortcut = samples->layers[i];
+      for (auto part : {&LayerSamples::gather, &LayerSamples::gemm, &LayerSamples::scatter}) {
+        for (size_t run = 0; run < (layer.*part).size(); ++run) (layer.*part)[run] += (shortcut.*part)[run];
+      }
+      samples->layers.erase(samples->layers.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+}
+
 llvm::Error compare_dataflows(StudyBench& bench, StudyDocument& document, const std::string& network,
                               const StudyCloud& cloud) {
   NetworkCase wanted{network, bench.dtype(), MINUET_DATAFLOW_FUSED};
-  MINUET_ASSIGN(const NetworkSamples fused, bench.time_network(wanted, cloud));
+  MINUET_ASSIGN(NetworkSamples fused, bench.time_network(wanted, cloud));
   wanted.dataflow = MINUET_DATAFLOW_GATHER_GEMM_SCATTER;
-  MINUET_ASSIGN(const NetworkSamples gmas, bench.time_network(wanted, cloud));
+  MINUET_ASSIGN(NetworkSamples gmas, bench.time_network(wanted, cloud));
   wanted.dataflow = MINUET_DATAFLOW_AUTO;
-  MINUET_ASSIGN(const NetworkSamples chosen, bench.time_network(wanted, cloud));
+  MINUET_ASSIGN(NetworkSamples chosen, bench.time_network(wanted, cloud));
+  merge_shortcuts({&fused, &gmas, &chosen});
   StudyPlot plot(network + ", " + cloud.name, "bar", axis(""), axis("one layer, ms"));
   llvm::json::Array rows;
   int64_t right = 0;
