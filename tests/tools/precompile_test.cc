@@ -246,14 +246,15 @@ TEST_F(Precompile, CacheListsInspectsAndExtracts) {
     EXPECT_GT(*shown.getInteger("registers"), 0);
     EXPECT_THAT(shown.getString("compiler")->str(), HasSubstr("nvrtc"));
     EXPECT_THAT(shown.getString("log")->str(), HasSubstr("registers"));
-    EXPECT_THAT(cache({"inspect", "fused"}).out, HasSubstr("lowered_name"));
+    EXPECT_THAT(cache({"inspect", "order_blocks"}).out, HasSubstr("lowered_name"));
     EXPECT_EQ(cache({"inspect", "s"}).code, 2) << "several start so";
     EXPECT_EQ(cache({"inspect", "nothing-starts-so"}).code, 2);
-    const std::string cubin = folder_->path("gather.cubin");
-    EXPECT_EQ(cache({"extract", "fused", "--output", cubin}).code, 0);
+    const std::string cubin = folder_->path("order_blocks.cubin");
+    EXPECT_EQ(cache({"extract", "order_blocks", "--output", cubin}).code, 0);
     EXPECT_EQ(contents(cubin).substr(1, 3), "ELF");
     if (where[0] == "--cache") {
-      const Finished inside = cache({"extract", "fused", "--output", folder_->path("cache/gather")});
+      const Finished inside =
+          cache({"extract", "order_blocks", "--output", folder_->path("cache/order_blocks")});
       EXPECT_EQ(inside.code, 2);
       EXPECT_THAT(inside.err, HasSubstr("lies in the cache folder"));
     }
