@@ -201,11 +201,11 @@ void choose_warpgroup_blocks(FusedSpec& spec, i64 rows) {
   } else {
     spec.blocks = 1;
     spec.warps = 12;
+    // Of few offsets a wave that is not full: more blocks, for each is mostly waiting.
     if (rows != 0 && spec.volume <= kFewOffsets && fused_blocks(spec, rows) <= kMultiprocessors)
       spec.warps = 8;
   }
   spec.stages = choose_warpgroup_stages(spec);
-  // Where a wave and a half would be needed, one of larger blocks that take shorter steps may do.
   const i64 blocks = fused_blocks(spec, rows);
   // Of two or three waves of long blocks the last one is filled better by shorter ones.
   if (spec.warps == 12 && spec.in_channels >= 256 && blocks >= kMultiprocessors * 3 / 2 &&
@@ -217,7 +217,8 @@ void choose_warpgroup_blocks(FusedSpec& spec, i64 rows) {
     };
     if (waves(shorter) * shorter.warps <= waves(spec) * spec.warps) spec = shorter;
   }
-  // But 512 threads have too few registers for a residual.
+  // Where a wave and a half would be needed, one of larger blocks that take shorter steps may do. But 512
+  // threads have too few registers for a residual.
   if (spec.blocks > 1 || spec.residual || spec.volume <= kFewOffsets || blocks <= kMultiprocessors ||
       blocks >= kMultiprocessors * 3 / 2)
     return;
@@ -266,6 +267,7 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
 bool choose_warpgroups(FusedChoice& choice, i64 rows) {
   FusedSpec& spec = choice.fused;
   choose_warpgroup_blocks(spec, rows);
+  // Of few steps the ring is not worth its filling, where blocks are few as well.
   if (rows != 0 && fused_steps(spec) < kFewSteps && fused_blocks(spec, rows) < kMultiprocessors / 2)
     return false;
   choose_cluster(spec, choice.problem, rows);
