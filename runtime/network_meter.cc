@@ -11,6 +11,8 @@ namespace minuet {
 namespace {
 
 constexpr i32 kGpuRepeats = 16, kCpuRepeats = 5;
+// Of outputs that take a second to compare: parts, evenly spread, of so many values.
+constexpr i64 kOutputParts = 16, kOutputPart = 1 << 18;
 
 /// What of a layer's times an operation decides.
 double time_of(Operation operation, const StageTimes& times) {
@@ -232,13 +234,21 @@ llvm::Error NetworkMeter::run(Execution& execution, std::size_t cloud) {
 
 llvm::Expected<std::vector<float>> NetworkMeter::output_of(Execution& execution, std::size_t cloud) {
   const Program& program = plan_->program;
+  const i64 bytes = dtype_bytes(program.dtype);
   const i64 count = execution.output_rows() * program.tensors[program.output].channels;
-  std::vector<char> stored(count * dtype_bytes(program.dtype), '\xff');  // NaN, for what is not written
-  MINUET_TRY(device_->upload(output_.data(), stored.data(), static_cast<i64>(stored.size())));
+  const i64 parts = count <= kOutputParts * kOutputPart ? 1 : kOutputParts;
+  const i64 part = parts == 1 ? count : kOutputPart;
+  const auto place = [&](i64 i) {  // the last part ends where the output does
+    return static_cast<char*>(output_.data()) + (parts == 1 ? 0 : (count - part) * i / (parts - 1)) * bytes;
+  };
+  std::vector<char> stored(parts * part * bytes, '\xff');  // NaN, for what is not written
+  for (i64 i = 0; i < parts; ++i)
+    MINUET_TRY(device_->upload(place(i), stored.data() + i * part * bytes, part * bytes));
   MINUET_TRY(run(execution, cloud));
   MINUET_TRY(device_->synchronize(nullptr));
-  MINUET_TRY(device_->download(stored.data(), output_.data(), static_cast<i64>(stored.size())));
-  std::vector<float> values(count);
+  for (i64 i = 0; i < parts; ++i)
+    MINUET_TRY(device_->download(stored.data() + i * part * bytes, place(i), part * bytes));
+  std::vector<float> values(parts * part);
   load_values(program.dtype, stored.data(), values.size(), values.data());
   return values;
 }

@@ -93,6 +93,7 @@ class NetworkMeter final : public TuningMeter {
   llvm::Error settle(Execution& execution, std::size_t cloud);
   i32 settling_clouds() const;
   llvm::Error run(Execution& execution, std::size_t cloud);
+  /// Of a large output, parts that are spread over it.
   llvm::Expected<std::vector<float>> output_of(Execution& execution, std::size_t cloud);
   /// That trials can be told from it.
   llvm::Error check_default_output();
