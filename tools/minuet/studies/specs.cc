@@ -163,7 +163,7 @@ llvm::Error study_specs(StudyBench& bench, StudyDocument& document) {
   for (const auto& [resolution, channels] : shells) {
     const StudyCloud cloud = bench.shell_cloud(resolution);
     MINUET_TRY(study.add(llvm::formatv("{0}, {1} > {1}", cloud.name, channels).str(),
-                         one_layer(channels, channels), {&cloud}, bench.by_size(2, 3, 25)));
+                         one_layer(channels, channels), {&cloud}, bench.by_size(2, 3, 45)));
   }
   std::move(study).finish();
   return llvm::Error::success();
