@@ -181,7 +181,7 @@ bool suits_warpgroups(const FusedSpec& spec, llvm::StringRef arch, FusedMeans me
 namespace {
 
 /// Blocks that fill a multiprocessor's registers.
-void choose_warpgroup_blocks(FusedSpec& spec, i64 rows) {
+void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
   constexpr i32 kWarpgroupColumns = 128;
   const i32 piece = 2 * fused_granule(spec.io);
   spec.unit = MmaUnit::Warpgroup;
@@ -202,7 +202,8 @@ void choose_warpgroup_blocks(FusedSpec& spec, i64 rows) {
     spec.blocks = 1;
     spec.warps = 12;
     // Of few offsets a wave that is not full: more blocks, for each is mostly waiting.
-    if (rows != 0 && spec.volume <= kFewOffsets && fused_blocks(spec, rows) <= kMultiprocessors)
+    if (rows != 0 && spec.volume <= kFewOffsets && !has_one_offset(problem) &&
+        fused_blocks(spec, rows) <= kMultiprocessors)
       spec.warps = 8;
   }
   spec.stages = choose_warpgroup_stages(spec);
@@ -246,8 +247,11 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
   const i64 most = !spec.shortcut ? wave * 3 / 4 : has_parts ? kMultiprocessors : kMultiprocessors * 3 / 4;
   if (spec.warps == 16 || !has_registers || !fits(2) || fused_blocks(spec, rows) >= most) return;
   spec.cluster = 2;
-  // Who shares rows, and who has a shortcut, wants some more registers.
-  if (spec.blocks == 5 || (spec.blocks == 2 && spec.shortcut)) {
+  // Who shares rows, and who has a shortcut, wants some more registers; of the smallest blocks, where two run
+  // on each multiprocessor, rather what is loaded early has them.
+  if (spec.blocks == 5 && fused_blocks(spec, rows) >= 2 * kMultiprocessors) {
+    spec.early_loads = false;
+  } else if (spec.blocks == 5 || (spec.blocks == 2 && spec.shortcut)) {
     --spec.blocks;
     spec.stages = choose_warpgroup_stages(spec);
   }
@@ -266,7 +270,7 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
 /// Whether there is enough to do: smaller blocks take the rest.
 bool choose_warpgroups(FusedChoice& choice, i64 rows) {
   FusedSpec& spec = choice.fused;
-  choose_warpgroup_blocks(spec, rows);
+  choose_warpgroup_blocks(spec, choice.problem, rows);
   // Of few steps the ring is not worth its filling, where blocks are few as well.
   if (rows != 0 && fused_steps(spec) < kFewSteps && fused_blocks(spec, rows) < kMultiprocessors / 2)
     return false;
