@@ -247,11 +247,11 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
   const i64 most = !spec.shortcut ? wave * 3 / 4 : has_parts ? kMultiprocessors : kMultiprocessors * 3 / 4;
   if (spec.warps == 16 || !has_registers || !fits(2) || fused_blocks(spec, rows) >= most) return;
   spec.cluster = 2;
-  // Who shares rows, and who has a shortcut, wants some more registers; of the smallest blocks, where two run
-  // on each multiprocessor, rather what is loaded early has them.
-  if (spec.blocks == 5 && fused_blocks(spec, rows) >= 2 * kMultiprocessors) {
-    spec.early_loads = false;
-  } else if (spec.blocks == 5 || (spec.blocks == 2 && spec.shortcut)) {
+  // Who shares rows, and who has a shortcut, wants some more registers; without one the smallest blocks do
+  // without, where two run on each multiprocessor and more of them want the cache.
+  const bool has_enough =
+      spec.blocks == 5 && !spec.shortcut && fused_blocks(spec, rows) >= 2 * kMultiprocessors;
+  if (!has_enough && (spec.blocks == 5 || (spec.blocks == 2 && spec.shortcut))) {
     --spec.blocks;
     spec.stages = choose_warpgroup_stages(spec);
   }

@@ -38,6 +38,8 @@ MINUET_HD u32 keep_bits(u32 bits, i32 first, i32 end) {
 template <FusedSpec S>
 class FusedMasks {
   static constexpr i32 kWords = FusedDepth<S>::kWords;
+  /// All steps are of the one warpgroup that there is, which saves a register.
+  static constexpr bool kOneOwner = S.unit == MmaUnit::Warpgroup && S.warps == 4;
   static_assert(S.cluster == 1 || (!FusedDepth<S>::kFolds && S.weights != WeightRoad::Cached),
                 "the blocks of a cluster share offsets, and each a ring");
 
@@ -64,7 +66,7 @@ class FusedMasks {
     }
     if constexpr (kOfBlock && kWords == 1) {
       all_ = load_all(0);
-      own_ = load_own(0);
+      own_ = kOneOwner ? all_ : load_own(0);
     }
   }
   MINUET_DEVICE u32 own(i32 word) const { return kWords == 1 ? own_ : load_own(word); }

@@ -165,17 +165,17 @@ void expect_fused(const FusedShapeOfMap& shape, int variant) {
   check_fused(S, &run_kernel<S>, shape, variant);
 }
 
-/// Clouds of few queries, or of no pair; `rows`: whole tiles. Then whoever of the warps and the copies is
-/// late, up to `turns`.
+/// Clouds of few queries, or of no pair, with rows of padding and without; `rows`: whole tiles. Then whoever
+/// of the warps and the copies is late, up to `turns`.
 template <FusedSpec S>
 void expect_edges(i64 rows, const FusedShapeOfMap& late, int turns) {
+  int variant = 0;
   for (const FusedShapeOfMap& shape :
        {FusedShapeOfMap{.queries = 0}, FusedShapeOfMap{.queries = 1}, FusedShapeOfMap{.queries = rows},
         FusedShapeOfMap{.queries = rows + 1}, FusedShapeOfMap{.queries = 50, .sources = 0},
         FusedShapeOfMap{.queries = 50, .density = 0},
         FusedShapeOfMap{.queries = 50, .density = 1, .empty_every = 0}}) {
-    expect_fused<S>(shape, 0);
-    expect_fused<S>(shape, 1);
+    expect_fused<S>(shape, ++variant % 2);
   }
   for (int turn = 2; turn < turns; ++turn) expect_fused<S>(late, turn);
 }

@@ -101,9 +101,9 @@ constexpr FusedSpec kSmall{.in_channels = 32,
                            .residual = true};
 
 TEST(Fused, EdgesAndTurns) {
-  expect_edges<kSmall<WeightRoad::Cached>>(16, {.queries = 61}, 20);
-  expect_edges<kSmall<WeightRoad::AsyncCopy>>(16, {.queries = 61}, 20);
-  expect_edges<kSmall<WeightRoad::BulkCopy>>(16, {.queries = 61}, 20);
+  expect_edges<kSmall<WeightRoad::Cached>>(16, {.queries = 61}, 12);
+  expect_edges<kSmall<WeightRoad::AsyncCopy>>(16, {.queries = 61}, 12);
+  expect_edges<kSmall<WeightRoad::BulkCopy>>(16, {.queries = 61}, 12);
 }
 
 /// Of all types and roads, with masks of one word and of more, shared by warps and by blocks.
@@ -132,7 +132,7 @@ void expect_shortcuts() {
                              .scale_shift = false,
                              .shortcut = true,
                              .activation = Activation::None};
-  expect_edges<kWhole>(16, {.queries = 61, .empty_every = 5}, 8);
+  expect_edges<kWhole>(16, {.queries = 61, .empty_every = 5}, 5);
   for (int turn = 0; turn < 4; ++turn) {
     expect_fused<kWhole>({.queries = 70, .ordered_views = turn % 2 == 0}, turn);  // none has the offset
     expect_fused<kWords>({.queries = 70, .empty_every = 5, .ordered = turn % 2 == 0}, turn);

@@ -99,7 +99,7 @@ TEST_P(SetsTest, CloudsThatLeaveTheLastOnesBounds) {
 
 /// What a set leaves free at its ends is an option, and never a bound on maps.
 TEST_P(SetsTest, MaxOffsetLimitsNoMap) {
-  const std::vector<int32_t> points = lattice(84, 3, 3000, 1, {1, 1, 1, 1}, 0, 16);
+  const std::vector<int32_t> points = lattice(84, 3, 1000, 1, {1, 1, 1, 1}, 0, 16);
   for (const int32_t max_offset : {0, 1, 500}) {
     minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
     for (int32_t& axis : options.max_offset) axis = max_offset;
