@@ -94,7 +94,7 @@ class TuningTest : public DeviceTest {
     return Plan(plan, {minuet_plan_destroy});
   }
   minuet_status tune(const Process& process, minuet_plan* plan, Told& told, minuet_tuning_result& result) {
-    const std::vector<int32_t> voxels = make_scene(200, 5);
+    const std::vector<int32_t> voxels = make_scene(machine().is_software() ? 30 : 200, 5);
     const Buffer coordinates(machine(), voxels);
     const minuet_tuning_cloud cloud{coordinates.integers(), static_cast<int64_t>(voxels.size() / 4)};
     minuet_tuning_options options = MINUET_TUNING_OPTIONS_INIT;
