@@ -20,6 +20,13 @@ namespace minuet {
 
 constexpr i64 kArenaAlignment = 256;
 
+/// Whether parts that are never in use together lie in the same memory: not where gaps are poison.
+#ifdef MINUET_GUARD_PARTS
+constexpr bool kSharesMemory = false;
+#else
+constexpr bool kSharesMemory = true;
+#endif
+
 /// A block is whole again, for whoever has it next.
 inline void forget_parts(void* block, i64 bytes) {
 #ifdef MINUET_GUARD_PARTS
@@ -52,6 +59,7 @@ class ArenaLayout {
     return offset;
   }
   i64 bytes() const { return bytes_; }
+  void move_to(i64 offset) { bytes_ = offset; }
 
  private:
   i64 bytes_ = 0;
@@ -67,6 +75,11 @@ class Placement {
     return base_ ? reinterpret_cast<T*>(base_ + offset) : nullptr;
   }
   i64 bytes() const { return layout_.bytes(); }
+  void skip(i64 bytes) { layout_.move_to(layout_.bytes() + bytes); }
+  /// Of parts that begin `offset` behind those that are handed out.
+  Placement from(i64 offset) const {
+    return Placement(base_ ? base_ + layout_.bytes() + offset : nullptr, idle_);
+  }
 
  private:
   char* base_;

@@ -23,7 +23,8 @@ Execution::Execution(std::shared_ptr<const LoadedPlan> loaded, const ExecutionOp
              options.workspace, options.workspace_bytes),
       levels_(program_.levels.size()),
       maps_(program_.maps.size()),
-      slots_(program_.slots.size()),
+      storages_(program_.storages.size()),
+      tops_(program_.storages.size()),
       places_(program_.storages.size()) {}
 
 llvm::Expected<std::unique_ptr<Execution>> Execution::create_unplaced(
@@ -378,7 +379,7 @@ llvm::Error Execution::check_tensors(llvm::ArrayRef<Tensor> inputs, llvm::ArrayR
 
 void Execution::reset_places() {
   for (std::size_t i = 0; i < places_.size(); ++i) {
-    places_[i] = {slots_[program_.storages[i].slot], program_.storages[i].ld};
+    places_[i] = {storages_[i], program_.storages[i].ld};
   }
 }
 

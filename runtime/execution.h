@@ -127,6 +127,7 @@ class Execution {
   i64 place_fixed(char* base);
   i64 place_tables(char* base);
   i64 place_scratch(char* base);
+  void place_storages(Placement& parts);
   i64 cloud_bytes();
   llvm::Error place_cloud();
   llvm::Error reserve(i64 bytes);
@@ -209,7 +210,8 @@ class Execution {
   std::vector<Level> levels_;
   std::vector<MapView> maps_;
   std::vector<i32> selected_;  // candidate, by layer; -1 before the first prepare, and of who has none
-  std::vector<char*> slots_;
+  std::vector<char*> storages_;
+  std::vector<i64> tops_;             // of storages, where each ends
   std::vector<Place> places_;         // by storage
   std::vector<StageTimes> op_times_;  // by the engine's numbers
 

@@ -26,17 +26,29 @@ i64 Execution::place_tables(char* base) {
   return parts.bytes();
 }
 
-/// A slot of nothing but the caller's tensors, used in place, has no memory.
-i64 Execution::place_scratch(char* base) {
+/// Each on top of what lies below it. The caller's tensors, used in place, have no memory.
+void Execution::place_storages(Placement& parts) {
   const i64 element = dtype_bytes(program_.dtype);
+  i64 bytes = 0;
+  for (const i32 number : program_.stack) {
+    const StorageSpec& storage = program_.storages[number];
+    const Level& level = levels_[storage.level];
+    i64 begin = kSharesMemory ? 0 : bytes;
+    for (const i32 below : storage.below) begin = std::max(begin, tops_[below]);
+    Placement part = parts.from(begin);
+    storages_[number] = program_.takes_maps && !level.source_row
+                            ? nullptr
+                            : part.take<char>(level.rows * storage.ld * element);
+    tops_[number] = begin + part.bytes();
+    bytes = std::max(bytes, tops_[number]);
+  }
+  parts.skip(bytes);
+}
+
+i64 Execution::place_scratch(char* base) {
   // Other executions' work may be under way where the queue's is.
   Placement parts(base, idle_ && !options_.queue);
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    const SlotSpec& slot = program_.slots[i];
-    const Level& level = levels_[slot.level];
-    slots_[i] =
-        program_.takes_maps && !level.source_row ? nullptr : parts.take<char>(level.rows * slot.ld * element);
-  }
+  place_storages(parts);
   gmas_->place_buffers(parts);
   // Views are made before anything runs: in the same memory, whose gaps stay open where they pass.
   Placement before(base, /*idle=*/false);
