@@ -1,6 +1,7 @@
 // One block of device memory, cut into parts that start on 256-byte boundaries.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 
 #include "runtime/device.h"
@@ -76,6 +77,16 @@ class Placement {
   }
   i64 bytes() const { return layout_.bytes(); }
   void skip(i64 bytes) { layout_.move_to(layout_.bytes() + bytes); }
+  /// What these two take is never in use together: it begins at the same place.
+  template <class First, class Second>
+  void share(const First& first, const Second& second) {
+    const i64 begin = layout_.bytes();
+    first(*this);
+    const i64 end = layout_.bytes();
+    if (kSharesMemory) layout_.move_to(begin);
+    second(*this);
+    layout_.move_to(std::max(end, layout_.bytes()));
+  }
   /// Of parts that begin `offset` behind those that are handed out.
   Placement from(i64 offset) const {
     return Placement(base_ ? base_ + layout_.bytes() + offset : nullptr, idle_);

@@ -30,8 +30,9 @@ struct CloudMapOptions {
 
 class CloudMaps {
  public:
-  /// `only_orders`: nobody reads a map's rows but who makes an ordered view of them.
-  CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine, bool only_orders);
+  /// `only_orders`: nobody reads a map's rows but who makes an ordered view of them. `keeps_rows`: runs do.
+  CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine, bool only_orders,
+            bool keeps_rows);
   llvm::Error allocate_host();
 
   /// OutOfRange for more coordinates than one cloud may have.
@@ -41,6 +42,9 @@ class CloudMaps {
   i64 capacity() const { return capacity_; }
   void set_capacity(i64 coordinates) { capacity_ = coordinates; }
   void place(Placement& parts);
+  /// What is in use until the views of the maps are made; and by whoever asks for coordinates, for no longer
+  /// than that takes. After place().
+  void place_workspace(Placement& parts);
   /// What place() placed is at hand.
   llvm::Error fill(Device& device);
 
@@ -80,6 +84,8 @@ class CloudMaps {
  private:
   MapLimits limits(i32 key_bits) const;
   bool may_index() const;
+  void place_masks(Placement& parts);
+  void place_rows(Placement& parts, bool looked_up);
   void lay_rows();
   /// Whether a cloud of `most` coordinates and this layout gets an index.
   bool is_dense(const KeyLayout& layout, i64 most) const;
@@ -110,6 +116,7 @@ class CloudMaps {
   std::vector<MapView> maps_;
   std::vector<i32*> map_rows_;  // memory of the maps' rows, for clouds that have no index too
   std::vector<bool> looks_up_;  // of an index, the rows of each map
+  const bool keeps_rows_;
 
   CloudState state_;
   i32* report_ = nullptr;

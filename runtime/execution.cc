@@ -40,7 +40,7 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create_unplaced(
                             execution->reads_masks());
   if (execution->program_.takes_maps) return execution;
   execution->cloud_.emplace(execution->program_, options.cloud, *execution->engine_,
-                            execution->wants_only_orders());
+                            execution->wants_only_orders(), execution->keeps_rows());
   MINUET_TRY(execution->cloud_->check_count(options.max_points));
   for (const i64 rows : options.cloud.level_capacity) MINUET_TRY(execution->cloud_->check_count(rows));
   return execution;
@@ -54,7 +54,7 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create(std::shared_ptr<con
   MINUET_ASSIGN(void* overflow, made.engine_->allocate_pinned(made.layer_count() * kWordBytes));
   made.host_overflow_ = static_cast<u32*>(overflow);
   if (!made.cloud_) {
-    made.fixed_bytes_ = made.place_fixed(nullptr);
+    made.measure_fixed();
     return execution;
   }
   MINUET_TRY(made.cloud_->allocate_host());
@@ -89,7 +89,8 @@ llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan>
     MINUET_TRY(execution->bound_layer(i, rows, neighbours));
   }
   if (execution->cloud_) execution->cloud_->set_capacity(rows);
-  return execution->place_fixed(nullptr) + execution->cloud_bytes();
+  execution->measure_fixed();
+  return execution->needed_bytes();
 }
 
 /// Of every dataflow that may run it.
@@ -126,12 +127,14 @@ llvm::Error Execution::add_layers() {
   return llvm::Error::success();
 }
 
-/// Whether some layer may run by a kernel of the fused dataflow.
-bool Execution::reads_masks() const {
+bool Execution::may_fuse() const {
   bool fused = false;
   for (std::size_t i = 0; i < program_.layers.size(); ++i) fused = fused || compiled_.has(Dataflow::Fused, i);
-  return fused && !loaded_->device->info().arch.empty();
+  return fused;
 }
+
+/// Whether some layer may run by a kernel of the fused dataflow.
+bool Execution::reads_masks() const { return may_fuse() && !loaded_->device->info().arch.empty(); }
 
 /// The CPU takes rows as they come. Of a cloud whose sizes the device alone knows they have no columns of
 /// their own but in an ordered view.
@@ -149,6 +152,9 @@ bool Execution::wants_only_orders() const {
   }
   return row_order() != RowOrder::AsTheyCome && !gathers;
 }
+
+/// Whether some layer may read the rows of a map as they come.
+bool Execution::keeps_rows() const { return row_order() == RowOrder::AsTheyCome && may_fuse(); }
 
 llvm::Error Execution::call(void* stream, Timed timed, llvm::function_ref<llvm::Error()> work) {
   if (options_.queue) MINUET_TRY(options_.queue->check_stream(stream));
@@ -204,7 +210,7 @@ llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) 
       take_cloud(count);
       MINUET_TRY(select_candidates());
       MINUET_TRY(add_work());
-      const i64 needed = fixed_bytes_ + cloud_bytes();
+      const i64 needed = needed_bytes();
       fits = needed <= arena_.bytes();
       if (!fits) MINUET_TRY(reserve(needed));
     }

@@ -19,10 +19,33 @@ i64 Execution::place_fixed(char* base) {
   return parts.bytes();
 }
 
+i64 Execution::place_maps(char* base) {
+  Placement parts(base);
+  if (cloud_) cloud_->place_workspace(parts);
+  return parts.bytes();
+}
+
 i64 Execution::place_tables(char* base) {
   Placement parts(base, idle_);
   gmas_->place_tables(parts, cloud_ ? &*cloud_ : nullptr);
   fused_->place_views(parts);
+  return parts.bytes();
+}
+
+/// The maps are placed and made, for views to be made of them.
+i64 Execution::place_work(char* base) {
+  // Other executions' work may be under way where the queue's is.
+  Placement parts(base, idle_ && !options_.queue);
+  parts.share(
+      [&](Placement& prepare) {
+        if (!options_.queue) prepare.skip(maps_bytes_);
+        gmas_->place_workspace(prepare);
+        fused_->place_workspace(prepare);
+      },
+      [&](Placement& run) {
+        place_storages(run);
+        gmas_->place_buffers(run);
+      });
   return parts.bytes();
 }
 
@@ -45,34 +68,38 @@ void Execution::place_storages(Placement& parts) {
   parts.skip(bytes);
 }
 
-i64 Execution::place_scratch(char* base) {
-  // Other executions' work may be under way where the queue's is.
-  Placement parts(base, idle_ && !options_.queue);
-  place_storages(parts);
-  gmas_->place_buffers(parts);
-  // Views are made before anything runs: in the same memory, whose gaps stay open where they pass.
-  Placement before(base, /*idle=*/false);
-  fused_->place_workspace(before);
-  return std::max(parts.bytes(), before.bytes());
+void Execution::measure_fixed() {
+  fixed_bytes_ = place_fixed(nullptr);
+  maps_bytes_ = place_maps(nullptr);
 }
 
-/// What the cloud, or the maps, need: the arena must hold it before it is placed.
-i64 Execution::cloud_bytes() { return place_tables(nullptr) + (options_.queue ? 0 : place_scratch(nullptr)); }
+/// What the cloud, or the maps, need of the arena, which must hold it before it is placed.
+i64 Execution::needed_bytes() {
+  const i64 work = options_.queue ? maps_bytes_ : place_work(nullptr);
+  return fixed_bytes_ + work + place_tables(nullptr);
+}
 
 llvm::Error Execution::place_cloud() {
-  char* const tables = arena_.data() + fixed_bytes_;
-  const i64 table_bytes = place_tables(tables);
-  if (!options_.queue) {
-    place_scratch(tables + table_bytes);
-    return llvm::Error::success();
+  if (options_.queue) {
+    Queue& queue = *options_.queue;
+    queue_scratch_.reset();  // so that a larger one may take its place
+    MINUET_ASSIGN(queue_engine_, queue.engine_scratch(engine_->scratch_bytes()));
+    MINUET_ASSIGN(queue_scratch_, queue.scratch(place_work(nullptr)));
+    engine_scratch_ = queue_engine_->data();
   }
-  Queue& queue = *options_.queue;
-  queue_scratch_.reset();  // so that a larger one may take its place
-  MINUET_ASSIGN(queue_engine_, queue.engine_scratch(engine_->scratch_bytes()));
-  MINUET_ASSIGN(queue_scratch_, queue.scratch(place_scratch(nullptr)));
-  engine_scratch_ = queue_engine_->data();
-  place_scratch(queue_scratch_->data());
+  place_parts();
   return llvm::Error::success();
+}
+
+/// What place_fixed() and place_maps() leave to the cloud.
+void Execution::place_parts() {
+  char* const work = arena_.data() + fixed_bytes_;
+  if (options_.queue) {
+    place_work(queue_scratch_->data());
+    place_tables(work + maps_bytes_);
+  } else {
+    place_tables(work + place_work(work));
+  }
 }
 
 /// Grows the arena where that is needed and places the fixed part anew. Work of an earlier call may
@@ -94,7 +121,7 @@ llvm::Error Execution::reserve(i64 bytes) {
 }
 
 llvm::Error Execution::place_anew() {
-  place_fixed(arena_.data());
+  place_maps(arena_.data() + place_fixed(arena_.data()));
   overflow_mark_ = 0;
   MINUET_TRY(engine_->set_workspace(engine_workspace_));
   return cloud_ ? cloud_->fill(*loaded_->device) : llvm::Error::success();
@@ -109,8 +136,8 @@ llvm::Error Execution::ensure_capacity(i64 count) {
     cloud_->set_capacity(exact ? count : std::min(with_slack(count), cloud_->most_coordinates()));
   }
   placed_ = false;
-  fixed_bytes_ = place_fixed(nullptr);
-  return reserve(fixed_bytes_);
+  measure_fixed();
+  return reserve(fixed_bytes_ + maps_bytes_);
 }
 
 /// A graph that holds a run goes on to read this memory: what is prepared next gets other.
