@@ -115,11 +115,12 @@ inline Coords place_coords(Placement& parts, i64 capacity, i32 key_bits) {
   return {parts.take<char>(capacity * key_bytes(key)), parts.take<i32>(1), capacity, key};
 }
 
-/// A quarter more than asked, so that the next, slightly larger cloud fits.
-inline i64 with_slack(i64 amount) { return amount + amount / 4; }
+/// An eighth, so that the next, slightly larger cloud fits.
+constexpr i64 slack_of(i64 amount) { return amount / 8; }
 
 /// For what has outgrown its last block: with slack where that is to be had, else just so much.
-llvm::Expected<DeviceMemory> allocate_grown(const std::shared_ptr<MemorySource>& source, i64 bytes);
+llvm::Expected<DeviceMemory> allocate_grown(const std::shared_ptr<MemorySource>& source, i64 bytes,
+                                            i64 slack);
 
 /// Device memory of an execution: the caller's, which never grows, or ours, which does.
 class Arena {
@@ -128,9 +129,9 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
   ~Arena();
-  /// At least `bytes`. Growing loses the contents, and takes a quarter more where that is to be had;
-  /// after a failure there is no memory at all, but for the caller's.
-  llvm::Error reserve(i64 bytes);
+  /// At least `bytes`. Growing loses the contents, and takes `slack` more where that is to be had; after a
+  /// failure there is no memory at all, but for the caller's.
+  llvm::Error reserve(i64 bytes, i64 slack);
   /// What is here, which goes on to be used; the arena begins anew. Not for the caller's.
   DeviceMemory retire();
   char* data() const { return data_; }

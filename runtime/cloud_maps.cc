@@ -91,7 +91,8 @@ void CloudMaps::place(Placement& parts) {
   row_of_ = parts.take<i32>(capacity_of(0));
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     const i64 capacity = capacity_of(i);
-    levels_[i] = {parts.take<u64>(capacity), word(kLevelsAt + static_cast<i64>(i)), capacity,
+    levels_[i] = {keeps_keys(i) ? parts.take<u64>(capacity) : nullptr, word(kLevelsAt + static_cast<i64>(i)),
+                  capacity,
                   key_type_of(key_bits_.bits())};  // capacity mode's; else the cloud's, by enqueue()
   }
   for (std::size_t i = 0; i < maps_.size(); ++i) maps_[i].counts = word(report_offset_[i]);
@@ -100,6 +101,9 @@ void CloudMaps::place(Placement& parts) {
 
 void CloudMaps::place_workspace(Placement& parts) {
   coordinates_ = parts.take<i32>(capacity_of(0) * (1 + program_.ndim));
+  for (std::size_t i = 0; i < levels_.size(); ++i) {
+    if (!keeps_keys(i)) levels_[i].keys = parts.take<u64>(capacity_of(i));
+  }
   if (!keeps_rows_) place_masks(parts), place_rows(parts, /*looked_up=*/false);
   MapLimits most = limits(kMostKeyBits);
   if (may_index()) {

@@ -74,7 +74,7 @@ class CloudMaps {
   const i32* row_of() const { return row_of_; }
   /// [rows of level 0] 0, 1, 2, ...: both tables of a map of one offset onto its own set.
   i32* identity() const { return identity_; }
-  /// int32 [rows, 1 + ndim] of a level, ascending.
+  /// int32 [rows, 1 + ndim] of the output's level, ascending.
   llvm::Error unpack(i32 level, i32* coordinates) const;
   /// [layers] 0 where a cloud begins: a graph that is replayed has one fill for these and for the report.
   u32* layer_words() const { return report_ ? reinterpret_cast<u32*>(report_ + report_words_) : nullptr; }
@@ -84,6 +84,10 @@ class CloudMaps {
  private:
   MapLimits limits(i32 key_bits) const;
   bool may_index() const;
+  /// Whether somebody asks for the level's coordinates once views are made.
+  bool keeps_keys(std::size_t level) const {
+    return program_.tensors[program_.output].level == static_cast<i32>(level);
+  }
   void place_masks(Placement& parts);
   void place_rows(Placement& parts, bool looked_up);
   void lay_rows();

@@ -212,7 +212,7 @@ llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) 
       MINUET_TRY(add_work());
       const i64 needed = needed_bytes();
       fits = needed <= arena_.bytes();
-      if (!fits) MINUET_TRY(reserve(needed));
+      if (!fits) MINUET_TRY(reserve_for_cloud(needed));
     }
     MINUET_TRY(place_cloud());
     MINUET_TRY(prepare_layers());

@@ -133,7 +133,8 @@ class Execution {
   i64 needed_bytes();
   llvm::Error place_cloud();
   void place_parts();
-  llvm::Error reserve(i64 bytes);
+  llvm::Error reserve(i64 bytes, i64 slack = 0);
+  llvm::Error reserve_for_cloud(i64 needed);
   llvm::Error place_anew();
   llvm::Error make_room();
   void take_capacities();

@@ -105,19 +105,24 @@ void Execution::place_parts() {
 /// Grows the arena where that is needed and places the fixed part anew. Work of an earlier call may
 /// still use the memory, so it is waited for first; but not where there was none, or where whoever gets it
 /// next is ordered behind it by the queue. A failure leaves nothing placed.
-llvm::Error Execution::reserve(i64 bytes) {
+llvm::Error Execution::reserve(i64 bytes, i64 slack) {
   if (bytes <= arena_.bytes() && placed_) return llvm::Error::success();
   placed_ = false;
   llvm::Error error = llvm::Error::success();
   // A network's arena is filled by a copy that no stream orders: what the pool gives must be idle.
   if (options_.queue ? cloud_.has_value() : was_placed_) error = engine_->wait();
   idle_ = cloud_ || !options_.queue;
-  if (!error) error = arena_.reserve(std::max(bytes, least_arena_bytes_));
+  if (!error) error = arena_.reserve(std::max(bytes, least_arena_bytes_), slack);
   if (!error) error = place_anew();
   placed_ = !error;
   was_placed_ = true;
   if (error && cloud_) cloud_->set_capacity(0);
   return error;
+}
+
+/// Slack for the next cloud, of what its capacity does not have it for already.
+llvm::Error Execution::reserve_for_cloud(i64 needed) {
+  return reserve(needed, slack_of(needed - fixed_bytes_ - maps_bytes_));
 }
 
 llvm::Error Execution::place_anew() {
@@ -133,7 +138,7 @@ llvm::Error Execution::ensure_capacity(i64 count) {
   if (count <= capacity && placed_) return llvm::Error::success();
   const bool exact = capacity == 0 || options_.workspace;
   if (count > capacity) {
-    cloud_->set_capacity(exact ? count : std::min(with_slack(count), cloud_->most_coordinates()));
+    cloud_->set_capacity(exact ? count : std::min(count + slack_of(count), cloud_->most_coordinates()));
   }
   placed_ = false;
   measure_fixed();
