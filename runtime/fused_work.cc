@@ -106,11 +106,13 @@ void FusedWork::place_view_workspace(Placement& parts, Map& map, bool transposed
   view.block_masks = parts.take<u32>(words * blocks_of_height(queries, kLeastBlockHeight));
 }
 
-/// A transposed table: what an index tells has none.
+/// A transposed table. What an index tells has none; but where it takes no memory of its own there is room
+/// for it, so that a cloud like this one of too many cells fits too.
 void FusedWork::place_rows(Placement& parts, Map& map, bool transposed) {
   const bool is_table = map.view.rows || !map.view.index.layout;
-  if (!transposed || !is_table) return;
-  map.view.transposed.rows = parts.take<i32>(map.view.geometry.volume * map.sources.capacity);
+  if (!transposed || (!is_table && map.sides[transposed].shared)) return;
+  i32* const rows = parts.take<i32>(map.view.geometry.volume * map.sources.capacity);
+  if (is_table) map.view.transposed.rows = rows;
 }
 
 /// Of the execution's own views.
