@@ -127,14 +127,16 @@ llvm::Error Execution::add_layers() {
   return llvm::Error::success();
 }
 
-bool Execution::may_fuse() const {
-  bool fused = false;
-  for (std::size_t i = 0; i < program_.layers.size(); ++i) fused = fused || compiled_.has(Dataflow::Fused, i);
-  return fused;
+bool Execution::may_run(Dataflow dataflow) const {
+  bool some = false;
+  for (std::size_t i = 0; i < program_.layers.size(); ++i) some = some || compiled_.has(dataflow, i);
+  return some;
 }
 
 /// Whether some layer may run by a kernel of the fused dataflow.
-bool Execution::reads_masks() const { return may_fuse() && !loaded_->device->info().arch.empty(); }
+bool Execution::reads_masks() const {
+  return may_run(Dataflow::Fused) && !loaded_->device->info().arch.empty();
+}
 
 /// The CPU takes rows as they come. Of a cloud whose sizes the device alone knows they have no columns of
 /// their own but in an ordered view.
@@ -146,15 +148,11 @@ RowOrder Execution::row_order() const {
 
 /// Whether no layer may read a map but through an ordered view.
 bool Execution::wants_only_orders() const {
-  bool gathers = false;
-  for (std::size_t i = 0; i < program_.layers.size(); ++i) {
-    gathers = gathers || compiled_.has(Dataflow::GatherGemmScatter, i);
-  }
-  return row_order() != RowOrder::AsTheyCome && !gathers;
+  return row_order() != RowOrder::AsTheyCome && !may_run(Dataflow::GatherGemmScatter);
 }
 
 /// Whether some layer may read the rows of a map as they come.
-bool Execution::keeps_rows() const { return row_order() == RowOrder::AsTheyCome && may_fuse(); }
+bool Execution::keeps_rows() const { return row_order() == RowOrder::AsTheyCome && may_run(Dataflow::Fused); }
 
 llvm::Error Execution::call(void* stream, Timed timed, llvm::function_ref<llvm::Error()> work) {
   if (options_.queue) MINUET_TRY(options_.queue->check_stream(stream));

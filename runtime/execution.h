@@ -148,7 +148,7 @@ class Execution {
   i64 rows_of(i32 tensor) const { return levels_[program_.tensors[tensor].level].rows; }
   i64 likely_rows(i32 tensor) const;
   i64 most_rows() const;
-  bool may_fuse() const;
+  bool may_run(Dataflow dataflow) const;  // some layer
   bool reads_masks() const;
   RowOrder row_order() const;
   bool wants_only_orders() const;
