@@ -4,8 +4,9 @@
 
 namespace minuet {
 
-llvm::Expected<DeviceMemory> allocate_grown(const std::shared_ptr<MemorySource>& source, i64 bytes) {
-  llvm::Expected<DeviceMemory> memory = DeviceMemory::create(source, with_slack(bytes));
+llvm::Expected<DeviceMemory> allocate_grown(const std::shared_ptr<MemorySource>& source, i64 bytes,
+                                            i64 slack) {
+  llvm::Expected<DeviceMemory> memory = DeviceMemory::create(source, bytes + slack);
   if (memory) return memory;
   llvm::consumeError(memory.takeError());
   return DeviceMemory::create(source, bytes);
@@ -19,7 +20,7 @@ Arena::Arena(std::shared_ptr<MemorySource> source, void* workspace, i64 bytes)
 
 Arena::~Arena() { forget_parts(data_, bytes_); }
 
-llvm::Error Arena::reserve(i64 bytes) {
+llvm::Error Arena::reserve(i64 bytes, i64 slack) {
   if (bytes <= bytes_) return llvm::Error::success();
   if (callers_) {
     return make_error(StatusCode::ResourceExhausted,
@@ -30,7 +31,8 @@ llvm::Error Arena::reserve(i64 bytes) {
   memory_ = DeviceMemory();  // released first: both together may not fit
   data_ = nullptr;
   bytes_ = 0;
-  MINUET_ASSIGN(memory_, growing ? allocate_grown(source_, bytes) : DeviceMemory::create(source_, bytes));
+  MINUET_ASSIGN(memory_,
+                growing ? allocate_grown(source_, bytes, slack) : DeviceMemory::create(source_, bytes));
   data_ = memory_.data();
   bytes_ = memory_.bytes();
   ++growths_;

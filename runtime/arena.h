@@ -1,6 +1,7 @@
 // One block of device memory, cut into parts that start on 256-byte boundaries.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 
 #include "runtime/device.h"
@@ -19,6 +20,13 @@
 namespace minuet {
 
 constexpr i64 kArenaAlignment = 256;
+
+/// Whether parts that are never in use together lie in the same memory: not where gaps are poison.
+#ifdef MINUET_GUARD_PARTS
+constexpr bool kSharesMemory = false;
+#else
+constexpr bool kSharesMemory = true;
+#endif
 
 /// A block is whole again, for whoever has it next.
 inline void forget_parts(void* block, i64 bytes) {
@@ -52,6 +60,7 @@ class ArenaLayout {
     return offset;
   }
   i64 bytes() const { return bytes_; }
+  void move_to(i64 offset) { bytes_ = offset; }
 
  private:
   i64 bytes_ = 0;
@@ -67,6 +76,21 @@ class Placement {
     return base_ ? reinterpret_cast<T*>(base_ + offset) : nullptr;
   }
   i64 bytes() const { return layout_.bytes(); }
+  void skip(i64 bytes) { layout_.move_to(layout_.bytes() + bytes); }
+  /// What these two take is never in use together: it begins at the same place.
+  template <class First, class Second>
+  void share(const First& first, const Second& second) {
+    const i64 begin = layout_.bytes();
+    first(*this);
+    const i64 end = layout_.bytes();
+    if (kSharesMemory) layout_.move_to(begin);
+    second(*this);
+    layout_.move_to(std::max(end, layout_.bytes()));
+  }
+  /// Of parts that begin `offset` behind those that are handed out.
+  Placement from(i64 offset) const {
+    return Placement(base_ ? base_ + layout_.bytes() + offset : nullptr, idle_);
+  }
 
  private:
   char* base_;
@@ -91,11 +115,12 @@ inline Coords place_coords(Placement& parts, i64 capacity, i32 key_bits) {
   return {parts.take<char>(capacity * key_bytes(key)), parts.take<i32>(1), capacity, key};
 }
 
-/// A quarter more than asked, so that the next, slightly larger cloud fits.
-inline i64 with_slack(i64 amount) { return amount + amount / 4; }
+/// An eighth, so that the next, slightly larger cloud fits.
+constexpr i64 slack_of(i64 amount) { return amount / 8; }
 
 /// For what has outgrown its last block: with slack where that is to be had, else just so much.
-llvm::Expected<DeviceMemory> allocate_grown(const std::shared_ptr<MemorySource>& source, i64 bytes);
+llvm::Expected<DeviceMemory> allocate_grown(const std::shared_ptr<MemorySource>& source, i64 bytes,
+                                            i64 slack);
 
 /// Device memory of an execution: the caller's, which never grows, or ours, which does.
 class Arena {
@@ -104,9 +129,9 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
   ~Arena();
-  /// At least `bytes`. Growing loses the contents, and takes a quarter more where that is to be had;
-  /// after a failure there is no memory at all, but for the caller's.
-  llvm::Error reserve(i64 bytes);
+  /// At least `bytes`. Growing loses the contents, and takes `slack` more where that is to be had; after a
+  /// failure there is no memory at all, but for the caller's.
+  llvm::Error reserve(i64 bytes, i64 slack);
   /// What is here, which goes on to be used; the arena begins anew. Not for the caller's.
   DeviceMemory retire();
   char* data() const { return data_; }

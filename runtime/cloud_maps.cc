@@ -25,12 +25,14 @@ bool is_transposed(const Program& program, i32 map) {
 
 }  // namespace
 
-CloudMaps::CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine, bool only_orders)
+CloudMaps::CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine, bool only_orders,
+                     bool keeps_rows)
     : program_(program),
       options_(options),
       engine_(engine),
       levels_(program.levels.size()),
-      map_rows_(program.maps.size()) {
+      map_rows_(program.maps.size()),
+      keeps_rows_(keeps_rows) {
   report_words_ = bounds_at() + kBoundsWords;
   for (const MapSpec& spec : program.maps) {
     MapView map;
@@ -87,29 +89,51 @@ void CloudMaps::place(Placement& parts) {
   identity_ = parts.take<i32>(capacity_);
   source_row_ = parts.take<i32>(capacity_of(0));
   row_of_ = parts.take<i32>(capacity_of(0));
-  coordinates_ = parts.take<i32>(capacity_of(0) * (1 + program_.ndim));
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     const i64 capacity = capacity_of(i);
-    levels_[i] = {parts.take<u64>(capacity), word(kLevelsAt + static_cast<i64>(i)), capacity,
+    levels_[i] = {keeps_keys(i) ? parts.take<u64>(capacity) : nullptr, word(kLevelsAt + static_cast<i64>(i)),
+                  capacity,
                   key_type_of(key_bits_.bits())};  // capacity mode's; else the cloud's, by enqueue()
   }
-  for (std::size_t i = 0; i < maps_.size(); ++i) {
-    MapView& map = maps_[i];
-    map.counts = word(report_offset_[i]);
-    if (program_.maps[i].is_identity()) continue;
-    const i32 volume = map.geometry.volume;
-    const i64 capacity = levels_[program_.maps[i].coarse].capacity;
-    map_rows_[i] = parts.take<i32>(volume * capacity);
-    map.masks = parts.take<u32>(mask_words(volume) * capacity);
+  for (std::size_t i = 0; i < maps_.size(); ++i) maps_[i].counts = word(report_offset_[i]);
+  if (keeps_rows_) place_masks(parts), place_rows(parts, /*looked_up=*/false);
+}
+
+void CloudMaps::place_workspace(Placement& parts) {
+  coordinates_ = parts.take<i32>(capacity_of(0) * (1 + program_.ndim));
+  for (std::size_t i = 0; i < levels_.size(); ++i) {
+    if (!keeps_keys(i)) levels_[i].keys = parts.take<u64>(capacity_of(i));
   }
+  if (!keeps_rows_) place_masks(parts), place_rows(parts, /*looked_up=*/false);
   MapLimits most = limits(kMostKeyBits);
   if (may_index()) {
     most.indexed_sets = static_cast<i32>(levels_.size());
     most.index_words = most_index_words(capacity_);
-    cells_ = place_cell_index(parts, most.index_words, most.indexed_sets * capacity_);
   }
   map_workspace_ = parts.take<char>(engine_.map_workspace_bytes(most));
+  parts.share([&](Placement& sorted) { place_rows(sorted, /*looked_up=*/true); },
+              [&](Placement& indexed) {
+                if (!may_index()) return;
+                cells_ = place_cell_index(indexed, most.index_words, most.indexed_sets * capacity_);
+              });
   lay_rows();
+}
+
+void CloudMaps::place_masks(Placement& parts) {
+  for (std::size_t i = 0; i < maps_.size(); ++i) {
+    const MapSpec& spec = program_.maps[i];
+    if (!spec.is_identity())
+      maps_[i].masks = parts.take<u32>(mask_words(maps_[i].geometry.volume) * capacity_of(spec.coarse));
+  }
+}
+
+/// Of maps that an index has rows for, or of the others.
+void CloudMaps::place_rows(Placement& parts, bool looked_up) {
+  for (std::size_t i = 0; i < maps_.size(); ++i) {
+    const MapSpec& spec = program_.maps[i];
+    if (looks_up_[i] != looked_up || spec.is_identity()) continue;
+    map_rows_[i] = parts.take<i32>(maps_[i].geometry.volume * capacity_of(spec.coarse));
+  }
 }
 
 /// Of an index rows are looked up where only orders are made of them.

@@ -30,8 +30,9 @@ struct CloudMapOptions {
 
 class CloudMaps {
  public:
-  /// `only_orders`: nobody reads a map's rows but who makes an ordered view of them.
-  CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine, bool only_orders);
+  /// `only_orders`: nobody reads a map's rows but who makes an ordered view of them. `keeps_rows`: runs do.
+  CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine, bool only_orders,
+            bool keeps_rows);
   llvm::Error allocate_host();
 
   /// OutOfRange for more coordinates than one cloud may have.
@@ -41,6 +42,9 @@ class CloudMaps {
   i64 capacity() const { return capacity_; }
   void set_capacity(i64 coordinates) { capacity_ = coordinates; }
   void place(Placement& parts);
+  /// What is in use until the views of the maps are made; and by whoever asks for coordinates, for no longer
+  /// than that takes. After place().
+  void place_workspace(Placement& parts);
   /// What place() placed is at hand.
   llvm::Error fill(Device& device);
 
@@ -70,7 +74,7 @@ class CloudMaps {
   const i32* row_of() const { return row_of_; }
   /// [rows of level 0] 0, 1, 2, ...: both tables of a map of one offset onto its own set.
   i32* identity() const { return identity_; }
-  /// int32 [rows, 1 + ndim] of a level, ascending.
+  /// int32 [rows, 1 + ndim] of the output's level, ascending.
   llvm::Error unpack(i32 level, i32* coordinates) const;
   /// [layers] 0 where a cloud begins: a graph that is replayed has one fill for these and for the report.
   u32* layer_words() const { return report_ ? reinterpret_cast<u32*>(report_ + report_words_) : nullptr; }
@@ -80,6 +84,12 @@ class CloudMaps {
  private:
   MapLimits limits(i32 key_bits) const;
   bool may_index() const;
+  /// Whether somebody asks for the level's coordinates once views are made.
+  bool keeps_keys(std::size_t level) const {
+    return program_.tensors[program_.output].level == static_cast<i32>(level);
+  }
+  void place_masks(Placement& parts);
+  void place_rows(Placement& parts, bool looked_up);
   void lay_rows();
   /// Whether a cloud of `most` coordinates and this layout gets an index.
   bool is_dense(const KeyLayout& layout, i64 most) const;
@@ -110,6 +120,7 @@ class CloudMaps {
   std::vector<MapView> maps_;
   std::vector<i32*> map_rows_;  // memory of the maps' rows, for clouds that have no index too
   std::vector<bool> looks_up_;  // of an index, the rows of each map
+  const bool keeps_rows_;
 
   CloudState state_;
   i32* report_ = nullptr;

@@ -23,7 +23,8 @@ Execution::Execution(std::shared_ptr<const LoadedPlan> loaded, const ExecutionOp
              options.workspace, options.workspace_bytes),
       levels_(program_.levels.size()),
       maps_(program_.maps.size()),
-      slots_(program_.slots.size()),
+      storages_(program_.storages.size()),
+      tops_(program_.storages.size()),
       places_(program_.storages.size()) {}
 
 llvm::Expected<std::unique_ptr<Execution>> Execution::create_unplaced(
@@ -39,7 +40,7 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create_unplaced(
                             execution->reads_masks());
   if (execution->program_.takes_maps) return execution;
   execution->cloud_.emplace(execution->program_, options.cloud, *execution->engine_,
-                            execution->wants_only_orders());
+                            execution->wants_only_orders(), execution->keeps_rows());
   MINUET_TRY(execution->cloud_->check_count(options.max_points));
   for (const i64 rows : options.cloud.level_capacity) MINUET_TRY(execution->cloud_->check_count(rows));
   return execution;
@@ -53,7 +54,7 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create(std::shared_ptr<con
   MINUET_ASSIGN(void* overflow, made.engine_->allocate_pinned(made.layer_count() * kWordBytes));
   made.host_overflow_ = static_cast<u32*>(overflow);
   if (!made.cloud_) {
-    made.fixed_bytes_ = made.place_fixed(nullptr);
+    made.measure_fixed();
     return execution;
   }
   MINUET_TRY(made.cloud_->allocate_host());
@@ -88,7 +89,8 @@ llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan>
     MINUET_TRY(execution->bound_layer(i, rows, neighbours));
   }
   if (execution->cloud_) execution->cloud_->set_capacity(rows);
-  return execution->place_fixed(nullptr) + execution->cloud_bytes();
+  execution->measure_fixed();
+  return execution->needed_bytes();
 }
 
 /// Of every dataflow that may run it.
@@ -125,11 +127,15 @@ llvm::Error Execution::add_layers() {
   return llvm::Error::success();
 }
 
+bool Execution::may_run(Dataflow dataflow) const {
+  bool some = false;
+  for (std::size_t i = 0; i < program_.layers.size(); ++i) some = some || compiled_.has(dataflow, i);
+  return some;
+}
+
 /// Whether some layer may run by a kernel of the fused dataflow.
 bool Execution::reads_masks() const {
-  bool fused = false;
-  for (std::size_t i = 0; i < program_.layers.size(); ++i) fused = fused || compiled_.has(Dataflow::Fused, i);
-  return fused && !loaded_->device->info().arch.empty();
+  return may_run(Dataflow::Fused) && !loaded_->device->info().arch.empty();
 }
 
 /// The CPU takes rows as they come. Of a cloud whose sizes the device alone knows they have no columns of
@@ -142,12 +148,11 @@ RowOrder Execution::row_order() const {
 
 /// Whether no layer may read a map but through an ordered view.
 bool Execution::wants_only_orders() const {
-  bool gathers = false;
-  for (std::size_t i = 0; i < program_.layers.size(); ++i) {
-    gathers = gathers || compiled_.has(Dataflow::GatherGemmScatter, i);
-  }
-  return row_order() != RowOrder::AsTheyCome && !gathers;
+  return row_order() != RowOrder::AsTheyCome && !may_run(Dataflow::GatherGemmScatter);
 }
+
+/// Whether some layer may read the rows of a map as they come.
+bool Execution::keeps_rows() const { return row_order() == RowOrder::AsTheyCome && may_run(Dataflow::Fused); }
 
 llvm::Error Execution::call(void* stream, Timed timed, llvm::function_ref<llvm::Error()> work) {
   if (options_.queue) MINUET_TRY(options_.queue->check_stream(stream));
@@ -203,9 +208,9 @@ llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) 
       take_cloud(count);
       MINUET_TRY(select_candidates());
       MINUET_TRY(add_work());
-      const i64 needed = fixed_bytes_ + cloud_bytes();
+      const i64 needed = needed_bytes();
       fits = needed <= arena_.bytes();
-      if (!fits) MINUET_TRY(reserve(needed));
+      if (!fits) MINUET_TRY(reserve_for_cloud(needed));
     }
     MINUET_TRY(place_cloud());
     MINUET_TRY(prepare_layers());
@@ -378,7 +383,7 @@ llvm::Error Execution::check_tensors(llvm::ArrayRef<Tensor> inputs, llvm::ArrayR
 
 void Execution::reset_places() {
   for (std::size_t i = 0; i < places_.size(); ++i) {
-    places_[i] = {slots_[program_.storages[i].slot], program_.storages[i].ld};
+    places_[i] = {storages_[i], program_.storages[i].ld};
   }
 }
 

@@ -122,14 +122,19 @@ class Execution {
   llvm::Error call(void* stream, Timed timed, llvm::function_ref<llvm::Error()> work);
 
   llvm::Error ensure_capacity(i64 count);
-  /// The arena: the fixed part, then the maps' tables; then, where no queue has it, what a run works in,
-  /// and before it what makes the views.
+  /// The arena: the fixed part; what a run works in, and before it, in the same memory, what makes the maps
+  /// and their views; then what runs read of these. A queue has what runs and views take of the second.
   i64 place_fixed(char* base);
+  i64 place_maps(char* base);
+  i64 place_work(char* base);
+  void place_storages(Placement& parts);
   i64 place_tables(char* base);
-  i64 place_scratch(char* base);
-  i64 cloud_bytes();
+  void measure_fixed();
+  i64 needed_bytes();
   llvm::Error place_cloud();
-  llvm::Error reserve(i64 bytes);
+  void place_parts();
+  llvm::Error reserve(i64 bytes, i64 slack = 0);
+  llvm::Error reserve_for_cloud(i64 needed);
   llvm::Error place_anew();
   llvm::Error make_room();
   void take_capacities();
@@ -143,9 +148,11 @@ class Execution {
   i64 rows_of(i32 tensor) const { return levels_[program_.tensors[tensor].level].rows; }
   i64 likely_rows(i32 tensor) const;
   i64 most_rows() const;
+  bool may_run(Dataflow dataflow) const;  // some layer
   bool reads_masks() const;
   RowOrder row_order() const;
   bool wants_only_orders() const;
+  bool keeps_rows() const;
   llvm::Expected<const i32*> counts_of(i32 map);
   llvm::Expected<i64> pairs_of(i32 map);
   llvm::Error select_candidates();
@@ -209,7 +216,8 @@ class Execution {
   std::vector<Level> levels_;
   std::vector<MapView> maps_;
   std::vector<i32> selected_;  // candidate, by layer; -1 before the first prepare, and of who has none
-  std::vector<char*> slots_;
+  std::vector<char*> storages_;
+  std::vector<i64> tops_;             // of storages, where each ends
   std::vector<Place> places_;         // by storage
   std::vector<StageTimes> op_times_;  // by the engine's numbers
 
@@ -218,7 +226,7 @@ class Execution {
   i64 least_arena_bytes_ = 0;  // what a graph has kept
   i64 map_waits_ = 0;
   bool idle_ = false;  // this call has waited for what the arena was used for
-  i64 fixed_bytes_ = 0;
+  i64 fixed_bytes_ = 0, maps_bytes_ = 0;
   u32 *overflow_ = nullptr, *host_overflow_ = nullptr;  // a word for each layer, and read back
   u32 overflow_mark_ = 0;  // of the last prepare, 1 of a cloud's; 0: the words hold anything
   void* engine_workspace_ = nullptr;

@@ -18,14 +18,14 @@ llvm::Error Execution::make_room() {
   cloud_->set_capacity(*std::max_element(rows.begin(), rows.end()));
   MINUET_TRY(cloud_->find_limits());
   placed_ = false;
-  fixed_bytes_ = place_fixed(nullptr);
-  MINUET_TRY(reserve(fixed_bytes_));
+  measure_fixed();
+  MINUET_TRY(reserve(fixed_bytes_ + maps_bytes_));
   // Again once all lies where it will stay: which levels are the same is told by where their counts are.
   for (bool fits = false; !fits;) {
     take_capacities();
     MINUET_TRY(select_within_capacities());
     MINUET_TRY(add_work());
-    const i64 needed = fixed_bytes_ + cloud_bytes();
+    const i64 needed = needed_bytes();
     fits = needed <= arena_.bytes();
     if (!fits) MINUET_TRY(reserve(needed));
   }
@@ -79,7 +79,7 @@ llvm::Error Execution::prepare_within(const i32* coordinates, const i32* given_c
   MINUET_TRY(call(stream, Timed::Prepare, [&]() -> llvm::Error {
     MINUET_TRY(cloud_->enqueue(coordinates, given_count, given_count ? capacity : most));
     MINUET_TRY(add_work());
-    place_tables(arena_.data() + fixed_bytes_);  // as make_room() did
+    place_parts();  // as make_room() did
     MINUET_TRY(prepare_layers());
     return fused_->make_views();
   }));

@@ -58,7 +58,7 @@ llvm::Error Execution::take_given(std::vector<std::shared_ptr<const KernelMap>> 
 llvm::Error Execution::place_given() {
   // Its pinned tables are written again below.
   MINUET_TRY(engine_->wait_for_sends());
-  MINUET_TRY(reserve(fixed_bytes_ + cloud_bytes()));
+  MINUET_TRY(reserve_for_cloud(needed_bytes()));
   MINUET_TRY(place_cloud());
   return prepare_layers();
 }

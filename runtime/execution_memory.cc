@@ -19,6 +19,12 @@ i64 Execution::place_fixed(char* base) {
   return parts.bytes();
 }
 
+i64 Execution::place_maps(char* base) {
+  Placement parts(base);
+  if (cloud_) cloud_->place_workspace(parts);
+  return parts.bytes();
+}
+
 i64 Execution::place_tables(char* base) {
   Placement parts(base, idle_);
   gmas_->place_tables(parts, cloud_ ? &*cloud_ : nullptr);
@@ -26,54 +32,87 @@ i64 Execution::place_tables(char* base) {
   return parts.bytes();
 }
 
-/// A slot of nothing but the caller's tensors, used in place, has no memory.
-i64 Execution::place_scratch(char* base) {
-  const i64 element = dtype_bytes(program_.dtype);
+/// The maps are placed and made, for views to be made of them.
+i64 Execution::place_work(char* base) {
   // Other executions' work may be under way where the queue's is.
   Placement parts(base, idle_ && !options_.queue);
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    const SlotSpec& slot = program_.slots[i];
-    const Level& level = levels_[slot.level];
-    slots_[i] =
-        program_.takes_maps && !level.source_row ? nullptr : parts.take<char>(level.rows * slot.ld * element);
-  }
-  gmas_->place_buffers(parts);
-  // Views are made before anything runs: in the same memory, whose gaps stay open where they pass.
-  Placement before(base, /*idle=*/false);
-  fused_->place_workspace(before);
-  return std::max(parts.bytes(), before.bytes());
+  parts.share(
+      [&](Placement& prepare) {
+        if (!options_.queue) prepare.skip(maps_bytes_);
+        gmas_->place_workspace(prepare);
+        fused_->place_workspace(prepare);
+      },
+      [&](Placement& run) {
+        place_storages(run);
+        gmas_->place_buffers(run);
+      });
+  return parts.bytes();
 }
 
-/// What the cloud, or the maps, need: the arena must hold it before it is placed.
-i64 Execution::cloud_bytes() { return place_tables(nullptr) + (options_.queue ? 0 : place_scratch(nullptr)); }
+/// Each on top of what lies below it. The caller's tensors, used in place, have no memory.
+void Execution::place_storages(Placement& parts) {
+  const i64 element = dtype_bytes(program_.dtype);
+  i64 bytes = 0;
+  for (const i32 number : program_.stack) {
+    const StorageSpec& storage = program_.storages[number];
+    const Level& level = levels_[storage.level];
+    i64 begin = kSharesMemory ? 0 : bytes;
+    for (const i32 below : storage.below) begin = std::max(begin, tops_[below]);
+    Placement part = parts.from(begin);
+    storages_[number] = program_.takes_maps && !level.source_row
+                            ? nullptr
+                            : part.take<char>(level.rows * storage.ld * element);
+    tops_[number] = begin + part.bytes();
+    bytes = std::max(bytes, tops_[number]);
+  }
+  parts.skip(bytes);
+}
+
+void Execution::measure_fixed() {
+  fixed_bytes_ = place_fixed(nullptr);
+  maps_bytes_ = place_maps(nullptr);
+}
+
+/// What the cloud, or the maps, need of the arena, which must hold it before it is placed.
+i64 Execution::needed_bytes() {
+  const i64 work = options_.queue ? maps_bytes_ : place_work(nullptr);
+  return fixed_bytes_ + work + place_tables(nullptr);
+}
 
 llvm::Error Execution::place_cloud() {
-  char* const tables = arena_.data() + fixed_bytes_;
-  const i64 table_bytes = place_tables(tables);
-  if (!options_.queue) {
-    place_scratch(tables + table_bytes);
-    return llvm::Error::success();
+  if (options_.queue) {
+    Queue& queue = *options_.queue;
+    queue_scratch_.reset();  // so that a larger one may take its place
+    MINUET_ASSIGN(queue_engine_, queue.engine_scratch(engine_->scratch_bytes()));
+    MINUET_ASSIGN(queue_scratch_, queue.scratch(place_work(nullptr)));
+    engine_scratch_ = queue_engine_->data();
   }
-  Queue& queue = *options_.queue;
-  queue_scratch_.reset();  // so that a larger one may take its place
-  MINUET_ASSIGN(queue_engine_, queue.engine_scratch(engine_->scratch_bytes()));
-  MINUET_ASSIGN(queue_scratch_, queue.scratch(place_scratch(nullptr)));
-  engine_scratch_ = queue_engine_->data();
-  place_scratch(queue_scratch_->data());
+  place_parts();
   return llvm::Error::success();
+}
+
+/// What place_fixed() and place_maps() leave to the cloud.
+void Execution::place_parts() {
+  char* const work = arena_.data() + fixed_bytes_;
+  if (options_.queue) {
+    place_work(queue_scratch_->data());
+    place_tables(work + maps_bytes_);
+  } else {
+    place_tables(work + place_work(work));
+  }
 }
 
 /// Grows the arena where that is needed and places the fixed part anew. Work of an earlier call may
 /// still use the memory, so it is waited for first; but not where there was none, or where whoever gets it
 /// next is ordered behind it by the queue. A failure leaves nothing placed.
-llvm::Error Execution::reserve(i64 bytes) {
+llvm::Error Execution::reserve(i64 bytes, i64 slack) {
   if (bytes <= arena_.bytes() && placed_) return llvm::Error::success();
   placed_ = false;
   llvm::Error error = llvm::Error::success();
   // A network's arena is filled by a copy that no stream orders: what the pool gives must be idle.
   if (options_.queue ? cloud_.has_value() : was_placed_) error = engine_->wait();
   idle_ = cloud_ || !options_.queue;
-  if (!error) error = arena_.reserve(std::max(bytes, least_arena_bytes_));
+  if (!error) error = arena_.reserve(std::max(bytes, least_arena_bytes_), slack);
   if (!error) error = place_anew();
   placed_ = !error;
   was_placed_ = true;
@@ -81,8 +120,13 @@ llvm::Error Execution::reserve(i64 bytes) {
   return error;
 }
 
+/// Slack for the next cloud, of what its capacity does not have it for already.
+llvm::Error Execution::reserve_for_cloud(i64 needed) {
+  return reserve(needed, slack_of(needed - fixed_bytes_ - maps_bytes_));
+}
+
 llvm::Error Execution::place_anew() {
-  place_fixed(arena_.data());
+  place_maps(arena_.data() + place_fixed(arena_.data()));
   overflow_mark_ = 0;
   MINUET_TRY(engine_->set_workspace(engine_workspace_));
   return cloud_ ? cloud_->fill(*loaded_->device) : llvm::Error::success();
@@ -94,11 +138,11 @@ llvm::Error Execution::ensure_capacity(i64 count) {
   if (count <= capacity && placed_) return llvm::Error::success();
   const bool exact = capacity == 0 || options_.workspace;
   if (count > capacity) {
-    cloud_->set_capacity(exact ? count : std::min(with_slack(count), cloud_->most_coordinates()));
+    cloud_->set_capacity(exact ? count : std::min(count + slack_of(count), cloud_->most_coordinates()));
   }
   placed_ = false;
-  fixed_bytes_ = place_fixed(nullptr);
-  return reserve(fixed_bytes_);
+  measure_fixed();
+  return reserve(fixed_bytes_ + maps_bytes_);
 }
 
 /// A graph that holds a run goes on to read this memory: what is prepared next gets other.

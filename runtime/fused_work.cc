@@ -28,6 +28,7 @@ FusedWork::FusedWork(const Program& program, Engine& engine, RowOrder order, boo
 
 void FusedWork::begin() {
   for (Map& map : maps_) map = Map();
+  requests_.clear();
 }
 
 llvm::Error FusedWork::add_layer(i32 number, const MapView& view, const Coords& sources,
@@ -45,21 +46,34 @@ llvm::Error FusedWork::add_layer(i32 number, const MapView& view, const Coords& 
   map.queries = queries;
   if (is_identity(view, sources, queries)) return llvm::Error::success();
   find_offsets(layer.map);
-  side.used = side.unmade = true;
-  if (!keeper) return llvm::Error::success();
+  side.used = true;
+  if (!keeper) {
+    ask_for(layer.map, transposed);
+    return llvm::Error::success();
+  }
   side.shared = keeper->find_fused_view(transposed);
   if (!side.shared) {
     side.shared = std::make_shared<FusedView>();
     side.shared->transposed = transposed;
     MINUET_ASSIGN(side.shared->memory, allocate_parts(keeper->queue()->memory(), [&](Placement& parts) {
                     place_view(parts, map, transposed);
+                    place_view_workspace(parts, map, transposed);
                   }));
     side.shared->view = map.neighbours(transposed);
     keeper->keep_fused_view(side.shared);
   }
   map.neighbours(transposed) = side.shared->view;
-  side.unmade = !side.shared->is_made;
+  if (!side.shared->is_made) ask_for(layer.map, transposed);
   return llvm::Error::success();
+}
+
+void FusedWork::ask_for(i32 number, bool transposed) {
+  Map& map = maps_[number];
+  map.sides[transposed].unmade = true;
+  ViewRequest request{&map.view, map.sources, map.queries, transposed};
+  request.has_masks = !transposed && map.has_masks;
+  if (is_ordered()) request.offsets = &offsets_[number];
+  requests_.push_back(request);
 }
 
 void FusedWork::find_offsets(i32 map) {
@@ -72,37 +86,49 @@ void FusedWork::place_view(Placement& parts, Map& map, bool transposed) const {
   NeighbourView& view = map.neighbours(transposed);
   const i64 volume = map.view.geometry.volume, words = mask_words(map.view.geometry.volume);
   const i64 queries = map.askers(transposed).capacity;
-  const bool is_table = map.view.rows || !map.view.index.layout;
-  if (transposed && is_table) view.rows = parts.take<i32>(volume * queries);
   if (!is_ordered()) {
+    place_rows(parts, map, transposed);
     if (transposed && masks_) view.masks = parts.take<u32>(words * queries);
     return;
   }
-  if (transposed || !map.has_masks) view.masks = parts.take<u32>(words * queries);
   view.order = parts.take<i32>(queries);
   view.ordered_rows = parts.take<i32>(volume * queries);
   view.ordered_masks = parts.take<u32>(words * queries);
-  view.block_masks = parts.take<u32>(words * blocks_of_height(queries, kLeastBlockHeight));
   view.block_orders = parts.take<i32>(block_order_begin(queries, kBlockHeightCount));
 }
 
-void FusedWork::place_views(Placement& parts) {
-  requests_.clear();
-  for (std::size_t i = 0; i < maps_.size(); ++i) {
-    Map& map = maps_[i];
+void FusedWork::place_view_workspace(Placement& parts, Map& map, bool transposed) const {
+  if (!is_ordered()) return;
+  NeighbourView& view = map.neighbours(transposed);
+  const i64 words = mask_words(map.view.geometry.volume), queries = map.askers(transposed).capacity;
+  place_rows(parts, map, transposed);
+  if (transposed || !map.has_masks) view.masks = parts.take<u32>(words * queries);
+  view.block_masks = parts.take<u32>(words * blocks_of_height(queries, kLeastBlockHeight));
+}
+
+/// A transposed table. What an index tells has none; but where it takes no memory of its own there is room
+/// for it, so that a cloud like this one of too many cells fits too.
+void FusedWork::place_rows(Placement& parts, Map& map, bool transposed) {
+  const bool is_table = map.view.rows || !map.view.index.layout;
+  if (!transposed || (!is_table && map.sides[transposed].shared)) return;
+  i32* const rows = parts.take<i32>(map.view.geometry.volume * map.sources.capacity);
+  if (is_table) map.view.transposed.rows = rows;
+}
+
+/// Of the execution's own views.
+void FusedWork::place_unmade(Placement& parts, PlaceView place) {
+  for (Map& map : maps_) {
     for (const bool transposed : kDirections) {
       const Side& side = map.sides[transposed];
-      if (!side.unmade) continue;
-      if (!side.shared) place_view(parts, map, transposed);
-      ViewRequest request{&map.view, map.sources, map.queries, transposed};
-      request.has_masks = !transposed && map.has_masks;
-      if (is_ordered()) request.offsets = &offsets_[i];
-      requests_.push_back(request);
+      if (side.unmade && !side.shared) (this->*place)(parts, map, transposed);
     }
   }
 }
 
+void FusedWork::place_views(Placement& parts) { place_unmade(parts, &FusedWork::place_view); }
+
 void FusedWork::place_workspace(Placement& parts) {
+  place_unmade(parts, &FusedWork::place_view_workspace);
   workspace_ = parts.take<char>(engine_.view_workspace_bytes(requests_));
   i64 most_offsets = 0;
   for (const Map& map : maps_) most_offsets = std::max<i64>(most_offsets, map.view.geometry.volume);
@@ -135,13 +161,12 @@ void FusedWork::note_made() {
       side.unmade = false;
     }
   }
+  requests_.clear();
 }
 
 llvm::Error FusedWork::make_views(llvm::ArrayRef<FusedWork*> works, Queue& queue) {
   std::vector<ViewRequest> requests;
   for (FusedWork* const work : works) {
-    Placement none(nullptr);
-    work->place_views(none);  // theirs are placed
     for (const ViewRequest& request : work->requests_) {
       // Executions of one map ask for one view.
       const auto is_same = [&](const ViewRequest& other) {

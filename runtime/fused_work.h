@@ -22,7 +22,7 @@ class FusedWork {
   llvm::Error add_layer(i32 layer, const MapView& map, const Coords& sources, const Coords& queries,
                         const KernelMap* keeper);
   void place_views(Placement& parts);
-  /// Of the views that are placed: what make_views() works in, and nobody after it.
+  /// What make_views() works in, and nobody after it.
   void place_workspace(Placement& parts);
   llvm::Error make_views();
   /// The same of several executions of one queue, together, in place of each one's own.
@@ -48,10 +48,17 @@ class FusedWork {
     const Coords& askers(bool transposed) const { return transposed ? sources : queries; }
   };
 
+  using PlaceView = void (FusedWork::*)(Placement& parts, Map& map, bool transposed) const;
+
   void find_offsets(i32 map);
+  void ask_for(i32 map, bool transposed);
   void note_made();
   bool is_ordered() const { return order_ != RowOrder::AsTheyCome; }
+  /// What runs read of a view, and what else it is made with.
   void place_view(Placement& parts, Map& map, bool transposed) const;
+  void place_view_workspace(Placement& parts, Map& map, bool transposed) const;
+  static void place_rows(Placement& parts, Map& map, bool transposed);
+  void place_unmade(Placement& parts, PlaceView place);
   llvm::Error make_plain_masks();
 
   const Program& program_;
@@ -60,7 +67,7 @@ class FusedWork {
   const bool masks_;
   std::vector<Map> maps_;
   std::vector<OffsetOrder> offsets_;   // of each map, once some prepare used it
-  std::vector<ViewRequest> requests_;  // of the views that are placed
+  std::vector<ViewRequest> requests_;  // of the views that are unmade
   void* workspace_ = nullptr;          // of make_views
   i32* mask_counts_ = nullptr;         // that nobody reads, of masks without an order
 };

@@ -112,8 +112,14 @@ void GmasWork::place_tables(Placement& parts, const CloudMaps* cloud) {
       map.tables.source_table = parts.take<i32>(volume * map.view.sources);
       map.tables.query_table = parts.take<i32>(volume * map.view.queries);
     }
-    if (map.finds_positions) map.view.positions = parts.take<i32>(volume * map.view.queries + 1);
     map.tables.groups = tables_at(tables_ ? tables_ + map.table_offset : nullptr, map.view.geometry.volume);
+  }
+}
+
+void GmasWork::place_workspace(Placement& parts) {
+  for (Map& map : maps_) {
+    if (!map.used || !map.finds_positions) continue;
+    map.view.positions = parts.take<i32>(map.view.geometry.volume * map.view.queries + 1);
   }
 }
 

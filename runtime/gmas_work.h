@@ -30,6 +30,8 @@ class GmasWork {
   void add_layer(i32 layer, i64 output_rows);
   /// `cloud`: whose identity() stands for both tables of a map that is one; null where maps are the caller's.
   void place_tables(Placement& parts, const CloudMaps* cloud);
+  /// What fills the tables, and nobody after it.
+  void place_workspace(Placement& parts);
   void place_buffers(Placement& parts);
   /// Everything is placed: slices, and what fills the tables, enqueued.
   llvm::Error finish();

@@ -35,7 +35,7 @@ llvm::Error MapEngine::begin_maps(const MapLimits& limits, void* stream) {
   const i64 bytes = engine_->map_workspace_bytes(limits);
   if (bytes > workspace_.bytes()) {
     workspace_ = DeviceMemory();
-    MINUET_ASSIGN(workspace_, allocate_grown(memory_, bytes));
+    MINUET_ASSIGN(workspace_, allocate_grown(memory_, bytes, slack_of(bytes)));
   }
   in_use_ = true;
   return engine_->begin_maps(limits, workspace_.data());

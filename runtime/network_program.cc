@@ -39,13 +39,14 @@ class ProgramBuilder {
                         "a network must have a convolution; a head without weights or \"classes\" is none");
     }
     assign_columns();
-    assign_slots();
+    find_lives();
+    stack_storages();
     return std::move(program_);
   }
 
  private:
   i32 add_tensor(i32 level, i32 channels) {
-    program_.storages.push_back({level, channels, 0});
+    program_.storages.push_back({level, channels, 0, 0, {}});
     program_.tensors.push_back({level, channels, static_cast<i32>(program_.storages.size()) - 1, 0});
     return static_cast<i32>(program_.tensors.size()) - 1;
   }
@@ -337,14 +338,15 @@ class ProgramBuilder {
     }
   }
 
-  /// Gives storages with overlapping lives different slots; a slot is reused on its own level.
-  void assign_slots() {
+  /// From the layer that writes a storage first to the last that reads it; a shortcut's is written by the
+  /// layer before it.
+  void find_lives() {
     const i32 layers = static_cast<i32>(program_.layers.size());
-    std::vector<i32> first(program_.storages.size(), layers), last(program_.storages.size(), -1);
+    for (StorageSpec& storage : program_.storages) storage.first = layers, storage.last = -1;
     auto touch = [&](i32 tensor, i32 time) {
-      const i32 storage = program_.tensors[tensor].storage;
-      first[storage] = std::min(first[storage], time);
-      last[storage] = std::max(last[storage], time);
+      StorageSpec& storage = program_.storages[program_.tensors[tensor].storage];
+      storage.first = std::min(storage.first, time);
+      storage.last = std::max(storage.last, time);
     };
     touch(program_.inputs[0], -1);
     for (i32 i = 0; i < layers; ++i) {
@@ -353,25 +355,40 @@ class ProgramBuilder {
       if (layer.residual >= 0) touch(layer.residual, i);
     }
     touch(program_.output, layers);
+  }
 
-    std::vector<i32> by_start(program_.storages.size());
-    std::iota(by_start.begin(), by_start.end(), 0);
-    std::stable_sort(by_start.begin(), by_start.end(), [&](i32 a, i32 b) { return first[a] < first[b]; });
-    std::vector<i32> busy_until;  // by slot
-    for (i32 storage : by_start) {
-      if (last[storage] < 0 && first[storage] == layers) continue;  // moved into a concatenation
-      StorageSpec& spec = program_.storages[storage];
-      i32 slot = 0;
-      const i32 slots = static_cast<i32>(program_.slots.size());
-      while (slot < slots && (program_.slots[slot].level != spec.level || busy_until[slot] >= first[storage]))
-        ++slot;
-      if (slot == slots) {
-        program_.slots.push_back({spec.level, 0});
-        busy_until.push_back(0);
+  /// Large ones first, each as low as it fits between those that it is in use with. A level is taken to have
+  /// a quarter of its parent's rows, as surfaces do.
+  void stack_storages() {
+    std::vector<double> rows{1};
+    for (std::size_t i = 1; i < program_.levels.size(); ++i) {
+      rows.push_back(rows[program_.levels[i].parent] / 4);
+    }
+    std::vector<StorageSpec>& storages = program_.storages;
+    std::vector<double> size, begin(storages.size());
+    std::vector<i32> by_size, &stack = program_.stack;
+    for (const StorageSpec& storage : storages) {
+      const i32 number = static_cast<i32>(size.size());
+      size.push_back(rows[storage.level] * storage.ld);
+      if (storage.first <= storage.last) by_size.push_back(number);  // others moved into a concatenation
+    }
+    std::stable_sort(by_size.begin(), by_size.end(), [&](i32 a, i32 b) { return size[a] > size[b]; });
+    const auto is_lower = [&](i32 a, i32 b) { return begin[a] < begin[b]; };
+    const auto meet = [&](i32 a, i32 b) {
+      return storages[a].first <= storages[b].last && storages[b].first <= storages[a].last;
+    };
+    for (const i32 storage : by_size) {
+      for (const i32 other : stack) {
+        if (!meet(storage, other)) continue;
+        if (begin[storage] + size[storage] <= begin[other]) break;
+        begin[storage] = std::max(begin[storage], begin[other] + size[other]);
       }
-      spec.slot = slot;
-      program_.slots[slot].ld = std::max(program_.slots[slot].ld, spec.ld);
-      busy_until[slot] = last[storage];
+      stack.insert(std::upper_bound(stack.begin(), stack.end(), storage, is_lower), storage);
+    }
+    for (std::size_t i = 0; i < stack.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        if (meet(stack[i], stack[j])) storages[stack[i]].below.push_back(stack[j]);
+      }
     }
   }
 

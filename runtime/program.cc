@@ -28,8 +28,8 @@ Program convolution_program(ConvolutionProblem problem) {
   auto add_tensor = [&](i32 level, i32 channels) {
     const i32 number = static_cast<i32>(program.tensors.size());
     program.tensors.push_back({level, channels, number, 0});
-    program.storages.push_back({level, channels, number});
-    program.slots.push_back({level, channels});
+    program.storages.push_back({level, channels, 0, 0, program.stack});
+    program.stack.push_back(number);
     return number;
   };
   ProgramLayer layer;

@@ -2,7 +2,7 @@
 //
 // Everything that does not depend on a cloud is decided here: which sets and maps are shared, where
 // each tensor lives (a concatenation is two tensors side by side in one storage, written in place),
-// and which storages may share memory because their lives do not overlap.
+// and how storages are stacked, of which those that are never in use together share memory.
 #pragma once
 
 #include <string>
@@ -37,16 +37,13 @@ struct TensorSpec {
   i32 column = 0;
 };
 
-/// Memory of [rows of the level, ld]. Storages in the same slot are never alive together.
+/// Memory of [rows of the level, ld], in use from layer `first` to layer `last`; -1 is before the first
+/// layer.
 struct StorageSpec {
   i32 level = 0;
   i32 ld = 0;
-  i32 slot = 0;
-};
-
-struct SlotSpec {
-  i32 level = 0;
-  i32 ld = 0;  // of its widest storage
+  i32 first = 0, last = 0;
+  std::vector<i32> below;  // storages in use together with it that lie below it
 };
 
 /// One op: its place in the program, and what is asked of it.
@@ -76,7 +73,9 @@ struct Program {
   std::vector<MapSpec> maps;
   std::vector<TensorSpec> tensors;
   std::vector<StorageSpec> storages;
-  std::vector<SlotSpec> slots;
+  /// Those that are in use, each behind all that are below it. Whatever rows levels have, it lies on top of
+  /// these: so fewer rows never take more memory.
+  std::vector<i32> stack;
   std::vector<ProgramLayer> layers;
   bool takes_maps = false;       // levels and maps are the caller's, else prepare builds them
   bool is_head_missing = false;  // of the description

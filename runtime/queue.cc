@@ -98,8 +98,8 @@ llvm::Expected<Queue::Block> Queue::grown(Block& block, i64 bytes) {
   if (block && block->bytes() >= bytes) return block;
   const bool growing = block != nullptr;
   if (block.use_count() == 1) block.reset();  // both together may not fit
-  MINUET_ASSIGN(DeviceMemory memory,
-                growing ? allocate_grown(memory_, bytes) : DeviceMemory::create(memory_, bytes));
+  MINUET_ASSIGN(DeviceMemory memory, growing ? allocate_grown(memory_, bytes, slack_of(bytes))
+                                             : DeviceMemory::create(memory_, bytes));
   block = std::make_shared<const DeviceMemory>(std::move(memory));
   return block;
 }

@@ -1,6 +1,7 @@
 // The description of a network as JSON. What is read is written and read again as the same; and the program
 // that is made of it is consistent: numbers refer to what is there, and nothing reads memory that another
 // tensor took.
+#include <algorithm>
 #include <cstddef>
 
 #include "llvm/Support/FormatVariadic.h"
@@ -62,24 +63,31 @@ void check_description(const NetworkDescription& network) {
   }
 }
 
-/// What lies where while a program runs: a storage takes its slot when a layer writes into it.
+/// What lies where while a program runs, each level of one row: a storage takes its memory when a layer
+/// writes into it.
 class Memory {
  public:
   explicit Memory(const Program& program)
-      : program_(program), holders_(program.slots.size(), -1), written_(program.storages.size()) {}
+      : program_(program), begin_(program.storages.size()), written_(program.storages.size()) {
+    for (const i32 number : program.stack) {
+      for (const i32 below : program.storages[number].below) {
+        begin_[number] = std::max(begin_[number], begin_[below] + program.storages[below].ld);
+      }
+      holders_.resize(std::max(holders_.size(), static_cast<std::size_t>(end_of(number))), -1);
+    }
+  }
 
   void write(i32 tensor) {
     const TensorSpec& spec = program_.tensors[tensor];
-    i32& holder = holders_[program_.storages[spec.storage].slot];
-    if (holder != spec.storage) written_[spec.storage].clear();
-    holder = spec.storage;
+    if (!has(spec.storage)) written_[spec.storage].clear();
+    std::fill(holders_.begin() + begin_[spec.storage], holders_.begin() + end_of(spec.storage), spec.storage);
     written_[spec.storage].push_back({spec.column, spec.column + spec.channels});
   }
 
-  /// Every column of it was written, and nothing else took the slot since.
+  /// Every column of it was written, and nothing else took the memory since.
   bool holds(i32 tensor) const {
     const TensorSpec& spec = program_.tensors[tensor];
-    if (holders_[program_.storages[spec.storage].slot] != spec.storage) return false;
+    if (!has(spec.storage)) return false;
     i32 column = spec.column;
     for (bool moves = true; moves && column < spec.column + spec.channels;) {
       moves = false;
@@ -93,8 +101,15 @@ class Memory {
   }
 
  private:
+  i64 end_of(i32 storage) const { return begin_[storage] + program_.storages[storage].ld; }
+  bool has(i32 storage) const {
+    return std::all_of(holders_.begin() + begin_[storage], holders_.begin() + end_of(storage),
+                       [&](i32 holder) { return holder == storage; });
+  }
+
   const Program& program_;
-  std::vector<i32> holders_;                               // by slot
+  std::vector<i64> begin_;                                 // of each storage
+  std::vector<i32> holders_;                               // the storage that has each element
   std::vector<std::vector<std::pair<i32, i32>>> written_;  // by storage
 };
 
@@ -119,7 +134,6 @@ void check_numbers(const Program& program) {
     const StorageSpec& storage = program.storages[tensor.storage];
     require(storage.level == tensor.level && tensor.column >= 0 &&
             tensor.column + tensor.channels <= storage.ld);
-    require(is_in(storage.slot, program.slots));
   }
 }
 
@@ -140,10 +154,7 @@ void check_layers(const Program& program) {
             layer.convolution().out_channels == output.channels);
     require(!llvm::errorToBool(validate(layer.problem)));
     for (const i32 tensor : {layer.input, layer.output, layer.residual}) {
-      if (tensor < 0) continue;
-      const StorageSpec& storage = program.storages[program.tensors[tensor].storage];
-      require(program.slots[storage.slot].level == storage.level &&
-              program.slots[storage.slot].ld >= storage.ld);
+      if (tensor >= 0) require(llvm::is_contained(program.stack, program.tensors[tensor].storage));
     }
     memory.write(layer.output);
     // Also after the write: input and output are in use at once.

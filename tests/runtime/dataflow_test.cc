@@ -22,6 +22,16 @@ constexpr const char* kSmallUNet = R"({"name": "n", "ndim": 3, "in_channels": 4,
   {"op": "concat", "with": "fine"},
   {"op": "block", "name": "last", "width": 2, "kernel_size": 3}]})";
 
+/// The same so wide that what makes its maps needs less than its runs.
+constexpr int kWide = 128;
+constexpr const char* kWideUNet = R"({"name": "n", "ndim": 3, "in_channels": 4, "channels": [128], "layers": [
+  {"op": "block", "name": "stem", "width": 0, "kernel_size": 3, "save": "fine"},
+  {"op": "block", "name": "down", "width": 0, "kernel_size": 2, "stride": 2},
+  {"op": "residual", "name": "residual", "width": 0},
+  {"op": "up", "name": "up", "width": 0, "kernel_size": 2, "stride": 2, "onto": "fine"},
+  {"op": "concat", "with": "fine"},
+  {"op": "block", "name": "last", "width": 0, "kernel_size": 3}]})";
+
 class DataflowTest : public DeviceTest {
  protected:
   static NetworkSpec spec_of(const NetworkCase& test, minuet_dataflow dataflow) {
@@ -97,6 +107,36 @@ TEST_P(DataflowTest, AFusedExecutionHasNoBuffersForPairs) {
     bytes[i] = counters_of(execution.get()).workspace_bytes;
   }
   EXPECT_LT(bytes[1], bytes[0]);
+}
+
+/// Activations that are in use together, and what runs read of maps; all else shares their memory, but for
+/// some words a voxel. With slack of an eighth, once.
+TEST_P(DataflowTest, AFusedExecutionIsAsSmallAsItsRuns) {
+  // The CPU reads maps as they come. Under AddressSanitizer nothing shares memory.
+  if (machine().is_cpu() || kAddressSanitized) return;
+  NetworkSpec spec;
+  spec.description = kWideUNet, spec.dtype = dtype(), spec.dataflow = MINUET_DATAFLOW_FUSED;
+  const Plan network = make_network(machine(), spec);
+  for (const minuet_map_method method : {MINUET_MAPS_SORTED, MINUET_MAPS_INDEXED}) {
+    minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+    options.map_method = method;
+    const Execution execution = make_execution(machine(), network.get(), &options);
+    const auto level_rows = [&](int32_t level) {
+      minuet_level_info info{};
+      info.struct_size = sizeof(info);
+      check(minuet_execution_query_level(execution.get(), level, &info));
+      return info.voxels;
+    };
+    check(prepare(machine(), execution.get(), make_scene(machine().is_software() ? 2000 : 20000, 5)));
+    const int64_t fine = level_rows(0), coarse = level_rows(1);
+    // A concatenation, which waits for the coarse level's residual block; beside it the last layer's output.
+    const int64_t channels = kWide * std::max(3 * fine, 2 * fine + 3 * coarse);
+    // A row of a view: its entries, mask and place. Maps of 27 offsets, and of 8 in both directions.
+    const int64_t views = 4 * (29 + 10) * (fine + coarse);
+    const int64_t least = channels * dtype_bytes(dtype()) + views;
+    EXPECT_LE(counters_of(execution.get()).workspace_bytes, least + least / 8 + 48 * fine + (1 << 15))
+        << fine << " and " << coarse << " rows";
+  }
 }
 
 TEST_P(DataflowTest, WhatIsNoDataflowIsRefused) {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
+#include <algorithm>
 
 namespace minuet {
 namespace {
@@ -93,32 +93,74 @@ TEST(NetworkProgram, HeadsAreAskedForOneByOne) {
   EXPECT_EQ(asked, "h16 i16 ");
 }
 
+/// Where storages lie for levels of so many rows each, in elements; their end is the last.
+std::vector<i64> stacked(const Program& program, const std::vector<i64>& rows) {
+  std::vector<i64> begin(program.storages.size() + 1);
+  const auto end_of = [&](i32 number) {
+    const StorageSpec& storage = program.storages[number];
+    return begin[number] + rows[storage.level] * storage.ld;
+  };
+  for (const i32 number : program.stack) {
+    for (const i32 below : program.storages[number].below) {
+      begin[number] = std::max(begin[number], end_of(below));
+    }
+    begin.back() = std::max(begin.back(), end_of(number));
+  }
+  return begin;
+}
+
+/// A sweep's, a surface's, and what a cloud has whose voxels lie apart.
+const std::vector<std::vector<i64>> kRowsOfLevels = {
+    {7748, 4516, 2068, 816, 300}, {6400, 1600, 400, 100, 25}, {1000, 1000, 1000, 1000, 1000}};
+
 /// No two tensors that are alive at once may share bytes.
-TEST(NetworkProgram, StoragesOfOneSlotAreNeverAliveTogether) {
+TEST(NetworkProgram, StoragesThatAreInUseTogetherLieApart) {
   for (const char* name : {"minkunet42", "sparseresnet21d"}) {
     const Program program = shipped(name);
-    std::map<i32, i32> holder;  // slot -> storage that was written last
-    auto storage_of = [&](i32 tensor) { return program.tensors[tensor].storage; };
-    auto slot_of = [&](i32 tensor) { return program.storages[storage_of(tensor)].slot; };
-    auto write = [&](i32 tensor) {
-      EXPECT_EQ(program.slots[slot_of(tensor)].level, program.tensors[tensor].level);
-      EXPECT_LE(program.storages[storage_of(tensor)].ld, program.slots[slot_of(tensor)].ld);
-      holder[slot_of(tensor)] = storage_of(tensor);
-    };
-    auto read = [&](i32 tensor, const std::string& layer) {
-      EXPECT_EQ(holder[slot_of(tensor)], storage_of(tensor))
-          << layer << " reads memory that another tensor took";
-    };
-    write(program.inputs[0]);
-    for (const ProgramLayer& layer : program.layers) {
-      read(layer.input, layer.name);
-      if (layer.residual >= 0) read(layer.residual, layer.name);
-      EXPECT_NE(slot_of(layer.output), -1);
-      EXPECT_TRUE(slot_of(layer.output) != slot_of(layer.input) ||
-                  storage_of(layer.output) == storage_of(layer.input));
-      write(layer.output);
+    const auto storage_of = [&](i32 tensor) { return program.tensors[tensor].storage; };
+    for (const std::vector<i64>& rows : kRowsOfLevels) {
+      const std::vector<i64> begin = stacked(program, rows);
+      std::vector<i32> holders(begin.back(), -1);  // the storage that was written last
+      const auto expect_held = [&](i32 tensor, const std::string& by) {
+        const i32 storage = storage_of(tensor);
+        const i64 elements = rows[program.storages[storage].level] * program.storages[storage].ld;
+        const auto first = holders.begin() + begin[storage];
+        EXPECT_EQ(std::count(first, first + elements, storage), elements)
+            << by << " reads memory that another tensor took";
+      };
+      const auto write = [&](i32 tensor) {
+        const i32 storage = storage_of(tensor);
+        const i64 elements = rows[program.storages[storage].level] * program.storages[storage].ld;
+        std::fill_n(holders.begin() + begin[storage], elements, storage);
+      };
+      write(program.inputs[0]);
+      for (const ProgramLayer& layer : program.layers) {
+        write(layer.output);
+        // Also after the write: input and output are in use at once.
+        expect_held(layer.input, layer.name);
+        if (layer.residual >= 0) expect_held(layer.residual, layer.name);
+      }
+      expect_held(program.output, "the caller");
     }
-    read(program.output, "the caller");
+  }
+}
+
+/// Memory of a run is what its largest layer needs beside what later ones read, whatever the levels' rows.
+TEST(NetworkProgram, StoragesLieAsDenseAsTheyCan) {
+  for (const char* name : {"minkunet42", "sparseresnet21d"}) {
+    const Program program = shipped(name);
+    for (const std::vector<i64>& rows : kRowsOfLevels) {
+      i64 least = 0;
+      for (i32 layer = -1; layer <= static_cast<i32>(program.layers.size()); ++layer) {
+        i64 in_use = 0;
+        for (const StorageSpec& storage : program.storages) {
+          const bool is_used = storage.first <= layer && layer <= storage.last;
+          in_use += is_used ? rows[storage.level] * storage.ld : 0;
+        }
+        least = std::max(least, in_use);
+      }
+      EXPECT_EQ(stacked(program, rows).back(), least) << name << ", " << rows[1] << " rows of level 1";
+    }
   }
 }
 
