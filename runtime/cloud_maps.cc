@@ -89,6 +89,7 @@ void CloudMaps::place(Placement& parts) {
   identity_ = parts.take<i32>(capacity_);
   source_row_ = parts.take<i32>(capacity_of(0));
   row_of_ = parts.take<i32>(capacity_of(0));
+  coordinates_ = parts.take<i32>(capacity_of(0) * (1 + program_.ndim));
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     const i64 capacity = capacity_of(i);
     levels_[i] = {keeps_keys(i) ? parts.take<u64>(capacity) : nullptr, word(kLevelsAt + static_cast<i64>(i)),
@@ -100,7 +101,6 @@ void CloudMaps::place(Placement& parts) {
 }
 
 void CloudMaps::place_workspace(Placement& parts) {
-  coordinates_ = parts.take<i32>(capacity_of(0) * (1 + program_.ndim));
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     if (!keeps_keys(i)) levels_[i].keys = parts.take<u64>(capacity_of(i));
   }

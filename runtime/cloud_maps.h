@@ -42,8 +42,7 @@ class CloudMaps {
   i64 capacity() const { return capacity_; }
   void set_capacity(i64 coordinates) { capacity_ = coordinates; }
   void place(Placement& parts);
-  /// What is in use until the views of the maps are made; and by whoever asks for coordinates, for no longer
-  /// than that takes. After place().
+  /// What is in use until the views of the maps are made. After place().
   void place_workspace(Placement& parts);
   /// What place() placed is at hand.
   llvm::Error fill(Device& device);

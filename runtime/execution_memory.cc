@@ -120,9 +120,9 @@ llvm::Error Execution::reserve(i64 bytes, i64 slack) {
   return error;
 }
 
-/// Slack for the next cloud, of what its capacity does not have it for already.
+/// With slack for the next cloud.
 llvm::Error Execution::reserve_for_cloud(i64 needed) {
-  return reserve(needed, slack_of(needed - fixed_bytes_ - maps_bytes_));
+  return reserve(needed, slack_of(needed - fixed_bytes_));
 }
 
 llvm::Error Execution::place_anew() {

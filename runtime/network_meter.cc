@@ -12,7 +12,7 @@ namespace {
 
 constexpr i32 kGpuRepeats = 16, kCpuRepeats = 5;
 // Of outputs that take a second to compare: parts, evenly spread, of so many values.
-constexpr i64 kOutputParts = 16, kOutputPart = 1 << 18;
+constexpr i64 kOutputParts = 256, kOutputPart = 1 << 14;
 
 /// What of a layer's times an operation decides.
 double time_of(Operation operation, const StageTimes& times) {

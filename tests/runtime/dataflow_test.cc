@@ -109,6 +109,22 @@ TEST_P(DataflowTest, AFusedExecutionHasNoBuffersForPairs) {
   EXPECT_LT(bytes[1], bytes[0]);
 }
 
+/// What one larger than the last has left behind it has room for one that is a tenth larger.
+TEST_P(DataflowTest, ALikeCloudThatIsSlightlyLargerFits) {
+  NetworkSpec spec;
+  spec.description = kWideUNet, spec.dtype = dtype(), spec.dataflow = MINUET_DATAFLOW_FUSED;
+  const Plan network = make_network(machine(), spec);
+  const Execution execution = make_execution(machine(), network.get());
+  const auto allocations = [&](int64_t voxels) {
+    check(minuet_execution_reset_counters(execution.get()));
+    check(prepare(machine(), execution.get(), make_scene(voxels, 5)));
+    return counters_of(execution.get()).allocations;
+  };
+  allocations(300);
+  EXPECT_GT(allocations(1000), 0);
+  EXPECT_EQ(allocations(1100), 0);
+}
+
 /// Activations that are in use together, and what runs read of maps; all else shares their memory, but for
 /// some words a voxel. With slack of an eighth, once.
 TEST_P(DataflowTest, AFusedExecutionIsAsSmallAsItsRuns) {

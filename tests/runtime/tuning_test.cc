@@ -85,16 +85,19 @@ class TuningTest : public DeviceTest {
     minuet_context* context = nullptr;
     minuet_device* device = nullptr;
   };
-  Plan make_plan(const Process& process, minuet_dataflow dataflow) {
+  Plan make_plan(const Process& process, minuet_dataflow dataflow, const char* description = kSmall) {
     NetworkSpec spec;
-    spec.description = kSmall, spec.dtype = dtype(), spec.dataflow = dataflow;
+    spec.description = description, spec.dtype = dtype(), spec.dataflow = dataflow;
     const minuet_network_options options = network_options(spec);
     minuet_plan* plan = nullptr;
     check(minuet_plan_create_network(process.context, &options, &plan));
     return Plan(plan, {minuet_plan_destroy});
   }
   minuet_status tune(const Process& process, minuet_plan* plan, Told& told, minuet_tuning_result& result) {
-    const std::vector<int32_t> voxels = make_scene(machine().is_software() ? 30 : 200, 5);
+    return tune(process, plan, told, result, make_scene(machine().is_software() ? 30 : 200, 5));
+  }
+  minuet_status tune(const Process& process, minuet_plan* plan, Told& told, minuet_tuning_result& result,
+                     const std::vector<int32_t>& voxels) {
     const Buffer coordinates(machine(), voxels);
     const minuet_tuning_cloud cloud{coordinates.integers(), static_cast<int64_t>(voxels.size() / 4)};
     minuet_tuning_options options = MINUET_TUNING_OPTIONS_INIT;
@@ -172,6 +175,22 @@ TEST_P(TuningTest, R33_WhatWasMeasuredIsLoadedAgain) {
   EXPECT_EQ(result.decided > 0, !machine().is_cpu() || status == MINUET_OK);
   check(minuet_context_load_tuning(other.context, other.device, folder_.c_str(), &results));
   EXPECT_EQ(results, decided);
+}
+
+/// Of more than four million values parts are compared.
+TEST_P(TuningTest, OutputsOfAnySizeAgree) {
+  if (machine().is_software()) GTEST_SKIP() << "takes long on the software device";
+  if (kSanitized) GTEST_SKIP() << "takes long under a sanitizer";
+  constexpr const char* kWide = R"({"name": "wide", "ndim": 3, "in_channels": 4, "channels": [67], "layers": [
+    {"op": "block", "name": "stem", "width": 0, "kernel_size": 1}]})";
+  const Plan plan = make_plan(here_, MINUET_DATAFLOW_AUTO, kWide);
+  Told told;
+  told.stop_after = 2;
+  minuet_tuning_result result = {};
+  const minuet_status status = tune(here_, plan.get(), told, result, make_scene(70'000, 5));
+  EXPECT_TRUE(status == MINUET_OK || status == MINUET_CANCELLED) << last_error();
+  EXPECT_THAT(told.skipped, testing::IsEmpty());
+  EXPECT_GT(result.tried, 0);
 }
 
 TEST_P(TuningTest, AStopKeepsWhatIsDone) {
