@@ -236,10 +236,10 @@ llvm::Expected<std::vector<float>> NetworkMeter::output_of(Execution& execution,
   const Program& program = plan_->program;
   const i64 bytes = dtype_bytes(program.dtype);
   const i64 count = execution.output_rows() * program.tensors[program.output].channels;
-  const i64 parts = count <= kOutputParts * kOutputPart ? 1 : kOutputParts;
-  const i64 part = parts == 1 ? count : kOutputPart;
+  const bool is_whole = count <= kOutputParts * kOutputPart;
+  const i64 parts = is_whole ? 1 : kOutputParts, part = is_whole ? count : kOutputPart;
   const auto place = [&](i64 i) {  // the last part ends where the output does
-    return static_cast<char*>(output_.data()) + (parts == 1 ? 0 : (count - part) * i / (parts - 1)) * bytes;
+    return static_cast<char*>(output_.data()) + (count - part) * i / (kOutputParts - 1) * bytes;
   };
   std::vector<char> stored(parts * part * bytes, '\xff');  // NaN, for what is not written
   for (i64 i = 0; i < parts; ++i)
@@ -280,10 +280,10 @@ llvm::Error NetworkMeter::check_output(Execution& trial, std::size_t cloud) {
   MINUET_TRY(check_cancelled());
   MINUET_TRY(run(execution, cloud));
   MINUET_TRY(execution.query_times().takeError());
+  const std::vector<ProgramLayer>& layers = plan_->program.layers;
   std::map<TuningBucket, i64> times;
-  for (std::size_t i = 0; i < plan_->program.layers.size(); ++i) {
+  for (std::size_t i = 0; i < layers.size(); ++i) {
     const StageTimes layer = execution.layer_times(static_cast<i32>(i));
-    const auto& layers = plan_->program.layers;
     const ConvolutionProblem& problem = layers[i].convolution();
     // One dataflow computes a layer's shortcut in its launch, and the other behind it.
     StageTimes with_shortcut = layer;
