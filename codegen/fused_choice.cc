@@ -181,7 +181,7 @@ bool suits_warpgroups(const FusedSpec& spec, llvm::StringRef arch, FusedMeans me
 namespace {
 
 /// Blocks that fill a multiprocessor's registers.
-void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
+void choose_warpgroup_blocks(FusedSpec& spec, i64 rows) {
   constexpr i32 kWarpgroupColumns = 128;
   const i32 piece = 2 * fused_granule(spec.io);
   spec.unit = MmaUnit::Warpgroup;
@@ -201,10 +201,11 @@ void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem,
   } else {
     spec.blocks = 1;
     spec.warps = 12;
-    // Of few offsets a wave that is not full: more blocks, for each is mostly waiting.
-    if (rows != 0 && spec.volume <= kFewOffsets && !has_one_offset(problem) &&
-        fused_blocks(spec, rows) <= kMultiprocessors)
-      spec.warps = 8;
+    // Of few offsets a wave that is not full: more blocks, for each is mostly waiting, but no second wave.
+    FusedSpec shorter = spec;
+    shorter.warps = 8;
+    if (rows != 0 && spec.volume <= kFewOffsets && fused_blocks(shorter, rows) <= kMultiprocessors)
+      spec = shorter;
   }
   spec.stages = choose_warpgroup_stages(spec);
   const i64 blocks = fused_blocks(spec, rows);
@@ -232,11 +233,17 @@ void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem,
 
 /// Two blocks share rows where there is less than a wave and a half of them, or, where several run on a
 /// multiprocessor, three quarters of one: its last part would leave many idle; and four where two would fill
-/// less than half of one. Each has eight steps and a group of columns to finish at least.
+/// less than half of one. Each has eight steps and a group of columns to finish at least; of few offsets, in
+/// which blocks mostly wait, four steps, where twice the blocks still run at once.
 void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
   const i32 groups = fused_column_group(spec, spec.columns / fused_tile(spec) - 1).number + 1;
+  const i64 alone = fused_blocks(spec, rows);
+  const bool is_short = spec.volume <= kFewOffsets && alone >= kFewestBlocks &&
+                        alone * 2 <= kMultiprocessors * std::min(spec.blocks, 2);
+  const i32 least_steps = is_short ? 4 : 8;
   const auto fits = [&](i32 cluster) {
-    return rows != 0 && cluster <= groups && cluster * 8 <= fused_steps(spec) && !has_one_offset(problem);
+    return rows != 0 && cluster <= groups && cluster * least_steps <= fused_steps(spec) &&
+           !has_one_offset(problem);
   };
   const i64 wave = kMultiprocessors * std::clamp(spec.blocks, 2, 4);
   // Where several blocks share registers, these do not hold masks of several words as well, or a residual.
@@ -270,7 +277,7 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
 /// Whether there is enough to do: smaller blocks take the rest.
 bool choose_warpgroups(FusedChoice& choice, i64 rows) {
   FusedSpec& spec = choice.fused;
-  choose_warpgroup_blocks(spec, choice.problem, rows);
+  choose_warpgroup_blocks(spec, rows);
   // Of few steps the ring is not worth its filling, where blocks are few as well.
   if (rows != 0 && fused_steps(spec) < kFewSteps && fused_blocks(spec, rows) < kMultiprocessors / 2)
     return false;
