@@ -181,7 +181,7 @@ bool suits_warpgroups(const FusedSpec& spec, llvm::StringRef arch, FusedMeans me
 namespace {
 
 /// Blocks that fill a multiprocessor's registers.
-void choose_warpgroup_blocks(FusedSpec& spec, i64 rows) {
+void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
   constexpr i32 kWarpgroupColumns = 128;
   const i32 piece = 2 * fused_granule(spec.io);
   spec.unit = MmaUnit::Warpgroup;
@@ -201,10 +201,12 @@ void choose_warpgroup_blocks(FusedSpec& spec, i64 rows) {
   } else {
     spec.blocks = 1;
     spec.warps = 12;
-    // Of few offsets a wave that is not full: more blocks, for each is mostly waiting, but no second wave.
+    // Of few offsets a wave that is not full: more blocks, for each is mostly waiting. Of one offset they are
+    // too short for a second wave.
     FusedSpec shorter = spec;
     shorter.warps = 8;
-    if (rows != 0 && spec.volume <= kFewOffsets && fused_blocks(shorter, rows) <= kMultiprocessors)
+    const FusedSpec& first_wave = has_one_offset(problem) ? shorter : spec;
+    if (rows != 0 && spec.volume <= kFewOffsets && fused_blocks(first_wave, rows) <= kMultiprocessors)
       spec = shorter;
   }
   spec.stages = choose_warpgroup_stages(spec);
@@ -277,7 +279,7 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
 /// Whether there is enough to do: smaller blocks take the rest.
 bool choose_warpgroups(FusedChoice& choice, i64 rows) {
   FusedSpec& spec = choice.fused;
-  choose_warpgroup_blocks(spec, rows);
+  choose_warpgroup_blocks(spec, choice.problem, rows);
   // Of few steps the ring is not worth its filling, where blocks are few as well.
   if (rows != 0 && fused_steps(spec) < kFewSteps && fused_blocks(spec, rows) < kMultiprocessors / 2)
     return false;

@@ -242,6 +242,16 @@ TEST(FusedChoice, MeansAreUsedWhereTheyAreAndWhereTheyPay) {
   strided.kernel_size = strided.stride = {2, 2, 2, 1};
   EXPECT_EQ(choose_fused(strided, "sm_90a", 2900).fused.unit, MmaUnit::Warp);
   EXPECT_EQ(choose_fused(strided, "sm_90a", 29000).fused.unit, MmaUnit::Warpgroup);
+  // Of few offsets twice the blocks, where they run at once.
+  EXPECT_EQ(choose_fused(strided, "sm_90a", 8000).fused.cluster, 2);
+  EXPECT_EQ(choose_fused(strided, "sm_90a", 9000).fused.cluster, 1);
+  // Of one offset no second wave of smaller blocks.
+  ConvolutionProblem up = strided;
+  up.kind = ConvolutionKind::Transposed;
+  EXPECT_EQ(choose_fused(strided, "sm_90a", 20000).fused.warps, 8);
+  EXPECT_EQ(choose_fused(up, "sm_90a", 20000).fused.warps, 12);
+  EXPECT_EQ(choose_fused(up, "sm_90a", 8000).fused.warps, 8);
+  EXPECT_EQ(choose_fused(up, "sm_90a", 8000).fused.cluster, 1);
   const FusedSpec spec = chosen(DType::BF16, 384, 256, "sm_90a", 8000, kAllMeans);
   EXPECT_EQ(spec.unit, MmaUnit::Warpgroup);
   EXPECT_EQ(spec.columns, 128);
