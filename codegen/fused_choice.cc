@@ -235,13 +235,13 @@ void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem,
 
 /// Two blocks share rows where there is less than a wave and a half of them, or, where several run on a
 /// multiprocessor, three quarters of one: its last part would leave many idle; and four where two would fill
-/// less than half of one. Each has eight steps and a group of columns to finish at least; of few offsets, in
-/// which blocks mostly wait, four steps, where twice the blocks still run at once.
+/// less than half of one. Each has eight steps and a group of columns to finish at least; of few offsets
+/// four steps, where several would run on a multiprocessor and there is at most one for each.
 void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
   const i32 groups = fused_column_group(spec, spec.columns / fused_tile(spec) - 1).number + 1;
   const i64 alone = fused_blocks(spec, rows);
-  const bool is_short = spec.volume <= kFewOffsets && alone >= kFewestBlocks &&
-                        alone * 2 <= kMultiprocessors * std::min(spec.blocks, 2);
+  const bool is_short =
+      spec.volume <= kFewOffsets && spec.blocks > 1 && alone >= kFewestBlocks && alone <= kMultiprocessors;
   const i32 least_steps = is_short ? 4 : 8;
   const auto fits = [&](i32 cluster) {
     return rows != 0 && cluster <= groups && cluster * least_steps <= fused_steps(spec) &&

@@ -242,9 +242,12 @@ TEST(FusedChoice, MeansAreUsedWhereTheyAreAndWhereTheyPay) {
   strided.kernel_size = strided.stride = {2, 2, 2, 1};
   EXPECT_EQ(choose_fused(strided, "sm_90a", 2900).fused.unit, MmaUnit::Warp);
   EXPECT_EQ(choose_fused(strided, "sm_90a", 29000).fused.unit, MmaUnit::Warpgroup);
-  // Of few offsets twice the blocks, where they run at once.
-  EXPECT_EQ(choose_fused(strided, "sm_90a", 8000).fused.cluster, 2);
-  EXPECT_EQ(choose_fused(strided, "sm_90a", 9000).fused.cluster, 1);
+  // Of few offsets twice the blocks, where several run on a multiprocessor.
+  EXPECT_EQ(choose_fused(strided, "sm_90a", 8000).fused.cluster, 1);
+  ConvolutionProblem narrow = strided;
+  narrow.in_channels = narrow.out_channels = 64;
+  EXPECT_EQ(choose_fused(narrow, "sm_90a", 8000).fused.cluster, 2);
+  EXPECT_EQ(choose_fused(narrow, "sm_90a", 9000).fused.cluster, 1);
   // Of one offset no second wave of smaller blocks.
   ConvolutionProblem up = strided;
   up.kind = ConvolutionKind::Transposed;
