@@ -14,6 +14,7 @@ constexpr i32 kTile = 16;               // columns of a product
 constexpr i32 kMostColumns = 96;        // of a block; 128 to 128 channels take a fifth less in two halves
 constexpr i32 kFewColumns = 32;         // of a block where there are few rows
 constexpr i32 kMostCachedColumns = 64;  // of which weights come from the cache, for few input channels
+constexpr i32 kFewInputBytes = 64;      // of a row
 // Elements of 16 and of 32 bits that a step takes of each input row, in registers.
 constexpr i32 kMostStep = 128, kMostWideStep = 32;
 constexpr i32 kMostRing = 72 << 10;  // bytes, of the 99 KB that a block may have everywhere
@@ -24,9 +25,10 @@ constexpr i32 kMultiprocessors = 132;
 constexpr i64 kFewestBlocks = kMultiprocessors / 4;  // of warpgroups
 // From which more warps hide loads better than what each has under way itself.
 constexpr i64 kManyRows = 3 << 15;
-constexpr i32 kFewOffsets = 8;   // whose products are over before loads are hidden behind them
-constexpr i32 kFewOutputs = 16;  // channels; more rows share what is read of the weights
-constexpr i32 kFewSteps = 4;     // fewer are not shared
+constexpr i32 kFewOffsets = 8;    // whose products are over before loads are hidden behind them
+constexpr i32 kFewOutputs = 16;   // channels; more rows share what is read of the weights
+constexpr i32 kHeadOutputs = 32;  // channels, of which a head of one offset reads few weights
+constexpr i32 kFewSteps = 4;      // fewer are not shared
 
 i32 round_up(i32 value, i32 unit) { return (value + unit - 1) / unit * unit; }
 
@@ -140,21 +142,39 @@ void choose_few_channels(FusedSpec& spec, const ConvolutionProblem& problem, i64
   if (strided) spec.row_tiles = 1;
 }
 
+bool has_few_inputs(const FusedSpec& spec) {
+  return spec.in_channels * dtype_bytes(spec.io) <= kFewInputBytes;
+}
+
+/// Of 16 bits, where so many blocks share what the cache has: few channels that become many, and many that a
+/// head makes few.
+bool suits_cache(const FusedSpec& spec, i64 rows) {
+  if (dtype_bytes(spec.io) != 2 || folds_offsets(spec.io, spec.in_channels)) return false;
+  if (has_few_inputs(spec)) return rows == 0 || !are_few(spec, rows);
+  return spec.volume == 1 && spec.out_channels <= kHeadOutputs && (rows == 0 || rows >= kManyRows / 2);
+}
+
 void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
   FusedSpec& spec = choice.fused;
   const i32 element = dtype_bytes(spec.io);
   spec.step = choose_step(spec.io, spec.in_channels, spec.volume);
   spec.columns = equal_parts(spec.out_channels, kTile, kMostColumns);
-  const bool few_channels = spec.in_channels * element <= 64 && spec.out_channels <= kMostCachedColumns;
-  spec.weights = few_channels             ? WeightRoad::Cached
-                 : capability(arch) >= 90 ? WeightRoad::BulkCopy
-                                          : WeightRoad::AsyncCopy;
+  spec.weights = capability(arch) >= 90 ? WeightRoad::BulkCopy : WeightRoad::AsyncCopy;
   spec.row_tiles = 2;
-  spec.warps = few_channels && spec.columns > kMostCachedColumns / 2 ? 2 : 4;
+  spec.warps = 4;
   // Steps of more than 64 bytes are long enough to hide the loads of the next behind the products of one.
-  spec.prefetch = spec.step * element > 64 ? 1 : few_channels ? 2 : 3;
-  if (few_channels && element == 2) choose_few_channels(spec, choice.problem, rows);
-  if (rows != 0 && are_few(spec, rows)) {
+  const bool is_long = spec.step * element > 64;
+  spec.prefetch = is_long ? 1 : 3;
+  if (has_few_inputs(spec) && spec.out_channels <= kMostCachedColumns) {
+    spec.weights = WeightRoad::Cached;
+    spec.prefetch = is_long ? 1 : 2;
+    if (spec.columns > kMostCachedColumns / 2) spec.warps = 2;
+    if (element == 2) choose_few_channels(spec, choice.problem, rows);
+  } else if (suits_cache(spec, rows)) {
+    spec.weights = WeightRoad::Cached;
+    spec.prefetch = 1;
+    if (!has_few_inputs(spec)) spec.warps = 2;
+  } else if (rows != 0 && are_few(spec, rows)) {
     spec.row_tiles = 1;
     spec.split = fused_steps(spec) < kFewSteps ? 1 : 2;
     // Of many channels: more blocks of fewer columns, whose steps take as much of the ring.
@@ -167,7 +187,7 @@ void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
     choice.reasons.push_back(
         llvm::formatv("{0} rows are few: smaller blocks, whose warps share the steps", rows).str());
   }
-  spec.stages = few_channels ? 1 : choose_stages(spec);
+  spec.stages = spec.weights == WeightRoad::Cached ? 1 : choose_stages(spec);
   spec.blocks = choose_blocks(spec);
 }
 
@@ -179,6 +199,20 @@ bool suits_warpgroups(const FusedSpec& spec, llvm::StringRef arch, FusedMeans me
 }
 
 namespace {
+
+/// Of few offsets a wave that is not full: more blocks, for each is mostly waiting. Where two warpgroups a
+/// block are more than one wave, those of several offsets run three to a multiprocessor; of one offset they
+/// are too short for it.
+void choose_short_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
+  FusedSpec shorter = spec;
+  shorter.warps = 8;
+  if (fused_blocks(shorter, rows) <= kMultiprocessors) {
+    spec = shorter;
+  } else if (fused_blocks(spec, rows) <= kMultiprocessors && !has_one_offset(problem)) {
+    spec.warps = 4;
+    spec.blocks = 3;
+  }
+}
 
 /// Blocks that fill a multiprocessor's registers.
 void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
@@ -201,13 +235,7 @@ void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem,
   } else {
     spec.blocks = 1;
     spec.warps = 12;
-    // Of few offsets a wave that is not full: more blocks, for each is mostly waiting. Of one offset they are
-    // too short for a second wave.
-    FusedSpec shorter = spec;
-    shorter.warps = 8;
-    const FusedSpec& first_wave = has_one_offset(problem) ? shorter : spec;
-    if (rows != 0 && spec.volume <= kFewOffsets && fused_blocks(first_wave, rows) <= kMultiprocessors)
-      spec = shorter;
+    if (rows != 0 && spec.volume <= kFewOffsets) choose_short_blocks(spec, problem, rows);
   }
   spec.stages = choose_warpgroup_stages(spec);
   const i64 blocks = fused_blocks(spec, rows);
@@ -236,15 +264,16 @@ void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem,
 /// Two blocks share rows where there is less than a wave and a half of them, or, where several run on a
 /// multiprocessor, three quarters of one: its last part would leave many idle; and four where two would fill
 /// less than half of one. Each has eight steps and a group of columns to finish at least; of few offsets
-/// four steps, where several would run on a multiprocessor and there is at most one for each.
+/// four steps, where half as many blocks would be enough of them, and all run at once, two on each
+/// multiprocessor at most.
 void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
   const i32 groups = fused_column_group(spec, spec.columns / fused_tile(spec) - 1).number + 1;
   const i64 alone = fused_blocks(spec, rows);
-  const bool is_short =
-      spec.volume <= kFewOffsets && spec.blocks > 1 && alone >= kFewestBlocks && alone <= kMultiprocessors;
-  const i32 least_steps = is_short ? 4 : 8;
+  const i64 at_once = kMultiprocessors * std::min(spec.blocks, 2);
   const auto fits = [&](i32 cluster) {
-    return rows != 0 && cluster <= groups && cluster * least_steps <= fused_steps(spec) &&
+    const bool is_short =
+        spec.volume <= kFewOffsets && alone * cluster / 2 >= kFewestBlocks && alone * cluster <= at_once;
+    return rows != 0 && cluster <= groups && cluster * (is_short ? 4 : 8) <= fused_steps(spec) &&
            !has_one_offset(problem);
   };
   const i64 wave = kMultiprocessors * std::clamp(spec.blocks, 2, 4);

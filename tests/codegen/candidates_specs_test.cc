@@ -207,6 +207,22 @@ TEST(FusedChoice, WeightsComeAsTheArchitectureCan) {
   }
 }
 
+TEST(FusedChoice, WeightsComeFromTheCacheWhereManyBlocksReadFew) {
+  const auto road = [](i32 in, i32 out, i32 edge, i64 rows, DType dtype = DType::F16) {
+    ConvolutionProblem problem = example_problem(in, out, dtype);
+    problem.kernel_size = {edge, edge, edge, 1};
+    return choose_fused(problem, "sm_90a", rows).fused.weights;
+  };
+  EXPECT_EQ(road(16, 128, 3, 100000), WeightRoad::Cached);
+  EXPECT_EQ(road(32, 96, 3, 0), WeightRoad::Cached);
+  EXPECT_EQ(road(32, 96, 3, 1000), WeightRoad::BulkCopy);
+  EXPECT_EQ(road(48, 96, 3, 100000), WeightRoad::BulkCopy);
+  EXPECT_EQ(road(96, 20, 1, 100000), WeightRoad::Cached);
+  EXPECT_EQ(road(96, 20, 1, 20000), WeightRoad::BulkCopy);
+  EXPECT_EQ(road(96, 20, 3, 100000), WeightRoad::BulkCopy);
+  EXPECT_EQ(road(96, 20, 1, 100000, DType::F32), WeightRoad::BulkCopy);
+}
+
 TEST(FusedChoice, MeansAreUsedWhereTheyAreAndWhereTheyPay) {
   const auto chosen = [](DType dtype, i32 in, i32 out, const char* arch, i64 rows, FusedMeans means) {
     return choose_fused(example_problem(in, out, dtype), arch, rows, means).fused;
@@ -242,16 +258,23 @@ TEST(FusedChoice, MeansAreUsedWhereTheyAreAndWhereTheyPay) {
   strided.kernel_size = strided.stride = {2, 2, 2, 1};
   EXPECT_EQ(choose_fused(strided, "sm_90a", 2900).fused.unit, MmaUnit::Warp);
   EXPECT_EQ(choose_fused(strided, "sm_90a", 29000).fused.unit, MmaUnit::Warpgroup);
-  // Of few offsets twice the blocks, where several run on a multiprocessor.
-  EXPECT_EQ(choose_fused(strided, "sm_90a", 8000).fused.cluster, 1);
-  ConvolutionProblem narrow = strided;
+  // Of few offsets twice the blocks, or four times, where all run at once.
+  EXPECT_EQ(choose_fused(strided, "sm_90a", 8000).fused.cluster, 2);
+  EXPECT_EQ(choose_fused(strided, "sm_90a", 9000).fused.cluster, 1);
+  ConvolutionProblem narrow = strided, wide = strided;
   narrow.in_channels = narrow.out_channels = 64;
   EXPECT_EQ(choose_fused(narrow, "sm_90a", 8000).fused.cluster, 2);
   EXPECT_EQ(choose_fused(narrow, "sm_90a", 9000).fused.cluster, 1);
-  // Of one offset no second wave of smaller blocks.
+  wide.in_channels = wide.out_channels = 256;
+  EXPECT_EQ(choose_fused(wide, "sm_90a", 1500).fused.cluster, 4);
+  EXPECT_EQ(choose_fused(wide, "sm_90a", 3000).fused.cluster, 2);
+  // The smallest run three at once; of one offset there is no second wave of smaller blocks.
   ConvolutionProblem up = strided;
   up.kind = ConvolutionKind::Transposed;
-  EXPECT_EQ(choose_fused(strided, "sm_90a", 20000).fused.warps, 8);
+  EXPECT_EQ(choose_fused(strided, "sm_90a", 15000).fused.warps, 8);
+  EXPECT_EQ(choose_fused(strided, "sm_90a", 20000).fused.warps, 4);
+  EXPECT_EQ(choose_fused(strided, "sm_90a", 20000).fused.blocks, 3);
+  EXPECT_EQ(choose_fused(strided, "sm_90a", 30000).fused.warps, 12);
   EXPECT_EQ(choose_fused(up, "sm_90a", 20000).fused.warps, 12);
   EXPECT_EQ(choose_fused(up, "sm_90a", 8000).fused.warps, 8);
   EXPECT_EQ(choose_fused(up, "sm_90a", 8000).fused.cluster, 1);
