@@ -41,7 +41,7 @@ void mma_elements(const u32* words, float* elements) {
 /// differ.
 template <DType T>
 void mma_of_warp(void* const* lanes) {
-  const auto lane = [&](i32 l) { return *static_cast<const MmaLane*>(lanes[l]); };
+  const auto lane = [&](i32 l) -> const MmaLane& { return *static_cast<const MmaLane*>(lanes[l]); };
   constexpr i32 kDepth = mma_depth<T>();
   float a[kMmaRows][kDepth], b[kMmaColumns][kDepth];
   u32 words[kMmaWords];
@@ -56,7 +56,7 @@ void mma_of_warp(void* const* lanes) {
   for (i32 row = 0; row < kMmaRows; ++row) {
     for (i32 column = 0; column < kMmaColumns; ++column) {
       float& sum = lane(row % 8 * 4 + column / 2).sum[row / 8 * 2 + column % 2];
-      for (i32 k = 0; k < kDepth; ++k) sum += a[row][k] * b[column][k];
+      sum = shim::add_products(sum, a[row], b[column], kDepth);
     }
   }
 }

@@ -101,7 +101,7 @@ void wgmma_of_warpgroup(float* const* sums, const u32* const* a, u64 b) {
     mma_elements<T>(words, column);
     for (i32 row = 0; row < kWgmmaRows; ++row) {
       float& sum = sums[row / 16 * 32 + row % 8 * 4 + c % 8 / 2][c / 8 * 4 + row % 16 / 8 * 2 + c % 2];
-      for (i32 k = 0; k < kDepth; ++k) sum += rows[row][k] * column[k];
+      sum = shim::add_products(sum, rows[row], column, kDepth);
     }
   }
 }

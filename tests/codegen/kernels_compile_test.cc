@@ -191,6 +191,9 @@ std::vector<FusedSpec> variants(const FusedSpec&) {
   add(DType::F16, 64, 96, 2, 20000);
   add(DType::F16, 128, 96, 1, 80000);
   add(DType::F16, 64, 64, 5, 20000);
+  add(DType::F16, 128, 128, 2, 20000);
+  add(DType::F16, 32, 128, 3, 80000);
+  add(DType::F16, 96, 20, 1, 80000);
   specs.push_back({.weights = WeightRoad::BulkRefill, .programmatic = true});
   return specs;
 }

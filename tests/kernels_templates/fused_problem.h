@@ -185,9 +185,11 @@ inline void FusedProblem::add_products(i32 offset, const float* of_offset, std::
     for (i32 c = 0; c < in; ++c) {
       const double x = features[static_cast<size_t>(source)][static_cast<size_t>(c)];
       const float* const w = of_offset + i64{c} * out;
+      double *const sum = sums.data() + query * out, *const size = sizes.data() + query * out;
       for (i32 d = 0; d < out; ++d) {
-        sums[static_cast<size_t>(query * out + d)] += x * w[d];
-        sizes[static_cast<size_t>(query * out + d)] += std::abs(x * w[d]);
+        const double product = x * w[d];
+        sum[d] += product;
+        size[d] += product < 0 ? -product : product;
       }
     }
   }

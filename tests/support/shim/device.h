@@ -47,6 +47,10 @@ using WarpCombine = void (*)(void* const* lanes);
 /// All that meet must bring the same mask and operation; a thread that never comes is an error.
 MINUET_SHIM_API void warp_meet(unsigned mask, bool whole, WarpCombine combine, void* mine);
 
+/// sum + a[0] * b[0] + a[1] * b[1] and so on, each addition rounded: what the twins of tensor cores do most,
+/// in code that no sanitizer slows down.
+MINUET_SHIM_API float add_products(float sum, const float* a, const float* b, int count);
+
 /// Products of a warpgroup's 128 threads, which are made where all of them wait: what they touch before is
 /// not what the products should have had. `multiply` gets all threads' operands; b is the same for all.
 using WarpgroupMultiply = void (*)(float* const* sums, const unsigned* const* a, unsigned long long b);

@@ -27,6 +27,11 @@ void multiply_all(Thread* group) {
 
 }  // namespace
 
+float add_products(float sum, const float* a, const float* b, int count) {
+  for (int i = 0; i < count; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
 void wgmma_fence() { current->thread().fenced = true; }
 
 void wgmma(WarpgroupMultiply multiply, float* sums, const unsigned* a, unsigned long long b) {

@@ -32,7 +32,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kUnitName[] = "unit.cc", kLibraryName[] = "kernel.so", kLogName[] = "log";
+constexpr char kUnitName[] = "unit.cc", kObjectName[] = "kernel.o", kLibraryName[] = "kernel.so",
+               kLogName[] = "log";
 constexpr char kFolderPrefix[] = "minuet-software-nvrtc-";
 
 std::string read_file(const fs::path& path) {
@@ -135,19 +136,25 @@ std::string unit_text(const Unit& unit) {
          "), minuet::software_cuda::params_bytes(" + unit.kernel + "));\n";
 }
 
-std::vector<std::string> command(const Unit& unit) {
-  std::vector<std::string> words = {SOFTWARE_CUDA_COMPILER};
+using Words = std::vector<std::string>;
+
+Words compile_command(const Unit& unit) {
+  Words words = {SOFTWARE_CUDA_COMPILER};
   std::istringstream flags(SOFTWARE_CUDA_FLAGS);
   for (std::string flag; flags >> flag;) words.push_back(flag);
   words.insert(words.end(), unit.defines.begin(), unit.defines.end());
-  // The needed entry libcuda.so.1, by which a kernel finds the shim in the driver; and no other library: all
-  // that code of the host's compiler calls, the driver has loaded.
-  for (const char* word :
-       {"-I" SOFTWARE_CUDA_INCLUDE, "-I.", "-pipe", "-o", kLibraryName, kUnitName, "-nostdlib",
-        "-Wl,--no-as-needed", SOFTWARE_CUDA_LIBCUDA, "-Wl,--build-id=none", "-s"}) {
+  for (const char* word : {"-I" SOFTWARE_CUDA_INCLUDE, "-I.", "-pipe", "-c", "-o", kObjectName, kUnitName}) {
     words.push_back(word);
   }
   return words;
+}
+
+/// By itself: the compiler, asked for a library, starts twice more, and to start is half of what it does.
+/// The needed entry libcuda.so.1, by which a kernel finds the shim in the driver; and no other library: all
+/// that code of the host's compiler calls, the driver has loaded. What the shim throws passes through.
+Words link_command() {
+  return {SOFTWARE_CUDA_LINKER,  "-shared",        "-o", kLibraryName,     kObjectName, "--no-as-needed",
+          SOFTWARE_CUDA_LIBCUDA, "--eh-frame-hdr", "-s", "--build-id=none"};
 }
 
 /// This process's, but messages in English and nothing preloaded, as sanitizers are.
@@ -167,13 +174,13 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return result;
 }
 
-void run_compiler(std::vector<std::string> words, const Folder& folder) {
+void run(Words words, const Folder& folder) {
   std::vector<std::string> variables = compiler_environment();
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_addchdir_np(&actions, folder.path().c_str());
   ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_addopen(&actions, 1, kLogName, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  ::posix_spawn_file_actions_addopen(&actions, 1, kLogName, O_WRONLY | O_CREAT | O_APPEND, 0600);
   ::posix_spawn_file_actions_adddup2(&actions, 1, 2);
   // A helper's pipe to its parent is not to stay open in a compiler that outlives it.
   ::posix_spawn_file_actions_addclosefrom_np(&actions, 3);
@@ -188,7 +195,7 @@ void run_compiler(std::vector<std::string> words, const Folder& folder) {
 }
 
 /// All that the compiler is given but what the digest stands for; no other unit's is its beginning.
-std::string key_of(const Files& files, const std::vector<std::string>& words) {
+std::string key_of(const Files& files, const Words& compile, const Words& link) {
   std::string key;
   const auto add = [&key](const std::string& part) {
     key += std::to_string(part.size()) + " " + part + "\n";
@@ -198,7 +205,9 @@ std::string key_of(const Files& files, const std::vector<std::string>& words) {
     add(text);
   }
   add("");  // no file's name
-  for (const std::string& word : words) add(word);
+  for (const Words* words : {&compile, &link}) {
+    for (const std::string& word : *words) add(word);
+  }
   return key + "end\n";
 }
 
@@ -252,14 +261,15 @@ Built build_kernel(const Unit& unit) {
   Files files = {{kUnitName, unit_text(unit)}};
   std::set<std::string> seen;
   add_headers(unit, files[kUnitName], files, seen);
-  const std::vector<std::string> words = command(unit);
-  const std::string key = key_of(files, words);
+  const Words compile = compile_command(unit), link = link_command();
+  const std::string key = key_of(files, compile, link);
   Built built;
   built.library = kept(SOFTWARE_CUDA_DIGEST, key);
   if (built.library.empty()) {
     const Folder folder;
     for (const auto& [name, text] : files) write_file(folder / name, text);
-    run_compiler(words, folder);
+    run(compile, folder);
+    if (fs::exists(folder / kObjectName)) run(link, folder);
     built.log = nvrtc_log(read_file(folder / kLogName));
     built.library = read_file(folder / kLibraryName);
     if (!built.library.empty() && built.log.empty()) keep(SOFTWARE_CUDA_DIGEST, key, built.library);
