@@ -62,13 +62,15 @@ std::string excerpts(const CompileFailure& failure, const KernelSource& source,
   return result;
 }
 
-/// The first error of a log, without its place.
+/// The first error of a log, without its place: of "file(2): error: what", or of the assembler's
+/// "ptxas fatal   : what".
 llvm::StringRef first_error(llvm::StringRef log) {
   llvm::SmallVector<llvm::StringRef, 0> lines;
   log.split(lines, '\n');
   for (llvm::StringRef line : lines) {
     const std::size_t at = line.find("error: ");
     if (at != llvm::StringRef::npos) return line.substr(at + 7).trim();
+    if (line.consume_front("ptxas error") || line.consume_front("ptxas fatal")) return line.trim(" \t\r:");
   }
   return {};
 }

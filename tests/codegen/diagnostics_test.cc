@@ -25,6 +25,17 @@ CompileFailure failure(int status, std::string name, std::string log) {
 
 llvm::StringRef no_header(llvm::StringRef) { return {}; }
 
+TEST(Diagnostics, SaysWhatTheAssemblerRefuses) {
+  const auto message_of = [](const char* log) {
+    return compile_error(failure(6, "NVRTC_ERROR_COMPILATION", log), kSource, no_header).message();
+  };
+  EXPECT_EQ(message_of("ptxas info    : 0 bytes gmem\nptxas fatal   : (C7602) Insufficient registers (80)\n"),
+            "gather-f16 for sm_90a: the kernel does not compile: (C7602) Insufficient registers (80)");
+  EXPECT_EQ(
+      message_of("ptxas error   : Entry function 'f' uses too much shared data\n"),
+      "gather-f16 for sm_90a: the kernel does not compile: Entry function 'f' uses too much shared data");
+}
+
 TEST(Diagnostics, R31_ReportOfASyntaxErrorIsWhole) {
   const StatusError status = compile_error(
       failure(6, "NVRTC_ERROR_COMPILATION",
