@@ -16,12 +16,10 @@ using Capacities = std::vector<int64_t>;
 
 class CapacityTest : public ExecutionTest {
  protected:
-  void SetUp() override {
-    ExecutionTest::SetUp();
-    if (IsSkipped()) return;
-    NetworkSpec fused = spec();
+  NetworkSpec spec() const override {
+    NetworkSpec fused = ExecutionTest::spec();
     fused.dataflow = MINUET_DATAFLOW_FUSED;
-    network_ = make_network(machine(), fused);
+    return fused;
   }
 
   Capacities suggested(const Cloud& cloud, double factor = 1.25) {

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 
 #include <map>
+#include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "tests/support/compare.h"
@@ -65,9 +67,16 @@ class ExecutionTest : public DeviceTest {
   void SetUp() override {
     DeviceTest::SetUp();
     if (IsSkipped()) return;
-    network_ = make_network(machine(), spec());
+    network_ = network(spec());
   }
-  NetworkSpec spec() const { return {"minkunet42", kWidths, dtype(), weights().file.path(), 0}; }
+  virtual NetworkSpec spec() const { return {"minkunet42", kWidths, dtype(), weights().file.path(), 0}; }
+  /// Compiled and loaded once for all tests of a process, which leave it as it is.
+  std::shared_ptr<minuet_plan> network(const NetworkSpec& wanted) {
+    static std::map<std::tuple<Machine*, DType, minuet_dataflow>, std::shared_ptr<minuet_plan>> made;
+    std::shared_ptr<minuet_plan>& one = made[{&machine(), wanted.dtype, wanted.dataflow}];
+    if (!one) one = make_network(machine(), wanted);
+    return one;
+  }
 
   /// A few voxels on the software device.
   Cloud scene(int64_t voxels, uint64_t seed = kSeed) {
@@ -126,7 +135,7 @@ class ExecutionTest : public DeviceTest {
     EXPECT_EQ(run(execution, good), fresh(good)) << "after a refused cloud";
   }
 
-  Plan network_{nullptr, {minuet_plan_destroy}};
+  std::shared_ptr<minuet_plan> network_;
 };
 
 /// One instance a device and dtype of a suite derived from ExecutionTest.

@@ -120,7 +120,7 @@ TEST_P(MapMethodTest, DeclaredBoundsDecideInCapacityMode) {
   const Cloud cloud(cluster, dtype());
   NetworkSpec fused = spec();
   fused.dataflow = MINUET_DATAFLOW_FUSED;
-  network_ = make_network(machine(), fused);
+  network_ = network(fused);
   const std::vector<int64_t> capacities(5, cloud.count() + 100);
   const auto within = [&](int32_t greatest) {
     minuet_execution_options options = options_of(MINUET_MAPS_INDEXED);
