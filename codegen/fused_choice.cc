@@ -13,8 +13,9 @@ namespace {
 constexpr i32 kTile = 16;               // columns of a product
 constexpr i32 kMostColumns = 96;        // of a block; 128 to 128 channels take a fifth less in two halves
 constexpr i32 kFewColumns = 32;         // of a block where there are few rows
-constexpr i32 kMostCachedColumns = 64;  // of which weights come from the cache, for few input channels
-constexpr i32 kFewInputBytes = 64;      // of a row
+constexpr i32 kMostCachedColumns = 64;  // of which weights come from the cache, however few rows there are
+constexpr i64 kMostCachedBytes = 256 << 10;  // of a layer's weights, where many rows share them
+constexpr i32 kFewInputBytes = 64;           // of a row
 // Elements of 16 and of 32 bits that a step takes of each input row, in registers.
 constexpr i32 kMostStep = 128, kMostWideStep = 32;
 constexpr i32 kMostRing = 72 << 10;  // bytes, of the 99 KB that a block may have everywhere
@@ -69,7 +70,11 @@ bool has_many_warps(const FusedSpec& spec) {
 i32 choose_blocks(const FusedSpec& spec) {
   const i32 granules = spec.step / fused_granule(spec.io);
   const bool is_lean = dtype_bytes(spec.io) == 2 && spec.weights == WeightRoad::BulkCopy;
-  const i32 beside = spec.io == DType::F32 ? 140 : has_many_warps(spec) ? 40 : is_lean ? 48 : 64;
+  const bool is_dense = has_many_warps(spec);
+  const i32 beside = spec.io == DType::F32                            ? 140
+                     : is_dense && spec.columns <= kMostCachedColumns ? 40
+                     : is_lean || is_dense                            ? 48
+                                                                      : 64;
   const i32 needed = spec.row_tiles * (spec.columns / 4 + spec.prefetch * ((granules + 1) / 2) * 4) + beside;
   constexpr i32 kMost = 16;
   i32 blocks = 1;
@@ -146,12 +151,15 @@ bool has_few_inputs(const FusedSpec& spec) {
   return spec.in_channels * dtype_bytes(spec.io) <= kFewInputBytes;
 }
 
-/// Of 16 bits, where so many blocks share what the cache has: few channels that become many, and many that a
-/// head makes few.
+/// Of 16 bits, where so many blocks share what the cache has: few channels that become many, and those of one
+/// step that a head makes few.
 bool suits_cache(const FusedSpec& spec, i64 rows) {
-  if (dtype_bytes(spec.io) != 2 || folds_offsets(spec.io, spec.in_channels)) return false;
+  const i64 bytes = i64{2} * spec.volume * spec.in_channels * spec.out_channels;
+  if (dtype_bytes(spec.io) != 2 || folds_offsets(spec.io, spec.in_channels) || bytes > kMostCachedBytes)
+    return false;
   if (has_few_inputs(spec)) return rows == 0 || !are_few(spec, rows);
-  return spec.volume == 1 && spec.out_channels <= kHeadOutputs && (rows == 0 || rows >= kManyRows / 2);
+  const bool is_head = spec.volume == 1 && spec.in_channels <= kMostStep && spec.out_channels <= kHeadOutputs;
+  return is_head && (rows == 0 || rows >= kManyRows / 2);
 }
 
 void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
@@ -283,7 +291,8 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
   // Of a wave that is nearly full a shortcut's blocks take the rest.
   const bool has_parts = spec.in_channels > spec.step;
   const i64 most = !spec.shortcut ? wave * 3 / 4 : has_parts ? kMultiprocessors : kMultiprocessors * 3 / 4;
-  if (spec.warps == 16 || !has_registers || !fits(2) || fused_blocks(spec, rows) >= most) return;
+  const bool is_full = spec.warps == 16 || spec.blocks == 3;  // as choose_warpgroup_blocks() has it
+  if (is_full || !has_registers || !fits(2) || fused_blocks(spec, rows) >= most) return;
   spec.cluster = 2;
   // Who shares rows, and who has a shortcut, wants some more registers; without one the smallest blocks do
   // without, where two run on each multiprocessor and more of them want the cache.

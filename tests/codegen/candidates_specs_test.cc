@@ -220,6 +220,9 @@ TEST(FusedChoice, WeightsComeFromTheCacheWhereManyBlocksReadFew) {
   EXPECT_EQ(road(96, 20, 1, 100000), WeightRoad::Cached);
   EXPECT_EQ(road(96, 20, 1, 20000), WeightRoad::BulkCopy);
   EXPECT_EQ(road(96, 20, 3, 100000), WeightRoad::BulkCopy);
+  EXPECT_EQ(road(1024, 20, 1, 100000), WeightRoad::BulkCopy);
+  EXPECT_EQ(road(32, 512, 3, 100000), WeightRoad::BulkCopy);
+  EXPECT_EQ(road(8, 128, 3, 100000), WeightRoad::BulkCopy);
   EXPECT_EQ(road(96, 20, 1, 100000, DType::F32), WeightRoad::BulkCopy);
 }
 
@@ -274,6 +277,9 @@ TEST(FusedChoice, MeansAreUsedWhereTheyAreAndWhereTheyPay) {
   EXPECT_EQ(choose_fused(strided, "sm_90a", 15000).fused.warps, 8);
   EXPECT_EQ(choose_fused(strided, "sm_90a", 20000).fused.warps, 4);
   EXPECT_EQ(choose_fused(strided, "sm_90a", 20000).fused.blocks, 3);
+  wide.out_channels = 640;
+  EXPECT_EQ(choose_fused(wide, "sm_90a", 3600).fused.blocks, 3);
+  EXPECT_EQ(choose_fused(wide, "sm_90a", 3600).fused.cluster, 1);
   EXPECT_EQ(choose_fused(strided, "sm_90a", 30000).fused.warps, 12);
   EXPECT_EQ(choose_fused(up, "sm_90a", 20000).fused.warps, 12);
   EXPECT_EQ(choose_fused(up, "sm_90a", 8000).fused.warps, 8);

@@ -162,7 +162,7 @@ std::vector<PermuteWeightsSpec> variants(const PermuteWeightsSpec&) {
 /// What is chosen for layers of few and of many channels and rows.
 std::vector<FusedSpec> variants(const FusedSpec&) {
   std::vector<FusedSpec> specs;
-  const auto add = [&](DType dtype, i32 in, i32 out, i32 kernel_size, i64 rows) {
+  const auto add = [&](DType dtype, i32 in, i32 out, i32 kernel_size, i64 rows, bool residual = false) {
     ConvolutionProblem problem;
     problem.dtype = dtype;
     problem.in_channels = in;
@@ -171,8 +171,8 @@ std::vector<FusedSpec> variants(const FusedSpec&) {
     problem.input = {in, 0};
     problem.output = problem.residual_input = {out, 0};
     problem.scale_shift = true;
-    problem.residual = in == out;
-    problem.shortcut = in != out;
+    problem.residual = residual || in == out;
+    problem.shortcut = !problem.residual;
     problem.shortcut_output = problem.output;
     for (const char* arch : {"sm_80", "sm_90"}) specs.push_back(choose_fused(problem, arch, rows).fused);
     specs.push_back(choose_fused(problem, "sm_90a", rows).fused);
@@ -193,6 +193,7 @@ std::vector<FusedSpec> variants(const FusedSpec&) {
   add(DType::F16, 64, 64, 5, 20000);
   add(DType::F16, 128, 128, 2, 20000);
   add(DType::F16, 32, 128, 3, 80000);
+  for (const bool residual : {false, true}) add(DType::F16, 32, 96, 3, 80000, residual);
   add(DType::F16, 96, 20, 1, 80000);
   specs.push_back({.weights = WeightRoad::BulkRefill, .programmatic = true});
   return specs;
