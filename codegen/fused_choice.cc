@@ -70,11 +70,11 @@ bool has_many_warps(const FusedSpec& spec) {
 i32 choose_blocks(const FusedSpec& spec) {
   const i32 granules = spec.step / fused_granule(spec.io);
   const bool is_lean = dtype_bytes(spec.io) == 2 && spec.weights == WeightRoad::BulkCopy;
-  const bool is_dense = has_many_warps(spec);
-  const i32 beside = spec.io == DType::F32                            ? 140
-                     : is_dense && spec.columns <= kMostCachedColumns ? 40
-                     : is_lean || is_dense                            ? 48
-                                                                      : 64;
+  const bool many_warps = has_many_warps(spec);
+  const i32 beside = spec.io == DType::F32                              ? 140
+                     : many_warps && spec.columns <= kMostCachedColumns ? 40
+                     : is_lean || many_warps                            ? 48
+                                                                        : 64;
   const i32 needed = spec.row_tiles * (spec.columns / 4 + spec.prefetch * ((granules + 1) / 2) * 4) + beside;
   constexpr i32 kMost = 16;
   i32 blocks = 1;

@@ -519,10 +519,10 @@ typedef struct minuet_parameter_info {
 MINUET_API minuet_status minuet_plan_query_parameter(minuet_plan* plan, int32_t parameter,
                                                      minuet_parameter_info* info);
 
-/* Bytes of workspace (256-byte aligned) enough for every cloud in exact mode (in capacity mode an execution's
- * counters say it) of at most max_points points whose voxels have at most max_neighbours inputs per output
- * and kernel map on average, the voxel itself counted (LiDAR: 5 to 6, indoor: 10 to 16, at most the number
- * of offsets), with the default of scratch_bytes. Grows with both. The plan must be loaded on the device. */
+/* Bytes of workspace (256-byte aligned), in exact mode enough for every cloud of at most max_points points
+ * whose voxels have at most max_neighbours inputs per output and kernel map on average, themselves counted
+ * (LiDAR: 5 to 6, indoor: 10 to 16, at most the number of offsets), with the default of scratch_bytes. Grows
+ * with both. In capacity mode an execution's counters say it. The plan must be loaded on the device. */
 MINUET_API minuet_status minuet_plan_workspace_bytes(minuet_plan* plan, minuet_device* device,
                                                      int64_t max_points, double max_neighbours,
                                                      int64_t* bytes);

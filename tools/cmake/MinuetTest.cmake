@@ -1,5 +1,5 @@
 # minuet_add_test(NAME <name> SOURCES <file>... [LIBRARIES <target>...] LABELS cpu|nvrtc|gpu|concurrent...
-#                 [TIMEOUT <seconds>] [FILTERS <suffix>=<gtest filter>...] [ARGUMENTS <argument>...] [LIBRARY_CODE])
+#                 [TIMEOUT <seconds>] [FILTERS <suffix>=<gtest filter>...] [ARGUMENTS <argument>...])
 #
 # Adds the GoogleTest executable <name> and one ctest entry, or with FILTERS one entry <name>.<suffix>
 # for each of them. Where every test in an entry skips itself (no GPU, no golden folder), ctest shows
@@ -9,8 +9,6 @@
 # says that the test starts threads, so that the tsan build runs it; unit goes with cpu: it tests a part by itself,
 # whose results no optimizer changes, or the tests' own machinery. The whole of tools/check runs each test once: what
 # is a unit under the sanitizers, and not in the release build (-DMINUET_UNIT_TESTS=OFF).
-#
-# LIBRARY_CODE: what is tested is compiled into the test, as kernels in the shim and minuet.hpp are.
 option(MINUET_UNIT_TESTS "Build and run the tests with the label unit" ON)
 
 # What the sanitizers' builds need, and no more: tools/check builds these two targets there, and runs the
@@ -57,15 +55,6 @@ function(minuet_precompile_test_headers)
     ${PROJECT_SOURCE_DIR}/codegen/error.h)
 endfunction()
 
-# UndefinedBehaviorSanitizer takes two fifths of what the sanitizers' builds take, and looks at the library and its kernels:
-# in what only computes what they should, it would look for mistakes of ours that the results show. An inline function
-# that both have is the test's copy where the library is linked into the test, and the library's own in libminuet.
-function(minuet_leave_undefined target)
-  if(MINUET_SANITIZE MATCHES "undefined")
-    target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
-  endif()
-endfunction()
-
 # A target of tests' code, be it a test or what several share.
 function(minuet_compile_as_test target)
   minuet_precompile_test_headers()
@@ -77,7 +66,7 @@ function(minuet_compile_as_test target)
 endfunction()
 
 function(minuet_add_test)
-  cmake_parse_arguments(PARSE_ARGV 0 test "LIBRARY_CODE" "NAME;TIMEOUT" "SOURCES;LIBRARIES;LABELS;FILTERS;ARGUMENTS")
+  cmake_parse_arguments(PARSE_ARGV 0 test "" "NAME;TIMEOUT" "SOURCES;LIBRARIES;LABELS;FILTERS;ARGUMENTS")
   if(NOT test_NAME OR NOT test_SOURCES OR NOT test_LABELS OR test_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "minuet_add_test needs NAME, SOURCES and LABELS; not understood: '${test_UNPARSED_ARGUMENTS}'")
   endif()
@@ -98,9 +87,6 @@ function(minuet_add_test)
                              MINUET_SHARED_DEFAULT="${PROJECT_SOURCE_DIR}/../shared")
   set_target_properties(${test_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   minuet_compile_as_test(${test_NAME})
-  if(NOT test_LIBRARY_CODE)
-    minuet_leave_undefined(${test_NAME})
-  endif()
   foreach(label IN ITEMS cpu concurrent)
     if(label IN_LIST test_LABELS)
       add_dependencies(minuet_${label}_tests ${test_NAME})

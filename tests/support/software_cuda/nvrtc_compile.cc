@@ -174,7 +174,8 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return result;
 }
 
-void run(Words words, const Folder& folder) {
+/// Whether it ended well.
+bool run(Words words, const Folder& folder) {
   std::vector<std::string> variables = compiler_environment();
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
@@ -192,6 +193,7 @@ void run(Words words, const Folder& folder) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 /// All that the compiler is given but what the digest stands for; no other unit's is its beginning.
@@ -268,8 +270,7 @@ Built build_kernel(const Unit& unit) {
   if (built.library.empty()) {
     const Folder folder;
     for (const auto& [name, text] : files) write_file(folder / name, text);
-    run(compile, folder);
-    if (fs::exists(folder / kObjectName)) run(link, folder);
+    if (run(compile, folder)) run(link, folder);
     built.log = nvrtc_log(read_file(folder / kLogName));
     built.library = read_file(folder / kLibraryName);
     if (!built.library.empty() && built.log.empty()) keep(SOFTWARE_CUDA_DIGEST, key, built.library);
