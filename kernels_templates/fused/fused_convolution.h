@@ -63,7 +63,8 @@ MINUET_DEVICE void sum_steps(const FusedParams& p, const FusedPlace<S>& place, c
 }
 
 template <FusedSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(fused_threads(S), S.blocks) void fused_convolution(const FusedParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(fused_threads(S),
+                                   S.blocks) void fused_convolution(MINUET_PARAMS(FusedParams) p) {
   if constexpr (S.programmatic) {
     wait_for_last_launch();
     allow_next_launch();

@@ -67,11 +67,12 @@ template <FusedSpec S, i32 Rank = 0>
 MINUET_DEVICE void receive_sums(const FusedPlace<S>& place, FusedSums<S>& sums) {
   constexpr i32 kEach = FusedLane<S>::kVectors;
   constexpr FusedTiles kOwn = fused_own_tiles(S, Rank);
+  constexpr i64 kBlockBytes = share_block_bytes(S);
   if (Rank == place.rank) {
     for (i32 other = 0; other + 1 < S.cluster; ++other) {
       MINUET_UNROLL
       for (i32 v = 0; v < kOwn.count * kEach; ++v)
-        add_sums(fused_shares<S>() + other * share_block_bytes(S) + share_byte<S>(place, v),
+        add_sums(fused_shares<S>() + other * kBlockBytes + share_byte<S>(place, v),
                  sums[kOwn.first * kEach + v]);
     }
   }

@@ -57,7 +57,7 @@ MINUET_HD void store_tile(void* buffer, i64 row, i32 t, const Vector<S.vector_by
 }
 
 template <GatherSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void gather(const GatherParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void gather(MINUET_PARAMS(GatherParams) p) {
   using Shape = GatherShape<S>;
   const i64 items = (p.rows + p.padding_rows) * Shape::kThreads;
   for (i64 item = grid_thread(S.threads); item < items; item += grid_threads(S.threads)) {

@@ -8,7 +8,7 @@
 namespace minuet {
 
 template <PermuteRowsSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void permute_rows(const PermuteRowsParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void permute_rows(MINUET_PARAMS(PermuteRowsParams) p) {
   constexpr i32 kElement = dtype_bytes(S.io);
   static_assert(S.channels * kElement % S.vector_bytes == 0, "vector_bytes must divide a row");
   constexpr i32 kVectors = S.channels * kElement / S.vector_bytes;  // of a row

@@ -8,7 +8,7 @@
 namespace minuet {
 
 template <PermuteWeightsSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void permute_weights(const PermuteWeightsParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void permute_weights(MINUET_PARAMS(PermuteWeightsParams) p) {
   const i64 vectors = p.slice_bytes / S.vector_bytes;  // of a slice
   const i64 stride = grid_threads(S.threads);
   RowWalk walk(grid_thread(S.threads), stride, vectors);

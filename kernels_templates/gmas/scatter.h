@@ -152,7 +152,7 @@ MINUET_HD bool finish_vector(const ScatterParams& p, i64 row, i32 first, const f
 }
 
 template <ScatterSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void scatter(const ScatterParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void scatter(MINUET_PARAMS(ScatterParams) p) {
   using Shape = ScatterShape<S>;
   const i64 items = tile_count(p.rows, S.channels, S.tile);
   for (i64 item = grid_thread(S.threads); item < items; item += grid_threads(S.threads)) {

@@ -15,7 +15,7 @@ MINUET_DEVICE void take_count(const BeginCloudParams& p) {
 }
 
 template <BeginCloudSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void begin_cloud(const BeginCloudParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void begin_cloud(MINUET_PARAMS(BeginCloudParams) p) {
   follow_last_launch();
   if (threadIdx.x < 2 * kMaxFields) {
     p.bounds[threadIdx.x] = threadIdx.x < kMaxFields ? 0x7fffffff : -0x7fffffff - 1;

@@ -18,7 +18,7 @@ MINUET_DEVICE void clear_words(BitWord* words, i64 count, i64 first, i64 stride)
 }
 
 template <ClearCellsSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void clear_cells(const ClearCellsParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void clear_cells(MINUET_PARAMS(ClearCellsParams) p) {
   follow_last_launch();
   static_assert(S.threads >= kMostIndexedLevels, "a thread a level");
   __shared__ i32 level_words[kMostIndexedLevels];

@@ -11,7 +11,7 @@
 namespace minuet {
 
 template <CompactPairsSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void compact_pairs(const CompactPairsParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void compact_pairs(MINUET_PARAMS(CompactPairsParams) p) {
   follow_last_launch();
   constexpr i32 kEntriesAtOnce = 4;
   const i64 entries = p.queries * p.volume;

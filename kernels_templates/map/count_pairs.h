@@ -8,7 +8,7 @@
 namespace minuet {
 
 template <CountPairsSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void count_pairs(const CountPairsParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void count_pairs(MINUET_PARAMS(CountPairsParams) p) {
   follow_last_launch();
   const i64 queries = *p.query_count;
   for (i64 k = grid_thread(S.threads); k < p.volume; k += grid_threads(S.threads)) {

@@ -8,7 +8,7 @@
 namespace minuet {
 
 template <DownsampleSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void downsample(const DownsampleParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void downsample(MINUET_PARAMS(DownsampleParams) p) {
   follow_last_launch();
   using Key = typename KeyOf<S.key>::Type;
   const KeyLayout layout = with_ndim<S.ndim>(p.layout->keys);

@@ -12,7 +12,7 @@
 namespace minuet {
 
 template <FindBoundsSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void find_bounds(const FindBoundsParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void find_bounds(MINUET_PARAMS(FindBoundsParams) p) {
   follow_last_launch();
   static_assert(S.threads % 32 == 0, "whole warps reduce together");
   constexpr i32 kFields = S.ndim + 1;

@@ -22,7 +22,8 @@ MINUET_HD i64 query_border(const Key* sources, i64 source_count, const Key* quer
 }
 
 template <FindQueryBordersSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void find_query_borders(const FindQueryBordersParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void find_query_borders(MINUET_PARAMS(FindQueryBordersParams)
+                                                                          p) {
   follow_last_launch();
   static_assert(S.threads >= 2, "one thread of a block looks at the border before the block's own");
   using Key = typename KeyOf<S.key>::Type;

@@ -114,7 +114,7 @@ MINUET_DEVICE void index_levels(const IndexCellsParams& p, const IndexedLevels& 
 }
 
 template <IndexCellsSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void index_cells(const IndexCellsParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void index_cells(MINUET_PARAMS(IndexCellsParams) p) {
   follow_last_launch();
   static_assert(S.threads % 32 == 0, "whole warps compare");
   static_assert(kMostIndexedLevels % kLevelsAtOnce == 0, "grids past the last level are read, and not used");

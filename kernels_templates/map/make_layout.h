@@ -7,7 +7,7 @@
 namespace minuet {
 
 template <MakeLayoutSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void make_layout(const MakeLayoutParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void make_layout(MINUET_PARAMS(MakeLayoutParams) p) {
   follow_last_launch();
   if (blockIdx.x != 0 || threadIdx.x != 0) return;
   const i32* least = p.least;

@@ -11,7 +11,7 @@
 namespace minuet {
 
 template <MakeMasksSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void make_masks(const MakeMasksParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void make_masks(MINUET_PARAMS(MakeMasksParams) p) {
   follow_last_launch();
   static_assert(S.threads % 32 == 0, "whole warps vote");
   __shared__ u32 counts[32];

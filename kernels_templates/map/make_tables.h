@@ -11,7 +11,7 @@
 namespace minuet {
 
 template <MakeTablesSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void make_tables(const MakeTablesParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void make_tables(MINUET_PARAMS(MakeTablesParams) p) {
   follow_last_launch();
   constexpr i32 kEntriesAtOnce = 4;
   const i64 entries = p.queries * p.volume;

@@ -68,7 +68,7 @@ MINUET_DEVICE void sum_weights(u32* next) {
 }
 
 template <OrderBlocksSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void order_blocks(const ViewsParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void order_blocks(MINUET_PARAMS(ViewsParams) p) {
   follow_last_launch();
   static_assert(S.threads >= kMostBlockWeights, "a thread has a weight");
   __shared__ u32 next[kMostBlockWeights];

@@ -85,8 +85,8 @@ MINUET_DEVICE void order_parent(const ViewJob& job, const OrderedPlace& at, cons
 }
 
 template <OrderCellsSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads,
-                                   kLineThreads<S.ndim> / S.threads) void order_cells(const ViewsParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads, kLineThreads<S.ndim> /
+                                                  S.threads) void order_cells(MINUET_PARAMS(ViewsParams) p) {
   follow_last_launch();
   using Key = typename KeyOf<S.key>::Type;
   __shared__ ViewStarts starts;

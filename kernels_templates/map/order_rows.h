@@ -11,7 +11,7 @@
 namespace minuet {
 
 template <OrderRowsSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void order_rows(const ViewsParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void order_rows(MINUET_PARAMS(ViewsParams) p) {
   follow_last_launch();
   constexpr i32 kAtOnce = 8;  // rows of a query that are under way together
   __shared__ ViewStarts starts;

@@ -8,7 +8,7 @@
 namespace minuet {
 
 template <PackSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void pack(const PackParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void pack(MINUET_PARAMS(PackParams) p) {
   follow_last_launch();
   using Key = typename KeyOf<S.key>::Type;
   constexpr i32 kFields = S.ndim + 1;

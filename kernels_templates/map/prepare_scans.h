@@ -19,7 +19,7 @@ MINUET_HD constexpr u64 initial_scan_tile(i64 entry) {
 }
 
 template <PrepareScansSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void prepare_scans(const PrepareScansParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void prepare_scans(MINUET_PARAMS(PrepareScansParams) p) {
   follow_last_launch();
   static_assert(kScanTileBytes == sizeof(u64), "one word an entry");
   const i64 entries = p.stride_bytes / kScanTileBytes;

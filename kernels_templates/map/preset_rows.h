@@ -9,7 +9,7 @@
 namespace minuet {
 
 template <PresetRowsSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void preset_rows(const ViewsParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void preset_rows(MINUET_PARAMS(ViewsParams) p) {
   follow_last_launch();
   __shared__ i64 starts[kMostViews + 1];
   find_starts<S.threads, kMostViews>(starts, p.job_count, [&](i32 j) -> i64 {

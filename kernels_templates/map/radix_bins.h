@@ -9,7 +9,7 @@
 namespace minuet {
 
 template <RadixBinsSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void radix_bins(const RadixBinsParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void radix_bins(MINUET_PARAMS(RadixBinsParams) p) {
   follow_last_launch();
   constexpr i32 kShare = (kRadixBins + S.threads - 1) / S.threads;  // bins a thread looks after
   __shared__ u32 sums[kRadixBins];

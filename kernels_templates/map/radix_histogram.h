@@ -14,7 +14,7 @@
 namespace minuet {
 
 template <RadixHistogramSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void radix_histogram(const RadixHistogramParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void radix_histogram(MINUET_PARAMS(RadixHistogramParams) p) {
   follow_last_launch();
   using Key = typename KeyOf<S.key>::Type;
   using Policy = cub::AgentRadixSortHistogramPolicy<S.threads, S.items_per_thread, 1, Key, kRadixBits>;

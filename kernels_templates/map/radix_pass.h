@@ -39,7 +39,7 @@ struct RadixValue<false> {
 };
 
 template <RadixPassSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void radix_pass(const RadixPassParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void radix_pass(MINUET_PARAMS(RadixPassParams) p) {
   follow_last_launch();
   using Key = typename KeyOf<S.key>::Type;
   using Value = typename RadixValue<S.values>::Type;

@@ -66,7 +66,7 @@ MINUET_DEVICE u32 find_mask(const ViewJob& job, const CloudLayout* layout, i64 q
 }
 
 template <RankMasksSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void rank_masks(const ViewsParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void rank_masks(MINUET_PARAMS(ViewsParams) p) {
   follow_last_launch();
   __shared__ ViewStarts starts;
   __shared__ RankTables tables;

@@ -95,7 +95,7 @@ struct ScanPolicy {
 };
 
 template <ScanSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void scan(const ScanParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void scan(MINUET_PARAMS(ScanParams) p) {
   follow_last_launch();
   using Output = ScanOutput<S.input>;
   using Agent = cub::detail::scan::AgentScan<ScanPolicy<S>, ScanView<S.input>, typename Output::Type,

@@ -28,8 +28,9 @@ MINUET_DEVICE void store_rows(i32* rows, i64 queries, i64 q, i32 k, i32 several,
 }
 
 template <SearchCellsSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads, kLineThreads<S.ndim> /
-                                                  S.threads) void search_cells(const SearchCellsParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads,
+                                   kLineThreads<S.ndim> /
+                                       S.threads) void search_cells(MINUET_PARAMS(SearchCellsParams) p) {
   follow_last_launch();
   using Key = typename KeyOf<S.key>::Type;
   static_assert(S.threads % 32 == 0, "whole warps vote");

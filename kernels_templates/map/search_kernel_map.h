@@ -55,7 +55,7 @@ MINUET_DEVICE void search_piece(const Key* block, i32 block_size, i32 block_row,
 }
 
 template <SearchKernelMapSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void search_kernel_map(const SearchKernelMapParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void search_kernel_map(MINUET_PARAMS(SearchKernelMapParams) p) {
   follow_last_launch();
   using Key = typename KeyOf<S.key>::Type;
   constexpr i32 kBlockSize = next_power_of_two(S.source_block);

@@ -10,7 +10,7 @@
 namespace minuet {
 
 template <TransposeRowsSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void transpose_rows(const ViewsParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void transpose_rows(MINUET_PARAMS(ViewsParams) p) {
   follow_last_launch();
   constexpr i32 kAtOnce = 8;
   __shared__ i64 starts[kMostViews + 1];

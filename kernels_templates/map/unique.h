@@ -11,7 +11,7 @@
 namespace minuet {
 
 template <UniqueSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void unique(const UniqueParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void unique(MINUET_PARAMS(UniqueParams) p) {
   follow_last_launch();
   using Key = typename KeyOf<S.key>::Type;
   const i64 count = *p.count;

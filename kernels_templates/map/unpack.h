@@ -8,7 +8,7 @@
 namespace minuet {
 
 template <UnpackSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void unpack(const UnpackParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void unpack(MINUET_PARAMS(UnpackParams) p) {
   follow_last_launch();
   using Key = typename KeyOf<S.key>::Type;
   constexpr i32 kFields = S.ndim + 1;

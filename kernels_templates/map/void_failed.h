@@ -7,7 +7,7 @@
 namespace minuet {
 
 template <VoidFailedSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void void_failed(const VoidFailedParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void void_failed(MINUET_PARAMS(VoidFailedParams) p) {
   follow_last_launch();
   if (*p.status == 0) return;
   for (i64 i = threadIdx.x; i < p.counts; i += S.threads) p.words[i] = 0;

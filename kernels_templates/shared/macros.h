@@ -6,6 +6,7 @@
 #define MINUET_DEVICE __device__ inline
 #define MINUET_KERNEL __global__
 #define MINUET_LAUNCH_BOUNDS(...) __launch_bounds__(__VA_ARGS__)
+#define MINUET_PARAMS(Type) const Type
 #define MINUET_UNROLL _Pragma("unroll")
 #define MINUET_NO_UNROLL _Pragma("unroll 1")
 #else
@@ -13,6 +14,9 @@
 #define MINUET_DEVICE inline
 #define MINUET_KERNEL
 #define MINUET_LAUNCH_BOUNDS(...)
+// One for all threads, as on a GPU: of the 4 KB that some kernels have, each of a thousand would make its
+// own.
+#define MINUET_PARAMS(Type) const Type&
 #define MINUET_UNROLL
 #define MINUET_NO_UNROLL
 #endif

@@ -93,7 +93,7 @@ struct Output {
   i32* out;
 };
 
-std::string error_of(void (*kernel)(const Output), shim::Grid grid, i32* out = nullptr) {
+std::string error_of(void (*kernel)(const Output&), shim::Grid grid, i32* out = nullptr) {
   try {
     shim::launch(kernel, Output{out}, grid);
   } catch (const std::logic_error& error) {
@@ -105,7 +105,7 @@ std::string error_of(void (*kernel)(const Output), shim::Grid grid, i32* out = n
 constexpr shim::Grid kPair{.blocks = 2, .threads = 32, .cluster = 2, .shared_bytes = 64};
 
 /// Rank, size, and the neighbour's word behind a barrier.
-void pass_on(const Output p) {
+void pass_on(const Output& p) {
   auto* word = reinterpret_cast<i32*>(dynamic_shared()) + threadIdx.x;
   *word = static_cast<i32>(100 * blockIdx.x + threadIdx.x);
   cluster_sync();
@@ -131,28 +131,28 @@ TEST(Cluster, BlocksReadEachOthersSharedMemory) {
   }
 }
 
-void end_early(const Output) {
+void end_early(const Output&) {
   cluster_sync();
   if (cluster_rank() == 1) return;
   __syncthreads();
   *map_shared(dynamic_shared(), 1) = 1;
 }
-void arrive_only_once(const Output) {
+void arrive_only_once(const Output&) {
   if (threadIdx.x != 5) cluster_arrive();
   cluster_wait();
 }
-void leave_one_out(const Output) {
+void leave_one_out(const Output&) {
   if (threadIdx.x != 5) cluster_sync();
 }
-void use_static_memory(const Output p) {
+void use_static_memory(const Output& p) {
   __shared__ i32 word;
   word = p.out == nullptr;
   if (word == 2) __syncthreads();
 }
-void write_beside(const Output) {
+void write_beside(const Output&) {
   if (threadIdx.x == 0) *reinterpret_cast<volatile char*>(dynamic_shared() + 64) = 1;
 }
-void map_a_local(const Output) {
+void map_a_local(const Output&) {
   cluster_sync();
   i32 local = 0;
   *map_shared(&local, 1) = 1;
@@ -175,7 +175,7 @@ TEST(Cluster, WhatAGpuWouldNotForgiveIsAnError) {
 }
 
 /// Every thread of the pair arrives at rank 0's barrier; what they wrote before is seen behind it.
-void gather_at_first(const Output p) {
+void gather_at_first(const Output& p) {
   auto* barrier = reinterpret_cast<MBarrier*>(dynamic_shared());
   auto* words = reinterpret_cast<i32*>(dynamic_shared() + 8);
   if (threadIdx.x == 0) {
@@ -207,7 +207,7 @@ TEST(MBarrier, OtherBlocksArrive) {
 }
 
 template <int Case>
-void misuse_mbarrier(const Output p) {
+void misuse_mbarrier(const Output& p) {
   auto* barrier = reinterpret_cast<MBarrier*>(dynamic_shared());
   if (Case == 0) mbarrier_arrive(barrier);
   mbarrier_init(barrier, 1);
@@ -246,7 +246,7 @@ TEST(MBarrier, MisuseIsAnError) {
 }
 
 /// One copy, of which the thread reads a word before the wait, and one behind it.
-void read_early(const Output p) {
+void read_early(const Output& p) {
   auto* barrier = reinterpret_cast<MBarrier*>(dynamic_shared());
   auto* word = reinterpret_cast<i32*>(dynamic_shared() + 16);
   mbarrier_init(barrier, 1);

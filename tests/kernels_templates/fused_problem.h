@@ -10,6 +10,7 @@
 
 #include "kernels_templates/shared/fused_image.h"
 #include "tests/support/compare.h"
+#include "tests/support/oracle.h"
 #include "tests/support/random.h"
 #include "tests/support/rounding.h"
 
@@ -57,33 +58,46 @@ constexpr FusedSpec shortcut_of(FusedSpec spec) {
   return spec;
 }
 
-/// The image of weights [volume][in_channels][out_channels].
-inline std::vector<char> fused_image(const FusedSpec& spec, const std::vector<float>& weights) {
-  const std::vector<char> stored = encode(spec.io, round_to(spec.io, weights));
-  const i64 element = dtype_bytes(spec.io);
-  std::vector<char> image(static_cast<size_t>(fused_image_bytes(image_of(spec))));
-  for (i64 i = 0; i < static_cast<i64>(image.size()) / element; ++i) {
-    const i64 source = fused_weight_of(image_of(spec), i);
-    if (source >= 0) std::copy_n(stored.begin() + source * element, element, image.begin() + i * element);
+/// The image of operands [volume][in_channels][out_channels].
+inline std::vector<char> fused_image(const FusedSpec& spec, const std::vector<float>& operands) {
+  const std::vector<char> stored = encode(spec.io, operands);
+  const FusedImage layout = image_of(spec);
+  const i64 element = dtype_bytes(spec.io), count = fused_image_bytes(layout) / element;
+  std::vector<char> image(static_cast<size_t>(count * element));
+  for (i64 i = 0; i < count; ++i) {
+    const i64 source = fused_weight_of(layout, i);
+    if (source >= 0) std::memcpy(image.data() + i * element, stored.data() + source * element, element);
   }
   return image;
 }
 
-struct FusedProblem {
+/// What a layer has for all its clouds.
+struct FusedParameters {
   FusedSpec spec;
+  std::vector<float> weights;  // [volume][in_channels][out_channels]
+  std::vector<float> scale, shift;
+  std::vector<float> shortcut_weights, shortcut_scale, shortcut_shift;  // where the Spec has a shortcut
+  std::vector<float> operands, shortcut_operands;                       // weights as products have them
+  std::vector<char> image, shortcut_image;                              // as the kernel has them
+
+  FusedParameters(const FusedSpec& spec, u64 seed);
+  /// Operands and images of the weights as they are.
+  void settle();
+};
+
+struct FusedProblem : FusedParameters {
   FusedShapeOfMap shape;
   StoredRows input, residual;
   std::vector<std::vector<float>> features;  // of the input's rows, as operands
-  std::vector<float> weights;
-  std::vector<float> scale, shift;
-  std::vector<float> shortcut_weights, shortcut_scale, shortcut_shift;  // where the Spec has a shortcut
   i64 row_stride = 0;
   std::vector<i32> rows, order;
   std::vector<u32> masks;
   std::vector<double> expected, magnitudes;  // [queries][out_channels]
   std::vector<double> expected_shortcut, shortcut_magnitudes;
 
-  FusedProblem(const FusedSpec& spec, const FusedShapeOfMap& shape, u64 seed);
+  FusedProblem(const FusedParameters& parameters, const FusedShapeOfMap& shape, u64 seed);
+  FusedProblem(const FusedSpec& spec, const FusedShapeOfMap& shape, u64 seed)
+      : FusedProblem(FusedParameters(spec, seed), shape, seed) {}
 
   /// Of the map as it is.
   void expect();
@@ -94,15 +108,42 @@ struct FusedProblem {
                     std::vector<double>& sizes) const;
 };
 
-inline FusedProblem::FusedProblem(const FusedSpec& spec, const FusedShapeOfMap& shape, u64 seed)
-    : spec(spec),
+inline FusedParameters::FusedParameters(const FusedSpec& spec, u64 seed) : spec(spec) {
+  Random random(seed);
+  const auto draw = [&](std::vector<float>& values, i64 count, double least, double most) {
+    for (i64 i = 0; i < count; ++i) values.push_back(static_cast<float>(random.uniform(least, most)));
+  };
+  const i64 in = spec.in_channels, out = spec.out_channels;
+  draw(weights, spec.volume * in * out, -1, 1);
+  draw(scale, out, 0.5, 1.5);
+  draw(shift, out, -1, 1);
+  if (spec.shortcut) {
+    draw(shortcut_weights, in * out, -1, 1);
+    draw(shortcut_scale, out, -1.5, 1.5);
+    draw(shortcut_shift, out, -1, 1);
+  }
+  weights = round_to(storage_type(spec.io), std::move(weights));
+  shortcut_weights = round_to(storage_type(spec.io), std::move(shortcut_weights));
+  settle();
+}
+
+inline void FusedParameters::settle() {
+  operands = round_to(spec.io, weights);
+  image = fused_image(spec, operands);
+  if (!spec.shortcut) return;
+  shortcut_operands = round_to(spec.io, shortcut_weights);
+  shortcut_image = fused_image(shortcut_of(spec), shortcut_operands);
+}
+
+inline FusedProblem::FusedProblem(const FusedParameters& parameters, const FusedShapeOfMap& shape, u64 seed)
+    : FusedParameters(parameters),
       shape(shape),
       // As many elements longer as keep rows aligned to the Spec's accesses, and to no more.
       input(spec.io, shape.sources, spec.in_channels,
             spec.in_channels + spec.input_bytes / dtype_bytes(spec.io)),
       residual(spec.io, shape.queries, spec.out_channels,
                spec.out_channels + 3 * spec.output_bytes / dtype_bytes(spec.io)) {
-  Random random(seed);
+  Random random(seed + 1);
   // Row 0 is NaN, and nobody's neighbour.
   for (i64 row = 1; row < shape.sources; ++row) {
     for (i64 c = 0; c < spec.in_channels; ++c) input.set(row, c, random.uniform(-2, 2));
@@ -110,19 +151,7 @@ inline FusedProblem::FusedProblem(const FusedSpec& spec, const FusedShapeOfMap& 
   for (i64 row = 0; row < shape.queries; ++row) {
     for (i64 c = 0; c < spec.out_channels; ++c) residual.set(row, c, random.uniform(-2, 2));
   }
-  for (i64 i = 0; i < i64{spec.volume} * spec.in_channels * spec.out_channels; ++i)
-    weights.push_back(round_to(storage_type(spec.io), random.uniform(-1, 1)));
-  for (i32 c = 0; c < spec.out_channels; ++c) {
-    scale.push_back(static_cast<float>(random.uniform(0.5, 1.5)));
-    shift.push_back(static_cast<float>(random.uniform(-1, 1)));
-  }
   make_map(random);
-  for (i64 i = 0; spec.shortcut && i < i64{spec.in_channels} * spec.out_channels; ++i)
-    shortcut_weights.push_back(round_to(storage_type(spec.io), random.uniform(-1, 1)));
-  for (i32 c = 0; spec.shortcut && c < spec.out_channels; ++c) {
-    shortcut_scale.push_back(static_cast<float>(random.uniform(-1.5, 1.5)));
-    shortcut_shift.push_back(static_cast<float>(random.uniform(-1, 1)));
-  }
   expect();
 }
 
@@ -184,13 +213,8 @@ inline void FusedProblem::add_products(i32 offset, const float* of_offset, std::
     if ((masks[static_cast<size_t>(offset / 32 * row_stride + i)] >> offset % 32 & 1u) == 0) continue;
     for (i32 c = 0; c < in; ++c) {
       const double x = features[static_cast<size_t>(source)][static_cast<size_t>(c)];
-      const float* const w = of_offset + i64{c} * out;
-      double *const sum = sums.data() + query * out, *const size = sizes.data() + query * out;
-      for (i32 d = 0; d < out; ++d) {
-        const double product = x * w[d];
-        sum[d] += product;
-        size[d] += product < 0 ? -product : product;
-      }
+      oracle::add_channel(x, of_offset + i64{c} * out, out, sums.data() + query * out,
+                          sizes.data() + query * out);
     }
   }
 }
@@ -201,11 +225,9 @@ inline void FusedProblem::expect() {
   magnitudes = expected_shortcut = shortcut_magnitudes = expected;
   features.clear();
   for (i64 row = 0; row < shape.sources; ++row) features.push_back(round_to(spec.io, input.row(row)));
-  const std::vector<float> operands = round_to(spec.io, weights),
-                           of_shortcut = round_to(spec.io, shortcut_weights);
   for (i32 k = 0; k < spec.volume; ++k) add_products(k, operands.data() + k * size, expected, magnitudes);
   if (spec.shortcut)
-    add_products(spec.volume / 2, of_shortcut.data(), expected_shortcut, shortcut_magnitudes);
+    add_products(spec.volume / 2, shortcut_operands.data(), expected_shortcut, shortcut_magnitudes);
   for (i64 i = 0; i < count; ++i) {
     const auto at = static_cast<size_t>(i), c = at % static_cast<size_t>(spec.out_channels);
     const auto scale_shift = [&](std::vector<double>& sums, std::vector<double>& sizes, float by,

@@ -16,11 +16,11 @@
 namespace minuet {
 
 template <FusedSpec S>
-void run_kernel(const FusedParams p) {
+void run_kernel(const FusedParams& p) {
   fused_convolution<S>(p);
 }
 
-using FusedKernel = void (*)(FusedParams);
+using FusedKernel = void (*)(const FusedParams&);
 
 /// Memory aligned as a device's is.
 inline std::vector<Vector<16>> aligned(const std::vector<char>& bytes) {
@@ -65,7 +65,7 @@ inline FusedRun run_fused(FusedProblem& problem, FusedKernel kernel, i64 padded,
   FusedRun run{rows_of(2), rows_of(4), 0, 0};
   const std::vector<Vector<16>> input = aligned(problem.input.bytes),
                                 residual = aligned(problem.residual.bytes);
-  const std::vector<Vector<16>> image = aligned(fused_image(spec, problem.weights));
+  const std::vector<Vector<16>> image = aligned(problem.image);
   std::vector<Vector<16>> output = aligned(run.output.bytes), shortcut = aligned(run.shortcut.bytes),
                           shortcut_image;
   const i32 query_count = static_cast<i32>(count);
@@ -95,7 +95,7 @@ inline FusedRun run_fused(FusedProblem& problem, FusedKernel kernel, i64 padded,
   p.overflow_mark = 1;
   const i64 capacity = count + padded + 40;
   if (spec.shortcut) {
-    shortcut_image = aligned(fused_image(shortcut_of(spec), problem.shortcut_weights));
+    shortcut_image = aligned(problem.shortcut_image);
     p.shortcut = {static_cast<u32>(fused_blocks(spec, capacity)),
                   shortcut_image.data(),
                   problem.shortcut_scale.data(),
@@ -146,15 +146,16 @@ inline void check_output(FusedProblem& problem, FusedRun& run, i64 padded) {
       << "of the shortcut";
 }
 
-inline void check_fused(const FusedSpec& spec, FusedKernel kernel, const FusedShapeOfMap& shape,
+inline void check_fused(const FusedParameters& parameters, FusedKernel kernel, const FusedShapeOfMap& shape,
                         int variant) {
+  const FusedSpec& spec = parameters.spec;
   SCOPED_TRACE(testing::Message() << kDTypeNames[static_cast<int>(spec.io)] << " " << spec.in_channels
                                   << " to " << spec.out_channels << ", volume " << spec.volume << ", step "
                                   << spec.step << ", columns " << spec.columns << ", road "
                                   << static_cast<int>(spec.weights) << ", split " << spec.split
                                   << ", cluster " << spec.cluster << ", shortcut " << spec.shortcut << ", "
                                   << shape.queries << " queries, variant " << variant);
-  FusedProblem problem(spec, shape, 500 + static_cast<u64>(variant));
+  FusedProblem problem(parameters, shape, 500 + static_cast<u64>(variant));
   const i64 padded = variant % 2 == 0 ? 0 : 50;
   FusedRun run = run_fused(problem, kernel, padded, variant);
   check_output(problem, run, padded);
@@ -162,7 +163,8 @@ inline void check_fused(const FusedSpec& spec, FusedKernel kernel, const FusedSh
 
 template <FusedSpec S>
 void expect_fused(const FusedShapeOfMap& shape, int variant) {
-  check_fused(S, &run_kernel<S>, shape, variant);
+  static const FusedParameters parameters(S, 400);
+  check_fused(parameters, &run_kernel<S>, shape, variant);
 }
 
 /// Clouds of few queries, or of no pair, with rows of padding and without; `rows`: whole tiles. Then whoever

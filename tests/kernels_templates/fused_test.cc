@@ -168,7 +168,7 @@ TEST(Fused, RowsFarApart) {
     std::memcpy(input.row(row), problem.input.at(row, 0), 32);
     std::memcpy(residual.row(row), problem.residual.at(row, 0), 32);
   }
-  const std::vector<Vector<16>> image = aligned(fused_image(kLinear, problem.weights));
+  const std::vector<Vector<16>> image = aligned(problem.image);
   const i32 count = kRows;
   u32 overflow = 0;
   FusedParams p{};
@@ -252,6 +252,7 @@ u32 overflow_of(float input, float scale) {
   problem.weights = {1, 1, 1, 1};
   problem.scale = {1, 1, scale, 1};
   problem.shift = {0, 0, 0, 0};
+  problem.settle();
   problem.rows.clear();
   problem.masks.clear();
   FusedRun run = run_fused(problem, &run_kernel<kSpec>, 0, 0);

@@ -107,7 +107,7 @@ struct WgmmaParams {
 };
 
 template <DType T, i32 Tiles, Fault F>
-void multiply(const WgmmaParams p) {
+void multiply(const WgmmaParams& p) {
   constexpr i32 kDepth = mma_depth<T>(), kColumns = 8 * Tiles, kPerWord = kDepth / kMmaWords;
   const i32 thread = static_cast<i32>(threadIdx.x), warp = thread / 32, g = thread % 32 / 4, t = thread % 4;
   const auto word_of = [](const float* values, i32 stride) {

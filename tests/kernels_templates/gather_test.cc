@@ -31,7 +31,7 @@ Padding pad(const std::vector<bool>& used, i32 volume) {
   return padding;
 }
 
-using GatherKernel = void (*)(GatherParams);
+using GatherKernel = void (*)(const GatherParams&);
 
 /// Of a kernel with `spec`, whose dtype is T: an instance a dtype, not one a kernel.
 template <DType T>

@@ -32,7 +32,7 @@ inline std::string text_of(const Turns& turns) {
 }
 
 template <class Spec>
-std::vector<float> run_gemm(void (*kernel)(const GemmParams), Spec spec, i32 cluster,
+std::vector<float> run_gemm(void (*kernel)(const GemmParams&), Spec spec, i32 cluster,
                             const GemmProblem& problem, const Turns& turns) {
   const i32 tiles = (problem.rows + gemm_tile_rows(spec) - 1) / gemm_tile_rows(spec);
   std::vector<float> out(problem.expected.size(), std::nanf(""));

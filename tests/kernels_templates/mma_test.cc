@@ -55,7 +55,7 @@ struct MmaParams {
 
 /// Of 16-bit elements: "Matrix Fragments for mma.m16n8k16 with floating point type".
 template <DType T>
-void multiply_16_bits(const MmaParams p) {
+void multiply_16_bits(const MmaParams& p) {
   const i32 lane = static_cast<i32>(threadIdx.x), group = lane >> 2, in_group = lane & 3;
   u16 a[8], b[4];
   float c[4];
@@ -81,7 +81,7 @@ void multiply_16_bits(const MmaParams p) {
 }
 
 /// "Matrix Fragments for mma.m16n8k8", of .tf32.
-void multiply_tf32(const MmaParams p) {
+void multiply_tf32(const MmaParams& p) {
   const i32 lane = static_cast<i32>(threadIdx.x), group = lane >> 2, in_group = lane & 3;
   u32 a[4], b[2];
   float c[4];
@@ -98,7 +98,7 @@ void multiply_tf32(const MmaParams p) {
 }
 
 /// Small whole numbers: every product and sum is exact, in any order.
-void expect_product(void (*kernel)(const MmaParams), i32 depth, int order) {
+void expect_product(void (*kernel)(const MmaParams&), i32 depth, int order) {
   Random random(31);
   std::vector<float> a, b, sum, expected;
   for (i32 i = 0; i < 16 * depth; ++i) a.push_back(static_cast<float>(random.between(-8, 8)));
@@ -136,7 +136,7 @@ struct WarpParams {
   i32* out;  // [10][32]
 };
 
-void shuffle_all_ways(const WarpParams p) {
+void shuffle_all_ways(const WarpParams& p) {
   const i32 lane = static_cast<i32>(threadIdx.x % 32), value = 100 + lane;
   const i32 results[] = {
       __shfl_sync(~0u, value, 5),
@@ -177,7 +177,7 @@ TEST(Warp, ShufflesVotesAndReductions) {
 }
 
 template <int Case>
-void misuse_warp(const WarpParams) {
+void misuse_warp(const WarpParams&) {
   const i32 lane = static_cast<i32>(threadIdx.x % 32);
   if (Case == 0 && lane == 4) return;
   if (Case == 1 && lane == 4) __syncthreads();
@@ -189,7 +189,7 @@ void misuse_warp(const WarpParams) {
   if (Case == 1) __syncthreads();
 }
 
-std::string warp_error(void (*kernel)(const WarpParams), int order) {
+std::string warp_error(void (*kernel)(const WarpParams&), int order) {
   try {
     shim::launch(kernel, WarpParams{}, {.threads = 32, .order = static_cast<shim::Order>(order)});
   } catch (const std::logic_error& error) {
@@ -212,7 +212,7 @@ TEST(Warp, AThreadThatIsElsewhereIsAnError) {
   }
 }
 
-void multiply_in_half_a_warp(const WarpParams) {
+void multiply_in_half_a_warp(const WarpParams&) {
   float sum[4] = {};
   const u32 a[4] = {}, b[2] = {};
   mma<DType::F16>(sum, a, b);

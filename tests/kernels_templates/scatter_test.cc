@@ -22,7 +22,7 @@ constexpr double unit_of(DType type) {
   return 0;
 }
 
-using ScatterKernel = void (*)(ScatterParams);
+using ScatterKernel = void (*)(const ScatterParams&);
 
 /// Of a kernel with `spec`, whose dtype this is: an instance a dtype, not one a kernel. The buffer comes
 /// whole or in slices, with sums of an offset that was read in place or without.

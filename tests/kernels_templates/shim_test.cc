@@ -16,7 +16,7 @@ struct ReverseParams {
   i32* output;
   i32* votes;
 };
-void reverse_block(const ReverseParams p) {
+void reverse_block(const ReverseParams& p) {
   __shared__ i32 shared[64];
   const i32 thread = static_cast<i32>(threadIdx.x), base = static_cast<i32>(blockIdx.x * blockDim.x);
   shared[thread] = p.input[base + thread];
@@ -42,7 +42,7 @@ TEST(Shim, BarriersSeparateWritesFromReadsInEveryOrder) {
 }
 
 struct NoParams {};
-void diverge(const NoParams) {
+void diverge(const NoParams&) {
   if (threadIdx.x != 3) __syncthreads();
 }
 
@@ -59,7 +59,7 @@ TEST(Shim, DivergingBarrierIsAnError) {
 struct SharedParams {
   i32* out;
 };
-void look_and_write(const SharedParams p) {
+void look_and_write(const SharedParams& p) {
   auto* words = static_cast<i32*>(shim::dynamic_shared());
   p.out[blockIdx.x * blockDim.x + threadIdx.x] = words[threadIdx.x];
   words[threadIdx.x] = 1;
@@ -75,7 +75,7 @@ TEST(Shim, EachBlockGetsPoisonedSharedMemoryOfTheLaunchesSize) {
 #endif
 }
 
-void where_it_lies(const SharedParams p) {
+void where_it_lies(const SharedParams& p) {
   *p.out = static_cast<i32>(reinterpret_cast<std::uintptr_t>(shim::dynamic_shared()) % 256);
 }
 TEST(Shim, SharedMemoryIsNotAlignedToMoreThanItMustBe) {
@@ -88,7 +88,9 @@ TEST(Shim, SharedMemoryIsNotAlignedToMoreThanItMustBe) {
 struct OrderParams {
   std::vector<i32>* started;
 };
-void note_start(const OrderParams p) { p.started->push_back(static_cast<i32>(blockIdx.x * 4 + threadIdx.x)); }
+void note_start(const OrderParams& p) {
+  p.started->push_back(static_cast<i32>(blockIdx.x * 4 + threadIdx.x));
+}
 
 TEST(Shim, BlocksAndThreadsStartInTheOrderThatIsAskedFor) {
   const auto started = [](shim::Order order, u64 seed) {

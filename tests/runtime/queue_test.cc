@@ -16,8 +16,16 @@ using testing::HasSubstr;
 
 class QueueTest : public ExecutionTest {
  protected:
+  /// Of plans that all tests of a process share.
   ByHand by_hand(minuet_queue* queue, void* stream = nullptr) {
-    return {machine(), dtype(), kWidths, weights().parameters.all(), queue, stream};
+    static std::map<std::pair<Machine*, DType>, ByHand::Plans> made;
+    ByHand::Plans& plans = made[{&machine(), dtype()}];
+    ByHand network = by_hand(queue, stream, plans);
+    plans = network.plans();
+    return network;
+  }
+  ByHand by_hand(minuet_queue* queue, void* stream, const ByHand::Plans& plans) {
+    return {machine(), dtype(), kWidths, weights().parameters.all(), queue, stream, plans};
   }
   std::vector<char> run(ByHand& network, const Cloud& cloud, void* stream = nullptr) {
     const Buffer coordinates(machine(), cloud.coordinates), features(machine(), cloud.bytes);
@@ -250,7 +258,7 @@ TEST_P(QueueTest, QueuesOfManyThreads) {
   const auto work = [&](int mine) {
     const Stream stream(machine());
     const Queue queue = make_queue(machine(), stream.get());
-    ByHand network = by_hand(queue.get(), stream.get());
+    ByHand network = by_hand(queue.get(), stream.get(), {});
     for (int i = 0; i < 3; ++i) {
       const int which = (mine + i) % 2;
       EXPECT_EQ(run(network, clouds[which], stream.get()), expected[which]) << "thread " << mine;
@@ -313,7 +321,7 @@ TEST_P(QueueOnGpu, AGlobalCaptureBesideAnothersPrepare) {
         std::thread beside([&] {
           other.make_current();
           EXPECT_EQ(run(others, larger, other.get()), others_expected);
-          by_hand(other_queue.get(), other.get());
+          by_hand(other_queue.get(), other.get(), {});
           others.infer(coordinates.integers(), cloud.count(), features.data(), others_output.data());
         });
         network.run(features.data(), output.data());

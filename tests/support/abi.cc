@@ -128,7 +128,7 @@ Machine* Machine::open(const std::string& name, std::string& reason) {
 
 Buffer::Buffer(Machine& machine, int64_t bytes) : machine_(machine), bytes_(bytes) {
   check(minuet_device_allocate(machine.device(), bytes, &data_));
-  poison();
+  if (!machine.is_software()) poison();  // whose memory comes so
 }
 
 Buffer::~Buffer() { minuet_device_free(machine_.device(), data_); }

@@ -35,8 +35,14 @@ Queue make_queue(Machine& machine, void* stream) {
 }
 
 ByHand::ByHand(Machine& machine, DType dtype, const std::vector<int32_t>& widths,
-               const std::map<std::string, FileTensor>& tensors, minuet_queue* queue, void* stream)
-    : machine_(machine), dtype_(dtype), tensors_(tensors), queue_(queue), stream_(stream) {
+               const std::map<std::string, FileTensor>& tensors, minuet_queue* queue, void* stream,
+               Plans plans)
+    : machine_(machine),
+      dtype_(dtype),
+      tensors_(tensors),
+      queue_(queue),
+      stream_(stream),
+      plans_(std::move(plans)) {
   const std::vector<int32_t>& c = widths;
   // A skip's level has one matrix for what comes up beside it: [up, skip].
   std::vector<Tensor> both, skips, ups;
@@ -70,6 +76,26 @@ ByHand::Tensor ByHand::add_tensor(int level, int channels) {
 void ByHand::add_layer(const std::string& convolution, const std::string& batch_norm,
                        minuet_convolution_options options, size_t map, const Tensor& input,
                        const Tensor& output, const Tensor* residual) {
+  if (layers_.size() == plans_.size())
+    plans_.push_back(make_plan(convolution, batch_norm, options, input, output, residual != nullptr));
+  minuet_execution_options execution_options = MINUET_EXECUTION_OPTIONS_INIT;
+  execution_options.queue = queue_;
+  minuet_execution* execution = nullptr;
+  check(minuet_execution_create(plans_[layers_.size()].get(), machine_.device(), &execution_options,
+                                &execution));
+  Layer layer;
+  layer.execution.reset(execution);
+  layer.map = map;
+  layer.input = input;
+  layer.output = output;
+  layer.has_residual = residual != nullptr;
+  if (residual) layer.residual = *residual;
+  layers_.push_back(std::move(layer));
+}
+
+std::shared_ptr<minuet_plan> ByHand::make_plan(const std::string& convolution, const std::string& batch_norm,
+                                               minuet_convolution_options options, const Tensor& input,
+                                               const Tensor& output, bool has_residual) const {
   std::vector<float> scale, shift;
   for (int channel = 0; channel < output.channels; ++channel) {
     const auto of = [&](const char* part) { return values(batch_norm + part)[channel]; };
@@ -83,24 +109,13 @@ void ByHand::add_layer(const std::string& convolution, const std::string& batch_
   options.weight = values(convolution + ".weight").data();
   options.scale = scale.data();
   options.shift = shift.data();
-  options.residual = residual != nullptr;
-  Layer layer;
+  options.residual = has_residual;
   minuet_plan* plan = nullptr;
   check(minuet_plan_create_convolution(machine_.context(), &options, &plan));
-  layer.plan.reset(plan);
+  std::shared_ptr<minuet_plan> made(plan, minuet_plan_destroy);
   check(minuet_plan_compile(plan, machine_.arch().c_str(), nullptr, nullptr));
   check(minuet_plan_load(plan, machine_.device()));
-  minuet_execution_options execution_options = MINUET_EXECUTION_OPTIONS_INIT;
-  execution_options.queue = queue_;
-  minuet_execution* execution = nullptr;
-  check(minuet_execution_create(plan, machine_.device(), &execution_options, &execution));
-  layer.execution.reset(execution);
-  layer.map = map;
-  layer.input = input;
-  layer.output = output;
-  layer.has_residual = residual != nullptr;
-  if (residual) layer.residual = *residual;
-  layers_.push_back(std::move(layer));
+  return made;
 }
 
 ByHand::Tensor ByHand::submanifold(const std::string& name, const Tensor& input, const Tensor& output) {

@@ -16,9 +16,15 @@ Queue make_queue(Machine& machine, void* stream = nullptr);
 
 class ByHand {
  public:
-  /// `tensors`: a weights file of MinkUNet42, without a head. `queue` may be null.
+  /// One a layer.
+  using Plans = std::vector<std::shared_ptr<minuet_plan>>;
+
+  /// `tensors`: a weights file of MinkUNet42, without a head. `queue` may be null. `plans`: of another one of
+  /// the same machine, dtype, widths and tensors, or none, which are made.
   ByHand(Machine& machine, DType dtype, const std::vector<int32_t>& widths,
-         const std::map<std::string, FileTensor>& tensors, minuet_queue* queue, void* stream = nullptr);
+         const std::map<std::string, FileTensor>& tensors, minuet_queue* queue, void* stream = nullptr,
+         Plans plans = {});
+  const Plans& plans() const { return plans_; }
   /// Sets, maps, every layer; with a queue all layers together. Device int32 [count, 4].
   void prepare(const int32_t* coordinates, int64_t count);
   /// Both.
@@ -45,7 +51,6 @@ class ByHand {
     int column = 0, channels = 0;
   };
   struct Layer {
-    Plan plan{nullptr, {minuet_plan_destroy}};
     Execution execution{nullptr, {minuet_execution_destroy}};
     size_t map = 0;
     Tensor input, output, residual;
@@ -57,6 +62,9 @@ class ByHand {
   void add_layer(const std::string& convolution, const std::string& batch_norm,
                  minuet_convolution_options options, size_t map, const Tensor& input, const Tensor& output,
                  const Tensor* residual = nullptr);
+  std::shared_ptr<minuet_plan> make_plan(const std::string& convolution, const std::string& batch_norm,
+                                         minuet_convolution_options options, const Tensor& input,
+                                         const Tensor& output, bool has_residual) const;
   Tensor submanifold(const std::string& name, const Tensor& input, const Tensor& output);
   Tensor down(const std::string& name, const Tensor& input, const Tensor& output);
   void up(const std::string& name, const Tensor& input, const Tensor& output);
@@ -73,6 +81,7 @@ class ByHand {
   const std::map<std::string, FileTensor>& tensors_;
   minuet_queue* queue_;
   void* stream_;
+  Plans plans_;
   std::vector<Matrix> matrices_;
   std::vector<Layer> layers_;
   std::vector<Coordinates> sets_;  // by level

@@ -127,4 +127,12 @@ std::vector<double> convolve(const Layer& layer, const std::vector<Pair>& pairs,
   return result;
 }
 
+void add_channel(double x, const float* weights, std::int64_t outputs, double* sums, double* magnitudes) {
+  for (std::int64_t o = 0; o < outputs; ++o) {
+    const double product = x * weights[o];
+    sums[o] += product;
+    magnitudes[o] += std::abs(product);
+  }
+}
+
 }  // namespace minuet::oracle

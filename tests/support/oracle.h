@@ -51,4 +51,8 @@ struct Layer {
 std::vector<double> convolve(const Layer& layer, const std::vector<Pair>& pairs,
                              std::vector<double>* magnitudes = nullptr);
 
+/// What one input channel adds to a row of outputs: sums[o] += x * weights[o], and magnitudes[o] the size of
+/// that.
+void add_channel(double x, const float* weights, std::int64_t outputs, double* sums, double* magnitudes);
+
 }  // namespace minuet::oracle

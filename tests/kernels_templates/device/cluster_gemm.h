@@ -114,7 +114,7 @@ MINUET_DEVICE void exchange_sums(float* received, u32 rank, float (*sums)[4]) {
 }
 
 template <ClusterGemmSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(gemm_threads(S)) void cluster_gemm(const GemmParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(gemm_threads(S)) void cluster_gemm(MINUET_PARAMS(GemmParams) p) {
   constexpr i32 kTiles = S.columns / kMmaColumns, kOwn = kTiles / S.cluster;
   const u32 rank = cluster_rank();
   auto* barriers = reinterpret_cast<MBarrier*>(dynamic_shared());

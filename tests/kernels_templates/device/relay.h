@@ -23,7 +23,7 @@ MINUET_DEVICE void relay_turn() {
 }
 
 template <RelaySpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void relay(const RelayParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void relay(MINUET_PARAMS(RelayParams) p) {
   i32* last = reinterpret_cast<i32*>(dynamic_shared() + S.shared_bytes) - 1;
   if (threadIdx.x == 0) *last = static_cast<i32>(blockIdx.x);
   cluster_sync();

@@ -50,7 +50,7 @@ MINUET_DEVICE void multiply_stage(const u32* stage, float (*sums)[4]) {
 }
 
 template <StagedGemmSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(gemm_threads(S)) void staged_gemm(const GemmParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(gemm_threads(S)) void staged_gemm(MINUET_PARAMS(GemmParams) p) {
   constexpr i32 kTiles = S.columns / kMmaColumns;
   auto* ring = reinterpret_cast<u32*>(dynamic_shared());
   for (i32 step = 0; step + 1 < S.stages; ++step) copy_step<S>(p, step, ring + step * gemm_stage_words(S));

@@ -20,9 +20,9 @@ void FusedKernelTest::expect_right(const FusedSpec& spec, const FusedShapeOfMap&
   const i32 count = static_cast<i32>(shape.queries);
   StoredRows stored(spec.io, count + kPadding + 1, spec.out_channels, spec.out_channels);
   const TestBuffer input(device(), problem.input.bytes), residual(device(), problem.residual.bytes),
-      image(device(), fused_image(spec, problem.weights)), rows(device(), problem.rows),
-      masks(device(), problem.masks), order(device(), problem.order), scale(device(), problem.scale),
-      shift(device(), problem.shift), words(device(), std::vector<i32>{count, 0, 0});
+      image(device(), problem.image), rows(device(), problem.rows), masks(device(), problem.masks),
+      order(device(), problem.order), scale(device(), problem.scale), shift(device(), problem.shift),
+      words(device(), std::vector<i32>{count, 0, 0});
   FusedParams p{};
   p.input = input.as<>();
   p.input_ld = problem.input.ld;
@@ -42,9 +42,7 @@ void FusedKernelTest::expect_right(const FusedSpec& spec, const FusedShapeOfMap&
   p.overflow = words.as<u32>() + 1;
   p.overflow_mark = 1;
   const i64 capacity = count + kPadding + 1000;
-  const FusedSpec one = shortcut_of(spec);
-  const TestBuffer shortcut_image(
-      device(), spec.shortcut ? fused_image(one, problem.shortcut_weights) : std::vector<char>(16)),
+  const TestBuffer shortcut_image(device(), spec.shortcut ? problem.shortcut_image : std::vector<char>(16)),
       shortcut_scale(device(), problem.shortcut_scale), shortcut_shift(device(), problem.shortcut_shift);
   std::vector<char> first, shortcut_bytes;
   const std::vector<char> poison = stored.bytes;

@@ -86,8 +86,8 @@ class MatmulTest : public GpuTest {
       char** table = pointers->as<char*>();
       bound.weight = table, bound.input = table + problem.batch, bound.output = table + 2 * problem.batch;
     }
-    TestBuffer workspace(device(), kMatmulWorkspaceBytes);
-    take(matmuls->run(bound, workspace.as(), nullptr, lookups));
+    if (!workspace_) workspace_ = std::make_unique<TestBuffer>(device(), kMatmulWorkspaceBytes);
+    take(matmuls->run(bound, workspace_->as(), nullptr, lookups));
     take(device().synchronize(nullptr));
     return true;
   }
@@ -148,6 +148,8 @@ class MatmulTest : public GpuTest {
     RecordProperty("algorithms", std::to_string(found) + " of " + std::to_string(asked));
     std::printf("[          ] algorithms for %d of %d shapes\n", found, asked);
   }
+
+  std::unique_ptr<TestBuffer> workspace_;
 };
 
 TEST_F(MatmulTest, Single) { check_mode(BatchMode::Single, true); }

@@ -54,6 +54,8 @@ Launch::Launch(const Grid& launch_grid, const std::function<void()>& body)
     shared_.push_back(std::make_unique<SharedMemory>(static_cast<std::size_t>(grid.shared_bytes)));
   }
   order_.resize(static_cast<std::size_t>(grid.cluster * grid.threads));
+  threads = std::vector<Thread>(order_.size());
+  blocks = std::vector<Block>(shared_.size());
   current = this;
 }
 
@@ -71,8 +73,8 @@ void Launch::run() {
 
 void Launch::run_cluster(unsigned first_block) {
   const auto per_block = static_cast<std::size_t>(grid.threads);
-  threads = std::vector<Thread>(order_.size());
-  blocks = std::vector<Block>(shared_.size());
+  for (Thread& thread : threads) thread = {};
+  for (Block& block : blocks) block = {};
   for (unsigned rank = 0; rank < blocks.size(); ++rank) {
     Block& block = blocks[rank];
     block.index = first_block + rank;

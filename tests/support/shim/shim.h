@@ -29,7 +29,7 @@ struct Grid {
 void run_grid(const Grid& grid, const std::function<void()>& thread_body);
 
 template <class Params>
-void launch(void (*kernel)(const Params), const Params& params, const Grid& grid) {
+void launch(void (*kernel)(const Params&), const Params& params, const Grid& grid) {
   run_grid(grid, [&] { kernel(params); });
 }
 

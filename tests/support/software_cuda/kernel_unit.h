@@ -9,6 +9,10 @@
 namespace minuet::software_cuda {
 
 template <class Params>
+void call(void (*kernel)(const Params&), const void* params) {
+  kernel(*static_cast<const Params*>(params));
+}
+template <class Params>  // of a kernel that does not say MINUET_PARAMS
 void call(void (*kernel)(Params), const void* params) {
   kernel(*static_cast<const Params*>(params));
 }

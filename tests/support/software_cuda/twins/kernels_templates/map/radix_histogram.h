@@ -9,7 +9,7 @@
 namespace minuet {
 
 template <RadixHistogramSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void radix_histogram(const RadixHistogramParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void radix_histogram(MINUET_PARAMS(RadixHistogramParams) p) {
   using Key = typename KeyOf<S.key>::Type;
   constexpr i64 kTile = static_cast<i64>(S.threads) * S.items_per_thread;
   __shared__ u32 counts[kMaxRadixPasses][kRadixBins];

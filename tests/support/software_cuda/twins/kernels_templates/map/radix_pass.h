@@ -29,7 +29,7 @@ MINUET_DEVICE u32 look_back(u32* lookback, i64 tile, u32 digit, u32 own) {
 }
 
 template <RadixPassSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void radix_pass(const RadixPassParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void radix_pass(MINUET_PARAMS(RadixPassParams) p) {
   using Key = typename KeyOf<S.key>::Type;
   constexpr i32 kTile = S.threads * S.items_per_thread;
   __shared__ u32 tile_shared;

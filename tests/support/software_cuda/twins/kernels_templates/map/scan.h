@@ -50,7 +50,7 @@ MINUET_DEVICE u32 take_prefix(u64* state, i64 tile, u32 own) {
 }
 
 template <ScanSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void scan(const ScanParams p) {
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void scan(MINUET_PARAMS(ScanParams) p) {
   constexpr i64 kTile = static_cast<i64>(S.threads) * S.items_per_thread;
   __shared__ u32 sums[S.threads];
   const i64 items = scan_items(p, *p.count), first = blockIdx.x * kTile;
