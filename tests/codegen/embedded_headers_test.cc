@@ -33,7 +33,7 @@ TEST(EmbeddedHeaders, R03_OursAreTheFilesOfTheTreeByteForByte) {
   int checked = 0;
   for (const Header& header : llvm::cantFail(headers_for(text))) {
     if (header.name.take_front(18) != "kernels_templates/") continue;
-    EXPECT_EQ(header.text.str(), read_text(MINUET_SOURCE_DIR "/" + header.name.str())) << header.name.str();
+    EXPECT_EQ(header.text.str(), contents(MINUET_SOURCE_DIR "/" + header.name.str())) << header.name.str();
     EXPECT_EQ(header.text.data()[header.text.size()], '\0') << "NVRTC wants C strings";
     EXPECT_EQ(header.name.data()[header.name.size()], '\0');
     ++checked;
@@ -69,7 +69,7 @@ std::string toolkit_digest(const std::vector<std::string>& texts) {
       llvm::formatv("{0} {1}/blob {1}/index {1}/d toolkit {1} {1} a.cuh", MINUET_EMBED_HEADERS, folder.path())
           .str();
   EXPECT_EQ(std::system(command.c_str()), 0) << command;
-  return read_text(folder / "index");
+  return contents(folder / "index");
 }
 
 TEST(EmbeddedHeaders, R03_AByteOfAHeaderOfTheToolkitIsAnotherDigest) {

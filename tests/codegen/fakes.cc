@@ -9,7 +9,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "codegen/arch.h"
 #include "llvm/ADT/StringExtras.h"
@@ -179,13 +178,6 @@ std::vector<std::string> files_below(const std::string& folder) {
   }
   std::sort(files.begin(), files.end());
   return files;
-}
-
-std::string read_text(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
 }
 
 void write_text(const std::string& path, const std::string& text) {

@@ -11,6 +11,7 @@
 #include "codegen/cache/cache_directory.h"
 #include "codegen/cache/kernel_cache.h"
 #include "codegen/compiler.h"
+#include "tests/support/contents.h"
 
 namespace minuet {
 
@@ -80,7 +81,6 @@ std::unique_ptr<KernelCache> make_cache(const std::string& directory, std::share
 
 /// Every regular file below `folder`.
 std::vector<std::string> files_below(const std::string& folder);
-std::string read_text(const std::string& path);
 void write_text(const std::string& path, const std::string& text);
 /// The bytes of a library whose build-id is `id`, with another one.
 std::string with_another_build_id(std::string library, const std::string& id);

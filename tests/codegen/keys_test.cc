@@ -104,7 +104,7 @@ std::set<std::string> names_in(const HeaderClosure& closure) {
 TEST(HeaderIndex, R01_ItIsOfTheBytesThatAreEmbedded) {
   std::string text, last;
   for (const HeaderRow& row : kernel_headers()) {
-    const std::string bytes = read_text(MINUET_SOURCE_DIR "/" + std::string(row.name));
+    const std::string bytes = contents(MINUET_SOURCE_DIR "/" + std::string(row.name));
     EXPECT_EQ(row.digest, sha256_hex(bytes)) << row.name;
     std::string includes;
     for (const std::string& name : included_names(bytes)) includes += name + "\n";
@@ -119,7 +119,7 @@ TEST(HeaderIndex, R01_ItIsOfTheBytesThatAreEmbedded) {
 
 TEST(HeaderIndex, R01_ACommentInOneHeaderLeavesTheOthersKernelsAlone) {
   const std::string digest =
-      sha256_hex(read_text(MINUET_SOURCE_DIR "/" + std::string(kGather)) + "// a comment\n");
+      sha256_hex(contents(MINUET_SOURCE_DIR "/" + std::string(kGather)) + "// a comment\n");
   const std::vector<HeaderRow> changed = with_another(kGather, digest.c_str());
   int kept = 0, lost = 0;
   for (const auto& kernel : one_of_each_kernel()) {

@@ -96,7 +96,7 @@ void expect_another_id(const std::string& library,
   ASSERT_TRUE(first) << tried;
   const std::string id = first->build_id();
   EXPECT_THAT(id, testing::MatchesRegex("[0-9a-f]+"));
-  write_text(other, change(read_text(path), id));
+  write_text(other, change(contents(path), id));
   const std::optional<NvrtcLibrary> second = open_nvrtc_library(other, tried);
   ASSERT_TRUE(second) << tried;
   EXPECT_NE(second->build_id(), id);

@@ -77,12 +77,11 @@ TEST_F(Nvrtc, DISABLED_ChildPrintsDigests) {
   }
 }
 
-/// The digests of kernels with CUB, one preamble of which a precompiled header can be made, as the
-/// environment says; and what became of precompiled headers.
-TEST_F(Nvrtc, DISABLED_ChildPrintsCubDigests) {
+/// The digests of kernels of two preambles, one of them with CUB, of which precompiled headers can be made,
+/// as the environment says; and what became of precompiled headers.
+TEST_F(Nvrtc, DISABLED_ChildPrintsDigestsOfFour) {
   const std::vector<KernelSource> sources = {emit(ScanSpec{}), emit(ScanSpec{.items_per_thread = 12}),
-                                             emit(RadixPassSpec{}),
-                                             emit(RadixPassSpec{.key = KeyType::U64, .values = false})};
+                                             emit(PackSpec{}), emit(PackSpec{.key = KeyType::U64})};
   const auto environment = [](const char* name) {
     const char* const value = std::getenv(name);
     return std::string(value != nullptr ? value : "");
@@ -154,7 +153,7 @@ TEST_F(Nvrtc, R02_APatchedLibraryIsAnotherCompilerAndACopyIsNot) {
   llvm::StringRef(info.id).split(words, ' ');
   ASSERT_EQ(words.size(), 4u) << info.id;
   write_text(folder / "patched/libnvrtc.so.13",
-             with_another_build_id(read_text(library.string()), words[2].str()));
+             with_another_build_id(contents(library.string()), words[2].str()));
   const std::string id = "id " + info.id;
   EXPECT_THAT(open_in_child(folder / "copy/libnvrtc.so.13"), HasSubstr(id));
   const std::string patched = open_in_child(folder / "patched/libnvrtc.so.13");
@@ -180,7 +179,7 @@ TEST_F(Nvrtc, R03_NoHeaderIsOpened) {
   const std::string output =
       child("ChildPrintsDigests", folder.path(), "strace -f -e trace=open,openat,openat2 -o trace.txt");
   if (lines_with(output, "digest ").size() != 2) GTEST_SKIP() << "strace does not run here: " << output;
-  const std::string trace = read_text(folder / "trace.txt");
+  const std::string trace = contents(folder / "trace.txt");
   ASSERT_THAT(trace, HasSubstr("libnvrtc"));
   for (const char* word : {"include/", ".cuh", ".h\"", "cccl"}) {
     EXPECT_THAT(lines_with(trace, word), testing::IsEmpty()) << word;
@@ -199,17 +198,17 @@ TEST_F(Nvrtc, R04_EqualRequestsGiveEqualBytesInEveryProcess) {
 TEST_F(Nvrtc, R30_PrecompiledHeadersAndTracesChangeNoByte) {
   const TemporaryFolder one, two, three;
   std::filesystem::create_directory(two / "pch");
-  const std::string plain = child("ChildPrintsCubDigests", one.path());
+  const std::string plain = child("ChildPrintsDigestsOfFour", one.path());
   ASSERT_THAT(lines_with(plain, "digest "), testing::SizeIs(4)) << plain;
   EXPECT_THAT(lines_with(plain, "pch "), testing::Each("pch 0"));
   const std::string with_pch =
-      child("ChildPrintsCubDigests", two.path(), "MINUET_TEST_PCH='" + (two / "pch") + "'");
+      child("ChildPrintsDigestsOfFour", two.path(), "MINUET_TEST_PCH='" + (two / "pch") + "'");
   EXPECT_EQ(lines_with(with_pch, "digest "), lines_with(plain, "digest "));
   EXPECT_THAT(lines_with(with_pch, "pch "), testing::ElementsAre("pch 1", "pch 2", "pch 1", "pch 2"));
   const std::string traced =
-      child("ChildPrintsCubDigests", three.path(), "MINUET_TEST_TRACE='" + (three / "trace") + "'");
+      child("ChildPrintsDigestsOfFour", three.path(), "MINUET_TEST_TRACE='" + (three / "trace") + "'");
   EXPECT_EQ(lines_with(traced, "digest "), lines_with(plain, "digest "));
-  EXPECT_THAT(read_text(three / "trace"), HasSubstr("\"traceEvents\""));
+  EXPECT_THAT(contents(three / "trace"), HasSubstr("\"traceEvents\""));
 }
 
 TEST_F(Nvrtc, R30_AFolderThatCannotBeWrittenIsNoError) {
@@ -238,7 +237,7 @@ TEST_F(Nvrtc, R32_ATraceOverwritesAndSaysWhereItCannot) {
   control.time_trace = folder / "trace";
   write_text(control.time_trace, "an older trace");
   for (int i = 0; i < 2; ++i) llvm::cantFail(compiler_->compile({emit(GatherSpec{}), kArch}, control));
-  EXPECT_THAT(read_text(control.time_trace), HasSubstr("\"traceEvents\""));
+  EXPECT_THAT(contents(control.time_trace), HasSubstr("\"traceEvents\""));
   EXPECT_THAT(files_below(folder.path()), testing::ElementsAre(control.time_trace));
   // NVRTC itself would end this process here.
   control.time_trace = "/nonexistent/trace";

@@ -43,7 +43,7 @@ TEST(Trace, R32_IsAFileOrAReason) {
   Trace trace;
   { const Trace::Span span(&trace, "run", "prepare"); }
   EXPECT_FALSE(llvm::errorToBool(trace.write(folder / "trace.json")));
-  EXPECT_EQ(spans_of(read_text(folder / "trace.json")).size(), 1u);
+  EXPECT_EQ(spans_of(contents(folder / "trace.json")).size(), 1u);
   const StatusError status = take_status(trace.write(folder / "missing/trace.json"));
   EXPECT_NE(status.message().find("missing/trace.json"), std::string::npos) << status.message();
 }

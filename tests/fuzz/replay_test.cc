@@ -14,7 +14,7 @@ TEST_P(FuzzReplay, TheCorpusRunsThrough) {
   int whole = 0;
   for (const std::string& path : files_below(corpus)) {
     SCOPED_TRACE(path);
-    const std::string input = read_text(path);
+    const std::string input = contents(path);
     const bool taken = GetParam().run(input);
     // Where the format changed, the whole ones are none any more: make the corpus again (README.md).
     if (path.find("/whole") != std::string::npos) {

@@ -9,20 +9,15 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <sstream>
 
 #include "tests/support/abi.h"
+#include "tests/support/contents.h"
 #include "tests/support/expect.h"
 
 namespace minuet::abi {
 
 inline constexpr const char* kArch = "sm_90a";
-
-inline std::string contents(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-}
 
 class Caches : public testing::Test {
  protected:

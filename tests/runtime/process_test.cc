@@ -7,11 +7,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
+#include "tests/support/contents.h"
 #include "tests/support/expect.h"
 
 extern char** environ;
@@ -54,8 +53,7 @@ Ended run(const Words& command, const Words& settings = {}) {
   int status = 0;
   waitpid(child, &status, 0);
   ended.code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-  std::ifstream file(log);
-  ended.text.assign(std::istreambuf_iterator<char>(file), {});
+  ended.text = minuet::contents(log);
   std::filesystem::remove(log);
   return ended;
 }

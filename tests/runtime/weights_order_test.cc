@@ -4,9 +4,9 @@
 
 #include <array>
 #include <fstream>
-#include <iterator>
 #include <map>
 
+#include "tests/support/contents.h"
 #include "tests/support/network_abi.h"
 #include "tests/support/random.h"
 #include "tests/support/rounding.h"
@@ -361,11 +361,6 @@ TEST_F(WeightsOrder, AHeadOfAnotherEngine) {
   tensors["h.kernel"].shape = {10};
   EXPECT_EQ(create(description, tensors, MINUET_WEIGHTS_MINKOWSKI), MINUET_INVALID_ARGUMENT);
   EXPECT_THAT(last_error(), HasSubstr("\"h.kernel\" has shape [10], but a head for 2 channels"));
-}
-
-std::string contents(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
 }
 
 /// A small segmenter as MinkowskiEngine would have it, below a prefix and by other names.

@@ -3,10 +3,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "llvm/Support/JSON.h"
+#include "tests/support/contents.h"
 
 namespace minuet {
 namespace {
@@ -50,8 +49,7 @@ bool have_golden() { return std::filesystem::exists(shared_folder() + "/golden/s
 GoldenFile read_golden(const std::string& name) {
   GoldenFile file;
   file.path = shared_folder() + "/golden/" + name + ".safetensors";
-  std::ifstream stream(file.path, std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  const std::string bytes = contents(file.path);
   if (bytes.size() < 8) {
     ADD_FAILURE() << "cannot read " << file.path;
     return file;

@@ -89,6 +89,7 @@ class CliTable : public testing::TestWithParam<const char*> {
   void check(const CliCase& one);
 
   bool has_device_ = true;
+  std::map<std::string, std::string> before_;  // each line leaves the folder so
 
  private:
   const std::filesystem::path here_ = std::filesystem::current_path();
@@ -115,7 +116,6 @@ void CliTable::check(const CliCase& one) {
       arguments.push_back(word == "D" ? GetParam() : word);
     }
   }
-  const std::map<std::string, std::string> before = snapshot();
   const Finished finished = minuet(arguments);
   std::map<std::string, std::string> after = snapshot();
   EXPECT_EQ(finished.code, one.code) << finished.err;
@@ -145,14 +145,14 @@ void CliTable::check(const CliCase& one) {
     }
     is_first = false;
     after.erase(written);
-    if (before.count(name) == 0) std::filesystem::remove(name);
-    if (before.count(name) != 0) std::ofstream(name, std::ios::binary) << before.at(name);
+    if (before_.count(name) == 0) std::filesystem::remove(name);
+    if (before_.count(name) != 0) std::ofstream(name, std::ios::binary) << before_.at(name);
   }
   for (const auto& [name, bytes] : after) {
-    const auto was = before.find(name);
-    EXPECT_TRUE(was != before.end() && was->second == bytes) << name << " was changed";
+    const auto was = before_.find(name);
+    EXPECT_TRUE(was != before_.end() && was->second == bytes) << name << " was changed";
   }
-  for (const auto& [name, bytes] : before) {
+  for (const auto& [name, bytes] : before_) {
     const std::vector<std::string> named = split(one.writes);
     const bool may_change = std::count(named.begin(), named.end(), name) > 0;
     EXPECT_TRUE(may_change || after.count(name) > 0) << name << " is gone";
@@ -161,6 +161,7 @@ void CliTable::check(const CliCase& one) {
 
 TEST_P(CliTable, EveryLine) {
   if (!has_device_) MINUET_SKIP_OR_FAIL("gpu", "there is no usable GPU");
+  before_ = snapshot();
   for (const CliCase& one : kCases) check(one);
 }
 

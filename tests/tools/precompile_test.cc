@@ -66,11 +66,15 @@ std::unique_ptr<Folder> Precompile::folder_;
 std::string Precompile::network_;
 
 TEST_F(Precompile, R19_WritesABundleAnArchitectureAndSaysWhatItDid) {
+  const bool is_first = !std::filesystem::exists(folder_->path("cache"));
   const std::string path = bundle();
   const llvm::json::Object report = parse(contents(folder_->path("report.json")));
   const int64_t kernels = *report.getInteger("kernels");
   EXPECT_GT(kernels, 20);
   EXPECT_EQ(*report.getInteger("compiled") + *report.getInteger("found"), kernels);
+  if (is_first) {
+    EXPECT_EQ(*report.getInteger("compiled"), kernels);
+  }
   EXPECT_EQ(*report.getInteger("failed"), 0);
   EXPECT_GT(*report.getInteger("bytes"), 100000);
   EXPECT_GT(*report.getNumber("seconds"), 0);
@@ -93,6 +97,21 @@ TEST_F(Precompile, R19_WritesABundleAnArchitectureAndSaysWhatItDid) {
   EXPECT_THAT(again.out, HasSubstr(": 0 compiled, " + std::to_string(kernels) + " found, 0 failed"));
   EXPECT_THAT(again.out, HasSubstr("registers"));
   EXPECT_EQ(again.err, "") << "progress is for terminals";
+}
+
+/// Kernels of the Map step know no dtype.
+TEST_F(Precompile, AnotherDtypeFindsTheKernelsOfTheMap) {
+  bundle();
+  const auto counts = [](const Finished& finished) {
+    EXPECT_EQ(finished.code, 0) << finished.err;
+    const llvm::json::Object report = parse(contents(folder_->path("dtype.json")));
+    return std::pair{*report.getInteger("compiled"), *report.getInteger("found")};
+  };
+  const Words words = {"--dtype", "bf16", "--json", folder_->path("dtype.json")};
+  const auto [compiled, found] = counts(precompile(words));
+  EXPECT_GT(compiled, 0);
+  EXPECT_GT(found, 0);
+  EXPECT_EQ(counts(precompile(words)), std::pair(int64_t{0}, compiled + found));
 }
 
 TEST_F(Precompile, SaysWhoseHeadIsLeftOut) {

@@ -7,7 +7,6 @@
 
 #include <memory>
 #include <optional>
-#include <regex>
 
 #include "include/minuet/minuet.h"
 #include "llvm/Support/JSON.h"
@@ -83,22 +82,6 @@ class Processes : public testing::Test {
     return counts;
   }
 
-  Counts precompile(const std::string& dtype) {
-    const Finished finished =
-        minuet({"precompile", "--network", "sparseresnet21d", "--channels", "16,16,32,32", "--dtype", dtype,
-                "--arch", "sm_90a", "--cache", cache()});
-    EXPECT_EQ(finished.code, 0) << finished.err;
-    std::smatch match;
-    Counts counts;
-    if (!std::regex_search(finished.out, match, std::regex("([0-9]+) compiled, ([0-9]+) found"))) {
-      ADD_FAILURE() << "no counts in: " << finished.out;
-      return counts;
-    }
-    counts.compiled = std::stoll(match[1]);
-    counts.disk_hits = std::stoll(match[2]);
-    return counts;
-  }
-
   std::string cache() const { return folder_.path("cache"); }
 
   const Folder folder_;
@@ -133,7 +116,6 @@ class ReadOnlyFolder {
 };
 
 using ProcessesOnTheGpu = Processes;
-using ProcessesThatCompile = Processes;
 
 /// A cloud's extent and size are no part of any kernel, not even where its keys are longer.
 TEST_F(ProcessesOnTheGpu, OnlyTheFirstCompiles) {
@@ -255,21 +237,6 @@ TEST_F(ProcessesOnTheGpu, R22_ASegmenterRunsWithItsHeadFromABundleAlone) {
     EXPECT_GT(counts.bundle_hits, 0);
     EXPECT_GT(contents(labels).size(), 500u);
   }
-}
-
-/// As OnlyTheFirstCompiles with no GPU; kernels of the Map step know no dtype, so another dtype finds them.
-TEST_F(ProcessesThatCompile, PrecompileTwice) {
-  if (const std::string reason = why_no_nvrtc(); !reason.empty()) MINUET_SKIP_OR_FAIL("nvrtc", reason);
-  const Counts cold = precompile("fp16");
-  EXPECT_GT(cold.compiled, 0);
-  EXPECT_EQ(cold.disk_hits, 0);
-  const Counts warm = precompile("fp16");
-  EXPECT_EQ(warm.compiled, 0);
-  EXPECT_EQ(warm.disk_hits, cold.compiled);
-  const Counts other = precompile("bf16");
-  EXPECT_GT(other.compiled, 0);
-  EXPECT_GT(other.disk_hits, 0);
-  EXPECT_EQ(other.compiled + other.disk_hits, cold.compiled);
 }
 
 }  // namespace

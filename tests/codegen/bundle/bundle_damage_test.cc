@@ -65,7 +65,7 @@ TEST(BundleDamage, R20_ADamagedFrameIsAMissOfThatKernelAlone) {
   const std::vector<Entry> entries = make_kernels(6);
   const std::string path = folder / "a.bundle";
   put_bundle(path, entries);
-  const std::string good = read_text(path);
+  const std::string good = contents(path);
   const auto whole = llvm::cantFail(Bundle::open(path));
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const BundleItem item = whole->item(i);

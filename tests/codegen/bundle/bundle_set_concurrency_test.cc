@@ -23,7 +23,7 @@ TEST(BundleSetConcurrency, R21_ThreadsReadRejectAndMeetDamageAtOnce) {
   const std::string path = folder / "a.bundle";
   put_bundle(path, entries);
   const auto whole = llvm::cantFail(Bundle::open(path));
-  std::string bytes = read_text(path);
+  std::string bytes = contents(path);
   bytes[whole->item(whole->find(entries[0].request_key).value()).offset + 3] ^= 1;
   write_text(path, bytes);
   Warnings warnings;

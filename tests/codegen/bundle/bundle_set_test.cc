@@ -207,7 +207,7 @@ TEST(BundleSet, R24_ABundleWithAnotherDigestIsIgnored) {
   Fixture at;
   const std::string path = at.put("a.bundle", {make_kernel("gather")});
   const std::string other = at.put("b.bundle", {make_kernel("scatter")});
-  const std::string digest = sha256_hex(read_text(path));
+  const std::string digest = sha256_hex(contents(path));
   const std::string wrong = sha256_hex("other");
   at.options.places = {{path, wrong}, {other, ""}};
   const BundleSet set(at.options);
@@ -219,12 +219,12 @@ TEST(BundleSet, R24_ABundleWithAnotherDigestIsIgnored) {
 TEST(BundleSet, R24_ABundleWithTheExpectedDigestIsUsed) {
   Fixture at;
   const std::string path = at.put("a.bundle", {make_kernel("gather")});
-  const std::string digest = sha256_hex(read_text(path));
+  const std::string digest = sha256_hex(contents(path));
   at.options.places = {{path, llvm::StringRef(digest).upper()}};
   EXPECT_EQ(ask(BundleSet(at.options), "gather"), std::string("sm_90a, ") + kHost);
   EXPECT_THAT(at.warnings.all(), IsEmpty());
   // Any one byte, and be it of the trailing digest that no lookup reads, makes another file.
-  std::string bytes = read_text(path);
+  std::string bytes = contents(path);
   for (std::size_t byte : {bytes.size() - 1, bytes.size() - 40}) {
     std::string bad = bytes;
     bad[byte] ^= 1;
@@ -247,7 +247,7 @@ TEST(BundleSet, R20_WhatOthersMayWriteToIsNotUsedUnlessItsDigestIsExpected) {
   EXPECT_THAT(at.warnings.all(), testing::Each(AllOf(HasSubstr(path), HasSubstr("others may"))));
   BundleSet empty({});
   EXPECT_TRUE(llvm::errorToBool(empty.add({path, ""})));
-  at.options.places = {{path, sha256_hex(read_text(path))}};
+  at.options.places = {{path, sha256_hex(contents(path))}};
   EXPECT_EQ(ask(BundleSet(at.options), "gather"), std::string("sm_90a, ") + kHost);
 }
 
@@ -274,7 +274,7 @@ TEST(BundleSet, R20_ADamagedKernelIsOneWarningAndNotAskedAgain) {
   const std::string path = at.put("a.bundle", {make_kernel("gather"), make_kernel("scatter")});
   const auto bundle = llvm::cantFail(Bundle::open(path));
   const std::size_t index = bundle->find(fake_request("gather").key).value();
-  std::string bytes = read_text(path);
+  std::string bytes = contents(path);
   bytes[bundle->item(index).offset + 3] ^= 1;
   write_text(path, bytes);
   at.options.places = {{path, ""}};

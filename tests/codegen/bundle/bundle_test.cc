@@ -51,8 +51,8 @@ TEST(Bundle, R20_ReadsBackWhatWasWritten) {
   EXPECT_EQ(bundle->size(), entries.size());
   EXPECT_EQ(llvm::cantFail(bundle->tuning()), "opaque ");
   EXPECT_EQ(llvm::cantFail(bundle->file_sha256()), written.sha256);
-  EXPECT_EQ(sha256_hex(read_text(folder / "a.bundle")), written.sha256);
-  EXPECT_EQ(read_text(folder / "a.bundle").size(), written.bytes);
+  EXPECT_EQ(sha256_hex(contents(folder / "a.bundle")), written.sha256);
+  EXPECT_EQ(contents(folder / "a.bundle").size(), written.bytes);
   for (const Entry& entry : entries) {
     const auto index = bundle->find(entry.request_key);
     ASSERT_TRUE(index) << entry.binary.display_name;
@@ -124,7 +124,7 @@ TEST(Bundle, R20_WhatDoesNotBelongIntoABundleIsRefusedByName) {
 TEST(Bundle, R20_AFailedWriteLeavesTheOldBundleAndNoFile) {
   const TemporaryFolder folder;
   put_bundle(folder / "a.bundle", make_kernels(2));
-  const std::string before = read_text(folder / "a.bundle");
+  const std::string before = contents(folder / "a.bundle");
   struct rlimit limit, small;
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
   small = limit;
@@ -133,7 +133,7 @@ TEST(Bundle, R20_AFailedWriteLeavesTheOldBundleAndNoFile) {
   const std::string why = error_of(write_bundle(folder / "a.bundle", "sm_90a", make_kernels(3)).takeError());
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
   EXPECT_THAT(why, HasSubstr("files may have 100"));
-  EXPECT_EQ(read_text(folder / "a.bundle"), before);
+  EXPECT_EQ(contents(folder / "a.bundle"), before);
   EXPECT_THAT(files_below(folder.path()), SizeIs(1));
   EXPECT_THAT(error_of(write_bundle(folder / "no/a.bundle", "sm_90a", {}).takeError()),
               HasSubstr("cannot be made"));
@@ -144,7 +144,7 @@ TEST(Bundle, R20_OpenReadsNoFrame) {
   const std::vector<Entry> entries = make_kernels(2);
   put_bundle(folder / "a.bundle", entries);
   const auto whole = llvm::cantFail(Bundle::open(folder / "a.bundle"));
-  std::string bytes = read_text(folder / "a.bundle");
+  std::string bytes = contents(folder / "a.bundle");
   for (std::size_t i = 0; i < 2; ++i) bytes[whole->item(i).offset + 5] ^= 1;
   write_text(folder / "b.bundle", bytes);
   const auto bundle = llvm::cantFail(Bundle::open(folder / "b.bundle"));
@@ -169,7 +169,7 @@ TEST(Bundle, R20_FiveThousandEntriesOpenSoon) {
     expect_same(llvm::cantFail(bundle->read(*index)), entries[round * 499]);
   }
   std::printf("opening 5000 entries (%zu bytes) took %.2f ms, the best of 10 (goal 5)\n",
-              read_text(folder / "a.bundle").size(), best_ms);
+              contents(folder / "a.bundle").size(), best_ms);
 }
 
 TEST(Bundle, R20_WhatIsNoRegularFileIsRefused) {

@@ -141,7 +141,7 @@ TEST(Precompile, R20_KernelsAreAddedToAnExistingBundle) {
   ASSERT_THAT(result.bundles, SizeIs(1));
   EXPECT_EQ(result.bundles[0].kernels, 3);
   at_once.precompile({"three", "one", "two"});
-  EXPECT_EQ(read_text(farm.bundle()), read_text(at_once.bundle()));
+  EXPECT_EQ(contents(farm.bundle()), contents(at_once.bundle()));
   EXPECT_THAT(files_below(farm.folder / "out"), SizeIs(1)) << "neither a lock nor a temporary file is left";
 }
 
@@ -198,7 +198,7 @@ TEST(Precompile, R17_AWaitForAnotherWriterIsCancelledAndNothingIsWrittenWithoutT
   LockCounter system;
   Farm farm(system);
   farm.precompile({"one"});
-  const std::string before = read_text(farm.bundle());
+  const std::string before = contents(farm.bundle());
   LockableFile other(real_file_system(), ::open((farm.folder / "out/.minuet-sm_90a.lock").c_str(),
                                                 O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   ASSERT_TRUE(other.try_lock());
@@ -214,7 +214,7 @@ TEST(Precompile, R17_AWaitForAnotherWriterIsCancelledAndNothingIsWrittenWithoutT
   ASSERT_TRUE(result.first_failure);
   EXPECT_EQ(result.first_failure->code(), StatusCode::Cancelled);
   EXPECT_THAT(result.first_failure->message(), HasSubstr("another process writes it"));
-  EXPECT_EQ(read_text(farm.bundle()), before);
+  EXPECT_EQ(contents(farm.bundle()), before);
   other.unlock();
   EXPECT_EQ(farm.precompile({"two"}).bundles.at(0).kernels, 2);
 }

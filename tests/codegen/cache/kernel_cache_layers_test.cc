@@ -183,7 +183,7 @@ TEST(KernelCacheLayers, R06_WhatTheHelperPackedIsPublishedAsItIs) {
   origin_of(*open_cache(in_folder(folder.path()), compiler), "gather");
   const std::vector<std::string> files = entries_in(folder.path());
   ASSERT_THAT(files, SizeIs(1));
-  EXPECT_EQ(read_text(files[0]), compiler->packed);
+  EXPECT_EQ(contents(files[0]), compiler->packed);
 }
 
 /// Notes whether a kernel's build lock is held while the store is listed, which is what pruning begins with.

@@ -112,7 +112,7 @@ TEST(KernelCacheLayers, R22_WhatNoBundleHadIsRecorded) {
     auto cache = open_cache(options, std::make_shared<FakeCompiler>(), variables);
     for (const char* name : {"gather", "scatter", "scatter"}) origin_of(*cache, name);
   }
-  const auto requests = llvm::cantFail(read_requests(read_text(folder / "requests.jsonl")));
+  const auto requests = llvm::cantFail(read_requests(contents(folder / "requests.jsonl")));
   ASSERT_THAT(requests, SizeIs(2));
   for (const RecordedRequest& recorded : requests) {
     EXPECT_EQ(recorded.request.source.display_name, "scatter");
@@ -129,11 +129,11 @@ TEST(KernelCacheLayers, R22_ATornLineOfARecordCostsThatLineOnly) {
   for (const char* name : {"gather", "scatter"}) {
     origin_of(*open_cache(options, std::make_shared<FakeCompiler>()), name);
     // Here a process ends in the middle of its second line, or its disk is full.
-    const std::string whole = read_text(record);
+    const std::string whole = contents(record);
     write_text(record, whole + whole.substr(0, whole.size() / 3));
   }
   std::vector<int> torn;
-  const auto requests = llvm::cantFail(read_requests(read_text(record), &torn));
+  const auto requests = llvm::cantFail(read_requests(contents(record), &torn));
   EXPECT_THAT(torn, testing::ElementsAre(2, 4));
   ASSERT_THAT(requests, SizeIs(2));
   EXPECT_EQ(requests[0].request.source.display_name, "gather");
@@ -148,7 +148,7 @@ TEST(KernelCacheLayers, R22_ALineTornAfterItsFirstBytesCostsThatLineOnly) {
     write_text(*options.record, kRequestStart.substr(0, size).str());
     origin_of(*open_cache(options, std::make_shared<FakeCompiler>()), "gather");
     std::vector<int> torn;
-    const auto requests = llvm::cantFail(read_requests(read_text(*options.record), &torn));
+    const auto requests = llvm::cantFail(read_requests(contents(*options.record), &torn));
     EXPECT_THAT(torn, testing::ElementsAre(1)) << size;
     EXPECT_THAT(requests, SizeIs(1)) << size;
   }
@@ -176,7 +176,7 @@ TEST(KernelCacheLayers, R22_NothingIsAppendedToAFileThatIsNoRecord) {
     write_text(*options.record, text);
     auto cache = open_cache(options, std::make_shared<FakeCompiler>());
     EXPECT_EQ(origin_of(*cache, "gather"), BinaryOrigin::Compiled);
-    EXPECT_EQ(read_text(*options.record), text);
+    EXPECT_EQ(contents(*options.record), text);
     ASSERT_THAT(warnings.all(), SizeIs(1));
     EXPECT_THAT(warnings.all()[0], HasSubstr("is no list of kernels"));
   }

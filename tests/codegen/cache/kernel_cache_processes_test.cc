@@ -72,7 +72,7 @@ TEST(KernelCacheProcesses, R14_SixteenColdProcessesCompileEachKernelOnce) {
     }));
   }
   for (const pid_t child : children) EXPECT_EQ(exit_code(child), 0);
-  const std::string log = read_text(folder / "log");
+  const std::string log = contents(folder / "log");
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 3) << log;
 }
 

@@ -80,7 +80,7 @@ TEST(KernelCache, R05_OneFileAnEntryAndNothingElse) {
   for (const std::string& file : files) {
     const std::string name = file.substr(folder.path().size());
     EXPECT_THAT(name, testing::MatchesRegex("/v1/obj/[0-9a-f][0-9a-f]/[0-9a-f]+"));
-    const Entry entry = llvm::cantFail(read_entry(read_text(file)));
+    const Entry entry = llvm::cantFail(read_entry(contents(file)));
     EXPECT_EQ(name.substr(8, 2) + name.substr(11), entry.build_key);
     struct stat status = {};
     ASSERT_EQ(::stat(file.c_str(), &status), 0);
@@ -118,7 +118,7 @@ TEST(KernelCache, R07_TruncatedAndFlippedEntries) {
   for (int percent = 0; percent < 100; ++percent) {
     expect_recovery(
         [percent](const std::string& file) {
-          const std::string text = read_text(file);
+          const std::string text = contents(file);
           write_text(file, text.substr(0, text.size() * static_cast<std::size_t>(percent) / 100));
         },
         "truncated to " + std::to_string(percent) + " %");
@@ -126,7 +126,7 @@ TEST(KernelCache, R07_TruncatedAndFlippedEntries) {
   for (std::size_t at = 0; at < 600; at += 97) {
     expect_recovery(
         [at](const std::string& file) {
-          std::string text = read_text(file);
+          std::string text = contents(file);
           text[at] = static_cast<char>(text[at] ^ 0x40);
           write_text(file, text);
         },
@@ -262,7 +262,7 @@ TEST(KernelCache, R06_R11_WhateverCallOfTheStoreFailsTheKernelIsRight) {
                 expected(source));
       for (const std::string& file : entries_in(folder.path())) {
         if (file.find("tmp-") != std::string::npos) continue;
-        EXPECT_FALSE(llvm::errorToBool(read_entry(read_text(file)).takeError()))
+        EXPECT_FALSE(llvm::errorToBool(read_entry(contents(file)).takeError()))
             << "a partial entry was published";
       }
       FailingFileSystem fine(-1, 0);
@@ -281,7 +281,7 @@ TEST(KernelCache, R12_AnotherFormatHasItsOwnFolder) {
   ask(*make_cache(folder.path(), compiler), make_source("gather"));
   ask(*make_cache(folder.path(), compiler), make_source("gather"));
   EXPECT_EQ(compiler->compiles, 1);
-  EXPECT_EQ(read_text(folder / "v0/obj/ab/old"), "an entry of another version");
+  EXPECT_EQ(contents(folder / "v0/obj/ab/old"), "an entry of another version");
 }
 
 TEST(KernelCache, R15_NoSignalHandlerIsTouched) {

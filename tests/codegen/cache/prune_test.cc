@@ -206,7 +206,7 @@ TEST(Prune, R09_WhatIsUsedOrReplacedMeanwhileStays) {
     system.root = shelf.folder.path();
     system.meddle = [&](const std::string& file) {
       if (!replace) return set_age(file, seconds(0));
-      write_text(file + "-new", read_text(file));
+      write_text(file + "-new", contents(file));
       fs::rename(file + "-new", file);
     };
     const PruneResult result = llvm::cantFail(shelf.store.prune({.bytes = 0}, true));

@@ -87,7 +87,7 @@ TEST(StoreProcesses, R06_KilledWritersLeaveNoBadEntry) {
     const std::size_t count = 1 + random() % 8;
     stop(count);
     kills += count;
-    const std::string bytes = read_text(store.entry_path(sample.key));
+    const std::string bytes = contents(store.entry_path(sample.key));
     if (bytes.empty()) continue;  // removed, or removed since it was opened
     ++seen;
     EXPECT_TRUE(bytes == sample.bytes) << bytes.size() << " bytes of " << sample.bytes.size();

@@ -32,7 +32,7 @@ TEST(Store, R05_EntriesAreListedAndReadOneByOne) {
   EXPECT_EQ(entries[0].build_key, b.key) << "the one used longest ago comes first";
   EXPECT_EQ(entries[0].path, store.entry_path(b.key));
   EXPECT_EQ(entries[0].bytes, b.bytes.size());
-  EXPECT_EQ(read_text(entries[1].path), a.bytes);
+  EXPECT_EQ(contents(entries[1].path), a.bytes);
   EXPECT_LT(entries[0].modified, entries[1].modified);
   EXPECT_EQ(llvm::cantFail(store.read(a.key)).binary.display_name, "a");
   for (const std::string& key :
@@ -71,7 +71,7 @@ TEST(Store, R07_DamageIsToldClearedAndReplaced) {
   }
   for (std::size_t at = 0; at < size; at += 97) {
     expect_repair("flipped byte " + std::to_string(at), [at](const std::string& file) {
-      std::string text = read_text(file);
+      std::string text = contents(file);
       text[at] = static_cast<char>(text[at] ^ 0x01);
       write_text(file, text);
     });
@@ -114,7 +114,7 @@ TEST(Store, R07_AFullFolderIsPutAsideWithWhatIsInIt) {
   const std::vector<std::string> files = entries_in(folder.path());
   ASSERT_THAT(files, SizeIs(1));
   EXPECT_THAT(files[0], HasSubstr("/aside-"));
-  EXPECT_EQ(read_text(files[0]), "somebody's work");
+  EXPECT_EQ(contents(files[0]), "somebody's work");
 }
 
 TEST(Store, R07_WhatLiesAmongTheEntriesAndIsNoneIsNamed) {
@@ -260,7 +260,7 @@ TEST(Store, R22_AReadOnlyStoreChangesNothing) {
   fs::create_directories(writer.entry_path(make_sample("c").key));
   EXPECT_EQ(store.find(make_sample("c").key), std::nullopt);
   EXPECT_EQ(system.changes, 0);
-  EXPECT_EQ(read_text(writer.entry_path(bad.key)), "damaged");
+  EXPECT_EQ(contents(writer.entry_path(bad.key)), "damaged");
 }
 
 /// As a client of a file server may see it for a minute: what was renamed is not there yet.
@@ -380,7 +380,7 @@ TEST(Store, R12_TwoFormatsShareARootAndNeitherWipesTheOther) {
   Store older = make_store(folder.path(), &warnings, {.format = 1}, system);
   Store newer = make_store(folder.path(), &warnings, {.format = 2}, system);
   newer.publish(sample.key, sample.bytes);
-  EXPECT_EQ(read_text(newer.entry_path(sample.key)), sample.bytes);
+  EXPECT_EQ(contents(newer.entry_path(sample.key)), sample.bytes);
   EXPECT_EQ(older.find(sample.key), std::nullopt);
   older.publish(sample.key, sample.bytes);
   llvm::cantFail(newer.prune({.bytes = 0}, true));

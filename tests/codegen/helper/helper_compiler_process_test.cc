@@ -63,7 +63,7 @@ std::string output_of(const std::string& command, int& status) {
 
 /// Neither running nor waiting to be taken note of.
 bool is_gone(pid_t process) {
-  const std::string status = read_text("/proc/" + std::to_string(process) + "/stat");
+  const std::string status = contents("/proc/" + std::to_string(process) + "/stat");
   return status.empty() || status.find(") Z") != std::string::npos;
 }
 
@@ -149,7 +149,7 @@ TEST(HelperProcess, R19_TheSystemEndsTheHelperBeforeTheHost) {
   job.nvrtc = "/nowhere/libnvrtc.so.13";
   const StatusError status = take_status(helper.ask(MINUET_HELPER, job, nullptr, "the job").takeError());
   EXPECT_EQ(status.code(), StatusCode::Unavailable);
-  EXPECT_EQ(read_text("/proc/" + std::to_string(helper.process_id()) + "/oom_score_adj"), "1000\n");
+  EXPECT_EQ(contents("/proc/" + std::to_string(helper.process_id()) + "/oom_score_adj"), "1000\n");
 }
 
 TEST(HelperProcess, R19_ALostHelperSaysHowItEnded) {
@@ -192,8 +192,8 @@ TEST(HelperProcess, R19_ABusyHelperDiesWithItsParent) {
     llvm::consumeError(ask(helper, job_for("sleep", file)).takeError());
     ::_exit(1);
   }
-  while (read_text(file).empty()) ::poll(nullptr, 0, 5);
-  const pid_t helper = std::atoi(read_text(file).c_str());
+  while (contents(file).empty()) ::poll(nullptr, 0, 5);
+  const pid_t helper = std::atoi(contents(file).c_str());
   EXPECT_FALSE(is_gone(helper));
   ::kill(parent, SIGKILL);
   int status = 0;

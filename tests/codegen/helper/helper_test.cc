@@ -221,7 +221,7 @@ std::vector<pid_t> busy_helpers() {
   while (const dirent* entry = ::readdir(folder)) {
     const int process = std::atoi(entry->d_name);
     if (process <= 0) continue;
-    const std::string status = read_text("/proc/" + std::string(entry->d_name) + "/status");
+    const std::string status = contents("/proc/" + std::string(entry->d_name) + "/status");
     const auto number = [&](const char* field) {
       const std::size_t at = status.find(field);
       return at == std::string::npos ? 0L : std::atol(status.c_str() + at + std::string(field).size());
@@ -311,7 +311,7 @@ TEST_F(Helper, R32_AHelperWritesATimeTrace) {
   const Entry entry = llvm::cantFail(compile_in_helper(request, "", folder_ / "trace.txt"));
   // Of the same kernel. Its code need not be the same: with a trace NVRTC 13.0 orders operands otherwise.
   EXPECT_EQ(entry.request_key, request.key);
-  EXPECT_THAT(read_text(folder_ / "trace.txt"), HasSubstr("\"traceEvents\""));
+  EXPECT_THAT(contents(folder_ / "trace.txt"), HasSubstr("\"traceEvents\""));
   EXPECT_THAT(left_folders(), testing::ElementsAre("trace.txt"));
 }
 

@@ -129,7 +129,7 @@ int race(const std::string& parent, int rounds, unsigned seed) {
     const std::string file = (*folder)->path() + "/minuet_kernel_0.pch";
     write_text(file, "bytes");
     ::usleep(random() % 300);
-    if (read_text(file) != "bytes") return 1;
+    if (contents(file) != "bytes") return 1;
     if (random() % 8 == 0) {
       // Leaves an orphan behind, as a killed process does, for the others to sweep.
       static_cast<void>(folder->release());

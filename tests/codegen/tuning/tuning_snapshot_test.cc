@@ -263,8 +263,8 @@ TEST(TuningSnapshot, R35_TwoProcessesThatReloadChooseTheSame) {
   });
   pthread_barrier_destroy(barrier);
   ::munmap(shared, sizeof(pthread_barrier_t));
-  const std::string first = read_text(results / "0");
-  EXPECT_EQ(first, read_text(results / "1"));
+  const std::string first = contents(results / "0");
+  EXPECT_EQ(first, contents(results / "1"));
   EXPECT_THAT(first, HasSubstr("tuned, 0.012 ms"));
   EXPECT_NE(first, choices_text(nullptr));
 }

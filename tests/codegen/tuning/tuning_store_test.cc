@@ -136,7 +136,7 @@ TEST(TuningStore, R33_AnEntryOfANewerVersionStays) {
   EXPECT_EQ(take_status(store.publish(example_entry())).code(), StatusCode::FailedPrecondition);
   EXPECT_EQ(take_status(store.publish_joined(example_entry(), merge_entries)).code(),
             StatusCode::FailedPrecondition);
-  EXPECT_EQ(read_text(file), newer);
+  EXPECT_EQ(contents(file), newer);
   for (const char* const replaced : {"[{\"schema\": 0}]", "[5, {}]", "{}", "damaged"}) {
     write_text(file, replaced);
     EXPECT_FALSE(llvm::errorToBool(store.publish(example_entry()))) << replaced;
@@ -146,7 +146,7 @@ TEST(TuningStore, R33_AnEntryOfANewerVersionStays) {
 TEST(TuningStore, R33_WhatIsNoEntryIsSkippedWithItsReason) {
   const TemporaryFolder folder;
   llvm::cantFail(store_in(folder.path()).publish(example_entry()));
-  const std::string file = files_below(folder.path()).front(), good = read_text(file);
+  const std::string file = files_below(folder.path()).front(), good = contents(file);
   const std::string place = std::filesystem::path(file).parent_path().string() + "/";
   auto expect_skipped = [&](const std::string& name, const std::string& reason) {
     SCOPED_TRACE(reason);

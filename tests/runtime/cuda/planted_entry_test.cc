@@ -23,7 +23,7 @@ struct Victim {
 
 Victim find_entry(const std::string& folder, const std::string& display_name) {
   for (const std::string& path : files_below(folder)) {
-    llvm::Expected<Entry> entry = read_entry(read_text(path));
+    llvm::Expected<Entry> entry = read_entry(contents(path));
     if (!entry) {
       llvm::consumeError(entry.takeError());
     } else if (entry->binary.display_name == display_name) {
@@ -84,7 +84,7 @@ TEST_F(PlantedEntryTest, R28_TheNetworkRunsAllTheSame) {
     ASSERT_GT(kernels, 1) << "the folder was empty";
   }
   const Victim victim = find_entry(folder.path(), source.display_name);
-  const std::string good = read_text(victim.path);
+  const std::string good = contents(victim.path);
   ASSERT_NE(device().info().arch, "sm_80") << "choose another architecture for the foreign cubin";
   std::unique_ptr<KernelCache> cache = make_cache("", take(open_nvrtc()));
   const std::shared_ptr<const Binary> foreign = take(cache->get_or_compile({source, "sm_80"}));

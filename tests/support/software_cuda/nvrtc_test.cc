@@ -160,7 +160,7 @@ TEST(SoftwareNvrtc, ATraceIsWritten) {
   control.time_trace = folder / "trace";
   llvm::Expected<Binary> binary = open()->compile({emit(PackSpec{}), "sm_90"}, control);
   ASSERT_TRUE(static_cast<bool>(binary)) << llvm::toString(binary.takeError());
-  EXPECT_THAT(read_text(control.time_trace), HasSubstr("\"traceEvents\""));
+  EXPECT_THAT(contents(control.time_trace), HasSubstr("\"traceEvents\""));
 }
 
 TEST(SoftwareNvrtc, AnErrorNamesItsPlace) {
