@@ -191,6 +191,7 @@ TEST_F(PlanTuning, ASearchAGroupingAndAnOrderAreThoseOfTheLargestKernel) {
   ASSERT_EQ(llvm::cantFail(context->load_tuning(example_gpu())), 3u);
   NetworkProblem problem;
   problem.description = llvm::cantFail(parse_network(llvm::cantFail(shipped_network("minkunet42"))));
+  problem.channels.assign(9, 8);
   problem.dataflow = Dataflow::GatherGemmScatter;
   const auto plan = llvm::cantFail(CompiledPlan::create(
       *llvm::cantFail(Plan::create(problem, ParameterSource(uint64_t{1}), context->tuning())), "sm_90a"));
