@@ -7,7 +7,7 @@
 namespace minuet::software {
 namespace {
 
-constexpr uint64_t kLeastWorkspace = 1024, kWorkspaceSizes = 11;  // 1 KiB to 1 MiB
+constexpr uint64_t kLeastWorkspace = 1024, kWorkspaceSizes = 7;  // 1 to 64 KiB, all of it written
 // Above these the choice of an algorithm changes no more.
 constexpr uint64_t kLargestHeight = 1 << 18, kLargestBatch = 20;
 
