@@ -178,7 +178,8 @@ std::vector<FusedSpec> variants(const FusedSpec&) {
     for (const char* arch : archs) specs.push_back(choose_fused(problem, arch, rows).fused);
   };
   // Rows and shapes choose more Specs where there are warpgroups; bf16 is chosen and computed as fp16 is.
-  const std::vector<const char*> all = {"sm_80", "sm_90", "sm_90a"}, own = {"sm_90a"};
+  const std::vector<const char*> all = {"sm_80", "sm_90", "sm_90a"}, one = {"sm_90a"};
+  const std::vector<const char*>& own = long_tests_wanted() ? all : one;
   for (DType dtype : kDTypes) {
     for (const auto& [in, out] : {std::pair{4, 32}, {3, 7}, {32, 32}, {96, 96}, {256, 256}})
       add(dtype == DType::BF16 ? own : all, dtype, in, out, 3, 20000);

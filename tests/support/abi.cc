@@ -56,7 +56,7 @@ Machine* open_or_skip(const std::string& name) {
   return machine;
 }
 
-std::string contents(size_t (*function)(char*, size_t)) {
+std::string read_text(size_t (*function)(char*, size_t)) {
   std::string text(function(nullptr, 0), '\0');
   function(text.data(), text.size());
   text.pop_back();  // the terminator
@@ -90,8 +90,8 @@ minuet_dtype abi_dtype(DType type) {
   return static_cast<minuet_dtype>(type);
 }
 
-std::string last_error() { return contents(minuet_last_error); }
-std::string last_error_detail() { return contents(minuet_last_error_detail); }
+std::string last_error() { return read_text(minuet_last_error); }
+std::string last_error_detail() { return read_text(minuet_last_error_detail); }
 
 void check(minuet_status status) {
   if (status == MINUET_OK) return;
@@ -128,7 +128,7 @@ Machine* Machine::open(const std::string& name, std::string& reason) {
 
 Buffer::Buffer(Machine& machine, int64_t bytes) : machine_(machine), bytes_(bytes) {
   check(minuet_device_allocate(machine.device(), bytes, &data_));
-  if (!machine.is_software()) poison();  // whose memory comes so
+  if (!machine.is_software()) poison();  // the software device's memory comes so
 }
 
 Buffer::~Buffer() { minuet_device_free(machine_.device(), data_); }

@@ -8,13 +8,10 @@
 # Labels: cpu needs nothing; nvrtc needs libnvrtc; gpu needs a GPU; concurrent goes with one of them and
 # says that the test starts threads, so that the tsan build runs it; unit goes with cpu: it tests a part by itself,
 # whose results no optimizer changes, or the tests' own machinery. The whole of tools/check runs each test once: what
-# is a unit under the sanitizers, and not in the release build (-DMINUET_UNIT_TESTS=OFF). Nor there, where there is no GPU,
-# what needs one: under the sanitizers the software device is one.
+# is a unit under the sanitizers, and not in the release build (-DMINUET_UNIT_TESTS=OFF). unit goes with gpu where the
+# software device runs all of it under the sanitizers: where there is a GPU, the release build has it too.
 option(MINUET_UNIT_TESTS "Build and run the tests with the label unit" ON)
-set(MINUET_GPU_IS_HERE OFF)
-if(EXISTS /dev/nvidiactl OR EXISTS /dev/nvidia0)
-  set(MINUET_GPU_IS_HERE ON)
-endif()
+option(MINUET_UNIT_TESTS_OF_GPU "Build and run the tests with the labels gpu and unit" ON)
 
 # What the sanitizers' builds need, and no more: tools/check builds these two targets there, and runs the
 # entries with the label gtest, which every entry made here has.
@@ -98,12 +95,12 @@ function(minuet_add_test)
     endif()
   endforeach()
   list(APPEND test_LABELS gtest)
-  set(left_out OFF)
-  if(NOT MINUET_UNIT_TESTS AND ("unit" IN_LIST test_LABELS OR (test_LABELS STREQUAL "gpu;gtest" AND NOT MINUET_GPU_IS_HERE)))
-    set(left_out ON)
+  set(wanted MINUET_UNIT_TESTS)
+  if("gpu" IN_LIST test_LABELS)
+    set(wanted MINUET_UNIT_TESTS_OF_GPU)
   endif()
-  set_target_properties(${test_NAME} PROPERTIES EXCLUDE_FROM_ALL ${left_out} MINUET_LEFT_OUT ${left_out})
-  if(left_out)
+  if("unit" IN_LIST test_LABELS AND NOT ${wanted})
+    set_target_properties(${test_NAME} PROPERTIES EXCLUDE_FROM_ALL ON)
     return()
   endif()
 
@@ -122,14 +119,10 @@ function(minuet_add_test)
   endforeach()
 endfunction()
 
-# Another entry <name>.<suffix> of that executable, for a part of its tests; none where it is left out.
+# Another entry <name>.<suffix> of that executable, for a part of its tests.
 #   minuet_add_test_entry(<name> <suffix> <gtest filter> LABELS <label>... [TIMEOUT <seconds>])
 function(minuet_add_test_entry name suffix filter)
   cmake_parse_arguments(PARSE_ARGV 3 entry "" "TIMEOUT" "LABELS")
-  get_target_property(left_out ${name} MINUET_LEFT_OUT)
-  if(left_out)
-    return()
-  endif()
   if(NOT entry_TIMEOUT)
     set(entry_TIMEOUT 300)
   endif()
