@@ -162,8 +162,7 @@ std::vector<PermuteWeightsSpec> variants(const PermuteWeightsSpec&) {
 /// What is chosen for layers of few and of many channels and rows.
 std::vector<FusedSpec> variants(const FusedSpec&) {
   std::vector<FusedSpec> specs;
-  const auto add = [&](const std::vector<const char*>& archs, DType dtype, i32 in, i32 out, i32 kernel_size,
-                       i64 rows, bool residual = false) {
+  const auto add = [&](DType dtype, i32 in, i32 out, i32 kernel_size, i64 rows, bool residual = false) {
     ConvolutionProblem problem;
     problem.dtype = dtype;
     problem.in_channels = in;
@@ -175,29 +174,27 @@ std::vector<FusedSpec> variants(const FusedSpec&) {
     problem.residual = residual || in == out;
     problem.shortcut = !problem.residual;
     problem.shortcut_output = problem.output;
-    for (const char* arch : archs) specs.push_back(choose_fused(problem, arch, rows).fused);
+    for (const char* arch : {"sm_80", "sm_90"}) specs.push_back(choose_fused(problem, arch, rows).fused);
+    specs.push_back(choose_fused(problem, "sm_90a", rows).fused);
   };
-  // Rows and shapes choose more Specs where there are warpgroups; bf16 is chosen and computed as fp16 is.
-  const std::vector<const char*> all = {"sm_80", "sm_90", "sm_90a"}, one = {"sm_90a"};
-  const std::vector<const char*>& own = long_tests_wanted() ? all : one;
   for (DType dtype : kDTypes) {
     for (const auto& [in, out] : {std::pair{4, 32}, {3, 7}, {32, 32}, {96, 96}, {256, 256}})
-      add(dtype == DType::BF16 ? own : all, dtype, in, out, 3, 20000);
+      add(dtype, in, out, 3, 20000);
   }
   for (const i64 rows : {3000, 8000, 20000, 80000, 1000000}) {
-    for (const i32 channels : {32, 64, 128}) add(own, DType::F16, channels, channels, 3, rows);
+    for (const i32 channels : {32, 64, 128}) add(DType::F16, channels, channels, 3, rows);
   }
-  for (const i64 rows : {600, 1700, 3000, 8000}) add(own, DType::F16, 256, 256, 3, rows);
-  add(own, DType::BF16, 384, 256, 3, 8000);
-  add(own, DType::F16, 64, 128, 3, 8000);
-  add(all, DType::F16, 128, 96, 3, 45000);
-  add(own, DType::F16, 64, 96, 2, 20000);
-  add(own, DType::F16, 128, 96, 1, 80000);
-  add(all, DType::F16, 64, 64, 5, 20000);
-  add(own, DType::F16, 128, 128, 2, 20000);
-  add(all, DType::F16, 32, 128, 3, 80000);
-  for (const bool residual : {false, true}) add(all, DType::F16, 32, 96, 3, 80000, residual);
-  add(own, DType::F16, 96, 20, 1, 80000);
+  for (const i64 rows : {600, 1700, 3000, 8000}) add(DType::F16, 256, 256, 3, rows);
+  add(DType::BF16, 384, 256, 3, 8000);
+  add(DType::F16, 64, 128, 3, 8000);
+  add(DType::F16, 128, 96, 3, 45000);
+  add(DType::F16, 64, 96, 2, 20000);
+  add(DType::F16, 128, 96, 1, 80000);
+  add(DType::F16, 64, 64, 5, 20000);
+  add(DType::F16, 128, 128, 2, 20000);
+  add(DType::F16, 32, 128, 3, 80000);
+  for (const bool residual : {false, true}) add(DType::F16, 32, 96, 3, 80000, residual);
+  add(DType::F16, 96, 20, 1, 80000);
   specs.push_back({.weights = WeightRoad::BulkRefill, .programmatic = true});
   return specs;
 }

@@ -5,8 +5,8 @@
 #include <fstream>
 #include <functional>
 #include <limits>
-#include <sstream>
 
+#include "tests/support/contents.h"
 #include "tests/support/network_abi.h"
 #include "tests/support/rounding.h"
 #include "tests/support/safetensors_writer.h"
@@ -87,9 +87,7 @@ TEST_F(Weights, WithBatchesTrackedOfInt64) {
   tracked["first.bn.num_batches_tracked"] = filled({2}, 0);  // as many bytes
   const TemporaryPath file("weights.safetensors"), converted("converted.safetensors");
   write_safetensors(file.path(), tracked);
-  std::stringstream all;
-  all << std::ifstream(file.path(), std::ios::binary).rdbuf();
-  std::string bytes = all.str();
+  std::string bytes = contents(file.path());
   const size_t tensor = bytes.find("num_batches_tracked");
   bytes.replace(bytes.find("F32", tensor), 3, "I64");
   bytes.replace(bytes.find("[2]", tensor), 3, "[ ]");

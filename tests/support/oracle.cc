@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 #include <unordered_map>
+#include <utility>
 
 namespace minuet::oracle {
 namespace {
@@ -45,23 +46,6 @@ std::vector<Point> offsets_of(const Geometry& geometry) {
     offsets = longer;
   }
   return offsets;
-}
-
-/// [out_rows, out_channels]: features times weights over all pairs, or their absolute values.
-template <bool Absolute>
-std::vector<double> sum_pairs(const Layer& layer, const std::vector<Pair>& pairs) {
-  const int64_t in = layer.in_channels, out = layer.out_channels;
-  std::vector<double> sums(layer.out_rows * out, 0.0);
-  for (const Pair& pair : pairs) {
-    double* row = sums.data() + pair.out * out;
-    for (int64_t c = 0; c < in; ++c) {
-      const double value = (*layer.features)[pair.in * in + c];
-      const float* weights = layer.weight->data() + (pair.k * in + c) * out;
-      for (int64_t d = 0; d < out; ++d)
-        row[d] += Absolute ? std::abs(value * weights[d]) : value * weights[d];
-    }
-  }
-  return sums;
 }
 
 }  // namespace
@@ -110,10 +94,24 @@ std::vector<Pair> find_pairs(const Geometry& geometry, const std::vector<int32_t
   return pairs;
 }
 
+void add_channel(double x, const float* weights, std::int64_t outputs, double* sums, double* magnitudes) {
+  for (std::int64_t o = 0; o < outputs; ++o) {
+    const double product = x * weights[o];
+    sums[o] += product;
+    magnitudes[o] += std::abs(product);
+  }
+}
+
 std::vector<double> convolve(const Layer& layer, const std::vector<Pair>& pairs,
                              std::vector<double>* magnitudes) {
-  std::vector<double> result = sum_pairs<false>(layer, pairs);
-  if (magnitudes) *magnitudes = sum_pairs<true>(layer, pairs);
+  const int64_t in = layer.in_channels, out = layer.out_channels;
+  std::vector<double> result(layer.out_rows * out, 0.0), sizes = result;
+  for (const Pair& pair : pairs) {
+    for (int64_t c = 0; c < in; ++c) {
+      add_channel((*layer.features)[pair.in * in + c], layer.weight->data() + (pair.k * in + c) * out, out,
+                  result.data() + pair.out * out, sizes.data() + pair.out * out);
+    }
+  }
   for (size_t i = 0; i < result.size(); ++i) {
     const size_t channel = i % static_cast<size_t>(layer.out_channels);
     const double scale = layer.scale ? (*layer.scale)[channel] : 1.0;
@@ -121,18 +119,10 @@ std::vector<double> convolve(const Layer& layer, const std::vector<Pair>& pairs,
     const double residual = layer.residual ? (*layer.residual)[i] : 0.0;
     const double value = result[i] * scale + shift + residual;
     result[i] = layer.relu ? std::max(value, 0.0) : value;
-    if (!magnitudes) continue;
-    (*magnitudes)[i] = (*magnitudes)[i] * std::abs(scale) + std::abs(shift) + std::abs(residual);
+    sizes[i] = sizes[i] * std::abs(scale) + std::abs(shift) + std::abs(residual);
   }
+  if (magnitudes) *magnitudes = std::move(sizes);
   return result;
-}
-
-void add_channel(double x, const float* weights, std::int64_t outputs, double* sums, double* magnitudes) {
-  for (std::int64_t o = 0; o < outputs; ++o) {
-    const double product = x * weights[o];
-    sums[o] += product;
-    magnitudes[o] += std::abs(product);
-  }
 }
 
 }  // namespace minuet::oracle

@@ -7,8 +7,9 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <sstream>
 #include <system_error>
+
+#include "tests/support/contents.h"
 
 namespace minuet::software_cuda {
 namespace {
@@ -31,10 +32,7 @@ fs::path file_of(const fs::path& store, const std::string& key) {
 std::string kept(const std::string& digest, const std::string& key) {
   const fs::path store = store_of(digest);
   if (store.empty()) return "";
-  std::ifstream stream(file_of(store, key), std::ios::binary);
-  std::ostringstream read;
-  read << stream.rdbuf();
-  const std::string bytes = read.str();
+  const std::string bytes = contents(file_of(store, key));
   return bytes.compare(0, key.size(), key) == 0 ? bytes.substr(key.size()) : "";
 }
 

@@ -20,6 +20,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "tests/support/contents.h"
 #include "tests/support/software_cuda/kernel_facts.h"
 #include "tests/support/software_cuda/kernel_store.h"
 // What kernels' code depends on besides their source: part of this library's build-id, so of every build key.
@@ -35,13 +36,6 @@ namespace fs = std::filesystem;
 constexpr char kUnitName[] = "unit.cc", kObjectName[] = "kernel.o", kLibraryName[] = "kernel.so",
                kLogName[] = "log";
 constexpr char kFolderPrefix[] = "minuet-software-nvrtc-";
-
-std::string read_file(const fs::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
 
 void write_file(const fs::path& path, const std::string& text) {
   fs::create_directories(path.parent_path());
@@ -105,7 +99,7 @@ void add_headers(const Unit& unit, const std::string& text, Files& files, std::s
     if (!seen.insert(name).second) continue;
     const fs::path twin = fs::path(SOFTWARE_CUDA_INCLUDE) / name;
     if (fs::exists(twin)) {
-      add_headers(unit, read_file(twin), files, seen);
+      add_headers(unit, contents(twin), files, seen);
       continue;
     }
     const auto given = unit.headers.find(name);
@@ -271,8 +265,8 @@ Built build_kernel(const Unit& unit) {
     const Folder folder;
     for (const auto& [name, text] : files) write_file(folder / name, text);
     if (run(compile, folder)) run(link, folder);
-    built.log = nvrtc_log(read_file(folder / kLogName));
-    built.library = read_file(folder / kLibraryName);
+    built.log = nvrtc_log(contents(folder / kLogName));
+    built.library = contents(folder / kLibraryName);
     if (!built.library.empty() && built.log.empty()) keep(SOFTWARE_CUDA_DIGEST, key, built.library);
   }
   if (!built.library.empty()) read_facts(built);
