@@ -93,8 +93,6 @@ TEST_F(FusedKernelTest, EveryTypeAndRoad) {
     if (few && io != DType::F16) continue;  // the shim's own tests have all four
     for (const WeightRoad road :
          {WeightRoad::Cached, WeightRoad::AsyncCopy, WeightRoad::BulkCopy, WeightRoad::BulkRefill}) {
-      const bool is_extreme = road == WeightRoad::Cached || road == WeightRoad::BulkRefill;
-      if (few && !is_extreme && !long_tests_wanted()) continue;
       FusedSpec spec{.io = io, .weights = road};
       spec.step = 4 * fused_granule(io);
       expect_right(spec, shape, ++seed);
