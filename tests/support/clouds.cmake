@@ -6,4 +6,5 @@ if(NOT TARGET minuet_clouds)
   target_link_libraries(minuet_clouds PRIVATE minuet_options)
   # A contracted multiply-add rounds once less: the clouds would differ between machines.
   target_compile_options(minuet_clouds PRIVATE -ffp-contract=off)
+  minuet_optimize(minuet_clouds)  # every ray meets every house
 endif()

@@ -7,7 +7,7 @@ import pathlib
 import subprocess
 
 # Where there is no git to ask (a copy of the tree), these are left out by name.
-NOT_OURS = {"build", "shared", ".cache", ".device-carry", ".git"}
+NOT_OURS = {"build", "shared", ".cache", ".git"}
 MOST_SHOWN = 40
 CODE = {".h", ".hpp", ".cc", ".c", ".inc", ".cuh"}
 

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t kPage = 4096, kLargePage = 2 << 20, kAlignment = 256;
 constexpr std::size_t kQuarantine = 512;
+constexpr std::size_t kCopied = 64 << 10;
 constexpr unsigned char kGuard = 0xa5;
 
 std::size_t round_up(std::size_t bytes, std::size_t step) { return (bytes + step - 1) / step * step; }
@@ -51,9 +52,10 @@ void poison(void* memory, std::size_t bytes) {
   char* const target = static_cast<char*>(memory);
   std::size_t filled = std::min(bytes, sizeof kPoison);
   std::memcpy(target, &kPoison, filled);
-  // Doubling copies stay a multiple of the word apart.
-  for (; filled < bytes; filled += std::min(filled, bytes - filled)) {
-    std::memcpy(target + filled, target, std::min(filled, bytes - filled));
+  // Doubling copies stay a multiple of the word apart; from where a cache holds no more, copies of as much.
+  for (std::size_t next = 0; filled < bytes; filled += next) {
+    next = std::min({filled, kCopied, bytes - filled});
+    std::memcpy(target + filled, target, next);
   }
 }
 
