@@ -1,7 +1,6 @@
 // The golden problems: results of an independent program, on every device and in every dtype.
 #include "tests/support/golden.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include "tests/support/abi.h"
@@ -61,7 +60,7 @@ std::vector<oracle::Pair> golden_pairs(const GoldenFile& file) {
   std::vector<oracle::Pair> pairs;
   for (size_t i = 0; i + 3 <= values.size(); i += 3)
     pairs.push_back({values[i], values[i + 1], values[i + 2]});
-  std::sort(pairs.begin(), pairs.end());
+  oracle::sort(pairs);
   return pairs;
 }
 

@@ -209,7 +209,7 @@ std::vector<oracle::Pair> pairs_of(minuet_kernel_map* map) {
   std::vector<oracle::Pair> pairs(static_cast<size_t>(pair_count(map)));
   static_assert(sizeof(oracle::Pair) == 12);
   check(minuet_kernel_map_export(map, reinterpret_cast<int32_t*>(pairs.data()), nullptr));
-  std::sort(pairs.begin(), pairs.end());
+  oracle::sort(pairs);
   return pairs;
 }
 

@@ -252,7 +252,7 @@ class LayerRun {
                                                    : oracle::Pair{k, fine, coarse});
       }
     }
-    std::sort(result_.pairs.begin(), result_.pairs.end());
+    oracle::sort(result_.pairs);
   }
 
   void convolve() {

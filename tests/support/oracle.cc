@@ -70,6 +70,8 @@ std::vector<int32_t> downsample(int ndim, const std::vector<int32_t>& coordinate
   return coarse;
 }
 
+void sort(std::vector<Pair>& pairs) { std::sort(pairs.begin(), pairs.end()); }
+
 std::vector<Pair> find_pairs(const Geometry& geometry, const std::vector<int32_t>& in,
                              const std::vector<int32_t>& out, const std::vector<int32_t>* out_rows) {
   std::unordered_map<Point, int32_t, HashPoint> inputs;
@@ -90,7 +92,7 @@ std::vector<Pair> find_pairs(const Geometry& geometry, const std::vector<int32_t
       if (found != inputs.end()) pairs.push_back({static_cast<int32_t>(k), found->second, row});
     }
   }
-  std::sort(pairs.begin(), pairs.end());
+  sort(pairs);
   return pairs;
 }
 

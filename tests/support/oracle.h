@@ -34,6 +34,9 @@ std::vector<int32_t> downsample(int ndim, const std::vector<int32_t>& coordinate
 std::vector<Pair> find_pairs(const Geometry& geometry, const std::vector<int32_t>& in,
                              const std::vector<int32_t>& out, const std::vector<int32_t>* out_rows = nullptr);
 
+/// In the order of find_pairs.
+void sort(std::vector<Pair>& pairs);
+
 /// One layer on given pairs: double [out_rows, out_channels]. weight is [volume, in_channels,
 /// out_channels]. Rows that no pair names stay 0 before the epilogue.
 struct Layer {
