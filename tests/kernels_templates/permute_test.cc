@@ -16,12 +16,9 @@ void expect_permuted(i64 rows, int variant, i64 count = -1) {
   const i64 input_rows = rows + 5;
   Matrix<T> input(input_rows, Channels, Channels + 16), output(rows + 1, Channels, Channels + 32);
   input.fill(random, input_rows);
-  std::vector<i32> index;
-  for (i64 i = 0; i < rows; ++i)
-    index.push_back(static_cast<i32>(random.below(static_cast<u64>(input_rows))));
-  // Past the count no index may be read.
-  for (i64 i = std::max<i64>(count, 0); i < rows && count >= 0; ++i)
-    index[static_cast<std::size_t>(i)] = 1 << 30;
+  // Past the count no index is there.
+  std::vector<i32> index(static_cast<std::size_t>(count < 0 ? rows : std::min(count, rows)));
+  for (i32& row : index) row = static_cast<i32>(random.below(static_cast<u64>(input_rows)));
   const i32 device_count = static_cast<i32>(count);
   shim::launch(&permute_rows<kSpec>,
                PermuteRowsParams{input.elements(), input.ld(), index.data(), rows,
