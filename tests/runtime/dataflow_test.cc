@@ -22,6 +22,13 @@ constexpr const char* kSmallUNet = R"({"name": "n", "ndim": 3, "in_channels": 4,
   {"op": "concat", "with": "fine"},
   {"op": "block", "name": "last", "width": 2, "kernel_size": 3}]})";
 
+/// Up by a kernel that is larger than a cell.
+constexpr const char* kReachingUp = R"({"name": "n", "ndim": 3, "in_channels": 4, "channels": [16, 24],
+  "layers": [
+  {"op": "block", "name": "stem", "width": 0, "kernel_size": 3, "save": "fine"},
+  {"op": "block", "name": "down", "width": 1, "kernel_size": 2, "stride": 2},
+  {"op": "up", "name": "up", "width": 0, "kernel_size": 3, "stride": 2, "onto": "fine"}]})";
+
 /// So wide that what makes its maps needs less than its runs.
 constexpr int kWide = 128;
 
@@ -45,9 +52,19 @@ class DataflowTest : public DeviceTest {
     }
     return result;
   }
+  /// fp32 sums in either, in another order.
+  void expect_alike(const NetworkRun& gmas, const NetworkRun& fused) {
+    EXPECT_EQ(fused.coordinates, gmas.coordinates);
+    ASSERT_EQ(fused.bytes.size(), gmas.bytes.size());
+    const std::vector<float> a = decode(dtype(), gmas.bytes), b = decode(dtype(), fused.bytes);
+    float largest = 0;
+    for (const float value : a) largest = std::max(largest, std::abs(value));
+    for (size_t j = 0; j < a.size(); ++j) {
+      ASSERT_LE(std::abs(a[j] - b[j]), 8 * error_bound(dtype(), true) * largest) << "element " << j;
+    }
+  }
 };
 
-/// fp32 sums in either, in another order.
 TEST_P(DataflowTest, NetworksAgree) {
   const int networks = machine().is_software() ? 1 : 6;
   std::vector<NetworkCase> cases;
@@ -59,17 +76,26 @@ TEST_P(DataflowTest, NetworksAgree) {
   compile_ahead(machine(), specs);
   for (const NetworkCase& test : cases) {
     SCOPED_TRACE(as_initializer(test));
-    const NetworkRun gmas = run(test, MINUET_DATAFLOW_GATHER_GEMM_SCATTER);
-    const NetworkRun fused = run(test, MINUET_DATAFLOW_FUSED);
-    EXPECT_EQ(fused.coordinates, gmas.coordinates);
-    ASSERT_EQ(fused.bytes.size(), gmas.bytes.size());
-    const std::vector<float> a = decode(dtype(), gmas.bytes), b = decode(dtype(), fused.bytes);
-    float largest = 0;
-    for (const float value : a) largest = std::max(largest, std::abs(value));
-    for (size_t j = 0; j < a.size(); ++j) {
-      ASSERT_LE(std::abs(a[j] - b[j]), 8 * error_bound(dtype(), true) * largest) << "element " << j;
-    }
+    expect_alike(run(test, MINUET_DATAFLOW_GATHER_GEMM_SCATTER), run(test, MINUET_DATAFLOW_FUSED));
   }
+}
+
+/// An index of cells tells a source one query that has it; here there are several.
+TEST_P(DataflowTest, ALayerUpMayReachPastItsCell) {
+  const std::vector<int32_t> coordinates = make_scene(machine().is_software() ? 200 : 3000, 5);
+  const std::vector<char> features =
+      encode(dtype(), oracle::draw_features(static_cast<int64_t>(coordinates.size()), 3));  // [count, 4]
+  minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+  if (!machine().is_cpu()) options.map_method = MINUET_MAPS_INDEXED;
+  NetworkRun runs[2];
+  for (size_t i = 0; i < 2; ++i) {
+    NetworkSpec spec;
+    spec.description = kReachingUp, spec.dtype = dtype(), spec.dataflow = kDataflows[i];
+    const Plan network = make_network(machine(), spec);
+    const Execution execution = make_execution(machine(), network.get(), &options);
+    runs[i] = run_network(machine(), execution.get(), coordinates, features, dtype());
+  }
+  expect_alike(runs[0], runs[1]);
 }
 
 TEST_P(DataflowTest, FusedRepeatsItsBitsOnAnyCloudsInBetween) {
