@@ -317,6 +317,7 @@ TEST_P(FamilyMapsTest, ViewsAndPairsInAnyOrder) {
 
 /// Two clouds' maps, in turn: views of two indexes are not made as of one.
 TEST_P(FamilyMapsTest, TwoFamiliesArePreparedTogether) {
+  const EnvironmentVariable named("MINUET_TEST_DATAFLOW", "fused");
   const Queue queue = make_queue(machine());
   const Cloud clouds[] = {scene(150), scene(90, kSeed + 1)};
   const ConvolutionCase test = case_of({ConvolutionKind::Submanifold, 3, 1, 1}, dtype());

@@ -256,9 +256,10 @@ TEST_P(SetsTest, InTwoThreads) {
       options.ndim = ndim;
       clouds[i].set = set_of(clouds[i].points, options);
     }
-    ++ready;
-    while (ready < 2) std::this_thread::yield();
     for (int repeat = 0; repeat < 4; ++repeat) {
+      // At once: what is not told apart by a lock shows only while both are at it.
+      ++ready;
+      while (ready < 2 * (repeat + 1)) std::this_thread::yield();
       const Cloud& in = clouds[repeat % 2 == 0 ? 0 : 1];
       const Cloud& out = clouds[3];
       expect_map(in.set.get(), out.set.get(), {3, {3, 3, 3, 1}, {repeat + 1, 1, 1, 1}}, in.points,
