@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "tests/support/compare.h"
 #include "tests/support/network_abi.h"
@@ -22,10 +23,10 @@ constexpr const char* kTwoBlocks =
   {"op": "block", "name": "b", "width": 1, "kernel_size": 3}]})";
 
 Plan described(Machine& machine, const char* json, DType dtype, const std::string& weights = "",
-               uint64_t seed = 0) {
+               uint64_t seed = 0, minuet_dataflow dataflow = tested_dataflow()) {
   minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
   options.description = json;
-  options.dataflow = tested_dataflow();
+  options.dataflow = dataflow;
   options.dtype = abi_dtype(dtype);
   options.weights_path = weights.empty() ? nullptr : weights.c_str();
   options.seed = seed;
@@ -47,10 +48,11 @@ class OptionsTest : public DeviceTest {
     for (float& value : values) value = static_cast<float>(random.between(-127, 127)) / 64;
     return values;
   }
+  void expect_stage_times(minuet_dataflow dataflow);
 };
 
-TEST_P(OptionsTest, ProfilingTimesWhatWasDoneAndNothingElse) {
-  const Plan network = described(machine(), kTwoBlocks, dtype());
+void OptionsTest::expect_stage_times(minuet_dataflow dataflow) {
+  const Plan network = described(machine(), kTwoBlocks, dtype(), "", 0, dataflow);
   const Execution execution = make_execution(machine(), network.get());
   const std::vector<int32_t> points = scene(3000);
   const auto count = static_cast<int64_t>(points.size()) / 4;
@@ -102,6 +104,14 @@ TEST_P(OptionsTest, ProfilingTimesWhatWasDoneAndNothingElse) {
   EXPECT_EQ(times.gather > 0, gathers);
   EXPECT_GT(times.gemm, 0);
   EXPECT_EQ(times.scatter > 0, gathers);
+}
+
+TEST_P(OptionsTest, ProfilingTimesWhatWasDoneAndNothingElse) {
+  for (const minuet_dataflow dataflow :
+       std::set<minuet_dataflow>{tested_dataflow(), MINUET_DATAFLOW_GATHER_GEMM_SCATTER}) {
+    SCOPED_TRACE(dataflow);
+    expect_stage_times(dataflow);
+  }
 }
 
 /// They are of the last prepare and run, whatever else is called, and however often somebody asks.
