@@ -130,6 +130,8 @@ class Mutate(unittest.TestCase):
         self.assertIn("1 killed, 1 survived", text)
         self.assertIn("| less | toy.c | killed | toy_test |", text)
         self.assertIn("| same | toy.c | survived | - |", text)
+        self.mutate(less, "--record", str(record))
+        self.assertNotIn("| same |", record.read_text(), "no list has it any more")
 
 
 if __name__ == "__main__":
