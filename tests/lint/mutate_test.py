@@ -120,7 +120,7 @@ class Mutate(unittest.TestCase):
         self.expect(1, "no mutant", both, "--only", "more")
         self.expect(1, "gone  DOES NOT APPLY", both, "--list")
 
-    def test_the_record_keeps_what_did_not_run(self):
+    def test_the_record_keeps_what_did_not_run_while_a_list_has_it(self):
         record = self.root / "build/record.md"
         less = mutant("less", ["sum += value;"], ["sum -= value;"])
         same = mutant("same", ["int unused(int value) {"], ["int unused(int value) { value = -value;"])
@@ -130,8 +130,12 @@ class Mutate(unittest.TestCase):
         self.assertIn("1 killed, 1 survived", text)
         self.assertIn("| less | toy.c | killed | toy_test |", text)
         self.assertIn("| same | toy.c | survived | - |", text)
+        own = self.root / "build/own.txt"
+        own.write_text(mutant("own", ["return sum;"], ["return 0;"]))
+        self.mutate(less + same, str(own), "--record", str(record))
+        self.assertIn("2 killed, 1 survived", record.read_text())
         self.mutate(less, "--record", str(record))
-        self.assertNotIn("| same |", record.read_text(), "no list has it any more")
+        self.assertIn("1 killed.", record.read_text(), "no list has the others any more")
 
 
 if __name__ == "__main__":

@@ -80,7 +80,8 @@ TEST_P(DataflowTest, NetworksAgree) {
   }
 }
 
-/// An index of cells tells a source one query that has it; here there are several.
+/// An index of cells names one query of a source at an offset; with a kernel larger than a cell there are
+/// several.
 TEST_P(DataflowTest, ALayerUpMayReachPastItsCell) {
   const std::vector<int32_t> coordinates = make_scene(machine().is_software() ? 200 : 3000, 5);
   const std::vector<char> features =
@@ -94,6 +95,11 @@ TEST_P(DataflowTest, ALayerUpMayReachPastItsCell) {
     const Plan network = make_network(machine(), spec);
     const Execution execution = make_execution(machine(), network.get(), &options);
     runs[i] = run_network(machine(), execution.get(), coordinates, features, dtype());
+    EXPECT_EQ(dataflow_of(execution.get(), 2), kDataflows[i]);
+    minuet_level_info level{};
+    level.struct_size = sizeof(level);
+    check(minuet_execution_query_level(execution.get(), 0, &level));
+    EXPECT_EQ(level.map_method, machine().is_cpu() ? MINUET_MAPS_SORTED : MINUET_MAPS_INDEXED);
   }
   expect_alike(runs[0], runs[1]);
 }

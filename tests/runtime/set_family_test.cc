@@ -317,39 +317,42 @@ TEST_P(FamilyMapsTest, ViewsAndPairsInAnyOrder) {
 
 /// Two clouds' maps, in turn: views of two indexes are not made as of one.
 TEST_P(FamilyMapsTest, TwoFamiliesArePreparedTogether) {
-  const EnvironmentVariable named("MINUET_TEST_DATAFLOW", "fused");
-  const Queue queue = make_queue(machine());
-  const Cloud clouds[] = {scene(150), scene(90, kSeed + 1)};
-  const ConvolutionCase test = case_of({ConvolutionKind::Submanifold, 3, 1, 1}, dtype());
-  Convolution convolution(machine(), test, make_data(test));
-  minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
-  options.queue = queue.get();
-  std::vector<Sets> sets;
-  std::vector<KernelMap> maps;
-  std::vector<Execution> executions;
-  for (int i = 0; i < 4; ++i) {
-    if (i < 2) sets.push_back(sets_of(queue.get(), clouds[i], 2));
-    maps.push_back(map_of(sets[i % 2].fine.get()));
-    executions.push_back(convolution.execution(&options));
-  }
-  std::vector<minuet_execution*> prepared;
-  std::vector<minuet_kernel_map*> given;
-  for (int i = 0; i < 4; ++i) prepared.push_back(executions[i].get()), given.push_back(maps[i].get());
-  check(minuet_executions_prepare_maps(prepared.data(), given.data(), 4, nullptr));
-  for (int i = 0; i < 4; ++i) {
-    const int64_t rows = clouds[i % 2].count();
-    const Buffer input(machine(), encode(dtype(), oracle::draw_features(rows * kChannels, 5)));
-    const auto output_of = [&](minuet_execution* execution) {
-      const Buffer output(machine(), input.bytes());
-      check(run_tensors(execution, {tensor(input, rows, kChannels, dtype())},
-                        tensor(output, rows, kChannels, dtype())));
-      return output.read<char>();
-    };
-    const Coordinates loose = set_on(nullptr, clouds[i % 2].coordinates);
-    const KernelMap map = map_of(loose.get());
-    const Execution alone = convolution.execution();
-    check(prepare_map(alone.get(), map.get()));
-    EXPECT_EQ(output_of(executions[i].get()), output_of(alone.get())) << i;
+  for (const char* const dataflow : {"fused", "gather-gemm-scatter"}) {
+    SCOPED_TRACE(dataflow);
+    const EnvironmentVariable named("MINUET_TEST_DATAFLOW", dataflow);
+    const Queue queue = make_queue(machine());
+    const Cloud clouds[] = {scene(150), scene(90, kSeed + 1)};
+    const ConvolutionCase test = case_of({ConvolutionKind::Submanifold, 3, 1, 1}, dtype());
+    Convolution convolution(machine(), test, make_data(test));
+    minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+    options.queue = queue.get();
+    std::vector<Sets> sets;
+    std::vector<KernelMap> maps;
+    std::vector<Execution> executions;
+    for (int i = 0; i < 4; ++i) {
+      if (i < 2) sets.push_back(sets_of(queue.get(), clouds[i], 2));
+      maps.push_back(map_of(sets[i % 2].fine.get()));
+      executions.push_back(convolution.execution(&options));
+    }
+    std::vector<minuet_execution*> prepared;
+    std::vector<minuet_kernel_map*> given;
+    for (int i = 0; i < 4; ++i) prepared.push_back(executions[i].get()), given.push_back(maps[i].get());
+    check(minuet_executions_prepare_maps(prepared.data(), given.data(), 4, nullptr));
+    for (int i = 0; i < 4; ++i) {
+      const int64_t rows = clouds[i % 2].count();
+      const Buffer input(machine(), encode(dtype(), oracle::draw_features(rows * kChannels, 5)));
+      const auto output_of = [&](minuet_execution* execution) {
+        const Buffer output(machine(), input.bytes());
+        check(run_tensors(execution, {tensor(input, rows, kChannels, dtype())},
+                          tensor(output, rows, kChannels, dtype())));
+        return output.read<char>();
+      };
+      const Coordinates loose = set_on(nullptr, clouds[i % 2].coordinates);
+      const KernelMap map = map_of(loose.get());
+      const Execution alone = convolution.execution();
+      check(prepare_map(alone.get(), map.get()));
+      EXPECT_EQ(output_of(executions[i].get()), output_of(alone.get())) << i;
+    }
   }
 }
 

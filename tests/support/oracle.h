@@ -34,7 +34,8 @@ std::vector<int32_t> downsample(int ndim, const std::vector<int32_t>& coordinate
 std::vector<Pair> find_pairs(const Geometry& geometry, const std::vector<int32_t>& in,
                              const std::vector<int32_t>& out, const std::vector<int32_t>* out_rows = nullptr);
 
-/// In the order of find_pairs.
+/// In the order of find_pairs. Here, where it is optimized: of an instance of std::sort in each file that
+/// sorts pairs, the linker would keep any.
 void sort(std::vector<Pair>& pairs);
 
 /// One layer on given pairs: double [out_rows, out_channels]. weight is [volume, in_channels,

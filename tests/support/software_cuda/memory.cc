@@ -52,7 +52,7 @@ void poison(void* memory, std::size_t bytes) {
   char* const target = static_cast<char*>(memory);
   std::size_t filled = std::min(bytes, sizeof kPoison);
   std::memcpy(target, &kPoison, filled);
-  // Doubling copies stay a multiple of the word apart; from where a cache holds no more, copies of as much.
+  // Doubling copies stay a multiple of the word apart; past what a cache holds, they are of as much.
   for (std::size_t next = 0; filled < bytes; filled += next) {
     next = std::min({filled, kCopied, bytes - filled});
     std::memcpy(target + filled, target, next);
