@@ -1,9 +1,9 @@
 // Row and weight permutations: exact copies, nothing else touched.
 #include <gtest/gtest.h>
-#include <sanitizer/asan_interface.h>  // its macros are nothing in other builds
 
 #include "tests/kernels_templates/features.h"
-// features.h first: it brings the shim's names.
+#include "tests/support/shim/memory_access.h"
+// The kernels come after features.h, which defines the shim's names that they use.
 #include "kernels_templates/gmas/permute_rows.h"
 #include "kernels_templates/gmas/permute_weights.h"
 
@@ -22,13 +22,13 @@ void expect_permuted(i64 rows, int variant, i64 count = -1) {
   std::vector<i32> index(static_cast<std::size_t>(rows), 1 << 30);
   for (i64 i = 0; i < indices; ++i) index[i] = static_cast<i32>(random.below(static_cast<u64>(input_rows)));
   const std::size_t absent = static_cast<std::size_t>(rows - indices) * sizeof(i32);
-  ASAN_POISON_MEMORY_REGION(index.data() + indices, absent);
+  forbid_access(index.data() + indices, absent);
   const i32 device_count = static_cast<i32>(count);
   shim::launch(&permute_rows<kSpec>,
                PermuteRowsParams{input.elements(), input.ld(), index.data(), rows,
                                  count < 0 ? nullptr : &device_count, output.elements(), output.ld()},
                shim::small_grid(variant, kSpec.threads));
-  ASAN_UNPOISON_MEMORY_REGION(index.data() + indices, absent);
+  allow_access(index.data() + indices, absent);
   for (i64 row = 0; row <= rows; ++row) {
     for (i64 c = 0; c < (row < rows ? output.ld() : Channels); ++c) {
       if (row < rows && c < Channels && count >= 0 && row >= count) {

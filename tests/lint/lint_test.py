@@ -74,6 +74,12 @@ class Layering(Tree):
     def test_the_library_never_touches_signal_handlers(self):
         self.expect_layering("codegen/store.cc", "auto t = llvm::sys::fs::TempFile::create(m);", "TempFile may not")
 
+    def test_a_sanitizers_header_has_its_places(self):
+        line = "#include <sanitizer/asan_interface.h>\n"
+        self.write("tests/support/shim/sanitizers.h", line)
+        self.write("tests/runtime/any_test.cc", line)
+        self.expect(check_layering.check(self.root), "tests/runtime/any_test.cc: sanitizer/asan_interface.h is included by")
+
     def test_kernels_that_overlap_read_nothing_read_only(self):
         self.write("kernels_templates/gmas/gather.h", "const i32 row = read_only(rows);")
         self.write("kernels_templates/map/good.h", "load_row_if<true>(is, a), load_vector_if<16, true>(is, a, 0)")

@@ -51,6 +51,9 @@ LIBRARY = ("codegen/", "runtime/", "kernels_templates/shared/")
 PROGRAMS = ("codegen/embed/embed_headers.cc",)  # runs during the build, and may print
 BANNED = re.compile(r"\b(TempFile|LockFileManager|FileOutputBuffer|ToolOutputFile|localCache|InitLLVM|cl::opt|"
                     r"std::cout|std::cerr|std::abort|std::exit|report_fatal_error|printf|fprintf)\b")
+# AddressSanitizer's header and LLVM's do not compile together with g++, so these files include it for all others.
+SANITIZER_HEADER = re.compile(r'#\s*include\s*[<"](sanitizer/\w+\.h)')
+SANITIZER_FILES = ("tests/support/shim/sanitizers.h", "runtime/arena.h")
 # Kernels that start while the launch before them ends, and what only they read with: the read-only cache would give
 # what was there before (kernels_templates/core/programmatic.h).
 OVERLAPPING = ("kernels_templates/map/", *(f"kernels_templates/core/{name}.h" for name in ("jobs", "search", "view_rows")))
@@ -94,6 +97,13 @@ def check_banned(path, text):
             yield f"{path}:{number}: {match[1]} may not be used in the library"
 
 
+def check_sanitizer_headers(path, text):
+    if str(path) in SANITIZER_FILES:
+        return
+    for name in SANITIZER_HEADER.findall(text):
+        yield f"{path}: {name} is included by {' and '.join(SANITIZER_FILES)} only; tests call those of memory_access.h"
+
+
 def check_fresh(path, text):
     if not str(path).startswith(OVERLAPPING):
         return
@@ -113,6 +123,7 @@ def check(root):
         text = (root / path).read_text(errors="replace")
         problems += check_includes(path, text, root)
         problems += check_banned(path, text)
+        problems += check_sanitizer_headers(path, text)
         problems += check_fresh(path, text)
         if str(path).startswith("codegen/") and re.search(r"#\s*include\s*<nvrtc\.h>", text):
             nvrtc_users.append(str(path))

@@ -1,6 +1,5 @@
 #include "tests/support/software_cuda/memory.h"
 
-#include <sanitizer/asan_interface.h>  // its macros are nothing in other builds
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -9,6 +8,8 @@
 #include <iterator>
 #include <utility>
 #include <vector>
+
+#include "tests/support/shim/memory_access.h"
 
 namespace minuet::software_cuda {
 namespace {
@@ -70,8 +71,8 @@ void* Memory::allocate(std::size_t bytes, const void* owner) {
   poison(memory, bytes);
   std::memset(pages, kGuard, static_cast<std::size_t>(memory - pages));
   std::memset(memory + bytes, kGuard, static_cast<std::size_t>(pages + inside - memory) - bytes);
-  ASAN_POISON_MEMORY_REGION(pages, memory - pages);
-  ASAN_POISON_MEMORY_REGION(memory + bytes, pages + inside - memory - static_cast<std::ptrdiff_t>(bytes));
+  forbid_access(pages, static_cast<std::size_t>(memory - pages));
+  forbid_access(memory + bytes, static_cast<std::size_t>(pages + inside - memory) - bytes);
   ::mprotect(pages, inside, PROT_NONE);
   allocations_[memory] = {bytes, pages, inside, owner};
   used_ += inside;
@@ -119,7 +120,7 @@ std::string Memory::release(void* memory, bool pinned, bool& known) {
 }
 
 void Memory::quarantine(const Allocation& allocation) {
-  ASAN_UNPOISON_MEMORY_REGION(allocation.pages, allocation.page_bytes);
+  allow_access(allocation.pages, allocation.page_bytes);
   ::madvise(allocation.pages, allocation.page_bytes, MADV_DONTNEED);
   ::mprotect(allocation.pages, allocation.page_bytes, PROT_NONE);
   quarantine_.emplace_back(allocation.pages - kPage, allocation.page_bytes + 2 * kPage);
