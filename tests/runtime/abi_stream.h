@@ -3,6 +3,9 @@
 
 #include <cuda.h>
 
+#include <atomic>
+#include <future>
+
 #include "tests/runtime/cuda/driver_function.h"
 #include "tests/support/abi.h"
 
@@ -42,6 +45,33 @@ class Stream {
   bool retained_ = false;
   CUcontext context_ = nullptr;
   CUstream stream_ = nullptr;
+};
+
+/// Work that is enqueued on a stream behind a gate waits until the gate is opened.
+class Gate {
+ public:
+  explicit Gate(CUstream stream) {
+    const auto wait = [](void* future) { static_cast<std::shared_future<void>*>(future)->wait(); };
+    EXPECT_EQ(
+        driver_function<CUresult (*)(CUstream, CUhostFn, void*)>("cuLaunchHostFunc")(stream, wait, &opened_),
+        CUDA_SUCCESS);
+  }
+  ~Gate() {
+    if (!is_open_) open();
+  }
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+  void open() {
+    is_open_ = true;
+    promise_.set_value();
+  }
+  /// Any thread may ask.
+  bool is_open() const { return is_open_; }
+
+ private:
+  std::promise<void> promise_;
+  std::shared_future<void> opened_{promise_.get_future()};
+  std::atomic<bool> is_open_{false};
 };
 
 }  // namespace minuet::abi

@@ -110,38 +110,54 @@ class CapacityTest : public ExecutionTest {
     narrow.dataflow = MINUET_DATAFLOW_FUSED;
     return make_network(machine(), narrow);
   }
-  /// One cloud through a network of 8 output channels, by the capacities of its own levels: features and
-  /// coordinates as in exact mode, zeros behind them.
-  void expect_as_exact(const std::string& description) {
-    const Plan plan = fused_plan(description);
-    const Cloud cloud = scene(300);
-    const Execution exact = make_execution(machine(), plan.get());
+  /// One cloud through a network of two levels and 8 output channels, by the capacities that are suggested
+  /// for it: features and coordinates as in exact mode, zeros behind them. Gives the capacities.
+  Capacities expect_as_exact(minuet_plan* plan, const Cloud& cloud, bool keeps_duplicates = false) {
+    minuet_execution_options exactly = MINUET_EXECUTION_OPTIONS_INIT;
+    exactly.keep_first_duplicate = keeps_duplicates;
+    const Execution exact = make_execution(machine(), plan, &exactly);
     const NetworkRun expected = run_network(machine(), exact.get(), cloud.coordinates, cloud.bytes, dtype());
     Capacities capacities(2);
     check(minuet_execution_suggest_capacities(exact.get(), 1, capacities.data(), 2));
-    const minuet_execution_options options = options_of(capacities);
-    const Execution within = make_execution(machine(), plan.get(), &options);
+    minuet_execution_options options = options_of(capacities);
+    options.keep_first_duplicate = keeps_duplicates;
+    const Execution within = make_execution(machine(), plan, &options);
+    expect_within(plan, within.get(), capacities, cloud, expected);
+    return capacities;
+  }
+  void expect_as_exact(const std::string& description) {
+    expect_as_exact(fused_plan(description).get(), scene(300));
+  }
+  void expect_within(minuet_plan* plan, minuet_execution* within, const Capacities& capacities,
+                     const Cloud& cloud, const NetworkRun& expected) {
     Room room(machine(), capacities[0], dtype());
     room.fill(cloud, static_cast<int32_t>(cloud.count()));
-    check(minuet_execution_prepare_on_device(within.get(), room.coordinates.integers(), room.count.integers(),
+    check(minuet_execution_prepare_on_device(within, room.coordinates.integers(), room.count.integers(),
                                              nullptr));
     int64_t rows = 0;
     int32_t channels = 0;
-    check(minuet_execution_output_shape(within.get(), &rows, &channels));
-    EXPECT_EQ(rows, capacities[static_cast<size_t>(info_of(plan.get()).output_level)]);
+    check(minuet_execution_output_shape(within, &rows, &channels));
+    EXPECT_EQ(rows, capacities[static_cast<size_t>(info_of(plan).output_level)]);
+    ASSERT_LE(expected.rows, rows);
+    if (info_of(plan).output_level == 0) {
+      EXPECT_EQ(expected.coordinates, cloud.coordinates);
+    }
     ASSERT_EQ(channels, 8);
     Buffer output(machine(), rows * 8 * dtype_bytes(dtype()));
     output.poison();
     const Buffer coordinates(machine(), rows * 16);
-    check(run_tensors(within.get(), {features_of(room.features.data(), room.capacity)},
+    check(run_tensors(within, {features_of(room.features.data(), room.capacity)},
                       tensor(output.data(), rows, 8, abi_dtype(dtype()))));
-    check(minuet_execution_output_coordinates(within.get(), static_cast<int32_t*>(coordinates.data()),
-                                              nullptr));
+    check(minuet_execution_output_coordinates(within, static_cast<int32_t*>(coordinates.data()), nullptr));
     const std::vector<float> wanted = decode(dtype(), expected.bytes);
     std::vector<float> values = decode(dtype(), output.read<char>());
     const auto end = values.begin() + static_cast<std::ptrdiff_t>(wanted.size());
     EXPECT_TRUE(std::all_of(end, values.end(), [](float value) { return value == 0; }));
     values.erase(end, values.end());
+    uint32_t status = ~0u;
+    check(minuet_execution_read_cloud(within, nullptr, &status, nullptr, 0));
+    EXPECT_EQ(status, 0u);
+    if (wanted.empty()) return;
     EXPECT_TRUE(
         is_close(values, std::vector<double>(wanted.begin(), wanted.end()), 8, error_bound(dtype(), true)));
     std::vector<int32_t> places = expected.coordinates;

@@ -70,6 +70,31 @@ TEST_P(CapacityOptionsTest, TheFirstOfDuplicatesIsKept) {
   expect_padded_oracle(room, unique);
 }
 
+/// Clouds around the step of capacities, and clouds whose rows repeat others so that there are more rows than
+/// voxels: an execution with the capacities that are suggested for a cloud prepares that cloud.
+TEST_P(CapacityOptionsTest, WhatIsSuggestedForACloudHoldsIt) {
+  const Plan plan = fused_plan(R"({"name": "n", "ndim": 3, "in_channels": 4, "channels": [8], "layers": [
+      {"op": "block", "name": "a", "width": 0, "kernel_size": 3, "save": "s"},
+      {"op": "block", "name": "b", "width": 0, "kernel_size": 1, "stride": 2},
+      {"op": "up", "name": "c", "width": 0, "kernel_size": 1, "stride": 2, "onto": "s"}]})");
+  const auto steps_for = [](int64_t rows) { return std::max<int64_t>((rows + 255) / 256, 1) * 256; };
+  for (const auto& [voxels, copies] :
+       {std::pair{0, 1}, {1, 1}, {1, 300}, {255, 1}, {256, 1}, {256, 2}, {257, 1}, {100, 6}}) {
+    SCOPED_TRACE(testing::Message() << voxels << " voxels, each " << copies << " times");
+    std::vector<int32_t> coordinates;
+    for (int32_t copy = 0; copy < copies; ++copy) {
+      // Apart from one another, so that the coarser level has as many voxels.
+      for (int32_t i = 0; i < voxels; ++i) coordinates.insert(coordinates.end(), {0, 2 * i, 2 * (i % 7), -4});
+    }
+    for (const bool keeps_duplicates : {false, true}) {
+      if (copies > 1 && !keeps_duplicates) continue;
+      const Cloud cloud(coordinates, dtype());
+      EXPECT_EQ(expect_as_exact(plan.get(), cloud, keeps_duplicates),
+                (Capacities{steps_for(cloud.count()), steps_for(voxels)}));
+    }
+  }
+}
+
 /// A stride of 3 floors the least coordinate to one below it.
 TEST_P(CapacityOptionsTest, CoarserCoordinatesThatLeave32Bits) {
   const Plan plan = fused_plan(R"({"name": "n", "ndim": 3, "in_channels": 4, "channels": [8], "layers": [

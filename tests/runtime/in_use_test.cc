@@ -1,7 +1,6 @@
 // Calls that meet: what another thread is in is refused, and destroy waits. A stream that stands still keeps
 // a call where it is.
 #include <atomic>
-#include <future>
 #include <thread>
 
 #include "tests/runtime/abi_stream.h"
@@ -13,33 +12,6 @@ namespace minuet::abi {
 namespace {
 
 using testing::HasSubstr;
-
-/// What is enqueued behind it waits until open().
-class Gate {
- public:
-  explicit Gate(CUstream stream) {
-    const auto wait = [](void* future) { static_cast<std::shared_future<void>*>(future)->wait(); };
-    EXPECT_EQ(
-        driver_function<CUresult (*)(CUstream, CUhostFn, void*)>("cuLaunchHostFunc")(stream, wait, &opened_),
-        CUDA_SUCCESS);
-  }
-  ~Gate() {
-    if (!is_open_) open();
-  }
-  Gate(const Gate&) = delete;
-  Gate& operator=(const Gate&) = delete;
-  void open() {
-    is_open_ = true;
-    promise_.set_value();
-  }
-  /// Of any thread.
-  bool is_open() const { return is_open_; }
-
- private:
-  std::promise<void> promise_;
-  std::shared_future<void> opened_{promise_.get_future()};
-  std::atomic<bool> is_open_{false};
-};
 
 class InUseTest : public ExecutionTest {
  protected:

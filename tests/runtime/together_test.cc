@@ -31,6 +31,19 @@ class TogetherTest : public ExecutionTest {
                                  tensor(output, rows, kChannels, dtype()));
     return output.read<char>();
   }
+  /// Two executions were prepared together with one map. The first one's launches made all that the map
+  /// needs. The second launches at most the permutation of its own weights, which it needs where cuBLASLt has
+  /// no batches by pointers for the shape, and which it launches whenever it is prepared.
+  void expect_no_launch_for_the_map(minuet_execution* first, minuet_execution* second,
+                                    minuet_kernel_map* map) {
+    if (machine().is_cpu()) return;  // it counts no kernels
+    const int64_t launches = counters_of(second).kernels;
+    EXPECT_LE(launches, 1);
+    EXPECT_LT(launches, counters_of(first).kernels);
+    check(minuet_execution_reset_counters(second));
+    check(prepare_map(second, map));
+    EXPECT_EQ(counters_of(second).kernels, launches);
+  }
   minuet_status output_status_ = MINUET_OK;
 };
 
@@ -58,10 +71,7 @@ TEST_P(TogetherTest, GivesTheBitsOfEachAlone) {
                                     execution(of, queue.get())};
     check(prepare_together({executions[0].get(), executions[1].get(), executions[2].get()},
                            {maps[0].get(), maps[0].get(), maps[1].get()}));
-    // What the first one's map needs is there for the second.
-    if (!machine().is_cpu()) {
-      EXPECT_EQ(counters_of(executions[1].get()).kernels, 0);
-    }
+    expect_no_launch_for_the_map(executions[0].get(), executions[1].get(), maps[0].get());
     std::vector<float> all;
     for (int i = 0; i < 3; ++i) {
       const Cloud& cloud = clouds[i / 2];

@@ -12,6 +12,7 @@
 #include "tests/support/software_cuda/control.h"
 #include "tests/support/software_cuda/enqueue.h"
 #include "tests/support/software_cuda/memory.h"
+#include "tests/support/software_cuda/work.h"
 
 namespace minuet::software_cuda {
 namespace {
@@ -299,6 +300,18 @@ TEST_F(DeviceTest, CountsAndFailsOnDemand) {
   EXPECT_EQ(software_cuda_calls("cuMemAlloc"), 2);
   EXPECT_EQ(software_cuda_waits(), 1);
   EXPECT_EQ(software_cuda_live(), 0);
+}
+
+TEST(FirstSeed, IsNamedOrFreshOrRepeated) {
+  EXPECT_EQ(first_seed(nullptr, nullptr), 1u);
+  EXPECT_EQ(first_seed(nullptr, "5"), 1u);
+  EXPECT_EQ(first_seed("7", nullptr), 7u);
+  EXPECT_EQ(first_seed("7", "5"), 7u) << "the entry names its seed";
+  EXPECT_EQ(first_seed(kFreshSeed, "5"), 5u);
+  EXPECT_EQ(first_seed(kFreshSeed, "12345678901234567890"), 12345678901234567890u);
+  std::set<std::uint64_t> fresh;
+  for (int i = 0; i < 4; ++i) fresh.insert(first_seed(kFreshSeed, i % 2 ? "" : nullptr));
+  EXPECT_GT(fresh.size(), 1u);
 }
 
 }  // namespace

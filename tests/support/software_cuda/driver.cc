@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <exception>
 #include <iterator>
+#include <string_view>
 #include <thread>
 
 namespace minuet::software_cuda {
@@ -13,9 +14,14 @@ namespace {
 thread_local bool lock_held = false;
 thread_local char thread_mark = 0;
 
-std::uint64_t first_seed() {
-  const char* const text = std::getenv("SOFTWARE_CUDA_SEED");
-  return text ? std::strtoull(text, nullptr, 10) : 1;
+std::uint64_t seed_of_environment() {
+  const char* const seed = std::getenv("SOFTWARE_CUDA_SEED");
+  const std::uint64_t first = first_seed(seed, std::getenv("MINUET_SOFTWARE_SEED"));
+  if (seed && seed == std::string_view(kFreshSeed)) {
+    std::fprintf(stderr, "software CUDA: MINUET_SOFTWARE_SEED=%llu repeats the orders of this process\n",
+                 static_cast<unsigned long long>(first));
+  }
+  return first;
 }
 
 void append_unique(std::vector<std::size_t>& steps, const std::vector<std::size_t>& more) {
@@ -51,7 +57,7 @@ Lock::~Lock() {
 Driver::Driver()
     : scheduler({[this](const Task& task) { run(task); }, [this](const NodePtr& node) { run_on_host(node); },
                  [this] { wait_for_host(); }}) {
-  scheduler.seed(first_seed());
+  scheduler.seed(seed_of_environment());
   for (int device = 0; device < kDevices; ++device) {
     primary[device].device = device;
     primary[device].primary = true;

@@ -1,6 +1,9 @@
 #include "tests/support/software_cuda/work.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <random>
+#include <string_view>
 
 #include "tests/support/random.h"
 
@@ -16,6 +19,13 @@ bool is_ready(Node& node) {
 std::uint64_t eagerness(std::uint64_t seed) { return Random(seed).below(9); }
 
 }  // namespace
+
+std::uint64_t first_seed(const char* seed, const char* repeated) {
+  if (!seed) return 1;
+  if (seed != std::string_view(kFreshSeed)) return std::strtoull(seed, nullptr, 10);
+  if (repeated && *repeated) return std::strtoull(repeated, nullptr, 10);
+  return std::random_device()();
+}
 
 void Scheduler::seed(std::uint64_t seed) { seed_ = state_ = seed; }
 

@@ -29,6 +29,13 @@ struct Node {
 };
 using NodePtr = std::shared_ptr<Node>;
 
+/// As SOFTWARE_CUDA_SEED: the seed is drawn anew in each process.
+constexpr const char* kFreshSeed = "fresh";
+/// The seed that a process begins with. `seed` is the value of SOFTWARE_CUDA_SEED, a number or kFreshSeed,
+/// and 1 where it is null. `repeated` is the value of MINUET_SOFTWARE_SEED, which stands for the fresh seed
+/// unless it is null or "".
+std::uint64_t first_seed(const char* seed, const char* repeated);
+
 /// The work of all devices. The driver's lock is held in every call.
 class Scheduler {
  public:
