@@ -37,13 +37,14 @@ testing::AssertionResult is_right(const NetworkCase& test, const std::vector<flo
 }
 
 /// With random weights.
-NetworkSpec spec_of(const NetworkCase& test) {
+NetworkSpec spec_of(const NetworkCase& test, minuet_dataflow dataflow = tested_dataflow()) {
   NetworkSpec spec;
-  spec.description = test.json(), spec.dtype = test.dtype;
+  spec.description = test.json(), spec.dtype = test.dtype, spec.dataflow = dataflow;
   return spec;
 }
 
-void run_network_case(Machine& machine, const NetworkCase& test) {
+void run_network_case(Machine& machine, const NetworkCase& test,
+                      minuet_dataflow dataflow = tested_dataflow()) {
   const std::vector<int32_t> coordinates = test.coordinates();
   const std::vector<float> features = oracle::draw_features(test.points * test.in_channels, test.seed);
   oracle::Parameters parameters(test.seed);
@@ -53,7 +54,7 @@ void run_network_case(Machine& machine, const NetworkCase& test) {
   if (test.dtype == DType::F16 && expected.largest > 1e4) return;
   const TemporaryPath weights("random.safetensors");
   write_safetensors(weights.path(), parameters.all());
-  NetworkSpec spec = spec_of(test);
+  NetworkSpec spec = spec_of(test, dataflow);
   spec.weights = weights.path();
   const Plan network = make_network(machine, spec);
   const Execution execution = make_execution(machine, network.get());
@@ -153,13 +154,16 @@ std::vector<NetworkCase> cases_of_fields() {
 TEST_P(RandomNetworkTest, EveryFieldOfADescription) {
   std::vector<NetworkCase> cases = cases_of_fields();
   for (NetworkCase& test : cases) test.dtype = dtype();
+  const minuet_dataflow dataflows[] = {MINUET_DATAFLOW_GATHER_GEMM_SCATTER, MINUET_DATAFLOW_FUSED};
   std::vector<NetworkSpec> specs;
-  for (const NetworkCase& test : cases) specs.push_back(spec_of(test));
+  for (const NetworkCase& test : cases) {
+    for (const minuet_dataflow dataflow : dataflows) specs.push_back(spec_of(test, dataflow));
+  }
   compile_ahead(machine(), specs);
   for (const NetworkCase& test : cases) {
     SCOPED_TRACE(as_initializer(test));
     ASSERT_TRUE(is_feasible(test));
-    run_network_case(machine(), test);
+    for (const minuet_dataflow dataflow : dataflows) run_network_case(machine(), test, dataflow);
     if (HasFailure()) return;
   }
 }
