@@ -119,7 +119,8 @@ SpecField spec_field(const char* name, KeyType value) {
 }
 
 SpecField spec_field(const char* name, Activation value) {
-  return enumerator(name, "Activation", value == Activation::ReLU ? "ReLU" : "None");
+  static constexpr const char* kNames[] = {"None", "ReLU", "LeakyReLU"};
+  return enumerator(name, "Activation", kNames[static_cast<int>(value)]);
 }
 
 SpecField spec_field(const char* name, ScanInput value) {

@@ -1,6 +1,7 @@
 #include "codegen/problem.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace minuet {
 namespace {
@@ -79,6 +80,9 @@ llvm::Error validate(const ConvolutionProblem& problem) {
         StatusCode::Unimplemented,
         "generative transposed convolution is not built yet: coordinate sets are made from points "
         "or by downsampling, not by spreading; use a transposed convolution onto given outputs");
+  }
+  if (!std::isfinite(problem.slope)) {
+    return make_error(StatusCode::InvalidArgument, "the slope of a leaky ReLU must be finite");
   }
   if (problem.groups != 1) {
     return make_error(

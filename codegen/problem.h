@@ -55,6 +55,7 @@ struct ConvolutionProblem : WindowProblem {
   bool shortcut = false;
   Columns shortcut_output;
   Activation activation = Activation::None;
+  float slope = 0;  // of a leaky ReLU
 };
 
 /// What a pooling makes, per channel, of the inputs that its kernel map leads to one output.

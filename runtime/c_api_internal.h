@@ -101,7 +101,7 @@ MINUET_ENDS_WITH(minuet_precompile_result, seconds);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): the size of a pointer is meant
 MINUET_ENDS_WITH(minuet_coordinates_options, queue);
 MINUET_ENDS_WITH(minuet_kernel_map_options, reserved);
-MINUET_ENDS_WITH(minuet_convolution_options, reserved);
+MINUET_ENDS_WITH(minuet_convolution_options, negative_slope);
 MINUET_ENDS_WITH(minuet_pooling_options, reduction);
 MINUET_ENDS_WITH(minuet_network_options, reserved);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): the size of a pointer is meant

@@ -1,4 +1,6 @@
 // The C ABI: plans of networks and of single convolutions; weights files.
+#include <cmath>
+
 #include "llvm/Support/FileSystem.h"
 #include "runtime/c_api_internal.h"
 #include "runtime/weights_convert.h"
@@ -111,6 +113,22 @@ llvm::Error read_window(WindowProblem& problem, i32 ndim, minuet_dtype dtype, co
   return llvm::Error::success();
 }
 
+llvm::Error read_activation(const minuet_convolution_options& given, ConvolutionProblem& problem) {
+  if (!std::isfinite(given.negative_slope)) {
+    return make_error(StatusCode::InvalidArgument, "negative_slope is {0}; it must be finite",
+                      number_text(given.negative_slope));
+  }
+  if (given.negative_slope != 0 && !given.relu) {
+    return make_error(StatusCode::InvalidArgument,
+                      "negative_slope belongs to a ReLU, and relu is 0: set relu to 1");
+  }
+  problem.slope = given.negative_slope;
+  problem.activation = !given.relu                 ? Activation::None
+                       : given.negative_slope != 0 ? Activation::LeakyReLU
+                                                   : Activation::ReLU;
+  return llvm::Error::success();
+}
+
 llvm::Expected<ConvolutionProblem> read_problem(const minuet_convolution_options& given) {
   ConvolutionProblem problem;
   MINUET_TRY(read_window(problem, given.ndim, given.dtype, given.kernel_size, given.stride, given.dilation));
@@ -125,7 +143,7 @@ llvm::Expected<ConvolutionProblem> read_problem(const minuet_convolution_options
                  : given.transposed ? ConvolutionKind::Transposed
                  : strided          ? ConvolutionKind::Strided
                                     : ConvolutionKind::GivenOutputs;
-  problem.activation = given.relu ? Activation::ReLU : Activation::None;
+  MINUET_TRY(read_activation(given, problem));
   problem.residual = given.residual != 0;
   problem.scale_shift = given.scale || given.shift;
   MINUET_TRY(validate(problem));

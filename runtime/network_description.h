@@ -7,22 +7,39 @@
 #include <vector>
 
 #include "codegen/problem.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "runtime/convolution_fields.h"
 #include "runtime/weights_order.h"
 
 namespace minuet {
 
 /// One entry of "layers".
 struct LayerDescription {
-  enum class Op { Block, Residual, Up, Concat, Head, MaxPool, AveragePool, SumPool, GenerativeUp };
+  enum class Op {
+    Block,
+    Residual,
+    Up,
+    Concat,
+    Head,
+    MaxPool,
+    AveragePool,
+    SumPool,
+    GenerativeUp,
+    Bottleneck
+  };
   Op op = Op::Block;
-  std::string name;  // parameter prefix (none for concat)
-  i32 width = 0;     // index into the network's channels
+  std::string name;     // parameter prefix (none for concat)
+  i32 width = 0;        // index into the network's channels
+  i32 inner_width = 0;  // the same, of a bottleneck's first two convolutions
   AxisArray kernel_size{1, 1, 1, 1};
   AxisArray stride{1, 1, 1, 1};
   AxisArray dilation{1, 1, 1, 1};
-  i32 classes = 0;   // head: its outputs; 0: as many as the weights file's, and none without a file
-  std::string skip;  // up: the skip whose coordinates it goes back onto; concat: the one it takes
-  std::string save;  // name under which the result stays available
+  i32 classes = 0;           // head: its outputs; 0: as many as the weights file's, and none without a file
+  std::string skip;          // up: the skip whose coordinates it goes back onto; concat: the one it takes
+  std::string save;          // name under which the result stays available
+  ConvolutionFields fields;  // of the layer's convolution; the activation of a residual or a bottleneck
+  std::vector<ConvolutionFields> parts;  // of a residual or a bottleneck: one for each of part_names()
+  bool has_shortcut_fields = false;      // the description has a "shortcut"
 };
 
 struct NetworkDescription {
@@ -37,6 +54,10 @@ struct NetworkDescription {
 
 /// What "op" says: "block", "max_pool".
 const char* op_name(LayerDescription::Op op);
+
+/// The convolutions of a residual or a bottleneck, the shortcut last: "conv1", "conv2", "shortcut". Other ops
+/// have none.
+llvm::ArrayRef<const char*> part_names(LayerDescription::Op op);
 
 /// Parses and checks JSON text; an error names the layer and the field.
 llvm::Expected<NetworkDescription> parse_network(llvm::StringRef json);

@@ -10,6 +10,13 @@ namespace {
 
 using Op = LayerDescription::Op;
 
+/// What a convolution reads around each of its outputs.
+struct Window {
+  AxisArray kernel_size{1, 1, 1, 1}, stride{1, 1, 1, 1}, dilation{1, 1, 1, 1};
+};
+
+Window window_of(const LayerDescription& layer) { return {layer.kernel_size, layer.stride, layer.dilation}; }
+
 /// Builds a program layer by layer; `current_` is the tensor that the next layer reads.
 class ProgramBuilder {
  public:
@@ -141,6 +148,7 @@ class ProgramBuilder {
       case Op::Block:
         return add_block(layer);
       case Op::Residual:
+      case Op::Bottleneck:
         return add_residual(layer);
       case Op::Up:
         return add_up(layer);
@@ -160,11 +168,12 @@ class ProgramBuilder {
     return llvm::Error::success();
   }
 
-  static ConvolutionProblem batch_norm_relu(i32 out_channels) {
+  static ConvolutionProblem problem_of(const ConvolutionFields& fields, i32 out_channels) {
     ConvolutionProblem problem;
     problem.out_channels = out_channels;
-    problem.scale_shift = true;
-    problem.activation = Activation::ReLU;
+    problem.scale_shift = fields.bias || fields.batch_norm;
+    problem.activation = fields.activation;
+    problem.slope = fields.slope;
     return problem;
   }
 
@@ -174,49 +183,104 @@ class ProgramBuilder {
     return make_error(StatusCode::InvalidArgument, "two layers have parameters called \"{0}\"", part + ".*");
   }
 
-  llvm::Error name_parameters(const std::string& convolution, const std::string& batch_norm) {
+  /// Of the program's last layer. A layer without a batch norm claims its prefix too: no other layer's may be
+  /// taken for it.
+  llvm::Error name_parameters(const std::string& convolution, const std::string& batch_norm,
+                              const ConvolutionFields& fields, LayerOrigin origin) {
     MINUET_TRY(claim(convolution));
-    MINUET_TRY(claim(batch_norm));
-    program_.layers.back().weight = convolution + ".weight";
-    program_.layers.back().batch_norm = batch_norm;
-    program_.layers.back().batch_norm_epsilon = description_.batch_norm_epsilon;
+    if (!batch_norm.empty()) MINUET_TRY(claim(batch_norm));
+    ProgramLayer& layer = program_.layers.back();
+    layer.weight = convolution + ".weight";
+    if (fields.bias) layer.bias = convolution + ".bias";
+    if (fields.batch_norm) layer.batch_norm = batch_norm;
+    layer.batch_norm_epsilon = fields.epsilon;
+    layer.is_affine = fields.affine;
+    layer.origin = std::move(origin);
+    layer.origin.batch_norm = batch_norm;
     return llvm::Error::success();
   }
 
-  llvm::Error add_block(const LayerDescription& layer) {
-    const i32 fine = level_of(current_);
-    MINUET_ASSIGN(const i32 coarse, strided_level(fine, layer.stride));
-    ConvolutionProblem problem = batch_norm_relu(description_.channels[layer.width]);
-    problem.kind = coarse != fine ? ConvolutionKind::Strided : ConvolutionKind::Submanifold;
-    problem.stride = layer.stride;
-    MINUET_ASSIGN(current_, add_convolution(layer.name, current_, coarse,
-                                            {fine, coarse, layer.kernel_size, layer.dilation}, problem));
-    return name_parameters(layer.name + ".conv", layer.name + ".bn");
+  llvm::Error name_parameters(const LayerDescription& layer) {
+    return name_parameters(layer.name + ".conv", layer.name + ".bn", layer.fields, {layer.name, "", ""});
   }
 
-  /// relu(bn2(conv2(relu(bn1(conv1(x))))) + shortcut(x)); the shortcut runs with conv1, or behind it, and
-  /// conv2 adds it.
-  llvm::Error add_residual(const LayerDescription& layer) {
-    const i32 input = current_, level = level_of(input);
+  /// A convolution that keeps the level, or makes the coarser one where it has a stride.
+  llvm::Expected<i32> add_downward(const std::string& name, i32 input, const Window& window,
+                                   ConvolutionProblem problem) {
+    const i32 fine = level_of(input);
+    MINUET_ASSIGN(const i32 coarse, strided_level(fine, window.stride));
+    problem.kind = coarse != fine ? ConvolutionKind::Strided : ConvolutionKind::Submanifold;
+    problem.stride = window.stride;
+    return add_convolution(name, input, coarse, {fine, coarse, window.kernel_size, window.dilation}, problem);
+  }
+
+  llvm::Error add_block(const LayerDescription& layer) {
+    MINUET_ASSIGN(current_, add_downward(layer.name, current_, window_of(layer),
+                                         problem_of(layer.fields, description_.channels[layer.width])));
+    return name_parameters(layer);
+  }
+
+  /// One of the convolutions of a residual or a bottleneck, by its place among the parts.
+  llvm::Expected<i32> add_part(const LayerDescription& layer, std::size_t part, i32 input,
+                               const Window& window, const ConvolutionProblem& problem) {
+    const std::string name = part_names(layer.op)[part];
+    const bool is_shortcut = part + 1 == layer.parts.size();
+    MINUET_ASSIGN(const i32 output, add_downward(layer.name + "." + name, input, window, problem));
+    const std::string number = std::to_string(part + 1);
+    MINUET_TRY(name_parameters(layer.name + (is_shortcut ? ".shortcut.conv" : ".conv" + number),
+                               layer.name + (is_shortcut ? ".shortcut.bn" : ".bn" + number),
+                               layer.parts[part], {layer.name, name, ""}));
+    return output;
+  }
+
+  /// What is added to the last convolution's result: the input, or, where its shape is another one, a
+  /// convolution of it. This one runs behind the layers that are there, or with the last of them, where that
+  /// is the block's first and leads from the same rows to the same.
+  llvm::Expected<i32> add_shortcut(const LayerDescription& layer, i32 input, bool may_run_with_last) {
     const i32 width = description_.channels[layer.width];
-    const MapSpec map{level, level, layer.kernel_size, {1, 1, 1, 1}};
-    MINUET_ASSIGN(const i32 middle,
-                  add_convolution(layer.name + ".conv1", input, level, map, batch_norm_relu(width)));
-    MINUET_TRY(name_parameters(layer.name + ".conv1", layer.name + ".bn1"));
-    i32 shortcut = input;
-    if (program_.tensors[input].channels != width) {
-      ConvolutionProblem problem = batch_norm_relu(width);
-      problem.activation = Activation::None;
-      MINUET_ASSIGN(shortcut,
-                    add_convolution(layer.name + ".shortcut", input, level, {level, level}, problem));
-      MINUET_TRY(name_parameters(layer.name + ".shortcut.conv", layer.name + ".shortcut.bn"));
-      program_.layers.back().is_shortcut = true;
-      program_.layers[program_.layers.size() - 2].convolution().shortcut = true;
+    if (program_.tensors[input].channels == width && layer.stride == AxisArray{1, 1, 1, 1}) {
+      if (!layer.has_shortcut_fields) return input;
+      return make_error(StatusCode::InvalidArgument,
+                        "\"shortcut\" has fields, but the block's input has the shape of its result, so the "
+                        "shortcut is the input itself");
     }
-    ConvolutionProblem problem = batch_norm_relu(width);
+    const std::size_t part = layer.parts.size() - 1;
+    ConvolutionProblem problem = problem_of(layer.parts[part], width);
+    const std::size_t last = program_.layers.size() - 1;
+    if (may_run_with_last) {
+      // One kernel may compute both, and it scales both or neither; a scale that no parameter gives is 1.
+      ConvolutionProblem& first = program_.layers[last].convolution();
+      first.scale_shift = problem.scale_shift = first.scale_shift || problem.scale_shift;
+      first.shortcut = true;
+    }
+    MINUET_ASSIGN(const i32 output,
+                  add_part(layer, part, input, {{1, 1, 1, 1}, layer.stride, {1, 1, 1, 1}}, problem));
+    program_.layers.back().is_shortcut = may_run_with_last;
+    return output;
+  }
+
+  /// activation(bn2(conv2(activation(bn1(conv1(x))))) + shortcut(x)), and of a bottleneck the same with three
+  /// convolutions; the last one adds the shortcut, which comes right before it.
+  llvm::Error add_residual(const LayerDescription& layer) {
+    const Window whole = window_of(layer), one;
+    const Window unstrided{layer.kernel_size, one.stride, layer.dilation};
+    const bool is_bottleneck = layer.op == Op::Bottleneck;
+    const std::vector<Window> windows =
+        is_bottleneck ? std::vector<Window>{one, whole, one} : std::vector<Window>{whole, unstrided};
+    const i32 input = current_, width = description_.channels[layer.width];
+    const std::size_t last = windows.size() - 1;
+    for (std::size_t part = 0; part < last; ++part) {
+      const i32 inner = is_bottleneck ? description_.channels[layer.inner_width] : width;
+      MINUET_ASSIGN(current_,
+                    add_part(layer, part, current_, windows[part], problem_of(layer.parts[part], inner)));
+    }
+    MINUET_ASSIGN(const i32 shortcut,
+                  add_shortcut(layer, input, !is_bottleneck && layer.stride == one.stride));
+    ConvolutionProblem problem = problem_of(layer.parts[last], width);
     problem.residual = true;
-    MINUET_ASSIGN(current_, add_convolution(layer.name + ".conv2", middle, level, map, problem));
-    MINUET_TRY(name_parameters(layer.name + ".conv2", layer.name + ".bn2"));
+    problem.activation = layer.fields.activation;  // behind the addition
+    problem.slope = layer.fields.slope;
+    MINUET_ASSIGN(current_, add_part(layer, last, current_, windows[last], problem));
     program_.layers.back().residual = shortcut;
     return llvm::Error::success();
   }
@@ -238,12 +302,12 @@ class ProgramBuilder {
             layer.skip);
       }
     }
-    ConvolutionProblem problem = batch_norm_relu(description_.channels[layer.width]);
+    ConvolutionProblem problem = problem_of(layer.fields, description_.channels[layer.width]);
     problem.kind = ConvolutionKind::Transposed;
     problem.stride = layer.stride;
     MINUET_ASSIGN(current_, add_convolution(layer.name, current_, fine,
                                             {fine, coarse, layer.kernel_size, layer.dilation}, problem));
-    return name_parameters(layer.name + ".conv", layer.name + ".bn");
+    return name_parameters(layer);
   }
 
   void take_window(const LayerDescription& layer, WindowProblem& problem) const {
@@ -264,7 +328,7 @@ class ProgramBuilder {
 
   /// No level is made by spreading another one yet: validate says so.
   llvm::Error add_generative_up(const LayerDescription& layer) {
-    ConvolutionProblem problem = batch_norm_relu(description_.channels[layer.width]);
+    ConvolutionProblem problem = problem_of(layer.fields, description_.channels[layer.width]);
     take_window(layer, problem);
     problem.kind = ConvolutionKind::Generative;
     problem.in_channels = program_.tensors[current_].channels;
@@ -316,14 +380,8 @@ class ProgramBuilder {
       program_.is_head_missing = true;
       return llvm::Error::success();
     }
-    ConvolutionProblem problem = batch_norm_relu(classes);
-    problem.activation = Activation::None;
-    const i32 level = level_of(current_);
-    MINUET_ASSIGN(current_, add_convolution(layer.name, current_, level, {level, level}, problem));
-    MINUET_TRY(claim(layer.name));
-    program_.layers.back().weight = layer.name + ".weight";
-    program_.layers.back().bias = layer.name + ".bias";
-    return llvm::Error::success();
+    MINUET_ASSIGN(current_, add_downward(layer.name, current_, {}, problem_of(layer.fields, classes)));
+    return name_parameters(layer.name, "", layer.fields, {layer.name, "", ""});
   }
 
   /// Rows' pitch and first column are known once every concatenation is.

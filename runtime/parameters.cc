@@ -124,14 +124,22 @@ llvm::Error ParameterSource::check(const Program& program) const {
   return file_ ? check_weights(*file_, program) : llvm::Error::success();
 }
 
+llvm::Expected<std::vector<float>> ParameterSource::optional_vector(const std::string& name, i64 channels,
+                                                                    float where_absent, Draw drawn) const {
+  if (name.empty()) return std::vector<float>(static_cast<std::size_t>(channels), where_absent);
+  return vector(name, channels, drawn);
+}
+
 llvm::Error ParameterSource::fold_batch_norm(const ProgramLayer& layer, LayerParameters& parameters) const {
   const int64_t channels = layer.convolution().out_channels;
   const std::string& prefix = layer.batch_norm;
   const std::string source = file_ ? "weights file " + file_->path() : layer.name;
-  MINUET_ASSIGN(const std::vector<float> weight, vector(prefix + ".weight", channels, {1, 0.05}));
-  MINUET_ASSIGN(const std::vector<float> bias, vector(prefix + ".bias", channels, {0, 0.05}));
+  const auto affine = [&](const char* part) { return layer.is_affine ? prefix + part : ""; };
+  MINUET_ASSIGN(const std::vector<float> weight, optional_vector(affine(".weight"), channels, 1, {1, 0.05}));
+  MINUET_ASSIGN(const std::vector<float> bias, optional_vector(affine(".bias"), channels, 0, {0, 0.05}));
   MINUET_ASSIGN(const std::vector<float> mean, vector(prefix + ".running_mean", channels, {0, 0.05}));
   MINUET_ASSIGN(const std::vector<float> variance, vector(prefix + ".running_var", channels, {1, 0.05}));
+  MINUET_ASSIGN(const std::vector<float> before, optional_vector(layer.bias, channels, 0, {0, 0.05}));
   parameters.scale.resize(channels);
   parameters.shift.resize(channels);
   for (int64_t c = 0; c < channels; ++c) {
@@ -141,28 +149,32 @@ llvm::Error ParameterSource::fold_batch_norm(const ProgramLayer& layer, LayerPar
                         prefix, c, number_text(variance[c]));
     }
     const double scale = weight[c] / std::sqrt(static_cast<double>(variance[c]) + layer.batch_norm_epsilon);
+    // The convolution's bias comes first: bn(sum + before) = sum * scale + (before - mean) * scale + bias.
+    const double shift = bias[c] - (static_cast<double>(mean[c]) - before[c]) * scale;
     parameters.scale[c] = static_cast<float>(scale);
-    parameters.shift[c] = static_cast<float>(bias[c] - mean[c] * scale);
+    parameters.shift[c] = static_cast<float>(shift);
     if (!std::isfinite(parameters.scale[c]) || !std::isfinite(parameters.shift[c])) {
+      const std::string of_convolution =
+          layer.bias.empty() ? "" : ", bias of the convolution " + number_text(before[c]);
       return make_error(
           StatusCode::InvalidArgument,
           "{0}: \"{1}\" scales channel {2} by {3} and shifts it by {4}, past float32: weight {5}, bias {6}, "
           "mean {7}, variance {8}",
-          source, prefix, c, number_text(scale), number_text(bias[c] - mean[c] * scale),
-          number_text(weight[c]), number_text(bias[c]), number_text(mean[c]), number_text(variance[c]));
+          source, prefix, c, number_text(scale), number_text(shift), number_text(weight[c]),
+          number_text(bias[c]), number_text(mean[c]), number_text(variance[c]) + of_convolution);
     }
   }
   return llvm::Error::success();
 }
 
 llvm::Expected<LayerParameters> ParameterSource::layer(const ProgramLayer& layer) const {
+  const i64 channels = layer.convolution().out_channels;
   LayerParameters parameters;
   MINUET_ASSIGN(parameters.weight, weight(layer));
   if (!layer.batch_norm.empty()) {
     MINUET_TRY(fold_batch_norm(layer, parameters));
-  }
-  if (!layer.bias.empty()) {
-    MINUET_ASSIGN(parameters.shift, vector(layer.bias, layer.convolution().out_channels, {0, 0.05}));
+  } else if (layer.convolution().scale_shift) {
+    MINUET_ASSIGN(parameters.shift, optional_vector(layer.bias, channels, 0, {0, 0.05}));
     parameters.scale.assign(parameters.shift.size(), 1.0f);
   }
   return parameters;

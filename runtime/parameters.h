@@ -43,6 +43,9 @@ class ParameterSource {
   };
   std::vector<float> draw(const std::string& name, i64 count, Draw draw) const;
   llvm::Expected<std::vector<float>> vector(const std::string& name, i64 channels, Draw draw) const;
+  /// The same, or `channels` times `where_absent` where the name is empty.
+  llvm::Expected<std::vector<float>> optional_vector(const std::string& name, i64 channels,
+                                                     float where_absent, Draw draw) const;
   llvm::Expected<std::vector<float>> weight(const ProgramLayer& layer) const;
   llvm::Error fold_batch_norm(const ProgramLayer& layer, LayerParameters& parameters) const;
 

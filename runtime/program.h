@@ -46,13 +46,23 @@ struct StorageSpec {
   std::vector<i32> below;  // storages in use together with it that lie below it
 };
 
+/// What the description calls a convolution: for messages about its fields.
+struct LayerOrigin {
+  std::string layer;  // the name of the description's layer
+  std::string part;   // "conv1", "shortcut" of a residual or a bottleneck, else empty
+  std::string
+      batch_norm;  // the prefix of its batch norm, also where it has none; empty where it cannot have one
+};
+
 /// One op: its place in the program, and what is asked of it.
 struct ProgramLayer {
   std::string name;        // parameter prefix
+  LayerOrigin origin;      // of a network's layers
   std::string weight;      // names of its parameters
   std::string batch_norm;  // prefix, or empty
   double batch_norm_epsilon = 0;
-  std::string bias;  // or empty
+  bool is_affine = true;  // the batch norm has a weight and a bias
+  std::string bias;       // of the convolution, in front of the batch norm; or empty
   i32 map = 0;
   i32 input = 0, output = 0;  // tensors
   i32 residual = -1;

@@ -4,21 +4,10 @@
 #include <map>
 #include <set>
 
+#include "runtime/weights_fields.h"
+
 namespace minuet {
 namespace {
-
-constexpr std::size_t kMostListed = 8;
-
-/// "a", "b" and 3 more
-std::string list_text(const std::vector<std::string>& items, const char* between = ", ") {
-  std::string text;
-  const std::size_t shown = std::min(items.size(), kMostListed);
-  for (std::size_t i = 0; i < shown; ++i) text += (i ? between : "") + items[i];
-  if (items.size() > shown) text += " and " + std::to_string(items.size() - shown) + " more";
-  return text;
-}
-
-std::string quoted(const std::string& name) { return "\"" + name + "\""; }
 
 std::string count_text(std::size_t count) {
   return std::to_string(count) + (count == 1 ? " tensor" : " tensors");
@@ -26,7 +15,8 @@ std::string count_text(std::size_t count) {
 
 class WeightsCheck {
  public:
-  WeightsCheck(const WeightsFile& file, const Program& program) : file_(file), program_(program) {}
+  WeightsCheck(const WeightsFile& file, const Program& program)
+      : file_(file), program_(program), fields_(file, program) {}
 
   llvm::Error run() {
     for (const ProgramLayer& layer : program_.layers) {
@@ -83,6 +73,8 @@ class WeightsCheck {
     const bool allowed = file_.options().allow_unused;
     std::set<std::string> parts;  // whose tensors a layer takes: "a.conv" of "a.conv.weight"
     for (const std::string& name : needed_) parts.insert(llvm::StringRef(name).rsplit('.').first.str());
+    // So would a batch norm of a layer that is described without one.
+    for (const ProgramLayer& layer : program_.layers) parts.insert(layer.origin.batch_norm);
     for (const auto& [name, stored] : file_.names()) {
       if (used_.count(stored) != 0) continue;
       // A bias of a layer that has none here would be lost, not left over.
@@ -184,6 +176,7 @@ class WeightsCheck {
     if (!misshapen_.empty()) parts.push_back(list_text(misshapen_, "; "));
     if (is_rearranged_) parts.push_back("if another engine stored them, the option weights_order says which");
     parts.push_back(unused_text(prefix));
+    parts.push_back(fields_.text());
     std::string text;
     for (const std::string& part : parts) text += (text.empty() || part.empty() ? "" : "; ") + part;
     return text;
@@ -199,11 +192,13 @@ class WeightsCheck {
     for (const std::string& name : missing_) text += "missing: " + quoted(name) + "\n";
     for (const std::string& what : misshapen_) text += "of another shape: " + what + "\n";
     for (const std::string& name : unused_) text += "unused: " + quoted(name) + "\n";
+    for (const std::string& line : fields_.lines()) text += line + "\n";
     return text;
   }
 
   const WeightsFile& file_;
   const Program& program_;
+  const WeightsFields fields_;                                             // that the file asks for
   std::set<std::string> needed_, used_;                                    // the network's names; the file's
   std::vector<std::pair<std::string, std::vector<std::string>>> foreign_;  // why, and the layers
   std::vector<std::string> missing_, misshapen_, unused_;
@@ -219,12 +214,12 @@ std::vector<ParameterName> parameter_names(const ProgramLayer& layer) {
   const auto add_vector = [&](const std::string& name) {
     names.push_back({name, false, {problem.out_channels}});
   };
-  if (!layer.batch_norm.empty()) {
-    for (const char* part : {".weight", ".bias", ".running_mean", ".running_var"}) {
-      add_vector(layer.batch_norm + part);
-    }
-  }
   if (!layer.bias.empty()) add_vector(layer.bias);
+  if (layer.batch_norm.empty()) return names;
+  if (layer.is_affine) {
+    for (const char* part : {".weight", ".bias"}) add_vector(layer.batch_norm + part);
+  }
+  for (const char* part : {".running_mean", ".running_var"}) add_vector(layer.batch_norm + part);
   return names;
 }
 

@@ -12,7 +12,8 @@ struct ParameterName {
   bool is_weight = false;      // of the convolution; the others are vectors of out_channels
   std::vector<int64_t> shape;  // in Minuet's order
 };
-/// Batch norm's four are in the order weight, bias, running_mean, running_var.
+/// The convolution's weight and bias, then the batch norm's weight, bias, running_mean and running_var, as
+/// far as the layer has them.
 std::vector<ParameterName> parameter_names(const ProgramLayer& layer);
 
 /// InvalidArgument where layers do not carry over, tensors are missing or of another shape, or, unless the

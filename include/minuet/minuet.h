@@ -373,13 +373,13 @@ typedef struct minuet_convolution_options {
   int32_t groups;      /* more than 1 is UNIMPLEMENTED so far */
   int32_t submanifold; /* 1: the output set is the input set */
   int32_t transposed;
-  int32_t relu;        /* 1: max(0, .) last */
+  int32_t relu;        /* 1: max(0, .) last; with a negative_slope, a leaky ReLU */
   int32_t residual;    /* 1: run takes a residual that is added before the ReLU */
   const float* weight; /* host [k_x * k_y * ..., in_channels, out_channels], rounded to dtype once */
   const float* scale;  /* host [out_channels], optional: batch norm, folded */
   const float* shift;  /* host [out_channels], optional: batch norm or bias */
   minuet_dataflow dataflow;
-  int32_t reserved;
+  float negative_slope; /* finite; what the ReLU multiplies numbers below 0 by; needs relu */
 } minuet_convolution_options;
 #define MINUET_CONVOLUTION_OPTIONS_INIT \
   { sizeof(minuet_convolution_options), 0, 3, MINUET_F16, 0, 0, {0}, {0}, {0}, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0 }

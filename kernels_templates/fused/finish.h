@@ -98,8 +98,8 @@ MINUET_DEVICE bool finish_row(const FusedParams& p, const FusedPlace<S>& place, 
         const i32 c = first + e;
         const float sum = FusedLane<S>::value(sums, First + c / 2, q, c % 2);
         const float value =
-            epilogue<S.scale_shift, S.residual, Activation::None>(sum, scale[c], shift[c], residual[c]);
-        values[e] = place.one_of(activate<S.activation>(value), value);
+            epilogue<S.scale_shift, S.residual, Activation::None>(sum, scale[c], shift[c], residual[c], 0.0f);
+        values[e] = place.one_of(activate<S.activation>(value, p.slope), value);
         // A ReLU would hide a sum that is minus infinity already.
         finite = finite && !overflows(DType::F32, bits_of(sum)) && !overflows(S.io, bits_of(values[e]));
       }

@@ -142,7 +142,8 @@ MINUET_HD bool finish_vector(const ScatterParams& p, i64 row, i32 first, const f
       scale = read_only(p.scale + first + e);
       shift = read_only(p.shift + first + e);
     }
-    values[e] = epilogue<S.scale_shift, S.residual, S.activation>(sums[e], scale, shift, residual[e]);
+    values[e] =
+        epilogue<S.scale_shift, S.residual, S.activation>(sums[e], scale, shift, residual[e], p.slope);
     // A ReLU would hide a sum that is minus infinity already.
     finite = finite && !overflows(DType::F32, bits_of(sums[e])) && !overflows(S.io, bits_of(values[e]));
   }

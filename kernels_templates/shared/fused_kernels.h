@@ -101,6 +101,7 @@ struct FusedParams {
   i32 output_ld;
   u32* overflow;           // overflow_mark where a number is written that is infinite or NaN, else left alone
   u32 overflow_mark;       // not 0
+  float slope;             // of the Spec's leaky ReLU; other activations do not read it
   FusedShortcut shortcut;  // where the Spec has one
 };
 

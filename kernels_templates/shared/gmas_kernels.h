@@ -94,6 +94,7 @@ struct ScatterParams {
   i64 output_ld;
   u32* overflow;      // overflow_mark where a number is written that is infinite or NaN, else left alone
   u32 overflow_mark;  // not 0
+  float slope;        // of the Spec's leaky ReLU; other activations do not read it
 };
 
 /// output[slot] = input[order[slot]], slices of `slice_bytes`: weights into group order.

@@ -8,8 +8,8 @@ namespace minuet {
 /// Width of a packed coordinate key.
 enum class KeyType : i32 { U32, U64 };
 
-/// What the scatter's epilogue does last.
-enum class Activation : i32 { None, ReLU };
+/// What an epilogue does last. A leaky ReLU multiplies negative numbers by the slope of the Params.
+enum class Activation : i32 { None, ReLU, LeakyReLU };
 
 MINUET_HD constexpr i32 key_bytes(KeyType type) { return type == KeyType::U64 ? 8 : 4; }
 

@@ -16,6 +16,7 @@ void finish_row(const CpuConvolution& call, i64 row, float* sum, float* residual
     call.kernels.add(residual, sum, channels);
   }
   if (problem.activation == Activation::ReLU) call.kernels.relu(sum, channels);
+  if (problem.activation == Activation::LeakyReLU) call.kernels.leaky_relu(problem.slope, sum, channels);
   char* target = static_cast<char*>(request.output) + row * request.output_ld * dtype_bytes(problem.dtype);
   finite = call.kernels.narrow(problem.dtype, sum, target, channels) && finite;
   if (!finite) __atomic_store_n(request.overflow, request.overflow_mark, __ATOMIC_RELAXED);

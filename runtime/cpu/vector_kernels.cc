@@ -102,12 +102,18 @@ void relu(float* values, i64 count) {
   for (i64 i = 0; i < count; ++i) values[i] = values[i] < 0 ? 0 : values[i];
 }
 
+void leaky_relu(float slope, float* values, i64 count) {
+  for (i64 i = 0; i < count; ++i) values[i] = values[i] < 0 ? values[i] * slope : values[i];
+}
+
 #if defined(__AVX512F__)
-constexpr VectorKernels kKernels{"AVX-512", gemm, widen, narrow, all_finite, add, scale_shift, relu};
+constexpr VectorKernels kKernels{"AVX-512", gemm,        widen, narrow,    all_finite,
+                                 add,       scale_shift, relu,  leaky_relu};
 #elif defined(__AVX2__)
-constexpr VectorKernels kKernels{"AVX2", gemm, widen, narrow, all_finite, add, scale_shift, relu};
+constexpr VectorKernels kKernels{"AVX2", gemm, widen, narrow, all_finite, add, scale_shift, relu, leaky_relu};
 #else
-constexpr VectorKernels kKernels{"baseline", gemm, widen, narrow, all_finite, add, scale_shift, relu};
+constexpr VectorKernels kKernels{"baseline", gemm,        widen, narrow,    all_finite,
+                                 add,        scale_shift, relu,  leaky_relu};
 #endif
 
 }  // namespace

@@ -21,6 +21,8 @@ struct VectorKernels {
   void (*scale_shift)(const float* scale, const float* shift, float* sum, i64 count);
   /// Negative -> 0; NaN stays.
   void (*relu)(float* values, i64 count);
+  /// Negative -> slope times as much; NaN stays.
+  void (*leaky_relu)(float slope, float* values, i64 count);
 };
 
 enum class VectorSet : i32 { Best, Baseline, Avx2, Avx512 };

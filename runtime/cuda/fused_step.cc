@@ -4,7 +4,7 @@ namespace minuet {
 
 llvm::Expected<i32> FusedStep::add_convolution(const FusedChoice& choice, ConvolutionWeights weights) {
   MINUET_ASSIGN(const Kernel<FusedParams> kernel, launcher_.device().kernel(choice.fused));
-  layers_.push_back({choice.fused, kernel, weights});
+  layers_.push_back({choice.fused, kernel, weights, choice.problem.slope});
   return static_cast<i32>(layers_.size()) - 1;
 }
 
@@ -36,6 +36,7 @@ llvm::Error FusedStep::convolve(i32 convolution, const OpRequest& request) {
   params.output_ld = static_cast<i32>(request.output_ld);
   params.overflow = request.overflow;
   params.overflow_mark = request.overflow_mark;
+  params.slope = layer.slope;
   if (layer.spec.shortcut) {
     params.shortcut = {static_cast<u32>(fused_blocks(layer.spec, request.output_rows)),
                        layer.weights.shortcut_weight,

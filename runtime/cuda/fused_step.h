@@ -19,6 +19,7 @@ class FusedStep {
     FusedSpec spec;
     Kernel<FusedParams> kernel;
     ConvolutionWeights weights;
+    float slope = 0;  // of its activation
   };
 
   Launcher& launcher_;

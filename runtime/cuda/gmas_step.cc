@@ -266,6 +266,7 @@ llvm::Error GmasStep::scatter(const Layer& layer, const OpRequest& request, std:
   params.output_ld = request.output_ld;
   params.overflow = request.overflow;
   params.overflow_mark = request.overflow_mark;
+  params.slope = layer.problem.slope;
   return launcher_.launch_stride(
       layer.scatter, tile_count(params.rows, layer.scatter_spec.channels, layer.scatter_spec.tile), params);
 }

@@ -134,7 +134,8 @@ ConvolutionCase case_of_row(const std::vector<int>& row, uint64_t seed) {
   test.empty_batch = row[kBatch] == 2 ? 1 : -1;
   test.scale_shift = (row[kEpilogue] & 1) != 0;
   test.residual = (row[kEpilogue] & 2) != 0;
-  test.relu = (row[kEpilogue] & 4) != 0;
+  test.relu = row[kEpilogue] >= 4;
+  test.negative_slope = row[kEpilogue] >= 8 ? 0.125f : 0.0f;
   test.seed = seed;
   return test;
 }
@@ -263,7 +264,10 @@ std::string ConvolutionCase::name() const {
                       : scale_alone ? " scale alone"
                       : shift_alone ? " shift alone"
                                     : "") +
-          (residual ? " residual" : "") + (relu ? " relu" : "");
+          (residual ? " residual" : "") +
+          (negative_slope != 0 ? " leaky relu"
+           : relu              ? " relu"
+                               : "");
   return text + " seed " + std::to_string(seed);
 }
 
@@ -318,7 +322,7 @@ std::vector<ConvolutionCase> pairwise_cases() {
   sizes[kType] = sizes[kKind] = sizes[kDim] = sizes[kStride] = 4;
   sizes[kKernel] = 5;
   sizes[kDilation] = sizes[kTensorStride] = sizes[kBatch] = 3;
-  sizes[kEpilogue] = 8;
+  sizes[kEpilogue] = 12;
   std::vector<ConvolutionCase> cases;
   for (const std::vector<int>& row : cover_pairs(sizes, 4))
     cases.push_back(case_of_row(row, 100 + cases.size()));
@@ -447,7 +451,7 @@ std::vector<double> expected_output(const ConvolutionCase& test, const Convoluti
   if (!data.scale.empty()) layer.scale = &data.scale;
   if (!data.shift.empty()) layer.shift = &data.shift;
   if (test.residual) layer.residual = &residual;
-  layer.relu = test.relu;
+  layer.relu = test.relu, layer.negative_slope = test.negative_slope;
   const std::vector<double> output = oracle::convolve(layer, pairs, magnitudes);
   if (magnitudes) *magnitudes = select_rows(*magnitudes, test.out_channels, place_of_row);
   return select_rows(output, test.out_channels, place_of_row);

@@ -26,6 +26,7 @@ struct ConvolutionCase {
   oracle::Axes kernel_size{1, 1, 1, 1}, stride{1, 1, 1, 1}, dilation{1, 1, 1, 1}, tensor_stride{1, 1, 1, 1};
   int batches = 1, empty_batch = -1;
   bool scale_shift = false, residual = false, relu = false;
+  float negative_slope = 0;  // of the ReLU
   int64_t sampled_rows = 0;  // rows the oracle computes; 0: all
   // Terms of one output have one sign: an output of a few numbers must not cancel to nearly nothing,
   // where a relative bound means little.

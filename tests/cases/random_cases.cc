@@ -121,6 +121,7 @@ ConvolutionCase settled(ConvolutionCase test) {
   if (test.batches == 1 || test.empty_batch >= test.batches) test.empty_batch = -1;
   if (!test.names_coarse_side()) test.other_points = -1;
   if (test.points == 0) test.duplicates = 0;
+  if (!test.relu) test.negative_slope = 0;
   for (int a = test.ndim; a < kMaxDim; ++a) {
     test.kernel_size[a] = test.stride[a] = test.dilation[a] = test.tensor_stride[a] = 1;
     test.origin[a] = test.max_offset[a] = 0;
@@ -177,6 +178,7 @@ ConvolutionCase draw_case(DType dtype, uint64_t seed) {
     test.residual = one_in(random, 2), test.relu = one_in(random, 2);
     test.one_sign = one_in(random, 2);
     test.raw_weights = one_in(random, 3);
+    if (test.relu && one_in(random, 3)) test.negative_slope = one_in(random, 2) ? 0.125f : -0.75f;
     test.seed = random.below(1000000);
     test = settled(test);
     if (is_feasible(test)) return test;
@@ -284,6 +286,7 @@ std::vector<ConvolutionCase> simpler_cases(const ConvolutionCase& test) {
         &ConvolutionCase::scale_alone, &ConvolutionCase::shift_alone, &ConvolutionCase::raw_weights}) {
     simpler.set(field, false);
   }
+  simpler.set(&ConvolutionCase::negative_slope, 0.0f);
   simpler.set(&ConvolutionCase::kind, ConvolutionKind::Submanifold);
   if (test.kind == ConvolutionKind::Transposed) simpler.set(&ConvolutionCase::kind, ConvolutionKind::Strided);
   if (test.dtype != DType::F32) simpler.set(&ConvolutionCase::dtype, DType::F32);
@@ -300,6 +303,7 @@ std::string text_of(double value) {
   char text[32];
   return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);
 }
+std::string text_of(float value) { return text_of(static_cast<double>(value)); }
 std::string text_of(ConvolutionKind value) {
   static const char* const kNames[] = {"Submanifold", "Strided", "GivenOutputs", "Transposed", "Generative"};
   return std::string("ConvolutionKind::") + kNames[static_cast<int>(value)];
@@ -328,13 +332,14 @@ std::string as_initializer(const ConvolutionCase& test) {
 #define MINUET_FIELD(name) field(#name, name, usual.name)
   // Names every field, in order: one that is missing here does not compile.
   const auto& [kind, dtype, ndim, points, in_channels, out_channels, kernel_size, stride, dilation,
-               tensor_stride, batches, empty_batch, scale_shift, residual, relu, sampled_rows, one_sign,
-               scale_alone, shift_alone, raw_weights, coarse_side, other_points, origin, filled, first_batch,
-               duplicates, bounds_slack, max_offset, earlier_points, seed] = test;
+               tensor_stride, batches, empty_batch, scale_shift, residual, relu, negative_slope, sampled_rows,
+               one_sign, scale_alone, shift_alone, raw_weights, coarse_side, other_points, origin, filled,
+               first_batch, duplicates, bounds_slack, max_offset, earlier_points, seed] = test;
   MINUET_FIELD(kind), MINUET_FIELD(dtype), MINUET_FIELD(ndim), MINUET_FIELD(points);
   MINUET_FIELD(in_channels), MINUET_FIELD(out_channels), MINUET_FIELD(kernel_size), MINUET_FIELD(stride);
   MINUET_FIELD(dilation), MINUET_FIELD(tensor_stride), MINUET_FIELD(batches), MINUET_FIELD(empty_batch);
-  MINUET_FIELD(scale_shift), MINUET_FIELD(residual), MINUET_FIELD(relu), MINUET_FIELD(sampled_rows);
+  MINUET_FIELD(scale_shift), MINUET_FIELD(residual), MINUET_FIELD(relu), MINUET_FIELD(negative_slope),
+      MINUET_FIELD(sampled_rows);
   MINUET_FIELD(one_sign), MINUET_FIELD(scale_alone), MINUET_FIELD(shift_alone), MINUET_FIELD(raw_weights);
   MINUET_FIELD(coarse_side), MINUET_FIELD(other_points), MINUET_FIELD(origin), MINUET_FIELD(filled),
       MINUET_FIELD(first_batch);

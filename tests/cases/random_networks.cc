@@ -1,6 +1,7 @@
 #include "tests/cases/random_networks.h"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <numeric>
 #include <set>
@@ -13,6 +14,7 @@ namespace minuet {
 namespace {
 
 using oracle::Axes;
+using oracle::Finish;
 using oracle::NetworkLayer;
 using Op = NetworkLayer::Op;
 
@@ -87,19 +89,53 @@ Axes draw_axes(Random& random, int ndim, int least, int greatest) {
   return axes;
 }
 
-NetworkLayer draw_layer(Random& random, const NetworkCase& network) {
+bool adds_shortcut(const NetworkLayer& layer) {
+  return layer.op == Op::Residual || layer.op == Op::Bottleneck;
+}
+
+/// The shortcut's among them.
+size_t convolutions_of(const NetworkLayer& layer) {
+  return layer.op == Op::Concat ? 0 : layer.op == Op::Residual ? 3 : layer.op == Op::Bottleneck ? 4 : 1;
+}
+
+Finish draw_finish(Random& random) {
+  Finish finish;
+  finish.bias = random.below(2) == 0, finish.norm = random.below(3) != 0;
+  if (finish.norm) {
+    finish.affine = random.below(3) != 0;
+    finish.epsilon = std::vector{1e-5, 1e-3, 0.25}[random.below(3)];
+  }
+  finish.activation = static_cast<Finish::Activation>(random.below(3));
+  if (finish.activation == Finish::Activation::LeakyReLU)
+    finish.slope = std::vector{0.01, 0.25, -0.5}[random.below(3)];
+  return finish;
+}
+
+void draw_finishes(Random& random, NetworkLayer& layer) {
+  if (random.below(2) == 0) return;
+  for (size_t i = 0; i < convolutions_of(layer); ++i) layer.finishes.push_back(draw_finish(random));
+}
+
+NetworkLayer draw_residual(Random& random, const NetworkCase& network, NetworkLayer layer) {
+  layer.op = random.below(3) == 0 ? Op::Bottleneck : Op::Residual;
+  if (layer.op == Op::Bottleneck) layer.inner_channels = static_cast<int>(random.between(1, 9));
+  const bool is_usual = random.below(2) == 0;
+  layer.kernel_size = draw_axes(random, network.ndim, is_usual ? 3 : 1, 3);
+  if (random.below(3) == 0) layer.stride = draw_axes(random, network.ndim, 1, 2);
+  if (random.below(4) == 0) layer.dilation = draw_axes(random, network.ndim, 1, 3);
+  return layer;
+}
+
+NetworkLayer draw_shape(Random& random, const NetworkCase& network) {
   const Shapes shapes(network);
   NetworkLayer layer;
   layer.channels = static_cast<int>(random.between(1, random.below(4) == 0 ? 40 : 12));
   const uint64_t wish = random.below(10);
-  if (wish < 2) {
-    layer.op = Op::Residual;
-    return layer;
-  }
+  if (wish < 3) return draw_residual(random, network, layer);
   layer.kernel_size = draw_axes(random, network.ndim, 1, 3);
   layer.dilation = random.below(4) == 0 ? draw_axes(random, network.ndim, 1, 3) : kOnes;
-  if (wish < 4) return layer;
-  if (wish < 6 || network.layers.empty()) {
+  if (wish < 5) return layer;
+  if (wish < 7 || network.layers.empty()) {
     layer.stride = draw_axes(random, network.ndim, 1, 3);
     return layer;
   }
@@ -113,6 +149,12 @@ NetworkLayer draw_layer(Random& random, const NetworkCase& network) {
   return layer;
 }
 
+NetworkLayer draw_layer(Random& random, const NetworkCase& network) {
+  NetworkLayer layer = draw_shape(random, network);
+  draw_finishes(random, layer);
+  return layer;
+}
+
 int64_t volume_of(const NetworkLayer& layer) {
   return std::accumulate(layer.kernel_size.begin(), layer.kernel_size.end(), int64_t{1}, std::multiplies<>());
 }
@@ -121,6 +163,62 @@ std::string list(const Axes& axes, int count, const char* open, const char* clos
   std::string text;
   for (int a = 0; a < count; ++a) text += (a > 0 ? ", " : "") + std::to_string(axes[a]);
   return open + text + close;
+}
+
+std::string number(double value) {
+  char text[32];
+  return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);
+}
+
+std::string activation_fields(const Finish& finish) {
+  static const char* const kNames[] = {"none", "relu", "leaky_relu"};
+  std::string text = std::string(", \"activation\": \"") + kNames[static_cast<int>(finish.activation)] + "\"";
+  if (finish.activation == Finish::Activation::LeakyReLU) text += ", \"slope\": " + number(finish.slope);
+  return text;
+}
+
+std::string norm_fields(const Finish& finish) {
+  std::string text = std::string("\"bias\": ") + (finish.bias ? "true" : "false");
+  if (!finish.norm) return text + ", \"norm\": \"none\"";
+  return text + ", \"affine\": " + (finish.affine ? "true" : "false") +
+         ", \"epsilon\": " + number(finish.epsilon);
+}
+
+/// A shortcut that is the input itself must have no fields.
+std::string fields_of(const NetworkLayer& layer, bool has_shortcut) {
+  if (layer.finishes.empty()) return "";
+  if (!adds_shortcut(layer)) return ", " + norm_fields(layer.finish(0)) + activation_fields(layer.finish(0));
+  const size_t last = convolutions_of(layer) - 2;
+  std::string text = activation_fields(layer.finish(last));
+  for (size_t i = 0; i <= last; ++i) {
+    text += ", \"conv" + std::to_string(i + 1) + "\": {" + norm_fields(layer.finish(i)) +
+            (i < last ? activation_fields(layer.finish(i)) : "") + "}";
+  }
+  return text + (has_shortcut ? ", \"shortcut\": {" + norm_fields(layer.finish(last + 1)) + "}" : "");
+}
+
+/// The channels that each layer reads.
+std::vector<int> input_channels(const NetworkCase& network) {
+  std::vector<int> inputs, results;
+  for (const NetworkLayer& layer : network.layers) {
+    inputs.push_back(results.empty() ? network.in_channels : results.back());
+    results.push_back(layer.op == Op::Concat ? inputs.back() + results[layer.skip] : layer.channels);
+  }
+  return inputs;
+}
+
+/// ".finishes = {...}", or nothing.
+std::string finishes_text(const NetworkLayer& layer) {
+  static const char* const kNames[] = {"None", "ReLU", "LeakyReLU"};
+  std::string text;
+  for (const Finish& finish : layer.finishes) {
+    text += std::string(text.empty() ? "{" : ", {") + ".bias = " + (finish.bias ? "true" : "false") +
+            ", .norm = " + (finish.norm ? "true" : "false") +
+            ", .affine = " + (finish.affine ? "true" : "false") + ", .epsilon = " + number(finish.epsilon) +
+            ", .activation = oracle::Finish::Activation::" + kNames[static_cast<int>(finish.activation)] +
+            ", .slope = " + number(finish.slope) + "}";
+  }
+  return text.empty() ? "" : ", .finishes = {" + text + "}";
 }
 
 }  // namespace
@@ -158,11 +256,13 @@ NetworkCase draw_network(DType dtype, uint64_t seed) {
 }
 
 std::string NetworkCase::json() const {
-  static const char* const kOps[] = {"block", "residual", "up", "concat"};
+  static const char* const kOps[] = {"block", "residual", "up", "concat", "bottleneck"};
   std::string widths, text;
+  const std::vector<int> inputs = input_channels(*this);
   for (size_t i = 0; i < layers.size(); ++i) {
     const NetworkLayer& layer = layers[i];
-    widths += (i > 0 ? ", " : "") + std::to_string(layer.channels);
+    widths +=
+        (i > 0 ? ", " : "") + std::to_string(layer.channels) + ", " + std::to_string(layer.inner_channels);
     text += std::string(i > 0 ? ",\n" : "") + "{\"op\": \"" + kOps[static_cast<int>(layer.op)] + "\"";
     text += ", \"save\": \"result" + std::to_string(i) + "\"";
     const std::string skip = "\"result" + std::to_string(layer.skip) + "\"";
@@ -170,14 +270,13 @@ std::string NetworkCase::json() const {
       text += ", \"with\": " + skip + "}";
       continue;
     }
-    text += ", \"name\": \"" + oracle::layer_name(i) + "\", \"width\": " + std::to_string(i);
+    text += ", \"name\": \"" + oracle::layer_name(i) + "\", \"width\": " + std::to_string(2 * i);
     if (layer.op == Op::Up) text += ", \"onto\": " + skip;
-    if (layer.op != Op::Residual) {
-      text += ", \"kernel_size\": " + list(layer.kernel_size, ndim, "[", "]");
-      text += ", \"stride\": " + list(layer.stride, ndim, "[", "]");
-      text += ", \"dilation\": " + list(layer.dilation, ndim, "[", "]");
-    }
-    text += "}";
+    if (layer.op == Op::Bottleneck) text += ", \"inner_width\": " + std::to_string(2 * i + 1);
+    text += ", \"kernel_size\": " + list(layer.kernel_size, ndim, "[", "]");
+    text += ", \"stride\": " + list(layer.stride, ndim, "[", "]");
+    text += ", \"dilation\": " + list(layer.dilation, ndim, "[", "]");
+    text += fields_of(layer, inputs[i] != layer.channels || layer.stride != kOnes) + "}";
   }
   return "{\"name\": \"random\", \"ndim\": " + std::to_string(ndim) +
          ", \"in_channels\": " + std::to_string(in_channels) + ", \"channels\": [" + widths +
@@ -236,6 +335,14 @@ void add_simpler_layers(const NetworkCase& network, std::vector<NetworkCase>& ca
       change(cases.back().layers[i]);
     };
     add([](NetworkLayer& layer) { layer = {.channels = layer.channels}; });
+    add([](NetworkLayer& layer) { layer.finishes.clear(); });
+    for (size_t f = 0; f < network.layers[i].finishes.size(); ++f) {
+      add([f](NetworkLayer& layer) { layer.finishes[f] = {}; });
+    }
+    add([](NetworkLayer& layer) {
+      if (layer.op == Op::Bottleneck)
+        layer.op = Op::Residual, layer.inner_channels = NetworkLayer{}.inner_channels;
+    });
     add([](NetworkLayer& layer) { layer.channels = 1; });
     add([](NetworkLayer& layer) { layer.channels = (layer.channels + 1) / 2; });
     add([](NetworkLayer& layer) { layer.channels = std::max(layer.channels - 1, 1); });
@@ -274,7 +381,7 @@ std::vector<NetworkCase> simpler_networks(const NetworkCase& network) {
 }
 
 std::string as_initializer(const NetworkCase& network) {
-  static const char* const kOps[] = {"Block", "Residual", "Up", "Concat"};
+  static const char* const kOps[] = {"Block", "Residual", "Up", "Concat", "Bottleneck"};
   const std::string dtype = kDTypeEnumerators[static_cast<int>(network.dtype)];
   std::string layers;
   for (const NetworkLayer& layer : network.layers) {
@@ -287,7 +394,8 @@ std::string as_initializer(const NetworkCase& network) {
       if (axes != kOnes) layers += std::string(", ") + name + " = " + list(axes, kMaxDim, "{", "}");
     }
     if (layer.skip >= 0) layers += ", .skip = " + std::to_string(layer.skip);
-    layers += "}";
+    if (layer.op == Op::Bottleneck) layers += ", .inner_channels = " + std::to_string(layer.inner_channels);
+    layers += finishes_text(layer) + "}";
   }
   return "NetworkCase{.dtype = DType::" + dtype + ", .ndim = " + std::to_string(network.ndim) +
          ", .in_channels = " + std::to_string(network.in_channels) + ", .layers = {" + layers +

@@ -37,7 +37,7 @@ const std::vector<NetworkCase>& regression_networks() {
               {{.op = Op::Block, .channels = 5},
                {.op = Op::Block, .channels = 3},
                {.op = Op::Concat, .channels = 1, .skip = 0},
-               {.op = Op::Residual, .channels = 7},
+               {.op = Op::Residual, .channels = 7, .kernel_size = {3, 3, 1, 1}},
                {.op = Op::Block, .channels = 4, .kernel_size = {2, 3, 1, 1}, .stride = {2, 3, 1, 1}},
                {.op = Op::Up, .channels = 2, .kernel_size = {2, 3, 1, 1}, .stride = {2, 3, 1, 1}, .skip = 0},
                {.op = Op::Concat, .channels = 1, .skip = 2},

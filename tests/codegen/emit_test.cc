@@ -56,6 +56,8 @@ TEST(Emit, DisplayNameTellsEveryFieldApart) {
                              {.items_per_thread = 8}});
   expect_distinct<RadixPassSpec>(
       {{}, {.key = KeyType::U64}, {.values = false}, {.threads = 128}, {.raking_scan = false}});
+  expect_distinct<ScatterSpec>(
+      {{}, {.activation = Activation::None}, {.activation = Activation::LeakyReLU}, {.scale_shift = false}});
   expect_distinct<SearchKernelMapSpec>({{}, {.ndim = 4}, {.source_block = 512}, {.query_block = 256}});
 }
 

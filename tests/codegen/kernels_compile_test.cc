@@ -137,7 +137,7 @@ std::vector<GmasChoice> choices() {
       problem.output = problem.residual_input = {out, 0};
       problem.scale_shift = out != 1;
       problem.residual = out == 96;
-      problem.activation = out == 7 ? Activation::None : Activation::ReLU;
+      problem.activation = out == 7 ? Activation::None : out == 96 ? Activation::LeakyReLU : Activation::ReLU;
       all.push_back(choose_gmas(problem));
     }
   }
@@ -174,6 +174,7 @@ std::vector<FusedSpec> variants(const FusedSpec&) {
     problem.residual = residual || in == out;
     problem.shortcut = !problem.residual;
     problem.shortcut_output = problem.output;
+    problem.activation = static_cast<Activation>(specs.size() / 3 % 3);  // in turns
     for (const char* arch : {"sm_80", "sm_90"}) specs.push_back(choose_fused(problem, arch, rows).fused);
     specs.push_back(choose_fused(problem, "sm_90a", rows).fused);
   };

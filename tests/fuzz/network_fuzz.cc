@@ -22,6 +22,37 @@ Array axes_of(const AxisArray& axes, i32 ndim) {
   return numbers;
 }
 
+void add_norm(const ConvolutionFields& fields, Object& object) {
+  object["bias"] = fields.bias;
+  object["norm"] = fields.batch_norm ? "batch_norm" : "none";
+  if (!fields.batch_norm) return;
+  object["affine"] = fields.affine;
+  object["epsilon"] = fields.epsilon;
+}
+
+void add_activation(const ConvolutionFields& fields, Object& object) {
+  object["activation"] = activation_name(fields.activation);
+  if (fields.activation == Activation::LeakyReLU) object["slope"] = static_cast<double>(fields.slope);
+}
+
+/// What a layer with convolutions says of them.
+void add_fields(const LayerDescription& layer, Object& object) {
+  add_activation(layer.fields, object);
+  if (layer.op == Op::Head)
+    object["bias"] = layer.fields.bias;
+  else
+    add_norm(layer.fields, object);
+  const llvm::ArrayRef<const char*> names = part_names(layer.op);
+  require(layer.parts.size() == names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i + 1 == names.size() && !layer.has_shortcut_fields) break;
+    Object part;
+    add_norm(layer.parts[i], part);
+    if (i + 2 < names.size()) add_activation(layer.parts[i], part);
+    object[names[i]] = std::move(part);
+  }
+}
+
 Object json_of(const LayerDescription& layer, i32 ndim) {
   const bool is_pool = layer.op >= Op::MaxPool && layer.op <= Op::SumPool;
   Object object{{"op", op_name(layer.op)}};
@@ -30,8 +61,10 @@ Object json_of(const LayerDescription& layer, i32 ndim) {
   if (layer.op == Op::Up) object["onto"] = layer.skip;
   if (layer.op != Op::Concat) object["name"] = layer.name;
   if (layer.op != Op::Concat && layer.op != Op::Head && !is_pool) object["width"] = layer.width;
+  if (layer.op == Op::Bottleneck) object["inner_width"] = layer.inner_width;
   if (layer.classes != 0) object["classes"] = layer.classes;
-  if (layer.op != Op::Block && layer.op != Op::Up && layer.op != Op::GenerativeUp && !is_pool) return object;
+  if (layer.op != Op::Concat && !is_pool) add_fields(layer, object);
+  if (layer.op == Op::Concat || layer.op == Op::Head) return object;
   object["kernel_size"] = axes_of(layer.kernel_size, ndim);
   object["stride"] = axes_of(layer.stride, ndim);
   object["dilation"] = axes_of(layer.dilation, ndim);

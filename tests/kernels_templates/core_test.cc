@@ -155,10 +155,13 @@ TEST(Vector, OnlyTf32OperandsAreRounded) {
 }
 
 TEST(Epilogue, InOrderAndNanSurvivesRelu) {
-  EXPECT_EQ((epilogue<true, true, Activation::None>(2, 3, 4, -100)), -90);
-  EXPECT_EQ((epilogue<true, true, Activation::ReLU>(2, 3, 4, -100)), 0);
-  EXPECT_EQ((epilogue<false, false, Activation::ReLU>(5, kNan, kNan, kNan)), 5);
-  EXPECT_TRUE(std::isnan(epilogue<false, false, Activation::ReLU>(kNan, 1, 0, 0)));
+  EXPECT_EQ((epilogue<true, true, Activation::None>(2, 3, 4, -100, kNan)), -90);
+  EXPECT_EQ((epilogue<true, true, Activation::ReLU>(2, 3, 4, -100, kNan)), 0);
+  EXPECT_EQ((epilogue<false, false, Activation::ReLU>(5, kNan, kNan, kNan, kNan)), 5);
+  EXPECT_TRUE(std::isnan(epilogue<false, false, Activation::ReLU>(kNan, 1, 0, 0, 0)));
+  EXPECT_EQ((epilogue<true, true, Activation::LeakyReLU>(2, 3, 4, -100, 0.5f)), -45);
+  EXPECT_EQ((epilogue<true, true, Activation::LeakyReLU>(2, 3, 4, -5, kNan)), 5);
+  EXPECT_TRUE(std::isnan(epilogue<false, false, Activation::LeakyReLU>(kNan, 1, 0, 0, 0)));
 }
 
 TEST(RowWalk, EqualsDivision) {

@@ -16,6 +16,8 @@
 
 namespace minuet {
 
+constexpr float kSlope = -0.375f;  // of leaky ReLUs; other activations do not read it
+
 /// Rows of `channels` elements of `type`, `ld` apart; what lies between rows is NaN.
 struct StoredRows {
   DType type;
@@ -245,6 +247,7 @@ inline void FusedProblem::expect() {
       expected[at] += added, magnitudes[at] += std::abs(added);
     }
     if (spec.activation == Activation::ReLU) expected[at] = std::max(expected[at], 0.0);
+    if (spec.activation == Activation::LeakyReLU && expected[at] < 0) expected[at] *= kSlope;
   }
 }
 

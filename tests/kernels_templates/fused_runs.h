@@ -93,6 +93,7 @@ inline FusedRun run_fused(FusedProblem& problem, FusedKernel kernel, i64 padded,
   p.output_ld = run.output.ld;
   p.overflow = &run.overflow;
   p.overflow_mark = 1;
+  p.slope = kSlope;
   const i64 capacity = count + padded + 40;
   if (spec.shortcut) {
     shortcut_image = aligned(problem.shortcut_image);

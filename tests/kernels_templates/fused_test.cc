@@ -25,7 +25,7 @@ constexpr FusedSpec spec_of(DType io, i32 in, i32 out, i32 volume, i32 turn) {
   spec.output_bytes = access_of(io, out);
   spec.scale_shift = turn % 4 != 3;
   spec.residual = turn % 4 == 1;
-  spec.activation = turn % 5 == 0 ? Activation::None : Activation::ReLU;
+  spec.activation = static_cast<Activation>(turn % 5 % 3);
   return spec;
 }
 
@@ -119,7 +119,8 @@ void expect_shortcuts() {
                              .warps = 2,
                              .split = 2,
                              .weights = Road,
-                             .shortcut = true};
+                             .shortcut = true,
+                             .activation = Activation::LeakyReLU};
   constexpr FusedSpec kWords{.io = Io,
                              .in_channels = 2 * kGranule,
                              .out_channels = 32,
@@ -206,6 +207,10 @@ TEST(Fused, EveryEpilogue) {
   expect_fused<kEpilogue<true, false, Activation::ReLU>>({.queries = 40}, 5);
   expect_fused<kEpilogue<true, true, Activation::None>>({.queries = 40}, 6);
   expect_fused<kEpilogue<true, true, Activation::ReLU>>({.queries = 40}, 7);
+  expect_fused<kEpilogue<false, false, Activation::LeakyReLU>>({.queries = 40}, 8);
+  expect_fused<kEpilogue<false, true, Activation::LeakyReLU>>({.queries = 40}, 9);
+  expect_fused<kEpilogue<true, false, Activation::LeakyReLU>>({.queries = 40}, 10);
+  expect_fused<kEpilogue<true, true, Activation::LeakyReLU>>({.queries = 40}, 11);
 }
 
 // A linear layer has no map: each query's source is the row of its own number.
@@ -273,6 +278,10 @@ TEST(Fused, NumbersThatMemoryDoesNotHoldAreTold) {
   // A ReLU makes 0 of both; the second is what a sum of 16-bit parts overflowed to.
   EXPECT_EQ((overflow_of<DType::F16, Activation::ReLU>(1.0f, -1e6f)), 0u);
   EXPECT_EQ((overflow_of<DType::F16, Activation::ReLU>(-kInfinity, 1.0f)), 1u);
+  // A leaky ReLU keeps both, unless the slope brings the first back into range.
+  EXPECT_EQ((overflow_of<DType::F16, Activation::LeakyReLU>(1.0f, -1e6f)), 1u);
+  EXPECT_EQ((overflow_of<DType::F16, Activation::LeakyReLU>(1.0f, -1e5f)), 0u);
+  EXPECT_EQ((overflow_of<DType::F16, Activation::LeakyReLU>(-kInfinity, 1.0f)), 1u);
 }
 
 void expect_whole_image(const FusedImage& spec) {

@@ -22,6 +22,8 @@ constexpr double unit_of(DType type) {
   return 0;
 }
 
+constexpr float kSlope = -0.375f;  // of leaky ReLUs; others do not read it
+
 using ScatterKernel = void (*)(const ScatterParams&);
 
 /// Of a kernel with `spec`, whose dtype this is: an instance a dtype, not one a kernel. The buffer comes
@@ -59,6 +61,7 @@ void check_scattered(const ScatterSpec& spec, ScatterKernel kernel, i64 rows, i3
   u32 overflow = 0;
   params.overflow = &overflow;
   params.overflow_mark = 1;
+  params.slope = kSlope;
   const bool has_sums = variant % 3 == 1;
   if (has_sums) sums.fill(random, rows);
   const Matrix<DType::F32> first_sums = sums;
@@ -88,6 +91,7 @@ void check_scattered(const ScatterSpec& spec, ScatterKernel kernel, i64 rows, i3
         expected = expected * static_cast<double>(scale[c]) + static_cast<double>(shift[c]);
       if (spec.residual) expected += residual.at(row, c);
       if (spec.activation == Activation::ReLU && expected < 0) expected = 0;
+      if (spec.activation == Activation::LeakyReLU && expected < 0) expected *= kSlope;
       const double bound = (size + 4) * (volume + 1) * 0x1p-24 + std::fabs(expected) * unit_of(Io);
       ASSERT_NEAR(output.at(row, c), expected, bound) << row << " " << c;
     }
@@ -113,7 +117,7 @@ void expect_all_scattered() {
                                 .vector_bytes = VectorBytes,
                                 .scale_shift = kTurn % 2 == 0,
                                 .residual = kTurn / 2 % 2 == 0,
-                                .activation = kTurn % 3 == 0 ? Activation::None : Activation::ReLU,
+                                .activation = static_cast<Activation>(kTurn % 3),
                                 .threads = 64};
     for (const i64 rows : {0, 1, 31}) expect_scattered<kSpec>(rows, 27, variant++);
   });
@@ -140,6 +144,10 @@ TEST(Scatter, EveryEpilogue) {
   expect_scattered<kEpilogue<true, false, Activation::ReLU>>(20, 27, 5);
   expect_scattered<kEpilogue<true, true, Activation::None>>(20, 27, 6);
   expect_scattered<kEpilogue<true, true, Activation::ReLU>>(20, 27, 7);
+  expect_scattered<kEpilogue<false, false, Activation::LeakyReLU>>(20, 27, 8);
+  expect_scattered<kEpilogue<false, true, Activation::LeakyReLU>>(20, 27, 9);
+  expect_scattered<kEpilogue<true, false, Activation::LeakyReLU>>(20, 27, 10);
+  expect_scattered<kEpilogue<true, true, Activation::LeakyReLU>>(20, 27, 11);
 }
 
 TEST(Scatter, ManyRowsAndOddVolumes) {

@@ -203,6 +203,29 @@ TEST_F(AbiRules, ParametersMustBeNumbersThatTheDtypeHolds) {
   }
 }
 
+TEST_F(AbiRules, ASlopeBelongsToAReluAndIsFinite) {
+  const float one = 1;
+  minuet_convolution_options options = MINUET_CONVOLUTION_OPTIONS_INIT;
+  options.in_channels = options.out_channels = 1;
+  options.weight = &one;
+  const auto expect = [&](int32_t relu, float slope, const char* words) {
+    options.relu = relu, options.negative_slope = slope;
+    EXPECT_EQ(convolution(options), *words ? MINUET_INVALID_ARGUMENT : MINUET_OK) << relu << " " << slope;
+    if (*words) {
+      EXPECT_NE(last_error().find(words), std::string::npos) << last_error();
+    }
+  };
+  expect(0, 0, "");
+  expect(1, 0, "");
+  expect(1, 0.01f, "");
+  expect(1, -2, "");
+  expect(0, 0.01f, "negative_slope belongs to a ReLU");
+  for (const float slope :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    for (const int32_t relu : {0, 1}) expect(relu, slope, "it must be finite");
+  }
+}
+
 /// Ops that are not built yet: sizes are checked all the same, and no plan is made.
 TEST_F(AbiRules, WhatIsNotBuiltIsUnimplemented) {
   minuet_plan* made = nullptr;
@@ -272,7 +295,7 @@ TEST_F(AbiRules, NetworksThatCannotBeAreRefused) {
                 .find("current coordinates"),
             std::string::npos);
   EXPECT_NE(
-      network_error(with(R"({"op": "residual", "name": "r", "width": 0, "stride": 2})")).find("\"stride\""),
+      network_error(with(R"({"op": "residual", "name": "r", "width": 0, "onto": "s"})")).find("\"onto\""),
       std::string::npos);
   EXPECT_NE(network_error(with(R"({"op": "block", "name": "a", "width": 0, "kernel_size": 2, "stride": 65521},
                                   {"op": "block", "name": "b", "width": 0, "kernel_size": 2, "stride": 65519})"))

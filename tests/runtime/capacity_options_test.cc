@@ -21,6 +21,17 @@ TEST_P(CapacityOptionsTest, OneOffsetBetweenLevels) {
       {"op": "up", "name": "c", "width": 0, "kernel_size": 1, "stride": 2, "onto": "s"}]})");
 }
 
+/// Convolutions with and without bias, norm and activation, in blocks whose shortcut has a stride.
+TEST_P(CapacityOptionsTest, EveryFieldOfALayer) {
+  expect_as_exact(R"({"name": "n", "ndim": 3, "in_channels": 4, "channels": [8, 24], "layers": [
+      {"op": "block", "name": "a", "width": 1, "kernel_size": 3, "norm": "none", "bias": true},
+      {"op": "residual", "name": "b", "width": 0, "activation": "leaky_relu", "slope": 0.125, "bias": true,
+       "shortcut": {"norm": "none", "bias": false}},
+      {"op": "bottleneck", "name": "c", "width": 1, "inner_width": 0, "stride": 2, "activation": "none",
+       "conv2": {"activation": "leaky_relu", "affine": false}},
+      {"op": "block", "name": "d", "width": 0, "norm": "none", "activation": "none"}]})");
+}
+
 /// Rows in ascending order of their coordinates, as in exact mode.
 TEST_P(CapacityOptionsTest, AnOutputOnACoarserLevel) {
   expect_as_exact(R"({"name": "n", "ndim": 3, "in_channels": 4, "channels": [8], "layers": [

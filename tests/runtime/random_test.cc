@@ -132,7 +132,7 @@ TEST(RandomCases, ShrinkingKeepsWhatItNeeds) {
   ConvolutionCase{.kind = ConvolutionKind::Strided, .dtype = DType::BF16, .ndim = 4, .points = 12, \
 .in_channels = 3, .out_channels = 5, .kernel_size = {2, 3, 1, 2}, .stride = {2, 1, 3, 1}, \
 .dilation = {1, 2, 1, 1}, .tensor_stride = {4, 1, 1, 2}, .batches = 6, .empty_batch = 2, .scale_shift = true, \
-.residual = true, .relu = true, .sampled_rows = 9, .one_sign = true, .scale_alone = true, .shift_alone = true, \
+.residual = true, .relu = true, .negative_slope = -1.5, .sampled_rows = 9, .one_sign = true, .scale_alone = true, .shift_alone = true, \
 .raw_weights = true, .coarse_side = CoarseSide::Derived, .other_points = 8, .origin = {-7, 0, 1000, 3}, .filled = 0.001, \
 .first_batch = 100, .duplicates = 4, .bounds_slack = 0, .max_offset = {0, 5, 0, 600}, .earlier_points = 33, \
 .seed = 18446744073709551615u})
@@ -151,7 +151,7 @@ TEST(RandomCases, AreTheSameForTheSameSeedAndReachEverything) {
   std::set<ConvolutionKind> kinds;
   std::set<CoarseSide> sides;
   std::set<int> dimensions, kernels;
-  int far = 0, doubled = 0, empty = 0, warm = 0, bounded = 0, alone = 0;
+  int far = 0, doubled = 0, empty = 0, warm = 0, bounded = 0, alone = 0, leaky = 0;
   for (uint64_t seed = 0; seed < 1000; ++seed) {
     const ConvolutionCase test = draw_case(DType::F16, seed);
     ASSERT_EQ(test, draw_case(DType::F16, seed));
@@ -160,13 +160,13 @@ TEST(RandomCases, AreTheSameForTheSameSeedAndReachEverything) {
     kernels.insert(test.kernel_size.begin(), test.kernel_size.end());
     far += std::abs(static_cast<int64_t>(test.origin[0]) * test.tensor_stride[0]) > 2000000000;
     doubled += test.duplicates > 0, empty += test.points == 0, warm += test.earlier_points >= 0;
-    bounded += test.bounds_slack >= 0, alone += test.scale_alone;
+    bounded += test.bounds_slack >= 0, alone += test.scale_alone, leaky += test.negative_slope != 0;
   }
   EXPECT_EQ(kinds.size(), 4u);
   EXPECT_EQ(sides.size(), 3u);
   EXPECT_EQ(dimensions.size(), 4u);
   EXPECT_EQ(kernels.size(), 6u);
-  for (const int count : {far, doubled, empty, warm, bounded, alone}) EXPECT_GT(count, 5);
+  for (const int count : {far, doubled, empty, warm, bounded, alone, leaky}) EXPECT_GT(count, 5);
 }
 
 }  // namespace

@@ -264,6 +264,7 @@ minuet_status create_convolution(Machine& machine, const ConvolutionCase& test,
   options.submanifold = test.kind == ConvolutionKind::Submanifold;
   options.transposed = test.transposed();
   options.relu = test.relu;
+  options.negative_slope = test.negative_slope;
   options.residual = test.residual;
   options.weight = parameters.weight.data();
   options.scale = parameters.scale.empty() ? nullptr : parameters.scale.data();

@@ -10,7 +10,7 @@
 namespace minuet::oracle {
 namespace {
 
-constexpr double kEpsilon = 1e-5;
+constexpr Axes kOnes{1, 1, 1, 1};
 constexpr int64_t kInChannels = 4;
 
 uint64_t seed_of(uint64_t seed, const std::string& name) {
@@ -47,37 +47,59 @@ class Evaluator {
   }
 
   Tensor block(const Tensor& x, const std::string& name, int64_t out, Axes kernel, Axes stride,
-               Axes dilation = {1, 1, 1, 1}) {
-    const Map map = stride == Axes{1, 1, 1, 1} ? same(x.level, kernel, dilation)
-                                               : down(x.level, kernel, stride, dilation);
-    return relu(normalize(convolve(x, name + ".conv", out, map), name + ".bn"));
+               Axes dilation = kOnes, const Finish& finish = {}) {
+    const Map map = around(x.level, kernel, stride, dilation);
+    return activate(convolve_and_normalize(x, name + ".conv", name + ".bn", out, map, finish), finish);
   }
 
   /// Transposed, back onto the coordinates of an earlier tensor.
   Tensor up(const Tensor& x, const std::string& name, int64_t out, int onto, Axes kernel,
-            Axes dilation = {1, 1, 1, 1}) {
+            Axes dilation = kOnes, const Finish& finish = {}) {
     const Level &coarse = levels_[x.level], &fine = levels_[onto];
     Map map;
     map.pairs =
         find_pairs({ndim_, kernel, dilation, fine.tensor_stride, true}, coarse.coordinates, fine.coordinates);
-    finish(map, onto, kernel);
-    return relu(normalize(convolve(x, name + ".conv", out, map), name + ".bn"));
+    this->finish(map, onto, kernel);
+    return activate(convolve_and_normalize(x, name + ".conv", name + ".bn", out, map, finish), finish);
   }
 
   Tensor residual(const Tensor& x, const std::string& name, int64_t out) {
-    Axes kernel{1, 1, 1, 1};
+    Axes kernel = kOnes;
     std::fill(kernel.begin(), kernel.begin() + ndim_, 3);
-    const Map map = same(x.level, kernel);
-    Tensor y = relu(normalize(convolve(x, name + ".conv1", out, map), name + ".bn1"));
-    y = normalize(convolve(y, name + ".conv2", out, map), name + ".bn2");
+    return residual(
+        x, name,
+        {.op = NetworkLayer::Op::Residual, .channels = static_cast<int>(out), .kernel_size = kernel});
+  }
+
+  /// A residual or a bottleneck.
+  Tensor residual(const Tensor& x, const std::string& name, const NetworkLayer& layer) {
+    struct Window {
+      Axes kernel, stride, dilation;
+    };
+    const Window whole{layer.kernel_size, layer.stride, layer.dilation}, one{kOnes, kOnes, kOnes},
+        unstrided{layer.kernel_size, kOnes, layer.dilation};
+    const bool is_bottleneck = layer.op == NetworkLayer::Op::Bottleneck;
+    const std::vector<Window> windows =
+        is_bottleneck ? std::vector{one, whole, one} : std::vector{whole, unstrided};
+    Tensor y = x;
+    for (size_t i = 0; i < windows.size(); ++i) {
+      const bool is_last = i + 1 == windows.size();
+      const Map map = around(y.level, windows[i].kernel, windows[i].stride, windows[i].dilation);
+      const std::string number = std::to_string(i + 1);
+      y = convolve_and_normalize(y, name + ".conv" + number, name + ".bn" + number,
+                                 is_bottleneck && !is_last ? layer.inner_channels : layer.channels, map,
+                                 layer.finish(i));
+      if (!is_last) y = activate(std::move(y), layer.finish(i));
+    }
     Tensor shortcut = x;
-    if (x.channels != out) {
-      const Map identity = same(x.level, {1, 1, 1, 1});
-      shortcut = normalize(convolve(x, name + ".shortcut.conv", out, identity), name + ".shortcut.bn");
+    if (x.channels != layer.channels || layer.stride != kOnes) {
+      shortcut =
+          convolve_and_normalize(x, name + ".shortcut.conv", name + ".shortcut.bn", layer.channels,
+                                 around(x.level, kOnes, layer.stride, kOnes), layer.finish(windows.size()));
       note_largest(shortcut);
     }
     for (size_t i = 0; i < y.values.size(); ++i) y.values[i] += shortcut.values[i];
-    return relu(std::move(y));
+    return activate(std::move(y), layer.finish(windows.size() - 1));
   }
 
   Tensor concat(const Tensor& first, const Tensor& second) {
@@ -92,9 +114,8 @@ class Evaluator {
   }
 
   Tensor head(const Tensor& x, int64_t classes) {
-    Tensor y = convolve(x, "head", classes, same(x.level, {1, 1, 1, 1}));
-    const std::vector<float>& bias = parameters_.vector("head.bias", classes, 0, 0.5);
-    for (size_t i = 0; i < y.values.size(); ++i) y.values[i] += bias[i % classes];
+    Tensor y = convolve(x, "head", classes, same(x.level, kOnes));
+    add_bias(y, "head");
     return y;
   }
 
@@ -110,7 +131,11 @@ class Evaluator {
     return static_cast<int>(levels_.size()) - 1;
   }
 
-  Map same(int level, Axes kernel, Axes dilation = {1, 1, 1, 1}) {
+  Map around(int level, Axes kernel, Axes stride, Axes dilation) {
+    return stride == kOnes ? same(level, kernel, dilation) : down(level, kernel, stride, dilation);
+  }
+
+  Map same(int level, Axes kernel, Axes dilation = kOnes) {
     Map& map = same_[{level, kernel, dilation}];
     if (!map.pairs.empty()) return map;
     const Level& at = levels_[level];
@@ -159,23 +184,41 @@ class Evaluator {
     return result;
   }
 
-  Tensor normalize(Tensor x, const std::string& name) {
+  Tensor convolve_and_normalize(const Tensor& x, const std::string& convolution, const std::string& norm,
+                                int64_t out, const Map& map, const Finish& finish) {
+    Tensor y = convolve(x, convolution, out, map);
+    if (finish.bias) add_bias(y, convolution);
+    return finish.norm ? normalize(std::move(y), norm, finish) : y;
+  }
+
+  void add_bias(Tensor& x, const std::string& convolution) {
+    const std::vector<float>& bias = parameters_.vector(convolution + ".bias", x.channels, 0, 0.5);
+    for (size_t i = 0; i < x.values.size(); ++i) x.values[i] += bias[i % static_cast<size_t>(x.channels)];
+  }
+
+  Tensor normalize(Tensor x, const std::string& name, const Finish& finish) {
     const int64_t channels = x.channels;
-    const std::vector<float>& weight = parameters_.vector(name + ".weight", channels, 1, 0.3);
-    const std::vector<float>& bias = parameters_.vector(name + ".bias", channels, 0.1, 0.3);
+    std::vector<float> weight(channels, 1), bias(channels, 0);
+    if (finish.affine) {
+      weight = parameters_.vector(name + ".weight", channels, 1, 0.3);
+      bias = parameters_.vector(name + ".bias", channels, 0.1, 0.3);
+    }
     const std::vector<float>& mean = parameters_.vector(name + ".running_mean", channels, 0, 0.3);
     // Above 1, so that the sums of many residuals stay far inside fp16.
     const std::vector<float>& variance = parameters_.vector(name + ".running_var", channels, 2, 0.9);
     for (size_t i = 0; i < x.values.size(); ++i) {
       const size_t c = i % channels;
-      const double deviation = std::sqrt(static_cast<double>(variance[c]) + kEpsilon);
+      const double deviation = std::sqrt(static_cast<double>(variance[c]) + finish.epsilon);
       x.values[i] = (x.values[i] - mean[c]) / deviation * weight[c] + bias[c];
     }
     return x;
   }
 
-  Tensor relu(Tensor x) {
-    for (double& value : x.values) value = std::max(value, 0.0);
+  Tensor activate(Tensor x, const Finish& finish) {
+    for (double& value : x.values) {
+      if (value >= 0 || finish.activation == Finish::Activation::None) continue;
+      value *= finish.activation == Finish::Activation::ReLU ? 0 : finish.slope;
+    }
     note_largest(x);
     return x;
   }
@@ -278,13 +321,16 @@ NetworkOutput evaluate(Parameters& parameters, int ndim, int in_channels,
     const std::string name = layer_name(results.size());
     switch (layer.op) {
       case NetworkLayer::Op::Block:
-        x = network.block(x, name, layer.channels, layer.kernel_size, layer.stride, layer.dilation);
+        x = network.block(x, name, layer.channels, layer.kernel_size, layer.stride, layer.dilation,
+                          layer.finish(0));
         break;
       case NetworkLayer::Op::Residual:
-        x = network.residual(x, name, layer.channels);
+      case NetworkLayer::Op::Bottleneck:
+        x = network.residual(x, name, layer);
         break;
       case NetworkLayer::Op::Up:
-        x = network.up(x, name, layer.channels, results[layer.skip].level, layer.kernel_size, layer.dilation);
+        x = network.up(x, name, layer.channels, results[layer.skip].level, layer.kernel_size, layer.dilation,
+                       layer.finish(0));
         break;
       case NetworkLayer::Op::Concat:
         x = network.concat(x, results[layer.skip]);

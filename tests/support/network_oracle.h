@@ -51,13 +51,30 @@ NetworkOutput minkunet42(Parameters& parameters, const std::vector<int32_t>& cha
 NetworkOutput sparseresnet21d(Parameters& parameters, const std::vector<int32_t>& channels,
                               const std::vector<int32_t>& coordinates, const std::vector<float>& features);
 
+/// activation(norm(convolution + bias))
+struct Finish {
+  enum class Activation { None, ReLU, LeakyReLU };
+  bool bias = false, norm = true, affine = true;
+  double epsilon = 1e-5;
+  Activation activation = Activation::ReLU;
+  double slope = 0;  // of a leaky ReLU
+  bool operator==(const Finish&) const = default;
+};
+
 /// One layer of any network, as runtime/networks/README.md has them.
 struct NetworkLayer {
-  enum class Op { Block, Residual, Up, Concat };
+  enum class Op { Block, Residual, Up, Concat, Bottleneck };
   Op op = Op::Block;
   int channels = 4;  // that come out; of no meaning for a concatenation
   Axes kernel_size{1, 1, 1, 1}, stride{1, 1, 1, 1}, dilation{1, 1, 1, 1};
   int skip = -1;  // the earlier layer whose coordinates an Up goes back onto, or whose result a Concat takes
+  int inner_channels = 4;  // of a bottleneck's first two convolutions
+  // Of each convolution, a residual's and a bottleneck's shortcut last; the activation of their last
+  // convolution comes behind the addition, and the shortcut has none. Missing ones are as above.
+  std::vector<Finish> finishes = {};
+  Finish finish(size_t convolution) const {
+    return convolution < finishes.size() ? finishes[convolution] : Finish{};
+  }
   bool operator==(const NetworkLayer&) const = default;
 };
 

@@ -120,7 +120,7 @@ std::vector<double> convolve(const Layer& layer, const std::vector<Pair>& pairs,
     const double shift = layer.shift ? (*layer.shift)[channel] : 0.0;
     const double residual = layer.residual ? (*layer.residual)[i] : 0.0;
     const double value = result[i] * scale + shift + residual;
-    result[i] = layer.relu ? std::max(value, 0.0) : value;
+    result[i] = layer.relu && value < 0 ? value * layer.negative_slope : value;
     sizes[i] = sizes[i] * std::abs(scale) + std::abs(shift) + std::abs(residual);
   }
   if (magnitudes) *magnitudes = std::move(sizes);

@@ -49,6 +49,7 @@ struct Layer {
   const std::vector<float>* shift = nullptr;     // optional
   const std::vector<float>* residual = nullptr;  // optional
   bool relu = false;
+  float negative_slope = 0;  // of the ReLU
 };
 /// `magnitudes`, optional: what the rounding errors of each output are measured by, |scale| times the sum of
 /// |in| |w| over its pairs and channels, + |shift| + |residual|.

@@ -104,6 +104,7 @@ TEST_P(VectorKernelsTest, KeepsNan) {
     kernels_->narrow(type, nans, stored, 3);
     kernels_->widen(type, stored, back, 3);
     kernels_->relu(back, 3);
+    kernels_->leaky_relu(0.5f, back, 3);
     EXPECT_TRUE(std::isnan(back[0]) && std::isnan(back[1])) << static_cast<int>(type);
     EXPECT_EQ(back[2], 1.0f);
   }
@@ -143,6 +144,20 @@ TEST_P(VectorKernelsTest, AddsScalesAndClips) {
     kernels_->scale_shift(scale.data(), shift.data(), sum.data(), count);
     kernels_->relu(sum.data(), count);
     EXPECT_EQ(sum, expected);
+  }
+}
+
+TEST_P(VectorKernelsTest, MultipliesNegativeNumbersByTheSlope) {
+  for (const float slope : {0.01f, 0.5f, -1.5f, 0.0f}) {
+    for (i64 count : {1, 5, 16, 33}) {
+      std::vector<float> values(count), expected(count);
+      for (i64 i = 0; i < count; ++i) {
+        values[i] = static_cast<float>(i) - static_cast<float>(count / 2);
+        expected[i] = values[i] < 0 ? values[i] * slope : values[i];
+      }
+      kernels_->leaky_relu(slope, values.data(), count);
+      EXPECT_EQ(values, expected) << slope;
+    }
   }
 }
 

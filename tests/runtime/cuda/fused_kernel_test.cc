@@ -41,6 +41,7 @@ void FusedKernelTest::expect_right(const FusedSpec& spec, const FusedShapeOfMap&
   p.output_ld = spec.out_channels;
   p.overflow = words.as<u32>() + 1;
   p.overflow_mark = 1;
+  p.slope = kSlope;
   const i64 capacity = count + kPadding + 1000;
   const TestBuffer shortcut_image(device(), spec.shortcut ? problem.shortcut_image : std::vector<char>(16)),
       shortcut_scale(device(), problem.shortcut_scale), shortcut_shift(device(), problem.shortcut_shift);
@@ -108,6 +109,7 @@ TEST_F(FusedKernelTest, EveryTypeAndRoad) {
     with_middle.empty_every = 5;
     FusedSpec first{.io = io, .out_channels = 96, .columns = 96, .weights = WeightRoad::BulkRefill};
     first.step = 2 * fused_granule(io), first.shortcut = true;
+    first.activation = Activation::LeakyReLU;
     expect_right(first, with_middle, ++seed);
     first.columns = 48, first.warps = 2, first.split = 2, first.cluster = 2, first.stages = 8;
     expect_right(first, with_middle, ++seed);
@@ -115,6 +117,7 @@ TEST_F(FusedKernelTest, EveryTypeAndRoad) {
       FusedSpec group{.io = io, .warps = 4, .stages = 3, .weights = WeightRoad::BulkRefill};
       group.unit = MmaUnit::Warpgroup, group.step = 4 * fused_granule(io), group.programmatic = true;
       expect_right(group, shape, ++seed);
+      group.activation = Activation::LeakyReLU;
       group.in_channels = 96, group.out_channels = 128, group.columns = 128,
       group.step = 2 * fused_granule(io);
       group.warps = few ? 4 : 12, group.cluster = 4, group.early_loads = group.residual = true;
