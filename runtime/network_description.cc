@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "codegen/file_kind.h"
 #include "codegen/json_text.h"
 #include "llvm/Support/JSON.h"
 #include "runtime/shipped_networks.h"
@@ -199,6 +200,9 @@ llvm::Expected<NetworkDescription> read_network(const Object& root) {
 const char* op_name(LayerDescription::Op op) { return kOpNames[static_cast<int>(op)]; }
 
 llvm::Expected<NetworkDescription> parse_network(llvm::StringRef json) {
+  if (llvm::Error error = refuse_other_file(json, FileKind::Json, "a network description")) {
+    return annotate(std::move(error), "network description");
+  }
   llvm::Expected<Value> value = parse_json(json);
   if (!value) {
     return make_error(StatusCode::InvalidArgument, "the network description is no JSON: {0}",
