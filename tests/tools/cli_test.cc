@@ -466,6 +466,11 @@ TEST(Cli, BenchTakesTheUsersOwnClouds) {
     EXPECT_EQ(cloud.getNumber("voxel_size"), 0.5);
     EXPECT_GT(*cloud.getObject("voxels")->getInteger("unthinned"), 100);
   }
+  expect_done(bench({"--cloud", five, "--columns", "5", "--voxel-size", "0.5,0.5,1", "--dtype", "fp32",
+                     "--output", folder.path("sizes.json")}));
+  const llvm::json::Value sizes = llvm::cantFail(llvm::json::parse(contents(folder.path("sizes.json"))));
+  EXPECT_EQ(*(*sizes.getAsObject()->getArray("clouds"))[0].getAsObject()->get("voxel_size"),
+            llvm::json::Value(llvm::json::Array{0.5, 0.5, 1}));
   // Two points that are never both thinned away, far from the origin, where fp16 would not hold them.
   expect_done(bench({"--cloud", one, "--dtype", "fp16", "--voxel-size", "5", "--variants", "50"}));
 }
