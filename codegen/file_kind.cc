@@ -33,9 +33,9 @@ constexpr Magic kMagics[] = {
     {"GGUF", FileKind::Gguf, false, "a GGUF file", ""},
     {"LASF", FileKind::Las, false, "a LAS or LAZ cloud",
      "convert it to PLY, for example with `pdal translate`"},
-    {"ply\n", FileKind::Ply, false, "a PLY file", "end its name in .ply"},
-    {"ply\r", FileKind::Ply, false, "a PLY file", "end its name in .ply"},
-    {"# .PCD", FileKind::Pcd, true, "a PCD file", "end its name in .pcd"},
+    {"ply\n", FileKind::Ply, false, "a PLY file", ""},
+    {"ply\r", FileKind::Ply, false, "a PLY file", ""},
+    {"# .PCD", FileKind::Pcd, true, "a PCD file", ""},
     {"\x1f\x8b\x08", FileKind::Compressed, false, "compressed by gzip", kUnpack},
     {"BZh", FileKind::Compressed, false, "compressed by bzip2", kUnpack},
     {"\xfd"

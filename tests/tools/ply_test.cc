@@ -329,6 +329,9 @@ TEST(PlyReader, ErrorsNameTheRowThePropertyAndTheWord) {
   }
   EXPECT_THAT(error_of(read_ply(vertex_header(1, kXyz + "property uchar ring\n") + "1 2 3 300\n")),
               HasSubstr("property 'ring': '300' is no number of its type, which is uint8"));
+  EXPECT_THAT(error_of(read_ply(vertex_header(1, kXyz) + "1 2 -")),
+              HasSubstr("; the file ends here: is it truncated?"));
+  EXPECT_THAT(error_of(read_ply(vertex_header(1, kXyz) + "1 2 -\n")), testing::Not(HasSubstr("truncated")));
   EXPECT_THAT(error_of(read_ply(vertex_header(1, kXyz) + "1 2 " + std::string(60, 'a'))),
               HasSubstr("'" + std::string(40, 'a') + "...'"));
 }

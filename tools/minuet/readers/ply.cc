@@ -70,7 +70,10 @@ class Body {
   llvm::Expected<double> next_value(Scalar type) {
     const llvm::StringRef word = cursor_.token();
     if (word.empty()) return ended();
-    return parse_value(word, type);
+    llvm::Expected<double> value = parse_value(word, type);
+    if (value || !cursor_.rest().empty()) return value;
+    return reworded(value.takeError(),
+                    [](const std::string& text) { return text + "; the file ends here: is it truncated?"; });
   }
 
   llvm::Expected<double> next_length(Scalar type) {
