@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "codegen/error.h"
+#include "codegen/file_kind.h"
+#include "codegen/text_input.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
@@ -56,8 +58,12 @@ inline llvm::Error check_json_keys(llvm::StringRef json) {
   return llvm::Error::success();
 }
 
-/// What llvm::json::parse gives, for text that anybody may have written.
+/// Parses text that anyone may have written. A byte order mark may stand in front of it. An error says what
+/// the text is where it is a known kind of file and no JSON.
 inline llvm::Expected<llvm::json::Value> parse_json(llvm::StringRef text) {
+  text = without_byte_order_mark(text);
+  const llvm::StringRef start = text.ltrim().take_front(1);
+  if (start != "{" && start != "[") MINUET_TRY(refuse_other_file(text, FileKind::Json, "JSON text"));
   MINUET_TRY(check_json_depth(text));
   MINUET_ASSIGN(llvm::json::Value value, llvm::json::parse(text));
   MINUET_TRY(check_json_keys(text));

@@ -1,11 +1,12 @@
-// Weights in the formats of others: recognized by their first bytes, and refused with what to do.
+// Refuses weights in formats of others, and files that are no weights at all, with what to do instead.
 #pragma once
 
 #include "codegen/error.h"
 
 namespace minuet {
 
-/// Success for what may be a safetensors file.
+/// Success for what may be a safetensors file. InvalidArgument for another kind of file
+/// (codegen/file_kind.h).
 llvm::Error refuse_foreign_weights(llvm::StringRef bytes);
 
 }  // namespace minuet

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/file_kind.h"
 #include "codegen/json_text.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/JSON.h"
@@ -263,6 +264,9 @@ llvm::ArrayRef<const char*> part_names(LayerDescription::Op op) {
 }
 
 llvm::Expected<NetworkDescription> parse_network(llvm::StringRef json) {
+  if (llvm::Error error = refuse_other_file(json, FileKind::Json, "a network description")) {
+    return annotate(std::move(error), "network description");
+  }
   llvm::Expected<Value> value = parse_json(json);
   if (!value) {
     return make_error(StatusCode::InvalidArgument, "the network description is no JSON: {0}",

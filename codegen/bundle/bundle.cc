@@ -7,14 +7,24 @@
 
 #include "codegen/arch.h"
 #include "codegen/bundle/bundle_frames.h"
+#include "codegen/file_kind.h"
 #include "codegen/keys.h"
 #include "llvm/ADT/StringExtras.h"
 
 namespace minuet {
 namespace {
 
+constexpr std::uint64_t kStartBytes = 4096;  // by which other kinds of files are recognized
+
 llvm::Error damaged_bundle(const std::string& what) {
   return make_error(StatusCode::InvalidArgument, "the bundle is damaged: {0}", what);
+}
+
+/// Says what the file is where its first bytes are known.
+llvm::Error no_bundle(llvm::StringRef start) {
+  const std::optional<KnownFile> file = identify_file(start);
+  return make_error(StatusCode::InvalidArgument, "it is no bundle{0}",
+                    file ? "; " + other_file_text(*file, "a bundle") : "");
 }
 
 std::string hex_of(llvm::StringRef bytes) { return llvm::toHex(bytes, /*LowerCase=*/true); }
@@ -29,9 +39,6 @@ std::uint64_t frames_start(const BundleHead& head) {
 
 /// The head's own numbers, before any memory is taken for what they promise.
 llvm::Error check_head(const BundleHead& head, std::uint64_t file_bytes) {
-  if (bytes_of(head.magic) != bytes_of(kBundleMagic)) {
-    return make_error(StatusCode::InvalidArgument, "it is no bundle");
-  }
   if (head.format != kBundleFormat) {
     return make_error(StatusCode::InvalidArgument, "the bundle has format {0}, and this library reads {1}",
                       head.format, kBundleFormat);
@@ -77,8 +84,12 @@ llvm::Error Bundle::read_index() {
   if (::fstat(file_.get(), &status) != 0) return make_system_error("the bundle cannot be looked at");
   if (!S_ISREG(status.st_mode)) return make_error(StatusCode::InvalidArgument, "it is no regular file");
   const auto size = static_cast<std::uint64_t>(status.st_size);
-  if (size < sizeof head_ + kDigestBytes) return make_error(StatusCode::InvalidArgument, "it is no bundle");
-  MINUET_ASSIGN(index_, read_bytes(0, sizeof head_));
+  MINUET_ASSIGN(const std::string start, read_bytes(0, std::min(size, kStartBytes)));
+  if (size < sizeof head_ + kDigestBytes ||
+      llvm::StringRef(start).take_front(sizeof kBundleMagic) != bytes_of(kBundleMagic)) {
+    return no_bundle(start);
+  }
+  index_ = start.substr(0, sizeof head_);
   std::memcpy(&head_, index_.data(), sizeof head_);
   MINUET_TRY(check_head(head_, size));
   MINUET_ASSIGN(const std::string rest, read_bytes(sizeof head_, index_bytes(head_) - sizeof head_));

@@ -20,7 +20,7 @@ llvm::Error RecordFile::append(const KernelRequest& request) const {
                           ? check_file_limit(static_cast<std::uint64_t>(status.st_size) + line.size() + 1)
                           : trouble();
   if (!error && S_ISREG(status.st_mode) && status.st_size > 0) {
-    char start[kRequestStart.size()] = {}, last = 0;
+    char start[kByteOrderMark.size() + kRequestStart.size()] = {}, last = 0;
     const ssize_t count = ::pread(file, start, sizeof start, 0);
     const bool is_read = count > 0 && ::pread(file, &last, 1, status.st_size - 1) == 1;
     if (!is_read || !begins_as_request(llvm::StringRef(start, static_cast<std::size_t>(count)))) {

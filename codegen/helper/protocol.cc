@@ -107,9 +107,9 @@ llvm::Expected<std::string> write_request(const KernelRequest& request) {
 
 llvm::Expected<std::vector<RecordedRequest>> read_requests(llvm::StringRef text, std::vector<int>* torn) {
   std::vector<RecordedRequest> requests;
-  for (int number = 1; !text.empty(); ++number) {
-    const auto [line, rest] = text.split('\n');
-    text = rest;
+  TextCursor cursor(text);
+  for (int number = 1; const std::optional<llvm::StringRef> next = cursor.line(); ++number) {
+    const llvm::StringRef line = *next;
     if (line.trim().empty()) continue;
     const auto in_line = [&](llvm::Error error) {
       return annotate(std::move(error), llvm::formatv("line {0}", number).str());

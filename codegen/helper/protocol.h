@@ -15,6 +15,7 @@
 #include "codegen/compiler.h"
 #include "codegen/error.h"
 #include "codegen/keys.h"
+#include "codegen/text_input.h"
 #include "llvm/ADT/StringRef.h"
 
 namespace minuet {
@@ -33,8 +34,9 @@ struct RecordedRequest {
 
 /// What a line begins with: JSON objects are written with their keys in order.
 inline constexpr llvm::StringLiteral kRequestStart = "{\"arch\":\"";
-/// Whether it may be the beginning of such a line, however short.
+/// Whether it may be the beginning of such a line, however short, or of a file of them.
 inline bool begins_as_request(llvm::StringRef line) {
+  line = without_byte_order_mark(line);
   return line.take_front(kRequestStart.size()) == kRequestStart.take_front(line.size());
 }
 

@@ -26,6 +26,12 @@ std::string kernel_input(const std::string& manifest, const std::string& cubin) 
   return '\1' + std::string(size, 2) + manifest + cubin;
 }
 
+const std::string kMark = "\xef\xbb\xbf";
+const std::string kLfsPointer = "version https://git-lfs.github.com/spec/v1\noid sha256:26d0\nsize 381\n";
+const std::string kShardIndex =
+    R"({"metadata":{},"weight_map":{"a":"m-1.safetensors","b":"m-2.safetensors"}})";
+const std::string kTorchZip = std::string("PK\x03\x04\x14\0\0\0", 8) + "archive/data.pkl";
+
 using Put = std::function<void(const std::string& name, const std::string& bytes)>;
 
 void write_kernels(const Put& put) {
@@ -53,6 +59,9 @@ void write_kernels(const Put& put) {
   put("bundle/whole-two.bin", '\0' + two);
   put("bundle/whole-two-sizes.bin", '\2' + two);
   put("bundle/whole-none.bin", '\2' + none);
+  put("bundle/lfs.bin", '\0' + kLfsPointer);
+  put("bundle/torch.bin", '\0' + kTorchZip + std::string(200, ' '));
+  put("manifest/whole-mark.bin", kMark + write_manifest(entry));
 }
 
 TuningMeasurement measurement(i64 median_ns, bool migrated = false) {
@@ -88,6 +97,8 @@ void put_tuning(const Put& put) {
   put("tuning/whole-search.json", write_tuning({search}));
   put("tuning/whole-grouping.json", write_tuning({grouping}));
   put("tuning/whole-section.json", write_tuning({gather, search, grouping}));
+  put("tuning/whole-mark.json", kMark + write_tuning({gather}));
+  put("tuning/lfs.json", kLfsPointer);
   put("tuning/deep.json", std::string(300, '['));
 }
 
@@ -112,6 +123,14 @@ void write_tensors(const Put& put) {
   put("safetensors/hole.bin", tensors(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
                                       R"("b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}})",
                                       zeros.substr(0, 12)));
+  // Tensors that share bytes, of sizes that are together those of the file.
+  put("safetensors/shared.bin", tensors(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                                        R"("b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]},)"
+                                        R"("c":{"dtype":"F32","shape":[0],"data_offsets":[12,12]}})",
+                                        zeros.substr(0, 16)));
+  put("safetensors/lfs.bin", '\0' + kLfsPointer);
+  put("safetensors/index.bin", '\0' + kShardIndex);
+  put("safetensors/torch.bin", '\0' + kTorchZip);
   const std::uint64_t length = one.size();
   std::string file(9, '\0');
   std::memcpy(&file[1], &length, sizeof length);
@@ -129,9 +148,12 @@ void write_networks(const Put& put) {
       R"({"op":"residual","name":"r","width":1},)"
       R"({"op":"up","name":"up","width":0,"kernel_size":2,"stride":2,"onto":"fine"},)"
       R"({"op":"concat","with":"fine"},{"op":"residual","name":"s","width":0},{"op":"head","name":"h"}]})");
-  put("network/whole-small.json",
-      R"({"name":"n","ndim":2,"in_channels":1,"channels":[3],"layers":[)"
-      R"({"op":"block","name":"b","width":0,"kernel_size":[1,5],"dilation":[2,1]}]})");
+  const std::string small = R"({"name":"n","ndim":2,"in_channels":1,"channels":[3],"layers":[)"
+                            R"({"op":"block","name":"b","width":0,"kernel_size":[1,5],"dilation":[2,1]}]})";
+  put("network/whole-small.json", small);
+  put("network/whole-mark.json", kMark + "\r" + small + "\r\n");
+  put("network/lfs.json", kLfsPointer);
+  put("network/index.json", kShardIndex);
   put("network/whole-fields.json",
       R"({"name":"n","ndim":2,"in_channels":2,"channels":[4,6],"layers":[)"
       R"({"op":"block","name":"a","width":0,"bias":true,"norm":"none","activation":"leaky_relu","slope":0.25},)"
@@ -159,6 +181,28 @@ std::string packed_lzf(const std::string& bytes) {
   return bytes_of({static_cast<unsigned>(out.size()), size}) + out;
 }
 
+/// PLY files as other programs write them.
+void write_odd_ply(const Put& put, const std::string& vertex, const std::string& points) {
+  const std::string ascii = "ply\nformat ascii 1.0\n";
+  put("ply/whole-words.ply", ascii + vertex + "end_header\n1 2\n3 -1e3\tnan\n\n+5");
+  put("ply/whole-returns.ply",
+      kMark + "\rply \rformat binary_big_endian 1.0\r" +
+          "element vertex 1\rproperty int X\rproperty int Y\rproperty int z\rend_header\r" + "\n\n\r\r" +
+          std::string(8, '\7'));
+  put("ply/whole-types.ply",
+      "ply\nformat binary_little_endian 1.0\nelement e 1\nproperty list bool int64 l\nelement vertex 1\n"
+      "property half x\nproperty uint64 y\nproperty int64 z\nproperty bool keep\nproperty half Intensity\n"
+      "end_header\n\1" +
+          std::string(8 + 2 + 8 + 8 + 1 + 2, '\x34'));
+  const std::string face = "element face 2\nproperty list uchar int v\nend_header\n";
+  put("ply/whole-faces-short.ply", ascii + vertex + face + "1 2 3\n4 5 6\n3 0 1\n");
+  put("ply/whole-faces-long.ply",
+      "ply\nformat binary_little_endian 1.0\n" + vertex + face + points + std::string("\0\0\1", 3));
+  put("ply/faces-shifted.ply", ascii + vertex + face + "1 2 3 9\n4 5 6 9\n3 0 1\n1 0\n");
+  put("ply/commas.ply", ascii + vertex + "end_header\n0,5 1,5 2\n1.0D+00 3 4\n");
+  put("ply/lfs.ply", kLfsPointer);
+}
+
 void write_clouds(const Put& put) {
   const std::string points = bytes_of({1.5f, -2.0f, 3.0f, 4.0f, 5.0f, -6.5f});
   const std::string vertex = "element vertex 2\nproperty float x\nproperty float y\nproperty float z\n";
@@ -170,6 +214,7 @@ void write_clouds(const Put& put) {
   put("ply/whole-big.ply", "ply\r\nformat binary_big_endian 1.0\r\n" + vertex + "end_header\n" + points);
   put("ply/lists.ply",
       "ply\nformat ascii 1.0\n" + vertex + "property list float int v\nend_header\n1 2 3 1e9 1\n");
+  write_odd_ply(put, vertex, points);
   const std::string fields = "VERSION 0.7\nFIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nWIDTH 2\nHEIGHT 1\nDATA ";
   put("pcd/whole-ascii.pcd",
       "# c\nFIELDS x n y z intensity\nSIZE 4 2 8 4 1\nTYPE F I F F U\nCOUNT 1 2 1 1 1\n"
@@ -177,6 +222,12 @@ void write_clouds(const Put& put) {
       "1 7 8 -2 3 4\nnan 7 8 inf 1e9 0\n");
   put("pcd/whole-binary.pcd", fields + "binary\n" + points);
   put("pcd/whole-compressed.pcd", fields + "binary_compressed\n" + packed_lzf(std::string(24, '\0')));
+  put("pcd/whole-points.pcd",
+      kMark + "# c\rVERSION .7\rFIELDS X Y Z i\r\rPOINTS 2\rDATA ASCII\r1 2 3 4\r5 6 7 8\r");
+  put("pcd/whole-lower.pcd",
+      "COLUMNS x y z\nSIZE 2 4 8\nTYPE i f float\nWIDTH 1\nPOINTS 1\nDATA Binary\n" + std::string(14, '\1'));
+  put("pcd/commas.pcd", "FIELDS x y z\nPOINTS 1\nDATA ascii\n0,5 1D2 3\n");
+  put("pcd/lfs.pcd", kLfsPointer);
   put("pcd/too-large.pcd",
       "FIELDS x y z\nSIZE 1 1 1\nTYPE I I I\nWIDTH 4611686018427387904\nHEIGHT 4\nDATA binary\n");
   const auto npy = [](const std::string& header, const std::string& data) {
@@ -188,6 +239,12 @@ void write_clouds(const Put& put) {
       npy("{'descr': '>f2', 'fortran_order': True, 'shape': (2, 5), }", std::string(20, '\x3c')));
   put("npy/whole-voxels.npy", npy("{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3), }", points));
   put("npy/whole-batches.npy", npy("{'shape': (1, 4), 'fortran_order': False, 'descr': '|u1'}", "\1\2\3\4"));
+  put("npy/whole-python2.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2L, 3L), }", points));
+  put("npy/whole-big-halves.npy", npy("{'descr': '>f2', 'fortran_order': False, 'shape': (1, 4), }",
+                                      std::string("\x3e\0\xc6\x80\x34\1\0\1", 8)));
+  put("npy/whole-big-doubles.npy",
+      npy("{'descr': '>f8', 'fortran_order': False, 'shape': (1L, 3L), }", std::string(24, '\x40')));
+  put("npy/lfs.npy", kLfsPointer);
   put("npy/too-large.npy",
       npy("{'descr': '<f8', 'fortran_order': False, 'shape': (4611686018427387904, 4), }", points));
 }

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "codegen/text_input.h"
 #include "llvm/ADT/APFloat.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/JSON.h"
@@ -106,8 +107,8 @@ bool fuzz_safetensors(llvm::StringRef input) {
   }
   const std::uint64_t length = read64le(bytes.data());
   const llvm::StringRef data = llvm::StringRef(bytes).drop_front(kLength + length);
-  const llvm::json::Value header =
-      llvm::cantFail(llvm::json::parse(llvm::StringRef(bytes).substr(kLength, length)));
+  const llvm::json::Value header = llvm::cantFail(
+      llvm::json::parse(without_byte_order_mark(llvm::StringRef(bytes).substr(kLength, length))));
   std::uint64_t used = 0;
   const std::vector<std::string> names = file->names();
   for (const auto& [key, tensor] : *header.getAsObject()) {

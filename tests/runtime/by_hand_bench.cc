@@ -116,7 +116,7 @@ int bench(const std::string& path, const std::string& commit) {
     return 1;
   }
   const tool::Cloud points = llvm::cantFail(tool::read_cloud(path, {}));
-  const tool::VoxelCloud voxels = llvm::cantFail(tool::voxelize(points.points, 0.1f, true));
+  const tool::VoxelCloud voxels = llvm::cantFail(tool::voxelize(points.points, tool::cubic(0.1), true));
   const int64_t count = voxels.count();
   oracle::Parameters parameters(1);
   const std::vector<int32_t> scene = make_scene(60, 1);

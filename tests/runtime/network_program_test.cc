@@ -26,6 +26,30 @@ std::string with_layers(const std::string& layers) {
   return R"({"name": "n", "ndim": 3, "in_channels": 4, "channels": [8, 16], "layers": [)" + layers + "]}";
 }
 
+TEST(NetworkProgram, DescriptionsThatAnotherEditorSaved) {
+  const std::string text =
+      "{\"name\": \"n\", \"ndim\": 3, \"in_channels\": 4, \"channels\": [4],\n\"layers\": "
+      "[{\"op\": \"block\", \"name\": \"a\", \"width\": 0, \"kernel_size\": 3}]}\n";
+  EXPECT_EQ(error_of(text), "");
+  EXPECT_EQ(error_of("\xef\xbb\xbf" + text), "");
+  std::string returns = text;
+  std::replace(returns.begin(), returns.end(), '\n', '\r');
+  EXPECT_EQ(error_of(returns), "");
+}
+
+TEST(NetworkProgram, OtherFilesThanDescriptionsAreNamed) {
+  const std::pair<std::string, const char*> files[] = {
+      {"version https://git-lfs.github.com/spec/v1\noid sha256:26d0\n", "`git lfs pull`"},
+      {"<!DOCTYPE html><html></html>", "a web page (HTML or XML), not a network description"},
+      {R"({"metadata": {}, "weight_map": {"a": "m-1.safetensors"}})", "the index of a checkpoint in parts"},
+      {"\x80\x02}q\x01(X\x01", "a PyTorch checkpoint"},
+      {std::string("\xff\xfe{\0", 4), "save it as UTF-8"}};
+  for (const auto& [bytes, says] : files) {
+    EXPECT_NE(error_of(bytes).find(says), std::string::npos) << error_of(bytes);
+    EXPECT_EQ(error_of(bytes).find("network description: it is "), 0u);
+  }
+}
+
 TEST(NetworkProgram, MinkUNet42HasTheShapeOfThePaper) {
   const Program program = shipped("minkunet42");
   EXPECT_EQ(program.levels.size(), 5u);

@@ -99,6 +99,12 @@ TEST_F(Safetensors, EveryByteBelongsToOneTensor) {
   EXPECT_THAT(error("4, 8", "8, 16", "4, 4"), HasSubstr("4 bytes before tensor \"c\" belong to no tensor"));
   EXPECT_THAT(error("0, 8", "6, 16", "0, 0"), HasSubstr("tensor \"b\" begins inside another one"));
   EXPECT_THAT(error("0, 8", "8, 13", "0, 0"), HasSubstr("its last 3 bytes belong to no tensor"));
+  // Tensors that share bytes are refused also where all sizes together are those of the file.
+  EXPECT_THAT(error("0, 8", "4, 12", "12, 12"), HasSubstr("tensor \"b\" begins inside another one"));
+  EXPECT_THAT(error("0, 8", "0, 8", "16, 16"), HasSubstr("begins inside another one"));
+  EXPECT_THAT(error("0, 4", "2, 6", "8, 16"), HasSubstr("tensor \"b\" begins inside another one"));
+  EXPECT_THAT(error("0, 12", "4, 6", "14, 16"), HasSubstr("tensor \"b\" begins inside another one"));
+  EXPECT_THAT(error("0, 16", "8, 8", "16, 16"), HasSubstr("tensor \"b\" begins inside another one"));
   EXPECT_EQ(error_of(write("{}", "")), "");
   EXPECT_THAT(error_of(write("{}", "1234")), HasSubstr("its last 4 bytes belong to no tensor"));
 }

@@ -442,5 +442,24 @@ TEST_F(Weights, InFormatsOfOthers) {
   }
 }
 
+/// What lies in place of a weights file where a download or a checkout did not do what it should.
+TEST_F(Weights, OtherFilesInTheirPlace) {
+  const std::tuple<std::string, const char*, const char*> files[] = {
+      {"version https://git-lfs.github.com/spec/v1\noid sha256:26d0\nsize 381\n", "a Git LFS pointer",
+       "`git lfs pull`"},
+      {R"({"metadata": {}, "weight_map": {"a": "m-2.safetensors", "b": "m-1.safetensors"}})",
+       "the index of a checkpoint in parts", "m-1.safetensors, m-2.safetensors"},
+      {"<!DOCTYPE html><html></html>", "a web page", "download the file itself"},
+      {"\xef\xbb\xbf{\"name\": \"n\"}", "JSON text", ""},
+      {std::string("\x1f\x8b\x08\0\0\0\0\0\x02\x03", 10), "compressed by gzip", "unpack it"}};
+  for (const auto& [bytes, is, advice] : files) {
+    const TemporaryPath file("other.safetensors");
+    std::ofstream(file.path(), std::ios::binary) << bytes;
+    EXPECT_EQ(create_of(file.path()), MINUET_INVALID_ARGUMENT);
+    EXPECT_THAT(last_error(), AllOf(HasSubstr(is), HasSubstr(advice), HasSubstr("not a safetensors file")));
+    EXPECT_EQ(last_error().find('\n'), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace minuet::abi

@@ -29,6 +29,13 @@ std::string packed(T value, bool big_endian = false) {
   return big_endian ? std::string(bytes.rbegin(), bytes.rend()) : bytes;
 }
 
+/// The text with every `from` as `to`.
+inline std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
+
 /// The error's text, or "" of a success.
 template <class T>
 std::string error_of(llvm::Expected<T> result) {

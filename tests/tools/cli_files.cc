@@ -411,6 +411,7 @@ void make_cli_files(const std::string& folder) {
   std::filesystem::create_symlink("nowhere.npy", folder + "/dangling.npy");
   for (const char* name : {"full.npy", "full.ply", "full.json"})
     std::filesystem::create_symlink("/dev/full", folder + "/" + name);
+  make_odd_cli_files(folder);
 }
 
 }  // namespace minuet::tool

@@ -40,6 +40,7 @@ struct CliCase {
 
 constexpr CliCase kCases[] = {
 #include "tests/tools/cli_cases.inc"
+#include "tests/tools/cli_cases_files.inc"
 #include "tests/tools/cli_cases_pages.inc"
 };
 

@@ -258,9 +258,10 @@ TEST(Cli, PlyOutputsKeepTheComments) {
   const Folder folder;
   const std::string ours = "comment written by minuet\n",
                     theirs = "comment crs:  EPSG 25832\nobj_info scan 7\n";
-  std::string cloud = folder.file("a.ply", "ply\nformat ascii 1.0\n" + theirs +
-                                               "element vertex 1\nproperty float x\nproperty float y\n"
-                                               "property float z\nend_header\n1 2 3\n");
+  std::string cloud =
+      folder.file("a.ply", "ply\nformat ascii 1.0\n" + theirs +
+                               "element vertex 1\nproperty float x\nproperty float y\n"
+                               "property float z\nproperty float intensity\nend_header\n1 2 3 4\n");
   for (const char* name : {"b.ply", "c.ply"}) {
     expect_done(run({cloud, "--per-point", "--output", folder.path(name)}, "minkunet42"));
     cloud = folder.path(name);
@@ -466,6 +467,12 @@ TEST(Cli, BenchTakesTheUsersOwnClouds) {
     EXPECT_EQ(cloud.getNumber("voxel_size"), 0.5);
     EXPECT_GT(*cloud.getObject("voxels")->getInteger("unthinned"), 100);
   }
+  finished = minuet(bench({"--cloud", five, "--columns", "5", "--voxel-size", "0.5,0.5,1", "--dtype", "fp32",
+                           "--output", folder.path("sizes.json")}));
+  EXPECT_EQ(finished.code, 0) << finished.err;
+  const llvm::json::Value sizes = llvm::cantFail(llvm::json::parse(contents(folder.path("sizes.json"))));
+  EXPECT_EQ(*(*sizes.getAsObject()->getArray("clouds"))[0].getAsObject()->get("voxel_size"),
+            llvm::json::Value(llvm::json::Array{0.5, 0.5, 1}));
   // Two points that are never both thinned away, far from the origin, where fp16 would not hold them.
   expect_done(bench({"--cloud", one, "--dtype", "fp16", "--voxel-size", "5", "--variants", "50"}));
 }

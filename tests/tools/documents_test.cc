@@ -35,7 +35,7 @@ Value parsed(const char* text) { return llvm::cantFail(llvm::json::parse(text));
 TEST(Documents, OfABenchmark) {
   const Object made =
       document("h200/m.json", R"({"network": "minkunet42", "dtype": "fp16", "device": "D", "commit": "abc",
-    "method": "host clock", "clouds": [
+    "voxel_size": [0.05, 0.05, 0.1], "method": "host clock", "clouds": [
       {"cloud": "a", "voxels": {"unthinned": 7}, "wall_ms": {"median": 2.5, "p10": 2, "p90": 3, "min": 1.5},
        "stages_ms": {"sort": 1, "gather": 0, "gemm": 2},
        "levels": [{"tensor_stride": [1, 1, 1], "voxels": 7}, {"tensor_stride": [2, 2, 2], "voxels": 3}]},
@@ -43,7 +43,8 @@ TEST(Documents, OfABenchmark) {
   EXPECT_EQ(made.getString("title"), llvm::StringRef("minkunet42, fp16"));
   EXPECT_EQ(made.getString("file"), llvm::StringRef("h200/m.json"));
   EXPECT_EQ(*made.get("machine"),
-            parsed(R"({"device": "D", "commit": "abc", "network": "minkunet42", "dtype": "fp16"})"));
+            parsed(R"({"device": "D", "commit": "abc", "network": "minkunet42", "dtype": "fp16",
+                         "voxel_size": "0.05×0.05×0.1"})"));
   EXPECT_EQ(values_of(made, 0, 0),
             parsed(R"([{"x": "a", "y": 2.5, "low": 2, "high": 3}, {"x": "b", "y": 4}])"));
   ASSERT_EQ(entry(made, "plots", 1).getArray("series")->size(), 2u);  // what takes no time is left out

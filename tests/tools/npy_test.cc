@@ -43,6 +43,55 @@ TEST(NpyReader, ReadsFloatPointsOfEveryKind) {
   EXPECT_EQ(points_of(read_npy(npy(dictionary("<f2", "(2, 4)"), halves))), kPoints);
 }
 
+template <class T>
+void expect_width(const std::string& type, std::initializer_list<T> list,
+                  const std::vector<double>& expected) {
+  for (const bool big : {false, true}) {
+    const std::string name = (big ? ">" : "<") + type;
+    SCOPED_TRACE(name);
+    const std::string file = npy(dictionary(name, "(1, 3)"), values<T>(list, big));
+    int64_t rows = 0, columns = 0;
+    llvm::Expected<std::vector<float>> matrix = read_npy_matrix(file, rows, columns);
+    ASSERT_TRUE(!!matrix) << llvm::toString(matrix.takeError());
+    EXPECT_EQ(*matrix, std::vector<float>(expected.begin(), expected.end()));
+    llvm::Expected<Cloud> cloud = read_npy(file);
+    ASSERT_TRUE(!!cloud) << llvm::toString(cloud.takeError());
+    if (cloud->is_voxels) {
+      EXPECT_EQ(std::vector<double>(cloud->voxels.begin() + 1, cloud->voxels.end()), expected);
+    } else {
+      EXPECT_EQ(cloud->points, (std::vector<Point>{{expected[0], expected[1], expected[2], 0}}));
+    }
+  }
+}
+
+/// No byte pattern here reads the same backwards.
+TEST(NpyReader, EveryTypeInBothByteOrders) {
+  expect_width<int8_t>("i1", {-7, 5, 6}, {-7, 5, 6});
+  expect_width<uint8_t>("u1", {200, 5, 6}, {200, 5, 6});
+  expect_width<uint8_t>("b1", {1, 0, 1}, {1, 0, 1});
+  expect_width<int16_t>("i2", {-1234, 5, 6}, {-1234, 5, 6});
+  expect_width<uint16_t>("u2", {54321, 5, 6}, {54321, 5, 6});
+  expect_width<int32_t>("i4", {-1234567, 5, 6}, {-1234567, 5, 6});
+  expect_width<uint32_t>("u4", {1234567, 5, 6}, {1234567, 5, 6});
+  expect_width<int64_t>("i8", {-1234567, 5, 6}, {-1234567, 5, 6});
+  expect_width<uint64_t>("u8", {1234567, 5, 6}, {1234567, 5, 6});
+  expect_width<uint16_t>("f2", {0x3e00, 0xc680, 0x3401}, {1.5, -6.5, 0.250244140625});
+  expect_width<float>("f4", {1.5f, -6.5f, 0.1f}, {1.5, -6.5, static_cast<double>(0.1f)});
+  expect_width<double>("f8", {1.5, -6.5, 0.1}, {1.5, -6.5, 0.1});
+}
+
+TEST(NpyReader, ShapesOfPython2) {
+  const std::string data = values<float>({1, 2, 3, 4, 5, 6});
+  for (const char* shape : {"(2L, 3L)", "(2L, 3)", "(2, 3L,)", "( 2L , 3L )"}) {
+    EXPECT_EQ(points_of(read_npy(npy(dictionary("<f4", shape), data))),
+              (std::vector<Point>{{1, 2, 3, 0}, {4, 5, 6, 0}}))
+        << shape;
+  }
+  for (const char* shape : {"(2LL, 3L)", "(L, 3)", "(2M, 3)", "(2 L, 3)"}) {
+    EXPECT_THAT(error_of(read_npy(npy(dictionary("<f4", shape), data))), HasSubstr("header")) << shape;
+  }
+}
+
 TEST(NpyReader, ThreeColumnsHaveNoIntensityAndFiveASpareOne) {
   EXPECT_EQ(points_of(read_npy(npy(dictionary("<f4", "(1, 3)"), values<float>({1, 2, 3})))),
             (std::vector<Point>{{1, 2, 3, 0}}));

@@ -104,8 +104,8 @@ Input five_points() {
   Input input;
   input.cloud.points = {
       {1.5, 0.5, 0.5, 0}, {0.25, 0.5, 0.5, 1}, {1.75, 0.5, 0.5, 3}, {kNaN, 0, 0, 0}, {0.5, 0.5, 0, 2}};
-  input.frame.voxel_size = 1;
-  input.voxels = llvm::cantFail(voxelize(input.cloud.points, 1, /*skip_invalid=*/true));
+  input.frame.voxel_size = cubic(1);
+  input.voxels = llvm::cantFail(voxelize(input.cloud.points, cubic(1), /*skip_invalid=*/true));
   return input;
 }
 
@@ -150,12 +150,25 @@ TEST(ViewData, PointsLieByVoxelAndVoxelsHaveTheirMeans) {
   EXPECT_EQ(set_of(view, 2).getInteger("stride"), int64_t{2});
 }
 
+TEST(ViewData, VoxelsOfOtherSizesOnEachAxis) {
+  Input input = five_points();
+  const auto of = [&] { return view_json(input, two_levels(), {}, {}, {"title", "cpu", 3}); };
+  EXPECT_EQ(*of().get("voxel_size"), llvm::json::Value(1.0));  // a number, as pages had it before
+  EXPECT_EQ(*set_of(of(), 1).get("scale"), llvm::json::Value(1.0));
+  input.frame.voxel_size = {1, 2, 4};
+  const llvm::json::Object view = of();
+  const llvm::json::Value sizes = llvm::json::Array{1.0, 2.0, 4.0};
+  EXPECT_EQ(*view.get("voxel_size"), sizes);
+  EXPECT_EQ(*set_of(view, 0).get("scale"), llvm::json::Value(1));
+  for (const size_t level : {1, 2}) EXPECT_EQ(*set_of(view, level).get("scale"), sizes);
+}
+
 TEST(ViewData, VoxelsThatRepeatOthersAreLeftOut) {
   Input input;
   input.cloud.is_voxels = true;
   input.cloud.voxels = {0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0};
-  input.frame.voxel_size = 1;
-  input.voxels = features_from_centres(input.cloud, 1);
+  input.frame.voxel_size = cubic(1);
+  input.voxels = features_from_centres(input.cloud, cubic(1));
   std::vector<ViewLevel> levels = two_levels();
   levels[0].parents = {0, -1, 1};
   ViewColumns columns;

@@ -170,6 +170,25 @@ class ViewTest(PageTest):
         self.assertEqual(len(digests), 7)
         self.assertEqual(self.browser.evaluate("byId('shown').value"), "points")
 
+    def test_voxels_of_another_size_on_each_axis(self):
+        page = self.folder / "flat.html"
+        sizes = (0.25, 0.5, 0.125)
+        minuet("view", self.folder / self.NAME, "--voxel-size", ",".join(map(str, sizes)), "--device", "cpu", "--output", page)
+        self.browser.open("about:blank")
+        self.browser.open(page, "#show=voxels, stride 1")
+        self.rest()
+        self.assertIn("voxels of 0.25 × 0.5 × 0.125 m", self.browser.text("#facts"))
+        self.assertGreater(self.seen()["drawn"], 0.02)
+        self.assertTrue(self.browser.evaluate(f"""(() => {{
+            const [points] = sets, rows = valuesOf(points, "voxel"), low = finest.places, sizes = {list(sizes)};
+            return points.places[0].every((_, i) => [0, 1, 2].every((axis) =>
+                Math.abs(points.places[axis][i] / sizes[axis] - low[axis][rows[i]] - 0.5) < 0.51));
+        }})()"""))
+        self.assertEqual(self.browser.evaluate("finest.body.edge"), list(sizes))
+        self.assertEqual(self.browser.evaluate("sets[2].body.edge"), [2 * size for size in sizes])
+        self.assertEqual(self.browser.evaluate("sets[0].body.edge"), [0, 0, 0])
+        self.expect_quiet(page)
+
     def test_every_colouring_has_its_legend(self):
         legends = {"height": "height in m", "intensity": "intensity", "label": "label 7", "voxel": "voxel",
                    "neighbours": "of 3×3×3, itself counted", "points": "points"}

@@ -47,6 +47,8 @@ std::string compressed(const std::string& bytes) {
 
 const std::string kAsciiPcd = pcd_header("ascii") + "1.5 7 8 -2 3 0.25\n4 7 8 5 -6.5 1.0\n";
 
+llvm::Expected<Cloud> read_any_pcd(llvm::StringRef bytes) { return read_pcd(bytes); }
+
 TEST(PcdReader, Ascii) { EXPECT_EQ(points_of(read_pcd(kAsciiPcd)), kPoints); }
 
 TEST(PcdReader, Binary) { EXPECT_EQ(points_of(read_pcd(pcd_header("binary") + interleaved())), kPoints); }
@@ -96,7 +98,7 @@ TEST(PcdReader, RefusesBrokenHeaders) {
   EXPECT_THAT(changed("WIDTH 2", "WIDTH two"), HasSubstr("WIDTH"));
   EXPECT_THAT(changed("DATA ascii", "DATA morse"), HasSubstr("morse"));
   EXPECT_THAT(changed("VERSION", "VERSUS"), HasSubstr("not a PCD"));
-  EXPECT_THAT(changed("3 0.25", "three 0.25"), HasSubstr("three"));
+  EXPECT_THAT(changed("3 0.25", "three 0.25"), HasSubstr("point 0, field 'z': 'three' is no number"));
 }
 
 TEST(PcdReader, RefusesHugeCountsWithoutTakingMemory) {
@@ -114,17 +116,127 @@ TEST(PcdReader, RefusesBrokenCompression) {
   const std::string whole = file;
   for (size_t i = pcd_header("binary_compressed").size() + 8; i < file.size(); ++i) file[i] = '\xff';
   EXPECT_THAT(error_of(read_pcd(file)), HasSubstr("broken"));
-  expect_truncations_refused(read_pcd, whole, whole.size());
-  expect_no_crash_when_mutated(read_pcd, whole);
+  expect_truncations_refused(read_any_pcd, whole, whole.size());
+  expect_no_crash_when_mutated(read_any_pcd, whole);
+}
+
+const std::string kPlainPcd =
+    "# .PCD v.7\nVERSION .7\nFIELDS x y z intensity\nSIZE 4 4 4 4\nTYPE F F F F\nCOUNT 1 1 1 1\nWIDTH 2\n"
+    "HEIGHT 1\nVIEWPOINT 0 0 0 1 0 0 0\nPOINTS 2\nDATA ascii\n1.5 -2 3 0.25\n4 5 -6.5 1\n";
+
+/// Each header differs from the usual one and is read all the same.
+TEST(PcdReader, HeadersAsTheLibraryTakesThem) {
+  const std::pair<const char*, const char*> changes[] = {
+      {"TYPE F F F F", "TYPE f f f f"},
+      {"TYPE F F F F", "TYPE Float F float f"},
+      {"FIELDS", "COLUMNS"},
+      {"WIDTH 2\nHEIGHT 1\n", ""},
+      {"WIDTH 2\nHEIGHT 1\n", "WIDTH 0\nHEIGHT 0\n"},
+      {"HEIGHT 1\n", ""},
+      {"HEIGHT 1\n", "HEIGHT 0\n"},
+      {"POINTS 2\n", ""},
+      {"WIDTH 2\nHEIGHT 1\n", "WIDTH 1\nHEIGHT 2\n"},
+      {"SIZE 4 4 4 4\n", ""},
+      {"TYPE F F F F\n", ""},
+      {"COUNT 1 1 1 1\n", ""},
+      {"SIZE 4 4 4 4\nTYPE F F F F\nCOUNT 1 1 1 1\n", ""},
+      {"DATA ascii", "DATA ASCII"},
+      {"DATA ascii", "DATA Ascii"},
+      {"VERSION .7", "VERSION 0.7"},
+      {"VERSION .7", "VERSION .5"},
+      {"VERSION .7", "VERSION.7"},
+      {"VERSION .7\n", ""},
+      {"# .PCD v.7\n", ""},
+      {"VIEWPOINT 0 0 0 1 0 0 0\n", ""},
+      {"WIDTH", "\n \n# a comment\nWIDTH"},
+      {"FIELDS x y z intensity", "FIELDS X Y Z Intensity"},
+      {"POINTS 2\nDATA", "POINTS  2 \nDATA"},
+      {" ", "\t"},
+      {"\n", "\r\n"},
+      {"\n", "\r"},
+      {"\n", " \n"},
+      {"# .PCD", "\xef\xbb\xbf# .PCD"},
+      {"# .PCD", "\n\n# .PCD"},
+  };
+  for (const auto& [from, to] : changes) {
+    const std::string file = replaced(kPlainPcd, from, to);
+    EXPECT_NE(file, kPlainPcd) << from;
+    EXPECT_EQ(points_of(read_pcd(file)), kPoints) << file;
+  }
+}
+
+TEST(PcdReader, HeadersThatTheLibraryRefuses) {
+  const std::pair<const char*, const char*> changes[] = {
+      {"WIDTH 2\nHEIGHT 1\n", "HEIGHT 1\n"},
+      {"WIDTH 2\nHEIGHT 1\n", "HEIGHT 2\n"},
+      {"WIDTH 2\n", "WIDTH 0\n"},
+      {"WIDTH 2\nHEIGHT 1\nPOINTS 2\n", ""},
+      {"WIDTH 2\n", "WIDTH 3\n"},
+      {"TYPE F F F F", "TYPE D D D D"},
+      {"SIZE 4 4 4 4", "SIZE 2 2 2 2"},
+      {"SIZE 4 4 4 4", "SIZE 4 4 4"},
+  };
+  for (const auto& [from, to] : changes) {
+    const std::string file = replaced(replaced(kPlainPcd, "VIEWPOINT 0 0 0 1 0 0 0\n", ""), from, to);
+    EXPECT_NE(error_of(read_pcd(file)), "") << file;
+  }
+}
+
+template <class T>
+void expect_type(const std::string& type, const std::string& size, T value, double expected) {
+  const std::string header =
+      "FIELDS x y z i\nSIZE 4 4 4 " + size + "\nTYPE F F F " + type + "\nPOINTS 1\nDATA ";
+  const std::string bytes = packed(1.5f) + packed(-2.0f) + packed(3.0f) + packed(value);
+  for (const std::string& file : {header + "binary\n" + bytes, header + "BINARY\n" + bytes,
+                                  header + "binary_compressed\n" + compressed(bytes)}) {
+    EXPECT_EQ(points_of(read_pcd(file, "i")), (std::vector<Point>{{1.5, -2, 3, expected}})) << header;
+  }
+}
+
+TEST(PcdReader, EveryType) {
+  expect_type<int8_t>("I", "1", -7, -7);
+  expect_type<uint8_t>("u", "1", 200, 200);
+  expect_type<int16_t>("i", "2", -1234, -1234);
+  expect_type<uint16_t>("U", "2", 54321, 54321);
+  expect_type<int32_t>("I", "4", -123456789, -123456789);
+  expect_type<uint32_t>("U", "4", 3123456789u, 3123456789.0);
+  expect_type<int64_t>("I", "8", -1234567890123, -1234567890123.0);
+  expect_type<uint64_t>("U", "8", 0x8000000000000800u, 0x8000000000000800p0);
+  expect_type<float>("f", "4", 1.25f, 1.25);
+  expect_type<double>("F", "8", 0.1, 0.1);
+}
+
+TEST(PcdReader, TheIntensityByName) {
+  const std::string file = replaced(kPlainPcd, "intensity", "i");
+  llvm::Expected<Cloud> cloud = read_pcd(file);
+  ASSERT_TRUE(!!cloud) << llvm::toString(cloud.takeError());
+  EXPECT_EQ(cloud->points[0][3], 0);
+  EXPECT_THAT(cloud->no_intensity, HasSubstr("none of the fields i is taken"));
+  EXPECT_EQ(points_of(read_pcd(file, "I")), kPoints);
+  EXPECT_THAT(error_of(read_pcd(file, "ring")), HasSubstr("there is no such field among x, y, z, i"));
+  EXPECT_EQ(points_of(read_pcd(kAsciiPcd, "normal_1")),
+            (std::vector<Point>{{1.5, -2, 3, 8}, {4, 5, -6.5, 8}}));
+  EXPECT_THAT(error_of(read_pcd(kAsciiPcd, "normal")), HasSubstr("normal_0, normal_1"));
+}
+
+TEST(PcdReader, ErrorsNameThePointTheFieldAndTheWord) {
+  const std::pair<const char*, const char*> words[] = {
+      {"-6,5", "point 1, field 'z': '-6,5' is no number; decimal commas?"},
+      {"-6.5D0", "point 1, field 'z': '-6.5D0' is no number; a Fortran exponent"},
+      {"-6.5,1", "point 1, field 'z': '-6.5,1' is no number; commas between numbers"},
+      {"six", "point 1, field 'z': 'six' is no number"}};
+  for (const auto& [word, says] : words) {
+    EXPECT_THAT(error_of(read_pcd(replaced(kPlainPcd, "-6.5", word))), HasSubstr(says));
+  }
 }
 
 TEST(PcdReader, TruncatedAndMutated) {
   const std::string binary = pcd_header("binary") + interleaved();
-  expect_truncations_refused(read_pcd, binary, binary.size());
-  expect_no_crash_when_mutated(read_pcd, binary);
-  expect_truncations_refused(read_pcd, kAsciiPcd,
+  expect_truncations_refused(read_any_pcd, binary, binary.size());
+  expect_no_crash_when_mutated(read_any_pcd, binary);
+  expect_truncations_refused(read_any_pcd, kAsciiPcd,
                              kAsciiPcd.size() - 4);  // from there on "1", "1." and "1.0" are numbers
-  expect_no_crash_when_mutated(read_pcd, kAsciiPcd);
+  expect_no_crash_when_mutated(read_any_pcd, kAsciiPcd);
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
 #include "tools/minuet/readers/ply.h"
 
+#include "llvm/ADT/SmallVector.h"
 #include "tests/tools/bytes.h"
 
 namespace minuet::tool {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 /// Faces before the vertices, a list and spare properties among them, doubles and shorts.
@@ -34,6 +36,18 @@ std::vector<Point> points_of_shorts() {
   points[1][2] = -6;
   return points;
 }
+
+llvm::Expected<Cloud> read_any_ply(llvm::StringRef bytes) { return read_ply(bytes); }
+
+/// The header of one vertex element with these property lines.
+std::string vertex_header(int count, const std::string& properties, const std::string& format = "ascii") {
+  return "ply\nformat " + format + " 1.0\nelement vertex " + std::to_string(count) + "\n" + properties +
+         "end_header\n";
+}
+
+const std::string kXyz = "property float x\nproperty float y\nproperty float z\n";
+const std::string kXyzi = kXyz + "property float intensity\n";
+const std::string kPointsAsRows = "1.5 -2 3 0.25\n4 5 -6.5 1\n";
 
 TEST(PlyReader, Ascii) { EXPECT_EQ(points_of(read_ply(kAsciiPly)), points_of_shorts()); }
 
@@ -130,14 +144,283 @@ TEST(PlyReader, RefusesHugeCountsWithoutTakingMemory) {
   }
 }
 
+TEST(PlyReader, NumbersAreWordsWhereverLinesEnd) {
+  for (const char* body : {"1.5 -2 3\n0.25\n4 5 -6.5\n1\n", "1.5 -2 3 0.25 4 5 -6.5 1",
+                           "1.5\n-2\n3\n0.25\n4\n5\n-6.5\n1\n", "\n\n  1.5 -2\t3 0.25  \n\n4 5 -6.5 1\n\n",
+                           "1.5 -2 3 0.25\r4 5 -6.5 1\r", "1.5 -2\v3 0.25\f4 5 -6.5 1"}) {
+    EXPECT_EQ(points_of(read_ply(vertex_header(2, kXyzi) + body)), kPoints) << body;
+  }
+  for (const char* body :
+       {"1.5 -2 3 0.25\n4 5 -6.5\n", "1.5 -2 3 0.25\n", "", "1.5 -2 3 0.25 4 5 -6.5 1 8"}) {
+    EXPECT_NE(error_of(read_ply(vertex_header(2, kXyzi) + body)), "") << body;
+  }
+}
+
+TEST(PlyReader, ByteOrderMarksBlanksAndLineEnds) {
+  const std::string text = vertex_header(2, kXyzi) + kPointsAsRows;
+  const std::string variants[] = {"\xef\xbb\xbf" + text,
+                                  "\n \n" + text,
+                                  replaced(text, "ply\n", "ply \t\n"),
+                                  replaced(text, "\n", " \n"),
+                                  replaced(text, "\n", "\r\n"),
+                                  replaced(text, "\n", "\r"),
+                                  replaced(text, "\n", "\r\r\n"),
+                                  "\xef\xbb\xbf" + replaced(text, "\n", "\r"),
+                                  replaced(text, "element", "\nelement"),
+                                  replaced(text, " ", "\t")};
+  for (const std::string& variant : variants) EXPECT_EQ(points_of(read_ply(variant)), kPoints) << variant;
+}
+
+/// The first byte of the data is a line end: it belongs to the header's last line or to the data.
+TEST(PlyReader, LineEndsBeforeBinaryData) {
+  for (const char* end : {"\n", "\r\n", "\r"}) {
+    const std::string header =
+        replaced(vertex_header(1, "property int x\nproperty int y\nproperty int z\n", "binary_little_endian"),
+                 "\n", end);
+    for (const int32_t first : {0x0a, 0x0d, 0x0a0d, 0x0d0a, 0x0a0a0a0a}) {
+      EXPECT_EQ(points_of(read_ply(header + packed(first) + packed(2) + packed(3))),
+                (std::vector<Point>{{static_cast<double>(first), 2, 3, 0}}))
+          << end << first;
+    }
+  }
+}
+
+template <class T>
+void expect_type(const std::string& type, T value, double expected) {
+  for (const bool big : {false, true}) {
+    SCOPED_TRACE(type + (big ? ", big-endian" : ""));
+    const std::string format = big ? "binary_big_endian" : "binary_little_endian";
+    const std::string xyz = packed(1.5f, big) + packed(-2.0f, big) + packed(3.0f, big);
+    const std::string spare = "property " + type + " spare\n",
+                      intensity = "property " + type + " intensity\n";
+    // As a position, as the intensity, skipped among the vertices, and in a list in front of them.
+    EXPECT_EQ(points_of(read_ply(vertex_header(1, "property " + type + " x\n" + kXyz.substr(17), format) +
+                                 packed(value, big) + xyz.substr(4))),
+              (std::vector<Point>{{expected, -2, 3, 0}}));
+    EXPECT_EQ(points_of(read_ply(vertex_header(1, intensity + kXyz, format) + packed(value, big) + xyz)),
+              (std::vector<Point>{{1.5, -2, 3, expected}}));
+    EXPECT_EQ(points_of(read_ply(vertex_header(1, spare + kXyz, format) + packed(value, big) + xyz)),
+              (std::vector<Point>{{1.5, -2, 3, 0}}));
+    const std::string list = "element face 1\nproperty list uchar " + type + " i\nelement vertex 1\n";
+    EXPECT_EQ(points_of(read_ply(replaced(vertex_header(1, kXyz, format), "element vertex 1\n", list) + '\2' +
+                                 packed(value, big) + packed(value, big) + xyz)),
+              (std::vector<Point>{{1.5, -2, 3, 0}}));
+  }
+}
+
+TEST(PlyReader, EveryTypeInBothByteOrders) {
+  for (const char* name : {"char", "int8", "Char"}) expect_type<int8_t>(name, -7, -7);
+  for (const char* name : {"uchar", "uint8", "UInt8"}) expect_type<uint8_t>(name, 200, 200);
+  expect_type<uint8_t>("bool", 1, 1);
+  for (const char* name : {"short", "int16"}) expect_type<int16_t>(name, -1234, -1234);
+  for (const char* name : {"ushort", "uint16"}) expect_type<uint16_t>(name, 54321, 54321);
+  for (const char* name : {"int", "int32"}) expect_type<int32_t>(name, -123456789, -123456789);
+  for (const char* name : {"uint", "uint32"}) expect_type<uint32_t>(name, 3123456789u, 3123456789.0);
+  expect_type<int64_t>("int64", -1234567890123, -1234567890123.0);
+  expect_type<uint64_t>("uint64", 0x8000000000000800u, 0x8000000000000800p0);
+  for (const char* name : {"half", "float16"}) expect_type<uint16_t>(name, 0xc680, -6.5);
+  for (const char* name : {"float", "float32", "Float"}) expect_type<float>(name, 1.25f, 1.25);
+  for (const char* name : {"double", "float64"}) expect_type<double>(name, 0.1, 0.1);
+}
+
+TEST(PlyReader, TheLengthsOfListsInBothByteOrders) {
+  const auto read = [](const char* type, const std::string& length, bool big) {
+    return points_of(read_ply(vertex_header(1, std::string("property list ") + type + " short i\n" + kXyz,
+                                            big ? "binary_big_endian" : "binary_little_endian") +
+                              length + std::string(4, '\7') + packed(1.5f, big) + packed(-2.0f, big) +
+                              packed(3.0f, big)));
+  };
+  const std::vector<Point> expected = {{1.5, -2, 3, 0}};
+  for (const bool big : {false, true}) {
+    EXPECT_EQ(read("uchar", packed<uint8_t>(2), big), expected);
+    EXPECT_EQ(read("short", packed<int16_t>(2, big), big), expected);
+    EXPECT_EQ(read("uint", packed<uint32_t>(2, big), big), expected);
+    EXPECT_EQ(read("uint64", packed<uint64_t>(2, big), big), expected);
+  }
+}
+
+TEST(PlyReader, TextOfTheFurtherTypes) {
+  EXPECT_EQ(points_of(read_ply(vertex_header(1, kXyz + "property bool keep\nproperty half intensity\n") +
+                               "1 2 3 1 0.5\n")),
+            (std::vector<Point>{{1, 2, 3, 0.5}}));
+  EXPECT_THAT(error_of(read_ply(vertex_header(1, kXyz + "property float128 w\n") + "1 2 3 4\n")),
+              HasSubstr("the PLY type 'float128' of the property 'w' is not known"));
+}
+
+struct NameCase {
+  const char* names;
+  std::optional<std::string> field;
+  Point point;
+};
+
+/// The columns hold 1, 2, 3, ...
+TEST(PlyReader, NamesInAnyCase) {
+  const NameCase cases[] = {
+      {"X Y Z Intensity", {}, {1, 2, 3, 4}},
+      {"Z Y X INTENSITY", {}, {3, 2, 1, 4}},
+      {"x Y z scalar_Intensity", {}, {1, 2, 3, 4}},
+      {"X Y Z Reflectivity", {}, {1, 2, 3, 4}},
+      {"X Y Z x y z", {}, {4, 5, 6, 0}},                   // exactly so goes before another case
+      {"x y z Intensity intensity", {}, {1, 2, 3, 5}},     // the same
+      {"x y z Intensity Reflectivity", {}, {1, 2, 3, 4}},  // of equal ones the first
+      {"x y z i", {}, {1, 2, 3, 0}},
+      {"x y z i", "i", {1, 2, 3, 4}},
+      {"x y z i intensity", "I", {1, 2, 3, 4}},
+      {"x y z I i", "i", {1, 2, 3, 5}},
+  };
+  for (const NameCase& one : cases) {
+    std::string properties, row;
+    int number = 0;
+    llvm::SmallVector<llvm::StringRef, 8> names;
+    llvm::StringRef(one.names).split(names, ' ');
+    for (const llvm::StringRef name : names) {
+      properties += "property float " + name.str() + "\n";
+      row += std::to_string(++number) + " ";
+    }
+    EXPECT_EQ(points_of(read_ply(vertex_header(1, properties) + row, one.field)),
+              std::vector<Point>{one.point})
+        << one.names;
+  }
+}
+
+TEST(PlyReader, FieldsThatCannotBeTheIntensity) {
+  const auto error = [](const char* name, const std::string& properties = "") {
+    return error_of(
+        read_ply(vertex_header(1, kXyz + "property float Ring\nproperty float RING\n" + properties) +
+                     "1 2 3 4 5 1 6\n",
+                 std::string(name)));
+  };
+  EXPECT_THAT(error("time"), HasSubstr("there is no such property among x, y, z, Ring, RING"));
+  EXPECT_THAT(error("ring"), HasSubstr("may mean Ring, RING"));
+  EXPECT_THAT(error("Z"), HasSubstr("is a position"));
+  EXPECT_THAT(error("list", "property list uchar float list\n"), HasSubstr("no such property"));
+}
+
+std::string no_intensity_of(const std::string& properties, const std::string& row,
+                            const std::optional<std::string>& field = {}) {
+  llvm::Expected<Cloud> cloud = read_ply(vertex_header(1, properties) + row, field);
+  if (cloud) return cloud->no_intensity;
+  ADD_FAILURE() << llvm::toString(cloud.takeError());
+  return "";
+}
+
+TEST(PlyReader, SaysThatNoIntensityIsTaken) {
+  EXPECT_EQ(no_intensity_of(kXyz, "1 2 3"), "");
+  EXPECT_EQ(no_intensity_of(kXyzi + "property float ring\n", "1 2 3 4 5"), "");
+  EXPECT_EQ(no_intensity_of(kXyz + "property float i\n", "1 2 3 4", "i"), "");
+  EXPECT_THAT(no_intensity_of(kXyz + "property float i\nproperty float ring\n", "1 2 3 4 5"),
+              AllOf(HasSubstr("i, ring"), HasSubstr("--intensity-field names one")));
+}
+
+/// What is wrong with the second row of three numbers, and what the error has to have.
+TEST(PlyReader, ErrorsNameTheRowThePropertyAndTheWord) {
+  const std::tuple<const char*, const char*, const char*> cases[] = {
+      {"4 0,5 6", "property 'y': '0,5' is no number; decimal commas?", "row 1 of 2"},
+      {"4 5 -1,25", "property 'z': '-1,25' is no number; decimal commas?", "row 1 of 2"},
+      {"4 5 1.0D+00", "property 'z': '1.0D+00' is no number; a Fortran exponent", "row 1 of 2"},
+      {"4d2 5 6", "property 'x': '4d2' is no number; a Fortran exponent", "row 1 of 2"},
+      {"4,5,6 5 6", "property 'x': '4,5,6' is no number; commas between numbers", "row 1 of 2"},
+      {"4 five 6", "property 'y': 'five' is no number", "row 1 of 2"},
+      {"4 5", "property 'z': the file ends here", "row 1 of 2"},
+  };
+  for (const auto& [row, says, place] : cases) {
+    const std::string error = error_of(read_ply(vertex_header(2, kXyz) + "1 2 3\n" + row + "\n"));
+    EXPECT_THAT(error, AllOf(HasSubstr(says), HasSubstr(place), HasSubstr("element 'vertex'"))) << row;
+  }
+  EXPECT_THAT(error_of(read_ply(vertex_header(1, kXyz + "property uchar ring\n") + "1 2 3 300\n")),
+              HasSubstr("property 'ring': '300' is no number of its type, which is uint8"));
+  EXPECT_THAT(error_of(read_ply(vertex_header(1, kXyz) + "1 2 -")),
+              HasSubstr("; the file ends here: is it truncated?"));
+  EXPECT_THAT(error_of(read_ply(vertex_header(1, kXyz) + "1 2 -\n")), testing::Not(HasSubstr("truncated")));
+  EXPECT_THAT(error_of(read_ply(vertex_header(1, kXyz) + "1 2 " + std::string(60, 'a'))),
+              HasSubstr("'" + std::string(40, 'a') + "...'"));
+}
+
+struct RestCase {
+  const char* behind;  ///< lines of the header behind the vertices
+  std::string body;    ///< behind the vertices
+  const char* says;
+};
+
+std::string warning_of(const std::string& file) {
+  llvm::Expected<Cloud> cloud = read_ply(file);
+  if (!cloud) return "error: " + llvm::toString(cloud.takeError());
+  EXPECT_EQ(cloud->points.size(), 2u);
+  return cloud->warnings.empty() ? "" : cloud->warnings.front();
+}
+
+constexpr const char* kFace = "element face 2\nproperty list uchar int i\n";
+
+TEST(PlyReader, FaultsBehindTheVerticesAreWarnings) {
+  const RestCase cases[] = {
+      {kFace, "2 0 1\n1 0\n", ""},
+      {kFace, "2 0 1\n", "row 1 of 2 of element 'face'"},
+      {kFace, "2 0 1\n3 0\n", "row 1 of 2 of element 'face', property 'i'"},
+      {kFace, "2 0 1\n1.5 0\n", "'1.5' is no number of its type"},
+      {kFace, "2 0 1\n-1 0\n", "'-1' is no number of its type"},
+      {kFace, "2 0 1\n1 0\n1 1\n", "more follows than the 2 rows of element 'face'"},
+      {kFace, "", "2 rows of element 'face' are promised"},
+      {"element edge 1\nproperty float128 a\nproperty float128 a\n", "1 2\n", ""},
+      {"element face 1\nproperty list float128 int i\n", "1 0\n",
+       "the type of the list's length is not known"},
+  };
+  for (const RestCase& one : cases) {
+    SCOPED_TRACE(one.behind + one.body);
+    const std::string header =
+        replaced(vertex_header(2, kXyz), "end_header\n", one.behind + std::string("end_header\n"));
+    const std::string warning = warning_of(header + "1 2 3\n4 5 6\n" + one.body);
+    if (*one.says) {
+      EXPECT_THAT(warning, AllOf(HasSubstr("the points are read"), HasSubstr(one.says)));
+    } else {
+      EXPECT_EQ(warning, "");
+    }
+  }
+}
+
+TEST(PlyReader, FaultsBehindBinaryVerticesAreWarnings) {
+  for (const bool big : {false, true}) {
+    const std::string header =
+        replaced(vertex_header(2, kXyz, big ? "binary_big_endian" : "binary_little_endian"), "end_header\n",
+                 kFace + std::string("end_header\n"));
+    std::string points;
+    for (int i = 1; i <= 6; ++i) points += packed(static_cast<float>(i), big);
+    const std::string face = '\1' + packed(7, big);
+    EXPECT_EQ(warning_of(header + points + face + face), "");
+    EXPECT_THAT(warning_of(header + points + face), HasSubstr("row 1 of 2 of element 'face'"));
+    EXPECT_THAT(warning_of(header + points + face + "\3"), HasSubstr("row 1 of 2 of element 'face'"));
+    EXPECT_THAT(warning_of(header + points + face + face + "\n"), HasSubstr("more follows"));
+    EXPECT_THAT(warning_of(header + points.substr(1)), testing::StartsWith("error: "));
+    EXPECT_THAT(warning_of(replaced(header, "int i", "float128 i") + points + face + face),
+                HasSubstr("the type 'float128' is not known"));
+  }
+}
+
+/// Rows of four numbers under a header of three, and the like: what follows the vertices is not what is
+/// wrong.
+TEST(PlyReader, VerticesStayStrict) {
+  const auto error = [](const std::string& behind, const std::string& body) {
+    return error_of(
+        read_ply(replaced(vertex_header(2, kXyz), "end_header\n", behind + "end_header\n") + body));
+  };
+  EXPECT_THAT(error(kFace, "1 2 3 9\n4 5 6 9\n2 0 1\n1 0\n"),
+              HasSubstr("the points do not stand one on a line"));
+  EXPECT_THAT(error(kFace, "1 2\n4 5\n2 0 1\n2 0 1\n"), HasSubstr("the points do not stand one on a line"));
+  EXPECT_THAT(error(kFace, "1\n2\n3\n4\n5\n6\n9\n"), HasSubstr("the points do not stand one on a line"));
+  EXPECT_THAT(error(kFace, "1 2 3\n4 five 6\n2 0 1\n1 0\n"), HasSubstr("'five'"));
+  EXPECT_THAT(error("", "1 2 3\n4 5 6\n7\n"), HasSubstr("more follows than the 2 rows of element 'vertex'"));
+  EXPECT_THAT(error("element face 0\nproperty list uchar int i\n", "1 2 3\n4 5 6\n7 8 9\n"),
+              HasSubstr("more follows"));
+  EXPECT_EQ(error(kFace, "1 2 3 4 5 6 2 0 1 1 0"), "");
+}
+
 TEST(PlyReader, TruncatedAndMutated) {
   for (const bool big : {false, true}) {
-    expect_truncations_refused(read_ply, binary(big), binary(big).size());
-    expect_no_crash_when_mutated(read_ply, binary(big));
+    expect_truncations_refused(read_any_ply, binary(big), binary(big).size());
+    expect_no_crash_when_mutated(read_any_ply, binary(big));
   }
-  expect_truncations_refused(read_ply, kAsciiPly,
+  expect_truncations_refused(read_any_ply, kAsciiPly,
                              kAsciiPly.size() - 4);  // "1", "1e" and "1e0" are numbers or not
-  expect_no_crash_when_mutated(read_ply, kAsciiPly);
+  expect_no_crash_when_mutated(read_any_ply, kAsciiPly);
 }
 
 }  // namespace

@@ -86,14 +86,15 @@ llvm::Error check_names(const std::vector<std::string>& names, const BenchFiles&
 llvm::Expected<BenchCloud> open_known(const KnownCloud& known, const BenchFiles& files) {
   BenchCloud cloud;
   cloud.name = known.name;
-  cloud.voxel_size = known.voxel_size;
+  cloud.voxel_size = cubic(known.voxel_size);
   cloud.random_voxels = known.random_voxels;
   cloud.origin = known.file ? known.file : known.synthetic ? known.synthetic : "uniform in 400^3";
   if (known.file) {
     const std::string path = files.data + "/" + known.file;
     cloud.is_missing = !llvm::sys::fs::exists(path);
     if (cloud.is_missing) {
-      cloud.note = llvm::formatv("{0} is skipped: {1} is not in '{2}'", known.name, known.file, files.data);
+      cloud.notes.push_back(
+          llvm::formatv("{0} is skipped: {1} is not in '{2}'", known.name, known.file, files.data));
       return cloud;
     }
     MINUET_ASSIGN(Cloud read, read_cloud(path, {known.columns, {}}));
@@ -109,15 +110,14 @@ llvm::Expected<BenchCloud> open_known(const KnownCloud& known, const BenchFiles&
 llvm::Expected<BenchCloud> open_file(const std::string& path, const BenchFiles& files) {
   BenchCloud cloud;
   cloud.name = cloud.origin = path;
-  double voxel_size = 0.1;
   if (!files.voxel_size.empty()) {
-    MINUET_ASSIGN(voxel_size, parse_voxel_size(files.voxel_size));
+    MINUET_ASSIGN(cloud.voxel_size, parse_voxel_size(files.voxel_size));
   }
-  cloud.voxel_size = voxel_size;
   MINUET_ASSIGN(Cloud read, read_cloud(path, files.columns));
   if (read.is_voxels) {
     return bad_input("'{0}' holds voxels, and the benchmark turns points: give it a cloud of points", path);
   }
+  cloud.notes = std::move(read.warnings);
   cloud.points = std::move(read.points);
   const size_t all = cloud.points.size();
   llvm::erase_if(cloud.points, [](const Point& point) {
@@ -125,10 +125,11 @@ llvm::Expected<BenchCloud> open_file(const std::string& path, const BenchFiles& 
   });
   if (cloud.points.empty()) return bad_input("'{0}' has no point without NaN or infinite numbers", path);
   if (cloud.points.size() < all) {
-    cloud.note = llvm::formatv("{0} points of '{1}' with NaN or infinite numbers were dropped",
-                               all - cloud.points.size(), path);
+    cloud.notes.push_back(llvm::formatv("{0} points of '{1}' with NaN or infinite numbers were dropped",
+                                        all - cloud.points.size(), path));
   }
-  MINUET_ASSIGN(const Frame frame, choose_frame(cloud.points, read.position_types, std::nullopt, voxel_size));
+  MINUET_ASSIGN(const Frame frame,
+                choose_frame(cloud.points, read.position_types, std::nullopt, cloud.voxel_size));
   for (Point& point : cloud.points) {
     for (size_t axis = 0; axis < 3; ++axis) point[axis] -= frame.origin[axis];
   }
@@ -181,7 +182,7 @@ llvm::Expected<VoxelCloud> make_variant(const BenchCloud& cloud, int variant, bo
     const auto turned_y = static_cast<float>(sine * x + cosine * y);
     points.push_back({turned_x, turned_y, z, intensity});
   }
-  return voxelize(points, static_cast<float>(cloud.voxel_size), /*skip_invalid=*/true);
+  return voxelize(points, cloud.voxel_size, /*skip_invalid=*/true);
 }
 
 }  // namespace minuet::tool

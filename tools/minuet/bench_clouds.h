@@ -12,18 +12,18 @@ namespace minuet::tool {
 
 struct BenchCloud {
   std::string name;
-  std::string origin;         ///< a file, or what generates it
-  double voxel_size = 0.1;    ///< metres
-  bool is_missing = false;    ///< one of the data folder, which is not there
-  std::string note;           ///< a sentence for the user where something of it is left out
-  std::vector<Point> points;  ///< empty: uniform random voxels
-  int64_t random_voxels = 0;  ///< that many, in a cube of 400 voxels an edge
+  std::string origin;                 ///< a file, or what generates it
+  VoxelSize voxel_size = cubic(0.1);  ///< metres
+  bool is_missing = false;            ///< one of the data folder, which is not there
+  std::vector<std::string> notes;     ///< sentences for the user about what is left out
+  std::vector<Point> points;          ///< empty: uniform random voxels
+  int64_t random_voxels = 0;          ///< that many, in a cube of 400 voxels an edge
 };
 
 /// Where clouds come from that are files.
 struct BenchFiles {
   std::string data;        ///< the folder of the known ones
-  std::string voxel_size;  ///< metres, of the user's own; empty: 0.1
+  std::string voxel_size;  ///< metres, of the user's own, as parse_voxel_size takes it; empty: 0.1
   ColumnOptions columns;   ///< of the user's own
 };
 

@@ -14,6 +14,9 @@ namespace minuet::tool {
 /// x, y, z in metres and intensity (0 where the file has none), exactly as the file has them.
 using Point = std::array<double, 4>;
 using Position = std::array<double, 3>;
+/// The edges of a voxel along x, y and z, in metres.
+using VoxelSize = std::array<double, 3>;
+constexpr VoxelSize cubic(double edge) { return {edge, edge, edge}; }
 
 /// A number that every point of a file has beside x, y and z; its intensity too.
 struct Attribute {
@@ -32,7 +35,10 @@ struct Cloud {
   std::vector<std::string> lists;     ///< names of what the points have and we do not keep
   std::vector<std::string> elements;  ///< of a PLY file: names of what it has beside its points
   std::vector<std::string> comments;  ///< of a PLY file: "comment ..." and "obj_info ..."
-  std::string columns;                ///< "x y z <- columns 0 1 2, intensity <- column 3"; empty: no file's
+  std::vector<std::string> warnings;  ///< sentences for the user about what was not read
+  /// A sentence for the user where points have further numbers and none is the intensity; else empty.
+  std::string no_intensity;
+  std::string columns;  ///< "x y z <- columns 0 1 2, intensity <- column 3"; empty: no file's
   int ndim = 3;
   std::vector<int32_t> voxels;
 

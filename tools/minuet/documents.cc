@@ -33,11 +33,22 @@ double real_or(const Object& object, llvm::StringRef name, double otherwise) {
   return number ? *number : otherwise;
 }
 
+/// "3×3×3", "0.05×0.05×0.1"
+std::string joined(const Array& parts) {
+  std::string text;
+  for (const Value& part : parts) {
+    const auto number = part.getAsNumber();
+    text += (text.empty() ? "" : "×") + (number ? digits(*number) : llvm::formatv("{0}", part).str());
+  }
+  return text;
+}
+
 Object machine_of(const Object& file) {
   Object machine;
   for (const char* name : kMachine) {
     const Value* const value = file.get(name);
-    if (value && is_scalar(*value)) machine[name] = *value;
+    if (!value || value->kind() == Value::Object) continue;
+    machine[name] = is_scalar(*value) ? *value : Value(joined(*value->getAsArray()));
   }
   return machine;
 }
@@ -72,11 +83,8 @@ Object table_of(llvm::StringRef title, const std::vector<const Object*>& records
     Array row;
     for (const auto& column : columns) {
       const Value value = at(*record, column.second);
-      std::string text;
-      if (const Array* parts = value.getAsArray()) {  // 3 x 3 x 3
-        for (const Value& part : *parts) text += (text.empty() ? "" : "×") + llvm::formatv("{0}", part).str();
-      }
-      row.push_back(is_scalar(value) ? value : Value(text));
+      const Array* const parts = value.getAsArray();
+      row.push_back(is_scalar(value) ? value : Value(parts ? joined(*parts) : ""));
     }
     rows.push_back(std::move(row));
   }

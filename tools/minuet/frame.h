@@ -2,8 +2,10 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "llvm/Support/Error.h"
+#include "llvm/Support/JSON.h"
 #include "tools/minuet/cloud.h"
 
 namespace minuet::tool {
@@ -11,8 +13,9 @@ namespace minuet::tool {
 /// A voxel is floor((p - origin) / voxel_size), and position features are p - origin. Metres.
 struct Frame {
   Position origin = {};
-  double voxel_size = 0.1;  ///< as written, so that an origin can be a whole number of voxels
-  double step = 0;          ///< how far apart positions are at worst, as stored and behind the origin
+  VoxelSize voxel_size = cubic(0.1);  ///< as written, so that an origin can be a whole number of voxels
+  double step = 0;         ///< how far apart positions are on the axis that is worst for its voxels
+  double step_voxels = 0;  ///< the same as a share of a voxel on that axis
 
   /// Whether positions are coarser than a thousandth of a voxel, which the user is to know.
   bool is_coarse() const;
@@ -21,12 +24,17 @@ struct Frame {
   std::optional<std::array<int64_t, 3>> whole_voxels() const;
 };
 
+/// "0.1", or "0.05 x 0.05 x 0.1" where the sizes differ.
+std::string size_text(const VoxelSize& voxel_size);
+/// A number where the sizes are equal, else an array of three.
+llvm::json::Value size_json(const VoxelSize& voxel_size);
+
 /// The distance from `value` to the next number of the type.
 double step_of(Scalar type, double value);
 
-/// Whether float32 metres as far out as `reach` are too coarse for voxels of this size: steps of more than a
-/// thousandth of a voxel.
-bool is_too_far(double reach, double voxel_size);
+/// Whether float32 metres as far out as `reach` on each axis are too coarse for voxels of these sizes: steps
+/// of more than a thousandth of a voxel.
+bool is_too_far(const Position& reach, const VoxelSize& voxel_size);
 
 /// The frame of points, by --origin or chosen: 0 while float32 is fine enough as far out as the points lie,
 /// else the middle of their bounding box, rounded down to whole voxels. An error where steps, of what the
@@ -34,6 +42,6 @@ bool is_too_far(double reach, double voxel_size);
 /// not finite do not count.
 llvm::Expected<Frame> choose_frame(const std::vector<Point>& points,
                                    const std::array<Scalar, 3>& position_types,
-                                   const std::optional<Position>& origin, double voxel_size);
+                                   const std::optional<Position>& origin, const VoxelSize& voxel_size);
 
 }  // namespace minuet::tool

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "tests/support/clouds.h"
 #include "tools/minuet/convert.h"
@@ -57,11 +58,28 @@ llvm::Error check_fit(const VoxelCloud& voxels, const minuet_plan_info& network,
 
 }  // namespace
 
-llvm::Expected<double> parse_voxel_size(const std::string& text) {
-  const std::optional<double> size = parse_double(text);
-  if (!size) return bad_input("--voxel-size '{0}' is not a number", text);
-  MINUET_TRY(check_voxel_size(*size));
-  return *size;
+llvm::Expected<VoxelSize> parse_voxel_size(const std::string& text) {
+  llvm::SmallVector<llvm::StringRef, 4> words;
+  llvm::StringRef(text).split(words, ',');
+  if (words.size() != 1 && words.size() != 3) {
+    return bad_input("--voxel-size '{0}' has {1} numbers: give one, or one each for x, y and z", text,
+                     words.size());
+  }
+  VoxelSize size;
+  for (size_t axis = 0; axis < 3; ++axis) {
+    const llvm::StringRef word = words[words.size() == 1 ? 0 : axis].trim();
+    const std::optional<double> edge = parse_double(word);
+    if (!edge) return bad_input("--voxel-size '{0}': {1} is not a number", text, quoted(word));
+    size[axis] = *edge;
+  }
+  MINUET_TRY(check_voxel_size(size));
+  return size;
+}
+
+void print_warnings(const Cloud& cloud) {
+  const auto print = [](const std::string& text) { std::fprintf(stderr, "minuet: %s\n", text.c_str()); };
+  for (const std::string& warning : cloud.warnings) print(warning);
+  if (!cloud.no_intensity.empty()) print(cloud.no_intensity);
 }
 
 llvm::Expected<std::vector<Point>> synthetic_points(const InputOptions& options) {
@@ -96,7 +114,7 @@ std::optional<std::array<int64_t, 3>> Input::shift() const {
 
 llvm::Expected<Input> load_input(const InputOptions& options, const minuet_plan_info& network) {
   Input input;
-  MINUET_ASSIGN(const double voxel_size, parse_voxel_size(options.voxel_size));
+  MINUET_ASSIGN(const VoxelSize voxel_size, parse_voxel_size(options.voxel_size));
   input.frame.voxel_size = voxel_size;
   const bool own_features = !options.features.empty();
   Cloud& cloud = input.cloud;
@@ -107,6 +125,7 @@ llvm::Expected<Input> load_input(const InputOptions& options, const minuet_plan_
     cloud.position_types.fill(Scalar::F32);
   } else {
     MINUET_ASSIGN(cloud, read_cloud(options.cloud, options.columns));
+    print_warnings(cloud);
   }
   if (own_features) {
     MINUET_ASSIGN(input.voxels, pair_with_features(cloud, options.features));
@@ -117,8 +136,7 @@ llvm::Expected<Input> load_input(const InputOptions& options, const minuet_plan_
   } else {
     const auto start = std::chrono::steady_clock::now();
     MINUET_ASSIGN(input.frame, choose_frame(cloud.points, cloud.position_types, options.origin, voxel_size));
-    MINUET_ASSIGN(input.voxels, voxelize(cloud.points, static_cast<float>(voxel_size), options.skip_invalid,
-                                         input.frame.origin));
+    MINUET_ASSIGN(input.voxels, voxelize(cloud.points, voxel_size, options.skip_invalid, input.frame.origin));
     if (input.voxels.skipped > 0) {
       std::fprintf(stderr, "minuet: %lld points with NaN or infinite numbers were dropped\n",
                    static_cast<long long>(input.voxels.skipped));

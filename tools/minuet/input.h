@@ -24,7 +24,7 @@ struct InputOptions {
   double extent = 0;        ///< metres; 0: the kind's default
   uint64_t seed = 1;
   ColumnOptions columns;
-  std::string voxel_size = "0.1";  ///< metres, as written
+  std::string voxel_size = "0.1";  ///< metres, as written: one number, or x, y and z by commas
   std::optional<Position> origin;  ///< metres; else chosen where one is needed
   bool skip_invalid = false;
 };
@@ -43,8 +43,11 @@ struct Input {
 /// Reads, generates and voxelises. Checks the voxels against the network's ndim and input channels.
 llvm::Expected<Input> load_input(const InputOptions& options, const minuet_plan_info& network);
 
-/// --voxel-size, in metres.
-llvm::Expected<double> parse_voxel_size(const std::string& text);
+/// --voxel-size, in metres: one number for all axes, or three by commas.
+llvm::Expected<VoxelSize> parse_voxel_size(const std::string& text);
+
+/// Writes the cloud's warnings to stderr, a line each.
+void print_warnings(const Cloud& cloud);
 
 /// Points of a generated cloud.
 llvm::Expected<std::vector<Point>> synthetic_points(const InputOptions& options);

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "codegen/file_kind.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -31,6 +32,16 @@ llvm::Expected<minuet_weights_order> parse_order(llvm::StringRef flag) {
   }
   return bad_input("the weights order '{0}' is none of minuet, minkowski, torchsparse, spconv, spconv-xyz",
                    flag);
+}
+
+/// The text of a JSON file. Another kind of file is refused here, because the library's texts end at a zero
+/// byte.
+llvm::Expected<std::string> read_json_text(const std::string& path, const char* wanted) {
+  MINUET_ASSIGN(const auto file, read_file(path));
+  if (llvm::Error error = refuse_other_file(file->getBuffer(), FileKind::Json, wanted)) {
+    return in_file(path, user_error(take_status(std::move(error)).message()));
+  }
+  return file->getBuffer().str();
 }
 
 llvm::Expected<minuet_map_method> parse_map_method(llvm::StringRef flag) {
@@ -180,8 +191,7 @@ llvm::Error fill_network_options(const NetworkChoice& choice, minuet_dtype dtype
       return bad_input("the network '{0}' is neither minkunet42 nor sparseresnet21d nor a file",
                        choice.network);
     }
-    MINUET_ASSIGN(const auto file, read_file(choice.network));
-    filled.description = file->getBuffer().str();
+    MINUET_ASSIGN(filled.description, read_json_text(choice.network, "a network description"));
     options.description = filled.description.c_str();
   }
   options.dtype = dtype;
@@ -194,8 +204,7 @@ llvm::Error fill_network_options(const NetworkChoice& choice, minuet_dtype dtype
   options.allow_unused = choice.allow_unused ? 1 : 0;
   options.weights_prefix = choice.weights_prefix.empty() ? nullptr : choice.weights_prefix.c_str();
   if (!choice.weights_map.empty()) {
-    MINUET_ASSIGN(const auto file, read_file(choice.weights_map));
-    filled.weights_map = file->getBuffer().str();
+    MINUET_ASSIGN(filled.weights_map, read_json_text(choice.weights_map, "a weights map"));
     options.weights_map = filled.weights_map.c_str();
   }
   return llvm::Error::success();

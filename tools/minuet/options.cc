@@ -30,8 +30,8 @@ Examples:
 constexpr const char* kRunFooter = R"(
 CLOUD by the end of its name:
   .bin   float32 rows, --columns numbers each (KITTI 4, nuScenes 5): x y z intensity ...
-  .ply   ascii, binary little or big endian; vertex properties x y z [intensity]
-  .pcd   ascii, binary, binary_compressed; fields x y z [intensity]
+  .ply   ascii, binary little or big endian; vertex properties x y z [intensity], in any case
+  .pcd   ascii, binary, binary_compressed; fields x y z [intensity], in any case
   .npy   float [N, 3+]: points; integer [N, 3] or, batch first, [N, 4]: voxels
 Points are in metres. A voxel is floor((p - origin) / voxel_size), p - origin in float64, the rest in
 float32, in the order of first appearance; its features are the mean x, y, z (metres, from the origin) and
@@ -50,6 +50,7 @@ Examples:
   minuet run sweep.bin                                  # MinkUNet42, random weights, 0.1 m
   minuet run sweep.ply --weights W.safetensors --labels --output labels.ply
   minuet run scan.ply --weights W.safetensors --labels --per-point --output points.ply --origin 450000,5400000,0
+  minuet run sweep.pcd --intensity-field i --voxel-size 0.05,0.05,0.1
   minuet run --synthetic room --points 200000 --voxel-size 0.02 --dtype bf16 --json report.json
   minuet run --coordinates C.npy --features F.npy --network minkunet42 \
       --channels 8,8,16,24,32,32,24,16,16 --weights W.safetensors --dtype fp32 --output out.npy)";
@@ -183,8 +184,8 @@ void add_bench(CLI::App& bench, Arguments& arguments) {
       ->type_name("NAME|FILE");
   bench
       .add_option("--voxel-size", arguments.file_voxel_size,
-                  "edge of a voxel in metres, for files; default: 0.1")
-      ->type_name("M");
+                  "edge of a voxel in metres, or its edges along x, y and z, for files; default: 0.1")
+      ->type_name("M|X,Y,Z");
   bench
       .add_option("--columns", arguments.file_columns, "float32 numbers in a row of a .bin file; default: 4")
       ->type_name("N")

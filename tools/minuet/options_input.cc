@@ -51,9 +51,13 @@ void add_cloud(CLI::App& app, InputOptions& input) {
       ->type_name("N")
       ->transform(kDecimal)
       ->check(CLI::Range(3, 1023));
-  app.add_option("--voxel-size", input.voxel_size, "edge of a voxel in metres")
+  app.add_option("--intensity-field", input.columns.intensity_field,
+                 "which field of a .ply or .pcd file is the intensity, in any case; default: intensity, "
+                 "reflectivity or scalar_intensity")
+      ->type_name("NAME");
+  app.add_option("--voxel-size", input.voxel_size, "edge of a voxel in metres, or its edges along x, y and z")
       ->capture_default_str()
-      ->type_name("M");
+      ->type_name("M|X,Y,Z");
   app.add_option_function<std::vector<double>>(
          "--origin",
          [&input](const std::vector<double>& origin) {
@@ -88,8 +92,9 @@ llvm::Error check_cloud(const InputOptions& input) {
   MINUET_TRY(parse_voxel_size(input.voxel_size).takeError());
   if (sources == 0) return bad_input("no cloud: name a file, or use --synthetic or, of run, --coordinates");
   if (sources > 1) return bad_input("CLOUD, --coordinates and --synthetic exclude each other");
-  if (input.cloud.empty() && (input.columns.columns || input.columns.intensity_column)) {
-    return bad_input("--columns and --intensity-column are for a CLOUD of a file");
+  const ColumnOptions& columns = input.columns;
+  if (input.cloud.empty() && (columns.columns || columns.intensity_column || columns.intensity_field)) {
+    return bad_input("--columns, --intensity-column and --intensity-field are for a CLOUD of a file");
   }
   return llvm::Error::success();
 }

@@ -94,12 +94,12 @@ void print_input(const RunReport& report, llvm::raw_ostream& out) {
   }
   if (report.frame.is_coarse()) {
     out << llvm::format("positions are %.2g m apart at worst, %.2g %% of a voxel\n", report.frame.step,
-                        100 * report.frame.step / report.frame.voxel_size);
+                        100 * report.frame.step_voxels);
   }
   out << llvm::formatv("{0} points", report.points);
   if (report.skipped > 0) out << llvm::formatv(", {0} invalid ones dropped", report.skipped);
   out << llvm::formatv(", {0} voxels of {1} m; output {2} x {3}\n", report.voxels,
-                       digits(report.frame.voxel_size), report.output_rows, report.network.out_channels);
+                       size_text(report.frame.voxel_size), report.output_rows, report.network.out_channels);
   if (report.network.missing_head != 0) out << missing_head_text(report.network) << "\n";
 }
 
@@ -184,7 +184,7 @@ llvm::json::Value to_json(const RunReport& report) {
       {"dtype", dtype_name(report.network.dtype)},
       {"weights", weights_json(report)},
       {"cloud", llvm::json::fixUTF8(report.cloud)},
-      {"voxel_size", report.frame.voxel_size},
+      {"voxel_size", size_json(report.frame.voxel_size)},
       {"origin", llvm::json::Array(report.frame.origin)},
       {"points", report.points},
       {"skipped", report.skipped},

@@ -185,12 +185,12 @@ llvm::json::Object column_json(const ViewColumn& column) {
 }
 
 /// Three columns; in float32 where 16 bits would move what is seen.
-llvm::json::Array position_json(const std::array<std::vector<double>, 3>& axes, double resolution) {
+llvm::json::Array position_json(const std::array<std::vector<double>, 3>& axes, const Position& resolution) {
   llvm::json::Array position;
-  for (const std::vector<double>& axis : axes) {
-    const auto [least, greatest] = std::minmax_element(axis.begin(), axis.end());
-    const bool is_fine = (*greatest - *least) / 65534 <= resolution;
-    position.push_back(is_fine ? pack_numbers(axis) : pack_floats(axis));
+  for (size_t axis = 0; axis < 3; ++axis) {
+    const auto [least, greatest] = std::minmax_element(axes[axis].begin(), axes[axis].end());
+    const bool is_fine = (*greatest - *least) / 65534 <= resolution[axis];
+    position.push_back(is_fine ? pack_numbers(axes[axis]) : pack_floats(axes[axis]));
   }
   return position;
 }
@@ -219,7 +219,8 @@ class Writer {
     }
     llvm::json::Array columns;
     for (const ViewColumn& column : columns_) columns.push_back(column_json(column));
-    const double resolution = input_.frame.voxel_size / 20;
+    Position resolution = input_.frame.voxel_size;
+    for (double& step : resolution) step /= 20;
     return set_json("points", 0, 1, axes, resolution, std::move(columns), labels_);
   }
 
@@ -244,8 +245,8 @@ class Writer {
       columns.push_back(column_json(batch));
     for (const ViewColumn& column : columns_)
       columns.push_back(column_json({column.name, column.unit, means(column.values, owners, rows)}));
-    return set_json("voxels", level.stride, input_.frame.voxel_size, axes, 1, std::move(columns),
-                    labels_.empty() ? labels_ : majorities(labels_, owners, rows));
+    return set_json("voxels", level.stride, size_json(input_.frame.voxel_size), axes, {1, 1, 1},
+                    std::move(columns), labels_.empty() ? labels_ : majorities(labels_, owners, rows));
   }
 
  private:
@@ -255,12 +256,13 @@ class Writer {
     return ordered;
   }
 
-  static llvm::json::Object set_json(const char* kind, int stride, double scale,
-                                     const std::array<std::vector<double>, 3>& axes, double resolution,
-                                     llvm::json::Array columns, const std::vector<double>& labels) {
+  static llvm::json::Object set_json(const char* kind, int stride, llvm::json::Value scale,
+                                     const std::array<std::vector<double>, 3>& axes,
+                                     const Position& resolution, llvm::json::Array columns,
+                                     const std::vector<double>& labels) {
     llvm::json::Object set{{"kind", kind},
                            {"stride", stride},
-                           {"scale", scale},
+                           {"scale", std::move(scale)},
                            {"count", static_cast<int64_t>(axes[0].size())},
                            {"position", position_json(axes, resolution)},
                            {"columns", std::move(columns)}};
@@ -312,7 +314,7 @@ llvm::json::Object view_json(const Input& input, const std::vector<ViewLevel>& l
   const Position origin = input.cloud.is_voxels ? Position{} : input.frame.origin;
   return llvm::json::Object{{"title", facts.title},
                             {"device", facts.device},
-                            {"voxel_size", input.frame.voxel_size},
+                            {"voxel_size", size_json(input.frame.voxel_size)},
                             {"origin", llvm::json::Array{origin[0], origin[1], origin[2]}},
                             {"points", input.cloud.is_voxels ? 0 : input.cloud.count()},
                             {"skipped", input.voxels.skipped},

@@ -52,14 +52,15 @@ bool is_finite(const Point& point) {
   return true;
 }
 
-llvm::Error voxel_of(const Position& position, int64_t row, float voxel_size, int32_t (&voxel)[3]) {
+llvm::Error voxel_of(const Position& position, int64_t row, const std::array<float, 3>& voxel_size,
+                     int32_t (&voxel)[3]) {
   for (size_t axis = 0; axis < 3; ++axis) {
     const bool fits = std::abs(position[axis]) <= static_cast<double>(std::numeric_limits<float>::max());
     // float32 throughout: the definition
-    const float cell = fits ? std::floor(static_cast<float>(position[axis]) / voxel_size) : 0x1p31f;
+    const float cell = fits ? std::floor(static_cast<float>(position[axis]) / voxel_size[axis]) : 0x1p31f;
     if (!(cell >= -0x1p31f && cell < 0x1p31f)) {
       return bad_input("point {0} lies at {1} = {2} m, which is outside int32 in voxels of {3} m", row,
-                       "xyz"[axis], digits(position[axis]), digits(static_cast<double>(voxel_size)));
+                       "xyz"[axis], digits(position[axis]), digits(static_cast<double>(voxel_size[axis])));
     }
     voxel[axis] = static_cast<int32_t>(cell);
   }
@@ -68,18 +69,23 @@ llvm::Error voxel_of(const Position& position, int64_t row, float voxel_size, in
 
 }  // namespace
 
-llvm::Error check_voxel_size(double voxel_size) {
-  const float stored = static_cast<float>(voxel_size);
-  if (std::isfinite(stored) && stored > 0) return llvm::Error::success();
-  return bad_input(
-      "the voxel size (--voxel-size) must be a positive number of metres that float32 can hold, and it is "
-      "{0}",
-      digits(voxel_size));
+llvm::Error check_voxel_size(const VoxelSize& voxel_size) {
+  for (const double size : voxel_size) {
+    const float stored = static_cast<float>(size);
+    if (std::isfinite(stored) && stored > 0) continue;
+    return bad_input(
+        "the voxel size (--voxel-size) must be a positive number of metres that float32 can hold, and it is "
+        "{0}",
+        digits(size));
+  }
+  return llvm::Error::success();
 }
 
-llvm::Expected<VoxelCloud> voxelize(const std::vector<Point>& points, float voxel_size, bool skip_invalid,
-                                    const Position& origin) {
-  MINUET_TRY(check_voxel_size(static_cast<double>(voxel_size)));
+llvm::Expected<VoxelCloud> voxelize(const std::vector<Point>& points, const VoxelSize& voxel_size,
+                                    bool skip_invalid, const Position& origin) {
+  MINUET_TRY(check_voxel_size(voxel_size));
+  const std::array<float, 3> sizes = {static_cast<float>(voxel_size[0]), static_cast<float>(voxel_size[1]),
+                                      static_cast<float>(voxel_size[2])};
   VoxelCloud cloud;
   cloud.points = static_cast<int64_t>(points.size());
   VoxelIndex index(points.size());
@@ -98,7 +104,7 @@ llvm::Expected<VoxelCloud> voxelize(const std::vector<Point>& points, float voxe
     }
     const Position position = {point[0] - origin[0], point[1] - origin[1], point[2] - origin[2]};
     int32_t voxel[3];
-    MINUET_TRY(voxel_of(position, i, voxel_size, voxel));
+    MINUET_TRY(voxel_of(position, i, sizes, voxel));
     const auto row = static_cast<size_t>(index.row_of(voxel, cloud.coordinates));
     cloud.row_of_point[static_cast<size_t>(i)] = static_cast<int64_t>(row);
     if (row == counts.size()) {
@@ -118,19 +124,19 @@ llvm::Expected<VoxelCloud> voxelize(const std::vector<Point>& points, float voxe
   return cloud;
 }
 
-std::vector<Point> centres_of(const Cloud& voxels, double voxel_size) {
+std::vector<Point> centres_of(const Cloud& voxels, const VoxelSize& voxel_size) {
   std::vector<Point> centres(static_cast<size_t>(voxels.count()), Point{});
   const auto width = static_cast<size_t>(1 + voxels.ndim);
   for (size_t row = 0; row < centres.size(); ++row) {
     for (size_t axis = 0; axis < 3 && axis + 1 < width; ++axis) {
       const double centre = static_cast<double>(voxels.voxels[row * width + 1 + axis]) + 0.5;
-      centres[row][axis] = centre * voxel_size;
+      centres[row][axis] = centre * voxel_size[axis];
     }
   }
   return centres;
 }
 
-VoxelCloud features_from_centres(const Cloud& voxels, double voxel_size, const Position& origin) {
+VoxelCloud features_from_centres(const Cloud& voxels, const VoxelSize& voxel_size, const Position& origin) {
   std::vector<float> features;
   features.reserve(4 * static_cast<size_t>(voxels.count()));
   for (const Point& centre : centres_of(voxels, voxel_size)) {

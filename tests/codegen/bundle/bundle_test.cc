@@ -19,6 +19,7 @@
 namespace minuet {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
@@ -181,6 +182,16 @@ TEST(Bundle, R20_WhatIsNoRegularFileIsRefused) {
   EXPECT_THAT(error_of(Bundle::open(folder.path()).takeError()), HasSubstr("no regular file"));
   EXPECT_THAT(error_of(Bundle::open(folder / "empty").takeError()), HasSubstr("no bundle"));
   EXPECT_THAT(error_of(Bundle::open(folder / "text").takeError()), HasSubstr("no bundle"));
+  const std::pair<std::string, const char*> others[] = {
+      {"version https://git-lfs.github.com/spec/v1\noid sha256:26d0\nsize 381\n", "`git lfs pull`"},
+      {"<!DOCTYPE html>" + std::string(500, ' '), "a web page"},
+      {std::string("PK\x03\x04\0\0", 6) + "archive/data.pkl" + std::string(500, ' '), "a PyTorch checkpoint"},
+      {R"({"weight_map": {"a": "m-1.safetensors"}})" + std::string(500, ' '), "m-1.safetensors"}};
+  for (const auto& [bytes, says] : others) {
+    write_text(folder / "other", bytes);
+    const std::string error = error_of(Bundle::open(folder / "other").takeError());
+    EXPECT_THAT(error, AllOf(HasSubstr("it is no bundle; it is "), HasSubstr(says)));
+  }
   EXPECT_THAT(error_of(Bundle::open(folder / "none").takeError()), HasSubstr("none: "));
 }
 

@@ -154,6 +154,16 @@ TEST(KernelCacheLayers, R22_ALineTornAfterItsFirstBytesCostsThatLineOnly) {
   }
 }
 
+TEST(KernelCacheLayers, ARecordThatAnEditorSavedIsAppendedTo) {
+  const TemporaryFolder folder;
+  CacheOptions options = without_disk();
+  options.record = folder / "requests.jsonl";
+  origin_of(*open_cache(options, std::make_shared<FakeCompiler>()), "gather");
+  write_text(*options.record, "\xef\xbb\xbf" + contents(*options.record));
+  origin_of(*open_cache(options, std::make_shared<FakeCompiler>()), "scatter");
+  EXPECT_THAT(llvm::cantFail(read_requests(contents(*options.record))), SizeIs(2));
+}
+
 TEST(KernelCacheLayers, R22_ARecordThatCannotBeWrittenIsAWarning) {
   const TemporaryFolder folder;
   Warnings warnings;

@@ -45,6 +45,24 @@ TEST(Request, R19_ALineComesBackAsItWas) {
   EXPECT_NE(odd.key, example().key);
 }
 
+TEST(Request, AListThatAnotherEditorSaved) {
+  const std::string first = line_of(example()), second = line_of({emit(RelaySpec{}), "sm_90a"});
+  for (const std::string& end : {std::string("\n"), std::string("\r\n"), std::string("\r")}) {
+    for (const std::string& mark : {std::string(), std::string("\xef\xbb\xbf")}) {
+      const std::string list = mark + first + end + " " + end + second + end;
+      EXPECT_TRUE(begins_as_request(list));
+      llvm::Expected<std::vector<RecordedRequest>> read = read_requests(list);
+      ASSERT_TRUE(!!read) << llvm::toString(read.takeError());
+      ASSERT_EQ(read->size(), 2u);
+      EXPECT_TRUE((*read)[0].is_same_version && (*read)[1].is_same_version);
+      const std::string error = llvm::toString(read_requests(list + "[]" + end).takeError());
+      EXPECT_THAT(error, HasSubstr("line 4: it is no JSON object"));
+    }
+  }
+  EXPECT_THAT(llvm::toString(read_requests("version https://git-lfs.github.com/spec/v1\n").takeError()),
+              HasSubstr("`git lfs pull`"));
+}
+
 TEST(Request, R19_WhatARowAsksForTravelsAlong) {
   const std::string plain = line_of(example());
   EXPECT_EQ(plain.find("exact_arch"), std::string::npos);

@@ -163,7 +163,7 @@ llvm::json::Object times_json(const BenchCloud& cloud, llvm::json::Object voxels
   return llvm::json::Object{
       {"cloud", cloud.name},
       {"origin", cloud.origin},
-      {"voxel_size", cloud.voxel_size},
+      {"voxel_size", size_json(cloud.voxel_size)},
       {"voxels", std::move(voxels)},
       {"variants", static_cast<int64_t>(wall_ms.size())},
       {"wall_ms", spread_json(wall_ms)},
@@ -395,7 +395,7 @@ llvm::Error bench_command(const Arguments& arguments) {
   if (arguments.tuned) MINUET_TRY(load_tuning(context.get(), device.get()));
   MINUET_ASSIGN(std::vector<Measurement> measurements, plan_measurements(arguments, facts.is_cpu()));
   for (const BenchCloud& cloud : clouds) {
-    if (!cloud.note.empty()) std::fprintf(stderr, "minuet: %s\n", cloud.note.c_str());
+    for (const std::string& note : cloud.notes) std::fprintf(stderr, "minuet: %s\n", note.c_str());
   }
   for (Measurement& measurement : measurements) {
     MINUET_TRY(bench_network(arguments, measurement, clouds, context.get(), device.get(), facts));

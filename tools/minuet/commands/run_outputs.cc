@@ -31,7 +31,7 @@ std::vector<Position> positions_of(const Output& output, const Input& input, int
     for (size_t axis = 0; axis < 3 && axis + 1 < width; ++axis) {
       const double middle = output.coordinates[row * width + 1 + axis] + 0.5 * tensor_stride[axis];
       const double origin = input.cloud.is_voxels ? 0 : input.frame.origin[axis];
-      positions[row][axis] = middle * input.frame.voxel_size + origin;
+      positions[row][axis] = middle * input.frame.voxel_size[axis] + origin;
     }
   }
   return positions;
@@ -67,11 +67,9 @@ Output by_point(const Output& output, const std::vector<int64_t>& row_of_point) 
   return points;
 }
 
-bool are_too_far(const std::vector<Position>& positions, double voxel_size) {
-  return std::any_of(positions.begin(), positions.end(), [&](const Position& position) {
-    return is_too_far(std::max({std::abs(position[0]), std::abs(position[1]), std::abs(position[2])}),
-                      voxel_size);
-  });
+bool are_too_far(const std::vector<Position>& positions, const VoxelSize& voxel_size) {
+  return std::any_of(positions.begin(), positions.end(),
+                     [&](const Position& position) { return is_too_far(position, voxel_size); });
 }
 
 /// What a PLY file of ours cannot keep of the points' own numbers.
@@ -147,7 +145,7 @@ llvm::Error RunOutputs::check(const Input& input, const minuet_plan_info& networ
     return bad_input(
         "--output-coordinates counts voxels from 0, and --origin is no whole number of voxels of {0} m: use "
         "a multiple, or --output with a .ply file",
-        digits(input.frame.voxel_size));
+        size_text(input.frame.voxel_size));
   }
   if (!arguments_->per_point) return llvm::Error::success();
   if (input.cloud.is_voxels)

@@ -63,7 +63,7 @@ double budget_of(const TuneOptions& options) { return options.budget > 0 ? optio
 llvm::Expected<TuneClouds> upload_clouds(const std::vector<BenchCloud>& clouds, minuet_device* device) {
   TuneClouds uploaded;
   for (const BenchCloud& cloud : clouds) {
-    if (!cloud.note.empty()) llvm::errs() << "minuet: " << cloud.note << "\n";
+    for (const std::string& note : cloud.notes) llvm::errs() << "minuet: " << note << "\n";
     llvm::Expected<VoxelCloud> voxels = make_variant(cloud, kVariant, /*thin=*/false);
     if (!voxels) return in_file(cloud.name, voxels.takeError());
     MINUET_TRY(uploaded.add(*voxels, device));
@@ -205,8 +205,9 @@ void add_tune_run(CLI::App& tune, TuneOptions& options) {
   run->callback([&options] { options.action = "run"; });
   run->footer(kTuneRunFooter);
   run->add_option("CLOUD", options.clouds, "clouds by name, or files of points; default: generated ones");
-  run->add_option("--voxel-size", options.voxel_size, "edge of a voxel in metres, for files; default: 0.1")
-      ->type_name("M");
+  run->add_option("--voxel-size", options.voxel_size,
+                  "edge of a voxel in metres, or its edges along x, y and z, for files; default: 0.1")
+      ->type_name("M|X,Y,Z");
   run->add_option("--columns", options.columns, "float32 numbers in a row of a .bin file; default: 4")
       ->type_name("N")
       ->transform(kDecimal)

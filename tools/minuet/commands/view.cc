@@ -54,7 +54,7 @@ std::string title_of(const InputOptions& options) {
 
 void print_levels(const Input& input, const std::vector<ViewLevel>& levels, const std::string& device) {
   if (!input.cloud.is_voxels) llvm::outs() << llvm::formatv("{0} points; ", input.cloud.count());
-  llvm::outs() << llvm::formatv("voxels of {0} m, on {1}\n", digits(input.frame.voxel_size), device);
+  llvm::outs() << llvm::formatv("voxels of {0} m, on {1}\n", size_text(input.frame.voxel_size), device);
   llvm::outs() << llvm::formatv("{0,6} {1,10} {2,12} {3,12}\n", "stride", "voxels", "map pairs",
                                 "neighbours");
   for (const ViewLevel& level : levels) {

@@ -6,8 +6,8 @@ function fit() {
   const least = [Infinity, Infinity, Infinity], greatest = [-Infinity, -Infinity, -Infinity];
   finest.places.forEach((axis, i) => {
     const [low, high] = rangeOf(axis);
-    least[i] = low * finest.scale;
-    greatest[i] = (high + 1) * finest.scale;
+    least[i] = low * finest.scale[i];
+    greatest[i] = (high + 1) * finest.scale[i];
   });
   const middle = least.map((low, i) => (low + greatest[i]) / 2);
   scene.camera.fit(middle, Math.hypot(...least.map((low, i) => greatest[i] - low)) / 2);

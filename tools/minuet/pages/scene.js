@@ -6,7 +6,8 @@ const pointVertex = `#version 300 es
 in float x, y, z;
 in vec3 colour;
 uniform mat4 transform;
-uniform float scale, edge, diameter, least;
+uniform vec3 scale, edge;
+uniform float diameter, least;
 out vec3 shade;
 void main() {
   gl_Position = transform * vec4(vec3(x, y, z) * scale + 0.5 * edge, 1.0);
@@ -30,8 +31,7 @@ const boxVertex = `#version 300 es
 in float x, y, z;
 in vec3 colour;
 uniform mat4 transform;
-uniform vec3 eye;
-uniform float scale, edge;
+uniform vec3 eye, scale, edge;
 out vec3 shade;
 out vec2 place;
 const vec2 corners[6] = vec2[](vec2(0), vec2(1, 0), vec2(1), vec2(0), vec2(1), vec2(0, 1));
@@ -155,9 +155,10 @@ class Scene {
     return made;
   }
 
-  /** What can be shown: its places (three arrays), the metres of a step, the edge of its boxes or 0 of points. */
+  /** What can be shown: its places (three arrays), and for each axis the metres of a step and the edge of its boxes,
+   * which is 0 for points. */
   body(places, scale, edge) {
-    return {count: places[0].length, axes: places.map((axis) => this.buffer(axis)), scale, edge};
+    return {count: places[0].length, axes: places.map((axis) => this.buffer(axis)), scale, edge, size: Math.max(...edge)};
   }
 
   /** Three bytes for each point. */
@@ -213,14 +214,14 @@ class Scene {
 
   drawBody(body, transform, height, ratio) {
     const gl = this.gl, pixels = height / (2 * Math.tan(this.camera.field / 2));
-    const isSmall = pixels * body.edge < 2.5 * ratio * this.camera.distance;
-    const isBox = body.edge > 0 && !isSmall && !this.isRough;
+    const isSmall = pixels * body.size < 2.5 * ratio * this.camera.distance;
+    const isBox = body.size > 0 && !isSmall && !this.isRough;
     const every = this.isRough ? Math.min(Math.ceil(this.milliseconds / 50), 8) : 1;
     const {program, uniforms} = this.programs[isBox ? "boxes" : "points"];
     gl.useProgram(program);
     gl.uniformMatrix4fv(uniforms.transform, false, transform);
-    gl.uniform1f(uniforms.scale, body.scale);
-    gl.uniform1f(uniforms.edge, body.edge);
+    gl.uniform3fv(uniforms.scale, body.scale);
+    gl.uniform3fv(uniforms.edge, body.edge);
     gl.uniform1i(uniforms.hollow, body.hollow ?? false);
     [...body.axes, body.colours].forEach((buffer, place) => {
       gl.bindBuffer(gl.ARRAY_BUFFER, buffer);
@@ -234,7 +235,7 @@ class Scene {
       gl.uniform3fv(uniforms.eye, this.camera.eye());
       gl.drawArraysInstanced(gl.TRIANGLES, 0, 18, body.count);
     } else {
-      gl.uniform1f(uniforms.diameter, pixels * (body.edge * 1.2 || body.diameter) * this.magnify);
+      gl.uniform1f(uniforms.diameter, pixels * (body.size * 1.2 || body.diameter) * this.magnify);
       gl.uniform1f(uniforms.least, 1.6 * ratio * this.magnify);
       gl.drawArrays(gl.POINTS, 0, Math.floor(body.count / every));
     }

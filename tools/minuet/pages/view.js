@@ -13,22 +13,35 @@ function startScene() {
   }
 }
 
+/** Three numbers, one for each axis, where data have one for all of them. */
+function perAxis(value) {
+  return Array.isArray(value) ? value : [value, value, value];
+}
+
+const voxelSize = perAxis(data.voxel_size);
+
+/** The edges of a voxel of this stride in metres: one number where they are equal. */
+function shownSize(stride) {
+  return [...new Set(voxelSize)].length === 1 ? shown(stride * voxelSize[0]) :
+      voxelSize.map((size) => shown(stride * size)).join(" × ");
+}
+
 // ---- what can be shown: points, the voxels of a level, all levels ------------------------------------
 const sets = data.sets.map((set) => {
   const places = set.position.map(decode);
-  const edge = set.stride * data.voxel_size;
-  const body = scene.body(places, set.scale, edge);
-  body.diameter = data.voxel_size / 2;
-  const middle = edge / 2;
-  const heights = places[2].map((z) => z * set.scale + middle + data.origin[2]);
+  const edge = voxelSize.map((size) => set.stride * size), scale = perAxis(set.scale);
+  const body = scene.body(places, scale, edge);
+  body.diameter = Math.min(...voxelSize) / 2;
+  const middle = edge[2] / 2;
+  const heights = places[2].map((z) => z * scale[2] + middle + data.origin[2]);
   const columns = new Map([["height", {unit: "m", values: heights}]]);
   for (const column of set.columns) {
     columns.set(column.name, {unit: column.unit, packed: column.numbers});
   }
   if (set.labels) columns.set("label", {isLabel: true, packed: set.labels});
   columns.set("voxel", {isVoxel: true});
-  const name = edge ? `voxels, stride ${set.stride}` : "points";
-  return {...set, name, body, columns, places};
+  const name = set.stride ? `voxels, stride ${set.stride}` : "points";
+  return {...set, scale, name, body, columns, places};
 });
 const finest = sets.find((set) => set.stride === 1);
 const choices = [...sets.map((set) => ({name: set.name, sets: [set]})),
@@ -182,7 +195,7 @@ function paintLevels(choice) {
     const colours = new Uint8Array(3 * set.count);
     for (let i = 0; i < set.count; ++i) colours.set(levelColours[level], 3 * i);
     scene.paint(set.body, colours);
-    return [levelColours[level], `stride ${set.stride}: ${shown(set.stride * data.voxel_size)} m`, set.count];
+    return [levelColours[level], `stride ${set.stride}: ${shownSize(set.stride)} m`, set.count];
   });
   return [title("voxels by tensor stride", ""), swatches(rows)];
 }
@@ -205,10 +218,10 @@ function describe() {
   const points = data.points ? `${shown(data.points)} points, ` : "";
   const skipped = data.skipped ? `, ${shown(data.skipped)} dropped` : "";
   const kernel = new Array(3).fill(data.kernel_size).join("×");
-  byId("facts").textContent = `${points}voxels of ${shown(data.voxel_size)} m${skipped}; kernel maps of ${kernel}, ` +
+  byId("facts").textContent = `${points}voxels of ${shownSize(1)} m${skipped}; kernel maps of ${kernel}, ` +
       `made on ${data.device}`;
   const head = ["stride", "edge, m", "voxels", "pairs", "per voxel"];
   const row = (cell, values) => element("tr", {}, ...values.map((value) => element(cell, {textContent: value})));
   byId("levels").append(row("th", head), ...data.levels.map(({stride, voxels, pairs}) => row("td", [
-    stride, shown(stride * data.voxel_size), shown(voxels), shown(pairs), (pairs / voxels).toFixed(2)])));
+    stride, shownSize(stride), shown(voxels), shown(pairs), (pairs / voxels).toFixed(2)])));
 }

@@ -1,6 +1,7 @@
 #include "tools/minuet/readers/bin.h"
 
 #include "tools/minuet/error.h"
+#include "tools/minuet/readers/wrong_file.h"
 
 namespace minuet::tool {
 namespace {
@@ -46,7 +47,7 @@ Cloud finish_unnamed(CloudBuilder& builder) {
     names.push_back(std::to_string(i));
     has_intensity |= builder.fields()[i].target == 3;
   }
-  Cloud cloud = builder.finish("column", "columns", names);
+  Cloud cloud = builder.finish("column", "columns", names, "--intensity-column");
   if (!has_intensity && names.size() > 3) {
     cloud.columns += ": columns 3 to " + names.back() + " may be colours; --intensity-column names one";
   }
@@ -54,6 +55,7 @@ Cloud finish_unnamed(CloudBuilder& builder) {
 }
 
 llvm::Expected<Cloud> read_bin(llvm::StringRef bytes, const ColumnOptions& options) {
+  MINUET_TRY(refuse_certain_other_file(bytes, "a file of float32 rows"));
   const int columns = options.columns.value_or(4);
   const size_t row = 4 * static_cast<size_t>(columns);
   const std::string others = options.columns ? "" : other_counts(bytes.size(), columns);

@@ -18,15 +18,25 @@ llvm::Expected<Cloud> read_cloud(llvm::StringRef path, const ColumnOptions& opti
   if (options.columns && !is_bin)
     return bad_input("--columns is for .bin files, and '{0}' says its own", path);
   if (options.intensity_column && !is_bin && !is_npy) {
-    return bad_input("--intensity-column is for .bin and .npy files, and '{0}' names its own", path);
+    return bad_input("--intensity-column is for .bin and .npy files; --intensity-field names one of '{0}'",
+                     path);
+  }
+  if (options.intensity_field && (is_bin || is_npy)) {
+    return bad_input("--intensity-field is for .ply and .pcd files; --intensity-column names one of '{0}'",
+                     path);
   }
   MINUET_ASSIGN(const auto file, read_file(path));
   const llvm::StringRef bytes = file->getBuffer();
   llvm::Expected<Cloud> cloud = is_bin           ? read_bin(bytes, options)
-                                : kind == ".ply" ? read_ply(bytes)
-                                : kind == ".pcd" ? read_pcd(bytes)
+                                : kind == ".ply" ? read_ply(bytes, options.intensity_field)
+                                : kind == ".pcd" ? read_pcd(bytes, options.intensity_field)
                                                  : read_npy(bytes, options.intensity_column);
   if (!cloud) return in_file(path, cloud.takeError());
+  const auto name_file = [&](std::string& warning) {
+    if (!warning.empty()) warning = escaped(("'" + path + "': " + warning).str());
+  };
+  for (std::string& warning : cloud->warnings) name_file(warning);
+  name_file(cloud->no_intensity);
   return cloud;
 }
 

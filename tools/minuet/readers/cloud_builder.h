@@ -1,10 +1,12 @@
 // What a row of a point file has, and the cloud that its rows make.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
 #include "tools/minuet/cloud.h"
 
 namespace minuet::tool {
@@ -19,13 +21,20 @@ struct CloudField {
 /// What the Point Cloud Library calls bytes that mean nothing: no attribute.
 constexpr const char* kPaddingField = "_";
 
-/// The target of a field by its name: x, y, z, intensity, reflectivity, scalar_intensity, scalar_Intensity.
-/// Colours are none of them.
-int target_of(llvm::StringRef name);
+/// Sets the fields' targets by their names, in any case: x, y and z; and for the intensity `intensity_field`
+/// where it is given, else the first of intensity, reflectivity and scalar_intensity. A name that is written
+/// exactly so goes before one in another case. Colours are none of them. `singular` is what fields are called
+/// in such a file ("property"). An error where x, y or z is missing, or the named field is missing, is a
+/// position, or is meant by several fields in other cases.
+llvm::Error assign_targets(std::vector<CloudField>& fields, const std::optional<std::string>& intensity_field,
+                           const char* singular);
+
+/// "a, b, c", of at most eight names.
+std::string list_of(const std::vector<std::string>& names);
 
 class CloudBuilder {
  public:
-  /// Of several fields with one target the first counts.
+  /// No two fields may have one target.
   explicit CloudBuilder(std::vector<CloudField> fields);
 
   const std::vector<CloudField>& fields() const { return fields_; }
@@ -37,8 +46,10 @@ class CloudBuilder {
   /// The same with a number that stood there as text, which has the digits of the field's type.
   void add_text(size_t field, double value);
 
-  /// `singular` and `plural` are what fields are called in such a file; `names` what each of them is called.
-  Cloud finish(llvm::StringRef singular, llvm::StringRef plural, const std::vector<std::string>& names);
+  /// `singular` and `plural` are what fields are called in such a file, `names` what each of them is called,
+  /// `flag` the one that chooses the intensity, for a warning where there are fields and none is taken.
+  Cloud finish(llvm::StringRef singular, llvm::StringRef plural, const std::vector<std::string>& names,
+               llvm::StringRef flag);
 
  private:
   std::vector<CloudField> fields_;

@@ -6,6 +6,7 @@
 
 #include "tools/minuet/error.h"
 #include "tools/minuet/readers/bin.h"
+#include "tools/minuet/readers/wrong_file.h"
 
 namespace minuet::tool {
 namespace {
@@ -67,6 +68,7 @@ class HeaderParser {
       const std::optional<int64_t> extent = parse_count(digits);
       if (!extent || array_.shape.size() == 32) return bad();
       text_ = text_.drop_front(digits.size());
+      text_.consume_front("L");  // Python 2 marks long integers.
       array_.shape.push_back(*extent);
       if (!eat(",") && text_.ltrim().take_front(1) != ")") return bad();
     }
@@ -112,7 +114,7 @@ const char* NpyArray::at(int64_t row, int64_t column) const {
 
 llvm::Expected<NpyArray> parse_npy(llvm::StringRef bytes) {
   llvm::StringRef rest = bytes;
-  if (!rest.consume_front("\x93NUMPY")) return bad_input("it is not an NPY file (its first bytes say so)");
+  if (!rest.consume_front("\x93NUMPY")) return wrong_file(bytes, "an NPY file", "its first bytes say so");
   const size_t length_bytes = rest.size() > 2 && rest[0] > 1 ? 4 : 2;
   if (rest.size() < 2 + length_bytes) return bad_input("the NPY header is truncated");
   if (rest[0] < 1 || rest[0] > 3) return bad_input("NPY version {0} is not known", static_cast<int>(rest[0]));

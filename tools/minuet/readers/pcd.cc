@@ -5,11 +5,14 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "codegen/text_input.h"
 #include "llvm/ADT/SmallVector.h"
 #include "tools/minuet/error.h"
 #include "tools/minuet/readers/cloud_builder.h"
+#include "tools/minuet/readers/wrong_file.h"
 
 namespace minuet::tool {
 namespace {
@@ -28,11 +31,13 @@ struct PcdHeader {
   int64_t points = 0;
   int64_t row_bytes = 0;
   int64_t row_tokens = 0;
-  std::string data;  ///< "ascii", "binary", "binary_compressed"
+  std::string data;                      ///< "ascii", "binary", "binary_compressed"
+  std::vector<CloudField> cloud_fields;  ///< one for each number of a row
 };
 
+/// The type of a field by the first letter of its TYPE, in any case, and its SIZE.
 std::optional<Scalar> scalar_type(llvm::StringRef kind, llvm::StringRef size) {
-  const std::string name = (kind + size).str();
+  const std::string name = (kind.take_front(1).upper() + size).str();
   constexpr struct {
     const char* name;
     Scalar type;
@@ -50,7 +55,20 @@ struct RawPcdHeader {
   Words fields, sizes, types, counts, width, height, points, data;
 };
 
+/// The place for a line's words; null for a line that is passed over or not known.
+Words* place_of(llvm::StringRef key, RawPcdHeader& raw) {
+  const std::pair<llvm::StringRef, Words*> places[] = {
+      {"FIELDS", &raw.fields}, {"COLUMNS", &raw.fields}, {"SIZE", &raw.sizes},
+      {"TYPE", &raw.types},    {"COUNT", &raw.counts},   {"WIDTH", &raw.width},
+      {"HEIGHT", &raw.height}, {"POINTS", &raw.points},  {"DATA", &raw.data}};
+  for (const auto& [name, place] : places) {
+    if (key == name) return place;
+  }
+  return nullptr;
+}
+
 llvm::Expected<RawPcdHeader> split_header(TextCursor& cursor) {
+  const llvm::StringRef bytes = cursor.rest();
   RawPcdHeader raw;
   bool known_any = false;
   while (const std::optional<llvm::StringRef> line = cursor.line()) {
@@ -59,88 +77,47 @@ llvm::Expected<RawPcdHeader> split_header(TextCursor& cursor) {
     if (key.empty() || key[0] == '#') continue;
     Words values;
     for (llvm::StringRef word = words.token(); !word.empty(); word = words.token()) values.push_back(word);
-    Words* const target = key == "FIELDS" || key == "COLUMNS" ? &raw.fields
-                          : key == "SIZE"                     ? &raw.sizes
-                          : key == "TYPE"                     ? &raw.types
-                          : key == "COUNT"                    ? &raw.counts
-                          : key == "WIDTH"                    ? &raw.width
-                          : key == "HEIGHT"                   ? &raw.height
-                          : key == "POINTS"                   ? &raw.points
-                          : key == "DATA"                     ? &raw.data
-                                                              : nullptr;
-    if (!target && key != "VERSION" && key != "VIEWPOINT") {
-      if (!known_any) return bad_input("it is not a PCD file (its first lines say so)");
-      return bad_input("the PCD header has a line that starts with '{0}'", key.take_front(40));
+    Words* const place = place_of(key, raw);
+    if (!place && key.take_front(7) != "VERSION" && key != "VIEWPOINT") {
+      if (!known_any) return wrong_file(bytes, "a PCD file", "its first lines say so");
+      return bad_input("the PCD header has a line that starts with {0}", quoted(key));
     }
     known_any = true;
-    if (target) *target = values;
-    if (target == &raw.data) return raw;
+    if (place) *place = values;
+    if (place == &raw.data) return raw;
   }
+  if (!known_any) return wrong_file(bytes, "a PCD file", "it has no header");
   return bad_input("the PCD header is truncated (no DATA line)");
 }
 
-llvm::Expected<int64_t> single_count(const Words& words, const char* key) {
+/// The number of a line, or nothing where the line is absent.
+llvm::Expected<std::optional<int64_t>> optional_count(const Words& words, const char* key) {
+  if (words.empty()) return std::optional<int64_t>();
   const std::optional<int64_t> value = words.size() == 1 ? parse_count(words[0]) : std::nullopt;
   if (!value) return bad_input("the PCD header has no usable {0}", key);
-  return *value;
+  return value;
 }
 
-llvm::Error lay_out_fields(const RawPcdHeader& raw, PcdHeader& header) {
-  const size_t fields = raw.fields.size();
-  if (fields == 0 || raw.sizes.size() != fields || raw.types.size() != fields ||
-      (!raw.counts.empty() && raw.counts.size() != fields)) {
-    return bad_input("the PCD lines FIELDS, SIZE, TYPE and COUNT do not have the same length");
+llvm::Error lay_out_field(const RawPcdHeader& raw, size_t i, PcdHeader& header) {
+  Field field;
+  field.name = raw.fields[i];
+  const llvm::StringRef kind = raw.types.empty() ? "F" : raw.types[i];
+  const llvm::StringRef size = raw.sizes.empty() ? "4" : raw.sizes[i];
+  const std::optional<Scalar> type = scalar_type(kind, size);
+  if (!type) {
+    return bad_input("the PCD field '{0}' has type {1}{2}, which is not known", field.name, kind, size);
   }
-  int found = 0;
-  std::set<llvm::StringRef> names;
-  for (size_t i = 0; i < fields; ++i) {
-    Field field;
-    field.name = raw.fields[i];
-    const std::optional<Scalar> type = scalar_type(raw.types[i], raw.sizes[i]);
-    if (!type)
-      return bad_input("the PCD field '{0}' has type {1}{2}, which is not known", field.name, raw.types[i],
-                       raw.sizes[i]);
-    field.type = *type;
-    const std::optional<int64_t> count = raw.counts.empty() ? 1 : parse_count(raw.counts[i]);
-    // A field of 2^20 values a point is a broken header, not a cloud.
-    if (!count || *count > (1 << 20)) return bad_input("the PCD field '{0}' has no usable COUNT", field.name);
-    field.count = *count;
-    field.offset = header.row_bytes;
-    header.row_bytes += field.count * scalar_bytes(field.type);
-    header.row_tokens += field.count;
-    if (header.row_tokens > (1 << 20)) return bad_input("the PCD fields have too many numbers a point");
-    if (field.name != kPaddingField && !names.insert(field.name).second) {
-      return bad_input("the PCD field '{0}' is there twice", field.name);
-    }
-    const int target = field.count == 1 ? target_of(field.name) : -1;
-    found += target >= 0 && target < 3;
-    header.fields.push_back(field);
-  }
-  if (found != 3) return bad_input("the PCD file has no fields x, y and z");
+  field.type = *type;
+  const std::optional<int64_t> count = raw.counts.empty() ? 1 : parse_count(raw.counts[i]);
+  // A field of 2^20 values a point is a broken header, not a cloud.
+  if (!count || *count > (1 << 20)) return bad_input("the PCD field '{0}' has no usable COUNT", field.name);
+  field.count = *count;
+  field.offset = header.row_bytes;
+  header.row_bytes += field.count * scalar_bytes(field.type);
+  header.row_tokens += field.count;
+  if (header.row_tokens > (1 << 20)) return bad_input("the PCD fields have too many numbers a point");
+  header.fields.push_back(field);
   return llvm::Error::success();
-}
-
-llvm::Expected<PcdHeader> parse_pcd_header(TextCursor& cursor) {
-  MINUET_ASSIGN(const RawPcdHeader raw, split_header(cursor));
-  PcdHeader header;
-  MINUET_TRY(lay_out_fields(raw, header));
-  MINUET_ASSIGN(const int64_t width, single_count(raw.width, "WIDTH"));
-  MINUET_ASSIGN(const int64_t height, single_count(raw.height, "HEIGHT"));
-  if (__builtin_mul_overflow(width, height, &header.points)) return bad_input("the PCD size is too large");
-  if (!raw.points.empty()) {
-    MINUET_ASSIGN(const int64_t points, single_count(raw.points, "POINTS"));
-    if (points != header.points) {
-      return bad_input("the PCD header says {0} points, and {1} x {2}", points, width, height);
-    }
-  }
-  if (raw.data.size() != 1) return bad_input("the PCD header has a broken DATA line");
-  header.data = raw.data[0].str();
-  return header;
-}
-
-llvm::Error truncated(const PcdHeader& header, size_t bytes) {
-  return bad_input("the file is truncated: {0} points of {1} bytes are promised and {2} bytes follow",
-                   header.points, header.row_bytes, bytes);
 }
 
 /// One field of the cloud for every number of a row; a field of several numbers becomes name_0, name_1, ...
@@ -150,40 +127,92 @@ std::vector<CloudField> cloud_fields(const PcdHeader& header) {
     for (int64_t i = 0; i < field.count; ++i) {
       std::string name = field.name.str();
       if (field.count > 1 && name != kPaddingField) (name += "_") += std::to_string(i);
-      fields.push_back({name, field.type, field.count == 1 ? target_of(field.name) : -1});
+      fields.push_back({name, field.type, -1});
     }
   }
   return fields;
+}
+
+llvm::Error lay_out_fields(const RawPcdHeader& raw, const std::optional<std::string>& intensity_field,
+                           PcdHeader& header) {
+  const size_t fields = raw.fields.size();
+  const auto fits = [&](const Words& words) { return words.empty() || words.size() == fields; };
+  if (fields == 0 || !fits(raw.sizes) || !fits(raw.types) || !fits(raw.counts)) {
+    return bad_input("the PCD lines FIELDS, SIZE, TYPE and COUNT do not have the same length");
+  }
+  std::set<llvm::StringRef> names;
+  for (size_t i = 0; i < fields; ++i) {
+    MINUET_TRY(lay_out_field(raw, i, header));
+    const llvm::StringRef name = raw.fields[i];
+    if (name != kPaddingField && !names.insert(name).second) {
+      return bad_input("the PCD field '{0}' is there twice", name);
+    }
+  }
+  header.cloud_fields = cloud_fields(header);
+  return assign_targets(header.cloud_fields, intensity_field, "field");
+}
+
+/// How many points there are. As the Point Cloud Library has it: 0 counts as absent, without a HEIGHT there
+/// is one row, and without a WIDTH too the row has all the points.
+llvm::Expected<int64_t> points_of(const RawPcdHeader& raw) {
+  MINUET_ASSIGN(const std::optional<int64_t> points, optional_count(raw.points, "POINTS"));
+  MINUET_ASSIGN(const std::optional<int64_t> width, optional_count(raw.width, "WIDTH"));
+  MINUET_ASSIGN(const std::optional<int64_t> height, optional_count(raw.height, "HEIGHT"));
+  if (!points && !width) return bad_input("the PCD header has neither POINTS nor WIDTH");
+  const int64_t rows = height.value_or(0) != 0 ? *height : 1;
+  const bool has_width = width.value_or(0) != 0 || height.value_or(0) != 0;
+  const int64_t columns = has_width ? width.value_or(0) : points.value_or(0);
+  int64_t count = 0;
+  if (__builtin_mul_overflow(columns, rows, &count)) return bad_input("the PCD size is too large");
+  if (points && *points != count) {
+    return bad_input("the PCD header says {0} points, and {1} x {2}", *points, columns, rows);
+  }
+  return count;
+}
+
+llvm::Expected<PcdHeader> parse_pcd_header(TextCursor& cursor,
+                                           const std::optional<std::string>& intensity_field) {
+  MINUET_ASSIGN(const RawPcdHeader raw, split_header(cursor));
+  PcdHeader header;
+  MINUET_TRY(lay_out_fields(raw, intensity_field, header));
+  MINUET_ASSIGN(header.points, points_of(raw));
+  if (raw.data.size() != 1) return bad_input("the PCD header has a broken DATA line");
+  header.data = raw.data[0].lower();
+  return header;
+}
+
+llvm::Error truncated(const PcdHeader& header, size_t bytes) {
+  return bad_input("the file is truncated: {0} points of {1} bytes are promised and {2} bytes follow",
+                   header.points, header.row_bytes, bytes);
 }
 
 Cloud finish(CloudBuilder& builder) {
   std::vector<std::string> names;
   names.reserve(builder.fields().size());
   for (const CloudField& field : builder.fields()) names.push_back(field.name);
-  return builder.finish("field", "fields", names);
+  return builder.finish("field", "fields", names, "--intensity-field");
 }
 
 llvm::Expected<Cloud> read_ascii(const PcdHeader& header, llvm::StringRef body) {
   if (header.points > static_cast<int64_t>(body.size()) / header.row_tokens)
     return truncated(header, body.size());
-  CloudBuilder builder(cloud_fields(header));
+  CloudBuilder builder(header.cloud_fields);
   builder.reserve(static_cast<size_t>(header.points));
   TextCursor cursor(body);
   for (int64_t row = 0; row < header.points; ++row) {
     builder.add_point();
     TextCursor line(cursor.row());
     for (size_t field = 0; field < builder.fields().size(); ++field) {
-      const llvm::StringRef token = line.token();
-      if (token.empty())
+      const llvm::StringRef word = line.token();
+      if (word.empty())
         return bad_input("the file is truncated or broken: point {0} of {1} has {2} of {3} numbers", row,
                          header.points, field, builder.fields().size());
-      const std::optional<double> value = parse_double(token);
-      if (!value)
-        return bad_input("point {0} has '{1}' where a number is expected", row, token.take_front(40));
-      const Scalar type = builder.fields()[field].type;
-      if (!is_value_of(type, *value)) {
-        return bad_input("point {0} has '{1}' in field '{2}', whose type is {3}", row, token.take_front(40),
-                         builder.fields()[field].name, scalar_name(type));
+      const CloudField& target = builder.fields()[field];
+      llvm::Expected<double> value = parse_value(word, target.type);
+      if (!value) {
+        return reworded(value.takeError(), [&](const std::string& text) {
+          return llvm::formatv("point {0}, field '{1}': {2}", row, target.name, text).str();
+        });
       }
       builder.add_text(field, *value);
     }
@@ -208,7 +237,7 @@ llvm::Expected<Cloud> read_binary(const PcdHeader& header, llvm::StringRef body,
     return bad_input("{0} points of {1} bytes are promised and {2} bytes follow: one of them is wrong",
                      header.points, header.row_bytes, body.size());
   }
-  CloudBuilder builder(cloud_fields(header));
+  CloudBuilder builder(header.cloud_fields);
   builder.reserve(static_cast<size_t>(header.points));
   for (int64_t row = 0; row < header.points; ++row) {
     builder.add_point();
@@ -255,13 +284,15 @@ llvm::Expected<Cloud> read_compressed(const PcdHeader& header, llvm::StringRef b
 
 }  // namespace
 
-llvm::Expected<Cloud> read_pcd(llvm::StringRef bytes) {
+llvm::Expected<Cloud> read_pcd(llvm::StringRef bytes, const std::optional<std::string>& intensity_field) {
   TextCursor cursor(bytes);
-  MINUET_ASSIGN(const PcdHeader header, parse_pcd_header(cursor));
+  MINUET_ASSIGN(const PcdHeader header, parse_pcd_header(cursor, intensity_field));
   if (header.data == "ascii") return read_ascii(header, cursor.rest());
   if (header.data == "binary") return read_binary(header, cursor.rest(), /*interleaved=*/true);
   if (header.data == "binary_compressed") return read_compressed(header, cursor.rest());
   return bad_input("the PCD data form '{0}' is not known (ascii, binary, binary_compressed)", header.data);
 }
+
+llvm::Expected<Cloud> read_pcd(llvm::StringRef bytes) { return read_pcd(bytes, std::nullopt); }
 
 }  // namespace minuet::tool

@@ -36,6 +36,21 @@ T clamped(double value) {
   return static_cast<T>(value);
 }
 
+/// The word with every `from` as `to` is a number.
+bool is_number_with(llvm::StringRef word, llvm::StringRef from, char to) {
+  std::string changed = word.str();
+  for (char& c : changed) c = from.contains(c) ? to : c;
+  return changed != word && parse_double(changed);
+}
+
+/// A question to the user about a word that is no number; empty where nothing comes to mind.
+std::string likely_cause(llvm::StringRef word) {
+  if (is_number_with(word, ",", '.')) return "; decimal commas?";
+  if (is_number_with(word, "dD", 'e')) return "; a Fortran exponent, which is to be written with an e?";
+  if (word.contains(',') || word.contains(';')) return "; commas between numbers, in place of blanks?";
+  return "";
+}
+
 }  // namespace
 
 int scalar_bytes(Scalar type) {
@@ -154,6 +169,18 @@ std::optional<double> parse_double(llvm::StringRef token) {
              : std::nullopt;
 }
 
+std::string quoted(llvm::StringRef word) {
+  constexpr size_t kShown = 40;
+  return ("'" + word.take_front(kShown) + (word.size() > kShown ? "...'" : "'")).str();
+}
+
+llvm::Expected<double> parse_value(llvm::StringRef word, Scalar type) {
+  const std::optional<double> value = parse_double(word);
+  if (!value) return bad_input("{0} is no number{1}", quoted(word), likely_cause(word));
+  if (is_value_of(type, *value)) return *value;
+  return bad_input("{0} is no number of its type, which is {1}", quoted(word), scalar_name(type));
+}
+
 std::optional<int64_t> parse_count(llvm::StringRef token) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(token.begin(), token.end(), value);
@@ -170,29 +197,6 @@ llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> read_file(llvm::StringRef pa
   if (!buffer) return bad_input("'{0}' cannot be read: {1}", path, buffer.getError().message());
   if ((*buffer)->getBufferSize() == 0) return bad_input("'{0}' is empty", path);
   return std::move(*buffer);
-}
-
-std::optional<llvm::StringRef> TextCursor::line() {
-  if (rest_.empty()) return std::nullopt;
-  const size_t end = rest_.find('\n');
-  llvm::StringRef line = rest_.substr(0, end);
-  rest_ = end == llvm::StringRef::npos ? llvm::StringRef() : rest_.drop_front(end + 1);
-  line.consume_back("\r");
-  return line;
-}
-
-llvm::StringRef TextCursor::row() {
-  while (const std::optional<llvm::StringRef> next = line()) {
-    if (!next->trim().empty()) return *next;
-  }
-  return {};
-}
-
-llvm::StringRef TextCursor::token() {
-  rest_ = rest_.ltrim(" \t\r\n\v\f");
-  const llvm::StringRef token = rest_.substr(0, rest_.find_first_of(" \t\r\n\v\f"));
-  rest_ = rest_.drop_front(token.size());
-  return token;
 }
 
 }  // namespace minuet::tool

@@ -34,27 +34,16 @@ bool is_value_of(Scalar type, double value);
 
 /// The whole of `token` as a number, correctly rounded; "nan" and "inf" are numbers.
 std::optional<double> parse_double(llvm::StringRef token);
+/// A word of a text as a number of the type. The error says what is wrong with the word and what it looks
+/// like:
+/// "'0,5' is no number; decimal commas?". It does not say where the word stands.
+llvm::Expected<double> parse_value(llvm::StringRef word, Scalar type);
+/// The start of a word, in quotes, as errors show it.
+std::string quoted(llvm::StringRef word);
 /// The whole of `token` as a count: digits only, at most 2^62.
 std::optional<int64_t> parse_count(llvm::StringRef token);
 
 /// The file's bytes; not found, a folder, a device, no permission and empty are errors.
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> read_file(llvm::StringRef path);
-
-/// Walks over the lines of a header and the tokens of an ASCII body.
-class TextCursor {
- public:
-  explicit TextCursor(llvm::StringRef text) : rest_(text) {}
-
-  /// The next line without its end ("\n" or "\r\n"), or nothing at the end of the file.
-  std::optional<llvm::StringRef> line();
-  /// The next token between blanks, or an empty one at the end.
-  llvm::StringRef token();
-  /// The next line that is not blank; empty at the end.
-  llvm::StringRef row();
-  llvm::StringRef rest() const { return rest_; }
-
- private:
-  llvm::StringRef rest_;
-};
 
 }  // namespace minuet::tool

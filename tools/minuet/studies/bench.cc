@@ -48,7 +48,7 @@ VoxelCloud cloud_of(std::vector<int32_t> coordinates) {
   Cloud drawn;
   drawn.is_voxels = true;
   drawn.voxels = std::move(coordinates);
-  return features_from_centres(drawn, 0.1);
+  return features_from_centres(drawn, cubic(0.1));
 }
 
 struct StudyInput {
@@ -190,7 +190,7 @@ llvm::Expected<const std::vector<StudyCloud>*> StudyBench::clouds() {
       input.points = by_size(300, 2000, 0);
       BenchCloud scene;
       scene.name = std::string(kind) + "_" + digits(voxel_size);
-      scene.voxel_size = voxel_size;
+      scene.voxel_size = cubic(voxel_size);
       MINUET_ASSIGN(scene.points, synthetic_points(input));
       scenes.push_back(std::move(scene));
       if (size_ == StudySize::Tiny) break;

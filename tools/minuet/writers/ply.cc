@@ -36,7 +36,8 @@ Scalar written_type(Scalar type) {
 }
 
 std::string header_of(const PlyTable& table) {
-  std::string text = std::string("ply\nformat binary_little_endian 1.0\n") + kOurComment + "\n";
+  std::string text = "ply\nformat binary_little_endian 1.0\n";
+  text.append(kOurComment).append("\n");
   for (const std::string& comment : table.comments) {
     if (comment != kOurComment) text += comment + "\n";
   }
