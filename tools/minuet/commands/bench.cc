@@ -389,7 +389,8 @@ llvm::Error bench_command(const Arguments& arguments) {
   std::optional<Progress> progress("reading the clouds");
   MINUET_ASSIGN(const std::vector<BenchCloud> clouds, open_bench_clouds(arguments.clouds, files));
   progress.reset();
-  MINUET_ASSIGN(const ContextHandle context, open_context({arguments.cache}));
+  MINUET_ASSIGN(const ContextHandle context, open_context({arguments.cache, /*trace=*/false,
+                                                           /*must_jit=*/false, arguments.device.threads}));
   DeviceFacts facts;
   MINUET_ASSIGN(const DeviceHandle device, open_device(context.get(), arguments.device, facts));
   if (arguments.tuned) MINUET_TRY(load_tuning(context.get(), device.get()));

@@ -14,7 +14,7 @@ void print_line(const char* what, llvm::StringRef value) {
 
 void print_device(minuet_context* context, const std::string& name) {
   DeviceFacts facts;
-  llvm::Expected<DeviceHandle> device = open_device(context, name, facts);
+  llvm::Expected<DeviceHandle> device = open_device(context, {name, 0}, facts);
   if (!device) {
     llvm::outs() << llvm::formatv("{0,-14}{1}: {2}\n", "device", name, llvm::toString(device.takeError()));
     return;

@@ -10,6 +10,7 @@
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/error.h"
 #include "tools/minuet/options_rules.h"
+#include "tools/minuet/options_caches.h"
 #include "tools/minuet/output_file.h"
 #include "tools/minuet/progress.h"
 #include "tools/minuet/studies/studies.h"
@@ -98,8 +99,7 @@ void add_study(CLI::App& study, StudyOptions& options) {
                   "folder of the real clouds; default: MINUET_SHARED/data, ../shared/data")
       ->type_name("DIR");
   study.add_option("--commit", options.commit, "commit to note in the JSON; default: none")->type_name("ID");
-  study.add_option("--device", options.device, "cuda:N or cpu; default: cuda:0 where it is usable, else cpu")
-      ->type_name("NAME");
+  add_device(study, options.device);
   study.add_option("--cache", options.cache, "kernel cache folder")->type_name("DIR");
 }
 

@@ -13,6 +13,7 @@
 #include "tools/minuet/error.h"
 #include "tools/minuet/interrupt.h"
 #include "tools/minuet/options_rules.h"
+#include "tools/minuet/options_caches.h"
 #include "tools/minuet/output_file.h"
 #include "tools/minuet/progress.h"
 
@@ -52,7 +53,8 @@ struct TuneSession {
 
 llvm::Expected<TuneSession> open_tune_session(const TuneOptions& options) {
   TuneSession session;
-  MINUET_ASSIGN(session.context, open_context({options.cache, /*trace=*/false, /*must_jit=*/true}));
+  MINUET_ASSIGN(session.context,
+                open_context({options.cache, /*trace=*/false, /*must_jit=*/true, options.device.threads}));
   MINUET_ASSIGN(session.device, open_device(session.context.get(), options.device, session.facts));
   MINUET_ASSIGN(session.dtype, dtype_for(options.dtype, session.facts.is_cpu()));
   return session;
@@ -196,8 +198,7 @@ void add_tune_run(CLI::App& tune, TuneOptions& options) {
            "gather-gemm-scatter or fused: the kernels of that one alone; default: auto, both, and which is "
            "faster")
         ->type_name("NAME");
-    app.add_option("--device", options.device, "cuda:N or cpu; default: cuda:0 where it is usable, else cpu")
-        ->type_name("NAME");
+    add_device(app, options.device);
     app.add_option("--cache", options.cache, "kernel cache folder, which keeps the results too")
         ->type_name("DIR");
   };

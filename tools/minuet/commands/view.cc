@@ -74,7 +74,8 @@ llvm::Error view_command(const Arguments& arguments) {
   MINUET_ASSIGN(const ViewColumns columns, read_columns(arguments.view, input));
   MINUET_ASSIGN(const Palette palette, read_palette(arguments.palette, columns.labels));
   progress->say("opening the device");
-  MINUET_ASSIGN(const ContextHandle context, open_context({arguments.cache}));
+  MINUET_ASSIGN(const ContextHandle context, open_context({arguments.cache, /*trace=*/false,
+                                                           /*must_jit=*/false, arguments.device.threads}));
   DeviceFacts facts;
   MINUET_ASSIGN(const DeviceHandle device, open_device(context.get(), arguments.device, facts));
   progress->say("making coordinate sets and kernel maps");

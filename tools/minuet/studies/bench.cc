@@ -100,7 +100,8 @@ llvm::Expected<std::unique_ptr<StudyBench>> StudyBench::open(const StudyOptions&
   std::unique_ptr<StudyBench> bench(new StudyBench);
   bench->data_ = bench_data_folder(options.data);
   bench->commit_ = options.commit;
-  MINUET_ASSIGN(bench->context_, open_context({options.cache, /*trace=*/false, /*must_jit=*/true}));
+  MINUET_ASSIGN(bench->context_,
+                open_context({options.cache, /*trace=*/false, /*must_jit=*/true, options.device.threads}));
   MINUET_ASSIGN(bench->device_, open_device(bench->context_.get(), options.device, bench->facts_));
   const bool is_cpu = bench->facts_.is_cpu();
   MINUET_ASSIGN(bench->dtype_, dtype_for(options.dtype, is_cpu));
