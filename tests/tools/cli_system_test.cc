@@ -1,13 +1,15 @@
 // The tool where the system refuses: full disks, limits, closed streams.
 #include <gmock/gmock.h>
+#include <sched.h>
 #include <sys/wait.h>
 
 #include <filesystem>
+#include <thread>
 
-#include "llvm/Support/JSON.h"
-#include "tests/tools/folder.h"
 #include "codegen/cpu_count.h"
 #include "codegen/json_text.h"
+#include "llvm/Support/JSON.h"
+#include "tests/tools/folder.h"
 
 namespace minuet::tool {
 namespace {

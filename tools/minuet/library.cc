@@ -138,7 +138,7 @@ llvm::Expected<std::string> absolute_cache_folder(const std::string& cache) {
   llvm::SmallString<256> folder(!cache.empty() ? cache : variable ? variable : "");
   if (folder.empty()) return std::string();
   if (const std::error_code error = llvm::sys::fs::make_absolute(folder)) {
-    return bad_input("the cache folder '{0}' has no absolute path: {1}", folder, error.message());
+    return bad_input("the cache folder '{0}' has no absolute path: {1}", folder, system_text(error));
   }
   llvm::sys::path::remove_dots(folder, /*remove_dot_dot=*/true);
   return folder.str().str();

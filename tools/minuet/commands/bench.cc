@@ -5,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "codegen/number_text.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -196,7 +197,7 @@ llvm::json::Object cloud_json(const BenchCloud& cloud, const std::vector<Uploade
   return entry;
 }
 
-std::string milliseconds(double time) { return llvm::formatv("{0:F3}", time); }
+std::string milliseconds(double time) { return fixed_text(time, 3); }
 
 /// Of the table on stdout, which grows as clouds are measured.
 void print_row(llvm::StringRef cloud, llvm::StringRef voxels, llvm::StringRef median, llvm::StringRef p10,

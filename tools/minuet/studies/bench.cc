@@ -150,7 +150,7 @@ llvm::json::Object StudyBench::machine() const {
 llvm::Expected<StudyFolder> StudyFolder::create() {
   llvm::SmallString<128> path;
   if (const std::error_code error = llvm::sys::fs::createUniqueDirectory("minuet-study", path))
-    return broken("no temporary folder: " + error.message());
+    return broken("no temporary folder: " + system_text(error));
   StudyFolder folder;
   folder.path_.reset(new std::string(path.str()));
   return folder;
