@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/number_text.h"
 #include "codegen/tuning/tuned_config.h"
 
 namespace minuet {
@@ -86,7 +87,7 @@ MapChoice choose_map(KeyType key, i32 ndim, const std::vector<SearchProblem>& se
       find_tuned(tuning, grouping_bucket(problem.dtype, kernel_volume(problem), rows), grouping);
   if (tuned) {
     reasons.push_back(llvm::formatv("grouping padding {0:f2}, height step {1}, {2} streams{3}",
-                                    grouping.padding_threshold, grouping.height_step, grouping.streams,
+                                    real(grouping.padding_threshold), grouping.height_step, grouping.streams,
                                     tuned->reason())
                           .str());
   }

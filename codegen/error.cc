@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <system_error>
 
+#include "codegen/c_locale.h"
+#include "codegen/number_text.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -58,7 +60,7 @@ void ErrorValue::print(llvm::raw_ostream& stream, llvm::StringRef style) const {
       return llvm::format_provider<unsigned long long>::format(static_cast<unsigned long long>(signed_),
                                                                stream, style);
     case Kind::Real:
-      return llvm::format_provider<double>::format(real_, stream, style);
+      return llvm::format_provider<Real>::format(real(real_), stream, style);
     case Kind::Text:
       return llvm::format_provider<llvm::StringRef>::format(text_, stream, style);
   }
@@ -71,7 +73,12 @@ llvm::Error make_error(StatusCode code, const char* format, std::initializer_lis
       code, llvm::formatv(format, v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8]).str());
 }
 
-std::string errno_text(int error) { return std::error_code(error, std::generic_category()).message(); }
+std::string system_text(const std::error_code& error) {
+  const CLocale c_locale;
+  return error.message();
+}
+
+std::string errno_text(int error) { return system_text(std::error_code(error, std::generic_category())); }
 
 llvm::Error make_system_error(const std::string& what) {
   return make_error(StatusCode::FailedPrecondition, "{0}: {1}", what, errno_text(errno));

@@ -3,6 +3,7 @@
 
 #include <initializer_list>
 #include <string>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 
@@ -88,7 +89,9 @@ llvm::Error make_error(StatusCode code, const char* format, const Values&... val
   return make_error(code, format, std::initializer_list<ErrorValue>{ErrorValue(values)...});
 }
 
-/// "No such file or directory"
+/// "No such file or directory": the system's text for `error`, in English whatever the host's locale is.
+std::string system_text(const std::error_code& error);
+/// The same for a value of errno.
 std::string errno_text(int error);
 
 /// FailedPrecondition: `what: ` and the text of errno, which is to be as the system left it.

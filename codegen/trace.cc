@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "codegen/cache/file_system.h"
+#include "codegen/json_text.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace minuet {
@@ -47,10 +47,7 @@ std::string Trace::json() const {
                                        {"ts", (*event)->start_us},
                                        {"dur", (*event)->duration_us}});
   }
-  std::string text;
-  llvm::raw_string_ostream(text) << llvm::json::Value(
-      llvm::json::Object{{"displayTimeUnit", "ms"}, {"traceEvents", std::move(spans)}});
-  return text;
+  return print_json(llvm::json::Object{{"displayTimeUnit", "ms"}, {"traceEvents", std::move(spans)}});
 }
 
 llvm::Error Trace::write(const std::string& path) const {
@@ -66,7 +63,7 @@ llvm::Error Trace::write(const std::string& path) const {
   }
   if (!failure) return llvm::Error::success();
   return make_error(StatusCode::FailedPrecondition, "the trace '{0}' cannot be written: {1}", path,
-                    failure.message());
+                    system_text(failure));
 }
 
 }  // namespace minuet

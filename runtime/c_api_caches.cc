@@ -30,7 +30,7 @@ llvm::Error add_recorded(KernelCache& cache, const char* path, const std::vector
                          std::vector<KernelRequest>& requests) {
   auto file = llvm::MemoryBuffer::getFile(path);
   if (!file) {
-    return make_error(StatusCode::NotFound, "'{0}' cannot be read: {1}", path, file.getError().message());
+    return make_error(StatusCode::NotFound, "'{0}' cannot be read: {1}", path, system_text(file.getError()));
   }
   std::vector<int> torn;
   llvm::Expected<std::vector<RecordedRequest>> recorded = read_requests((*file)->getBuffer(), &torn);

@@ -38,7 +38,7 @@ struct DeviceOptions {
   std::string nvrtc;  // or its folder
   std::string cublaslt;
   std::string helper;   // the program minuet-compile; empty: beside the library
-  i32 cpu_threads = 0;  // 0: as many as there are processors
+  i32 cpu_threads = 0;  // as open_cpu_device takes them
 };
 
 /// What decides how fast kernels are on `device`, but for the toolkit.

@@ -85,7 +85,8 @@ class DeviceMemory {
 };
 
 /// runtime/cpu
-/// `threads`: 0 for as many as there are processors.
+/// `threads`: at most cpu_count() of them are started, for more than CPUs only take time from one another; 0
+/// for as many as that.
 llvm::Expected<std::shared_ptr<Device>> open_cpu_device(i32 threads = 0);
 /// runtime/cuda. Unavailable, with the reason and what to do, where there is no driver or no GPU. `cublaslt`:
 /// the library's file; empty: looked for at first use.

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <exception>
 #include <mutex>
-#include <thread>
 
+#include "codegen/cpu_count.h"
 #include "runtime/cpu/thread_pool.h"
 
 namespace minuet {
@@ -14,7 +14,7 @@ llvm::Error in_parallel(i64 count, llvm::function_ref<llvm::Error(i64)> work) {
   llvm::Error error = llvm::Error::success();
   i64 failed = count;
   std::exception_ptr thrown;
-  const i64 cores = std::max(1u, std::thread::hardware_concurrency());
+  const i64 cores = cpu_count();
   ThreadPool(static_cast<i32>(std::clamp<i64>(count, 1, cores))).run(count, [&](i64 i, i32) {
     try {
       llvm::Error found = work(i);

@@ -7,8 +7,8 @@
 
 namespace minuet {
 
-/// work(i) for every i in [0, count), in any order, on as many threads as there are cores; returns when all
-/// are done. The error of the least i that has one; exceptions come out as they would from a loop.
+/// work(i) for every i in [0, count), in any order, on as many threads as cpu_count() has CPUs; returns when
+/// all are done. The error of the least i that has one; exceptions come out as they would from a loop.
 llvm::Error in_parallel(i64 count, llvm::function_ref<llvm::Error(i64)> work);
 
 }  // namespace minuet

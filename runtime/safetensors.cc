@@ -9,6 +9,7 @@
 
 #include "codegen/cache/file_system.h"
 #include "codegen/json_text.h"
+#include "codegen/number_text.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Endian.h"
 #include "runtime/foreign_weights.h"
@@ -80,11 +81,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return text + "]";
 }
 
-std::string number_text(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.9g", value);
-  return text;
-}
+std::string number_text(double value) { return general_text(value, 9); }
 
 std::string place_text(const std::vector<int64_t>& shape, std::size_t index) {
   std::vector<int64_t> place(shape.size());
@@ -105,7 +102,7 @@ llvm::Expected<SafetensorsFile> SafetensorsFile::open(llvm::StringRef path) {
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false,
                                             /*IsVolatile=*/true);  // read, not mapped: the file may shrink
   if (!buffer) {
-    return make_error(StatusCode::NotFound, "weights file {0}: {1}", path, buffer.getError().message());
+    return make_error(StatusCode::NotFound, "weights file {0}: {1}", path, system_text(buffer.getError()));
   }
   file.buffer_ = std::move(*buffer);
   if (llvm::Error error = file.parse()) return annotate(std::move(error), ("weights file " + path).str());

@@ -1,15 +1,15 @@
 #include "runtime/safetensors_writer.h"
 
 #include "codegen/cache/whole_file.h"
+#include "codegen/json_text.h"
 #include "llvm/Support/Endian.h"
-#include "llvm/Support/JSON.h"
 
 namespace minuet {
 namespace {
 
 constexpr std::size_t kAlignment = 8;
 
-llvm::json::Value text_of(const std::string& text) { return llvm::json::fixUTF8(text); }
+std::string text_of(const std::string& text) { return print_json(llvm::json::fixUTF8(text)); }
 
 std::string header_of(const std::map<std::string, FileTensor>& tensors,
                       const std::map<std::string, std::string>& metadata) {
@@ -25,7 +25,7 @@ std::string header_of(const std::map<std::string, FileTensor>& tensors,
     const std::size_t end = offset + tensor.values.size() * sizeof(float);
     header += llvm::formatv("{0}{1}:{{\"dtype\":\"F32\",\"shape\":{2},\"data_offsets\":[{3},{4}]}",
                             header.size() == 1 ? "" : ",", text_of(name),
-                            llvm::json::Value(llvm::json::Array(tensor.shape)), offset, end)
+                            print_json(llvm::json::Array(tensor.shape)), offset, end)
                   .str();
     offset = end;
   }

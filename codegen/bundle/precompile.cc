@@ -67,7 +67,7 @@ llvm::Error make_folder(const std::string& path) {
   if (!error) error = llvm::sys::fs::access(path, llvm::sys::fs::AccessMode::Write);
   if (!error) return llvm::Error::success();
   return make_error(StatusCode::InvalidArgument, "the folder '{0}' cannot be made or written to: {1}", path,
-                    error.message());
+                    system_text(error));
 }
 
 /// A file for each request, called after its kernel: names of a recorded list may be anybody's, and the same.

@@ -25,6 +25,7 @@ std::string write_entry(const Entry& entry);
 
 /// All of an entry but its cubin, as JSON, and back. The text may be anybody's.
 std::string write_manifest(const Entry& entry);
+/// FailedPrecondition for text that is no JSON, InvalidArgument where a field is missing that is needed.
 llvm::Error read_manifest(llvm::StringRef text, Entry& entry);
 
 /// The cubin against the manifest: ELF tables, SM number, the kernel's name. Of PTX: text, its target, the

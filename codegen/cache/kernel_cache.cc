@@ -1,5 +1,7 @@
 #include "codegen/cache/kernel_cache.h"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <exception>
 
@@ -238,6 +240,7 @@ Outcome KernelCache::build(const Order& order, bool keep, FileLock* lock) {
     if (bytes.empty())
       bytes = write_entry({request.key, order.build_key, request.source.name_expression, *binary});
     store_->publish(order.build_key, bytes, lock);
+    publisher_ = ::getpid();
     note(order.compiler_id);
   }
   return found(std::move(*binary), BinaryOrigin::Compiled);
@@ -363,6 +366,15 @@ KernelCache::KernelCache(CacheOptions options, std::shared_ptr<Compiler> compile
   if (!options_.record->empty()) record_.emplace(*options_.record);
 }
 
+/// Tells of no trouble: the host may be past the point where it wants to be called.
+KernelCache::~KernelCache() {
+  try {
+    if (store_ && publisher_.load() == ::getpid()) llvm::consumeError(store_->keep_limits());
+  } catch (...) {
+    // There is no memory for it: the next one that opens the folder prunes it.
+  }
+}
+
 void KernelCache::open_store(const Environment& environment) {
   llvm::Expected<std::string> chosen = choose_cache_directory(options_.directory, environment);
   llvm::Error error = chosen ? llvm::Error::success() : chosen.takeError();
@@ -374,7 +386,14 @@ void KernelCache::open_store(const Environment& environment) {
         *chosen, policy_, system_, [this](const std::string& text) { warn(text); }, store);
     error = store_->check();
   }
-  if (!error) return;
+  if (!error) {
+    // Others may have left more than this cache is to have: they were killed, or had another limit.
+    if (llvm::Error pruned = store_->keep_limits()) {
+      warn("the kernel cache is not pruned (" + store_->directory() +
+           "): " + take_status(std::move(pruned)).message());
+    }
+    return;
+  }
   store_.reset();
   warn("kernels are kept in memory only: " + take_status(std::move(error)).message());
 }

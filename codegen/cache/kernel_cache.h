@@ -1,6 +1,8 @@
 // The road from a kernel's source to its binary: memory, bundles, disk, compile (R21). Thread-safe.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstdint>
 #include <future>
@@ -98,6 +100,11 @@ class KernelCache {
       CacheOptions options, std::shared_ptr<Compiler> compiler,
       const Environment& environment = process_environment(), FileSystem& system = real_file_system());
 
+  /// Keeps the limits of the folder where this process has published to it.
+  ~KernelCache();
+  KernelCache(const KernelCache&) = delete;
+  KernelCache& operator=(const KernelCache&) = delete;
+
   /// The binaries of `requests`, in their order, by many threads at once; where memory has all, by none. The
   /// first failure ends it, but for a cache that records what is missing.
   llvm::Expected<BinaryList> get_or_compile_all(const std::vector<KernelRequest>& requests,
@@ -187,6 +194,7 @@ class KernelCache {
   CacheState state_;
   std::optional<BundleSet> bundles_;  // always there once the constructor is done
   std::optional<Store> store_;
+  std::atomic<pid_t> publisher_{0};        // the process that published last: a child of a fork has not
   PushList<std::string> noted_compilers_;  // in the store
   std::optional<RecordFile> record_;
   std::atomic<bool> is_identified_{false};  // the compiler: what it is asked again takes no time

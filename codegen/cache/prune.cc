@@ -5,6 +5,7 @@
 #include <optional>
 #include <tuple>
 
+#include "codegen/cache/size_record.h"
 #include "codegen/cache/store.h"
 
 namespace minuet {
@@ -213,12 +214,25 @@ llvm::Expected<PruneResult> Store::prune(const StoreLimits& limits, bool force, 
   MINUET_ASSIGN(const FileHandle version, root.open({}, Missing::Fail));
   MINUET_ASSIGN(const LockableFile stamp, claim_stamp(root, version, limits, force));
   if (!stamp.good()) return result;
+  const bool is_begun = begin_size(root, version.get());
   MINUET_ASSIGN(const Scan scan, scan_objects(root, objects->get()));
   remove_orphans(root, objects->get(), scan.orphans, limits, result);
   remove_entries(root, objects->get(), scan.entries, limits, keep, result);
   remove_locks(root, result);
+  if (is_begun) end_size(root, version.get(), {result.bytes, result.entries});
   result.ran = true;
   return result;
+}
+
+llvm::Error Store::keep_limits() {
+  if (root_.read_only) return llvm::Error::success();
+  const std::optional<StoreSize> size = read_size(root_);
+  if (size && size->bytes <= limits_.bytes && size->entries <= limits_.files) return llvm::Error::success();
+  llvm::Error error = prune(limits_, /*force=*/true).takeError();
+  if (size) return error;
+  // How much there is cannot be found out, as in a folder that this user may only read.
+  llvm::consumeError(std::move(error));
+  return llvm::Error::success();
 }
 
 }  // namespace minuet

@@ -8,6 +8,8 @@
 #include <ctime>
 #include <random>
 
+#include "codegen/cache/size_record.h"
+
 namespace minuet {
 namespace {
 
@@ -240,6 +242,7 @@ void Store::publish(const std::string& build_key, const std::string& bytes, File
           "): " + take_status(std::move(error)).message());
     return;
   }
+  add_to_size(root_, bytes.size());
   llvm::Expected<PruneResult> pruned = prune(limits_, /*force=*/false, build_key);
   if (!pruned) {
     warn_("the kernel cache is not pruned (" + root_.directory +

@@ -5,7 +5,9 @@
 //                         obj/<2 hex>/aside-...  a folder that stood in an entry's place; never ours, so kept
 //                         lock/<64 hex>          one process builds this key (file_lock.h)
 //                         compilers/<id>         whose entries there are: an empty file
-//                         pruned                 its time is that of the last prune (prune.h)
+//                         pruned                 its time is that of the last prune (prune.cc)
+//                         size                   how much there is, for who does not want to look
+//                         (size_record.h)
 //
 // Other formats' folders are other versions' of the library, which may be in use: never touched here (R12).
 //
@@ -147,6 +149,10 @@ class Store {
   /// Removes entries until what stays is a little within both limits; none where it is within them already.
   /// `force`: however short ago the last prune was. `keep`: a build key that stays in any case, or empty.
   llvm::Expected<PruneResult> prune(const StoreLimits& limits, bool force, const std::string& keep = "");
+  /// Prunes by the store's own limits where the record of its size is past them or does not say; else it
+  /// reads that one file and looks at no entry. For the time when a folder is opened, and when a process that
+  /// published to it is done. An error where it is past them and cannot be pruned.
+  llvm::Error keep_limits();
 
   const std::string& directory() const { return root_.directory; }
   std::string entry_path(const std::string& build_key) const;

@@ -295,7 +295,7 @@ llvm::Expected<std::string> find_helper() {
   if (::access(helper.c_str(), X_OK) == 0) return helper;
   if (errno != ENOENT)
     return make_error(StatusCode::Unavailable, "the helper program {0} cannot be executed: {1}", helper,
-                      std::strerror(errno));
+                      errno_text(errno));
   return make_error(StatusCode::Unavailable,
                     "the helper program {0} is not there: put the minuet-compile that came with libminuet "
                     "beside it",
@@ -347,7 +347,7 @@ llvm::Error Helper::start_once(const std::string& program) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return make_error(StatusCode::ResourceExhausted, "no socket for the helper program: {0}",
-                      std::strerror(errno));
+                      errno_text(errno));
   }
   const int ours = above_standard(ends[0]);
   const int theirs = above_standard(ends[1]);
@@ -363,7 +363,7 @@ llvm::Error Helper::start_once(const std::string& program) {
   const bool may_pass = error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE ||
                         error == ETXTBSY;  // it is being installed
   return make_error(may_pass ? StatusCode::ResourceExhausted : StatusCode::Unavailable,
-                    "the helper program {0} does not start: {1}", program, std::strerror(error));
+                    "the helper program {0} does not start: {1}", program, errno_text(error));
 }
 
 llvm::Expected<HelperAnswer> Helper::exchange(const std::string& frame, const CancelToken* cancel) {

@@ -122,7 +122,7 @@ llvm::Expected<std::unique_ptr<PchFolder>> PchFolder::create(const std::string& 
   const int lock = make_locked_folder(parent_or_default(parent), path);
   if (lock < 0) {
     return make_error(StatusCode::Unavailable, "no folder for precompiled headers in {0}: {1}",
-                      parent_or_default(parent), std::strerror(errno));
+                      parent_or_default(parent), errno_text(errno));
   }
   return std::unique_ptr<PchFolder>(new PchFolder(std::move(path), lock, ::getpid()));
 }

@@ -181,7 +181,7 @@ struct FrameHead {
 bool is_to_wait(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
 llvm::Error stream_error(const char* what, int error) {
-  return make_error(StatusCode::Unavailable, "{0}: {1}", what, std::strerror(error));
+  return make_error(StatusCode::Unavailable, "{0}: {1}", what, errno_text(error));
 }
 
 /// send, for MSG_NOSIGNAL; a pipe, which the helper may be given by hand, is written to.

@@ -1,5 +1,5 @@
-// What this process may take of the machine: less than there is, where control groups or the scheduler say
-// so.
+// What processes of the helper program may take of the machine: less than there is, where control groups say
+// so. CPUs are counted in codegen/cpu_count.h.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,9 @@ struct Resources {
   std::int64_t memory_bytes = 0;  // that new processes can have without swapping
 };
 
-/// The least that the machine and each control group above this process allow, of version 1 or 2. `root`: the
-/// folder in which proc/ and sys/ lie.
-Resources available_resources(const std::string& root = "/");
+/// The memory that the machine and each control group above this process allow, and the CPUs of cpu_count().
+/// `root`: the folder in which proc/ and sys/ lie; where it is given, its groups limit the CPUs of this
+/// thread.
+Resources available_resources(const std::string& root = "");
 
 }  // namespace minuet

@@ -170,7 +170,7 @@ llvm::Expected<TuningEntry> entry_of(const llvm::json::Value& value) {
   }
   llvm::json::Array array;
   for (const auto& [key, entry] : sorted) array.push_back(object_of(entry));
-  return llvm::formatv("{0:2}\n", llvm::json::Value(std::move(array))).str();
+  return print_json(std::move(array), 2) + "\n";
 }
 
 [[gnu::cold]] llvm::Expected<std::vector<TuningEntry>> read_tuning(llvm::StringRef text,

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "codegen/arch.h"
+#include "codegen/number_text.h"
 #include "codegen/tuning/tuned_config.h"
 #include "codegen/tuning/tuning_store.h"
 
@@ -33,11 +34,11 @@ std::string TunedResult::reason() const {
   const char* const mark = best.migrated ? ", migrated" : "";
   if (best.is_default) {
     return llvm::formatv(": the default, which measured fastest, {0:f3} ms ({1}{2})",
-                         milliseconds(best.median_ns), layer, mark)
+                         real(milliseconds(best.median_ns)), layer, mark)
         .str();
   }
   return llvm::formatv(": tuned, {0:f3} ms against {1:f3} ms of the default ({2}{3})",
-                       milliseconds(best.median_ns), milliseconds(default_ns), layer, mark)
+                       real(milliseconds(best.median_ns)), real(milliseconds(default_ns)), layer, mark)
       .str();
 }
 

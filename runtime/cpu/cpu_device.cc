@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 
+#include "codegen/cpu_count.h"
+#include "codegen/system_file.h"
 #include "runtime/cpu/cpu_engine.h"
 
 namespace minuet {
@@ -14,11 +15,12 @@ namespace {
 
 /// "AMD EPYC 9554", or "CPU" where the system does not say.
 std::string processor_name() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    if (line.rfind("model name", 0) != 0) continue;
-    const llvm::StringRef name = llvm::StringRef(line).split(':').second.trim();
-    if (!name.empty()) return name.str();
+  const std::string text = read_system_file("/proc/cpuinfo");
+  for (llvm::StringRef rest = text; !rest.empty();) {
+    const auto [line, next] = rest.split('\n');
+    rest = next;
+    const auto [field, name] = line.split(':');
+    if (field.trim() == "model name" && !name.trim().empty()) return name.trim().str();
   }
   return "CPU";
 }
@@ -39,9 +41,7 @@ llvm::Expected<std::shared_ptr<CpuDevice>> CpuDevice::create(const CpuOptions& o
   if (kernels == nullptr) {
     return make_error(StatusCode::Unavailable, "this machine lacks the instruction set that was asked for");
   }
-  const i32 threads = options.threads > 0
-                          ? options.threads
-                          : static_cast<i32>(std::max(1u, std::thread::hardware_concurrency()));
+  const i32 threads = options.threads > 0 ? options.threads : cpu_count();
   return std::shared_ptr<CpuDevice>(new CpuDevice(threads, *kernels));
 }
 
@@ -76,7 +76,7 @@ llvm::Expected<std::unique_ptr<Engine>> CpuDevice::create_engine(const EngineCho
 
 llvm::Expected<std::shared_ptr<Device>> open_cpu_device(i32 threads) {
   CpuOptions options;
-  options.threads = threads;
+  options.threads = std::min(threads, cpu_count());
   return CpuDevice::create(options);
 }
 

@@ -9,7 +9,7 @@ namespace minuet {
 
 /// What open_cpu_device() decides for itself, and tests choose.
 struct CpuOptions {
-  i32 threads = 0;  // 0: as many as the process may use
+  i32 threads = 0;  // 0: as many as cpu_count() has CPUs; else exactly so many, however few CPUs there are
   VectorSet vectors = VectorSet::Best;
 };
 

@@ -1,6 +1,7 @@
 #include "codegen/json_text.h"
 
 #include <gtest/gtest.h>
+#include <locale.h>
 
 namespace minuet {
 namespace {
@@ -35,6 +36,29 @@ TEST(JsonText, WhatIsNoJsonIsRefusedWhereverItEnds) {
   for (std::size_t end = 0; end < whole.size(); ++end) EXPECT_NE(error_of(whole.substr(0, end)), "") << end;
   EXPECT_NE(error_of(R"({"a": 1, "a": 2)").find("Expected"), std::string::npos);
   EXPECT_NE(error_of(std::string(1000, '[')).find("nests deeper"), std::string::npos);
+}
+
+/// As codegen_test.comma the same in a process whose locale has a decimal comma.
+TEST(JsonText, NumbersHaveAPointInEveryLocale) {
+  const std::string text = R"({"a":[0.001,-1234567.875,1e+100,12345678901]})";
+  const llvm::json::Value value = llvm::cantFail(parse_json(text));
+  const llvm::json::Array& numbers = *value.getAsObject()->getArray("a");
+  EXPECT_EQ(numbers[0].getAsNumber(), 0.001);
+  EXPECT_EQ(numbers[1].getAsNumber(), -1234567.875);
+  EXPECT_EQ(numbers[2].getAsNumber(), 1e100);
+  EXPECT_EQ(numbers[3].getAsInteger(), 12345678901);
+  const llvm::json::Value printed = llvm::json::Array{0.5, -1234567.875, std::int64_t{12345678901}};
+  EXPECT_EQ(print_json(printed), "[0.5,-1234567.875,12345678901]");
+  EXPECT_EQ(print_json(printed, 2), "[\n  0.5,\n  -1234567.875,\n  12345678901\n]");
+}
+
+/// What the host formats on the same thread afterwards is as its locale says.
+TEST(JsonText, TheThreadKeepsItsLocale) {
+  const locale_t before = ::uselocale(locale_t{});
+  llvm::cantFail(parse_json("[0.5]"));
+  EXPECT_NE(error_of("[0.5"), "");
+  print_json(0.5);
+  EXPECT_EQ(::uselocale(locale_t{}), before);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "codegen/json_text.h"
 #include "llvm/Support/JSON.h"
 #include "tests/codegen/fakes.h"
 
@@ -11,7 +12,7 @@ namespace minuet {
 namespace {
 
 llvm::json::Array spans_of(const std::string& text) {
-  llvm::json::Value value = llvm::cantFail(llvm::json::parse(text));
+  llvm::json::Value value = llvm::cantFail(parse_json(text));
   return std::move(*value.getAsObject()->getArray("traceEvents"));
 }
 

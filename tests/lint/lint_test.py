@@ -14,6 +14,7 @@ import check_files  # noqa: E402
 import check_headers  # noqa: E402
 import check_layering  # noqa: E402
 import check_library  # noqa: E402
+import check_locale  # noqa: E402
 import skips  # noqa: E402
 
 
@@ -148,6 +149,55 @@ class Files(Tree):
     def test_folders_have_a_readme(self):
         (self.root / "codegen/README.md").unlink()
         self.expect(check_files.check(self.root), "codegen: no README.md")
+
+
+class Locale(Tree):
+    def test_accepts_what_no_locale_changes(self):
+        self.write("codegen/json_text.cc", "auto value = llvm::json::parse(text);\n")
+        self.write("codegen/embed/embed_headers.cc", "#include <fstream>\n")
+        self.write("tests/a_test.cc", "#include <sstream>\ndouble a = std::stod(text);\n")
+        self.write("tools/minuet/options.cc", "#include <sstream>\n")
+        self.write("runtime/a.cc", 'std::fprintf(stderr, "minuet: %s, %d %% of it\\n", text, 1);  // not std::stod(x)\n'
+                   'auto b = llvm::formatv("{0,8:f3} {1:g9} {2:x}", real(x), real(y), z);\n'
+                   'std::from_chars(a, b, value); parse_json(text);\n')
+        self.expect(check_locale.check(self.root))
+
+    def test_each_call_that_goes_by_the_locale(self):
+        for line in ("#include <fstream>", "#include <sstream>", "#include <iomanip>", "#include <regex>",
+                     'std::snprintf(text, sizeof text, "%.9g", value);', 'std::printf("%d %8.3f", 1, value);',
+                     'std::fprintf(stderr, "%+e", value);', "std::snprintf(text, 8, format, 1);",
+                     "x = std::strtod(text, &end);", "x = strtof(text, &end);", "x = std::stod(text);",
+                     "x = std::stof(text);", "x = atof(text);", 'sscanf(text, "%d", &x);',
+                     'out << llvm::format("%d", 1);', 'llvm::formatv("{0:P}", x);', 'llvm::formatv("{0,8:e3}", x);',
+                     "llvm::json::parse(text);", "llvm::json::OStream stream(out);", "std::tolower(c);", "std::isspace(c);",
+                     "std::strerror(errno);", "text = buffer.getError().message();", 'std::setlocale(LC_ALL, "C");',
+                     "std::locale::global(x);"):
+            self.write("runtime/a.cc", line + "\n")
+            with self.subTest(line):
+                self.expect(check_locale.check(self.root), "runtime/a.cc:1: ")
+
+    def objects(self, name, source):
+        folder = self.root / "build/codegen/CMakeFiles/minuet_codegen.dir"
+        folder.mkdir(parents=True, exist_ok=True)
+        code = self.write("x.cc", source)
+        subprocess.run([os.environ.get("CXX", "c++"), "-std=c++17", "-O1", "-c", str(code), "-o", str(folder / name)],
+                       check=True)
+        return check_locale.check_objects(self.root / "build")
+
+    printer = ("namespace llvm { struct raw_ostream { raw_ostream& operator<<(double); }; }\n"
+               "void print(llvm::raw_ostream& out) { out << 0.5; }\n")
+
+    def test_objects_tell_what_templates_hide(self):
+        self.expect(self.objects("json_text.cc.o", self.printer))  # the one place for it
+        self.expect(self.objects("a.cc.o", "int one() { return 1; }\n"))
+        self.expect(self.objects("a.cc.o", self.printer), "a.cc.o: refers to llvm::raw_ostream::operator<<(double)")
+        self.expect(self.objects("a.cc.o", "#include <string>\nstd::string text(double x) { return std::to_string(x); }\n"),
+                    "nprintf")
+        self.expect(self.objects("a.cc.o", "#include <string>\ndouble number(const char* x) { return std::stod(x); }\n"),
+                    "strtod")
+
+    def test_a_build_without_objects_is_no_pass(self):
+        self.expect(check_locale.check_objects(self.root), "sees nothing")
 
 
 class Headers(Tree):

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "codegen/cpu_count.h"
 #include "include/minuet/tuning.h"
 #include "tests/support/network_abi.h"
 
@@ -165,9 +166,10 @@ TEST(AbiSelf, ListsHaveACountAndAPointer) {
   expect_refused("arch_count is 0 and archs is not", [](auto& options) { options.arch_count = 0; });
 }
 
-/// As the CPU device says of itself.
-TEST(AbiSelf, AsManyThreadsAsAreAskedFor) {
-  for (const int64_t threads : {1, 3}) {
+/// As the CPU device says of itself. More threads than CPUs would only take time from one another.
+TEST(AbiSelf, AsManyThreadsAsAreAskedForAndAtMostOneForEachCpu) {
+  const int64_t cpus = cpu_count();
+  for (const int64_t threads : std::initializer_list<int64_t>{0, 1, 3, 4096}) {
     minuet_context_options options = MINUET_CONTEXT_OPTIONS_INIT;
     options.cpu_threads = threads;
     minuet_context* made = nullptr;
@@ -179,7 +181,9 @@ TEST(AbiSelf, AsManyThreadsAsAreAskedFor) {
     minuet_device_info info{};
     info.struct_size = sizeof(info);
     check(minuet_device_query(device, &info));
-    EXPECT_THAT(info.description, HasSubstr(threads == 1 ? ", 1 thread," : ", 3 threads,"));
+    const int64_t expected = threads == 0 ? cpus : std::min(threads, cpus);
+    EXPECT_THAT(info.description,
+                HasSubstr(", " + std::to_string(expected) + (expected == 1 ? " thread," : " threads,")));
   }
   for (const int64_t wrong : {-1, 4097}) {
     minuet_context_options options = MINUET_CONTEXT_OPTIONS_INIT;

@@ -7,6 +7,7 @@
 #include <future>
 #include <random>
 
+#include "codegen/json_text.h"
 #include "codegen/sha256.h"
 #include "llvm/Support/JSON.h"
 #include "runtime/safetensors_writer.h"
@@ -84,7 +85,7 @@ TEST_F(Identity, GivenVoxelsLieOnThePointsGrid) {
     with({voxels}, "middles.ply");
     const std::vector<float> means = features("means.npy"), middles = features("middles.npy");
     EXPECT_EQ(features("same.npy"), middles);
-    llvm::Expected<llvm::json::Value> json = llvm::json::parse(contents(report));
+    llvm::Expected<llvm::json::Value> json = parse_json(contents(report));
     ASSERT_TRUE(!!json) << llvm::toString(json.takeError());
     const llvm::json::Array& from = *json->getAsObject()->getArray("origin");
     const Cloud grid = *read_npy_coordinates(contents(voxels), 3);
@@ -118,7 +119,7 @@ TEST_F(Identity, TheDigestIsOfTheWeightsThatWereRun) {
   pipe.close();
   ASSERT_EQ(finished.get().code, 0);
   EXPECT_EQ(features("o.npy"), (std::vector<float>{0.15f, 0.25f, 0.35f, 0}));
-  llvm::Expected<llvm::json::Value> json = llvm::json::parse(contents(report));
+  llvm::Expected<llvm::json::Value> json = parse_json(contents(report));
   ASSERT_TRUE(!!json) << llvm::toString(json.takeError());
   EXPECT_EQ(*json->getAsObject()->getObject("weights"),
             (llvm::json::Object{{"file", weights}, {"sha256", sha256_hex(ran)}}));
@@ -169,7 +170,7 @@ TEST_F(Identity, OverflowsOfHiddenLayersAreTold) {
         run({"--coordinates", folder_.path("c.npy"), "--features", folder_.path("f.npy"), "--dtype", dtype,
              "--network", network, "--weights", folder_.path("deep.safetensors"), "--json", report});
     EXPECT_EQ(finished.code, 0) << finished.err;
-    llvm::Expected<llvm::json::Value> json = llvm::json::parse(contents(report));
+    llvm::Expected<llvm::json::Value> json = parse_json(contents(report));
     EXPECT_TRUE(!!json) << llvm::toString(json.takeError());
     const llvm::json::Value* const overflow = json->getAsObject()->get("overflow");
     return std::pair(finished.err, overflow ? *overflow : llvm::json::Value(nullptr));

@@ -1,9 +1,13 @@
 // The tool where the system refuses: full disks, limits, closed streams.
 #include <gmock/gmock.h>
+#include <sched.h>
 #include <sys/wait.h>
 
 #include <filesystem>
+#include <thread>
 
+#include "codegen/cpu_count.h"
+#include "codegen/json_text.h"
 #include "llvm/Support/JSON.h"
 #include "tests/tools/folder.h"
 
@@ -53,7 +57,49 @@ TEST_F(CliSystem, ClosedStreamsEndNothingAndGetNoFilesNumber) {
   for (const char* closed : {" >&- 2>&-", " >&- 2> /dev/null", " <&- >&- 2>&-"}) {
     EXPECT_EQ(exit_code(run(" --json " + report_ + closed)), 1) << closed;
     EXPECT_EQ(contents(output_), whole) << closed;
-    EXPECT_TRUE(!!llvm::expectedToOptional(llvm::json::parse(contents(report_)))) << closed;
+    EXPECT_TRUE(!!llvm::expectedToOptional(parse_json(contents(report_)))) << closed;
+  }
+}
+
+/// " 3 threads," of the device's description in a report of `run`, as a number.
+class CliThreads : public CliSystem {
+ protected:
+  int threads_of(const std::string& more) const {
+    EXPECT_EQ(exit_code(run(more + " --json " + report_ + " > /dev/null")), 0);
+    const llvm::json::Value report = llvm::cantFail(parse_json(contents(report_)));
+    const std::string description = report.getAsObject()->getString("description")->str();
+    const size_t end = description.find(" thread");
+    return std::stoi(description.substr(description.rfind(' ', end - 1) + 1));
+  }
+};
+
+TEST_F(CliThreads, AreAtMostOneForEachCpu) {
+  const int cpus = cpu_count();
+  EXPECT_EQ(threads_of(""), cpus);
+  EXPECT_EQ(threads_of(" --threads 1"), 1);
+  EXPECT_EQ(threads_of(" --threads 4096"), cpus);
+  // A program that this thread starts has its mask, as one behind `taskset -c 0` has.
+  std::thread([&] {
+    cpu_set_t mask, one;
+    ASSERT_EQ(::sched_getaffinity(0, sizeof mask, &mask), 0);
+    int first = 0;
+    while (!CPU_ISSET(first, &mask)) ++first;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+    EXPECT_EQ(threads_of(""), 1);
+    EXPECT_EQ(threads_of(" --threads 128"), 1);
+  }).join();
+}
+
+TEST_F(CliThreads, AWrongNumberIsAnErrorThatNamesTheFlag) {
+  for (const char* command : {"run", "bench", "view", "study", "tune run"}) {
+    for (const char* number : {"0", "-1", "4097", "1.5", "two"}) {
+      const std::string errors = folder_.path("errors");
+      EXPECT_EQ(exit_code(tool_under_test() + " " + command + " --threads " + number + " 2> " + errors), 2)
+          << command << " " << number;
+      EXPECT_THAT(contents(errors), HasSubstr("--threads")) << command << " " << number;
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "codegen/json_text.h"
 #include "llvm/Support/JSON.h"
 #include "tests/tools/bytes.h"
 #include "tests/tools/folder.h"
@@ -78,7 +79,7 @@ TEST(Cli, JsonHasExactlyTheFieldsOfTheReadme) {
           "minkunet42"));
   EXPECT_THAT(finished.out, HasSubstr("encoder.0.down"));
   EXPECT_THAT(finished.out, HasSubstr("first (cold)"));
-  llvm::Expected<llvm::json::Value> value = llvm::json::parse(contents(path));
+  llvm::Expected<llvm::json::Value> value = parse_json(contents(path));
   ASSERT_TRUE(!!value) << llvm::toString(value.takeError());
   const llvm::json::Object& report = *value->getAsObject();
   // kernels, launches and host_syncs are there on a GPU (processes_test.cc).
@@ -382,7 +383,7 @@ TEST(Cli, SyntheticCloudsDependOnTheSeedAlone) {
 
 TEST(Cli, TheCpuInfersOnceUnlessAskedToRepeat) {
   const Finished finished = expect_done(run({"--synthetic", "object", "--points", "500", "--json", "-"}));
-  llvm::Expected<llvm::json::Value> report = llvm::json::parse(finished.out);
+  llvm::Expected<llvm::json::Value> report = parse_json(finished.out);
   ASSERT_TRUE(!!report) << finished.out;
   EXPECT_EQ(report->getAsObject()->getInteger("repeats"), int64_t{0});
   const double total = *report->getAsObject()->getNumber("total_ms");
@@ -426,7 +427,7 @@ TEST(Cli, BenchWritesItsResult) {
   const Finished finished =
       expect_done(bench({"--cloud", "object_0.01", "--variants", "2", "--commit", "abc", "--output", path}));
   EXPECT_THAT(finished.out, HasSubstr("object_0.01"));
-  llvm::Expected<llvm::json::Value> value = llvm::json::parse(contents(path));
+  llvm::Expected<llvm::json::Value> value = parse_json(contents(path));
   ASSERT_TRUE(!!value) << llvm::toString(value.takeError());
   const llvm::json::Object& result = *value->getAsObject();
   EXPECT_EQ(result.getString("network"), llvm::StringRef("sparseresnet21d"));
@@ -458,7 +459,7 @@ TEST(Cli, BenchTakesTheUsersOwnClouds) {
   EXPECT_EQ(finished.code, 0) << finished.err;
   EXPECT_EQ(finished.err, "minuet: 1 points of '" + five + "' with NaN or infinite numbers were dropped\n");
   for (const char* name : {"sparseresnet21d_fp32.json", "sparseresnet21d_fp16.json"}) {
-    llvm::Expected<llvm::json::Value> value = llvm::json::parse(contents(folder.path(name)));
+    llvm::Expected<llvm::json::Value> value = parse_json(contents(folder.path(name)));
     ASSERT_TRUE(!!value) << llvm::toString(value.takeError());
     const llvm::json::Object& result = *value->getAsObject();
     EXPECT_FALSE(result.get("commit"));

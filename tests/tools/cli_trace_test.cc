@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "codegen/json_text.h"
 #include "llvm/Support/JSON.h"
 #include "tests/tools/folder.h"
 
@@ -17,13 +18,13 @@ TEST(CliTrace, HasTheLayersOfEachInference) {
                                     "4,6,8,7", "--synthetic", "room", "--points", "2000", "--voxel-size",
                                     "0.2", "--repeat", "2", "--trace", trace, "--json", report});
   ASSERT_EQ(finished.code, 0) << finished.err;
-  const llvm::json::Value shapes = llvm::cantFail(llvm::json::parse(contents(report)));
+  const llvm::json::Value shapes = llvm::cantFail(parse_json(contents(report)));
   std::vector<std::string> expected;
   for (int inference = 0; inference < 3; ++inference) {  // the first one and two warm ones
     for (const llvm::json::Value& layer : *shapes.getAsObject()->getArray("layers"))
       expected.push_back(layer.getAsObject()->getString("name")->str());
   }
-  const llvm::json::Value spans = llvm::cantFail(llvm::json::parse(contents(trace)));
+  const llvm::json::Value spans = llvm::cantFail(parse_json(contents(trace)));
   std::map<int64_t, int64_t> runs;  // start, end
   std::vector<std::pair<int64_t, std::string>> layers;
   for (const llvm::json::Value& entry : *spans.getAsObject()->getArray("traceEvents")) {

@@ -1,6 +1,7 @@
 // Result files as the documents that the page of `minuet report` shows.
 #include <gmock/gmock.h>
 
+#include "codegen/json_text.h"
 #include "tests/tools/bytes.h"
 #include "tools/minuet/documents.h"
 
@@ -12,11 +13,11 @@ using llvm::json::Value;
 using testing::HasSubstr;
 
 Object document(const std::string& file, const std::string& text) {
-  return llvm::cantFail(document_of(file, llvm::cantFail(llvm::json::parse(text))));
+  return llvm::cantFail(document_of(file, llvm::cantFail(parse_json(text))));
 }
 
 std::string refusal(const std::string& text) {
-  return error_of(document_of("f.json", llvm::cantFail(llvm::json::parse(text))));
+  return error_of(document_of("f.json", llvm::cantFail(parse_json(text))));
 }
 
 const Object& entry(const Object& document, llvm::StringRef list, size_t which) {
@@ -30,7 +31,7 @@ Value values_of(const Object& document, size_t plot, size_t series) {
   return *entry(entry(document, "plots", plot), "series", series).get("values");
 }
 
-Value parsed(const char* text) { return llvm::cantFail(llvm::json::parse(text)); }
+Value parsed(const char* text) { return llvm::cantFail(parse_json(text)); }
 
 TEST(Documents, OfABenchmark) {
   const Object made =

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "codegen/json_text.h"
 #include "tests/tools/bytes.h"
 #include "tests/tools/folder.h"
 #include "tools/minuet/pages/page.h"
@@ -86,7 +87,7 @@ TEST(Page, TextsStayTexts) {
   EXPECT_EQ(html_text("<b> & \"x\""), "&lt;b&gt; &amp; &quot;x&quot;");
   const std::string json = script_json(llvm::json::Object{{"name", "</script><!--"}});
   EXPECT_THAT(json, Not(HasSubstr("<")));
-  EXPECT_EQ(*llvm::cantFail(llvm::json::parse(json)).getAsObject()->getString("name"),
+  EXPECT_EQ(*llvm::cantFail(parse_json(json)).getAsObject()->getString("name"),
             llvm::StringRef("</script><!--"));
 }
 

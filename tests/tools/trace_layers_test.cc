@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "codegen/json_text.h"
 #include "llvm/Support/JSON.h"
 #include "tests/tools/bytes.h"
 
@@ -11,7 +12,7 @@ namespace {
 using testing::HasSubstr;
 
 std::vector<std::tuple<std::string, double, double>> device_row(const std::string& text, size_t given) {
-  const llvm::json::Value value = llvm::cantFail(llvm::json::parse(text));
+  const llvm::json::Value value = llvm::cantFail(parse_json(text));
   const llvm::json::Array& events = *value.getAsObject()->getArray("traceEvents");
   std::vector<std::tuple<std::string, double, double>> spans;
   for (size_t i = given + 1; i < events.size(); ++i) {  // behind the row's name

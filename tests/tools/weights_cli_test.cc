@@ -1,6 +1,7 @@
 // Flags about weights files, and another engine's weights converted once and for all.
 #include <gmock/gmock.h>
 
+#include "codegen/json_text.h"
 #include "codegen/sha256.h"
 #include "llvm/Support/JSON.h"
 #include "runtime/safetensors_writer.h"
@@ -64,7 +65,7 @@ TEST_F(WeightsCli, ConvertedIsAsReadEachTime) {
       run({"--weights", theirs, "--weights-order", "spconv", "--weights-prefix", "module.", "--weights-map",
            names_, "--output", folder_.path("each.npy"), "--json", folder_.path("each.json")});
   ASSERT_EQ(each.code, 0) << each.err;
-  llvm::Expected<llvm::json::Value> report = llvm::json::parse(contents(folder_.path("each.json")));
+  llvm::Expected<llvm::json::Value> report = parse_json(contents(folder_.path("each.json")));
   ASSERT_TRUE(!!report);
   EXPECT_EQ(
       *report->getAsObject()->getObject("weights"),

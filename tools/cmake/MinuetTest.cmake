@@ -81,7 +81,7 @@ function(minuet_add_test)
     set(test_TIMEOUT 300)
   endif()
 
-  add_executable(${test_NAME} ${test_SOURCES})
+  add_executable(${test_NAME} ${test_SOURCES} $<TARGET_OBJECTS:minuet_test_host_locale>)
   target_link_libraries(${test_NAME} PRIVATE minuet_options ${test_LIBRARIES} minuet_test_expect GTest::gmock GTest::gtest
                         GTest::gtest_main)
   # MINUET_SHARED of the environment comes first where a test asks for the folder; this is its default.
@@ -103,6 +103,7 @@ function(minuet_add_test)
     set_target_properties(${test_NAME} PROPERTIES EXCLUDE_FROM_ALL ON)
     return()
   endif()
+  set_property(GLOBAL APPEND PROPERTY minuet_tests_that_run ${test_NAME})
 
   if(NOT test_FILTERS)
     add_test(NAME ${test_NAME} COMMAND ${test_NAME} ${test_ARGUMENTS})
@@ -128,4 +129,18 @@ function(minuet_add_test_entry name suffix filter)
   endif()
   add_test(NAME ${name}.${suffix} COMMAND ${name} --gtest_filter=${filter})
   minuet_test_properties(${name}.${suffix} "${entry_LABELS};gtest" ${entry_TIMEOUT})
+endfunction()
+
+# The same tests in a process whose locale has a decimal comma: the entry <name>.comma, of the tests that `filter`
+# names. None where this build does not run that executable's tests.
+function(minuet_add_comma_test name filter)
+  get_property(tests GLOBAL PROPERTY minuet_tests_that_run)
+  if(NOT Python3_FOUND OR NOT name IN_LIST tests)
+    return()
+  endif()
+  set(entry ${name}.comma)
+  add_test(NAME ${entry} COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/tests/support/comma_locale.py ${entry}
+           $<TARGET_FILE:${name}> --gtest_filter=${filter})
+  minuet_test_properties(${entry} "cpu;gtest" 900)
+  set_tests_properties(${entry} PROPERTIES SKIP_RETURN_CODE 77)  # comma_locale.py says why
 endfunction()

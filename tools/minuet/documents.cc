@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "codegen/json_text.h"
+#include "codegen/number_text.h"
 #include "llvm/Support/Path.h"
 #include "tools/minuet/document_parts.h"
 #include "tools/minuet/documents_check.h"
@@ -193,16 +194,18 @@ Object run_document(const Object& file) {
   const double total = real_or(file, "total_ms", 0), first = real_or(file, "first_ms", 0);
   const int64_t repeats = number_or(file, "repeats", 0);
   notes.push_back(
-      llvm::formatv("The first inference with all that comes before it took {0:F2} ms; {1} {2:F2} ms.", first,
+      llvm::formatv("The first inference with all that comes before it took {0:f2} ms; {1} {2:f2} ms.",
+                    real(first),
                     repeats > 0 ? llvm::formatv("the median of {0} warm ones is", repeats).str()
                                 : "without that it took",
-                    total)
+                    real(total))
           .str());
   if (const Object* kernels = file.getObject("kernels")) {
-    notes.push_back(llvm::formatv("Kernels: {0} compiled, {1} from bundles, {2} from disk, {3} in memory.",
-                                  at(*kernels, "compiled"), at(*kernels, "bundle_hits"),
-                                  at(*kernels, "disk_hits"), at(*kernels, "memory_hits"))
-                        .str());
+    notes.push_back(
+        llvm::formatv("Kernels: {0} compiled, {1} from bundles, {2} from disk, {3} in memory.",
+                      print_json(at(*kernels, "compiled")), print_json(at(*kernels, "bundle_hits")),
+                      print_json(at(*kernels, "disk_hits")), print_json(at(*kernels, "memory_hits")))
+            .str());
   }
   plots.push_back(stages_plot({{"one inference", file.getObject("stages_ms")}}));
   plots.push_back(layers_plot(layers));

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "codegen/json_text.h"
+#include "codegen/number_text.h"
 #include "llvm/ADT/StringRef.h"
 #include "tools/minuet/error.h"
 
@@ -74,7 +75,7 @@ llvm::Error check_number(const Object& value, llvm::StringRef name, bool log) {
   const auto number = value.getNumber(name);
   if (!number || !std::isfinite(*number)) return bad_input("a value has no number \"{0}\"", name);
   if (log && *number <= 0)
-    return bad_input("\"{0}\" is {1}, and a logarithmic axis begins above 0", name, *number);
+    return bad_input("\"{0}\" is {1}, and a logarithmic axis begins above 0", name, real(*number));
   return llvm::Error::success();
 }
 

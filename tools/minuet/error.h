@@ -1,12 +1,14 @@
 // Errors of the tool: one sentence for the user and the exit code that goes with it.
 #pragma once
 
-#include <cstdio>
 #include <string>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 
 #include "codegen/error.h"  // MINUET_TRY, MINUET_ASSIGN
+#include "codegen/number_text.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -24,6 +26,7 @@ inline llvm::Error user_error(std::string sentence) {
 /// bad_input("'{0}' has {1} bytes", path, size): exit code 2.
 template <class... Values>
 llvm::Error bad_input(const char* format, Values&&... values) {
+  static_assert((!std::is_floating_point_v<std::decay_t<Values>> && ...), "goes by the locale: use real()");
   return user_error(llvm::formatv(format, std::forward<Values>(values)...).str());
 }
 
@@ -45,11 +48,7 @@ inline llvm::Error interrupted(std::string sentence) {
 }
 
 /// As many digits as tell float32 numbers apart.
-inline std::string digits(double value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.9g", value);
-  return text;
-}
+inline std::string digits(double value) { return general_text(value, 9); }
 
 /// The same exit code with `change`d text.
 template <class Change>
@@ -87,9 +86,7 @@ inline std::string escaped(llvm::StringRef text) {
       plain += c;
       continue;
     }
-    char digits[8];
-    std::snprintf(digits, sizeof(digits), "\\x%02x", static_cast<unsigned>(code));
-    plain += digits;
+    plain += {'\\', 'x', llvm::hexdigit(code >> 4, /*LowerCase=*/true), llvm::hexdigit(code & 15, true)};
   }
   return plain;
 }

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "codegen/number_text.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "tests/support/clouds.h"
@@ -98,10 +99,9 @@ llvm::Expected<std::vector<Point>> synthetic_points(const InputOptions& options)
   const std::vector<float> values = make_cloud(wanted);
   if (values.empty()) {
     const Extents extents = extents_of(wanted.kind);
-    char range[96];
-    std::snprintf(range, sizeof(range), "%g to %g metres across, and --extent is %g", extents.least,
-                  extents.greatest, options.extent);
-    return bad_input("a {0} cloud is {1}: choose one in that range", options.synthetic, range);
+    return bad_input(
+        "a {0} cloud is {1:g6} to {2:g6} metres across, and --extent is {3:g6}: choose one in that range",
+        options.synthetic, real(extents.least), real(extents.greatest), real(options.extent));
   }
   std::vector<Point> points(values.size() / 4);
   for (size_t i = 0; i < values.size(); ++i) points[i / 4][i % 4] = static_cast<double>(values[i]);

@@ -137,6 +137,7 @@ llvm::Expected<ContextHandle> open_context(const ContextChoice& choice) {
   options.log = print_warning;
   options.trace = choice.trace ? 1 : 0;
   if (choice.must_jit) options.jit = MINUET_JIT_ON;
+  options.cpu_threads = choice.threads;
   minuet_context* context = nullptr;
   MINUET_TRY(check(minuet_context_create(&options, &context)));
   return ContextHandle(context);
@@ -148,21 +149,26 @@ llvm::Expected<std::string> absolute_cache_folder(const std::string& cache) {
   llvm::SmallString<256> folder(!cache.empty() ? cache : variable ? variable : "");
   if (folder.empty()) return std::string();
   if (const std::error_code error = llvm::sys::fs::make_absolute(folder)) {
-    return bad_input("the cache folder '{0}' has no absolute path: {1}", folder, error.message());
+    return bad_input("the cache folder '{0}' has no absolute path: {1}", folder, system_text(error));
   }
   llvm::sys::path::remove_dots(folder, /*remove_dot_dot=*/true);
   return folder.str().str();
 }
 
-llvm::Expected<DeviceHandle> open_device(minuet_context* context, const std::string& name,
+llvm::Expected<DeviceHandle> open_device(minuet_context* context, const DeviceChoice& choice,
                                          DeviceFacts& facts) {
   minuet_device* device = nullptr;
-  MINUET_TRY(check(minuet_device_open(context, name.empty() ? nullptr : name.c_str(), &device)));
+  const char* const name = choice.name.empty() ? nullptr : choice.name.c_str();
+  MINUET_TRY(check(minuet_device_open(context, name, &device)));
   DeviceHandle handle(device);
   minuet_device_info info = {};
   info.struct_size = sizeof(info);
   MINUET_TRY(check(minuet_device_query(device, &info)));
   facts = {info.name, info.description, info.arch, info.memory_bytes};
+  if (choice.threads > 0 && !facts.is_cpu()) {
+    return bad_input("--threads is for the CPU device, and this is {0}: add --device cpu, or leave it away",
+                     facts.name);
+  }
   return handle;
 }
 

@@ -58,6 +58,14 @@ struct DeviceFacts {
   bool is_cpu() const { return name == "cpu"; }
 };
 
+/// What the flags of a device say.
+struct DeviceChoice {
+  std::string name;  ///< "cuda:N" or "cpu"; empty: cuda:0 where usable, else cpu
+  int threads = 0;   ///< of the CPU device; 0: the library decides
+};
+/// As minuet_context_options takes cpu_threads.
+inline constexpr int kMostThreads = 4096;
+
 /// What the flags of a network say.
 struct NetworkChoice {
   std::string network = "minkunet42";  ///< a shipped name or a JSON file
@@ -98,12 +106,13 @@ struct ContextChoice {
   std::string cache;      ///< folder; empty: the library's default
   bool trace = false;     ///< times are kept for minuet_context_write_trace
   bool must_jit = false;  ///< whatever MINUET_NO_JIT says
+  int threads = 0;        ///< of the CPU device
 };
 llvm::Expected<ContextHandle> open_context(const ContextChoice& choice);
 /// --cache, else MINUET_CACHE_DIR, as an absolute path; empty where neither is given.
 llvm::Expected<std::string> absolute_cache_folder(const std::string& cache);
-/// "cuda:N", "cpu", or empty for the default.
-llvm::Expected<DeviceHandle> open_device(minuet_context* context, const std::string& name,
+/// `context` was opened with the choice's threads. An error where they are given and the device is a GPU.
+llvm::Expected<DeviceHandle> open_device(minuet_context* context, const DeviceChoice& choice,
                                          DeviceFacts& facts);
 /// Networks that are opened from now on go by what was measured on the device.
 llvm::Error load_tuning(minuet_context* context, minuet_device* device);

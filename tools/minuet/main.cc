@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <exception>
 
+#include "codegen/c_locale.h"
 #include "llvm/Support/raw_ostream.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/error.h"
@@ -86,6 +87,7 @@ int run_tool(int count, const char* const* values) {
 }  // namespace minuet::tool
 
 int main(int count, char** values) {
+  const minuet::CLocale c_locale;  // CLI11 reads numbers by strtold, and a preloaded library may set a locale
   minuet::tool::hold_standard_streams();
   (void)::signal(SIGXFSZ, SIG_IGN);  // past the limit of a file's size a write fails instead, and says so
   const int code = minuet::tool::run_tool(count, values);

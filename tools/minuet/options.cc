@@ -133,7 +133,7 @@ void add_run(CLI::App& run, Arguments& arguments) {
   add_maps(run, arguments.execution);
   add_replay(run, arguments.execution);
   add_tuned(run, arguments);
-  add_device(run, arguments);
+  add_device(run, arguments.device);
   run.add_flag("--random-weights", arguments.random_weights, "--labels of a network without --weights");
   run.add_option("--repeat", arguments.repeat,
                  "warm inferences to time; default: 10 on a GPU, none but the first on the CPU")
@@ -220,7 +220,7 @@ void add_bench(CLI::App& bench, Arguments& arguments) {
   add_maps(bench, arguments.execution);
   add_replay(bench, arguments.execution);
   add_tuned(bench, arguments);
-  add_device(bench, arguments);
+  add_device(bench, arguments.device);
   add_cache(bench, arguments);
 }
 

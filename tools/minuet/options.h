@@ -29,7 +29,8 @@ struct TuneOptions {
   bool json = false;
   // run and show
   NetworkChoice network;
-  std::string dtype, device;  ///< as of Arguments
+  std::string dtype;  ///< empty: the device's default
+  DeviceChoice device;
   // run
   std::vector<std::string> clouds;
   std::string data, voxel_size;  ///< empty: the default folder; 0.1
@@ -45,7 +46,8 @@ struct StudyOptions {
   std::vector<std::string> names;  ///< "all": every one
   std::string output;              ///< a folder
   std::string size;                ///< tiny, small or full; empty: by the device
-  std::string dtype, device, cache, data, commit;
+  std::string dtype, cache, data, commit;
+  DeviceChoice device;
 };
 void add_study(CLI::App& study, StudyOptions& options);
 
@@ -54,8 +56,8 @@ struct Arguments {
   InputOptions input;
   NetworkChoice network;
   ExecutionChoice execution;
-  std::string dtype;   ///< empty: the device's default
-  std::string device;  ///< empty: cuda:0 where usable, else cpu
+  std::string dtype;  ///< empty: the device's default
+  DeviceChoice device;
   std::string cache;   ///< empty: the library's default
   bool tuned = false;  ///< tuning results decide
   // run

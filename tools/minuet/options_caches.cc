@@ -58,9 +58,15 @@ void add_cache(CLI::App& app, Arguments& arguments) {
       ->type_name("DIR");
 }
 
-void add_device(CLI::App& app, Arguments& arguments) {
-  app.add_option("--device", arguments.device, "cuda:N or cpu; default: cuda:0 where it is usable, else cpu")
+void add_device(CLI::App& app, DeviceChoice& choice) {
+  app.add_option("--device", choice.name, "cuda:N or cpu; default: cuda:0 where it is usable, else cpu")
       ->type_name("NAME");
+  app.add_option("--threads", choice.threads,
+                 "threads of the CPU device, at most one for each CPU that this process may use; default: "
+                 "one for each")
+      ->type_name("N")
+      ->transform(kDecimal)
+      ->check(CLI::Range(1, kMostThreads));
 }
 
 void add_channels(CLI::App& app, Arguments& arguments) {

@@ -8,7 +8,8 @@
 namespace minuet::tool {
 
 void add_cache(CLI::App& app, Arguments& arguments);
-void add_device(CLI::App& app, Arguments& arguments);
+/// --device and --threads, for every command that opens a device.
+void add_device(CLI::App& app, DeviceChoice& choice);
 void add_channels(CLI::App& app, Arguments& arguments);
 CLI::Option* add_networks(CLI::App& app, Arguments& arguments);
 void add_precompile(CLI::App& precompile, Arguments& arguments);

@@ -71,7 +71,7 @@ void add_view(CLI::App& view, Arguments& arguments) {
       ->capture_default_str()
       ->type_name("K");
   view.add_option("--output", arguments.output, "the page: an .html file")->required()->type_name("FILE");
-  add_device(view, arguments);
+  add_device(view, arguments.device);
   add_cache(view, arguments);
 }
 

@@ -126,7 +126,7 @@ llvm::Expected<OutputFile> OutputFile::open(llvm::StringRef path) {
     file.temporary_ = temporary_name(file.target_, number);
     file.descriptor_ = ::open(file.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   }
-  if (file.descriptor_ < 0) return file.failed(std::error_code(errno, std::generic_category()).message());
+  if (file.descriptor_ < 0) return file.failed(errno_text(errno));
   note_unfinished(file.temporary_);
   if (is_there) (void)::fchmod(file.descriptor_, there.st_mode & 07777);
   return file;
@@ -147,7 +147,7 @@ llvm::Error OutputFile::write(llvm::StringRef bytes) {
     if (!error) error = stream.error();
     stream.clear_error();
   }
-  return error ? failed(error.message(), broken) : keep();
+  return error ? failed(system_text(error), broken) : keep();
 }
 
 llvm::Error OutputFile::keep() {
@@ -156,7 +156,8 @@ llvm::Error OutputFile::keep() {
   // A writer that takes a path may have put another file there, with a mode of its own.
   struct stat made = {};
   if (::fstat(descriptor_, &made) == 0) (void)::chmod(temporary_.c_str(), made.st_mode & 07777);
-  if (const std::error_code error = fs::rename(temporary_, target_)) return failed(error.message(), broken);
+  if (const std::error_code error = fs::rename(temporary_, target_))
+    return failed(system_text(error), broken);
   forget_unfinished(temporary_);
   ::close(std::exchange(descriptor_, -1));
   return llvm::Error::success();

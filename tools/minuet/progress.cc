@@ -1,5 +1,7 @@
 #include "tools/minuet/progress.h"
 
+#include "codegen/number_text.h"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -78,13 +80,8 @@ std::string step_text(int64_t before, int64_t done, int64_t total, double second
   if (done <= before || seconds <= 0) return text;  // no step is over, so nobody knows how long one takes
   const double rate = static_cast<double>(done - before) / seconds;
   const double left = std::max(0.0, static_cast<double>(total - done) / rate - since);
-  char rest[96];
-  if (rate >= 1) {
-    std::snprintf(rest, sizeof(rest), ", %.1f a second, %.0f s left", rate, left);
-  } else {
-    std::snprintf(rest, sizeof(rest), ", %.1f s each, %.0f s left", 1 / rate, left);
-  }
-  return text + rest;
+  text += ", " + (rate >= 1 ? fixed_text(rate, 1) + " a second" : fixed_text(1 / rate, 1) + " s each");
+  return text + ", " + fixed_text(left, 0) + " s left";
 }
 
 }  // namespace minuet::tool

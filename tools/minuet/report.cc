@@ -4,6 +4,8 @@
 #include <cmath>
 #include <string>
 
+#include "codegen/json_text.h"
+#include "codegen/number_text.h"
 #include "llvm/Support/Format.h"
 #include "tools/minuet/convert.h"
 #include "tools/minuet/error.h"
@@ -30,7 +32,7 @@ void print_levels(const RunReport& report, llvm::raw_ostream& out) {
   for (size_t i = 0; i < report.levels.size(); ++i) {
     const minuet_level_info& level = report.levels[i];
     const std::string stride = axes_text(level.tensor_stride, report.network.ndim);
-    out << llvm::format("%5zu  %13s  %10lld\n", i, stride.c_str(), static_cast<long long>(level.voxels));
+    out << llvm::formatv("{0,5}  {1,13}  {2,10}\n", i, stride, level.voxels);
   }
 }
 
@@ -42,10 +44,9 @@ void print_layers(const RunReport& report, llvm::raw_ostream& out) {
     std::string stride = axes_text(layer.stride, report.network.ndim);
     if (layer.transposed) stride += " up";
     const std::string channels = llvm::formatv("{0} > {1}", layer.in_channels, layer.out_channels).str();
-    out << llvm::format("%-40s  %6s  %6s  %-11s  %9lld  %11lld  %6d  %8.3f  %s\n", layer.name, kernel.c_str(),
-                        stride.c_str(), channels.c_str(), static_cast<long long>(layer.pairs),
-                        static_cast<long long>(layer.padded_rows), layer.gemm_groups,
-                        layer.gather + layer.gemm + layer.scatter, dataflow_name(layer.dataflow));
+    out << llvm::formatv("{0,-40}  {1,6}  {2,6}  {3,-11}  {4,9}  {5,11}  {6,6}  {7,8:f3}  {8}\n", layer.name,
+                         kernel, stride, channels, layer.pairs, layer.padded_rows, layer.gemm_groups,
+                         real(layer.gather + layer.gemm + layer.scatter), dataflow_name(layer.dataflow));
   }
 }
 
@@ -89,12 +90,12 @@ void print_input(const RunReport& report, llvm::raw_ostream& out) {
   out << "cloud: " << report.cloud << (report.columns.empty() ? "" : "; ") << report.columns << "\n";
   if (report.frame.is_moved()) {
     const Position& origin = report.frame.origin;
-    out << llvm::format("origin: %.15g,%.15g,%.15g m; features are relative to it, outputs are not\n",
-                        origin[0], origin[1], origin[2]);
+    out << llvm::formatv("origin: {0:g15},{1:g15},{2:g15} m; features are relative to it, outputs are not\n",
+                         real(origin[0]), real(origin[1]), real(origin[2]));
   }
   if (report.frame.is_coarse()) {
-    out << llvm::format("positions are %.2g m apart at worst, %.2g %% of a voxel\n", report.frame.step,
-                        100 * report.frame.step_voxels);
+    out << llvm::formatv("positions are {0:g2} m apart at worst, {1:g2} % of a voxel\n",
+                         real(report.frame.step), real(100 * report.frame.step_voxels));
   }
   out << llvm::formatv("{0} points", report.points);
   if (report.skipped > 0) out << llvm::formatv(", {0} invalid ones dropped", report.skipped);
@@ -106,16 +107,17 @@ void print_input(const RunReport& report, llvm::raw_ostream& out) {
 void print_times(const RunReport& report, llvm::raw_ostream& out) {
   const minuet_stage_times& stages = report.stages;
   out << "\nstages, ms: ";
-  if (report.is_voxelized) out << llvm::format("voxelize %.3f, ", report.voxelize_ms);
-  out << llvm::format("sort %.3f, map %.3f, gather %.3f, gemm %.3f, scatter %.3f, other %.3f\n", stages.sort,
-                      stages.map, stages.gather, stages.gemm, stages.scatter, stages.other);
+  if (report.is_voxelized) out << llvm::formatv("voxelize {0:f3}, ", real(report.voxelize_ms));
+  out << llvm::formatv("sort {0:f3}, map {1:f3}, gather {2:f3}, gemm {3:f3}, scatter {4:f3}, other {5:f3}\n",
+                       real(stages.sort), real(stages.map), real(stages.gather), real(stages.gemm),
+                       real(stages.scatter), real(stages.other));
   if (report.repeats == 0) {
-    out << llvm::format("first (cold) %.2f ms, of it the inference %.3f ms (--repeat times warm ones)\n",
-                        report.first_ms, report.total_ms);
+    out << llvm::formatv("first (cold) {0:f2} ms, of it the inference {1:f3} ms (--repeat times warm ones)\n",
+                         real(report.first_ms), real(report.total_ms));
     return;
   }
-  out << llvm::format("first (cold) %.2f ms, total (median of %d %s) %.3f ms\n", report.first_ms,
-                      report.repeats, report.is_replay ? "in capacity mode" : "warm", report.total_ms);
+  out << llvm::formatv("first (cold) {0:f2} ms, total (median of {1} {2}) {3:f3} ms\n", real(report.first_ms),
+                       report.repeats, report.is_replay ? "in capacity mode" : "warm", real(report.total_ms));
 }
 
 llvm::json::Array kernels_json(const std::vector<KernelFacts>& kernels) {
@@ -150,7 +152,7 @@ llvm::Error query_shapes(minuet_execution* execution, const minuet_plan_info& ne
   return llvm::Error::success();
 }
 
-std::string json_text(const llvm::json::Value& value) { return llvm::formatv("{0:2}\n", value).str(); }
+std::string json_text(const llvm::json::Value& value) { return print_json(value, 2) + "\n"; }
 
 llvm::json::Object stages_json(const minuet_stage_times& stages) {
   return llvm::json::Object{{"sort", stages.sort}, {"map", stages.map},         {"gather", stages.gather},
@@ -239,9 +241,9 @@ void print_kernels(const std::vector<KernelFacts>& kernels, llvm::raw_ostream& o
   if (kernels.empty()) return;  // the CPU compiles none
   out << "\nregisters  shared, bytes  cubin, bytes  compile, ms  origin    kernel\n";
   for (const KernelFacts& kernel : kernels) {
-    out << llvm::format("%9d  %13d  %12lld  %11.1f  %-8s  %s\n", kernel.registers, kernel.shared_bytes,
-                        static_cast<long long>(kernel.cubin_bytes), kernel.compile_ms, kernel.origin.c_str(),
-                        kernel.name.c_str());
+    out << llvm::formatv("{0,9}  {1,13}  {2,12}  {3,11:f1}  {4,-8}  {5}\n", kernel.registers,
+                         kernel.shared_bytes, kernel.cubin_bytes, real(kernel.compile_ms), kernel.origin,
+                         kernel.name);
   }
 }
 

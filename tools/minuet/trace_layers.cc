@@ -66,7 +66,7 @@ class DeviceRow {
 }  // namespace
 
 llvm::Expected<std::string> add_device_times(llvm::StringRef trace, const DeviceTimes& times) {
-  MINUET_ASSIGN(llvm::json::Value value, llvm::json::parse(trace));
+  MINUET_ASSIGN(llvm::json::Value value, parse_json(trace));
   Array* const events = value.getAsObject() ? value.getAsObject()->getArray("traceEvents") : nullptr;
   if (!events) return broken("the trace has no \"traceEvents\"");
   const LastSpan prepare = last_span(*events, "prepare"), run = last_span(*events, "run");

@@ -1,6 +1,7 @@
 #include "codegen/cache/entry.h"
 
 #include <gtest/gtest.h>
+#include <locale.h>
 
 #include <algorithm>
 
@@ -55,6 +56,41 @@ TEST(Entry, R05_ReadsBackWhatWasWritten) {
   EXPECT_EQ(read.binary.compile_ms, 2.5);
   EXPECT_EQ(read.binary.compiler_id, "fake 1");
   EXPECT_EQ(read.binary.log.substr(0, 14), "a \"quoted\" log");
+}
+
+/// The thread's locale for the length of a scope; with an empty name that of the process, which has a decimal
+/// comma where this test runs as cache_test.comma.
+class ThreadLocale {
+ public:
+  explicit ThreadLocale(const std::string& name)
+      : locale_(name.empty() ? LC_GLOBAL_LOCALE : ::newlocale(LC_ALL_MASK, name.c_str(), locale_t{})),
+        before_(::uselocale(locale_)) {}
+  ~ThreadLocale() {
+    ::uselocale(before_);
+    if (locale_ != LC_GLOBAL_LOCALE) ::freelocale(locale_);
+  }
+
+ private:
+  const locale_t locale_, before_;
+};
+
+TEST(Entry, IsWrittenAndReadAlikeInEveryLocale) {
+  Entry entry = make_entry();
+  entry.binary.compile_ms = 1234567.0625;
+  EXPECT_NE(write_manifest(entry).find("\"compile_ms\":1234567.0625,"), std::string::npos);
+  for (const char* const writer : {"C", ""}) {
+    for (const char* const reader : {"C", ""}) {
+      std::string bytes;
+      {
+        const ThreadLocale locale(writer);
+        bytes = write_entry(entry);
+      }
+      const ThreadLocale locale(reader);
+      llvm::Expected<Entry> read = read_entry(bytes);
+      ASSERT_TRUE(bool(read)) << llvm::toString(read.takeError());
+      EXPECT_EQ(read->binary.compile_ms, entry.binary.compile_ms);
+    }
+  }
 }
 
 TEST(Entry, R05_EqualEntriesAreEqualBytes) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cstring>
 #include <filesystem>
 
 #include "tests/codegen/cache/store_fakes.h"
@@ -78,6 +79,46 @@ TEST(Store, R07_DamageIsToldClearedAndReplaced) {
   }
   const Sample other = make_sample("other");
   expect_repair("another kernel's", [&](const std::string& file) { write_text(file, other.bytes); });
+}
+
+/// A sample whose manifest has `text` in the place of its compile time. Its digest is right, as a writer of
+/// another version or in another locale leaves it.
+Sample with_compile_time(const std::string& text) {
+  constexpr std::size_t kHead = 96, kManifestSize = 12, kDigest = 32;
+  Sample sample = make_sample("odd");
+  std::uint32_t size = 0;
+  std::memcpy(&size, &sample.bytes[kManifestSize], sizeof size);
+  std::string manifest = sample.bytes.substr(kHead, size);
+  const std::string frame = sample.bytes.substr(kHead + size), field = "\"compile_ms\":2.5";
+  manifest.replace(manifest.find(field), field.size(), text);
+  size = static_cast<std::uint32_t>(manifest.size());
+  std::memcpy(&sample.bytes[kManifestSize], &size, sizeof size);
+  sample.bytes.replace(kDigest, 64, sha256_hex(manifest + frame));
+  sample.bytes = sample.bytes.substr(0, kHead) + manifest + frame;
+  return sample;
+}
+
+TEST(Store, AFieldThatIsNotNeededRemovesNoEntry) {
+  const auto in_arrays = [](std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  const std::pair<std::string, bool> fields[] = {
+      {"\"compile_ms\":2.5", true},        {"\"compile_us\":2500", true},
+      {"\"compile_ms\":\"2.5\"", true},    {"\"compile_ms\":null,\"new\":{\"a\":[1]}", true},
+      {"\"compile_ms\":2,5", false},  // as older versions wrote it under a decimal comma
+      {"\"compile_ms\":nan", false},       {"\"compile_ms\":1,\"compile_ms\":1", false},
+      {"\"new\":" + in_arrays(100), false}};
+  for (const auto& [text, is_read] : fields) {
+    const TemporaryFolder folder;
+    Warnings warnings;
+    Store store = make_store(folder.path(), &warnings);
+    const Sample sample = with_compile_time(text);
+    store.publish(sample.key, sample.bytes);
+    EXPECT_EQ(store.find(sample.key).has_value(), is_read) << text;
+    EXPECT_EQ(warnings.all().empty(), is_read) << text;
+    EXPECT_EQ(contents(store.entry_path(sample.key)), sample.bytes) << text << ": it stays as it was";
+    const Sample good = make_sample("odd");
+    store.publish(good.key, good.bytes);
+    EXPECT_NE(store.find(good.key), std::nullopt) << "and a compile replaces it";
+  }
 }
 
 TEST(Store, R07_WhateverStandsInAnEntrysPlaceIsClearedAndReplaced) {

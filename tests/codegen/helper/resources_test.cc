@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <thread>
 
+#include "codegen/cpu_count.h"
 #include "tests/codegen/fakes.h"
 
 namespace minuet {
@@ -31,7 +31,7 @@ class Machine {
   TemporaryFolder folder_;
 };
 
-const int kCores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+const int kCores = cpus_of_thread();
 
 TEST(Resources, R19_WithoutGroupsAllOfTheMachineIsThere) {
   for (const char* groups : {"", "0::/\n", "0::/user.slice/nobody.scope\n", "no groups at all\n"}) {

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <random>
 
+#include "codegen/json_text.h"
 #include "llvm/Support/JSON.h"
 #include "tests/codegen/tuning/examples.h"
 
@@ -32,7 +33,7 @@ TuningEntry random_entry(std::mt19937& random) {
 
 TEST(TuningEntry, R33_ItsTextSaysWhatItIs) {
   const std::string text = print_entry(example_entry());
-  llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
+  llvm::Expected<llvm::json::Value> value = parse_json(text);
   ASSERT_TRUE(static_cast<bool>(value));
   const llvm::json::Object& object = *(*value->getAsArray())[0].getAsObject();
   EXPECT_EQ(*object.getInteger("schema"), kTuningSchema);

@@ -5,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "codegen/number_text.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -196,7 +197,7 @@ llvm::json::Object cloud_json(const BenchCloud& cloud, const std::vector<Uploade
   return entry;
 }
 
-std::string milliseconds(double time) { return llvm::formatv("{0:F3}", time); }
+std::string milliseconds(double time) { return fixed_text(time, 3); }
 
 /// Of the table on stdout, which grows as clouds are measured.
 void print_row(llvm::StringRef cloud, llvm::StringRef voxels, llvm::StringRef median, llvm::StringRef p10,
@@ -389,7 +390,8 @@ llvm::Error bench_command(const Arguments& arguments) {
   std::optional<Progress> progress("reading the clouds");
   MINUET_ASSIGN(const std::vector<BenchCloud> clouds, open_bench_clouds(arguments.clouds, files));
   progress.reset();
-  MINUET_ASSIGN(const ContextHandle context, open_context({arguments.cache}));
+  MINUET_ASSIGN(const ContextHandle context, open_context({arguments.cache, /*trace=*/false,
+                                                           /*must_jit=*/false, arguments.device.threads}));
   DeviceFacts facts;
   MINUET_ASSIGN(const DeviceHandle device, open_device(context.get(), arguments.device, facts));
   if (arguments.tuned) MINUET_TRY(load_tuning(context.get(), device.get()));

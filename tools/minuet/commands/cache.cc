@@ -3,6 +3,7 @@
 #include <map>
 
 #include "codegen/cache/cache_options.h"
+#include "codegen/number_text.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
@@ -25,7 +26,7 @@ struct ReadKernel {
   std::string damage;
 };
 
-void print_json(llvm::json::Value value) { llvm::outs() << llvm::formatv("{0:2}\n", value); }
+void print_object(const llvm::json::Object& object) { llvm::outs() << json_text(object); }
 
 llvm::Expected<std::vector<ReadKernel>> read_all(CacheSource& source) {
   MINUET_ASSIGN(const std::vector<StoredKernel> stored, source.list());
@@ -65,7 +66,7 @@ llvm::Error list_kernels(const Arguments& arguments) {
   if (arguments.to_json) {
     Array rows;
     for (const ReadKernel& kernel : kernels) rows.push_back(to_json(kernel));
-    print_json(Object{{"where", source->where()}, {"kernels", std::move(rows)}});
+    print_object(Object{{"where", source->where()}, {"kernels", std::move(rows)}});
     return llvm::Error::success();
   }
   llvm::outs() << llvm::formatv("{0,-10} {1,9} {2,9} {3,8}  {4}  {5}\n", "arch", "cubin", "stored", "hours",
@@ -78,8 +79,8 @@ llvm::Error list_kernels(const Arguments& arguments) {
     }
     const Binary& binary = kernel.entry->binary;
     llvm::outs() << llvm::formatv("{0,-10} {1,9} {2,9} {3,8:f1}  {4}  {5}\n", binary.arch,
-                                  binary.cubin.size(), kernel.stored.stored_bytes, kernel.stored.age_hours,
-                                  key, binary.display_name);
+                                  binary.cubin.size(), kernel.stored.stored_bytes,
+                                  real(kernel.stored.age_hours), key, binary.display_name);
   }
   llvm::outs() << llvm::formatv("{0} kernels in {1}\n", kernels.size(), source->where());
   return llvm::Error::success();
@@ -130,7 +131,7 @@ llvm::Error inspect_kernel(const Arguments& arguments) {
   object["compiler"] = binary.compiler_id;
   object["log"] = llvm::json::fixUTF8(binary.log);
   if (arguments.to_json) {
-    print_json(std::move(object));
+    print_object(std::move(object));
     return llvm::Error::success();
   }
   for (const auto& field : object) {
@@ -163,7 +164,7 @@ llvm::Error extract_kernel(const Arguments& arguments) {
   if (arguments.to_json) {
     Object object = to_json(kernel);
     object["path"] = arguments.output;
-    print_json(std::move(object));
+    print_object(std::move(object));
   } else {
     llvm::outs() << llvm::formatv("{0}: {1} for {2}, {3} bytes\n", arguments.output, binary.display_name,
                                   binary.arch, binary.cubin.size());
@@ -182,9 +183,9 @@ llvm::Error verify_kernels(const Arguments& arguments) {
     Array rows;
     for (const auto& [what, why] : damaged)
       rows.push_back(Object{{"key", what}, {"damage", llvm::json::fixUTF8(why)}});
-    print_json(Object{{"where", source->where()},
-                      {"kernels", static_cast<int64_t>(kernels.size())},
-                      {"damaged", std::move(rows)}});
+    print_object(Object{{"where", source->where()},
+                        {"kernels", static_cast<int64_t>(kernels.size())},
+                        {"damaged", std::move(rows)}});
   } else {
     for (const auto& [what, why] : damaged) llvm::outs() << what << ": " << why << "\n";
     llvm::outs() << llvm::formatv("{0} kernels in {1}, {2} damaged\n", kernels.size(), source->where(),
@@ -208,13 +209,13 @@ llvm::Error prune_store(const Arguments& arguments) {
   if (!result) return as_user_error(result.takeError());
   if (!result->ran) return broken("another process prunes the cache folder now");
   if (arguments.to_json) {
-    print_json(Object{{"where", store.directory()},
-                      {"entries", static_cast<int64_t>(result->entries)},
-                      {"bytes", static_cast<int64_t>(result->bytes)},
-                      {"removed_entries", static_cast<int64_t>(result->removed_entries)},
-                      {"removed_bytes", static_cast<int64_t>(result->removed_bytes)},
-                      {"removed_orphans", static_cast<int64_t>(result->removed_orphans)},
-                      {"removed_locks", static_cast<int64_t>(result->removed_locks)}});
+    print_object(Object{{"where", store.directory()},
+                        {"entries", static_cast<int64_t>(result->entries)},
+                        {"bytes", static_cast<int64_t>(result->bytes)},
+                        {"removed_entries", static_cast<int64_t>(result->removed_entries)},
+                        {"removed_bytes", static_cast<int64_t>(result->removed_bytes)},
+                        {"removed_orphans", static_cast<int64_t>(result->removed_orphans)},
+                        {"removed_locks", static_cast<int64_t>(result->removed_locks)}});
     return llvm::Error::success();
   }
   llvm::outs() << llvm::formatv(
@@ -257,7 +258,7 @@ llvm::Error show_stats(const Arguments& arguments) {
     object["damaged"] = damaged.kernels;
     object["archs"] = std::move(by_arch);
     object["compilers"] = std::move(by_compiler);
-    print_json(std::move(object));
+    print_object(std::move(object));
     return llvm::Error::success();
   }
   auto line = [](llvm::StringRef name, const Sum& sum) {

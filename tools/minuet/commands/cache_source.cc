@@ -77,7 +77,7 @@ llvm::Expected<std::string> cache_directory(const Arguments& arguments) {
   if (!is_folder) {
     const std::error_code error = llvm::sys::fs::is_directory(folder, is_folder);
     if (error && error != std::errc::no_such_file_or_directory)
-      return bad_input("the cache folder '{0}' cannot be read: {1}", folder, error.message());
+      return bad_input("the cache folder '{0}' cannot be read: {1}", folder, system_text(error));
   }
   if (!is_folder) return bad_input("there is no cache folder '{0}'", folder);
   llvm::Expected<std::string> chosen = choose_cache_directory(folder, process_environment());

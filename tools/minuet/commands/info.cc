@@ -1,4 +1,5 @@
 // `minuet info`: what this machine has, and what is missing and how to get it.
+#include "codegen/number_text.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/raw_ostream.h"
 #include "tools/minuet/commands/commands.h"
@@ -14,7 +15,7 @@ void print_line(const char* what, llvm::StringRef value) {
 
 void print_device(minuet_context* context, const std::string& name) {
   DeviceFacts facts;
-  llvm::Expected<DeviceHandle> device = open_device(context, name, facts);
+  llvm::Expected<DeviceHandle> device = open_device(context, {name, 0}, facts);
   if (!device) {
     llvm::outs() << llvm::formatv("{0,-14}{1}: {2}\n", "device", name, llvm::toString(device.takeError()));
     return;
@@ -22,7 +23,7 @@ void print_device(minuet_context* context, const std::string& name) {
   llvm::outs() << llvm::formatv("{0,-14}{1}: {2}", "device", facts.name, facts.description);
   if (!facts.arch.empty()) llvm::outs() << ", " << facts.arch;
   if (facts.memory_bytes > 0) {
-    llvm::outs() << llvm::formatv(", {0:f1} GiB", static_cast<double>(facts.memory_bytes) / 0x1p30);
+    llvm::outs() << llvm::formatv(", {0:f1} GiB", real(static_cast<double>(facts.memory_bytes) / 0x1p30));
   }
   llvm::outs() << "\n";
 }

@@ -2,6 +2,7 @@
 #include <map>
 #include <optional>
 
+#include "codegen/number_text.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/Path.h"
@@ -124,7 +125,7 @@ void print_summary(const Arguments& arguments, const PrecompileWork& progress,
   if (arguments.list_kernels || arguments.output.empty()) print_kernels(progress.kernels, out);
   for (const std::string& failure : progress.failures) out << "failed: " << failure << "\n";
   out << llvm::formatv("\n{0} kernels, {1} bytes in {2:f1} s: {3} compiled, {4} found, {5} failed\n",
-                       result.kernels, result.bytes, result.seconds, result.compiled, result.found,
+                       result.kernels, result.bytes, real(result.seconds), result.compiled, result.found,
                        result.failed);
   for (const auto& [network, sentence] : progress.missing_heads) out << sentence << "\n";
   for (const std::string& line : progress.bundle_lines) out << line << "\n";

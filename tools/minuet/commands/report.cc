@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "codegen/json_text.h"
+#include "codegen/number_text.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "tools/minuet/commands/commands.h"
@@ -25,7 +26,7 @@ llvm::Expected<std::vector<std::string>> result_files(const std::string& folder)
   for (fs::recursive_directory_iterator at(folder, error), end; at != end && !error; at.increment(error)) {
     if (extension_of(at->path()) == ".json" && !fs::is_directory(at->path())) files.push_back(at->path());
   }
-  if (error) return bad_input("'{0}' cannot be read: {1}", folder, error.message());
+  if (error) return bad_input("'{0}' cannot be read: {1}", folder, system_text(error));
   if (files.empty()) return bad_input("'{0}' has no .json file: minuet bench --output writes such", folder);
   std::sort(files.begin(), files.end());
   return files;
@@ -68,8 +69,8 @@ llvm::Error report_command(const Arguments& arguments) {
                                                      {"licence", html_text(page_file("d3.licence"))},
                                                      {"data", script_json(std::move(documents))}});
   MINUET_TRY(output.write(page));
-  llvm::outs() << llvm::formatv("{0}: {1} result files, {2:F1} MB\n", arguments.output, files.size(),
-                                static_cast<double>(page.size()) / 1e6);
+  llvm::outs() << llvm::formatv("{0}: {1} result files, {2:f1} MB\n", arguments.output, files.size(),
+                                real(static_cast<double>(page.size()) / 1e6));
   return llvm::Error::success();
 }
 

@@ -33,7 +33,8 @@ struct Session {
 llvm::Expected<Session> open_session(const Arguments& arguments) {
   Session session;
   session.choice = arguments.execution;
-  MINUET_ASSIGN(session.context, open_context({arguments.cache, !arguments.trace.empty()}));
+  MINUET_ASSIGN(session.context, open_context({arguments.cache, !arguments.trace.empty(), /*must_jit=*/false,
+                                               arguments.device.threads}));
   MINUET_ASSIGN(session.device, open_device(session.context.get(), arguments.device, session.facts));
   if (arguments.tuned) MINUET_TRY(load_tuning(session.context.get(), session.device.get()));
   MINUET_ASSIGN(session.dtype, dtype_for(arguments.dtype, session.facts.is_cpu()));

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <optional>
 
+#include "codegen/number_text.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 #include "tools/minuet/clock.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/error.h"
+#include "tools/minuet/options_caches.h"
 #include "tools/minuet/options_rules.h"
 #include "tools/minuet/output_file.h"
 #include "tools/minuet/progress.h"
@@ -70,7 +72,7 @@ llvm::Error run_study(const Study& study, StudyBench& bench, OutputFile& file, c
   if (bench.size() == StudySize::Tiny) document.note("Of the tests' size: numbers and shapes mean nothing.");
   const double seconds = milliseconds_since(start) / 1000;
   llvm::json::Object made = std::move(document).json(bench, seconds);
-  llvm::outs() << llvm::formatv("{0}, {1:f1} s: {2}\n", study.title, seconds, path);
+  llvm::outs() << llvm::formatv("{0}, {1:f1} s: {2}\n", study.title, real(seconds), path);
   print_claims(made);
   llvm::outs().flush();
   return file.write(json_text(std::move(made)));
@@ -98,8 +100,7 @@ void add_study(CLI::App& study, StudyOptions& options) {
                   "folder of the real clouds; default: MINUET_SHARED/data, ../shared/data")
       ->type_name("DIR");
   study.add_option("--commit", options.commit, "commit to note in the JSON; default: none")->type_name("ID");
-  study.add_option("--device", options.device, "cuda:N or cpu; default: cuda:0 where it is usable, else cpu")
-      ->type_name("NAME");
+  add_device(study, options.device);
   study.add_option("--cache", options.cache, "kernel cache folder")->type_name("DIR");
 }
 
@@ -107,7 +108,7 @@ llvm::Error study_command(const Arguments& arguments) {
   const StudyOptions& options = arguments.study;
   MINUET_ASSIGN(const std::vector<const Study*> studies, chosen_studies(options.names));
   if (const std::error_code error = llvm::sys::fs::create_directories(options.output))
-    return bad_input("the folder '{0}' cannot be made: {1}", options.output, error.message());
+    return bad_input("the folder '{0}' cannot be made: {1}", options.output, system_text(error));
   if (!llvm::sys::fs::is_directory(options.output)) return bad_input("'{0}' is no folder", options.output);
   std::optional<Progress> progress("opening the device");
   MINUET_ASSIGN(const std::unique_ptr<StudyBench> bench, StudyBench::open(options));

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "codegen/number_text.h"
 #include "llvm/Support/raw_ostream.h"
 #include "tools/minuet/bench_clouds.h"
 #include "tools/minuet/commands/commands.h"
@@ -12,6 +13,7 @@
 #include "tools/minuet/convert.h"
 #include "tools/minuet/error.h"
 #include "tools/minuet/interrupt.h"
+#include "tools/minuet/options_caches.h"
 #include "tools/minuet/options_rules.h"
 #include "tools/minuet/output_file.h"
 #include "tools/minuet/progress.h"
@@ -52,7 +54,8 @@ struct TuneSession {
 
 llvm::Expected<TuneSession> open_tune_session(const TuneOptions& options) {
   TuneSession session;
-  MINUET_ASSIGN(session.context, open_context({options.cache, /*trace=*/false, /*must_jit=*/true}));
+  MINUET_ASSIGN(session.context,
+                open_context({options.cache, /*trace=*/false, /*must_jit=*/true, options.device.threads}));
   MINUET_ASSIGN(session.device, open_device(session.context.get(), options.device, session.facts));
   MINUET_ASSIGN(session.dtype, dtype_for(options.dtype, session.facts.is_cpu()));
   return session;
@@ -112,12 +115,12 @@ void print_choice(const minuet_tuned_choice* choice, void* user) {
   const double chosen = static_cast<double>(choice->chosen_ns) * 1e-6,
                otherwise = static_cast<double>(choice->default_ns) * 1e-6;
   const std::string rows = llvm::formatv("{0} - {1}", choice->least_rows, choice->most_rows).str(),
-                    less = llvm::formatv("{0:f1} %", 100 - 100 * chosen / otherwise).str(),
+                    less = fixed_text(100 - 100 * chosen / otherwise, 1) + " %",
                     what = is_default ? "default: " + std::string(choice->chosen)
                                       : differences(choice->chosen, choice->otherwise) +
                                             ", default: " + differences(choice->otherwise, choice->chosen);
   llvm::outs() << llvm::formatv("{0,-32} {1,19} {2,11}  {3,-8} {4,10:f4} {5,10:f4} {6,6}  {7}\n", layer, rows,
-                                density_text(*choice), choice->operation, chosen, otherwise,
+                                density_text(*choice), choice->operation, real(chosen), real(otherwise),
                                 is_default ? "" : less, what);
 }
 
@@ -139,7 +142,7 @@ void print_summary(const minuet_tuning_result& result, const Told& told) {
   for (const auto& [reason, count] : told.skipped) llvm::outs() << "skipped: " << reason << "\n";
   llvm::outs() << llvm::formatv(
       "{0} candidates in {1:f1} s, {2} more do not run; the default lost {3} of {4}\n", result.tried,
-      result.seconds, result.skipped, result.won, result.decided);
+      real(result.seconds), result.skipped, result.won, result.decided);
   if (result.tuned_ms <= 0) {
     if (result.won > 0 && !is_interrupted()) {
       llvm::outs() << "no time was left to compare the whole network untuned and tuned\n\n";
@@ -147,8 +150,8 @@ void print_summary(const minuet_tuning_result& result, const Told& told) {
     return;
   }
   llvm::outs() << llvm::formatv(
-      "all clouds, whole network: {0:f3} ms untuned, {1:f3} ms tuned ({2:f1} %)\n\n", result.untuned_ms,
-      result.tuned_ms, 100 * result.tuned_ms / result.untuned_ms);
+      "all clouds, whole network: {0:f3} ms untuned, {1:f3} ms tuned ({2:f1} %)\n\n", real(result.untuned_ms),
+      real(result.tuned_ms), real(100 * result.tuned_ms / result.untuned_ms));
 }
 
 }  // namespace
@@ -175,7 +178,7 @@ std::string differences(llvm::StringRef config, llvm::StringRef other) {
 
 std::string density_text(const minuet_tuned_choice& choice) {
   if (std::isinf(choice.most_density)) return "any";
-  return llvm::formatv("{0:f0} - {1:f0}", choice.least_density, choice.most_density).str();
+  return fixed_text(choice.least_density, 0) + " - " + fixed_text(choice.most_density, 0);
 }
 
 void add_tune_run(CLI::App& tune, TuneOptions& options) {
@@ -196,8 +199,7 @@ void add_tune_run(CLI::App& tune, TuneOptions& options) {
            "gather-gemm-scatter or fused: the kernels of that one alone; default: auto, both, and which is "
            "faster")
         ->type_name("NAME");
-    app.add_option("--device", options.device, "cuda:N or cpu; default: cuda:0 where it is usable, else cpu")
-        ->type_name("NAME");
+    add_device(app, options.device);
     app.add_option("--cache", options.cache, "kernel cache folder, which keeps the results too")
         ->type_name("DIR");
   };

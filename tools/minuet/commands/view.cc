@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "codegen/number_text.h"
 #include "llvm/Support/Path.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/error.h"
@@ -59,8 +60,8 @@ void print_levels(const Input& input, const std::vector<ViewLevel>& levels, cons
                                 "neighbours");
   for (const ViewLevel& level : levels) {
     const auto voxels = static_cast<double>(level.neighbours.size());
-    llvm::outs() << llvm::formatv("{0,6} {1,10} {2,12} {3,12:F2}\n", level.stride, level.neighbours.size(),
-                                  level.pairs, static_cast<double>(level.pairs) / voxels);
+    llvm::outs() << llvm::formatv("{0,6} {1,10} {2,12} {3,12:f2}\n", level.stride, level.neighbours.size(),
+                                  level.pairs, real(static_cast<double>(level.pairs) / voxels));
   }
 }
 
@@ -74,7 +75,8 @@ llvm::Error view_command(const Arguments& arguments) {
   MINUET_ASSIGN(const ViewColumns columns, read_columns(arguments.view, input));
   MINUET_ASSIGN(const Palette palette, read_palette(arguments.palette, columns.labels));
   progress->say("opening the device");
-  MINUET_ASSIGN(const ContextHandle context, open_context({arguments.cache}));
+  MINUET_ASSIGN(const ContextHandle context, open_context({arguments.cache, /*trace=*/false,
+                                                           /*must_jit=*/false, arguments.device.threads}));
   DeviceFacts facts;
   MINUET_ASSIGN(const DeviceHandle device, open_device(context.get(), arguments.device, facts));
   progress->say("making coordinate sets and kernel maps");
@@ -97,7 +99,8 @@ llvm::Error view_command(const Arguments& arguments) {
   MINUET_TRY(file.write(page));
   progress.reset();
   print_levels(input, levels, device_text);
-  llvm::outs() << llvm::formatv("{0}: {1:F1} MB\n", arguments.output, static_cast<double>(page.size()) / 1e6);
+  llvm::outs() << llvm::formatv("{0}: {1:f1} MB\n", arguments.output,
+                                real(static_cast<double>(page.size()) / 1e6));
   return llvm::Error::success();
 }
 

@@ -163,10 +163,10 @@ std::optional<double> parse_double(llvm::StringRef token) {
   const auto [end, error] = std::from_chars(token.begin(), token.end(), value);
   if (token.empty() || end != token.end()) return std::nullopt;
   if (error == std::errc()) return value;
-  // strtod tells the huge, which are infinite, from the tiny, which are zero.
-  return error == std::errc::result_out_of_range
-             ? std::optional<double>(std::strtod(token.str().c_str(), nullptr))
-             : std::nullopt;
+  if (error != std::errc::result_out_of_range) return std::nullopt;
+  // Unlike from_chars, this tells the huge, which are infinite, from the tiny, which are zero.
+  if (token.getAsDouble(value)) return std::nullopt;
+  return value;
 }
 
 std::string quoted(llvm::StringRef word) {
@@ -194,7 +194,7 @@ std::optional<int64_t> parse_count(llvm::StringRef token) {
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> read_file(llvm::StringRef path) {
   if (is_device(path)) return bad_input("'{0}' is a device, no file", path);
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
-  if (!buffer) return bad_input("'{0}' cannot be read: {1}", path, buffer.getError().message());
+  if (!buffer) return bad_input("'{0}' cannot be read: {1}", path, system_text(buffer.getError()));
   if ((*buffer)->getBufferSize() == 0) return bad_input("'{0}' is empty", path);
   return std::move(*buffer);
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <thread>
 
+#include "codegen/cpu_count.h"
 #include "codegen/helper/helper_compiler.h"
 #include "llvm/Support/Path.h"
 #include "tools/minuet/error.h"
@@ -26,7 +27,7 @@ constexpr int64_t kFewItems = 16384;  // that one thread does before others have
 
 /// `count` items on all cores.
 void on_all_cores(int64_t count, const std::function<void(int64_t first, int64_t end)>& work) {
-  const int64_t cores = std::max(1U, std::thread::hardware_concurrency());
+  const int64_t cores = cpu_count();
   const int64_t threads = std::clamp<int64_t>(count / kFewItems, 1, cores);
   std::vector<std::thread> others;
   for (int64_t i = 1; i < threads; ++i)

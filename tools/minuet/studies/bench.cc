@@ -100,7 +100,8 @@ llvm::Expected<std::unique_ptr<StudyBench>> StudyBench::open(const StudyOptions&
   std::unique_ptr<StudyBench> bench(new StudyBench);
   bench->data_ = bench_data_folder(options.data);
   bench->commit_ = options.commit;
-  MINUET_ASSIGN(bench->context_, open_context({options.cache, /*trace=*/false, /*must_jit=*/true}));
+  MINUET_ASSIGN(bench->context_,
+                open_context({options.cache, /*trace=*/false, /*must_jit=*/true, options.device.threads}));
   MINUET_ASSIGN(bench->device_, open_device(bench->context_.get(), options.device, bench->facts_));
   const bool is_cpu = bench->facts_.is_cpu();
   MINUET_ASSIGN(bench->dtype_, dtype_for(options.dtype, is_cpu));
@@ -149,7 +150,7 @@ llvm::json::Object StudyBench::machine() const {
 llvm::Expected<StudyFolder> StudyFolder::create() {
   llvm::SmallString<128> path;
   if (const std::error_code error = llvm::sys::fs::createUniqueDirectory("minuet-study", path))
-    return broken("no temporary folder: " + error.message());
+    return broken("no temporary folder: " + system_text(error));
   StudyFolder folder;
   folder.path_.reset(new std::string(path.str()));
   return folder;

@@ -1,6 +1,7 @@
 // The fused dataflow beside gather-GEMM-scatter, layer by layer.
 #include <algorithm>
 
+#include "codegen/number_text.h"
 #include "tools/minuet/convert.h"
 #include "tools/minuet/document_parts.h"
 #include "tools/minuet/studies/studies.h"
@@ -60,8 +61,8 @@ llvm::Error compare_dataflows(StudyBench& bench, StudyDocument& document, const 
   document.note(llvm::formatv("{0}, {1}: whole inferences take {2:f3} ms fused, {3:f3} ms by "
                               "gather-GEMM-scatter and {4:f3} ms by default, which is the faster one in {5} "
                               "of {6} layers.",
-                              network, cloud.name, median(fused.wall), median(gmas.wall), median(chosen.wall),
-                              right, fused.layers.size())
+                              network, cloud.name, real(median(fused.wall)), real(median(gmas.wall)),
+                              real(median(chosen.wall)), right, fused.layers.size())
                     .str());
   return llvm::Error::success();
 }

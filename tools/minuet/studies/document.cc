@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/number_text.h"
 #include "tools/minuet/document_parts.h"
 
 namespace minuet::tool {
@@ -70,7 +71,7 @@ llvm::json::Object StudyDocument::json(const StudyBench& bench, double seconds) 
   return document;
 }
 
-std::string times_text(double factor) { return llvm::formatv("{0:f2} x", factor).str(); }
+std::string times_text(double factor) { return fixed_text(factor, 2) + " x"; }
 
 std::string speedups_text(const std::vector<double>& factors) {
   if (factors.empty()) return "nothing";

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "codegen/number_text.h"
 #include "codegen/tuning/tuned_config.h"
 #include "tools/minuet/document_parts.h"
 #include "tools/minuet/error.h"
@@ -28,7 +29,7 @@ struct PaddingSums {
   }
   double mean_percent() const { return percent / static_cast<double>(layers); }
   double mean_gemms() const { return gemms / static_cast<double>(layers); }
-  std::string text() const { return llvm::formatv("{0:f1} % and {1:f2}", mean_percent(), mean_gemms()); }
+  std::string text() const { return fixed_text(mean_percent(), 1) + " % and " + fixed_text(mean_gemms(), 2); }
 };
 
 /// By threshold and order; the last ones with heights rounded up, as the library has them.
@@ -100,7 +101,7 @@ void claim_padding(const PaddingStudy& study, StudyDocument& document) {
   for (size_t t = std::size(kThresholds); t-- > 0 && !holds;) {
     const PaddingSums& sorted = study.by_size[t];
     holds = sorted.mean_percent() <= plain.mean_percent() && sorted.mean_gemms() < plain.mean_gemms();
-    if (holds) here += llvm::formatv(" {0} at {1:f0} %", sorted.text(), 100 * kThresholds[t]);
+    if (holds) here += " " + sorted.text() + " at " + fixed_text(100 * kThresholds[t], 0) + " %";
   }
   if (!holds) here += " " + study.by_size[usual].text() + " at the same";
   here += "; with heights rounded up to 64 rows, as the library has them, by size " + study.rounded.text() +

@@ -1,6 +1,7 @@
 // Sensitivity to B and C of the double-traversed binary search (paper 6.4).
 #include <algorithm>
 
+#include "codegen/number_text.h"
 #include "codegen/tuning/tuned_config.h"
 #include "tools/minuet/document_parts.h"
 #include "tools/minuet/studies/studies.h"
@@ -24,7 +25,7 @@ struct Pair {
 };
 
 std::string pair_text(const Pair& pair) {
-  return llvm::formatv("B {0}, C {1}: {2:f4} ms", pair.block, pair.queries, pair.ms).str();
+  return llvm::formatv("B {0}, C {1}: {2:f4} ms", pair.block, pair.queries, real(pair.ms)).str();
 }
 
 }  // namespace

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""The library and the tool read and write numbers as text alike in every locale: the host may have set one whose
+decimal point is a comma. Their sources call nothing that goes by the locale, and with a build the object files refer
+to nothing of that kind either, whatever a template or a macro hides.
+
+usage: check_locale.py [--build BUILD_FOLDER] [ROOT]
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import sources
+
+FOLDERS = ("codegen/", "runtime/", "tools/minuet/")
+BUILD_PROGRAM = "codegen/embed/"  # runs while Minuet is built, in no host
+JSON_TEXT = "json_text.cc"        # the one place where llvm::json parses and prints, under the C locale
+
+# What a source may not say, with what to use instead and the file that may say it all the same.
+BANNED = [
+    (r"#include <(?:fstream|sstream|iostream|iomanip|locale|clocale|regex)>",
+     "iostreams go by the locale: codegen/system_file.h, llvm::MemoryBuffer or raw_ostream", "tools/minuet/options.cc"),
+    (r"\bv?f?printf\([^;]*?\"[^\"]*%[-+#0]*[\d*]*(?:\.[\d*]+)?[lL]?[aefgAEFG]\b",
+     "printf of a real number goes by the locale: codegen/number_text.h", None),
+    (r"\b(?:sn?printf|vsn?printf|f?scanf|sscanf|strto(?:d|f|ld)|atof|sto(?:d|f|ld))\(",
+     "it goes by the locale: codegen/number_text.h, std::from_chars, StringRef::getAsInteger", None),
+    (r"\bllvm::format\(", "it is snprintf: llvm::formatv, with codegen/number_text.h for real numbers", None),
+    (r"\{\d+(?:,-?\d+)?:[eEFpP]\d*\}", "only f and g of codegen/number_text.h are styles of a real number", None),
+    (r"\b(?:llvm::)?json::(?:parse\(|OStream\b)", "llvm::json goes by the locale: codegen/json_text.h",
+     "codegen/" + JSON_TEXT),
+    (r"\bstd::(?:is(?:alpha|alnum|digit|space|print|punct|upper|lower|xdigit)|to(?:upper|lower))\(",
+     "it goes by the locale: llvm/ADT/StringExtras.h", None),
+    (r"\bstrerror(?:_r)?\(|\bgetError\(\)\.message\(\)", "the text is the locale's: errno_text, system_text", None),
+    (r"\b(?:setlocale|localeconv|std::locale)\b", "the locale is the host's", None),
+]
+COMMENT = re.compile(r"//.*")
+
+# What an object file of the library may not refer to; those of LLVM's the tool's may not either, whose CLI11 parses by
+# the C library (main.cc gives it the C locale).
+LLVM = re.compile(r"\bllvm::(write_double\(|raw_ostream::operator<<\(double\)|format_provider<llvm::json::Value"
+                  r"|json::OStream::value|json::parse\()")
+C = re.compile(r" (?:__)?(?:isoc(?:99|23)_)?(?:v?sn?printf|v?f?s?scanf|strto(?:d|f|ld)|atof|strerror|strerror_r|"
+               r"xpg_strerror_r|localeconv|setlocale)(?:_chk)?$| std::(?:__cxx11::)?basic_[io]?f?s?s?tream<| std::locale::")
+
+
+def check_text(root, path):
+    text = (root / path).read_text(errors="replace")
+    for number, line in enumerate(text.splitlines(), 1):
+        line = COMMENT.sub("", line)
+        for pattern, instead, allowed in BANNED:
+            if str(path) != allowed and re.search(pattern, line):
+                yield f"{path}:{number}: {instead}"
+
+
+def ours(path):
+    name = str(path)
+    return path.suffix in {".cc", ".h"} and name.startswith(FOLDERS) and not name.startswith(BUILD_PROGRAM)
+
+
+def check(root):
+    return [problem for path in sources.all_files(root) if ours(path) for problem in check_text(root, path)]
+
+
+def check_objects(build):
+    objects = [path for folder in FOLDERS for path in sorted((build / folder).rglob("*.o"))
+               if "minuet_embed_headers.dir" not in path.parts]
+    if not any(path.name == JSON_TEXT + ".o" for path in objects):
+        return [f"{build}: no object of {JSON_TEXT}, so this check sees nothing"]
+    problems = []
+    for path in objects:
+        if path.name == JSON_TEXT + ".o":
+            continue
+        undefined = subprocess.run(["nm", "-u", "-C", str(path)], capture_output=True, text=True, check=True).stdout
+        for line in undefined.splitlines():
+            in_tool = (build / "tools") in path.parents
+            found = LLVM.search(line) or (None if in_tool else C.search(line))
+            if found:
+                problems.append(f"{path.relative_to(build)}: refers to {line.split(None, 1)[1][:80]}, which goes by "
+                                "the locale")
+    return problems
+
+
+def main():
+    arguments = sys.argv[1:]
+    problems = []
+    if arguments[:1] == ["--build"]:
+        problems += check_objects(pathlib.Path(arguments[1]).resolve())
+        arguments = arguments[2:]
+    root = pathlib.Path(arguments[0]) if arguments else pathlib.Path(__file__).resolve().parents[2]
+    return sources.report("locale", check(root) + problems)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
