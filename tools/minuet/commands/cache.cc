@@ -26,7 +26,7 @@ struct ReadKernel {
   std::string damage;
 };
 
-void print_object(const llvm::json::Object& object) { llvm::outs() << json_text(object); }
+void print_object(llvm::json::Object object) { llvm::outs() << json_text(std::move(object)); }
 
 llvm::Expected<std::vector<ReadKernel>> read_all(CacheSource& source) {
   MINUET_ASSIGN(const std::vector<StoredKernel> stored, source.list());
