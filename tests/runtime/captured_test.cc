@@ -50,7 +50,7 @@ class CapturedTest : public ExecutionTest {
   }
   void wait() { check(minuet_device_synchronize(machine().device(), stream_->get())); }
 
-  /// Runs what is prepared, and captures the same run.
+  /// Runs what is prepared, captures the same run, and runs again.
   void capture(minuet_execution* execution, Captured& run) {
     const auto enqueue = [&] {
       check(run_tensors(execution, {tensor(run.features, run.cloud.count(), 4, dtype())},
@@ -61,6 +61,9 @@ class CapturedTest : public ExecutionTest {
     run.expected = run.output.read<char>();
     run.graph = std::make_unique<CapturedGraph>(stream_->get(), enqueue);
     ASSERT_TRUE(run.graph->whole());
+    enqueue();  // a plain run afterwards does not make the capture undone
+    wait();
+    EXPECT_EQ(run.output.read<char>(), run.expected);
   }
   void expect_replay(Captured& run) {
     run.output.poison();

@@ -11,13 +11,24 @@ using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-class LifetimeTest : public ExecutionTest {};
-
 /// "... needs 12345: ..."
 int64_t bytes_needed(const std::string& message) {
   const size_t at = message.find("needs ");
   return at == std::string::npos ? -1 : std::stoll(message.substr(at + 6));
 }
+
+class LifetimeTest : public ExecutionTest {
+ protected:
+  /// One step of the arena too little is refused, and the message tells what is needed.
+  void expect_refused_in(const Buffer& workspace, int64_t bytes, const Cloud& cloud, int64_t needed) {
+    minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+    options.workspace = workspace.data();
+    options.workspace_bytes = bytes;
+    const Execution short_of = execution(&options);
+    EXPECT_EQ(prepare(machine(), short_of.get(), cloud.coordinates), MINUET_RESOURCE_EXHAUSTED);
+    EXPECT_EQ(bytes_needed(last_error()), needed);
+  }
+};
 
 /// The caller's workspace, poisoned at birth: as much as the library asks for is enough.
 TEST_P(LifetimeTest, WorksInTheCallersWorkspace) {
@@ -44,6 +55,7 @@ TEST_P(LifetimeTest, WorksInTheCallersWorkspace) {
       EXPECT_EQ(run(given, cloud), expected);
       EXPECT_EQ(counters_of(made).allocations, 0) << "it has the caller's workspace";
       check(minuet_device_synchronize(machine().device(), nullptr));
+      expect_refused_in(workspace, bytes - 256, cloud, bytes);
       return;
     }
     ASSERT_EQ(status, MINUET_RESOURCE_EXHAUSTED);

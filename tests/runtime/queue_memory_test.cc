@@ -200,6 +200,46 @@ TEST_P(QueueMemoryOnGpu, FreeBlocksGoBeforeAnAllocationFails) {
   EXPECT_EQ(coordinates_of(machine(), set.get(), 3), line_of(30));
 }
 
+/// A network's arena is filled by a copy that no stream orders. The block that it takes may still be written
+/// by work for a set that is gone.
+TEST_P(QueueMemoryOnGpu, ANetworksArenaWaitsForWorkInItsBlock) {
+  if (!control_) return;  // only the software device shows all orders
+  const Plan plan = make_network(
+      machine(),
+      {"", {}, dtype(), "", 3, R"({"name": "n", "ndim": 3, "in_channels": 4, "channels": [8], "layers": [
+          {"op": "block", "name": "a", "width": 0, "kernel_size": 1}]})"});
+  const std::vector<int32_t> voxels = line_of(50);
+  const std::vector<char> features = encode(dtype(), oracle::draw_features(200, 5));
+  minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+  options.max_points = 64;
+  NetworkRun expected;
+  int64_t bytes = 0;
+  {
+    const Queue queue = make_queue(machine());
+    options.queue = queue.get();
+    const Execution execution = make_execution(machine(), plan.get(), &options);
+    bytes = counters_of(execution.get()).workspace_bytes;
+    expected = run_network(machine(), execution.get(), voxels, features, dtype());
+  }
+  // A coarser set has room for as many keys of 8 bytes as its finer one has rows: half as much again as the
+  // arena.
+  const Buffer coordinates(machine(), line_of(static_cast<int32_t>(bytes / 8 * 3 / 2)));
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    control_->seed(seed);
+    const Queue queue = make_queue(machine());
+    options.queue = queue.get();
+    Coordinates fine = no_set(), coarse = no_set();
+    check(make_set(queue.get(), coordinates, fine));
+    check(make_coarser(fine.get(), 3, coarse));
+    coarse.reset();
+    control_->reset();
+    const Execution execution = make_execution(machine(), plan.get(), &options);
+    EXPECT_EQ(run_network(machine(), execution.get(), voxels, features, dtype()), expected)
+        << "order of seed " << seed;
+  }
+  control_->seed(1);
+}
+
 MINUET_INSTANTIATE_EXECUTION_TEST(QueueMemoryTest);
 INSTANTIATE_TEST_SUITE_P(Devices, QueueMemoryOnGpu,
                          testing::Combine(testing::Values("cuda:0"), testing::Values(DType::F16)),

@@ -75,6 +75,41 @@ TEST_P(SetsTest, MapsThatReachPast128Cells) {
   }
 }
 
+/// Keys are as wide as those of the sets before, unless bounds are declared: two sets of the same coordinates
+/// may have the same layout of fields in keys of 64 bits and of 32.
+TEST_P(SetsTest, MapsBetweenKeysOfTwoWidths) {
+  const std::vector<int32_t> points = lattice(86, 3, 200, 1, {1, 1, 1, 1}, -9, 12);
+  minuet_coordinates_options declared = MINUET_COORDINATES_OPTIONS_INIT;
+  declared.has_bounds = 1;
+  for (size_t field = 0; field < 4; ++field) {
+    declared.least[field] = declared.greatest[field] = points[field];
+    for (size_t i = field; i < points.size(); i += 4) {
+      declared.least[field] = std::min(declared.least[field], points[i]);
+      declared.greatest[field] = std::max(declared.greatest[field], points[i]);
+    }
+  }
+  set_of({0, -(1 << 18), -(1 << 18), -(1 << 18), 0, 1 << 18, 1 << 18, 1 << 18});  // the next keys are wide
+  const Coordinates wide = set_of(points), narrow = set_of(points, declared);
+  const oracle::Geometry geometry{3, {3, 3, 3, 1}};
+  expect_map(wide.get(), narrow.get(), geometry, points, points);
+  expect_map(narrow.get(), wide.get(), geometry, points, points);
+}
+
+/// A set without coordinates has no bounds, and a map to a set that lies far away needs none of it.
+TEST_P(SetsTest, MapsBetweenAnEmptySetAndOneFarAway) {
+  const Coordinates empty = set_of({});
+  for (const int32_t far : {-(1 << 30), 1 << 30}) {
+    const Coordinates away = set_of({7, far, far, far});
+    for (const int32_t dilation : {1, 1000}) {
+      const oracle::Geometry geometry{3, {3, 3, 3, 1}, {dilation, dilation, dilation, 1}};
+      EXPECT_EQ(pair_count(map_of(empty.get(), away.get(), geometry).get()), 0);
+      EXPECT_EQ(pair_count(map_of(away.get(), empty.get(), geometry).get()), 0);
+      EXPECT_EQ(pair_count(map_of(empty.get(), empty.get(), geometry).get()), 0);
+      EXPECT_EQ(pair_count(map_of(away.get(), away.get(), geometry).get()), 1);
+    }
+  }
+}
+
 /// A set is sorted by the bounds of the last one where its own are inside: batches, ends and axes that are
 /// not.
 TEST_P(SetsTest, CloudsThatLeaveTheLastOnesBounds) {
