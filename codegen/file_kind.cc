@@ -14,6 +14,7 @@ constexpr std::uint64_t kLongestTensorHeader = 100u << 20;  // the limit of the 
 constexpr std::size_t kMostShardNames = 3;
 
 constexpr const char* kUnpack = "unpack it first";
+constexpr const char* kSaveTensors = "save its tensors as safetensors";
 
 struct Magic {
   llvm::StringLiteral start;
@@ -36,6 +37,9 @@ constexpr Magic kMagics[] = {
     {"ply\n", FileKind::Ply, false, "a PLY file", ""},
     {"ply\r", FileKind::Ply, false, "a PLY file", ""},
     {"# .PCD", FileKind::Pcd, true, "a PCD file", ""},
+    {"\x80\x02\x8a\x0al\xfc\x9c"
+     "F\xf9 j\xa8P\x19.",  // the number that torch.save wrote first
+     FileKind::Pickle, true, "a PyTorch checkpoint", kSaveTensors},
     {"\x1f\x8b\x08", FileKind::Compressed, false, "compressed by gzip", kUnpack},
     {"BZh", FileKind::Compressed, false, "compressed by bzip2", kUnpack},
     {"\xfd"
@@ -124,7 +128,7 @@ std::optional<KnownFile> identify_text(llvm::StringRef bytes) {
 std::optional<KnownFile> identify_archive(llvm::StringRef bytes) {
   if (!begins_with(bytes, "PK\x03\x04") && !begins_with(bytes, "PK\x05\x06")) return std::nullopt;
   if (bytes.take_front(kStartBytes).contains("data.pkl"))
-    return KnownFile{FileKind::TorchZip, true, "a PyTorch checkpoint", "save its tensors as safetensors"};
+    return KnownFile{FileKind::TorchZip, true, "a PyTorch checkpoint", kSaveTensors};
   return KnownFile{FileKind::Zip, false, "a zip archive, as numpy.savez writes", kUnpack};
 }
 
@@ -138,8 +142,7 @@ std::optional<KnownFile> identify_archive(llvm::StringRef bytes) {
       return KnownFile{magic.kind, magic.is_certain, magic.is, magic.advice};
   }
   if (std::optional<KnownFile> archive = identify_archive(bytes)) return archive;
-  if (is_pickle(bytes))
-    return KnownFile{FileKind::Pickle, false, "a PyTorch checkpoint", "save its tensors as safetensors"};
+  if (is_pickle(bytes)) return KnownFile{FileKind::Pickle, false, "a PyTorch checkpoint", kSaveTensors};
   if (is_onnx(bytes)) return KnownFile{FileKind::Onnx, false, "an ONNX model", ""};
   return identify_text(bytes);
 }

@@ -46,7 +46,7 @@ std::vector<KindCase> kind_cases() {
       {FileKind::Pickle,
        "\x80\x02\x8a\x0al\xfc\x9c"
        "F\xf9 j\xa8P\x19.",
-       false},
+       true},
       {FileKind::Compressed, raw("\x1f\x8b\x08\0\0\0\0\0\x02\x03"), false},
       {FileKind::Compressed, raw("(\xb5/\xfd$"), false},
       {FileKind::Compressed,

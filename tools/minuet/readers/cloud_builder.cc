@@ -28,6 +28,7 @@ std::vector<size_t> places_named(const std::vector<CloudField>& fields, llvm::St
 
 std::vector<std::string> names_at(const std::vector<CloudField>& fields, const std::vector<size_t>& places) {
   std::vector<std::string> names;
+  names.reserve(places.size());
   for (const size_t place : places) names.push_back(fields[place].name);
   return names;
 }
