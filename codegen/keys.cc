@@ -28,11 +28,12 @@ std::string key_of(const KernelSource& source, llvm::StringRef arch) {
 namespace {
 
 bool changes_no_code(llvm::StringRef option) {
-  static constexpr const char* kPrefixes[] = {
-      "--frandom-seed", "-frandom-seed", "--no-cache",           "-no-cache",          "--pch", "-pch",
-      "--create-pch",   "--use-pch",     "--fdevice-time-trace", "-fdevice-time-trace"};
-  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
-                     [&](llvm::StringRef prefix) { return option.take_front(prefix.size()) == prefix; });
+  static constexpr const char* kNames[] = {"frandom-seed", "no-cache",    "pch",
+                                           "create-pch",   "use-pch",     "pch-dir",
+                                           "pch-messages", "pch-verbose", "fdevice-time-trace"};
+  llvm::StringRef name = option.split('=').first;
+  if (!name.consume_front("--") && !name.consume_front("-")) return false;
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
 }  // namespace

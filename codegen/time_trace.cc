@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -34,7 +35,9 @@ llvm::Expected<std::unique_ptr<TimeTrace>> TimeTrace::create(const std::string& 
   return std::unique_ptr<TimeTrace>(new TimeTrace(path, file, std::move(folder)));
 }
 
-TimeTrace::~TimeTrace() { ::close(file_); }
+TimeTrace::~TimeTrace() {
+  if (file_ >= 0) ::close(file_);
+}
 
 void TimeTrace::reset() { ::unlink(written().c_str()); }
 
@@ -49,6 +52,7 @@ llvm::Error TimeTrace::finish() {
     if (written < 0) return cannot_write(path_, errno_text(errno));
     done += static_cast<std::size_t>(written);
   }
+  if (::close(std::exchange(file_, -1)) != 0) return cannot_write(path_, errno_text(errno));
   return llvm::Error::success();
 }
 

@@ -32,7 +32,7 @@ class TimeTrace {
   std::string written() const { return folder_->path() + "/trace.json"; }
 
   std::string path_;
-  int file_;
+  int file_;                           // -1 once it is finished
   std::unique_ptr<PchFolder> folder_;  // any private folder that does not outlive us will do
 };
 

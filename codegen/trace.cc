@@ -5,8 +5,9 @@
 
 #include <vector>
 
-#include "codegen/cache/file_system.h"
+#include "codegen/cache/whole_file.h"
 #include "codegen/json_text.h"
+#include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -50,11 +51,18 @@ std::string Trace::json() const {
   return print_json(llvm::json::Object{{"displayTimeUnit", "ms"}, {"traceEvents", std::move(spans)}});
 }
 
+/// A file takes the place of the one that was there once it is whole. A pipe or a device is written as it is.
 llvm::Error Trace::write(const std::string& path) const {
+  namespace fs = llvm::sys::fs;
   const std::string text = json() + "\n";
-  MINUET_TRY(check_file_limit(text.size()));
+  fs::file_status status;
+  if (fs::status(path, status) || status.type() == fs::file_type::regular_file) {
+    llvm::SmallString<256> whole;
+    if (fs::real_path(path, whole)) whole = path;  // there is no file yet
+    return annotate(write_whole_file(whole.str().str(), text), "the trace cannot be written");
+  }
   std::error_code failure;
-  llvm::raw_fd_ostream file(path, failure, llvm::sys::fs::OF_None);
+  llvm::raw_fd_ostream file(path, failure, fs::OF_None);
   if (!failure) {
     file << text;
     file.close();

@@ -32,7 +32,7 @@ llvm::Error RecordFile::append(const KernelRequest& request) const {
   }
   if (!error && ::write(file, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
     error = trouble();
-  ::close(file);
+  if (::close(file) != 0 && !error) error = trouble();
   if (!error) return error;
   return annotate(std::move(error), "missing kernels are not recorded");
 }

@@ -69,8 +69,8 @@ TuningSnapshot::TuningSnapshot(const TuningEnvironment& environment, const Tunin
 
 bool TuningSnapshot::serves(llvm::StringRef arch) const {
   if (arch.empty()) return compute_capability_.empty();
-  const auto [major, minor] = llvm::StringRef(compute_capability_).split('.');
-  return (major + minor).str() == std::to_string(capability(arch));
+  const int number = capability(arch);
+  return compute_capability_ == std::to_string(number / 10) + "." + std::to_string(number % 10);
 }
 
 std::size_t TuningSnapshot::size() const {

@@ -61,6 +61,60 @@ TEST(Keys, R01_WhatChangesNoCodeChangesNoKey) {
   }
 }
 
+/// Each by itself: left out, with another value, given another name, moved.
+TEST(Keys, R01_EveryOptionOfACompileChangesTheKey) {
+  for (const char* arch : {"sm_80", "sm_90a", "compute_90"}) {
+    Request request;
+    request.arch = arch;
+    request.options = compile_options(arch);
+    const std::vector<std::string> whole = request.options;
+    std::set<std::string> keys = {request.key()};
+    std::size_t changes = 1;
+    const auto expect_another = [&](const std::string& what) {
+      EXPECT_TRUE(keys.insert(request.key()).second) << arch << ": " << what;
+      ++changes;
+      request.options = whole;
+    };
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      const std::string& option = whole[i];
+      const llvm::StringRef value = llvm::StringRef(option).split('=').second;
+      request.options.erase(request.options.begin() + static_cast<std::ptrdiff_t>(i));
+      expect_another("without " + option);
+      request.options[i] = option.substr(0, option.size() - value.size()) + "other";
+      expect_another("another value of " + option);
+      request.options[i] = option + "x";
+      expect_another("more than " + option);
+      request.options[i] = option.substr(1);
+      expect_another("a dash less of " + option);
+      request.options.push_back(option);
+      expect_another("twice " + option);
+      // One of the source's own is the same letters in another place, and means the same to the compiler.
+      if (i > 0) std::swap(request.options[i - 1], request.options[i]), expect_another("moved " + option);
+    }
+    EXPECT_EQ(keys.size(), changes);
+  }
+}
+
+TEST(Keys, R01_ANameThatOnlyBeginsAsOneThatChangesNoCodeCounts) {
+  for (const std::string name : {"frandom-seed", "no-cache", "pch", "create-pch", "use-pch", "pch-dir",
+                                 "pch-messages", "pch-verbose", "fdevice-time-trace"}) {
+    for (const std::string dashes : {"-", "--"}) {
+      const auto changes = [&](const std::string& option) {
+        Request request;
+        request.source.options = {option};
+        return request.key() != Request().key();
+      };
+      EXPECT_FALSE(changes(dashes + name)) << name;
+      EXPECT_FALSE(changes(dashes + name + "=value")) << name;
+      for (const char* more : {"x", "-x", "-x=value", "s", "2=value"})
+        EXPECT_TRUE(changes(dashes + name + more)) << dashes << name << more;
+      EXPECT_TRUE(changes(name)) << "no dash";
+      EXPECT_TRUE(changes("-" + dashes + "-" + name)) << "too many";
+      EXPECT_TRUE(changes("--x=" + dashes + name)) << "a value";
+    }
+  }
+}
+
 TEST(Keys, R01_PtxHasAKeyOfItsOwn) {
   Request code, ptx;
   code.arch = "sm_90", ptx.arch = "compute_90";

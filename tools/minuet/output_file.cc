@@ -94,11 +94,12 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
     : path_(std::move(other.path_)),
       target_(std::move(other.target_)),
       temporary_(std::move(other.temporary_)),
-      descriptor_(std::exchange(other.descriptor_, -1)) {}
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      is_unfinished_(std::exchange(other.is_unfinished_, false)) {}
 
 OutputFile::~OutputFile() {
-  if (descriptor_ < 0) return;
-  ::close(descriptor_);
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!is_unfinished_) return;
   (void)fs::remove(temporary_);
   forget_unfinished(temporary_);
 }
@@ -127,6 +128,7 @@ llvm::Expected<OutputFile> OutputFile::open(llvm::StringRef path) {
     file.descriptor_ = ::open(file.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   }
   if (file.descriptor_ < 0) return file.failed(errno_text(errno));
+  file.is_unfinished_ = true;
   note_unfinished(file.temporary_);
   if (is_there) (void)::fchmod(file.descriptor_, there.st_mode & 07777);
   return file;
@@ -152,14 +154,17 @@ llvm::Error OutputFile::write(llvm::StringRef bytes) {
 
 llvm::Error OutputFile::keep() {
   if (descriptor_ < 0) return llvm::Error::success();
-  (void)::fsync(descriptor_);  // not every file system can; the name never stands for half a file
+  // EINVAL: this file system cannot. Else what fails here or at the close was not written, and the name is
+  // never to stand for half a file.
+  if (::fsync(descriptor_) != 0 && errno != EINVAL) return failed(errno_text(errno), broken);
   // A writer that takes a path may have put another file there, with a mode of its own.
   struct stat made = {};
   if (::fstat(descriptor_, &made) == 0) (void)::chmod(temporary_.c_str(), made.st_mode & 07777);
+  if (::close(std::exchange(descriptor_, -1)) != 0) return failed(errno_text(errno), broken);
   if (const std::error_code error = fs::rename(temporary_, target_))
     return failed(system_text(error), broken);
+  is_unfinished_ = false;
   forget_unfinished(temporary_);
-  ::close(std::exchange(descriptor_, -1));
   return llvm::Error::success();
 }
 

@@ -25,16 +25,17 @@ class OutputFile {
   /// For a writer that takes a path: what it wrote to temporary_path() becomes the file.
   const std::string& temporary_path() const { return temporary_; }
   llvm::Error keep();
-  bool is_regular() const { return descriptor_ >= 0; }
+  bool is_regular() const { return temporary_ != target_; }
 
  private:
   explicit OutputFile(std::string path) : path_(std::move(path)) {}
   using ErrorKind = llvm::Error(std::string sentence);
   llvm::Error failed(llvm::StringRef reason, ErrorKind* kind = user_error) const;
 
-  std::string path_, target_;  ///< as named, and behind symbolic links
-  std::string temporary_;      ///< target_ itself where it is no regular file
-  int descriptor_ = -1;        ///< of the temporary file, until it is kept
+  std::string path_, target_;   ///< as named, and behind symbolic links
+  std::string temporary_;       ///< target_ itself where it is no regular file
+  int descriptor_ = -1;         ///< of the temporary file, until it is kept
+  bool is_unfinished_ = false;  ///< the temporary file is there
 };
 
 /// For handlers of signals that end the process, other than those that an OutputFile sets itself: removes

@@ -80,18 +80,29 @@ class QuickFileSystem : public FileSystem {
  public:
 };
 
+/// What a close() that fails may have lost, as on a network's file system; nothing of a file that is only
+/// read.
+inline void lose_half(int file) {
+  struct stat status;
+  const int flags = ::fcntl(file, F_GETFL);
+  if ((flags & O_ACCMODE) == O_RDONLY || ::fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) return;
+  EXPECT_EQ(::ftruncate(file, status.st_size / 2), 0);
+}
+
 /// Fails one call, the `at`-th, with `error`; counts the calls, of each kind too.
 class FailingFileSystem : public QuickFileSystem {
  public:
   FailingFileSystem(int at, int error) : at_(at), error_(error) {}
   int calls() const { return calls_; }
   const std::map<std::string, int>& kinds() const { return kinds_; }
+  const std::string& failed() const { return failed_; }  // the kind of the one that failed
 
   int open_at(int folder, const char* path, int flags, mode_t mode) override {
     return fails("open") ? -1 : FileSystem::open_at(folder, path, flags, mode);
   }
   int close(int file) override {
     const bool failed = fails("close");
+    if (failed) lose_half(file);
     const int result = FileSystem::close(file);
     return failed ? (errno = error_, -1) : result;
   }
@@ -136,11 +147,13 @@ class FailingFileSystem : public QuickFileSystem {
   bool fails(const char* kind) {
     ++kinds_[kind];
     if (calls_++ != at_) return false;
+    failed_ = kind;
     errno = error_;
     return true;
   }
   int at_, error_, calls_ = 0;
   std::map<std::string, int> kinds_;
+  std::string failed_;
 };
 
 /// Runs `work` in a child process, and gives what it gave ("" is success), or how the child ended.

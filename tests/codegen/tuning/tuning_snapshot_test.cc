@@ -5,7 +5,9 @@
 #include <sys/mman.h>
 
 #include <cstdio>
+#include <map>
 #include <random>
+#include <set>
 
 #include "tests/codegen/tuning/examples.h"
 
@@ -79,6 +81,39 @@ TEST(TuningSnapshot, R34_EntriesOfOtherEnvironmentsAreLeftOut) {
   other.multiprocessors = 114;
   const TuningSnapshot snapshot = snapshot_of({example_entry(other)});
   EXPECT_EQ(choices_text(&snapshot), choices_text(nullptr));
+}
+
+/// Its own architecture in every spelling, and no other: not an elder's of the same major, whose code it
+/// runs.
+TEST(TuningSnapshot, R35_ServesTheCapabilityThatItWasMeasuredOn) {
+  const char* const archs[] = {"",        "sm_75",   "sm_80",      "sm_86",      "sm_87",      "sm_89",
+                               "sm_90",   "sm_90a",  "compute_90", "compute_86", "compute_80", "sm_100",
+                               "sm_100a", "sm_100f", "sm_103",     "sm_103a",    "sm_110",     "sm_120",
+                               "sm_120a", "sm_121",  "compute_120"};
+  const std::map<std::string, std::set<std::string>> served = {{"", {""}},
+                                                               {"8.0", {"sm_80", "compute_80"}},
+                                                               {"8.6", {"sm_86", "compute_86"}},
+                                                               {"8.9", {"sm_89"}},
+                                                               {"9.0", {"sm_90", "sm_90a", "compute_90"}},
+                                                               {"10.0", {"sm_100", "sm_100a", "sm_100f"}},
+                                                               {"10.3", {"sm_103", "sm_103a"}},
+                                                               {"11.0", {"sm_110"}},
+                                                               {"12.0", {"sm_120", "sm_120a", "compute_120"}},
+                                                               {"12.1", {"sm_121"}},
+                                                               {"8", {}},
+                                                               {"8.", {}},
+                                                               {"86", {}},
+                                                               {".86", {}}};
+  for (const auto& [capability, own] : served) {
+    TuningEnvironment environment = example_environment();
+    environment.compute_capability = capability;
+    const TuningSnapshot measured(environment, std::vector<TuningLayer>()),
+        on_trial(environment, TuningConfigs());
+    for (const char* arch : archs) {
+      EXPECT_EQ(measured.serves(arch), own.count(arch) == 1) << capability << " " << arch;
+      EXPECT_EQ(on_trial.serves(arch), own.count(arch) == 1) << capability << " " << arch;
+    }
+  }
 }
 
 TEST(TuningSnapshot, R34_LimitsOfEveryConfig) {

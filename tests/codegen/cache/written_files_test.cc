@@ -1,0 +1,172 @@
+// Every system call of what writes a file is made to fail once: the file is there whole or as it was before,
+// a failure is told, and nothing else is left.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <set>
+
+#include "codegen/bundle/bundle_writer.h"
+#include "codegen/cache/record_file.h"
+#include "codegen/cache/whole_file.h"
+#include "codegen/keys.h"
+#include "codegen/time_trace.h"
+#include "codegen/trace.h"
+#include "codegen/tuning/tuning_store.h"
+#include "runtime/safetensors_writer.h"
+#include "tests/codegen/cache/store_fakes.h"
+#include "tests/codegen/tuning/examples.h"
+#include "tests/support/failing_calls.h"
+
+namespace minuet {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Where a failure leaves the file.
+enum class Left {
+  Old,     // as it was, with nothing beside it
+  Longer,  // as it was, perhaps with a part of what was appended
+  Torn,    // of a file that is opened before its bytes are made: in any state
+};
+
+struct Writer {
+  const char* name;
+  Left left;
+  std::function<llvm::Error(const std::string& path)> write;
+};
+
+const std::string kBytes(100000, 'x');
+
+llvm::Error write_example_bundle(const std::string& path) {
+  FakeCompiler compiler;
+  const KernelSource source = make_source("gather");
+  const std::string key = key_of(source, "sm_90a");
+  const Binary binary = llvm::cantFail(compiler.compile({source, "sm_90a"}, {}));
+  return write_bundle(path, "sm_90a", {{key, build_key(key, "fake 1"), source.name_expression, binary}})
+      .takeError();
+}
+
+llvm::Error write_time_trace(const std::string& path) {
+  MINUET_ASSIGN(const std::unique_ptr<TimeTrace> trace, TimeTrace::create(path));
+  const std::string option = trace->option();
+  write_text(option.substr(option.find('=') + 1) + ".json", "what NVRTC wrote");
+  return trace->finish();
+}
+
+std::vector<Writer> writers() {
+  return {{"a whole file", Left::Old, [](auto& path) { return write_whole_file(path, kBytes); }},
+          {"a bundle", Left::Old, write_example_bundle},
+          {"weights", Left::Old,
+           [](auto& path) {
+             return write_safetensors_file(path, {{"a", {{2, 2}, {1, 2, 3, 4}}}}, {{"b", "c"}});
+           }},
+          {"a trace", Left::Old, [](auto& path) { return Trace().write(path); }},
+          {"a record of requests", Left::Longer,
+           [](auto& path) {
+             return RecordFile(path).append({make_source("gather"), "sm_90a"});
+           }},
+          {"a time trace", Left::Torn, write_time_trace}};
+}
+
+const std::string kNone = "there is none";
+std::string bytes_of(const std::string& path) { return fs::exists(path) ? contents(path) : kNone; }
+
+/// A folder with nothing in it, or with a record of another kernel, which every writer may replace or append
+/// to.
+struct Place {
+  explicit Place(bool is_new) {
+    if (!is_new) llvm::cantFail(RecordFile(path).append({make_source("scatter"), "sm_80"}));
+    before = bytes_of(path);
+  }
+  const TemporaryFolder folder;
+  const std::string path = folder / "file";
+  std::string before;
+};
+
+/// One write, of which the `at`-th call fails.
+struct Attempt {
+  Attempt(int at, int error, const std::function<llvm::Error()>& write) {
+    const FailingCalls failing(at, error);
+    failed = llvm::errorToBool(write());
+    calls = failing.calls(), call = failing.failed(), lost_bytes = failing.lost_bytes();
+  }
+  bool failed = false, lost_bytes = false;
+  int calls = 0;
+  std::string call;
+};
+
+void expect_right(const Writer& writer, const Place& place, const Attempt& attempt,
+                  const std::string& whole) {
+  const std::string after = bytes_of(place.path);
+  if (!attempt.failed) {
+    EXPECT_EQ(after, whole) << "it was told to be written";
+    // A time trace has other files in its private folder.
+    EXPECT_TRUE(!attempt.lost_bytes || writer.left == Left::Torn) << "what is lost is told";
+  } else if (writer.left == Left::Old) {
+    EXPECT_EQ(after, place.before);
+  } else if (writer.left == Left::Longer && place.before != kNone) {
+    EXPECT_EQ(after.substr(0, place.before.size()), place.before);
+  }
+  for (const std::string& file : files_below(place.folder.path())) EXPECT_EQ(file, place.path);
+}
+
+TEST(WrittenFiles, WhateverCallFailsTheyAreWholeOrAsBefore) {
+  for (const Writer& writer : writers()) {
+    for (const bool is_new : {true, false}) {
+      const Place good(is_new);
+      const Attempt whole(-1, 0, [&] { return writer.write(good.path); });
+      ASSERT_FALSE(whole.failed) << writer.name;
+      ASSERT_GE(whole.calls, 3) << writer.name << ": its calls do not come through the shim";
+      for (int at = 0; at < whole.calls; ++at) {
+        for (const int error : {EIO, ENOSPC}) {
+          const Place place(is_new);
+          const Attempt attempt(at, error, [&] { return writer.write(place.path); });
+          SCOPED_TRACE(std::string(writer.name) + ": call " + std::to_string(at) + ", " + attempt.call);
+          expect_right(writer, place, attempt, bytes_of(good.path));
+        }
+      }
+    }
+  }
+}
+
+TEST(WrittenFiles, WhateverCallFailsAnEntryIsWholeOrNotThere) {
+  const Sample sample = make_sample("gather", 5000);
+  std::set<std::string> lost;
+  int calls = 0;
+  for (int at = -1; at < calls; ++at) {
+    const TemporaryFolder folder;
+    Store store = make_store(folder.path());
+    const Attempt attempt(at, EIO,
+                          [&] { return store.publish(sample.key, sample.bytes), llvm::Error::success(); });
+    if (at < 0) calls = attempt.calls;
+    if (attempt.lost_bytes) lost.insert(attempt.call);
+    SCOPED_TRACE("call " + std::to_string(at) + ", " + attempt.call);
+    for (const std::string& file : entries_in(folder.path())) {
+      EXPECT_EQ(file, store.entry_path(sample.key));
+      EXPECT_EQ(contents(file), sample.bytes);
+    }
+    EXPECT_EQ(at < 0 ? entries_in(folder.path()).size() : 1u, 1u);
+  }
+  EXPECT_EQ(lost, (std::set<std::string>{"close", "write"}));
+}
+
+TEST(WrittenFiles, WhateverCallFailsATuningResultIsWholeOrNotThere) {
+  int calls = 0;
+  for (int at = -1; at < calls; ++at) {
+    const TemporaryFolder folder;
+    const Attempt attempt(at, EIO, [&] { return store_in(folder.path()).publish(example_entry()); });
+    if (at < 0) calls = attempt.calls;
+    SCOPED_TRACE("call " + std::to_string(at) + ", " + attempt.call);
+    EXPECT_TRUE(attempt.failed || !attempt.lost_bytes);
+    llvm::Expected<TuningFolder> seen = store_in(folder.path()).load(environment_hash(example_environment()));
+    ASSERT_TRUE(bool(seen)) << llvm::toString(seen.takeError());
+    EXPECT_EQ(seen->entries.size(), attempt.failed ? 0u : 1u);
+    EXPECT_TRUE(seen->skipped.empty());
+  }
+  EXPECT_GT(calls, 10);
+}
+
+}  // namespace
+}  // namespace minuet
