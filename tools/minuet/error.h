@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdio>
+#include <limits>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -43,6 +44,9 @@ inline llvm::Error broken(std::string sentence) {
 inline llvm::Error interrupted(std::string sentence) {
   return llvm::make_error<llvm::StringError>(sentence, std::make_error_code(std::errc::interrupted));
 }
+
+/// Features and positions are float32.
+inline constexpr double kLargestFloat = static_cast<double>(std::numeric_limits<float>::max());
 
 /// As many digits as tell float32 numbers apart.
 inline std::string digits(double value) {
