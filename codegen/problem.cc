@@ -80,6 +80,9 @@ llvm::Error validate(const ConvolutionProblem& problem) {
         "generative transposed convolution is not built yet: coordinate sets are made from points "
         "or by downsampling, not by spreading; use a transposed convolution onto given outputs");
   }
+  if (problem.groups < 1) {
+    return make_error(StatusCode::InvalidArgument, "groups is {0}; it must be 1 or more", problem.groups);
+  }
   if (problem.groups != 1) {
     return make_error(
         StatusCode::Unimplemented,
