@@ -1,7 +1,5 @@
 #include "runtime/overlap.h"
 
-#include <algorithm>
-
 namespace minuet {
 namespace {
 
@@ -34,12 +32,12 @@ bool overlap(const MemoryRows& a, const MemoryRows& b) {
   if (end_of(a) <= b.begin || end_of(b) <= a.begin) return false;
   if (a.rows > 1 && b.rows > 1 && a.stride != b.stride) return true;
   const i64 stride = a.rows > 1 ? a.stride : b.stride;
-  // A row of b begins `distance + k * stride` bytes behind a row of a, for every k of [1 - a.rows, b.rows -
-  // 1]. The two share bytes where that is more than -b.width and less than a.width: of these k the least is
-  // tried.
+  // Rows of b begin `distance` and whole strides behind rows of a. Two rows share bytes where the one of b
+  // begins more than -b.width and less than a.width behind the one of a. Only the least such place above
+  // -b.width can be one, and there are rows that lie so, for the ranges meet.
   const i64 distance = static_cast<i64>(b.begin - a.begin);
-  const i64 least = std::max(floor_divide(-b.width - distance, stride) + 1, 1 - a.rows);
-  return least < b.rows && distance + least * stride < a.width;
+  const i64 strides = floor_divide(-b.width - distance, stride) + 1;
+  return distance + strides * stride < a.width;
 }
 
 llvm::Error overlap_error(const std::string& written, const std::string& other) {

@@ -4,7 +4,9 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
+#include <limits>
 
 #include "kernels_templates/shared/elements.h"
 #include "runtime/rounding.h"
@@ -198,6 +200,36 @@ TEST(Rounding, StoresAndLoadsAnywhere) {
       }
     }
   }
+}
+
+/// One value that is not finite, anywhere among many.
+TEST(Rounding, CopiesAreRoundedAndLookedAt) {
+  Random random(6);
+  for (const std::size_t count : {1, 100, 4096, 10000}) {
+    std::vector<float> values(count);
+    for (float& value : values) value = static_cast<float>(random.normal());
+    for (const DType type : kDTypes) {
+      std::vector<float> expected;
+      for (const float value : values) expected.push_back(round_to(type, value));
+      bool all_finite = false;
+      EXPECT_EQ(rounded_copy(type, values, all_finite), expected);
+      EXPECT_TRUE(all_finite);
+      EXPECT_EQ(find_lost(type, values), std::nullopt);
+      for (const std::size_t place : {std::size_t{0}, count / 2, count - 1}) {
+        for (const float strange : {INFINITY, -INFINITY, NAN, std::numeric_limits<float>::max()}) {
+          if (type == DType::F32 && std::isfinite(strange)) continue;
+          std::vector<float> spoilt = values;
+          spoilt[place] = strange;
+          const std::vector<float> copy = rounded_copy(type, spoilt, all_finite);
+          EXPECT_FALSE(all_finite) << place;
+          EXPECT_FALSE(std::isfinite(copy[place]));
+          EXPECT_EQ(find_lost(type, spoilt), place);
+        }
+      }
+    }
+  }
+  bool all_finite = false;
+  EXPECT_TRUE(rounded_copy(DType::F16, {}, all_finite).empty() && all_finite);
 }
 
 TEST(Rounding, Tf32RoundsToNearestAwayFromZero) {
