@@ -9,6 +9,12 @@
 
 namespace minuet {
 
+/// The name by which users know the CPU's architecture. Inside, it is the empty text.
+inline constexpr llvm::StringLiteral kCpuArchName = "cpu";
+inline llvm::StringRef arch_name(llvm::StringRef arch) {
+  return arch.empty() ? llvm::StringRef(kCpuArchName) : arch;
+}
+
 struct Arch {
   int number = 0;           // 90 for compute capability 9.0, 120 for 12.0
   char suffix = '\0';       // 'a': this capability only; 'f': its family; none

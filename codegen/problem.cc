@@ -84,6 +84,9 @@ llvm::Error validate(const ConvolutionProblem& problem) {
   if (!std::isfinite(problem.slope)) {
     return make_error(StatusCode::InvalidArgument, "the slope of a leaky ReLU must be finite");
   }
+  if (problem.groups < 1) {
+    return make_error(StatusCode::InvalidArgument, "groups is {0}; it must be 1 or more", problem.groups);
+  }
   if (problem.groups != 1) {
     return make_error(
         StatusCode::Unimplemented,

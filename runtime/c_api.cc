@@ -1,15 +1,25 @@
 // The C ABI: errors, contexts, devices. The only place where an Error becomes a status code.
 #include <algorithm>
 #include <new>
+#include <string_view>
 
 #include "codegen/helper/identify_nvrtc.h"
 #include "codegen/own_thread.h"
 #include "llvm/Config/llvm-config.h"
 #include "runtime/c_api_internal.h"
 #include "runtime/cuda/nvtx.h"
+#include "runtime/overlap.h"
 
 namespace minuet {
 namespace {
+
+#define MINUET_DIGITS_OF(number) #number
+#define MINUET_DIGITS(number) MINUET_DIGITS_OF(number)
+constexpr std::string_view kHeaderVersion = MINUET_DIGITS(MINUET_VERSION_MAJOR) "." MINUET_DIGITS(
+    MINUET_VERSION_MINOR) "." MINUET_DIGITS(MINUET_VERSION_PATCH) MINUET_VERSION_SUFFIX;
+#undef MINUET_DIGITS
+#undef MINUET_DIGITS_OF
+static_assert(kHeaderVersion == MINUET_VERSION_TEXT, "minuet.h and CMakeLists.txt have different versions");
 
 struct LastError {
   std::string message, detail;
@@ -95,12 +105,32 @@ std::size_t give_text(llvm::StringRef text, char* buffer, std::size_t size) {
   return text.size() + 1;
 }
 
+llvm::Expected<i32> read_ndim(int32_t ndim) {
+  constexpr i32 kDefault = 3;
+  if (ndim >= 0 && ndim <= kMaxDim) return ndim == 0 ? kDefault : ndim;
+  return make_error(StatusCode::InvalidArgument, "ndim is {0}; it must be 1 to {1}, or 0 for {2}", ndim,
+                    kMaxDim, kDefault);
+}
+
+llvm::Expected<std::string> read_arch(const char* arch) {
+  MINUET_TRY(check_pointer(arch, "arch"));
+  if (arch[0] != '\0') return arch == kCpuArchName ? std::string() : std::string(arch);
+  return make_error(StatusCode::InvalidArgument,
+                    "arch is an empty string: give the arch of minuet_device_info, such as sm_90a or cpu");
+}
+
 llvm::Expected<AxisArray> read_axes(const int32_t* values, i32 ndim, const char* name) {
   AxisArray axes{1, 1, 1, 1};
   for (i32 a = 0; a < kMaxDim; ++a) {
-    if (values[a] < 0 || (a >= ndim && values[a] > 1)) {
-      return make_error(StatusCode::InvalidArgument, "{0} of axis {1} is {2} in {3} axes", name, a, values[a],
-                        ndim);
+    if (values[a] < 0) {
+      return make_error(StatusCode::InvalidArgument,
+                        "{0} of axis {1} is {2}; it must be 1 or more, or 0 for 1", name, a, values[a]);
+    }
+    if (a >= ndim && values[a] > 1) {
+      return make_error(StatusCode::InvalidArgument,
+                        "{0} of axis {1} is {2}; there are {3} axes, and past them it "
+                        "must be 0 or 1",
+                        name, a, values[a], ndim);
     }
     if (values[a] > 0) axes[a] = values[a];
   }
@@ -109,12 +139,14 @@ llvm::Expected<AxisArray> read_axes(const int32_t* values, i32 ndim, const char*
 
 llvm::Expected<DType> read_dtype(minuet_dtype dtype) {
   if (dtype >= 0 && dtype < kDTypeCount) return static_cast<DType>(dtype);
-  return make_error(StatusCode::InvalidArgument, "there is no dtype {0}", static_cast<int>(dtype));
+  return make_error(StatusCode::InvalidArgument, "there is no dtype {0}; there are 0 to {1}",
+                    static_cast<int>(dtype), kDTypeCount - 1);
 }
 
 llvm::Expected<std::optional<Dataflow>> read_dataflow(minuet_dataflow dataflow) {
   if (dataflow < MINUET_DATAFLOW_AUTO || dataflow > MINUET_DATAFLOW_FUSED) {
-    return make_error(StatusCode::InvalidArgument, "there is no dataflow {0}", static_cast<int>(dataflow));
+    return make_error(StatusCode::InvalidArgument, "there is no dataflow {0}; there are 0 to {1}",
+                      static_cast<int>(dataflow), static_cast<int>(MINUET_DATAFLOW_FUSED));
   }
   if (dataflow == MINUET_DATAFLOW_AUTO) return std::nullopt;
   return static_cast<Dataflow>(dataflow - 1);
@@ -298,7 +330,7 @@ minuet_status minuet_device_query(minuet_device* device, minuet_device_info* inf
     minuet_device_info answer{};
     copy_text(answer.name, known.name);
     copy_text(answer.description, known.description);
-    copy_text(answer.arch, known.arch);
+    copy_text(answer.arch, arch_name(known.arch));
     answer.memory_bytes = known.memory_bytes;
     return write_info(answer, info);
   });
@@ -333,6 +365,7 @@ minuet_status minuet_device_copy(minuet_device* device, void* target, const void
     if (bytes == 0) return llvm::Error::success();
     MINUET_TRY(check_pointer(target, "target"));
     MINUET_TRY(check_pointer(source, "source"));
+    if (overlap(memory_of(target, bytes), memory_of(source, bytes))) return overlap_error("target", "source");
     Device& opened = *device->open->device();
     return direction == 0 ? opened.upload(target, source, bytes) : opened.download(target, source, bytes);
   });

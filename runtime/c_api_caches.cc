@@ -210,11 +210,11 @@ minuet_status minuet_plan_compile_async(minuet_plan* plan, const char* arch, min
                                         void* user, minuet_job** job) {
   return guarded("minuet_plan_compile_async", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(plan, "plan"));
-    MINUET_TRY(check_pointer(arch, "arch"));
+    MINUET_ASSIGN(std::string known, read_arch(arch));
     MINUET_TRY(check_pointer(job, "job"));
-    auto work = [residence = plan->residence, arch = std::string(arch), done,
+    auto work = [residence = plan->residence, known = std::move(known), done,
                  user](const CancelToken& cancel) -> llvm::Error {
-      llvm::Expected<BinaryList> binaries = residence->compile(arch, &cancel);
+      llvm::Expected<BinaryList> binaries = residence->compile(known, &cancel);
       StatusError result(StatusCode::Ok, "");
       if (!binaries) result = take_status(annotate(binaries.takeError(), "minuet_plan_compile_async"));
       if (done) {  // last of all: it may destroy the job

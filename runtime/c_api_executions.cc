@@ -3,6 +3,7 @@
 
 #include "runtime/c_api_internal.h"
 #include "runtime/cuda/nvtx.h"
+#include "runtime/overlap.h"
 
 namespace minuet {
 namespace {
@@ -28,14 +29,15 @@ llvm::Error read_capacities(const minuet_execution_options& given, i32 levels, C
                       "max_points is {0}: in capacity mode level_capacity[0] says how many",
                       given.max_points);
   }
-  const bool wants_bits = !cloud.has_bounds;
-  if (wants_bits ? given.key_bits != 32 && given.key_bits != 64 : given.key_bits != 0) {
+  constexpr i32 kDefaultKeyBits = 64;  // serves every cloud that 32 bits serve
+  const i32 wanted = given.key_bits == 0 && !cloud.has_bounds ? kDefaultKeyBits : given.key_bits;
+  if (cloud.has_bounds ? wanted != 0 : wanted != 32 && wanted != 64) {
     return make_error(StatusCode::InvalidArgument,
                       "key_bits is {0}: capacity mode takes 32 or 64, or bounds and no key_bits",
                       given.key_bits);
   }
   cloud.level_capacity.assign(given.level_capacity, given.level_capacity + levels);
-  cloud.key_bits = given.key_bits;
+  cloud.key_bits = wanted;
   return llvm::Error::success();
 }
 
@@ -52,7 +54,8 @@ llvm::Expected<ExecutionOptions> read_execution_options(const minuet_execution_o
   }
   MINUET_TRY(read_capacities(given, levels, execution.cloud));
   if (given.map_method < MINUET_MAPS_AUTO || given.map_method > MINUET_MAPS_INDEXED) {
-    return make_error(StatusCode::InvalidArgument, "there is no map method {0}", given.map_method);
+    return make_error(StatusCode::InvalidArgument, "there is no map method {0}; there are 0 to {1}",
+                      given.map_method, static_cast<int>(MINUET_MAPS_INDEXED));
   }
   if (given.map_method != MINUET_MAPS_SORTED) execution.cloud.method = MapMethod::Indexed;
   execution.scratch_bytes = given.scratch_bytes;
@@ -111,7 +114,8 @@ minuet_status in_execution(const char* function, minuet_execution* execution,
 /// `name`: "input" or "output".
 llvm::Expected<std::vector<Tensor>> read_tensors(const std::string& name, const minuet_tensor* tensors,
                                                  int32_t count) {
-  if (count < 0) return make_error(StatusCode::InvalidArgument, "{0}_count is {1}", name, count);
+  if (count < 0)
+    return make_error(StatusCode::InvalidArgument, "{0}_count is {1}; it must be 0 or more", name, count);
   if (count > 0) MINUET_TRY(check_pointer(tensors, (name + "s").c_str()));
   std::vector<Tensor> read;
   for (int32_t i = 0; i < count; ++i) {
@@ -244,6 +248,9 @@ minuet_status minuet_execution_read_cloud(minuet_execution* execution, void* str
       return make_error(StatusCode::InvalidArgument, "count is {0}; it must be {1}, or null and 0", count,
                         wanted);
     }
+    const i64 bytes = count * static_cast<i64>(sizeof(int32_t));
+    if (overlap(memory_of(status, sizeof(uint32_t)), memory_of(counts, bytes)))
+      return overlap_error("status", "counts");
     return own.read_cloud(stream, *status, {counts, static_cast<std::size_t>(count)});
   });
 }
@@ -252,7 +259,8 @@ minuet_status minuet_execution_suggest_capacities(minuet_execution* execution, d
                                                   int64_t* level_capacity, int32_t level_count) {
   return in_execution("minuet_execution_suggest_capacities", execution, [&](Execution& own) -> llvm::Error {
     MINUET_TRY(check_pointer(level_capacity, "level_capacity"));
-    if (level_count < 0) return make_error(StatusCode::InvalidArgument, "level_count is {0}", level_count);
+    if (level_count < 0)
+      return make_error(StatusCode::InvalidArgument, "level_count is {0}; it must be 0 or more", level_count);
     std::vector<i64> rows(static_cast<std::size_t>(level_count));
     MINUET_TRY(own.suggest_capacities(factor, rows));
     std::copy(rows.begin(), rows.end(), level_capacity);
@@ -264,7 +272,8 @@ minuet_status minuet_execution_prepare_maps(minuet_execution* execution, minuet_
                                             int32_t count, void* stream) {
   return in_execution("minuet_execution_prepare_maps", execution, [&](Execution& own) -> llvm::Error {
     MINUET_TRY(own.forget(/*for_maps=*/true));
-    if (count < 0) return make_error(StatusCode::InvalidArgument, "count is {0}", count);
+    if (count < 0)
+      return make_error(StatusCode::InvalidArgument, "count is {0}; it must be 0 or more", count);
     if (count > 0) MINUET_TRY(check_pointer(maps, "maps"));
     std::vector<std::shared_ptr<const KernelMap>> given;
     for (int32_t i = 0; i < count; ++i) {
@@ -280,7 +289,8 @@ minuet_status minuet_execution_prepare_maps(minuet_execution* execution, minuet_
 minuet_status minuet_executions_prepare_maps(minuet_execution* const* executions,
                                              minuet_kernel_map* const* maps, int32_t count, void* stream) {
   return guarded("minuet_executions_prepare_maps", [&]() -> llvm::Error {
-    if (count < 0) return make_error(StatusCode::InvalidArgument, "count is {0}", count);
+    if (count < 0)
+      return make_error(StatusCode::InvalidArgument, "count is {0}; it must be 0 or more", count);
     if (count == 0) return llvm::Error::success();
     MINUET_TRY(check_pointer(executions, "executions"));
     MINUET_TRY(check_pointer(maps, "maps"));

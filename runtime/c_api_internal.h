@@ -9,6 +9,7 @@
 #include <new>
 #include <string>
 
+#include "codegen/arch.h"
 #include "codegen/background_job.h"
 #include "codegen/error.h"
 #include "codegen/trace.h"
@@ -101,9 +102,9 @@ MINUET_ENDS_WITH(minuet_precompile_result, seconds);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): the size of a pointer is meant
 MINUET_ENDS_WITH(minuet_coordinates_options, queue);
 MINUET_ENDS_WITH(minuet_kernel_map_options, reserved);
-MINUET_ENDS_WITH(minuet_convolution_options, negative_slope);
+MINUET_ENDS_WITH(minuet_convolution_options, shift_count);
 MINUET_ENDS_WITH(minuet_pooling_options, reduction);
-MINUET_ENDS_WITH(minuet_network_options, reserved);
+MINUET_ENDS_WITH(minuet_network_options, allow_non_finite_parameters);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): the size of a pointer is meant
 MINUET_ENDS_WITH(minuet_execution_options, reserved);
 MINUET_ENDS_WITH(minuet_system_info, reserved);
@@ -135,6 +136,11 @@ llvm::Error check_list(const void* list, const char* name, i64 count, const char
 
 /// A queue of the caller's, on this device; null for none.
 llvm::Expected<std::shared_ptr<Queue>> read_queue(const minuet_queue* queue, const Device& device);
+/// The number of axes that options ask for: 3 where they leave it 0. InvalidArgument for more than 4.
+llvm::Expected<i32> read_ndim(int32_t ndim);
+/// What the library calls the architecture: empty for "cpu". InvalidArgument for null and for no name.
+llvm::Expected<std::string> read_arch(const char* arch);
+
 /// One call at a time: the queue, which may be null, is the caller's until the lock goes.
 llvm::Expected<QueueCall> enter(const std::shared_ptr<Queue>& queue);
 

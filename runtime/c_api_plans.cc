@@ -59,6 +59,7 @@ llvm::Expected<WeightsOptions> read_weights_options(const minuet_network_options
   options.order_given = given.weights_order != MINUET_WEIGHTS_AS_DESCRIBED;
   if (options.order_given) options.order = static_cast<WeightsOrder>(given.weights_order);
   options.allow_unused = given.allow_unused != 0;
+  options.allow_non_finite = given.allow_non_finite_parameters != 0;
   if (given.weights_prefix) options.prefix = given.weights_prefix;
   if (given.weights_map) {
     MINUET_ASSIGN(options.names, parse_names(given.weights_map));
@@ -79,11 +80,12 @@ llvm::Expected<ParameterSource> open_parameters(const minuet_network_options& gi
     MINUET_ASSIGN(std::shared_ptr<const WeightsFile> file, open_weights(given, description));
     return ParameterSource(std::move(file));
   }
-  if (given.weights_order != 0 || given.weights_prefix || given.weights_map || given.allow_unused != 0) {
+  if (given.weights_order != 0 || given.weights_prefix || given.weights_map || given.allow_unused != 0 ||
+      given.allow_non_finite_parameters != 0) {
     return make_error(
         StatusCode::InvalidArgument,
-        "weights_order, weights_prefix, weights_map and allow_unused say how a weights file is read, "
-        "and none is given");
+        "weights_order, weights_prefix, weights_map, allow_unused and allow_non_finite_parameters say how a "
+        "weights file is read, and none is given");
   }
   return ParameterSource(given.seed);
 }
@@ -100,16 +102,13 @@ llvm::Expected<NetworkProblem> read_network(const minuet_network_options& given)
 }
 
 /// What the options of convolutions and of poolings have in common.
-llvm::Error read_window(WindowProblem& problem, i32 ndim, minuet_dtype dtype, const int32_t* kernel_size,
+llvm::Error read_window(WindowProblem& problem, int32_t ndim, minuet_dtype dtype, const int32_t* kernel_size,
                         const int32_t* stride, const int32_t* dilation) {
-  problem.ndim = ndim;
-  if (ndim < 1 || ndim > kMaxDim) {
-    return make_error(StatusCode::InvalidArgument, "ndim is {0}; it must be 1 to {1}", ndim, kMaxDim);
-  }
+  MINUET_ASSIGN(problem.ndim, read_ndim(ndim));
   MINUET_ASSIGN(problem.dtype, read_dtype(dtype));
-  MINUET_ASSIGN(problem.kernel_size, read_axes(kernel_size, ndim, "kernel_size"));
-  MINUET_ASSIGN(problem.stride, read_axes(stride, ndim, "stride"));
-  MINUET_ASSIGN(problem.dilation, read_axes(dilation, ndim, "dilation"));
+  MINUET_ASSIGN(problem.kernel_size, read_axes(kernel_size, problem.ndim, "kernel_size"));
+  MINUET_ASSIGN(problem.stride, read_axes(stride, problem.ndim, "stride"));
+  MINUET_ASSIGN(problem.dilation, read_axes(dilation, problem.ndim, "dilation"));
   return llvm::Error::success();
 }
 
@@ -134,7 +133,7 @@ llvm::Expected<ConvolutionProblem> read_problem(const minuet_convolution_options
   MINUET_TRY(read_window(problem, given.ndim, given.dtype, given.kernel_size, given.stride, given.dilation));
   problem.in_channels = given.in_channels;
   problem.out_channels = given.out_channels;
-  problem.groups = given.groups;
+  problem.groups = given.groups == 0 ? 1 : given.groups;
   if (given.submanifold && given.transposed) {
     return make_error(StatusCode::InvalidArgument, "a convolution is submanifold or transposed, not both");
   }
@@ -155,21 +154,45 @@ llvm::Expected<PoolingProblem> read_problem(const minuet_pooling_options& given)
   MINUET_TRY(read_window(problem, given.ndim, given.dtype, given.kernel_size, given.stride, given.dilation));
   problem.channels = given.channels;
   if (given.reduction < MINUET_REDUCE_MAX || given.reduction > MINUET_REDUCE_SUM) {
-    return make_error(StatusCode::InvalidArgument, "there is no reduction {0}", given.reduction);
+    return make_error(StatusCode::InvalidArgument, "there is no reduction {0}; there are 0 to {1}",
+                      given.reduction, static_cast<int>(MINUET_REDUCE_SUM));
   }
   problem.reduction = static_cast<Reduction>(given.reduction);
   return problem;
 }
 
-LayerParameters read_parameters(const minuet_convolution_options& given, const ConvolutionProblem& problem) {
-  LayerParameters parameters;
-  const i64 weights = kernel_volume(problem) * problem.in_channels * problem.out_channels;
-  parameters.weight.assign(given.weight, given.weight + weights);
+/// InvalidArgument where `wanted` floats, which are `of_what`, are not what the caller has at `values`.
+llvm::Error check_floats(const float* values, const char* name, int64_t count, i64 wanted,
+                         const std::string& of_what) {
+  if (count == (values ? wanted : 0)) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "{0}_count is {1}; it must be {2}, {3}", name, count,
+                    values ? wanted : 0, values ? of_what : std::string(name) + " being null");
+}
+
+llvm::Error check_counts(const minuet_convolution_options& given, const ConvolutionProblem& problem) {
+  const i64 volume = kernel_volume(problem), in = problem.in_channels / problem.groups;
+  const i64 out = problem.out_channels;
+  MINUET_TRY(check_pointer(given.weight, "weight"));
+  const std::string weights = llvm::formatv(
+      "for a kernel of {0} offsets, {1} input channels a group and {2} output channels", volume, in, out);
+  MINUET_TRY(check_floats(given.weight, "weight", given.weight_count, volume * in * out, weights));
+  const std::string channels = "for as many output channels";
+  MINUET_TRY(check_floats(given.scale, "scale", given.scale_count, out, channels));
+  return check_floats(given.shift, "shift", given.shift_count, out, channels);
+}
+
+/// A scale without a shift, or the other way round, has ones or zeros beside it, which `beside` then holds.
+llvm::Expected<GivenParameters> read_parameters(const minuet_convolution_options& given,
+                                                const ConvolutionProblem& problem, LayerParameters& beside) {
+  MINUET_TRY(check_counts(given, problem));
+  GivenParameters parameters;
+  parameters.weight = {given.weight, static_cast<std::size_t>(given.weight_count)};
   if (!problem.scale_shift) return parameters;
-  parameters.scale.assign(problem.out_channels, 1.0f);
-  parameters.shift.assign(problem.out_channels, 0.0f);
-  if (given.scale) std::copy_n(given.scale, problem.out_channels, parameters.scale.begin());
-  if (given.shift) std::copy_n(given.shift, problem.out_channels, parameters.shift.begin());
+  const auto channels = static_cast<std::size_t>(problem.out_channels);
+  if (!given.scale) beside.scale.assign(channels, 1.0f);
+  if (!given.shift) beside.shift.assign(channels, 0.0f);
+  parameters.scale = {given.scale ? given.scale : beside.scale.data(), channels};
+  parameters.shift = {given.shift ? given.shift : beside.shift.data(), channels};
   return parameters;
 }
 
@@ -198,11 +221,9 @@ minuet_plan* make_plan(std::shared_ptr<const Plan> plan, const Context& context)
                          std::move(parameters)};
 }
 
-/// Of one op.
-llvm::Error make_plan(const OpProblem& op, LayerParameters&& parameters, std::optional<Dataflow> dataflow,
-                      const Context& context, minuet_plan** plan) {
-  MINUET_ASSIGN(std::shared_ptr<const Plan> made,
-                Plan::create(op, std::move(parameters), context.tuning(), dataflow));
+/// A plan of one op without parameters.
+llvm::Error make_plan(const OpProblem& op, const Context& context, minuet_plan** plan) {
+  MINUET_ASSIGN(std::shared_ptr<const Plan> made, Plan::create(op, {}, context.tuning()));
   *plan = make_plan(std::move(made), context);
   return llvm::Error::success();
 }
@@ -240,9 +261,14 @@ minuet_status minuet_plan_create_convolution(minuet_context* context,
     MINUET_TRY(check_create(context, options, plan));
     MINUET_ASSIGN(const minuet_convolution_options given, read_convolution(options));
     MINUET_ASSIGN(const ConvolutionProblem problem, read_problem(given));
-    MINUET_TRY(check_pointer(given.weight, "weight"));
+    LayerParameters beside;
+    MINUET_ASSIGN(const GivenParameters parameters, read_parameters(given, problem, beside));
     MINUET_ASSIGN(const std::optional<Dataflow> dataflow, read_dataflow(given.dataflow));
-    return make_plan(problem, read_parameters(given, problem), dataflow, *context->context, plan);
+    Context& own = *context->context;
+    MINUET_ASSIGN(std::shared_ptr<const Plan> made, Plan::create(problem, parameters, own.tuning(), dataflow,
+                                                                 given.allow_non_finite_parameters != 0));
+    *plan = make_plan(std::move(made), own);
+    return llvm::Error::success();
   });
 }
 
@@ -255,10 +281,10 @@ minuet_status minuet_plan_create_convolution_gradient(minuet_context* context,
     ConvolutionGradientProblem problem;
     MINUET_ASSIGN(problem.forward, read_problem(given));
     if (which != MINUET_GRADIENT_INPUT && which != MINUET_GRADIENT_WEIGHT) {
-      return make_error(StatusCode::InvalidArgument, "there is no gradient {0}", which);
+      return make_error(StatusCode::InvalidArgument, "there is no gradient {0}; there are 0 and 1", which);
     }
     problem.gradient = static_cast<Gradient>(which);
-    return make_plan(problem, {}, {}, *context->context, plan);
+    return make_plan(problem, *context->context, plan);
   });
 }
 
@@ -269,7 +295,7 @@ minuet_status minuet_plan_create_pooling(minuet_context* context, const minuet_p
     MINUET_ASSIGN(const minuet_pooling_options given,
                   read_options(options, minuet_pooling_options(MINUET_POOLING_OPTIONS_INIT)));
     MINUET_ASSIGN(const PoolingProblem problem, read_problem(given));
-    return make_plan(problem, {}, {}, *context->context, plan);
+    return make_plan(problem, *context->context, plan);
   });
 }
 
@@ -279,10 +305,10 @@ minuet_status minuet_plan_compile(minuet_plan* plan, const char* arch, minuet_ke
                                   void* user) {
   return guarded("minuet_plan_compile", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(plan, "plan"));
-    MINUET_TRY(check_pointer(arch, "arch"));
+    MINUET_ASSIGN(const std::string known, read_arch(arch));
     const KernelCache& cache = plan->residence->cache();
     const std::size_t first_event = cache.events().size();  // what was there before came from memory
-    MINUET_ASSIGN(const BinaryList binaries, plan->residence->compile(arch));
+    MINUET_ASSIGN(const BinaryList binaries, plan->residence->compile(known));
     visit_kernels(binaries, cache.events(), first_event, visit, user);
     return llvm::Error::success();
   });

@@ -6,16 +6,23 @@ namespace {
 
 constexpr i64 kDefaultMaxOffset = 128;
 
+/// With the number of axes in place of 0.
+llvm::Expected<minuet_coordinates_options> read_given(const minuet_coordinates_options* options) {
+  MINUET_ASSIGN(minuet_coordinates_options given,
+                read_options(options, minuet_coordinates_options(MINUET_COORDINATES_OPTIONS_INIT)));
+  MINUET_ASSIGN(given.ndim, read_ndim(given.ndim));
+  return given;
+}
+
 llvm::Expected<CoordinateSetOptions> read_set_options(const minuet_coordinates_options& given) {
-  if (given.ndim < 1 || given.ndim > kMaxDim) {
-    return make_error(StatusCode::InvalidArgument, "ndim is {0}; it must be 1 to {1}", given.ndim, kMaxDim);
-  }
   CoordinateSetOptions options;
   MINUET_ASSIGN(options.tensor_stride, read_axes(given.tensor_stride, given.ndim, "tensor_stride"));
   options.keep_first_duplicate = given.keep_first_duplicate != 0;
   for (i32 a = 0; a < kMaxDim; ++a) {
     if (given.max_offset[a] < 0)
-      return make_error(StatusCode::InvalidArgument, "max_offset of axis {0} is negative", a);
+      return make_error(StatusCode::InvalidArgument,
+                        "max_offset of axis {0} is {1}; it must be 1 or more, or 0 for {2}", a,
+                        given.max_offset[a], kDefaultMaxOffset);
     if (options.tensor_stride[a] > kMostCells) {
       return make_error(StatusCode::InvalidArgument, "tensor_stride of axis {0} is {1}; at most 2^24", a,
                         options.tensor_stride[a]);
@@ -78,8 +85,7 @@ minuet_status minuet_coordinates_create(minuet_device* device, const minuet_coor
     MINUET_TRY(check_pointer(set, "set"));
     if (count > 0) MINUET_TRY(check_pointer(coordinates, "coordinates"));
     MINUET_TRY(check_alignment(coordinates, sizeof(int32_t), "the coordinates"));
-    MINUET_ASSIGN(const minuet_coordinates_options given,
-                  read_options(options, minuet_coordinates_options(MINUET_COORDINATES_OPTIONS_INIT)));
+    MINUET_ASSIGN(const minuet_coordinates_options given, read_given(options));
     MINUET_ASSIGN(CoordinateSetOptions set_options, read_set_options(given));
     MINUET_ASSIGN(set_options.queue, read_queue(given.queue, *device->open->device()));
     // May compile, and call the log callback: with no lock held.

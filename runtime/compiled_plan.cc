@@ -18,15 +18,15 @@ namespace minuet {
 // ---- compiled for an architecture ----------------------------------------------------------------------
 
 llvm::Expected<BinaryList> PlanResidence::compile(llvm::StringRef arch, const CancelToken* cancel) {
-  if (arch.empty()) return BinaryList{};
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = compiled_.find(arch.str());
     if (found != compiled_.end()) return found->second.binaries;
   }
-  const Trace::Span span(cache_->trace(), "plan", ("compile for " + arch).str());
+  const Trace::Span span(cache_->trace(), "plan", ("compile for " + arch_name(arch)).str());
   MINUET_ASSIGN(std::shared_ptr<const CompiledPlan> chosen, CompiledPlan::create(*plan_, arch));
-  llvm::Expected<BinaryList> found = cache_->get_or_compile_all(chosen->requests(), cancel);
+  llvm::Expected<BinaryList> found =
+      arch.empty() ? BinaryList{} : cache_->get_or_compile_all(chosen->requests(), cancel);
   if (!found && plan_->tuning) {
     MINUET_ASSIGN(chosen, CompiledPlan::without_missing(*plan_, *chosen, *cache_, cancel, found.takeError()));
     found = cache_->get_or_compile_all(chosen->requests(), cancel);
@@ -246,19 +246,16 @@ llvm::Error PlanResidence::load(std::shared_ptr<Device> device) {
 
 llvm::Expected<std::pair<std::string, PlanResidence::Compiled>> PlanResidence::runnable_on(
     const DeviceInfo& device) const {
-  if (device.arch.empty()) {
-    Compiled compiled;
-    MINUET_ASSIGN(compiled.plan, CompiledPlan::create(*plan_, device.arch));
-    return std::pair{device.arch, std::move(compiled)};
-  }
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (const std::string& arch : runnable_archs(device.arch)) {
+  const std::vector<std::string> archs =
+      device.arch.empty() ? std::vector{device.arch} : runnable_archs(device.arch);
+  for (const std::string& arch : archs) {
     const auto found = compiled_.find(arch);
     if (found != compiled_.end()) return std::pair{arch, found->second};
   }
   return make_error(StatusCode::FailedPrecondition,
-                    "the plan is not compiled for {0}, which {1} needs: compile it first", device.arch,
-                    device.name);
+                    "the plan is not compiled for {0}, which {1} needs: compile it first",
+                    arch_name(device.arch), device.name);
 }
 
 namespace {

@@ -198,6 +198,7 @@ llvm::Error Execution::forget(bool for_maps) {
 llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) {
   if (has_capacities()) return prepare_within(coordinates, nullptr, count, stream);
   MINUET_TRY(cloud_->check_count(count));
+  MINUET_TRY(check_coordinates(coordinates, count));
   MINUET_TRY(call(stream, Timed::Prepare, [&]() -> llvm::Error {
     MINUET_TRY(refuse_capture());
     MINUET_TRY(leave_captured());
@@ -363,24 +364,6 @@ llvm::Error Execution::check_prepared() const {
 /// Whether the caller's own memory stands for the tensor's storage, with all that a concatenation puts there.
 bool Execution::is_in_place(i32 tensor) const { return !levels_[program_.tensors[tensor].level].source_row; }
 
-Tensor Execution::wanted(i32 tensor) const {
-  const TensorSpec& spec = program_.tensors[tensor];
-  return {nullptr, levels_[spec.level].caller_rows, 0, spec.channels, program_.dtype};
-}
-
-llvm::Error Execution::check_tensors(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs) const {
-  if (inputs.size() != program_.inputs.size() || outputs.size() != 1) {
-    return make_error(StatusCode::InvalidArgument,
-                      "run takes {0} input{1} and 1 output, and {2} and {3} are given",
-                      program_.inputs.size(), program_.inputs.size() > 1 ? "s (the residual second)" : "",
-                      inputs.size(), outputs.size());
-  }
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    MINUET_TRY(check_tensor("input " + std::to_string(i), inputs[i], wanted(program_.inputs[i])));
-  }
-  return check_tensor("output 0", outputs[0], wanted(program_.output));
-}
-
 void Execution::reset_places() {
   for (std::size_t i = 0; i < places_.size(); ++i) {
     places_[i] = {storages_[i], program_.storages[i].ld};
@@ -471,6 +454,7 @@ llvm::Error Execution::output_coordinates(i32* coordinates, void* stream) {
                       "the coordinate sets of a single convolution are the caller's: export them");
   }
   MINUET_TRY(check_prepared());
+  MINUET_TRY(check_coordinates(coordinates, output_rows()));
   return call(stream, Timed::Nothing, [&]() -> llvm::Error {
     const i32 level = program_.tensors[program_.output].level;
     const i32 fields = 1 + program_.ndim;

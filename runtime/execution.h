@@ -179,6 +179,10 @@ class Execution {
   bool is_in_place(i32 tensor) const;
   Tensor wanted(i32 tensor) const;
   llvm::Error check_tensors(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs) const;
+  /// InvalidArgument, naming it, for memory of the caller's that overlaps the caller's workspace.
+  llvm::Error check_outside_workspace(const char* name, const void* data, i64 bytes) const;
+  llvm::Error check_coordinates(const void* coordinates, i64 rows) const;
+  llvm::Error check_count_on_device(const i32* count) const;
   void reset_places();
   void* address_of(i32 tensor) const;
   i64 ld_of(i32 tensor) const { return places_[program_.tensors[tensor].storage].ld; }

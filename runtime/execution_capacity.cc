@@ -76,6 +76,8 @@ llvm::Error Execution::prepare_within(const i32* coordinates, const i32* given_c
                       capacity);
   }
   MINUET_TRY(check_coordinate_count(most));
+  MINUET_TRY(check_coordinates(coordinates, given_count ? capacity : most));
+  if (given_count) MINUET_TRY(check_count_on_device(given_count));
   MINUET_TRY(call(stream, Timed::Prepare, [&]() -> llvm::Error {
     MINUET_TRY(cloud_->enqueue(coordinates, given_count, given_count ? capacity : most));
     MINUET_TRY(add_work());

@@ -16,14 +16,22 @@ llvm::Error check_geometry(const CoordinateSet& input, const CoordinateSet& outp
     if (kernel_size[a] < 1 || dilation[a] < 1 || dilation[a] > kMostCells ||
         (a >= ndim && kernel_size[a] != 1)) {
       return make_error(StatusCode::InvalidArgument,
-                        "axis {0} has kernel size {1} and dilation {2} in {3} axes", a, kernel_size[a],
-                        dilation[a], ndim);
+                        "axis {0} has kernel size {1} and dilation {2} in {3} axes; a dilation is 1 to {4}",
+                        a, kernel_size[a], dilation[a], ndim, kMostCells);
     }
     volume *= kernel_size[a];
-    if (volume > kMostOffsets || static_cast<i64>(dilation[a]) * fine[a] * kernel_size[a] > kFarthestOffset) {
+    if (volume > kMostOffsets) {
       return make_error(StatusCode::InvalidArgument,
-                        "axis {0}: kernel size {1}, dilation {2} on tensor stride {3} reach too far", a,
-                        kernel_size[a], dilation[a], fine[a]);
+                        "axis {0}: with kernel size {1} the kernel has {2} offsets; at most {3}", a,
+                        kernel_size[a], volume, kMostOffsets);
+    }
+    const i64 step = static_cast<i64>(dilation[a]) * fine[a];
+    if (kernel_size[a] > kFarthestOffset / step) {
+      return make_error(
+          StatusCode::InvalidArgument,
+          "axis {0}: kernel size {1} times dilation {2} times tensor stride {3} is more than {4}, "
+          "the most cells that a kernel may reach over",
+          a, kernel_size[a], dilation[a], fine[a], kFarthestOffset);
     }
   }
   const i64 queries = transposed ? input.rows() : output.rows();

@@ -17,8 +17,7 @@ std::string dtypes_that_hold(float value) {
   static_assert(kDTypes[0] == DType::F32);
   for (i32 number = kDTypeCount - 1; number > 0; --number) {
     float rounded = value;
-    round_values(kDTypes[number], &rounded, 1);
-    if (!std::isfinite(rounded)) continue;
+    if (!round_values(kDTypes[number], &rounded, 1, &rounded)) continue;
     names += (names.empty() ? "" : ", ") + std::string(kDTypeNames[number]);
   }
   return names + (names.empty() ? "fp32" : " or fp32");
@@ -48,27 +47,35 @@ class RandomStream {
   uint64_t state_;
 };
 
-constexpr std::size_t kRoundedAtOnce = 4096;
+constexpr std::size_t kRoundedAtOnce = 4096;  // a vector clears what it grows by, which is still near then
 
 }  // namespace
 
-std::optional<std::size_t> round_weight(DType dtype, std::vector<float>& weight) {
-  float rounded[kRoundedAtOnce];
-  for (std::size_t first = 0; first < weight.size(); first += kRoundedAtOnce) {
-    const std::size_t count = std::min(kRoundedAtOnce, weight.size() - first);
-    std::copy_n(weight.begin() + static_cast<std::ptrdiff_t>(first), count, rounded);
-    round_values(dtype, rounded, count);
-    const float* const lost =
-        std::find_if(rounded, rounded + count, [](float w) { return !std::isfinite(w); });
-    if (lost != rounded + count) return first + static_cast<std::size_t>(lost - rounded);
-    std::copy_n(rounded, count, weight.begin() + static_cast<std::ptrdiff_t>(first));
+std::optional<std::size_t> find_lost(DType dtype, llvm::ArrayRef<float> values) {
+  float rounded = 0;
+  const auto* const lost = std::find_if(values.begin(), values.end(), [&](const float& value) {
+    return !round_values(dtype, &value, 1, &rounded);
+  });
+  if (lost == values.end()) return std::nullopt;
+  return static_cast<std::size_t>(lost - values.begin());
+}
+
+std::vector<float> rounded_copy(DType dtype, llvm::ArrayRef<float> values, bool& all_finite) {
+  std::vector<float> rounded;
+  rounded.reserve(values.size());
+  all_finite = true;
+  for (std::size_t first = 0; first < values.size(); first += kRoundedAtOnce) {
+    const std::size_t count = std::min(kRoundedAtOnce, values.size() - first);
+    rounded.resize(first + count);
+    const bool are_finite = round_values(dtype, values.data() + first, count, rounded.data() + first);
+    all_finite = all_finite && are_finite;
   }
-  return std::nullopt;
+  return rounded;
 }
 
 std::string overflow_text(DType dtype, float value) {
   return std::string("which ") + kDTypeNames[static_cast<int>(dtype)] + " cannot hold; take " +
-         dtypes_that_hold(value);
+         dtypes_that_hold(value) + kAllowNonFiniteHint;
 }
 
 std::vector<float> ParameterSource::draw(const std::string& name, i64 count, Draw draw) const {
@@ -95,8 +102,10 @@ llvm::Expected<std::vector<float>> ParameterSource::weight(const ProgramLayer& l
     weight =
         draw(layer.weight, inputs * problem.out_channels, {0, std::sqrt(2.0 / static_cast<double>(inputs))});
   }
-  const std::optional<std::size_t> lost = round_weight(problem.dtype, weight);
-  if (!lost) return weight;
+  if (round_values(problem.dtype, weight.data(), weight.size(), weight.data()) || allows_non_finite())
+    return weight;
+  MINUET_ASSIGN(weight, file_->read_weight(layer.weight, problem));  // as it was
+  const std::optional<std::size_t> lost = find_lost(problem.dtype, weight);
   const std::vector<int64_t> shape{kernel_volume(problem), problem.in_channels, problem.out_channels};
   return make_error(StatusCode::InvalidArgument,
                     "weights file {0}: \"{1}\" is {2} at {3} (offset, input, output), {4}", file_->path(),
@@ -143,7 +152,7 @@ llvm::Error ParameterSource::fold_batch_norm(const ProgramLayer& layer, LayerPar
   parameters.scale.resize(channels);
   parameters.shift.resize(channels);
   for (int64_t c = 0; c < channels; ++c) {
-    if (!(variance[c] >= 0)) {
+    if (variance[c] < 0) {
       return make_error(StatusCode::InvalidArgument,
                         "{0}: \"{1}.running_var\" of channel {2} is {3}; it must not be negative", source,
                         prefix, c, number_text(variance[c]));
@@ -153,6 +162,7 @@ llvm::Error ParameterSource::fold_batch_norm(const ProgramLayer& layer, LayerPar
     const double shift = bias[c] - (static_cast<double>(mean[c]) - before[c]) * scale;
     parameters.scale[c] = static_cast<float>(scale);
     parameters.shift[c] = static_cast<float>(shift);
+    if (allows_non_finite()) continue;
     if (!std::isfinite(parameters.scale[c]) || !std::isfinite(parameters.shift[c])) {
       const std::string of_convolution =
           layer.bias.empty() ? "" : ", bias of the convolution " + number_text(before[c]);
@@ -161,7 +171,8 @@ llvm::Error ParameterSource::fold_batch_norm(const ProgramLayer& layer, LayerPar
           "{0}: \"{1}\" scales channel {2} by {3} and shifts it by {4}, past float32: weight {5}, bias {6}, "
           "mean {7}, variance {8}",
           source, prefix, c, number_text(scale), number_text(shift), number_text(weight[c]),
-          number_text(bias[c]), number_text(mean[c]), number_text(variance[c]) + of_convolution);
+          number_text(bias[c]), number_text(mean[c]),
+          number_text(variance[c]) + of_convolution + (file_ ? kAllowNonFiniteHint : ""));
     }
   }
   return llvm::Error::success();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "llvm/ADT/ArrayRef.h"
 #include "runtime/program.h"
 #include "runtime/weights_file.h"
 
@@ -18,10 +19,13 @@ struct LayerParameters {
   std::vector<float> shift;
 };
 
-/// Rounds to the dtype, in place. The index of the first value that it cannot hold, which is left as it was.
-std::optional<std::size_t> round_weight(DType dtype, std::vector<float>& weight);
+/// The index of the first value that is not finite in the dtype.
+std::optional<std::size_t> find_lost(DType dtype, llvm::ArrayRef<float> values);
 
-/// "which fp16 cannot hold; take bf16, tf32 or fp32"
+/// Values as GEMMs of the dtype multiply them; tells whether all of them are finite.
+std::vector<float> rounded_copy(DType dtype, llvm::ArrayRef<float> values, bool& all_finite);
+
+/// "which fp16 cannot hold; take bf16, tf32 or fp32; the option ..."
 std::string overflow_text(DType dtype, float value);
 
 /// From a file, or drawn: convolutions normal with variance 2 / (volume * in_channels), batch norm
@@ -48,6 +52,8 @@ class ParameterSource {
                                                      float where_absent, Draw draw) const;
   llvm::Expected<std::vector<float>> weight(const ProgramLayer& layer) const;
   llvm::Error fold_batch_norm(const ProgramLayer& layer, LayerParameters& parameters) const;
+
+  bool allows_non_finite() const { return file_ && file_->options().allow_non_finite; }
 
   std::shared_ptr<const WeightsFile> file_;
   uint64_t seed_ = 0;

@@ -32,11 +32,19 @@ llvm::Error override_description(NetworkProblem& problem) {
   return llvm::Error::success();
 }
 
-llvm::Error check_finite(const char* name, const std::vector<float>& values) {
-  const auto bad = std::find_if(values.begin(), values.end(), [](float v) { return !std::isfinite(v); });
-  if (bad == values.end()) return llvm::Error::success();
-  return make_error(StatusCode::InvalidArgument, "{0}[{1}] is {2}; parameters must be finite", name,
-                    bad - values.begin(), number_text(*bad));
+llvm::Error check_finite(const char* name, llvm::ArrayRef<float> values) {
+  const std::optional<std::size_t> bad = find_lost(DType::F32, values);
+  if (!bad) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "{0}[{1}] is {2}; parameters must be finite{3}", name, *bad,
+                    number_text(values[*bad]), kAllowNonFiniteHint);
+}
+
+/// Of which some are not finite in the dtype.
+llvm::Error refuse_weight(DType dtype, llvm::ArrayRef<float> weight) {
+  MINUET_TRY(check_finite("weight", weight));
+  const std::size_t lost = *find_lost(dtype, weight);
+  return make_error(StatusCode::InvalidArgument, "weight[{0}] is {1}, {2}", lost, number_text(weight[lost]),
+                    overflow_text(dtype, weight[lost]));
 }
 
 }  // namespace
@@ -64,22 +72,26 @@ llvm::Expected<std::shared_ptr<const Plan>> Plan::create(NetworkProblem problem,
   return plan;
 }
 
-llvm::Expected<std::shared_ptr<const Plan>> Plan::create(const OpProblem& op, LayerParameters parameters,
+llvm::Expected<std::shared_ptr<const Plan>> Plan::create(const OpProblem& op,
+                                                         const GivenParameters& parameters,
                                                          std::shared_ptr<const TuningSnapshot> tuning,
-                                                         std::optional<Dataflow> dataflow) {
+                                                         std::optional<Dataflow> dataflow,
+                                                         bool allow_non_finite) {
   MINUET_TRY(validate(op));  // so far what is valid is a convolution
   const ConvolutionProblem& problem = *std::get_if<ConvolutionProblem>(&op);
-  MINUET_TRY(check_finite("weight", parameters.weight));
-  if (const auto lost = round_weight(problem.dtype, parameters.weight)) {
-    return make_error(StatusCode::InvalidArgument, "weight[{0}] is {1}, {2}", *lost,
-                      number_text(parameters.weight[*lost]),
-                      overflow_text(problem.dtype, parameters.weight[*lost]));
+  LayerParameters layer;
+  bool is_finite = true;
+  layer.weight = rounded_copy(problem.dtype, parameters.weight, is_finite);
+  if (!allow_non_finite) {
+    if (!is_finite) return refuse_weight(problem.dtype, parameters.weight);
+    MINUET_TRY(check_finite("scale", parameters.scale));
+    MINUET_TRY(check_finite("shift", parameters.shift));
   }
-  MINUET_TRY(check_finite("scale", parameters.scale));
-  MINUET_TRY(check_finite("shift", parameters.shift));
+  layer.scale = parameters.scale.vec();
+  layer.shift = parameters.shift.vec();
   auto plan = std::make_shared<Plan>();
   plan->program = convolution_program(problem);
-  plan->parameters.push_back(std::move(parameters));
+  plan->parameters.push_back(std::move(layer));
   plan->tuning = std::move(tuning);
   plan->dataflow = dataflow;
   return plan;

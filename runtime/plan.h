@@ -21,6 +21,15 @@ struct NetworkProblem {
   std::optional<Dataflow> dataflow;
 };
 
+/// One op's parameters where its caller has them: weight as fp32 [volume, in_channels, out_channels], scale
+/// and shift [out_channels] or empty, as the problem says.
+struct GivenParameters {
+  GivenParameters() = default;
+  GivenParameters(const LayerParameters& layer)  // NOLINT: those of a layer are given, too
+      : weight(layer.weight), scale(layer.scale), shift(layer.shift) {}
+  llvm::ArrayRef<float> weight, scale, shift;
+};
+
 struct Plan {
   Program program;
   std::vector<LayerParameters> parameters;       // by layer
@@ -31,11 +40,14 @@ struct Plan {
   static llvm::Expected<std::shared_ptr<const Plan>> create(
       NetworkProblem problem, const ParameterSource& source,
       std::shared_ptr<const TuningSnapshot> tuning = {});
-  /// One op. weight: fp32 [volume, in_channels, out_channels]; scale and shift as the problem says.
-  /// InvalidArgument for what is not finite, or is not once it is rounded.
-  static llvm::Expected<std::shared_ptr<const Plan>> create(const OpProblem& op, LayerParameters parameters,
+  /// One op. Copies the parameters.
+  /// Unless `allow_non_finite`, InvalidArgument for a parameter that is infinite or NaN, or is once it is
+  /// rounded.
+  static llvm::Expected<std::shared_ptr<const Plan>> create(const OpProblem& op,
+                                                            const GivenParameters& parameters,
                                                             std::shared_ptr<const TuningSnapshot> tuning = {},
-                                                            std::optional<Dataflow> dataflow = {});
+                                                            std::optional<Dataflow> dataflow = {},
+                                                            bool allow_non_finite = false);
   i64 parameter_count() const;
 };
 

@@ -217,7 +217,8 @@ llvm::Expected<std::vector<int64_t>> SafetensorsFile::shape(llvm::StringRef name
 }
 
 llvm::Expected<std::vector<float>> SafetensorsFile::read(llvm::StringRef name,
-                                                         const std::vector<int64_t>& shape) const {
+                                                         const std::vector<int64_t>& shape,
+                                                         bool allow_non_finite) const {
   MINUET_ASSIGN(const Tensor* tensor, find(name));
   if (tensor->shape != shape) {
     return make_error(StatusCode::InvalidArgument,
@@ -238,13 +239,15 @@ llvm::Expected<std::vector<float>> SafetensorsFile::read(llvm::StringRef name,
   } else {
     load_values(*stored_dtype(tensor->type), tensor->data, values.size(), values.data());
   }
+  if (allow_non_finite || are_finite(values.data(), values.size())) return values;
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (std::isfinite(values[i])) continue;
     const double value = tensor->type == "F64" ? double_at(tensor->data, i) : values[i];
     return make_error(
-        StatusCode::InvalidArgument, "weights file {0}: tensor \"{1}\" is {2} at {3}{4}", path_, name,
+        StatusCode::InvalidArgument, "weights file {0}: tensor \"{1}\" is {2} at {3}{4}{5}", path_, name,
         number_text(value), place_text(tensor->shape, i),
-        std::isfinite(value) ? ", which float32 cannot hold" : "; every parameter must be a finite number");
+        std::isfinite(value) ? ", which float32 cannot hold" : "; every parameter must be a finite number",
+        kAllowNonFiniteHint);
   }
   return values;
 }

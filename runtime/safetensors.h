@@ -12,6 +12,10 @@
 
 namespace minuet {
 
+/// The end of an error about a parameter that is infinite or NaN.
+inline constexpr const char* kAllowNonFiniteHint =
+    "; the option allow_non_finite_parameters takes parameters as they are";
+
 /// Every tensor of one file; the file is read once, its tensors on demand.
 class SafetensorsFile {
  public:
@@ -21,9 +25,10 @@ class SafetensorsFile {
   /// The texts of "__metadata__".
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   llvm::Expected<std::vector<int64_t>> shape(llvm::StringRef name) const;
-  /// Values as fp32, from F32, F64, F16 or BF16, all of them finite. InvalidArgument where the shape is
-  /// another, or a value is NaN, infinite, or past fp32.
-  llvm::Expected<std::vector<float>> read(llvm::StringRef name, const std::vector<int64_t>& shape) const;
+  /// Values as fp32, from F32, F64, F16 or BF16. InvalidArgument where the shape is another, and, unless
+  /// `allow_non_finite`, where a value is NaN, infinite, or past fp32, which becomes infinite.
+  llvm::Expected<std::vector<float>> read(llvm::StringRef name, const std::vector<int64_t>& shape,
+                                          bool allow_non_finite = false) const;
   const std::string& path() const { return path_; }
 
  private:

@@ -160,8 +160,9 @@ llvm::Expected<std::vector<float>> WeightsFile::read_weight(const std::string& n
         "layer's [C_out, C_in]: call it \"kernel\" if it is the first, or give it as [1, C_in, C_out]",
         path(), *stored, shape_text(shape));
   }
-  MINUET_ASSIGN(const std::vector<float> values,
-                file_.read(*stored, {fitting->shape.begin(), fitting->shape.end()}));
+  MINUET_ASSIGN(
+      const std::vector<float> values,
+      file_.read(*stored, {fitting->shape.begin(), fitting->shape.end()}, options_.allow_non_finite));
   return in_minuets_order(*fitting, problem, values);
 }
 
@@ -169,9 +170,9 @@ llvm::Expected<std::vector<float>> WeightsFile::read_vector(const std::string& n
   MINUET_ASSIGN(const std::string* stored, need(name));
   MINUET_ASSIGN(const std::vector<int64_t> shape, file_.shape(*stored));
   for (const std::vector<int64_t>& possible : vector_shapes(channels)) {
-    if (shape == possible) return file_.read(*stored, possible);
+    if (shape == possible) return file_.read(*stored, possible, options_.allow_non_finite);
   }
-  return file_.read(*stored, {channels});  // which says what is wrong
+  return file_.read(*stored, {channels}, options_.allow_non_finite);  // which says what is wrong
 }
 
 }  // namespace minuet

@@ -17,6 +17,7 @@ struct WeightsOptions {
   std::string prefix;                        // what the network's names have in front of them in the file
   std::map<std::string, std::string> names;  // the file's name -> the network's; "a." -> "b." for all below
   bool allow_unused = false;
+  bool allow_non_finite = false;  // parameters may be infinite or NaN
 };
 
 /// {"the file's name": "the network's name", ...}

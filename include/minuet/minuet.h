@@ -5,23 +5,18 @@
  * work with no GPU. Kernels are specialized for each layer and compiled at run time; they are found
  * again in the cache folder by the next process.
  *
- * 0.2 breaks 0.1, once. Networks and single convolutions are both a minuet_plan, with one set of functions
- * (minuet_network_* and minuet_convolution_* but create's options are gone, and so is
- * minuet_execution_create_convolution); minuet_execution_run takes tensors with a row stride, in place of
- * minuet_execution_convolve too; prepare_map is prepare_maps; minuet_precompile_options lists plans; names in
- * info structs are pointers; pooling is no option of a convolution but minuet_plan_create_pooling, and
- * `generative` is gone (a single convolution's sets are the caller's); minuet_execution_find_overflow is in
- * place of minuet_execution_largest_activation. New: minuet_plan_query_parameter, minuet_status_name,
- * cpu_threads, queues, capacity mode, minuet_kernel_map_transpose, minuet_execution_release_captures.
+ * 0.3 breaks 0.2: a convolution's weight, scale and shift need their counts; a plan must be compiled for the
+ * CPU device too, as arch "cpu"; outputs must not overlap inputs; the default dtype is MINUET_F32.
  *
  * Rules that hold everywhere:
  * - What can fail returns a status; the text of a failure is in minuet_last_error() of the thread.
  *   A failed call leaves its outputs and its objects as they were, but for what its comment says. Any pointer
- *   that a function's comment does not call optional must not be null; of a list in options pointer and count
- *   are both there, or null and 0.
+ *   that a function's comment does not call optional must not be null. Every array that the library reads has
+ *   its length beside it; an optional array has both, or null and 0. Strings end in a zero.
  * - Every struct starts with struct_size: set by the _INIT macro of options and counters, by the caller
- *   for the info structs, where the library writes how much it filled in. New fields are only appended.
- *   `ext` and `reserved` must be null and 0.
+ *   for the info structs, where the library writes how much it filled in. New fields are only appended:
+ *   behind the caller's struct_size, options have their defaults and info structs are not written. A field of
+ *   options that is 0 or null has its default, unless it must be given. `ext` must be null, `reserved` 0.
  * - Objects are made by _create or _open and released by _destroy (null is fine). An object keeps
  *   what it was made from alive. Nothing is released while it is in use: destroy waits.
  * - Threads: contexts, devices, plans, coordinates and kernel maps may be used from many threads at once. An
@@ -30,6 +25,7 @@
  *   features belongs to row i of the coordinates that the caller gave.
  * - Coordinates are int32 [count, 1 + ndim]: the batch index first (>= 0), then x, y, z...; negative
  *   coordinates are legal.
+ * - What a call writes must not overlap what it reads or what else it writes: INVALID_ARGUMENT names both.
  * - `stream` is a CUstream (cudaStream_t) of the device's primary context, null for its default
  *   stream; the CPU device ignores it and works at once.
  * - The calls on one execution must be ordered on the device too: one stream, or events between them.
@@ -57,8 +53,9 @@ extern "C" {
 #endif
 
 #define MINUET_VERSION_MAJOR 0
-#define MINUET_VERSION_MINOR 2
+#define MINUET_VERSION_MINOR 3
 #define MINUET_VERSION_PATCH 0
+#define MINUET_VERSION_SUFFIX "-dev" /* "" in a release */
 
 /* ---- status ---------------------------------------------------------------------------------- */
 
@@ -248,7 +245,7 @@ typedef struct minuet_device_info {
   size_t struct_size;
   char name[32];         /* "cuda:0" */
   char description[256]; /* "NVIDIA H200" */
-  char arch[32];         /* "sm_90a"; "" on the CPU, which compiles nothing */
+  char arch[32];         /* "sm_90a"; "cpu" on the CPU: for minuet_plan_compile */
   int64_t memory_bytes;
 } minuet_device_info;
 MINUET_API minuet_status minuet_device_query(minuet_device* device, minuet_device_info* info);
@@ -282,7 +279,7 @@ MINUET_API void minuet_queue_destroy(minuet_queue* queue);
 typedef struct minuet_coordinates_options {
   size_t struct_size;
   void* ext;
-  int32_t ndim;                          /* 1 to 4 */
+  int32_t ndim;                          /* 1 to 4; 0: 3 */
   int32_t tensor_stride[MINUET_MAX_DIM]; /* 0 counts as 1 */
   int32_t keep_first_duplicate;          /* 0: duplicates are INVALID_ARGUMENT; 1: the first row wins */
   int32_t max_offset[MINUET_MAX_DIM]; /* guard cells per axis; 0: 128. A map that reaches further re-packs */
@@ -364,28 +361,38 @@ enum {
 typedef struct minuet_convolution_options {
   size_t struct_size;
   void* ext;
-  int32_t ndim;
+  int32_t ndim; /* 1 to 4; 0: 3 */
   minuet_dtype dtype;
-  int32_t in_channels, out_channels;
+  int32_t in_channels, out_channels;   /* must be given: 1 to 65536 */
   int32_t kernel_size[MINUET_MAX_DIM]; /* 0 counts as 1, here and below */
   int32_t stride[MINUET_MAX_DIM];
   int32_t dilation[MINUET_MAX_DIM];
-  int32_t groups;      /* more than 1 is UNIMPLEMENTED so far */
+  int32_t groups;      /* 0 counts as 1; more than 1 is UNIMPLEMENTED so far */
   int32_t submanifold; /* 1: the output set is the input set */
   int32_t transposed;
-  int32_t relu;        /* 1: max(0, .) last; with a negative_slope, a leaky ReLU */
+  int32_t relu;        /* 1: max(0, .) last; with a negative_slope, a leaky ReLU; NaN stays NaN */
   int32_t residual;    /* 1: run takes a residual that is added before the ReLU */
   const float* weight; /* host [k_x * k_y * ..., in_channels, out_channels], rounded to dtype once */
   const float* scale;  /* host [out_channels], optional: batch norm, folded */
   const float* shift;  /* host [out_channels], optional: batch norm or bias */
   minuet_dataflow dataflow;
-  float negative_slope; /* finite; what the ReLU multiplies numbers below 0 by; needs relu */
+  float negative_slope;                /* finite; what the ReLU multiplies numbers below 0 by; needs relu */
+  int32_t allow_non_finite_parameters; /* 1: parameters are taken as they are (below) */
+  int32_t reserved;
+  /* Floats at weight: k_x * k_y * ... * in_channels / groups * out_channels; at scale and shift. */
+  int64_t weight_count, scale_count, shift_count;
 } minuet_convolution_options;
-#define MINUET_CONVOLUTION_OPTIONS_INIT \
-  { sizeof(minuet_convolution_options), 0, 3, MINUET_F16, 0, 0, {0}, {0}, {0}, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define MINUET_CONVOLUTION_OPTIONS_INIT                                                                      \
+  {                                                                                                          \
+    sizeof(minuet_convolution_options), 0, 3, 0, 0, 0, {0}, {0}, {0}, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+        0, 0                                                                                                 \
+  }
 
-/* A plan of one convolution, whose coordinate sets and kernel map are the caller's. Copies the parameters,
- * which must be finite, and hold in dtype. UNIMPLEMENTED says which kind is not built yet, and why. */
+/* A plan of one convolution, whose coordinate sets and kernel map are the caller's. Copies the parameters.
+ * INVALID_ARGUMENT where one is infinite or NaN, or a weight is past the range of dtype, unless
+ * allow_non_finite_parameters is 1. Such a weight then becomes infinite, and results are those of IEEE
+ * arithmetic; but on a GPU the fused dataflow multiplies weights by 0 where an output has no input, so that a
+ * weight that is not finite may make NaN of such outputs too. UNIMPLEMENTED says what is not built yet. */
 MINUET_API minuet_status minuet_plan_create_convolution(minuet_context* context,
                                                         const minuet_convolution_options* options,
                                                         minuet_plan** plan);
@@ -407,16 +414,16 @@ enum { MINUET_REDUCE_MAX = 0, MINUET_REDUCE_AVERAGE = 1, MINUET_REDUCE_SUM = 2 }
 typedef struct minuet_pooling_options {
   size_t struct_size;
   void* ext;
-  int32_t ndim;
+  int32_t ndim; /* 1 to 4; 0: 3 */
   minuet_dtype dtype;
-  int32_t channels;
+  int32_t channels;                    /* must be given: 1 to 65536 */
   int32_t kernel_size[MINUET_MAX_DIM]; /* 0 counts as 1, here and below */
   int32_t stride[MINUET_MAX_DIM];
   int32_t dilation[MINUET_MAX_DIM];
   minuet_reduction reduction;
 } minuet_pooling_options;
 #define MINUET_POOLING_OPTIONS_INIT \
-  { sizeof(minuet_pooling_options), 0, 3, MINUET_F16, 0, {0}, {0}, {0}, 0 }
+  { sizeof(minuet_pooling_options), 0, 3, 0, 0, {0}, {0}, {0}, 0 }
 
 /* A plan of one pooling, whose coordinate sets and kernel map are the caller's. UNIMPLEMENTED so far. */
 MINUET_API minuet_status minuet_plan_create_pooling(minuet_context* context,
@@ -454,15 +461,16 @@ typedef struct minuet_network_options {
   const char* weights_map;  /* optional: JSON {"the file's name": "the description's", ...}, after the prefix;
                                an entry whose names end in a dot renames all below */
   minuet_dataflow dataflow; /* of all layers */
-  int32_t reserved;
+  int32_t allow_non_finite_parameters; /* 1: parameters of the file are taken as they are (below) */
 } minuet_network_options;
 #define MINUET_NETWORK_OPTIONS_INIT \
-  { sizeof(minuet_network_options), 0, 0, 0, MINUET_F16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_network_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Validates, folds batch norm into scale and shift, rounds weights to dtype. Needs no device.
  * INVALID_ARGUMENT for a weights file whose tensors are not those of the network (the message has up to eight
- * of each kind, minuet_last_error_detail all, a line for each), or which holds what is not finite or what
- * dtype cannot hold. */
+ * of each kind, minuet_last_error_detail all, a line for each), and, unless allow_non_finite_parameters is 1,
+ * where a parameter is infinite or NaN, a weight past the range of dtype, or a folded scale or shift past
+ * float32. Where it is 1, results are as minuet_plan_create_convolution says. */
 MINUET_API minuet_status minuet_plan_create_network(minuet_context* context,
                                                     const minuet_network_options* options,
                                                     minuet_plan** plan);
@@ -477,14 +485,14 @@ MINUET_API minuet_status minuet_weights_convert(const minuet_network_options* op
 
 MINUET_API void minuet_plan_destroy(minuet_plan* plan);
 
-/* Chooses and compiles every kernel that any cloud may need on `arch` ("sm_90a", or a device's arch; "", the
- * CPU's, does nothing) into the cache. No GPU, no driver. visit is optional and called once a kernel. */
+/* Chooses and compiles every kernel that any cloud may need on `arch` ("sm_90a", or a device's arch; "cpu"
+ * has no kernels) into the cache. No GPU, no driver. visit is optional and called once a kernel. */
 MINUET_API minuet_status minuet_plan_compile(minuet_plan* plan, const char* arch, minuet_kernel_visitor visit,
                                              void* user);
 /* Uploads weights and loads the kernels that were compiled for the device's architecture, or, where there are
  * none, for the nearest older one of the same major capability that it runs ("sm_80" on an sm_86); brings in
  * cuBLASLt's kernels for every size of cloud, too, by running each once. On as many threads as there are
- * cores. FAILED_PRECONDITION where there are none either. */
+ * cores. FAILED_PRECONDITION where there are none either; the CPU device needs a compile for "cpu". */
 MINUET_API minuet_status minuet_plan_load(minuet_plan* plan, minuet_device* device);
 
 /* Strings live as long as the plan. */
@@ -643,7 +651,7 @@ typedef struct minuet_execution_options {
    * execution in capacity mode (below). Level 0's is that of the coordinates too. */
   const int64_t* level_capacity;
   int32_t level_count;
-  int32_t key_bits; /* 32 or 64, in capacity mode without bounds: of a voxel's key, all fields together */
+  int32_t key_bits; /* 32 or 64 (0: 64), in capacity mode without bounds: of a voxel's key, all fields */
   minuet_map_method map_method;
   int32_t reserved;
 } minuet_execution_options;
@@ -717,8 +725,11 @@ MINUET_API minuet_status minuet_execution_output_shape(minuet_execution* executi
  * [rows, out_channels], rows in the caller's order where output_level is 0, else ascending. A convolution
  * takes its input [rows of the map's input set, in_channels], where it has one its residual [output rows,
  * out_channels], and one output [rows of the map's output set, out_channels] (minuet_coordinates_rows).
- * Outputs are wholly written, and lie apart from inputs. Only enqueues: no wait, no allocation, no compile.
- * May run again with other tensors. After a failure the output is undefined. */
+ * Outputs are wholly written. Only enqueues: no wait, no allocation, no compile. May run again with other
+ * tensors. After a failure the output is undefined. No output may share a byte with an input, another output
+ * or the caller's workspace, and no input with that. Two ranges of columns of one wider matrix are apart,
+ * their rows between each other's; matrices of different row strides are where all of one lies before the
+ * other. Inputs may overlap inputs. */
 MINUET_API minuet_status minuet_execution_run(minuet_execution* execution, const minuet_tensor* inputs,
                                               int32_t input_count, const minuet_tensor* outputs,
                                               int32_t output_count, void* stream);

@@ -13,6 +13,9 @@ struct VectorKernels {
   void (*widen)(DType type, const void* input, float* output, i64 count);
   /// fp32 -> storage, to the nearest, ties to even. Whether all are finite there.
   bool (*narrow)(DType type, const float* input, void* output, i64 count);
+  /// To what a GEMM of the type multiplies, as narrow and then widen do it. Whether all are finite there.
+  /// `rounded` is `values`, or lies apart.
+  bool (*round)(DType type, const float* values, float* rounded, i64 count);
   /// Whether all are, as fp32.
   bool (*all_finite)(const float* values, i64 count);
   /// sum += values

@@ -20,6 +20,7 @@ int main() try {
   options.kernel_size[0] = options.kernel_size[1] = options.kernel_size[2] = 3;
   options.submanifold = 1;
   options.weight = ones.data();
+  options.weight_count = static_cast<std::int64_t>(ones.size());
   const minuet::Plan convolution = minuet::Plan::convolution(context, options);
   convolution.load(device);
 

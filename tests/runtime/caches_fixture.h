@@ -59,10 +59,12 @@ class Caches : public testing::Test {
     minuet_convolution_options options = MINUET_CONVOLUTION_OPTIONS_INIT;
     options.dataflow = MINUET_DATAFLOW_GATHER_GEMM_SCATTER;
     options.ndim = 1;
+    options.dtype = MINUET_F16;
     options.in_channels = options.out_channels = 4;
     options.kernel_size[0] = 3;
     options.submanifold = 1;
     options.weight = weight.data();
+    options.weight_count = static_cast<int64_t>(weight.size());
     minuet_plan* made = nullptr;
     check(minuet_plan_create_convolution(context, &options, &made));
     return {made, {minuet_plan_destroy}};

@@ -150,6 +150,21 @@ TEST_P(CapacityTest, TakesACountOfTheHostToo) {
       MINUET_OUT_OF_RANGE);
 }
 
+/// 0 stands for 64, which holds what 32 bits do not.
+TEST_P(CapacityTest, KeysHave64BitsByDefault) {
+  Cloud far = scene(200);
+  const Capacities capacities = suggested(far);
+  far.coordinates[5] = 1 << 28;
+  Room room(machine(), capacities[0], dtype());
+  room.fill(far, static_cast<int32_t>(far.count()));
+  for (const auto& [key_bits, expected] :
+       {std::pair{0, 0u}, {64, 0u}, {32, uint32_t{MINUET_CLOUD_KEY_TOO_NARROW}}}) {
+    const Execution execution = within(capacities, key_bits);
+    enqueue(execution.get(), room, nullptr);
+    EXPECT_EQ(status_of(execution.get()), expected) << key_bits;
+  }
+}
+
 TEST_P(CapacityTest, OptionsThatCannotBe) {
   const Capacities good(kLevels, 1000), few(3, 1000), empty{1000, 1000, 0, 1000, 1000};
   const auto refused = [&](const minuet_execution_options& options, const char* words) {
@@ -161,7 +176,6 @@ TEST_P(CapacityTest, OptionsThatCannotBe) {
   };
   refused(options_of(few), "5 levels");
   refused(options_of(empty), "level_capacity[2] is 0");
-  refused(options_of(good, 0), "key_bits");
   refused(options_of(good, 33), "key_bits");
   minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
   options.key_bits = 64;

@@ -202,6 +202,7 @@ TEST_P(DataflowTest, KernelsOfTooManyOffsetsAreNotFused) {
   options.submanifold = 1;
   const std::vector<float> weight(17 * 17 * 17, 1.0f);
   options.weight = weight.data();
+  options.weight_count = static_cast<int64_t>(weight.size());
   options.dataflow = MINUET_DATAFLOW_FUSED;
   minuet_plan* plan = nullptr;
   check(minuet_plan_create_convolution(machine().context(), &options, &plan));

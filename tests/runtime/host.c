@@ -88,6 +88,7 @@ static void open_stack(Stack* stack, int disable_disk_cache) {
   network.channels = widths;
   network.channel_count = 9;
   check(api.plan_create_network(stack->context, &network, &stack->network), "network");
+  check(api.plan_compile(stack->network, "cpu", NULL, NULL), "compile");
   check(api.plan_load(stack->network, stack->device), "load");
   check(api.execution_create(stack->network, stack->device, NULL, &stack->execution), "execution");
 }

@@ -42,6 +42,7 @@ class Stack:
         network = NetworkOptions(ctypes.sizeof(NetworkOptions), name=b"minkunet42", dtype=0, channels=self.widths,
                                  channel_count=9)
         self.network = self.make("plan", context, ctypes.byref(network), function="minuet_plan_create_network")
+        self.check(library.minuet_plan_compile(self.network, b"cpu", None, None))
         self.check(library.minuet_plan_load(self.network, device))
         self.execution = self.make("execution", self.network, device, None)
 

@@ -205,7 +205,7 @@ TEST_P(NetworkEdges, AShortcutMayRunWithTheFirstLayer) {
     check(minuet_execution_query_layer(execution.get(), layer, &info));
     return std::string(info.kernel);
   };
-  const bool is_fused = dataflow_of(execution.get(), 1) == MINUET_DATAFLOW_FUSED && !machine().arch().empty();
+  const bool is_fused = dataflow_of(execution.get(), 1) == MINUET_DATAFLOW_FUSED && !machine().is_cpu();
   for (const auto& [shortcut, rides] : {std::pair(1, false), {4, true}}) {
     EXPECT_EQ(kernel_of(shortcut) == kernel_of(shortcut - 1), rides || !is_fused) << shortcut;
     EXPECT_EQ(kernel_of(shortcut).find("shortcut1") != std::string::npos, rides && is_fused) << shortcut;

@@ -189,7 +189,7 @@ TEST_P(OptionsTest, TheSeedMakesTheWeights) {
   EXPECT_EQ(run(7), first);
   EXPECT_NE(run(8), first);
   minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
-  EXPECT_EQ(options.dtype, MINUET_F16);
+  EXPECT_EQ(options.dtype, MINUET_F32);
   EXPECT_EQ(run(options.seed), run(0));
 }
 

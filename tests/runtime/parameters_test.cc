@@ -4,9 +4,13 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
+#include <limits>
 
+#include "kernels_templates/shared/elements.h"
 #include "runtime/rounding.h"
+#include "tests/support/random.h"
 #include "tests/support/rounding.h"
 
 namespace minuet {
@@ -179,9 +183,64 @@ TEST(Parameters, ADrawDependsOnNameAndSeedOnly) {
   EXPECT_NE(weight(1, "a"), weight(1, "b"));
 }
 
+/// Of any number of values, at addresses that are no multiple of an element.
+TEST(Rounding, StoresAndLoadsAnywhere) {
+  Random random(5);
+  for (const std::size_t count : {0, 1, 7, 33, 4095, 4096, 4097, 9000}) {
+    std::vector<float> values(count);
+    for (float& value : values) value = static_cast<float>(random.normal());
+    if (count > 4) values[count - 1] = NAN, values[count / 2] = 1e30f;
+    for (const DType type : kDTypes) {
+      const auto element = static_cast<std::size_t>(dtype_bytes(type));
+      std::vector<char> memory(count * element + 3, '~');
+      store_values(type, values.data(), count, memory.data() + 1);
+      EXPECT_EQ(memory.front(), '~');
+      EXPECT_EQ(memory[count * element + 1], '~');
+      std::vector<float> loaded(count + 1, 7.0f);
+      load_values(type, memory.data() + 1, count, loaded.data());
+      EXPECT_EQ(loaded.back(), 7.0f);
+      for (std::size_t i = 0; i < count; ++i) {
+        const float expected =
+            with_dtype(type, [&]<DType T>() { return Element<T>::load(Element<T>::store(values[i])); });
+        ASSERT_EQ(std::memcmp(&loaded[i], &expected, sizeof(float)), 0) << values[i];
+      }
+    }
+  }
+}
+
+/// One value that is not finite, anywhere among many.
+TEST(Rounding, CopiesAreRoundedAndLookedAt) {
+  Random random(6);
+  for (const std::size_t count : {1, 100, 4096, 10000}) {
+    std::vector<float> values(count);
+    for (float& value : values) value = static_cast<float>(random.normal());
+    for (const DType type : kDTypes) {
+      std::vector<float> expected;
+      for (const float value : values) expected.push_back(round_to(type, value));
+      bool all_finite = false;
+      EXPECT_EQ(rounded_copy(type, values, all_finite), expected);
+      EXPECT_TRUE(all_finite);
+      EXPECT_EQ(find_lost(type, values), std::nullopt);
+      for (const std::size_t place : {std::size_t{0}, count / 2, count - 1}) {
+        for (const float strange : {INFINITY, -INFINITY, NAN, std::numeric_limits<float>::max()}) {
+          if (type == DType::F32 && std::isfinite(strange)) continue;
+          std::vector<float> spoilt = values;
+          spoilt[place] = strange;
+          const std::vector<float> copy = rounded_copy(type, spoilt, all_finite);
+          EXPECT_FALSE(all_finite) << place;
+          EXPECT_FALSE(std::isfinite(copy[place]));
+          EXPECT_EQ(find_lost(type, spoilt), place);
+        }
+      }
+    }
+  }
+  bool all_finite = false;
+  EXPECT_TRUE(rounded_copy(DType::F16, {}, all_finite).empty() && all_finite);
+}
+
 TEST(Rounding, Tf32RoundsToNearestAwayFromZero) {
   float values[] = {1.0f, 1.0f + 0x1p-11f, 1.0f + 0x1p-12f, -(1.0f + 0x1p-11f), INFINITY, NAN};
-  round_values(DType::TF32, values, 6);
+  round_values(DType::TF32, values, 6, values);
   EXPECT_EQ(values[0], 1.0f);
   EXPECT_EQ(values[1], 1.0f + 0x1p-10f);
   EXPECT_EQ(values[2], 1.0f);

@@ -70,10 +70,12 @@ class LibraryCopy {
     minuet_convolution_options layer = MINUET_CONVOLUTION_OPTIONS_INIT;
     layer.dataflow = MINUET_DATAFLOW_GATHER_GEMM_SCATTER;  // as what is planted
     layer.ndim = 1;
+    layer.dtype = MINUET_F16;
     layer.in_channels = layer.out_channels = 4;
     layer.kernel_size[0] = 3;
     layer.submanifold = 1;
     layer.weight = weight.data();
+    layer.weight_count = static_cast<int64_t>(weight.size());
     minuet_plan* convolution = nullptr;
     EXPECT_EQ(OF_COPY(minuet_plan_create_convolution)(made, &layer, &convolution), MINUET_OK);
     Compiled compiled;
@@ -283,7 +285,7 @@ TEST_F(Planted, R17_NetworksCompileInTheBackground) {
   });
   EXPECT_EQ(run(strict.get(), kArch, refused), MINUET_FAILED_PRECONDITION);
   EXPECT_THAT(refused.message, HasSubstr("minuet precompile --from"));
-  EXPECT_EQ(run(strict.get(), "", nothing), MINUET_OK);
+  EXPECT_EQ(run(strict.get(), "cpu", nothing), MINUET_OK);
 
   const int64_t kernels = plant_recorded(list, path("network.bundle"), "nvrtc 13.0 a b");
   check(minuet_context_add_bundle(strict.get(), path("network.bundle").c_str(), nullptr));

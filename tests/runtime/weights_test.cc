@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <limits>
@@ -411,6 +412,33 @@ TEST_F(Weights, ConvertRefusesWhatCreateRefuses) {
   large["first.conv.weight"].values[0] = 1e6f;
   expect_both(large, DType::F32, "");
   expect_both(large, DType::F16, "which fp16 cannot hold");
+}
+
+/// What create takes as it is, convert writes as it is.
+TEST_F(Weights, ConvertKeepsWhatIsNotFinite) {
+  Tensors tensors = two_blocks();
+  tensors["first.conv.weight"].values[0] = std::numeric_limits<float>::quiet_NaN();
+  tensors["second.bn.bias"].values[1] = -std::numeric_limits<float>::infinity();
+  const TemporaryPath from("from.safetensors"), to("to.safetensors");
+  write_safetensors(from.path(), tensors);
+  EXPECT_EQ(create_of(from.path()), MINUET_INVALID_ARGUMENT);
+  minuet_network_options options = network_options(spec_);
+  EXPECT_EQ(minuet_weights_convert(&options, to.path().c_str()), MINUET_INVALID_ARGUMENT);
+  options.allow_non_finite_parameters = 1;
+  check(minuet_weights_convert(&options, to.path().c_str()));
+  const std::string written = contents(to.path()), whole = contents(from.path());
+  const auto data_of = [](const std::string& bytes) {
+    uint64_t length = 0;
+    std::memcpy(&length, bytes.data(), sizeof(length));
+    return bytes.substr(8 + length);
+  };
+  EXPECT_EQ(data_of(written), data_of(whole));
+  options.weights_path = nullptr;
+  minuet_plan* none = nullptr;
+  std::string reason;
+  EXPECT_EQ(minuet_plan_create_network(Machine::open("cpu", reason)->context(), &options, &none),
+            MINUET_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(), HasSubstr("allow_non_finite_parameters say how a weights file is read"));
 }
 
 TEST_F(Weights, WithMetadata) {

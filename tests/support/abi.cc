@@ -267,6 +267,9 @@ minuet_status create_convolution(Machine& machine, const ConvolutionCase& test,
   options.negative_slope = test.negative_slope;
   options.residual = test.residual;
   options.weight = parameters.weight.data();
+  options.weight_count = static_cast<int64_t>(parameters.weight.size());
+  options.scale_count = static_cast<int64_t>(parameters.scale.size());
+  options.shift_count = static_cast<int64_t>(parameters.shift.size());
   options.scale = parameters.scale.empty() ? nullptr : parameters.scale.data();
   options.shift = parameters.shift.empty() ? nullptr : parameters.shift.data();
   minuet_plan* made = nullptr;

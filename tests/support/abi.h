@@ -45,7 +45,7 @@ class Machine {
   minuet_device* device() const { return device_.get(); }
   const std::string& arch() const { return arch_; }
   /// Where no kernel is compiled.
-  bool is_cpu() const { return arch_.empty(); }
+  bool is_cpu() const { return arch_ == "cpu"; }
   /// On the software CUDA device, where compiling a kernel and running it take long: suites are smaller.
   bool is_software() const { return !is_cpu() && on_software_device(); }
 

@@ -106,9 +106,12 @@ std::shared_ptr<minuet_plan> ByHand::make_plan(const std::string& convolution, c
   options.dtype = abi_dtype(dtype_);
   options.in_channels = input.channels;
   options.out_channels = output.channels;
-  options.weight = values(convolution + ".weight").data();
+  const std::vector<float>& weight = values(convolution + ".weight");
+  options.weight = weight.data();
+  options.weight_count = static_cast<int64_t>(weight.size());
   options.scale = scale.data();
   options.shift = shift.data();
+  options.scale_count = options.shift_count = output.channels;
   options.residual = has_residual;
   minuet_plan* plan = nullptr;
   check(minuet_plan_create_convolution(machine_.context(), &options, &plan));

@@ -1,6 +1,7 @@
 // Errors of the tool: one sentence for the user and the exit code that goes with it.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <system_error>
 #include <type_traits>
@@ -46,6 +47,9 @@ inline llvm::Error broken(std::string sentence) {
 inline llvm::Error interrupted(std::string sentence) {
   return llvm::make_error<llvm::StringError>(sentence, std::make_error_code(std::errc::interrupted));
 }
+
+/// Features and positions are float32.
+inline constexpr double kLargestFloat = static_cast<double>(std::numeric_limits<float>::max());
 
 /// As many digits as tell float32 numbers apart.
 inline std::string digits(double value) { return general_text(value, 9); }

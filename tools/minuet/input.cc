@@ -25,6 +25,16 @@ llvm::Expected<Cloud> read_coordinates(const InputOptions& options, int ndim) {
   return cloud;
 }
 
+/// The error of a feature that is no finite float32. A number of float64 may be too large to be one.
+llvm::Error refuse_feature(const std::string& path, llvm::StringRef bytes, int64_t row, int64_t column) {
+  MINUET_ASSIGN(const NpyArray array, parse_npy(bytes));
+  const double value = decode_scalar(array.type, array.at(row, column), array.big_endian);
+  if (!std::isfinite(value)) return bad_input("'{0}' holds {1} in row {2}", path, digits(value), row);
+  return bad_input(
+      "'{0}' holds {1} in row {2}, and the largest float32 number is {3}: scale the features down", path,
+      digits(value), row, digits(kLargestFloat));
+}
+
 llvm::Expected<VoxelCloud> pair_with_features(const Cloud& cloud, const std::string& path) {
   MINUET_ASSIGN(const auto file, read_file(path));
   int64_t rows = 0, columns = 0;
@@ -35,8 +45,8 @@ llvm::Expected<VoxelCloud> pair_with_features(const Cloud& cloud, const std::str
   }
   for (size_t i = 0; i < features->size(); ++i) {
     if (std::isfinite((*features)[i])) continue;
-    return bad_input("'{0}' holds {1} in row {2}", path, digits(static_cast<double>((*features)[i])),
-                     static_cast<int64_t>(i) / columns);
+    return refuse_feature(path, file->getBuffer(), static_cast<int64_t>(i) / columns,
+                          static_cast<int64_t>(i) % columns);
   }
   return with_features(cloud, std::move(*features), static_cast<int>(columns));
 }

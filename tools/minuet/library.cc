@@ -208,6 +208,7 @@ llvm::Error fill_network_options(const NetworkChoice& choice, minuet_dtype dtype
   options.seed = choice.weights_seed;
   MINUET_ASSIGN(options.weights_order, parse_order(choice.weights_order));
   options.allow_unused = choice.allow_unused ? 1 : 0;
+  options.allow_non_finite_parameters = choice.allow_non_finite_parameters ? 1 : 0;
   options.weights_prefix = choice.weights_prefix.empty() ? nullptr : choice.weights_prefix.c_str();
   if (!choice.weights_map.empty()) {
     MINUET_ASSIGN(filled.weights_map, read_json_text(choice.weights_map, "a weights map"));

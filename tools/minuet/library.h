@@ -76,6 +76,7 @@ struct NetworkChoice {
   std::string weights_prefix;  ///< "module."
   std::string weights_map;     ///< a JSON file
   bool allow_unused = false;
+  bool allow_non_finite_parameters = false;
   std::string dataflow;  ///< "fused"; empty: by what is expected to be faster
 };
 

@@ -35,6 +35,8 @@ void add_names(CLI::App& app, const std::string& map_flags, NetworkChoice& choic
                  "JSON file: {\"name in the file\": \"name in the network\", ...}")
       ->type_name("names.json");
   app.add_flag("--allow-unused", choice.allow_unused, "the file may have tensors that no layer uses");
+  app.add_flag("--allow-non-finite-parameters", choice.allow_non_finite_parameters,
+               "infinite and NaN parameters, and weights past the range of the dtype, are taken as they are");
 }
 
 }  // namespace
@@ -73,8 +75,10 @@ void add_weights_command(CLI::App& weights, Arguments& arguments) {
 llvm::Error check_weights_flags(const NetworkChoice& choice) {
   if (!choice.weights.empty()) return llvm::Error::success();
   if (!choice.weights_order.empty() || !choice.weights_prefix.empty() || !choice.weights_map.empty() ||
-      choice.allow_unused) {
-    return bad_input("--weights-order, --weights-prefix, --weights-map and --allow-unused need --weights");
+      choice.allow_unused || choice.allow_non_finite_parameters) {
+    return bad_input(
+        "--weights-order, --weights-prefix, --weights-map, --allow-unused and --allow-non-finite-parameters "
+        "need --weights");
   }
   return llvm::Error::success();
 }

@@ -161,7 +161,9 @@ llvm::json::Object stages_json(const minuet_stage_times& stages) {
 
 std::string version_text() {
   const uint32_t version = minuet_version();
-  return llvm::formatv("{0}.{1}.{2}", version / 10000, version / 100 % 100, version % 100).str();
+  return llvm::formatv("{0}.{1}.{2}{3}", version / 10000, version / 100 % 100, version % 100,
+                       MINUET_VERSION_SUFFIX)
+      .str();
 }
 
 llvm::json::Array levels_json(const RunReport& report) {

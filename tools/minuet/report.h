@@ -49,7 +49,7 @@ void print_kernels(const std::vector<KernelFacts>& kernels, llvm::raw_ostream& o
 std::string json_text(const llvm::json::Value& value);
 
 llvm::json::Object stages_json(const minuet_stage_times& stages);
-/// "0.2.1"
+/// "0.3.0", or "0.3.0-dev" before that release.
 std::string version_text();
 llvm::json::Array levels_json(const RunReport& report);
 

@@ -55,7 +55,7 @@ bool is_finite(const Point& point) {
 llvm::Error voxel_of(const Position& position, int64_t row, const std::array<float, 3>& voxel_size,
                      int32_t (&voxel)[3]) {
   for (size_t axis = 0; axis < 3; ++axis) {
-    const bool fits = std::abs(position[axis]) <= static_cast<double>(std::numeric_limits<float>::max());
+    const bool fits = std::abs(position[axis]) <= kLargestFloat;
     // float32 throughout: the definition
     const float cell = fits ? std::floor(static_cast<float>(position[axis]) / voxel_size[axis]) : 0x1p31f;
     if (!(cell >= -0x1p31f && cell < 0x1p31f)) {
@@ -101,6 +101,10 @@ llvm::Expected<VoxelCloud> voxelize(const std::vector<Point>& points, const Voxe
       }
       ++cloud.skipped;
       continue;
+    }
+    if (std::abs(point[3]) > kLargestFloat) {
+      return bad_input("point {0} has intensity {1}, and the largest float32 number is {2}", i,
+                       digits(point[3]), digits(kLargestFloat));
     }
     const Position position = {point[0] - origin[0], point[1] - origin[1], point[2] - origin[2]};
     int32_t voxel[3];

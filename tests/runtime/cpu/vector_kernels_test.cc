@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 
+#include "kernels_templates/shared/elements.h"
 #include "tests/support/compare.h"
 #include "tests/support/oracle.h"
 #include "tests/support/random.h"
@@ -107,6 +108,91 @@ TEST_P(VectorKernelsTest, KeepsNan) {
     kernels_->leaky_relu(0.5f, back, 3);
     EXPECT_TRUE(std::isnan(back[0]) && std::isnan(back[1])) << static_cast<int>(type);
     EXPECT_EQ(back[2], 1.0f);
+  }
+}
+
+u32 bits_of(float value) {
+  u32 bits = 0;
+  std::memcpy(&bits, &value, 4);
+  return bits;
+}
+float float_of(u32 bits) {
+  float value = 0;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+
+/// With every NaN's bits, quiet and signalling, of both signs, and numbers around each type's limits.
+std::vector<float> all_sorts(uint64_t seed) {
+  std::vector<float> values;
+  const std::vector<float> awkward = awkward_values(seed);
+  for (size_t i = 0; i < awkward.size(); i += 9) values.push_back(awkward[i]);
+  Random random(seed + 1);
+  for (int i = 0; i < 20000; ++i)
+    values.push_back(float_of(0x7f800001u + static_cast<u32>(random.below(0x7fffff))));
+  for (int i = 0; i < 20000; ++i)
+    values.push_back(float_of(0xff800001u + static_cast<u32>(random.below(0x7fffff))));
+  for (const u32 limit :
+       {0x477ff000u, 0x7f7f8000u, 0x7f7ff000u, 0x7f800000u, 0x33000000u, 0x38800000u, 0x00800000u}) {
+    for (u32 near = limit - 3; near <= limit + 3; ++near) values.push_back(float_of(near));
+    for (u32 near = limit - 3; near <= limit + 3; ++near) values.push_back(-float_of(near));
+  }
+  return values;
+}
+
+/// Bit by bit as shared/elements.h has it, in whatever instruction set, NaN included.
+TEST_P(VectorKernelsTest, EveryInstructionSetGivesTheSameBits) {
+  const std::vector<float> values = all_sorts(14);
+  const auto count = static_cast<i64>(values.size());
+  for (const DType type : kDTypes) {
+    SCOPED_TRACE(kDTypeNames[static_cast<int>(type)]);
+    with_dtype(type, [&]<DType T>() {
+      using Stored = typename Element<T>::Stored;
+      std::vector<Stored> narrowed(values.size());
+      std::vector<float> widened(values.size()), rounded(values.size()), in_place = values;
+      kernels_->narrow(T, values.data(), narrowed.data(), count);
+      kernels_->widen(T, narrowed.data(), widened.data(), count);
+      kernels_->round(T, values.data(), rounded.data(), count);
+      kernels_->round(T, in_place.data(), in_place.data(), count);
+      for (size_t i = 0; i < values.size(); ++i) {
+        const Stored stored = Element<T>::store(values[i]);
+        const u32 expected = bits_of(Element<T>::operand(stored));
+        ASSERT_EQ(std::memcmp(&narrowed[i], &stored, sizeof(stored)), 0) << std::hex << bits_of(values[i]);
+        ASSERT_EQ(bits_of(widened[i]), expected) << std::hex << bits_of(values[i]);
+        ASSERT_EQ(bits_of(rounded[i]), expected) << std::hex << bits_of(values[i]);
+        ASSERT_EQ(bits_of(in_place[i]), expected) << std::hex << bits_of(values[i]);
+      }
+    });
+  }
+  for (u32 pattern = 0; pattern < 65536; pattern += 8) {
+    u16 stored[8];
+    float widened[8];
+    for (u32 i = 0; i < 8; ++i) stored[i] = static_cast<u16>(pattern + i);
+    kernels_->widen(DType::F16, stored, widened, 8);
+    for (u32 i = 0; i < 8; ++i) ASSERT_EQ(bits_of(widened[i]), bits_of(Element<DType::F16>::load(stored[i])));
+  }
+}
+
+/// round tells whether all are finite once they are rounded, wherever among vectors and their rest one is
+/// not.
+TEST_P(VectorKernelsTest, TellsWhatATypeCannotHold) {
+  const std::vector<float> values = all_sorts(15);
+  for (const DType type : kDTypes) {
+    SCOPED_TRACE(kDTypeNames[static_cast<int>(type)]);
+    for (size_t i = 0; i < values.size(); i += 11) {
+      const size_t count = 1 + i % 37, place = i / 37 % count;
+      std::vector<float> row(count, 1.5f), rounded(count);
+      row[place] = values[i];
+      const float expected =
+          with_dtype(type, [&]<DType T>() { return Element<T>::operand(Element<T>::store(values[i])); });
+      ASSERT_EQ(kernels_->round(type, row.data(), rounded.data(), static_cast<i64>(count)),
+                std::isfinite(expected))
+          << values[i];
+      ASSERT_EQ(kernels_->round(type, row.data(), row.data(), static_cast<i64>(count)),
+                std::isfinite(expected));
+      ASSERT_EQ(bits_of(rounded[place]), bits_of(expected));
+      ASSERT_EQ(std::memcmp(row.data(), rounded.data(), count * 4), 0);
+    }
   }
 }
 

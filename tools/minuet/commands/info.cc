@@ -21,7 +21,7 @@ void print_device(minuet_context* context, const std::string& name) {
     return;
   }
   llvm::outs() << llvm::formatv("{0,-14}{1}: {2}", "device", facts.name, facts.description);
-  if (!facts.arch.empty()) llvm::outs() << ", " << facts.arch;
+  if (!facts.is_cpu()) llvm::outs() << ", " << facts.arch;
   if (facts.memory_bytes > 0) {
     llvm::outs() << llvm::formatv(", {0:f1} GiB", real(static_cast<double>(facts.memory_bytes) / 0x1p30));
   }

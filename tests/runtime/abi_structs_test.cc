@@ -1,0 +1,443 @@
+// Structs of callers of other ages: what lies behind a struct_size is neither read nor written. Every struct
+// of the public headers is in a table here; a test reads the headers and names those that are not.
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <memory>
+#include <regex>
+#include <set>
+
+#include "include/minuet/tuning.h"
+#include "tests/support/contents.h"
+#include "tests/support/network_abi.h"
+#include "tests/support/safetensors_writer.h"
+
+namespace minuet::abi {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr unsigned char kGarbage = 0xa5;
+
+/// What a call answers: its status and the message.
+struct Answer {
+  minuet_status status;
+  std::string message;
+  bool operator==(const Answer&) const = default;
+};
+Answer answer_of(minuet_status status) { return {status, status == MINUET_OK ? "" : last_error()}; }
+std::ostream& operator<<(std::ostream& out, const Answer& answer) {
+  return out << minuet_status_name(answer.status) << ": " << answer.message;
+}
+
+/// Memory of just `bytes` bytes, so that AddressSanitizer sees what is touched behind them.
+struct Exactly {
+  explicit Exactly(size_t bytes) : memory(static_cast<unsigned char*>(std::malloc(bytes)), std::free) {}
+  std::unique_ptr<unsigned char, void (*)(void*)> memory;
+};
+
+void set_struct_size(unsigned char* memory, size_t size) { std::memcpy(memory, &size, sizeof(size)); }
+
+/// `given` with other values than the defaults. A caller who knows the first `size` bytes gets the same
+/// answer as one who knows all and leaves the rest 0, whatever lies behind.
+template <class Options>
+void check_options(const Options& given, const Options& defaults,
+                   const std::function<minuet_status(const Options*)>& call) {
+  Options zeroed;
+  std::memset(&zeroed, 0, sizeof(zeroed));
+  zeroed.struct_size = sizeof(zeroed);
+  EXPECT_EQ(answer_of(call(&zeroed)), answer_of(call(&defaults))) << "a zeroed struct asks for the defaults";
+  std::set<std::string> answers;
+  for (size_t size = 2 * sizeof(size_t); size <= sizeof(Options); size += alignof(Options)) {
+    Options newest = zeroed;
+    std::memcpy(&newest, &given, size);
+    newest.struct_size = sizeof(Options);
+    const Answer expected = answer_of(call(&newest));
+    answers.insert(expected.message);
+    std::vector<unsigned char> memory(sizeof(Options) + 64, kGarbage);
+    std::memcpy(memory.data(), &given, size);
+    set_struct_size(memory.data(), size);
+    EXPECT_EQ(answer_of(call(reinterpret_cast<const Options*>(memory.data()))), expected) << size;
+    const Exactly exact(size);
+    std::memcpy(exact.memory.get(), memory.data(), size);
+    EXPECT_EQ(answer_of(call(reinterpret_cast<const Options*>(exact.memory.get()))), expected) << size;
+  }
+  EXPECT_GT(answers.size(), 1u) << "the call tells fields apart";
+  std::vector<unsigned char> newer(sizeof(Options) + 8, 0);
+  std::memcpy(newer.data(), &given, sizeof(Options));
+  set_struct_size(newer.data(), newer.size());
+  const auto* const larger = reinterpret_cast<const Options*>(newer.data());
+  const Answer expected = answer_of(call(&given));
+  EXPECT_EQ(answer_of(call(larger)), expected) << "fields of a newer caller that are 0";
+  for (const size_t place : {sizeof(Options), sizeof(Options) + 7}) {
+    newer[place] = 1;
+    EXPECT_EQ(call(larger), MINUET_INVALID_ARGUMENT) << place;
+    EXPECT_THAT(last_error(), HasSubstr("newer version"));
+    newer[place] = 0;
+  }
+}
+
+/// Of a caller who knows the first `size` bytes, these are filled in and no other byte is touched.
+template <class Info>
+void check_info(const std::function<minuet_status(Info*)>& call) {
+  Info whole;
+  std::memset(&whole, 0, sizeof(whole));
+  whole.struct_size = sizeof(whole);
+  check(call(&whole));
+  EXPECT_EQ(whole.struct_size, sizeof(whole));
+  for (size_t size = sizeof(size_t); size <= sizeof(Info) + 8; size += 4) {
+    const size_t filled = std::min(size, sizeof(Info));
+    std::vector<unsigned char> memory(sizeof(Info) + 64, kGarbage);
+    set_struct_size(memory.data(), size);
+    check(call(reinterpret_cast<Info*>(memory.data())));
+    std::vector<unsigned char> expected(memory.size(), kGarbage);
+    std::memcpy(expected.data(), &whole, filled);
+    set_struct_size(expected.data(), filled);
+    EXPECT_EQ(memory, expected) << size;
+    const Exactly exact(size);
+    set_struct_size(exact.memory.get(), size);
+    check(call(reinterpret_cast<Info*>(exact.memory.get())));
+  }
+  for (const size_t size : {size_t{0}, sizeof(size_t) - 1}) {
+    std::vector<unsigned char> memory(sizeof(Info), kGarbage);
+    set_struct_size(memory.data(), size);
+    const std::vector<unsigned char> before = memory;
+    EXPECT_EQ(call(reinterpret_cast<Info*>(memory.data())), MINUET_INVALID_ARGUMENT);
+    EXPECT_EQ(memory, before);
+  }
+}
+
+/// What the library hands to a callback has its size in it.
+template <class Told>
+void check_told() {
+  static_assert(offsetof(Told, struct_size) == 0);
+  static_assert(std::is_same_v<decltype(Told::struct_size), size_t>);
+}
+
+constexpr const char* kTiny = R"({"name": "tiny", "ndim": 3, "in_channels": 4, "channels": [8], "layers": [
+  {"op": "block", "name": "a", "width": 0, "kernel_size": 3}]})";
+
+/// One small network on the CPU device, prepared for a cloud and profiled.
+class Structs {
+ public:
+  Structs() {
+    std::string reason;
+    cpu_ = Machine::open("cpu", reason);
+    if (cpu_ == nullptr) throw std::runtime_error(reason);
+    NetworkSpec spec;
+    spec.description = kTiny;
+    network_ = make_network(*cpu_, spec);
+    execution_ = make_execution(*cpu_, network_.get());
+    check(minuet_execution_set_profiling(execution_.get(), 1));
+    run_network(*cpu_, execution_.get(), kCloud, std::vector<char>(2 * 4 * 4), DType::F32);
+  }
+
+  void context_options();
+  void coordinates_options();
+  void kernel_map_options();
+  void convolution_options();
+  void pooling_options();
+  void network_options();
+  void precompile_options();
+  void execution_options();
+  void tuning_options();
+  void kernel_counters() {
+    check_info<minuet_kernel_counters>(
+        [&](auto* info) { return minuet_context_kernel_counters(cpu_->context(), info); });
+  }
+  void system_info() { check_info<minuet_system_info>(minuet_query_system); }
+  void device_info() {
+    check_info<minuet_device_info>([&](auto* info) { return minuet_device_query(cpu_->device(), info); });
+  }
+  void plan_info() {
+    check_info<minuet_plan_info>([&](auto* info) { return minuet_plan_query(network_.get(), info); });
+  }
+  void parameter_info() {
+    check_info<minuet_parameter_info>(
+        [&](auto* info) { return minuet_plan_query_parameter(network_.get(), 0, info); });
+  }
+  void execution_counters() {
+    check_info<minuet_execution_counters>(
+        [&](auto* info) { return minuet_execution_query_counters(execution_.get(), info); });
+  }
+  void stage_times() {
+    check_info<minuet_stage_times>(
+        [&](auto* info) { return minuet_execution_query_stages(execution_.get(), info); });
+  }
+  void level_info() {
+    check_info<minuet_level_info>(
+        [&](auto* info) { return minuet_execution_query_level(execution_.get(), 0, info); });
+  }
+  void layer_info() {
+    check_info<minuet_layer_info>(
+        [&](auto* info) { return minuet_execution_query_layer(execution_.get(), 0, info); });
+  }
+  void precompile_result();
+  void tuning_result();
+
+ private:
+  static inline const std::vector<int32_t> kCloud{0, 0, 0, 0, /**/ 0, 1, 0, 0};
+
+  Machine* cpu_ = nullptr;
+  Plan network_{nullptr, {minuet_plan_destroy}};
+  Execution execution_{nullptr, {minuet_execution_destroy}};
+};
+
+void Structs::context_options() {
+  minuet_context_options given = MINUET_CONTEXT_OPTIONS_INIT;
+  const TemporaryPath folder("structs");
+  given.cache_directory = folder.path().c_str();
+  given.disable_disk_cache = 1;
+  given.jit = MINUET_JIT_OFF;
+  given.bundle_path = "";
+  given.record_path = "";
+  given.cpu_threads = 5000;  // refused, by the last field
+  check_options<minuet_context_options>(given, MINUET_CONTEXT_OPTIONS_INIT, [](const auto* options) {
+    minuet_context* made = nullptr;
+    const minuet_status status = minuet_context_create(options, &made);
+    minuet_context_destroy(made);
+    return status;
+  });
+}
+
+void Structs::coordinates_options() {
+  minuet_coordinates_options given = MINUET_COORDINATES_OPTIONS_INIT;
+  given.ndim = 2;
+  given.tensor_stride[1] = 3;
+  given.keep_first_duplicate = 1;
+  given.has_bounds = 1;
+  given.greatest[0] = given.greatest[1] = given.greatest[2] = 9;
+  const int32_t coordinates[] = {0, 3, 3, /**/ 0, 3, 3, /**/ 0, 6, 3};
+  check_options<minuet_coordinates_options>(given, MINUET_COORDINATES_OPTIONS_INIT, [&](const auto* options) {
+    minuet_coordinates* made = nullptr;
+    const minuet_status status =
+        minuet_coordinates_create(cpu_->device(), options, coordinates, 2, nullptr, &made);
+    minuet_coordinates_destroy(made);
+    return status;
+  });
+}
+
+void Structs::kernel_map_options() {
+  const Coordinates set = make_set(*cpu_, 3, kCloud, {1, 1, 1, 0});
+  minuet_kernel_map_options given = MINUET_KERNEL_MAP_OPTIONS_INIT;
+  given.kernel_size[0] = given.kernel_size[1] = 3;
+  given.dilation[0] = 2;
+  given.dilation[2] = 1 << 25;  // refused
+  given.transposed = 1;
+  check_options<minuet_kernel_map_options>(given, MINUET_KERNEL_MAP_OPTIONS_INIT, [&](const auto* options) {
+    minuet_kernel_map* made = nullptr;
+    const minuet_status status = minuet_kernel_map_create(set.get(), set.get(), options, nullptr, &made);
+    minuet_kernel_map_destroy(made);
+    return status;
+  });
+}
+
+void Structs::convolution_options() {
+  const std::vector<float> weight(9, 1.0f), scale(1, 1.0f);
+  minuet_convolution_options given = MINUET_CONVOLUTION_OPTIONS_INIT;
+  given.ndim = 2;
+  given.dtype = MINUET_BF16;
+  given.in_channels = given.out_channels = 1;
+  given.kernel_size[0] = given.kernel_size[1] = 3;
+  given.relu = 1;
+  given.weight = weight.data();
+  given.scale = scale.data();
+  given.dataflow = MINUET_DATAFLOW_FUSED;
+  given.weight_count = 9;
+  given.scale_count = 1;
+  given.shift_count = 1;  // refused: shift is null
+  check_options<minuet_convolution_options>(given, MINUET_CONVOLUTION_OPTIONS_INIT, [&](const auto* options) {
+    minuet_plan* made = nullptr;
+    const minuet_status status = minuet_plan_create_convolution(cpu_->context(), options, &made);
+    minuet_plan_destroy(made);
+    return status;
+  });
+}
+
+void Structs::pooling_options() {
+  minuet_pooling_options given = MINUET_POOLING_OPTIONS_INIT;
+  given.ndim = 2;
+  given.channels = 4;
+  given.kernel_size[0] = 2;
+  given.stride[0] = 2;
+  given.reduction = 7;  // refused
+  check_options<minuet_pooling_options>(given, MINUET_POOLING_OPTIONS_INIT, [&](const auto* options) {
+    minuet_plan* made = nullptr;
+    return minuet_plan_create_pooling(cpu_->context(), options, &made);
+  });
+}
+
+void Structs::network_options() {
+  const int32_t channels[] = {8};
+  minuet_network_options given = MINUET_NETWORK_OPTIONS_INIT;
+  given.description = kTiny;
+  given.dtype = MINUET_F16;
+  given.channels = channels;
+  given.channel_count = 1;
+  given.ndim = 3;
+  given.weights_path = "/nowhere/weights.safetensors";
+  given.allow_unused = 1;
+  given.dataflow = 9;  // refused
+  check_options<minuet_network_options>(given, MINUET_NETWORK_OPTIONS_INIT, [&](const auto* options) {
+    minuet_plan* made = nullptr;
+    const minuet_status status = minuet_plan_create_network(cpu_->context(), options, &made);
+    minuet_plan_destroy(made);
+    return status;
+  });
+}
+
+void Structs::precompile_options() {
+  const char* const archs[] = {"sm_90a"};
+  minuet_precompile_options given = MINUET_PRECOMPILE_OPTIONS_INIT;
+  given.requests_path = "/nowhere/requests";
+  given.archs = archs;
+  given.arch_count = 1;
+  given.output_directory = "/nowhere/bundles";
+  given.time_trace_directory = "/nowhere/traces";
+  check_options<minuet_precompile_options>(given, MINUET_PRECOMPILE_OPTIONS_INIT, [&](const auto* options) {
+    return minuet_precompile(cpu_->context(), options, nullptr);
+  });
+}
+
+void Structs::execution_options() {
+  const int64_t capacities[] = {300};
+  minuet_execution_options given = MINUET_EXECUTION_OPTIONS_INIT;
+  given.keep_first_duplicate = 1;
+  given.has_bounds = 1;
+  for (int f = 0; f < 4; ++f) given.greatest[f] = 10;
+  given.scratch_bytes = 1 << 20;
+  given.level_capacity = capacities;
+  given.level_count = 1;
+  given.map_method = 9;  // refused
+  check_options<minuet_execution_options>(given, MINUET_EXECUTION_OPTIONS_INIT, [&](const auto* options) {
+    minuet_execution* made = nullptr;
+    const minuet_status status = minuet_execution_create(network_.get(), cpu_->device(), options, &made);
+    minuet_execution_destroy(made);
+    return status;
+  });
+}
+
+/// Puts 0 in place of as much of a time as was filled in.
+template <class Result>
+void forget_seconds(Result* result) {
+  constexpr size_t kPlace = offsetof(Result, seconds);
+  if (result->struct_size > kPlace)
+    std::memset(reinterpret_cast<char*>(result) + kPlace, 0, result->struct_size - kPlace);
+}
+
+/// Small enough to be measured in no time; the call is stopped at once.
+struct TinyTuning {
+  minuet_tuning_cloud cloud;
+  minuet_tuning_options options = MINUET_TUNING_OPTIONS_INIT;
+
+  TinyTuning(const std::vector<int32_t>& coordinates, const std::string& folder)
+      : cloud{coordinates.data(), static_cast<int64_t>(coordinates.size() / 4)} {
+    options.clouds = &cloud;
+    options.cloud_count = 1;
+    options.repeats = 3;
+    options.directory = folder.c_str();
+    options.cancelled = [](void*) { return int32_t{1}; };
+  }
+};
+
+void Structs::tuning_options() {
+  const TemporaryPath folder("structs");
+  TinyTuning tiny(kCloud, folder.path());
+  tiny.options.repeats = 2;  // refused
+  check_options<minuet_tuning_options>(tiny.options, MINUET_TUNING_OPTIONS_INIT, [&](const auto* options) {
+    return minuet_tune(cpu_->context(), network_.get(), cpu_->device(), options, nullptr);
+  });
+}
+
+void Structs::tuning_result() {
+  const TemporaryPath folder("structs");
+  const TinyTuning tiny(kCloud, folder.path());
+  check_info<minuet_tuning_result>([&](auto* info) {
+    const minuet_status status =
+        minuet_tune(cpu_->context(), network_.get(), cpu_->device(), &tiny.options, info);
+    if (status != MINUET_CANCELLED) return status;
+    forget_seconds(info);
+    return MINUET_OK;
+  });
+}
+
+/// Nothing is compiled: the list of kernels is empty.
+void Structs::precompile_result() {
+  const TemporaryPath list("requests"), folder("bundles");
+  std::ofstream(list.path()).close();
+  const char* const archs[] = {"sm_90a"};
+  minuet_precompile_options options = MINUET_PRECOMPILE_OPTIONS_INIT;
+  options.requests_path = list.path().c_str();
+  options.archs = archs;
+  options.arch_count = 1;
+  options.output_directory = folder.path().c_str();
+  if (minuet_precompile(cpu_->context(), &options, nullptr) == MINUET_UNAVAILABLE)
+    MINUET_SKIP_OR_FAIL("nvrtc", "kernels cannot be compiled, for there is no libnvrtc: " + last_error());
+  check_info<minuet_precompile_result>([&](auto* info) {
+    const minuet_status status = minuet_precompile(cpu_->context(), &options, info);
+    if (status == MINUET_OK) forget_seconds(info);
+    return status;
+  });
+}
+
+/// Every struct of the headers, by its name.
+const std::map<std::string, std::function<void(Structs&)>>& table() {
+  static const std::map<std::string, std::function<void(Structs&)>> rows{
+#define MINUET_ROW(name) {"minuet_" #name, [](Structs& structs) { structs.name(); }},
+      // Options, which a caller fills in.
+      MINUET_ROW(context_options) MINUET_ROW(coordinates_options) MINUET_ROW(kernel_map_options)
+          MINUET_ROW(convolution_options) MINUET_ROW(pooling_options) MINUET_ROW(network_options)
+              MINUET_ROW(precompile_options) MINUET_ROW(execution_options) MINUET_ROW(tuning_options)
+      // Answers, which the library fills in.
+      MINUET_ROW(kernel_counters) MINUET_ROW(system_info) MINUET_ROW(device_info) MINUET_ROW(plan_info)
+          MINUET_ROW(parameter_info) MINUET_ROW(execution_counters) MINUET_ROW(stage_times)
+              MINUET_ROW(level_info) MINUET_ROW(layer_info) MINUET_ROW(precompile_result)
+                  MINUET_ROW(tuning_result)
+#undef MINUET_ROW
+#define MINUET_TOLD(name) {"minuet_" #name, [](Structs&) { check_told<minuet_##name>(); }},
+      // Those that callbacks are handed.
+      MINUET_TOLD(kernel_info) MINUET_TOLD(precompile_step) MINUET_TOLD(bundle_info)
+          MINUET_TOLD(tuning_progress) MINUET_TOLD(tuning_skip) MINUET_TOLD(tuned_choice)
+#undef MINUET_TOLD
+      // These two never grow.
+      {"minuet_tensor", [](Structs&) { EXPECT_EQ(sizeof(minuet_tensor), 32u); }},
+      {"minuet_tuning_cloud", [](Structs&) { EXPECT_EQ(sizeof(minuet_tuning_cloud), 16u); }},
+  };
+  return rows;
+}
+
+/// A struct that is new in a header needs a row in the table.
+TEST(AbiStructs, TheTableHasEveryStructOfTheHeaders) {
+  std::set<std::string> declared, known;
+  for (const char* header : {"minuet.h", "tuning.h"}) {
+    const std::string whole = contents(std::string(MINUET_SOURCE_DIR "/include/minuet/") + header);
+    const std::regex pattern(R"(struct\s+(minuet_\w+)\s*\{)");
+    for (std::sregex_iterator found(whole.begin(), whole.end(), pattern), end; found != end; ++found) {
+      declared.insert((*found)[1]);
+    }
+  }
+  for (const auto& row : table()) known.insert(row.first);
+  EXPECT_GE(declared.size(), 28u);
+  EXPECT_EQ(known, declared);
+}
+
+class AbiStructTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(AbiStructTest, OfCallersOfEveryAge) {
+  static Structs structs;
+  table().at(GetParam())(structs);
+}
+
+std::vector<std::string> names() {
+  std::vector<std::string> names;
+  for (const auto& row : table()) names.push_back(row.first);
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(Structs, AbiStructTest, testing::ValuesIn(names()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace minuet::abi
