@@ -191,8 +191,10 @@ TEST_P(QueueMemoryOnGpu, FreeBlocksGoBeforeAnAllocationFails) {
   check(make_set(queue.get(), few, kept));
   check(make_set(queue.get(), few, set));
   set.reset();
+  control_->reset();
   control_->fail("cuMemAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(make_set(queue.get(), many, set), MINUET_OK) << last_error();
+  EXPECT_GT(control_->calls("cuMemFree"), 0);
   control_->reset();
   set.reset();
   check(make_set(queue.get(), few, set));
