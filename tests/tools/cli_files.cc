@@ -280,12 +280,9 @@ void make_voxels(const Files& file) {
   file("f_nan.npy", floats(std::vector<float>(12, std::nanf("")), 4));
   file("f_60000.npy", floats(std::vector<float>(12, 60000.0f), 4));
   file("f_large.npy", floats(std::vector<float>(12, 1e6f), 4));
-  const auto doubles = [](const std::vector<double>& values, int64_t columns) {
-    return npy_bytes(values, {static_cast<int64_t>(values.size()) / columns, columns});
-  };
-  std::vector<double> large(12, 0.5);
-  large[9] = -1e300;
-  file("f_f64_large.npy", doubles(large, 4));
+  std::string large;
+  for (int i = 0; i < 12; ++i) large += packed(i == 9 ? -1e300 : 0.5);
+  file("f_f64_large.npy", npy("<f8", "(3, 4)", large));
   file("loud.npy", npy("<f8", "(1, 4)", packed(0.0) + packed(0.0) + packed(0.0) + packed(1e300)));
   file("f_corners.npy", floats(std::vector<float>(8, 1.0f), 4));
   file("f_int.npy", ints(std::vector<int32_t>(12, 2), 4));
