@@ -3,6 +3,7 @@
 #include <map>
 
 #include "codegen/cache/cache_options.h"
+#include "codegen/json_text.h"
 #include "codegen/number_text.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
@@ -26,7 +27,7 @@ struct ReadKernel {
   std::string damage;
 };
 
-void print_object(const llvm::json::Object& object) { llvm::outs() << json_text(object); }
+void print_object(llvm::json::Object object) { llvm::outs() << json_text(std::move(object)); }
 
 llvm::Expected<std::vector<ReadKernel>> read_all(CacheSource& source) {
   MINUET_ASSIGN(const std::vector<StoredKernel> stored, source.list());
@@ -140,7 +141,7 @@ llvm::Error inspect_kernel(const Arguments& arguments) {
     if (const auto text = field.second.getAsString()) {
       llvm::outs() << *text << "\n";
     } else {
-      llvm::outs() << field.second << "\n";
+      llvm::outs() << print_json(field.second) << "\n";
     }
   }
   llvm::outs() << binary.log;
