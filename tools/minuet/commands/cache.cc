@@ -3,6 +3,7 @@
 #include <map>
 
 #include "codegen/cache/cache_options.h"
+#include "codegen/json_text.h"
 #include "codegen/number_text.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
@@ -140,7 +141,7 @@ llvm::Error inspect_kernel(const Arguments& arguments) {
     if (const auto text = field.second.getAsString()) {
       llvm::outs() << *text << "\n";
     } else {
-      llvm::outs() << field.second << "\n";
+      llvm::outs() << print_json(field.second) << "\n";
     }
   }
   llvm::outs() << binary.log;
