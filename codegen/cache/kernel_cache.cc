@@ -1,7 +1,5 @@
 #include "codegen/cache/kernel_cache.h"
 
-#include <unistd.h>
-
 #include <chrono>
 #include <exception>
 
@@ -240,7 +238,7 @@ Outcome KernelCache::build(const Order& order, bool keep, FileLock* lock) {
     if (bytes.empty())
       bytes = write_entry({request.key, order.build_key, request.source.name_expression, *binary});
     store_->publish(order.build_key, bytes, lock);
-    publisher_ = ::getpid();
+    state_.note_published(order.build_key);
     note(order.compiler_id);
   }
   return found(std::move(*binary), BinaryOrigin::Compiled);
@@ -369,7 +367,8 @@ KernelCache::KernelCache(CacheOptions options, std::shared_ptr<Compiler> compile
 /// Tells of no trouble: the host may be past the point where it wants to be called.
 KernelCache::~KernelCache() {
   try {
-    if (store_ && publisher_.load() == ::getpid()) llvm::consumeError(store_->keep_limits());
+    const std::string last = state_.last_published();
+    if (store_ && !last.empty()) llvm::consumeError(store_->keep_limits(last));
   } catch (...) {
     // There is no memory for it: the next one that opens the folder prunes it.
   }
@@ -473,6 +472,18 @@ std::vector<CacheEvent> CacheState::events() const {
   State& known = state_.get();
   const std::lock_guard<std::mutex> lock(known.mutex);
   return known.events;
+}
+
+void CacheState::note_published(const std::string& build_key) {
+  State& known = state_.get();
+  const std::lock_guard<std::mutex> lock(known.mutex);
+  known.last_published = build_key;
+}
+
+std::string CacheState::last_published() const {
+  State& known = state_.get();
+  const std::lock_guard<std::mutex> lock(known.mutex);
+  return known.last_published;
 }
 
 bool CacheState::is_news(const std::string& text) {

@@ -1,8 +1,6 @@
 // The road from a kernel's source to its binary: memory, bundles, disk, compile (R21). Thread-safe.
 #pragma once
 
-#include <sys/types.h>
-
 #include <atomic>
 #include <cstdint>
 #include <future>
@@ -74,6 +72,10 @@ class CacheState {
   CacheStats stats() const;
   std::vector<CacheEvent> events() const;
 
+  /// The build key that this process published last; empty where it has published none.
+  void note_published(const std::string& build_key);
+  std::string last_published() const;
+
   /// True once a kind of trouble; the text up to the first parenthesis or colon is its kind.
   bool is_news(const std::string& text);
 
@@ -84,6 +86,7 @@ class CacheState {
     std::set<std::string> warned;
     CacheStats stats;
     std::vector<CacheEvent> events;
+    std::string last_published;
   };
   PerProcess<State> state_;
 };
@@ -194,7 +197,6 @@ class KernelCache {
   CacheState state_;
   std::optional<BundleSet> bundles_;  // always there once the constructor is done
   std::optional<Store> store_;
-  std::atomic<pid_t> publisher_{0};        // the process that published last: a child of a fork has not
   PushList<std::string> noted_compilers_;  // in the store
   std::optional<RecordFile> record_;
   std::atomic<bool> is_identified_{false};  // the compiler: what it is asked again takes no time

@@ -224,11 +224,11 @@ llvm::Expected<PruneResult> Store::prune(const StoreLimits& limits, bool force, 
   return result;
 }
 
-llvm::Error Store::keep_limits() {
+llvm::Error Store::keep_limits(const std::string& keep) {
   if (root_.read_only) return llvm::Error::success();
   const std::optional<StoreSize> size = read_size(root_);
   if (size && size->bytes <= limits_.bytes && size->entries <= limits_.files) return llvm::Error::success();
-  llvm::Error error = prune(limits_, /*force=*/true).takeError();
+  llvm::Error error = prune(limits_, /*force=*/true, keep).takeError();
   if (size) return error;
   // How much there is cannot be found out, as in a folder that this user may only read.
   llvm::consumeError(std::move(error));

@@ -151,8 +151,8 @@ class Store {
   llvm::Expected<PruneResult> prune(const StoreLimits& limits, bool force, const std::string& keep = "");
   /// Prunes by the store's own limits where the record of its size is past them or does not say; else it
   /// reads that one file and looks at no entry. For the time when a folder is opened, and when a process that
-  /// published to it is done. An error where it is past them and cannot be pruned.
-  llvm::Error keep_limits();
+  /// published to it is done. An error where it is past them and cannot be pruned. `keep`: as of prune().
+  llvm::Error keep_limits(const std::string& keep = "");
 
   const std::string& directory() const { return root_.directory; }
   std::string entry_path(const std::string& build_key) const;

@@ -44,7 +44,9 @@ TEST(OutputFile, WhateverCallFailsItIsWholeOrAsBefore) {
           SCOPED_TRACE(std::string(name) + ": call " + std::to_string(at) + ", " + call);
           const bool is_there = std::filesystem::exists(path);
           EXPECT_EQ(is_there, !failed || !is_new);
-          if (is_there) EXPECT_EQ(contents(path), failed ? "before" : kWhole);
+          if (is_there) {
+            EXPECT_EQ(contents(path), failed ? "before" : kWhole);
+          }
           EXPECT_TRUE(failed || !lost_bytes) << "what is lost is told";
           for (const auto& entry : std::filesystem::directory_iterator(folder.path("")))
             EXPECT_EQ(entry.path().filename(), "file");

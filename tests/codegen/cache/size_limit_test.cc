@@ -71,6 +71,14 @@ TEST(SizeLimit, IsKeptWhenTheOneWhoPublishedEnds) {
   EXPECT_THAT(bytes_in(folder.path()), AllOf(Le(kLimit), Ge(kLimit * 8 / 10)));
 }
 
+TEST(SizeLimit, WhatWasPublishedLastStays) {
+  const TemporaryFolder folder;
+  auto cache = open_limited(folder.path(), 1);
+  compile(*cache, 0, 5);
+  cache.reset();
+  EXPECT_THAT(entries_in(folder.path()), SizeIs(1));
+}
+
 TEST(SizeLimit, IsKeptWhenAFolderIsOpened) {
   const TemporaryFolder folder;
   compile(*open_limited(folder.path(), 0), 0, 40);
