@@ -61,5 +61,17 @@ TEST(JsonText, TheThreadKeepsItsLocale) {
   EXPECT_EQ(::uselocale(locale_t{}), before);
 }
 
+/// llvm::json takes this real number for an int64_t, which cannot hold it.
+TEST(JsonText, TheFirstNumberPastEveryIntegerIsRefused) {
+  const std::string refused = "its number 9223372036854775808 is larger than any integer that is read";
+  for (const char* json : {"[9223372036854775808.0]", R"({"a":{"b":[1,9223372036854775808e0]}})"}) {
+    EXPECT_EQ(error_of(json), refused) << json;
+  }
+  for (const char* json :
+       {"[9223372036854775807]", "[9223372036854774784.0]", "[-9223372036854775808.0]", "[1e19]"}) {
+    EXPECT_EQ(error_of(json), "") << json;
+  }
+}
+
 }  // namespace
 }  // namespace minuet

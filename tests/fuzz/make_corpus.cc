@@ -136,6 +136,9 @@ void write_tensors(const Put& put) {
   std::memcpy(&file[1], &length, sizeof length);
   put("safetensors/whole-file.bin", file + one + zeros.substr(0, 16));
   put("safetensors/past-the-end.bin", tensors(one, "too few"));
+  // 2^63 as a real number, which llvm::json takes for an int64_t.
+  put("safetensors/past-integers.bin",
+      tensors(R"({"a":{"dtype":"F32","shape":[9223372036854775808.0],"data_offsets":[0,0]}})", ""));
   put("safetensors/overflow.bin",
       tensors(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", ""));
 }

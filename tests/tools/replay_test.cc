@@ -36,7 +36,7 @@ class ReplayTest : public testing::TestWithParam<const char*> {
  protected:
   void open() {
     context_ = take(open_context({}));
-    llvm::Expected<DeviceHandle> device = open_device(context_.get(), GetParam(), facts_);
+    llvm::Expected<DeviceHandle> device = open_device(context_.get(), DeviceChoice{GetParam(), 0}, facts_);
     if (!device && GetParam() == std::string("cuda:0")) {
       MINUET_SKIP_OR_FAIL("gpu", llvm::toString(device.takeError()));
     }
