@@ -54,11 +54,13 @@ TEST(JsonText, NumbersHaveAPointInEveryLocale) {
 
 /// What the host formats on the same thread afterwards is as its locale says.
 TEST(JsonText, TheThreadKeepsItsLocale) {
-  const locale_t before = ::uselocale(locale_t{});
+  ::uselocale(LC_GLOBAL_LOCALE);  // as a host's thread has it, whatever an earlier test left
   llvm::cantFail(parse_json("[0.5]"));
+  EXPECT_EQ(::uselocale(locale_t{}), LC_GLOBAL_LOCALE);
   EXPECT_NE(error_of("[0.5"), "");
+  EXPECT_EQ(::uselocale(locale_t{}), LC_GLOBAL_LOCALE) << "after an error too";
   print_json(0.5);
-  EXPECT_EQ(::uselocale(locale_t{}), before);
+  EXPECT_EQ(::uselocale(locale_t{}), LC_GLOBAL_LOCALE);
 }
 
 /// llvm::json takes this real number for an int64_t, which cannot hold it.
