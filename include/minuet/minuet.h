@@ -163,7 +163,8 @@ typedef struct minuet_context_options {
                            are run; 2: it may not; 0: as MINUET_CACHE_SHARED says */
   int64_t bundle_ptx;   /* 1: where no bundle has code for the GPU, PTX of its own or an older capability is
                            taken, which the driver compiles at load */
-  int64_t cpu_threads;  /* of the CPU device; 0, or more than there are CPUs: one a CPU (runtime/LIMITS.md) */
+  int64_t cpu_threads;  /* of the CPU device; 0, or more than there are CPUs: one a CPU
+                           (share/doc/minuet/LIMITS.md) */
 } minuet_context_options;
 #define MINUET_CONTEXT_OPTIONS_INIT \
   { sizeof(minuet_context_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }

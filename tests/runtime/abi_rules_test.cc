@@ -271,7 +271,7 @@ TEST_F(AbiRules, ASlopeBelongsToAReluAndIsFinite) {
   const float one = 1;
   minuet_convolution_options options = MINUET_CONVOLUTION_OPTIONS_INIT;
   options.in_channels = options.out_channels = 1;
-  options.weight = &one;
+  options.weight = &one, options.weight_count = 1;
   const auto expect = [&](int32_t relu, float slope, const char* words) {
     options.relu = relu, options.negative_slope = slope;
     EXPECT_EQ(convolution(options), *words ? MINUET_INVALID_ARGUMENT : MINUET_OK) << relu << " " << slope;

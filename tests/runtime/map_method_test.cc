@@ -139,7 +139,9 @@ TEST_P(MapMethodTest, DeclaredBoundsDecideInCapacityMode) {
       {60, indexed()}, {1 << 17, MINUET_MAPS_SORTED}, {0, MINUET_MAPS_SORTED}};
   for (const auto& [greatest, method] : cases) {
     const Execution execution = within(greatest);
-    const Buffer coordinates(machine(), cloud.coordinates), features(machine(), cloud.bytes);
+    std::vector<char> rows(cloud.bytes.begin(), cloud.bytes.end());
+    rows.resize(static_cast<size_t>(capacities[0] * 4 * dtype_bytes(dtype())));
+    const Buffer coordinates(machine(), cloud.coordinates), features(machine(), rows);
     Buffer output(machine(), capacities[0] * kWidths.back() * dtype_bytes(dtype()));
     check(minuet_execution_prepare(execution.get(), coordinates.integers(), cloud.count(), nullptr));
     EXPECT_EQ(method_of(execution.get()), method) << greatest;

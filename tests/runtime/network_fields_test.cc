@@ -2,6 +2,7 @@
 // what the program has of them.
 #include <gmock/gmock.h>
 
+#include "codegen/number_text.h"
 #include "runtime/network_program.h"
 #include "runtime/parameters.h"
 
@@ -119,7 +120,8 @@ std::vector<std::string> summary(const std::string& layers) {
     if (problem.scale_shift) line += " scaled";
     if (problem.residual) line += " + " + std::to_string(layer.residual);
     if (problem.activation == Activation::ReLU) line += " relu";
-    if (problem.activation == Activation::LeakyReLU) line += llvm::formatv(" leaky {0:F3}", problem.slope);
+    if (problem.activation == Activation::LeakyReLU)
+      line += llvm::formatv(" leaky {0:f3}", real(problem.slope));
     if (layer.is_shortcut) line += " with the layer before";
     lines.push_back(std::move(line));
   }

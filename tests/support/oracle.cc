@@ -120,7 +120,9 @@ std::vector<double> convolve(const Layer& layer, const std::vector<Pair>& pairs,
     const double shift = layer.shift ? (*layer.shift)[channel] : 0.0;
     const double residual = layer.residual ? (*layer.residual)[i] : 0.0;
     const double value = result[i] * scale + shift + residual;
-    result[i] = layer.relu && value < 0 ? value * layer.negative_slope : value;
+    // A ReLU gives 0 for minus infinity too, which times a slope of 0 would be NaN.
+    const double negative = layer.negative_slope == 0 ? 0 : value * layer.negative_slope;
+    result[i] = layer.relu && value < 0 ? negative : value;
     sizes[i] = sizes[i] * std::abs(scale) + std::abs(shift) + std::abs(residual);
   }
   if (magnitudes) *magnitudes = std::move(sizes);

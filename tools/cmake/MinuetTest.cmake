@@ -132,7 +132,8 @@ function(minuet_add_test_entry name suffix filter)
 endfunction()
 
 # The same tests in a process whose locale has a decimal comma: the entry <name>.comma, of the tests that `filter`
-# names. None where this build does not run that executable's tests.
+# names. None where this build does not run that executable's tests. A third argument is the executable's label, cpu
+# where there is none.
 function(minuet_add_comma_test name filter)
   get_property(tests GLOBAL PROPERTY minuet_tests_that_run)
   if(NOT Python3_FOUND OR NOT name IN_LIST tests)
@@ -141,6 +142,10 @@ function(minuet_add_comma_test name filter)
   set(entry ${name}.comma)
   add_test(NAME ${entry} COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/tests/support/comma_locale.py ${entry}
            $<TARGET_FILE:${name}> --gtest_filter=${filter})
-  minuet_test_properties(${entry} "cpu;gtest" 900)
+  set(label cpu)
+  if(ARGC GREATER 2)
+    set(label ${ARGV2})
+  endif()
+  minuet_test_properties(${entry} "${label};gtest" 900)
   set_tests_properties(${entry} PROPERTIES SKIP_RETURN_CODE 77)  # comma_locale.py says why
 endfunction()

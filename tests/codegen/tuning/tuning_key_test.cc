@@ -126,7 +126,7 @@ TEST(TuningKey, R33_ThisBuildsEnvironment) {
   EXPECT_EQ(now.gpu, example_environment().gpu);
   EXPECT_EQ(now.toolkit, "13.0");
   EXPECT_EQ(now.kernels, all_headers_digest());
-  EXPECT_THAT(now.library, testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));
+  EXPECT_THAT(now.library, testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+(-dev)?"));
 }
 
 }  // namespace
