@@ -471,7 +471,7 @@ TEST(Cli, BenchTakesTheUsersOwnClouds) {
   finished = minuet(bench({"--cloud", five, "--columns", "5", "--voxel-size", "0.5,0.5,1", "--dtype", "fp32",
                            "--output", folder.path("sizes.json")}));
   EXPECT_EQ(finished.code, 0) << finished.err;
-  const llvm::json::Value sizes = llvm::cantFail(llvm::json::parse(contents(folder.path("sizes.json"))));
+  const llvm::json::Value sizes = llvm::cantFail(parse_json(contents(folder.path("sizes.json"))));
   EXPECT_EQ(*(*sizes.getAsObject()->getArray("clouds"))[0].getAsObject()->get("voxel_size"),
             llvm::json::Value(llvm::json::Array{0.5, 0.5, 1}));
   // Two points that are never both thinned away, far from the origin, where fp16 would not hold them.
