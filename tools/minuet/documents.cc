@@ -39,7 +39,7 @@ std::string joined(const Array& parts) {
   std::string text;
   for (const Value& part : parts) {
     const auto number = part.getAsNumber();
-    text += (text.empty() ? "" : "×") + (number ? digits(*number) : llvm::formatv("{0}", part).str());
+    text += (text.empty() ? "" : "×") + (number ? digits(*number) : print_json(part));
   }
   return text;
 }

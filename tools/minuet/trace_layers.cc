@@ -70,7 +70,7 @@ llvm::Expected<std::string> add_device_times(llvm::StringRef trace, const Device
   Array* const events = value.getAsObject() ? value.getAsObject()->getArray("traceEvents") : nullptr;
   if (!events) return broken("the trace has no \"traceEvents\"");
   const LastSpan prepare = last_span(*events, "prepare"), run = last_span(*events, "run");
-  if (run.start_us < 0) return print_json(std::move(value));  // nothing ran
+  if (run.start_us < 0) return print_json(value);  // nothing ran
   events->push_back(Object{{"ph", "M"},
                            {"name", "thread_name"},
                            {"pid", run.process},
@@ -83,7 +83,7 @@ llvm::Expected<std::string> add_device_times(llvm::StringRef trace, const Device
   row.wait_until(run.start_us);
   for (const LayerTimes& layer : times.layers) row.add_layer(layer);
   row.add("device step", "rows in and out", times.other_ms);
-  return print_json(std::move(value));
+  return print_json(value);
 }
 
 }  // namespace minuet::tool
