@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "codegen/arch.h"
+#include "codegen/base/arch.h"
+#include "codegen/base/file_kind.h"
 #include "codegen/bundle/bundle_frames.h"
-#include "codegen/file_kind.h"
-#include "codegen/keys.h"
+#include "codegen/source/keys.h"
 #include "llvm/ADT/StringExtras.h"
 
 namespace minuet {

@@ -13,12 +13,12 @@
 #include <string>
 #include <vector>
 
+#include "codegen/base/cache_directory.h"
+#include "codegen/base/error.h"
+#include "codegen/base/file_system.h"
+#include "codegen/base/lazy.h"
 #include "codegen/bundle/bundle_format.h"
-#include "codegen/cache/cache_directory.h"
-#include "codegen/cache/entry.h"
-#include "codegen/cache/file_system.h"
-#include "codegen/error.h"
-#include "codegen/lazy.h"
+#include "codegen/compile/entry.h"
 
 namespace minuet {
 

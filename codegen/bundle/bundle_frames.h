@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "codegen/cache/entry.h"
-#include "codegen/error.h"
+#include "codegen/base/error.h"
+#include "codegen/compile/entry.h"
 
 struct ZSTD_CCtx_s;
 struct ZSTD_CDict_s;

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "codegen/arch.h"
-#include "codegen/nvrtc_library.h"
+#include "codegen/base/arch.h"
+#include "codegen/compile/nvrtc_library.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"

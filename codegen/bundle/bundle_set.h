@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/base/push_list.h"
 #include "codegen/bundle/bundle.h"
-#include "codegen/keys.h"
-#include "codegen/push_list.h"
+#include "codegen/source/keys.h"
 
 namespace minuet {
 
@@ -48,7 +48,7 @@ class BundleSet {
   /// bundle, not the pinned one, or without a digest somebody's who is not trusted.
   llvm::Error add(const BundlePlace& place);
 
-  /// The kernel from the best arch that runs on the request's (codegen/arch.h), of these from the first
+  /// The kernel from the best arch that runs on the request's (codegen/base/arch.h), of these from the first
   /// bundle. `compiler_ids` are the host's, and matter to the policy Exact only. On a miss `why_not` gets the
   /// reason in words.
   std::optional<Entry> find(const KernelRequest& request, const std::vector<std::string>& compiler_ids = {},

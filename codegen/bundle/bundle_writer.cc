@@ -4,11 +4,11 @@
 #include <map>
 #include <set>
 
-#include "codegen/arch.h"
+#include "codegen/base/arch.h"
+#include "codegen/base/sha256.h"
+#include "codegen/base/whole_file.h"
 #include "codegen/bundle/bundle_format.h"
 #include "codegen/bundle/bundle_frames.h"
-#include "codegen/cache/whole_file.h"
-#include "codegen/sha256.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "codegen/cache/entry.h"
-#include "codegen/error.h"
+#include "codegen/base/error.h"
+#include "codegen/compile/entry.h"
 
 namespace minuet {
 

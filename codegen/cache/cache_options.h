@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "codegen/base/cache_directory.h"
+#include "codegen/base/error.h"
 #include "codegen/bundle/bundle_set.h"
-#include "codegen/cache/cache_directory.h"
-#include "codegen/error.h"
 
 namespace minuet {
 

@@ -13,83 +13,20 @@
 #include <variant>
 #include <vector>
 
-#include "codegen/cache/cache_directory.h"
+#include "codegen/base/cache_directory.h"
+#include "codegen/base/error.h"
+#include "codegen/base/fork_watch.h"
+#include "codegen/base/push_list.h"
 #include "codegen/cache/cache_options.h"
-#include "codegen/cache/entry.h"
+#include "codegen/cache/cache_state.h"
 #include "codegen/cache/record_file.h"
 #include "codegen/cache/store.h"
-#include "codegen/compiler.h"
-#include "codegen/error.h"
-#include "codegen/fork_watch.h"
-#include "codegen/keys.h"
-#include "codegen/push_list.h"
+#include "codegen/compile/compiler.h"
+#include "codegen/compile/entry.h"
+#include "codegen/source/keys.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace minuet {
-
-/// Where a binary came from, for the one who asked first.
-enum class BinaryOrigin { Memory, Bundle, Disk, Compiled };
-constexpr const char* origin_name(BinaryOrigin origin) {
-  constexpr const char* kNames[] = {"memory", "bundle", "disk", "compiled"};
-  return kNames[static_cast<int>(origin)];
-}
-
-/// What one cache did in this process; a forked child counts from 0 (R32).
-struct CacheStats {
-  std::int64_t memory_hits = 0, bundle_hits = 0, disk_hits = 0, compiled = 0;
-  std::int64_t failures = 0;           // compiles that gave an error, cancelled ones included
-  std::int64_t waits = 0;              // for another thread's or another process's work on the same kernel
-  std::int64_t lock_timeouts = 0;      // waits for another process that ended with a compile of our own
-  std::int64_t cubin_bytes = 0;        // from bundles, disk and compiles
-  double compile_ms = 0, wait_ms = 0;  // summed over threads
-};
-
-/// One line of a cache's history: which kernel, from where.
-struct CacheEvent {
-  std::string display_name;
-  std::string arch;
-  BinaryOrigin origin;
-};
-
-/// What a build gave: the binary, or why there is none. Copied to all who wait.
-using Outcome = std::variant<std::shared_ptr<const Binary>, StatusError>;
-/// A build that is under way or, once it has landed, the memory layer (R13).
-using Flight = std::shared_future<Outcome>;
-
-/// A forked child begins with nothing: its parent's flights land in the parent only (R16).
-class CacheState {
- public:
-  /// The flight of a key. `ours`: the caller has to land it, through `promise`. So it is, too, where
-  /// `refused` is given and the flight has landed with that or with a failure.
-  Flight claim(const std::string& key, const Binary* refused, std::promise<Outcome>& promise, bool& ours);
-  void forget(const std::string& key);
-  /// What has landed under the key, counted as a hit; null where nothing has, or a failure.
-  std::shared_ptr<const Binary> find_landed(const std::string& key);
-
-  void count(const Binary& binary, BinaryOrigin origin);
-  void count_failure();
-  void count_wait(double milliseconds, bool timed_out);
-  CacheStats stats() const;
-  std::vector<CacheEvent> events() const;
-
-  /// The build key that this process published last; empty where it has published none.
-  void note_published(const std::string& build_key);
-  std::string last_published() const;
-
-  /// True once a kind of trouble; the text up to the first parenthesis or colon is its kind.
-  bool is_news(const std::string& text);
-
- private:
-  struct State {
-    std::mutex mutex;  // never held while compiling, reading, writing or warning
-    std::map<std::string, Flight> flights;
-    std::set<std::string> warned;
-    CacheStats stats;
-    std::vector<CacheEvent> events;
-    std::string last_published;
-  };
-  PerProcess<State> state_;
-};
 
 using BinaryList = std::vector<std::shared_ptr<const Binary>>;
 
@@ -125,6 +62,8 @@ class KernelCache {
   llvm::Expected<BinaryPointer> compile_apart(const KernelRequest& request, const CompileControl& control);
   /// For a binary that the driver refused to load: compiled anew, and put in its place everywhere (R28).
   llvm::Expected<BinaryPointer> replace(const KernelRequest& request, const Binary& refused);
+  /// The same for the one of `requests` that has the refused binary's name; Internal where none has.
+  llvm::Expected<BinaryPointer> replace(llvm::ArrayRef<KernelRequest> requests, const Binary& refused);
 
   /// Looked in before all other bundles from now on (R24). An error where it cannot be used.
   llvm::Error add_bundle(const BundlePlace& place) { return bundles_->add(place); }

@@ -4,8 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "codegen/cache/file_system.h"
-#include "codegen/helper/protocol.h"
+#include "codegen/base/file_system.h"
+#include "codegen/compile/protocol.h"
 
 namespace minuet {
 

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "codegen/error.h"
-#include "codegen/keys.h"
+#include "codegen/base/error.h"
+#include "codegen/source/keys.h"
 
 namespace minuet {
 

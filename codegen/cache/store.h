@@ -22,11 +22,11 @@
 #include <string>
 #include <vector>
 
-#include "codegen/cache/cache_directory.h"
-#include "codegen/cache/entry.h"
-#include "codegen/cache/file_lock.h"
-#include "codegen/cache/file_system.h"
-#include "codegen/error.h"
+#include "codegen/base/cache_directory.h"
+#include "codegen/base/error.h"
+#include "codegen/base/file_lock.h"
+#include "codegen/base/file_system.h"
+#include "codegen/compile/entry.h"
 
 namespace minuet {
 

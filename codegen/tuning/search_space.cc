@@ -5,8 +5,8 @@
 #include <set>
 #include <tuple>
 
-#include "codegen/fused_choice.h"
-#include "codegen/tuning/tuned_config.h"
+#include "codegen/choose/fused_choice.h"
+#include "codegen/choose/tuned_config.h"
 
 namespace minuet {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "codegen/candidates.h"
-#include "codegen/tuning/tuning_snapshot.h"
+#include "codegen/choose/candidates.h"
+#include "codegen/choose/tuning_snapshot.h"
 
 namespace minuet {
 

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "codegen/json_text.h"
-#include "codegen/tuning/tuning_entry.h"
+#include "codegen/base/json_text.h"
+#include "codegen/choose/tuning_entry.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 

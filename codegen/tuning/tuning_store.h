@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "codegen/cache/store.h"
-#include "codegen/tuning/tuning_entry.h"
+#include "codegen/choose/tuning_entry.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 

@@ -3,7 +3,7 @@
 // device's cvt.rna does); overflow becomes infinity, subnormals are kept, NaN stays NaN.
 //
 // Integers only, so that a host that flushes subnormals to zero gets the same numbers. Always inlined: code
-// for several instruction sets (runtime/cpu/vector_kernels.cc) may share no function.
+// for several instruction sets (runtime/vector/vector_kernels.cc) may share no function.
 #pragma once
 
 #include "kernels_templates/shared/dtypes.h"

@@ -1,9 +1,9 @@
 // What both dataflows have in common on the CPU: a convolution that is ready to go, and its epilogue.
 #pragma once
 
-#include "runtime/cpu/thread_pool.h"
-#include "runtime/cpu/vector_kernels.h"
-#include "runtime/engine.h"
+#include "codegen/base/thread_pool.h"
+#include "runtime/engine/engine.h"
+#include "runtime/vector/vector_kernels.h"
 
 namespace minuet {
 

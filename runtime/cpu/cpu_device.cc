@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "codegen/cpu_count.h"
-#include "codegen/system_file.h"
+#include "codegen/base/cpu_count.h"
+#include "codegen/base/system_file.h"
 #include "runtime/cpu/cpu_engine.h"
 
 namespace minuet {

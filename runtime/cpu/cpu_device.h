@@ -1,9 +1,9 @@
 // The CPU as a device: memory of the host, one pool of threads, engines that share it.
 #pragma once
 
-#include "runtime/cpu/thread_pool.h"
-#include "runtime/cpu/vector_kernels.h"
-#include "runtime/device.h"
+#include "codegen/base/thread_pool.h"
+#include "runtime/engine/device.h"
+#include "runtime/vector/vector_kernels.h"
 
 namespace minuet {
 

@@ -1,4 +1,4 @@
-// The operations of runtime/engine.h on the CPU: each is done when it returns, and `wait` has nothing
+// The operations of runtime/engine/engine.h on the CPU: each is done when it returns, and `wait` has nothing
 // to wait for.
 #pragma once
 
@@ -8,7 +8,7 @@
 #include "runtime/cpu/gmas_ops.h"
 #include "runtime/cpu/map_ops.h"
 #include "runtime/cpu/view_ops.h"
-#include "runtime/engine.h"
+#include "runtime/engine/engine.h"
 
 namespace minuet {
 

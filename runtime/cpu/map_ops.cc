@@ -7,7 +7,7 @@
 #include <numeric>
 #include <utility>
 
-#include "runtime/arena.h"
+#include "runtime/engine/arena.h"
 
 namespace minuet {
 namespace {

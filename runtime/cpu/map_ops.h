@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/cpu/radix_sort.h"
-#include "runtime/engine.h"
+#include "runtime/engine/engine.h"
 
 namespace minuet {
 

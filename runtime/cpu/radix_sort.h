@@ -1,7 +1,7 @@
 // Stable least-significant-digit radix sort of keys, alone or with the rows they came from.
 #pragma once
 
-#include "runtime/cpu/thread_pool.h"
+#include "codegen/base/thread_pool.h"
 
 namespace minuet {
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <mutex>
 
-#include "runtime/device.h"
+#include "runtime/engine/device.h"
 
 namespace minuet {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/error.h"
+#include "codegen/base/error.h"
 
 namespace minuet {
 

@@ -1,4 +1,4 @@
-// One GPU behind runtime/device.h: its primary context, memory, loaded kernels and cuBLASLt.
+// One GPU behind runtime/engine/device.h: its primary context, memory, loaded kernels and cuBLASLt.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 #include "runtime/cuda/driver.h"
 #include "runtime/cuda/matmul.h"
 #include "runtime/cuda/module.h"
-#include "runtime/device.h"
+#include "runtime/engine/device.h"
 
 namespace minuet {
 

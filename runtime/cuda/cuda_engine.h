@@ -1,4 +1,4 @@
-// The CUDA engine: runtime/engine.h on a Launcher, a MapStep and a GmasStep.
+// The CUDA engine: runtime/engine/engine.h on a Launcher, a MapStep and a GmasStep.
 #pragma once
 
 #include <memory>

@@ -8,7 +8,7 @@
 
 #include <string>
 
-#include "codegen/error.h"
+#include "codegen/base/error.h"
 
 namespace minuet {
 

@@ -1,6 +1,6 @@
 // The set-up half of GmasStep: layers, their memory, where their weights go.
-#include "runtime/arena.h"
 #include "runtime/cuda/gmas_step.h"
+#include "runtime/engine/arena.h"
 
 namespace minuet {
 namespace {

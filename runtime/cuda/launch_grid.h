@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "codegen/choice.h"
+#include "codegen/choose/choice.h"
 
 namespace minuet {
 

@@ -13,8 +13,8 @@
 
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/cuda/launch_grid.h"
-#include "runtime/cuda/nvtx.h"
 #include "runtime/cuda/profiler.h"
+#include "runtime/engine/nvtx.h"
 
 namespace minuet {
 

@@ -1,9 +1,9 @@
 // Where the scratch memory of a Map step lies: measured, and placed, by the same arithmetic.
 #pragma once
 
-#include "codegen/choice.h"
+#include "codegen/choose/choice.h"
 #include "kernels_templates/shared/cell_index.h"
-#include "runtime/engine.h"
+#include "runtime/engine/engine.h"
 
 namespace minuet {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "llvm/ADT/ScopeExit.h"
-#include "runtime/arena.h"
+#include "runtime/engine/arena.h"
 
 namespace minuet {
 namespace {

@@ -1,7 +1,7 @@
 #include "runtime/cuda/module.h"
 
-#include "codegen/arch.h"
-#include "codegen/sha256.h"
+#include "codegen/base/arch.h"
+#include "codegen/base/sha256.h"
 
 namespace minuet {
 namespace {

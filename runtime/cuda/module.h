@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 #include "runtime/cuda/driver.h"
-#include "runtime/device.h"
+#include "runtime/engine/device.h"
 
 namespace minuet {
 

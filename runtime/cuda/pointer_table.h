@@ -1,7 +1,7 @@
 // Pointer arrays for the batches of one layer: plain arithmetic on addresses.
 #pragma once
 
-#include "runtime/grouping.h"
+#include "runtime/engine/grouping.h"
 
 namespace minuet {
 

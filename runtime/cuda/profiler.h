@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/cuda/driver.h"
-#include "runtime/engine.h"
+#include "runtime/engine/engine.h"
 
 namespace minuet {
 

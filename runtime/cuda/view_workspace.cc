@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "runtime/arena.h"
 #include "runtime/cuda/launch_grid.h"
+#include "runtime/engine/arena.h"
 
 namespace minuet {
 namespace {

@@ -1,7 +1,7 @@
 // How the views of many maps are made together on the GPU: how many at once, and where their sort lies.
 #pragma once
 
-#include "codegen/choice.h"
+#include "codegen/choose/choice.h"
 #include "runtime/cuda/map_workspace.h"
 
 namespace minuet {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/problem.h"
+#include "codegen/choose/problem.h"
 #include "tests/support/oracle.h"
 
 namespace minuet {

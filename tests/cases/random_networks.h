@@ -18,7 +18,7 @@ struct NetworkCase {
   int batches = 1;
   uint64_t seed = 1;
 
-  /// What runtime/networks/README.md asks for.
+  /// What runtime/network/networks/README.md asks for.
   std::string json() const;
   /// int32 [points, 1 + ndim]: unique, negative ones too, in any order.
   std::vector<int32_t> coordinates() const;

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "codegen/arch.h"
+#include "codegen/base/arch.h"
 #include "llvm/ADT/StringExtras.h"
 
 namespace minuet {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "codegen/cache/cache_directory.h"
+#include "codegen/base/cache_directory.h"
 #include "codegen/cache/kernel_cache.h"
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 #include "tests/support/contents.h"
 
 namespace minuet {

@@ -5,10 +5,10 @@
 //                bundle that is right beside that
 #include <cstring>
 
+#include "codegen/base/sha256.h"
 #include "codegen/bundle/bundle.h"
 #include "codegen/bundle/bundle_frames.h"
 #include "codegen/bundle/bundle_writer.h"
-#include "codegen/sha256.h"
 #include "tests/codegen/bundle/bundle_fakes.h"
 #include "tests/fuzz/fuzz_target.h"
 

@@ -5,8 +5,8 @@
 
 #include <cstring>
 
-#include "codegen/cache/entry.h"
-#include "codegen/sha256.h"
+#include "codegen/base/sha256.h"
+#include "codegen/compile/entry.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace minuet {

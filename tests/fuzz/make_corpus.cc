@@ -7,8 +7,8 @@
 #include <functional>
 
 #include "codegen/bundle/bundle_writer.h"
-#include "codegen/tuning/tuned_config.h"
-#include "codegen/tuning/tuning_entry.h"
+#include "codegen/choose/tuned_config.h"
+#include "codegen/choose/tuning_entry.h"
 #include "tests/codegen/bundle/bundle_fakes.h"
 
 namespace minuet {

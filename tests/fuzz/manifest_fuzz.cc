@@ -1,5 +1,5 @@
 // The JSON manifest of an entry. What is read is written and read again as the same.
-#include "codegen/cache/entry.h"
+#include "codegen/compile/entry.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace minuet {

@@ -6,7 +6,7 @@
 
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
-#include "runtime/network_program.h"
+#include "runtime/network/network_program.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace minuet {

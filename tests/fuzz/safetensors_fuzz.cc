@@ -3,7 +3,7 @@
 //   odd   two bytes with the size of the header, the header, the tensors' bytes
 // Of what is accepted every tensor lies in the file, has the shape of the header and the values of its bytes,
 // and no bytes follow the last.
-#include "runtime/safetensors.h"
+#include "runtime/weights/safetensors.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "codegen/text_input.h"
+#include "codegen/base/text_input.h"
 #include "llvm/ADT/APFloat.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/JSON.h"

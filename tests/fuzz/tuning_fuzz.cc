@@ -2,8 +2,8 @@
 // default and is ranked, and is written and read again as the same.
 #include <algorithm>
 
-#include "codegen/tuning/tuned_config.h"
-#include "codegen/tuning/tuning_entry.h"
+#include "codegen/choose/tuned_config.h"
+#include "codegen/choose/tuning_entry.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace minuet {

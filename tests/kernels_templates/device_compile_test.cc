@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 #include "tests/kernels_templates/test_kernels.h"
 #include "tests/support/expect.h"
 

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "codegen/emit.h"
+#include "codegen/source/emit.h"
 #include "tests/kernels_templates/device/gemm_kernels.h"
 #include "tests/kernels_templates/device/relay_kernel.h"
 

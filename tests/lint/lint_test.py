@@ -39,22 +39,28 @@ class Tree(unittest.TestCase):
 
 
 class Layering(Tree):
+    def setUp(self):
+        super().setUp()
+        for room in ("codegen/source", "codegen/compile", "codegen/choose", "runtime/plan", "runtime/network"):
+            self.write(f"{room}/README.md", "")
+            self.write(f"{room}/CMakeLists.txt", "")
+
     def expect_layering(self, path, line, *fragments):
         self.write(path, line + "\n")
         self.expect(check_layering.check(self.root), *fragments)
 
     def test_accepts_what_is_allowed(self):
-        self.write("codegen/emit.h", "")
+        self.write("codegen/source/emit.h", "")
         self.write("kernels_templates/shared/types.h", "#include <cstdint>\n")
-        self.write("runtime/plan.cc", '#include <cuda.h>\n#include <vector>\n#include "codegen/emit.h"\n')
-        self.write("tests/any_test.cc", '#include "codegen/emit.h"\n#include <gtest/gtest.h>\n')
+        self.write("runtime/plan/plan.cc", '#include <cuda.h>\n#include <vector>\n#include "codegen/source/emit.h"\n')
+        self.write("tests/any_test.cc", '#include "codegen/source/emit.h"\n#include <gtest/gtest.h>\n')
         self.expect(check_layering.check(self.root))
 
     def test_codegen_may_not_include_runtime(self):
-        self.expect_layering("codegen/emit.cc", '#include "runtime/plan.h"', "codegen may not include runtime/plan.h")
+        self.expect_layering("codegen/source/emit.cc", '#include "runtime/plan/plan.h"', "codegen may not include runtime/plan/plan.h")
 
     def test_codegen_may_not_include_the_driver(self):
-        self.expect_layering("codegen/emit.cc", "  #  include <cuda.h>", "may not include cuda.h")
+        self.expect_layering("codegen/source/emit.cc", "  #  include <cuda.h>", "may not include cuda.h")
 
     def test_kernels_may_not_include_llvm(self):
         self.expect_layering("kernels_templates/map/sort.h", '#include "llvm/ADT/ArrayRef.h"', "may not include llvm")
@@ -63,17 +69,17 @@ class Layering(Tree):
         self.expect_layering("kernels_templates/shared/types.h", "#include <cuda_fp16.h>", "may not include cuda_fp16")
 
     def test_bindings_include_the_public_headers_only(self):
-        self.expect_layering("runtime/bindings/python/x.cc", '#include "runtime/plan.h"', "may not include runtime")
+        self.expect_layering("runtime/bindings/python/x.cc", '#include "runtime/plan/plan.h"', "may not include runtime")
 
     def test_paths_start_at_the_root(self):
-        self.write("runtime/plan.h", "")
-        self.expect_layering("runtime/plan.cc", '#include "plan.h"', "is no path from the root")
+        self.write("runtime/plan/plan.h", "")
+        self.expect_layering("runtime/plan/plan.cc", '#include "plan.h"', "is no path from the root")
 
     def test_the_library_never_prints(self):
-        self.expect_layering("runtime/plan.cc", 'std::cerr << "no"; // std::cout', "std::cerr may not be used")
+        self.expect_layering("runtime/plan/plan.cc", 'std::cerr << "no"; // std::cout', "std::cerr may not be used")
 
     def test_the_library_never_touches_signal_handlers(self):
-        self.expect_layering("codegen/store.cc", "auto t = llvm::sys::fs::TempFile::create(m);", "TempFile may not")
+        self.expect_layering("codegen/source/keys.cc", "auto t = llvm::sys::fs::TempFile::create(m);", "TempFile may not")
 
     def test_a_sanitizers_header_has_its_places(self):
         line = "#include <sanitizer/asan_interface.h>\n"
@@ -91,8 +97,31 @@ class Layering(Tree):
         self.expect_layering("kernels_templates/map/sort.h", kernel % "follow_last_launch();")
 
     def test_one_file_includes_nvrtc(self):
-        self.write("codegen/a.cc", "#include <nvrtc.h>\n")
-        self.expect_layering("codegen/b.cc", "#include <nvrtc.h>", "codegen/a.cc, codegen/b.cc")
+        self.write("codegen/compile/a.cc", "#include <nvrtc.h>\n")
+        self.expect_layering("codegen/compile/b.cc", "#include <nvrtc.h>", "codegen/compile/a.cc, codegen/compile/b.cc")
+
+    def test_a_room_includes_the_rooms_below_it(self):
+        self.expect_layering("runtime/plan/plan.cc", '#include "runtime/network/network_program.h"\n'
+                             '#include "codegen/choose/choice.h"\n#include "runtime/plan/plan.h"')
+        self.write("runtime/plan/plan.h", "")
+        for path, name in (("runtime/network/a.h", "runtime/plan/plan.h"), ("codegen/source/a.h", "codegen/choose/choice.h"),
+                           ("codegen/choose/a.h", "codegen/compile/compiler.h"),   # side by side
+                           ("runtime/network/a.h", "runtime/cuda/driver.h")):
+            with self.subTest(path):
+                self.expect_layering(path, f'#include "{name}"', f"{path}:1: the room {path[:-4]} may not include {name}")
+                self.write(path, "")
+
+    def test_files_lie_in_rooms(self):
+        self.expect_layering("codegen/store.cc", "", "codegen holds rooms, and no files but its README.md")
+        (self.root / "codegen/store.cc").unlink()
+        self.expect_layering("runtime/attic/a.cc", "", "runtime has no room attic")
+        (self.root / "runtime/attic/a.cc").unlink()
+        (self.root / "runtime/plan/README.md").unlink()
+        (self.root / "codegen/choose/CMakeLists.txt").unlink()
+        self.write("codegen/choose/a.cc", "")
+        self.write("codegen/README.md", "")
+        self.expect_layering("runtime/plan/plan.cc", "", "codegen/choose: the room has no CMakeLists.txt",
+                             "runtime/plan: the room has no README.md")
 
 
 class Files(Tree):
@@ -153,8 +182,8 @@ class Files(Tree):
 
 class Locale(Tree):
     def test_accepts_what_no_locale_changes(self):
-        self.write("codegen/json_text.cc", "auto value = llvm::json::parse(text);\n")
-        self.write("codegen/embed/embed_headers.cc", "#include <fstream>\n")
+        self.write("codegen/base/json_text.cc", "auto value = llvm::json::parse(text);\n")
+        self.write("codegen/source/embed/embed_headers.cc", "#include <fstream>\n")
         self.write("tests/a_test.cc", "#include <sstream>\ndouble a = std::stod(text);\n")
         self.write("tools/minuet/options.cc", "#include <sstream>\n")
         self.write("runtime/a.cc", 'std::fprintf(stderr, "minuet: %s, %d %% of it\\n", text, 1);  // not std::stod(x)\n'

@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/device.h"
+#include "runtime/engine/device.h"
 #include "tests/cases/convolution_cases.h"
 
 namespace minuet {

@@ -61,7 +61,7 @@ struct Finish {
   bool operator==(const Finish&) const = default;
 };
 
-/// One layer of any network, as runtime/networks/README.md has them.
+/// One layer of any network, as runtime/network/networks/README.md has them.
 struct NetworkLayer {
   enum class Op { Block, Residual, Up, Concat, Bottleneck };
   Op op = Op::Block;

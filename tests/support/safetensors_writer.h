@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "runtime/safetensors_writer.h"
+#include "runtime/weights/safetensors_writer.h"
 
 namespace minuet {
 

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-#include "codegen/offset_order.h"
+#include "codegen/choose/offset_order.h"
 #include "tests/support/layer_run.h"
 #include "tests/support/read_together.h"
 

@@ -7,10 +7,10 @@
 #include <future>
 #include <random>
 
-#include "codegen/json_text.h"
-#include "codegen/sha256.h"
+#include "codegen/base/json_text.h"
+#include "codegen/base/sha256.h"
 #include "llvm/Support/JSON.h"
-#include "runtime/safetensors_writer.h"
+#include "runtime/weights/safetensors_writer.h"
 #include "tests/tools/bytes.h"
 #include "tests/tools/folder.h"
 #include "tools/minuet/readers/npy.h"

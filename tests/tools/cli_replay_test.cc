@@ -1,7 +1,7 @@
 // `minuet run --replay` and `minuet bench --replay` from outside.
 #include <gmock/gmock.h>
 
-#include "codegen/json_text.h"
+#include "codegen/base/json_text.h"
 #include "llvm/Support/JSON.h"
 #include "tests/tools/bytes.h"
 #include "tests/tools/folder.h"

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <thread>
 
-#include "codegen/cpu_count.h"
-#include "codegen/json_text.h"
+#include "codegen/base/cpu_count.h"
+#include "codegen/base/json_text.h"
 #include "llvm/Support/JSON.h"
 #include "tests/tools/folder.h"
 

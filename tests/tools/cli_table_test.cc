@@ -8,7 +8,7 @@
 #include <list>
 #include <map>
 
-#include "codegen/sha256.h"
+#include "codegen/base/sha256.h"
 #include "tests/support/environment.h"
 #include "tests/support/expect.h"
 #include "tests/tools/cli_files.h"

@@ -6,7 +6,7 @@
 #include <random>
 #include <set>
 
-#include "codegen/json_text.h"
+#include "codegen/base/json_text.h"
 #include "llvm/Support/JSON.h"
 #include "tests/tools/bytes.h"
 #include "tests/tools/folder.h"

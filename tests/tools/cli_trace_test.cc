@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "codegen/json_text.h"
+#include "codegen/base/json_text.h"
 #include "llvm/Support/JSON.h"
 #include "tests/tools/folder.h"
 

@@ -1,7 +1,7 @@
 // Result files as the documents that the page of `minuet report` shows.
 #include <gmock/gmock.h>
 
-#include "codegen/json_text.h"
+#include "codegen/base/json_text.h"
 #include "tests/tools/bytes.h"
 #include "tools/minuet/documents.h"
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "codegen/json_text.h"
+#include "codegen/base/json_text.h"
 #include "tests/tools/bytes.h"
 #include "tests/tools/folder.h"
 #include "tools/minuet/pages/page.h"

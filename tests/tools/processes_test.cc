@@ -10,7 +10,7 @@
 
 #include "include/minuet/minuet.h"
 #include "llvm/Support/JSON.h"
-#include "runtime/safetensors_writer.h"
+#include "runtime/weights/safetensors_writer.h"
 #include "tests/support/environment.h"
 #include "tests/support/expect.h"
 #include "tests/tools/folder.h"

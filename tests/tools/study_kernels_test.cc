@@ -1,7 +1,7 @@
 // The baseline's kernels compile, and keep all in registers.
 #include <gtest/gtest.h>
 
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 #include "tests/support/expect.h"
 #include "tools/minuet/studies/baseline_source.h"
 

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "codegen/json_text.h"
+#include "codegen/base/json_text.h"
 #include "tests/support/expect.h"
 #include "tests/tools/bytes.h"
 #include "tests/tools/folder.h"

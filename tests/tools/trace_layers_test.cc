@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "codegen/json_text.h"
+#include "codegen/base/json_text.h"
 #include "llvm/Support/JSON.h"
 #include "tests/tools/bytes.h"
 

@@ -1,10 +1,10 @@
 // Flags about weights files, and another engine's weights converted once and for all.
 #include <gmock/gmock.h>
 
-#include "codegen/json_text.h"
-#include "codegen/sha256.h"
+#include "codegen/base/json_text.h"
+#include "codegen/base/sha256.h"
 #include "llvm/Support/JSON.h"
-#include "runtime/safetensors_writer.h"
+#include "runtime/weights/safetensors_writer.h"
 #include "tests/tools/folder.h"
 
 namespace minuet::tool {

@@ -10,7 +10,7 @@ set(minuet_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/minuet)
 
 # A host may carry an LLVM of its own: nothing but minuet_* leaves the library, and what nobody reaches of
 # LLVM Support, RemoveFileOnSignal among it, is not even linked (tools/lint/check_library).
-set(minuet_version_script ${PROJECT_SOURCE_DIR}/runtime/libminuet.map)
+set(minuet_version_script ${PROJECT_SOURCE_DIR}/runtime/abi/libminuet.map)
 target_link_options(minuet PRIVATE -Wl,--version-script=${minuet_version_script} -Wl,--exclude-libs,ALL
                     -Wl,--gc-sections -Wl,--as-needed)
 if(NOT MINUET_SANITIZE)
@@ -33,8 +33,8 @@ install(FILES ${PROJECT_SOURCE_DIR}/include/minuet/minuet.h ${PROJECT_SOURCE_DIR
 # What headers and help texts cite has to be installed (tests/install).
 set(minuet_doc_dir ${CMAKE_INSTALL_DATADIR}/doc/minuet)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${minuet_doc_dir})
-install(FILES ${PROJECT_SOURCE_DIR}/runtime/LIMITS.md DESTINATION ${minuet_doc_dir})
-install(FILES ${PROJECT_SOURCE_DIR}/runtime/networks/README.md ${PROJECT_SOURCE_DIR}/runtime/networks/WEIGHTS.md
+install(FILES ${PROJECT_SOURCE_DIR}/runtime/abi/LIMITS.md DESTINATION ${minuet_doc_dir})
+install(FILES ${PROJECT_SOURCE_DIR}/runtime/network/networks/README.md ${PROJECT_SOURCE_DIR}/runtime/network/networks/WEIGHTS.md
         DESTINATION ${minuet_doc_dir}/networks)  # where they cite each other
 if(TARGET minuet_cli)
   file(RELATIVE_PATH minuet_bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})

@@ -72,7 +72,7 @@ target_compile_options(minuet_options INTERFACE -ffp-contract=off)
 # Sections of their own let the link drop what nobody reaches: most of LLVM Support, its signal handlers first.
 target_compile_options(minuet_options INTERFACE -ffunction-sections -fdata-sections)
 target_link_libraries(minuet_options INTERFACE Threads::Threads)
-# codegen/error.h brings most of LLVM's and of the standard library's headers: read once for targets of the same
+# codegen/base/error.h brings most of LLVM's and of the standard library's headers: read once for targets of the same
 # flags, a third of the time that the library takes to compile.
 #   minuet_precompile(<target> [FROM <target of the same flags>])
 function(minuet_precompile target)
@@ -80,7 +80,7 @@ function(minuet_precompile target)
   if(pch_FROM)
     target_precompile_headers(${target} REUSE_FROM ${pch_FROM})
   else()
-    target_precompile_headers(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/codegen/error.h>)
+    target_precompile_headers(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/codegen/base/error.h>)
   endif()
   if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
     target_compile_options(${target} PRIVATE ${MINUET_PCH_FOR_CCACHE})

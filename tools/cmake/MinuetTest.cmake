@@ -54,7 +54,7 @@ function(minuet_precompile_test_headers)
   target_compile_options(minuet_test_headers PRIVATE $<$<CONFIG:Release>:-O0>)
   target_precompile_headers(minuet_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h> <algorithm> <atomic> <chrono>
     <filesystem> <fstream> <functional> <map> <memory> <mutex> <optional> <set> <string> <thread> <vector>
-    ${PROJECT_SOURCE_DIR}/codegen/error.h)
+    ${PROJECT_SOURCE_DIR}/codegen/base/error.h)
 endfunction()
 
 # A target of tests' code, be it a test or what several share.

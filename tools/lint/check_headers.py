@@ -25,9 +25,9 @@ import threading
 import kept
 import sources
 
-AHEAD = "codegen/error.h"
-THREADS = "codegen/cancel_token.h"  # brings what waits for threads
-EMIT = "codegen/emit.h"  # brings every kernel's Spec
+AHEAD = "codegen/base/error.h"
+THREADS = "codegen/base/cancel_token.h"  # brings what waits for threads
+EMIT = "codegen/source/emit.h"  # brings every kernel's Spec
 # What takes longest to read, the largest lists first.
 READ_AHEAD = (("gmock/gmock.h", "gtest/gtest.h", AHEAD), ("gtest/gtest.h", AHEAD), (AHEAD, THREADS, EMIT),
               (AHEAD, EMIT), (AHEAD,),

@@ -5,7 +5,8 @@ usage: check_layering.py [ROOT]
 
 A folder may include the territories listed for it below and nothing of the other territories. What
 belongs to no territory is a system header and is free in <>; in quotes it is an error, because an
-include path of ours is always the path from the root.
+include path of ours is always the path from the root. A room of codegen or runtime may include the rooms on the
+floors below its own, and no other.
 """
 
 import pathlib
@@ -46,14 +47,24 @@ ALLOWED = {
     "tools": None,
 }
 
+# Rooms side by side stand on one floor; the highest floor comes first. Every room of codegen is below those of runtime.
+FLOORS = {
+    "runtime": (("abi",), ("tuning",), ("execution",), ("maps", "plan"), ("network", "cuda", "cpu"), ("program",),
+                ("engine", "weights"), ("vector",)),
+    "codegen": (("ahead",), ("tuning",), ("cache",), ("bundle",), ("compile", "choose"), ("source",), ("base",)),
+}
+FLOOR_OF = {f"{house}/{room}": number for number, (house, rooms) in enumerate(
+    (house, rooms) for house, floors in FLOORS.items() for rooms in floors) for room in rooms}
+BINDINGS = "runtime/bindings"  # adapters: they include the public headers only
+
 # In library code only; cl::opt registers globally, the others replace signal handlers or kill the process.
 LIBRARY = ("codegen/", "runtime/", "kernels_templates/shared/")
-PROGRAMS = ("codegen/embed/embed_headers.cc",)  # runs during the build, and may print
+PROGRAMS = ("codegen/source/embed/embed_headers.cc",)  # runs during the build, and may print
 BANNED = re.compile(r"\b(TempFile|LockFileManager|FileOutputBuffer|ToolOutputFile|localCache|InitLLVM|cl::opt|"
                     r"std::cout|std::cerr|std::abort|std::exit|report_fatal_error|printf|fprintf)\b")
 # AddressSanitizer's header and LLVM's do not compile together with g++, so these files include it for all others.
 SANITIZER_HEADER = re.compile(r'#\s*include\s*[<"](sanitizer/\w+\.h)')
-SANITIZER_FILES = ("tests/support/shim/sanitizers.h", "runtime/arena.h")
+SANITIZER_FILES = ("tests/support/shim/sanitizers.h", "runtime/engine/arena.h")
 # Kernels that start while the launch before them ends, and what only they read with: the read-only cache would give
 # what was there before (kernels_templates/core/programmatic.h).
 OVERLAPPING = ("kernels_templates/map/", *(f"kernels_templates/core/{name}.h" for name in ("jobs", "search", "view_rows")))
@@ -72,6 +83,26 @@ def folder_of(path):
     return next((folder for folder in parents if folder in ALLOWED), None)
 
 
+def room_of(path):
+    room = "/".join(pathlib.PurePath(path).parts[:2])
+    return room if room in FLOOR_OF else None
+
+
+def check_rooms(paths):
+    """Every file of codegen and runtime lies in a room, which has a README and a CMakeLists.txt."""
+    for path in paths:
+        if path.parts[0] in FLOORS and room_of(path) is None and str(path.parent) not in FLOORS and \
+                not str(path).startswith(BINDINGS):
+            yield f"{path}: {path.parts[0]} has no room {path.parts[1]}"
+        elif str(path.parent) in FLOORS and path.name not in ("README.md", "CMakeLists.txt"):
+            yield f"{path}: {path.parent} holds rooms, and no files but its README.md and CMakeLists.txt"
+    there = {str(path) for path in paths}
+    for room in sorted({room_of(path) for path in paths} - {None}):
+        for name in ("README.md", "CMakeLists.txt"):
+            if f"{room}/{name}" not in there:
+                yield f"{room}: the room has no {name}"
+
+
 def check_includes(path, text, root):
     folder = folder_of(path)
     for number, line in enumerate(text.splitlines(), 1):
@@ -81,8 +112,11 @@ def check_includes(path, text, root):
         name = match[2] or match[3]
         found = territory(name)
         allowed = ALLOWED[folder]
+        own_room, other_room = room_of(path), room_of(name)
         if found and allowed is not None and found not in allowed:
             yield f"{path}:{number}: {folder} may not include {name}"
+        elif own_room and other_room and own_room != other_room and FLOOR_OF[own_room] >= FLOOR_OF[other_room]:
+            yield f"{path}:{number}: the room {own_room} may not include {name}, which is not below it"
         # Headers that a build generates have no file here, and are named for it.
         elif match[3] and not found and not (root / name).exists() and "generated" not in name:
             yield f"{path}:{number}: \"{name}\" is no path from the root of the repository"
@@ -116,7 +150,7 @@ def check_fresh(path, text):
 
 
 def check(root):
-    problems, nvrtc_users = [], []
+    problems, nvrtc_users = list(check_rooms(sources.all_files(root))), []
     for path in sources.code_files(root):
         if folder_of(path) is None:
             continue

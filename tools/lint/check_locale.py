@@ -14,21 +14,21 @@ import sys
 import sources
 
 FOLDERS = ("codegen/", "runtime/", "tools/minuet/")
-BUILD_PROGRAM = "codegen/embed/"  # runs while Minuet is built, in no host
+BUILD_PROGRAM = "codegen/source/embed/"  # runs while Minuet is built, in no host
 JSON_TEXT = "json_text.cc"        # the one place where llvm::json parses and prints, under the C locale
 
 # What a source may not say, with what to use instead and the file that may say it all the same.
 BANNED = [
     (r"#include <(?:fstream|sstream|iostream|iomanip|locale|clocale|regex)>",
-     "iostreams go by the locale: codegen/system_file.h, llvm::MemoryBuffer or raw_ostream", "tools/minuet/options.cc"),
+     "iostreams go by the locale: codegen/base/system_file.h, llvm::MemoryBuffer or raw_ostream", "tools/minuet/options.cc"),
     (r"\bv?f?printf\([^;]*?\"[^\"]*%[-+#0]*[\d*]*(?:\.[\d*]+)?[lL]?[aefgAEFG]\b",
-     "printf of a real number goes by the locale: codegen/number_text.h", None),
+     "printf of a real number goes by the locale: codegen/base/number_text.h", None),
     (r"\b(?:sn?printf|vsn?printf|f?scanf|sscanf|strto(?:d|f|ld)|atof|sto(?:d|f|ld))\(",
-     "it goes by the locale: codegen/number_text.h, std::from_chars, StringRef::getAsInteger", None),
-    (r"\bllvm::format\(", "it is snprintf: llvm::formatv, with codegen/number_text.h for real numbers", None),
-    (r"\{\d+(?:,-?\d+)?:[eEFpP]\d*\}", "only f and g of codegen/number_text.h are styles of a real number", None),
-    (r"\b(?:llvm::)?json::(?:parse\(|OStream\b)", "llvm::json goes by the locale: codegen/json_text.h",
-     "codegen/" + JSON_TEXT),
+     "it goes by the locale: codegen/base/number_text.h, std::from_chars, StringRef::getAsInteger", None),
+    (r"\bllvm::format\(", "it is snprintf: llvm::formatv, with codegen/base/number_text.h for real numbers", None),
+    (r"\{\d+(?:,-?\d+)?:[eEFpP]\d*\}", "only f and g of codegen/base/number_text.h are styles of a real number", None),
+    (r"\b(?:llvm::)?json::(?:parse\(|OStream\b)", "llvm::json goes by the locale: codegen/base/json_text.h",
+     "codegen/base/" + JSON_TEXT),
     (r"\bstd::(?:is(?:alpha|alnum|digit|space|print|punct|upper|lower|xdigit)|to(?:upper|lower))\(",
      "it goes by the locale: llvm/ADT/StringExtras.h", None),
     (r"\bstrerror(?:_r)?\(|\bgetError\(\)\.message\(\)", "the text is the locale's: errno_text, system_text", None),

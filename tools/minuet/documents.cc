@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "codegen/json_text.h"
-#include "codegen/number_text.h"
+#include "codegen/base/json_text.h"
+#include "codegen/base/number_text.h"
 #include "llvm/Support/Path.h"
 #include "tools/minuet/document_parts.h"
 #include "tools/minuet/documents_check.h"

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "codegen/json_text.h"
-#include "codegen/number_text.h"
+#include "codegen/base/json_text.h"
+#include "codegen/base/number_text.h"
 #include "llvm/ADT/StringRef.h"
 #include "tools/minuet/error.h"
 

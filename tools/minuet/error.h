@@ -7,8 +7,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "codegen/error.h"  // MINUET_TRY, MINUET_ASSIGN
-#include "codegen/number_text.h"
+#include "codegen/base/error.h"  // MINUET_TRY, MINUET_ASSIGN
+#include "codegen/base/number_text.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "codegen/number_text.h"
+#include "codegen/base/number_text.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "tests/support/clouds.h"

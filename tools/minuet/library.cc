@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "codegen/file_kind.h"
+#include "codegen/base/file_kind.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <exception>
 
-#include "codegen/c_locale.h"
+#include "codegen/base/c_locale.h"
 #include "llvm/Support/raw_ostream.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/error.h"

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "codegen/json_text.h"
+#include "codegen/base/json_text.h"
 #include "tools/minuet/error.h"
 #include "tools/minuet/readers/scalar.h"
 

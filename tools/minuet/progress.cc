@@ -1,6 +1,6 @@
 #include "tools/minuet/progress.h"
 
-#include "codegen/number_text.h"
+#include "codegen/base/number_text.h"
 
 #include <unistd.h>
 

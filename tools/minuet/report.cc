@@ -4,8 +4,8 @@
 #include <cmath>
 #include <string>
 
-#include "codegen/json_text.h"
-#include "codegen/number_text.h"
+#include "codegen/base/json_text.h"
+#include "codegen/base/number_text.h"
 #include "llvm/Support/Format.h"
 #include "tools/minuet/convert.h"
 #include "tools/minuet/error.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "codegen/json_text.h"
+#include "codegen/base/json_text.h"
 #include "tools/minuet/error.h"
 
 namespace minuet::tool {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "codegen/cache/file_system.h"
+#include "codegen/base/file_system.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/SHA256.h"
 #include "tools/minuet/error.h"

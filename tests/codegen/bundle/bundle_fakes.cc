@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "codegen/bundle/bundle_writer.h"
-#include "codegen/helper/protocol.h"
-#include "codegen/keys.h"
+#include "codegen/compile/protocol.h"
+#include "codegen/source/keys.h"
 
 namespace minuet {
 

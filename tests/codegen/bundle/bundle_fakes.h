@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "codegen/bundle/bundle.h"
-#include "codegen/cache/entry.h"
+#include "codegen/compile/entry.h"
 #include "tests/codegen/fakes.h"
 
 namespace minuet {

@@ -6,10 +6,10 @@
 
 #include "codegen/bundle/bundle.h"
 #include "codegen/bundle/bundle_writer.h"
-#include "codegen/compiler.h"
-#include "codegen/emit.h"
-#include "codegen/helper/protocol.h"
-#include "codegen/keys.h"
+#include "codegen/compile/compiler.h"
+#include "codegen/compile/protocol.h"
+#include "codegen/source/emit.h"
+#include "codegen/source/keys.h"
 #include "tests/codegen/fakes.h"
 #include "tests/support/expect.h"
 

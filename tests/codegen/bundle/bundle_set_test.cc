@@ -6,10 +6,10 @@
 
 #include <filesystem>
 
+#include "codegen/base/own_image.h"
 #include "codegen/bundle/bundle_writer.h"
-#include "codegen/helper/protocol.h"
-#include "codegen/keys.h"
-#include "codegen/own_image.h"
+#include "codegen/compile/protocol.h"
+#include "codegen/source/keys.h"
 #include "tests/codegen/bundle/bundle_fakes.h"
 
 namespace minuet {

@@ -12,8 +12,8 @@
 #include <cstdio>
 #include <random>
 
+#include "codegen/base/sha256.h"
 #include "codegen/bundle/bundle_writer.h"
-#include "codegen/sha256.h"
 #include "tests/codegen/bundle/bundle_fakes.h"
 
 namespace minuet {

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "codegen/trace.h"
+#include "codegen/base/trace.h"
 #include "tests/codegen/cache/layered_cache.h"
 
 namespace minuet {

@@ -5,10 +5,10 @@
 
 #include <thread>
 
-#include "codegen/emit.h"
-#include "codegen/helper/helper_compiler.h"
+#include "codegen/compile/helper_compiler.h"
+#include "codegen/source/emit.h"
+#include "tests/codegen/compile/gated_helper.h"
 #include "tests/codegen/fakes.h"
-#include "tests/codegen/gated_helper.h"
 #include "tests/support/expect.h"
 
 namespace minuet {

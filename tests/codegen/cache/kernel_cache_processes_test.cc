@@ -13,10 +13,10 @@
 #include <iterator>
 #include <thread>
 
-#include "codegen/background_job.h"
-#include "codegen/helper/protocol.h"
-#include "codegen/keys.h"
-#include "codegen/trace.h"
+#include "codegen/base/background_job.h"
+#include "codegen/base/trace.h"
+#include "codegen/compile/protocol.h"
+#include "codegen/source/keys.h"
 #include "tests/codegen/fakes.h"
 #include "tests/support/expect.h"
 #include "tests/support/wait_until.h"

@@ -12,8 +12,8 @@
 #include <filesystem>
 #include <set>
 
-#include "codegen/cache/entry.h"
-#include "codegen/helper/protocol.h"
+#include "codegen/compile/entry.h"
+#include "codegen/compile/protocol.h"
 #include "tests/codegen/cache/store_fakes.h"
 #include "tests/support/expect.h"
 

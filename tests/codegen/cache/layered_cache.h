@@ -5,8 +5,8 @@
 
 #include "codegen/bundle/bundle_writer.h"
 #include "codegen/cache/cache_options.h"
-#include "codegen/helper/protocol.h"
-#include "codegen/keys.h"
+#include "codegen/compile/protocol.h"
+#include "codegen/source/keys.h"
 #include "tests/codegen/cache/store_fakes.h"
 
 namespace minuet {

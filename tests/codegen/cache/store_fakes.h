@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "codegen/cache/entry.h"
+#include "codegen/base/sha256.h"
 #include "codegen/cache/store.h"
-#include "codegen/sha256.h"
+#include "codegen/compile/entry.h"
 #include "tests/codegen/fakes.h"
 #include "tests/support/environment.h"
 

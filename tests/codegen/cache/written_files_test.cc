@@ -7,16 +7,16 @@
 #include <functional>
 #include <set>
 
+#include "codegen/base/trace.h"
+#include "codegen/base/whole_file.h"
 #include "codegen/bundle/bundle_writer.h"
 #include "codegen/cache/record_file.h"
-#include "codegen/cache/whole_file.h"
-#include "codegen/keys.h"
-#include "codegen/time_trace.h"
-#include "codegen/trace.h"
+#include "codegen/compile/time_trace.h"
+#include "codegen/source/keys.h"
 #include "codegen/tuning/tuning_store.h"
-#include "runtime/safetensors_writer.h"
+#include "runtime/weights/safetensors_writer.h"
 #include "tests/codegen/cache/store_fakes.h"
-#include "tests/codegen/tuning/examples.h"
+#include "tests/codegen/choose/examples.h"
 #include "tests/support/failing_calls.h"
 
 namespace minuet {

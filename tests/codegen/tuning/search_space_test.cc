@@ -5,8 +5,8 @@
 
 #include <set>
 
-#include "codegen/arch.h"
-#include "tests/codegen/tuning/examples.h"
+#include "codegen/base/arch.h"
+#include "tests/codegen/choose/examples.h"
 
 namespace minuet {
 namespace {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <random>
 
-#include "tests/codegen/tuning/examples.h"
+#include "tests/codegen/choose/examples.h"
 
 namespace minuet {
 namespace {

@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "codegen/keys.h"
+#include "codegen/source/keys.h"
 #include "llvm/Support/JSON.h"
-#include "tests/codegen/tuning/examples.h"
+#include "tests/codegen/choose/examples.h"
 #include "tests/tools/folder.h"
 
 namespace minuet {

@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "tests/codegen/cache/store_fakes.h"
-#include "tests/codegen/tuning/examples.h"
+#include "tests/codegen/choose/examples.h"
 #include "tests/support/expect.h"
 
 namespace minuet {

@@ -5,8 +5,8 @@
 #include <iostream>
 
 #include "codegen/cache/kernel_cache.h"
-#include "runtime/compiled_plan.h"
 #include "runtime/cuda/cuda_engine.h"
+#include "runtime/plan/compiled_plan.h"
 #include "tests/runtime/cuda/driver_function.h"
 #include "tests/runtime/cuda/gpu.h"
 #include "tests/support/layer_run.h"

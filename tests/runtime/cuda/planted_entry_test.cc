@@ -4,9 +4,9 @@
 #include <cstring>
 #include <iostream>
 
-#include "codegen/cache/entry.h"
-#include "codegen/choice.h"
-#include "runtime/plan.h"
+#include "codegen/choose/choice.h"
+#include "codegen/compile/entry.h"
+#include "runtime/plan/plan.h"
 #include "tests/codegen/fakes.h"
 #include "tests/runtime/cuda/gpu.h"
 #include "tests/runtime/cuda/stack.h"

@@ -1,5 +1,5 @@
 // In whatever order the fused dataflow takes the rows of a network's maps, its output is the same.
-#include "runtime/execution.h"
+#include "runtime/execution/execution.h"
 #include "tests/runtime/cuda/gpu.h"
 #include "tests/support/layer_run.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/cuda/driver.h"
-#include "tests/runtime/execution_fixture.h"
+#include "tests/runtime/execution/execution_fixture.h"
 
 namespace minuet::abi {
 

@@ -22,7 +22,7 @@ struct Cubin {
 };
 
 /// An ELF file of machine 190 with .text.<kernel> (the library's bytes) and .nv.info.<kernel>, as
-/// codegen/elf.h reads.
+/// codegen/base/elf.h reads.
 std::string wrap(const Cubin& cubin);
 /// The same as text, what nvrtcGetPTX gives: the target ("sm_90a") and the entry's name as PTX has them, and
 /// in a comment the hex digits of wrap().

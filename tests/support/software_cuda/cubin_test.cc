@@ -3,7 +3,7 @@
 #include <elf.h>
 #include <gtest/gtest.h>
 
-#include "codegen/elf.h"
+#include "codegen/base/elf.h"
 
 namespace minuet::software_cuda {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <thread>
 
-#include "codegen/compiler.h"
-#include "codegen/elf.h"
+#include "codegen/base/elf.h"
+#include "codegen/compile/compiler.h"
 #include "tests/codegen/fakes.h"
 #include "tests/support/random.h"
 #include "tests/support/shim/shim.h"

@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "codegen/number_text.h"
+#include "codegen/base/number_text.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"

@@ -2,9 +2,9 @@
 // smaller.
 #include <map>
 
+#include "codegen/base/json_text.h"
+#include "codegen/base/number_text.h"
 #include "codegen/cache/cache_options.h"
-#include "codegen/json_text.h"
-#include "codegen/number_text.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"

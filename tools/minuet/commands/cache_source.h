@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "codegen/cache/entry.h"
 #include "codegen/cache/store.h"
+#include "codegen/compile/entry.h"
 #include "llvm/Support/Error.h"
 #include "tools/minuet/options.h"
 

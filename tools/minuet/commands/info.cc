@@ -1,5 +1,5 @@
 // `minuet info`: what this machine has, and what is missing and how to get it.
-#include "codegen/number_text.h"
+#include "codegen/base/number_text.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/raw_ostream.h"
 #include "tools/minuet/commands/commands.h"

@@ -2,7 +2,7 @@
 #include <map>
 #include <optional>
 
-#include "codegen/number_text.h"
+#include "codegen/base/number_text.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/Path.h"

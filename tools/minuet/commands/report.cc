@@ -1,8 +1,8 @@
 // `minuet report`: result files as a page to look at.
 #include <algorithm>
 
-#include "codegen/json_text.h"
-#include "codegen/number_text.h"
+#include "codegen/base/json_text.h"
+#include "codegen/base/number_text.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "tools/minuet/commands/commands.h"

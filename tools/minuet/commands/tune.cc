@@ -2,7 +2,7 @@
 // makes them.
 #include <CLI/CLI.hpp>
 
-#include "codegen/tuning/tuned_config.h"
+#include "codegen/choose/tuned_config.h"
 #include "codegen/tuning/tuning_store.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"

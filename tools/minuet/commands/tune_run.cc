@@ -5,7 +5,7 @@
 #include <map>
 #include <optional>
 
-#include "codegen/number_text.h"
+#include "codegen/base/number_text.h"
 #include "llvm/Support/raw_ostream.h"
 #include "tools/minuet/bench_clouds.h"
 #include "tools/minuet/commands/commands.h"

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "codegen/number_text.h"
+#include "codegen/base/number_text.h"
 #include "llvm/Support/Path.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/error.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "codegen/json_text.h"
+#include "codegen/base/json_text.h"
 #include "llvm/Support/Base64.h"
 #include "llvm/Support/FormatVariadic.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "codegen/text_input.h"
+#include "codegen/base/text_input.h"
 #include "llvm/ADT/SmallVector.h"
 #include "tools/minuet/error.h"
 #include "tools/minuet/readers/cloud_builder.h"

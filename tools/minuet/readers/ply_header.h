@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/text_input.h"
+#include "codegen/base/text_input.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 #include "tools/minuet/readers/scalar.h"

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "codegen/cache/file_system.h"
+#include "codegen/base/file_system.h"
 #include "tools/minuet/convert.h"
 #include "tools/minuet/error.h"
 

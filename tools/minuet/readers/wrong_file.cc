@@ -1,6 +1,6 @@
 #include "tools/minuet/readers/wrong_file.h"
 
-#include "codegen/file_kind.h"
+#include "codegen/base/file_kind.h"
 #include "tools/minuet/error.h"
 
 namespace minuet::tool {

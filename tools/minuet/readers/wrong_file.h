@@ -7,7 +7,7 @@
 namespace minuet::tool {
 
 /// The error for bytes that do not begin as `wanted` does. It says what the file is where the bytes are known
-/// (codegen/file_kind.h), and else "it is not <wanted> (<why>)".
+/// (codegen/base/file_kind.h), and else "it is not <wanted> (<why>)".
 llvm::Error wrong_file(llvm::StringRef bytes, const char* wanted, const char* why);
 
 /// For files that may begin with any bytes: an error only where the bytes cannot be chance.

@@ -6,8 +6,8 @@
 #include <functional>
 #include <thread>
 
-#include "codegen/cpu_count.h"
-#include "codegen/helper/helper_compiler.h"
+#include "codegen/base/cpu_count.h"
+#include "codegen/compile/helper_compiler.h"
 #include "llvm/Support/Path.h"
 #include "tools/minuet/error.h"
 #include "tools/minuet/output_file.h"

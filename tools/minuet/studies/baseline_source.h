@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "codegen/emit.h"
+#include "codegen/source/emit.h"
 
 namespace minuet::tool {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "codegen/arch.h"
+#include "codegen/base/arch.h"
 #include "codegen/tuning/tuning_store.h"
 #include "llvm/Support/FileSystem.h"
 #include "minuet/tuning.h"

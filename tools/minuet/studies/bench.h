@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/tuning/tuning_snapshot.h"
+#include "codegen/choose/tuning_snapshot.h"
 #include "tools/minuet/library.h"
 #include "tools/minuet/options.h"
 #include "tools/minuet/progress.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "codegen/tuning/tuned_config.h"
+#include "codegen/choose/tuned_config.h"
 #include "tools/minuet/document_parts.h"
 #include "tools/minuet/studies/studies.h"
 #include "tools/minuet/studies/tiles.h"

@@ -1,7 +1,7 @@
 // The fused dataflow beside gather-GEMM-scatter, layer by layer.
 #include <algorithm>
 
-#include "codegen/number_text.h"
+#include "codegen/base/number_text.h"
 #include "tools/minuet/convert.h"
 #include "tools/minuet/document_parts.h"
 #include "tools/minuet/studies/studies.h"

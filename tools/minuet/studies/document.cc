@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "codegen/number_text.h"
+#include "codegen/base/number_text.h"
 #include "tools/minuet/document_parts.h"
 
 namespace minuet::tool {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "codegen/choice.h"
+#include "codegen/choose/choice.h"
 
 namespace minuet::tool {
 

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <iterator>
 
-#include "codegen/number_text.h"
-#include "codegen/tuning/tuned_config.h"
+#include "codegen/base/number_text.h"
+#include "codegen/choose/tuned_config.h"
 #include "tools/minuet/document_parts.h"
 #include "tools/minuet/error.h"
 #include "tools/minuet/studies/grouped_gemms.h"

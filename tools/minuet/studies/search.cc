@@ -1,8 +1,8 @@
 // Sensitivity to B and C of the double-traversed binary search (paper 6.4).
 #include <algorithm>
 
-#include "codegen/number_text.h"
-#include "codegen/tuning/tuned_config.h"
+#include "codegen/base/number_text.h"
+#include "codegen/choose/tuned_config.h"
 #include "tools/minuet/document_parts.h"
 #include "tools/minuet/studies/studies.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "codegen/tuning/tuned_config.h"
+#include "codegen/choose/tuned_config.h"
 #include "tools/minuet/document_parts.h"
 #include "tools/minuet/studies/studies.h"
 

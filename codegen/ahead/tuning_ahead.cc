@@ -1,0 +1,79 @@
+#include "codegen/ahead/tuning_ahead.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "codegen/base/arch.h"
+#include "llvm/Support/FormatVariadic.h"
+
+namespace minuet {
+namespace {
+
+/// 90 of "9.0", 120 of "12.0"; 0 of the CPU's, which is no architecture's.
+int number_of(llvm::StringRef compute_capability) {
+  const auto [major, minor] = compute_capability.split('.');
+  return major.empty() ? 0 : capability(("sm_" + major + minor).str());
+}
+
+}  // namespace
+
+[[gnu::cold]] llvm::Expected<ArchTuning> read_tuning_for(
+    TuningStore& store, const std::vector<std::string>& archs, const std::string& toolkit,
+    const std::function<void(const std::string&)>& warn) {
+  ArchTuning tuning;
+  MINUET_ASSIGN(const std::vector<std::string> environments, store.environments());
+  for (const std::string& environment : environments) {
+    MINUET_ASSIGN(const TuningFolder folder, store.load(environment));
+    for (const std::string& trouble : folder.skipped) warn("a tuning result is not used: " + trouble);
+    for (const TuningEntry& entry : folder.entries) {
+      TuningEnvironment ours = as_of_this_build(entry.environment);
+      ours.toolkit = toolkit;
+      if (entry.environment != ours) continue;
+      for (const std::string& arch : archs) {
+        if (capability(arch) == number_of(ours.compute_capability)) tuning[arch].push_back(entry);
+      }
+    }
+  }
+  std::string without;
+  for (const std::string& arch : archs) {
+    if (tuning.count(arch) == 0) without += (without.empty() ? "" : ", ") + arch;
+  }
+  if (without.empty()) return tuning;
+  const std::string nothing =
+      llvm::formatv(
+          "no tuning results of this version and of toolkit {0} are for {1}: `minuet tune run` "
+          "measures, `minuet tune migrate` brings another version's",
+          toolkit, without)
+          .str();
+  if (tuning.empty()) return make_error(StatusCode::NotFound, "{0}", nothing);
+  warn(nothing);
+  return tuning;
+}
+
+[[gnu::cold]] llvm::Expected<std::string> join_tuning(llvm::StringRef section,
+                                                      const std::vector<TuningEntry>& entries) {
+  if (entries.empty()) return section.str();
+  if (section.empty()) return write_tuning(entries);
+  std::vector<std::string> skipped;
+  llvm::Expected<std::vector<TuningEntry>> there = read_tuning(section, &skipped);
+  if (!there || !skipped.empty()) {
+    const std::string why = there ? skipped.front() : take_status(there.takeError()).message();
+    return make_error(StatusCode::FailedPrecondition,
+                      "the bundle has tuning results that this version cannot read ({0}): write to another "
+                      "folder, or remove the bundle",
+                      why);
+  }
+  for (const TuningEntry& entry : entries) {
+    const auto old = std::find_if(there->begin(), there->end(), [&](const TuningEntry& other) {
+      return other.environment == entry.environment && other.bucket == entry.bucket;
+    });
+    if (old == there->end()) {
+      there->push_back(entry);
+    } else {
+      old->measurements = entry.measurements;
+    }
+  }
+  return write_tuning(*there);
+}
+
+}  // namespace minuet

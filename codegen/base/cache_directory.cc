@@ -1,0 +1,217 @@
+#include "codegen/base/cache_directory.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+
+#include "llvm/ADT/SmallVector.h"
+
+namespace minuet {
+namespace {
+
+using Parts = llvm::SmallVector<llvm::StringRef, 16>;
+
+Parts parts_of(llvm::StringRef path) {
+  Parts parts;
+  path.split(parts, '/', -1, /*KeepEmpty=*/false);
+  return parts;
+}
+
+/// Absolute, without ".." parts.
+bool is_plain_absolute(const std::string& path) {
+  if (path.empty() || path.front() != '/') return false;
+  const Parts parts = parts_of(path);
+  return std::none_of(parts.begin(), parts.end(), [](llvm::StringRef part) { return part == ".."; });
+}
+
+llvm::Error trouble(const std::string& path, const char* what, int error) {
+  return make_error(StatusCode::FailedPrecondition, "{0}{1}: {2}", path, what, errno_text(error));
+}
+
+/// Goes from "/" to a folder part by part, holding each: what was looked at is what is used, whatever
+/// others rename meanwhile. Links are read and walked like the rest, so that those in the middle of
+/// another link's target are seen too.
+class Walk {
+ public:
+  Walk(const TrustPolicy& policy, FileSystem& system, Missing missing)
+      : policy_(policy), system_(system), missing_(missing), folder_(system, -1) {}
+
+  llvm::Expected<FileHandle> to(const std::string& directory) {
+    push(directory, /*of_link=*/false);
+    MINUET_TRY(start_at_root());
+    while (!todo_.empty()) {
+      const Part part = std::move(todo_.back());
+      todo_.pop_back();
+      MINUET_TRY(step(part));
+    }
+    return std::move(folder_);
+  }
+
+ private:
+  struct Part {
+    std::string name;
+    bool of_link;
+  };
+  // Needs no right to read a folder on the way. O_DIRECTORY makes an automounter mount it.
+  static constexpr int kFlags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  static constexpr int kMostLinks = 40;  // as the kernel has it
+
+  void push(llvm::StringRef path, bool of_link) {
+    const Parts parts = parts_of(path);
+    for (auto part = parts.rbegin(); part != parts.rend(); ++part) todo_.push_back({part->str(), of_link});
+  }
+
+  llvm::Error start_at_root() {
+    path_.clear();
+    folder_ = FileHandle(system_, system_.open_at(AT_FDCWD, "/", kFlags, 0));
+    return folder_.good() ? llvm::Error::success() : trouble("/", " cannot be opened", errno);
+  }
+
+  llvm::Error step(const Part& part) {
+    const std::string path = path_ + "/" + part.name;
+    FileHandle next(system_, system_.open_at(folder_.get(), part.name.c_str(), kFlags, 0));
+    // Where a link of the user's points to nothing, a mount is missing: nothing is made in its place.
+    if (!next.good() && errno == ENOENT && missing_ == Missing::Make && !part.of_link) {
+      if (system_.make_folder_at(folder_.get(), part.name.c_str(), policy_.folder_mode()) != 0 &&
+          errno != EEXIST) {
+        return trouble(path, " cannot be made", errno);
+      }
+      next = FileHandle(system_, system_.open_at(folder_.get(), part.name.c_str(), kFlags, 0));
+    }
+    if (!next.good() && (errno == ENOTDIR || errno == ELOOP)) return follow(part, path);
+    if (!next.good() && errno == ENOENT) return make_error(StatusCode::NotFound, "{0} is not there", path);
+    if (!next.good()) return trouble(path, " cannot be opened", errno);
+    folder_ = std::move(next);
+    path_ = path;
+    return llvm::Error::success();
+  }
+
+  llvm::Error follow(const Part& part, const std::string& path) {
+    char target[PATH_MAX];
+    const ssize_t size = system_.read_link_at(folder_.get(), part.name.c_str(), target, sizeof target);
+    if (size < 0) return trouble(path, " is no folder", errno == EINVAL ? ENOTDIR : errno);
+    struct stat above;
+    if (system_.stat_file(folder_.get(), &above) != 0) return trouble(path_, "", errno);
+    if ((above.st_mode & S_ISVTX) != 0 || !policy_.trusts(above)) {
+      return make_error(StatusCode::FailedPrecondition, "{0} is a link in a folder that others may write to",
+                        path);
+    }
+    if (++links_ > kMostLinks) return trouble(path, "", ELOOP);
+    const llvm::StringRef text(target, static_cast<std::size_t>(size));
+    push(text, /*of_link=*/true);
+    return text.take_front(1) == "/" ? start_at_root() : llvm::Error::success();
+  }
+
+  const TrustPolicy policy_;
+  FileSystem& system_;
+  const Missing missing_;
+  FileHandle folder_;
+  std::string path_;        // of folder_, for messages
+  std::vector<Part> todo_;  // the next one last
+  int links_ = 0;
+};
+
+llvm::Error check_trust(const FileHandle& folder, const std::string& path, const TrustPolicy& policy,
+                        FileSystem& system) {
+  struct stat status;
+  if (system.stat_file(folder.get(), &status) != 0) return trouble(path, "", errno);
+  if (policy.trusts(status)) return llvm::Error::success();
+  return make_error(
+      StatusCode::FailedPrecondition,
+      "{0} belongs to user {1} with mode {2}{3}{4}: others could put kernels there (chmod go-w, or "
+      "MINUET_CACHE_SHARED=1 where that is meant)",
+      path, status.st_uid, status.st_mode >> 6 & 7, status.st_mode >> 3 & 7, status.st_mode & 7);
+}
+
+/// The folder that must be there before anything is made below it.
+std::string above(llvm::StringRef path) {
+  const std::string parent = path.rtrim('/').rsplit('/').first.str();
+  return parent.empty() ? "/" : parent;
+}
+
+llvm::Error check_base(const char* name, const std::string& base, FileSystem& system) {
+  if (base.empty()) return llvm::Error::success();
+  const FileHandle folder(system,
+                          system.open_at(AT_FDCWD, base.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC, 0));
+  if (folder.good()) return llvm::Error::success();
+  return make_error(StatusCode::FailedPrecondition, "{0} needs the folder {1}, which cannot be used: {2}",
+                    name, base, errno_text(errno));
+}
+
+}  // namespace
+
+Environment process_environment() {
+  return [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value != nullptr ? value : "");
+  };
+}
+
+llvm::Expected<std::string> choose_cache_directory(const std::string& from_caller,
+                                                   const Environment& environment, FileSystem& system) {
+  struct Choice {
+    const char* name;
+    std::string value;
+    const char* below;
+    std::string must_be_there;  // empty: all of it may be made
+  };
+  const std::string xdg = environment("XDG_CACHE_HOME"), home = environment("HOME");
+  const Choice choices[] = {{"the given directory", from_caller, "", ""},
+                            {"MINUET_CACHE_DIR", environment("MINUET_CACHE_DIR"), "", ""},
+                            {"XDG_CACHE_HOME", xdg, "/minuet", above(xdg)},
+                            {"HOME", home, "/.cache/minuet", home}};
+  for (const Choice& choice : choices) {
+    if (choice.value.empty()) continue;
+    if (!is_plain_absolute(choice.value)) {
+      return make_error(StatusCode::FailedPrecondition,
+                        "{0} is '{1}', which is no absolute path without '..': set it to one", choice.name,
+                        choice.value);
+    }
+    MINUET_TRY(check_base(choice.name, choice.must_be_there, system));
+    return llvm::StringRef(choice.value).rtrim('/').str() + choice.below;
+  }
+  return make_error(StatusCode::FailedPrecondition,
+                    "none of MINUET_CACHE_DIR, XDG_CACHE_HOME and HOME is set");
+}
+
+bool TrustPolicy::trusts(const struct stat& status) const {
+  if (shared) return true;
+  const bool owner_fits = status.st_uid == user || status.st_uid == 0;
+  return owner_fits && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+TrustPolicy process_policy(const Environment& environment) {
+  return {::geteuid(), environment("MINUET_CACHE_SHARED") == "1"};
+}
+
+llvm::Expected<FileHandle> open_cache_directory(const std::string& directory, const TrustPolicy& policy,
+                                                FileSystem& system, Missing missing) {
+  MINUET_ASSIGN(const FileHandle place, Walk(policy, system, missing).to(directory));
+  MINUET_TRY(check_trust(place, directory, policy, system));
+  FileHandle folder(system, system.open_at(place.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0));
+  if (!folder.good()) return trouble(directory, " cannot be opened", errno);
+  return folder;
+}
+
+llvm::Expected<FileHandle> open_trusted_folder(int parent, const std::string& name, const std::string& path,
+                                               const TrustPolicy& policy, FileSystem& system,
+                                               Missing missing) {
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  FileHandle folder(system, system.open_at(parent, name.c_str(), kFlags, 0));
+  if (!folder.good() && errno == ENOENT) {
+    if (missing == Missing::Fail) return make_error(StatusCode::NotFound, "{0} is not there", path);
+    if (system.make_folder_at(parent, name.c_str(), policy.folder_mode()) != 0 && errno != EEXIST) {
+      return trouble(path, " cannot be made", errno);
+    }
+    folder = FileHandle(system, system.open_at(parent, name.c_str(), kFlags, 0));
+  }
+  if (!folder.good()) return trouble(path, " cannot be opened", errno);
+  MINUET_TRY(check_trust(folder, path, policy, system));
+  return folder;
+}
+
+}  // namespace minuet

@@ -1,0 +1,104 @@
+#include "codegen/base/file_lock.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <thread>
+
+namespace minuet {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+/// One wait for one lock.
+class FileLockWait {
+ public:
+  FileLockWait(FileSystem& system, OpenFolder open_folder, const std::string& name, mode_t mode,
+               milliseconds bound, const CancelToken* cancel)
+      : system_(system),
+        open_folder_(open_folder),
+        name_(name),
+        mode_(mode),
+        bound_(bound),
+        cancel_(cancel),
+        folder_(system, -1),
+        file_(system, -1) {}
+
+  FileLock run() {
+    for (;;) {
+      if (!file_.good() && !open()) return end(FileLock::Outcome::Unavailable, errno);
+      if (file_.try_lock()) {
+        if (is_current()) return end(FileLock::Outcome::Held);
+        file_ = LockableFile(system_, -1);  // prune removed it while we waited: take the next one
+        if (++lost_ == kMostLost) return end(FileLock::Outcome::Unavailable, ENOLCK);
+      } else if (errno != EWOULDBLOCK) {
+        return end(FileLock::Outcome::Unavailable, errno);
+      } else {
+        had_to_wait_ = true;
+      }
+      if (is_cancelled(cancel_)) return end(FileLock::Outcome::Cancelled);
+      if (Clock::now() - start_ >= bound_) return end(FileLock::Outcome::TimedOut);
+      if (file_.good()) pause();
+    }
+  }
+
+ private:
+  // Prune runs every 20 minutes: more than a few of these are a file system that tells no inodes.
+  static constexpr int kMostLost = 20;
+
+  /// False with errno.
+  bool open() {
+    llvm::Expected<FileHandle> folder = open_folder_();
+    if (!folder) {
+      const int error = errno;
+      llvm::consumeError(folder.takeError());
+      return errno = error, false;
+    }
+    // For writing: NFS locks nothing that is open to read only.
+    const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    file_ = LockableFile(system_, system_.open_at(folder->get(), name_.c_str(), flags, mode_));
+    const int error = errno;
+    folder_ = std::move(*folder);
+    return errno = error, file_.good();
+  }
+
+  /// Whether the locked file still has its name: else others lock another file under that name.
+  bool is_current() {
+    struct stat held, named;
+    return system_.stat_file(file_.get(), &held) == 0 &&
+           system_.stat_at(folder_.get(), name_.c_str(), &named) == 0 && held.st_dev == named.st_dev &&
+           held.st_ino == named.st_ino;
+  }
+
+  /// flock has no time limit of its own, and a signal to end it would need a handler of the host.
+  void pause() {
+    const auto rest = std::chrono::ceil<milliseconds>(bound_ - (Clock::now() - start_));
+    std::this_thread::sleep_for(std::clamp(rest, milliseconds(0), pause_));
+    pause_ = std::min(2 * pause_, milliseconds(100));
+  }
+
+  FileLock end(FileLock::Outcome outcome, int error = 0) {
+    if (outcome != FileLock::Outcome::Held) file_ = LockableFile(system_, -1);
+    const auto waited = std::chrono::duration_cast<milliseconds>(Clock::now() - start_);
+    return {outcome, error, std::move(file_), had_to_wait_, had_to_wait_ ? waited : milliseconds(0)};
+  }
+
+  FileSystem& system_;
+  const OpenFolder open_folder_;
+  const std::string& name_;
+  const mode_t mode_;
+  const milliseconds bound_;
+  const CancelToken* const cancel_;
+  const Clock::time_point start_ = Clock::now();
+  milliseconds pause_{1};
+  bool had_to_wait_ = false;
+  int lost_ = 0;
+  FileHandle folder_;
+  LockableFile file_;
+};
+
+FileLock take_file_lock(FileSystem& system, OpenFolder open_folder, const std::string& name, mode_t mode,
+                        milliseconds bound, const CancelToken* cancel) {
+  return FileLockWait(system, open_folder, name, mode, bound, cancel).run();
+}
+
+}  // namespace minuet

@@ -1,0 +1,104 @@
+#include "codegen/base/json_text.h"
+
+#include <vector>
+
+#include "codegen/base/c_locale.h"
+#include "codegen/base/file_kind.h"
+#include "codegen/base/text_input.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace minuet {
+namespace {
+
+/// InvalidArgument where brackets nest deeper than anything we read does.
+llvm::Error check_depth(llvm::StringRef json) {
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (quoted) {
+      if (c == '\\') ++i;
+      quoted = c != '"';
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kDeepestJson) {
+        return make_error(StatusCode::InvalidArgument, "its JSON nests deeper than {0} levels", kDeepestJson);
+      }
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return llvm::Error::success();
+}
+
+/// InvalidArgument where an object has a key twice. llvm::json::parse has accepted `json`.
+llvm::Error check_keys(llvm::StringRef json) {
+  std::vector<llvm::StringSet<>> keys;  // one set for each object and array that is open
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    if (json[i] == '[' || json[i] == '{') keys.emplace_back();
+    if (json[i] == ']' || json[i] == '}') keys.pop_back();
+    if (json[i] != '"') continue;
+    const std::size_t start = i;
+    while (json[++i] != '"') i += json[i] == '\\';
+    if (json.drop_front(i + 1).ltrim().take_front(1) != ":") continue;  // this string is no key
+    const llvm::StringRef quoted = json.slice(start, i + 1);
+    llvm::Expected<llvm::json::Value> key = llvm::json::parse(quoted);  // "\u0061" is "a"
+    if (!key) return key.takeError();
+    if (!keys.back().insert(*key->getAsString()).second) {
+      return make_error(StatusCode::InvalidArgument, "the key {0} is there twice", quoted);
+    }
+  }
+  return llvm::Error::success();
+}
+
+/// InvalidArgument where 2^63 is written as a real number: llvm::json takes it for an int64_t, where
+/// converting it is undefined.
+llvm::Error check_numbers(const llvm::json::Value& value) {
+  if (const llvm::json::Object* const object = value.getAsObject()) {
+    for (const auto& entry : *object) MINUET_TRY(check_numbers(entry.second));
+  } else if (const llvm::json::Array* const array = value.getAsArray()) {
+    for (const llvm::json::Value& element : *array) MINUET_TRY(check_numbers(element));
+  } else if (value.getAsNumber() == 0x1p63 && !value.getAsUINT64()) {
+    return make_error(StatusCode::InvalidArgument,
+                      "its number 9223372036854775808 is larger than any integer "
+                      "that is read");
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace
+
+llvm::Expected<llvm::json::Value> parse_json(llvm::StringRef text) {
+  const CLocale c_locale;  // llvm::json reads numbers by strtod
+  text = without_byte_order_mark(text);
+  const llvm::StringRef start = text.ltrim().take_front(1);
+  if (start != "{" && start != "[") MINUET_TRY(refuse_other_file(text, FileKind::Json, "JSON text"));
+  MINUET_TRY(check_depth(text));
+  MINUET_ASSIGN(llvm::json::Value value, llvm::json::parse(text));
+  MINUET_TRY(check_keys(text));
+  MINUET_TRY(check_numbers(value));
+  return value;
+}
+
+std::string print_json(const llvm::json::Value& value, unsigned indent) {
+  const CLocale c_locale;  // llvm::json prints numbers by snprintf
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  llvm::json::OStream(stream, indent).value(value);
+  stream.flush();
+  return text;
+}
+
+std::string text_or_empty(const llvm::json::Object& object, llvm::StringRef name) {
+  const auto text = object.getString(name);
+  return text ? text->str() : "";
+}
+
+std::int64_t number_or(const llvm::json::Object& object, llvm::StringRef name, std::int64_t otherwise) {
+  const auto number = object.getInteger(name);
+  return number ? *number : otherwise;
+}
+
+}  // namespace minuet

@@ -1,0 +1,56 @@
+#include "codegen/base/whole_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+
+#include "codegen/base/file_system.h"
+
+namespace minuet {
+namespace {
+
+/// A new file beside `path`, whose name goes to `temporary`.
+llvm::Expected<FileHandle> create_beside(const std::string& path, std::string& temporary) {
+  static std::atomic<unsigned> count{0};
+  // A file of an earlier process with our number may lie there.
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    temporary = llvm::formatv("{0}.tmp-{1}-{2}", path, ::getpid(), count++).str();
+    FileHandle file(real_file_system(),
+                    ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+    if (file.good()) return file;
+    if (errno != EEXIST) break;
+  }
+  return make_system_error(temporary + " cannot be made");
+}
+
+llvm::Error write_all(FileHandle& file, llvm::StringRef bytes) {
+  MINUET_TRY(check_file_limit(bytes.size()));
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(file.get(), bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return make_system_error("it cannot be written");
+    bytes = bytes.drop_front(static_cast<std::size_t>(count));
+  }
+  if (::fsync(file.get()) != 0) return make_system_error("it cannot be synced");
+  return file.close_now() == 0 ? llvm::Error::success() : make_system_error("it cannot be closed");
+}
+
+}  // namespace
+
+llvm::Error write_whole_file(const std::string& path, llvm::StringRef bytes) {
+  std::string temporary;
+  MINUET_ASSIGN(FileHandle file, create_beside(path, temporary));
+  llvm::Error error = write_all(file, bytes);
+  if (!error && ::rename(temporary.c_str(), path.c_str()) != 0)
+    error = make_system_error("it cannot be put there");
+  if (error) {
+    ::unlink(temporary.c_str());
+    return annotate(std::move(error), path);
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace minuet

@@ -1,0 +1,135 @@
+#include "codegen/choose/choice.h"
+
+#include <algorithm>
+
+#include "codegen/base/number_text.h"
+#include "codegen/choose/tuned_config.h"
+
+namespace minuet {
+i32 widest_vector(i32 element_bytes, i32 tile, const std::vector<Columns>& operands) {
+  i32 bytes = kWidestAccess;
+  auto fits = [&](i32 elements) { return elements * element_bytes % bytes == 0; };
+  auto all_fit = [&] {
+    return fits(tile) && std::all_of(operands.begin(), operands.end(), [&](const Columns& operand) {
+             return fits(operand.ld) && fits(operand.column);
+           });
+  };
+  while (bytes > element_bytes && !all_fit()) bytes /= 2;
+  return bytes;
+}
+
+namespace {
+
+/// Threads and items of a tile, measured on an H200 against cub::DeviceRadixSort from 10^5 to 2^28 keys
+/// (tools/bench/results, R37). Small tiles keep more multiprocessors busy, large ones look back less.
+RadixPassChoice choose_radix_pass(KeyType key, bool values) {
+  if (key == KeyType::U64) return {{key, values, 384, 12, false}, {key, values, 384, 12, false}};
+  const RadixPassSpec small{key, values, 256, 12, false};
+  if (!values) return {small, {key, values, 384, 15, false}};
+  return {small, {key, values, 512, 17, true}};
+}
+
+}  // namespace
+
+MapChoice choose_map(KeyType key, i32 ndim, const std::vector<SearchChoice>& searches) {
+  MapChoice choice;
+  choice.key = key;
+  choice.find_bounds.ndim = choice.make_layout.ndim = ndim;
+  choice.pack.key = choice.unpack.key = choice.downsample.key = key;
+  choice.pack.ndim = choice.unpack.ndim = choice.downsample.ndim = ndim;
+  choice.radix_histogram.key = key;
+  choice.radix_pass_rows = choose_radix_pass(key, /*values=*/true);
+  choice.radix_pass_keys = choose_radix_pass(key, /*values=*/false);
+  choice.rank_pass = choose_radix_pass(KeyType::U32, /*values=*/true);
+  choice.scan_heads.input = key == KeyType::U32 ? ScanInput::Heads32 : ScanInput::Heads64;
+  choice.scan_hits.input = ScanInput::Hits;
+  choice.scan_values.input = ScanInput::Values;
+  choice.scan_bits.input = ScanInput::Bits;
+  choice.unique_rows.key = choice.unique_keys.key = key;
+  choice.unique_keys.rows = false;
+  choice.clear_cells.ndim = ndim;
+  choice.index_runs = {IndexStep::Runs, KeyType::U32, ndim};
+  choice.index_cells = {IndexStep::Cells, KeyType::U32, ndim};
+  choice.index_rows = {IndexStep::Rows, key, ndim};
+  choice.search_cells = {key, ndim};
+  choice.rank_masks = {key, ndim};
+  choice.order_cells = {key, ndim};
+  for (const SearchChoice& search : searches) {
+    choice.find_query_borders.push_back({key, ndim, search.source_block, search.query_block, search.threads});
+    choice.search_kernel_map.push_back({key, ndim, search.source_block, search.query_block, search.threads});
+  }
+  return choice;
+}
+
+MapChoice choose_map(KeyType key, i32 ndim, const std::vector<SearchProblem>& searches,
+                     const TuningSnapshot* tuning) {
+  std::vector<SearchChoice> chosen;
+  std::vector<std::string> reasons;
+  for (const SearchProblem& problem : searches) {
+    SearchChoice search;
+    const auto* const tuned =
+        find_tuned(tuning, search_bucket(key, ndim, problem.volume, problem.rows), search);
+    chosen.push_back(search);
+    if (!tuned) continue;
+    reasons.push_back(llvm::formatv("search B {0}, C {1}, {2} threads{3}", search.source_block,
+                                    search.query_block, search.threads, tuned->reason())
+                          .str());
+  }
+  MapChoice choice = choose_map(key, ndim, chosen);
+  choice.reasons = std::move(reasons);
+  return choice;
+}
+
+[[gnu::cold]] GroupingChoice choose_grouping(const ConvolutionProblem& problem, const TuningSnapshot* tuning,
+                                             i64 rows, std::vector<std::string>& reasons) {
+  GroupingChoice grouping;
+  const auto* const tuned =
+      find_tuned(tuning, grouping_bucket(problem.dtype, kernel_volume(problem), rows), grouping);
+  if (tuned) {
+    reasons.push_back(llvm::formatv("grouping padding {0:f2}, height step {1}, {2} streams{3}",
+                                    real(grouping.padding_threshold), grouping.height_step, grouping.streams,
+                                    tuned->reason())
+                          .str());
+  }
+  return grouping;
+}
+
+[[gnu::cold]] OrderChoice choose_order(const ConvolutionProblem& problem, const TuningSnapshot* tuning,
+                                       i64 rows, std::vector<std::string>& reasons) {
+  OrderChoice order;
+  const auto* const tuned =
+      find_tuned(tuning, order_bucket(problem.dtype, kernel_volume(problem), rows), order);
+  if (tuned) {
+    reasons.push_back(
+        llvm::formatv("rows in order {0}{1}", static_cast<i32>(order.order), tuned->reason()).str());
+  }
+  return order;
+}
+
+PermuteRowsSpec choose_permute_rows(DType io, i32 channels, Columns input, Columns output) {
+  PermuteRowsSpec spec;
+  spec.io = io;
+  spec.channels = channels;
+  spec.vector_bytes = widest_vector(dtype_bytes(io), channels, {input, output});
+  return spec;
+}
+
+PermuteRowsSpec choose_permute_coordinates(i32 ndim) {
+  PermuteRowsSpec spec;
+  spec.io = DType::F32;
+  spec.channels = 1 + ndim;
+  spec.vector_bytes = 4;  // coordinates come and go at any int32's address
+  return spec;
+}
+
+void add_sources(SourceList& list, const MapChoice& choice) {
+  visit_map_kernels(choice, choice, [&](const auto& spec, const auto&) { list.add(spec); });
+}
+
+EngineChoice choose_engine(i32 ndim, i64 volume, const TuningSnapshot* tuning) {
+  const std::vector<SearchProblem> searches{{volume, 0}};
+  return {ndim, choose_map(KeyType::U32, ndim, searches, tuning),
+          choose_map(KeyType::U64, ndim, searches, tuning)};
+}
+
+}  // namespace minuet

@@ -1,0 +1,175 @@
+// What a choice may be: the asserts of the kernels as errors, for configurations that come from outside.
+#include "codegen/base/arch.h"
+#include "codegen/choose/candidates.h"
+
+namespace minuet {
+namespace {
+
+constexpr i32 kWarp = 32;
+constexpr i32 kMostThreads = 1024;  // of a thread block
+constexpr i32 kWidestTile = 256;    // past a thread's 255 registers it spills, and compiles for seconds
+constexpr i32 kMostSharedBytes = 40 << 10;  // of 48 KiB, what a staged source block may take
+constexpr i32 kMostBlock = 1 << 20;
+constexpr double kMostPadding = 16;  // times the useful rows
+
+llvm::Error check_threads(i32 threads) {
+  if (threads >= kWarp && threads <= kMostThreads && threads % kWarp == 0) return llvm::Error::success();
+  return make_error(StatusCode::OutOfRange, "{0} threads are no whole number of warps up to {1}", threads,
+                    kMostThreads);
+}
+
+llvm::Error check_tile(DType io, i32 channels, i32 tile, i32 vector_bytes) {
+  if (channels < 1 || tile < 1 || channels % tile != 0) {
+    return make_error(StatusCode::OutOfRange, "tile {0} does not divide {1} channels", tile, channels);
+  }
+  if (tile > kWidestTile) {
+    return make_error(StatusCode::OutOfRange, "tile {0} is wider than {1}, which is what registers hold",
+                      tile, kWidestTile);
+  }
+  const bool is_access = vector_bytes == 2 || vector_bytes == 4 || vector_bytes == 8 || vector_bytes == 16;
+  if (!is_access || vector_bytes < dtype_bytes(io) || tile * dtype_bytes(io) % vector_bytes != 0) {
+    return make_error(StatusCode::OutOfRange, "accesses of {0} bytes do not divide a tile of {1} elements",
+                      vector_bytes, tile);
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace
+
+llvm::Error validate_spec(const GatherSpec& spec) {
+  MINUET_TRY(check_threads(spec.threads));
+  return check_tile(spec.io, spec.channels, spec.tile, spec.vector_bytes);
+}
+
+llvm::Error validate_spec(const ScatterSpec& spec) {
+  MINUET_TRY(check_threads(spec.threads));
+  return check_tile(spec.io, spec.channels, spec.tile, spec.vector_bytes);
+}
+
+namespace {
+
+/// Who takes part.
+llvm::Error check_fused_warps(const FusedSpec& spec) {
+  constexpr i32 kMostTiles = 8, kMostPrefetch = 4, kMostBlocks = 16, kMostCluster = 8;
+  constexpr i32 kResidentThreads = 2048;  // of a multiprocessor
+  const bool counts_fit = spec.row_tiles >= 1 && spec.row_tiles <= kMostTiles && spec.warps >= 1 &&
+                          spec.warps <= kWarp && spec.split >= 1 && spec.split <= kWarp &&
+                          spec.prefetch >= 1 && spec.prefetch <= kMostPrefetch && spec.blocks >= 1 &&
+                          spec.blocks <= kMostBlocks && spec.cluster >= 1 && spec.cluster <= kMostCluster;
+  if (!counts_fit || fused_threads(spec) > kMostThreads ||
+      fused_threads(spec) * spec.blocks > kResidentThreads) {
+    return make_error(StatusCode::OutOfRange,
+                      "a block of {0} warps of {1} shares, {2} on a multiprocessor, "
+                      "is more than there is room for",
+                      spec.warps, spec.split, spec.blocks);
+  }
+  if (spec.unit == MmaUnit::Warpgroup) {
+    const bool copies_bulk = spec.weights == WeightRoad::BulkCopy || spec.weights == WeightRoad::BulkRefill;
+    if (spec.row_tiles != 2 || spec.warps % 4 != 0 || spec.split != 1 || !copies_bulk ||
+        spec.io == DType::F32 || folds_offsets(spec.io, spec.in_channels)) {
+      return make_error(StatusCode::OutOfRange, "these are no whole warpgroups with weights by bulk copies");
+    }
+  }
+  if (kRowsTogether % fused_unit_rows(spec) != 0) {
+    return make_error(StatusCode::OutOfRange, "{0} tiles of rows are no power of two", spec.row_tiles);
+  }
+  return llvm::Error::success();
+}
+
+/// What a step, a block's columns and a ring are made of.
+llvm::Error check_fused_shape(const FusedSpec& spec) {
+  constexpr i32 kMostStep = 512, kMostColumns = 256, kWarpgroupColumns = 128, kMostStages = 16;
+  const bool is_warpgroup = spec.unit == MmaUnit::Warpgroup;
+  const bool folds = folds_offsets(spec.io, spec.in_channels);
+  const i32 granule = fused_granule(spec.io) * (folds || is_warpgroup ? 2 : 1);
+  if (spec.step < 1 || spec.step > kMostStep || spec.step % granule != 0) {
+    return make_error(StatusCode::OutOfRange, "a step of {0} is no multiple of {1} up to {2}", spec.step,
+                      granule, kMostStep);
+  }
+  const i32 most_columns = is_warpgroup ? kWarpgroupColumns : kMostColumns;
+  if (spec.columns < 1 || spec.columns % 16 != 0 || spec.columns > most_columns) {
+    return make_error(StatusCode::OutOfRange, "{0} columns are no multiple of 16 up to {1}", spec.columns,
+                      most_columns);
+  }
+  if (spec.shortcut && (folds || spec.volume % 2 == 0 || spec.residual)) {
+    return make_error(StatusCode::OutOfRange, "a shortcut has no steps of its own, no offset, or no place");
+  }
+  const bool is_ring = spec.weights != WeightRoad::Cached;
+  const i32 least_stages = is_ring ? 2 * spec.split : 1;
+  if (spec.stages < least_stages || spec.stages > kMostStages || spec.stages % spec.split != 0) {
+    return make_error(StatusCode::OutOfRange, "{0} stages are no whole rounds of {1} up to {2}, two at least",
+                      spec.stages, spec.split, kMostStages);
+  }
+  return llvm::Error::success();
+}
+
+/// Once its shape is checked.
+llvm::Error check_fused_cluster(const FusedSpec& spec) {
+  if (spec.cluster == 1) return llvm::Error::success();
+  const i32 groups = fused_column_group(spec, spec.columns / fused_tile(spec) - 1).number + 1;
+  if (spec.weights != WeightRoad::Cached && !folds_offsets(spec.io, spec.in_channels) &&
+      (spec.cluster & (spec.cluster - 1)) == 0 && spec.cluster <= groups) {
+    return llvm::Error::success();
+  }
+  return make_error(StatusCode::OutOfRange, "the {0} blocks of a cluster have no ring, or nothing to finish",
+                    spec.cluster);
+}
+
+}  // namespace
+
+llvm::Error validate_spec(const FusedSpec& spec) {
+  constexpr i32 kMostDynamicBytes = 227 << 10;  // of sm_90
+  MINUET_TRY(check_fused_warps(spec));
+  MINUET_TRY(check_fused_shape(spec));
+  MINUET_TRY(check_fused_cluster(spec));
+  if (spec.volume > kMostFusedOffsets || fused_shared_bytes(spec) > kMostDynamicBytes) {
+    return make_error(StatusCode::OutOfRange, "{0} offsets and {1} bytes of shared memory are too many",
+                      spec.volume, fused_shared_bytes(spec));
+  }
+  return llvm::Error::success();
+}
+
+bool runs_on(const FusedSpec& spec, llvm::StringRef arch) {
+  constexpr i32 kLeastDynamicBytes = 99 << 10;  // that a block may have everywhere
+  const llvm::StringRef exact = fused_exact_arch(spec);
+  return fused_least_sm(spec) <= capability(arch) && (exact.empty() || exact == arch) &&
+         (capability(arch) == 90 || fused_shared_bytes(spec) <= kLeastDynamicBytes);
+}
+
+llvm::Error validate(const SearchChoice& search, KeyType key) {
+  MINUET_TRY(check_threads(search.threads));
+  if (search.source_block < 1 || search.source_block > kMostBlock || search.query_block < 1 ||
+      search.query_block > kMostBlock) {
+    return make_error(StatusCode::OutOfRange, "source blocks of {0} and query blocks of {1} are not 1 to {2}",
+                      search.source_block, search.query_block, kMostBlock);
+  }
+  i64 bytes = key_bytes(key);  // the kernel fills a block up to a power of two
+  while (bytes < i64{search.source_block} * key_bytes(key)) bytes *= 2;
+  if (bytes > kMostSharedBytes) {
+    return make_error(StatusCode::OutOfRange, "a source block of {0} keys takes {1} bytes of shared memory",
+                      search.source_block, bytes);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error validate(const GemmChoice& gemm) {
+  if (gemm.algorithm >= 0 && gemm.algorithm < kMostGemmAlgorithms) return llvm::Error::success();
+  return make_error(StatusCode::OutOfRange,
+                    "of cuBLASLt's algorithms the first {0} may be chosen, and not {1}", kMostGemmAlgorithms,
+                    gemm.algorithm);
+}
+
+llvm::Error validate(const GroupingChoice& grouping) {
+  const bool padding_fits = grouping.padding_threshold >= 0 && grouping.padding_threshold <= kMostPadding;
+  const bool streams_fit = grouping.streams >= 1 && grouping.streams <= kMostGemmStreams;
+  if (padding_fits && streams_fit && grouping.height_step >= 1 && grouping.height_step <= kMostBlock) {
+    return llvm::Error::success();
+  }
+  return make_error(
+      StatusCode::OutOfRange,
+      "a padding threshold of {0}, a height step of {1} and {2} streams are outside what groups "
+      "are made of",
+      grouping.padding_threshold, grouping.height_step, grouping.streams);
+}
+
+}  // namespace minuet

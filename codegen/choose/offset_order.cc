@@ -1,0 +1,64 @@
+#include "codegen/choose/offset_order.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace minuet {
+namespace {
+
+/// Two passes of a sort instead of three. A pass over few queries takes as long as what more ranks spare.
+constexpr i32 kShortKeyBits = 16;
+constexpr i64 kFewQueries = 1 << 20;
+constexpr u32 kFewestRanks = 1 << 13;  // of a view that does not get all of its own
+
+/// How many a view gets at most: those of few offsets get all of their own, the others share what these
+/// leave.
+u32 most_ranks(llvm::ArrayRef<i32> ranked, i32 key_bits) {
+  u32 left = 1u << key_bits, large = 0;
+  for (const i32 offsets : ranked) {
+    const u32 all = 1u << offsets;
+    if (all > (1u << key_bits) / kMostViews) {
+      ++large;
+    } else {
+      left -= all;
+    }
+  }
+  return large > 0 ? left / large : 1u << key_bits;
+}
+
+}  // namespace
+
+OffsetOrder order_offsets(const KernelGeometry& geometry) {
+  std::vector<std::pair<i32, i64>> distances;  // axes, then the sum of squares in steps
+  for (i32 k = 0; k < geometry.volume; ++k) {
+    std::pair<i32, i64> distance{0, 0};
+    i32 rest = k;
+    for (i32 a = geometry.ndim - 1; a >= 0; --a) {
+      const i64 offset = axis_offset(geometry.kernel_size[a], 1, rest % geometry.kernel_size[a]);
+      rest /= geometry.kernel_size[a];
+      distance.first += offset != 0;
+      distance.second += offset * offset;
+    }
+    distances.push_back(distance);
+  }
+  std::vector<i32> order(distances.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](i32 a, i32 b) { return distances[a] > distances[b]; });
+  OffsetOrder result;
+  result.ranked = std::min(geometry.volume, kMostRankedOffsets);
+  std::transform(order.begin(), order.begin() + result.ranked, result.offsets,
+                 [](i32 k) { return static_cast<u16>(k); });
+  return result;
+}
+
+std::vector<MaskRanks> share_ranks(llvm::ArrayRef<i32> ranked, i64 queries) {
+  u32 most = most_ranks(ranked, kShortKeyBits);
+  if (queries > kFewQueries || most < kFewestRanks) most = most_ranks(ranked, kMostRankKeyBits);
+  std::vector<MaskRanks> ranks;
+  for (const i32 offsets : ranked) ranks.push_back(mask_ranks(offsets, most));
+  return ranks;
+}
+
+}  // namespace minuet

@@ -1,0 +1,211 @@
+#include "codegen/choose/tuned_config.h"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "llvm/ADT/ArrayRef.h"
+
+namespace minuet {
+namespace {
+
+/// The fields by name: all of them, and no others.
+llvm::Error read_fields(const TuningConfig& config, llvm::ArrayRef<std::pair<const char*, i32*>> fields) {
+  for (const auto& [name, target] : fields) {
+    const auto found = config.find(name);
+    if (found == config.end()) {
+      return make_error(StatusCode::InvalidArgument, "the configuration has no '{0}'", name);
+    }
+    if (found->second < 0 || found->second > std::numeric_limits<i32>::max()) {
+      return make_error(StatusCode::OutOfRange, "'{0}' is {1}", name, found->second);
+    }
+    *target = static_cast<i32>(found->second);
+  }
+  if (config.size() == fields.size()) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "the configuration has {0} fields; this library has {1}",
+                    config.size(), fields.size());
+}
+
+llvm::Error validate_bucket(const TuningBucket& bucket) {
+  const bool has_channels = bucket.operation == Operation::Gather || bucket.operation == Operation::Scatter;
+  if (has_channels && (bucket.channels < 1 || bucket.channels > std::numeric_limits<i32>::max())) {
+    return make_error(StatusCode::OutOfRange, "the bucket has {0} channels", bucket.channels);
+  }
+  if (!is_of_layer(bucket.operation) && bucket.operation != Operation::Gemm) return llvm::Error::success();
+  if (bucket.channels < 1 || bucket.channels > kMostChannels || bucket.out_channels < 1 ||
+      bucket.out_channels > kMostChannels || bucket.volume < 1 || bucket.volume > kMostOffsets) {
+    return make_error(StatusCode::OutOfRange, "the bucket has {0} to {1} channels and {2} offsets",
+                      bucket.channels, bucket.out_channels, bucket.volume);
+  }
+  return llvm::Error::success();
+}
+
+/// The numbers of a Spec that may be chosen, by name.
+template <class Spec, class Visitor>
+void visit_fused(Spec& spec, Visitor&& visitor) {
+  visitor("step", spec.step), visitor("columns", spec.columns), visitor("row_tiles", spec.row_tiles),
+      visitor("warps", spec.warps), visitor("split", spec.split), visitor("cluster", spec.cluster),
+      visitor("prefetch", spec.prefetch), visitor("stages", spec.stages), visitor("blocks", spec.blocks);
+}
+
+llvm::Error validate_fused(const TuningBucket& bucket, const TuningConfig& config) {
+  FusedSpec spec;
+  spec.io = bucket.dtype;
+  spec.in_channels = static_cast<i32>(bucket.channels);
+  spec.out_channels = static_cast<i32>(bucket.out_channels);
+  spec.volume = static_cast<i32>(bucket.volume);
+  MINUET_TRY(read_config(config, spec));
+  return validate_spec(spec);
+}
+
+/// For rows without gaps: where rows have gaps, the width of an access shrinks with them.
+template <class Spec>
+llvm::Error validate_tile(const TuningBucket& bucket, i32 tile) {
+  Spec spec;
+  spec.io = bucket.dtype;
+  spec.channels = static_cast<i32>(bucket.channels);
+  spec.tile = tile;
+  spec.vector_bytes = widest_vector(dtype_bytes(spec.io), tile, {{spec.channels, 0}});
+  return validate_spec(spec);
+}
+
+}  // namespace
+
+TuningConfig config_of(const SearchChoice& search) {
+  return {{"source_block", search.source_block},
+          {"query_block", search.query_block},
+          {"threads", search.threads}};
+}
+
+TuningConfig config_of(const GroupingChoice& grouping) {
+  return {{"padding_percent", std::llround(grouping.padding_threshold * 100)},
+          {"height_step", grouping.height_step},
+          {"streams", grouping.streams}};
+}
+
+TuningConfig tile_config(i32 tile) { return {{"tile", tile}}; }
+
+TuningConfig config_of(const GemmChoice& gemm) { return {{"algorithm", gemm.algorithm}}; }
+
+TuningConfig config_of(const FusedSpec& fused) {
+  TuningConfig config{{"weights", static_cast<i64>(fused.weights)},
+                      {"unit", static_cast<i64>(fused.unit)},
+                      {"early_loads", fused.early_loads ? 1 : 0}};
+  visit_fused(fused, [&](const char* name, i32 value) { config[name] = value; });
+  return config;
+}
+
+TuningConfig config_of(Dataflow dataflow) { return {{"dataflow", static_cast<i64>(dataflow)}}; }
+
+TuningConfig config_of(const OrderChoice& order) { return {{"order", static_cast<i64>(order.order)}}; }
+
+llvm::Error read_config(const TuningConfig& config, SearchChoice& search) {
+  return read_fields(config, {{"source_block", &search.source_block},
+                              {"query_block", &search.query_block},
+                              {"threads", &search.threads}});
+}
+
+llvm::Error read_config(const TuningConfig& config, GroupingChoice& grouping) {
+  i32 percent = 0;
+  MINUET_TRY(read_fields(config, {{"padding_percent", &percent},
+                                  {"height_step", &grouping.height_step},
+                                  {"streams", &grouping.streams}}));
+  grouping.padding_threshold = percent / 100.0;
+  return llvm::Error::success();
+}
+
+llvm::Error read_config(const TuningConfig& config, i32& tile) {
+  return read_fields(config, {{"tile", &tile}});
+}
+
+llvm::Error read_config(const TuningConfig& config, GemmChoice& gemm) {
+  return read_fields(config, {{"algorithm", &gemm.algorithm}});
+}
+
+llvm::Error read_config(const TuningConfig& config, FusedSpec& fused) {
+  i32 weights = 0, unit = 0, early_loads = 0;
+  std::vector<std::pair<const char*, i32*>> fields{
+      {"weights", &weights}, {"unit", &unit}, {"early_loads", &early_loads}};
+  visit_fused(fused, [&](const char* name, i32& value) { fields.emplace_back(name, &value); });
+  MINUET_TRY(read_fields(config, fields));
+  if (weights > static_cast<i32>(WeightRoad::BulkRefill) || unit > static_cast<i32>(MmaUnit::Warpgroup) ||
+      early_loads > 1) {
+    return make_error(StatusCode::OutOfRange, "there is no road {0}, no unit {1} or no early_loads {2}",
+                      weights, unit, early_loads);
+  }
+  fused.weights = static_cast<WeightRoad>(weights);
+  fused.unit = static_cast<MmaUnit>(unit);
+  fused.early_loads = early_loads == 1;
+  return llvm::Error::success();
+}
+
+llvm::Error read_config(const TuningConfig& config, Dataflow& dataflow) {
+  i32 number = 0;
+  MINUET_TRY(read_fields(config, {{"dataflow", &number}}));
+  if (number > static_cast<i32>(Dataflow::Fused)) {
+    return make_error(StatusCode::OutOfRange, "there is no dataflow {0}", number);
+  }
+  dataflow = static_cast<Dataflow>(number);
+  return llvm::Error::success();
+}
+
+llvm::Error read_config(const TuningConfig& config, OrderChoice& order) {
+  i32 number = 0;
+  MINUET_TRY(read_fields(config, {{"order", &number}}));
+  if (number > static_cast<i32>(RowOrder::ByBlock)) {
+    return make_error(StatusCode::OutOfRange, "there is no order {0}", number);
+  }
+  order.order = static_cast<RowOrder>(number);
+  return llvm::Error::success();
+}
+
+llvm::Error validate_config(const TuningBucket& bucket, const TuningConfig& config) {
+  MINUET_TRY(validate_bucket(bucket));
+  if (bucket.operation == Operation::Search) {
+    SearchChoice search;
+    MINUET_TRY(read_config(config, search));
+    return validate(search, bucket.key);
+  }
+  if (bucket.operation == Operation::Grouping) {
+    GroupingChoice grouping;
+    MINUET_TRY(read_config(config, grouping));
+    return validate(grouping);
+  }
+  if (bucket.operation == Operation::Order) {
+    OrderChoice order;
+    return read_config(config, order);
+  }
+  if (bucket.operation == Operation::Gemm) {
+    GemmChoice gemm;
+    MINUET_TRY(read_config(config, gemm));
+    return validate(gemm);
+  }
+  if (bucket.operation == Operation::Fused) return validate_fused(bucket, config);
+  if (bucket.operation == Operation::Dataflow) {
+    Dataflow dataflow = Dataflow::GatherGemmScatter;
+    MINUET_TRY(read_config(config, dataflow));
+    if (dataflow != Dataflow::Fused || bucket.volume <= kMostFusedOffsets) return llvm::Error::success();
+    return make_error(StatusCode::OutOfRange, "the fused dataflow takes no {0} offsets", bucket.volume);
+  }
+  i32 tile = 0;
+  MINUET_TRY(read_config(config, tile));
+  return bucket.operation == Operation::Gather ? validate_tile<GatherSpec>(bucket, tile)
+                                               : validate_tile<ScatterSpec>(bucket, tile);
+}
+
+std::optional<TuningEntry> migrate_entry(const TuningEntry& entry, const TuningEnvironment& environment) {
+  TuningEntry migrated{environment, entry.bucket, {}};
+  bool has_default = false;
+  for (TuningMeasurement measurement : entry.measurements) {
+    if (llvm::errorToBool(validate_config(entry.bucket, measurement.config))) continue;
+    has_default |= measurement.is_default;
+    measurement.migrated = true;
+    measurement.request_keys.clear();  // the kernels are others now
+    migrated.measurements.push_back(std::move(measurement));
+  }
+  if (!has_default) return std::nullopt;
+  return merge_entries(migrated, migrated);  // ranked anew
+}
+
+}  // namespace minuet

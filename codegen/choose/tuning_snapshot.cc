@@ -1,0 +1,123 @@
+#include "codegen/choose/tuning_snapshot.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <set>
+
+#include "codegen/base/arch.h"
+#include "codegen/base/number_text.h"
+#include "codegen/choose/tuned_config.h"
+
+namespace minuet {
+namespace {
+
+/// The first of the ranked list that today's code can run, where the default is known beside it.
+std::optional<TunedResult> choose_result(const TuningEntry& entry, const std::string& layer) {
+  const auto& all = entry.measurements;
+  const auto fastest_default = std::find_if(all.begin(), all.end(), [](auto& m) { return m.is_default; });
+  if (fastest_default == all.end()) return std::nullopt;
+  // Behind the default nothing beats it, so the search ends with it.
+  for (auto candidate = all.begin(); candidate <= fastest_default; ++candidate) {
+    if (llvm::errorToBool(validate_config(entry.bucket, candidate->config))) continue;
+    return TunedResult{*candidate, fastest_default->median_ns, fastest_default->config, layer};
+  }
+  return std::nullopt;
+}
+
+double milliseconds(i64 nanoseconds) { return static_cast<double>(nanoseconds) * 1e-6; }
+
+}  // namespace
+
+std::string TunedResult::reason() const {
+  const char* const mark = best.migrated ? ", migrated" : "";
+  if (best.is_default) {
+    return llvm::formatv(": the default, which measured fastest, {0:f3} ms ({1}{2})",
+                         real(milliseconds(best.median_ns)), layer, mark)
+        .str();
+  }
+  return llvm::formatv(": tuned, {0:f3} ms against {1:f3} ms of the default ({2}{3})",
+                       real(milliseconds(best.median_ns)), real(milliseconds(default_ns)), layer, mark)
+      .str();
+}
+
+[[gnu::cold]] TuningSnapshot::TuningSnapshot(const TuningEnvironment& environment,
+                                             const std::vector<TuningLayer>& layers)
+    : compute_capability_(environment.compute_capability) {
+  for (const TuningLayer& layer : layers) {
+    auto& results = layers_.emplace_back();
+    for (const TuningEntry& entry : layer.entries) {
+      TuningEnvironment measured = entry.environment;
+      measured.toolkit = environment.toolkit;
+      if (measured != environment) continue;
+      std::optional<TunedResult> result = choose_result(entry, layer.name);
+      if (result) results.try_emplace(entry.bucket, std::move(*result));
+    }
+  }
+}
+
+TuningSnapshot::TuningSnapshot(const TuningEnvironment& environment, const TuningConfigs& configs)
+    : compute_capability_(environment.compute_capability) {
+  auto& results = layers_.emplace_back();
+  for (const auto& [bucket, config] : configs) {
+    TunedResult& result = results[bucket];
+    result.best.config = result.default_config = config;
+    result.layer = "on trial";
+  }
+}
+
+bool TuningSnapshot::serves(llvm::StringRef arch) const {
+  if (arch.empty()) return compute_capability_.empty();
+  const int number = capability(arch);
+  return compute_capability_ == std::to_string(number / 10) + "." + std::to_string(number % 10);
+}
+
+std::size_t TuningSnapshot::size() const {
+  std::set<TuningBucket> buckets;
+  for (const auto& results : layers_) {
+    for (const auto& [bucket, result] : results) buckets.insert(bucket);
+  }
+  return buckets.size();
+}
+
+const TunedResult* TuningSnapshot::find_exactly(const TuningBucket& bucket) const {
+  for (const auto& results : layers_) {
+    const auto found = results.find(bucket);
+    if (found != results.end()) return &found->second;
+  }
+  return nullptr;
+}
+
+/// Of a whole layer: of these rows, of twice as many, of half as many.
+const TunedResult* TuningSnapshot::find_near(const TuningBucket& bucket) const {
+  if (bucket.log2_rows == kAnyRows) return nullptr;
+  for (const i64 step : {0, 1, -1}) {
+    TuningBucket near = bucket;
+    near.log2_rows += step;
+    for (const i64 density : {bucket.log4_density, i64{kAnyDensity}}) {
+      near.log4_density = density;
+      const TunedResult* const result = find_exactly(near);
+      if (result != nullptr) return result;
+    }
+  }
+  return nullptr;
+}
+
+const TunedResult* TuningSnapshot::find(const TuningBucket& bucket) const {
+  if (is_of_layer(bucket.operation)) return find_near(bucket);
+  const TunedResult* const exact = bucket.log2_rows != kAnyRows ? find_exactly(bucket) : nullptr;
+  if (exact != nullptr) return exact;
+  TuningBucket last = bucket;
+  last.log2_rows = std::numeric_limits<i64>::max();
+  for (const auto& results : layers_) {
+    auto found = results.upper_bound(last);
+    if (found == results.begin()) continue;
+    --found;
+    TuningBucket wanted = bucket;
+    wanted.log2_rows = found->first.log2_rows;
+    if (found->first == wanted) return &found->second;
+  }
+  return nullptr;
+}
+
+}  // namespace minuet

@@ -1,0 +1,173 @@
+// minuet-compile: compiles kernels for another process, which starts it and talks to it over its
+// standard input and output (protocol.h).
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "codegen/compile/compiler.h"
+#include "codegen/compile/entry.h"
+#include "codegen/compile/pch_folder.h"
+#include "codegen/compile/protocol.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace minuet {
+namespace {
+
+constexpr char kHelp[] =
+    "minuet-compile: the helper program of libminuet, which starts it to compile kernels and has to find it\n"
+    "in its own folder. It reads requests on its standard input and writes compiled kernels to its standard\n"
+    "output, until the input ends. It is of no use by hand: 'minuet precompile' compiles kernels.\n"
+    "\n"
+    "usage: minuet-compile [--parent=PID]\n"
+    "  --parent=PID   end with this process, which must be the one that started it\n"
+    "  --help         this text\n"
+    "  --version      the version of the library that it belongs to\n";
+
+/// Does one job after the other in this process. Not thread-safe.
+class HelperProgram {
+ public:
+  /// Until `input` ends. An error is a broken stream.
+  llvm::Error serve(int input, int output);
+
+ private:
+  HelperAnswer do_job(const HelperJob& job);
+  static llvm::Expected<std::string> describe_nvrtc(const HelperJob& job);
+  llvm::Expected<std::string> make_entry(const HelperJob& job, PchUse& pch_use);
+  std::string pch_directory();
+
+  std::unique_ptr<PchFolder> pch_folder_;  // made for the first job that wants one
+  bool has_no_pch_folder_ = false;
+};
+
+/// Not getrusage: its figure starts with that of the process which spawned us.
+std::int64_t peak_bytes() {
+  char text[4096];
+  const int file = ::open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+  const ssize_t size = file >= 0 ? ::read(file, text, sizeof text) : -1;
+  if (file >= 0) ::close(file);
+  if (size <= 0) return 0;
+  llvm::StringRef line = llvm::StringRef(text, static_cast<std::size_t>(size)).split("VmHWM:").second.ltrim();
+  std::int64_t kilobytes = 0;
+  return line.consumeInteger(10, kilobytes) ? 0 : kilobytes * 1024;
+}
+
+llvm::Error HelperProgram::serve(int input, int output) {
+  FrameStream stream(input, output);
+  while (true) {
+    MINUET_ASSIGN(const std::optional<std::string> frame, stream.read());
+    if (!frame) return llvm::Error::success();
+    llvm::Expected<HelperJob> job = decode_job(*frame);
+    HelperAnswer answer = job ? do_job(*job) : failed_answer(job.takeError());
+    answer.peak_bytes = peak_bytes();
+    MINUET_TRY(stream.write(encode_answer(answer)));
+    MINUET_TRY(stream.write(answer.result));
+  }
+}
+
+HelperAnswer HelperProgram::do_job(const HelperJob& job) {
+  HelperAnswer answer;
+  llvm::Expected<std::string> result = job.identify ? describe_nvrtc(job) : make_entry(job, answer.pch_use);
+  if (!result) return failed_answer(result.takeError());
+  answer.result = std::move(*result);
+  return answer;
+}
+
+llvm::Expected<std::string> HelperProgram::make_entry(const HelperJob& job, PchUse& pch_use) {
+  MINUET_ASSIGN(const std::shared_ptr<Compiler> compiler, open_nvrtc(job.nvrtc));
+  MINUET_ASSIGN(const NvrtcInfo info, compiler->info());
+  CompileControl control;
+  control.time_trace = job.time_trace;
+  control.pch_use = &pch_use;
+  if (job.pch) control.pch_directory = pch_directory();
+  const KernelRequest& request = job.request;
+  MINUET_ASSIGN(Binary binary, compiler->compile(request, control));
+  return write_entry(
+      {request.key, build_key(request.key, info.id), request.source.name_expression, std::move(binary)});
+}
+
+llvm::Expected<std::string> HelperProgram::describe_nvrtc(const HelperJob& job) {
+  MINUET_ASSIGN(const std::shared_ptr<Compiler> compiler, open_nvrtc(job.nvrtc, job.others));
+  MINUET_ASSIGN(const NvrtcInfo info, compiler->info());
+  if (llvm::json::isUTF8(info.path)) return encode_info(info);
+  return make_error(StatusCode::Unimplemented, "the path of libnvrtc is not UTF-8");
+}
+
+std::string HelperProgram::pch_directory() {
+  if (!pch_folder_ && !has_no_pch_folder_) {
+    llvm::Expected<std::unique_ptr<PchFolder>> folder = PchFolder::create();
+    if (folder) {
+      pch_folder_ = std::move(*folder);
+    } else {
+      // Slower without, and no less right.
+      llvm::consumeError(folder.takeError());
+      has_no_pch_folder_ = true;
+    }
+  }
+  return pch_folder_ ? pch_folder_->path() : "";
+}
+
+// ---- the process ------------------------------------------------------------------------------------------
+
+/// Our stream under another number, and nothing under the old one: what a library prints stays out of it.
+int take_over(int file, int flags) {
+  const int taken = ::fcntl(file, F_DUPFD_CLOEXEC, 3);
+  const int nothing = ::open("/dev/null", flags | O_CLOEXEC);
+  if (taken >= 0 && nothing >= 0) ::dup2(nothing, file);
+  if (nothing >= 0) ::close(nothing);
+  return taken;
+}
+
+/// Where memory runs out the system ends this process first: it is started again, and its parent is not.
+void end_before_the_host() {
+  const int file = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (file < 0) return;
+  static_cast<void>(!::write(file, "1000", 4));  // where it cannot be, the system chooses as it would have
+  ::close(file);
+}
+
+/// Makes the kernel kill this process with its parent, for which it takes the thread that started it. False
+/// where `parent` is not the parent any more.
+bool follow_parent(pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  return ::getppid() == parent;  // else it died before the line above
+}
+
+int run() {
+  end_before_the_host();
+  const int input = take_over(STDIN_FILENO, O_RDONLY);
+  const int output = take_over(STDOUT_FILENO, O_WRONLY);
+  if (input < 0 || output < 0) return 1;
+  return llvm::errorToBool(HelperProgram().serve(input, output)) ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace minuet
+
+int main(int count, char** arguments) {
+  for (int i = 1; i < count; ++i) {
+    llvm::StringRef argument = arguments[i];
+    pid_t parent = 0;
+    if (argument == "--help") {
+      llvm::outs() << minuet::kHelp;
+      return 0;
+    }
+    if (argument == "--version") {
+      llvm::outs() << "minuet-compile " MINUET_VERSION "\n";
+      return 0;
+    }
+    if (!argument.consume_front("--parent=") || argument.getAsInteger(10, parent)) {
+      llvm::errs() << minuet::kHelp;
+      return 2;
+    }
+    if (!minuet::follow_parent(parent)) return 1;
+  }
+  const int status = minuet::run();
+  // Without the destructors of NVRTC, whose threads may still run.
+  ::_exit(status);
+}

@@ -1,0 +1,459 @@
+#include "codegen/compile/helper_compiler.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <tuple>
+
+#include "codegen/base/own_image.h"
+#include "codegen/base/own_thread.h"
+#include "codegen/base/push_list.h"
+#include "codegen/compile/entry.h"
+#include "codegen/compile/identify_nvrtc.h"
+#include "codegen/compile/pch_folder.h"
+#include "codegen/source/keys.h"
+
+extern "C" char** environ;
+
+namespace minuet {
+
+// ---- many kernels: which thread takes which -----------------------------------------------------------
+
+namespace {
+
+constexpr std::int64_t kHelperBytes = std::int64_t{512} << 20;
+/// Of a kernel with CUB: a precompiled header makes the first compile a quarter longer and takes more than
+/// half off each later one. Without CUB it saves nothing.
+constexpr std::size_t kLeastJobsForPch = 2;
+
+/// The requests that can share a precompiled header; without those, one.
+struct Group {
+  std::deque<std::size_t> waiting;
+  int helpers = 0;  // that took of it and are still there
+  bool is_cccl = false;
+};
+
+struct Turn {
+  std::size_t index = 0;
+  Group* group = nullptr;
+  bool pch = false;
+};
+
+/// Hands out requests: a helper keeps to its group, then takes one that nobody has, those with CUB first, for
+/// they take longest, then the largest; then it helps with the one that has most left. With `pch`, which only
+/// precompile.cc asks for, a group has many requests; without, one. Thread-safe.
+class Queue {
+ public:
+  Queue(const std::vector<KernelRequest>& requests, bool pch) {
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      Group& group =
+          groups_[pch ? requests[i].arch + "\n" + preamble_of(requests[i].source) : std::to_string(i)];
+      group.is_cccl = header_use(requests[i].source.text).cccl;
+      group.waiting.push_back(i);
+    }
+  }
+
+  /// `last`: what the helper had before.
+  std::optional<Turn> next_turn(const Turn& last) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Turn turn = last;
+    if (turn.group == nullptr || turn.group->waiting.empty()) {
+      if (turn.group != nullptr) --turn.group->helpers;
+      turn.group = choose();
+      if (turn.group == nullptr) return std::nullopt;
+      ++turn.group->helpers;
+      turn.pch = turn.group->is_cccl && turn.group->waiting.size() >= kLeastJobsForPch;
+    }
+    turn.index = turn.group->waiting.front();
+    turn.group->waiting.pop_front();
+    return turn;
+  }
+
+  /// Leaves what nobody has taken.
+  void stop() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (auto& [key, group] : groups_) group.waiting.clear();
+  }
+
+ private:
+  Group* choose() {
+    const auto rank = [](const Group& group) {
+      const bool is_free = group.helpers == 0;
+      return std::tuple(is_free, is_free && group.is_cccl, group.waiting.size());
+    };
+    Group* best = nullptr;
+    for (auto& [key, group] : groups_) {
+      if (!group.waiting.empty() && (best == nullptr || rank(group) > rank(*best))) best = &group;
+    }
+    return best;
+  }
+
+  std::mutex mutex_;
+  std::map<std::string, Group> groups_;
+};
+
+void add(HelperPoolReport& all, const HelperReport& one) {
+  all.started += one.started;
+  all.lost += one.lost;
+  all.pch_created += one.pch_created;
+  all.pch_used += one.pch_used;
+  all.peak_bytes = std::max(all.peak_bytes, one.peak_bytes);
+}
+
+}  // namespace
+
+int count_helpers(int asked, const Resources& resources, std::size_t jobs) {
+  const std::int64_t by_memory = resources.memory_bytes / kHelperBytes;
+  const std::int64_t wanted = asked > 0 ? asked : resources.cores;
+  const std::int64_t most = std::min(by_memory, static_cast<std::int64_t>(jobs));
+  return static_cast<int>(std::max<std::int64_t>(1, std::min(wanted, most)));
+}
+
+HelperPoolReport for_each_with_helper(const std::vector<KernelRequest>& requests,
+                                      const HelperPoolOptions& options, HelperWork work) {
+  Resources resources = available_resources();
+  if (options.memory_budget > 0) resources.memory_bytes = options.memory_budget;
+  Queue queue(requests, options.pch);
+  HelperPoolReport report;
+  std::mutex mutex;  // of the report
+  const auto hand_out = [&](Helper& helper) {
+    CompileControl control;
+    control.cancel = options.cancel;
+    control.helper = &helper;
+    Turn turn;
+    while (const std::optional<Turn> next = queue.next_turn(turn)) {
+      if (next->group != turn.group) helper.end_if_large();
+      turn = *next;
+      control.pch = options.pch && turn.pch;
+      if (!work(turn.index, control)) return queue.stop();
+    }
+  };
+  const auto work_or_stop = [&]() noexcept {
+    Helper helper;
+    try {
+      hand_out(helper);
+    } catch (...) {  // takes this thread only; the others go on
+      const std::lock_guard<std::mutex> lock(mutex);
+      if (!report.thrown) report.thrown = std::current_exception();
+    }
+    const std::lock_guard<std::mutex> lock(mutex);
+    add(report, helper.report());
+  };
+  const int wanted = count_helpers(options.jobs, resources, requests.size());
+  // This thread is one of them, so that nothing is lost where no other can be had.
+  std::vector<std::thread> threads;
+  try {
+    threads.reserve(static_cast<std::size_t>(wanted - 1));
+    for (int i = 1; i < wanted; ++i) threads.push_back(start_own_thread(work_or_stop));
+  } catch (const std::exception&) {
+  }
+  work_or_stop();
+  for (std::thread& thread : threads) thread.join();
+  report.helpers = static_cast<int>(threads.size()) + 1;
+  return report;
+}
+
+std::string preamble_of(const KernelSource& source) {
+  std::string preamble;
+  llvm::StringRef text = source.text;
+  while (!text.empty()) {
+    const auto [line, rest] = text.split('\n');
+    const llvm::StringRef words = line.trim();
+    if (!words.empty() && words.take_front(8) != "#include") break;
+    if (!words.empty()) preamble += words.str() + "\n";
+    text = rest;
+  }
+  return preamble;
+}
+
+// ---- one kernel, in its thread's helper ---------------------------------------------------------------
+
+namespace {
+
+class HelperCompiler : public Compiler {
+ public:
+  HelperCompiler(std::string library, std::string program)
+      : library_(std::move(library)), program_(std::move(program)) {}
+
+  llvm::Expected<Binary> compile(const KernelRequest& request, const CompileControl& control) override {
+    Helper of_its_own;
+    CompileControl with = control;
+    if (with.helper == nullptr) with.helper = &of_its_own;
+    MINUET_ASSIGN(const NvrtcInfo nvrtc, info(with));
+    const std::string& name = request.source.display_name;
+    MINUET_ASSIGN(std::string bytes,
+                  with.helper->ask(program_, {request, nvrtc.path, control.pch, control.time_trace},
+                                   control.cancel, name + " for " + request.arch));
+    MINUET_ASSIGN(Entry entry, read_entry(bytes));
+    if (entry.request_key != request.key)
+      return make_error(StatusCode::Internal, "the helper answered {0} with another kernel", name);
+    // Another NVRTC's kernel would lie under the wrong build key.
+    if (entry.binary.compiler_id != nvrtc.id) {
+      return make_error(StatusCode::FailedPrecondition,
+                        "{0} is not what it was when this process began to look for kernels: start it anew",
+                        nvrtc.path);
+    }
+    if (control.packed != nullptr) *control.packed = std::move(bytes);
+    return std::move(entry.binary);
+  }
+
+  llvm::Expected<NvrtcInfo> info(const CompileControl& control) override {
+    if (const NvrtcInfo* const known = info_.first()) return *known;
+    MINUET_ASSIGN(NvrtcInfo told, identify_nvrtc(library_, program_, control));
+    info_.push(told);
+    return told;
+  }
+
+ private:
+  const std::string library_, program_;
+  PushList<NvrtcInfo> info_;  // empty until it was told
+};
+
+}  // namespace
+
+std::shared_ptr<Compiler> make_helper_compiler(std::string library, std::string program) {
+  return std::make_shared<HelperCompiler>(std::move(library), std::move(program));
+}
+
+// ---- a thread's helper: its process -----------------------------------------------------------------------
+
+namespace {
+
+constexpr char kHelperName[] = "minuet-compile";
+constexpr std::int64_t kLargeBytes = std::int64_t{256} << 20;
+/// How long a start is tried where the system has no process or file to spare: others will end.
+constexpr auto kStartPatience = std::chrono::seconds(5);
+constexpr int kStartStepMs = 20;
+constexpr int kWaitStepMs = 20;  // how late a cancel or a death behind somebody's copy of the socket is seen
+constexpr int kGraceMs = 2000;   // for a process to end by itself
+
+llvm::Error cancelled() { return make_error(StatusCode::Cancelled, "the compile was cancelled"); }
+
+}  // namespace
+
+llvm::Expected<std::string> Helper::ask(const std::string& program, const HelperJob& job,
+                                        const CancelToken* cancel, const std::string& what) {
+  MINUET_ASSIGN(const std::string frame, encode_job(job));
+  std::string how;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    if (!process_) MINUET_TRY(annotate(start(program, cancel), what));
+    llvm::Expected<HelperAnswer> answer = exchange(frame, cancel);
+    if (answer) return finish(std::move(*answer));
+    StatusError status = take_status(answer.takeError());
+    // One that went away is given the time to say how; one that is cancelled or talks nonsense is killed.
+    how = end(status.code() == StatusCode::Unavailable ? kGraceMs : 0);
+    if (job.pch) sweep_pch_folders();
+    if (status.code() == StatusCode::Cancelled) {
+      status.annotate(what);
+      return llvm::make_error<StatusError>(std::move(status));
+    }
+    if (status.code() == StatusCode::Internal) how = status.message();
+    ++report_.lost;
+  }
+  // Most often the system's answer to want of memory.
+  return make_error(StatusCode::ResourceExhausted, "{0}: the helper program was lost twice; at last: {1}",
+                    what, how);
+}
+
+llvm::Error Helper::start(const std::string& program, const CancelToken* cancel) {
+  std::string path = program;
+  if (path.empty()) {
+    MINUET_ASSIGN(path, find_helper());
+  }
+  const auto end = std::chrono::steady_clock::now() + kStartPatience;
+  while (true) {
+    if (is_cancelled(cancel)) return cancelled();
+    llvm::Error error = start_once(path);
+    if (!error) return llvm::Error::success();
+    StatusError status = take_status(std::move(error));
+    if (status.code() != StatusCode::ResourceExhausted || std::chrono::steady_clock::now() > end)
+      return llvm::make_error<StatusError>(std::move(status));
+    ::poll(nullptr, 0, kStartStepMs);
+  }
+}
+
+llvm::Expected<std::string> find_helper() {
+  std::string image = own_image();
+  // A package may have the library under a link, and the helper beside the file itself.
+  if (const std::string real = real_path(image.c_str()); !real.empty()) image = real;
+  const std::string helper = image.substr(0, image.rfind('/') + 1) + kHelperName;
+  if (::access(helper.c_str(), X_OK) == 0) return helper;
+  if (errno != ENOENT)
+    return make_error(StatusCode::Unavailable, "the helper program {0} cannot be executed: {1}", helper,
+                      errno_text(errno));
+  return make_error(StatusCode::Unavailable,
+                    "the helper program {0} is not there: put the minuet-compile that came with libminuet "
+                    "beside it",
+                    helper);
+}
+
+namespace {
+
+/// A descriptor above those of standard input and output, which the child's are made from.
+int above_standard(int file) {
+  if (file > STDERR_FILENO) return file;
+  const int moved = ::fcntl(file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  ::close(file);
+  return moved;
+}
+
+/// posix_spawn of the helper with `socket` as its input and output; 0, or why not.
+int spawn(const std::string& helper, int socket, pid_t& id) {
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, socket, STDIN_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, socket, STDOUT_FILENO);
+  ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  // Not every file of a host's is O_CLOEXEC: a helper would keep its ports taken and its pipes open.
+  ::posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+  // What the host blocks or ignores is the host's affair, and what a terminal sends to its group.
+  sigset_t none, all;
+  ::sigemptyset(&none);
+  ::sigfillset(&all);
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setsigdefault(&attributes, &all);
+  ::posix_spawnattr_setpgroup(&attributes, 0);
+  ::posix_spawnattr_setflags(&attributes,
+                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+  std::string name = kHelperName;
+  std::string parent = "--parent=" + std::to_string(::getpid());
+  char* const arguments[] = {name.data(), parent.data(), nullptr};
+  const int error = ::posix_spawn(&id, helper.c_str(), &actions, &attributes, arguments, environ);
+  ::posix_spawnattr_destroy(&attributes);
+  ::posix_spawn_file_actions_destroy(&actions);
+  return error;
+}
+
+}  // namespace
+
+llvm::Error Helper::start_once(const std::string& program) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    return make_error(StatusCode::ResourceExhausted, "no socket for the helper program: {0}",
+                      errno_text(errno));
+  }
+  const int ours = above_standard(ends[0]);
+  const int theirs = above_standard(ends[1]);
+  pid_t id = -1;
+  const int error = ours < 0 || theirs < 0 ? EMFILE : spawn(program, theirs, id);
+  if (theirs >= 0) ::close(theirs);
+  if (error == 0) {
+    process_.emplace(Process{id, ours});
+    ++report_.started;
+    return llvm::Error::success();
+  }
+  if (ours >= 0) ::close(ours);
+  const bool may_pass = error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE ||
+                        error == ETXTBSY;  // it is being installed
+  return make_error(may_pass ? StatusCode::ResourceExhausted : StatusCode::Unavailable,
+                    "the helper program {0} does not start: {1}", program, errno_text(error));
+}
+
+llvm::Expected<HelperAnswer> Helper::exchange(const std::string& frame, const CancelToken* cancel) {
+  const int socket = process_->socket;
+  FrameStream stream(socket, socket,
+                     [&](int file, short events) { return wait_ready(file, events, cancel); });
+  MINUET_TRY(stream.write(frame));
+  MINUET_ASSIGN(const std::optional<std::string> head, stream.read());
+  if (!head) return make_error(StatusCode::Unavailable, "it closed its output");
+  MINUET_ASSIGN(std::optional<std::string> result, stream.read());
+  if (!result) return make_error(StatusCode::Unavailable, "it closed its output");
+  return decode_answer(*head, std::move(*result));
+}
+
+llvm::Error Helper::wait_ready(int file, short events, const CancelToken* cancel) {
+  pollfd ready = {file, events, 0};
+  while (true) {
+    if (is_cancelled(cancel)) return cancelled();
+    // A copy of the other end may live on in a process that was forked meanwhile; so look at both.
+    const bool was_over = has_ended();
+    const int count = ::poll(&ready, 1, was_over ? 0 : kWaitStepMs);
+    if (count > 0) return llvm::Error::success();
+    if (was_over && count == 0) return make_error(StatusCode::Unavailable, "it is gone");
+  }
+}
+
+llvm::Expected<std::string> Helper::finish(HelperAnswer answer) {
+  process_->peak_bytes = answer.peak_bytes;
+  report_.peak_bytes = std::max(report_.peak_bytes, answer.peak_bytes);
+  report_.pch_created += answer.pch_use == PchUse::Created;
+  report_.pch_used += answer.pch_use == PchUse::Used;
+  if (answer.code == StatusCode::Ok) return std::move(answer.result);
+  return llvm::make_error<StatusError>(answer.code, std::move(answer.message), std::move(answer.detail));
+}
+
+bool Helper::has_ended() {
+  Process& process = *process_;
+  if (process.has_ended) return true;
+  int status = 0;
+  const pid_t got = ::waitpid(process.id, &status, WNOHANG);
+  if (got == 0 || (got < 0 && errno == EINTR)) return false;
+  // ECHILD: the host ignores SIGCHLD or waits for every child, or is a fork of the one that started it.
+  process.has_ended = true;
+  process.status = got == process.id ? status : -1;
+  return true;
+}
+
+namespace {
+
+std::string signal_name(int signal) {
+  static constexpr struct {
+    int number;
+    const char* name;
+  } kNames[] = {{SIGKILL, "SIGKILL"}, {SIGSEGV, "SIGSEGV"}, {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},
+                {SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"},   {SIGILL, "SIGILL"},   {SIGFPE, "SIGFPE"},
+                {SIGHUP, "SIGHUP"},   {SIGPIPE, "SIGPIPE"}, {SIGXCPU, "SIGXCPU"}, {SIGSYS, "SIGSYS"}};
+  for (const auto& entry : kNames) {
+    if (entry.number == signal) return entry.name;
+  }
+  return "signal " + std::to_string(signal);
+}
+
+std::string describe(int status) {
+  if (status != -1 && WIFSIGNALED(status)) return "was killed by " + signal_name(WTERMSIG(status));
+  if (status != -1 && WIFEXITED(status)) return "ended with status " + std::to_string(WEXITSTATUS(status));
+  return "ended";
+}
+
+}  // namespace
+
+std::string Helper::end(int grace_ms) {
+  // The end of its input is what an idle helper ends by; that it has closed the socket shows at once.
+  ::shutdown(process_->socket, SHUT_WR);
+  pollfd closed = {process_->socket, 0, 0};
+  for (int waited = 0; waited < grace_ms && !has_ended(); ++waited)
+    ::poll(&closed, closed.revents == 0 ? 1 : 0, 1);
+  if (!has_ended()) ::kill(process_->id, SIGKILL);
+  while (!has_ended()) ::poll(nullptr, 0, 1);
+  ::close(process_->socket);
+  const int status = process_->status;
+  process_.reset();
+  return describe(status);
+}
+
+void Helper::end_if_large() {
+  if (process_ && process_->peak_bytes > kLargeBytes) end(kGraceMs);
+}
+
+Helper::~Helper() {
+  if (process_) end(kGraceMs);
+}
+
+}  // namespace minuet

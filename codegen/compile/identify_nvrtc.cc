@@ -1,0 +1,111 @@
+#include "codegen/compile/identify_nvrtc.h"
+
+#include <cstdlib>
+#include <future>
+#include <map>
+#include <mutex>
+#include <variant>
+
+#include "codegen/base/fork_watch.h"
+#include "codegen/compile/helper_compiler.h"
+#include "codegen/compile/nvrtc_library.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+namespace minuet {
+namespace {
+
+/// What a helper told, or why it did not.
+using Told = std::variant<NvrtcInfo, StatusError>;
+
+/// What is asked just now, and what was told, by how it was asked.
+struct Identified {
+  std::mutex mutex;  // never held while a helper is asked
+  std::map<std::string, std::shared_future<Told>> told;
+};
+
+/// Never destroyed: other threads may be at it when the process ends.
+Identified& identified() {
+  static auto* const one = new PerProcess<Identified>;
+  return one->get();
+}
+
+std::string question_of(const std::string& program, const HelperJob& job) {
+  const char* const named = std::getenv("MINUET_NVRTC");
+  std::string question = program + "\n" + job.nvrtc + "\n" + (named != nullptr ? named : "");
+  for (const std::string& path : job.others) question += "\n" + path;
+  return question;
+}
+
+bool was_cancelled(const Told& told) {
+  const auto* const failure = std::get_if<StatusError>(&told);
+  return failure != nullptr && failure->code() == StatusCode::Cancelled;
+}
+
+/// The helper that tells is the one that goes on to compile, where there is one already.
+llvm::Expected<NvrtcInfo> ask_helper(const std::string& program, const HelperJob& job,
+                                     const CompileControl& control) {
+  Helper of_its_own;
+  Helper& helper = control.helper != nullptr ? *control.helper : of_its_own;
+  const int lost = helper.report().lost;
+  llvm::Expected<std::string> bytes = helper.ask(program, job, control.cancel, "looking for libnvrtc");
+  if (bytes) return decode_info(*bytes);
+  StatusError status = take_status(bytes.takeError());
+  if (status.code() != StatusCode::ResourceExhausted || helper.report().lost == lost)
+    return llvm::make_error<StatusError>(std::move(status));
+  // It takes no memory to speak of: what it opens, or the program itself, is broken.
+  return make_error(StatusCode::Unavailable,
+                    "{0}: see that minuet-compile runs here, or name another library with MINUET_NVRTC",
+                    status.message());
+}
+
+/// A failure is for those who wait for it now, and then forgotten.
+void land(Identified& known, const std::string& question, std::promise<Told>& promise,
+          llvm::function_ref<llvm::Expected<NvrtcInfo>()> ask) {
+  const auto forget = [&] {
+    const std::lock_guard<std::mutex> lock(known.mutex);
+    known.told.erase(question);
+  };
+  try {
+    llvm::Expected<NvrtcInfo> info = ask();
+    if (info) return promise.set_value(std::move(*info));
+    StatusError failure = take_status(info.takeError());
+    forget();
+    promise.set_value(std::move(failure));
+  } catch (...) {
+    forget();
+    promise.set_exception(std::current_exception());
+  }
+}
+
+}  // namespace
+
+llvm::Expected<NvrtcInfo> identify_nvrtc(const std::string& library, const std::string& program,
+                                         const CompileControl& control) {
+  HelperJob job;
+  job.identify = true;
+  job.nvrtc = library;
+  job.others = loaded_nvrtcs();
+  const std::string question = question_of(program, job);
+  Identified& known = identified();
+  while (!is_cancelled(control.cancel)) {
+    std::promise<Told> promise;
+    std::shared_future<Told> told;
+    bool ours = false;
+    {
+      const std::lock_guard<std::mutex> lock(known.mutex);
+      const auto [slot, added] = known.told.try_emplace(question);
+      if (added) slot->second = promise.get_future().share();
+      told = slot->second;
+      ours = added;
+    }
+    if (ours) land(known, question, promise, [&] { return ask_helper(program, job, control); });
+    if (!wait_for(told, control.cancel)) break;
+    if (!ours && was_cancelled(told.get())) continue;  // not by us
+    if (const auto* const failure = std::get_if<StatusError>(&told.get()))
+      return llvm::make_error<StatusError>(*failure);
+    return std::get<NvrtcInfo>(told.get());
+  }
+  return make_error(StatusCode::Cancelled, "looking for libnvrtc was cancelled");
+}
+
+}  // namespace minuet

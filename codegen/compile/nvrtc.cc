@@ -1,0 +1,339 @@
+// The compiler that is NVRTC. The one file that reads nvrtc.h, and only its types: every function is looked
+// up in the open library.
+#include <nvrtc.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/base/arch.h"
+#include "codegen/base/elf.h"
+#include "codegen/compile/compiler.h"
+#include "codegen/compile/diagnostics.h"
+#include "codegen/compile/nvrtc_library.h"
+#include "codegen/compile/time_trace.h"
+#include "codegen/source/embed/header_blob.h"
+#include "codegen/source/embedded_headers.h"
+#include "codegen/source/keys.h"
+#include "llvm/ADT/SmallVector.h"
+
+namespace minuet {
+namespace {
+
+// ---- NVRTC: its functions, and one of its programs --------------------------------------------------------
+
+/// The functions of an open libnvrtc.
+struct NvrtcApi {
+#define MINUET_NVRTC_FUNCTIONS(X) \
+  X(nvrtcVersion)                 \
+  X(nvrtcGetErrorString)          \
+  X(nvrtcGetNumSupportedArchs)    \
+  X(nvrtcGetSupportedArchs)       \
+  X(nvrtcCreateProgram)           \
+  X(nvrtcDestroyProgram)          \
+  X(nvrtcAddNameExpression)       \
+  X(nvrtcCompileProgram)          \
+  X(nvrtcGetProgramLogSize)       \
+  X(nvrtcGetProgramLog)           \
+  X(nvrtcGetLoweredName) X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN) X(nvrtcGetPTXSize) X(nvrtcGetPTX)
+/// Null where the library is too old to have them: then no heap grows.
+#define MINUET_OPTIONAL_NVRTC_FUNCTIONS(X) \
+  X(nvrtcGetPCHCreateStatus) X(nvrtcGetPCHHeapSizeRequired) X(nvrtcGetPCHHeapSize) X(nvrtcSetPCHHeapSize)
+#define MINUET_DECLARE(name) decltype(&::name) name = nullptr;
+  MINUET_NVRTC_FUNCTIONS(MINUET_DECLARE)
+  MINUET_OPTIONAL_NVRTC_FUNCTIONS(MINUET_DECLARE)
+#undef MINUET_DECLARE
+
+  llvm::Error load(const NvrtcLibrary& library) {
+#define MINUET_FIND(name) name = reinterpret_cast<decltype(name)>(library.symbol(#name));
+#define MINUET_REQUIRE(name)                                                                          \
+  MINUET_FIND(name)                                                                                   \
+  if (name == nullptr) {                                                                              \
+    return make_error(StatusCode::Unavailable, "{0} has no {1}: it is no libnvrtc, or a too old one", \
+                      library.path, #name);                                                           \
+  }
+    MINUET_NVRTC_FUNCTIONS(MINUET_REQUIRE)
+    MINUET_OPTIONAL_NVRTC_FUNCTIONS(MINUET_FIND)
+#undef MINUET_REQUIRE
+#undef MINUET_FIND
+    return llvm::Error::success();
+  }
+};
+
+/// One nvrtcProgram.
+class NvrtcProgram {
+ public:
+  explicit NvrtcProgram(const NvrtcApi& api) : api_(api) {}
+  NvrtcProgram(const NvrtcProgram&) = delete;
+  NvrtcProgram& operator=(const NvrtcProgram&) = delete;
+  ~NvrtcProgram() { destroy(); }
+
+  /// The first call to make; once more, it begins anew.
+  nvrtcResult build(const KernelSource& source, const std::vector<Header>& headers,
+                    const std::vector<std::string>& options);
+  /// After a compile with --pch: what became of it. Where NVRTC's heap for such headers was too small,
+  /// it is made larger for the next compile.
+  PchUse pch_use() const;
+
+  std::string log() const { return read(api_.nvrtcGetProgramLogSize, api_.nvrtcGetProgramLog, true); }
+  std::string cubin() const { return read(api_.nvrtcGetCUBINSize, api_.nvrtcGetCUBIN, false); }
+  std::string ptx() const { return read(api_.nvrtcGetPTXSize, api_.nvrtcGetPTX, true); }
+  std::string lowered_name(const KernelSource& source) const;
+
+ private:
+  void destroy() {
+    if (program_ != nullptr) api_.nvrtcDestroyProgram(&program_);
+  }
+  /// `terminated`: it ends in NULs, which are none of it.
+  template <class SizeOf, class Get>
+  std::string read(SizeOf size_of, Get get, bool terminated) const;
+
+  const NvrtcApi& api_;
+  nvrtcProgram program_ = nullptr;
+};
+
+nvrtcResult NvrtcProgram::build(const KernelSource& source, const std::vector<Header>& headers,
+                                const std::vector<std::string>& options) {
+  std::vector<const char*> names, texts, flags;
+  for (const Header& header : headers) {
+    names.push_back(header.name.data());
+    texts.push_back(header.text.data());
+  }
+  for (const std::string& option : options) flags.push_back(option.c_str());
+  destroy();
+  nvrtcResult result = api_.nvrtcCreateProgram(&program_, source.text.c_str(), kProgramName,
+                                               static_cast<int>(headers.size()), texts.data(), names.data());
+  if (result == NVRTC_SUCCESS) result = api_.nvrtcAddNameExpression(program_, source.name_expression.c_str());
+  if (result == NVRTC_SUCCESS)
+    result = api_.nvrtcCompileProgram(program_, static_cast<int>(flags.size()), flags.data());
+  return result;
+}
+
+PchUse NvrtcProgram::pch_use() const {
+  if (api_.nvrtcGetPCHCreateStatus == nullptr) return PchUse::None;
+  switch (api_.nvrtcGetPCHCreateStatus(program_)) {
+    case NVRTC_SUCCESS:
+      return PchUse::Created;
+    case NVRTC_ERROR_NO_PCH_CREATE_ATTEMPTED:
+      // No status says that one was used; the log does.
+      return llvm::StringRef(log()).contains("using precompiled header file") ? PchUse::Used : PchUse::None;
+    case NVRTC_ERROR_PCH_CREATE_HEAP_EXHAUSTED: {
+      std::size_t needed = 0, size = 0;
+      if (api_.nvrtcGetPCHHeapSizeRequired != nullptr && api_.nvrtcGetPCHHeapSize != nullptr &&
+          api_.nvrtcSetPCHHeapSize != nullptr &&
+          api_.nvrtcGetPCHHeapSizeRequired(program_, &needed) == NVRTC_SUCCESS &&
+          api_.nvrtcGetPCHHeapSize(&size) == NVRTC_SUCCESS && needed > size) {
+        api_.nvrtcSetPCHHeapSize(needed);
+      }
+      return PchUse::None;
+    }
+    default:
+      return PchUse::None;
+  }
+}
+
+std::string NvrtcProgram::lowered_name(const KernelSource& source) const {
+  const char* name = nullptr;
+  const nvrtcResult result = api_.nvrtcGetLoweredName(program_, source.name_expression.c_str(), &name);
+  return result == NVRTC_SUCCESS && name != nullptr ? name : "";
+}
+
+template <class SizeOf, class Get>
+std::string NvrtcProgram::read(SizeOf size_of, Get get, bool terminated) const {
+  std::size_t size = 0;
+  if (program_ == nullptr || size_of(program_, &size) != NVRTC_SUCCESS || size == 0) return {};
+  std::string bytes(size, '\0');
+  if (get(program_, bytes.data()) != NVRTC_SUCCESS) return {};
+  // A log of NVRTC 13.0 ends in two.
+  while (terminated && !bytes.empty() && bytes.back() == '\0') bytes.pop_back();
+  return bytes;
+}
+
+// ---- the compiler -----------------------------------------------------------------------------------------
+
+/// The log without what differs from run to run.
+std::string stable_log(llvm::StringRef log) {
+  llvm::SmallVector<llvm::StringRef, 0> lines;
+  log.split(lines, '\n', -1, /*KeepEmpty=*/false);
+  std::string kept;
+  for (llvm::StringRef line : lines) {
+    if (!line.contains("Compile time = ") && !line.contains("precompiled header file")) {
+      kept += line.str() + "\n";
+    }
+  }
+  return kept;
+}
+
+/// The greatest number in front of `words`; 0 where the log does not say.
+int number_before(llvm::StringRef log, llvm::StringRef words) {
+  int greatest = 0;
+  for (std::size_t at = log.find(words); at != llvm::StringRef::npos; at = log.find(words, at + 1)) {
+    llvm::StringRef digits = log.take_front(at);
+    digits = digits.drop_front(digits.find_last_not_of("0123456789") + 1);
+    int number = 0;
+    if (!digits.getAsInteger(10, number)) greatest = std::max(greatest, number);
+  }
+  return greatest;
+}
+
+class NvrtcCompiler : public Compiler {
+ public:
+  static llvm::Expected<std::shared_ptr<NvrtcCompiler>> create(NvrtcLibrary library) {
+    auto compiler = std::make_shared<NvrtcCompiler>();
+    MINUET_TRY(compiler->api_.load(library));
+    int major = 0, minor = 0;
+    compiler->api_.nvrtcVersion(&major, &minor);
+    compiler->info_.path = library.path;
+    compiler->info_.version = std::to_string(major) + "." + std::to_string(minor);
+    if (major * 100 + minor < 1208) {
+      return make_error(StatusCode::Unavailable, "{0} is NVRTC {1}; Minuet needs 12.8 or newer", library.path,
+                        compiler->info_.version);
+    }
+    compiler->takes_no_cache_ = major * 100 + minor >= 1209;
+    MINUET_ASSIGN(const NvrtcLibrary builtins, open_builtins(library, compiler->info_.version));
+    compiler->info_.id =
+        "nvrtc " + compiler->info_.version + " " + library.build_id() + " " + builtins.build_id();
+    compiler->read_archs();
+    return compiler;
+  }
+
+  llvm::Expected<NvrtcInfo> info(const CompileControl&) override { return info_; }
+
+  llvm::Expected<Binary> compile(const KernelRequest& request, const CompileControl& control) override {
+    if (control.pch_use != nullptr) *control.pch_use = PchUse::None;
+    MINUET_ASSIGN(const std::vector<Header> headers, headers_for(request.source.text));
+    std::unique_ptr<TimeTrace> trace;
+    if (!control.time_trace.empty()) {
+      MINUET_ASSIGN(trace, TimeTrace::create(control.time_trace));
+    }
+    // NVRTC has one heap for precompiled headers and one trace.
+    std::unique_lock<std::mutex> lock(extras_mutex_, std::defer_lock);
+    if (!control.pch_directory.empty() || trace) lock.lock();
+    const std::vector<std::string> options = options_of(request, trace.get());
+    const auto start = std::chrono::steady_clock::now();
+    NvrtcProgram program(api_);
+    nvrtcResult result = NVRTC_ERROR_COMPILATION;
+    const bool by_pch = !control.pch_directory.empty() && control.pch_directory != failed_pch_directory_;
+    if (by_pch) result = program.build(request.source, headers, with_pch(options, control.pch_directory));
+    if (by_pch && result == NVRTC_SUCCESS) {
+      const PchUse use = program.pch_use();
+      if (control.pch_use != nullptr) *control.pch_use = use;
+    } else {
+      // NVRTC takes a folder that is full or not there for an error of the compile; it is none of ours, so
+      // every failure with it is followed by a compile without, and the folder is not tried again.
+      if (by_pch && trace) trace->reset();
+      result = program.build(request.source, headers, options);
+      if (by_pch && result == NVRTC_SUCCESS) failed_pch_directory_ = control.pch_directory;
+    }
+    if (result != NVRTC_SUCCESS) return failure(program, result, request, options);
+    const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
+    if (trace) MINUET_TRY(trace->finish());
+    return read_binary(program, request.source, request.arch, taken.count());
+  }
+
+ private:
+  /// Every kernel's, the source's own, and what changes no byte of the result, for this compile alone.
+  std::vector<std::string> options_of(const KernelRequest& request, const TimeTrace* trace) const {
+    std::vector<std::string> all = compile_options(request.arch);
+    all.insert(all.end(), request.source.options.begin(), request.source.options.end());
+    // Not as a number: NVRTC 13.0 takes one above 32 bits for no seed at all, and every compile differs (R4).
+    all.push_back("--frandom-seed=rk-" + seed_of(request));
+    // NVRTC's own cache would ask libcuda for its version; ours is in front of it anyway.
+    if (takes_no_cache_) all.push_back("--no-cache");
+    if (trace != nullptr) all.push_back(trace->option());
+    return all;
+  }
+
+  static std::vector<std::string> with_pch(std::vector<std::string> options, const std::string& directory) {
+    options.push_back("--pch");
+    options.push_back("--pch-dir=" + directory);
+    // Why another kernel's header did not fit would be in the log, which is kept with the binary.
+    options.push_back("--pch-verbose=false");
+    return options;
+  }
+
+  static std::string seed_of(const KernelRequest& request) { return request.key.substr(0, 16); }
+
+  llvm::Expected<Binary> read_binary(const NvrtcProgram& program, const KernelSource& source,
+                                     llvm::StringRef arch, double compile_ms) const {
+    Binary binary;
+    binary.compile_ms = compile_ms;
+    binary.log = stable_log(program.log());
+    binary.cubin = is_ptx(arch) ? program.ptx() : program.cubin();
+    binary.lowered_name = program.lowered_name(source);
+    binary.display_name = source.display_name;
+    binary.arch = arch.str();
+    binary.compiler_id = info_.id;
+    if (is_ptx(arch)) return binary;
+    MINUET_ASSIGN(const CubinFacts facts, read_cubin(binary.cubin, binary.lowered_name));
+    binary.registers = number_before(binary.log, " registers,");
+    binary.shared_bytes = number_before(binary.log, " bytes smem");
+    // The frame is the kernel's own, the stack has that of the functions it calls too.
+    binary.local_bytes = std::max(number_before(binary.log, " bytes stack frame"),
+                                  number_before(binary.log, " bytes cumulative stack size"));
+    binary.max_threads = facts.max_threads;
+    binary.params_bytes = facts.params_bytes;
+    return binary;
+  }
+
+  llvm::Error failure(const NvrtcProgram& program, nvrtcResult result, const KernelRequest& request,
+                      const std::vector<std::string>& options) const {
+    CompileFailure failure;
+    failure.status = static_cast<int>(result);
+    failure.status_name = api_.nvrtcGetErrorString(result);
+    failure.log = stable_log(program.log());
+    failure.arch = request.arch;
+    failure.options = options;
+    failure.request_key = seed_of(request);
+    failure.compiler = "NVRTC " + info_.version + " (" + info_.path + ")";
+    failure.archs = info_.archs;
+    return llvm::make_error<StatusError>(compile_error(failure, request.source, unpacked_header));
+  }
+
+  void read_archs() {
+    int count = 0;
+    if (api_.nvrtcGetNumSupportedArchs(&count) != NVRTC_SUCCESS || count <= 0) return;
+    std::vector<int> numbers(static_cast<std::size_t>(count));
+    if (api_.nvrtcGetSupportedArchs(numbers.data()) != NVRTC_SUCCESS) return;
+    for (int number : numbers) info_.archs.push_back("sm_" + std::to_string(number));
+  }
+
+  NvrtcApi api_;
+  NvrtcInfo info_;
+  bool takes_no_cache_ = false;
+  std::mutex extras_mutex_;
+  std::string failed_pch_directory_;  // guarded by extras_mutex_
+};
+
+}  // namespace
+
+llvm::Expected<std::shared_ptr<Compiler>> open_nvrtc(llvm::StringRef path,
+                                                     const std::vector<std::string>& others) {
+  // One compiler a library and process; never destroyed, as the library is never closed.
+  static auto* const mutex = new std::mutex;
+  static auto* const open = new std::map<std::string, std::shared_ptr<NvrtcCompiler>>;
+  const std::lock_guard<std::mutex> lock(*mutex);
+  const NvrtcPlaces places = this_process(path, others);
+  std::string tried;
+  for (const std::string& candidate : nvrtc_candidates(places)) {
+    const std::optional<NvrtcLibrary> library = open_nvrtc_library(candidate, tried);
+    if (!library) continue;
+    std::shared_ptr<NvrtcCompiler>& known = (*open)[library->path];
+    if (known == nullptr) {
+      llvm::Expected<std::shared_ptr<NvrtcCompiler>> compiler = NvrtcCompiler::create(*library);
+      if (compiler) {
+        known = *compiler;
+      } else {
+        tried += "\n  " + llvm::toString(compiler.takeError());
+      }
+    }
+    if (known != nullptr) return known;
+  }
+  return nvrtc_not_found(places, tried);
+}
+
+}  // namespace minuet

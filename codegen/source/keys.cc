@@ -1,0 +1,185 @@
+#include "codegen/source/keys.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "codegen/base/arch.h"
+#include "codegen/base/push_list.h"
+#include "codegen/source/embed/header_blob.h"
+#include "llvm/ADT/SmallVector.h"
+
+namespace minuet {
+
+KernelRequest::KernelRequest(KernelSource kernel, llvm::StringRef target)
+    : source(std::move(kernel)), arch(target.str()), key(key_of(source, arch)) {}
+
+std::vector<KernelRequest> requests_of(std::vector<KernelSource> sources, llvm::StringRef arch) {
+  std::vector<KernelRequest> requests;
+  requests.reserve(sources.size());
+  for (KernelSource& source : sources) requests.emplace_back(std::move(source), arch);
+  return requests;
+}
+
+std::string key_of(const KernelSource& source, llvm::StringRef arch) {
+  return request_key(source, header_use(source.text).digest, compile_options(arch), arch);
+}
+
+namespace {
+
+bool changes_no_code(llvm::StringRef option) {
+  static constexpr const char* kNames[] = {"frandom-seed", "no-cache",    "pch",
+                                           "create-pch",   "use-pch",     "pch-dir",
+                                           "pch-messages", "pch-verbose", "fdevice-time-trace"};
+  llvm::StringRef name = option.split('=').first;
+  if (!name.consume_front("--") && !name.consume_front("-")) return false;
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
+}  // namespace
+
+std::string request_key(const KernelSource& source, llvm::StringRef header_digest,
+                        const std::vector<std::string>& options, llvm::StringRef arch) {
+  FieldHasher hasher;
+  hasher.add("schema", std::to_string(kKeySchema))
+      .add("name", source.display_name)
+      .add("source", source.text)
+      .add("headers", header_digest)
+      .add("arch", arch)
+      .add("output", is_ptx(arch) ? "ptx" : "cubin")
+      .add("expression", source.name_expression);
+  for (const std::vector<std::string>* list : {&options, &source.options}) {
+    for (const std::string& option : *list) {
+      if (!changes_no_code(option)) hasher.add("option", option);
+    }
+  }
+  return hasher.hex();
+}
+
+std::string build_key(llvm::StringRef request, llvm::StringRef compiler_id) {
+  return FieldHasher().add("request", request).add("compiler", compiler_id).hex();
+}
+
+std::vector<std::string> compile_options(llvm::StringRef arch) {
+  return {"--std=c++20", ("-arch=" + arch).str(),
+          "--no-source-include",  // headers come from memory or not at all (R3)
+          // As on the CPU device: a fused multiply-add in one place and not the next would make them differ.
+          "--fmad=false", "--ptxas-options=-v"};  // registers and spills in the log
+}
+
+// ---- headers ------------------------------------------------------------------------------------------
+
+namespace {
+
+// Written by embed_headers together with what is embedded.
+constexpr HeaderRow kKernelHeaders[] = {
+#include "codegen/kernels_headers.inc"
+};
+constexpr const char* kCudaDigest =
+#include "codegen/cuda_headers.inc"
+    ;
+constexpr const char* kCcclDigest =
+#include "codegen/cccl_headers.inc"
+    ;
+
+bool starts_with(llvm::StringRef text, llvm::StringRef prefix) {
+  return text.take_front(prefix.size()) == prefix;
+}
+
+bool is_cccl(llvm::StringRef name) {
+  return starts_with(name, "cub/") || starts_with(name, "cuda/") || starts_with(name, "thrust/");
+}
+
+bool is_cuda(llvm::StringRef name) {
+  return starts_with(name, "cuda_") || starts_with(name, "nv/") || starts_with(name, "vector_");
+}
+
+class Follower {
+ public:
+  explicit Follower(llvm::ArrayRef<HeaderRow> index) : index_(index) {}
+
+  void include(llvm::StringRef name) {
+    // An absolute or climbing path would be read from the disk and change what one key means.
+    if (name.take_front(1) == "/" || name.contains("..")) closure_.outside = name.str();
+    closure_.cccl |= is_cccl(name);
+    closure_.cuda |= is_cuda(name) || is_cccl(name);
+    const auto header =
+        std::lower_bound(index_.begin(), index_.end(), name,
+                         [](const HeaderRow& row, llvm::StringRef wanted) { return row.name < wanted; });
+    if (header == index_.end() || header->name != name || !ours_.insert(header).second) return;
+    llvm::SmallVector<llvm::StringRef, 16> includes;
+    llvm::StringRef(header->includes).split(includes, '\n', -1, /*KeepEmpty=*/false);
+    for (llvm::StringRef below : includes) include(below);
+  }
+
+  HeaderClosure closure() {
+    closure_.ours.assign(ours_.begin(), ours_.end());
+    return std::move(closure_);
+  }
+
+ private:
+  llvm::ArrayRef<HeaderRow> index_;
+  std::set<const HeaderRow*> ours_;
+  HeaderClosure closure_;
+};
+
+}  // namespace
+
+llvm::ArrayRef<HeaderRow> kernel_headers() { return kKernelHeaders; }
+
+HeaderClosure header_closure(llvm::StringRef text, llvm::ArrayRef<HeaderRow> index) {
+  Follower follower(index);
+  for (const std::string& name : included_names(text)) follower.include(name);
+  return follower.closure();
+}
+
+namespace {
+
+std::string digest_of(const HeaderClosure& closure) {
+  FieldHasher hasher;
+  for (const HeaderRow* header : closure.ours) hasher.add(header->name, header->digest);
+  if (closure.cuda) hasher.add("cuda", kCudaDigest);
+  if (closure.cccl) hasher.add("cccl", kCcclDigest);
+  return hasher.hex();
+}
+
+}  // namespace
+
+std::string header_digest(llvm::StringRef text, llvm::ArrayRef<HeaderRow> index) {
+  return digest_of(header_closure(text, index));
+}
+
+namespace {
+
+/// Never destroyed, for other threads may be at it when the process ends; and there before any code runs: of
+/// one that is made at its first use a forked child could find the guard held.
+union KnownUses {
+  constexpr KnownUses() : list() {}
+  ~KnownUses() {}
+  PushList<std::pair<std::vector<std::string>, HeaderUse>> list;
+};
+constinit KnownUses known_uses;
+
+}  // namespace
+
+const HeaderUse& header_use(llvm::StringRef text) {
+  const std::vector<std::string> names = included_names(text);
+  const HeaderUse* found = nullptr;
+  const auto find = [&](const auto& one) {
+    if (one.first == names) found = &one.second;
+  };
+  known_uses.list.for_each(find);
+  if (found != nullptr) return *found;
+  const HeaderClosure closure = header_closure(text);
+  known_uses.list.push({names, {digest_of(closure), closure.cccl}});
+  known_uses.list.for_each(find);
+  return *found;
+}
+
+std::string all_headers_digest() {
+  FieldHasher hasher;
+  for (const HeaderRow& header : kKernelHeaders) hasher.add(header.name, header.digest);
+  return hasher.add("cuda", kCudaDigest).add("cccl", kCcclDigest).hex();
+}
+
+}  // namespace minuet

@@ -1,0 +1,50 @@
+#include "codegen/tuning/load_tuning.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "codegen/choose/tuned_config.h"
+
+namespace minuet {
+namespace {
+
+llvm::Expected<TuningFolder> load_user(const TuningEnvironment& environment, TuningStore& user) {
+  if (!environment.toolkit.empty()) return user.load(environment_hash(environment));
+  TuningFolder all;
+  MINUET_ASSIGN(const std::vector<std::string> environments, user.environments());
+  for (const std::string& hash : environments) {
+    MINUET_ASSIGN(TuningFolder folder, user.load(hash));
+    std::move(folder.entries.begin(), folder.entries.end(), std::back_inserter(all.entries));
+    std::move(folder.skipped.begin(), folder.skipped.end(), std::back_inserter(all.skipped));
+  }
+  return all;
+}
+
+}  // namespace
+
+[[gnu::cold]] std::shared_ptr<const TuningSnapshot> load_tuning(
+    const TuningEnvironment& environment, TuningStore* user, const std::vector<std::string>& bundles,
+    const std::function<void(const std::string&)>& warn) {
+  std::vector<TuningLayer> layers;
+  if (user != nullptr) {
+    llvm::Expected<TuningFolder> folder = load_user(environment, *user);
+    if (folder) {
+      for (const std::string& trouble : folder->skipped) warn("a tuning result is not used: " + trouble);
+      layers.push_back({"user", std::move(folder->entries)});
+    } else {
+      warn("no tuning results are read: " + take_status(folder.takeError()).message());
+    }
+  }
+  for (const std::string& bytes : bundles) {
+    llvm::Expected<std::vector<TuningEntry>> entries = read_tuning(bytes);
+    if (entries) {
+      layers.push_back({"bundle", std::move(*entries)});
+    } else {
+      warn("the tuning layer of a bundle is not used: " + take_status(entries.takeError()).message());
+    }
+  }
+  return std::make_shared<const TuningSnapshot>(environment, layers);
+}
+
+}  // namespace minuet

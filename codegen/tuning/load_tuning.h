@@ -1,0 +1,21 @@
+// The tuning results of a folder and of bundles as one snapshot, which choices ask.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "codegen/choose/tuning_snapshot.h"
+#include "codegen/tuning/tuning_store.h"
+
+namespace minuet {
+
+/// Reads the results that were measured in `environment`: of the user's store, unless `user` is null, and of
+/// the tuning sections of bundles, in this order. Where `environment` names no toolkit, results of every
+/// toolkit count. A store or a section that cannot be read is left out, and `warn` is told why.
+std::shared_ptr<const TuningSnapshot> load_tuning(const TuningEnvironment& environment, TuningStore* user,
+                                                  const std::vector<std::string>& bundles,
+                                                  const std::function<void(const std::string&)>& warn);
+
+}  // namespace minuet

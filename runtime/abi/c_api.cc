@@ -1,0 +1,382 @@
+// The C ABI: errors, contexts, devices. The only place where an Error becomes a status code.
+#include <algorithm>
+#include <new>
+#include <string_view>
+
+#include "codegen/base/own_thread.h"
+#include "codegen/compile/identify_nvrtc.h"
+#include "llvm/Config/llvm-config.h"
+#include "runtime/abi/c_api_internal.h"
+#include "runtime/engine/nvtx.h"
+#include "runtime/engine/overlap.h"
+
+namespace minuet {
+namespace {
+
+#define MINUET_DIGITS_OF(number) #number
+#define MINUET_DIGITS(number) MINUET_DIGITS_OF(number)
+constexpr std::string_view kHeaderVersion = MINUET_DIGITS(MINUET_VERSION_MAJOR) "." MINUET_DIGITS(
+    MINUET_VERSION_MINOR) "." MINUET_DIGITS(MINUET_VERSION_PATCH) MINUET_VERSION_SUFFIX;
+#undef MINUET_DIGITS
+#undef MINUET_DIGITS_OF
+static_assert(kHeaderVersion == MINUET_VERSION_TEXT, "minuet.h and CMakeLists.txt have different versions");
+
+struct LastError {
+  std::string message, detail;
+};
+thread_local LastError last_error;
+
+}  // namespace
+
+minuet_status set_last_error(llvm::Error error) {
+  StatusError status = take_status(std::move(error));
+  last_error = {status.message(), status.detail()};
+  return static_cast<minuet_status>(status.code());
+}
+
+minuet_status set_last_error(StatusCode code, const char* message) noexcept {
+  try {
+    last_error = {message, ""};
+  } catch (...) {
+    last_error.message.clear();  // not even that much memory: the status has to do
+  }
+  return static_cast<minuet_status>(code);
+}
+
+minuet_status guarded(const char* function, llvm::function_ref<llvm::Error()> body) noexcept {
+  try {
+    llvm::Error error = body();
+    if (!error) return MINUET_OK;
+    return set_last_error(annotate(std::move(error), function));
+  } catch (const std::bad_alloc&) {
+    return set_last_error(StatusCode::ResourceExhausted, "the host is out of memory");
+  } catch (...) {
+    return set_last_error(StatusCode::Internal, "an unexpected exception was stopped at the C ABI");
+  }
+}
+
+llvm::Error check_options(const void* given, std::size_t known_bytes) {
+  struct Head {
+    std::size_t struct_size;
+    void* ext;
+  } head;
+  std::memcpy(&head.struct_size, given, sizeof(head.struct_size));
+  if (head.struct_size < sizeof(Head)) {
+    return make_error(StatusCode::InvalidArgument, "struct_size is {0}: begin with the struct's _INIT macro",
+                      head.struct_size);
+  }
+  std::memcpy(&head, given, sizeof(head));
+  const char* const bytes = static_cast<const char*>(given);
+  if (std::any_of(bytes + std::min(head.struct_size, known_bytes), bytes + head.struct_size,
+                  [](char byte) { return byte != 0; })) {
+    return make_error(StatusCode::InvalidArgument,
+                      "an option of a newer version of minuet.h is set, which this library does not know");
+  }
+  if (head.ext) return make_error(StatusCode::InvalidArgument, "ext must be null");
+  return llvm::Error::success();
+}
+
+llvm::Error check_info(const void* target) {
+  MINUET_TRY(check_pointer(target, "the result struct"));
+  std::size_t struct_size = 0;
+  std::memcpy(&struct_size, target, sizeof(struct_size));
+  if (struct_size >= sizeof(struct_size)) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "struct_size is {0}: set it to the struct's size",
+                    struct_size);
+}
+
+llvm::Error check_pointer(const void* pointer, const char* name) {
+  if (pointer) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "{0} is null", name);
+}
+
+llvm::Error check_list(const void* list, const char* name, i64 count, const char* count_name) {
+  if (list ? count > 0 : count == 0) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "{0} is {1} and {2} is {3}: give both, or null and 0",
+                    count_name, count, name, list ? "not null" : "null");
+}
+
+std::size_t give_text(llvm::StringRef text, char* buffer, std::size_t size) {
+  if (buffer && size > 0) {
+    const std::size_t length = std::min(text.size(), size - 1);
+    std::memcpy(buffer, text.data(), length);
+    buffer[length] = '\0';
+  }
+  return text.size() + 1;
+}
+
+llvm::Expected<i32> read_ndim(int32_t ndim) {
+  constexpr i32 kDefault = 3;
+  if (ndim >= 0 && ndim <= kMaxDim) return ndim == 0 ? kDefault : ndim;
+  return make_error(StatusCode::InvalidArgument, "ndim is {0}; it must be 1 to {1}, or 0 for {2}", ndim,
+                    kMaxDim, kDefault);
+}
+
+llvm::Expected<std::string> read_arch(const char* arch) {
+  MINUET_TRY(check_pointer(arch, "arch"));
+  if (arch[0] != '\0') return arch == kCpuArchName ? std::string() : std::string(arch);
+  return make_error(StatusCode::InvalidArgument,
+                    "arch is an empty string: give the arch of minuet_device_info, such as sm_90a or cpu");
+}
+
+llvm::Expected<AxisArray> read_axes(const int32_t* values, i32 ndim, const char* name) {
+  AxisArray axes{1, 1, 1, 1};
+  for (i32 a = 0; a < kMaxDim; ++a) {
+    if (values[a] < 0) {
+      return make_error(StatusCode::InvalidArgument,
+                        "{0} of axis {1} is {2}; it must be 1 or more, or 0 for 1", name, a, values[a]);
+    }
+    if (a >= ndim && values[a] > 1) {
+      return make_error(StatusCode::InvalidArgument,
+                        "{0} of axis {1} is {2}; there are {3} axes, and past them it "
+                        "must be 0 or 1",
+                        name, a, values[a], ndim);
+    }
+    if (values[a] > 0) axes[a] = values[a];
+  }
+  return axes;
+}
+
+llvm::Expected<DType> read_dtype(minuet_dtype dtype) {
+  if (dtype >= 0 && dtype < kDTypeCount) return static_cast<DType>(dtype);
+  return make_error(StatusCode::InvalidArgument, "there is no dtype {0}; there are 0 to {1}",
+                    static_cast<int>(dtype), kDTypeCount - 1);
+}
+
+llvm::Expected<std::optional<Dataflow>> read_dataflow(minuet_dataflow dataflow) {
+  if (dataflow < MINUET_DATAFLOW_AUTO || dataflow > MINUET_DATAFLOW_FUSED) {
+    return make_error(StatusCode::InvalidArgument, "there is no dataflow {0}; there are 0 to {1}",
+                      static_cast<int>(dataflow), static_cast<int>(MINUET_DATAFLOW_FUSED));
+  }
+  if (dataflow == MINUET_DATAFLOW_AUTO) return std::nullopt;
+  return static_cast<Dataflow>(dataflow - 1);
+}
+
+namespace {
+
+constexpr int64_t kMostCpuThreads = 4096;
+
+llvm::Expected<CacheOptions> cache_options(const minuet_context_options& options) {
+  CacheOptions cache;
+  if (options.jit < MINUET_JIT_DEFAULT || options.jit > MINUET_JIT_OFF) {
+    return make_error(StatusCode::InvalidArgument, "jit is {0}: there are 0, 1 and 2", options.jit);
+  }
+  if (options.jit != MINUET_JIT_DEFAULT) cache.no_jit = options.jit == MINUET_JIT_OFF;
+  if (options.bundle_policy < MINUET_BUNDLE_SAME_MAJOR || options.bundle_policy > MINUET_BUNDLE_EXACT) {
+    return make_error(StatusCode::InvalidArgument, "bundle_policy is {0}: there are 0, 1 and 2",
+                      options.bundle_policy);
+  }
+  cache.policy = static_cast<BundlePolicy>(options.bundle_policy);
+  if (options.record_path) cache.record = options.record_path;
+  cache.most_bytes = options.cache_max_bytes;
+  if (options.bundle_path) cache.bundle_path = options.bundle_path;
+  if (options.cache_shared < 0 || options.cache_shared > 2) {
+    return make_error(StatusCode::InvalidArgument, "cache_shared is {0}: there are 0, 1 and 2",
+                      options.cache_shared);
+  }
+  if (options.cache_shared != 0) cache.shared = options.cache_shared == 1;
+  cache.ptx = options.bundle_ptx != 0;
+  if (options.trace != 0) cache.trace = std::make_shared<Trace>();
+  if (options.cache_directory) cache.directory = options.cache_directory;
+  cache.use_disk = options.disable_disk_cache == 0;
+  if (options.log) {
+    cache.warn = [log = options.log, user = options.log_user](const std::string& text) {
+      const HostSignals signals;
+      log(MINUET_LOG_WARNING, text.data(), text.size(), user);
+    };
+    if (wants_nvtx() && !has_nvtx()) {
+      cache.warn(
+          "MINUET_NVTX is 1, and this build has no NVTX: its header was not there (tools/setup brings it)");
+    }
+  }
+  return cache;
+}
+
+/// One line for every part that is not there.
+void describe_system(minuet_system_info& info) {
+  std::string missing;
+  auto note = [&](llvm::Error error) { missing += take_status(std::move(error)).message() + "\n"; };
+  if (llvm::Expected<CudaSystem> cuda = cuda_system()) {
+    copy_text(info.driver, cuda->driver);
+    info.cuda_devices = cuda->devices;
+  } else {
+    note(cuda.takeError());
+  }
+  if (llvm::Expected<NvrtcInfo> nvrtc = identify_nvrtc()) {
+    copy_text(info.nvrtc, nvrtc->version);
+    copy_text(info.nvrtc_path, nvrtc->path);
+  } else {
+    note(nvrtc.takeError());
+  }
+  if (llvm::Expected<std::string> cublaslt = cublaslt_path()) {
+    copy_text(info.cublaslt_path, *cublaslt);
+  } else {
+    note(cublaslt.takeError());
+  }
+  copy_text(info.llvm, LLVM_VERSION_STRING);
+  copy_text(info.missing, missing);
+}
+
+}  // namespace
+}  // namespace minuet
+
+using namespace minuet;  // NOLINT: the ABI's functions are global
+
+extern "C" {
+
+size_t minuet_last_error(char* buffer, size_t size) { return give_text(last_error.message, buffer, size); }
+size_t minuet_last_error_detail(char* buffer, size_t size) {
+  return give_text(last_error.detail, buffer, size);
+}
+
+const char* minuet_status_name(minuet_status status) {
+  switch (static_cast<int>(status)) {
+#define MINUET_STATUS_NAME(name) \
+  case MINUET_##name:            \
+    return #name;
+    MINUET_STATUS_NAME(OK)
+    MINUET_STATUS_NAME(CANCELLED)
+    MINUET_STATUS_NAME(INVALID_ARGUMENT)
+    MINUET_STATUS_NAME(NOT_FOUND)
+    MINUET_STATUS_NAME(RESOURCE_EXHAUSTED)
+    MINUET_STATUS_NAME(FAILED_PRECONDITION)
+    MINUET_STATUS_NAME(OUT_OF_RANGE)
+    MINUET_STATUS_NAME(UNIMPLEMENTED)
+    MINUET_STATUS_NAME(INTERNAL)
+    MINUET_STATUS_NAME(UNAVAILABLE)
+#undef MINUET_STATUS_NAME
+    default:
+      return "UNKNOWN";
+  }
+}
+
+uint32_t minuet_version(void) {
+  return MINUET_VERSION_MAJOR * 10000 + MINUET_VERSION_MINOR * 100 + MINUET_VERSION_PATCH;
+}
+
+int32_t minuet_has_feature(const char* name) {
+  for (const char* feature : {"cuda", "cpu", "nvrtc", "network", "convolution", "bundle", "precompile"}) {
+    if (name && llvm::StringRef(name) == feature) return 1;
+  }
+  return 0;
+}
+
+minuet_status minuet_context_create(const minuet_context_options* options, minuet_context** context) {
+  return guarded("minuet_context_create", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(context, "context"));
+    MINUET_ASSIGN(const minuet_context_options given,
+                  read_options(options, minuet_context_options(MINUET_CONTEXT_OPTIONS_INIT)));
+    MINUET_ASSIGN(CacheOptions cache, cache_options(given));
+    DeviceOptions devices;
+    if (given.nvrtc_path) devices.nvrtc = given.nvrtc_path;
+    if (given.cublaslt_path) devices.cublaslt = given.cublaslt_path;
+    if (given.cpu_threads < 0 || given.cpu_threads > kMostCpuThreads) {
+      return make_error(StatusCode::InvalidArgument, "cpu_threads is {0}; it must be 0 to {1}",
+                        given.cpu_threads, kMostCpuThreads);
+    }
+    devices.cpu_threads = static_cast<i32>(given.cpu_threads);
+    MINUET_ASSIGN(std::shared_ptr<Context> made, Context::create(std::move(cache), std::move(devices)));
+    *context = new minuet_context{std::move(made)};
+    return llvm::Error::success();
+  });
+}
+
+void minuet_context_destroy(minuet_context* context) { delete context; }
+
+minuet_status minuet_context_kernel_counters(minuet_context* context, minuet_kernel_counters* counters) {
+  return guarded("minuet_context_kernel_counters", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(context, "context"));
+    const CacheStats stats = context->context->cache()->stats();
+    return write_info(
+        {0, stats.compiled, stats.disk_hits, stats.memory_hits, stats.compile_ms, stats.bundle_hits,
+         stats.failures, stats.waits, stats.lock_timeouts, stats.cubin_bytes, stats.wait_ms},
+        counters);
+  });
+}
+
+size_t minuet_context_cache_directory(minuet_context* context, char* buffer, size_t size) {
+  try {
+    return give_text(context ? context->context->cache()->directory() : "", buffer, size);
+  } catch (const std::bad_alloc&) {
+    return give_text("", buffer, size);
+  }
+}
+
+minuet_status minuet_query_system(minuet_system_info* info) {
+  return guarded("minuet_query_system", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(info, "info"));
+    minuet_system_info answer{};
+    describe_system(answer);
+    return write_info(answer, info);
+  });
+}
+
+minuet_status minuet_device_open(minuet_context* context, const char* name, minuet_device** device) {
+  return guarded("minuet_device_open", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(context, "context"));
+    MINUET_TRY(check_pointer(device, "device"));
+    MINUET_ASSIGN(std::shared_ptr<OpenDevice> open, context->context->open_device(name ? name : ""));
+    *device = new minuet_device{std::move(open)};
+    return llvm::Error::success();
+  });
+}
+
+void minuet_device_destroy(minuet_device* device) { delete device; }
+
+minuet_status minuet_device_query(minuet_device* device, minuet_device_info* info) {
+  return guarded("minuet_device_query", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(device, "device"));
+    const DeviceInfo& known = device->open->device()->info();
+    minuet_device_info answer{};
+    copy_text(answer.name, known.name);
+    copy_text(answer.description, known.description);
+    copy_text(answer.arch, arch_name(known.arch));
+    answer.memory_bytes = known.memory_bytes;
+    return write_info(answer, info);
+  });
+}
+
+minuet_status minuet_device_allocate(minuet_device* device, int64_t bytes, void** memory) {
+  return guarded("minuet_device_allocate", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(device, "device"));
+    MINUET_TRY(check_pointer(memory, "memory"));
+    if (bytes < 0) return make_error(StatusCode::InvalidArgument, "{0} bytes cannot be allocated", bytes);
+    MINUET_ASSIGN(*memory, device->open->device()->allocate(bytes > 0 ? bytes : 1));
+    return llvm::Error::success();
+  });
+}
+
+minuet_status minuet_device_free(minuet_device* device, void* memory) {
+  return guarded("minuet_device_free", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(device, "device"));
+    if (memory) device->open->device()->release(memory);
+    return llvm::Error::success();
+  });
+}
+
+minuet_status minuet_device_copy(minuet_device* device, void* target, const void* source, int64_t bytes,
+                                 int32_t direction) {
+  return guarded("minuet_device_copy", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(device, "device"));
+    if (bytes < 0 || direction < 0 || direction > 1) {
+      return make_error(StatusCode::InvalidArgument, "{0} bytes in direction {1}; directions are 0 and 1",
+                        bytes, direction);
+    }
+    if (bytes == 0) return llvm::Error::success();
+    MINUET_TRY(check_pointer(target, "target"));
+    MINUET_TRY(check_pointer(source, "source"));
+    if (overlap(memory_of(target, bytes), memory_of(source, bytes))) return overlap_error("target", "source");
+    Device& opened = *device->open->device();
+    return direction == 0 ? opened.upload(target, source, bytes) : opened.download(target, source, bytes);
+  });
+}
+
+minuet_status minuet_device_synchronize(minuet_device* device, void* stream) {
+  return guarded("minuet_device_synchronize", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(device, "device"));
+    const Trace::Span span(device->open->trace(), "run", "synchronize");
+    return device->open->device()->synchronize(stream);
+  });
+}
+
+}  // extern "C"

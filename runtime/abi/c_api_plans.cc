@@ -1,0 +1,407 @@
+// The C ABI: plans of networks and of single convolutions; weights files.
+#include <cmath>
+
+#include "llvm/Support/FileSystem.h"
+#include "runtime/abi/c_api_internal.h"
+#include "runtime/network/weights_convert.h"
+
+namespace minuet {
+
+minuet_kernel_info kernel_info(const Binary& binary, BinaryOrigin origin) {
+  minuet_kernel_info info{};
+  info.struct_size = sizeof(info);
+  info.name = binary.display_name.c_str();
+  info.arch = binary.arch.c_str();
+  info.origin = origin_name(origin);
+  info.registers = binary.registers;
+  info.shared_bytes = binary.shared_bytes;
+  info.local_bytes = binary.local_bytes;
+  info.cubin_bytes = static_cast<int64_t>(binary.cubin.size());
+  info.compile_ms = binary.compile_ms;
+  return info;
+}
+
+void visit_kernels(const BinaryList& binaries, const std::vector<CacheEvent>& events, std::size_t first_event,
+                   minuet_kernel_visitor visit, void* user) {
+  if (!visit) return;
+  std::map<std::string, BinaryOrigin> origins;
+  for (std::size_t i = first_event; i < events.size(); ++i) {
+    origins.emplace(events[i].display_name + events[i].arch, events[i].origin);
+  }
+  for (const std::shared_ptr<const Binary>& binary : binaries) {
+    const auto found = origins.find(binary->display_name + binary->arch);
+    const BinaryOrigin origin = found == origins.end() ? BinaryOrigin::Memory : found->second;
+    const minuet_kernel_info info = kernel_info(*binary, origin);
+    visit(&info, user);
+  }
+}
+
+namespace {
+
+llvm::Expected<NetworkDescription> read_description(const minuet_network_options& given) {
+  if ((given.name != nullptr) == (given.description != nullptr)) {
+    return make_error(StatusCode::InvalidArgument,
+                      "give either the name of a shipped network or a description");
+  }
+  if (given.description) return parse_network(given.description);
+  MINUET_ASSIGN(const llvm::StringRef json, shipped_network(given.name));
+  return parse_network(json);
+}
+
+llvm::Expected<WeightsOptions> read_weights_options(const minuet_network_options& given,
+                                                    WeightsOrder described) {
+  WeightsOptions options;
+  options.order = described;
+  if (given.weights_order < 0 || given.weights_order > MINUET_WEIGHTS_SPCONV_XYZ) {
+    return make_error(StatusCode::InvalidArgument, "the option weights_order is {0}; it must be 0 to {1}",
+                      given.weights_order, static_cast<int>(MINUET_WEIGHTS_SPCONV_XYZ));
+  }
+  options.order_given = given.weights_order != MINUET_WEIGHTS_AS_DESCRIBED;
+  if (options.order_given) options.order = static_cast<WeightsOrder>(given.weights_order);
+  options.allow_unused = given.allow_unused != 0;
+  options.allow_non_finite = given.allow_non_finite_parameters != 0;
+  if (given.weights_prefix) options.prefix = given.weights_prefix;
+  if (given.weights_map) {
+    MINUET_ASSIGN(options.names, parse_names(given.weights_map));
+  }
+  return options;
+}
+
+llvm::Expected<std::shared_ptr<const WeightsFile>> open_weights(const minuet_network_options& given,
+                                                                const NetworkDescription& description) {
+  MINUET_ASSIGN(WeightsOptions options, read_weights_options(given, description.weights_order));
+  MINUET_ASSIGN(WeightsFile file, WeightsFile::open(given.weights_path, std::move(options)));
+  return std::make_shared<const WeightsFile>(std::move(file));
+}
+
+llvm::Expected<ParameterSource> open_parameters(const minuet_network_options& given,
+                                                const NetworkDescription& description) {
+  if (given.weights_path) {
+    MINUET_ASSIGN(std::shared_ptr<const WeightsFile> file, open_weights(given, description));
+    return ParameterSource(std::move(file));
+  }
+  if (given.weights_order != 0 || given.weights_prefix || given.weights_map || given.allow_unused != 0 ||
+      given.allow_non_finite_parameters != 0) {
+    return make_error(
+        StatusCode::InvalidArgument,
+        "weights_order, weights_prefix, weights_map, allow_unused and allow_non_finite_parameters say how a "
+        "weights file is read, and none is given");
+  }
+  return ParameterSource(given.seed);
+}
+
+llvm::Expected<NetworkProblem> read_network(const minuet_network_options& given) {
+  NetworkProblem problem;
+  MINUET_ASSIGN(problem.description, read_description(given));
+  MINUET_ASSIGN(problem.dtype, read_dtype(given.dtype));
+  MINUET_ASSIGN(problem.dataflow, read_dataflow(given.dataflow));
+  problem.ndim = given.ndim;
+  MINUET_TRY(check_list(given.channels, "channels", given.channel_count, "channel_count"));
+  if (given.channels) problem.channels.assign(given.channels, given.channels + given.channel_count);
+  return problem;
+}
+
+/// What the options of convolutions and of poolings have in common.
+llvm::Error read_window(WindowProblem& problem, int32_t ndim, minuet_dtype dtype, const int32_t* kernel_size,
+                        const int32_t* stride, const int32_t* dilation) {
+  MINUET_ASSIGN(problem.ndim, read_ndim(ndim));
+  MINUET_ASSIGN(problem.dtype, read_dtype(dtype));
+  MINUET_ASSIGN(problem.kernel_size, read_axes(kernel_size, problem.ndim, "kernel_size"));
+  MINUET_ASSIGN(problem.stride, read_axes(stride, problem.ndim, "stride"));
+  MINUET_ASSIGN(problem.dilation, read_axes(dilation, problem.ndim, "dilation"));
+  return llvm::Error::success();
+}
+
+llvm::Error read_activation(const minuet_convolution_options& given, ConvolutionProblem& problem) {
+  if (!std::isfinite(given.negative_slope)) {
+    return make_error(StatusCode::InvalidArgument, "negative_slope is {0}; it must be finite",
+                      number_text(given.negative_slope));
+  }
+  if (given.negative_slope != 0 && !given.relu) {
+    return make_error(StatusCode::InvalidArgument,
+                      "negative_slope belongs to a ReLU, and relu is 0: set relu to 1");
+  }
+  problem.slope = given.negative_slope;
+  problem.activation = !given.relu                 ? Activation::None
+                       : given.negative_slope != 0 ? Activation::LeakyReLU
+                                                   : Activation::ReLU;
+  return llvm::Error::success();
+}
+
+llvm::Expected<ConvolutionProblem> read_problem(const minuet_convolution_options& given) {
+  ConvolutionProblem problem;
+  MINUET_TRY(read_window(problem, given.ndim, given.dtype, given.kernel_size, given.stride, given.dilation));
+  problem.in_channels = given.in_channels;
+  problem.out_channels = given.out_channels;
+  problem.groups = given.groups == 0 ? 1 : given.groups;
+  if (given.submanifold && given.transposed) {
+    return make_error(StatusCode::InvalidArgument, "a convolution is submanifold or transposed, not both");
+  }
+  const bool strided = problem.stride != AxisArray{1, 1, 1, 1};
+  problem.kind = given.submanifold  ? ConvolutionKind::Submanifold
+                 : given.transposed ? ConvolutionKind::Transposed
+                 : strided          ? ConvolutionKind::Strided
+                                    : ConvolutionKind::GivenOutputs;
+  MINUET_TRY(read_activation(given, problem));
+  problem.residual = given.residual != 0;
+  problem.scale_shift = given.scale || given.shift;
+  MINUET_TRY(validate(problem));
+  return problem;
+}
+
+llvm::Expected<PoolingProblem> read_problem(const minuet_pooling_options& given) {
+  PoolingProblem problem;
+  MINUET_TRY(read_window(problem, given.ndim, given.dtype, given.kernel_size, given.stride, given.dilation));
+  problem.channels = given.channels;
+  if (given.reduction < MINUET_REDUCE_MAX || given.reduction > MINUET_REDUCE_SUM) {
+    return make_error(StatusCode::InvalidArgument, "there is no reduction {0}; there are 0 to {1}",
+                      given.reduction, static_cast<int>(MINUET_REDUCE_SUM));
+  }
+  problem.reduction = static_cast<Reduction>(given.reduction);
+  return problem;
+}
+
+/// InvalidArgument where `wanted` floats, which are `of_what`, are not what the caller has at `values`.
+llvm::Error check_floats(const float* values, const char* name, int64_t count, i64 wanted,
+                         const std::string& of_what) {
+  if (count == (values ? wanted : 0)) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "{0}_count is {1}; it must be {2}, {3}", name, count,
+                    values ? wanted : 0, values ? of_what : std::string(name) + " being null");
+}
+
+llvm::Error check_counts(const minuet_convolution_options& given, const ConvolutionProblem& problem) {
+  const i64 volume = kernel_volume(problem), in = problem.in_channels / problem.groups;
+  const i64 out = problem.out_channels;
+  MINUET_TRY(check_pointer(given.weight, "weight"));
+  const std::string weights = llvm::formatv(
+      "for a kernel of {0} offsets, {1} input channels a group and {2} output channels", volume, in, out);
+  MINUET_TRY(check_floats(given.weight, "weight", given.weight_count, volume * in * out, weights));
+  const std::string channels = "for as many output channels";
+  MINUET_TRY(check_floats(given.scale, "scale", given.scale_count, out, channels));
+  return check_floats(given.shift, "shift", given.shift_count, out, channels);
+}
+
+/// A scale without a shift, or the other way round, has ones or zeros beside it, which `beside` then holds.
+llvm::Expected<GivenParameters> read_parameters(const minuet_convolution_options& given,
+                                                const ConvolutionProblem& problem, LayerParameters& beside) {
+  MINUET_TRY(check_counts(given, problem));
+  GivenParameters parameters;
+  parameters.weight = {given.weight, static_cast<std::size_t>(given.weight_count)};
+  if (!problem.scale_shift) return parameters;
+  const auto channels = static_cast<std::size_t>(problem.out_channels);
+  if (!given.scale) beside.scale.assign(channels, 1.0f);
+  if (!given.shift) beside.shift.assign(channels, 0.0f);
+  parameters.scale = {given.scale ? given.scale : beside.scale.data(), channels};
+  parameters.shift = {given.shift ? given.shift : beside.shift.data(), channels};
+  return parameters;
+}
+
+/// What a plan takes from a weights file.
+std::vector<ParameterName> parameters_of(const Plan& plan) {
+  std::vector<ParameterName> names;
+  for (const ProgramLayer& layer : plan.program.layers) {
+    for (ParameterName& name : parameter_names(layer)) names.push_back(std::move(name));
+    if (!plan.program.takes_maps || !layer.convolution().scale_shift) continue;
+    for (const char* name : {"scale", "shift"})
+      names.push_back({name, false, {layer.convolution().out_channels}});
+  }
+  return names;
+}
+
+/// What every create takes.
+llvm::Error check_create(const minuet_context* context, const void* options, minuet_plan* const* plan) {
+  MINUET_TRY(check_pointer(context, "context"));
+  MINUET_TRY(check_pointer(options, "options"));
+  return check_pointer(plan, "plan");
+}
+
+minuet_plan* make_plan(std::shared_ptr<const Plan> plan, const Context& context) {
+  std::vector<ParameterName> parameters = parameters_of(*plan);
+  return new minuet_plan{std::make_shared<PlanResidence>(std::move(plan), context.cache()),
+                         std::move(parameters)};
+}
+
+/// A plan of one op without parameters.
+llvm::Error make_plan(const OpProblem& op, const Context& context, minuet_plan** plan) {
+  MINUET_ASSIGN(std::shared_ptr<const Plan> made, Plan::create(op, {}, context.tuning()));
+  *plan = make_plan(std::move(made), context);
+  return llvm::Error::success();
+}
+
+llvm::Expected<minuet_convolution_options> read_convolution(const minuet_convolution_options* options) {
+  return read_options(options, minuet_convolution_options(MINUET_CONVOLUTION_OPTIONS_INIT));
+}
+
+}  // namespace
+}  // namespace minuet
+
+using namespace minuet;  // NOLINT: the ABI's functions are global
+
+extern "C" {
+
+minuet_status minuet_plan_create_network(minuet_context* context, const minuet_network_options* options,
+                                         minuet_plan** plan) {
+  return guarded("minuet_plan_create_network", [&]() -> llvm::Error {
+    MINUET_TRY(check_create(context, options, plan));
+    MINUET_ASSIGN(const minuet_network_options given,
+                  read_options(options, minuet_network_options(MINUET_NETWORK_OPTIONS_INIT)));
+    const Trace::Span span(context->context->cache()->trace(), "plan", "create");
+    MINUET_ASSIGN(NetworkProblem problem, read_network(given));
+    MINUET_ASSIGN(const ParameterSource parameters, open_parameters(given, problem.description));
+    MINUET_ASSIGN(std::shared_ptr<const Plan> made,
+                  Plan::create(std::move(problem), parameters, context->context->tuning()));
+    *plan = make_plan(std::move(made), *context->context);
+    return llvm::Error::success();
+  });
+}
+
+minuet_status minuet_plan_create_convolution(minuet_context* context,
+                                             const minuet_convolution_options* options, minuet_plan** plan) {
+  return guarded("minuet_plan_create_convolution", [&]() -> llvm::Error {
+    MINUET_TRY(check_create(context, options, plan));
+    MINUET_ASSIGN(const minuet_convolution_options given, read_convolution(options));
+    MINUET_ASSIGN(const ConvolutionProblem problem, read_problem(given));
+    LayerParameters beside;
+    MINUET_ASSIGN(const GivenParameters parameters, read_parameters(given, problem, beside));
+    MINUET_ASSIGN(const std::optional<Dataflow> dataflow, read_dataflow(given.dataflow));
+    Context& own = *context->context;
+    MINUET_ASSIGN(std::shared_ptr<const Plan> made, Plan::create(problem, parameters, own.tuning(), dataflow,
+                                                                 given.allow_non_finite_parameters != 0));
+    *plan = make_plan(std::move(made), own);
+    return llvm::Error::success();
+  });
+}
+
+minuet_status minuet_plan_create_convolution_gradient(minuet_context* context,
+                                                      const minuet_convolution_options* options,
+                                                      minuet_gradient which, minuet_plan** plan) {
+  return guarded("minuet_plan_create_convolution_gradient", [&]() -> llvm::Error {
+    MINUET_TRY(check_create(context, options, plan));
+    MINUET_ASSIGN(const minuet_convolution_options given, read_convolution(options));
+    ConvolutionGradientProblem problem;
+    MINUET_ASSIGN(problem.forward, read_problem(given));
+    if (which != MINUET_GRADIENT_INPUT && which != MINUET_GRADIENT_WEIGHT) {
+      return make_error(StatusCode::InvalidArgument, "there is no gradient {0}; there are 0 and 1", which);
+    }
+    problem.gradient = static_cast<Gradient>(which);
+    return make_plan(problem, *context->context, plan);
+  });
+}
+
+minuet_status minuet_plan_create_pooling(minuet_context* context, const minuet_pooling_options* options,
+                                         minuet_plan** plan) {
+  return guarded("minuet_plan_create_pooling", [&]() -> llvm::Error {
+    MINUET_TRY(check_create(context, options, plan));
+    MINUET_ASSIGN(const minuet_pooling_options given,
+                  read_options(options, minuet_pooling_options(MINUET_POOLING_OPTIONS_INIT)));
+    MINUET_ASSIGN(const PoolingProblem problem, read_problem(given));
+    return make_plan(problem, *context->context, plan);
+  });
+}
+
+void minuet_plan_destroy(minuet_plan* plan) { delete plan; }
+
+minuet_status minuet_plan_compile(minuet_plan* plan, const char* arch, minuet_kernel_visitor visit,
+                                  void* user) {
+  return guarded("minuet_plan_compile", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(plan, "plan"));
+    MINUET_ASSIGN(const std::string known, read_arch(arch));
+    const KernelCache& cache = plan->residence->cache();
+    const std::size_t first_event = cache.events().size();  // what was there before came from memory
+    MINUET_ASSIGN(const BinaryList binaries, plan->residence->compile(known));
+    visit_kernels(binaries, cache.events(), first_event, visit, user);
+    return llvm::Error::success();
+  });
+}
+
+minuet_status minuet_plan_load(minuet_plan* plan, minuet_device* device) {
+  return guarded("minuet_plan_load", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(plan, "plan"));
+    MINUET_TRY(check_pointer(device, "device"));
+    const Trace::Span span(device->open->trace(), "plan", "load onto the device");
+    return plan->residence->load(device->open->device());
+  });
+}
+
+minuet_status minuet_plan_query(minuet_plan* plan, minuet_plan_info* info) {
+  return guarded("minuet_plan_query", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(plan, "plan"));
+    const Program& program = plan->residence->plan().program;
+    minuet_plan_info answer{};
+    answer.name = program.name.c_str();
+    answer.dtype = static_cast<minuet_dtype>(program.dtype);
+    answer.ndim = program.ndim;
+    answer.in_channels = program.tensors[program.inputs[0]].channels;
+    answer.out_channels = program.tensors[program.output].channels;
+    answer.levels = static_cast<int32_t>(program.levels.size());
+    answer.layers = static_cast<int32_t>(program.layers.size());
+    answer.output_level = program.tensors[program.output].level;
+    answer.inputs = static_cast<int32_t>(program.inputs.size());
+    answer.outputs = 1;
+    answer.maps = program.takes_maps ? static_cast<int32_t>(program.maps.size()) : 0;
+    answer.deterministic = 1;         // no kernel uses atomics on floats
+    answer.prepare_capture_safe = 0;  // it reads counts back, or groups by those that the host has
+    answer.run_capture_safe = 1;
+    answer.missing_head = program.is_head_missing ? 1 : 0;
+    answer.parameter_tensors = static_cast<int32_t>(plan->parameters.size());
+    answer.parameters = plan->residence->plan().parameter_count();
+    return write_info(answer, info);
+  });
+}
+
+minuet_status minuet_plan_query_parameter(minuet_plan* plan, int32_t parameter, minuet_parameter_info* info) {
+  return guarded("minuet_plan_query_parameter", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(plan, "plan"));
+    if (parameter < 0 || parameter >= static_cast<int32_t>(plan->parameters.size())) {
+      return make_error(StatusCode::OutOfRange, "there is no parameter {0}; the plan has {1}", parameter,
+                        plan->parameters.size());
+    }
+    const ParameterName& name = plan->parameters[parameter];
+    minuet_parameter_info answer{};
+    answer.name = name.name.c_str();
+    answer.rank = static_cast<int32_t>(name.shape.size());
+    std::copy(name.shape.begin(), name.shape.end(), answer.shape);
+    return write_info(answer, info);
+  });
+}
+
+minuet_status minuet_plan_workspace_bytes(minuet_plan* plan, minuet_device* device, int64_t max_points,
+                                          double max_neighbours, int64_t* bytes) {
+  return guarded("minuet_plan_workspace_bytes", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(plan, "plan"));
+    MINUET_TRY(check_pointer(device, "device"));
+    MINUET_TRY(check_pointer(bytes, "bytes"));
+    if (!(max_neighbours >= 1)) {
+      return make_error(StatusCode::InvalidArgument, "max_neighbours is {0}; a voxel has itself at least",
+                        max_neighbours);
+    }
+    MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded,
+                  plan->residence->loaded_on(*device->open->device()));
+    MINUET_ASSIGN(*bytes, Execution::workspace_bound(std::move(loaded), max_points, max_neighbours));
+    return llvm::Error::success();
+  });
+}
+
+minuet_status minuet_weights_convert(const minuet_network_options* options, const char* output_path) {
+  return guarded("minuet_weights_convert", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(options, "options"));
+    MINUET_TRY(check_pointer(output_path, "output_path"));
+    MINUET_ASSIGN(const minuet_network_options given,
+                  read_options(options, minuet_network_options(MINUET_NETWORK_OPTIONS_INIT)));
+    MINUET_TRY(check_pointer(given.weights_path, "weights_path"));
+    if (llvm::sys::fs::equivalent(given.weights_path, output_path)) {
+      return make_error(StatusCode::InvalidArgument, "{0} is the weights file itself: name another output",
+                        output_path);
+    }
+    MINUET_ASSIGN(NetworkProblem problem, read_network(given));
+    MINUET_ASSIGN(const std::shared_ptr<const WeightsFile> file, open_weights(given, problem.description));
+    // As create does it, so that it refuses what create refuses.
+    MINUET_ASSIGN(const std::shared_ptr<const Plan> plan,
+                  Plan::create(std::move(problem), ParameterSource(file)));
+    MINUET_ASSIGN(const auto tensors, tensors_of(*file, plan->program));
+    return write_safetensors_file(output_path, tensors,
+                                  {{kWeightsOrderMark, weights_order_name(WeightsOrder::Minuet)}});
+  });
+}
+
+}  // extern "C"

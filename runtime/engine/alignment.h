@@ -1,0 +1,20 @@
+// Callers' matrices are read and written 16 bytes at a time.
+#pragma once
+
+#include <cstdint>
+
+#include "codegen/base/error.h"
+
+namespace minuet {
+
+constexpr std::uintptr_t kVectorAlignment = 16;
+
+inline llvm::Error check_alignment(const void* pointer, std::uintptr_t alignment, const char* what) {
+  if (reinterpret_cast<std::uintptr_t>(pointer) % alignment == 0) return llvm::Error::success();
+  return make_error(
+      StatusCode::InvalidArgument,
+      "{0} begins at an address that is no multiple of {1} bytes: copy the slice into memory of its own",
+      what, alignment);
+}
+
+}  // namespace minuet

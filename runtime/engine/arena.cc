@@ -1,0 +1,48 @@
+#include "runtime/engine/arena.h"
+
+#include <utility>
+
+namespace minuet {
+
+llvm::Expected<DeviceMemory> allocate_grown(const std::shared_ptr<MemorySource>& source, i64 bytes,
+                                            i64 slack) {
+  llvm::Expected<DeviceMemory> memory = DeviceMemory::create(source, bytes + slack);
+  if (memory) return memory;
+  llvm::consumeError(memory.takeError());
+  return DeviceMemory::create(source, bytes);
+}
+
+Arena::Arena(std::shared_ptr<MemorySource> source, void* workspace, i64 bytes)
+    : source_(std::move(source)),
+      data_(static_cast<char*>(workspace)),
+      bytes_(workspace ? bytes : 0),
+      callers_(workspace != nullptr) {}
+
+Arena::~Arena() { forget_parts(data_, bytes_); }
+
+llvm::Error Arena::reserve(i64 bytes, i64 slack) {
+  if (bytes <= bytes_) return llvm::Error::success();
+  if (callers_) {
+    return make_error(StatusCode::ResourceExhausted,
+                      "the caller's workspace has {0} bytes, but this cloud needs {1}: give a larger one",
+                      bytes_, bytes);
+  }
+  const bool growing = bytes_ > 0;
+  memory_ = DeviceMemory();  // released first: both together may not fit
+  data_ = nullptr;
+  bytes_ = 0;
+  MINUET_ASSIGN(memory_,
+                growing ? allocate_grown(source_, bytes, slack) : DeviceMemory::create(source_, bytes));
+  data_ = memory_.data();
+  bytes_ = memory_.bytes();
+  ++growths_;
+  return llvm::Error::success();
+}
+
+DeviceMemory Arena::retire() {
+  data_ = nullptr;
+  bytes_ = 0;
+  return std::move(memory_);
+}
+
+}  // namespace minuet

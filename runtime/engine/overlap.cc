@@ -1,0 +1,70 @@
+#include "runtime/engine/overlap.h"
+
+namespace minuet {
+namespace {
+
+/// Rounds towards minus infinity. divisor > 0.
+i64 floor_divide(i64 number, i64 divisor) { return number / divisor - (number % divisor < 0 ? 1 : 0); }
+
+std::uintptr_t end_of(const MemoryRows& memory) {
+  return memory.begin + static_cast<std::uintptr_t>((memory.rows - 1) * memory.stride + memory.width);
+}
+
+std::string input_name(std::size_t number, bool has_residual) {
+  const bool is_residual = has_residual && number == 1;
+  return "input " + std::to_string(number) + (is_residual ? " (the residual)" : "");
+}
+
+std::string output_name(std::size_t number) { return "output " + std::to_string(number); }
+
+constexpr const char* kWorkspace = "the workspace of the execution's options";
+
+}  // namespace
+
+MemoryRows memory_of(const Tensor& tensor) {
+  const i64 element = dtype_bytes(tensor.dtype);
+  return {reinterpret_cast<std::uintptr_t>(tensor.data), tensor.rows, tensor.ld * element,
+          tensor.channels * element};
+}
+
+bool overlap(const MemoryRows& a, const MemoryRows& b) {
+  if (a.rows <= 0 || b.rows <= 0 || a.width <= 0 || b.width <= 0) return false;
+  if (end_of(a) <= b.begin || end_of(b) <= a.begin) return false;
+  if (a.rows > 1 && b.rows > 1 && a.stride != b.stride) return true;
+  const i64 stride = a.rows > 1 ? a.stride : b.stride;
+  // Rows of b begin `distance` and whole strides behind rows of a. Two rows share bytes where the one of b
+  // begins more than -b.width and less than a.width behind the one of a. Only the least such place above
+  // -b.width can be one, and there are rows that lie so, for the ranges meet.
+  const i64 distance = static_cast<i64>(b.begin - a.begin);
+  const i64 strides = floor_divide(-b.width - distance, stride) + 1;
+  return distance + strides * stride < a.width;
+}
+
+llvm::Error overlap_error(const std::string& written, const std::string& other) {
+  return make_error(StatusCode::InvalidArgument,
+                    "{0} and {1} overlap: what a call writes must lie apart from all else that it is given",
+                    written, other);
+}
+
+llvm::Error check_apart(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs,
+                        const MemoryRows& workspace, bool has_residual) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const MemoryRows input = memory_of(inputs[i]);
+    if (overlap(input, workspace)) return overlap_error(kWorkspace, input_name(i, has_residual));
+    for (std::size_t o = 0; o < outputs.size(); ++o) {
+      if (overlap(input, memory_of(outputs[o])))
+        return overlap_error(output_name(o), input_name(i, has_residual));
+    }
+  }
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    const MemoryRows output = memory_of(outputs[o]);
+    if (overlap(output, workspace)) return overlap_error(output_name(o), kWorkspace);
+    for (std::size_t other = 0; other < o; ++other) {
+      if (overlap(output, memory_of(outputs[other])))
+        return overlap_error(output_name(o), output_name(other));
+    }
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace minuet

@@ -1,0 +1,107 @@
+#include "runtime/engine/queue.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/engine/arena.h"
+
+namespace minuet {
+namespace {
+
+constexpr i64 kLeastBlock = 4096;
+
+/// Sizes that are near one another are the same: eight steps from one power of two to the next.
+i64 block_bytes(i64 bytes) {
+  i64 step = kLeastBlock / 8;
+  while (16 * step < bytes) step *= 2;
+  return std::max(kLeastBlock, (bytes + step - 1) / step * step);
+}
+
+}  // namespace
+
+BlockPool::~BlockPool() { trim(); }
+
+void BlockPool::trim() {
+  std::multimap<i64, void*> blocks;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    blocks.swap(free_);
+  }
+  for (const auto& [bytes, block] : blocks) device_->release(block);
+}
+
+/// The smallest that holds them, and is not twice as large.
+void* BlockPool::take_free(i64 bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = free_.lower_bound(bytes);
+  if (found == free_.end() || found->first >= 2 * bytes) return nullptr;
+  void* const block = found->second;
+  bytes_.emplace(block, found->first);
+  free_.erase(found);
+  return block;
+}
+
+llvm::Expected<void*> BlockPool::allocate(i64 bytes) {
+  bytes = block_bytes(bytes);
+  if (void* const block = take_free(bytes)) return block;
+  llvm::Expected<void*> block = device_->allocate(bytes);
+  if (!block) {
+    StatusError failure = take_status(block.takeError());
+    if (failure.code() != StatusCode::ResourceExhausted)
+      return llvm::make_error<StatusError>(std::move(failure));
+    trim();  // what nobody uses may be what is missing
+    block = device_->allocate(bytes);
+    if (!block) return block.takeError();
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  bytes_.emplace(*block, bytes);
+  return *block;
+}
+
+void BlockPool::release(void* memory) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = bytes_.find(memory);
+  forget_parts(memory, found->second);
+  free_.emplace(found->second, memory);
+  bytes_.erase(found);
+}
+
+Queue::Queue(std::shared_ptr<Device> device, void* stream, std::shared_ptr<EngineShare> share)
+    : device_(std::move(device)),
+      stream_(stream),
+      share_(std::move(share)),
+      memory_(std::make_shared<BlockPool>(device_)) {}
+
+llvm::Expected<std::shared_ptr<Queue>> Queue::create(std::shared_ptr<Device> device, void* stream) {
+  MINUET_ASSIGN(std::shared_ptr<EngineShare> share, device->create_share());
+  return std::shared_ptr<Queue>(new Queue(std::move(device), stream, std::move(share)));
+}
+
+llvm::Error Queue::check_stream(void* stream) const {
+  if (stream == stream_) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument,
+                    "the call is for another stream than its queue, which puts all calls in one order: give "
+                    "the queue's stream, or make what is called without a queue");
+}
+
+llvm::Expected<QueueCall> Queue::enter() {
+  QueueCall call{std::unique_lock<std::mutex>(in_call_, std::try_to_lock), {}};
+  if (!call.in_call.owns_lock()) {
+    return make_error(StatusCode::FailedPrecondition,
+                      "the queue is in use by another thread: give every thread one of its own");
+  }
+  call.at_work = work();
+  return call;
+}
+
+llvm::Expected<Queue::Block> Queue::grown(Block& block, i64 bytes) {
+  if (block && block->bytes() >= bytes) return block;
+  const bool growing = block != nullptr;
+  if (block.use_count() == 1) block.reset();  // both together may not fit
+  MINUET_ASSIGN(DeviceMemory memory, growing ? allocate_grown(memory_, bytes, slack_of(bytes))
+                                             : DeviceMemory::create(memory_, bytes));
+  block = std::make_shared<const DeviceMemory>(std::move(memory));
+  return block;
+}
+
+}  // namespace minuet

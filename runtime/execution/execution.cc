@@ -1,0 +1,483 @@
+#include "runtime/execution/execution.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "llvm/ADT/ScopeExit.h"
+#include "runtime/engine/alignment.h"
+#include "runtime/engine/nvtx.h"
+
+namespace minuet {
+namespace {
+
+constexpr i64 kWordBytes = sizeof(i32);
+
+}  // namespace
+
+Execution::Execution(std::shared_ptr<const LoadedPlan> loaded, const ExecutionOptions& options)
+    : loaded_(std::move(loaded)),
+      program_(loaded_->plan->program),
+      compiled_(*loaded_->compiled),
+      options_(options),
+      arena_(options.queue ? options.queue->memory() : std::shared_ptr<MemorySource>(loaded_->device),
+             options.workspace, options.workspace_bytes),
+      levels_(program_.levels.size()),
+      maps_(program_.maps.size()),
+      storages_(program_.storages.size()),
+      tops_(program_.storages.size()),
+      places_(program_.storages.size()) {}
+
+llvm::Expected<std::unique_ptr<Execution>> Execution::create_unplaced(
+    std::shared_ptr<const LoadedPlan> loaded, const ExecutionOptions& options) {
+  std::unique_ptr<Execution> execution(new Execution(std::move(loaded), options));
+  MINUET_ASSIGN(execution->engine_,
+                execution->loaded_->device->create_engine(execution->compiled_.engine,
+                                                          options.queue ? options.queue->share() : nullptr));
+  MINUET_TRY(execution->add_layers());
+  execution->gmas_.emplace(execution->program_, execution->compiled_.grouping, *execution->engine_,
+                           options.scratch_bytes);
+  execution->fused_.emplace(execution->program_, *execution->engine_, execution->row_order(),
+                            execution->reads_masks());
+  if (execution->program_.takes_maps) return execution;
+  execution->cloud_.emplace(execution->program_, options.cloud, *execution->engine_,
+                            execution->wants_only_orders(), execution->keeps_rows());
+  MINUET_TRY(execution->cloud_->check_count(options.max_points));
+  for (const i64 rows : options.cloud.level_capacity) MINUET_TRY(execution->cloud_->check_count(rows));
+  return execution;
+}
+
+llvm::Expected<std::unique_ptr<Execution>> Execution::create(std::shared_ptr<const LoadedPlan> loaded,
+                                                             const ExecutionOptions& options) {
+  MINUET_ASSIGN(std::unique_ptr<Execution> execution, create_unplaced(std::move(loaded), options));
+  Execution& made = *execution;
+  MINUET_TRY(made.gmas_->allocate_host());
+  MINUET_ASSIGN(void* overflow, made.engine_->allocate_pinned(made.layer_count() * kWordBytes));
+  made.host_overflow_ = static_cast<u32*>(overflow);
+  if (!made.cloud_) {
+    made.measure_fixed();
+    return execution;
+  }
+  MINUET_TRY(made.cloud_->allocate_host());
+  void* const stream = options.queue ? options.queue->stream() : nullptr;
+  MINUET_TRY(made.call(stream, Timed::Nothing, [&]() -> llvm::Error {
+    if (made.has_capacities()) return made.make_room();
+    return made.ensure_capacity(std::max<i64>(options.max_points, 1));
+  }));
+  return execution;
+}
+
+/// Every level as large as the input, every map's pairs in groups as padded as they may get.
+llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan> loaded, i64 points,
+                                               double neighbours) {
+  ExecutionOptions options;
+  options.max_points = points;
+  options.cloud.method = MapMethod::Indexed;  // which has room for sorting too
+  MINUET_ASSIGN(std::unique_ptr<Execution> execution, create_unplaced(std::move(loaded), options));
+  const Program& program = execution->program_;
+  const i64 rows = std::max<i64>(points, 1);
+  static constexpr i32 kPermuted = 0;
+  std::vector<i32> counts(execution->levels_.size());
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    Level& level = execution->levels_[i];
+    level.rows = rows;
+    level.count = &counts[i];  // which tell levels apart
+    level.source_row = &kPermuted;
+  }
+  execution->gmas_->begin(rows);
+  for (const MapSpec& map : program.maps) MINUET_TRY(check_cloud_rows(points, map.volume()));
+  for (i32 i = 0; i < execution->layer_count(); ++i) {
+    MINUET_TRY(execution->bound_layer(i, rows, neighbours));
+  }
+  if (execution->cloud_) execution->cloud_->set_capacity(rows);
+  execution->measure_fixed();
+  return execution->needed_bytes();
+}
+
+/// Of every dataflow that may run it.
+llvm::Error Execution::bound_layer(i32 number, i64 rows, double neighbours) {
+  const i32 map = program_.layers[number].map;
+  const MapSpec& spec = program_.maps[map];
+  if (compiled_.has(Dataflow::GatherGemmScatter, number)) {
+    gmas_->bound_map(map, rows, neighbours);
+    gmas_->add_layer(number, rows);
+  }
+  if (!compiled_.has(Dataflow::Fused, number)) return llvm::Error::success();
+  MapView view;
+  view.geometry.volume = static_cast<i32>(spec.volume());
+  return fused_->add_layer(number, view, coords_of(spec.fine), coords_of(spec.coarse), nullptr);
+}
+
+llvm::Error Execution::add_layers() {
+  for (std::size_t i = 0; i < program_.layers.size(); ++i) {
+    i32 first = -1;
+    for (std::size_t c = 0; c < compiled_.candidates[i].size(); ++c) {
+      llvm::Expected<i32> number = engine_->add_op(compiled_.candidates[i][c].choice, loaded_->weights[i][c]);
+      if (!number) return annotate(number.takeError(), program_.layers[i].name);
+      if (first < 0) first = *number;
+    }
+    ops_.push_back(first);
+    selected_.push_back(-1);
+  }
+  for (const PermuteRowsSpec& spec : compiled_.permute_inputs) {
+    MINUET_ASSIGN(const i32 number, engine_->add_permute_rows(spec));
+    permute_inputs_.push_back(number);
+  }
+  MINUET_ASSIGN(permute_output_, engine_->add_permute_rows(compiled_.permute_output));
+  MINUET_ASSIGN(permute_coordinates_, engine_->add_permute_rows(compiled_.permute_coordinates));
+  return llvm::Error::success();
+}
+
+bool Execution::may_run(Dataflow dataflow) const {
+  bool some = false;
+  for (std::size_t i = 0; i < program_.layers.size(); ++i) some = some || compiled_.has(dataflow, i);
+  return some;
+}
+
+/// Whether some layer may run by a kernel of the fused dataflow.
+bool Execution::reads_masks() const {
+  return may_run(Dataflow::Fused) && !loaded_->device->info().arch.empty();
+}
+
+/// The CPU takes rows as they come. Of a cloud whose sizes the device alone knows they have no columns of
+/// their own but in an ordered view.
+RowOrder Execution::row_order() const {
+  if (!reads_masks()) return RowOrder::AsTheyCome;
+  const bool must_order = has_capacities() && compiled_.order.order == RowOrder::AsTheyCome;
+  return must_order ? OrderChoice().order : compiled_.order.order;
+}
+
+/// Whether no layer may read a map but through an ordered view.
+bool Execution::wants_only_orders() const {
+  return row_order() != RowOrder::AsTheyCome && !may_run(Dataflow::GatherGemmScatter);
+}
+
+/// Whether some layer may read the rows of a map as they come.
+bool Execution::keeps_rows() const { return row_order() == RowOrder::AsTheyCome && may_run(Dataflow::Fused); }
+
+llvm::Error Execution::call(void* stream, Timed timed, llvm::function_ref<llvm::Error()> work) {
+  if (options_.queue) MINUET_TRY(options_.queue->check_stream(stream));
+  engine_->time_as(timed);
+  MINUET_TRY(engine_->begin(stream));
+  // Ends what was begun, after an exception too.
+  auto end = llvm::make_scope_exit([&] { llvm::consumeError(engine_->end()); });
+  idle_ = false;
+  llvm::Error error = work();
+  end.release();
+  error = llvm::joinErrors(std::move(error), engine_->end());
+  in_graph_ = in_graph_ || (prepared_ && engine_->was_captured());
+  return error;
+}
+
+/// What a prepare makes is there once for all runs, and not at each replay.
+llvm::Error Execution::refuse_capture() const {
+  if (!engine_->was_captured()) return llvm::Error::success();
+  return make_error(StatusCode::FailedPrecondition,
+                    "the stream is being captured: prepare before the capture, which may hold runs only");
+}
+
+// ---- prepare -----------------------------------------------------------------------------------
+
+llvm::Error Execution::check_takes(bool maps) const {
+  if (maps != program_.takes_maps) {
+    return maps ? make_error(StatusCode::FailedPrecondition,
+                             "this is the execution of a network, which builds its kernel maps itself: use "
+                             "prepare")
+                : make_error(StatusCode::FailedPrecondition,
+                             "this is the execution of a single convolution, whose kernel map is the "
+                             "caller's: use prepare_maps");
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Execution::forget(bool for_maps) {
+  MINUET_TRY(check_takes(for_maps));
+  prepared_ = false;
+  return llvm::Error::success();
+}
+
+llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) {
+  if (has_capacities()) return prepare_within(coordinates, nullptr, count, stream);
+  MINUET_TRY(cloud_->check_count(count));
+  MINUET_TRY(check_coordinates(coordinates, count));
+  MINUET_TRY(call(stream, Timed::Prepare, [&]() -> llvm::Error {
+    MINUET_TRY(refuse_capture());
+    MINUET_TRY(leave_captured());
+    MINUET_TRY(ensure_capacity(std::max<i64>(count, 1)));
+    for (bool fits = false; !fits;) {
+      MINUET_TRY(cloud_->build(coordinates, count));
+      idle_ = true;
+      take_cloud(count);
+      MINUET_TRY(select_candidates());
+      MINUET_TRY(add_work());
+      const i64 needed = needed_bytes();
+      fits = needed <= arena_.bytes();
+      if (!fits) MINUET_TRY(reserve_for_cloud(needed));
+    }
+    MINUET_TRY(place_cloud());
+    MINUET_TRY(prepare_layers());
+    return fused_->make_views();
+  }));
+  prepared_ = true;
+  return llvm::Error::success();
+}
+
+void Execution::take_cloud(i64 count) {
+  for (std::size_t i = 0; i < levels_.size(); ++i) {
+    const i64 rows = cloud_->rows(static_cast<i32>(i));
+    levels_[i] = {rows,    rows,    cloud_->count(static_cast<i32>(i)), nullptr,
+                  nullptr, nullptr, program_.levels[i].tensor_stride};
+  }
+  levels_[0].caller_rows = count;
+  take_callers_rows();
+  for (std::size_t i = 0; i < maps_.size(); ++i) maps_[i] = cloud_->map(static_cast<i32>(i));
+}
+
+void Execution::take_callers_rows() {
+  levels_[0].caller_count = cloud_->counts();
+  levels_[0].source_row = cloud_->source_row();
+  levels_[0].row_of = cloud_->row_of();
+}
+
+i64 Execution::most_rows() const {
+  i64 rows = 0;
+  for (const Level& level : levels_) rows = std::max(rows, level.rows);
+  return rows;
+}
+
+/// Of each offset, on the host.
+llvm::Expected<const i32*> Execution::counts_of(i32 map) {
+  if (cloud_) return cloud_->pairs(map);
+  if (!given_[map]->has_counts()) ++map_waits_;
+  MINUET_ASSIGN(const llvm::ArrayRef<i32> counts, given_[map]->counts());
+  return counts.data();
+}
+
+llvm::Expected<i64> Execution::pairs_of(i32 map) {
+  MINUET_ASSIGN(const i32* const counts, counts_of(map));
+  return std::accumulate(counts, counts + maps_[map].geometry.volume, i64{0});
+}
+
+llvm::Expected<StageTimes> Execution::query_times() {
+  MINUET_ASSIGN(PassTimes times, engine_->pass_times());
+  op_times_ = std::move(times.ops);
+  return times.all;
+}
+
+StageTimes Execution::layer_times(i32 layer) const {
+  const i32 op = ops_[layer] + selected_[layer];
+  return selected_[layer] >= 0 && op < static_cast<i32>(op_times_.size()) ? op_times_[op] : StageTimes{};
+}
+
+llvm::Expected<i64> Execution::layer_pairs(i32 layer) {
+  if (!prepared_ || has_capacities()) return 0;
+  return pairs_of(program_.layers[layer].map);
+}
+
+/// A capacity has room for more than most clouds have: a quarter more than the largest one, suggested by it.
+i64 Execution::likely_rows(i32 tensor) const {
+  const i64 rows = rows_of(tensor);
+  return has_capacities() ? std::max<i64>(rows * 3 / 4, 1) : rows;
+}
+
+llvm::Error Execution::select_candidates() {
+  for (std::size_t i = 0; i < selected_.size(); ++i) {
+    const ProgramLayer& layer = program_.layers[i];
+    const std::vector<Candidate>& candidates = compiled_.candidates[i];
+    if (candidates.empty()) continue;
+    const i64 outputs = rows_of(layer.output);
+    std::optional<double> density;  // not known of capacity mode's clouds; of the caller's maps after a wait
+    if (cloud_ && !has_capacities() && needs_density(candidates)) {
+      MINUET_ASSIGN(const i64 pairs, pairs_of(layer.map));
+      density = static_cast<double>(pairs) / static_cast<double>(std::max<i64>(outputs, 1));
+    }
+    const Candidate& selected = select(candidates, likely_rows(layer.output), density);
+    selected_[i] = static_cast<i32>(&selected - candidates.data());
+  }
+  return llvm::Error::success();
+}
+
+/// What the layers' dataflows need, each of the maps of its own layers.
+llvm::Error Execution::add_work() {
+  gmas_->begin(most_rows());
+  fused_->begin();
+  for (i32 i = 0; i < layer_count(); ++i) {
+    const ProgramLayer& layer = program_.layers[i];
+    const MapView& map = maps_[layer.map];
+    const MapSpec& spec = program_.maps[layer.map];
+    const KernelMap* const given = cloud_ ? nullptr : given_[layer.map].get();
+    const KernelMap* const keeper = options_.queue ? given : nullptr;
+    if (rides(i)) continue;
+    if (is_fused(i)) {
+      if (keeper) {
+        const bool transposed = layer.convolution().kind == ConvolutionKind::Transposed;
+        MINUET_ASSIGN(maps_[layer.map], keeper->view_of(transposed));
+      }
+      MINUET_TRY(fused_->add_layer(i, map, coords_of(spec.fine), coords_of(spec.coarse), keeper));
+      continue;
+    }
+    gmas_->add_layer(i, rows_of(layer.output));
+    if (gmas_->has_map(layer.map)) continue;
+    if (given) {
+      MINUET_TRY(given->find_pairs());
+      maps_[layer.map] = given->view();
+    }
+    MINUET_ASSIGN(const i32* const counts, counts_of(layer.map));
+    MINUET_TRY(gmas_->add_map(layer.map, map, coords_of(spec.coarse), counts, keeper));
+  }
+  return llvm::Error::success();
+}
+
+/// A cloud begins with words of 0. What was left for earlier maps is told by its mark.
+llvm::Error Execution::begin_overflow() {
+  const u32 last = std::exchange(overflow_mark_, 0);
+  if (cloud_) {
+    overflow_mark_ = 1;
+  } else if (last == 0 || last == ~0u) {
+    MINUET_TRY(engine_->fill_words(overflow_, 0, layer_count()));
+    overflow_mark_ = 1;
+  } else {
+    overflow_mark_ = last + 1;
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Execution::prepare_layers() {
+  reset_places();
+  MINUET_TRY(begin_overflow());
+  MINUET_TRY(gmas_->finish());
+  for (i32 i = 0; i < layer_count(); ++i) {
+    if (!rides(i)) MINUET_TRY(engine_->prepare_op(request_of(i)));
+  }
+  return engine_->send_prepared();
+}
+
+llvm::Error Execution::check_prepared() const {
+  if (prepared_) return llvm::Error::success();
+  return cloud_ ? make_error(StatusCode::FailedPrecondition,
+                             "no cloud is prepared: call prepare with its coordinates first")
+                : make_error(StatusCode::FailedPrecondition,
+                             "no kernel map is prepared: call prepare_maps first");
+}
+
+// ---- run ---------------------------------------------------------------------------------------
+
+/// Whether the caller's own memory stands for the tensor's storage, with all that a concatenation puts there.
+bool Execution::is_in_place(i32 tensor) const { return !levels_[program_.tensors[tensor].level].source_row; }
+
+void Execution::reset_places() {
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    places_[i] = {storages_[i], program_.storages[i].ld};
+  }
+}
+
+void* Execution::address_of(i32 tensor) const {
+  const TensorSpec& spec = program_.tensors[tensor];
+  return places_[spec.storage].base + static_cast<i64>(spec.column) * dtype_bytes(program_.dtype);
+}
+
+OpRequest Execution::request_of(i32 number) const {
+  const ProgramLayer& layer = program_.layers[number];
+  OpRequest request;
+  request.op = ops_[number] + selected_[number];
+  request.map = &maps_[layer.map];
+  request.transposed = layer.convolution().kind == ConvolutionKind::Transposed;
+  request.input = address_of(layer.input);
+  request.input_rows = rows_of(layer.input);
+  request.input_ld = ld_of(layer.input);
+  request.output = address_of(layer.output);
+  request.output_rows = rows_of(layer.output);
+  request.output_ld = ld_of(layer.output);
+  // A part of a concatenation too.
+  request.pads_output = program_.tensors[layer.output].storage == program_.tensors[program_.output].storage;
+  if (layer.residual >= 0) {
+    request.residual = address_of(layer.residual);
+    request.residual_ld = ld_of(layer.residual);
+  }
+  if (has_shortcut(candidate_of(number).choice)) {
+    request.shortcut_output = address_of(program_.layers[number + 1].output);
+    request.shortcut_ld = ld_of(program_.layers[number + 1].output);
+    request.shortcut_overflow = overflow_ + number + 1;
+  }
+  request.overflow = overflow_ + number;
+  request.overflow_mark = overflow_mark_;
+  request.scratch = engine_scratch_;
+  if (is_fused(number)) {
+    request.fused = fused_->operands(number);
+  } else {
+    request.gmas = gmas_->operands(number);
+  }
+  return request;
+}
+
+llvm::Error Execution::load_inputs(llvm::ArrayRef<Tensor> inputs) {
+  reset_places();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const i32 tensor = program_.inputs[i];
+    const TensorSpec& spec = program_.tensors[tensor];
+    const Level& level = levels_[spec.level];
+    if (is_in_place(tensor)) {
+      places_[spec.storage] = {static_cast<char*>(inputs[i].data), inputs[i].ld};
+      continue;
+    }
+    MINUET_TRY(engine_->permute_rows({permute_inputs_[i], inputs[i].data, inputs[i].ld, level.source_row,
+                                      level.rows, address_of(tensor), ld_of(tensor), level.count}));
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Execution::run(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs, void* stream) {
+  MINUET_TRY(check_prepared());
+  MINUET_TRY(check_tensors(inputs, outputs));
+  return call(stream, Timed::Run, [&] { return run_layers(inputs, outputs[0]); });
+}
+
+llvm::Error Execution::run_layers(llvm::ArrayRef<Tensor> inputs, const Tensor& output) {
+  MINUET_TRY(load_inputs(inputs));
+  const TensorSpec& spec = program_.tensors[program_.output];
+  const bool in_place = is_in_place(program_.output);
+  if (in_place) places_[spec.storage] = {static_cast<char*>(output.data), output.ld};
+  for (i32 i = 0; i < layer_count(); ++i) {
+    if (rides(i)) continue;
+    const Trace::Span span(trace_, "layer", program_.layers[i].name);
+    const NvtxRange range(program_.layers[i].name.c_str());
+    MINUET_TRY(engine_->run_op(request_of(i)));
+  }
+  if (in_place) return llvm::Error::success();
+  const Level& level = levels_[spec.level];
+  return engine_->permute_rows({permute_output_, address_of(program_.output), ld_of(program_.output),
+                                level.row_of, level.caller_rows, output.data, output.ld, level.caller_count});
+}
+
+llvm::Error Execution::output_coordinates(i32* coordinates, void* stream) {
+  if (!cloud_) {
+    return make_error(StatusCode::FailedPrecondition,
+                      "the coordinate sets of a single convolution are the caller's: export them");
+  }
+  MINUET_TRY(check_prepared());
+  MINUET_TRY(check_coordinates(coordinates, output_rows()));
+  return call(stream, Timed::Nothing, [&]() -> llvm::Error {
+    const i32 level = program_.tensors[program_.output].level;
+    const i32 fields = 1 + program_.ndim;
+    if (!levels_[level].row_of) {
+      if (has_capacities()) MINUET_TRY(engine_->fill_words(coordinates, 0, levels_[level].rows * fields));
+      return cloud_->unpack(level, coordinates);
+    }
+    MINUET_TRY(cloud_->unpack(level, cloud_->coordinates()));
+    return engine_->permute_rows({permute_coordinates_, cloud_->coordinates(), fields, levels_[level].row_of,
+                                  levels_[level].caller_rows, coordinates, fields,
+                                  levels_[level].caller_count});
+  });
+}
+
+llvm::Expected<i32> Execution::find_overflow(void* stream) {
+  MINUET_TRY(check_prepared());
+  const i64 layers = layer_count();
+  MINUET_TRY(call(stream, Timed::Nothing, [&]() -> llvm::Error {
+    MINUET_TRY(engine_->read_back(host_overflow_, overflow_, layers * kWordBytes));
+    return engine_->wait();
+  }));
+  const u32* found = std::find(host_overflow_, host_overflow_ + layers, overflow_mark_);
+  return found == host_overflow_ + layers ? -1 : static_cast<i32>(found - host_overflow_);
+}
+
+}  // namespace minuet

@@ -1,0 +1,240 @@
+// One caller's use of a loaded plan: prepare for a cloud or for kernel maps, then run(features).
+//
+// For a network prepare(coordinates) builds every coordinate set and kernel map on the device and reads all
+// counts back in one copy; for a single convolution prepare_maps takes the caller's. Either selects each
+// layer's candidate and makes the views of the maps that the selected ones read; run only enqueues. All
+// device memory is one arena. It grows where a cloud exceeds it, and prepare then starts over; a warm prepare
+// allocates nothing.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "codegen/base/trace.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "runtime/engine/tensor.h"
+#include "runtime/execution/fused_work.h"
+#include "runtime/execution/gmas_work.h"
+#include "runtime/plan/compiled_plan.h"
+
+namespace minuet {
+
+struct ExecutionOptions {
+  i64 max_points = 0;
+  CloudMapOptions cloud;
+  void* workspace = nullptr;  // the caller's arena, or null for one of ours
+  i64 workspace_bytes = 0;
+  i64 scratch_bytes = 0;         // that a layer's buffers should not pass; 0: by the cloud's size
+  std::shared_ptr<Queue> queue;  // may be null
+};
+
+class Execution {
+ public:
+  static llvm::Expected<std::unique_ptr<Execution>> create(std::shared_ptr<const LoadedPlan> loaded,
+                                                           const ExecutionOptions& options);
+
+  /// Enough workspace for clouds of `points` coordinates with `neighbours` pairs per output and map.
+  static llvm::Expected<i64> workspace_bound(std::shared_ptr<const LoadedPlan> loaded, i64 points,
+                                             double neighbours);
+
+  /// Before a prepare's arguments are looked at: what was prepared is no more. FailedPrecondition, with
+  /// nothing forgotten, where the plan takes the other prepare.
+  llvm::Error forget(bool for_maps);
+  llvm::Error check_takes(bool maps) const;
+  llvm::Error prepare(const i32* coordinates, i64 count, void* stream);
+  /// Capacity mode; may be captured. `given_count`: on the device; null: there are `most`.
+  llvm::Error prepare_within(const i32* coordinates, const i32* given_count, i64 most, void* stream);
+  llvm::Error prepare_maps(std::vector<std::shared_ptr<const KernelMap>> maps, void* stream);
+  /// Of executions of one queue, the i-th for maps[i]: their views are made together.
+  static llvm::Error prepare_together(llvm::ArrayRef<Execution*> executions,
+                                      llvm::ArrayRef<std::shared_ptr<const KernelMap>> maps, void* stream);
+  llvm::Error run(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs, void* stream);
+  llvm::Error output_coordinates(i32* coordinates, void* stream);
+  /// The first layer that wrote a number that is infinite or NaN since prepare, or -1. Waits.
+  llvm::Expected<i32> find_overflow(void* stream);
+
+  /// Where each layer of a run gets a span; null: nowhere.
+  void set_trace(Trace* trace) { trace_ = trace; }
+  bool has_capacities() const { return options_.cloud.has_capacities(); }
+  /// One for each level: `factor` times what is prepared.
+  llvm::Error suggest_capacities(double factor, llvm::MutableArrayRef<i64> rows) const;
+  /// Of capacity mode's cloud: kStatus... bits; the caller's rows and each level's. Waits.
+  llvm::Error read_cloud(void* stream, u32& status, llvm::MutableArrayRef<i32> counts);
+  const CloudMaps* cloud() const { return cloud_ ? &*cloud_ : nullptr; }
+
+  const Plan& plan() const { return *loaded_->plan; }
+  bool is_prepared() const { return prepared_; }
+  llvm::Error check_prepared() const;  // FailedPrecondition before the first prepare
+  i64 output_rows() const { return levels_[program_.tensors[program_.output].level].caller_rows; }
+  /// What is prepared; no rows before that.
+  struct Level {
+    i64 rows = 0;                       // of the set
+    i64 caller_rows = 0;                // of the caller's tensors on it
+    i32* count = nullptr;               // of the set's rows, on the device
+    const i32* caller_count = nullptr;  // of the caller's, on the device; null: all are there
+    const i32* source_row = nullptr;    // null where the caller's order is the set's
+    const i32* row_of = nullptr;
+    AxisArray tensor_stride{};
+    const i32* caller_row = nullptr;  // by which views name rows, so that the caller's order stays
+  };
+  const Level& level(i32 level) const { return levels_[level]; }
+  /// Of what is prepared.
+  MapMethod map_method() const { return cloud_ ? cloud_->method() : MapMethod::Sorted; }
+  /// Of a layer's map; 0 before prepare and in capacity mode. Waits where the map is the caller's and nobody
+  /// has asked for its pairs yet.
+  llvm::Expected<i64> layer_pairs(i32 layer);
+  /// Of the last profiled pass; keeps those of the layers. Waits.
+  llvm::Expected<StageTimes> query_times();
+  /// As query_times() found them, where the layer runs what it ran then; else zeros.
+  StageTimes layer_times(i32 layer) const;
+  /// What a layer runs; null before prepare.
+  const Candidate* selected(i32 layer) const { return prepared_ ? &candidate_of(layer) : nullptr; }
+  /// Null before prepare, and where another dataflow than gather-GEMM-scatter runs it.
+  const GroupPlan* layer_groups(i32 layer) const {
+    return prepared_ && !is_fused(layer) ? gmas_->groups(program_.layers[layer].map) : nullptr;
+  }
+  /// The caller replays no graph that holds a run of this execution any more: their memory goes.
+  void release_captures();
+  const std::shared_ptr<Queue>& queue() const { return options_.queue; }
+  Engine& engine() { return *engine_; }
+  i64 workspace_bytes() const { return arena_.bytes(); }
+  /// Allocations of the arena since the last reset.
+  i64 growths() const { return arena_.growths(); }
+  void reset_growths() { arena_.reset_growths(); }
+  /// Waits for the pairs of maps since the last reset; the engine counts all others.
+  i64 map_waits() const { return map_waits_; }
+  void reset_map_waits() { map_waits_ = 0; }
+
+ private:
+  /// Where a storage lies in this run.
+  struct Place {
+    char* base = nullptr;
+    i64 ld = 0;
+  };
+
+  Execution(std::shared_ptr<const LoadedPlan> loaded, const ExecutionOptions& options);
+  static llvm::Expected<std::unique_ptr<Execution>> create_unplaced(std::shared_ptr<const LoadedPlan> loaded,
+                                                                    const ExecutionOptions& options);
+  llvm::Error add_layers();
+  llvm::Error bound_layer(i32 layer, i64 rows, double neighbours);
+  i64 layer_count() const { return static_cast<i64>(program_.layers.size()); }
+  llvm::Error call(void* stream, Timed timed, llvm::function_ref<llvm::Error()> work);
+
+  llvm::Error ensure_capacity(i64 count);
+  /// The arena: the fixed part; what a run works in, and before it, in the same memory, what makes the maps
+  /// and their views; then what runs read of these. A queue has what runs and views take of the second.
+  i64 place_fixed(char* base);
+  i64 place_maps(char* base);
+  i64 place_work(char* base);
+  void place_storages(Placement& parts);
+  i64 place_tables(char* base);
+  void measure_fixed();
+  i64 needed_bytes();
+  llvm::Error place_cloud();
+  void place_parts();
+  llvm::Error reserve(i64 bytes, i64 slack = 0);
+  llvm::Error reserve_for_cloud(i64 needed);
+  llvm::Error place_anew();
+  llvm::Error make_room();
+  void take_capacities();
+  void take_callers_rows();
+  llvm::Error select_within_capacities();
+  void take_cloud(i64 count);
+  llvm::Error take_given(std::vector<std::shared_ptr<const KernelMap>> maps);
+  llvm::Error place_given();
+  llvm::Error take_maps();
+  void keep_callers_order();
+  i64 rows_of(i32 tensor) const { return levels_[program_.tensors[tensor].level].rows; }
+  i64 likely_rows(i32 tensor) const;
+  i64 most_rows() const;
+  bool may_run(Dataflow dataflow) const;  // some layer
+  bool reads_masks() const;
+  RowOrder row_order() const;
+  bool wants_only_orders() const;
+  bool keeps_rows() const;
+  llvm::Expected<const i32*> counts_of(i32 map);
+  llvm::Expected<i64> pairs_of(i32 map);
+  llvm::Error select_candidates();
+  /// Whether the layer before it computes it too.
+  bool rides(i32 layer) const {
+    return program_.layers[layer].is_shortcut &&
+           has_shortcut(compiled_.candidates[layer - 1][selected_[layer - 1]].choice);
+  }
+  const Candidate& candidate_of(i32 layer) const {
+    const i32 runs = rides(layer) ? layer - 1 : layer;
+    return compiled_.candidates[runs][selected_[runs]];
+  }
+  bool is_fused(i32 layer) const { return dataflow_of(candidate_of(layer).choice) == Dataflow::Fused; }
+  Coords coords_of(i32 level) const {
+    const Level& at = levels_[level];
+    return {nullptr, at.count, at.rows, KeyType::U64, at.caller_row};
+  }
+  llvm::Error add_work();
+  llvm::Error leave_captured();
+  llvm::Error refuse_capture() const;
+  llvm::Error begin_overflow();
+  llvm::Error prepare_layers();
+
+  bool is_in_place(i32 tensor) const;
+  Tensor wanted(i32 tensor) const;
+  llvm::Error check_tensors(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs) const;
+  /// InvalidArgument, naming it, for memory of the caller's that overlaps the caller's workspace.
+  llvm::Error check_outside_workspace(const char* name, const void* data, i64 bytes) const;
+  llvm::Error check_coordinates(const void* coordinates, i64 rows) const;
+  llvm::Error check_count_on_device(const i32* count) const;
+  void reset_places();
+  void* address_of(i32 tensor) const;
+  i64 ld_of(i32 tensor) const { return places_[program_.tensors[tensor].storage].ld; }
+  llvm::Error load_inputs(llvm::ArrayRef<Tensor> inputs);
+  llvm::Error run_layers(llvm::ArrayRef<Tensor> inputs, const Tensor& output);
+  OpRequest request_of(i32 layer) const;
+
+  std::shared_ptr<const LoadedPlan> loaded_;
+  const Program& program_;
+  const CompiledPlan& compiled_;
+  const ExecutionOptions options_;
+  Arena arena_;  // goes after the engine, which waits for what uses it, and so does what follows
+  std::shared_ptr<const DeviceMemory> queue_scratch_, queue_engine_;  // where the queue has what a run needs
+  /// What graphs read that hold runs for earlier clouds.
+  struct Captured {
+    DeviceMemory arena;
+    std::shared_ptr<const DeviceMemory> scratch, engine_scratch;  // the queue's, or null
+    std::vector<std::shared_ptr<const KernelMap>> maps;
+  };
+  std::vector<Captured> captured_;
+  std::unique_ptr<Engine> engine_;
+  std::optional<CloudMaps> cloud_;  // builds the maps; none where they are the caller's
+  std::optional<GmasWork> gmas_;
+  std::optional<FusedWork> fused_;
+  std::vector<i32> ops_;  // the engine's number of each layer's first candidate
+  std::vector<i32> permute_inputs_;
+  i32 permute_output_ = 0, permute_coordinates_ = 0;
+
+  // What is prepared.
+  Trace* trace_ = nullptr;
+  bool prepared_ = false;
+  bool has_cloud_state_ = false;  // capacity mode: some prepare was enqueued
+  bool in_graph_ = false;         // a run for it was captured
+  std::vector<std::shared_ptr<const KernelMap>> given_;
+  std::vector<Level> levels_;
+  std::vector<MapView> maps_;
+  std::vector<i32> selected_;  // candidate, by layer; -1 before the first prepare, and of who has none
+  std::vector<char*> storages_;
+  std::vector<i64> tops_;             // of storages, where each ends
+  std::vector<Place> places_;         // by storage
+  std::vector<StageTimes> op_times_;  // by the engine's numbers
+
+  bool placed_ = false;
+  bool was_placed_ = false;    // ever
+  i64 least_arena_bytes_ = 0;  // what a graph has kept
+  i64 map_waits_ = 0;
+  bool idle_ = false;  // this call has waited for what the arena was used for
+  i64 fixed_bytes_ = 0, maps_bytes_ = 0;
+  u32 *overflow_ = nullptr, *host_overflow_ = nullptr;  // a word for each layer, and read back
+  u32 overflow_mark_ = 0;  // of the last prepare, 1 of a cloud's; 0: the words hold anything
+  void* engine_workspace_ = nullptr;
+  void* engine_scratch_ = nullptr;  // of a run
+};
+
+}  // namespace minuet

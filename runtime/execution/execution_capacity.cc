@@ -1,0 +1,120 @@
+// Executions in capacity mode: prepare only enqueues, for a cloud whose sizes the device alone knows.
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/execution/execution.h"
+
+namespace minuet {
+namespace {
+
+constexpr i64 kCapacityStep = 256;  // suggested capacities are multiples
+constexpr double kMostCapacityFactor = 1024;
+
+}  // namespace
+
+/// Capacity mode: all that any cloud will need is there from now on.
+llvm::Error Execution::make_room() {
+  const std::vector<i64>& rows = options_.cloud.level_capacity;
+  cloud_->set_capacity(*std::max_element(rows.begin(), rows.end()));
+  MINUET_TRY(cloud_->find_limits());
+  placed_ = false;
+  measure_fixed();
+  MINUET_TRY(reserve(fixed_bytes_ + maps_bytes_));
+  // Again once all lies where it will stay: which levels are the same is told by where their counts are.
+  for (bool fits = false; !fits;) {
+    take_capacities();
+    MINUET_TRY(select_within_capacities());
+    MINUET_TRY(add_work());
+    const i64 needed = needed_bytes();
+    fits = needed <= arena_.bytes();
+    if (!fits) MINUET_TRY(reserve(needed));
+  }
+  return place_cloud();
+}
+
+void Execution::take_capacities() {
+  const std::vector<i64>& rows = options_.cloud.level_capacity;
+  for (std::size_t i = 0; i < levels_.size(); ++i) {
+    levels_[i] = {rows[i], rows[i], cloud_->count(static_cast<i32>(i)), nullptr,
+                  nullptr, nullptr, program_.levels[i].tensor_stride};
+  }
+  take_callers_rows();
+  for (std::size_t i = 0; i < maps_.size(); ++i) {
+    maps_[i] = cloud_->map(static_cast<i32>(i));
+    maps_[i].sources = rows[program_.maps[i].fine];
+    maps_[i].queries = rows[program_.maps[i].coarse];
+  }
+}
+
+/// By the capacities alone: a graph runs the same kernels for every cloud.
+llvm::Error Execution::select_within_capacities() {
+  MINUET_TRY(select_candidates());
+  for (i32 i = 0; i < layer_count(); ++i) {
+    if (is_fused(i)) continue;
+    const bool was_tuned =
+        plan().tuning && !plan().dataflow &&
+        choose_dataflow(program_.layers[i].convolution(), compiled_.arch) == Dataflow::Fused;
+    return make_error(
+        StatusCode::FailedPrecondition,
+        "layer {0} runs by {1}{2}, whose GEMMs need counts on the host: for capacity mode make the "
+        "plan with the fused dataflow{3}",
+        program_.layers[i].name, dataflow_name(dataflow_of(candidate_of(i).choice)),
+        was_tuned ? ", as tuning results have it" : "", was_tuned ? ", which goes before results" : "");
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Execution::prepare_within(const i32* coordinates, const i32* given_count, i64 most,
+                                      void* stream) {
+  if (!has_capacities()) {
+    return make_error(StatusCode::FailedPrecondition,
+                      "a count on the device needs capacity mode: make the execution with level_capacity");
+  }
+  const i64 capacity = options_.cloud.level_capacity[0];
+  if (most > capacity) {
+    return make_error(StatusCode::OutOfRange, "{0} coordinates are more than level 0's capacity of {1}", most,
+                      capacity);
+  }
+  MINUET_TRY(check_coordinate_count(most));
+  MINUET_TRY(check_coordinates(coordinates, given_count ? capacity : most));
+  if (given_count) MINUET_TRY(check_count_on_device(given_count));
+  MINUET_TRY(call(stream, Timed::Prepare, [&]() -> llvm::Error {
+    MINUET_TRY(cloud_->enqueue(coordinates, given_count, given_count ? capacity : most));
+    MINUET_TRY(add_work());
+    place_parts();  // as make_room() did
+    MINUET_TRY(prepare_layers());
+    return fused_->make_views();
+  }));
+  prepared_ = has_cloud_state_ = true;
+  return llvm::Error::success();
+}
+
+llvm::Error Execution::suggest_capacities(double factor, llvm::MutableArrayRef<i64> rows) const {
+  MINUET_TRY(check_prepared());
+  if (!cloud_ || has_capacities()) {
+    return make_error(StatusCode::FailedPrecondition,
+                      "capacities are suggested by a network's execution in exact mode, after a prepare");
+  }
+  if (!(factor >= 1 && factor <= kMostCapacityFactor)) {
+    return make_error(StatusCode::InvalidArgument, "the factor is {0}; it must be 1 to {1}", factor,
+                      kMostCapacityFactor);
+  }
+  if (rows.size() != levels_.size()) {
+    return make_error(StatusCode::InvalidArgument,
+                      "there is room for {0} capacities; the plan has {1} levels", rows.size(),
+                      levels_.size());
+  }
+  for (std::size_t i = 0; i < levels_.size(); ++i) {
+    const double wanted = factor * static_cast<double>(std::max(levels_[i].rows, levels_[i].caller_rows));
+    const i64 steps = static_cast<i64>(std::ceil(wanted / kCapacityStep));
+    rows[i] = std::clamp<i64>(steps * kCapacityStep, kCapacityStep, cloud_->most_coordinates());
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Execution::read_cloud(void* stream, u32& status, llvm::MutableArrayRef<i32> counts) {
+  if (!has_cloud_state_) MINUET_TRY(check_prepared());  // a graph's replays go on after a refused prepare
+  return call(stream, Timed::Nothing, [&] { return cloud_->read_state(status, counts); });
+}
+
+}  // namespace minuet

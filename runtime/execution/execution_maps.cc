@@ -1,0 +1,106 @@
+// Executions of single convolutions: prepare for kernel maps of the caller's.
+#include "runtime/execution/execution.h"
+
+namespace minuet {
+
+llvm::Error Execution::prepare_maps(std::vector<std::shared_ptr<const KernelMap>> maps, void* stream) {
+  MINUET_TRY(call(stream, Timed::Prepare, [&]() -> llvm::Error {
+    MINUET_TRY(refuse_capture());
+    MINUET_TRY(take_given(std::move(maps)));
+    MINUET_TRY(place_given());
+    MINUET_TRY(KernelMap::find_masks(given_, *engine_));
+    return fused_->make_views();
+  }));
+  prepared_ = true;
+  return llvm::Error::success();
+}
+
+llvm::Error Execution::prepare_together(llvm::ArrayRef<Execution*> executions,
+                                        llvm::ArrayRef<std::shared_ptr<const KernelMap>> maps, void* stream) {
+  if (executions.empty()) return llvm::Error::success();
+  Execution& first = *executions.front();
+  // The views first: the device makes them while the host goes on.
+  MINUET_TRY(first.call(stream, Timed::Prepare, [&]() -> llvm::Error {
+    MINUET_TRY(first.refuse_capture());
+    std::vector<FusedWork*> works;
+    for (std::size_t i = 0; i < executions.size(); ++i) {
+      Execution& own = *executions[i];
+      if (llvm::Error error = own.take_given({maps[i]})) {
+        return annotate(std::move(error), "execution " + std::to_string(i));
+      }
+      works.push_back(&*own.fused_);
+    }
+    MINUET_TRY(KernelMap::find_masks(maps, *first.engine_));
+    return FusedWork::make_views(works, *first.options_.queue);
+  }));
+  for (Execution* const execution : executions) {
+    const Timed timed = execution == &first ? Timed::MoreOfPrepare : Timed::Prepare;
+    MINUET_TRY(execution->call(stream, timed, [&] { return execution->place_given(); }));
+  }
+  for (Execution* const execution : executions) execution->prepared_ = true;
+  return llvm::Error::success();
+}
+
+/// What needs no memory of the execution's own. The views of a queue's maps have theirs.
+llvm::Error Execution::take_given(std::vector<std::shared_ptr<const KernelMap>> maps) {
+  if (maps.size() != maps_.size()) {
+    return make_error(StatusCode::InvalidArgument, "{0} kernel maps are given; the plan takes {1}",
+                      maps.size(), maps_.size());
+  }
+  MINUET_TRY(leave_captured());
+  given_ = std::move(maps);
+  MINUET_TRY(take_maps());
+  MINUET_TRY(select_candidates());
+  keep_callers_order();
+  return add_work();
+}
+
+llvm::Error Execution::place_given() {
+  // Its pinned tables are written again below.
+  MINUET_TRY(engine_->wait_for_sends());
+  MINUET_TRY(reserve_for_cloud(needed_bytes()));
+  MINUET_TRY(place_cloud());
+  return prepare_layers();
+}
+
+llvm::Error Execution::take_maps() {
+  const auto level_of = [](const CoordinateSet& set) {
+    return Level{set.rows(),       set.caller_rows(), set.count(),        nullptr,
+                 set.source_row(), set.row_of(),      set.tensor_stride()};
+  };
+  for (std::size_t i = 0; i < maps_.size(); ++i) {
+    const KernelMap& map = *given_[i];
+    const MapSpec& spec = program_.maps[i];
+    if (map.device() != loaded_->device) {
+      return make_error(StatusCode::InvalidArgument,
+                        "the kernel map lives on another device than the execution");
+    }
+    if (map.queue() != options_.queue) {
+      return make_error(
+          StatusCode::InvalidArgument,
+          "the kernel map was made {0} a queue, the execution {1}: make both with the same one, "
+          "or both without",
+          map.queue() ? "with" : "without", options_.queue ? "with another" : "without");
+    }
+    for (const ProgramLayer& layer : program_.layers) {
+      if (layer.map == static_cast<i32>(i)) MINUET_TRY(map.check_serves(layer.convolution()));
+    }
+    levels_[spec.fine] = level_of(map.fine());
+    levels_[spec.coarse] = level_of(map.coarse());
+    maps_[i] = map.view();
+  }
+  return llvm::Error::success();
+}
+
+/// Ordered views lead to rows wherever these are: where the fused dataflow runs the layer, they name rows as
+/// the caller has them. But for kept duplicates, whose rows nothing leads to.
+void Execution::keep_callers_order() {
+  if (row_order() == RowOrder::AsTheyCome || !is_fused(0)) return;
+  for (Level& level : levels_) {
+    if (level.rows != level.caller_rows) continue;
+    level.caller_row = std::exchange(level.source_row, nullptr);
+    level.row_of = nullptr;
+  }
+}
+
+}  // namespace minuet

@@ -1,0 +1,48 @@
+// What a run is given: the caller's tensors are those that were prepared for, and lie apart.
+#include "runtime/engine/overlap.h"
+#include "runtime/execution/execution.h"
+
+namespace minuet {
+
+Tensor Execution::wanted(i32 tensor) const {
+  const TensorSpec& spec = program_.tensors[tensor];
+  return {nullptr, levels_[spec.level].caller_rows, 0, spec.channels, program_.dtype};
+}
+
+llvm::Error Execution::check_tensors(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs) const {
+  if (inputs.size() != program_.inputs.size() || outputs.size() != 1) {
+    return make_error(StatusCode::InvalidArgument,
+                      "run takes {0} input{1} and 1 output, and {2} and {3} are given",
+                      program_.inputs.size(), program_.inputs.size() > 1 ? "s (the residual second)" : "",
+                      inputs.size(), outputs.size());
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    MINUET_TRY(check_tensor("input " + std::to_string(i), inputs[i], wanted(program_.inputs[i])));
+  }
+  MINUET_TRY(check_tensor("output 0", outputs[0], wanted(program_.output)));
+  const bool has_residual = program_.takes_maps;  // the second input of a single convolution
+  return check_apart(inputs, outputs, memory_of(options_.workspace, options_.workspace_bytes), has_residual);
+}
+
+llvm::Error Execution::check_outside_workspace(const char* name, const void* data, i64 bytes) const {
+  const MemoryRows workspace = memory_of(options_.workspace, options_.workspace_bytes);
+  if (!overlap(memory_of(data, bytes), workspace)) return llvm::Error::success();
+  return overlap_error("the workspace of the execution's options", name);
+}
+
+llvm::Error Execution::check_coordinates(const void* coordinates, i64 rows) const {
+  const i64 bytes = rows * (1 + program_.ndim) * static_cast<i64>(sizeof(i32));
+  return check_outside_workspace("coordinates", coordinates, bytes);
+}
+
+/// Each prepare writes the words of the cloud, and reads the caller's count.
+llvm::Error Execution::check_count_on_device(const i32* count) const {
+  const MemoryRows given = memory_of(count, sizeof(i32));
+  MINUET_TRY(check_outside_workspace("count", count, sizeof(i32)));
+  const i64 words = 1 + static_cast<i64>(levels_.size());
+  const bool is_own = overlap(given, memory_of(cloud_->counts(), words * static_cast<i64>(sizeof(i32)))) ||
+                      overlap(given, memory_of(cloud_->status(), sizeof(u32)));
+  return is_own ? overlap_error("the cloud's status and counts", "count") : llvm::Error::success();
+}
+
+}  // namespace minuet

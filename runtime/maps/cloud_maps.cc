@@ -1,0 +1,324 @@
+#include "runtime/maps/cloud_maps.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "runtime/engine/set_index.h"
+
+namespace minuet {
+namespace {
+
+bool fills_cells(const Program& program, const MapSpec& spec) {
+  return program.levels[spec.coarse].parent == spec.fine &&
+         minuet::fills_cells(program.ndim, spec.kernel_size, spec.dilation,
+                             program.levels[spec.fine].tensor_stride,
+                             program.levels[spec.coarse].tensor_stride);
+}
+
+/// Whether somebody transposes the rows of a map, where an index does not tell them.
+bool is_transposed(const Program& program, i32 map) {
+  const auto reads = [&](const ProgramLayer& layer) {
+    return layer.map == map && layer.convolution().kind == ConvolutionKind::Transposed;
+  };
+  return !fills_cells(program, program.maps[map]) && llvm::any_of(program.layers, reads);
+}
+
+}  // namespace
+
+CloudMaps::CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine, bool only_orders,
+                     bool keeps_rows)
+    : program_(program),
+      options_(options),
+      engine_(engine),
+      levels_(program.levels.size()),
+      map_rows_(program.maps.size()),
+      keeps_rows_(keeps_rows) {
+  report_words_ = bounds_at() + kBoundsWords;
+  for (const MapSpec& spec : program.maps) {
+    MapView map;
+    map.geometry =
+        make_geometry(program.ndim, spec.kernel_size, spec.dilation, program.levels[spec.fine].tensor_stride);
+    report_offset_.push_back(report_words_);
+    report_words_ += map.geometry.volume;
+    maps_.push_back(map);
+    looks_up_.push_back(only_orders && !is_transposed(program, static_cast<i32>(looks_up_.size())));
+  }
+  layout_needs(program, guard_, period_);
+  indexes_ = may_index();
+  if (options.has_capacities() && !options.has_bounds) key_bits_.note(options.key_bits);
+}
+
+llvm::Error CloudMaps::allocate_host() {
+  MINUET_ASSIGN(void* report, engine_.allocate_pinned(report_words_ * static_cast<i64>(sizeof(i32))));
+  host_report_ = static_cast<i32*>(report);
+  return llvm::Error::success();
+}
+
+MapLimits CloudMaps::limits(i32 key_bits) const {
+  MapLimits limits{key_bits, capacity_, static_cast<i32>(levels_.size()), static_cast<i32>(maps_.size()), 1};
+  for (const MapView& map : maps_) limits.max_volume = std::max(limits.max_volume, map.geometry.volume);
+  return limits;
+}
+
+/// Without bounds nobody would see that a cloud of capacity mode does not fit.
+bool CloudMaps::may_index() const {
+  return (options_.has_bounds || !options_.has_capacities()) && options_.method == MapMethod::Indexed &&
+         engine_.has_cell_index() && levels_.size() <= kMostIndexedLevels;
+}
+
+bool CloudMaps::is_dense(const KeyLayout& layout, i64 most) const {
+  i64 words = 0;
+  for (const LevelSpec& level : program_.levels) {
+    words += level_index_words(layout, level.tensor_stride);
+  }
+  return words <= most_index_words(most);
+}
+
+i64 CloudMaps::most_coordinates() const {
+  return std::min(kMaxCoordinates, most_map_rows(limits(kMostKeyBits).max_volume));
+}
+
+llvm::Error CloudMaps::check_count(i64 count) const {
+  return check_cloud_rows(count, limits(kMostKeyBits).max_volume);
+}
+
+void CloudMaps::place(Placement& parts) {
+  report_ = parts.take<i32>(cleared_words());
+  const auto word = [&](i64 at) { return report_ ? report_ + at : nullptr; };
+  state_ = {reinterpret_cast<u32*>(report_), word(1), word(bounds_at()), parts.take<CloudLayout>(1)};
+  identity_ = parts.take<i32>(capacity_);
+  source_row_ = parts.take<i32>(capacity_of(0));
+  row_of_ = parts.take<i32>(capacity_of(0));
+  coordinates_ = parts.take<i32>(capacity_of(0) * (1 + program_.ndim));
+  for (std::size_t i = 0; i < levels_.size(); ++i) {
+    const i64 capacity = capacity_of(i);
+    levels_[i] = {keeps_keys(i) ? parts.take<u64>(capacity) : nullptr, word(kLevelsAt + static_cast<i64>(i)),
+                  capacity,
+                  key_type_of(key_bits_.bits())};  // capacity mode's; else the cloud's, by enqueue()
+  }
+  for (std::size_t i = 0; i < maps_.size(); ++i) maps_[i].counts = word(report_offset_[i]);
+  if (keeps_rows_) place_masks(parts), place_rows(parts, /*looked_up=*/false);
+}
+
+void CloudMaps::place_workspace(Placement& parts) {
+  for (std::size_t i = 0; i < levels_.size(); ++i) {
+    if (!keeps_keys(i)) levels_[i].keys = parts.take<u64>(capacity_of(i));
+  }
+  if (!keeps_rows_) place_masks(parts), place_rows(parts, /*looked_up=*/false);
+  MapLimits most = limits(kMostKeyBits);
+  if (may_index()) {
+    most.indexed_sets = static_cast<i32>(levels_.size());
+    most.index_words = most_index_words(capacity_);
+  }
+  map_workspace_ = parts.take<char>(engine_.map_workspace_bytes(most));
+  parts.share([&](Placement& sorted) { place_rows(sorted, /*looked_up=*/true); },
+              [&](Placement& indexed) {
+                if (!may_index()) return;
+                cells_ = place_cell_index(indexed, most.index_words, most.indexed_sets * capacity_);
+              });
+  lay_rows();
+}
+
+void CloudMaps::place_masks(Placement& parts) {
+  for (std::size_t i = 0; i < maps_.size(); ++i) {
+    const MapSpec& spec = program_.maps[i];
+    if (!spec.is_identity())
+      maps_[i].masks = parts.take<u32>(mask_words(maps_[i].geometry.volume) * capacity_of(spec.coarse));
+  }
+}
+
+/// Of maps that an index has rows for, or of the others.
+void CloudMaps::place_rows(Placement& parts, bool looked_up) {
+  for (std::size_t i = 0; i < maps_.size(); ++i) {
+    const MapSpec& spec = program_.maps[i];
+    if (looks_up_[i] != looked_up || spec.is_identity()) continue;
+    map_rows_[i] = parts.take<i32>(maps_[i].geometry.volume * capacity_of(spec.coarse));
+  }
+}
+
+/// Of an index rows are looked up where only orders are made of them.
+void CloudMaps::lay_rows() {
+  for (std::size_t i = 0; i < maps_.size(); ++i) {
+    const MapSpec& spec = program_.maps[i];
+    maps_[i].rows = indexes_ && looks_up_[i] ? nullptr : map_rows_[i];
+    maps_[i].index = {};
+    if (!indexes_) continue;
+    maps_[i].index = {{state_.layout, key(), cells_},
+                      spec.fine,
+                      spec.coarse,
+                      levels_[spec.fine].keys,
+                      levels_[spec.coarse].keys,
+                      fills_cells(program_, spec)};
+  }
+}
+
+llvm::Error CloudMaps::fill(Device& device) {
+  std::vector<i32> identity(static_cast<std::size_t>(capacity_));
+  std::iota(identity.begin(), identity.end(), 0);
+  return device.upload(identity_, identity.data(), capacity_ * static_cast<i64>(sizeof(i32)));
+}
+
+llvm::Error CloudMaps::find_layout(const i32* coordinates, const i32* given_count, i64 most) {
+  LayoutRequest request;
+  request.coordinates = coordinates;
+  request.given_count = given_count;
+  request.most = most;
+  request.declared = options_.has_bounds ? &options_.bounds : nullptr;
+  std::copy_n(guard_, kMaxDim, request.guard);
+  std::copy_n(period_, kMaxDim, request.period);
+  request.key_bits = key_bits_.bits() ? key_bits_.bits() : kMostKeyBits;
+  request.cloud = state_;
+  return engine_.find_layout(request);
+}
+
+llvm::Expected<KeyLayout> CloudMaps::needed_layout(i64 count) const {
+  const Bounds bounds = options_.has_bounds ? options_.bounds
+                        : count > 0         ? read_bounds(host_report_ + bounds_at())
+                                            : Bounds{};
+  return make_cloud_layout(program_.ndim, bounds, guard_, period_);
+}
+
+llvm::Error CloudMaps::build(const i32* coordinates, i64 count) {
+  if (key_bits_.bits() == 0) {
+    if (!options_.has_bounds) {
+      MINUET_TRY(engine_.fill_words(report_, 0, report_words_));  // all of it is read back
+      MINUET_TRY(find_layout(coordinates, nullptr, count));
+      MINUET_TRY(read_words());
+    }
+    MINUET_ASSIGN(const KeyLayout layout, needed_layout(count));
+    note(layout, count);
+  }
+  for (bool holds = false; !holds;) {
+    MINUET_TRY(enqueue(coordinates, nullptr, count));
+    MINUET_TRY(read_words());
+    MINUET_ASSIGN(const KeyLayout layout, needed_layout(count));
+    const bool keys_fit = rounded_key_bits(layout) <= key_bits_.bits();
+    note(layout, count);
+    holds = keys_fit && (indexes_ || !indexes_built_);
+  }
+  return take_report(count);
+}
+
+/// For the next cloud, which is taken to be like one of this layout.
+void CloudMaps::note(const KeyLayout& layout, i64 coordinates) {
+  key_bits_.note(rounded_key_bits(layout));
+  const bool dense = may_index() && is_dense(layout, coordinates);
+  dense_clouds_ = dense ? dense_clouds_ + 1 : 0;
+  indexes_ = dense && (indexes_ || dense_clouds_ >= KeyBits::kPatience);
+}
+
+/// Key bits of the bounds that are declared, where no bits are given; whether clouds get an index.
+llvm::Error CloudMaps::find_limits() {
+  if (key_bits_.bits() != 0) return llvm::Error::success();
+  MINUET_ASSIGN(const KeyLayout layout, needed_layout(0));
+  note(layout, capacity_);
+  return llvm::Error::success();
+}
+
+llvm::Error CloudMaps::enqueue(const i32* coordinates, const i32* given_count, i64 most) {
+  // In exact mode room is there for capacity_; the work is the cloud's, however large the clouds before it
+  // were.
+  MapLimits limits = this->limits(key_bits_.bits());
+  limits.capacity = std::max<i64>(most, 1);
+  for (std::size_t i = 0; i < levels_.size(); ++i) {
+    levels_[i].capacity = options_.has_capacities() ? capacity_of(i) : limits.capacity;
+    levels_[i].key = limits.key();
+    limits.capacity = std::max(limits.capacity, levels_[i].capacity);
+  }
+  if (indexes_) {
+    limits.sets = 0;  // but maps, whose pairs gather-GEMM-scatter counts
+    limits.indexed_sets = static_cast<i32>(levels_.size());
+    limits.index_words = most_index_words(limits.capacity);
+  }
+  MINUET_TRY(engine_.fill_words(report_, 0, cleared_words()));
+  MINUET_TRY(find_layout(coordinates, given_count, most));
+  MINUET_TRY(engine_.begin_maps(limits, map_workspace_));
+
+  BuildCoordsRequest build;
+  build.coordinates = coordinates;
+  build.count = state_.points;
+  build.most = most;
+  build.layout = state_.layout;
+  build.coords = levels_[0];
+  build.source_row = source_row_;
+  build.row_of = row_of_;
+  build.status = state_.status;
+  build.refuses_duplicates = options_.has_capacities() && !options_.keep_first_duplicate;
+  indexes_built_ = indexes_;
+  lay_rows();
+  MINUET_TRY(indexes_ ? build_indexed(build) : build_sorted(build));
+  if (options_.has_capacities()) {
+    const i64 counts = 1 + static_cast<i64>(levels_.size());
+    MINUET_TRY(engine_.void_failed(state_.status, state_.points, counts));
+  }
+  return indexes_ ? search_indexed() : search_sorted();
+}
+
+llvm::Error CloudMaps::build_sorted(const BuildCoordsRequest& build) {
+  MINUET_TRY(engine_.build_coords(build));
+  for (std::size_t i = 1; i < levels_.size(); ++i) {
+    const LevelSpec& spec = program_.levels[i];
+    MINUET_TRY(engine_.downsample(
+        {levels_[spec.parent], state_.layout, spec.tensor_stride, levels_[i], state_.status}));
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error CloudMaps::search_sorted() {
+  for (std::size_t i = 0; i < maps_.size(); ++i) {
+    const MapSpec& spec = program_.maps[i];
+    if (spec.is_identity()) continue;
+    MapView& map = maps_[i];
+    MINUET_TRY(engine_.search({levels_[spec.fine], levels_[spec.coarse], state_.layout, 0, &map}));
+    MINUET_TRY(engine_.make_masks(levels_[spec.coarse], map.geometry.volume, map, map.counts));
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error CloudMaps::build_indexed(const BuildCoordsRequest& build) {
+  std::vector<IndexSetsRequest::Level> levels;
+  for (std::size_t i = 0; i < levels_.size(); ++i) {
+    levels.push_back({program_.levels[i].tensor_stride, levels_[i]});
+  }
+  return engine_.index_sets({build, state_.points, cells_, levels});
+}
+
+llvm::Error CloudMaps::search_indexed() {
+  std::vector<IndexedSearch> searches;
+  for (std::size_t i = 0; i < maps_.size(); ++i) {
+    const MapSpec& spec = program_.maps[i];
+    if (!spec.is_identity()) searches.push_back({levels_[spec.coarse], &maps_[i]});
+  }
+  return engine_.search_index(searches);
+}
+
+/// The one read-back. Waits.
+llvm::Error CloudMaps::read_words() {
+  MINUET_TRY(engine_.read_back(host_report_, report_, report_words_ * static_cast<i64>(sizeof(i32))));
+  return engine_.wait();
+}
+
+llvm::Error CloudMaps::read_state(u32& status, llvm::MutableArrayRef<i32> counts) {
+  MINUET_TRY(read_words());
+  status = static_cast<u32>(host_report_[0]);
+  std::copy_n(host_report_ + 1, counts.size(), counts.begin());
+  return llvm::Error::success();
+}
+
+llvm::Error CloudMaps::take_report(i64 count) {
+  MINUET_TRY(check_coordinate_status(static_cast<u32>(host_report_[0])));
+  MINUET_TRY(check_duplicates(rows(0), count, options_.keep_first_duplicate));
+  for (std::size_t i = 0; i < maps_.size(); ++i) {
+    const MapSpec& spec = program_.maps[i];
+    maps_[i].sources = rows(spec.fine);
+    maps_[i].queries = rows(spec.coarse);
+    if (spec.is_identity()) host_report_[report_offset_[i]] = static_cast<i32>(maps_[i].queries);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error CloudMaps::unpack(i32 level, i32* coordinates) const {
+  return engine_.unpack(levels_[level], state_.layout, coordinates);
+}
+
+}  // namespace minuet

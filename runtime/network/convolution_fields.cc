@@ -1,0 +1,139 @@
+#include "runtime/network/convolution_fields.h"
+
+#include <cmath>
+#include <iterator>
+#include <limits>
+
+#include "codegen/base/json_text.h"
+
+namespace minuet {
+namespace {
+
+using llvm::json::Object;
+using llvm::json::Value;
+
+constexpr float kUsualSlope = 0.01f;  // PyTorch's
+constexpr const char* kActivationNames[] = {"none", "relu", "leaky_relu"};
+
+llvm::Expected<bool> read_flag(const Value& value, llvm::StringRef field) {
+  if (const auto flag = value.getAsBoolean()) return *flag;
+  return make_error(StatusCode::InvalidArgument, "\"{0}\" must be true or false", field);
+}
+
+llvm::Error read_norm(const Object& object, ConvolutionFields& fields) {
+  if (!object.get("norm")) return llvm::Error::success();
+  const std::string name = text_or_empty(object, "norm");
+  if (name == "layer_norm" || name == "instance_norm" || name == "group_norm") {
+    return make_error(
+        StatusCode::Unimplemented,
+        "\"norm\" is \"{0}\", which is not built yet: it normalizes by statistics of the features "
+        "at hand, and so cannot be folded into a convolution",
+        name);
+  }
+  if (name != "batch_norm" && name != "none") {
+    return make_error(StatusCode::InvalidArgument, "\"norm\" must be \"batch_norm\" or \"none\"");
+  }
+  fields.batch_norm = name == "batch_norm";
+  return llvm::Error::success();
+}
+
+/// What a batch norm has beside its name.
+llvm::Error read_batch_norm(const Object& object, ConvolutionFields& fields) {
+  for (const char* field : {"affine", "epsilon", "track_running_stats"}) {
+    if (object.get(field) && !fields.batch_norm) {
+      return make_error(StatusCode::InvalidArgument,
+                        "\"{0}\" belongs to a batch norm, and \"norm\" is \"none\"", field);
+    }
+  }
+  if (const Value* const affine = object.get("affine")) {
+    MINUET_ASSIGN(fields.affine, read_flag(*affine, "affine"));
+  }
+  if (const Value* const epsilon = object.get("epsilon")) {
+    MINUET_ASSIGN(fields.epsilon, read_epsilon(*epsilon, "epsilon"));
+  }
+  if (const Value* const tracked = object.get("track_running_stats")) {
+    MINUET_ASSIGN(const bool has_statistics, read_flag(*tracked, "track_running_stats"));
+    if (!has_statistics) {
+      return make_error(
+          StatusCode::Unimplemented,
+          "\"track_running_stats\" is false: a batch norm without running statistics normalizes by "
+          "those of the features at hand, and so cannot be folded into a convolution");
+    }
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<Activation> find_activation(llvm::StringRef name) {
+  for (int i = 0; i < static_cast<int>(std::size(kActivationNames)); ++i) {
+    if (name == kActivationNames[i]) return static_cast<Activation>(i);
+  }
+  for (const char* other : {"gelu", "silu", "sigmoid", "tanh"}) {
+    if (name != other) continue;
+    return make_error(
+        StatusCode::Unimplemented,
+        "\"activation\" is \"{0}\", which no kernel computes yet; there are relu, leaky_relu, none", name);
+  }
+  return make_error(StatusCode::InvalidArgument,
+                    "\"activation\" must be \"relu\", \"leaky_relu\" or \"none\"");
+}
+
+llvm::Error read_activation(const Object& object, ConvolutionFields& fields) {
+  if (object.get("activation")) {
+    const bool was_leaky = fields.activation == Activation::LeakyReLU;
+    MINUET_ASSIGN(fields.activation, find_activation(text_or_empty(object, "activation")));
+    const bool is_leaky = fields.activation == Activation::LeakyReLU;
+    if (!is_leaky || !was_leaky) fields.slope = is_leaky ? kUsualSlope : 0;
+  }
+  const Value* const slope = object.get("slope");
+  if (!slope) return llvm::Error::success();
+  if (fields.activation != Activation::LeakyReLU) {
+    return make_error(StatusCode::InvalidArgument,
+                      "\"slope\" belongs to the activation \"leaky_relu\", and the activation is \"{0}\"",
+                      activation_name(fields.activation));
+  }
+  const auto number = slope->getAsNumber();
+  if (!number || std::abs(*number) > std::numeric_limits<float>::max()) {
+    return make_error(StatusCode::InvalidArgument, "\"slope\" must be a number that float32 holds");
+  }
+  fields.slope = static_cast<float>(*number);
+  return llvm::Error::success();
+}
+
+}  // namespace
+
+llvm::ArrayRef<llvm::StringRef> convolution_field_names(FieldPlace place) {
+  static constexpr llvm::StringRef kOfHead[] = {"bias", "activation", "slope"};
+  static constexpr llvm::StringRef kAll[] = {"bias",       "norm", "affine", "epsilon", "track_running_stats",
+                                             "activation", "slope"};
+  if (place == FieldPlace::Head) return kOfHead;
+  return kAll;
+}
+
+llvm::Error read_convolution_fields(const Object& object, FieldPlace place, ConvolutionFields& fields) {
+  if (const Value* const bias = object.get("bias")) {
+    MINUET_ASSIGN(fields.bias, read_flag(*bias, "bias"));
+  }
+  if (place != FieldPlace::Head) {
+    MINUET_TRY(read_norm(object, fields));
+    MINUET_TRY(read_batch_norm(object, fields));
+  }
+  if (place != FieldPlace::PartBeforeAddition) return read_activation(object, fields);
+  for (const char* field : {"activation", "slope"}) {
+    if (!object.get(field)) continue;
+    return make_error(StatusCode::InvalidArgument,
+                      "\"{0}\" has no place here, for the addition follows; the layer's own activation comes "
+                      "behind the addition",
+                      field);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<double> read_epsilon(const Value& value, llvm::StringRef field) {
+  const auto number = value.getAsNumber();
+  if (number && *number > 0 && *number < 1) return *number;
+  return make_error(StatusCode::InvalidArgument, "\"{0}\" must be a number above 0 and below 1", field);
+}
+
+const char* activation_name(Activation activation) { return kActivationNames[static_cast<int>(activation)]; }
+
+}  // namespace minuet

@@ -1,0 +1,291 @@
+#include "runtime/network/network_description.h"
+
+#include <algorithm>
+
+#include "codegen/base/file_kind.h"
+#include "codegen/base/json_text.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/JSON.h"
+#include "runtime/shipped_networks.h"
+
+namespace minuet {
+namespace {
+
+using llvm::json::Array;
+using llvm::json::Object;
+using llvm::json::Value;
+
+constexpr const char* kOpNames[] = {"block",    "residual",     "up",       "concat",        "head",
+                                    "max_pool", "average_pool", "sum_pool", "generative_up", "bottleneck"};
+
+constexpr i64 kLargestSize = 1 << 16;  // of a width, a kernel, a stride: far past any use, far from overflow
+
+llvm::Expected<i32> read_size(const Value& value, llvm::StringRef field) {
+  const auto number = value.getAsInteger();
+  if (!number || *number < 1 || *number > kLargestSize) {
+    return make_error(StatusCode::InvalidArgument, "\"{0}\" must be a whole number from 1 to {1}", field,
+                      kLargestSize);
+  }
+  return static_cast<i32>(*number);
+}
+
+/// A number for every axis, or an array of one number per axis.
+llvm::Expected<AxisArray> read_axes(const Object& object, llvm::StringRef field, i32 ndim,
+                                    i32 where_absent = 1) {
+  AxisArray axes{1, 1, 1, 1};
+  const Value* value = object.get(field);
+  if (!value) {
+    std::fill(axes.begin(), axes.begin() + ndim, where_absent);
+    return axes;
+  }
+  if (const Array* array = value->getAsArray()) {
+    if (static_cast<i32>(array->size()) != ndim) {
+      return make_error(StatusCode::InvalidArgument, "\"{0}\" has {1} numbers, but the network has {2} axes",
+                        field, array->size(), ndim);
+    }
+    for (i32 a = 0; a < ndim; ++a) {
+      MINUET_ASSIGN(axes[a], read_size((*array)[a], field));
+    }
+    return axes;
+  }
+  MINUET_ASSIGN(const i32 size, read_size(*value, field));
+  std::fill(axes.begin(), axes.begin() + ndim, size);
+  return axes;
+}
+
+llvm::Expected<std::string> read_text(const Object& object, llvm::StringRef field) {
+  const auto text = object.getString(field);
+  if (!text || text->empty()) return make_error(StatusCode::InvalidArgument, "\"{0}\" must be a name", field);
+  return text->str();
+}
+
+llvm::Expected<LayerDescription::Op> read_op(const Object& object) {
+  MINUET_ASSIGN(const std::string op, read_text(object, "op"));
+  for (std::size_t i = 0; i < std::size(kOpNames); ++i) {
+    if (op == kOpNames[i]) return static_cast<LayerDescription::Op>(i);
+  }
+  return make_error(StatusCode::InvalidArgument,
+                    "op \"{0}\" is unknown; there are block, residual, bottleneck, up, concat, head", op);
+}
+
+/// A field that an op does not know is a mistake, not a wish to be dropped.
+llvm::Error check_fields(const Object& object, llvm::StringRef of, llvm::ArrayRef<llvm::StringRef> known,
+                         llvm::ArrayRef<llvm::StringRef> more = {}) {
+  for (const auto& field : object) {
+    const llvm::StringRef key = field.first;
+    if (llvm::is_contained(known, key) || llvm::is_contained(more, key)) continue;
+    return make_error(StatusCode::InvalidArgument, "\"{0}\" is no field of {1}", key, of);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error check_layer_fields(const Object& object, LayerDescription::Op op) {
+  using Op = LayerDescription::Op;
+  const auto of_convolutions = convolution_field_names(FieldPlace::Layer);
+  switch (op) {
+    case Op::Block:
+      return check_fields(object, "a block",
+                          {"op", "name", "width", "kernel_size", "stride", "dilation", "save"},
+                          of_convolutions);
+    case Op::Residual:
+      return check_fields(
+          object, "a residual",
+          {"op", "name", "width", "kernel_size", "stride", "dilation", "save", "conv1", "conv2", "shortcut"},
+          of_convolutions);
+    case Op::Bottleneck:
+      return check_fields(object, "a bottleneck",
+                          {"op", "name", "width", "inner_width", "kernel_size", "stride", "dilation", "save",
+                           "conv1", "conv2", "conv3", "shortcut"},
+                          of_convolutions);
+    case Op::Up:
+      return check_fields(object, "an up",
+                          {"op", "name", "width", "kernel_size", "stride", "dilation", "onto", "save"},
+                          of_convolutions);
+    case Op::Concat:
+      return check_fields(object, "a concat", {"op", "with", "save"});
+    case Op::Head:
+      return check_fields(object, "a head", {"op", "name", "classes", "save"},
+                          convolution_field_names(FieldPlace::Head));
+    case Op::MaxPool:
+    case Op::AveragePool:
+    case Op::SumPool:
+      return check_fields(object, "a pooling", {"op", "name", "kernel_size", "stride", "dilation", "save"});
+    case Op::GenerativeUp:
+      return check_fields(object, "a generative up",
+                          {"op", "name", "width", "kernel_size", "stride", "dilation", "save"},
+                          of_convolutions);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<i32> read_width(const Object& object, llvm::StringRef field,
+                               const NetworkDescription& network) {
+  const auto width = object.getInteger(field);
+  if (!width || *width < 0 || *width >= static_cast<i64>(network.channels.size())) {
+    return make_error(StatusCode::InvalidArgument, "\"{0}\" must be an index into the {1} channels", field,
+                      network.channels.size());
+  }
+  return static_cast<i32>(*width);
+}
+
+llvm::Error read_head(const Object& object, LayerDescription& layer) {
+  if (const Value* classes = object.get("classes")) {
+    MINUET_ASSIGN(layer.classes, read_size(*classes, "classes"));
+  }
+  layer.fields = {.bias = true, .batch_norm = false, .activation = Activation::None};
+  return read_convolution_fields(object, FieldPlace::Head, layer.fields);
+}
+
+/// The fields of a residual or a bottleneck hold for all of its convolutions, unless those have fields of
+/// their own.
+llvm::Error read_parts(const Object& object, LayerDescription& layer) {
+  const llvm::ArrayRef<const char*> names = part_names(layer.op);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const bool precedes_addition = i + 2 >= names.size();  // the last convolution and the shortcut
+    const FieldPlace place = precedes_addition ? FieldPlace::PartBeforeAddition : FieldPlace::Part;
+    ConvolutionFields& fields = layer.parts.emplace_back(layer.fields);
+    if (precedes_addition) fields.activation = Activation::None, fields.slope = 0;
+    const Value* const value = object.get(names[i]);
+    if (!value) continue;
+    layer.has_shortcut_fields |= i + 1 == names.size();
+    const Object* const part = value->getAsObject();
+    if (!part)
+      return make_error(StatusCode::InvalidArgument, "\"{0}\" must be an object of fields", names[i]);
+    const std::string of = std::string("\"") + names[i] + "\"";
+    MINUET_TRY(check_fields(*part, of, convolution_field_names(place)));
+    if (llvm::Error error = read_convolution_fields(*part, place, fields))
+      return annotate(std::move(error), of);
+  }
+  return llvm::Error::success();
+}
+
+/// What an op that has a kernel says, its convolutions' fields included.
+llvm::Error read_window(const Object& object, const NetworkDescription& network, LayerDescription& layer) {
+  using Op = LayerDescription::Op;
+  const bool is_pooling = layer.op >= Op::MaxPool && layer.op <= Op::SumPool;
+  if (!is_pooling) {
+    MINUET_ASSIGN(layer.width, read_width(object, "width", network));
+  }
+  if (layer.op == Op::Bottleneck) {
+    MINUET_ASSIGN(layer.inner_width, read_width(object, "inner_width", network));
+  }
+  const i32 usual_size = layer.op == Op::Residual || layer.op == Op::Bottleneck ? 3 : 1;
+  MINUET_ASSIGN(layer.kernel_size, read_axes(object, "kernel_size", network.ndim, usual_size));
+  MINUET_ASSIGN(layer.stride, read_axes(object, "stride", network.ndim));
+  MINUET_ASSIGN(layer.dilation, read_axes(object, "dilation", network.ndim));
+  if (is_pooling) return llvm::Error::success();
+  layer.fields.epsilon = network.batch_norm_epsilon;
+  MINUET_TRY(read_convolution_fields(object, FieldPlace::Layer, layer.fields));
+  return read_parts(object, layer);
+}
+
+llvm::Expected<LayerDescription> read_layer(const Object& object, const NetworkDescription& network) {
+  using Op = LayerDescription::Op;
+  LayerDescription layer;
+  MINUET_ASSIGN(layer.op, read_op(object));
+  MINUET_TRY(check_layer_fields(object, layer.op));
+  if (object.get("save")) {
+    MINUET_ASSIGN(layer.save, read_text(object, "save"));
+  }
+  if (layer.op == Op::Concat) {
+    MINUET_ASSIGN(layer.skip, read_text(object, "with"));
+    return layer;
+  }
+  MINUET_ASSIGN(layer.name, read_text(object, "name"));
+  if (layer.op == Op::Head) {
+    MINUET_TRY(read_head(object, layer));
+    return layer;
+  }
+  MINUET_TRY(read_window(object, network, layer));
+  if (layer.op == Op::Up) {
+    MINUET_ASSIGN(layer.skip, read_text(object, "onto"));
+  }
+  return layer;
+}
+
+llvm::Error read_layers(const Object& root, NetworkDescription& network) {
+  const Array* layers = root.getArray("layers");
+  if (!layers || layers->empty()) {
+    return make_error(StatusCode::InvalidArgument, "\"layers\" must be a list of at least one layer");
+  }
+  for (std::size_t i = 0; i < layers->size(); ++i) {
+    const Object* object = (*layers)[i].getAsObject();
+    if (!object) return make_error(StatusCode::InvalidArgument, "layer {0} is no object", i);
+    llvm::Expected<LayerDescription> layer = read_layer(*object, network);
+    if (!layer) return annotate(layer.takeError(), llvm::formatv("layer {0}", i).str());
+    network.layers.push_back(std::move(*layer));
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<NetworkDescription> read_network(const Object& root) {
+  NetworkDescription network;
+  MINUET_TRY(check_fields(
+      root, "a network",
+      {"name", "ndim", "in_channels", "channels", "batch_norm_epsilon", "weights_order", "layers"}));
+  MINUET_ASSIGN(network.name, read_text(root, "name"));
+  const auto ndim = root.getInteger("ndim");
+  if (!ndim || *ndim < 1 || *ndim > kMaxDim) {
+    return make_error(StatusCode::InvalidArgument, "\"ndim\" must be 1 to {0}", kMaxDim);
+  }
+  network.ndim = static_cast<i32>(*ndim);
+  const Value* in_channels = root.get("in_channels");
+  if (!in_channels) return make_error(StatusCode::InvalidArgument, "\"in_channels\" is missing");
+  MINUET_ASSIGN(network.in_channels, read_size(*in_channels, "in_channels"));
+  const Array* channels = root.getArray("channels");
+  if (!channels || channels->empty()) {
+    return make_error(StatusCode::InvalidArgument, "\"channels\" must be a list of widths");
+  }
+  for (const Value& channel : *channels) {
+    MINUET_ASSIGN(const i32 width, read_size(channel, "channels"));
+    network.channels.push_back(width);
+  }
+  if (const Value* epsilon = root.get("batch_norm_epsilon")) {
+    MINUET_ASSIGN(network.batch_norm_epsilon, read_epsilon(*epsilon, "batch_norm_epsilon"));
+  }
+  if (root.get("weights_order")) {
+    MINUET_ASSIGN(const std::string order, read_text(root, "weights_order"));
+    MINUET_ASSIGN(network.weights_order, parse_weights_order(order));
+  }
+  MINUET_TRY(read_layers(root, network));
+  return network;
+}
+
+}  // namespace
+
+const char* op_name(LayerDescription::Op op) { return kOpNames[static_cast<int>(op)]; }
+
+llvm::ArrayRef<const char*> part_names(LayerDescription::Op op) {
+  static constexpr const char* kResidual[] = {"conv1", "conv2", "shortcut"};
+  static constexpr const char* kBottleneck[] = {"conv1", "conv2", "conv3", "shortcut"};
+  if (op == LayerDescription::Op::Residual) return kResidual;
+  if (op == LayerDescription::Op::Bottleneck) return kBottleneck;
+  return {};
+}
+
+llvm::Expected<NetworkDescription> parse_network(llvm::StringRef json) {
+  if (llvm::Error error = refuse_other_file(json, FileKind::Json, "a network description")) {
+    return annotate(std::move(error), "network description");
+  }
+  llvm::Expected<Value> value = parse_json(json);
+  if (!value) {
+    return make_error(StatusCode::InvalidArgument, "the network description is no JSON: {0}",
+                      llvm::toString(value.takeError()));
+  }
+  const Object* root = value->getAsObject();
+  if (!root) return make_error(StatusCode::InvalidArgument, "the network description is no JSON object");
+  llvm::Expected<NetworkDescription> network = read_network(*root);
+  if (!network) return annotate(network.takeError(), "network description");
+  return network;
+}
+
+llvm::Expected<llvm::StringRef> shipped_network(llvm::StringRef name) {
+  std::string names;
+  for (const ShippedNetwork& network : kShippedNetworks) {
+    if (name == network.name) return llvm::StringRef(network.json);
+    names += (names.empty() ? "" : ", ") + std::string(network.name);
+  }
+  return make_error(StatusCode::NotFound, "there is no network named \"{0}\"; shipped are {1}", name, names);
+}
+
+}  // namespace minuet

@@ -1,0 +1,233 @@
+#include "runtime/network/weights_check.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "runtime/network/weights_fields.h"
+
+namespace minuet {
+namespace {
+
+std::string count_text(std::size_t count) {
+  return std::to_string(count) + (count == 1 ? " tensor" : " tensors");
+}
+
+class WeightsCheck {
+ public:
+  WeightsCheck(const WeightsFile& file, const Program& program)
+      : file_(file), program_(program), fields_(file, program) {}
+
+  llvm::Error run() {
+    for (const ProgramLayer& layer : program_.layers) {
+      if (llvm::Error error = check_carries_over(file_.options().order, layer.convolution())) {
+        add_foreign(layer.name, take_status(std::move(error)).message());
+      }
+      look_for(layer);
+    }
+    find_unused();
+    if (foreign_.empty() && missing_.empty() && misshapen_.empty() && unused_.empty()) {
+      return llvm::Error::success();
+    }
+    return llvm::make_error<StatusError>(StatusCode::InvalidArgument, message(), detail());
+  }
+
+ private:
+  void add_foreign(const std::string& layer, const std::string& reason) {
+    const auto same =
+        std::find_if(foreign_.begin(), foreign_.end(), [&](const auto& one) { return one.first == reason; });
+    if (same == foreign_.end()) {
+      foreign_.push_back({reason, {layer}});
+    } else {
+      same->second.push_back(layer);
+    }
+  }
+
+  void look_for(const ProgramLayer& layer) {
+    for (const ParameterName& parameter : parameter_names(layer)) {
+      needed_.insert(parameter.name);
+      const std::string* stored = file_.find(parameter.name);
+      if (!stored) {
+        missing_.push_back(parameter.name);
+        continue;
+      }
+      used_.insert(*stored);
+      const std::vector<int64_t> shape = llvm::cantFail(file_.shape(*stored));
+      const auto shapes = parameter.is_weight ? file_.weight_shapes(parameter.name, layer.convolution())
+                                              : file_.vector_shapes(layer.convolution().out_channels);
+      if (std::find(shapes.begin(), shapes.end(), shape) != shapes.end()) continue;
+      is_rearranged_ |= parameter.is_weight && element_count(shape) == element_count(shapes.front());
+      std::string needs;
+      for (const auto& possible : shapes) needs += (needs.empty() ? "" : " or ") + shape_text(possible);
+      misshapen_.push_back(quoted(*stored) + " has shape " + shape_text(shape) + ", but the network needs " +
+                           needs);
+    }
+    // PyTorch keeps it beside every batch norm; inference has no use for it.
+    if (!layer.batch_norm.empty()) {
+      if (const std::string* stored = file_.find(layer.batch_norm + ".num_batches_tracked"))
+        used_.insert(*stored);
+    }
+  }
+
+  void find_unused() {
+    const bool allowed = file_.options().allow_unused;
+    std::set<std::string> parts;  // whose tensors a layer takes: "a.conv" of "a.conv.weight"
+    for (const std::string& name : needed_) parts.insert(llvm::StringRef(name).rsplit('.').first.str());
+    // So would a batch norm of a layer that is described without one.
+    for (const ProgramLayer& layer : program_.layers) parts.insert(layer.origin.batch_norm);
+    for (const auto& [name, stored] : file_.names()) {
+      if (used_.count(stored) != 0) continue;
+      // A bias of a layer that has none here would be lost, not left over.
+      const bool is_beside = parts.count(llvm::StringRef(name).rsplit('.').first.str()) != 0;
+      if (!allowed || is_beside) unused_.push_back(stored);
+    }
+    if (!allowed) unused_.insert(unused_.end(), file_.outside().begin(), file_.outside().end());
+    std::sort(unused_.begin(), unused_.end());
+  }
+
+  /// The unused tensor whose name is nearest, where a slip of the pen may explain it, or "".
+  std::string nearest(const std::string& name) const {
+    unsigned least = static_cast<unsigned>(std::max<std::size_t>(2, name.size() / 5)) + 1;
+    std::string nearest;
+    for (const auto& [other, stored] : file_.names()) {
+      if (used_.count(stored) != 0) continue;
+      const unsigned distance = llvm::StringRef(other).edit_distance(name, /*AllowReplacements=*/true, least);
+      if (distance >= least) continue;
+      least = distance;
+      nearest = stored;
+    }
+    return nearest;
+  }
+
+  std::string hint(const std::string& name) const {
+    const auto [layer, part] = llvm::StringRef(name).rsplit('.');
+    const std::string kernel = layer.str() + ".kernel";
+    if (part == "weight" && file_.names().count(kernel))
+      return " (there is " + quoted(kernel) + ": see the option weights_order)";
+    const std::string near = nearest(name);
+    return near.empty() ? "" : " (there is " + quoted(near) + ")";
+  }
+
+  /// Counts, for all that may be a prefix of an unused tensor, the names that it would give to the network.
+  void add_prefixes(const std::string& stored, std::map<std::string, std::size_t>& found) const {
+    if (used_.count(stored) != 0) return;
+    for (std::size_t dot = stored.find('.'); dot != std::string::npos; dot = stored.find('.', dot + 1)) {
+      if (needed_.count(stored.substr(dot + 1))) ++found[stored.substr(0, dot + 1)];
+    }
+  }
+
+  /// What stands before the most of the names that the network needs, where that is more than fit as it is.
+  std::string better_prefix(std::size_t& matches) const {
+    std::map<std::string, std::size_t> found;
+    for (const auto& [name, stored] : file_.names()) add_prefixes(stored, found);
+    for (const std::string& stored : file_.outside()) add_prefixes(stored, found);
+    std::string best;
+    matches = needed_.size() - missing_.size();
+    for (const auto& [prefix, count] : found) {
+      if (count <= matches) continue;
+      matches = count;
+      best = prefix;
+    }
+    return best;
+  }
+
+  std::string missing_text() const {
+    std::vector<std::string> names;
+    for (const std::string& name : missing_) {
+      names.push_back(quoted(name) + (names.size() < kMostListed ? hint(name) : ""));
+    }
+    return count_text(names.size()) + (names.size() == 1 ? " is" : " are") + " missing: " + list_text(names);
+  }
+
+  /// Without those that the prefix explains.
+  std::string unused_text(const std::string& prefix) const {
+    std::vector<std::string> names;
+    for (const std::string& name : unused_) {
+      if (prefix.empty() || name.compare(0, prefix.size(), prefix) != 0) names.push_back(quoted(name));
+    }
+    if (names.empty()) return "";
+    std::string text = "no layer uses " + count_text(names.size()) + ": " + list_text(names);
+    // Beside other mistakes they are no surplus but what the network misses, by another name.
+    if (foreign_.empty() && missing_.empty() && misshapen_.empty()) {
+      text += file_.options().allow_unused
+                  ? "; they stand beside parameters that a layer uses, and would change its result"
+                  : "; the option allow_unused passes them over";
+    }
+    return text;
+  }
+
+  std::string message() const {
+    std::vector<std::string> parts;
+    if (!foreign_.empty()) {
+      std::vector<std::string> reasons;
+      for (const auto& [reason, layers] : foreign_) reasons.push_back(list_text(layers) + ": " + reason);
+      parts.push_back(list_text(reasons, "; "));
+    }
+    std::size_t matches = 0;
+    const std::string prefix = better_prefix(matches);
+    if (!prefix.empty()) {
+      parts.push_back(
+          llvm::formatv("{0} of {1} tensors are there with \"{2}\" in front of their names: the option "
+                        "weights_prefix \"{2}\" strips it",
+                        matches, needed_.size(), prefix));
+    } else if (!missing_.empty()) {
+      parts.push_back(missing_text());
+    }
+    if (!misshapen_.empty()) parts.push_back(list_text(misshapen_, "; "));
+    if (is_rearranged_) parts.push_back("if another engine stored them, the option weights_order says which");
+    parts.push_back(unused_text(prefix));
+    parts.push_back(fields_.text());
+    std::string text;
+    for (const std::string& part : parts) text += (text.empty() || part.empty() ? "" : "; ") + part;
+    return text;
+  }
+
+  /// A line for each.
+  std::string detail() const {
+    std::string text;
+    for (const auto& [reason, layers] : foreign_) {
+      for (const std::string& layer : layers)
+        text += "cannot be carried over: " + layer + ": " + reason + "\n";
+    }
+    for (const std::string& name : missing_) text += "missing: " + quoted(name) + "\n";
+    for (const std::string& what : misshapen_) text += "of another shape: " + what + "\n";
+    for (const std::string& name : unused_) text += "unused: " + quoted(name) + "\n";
+    for (const std::string& line : fields_.lines()) text += line + "\n";
+    return text;
+  }
+
+  const WeightsFile& file_;
+  const Program& program_;
+  const WeightsFields fields_;                                             // that the file asks for
+  std::set<std::string> needed_, used_;                                    // the network's names; the file's
+  std::vector<std::pair<std::string, std::vector<std::string>>> foreign_;  // why, and the layers
+  std::vector<std::string> missing_, misshapen_, unused_;
+  bool is_rearranged_ = false;  // a weight has as many elements as it needs, in another shape
+};
+
+}  // namespace
+
+std::vector<ParameterName> parameter_names(const ProgramLayer& layer) {
+  const ConvolutionProblem& problem = layer.convolution();
+  std::vector<ParameterName> names{
+      {layer.weight, true, {kernel_volume(problem), problem.in_channels, problem.out_channels}}};
+  const auto add_vector = [&](const std::string& name) {
+    names.push_back({name, false, {problem.out_channels}});
+  };
+  if (!layer.bias.empty()) add_vector(layer.bias);
+  if (layer.batch_norm.empty()) return names;
+  if (layer.is_affine) {
+    for (const char* part : {".weight", ".bias"}) add_vector(layer.batch_norm + part);
+  }
+  for (const char* part : {".running_mean", ".running_var"}) add_vector(layer.batch_norm + part);
+  return names;
+}
+
+llvm::Error check_weights(const WeightsFile& file, const Program& program) {
+  if (llvm::Error error = WeightsCheck(file, program).run()) {
+    return annotate(std::move(error), "weights file " + file.path());
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace minuet

@@ -1,0 +1,25 @@
+#include "runtime/network/weights_convert.h"
+
+#include "runtime/network/weights_check.h"
+
+namespace minuet {
+
+llvm::Expected<std::map<std::string, FileTensor>> tensors_of(const WeightsFile& file,
+                                                             const Program& program) {
+  std::map<std::string, FileTensor> tensors;
+  for (const ProgramLayer& layer : program.layers) {
+    const ConvolutionProblem& problem = layer.convolution();
+    for (const ParameterName& parameter : parameter_names(layer)) {
+      FileTensor& tensor = tensors[parameter.name];
+      tensor.shape = parameter.shape;
+      if (parameter.is_weight) {
+        MINUET_ASSIGN(tensor.values, file.read_weight(parameter.name, problem));
+      } else {
+        MINUET_ASSIGN(tensor.values, file.read_vector(parameter.name, problem.out_channels));
+      }
+    }
+  }
+  return tensors;
+}
+
+}  // namespace minuet

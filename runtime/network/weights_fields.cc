@@ -1,0 +1,111 @@
+#include "runtime/network/weights_fields.h"
+
+#include <algorithm>
+
+namespace minuet {
+namespace {
+
+std::string parent_of(llvm::StringRef name) { return name.rsplit('.').first.str(); }
+
+/// "a.conv" of the weight "a.conv.weight".
+std::string convolution_of(const ProgramLayer& layer) { return parent_of(layer.weight); }
+
+}  // namespace
+
+std::string list_text(const std::vector<std::string>& items, const char* between) {
+  std::string text;
+  const std::size_t shown = std::min(items.size(), kMostListed);
+  for (std::size_t i = 0; i < shown; ++i) text += (i ? between : "") + items[i];
+  if (items.size() > shown) text += " and " + std::to_string(items.size() - shown) + " more";
+  return text;
+}
+
+WeightsFields::WeightsFields(const WeightsFile& file, const Program& program) : file_(file) {
+  for (const ProgramLayer& layer : program.layers) {
+    ++parts_[layer.origin.layer];
+    known_.insert(convolution_of(layer));
+    known_.insert(layer.origin.batch_norm);
+  }
+  for (const ProgramLayer& layer : program.layers) {
+    // Without its weight the layer has another name in the file, which says nothing of its fields.
+    if (!has(layer.weight)) continue;
+    compare_bias(layer);
+    if (!layer.origin.batch_norm.empty()) compare_norm(layer);
+  }
+}
+
+/// Tensors below the layer's name that no layer knows may be what it misses, by other names.
+bool WeightsFields::has_others(const ProgramLayer& layer) const {
+  const std::string below = parent_of(convolution_of(layer)) + ".";
+  return std::any_of(file_.names().begin(), file_.names().end(), [&](const auto& entry) {
+    return llvm::StringRef(entry.first).take_front(below.size()) == below &&
+           !known_.count(parent_of(entry.first));
+  });
+}
+
+void WeightsFields::compare_bias(const ProgramLayer& layer) {
+  const bool is_there = has(convolution_of(layer) + ".bias");
+  if (layer.bias.empty() == !is_there) return;
+  add(is_there ? "\"bias\": true" : "\"bias\": false", layer);
+}
+
+void WeightsFields::compare_norm(const ProgramLayer& layer) {
+  const std::string& norm = layer.origin.batch_norm;
+  const bool has_affine = has(norm + ".weight") && has(norm + ".bias");
+  const bool has_no_affine = !has(norm + ".weight") && !has(norm + ".bias");
+  const bool has_statistics = has(norm + ".running_mean") && has(norm + ".running_var");
+  const bool has_no_statistics = !has(norm + ".running_mean") && !has(norm + ".running_var");
+  const bool is_described = !layer.batch_norm.empty();
+  if (has_affine && has_no_statistics) {
+    without_statistics_.push_back(quoted(norm));
+  } else if (has_no_affine && has_no_statistics) {
+    if (is_described && !has_others(layer)) add("\"norm\": \"none\"", layer);
+  } else if (has_statistics && (has_affine || has_no_affine)) {
+    if (!is_described) add("\"norm\": \"batch_norm\"", layer);
+    const bool is_affine = is_described ? layer.is_affine : true;
+    if (is_affine != has_affine) add(has_affine ? "\"affine\": true" : "\"affine\": false", layer);
+  }
+}
+
+void WeightsFields::add(const char* field, const ProgramLayer& layer) {
+  wanted_[field].push_back(layer.origin);
+}
+
+/// A layer whose convolutions all want the field is named once, else each of them.
+std::vector<std::string> WeightsFields::places_of(const std::vector<LayerOrigin>& origins) const {
+  std::map<std::string, int> counts;
+  for (const LayerOrigin& origin : origins) ++counts[origin.layer];
+  std::vector<std::string> places;
+  for (const LayerOrigin& origin : origins) {
+    const bool is_whole = counts[origin.layer] == parts_.at(origin.layer);
+    std::string place = (is_whole ? "" : origin.part + " of ") + quoted(origin.layer);
+    if (places.empty() || places.back() != place) places.push_back(std::move(place));
+  }
+  return places;
+}
+
+std::string WeightsFields::text() const {
+  std::string text;
+  for (const auto& [field, origins] : wanted_) {
+    text += (text.empty() ? "what the file has is described by " : ", and by ") + field + " in " +
+            list_text(places_of(origins));
+  }
+  if (without_statistics_.empty()) return text;
+  return text + (text.empty() ? "" : "; ") + "there is no running_mean and running_var of " +
+         list_text(without_statistics_) +
+         ": a batch norm without running statistics normalizes by those of the features at hand, cannot be "
+         "folded "
+         "into a convolution, and is described by no field";
+}
+
+std::vector<std::string> WeightsFields::lines() const {
+  std::vector<std::string> lines;
+  for (const auto& [field, origins] : wanted_) {
+    for (const std::string& place : places_of(origins))
+      lines.push_back("described by: " + field + " in " + place);
+  }
+  for (const std::string& norm : without_statistics_) lines.push_back("without running statistics: " + norm);
+  return lines;
+}
+
+}  // namespace minuet

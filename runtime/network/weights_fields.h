@@ -1,0 +1,45 @@
+// Which fields of a description would take what a weights file has.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/program/program.h"
+#include "runtime/weights/weights_file.h"
+
+namespace minuet {
+
+inline std::string quoted(const std::string& name) { return "\"" + name + "\""; }
+
+constexpr std::size_t kMostListed = 8;
+/// "a, b and 3 more": kMostListed items at most.
+std::string list_text(const std::vector<std::string>& items, const char* between = ", ");
+
+/// Compares bias, norm and affine of each layer with the tensors that the file has beside the layer's weight.
+class WeightsFields {
+ public:
+  WeightsFields(const WeightsFile& file, const Program& program);
+
+  /// One sentence for a message, or "" where no field would help.
+  std::string text() const;
+  /// One line for each field and layer.
+  std::vector<std::string> lines() const;
+
+ private:
+  void compare_bias(const ProgramLayer& layer);
+  void compare_norm(const ProgramLayer& layer);
+  void add(const char* field, const ProgramLayer& layer);
+  std::vector<std::string> places_of(const std::vector<LayerOrigin>& origins) const;
+  bool has(const std::string& name) const { return file_.find(name) != nullptr; }
+  bool has_others(const ProgramLayer& layer) const;
+
+  const WeightsFile& file_;
+  std::map<std::string, int> parts_;  // how many convolutions each of the description's layers has
+  std::set<std::string> known_;       // what the names of a layer's parameters begin with, up to the last dot
+  std::map<std::string, std::vector<LayerOrigin>> wanted_;  // by field and value
+  std::vector<std::string> without_statistics_;             // batch norms
+};
+
+}  // namespace minuet

@@ -1,0 +1,103 @@
+// A plan for one architecture, what is loaded of it on a device, and where both are kept.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/cache/kernel_cache.h"
+#include "codegen/choose/candidates.h"
+#include "runtime/engine/device.h"
+#include "runtime/plan/plan.h"
+
+namespace minuet {
+
+/// What may run each op of a plan on one architecture. Immutable. What was measured (codegen/tuning) decides
+/// with the problems; which candidate runs, the cloud does.
+struct CompiledPlan {
+  std::string arch;  // "" for the CPU
+  EngineChoice engine;
+  std::vector<std::vector<Candidate>> candidates;  // by layer; none of a shortcut that others always compute
+  std::vector<PermuteRowsSpec> permute_inputs;     // by input of the program
+  PermuteRowsSpec permute_output, permute_coordinates;
+  GroupingChoice grouping;
+  OrderChoice order;  // of a network's maps
+
+  static llvm::Expected<std::shared_ptr<const CompiledPlan>> create(const Plan& plan, llvm::StringRef arch);
+  /// By this tuning (which may be null) and dataflow, in place of the plan's.
+  static llvm::Expected<std::shared_ptr<const CompiledPlan>> create(const Plan& plan, llvm::StringRef arch,
+                                                                    const TuningSnapshot* tuning,
+                                                                    std::optional<Dataflow> dataflow);
+  /// What can be had of it: where nothing may be compiled, and kernels of what was tuned are nowhere, the
+  /// default takes their place, and the cache's warnings and trace say so (R34). `none`: why they could not
+  /// all be had, which is the answer where that is not it.
+  static llvm::Expected<std::shared_ptr<const CompiledPlan>> without_missing(const Plan& plan,
+                                                                             const CompiledPlan& tuned,
+                                                                             KernelCache& cache,
+                                                                             const CancelToken* cancel,
+                                                                             llvm::Error none);
+  bool has(Dataflow dataflow, std::size_t layer) const;
+  /// Every kernel that any cloud may need, each once.
+  std::vector<KernelRequest> requests() const;
+};
+
+/// The problem of the largest kernel, whose search and grouping serve all layers; null where there is none.
+const ConvolutionProblem* largest_kernel(const Program& program);
+/// What may be tuned of a network as a whole; none where it has no kernel.
+std::vector<TuningBucket> buckets_of_network(const Program& program);
+
+/// Every kernel of a plan for `arch`, and those that GPUs of it choose by what was measured on them: some may
+/// be there twice.
+llvm::Expected<std::vector<KernelRequest>> requests_ahead(const Plan& plan, llvm::StringRef arch,
+                                                          const std::vector<TuningEntry>& results);
+
+/// A compiled plan's parameters on one device, its kernels loaded there. Immutable, shared by executions.
+struct LoadedPlan {
+  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<const CompiledPlan> compiled;
+  std::shared_ptr<Device> device;
+  DeviceMemory parameters;
+  std::vector<std::vector<ConvolutionWeights>> weights;  // by layer and candidate
+
+  /// Loads kernels, GEMMs and parameters, beside one another. `trace` may be null.
+  static llvm::Expected<std::shared_ptr<const LoadedPlan>> create(
+      std::shared_ptr<const Plan> plan, std::shared_ptr<const CompiledPlan> compiled,
+      const BinaryList& binaries, std::shared_ptr<Device> device, const Reload& reload, Trace* trace);
+};
+
+/// Where a plan is compiled for and loaded on. Thread-safe.
+class PlanResidence {
+ public:
+  PlanResidence(std::shared_ptr<const Plan> plan, std::shared_ptr<KernelCache> cache)
+      : plan_(std::move(plan)), cache_(std::move(cache)) {}
+  const Plan& plan() const { return *plan_; }
+  const std::shared_ptr<const Plan>& shared_plan() const { return plan_; }
+  KernelCache& cache() const { return *cache_; }
+
+  llvm::Expected<BinaryList> compile(llvm::StringRef arch, const CancelToken* cancel = nullptr);
+  /// Takes what is compiled for the best architecture that the device runs; FailedPrecondition where nothing
+  /// is.
+  llvm::Error load(std::shared_ptr<Device> device);
+  llvm::Expected<std::shared_ptr<const LoadedPlan>> loaded_on(const Device& device) const;
+
+ private:
+  struct Compiled {
+    std::shared_ptr<const CompiledPlan> plan;
+    BinaryList binaries;
+  };
+  /// What the device runs, by its architecture.
+  llvm::Expected<std::pair<std::string, Compiled>> runnable_on(const DeviceInfo& device) const;
+  llvm::Expected<std::shared_ptr<const Binary>> reload(const std::string& arch, const CompiledPlan& compiled,
+                                                       const Binary& refused);
+
+  std::shared_ptr<const Plan> plan_;
+  std::shared_ptr<KernelCache> cache_;
+  mutable std::mutex mutex_;  // of the two maps; never held while compiling or loading
+  std::map<std::string, Compiled> compiled_;
+  std::map<const Device*, std::shared_ptr<const LoadedPlan>> loaded_;
+};
+
+}  // namespace minuet

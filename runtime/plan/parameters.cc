@@ -1,0 +1,194 @@
+#include "runtime/plan/parameters.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/network/weights_check.h"
+#include "runtime/weights/rounding.h"
+
+namespace minuet {
+namespace {
+
+constexpr i64 kMostClasses = 1 << 16;
+
+/// "tf32, bf16 or fp32"
+std::string dtypes_that_hold(float value) {
+  std::string names;
+  static_assert(kDTypes[0] == DType::F32);
+  for (i32 number = kDTypeCount - 1; number > 0; --number) {
+    float rounded = value;
+    if (!round_values(kDTypes[number], &rounded, 1, &rounded)) continue;
+    names += (names.empty() ? "" : ", ") + std::string(kDTypeNames[number]);
+  }
+  return names + (names.empty() ? "fp32" : " or fp32");
+}
+
+/// splitmix64: a few lines that give the same numbers everywhere, unlike std distributions.
+class RandomStream {
+ public:
+  RandomStream(uint64_t seed, llvm::StringRef name) : state_(seed ^ 0x9e3779b97f4a7c15ull) {
+    for (char c : name) state_ = next() ^ static_cast<unsigned char>(c);
+  }
+
+  /// Sum of twelve uniforms less six: normal enough for weights, and free of libm's last bits.
+  double normal() {
+    double sum = -6;
+    for (int i = 0; i < 12; ++i) sum += static_cast<double>(next() >> 11) * 0x1p-53;
+    return sum;
+  }
+
+ private:
+  uint64_t next() {
+    uint64_t z = (state_ += 0x9e3779b97f4a7c15ull);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+  }
+  uint64_t state_;
+};
+
+constexpr std::size_t kRoundedAtOnce = 4096;  // a vector clears what it grows by, which is still near then
+
+}  // namespace
+
+std::optional<std::size_t> find_lost(DType dtype, llvm::ArrayRef<float> values) {
+  float rounded = 0;
+  const auto* const lost = std::find_if(values.begin(), values.end(), [&](const float& value) {
+    return !round_values(dtype, &value, 1, &rounded);
+  });
+  if (lost == values.end()) return std::nullopt;
+  return static_cast<std::size_t>(lost - values.begin());
+}
+
+std::vector<float> rounded_copy(DType dtype, llvm::ArrayRef<float> values, bool& all_finite) {
+  std::vector<float> rounded;
+  rounded.reserve(values.size());
+  all_finite = true;
+  for (std::size_t first = 0; first < values.size(); first += kRoundedAtOnce) {
+    const std::size_t count = std::min(kRoundedAtOnce, values.size() - first);
+    rounded.resize(first + count);
+    const bool are_finite = round_values(dtype, values.data() + first, count, rounded.data() + first);
+    all_finite = all_finite && are_finite;
+  }
+  return rounded;
+}
+
+std::string overflow_text(DType dtype, float value) {
+  return std::string("which ") + kDTypeNames[static_cast<int>(dtype)] + " cannot hold; take " +
+         dtypes_that_hold(value) + kAllowNonFiniteHint;
+}
+
+std::vector<float> ParameterSource::draw(const std::string& name, i64 count, Draw draw) const {
+  std::vector<float> values(static_cast<std::size_t>(count));
+  RandomStream random(seed_, name);
+  for (float& value : values) value = static_cast<float>(draw.mean + draw.deviation * random.normal());
+  return values;
+}
+
+llvm::Expected<std::vector<float>> ParameterSource::vector(const std::string& name, i64 channels,
+                                                           Draw drawn) const {
+  if (file_) return file_->read_vector(name, channels);
+  return draw(name, channels, drawn);
+}
+
+/// Rounded to the dtype.
+llvm::Expected<std::vector<float>> ParameterSource::weight(const ProgramLayer& layer) const {
+  const ConvolutionProblem& problem = layer.convolution();
+  const i64 inputs = kernel_volume(problem) * problem.in_channels;
+  std::vector<float> weight;
+  if (file_) {
+    MINUET_ASSIGN(weight, file_->read_weight(layer.weight, problem));
+  } else {
+    weight =
+        draw(layer.weight, inputs * problem.out_channels, {0, std::sqrt(2.0 / static_cast<double>(inputs))});
+  }
+  if (round_values(problem.dtype, weight.data(), weight.size(), weight.data()) || allows_non_finite())
+    return weight;
+  MINUET_ASSIGN(weight, file_->read_weight(layer.weight, problem));  // as it was
+  const std::optional<std::size_t> lost = find_lost(problem.dtype, weight);
+  const std::vector<int64_t> shape{kernel_volume(problem), problem.in_channels, problem.out_channels};
+  return make_error(StatusCode::InvalidArgument,
+                    "weights file {0}: \"{1}\" is {2} at {3} (offset, input, output), {4}", file_->path(),
+                    layer.weight, number_text(weight[*lost]), place_text(shape, *lost),
+                    overflow_text(problem.dtype, weight[*lost]));
+}
+
+llvm::Expected<i32> ParameterSource::head_channels(const std::string& name, i32 in_channels) const {
+  const std::string* stored = file_ ? file_->find(name + ".weight") : nullptr;
+  if (!stored) return 0;
+  MINUET_ASSIGN(const std::vector<int64_t> shape, file_->shape(*stored));
+  // Of any order; check() sees whether the shape is one of them.
+  const i64 count = element_count(shape);
+  const i64 classes = count / in_channels;
+  if (shape.size() < 2 || classes < 1 || classes > kMostClasses || count % in_channels != 0) {
+    return make_error(
+        StatusCode::InvalidArgument,
+        "weights file {0}: \"{1}\" has shape {2}, but a head for {3} channels is [1, {3}, classes]",
+        file_->path(), *stored, shape_text(shape), in_channels);
+  }
+  return static_cast<i32>(classes);
+}
+
+llvm::Error ParameterSource::check(const Program& program) const {
+  return file_ ? check_weights(*file_, program) : llvm::Error::success();
+}
+
+llvm::Expected<std::vector<float>> ParameterSource::optional_vector(const std::string& name, i64 channels,
+                                                                    float where_absent, Draw drawn) const {
+  if (name.empty()) return std::vector<float>(static_cast<std::size_t>(channels), where_absent);
+  return vector(name, channels, drawn);
+}
+
+llvm::Error ParameterSource::fold_batch_norm(const ProgramLayer& layer, LayerParameters& parameters) const {
+  const int64_t channels = layer.convolution().out_channels;
+  const std::string& prefix = layer.batch_norm;
+  const std::string source = file_ ? "weights file " + file_->path() : layer.name;
+  const auto affine = [&](const char* part) { return layer.is_affine ? prefix + part : ""; };
+  MINUET_ASSIGN(const std::vector<float> weight, optional_vector(affine(".weight"), channels, 1, {1, 0.05}));
+  MINUET_ASSIGN(const std::vector<float> bias, optional_vector(affine(".bias"), channels, 0, {0, 0.05}));
+  MINUET_ASSIGN(const std::vector<float> mean, vector(prefix + ".running_mean", channels, {0, 0.05}));
+  MINUET_ASSIGN(const std::vector<float> variance, vector(prefix + ".running_var", channels, {1, 0.05}));
+  MINUET_ASSIGN(const std::vector<float> before, optional_vector(layer.bias, channels, 0, {0, 0.05}));
+  parameters.scale.resize(channels);
+  parameters.shift.resize(channels);
+  for (int64_t c = 0; c < channels; ++c) {
+    if (variance[c] < 0) {
+      return make_error(StatusCode::InvalidArgument,
+                        "{0}: \"{1}.running_var\" of channel {2} is {3}; it must not be negative", source,
+                        prefix, c, number_text(variance[c]));
+    }
+    const double scale = weight[c] / std::sqrt(static_cast<double>(variance[c]) + layer.batch_norm_epsilon);
+    // The convolution's bias comes first: bn(sum + before) = sum * scale + (before - mean) * scale + bias.
+    const double shift = bias[c] - (static_cast<double>(mean[c]) - before[c]) * scale;
+    parameters.scale[c] = static_cast<float>(scale);
+    parameters.shift[c] = static_cast<float>(shift);
+    if (allows_non_finite()) continue;
+    if (!std::isfinite(parameters.scale[c]) || !std::isfinite(parameters.shift[c])) {
+      const std::string of_convolution =
+          layer.bias.empty() ? "" : ", bias of the convolution " + number_text(before[c]);
+      return make_error(
+          StatusCode::InvalidArgument,
+          "{0}: \"{1}\" scales channel {2} by {3} and shifts it by {4}, past float32: weight {5}, bias {6}, "
+          "mean {7}, variance {8}",
+          source, prefix, c, number_text(scale), number_text(shift), number_text(weight[c]),
+          number_text(bias[c]), number_text(mean[c]),
+          number_text(variance[c]) + of_convolution + (file_ ? kAllowNonFiniteHint : ""));
+    }
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<LayerParameters> ParameterSource::layer(const ProgramLayer& layer) const {
+  const i64 channels = layer.convolution().out_channels;
+  LayerParameters parameters;
+  MINUET_ASSIGN(parameters.weight, weight(layer));
+  if (!layer.batch_norm.empty()) {
+    MINUET_TRY(fold_batch_norm(layer, parameters));
+  } else if (layer.convolution().scale_shift) {
+    MINUET_ASSIGN(parameters.shift, optional_vector(layer.bias, channels, 0, {0, 0.05}));
+    parameters.scale.assign(parameters.shift.size(), 1.0f);
+  }
+  return parameters;
+}
+
+}  // namespace minuet

@@ -1,0 +1,108 @@
+#include "runtime/plan/plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "codegen/base/parallel.h"
+#include "runtime/network/network_program.h"
+
+namespace minuet {
+namespace {
+
+llvm::Error override_description(NetworkProblem& problem) {
+  NetworkDescription& description = problem.description;
+  if (!problem.channels.empty()) {
+    if (problem.channels.size() != description.channels.size()) {
+      return make_error(StatusCode::InvalidArgument,
+                        "the option channels has {0} widths, but the description of {1} lists {2}",
+                        problem.channels.size(), description.name, description.channels.size());
+    }
+    for (i32 width : problem.channels) {
+      if (width < 1 || width > kMostChannels) {
+        return make_error(StatusCode::InvalidArgument,
+                          "the option channels has a width of {0}; each must be 1 to 65536", width);
+      }
+    }
+    description.channels = problem.channels;
+  }
+  if (problem.ndim != 0 && problem.ndim != description.ndim) {
+    return make_error(StatusCode::InvalidArgument, "{0} is described for {1} axes, not {2}", description.name,
+                      description.ndim, problem.ndim);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error check_finite(const char* name, llvm::ArrayRef<float> values) {
+  const std::optional<std::size_t> bad = find_lost(DType::F32, values);
+  if (!bad) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "{0}[{1}] is {2}; parameters must be finite{3}", name, *bad,
+                    number_text(values[*bad]), kAllowNonFiniteHint);
+}
+
+/// Of which some are not finite in the dtype.
+llvm::Error refuse_weight(DType dtype, llvm::ArrayRef<float> weight) {
+  MINUET_TRY(check_finite("weight", weight));
+  const std::size_t lost = *find_lost(dtype, weight);
+  return make_error(StatusCode::InvalidArgument, "weight[{0}] is {1}, {2}", lost, number_text(weight[lost]),
+                    overflow_text(dtype, weight[lost]));
+}
+
+}  // namespace
+
+llvm::Expected<std::shared_ptr<const Plan>> Plan::create(NetworkProblem problem,
+                                                         const ParameterSource& source,
+                                                         std::shared_ptr<const TuningSnapshot> tuning) {
+  MINUET_TRY(override_description(problem));
+  const auto head_channels = [&](const std::string& head, i32 in_channels) {
+    return source.head_channels(head, in_channels);
+  };
+  auto plan = std::make_shared<Plan>();
+  MINUET_ASSIGN(plan->program, build_program(problem.description, problem.dtype, head_channels));
+  MINUET_TRY(source.check(plan->program));
+  for (const ProgramLayer& layer : plan->program.layers) {
+    if (llvm::Error error = validate(layer.problem)) return annotate(std::move(error), layer.name);
+  }
+  plan->parameters.resize(plan->program.layers.size());
+  MINUET_TRY(in_parallel(static_cast<i64>(plan->parameters.size()), [&](i64 i) -> llvm::Error {
+    MINUET_ASSIGN(plan->parameters[i], source.layer(plan->program.layers[i]));
+    return llvm::Error::success();
+  }));
+  plan->tuning = std::move(tuning);
+  plan->dataflow = problem.dataflow;
+  return plan;
+}
+
+llvm::Expected<std::shared_ptr<const Plan>> Plan::create(const OpProblem& op,
+                                                         const GivenParameters& parameters,
+                                                         std::shared_ptr<const TuningSnapshot> tuning,
+                                                         std::optional<Dataflow> dataflow,
+                                                         bool allow_non_finite) {
+  MINUET_TRY(validate(op));  // so far what is valid is a convolution
+  const ConvolutionProblem& problem = *std::get_if<ConvolutionProblem>(&op);
+  LayerParameters layer;
+  bool is_finite = true;
+  layer.weight = rounded_copy(problem.dtype, parameters.weight, is_finite);
+  if (!allow_non_finite) {
+    if (!is_finite) return refuse_weight(problem.dtype, parameters.weight);
+    MINUET_TRY(check_finite("scale", parameters.scale));
+    MINUET_TRY(check_finite("shift", parameters.shift));
+  }
+  layer.scale = parameters.scale.vec();
+  layer.shift = parameters.shift.vec();
+  auto plan = std::make_shared<Plan>();
+  plan->program = convolution_program(problem);
+  plan->parameters.push_back(std::move(layer));
+  plan->tuning = std::move(tuning);
+  plan->dataflow = dataflow;
+  return plan;
+}
+
+i64 Plan::parameter_count() const {
+  i64 count = 0;
+  for (const LayerParameters& layer : parameters) {
+    count += static_cast<i64>(layer.weight.size() + layer.scale.size() + layer.shift.size());
+  }
+  return count;
+}
+
+}  // namespace minuet

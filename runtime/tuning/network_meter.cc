@@ -1,0 +1,405 @@
+#include "runtime/tuning/network_meter.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "codegen/choose/tuned_config.h"
+#include "runtime/weights/rounding.h"
+
+namespace minuet {
+namespace {
+
+constexpr i32 kGpuRepeats = 16, kCpuRepeats = 5;
+// Of outputs that take a second to compare: parts, evenly spread, of so many values.
+constexpr i64 kOutputParts = 256, kOutputPart = 1 << 14;
+
+/// What of a layer's times an operation decides.
+double time_of(Operation operation, const StageTimes& times) {
+  switch (operation) {
+    case Operation::Gather:
+      return times.gather;
+    case Operation::Scatter:
+      return times.scatter;
+    case Operation::Gemm:
+      return times.gemm;
+    default:
+      return times.gather + times.gemm + times.scatter + times.other;
+  }
+}
+
+double sum_of(const StageTimes& times) {
+  return times.sort + times.map + times.gather + times.gemm + times.scatter + times.other;
+}
+
+bool tries(Operation operation, const TuningConfigs& round) {
+  return std::any_of(round.begin(), round.end(),
+                     [&](const auto& trial) { return trial.first.operation == operation; });
+}
+
+i64 nanoseconds(double milliseconds) { return std::llround(milliseconds * 1e6); }
+
+}  // namespace
+
+NetworkMeter::NetworkMeter(std::shared_ptr<const Plan> plan, std::shared_ptr<KernelCache> cache,
+                           std::shared_ptr<Device> device, TuningEnvironment environment,
+                           MeterOptions options)
+    : plan_(std::move(plan)),
+      cache_(std::move(cache)),
+      device_(std::move(device)),
+      environment_(std::move(environment)),
+      options_(std::move(options)) {}
+
+llvm::Expected<std::unique_ptr<NetworkMeter>> NetworkMeter::create(std::shared_ptr<const Plan> plan,
+                                                                   std::shared_ptr<KernelCache> cache,
+                                                                   std::shared_ptr<Device> device,
+                                                                   const TuningEnvironment& environment,
+                                                                   MeterOptions options) {
+  if (options.repeats == 0) options.repeats = device->info().arch.empty() ? kCpuRepeats : kGpuRepeats;
+  std::unique_ptr<NetworkMeter> meter(new NetworkMeter(std::move(plan), std::move(cache), std::move(device),
+                                                       environment, std::move(options)));
+  MINUET_TRY(meter->find_sizes());
+  MINUET_TRY(meter->make_features());
+  MINUET_TRY(meter->check_default_output());
+  MINUET_TRY(meter->estimate());
+  return meter;
+}
+
+llvm::Error NetworkMeter::set_default(TuningConfigs configs, std::optional<Dataflow> dataflow,
+                                      MapMethod maps) {
+  announced_.clear();  // for another default
+  fallback_.reset();
+  default_ = std::move(configs);
+  dataflow_ = dataflow;
+  method_ = maps;
+  MINUET_ASSIGN(fallback_, open({}));
+  return llvm::Error::success();
+}
+
+i64 NetworkMeter::most_points() const {
+  i64 points = 1;
+  for (const MeterCloud& cloud : options_.clouds) points = std::max(points, cloud.count);
+  return points;
+}
+
+/// And makes room for the largest output.
+[[gnu::cold]] llvm::Error NetworkMeter::find_sizes() {
+  MINUET_TRY(set_default({}, plan_->dataflow));
+  const Program& program = plan_->program;
+  i64 most_rows = 1;
+  for (std::size_t cloud = 0; cloud < options_.clouds.size(); ++cloud) {
+    if (llvm::Error error = settle(*fallback_, cloud)) {
+      return annotate(std::move(error), "cloud " + std::to_string(cloud));
+    }
+    keys_.push_back(fallback_->cloud()->key());
+    most_rows = std::max(most_rows, fallback_->output_rows());
+    std::vector<LayerSize>& sizes = sizes_.emplace_back();
+    for (std::size_t i = 0; i < program.layers.size(); ++i) {
+      const i64 rows = fallback_->level(program.tensors[program.layers[i].output].level).rows;
+      MINUET_ASSIGN(const i64 pairs, fallback_->layer_pairs(static_cast<i32>(i)));
+      sizes.push_back({rows, static_cast<double>(pairs) / static_cast<double>(std::max<i64>(rows, 1))});
+    }
+  }
+  const i64 row = i64{program.tensors[program.output].channels} * dtype_bytes(program.dtype);
+  MINUET_ASSIGN(output_, DeviceMemory::create(device_, most_rows * row));
+  return llvm::Error::success();
+}
+
+llvm::Error NetworkMeter::estimate() {
+  const double start = seconds();
+  MINUET_TRY(set_default({}, plan_->dataflow));
+  opening_seconds_ = seconds() - start;
+  for (std::size_t cloud = 0; cloud < options_.clouds.size(); ++cloud) {
+    MINUET_TRY(time_inference(*fallback_, cloud).takeError());  // which makes room
+    MINUET_ASSIGN(const i64 time, time_inference(*fallback_, cloud));
+    inference_seconds_ += static_cast<double>(time) * 1e-9;
+  }
+  return llvm::Error::success();
+}
+
+/// What opens both, what settles them, and the pass that warms up.
+double NetworkMeter::network_overhead() const {
+  return 2 * (opening_seconds_ + (settling_clouds() + 1) * inference_seconds_);
+}
+
+/// Numbers of both signs, so that no product is skipped and a ReLU has both to see.
+llvm::Error NetworkMeter::make_features() {
+  const Program& program = plan_->program;
+  const auto count = static_cast<std::size_t>(most_points() * program.tensors[program.inputs[0]].channels);
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i * 37 % 101) / 50.0f - 1.0f;
+  std::vector<char> stored(count * dtype_bytes(program.dtype));
+  store_values(program.dtype, values.data(), count, stored.data());
+  MINUET_ASSIGN(features_, DeviceMemory::create(device_, static_cast<i64>(stored.size())));
+  return device_->upload(features_.data(), stored.data(), static_cast<i64>(stored.size()));
+}
+
+llvm::Error NetworkMeter::check_cancelled() const {
+  if (!options_.cancelled || !options_.cancelled()) return llvm::Error::success();
+  return make_error(StatusCode::Cancelled, "tuning was stopped");
+}
+
+double NetworkMeter::now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+TuningConfigs NetworkMeter::with_default(const TuningConfigs& round) const {
+  TuningConfigs configs = round;
+  configs.insert(default_.begin(), default_.end());  // those of the round stay
+  return configs;
+}
+
+llvm::Expected<std::shared_ptr<const CompiledPlan>> NetworkMeter::choose(const TuningConfigs& round) const {
+  const TuningSnapshot snapshot(environment_, with_default(round));
+  return CompiledPlan::create(*plan_, device_->info().arch, &snapshot, dataflow_);
+}
+
+void NetworkMeter::announce(const TuningConfigs& round) {
+  const std::string& arch = device_->info().arch;
+  if (round.empty()) announced_.clear();
+  if (round.empty() || arch.empty()) return;
+  llvm::Expected<std::shared_ptr<const CompiledPlan>> compiled = choose(round);
+  if (!compiled) return llvm::consumeError(compiled.takeError());  // measure() says so
+  start_compiling(round, **compiled);
+}
+
+void NetworkMeter::start_compiling(const TuningConfigs& round, const CompiledPlan& compiled) {
+  auto work = [cache = cache_, requests = compiled.requests()](const CancelToken& cancel) {
+    return cache->get_or_compile_all(requests, &cancel).takeError();
+  };
+  llvm::consumeError(BackgroundJob::start(std::move(work), [&](std::unique_ptr<BackgroundJob> job) {
+    announced_.push_back({round, std::move(job)});
+  }));
+}
+
+llvm::Expected<BinaryList> NetworkMeter::compile(const TuningConfigs& round, const CompiledPlan& compiled) {
+  constexpr std::chrono::milliseconds kAskEvery{50};
+  if (device_->info().arch.empty()) return BinaryList{};
+  const auto is_round = [&](const Announced& announced) { return announced.round == round; };
+  auto found = std::find_if(announced_.begin(), announced_.end(), is_round);
+  if (found == announced_.end()) {
+    start_compiling(round, compiled);
+    found = std::find_if(announced_.begin(), announced_.end(), is_round);
+  }
+  if (found != announced_.end()) {
+    const std::unique_ptr<BackgroundJob> job = std::move(found->job);
+    announced_.erase(found);
+    while (!job->wait_for(kAskEvery)) MINUET_TRY(check_cancelled());  // the job ends with its owner
+    llvm::consumeError(job->wait());                                  // what failed fails again below
+  }
+  return cache_->get_or_compile_all(compiled.requests());
+}
+
+[[gnu::cold]] llvm::Expected<std::unique_ptr<Execution>> NetworkMeter::open(const TuningConfigs& round) {
+  MINUET_ASSIGN(const std::shared_ptr<const CompiledPlan> compiled, choose(round));
+  MINUET_ASSIGN(const BinaryList binaries, compile(round, *compiled));
+  MINUET_TRY(check_cancelled());
+  const Reload again = [&](const Binary& refused) { return cache_->replace(compiled->requests(), refused); };
+  MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded,
+                LoadedPlan::create(plan_, compiled, binaries, device_, again, nullptr));
+  ExecutionOptions options;
+  options.max_points = most_points();
+  options.cloud.method = method_;
+  MINUET_ASSIGN(std::unique_ptr<Execution> execution, Execution::create(std::move(loaded), options));
+  return execution;
+}
+
+llvm::Error NetworkMeter::prepare(Execution& execution, std::size_t cloud) {
+  MINUET_TRY(execution.forget(/*for_maps=*/false));
+  return execution.prepare(options_.clouds[cloud].coordinates, options_.clouds[cloud].count, nullptr);
+}
+
+/// The last one has the keys that those before it led to.
+i32 NetworkMeter::settling_clouds() const {
+  return device_->info().arch.empty() ? 1 : KeyBits::kPatience + 1;
+}
+
+llvm::Error NetworkMeter::settle(Execution& execution, std::size_t cloud) {
+  for (i32 i = 0; i < settling_clouds(); ++i) {
+    MINUET_TRY(check_cancelled());
+    MINUET_TRY(prepare(execution, cloud));
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error NetworkMeter::run(Execution& execution, std::size_t cloud) {
+  const Program& program = plan_->program;
+  const i32 in = program.tensors[program.inputs[0]].channels, out = program.tensors[program.output].channels;
+  const Tensor input{features_.data(), options_.clouds[cloud].count, in, in, program.dtype};
+  const Tensor output{output_.data(), execution.output_rows(), out, out, program.dtype};
+  return execution.run(input, output, nullptr);
+}
+
+llvm::Expected<std::vector<float>> NetworkMeter::output_of(Execution& execution, std::size_t cloud) {
+  const Program& program = plan_->program;
+  const i64 bytes = dtype_bytes(program.dtype);
+  const i64 count = execution.output_rows() * program.tensors[program.output].channels;
+  const bool is_whole = count <= kOutputParts * kOutputPart;
+  const i64 parts = is_whole ? 1 : kOutputParts, part = is_whole ? count : kOutputPart;
+  const auto place = [&](i64 i) {  // the last part ends where the output does
+    return static_cast<char*>(output_.data()) + (count - part) * i / (kOutputParts - 1) * bytes;
+  };
+  std::vector<char> stored(parts * part * bytes, '\xff');  // NaN, for what is not written
+  for (i64 i = 0; i < parts; ++i)
+    MINUET_TRY(device_->upload(place(i), stored.data() + i * part * bytes, part * bytes));
+  MINUET_TRY(run(execution, cloud));
+  MINUET_TRY(device_->synchronize(nullptr));
+  for (i64 i = 0; i < parts; ++i)
+    MINUET_TRY(device_->download(stored.data() + i * part * bytes, place(i), part * bytes));
+  std::vector<float> values(parts * part);
+  load_values(program.dtype, stored.data(), values.size(), values.data());
+  return values;
+}
+
+llvm::Error NetworkMeter::check_default_output() {
+  for (std::size_t cloud = 0; cloud < options_.clouds.size(); ++cloud) {
+    MINUET_TRY(prepare(*fallback_, cloud));
+    MINUET_ASSIGN(const std::vector<float> output, output_of(*fallback_, cloud));
+    const auto says_something = [](float value) { return std::isfinite(value) && value != 0; };
+    if (std::any_of(output.begin(), output.end(), says_something)) return llvm::Error::success();
+  }
+  return make_error(
+      StatusCode::FailedPrecondition,
+      "with these weights the network's output is 0 or not finite everywhere, which cannot tell "
+      "a kernel that is wrong: tune with other weights");
+}
+
+llvm::Error NetworkMeter::check_output(Execution& trial, std::size_t cloud) {
+  MINUET_TRY(prepare(*fallback_, cloud));
+  MINUET_TRY(prepare(trial, cloud));
+  MINUET_ASSIGN(const std::vector<float> fallback, output_of(*fallback_, cloud));
+  MINUET_ASSIGN(const std::vector<float> tried, output_of(trial, cloud));
+  if (agrees(tried, fallback)) return llvm::Error::success();
+  return make_error(StatusCode::Internal, "the network's output is not the default's");
+}
+
+[[gnu::cold]] llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_layers(
+    Execution& execution, std::size_t cloud, const TuningConfigs& round) {
+  MINUET_TRY(check_cancelled());
+  MINUET_TRY(run(execution, cloud));
+  MINUET_TRY(execution.query_times().takeError());
+  const std::vector<ProgramLayer>& layers = plan_->program.layers;
+  std::map<TuningBucket, i64> times;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const StageTimes layer = execution.layer_times(static_cast<i32>(i));
+    const ConvolutionProblem& problem = layers[i].convolution();
+    // One dataflow computes a layer's shortcut in its launch, and the other behind it.
+    StageTimes with_shortcut = layer;
+    if (i + 1 < layers.size() && layers[i + 1].is_shortcut)
+      with_shortcut += execution.layer_times(static_cast<i32>(i + 1));
+    const auto [rows, density] = sizes_[cloud][i];
+    for (const TuningBucket& bucket : buckets_of_layer(problem, rows, density)) {
+      const bool is_whole = bucket.operation == Operation::Dataflow;
+      if (round.count(bucket) != 0)
+        times[bucket] += nanoseconds(time_of(bucket.operation, is_whole ? with_shortcut : layer));
+    }
+    const bool has_groups =
+        dataflow_of(execution.selected(static_cast<i32>(i))->choice) == Dataflow::GatherGemmScatter;
+    for (const auto& [bucket, config] : round) {
+      if (has_groups && bucket.operation == Operation::Grouping) {
+        times[bucket] += nanoseconds(layer.gather + layer.gemm + layer.scatter);
+      }
+    }
+  }
+  return times;
+}
+
+[[gnu::cold]] llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_search(
+    Execution& execution, std::size_t cloud, const TuningConfigs& round) {
+  MINUET_TRY(check_cancelled());
+  MINUET_TRY(prepare(execution, cloud));
+  MINUET_ASSIGN(const StageTimes preparation, execution.query_times());
+  std::map<TuningBucket, i64> times;
+  for (const auto& [bucket, config] : round) {
+    if (bucket.key == keys_[cloud]) times[bucket] = nanoseconds(preparation.map);
+  }
+  return times;
+}
+
+[[gnu::cold]] llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_whole(
+    Execution& execution, std::size_t cloud, const TuningConfigs& round) {
+  MINUET_TRY(check_cancelled());
+  MINUET_TRY(prepare(execution, cloud));
+  MINUET_TRY(run(execution, cloud));
+  MINUET_ASSIGN(const StageTimes inference, execution.query_times());
+  std::map<TuningBucket, i64> times;
+  for (const auto& [bucket, config] : round) times[bucket] = nanoseconds(sum_of(inference));
+  return times;
+}
+
+[[gnu::cold]] llvm::Error NetworkMeter::measure_cloud(Execution& trial, std::size_t cloud,
+                                                      const TuningConfigs& round, Samples& samples) {
+  MINUET_TRY(check_output(trial, cloud));
+  const bool is_search = tries(Operation::Search, round), is_order = tries(Operation::Order, round);
+  if (is_search || is_order) {
+    MINUET_TRY(settle(*fallback_, cloud));
+    MINUET_TRY(settle(trial, cloud));
+  }
+  // The first pass warms up, and forgets what the preparation took. Who goes first takes turns.
+  for (i32 pass = -1; pass < options_.repeats; ++pass) {
+    std::map<TuningBucket, i64> times[2];  // of the default, of the trial
+    for (const bool second : {false, true}) {
+      const bool is_trial = (pass % 2 == 0) == second;
+      Execution& execution = is_trial ? trial : *fallback_;
+      MINUET_ASSIGN(times[is_trial ? 1 : 0], is_search  ? time_search(execution, cloud, round)
+                                             : is_order ? time_whole(execution, cloud, round)
+                                                        : time_layers(execution, cloud, round));
+    }
+    if (pass < 0) continue;
+    for (const auto& [bucket, time] : times[0]) {
+      TuningSamples& of_bucket = samples[bucket];
+      of_bucket.fallback.resize(options_.repeats);
+      of_bucket.trial.resize(options_.repeats);
+      of_bucket.fallback[pass] += time;
+      of_bucket.trial[pass] += times[1][bucket];
+    }
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::map<TuningBucket, TuningSamples>> NetworkMeter::measure(const TuningConfigs& round) {
+  Samples samples;
+  MINUET_ASSIGN(const std::unique_ptr<Execution> trial, open(round));
+  trial->engine().set_profiling(true);
+  fallback_->engine().set_profiling(true);
+  for (std::size_t cloud = 0; cloud < options_.clouds.size(); ++cloud) {
+    MINUET_TRY(measure_cloud(*trial, cloud, round, samples));
+  }
+  return samples;
+}
+
+llvm::Expected<i64> NetworkMeter::time_inference(Execution& execution, std::size_t cloud) {
+  MINUET_TRY(check_cancelled());
+  const double start = seconds();
+  MINUET_TRY(prepare(execution, cloud));
+  MINUET_TRY(run(execution, cloud));
+  MINUET_TRY(device_->synchronize(nullptr));
+  return std::llround((seconds() - start) * 1e9);
+}
+
+[[gnu::cold]] llvm::Expected<TuningSamples> NetworkMeter::measure_network(const TuningConfigs& configs,
+                                                                          double seconds) {
+  TuningSamples samples;
+  if (seconds < least_network_seconds()) return samples;
+  const double fit = (seconds - network_overhead()) / std::max(2 * inference_seconds_, 1e-9);
+  const i32 most = std::max(options_.repeats, kLeastNetworkPasses);
+  const i32 passes = static_cast<i32>(std::clamp<double>(fit, kLeastNetworkPasses, most));
+  samples.fallback.resize(passes);
+  samples.trial.resize(passes);
+  MINUET_ASSIGN(const std::unique_ptr<Execution> trial, open(configs));
+  fallback_->engine().set_profiling(false);
+  for (std::size_t cloud = 0; cloud < options_.clouds.size(); ++cloud) {
+    MINUET_TRY(settle(*fallback_, cloud));
+    MINUET_TRY(settle(*trial, cloud));
+    for (i32 pass = -1; pass < passes; ++pass) {
+      for (const bool second : {false, true}) {
+        const bool is_trial = (pass % 2 == 0) == second;
+        MINUET_ASSIGN(const i64 time, time_inference(is_trial ? *trial : *fallback_, cloud));
+        if (pass >= 0) (is_trial ? samples.trial : samples.fallback)[pass] += time;
+      }
+    }
+  }
+  return samples;
+}
+
+}  // namespace minuet

@@ -1,0 +1,473 @@
+#include "runtime/tuning/tune_network.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "codegen/choose/tuned_config.h"
+#include "codegen/compile/protocol.h"
+
+namespace minuet {
+namespace {
+
+// Candidates of a task, where not all are asked for; of what serves all layers each is a round of its own.
+constexpr i64 kMostTried = 40, kMostTriedForAll = 12;
+
+i64 median(std::vector<i64> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+class NetworkTuner {
+ public:
+  NetworkTuner(const Plan& plan, const Device& device, TuningEnvironment environment, TuningStore& store,
+               const TuneOptions& options, NetworkMeter& meter, double begun)
+      : plan_(plan),
+        device_(device),
+        environment_(std::move(environment)),
+        store_(store),
+        options_(options),
+        meter_(meter),
+        last_(options.exhaustive ? std::numeric_limits<double>::infinity() : begun + options.budget_seconds),
+        end_(last_ - time_for_comparisons()) {}
+
+  [[gnu::cold]] llvm::Expected<TuneSummary> run() {
+    MINUET_TRY(look_back());
+    const std::vector<Step> steps = make_steps();
+    double weights = 0;
+    for (const Step& step : steps) weights += step.weight;
+    for (const Step& step : steps) {
+      if (summary_.stopped) break;
+      const double now = meter_.seconds();
+      deadline_ = now + std::max(0.0, end_ - now) * step.weight / weights;
+      weights -= step.weight;
+      if (deadline_ > now) MINUET_TRY(take(step.work));
+    }
+    if (!summary_.stopped && summary_.won > 0) MINUET_TRY(unless_stopped(compare()));
+    return summary_;
+  }
+
+ private:
+  enum class Work { Fused, GatherGemmScatter, Grouping, Search, Order, Dataflows };
+  struct Step {
+    double weight;  // of the time
+    Work work;
+  };
+
+  /// The whole network is measured with the dataflows that won, and with all that did: a quarter of the time
+  /// at most, in fewer passes if need be.
+  double time_for_comparisons() const {
+    if (options_.exhaustive) return 0;
+    return std::min((plan_.dataflow ? 1 : 2) * meter_.network_seconds(), (last_ - meter_.seconds()) / 4);
+  }
+
+  std::vector<Step> make_steps() {
+    std::vector<Dataflow> dataflows;
+    if (plan_.dataflow) {
+      dataflows = {*plan_.dataflow};
+    } else if (count_fused() * 2 >= plan_.program.layers.size()) {
+      dataflows = {Dataflow::Fused, Dataflow::GatherGemmScatter};
+    } else {
+      dataflows = {Dataflow::GatherGemmScatter, Dataflow::Fused};
+    }
+    std::vector<Step> steps;
+    double weight = 5;
+    for (const Dataflow dataflow : dataflows) {
+      steps.push_back({weight, dataflow == Dataflow::Fused ? Work::Fused : Work::GatherGemmScatter});
+      weight = 2;
+    }
+    if (plan_.dataflow != Dataflow::Fused) steps.push_back({1, Work::Grouping});
+    steps.push_back({1, Work::Search});
+    if (plan_.dataflow != Dataflow::GatherGemmScatter) steps.push_back({1, Work::Order});
+    if (!plan_.dataflow) steps.push_back({2, Work::Dataflows});
+    return steps;
+  }
+
+  llvm::Error take(Work work) {
+    switch (work) {
+      case Work::Fused:
+        return tune_kernels(Dataflow::Fused);
+      case Work::GatherGemmScatter:
+        return tune_kernels(Dataflow::GatherGemmScatter);
+      case Work::Grouping:
+        return tune_grouping();
+      case Work::Search:
+        return tune_search();
+      case Work::Order:
+        return tune_order();
+      default:
+        return tune_dataflows();
+    }
+  }
+
+  std::size_t count_fused() const {
+    const auto& layers = plan_.program.layers;
+    return std::count_if(layers.begin(), layers.end(), [&](const ProgramLayer& layer) {
+      return choose_dataflow(layer.convolution(), device_.info().arch) == Dataflow::Fused;
+    });
+  }
+
+  using LayerSize = NetworkMeter::LayerSize;
+
+  /// Whether a fused kernel of the layer before it computes it, where layers run by `dataflow` or, without,
+  /// by default, so that it has no time of its own.
+  bool is_fused_shortcut(std::size_t layer, i64 rows, std::optional<Dataflow> dataflow) const {
+    if (!plan_.program.layers[layer].is_shortcut) return false;
+    const ConvolutionProblem& before = plan_.program.layers[layer - 1].convolution();
+    const std::string& arch = device_.info().arch;
+    return dataflow.value_or(choose_dataflow(before, arch)) == Dataflow::Fused &&
+           choose_fused(before, arch, rows).fused.shortcut;
+  }
+
+  /// `tasks_of`: those of a problem and the size that it has in a cloud, where layers run by `dataflow` or,
+  /// without, as they are chosen. Each bucket once.
+  std::vector<TuningTask> collect(
+      std::optional<Dataflow> dataflow,
+      llvm::function_ref<std::vector<TuningTask>(const ConvolutionProblem&, const LayerSize&)> tasks_of)
+      const {
+    std::map<TuningBucket, TuningTask> tasks;
+    for (const std::vector<LayerSize>& sizes : meter_.sizes()) {
+      for (std::size_t i = 0; i < sizes.size(); ++i) {
+        if (sizes[i].rows < 1) continue;
+        if (is_fused_shortcut(i, sizes[i].rows, dataflow)) continue;
+        for (TuningTask& task : tasks_of(plan_.program.layers[i].convolution(), sizes[i])) {
+          tasks.try_emplace(task.bucket, std::move(task));
+        }
+      }
+    }
+    std::vector<TuningTask> all;
+    all.reserve(tasks.size());
+    for (auto& [bucket, task] : tasks) all.push_back(std::move(task));
+    return all;
+  }
+
+  /// Whether every layer can.
+  bool can_run_by(Dataflow dataflow) const {
+    const auto& layers = plan_.program.layers;
+    return std::all_of(layers.begin(), layers.end(), [&](const ProgramLayer& layer) {
+      return dataflow != Dataflow::Fused || kernel_volume(layer.convolution()) <= kMostFusedOffsets;
+    });
+  }
+
+  llvm::Error tune_kernels(Dataflow dataflow) {
+    std::vector<TuningTask> tasks =
+        collect(dataflow, [&](const ConvolutionProblem& problem, const LayerSize& size) {
+          return kernel_tasks(problem, device_.info().arch, dataflow, size.rows, size.density);
+        });
+    if (tasks.empty() || !can_run_by(dataflow)) return llvm::Error::success();
+    return search(dataflow == Dataflow::Fused ? "fused kernels" : "tiles and GEMMs", tasks, dataflow);
+  }
+
+  /// Of the clouds whose maps have such keys: of the largest level there is. 0 where there is no such cloud.
+  i64 most_rows(std::optional<KeyType> key = {}) const {
+    i64 most = 0;
+    for (std::size_t cloud = 0; cloud < meter_.sizes().size(); ++cloud) {
+      if (key && meter_.keys()[cloud] != *key) continue;
+      for (const LayerSize& size : meter_.sizes()[cloud]) most = std::max(most, size.rows);
+    }
+    return most;
+  }
+
+  bool is_cpu() const { return device_.info().arch.empty(); }
+
+  llvm::Error tune_grouping() {
+    const ConvolutionProblem* const largest = largest_kernel(plan_.program);
+    if (is_cpu() || largest == nullptr || most_rows() == 0) return llvm::Error::success();
+    std::vector<TuningTask> tasks;
+    tasks.push_back(grouping_task(*largest, most_rows()));
+    return search("groups of GEMMs", tasks, Dataflow::GatherGemmScatter);
+  }
+
+  llvm::Error tune_search() {
+    const ConvolutionProblem* const largest = largest_kernel(plan_.program);
+    if (is_cpu() || largest == nullptr) return llvm::Error::success();
+    std::vector<TuningTask> tasks;
+    for (const KeyType key : {KeyType::U32, KeyType::U64}) {
+      const i64 rows = most_rows(key);
+      if (rows > 0) tasks.push_back(search_task(key, plan_.program.ndim, kernel_volume(*largest), rows));
+    }
+    if (tasks.empty()) return llvm::Error::success();
+    return search("sorted maps", tasks, plan_.dataflow, MapMethod::Sorted);
+  }
+
+  llvm::Error tune_order() {
+    const ConvolutionProblem* const largest = largest_kernel(plan_.program);
+    const bool runs_fused = plan_.dataflow == Dataflow::Fused || count_fused() > 0;
+    if (is_cpu() || largest == nullptr || most_rows() == 0 || !runs_fused) return llvm::Error::success();
+    std::vector<TuningTask> tasks;
+    tasks.push_back(order_task(*largest, most_rows()));
+    return search("row order", tasks, plan_.dataflow);
+  }
+
+  llvm::Error tune_dataflows() {
+    std::vector<TuningTask> tasks = collect({}, [&](const ConvolutionProblem& problem,
+                                                    const LayerSize& size) {
+      return std::vector<TuningTask>{dataflow_task(problem, device_.info().arch, size.rows, size.density)};
+    });
+    choosing_dataflows_ = true;
+    return search("dataflows", tasks, {});
+  }
+
+  /// What is there before anything is measured.
+  llvm::Error look_back() {
+    MINUET_ASSIGN(TuningFolder there, store_.load(environment_hash(environment_)));
+    for (TuningEntry& entry : there.entries) before_.emplace(entry.bucket, std::move(entry));
+    return llvm::Error::success();
+  }
+
+  /// What won before comes first, so that a short run loses nothing of a long one.
+  void favour_known(std::vector<TuningTask>& tasks) const {
+    for (TuningTask& task : tasks) {
+      const auto known = before_.find(task.bucket);
+      if (known == before_.end() || known->second.measurements.empty()) continue;
+      const auto best = std::find(task.candidates.begin(), task.candidates.end(),
+                                  known->second.measurements.front().config);
+      if (best == task.candidates.end()) continue;  // the default
+      std::rotate(task.candidates.begin(), best, best + 1);
+      task.has_favourite = true;
+    }
+  }
+
+  /// While the default is compiled.
+  TuningProgress before_the_first(const std::vector<TuningTask>& tasks, const TunerOptions& tuner) const {
+    i64 most = 0;
+    for (const TuningTask& task : tasks) most = std::max(most, static_cast<i64>(task.candidates.size()));
+    most = (tuner.most_tried == 0 ? most : std::min(most, tuner.most_tried)) + 1;  // and one that confirms
+    const double rounds = static_cast<double>(most) * tuner.round_seconds;
+    return {0, most, std::max(0.0, std::min(rounds, tuner.deadline - meter_.seconds()))};
+  }
+
+  [[gnu::cold]] llvm::Error search(const char* step, std::vector<TuningTask>& tasks,
+                                   std::optional<Dataflow> dataflow, MapMethod maps = MapMethod::Indexed) {
+    favour_known(tasks);
+    TunerOptions tuner;
+    tuner.deadline = deadline_;
+    tuner.round_seconds = meter_.round_seconds();
+    tuner.most_tried = options_.exhaustive                                 ? 0
+                       : serves_all_layers(tasks.front().bucket.operation) ? kMostTriedForAll
+                                                                           : kMostTried;
+    tuner.skipped = options_.skipped;
+    if (options_.progress) {
+      tuner.progress = [&](const TuningProgress& progress) { options_.progress({step, progress}); };
+      tuner.progress(before_the_first(tasks, tuner));
+    }
+    TuningConfigs fallback = decided_;
+    for (const TuningTask& task : tasks) fallback.try_emplace(task.bucket, task.default_config);
+    MINUET_TRY(unless_stopped(meter_.set_default(std::move(fallback), dataflow, maps)));
+    if (summary_.stopped) return llvm::Error::success();
+    TuningOutcome outcome = search_configs(tasks, meter_, tuner);
+    summary_.tried += outcome.tried;
+    summary_.skipped += outcome.skipped;
+    summary_.stopped = outcome.stopped;
+    if (choosing_dataflows_) MINUET_TRY(settle_dataflows(outcome));
+    MINUET_TRY(keep(outcome.decisions));
+    if (outcome.failure) return llvm::make_error<StatusError>(std::move(*outcome.failure));
+    return llvm::Error::success();
+  }
+
+  /// Who of `moved` reads which map of which cloud.
+  std::vector<std::pair<i64, TuningBucket>> maps_of(const TuningConfigs& moved) const {
+    const Program& program = plan_.program;
+    std::vector<std::pair<i64, TuningBucket>> read;
+    for (std::size_t cloud = 0; cloud < meter_.sizes().size(); ++cloud) {
+      for (std::size_t i = 0; i < program.layers.size(); ++i) {
+        const ProgramLayer& layer = program.layers[i];
+        const LayerSize& size = meter_.sizes()[cloud][i];
+        const TuningBucket bucket =
+            layer_bucket(Operation::Dataflow, layer.convolution(), size.rows, size.density);
+        if (moved.count(bucket) != 0) read.emplace_back(cloud * program.maps.size() + layer.map, bucket);
+      }
+    }
+    return read;
+  }
+
+  /// Of the dataflows that won layer by layer those with which the network is faster, for what layers save
+  /// has to be more than a map's further views take: all of them, or else those by which layers that share
+  /// maps make it faster on their own, as far as there is time to see.
+  /// None where there is no time to see.
+  [[gnu::cold]] llvm::Expected<std::optional<TuningConfigs>> winning_moves(
+      const std::vector<TuningDecision>& decisions) {
+    TuningConfigs moved, winners;
+    for (const TuningDecision& decision : decisions) {
+      if (decision.winner) moved[decision.bucket] = decision.winner->config;
+    }
+    if (moved.empty()) return winners;
+    if (!has_time_for_network()) return std::nullopt;
+    tell_network();
+    // The other half is for the last comparison, which decides nothing.
+    const double half = (last_ - meter_.seconds()) / 2;
+    MINUET_ASSIGN(const TuningSamples together,
+                  meter_.measure_network(moved, std::max(half, meter_.least_network_seconds())));
+    if (median(together.trial) < median(together.fallback)) return moved;
+    const std::vector<std::set<TuningBucket>> groups = group_by_map(maps_of(moved));
+    for (const std::set<TuningBucket>& group : groups) {
+      const double left =
+          last_ - meter_.seconds() - meter_.network_seconds();  // all are compared after these
+      if (groups.size() == 1 || left < meter_.network_seconds()) break;
+      TuningConfigs some;
+      for (const TuningBucket& bucket : group) some.emplace(bucket, moved.at(bucket));
+      MINUET_ASSIGN(const TuningSamples samples, meter_.measure_network(some, left));
+      if (beats(samples)) winners.merge(some);
+    }
+    return winners;
+  }
+  /// Where nobody knows, nothing is decided.
+  llvm::Error settle_dataflows(TuningOutcome& outcome) {
+    std::vector<TuningDecision> decisions = std::exchange(outcome.decisions, {});
+    if (outcome.stopped || outcome.failure) return llvm::Error::success();
+    llvm::Expected<std::optional<TuningConfigs>> moves = winning_moves(decisions);
+    if (!moves) return unless_stopped(moves.takeError());
+    if (!*moves) return llvm::Error::success();
+    const TuningConfigs& winners = **moves;
+    for (TuningDecision& decision : decisions) {
+      if (!decision.winner || winners.count(decision.bucket) != 0) continue;
+      decision.winner.reset();
+      decision.others.clear();  // which may be faster than the default
+    }
+    outcome.decisions = std::move(decisions);
+    return llvm::Error::success();
+  }
+
+  /// Into the store, in the place of what was there of the same buckets before this run: times are sums over
+  /// this run's clouds, which say nothing beside another run's. What somebody else has measured meanwhile
+  /// stays beside it.
+  [[gnu::cold]] llvm::Error keep(const std::vector<TuningDecision>& decisions) {
+    std::vector<TuningEntry> entries;
+    for (const TuningDecision& decision : decisions) {
+      TuningEntry& entry = entries.emplace_back(entry_of(environment_, decision));
+      for (TuningMeasurement& measurement : entry.measurements) {
+        measurement.driver = device_.info().driver;
+        measurement.request_keys = keys_of(decision.bucket, measurement.config);
+      }
+    }
+    const auto join = [&](const TuningEntry& mine, const TuningEntry& there) {
+      const auto before = before_.find(mine.bucket);
+      const bool is_old = before != before_.end() && before->second == there;
+      return is_old ? mine : merge_runs(mine, there);
+    };
+    MINUET_TRY(store_.publish_joined(entries, join, options_.meter.cancelled));
+    for (const TuningDecision& decision : decisions) {
+      ++summary_.decided;
+      summary_.won += decision.winner ? 1 : 0;
+      decided_[decision.bucket] = (decision.winner ? *decision.winner : decision.fallback).config;
+    }
+    return llvm::Error::success();
+  }
+
+  /// Of the bucket's own kernels, as the first layer has them that it serves; none for a dataflow, which is
+  /// many, and for a grouping, which has none.
+  std::vector<std::string> keys_of(const TuningBucket& bucket, const TuningConfig& config) const {
+    const std::string& arch = device_.info().arch;
+    const TuningSnapshot snapshot(environment_, TuningConfigs{{bucket, config}});
+    if (bucket.operation == Operation::Search) {
+      const EngineChoice engine = choose_engine(plan_.program.ndim, bucket.volume, &snapshot);
+      const MapChoice& map = bucket.key == KeyType::U32 ? engine.map32 : engine.map64;
+      return {key_of(emit(map.find_query_borders[0]), arch), key_of(emit(map.search_kernel_map[0]), arch)};
+    }
+    for (const std::vector<LayerSize>& sizes : meter_.sizes()) {
+      for (std::size_t i = 0; i < sizes.size(); ++i) {
+        const auto [rows, density] = sizes[i];
+        const ConvolutionProblem& problem = plan_.program.layers[i].convolution();
+        const i64 volume = kernel_volume(problem);
+        if (bucket == layer_bucket(Operation::Fused, problem, rows, density)) {
+          FusedSpec spec = choose_fused(problem, arch, rows).fused;
+          if (!llvm::errorToBool(read_config(config, spec))) return {key_of(emit(spec), arch)};
+        }
+        if (bucket == gather_bucket(problem.dtype, problem.in_channels, volume, rows))
+          return {key_of(emit(choose_gmas(problem, &snapshot, rows).gather), arch)};
+        if (bucket == scatter_bucket(problem.dtype, problem.out_channels, volume, rows))
+          return {key_of(emit(choose_gmas(problem, &snapshot, rows).scatter), arch)};
+      }
+    }
+    return {};
+  }
+
+  bool has_time_for_network() const { return last_ - meter_.seconds() >= meter_.least_network_seconds(); }
+
+  /// That the whole network is measured next.
+  void tell_network() const {
+    if (options_.progress) options_.progress({"the whole network", {0, 1, meter_.network_seconds()}});
+  }
+
+  llvm::Error compare() {
+    if (!has_time_for_network()) return llvm::Error::success();
+    tell_network();
+    MINUET_TRY(meter_.set_default({}, plan_.dataflow));
+    MINUET_ASSIGN(const TuningSamples samples, meter_.measure_network(decided_, last_ - meter_.seconds()));
+    summary_.untuned_ns = median(samples.fallback);
+    summary_.tuned_ns = median(samples.trial);
+    return llvm::Error::success();
+  }
+
+  /// To stop is no failure: what was decided stays.
+  llvm::Error unless_stopped(llvm::Error error) {
+    if (!error) return llvm::Error::success();
+    StatusError status = take_status(std::move(error));
+    if (status.code() != StatusCode::Cancelled) return llvm::make_error<StatusError>(std::move(status));
+    summary_.stopped = true;
+    return llvm::Error::success();
+  }
+
+  const Plan& plan_;
+  const Device& device_;
+  const TuningEnvironment environment_;
+  TuningStore& store_;
+  const TuneOptions& options_;
+  NetworkMeter& meter_;
+  const double last_;    // on the meter's clock, when all is to be over
+  const double end_;     // of the steps
+  double deadline_ = 0;  // of this step
+  bool choosing_dataflows_ = false;
+  std::map<TuningBucket, TuningEntry> before_;  // in the store, when this run began
+  TuningConfigs decided_;
+  TuneSummary summary_;
+};
+
+}  // namespace
+
+[[gnu::cold]] std::vector<std::set<TuningBucket>> group_by_map(
+    const std::vector<std::pair<i64, TuningBucket>>& read) {
+  std::map<i64, std::set<TuningBucket>> by_map;
+  for (const auto& [map, bucket] : read) by_map[map].insert(bucket);
+  std::vector<std::set<TuningBucket>> groups;
+  for (auto& [map, group] : by_map) {
+    for (std::set<TuningBucket>& other : groups) {
+      bool is_shared = false;
+      for (const TuningBucket& bucket : other) is_shared = is_shared || group.count(bucket) != 0;
+      if (is_shared) group.swap(other), group.merge(other), other.clear();
+    }
+    groups.push_back(std::move(group));
+  }
+  std::erase_if(groups, [](const auto& group) { return group.empty(); });
+  return groups;
+}
+
+[[gnu::cold]] llvm::Expected<TuneSummary> tune_network(const std::shared_ptr<const Plan>& plan,
+                                                       const std::shared_ptr<KernelCache>& cache,
+                                                       TuningEnvironment environment,
+                                                       const std::shared_ptr<Device>& device,
+                                                       TuningStore& store, const TuneOptions& options) {
+  if (plan->program.takes_maps) {
+    return make_error(StatusCode::Unimplemented,
+                      "a single op is not tuned yet: tune a network that has it as a layer");
+  }
+  if (llvm::Error error = store.check_writable(environment_hash(environment))) {
+    return annotate(std::move(error), "the results could not be kept");
+  }
+  const double begun = NetworkMeter::now();
+  llvm::Expected<std::unique_ptr<NetworkMeter>> meter =
+      NetworkMeter::create(plan, cache, device, environment, options.meter);
+  if (meter) {
+    NetworkTuner tuner(*plan, *device, std::move(environment), store, options, **meter, begun);
+    return tuner.run();
+  }
+  StatusError status = take_status(meter.takeError());
+  if (status.code() != StatusCode::Cancelled) return llvm::make_error<StatusError>(std::move(status));
+  TuneSummary summary;
+  summary.stopped = true;
+  return summary;
+}
+
+}  // namespace minuet

@@ -1,0 +1,178 @@
+#include "runtime/weights/weights_file.h"
+
+#include <algorithm>
+#include <set>
+
+#include "codegen/base/json_text.h"
+
+namespace minuet {
+namespace {
+
+bool calls_weights_kernels(WeightsOrder order) {
+  return order == WeightsOrder::Minkowski || order == WeightsOrder::TorchSparse;
+}
+
+/// The entry for a name: its own, else the longest of those that end in a dot and begin it; or null.
+const std::pair<const std::string, std::string>* entry_of(const std::map<std::string, std::string>& names,
+                                                          const std::string& name) {
+  const auto own = names.find(name);
+  if (own != names.end()) return &*own;
+  for (std::size_t end = name.rfind('.'); end != std::string::npos && end > 0;
+       end = name.rfind('.', end - 1)) {
+    const auto above = names.find(name.substr(0, end + 1));
+    if (above != names.end()) return &*above;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+llvm::Expected<std::map<std::string, std::string>> parse_names(llvm::StringRef json) {
+  const auto refuse = [](const std::string& why) {
+    return make_error(
+        StatusCode::InvalidArgument,
+        "the option weights_map must be a JSON object, {{\"the file's name\": \"the network's name\", "
+        "...}: {0}",
+        why);
+  };
+  llvm::Expected<llvm::json::Value> value = parse_json(json);
+  if (!value) return refuse(llvm::toString(value.takeError()));
+  const llvm::json::Object* object = value->getAsObject();
+  if (!object) return refuse("it is no object");
+  std::map<std::string, std::string> names;
+  for (const auto& entry : *object) {
+    const llvm::StringRef from = entry.first;
+    const auto to = entry.second.getAsString();
+    if (!to || to->empty() || from.empty()) return refuse("\"" + from.str() + "\" has no name");
+    if ((from.back() == '.') != (to->back() == '.')) {
+      return refuse("\"" + from.str() + "\" and \"" + to->str() + "\" must both end in a dot, or neither");
+    }
+    names.emplace(from.str(), to->str());
+  }
+  return names;
+}
+
+llvm::Expected<WeightsFile> WeightsFile::open(llvm::StringRef path, WeightsOptions options) {
+  WeightsFile file;
+  MINUET_ASSIGN(file.file_, SafetensorsFile::open(path));
+  file.options_ = std::move(options);
+  llvm::Error error = file.heed_mark();
+  if (!error) error = file.name_tensors();
+  if (error) return annotate(std::move(error), ("weights file " + path).str());
+  return file;
+}
+
+llvm::Error WeightsFile::heed_mark() {
+  const auto mark = file_.metadata().find(kWeightsOrderMark);
+  if (mark == file_.metadata().end()) return llvm::Error::success();
+  llvm::Expected<WeightsOrder> marked = parse_weights_order(mark->second);
+  if (!marked) return annotate(marked.takeError(), kWeightsOrderMark);
+  if (options_.order_given && options_.order != *marked) {
+    return make_error(StatusCode::InvalidArgument,
+                      "its {0} is \"{1}\", as of a converted file, so it cannot be read by the option "
+                      "weights_order \"{2}\"",
+                      kWeightsOrderMark, mark->second, weights_order_name(options_.order));
+  }
+  options_.order = *marked;
+  return llvm::Error::success();
+}
+
+llvm::Error WeightsFile::name_tensors() {
+  std::set<std::string> unused_entries;
+  for (const auto& entry : options_.names) unused_entries.insert(entry.first);
+  for (const std::string& stored : file_.names()) {
+    if (llvm::StringRef(stored).take_front(options_.prefix.size()) != options_.prefix) {
+      outside_.push_back(stored);
+      continue;
+    }
+    std::string name = stored.substr(options_.prefix.size());
+    if (const auto* entry = entry_of(options_.names, name)) {
+      unused_entries.erase(entry->first);
+      name = entry->second + (entry->first.back() == '.' ? name.substr(entry->first.size()) : "");
+    }
+    const auto [place, is_new] = names_.emplace(name, stored);
+    if (!is_new) {
+      return make_error(StatusCode::InvalidArgument,
+                        "\"{0}\" and \"{1}\" both come to be \"{2}\" by the option weights_map",
+                        place->second, stored, name);
+    }
+  }
+  if (names_.empty() && !options_.prefix.empty()) {
+    return make_error(StatusCode::InvalidArgument,
+                      "no tensor's name begins with \"{0}\", the option weights_prefix{1}", options_.prefix,
+                      outside_.empty() ? "" : "; the first is \"" + outside_.front() + "\"");
+  }
+  if (!unused_entries.empty()) {
+    return make_error(StatusCode::InvalidArgument,
+                      "the option weights_map has \"{0}\", which is no tensor's name",
+                      *unused_entries.begin());
+  }
+  return llvm::Error::success();
+}
+
+const std::string* WeightsFile::find(const std::string& name) const {
+  auto found = names_.find(name);
+  const llvm::StringRef weight = ".weight";
+  if (found == names_.end() && calls_weights_kernels(options_.order) &&
+      llvm::StringRef(name).take_back(weight.size()) == weight) {
+    found = names_.find(name.substr(0, name.size() - weight.size()) + ".kernel");
+  }
+  return found == names_.end() ? nullptr : &found->second;
+}
+
+llvm::Expected<const std::string*> WeightsFile::need(const std::string& name) const {
+  if (const std::string* stored = find(name)) return stored;
+  return make_error(StatusCode::InvalidArgument, "weights file {0} has no tensor \"{1}\"", path(), name);
+}
+
+std::vector<std::vector<int64_t>> WeightsFile::weight_shapes(const std::string& name,
+                                                             const ConvolutionProblem& problem) const {
+  const std::string* stored = find(name);
+  std::vector<std::vector<int64_t>> shapes;
+  for (const WeightLayout& layout : weight_layouts(options_.order, problem, stored ? *stored : name)) {
+    shapes.emplace_back(layout.shape.begin(), layout.shape.end());
+  }
+  return shapes;
+}
+
+std::vector<std::vector<int64_t>> WeightsFile::vector_shapes(i64 channels) const {
+  // MinkowskiEngine's biases are matrices of one row.
+  if (options_.order == WeightsOrder::Minkowski) return {{channels}, {1, channels}};
+  return {{channels}};
+}
+
+llvm::Expected<std::vector<float>> WeightsFile::read_weight(const std::string& name,
+                                                            const ConvolutionProblem& problem) const {
+  MINUET_ASSIGN(const std::string* stored, need(name));
+  MINUET_ASSIGN(const std::vector<int64_t> shape, file_.shape(*stored));
+  const std::vector<WeightLayout> layouts = weight_layouts(options_.order, problem, *stored);
+  const WeightLayout* fitting = &layouts.front();
+  int fits = 0;
+  for (const WeightLayout& layout : layouts) {
+    if (!std::equal(layout.shape.begin(), layout.shape.end(), shape.begin(), shape.end())) continue;
+    fitting = &layout;
+    ++fits;
+  }
+  if (fits > 1 && problem.in_channels > 1) {
+    return make_error(
+        StatusCode::InvalidArgument,
+        "weights file {0}: \"{1}\" of shape {2} may be a convolution's [C_in, C_out] or a linear "
+        "layer's [C_out, C_in]: call it \"kernel\" if it is the first, or give it as [1, C_in, C_out]",
+        path(), *stored, shape_text(shape));
+  }
+  MINUET_ASSIGN(
+      const std::vector<float> values,
+      file_.read(*stored, {fitting->shape.begin(), fitting->shape.end()}, options_.allow_non_finite));
+  return in_minuets_order(*fitting, problem, values);
+}
+
+llvm::Expected<std::vector<float>> WeightsFile::read_vector(const std::string& name, i64 channels) const {
+  MINUET_ASSIGN(const std::string* stored, need(name));
+  MINUET_ASSIGN(const std::vector<int64_t> shape, file_.shape(*stored));
+  for (const std::vector<int64_t>& possible : vector_shapes(channels)) {
+    if (shape == possible) return file_.read(*stored, possible, options_.allow_non_finite);
+  }
+  return file_.read(*stored, {channels}, options_.allow_non_finite);  // which says what is wrong
+}
+
+}  // namespace minuet

@@ -1,0 +1,201 @@
+#include "runtime/weights/weights_order.h"
+
+namespace minuet {
+namespace {
+
+struct OrderName {
+  WeightsOrder order;
+  const char* name;
+};
+constexpr OrderName kNames[] = {{WeightsOrder::Minuet, "minuet"},
+                                {WeightsOrder::Minkowski, "minkowski"},
+                                {WeightsOrder::TorchSparse, "torchsparse"},
+                                {WeightsOrder::Spconv, "spconv"},
+                                {WeightsOrder::SpconvXyz, "spconv-xyz"}};
+
+template <class... Values>
+llvm::Error refuse(const char* format, Values&&... values) {
+  return make_error(StatusCode::InvalidArgument, format, std::forward<Values>(values)...);
+}
+
+/// MinkowskiEngine begins even kernels at the output's own place, Minuet (K - 1) / 2 before it.
+llvm::Error check_minkowski(const ConvolutionProblem& problem) {
+  for (i32 a = 0; a < problem.ndim; ++a) {
+    const i32 size = problem.kernel_size[a];
+    if (size % 2 == 0 && size > 2) {
+      return refuse(
+          "MinkowskiEngine's kernels of even size reach from 0 to {0}, Minuet's from {1} to {2} (axis {3}), "
+          "so these weights cannot be carried over",
+          size - 1, -(size - 1) / 2, size / 2, a);
+    }
+  }
+  return llvm::Error::success();
+}
+
+/// Both make an output wherever a kernel reaches one, as a dense convolution does; Minuet makes those of
+/// floor(p / stride). They are the same where the kernels of neighbours meet and do not overlap.
+llvm::Error check_dense_strides(const char* engine, const ConvolutionProblem& problem) {
+  for (i32 a = 0; a < problem.ndim; ++a) {
+    const i32 size = problem.kernel_size[a], stride = problem.stride[a];
+    if (size != stride || size > 2 || (size == 2 && problem.dilation[a] != 1)) {
+      return refuse(
+          "{0} makes an output wherever a strided kernel reaches, Minuet at floor(p / stride); with kernel "
+          "{1}, stride {2} and dilation {3} (axis {4}) the outputs differ, so these weights cannot be "
+          "carried over: only kernel 2 with stride 2, and kernel 1 with stride 1, can",
+          engine, size, stride, problem.dilation[a], a);
+    }
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error check_torchsparse(const ConvolutionProblem& problem) {
+  if (problem.kind != ConvolutionKind::Submanifold) return check_dense_strides("TorchSparse", problem);
+  const bool is_even = kernel_volume(problem) % 2 == 0;
+  for (i32 a = 0; a < problem.ndim; ++a) {
+    if (problem.kernel_size[a] > 1 && problem.dilation[a] != 1) {
+      return refuse(
+          "TorchSparse ignores a dilation ({0} on axis {1}): describe the layer with dilation 1, as it was "
+          "trained",
+          problem.dilation[a], a);
+    }
+    if (is_even && problem.kernel_size[a] > 2) {
+      return refuse(
+          "TorchSparse begins a kernel of size {0} (axis {1}) with an even number of offsets at one place or "
+          "another, by its kmap_mode, so these weights cannot be carried over",
+          problem.kernel_size[a], a);
+    }
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error check_spconv(const ConvolutionProblem& problem) {
+  if (problem.kind != ConvolutionKind::Submanifold) return check_dense_strides("spconv", problem);
+  for (i32 a = 0; a < problem.ndim; ++a) {
+    if (problem.kernel_size[a] % 2 == 0) {
+      return refuse("spconv has no submanifold kernel of even size, and this layer's is {0} (axis {1})",
+                    problem.kernel_size[a], a);
+    }
+  }
+  return llvm::Error::success();
+}
+
+/// [volume, in, out], the first axis fastest or the last.
+WeightLayout offsets_first(const ConvolutionProblem& problem, bool first_fastest) {
+  WeightLayout layout;
+  layout.shape = {kernel_volume(problem), problem.in_channels, problem.out_channels};
+  layout.in_stride = problem.out_channels;
+  i64 stride = static_cast<i64>(problem.in_channels) * problem.out_channels;
+  for (i32 i = 0; i < problem.ndim; ++i) {
+    const i32 a = first_fastest ? i : problem.ndim - 1 - i;
+    layout.tap_strides[a] = stride;
+    stride *= problem.kernel_size[a];
+  }
+  return layout;
+}
+
+/// [out, one axis of the kernel for each of the coordinates, in]
+WeightLayout outputs_first(const ConvolutionProblem& problem, bool x_is_last) {
+  WeightLayout layout;
+  layout.shape = {problem.out_channels};
+  i64 stride = problem.in_channels;
+  for (i32 i = 0; i < problem.ndim; ++i) {
+    const i32 a = x_is_last ? i : problem.ndim - 1 - i;  // from the fastest
+    layout.tap_strides[a] = stride;
+    stride *= problem.kernel_size[a];
+    layout.shape.insert(layout.shape.begin() + 1, problem.kernel_size[a]);
+  }
+  layout.shape.push_back(problem.in_channels);
+  layout.out_stride = stride;
+  return layout;
+}
+
+/// A kernel of one offset as a matrix: [in, out], or [out, in] as torch.nn.Linear has it.
+WeightLayout matrix(const ConvolutionProblem& problem, bool is_linear) {
+  WeightLayout layout;
+  layout.shape = {problem.in_channels, problem.out_channels};
+  layout.in_stride = problem.out_channels;
+  if (is_linear) {
+    layout.shape = {problem.out_channels, problem.in_channels};
+    layout.in_stride = 1;
+    layout.out_stride = problem.in_channels;
+  }
+  return layout;
+}
+
+}  // namespace
+
+llvm::Expected<WeightsOrder> parse_weights_order(llvm::StringRef name) {
+  std::string names;
+  for (const OrderName& known : kNames) {
+    if (name == known.name) return known.order;
+    names += (names.empty() ? "" : ", ") + std::string(known.name);
+  }
+  return refuse("there is no weights order \"{0}\"; there are {1}", name, names);
+}
+
+const char* weights_order_name(WeightsOrder order) {
+  for (const OrderName& known : kNames) {
+    if (known.order == order) return known.name;
+  }
+  return "?";
+}
+
+llvm::Error check_carries_over(WeightsOrder order, const ConvolutionProblem& problem) {
+  switch (order) {
+    case WeightsOrder::Minuet:
+      break;
+    case WeightsOrder::Minkowski:
+      return check_minkowski(problem);
+    case WeightsOrder::TorchSparse:
+      return check_torchsparse(problem);
+    case WeightsOrder::Spconv:
+    case WeightsOrder::SpconvXyz:
+      return check_spconv(problem);
+  }
+  return llvm::Error::success();
+}
+
+std::vector<WeightLayout> weight_layouts(WeightsOrder order, const ConvolutionProblem& problem,
+                                         llvm::StringRef name) {
+  const i64 volume = kernel_volume(problem);
+  std::vector<WeightLayout> layouts;
+  switch (order) {
+    case WeightsOrder::Minuet:
+      return {offsets_first(problem, /*first_fastest=*/false)};
+    case WeightsOrder::Minkowski:
+    case WeightsOrder::TorchSparse:
+      layouts = {offsets_first(problem, order == WeightsOrder::Minkowski || volume % 2 == 1)};
+      if (volume == 1) {
+        layouts.push_back(matrix(problem, /*is_linear=*/false));
+        // Their convolutions call it "kernel"; a "weight" may be a linear layer's.
+        if (name.take_back(6) != "kernel") layouts.push_back(matrix(problem, /*is_linear=*/true));
+      }
+      return layouts;
+    case WeightsOrder::Spconv:
+    case WeightsOrder::SpconvXyz:
+      layouts = {outputs_first(problem, order == WeightsOrder::Spconv)};
+      if (volume == 1) layouts.push_back(matrix(problem, /*is_linear=*/true));
+      return layouts;
+  }
+  return layouts;
+}
+
+std::vector<float> in_minuets_order(const WeightLayout& layout, const ConvolutionProblem& problem,
+                                    const std::vector<float>& stored) {
+  std::vector<float> weight;
+  weight.reserve(stored.size());
+  AxisArray tap{};
+  for (i64 k = 0; k < kernel_volume(problem); ++k) {
+    i64 base = 0;
+    for (i32 a = 0; a < problem.ndim; ++a) base += tap[a] * layout.tap_strides[a];
+    for (i64 i = 0; i < problem.in_channels; ++i) {
+      for (i64 o = 0; o < problem.out_channels; ++o) {
+        weight.push_back(stored[base + i * layout.in_stride + o * layout.out_stride]);
+      }
+    }
+    for (i32 a = problem.ndim - 1; a >= 0 && ++tap[a] == problem.kernel_size[a]; --a) tap[a] = 0;
+  }
+  return weight;
+}
+
+}  // namespace minuet

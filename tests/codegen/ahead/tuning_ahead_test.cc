@@ -1,0 +1,85 @@
+// Results for bundles: whose they are, and what joins what is there (R20, R35).
+#include "codegen/ahead/tuning_ahead.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/codegen/choose/examples.h"
+
+namespace minuet {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+TuningEnvironment this_build(const std::string& gpu, const std::string& capability) {
+  TuningEnvironment environment = as_of_this_build(example_environment());
+  environment.gpu = gpu;
+  environment.compute_capability = capability;
+  return environment;
+}
+
+class TuningAhead : public testing::Test {
+ protected:
+  llvm::Expected<ArchTuning> read(const std::vector<std::string>& archs) {
+    return read_tuning_for(store_, archs, "13.0",
+                           [this](const std::string& text) { warnings_.push_back(text); });
+  }
+
+  TemporaryFolder folder_;
+  TuningStore store_ = store_in(folder_.path());
+  std::vector<std::string> warnings_;
+};
+
+TEST_F(TuningAhead, R35_AnArchitectureGetsTheResultsOfItsGpus) {
+  const TuningEntry h200 = example_entry(this_build("NVIDIA H200", "9.0")),
+                    h100 = example_entry(this_build("NVIDIA H100", "9.0")),
+                    rtx = example_entry(this_build("NVIDIA RTX 5090", "12.0")),
+                    cpu = example_entry(this_build("a processor", ""));
+  for (const TuningEntry& entry : {h200, h100, rtx, cpu}) llvm::cantFail(store_.publish(entry));
+  const ArchTuning tuning = llvm::cantFail(read({"sm_90a", "sm_120", "sm_80"}));
+  EXPECT_THAT(tuning.at("sm_90a"), SizeIs(2));
+  EXPECT_THAT(environments_of(tuning.at("sm_90a")), SizeIs(2));
+  EXPECT_THAT(tuning.at("sm_120"), ElementsAre(rtx));
+  EXPECT_EQ(tuning.count("sm_80"), 0u);
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("toolkit 13.0 are for sm_80: `minuet tune run`")));
+  const std::vector<TuningEntry> three{h200, h200, rtx};
+  EXPECT_THAT(environments_of(three), ElementsAre(&three[0].environment, &three[2].environment));
+}
+
+TEST_F(TuningAhead, R33_AnotherVersionOrToolkitIsLeftOut) {
+  TuningEnvironment older = this_build("NVIDIA H200", "9.0"), other = older;
+  older.library = "0.0.9";
+  other.toolkit = "12.9";
+  llvm::cantFail(store_.publish(example_entry(older)));
+  llvm::cantFail(store_.publish(example_entry(other)));
+  const StatusError status = take_status(read({"sm_90a", "sm_80"}).takeError());
+  EXPECT_EQ(status.code(), StatusCode::NotFound);
+  EXPECT_THAT(status.message(), HasSubstr("are for sm_90a, sm_80: "));
+  EXPECT_THAT(status.message(), HasSubstr("minuet tune migrate"));
+  EXPECT_THAT(warnings_, IsEmpty());
+}
+
+TEST_F(TuningAhead, R20_ASectionKeepsWhatItHasOfOtherBuckets) {
+  const TuningEntry first = example_entry(this_build("NVIDIA H200", "9.0")),
+                    second = example_entry(this_build("NVIDIA H100", "9.0"));
+  const auto joined = [](llvm::StringRef to, const std::vector<TuningEntry>& entries) {
+    return llvm::cantFail(join_tuning(to, entries));
+  };
+  const std::string section = joined("", {first});
+  EXPECT_EQ(section, write_tuning({first}));
+  EXPECT_EQ(joined(section, {second}), write_tuning({second, first}));
+  EXPECT_EQ(joined(section, {first}), section);
+  const TuningEntry again = make_entry(first.environment, first.bucket, measured(tile_config(8), 13000), {});
+  EXPECT_EQ(joined(section, {again}), write_tuning({again})) << "what won once did not win again";
+  for (const char* const none : {"", "damaged"}) EXPECT_EQ(joined(none, {}), none);
+  for (const char* const unknown : {"damaged", R"([{"schema": 1000}])"}) {
+    llvm::Expected<std::string> lost = join_tuning(unknown, {second});
+    ASSERT_FALSE(lost) << unknown;
+    EXPECT_THAT(take_status(lost.takeError()).message(), HasSubstr("cannot read"));
+  }
+}
+
+}  // namespace
+}  // namespace minuet

@@ -1,0 +1,293 @@
+// Every kernel of kernels.inc compiles for every architecture that its row admits, and the ones that matter
+// do not spill. All Specs for one architecture, the default one for the others; with MINUET_LONG_TESTS=1 all
+// for all.
+//
+// A row without variants() here does not compile: the list below is made from kernels.inc itself.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "codegen/choose/candidates.h"
+#include "codegen/choose/choice.h"
+#include "codegen/compile/compiler.h"
+#include "codegen/compile/pch_folder.h"
+#include "tests/support/expect.h"
+
+namespace minuet {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr KeyType kKeys[] = {KeyType::U32, KeyType::U64};
+constexpr i32 kDims[] = {1, 3, 4};
+
+/// The Specs to compile beside the default one, by row of kernels.inc.
+template <class Spec>
+std::vector<Spec> by_key_and_ndim() {
+  std::vector<Spec> specs;
+  for (KeyType key : kKeys) {
+    for (i32 ndim : kDims) {
+      Spec spec;
+      spec.key = key;
+      spec.ndim = ndim;
+      specs.push_back(spec);
+    }
+  }
+  return specs;
+}
+
+template <class Spec>
+std::vector<Spec> by_key() {
+  std::vector<Spec> specs(2);
+  specs[1].key = KeyType::U64;
+  return specs;
+}
+
+std::vector<FindBoundsSpec> variants(const FindBoundsSpec&) {
+  return {{.ndim = 1}, {.ndim = 2}, {.ndim = 4}};
+}
+std::vector<BeginCloudSpec> variants(const BeginCloudSpec&) { return {}; }
+std::vector<ClearCellsSpec> variants(const ClearCellsSpec&) {
+  return {{.ndim = 1}, {.ndim = 2}, {.ndim = 4}};
+}
+std::vector<IndexCellsSpec> variants(const IndexCellsSpec&) {
+  std::vector<IndexCellsSpec> specs{{.step = IndexStep::Cells}, {.step = IndexStep::Cells, .ndim = 4}};
+  for (IndexCellsSpec spec : by_key_and_ndim<IndexCellsSpec>()) {
+    spec.step = IndexStep::Rows;
+    specs.push_back(spec);
+  }
+  return specs;
+}
+std::vector<SearchCellsSpec> variants(const SearchCellsSpec&) { return by_key_and_ndim<SearchCellsSpec>(); }
+std::vector<VoidFailedSpec> variants(const VoidFailedSpec&) { return {}; }
+std::vector<MakeLayoutSpec> variants(const MakeLayoutSpec&) {
+  return {{.ndim = 1}, {.ndim = 2}, {.ndim = 4}};
+}
+std::vector<PackSpec> variants(const PackSpec&) { return by_key_and_ndim<PackSpec>(); }
+std::vector<UnpackSpec> variants(const UnpackSpec&) { return by_key_and_ndim<UnpackSpec>(); }
+std::vector<DownsampleSpec> variants(const DownsampleSpec&) { return by_key_and_ndim<DownsampleSpec>(); }
+std::vector<RadixHistogramSpec> variants(const RadixHistogramSpec&) { return by_key<RadixHistogramSpec>(); }
+std::vector<RadixBinsSpec> variants(const RadixBinsSpec&) { return {}; }
+std::vector<RadixPassSpec> variants(const RadixPassSpec&) {
+  const MapChoice u32 = choose_map(KeyType::U32, 3, {}), u64 = choose_map(KeyType::U64, 3, {});
+  return {u32.radix_pass_rows.small, u32.radix_pass_keys.small, u32.radix_pass_keys.large,
+          u64.radix_pass_rows.small, u64.radix_pass_keys.small};
+}
+std::vector<PrepareScansSpec> variants(const PrepareScansSpec&) { return {}; }
+std::vector<ScanSpec> variants(const ScanSpec&) {
+  return {{.input = ScanInput::Heads32},
+          {.input = ScanInput::Heads64},
+          {.input = ScanInput::Hits},
+          {.input = ScanInput::Bits}};
+}
+std::vector<UniqueSpec> variants(const UniqueSpec&) {
+  return {{.key = KeyType::U64}, {.rows = false}, {.key = KeyType::U64, .rows = false}};
+}
+
+/// Every key and dimension, and the extremes of B, C and the block size.
+template <class Spec>
+std::vector<Spec> searches() {
+  std::vector<Spec> specs = by_key_and_ndim<Spec>();
+  for (KeyType key : kKeys) {
+    specs.push_back({.key = key, .source_block = 64, .query_block = 64, .threads = 64});
+    specs.push_back({.key = key, .source_block = 1024, .query_block = 1024, .threads = 256});
+  }
+  return specs;
+}
+std::vector<FindQueryBordersSpec> variants(const FindQueryBordersSpec&) {
+  return searches<FindQueryBordersSpec>();
+}
+std::vector<SearchKernelMapSpec> variants(const SearchKernelMapSpec&) {
+  return searches<SearchKernelMapSpec>();
+}
+std::vector<CountPairsSpec> variants(const CountPairsSpec&) { return {}; }
+std::vector<CompactPairsSpec> variants(const CompactPairsSpec&) { return {}; }
+std::vector<MakeTablesSpec> variants(const MakeTablesSpec&) { return {}; }
+std::vector<MakeMasksSpec> variants(const MakeMasksSpec&) { return {}; }
+std::vector<RankMasksSpec> variants(const RankMasksSpec&) { return by_key_and_ndim<RankMasksSpec>(); }
+std::vector<OrderCellsSpec> variants(const OrderCellsSpec&) { return by_key_and_ndim<OrderCellsSpec>(); }
+std::vector<OrderRowsSpec> variants(const OrderRowsSpec&) { return {}; }
+std::vector<OrderBlocksSpec> variants(const OrderBlocksSpec&) { return {}; }
+std::vector<TransposeRowsSpec> variants(const TransposeRowsSpec&) { return {}; }
+std::vector<PresetRowsSpec> variants(const PresetRowsSpec&) { return {}; }
+
+std::vector<PermuteRowsSpec> variants(const PermuteRowsSpec&) {
+  std::vector<PermuteRowsSpec> specs;
+  for (DType io : kDTypes) {
+    for (i32 channels : {1, 3, 96})
+      specs.push_back(choose_permute_rows(io, channels, {channels, 0}, {channels, 0}));
+  }
+  return specs;
+}
+
+/// What the engine would choose for ordinary, odd and unaligned layers.
+std::vector<GmasChoice> choices() {
+  std::vector<GmasChoice> all;
+  for (DType dtype : kDTypes) {
+    for (const auto& [in, out] : {std::pair{4, 32}, {3, 7}, {96, 96}, {256, 1}}) {
+      ConvolutionProblem problem;
+      problem.dtype = dtype;
+      problem.in_channels = in;
+      problem.out_channels = out;
+      problem.kernel_size = {3, 3, 3, 1};
+      problem.input = {in + 2, 2};  // a column range that is not aligned to 16 bytes
+      problem.output = problem.residual_input = {out, 0};
+      problem.scale_shift = out != 1;
+      problem.residual = out == 96;
+      problem.activation = out == 7 ? Activation::None : out == 96 ? Activation::LeakyReLU : Activation::ReLU;
+      all.push_back(choose_gmas(problem));
+    }
+  }
+  return all;
+}
+
+std::vector<GatherSpec> variants(const GatherSpec&) {
+  std::vector<GatherSpec> specs;
+  for (const GmasChoice& choice : choices()) specs.push_back(choice.gather);
+  specs.push_back({.io = DType::F16, .channels = 64, .tile = 64, .vector_bytes = 16});
+  return specs;
+}
+std::vector<ScatterSpec> variants(const ScatterSpec&) {
+  std::vector<ScatterSpec> specs;
+  for (const GmasChoice& choice : choices()) specs.push_back(choice.scatter);
+  return specs;
+}
+std::vector<PermuteWeightsSpec> variants(const PermuteWeightsSpec&) {
+  return {{.vector_bytes = 2}, {.vector_bytes = 4}, {.vector_bytes = 8}};
+}
+
+/// What is chosen for layers of few and of many channels and rows.
+std::vector<FusedSpec> variants(const FusedSpec&) {
+  std::vector<FusedSpec> specs;
+  const auto add = [&](DType dtype, i32 in, i32 out, i32 kernel_size, i64 rows, bool residual = false) {
+    ConvolutionProblem problem;
+    problem.dtype = dtype;
+    problem.in_channels = in;
+    problem.out_channels = out;
+    problem.kernel_size = {kernel_size, kernel_size, kernel_size, 1};
+    problem.input = {in, 0};
+    problem.output = problem.residual_input = {out, 0};
+    problem.scale_shift = true;
+    problem.residual = residual || in == out;
+    problem.shortcut = !problem.residual;
+    problem.shortcut_output = problem.output;
+    problem.activation = static_cast<Activation>(specs.size() / 3 % 3);  // in turns
+    for (const char* arch : {"sm_80", "sm_90"}) specs.push_back(choose_fused(problem, arch, rows).fused);
+    specs.push_back(choose_fused(problem, "sm_90a", rows).fused);
+  };
+  for (DType dtype : kDTypes) {
+    for (const auto& [in, out] : {std::pair{4, 32}, {3, 7}, {32, 32}, {96, 96}, {256, 256}})
+      add(dtype, in, out, 3, 20000);
+  }
+  for (const i64 rows : {3000, 8000, 20000, 80000, 1000000}) {
+    for (const i32 channels : {32, 64, 128}) add(DType::F16, channels, channels, 3, rows);
+  }
+  for (const i64 rows : {600, 1700, 3000, 8000}) add(DType::F16, 256, 256, 3, rows);
+  add(DType::BF16, 384, 256, 3, 8000);
+  add(DType::F16, 64, 128, 3, 8000);
+  add(DType::F16, 128, 96, 3, 45000);
+  add(DType::F16, 64, 96, 2, 20000);
+  add(DType::F16, 128, 96, 1, 80000);
+  add(DType::F16, 64, 64, 5, 20000);
+  add(DType::F16, 128, 128, 2, 20000);
+  add(DType::F16, 32, 128, 3, 80000);
+  for (const bool residual : {false, true}) add(DType::F16, 32, 96, 3, 80000, residual);
+  add(DType::F16, 96, 20, 1, 80000);
+  specs.push_back({.weights = WeightRoad::BulkRefill, .programmatic = true});
+  return specs;
+}
+
+/// One compile to do, and what must hold for its binary.
+struct Job {
+  KernelSource source;
+  int params_bytes;
+  int threads;
+  bool is_default;
+};
+
+template <class Spec>
+void add_jobs(std::vector<Job>& jobs) {
+  constexpr int kParamsBytes = sizeof(typename KernelRow<Spec>::Params);
+  std::vector<Spec> specs = variants(Spec{});
+  specs.insert(specs.begin(), Spec{});
+  std::vector<std::string> seen;
+  for (const Spec& spec : specs) {
+    Job job{emit(spec), kParamsBytes, kernel_needs(spec).threads, seen.empty()};
+    if (std::find(seen.begin(), seen.end(), job.source.display_name) != seen.end()) continue;
+    seen.push_back(job.source.display_name);
+    jobs.push_back(std::move(job));
+  }
+}
+
+std::vector<Job> all_jobs() {
+  std::vector<Job> jobs;
+#define MINUET_KERNEL_ROW(name, header, Spec, Params, sm, ...) add_jobs<Spec>(jobs);
+#include "kernels_templates/kernels.inc"
+  return jobs;
+}
+
+/// Kernels that read or write every byte of a layer: a spill would cost them bandwidth, and the fused one its
+/// products.
+bool must_not_spill(const Job& job) {
+  const llvm::StringRef name = job.source.display_name;
+  if (name.take_front(17) == "fused_convolution") return true;
+  return job.is_default && (name.take_front(6) == "gather" || name.take_front(7) == "scatter" ||
+                            name.take_front(17) == "search_kernel_map");
+}
+
+constexpr const char* kAllSpecs = "sm_90a";
+
+class KernelsCompile : public testing::TestWithParam<const char*> {};
+
+TEST_P(KernelsCompile, EveryRow) {
+  llvm::Expected<std::shared_ptr<Compiler>> compiler = open_nvrtc();
+  if (!compiler) MINUET_SKIP_OR_FAIL("nvrtc", llvm::toString(compiler.takeError()));
+  const std::string arch = GetParam();
+  // What differs between architectures a row's default Spec shows; between Specs, one architecture.
+  const bool all_specs = arch == kAllSpecs || long_tests_wanted();
+  // Specs of a row share what they include.
+  const std::unique_ptr<PchFolder> pch = llvm::cantFail(PchFolder::create());
+  CompileControl control;
+  if (all_specs) control.pch_directory = pch->path();
+  for (const Job& job : all_jobs()) {
+    if (!all_specs && !job.is_default) continue;
+    if (!missing_arch(job.source, arch).empty()) continue;
+    SCOPED_TRACE(job.source.display_name);
+    llvm::Expected<Binary> binary = (*compiler)->compile({job.source, arch}, control);
+    if (!binary) {
+      const StatusError status = take_status(binary.takeError());
+      ADD_FAILURE() << status.message() << "\n" << status.detail();
+      continue;
+    }
+    std::printf("%-52s %-8s %3d registers %4d local %6d shared %7zu cubin %6.0f ms\n",
+                binary->display_name.c_str(), GetParam(), binary->registers, binary->local_bytes,
+                binary->shared_bytes, binary->cubin.size(), binary->compile_ms);
+    EXPECT_EQ(binary->params_bytes, job.params_bytes);
+    EXPECT_GE(binary->max_threads, job.threads);
+    EXPECT_GT(binary->registers, 0);
+    // What we read in the cubin is what ptxas says.
+    EXPECT_THAT(binary->log, HasSubstr(llvm::formatv(" {0} registers", binary->registers).str()));
+    EXPECT_THAT(binary->log, HasSubstr(llvm::formatv(" {0} bytes stack frame", binary->local_bytes).str()));
+    if (binary->shared_bytes > 0) {
+      EXPECT_THAT(binary->log, HasSubstr(llvm::formatv(" {0} bytes smem", binary->shared_bytes).str()));
+    } else {
+      EXPECT_THAT(binary->log, Not(HasSubstr("bytes smem")));
+    }
+    EXPECT_EQ(binary->log.find("warning"), std::string::npos) << binary->log;
+    // What ptxas says, as an information, where it makes a warpgroup's products wait for each other.
+    EXPECT_EQ(binary->log.find("Potential Performance Loss"), std::string::npos) << binary->log;
+    if (must_not_spill(job)) {
+      EXPECT_EQ(binary->local_bytes, 0) << binary->log;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Arch, KernelsCompile,
+                         testing::Values("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"),
+                         [](const auto& parameter) { return std::string(parameter.param); });
+
+}  // namespace
+}  // namespace minuet

@@ -1,0 +1,169 @@
+// Executions of single convolutions that are prepared in one call, and rows that stay in the caller's order.
+#include "tests/runtime/execution/execution_fixture.h"
+#include "tests/support/by_hand.h"
+#include "tests/support/environment.h"
+
+namespace minuet::abi {
+namespace {
+
+using testing::HasSubstr;
+
+class TogetherTest : public ExecutionTest {
+ protected:
+  static constexpr int32_t kChannels = 16;
+  static constexpr const char* kDataflows[] = {"fused", "gather-gemm-scatter"};
+  /// 27 offsets, kChannels to kChannels.
+  Convolution convolution() {
+    ConvolutionCase test;
+    test.dtype = dtype();
+    test.kernel_size = {3, 3, 3, 1};
+    test.points = 10;
+    return {machine(), test, make_data(test)};
+  }
+  Execution execution(Convolution& of, minuet_queue* queue) {
+    minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+    options.queue = queue;
+    return of.execution(&options);
+  }
+  std::vector<char> run(minuet_execution* execution, const Buffer& input, int64_t rows) {
+    const Buffer output(machine(), rows * kChannels * dtype_bytes(dtype()));
+    output_status_ = run_tensors(execution, {tensor(input, rows, kChannels, dtype())},
+                                 tensor(output, rows, kChannels, dtype()));
+    return output.read<char>();
+  }
+  /// Two executions were prepared together with one map. The first one's launches made all that the map
+  /// needs. The second launches at most the permutation of its own weights, which it needs where cuBLASLt has
+  /// no batches by pointers for the shape, and which it launches whenever it is prepared.
+  void expect_no_launch_for_the_map(minuet_execution* first, minuet_execution* second,
+                                    minuet_kernel_map* map) {
+    if (machine().is_cpu()) return;  // it counts no kernels
+    const int64_t launches = counters_of(second).kernels;
+    EXPECT_LE(launches, 1);
+    EXPECT_LT(launches, counters_of(first).kernels);
+    check(minuet_execution_reset_counters(second));
+    check(prepare_map(second, map));
+    EXPECT_EQ(counters_of(second).kernels, launches);
+  }
+  minuet_status output_status_ = MINUET_OK;
+};
+
+minuet_status prepare_together(std::vector<minuet_execution*> executions,
+                               std::vector<minuet_kernel_map*> maps) {
+  return minuet_executions_prepare_maps(executions.data(), maps.data(),
+                                        static_cast<int32_t>(executions.size()), nullptr);
+}
+
+/// Two of one map, which share its views, and one of another; each as if prepared alone. Of the two dataflows
+/// one takes rows as the caller has them, the other as the sets do: their outputs are the same but for
+/// rounding.
+TEST_P(TogetherTest, GivesTheBitsOfEachAlone) {
+  const Queue queue = make_queue(machine());
+  const Cloud clouds[] = {scene(150), scene(90, kSeed + 1)};
+  const Coordinates sets[] = {set_on(queue.get(), clouds[0].coordinates),
+                              set_on(queue.get(), clouds[1].coordinates)};
+  const KernelMap maps[] = {map_of(sets[0].get()), map_of(sets[1].get())};
+  std::vector<std::vector<float>> outputs;
+  for (const char* const dataflow : kDataflows) {
+    SCOPED_TRACE(dataflow);
+    const EnvironmentVariable named("MINUET_TEST_DATAFLOW", dataflow);
+    Convolution of = convolution();
+    const Execution executions[] = {execution(of, queue.get()), execution(of, queue.get()),
+                                    execution(of, queue.get())};
+    check(prepare_together({executions[0].get(), executions[1].get(), executions[2].get()},
+                           {maps[0].get(), maps[0].get(), maps[1].get()}));
+    expect_no_launch_for_the_map(executions[0].get(), executions[1].get(), maps[0].get());
+    std::vector<float> all;
+    for (int i = 0; i < 3; ++i) {
+      const Cloud& cloud = clouds[i / 2];
+      const Buffer input(machine(), encode(dtype(), oracle::draw_features(cloud.count() * kChannels, 5)));
+      const std::vector<char> together = run(executions[i].get(), input, cloud.count());
+      check(output_status_);
+      const Coordinates set = set_on(nullptr, cloud.coordinates);
+      const KernelMap map = map_of(set.get());
+      const Execution alone = execution(of, nullptr);
+      check(prepare_map(alone.get(), map.get()));
+      EXPECT_EQ(together, run(alone.get(), input, cloud.count())) << i;
+      const std::vector<float> values = decode(dtype(), together);
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    outputs.push_back(std::move(all));
+  }
+  const float greatest = *std::max_element(outputs[0].begin(), outputs[0].end());
+  for (size_t i = 0; i < outputs[0].size(); ++i) {
+    ASSERT_NEAR(outputs[0][i], outputs[1][i], 0.01f * greatest) << "row " << i / kChannels;
+  }
+  check(minuet_executions_prepare_maps(nullptr, nullptr, 0, nullptr));
+}
+
+TEST_P(TogetherTest, AFailureLeavesNonePrepared) {
+  const Queue queue = make_queue(machine()), other = make_queue(machine());
+  Convolution of = convolution();
+  const Cloud cloud = scene(40);
+  const Coordinates set = set_on(queue.get(), cloud.coordinates),
+                    foreign = set_on(other.get(), cloud.coordinates);
+  const KernelMap map = map_of(set.get()), of_other = map_of(foreign.get());
+  const Execution first = execution(of, queue.get()), second = execution(of, queue.get()),
+                  loose = execution(of, nullptr), others = execution(of, other.get());
+  const Buffer input(machine(), encode(dtype(), oracle::draw_features(cloud.count() * kChannels, 5)));
+  const auto prepared = [&] { check(prepare_together({first.get(), second.get()}, {map.get(), map.get()})); };
+  const auto refused = [&](std::vector<minuet_execution*> executions, std::vector<minuet_kernel_map*> maps,
+                           const char* why) {
+    EXPECT_EQ(prepare_together(std::move(executions), std::move(maps)), MINUET_INVALID_ARGUMENT);
+    EXPECT_THAT(last_error(), HasSubstr(why));
+  };
+  // What is wrong before anything is begun changes nothing.
+  prepared();
+  refused({first.get(), first.get()}, {map.get(), map.get()}, "given twice");
+  refused({first.get(), nullptr}, {map.get(), map.get()}, "an execution");
+  refused({first.get(), second.get()}, {map.get(), nullptr}, "a map");
+  refused({first.get(), loose.get()}, {map.get(), map.get()}, "one queue");
+  refused({loose.get()}, {map.get()}, "one queue");
+  refused({first.get(), others.get()}, {map.get(), of_other.get()}, "one queue");
+  EXPECT_EQ(minuet_executions_prepare_maps(nullptr, nullptr, -1, nullptr), MINUET_INVALID_ARGUMENT);
+  (void)run(second.get(), input, cloud.count());
+  check(output_status_);
+  // A map of another queue is seen when the first has taken its own.
+  refused({first.get(), second.get()}, {map.get(), of_other.get()}, "execution 1: ");
+  for (const Execution* execution : {&first, &second}) {
+    (void)run(execution->get(), input, cloud.count());
+    EXPECT_EQ(output_status_, MINUET_FAILED_PRECONDITION);
+  }
+  prepared();
+  (void)run(first.get(), input, cloud.count());
+  check(output_status_);
+}
+
+/// A view names no duplicate's row, which has the first one's output all the same.
+TEST_P(TogetherTest, KeptDuplicatesHaveTheFirstOnesOutput) {
+  const Queue queue = make_queue(machine());
+  const Cloud cloud = scene(60);
+  std::vector<int32_t> doubled = cloud.coordinates;
+  doubled.insert(doubled.end(), cloud.coordinates.begin(), cloud.coordinates.end());
+  const std::vector<float> features = oracle::draw_features(cloud.count() * kChannels, 5);
+  std::vector<float> twice = features;
+  twice.resize(2 * features.size(), 100);  // must not be seen
+  for (const char* const dataflow : kDataflows) {
+    SCOPED_TRACE(dataflow);
+    const EnvironmentVariable named("MINUET_TEST_DATAFLOW", dataflow);
+    Convolution of = convolution();
+    const auto output_of = [&](const std::vector<int32_t>& coordinates, const std::vector<float>& values) {
+      const Coordinates set = set_on(queue.get(), coordinates, /*keeps_duplicates=*/true);
+      const KernelMap map = map_of(set.get());
+      const Execution own = execution(of, queue.get());
+      check(prepare_together({own.get()}, {map.get()}));
+      const Buffer input(machine(), encode(dtype(), values));
+      const std::vector<char> output = run(own.get(), input, static_cast<int64_t>(coordinates.size() / 4));
+      check(output_status_);
+      return output;
+    };
+    const std::vector<char> once = output_of(cloud.coordinates, features), both = output_of(doubled, twice);
+    ASSERT_EQ(both.size(), 2 * once.size());
+    EXPECT_TRUE(std::equal(once.begin(), once.end(), both.begin()));
+    EXPECT_TRUE(std::equal(once.begin(), once.end(), both.begin() + static_cast<int64_t>(once.size())));
+  }
+}
+
+MINUET_INSTANTIATE_EXECUTION_TEST(TogetherTest);
+
+}  // namespace
+}  // namespace minuet::abi

@@ -1,0 +1,205 @@
+// Random chains of layers through the C ABI, on every device, against the fp64 oracle.
+#include "tests/cases/random_networks.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/cases/regression_cases.h"
+#include "tests/runtime/execution/random_run.h"
+#include "tests/support/compare.h"
+#include "tests/support/expect.h"
+#include "tests/support/network_abi.h"
+#include "tests/support/rounding.h"
+
+namespace minuet::abi {
+namespace {
+
+constexpr int kNetworks = kSanitized ? 6 : 20;
+constexpr int kLongNetworks = 1000;
+constexpr int kCudaNetworks = 8;
+constexpr double kWorstElement = 4;
+
+/// Errors against the largest value of any layer: what a narrow network ends in may cancel to next to
+/// nothing.
+testing::AssertionResult is_right(const NetworkCase& test, const std::vector<float>& output,
+                                  const oracle::NetworkOutput& expected) {
+  if (output.size() != expected.features.size()) {
+    return testing::AssertionFailure() << output.size() << " values for " << expected.features.size();
+  }
+  const double bound = kWorstElement * error_bound(test.dtype, true) * expected.largest;
+  for (size_t i = 0; i < output.size(); ++i) {
+    if (std::abs(output[i] - expected.features[i]) <= bound) continue;  // false for a NaN
+    return testing::AssertionFailure()
+           << output[i] << " where " << expected.features[i] << " is expected within " << bound << ", row "
+           << i / expected.channels;
+  }
+  return testing::AssertionSuccess();
+}
+
+/// With random weights.
+NetworkSpec spec_of(const NetworkCase& test, minuet_dataflow dataflow = tested_dataflow()) {
+  NetworkSpec spec;
+  spec.description = test.json(), spec.dtype = test.dtype, spec.dataflow = dataflow;
+  return spec;
+}
+
+void run_network_case(Machine& machine, const NetworkCase& test,
+                      minuet_dataflow dataflow = tested_dataflow()) {
+  const std::vector<int32_t> coordinates = test.coordinates();
+  const std::vector<float> features = oracle::draw_features(test.points * test.in_channels, test.seed);
+  oracle::Parameters parameters(test.seed);
+  const oracle::NetworkOutput expected =
+      oracle::evaluate(parameters, test.ndim, test.in_channels, test.layers, coordinates, features);
+  // Without norms numbers may grow past what fp16 holds.
+  if (test.dtype == DType::F16 && expected.largest > 1e4) return;
+  const TemporaryPath weights("random.safetensors");
+  write_safetensors(weights.path(), parameters.all());
+  NetworkSpec spec = spec_of(test, dataflow);
+  spec.weights = weights.path();
+  const Plan network = make_network(machine, spec);
+  const Execution execution = make_execution(machine, network.get());
+  const NetworkRun run = run_network(machine, execution.get(), coordinates, encode(test.dtype, features),
+                                     test.dtype, test.ndim, test.in_channels);
+  EXPECT_EQ(run.coordinates, expected.coordinates);
+  ASSERT_EQ(run.channels, expected.channels);
+  EXPECT_TRUE(is_right(test, decode(test.dtype, run.bytes), expected));
+}
+
+class RandomNetworkTest : public DeviceTest {
+ protected:
+  bool passes(const NetworkCase& test) {
+    return passes_or_shrinks<NetworkCase>(
+        test, [&](const NetworkCase& candidate) { run_network_case(machine(), candidate); }, simpler_networks,
+        NetworkCase{.dtype = dtype(), .layers = {{}}, .points = 50});
+  }
+};
+
+TEST_P(RandomNetworkTest, Networks) {
+  const int count = long_tests_wanted()       ? kLongNetworks
+                    : machine().is_cpu()      ? kNetworks
+                    : machine().is_software() ? 1
+                                              : kCudaNetworks;
+  const uint64_t seed = announce_seed(count);
+  std::vector<NetworkCase> cases;
+  std::vector<NetworkSpec> specs;
+  for (int i = 0; i < count; ++i) {
+    cases.push_back(draw_network(dtype(), case_seed(seed, 100 + static_cast<uint64_t>(dtype()), i)));
+    specs.push_back(spec_of(cases.back()));
+  }
+  compile_ahead(machine(), specs);
+  for (int i = 0; i < count; ++i) {
+    if (passes(cases[i])) continue;
+    FAIL() << "network " << i << " of seed " << seed;
+  }
+}
+
+/// Each field of a description at each of its values, in every place of every block, where random draws may
+/// pass by.
+std::vector<NetworkCase> cases_of_fields() {
+  using oracle::Finish;
+  using oracle::NetworkLayer;
+  using Op = NetworkLayer::Op;
+  using Activation = Finish::Activation;
+  const Finish usual, bare{.norm = false, .activation = Activation::None}, plain{.norm = false},
+      biased{.bias = true, .norm = false, .activation = Activation::None}, both{.bias = true},
+      fixed{.affine = false, .epsilon = 0.25, .activation = Activation::None},
+      leaky{.bias = true, .activation = Activation::LeakyReLU, .slope = 0.25},
+      steep{.norm = false, .activation = Activation::LeakyReLU, .slope = -0.5};
+  const oracle::Axes threes{3, 3, 3, 1}, twos{2, 2, 2, 1}, ones{1, 1, 1, 1};
+  const auto block = [&](const Finish& finish) {
+    return NetworkLayer{.channels = 6, .kernel_size = threes, .finishes = {finish}};
+  };
+  const auto chain = [](std::vector<NetworkLayer> layers) {
+    return NetworkCase{.layers = std::move(layers), .points = 60, .batches = 2, .seed = 11};
+  };
+  const auto residual = [&](int channels, const oracle::Axes& kernel, const oracle::Axes& stride,
+                            std::vector<Finish> finishes) {
+    return NetworkLayer{.op = Op::Residual,
+                        .channels = channels,
+                        .kernel_size = kernel,
+                        .stride = stride,
+                        .finishes = std::move(finishes)};
+  };
+  const auto bottleneck = [&](int channels, const oracle::Axes& stride, std::vector<Finish> finishes) {
+    return NetworkLayer{.op = Op::Bottleneck,
+                        .channels = channels,
+                        .kernel_size = threes,
+                        .stride = stride,
+                        .inner_channels = 5,
+                        .finishes = std::move(finishes)};
+  };
+  std::vector<NetworkCase> cases;
+  for (const Finish& finish : {bare, plain, biased, both, fixed, leaky, steep})
+    cases.push_back(chain({block(finish)}));
+  // The second block's shortcut may run in the launch of its first convolution, for any kernel with a middle.
+  for (const oracle::Axes& kernel : {threes, ones, twos}) {
+    cases.push_back(chain(
+        {residual(24, kernel, ones, {leaky, both, bare}), residual(40, kernel, ones, {bare, leaky, fixed})}));
+    cases.push_back(chain(
+        {residual(24, kernel, ones, {steep, bare, both}), residual(40, kernel, ones, {plain, steep, bare})}));
+  }
+  cases.push_back(
+      chain({residual(8, threes, twos, {steep, biased, both}), residual(8, threes, ones, {leaky, fixed})}));
+  cases.push_back(chain({bottleneck(8, ones, {}), bottleneck(12, twos, {both, leaky, biased, fixed})}));
+  cases.push_back(chain(
+      {block(usual),
+       bottleneck(12, twos, {bare, plain, leaky, bare}),
+       bottleneck(12, ones, {steep, fixed, steep}),
+       {.op = Op::Up, .channels = 3, .kernel_size = twos, .stride = twos, .skip = 0, .finishes = {leaky}},
+       {.op = Op::Concat, .skip = 0},
+       block(biased)}));
+  return cases;
+}
+
+TEST_P(RandomNetworkTest, EveryFieldOfADescription) {
+  std::vector<NetworkCase> cases = cases_of_fields();
+  for (NetworkCase& test : cases) test.dtype = dtype();
+  const minuet_dataflow dataflows[] = {MINUET_DATAFLOW_GATHER_GEMM_SCATTER, MINUET_DATAFLOW_FUSED};
+  std::vector<NetworkSpec> specs;
+  for (const NetworkCase& test : cases) {
+    for (const minuet_dataflow dataflow : dataflows) specs.push_back(spec_of(test, dataflow));
+  }
+  compile_ahead(machine(), specs);
+  for (const NetworkCase& test : cases) {
+    SCOPED_TRACE(as_initializer(test));
+    ASSERT_TRUE(is_feasible(test));
+    for (const minuet_dataflow dataflow : dataflows) run_network_case(machine(), test, dataflow);
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(RandomNetworkTest, ThatOnceFailed) {
+  for (const NetworkCase& test : regression_networks()) {
+    if (test.dtype == dtype()) passes(test);
+  }
+}
+
+MINUET_INSTANTIATE_DEVICE_TEST(RandomNetworkTest);
+
+TEST(RandomCases, NetworksShrinkToTheLeastThatFails) {
+  using Op = oracle::NetworkLayer::Op;
+  auto fails = [](const NetworkCase& test) {
+    return std::any_of(test.layers.begin(), test.layers.end(), [&](const oracle::NetworkLayer& layer) {
+      return layer.op == Op::Concat && test.layers[layer.skip].channels >= 3;
+    });
+  };
+  int shrunk = 0;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    const NetworkCase test = draw_network(DType::F16, seed);
+    if (!fails(test)) continue;
+    ++shrunk;
+    const NetworkCase least{.ndim = 1,
+                            .in_channels = 1,
+                            .layers = {{.channels = 3},
+                                       {.channels = 1},
+                                       {.op = Op::Concat, .channels = 1, .skip = 0},
+                                       {.channels = 1}},
+                            .seed = test.seed};
+    EXPECT_EQ(as_initializer(shrink<NetworkCase>(test, simpler_networks, fails, 2000)), as_initializer(least))
+        << "from " << as_initializer(test);
+  }
+  EXPECT_GT(shrunk, 10);
+}
+
+}  // namespace
+}  // namespace minuet::abi
