@@ -8,6 +8,7 @@
 
 #include "tests/runtime/cuda/driver_function.h"
 #include "tests/support/abi.h"
+#include "tests/support/wait_until.h"
 
 namespace minuet::abi {
 
@@ -73,5 +74,14 @@ class Gate {
   std::shared_future<void> opened_{promise_.get_future()};
   std::atomic<bool> is_open_{false};
 };
+
+/// Makes the call again while it is refused because another thread is in its object, and gives its answer. A
+/// thread that looks whether this call has begun is in the object too, for as long as its own call takes.
+template <class Call>
+minuet_status when_let_in(const Call& call) {
+  minuet_status status = MINUET_OK;
+  wait_until("a call that is let in", [&] { return (status = call()) != MINUET_FAILED_PRECONDITION; });
+  return status;
+}
 
 }  // namespace minuet::abi

@@ -15,10 +15,13 @@ using testing::HasSubstr;
 
 class InUseTest : public ExecutionTest {
  protected:
+  /// The test's own thread, which looks whether a call is in the execution, is in it for a moment too.
   void prepare_on(const Stream& stream, minuet_execution* execution, const Buffer& coordinates,
                   const Cloud& cloud) {
     stream.make_current();
-    check(minuet_execution_prepare(execution, coordinates.integers(), cloud.count(), stream.get()));
+    check(when_let_in([&] {
+      return minuet_execution_prepare(execution, coordinates.integers(), cloud.count(), stream.get());
+    }));
   }
   /// Of an execution that was prepared: OK, until another thread is in it or in its queue.
   static std::string wait_until_refused(minuet_execution* execution) {

@@ -88,7 +88,7 @@ class InUseCallsTest : public QueueCallsTest {
     std::thread blocked([this, execution] {
       stream_->make_current();
       int32_t layer = 0;
-      check(minuet_execution_find_overflow(execution, stream_->get(), &layer));
+      check(when_let_in([&] { return minuet_execution_find_overflow(execution, stream_->get(), &layer); }));
     });
     wait_until("a call that is refused", [&] {
       minuet_execution_counters counters = MINUET_EXECUTION_COUNTERS_INIT;
