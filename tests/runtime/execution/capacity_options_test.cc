@@ -1,6 +1,7 @@
 // Capacity mode with what else an execution may be given: a queue, a workspace, duplicates; and networks
 // whose levels are not those of the usual one.
 #include <climits>
+#include <functional>
 
 #include "tests/runtime/abi/abi_stream.h"
 #include "tests/runtime/execution/capacity_fixture.h"
@@ -184,6 +185,50 @@ TEST_P(CapacityOptionsTest, InTheCallersWorkspace) {
     EXPECT_EQ(none, nullptr);
     EXPECT_THAT(last_error(), HasSubstr("bytes"));
   }
+}
+
+/// A prepare that fails leaves the execution unprepared, so that no call gives the rows of the cloud before.
+TEST_P(CapacityOptionsTest, AFailedPrepareLeavesNothingPrepared) {
+  const Cloud cloud = scene(60);
+  const Capacities capacities = suggested(cloud);
+  const Execution execution = within(capacities);
+  minuet_execution* const given = execution.get();
+  Room room(machine(), capacities[0], dtype());
+  room.fill(cloud, static_cast<int32_t>(cloud.count()));
+  const int32_t* const where = room.coordinates.integers();
+  const int32_t* const count = room.count.integers();
+  const auto misaligned = [](const int32_t* words) {
+    return reinterpret_cast<const int32_t*>(reinterpret_cast<const char*>(words) + 1);
+  };
+  const Buffer coordinates(machine(), capacities[0] * 16);
+  const std::vector<std::pair<const char*, std::function<minuet_status()>>> failures = {
+      {"more coordinates than the capacity",
+       [&] { return minuet_execution_prepare(given, where, capacities[0] + 1, nullptr); }},
+      {"a negative count", [&] { return minuet_execution_prepare(given, where, -1, nullptr); }},
+      {"no coordinates", [&] { return minuet_execution_prepare(given, nullptr, 1, nullptr); }},
+      {"misaligned coordinates",
+       [&] { return minuet_execution_prepare(given, misaligned(where), 1, nullptr); }},
+      {"no coordinates beside a count on the device",
+       [&] { return minuet_execution_prepare_on_device(given, nullptr, count, nullptr); }},
+      {"no count on the device",
+       [&] { return minuet_execution_prepare_on_device(given, where, nullptr, nullptr); }},
+      {"a misaligned count on the device",
+       [&] { return minuet_execution_prepare_on_device(given, where, misaligned(count), nullptr); }}};
+  for (const auto& [what, fails] : failures) {
+    SCOPED_TRACE(what);
+    enqueue(given, room, nullptr);
+    EXPECT_NE(fails(), MINUET_OK);
+    int64_t rows = 0;
+    int32_t channels = 0;
+    EXPECT_EQ(minuet_execution_output_shape(given, &rows, &channels), MINUET_FAILED_PRECONDITION);
+    EXPECT_EQ(minuet_execution_output_coordinates(given, static_cast<int32_t*>(coordinates.data()), nullptr),
+              MINUET_FAILED_PRECONDITION);
+    EXPECT_EQ(run_tensors(given, {features_of(room.features.data(), room.capacity)},
+                          tensor(room.output.data(), room.capacity, kWidths.back(), abi_dtype(dtype()))),
+              MINUET_FAILED_PRECONDITION);
+  }
+  enqueue(given, room, nullptr);
+  expect_padded_oracle(room, cloud);
 }
 
 MINUET_INSTANTIATE_EXECUTION_TEST(CapacityOptionsTest);
