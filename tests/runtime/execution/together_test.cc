@@ -1,7 +1,11 @@
-// Executions of single convolutions that are prepared in one call, and rows that stay in the caller's order.
+// Executions of single convolutions that are prepared in one call, rows that stay in the caller's order, and
+// counters.
+#include <cstring>
+
 #include "tests/runtime/execution/execution_fixture.h"
 #include "tests/support/by_hand.h"
 #include "tests/support/environment.h"
+#include "tests/support/software_cuda/control.h"
 
 namespace minuet::abi {
 namespace {
@@ -163,7 +167,86 @@ TEST_P(TogetherTest, KeptDuplicatesHaveTheFirstOnesOutput) {
   }
 }
 
+/// Every count begins at 0 again, also that of waits for a map's pairs. The workspace is no count and stays.
+TEST_P(TogetherTest, ResetCountersStartsEveryCountAgain) {
+  const Queue queue = make_queue(machine());
+  const Cloud cloud = scene(80);
+  const Buffer input(machine(), encode(dtype(), oracle::draw_features(cloud.count() * kChannels, 5)));
+  for (const char* const dataflow : kDataflows) {
+    const EnvironmentVariable named("MINUET_TEST_DATAFLOW", dataflow);
+    Convolution of = convolution();
+    for (minuet_queue* const with : {queue.get(), static_cast<minuet_queue*>(nullptr)}) {
+      SCOPED_TRACE(testing::Message() << dataflow << (with ? ", with a queue" : ", without a queue"));
+      const Execution own = execution(of, with);
+      const Coordinates set = set_on(with, cloud.coordinates);
+      check(prepare_map(own.get(), map_of(set.get()).get()));
+      (void)run(own.get(), input, cloud.count());
+      check(output_status_);
+      const minuet_execution_counters before = counters_of(own.get());
+      if (!machine().is_cpu()) {
+        EXPECT_GT(before.kernels, 0);
+        EXPECT_EQ(before.host_syncs > 0, with && dataflow == kDataflows[1]);
+      }
+      check(minuet_execution_reset_counters(own.get()));
+      minuet_execution_counters expected = MINUET_EXECUTION_COUNTERS_INIT;
+      expected.workspace_bytes = before.workspace_bytes;
+      const minuet_execution_counters after = counters_of(own.get());
+      EXPECT_EQ(std::memcmp(&after, &expected, sizeof(after)), 0) << after.host_syncs << " waits are left";
+    }
+  }
+}
+
 MINUET_INSTANTIATE_EXECUTION_TEST(TogetherTest);
+
+class TogetherOnGpu : public TogetherTest {};
+
+/// Whichever call of the driver fails, neither execution runs for the maps that the call before prepared.
+TEST_P(TogetherOnGpu, AFailedCallOfTheDriverLeavesNonePrepared) {
+  const std::optional<software_cuda::Control> control = software_cuda::Control::find();
+  if (!control) return;  // only the software device fails on demand
+  const Queue queue = make_queue(machine());
+  const Cloud cloud = scene(40);
+  const Coordinates set = set_on(queue.get(), cloud.coordinates);
+  const Buffer input(machine(), encode(dtype(), oracle::draw_features(cloud.count() * kChannels, 5)));
+  for (const char* const dataflow : kDataflows) {
+    const EnvironmentVariable named("MINUET_TEST_DATAFLOW", dataflow);
+    Convolution of = convolution();
+    const Execution first = execution(of, queue.get()), second = execution(of, queue.get());
+    const auto prepare_new_map = [&] {
+      const KernelMap map = map_of(set.get());
+      control->reset();
+      return prepare_together({first.get(), second.get()}, {map.get(), map.get()});
+    };
+    int64_t failed = 0;
+    for (const char* const name :
+         {"cuLaunchKernelEx", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuEventRecord", "cuEventSynchronize",
+          "cuStreamSynchronize", "cuStreamIsCapturing"}) {
+      check(prepare_new_map());
+      const int64_t calls = control->calls(name);
+      for (int64_t nth = 1; nth <= calls; ++nth) {
+        SCOPED_TRACE(testing::Message() << dataflow << ", " << name << " number " << nth);
+        check(prepare_new_map());
+        const KernelMap map = map_of(set.get());
+        control->reset();
+        control->fail(name, static_cast<int>(nth), CUDA_ERROR_NOT_SUPPORTED);
+        const minuet_status status = prepare_together({first.get(), second.get()}, {map.get(), map.get()});
+        control->reset();
+        if (status == MINUET_OK) continue;
+        ++failed;
+        for (const Execution* const each : {&first, &second}) {
+          (void)run(each->get(), input, cloud.count());
+          EXPECT_EQ(output_status_, MINUET_FAILED_PRECONDITION);
+        }
+      }
+    }
+    EXPECT_GT(failed, 0) << dataflow;
+    check(prepare_new_map());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, TogetherOnGpu,
+                         testing::Combine(testing::Values("cuda:0"), testing::Values(DType::F16)),
+                         device_test_name);
 
 }  // namespace
 }  // namespace minuet::abi
