@@ -73,7 +73,7 @@ class CapturedTest : public ExecutionTest {
   }
   Coordinates set_of(const std::vector<int32_t>& coordinates) {
     minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
-    options.queue = queue_->get();
+    options.queue = convolutions_queue();
     const Buffer memory(machine(), coordinates);
     minuet_coordinates* set = nullptr;
     check(minuet_coordinates_create(machine().device(), &options, memory.integers(),
@@ -125,8 +125,12 @@ class CapturedTest : public ExecutionTest {
     expect_sets_unharmed();
   }
 
+  /// The queue of sets and of executions of convolutions, or null.
+  minuet_queue* convolutions_queue() const { return has_queue_ ? queue_->get() : nullptr; }
+
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Queue> queue_;
+  bool has_queue_ = true;
   std::vector<std::pair<Coordinates, std::vector<int32_t>>> sets_;
 };
 
@@ -146,24 +150,27 @@ TEST_P(CapturedTest, NetworksOfAQueue) {
 }
 
 /// The execution alone keeps the sets and maps of its captured runs: the caller destroys each at once.
-TEST_P(CapturedTest, ConvolutionsOfAQueue) {
+TEST_P(CapturedTest, ConvolutionsWithAQueueAndWithoutOne) {
   ConvolutionCase test;
   test.dtype = dtype();
   test.kernel_size = {3, 3, 3, 1};
   test.in_channels = 4, test.out_channels = kCapturedChannels, test.points = 10;
   for (const char* const dataflow : {"gather-gemm-scatter", "fused"}) {
-    SCOPED_TRACE(dataflow);
     const EnvironmentVariable named("MINUET_TEST_DATAFLOW", dataflow);
     Convolution convolution(machine(), test, make_data(test));
-    minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
-    options.queue = queue_->get();
-    const Execution execution = convolution.execution(&options);
-    expect_graphs_outlive_their_clouds(execution.get(), [&](const Captured& run) {
-      const Coordinates set = set_of(run.cloud.coordinates);
-      const KernelMap map = map_of(set.get());
-      check(prepare_map(execution.get(), map.get(), stream_->get()));
-    });
-    sets_.clear();
+    for (const bool has_queue : {true, false}) {
+      SCOPED_TRACE(testing::Message() << dataflow << (has_queue ? ", with a queue" : ", without a queue"));
+      has_queue_ = has_queue;
+      minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+      options.queue = convolutions_queue();
+      const Execution execution = convolution.execution(&options);
+      expect_graphs_outlive_their_clouds(execution.get(), [&](const Captured& run) {
+        const Coordinates set = set_of(run.cloud.coordinates);
+        const KernelMap map = map_of(set.get());
+        check(prepare_map(execution.get(), map.get(), stream_->get()));
+      });
+      sets_.clear();
+    }
   }
 }
 
