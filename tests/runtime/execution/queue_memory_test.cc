@@ -56,6 +56,34 @@ TEST_P(QueueMemoryTest, SixtySetsAreCountedLate) {
   for (int32_t i = 0; i < 60; ++i) EXPECT_EQ(minuet_coordinates_rows(coarse[i].get()), i + 1);
 }
 
+/// Sets that are made together share the words that their counts come in. The words stay theirs until the
+/// last of them is counted, whatever is made and counted in between.
+TEST_P(QueueMemoryTest, SetsThatAreMadeTogetherKeepTheirCounts) {
+  const Queue queue = make_queue(machine());
+  constexpr size_t kSets = 4;
+  const auto make_family = [&](int32_t rows) {
+    const Buffer coordinates(machine(), line_of(rows));
+    std::vector<Coordinates> sets;
+    sets.push_back(no_set());
+    check(make_set(queue.get(), coordinates, sets.back()));
+    while (sets.size() < kSets) {
+      sets.push_back(no_set());
+      check(make_coarser(sets[sets.size() - 2].get(), 2, sets.back()));
+    }
+    return sets;
+  };
+  for (size_t counted = 1; counted < kSets; ++counted) {
+    SCOPED_TRACE(testing::Message() << "set " << counted << " is counted first");
+    const std::vector<Coordinates> family = make_family(160);
+    EXPECT_EQ(minuet_coordinates_count(family[counted].get()), 160 >> counted);
+    for (const int32_t rows : {8, 40, 24}) {
+      const std::vector<Coordinates> others = make_family(rows);
+      for (size_t i = kSets; i-- > 0;) EXPECT_EQ(minuet_coordinates_count(others[i].get()), rows >> i);
+    }
+    for (size_t i = 0; i < kSets; ++i) EXPECT_EQ(minuet_coordinates_count(family[i].get()), 160 >> i);
+  }
+}
+
 /// The counts of a map's pairs go through memory that the first map had made, however many offsets the next
 /// one has.
 TEST_P(QueueMemoryTest, MapsOfManyOffsetsComeAfterMapsOfFew) {
