@@ -109,6 +109,31 @@ TEST(Grouping, RandomCountsKeepEveryProperty) {
   }
 }
 
+/// Executions group anew into the same plan for each cloud: nothing of the groups before may be left in it.
+TEST(Grouping, APlanThatIsUsedAgainIsAsANewOne) {
+  const GroupingChoice choice{0.5, 16};
+  const std::vector<i32> full{3, 70, 5, 9, 41}, some{0, 70, 0, 9, 0}, one{0, 0, 7, 0, 0}, none(5, 0);
+  for (const std::vector<i32>& before : {full, some, one, none}) {
+    for (const std::vector<i32>& counts : {full, some, one, none}) {
+      for (const auto& [direct_before, direct] : {std::pair{-1, -1}, {-1, 1}, {1, -1}, {1, 2}}) {
+        SCOPED_TRACE(testing::PrintToString(before) + " before " + testing::PrintToString(counts));
+        GroupPlan plan(5);
+        const GroupPlan fresh = group(counts, direct, choice);
+        ASSERT_FALSE(llvm::errorToBool(group_gemms(before.data(), 5, direct_before, choice, plan)));
+        ASSERT_FALSE(llvm::errorToBool(group_gemms(counts.data(), 5, direct, choice, plan)));
+        expect_sound(plan, counts, choice);
+        EXPECT_EQ(plan.order, fresh.order);
+        EXPECT_EQ(plan.row_base, fresh.row_base);
+        EXPECT_EQ(plan.padding_ends, fresh.padding_ends);
+        EXPECT_EQ(plan.padding_start, fresh.padding_start);
+        EXPECT_EQ(plan.padding_rows, fresh.padding_rows);
+        EXPECT_EQ(plan.largest_height, fresh.largest_height);
+        EXPECT_EQ(plan.direct_rows, fresh.direct_rows);
+      }
+    }
+  }
+}
+
 TEST(Grouping, GroupsOnlyWhileThePaddingPays) {
   // 100, 101, 102 waste 3 rows of 303; adding 300 would waste 597 of 603.
   const GroupPlan plan = group({300, 100, 102, 101}, -1, {0.1, 1});

@@ -141,6 +141,14 @@ std::vector<NetworkCase> cases_of_fields() {
   cases.push_back(
       chain({residual(8, threes, twos, {steep, biased, both}), residual(8, threes, ones, {leaky, fixed})}));
   cases.push_back(chain({bottleneck(8, ones, {}), bottleneck(12, twos, {both, leaky, biased, fixed})}));
+  // In every op that has a dilation it is another one on each axis.
+  const oracle::Axes apart{2, 1, 3, 1};
+  cases.push_back(chain(
+      {{.channels = 6, .kernel_size = threes, .dilation = apart},
+       {.op = Op::Residual, .channels = 6, .kernel_size = threes, .dilation = apart},
+       {.op = Op::Bottleneck, .channels = 6, .kernel_size = threes, .dilation = apart, .inner_channels = 5},
+       {.channels = 8, .kernel_size = threes, .stride = twos, .dilation = apart},
+       {.op = Op::Up, .channels = 3, .kernel_size = threes, .stride = twos, .dilation = apart, .skip = 0}}));
   cases.push_back(chain(
       {block(usual),
        bottleneck(12, twos, {bare, plain, leaky, bare}),

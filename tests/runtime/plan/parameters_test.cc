@@ -79,6 +79,24 @@ TEST_F(Safetensors, DamagedFilesAreNamedNotRead) {
       std::string::npos);
 }
 
+/// A tensor has as many bytes as its shape and dtype say: not one less, and not one more.
+TEST_F(Safetensors, ATensorHasExactlyTheBytesOfItsShape) {
+  const std::tuple<const char*, int, const char*, int> tensors[] = {
+      {"F64", 8, "[2]", 2},    {"F32", 4, "[]", 1},      {"F32", 4, "[2, 2]", 4}, {"F32", 4, "[0, 3]", 0},
+      {"F16", 2, "[3, 1]", 3}, {"BF16", 2, "[1, 5]", 5}, {"BF16", 2, "[0]", 0}};
+  for (const auto& [type, element, shape, count] : tensors) {
+    for (int bytes = 0; bytes <= (count + 1) * element; ++bytes) {
+      const std::string size = std::to_string(bytes);
+      const std::string header = std::string(R"({"w": {"dtype": ")") + type + R"(", "shape": )" + shape +
+                                 R"(, "data_offsets": [0, )" + size + "]}}";
+      const std::string error = error_of(write(header, std::string(static_cast<size_t>(bytes), '0')));
+      const bool fits = bytes == count * element;
+      EXPECT_THAT(error, HasSubstr(fits ? "" : "has " + size + " bytes")) << header;
+      EXPECT_EQ(error.empty(), fits) << header << " " << error;
+    }
+  }
+}
+
 /// A mark of ours that is not understood is not one that is not there.
 TEST_F(Safetensors, MetadataAreTexts) {
   EXPECT_EQ(error_of(write(R"({"__metadata__": {}})", "")), "");
