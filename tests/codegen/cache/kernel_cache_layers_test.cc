@@ -62,6 +62,35 @@ TEST(KernelCacheLayers, R10_ASharedFolderIsTheCallersWordBeforeTheVariables) {
   EXPECT_EQ(directory(false, "1"), "");
 }
 
+TEST(KernelCacheLayers, R09_TheCallersLimitComesBeforeTheVariable) {
+  const struct {
+    std::uint64_t caller;
+    const char* variable;
+    std::optional<std::uint64_t> expected;  // nothing where the variable is an error
+  } cases[] = {{0, "", 0},
+               {0, "5000", 5000},
+               {7000, "", 7000},
+               {7000, "5000", 7000},
+               {7000, "1G", 7000},
+               {7000, "0", 7000},
+               {0, "1G", std::nullopt},
+               {0, "0", std::nullopt},
+               {0, "-1", std::nullopt}};
+  for (const auto& [caller, variable, expected] : cases) {
+    SCOPED_TRACE(testing::Message() << caller << " of the caller, MINUET_CACHE_MAX_BYTES=" << variable);
+    CacheOptions options = without_disk();
+    options.most_bytes = caller;
+    llvm::Expected<CacheOptions> with =
+        with_environment(options, make_environment({{"MINUET_CACHE_MAX_BYTES", variable}}));
+    ASSERT_EQ(!!with, expected.has_value());
+    if (with) {
+      EXPECT_EQ(with->most_bytes, *expected);
+    } else {
+      EXPECT_THAT(take_status(with.takeError()).message(), HasSubstr(variable));
+    }
+  }
+}
+
 TEST(KernelCacheLayers, R21_ABundleNeedsNoCompilerAndNoDirectory) {
   const TemporaryFolder folder;
   // An older compiler's bundle; here there is none. The keys are those of the library's own headers.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
 
 #include "tests/codegen/cache/layered_cache.h"
 
@@ -65,6 +66,66 @@ TEST(KernelCacheLayers, R22_NoJitStillReadsTheDiskAndChangesNothingThere) {
   EXPECT_EQ(failure_of(*open_cache(options, compiler), make_source("gather")).code(),
             StatusCode::FailedPrecondition);
   EXPECT_EQ(files_below(folder.path()), before);
+}
+
+/// Without JIT entries are found by the compilers that the folder names. A process that finds an entry there
+/// names its compiler again, so that it does not matter how the name was lost.
+TEST(KernelCacheLayers, R22_AnEntryThatIsFoundNamesItsCompilerAgain) {
+  const std::pair<const char*, std::function<void(const std::string&)>> losses[] = {
+      {"the folder is removed", [](const std::string& path) { std::filesystem::remove_all(path); }},
+      {"the folder is emptied",
+       [](const std::string& path) {
+         for (const std::string& file : files_below(path)) std::filesystem::remove(file);
+       }},
+      {"a file was in the place of the folder",
+       [](const std::string& path) { std::filesystem::remove(path); }}};
+  for (const auto& [what, lose] : losses) {
+    SCOPED_TRACE(what);
+    const TemporaryFolder folder;
+    const std::string names = folder / "v1/compilers";
+    std::filesystem::create_directories(folder / "v1");
+    if (what == std::string("a file was in the place of the folder")) write_text(names, "");
+    auto compiler = std::make_shared<FakeCompiler>();
+    EXPECT_EQ(origin_of(*open_cache(in_folder(folder.path()), compiler), "gather"), BinaryOrigin::Compiled);
+    lose(names);
+    CacheOptions options = in_folder(folder.path());
+    options.no_jit = true;
+    EXPECT_EQ(failure_of(*open_cache(options, nullptr), make_source("gather")).code(),
+              StatusCode::FailedPrecondition);
+    EXPECT_EQ(origin_of(*open_cache(in_folder(folder.path()), compiler), "gather"), BinaryOrigin::Disk);
+    EXPECT_EQ(failure_of(*open_cache(options, nullptr), make_source("gather")).code(), StatusCode::Ok);
+  }
+}
+
+/// A kernel that the driver refused is found by no device any more, also where a bundle's code for an older
+/// GPU serves several.
+TEST(KernelCacheLayers, R28_WhatTheDriverRefusedIsFoundByNoDevice) {
+  const struct {
+    const char *bundle, *refusing, *other;
+  } cases[] = {{"sm_80", "sm_80", "sm_86"},
+               {"sm_80", "sm_86", "sm_80"},
+               {"sm_80", "sm_86", "sm_89"},
+               {"sm_86", "sm_89", "sm_89"},
+               {"sm_86", "sm_89", "sm_86"}};
+  for (const auto& [bundle, refusing, other] : cases) {
+    SCOPED_TRACE(std::string(bundle) + " refused by " + refusing + ", then for " + other);
+    const TemporaryFolder folder;
+    make_bundle_of(folder / "a.bundle", {"gather", "scatter"}, bundle);
+    CacheOptions options = without_disk();
+    options.bundles = {{folder / "a.bundle", ""}};
+    options.no_jit = true;
+    auto cache = open_cache(options, std::make_shared<FakeCompiler>());
+    const auto refused = llvm::cantFail(cache->get_or_compile({make_source("gather"), refusing}));
+    EXPECT_EQ(refused->arch, bundle);
+    EXPECT_EQ(take_status(cache->replace({make_source("gather"), refusing}, *refused).takeError()).code(),
+              StatusCode::FailedPrecondition);
+    for (const char* arch : {refusing, other}) {
+      llvm::Expected<KernelCache::BinaryPointer> found = cache->get_or_compile({make_source("gather"), arch});
+      EXPECT_FALSE(!!found) << arch;
+      EXPECT_THAT(found ? "" : take_status(found.takeError()).message(), HasSubstr("the driver refused it"));
+    }
+    EXPECT_EQ(origin_of(*cache, "scatter", other), BinaryOrigin::Bundle) << "the other kernels stay";
+  }
 }
 
 TEST(KernelCacheLayers, R22_NoJitStartsNoHelper) {
