@@ -11,11 +11,13 @@
 #include <optional>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "codegen/compile/protocol.h"
 #include "codegen/source/keys.h"
 #include "tests/codegen/bundle/bundle_fakes.h"
 #include "tests/codegen/cache/store_fakes.h"
+#include "tests/codegen/choose/examples.h"
 
 namespace {
 
@@ -132,6 +134,45 @@ TEST(Precompile, R20_WhatACompileThrowsIsAFailureBesideTheBundle) {
   EXPECT_THAT(broken.message(), HasSubstr("the compiler broke"));
   const StatusError full = failure_when([](const KernelSource&) -> llvm::Error { throw std::bad_alloc(); });
   EXPECT_EQ(full.code(), StatusCode::ResourceExhausted);
+}
+
+/// Tuning results name kernels, so a bundle gets them only with all kernels that were asked for. Results that
+/// it has stay.
+TEST(Precompile, R20_TuningResultsComeOnlyWithAllKernels) {
+  const TuningEntry entry = example_entry();
+  const std::string results = write_tuning({entry});
+  CancelToken cancelled;
+  cancelled.cancel();
+  for (const bool fails : {false, true}) {
+    for (const CancelToken* const cancel :
+         {static_cast<const CancelToken*>(nullptr), &std::as_const(cancelled)}) {
+      Farm farm;
+      std::vector<KernelRequest> requests = farm.compile({"one"});
+      if (fails) requests.push_back(fake_request("two"));
+      farm.compiler->before = [](const KernelSource&) {
+        return make_error(StatusCode::Internal, "it broke");
+      };
+      PrecompileOptions options;
+      options.output = farm.folder / "out";
+      options.tuning = {{"sm_90a", {entry}}};
+      const auto tuning_after = [&](const CancelToken* token) -> std::string {
+        options.cancel = token;
+        const PrecompileResult result = llvm::cantFail(precompile(*farm.cache, requests, options));
+        EXPECT_EQ(result.failed, fails && !token ? 1 : 0);
+        if (!std::filesystem::exists(farm.bundle())) return "";
+        return llvm::cantFail(llvm::cantFail(Bundle::open(farm.bundle()))->tuning());
+      };
+      SCOPED_TRACE(testing::Message()
+                   << (fails ? "a kernel fails" : "all are there") << (cancel ? ", cancelled" : ""));
+      EXPECT_EQ(tuning_after(cancel), fails || cancel ? "" : results);
+      requests.resize(1);
+      options.cancel = nullptr;
+      llvm::cantFail(precompile(*farm.cache, requests, options).takeError());
+      if (fails) requests.push_back(fake_request("two"));
+      options.tuning.clear();
+      EXPECT_EQ(tuning_after(nullptr), results) << "which were there before";
+    }
+  }
 }
 
 TEST(Precompile, R20_KernelsAreAddedToAnExistingBundle) {

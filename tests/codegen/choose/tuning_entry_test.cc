@@ -166,6 +166,33 @@ TEST(TuningEntry, R35_AMergeLosesNothingAndKnowsNoOrder) {
   }
 }
 
+/// A library that chose another default measured the earlier default as a candidate. A configuration that was
+/// the default of one of the two entries is marked so in both orders, whichever measurement of it is kept.
+TEST(TuningEntry, R35_AMergeKeepsTheDefaultsOfBoth) {
+  const TuningBucket bucket = example_entry().bucket;
+  for (const i64 as_candidate : {9000, 10000, 11000}) {
+    const TuningEntry a = make_entry(example_environment(), bucket, measured(tile_config(8), 10000), {}),
+                      b = make_entry(
+                          example_environment(), bucket, measured(tile_config(4), 20000),
+                          {measured(tile_config(8), as_candidate), measured(tile_config(16), 15000)});
+    for (const TuningEntry& both : {merge_entries(a, b), merge_entries(b, a)}) {
+      SCOPED_TRACE(testing::Message() << as_candidate << " ns as a candidate\n" << print_entry(both));
+      ASSERT_EQ(both.measurements.size(), 3u);
+      EXPECT_EQ(both.measurements[0].config, tile_config(8));
+      EXPECT_EQ(both.measurements[0].median_ns, std::min<i64>(as_candidate, 10000));
+      for (const TuningMeasurement& measurement : both.measurements)
+        EXPECT_EQ(measurement.is_default, measurement.config != tile_config(16));
+    }
+  }
+  // An entry whose default became a candidate of the other still has a default to compare with.
+  const TuningEntry only = make_entry(example_environment(), bucket, measured(tile_config(8), 10000), {});
+  TuningEntry without = make_entry(example_environment(), bucket, measured(tile_config(4), 20000),
+                                   {measured(tile_config(8), 12000)});
+  without.measurements.resize(1);  // its candidate alone
+  EXPECT_TRUE(merge_entries(only, without).measurements.front().is_default);
+  EXPECT_TRUE(merge_entries(without, only).measurements.front().is_default);
+}
+
 /// Of clouds twice as large everything takes twice as long, and that says nothing.
 TEST(TuningEntry, RunsOnOtherCloudsAreComparedByTheirDefaults) {
   const TuningBucket bucket = example_entry().bucket;
