@@ -57,6 +57,52 @@ TEST(PcdReader, BinaryCompressed) {
   EXPECT_EQ(points_of(read_pcd(pcd_header("binary_compressed") + compressed(planes()))), kPoints);
 }
 
+/// All three formats give the same attributes for fields of several values.
+TEST(PcdReader, FieldsOfSeveralValuesAreTheSameInEveryFormat) {
+  constexpr int kRows = 5;
+  for (const int count : {1, 2, 3, 7}) {
+    const std::string header =
+        "VERSION 0.7\nFIELDS x y z code weight ring\nSIZE 4 4 4 2 8 1\nTYPE F F F I F U\n"
+        "COUNT 1 1 1 " +
+        std::to_string(count) + " " + std::to_string(count) + " 1\nWIDTH " + std::to_string(kRows) +
+        "\nHEIGHT 1\nDATA ";
+    std::string ascii, rows, planes[6];
+    for (int row = 0; row < kRows; ++row) {
+      const auto add = [&](int field, const std::string& bytes, int value) {
+        ascii += std::to_string(value) + " ";
+        rows += bytes, planes[field] += bytes;
+      };
+      for (int axis = 0; axis < 3; ++axis) add(axis, single(10 * row + axis), 10 * row + axis);
+      for (int i = 0; i < count; ++i) add(3, packed(static_cast<int16_t>(100 * row + i)), 100 * row + i);
+      for (int i = 0; i < count; ++i) add(4, packed(static_cast<double>(1000 * row + i)), 1000 * row + i);
+      add(5, packed(static_cast<uint8_t>(row)), row);
+      ascii.back() = '\n';
+    }
+    std::string by_field;
+    for (const std::string& plane : planes) by_field += plane;
+    const std::pair<const char*, std::string> bodies[] = {
+        {"ascii\n", ascii}, {"binary\n", rows}, {"binary_compressed\n", compressed(by_field)}};
+    for (const auto& [format, body] : bodies) {
+      SCOPED_TRACE(std::to_string(count) + " values, " + format);
+      llvm::Expected<Cloud> cloud = read_pcd(header + format + body);
+      ASSERT_TRUE(!!cloud) << llvm::toString(cloud.takeError());
+      ASSERT_EQ(cloud->count(), kRows);
+      EXPECT_EQ(cloud->points[3], (Point{30, 31, 32, 0}));
+      ASSERT_EQ(cloud->attributes.size(), static_cast<size_t>(2 * count + 1));
+      for (int i = 0; i < count; ++i) {
+        std::string codes, weights;
+        for (int row = 0; row < kRows; ++row) {
+          codes += packed(static_cast<int16_t>(100 * row + i));
+          weights += packed(static_cast<double>(1000 * row + i));
+        }
+        EXPECT_EQ(cloud->attributes[static_cast<size_t>(i)].values, codes) << "value " << i;
+        EXPECT_EQ(cloud->attributes[static_cast<size_t>(count + i)].values, weights) << "value " << i;
+      }
+      EXPECT_EQ(cloud->attributes.back().values, std::string("\0\1\2\3\4", 5));
+    }
+  }
+}
+
 TEST(PcdReader, AFieldOfSeveralValuesIsNoIntensity) {
   EXPECT_EQ(points_of(read_pcd("FIELDS x y z intensity\nSIZE 4 4 4 4\nTYPE F F F F\nCOUNT 1 1 1 2\nWIDTH 1\n"
                                "HEIGHT 1\nDATA ascii\n1 2 3 8 9\n")),

@@ -327,17 +327,23 @@ TEST_F(Precompile, VerifyNamesWhatIsDamaged) {
   EXPECT_EQ(minuet({"cache", "verify", "--cache", folder_->path("cache")}).code, 0);
 }
 
+/// Half of what there is leaves something, and a limit of 0 nothing.
 TEST_F(Precompile, R09_PruneLeavesWhatFits) {
   bundle();
-  const Finished finished =
-      minuet({"cache", "prune", "--max-bytes", "20000", "--json", "--cache", folder_->path("cache")});
-  ASSERT_EQ(finished.code, 0) << finished.err;
-  const llvm::json::Object pruned = parse(finished.out);
-  EXPECT_LE(*pruned.getInteger("bytes"), 20000);
-  EXPECT_GT(*pruned.getInteger("removed_entries"), 0);
-  const llvm::json::Object stats =
-      parse(minuet({"cache", "stats", "--json", "--cache", folder_->path("cache")}).out);
-  EXPECT_EQ(*stats.getInteger("kernels"), *pruned.getInteger("entries"));
+  const auto stats = [] {
+    return parse(minuet({"cache", "stats", "--json", "--cache", folder_->path("cache")}).out);
+  };
+  for (const int64_t limit : {*stats().getInteger("stored_bytes") / 2, int64_t{0}}) {
+    SCOPED_TRACE(limit);
+    const Finished finished = minuet({"cache", "prune", "--max-bytes", std::to_string(limit), "--json",
+                                      "--cache", folder_->path("cache")});
+    ASSERT_EQ(finished.code, 0) << finished.err;
+    const llvm::json::Object pruned = parse(finished.out);
+    EXPECT_LE(*pruned.getInteger("bytes"), limit);
+    EXPECT_GT(*pruned.getInteger("removed_entries"), 0);
+    EXPECT_EQ(*pruned.getInteger("entries") == 0, limit == 0);
+    EXPECT_EQ(*stats().getInteger("kernels"), *pruned.getInteger("entries"));
+  }
 }
 
 /// The helper that `parent` started, or 0.

@@ -79,6 +79,28 @@ TEST_P(ReplayTest, WhatDoesNotFitIsInferredAgainAndFitsThen) {
   EXPECT_EQ(take(replay.infer(small)).status, 0u);
 }
 
+/// Capacities and bounds only grow: whatever clouds came in between, a cloud that was inferred fits again.
+TEST_P(ReplayTest, EveryCloudThatWasInferredFitsAgain) {
+  open();
+  if (IsSkipped() || HasFailure()) return;
+  const VoxelCloud few = cloud_of(60, 6, 0, 1), many = cloud_of(700, 9, 0, 2), far = cloud_of(60, 6, 500, 3),
+                   behind = cloud_of(60, 6, -500, 4);
+  const VoxelCloud* const orders[][4] = {
+      {&few, &many, &far, &behind}, {&many, &far, &behind, &few}, {&far, &few, &behind, &many}};
+  for (const auto& order : orders) {
+    const ExecutionChoice choice;
+    Replay replay(network_.get(), info_, device_.get(), facts_, MINUET_F16, choice);
+    take(replay.learn(*order[0]));
+    for (size_t count = 1; count <= std::size(order); ++count) {
+      const std::vector<int64_t> before = replay.capacities();
+      take(replay.infer(*order[count - 1]));
+      for (size_t level = 0; level < before.size(); ++level)
+        EXPECT_GE(replay.capacities()[level], before[level]) << "level " << level;
+      for (size_t i = 0; i < count; ++i) EXPECT_EQ(take(replay.infer(*order[i])).status, 0u) << i;
+    }
+  }
+}
+
 TEST_P(ReplayTest, AnErrorOfTheCloudIsTheExactModes) {
   open();
   if (IsSkipped() || HasFailure()) return;

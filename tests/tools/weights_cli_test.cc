@@ -6,6 +6,8 @@
 #include "llvm/Support/JSON.h"
 #include "runtime/weights/safetensors_writer.h"
 #include "tests/tools/folder.h"
+#include "tools/minuet/readers/npy.h"
+#include "tools/minuet/readers/scalar.h"
 
 namespace minuet::tool {
 namespace {
@@ -137,6 +139,33 @@ TEST_F(WeightsCli, PrecompileChecksThemTooAndBeforeItCompiles) {
                  HasSubstr("--weights belongs to one network, and --network names 2"));
   expect_refused(precompile({"--weights-order", "spconv"}), HasSubstr("need --weights"));
   expect_refused(precompile({"--from", network_, "--weights", theirs}), HasSubstr("--from excludes"));
+}
+
+/// Weights of zero make a point's logits the biases of the head.
+TEST_F(WeightsCli, TheFirstOfEqualLogitsIsTheLabel) {
+  const struct {
+    std::vector<float> logits;
+    int32_t label;
+  } cases[] = {{{0, 0, 0, 0, 0}, 0}, {{-3, -3, -3, -3, -3}, 0},     {{1, 0, 0, 0, 1}, 0},
+               {{0, 2, 0, 2, 2}, 1}, {{-1, -2, -2, -0.5, -0.5}, 3}, {{0, -0.0f, 0, 0, 0}, 0},
+               {{0, 1, 2, 3, 4}, 4}};
+  for (const auto& [logits, label] : cases) {
+    SCOPED_TRACE(testing::PrintToString(logits));
+    Tensors tensors = of_spconv();
+    std::fill(tensors["module.out.weight"].values.begin(), tensors["module.out.weight"].values.end(), 0.0f);
+    tensors["module.out.bias"].values = logits;
+    const Finished finished =
+        run({"--weights", file("w.safetensors", tensors), "--weights-order", "spconv", "--weights-prefix",
+             "module.", "--weights-map", names_, "--labels", "--output", folder_.path("labels.npy")});
+    ASSERT_EQ(finished.code, 0) << finished.err;
+    const std::string bytes = contents(folder_.path("labels.npy"));
+    llvm::Expected<NpyArray> labels = parse_npy(bytes);
+    ASSERT_TRUE(!!labels) << llvm::toString(labels.takeError());
+    ASSERT_EQ(labels->shape.size(), 1u);
+    ASSERT_GT(labels->shape[0], 10);
+    for (int64_t row = 0; row < labels->shape[0]; ++row)
+      ASSERT_EQ(decode_integer(labels->type, labels->data.data() + 4 * row, false), label) << row;
+  }
 }
 
 }  // namespace
