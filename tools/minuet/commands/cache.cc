@@ -13,6 +13,7 @@
 #include "tools/minuet/error.h"
 #include "tools/minuet/output_file.h"
 #include "tools/minuet/progress.h"
+#include "tools/minuet/report.h"
 
 namespace minuet::tool {
 namespace {
