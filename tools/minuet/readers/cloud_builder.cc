@@ -117,14 +117,6 @@ void CloudBuilder::add(size_t field, const char* bytes, bool big_endian) {
                 cloud_.attributes[static_cast<size_t>(attribute_of_[field])].values);
 }
 
-void CloudBuilder::add_text(size_t field, double value) {
-  const CloudField& of = fields_[field];
-  if (of.type == Scalar::F32) value = static_cast<double>(static_cast<float>(value));
-  if (of.target >= 0) cloud_.points.back()[static_cast<size_t>(of.target)] = value;
-  if (attribute_of_[field] < 0) return;
-  append_scalar(of.type, value, cloud_.attributes[static_cast<size_t>(attribute_of_[field])].values);
-}
-
 Cloud CloudBuilder::finish(llvm::StringRef singular, llvm::StringRef plural,
                            const std::vector<std::string>& names, llvm::StringRef flag) {
   std::string positions[3], intensity = "none (0)";

@@ -82,8 +82,9 @@ class HeaderParser {
     } kTypes[] = {{"i1", Scalar::I8},  {"u1", Scalar::U8},  {"b1", Scalar::U8},  {"i2", Scalar::I16},
                   {"u2", Scalar::U16}, {"i4", Scalar::I32}, {"u4", Scalar::U32}, {"i8", Scalar::I64},
                   {"u8", Scalar::U64}, {"f2", Scalar::F16}, {"f4", Scalar::F32}, {"f8", Scalar::F64}};
-    array_.big_endian = !word.empty() && word[0] == '>';
-    const llvm::StringRef name = word.ltrim("<>|=");
+    array_.big_endian = word.startswith(">");
+    llvm::StringRef name = word;
+    if (name.find_first_of("<>|=") == 0) name = name.drop_front();
     for (const auto& known : kTypes) {
       if (name != known.name) continue;
       array_.type = known.type;
@@ -162,7 +163,8 @@ llvm::Expected<Cloud> read_npy_coordinates(llvm::StringRef bytes, int ndim) {
     for (int64_t column = 0; column < columns; ++column) {
       const int64_t value = decode_integer(array.type, array.at(row, column), array.big_endian);
       if (value < std::numeric_limits<int32_t>::min() || value > std::numeric_limits<int32_t>::max()) {
-        return bad_input("coordinate {0} in row {1} is outside int32", value, row);
+        return bad_input("coordinate {0} in row {1} is outside int32",
+                         scalar_text(array.type, array.at(row, column), array.big_endian), row);
       }
       if (value < 0 && skip == 0 && column == 0) {
         return bad_input("the batch index {0} in row {1} is negative", value, row);

@@ -165,7 +165,8 @@ llvm::Expected<int64_t> points_of(const RawPcdHeader& raw) {
   int64_t count = 0;
   if (__builtin_mul_overflow(columns, rows, &count)) return bad_input("the PCD size is too large");
   if (points && *points != count) {
-    return bad_input("the PCD header says {0} points, and {1} x {2}", *points, columns, rows);
+    return bad_input("POINTS is {0}, but WIDTH {1} times HEIGHT {2} is {3}; correct one of the lines",
+                     *points, columns, rows, count);
   }
   return count;
 }
@@ -208,13 +209,13 @@ llvm::Expected<Cloud> read_ascii(const PcdHeader& header, llvm::StringRef body) 
         return bad_input("the file is truncated or broken: point {0} of {1} has {2} of {3} numbers", row,
                          header.points, field, builder.fields().size());
       const CloudField& target = builder.fields()[field];
-      llvm::Expected<double> value = parse_value(word, target.type);
+      llvm::Expected<ScalarBytes> value = parse_value(word, target.type);
       if (!value) {
         return reworded(value.takeError(), [&](const std::string& text) {
           return llvm::formatv("point {0}, field '{1}': {2}", row, target.name, text).str();
         });
       }
-      builder.add_text(field, *value);
+      builder.add(field, *value);
     }
     if (!line.token().empty()) return bad_input("point {0} has more numbers than the header promises", row);
   }
@@ -274,11 +275,11 @@ llvm::Expected<Cloud> read_compressed(const PcdHeader& header, llvm::StringRef b
   // LZF's longest match turns 3 bytes into 264, so more is a lie; no memory is taken for it.
   if (unpacked > 88 * packed)
     return bad_input("the compressed data are broken ({0} bytes cannot hold {1})", packed, unpacked);
-  if (unpacked == 0) return Cloud();
   std::string data(static_cast<size_t>(unpacked), '\0');
-  const unsigned written = lzf_decompress(body.data(), static_cast<unsigned>(packed), data.data(),
-                                          static_cast<unsigned>(unpacked));
-  if (written != unpacked) return bad_input("the compressed data are broken");
+  if (unpacked > 0 && lzf_decompress(body.data(), static_cast<unsigned>(packed), data.data(),
+                                     static_cast<unsigned>(unpacked)) != unpacked) {
+    return bad_input("the compressed data are broken");
+  }
   return read_binary(header, data, /*interleaved=*/false);
 }
 
