@@ -238,7 +238,7 @@ TEST(PcdReader, TheIntensityByName) {
   llvm::Expected<Cloud> cloud = read_pcd(file);
   ASSERT_TRUE(!!cloud) << llvm::toString(cloud.takeError());
   EXPECT_EQ(cloud->points[0][3], 0);
-  EXPECT_THAT(cloud->no_intensity, HasSubstr("none of the fields i is taken"));
+  EXPECT_THAT(cloud->no_intensity, HasSubstr("Choose one of i with --intensity-field."));
   EXPECT_EQ(points_of(read_pcd(file, "I")), kPoints);
   EXPECT_THAT(error_of(read_pcd(file, "ring")), HasSubstr("there is no such field among x, y, z, i"));
   EXPECT_EQ(points_of(read_pcd(kAsciiPcd, "normal_1")),

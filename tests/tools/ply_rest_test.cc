@@ -32,7 +32,7 @@ TEST(PlyReader, FaultsBehindTheVerticesAreWarnings) {
       {kFace, "2 0 1\n1.5 0\n", "'1.5' is no number of its type"},
       {kFace, "2 0 1\n-1 0\n", "'-1' is no number of its type"},
       {kFace, "2 0 1\n1 0\n1 1\n", "more follows than the 2 rows of element 'face'"},
-      {kFace, "", "2 rows of element 'face' are promised"},
+      {kFace, "", "promises 2 rows of element 'face'"},
       {"element edge 1\nproperty float128 a\nproperty float128 a\n", "1 2\n", ""},
       {"element face 1\nproperty list float128 int i\n", "1 0\n",
        "the type of the list's length is not known"},
@@ -123,7 +123,7 @@ std::vector<CountCase> count_cases() {
       {1, faces, two + "3 7 8 9\n" + triangles, kTooSmall},
       {1, none + faces, two + triangles, kTooSmall},
       {1, faces + edges, two + triangles + "1 0 7 7\n", kTooSmall},
-      {0, faces, "", "", "2 rows of element 'face' are promised"},
+      {0, faces, "", "", "promises 2 rows of element 'face'"},
       // The points are good, and what follows them is not.
       {2, faces, two, "", "truncated"},
       {2, faces, two + "3 0 1 2\n", "", "row 1 of 2 of element 'face'"},

@@ -302,7 +302,7 @@ TEST(PlyReader, SaysThatNoIntensityIsTaken) {
   EXPECT_EQ(no_intensity_of(kXyzi + "property float ring\n", "1 2 3 4 5"), "");
   EXPECT_EQ(no_intensity_of(kXyz + "property float i\n", "1 2 3 4", "i"), "");
   EXPECT_THAT(no_intensity_of(kXyz + "property float i\nproperty float ring\n", "1 2 3 4 5"),
-              AllOf(HasSubstr("i, ring"), HasSubstr("--intensity-field names one")));
+              AllOf(HasSubstr("i, ring"), HasSubstr("with --intensity-field.")));
 }
 
 /// What is wrong with the second row of three numbers, and what the error has to have.

@@ -7,6 +7,8 @@
 
 namespace minuet::tool {
 
+/// How the rows of a cloud's file are read: --columns, --intensity-column and --intensity-field.
+void add_file_columns(CLI::App& app, ColumnOptions& columns);
 /// A file or a generated cloud, and its voxels.
 void add_cloud(CLI::App& app, InputOptions& input);
 /// Voxels that somebody else made, with their features, instead.

@@ -19,7 +19,7 @@ std::vector<size_t> places_of(const std::vector<CloudField>& fields, Predicate i
   return places;
 }
 
-/// Those of exactly that name, or where there are none those of the name in another case.
+/// Finds the fields of exactly that name, or if there are none those of the name in another case.
 std::vector<size_t> places_named(const std::vector<CloudField>& fields, llvm::StringRef name) {
   std::vector<size_t> places = places_of(fields, [&](llvm::StringRef other) { return other == name; });
   if (!places.empty()) return places;
@@ -135,9 +135,11 @@ Cloud CloudBuilder::finish(llvm::StringRef singular, llvm::StringRef plural,
                        .str();
   const bool has_intensity = intensity != "none (0)";
   if (!has_intensity && !others.empty()) {
-    cloud_.no_intensity = ("the intensity is 0, for none of the " + plural + " " + list_of(others) +
-                           " is taken for it: " + flag + " names one")
-                              .str();
+    const llvm::StringRef state = flag == "--intensity-field" ? "named" : "known to be the";
+    cloud_.no_intensity =
+        ("No " + singular + " is " + state + " intensity, so the intensity is 0. Choose one of " +
+         list_of(others) + " with " + flag + ".")
+            .str();
   }
   return std::move(cloud_);
 }

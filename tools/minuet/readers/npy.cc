@@ -98,8 +98,8 @@ class HeaderParser {
   std::set<llvm::StringRef> keys_;
 };
 
-llvm::Expected<NpyArray> parse_matrix(llvm::StringRef bytes) {
-  MINUET_ASSIGN(NpyArray array, parse_npy(bytes));
+llvm::Expected<NpyArray> parse_matrix(llvm::StringRef bytes, WantedFile wanted) {
+  MINUET_ASSIGN(NpyArray array, parse_npy(bytes, wanted));
   if (array.shape.size() != 2) {
     return bad_input("the array has {0} dimension(s); [N, columns] is expected", array.shape.size());
   }
@@ -113,9 +113,11 @@ const char* NpyArray::at(int64_t row, int64_t column) const {
   return data.data() + index * scalar_bytes(type);
 }
 
-llvm::Expected<NpyArray> parse_npy(llvm::StringRef bytes) {
+llvm::Expected<NpyArray> parse_npy(llvm::StringRef bytes, WantedFile wanted) {
   llvm::StringRef rest = bytes;
-  if (!rest.consume_front("\x93NUMPY")) return wrong_file(bytes, "an NPY file", "its first bytes say so");
+  if (!rest.consume_front("\x93NUMPY")) {
+    return wrong_file(bytes, {FileKind::NumpyArray, wanted, "an NPY file"}, bytes);
+  }
   const size_t length_bytes = rest.size() > 2 && rest[0] > 1 ? 4 : 2;
   if (rest.size() < 2 + length_bytes) return bad_input("the NPY header is truncated");
   if (rest[0] < 1 || rest[0] > 3) return bad_input("NPY version {0} is not known", static_cast<int>(rest[0]));
@@ -132,18 +134,18 @@ llvm::Expected<NpyArray> parse_npy(llvm::StringRef bytes) {
     if (__builtin_mul_overflow(needed, extent, &needed)) return bad_input("the NPY shape is too large");
   }
   if (needed > static_cast<int64_t>(array.data.size())) {
-    return bad_input("the file is truncated: its header promises {0} bytes of data and {1} follow", needed,
-                     array.data.size());
+    return bad_input("the file is truncated: its header promises {0} of data and {1}",
+                     counted(needed, "byte"), bytes_follow(array.data.size()));
   }
   if (needed < static_cast<int64_t>(array.data.size())) {
-    return bad_input("the header promises {0} bytes of data and {1} follow: one of them is wrong", needed,
-                     array.data.size());
+    return bad_input("the header promises {0} of data and {1}: one of them is wrong", counted(needed, "byte"),
+                     bytes_follow(array.data.size()));
   }
   return array;
 }
 
 llvm::Expected<Cloud> read_npy_coordinates(llvm::StringRef bytes, int ndim) {
-  MINUET_ASSIGN(NpyArray array, parse_matrix(bytes));
+  MINUET_ASSIGN(NpyArray array, parse_matrix(bytes, WantedFile::Array));
   const int64_t columns = array.shape[1];
   if (!is_integer(array.type)) {
     return bad_input("voxel coordinates are integers, and this array holds {0}", scalar_name(array.type));
@@ -176,7 +178,7 @@ llvm::Expected<Cloud> read_npy_coordinates(llvm::StringRef bytes, int ndim) {
 }
 
 llvm::Expected<Cloud> read_npy(llvm::StringRef bytes, std::optional<int> intensity_column) {
-  MINUET_ASSIGN(NpyArray array, parse_matrix(bytes));
+  MINUET_ASSIGN(NpyArray array, parse_matrix(bytes, WantedFile::PointBytes));
   if (is_integer(array.type)) {
     if (intensity_column)
       return bad_input("--intensity-column: the array is of integers, so it holds voxels");
@@ -207,7 +209,7 @@ llvm::Expected<Cloud> read_npy(llvm::StringRef bytes, std::optional<int> intensi
 llvm::Expected<Cloud> read_npy(llvm::StringRef bytes) { return read_npy(bytes, std::nullopt); }
 
 llvm::Expected<std::vector<float>> read_npy_matrix(llvm::StringRef bytes, int64_t& rows, int64_t& columns) {
-  MINUET_ASSIGN(NpyArray array, parse_matrix(bytes));
+  MINUET_ASSIGN(NpyArray array, parse_matrix(bytes, WantedFile::Array));
   rows = array.shape[0];
   columns = array.shape[1];
   if (columns == 0) return bad_input("the array has rows of no columns");

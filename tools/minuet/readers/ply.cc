@@ -118,8 +118,8 @@ llvm::Error in_row(int64_t row, const PlyElement& element, const PlyProperty& pr
 
 llvm::Error check_size(const PlyElement& element, const Body& body) {
   if (body.can_hold(element)) return llvm::Error::success();
-  return bad_input("the file is truncated: {0} rows of element '{1}' are promised and {2} bytes follow",
-                   element.count, element.name, body.bytes_left());
+  return bad_input("the file is truncated: the header promises {0} of element '{1}' and {2}",
+                   counted(element.count, "row"), element.name, bytes_follow(body.bytes_left()));
 }
 
 llvm::Error skip_element(const PlyElement& element, Body& body) {
@@ -184,8 +184,8 @@ llvm::Error check_rest(llvm::ArrayRef<PlyElement> behind, const PlyElement& last
   }
   const bool more_follows = !fault && body.has_more();
   if (more_follows) {
-    fault = bad_input("more follows than the {0} rows of element '{1}' that the header promises", last.count,
-                      last.name);
+    fault = bad_input("more follows than the {0} of element '{1}' that the header promises",
+                      counted(last.count, "row"), last.name);
   }
   if (!fault) return fault;
   if (llvm::none_of(behind, [](const PlyElement& element) { return element.count > 0; })) return fault;
