@@ -101,7 +101,8 @@ class HeaderParser {
 llvm::Expected<NpyArray> parse_matrix(llvm::StringRef bytes, WantedFile wanted) {
   MINUET_ASSIGN(NpyArray array, parse_npy(bytes, wanted));
   if (array.shape.size() != 2) {
-    return bad_input("the array has {0} dimension(s); [N, columns] is expected", array.shape.size());
+    return bad_input("the array has {0}; [N, columns] is expected",
+                     counted(static_cast<int64_t>(array.shape.size()), "dimension"));
   }
   return array;
 }
