@@ -40,7 +40,7 @@ bool has(const std::vector<std::string>& controllers, llvm::StringRef controller
 
 constexpr llvm::StringLiteral kUsualFolder = "/sys/fs/cgroup";
 
-/// Whether `path` is `folder` or lies below it.
+/// Says whether `path` is `folder` or lies below it.
 bool is_in(llvm::StringRef path, llvm::StringRef folder) {
   folder = folder.rtrim('/');
   return path.consume_front(folder) && (path.empty() || path.front() == '/');
@@ -52,8 +52,8 @@ bool has_parent_step(llvm::StringRef path) {
   return llvm::is_contained(steps, "..");
 }
 
-/// The path of a group below what is mounted; nothing where the mount does not show the group. A group
-/// outside of the cgroup namespace has a path such as "/../other", which only a mount of "/.." shows.
+/// Returns the path of a group below what is mounted; nothing where the mount does not show the group. A
+/// group outside of the cgroup namespace has a path such as "/../other", which only a mount of "/.." shows.
 std::optional<std::string> path_below(const GroupMount& mount, llvm::StringRef group) {
   if (!is_in(group, mount.group)) return std::nullopt;
   const llvm::StringRef below = group.drop_front(llvm::StringRef(mount.group).rtrim('/').size()).rtrim('/');
@@ -61,14 +61,14 @@ std::optional<std::string> path_below(const GroupMount& mount, llvm::StringRef g
   return below.str();
 }
 
-/// A mount of the hierarchy that the membership belongs to, and the path of the process's group below it.
+/// Holds a mount of the membership's hierarchy, and the path of the process's group below it.
 struct GroupPlace {
   const GroupMount* mount;
   std::string below;
 };
 
-/// Whether `mount` is a better choice than `other`, where each shows the group or neither does. A folder that
-/// shows other groups too, as one that a container was given of its host, has a shorter path in front.
+/// Says whether `mount` is a better choice than `other`, where each shows the group or neither does. A folder
+/// that shows other groups too, as one that a container was given of its host, has a shorter path in front.
 bool is_better(const GroupMount& mount, const GroupMount& other, bool shows_group) {
   const auto rank = [&](const GroupMount& candidate) {
     return std::pair(shows_group ? candidate.group.size() : 0, is_in(candidate.folder, kUsualFolder));
@@ -93,7 +93,7 @@ GroupPlace choose_place(const std::vector<const GroupMount*>& mounts, llvm::Stri
   return best;
 }
 
-/// The mount that is usual, for a system whose mountinfo names none.
+/// Returns the mount that is usual, for a system whose mountinfo names none.
 GroupMount usual_mount(const GroupMembership& membership, llvm::StringRef controller) {
   const std::string folder = kUsualFolder.str();
   return {membership.controllers, "/",

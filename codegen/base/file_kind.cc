@@ -13,7 +13,7 @@ namespace minuet {
 namespace {
 
 constexpr std::size_t kStartBytes = 4096;
-constexpr std::size_t kTextBytes = 64;  // that a text is known by
+constexpr std::size_t kTextBytes = 64;  // A text is recognized by so many bytes.
 constexpr std::size_t kShownCharacters = 40;
 constexpr std::uint64_t kLongestTensorHeader = 100u << 20;  // the limit of the safetensors format
 
@@ -77,8 +77,8 @@ bool is_onnx(llvm::StringRef bytes) {
          (bytes[2] == '\x12' || bytes[2] == '\x3a');
 }
 
-/// Whether the first kTextBytes are text in UTF-8 without control characters. A character that is cut off
-/// there counts as whole.
+/// Says whether the first kTextBytes are text in UTF-8 without control characters. A character that is cut
+/// off there counts as whole.
 bool is_text(llvm::StringRef bytes) {
   const llvm::StringRef start = without_byte_order_mark(bytes).take_front(kTextBytes);
   for (std::size_t i = 0; i < start.size();) {
@@ -96,9 +96,9 @@ bool is_bzip2(llvm::StringRef bytes) {
   return bytes.size() > 3 && begins_with(bytes, "BZh") && bytes[3] >= '1' && bytes[3] <= '9';
 }
 
-/// The text's units of two bytes, as far as it is known by them, are ASCII in one byte order.
+/// Says whether the first units of two bytes are ASCII characters in one byte order.
 bool is_utf16_of_ascii(llvm::StringRef bytes) {
-  constexpr std::size_t kFewest = 8;  // bytes; fewer may be chance
+  constexpr std::size_t kFewest = 8;  // Fewer bytes may look so by chance.
   const llvm::StringRef start = bytes.take_front(kTextBytes);
   if (start.size() < kFewest) return false;
   const auto is_ascii = [&](std::size_t of_character) {
@@ -112,7 +112,7 @@ bool is_utf16_of_ascii(llvm::StringRef bytes) {
   return is_ascii(0) || is_ascii(1);
 }
 
-/// A text of two bytes a character, with or without a byte order mark.
+/// Recognizes a text of two bytes a character, with or without a byte order mark.
 std::optional<KnownFile> identify_utf16(llvm::StringRef bytes) {
   const bool has_mark = begins_with(bytes, "\xff\xfe") || begins_with(bytes, "\xfe\xff");
   const bool is_certain = is_utf16_of_ascii(has_mark ? bytes.drop_front(2) : bytes);
@@ -140,8 +140,8 @@ bool is_pcd_header(llvm::StringRef text) {
   return !line.empty();
 }
 
-/// Whether the index of a checkpoint in parts has this text; fills in the files that it names, in order and
-/// without repeats. The index may be cut off, and then names none.
+/// Says whether the text is the index of a checkpoint in parts, and fills in the files that it names, in
+/// order and without repeats. The index may be cut off, and then names none.
 bool read_shard_index(llvm::StringRef text, std::vector<std::string>& names) {
   if (!text.contains("\"weight_map\"")) return false;
   llvm::Expected<llvm::json::Value> value = parse_json(text);
@@ -157,11 +157,12 @@ bool read_shard_index(llvm::StringRef text, std::vector<std::string>& names) {
   return true;
 }
 
-/// "text that begins 'Entry not found'"
+/// Describes other text by its first line: "text that begins 'Entry not found'".
 KnownFile plain_text(llvm::StringRef text) {
   llvm::StringRef line = TextCursor(text).row().trim();
   std::size_t shown = std::min(line.size(), kShownCharacters);
-  while (shown < line.size() && shown > 0 && (line[shown] & '\xc0') == '\x80') --shown;  // within a character
+  while (shown < line.size() && shown > 0 && (line[shown] & '\xc0') == '\x80')
+    --shown;  // A character is not cut.
   return {FileKind::Text,
           true,
           ("text that begins '" + line.take_front(shown) + (shown < line.size() ? "...'" : "'")).str(),

@@ -48,7 +48,7 @@ struct KnownFile {
 /// Nothing where the bytes are those of no known kind.
 std::optional<KnownFile> identify_file(llvm::StringRef bytes);
 
-/// The reader that was given a file, because it decides what can be done with a file of another kind.
+/// Names the reader that was given a file, because it decides what can be done with a file of another kind.
 enum class WantedFile : std::uint8_t {
   PointText,   // PLY and PCD
   PointBytes,  // .bin and .npy clouds
@@ -58,10 +58,10 @@ enum class WantedFile : std::uint8_t {
   Bundle,
 };
 
-/// "it is <what>, not <wanted_name>", and ": <advice>" where something can be done about it.
+/// Returns "it is <what>, not <wanted_name>", and ": <advice>" where something can be done about it.
 std::string other_file_text(const KnownFile& file, WantedFile wanted, llvm::StringRef wanted_name);
 
-/// InvalidArgument where the bytes are those of a known kind of file that is no JSON:
+/// Returns InvalidArgument where the bytes are those of a known kind of file that is no JSON:
 /// refuse_other_than_json(bytes, "a network description").
 llvm::Error refuse_other_than_json(llvm::StringRef bytes, llvm::StringRef wanted_name);
 

@@ -74,7 +74,7 @@ enum class Removal { Removed, Gone, Kept };
 /// others may have used or replaced it.
 Removal remove_if_same(FileSystem& system, int folder, const std::string& name, const struct stat& seen);
 
-/// A limit of bytes under which keep_limits() does nothing, for those who only look at a folder.
+/// Under this limit of bytes keep_limits() does nothing. Commands that only look at a folder set it.
 inline constexpr std::uint64_t kNoByteLimit = UINT64_MAX;
 
 struct StoreLimits {

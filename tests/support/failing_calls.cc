@@ -65,8 +65,8 @@ PausedFailures::~PausedFailures() { --state.pauses; }
 
 // The names are the linker's (--wrap). NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl50-cpp)
 extern "C" {
-// The same call under every name that headers give it: for large files, and without a mode where a fortified
-// header has checked that none is needed.
+// Headers give each call several names: for large files, and without a mode where a fortified header has
+// checked that none is needed.
 #define MINUET_WRAP_OPEN(name)                                    \
   int __real_##name(const char* path, int flags, ...);            \
   int __wrap_##name(const char* path, int flags, ...) {           \

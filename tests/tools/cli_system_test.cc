@@ -45,7 +45,7 @@ TEST_F(CliSystem, AFullDiskIsNoFaultOfTheUsers) {
   }
 }
 
-/// A folder that is past its limit, and commands that use no kernel of it.
+/// The folder is past its limit, and these commands use no kernel of it.
 TEST_F(CliSystem, LookingAtACacheRemovesNothing) {
   const std::string cache = folder_.path("cache"), limit = "MINUET_CACHE_MAX_BYTES=1 ";
   const std::string shelf = cache + "/v" + std::to_string(kEntryFormat) + "/obj/ab";

@@ -1,11 +1,11 @@
-// Headers of PLY files for tests.
+// Makes headers of PLY files for tests.
 #pragma once
 
 #include <string>
 
 namespace minuet::tool {
 
-/// The header of one vertex element with these property lines.
+/// Makes the header of one vertex element with these property lines.
 inline std::string vertex_header(int count, const std::string& properties,
                                  const std::string& format = "ascii") {
   return "ply\nformat " + format + " 1.0\nelement vertex " + std::to_string(count) + "\n" + properties +

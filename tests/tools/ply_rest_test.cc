@@ -1,4 +1,4 @@
-// What follows the points of a PLY file: faults there are warnings, and the points stay strict.
+// Faults behind the points of a PLY file are warnings, and the points stay strict.
 #include "tests/tools/bytes.h"
 #include "tests/tools/ply_headers.h"
 #include "tools/minuet/readers/ply.h"
@@ -93,7 +93,7 @@ constexpr const char* kTooSmall = "so the number of points in the header may be 
 constexpr const char* kEdges =
     "element edge 1\nproperty int a\nproperty int b\nproperty uchar c\nproperty uchar d\n";
 
-/// A file whose header may count its points wrongly. Triangles are rows of four numbers, as points with an
+/// The header of the file may count its points wrongly. Triangles are rows of four numbers, as points with an
 /// intensity are.
 struct CountCase {
   int points;          ///< that the header promises

@@ -1,4 +1,4 @@
-// Numbers of every type as words of a text.
+// Words of a text are read as numbers of every type.
 #include "tools/minuet/readers/scalar.h"
 
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-/// The bytes of the word as a number of the type, or the text of the error.
+/// Expects that the word is read as the number.
 template <class T>
 void expect_number(const char* word, Scalar type, T expected) {
   SCOPED_TRACE(word);
@@ -64,7 +64,7 @@ TEST(ScalarText, IntegersOutsideOfTheirTypeAreRefused) {
 
 TEST(ScalarText, FloatsAreRoundedToTheirType) {
   expect_number<uint16_t>("0.1", Scalar::F16, 0x2e66);
-  expect_number<uint16_t>("65519", Scalar::F16, 0x7bff);  // the largest that is not rounded past 65504
+  expect_number<uint16_t>("65519", Scalar::F16, 0x7bff);  // Larger numbers are rounded past 65504.
   expect_number<float>("0.1", Scalar::F32, 0.1f);
   expect_number<float>("3.40282356e+38", Scalar::F32, std::numeric_limits<float>::max());
   expect_number<double>("0.1", Scalar::F64, 0.1);
@@ -105,7 +105,7 @@ TEST(ScalarText, WholeNumbersOfBytesAreWrittenWithAllDigits) {
   EXPECT_EQ(scalar_text(Scalar::F32, packed(0.5f).data(), false), "0.5");
 }
 
-/// The attribute's bytes, as both readers of text take the word in a column of the type.
+/// Expects that both readers of text keep the word's number in a column of the type.
 void expect_attribute(const char* ply_type, const char* pcd_size, const char* word,
                       const std::string& bytes) {
   SCOPED_TRACE(word);

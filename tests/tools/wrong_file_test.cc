@@ -1,4 +1,4 @@
-// Files of other kinds than their names say, given to the readers of clouds and of JSON.
+// The readers of clouds and of JSON are given files of other kinds than their names say.
 #include "tools/minuet/readers/wrong_file.h"
 
 #include "tests/tools/bytes.h"
@@ -27,7 +27,7 @@ std::string utf16(const std::string& text) {
   return bytes;
 }
 
-/// Bytes that are numbers to a reader of rows.
+/// Makes bytes that are numbers to a reader of rows.
 std::string noise(size_t size) {
   std::string bytes;
   while (bytes.size() < size) bytes += packed(1.1f + static_cast<float>(bytes.size()));
@@ -65,7 +65,7 @@ std::vector<OtherFile> other_files() {
           {"Entry not found", "text that begins 'Entry not found'"}};
 }
 
-/// The bytes with as many behind them that the size is `past` more than a whole number of rows.
+/// Pads the bytes until their size is `past` more than a whole number of rows.
 std::string of_size(const OtherFile& file, size_t row, size_t past) {
   const bool is_text = llvm::StringRef(file.is).contains("text");
   std::string bytes = file.bytes;

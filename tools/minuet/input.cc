@@ -92,8 +92,8 @@ llvm::Error check_fit(const VoxelCloud& voxels, const minuet_plan_info& network,
       network.in_channels);
 }
 
-/// The numbers of a list such as 0,05 or 0,05,0,05,0,1 whose decimal commas became points; empty where they
-/// are no such numbers.
+/// Replaces the decimal commas of a list such as 0,05 or 0,05,0,05,0,1 by points. Returns nothing where the
+/// words are no such list.
 std::string with_decimal_points(llvm::ArrayRef<llvm::StringRef> words) {
   const auto is_digits = [](llvm::StringRef word) {
     return !word.empty() && word.find_first_not_of("0123456789") == llvm::StringRef::npos;

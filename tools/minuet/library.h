@@ -108,7 +108,7 @@ struct ContextChoice {
   bool trace = false;       ///< times are kept for minuet_context_write_trace
   bool must_jit = false;    ///< whatever MINUET_NO_JIT says
   int threads = 0;          ///< of the CPU device
-  bool only_looks = false;  ///< the command uses no kernel, so none may be removed from the folder
+  bool only_looks = false;  ///< The command uses no kernel, so none may be removed from the folder.
 };
 llvm::Expected<ContextHandle> open_context(const ContextChoice& choice);
 /// --cache, else MINUET_CACHE_DIR, as an absolute path; empty where neither is given.

@@ -34,7 +34,7 @@ std::vector<std::string> known_words(const CLI::App& app, bool flags) {
   return words;
 }
 
-/// "'abc' is no number", with a question where a decimal comma or the like is likely.
+/// Returns "'abc' is no number", with a question where a decimal comma or the like is likely.
 std::string parse_error(llvm::StringRef text) {
   return llvm::toString(parse_value(text, Scalar::F64).takeError());
 }
@@ -57,7 +57,7 @@ const CLI::Validator kNumber(
 const CLI::Validator kDecimal(
     [](std::string& text) {
       const llvm::StringRef digits = llvm::StringRef(text).ltrim('-');
-      if (text.empty()) return std::string();  // refuse_empty_values tells it
+      if (text.empty()) return std::string();  // refuse_empty_values() refuses it.
       if (digits.empty() || text.size() > digits.size() + 1 ||
           digits.find_first_not_of("0123456789") != llvm::StringRef::npos) {
         const bool is_other_number = parse_double(text) || llvm::isDigit(text.front());

@@ -55,12 +55,12 @@ std::vector<File> quota1(const std::string& group, const std::string& quota, con
   return {{folder + "/cpu.cfs_quota_us", quota}, {folder + "/cpu.cfs_period_us", period}};
 }
 
-/// A line of mountinfo that mounts a group of version 2.
+/// Makes a line of mountinfo that mounts a group of version 2.
 std::string mount2(const std::string& group, const std::string& folder) {
   return "29 23 0:26 " + group + " " + folder + " rw,nosuid shared:9 - cgroup2 cgroup2 rw\n";
 }
 
-/// A line of mountinfo that mounts a group of version 1 with the controller cpu.
+/// Makes a line of mountinfo that mounts a group of version 1 with the controller cpu.
 std::string mount1(const std::string& group, const std::string& folder) {
   return "29 25 0:26 " + group + " " + folder + " rw - cgroup cgroup rw,cpu,cpuacct\n";
 }

@@ -30,7 +30,7 @@ std::string raw(const char (&text)[N]) {
 const std::string kIndex =
     R"({"metadata": {"total_size": 8}, "weight_map": {"b": "m-2.safetensors", "a": "m-1.safetensors", "c": "m-2.safetensors"}})";
 
-/// A text in UTF-16, whose characters are ASCII.
+/// Writes a text of ASCII characters in UTF-16.
 std::string wide(const std::string& text, bool big_endian) {
   std::string bytes;
   for (const char c : text) bytes += big_endian ? std::string{'\0', c} : std::string{c, '\0'};
@@ -172,7 +172,7 @@ TEST(FileKind, NamesThePartsOfACheckpoint) {
   EXPECT_THAT(told_index(R"({"weight_map": {"a": )"), Not(HasSubstr("(")));
 }
 
-/// What can be done depends on what was wanted: nobody wants a network's tensors of a cloud.
+/// The advice depends on the reader: a reader of clouds has no use for the tensors of a network.
 TEST(FileKind, TheAdviceFitsWhatWasWanted) {
   const std::string lfs = "version https://git-lfs.github.com/spec/v1\n", ply = "ply\nformat",
                     las = raw("LASF\0");
@@ -183,7 +183,7 @@ TEST(FileKind, TheAdviceFitsWhatWasWanted) {
                                  WantedFile::Weights,   WantedFile::Json,       WantedFile::Bundle};
   struct AdviceCase {
     std::string bytes, advice;
-    std::vector<WantedFile> wanted;  ///< where the advice is given
+    std::vector<WantedFile> wanted;  ///< The readers for which the advice is given.
   };
   const std::vector<WantedFile> all(std::begin(kAll), std::end(kAll)),
       clouds = {WantedFile::PointText, WantedFile::PointBytes}, weights = {WantedFile::Weights},

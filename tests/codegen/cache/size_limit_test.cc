@@ -158,7 +158,7 @@ TEST(SizeLimit, WhoMayNotChangeTheFolderRemovesNothing) {
   EXPECT_THAT(entries_in(folder.path()), SizeIs(40));
 }
 
-/// As commands do that only look at a folder, past its limit and without a record of its size.
+/// Commands that only look at a folder open it so. This one is past its limit and has no record of its size.
 TEST(SizeLimit, WithoutALimitNothingIsRemovedOrLookedAt) {
   const TemporaryFolder folder;
   compile(*open_limited(folder.path(), 0), 0, 40);

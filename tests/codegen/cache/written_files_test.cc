@@ -23,7 +23,7 @@
 #include "tests/codegen/choose/examples.h"
 #include "tests/support/failing_calls.h"
 
-// Headers call these by themselves where they check arguments, and declare them only then.
+// Fortified headers call these functions, and declare them only when they do.
 // NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl50-cpp)
 extern "C" {
 int __open_2(const char* path, int flags);
@@ -128,7 +128,7 @@ void expect_right(const Writer& writer, const Place& place, const Attempt& attem
   for (const std::string& file : files_below(place.folder.path())) EXPECT_EQ(file, place.path);
 }
 
-/// The calls under every name that headers of the C library give them.
+/// Headers of the C library call these functions by several names, and all of them come to the shim.
 TEST(FailingCalls, ComeUnderEveryName) {
   const TemporaryFolder folder;
   const std::string path = folder / "file";

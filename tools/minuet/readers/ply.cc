@@ -20,9 +20,9 @@ class Body {
 
   bool is_text() const { return format_ == PlyFormat::Ascii; }
   bool is_at_line_end() const { return cursor_.is_at_line_end(); }
-  /// The line that the next word stands on, from the word on.
+  /// Returns the line that the next word stands on, from the word on.
   llvm::StringRef next_row() const { return TextCursor(cursor_).row(); }
-  /// The text that was not read yet.
+  /// Returns the text that was not read yet.
   llvm::StringRef text() const { return cursor_.rest(); }
   /// Whether numbers follow that the header does not promise.
   bool has_more() { return is_text() ? !cursor_.token().empty() : !bytes_.empty(); }

@@ -25,7 +25,7 @@ bool take_number(TextCursor& line, std::optional<Scalar> type, double& value) {
   return !!bytes;
 }
 
-/// Whether a line is exactly one row of the element.
+/// Says whether a line is exactly one row of the element.
 bool can_be_row(llvm::StringRef text, const PlyElement& element) {
   TextCursor line(text);
   for (const PlyProperty& property : element.properties) {
@@ -39,7 +39,8 @@ bool can_be_row(llvm::StringRef text, const PlyElement& element) {
   return line.token().empty();
 }
 
-/// How many more lines there are than the elements have rows. An element without properties has no lines.
+/// Counts how many more lines there are than the elements have rows. An element without properties has no
+/// lines.
 int64_t excess_lines(llvm::StringRef text, llvm::ArrayRef<PlyElement> elements) {
   int64_t excess = 0;
   for (TextCursor cursor(text); !cursor.row().empty();) ++excess;
@@ -49,8 +50,8 @@ int64_t excess_lines(llvm::StringRef text, llvm::ArrayRef<PlyElement> elements) 
   return excess;
 }
 
-/// Whether the lines that are too many stand right behind the points and look like points: each has as many
-/// words as a point, and at least one is no row of the element that should stand there.
+/// Says whether the lines that are too many stand right behind the points and look like points: each has as
+/// many words as a point, and at least one is no row of the element that should stand there.
 bool are_points_behind(const PointRows& rows, llvm::ArrayRef<PlyElement> behind, const PlyElement* next) {
   const size_t words = count_words(rows.last_row);
   const int64_t excess = excess_lines(rows.behind, behind);

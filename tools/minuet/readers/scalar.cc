@@ -38,7 +38,7 @@ T clamped(double value) {
   return static_cast<T>(value);
 }
 
-/// Whether the word is a number once every `from` is replaced by `to`.
+/// Says whether the word is a number once every `from` is replaced by `to`.
 bool is_number_with(llvm::StringRef word, llvm::StringRef from, char to) {
   std::string changed = word.str();
   for (char& c : changed) c = from.contains(c) ? to : c;
@@ -53,10 +53,10 @@ std::string likely_cause(llvm::StringRef word) {
   return "";
 }
 
-/// Whether a word stands for an infinite number, as "-inf" does and "1e999" does not.
+/// Says whether a word stands for an infinite number, as "-inf" does and "1e999" does not.
 bool says_infinite(llvm::StringRef word) { return llvm::isAlpha(word.ltrim("+-").take_front(1).str()[0]); }
 
-/// The word as an integer of type T; nothing where it is none, or lies outside of T.
+/// Reads the word as an integer of type T. Returns nothing where it is none, or lies outside of T.
 template <class T>
 std::optional<T> parse_integer(llvm::StringRef word) {
   llvm::StringRef plain = word;
@@ -65,7 +65,7 @@ std::optional<T> parse_integer(llvm::StringRef word) {
   const auto [end, error] = std::from_chars(plain.begin(), plain.end(), integer);
   const bool is_plain = error != std::errc::invalid_argument && end == plain.end() && !word.startswith("+-");
   if (is_plain) return error == std::errc() ? std::optional<T>(integer) : std::nullopt;
-  const std::optional<double> number = parse_double(word);  // "2.0" and "4e6" are integers too
+  const std::optional<double> number = parse_double(word);  // "2.0" and "4e6" are integers, too.
   const double least = static_cast<double>(std::numeric_limits<T>::min());
   const double past = std::ldexp(1.0, std::numeric_limits<T>::digits);
   if (!number || std::trunc(*number) != *number || !(*number >= least && *number < past)) return std::nullopt;

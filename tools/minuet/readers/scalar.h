@@ -30,10 +30,10 @@ void append_scalar(Scalar type, double value, std::string& bytes);
 /// The same with the scalar at `bytes`, exactly.
 void append_scalar(Scalar type, const char* bytes, bool big_endian, std::string& values);
 
-/// The scalar at `bytes` as text: every digit of an integer, and nine of a float.
+/// Writes the scalar at `bytes` as text: every digit of an integer, and nine of a float.
 std::string scalar_text(Scalar type, const char* bytes, bool big_endian);
 
-/// One scalar of any type, in this machine's byte order, at the start of the array.
+/// Holds one scalar of any type, in this machine's byte order, at the start of the array.
 using ScalarBytes = std::array<char, 8>;
 
 /// The whole of `token` as a number, correctly rounded; "nan" and "inf" are numbers.
