@@ -1,6 +1,7 @@
 #include "codegen/base/control_groups.h"
 
-#include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "codegen/base/system_file.h"
 #include "llvm/ADT/SmallVector.h"
@@ -37,17 +38,64 @@ bool has(const std::vector<std::string>& controllers, llvm::StringRef controller
   return controllers.empty() || llvm::is_contained(controllers, controller);
 }
 
-/// The folder of the group `path` below a mount. A container may see its group under the name that it has on
-/// the host, which is not below what is mounted: the mount is the container's own group then.
-std::string folder_below(const GroupMount& mount, llvm::StringRef path) {
-  llvm::StringRef group = llvm::StringRef(mount.group).rtrim('/');
-  if (!path.consume_front(group) || (!path.empty() && path.front() != '/') || path.contains("/..")) return "";
-  return path.rtrim('/').str();
+constexpr llvm::StringLiteral kUsualFolder = "/sys/fs/cgroup";
+
+/// Says whether `path` is `folder` or lies below it.
+bool is_in(llvm::StringRef path, llvm::StringRef folder) {
+  folder = folder.rtrim('/');
+  return path.consume_front(folder) && (path.empty() || path.front() == '/');
 }
 
-/// By custom, where mountinfo does not say.
+bool has_parent_step(llvm::StringRef path) {
+  Words steps;
+  path.split(steps, '/', -1, /*KeepEmpty=*/false);
+  return llvm::is_contained(steps, "..");
+}
+
+/// Returns the path of a group below what is mounted; nothing where the mount does not show the group. A
+/// group outside of the cgroup namespace has a path such as "/../other", which only a mount of "/.." shows.
+std::optional<std::string> path_below(const GroupMount& mount, llvm::StringRef group) {
+  if (!is_in(group, mount.group)) return std::nullopt;
+  const llvm::StringRef below = group.drop_front(llvm::StringRef(mount.group).rtrim('/').size()).rtrim('/');
+  if (has_parent_step(below)) return std::nullopt;
+  return below.str();
+}
+
+/// Holds a mount of the membership's hierarchy, and the path of the process's group below it.
+struct GroupPlace {
+  const GroupMount* mount;
+  std::string below;
+};
+
+/// Says whether `mount` is a better choice than `other`, where each shows the group or neither does. A folder
+/// that shows other groups too, as one that a container was given of its host, has a shorter path in front.
+bool is_better(const GroupMount& mount, const GroupMount& other, bool shows_group) {
+  const auto rank = [&](const GroupMount& candidate) {
+    return std::pair(shows_group ? candidate.group.size() : 0, is_in(candidate.folder, kUsualFolder));
+  };
+  return rank(mount) > rank(other);
+}
+
+/// Chooses the mount that shows the group by its path, and the most closely if several do. Where none does,
+/// the process may be in a container and see its group under the name that it has on the host: the usual
+/// mount is the container's own group then.
+GroupPlace choose_place(const std::vector<const GroupMount*>& mounts, llvm::StringRef group) {
+  GroupPlace best = {nullptr, ""};
+  bool best_shows = false;
+  for (const GroupMount* const mount : mounts) {
+    const std::optional<std::string> below = path_below(*mount, group);
+    const bool shows = below.has_value();
+    if (best.mount && shows <= best_shows && (shows < best_shows || !is_better(*mount, *best.mount, shows)))
+      continue;
+    best = {mount, below.value_or("")};
+    best_shows = shows;
+  }
+  return best;
+}
+
+/// Returns the mount that is usual, for a system whose mountinfo names none.
 GroupMount usual_mount(const GroupMembership& membership, llvm::StringRef controller) {
-  const std::string folder = "/sys/fs/cgroup";
+  const std::string folder = kUsualFolder.str();
   return {membership.controllers, "/",
           membership.controllers.empty() ? folder : folder + "/" + controller.str()};
 }
@@ -96,13 +144,16 @@ std::vector<GroupFolder> control_groups(const std::string& root, llvm::StringRef
        parse_group_memberships(read_system_file(root + "/proc/self/cgroup"))) {
     if (!has(membership.controllers, controller)) continue;
     const bool is_version2 = membership.controllers.empty();
-    const auto mount = std::find_if(mounts.begin(), mounts.end(), [&](const GroupMount& candidate) {
-      return candidate.controllers.empty() == is_version2 && has(candidate.controllers, controller);
-    });
-    const GroupMount used = mount != mounts.end() ? *mount : usual_mount(membership, controller);
-    const std::string below = folder_below(used, membership.path);
-    for (llvm::StringRef path = below;; path = path.rsplit('/').first.rtrim('/')) {
-      folders.push_back({root + used.folder + path.str(), is_version2});
+    std::vector<const GroupMount*> candidates;
+    for (const GroupMount& mount : mounts) {
+      if (mount.controllers.empty() == is_version2 && has(mount.controllers, controller))
+        candidates.push_back(&mount);
+    }
+    const GroupMount usual = usual_mount(membership, controller);
+    if (candidates.empty()) candidates.push_back(&usual);
+    const GroupPlace place = choose_place(candidates, membership.path);
+    for (llvm::StringRef path = place.below;; path = path.rsplit('/').first.rtrim('/')) {
+      folders.push_back({root + place.mount->folder + path.str(), is_version2});
       if (path.empty()) break;
     }
   }

@@ -1,5 +1,5 @@
-// The control groups (cgroups, version 1 and 2) that this process is in: a container's limits, a service's, a
-// batch job's.
+// Finds the control groups (cgroups, version 1 and 2) that this process is in. Containers, services and batch
+// systems set limits there.
 #pragma once
 
 #include <string>
@@ -30,9 +30,9 @@ struct GroupFolder {
   bool is_version2 = false;
 };
 /// The groups of this process that have `controller` ("cpu", "memory"), with all groups above them as far as
-/// they are mounted, the innermost first. `root` is the folder in which proc/ and sys/ lie. Where mountinfo
-/// names no mount, groups are looked for where they are mounted by custom (sys/fs/cgroup). A folder of the
-/// list need not exist.
+/// their mount shows them, the innermost first. `root` is the folder in which proc/ and sys/ lie. If several
+/// mounts show a group, the one that shows it most closely is used, and of equal ones that in sys/fs/cgroup.
+/// Groups are looked for in sys/fs/cgroup if mountinfo names no mount. A folder of the list need not exist.
 std::vector<GroupFolder> control_groups(const std::string& root, llvm::StringRef controller);
 
 }  // namespace minuet

@@ -1,53 +1,52 @@
 #include "codegen/base/file_kind.h"
 
+#include <algorithm>
 #include <set>
 
 #include "codegen/base/json_text.h"
 #include "codegen/base/text_input.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/ConvertUTF.h"
 #include "llvm/Support/Endian.h"
 
 namespace minuet {
 namespace {
 
 constexpr std::size_t kStartBytes = 4096;
+constexpr std::size_t kTextBytes = 64;  // A text is recognized by so many bytes.
+constexpr std::size_t kShownCharacters = 40;
 constexpr std::uint64_t kLongestTensorHeader = 100u << 20;  // the limit of the safetensors format
-constexpr std::size_t kMostShardNames = 3;
-
-constexpr const char* kUnpack = "unpack it first";
-constexpr const char* kSaveTensors = "save its tensors as safetensors";
 
 struct Magic {
   llvm::StringLiteral start;
   FileKind kind;
   bool is_certain;
   const char* is;
-  const char* advice;
 };
 
+constexpr const char* kPointer = "a Git LFS pointer, which only stands for the file";
+
 constexpr Magic kMagics[] = {
-    {"version https://git-lfs.github.com/spec/", FileKind::LfsPointer, true,
-     "a Git LFS pointer, which only stands for the file", "fetch the file itself with `git lfs pull`"},
-    {"version https://hawser.github.com/spec/", FileKind::LfsPointer, true,
-     "a Git LFS pointer, which only stands for the file", "fetch the file itself with `git lfs pull`"},
-    {"\x89HDF\r\n\x1a\n", FileKind::Hdf5, true, "an HDF5 file", ""},
-    {"\x93NUMPY", FileKind::NumpyArray, true, "a NumPy array", ""},
-    {"GGUF", FileKind::Gguf, false, "a GGUF file", ""},
-    {"LASF", FileKind::Las, false, "a LAS or LAZ cloud",
-     "convert it to PLY, for example with `pdal translate`"},
-    {"ply\n", FileKind::Ply, false, "a PLY file", ""},
-    {"ply\r", FileKind::Ply, false, "a PLY file", ""},
-    {"# .PCD", FileKind::Pcd, true, "a PCD file", ""},
+    {"version https://git-lfs.github.com/spec/", FileKind::LfsPointer, true, kPointer},
+    {"version https://hawser.github.com/spec/", FileKind::LfsPointer, true, kPointer},
+    {"\x89HDF\r\n\x1a\n", FileKind::Hdf5, true, "an HDF5 file"},
+    {"\x89PNG\r\n\x1a\n", FileKind::Picture, true, "a PNG picture"},
+    {"%PDF-", FileKind::Document, true, "a PDF document"},
+    {"\x93NUMPY", FileKind::NumpyArray, true, "a NumPy array"},
+    {"GGUF", FileKind::Gguf, true, "a GGUF file"},
+    {"LASF", FileKind::Las, true, "a LAS or LAZ cloud"},
+    {"ASTM-E57", FileKind::Las, true, "an E57 cloud"},
+    {"ply\n", FileKind::Ply, true, "a PLY file"},
+    {"ply\r", FileKind::Ply, true, "a PLY file"},
+    {"# .PCD", FileKind::Pcd, true, "a PCD file"},
     {"\x80\x02\x8a\x0al\xfc\x9c"
      "F\xf9 j\xa8P\x19.",  // the number that torch.save wrote first
-     FileKind::Pickle, true, "a PyTorch checkpoint", kSaveTensors},
-    {"\x1f\x8b\x08", FileKind::Compressed, false, "compressed by gzip", kUnpack},
-    {"BZh", FileKind::Compressed, false, "compressed by bzip2", kUnpack},
+     FileKind::Pickle, true, "a PyTorch checkpoint"},
+    {"\x1f\x8b\x08", FileKind::Compressed, true, "compressed by gzip"},
     {"\xfd"
      "7zXZ",
-     FileKind::Compressed, false, "compressed by xz", kUnpack},
-    {"\x28\xb5\x2f\xfd", FileKind::Compressed, false, "compressed by zstd", kUnpack},
-    {"\xff\xfe", FileKind::Utf16, false, "text in UTF-16", "save it as UTF-8"},
-    {"\xfe\xff", FileKind::Utf16, false, "text in UTF-16", "save it as UTF-8"},
+     FileKind::Compressed, true, "compressed by xz"},
+    {"\x28\xb5\x2f\xfd", FileKind::Compressed, true, "compressed by zstd"},
 };
 
 bool begins_with(llvm::StringRef bytes, llvm::StringRef start) {
@@ -66,96 +65,145 @@ bool is_pickle(llvm::StringRef bytes) {
          llvm::StringRef("}](cX\x8a\x8c\x95").contains(bytes[2]);
 }
 
+/// Protocols 4 and 5 give the length of a first frame, which is short of a terabyte.
+bool has_pickle_frame(llvm::StringRef bytes) {
+  return bytes.size() >= 11 && bytes[2] == '\x95' &&
+         llvm::support::endian::read64le(bytes.data() + 3) < std::uint64_t{1} << 40;
+}
+
 /// Field 1, the version, and then field 2, the producer's name, or 7, the graph.
 bool is_onnx(llvm::StringRef bytes) {
   return bytes.size() > 3 && bytes[0] == '\x08' && bytes[1] < 32 &&
          (bytes[2] == '\x12' || bytes[2] == '\x3a');
 }
 
+/// Says whether the first kTextBytes are text in UTF-8 without control characters. A character that is cut
+/// off there counts as whole.
+bool is_text(llvm::StringRef bytes) {
+  const llvm::StringRef start = without_byte_order_mark(bytes).take_front(kTextBytes);
+  for (std::size_t i = 0; i < start.size();) {
+    const auto* const character = reinterpret_cast<const llvm::UTF8*>(start.data()) + i;
+    const std::size_t size = llvm::getNumBytesForUTF8(*character);
+    if (size == 1 && !llvm::isPrint(start[i]) && !llvm::isSpace(start[i])) return false;
+    if (i + size > start.size()) return i > 0;
+    if (!llvm::isLegalUTF8Sequence(character, character + size)) return false;
+    i += size;
+  }
+  return !start.empty();
+}
+
+bool is_bzip2(llvm::StringRef bytes) {
+  return bytes.size() > 3 && begins_with(bytes, "BZh") && bytes[3] >= '1' && bytes[3] <= '9';
+}
+
+/// Says whether the first units of two bytes are ASCII characters in one byte order.
+bool is_utf16_of_ascii(llvm::StringRef bytes) {
+  constexpr std::size_t kFewest = 8;  // Fewer bytes may look so by chance.
+  const llvm::StringRef start = bytes.take_front(kTextBytes);
+  if (start.size() < kFewest) return false;
+  const auto is_ascii = [&](std::size_t of_character) {
+    for (std::size_t i = 0; i + 1 < start.size(); i += 2) {
+      const char character = start[i + of_character];
+      if (start[i + 1 - of_character] != '\0' || !(llvm::isPrint(character) || llvm::isSpace(character)))
+        return false;
+    }
+    return true;
+  };
+  return is_ascii(0) || is_ascii(1);
+}
+
+/// Recognizes a text of two bytes a character, with or without a byte order mark.
+std::optional<KnownFile> identify_utf16(llvm::StringRef bytes) {
+  const bool has_mark = begins_with(bytes, "\xff\xfe") || begins_with(bytes, "\xfe\xff");
+  const bool is_certain = is_utf16_of_ascii(has_mark ? bytes.drop_front(2) : bytes);
+  if (!has_mark && !is_certain) return std::nullopt;
+  return KnownFile{FileKind::Utf16, is_certain, "text in UTF-16", {}};
+}
+
+/// A page may begin with a comment or with any tag: "<!--", "<meta charset=...>", "<Error>".
 bool is_web_page(llvm::StringRef text) {
-  for (const llvm::StringRef start : {"<!doctype html", "<html", "<head", "<?xml"}) {
+  for (const llvm::StringRef start : {"<!doctype html", "<html", "<head", "<?xml", "<!--"}) {
     if (text.take_front(start.size()).lower() == start) return true;
   }
-  return false;
+  const std::string second = text.substr(1, 1).str();
+  return begins_with(text, "<") && llvm::isAlpha(second[0]) && is_text(text);
 }
 
-/// The files that an index names, in order and without repeats; none where it is cut off.
-std::set<std::string> shards_of(llvm::StringRef index) {
-  std::set<std::string> names;
-  llvm::Expected<llvm::json::Value> value = parse_json(index);
-  if (!value) {
-    llvm::consumeError(value.takeError());
-    return names;
-  }
+/// The lines of a PCD header may stand without the comment in front that most files have.
+bool is_pcd_header(llvm::StringRef text) {
+  TextCursor cursor(text.take_front(kStartBytes));
+  llvm::StringRef line = cursor.row();
+  while (begins_with(line, "#")) line = cursor.row();
+  const llvm::StringRef key = TextCursor(line).token();
+  if (key != "VERSION" && key != "FIELDS" && key != "COLUMNS") return false;
+  while (!line.empty() && TextCursor(line).token() != "DATA") line = cursor.row();
+  return !line.empty();
+}
+
+/// Says whether the text is the index of a checkpoint in parts, and fills in the files that it names, in
+/// order and without repeats. The index may be cut off, and then names none.
+bool read_shard_index(llvm::StringRef text, std::vector<std::string>& names) {
+  if (!text.contains("\"weight_map\"")) return false;
+  llvm::Expected<llvm::json::Value> value = parse_json(text);
+  if (!value) return llvm::consumeError(value.takeError()), true;
   const llvm::json::Object* const root = value->getAsObject();
   const llvm::json::Object* const map = root ? root->getObject("weight_map") : nullptr;
-  if (!map) return names;
+  if (!map) return false;
+  std::set<std::string> sorted;
   for (const auto& entry : *map) {
-    if (const auto name = entry.second.getAsString()) names.insert(name->str());
+    if (const auto name = entry.second.getAsString()) sorted.insert(name->str());
   }
-  return names;
+  names.assign(sorted.begin(), sorted.end());
+  return true;
 }
 
-KnownFile shard_index(llvm::StringRef text) {
-  const std::set<std::string> names = shards_of(text);
-  std::string list;
-  std::size_t shown = 0;
-  for (const std::string& name : names) {
-    if (shown++ == kMostShardNames) break;
-    list += (list.empty() ? "" : ", ") + name;
-  }
-  if (names.size() > kMostShardNames) {
-    list += llvm::formatv(" and {0} more", names.size() - kMostShardNames).str();
-  }
-  return {FileKind::ShardIndex, true, "the index of a checkpoint in parts",
-          "name the part that has the network's tensors" + (list.empty() ? "" : " (" + list + ")") +
-              ", or join the parts into one file"};
+/// Describes other text by its first line: "text that begins 'Entry not found'".
+KnownFile plain_text(llvm::StringRef text) {
+  llvm::StringRef line = TextCursor(text).row().trim();
+  std::size_t shown = std::min(line.size(), kShownCharacters);
+  while (shown < line.size() && shown > 0 && (line[shown] & '\xc0') == '\x80')
+    --shown;  // A character is not cut.
+  return {FileKind::Text,
+          true,
+          ("text that begins '" + line.take_front(shown) + (shown < line.size() ? "...'" : "'")).str(),
+          {}};
 }
 
 std::optional<KnownFile> identify_text(llvm::StringRef bytes) {
   const llvm::StringRef text = without_byte_order_mark(bytes).ltrim();
-  if (is_web_page(text)) {
-    return KnownFile{FileKind::WebPage, true, "a web page (HTML or XML)",
-                     "a download often leaves one in place of the file, so download the file itself again"};
+  if (is_web_page(text)) return KnownFile{FileKind::WebPage, true, "a web page (HTML or XML)", {}};
+  if (begins_with(text, "{") || begins_with(text, "[")) {
+    std::vector<std::string> parts;
+    if (read_shard_index(text, parts))
+      return KnownFile{FileKind::ShardIndex, true, "the index of a checkpoint in parts", std::move(parts)};
+    return KnownFile{FileKind::Json, is_text(text), "JSON text", {}};
   }
-  if (!begins_with(text, "{") && !begins_with(text, "[")) return std::nullopt;
-  if (text.take_front(kStartBytes).contains("\"weight_map\"") ||
-      text.take_back(kStartBytes).contains("\"weight_map\""))
-    return shard_index(text);
-  return KnownFile{FileKind::Json, false, "JSON text", ""};
+  if (!is_text(text)) return std::nullopt;
+  return is_pcd_header(text) ? KnownFile{FileKind::Pcd, true, "a PCD file", {}} : plain_text(text);
 }
 
 std::optional<KnownFile> identify_archive(llvm::StringRef bytes) {
   if (!begins_with(bytes, "PK\x03\x04") && !begins_with(bytes, "PK\x05\x06")) return std::nullopt;
   if (bytes.take_front(kStartBytes).contains("data.pkl"))
-    return KnownFile{FileKind::TorchZip, true, "a PyTorch checkpoint", kSaveTensors};
-  return KnownFile{FileKind::Zip, false, "a zip archive, as numpy.savez writes", kUnpack};
+    return KnownFile{FileKind::TorchZip, true, "a PyTorch checkpoint", {}};
+  return KnownFile{FileKind::Zip, true, "a zip archive, as numpy.savez writes", {}};
 }
 
 }  // namespace
 
 [[gnu::cold]] std::optional<KnownFile> identify_file(llvm::StringRef bytes) {
-  if (is_safetensors(bytes)) return KnownFile{FileKind::Safetensors, true, "a safetensors file", ""};
+  if (is_safetensors(bytes)) return KnownFile{FileKind::Safetensors, true, "a safetensors file", {}};
   const llvm::StringRef text = without_byte_order_mark(bytes);
   for (const Magic& magic : kMagics) {
-    if (begins_with(text, magic.start))
-      return KnownFile{magic.kind, magic.is_certain, magic.is, magic.advice};
+    if (begins_with(text, magic.start)) return KnownFile{magic.kind, magic.is_certain, magic.is, {}};
   }
+  if (is_bzip2(bytes)) return KnownFile{FileKind::Compressed, true, "compressed by bzip2", {}};
   if (std::optional<KnownFile> archive = identify_archive(bytes)) return archive;
-  if (is_pickle(bytes)) return KnownFile{FileKind::Pickle, false, "a PyTorch checkpoint", kSaveTensors};
-  if (is_onnx(bytes)) return KnownFile{FileKind::Onnx, false, "an ONNX model", ""};
+  if (std::optional<KnownFile> wide = identify_utf16(bytes)) return wide;
+  if (is_pickle(bytes))
+    return KnownFile{FileKind::Pickle, has_pickle_frame(bytes), "a PyTorch checkpoint", {}};
+  if (is_onnx(bytes)) return KnownFile{FileKind::Onnx, false, "an ONNX model", {}};
   return identify_text(bytes);
-}
-
-[[gnu::cold]] std::string other_file_text(const KnownFile& file, llvm::StringRef wanted) {
-  return ("it is " + file.is + ", not " + wanted + (file.advice.empty() ? "" : ": ") + file.advice).str();
-}
-
-[[gnu::cold]] llvm::Error refuse_other_file(llvm::StringRef bytes, FileKind wanted,
-                                            llvm::StringRef wanted_name) {
-  const std::optional<KnownFile> file = identify_file(bytes);
-  if (!file || file->kind == wanted) return llvm::Error::success();
-  return make_error(StatusCode::InvalidArgument, "{0}", other_file_text(*file, wanted_name));
 }
 
 }  // namespace minuet

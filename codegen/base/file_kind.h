@@ -1,9 +1,11 @@
-// What a file is by its first bytes, for readers that were given another file than the one they read.
+// Recognizes what a file is by its first bytes, for readers that were given another file than the one they
+// read.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "codegen/base/error.h"
 #include "llvm/ADT/StringRef.h"
@@ -25,28 +27,42 @@ enum class FileKind : std::uint8_t {
   Safetensors,
   Ply,
   Pcd,
-  Las,
+  Las,  // LAS, LAZ, E57
+  Picture,
+  Document,
   Utf16,  // text of two bytes a character
   Json,
+  Text,  // any other text
 };
 
 struct KnownFile {
   FileKind kind;
   /// Whether even a file of bare numbers does not begin so by chance.
   bool is_certain = false;
-  std::string is;      ///< "a Git LFS pointer, which only stands for the file"
-  std::string advice;  ///< "fetch the file with `git lfs pull`"; may be empty.
+  std::string is;  ///< "a Git LFS pointer, which only stands for the file"
+  std::vector<std::string>
+      parts;  ///< The files that the index of a checkpoint in parts names, if it is whole.
 };
 
-/// Pure, and content with the file's first 4096 bytes, except that the names of all shards need the whole of
-/// an index. Nothing where the bytes are those of no known kind.
+/// Recognizes a file by its first 4096 bytes; the index of a checkpoint in parts may need all of them. Pure.
+/// Nothing where the bytes are those of no known kind.
 std::optional<KnownFile> identify_file(llvm::StringRef bytes);
 
-/// "it is <what>, not <wanted>: <advice>"
-std::string other_file_text(const KnownFile& file, llvm::StringRef wanted);
+/// Names the reader that was given a file, because it decides what can be done with a file of another kind.
+enum class WantedFile : std::uint8_t {
+  PointText,   // PLY and PCD
+  PointBytes,  // .bin and .npy clouds
+  Array,       // arrays that are no clouds: features, labels, coordinates
+  Weights,
+  Json,
+  Bundle,
+};
 
-/// InvalidArgument where the bytes are those of a known kind of file, unless it is the one that is wanted:
-/// refuse_other_file(bytes, FileKind::Json, "a network description").
-llvm::Error refuse_other_file(llvm::StringRef bytes, FileKind wanted, llvm::StringRef wanted_name);
+/// Returns "it is <what>, not <wanted_name>", and ": <advice>" where something can be done about it.
+std::string other_file_text(const KnownFile& file, WantedFile wanted, llvm::StringRef wanted_name);
+
+/// Returns InvalidArgument where the bytes are those of a known kind of file that is no JSON:
+/// refuse_other_than_json(bytes, "a network description").
+llvm::Error refuse_other_than_json(llvm::StringRef bytes, llvm::StringRef wanted_name);
 
 }  // namespace minuet

@@ -74,9 +74,16 @@ llvm::Expected<llvm::json::Value> parse_json(llvm::StringRef text) {
   const CLocale c_locale;  // llvm::json reads numbers by strtod
   text = without_byte_order_mark(text);
   const llvm::StringRef start = text.ltrim().take_front(1);
-  if (start != "{" && start != "[") MINUET_TRY(refuse_other_file(text, FileKind::Json, "JSON text"));
+  const bool is_structure = start == "{" || start == "[";
   MINUET_TRY(check_depth(text));
-  MINUET_ASSIGN(llvm::json::Value value, llvm::json::parse(text));
+  llvm::Expected<llvm::json::Value> parsed = llvm::json::parse(text);
+  if (!parsed && !is_structure) {
+    if (llvm::Error other = refuse_other_than_json(text, "JSON text")) {
+      llvm::consumeError(parsed.takeError());
+      return other;
+    }
+  }
+  MINUET_ASSIGN(llvm::json::Value value, std::move(parsed));
   MINUET_TRY(check_keys(text));
   MINUET_TRY(check_numbers(value));
   return value;

@@ -9,10 +9,10 @@
 
 namespace minuet {
 
-/// As printf("%.<digits>f") writes it in the C locale.
+/// Writes a number as printf("%.<digits>f") does in the C locale.
 std::string fixed_text(double value, int digits);
 
-/// As printf("%.<digits>g") writes it in the C locale.
+/// Writes a number as printf("%.<digits>g") does in the C locale.
 std::string general_text(double value, int digits);
 
 /// A number for llvm::formatv, in the style f<digits> (as fixed_text) or g<digits> (as general_text); without

@@ -14,7 +14,7 @@
 namespace minuet {
 namespace {
 
-constexpr std::uint64_t kStartBytes = 4096;  // by which other kinds of files are recognized
+constexpr std::uint64_t kStartBytes = 4096;  // Other kinds of files are recognized by so many bytes.
 
 llvm::Error damaged_bundle(const std::string& what) {
   return make_error(StatusCode::InvalidArgument, "the bundle is damaged: {0}", what);
@@ -23,8 +23,8 @@ llvm::Error damaged_bundle(const std::string& what) {
 /// Says what the file is where its first bytes are known.
 llvm::Error no_bundle(llvm::StringRef start) {
   const std::optional<KnownFile> file = identify_file(start);
-  return make_error(StatusCode::InvalidArgument, "it is no bundle{0}",
-                    file ? "; " + other_file_text(*file, "a bundle") : "");
+  return make_error(StatusCode::InvalidArgument, "{0}",
+                    file ? other_file_text(*file, WantedFile::Bundle, "a bundle") : "it is no bundle");
 }
 
 std::string hex_of(llvm::StringRef bytes) { return llvm::toHex(bytes, /*LowerCase=*/true); }

@@ -368,7 +368,7 @@ KernelCache::KernelCache(CacheOptions options, std::shared_ptr<Compiler> compile
   if (!options_.record->empty()) record_.emplace(*options_.record);
 }
 
-/// Tells of no trouble: the host may be past the point where it wants to be called.
+/// The destructor logs nothing, because the host may no longer expect calls of its callback.
 KernelCache::~KernelCache() {
   try {
     const std::string last = state_.last_published();

@@ -225,7 +225,7 @@ llvm::Expected<PruneResult> Store::prune(const StoreLimits& limits, bool force, 
 }
 
 llvm::Error Store::keep_limits(const std::string& keep) {
-  if (root_.read_only) return llvm::Error::success();
+  if (root_.read_only || limits_.bytes == kNoByteLimit) return llvm::Error::success();
   const std::optional<StoreSize> size = read_size(root_);
   if (size && size->bytes <= limits_.bytes && size->entries <= limits_.files) return llvm::Error::success();
   llvm::Error error = prune(limits_, /*force=*/true, keep).takeError();

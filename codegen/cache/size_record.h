@@ -4,8 +4,9 @@
 //   add <bytes>               one entry was published
 //
 // The lines are summed up. A prune begins a new file before it looks, so that what is published meanwhile is
-// counted at least once; the sum may be too large, which costs one look at the entries and never a missed
-// limit. A file without a total, or with a line that is none of these, says nothing.
+// counted at least once: the sum may be too large, which costs one look at the entries. A line that cannot be
+// written (a full disk, a limit for files) makes the sum too small until the next prune, so that a limit may
+// be missed until then. A file without a total, or with a line that is none of these, says nothing.
 #pragma once
 
 #include <cstdint>

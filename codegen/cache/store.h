@@ -6,8 +6,7 @@
 //                         lock/<64 hex>          one process builds this key (file_lock.h)
 //                         compilers/<id>         whose entries there are: an empty file
 //                         pruned                 its time is that of the last prune (prune.cc)
-//                         size                   how much there is, for who does not want to look
-//                         (size_record.h)
+//                         size                   how much there is (size_record.h)
 //
 // Other formats' folders are other versions' of the library, which may be in use: never touched here (R12).
 //
@@ -74,6 +73,9 @@ enum class Removal { Removed, Gone, Kept };
 /// Unlinks `name` where it is still the file that was `seen`: looked at again just before, since
 /// others may have used or replaced it.
 Removal remove_if_same(FileSystem& system, int folder, const std::string& name, const struct stat& seen);
+
+/// Under this limit of bytes keep_limits() does nothing. Commands that only look at a folder set it.
+inline constexpr std::uint64_t kNoByteLimit = UINT64_MAX;
 
 struct StoreLimits {
   std::uint64_t bytes = 1ull << 30;
@@ -150,8 +152,9 @@ class Store {
   /// `force`: however short ago the last prune was. `keep`: a build key that stays in any case, or empty.
   llvm::Expected<PruneResult> prune(const StoreLimits& limits, bool force, const std::string& keep = "");
   /// Prunes by the store's own limits where the record of its size is past them or does not say; else it
-  /// reads that one file and looks at no entry. For the time when a folder is opened, and when a process that
-  /// published to it is done. An error where it is past them and cannot be pruned. `keep`: as of prune().
+  /// reads that one file and looks at no entry. Does nothing under kNoByteLimit. For the time when a folder
+  /// is opened, and when a process that published to it is done. An error where it is past them and cannot be
+  /// pruned. `keep`: as of prune().
   llvm::Error keep_limits(const std::string& keep = "");
 
   const std::string& directory() const { return root_.directory; }

@@ -264,7 +264,7 @@ llvm::ArrayRef<const char*> part_names(LayerDescription::Op op) {
 }
 
 llvm::Expected<NetworkDescription> parse_network(llvm::StringRef json) {
-  if (llvm::Error error = refuse_other_file(json, FileKind::Json, "a network description")) {
+  if (llvm::Error error = refuse_other_than_json(json, "a network description")) {
     return annotate(std::move(error), "network description");
   }
   llvm::Expected<Value> value = parse_json(json);

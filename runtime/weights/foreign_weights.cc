@@ -5,7 +5,7 @@
 namespace minuet {
 
 llvm::Error refuse_foreign_weights(llvm::StringRef bytes) {
-  std::optional<KnownFile> file = identify_file(bytes);
+  const std::optional<KnownFile> file = identify_file(bytes);
   if (!file || file->kind == FileKind::Safetensors) return llvm::Error::success();
   if (file->kind == FileKind::TorchZip || file->kind == FileKind::Pickle) {
     return make_error(
@@ -15,11 +15,8 @@ llvm::Error refuse_foreign_weights(llvm::StringRef bytes) {
         "map_location=\"cpu\").items()}, \"out.safetensors\"), of [\"state_dict\"] or [\"model\"] "
         "where the checkpoint has more than tensors in it");
   }
-  const bool holds_tensors = file->kind == FileKind::Hdf5 || file->kind == FileKind::NumpyArray ||
-                             file->kind == FileKind::Gguf || file->kind == FileKind::Onnx ||
-                             file->kind == FileKind::Zip;
-  if (holds_tensors) file->advice = "write its tensors with safetensors' save_file";
-  return make_error(StatusCode::InvalidArgument, "{0}", other_file_text(*file, "a safetensors file"));
+  return make_error(StatusCode::InvalidArgument, "{0}",
+                    other_file_text(*file, WantedFile::Weights, "a safetensors file"));
 }
 
 }  // namespace minuet

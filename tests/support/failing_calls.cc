@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,11 +16,12 @@ struct State {
   int at = 0, error = 0, calls = 0;
   std::string failed;
   bool lost_bytes = false;
+  int pauses = 0;
 };
 State state;
 
 bool fails(const char* call) {
-  if (!state.active || state.calls++ != state.at) return false;
+  if (!state.active || state.pauses > 0 || state.calls++ != state.at) return false;
   state.failed = call;
   errno = state.error;
   return true;
@@ -49,33 +51,63 @@ namespace minuet {
 
 FailingCalls::FailingCalls(int at, int error) {
   if (state.active) std::abort();
-  state = {true, at, error, 0, "", false};
+  state = {true, at, error, 0, "", false, 0};
 }
 FailingCalls::~FailingCalls() { state.active = false; }
 int FailingCalls::calls() const { return state.calls; }
 std::string FailingCalls::failed() const { return state.failed; }
 bool FailingCalls::lost_bytes() const { return state.lost_bytes; }
 
+PausedFailures::PausedFailures() { ++state.pauses; }
+PausedFailures::~PausedFailures() { --state.pauses; }
+
 }  // namespace minuet
 
 // The names are the linker's (--wrap). NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl50-cpp)
 extern "C" {
-int __real_open(const char* path, int flags, ...);
-int __wrap_open(const char* path, int flags, ...) {
-  va_list list;
-  va_start(list, flags);
-  const mode_t mode = mode_of(flags, list);
-  va_end(list);
-  return fails("open") ? -1 : __real_open(path, flags, mode);
-}
+// Headers give each call several names: for large files, and without a mode where a fortified header has
+// checked that none is needed.
+#define MINUET_WRAP_OPEN(name)                                    \
+  int __real_##name(const char* path, int flags, ...);            \
+  int __wrap_##name(const char* path, int flags, ...) {           \
+    va_list list;                                                 \
+    va_start(list, flags);                                        \
+    const mode_t mode = mode_of(flags, list);                     \
+    va_end(list);                                                 \
+    return fails("open") ? -1 : __real_##name(path, flags, mode); \
+  }
+#define MINUET_WRAP_OPENAT(name)                                            \
+  int __real_##name(int folder, const char* path, int flags, ...);          \
+  int __wrap_##name(int folder, const char* path, int flags, ...) {         \
+    va_list list;                                                           \
+    va_start(list, flags);                                                  \
+    const mode_t mode = mode_of(flags, list);                               \
+    va_end(list);                                                           \
+    return fails("openat") ? -1 : __real_##name(folder, path, flags, mode); \
+  }
+#define MINUET_WRAP_OPEN_2(name)                  \
+  int __real_##name(const char* path, int flags); \
+  int __wrap_##name(const char* path, int flags) { return fails("open") ? -1 : __real_##name(path, flags); }
+#define MINUET_WRAP_OPENAT_2(name)                                    \
+  int __real_##name(int folder, const char* path, int flags);         \
+  int __wrap_##name(int folder, const char* path, int flags) {        \
+    return fails("openat") ? -1 : __real_##name(folder, path, flags); \
+  }
+MINUET_WRAP_OPEN(open)
+MINUET_WRAP_OPEN(open64)
+MINUET_WRAP_OPEN_2(__open_2)
+MINUET_WRAP_OPEN_2(__open64_2)
+MINUET_WRAP_OPENAT(openat)
+MINUET_WRAP_OPENAT(openat64)
+MINUET_WRAP_OPENAT_2(__openat_2)
+MINUET_WRAP_OPENAT_2(__openat64_2)
 
-int __real_openat(int folder, const char* path, int flags, ...);
-int __wrap_openat(int folder, const char* path, int flags, ...) {
-  va_list list;
-  va_start(list, flags);
-  const mode_t mode = mode_of(flags, list);
-  va_end(list);
-  return fails("openat") ? -1 : __real_openat(folder, path, flags, mode);
+ssize_t __real_writev(int file, const struct iovec* parts, int count);
+ssize_t __wrap_writev(int file, const struct iovec* parts, int count) {
+  if (!fails("write")) return __real_writev(file, parts, count);
+  state.lost_bytes = is_written(file);
+  errno = state.error;
+  return -1;
 }
 
 ssize_t __real_write(int file, const void* bytes, size_t size);
@@ -115,6 +147,23 @@ int __wrap_fstat(int file, struct stat* status) { return fails("fstat") ? -1 : _
 int __real_stat(const char* path, struct stat* status);
 int __wrap_stat(const char* path, struct stat* status) {
   return fails("stat") ? -1 : __real_stat(path, status);
+}
+
+int __real_fstat64(int file, struct stat64* status);
+int __wrap_fstat64(int file, struct stat64* status) {
+  return fails("fstat") ? -1 : __real_fstat64(file, status);
+}
+
+int __real_stat64(const char* path, struct stat64* status);
+int __wrap_stat64(const char* path, struct stat64* status) {
+  return fails("stat") ? -1 : __real_stat64(path, status);
+}
+
+int __real_fdatasync(int file);
+int __wrap_fdatasync(int file) {
+  if (!fails("fsync")) return __real_fdatasync(file);
+  if (state.error != EINVAL) lose_half(file);
+  return -1;
 }
 
 int __real_fchmod(int file, mode_t mode);

@@ -47,6 +47,12 @@ void make_odd_clouds(const std::string& folder) {
   const std::string header =
       "ply\nformat ascii 1.0\nelement vertex 2\nproperty float x\nproperty float y\nproperty float "
       "z\nend_header\n";
+  const std::string with_faces =
+      replaced(ply, "end_header\n", "element face 2\nproperty list uchar int i\nend_header\n");
+  file("one_more.ply", replaced(with_faces, "vertex 40", "vertex 41") + "3 0 1 2\n3 1 2 3\n");
+  file("one_less.ply", replaced(with_faces, "vertex 40", "vertex 39") + "3 0 1 2\n3 1 2 3\n");
+  file("bad_faces.ply", with_faces + "3 0 1 2\n3 1\n");
+  file("huge_number.ply", replaced(header, "vertex 2", "vertex 1") + "1 2 1e39\n");
   file("comma.ply", header + "1 2 3\n4 0,5 6\n");
   file("fortran.ply", header + "1 2 3\n4 5 6.25D+00\n");
   file("comma.pcd", "FIELDS x y z\nPOINTS 2\nDATA ascii\n1 2 3\n4 0,5 6\n");
@@ -65,6 +71,13 @@ void make_other_kinds(const std::string& folder) {
   for (const char* name : {"torch.bin", "torch.json", "torch.ply"}) write_bytes(folder + "/" + name, torch);
   write_bytes(folder + "/index.json",
               R"({"metadata": {}, "weight_map": {"a": "m-1.safetensors", "b": "m-2.safetensors"}})");
+  for (const char* name :
+       {"message.bin", "message.ply", "message.safetensors", "message.json", "message.bundle"}) {
+    write_bytes(folder + "/" + name, "Entry not found");
+  }
+  write_bytes(folder + "/zero.json", read(folder, "tiny.json") + std::string("\0garbage", 8));
+  write_bytes(folder + "/far.bin", packed(1.0f) + packed(2.0f) + packed(3.0f) + packed(4.0f) + packed(1e9f) +
+                                       packed(0.0f) + packed(0.0f) + packed(0.0f));
   write_bytes(folder + "/array.ply", read(folder, "p.npy"));
   std::filesystem::create_directory(folder + "/results_lfs");
   write_bytes(folder + "/results_lfs/r.json", kLfsPointer);

@@ -3,11 +3,14 @@
 #include <sched.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "codegen/base/cpu_count.h"
 #include "codegen/base/json_text.h"
+#include "codegen/compile/entry.h"
 #include "llvm/Support/JSON.h"
 #include "tests/tools/folder.h"
 
@@ -40,6 +43,32 @@ TEST_F(CliSystem, AFullDiskIsNoFaultOfTheUsers) {
     EXPECT_EQ(finished.code, 1) << argument;
     EXPECT_EQ(finished.err, "minuet: the standard output cannot be written\n");
   }
+}
+
+/// The folder is past its limit, and these commands use no kernel of it.
+TEST_F(CliSystem, LookingAtACacheRemovesNothing) {
+  const std::string cache = folder_.path("cache"), limit = "MINUET_CACHE_MAX_BYTES=1 ";
+  const std::string shelf = cache + "/v" + std::to_string(kEntryFormat) + "/obj/ab";
+  std::filesystem::create_directories(shelf);
+  for (std::filesystem::path path = shelf; path != folder_.path("cache"); path = path.parent_path())
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  std::filesystem::permissions(cache, std::filesystem::perms::owner_all);
+  const std::string entries[] = {shelf + "/" + std::string(62, '0'), shelf + "/" + std::string(62, '1')};
+  const auto make_entries = [&] {
+    for (const std::string& entry : entries) std::ofstream(entry) << std::string(1000, 'e');
+  };
+  const auto left = [&] {
+    return std::count_if(std::begin(entries), std::end(entries),
+                         [](const std::string& entry) { return std::filesystem::exists(entry); });
+  };
+  for (const char* command : {"info", "tune show --device cpu --network sparseresnet21d", "tune list",
+                              "cache list", "cache verify", "cache stats", "cache inspect ab"}) {
+    make_entries();
+    exit_code(limit + tool_under_test() + " " + command + " --cache " + cache + " > /dev/null 2>&1");
+    EXPECT_EQ(left(), 2) << command;
+  }
+  EXPECT_EQ(exit_code(limit + run(" --cache " + cache + " > /dev/null")), 0);
+  EXPECT_EQ(left(), 0) << "a command that may use kernels keeps the limit";
 }
 
 TEST_F(CliSystem, ALimitOfAFilesSizeLeavesNothing) {

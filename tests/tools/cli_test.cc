@@ -457,7 +457,7 @@ TEST(Cli, BenchTakesTheUsersOwnClouds) {
   Finished finished = minuet(bench({"--cloud", five, "--columns", "5", "--voxel-size", "0.5", "--dtype",
                                     "fp32,fp16", "--output", folder.path("")}));
   EXPECT_EQ(finished.code, 0) << finished.err;
-  EXPECT_EQ(finished.err, "minuet: 1 points of '" + five + "' with NaN or infinite numbers were dropped\n");
+  EXPECT_EQ(finished.err, "minuet: 1 point of '" + five + "' with NaN or infinite numbers was dropped\n");
   for (const char* name : {"sparseresnet21d_fp32.json", "sparseresnet21d_fp16.json"}) {
     llvm::Expected<llvm::json::Value> value = parse_json(contents(folder.path(name)));
     ASSERT_TRUE(!!value) << llvm::toString(value.takeError());

@@ -167,6 +167,26 @@ TEST(NpyReader, RefusesHostileHeaders) {
           .empty());
 }
 
+TEST(NpyReader, ATypeHasOneMarkOfItsByteOrder) {
+  for (const char* type : {"><f4", "<>f4", "|<f4", "==f4", "!f4", "> f4", ">", ""}) {
+    EXPECT_THAT(error_of(read_npy(npy(dictionary(type, "(1, 3)"), values<float>({1, 2, 3})))),
+                HasSubstr("elements of type '" + std::string(type) + "' are not read"));
+  }
+  for (const char* type : {"<f4", "=f4", "|f4", "f4"}) {
+    EXPECT_EQ(points_of(read_npy(npy(dictionary(type, "(1, 3)"), values<float>({1, 2, 3})))),
+              (std::vector<Point>{{1, 2, 3, 0}}));
+  }
+}
+
+TEST(NpyReader, ErrorsNameTheNumberOfTheFile) {
+  const auto error = [](const char* type, const std::string& number) {
+    return error_of(read_npy(npy(dictionary(type, "(1, 3)"), number + std::string(16, '\0'))));
+  };
+  EXPECT_THAT(error("<u8", packed(~uint64_t{0})), HasSubstr("coordinate 18446744073709551615 in row 0"));
+  EXPECT_THAT(error("<u8", packed(uint64_t{1} << 63)), HasSubstr("coordinate 9223372036854775808 in row 0"));
+  EXPECT_THAT(error("<i8", packed(int64_t{-5000000000})), HasSubstr("coordinate -5000000000 in row 0"));
+}
+
 TEST(NpyReader, TruncatedAndMutated) {
   const std::string file = npy(dictionary("<f4", "(2, 3)"), values<float>({1, 2, 3, 4, 5, 6}));
   expect_truncations_refused([](llvm::StringRef bytes) { return read_npy(bytes); }, file, file.size());

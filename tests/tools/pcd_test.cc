@@ -119,6 +119,33 @@ TEST(PcdReader, ACompressedCloudThatReallyShrinks) {
   EXPECT_EQ(points_of(read_pcd(file)), std::vector<Point>(10000, Point{0, 1, 2, 0}));
 }
 
+/// Whatever the form of its data is, a cloud of no points has its fields.
+TEST(PcdReader, ACloudOfNoPointsHasItsFields) {
+  for (const char* form : {"ascii", "binary", "binary_compressed"}) {
+    SCOPED_TRACE(form);
+    const std::string body = form == std::string("binary_compressed") ? std::string(8, '\0') : "";
+    llvm::Expected<Cloud> cloud = read_pcd("FIELDS x y z i\nSIZE 8 4 4 4\nTYPE F F F F\nPOINTS 0\nDATA " +
+                                           std::string(form) + "\n" + body);
+    ASSERT_TRUE(!!cloud) << llvm::toString(cloud.takeError());
+    EXPECT_EQ(cloud->count(), 0);
+    EXPECT_EQ(cloud->columns, "x y z <- fields x y z, intensity <- none (0)");
+    EXPECT_THAT(cloud->no_intensity, HasSubstr("--intensity-field"));
+    ASSERT_EQ(cloud->attributes.size(), 1u);
+    EXPECT_EQ(cloud->attributes[0].name, "i");
+    EXPECT_EQ(cloud->position_types[1], Scalar::F32);
+  }
+}
+
+TEST(PcdReader, SizesThatDisagreeAreToldByTheirLines) {
+  const auto error = [](const std::string& lines) {
+    return error_of(read_pcd("FIELDS x y z\n" + lines + "DATA ascii\n1 2 3\n4 5 6\n"));
+  };
+  EXPECT_EQ(error("WIDTH 0\nHEIGHT 1\nPOINTS 2\n"),
+            "POINTS is 2, but WIDTH 0 times HEIGHT 1 is 0; correct one of the lines");
+  EXPECT_EQ(error("WIDTH 3\nHEIGHT 2\nPOINTS 2\n"),
+            "POINTS is 2, but WIDTH 3 times HEIGHT 2 is 6; correct one of the lines");
+}
+
 TEST(PcdReader, PaddingIsNoAttribute) {
   llvm::Expected<Cloud> cloud = read_pcd(
       "VERSION 0.7\nFIELDS x y z _ ring\nSIZE 4 4 4 1 1\nTYPE F F F U U\nCOUNT 1 1 1 4 1\nWIDTH 1\nHEIGHT 1\n"
@@ -140,7 +167,7 @@ TEST(PcdReader, RefusesBrokenHeaders) {
   EXPECT_THAT(changed("SIZE 4 2 8 4 4", "SIZE 4 2 3 4 4"), HasSubstr("F3"));
   EXPECT_THAT(changed("COUNT 1 2", "COUNT 1 -2"), HasSubstr("COUNT"));
   EXPECT_THAT(changed("FIELDS x", "FIELDS a"), HasSubstr("x, y and z"));
-  EXPECT_THAT(changed("POINTS 2", "POINTS 3"), HasSubstr("3 points"));
+  EXPECT_THAT(changed("POINTS 2", "POINTS 3"), HasSubstr("POINTS is 3"));
   EXPECT_THAT(changed("WIDTH 2", "WIDTH two"), HasSubstr("WIDTH"));
   EXPECT_THAT(changed("DATA ascii", "DATA morse"), HasSubstr("morse"));
   EXPECT_THAT(changed("VERSION", "VERSUS"), HasSubstr("not a PCD"));
@@ -257,7 +284,7 @@ TEST(PcdReader, TheIntensityByName) {
   llvm::Expected<Cloud> cloud = read_pcd(file);
   ASSERT_TRUE(!!cloud) << llvm::toString(cloud.takeError());
   EXPECT_EQ(cloud->points[0][3], 0);
-  EXPECT_THAT(cloud->no_intensity, HasSubstr("none of the fields i is taken"));
+  EXPECT_THAT(cloud->no_intensity, HasSubstr("Choose one of i with --intensity-field."));
   EXPECT_EQ(points_of(read_pcd(file, "I")), kPoints);
   EXPECT_THAT(error_of(read_pcd(file, "ring")), HasSubstr("there is no such field among x, y, z, i"));
   EXPECT_EQ(points_of(read_pcd(kAsciiPcd, "normal_1")),

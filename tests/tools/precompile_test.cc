@@ -152,7 +152,7 @@ TEST_F(Precompile, AWrongFlagIsOneSentence) {
       {{"precompile", "--tuned"}, "are for sm_90a: `minuet tune run` measures"},
       {{"cache"}, "subcommand"},
       {{"cache", "list", "--cache", folder_->path("none")}, "there is no cache folder"},
-      {{"cache", "list", "--bundle", network_}, "is no bundle"}};
+      {{"cache", "list", "--bundle", network_}, "it is JSON text, not a bundle"}};
   for (const auto& [words, reason] : cases) {
     Words all = words;
     if (words[0] == "precompile") all.insert(all.end(), {"--cache", folder_->path("other")});

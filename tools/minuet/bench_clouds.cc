@@ -79,8 +79,9 @@ llvm::Error check_names(const std::vector<std::string>& names, const BenchFiles&
     for (const KnownCloud& known : kKnownClouds) all += (all.empty() ? "" : ", ") + std::string(known.name);
     return bad_input("the cloud '{0}' is none of {1}, and there is no such file", name, all);
   }
-  if (any_file || (files.voxel_size.empty() && !files.columns.columns)) return llvm::Error::success();
-  return bad_input("--voxel-size and --columns are for files, and --cloud names none");
+  if (any_file || (files.voxel_size.empty() && !files.columns.any())) return llvm::Error::success();
+  return bad_input(
+      "--voxel-size, --columns, --intensity-column and --intensity-field are for files, and no cloud is one");
 }
 
 llvm::Expected<BenchCloud> open_known(const KnownCloud& known, const BenchFiles& files) {
@@ -118,6 +119,7 @@ llvm::Expected<BenchCloud> open_file(const std::string& path, const BenchFiles& 
     return bad_input("'{0}' holds voxels, and the benchmark turns points: give it a cloud of points", path);
   }
   cloud.notes = std::move(read.warnings);
+  if (!read.no_intensity.empty()) cloud.notes.push_back(std::move(read.no_intensity));
   cloud.points = std::move(read.points);
   const size_t all = cloud.points.size();
   llvm::erase_if(cloud.points, [](const Point& point) {
@@ -125,13 +127,16 @@ llvm::Expected<BenchCloud> open_file(const std::string& path, const BenchFiles& 
   });
   if (cloud.points.empty()) return bad_input("'{0}' has no point without NaN or infinite numbers", path);
   if (cloud.points.size() < all) {
-    cloud.notes.push_back(llvm::formatv("{0} points of '{1}' with NaN or infinite numbers were dropped",
-                                        all - cloud.points.size(), path));
+    const size_t dropped = all - cloud.points.size();
+    cloud.notes.push_back(llvm::formatv("{0} of '{1}' with NaN or infinite numbers {2} dropped",
+                                        counted(static_cast<int64_t>(dropped), "point"), path,
+                                        dropped == 1 ? "was" : "were"));
   }
-  MINUET_ASSIGN(const Frame frame,
-                choose_frame(cloud.points, read.position_types, std::nullopt, cloud.voxel_size));
+  llvm::Expected<Frame> frame =
+      choose_frame(cloud.points, read.position_types, std::nullopt, cloud.voxel_size);
+  if (!frame) return in_file(path, frame.takeError());
   for (Point& point : cloud.points) {
-    for (size_t axis = 0; axis < 3; ++axis) point[axis] -= frame.origin[axis];
+    for (size_t axis = 0; axis < 3; ++axis) point[axis] -= frame->origin[axis];
   }
   return cloud;
 }

@@ -1,6 +1,7 @@
 // Errors of the tool: one sentence for the user and the exit code that goes with it.
 #pragma once
 
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <system_error>
@@ -53,6 +54,15 @@ inline constexpr double kLargestFloat = static_cast<double>(std::numeric_limits<
 
 /// As many digits as tell float32 numbers apart.
 inline std::string digits(double value) { return general_text(value, 9); }
+
+/// Returns "1 point", "2 points" and the like.
+inline std::string counted(int64_t count, llvm::StringRef noun) {
+  return (std::to_string(count) + " " + noun + (count == 1 ? "" : "s")).str();
+}
+/// Returns "1 byte follows", "2 bytes follow" and the like.
+inline std::string bytes_follow(uint64_t count) {
+  return counted(static_cast<int64_t>(count), "byte") + (count == 1 ? " follows" : " follow");
+}
 
 /// The same exit code with `change`d text.
 template <class Change>

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "codegen/base/number_text.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "tests/support/clouds.h"
@@ -51,6 +52,30 @@ llvm::Expected<VoxelCloud> pair_with_features(const Cloud& cloud, const std::str
   return with_features(cloud, std::move(*features), static_cast<int>(columns));
 }
 
+/// Makes the voxels and their features of the cloud, for the voxel size of the frame. Errors do not name the
+/// cloud's file.
+llvm::Error voxelize_input(const InputOptions& options, Input& input) {
+  const Cloud& cloud = input.cloud;
+  const VoxelSize voxel_size = input.frame.voxel_size;
+  if (cloud.is_voxels) {
+    MINUET_ASSIGN(input.frame, choose_frame(centres_of(cloud, voxel_size), cloud.position_types,
+                                            options.origin, voxel_size));
+    input.voxels = features_from_centres(cloud, voxel_size, input.frame.origin);
+    return llvm::Error::success();
+  }
+  const auto start = std::chrono::steady_clock::now();
+  MINUET_ASSIGN(input.frame, choose_frame(cloud.points, cloud.position_types, options.origin, voxel_size));
+  MINUET_ASSIGN(input.voxels, voxelize(cloud.points, voxel_size, options.skip_invalid, input.frame.origin));
+  const int64_t skipped = input.voxels.skipped;
+  if (skipped > 0) {
+    std::fprintf(stderr, "minuet: %s with NaN or infinite numbers %s dropped\n",
+                 counted(skipped, "point").c_str(), skipped == 1 ? "was" : "were");
+  }
+  const auto taken = std::chrono::steady_clock::now() - start;
+  input.voxelize_ms = std::chrono::duration<double, std::milli>(taken).count();
+  return llvm::Error::success();
+}
+
 llvm::Error check_fit(const VoxelCloud& voxels, const minuet_plan_info& network, bool own_features) {
   if (voxels.ndim != network.ndim) {
     return bad_input("the network has {0} dimensions and the cloud {1}: give --coordinates and --features",
@@ -67,14 +92,29 @@ llvm::Error check_fit(const VoxelCloud& voxels, const minuet_plan_info& network,
       network.in_channels);
 }
 
+/// Replaces the decimal commas of a list such as 0,05 or 0,05,0,05,0,1 by points. Returns nothing where the
+/// words are no such list.
+std::string with_decimal_points(llvm::ArrayRef<llvm::StringRef> words) {
+  const auto is_digits = [](llvm::StringRef word) {
+    return !word.empty() && word.find_first_not_of("0123456789") == llvm::StringRef::npos;
+  };
+  if (words.size() % 2 != 0 || !llvm::all_of(words, is_digits)) return "";
+  std::string text;
+  for (size_t i = 0; i < words.size(); i += 2) {
+    text += (text.empty() ? "" : ",") + words[i].str() + "." + words[i + 1].str();
+  }
+  return text;
+}
+
 }  // namespace
 
 llvm::Expected<VoxelSize> parse_voxel_size(const std::string& text) {
   llvm::SmallVector<llvm::StringRef, 4> words;
   llvm::StringRef(text).split(words, ',');
   if (words.size() != 1 && words.size() != 3) {
-    return bad_input("--voxel-size '{0}' has {1} numbers: give one, or one each for x, y and z", text,
-                     words.size());
+    const std::string with_point = with_decimal_points(words);
+    return bad_input("--voxel-size '{0}' has {1} numbers: give one, or one each for x, y and z{2}", text,
+                     words.size(), with_point.empty() ? "" : "; a decimal comma? Write " + with_point);
   }
   VoxelSize size;
   for (size_t axis = 0; axis < 3; ++axis) {
@@ -139,20 +179,9 @@ llvm::Expected<Input> load_input(const InputOptions& options, const minuet_plan_
   }
   if (own_features) {
     MINUET_ASSIGN(input.voxels, pair_with_features(cloud, options.features));
-  } else if (cloud.is_voxels) {
-    MINUET_ASSIGN(input.frame, choose_frame(centres_of(cloud, voxel_size), cloud.position_types,
-                                            options.origin, voxel_size));
-    input.voxels = features_from_centres(cloud, voxel_size, input.frame.origin);
-  } else {
-    const auto start = std::chrono::steady_clock::now();
-    MINUET_ASSIGN(input.frame, choose_frame(cloud.points, cloud.position_types, options.origin, voxel_size));
-    MINUET_ASSIGN(input.voxels, voxelize(cloud.points, voxel_size, options.skip_invalid, input.frame.origin));
-    if (input.voxels.skipped > 0) {
-      std::fprintf(stderr, "minuet: %lld points with NaN or infinite numbers were dropped\n",
-                   static_cast<long long>(input.voxels.skipped));
-    }
-    const auto taken = std::chrono::steady_clock::now() - start;
-    input.voxelize_ms = std::chrono::duration<double, std::milli>(taken).count();
+  } else if (llvm::Error error = voxelize_input(options, input)) {
+    const std::string& path = options.coordinates.empty() ? options.cloud : options.coordinates;
+    return path.empty() ? std::move(error) : in_file(path, std::move(error));
   }
   MINUET_TRY(check_fit(input.voxels, network, own_features));
   return input;

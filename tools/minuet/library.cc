@@ -3,14 +3,13 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "codegen/base/file_kind.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "minuet/tuning.h"
 #include "tools/minuet/convert.h"
 #include "tools/minuet/error.h"
-#include "tools/minuet/readers/scalar.h"
+#include "tools/minuet/readers/wrong_file.h"
 
 namespace minuet::tool {
 namespace {
@@ -32,16 +31,6 @@ llvm::Expected<minuet_weights_order> parse_order(llvm::StringRef flag) {
   }
   return bad_input("the weights order '{0}' is none of minuet, minkowski, torchsparse, spconv, spconv-xyz",
                    flag);
-}
-
-/// The text of a JSON file. Another kind of file is refused here, because the library's texts end at a zero
-/// byte.
-llvm::Expected<std::string> read_json_text(const std::string& path, const char* wanted) {
-  MINUET_ASSIGN(const auto file, read_file(path));
-  if (llvm::Error error = refuse_other_file(file->getBuffer(), FileKind::Json, wanted)) {
-    return in_file(path, user_error(take_status(std::move(error)).message()));
-  }
-  return file->getBuffer().str();
 }
 
 llvm::Expected<minuet_map_method> parse_map_method(llvm::StringRef flag) {
@@ -138,6 +127,7 @@ llvm::Expected<ContextHandle> open_context(const ContextChoice& choice) {
   options.trace = choice.trace ? 1 : 0;
   if (choice.must_jit) options.jit = MINUET_JIT_ON;
   options.cpu_threads = choice.threads;
+  if (choice.only_looks) options.cache_max_bytes = UINT64_MAX;
   minuet_context* context = nullptr;
   MINUET_TRY(check(minuet_context_create(&options, &context)));
   return ContextHandle(context);
@@ -166,7 +156,7 @@ llvm::Expected<DeviceHandle> open_device(minuet_context* context, const DeviceCh
   MINUET_TRY(check(minuet_device_query(device, &info)));
   facts = {info.name, info.description, info.arch, info.memory_bytes};
   if (choice.threads > 0 && !facts.is_cpu()) {
-    return bad_input("--threads is for the CPU device, and this is {0}: add --device cpu, or leave it away",
+    return bad_input("--threads is for the CPU device, and this is {0}: add --device cpu, or omit it",
                      facts.name);
   }
   return handle;

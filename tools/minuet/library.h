@@ -58,7 +58,7 @@ struct DeviceFacts {
   bool is_cpu() const { return name == "cpu"; }
 };
 
-/// What the flags of a device say.
+/// The values of the flags that choose a device.
 struct DeviceChoice {
   std::string name;  ///< "cuda:N" or "cpu"; empty: cuda:0 where usable, else cpu
   int threads = 0;   ///< of the CPU device; 0: the library decides
@@ -66,7 +66,7 @@ struct DeviceChoice {
 /// As minuet_context_options takes cpu_threads.
 inline constexpr int kMostThreads = 4096;
 
-/// What the flags of a network say.
+/// The values of the flags that choose a network.
 struct NetworkChoice {
   std::string network = "minkunet42";  ///< a shipped name or a JSON file
   std::vector<int32_t> channels;       ///< empty: as described
@@ -80,7 +80,7 @@ struct NetworkChoice {
   std::string dataflow;  ///< "fused"; empty: by what is expected to be faster
 };
 
-/// What the flags of an execution say.
+/// The values of the flags that choose an execution.
 struct ExecutionChoice {
   bool keep_first_duplicate = false;
   std::string maps;     ///< "indexed"; empty: as the library chooses
@@ -104,10 +104,11 @@ struct KernelFacts {
 
 /// The library's warnings go to stderr.
 struct ContextChoice {
-  std::string cache;      ///< folder; empty: the library's default
-  bool trace = false;     ///< times are kept for minuet_context_write_trace
-  bool must_jit = false;  ///< whatever MINUET_NO_JIT says
-  int threads = 0;        ///< of the CPU device
+  std::string cache;        ///< folder; empty: the library's default
+  bool trace = false;       ///< times are kept for minuet_context_write_trace
+  bool must_jit = false;    ///< whatever MINUET_NO_JIT says
+  int threads = 0;          ///< of the CPU device
+  bool only_looks = false;  ///< The command uses no kernel, so none may be removed from the folder.
 };
 llvm::Expected<ContextHandle> open_context(const ContextChoice& choice);
 /// --cache, else MINUET_CACHE_DIR, as an absolute path; empty where neither is given.

@@ -186,11 +186,7 @@ void add_bench(CLI::App& bench, Arguments& arguments) {
       .add_option("--voxel-size", arguments.file_voxel_size,
                   "edge of a voxel in metres, or its edges along x, y and z, for files; default: 0.1")
       ->type_name("M|X,Y,Z");
-  bench
-      .add_option("--columns", arguments.file_columns, "float32 numbers in a row of a .bin file; default: 4")
-      ->type_name("N")
-      ->transform(kDecimal)
-      ->check(CLI::Range(3, 1024));
+  add_file_columns(bench, arguments.file_columns);
   bench
       .add_option("--data", arguments.data,
                   "folder of the real clouds; default: MINUET_SHARED/data, ../shared/data")

@@ -34,7 +34,7 @@ struct TuneOptions {
   // run
   std::vector<std::string> clouds;
   std::string data, voxel_size;  ///< empty: the default folder; 0.1
-  std::optional<int> columns;
+  ColumnOptions columns;
   double budget = 0;  ///< seconds; 0: the library's default
   bool exhaustive = false;
   int repeat = 0;  ///< 0: the library decides
@@ -74,9 +74,9 @@ struct Arguments {
   std::vector<std::string> networks, dtypes, clouds;
   std::string data, commit;
   std::string file_voxel_size;  ///< of clouds that are the user's files; empty: 0.1
-  std::optional<int> file_columns;
-  int variants = 0;  ///< 0: 16 on a GPU, 2 on the CPU
-  int warm_up = 0;   ///< 0: 20 on a GPU, 1 on the CPU
+  ColumnOptions file_columns;   ///< of the same clouds
+  int variants = 0;             ///< 0: 16 on a GPU, 2 on the CPU
+  int warm_up = 0;              ///< 0: 20 on a GPU, 1 on the CPU
   // precompile
   std::string tuning;              ///< folder of tuning results; empty: the cache's
   std::vector<std::string> archs;  ///< empty: sm_90a, or as recorded

@@ -18,6 +18,23 @@ const CLI::Validator kFinite(
 
 }  // namespace
 
+void add_file_columns(CLI::App& app, ColumnOptions& columns) {
+  app.add_option("--columns", columns.columns, "float32 numbers in a row of a .bin file; default: 4")
+      ->type_name("N")
+      ->transform(kDecimal)
+      ->check(CLI::Range(3, 1024));
+  app.add_option(
+         "--intensity-column", columns.intensity_column,
+         "which column of a .bin or .npy file is the intensity; default: 3 of 4 or 5 columns, else none")
+      ->type_name("N")
+      ->transform(kDecimal)
+      ->check(CLI::Range(3, 1023));
+  app.add_option("--intensity-field", columns.intensity_field,
+                 "which field of a .ply or .pcd file is the intensity, in any case; default: intensity, "
+                 "reflectivity or scalar_intensity")
+      ->type_name("NAME");
+}
+
 void add_cloud(CLI::App& app, InputOptions& input) {
   app.add_option("CLOUD", input.cloud, "point-cloud file: .bin, .ply, .pcd or .npy")->type_name("FILE");
   CLI::Option* const synthetic = app.add_option("--synthetic", input.synthetic,
@@ -34,6 +51,7 @@ void add_cloud(CLI::App& app, InputOptions& input) {
          "(and three quarters of it wide); default: lidar 200, room 8, object 1, random 40")
       ->type_name("E")
       ->needs(synthetic)
+      ->transform(kNumber)
       ->check(CLI::Range(1e-3, 1e6));
   app.add_option("--seed", input.seed, "seed of the generated cloud")
       ->needs(synthetic)
@@ -41,20 +59,7 @@ void add_cloud(CLI::App& app, InputOptions& input) {
       ->check(kWholeNumber)
       ->capture_default_str()
       ->type_name("S");
-  app.add_option("--columns", input.columns.columns, "float32 numbers in a row of a .bin file; default: 4")
-      ->type_name("N")
-      ->transform(kDecimal)
-      ->check(CLI::Range(3, 1024));
-  app.add_option(
-         "--intensity-column", input.columns.intensity_column,
-         "which column of a .bin or .npy file is the intensity; default: 3 of 4 or 5 columns, else none")
-      ->type_name("N")
-      ->transform(kDecimal)
-      ->check(CLI::Range(3, 1023));
-  app.add_option("--intensity-field", input.columns.intensity_field,
-                 "which field of a .ply or .pcd file is the intensity, in any case; default: intensity, "
-                 "reflectivity or scalar_intensity")
-      ->type_name("NAME");
+  add_file_columns(app, input.columns);
   app.add_option("--voxel-size", input.voxel_size, "edge of a voxel in metres, or its edges along x, y and z")
       ->capture_default_str()
       ->type_name("M|X,Y,Z");
@@ -93,7 +98,7 @@ llvm::Error check_cloud(const InputOptions& input) {
   if (sources == 0) return bad_input("no cloud: name a file, or use --synthetic or, of run, --coordinates");
   if (sources > 1) return bad_input("CLOUD, --coordinates and --synthetic exclude each other");
   const ColumnOptions& columns = input.columns;
-  if (input.cloud.empty() && (columns.columns || columns.intensity_column || columns.intensity_field)) {
+  if (input.cloud.empty() && columns.any()) {
     return bad_input("--columns, --intensity-column and --intensity-field are for a CLOUD of a file");
   }
   return llvm::Error::success();

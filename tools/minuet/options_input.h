@@ -7,6 +7,9 @@
 
 namespace minuet::tool {
 
+/// Adds the flags that say how the rows of a cloud's file are read: --columns, --intensity-column and
+/// --intensity-field.
+void add_file_columns(CLI::App& app, ColumnOptions& columns);
 /// A file or a generated cloud, and its voxels.
 void add_cloud(CLI::App& app, InputOptions& input);
 /// Voxels that somebody else made, with their features, instead.

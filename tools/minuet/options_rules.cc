@@ -2,8 +2,10 @@
 
 #include <charconv>
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "tools/minuet/error.h"
+#include "tools/minuet/readers/scalar.h"
 
 namespace minuet::tool {
 namespace {
@@ -32,6 +34,11 @@ std::vector<std::string> known_words(const CLI::App& app, bool flags) {
   return words;
 }
 
+/// Returns "'abc' is no number", with a question where a decimal comma or the like is likely.
+std::string parse_error(llvm::StringRef text) {
+  return llvm::toString(parse_value(text, Scalar::F64).takeError());
+}
+
 }  // namespace
 
 const CLI::Validator kWholeNumber(
@@ -43,10 +50,20 @@ const CLI::Validator kWholeNumber(
     },
     "");
 
+const CLI::Validator kNumber(
+    [](std::string& text) { return text.empty() || parse_double(text) ? std::string() : parse_error(text); },
+    "");
+
 const CLI::Validator kDecimal(
     [](std::string& text) {
+      const llvm::StringRef digits = llvm::StringRef(text).ltrim('-');
+      if (text.empty()) return std::string();  // refuse_empty_values() refuses it.
+      if (digits.empty() || text.size() > digits.size() + 1 ||
+          digits.find_first_not_of("0123456789") != llvm::StringRef::npos) {
+        const bool is_other_number = parse_double(text) || llvm::isDigit(text.front());
+        return is_other_number ? "'" + text + "' is no whole number in decimal" : parse_error(text);
+      }
       if (text.size() < 2 || text[0] != '0') return std::string();
-      if (text[1] < '0' || text[1] > '9') return "'" + text + "' is no whole number in decimal";
       const size_t first = text.find_first_not_of('0');
       text.erase(0, first == std::string::npos ? text.size() - 1 : first);
       return std::string();

@@ -8,12 +8,15 @@
 
 namespace minuet::tool {
 
-/// Of a flag that takes a count or a seed: digits only, and what 64 bits hold.
+/// Checks a flag that takes a count or a seed: digits only, and what 64 bits hold.
 extern const CLI::Validator kWholeNumber;
 
-/// For transform() of a flag that becomes an integer: drops leading zeros, by which CLI11 knows octal
-/// numbers.
+/// Transforms the value of a flag that becomes an integer: refuses other words, and drops leading zeros, by
+/// which CLI11 knows octal numbers.
 extern const CLI::Validator kDecimal;
+
+/// Transforms the value of a flag that becomes a real number: refuses other words and changes nothing.
+extern const CLI::Validator kNumber;
 
 /// `--flag ""` is an error, for every flag of the command and of those below it.
 void refuse_empty_values(CLI::App& app);

@@ -4,7 +4,7 @@
 
 #include "codegen/base/json_text.h"
 #include "tools/minuet/error.h"
-#include "tools/minuet/readers/scalar.h"
+#include "tools/minuet/readers/wrong_file.h"
 
 namespace minuet::tool {
 namespace {
@@ -35,8 +35,8 @@ std::optional<Colour> parse_colour(const llvm::json::Value& value) {
 }  // namespace
 
 llvm::Expected<Palette> Palette::read(const std::string& path) {
-  MINUET_ASSIGN(const auto file, read_file(path));
-  llvm::Expected<llvm::json::Value> value = parse_json(file->getBuffer());
+  MINUET_ASSIGN(const std::string text, read_json_text(path, "a palette"));
+  llvm::Expected<llvm::json::Value> value = parse_json(text);
   if (!value) return bad_input("'{0}' is no JSON: {1}", path, llvm::toString(value.takeError()));
   Palette palette;
   palette.path_ = path;

@@ -62,11 +62,11 @@ llvm::Expected<std::vector<int32_t>> read_labels(const std::string& path, const 
   std::vector<int32_t> labels;
   labels.reserve(row_of.size());
   for (const int64_t row : row_of) {
-    const int64_t label =
-        row < 0 ? -1 : decode_integer(array->type, array->data.data() + row * bytes, array->big_endian);
+    const char* const place = array->data.data() + row * bytes;
+    const int64_t label = row < 0 ? -1 : decode_integer(array->type, place, array->big_endian);
     if (label < -1 || label > std::numeric_limits<int32_t>::max()) {
       return bad_input("'{0}': the label {1} in row {2} is neither -1, for none, nor from 0 to 2147483647",
-                       path, label, row);
+                       path, scalar_text(array->type, place, array->big_endian), row);
     }
     labels.push_back(static_cast<int32_t>(label));
   }

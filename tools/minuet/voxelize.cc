@@ -70,13 +70,15 @@ llvm::Error voxel_of(const Position& position, int64_t row, const std::array<flo
 }  // namespace
 
 llvm::Error check_voxel_size(const VoxelSize& voxel_size) {
-  for (const double size : voxel_size) {
-    const float stored = static_cast<float>(size);
+  const bool is_cubic = voxel_size[0] == voxel_size[1] && voxel_size[1] == voxel_size[2];
+  for (size_t axis = 0; axis < 3; ++axis) {
+    const float stored = static_cast<float>(voxel_size[axis]);
     if (std::isfinite(stored) && stored > 0) continue;
     return bad_input(
-        "the voxel size (--voxel-size) must be a positive number of metres that float32 can hold, and it is "
-        "{0}",
-        digits(size));
+        "the voxel size (--voxel-size) must be a positive number of metres that float32 can hold, and {0}it "
+        "is "
+        "{1}",
+        is_cubic ? "" : std::string("along ") + "xyz"[axis] + " ", digits(voxel_size[axis]));
   }
   return llvm::Error::success();
 }

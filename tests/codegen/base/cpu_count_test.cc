@@ -55,6 +55,72 @@ std::vector<File> quota1(const std::string& group, const std::string& quota, con
   return {{folder + "/cpu.cfs_quota_us", quota}, {folder + "/cpu.cfs_period_us", period}};
 }
 
+/// Makes a line of mountinfo that mounts a group of version 2.
+std::string mount2(const std::string& group, const std::string& folder) {
+  return "29 23 0:26 " + group + " " + folder + " rw,nosuid shared:9 - cgroup2 cgroup2 rw\n";
+}
+
+/// Makes a line of mountinfo that mounts a group of version 1 with the controller cpu.
+std::string mount1(const std::string& group, const std::string& folder) {
+  return "29 25 0:26 " + group + " " + folder + " rw - cgroup cgroup rw,cpu,cpuacct\n";
+}
+
+/// Several mounts show groups of one hierarchy, and only one of them shows the process's own group.
+std::vector<Case> cases_of_mounts() {
+  const std::string at = "sys/fs/cgroup", host = "host/sys/fs/cgroup";
+  const std::string own = mount2("/", "/sys/fs/cgroup"), parents = mount2("/../..", "/host/sys/fs/cgroup");
+  const std::string foreign = mount2("/other", "/foreign");
+  const auto machine = [](const std::string& groups, const std::string& mounts, std::vector<File> files) {
+    files.push_back({"proc/self/cgroup", groups});
+    files.push_back({"proc/self/mountinfo", mounts});
+    return files;
+  };
+  const auto quota1_at = [](const std::string& folder, const std::string& quota) -> std::vector<File> {
+    return {{folder + "/cpu.cfs_quota_us", quota}, {folder + "/cpu.cfs_period_us", "100000\n"}};
+  };
+  const File two = {at + "/cpu.max", "200000 100000\n"};
+  const File one_on_host = {host + "/cpu.max", "100000 100000\n"};
+  const File one_of_other = {"foreign/cpu.max", "100000 100000\n"};
+  const std::string other1 = mount1("/other", "/foreign"), root1 = mount1("/", "/sys/fs/cgroup/cpu");
+  return {
+      {"the host's groups first", machine("0::/\n", parents + own, {two, one_on_host}), 2},
+      {"the host's groups last", machine("0::/\n", own + parents, {two, one_on_host}), 2},
+      {"the host's groups, and no quota of its own", machine("0::/\n", parents + own, {one_on_host}),
+       kMachine},
+      {"another's quota first", machine("0::/a\n", foreign + own, {one_of_other}), kMachine},
+      {"another's quota last", machine("0::/a\n", own + foreign, {one_of_other}), kMachine},
+      {"its own quota behind another's mount",
+       machine("0::/a\n", foreign + own, {{at + "/a/cpu.max", "300000 100000\n"}}), 3},
+      {"the mount that shows the group more closely",
+       machine("0::/pods/a\n", mount2("/", "/all") + mount2("/pods", "/pods") + mount2("/pods/a/b", "/b"),
+               {{"pods/a/cpu.max", "300000 100000\n"}, {"b/cpu.max", "100000 100000\n"}}),
+       3},
+      {"of two that show the same the usual one",
+       machine("0::/a\n", mount2("/", "/copy") + own + mount2("/", "/late"),
+               {{at + "/a/cpu.max", "300000 100000\n"}}),
+       3},
+      {"a container's group by its host's name, beside another mount",
+       machine("0::/kubepods/pod7\n", foreign + mount2("/../x", "/sys/fs/cgroup") + mount2("/b", "/late"),
+               {two, one_of_other}),
+       2},
+      {"beside the namespace, shown by the parents' mount",
+       machine("0::/../beside\n", own + mount2("/..", "/up"),
+               {{"up/beside/cpu.max", "300000 100000\n"}, two}),
+       3},
+      {"a group whose name begins with points",
+       machine("0::/..a\n", own, {{at + "/..a/cpu.max", "300000 100000\n"}}), 3},
+      {"version 1, another's quota first",
+       machine("3:cpu,cpuacct:/a\n", other1 + root1, quota1_at("foreign", "100000\n")), kMachine},
+      {"version 1, its own behind another's mount",
+       machine("3:cpu,cpuacct:/a\n", other1 + root1, quota1_at(at + "/cpu/a", "300000\n")), 3},
+      {"version 1, a container whose host's groups are mounted too",
+       machine("3:cpu,cpuacct:/docker/7\n",
+               mount1("/", "/host/cpu") + mount1("/docker/7", "/sys/fs/cgroup/cpu"),
+               quota1_at(at + "/cpu", "200000\n")),
+       2},
+  };
+}
+
 std::vector<Case> cases() {
   const std::string at = "sys/fs/cgroup";
   const std::string container =  // what is mounted is the container's group, by its name on the host
@@ -141,8 +207,8 @@ std::vector<Case> cases() {
   };
 }
 
-TEST(CpuCount, TheLeastQuotaOnTheWayToTheRoot) {
-  for (const Case& test : cases()) {
+void expect_cpus(const std::vector<Case>& cases) {
+  for (const Case& test : cases) {
     const TemporaryFolder root;
     for (const File& file : test.files) {
       const std::filesystem::path path = root / file.name;
@@ -153,6 +219,9 @@ TEST(CpuCount, TheLeastQuotaOnTheWayToTheRoot) {
     EXPECT_EQ(limit_by_groups(1, root.path()), 1) << test.what;
   }
 }
+
+TEST(CpuCount, TheLeastQuotaOnTheWayToTheRoot) { expect_cpus(cases()); }
+TEST(CpuCount, TheMountThatShowsTheGroup) { expect_cpus(cases_of_mounts()); }
 
 TEST(CpuCount, MountsAreReadFieldByField) {
   const std::vector<GroupMount> mounts = parse_group_mounts(

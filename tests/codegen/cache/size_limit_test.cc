@@ -116,7 +116,8 @@ TEST(SizeLimit, WithinItNoEntryIsLookedAt) {
   EXPECT_EQ(size->entries, 22u);
 }
 
-/// Of an older version's folder, of a process that was killed, of a full disk.
+/// The record may be missing or damaged: an older version made the folder, a process was killed, or the disk
+/// was full.
 TEST(SizeLimit, WithoutAGoodRecordTheEntriesAreLookedAtOnce) {
   const TemporaryFolder folder;
   compile(*open_limited(folder.path(), 0), 0, 20);
@@ -155,6 +156,23 @@ TEST(SizeLimit, WhoMayNotChangeTheFolderRemovesNothing) {
   compile(*open_limited(folder.path(), 0), 0, 40);
   open_limited(folder.path(), kLimit, real_file_system(), /*no_jit=*/true);
   EXPECT_THAT(entries_in(folder.path()), SizeIs(40));
+}
+
+/// Commands that only look at a folder open it so. This one is past its limit and has no record of its size.
+TEST(SizeLimit, WithoutALimitNothingIsRemovedOrLookedAt) {
+  const TemporaryFolder folder;
+  compile(*open_limited(folder.path(), 0), 0, 40);
+  const std::string version = folder / ("v" + std::to_string(kEntryFormat));
+  fs::remove(version + "/size");
+  for (const std::string& file : entries_in(folder.path())) set_age(file, std::chrono::hours(300));
+  set_age(version + "/pruned", std::chrono::hours(300));
+  CountingFileSystem system;
+  auto cache = open_limited(folder.path(), kNoByteLimit, system);
+  EXPECT_EQ(system.lists, 0);
+  cache.reset();
+  EXPECT_EQ(system.lists, 0);
+  EXPECT_THAT(entries_in(folder.path()), SizeIs(40));
+  EXPECT_FALSE(fs::exists(version + "/size"));
 }
 
 TEST(SizeLimit, AChildOfAForkHasPublishedNothing) {

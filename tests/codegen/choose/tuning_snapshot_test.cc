@@ -84,8 +84,8 @@ TEST(TuningSnapshot, R34_EntriesOfOtherEnvironmentsAreLeftOut) {
   EXPECT_EQ(choices_text(&snapshot), choices_text(nullptr));
 }
 
-/// Its own architecture in every spelling, and no other: not an elder's of the same major, whose code it
-/// runs.
+/// Results serve the architecture that they were measured on, in every spelling, and no other. That a GPU
+/// runs the code of an older one of the same major makes no difference.
 TEST(TuningSnapshot, R35_ServesTheCapabilityThatItWasMeasuredOn) {
   const char* const archs[] = {"",        "sm_75",   "sm_80",      "sm_86",      "sm_87",      "sm_89",
                                "sm_90",   "sm_90a",  "compute_90", "compute_86", "compute_80", "sm_100",

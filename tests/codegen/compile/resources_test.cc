@@ -73,6 +73,19 @@ TEST(Resources, R19_AContainersGroupLiesWhereGroupsAreMounted) {
   EXPECT_EQ(machine.resources().memory_bytes, kGiB);
 }
 
+/// The memory of another group is not that of the process, wherever its mount stands in the list.
+TEST(Resources, TheMountThatShowsTheGroup) {
+  const std::string own = "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+  const std::string other = "29 23 0:26 /other /foreign rw - cgroup2 cgroup2 rw\n";
+  for (const std::string& mounts : {own + other, other + own}) {
+    Machine machine("0::/a\n");
+    machine.put("proc/self/mountinfo", mounts).put("foreign/memory.max", std::to_string(kGiB) + "\n");
+    EXPECT_EQ(machine.resources().memory_bytes, 64 * kGiB) << mounts;
+    machine.put("sys/fs/cgroup/a/memory.max", std::to_string(3 * kGiB) + "\n");
+    EXPECT_EQ(machine.resources().memory_bytes, 3 * kGiB) << mounts;
+  }
+}
+
 TEST(Resources, R19_GroupsOfVersion1) {
   Machine machine("12:cpuset:/a\n5:cpu,cpuacct:/a\n4:memory:/a/b\n1:name=systemd:/a\n");
   machine.put("sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "100000\n")

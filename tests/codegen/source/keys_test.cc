@@ -61,7 +61,7 @@ TEST(Keys, R01_WhatChangesNoCodeChangesNoKey) {
   }
 }
 
-/// Each by itself: left out, with another value, given another name, moved.
+/// Changes one option at a time: leaves it out, gives it another value, renames it, moves it.
 TEST(Keys, R01_EveryOptionOfACompileChangesTheKey) {
   for (const char* arch : {"sm_80", "sm_90a", "compute_90"}) {
     Request request;

@@ -43,6 +43,7 @@ TEST(NetworkProgram, OtherFilesThanDescriptionsAreNamed) {
       {"<!DOCTYPE html><html></html>", "a web page (HTML or XML), not a network description"},
       {R"({"metadata": {}, "weight_map": {"a": "m-1.safetensors"}})", "the index of a checkpoint in parts"},
       {"\x80\x02}q\x01(X\x01", "a PyTorch checkpoint"},
+      {"Entry not found", "text that begins 'Entry not found', not a network description"},
       {std::string("\xff\xfe{\0", 4), "save it as UTF-8"}};
   for (const auto& [bytes, says] : files) {
     EXPECT_NE(error_of(bytes).find(says), std::string::npos) << error_of(bytes);

@@ -479,6 +479,8 @@ TEST_F(Weights, OtherFilesInTheirPlace) {
        "the index of a checkpoint in parts", "m-1.safetensors, m-2.safetensors"},
       {"<!DOCTYPE html><html></html>", "a web page", "download the file itself"},
       {"\xef\xbb\xbf{\"name\": \"n\"}", "JSON text", ""},
+      {"Entry not found", "text that begins 'Entry not found'", ""},
+      {"<!-- saved from url --><html>", "a web page", "download the file itself"},
       {std::string("\x1f\x8b\x08\0\0\0\0\0\x02\x03", 10), "compressed by gzip", "unpack it"}};
   for (const auto& [bytes, is, advice] : files) {
     const TemporaryPath file("other.safetensors");

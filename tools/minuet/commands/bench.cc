@@ -385,8 +385,8 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
 
 llvm::Error bench_command(const Arguments& arguments) {
   for (const std::string& dtype : arguments.dtypes) MINUET_TRY(dtype_for(dtype, true).takeError());
-  const BenchFiles files{
-      bench_data_folder(arguments.data), arguments.file_voxel_size, {arguments.file_columns, {}}};
+  const BenchFiles files{bench_data_folder(arguments.data), arguments.file_voxel_size,
+                         arguments.file_columns};
   std::optional<Progress> progress("reading the clouds");
   MINUET_ASSIGN(const std::vector<BenchCloud> clouds, open_bench_clouds(arguments.clouds, files));
   progress.reset();

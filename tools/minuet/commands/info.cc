@@ -34,7 +34,9 @@ llvm::Error info_command(const Arguments& arguments) {
   minuet_system_info system = {};
   system.struct_size = sizeof(system);
   MINUET_TRY(check(minuet_query_system(&system)));
-  MINUET_ASSIGN(const ContextHandle context, open_context({arguments.cache}));
+  MINUET_ASSIGN(const ContextHandle context,
+                open_context({arguments.cache, /*trace=*/false, /*must_jit=*/false,
+                              /*threads=*/0, /*only_looks=*/true}));
   print_line("minuet", version_text());
   for (int32_t i = 0; i < system.cuda_devices; ++i) print_device(context.get(), "cuda:" + std::to_string(i));
   print_device(context.get(), "cpu");

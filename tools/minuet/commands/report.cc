@@ -10,7 +10,7 @@
 #include "tools/minuet/error.h"
 #include "tools/minuet/output_file.h"
 #include "tools/minuet/pages/page.h"
-#include "tools/minuet/readers/scalar.h"
+#include "tools/minuet/readers/wrong_file.h"
 #include "tools/minuet/report.h"
 
 namespace minuet::tool {
@@ -33,8 +33,8 @@ llvm::Expected<std::vector<std::string>> result_files(const std::string& folder)
 }
 
 llvm::Expected<llvm::json::Object> read_document(const std::string& path, llvm::StringRef name) {
-  MINUET_ASSIGN(const auto file, read_file(path));
-  llvm::Expected<llvm::json::Value> value = parse_json(file->getBuffer());
+  MINUET_ASSIGN(const std::string text, read_json_text(path, "a result file"));
+  llvm::Expected<llvm::json::Value> value = parse_json(text);
   if (!value) return bad_input("'{0}' is no JSON: {1}", path, llvm::toString(value.takeError()));
   llvm::Expected<llvm::json::Object> document = document_of(name, *value);
   if (!document) return in_file(path, document.takeError());

@@ -14,6 +14,7 @@
 #include "tools/minuet/error.h"
 #include "tools/minuet/interrupt.h"
 #include "tools/minuet/options_caches.h"
+#include "tools/minuet/options_input.h"
 #include "tools/minuet/options_rules.h"
 #include "tools/minuet/output_file.h"
 #include "tools/minuet/progress.h"
@@ -52,10 +53,10 @@ struct TuneSession {
   minuet_dtype dtype = MINUET_F16;
 };
 
-llvm::Expected<TuneSession> open_tune_session(const TuneOptions& options) {
+llvm::Expected<TuneSession> open_tune_session(const TuneOptions& options, bool only_looks) {
   TuneSession session;
-  MINUET_ASSIGN(session.context,
-                open_context({options.cache, /*trace=*/false, /*must_jit=*/true, options.device.threads}));
+  MINUET_ASSIGN(session.context, open_context({options.cache, /*trace=*/false, /*must_jit=*/true,
+                                               options.device.threads, only_looks}));
   MINUET_ASSIGN(session.device, open_device(session.context.get(), options.device, session.facts));
   MINUET_ASSIGN(session.dtype, dtype_for(options.dtype, session.facts.is_cpu()));
   return session;
@@ -210,15 +211,13 @@ void add_tune_run(CLI::App& tune, TuneOptions& options) {
   run->add_option("--voxel-size", options.voxel_size,
                   "edge of a voxel in metres, or its edges along x, y and z, for files; default: 0.1")
       ->type_name("M|X,Y,Z");
-  run->add_option("--columns", options.columns, "float32 numbers in a row of a .bin file; default: 4")
-      ->type_name("N")
-      ->transform(kDecimal)
-      ->check(CLI::Range(3, 1024));
+  add_file_columns(*run, options.columns);
   run->add_option("--data", options.data,
                   "folder of the real clouds; default: MINUET_SHARED/data, ../shared/data")
       ->type_name("DIR");
   run->add_option("--budget", options.budget, "seconds that all of it may take; default: 120")
       ->type_name("SECONDS")
+      ->transform(kNumber)
       ->check(CLI::Range(0.001, 1e6));
   run->add_flag("--exhaustive", options.exhaustive, "every candidate, whatever the time");
   run->add_option("--repeat", options.repeat,
@@ -234,11 +233,11 @@ void add_tune_run(CLI::App& tune, TuneOptions& options) {
 }
 
 llvm::Error tune_run(const TuneOptions& options) {
-  const BenchFiles files{bench_data_folder(options.data), options.voxel_size, {options.columns, {}}};
+  const BenchFiles files{bench_data_folder(options.data), options.voxel_size, options.columns};
   std::vector<std::string> names = options.clouds;
   if (names.empty()) names.assign(std::begin(kGenerated), std::end(kGenerated));
   MINUET_ASSIGN(const std::vector<BenchCloud> clouds, open_bench_clouds(names, files));
-  MINUET_ASSIGN(const TuneSession session, open_tune_session(options));
+  MINUET_ASSIGN(const TuneSession session, open_tune_session(options, /*only_looks=*/false));
   minuet_plan_info info;
   MINUET_ASSIGN(const PlanHandle plan,
                 open_network(session.context.get(), options.network, session.dtype, info));
@@ -283,7 +282,7 @@ llvm::Error tune_run(const TuneOptions& options) {
 }
 
 llvm::Error tune_show(const TuneOptions& options) {
-  MINUET_ASSIGN(const TuneSession session, open_tune_session(options));
+  MINUET_ASSIGN(const TuneSession session, open_tune_session(options, /*only_looks=*/true));
   return print_choices(session, options.network, /*all=*/true);
 }
 

@@ -55,11 +55,12 @@ Cloud finish_unnamed(CloudBuilder& builder) {
 }
 
 llvm::Expected<Cloud> read_bin(llvm::StringRef bytes, const ColumnOptions& options) {
-  MINUET_TRY(refuse_certain_other_file(bytes, "a file of float32 rows"));
   const int columns = options.columns.value_or(4);
   const size_t row = 4 * static_cast<size_t>(columns);
+  const bool fits = bytes.size() % row == 0;
+  MINUET_TRY(refuse_other_than_rows(bytes, /*must_be_certain=*/fits));
   const std::string others = options.columns ? "" : other_counts(bytes.size(), columns);
-  if (bytes.size() % row != 0) {
+  if (!fits) {
     return bad_input(
         "{0} bytes are not whole rows of {1} float32 ({2} bytes each): the file is truncated or has another "
         "number of columns (--columns{3})",

@@ -16,6 +16,8 @@ struct ColumnOptions {
   std::optional<int> intensity_column;  ///< the place of the intensity in .bin and .npy files, from 3 on
   std::optional<std::string> intensity_field =
       std::nullopt;  ///< the name of the intensity in .ply and .pcd files
+
+  bool any() const { return columns || intensity_column || intensity_field; }
 };
 
 /// .bin (float32 rows), .ply, .pcd, .npy, in any case. Errors and the cloud's warnings name the file.

@@ -19,7 +19,7 @@ std::vector<size_t> places_of(const std::vector<CloudField>& fields, Predicate i
   return places;
 }
 
-/// Those of exactly that name, or where there are none those of the name in another case.
+/// Finds the fields of exactly that name, or if there are none those of the name in another case.
 std::vector<size_t> places_named(const std::vector<CloudField>& fields, llvm::StringRef name) {
   std::vector<size_t> places = places_of(fields, [&](llvm::StringRef other) { return other == name; });
   if (!places.empty()) return places;
@@ -117,14 +117,6 @@ void CloudBuilder::add(size_t field, const char* bytes, bool big_endian) {
                 cloud_.attributes[static_cast<size_t>(attribute_of_[field])].values);
 }
 
-void CloudBuilder::add_text(size_t field, double value) {
-  const CloudField& of = fields_[field];
-  if (of.type == Scalar::F32) value = static_cast<double>(static_cast<float>(value));
-  if (of.target >= 0) cloud_.points.back()[static_cast<size_t>(of.target)] = value;
-  if (attribute_of_[field] < 0) return;
-  append_scalar(of.type, value, cloud_.attributes[static_cast<size_t>(attribute_of_[field])].values);
-}
-
 Cloud CloudBuilder::finish(llvm::StringRef singular, llvm::StringRef plural,
                            const std::vector<std::string>& names, llvm::StringRef flag) {
   std::string positions[3], intensity = "none (0)";
@@ -143,9 +135,11 @@ Cloud CloudBuilder::finish(llvm::StringRef singular, llvm::StringRef plural,
                        .str();
   const bool has_intensity = intensity != "none (0)";
   if (!has_intensity && !others.empty()) {
-    cloud_.no_intensity = ("the intensity is 0, for none of the " + plural + " " + list_of(others) +
-                           " is taken for it: " + flag + " names one")
-                              .str();
+    const llvm::StringRef state = flag == "--intensity-field" ? "named" : "known to be the";
+    cloud_.no_intensity =
+        ("No " + singular + " is " + state + " intensity, so the intensity is 0. Choose one of " +
+         list_of(others) + " with " + flag + ".")
+            .str();
   }
   return std::move(cloud_);
 }

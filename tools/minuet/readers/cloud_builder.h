@@ -41,10 +41,10 @@ class CloudBuilder {
   void reserve(size_t rows);
   /// Begins the next point, of zeros; every field is to be added to it, in any order.
   void add_point() { cloud_.points.push_back({}); }
-  /// The number at `bytes`, in the field's type.
+  /// Adds the number at `bytes`, in the field's type.
   void add(size_t field, const char* bytes, bool big_endian);
-  /// The same with a number that stood there as text, which has the digits of the field's type.
-  void add_text(size_t field, double value);
+  /// Adds a number that stood in the file as text.
+  void add(size_t field, const ScalarBytes& value) { add(field, value.data(), /*big_endian=*/false); }
 
   /// `singular` and `plural` are what fields are called in such a file, `names` what each of them is called,
   /// `flag` the one that chooses the intensity, for a warning where there are fields and none is taken.

@@ -82,8 +82,9 @@ class HeaderParser {
     } kTypes[] = {{"i1", Scalar::I8},  {"u1", Scalar::U8},  {"b1", Scalar::U8},  {"i2", Scalar::I16},
                   {"u2", Scalar::U16}, {"i4", Scalar::I32}, {"u4", Scalar::U32}, {"i8", Scalar::I64},
                   {"u8", Scalar::U64}, {"f2", Scalar::F16}, {"f4", Scalar::F32}, {"f8", Scalar::F64}};
-    array_.big_endian = !word.empty() && word[0] == '>';
-    const llvm::StringRef name = word.ltrim("<>|=");
+    array_.big_endian = word.startswith(">");
+    llvm::StringRef name = word;
+    if (name.find_first_of("<>|=") == 0) name = name.drop_front();
     for (const auto& known : kTypes) {
       if (name != known.name) continue;
       array_.type = known.type;
@@ -97,10 +98,11 @@ class HeaderParser {
   std::set<llvm::StringRef> keys_;
 };
 
-llvm::Expected<NpyArray> parse_matrix(llvm::StringRef bytes) {
-  MINUET_ASSIGN(NpyArray array, parse_npy(bytes));
+llvm::Expected<NpyArray> parse_matrix(llvm::StringRef bytes, WantedFile wanted) {
+  MINUET_ASSIGN(NpyArray array, parse_npy(bytes, wanted));
   if (array.shape.size() != 2) {
-    return bad_input("the array has {0} dimension(s); [N, columns] is expected", array.shape.size());
+    return bad_input("the array has {0}; [N, columns] is expected",
+                     counted(static_cast<int64_t>(array.shape.size()), "dimension"));
   }
   return array;
 }
@@ -112,9 +114,11 @@ const char* NpyArray::at(int64_t row, int64_t column) const {
   return data.data() + index * scalar_bytes(type);
 }
 
-llvm::Expected<NpyArray> parse_npy(llvm::StringRef bytes) {
+llvm::Expected<NpyArray> parse_npy(llvm::StringRef bytes, WantedFile wanted) {
   llvm::StringRef rest = bytes;
-  if (!rest.consume_front("\x93NUMPY")) return wrong_file(bytes, "an NPY file", "its first bytes say so");
+  if (!rest.consume_front("\x93NUMPY")) {
+    return wrong_file(bytes, {FileKind::NumpyArray, wanted, "an NPY file"}, bytes);
+  }
   const size_t length_bytes = rest.size() > 2 && rest[0] > 1 ? 4 : 2;
   if (rest.size() < 2 + length_bytes) return bad_input("the NPY header is truncated");
   if (rest[0] < 1 || rest[0] > 3) return bad_input("NPY version {0} is not known", static_cast<int>(rest[0]));
@@ -131,18 +135,18 @@ llvm::Expected<NpyArray> parse_npy(llvm::StringRef bytes) {
     if (__builtin_mul_overflow(needed, extent, &needed)) return bad_input("the NPY shape is too large");
   }
   if (needed > static_cast<int64_t>(array.data.size())) {
-    return bad_input("the file is truncated: its header promises {0} bytes of data and {1} follow", needed,
-                     array.data.size());
+    return bad_input("the file is truncated: its header promises {0} of data and {1}",
+                     counted(needed, "byte"), bytes_follow(array.data.size()));
   }
   if (needed < static_cast<int64_t>(array.data.size())) {
-    return bad_input("the header promises {0} bytes of data and {1} follow: one of them is wrong", needed,
-                     array.data.size());
+    return bad_input("the header promises {0} of data and {1}: one of them is wrong", counted(needed, "byte"),
+                     bytes_follow(array.data.size()));
   }
   return array;
 }
 
 llvm::Expected<Cloud> read_npy_coordinates(llvm::StringRef bytes, int ndim) {
-  MINUET_ASSIGN(NpyArray array, parse_matrix(bytes));
+  MINUET_ASSIGN(NpyArray array, parse_matrix(bytes, WantedFile::Array));
   const int64_t columns = array.shape[1];
   if (!is_integer(array.type)) {
     return bad_input("voxel coordinates are integers, and this array holds {0}", scalar_name(array.type));
@@ -162,7 +166,8 @@ llvm::Expected<Cloud> read_npy_coordinates(llvm::StringRef bytes, int ndim) {
     for (int64_t column = 0; column < columns; ++column) {
       const int64_t value = decode_integer(array.type, array.at(row, column), array.big_endian);
       if (value < std::numeric_limits<int32_t>::min() || value > std::numeric_limits<int32_t>::max()) {
-        return bad_input("coordinate {0} in row {1} is outside int32", value, row);
+        return bad_input("coordinate {0} in row {1} is outside int32",
+                         scalar_text(array.type, array.at(row, column), array.big_endian), row);
       }
       if (value < 0 && skip == 0 && column == 0) {
         return bad_input("the batch index {0} in row {1} is negative", value, row);
@@ -174,7 +179,7 @@ llvm::Expected<Cloud> read_npy_coordinates(llvm::StringRef bytes, int ndim) {
 }
 
 llvm::Expected<Cloud> read_npy(llvm::StringRef bytes, std::optional<int> intensity_column) {
-  MINUET_ASSIGN(NpyArray array, parse_matrix(bytes));
+  MINUET_ASSIGN(NpyArray array, parse_matrix(bytes, WantedFile::PointBytes));
   if (is_integer(array.type)) {
     if (intensity_column)
       return bad_input("--intensity-column: the array is of integers, so it holds voxels");
@@ -205,7 +210,7 @@ llvm::Expected<Cloud> read_npy(llvm::StringRef bytes, std::optional<int> intensi
 llvm::Expected<Cloud> read_npy(llvm::StringRef bytes) { return read_npy(bytes, std::nullopt); }
 
 llvm::Expected<std::vector<float>> read_npy_matrix(llvm::StringRef bytes, int64_t& rows, int64_t& columns) {
-  MINUET_ASSIGN(NpyArray array, parse_matrix(bytes));
+  MINUET_ASSIGN(NpyArray array, parse_matrix(bytes, WantedFile::Array));
   rows = array.shape[0];
   columns = array.shape[1];
   if (columns == 0) return bad_input("the array has rows of no columns");

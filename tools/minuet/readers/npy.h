@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "codegen/base/file_kind.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 #include "tools/minuet/cloud.h"
@@ -24,8 +25,9 @@ struct NpyArray {
   const char* at(int64_t row, int64_t column) const;
 };
 
-/// Checks the header wholly, and that the data are all there.
-llvm::Expected<NpyArray> parse_npy(llvm::StringRef bytes);
+/// Checks the header wholly, and that the data are all there. `wanted` chooses the advice about a file that
+/// is something else.
+llvm::Expected<NpyArray> parse_npy(llvm::StringRef bytes, WantedFile wanted = WantedFile::Array);
 
 /// Float [N, 3 or more]: points (x, y, z and intensity as in read_bin). Integer [N, 3], or batch first [N,
 /// 4]: voxels.

@@ -19,6 +19,8 @@ namespace {
 
 using Words = llvm::SmallVector<llvm::StringRef, 8>;
 
+constexpr ReadKind kPcdFile = {FileKind::Pcd, WantedFile::PointText, "a PCD file"};
+
 struct Field {
   llvm::StringRef name;
   Scalar type = Scalar::F32;
@@ -79,14 +81,14 @@ llvm::Expected<RawPcdHeader> split_header(TextCursor& cursor) {
     for (llvm::StringRef word = words.token(); !word.empty(); word = words.token()) values.push_back(word);
     Words* const place = place_of(key, raw);
     if (!place && key.take_front(7) != "VERSION" && key != "VIEWPOINT") {
-      if (!known_any) return wrong_file(bytes, "a PCD file", "its first lines say so");
+      if (!known_any) return wrong_file(bytes, kPcdFile, *line);
       return bad_input("the PCD header has a line that starts with {0}", quoted(key));
     }
     known_any = true;
     if (place) *place = values;
     if (place == &raw.data) return raw;
   }
-  if (!known_any) return wrong_file(bytes, "a PCD file", "it has no header");
+  if (!known_any) return wrong_file(bytes, kPcdFile, bytes);
   return bad_input("the PCD header is truncated (no DATA line)");
 }
 
@@ -165,7 +167,8 @@ llvm::Expected<int64_t> points_of(const RawPcdHeader& raw) {
   int64_t count = 0;
   if (__builtin_mul_overflow(columns, rows, &count)) return bad_input("the PCD size is too large");
   if (points && *points != count) {
-    return bad_input("the PCD header says {0} points, and {1} x {2}", *points, columns, rows);
+    return bad_input("POINTS is {0}, but WIDTH {1} times HEIGHT {2} is {3}; correct one of the lines",
+                     *points, columns, rows, count);
   }
   return count;
 }
@@ -182,8 +185,8 @@ llvm::Expected<PcdHeader> parse_pcd_header(TextCursor& cursor,
 }
 
 llvm::Error truncated(const PcdHeader& header, size_t bytes) {
-  return bad_input("the file is truncated: {0} points of {1} bytes are promised and {2} bytes follow",
-                   header.points, header.row_bytes, bytes);
+  return bad_input("the file is truncated: the header promises {0} of {1} and {2}",
+                   counted(header.points, "point"), counted(header.row_bytes, "byte"), bytes_follow(bytes));
 }
 
 Cloud finish(CloudBuilder& builder) {
@@ -208,13 +211,13 @@ llvm::Expected<Cloud> read_ascii(const PcdHeader& header, llvm::StringRef body) 
         return bad_input("the file is truncated or broken: point {0} of {1} has {2} of {3} numbers", row,
                          header.points, field, builder.fields().size());
       const CloudField& target = builder.fields()[field];
-      llvm::Expected<double> value = parse_value(word, target.type);
+      llvm::Expected<ScalarBytes> value = parse_value(word, target.type);
       if (!value) {
         return reworded(value.takeError(), [&](const std::string& text) {
           return llvm::formatv("point {0}, field '{1}': {2}", row, target.name, text).str();
         });
       }
-      builder.add_text(field, *value);
+      builder.add(field, *value);
     }
     if (!line.token().empty()) return bad_input("point {0} has more numbers than the header promises", row);
   }
@@ -234,8 +237,9 @@ llvm::Expected<Cloud> read_binary(const PcdHeader& header, llvm::StringRef body,
   if (header.points > static_cast<int64_t>(body.size()) / header.row_bytes)
     return truncated(header, body.size());
   if (!is_padding(body.drop_front(static_cast<size_t>(header.points * header.row_bytes)))) {
-    return bad_input("{0} points of {1} bytes are promised and {2} bytes follow: one of them is wrong",
-                     header.points, header.row_bytes, body.size());
+    return bad_input("the header promises {0} of {1} and {2}: one of them is wrong",
+                     counted(header.points, "point"), counted(header.row_bytes, "byte"),
+                     bytes_follow(body.size()));
   }
   CloudBuilder builder(header.cloud_fields);
   builder.reserve(static_cast<size_t>(header.points));
@@ -259,26 +263,27 @@ llvm::Expected<Cloud> read_compressed(const PcdHeader& header, llvm::StringRef b
   const int64_t unpacked = decode_integer(Scalar::U32, body.data() + 4, false);
   body = body.drop_front(8);
   if (packed > static_cast<int64_t>(body.size())) {
-    return bad_input("the file is truncated: {0} compressed bytes are promised and {1} follow", packed,
-                     body.size());
+    return bad_input("the file is truncated: {0} of compressed data are promised and {1}",
+                     counted(packed, "byte"), bytes_follow(body.size()));
   }
   if (!is_padding(body.drop_front(static_cast<size_t>(packed)))) {
-    return bad_input("{0} compressed bytes are promised and {1} follow: one of them is wrong", packed,
-                     body.size());
+    return bad_input("{0} of compressed data are promised and {1}: one of them is wrong",
+                     counted(packed, "byte"), bytes_follow(body.size()));
   }
   int64_t needed = 0;
   if (__builtin_mul_overflow(header.points, header.row_bytes, &needed) || needed != unpacked) {
-    return bad_input("the compressed data hold {0} bytes, and {1} points of {2} bytes are promised", unpacked,
-                     header.points, header.row_bytes);
+    return bad_input("the compressed data hold {0}, and the header promises {1} of {2}",
+                     counted(unpacked, "byte"), counted(header.points, "point"),
+                     counted(header.row_bytes, "byte"));
   }
   // LZF's longest match turns 3 bytes into 264, so more is a lie; no memory is taken for it.
   if (unpacked > 88 * packed)
     return bad_input("the compressed data are broken ({0} bytes cannot hold {1})", packed, unpacked);
-  if (unpacked == 0) return Cloud();
   std::string data(static_cast<size_t>(unpacked), '\0');
-  const unsigned written = lzf_decompress(body.data(), static_cast<unsigned>(packed), data.data(),
-                                          static_cast<unsigned>(unpacked));
-  if (written != unpacked) return bad_input("the compressed data are broken");
+  if (unpacked > 0 && lzf_decompress(body.data(), static_cast<unsigned>(packed), data.data(),
+                                     static_cast<unsigned>(unpacked)) != unpacked) {
+    return bad_input("the compressed data are broken");
+  }
   return read_binary(header, data, /*interleaved=*/false);
 }
 

@@ -7,6 +7,7 @@
 #include "tools/minuet/error.h"
 #include "tools/minuet/readers/cloud_builder.h"
 #include "tools/minuet/readers/ply_header.h"
+#include "tools/minuet/readers/ply_rows.h"
 
 namespace minuet::tool {
 namespace {
@@ -19,14 +20,18 @@ class Body {
 
   bool is_text() const { return format_ == PlyFormat::Ascii; }
   bool is_at_line_end() const { return cursor_.is_at_line_end(); }
+  /// Returns the line that the next word stands on, from the word on.
+  llvm::StringRef next_row() const { return TextCursor(cursor_).row(); }
+  /// Returns the text that was not read yet.
+  llvm::StringRef text() const { return cursor_.rest(); }
   /// Whether numbers follow that the header does not promise.
   bool has_more() { return is_text() ? !cursor_.token().empty() : !bytes_.empty(); }
 
   /// Takes the next number into `field` of `builder`.
   llvm::Error read(Scalar type, CloudBuilder& builder, size_t field) {
     if (is_text()) {
-      MINUET_ASSIGN(const double value, next_value(type));
-      builder.add_text(field, value);
+      MINUET_ASSIGN(const ScalarBytes value, next_value(type));
+      builder.add(field, value);
       return llvm::Error::success();
     }
     MINUET_ASSIGN(const llvm::StringRef bytes, take(static_cast<uint64_t>(scalar_bytes(type))));
@@ -67,17 +72,20 @@ class Body {
     return taken;
   }
 
-  llvm::Expected<double> next_value(Scalar type) {
+  llvm::Expected<ScalarBytes> next_value(Scalar type) {
     const llvm::StringRef word = cursor_.token();
     if (word.empty()) return ended();
-    llvm::Expected<double> value = parse_value(word, type);
+    llvm::Expected<ScalarBytes> value = parse_value(word, type);
     if (value || !cursor_.rest().empty()) return value;
     return reworded(value.takeError(),
                     [](const std::string& text) { return text + "; the file ends here: is it truncated?"; });
   }
 
   llvm::Expected<double> next_length(Scalar type) {
-    if (is_text()) return next_value(type);
+    if (is_text()) {
+      MINUET_ASSIGN(const ScalarBytes value, next_value(type));
+      return decode_scalar(type, value.data(), /*big_endian=*/false);
+    }
     MINUET_ASSIGN(const llvm::StringRef bytes, take(static_cast<uint64_t>(scalar_bytes(type))));
     return decode_scalar(type, bytes.data(), format_ == PlyFormat::Big);
   }
@@ -110,8 +118,8 @@ llvm::Error in_row(int64_t row, const PlyElement& element, const PlyProperty& pr
 
 llvm::Error check_size(const PlyElement& element, const Body& body) {
   if (body.can_hold(element)) return llvm::Error::success();
-  return bad_input("the file is truncated: {0} rows of element '{1}' are promised and {2} bytes follow",
-                   element.count, element.name, body.bytes_left());
+  return bad_input("the file is truncated: the header promises {0} of element '{1}' and {2}",
+                   counted(element.count, "row"), element.name, bytes_follow(body.bytes_left()));
 }
 
 llvm::Error skip_element(const PlyElement& element, Body& body) {
@@ -125,30 +133,31 @@ llvm::Error skip_element(const PlyElement& element, Body& body) {
   return llvm::Error::success();
 }
 
-/// Reads the rows into `builder`, which has a field for every property that is no list. `are_lines` becomes
-/// false where a row of text is not a line.
-llvm::Error read_rows(const PlyElement& element, Body& body, CloudBuilder& builder, bool& are_lines) {
+/// Reads the rows into `builder`, which has a field for every property that is no list. Fills in `rows` where
+/// the file is text.
+llvm::Error read_rows(const PlyElement& element, Body& body, CloudBuilder& builder, PointRows& rows) {
   MINUET_TRY(check_size(element, body));
   builder.reserve(static_cast<size_t>(element.count));
-  are_lines = true;
   for (int64_t row = 0; row < element.count; ++row) {
     builder.add_point();
+    if (body.is_text() && row + 1 == element.count) rows.last_row = body.next_row();
     size_t field = 0;
     for (const PlyProperty& property : element.properties) {
       const bool is_first = &property == &element.properties.front();
-      if (body.is_text() && !is_first && body.is_at_line_end()) are_lines = false;
+      if (body.is_text() && !is_first && body.is_at_line_end()) rows.are_lines = false;
       llvm::Error error =
           property.is_list ? body.skip(property) : body.read(*property.type, builder, field++);
       if (error) return in_row(row, element, property, std::move(error));
     }
-    if (body.is_text() && !body.is_at_line_end()) are_lines = false;
+    if (body.is_text() && !body.is_at_line_end()) rows.are_lines = false;
   }
+  if (body.is_text()) rows.behind = body.text();
   return llvm::Error::success();
 }
 
 llvm::Expected<Cloud> read_vertices(const PlyElement& element,
                                     const std::optional<std::string>& intensity_field, Body& body,
-                                    bool& are_lines) {
+                                    PointRows& rows) {
   std::vector<CloudField> fields;
   std::vector<std::string> names, lists;
   for (const PlyProperty& property : element.properties) {
@@ -157,32 +166,37 @@ llvm::Expected<Cloud> read_vertices(const PlyElement& element,
   }
   MINUET_TRY(assign_targets(fields, intensity_field, "property"));
   CloudBuilder builder(std::move(fields));
-  MINUET_TRY(read_rows(element, body, builder, are_lines));
+  MINUET_TRY(read_rows(element, body, builder, rows));
   Cloud cloud = builder.finish("property", "properties", names, "--intensity-field");
   cloud.lists = std::move(lists);
   return cloud;
 }
 
-/// Skips the elements behind the vertices, to see whether the file is as its header says.
-llvm::Error skip_rest(llvm::ArrayRef<PlyElement> behind, const PlyElement& last, Body& body) {
-  for (const PlyElement& element : behind) MINUET_TRY(skip_element(element, body));
-  if (!body.has_more()) return llvm::Error::success();
-  return bad_input("more follows than the {0} rows of element '{1}' that the header promises", last.count,
-                   last.name);
-}
-
-/// A fault behind the vertices as a warning, or as an error where it may be a fault of the vertices: where
-/// nothing else follows them, and where their rows are not lines.
-llvm::Error judge_rest(llvm::Error fault, llvm::ArrayRef<PlyElement> behind, bool are_lines, Cloud& cloud) {
+/// Skips the elements behind the vertices, to see whether the file is as its header says. A fault is a
+/// warning, for these elements are thrown away. It is an error where the vertices themselves may be at fault:
+/// where no rows of other elements follow them, or where the rows of a text give reason to doubt their
+/// number.
+llvm::Error check_rest(llvm::ArrayRef<PlyElement> behind, const PlyElement& last, const PointRows& rows,
+                       Body& body, Cloud& cloud) {
+  llvm::Error fault = llvm::Error::success();
+  for (const PlyElement& element : behind) {
+    if (!fault) fault = skip_element(element, body);
+  }
+  const bool more_follows = !fault && body.has_more();
+  if (more_follows) {
+    fault = bad_input("more follows than the {0} of element '{1}' that the header promises",
+                      counted(last.count, "row"), last.name);
+  }
   if (!fault) return fault;
   if (llvm::none_of(behind, [](const PlyElement& element) { return element.count > 0; })) return fault;
-  if (!are_lines) {
-    return reworded(std::move(fault), [](const std::string& text) {
-      return text + "; the points do not stand one on a line, so they may be at fault, too";
-    });
+  const std::string doubt = body.is_text() ? doubt_about_points(rows, behind, more_follows) : "";
+  if (!doubt.empty()) {
+    return reworded(std::move(fault), [&](const std::string& text) { return text + "; " + doubt; });
   }
-  cloud.warnings.push_back("the points are read, and what follows them is not as the header says: " +
-                           llvm::toString(std::move(fault)));
+  cloud.warnings.push_back(
+      "the points are read, and what follows them is not as the header says" +
+      std::string(body.is_text() ? "" : ", or the number of points in the header is wrong") + ": " +
+      llvm::toString(std::move(fault)));
   return llvm::Error::success();
 }
 
@@ -203,9 +217,9 @@ llvm::Expected<Cloud> read_ply(llvm::StringRef bytes, const std::optional<std::s
   for (const PlyElement& element : elements.drop_back(behind.size() + 1)) {
     MINUET_TRY(skip_element(element, body));
   }
-  bool are_lines = true;
-  MINUET_ASSIGN(Cloud cloud, read_vertices(*vertices, intensity_field, body, are_lines));
-  MINUET_TRY(judge_rest(skip_rest(behind, elements.back(), body), behind, are_lines, cloud));
+  PointRows rows;
+  MINUET_ASSIGN(Cloud cloud, read_vertices(*vertices, intensity_field, body, rows));
+  MINUET_TRY(check_rest(behind, elements.back(), rows, body, cloud));
   cloud.comments = header.comments;
   for (const PlyElement& element : elements) {
     if (!element.is_vertices() && element.count > 0) cloud.elements.push_back(element.name.str());

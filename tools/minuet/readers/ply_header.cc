@@ -26,7 +26,8 @@ std::optional<Scalar> scalar_type(llvm::StringRef name) {
       .Default(std::nullopt);
 }
 
-/// What only the vertices need: known types, lists with whole lengths, and names that differ.
+/// Checks a property of the vertices. They alone need known types, lists with whole lengths, and names that
+/// differ.
 llvm::Error check_property(const PlyElement& element, const PlyProperty& property) {
   if (property.is_list && (!property.list_count || !is_integer(*property.list_count))) {
     return bad_input("the PLY property '{0}' is a list whose length has no integer type", property.name);
@@ -90,7 +91,9 @@ llvm::Error parse_line(llvm::StringRef line, PlyHeader& header, bool& has_format
 
 llvm::Expected<PlyHeader> parse_ply_header(TextCursor& cursor) {
   const llvm::StringRef bytes = cursor.rest();
-  if (cursor.row().trim() != "ply") return wrong_file(bytes, "a PLY file", "its first line says so");
+  if (cursor.row().trim() != "ply") {
+    return wrong_file(bytes, {FileKind::Ply, WantedFile::PointText, "a PLY file"}, TextCursor(bytes).row());
+  }
   PlyHeader header;
   bool has_format = false;
   while (true) {

@@ -1,6 +1,8 @@
 #include "tools/minuet/readers/scalar.h"
 
+#include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -36,7 +38,7 @@ T clamped(double value) {
   return static_cast<T>(value);
 }
 
-/// The word with every `from` as `to` is a number.
+/// Says whether the word is a number once every `from` is replaced by `to`.
 bool is_number_with(llvm::StringRef word, llvm::StringRef from, char to) {
   std::string changed = word.str();
   for (char& c : changed) c = from.contains(c) ? to : c;
@@ -49,6 +51,58 @@ std::string likely_cause(llvm::StringRef word) {
   if (is_number_with(word, "dD", 'e')) return "; a Fortran exponent, which is to be written with an e?";
   if (word.contains(',') || word.contains(';')) return "; commas between numbers, in place of blanks?";
   return "";
+}
+
+/// Says whether a word stands for an infinite number, as "-inf" does and "1e999" does not.
+bool says_infinite(llvm::StringRef word) { return llvm::isAlpha(word.ltrim("+-").take_front(1).str()[0]); }
+
+/// Reads the word as an integer of type T. Returns nothing where it is none, or lies outside of T.
+template <class T>
+std::optional<T> parse_integer(llvm::StringRef word) {
+  llvm::StringRef plain = word;
+  plain.consume_front("+");
+  T integer = 0;
+  const auto [end, error] = std::from_chars(plain.begin(), plain.end(), integer);
+  const bool is_plain = error != std::errc::invalid_argument && end == plain.end() && !word.startswith("+-");
+  if (is_plain) return error == std::errc() ? std::optional<T>(integer) : std::nullopt;
+  const std::optional<double> number = parse_double(word);  // "2.0" and "4e6" are integers, too.
+  const double least = static_cast<double>(std::numeric_limits<T>::min());
+  const double past = std::ldexp(1.0, std::numeric_limits<T>::digits);
+  if (!number || std::trunc(*number) != *number || !(*number >= least && *number < past)) return std::nullopt;
+  return static_cast<T>(*number);
+}
+
+template <class T>
+bool parse_integer_into(llvm::StringRef word, ScalarBytes& bytes) {
+  const std::optional<T> integer = parse_integer<T>(word);
+  if (integer) std::memcpy(bytes.data(), &*integer, sizeof(T));
+  return integer.has_value();
+}
+
+bool parse_integer_into(Scalar type, llvm::StringRef word, ScalarBytes& bytes) {
+  switch (type) {
+    case Scalar::I8:
+      return parse_integer_into<int8_t>(word, bytes);
+    case Scalar::U8:
+      return parse_integer_into<uint8_t>(word, bytes);
+    case Scalar::I16:
+      return parse_integer_into<int16_t>(word, bytes);
+    case Scalar::U16:
+      return parse_integer_into<uint16_t>(word, bytes);
+    case Scalar::I32:
+      return parse_integer_into<int32_t>(word, bytes);
+    case Scalar::U32:
+      return parse_integer_into<uint32_t>(word, bytes);
+    case Scalar::I64:
+      return parse_integer_into<int64_t>(word, bytes);
+    default:
+      return parse_integer_into<uint64_t>(word, bytes);
+  }
+}
+
+double largest_of(Scalar type) {
+  if (type == Scalar::F16) return static_cast<double>(dtype_largest(MINUET_F16));
+  return type == Scalar::F32 ? kLargestFloat : std::numeric_limits<double>::max();
 }
 
 }  // namespace
@@ -150,15 +204,14 @@ void append_scalar(Scalar type, double value, std::string& bytes) {
   }
 }
 
-bool is_value_of(Scalar type, double value) {
-  if (!is_integer(type)) return true;
-  std::string bytes;
-  append_scalar(type, value, bytes);
-  return decode_scalar(type, bytes.data(), false) == value;
+std::string scalar_text(Scalar type, const char* bytes, bool big_endian) {
+  if (type == Scalar::U64) return std::to_string(load<uint64_t>(bytes, big_endian));
+  return is_integer(type) ? std::to_string(decode_integer(type, bytes, big_endian))
+                          : digits(decode_scalar(type, bytes, big_endian));
 }
 
 std::optional<double> parse_double(llvm::StringRef token) {
-  token.consume_front("+");
+  if (token.consume_front("+") && token.startswith("-")) return std::nullopt;
   double value = 0;
   const auto [end, error] = std::from_chars(token.begin(), token.end(), value);
   if (token.empty() || end != token.end()) return std::nullopt;
@@ -174,11 +227,22 @@ std::string quoted(llvm::StringRef word) {
   return ("'" + word.take_front(kShown) + (word.size() > kShown ? "...'" : "'")).str();
 }
 
-llvm::Expected<double> parse_value(llvm::StringRef word, Scalar type) {
+llvm::Expected<ScalarBytes> parse_value(llvm::StringRef word, Scalar type) {
+  ScalarBytes bytes = {};
+  if (is_integer(type) && parse_integer_into(type, word, bytes)) return bytes;
   const std::optional<double> value = parse_double(word);
   if (!value) return bad_input("{0} is no number{1}", quoted(word), likely_cause(word));
-  if (is_value_of(type, *value)) return *value;
-  return bad_input("{0} is no number of its type, which is {1}", quoted(word), scalar_name(type));
+  if (is_integer(type)) {
+    return bad_input("{0} is no number of its type, which is {1}", quoted(word), scalar_name(type));
+  }
+  std::string stored;
+  append_scalar(type, *value, stored);
+  std::copy(stored.begin(), stored.end(), bytes.begin());
+  if (std::isinf(decode_scalar(type, bytes.data(), /*big_endian=*/false)) && !says_infinite(word)) {
+    return bad_input("{0} is past the largest {1} number, {2}", quoted(word), scalar_name(type),
+                     digits(largest_of(type)));
+  }
+  return bytes;
 }
 
 std::optional<int64_t> parse_count(llvm::StringRef token) {

@@ -1,6 +1,7 @@
 // The scalar types of point files, and how a number is read from bytes or from text.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -29,15 +30,18 @@ void append_scalar(Scalar type, double value, std::string& bytes);
 /// The same with the scalar at `bytes`, exactly.
 void append_scalar(Scalar type, const char* bytes, bool big_endian, std::string& values);
 
-/// Whether a number that stands as text is one of the type's; of floats any is.
-bool is_value_of(Scalar type, double value);
+/// Writes the scalar at `bytes` as text: every digit of an integer, and nine of a float.
+std::string scalar_text(Scalar type, const char* bytes, bool big_endian);
+
+/// Holds one scalar of any type, in this machine's byte order, at the start of the array.
+using ScalarBytes = std::array<char, 8>;
 
 /// The whole of `token` as a number, correctly rounded; "nan" and "inf" are numbers.
 std::optional<double> parse_double(llvm::StringRef token);
-/// A word of a text as a number of the type. The error says what is wrong with the word and what it looks
-/// like:
+/// Reads a word of a text as a number of the type: integers exactly, floats rounded to nearest. A number that
+/// the type cannot hold is an error. The error says what is wrong with the word and what it looks like:
 /// "'0,5' is no number; decimal commas?". It does not say where the word stands.
-llvm::Expected<double> parse_value(llvm::StringRef word, Scalar type);
+llvm::Expected<ScalarBytes> parse_value(llvm::StringRef word, Scalar type);
 /// The start of a word, in quotes, as errors show it.
 std::string quoted(llvm::StringRef word);
 /// The whole of `token` as a count: digits only, at most 2^62.
