@@ -83,7 +83,7 @@ TEST(VectorUse, NumbersAreConvertedInLargeBlocks) {
   }
 }
 
-/// Of a single convolution's plan, and of a network's with drawn weights.
+/// A single convolution's plan rounds the weights that it is given, and a network's the drawn ones.
 TEST(VectorUse, CreatingAPlanRoundsAllWeightsSo) {
   ConvolutionProblem problem;
   problem.kernel_size = {3, 3, 3, 1};
