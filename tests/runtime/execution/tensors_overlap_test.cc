@@ -208,8 +208,8 @@ TEST_P(OverlapTest, NothingLiesInTheWorkspace) {
   }
 }
 
-/// Where the count is on the device, the host knows of one row of the coordinates: their rows may end where the
-/// workspace begins. Where the count is on the host, all rows are known.
+/// Where the count is on the device, the host knows of one row of the coordinates: their rows may end where
+/// the workspace begins. Where the count is on the host, all rows are known.
 TEST_P(OverlapTest, CoordinatesMayEndWhereTheWorkspaceBegins) {
   constexpr int32_t kCount = 16;
   constexpr int64_t kCapacity = 64, kRow = 16, kBefore = kCount * kRow;
