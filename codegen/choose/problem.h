@@ -56,6 +56,13 @@ struct ConvolutionProblem : WindowProblem {
   Columns shortcut_output;
   Activation activation = Activation::None;
   float slope = 0;  // of a leaky ReLU
+  /// Sets both. A leaky ReLU of slope 0 is a ReLU, which makes 0 of minus infinity too, where the product
+  /// would be NaN.
+  void set_activation(Activation wanted, float wanted_slope) {
+    const bool is_leaky = wanted == Activation::LeakyReLU && wanted_slope != 0;
+    activation = is_leaky || wanted == Activation::None ? wanted : Activation::ReLU;
+    slope = is_leaky ? wanted_slope : 0;
+  }
 };
 
 /// What a pooling makes, per channel, of the inputs that its kernel map leads to one output.

@@ -25,7 +25,8 @@
  *   features belongs to row i of the coordinates that the caller gave.
  * - Coordinates are int32 [count, 1 + ndim]: the batch index first (>= 0), then x, y, z...; negative
  *   coordinates are legal.
- * - What a call writes must not overlap what it reads or what else it writes: INVALID_ARGUMENT names both.
+ * - Arrays, matrices and numbers that a call writes must not overlap one another, nor arrays and matrices
+ * that it reads: INVALID_ARGUMENT names both.
  * - `stream` is a CUstream (cudaStream_t) of the device's primary context, null for its default
  *   stream; the CPU device ignores it and works at once.
  * - The calls on one execution must be ordered on the device too: one stream, or events between them.
@@ -164,8 +165,8 @@ typedef struct minuet_context_options {
                            are run; 2: it may not; 0: as MINUET_CACHE_SHARED says */
   int64_t bundle_ptx;   /* 1: where no bundle has code for the GPU, PTX of its own or an older capability is
                            taken, which the driver compiles at load */
-  int64_t cpu_threads;  /* of the CPU device; 0, or more than there are CPUs: one a CPU
-                           (share/doc/minuet/LIMITS.md) */
+  int64_t cpu_threads; /* of the CPU device, 0 to 4096, else INVALID_ARGUMENT; 0, or more than there are CPUs:
+                          one a CPU (share/doc/minuet/LIMITS.md) */
 } minuet_context_options;
 #define MINUET_CONTEXT_OPTIONS_INIT \
   { sizeof(minuet_context_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
@@ -471,8 +472,9 @@ typedef struct minuet_network_options {
 /* Validates, folds batch norm into scale and shift, rounds weights to dtype. Needs no device.
  * INVALID_ARGUMENT for a weights file whose tensors are not those of the network (the message has up to eight
  * of each kind, minuet_last_error_detail all, a line for each), and, unless allow_non_finite_parameters is 1,
- * where a parameter is infinite or NaN, a weight past the range of dtype, or a folded scale or shift past
- * float32. Where it is 1, results are as minuet_plan_create_convolution says. */
+ * where a parameter is infinite or NaN, a weight past the range of dtype, a running variance negative, or a
+ * folded scale or shift past float32. Where it is 1, results are as minuet_plan_create_convolution says; the
+ * square root of a negative number, in a batch norm, is NaN. */
 MINUET_API minuet_status minuet_plan_create_network(minuet_context* context,
                                                     const minuet_network_options* options,
                                                     minuet_plan** plan);
@@ -584,7 +586,8 @@ typedef struct minuet_precompile_options {
   int32_t plan_count;
   int32_t reserved;
   const char* requests_path; /* list that record_path made, or null */
-  const char* const* archs;  /* "sm_80", "sm_90a", "compute_90" for PTX; none: as recorded */
+  const char* const* archs;  /* "sm_80", "sm_90a", "compute_90" for PTX; none: as recorded. "cpu" has no
+                                kernels  and is INVALID_ARGUMENT */
   int32_t arch_count;
   int32_t jobs;                 /* helper programs; 0: as many as there are cores, and memory for */
   const char* output_directory; /* gets minuet-<arch>.bundle; made where it is not there */
@@ -691,7 +694,9 @@ enum {
   MINUET_CLOUD_KEY_TOO_NARROW = 16, /* key_bits do not hold the extent: 64, or larger voxels */
   MINUET_CLOUD_TOO_FAR = 32         /* a coarser level's coordinates would leave 32 bits */
 };
-/* As prepare, with the number of coordinates in device memory: int32 [1], read whenever the work runs. */
+/* As prepare, with the number of coordinates in device memory: int32 [1], read whenever the work runs. The
+ * buffer at `coordinates` has one row or more, and as many as each count says; rows past the count are not
+ * read. The host does not know the count, so that only the first row is checked against the workspace. */
 MINUET_API minuet_status minuet_execution_prepare_on_device(minuet_execution* execution,
                                                             const int32_t* coordinates, const int32_t* count,
                                                             void* stream);
@@ -716,7 +721,8 @@ MINUET_API minuet_status minuet_execution_prepare_maps(minuet_execution* executi
                                                        minuet_kernel_map* const* maps, int32_t count,
                                                        void* stream);
 /* The same for `count` executions of one queue, the i-th with maps[i], in about as many launches as one
- * takes. Arguments that are refused change nothing; after any other failure none is prepared. */
+ * takes. Their workspaces must not overlap. Arguments that are refused change nothing; after any other
+ * failure none is prepared. */
 MINUET_API minuet_status minuet_executions_prepare_maps(minuet_execution* const* executions,
                                                         minuet_kernel_map* const* maps, int32_t count,
                                                         void* stream);
@@ -729,9 +735,9 @@ MINUET_API minuet_status minuet_execution_output_shape(minuet_execution* executi
  * out_channels], and one output [rows of the map's output set, out_channels] (minuet_coordinates_rows).
  * Outputs are wholly written. Only enqueues: no wait, no allocation, no compile. May run again with other
  * tensors. After a failure the output is undefined. No output may share a byte with an input, another output
- * or the caller's workspace, and no input with that. Two ranges of columns of one wider matrix are apart,
- * their rows between each other's; matrices of different row strides are where all of one lies before the
- * other. Inputs may overlap inputs. */
+ * or the caller's workspace, and no input with that. Two column ranges of one wider matrix do not overlap.
+ * Matrices of different row strides are accepted only if one ends before the other begins. Inputs may overlap
+ * inputs. */
 MINUET_API minuet_status minuet_execution_run(minuet_execution* execution, const minuet_tensor* inputs,
                                               int32_t input_count, const minuet_tensor* outputs,
                                               int32_t output_count, void* stream);

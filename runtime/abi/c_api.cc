@@ -112,11 +112,12 @@ llvm::Expected<i32> read_ndim(int32_t ndim) {
                     kMaxDim, kDefault);
 }
 
-llvm::Expected<std::string> read_arch(const char* arch) {
-  MINUET_TRY(check_pointer(arch, "arch"));
+llvm::Expected<std::string> read_arch(const char* arch, const std::string& name) {
+  MINUET_TRY(check_pointer(arch, name.c_str()));
   if (arch[0] != '\0') return arch == kCpuArchName ? std::string() : std::string(arch);
   return make_error(StatusCode::InvalidArgument,
-                    "arch is an empty string: give the arch of minuet_device_info, such as sm_90a or cpu");
+                    "{0} is an empty string: give the arch of minuet_device_info, such as sm_90a or cpu",
+                    name);
 }
 
 llvm::Expected<AxisArray> read_axes(const int32_t* values, i32 ndim, const char* name) {

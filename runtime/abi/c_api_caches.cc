@@ -19,8 +19,14 @@ llvm::Expected<std::vector<std::string>> read_archs(const minuet_precompile_opti
   std::vector<std::string> archs;
   MINUET_TRY(check_list(given.archs, "archs", given.arch_count, "arch_count"));
   for (int32_t i = 0; i < given.arch_count; ++i) {
-    MINUET_TRY(check_pointer(given.archs[i], "an arch"));
-    archs.push_back(given.archs[i]);
+    const std::string name = "archs[" + std::to_string(i) + "]";
+    MINUET_ASSIGN(std::string arch, read_arch(given.archs[i], name));
+    if (arch.empty()) {
+      return make_error(StatusCode::InvalidArgument,
+                        "{0} is cpu, and the CPU has no kernels to compile ahead: name GPUs, such as sm_90a",
+                        name);
+    }
+    archs.push_back(std::move(arch));
   }
   return archs;
 }

@@ -82,7 +82,22 @@ llvm::Expected<std::unique_lock<std::mutex>> take_execution(minuet_execution& ex
                     "the execution is in use by another thread: give every thread one of its own");
 }
 
-/// Those of one queue, none of them twice.
+/// InvalidArgument, naming both, where two of the callers' workspaces overlap.
+llvm::Error check_workspaces(llvm::ArrayRef<minuet_execution*> executions) {
+  const auto workspace_of = [&](std::size_t i) {
+    const ExecutionOptions& options = executions[i]->execution->options();
+    return memory_of(options.workspace, options.workspace_bytes);
+  };
+  const auto name_of = [](std::size_t i) { return "the workspace of execution " + std::to_string(i); };
+  for (std::size_t i = 0; i < executions.size(); ++i) {
+    for (std::size_t other = 0; other < i; ++other) {
+      if (overlap(workspace_of(other), workspace_of(i))) return overlap_error(name_of(other), name_of(i));
+    }
+  }
+  return llvm::Error::success();
+}
+
+/// Executions that are prepared together have one queue and workspaces that lie apart; none is given twice.
 llvm::Error check_together(llvm::ArrayRef<minuet_execution*> executions) {
   std::set<const minuet_execution*> seen;
   for (minuet_execution* const execution : executions) {
@@ -97,7 +112,7 @@ llvm::Error check_together(llvm::ArrayRef<minuet_execution*> executions) {
                         "minuet_execution_options");
     }
   }
-  return llvm::Error::success();
+  return check_workspaces(executions);
 }
 
 /// One call at a time: a second thread's is refused, and changes nothing.
@@ -126,6 +141,13 @@ llvm::Expected<std::vector<Tensor>> read_tensors(const std::string& name, const 
                     tensor.channels, *dtype});
   }
   return read;
+}
+
+/// InvalidArgument, naming both, where two places that a call writes overlap.
+llvm::Error check_answers(const char* name, const void* answer, i64 bytes, const char* other_name,
+                          const void* other, i64 other_bytes) {
+  if (!overlap(memory_of(answer, bytes), memory_of(other, other_bytes))) return llvm::Error::success();
+  return overlap_error(name, other_name);
 }
 
 llvm::Error check_has_capacities(const Execution& execution) {
@@ -231,6 +253,7 @@ minuet_status minuet_execution_query_cloud(minuet_execution* execution, const ui
   return in_execution("minuet_execution_query_cloud", execution, [&](Execution& own) -> llvm::Error {
     MINUET_TRY(check_pointer(status, "status"));
     MINUET_TRY(check_pointer(counts, "counts"));
+    MINUET_TRY(check_answers("status", status, sizeof(*status), "counts", counts, sizeof(*counts)));
     MINUET_TRY(check_has_capacities(own));
     *status = own.cloud()->status();
     *counts = own.cloud()->counts();
@@ -249,8 +272,7 @@ minuet_status minuet_execution_read_cloud(minuet_execution* execution, void* str
                         wanted);
     }
     const i64 bytes = count * static_cast<i64>(sizeof(int32_t));
-    if (overlap(memory_of(status, sizeof(uint32_t)), memory_of(counts, bytes)))
-      return overlap_error("status", "counts");
+    MINUET_TRY(check_answers("status", status, sizeof(*status), "counts", counts, bytes));
     return own.read_cloud(stream, *status, {counts, static_cast<std::size_t>(count)});
   });
 }
@@ -320,6 +342,7 @@ minuet_status minuet_execution_output_shape(minuet_execution* execution, int64_t
   return in_execution("minuet_execution_output_shape", execution, [&](Execution& own) -> llvm::Error {
     MINUET_TRY(check_pointer(rows, "rows"));
     MINUET_TRY(check_pointer(channels, "channels"));
+    MINUET_TRY(check_answers("rows", rows, sizeof(*rows), "channels", channels, sizeof(*channels)));
     MINUET_TRY(own.check_prepared());
     const Program& program = own.plan().program;
     *rows = own.output_rows();

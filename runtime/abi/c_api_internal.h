@@ -138,8 +138,9 @@ llvm::Error check_list(const void* list, const char* name, i64 count, const char
 llvm::Expected<std::shared_ptr<Queue>> read_queue(const minuet_queue* queue, const Device& device);
 /// The number of axes that options ask for: 3 where they leave it 0. InvalidArgument for more than 4.
 llvm::Expected<i32> read_ndim(int32_t ndim);
-/// What the library calls the architecture: empty for "cpu". InvalidArgument for null and for no name.
-llvm::Expected<std::string> read_arch(const char* arch);
+/// What the library calls the architecture: empty for "cpu". InvalidArgument, which calls the argument
+/// `name`, for null and for an empty string.
+llvm::Expected<std::string> read_arch(const char* arch, const std::string& name = "arch");
 
 /// One call at a time: the queue, which may be null, is the caller's until the lock goes.
 llvm::Expected<QueueCall> enter(const std::shared_ptr<Queue>& queue);

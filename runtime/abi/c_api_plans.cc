@@ -121,10 +121,7 @@ llvm::Error read_activation(const minuet_convolution_options& given, Convolution
     return make_error(StatusCode::InvalidArgument,
                       "negative_slope belongs to a ReLU, and relu is 0: set relu to 1");
   }
-  problem.slope = given.negative_slope;
-  problem.activation = !given.relu                 ? Activation::None
-                       : given.negative_slope != 0 ? Activation::LeakyReLU
-                                                   : Activation::ReLU;
+  problem.set_activation(given.relu ? Activation::LeakyReLU : Activation::None, given.negative_slope);
   return llvm::Error::success();
 }
 

@@ -96,6 +96,7 @@ class Execution {
   }
   /// The caller replays no graph that holds a run of this execution any more: their memory goes.
   void release_captures();
+  const ExecutionOptions& options() const { return options_; }
   const std::shared_ptr<Queue>& queue() const { return options_.queue; }
   Engine& engine() { return *engine_; }
   i64 workspace_bytes() const { return arena_.bytes(); }

@@ -9,6 +9,7 @@ namespace {
 
 constexpr i64 kCapacityStep = 256;  // suggested capacities are multiples
 constexpr double kMostCapacityFactor = 1024;
+constexpr i64 kLeastRowsOnDevice = 1;  // of coordinates whose count the host does not know
 
 }  // namespace
 
@@ -76,7 +77,7 @@ llvm::Error Execution::prepare_within(const i32* coordinates, const i32* given_c
                       capacity);
   }
   MINUET_TRY(check_coordinate_count(most));
-  MINUET_TRY(check_coordinates(coordinates, given_count ? capacity : most));
+  MINUET_TRY(check_coordinates(coordinates, given_count ? kLeastRowsOnDevice : most));
   if (given_count) MINUET_TRY(check_count_on_device(given_count));
   MINUET_TRY(call(stream, Timed::Prepare, [&]() -> llvm::Error {
     MINUET_TRY(cloud_->enqueue(coordinates, given_count, given_count ? capacity : most));

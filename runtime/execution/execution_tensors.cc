@@ -1,4 +1,5 @@
-// What a run is given: the caller's tensors are those that were prepared for, and lie apart.
+// Checks of the memory that the caller gives: a run's tensors fit what is prepared, and nothing overlaps that
+// must not.
 #include "runtime/engine/overlap.h"
 #include "runtime/execution/execution.h"
 

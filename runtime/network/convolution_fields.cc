@@ -37,7 +37,7 @@ llvm::Error read_norm(const Object& object, ConvolutionFields& fields) {
   return llvm::Error::success();
 }
 
-/// What a batch norm has beside its name.
+/// Reads the fields that belong to a batch norm.
 llvm::Error read_batch_norm(const Object& object, ConvolutionFields& fields) {
   for (const char* field : {"affine", "epsilon", "track_running_stats"}) {
     if (object.get(field) && !fields.batch_norm) {

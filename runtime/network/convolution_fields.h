@@ -35,7 +35,7 @@ llvm::ArrayRef<llvm::StringRef> convolution_field_names(FieldPlace place);
 llvm::Error read_convolution_fields(const llvm::json::Object& object, FieldPlace place,
                                     ConvolutionFields& fields);
 
-/// Of a batch norm: a number above 0 and below 1.
+/// Reads the epsilon of a batch norm, a number above 0 and below 1.
 llvm::Expected<double> read_epsilon(const llvm::json::Value& value, llvm::StringRef field);
 
 /// "relu", "leaky_relu", "none"

@@ -59,13 +59,30 @@ llvm::Expected<std::string> read_text(const Object& object, llvm::StringRef fiel
   return text->str();
 }
 
+/// Ops that a description may name, and no kernel computes yet.
+bool is_built(LayerDescription::Op op) {
+  using Op = LayerDescription::Op;
+  return op != Op::MaxPool && op != Op::AveragePool && op != Op::SumPool && op != Op::GenerativeUp;
+}
+
+/// "block, residual, up": the ops that are built, or those that are not.
+std::string ops_text(bool are_built) {
+  std::string text;
+  for (std::size_t i = 0; i < std::size(kOpNames); ++i) {
+    if (is_built(static_cast<LayerDescription::Op>(i)) == are_built)
+      text += (text.empty() ? "" : ", ") + std::string(kOpNames[i]);
+  }
+  return text;
+}
+
 llvm::Expected<LayerDescription::Op> read_op(const Object& object) {
   MINUET_ASSIGN(const std::string op, read_text(object, "op"));
   for (std::size_t i = 0; i < std::size(kOpNames); ++i) {
     if (op == kOpNames[i]) return static_cast<LayerDescription::Op>(i);
   }
   return make_error(StatusCode::InvalidArgument,
-                    "op \"{0}\" is unknown; there are block, residual, bottleneck, up, concat, head", op);
+                    "op \"{0}\" is unknown; there are {1}; {2} are known, but not built yet", op,
+                    ops_text(/*are_built=*/true), ops_text(/*are_built=*/false));
 }
 
 /// A field that an op does not know is a mistake, not a wish to be dropped.
@@ -159,7 +176,7 @@ llvm::Error read_parts(const Object& object, LayerDescription& layer) {
   return llvm::Error::success();
 }
 
-/// What an op that has a kernel says, its convolutions' fields included.
+/// Reads an op that has a kernel, with the fields of its convolutions.
 llvm::Error read_window(const Object& object, const NetworkDescription& network, LayerDescription& layer) {
   using Op = LayerDescription::Op;
   const bool is_pooling = layer.op >= Op::MaxPool && layer.op <= Op::SumPool;

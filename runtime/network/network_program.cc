@@ -10,7 +10,7 @@ namespace {
 
 using Op = LayerDescription::Op;
 
-/// What a convolution reads around each of its outputs.
+/// The part of its input that a convolution reads for each output.
 struct Window {
   AxisArray kernel_size{1, 1, 1, 1}, stride{1, 1, 1, 1}, dilation{1, 1, 1, 1};
 };
@@ -172,8 +172,7 @@ class ProgramBuilder {
     ConvolutionProblem problem;
     problem.out_channels = out_channels;
     problem.scale_shift = fields.bias || fields.batch_norm;
-    problem.activation = fields.activation;
-    problem.slope = fields.slope;
+    problem.set_activation(fields.activation, fields.slope);
     return problem;
   }
 
@@ -183,8 +182,8 @@ class ProgramBuilder {
     return make_error(StatusCode::InvalidArgument, "two layers have parameters called \"{0}\"", part + ".*");
   }
 
-  /// Of the program's last layer. A layer without a batch norm claims its prefix too: no other layer's may be
-  /// taken for it.
+  /// Names the parameters of the program's last layer. A layer without a batch norm claims the prefix of one
+  /// too, so that no other layer's is taken for it.
   llvm::Error name_parameters(const std::string& convolution, const std::string& batch_norm,
                               const ConvolutionFields& fields, LayerOrigin origin) {
     MINUET_TRY(claim(convolution));
@@ -278,8 +277,7 @@ class ProgramBuilder {
                   add_shortcut(layer, input, !is_bottleneck && layer.stride == one.stride));
     ConvolutionProblem problem = problem_of(layer.parts[last], width);
     problem.residual = true;
-    problem.activation = layer.fields.activation;  // behind the addition
-    problem.slope = layer.fields.slope;
+    problem.set_activation(layer.fields.activation, layer.fields.slope);  // behind the addition
     MINUET_ASSIGN(current_, add_part(layer, last, current_, windows[last], problem));
     program_.layers.back().residual = shortcut;
     return llvm::Error::success();

@@ -80,6 +80,7 @@ class WeightsCheck {
       // A bias of a layer that has none here would be lost, not left over.
       const bool is_beside = parts.count(llvm::StringRef(name).rsplit('.').first.str()) != 0;
       if (!allowed || is_beside) unused_.push_back(stored);
+      if (is_beside) beside_.insert(stored);
     }
     if (!allowed) unused_.insert(unused_.end(), file_.outside().begin(), file_.outside().end());
     std::sort(unused_.begin(), unused_.end());
@@ -139,21 +140,36 @@ class WeightsCheck {
     return count_text(names.size()) + (names.size() == 1 ? " is" : " are") + " missing: " + list_text(names);
   }
 
-  /// Without those that the prefix explains.
-  std::string unused_text(const std::string& prefix) const {
+  /// The names of unused tensors that the prefix does not explain: of those beside parameters of a layer, or
+  /// of the others.
+  std::vector<std::string> unused_names(const std::string& prefix, bool beside) const {
     std::vector<std::string> names;
     for (const std::string& name : unused_) {
-      if (prefix.empty() || name.compare(0, prefix.size(), prefix) != 0) names.push_back(quoted(name));
+      const bool is_explained = !prefix.empty() && name.compare(0, prefix.size(), prefix) == 0;
+      if (!is_explained && beside_.count(name) == (beside ? 1 : 0)) names.push_back(quoted(name));
     }
-    if (names.empty()) return "";
-    std::string text = "no layer uses " + count_text(names.size()) + ": " + list_text(names);
+    return names;
+  }
+
+  std::string unused_text(const std::string& prefix) const {
+    std::vector<std::string> beside = unused_names(prefix, true), others = unused_names(prefix, false);
+    const auto text_of = [](const std::vector<std::string>& names, const char* if_one, const char* if_more) {
+      if (names.empty()) return std::string();
+      return "no layer uses " + count_text(names.size()) + ": " + list_text(names) +
+             (names.size() == 1 ? if_one : if_more);
+    };
     // Beside other mistakes they are no surplus but what the network misses, by another name.
-    if (foreign_.empty() && missing_.empty() && misshapen_.empty()) {
-      text += file_.options().allow_unused
-                  ? "; they stand beside parameters that a layer uses, and would change its result"
-                  : "; the option allow_unused passes them over";
+    if (!foreign_.empty() || !missing_.empty() || !misshapen_.empty()) {
+      beside.insert(beside.end(), others.begin(), others.end());
+      std::sort(beside.begin(), beside.end());
+      return text_of(beside, "", "");
     }
-    return text;
+    const std::string refused = text_of(
+        beside, "; it stands beside parameters that a layer uses, and would change the layer's result",
+        "; they stand beside parameters that a layer uses, and would change the layer's result");
+    const std::string passed = text_of(others, "; the option allow_unused passes it over",
+                                       "; the option allow_unused passes them over");
+    return refused + (refused.empty() || passed.empty() ? "" : "; ") + passed;
   }
 
   std::string message() const {
@@ -202,7 +218,8 @@ class WeightsCheck {
   std::set<std::string> needed_, used_;                                    // the network's names; the file's
   std::vector<std::pair<std::string, std::vector<std::string>>> foreign_;  // why, and the layers
   std::vector<std::string> missing_, misshapen_, unused_;
-  bool is_rearranged_ = false;  // a weight has as many elements as it needs, in another shape
+  std::set<std::string> beside_;  // unused tensors beside parameters of a layer, by the file's names
+  bool is_rearranged_ = false;    // a weight has as many elements as it needs, in another shape
 };
 
 }  // namespace

@@ -78,7 +78,7 @@ std::vector<std::string> WeightsFields::places_of(const std::vector<LayerOrigin>
   std::vector<std::string> places;
   for (const LayerOrigin& origin : origins) {
     const bool is_whole = counts[origin.layer] == parts_.at(origin.layer);
-    std::string place = (is_whole ? "" : origin.part + " of ") + quoted(origin.layer);
+    std::string place = (is_whole ? "" : origin.part + " of ") + "layer " + quoted(origin.layer);
     if (places.empty() || places.back() != place) places.push_back(std::move(place));
   }
   return places;
@@ -87,22 +87,21 @@ std::vector<std::string> WeightsFields::places_of(const std::vector<LayerOrigin>
 std::string WeightsFields::text() const {
   std::string text;
   for (const auto& [field, origins] : wanted_) {
-    text += (text.empty() ? "what the file has is described by " : ", and by ") + field + " in " +
-            list_text(places_of(origins));
+    text += (text.empty() ? "set " : " and ") + field + " in " + list_text(places_of(origins));
   }
+  if (!text.empty()) text += " to use the file's tensors";
   if (without_statistics_.empty()) return text;
   return text + (text.empty() ? "" : "; ") + "there is no running_mean and running_var of " +
          list_text(without_statistics_) +
-         ": a batch norm without running statistics normalizes by those of the features at hand, cannot be "
-         "folded "
-         "into a convolution, and is described by no field";
+         ": a batch norm without running statistics normalizes by those of the features at hand and cannot "
+         "be "
+         "folded into a convolution, so that no field describes it";
 }
 
 std::vector<std::string> WeightsFields::lines() const {
   std::vector<std::string> lines;
   for (const auto& [field, origins] : wanted_) {
-    for (const std::string& place : places_of(origins))
-      lines.push_back("described by: " + field + " in " + place);
+    for (const std::string& place : places_of(origins)) lines.push_back("set: " + field + " in " + place);
   }
   for (const std::string& norm : without_statistics_) lines.push_back("without running statistics: " + norm);
   return lines;

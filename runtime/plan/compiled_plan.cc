@@ -248,7 +248,8 @@ llvm::Expected<std::pair<std::string, PlanResidence::Compiled>> PlanResidence::r
     if (found != compiled_.end()) return std::pair{arch, found->second};
   }
   return make_error(StatusCode::FailedPrecondition,
-                    "the plan is not compiled for {0}, which {1} needs: compile it first",
+                    "the plan is not compiled for arch {0}, which device {1} needs: call minuet_plan_compile "
+                    "first",
                     arch_name(device.arch), device.name);
 }
 

@@ -91,6 +91,19 @@ llvm::Expected<std::vector<float>> ParameterSource::vector(const std::string& na
   return draw(name, channels, drawn);
 }
 
+/// The error about a weight of the file that is not finite in the layer's dtype. The file is read once more,
+/// for weights are rounded in place.
+llvm::Error ParameterSource::refuse_weight(const ProgramLayer& layer) const {
+  const ConvolutionProblem& problem = layer.convolution();
+  MINUET_ASSIGN(const std::vector<float> weight, file_->read_weight(layer.weight, problem));
+  const std::optional<std::size_t> lost = find_lost(problem.dtype, weight);
+  const std::vector<int64_t> shape{kernel_volume(problem), problem.in_channels, problem.out_channels};
+  return make_error(StatusCode::InvalidArgument,
+                    "weights file {0}: \"{1}\" is {2} at {3} (offset, input, output), {4}", file_->path(),
+                    layer.weight, number_text(weight[*lost]), place_text(shape, *lost),
+                    overflow_text(problem.dtype, weight[*lost]));
+}
+
 /// Rounded to the dtype.
 llvm::Expected<std::vector<float>> ParameterSource::weight(const ProgramLayer& layer) const {
   const ConvolutionProblem& problem = layer.convolution();
@@ -102,15 +115,9 @@ llvm::Expected<std::vector<float>> ParameterSource::weight(const ProgramLayer& l
     weight =
         draw(layer.weight, inputs * problem.out_channels, {0, std::sqrt(2.0 / static_cast<double>(inputs))});
   }
-  if (round_values(problem.dtype, weight.data(), weight.size(), weight.data()) || allows_non_finite())
-    return weight;
-  MINUET_ASSIGN(weight, file_->read_weight(layer.weight, problem));  // as it was
-  const std::optional<std::size_t> lost = find_lost(problem.dtype, weight);
-  const std::vector<int64_t> shape{kernel_volume(problem), problem.in_channels, problem.out_channels};
-  return make_error(StatusCode::InvalidArgument,
-                    "weights file {0}: \"{1}\" is {2} at {3} (offset, input, output), {4}", file_->path(),
-                    layer.weight, number_text(weight[*lost]), place_text(shape, *lost),
-                    overflow_text(problem.dtype, weight[*lost]));
+  const bool is_finite = round_values(problem.dtype, weight.data(), weight.size(), weight.data());
+  if (!is_finite && file_ && !allows_non_finite()) return refuse_weight(layer);  // drawn weights are small
+  return weight;
 }
 
 llvm::Expected<i32> ParameterSource::head_channels(const std::string& name, i32 in_channels) const {
@@ -152,10 +159,10 @@ llvm::Error ParameterSource::fold_batch_norm(const ProgramLayer& layer, LayerPar
   parameters.scale.resize(channels);
   parameters.shift.resize(channels);
   for (int64_t c = 0; c < channels; ++c) {
-    if (variance[c] < 0) {
+    if (variance[c] < 0 && !allows_non_finite()) {
       return make_error(StatusCode::InvalidArgument,
-                        "{0}: \"{1}.running_var\" of channel {2} is {3}; it must not be negative", source,
-                        prefix, c, number_text(variance[c]));
+                        "{0}: \"{1}.running_var\" of channel {2} is {3}; it must not be negative{4}", source,
+                        prefix, c, number_text(variance[c]), file_ ? kAllowNonFiniteHint : "");
     }
     const double scale = weight[c] / std::sqrt(static_cast<double>(variance[c]) + layer.batch_norm_epsilon);
     // The convolution's bias comes first: bn(sum + before) = sum * scale + (before - mean) * scale + bias.

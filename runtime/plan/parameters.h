@@ -51,6 +51,7 @@ class ParameterSource {
   llvm::Expected<std::vector<float>> optional_vector(const std::string& name, i64 channels,
                                                      float where_absent, Draw draw) const;
   llvm::Expected<std::vector<float>> weight(const ProgramLayer& layer) const;
+  llvm::Error refuse_weight(const ProgramLayer& layer) const;
   llvm::Error fold_batch_norm(const ProgramLayer& layer, LayerParameters& parameters) const;
 
   bool allows_non_finite() const { return file_ && file_->options().allow_non_finite; }

@@ -22,11 +22,13 @@ struct NetworkProblem {
 };
 
 /// One op's parameters where its caller has them: weight as fp32 [volume, in_channels, out_channels], scale
-/// and shift [out_channels] or empty, as the problem says.
+/// and shift [out_channels] or empty, as the problem says. Points into the caller's memory, which must
+/// outlive it.
 struct GivenParameters {
   GivenParameters() = default;
   GivenParameters(const LayerParameters& layer)  // NOLINT: those of a layer are given, too
       : weight(layer.weight), scale(layer.scale), shift(layer.shift) {}
+  GivenParameters(const LayerParameters&&) = delete;  // a temporary ends before its parameters are read
   llvm::ArrayRef<float> weight, scale, shift;
 };
 

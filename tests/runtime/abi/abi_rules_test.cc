@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 
+#include "include/minuet/tuning.h"
 #include "tests/support/abi.h"
 
 namespace minuet::abi {
@@ -200,8 +201,10 @@ TEST_F(AbiRules, TheCpuIsAnArchitectureLikeOthers) {
   };
   const Plan plan = make();
   EXPECT_EQ(minuet_plan_load(plan.get(), device), MINUET_FAILED_PRECONDITION);
-  EXPECT_NE(last_error().find("the plan is not compiled for cpu, which cpu needs: compile it first"),
-            std::string::npos)
+  EXPECT_NE(
+      last_error().find(
+          "the plan is not compiled for arch cpu, which device cpu needs: call minuet_plan_compile first"),
+      std::string::npos)
       << last_error();
   for (const char* const wrong : {"", "CPU", "cpu ", "gpu"}) {
     EXPECT_NE(minuet_plan_compile(plan.get(), wrong, nullptr, nullptr), MINUET_OK) << wrong;
@@ -224,6 +227,41 @@ TEST_F(AbiRules, TheCpuIsAnArchitectureLikeOthers) {
   EXPECT_EQ(minuet_job_wait(job), MINUET_OK);
   minuet_job_destroy(job);
   check(minuet_plan_load(other.get(), device));
+}
+
+/// Compiling ahead reads architectures as compiling does. The CPU's is known there, and has no kernels.
+TEST_F(AbiRules, CompilingAheadKnowsTheSameArchitectures) {
+  const float one = 1;
+  minuet_convolution_options convolution = MINUET_CONVOLUTION_OPTIONS_INIT;
+  convolution.in_channels = convolution.out_channels = 1;
+  convolution.weight = &one, convolution.weight_count = 1;
+  minuet_plan* made = nullptr;
+  check(minuet_plan_create_convolution(context_.get(), &convolution, &made));
+  const Plan plan(made, {minuet_plan_destroy});
+  struct Row {
+    std::vector<const char*> archs;
+    std::string words;
+  };
+  const Row rows[] = {
+      {{"cpu"}, "archs[0] is cpu, and the CPU has no kernels to compile ahead: name GPUs, such as sm_90a"},
+      {{"sm_90a", "cpu"}, "archs[1] is cpu, and the CPU has no kernels"},
+      {{""}, "archs[0] is an empty string: give the arch of minuet_device_info, such as sm_90a or cpu"},
+      {{"sm_80", "sm_90a", ""}, "archs[2] is an empty string"},
+      {{"sm_90a", nullptr}, "archs[1] is null"},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.words);
+    minuet_precompile_options options = MINUET_PRECOMPILE_OPTIONS_INIT;
+    options.plans = &made, options.plan_count = 1;
+    options.archs = row.archs.data(), options.arch_count = static_cast<int32_t>(row.archs.size());
+    options.output_directory = "/nowhere";
+    for (const bool tuned : {false, true}) {
+      EXPECT_EQ(tuned ? minuet_precompile_tuned(context_.get(), &options, "/nowhere", nullptr)
+                      : minuet_precompile(context_.get(), &options, nullptr),
+                MINUET_INVALID_ARGUMENT);
+      EXPECT_NE(last_error().find(row.words), std::string::npos) << last_error();
+    }
+  }
 }
 
 TEST_F(AbiRules, ParametersMustBeNumbersThatTheDtypeHolds) {

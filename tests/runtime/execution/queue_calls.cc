@@ -149,11 +149,11 @@ const std::vector<Call>& calls() {
        [](Objects& o) { return prepare_map(o.convolution.get(), o.map.get(), o.stream); }},
       {"minuet_executions_prepare_maps", Of::Convolution, true,
        [](Objects& o) {
-         if (!o.queue) return prepare_map(o.convolution.get(), o.map.get(), o.stream);
          minuet_execution* const executions[] = {o.convolution.get()};
          minuet_kernel_map* const maps[] = {o.map.get()};
          return minuet_executions_prepare_maps(executions, maps, 1, o.stream);
-       }},
+       },
+       /*needs_queue=*/true},
   };
   return table;
 }

@@ -112,6 +112,7 @@ struct Call {
   Of of;
   bool takes_stream;
   std::function<minuet_status(Objects&)> call;
+  bool needs_queue = false;  // INVALID_ARGUMENT for objects without one
 };
 
 /// Calls that prepare come last, so that what was prepared before can be used once more behind refused calls.

@@ -132,7 +132,11 @@ class InUseCallsTest : public QueueCallsTest {
     blocked.join();
     EXPECT_EQ(objects.plans.room.read<char>(), poison);
     EXPECT_EQ(objects.output(), expected);
-    for (const Call& each : calls()) EXPECT_EQ(each.call(objects), MINUET_OK) << each.name << last_error();
+    for (const Call& each : calls()) {
+      const bool is_taken = objects.queue != nullptr || !each.needs_queue;
+      EXPECT_EQ(each.call(objects), is_taken ? MINUET_OK : MINUET_INVALID_ARGUMENT)
+          << each.name << " " << last_error();
+    }
     EXPECT_EQ(objects.output(), expected);
   }
 };
@@ -154,8 +158,21 @@ TEST_P(InUseCallsTest, AreRefusedWhileAnotherThreadIsInTheExecution) {
                                       {Of::Convolution, &objects.convolution},
                                       {Of::Within, &objects.within}}) {
     expect_refused(objects, execution->get(), "the execution is in use by another thread",
-                   [of = of](const Call& call) { return call.of == of; });
+                   [of = of](const Call& call) { return call.of == of && !call.needs_queue; });
   }
+}
+
+/// The execution comes before its queue: calls name the execution that they met.
+TEST_P(InUseCallsTest, AreRefusedWhileAnotherThreadIsInTheExecutionOfAQueue) {
+  const Queue queue = make_queue(machine(), stream_->get());
+  Objects objects(machine(), *plans_, dtype(), stream_->get(), queue.get());
+  int needing_a_queue = 0;
+  expect_refused(objects, objects.convolution.get(), "the execution is in use by another thread",
+                 [&](const Call& call) {
+                   needing_a_queue += call.needs_queue ? 1 : 0;
+                   return call.of == Of::Convolution;
+                 });
+  EXPECT_EQ(needing_a_queue, 1) << "minuet_executions_prepare_maps";
 }
 
 /// Calls from any thread neither wait for the thread that is in the queue nor are refused.

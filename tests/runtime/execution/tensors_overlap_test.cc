@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <cstring>
+#include <functional>
 
 #include "tests/support/network_abi.h"
 #include "tests/support/network_oracle.h"
@@ -204,6 +205,106 @@ TEST_P(OverlapTest, NothingLiesInTheWorkspace) {
     expect_refused(execution.get(), {good_input}, at(inside, count), "output 0", "the workspace");
     expect_named(minuet_execution_output_coordinates(execution.get(), inside, nullptr), "coordinates");
     check(run_tensors(execution.get(), {good_input}, good_output));
+  }
+}
+
+/// Where the count is on the device, the host knows of one row of the coordinates: their rows may end where
+/// the workspace begins. Where the count is on the host, all rows are known.
+TEST_P(OverlapTest, CoordinatesMayEndWhereTheWorkspaceBegins) {
+  constexpr int32_t kCount = 16;
+  constexpr int64_t kCapacity = 64, kRow = 16, kBefore = kCount * kRow;
+  NetworkSpec spec;
+  spec.description = kOntoItself, spec.dtype = dtype(), spec.dataflow = MINUET_DATAFLOW_FUSED;
+  const Plan network = make_network(machine(), spec);
+  minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+  options.level_capacity = &kCapacity;
+  options.level_count = 1;
+  const int64_t bytes = counters_of(make_execution(machine(), network.get(), &options).get()).workspace_bytes;
+  const Buffer pool(machine(), kBefore + bytes + kBefore);
+  options.workspace = moved(pool.data(), kBefore);
+  options.workspace_bytes = bytes;
+  const Execution execution = make_execution(machine(), network.get(), &options);
+  std::vector<int32_t> scene;
+  for (int32_t i = 0; i < kCount; ++i) scene.insert(scene.end(), {0, i, 2 * i, -i});
+  const Buffer count(machine(), std::vector<int32_t>{kCount});
+  const auto at_byte = [&](int64_t place) { return reinterpret_cast<int32_t*>(moved(pool.data(), place)); };
+  for (const int64_t place : {int64_t{0}, kBefore + bytes}) {  // just before it and just behind it
+    SCOPED_TRACE(place);
+    check(minuet_device_copy(machine().device(), at_byte(place), scene.data(), kBefore, 0));
+    for (const bool is_on_device : {false, true}) {
+      EXPECT_EQ(is_on_device ? minuet_execution_prepare_on_device(execution.get(), at_byte(place),
+                                                                  count.integers(), nullptr)
+                             : minuet_execution_prepare(execution.get(), at_byte(place), kCount, nullptr),
+                MINUET_OK)
+          << last_error();
+      uint32_t status = ~0u;
+      std::vector<int32_t> counts(2);
+      check(minuet_execution_read_cloud(execution.get(), nullptr, &status, counts.data(), 2));
+      EXPECT_EQ(status, 0u);
+      EXPECT_EQ(counts, std::vector<int32_t>(2, kCount));
+    }
+  }
+  const auto expect_refused = [&](minuet_status status) {
+    EXPECT_EQ(status, MINUET_INVALID_ARGUMENT);
+    EXPECT_THAT(last_error(), AllOf(HasSubstr("the workspace"), HasSubstr("coordinates overlap")));
+  };
+  for (const int64_t place : {kBefore - 4, kBefore, kBefore + bytes - 4}) {  // bytes of the first row
+    SCOPED_TRACE(place);
+    expect_refused(
+        minuet_execution_prepare_on_device(execution.get(), at_byte(place), count.integers(), nullptr));
+  }
+  expect_refused(minuet_execution_prepare(execution.get(), at_byte(0), kCount + 1, nullptr));
+}
+
+/// Two numbers that one call gives go to two places.
+TEST_P(OverlapTest, AnswersLieApart) {
+  constexpr int64_t kCapacity = 64;
+  NetworkSpec spec;
+  spec.description = kOntoItself, spec.dtype = dtype(), spec.dataflow = MINUET_DATAFLOW_FUSED;
+  const Plan network = make_network(machine(), spec);
+  minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+  options.level_capacity = &kCapacity;
+  options.level_count = 1;
+  const Execution made = make_execution(machine(), network.get(), &options);
+  minuet_execution* const execution = made.get();
+  const Buffer scene(machine(), std::vector<int32_t>{0, 1, 2, 3});
+  check(minuet_execution_prepare(execution, scene.integers(), 1, nullptr));
+  alignas(16) char room[64];
+  const auto place = [&](int bytes) { return static_cast<void*>(room + 16 + bytes); };
+  struct Row {
+    const char *one, *other;
+    int64_t one_bytes, other_bytes;
+    std::function<minuet_status(void* one, void* other)> call;
+  };
+  const Row rows[] = {
+      {"rows", "channels", 8, 4,
+       [&](void* one, void* other) {
+         return minuet_execution_output_shape(execution, static_cast<int64_t*>(one),
+                                              static_cast<int32_t*>(other));
+       }},
+      {"status", "counts", 8, 8,
+       [&](void* one, void* other) {
+         return minuet_execution_query_cloud(execution, static_cast<const uint32_t**>(one),
+                                             static_cast<const int32_t**>(other));
+       }},
+      {"status", "counts", 4, 8,
+       [&](void* one, void* other) {
+         return minuet_execution_read_cloud(execution, nullptr, static_cast<uint32_t*>(one),
+                                            static_cast<int32_t*>(other), 2);
+       }},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(std::string(row.one) + " " + std::to_string(row.one_bytes));
+    const auto step = static_cast<int>(row.other_bytes == 8 && row.one_bytes == 8 ? 8 : 4);
+    for (int at = -16; at <= 16; at += step) {
+      const bool is_apart = at + row.other_bytes <= 0 || at >= row.one_bytes;
+      std::memset(room, 'x', sizeof(room));
+      const std::vector<char> before(room, room + sizeof(room));
+      EXPECT_EQ(row.call(place(0), place(at)), is_apart ? MINUET_OK : MINUET_INVALID_ARGUMENT) << at;
+      if (is_apart) continue;
+      EXPECT_THAT(last_error(), AllOf(HasSubstr(row.one), HasSubstr(row.other), HasSubstr("overlap")));
+      EXPECT_EQ(std::vector<char>(room, room + sizeof(room)), before) << "nothing is written";
+    }
   }
 }
 

@@ -137,6 +137,54 @@ TEST_P(TogetherTest, AFailureLeavesNonePrepared) {
   check(output_status_);
 }
 
+/// What one execution prepares in its caller's workspace must not lie in another's, for all are prepared in
+/// one go.
+TEST_P(TogetherTest, WorkspacesLieApart) {
+  const Queue queue = make_queue(machine());
+  const Cloud cloud = scene(40);
+  const Coordinates set = set_on(queue.get(), cloud.coordinates);
+  const KernelMap map = map_of(set.get());
+  const Buffer input(machine(), encode(dtype(), oracle::draw_features(cloud.count() * kChannels, 5)));
+  for (const char* const dataflow : kDataflows) {
+    SCOPED_TRACE(dataflow);
+    const EnvironmentVariable named("MINUET_TEST_DATAFLOW", dataflow);
+    Convolution of = convolution();
+    const Execution roomy = execution(of, queue.get());
+    check(prepare_map(roomy.get(), map.get()));
+    const std::vector<char> expected = run(roomy.get(), input, cloud.count());
+    const int64_t bytes = (counters_of(roomy.get()).workspace_bytes + 255) / 256 * 256;
+    const Buffer memory(machine(), 3 * bytes);
+    const auto within = [&](int64_t place) {
+      minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+      options.queue = queue.get();
+      options.workspace = static_cast<char*>(memory.data()) + place;
+      options.workspace_bytes = bytes;
+      return of.execution(&options);
+    };
+    const Execution first = within(0), same = within(0), second = within(bytes), third = within(2 * bytes),
+                    across = within(bytes - 256);
+    const auto refused = [&](const std::vector<minuet_execution*>& executions, int one, int other) {
+      EXPECT_EQ(prepare_together(executions, std::vector<minuet_kernel_map*>(executions.size(), map.get())),
+                MINUET_INVALID_ARGUMENT);
+      const std::string of_execution = "the workspace of execution ";
+      EXPECT_THAT(last_error(),
+                  testing::AllOf(HasSubstr(of_execution + std::to_string(one)),
+                                 HasSubstr(of_execution + std::to_string(other)), HasSubstr("overlap")));
+    };
+    const std::vector<minuet_execution*> apart{first.get(), roomy.get(), third.get(), second.get()};
+    const auto expect_prepared = [&] {
+      for (minuet_execution* const each : apart) EXPECT_EQ(run(each, input, cloud.count()), expected);
+      check(output_status_);
+    };
+    check(prepare_together(apart, std::vector<minuet_kernel_map*>(apart.size(), map.get())));
+    expect_prepared();
+    refused({first.get(), same.get()}, 0, 1);
+    refused({first.get(), third.get(), roomy.get(), across.get()}, 0, 3);
+    refused({third.get(), second.get(), across.get()}, 1, 2);
+    expect_prepared();  // what is refused changes nothing
+  }
+}
+
 /// A view names no duplicate's row, which has the first one's output all the same.
 TEST_P(TogetherTest, KeptDuplicatesHaveTheFirstOnesOutput) {
   const Queue queue = make_queue(machine());

@@ -381,6 +381,7 @@ TEST_P(NetworkEdges, ChannelsThatNeverVaried) {
 
 TEST_P(NetworkEdges, NumbersThatWouldSpoilEverythingAreRefused) {
   const auto expect_refused = [&](const char* name, float value, bool refused, const char* words) {
+    SCOPED_TRACE(testing::Message() << name << " " << value);
     Tensors tensors = draw_tensors(81);
     tensors.at(name).values[1] = value;
     const TemporaryPath file("spoiled.safetensors");
@@ -391,6 +392,7 @@ TEST_P(NetworkEdges, NumbersThatWouldSpoilEverythingAreRefused) {
         << name << " " << value;
     if (refused) {
       EXPECT_THAT(last_error(), testing::HasSubstr(words));
+      EXPECT_THAT(last_error(), testing::HasSubstr("the option allow_non_finite_parameters takes"));
     }
   };
   const float nan = std::numeric_limits<float>::quiet_NaN(),
@@ -399,7 +401,9 @@ TEST_P(NetworkEdges, NumbersThatWouldSpoilEverythingAreRefused) {
   expect_refused("a.conv.weight", nan, true, "finite");
   expect_refused("a.conv.weight", 1e6f, dtype() == DType::F16, "fp16 cannot hold");
   expect_refused("a.bn.running_var", nan, true, "running_var");
-  expect_refused("a.bn.running_var", -1, true, "running_var");
+  expect_refused("a.bn.running_var", infinity, true, "running_var");
+  expect_refused("a.bn.running_var", -infinity, true, "running_var");
+  expect_refused("a.bn.running_var", -1, true, "running_var\" of channel 1 is -1; it must not be negative");
   expect_refused("a.bn.running_var", 0, false, "");
 }
 

@@ -2,6 +2,8 @@
 // what the program has of them.
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "codegen/base/number_text.h"
 #include "runtime/network/network_program.h"
 #include "runtime/plan/parameters.h"
@@ -73,6 +75,9 @@ TEST(NetworkFields, WhatIsWrongIsRefusedWithItsPlaceAndReason) {
       {block_of(R"("activation": "none", "slope": 0.1)"), kWrong, "and the activation is \"none\""},
       {block_of(R"("activation": "leaky_relu", "slope": "0.1")"), kWrong, "\"slope\" must be a number"},
       {block_of(R"("activation": "leaky_relu", "slope": 1e39)"), kWrong, "\"slope\" must be a number"},
+      {R"({"op": "blok", "name": "a", "width": 0})", kWrong,
+       "op \"blok\" is unknown; there are block, residual, up, concat, head, bottleneck; max_pool, "
+       "average_pool, sum_pool, generative_up are known, but not built yet"},
       {block_of(R"("shortcut": {})"), kWrong, "\"shortcut\" is no field of a block"},
       {block_of(R"("inner_width": 0)"), kWrong, "\"inner_width\" is no field of a block"},
       {residual_of(R"("inner_width": 0)"), kWrong, "\"inner_width\" is no field of a residual"},
@@ -141,6 +146,30 @@ TEST(NetworkFields, OfABlock) {
   EXPECT_EQ(summary(block_of(R"("activation": "leaky_relu")")), (Lines{"a a.bn 1e-04 scaled leaky 0.010"}));
   EXPECT_EQ(summary(block_of(R"("activation": "leaky_relu", "slope": -2)")),
             (Lines{"a a.bn 1e-04 scaled leaky -2.000"}));
+}
+
+/// A slope of 0, also one that float32 rounds to 0, makes a ReLU, as a negative_slope of 0 does for a single
+/// convolution: minus infinity becomes 0 and not NaN. A part that says "leaky_relu" has the layer's slope.
+TEST(NetworkFields, ASlopeOfZeroIsARelu) {
+  for (const char* const zero : {"0", "-0.0", "0e5", "1e-60", "-1e-60"}) {
+    SCOPED_TRACE(zero);
+    const std::string leaky = std::string(R"("activation": "leaky_relu", "slope": )") + zero;
+    EXPECT_EQ(summary(block_of(leaky)), (Lines{"a a.bn 1e-04 scaled relu"}));
+    EXPECT_EQ(summary(R"({"op": "head", "name": "h", "bias": false, )" + leaky + "}"), (Lines{"h relu"}));
+    for (const std::string& part :
+         {std::string(), std::string(R"(, "conv1": {"activation": "leaky_relu"})")}) {
+      EXPECT_EQ(summary(residual_of(leaky + part)),
+                (Lines{"a.conv1 a.bn1 1e-04 scaled relu",
+                       "a.shortcut a.shortcut.bn 1e-04 scaled with the layer before",
+                       "a.conv2 a.bn2 1e-04 scaled + 2 relu"}));
+    }
+    EXPECT_EQ(summary(residual_of(leaky + R"(, "conv1": {"slope": 0.5})"))[0],
+              "a.conv1 a.bn1 1e-04 scaled leaky 0.500");
+    const Program program = llvm::cantFail(program_of(block_of(leaky)));
+    EXPECT_FALSE(std::signbit(program.layers[0].convolution().slope)) << "kernels are named by it";
+  }
+  EXPECT_EQ(summary(block_of(R"("activation": "leaky_relu", "slope": 1e-30)")),
+            (Lines{"a a.bn 1e-04 scaled leaky 0.000"}));
 }
 
 TEST(NetworkFields, OfAnUpAndAHead) {

@@ -43,15 +43,21 @@ NetworkSpec spec_of(const NetworkCase& test, minuet_dataflow dataflow = tested_d
   return spec;
 }
 
-void run_network_case(Machine& machine, const NetworkCase& test,
+/// Without norms numbers may grow past what fp16 holds.
+bool fits_its_dtype(const NetworkCase& test, const oracle::NetworkOutput& expected) {
+  constexpr double kMostInF16 = 1e4;
+  return test.dtype != DType::F16 || expected.largest <= kMostInF16;
+}
+
+/// False for a network whose numbers do not fit its dtype, which is not run.
+bool run_network_case(Machine& machine, const NetworkCase& test,
                       minuet_dataflow dataflow = tested_dataflow()) {
   const std::vector<int32_t> coordinates = test.coordinates();
   const std::vector<float> features = oracle::draw_features(test.points * test.in_channels, test.seed);
   oracle::Parameters parameters(test.seed);
   const oracle::NetworkOutput expected =
       oracle::evaluate(parameters, test.ndim, test.in_channels, test.layers, coordinates, features);
-  // Without norms numbers may grow past what fp16 holds.
-  if (test.dtype == DType::F16 && expected.largest > 1e4) return;
+  if (!fits_its_dtype(test, expected)) return false;
   const TemporaryPath weights("random.safetensors");
   write_safetensors(weights.path(), parameters.all());
   NetworkSpec spec = spec_of(test, dataflow);
@@ -61,16 +67,19 @@ void run_network_case(Machine& machine, const NetworkCase& test,
   const NetworkRun run = run_network(machine, execution.get(), coordinates, encode(test.dtype, features),
                                      test.dtype, test.ndim, test.in_channels);
   EXPECT_EQ(run.coordinates, expected.coordinates);
-  ASSERT_EQ(run.channels, expected.channels);
-  EXPECT_TRUE(is_right(test, decode(test.dtype, run.bytes), expected));
+  EXPECT_EQ(run.channels, expected.channels);
+  if (run.channels == expected.channels) {
+    EXPECT_TRUE(is_right(test, decode(test.dtype, run.bytes), expected));
+  }
+  return true;
 }
 
 class RandomNetworkTest : public DeviceTest {
  protected:
   bool passes(const NetworkCase& test) {
     return passes_or_shrinks<NetworkCase>(
-        test, [&](const NetworkCase& candidate) { run_network_case(machine(), candidate); }, simpler_networks,
-        NetworkCase{.dtype = dtype(), .layers = {{}}, .points = 50});
+        test, [&](const NetworkCase& candidate) { (void)run_network_case(machine(), candidate); },
+        simpler_networks, NetworkCase{.dtype = dtype(), .layers = {{}}, .points = 50});
   }
 };
 
@@ -171,7 +180,8 @@ TEST_P(RandomNetworkTest, EveryFieldOfADescription) {
   for (const NetworkCase& test : cases) {
     SCOPED_TRACE(as_initializer(test));
     ASSERT_TRUE(is_feasible(test));
-    for (const minuet_dataflow dataflow : dataflows) run_network_case(machine(), test, dataflow);
+    for (const minuet_dataflow dataflow : dataflows)
+      EXPECT_TRUE(run_network_case(machine(), test, dataflow)) << "numbers that do not fit the dtype";
     if (HasFailure()) return;
   }
 }

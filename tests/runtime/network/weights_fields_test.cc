@@ -70,29 +70,29 @@ struct Difference {
 };
 
 const Difference kDifferences[] = {
-    {{}, {"a.conv.bias"}, R"(, "bias": true)", "", {R"("bias": true in "a")"}},
+    {{}, {"a.conv.bias"}, R"(, "bias": true)", "", {R"("bias": true in layer "a")"}},
     {{},
      {"a.conv.bias", "b.conv1.bias", "b.conv2.bias", "b.shortcut.conv.bias"},
      R"(, "bias": true)",
      R"(, "bias": true)",
-     {R"("bias": true in "a", "b")"}},
+     {R"("bias": true in layer "a", layer "b")"}},
     {{},
      {"b.conv1.bias", "b.shortcut.conv.bias"},
      "",
      R"(, "conv1": {"bias": true}, "shortcut": {"bias": true})",
-     {R"("bias": true in conv1 of "b", shortcut of "b")"}},
-    {{"a.bn.weight", "a.bn.bias"}, {}, R"(, "affine": false)", "", {R"("affine": false in "a")"}},
+     {R"("bias": true in conv1 of layer "b", shortcut of layer "b")"}},
+    {{"a.bn.weight", "a.bn.bias"}, {}, R"(, "affine": false)", "", {R"("affine": false in layer "a")"}},
     {{"a.bn.weight", "a.bn.bias", "a.bn.running_mean", "a.bn.running_var"},
      {"a.conv.bias"},
      R"(, "norm": "none", "bias": true)",
      "",
-     {R"("bias": true in "a", and by "norm": "none" in "a")"}},
+     {R"("bias": true in layer "a" and "norm": "none" in layer "a")"}},
     {{"b.shortcut.bn.weight", "b.shortcut.bn.bias", "b.shortcut.bn.running_mean",
       "b.shortcut.bn.running_var"},
      {},
      "",
      R"(, "shortcut": {"norm": "none"})",
-     {R"("norm": "none" in shortcut of "b")"}},
+     {R"("norm": "none" in shortcut of layer "b")"}},
 };
 
 TEST_F(WeightsFields, AMessageSaysWhichFieldTakesTheFile) {
@@ -104,21 +104,60 @@ TEST_F(WeightsFields, AMessageSaysWhichFieldTakesTheFile) {
       for (const std::string& name : difference.with) tensors[name] = filled({name[0] == 'a' ? 2 : 3});
       EXPECT_EQ(create(describe("", ""), tensors), MINUET_INVALID_ARGUMENT);
       for (const std::string& words : difference.words)
-        EXPECT_THAT(last_error(), HasSubstr("what the file has is described by " + words));
+        EXPECT_THAT(last_error(), HasSubstr("; set " + words + " to use the file's tensors"));
       EXPECT_EQ(create(describe(difference.block, difference.residual), tensors), MINUET_OK) << last_error();
       // And back: of a description with these fields the whole file wants the others.
       EXPECT_EQ(create(describe(difference.block, difference.residual), whole()), MINUET_INVALID_ARGUMENT)
           << difference.words[0];
-      EXPECT_THAT(last_error(), HasSubstr("what the file has is described by "));
+      EXPECT_THAT(last_error(), HasSubstr(" to use the file's tensors"));
+    }
+  }
+}
+
+/// Tensors that stand beside parameters of a layer would change its result. They are refused with the option
+/// allow_unused too, so that no message advises it for them.
+TEST_F(WeightsFields, WhatALayerWouldLoseIsNotPassedOver) {
+  const std::string beside = " beside parameters that a layer uses, and would change the layer's result";
+  const std::string one = "no layer uses 1 tensor: \"a.conv.bias\"; it stands" + beside,
+                    two = "no layer uses 2 tensors: \"a.conv.bias\", \"b.conv1.bias\"; they stand" + beside,
+                    passed = "no layer uses 1 tensor: \"c.weight\"; the option allow_unused passes it over",
+                    all_passed =
+                        "no layer uses 2 tensors: \"c.weight\", \"d\"; the option allow_unused passes "
+                        "them over";
+  struct Row {
+    std::vector<const char*> more;
+    std::string text, text_if_allowed;  // empty: taken
+  };
+  const Row rows[] = {
+      {{"a.conv.bias"}, one, one},
+      {{"a.conv.bias", "b.conv1.bias"}, two, two},
+      {{"c.weight"}, passed, ""},
+      {{"c.weight", "d"}, all_passed, ""},
+      {{"a.conv.bias", "c.weight"}, one + "; " + passed, one},
+      {{"a.conv.bias", "b.conv1.bias", "c.weight", "d"}, two + "; " + all_passed, two},
+  };
+  for (const Row& row : rows) {
+    Tensors tensors = whole();
+    for (const char* const name : row.more) tensors[name] = filled({name[0] == 'b' ? 3 : 2});
+    for (const bool is_allowed : {false, true}) {
+      SCOPED_TRACE(row.text + (is_allowed ? ", allowed" : ""));
+      allow_unused_ = is_allowed;
+      const std::string& text = is_allowed ? row.text_if_allowed : row.text;
+      EXPECT_EQ(create(describe("", ""), tensors), text.empty() ? MINUET_OK : MINUET_INVALID_ARGUMENT);
+      if (text.empty()) continue;
+      EXPECT_THAT(last_error(), HasSubstr(text));
+      if (text == one || text == two) {
+        EXPECT_THAT(last_error(), Not(HasSubstr("the option")));
+      }
     }
   }
 }
 
 TEST_F(WeightsFields, BackToTheUsualFields) {
   const std::pair<const char*, const char*> fields[] = {
-      {R"(, "bias": true)", R"("bias": false in "a")"},
-      {R"(, "norm": "none")", R"("norm": "batch_norm" in "a")"},
-      {R"(, "affine": false)", R"("affine": true in "a")"},
+      {R"(, "bias": true)", R"(; set "bias": false in layer "a" to use)"},
+      {R"(, "norm": "none")", R"(; set "norm": "batch_norm" in layer "a" to use)"},
+      {R"(, "affine": false)", R"(; set "affine": true in layer "a" to use)"},
   };
   for (const auto& [field, words] : fields) {
     allow_unused_ = false;
@@ -137,7 +176,7 @@ TEST_F(WeightsFields, ANormWithoutRunningStatisticsHasNoField) {
               AllOf(HasSubstr("2 tensors are missing: \"a.bn.running_mean\", \"a.bn.running_var\""),
                     HasSubstr("there is no running_mean and running_var of \"a.bn\": a batch norm "
                               "without running statistics normalizes by"),
-                    Not(HasSubstr("described by \""))));
+                    HasSubstr("no field describes it"), Not(HasSubstr("to use the file's tensors"))));
   EXPECT_THAT(last_error_detail(), HasSubstr("without running statistics: \"a.bn\"\n"));
 }
 
@@ -150,13 +189,13 @@ TEST_F(WeightsFields, OtherNamesAreNoHint) {
     tensors.insert(std::move(node));
   }
   EXPECT_EQ(create(describe("", ""), tensors), MINUET_INVALID_ARGUMENT);
-  EXPECT_THAT(last_error(), Not(HasSubstr("described by")));
+  EXPECT_THAT(last_error(), Not(HasSubstr("to use the file's tensors")));
   tensors = whole();
   tensors.erase("a.bn.running_mean");
   EXPECT_EQ(create(describe("", ""), tensors), MINUET_INVALID_ARGUMENT);
-  EXPECT_THAT(last_error(), Not(HasSubstr("described by")));
+  EXPECT_THAT(last_error(), Not(HasSubstr("to use the file's tensors")));
   EXPECT_EQ(create(describe("", ""), {{"x", filled({1})}}), MINUET_INVALID_ARGUMENT);
-  EXPECT_THAT(last_error(), Not(HasSubstr("described by")));
+  EXPECT_THAT(last_error(), Not(HasSubstr("to use the file's tensors")));
 }
 
 /// The detail has a line for each layer, the message the first few.
@@ -172,9 +211,10 @@ TEST_F(WeightsFields, OfManyLayersTheFirstFewAreNamed) {
   const std::string description =
       R"({"name": "n", "ndim": 3, "in_channels": 2, "channels": [2], "layers": [)" + layers + "]}";
   EXPECT_EQ(create(description, tensors), MINUET_INVALID_ARGUMENT);
-  EXPECT_THAT(last_error(), HasSubstr(R"("bias": true in "l10", )"));
-  EXPECT_THAT(last_error(), AllOf(HasSubstr("\"l17\" and 12 more"), Not(HasSubstr("in \"l18\""))));
-  EXPECT_THAT(last_error_detail(), HasSubstr("described by: \"bias\": true in \"l29\"\n"));
+  EXPECT_THAT(last_error(), HasSubstr(R"(set "bias": true in layer "l10", )"));
+  EXPECT_THAT(last_error(), AllOf(HasSubstr("layer \"l17\" and 12 more to use the file's tensors"),
+                                  Not(HasSubstr("layer \"l18\""))));
+  EXPECT_THAT(last_error_detail(), HasSubstr("set: \"bias\": true in layer \"l29\"\n"));
 }
 
 /// What a description with such fields takes is converted and gives the same bits.

@@ -201,7 +201,7 @@ TEST(Parameters, ADrawDependsOnNameAndSeedOnly) {
   EXPECT_NE(weight(1, "a"), weight(1, "b"));
 }
 
-/// Of any number of values, at addresses that are no multiple of an element.
+/// Any number of values may be stored and loaded, at addresses that are no multiple of an element.
 TEST(Rounding, StoresAndLoadsAnywhere) {
   Random random(5);
   for (const std::size_t count : {0, 1, 7, 33, 4095, 4096, 4097, 9000}) {

@@ -37,7 +37,7 @@ std::shared_ptr<const CompiledPlan> plan_of(std::shared_ptr<const TuningSnapshot
   LayerParameters parameters;
   parameters.weight.assign(size_t{27} * 64 * 64, 1.0f);
   const auto plan = llvm::cantFail(
-      Plan::create(example_problem(), std::move(parameters), std::move(tuning), Dataflow::GatherGemmScatter));
+      Plan::create(example_problem(), parameters, std::move(tuning), Dataflow::GatherGemmScatter));
   return llvm::cantFail(CompiledPlan::create(*plan, arch));
 }
 
@@ -160,8 +160,8 @@ TEST_F(PlanTuning, R35_ABundleHasTheKernelsThatTunedGpusChoose) {
   };
   LayerParameters parameters;
   parameters.weight.assign(size_t{27} * 64 * 64, 1.0f);
-  const auto plan = llvm::cantFail(
-      Plan::create(example_problem(), std::move(parameters), nullptr, Dataflow::GatherGemmScatter));
+  const auto plan =
+      llvm::cantFail(Plan::create(example_problem(), parameters, nullptr, Dataflow::GatherGemmScatter));
   const auto gathers = [&](const std::vector<TuningEntry>& results) {
     std::set<std::string> gathers;
     for (const std::string& name : names_of(llvm::cantFail(requests_ahead(*plan, "sm_90a", results)))) {
@@ -267,7 +267,7 @@ TEST(TunedDensity, RowsAloneSelectForMapsOfTheCaller) {
   LayerParameters parameters;
   parameters.weight.assign(27, 1.0f);
   const std::shared_ptr<const Plan> plan =
-      llvm::cantFail(Plan::create(problem, std::move(parameters), nullptr, Dataflow::Fused));
+      llvm::cantFail(Plan::create(problem, parameters, nullptr, Dataflow::Fused));
   const std::shared_ptr<Device> device = llvm::cantFail(open_cpu_device(1));
   auto compiled = std::make_shared<CompiledPlan>(*llvm::cantFail(CompiledPlan::create(*plan, "")));
   ASSERT_EQ(compiled->candidates[0].size(), 1u);
@@ -319,8 +319,7 @@ class TunedWithoutJit : public testing::Test {
                                                std::optional<Dataflow> dataflow = {}) {
     LayerParameters parameters;
     parameters.weight.assign(size_t{27} * 64 * 64, 1.0f);
-    return llvm::cantFail(
-        Plan::create(example_problem(), std::move(parameters), std::move(tuning), dataflow));
+    return llvm::cantFail(Plan::create(example_problem(), parameters, std::move(tuning), dataflow));
   }
   static std::shared_ptr<const TuningSnapshot> snapshot(const TuningConfigs& configs) {
     return std::make_shared<const TuningSnapshot>(example_environment(), configs);

@@ -144,14 +144,6 @@ TEST_F(Weights, ThatNoLayerUses) {
                                 Not(HasSubstr("more.18"))));
 }
 
-TEST_F(Weights, WhatALayerWouldLoseIsNotPassedOver) {
-  Tensors tensors = two_blocks();
-  tensors["first.conv.bias"] = filled({2}, 100);
-  spec_.allow_unused = true;
-  expect_refused(tensors,
-                 HasSubstr("no layer uses 1 tensor: \"first.conv.bias\"; they stand beside parameters"));
-}
-
 /// Weights of a segmenter for a network without a head.
 TEST_F(Weights, AHeadThatTheNetworkHasNot) {
   Tensors tensors = two_blocks();

@@ -1,0 +1,359 @@
+// A zeroed struct of options asks for the same as one that its _INIT macro made: with the fields that must be
+// given, both make what has the same infos, and the same bits come out of a run.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+
+#include "include/minuet/tuning.h"
+#include "tests/runtime/abi/abi_headers.h"
+#include "tests/support/network_abi.h"
+#include "tests/support/rounding.h"
+#include "tests/support/safetensors_writer.h"
+
+namespace minuet::abi {
+namespace {
+
+constexpr const char* kLeakyBlock =
+    R"({"name": "tiny", "ndim": 3, "in_channels": 4, "channels": [8], "layers": [
+  {"op": "block", "name": "a", "width": 0, "kernel_size": 3, "activation": "leaky_relu"}]})";
+const std::vector<int32_t> kCloud{0, 0, 0, 0, /**/ 0, 1, 0, 0, /**/ 0, 1, 1, 0, /**/ 2, -5, 3, 1};
+constexpr int64_t kRows = 4;
+
+/// The status of a call, and all that can be seen of what it made.
+struct Seen {
+  minuet_status status = MINUET_OK;
+  std::vector<std::string> facts;
+  bool operator==(const Seen&) const = default;
+
+  template <class T>
+  void add(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    facts.emplace_back(reinterpret_cast<const char*>(&value), sizeof(value));
+  }
+  template <class T>
+  void add(const std::vector<T>& values) {
+    facts.emplace_back(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+  }
+  void add_text(const char* text) { facts.emplace_back(text); }
+};
+
+/// The status, with its message where the call failed.
+Seen seen_of(minuet_status status) {
+  Seen seen{status, {}};
+  if (status != MINUET_OK) seen.add_text(last_error().c_str());
+  return seen;
+}
+
+template <class Info>
+Info asked(const std::function<minuet_status(Info*)>& query) {
+  Info info;
+  std::memset(&info, 0, sizeof(info));
+  info.struct_size = sizeof(info);
+  check(query(&info));
+  return info;
+}
+
+void add_plan(Seen& seen, minuet_plan* plan) {
+  auto info = asked<minuet_plan_info>([&](auto* answer) { return minuet_plan_query(plan, answer); });
+  seen.add_text(info.name);
+  info.name = nullptr;
+  seen.add(info);
+  for (int32_t i = 0; i < info.parameter_tensors; ++i) {
+    auto parameter = asked<minuet_parameter_info>(
+        [&](auto* answer) { return minuet_plan_query_parameter(plan, i, answer); });
+    seen.add_text(parameter.name);
+    parameter.name = nullptr;
+    seen.add(parameter);
+  }
+}
+
+void add_execution(Seen& seen, minuet_plan* plan, minuet_execution* execution) {
+  const minuet_plan_info info = info_of(plan);
+  for (int32_t i = 0; i < info.levels; ++i) {
+    seen.add(asked<minuet_level_info>(
+        [&](auto* answer) { return minuet_execution_query_level(execution, i, answer); }));
+  }
+  for (int32_t i = 0; i < info.layers; ++i) {
+    auto layer = asked<minuet_layer_info>(
+        [&](auto* answer) { return minuet_execution_query_layer(execution, i, answer); });
+    seen.add_text(layer.name), seen.add_text(layer.kernel);
+    layer.name = layer.kernel = nullptr;
+    seen.add(layer);
+  }
+  seen.add(counters_of(execution));
+}
+
+class AbiDefaults : public testing::Test {
+ public:  // one for each struct of options
+  void context_options();
+  void coordinates_options();
+  void kernel_map_options();
+  void convolution_options();
+  void pooling_options();
+  void network_options();
+  void precompile_options();
+  void execution_options();
+  void tuning_options();
+
+ protected:
+  void SetUp() override {
+    std::string reason;
+    cpu_ = Machine::open("cpu", reason);
+    ASSERT_NE(cpu_, nullptr) << reason;
+  }
+
+  /// `given` is zeroed and then as the macro has it, with the fields that `require` sets. Gives what is seen.
+  template <class Options>
+  Seen compare(const Options& defaults, const std::function<void(Options&)>& require,
+               const std::function<Seen(const Options*)>& see) {
+    Options zeroed, initialized = defaults;
+    std::memset(&zeroed, 0, sizeof(zeroed));
+    zeroed.struct_size = sizeof(zeroed);
+    require(zeroed), require(initialized);
+    const Seen seen = see(&zeroed);
+    if (testing::Test::IsSkipped()) return seen;
+    EXPECT_EQ(see(&initialized), seen);
+    EXPECT_FALSE(seen.facts.empty());
+    return seen;
+  }
+
+  void add_run(Seen& seen, const NetworkRun& run) {
+    seen.add(run.rows), seen.add(run.channels), seen.add(run.bytes), seen.add(run.coordinates);
+    EXPECT_NE(run.bytes, std::vector<char>(run.bytes.size(), '\0'));
+  }
+  std::vector<char> features() const {
+    return encode(DType::F32, {1, -2, 3, 4, -5, 6, 7, 8, -9, 1, 2, 3, 4, 5, -6, 7});
+  }
+  void add_network(Seen& seen, minuet_plan* plan, minuet_device* device,
+                   const minuet_execution_options* options = nullptr) {
+    add_plan(seen, plan);
+    check(minuet_plan_compile(plan, "cpu", nullptr, nullptr));
+    check(minuet_plan_load(plan, device));
+    minuet_execution* made = nullptr;
+    check(minuet_execution_create(plan, device, options, &made));
+    const Execution execution(made, {minuet_execution_destroy});
+    add_run(seen, run_network(*cpu_, made, kCloud, features(), DType::F32));
+    add_execution(seen, plan, made);
+  }
+  Plan tiny_network(minuet_context* context) {
+    minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
+    options.description = kLeakyBlock;
+    minuet_plan* plan = nullptr;
+    check(minuet_plan_create_network(context, &options, &plan));
+    return {plan, {minuet_plan_destroy}};
+  }
+
+  Machine* cpu_ = nullptr;
+};
+
+void AbiDefaults::context_options() {
+  compare<minuet_context_options>(
+      MINUET_CONTEXT_OPTIONS_INIT, [](auto&) {},
+      [&](const auto* options) {
+        minuet_context* context = nullptr;
+        Seen seen = seen_of(minuet_context_create(options, &context));
+        const Handle<minuet_context> owner(context, {minuet_context_destroy});
+        std::string folder(minuet_context_cache_directory(context, nullptr, 0), '\0');
+        minuet_context_cache_directory(context, folder.data(), folder.size());
+        seen.add_text(folder.c_str());
+        minuet_device* device = nullptr;
+        check(minuet_device_open(context, "cpu", &device));
+        const Handle<minuet_device> of_device(device, {minuet_device_destroy});
+        seen.add(
+            asked<minuet_device_info>([&](auto* answer) { return minuet_device_query(device, answer); }));
+        add_network(seen, tiny_network(context).get(), device);
+        seen.add(asked<minuet_kernel_counters>(
+            [&](auto* answer) { return minuet_context_kernel_counters(context, answer); }));
+        return seen;
+      });
+}
+
+void AbiDefaults::coordinates_options() {
+  const Seen seen = compare<minuet_coordinates_options>(
+      MINUET_COORDINATES_OPTIONS_INIT, [](auto&) {},
+      [&](const auto* options) {
+        minuet_coordinates* made = nullptr;
+        Seen seen =
+            seen_of(minuet_coordinates_create(cpu_->device(), options, kCloud.data(), kRows, nullptr, &made));
+        const Coordinates set(made, {minuet_coordinates_destroy});
+        seen.add(minuet_coordinates_count(made)), seen.add(minuet_coordinates_rows(made));
+        seen.add(coordinates_of(*cpu_, made, 3));
+        const int32_t stride[] = {2, 2, 2, 1};
+        minuet_coordinates* coarse = nullptr;
+        check(minuet_coordinates_downsample(made, stride, nullptr, &coarse));
+        const Coordinates of_coarse(coarse, {minuet_coordinates_destroy});
+        seen.add(coordinates_of(*cpu_, coarse, 3));
+        return seen;
+      });
+  EXPECT_EQ(seen.status, MINUET_OK);
+}
+
+void AbiDefaults::kernel_map_options() {
+  const Coordinates set = make_set(*cpu_, 3, kCloud, {1, 1, 1, 0});
+  const Seen seen = compare<minuet_kernel_map_options>(
+      MINUET_KERNEL_MAP_OPTIONS_INIT,
+      [](auto& options) { options.kernel_size[0] = options.kernel_size[1] = 3; },
+      [&](const auto* options) {
+        minuet_kernel_map* made = nullptr;
+        Seen seen = seen_of(minuet_kernel_map_create(set.get(), set.get(), options, nullptr, &made));
+        const KernelMap map(made, {minuet_kernel_map_destroy});
+        seen.add(minuet_kernel_map_volume(made));
+        std::vector<int32_t> pairs(static_cast<size_t>(pair_count(made)) * 3);
+        check(minuet_kernel_map_export(made, pairs.data(), nullptr));
+        seen.add(pairs);
+        return seen;
+      });
+  EXPECT_EQ(seen.status, MINUET_OK);
+}
+
+void AbiDefaults::convolution_options() {
+  const Coordinates set = make_set(*cpu_, 3, kCloud, {1, 1, 1, 0});
+  minuet_kernel_map_options threes = MINUET_KERNEL_MAP_OPTIONS_INIT;
+  std::fill_n(threes.kernel_size, 3, 3);
+  minuet_kernel_map* made_map = nullptr;
+  check(minuet_kernel_map_create(set.get(), set.get(), &threes, nullptr, &made_map));
+  const KernelMap map(made_map, {minuet_kernel_map_destroy});
+  std::vector<float> weight(27 * 4 * 8);
+  for (size_t i = 0; i < weight.size(); ++i) weight[i] = static_cast<float>(i % 11) - 5;
+  const Seen seen = compare<minuet_convolution_options>(
+      MINUET_CONVOLUTION_OPTIONS_INIT,
+      [&](auto& options) {
+        options.in_channels = 4, options.out_channels = 8;
+        std::fill_n(options.kernel_size, 3, 3);
+        options.weight = weight.data(), options.weight_count = static_cast<int64_t>(weight.size());
+      },
+      [&](const auto* options) {
+        minuet_plan* made = nullptr;
+        Seen seen = seen_of(minuet_plan_create_convolution(cpu_->context(), options, &made));
+        const Plan plan(made, {minuet_plan_destroy});
+        add_plan(seen, made);
+        check(minuet_plan_compile(made, "cpu", nullptr, nullptr));
+        check(minuet_plan_load(made, cpu_->device()));
+        const Execution execution = make_execution(*cpu_, made);
+        check(prepare_map(execution.get(), map.get()));
+        const Buffer input(*cpu_, features()), output(*cpu_, kRows * 8 * 4);
+        check(run_tensors(execution.get(), {tensor(input, kRows, 4, DType::F32)},
+                          tensor(output, kRows, 8, DType::F32)));
+        const std::vector<float> values = output.read<float>();
+        EXPECT_LT(*std::min_element(values.begin(), values.end()), 0) << "no activation";
+        seen.add(values);
+        add_execution(seen, made, execution.get());
+        return seen;
+      });
+  EXPECT_EQ(seen.status, MINUET_OK);
+}
+
+/// No pooling is built yet: the sizes are taken all the same.
+void AbiDefaults::pooling_options() {
+  const Seen seen = compare<minuet_pooling_options>(
+      MINUET_POOLING_OPTIONS_INIT, [](auto& options) { options.channels = 4; },
+      [&](const auto* options) {
+        minuet_plan* made = nullptr;
+        return seen_of(minuet_plan_create_pooling(cpu_->context(), options, &made));
+      });
+  EXPECT_EQ(seen.status, MINUET_UNIMPLEMENTED);
+}
+
+void AbiDefaults::network_options() {
+  const Seen seen = compare<minuet_network_options>(
+      MINUET_NETWORK_OPTIONS_INIT, [](auto& options) { options.description = kLeakyBlock; },
+      [&](const auto* options) {
+        minuet_plan* made = nullptr;
+        Seen seen = seen_of(minuet_plan_create_network(cpu_->context(), options, &made));
+        const Plan plan(made, {minuet_plan_destroy});
+        add_network(seen, made, cpu_->device());
+        return seen;
+      });
+  EXPECT_EQ(seen.status, MINUET_OK);
+}
+
+/// The list of kernels is empty, so that nothing is compiled.
+void AbiDefaults::precompile_options() {
+  const TemporaryPath list("requests"), folder("bundles");
+  std::ofstream(list.path()).close();
+  const char* const archs[] = {"sm_90a"};
+  compare<minuet_precompile_options>(
+      MINUET_PRECOMPILE_OPTIONS_INIT,
+      [&](auto& options) {
+        options.requests_path = list.path().c_str();
+        options.archs = archs, options.arch_count = 1;
+        options.output_directory = folder.path().c_str();
+      },
+      [&](const auto* options) {
+        Seen seen;
+        minuet_precompile_result result{};
+        result.struct_size = sizeof(result);
+        seen = seen_of(minuet_precompile(cpu_->context(), options, &result));
+        result.seconds = 0;
+        seen.add(result);
+        std::vector<std::string> files;
+        if (std::filesystem::exists(folder.path())) {
+          for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+            files.push_back(entry.path().filename().string() + contents(entry.path().string()));
+        }
+        std::sort(files.begin(), files.end());
+        for (const std::string& file : files) seen.facts.push_back(file);
+        std::filesystem::remove_all(folder.path());
+        return seen;
+      });
+}
+
+void AbiDefaults::execution_options() {
+  const Plan plan = tiny_network(cpu_->context());
+  const Seen seen = compare<minuet_execution_options>(
+      MINUET_EXECUTION_OPTIONS_INIT, [](auto&) {},
+      [&](const auto* options) {
+        Seen seen;
+        add_network(seen, plan.get(), cpu_->device(), options);
+        return seen;
+      });
+  EXPECT_EQ(seen.status, MINUET_OK);
+}
+
+/// The call is stopped at once.
+void AbiDefaults::tuning_options() {
+  const TemporaryPath folder("results");
+  const Plan plan = tiny_network(cpu_->context());
+  const minuet_tuning_cloud cloud{kCloud.data(), kRows};
+  const Seen seen = compare<minuet_tuning_options>(
+      MINUET_TUNING_OPTIONS_INIT,
+      [&](auto& options) {
+        options.clouds = &cloud, options.cloud_count = 1;
+        options.directory = folder.path().c_str();
+        options.cancelled = [](void*) { return int32_t{1}; };
+      },
+      [&](const auto* options) {
+        minuet_tuning_result result{};
+        result.struct_size = sizeof(result);
+        Seen seen = seen_of(minuet_tune(cpu_->context(), plan.get(), cpu_->device(), options, &result));
+        result.seconds = 0;
+        seen.add(result);
+        return seen;
+      });
+  EXPECT_EQ(seen.status, MINUET_CANCELLED);
+}
+
+TEST_F(AbiDefaults, AZeroedStructAsksForTheDefaults) {
+  const std::pair<const char*, void (AbiDefaults::*)()> rows[] = {
+#define MINUET_ROW(name) {"minuet_" #name, &AbiDefaults::name},
+      MINUET_ROW(context_options) MINUET_ROW(coordinates_options) MINUET_ROW(kernel_map_options)
+          MINUET_ROW(convolution_options) MINUET_ROW(pooling_options) MINUET_ROW(network_options)
+              MINUET_ROW(precompile_options) MINUET_ROW(execution_options) MINUET_ROW(tuning_options)
+#undef MINUET_ROW
+  };
+  std::set<std::string> known;
+  for (const auto& [name, row] : rows) {
+    SCOPED_TRACE(name);
+    known.insert(name);
+    (this->*row)();
+  }
+  EXPECT_EQ(known, declared_structs("_options"));
+}
+
+}  // namespace
+}  // namespace minuet::abi
