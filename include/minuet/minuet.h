@@ -153,13 +153,12 @@ typedef struct minuet_context_options {
   void* log_user;
   minuet_jit jit;
   minuet_bundle_policy bundle_policy;
-  const char* record_path; /* file that gets what no bundle had; null: MINUET_RECORD; "": none */
-  uint64_t
-      cache_max_bytes;     /* least recently used kernels go past it; 0: MINUET_CACHE_MAX_BYTES, else 1 GiB;
-                              UINT64_MAX: no limit, and opening and closing the folder removes nothing */
-  int64_t trace;           /* 1: times are kept for minuet_context_write_trace */
-  const char* bundle_path; /* files and folders, with colons between; null: MINUET_BUNDLE_PATH; "": none */
-  const char* nvrtc_path;  /* the library to use, or its folder; null: MINUET_NVRTC, else looked for */
+  const char* record_path;   /* file that gets what no bundle had; null: MINUET_RECORD; "": none */
+  uint64_t cache_max_bytes;  /* least recently used kernels go past it; 0: MINUET_CACHE_MAX_BYTES, else 1 GiB;
+                                UINT64_MAX: no limit, and opening and closing the folder removes nothing */
+  int64_t trace;             /* 1: times are kept for minuet_context_write_trace */
+  const char* bundle_path;   /* files and folders, with colons between; null: MINUET_BUNDLE_PATH; "": none */
+  const char* nvrtc_path;    /* the library to use, or its folder; null: MINUET_NVRTC, else looked for */
   const char* cublaslt_path; /* the library to use; null: MINUET_CUBLASLT, else looked for */
   int64_t cache_shared; /* 1: the cache folder may belong to, and be written by, other users, whose kernels
                            are run; 2: it may not; 0: as MINUET_CACHE_SHARED says */
