@@ -352,7 +352,7 @@ TEST_F(AbiDefaults, AZeroedStructAsksForTheDefaults) {
     known.insert(name);
     (this->*row)();
   }
-  EXPECT_EQ(known, declared_structs("_options"));
+  EXPECT_EQ(known, declared_structs(MINUET_SOURCE_DIR, "_options"));
 }
 
 }  // namespace
