@@ -80,7 +80,7 @@ MapChoice choose_map(KeyType key, i32 ndim, const std::vector<SearchProblem>& se
   return choice;
 }
 
-[[gnu::cold]] GroupingChoice choose_grouping(const ConvolutionProblem& problem, const TuningSnapshot* tuning,
+[[gnu::cold]] GroupingChoice choose_grouping(const WindowProblem& problem, const TuningSnapshot* tuning,
                                              i64 rows, std::vector<std::string>& reasons) {
   GroupingChoice grouping;
   const auto* const tuned =
@@ -94,8 +94,8 @@ MapChoice choose_map(KeyType key, i32 ndim, const std::vector<SearchProblem>& se
   return grouping;
 }
 
-[[gnu::cold]] OrderChoice choose_order(const ConvolutionProblem& problem, const TuningSnapshot* tuning,
-                                       i64 rows, std::vector<std::string>& reasons) {
+[[gnu::cold]] OrderChoice choose_order(const WindowProblem& problem, const TuningSnapshot* tuning, i64 rows,
+                                       std::vector<std::string>& reasons) {
   OrderChoice order;
   const auto* const tuned =
       find_tuned(tuning, order_bucket(problem.dtype, kernel_volume(problem), rows), order);

@@ -140,7 +140,7 @@ struct GroupingChoice {
 };
 
 /// For the maps of a problem; what was measured, and why, goes to `reasons`.
-GroupingChoice choose_grouping(const ConvolutionProblem& problem, const TuningSnapshot* tuning, i64 rows,
+GroupingChoice choose_grouping(const WindowProblem& problem, const TuningSnapshot* tuning, i64 rows,
                                std::vector<std::string>& reasons);
 
 /// What the kernels assert, and what their registers and shared memory hold. Every choice passes.
@@ -163,7 +163,7 @@ struct OrderChoice {
 };
 
 /// As choose_grouping() does.
-OrderChoice choose_order(const ConvolutionProblem& problem, const TuningSnapshot* tuning, i64 rows,
+OrderChoice choose_order(const WindowProblem& problem, const TuningSnapshot* tuning, i64 rows,
                          std::vector<std::string>& reasons);
 
 PermuteRowsSpec choose_permute_rows(DType io, i32 channels, Columns input, Columns output);

@@ -1,6 +1,6 @@
 // What a choice may be: the asserts of the kernels as errors, for configurations that come from outside.
 #include "codegen/base/arch.h"
-#include "codegen/choose/candidates.h"
+#include "codegen/choose/ops/convolution.h"
 
 namespace minuet {
 namespace {

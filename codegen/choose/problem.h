@@ -1,10 +1,12 @@
-// What the caller asks: the types of ops, each with everything that decides its kernels.
+// What the caller asks of an op, as far as the kinds of ops have it in common. Each kind has a problem struct
+// of its own in codegen/choose/ops.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <variant>
+#include <vector>
 
+#include "codegen/base/any_of.h"
 #include "codegen/base/error.h"
 #include "kernels_templates/shared/key_layout.h"
 #include "kernels_templates/shared/types.h"
@@ -18,7 +20,7 @@ inline constexpr i64 kMostOffsets = 1 << 20;  // of a kernel
 inline constexpr i32 kMostCells = 1 << 24;  // of a kernel, a stride, a dilation: products stay inside 64 bits
 inline constexpr i64 kFarthestOffset = 1 << 28;  // keeps every step and offset inside 32 bits
 
-/// How a convolution's output coordinates follow from its input coordinates.
+/// How the output coordinates of an op over a kernel map follow from its input coordinates.
 enum class ConvolutionKind : i32 {
   Submanifold,   // the input set itself; stride 1
   Strided,       // unique floor(p / (s t)) * (s t)
@@ -40,56 +42,13 @@ struct WindowProblem {
   AxisArray kernel_size{1, 1, 1, 1};  // axes past ndim stay 1
   AxisArray stride{1, 1, 1, 1};
   AxisArray dilation{1, 1, 1, 1};
-};
-
-struct ConvolutionProblem : WindowProblem {
   ConvolutionKind kind = ConvolutionKind::Submanifold;
-  i32 in_channels = 0;
-  i32 out_channels = 0;
-  i32 groups = 1;
-  Columns input, output, residual_input;
-  bool scale_shift = false;  // per output channel, fp32: batch norm or bias
-  bool residual = false;     // added after scale and shift
-  // Of a residual block's first layer: a kernel may compute the block's 1x1 shortcut too, which has the same
-  // input, channels and scale_shift, and no activation.
-  bool shortcut = false;
-  Columns shortcut_output;
-  Activation activation = Activation::None;
-  float slope = 0;  // of a leaky ReLU
-  /// Sets both. A leaky ReLU of slope 0 is a ReLU, which makes 0 of minus infinity too, where the product
-  /// would be NaN.
-  void set_activation(Activation wanted, float wanted_slope) {
-    const bool is_leaky = wanted == Activation::LeakyReLU && wanted_slope != 0;
-    activation = is_leaky || wanted == Activation::None ? wanted : Activation::ReLU;
-    slope = is_leaky ? wanted_slope : 0;
-  }
+
+  bool is_transposed() const { return kind == ConvolutionKind::Transposed; }
 };
 
-/// What a pooling makes, per channel, of the inputs that its kernel map leads to one output.
-enum class Reduction : i32 { Max, Average, Sum };
-
-struct PoolingProblem : WindowProblem {
-  i32 channels = 0;
-  Reduction reduction = Reduction::Max;
-};
-
-/// By what a loss is differentiated through a convolution.
-enum class Gradient : i32 { Input, Weight };
-
-struct ConvolutionGradientProblem {
-  Gradient gradient = Gradient::Input;
-  ConvolutionProblem forward;
-};
-
-/// One op of a program, of a closed list of types.
-using OpProblem = std::variant<ConvolutionProblem, PoolingProblem, ConvolutionGradientProblem>;
-
-/// Invalid sizes, impossible combinations and what is not built yet, each with its reason. So far every op
-/// but the convolution is of the last kind.
-llvm::Error validate(const ConvolutionProblem& problem);
-llvm::Error validate(const PoolingProblem& problem);
-llvm::Error validate(const ConvolutionGradientProblem& problem);
-llvm::Error validate(const OpProblem& problem);
+/// InvalidArgument for sizes that no op over a kernel map can have.
+llvm::Error check_window(const WindowProblem& problem, i32 in_channels, i32 out_channels);
 
 /// Number of offsets.
 i64 kernel_volume(const WindowProblem& problem);
@@ -101,13 +60,57 @@ KernelGeometry make_geometry(i32 ndim, const AxisArray& kernel_size, const AxisA
 /// The offset that is zero on every axis.
 i32 center_offset(const KernelGeometry& geometry);
 
-/// In a map of a set onto itself the centre covers every row, so its GEMM reads the features in place, unless
-/// operands are rounded, which the gather does.
-inline bool reads_center_in_place(bool onto_itself, DType dtype) {
-  return onto_itself && !rounds_operands(dtype);
+/// Where a program puts an op's operands in its storages.
+struct OperandColumns {
+  Columns input, output, residual;
+  Columns covered_output;  // of the op behind it, where one kernel may compute both
+};
+
+/// What an op reads and writes, row by row.
+struct OperandShape {
+  i32 in_channels = 0, out_channels = 0;
+  bool has_residual = false;  // of out_channels
+  bool has_weight = false;
+};
+
+struct OpKind;
+/// One op as the caller asks for it.
+using OpProblem = AnyOf<OpKind>;
+struct Candidate;
+struct CandidateOptions;
+
+/// What this room knows of a kind of op: each has a file pair in codegen/choose/ops.
+struct OpKind {
+  const char* name;  // "convolution", in messages
+  /// Invalid sizes, impossible combinations and what is not built yet, each with its reason.
+  llvm::Error (*validate)(const OpProblem& problem);
+  /// For a valid problem: what may run it, as choose_candidates() returns it.
+  llvm::Expected<std::vector<Candidate>> (*candidates)(const OpProblem& problem,
+                                                       const CandidateOptions& options);
+  /// The kernel map that the op reads; null where it reads none.
+  const WindowProblem* (*window)(const OpProblem& problem);
+  OperandShape (*shape)(const OpProblem& problem);
+  /// The problem with its operands at these columns.
+  OpProblem (*at_columns)(const OpProblem& problem, const OperandColumns& columns);
+};
+
+/// The entry of a kind whose functions are overloads for its problem struct, in the order of OpKind:
+/// validate, candidates, window, shape and at_columns.
+template <class Problem>
+constexpr OpKind make_op_kind(const char* name) {
+  return {name,
+          [](const OpProblem& problem) { return validate(problem.get<Problem>()); },
+          [](const OpProblem& problem, const CandidateOptions& options) {
+            return candidates(problem.get<Problem>(), options);
+          },
+          [](const OpProblem& problem) { return window(problem.get<Problem>()); },
+          [](const OpProblem& problem) { return shape(problem.get<Problem>()); },
+          [](const OpProblem& problem, const OperandColumns& columns) {
+            return OpProblem(at_columns(problem.get<Problem>(), columns));
+          }};
 }
 
-/// The offset whose GEMM reads in place, or -1.
-i32 direct_offset(bool onto_itself, DType dtype, const KernelGeometry& geometry);
+inline llvm::Error validate(const OpProblem& problem) { return problem.kind().validate(problem); }
+inline const WindowProblem* window_of(const OpProblem& problem) { return problem.kind().window(problem); }
 
 }  // namespace minuet

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "codegen/choose/candidates.h"
+#include "codegen/choose/ops/convolution.h"
 #include "codegen/choose/tuning_entry.h"
 #include "codegen/choose/tuning_snapshot.h"
 

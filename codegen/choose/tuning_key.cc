@@ -1,5 +1,7 @@
 #include "codegen/choose/tuning_key.h"
 
+#include "codegen/choose/ops/convolution.h"
+
 #include <iterator>
 
 #include "codegen/source/keys.h"

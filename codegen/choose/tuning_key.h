@@ -12,6 +12,8 @@
 
 namespace minuet {
 
+struct ConvolutionProblem;
+
 /// Part of every hash and every entry: another schema has other file names.
 inline constexpr int kTuningSchema = 1;
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <tuple>
 
-#include "codegen/choose/fused_choice.h"
+#include "codegen/choose/ops/convolution_fused.h"
 #include "codegen/choose/tuned_config.h"
 
 namespace minuet {
@@ -193,16 +193,17 @@ void add_second_neighbours(SpecList& list, const FusedSpec& base) {
                                                    Dataflow dataflow, i64 rows,
                                                    std::optional<double> density) {
   if (arch.empty()) return {};
-  llvm::Expected<std::vector<Candidate>> candidates = choose_candidates(problem, arch, nullptr, dataflow);
+  llvm::Expected<std::vector<Candidate>> candidates =
+      convolution_candidates(problem, arch, nullptr, dataflow);
   if (!candidates) {
     llvm::consumeError(candidates.takeError());  // it does not take the problem
     return {};
   }
   const OpChoice& chosen = select(*candidates, rows, {}).choice;
-  if (const auto* const fused = std::get_if<FusedChoice>(&chosen)) {
+  if (const auto* const fused = chosen.get_if<FusedChoice>()) {
     return {fused_task(problem, arch, fused->fused, rows, density)};
   }
-  const GmasChoice& gmas = *std::get_if<GmasChoice>(&chosen);
+  const GmasChoice& gmas = chosen.get<GmasChoice>();
   const i64 volume = kernel_volume(problem);
   return {tile_task(gather_bucket(problem.dtype, problem.in_channels, volume, rows), gmas.gather.tile),
           tile_task(scatter_bucket(problem.dtype, problem.out_channels, volume, rows), gmas.scatter.tile),
@@ -217,7 +218,7 @@ TuningTask search_task(KeyType key, i32 ndim, i64 volume, i64 rows) {
   return task;
 }
 
-TuningTask grouping_task(const ConvolutionProblem& problem, i64 rows) {
+TuningTask grouping_task(const WindowProblem& problem, i64 rows) {
   TuningTask task{
       grouping_bucket(problem.dtype, kernel_volume(problem), rows), config_of(GroupingChoice{}), {}};
   add_combinations(task, {{"padding_percent", {15, 40, 10, 60, 5, 100, 0}},
@@ -226,7 +227,7 @@ TuningTask grouping_task(const ConvolutionProblem& problem, i64 rows) {
   return task;
 }
 
-[[gnu::cold]] TuningTask order_task(const ConvolutionProblem& problem, i64 rows) {
+[[gnu::cold]] TuningTask order_task(const WindowProblem& problem, i64 rows) {
   TuningTask task{order_bucket(problem.dtype, kernel_volume(problem), rows), config_of(OrderChoice{}), {}};
   for (const RowOrder order : {RowOrder::ByMask, RowOrder::AsTheyCome}) {
     task.candidates.push_back(config_of(OrderChoice{order}));

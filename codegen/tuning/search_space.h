@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "codegen/choose/candidates.h"
+#include "codegen/choose/ops/convolution.h"
 #include "codegen/choose/tuning_snapshot.h"
 
 namespace minuet {
@@ -28,10 +28,10 @@ std::vector<TuningTask> kernel_tasks(const ConvolutionProblem& problem, llvm::St
 TuningTask search_task(KeyType key, i32 ndim, i64 volume, i64 rows);
 /// How much padding a group of GEMMs may have, what their heights are multiples of, and how many streams they
 /// are spread over, for a network whose largest kernel is the problem's.
-TuningTask grouping_task(const ConvolutionProblem& problem, i64 rows);
+TuningTask grouping_task(const WindowProblem& problem, i64 rows);
 
 /// In which order rows are taken, for such a network.
-TuningTask order_task(const ConvolutionProblem& problem, i64 rows);
+TuningTask order_task(const WindowProblem& problem, i64 rows);
 
 /// By which dataflow it runs. No candidate where only one takes it.
 TuningTask dataflow_task(const ConvolutionProblem& problem, llvm::StringRef arch, i64 rows,

@@ -4,6 +4,7 @@
 #include "runtime/abi/c_api_internal.h"
 #include "runtime/engine/nvtx.h"
 #include "runtime/engine/overlap.h"
+#include "runtime/program/ops/convolution.h"
 
 namespace minuet {
 namespace {
@@ -158,24 +159,25 @@ llvm::Error check_has_capacities(const Execution& execution) {
 
 llvm::Expected<minuet_layer_info> layer_info(Execution& execution, i32 number) {
   const ProgramLayer& layer = execution.plan().program.layers[number];
-  const ConvolutionProblem& problem = layer.convolution();
+  const WindowProblem& window = layer.window();
+  const OperandShape shape = layer.problem.kind().shape(layer.problem);
   minuet_layer_info info{};
   info.name = layer.name.c_str();
-  std::copy(problem.kernel_size.begin(), problem.kernel_size.end(), info.kernel_size);
-  std::copy(problem.stride.begin(), problem.stride.end(), info.stride);
-  info.in_channels = problem.in_channels;
-  info.out_channels = problem.out_channels;
-  info.transposed = problem.kind == ConvolutionKind::Transposed;
+  std::copy(window.kernel_size.begin(), window.kernel_size.end(), info.kernel_size);
+  std::copy(window.stride.begin(), window.stride.end(), info.stride);
+  info.in_channels = shape.in_channels;
+  info.out_channels = shape.out_channels;
+  info.transposed = window.is_transposed();
   MINUET_ASSIGN(info.pairs, execution.layer_pairs(number));
   info.kernel = "";
   if (const Candidate* const selected = execution.selected(number)) {
-    info.dataflow = 1 + static_cast<int32_t>(dataflow_of(selected->choice));
+    const std::optional<Dataflow> dataflow = dataflow_of(selected->choice);
+    info.dataflow = dataflow ? 1 + static_cast<int32_t>(*dataflow) : 0;
     info.kernel = selected->kernel.c_str();
   }
-  if (const GroupPlan* groups = execution.layer_groups(number)) {
-    info.padded_rows = groups->padding_rows;
-    info.gemm_groups = static_cast<int32_t>(groups->groups.size()) + (groups->direct_rows > 0 ? 1 : 0);
-  }
+  const OpReport report = execution.layer_report(number);
+  info.padded_rows = report.padded_rows;
+  info.gemm_groups = report.gemm_groups;
   const StageTimes times = execution.layer_times(number);
   info.gather = times.gather, info.gemm = times.gemm, info.scatter = times.scatter;
   return info;

@@ -13,6 +13,8 @@
 #include "codegen/base/background_job.h"
 #include "codegen/base/error.h"
 #include "codegen/base/trace.h"
+#include "codegen/choose/ops/convolution_gradient.h"
+#include "codegen/choose/ops/pooling.h"
 #include "minuet/minuet.h"
 #include "minuet/tuning.h"
 #include "runtime/abi/context.h"

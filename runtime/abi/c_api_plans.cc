@@ -4,6 +4,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "runtime/abi/c_api_internal.h"
 #include "runtime/network/weights_convert.h"
+#include "runtime/program/ops/convolution.h"
 
 namespace minuet {
 
@@ -112,6 +113,18 @@ llvm::Error read_window(WindowProblem& problem, int32_t ndim, minuet_dtype dtype
   return llvm::Error::success();
 }
 
+/// How the outputs of an op over a kernel map of the caller's follow from its inputs.
+llvm::Expected<ConvolutionKind> read_kind(int32_t submanifold, int32_t transposed,
+                                          const WindowProblem& problem) {
+  if (submanifold && transposed) {
+    return make_error(StatusCode::InvalidArgument, "an op is submanifold or transposed, not both");
+  }
+  if (submanifold) return ConvolutionKind::Submanifold;
+  if (transposed) return ConvolutionKind::Transposed;
+  const bool strided = problem.stride != AxisArray{1, 1, 1, 1};
+  return strided ? ConvolutionKind::Strided : ConvolutionKind::GivenOutputs;
+}
+
 llvm::Error read_activation(const minuet_convolution_options& given, ConvolutionProblem& problem) {
   if (!std::isfinite(given.negative_slope)) {
     return make_error(StatusCode::InvalidArgument, "negative_slope is {0}; it must be finite",
@@ -131,14 +144,7 @@ llvm::Expected<ConvolutionProblem> read_problem(const minuet_convolution_options
   problem.in_channels = given.in_channels;
   problem.out_channels = given.out_channels;
   problem.groups = given.groups == 0 ? 1 : given.groups;
-  if (given.submanifold && given.transposed) {
-    return make_error(StatusCode::InvalidArgument, "a convolution is submanifold or transposed, not both");
-  }
-  const bool strided = problem.stride != AxisArray{1, 1, 1, 1};
-  problem.kind = given.submanifold  ? ConvolutionKind::Submanifold
-                 : given.transposed ? ConvolutionKind::Transposed
-                 : strided          ? ConvolutionKind::Strided
-                                    : ConvolutionKind::GivenOutputs;
+  MINUET_ASSIGN(problem.kind, read_kind(given.submanifold, given.transposed, problem));
   MINUET_TRY(read_activation(given, problem));
   problem.residual = given.residual != 0;
   problem.scale_shift = given.scale || given.shift;
@@ -155,6 +161,7 @@ llvm::Expected<PoolingProblem> read_problem(const minuet_pooling_options& given)
                       given.reduction, static_cast<int>(MINUET_REDUCE_SUM));
   }
   problem.reduction = static_cast<Reduction>(given.reduction);
+  MINUET_ASSIGN(problem.kind, read_kind(0, 0, problem));
   return problem;
 }
 
@@ -198,9 +205,9 @@ std::vector<ParameterName> parameters_of(const Plan& plan) {
   std::vector<ParameterName> names;
   for (const ProgramLayer& layer : plan.program.layers) {
     for (ParameterName& name : parameter_names(layer)) names.push_back(std::move(name));
-    if (!plan.program.takes_maps || !layer.convolution().scale_shift) continue;
-    for (const char* name : {"scale", "shift"})
-      names.push_back({name, false, {layer.convolution().out_channels}});
+    const ConvolutionProblem* const problem = convolution_of(layer);
+    if (!plan.program.takes_maps || problem == nullptr || !problem->scale_shift) continue;
+    for (const char* name : {"scale", "shift"}) names.push_back({name, false, {problem->out_channels}});
   }
   return names;
 }
@@ -257,13 +264,13 @@ minuet_status minuet_plan_create_convolution(minuet_context* context,
   return guarded("minuet_plan_create_convolution", [&]() -> llvm::Error {
     MINUET_TRY(check_create(context, options, plan));
     MINUET_ASSIGN(const minuet_convolution_options given, read_convolution(options));
-    MINUET_ASSIGN(const ConvolutionProblem problem, read_problem(given));
+    MINUET_ASSIGN(ConvolutionProblem problem, read_problem(given));
+    MINUET_ASSIGN(problem.dataflow, read_dataflow(given.dataflow));
     LayerParameters beside;
     MINUET_ASSIGN(const GivenParameters parameters, read_parameters(given, problem, beside));
-    MINUET_ASSIGN(const std::optional<Dataflow> dataflow, read_dataflow(given.dataflow));
     Context& own = *context->context;
-    MINUET_ASSIGN(std::shared_ptr<const Plan> made, Plan::create(problem, parameters, own.tuning(), dataflow,
-                                                                 given.allow_non_finite_parameters != 0));
+    MINUET_ASSIGN(std::shared_ptr<const Plan> made,
+                  Plan::create(problem, parameters, own.tuning(), given.allow_non_finite_parameters != 0));
     *plan = make_plan(std::move(made), own);
     return llvm::Error::success();
   });

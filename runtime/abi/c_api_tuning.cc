@@ -6,6 +6,7 @@
 
 #include "llvm/Support/Path.h"
 #include "runtime/abi/c_api_internal.h"
+#include "runtime/program/ops/convolution.h"
 #include "runtime/tuning/tune_network.h"
 
 namespace minuet {
@@ -189,7 +190,9 @@ minuet_status minuet_plan_visit_tuning(minuet_plan* plan, minuet_tuned_visitor v
     const Plan& own = plan->residence->plan();
     if (!own.tuning) return llvm::Error::success();
     for (const ProgramLayer& layer : own.program.layers) {
-      for (const TuningBucket& bucket : buckets_of_layer(layer.convolution(), 0)) {
+      const ConvolutionProblem* const problem = convolution_of(layer);
+      if (problem == nullptr) continue;
+      for (const TuningBucket& bucket : buckets_of_layer(*problem, 0)) {
         visit_bucket(*own.tuning, layer.name, bucket, visit, user);
       }
     }

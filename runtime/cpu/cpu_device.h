@@ -28,7 +28,6 @@ class CpuDevice final : public Device {
   llvm::Error load(const std::vector<std::shared_ptr<const Binary>>&, const Reload&) override {
     return llvm::Error::success();
   }
-  llvm::Error load_gemms(const GmasChoice&) override { return llvm::Error::success(); }
   llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice,
                                                         std::shared_ptr<EngineShare> share) override;
   llvm::Expected<std::shared_ptr<EngineShare>> create_share() override { return nullptr; }

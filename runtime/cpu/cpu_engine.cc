@@ -37,22 +37,10 @@ CpuEngine::~CpuEngine() {
   for (void* memory : pinned_) std::free(memory);
 }
 
-llvm::Expected<i32> CpuEngine::add_op(const OpChoice& choice, ConvolutionWeights weights) {
-  const ConvolutionProblem& problem = problem_of(choice);
-  if (problem.input.ld < problem.in_channels || problem.output.ld < problem.out_channels ||
-      (problem.residual && problem.residual_input.ld < problem.out_channels)) {
-    return make_error(StatusCode::InvalidArgument,
-                      "rows of {0} and {1} elements are too short for {2} -> {3} channels", problem.input.ld,
-                      problem.output.ld, problem.in_channels, problem.out_channels);
-  }
-  if (weights.weight == nullptr ||
-      (problem.scale_shift && (weights.scale == nullptr || weights.shift == nullptr))) {
-    return make_error(StatusCode::InvalidArgument, "the convolution's weights are missing");
-  }
-  ops_.push_back({dataflow_of(choice), problem, weights});
-  scratch_words_ =
-      std::max(scratch_words_, dataflow_of(choice) == Dataflow::Fused ? fused_scratch_words(problem)
-                                                                      : convolve_scratch_words(problem));
+llvm::Expected<i32> CpuEngine::add_op(const OpChoice& choice, llvm::ArrayRef<const void*> parameters) {
+  MINUET_ASSIGN(std::unique_ptr<CpuOp> op, make_cpu_op(choice, parameters));
+  scratch_words_ = std::max(scratch_words_, op->scratch_words());
+  ops_.push_back(std::move(op));
   return static_cast<i32>(ops_.size()) - 1;
 }
 
@@ -208,47 +196,17 @@ llvm::Error CpuEngine::check(const OpRequest& request) const {
   return llvm::Error::success();
 }
 
-/// Weights are addressed by offset here, whatever the order of the groups.
-llvm::Error CpuEngine::prepare_op(const OpRequest&) { return llvm::Error::success(); }
-
 llvm::Error CpuEngine::run_op(const OpRequest& request) {
   MINUET_TRY(check(request));
   op_ = request.op;
-  llvm::Error ran = llvm::Error::success();
-  if (ops_[request.op].dataflow == Dataflow::Fused) {
-    Timer timer(*this, &StageTimes::gemm);
-    fused_cpu(ready(request));
-  } else {
-    ran = gather_gemm_scatter(request);
-  }
+  const auto timed = [&](double StageTimes::*stage, llvm::function_ref<void()> work) {
+    Timer timer(*this, stage);
+    work();
+  };
+  llvm::Error ran = ops_[request.op]->run(
+      {*pool_, kernels_, static_cast<float*>(request.scratch), scratch_words_, timed}, request);
   op_ = -1;
   return ran;
-}
-
-CpuConvolution CpuEngine::ready(const OpRequest& request) const {
-  const Op& op = ops_[request.op];
-  return {*pool_,        kernels_, op.problem, op.weights, request, static_cast<float*>(request.scratch),
-          scratch_words_};
-}
-
-llvm::Error CpuEngine::gather_gemm_scatter(const OpRequest& request) {
-  if (request.transposed && request.gmas.groups->direct_offset >= 0) {
-    return make_error(StatusCode::Internal, "a transposed convolution has no offset that reads in place");
-  }
-  const CpuConvolution call = ready(request);
-  for (std::size_t slice = 0; slice < request.gmas.slices->slices.size(); ++slice) {
-    {
-      Timer timer(*this, &StageTimes::gather);
-      gather_cpu(call, slice);
-    }
-    {
-      Timer timer(*this, &StageTimes::gemm);
-      gemm_cpu(call, slice, gemm_tasks_);
-    }
-    Timer timer(*this, &StageTimes::scatter);
-    scatter_cpu(call, slice);
-  }
-  return llvm::Error::success();
 }
 
 void CpuEngine::set_profiling(bool on) {

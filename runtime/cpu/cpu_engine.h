@@ -4,9 +4,9 @@
 
 #include <chrono>
 
-#include "runtime/cpu/fused_ops.h"
-#include "runtime/cpu/gmas_ops.h"
 #include "runtime/cpu/map_ops.h"
+#include "runtime/cpu/ops.h"
+#include "runtime/cpu/permute_rows.h"
 #include "runtime/cpu/view_ops.h"
 #include "runtime/engine/engine.h"
 
@@ -17,7 +17,7 @@ class CpuEngine final : public Engine {
   CpuEngine(std::shared_ptr<ThreadPool> pool, const VectorKernels& kernels, i32 ndim);
   ~CpuEngine() override;
 
-  llvm::Expected<i32> add_op(const OpChoice& choice, ConvolutionWeights weights) override;
+  llvm::Expected<i32> add_op(const OpChoice& choice, llvm::ArrayRef<const void*> parameters) override;
   llvm::Expected<i32> add_permute_rows(const PermuteRowsSpec& spec) override;
   i64 workspace_bytes() const override { return 0; }
   llvm::Error set_workspace(void*) override { return llvm::Error::success(); }
@@ -25,7 +25,6 @@ class CpuEngine final : public Engine {
   i64 map_workspace_bytes(const MapLimits& limits) const override {
     return place_map_scratch(limits, nullptr).bytes;
   }
-  i64 gather_element_bytes(DType) const override { return 4; }
 
   llvm::Error begin(void* /*stream*/) override { return llvm::Error::success(); }
   llvm::Error fill_words(void* target, u32 word, i64 words) override;
@@ -51,7 +50,8 @@ class CpuEngine final : public Engine {
   llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets) override;
 
   llvm::Error permute_rows(const PermuteRequest& request) override;
-  llvm::Error prepare_op(const OpRequest& request) override;
+  /// Ops of the CPU need nothing before a run.
+  llvm::Error prepare_op(const OpRequest&) override { return llvm::Error::success(); }
   llvm::Error run_op(const OpRequest& request) override;
 
   const EngineCounters& counters() const override { return counters_; }
@@ -61,27 +61,19 @@ class CpuEngine final : public Engine {
   llvm::Expected<PassTimes> pass_times() override;
 
  private:
-  struct Op {
-    Dataflow dataflow = Dataflow::GatherGemmScatter;
-    ConvolutionProblem problem;
-    ConvolutionWeights weights;
-  };
   /// Adds the time until it goes out of scope to one stage, where profiling is on.
   class Timer;
 
   template <class Work>
   void with_key(KeyType key, const Work& work);
   llvm::Error check(const OpRequest& request) const;
-  CpuConvolution ready(const OpRequest& request) const;
-  llvm::Error gather_gemm_scatter(const OpRequest& request);
 
   std::shared_ptr<ThreadPool> pool_;
   const VectorKernels& kernels_;
   const i32 ndim_;
-  std::vector<Op> ops_;
+  std::vector<std::unique_ptr<CpuOp>> ops_;
   std::vector<PermuteRowsSpec> permutes_;
   std::vector<void*> pinned_;
-  std::vector<GemmTask> gemm_tasks_;
   i64 scratch_words_ = 0;  // per slot of the pool
   MapLimits limits_;
   MapScratch map_scratch_;

@@ -4,6 +4,7 @@
 
 #include "runtime/cpu/radix_sort.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/ops/convolution.h"
 
 namespace minuet {
 

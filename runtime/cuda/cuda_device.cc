@@ -2,6 +2,7 @@
 
 #include "runtime/cuda/cuda_engine.h"
 #include "runtime/cuda/matmul_warm_up.h"
+#include "runtime/cuda/ops.h"
 
 namespace minuet {
 namespace {
@@ -132,6 +133,16 @@ llvm::Error CudaDevice::load(const std::vector<std::shared_ptr<const Binary>>& b
   return modules_.load(binaries, reload);
 }
 
+bool CudaDevice::needs_warm_up(const OpChoice& choice) const {
+  const CudaFamily* const family = find_cuda_family(choice.kind());
+  return family != nullptr && family->warm_up != nullptr;
+}
+
+llvm::Error CudaDevice::warm_up(const OpChoice& choice) {
+  return needs_warm_up(choice) ? find_cuda_family(choice.kind())->warm_up(*this, choice)
+                               : llvm::Error::success();
+}
+
 llvm::Error CudaDevice::load_gemms(const GmasChoice& choice) {
   const ConvolutionProblem& problem = choice.problem;
   MINUET_ASSIGN(Matmuls * matmuls, this->matmuls());
@@ -155,7 +166,7 @@ llvm::Error CudaDevice::load_gemms(const GmasChoice& choice) {
     std::erase_if(keys, [&](const MatmulKey& key) { return !warm_.insert(key).second; });
   }
   if (keys.empty()) return llvm::Error::success();
-  llvm::Error error = warm_up(*this, *matmuls, keys);
+  llvm::Error error = warm_up_matmuls(*this, *matmuls, keys);
   if (!error) return error;
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const MatmulKey& key : keys) warm_.erase(key);

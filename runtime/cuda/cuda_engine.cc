@@ -1,5 +1,9 @@
 #include "runtime/cuda/cuda_engine.h"
 
+#include <algorithm>
+
+#include "runtime/engine/arena.h"
+
 namespace minuet {
 
 llvm::Expected<std::unique_ptr<Engine>> CudaEngine::create(std::shared_ptr<CudaDevice> device,
@@ -11,22 +15,46 @@ llvm::Expected<std::unique_ptr<Engine>> CudaEngine::create(std::shared_ptr<CudaD
   return std::unique_ptr<Engine>(new CudaEngine(std::move(launcher), std::move(map), options));
 }
 
-llvm::Expected<i32> CudaEngine::add_op(const OpChoice& choice, ConvolutionWeights weights) {
+llvm::Expected<i32> CudaEngine::add_op(const OpChoice& choice, llvm::ArrayRef<const void*> parameters) {
   const ContextScope current = scope();
-  const auto* const fused = std::get_if<FusedChoice>(&choice);
-  MINUET_ASSIGN(const i32 number, fused ? fused_.add_convolution(*fused, weights)
-                                        : gmas_.add_convolution(*std::get_if<GmasChoice>(&choice), weights));
-  ops_.push_back({dataflow_of(choice), number});
+  auto found = llvm::find_if(families_, [&](const Family& known) { return known.family == &choice.kind(); });
+  if (found == families_.end()) {
+    const CudaFamily* const family = find_cuda_family(choice.kind());
+    if (family == nullptr) {
+      return make_error(StatusCode::Internal, "no kernels of the family {0} run on a GPU",
+                        choice.kind().name);
+    }
+    families_.push_back({&choice.kind(), family->make(*launcher_, options_)});
+    found = std::prev(families_.end());
+  }
+  MINUET_ASSIGN(const i32 number, found->ops->add(choice, parameters));
+  ops_.push_back({found->ops.get(), number});
   return static_cast<i32>(ops_.size()) - 1;
 }
 
-llvm::Expected<i32> CudaEngine::add_permute_rows(const PermuteRowsSpec& spec) {
-  return gmas_.add_permute_rows(spec);
+llvm::Expected<i32> CudaEngine::add_permute_rows(const PermuteRowsSpec& spec) { return permute_.add(spec); }
+
+i64 CudaEngine::workspace_bytes() const {
+  ArenaLayout parts;
+  for (const Family& family : families_) parts.add(family.ops->workspace_bytes());
+  return parts.bytes();
 }
 
 llvm::Error CudaEngine::set_workspace(void* workspace) {
   const ContextScope current = scope();
-  return gmas_.set_workspace(workspace);
+  ArenaLayout parts;
+  for (const Family& family : families_) {
+    const i64 offset = parts.add(family.ops->workspace_bytes());
+    MINUET_TRY(family.ops->set_workspace(static_cast<char*>(workspace) + offset));
+  }
+  return llvm::Error::success();
+}
+
+/// One family works in it at a time.
+i64 CudaEngine::scratch_bytes() const {
+  i64 bytes = 0;
+  for (const Family& family : families_) bytes = std::max(bytes, family.ops->scratch_bytes());
+  return bytes;
 }
 
 llvm::Error CudaEngine::begin(void* stream) {
@@ -154,7 +182,7 @@ llvm::Error CudaEngine::compact_pairs(const MapView& map, i32* sources, i32* tar
 
 llvm::Error CudaEngine::permute_rows(const PermuteRequest& request) {
   const ContextScope current = scope();
-  llvm::Error permuted = gmas_.permute_rows(request);
+  llvm::Error permuted = permute_.run(request);
   launcher_->end_step();
   return permuted;
 }
@@ -162,21 +190,20 @@ llvm::Error CudaEngine::permute_rows(const PermuteRequest& request) {
 llvm::Error CudaEngine::prepare_op(const OpRequest& request) {
   const ContextScope current = scope();
   const Op& op = ops_[request.op];
-  if (op.dataflow == Dataflow::Fused) return llvm::Error::success();
-  return gmas_.prepare(op.number, request);
+  return op.ops->prepare(op.number, request);
 }
 
 llvm::Error CudaEngine::send_prepared() {
   const ContextScope current = scope();
-  return gmas_.send_prepared();
+  for (const Family& family : families_) MINUET_TRY(family.ops->send_prepared());
+  return llvm::Error::success();
 }
 
 llvm::Error CudaEngine::run_op(const OpRequest& request) {
   const ContextScope current = scope();
   const Op& op = ops_[request.op];
   launcher_->profiler().set_op(request.op);
-  llvm::Error ran = op.dataflow == Dataflow::Fused ? fused_.convolve(op.number, request)
-                                                   : gmas_.convolve(op.number, request);
+  llvm::Error ran = op.ops->run(op.number, request);
   launcher_->profiler().set_op(-1);
   launcher_->end_step();
   return ran;

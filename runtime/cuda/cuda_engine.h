@@ -1,14 +1,14 @@
-// The CUDA engine: runtime/engine/engine.h on a Launcher, a MapStep and a GmasStep.
+// The CUDA engine: runtime/engine/engine.h on a Launcher, a MapStep and the families of ops.cc.
 #pragma once
 
 #include <memory>
 
 #include "runtime/cuda/cuda_device.h"
-#include "runtime/cuda/fused_step.h"
-#include "runtime/cuda/gmas_step.h"
 #include "runtime/cuda/late_words.h"
 #include "runtime/cuda/launcher.h"
 #include "runtime/cuda/map_step.h"
+#include "runtime/cuda/ops.h"
+#include "runtime/cuda/permute_step.h"
 
 namespace minuet {
 
@@ -18,13 +18,12 @@ class CudaEngine final : public Engine {
                                                         const EngineChoice& choice, CudaEngineOptions options,
                                                         std::shared_ptr<SideStreams> side);
 
-  llvm::Expected<i32> add_op(const OpChoice& choice, ConvolutionWeights weights) override;
+  llvm::Expected<i32> add_op(const OpChoice& choice, llvm::ArrayRef<const void*> parameters) override;
   llvm::Expected<i32> add_permute_rows(const PermuteRowsSpec& spec) override;
-  i64 workspace_bytes() const override { return gmas_.workspace_bytes(); }
+  i64 workspace_bytes() const override;
   llvm::Error set_workspace(void* workspace) override;
-  i64 scratch_bytes() const override { return gmas_.scratch_bytes(); }
+  i64 scratch_bytes() const override;
   i64 map_workspace_bytes(const MapLimits& limits) const override { return map_->workspace_bytes(limits); }
-  i64 gather_element_bytes(DType dtype) const override { return dtype_bytes(dtype); }
 
   llvm::Error begin(void* stream) override;
   llvm::Error end() override;
@@ -65,26 +64,27 @@ class CudaEngine final : public Engine {
   void time_as(Timed call) override { launcher_->profiler().time_as(call); }
   llvm::Expected<PassTimes> pass_times() override;
 
-  /// How a layer's weights come in group order, and why.
-  const WeightPlacement& weight_placement(i32 op) const { return gmas_.weight_placement(ops_[op].number); }
+  /// What runs an op, and the op's number there.
+  struct Op {
+    CudaOps* ops = nullptr;
+    i32 number = 0;
+  };
+  const Op& op(i32 number) const { return ops_[number]; }
 
  private:
   CudaEngine(std::unique_ptr<Launcher> launcher, std::unique_ptr<MapStep> map, CudaEngineOptions options)
-      : launcher_(std::move(launcher)),
-        map_(std::move(map)),
-        gmas_(*launcher_, options),
-        fused_(*launcher_) {}
-  /// The step that runs an op, and its number there.
-  struct Op {
-    Dataflow dataflow = Dataflow::GatherGemmScatter;
-    i32 number = 0;
+      : launcher_(std::move(launcher)), map_(std::move(map)), permute_(*launcher_), options_(options) {}
+  struct Family {
+    const OpFamily* family = nullptr;
+    std::unique_ptr<CudaOps> ops;
   };
   ContextScope scope() const { return ContextScope(launcher_->driver(), launcher_->device().context()); }
 
   std::unique_ptr<Launcher> launcher_;
   std::unique_ptr<MapStep> map_;
-  GmasStep gmas_;
-  FusedStep fused_;
+  PermuteStep permute_;
+  const CudaEngineOptions options_;
+  std::vector<Family> families_;     // of the ops that were added
   std::shared_ptr<LateSlots> late_;  // from the first fetch_late() on
   std::vector<Op> ops_;
 };

@@ -9,6 +9,7 @@
 #include "runtime/cuda/launcher.h"
 #include "runtime/cuda/map_workspace.h"
 #include "runtime/cuda/sort.h"
+#include "runtime/engine/ops/convolution.h"
 
 namespace minuet {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "codegen/choose/candidates.h"
+#include "codegen/choose/ops/convolution.h"
 #include "runtime/cuda/cublaslt.h"
 #include "runtime/cuda/matmul_key.h"
 

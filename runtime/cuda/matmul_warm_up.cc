@@ -69,7 +69,7 @@ llvm::Error run_small(Matmuls& matmuls, const MatmulKey& key, const MatmulAlgori
 
 }  // namespace
 
-llvm::Error warm_up(CudaDevice& device, Matmuls& matmuls, const std::set<MatmulKey>& keys) {
+llvm::Error warm_up_matmuls(CudaDevice& device, Matmuls& matmuls, const std::set<MatmulKey>& keys) {
   const Operands at(keys);
   MINUET_ASSIGN(void* const block, device.allocate(at.bytes));
   const auto release = llvm::make_scope_exit([&] { device.release(block); });

@@ -9,6 +9,6 @@
 namespace minuet {
 
 /// Looks all keys up and runs each algorithm that was found, once and small. Waits.
-llvm::Error warm_up(CudaDevice& device, Matmuls& matmuls, const std::set<MatmulKey>& keys);
+llvm::Error warm_up_matmuls(CudaDevice& device, Matmuls& matmuls, const std::set<MatmulKey>& keys);
 
 }  // namespace minuet

@@ -1,7 +1,7 @@
 // Pointer arrays for the batches of one layer: plain arithmetic on addresses.
 #pragma once
 
-#include "runtime/engine/grouping.h"
+#include "runtime/engine/ops/convolution_groups.h"
 
 namespace minuet {
 

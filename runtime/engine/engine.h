@@ -11,11 +11,12 @@
 #include <vector>
 
 #include "codegen/choose/candidates.h"
+#include "codegen/choose/choice.h"
 #include "codegen/choose/offset_order.h"
 #include "kernels_templates/shared/cell_index.h"
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
 #include "runtime/engine/cloud_layout.h"
-#include "runtime/engine/grouping.h"
 
 namespace minuet {
 
@@ -88,13 +89,6 @@ struct MapView : NeighbourView {
   /// Pairs: where each entry's is, in order of offset and query, and how many there are.
   i32* positions = nullptr;  // [volume * queries + 1] exclusive sums of hits
   i32* counts = nullptr;     // [volume] pairs per offset
-};
-
-/// The view of a kernel map that gather-GEMM-scatter reads.
-struct GmasTables {
-  i32* source_table = nullptr;  // [volume][sources] buffer row or -1
-  i32* query_table = nullptr;   // [volume][queries] buffer row or -1
-  GroupTables groups;           // device copies of the host's grouping
 };
 
 /// What begin_maps has to make room for.
@@ -181,16 +175,6 @@ struct ViewRequest {
   }
 };
 
-/// What gather-GEMM-scatter takes beside a map's rows.
-struct GmasOperands {
-  const GmasTables* tables = nullptr;
-  const GroupPlan* groups = nullptr;
-  const GemmSlices* slices = nullptr;  // of groups; the buffers hold the largest
-  void* gather_buffer = nullptr;       // [rows of a slice, in_channels]
-  float* gemm_buffer = nullptr;        // [rows of a slice, out_channels] partial sums
-  float* sums = nullptr;               // [output_rows, out_channels], where needs_sums says so
-};
-
 /// output row i = input row index[i].
 struct PermuteRequest {
   i32 permute = 0;  // number given by add_permute_rows
@@ -203,13 +187,15 @@ struct PermuteRequest {
   const i32* count = nullptr;  // device: rows from it on become zeros; or null
 };
 
-/// What the fused dataflow reads of a map.
-struct FusedOperands {
-  NeighbourView view;                 // of the output's side; none where each row is its own neighbour
-  const i32* output_count = nullptr;  // device
+/// An op that another op's kernel computes too: where its output goes.
+struct CoveredOp {
+  void* output = nullptr;
+  i64 output_ld = 0;
+  u32* overflow = nullptr;
 };
 
-/// One op on one cloud: what every dataflow takes, then what only its own does.
+/// One op on one cloud, as far as all families have it in common. Each family adds what its kernels read of
+/// the map (runtime/engine/ops).
 struct OpRequest {
   i32 op = 0;  // number given by add_op
   const MapView* map = nullptr;
@@ -218,29 +204,20 @@ struct OpRequest {
   i64 input_rows = 0, input_ld = 0;
   void* output = nullptr;
   i64 output_rows = 0, output_ld = 0;
-  bool pads_output = false;  // rows past the count become zeros; else anything
+  const i32* output_count = nullptr;  // device: the rows that the cloud has, output_rows at most
+  bool pads_output = false;           // rows past the count become zeros; else anything
   const void* residual = nullptr;
   i64 residual_ld = 0;
-  // Of a shortcut that the op's kernel computes too.
-  void* shortcut_output = nullptr;
-  i64 shortcut_ld = 0;
-  u32* shortcut_overflow = nullptr;
+  llvm::SmallVector<CoveredOp, kMostCovered> covered;  // the ops behind it that the candidate covers
   u32* overflow = nullptr;  // overflow_mark once a number of the output is infinite or NaN
   u32 overflow_mark = 1;    // not 0
   void* scratch = nullptr;  // Engine::scratch_bytes()
-  GmasOperands gmas;
-  FusedOperands fused;
 };
 
-/// One convolution's parameters on a device.
-struct ConvolutionWeights {
-  const void* weight = nullptr;  // as weight_image() makes them for the choice
-  const float* scale = nullptr;  // [out_channels], or null where the problem has none
-  const float* shift = nullptr;
-  // Of a shortcut that the choice's kernel computes too.
-  const void* shortcut_weight = nullptr;
-  const float* shortcut_scale = nullptr;
-  const float* shortcut_shift = nullptr;
+/// The request of an op that reads one view of its map: of the output's side; none where each row is its own
+/// neighbour.
+struct NeighbourRequest : OpRequest {
+  NeighbourView view;
 };
 
 /// What an execution did since reset_counters.
@@ -288,6 +265,8 @@ class LateWords {
   virtual llvm::Expected<llvm::ArrayRef<i32>> wait() = 0;
 };
 
+struct GmasTables;  // runtime/engine/ops/convolution.h
+
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -295,7 +274,8 @@ class Engine {
   // ---- made once, before the first begin() -----------------------------------------------------
   /// Adds an op, to run as chosen, and returns its number; they count up. FailedPrecondition where its
   /// kernels are not loaded.
-  virtual llvm::Expected<i32> add_op(const OpChoice& choice, ConvolutionWeights weights) = 0;
+  /// `parameters`: on the device, in the order of parameter_images() (runtime/weights/weight_image.h).
+  virtual llvm::Expected<i32> add_op(const OpChoice& choice, llvm::ArrayRef<const void*> parameters) = 0;
   virtual llvm::Expected<i32> add_permute_rows(const PermuteRowsSpec& spec) = 0;
   /// Device memory that the engine wants for itself once all ops are added (256-byte aligned).
   virtual i64 workspace_bytes() const = 0;
@@ -303,8 +283,6 @@ class Engine {
   /// Of an OpRequest's scratch, which is anybody's between two calls.
   virtual i64 scratch_bytes() const = 0;
   virtual i64 map_workspace_bytes(const MapLimits& limits) const = 0;
-  /// Bytes of one element of gather-GEMM-scatter's gather buffer.
-  virtual i64 gather_element_bytes(DType dtype) const = 0;
 
   // ---- one call --------------------------------------------------------------------------------
   /// `stream`: the caller's CUstream; ignored by the CPU.

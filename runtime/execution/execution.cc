@@ -34,13 +34,10 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create_unplaced(
                 execution->loaded_->device->create_engine(execution->compiled_.engine,
                                                           options.queue ? options.queue->share() : nullptr));
   MINUET_TRY(execution->add_layers());
-  execution->gmas_.emplace(execution->program_, execution->compiled_.grouping, *execution->engine_,
-                           options.scratch_bytes);
-  execution->fused_.emplace(execution->program_, *execution->engine_, execution->row_order(),
-                            execution->reads_masks());
+  MINUET_TRY(execution->make_works());
   if (execution->program_.takes_maps) return execution;
-  execution->cloud_.emplace(execution->program_, options.cloud, *execution->engine_,
-                            execution->wants_only_orders(), execution->keeps_rows());
+  execution->cloud_.emplace(execution->program_, options.cloud, *execution->engine_, execution->view_needs(),
+                            execution->row_order());
   MINUET_TRY(execution->cloud_->check_count(options.max_points));
   for (const i64 rows : options.cloud.level_capacity) MINUET_TRY(execution->cloud_->check_count(rows));
   return execution;
@@ -50,7 +47,7 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create(std::shared_ptr<con
                                                              const ExecutionOptions& options) {
   MINUET_ASSIGN(std::unique_ptr<Execution> execution, create_unplaced(std::move(loaded), options));
   Execution& made = *execution;
-  MINUET_TRY(made.gmas_->allocate_host());
+  for (const Work& work : made.works_) MINUET_TRY(work.work->allocate_host());
   MINUET_ASSIGN(void* overflow, made.engine_->allocate_pinned(made.layer_count() * kWordBytes));
   made.host_overflow_ = static_cast<u32*>(overflow);
   if (!made.cloud_) {
@@ -83,7 +80,8 @@ llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan>
     level.count = &counts[i];  // which tell levels apart
     level.source_row = &kPermuted;
   }
-  execution->gmas_->begin(rows);
+  for (const Work& work : execution->works_) work.work->begin(rows);
+  execution->views_->begin();
   for (const MapSpec& map : program.maps) MINUET_TRY(check_cloud_rows(points, map.volume()));
   for (i32 i = 0; i < execution->layer_count(); ++i) {
     MINUET_TRY(execution->bound_layer(i, rows, neighbours));
@@ -91,20 +89,6 @@ llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan>
   if (execution->cloud_) execution->cloud_->set_capacity(rows);
   execution->measure_fixed();
   return execution->needed_bytes();
-}
-
-/// Of every dataflow that may run it.
-llvm::Error Execution::bound_layer(i32 number, i64 rows, double neighbours) {
-  const i32 map = program_.layers[number].map;
-  const MapSpec& spec = program_.maps[map];
-  if (compiled_.has(Dataflow::GatherGemmScatter, number)) {
-    gmas_->bound_map(map, rows, neighbours);
-    gmas_->add_layer(number, rows);
-  }
-  if (!compiled_.has(Dataflow::Fused, number)) return llvm::Error::success();
-  MapView view;
-  view.geometry.volume = static_cast<i32>(spec.volume());
-  return fused_->add_layer(number, view, coords_of(spec.fine), coords_of(spec.coarse), nullptr);
 }
 
 llvm::Error Execution::add_layers() {
@@ -126,33 +110,6 @@ llvm::Error Execution::add_layers() {
   MINUET_ASSIGN(permute_coordinates_, engine_->add_permute_rows(compiled_.permute_coordinates));
   return llvm::Error::success();
 }
-
-bool Execution::may_run(Dataflow dataflow) const {
-  bool some = false;
-  for (std::size_t i = 0; i < program_.layers.size(); ++i) some = some || compiled_.has(dataflow, i);
-  return some;
-}
-
-/// Whether some layer may run by a kernel of the fused dataflow.
-bool Execution::reads_masks() const {
-  return may_run(Dataflow::Fused) && !loaded_->device->info().arch.empty();
-}
-
-/// The CPU takes rows as they come. Of a cloud whose sizes the device alone knows they have no columns of
-/// their own but in an ordered view.
-RowOrder Execution::row_order() const {
-  if (!reads_masks()) return RowOrder::AsTheyCome;
-  const bool must_order = has_capacities() && compiled_.order.order == RowOrder::AsTheyCome;
-  return must_order ? OrderChoice().order : compiled_.order.order;
-}
-
-/// Whether no layer may read a map but through an ordered view.
-bool Execution::wants_only_orders() const {
-  return row_order() != RowOrder::AsTheyCome && !may_run(Dataflow::GatherGemmScatter);
-}
-
-/// Whether some layer may read the rows of a map as they come.
-bool Execution::keeps_rows() const { return row_order() == RowOrder::AsTheyCome && may_run(Dataflow::Fused); }
 
 llvm::Error Execution::call(void* stream, Timed timed, llvm::function_ref<llvm::Error()> work) {
   if (options_.queue) MINUET_TRY(options_.queue->check_stream(stream));
@@ -215,7 +172,7 @@ llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) 
     }
     MINUET_TRY(place_cloud());
     MINUET_TRY(prepare_layers());
-    return fused_->make_views();
+    return views_->make_views();
   }));
   prepared_ = true;
   return llvm::Error::success();
@@ -268,6 +225,10 @@ StageTimes Execution::layer_times(i32 layer) const {
   return selected_[layer] >= 0 && op < static_cast<i32>(op_times_.size()) ? op_times_[op] : StageTimes{};
 }
 
+OpReport Execution::layer_report(i32 layer) const {
+  return prepared_ ? work_of(candidate_of(layer)).report(runner_of(layer)) : OpReport{};
+}
+
 llvm::Expected<i64> Execution::layer_pairs(i32 layer) {
   if (!prepared_ || has_capacities()) return 0;
   return pairs_of(program_.layers[layer].map);
@@ -296,37 +257,6 @@ llvm::Error Execution::select_candidates() {
   return llvm::Error::success();
 }
 
-/// What the layers' dataflows need, each of the maps of its own layers.
-llvm::Error Execution::add_work() {
-  gmas_->begin(most_rows());
-  fused_->begin();
-  for (i32 i = 0; i < layer_count(); ++i) {
-    const ProgramLayer& layer = program_.layers[i];
-    const MapView& map = maps_[layer.map];
-    const MapSpec& spec = program_.maps[layer.map];
-    const KernelMap* const given = cloud_ ? nullptr : given_[layer.map].get();
-    const KernelMap* const keeper = options_.queue ? given : nullptr;
-    if (rides(i)) continue;
-    if (is_fused(i)) {
-      if (keeper) {
-        const bool transposed = layer.convolution().kind == ConvolutionKind::Transposed;
-        MINUET_ASSIGN(maps_[layer.map], keeper->view_of(transposed));
-      }
-      MINUET_TRY(fused_->add_layer(i, map, coords_of(spec.fine), coords_of(spec.coarse), keeper));
-      continue;
-    }
-    gmas_->add_layer(i, rows_of(layer.output));
-    if (gmas_->has_map(layer.map)) continue;
-    if (given) {
-      MINUET_TRY(given->find_pairs());
-      maps_[layer.map] = given->view();
-    }
-    MINUET_ASSIGN(const i32* const counts, counts_of(layer.map));
-    MINUET_TRY(gmas_->add_map(layer.map, map, coords_of(spec.coarse), counts, keeper));
-  }
-  return llvm::Error::success();
-}
-
 /// A cloud begins with words of 0. What was left for earlier maps is told by its mark.
 llvm::Error Execution::begin_overflow() {
   const u32 last = std::exchange(overflow_mark_, 0);
@@ -344,9 +274,10 @@ llvm::Error Execution::begin_overflow() {
 llvm::Error Execution::prepare_layers() {
   reset_places();
   MINUET_TRY(begin_overflow());
-  MINUET_TRY(gmas_->finish());
+  for (const Work& work : works_) MINUET_TRY(work.work->finish());
   for (i32 i = 0; i < layer_count(); ++i) {
-    if (!rides(i)) MINUET_TRY(engine_->prepare_op(request_of(i)));
+    if (is_covered(i)) continue;
+    MINUET_TRY(with_request(i, [&](const OpRequest& request) { return engine_->prepare_op(request); }));
   }
   return engine_->send_prepared();
 }
@@ -380,32 +311,27 @@ OpRequest Execution::request_of(i32 number) const {
   OpRequest request;
   request.op = ops_[number] + selected_[number];
   request.map = &maps_[layer.map];
-  request.transposed = layer.convolution().kind == ConvolutionKind::Transposed;
+  request.transposed = layer.window().is_transposed();
   request.input = address_of(layer.input);
   request.input_rows = rows_of(layer.input);
   request.input_ld = ld_of(layer.input);
   request.output = address_of(layer.output);
   request.output_rows = rows_of(layer.output);
   request.output_ld = ld_of(layer.output);
+  request.output_count = levels_[program_.tensors[layer.output].level].count;
   // A part of a concatenation too.
   request.pads_output = program_.tensors[layer.output].storage == program_.tensors[program_.output].storage;
   if (layer.residual >= 0) {
     request.residual = address_of(layer.residual);
     request.residual_ld = ld_of(layer.residual);
   }
-  if (has_shortcut(candidate_of(number).choice)) {
-    request.shortcut_output = address_of(program_.layers[number + 1].output);
-    request.shortcut_ld = ld_of(program_.layers[number + 1].output);
-    request.shortcut_overflow = overflow_ + number + 1;
+  for (i32 ahead = 1; ahead <= candidate_of(number).covers; ++ahead) {
+    const i32 covered = program_.layers[number + ahead].output;
+    request.covered.push_back({address_of(covered), ld_of(covered), overflow_ + number + ahead});
   }
   request.overflow = overflow_ + number;
   request.overflow_mark = overflow_mark_;
   request.scratch = engine_scratch_;
-  if (is_fused(number)) {
-    request.fused = fused_->operands(number);
-  } else {
-    request.gmas = gmas_->operands(number);
-  }
   return request;
 }
 
@@ -437,10 +363,10 @@ llvm::Error Execution::run_layers(llvm::ArrayRef<Tensor> inputs, const Tensor& o
   const bool in_place = is_in_place(program_.output);
   if (in_place) places_[spec.storage] = {static_cast<char*>(output.data), output.ld};
   for (i32 i = 0; i < layer_count(); ++i) {
-    if (rides(i)) continue;
+    if (is_covered(i)) continue;
     const Trace::Span span(trace_, "layer", program_.layers[i].name);
     const NvtxRange range(program_.layers[i].name.c_str());
-    MINUET_TRY(engine_->run_op(request_of(i)));
+    MINUET_TRY(with_request(i, [&](const OpRequest& request) { return engine_->run_op(request); }));
   }
   if (in_place) return llvm::Error::success();
   const Level& level = levels_[spec.level];

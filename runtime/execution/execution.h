@@ -13,10 +13,10 @@
 
 #include "codegen/base/trace.h"
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "runtime/engine/tensor.h"
-#include "runtime/execution/fused_work.h"
-#include "runtime/execution/gmas_work.h"
-#include "runtime/plan/compiled_plan.h"
+#include "runtime/execution/op_work.h"
+#include "runtime/maps/cloud_maps.h"
 
 namespace minuet {
 
@@ -90,10 +90,8 @@ class Execution {
   StageTimes layer_times(i32 layer) const;
   /// What a layer runs; null before prepare.
   const Candidate* selected(i32 layer) const { return prepared_ ? &candidate_of(layer) : nullptr; }
-  /// Null before prepare, and where another dataflow than gather-GEMM-scatter runs it.
-  const GroupPlan* layer_groups(i32 layer) const {
-    return prepared_ && !is_fused(layer) ? gmas_->groups(program_.layers[layer].map) : nullptr;
-  }
+  /// Zeros before prepare.
+  OpReport layer_report(i32 layer) const;
   /// The caller replays no graph that holds a run of this execution any more: their memory goes.
   void release_captures();
   const ExecutionOptions& options() const { return options_; }
@@ -149,24 +147,24 @@ class Execution {
   i64 rows_of(i32 tensor) const { return levels_[program_.tensors[tensor].level].rows; }
   i64 likely_rows(i32 tensor) const;
   i64 most_rows() const;
-  bool may_run(Dataflow dataflow) const;  // some layer
-  bool reads_masks() const;
+  bool may_read(ViewForm form) const;  // some layer
   RowOrder row_order() const;
-  bool wants_only_orders() const;
-  bool keeps_rows() const;
+  std::vector<ViewNeed> view_needs() const;
   llvm::Expected<const i32*> counts_of(i32 map);
   llvm::Expected<i64> pairs_of(i32 map);
   llvm::Error select_candidates();
-  /// Whether the layer before it computes it too.
-  bool rides(i32 layer) const {
-    return program_.layers[layer].is_shortcut &&
-           has_shortcut(compiled_.candidates[layer - 1][selected_[layer - 1]].choice);
-  }
+  /// Whether the candidate of a layer before it computes it too.
+  bool is_covered(i32 layer) const { return runner_of(layer) != layer; }
+  /// The layer whose candidate computes this one: itself, or one before it.
+  i32 runner_of(i32 layer) const;
   const Candidate& candidate_of(i32 layer) const {
-    const i32 runs = rides(layer) ? layer - 1 : layer;
+    const i32 runs = runner_of(layer);
     return compiled_.candidates[runs][selected_[runs]];
   }
-  bool is_fused(i32 layer) const { return dataflow_of(candidate_of(layer).choice) == Dataflow::Fused; }
+  OpWork& work_of(const Candidate& candidate) const;
+  llvm::Error make_works();
+  MapUse map_use(i32 layer) const;
+  llvm::Error take_map(i32 layer, ViewForm form);
   Coords coords_of(i32 level) const {
     const Level& at = levels_[level];
     return {nullptr, at.count, at.rows, KeyType::U64, at.caller_row};
@@ -190,6 +188,10 @@ class Execution {
   llvm::Error load_inputs(llvm::ArrayRef<Tensor> inputs);
   llvm::Error run_layers(llvm::ArrayRef<Tensor> inputs, const Tensor& output);
   OpRequest request_of(i32 layer) const;
+  /// Passes the request of the layer's family to `enqueue`.
+  llvm::Error with_request(i32 layer, llvm::function_ref<llvm::Error(const OpRequest&)> enqueue) const {
+    return work_of(candidate_of(layer)).with_request(candidate_of(layer), layer, request_of(layer), enqueue);
+  }
 
   std::shared_ptr<const LoadedPlan> loaded_;
   const Program& program_;
@@ -206,9 +208,13 @@ class Execution {
   std::vector<Captured> captured_;
   std::unique_ptr<Engine> engine_;
   std::optional<CloudMaps> cloud_;  // builds the maps; none where they are the caller's
-  std::optional<GmasWork> gmas_;
-  std::optional<FusedWork> fused_;
-  std::vector<i32> ops_;  // the engine's number of each layer's first candidate
+  std::optional<MapViews> views_;
+  struct Work {
+    const OpFamily* family = nullptr;
+    std::unique_ptr<OpWork> work;
+  };
+  std::vector<Work> works_;  // of the families that some candidate is of
+  std::vector<i32> ops_;     // the engine's number of each layer's first candidate
   std::vector<i32> permute_inputs_;
   i32 permute_output_ = 0, permute_coordinates_ = 0;
 

@@ -51,16 +51,9 @@ void Execution::take_capacities() {
 llvm::Error Execution::select_within_capacities() {
   MINUET_TRY(select_candidates());
   for (i32 i = 0; i < layer_count(); ++i) {
-    if (is_fused(i)) continue;
-    const bool was_tuned =
-        plan().tuning && !plan().dataflow &&
-        choose_dataflow(program_.layers[i].convolution(), compiled_.arch) == Dataflow::Fused;
-    return make_error(
-        StatusCode::FailedPrecondition,
-        "layer {0} runs by {1}{2}, whose GEMMs need counts on the host: for capacity mode make the "
-        "plan with the fused dataflow{3}",
-        program_.layers[i].name, dataflow_name(dataflow_of(candidate_of(i).choice)),
-        was_tuned ? ", as tuning results have it" : "", was_tuned ? ", which goes before results" : "");
+    const std::string& why = candidate_of(i).needs_counts;
+    if (!why.empty())
+      return make_error(StatusCode::FailedPrecondition, "layer {0} {1}", program_.layers[i].name, why);
   }
   return llvm::Error::success();
 }
@@ -84,7 +77,7 @@ llvm::Error Execution::prepare_within(const i32* coordinates, const i32* given_c
     MINUET_TRY(add_work());
     place_parts();  // as make_room() did
     MINUET_TRY(prepare_layers());
-    return fused_->make_views();
+    return views_->make_views();
   }));
   prepared_ = has_cloud_state_ = true;
   return llvm::Error::success();

@@ -9,7 +9,7 @@ llvm::Error Execution::prepare_maps(std::vector<std::shared_ptr<const KernelMap>
     MINUET_TRY(take_given(std::move(maps)));
     MINUET_TRY(place_given());
     MINUET_TRY(KernelMap::find_masks(given_, *engine_));
-    return fused_->make_views();
+    return views_->make_views();
   }));
   prepared_ = true;
   return llvm::Error::success();
@@ -22,16 +22,16 @@ llvm::Error Execution::prepare_together(llvm::ArrayRef<Execution*> executions,
   // The views first: the device makes them while the host goes on.
   MINUET_TRY(first.call(stream, Timed::Prepare, [&]() -> llvm::Error {
     MINUET_TRY(first.refuse_capture());
-    std::vector<FusedWork*> works;
+    std::vector<MapViews*> views;
     for (std::size_t i = 0; i < executions.size(); ++i) {
       Execution& own = *executions[i];
       if (llvm::Error error = own.take_given({maps[i]})) {
         return annotate(std::move(error), "execution " + std::to_string(i));
       }
-      works.push_back(&*own.fused_);
+      views.push_back(&*own.views_);
     }
     MINUET_TRY(KernelMap::find_masks(maps, *first.engine_));
-    return FusedWork::make_views(works, *first.options_.queue);
+    return MapViews::make_views(views, *first.options_.queue);
   }));
   for (Execution* const execution : executions) {
     const Timed timed = execution == &first ? Timed::MoreOfPrepare : Timed::Prepare;
@@ -83,7 +83,8 @@ llvm::Error Execution::take_maps() {
           map.queue() ? "with" : "without", options_.queue ? "with another" : "without");
     }
     for (const ProgramLayer& layer : program_.layers) {
-      if (layer.map == static_cast<i32>(i)) MINUET_TRY(map.check_serves(layer.convolution()));
+      if (layer.map != static_cast<i32>(i)) continue;
+      MINUET_TRY(map.check_serves(layer.window(), layer.problem.kind().name));
     }
     levels_[spec.fine] = level_of(map.fine());
     levels_[spec.coarse] = level_of(map.coarse());
@@ -92,10 +93,10 @@ llvm::Error Execution::take_maps() {
   return llvm::Error::success();
 }
 
-/// Ordered views lead to rows wherever these are: where the fused dataflow runs the layer, they name rows as
-/// the caller has them. But for kept duplicates, whose rows nothing leads to.
+/// Ordered views lead to rows wherever these are, so they may name rows as the caller has them. Not where
+/// duplicates were kept, whose rows nothing leads to.
 void Execution::keep_callers_order() {
-  if (row_order() == RowOrder::AsTheyCome || !is_fused(0)) return;
+  if (row_order() == RowOrder::AsTheyCome || candidate_of(0).form != ViewForm::Masked) return;
   for (Level& level : levels_) {
     if (level.rows != level.caller_rows) continue;
     level.caller_row = std::exchange(level.source_row, nullptr);

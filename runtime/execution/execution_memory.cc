@@ -7,7 +7,7 @@ namespace minuet {
 
 i64 Execution::place_fixed(char* base) {
   Placement parts(base);
-  gmas_->place_fixed(parts);
+  for (const Work& work : works_) work.work->place_fixed(parts);
   engine_workspace_ = parts.take<char>(engine_->workspace_bytes());
   if (!options_.queue) engine_scratch_ = parts.take<char>(engine_->scratch_bytes());
   if (cloud_) {
@@ -27,8 +27,8 @@ i64 Execution::place_maps(char* base) {
 
 i64 Execution::place_tables(char* base) {
   Placement parts(base, idle_);
-  gmas_->place_tables(parts, cloud_ ? &*cloud_ : nullptr);
-  fused_->place_views(parts);
+  for (const Work& work : works_) work.work->place_tables(parts, cloud_ ? cloud_->identity() : nullptr);
+  views_->place_views(parts);
   return parts.bytes();
 }
 
@@ -39,12 +39,12 @@ i64 Execution::place_work(char* base) {
   parts.share(
       [&](Placement& prepare) {
         if (!options_.queue) prepare.skip(maps_bytes_);
-        gmas_->place_workspace(prepare);
-        fused_->place_workspace(prepare);
+        for (const Work& work : works_) work.work->place_workspace(prepare);
+        views_->place_workspace(prepare);
       },
       [&](Placement& run) {
         place_storages(run);
-        gmas_->place_buffers(run);
+        for (const Work& work : works_) work.work->place_buffers(run);
       });
   return parts.bytes();
 }

@@ -15,24 +15,34 @@ bool fills_cells(const Program& program, const MapSpec& spec) {
                              program.levels[spec.coarse].tensor_stride);
 }
 
-/// Whether somebody transposes the rows of a map, where an index does not tell them.
-bool is_transposed(const Program& program, i32 map) {
-  const auto reads = [&](const ProgramLayer& layer) {
-    return layer.map == map && layer.convolution().kind == ConvolutionKind::Transposed;
-  };
-  return !fills_cells(program, program.maps[map]) && llvm::any_of(program.layers, reads);
+/// Whether every view of the map is an ordered one, which can be made from an index that tells the rows. A
+/// transposed view can only where the kernel's offsets are the places of a cell.
+bool may_look_up(const Program& program, i32 map, llvm::ArrayRef<ViewNeed> needs, RowOrder order) {
+  const bool fills = fills_cells(program, program.maps[map]);
+  return llvm::all_of(needs, [&](const ViewNeed& need) {
+    if (need.map != map) return true;
+    const bool is_ordered = need.form == ViewForm::Masked && order != RowOrder::AsTheyCome;
+    return is_ordered && (!need.transposed || fills);
+  });
+}
+
+/// Whether some op reads the map's table of rows itself.
+bool is_read_as_it_comes(i32 map, llvm::ArrayRef<ViewNeed> needs, RowOrder order) {
+  return llvm::any_of(needs, [&](const ViewNeed& need) {
+    return need.map == map &&
+           (need.form == ViewForm::Rows || (need.form == ViewForm::Masked && order == RowOrder::AsTheyCome));
+  });
 }
 
 }  // namespace
 
-CloudMaps::CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine, bool only_orders,
-                     bool keeps_rows)
+CloudMaps::CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine,
+                     llvm::ArrayRef<ViewNeed> needs, RowOrder order)
     : program_(program),
       options_(options),
       engine_(engine),
       levels_(program.levels.size()),
-      map_rows_(program.maps.size()),
-      keeps_rows_(keeps_rows) {
+      map_rows_(program.maps.size()) {
   report_words_ = bounds_at() + kBoundsWords;
   for (const MapSpec& spec : program.maps) {
     MapView map;
@@ -41,7 +51,9 @@ CloudMaps::CloudMaps(const Program& program, const CloudMapOptions& options, Eng
     report_offset_.push_back(report_words_);
     report_words_ += map.geometry.volume;
     maps_.push_back(map);
-    looks_up_.push_back(only_orders && !is_transposed(program, static_cast<i32>(looks_up_.size())));
+    const i32 number = static_cast<i32>(looks_up_.size());
+    looks_up_.push_back(may_look_up(program, number, needs, order));
+    keeps_rows_.push_back(is_read_as_it_comes(number, needs, order));
   }
   layout_needs(program, guard_, period_);
   indexes_ = may_index();
@@ -97,21 +109,23 @@ void CloudMaps::place(Placement& parts) {
                   key_type_of(key_bits_.bits())};  // capacity mode's; else the cloud's, by enqueue()
   }
   for (std::size_t i = 0; i < maps_.size(); ++i) maps_[i].counts = word(report_offset_[i]);
-  if (keeps_rows_) place_masks(parts), place_rows(parts, /*looked_up=*/false);
+  place_masks(parts, /*kept=*/true);
+  place_rows(parts, /*looked_up=*/false, /*kept=*/true);
 }
 
 void CloudMaps::place_workspace(Placement& parts) {
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     if (!keeps_keys(i)) levels_[i].keys = parts.take<u64>(capacity_of(i));
   }
-  if (!keeps_rows_) place_masks(parts), place_rows(parts, /*looked_up=*/false);
+  place_masks(parts, /*kept=*/false);
+  place_rows(parts, /*looked_up=*/false, /*kept=*/false);
   MapLimits most = limits(kMostKeyBits);
   if (may_index()) {
     most.indexed_sets = static_cast<i32>(levels_.size());
     most.index_words = most_index_words(capacity_);
   }
   map_workspace_ = parts.take<char>(engine_.map_workspace_bytes(most));
-  parts.share([&](Placement& sorted) { place_rows(sorted, /*looked_up=*/true); },
+  parts.share([&](Placement& sorted) { place_rows(sorted, /*looked_up=*/true, /*kept=*/false); },
               [&](Placement& indexed) {
                 if (!may_index()) return;
                 cells_ = place_cell_index(indexed, most.index_words, most.indexed_sets * capacity_);
@@ -119,19 +133,18 @@ void CloudMaps::place_workspace(Placement& parts) {
   lay_rows();
 }
 
-void CloudMaps::place_masks(Placement& parts) {
+void CloudMaps::place_masks(Placement& parts, bool kept) {
   for (std::size_t i = 0; i < maps_.size(); ++i) {
     const MapSpec& spec = program_.maps[i];
-    if (!spec.is_identity())
+    if (keeps_rows_[i] == kept && !spec.is_identity())
       maps_[i].masks = parts.take<u32>(mask_words(maps_[i].geometry.volume) * capacity_of(spec.coarse));
   }
 }
 
-/// Of maps that an index has rows for, or of the others.
-void CloudMaps::place_rows(Placement& parts, bool looked_up) {
+void CloudMaps::place_rows(Placement& parts, bool looked_up, bool kept) {
   for (std::size_t i = 0; i < maps_.size(); ++i) {
     const MapSpec& spec = program_.maps[i];
-    if (looks_up_[i] != looked_up || spec.is_identity()) continue;
+    if (looks_up_[i] != looked_up || keeps_rows_[i] != kept || spec.is_identity()) continue;
     map_rows_[i] = parts.take<i32>(maps_[i].geometry.volume * capacity_of(spec.coarse));
   }
 }

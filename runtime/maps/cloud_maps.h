@@ -6,6 +6,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "runtime/engine/arena.h"
 #include "runtime/engine/cloud_layout.h"
+#include "runtime/maps/map_views.h"
 #include "runtime/program/program.h"
 
 namespace minuet {
@@ -30,9 +31,9 @@ struct CloudMapOptions {
 
 class CloudMaps {
  public:
-  /// `only_orders`: nobody reads a map's rows but who makes an ordered view of them. `keeps_rows`: runs do.
-  CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine, bool only_orders,
-            bool keeps_rows);
+  /// `needs`: the views that ops read, which decide what of each map is stored. `order`: of masked views.
+  CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine,
+            llvm::ArrayRef<ViewNeed> needs, RowOrder order);
   llvm::Error allocate_host();
 
   /// OutOfRange for more coordinates than one cloud may have.
@@ -87,8 +88,10 @@ class CloudMaps {
   bool keeps_keys(std::size_t level) const {
     return program_.tensors[program_.output].level == static_cast<i32>(level);
   }
-  void place_masks(Placement& parts);
-  void place_rows(Placement& parts, bool looked_up);
+  void place_masks(Placement& parts, bool kept);
+  /// Rows of the maps that an index looks up, or of the others: those that runs read, or those that only
+  /// views are made of.
+  void place_rows(Placement& parts, bool looked_up, bool kept);
   void lay_rows();
   /// Whether a cloud of `most` coordinates and this layout gets an index.
   bool is_dense(const KeyLayout& layout, i64 most) const;
@@ -117,9 +120,9 @@ class CloudMaps {
   bool indexes_built_ = false;  // whether the last one has it
   std::vector<Coords> levels_;
   std::vector<MapView> maps_;
-  std::vector<i32*> map_rows_;  // memory of the maps' rows, for clouds that have no index too
-  std::vector<bool> looks_up_;  // of an index, the rows of each map
-  const bool keeps_rows_;
+  std::vector<i32*> map_rows_;    // memory of the maps' rows, for clouds that have no index too
+  std::vector<bool> looks_up_;    // of an index, the rows of each map
+  std::vector<bool> keeps_rows_;  // whether runs read a map's rows, or its masks, as they come
 
   CloudState state_;
   i32* report_ = nullptr;

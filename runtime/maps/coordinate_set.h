@@ -2,16 +2,16 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "llvm/ADT/ArrayRef.h"
-#include "runtime/engine/fused_view.h"
-#include "runtime/engine/gmas_view.h"
 #include "runtime/engine/queue.h"
 #include "runtime/engine/set_index.h"
 #include "runtime/maps/map_engines.h"
+#include "runtime/maps/shared_view.h"
 
 namespace minuet {
 
@@ -152,8 +152,8 @@ class KernelMap {
   /// [pairs][3] (k, input row, output row) to the host, in the caller's rows.
   llvm::Error export_pairs(i32* pairs, void* stream) const;
 
-  /// InvalidArgument where it is no map of such a convolution.
-  llvm::Error check_serves(const ConvolutionProblem& problem) const;
+  /// InvalidArgument where it is not the map that an op asks for. `op`: "convolution", for the message.
+  llvm::Error check_serves(const WindowProblem& problem, const char* op) const;
 
   const MapView& view() const { return pairs_->view; }
   const std::shared_ptr<Device>& device() const { return input_->engines()->device(); }
@@ -175,11 +175,11 @@ class KernelMap {
   bool has_counts() const { return pairs_->has_counts; }
   const std::shared_ptr<Queue>& queue() const { return input_->queue(); }
   /// Views that executions share; in calls of the queue only.
-  std::shared_ptr<GmasView> find_gmas_view(i32 direct_offset, const GroupingChoice& grouping) const;
-  void keep_gmas_view(std::shared_ptr<GmasView> view) const { pairs_->gmas_views.push_back(std::move(view)); }
-  std::shared_ptr<FusedView> find_fused_view(bool transposed) const;
-  void keep_fused_view(std::shared_ptr<FusedView> view) const {
-    pairs_->fused_views.push_back(std::move(view));
+  std::shared_ptr<SharedView> find_view(bool transposed, ViewForm form) const;
+  void keep_view(std::shared_ptr<SharedView> view) const { pairs_->views.push_back(std::move(view)); }
+  /// Views of one family of ops, of a type that its files know.
+  std::vector<std::shared_ptr<KeptView>>& kept_views(const OpFamily& family) const {
+    return pairs_->kept[&family];
   }
 
  private:
@@ -190,8 +190,8 @@ class KernelMap {
     bool has_masks = false;               // or will have, by what is enqueued
     std::vector<i32> counts;              // none until they are read back,
     std::atomic<bool> has_counts{false};
-    std::vector<std::shared_ptr<GmasView>> gmas_views;
-    std::vector<std::shared_ptr<FusedView>> fused_views;
+    std::vector<std::shared_ptr<SharedView>> views;
+    std::map<const OpFamily*, std::vector<std::shared_ptr<KeptView>>> kept;
   };
 
   KernelMap() = default;

@@ -285,21 +285,14 @@ std::shared_ptr<KernelMap> KernelMap::transpose() const {
   return map;
 }
 
-std::shared_ptr<GmasView> KernelMap::find_gmas_view(i32 direct_offset, const GroupingChoice& grouping) const {
-  for (const std::shared_ptr<GmasView>& view : pairs_->gmas_views) {
-    if (view->direct_offset == direct_offset && view->grouping == grouping) return view;
+std::shared_ptr<SharedView> KernelMap::find_view(bool transposed, ViewForm form) const {
+  for (const std::shared_ptr<SharedView>& view : pairs_->views) {
+    if (view->transposed == transposed && view->form == form) return view;
   }
   return nullptr;
 }
 
-std::shared_ptr<FusedView> KernelMap::find_fused_view(bool transposed) const {
-  for (const std::shared_ptr<FusedView>& view : pairs_->fused_views) {
-    if (view->transposed == transposed) return view;
-  }
-  return nullptr;
-}
-
-llvm::Error KernelMap::check_serves(const ConvolutionProblem& problem) const {
+llvm::Error KernelMap::check_serves(const WindowProblem& problem, const char* op) const {
   for (i32 a = 0; a < problem.ndim; ++a) {
     const i64 step = static_cast<i64>(problem.dilation[a]) * fine().tensor_stride()[a];
     if (step <= kFarthestOffset) continue;
@@ -314,22 +307,22 @@ llvm::Error KernelMap::check_serves(const ConvolutionProblem& problem) const {
       !std::equal(got.kernel_size, got.kernel_size + kMaxDim, wanted.kernel_size) ||
       !std::equal(got.step, got.step + kMaxDim, wanted.step)) {
     return make_error(StatusCode::InvalidArgument,
-                      "the kernel map was made for another kernel size or dilation than the convolution");
+                      "the kernel map was made for another kernel size or dilation than the {0}", op);
   }
-  const bool transposed = problem.kind == ConvolutionKind::Transposed;
+  const bool transposed = problem.is_transposed();
   if (transposed_ != transposed) {
-    return make_error(StatusCode::InvalidArgument, "the convolution is {0}, the kernel map is {1}",
+    return make_error(StatusCode::InvalidArgument, "the {0} is {1}, the kernel map is {2}", op,
                       transposed ? "transposed" : "forward", transposed_ ? "transposed" : "forward");
   }
   if (problem.kind == ConvolutionKind::Submanifold && input_ != output_) {
     return make_error(StatusCode::InvalidArgument,
-                      "a submanifold convolution needs a map whose output set is its input set");
+                      "a submanifold {0} needs a map whose output set is its input set", op);
   }
   for (i32 a = 0; a < problem.ndim && problem.kind != ConvolutionKind::GivenOutputs; ++a) {
     if (static_cast<i64>(fine().tensor_stride()[a]) * problem.stride[a] != coarse().tensor_stride()[a]) {
       return make_error(StatusCode::InvalidArgument,
-                        "axis {0}: tensor strides {1} and {2} do not differ by the convolution's stride {3}",
-                        a, fine().tensor_stride()[a], coarse().tensor_stride()[a], problem.stride[a]);
+                        "axis {0}: tensor strides {1} and {2} do not differ by the {4}'s stride {3}", a,
+                        fine().tensor_stride()[a], coarse().tensor_stride()[a], problem.stride[a], op);
     }
   }
   return llvm::Error::success();

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <set>
 
+#include "codegen/choose/ops/pooling.h"
+
 namespace minuet {
 namespace {
 
@@ -20,8 +22,9 @@ Window window_of(const LayerDescription& layer) { return {layer.kernel_size, lay
 /// Builds a program layer by layer; `current_` is the tensor that the next layer reads.
 class ProgramBuilder {
  public:
-  ProgramBuilder(const NetworkDescription& description, DType dtype, const HeadChannels& head_channels)
-      : description_(description), head_channels_(head_channels) {
+  ProgramBuilder(const NetworkDescription& description, DType dtype, const HeadChannels& head_channels,
+                 std::optional<Dataflow> dataflow)
+      : description_(description), head_channels_(head_channels), dataflow_(dataflow) {
     program_.name = description.name;
     program_.ndim = description.ndim;
     program_.dtype = dtype;
@@ -117,11 +120,10 @@ class ProgramBuilder {
       return make_error(StatusCode::InvalidArgument,
                         "two layers are called \"{0}\", and would share their weights", name);
     }
-    ProgramLayer layer;
+    ProgramLayer layer(problem);
     layer.name = name;
     layer.map = add_map(map);
     layer.input = input;
-    layer.problem = problem;
     MINUET_TRY(validate(problem));
     for (i32 a = 0; a < program_.ndim; ++a) {
       const i64 step = static_cast<i64>(map.dilation[a]) * program_.levels[map.fine].tensor_stride[a];
@@ -168,8 +170,9 @@ class ProgramBuilder {
     return llvm::Error::success();
   }
 
-  static ConvolutionProblem problem_of(const ConvolutionFields& fields, i32 out_channels) {
+  ConvolutionProblem problem_of(const ConvolutionFields& fields, i32 out_channels) const {
     ConvolutionProblem problem;
+    problem.dataflow = dataflow_;
     problem.out_channels = out_channels;
     problem.scale_shift = fields.bias || fields.batch_norm;
     problem.set_activation(fields.activation, fields.slope);
@@ -248,9 +251,10 @@ class ProgramBuilder {
     const std::size_t last = program_.layers.size() - 1;
     if (may_run_with_last) {
       // One kernel may compute both, and it scales both or neither; a scale that no parameter gives is 1.
-      ConvolutionProblem& first = program_.layers[last].convolution();
+      ConvolutionProblem first = *convolution_of(program_.layers[last]);
       first.scale_shift = problem.scale_shift = first.scale_shift || problem.scale_shift;
       first.shortcut = true;
+      program_.layers[last].problem = first;
     }
     MINUET_ASSIGN(const i32 output,
                   add_part(layer, part, input, {{1, 1, 1, 1}, layer.stride, {1, 1, 1, 1}}, problem));
@@ -309,7 +313,11 @@ class ProgramBuilder {
   }
 
   void take_window(const LayerDescription& layer, WindowProblem& problem) const {
-    problem = {program_.ndim, program_.dtype, layer.kernel_size, layer.stride, layer.dilation};
+    problem.ndim = program_.ndim;
+    problem.dtype = program_.dtype;
+    problem.kernel_size = layer.kernel_size;
+    problem.stride = layer.stride;
+    problem.dilation = layer.dilation;
   }
 
   llvm::Error add_pooling(const LayerDescription& layer, Reduction reduction) {
@@ -317,6 +325,7 @@ class ProgramBuilder {
     MINUET_ASSIGN(const i32 coarse, strided_level(fine, layer.stride));
     PoolingProblem problem;
     take_window(layer, problem);
+    problem.kind = coarse != fine ? ConvolutionKind::Strided : ConvolutionKind::Submanifold;
     problem.channels = channels;
     problem.reduction = reduction;
     MINUET_ASSIGN(current_, add_layer(layer.name, current_, coarse, channels,
@@ -386,11 +395,12 @@ class ProgramBuilder {
   void assign_columns() {
     for (std::size_t i = 0; i < program_.layers.size(); ++i) {
       ProgramLayer& layer = program_.layers[i];
-      layer.convolution().input = columns_of(program_, layer.input);
-      layer.convolution().output = columns_of(program_, layer.output);
-      if (layer.is_shortcut)
-        program_.layers[i - 1].convolution().shortcut_output = layer.convolution().output;
-      if (layer.residual >= 0) layer.convolution().residual_input = columns_of(program_, layer.residual);
+      OperandColumns columns{columns_of(program_, layer.input), columns_of(program_, layer.output), {}, {}};
+      if (layer.residual >= 0) columns.residual = columns_of(program_, layer.residual);
+      if (i + 1 < program_.layers.size() && program_.layers[i + 1].is_shortcut) {
+        columns.covered_output = columns_of(program_, program_.layers[i + 1].output);
+      }
+      layer.problem = layer.problem.kind().at_columns(layer.problem, columns);
     }
   }
 
@@ -450,6 +460,7 @@ class ProgramBuilder {
 
   const NetworkDescription& description_;
   const HeadChannels& head_channels_;
+  const std::optional<Dataflow> dataflow_;
   Program program_;
   std::map<std::string, i32> skips_;
   std::set<std::string> names_;  // of layers
@@ -460,8 +471,8 @@ class ProgramBuilder {
 }  // namespace
 
 llvm::Expected<Program> build_program(const NetworkDescription& description, DType dtype,
-                                      const HeadChannels& head_channels) {
-  return ProgramBuilder(description, dtype, head_channels).build();
+                                      const HeadChannels& head_channels, std::optional<Dataflow> dataflow) {
+  return ProgramBuilder(description, dtype, head_channels, dataflow).build();
 }
 
 }  // namespace minuet

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "runtime/network/weights_fields.h"
+#include "runtime/program/ops/convolution.h"
 
 namespace minuet {
 namespace {
@@ -20,10 +21,12 @@ class WeightsCheck {
 
   llvm::Error run() {
     for (const ProgramLayer& layer : program_.layers) {
-      if (llvm::Error error = check_carries_over(file_.options().order, layer.convolution())) {
+      const ConvolutionProblem* const problem = convolution_of(layer);
+      if (problem == nullptr) continue;  // it has no parameters
+      if (llvm::Error error = check_carries_over(file_.options().order, *problem)) {
         add_foreign(layer.name, take_status(std::move(error)).message());
       }
-      look_for(layer);
+      look_for(layer, *problem);
     }
     find_unused();
     if (foreign_.empty() && missing_.empty() && misshapen_.empty() && unused_.empty()) {
@@ -43,7 +46,7 @@ class WeightsCheck {
     }
   }
 
-  void look_for(const ProgramLayer& layer) {
+  void look_for(const ProgramLayer& layer, const ConvolutionProblem& problem) {
     for (const ParameterName& parameter : parameter_names(layer)) {
       needed_.insert(parameter.name);
       const std::string* stored = file_.find(parameter.name);
@@ -53,8 +56,8 @@ class WeightsCheck {
       }
       used_.insert(*stored);
       const std::vector<int64_t> shape = llvm::cantFail(file_.shape(*stored));
-      const auto shapes = parameter.is_weight ? file_.weight_shapes(parameter.name, layer.convolution())
-                                              : file_.vector_shapes(layer.convolution().out_channels);
+      const auto shapes = parameter.is_weight ? file_.weight_shapes(parameter.name, problem)
+                                              : file_.vector_shapes(problem.out_channels);
       if (std::find(shapes.begin(), shapes.end(), shape) != shapes.end()) continue;
       is_rearranged_ |= parameter.is_weight && element_count(shape) == element_count(shapes.front());
       std::string needs;
@@ -225,7 +228,8 @@ class WeightsCheck {
 }  // namespace
 
 std::vector<ParameterName> parameter_names(const ProgramLayer& layer) {
-  const ConvolutionProblem& problem = layer.convolution();
+  if (convolution_of(layer) == nullptr) return {};
+  const ConvolutionProblem& problem = *convolution_of(layer);
   std::vector<ParameterName> names{
       {layer.weight, true, {kernel_volume(problem), problem.in_channels, problem.out_channels}}};
   const auto add_vector = [&](const std::string& name) {

@@ -1,6 +1,7 @@
 #include "runtime/network/weights_convert.h"
 
 #include "runtime/network/weights_check.h"
+#include "runtime/program/ops/convolution.h"
 
 namespace minuet {
 
@@ -8,14 +9,15 @@ llvm::Expected<std::map<std::string, FileTensor>> tensors_of(const WeightsFile& 
                                                              const Program& program) {
   std::map<std::string, FileTensor> tensors;
   for (const ProgramLayer& layer : program.layers) {
-    const ConvolutionProblem& problem = layer.convolution();
+    const ConvolutionProblem* const problem = convolution_of(layer);
+    if (problem == nullptr) continue;  // it has no parameters
     for (const ParameterName& parameter : parameter_names(layer)) {
       FileTensor& tensor = tensors[parameter.name];
       tensor.shape = parameter.shape;
       if (parameter.is_weight) {
-        MINUET_ASSIGN(tensor.values, file.read_weight(parameter.name, problem));
+        MINUET_ASSIGN(tensor.values, file.read_weight(parameter.name, *problem));
       } else {
-        MINUET_ASSIGN(tensor.values, file.read_vector(parameter.name, problem.out_channels));
+        MINUET_ASSIGN(tensor.values, file.read_vector(parameter.name, problem->out_channels));
       }
     }
   }

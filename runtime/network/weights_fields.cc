@@ -8,7 +8,7 @@ namespace {
 std::string parent_of(llvm::StringRef name) { return name.rsplit('.').first.str(); }
 
 /// "a.conv" of the weight "a.conv.weight".
-std::string convolution_of(const ProgramLayer& layer) { return parent_of(layer.weight); }
+std::string prefix_of(const ProgramLayer& layer) { return parent_of(layer.weight); }
 
 }  // namespace
 
@@ -23,7 +23,7 @@ std::string list_text(const std::vector<std::string>& items, const char* between
 WeightsFields::WeightsFields(const WeightsFile& file, const Program& program) : file_(file) {
   for (const ProgramLayer& layer : program.layers) {
     ++parts_[layer.origin.layer];
-    known_.insert(convolution_of(layer));
+    known_.insert(prefix_of(layer));
     known_.insert(layer.origin.batch_norm);
   }
   for (const ProgramLayer& layer : program.layers) {
@@ -36,7 +36,7 @@ WeightsFields::WeightsFields(const WeightsFile& file, const Program& program) : 
 
 /// Tensors below the layer's name that no layer knows may be what it misses, by other names.
 bool WeightsFields::has_others(const ProgramLayer& layer) const {
-  const std::string below = parent_of(convolution_of(layer)) + ".";
+  const std::string below = parent_of(prefix_of(layer)) + ".";
   return std::any_of(file_.names().begin(), file_.names().end(), [&](const auto& entry) {
     return llvm::StringRef(entry.first).take_front(below.size()) == below &&
            !known_.count(parent_of(entry.first));
@@ -44,7 +44,7 @@ bool WeightsFields::has_others(const ProgramLayer& layer) const {
 }
 
 void WeightsFields::compare_bias(const ProgramLayer& layer) {
-  const bool is_there = has(convolution_of(layer) + ".bias");
+  const bool is_there = has(prefix_of(layer) + ".bias");
   if (layer.bias.empty() == !is_there) return;
   add(is_there ? "\"bias\": true" : "\"bias\": false", layer);
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
-#include <set>
+#include <utility>
 
 #include "codegen/base/arch.h"
 #include "codegen/base/parallel.h"
@@ -13,6 +13,15 @@
 #include "runtime/weights/weight_image.h"
 
 namespace minuet {
+
+namespace {
+
+/// Whether nothing could be compiled, so that a kernel is there or is not.
+bool is_miss(const StatusError& status) {
+  return status.code() == StatusCode::FailedPrecondition || status.code() == StatusCode::Unavailable;
+}
+
+}  // namespace
 
 // ---- compiled for an architecture ----------------------------------------------------------------------
 
@@ -27,8 +36,10 @@ llvm::Expected<BinaryList> PlanResidence::compile(llvm::StringRef arch, const Ca
   llvm::Expected<BinaryList> found =
       arch.empty() ? BinaryList{} : cache_->get_or_compile_all(chosen->requests(), cancel);
   if (!found && plan_->tuning) {
-    MINUET_ASSIGN(chosen, CompiledPlan::without_missing(*plan_, *chosen, *cache_, cancel, found.takeError()));
-    found = cache_->get_or_compile_all(chosen->requests(), cancel);
+    StatusError why = take_status(found.takeError());
+    if (!is_miss(why)) return llvm::make_error<StatusError>(std::move(why));
+    MINUET_ASSIGN(chosen, CompiledPlan::create(plan_->program, arch, nullptr));
+    found = compile_untuned(*chosen, std::move(why), cancel);
   }
   MINUET_ASSIGN(BinaryList binaries, std::move(found));
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -36,25 +47,44 @@ llvm::Expected<BinaryList> PlanResidence::compile(llvm::StringRef arch, const Ca
   return binaries;
 }
 
+[[gnu::cold]] llvm::Expected<BinaryList> PlanResidence::compile_untuned(const CompiledPlan& untuned,
+                                                                        StatusError why,
+                                                                        const CancelToken* cancel) {
+  const Trace::Span span(cache_->trace(), "plan", "the default in place of tuning results");
+  llvm::Expected<BinaryList> found = cache_->get_or_compile_all(untuned.requests(), cancel);
+  if (!found) {
+    llvm::consumeError(found.takeError());
+    return llvm::make_error<StatusError>(std::move(why));
+  }
+  cache_->warn(
+      llvm::formatv("tuning results are not used, because kernels that they choose are missing: the default "
+                    "runs; `minuet precompile --tuned` puts them into bundles ({0})",
+                    why.message())
+          .str());
+  return found;
+}
+
 namespace {
 
-/// The first of those with the largest kernel.
-std::vector<ProgramLayer>::const_iterator find_largest(const Program& program) {
-  return std::max_element(program.layers.begin(), program.layers.end(),
-                          [](const ProgramLayer& a, const ProgramLayer& b) {
-                            return kernel_volume(a.convolution()) < kernel_volume(b.convolution());
-                          });
+/// The first of the layers with the largest kernel; -1 where there is no layer.
+i64 find_largest(const Program& program) {
+  i64 largest = -1;
+  for (std::size_t i = 0; i < program.layers.size(); ++i) {
+    const auto volume = [&](std::size_t layer) { return kernel_volume(program.layers[layer].window()); };
+    if (largest < 0 || volume(i) > volume(static_cast<std::size_t>(largest))) largest = static_cast<i64>(i);
+  }
+  return largest;
 }
 
 }  // namespace
 
-const ConvolutionProblem* largest_kernel(const Program& program) {
-  const auto largest = find_largest(program);
-  return largest == program.layers.end() ? nullptr : &largest->convolution();
+const WindowProblem* largest_kernel(const Program& program) {
+  const i64 largest = find_largest(program);
+  return largest < 0 ? nullptr : &program.layers[static_cast<std::size_t>(largest)].window();
 }
 
 std::vector<TuningBucket> buckets_of_network(const Program& program) {
-  const ConvolutionProblem* const largest = largest_kernel(program);
+  const WindowProblem* const largest = largest_kernel(program);
   if (largest == nullptr) return {};
   const i64 volume = kernel_volume(*largest);
   return {grouping_bucket(largest->dtype, volume, 0), order_bucket(largest->dtype, volume, 0),
@@ -64,45 +94,43 @@ std::vector<TuningBucket> buckets_of_network(const Program& program) {
 
 namespace {
 
-bool always_computes_shortcut(const std::vector<Candidate>& candidates) {
-  return std::all_of(candidates.begin(), candidates.end(),
-                     [](const Candidate& candidate) { return has_shortcut(candidate.choice); });
+/// Whether every candidate of a layer before it computes layer `number` too.
+bool is_always_covered(const std::vector<std::vector<Candidate>>& candidates, std::size_t number) {
+  for (i32 ahead = 1; ahead <= kMostCovered && static_cast<std::size_t>(ahead) <= number; ++ahead) {
+    const std::vector<Candidate>& before = candidates[number - static_cast<std::size_t>(ahead)];
+    const auto covers = [&](const Candidate& candidate) { return candidate.covers >= ahead; };
+    if (!before.empty() && llvm::all_of(before, covers)) return true;
+  }
+  return false;
 }
 
 }  // namespace
 
-llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const Plan& plan,
-                                                                         llvm::StringRef arch) {
-  return create(plan, arch, plan.tuning.get(), plan.dataflow);
-}
-
-llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const Plan& plan,
+llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const Program& program,
                                                                          llvm::StringRef arch,
-                                                                         const TuningSnapshot* tuning,
-                                                                         std::optional<Dataflow> dataflow) {
-  const Program& program = plan.program;
+                                                                         const TuningSnapshot* tuning) {
   if (tuning != nullptr && !tuning->serves(arch)) tuning = nullptr;
   auto compiled = std::make_shared<CompiledPlan>();
   compiled->arch = arch.str();
   compiled->candidates = std::vector<std::vector<Candidate>>(program.layers.size());
   for (std::size_t i = 0; i < program.layers.size(); ++i) {
     const ProgramLayer& layer = program.layers[i];
-    llvm::Expected<std::vector<Candidate>> candidates =
-        choose_candidates(layer.problem, arch, tuning, dataflow);
+    llvm::Expected<std::vector<Candidate>> candidates = choose_candidates(layer.problem, {arch, tuning});
     if (!candidates) return annotate(candidates.takeError(), layer.name);
-    if (layer.is_shortcut && always_computes_shortcut(compiled->candidates[i - 1])) continue;
+    if (is_always_covered(compiled->candidates, i)) continue;
     compiled->candidates[i] = std::move(*candidates);
   }
-  const auto largest = find_largest(program);
-  if (largest == program.layers.end()) {
+  const i64 largest = find_largest(program);
+  if (largest < 0) {
     compiled->engine = choose_engine(program.ndim);
   } else {
-    const ConvolutionProblem& problem = largest->convolution();
+    const WindowProblem& problem = program.layers[static_cast<std::size_t>(largest)].window();
     compiled->engine = choose_engine(program.ndim, kernel_volume(problem), tuning);
-    OpChoice& shown = compiled->candidates[largest - program.layers.begin()].front().choice;
-    compiled->grouping = choose_grouping(problem, tuning, 0, reasons_of(shown));
+    std::vector<std::string>& reasons =
+        compiled->candidates[static_cast<std::size_t>(largest)].front().reasons;
+    compiled->grouping = choose_grouping(problem, tuning, 0, reasons);
     // Views of the caller's maps are shared by executions of many plans.
-    if (!program.takes_maps) compiled->order = choose_order(problem, tuning, 0, reasons_of(shown));
+    if (!program.takes_maps) compiled->order = choose_order(problem, tuning, 0, reasons);
   }
   const auto permute = [&](i32 tensor, bool in) {
     const i32 channels = program.tensors[tensor].channels;
@@ -115,80 +143,15 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
   return compiled;
 }
 
-namespace {
-
-/// Whether nothing could be compiled, so that a kernel is there or is not.
-bool is_miss(const StatusError& status) {
-  return status.code() == StatusCode::FailedPrecondition || status.code() == StatusCode::Unavailable;
-}
-
-/// Names of those that only `tuned` asks for and that cannot be had, ascending.
-[[gnu::cold]] std::set<std::string> find_missing(const CompiledPlan& tuned, const CompiledPlan& standard,
-                                                 KernelCache& cache, const CancelToken* cancel) {
-  std::set<std::string> needed, missing;
-  for (const KernelRequest& request : standard.requests()) needed.insert(request.key);
-  for (const KernelRequest& request : tuned.requests()) {
-    if (needed.count(request.key) != 0) continue;
-    llvm::Expected<std::shared_ptr<const Binary>> binary = cache.get_or_compile(request, {cancel});
-    if (binary) continue;
-    if (is_miss(take_status(binary.takeError()))) missing.insert(request.source.display_name);
-  }
-  return missing;
-}
-
-template <class Choice>
-bool lacks(const Choice& choice, const std::set<std::string>& missing) {
-  SourceList list;
-  add_sources(list, choice);
-  const std::vector<KernelSource> sources = list.take();
-  return std::any_of(sources.begin(), sources.end(),
-                     [&](const KernelSource& source) { return missing.count(source.display_name) != 0; });
-}
-
-}  // namespace
-
-[[gnu::cold]] llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::without_missing(
-    const Plan& plan, const CompiledPlan& tuned, KernelCache& cache, const CancelToken* cancel,
-    llvm::Error none) {
-  StatusError why = take_status(std::move(none));
-  if (!is_miss(why)) return llvm::make_error<StatusError>(std::move(why));
-  MINUET_ASSIGN(const auto standard, create(plan, tuned.arch, nullptr, plan.dataflow));
-  const std::set<std::string> missing = find_missing(tuned, *standard, cache, cancel);
-  if (missing.empty()) return llvm::make_error<StatusError>(std::move(why));
-  auto there = std::make_shared<CompiledPlan>(tuned);
-  const auto is_missing = [&](const Candidate& candidate) { return lacks(candidate.choice, missing); };
-  for (std::size_t i = 0; i < there->candidates.size(); ++i) {
-    there->candidates[i] = replace_missing(tuned.candidates[i], standard->candidates[i], is_missing);
-    if (!plan.program.layers[i].is_shortcut) continue;
-    // Who computes it is decided for both: one of them may have none.
-    const auto lacks_some = [&](std::size_t layer) {
-      return std::any_of(tuned.candidates[layer].begin(), tuned.candidates[layer].end(), is_missing);
-    };
-    if (!lacks_some(i - 1) && !lacks_some(i)) continue;
-    for (const std::size_t layer : {i - 1, i}) there->candidates[layer] = standard->candidates[layer];
-  }
-  if (lacks(tuned.engine.map32, missing)) there->engine.map32 = standard->engine.map32;
-  if (lacks(tuned.engine.map64, missing)) there->engine.map64 = standard->engine.map64;
-  for (const std::string& name : missing) {
-    const Trace::Span span(cache.trace(), "plan", "the default in place of tuned " + name);
-  }
-  cache.warn(llvm::formatv("tuning results are not used where their kernels are missing ({0} of them, the "
-                           "first {1}): the default runs there; `minuet precompile --tuned` puts them into "
-                           "bundles ({2})",
-                           missing.size(), *missing.begin(), why.message())
-                 .str());
-  return there;
-}
-
-bool CompiledPlan::has(Dataflow dataflow, std::size_t layer) const {
+bool CompiledPlan::has(ViewForm form, std::size_t layer) const {
   return std::any_of(candidates[layer].begin(), candidates[layer].end(),
-                     [&](const Candidate& candidate) { return dataflow_of(candidate.choice) == dataflow; });
+                     [&](const Candidate& candidate) { return candidate.form == form; });
 }
 
 std::vector<KernelRequest> CompiledPlan::requests() const {
   SourceList list;
-  // That of the Map step is in codegen/choose/choice.cc, that of an op's choice in
-  // codegen/choose/candidates.cc.
+  // add_sources() of the Map step is in codegen/choose/choice.cc, that of an op's choice in
+  // codegen/choose/ops.
   add_sources(list, engine.map32);
   add_sources(list, engine.map64);
   for (const std::vector<Candidate>& layer : candidates) {
@@ -205,7 +168,7 @@ std::vector<KernelRequest> CompiledPlan::requests() const {
   MINUET_ASSIGN(const auto compiled, CompiledPlan::create(plan, arch));
   std::vector<KernelRequest> requests = compiled->requests();
   if (plan.tuning && !results.empty()) {  // the default takes the place of what is missing
-    MINUET_ASSIGN(const auto standard, CompiledPlan::create(plan, arch, nullptr, plan.dataflow));
+    MINUET_ASSIGN(const auto standard, CompiledPlan::create(plan.program, arch, nullptr));
     std::vector<KernelRequest> more = standard->requests();
     std::move(more.begin(), more.end(), std::back_inserter(requests));
   }
@@ -213,7 +176,7 @@ std::vector<KernelRequest> CompiledPlan::requests() const {
   layers[0].entries = results;
   for (const TuningEnvironment* const gpu : environments_of(results)) {
     const TuningSnapshot snapshot(*gpu, layers);
-    MINUET_ASSIGN(const auto tuned, CompiledPlan::create(plan, arch, &snapshot, plan.dataflow));
+    MINUET_ASSIGN(const auto tuned, CompiledPlan::create(plan.program, arch, &snapshot));
     std::vector<KernelRequest> more = tuned->requests();
     std::move(more.begin(), more.end(), std::back_inserter(requests));
   }
@@ -276,17 +239,14 @@ llvm::Expected<std::shared_ptr<const LoadedPlan>> LoadedPlan::create(
     const Trace::Span span(trace, "plan", "convert and upload parameters");
     return upload_parameters(*loaded);
   };
-  const auto load_gemms = [&](const GmasChoice& choice) {
-    const Trace::Span span(trace, "plan", "load GEMMs");
-    return loaded->device->load_gemms(choice);
-  };
   std::vector<std::function<llvm::Error()>> jobs{load_kernels, load_parameters};
   for (const std::vector<Candidate>& layer : loaded->compiled->candidates) {
-    std::set<i32> algorithms;  // candidates differ in nothing else that GEMMs know
     for (const Candidate& candidate : layer) {
-      const auto* const gmas = std::get_if<GmasChoice>(&candidate.choice);
-      if (gmas == nullptr || !algorithms.insert(gmas->gemm.algorithm).second) continue;
-      jobs.push_back([&, gmas] { return load_gemms(*gmas); });
+      if (!loaded->device->needs_warm_up(candidate.choice)) continue;
+      jobs.push_back([&] {
+        const Trace::Span span(trace, "plan", "load GEMMs");
+        return loaded->device->warm_up(candidate.choice);
+      });
     }
   }
   MINUET_TRY(in_parallel(static_cast<i64>(jobs.size()), [&](i64 i) { return jobs[i](); }));
@@ -295,62 +255,66 @@ llvm::Expected<std::shared_ptr<const LoadedPlan>> LoadedPlan::create(
 
 namespace {
 
+/// Where one block of a layer's parameters lies.
+struct ParameterBlock {
+  ParameterImage image;  // ahead is 0
+  i64 bytes = 0, offset = 0;
+};
+
+i64 bytes_of(const LayerParameters& layer, const ParameterImage& image) {
+  switch (image.part) {
+    case ParameterPart::Weight:
+      return image.weight.bytes();
+    case ParameterPart::Scale:
+      return static_cast<i64>(layer.scale.size() * sizeof(float));
+    case ParameterPart::Shift:
+      return static_cast<i64>(layer.shift.size() * sizeof(float));
+  }
+  return 0;
+}
+
+void write_block(const LayerParameters& layer, const ParameterImage& image, char* target) {
+  if (image.part == ParameterPart::Weight) return image.weight.write(layer.weight, target);
+  const std::vector<float>& values = image.part == ParameterPart::Scale ? layer.scale : layer.shift;
+  store_values(DType::F32, values.data(), values.size(), target);
+}
+
 llvm::Error upload_parameters(LoadedPlan& loaded) {
-  /// Where one layer's parameters lie; -1 where it has none.
-  struct Offsets {
-    std::vector<std::pair<WeightImage, i64>> images;  // each once
-    i64 scale = -1, shift = -1;
-  };
   const Plan& plan = *loaded.plan;
   const DType type = loaded.device->weight_type(plan.program.dtype);
   const std::string& arch = loaded.device->info().arch;
   ArenaLayout layout;
-  std::vector<Offsets> offsets(plan.parameters.size());
-  const auto offset_of = [](const Offsets& at, const WeightImage& image) {
-    const auto found = std::find_if(at.images.begin(), at.images.end(),
-                                    [&](const auto& known) { return known.first == image; });
-    return found == at.images.end() ? -1 : found->second;
+  std::vector<std::vector<ParameterBlock>> blocks(plan.parameters.size());  // of each layer, each once
+  const auto block_of = [&](std::size_t layer, ParameterImage image) -> const ParameterBlock& {
+    std::vector<ParameterBlock>& known =
+        blocks[layer + static_cast<std::size_t>(std::exchange(image.ahead, 0))];
+    const auto found = std::find_if(known.begin(), known.end(),
+                                    [&](const ParameterBlock& block) { return block.image == image; });
+    if (found != known.end()) return *found;
+    const i64 bytes = bytes_of(plan.parameters[static_cast<std::size_t>(&known - blocks.data())], image);
+    return known.emplace_back(ParameterBlock{image, bytes, bytes > 0 ? layout.add(bytes) : 0});
   };
-  for (std::size_t i = 0; i < offsets.size(); ++i) {
-    const LayerParameters& layer = plan.parameters[i];
-    Offsets& at = offsets[i];
-    const auto add = [&](Offsets& to, const WeightImage& image) {
-      if (offset_of(to, image) < 0) to.images.emplace_back(image, layout.add(image.bytes()));
-    };
+  loaded.weights.resize(blocks.size());
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
     for (const Candidate& candidate : loaded.compiled->candidates[i]) {
-      add(at, weight_image(candidate.choice, type, arch));
-      if (has_shortcut(candidate.choice)) add(offsets[i + 1], shortcut_image(candidate.choice, type));
+      for (const ParameterImage& image : parameter_images(candidate.choice, type, arch)) block_of(i, image);
     }
-    if (layer.scale.empty()) continue;
-    at.scale = layout.add(static_cast<i64>(layer.scale.size() * sizeof(float)));
-    at.shift = layout.add(static_cast<i64>(layer.shift.size() * sizeof(float)));
   }
   MINUET_ASSIGN(loaded.parameters, DeviceMemory::create(loaded.device, layout.bytes()));
   char* const base = loaded.parameters.data();
-  const auto host = std::make_unique_for_overwrite<char[]>(static_cast<std::size_t>(layout.bytes()));
-  loaded.weights.resize(offsets.size());
-  MINUET_TRY(in_parallel(static_cast<i64>(offsets.size()), [&](i64 i) {
-    const LayerParameters& layer = plan.parameters[i];
-    const Offsets& at = offsets[i];
-    const auto store = [&](const std::vector<float>& values, i64 offset) {
-      if (offset >= 0) store_values(DType::F32, values.data(), values.size(), host.get() + offset);
-    };
-    const auto floats_at = [&](i64 offset) {
-      return offset >= 0 ? reinterpret_cast<const float*>(base + offset) : nullptr;
-    };
-    store(layer.scale, at.scale);
-    store(layer.shift, at.shift);
-    for (const auto& [image, offset] : at.images) image.write(layer.weight, host.get() + offset);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
     for (const Candidate& candidate : loaded.compiled->candidates[i]) {
-      ConvolutionWeights weights{base + offset_of(at, weight_image(candidate.choice, type, arch)),
-                                 floats_at(at.scale), floats_at(at.shift)};
-      if (has_shortcut(candidate.choice)) {
-        const Offsets& next = offsets[i + 1];
-        weights.shortcut_weight = base + offset_of(next, shortcut_image(candidate.choice, type));
-        weights.shortcut_scale = floats_at(next.scale);
-        weights.shortcut_shift = floats_at(next.shift);
+      std::vector<const void*>& read = loaded.weights[i].emplace_back();
+      for (const ParameterImage& image : parameter_images(candidate.choice, type, arch)) {
+        const ParameterBlock& block = block_of(i, image);
+        read.push_back(block.bytes > 0 ? base + block.offset : nullptr);
       }
-      loaded.weights[i].push_back(weights);
+    }
+  }
+  const auto host = std::make_unique_for_overwrite<char[]>(static_cast<std::size_t>(layout.bytes()));
+  MINUET_TRY(in_parallel(static_cast<i64>(blocks.size()), [&](i64 i) {
+    for (const ParameterBlock& block : blocks[i]) {
+      if (block.bytes > 0) write_block(plan.parameters[i], block.image, host.get() + block.offset);
     }
     return llvm::Error::success();
   }));

@@ -20,32 +20,28 @@ namespace minuet {
 struct CompiledPlan {
   std::string arch;  // "" for the CPU
   EngineChoice engine;
-  std::vector<std::vector<Candidate>> candidates;  // by layer; none of a shortcut that others always compute
-  std::vector<PermuteRowsSpec> permute_inputs;     // by input of the program
+  /// By layer; none of an op that the candidates of the op before it always compute.
+  std::vector<std::vector<Candidate>> candidates;
+  std::vector<PermuteRowsSpec> permute_inputs;  // by input of the program
   PermuteRowsSpec permute_output, permute_coordinates;
   GroupingChoice grouping;
   OrderChoice order;  // of a network's maps
 
-  static llvm::Expected<std::shared_ptr<const CompiledPlan>> create(const Plan& plan, llvm::StringRef arch);
-  /// By this tuning (which may be null) and dataflow, in place of the plan's.
-  static llvm::Expected<std::shared_ptr<const CompiledPlan>> create(const Plan& plan, llvm::StringRef arch,
-                                                                    const TuningSnapshot* tuning,
-                                                                    std::optional<Dataflow> dataflow);
-  /// What can be had of it: where nothing may be compiled, and kernels of what was tuned are nowhere, the
-  /// default takes their place, and the cache's warnings and trace say so (R34). `none`: why they could not
-  /// all be had, which is the answer where that is not it.
-  static llvm::Expected<std::shared_ptr<const CompiledPlan>> without_missing(const Plan& plan,
-                                                                             const CompiledPlan& tuned,
-                                                                             KernelCache& cache,
-                                                                             const CancelToken* cancel,
-                                                                             llvm::Error none);
-  bool has(Dataflow dataflow, std::size_t layer) const;
+  /// `tuning`: what was measured; may be null. Without one, by the plan's.
+  static llvm::Expected<std::shared_ptr<const CompiledPlan>> create(const Plan& plan, llvm::StringRef arch) {
+    return create(plan.program, arch, plan.tuning.get());
+  }
+  static llvm::Expected<std::shared_ptr<const CompiledPlan>> create(const Program& program,
+                                                                    llvm::StringRef arch,
+                                                                    const TuningSnapshot* tuning);
+  /// Whether some candidate of the layer reads its map in this form.
+  bool has(ViewForm form, std::size_t layer) const;
   /// Every kernel that any cloud may need, each once.
   std::vector<KernelRequest> requests() const;
 };
 
-/// The problem of the largest kernel, whose search and grouping serve all layers; null where there is none.
-const ConvolutionProblem* largest_kernel(const Program& program);
+/// The largest kernel, whose search and grouping serve all layers; null where there is none.
+const WindowProblem* largest_kernel(const Program& program);
 /// What may be tuned of a network as a whole; none where it has no kernel.
 std::vector<TuningBucket> buckets_of_network(const Program& program);
 
@@ -60,7 +56,9 @@ struct LoadedPlan {
   std::shared_ptr<const CompiledPlan> compiled;
   std::shared_ptr<Device> device;
   DeviceMemory parameters;
-  std::vector<std::vector<ConvolutionWeights>> weights;  // by layer and candidate
+  /// By layer and candidate: what parameter_images() lists, on the device; null where the op does not have
+  /// it.
+  std::vector<std::vector<std::vector<const void*>>> weights;
 
   /// Loads kernels, GEMMs and parameters, beside one another. `trace` may be null.
   static llvm::Expected<std::shared_ptr<const LoadedPlan>> create(
@@ -90,6 +88,9 @@ class PlanResidence {
   };
   /// What the device runs, by its architecture.
   llvm::Expected<std::pair<std::string, Compiled>> runnable_on(const DeviceInfo& device) const;
+  /// The kernels of the plan without tuning, once those of the tuned one are missing for the reason `why`.
+  llvm::Expected<BinaryList> compile_untuned(const CompiledPlan& untuned, StatusError why,
+                                             const CancelToken* cancel);
   llvm::Expected<std::shared_ptr<const Binary>> reload(const std::string& arch, const CompiledPlan& compiled,
                                                        const Binary& refused);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "runtime/network/weights_check.h"
+#include "runtime/program/ops/convolution.h"
 #include "runtime/weights/rounding.h"
 
 namespace minuet {
@@ -94,7 +95,7 @@ llvm::Expected<std::vector<float>> ParameterSource::vector(const std::string& na
 /// The error about a weight of the file that is not finite in the layer's dtype. The file is read once more,
 /// for weights are rounded in place.
 llvm::Error ParameterSource::refuse_weight(const ProgramLayer& layer) const {
-  const ConvolutionProblem& problem = layer.convolution();
+  const ConvolutionProblem& problem = *convolution_of(layer);
   MINUET_ASSIGN(const std::vector<float> weight, file_->read_weight(layer.weight, problem));
   const std::optional<std::size_t> lost = find_lost(problem.dtype, weight);
   const std::vector<int64_t> shape{kernel_volume(problem), problem.in_channels, problem.out_channels};
@@ -106,7 +107,7 @@ llvm::Error ParameterSource::refuse_weight(const ProgramLayer& layer) const {
 
 /// Rounded to the dtype.
 llvm::Expected<std::vector<float>> ParameterSource::weight(const ProgramLayer& layer) const {
-  const ConvolutionProblem& problem = layer.convolution();
+  const ConvolutionProblem& problem = *convolution_of(layer);
   const i64 inputs = kernel_volume(problem) * problem.in_channels;
   std::vector<float> weight;
   if (file_) {
@@ -147,7 +148,7 @@ llvm::Expected<std::vector<float>> ParameterSource::optional_vector(const std::s
 }
 
 llvm::Error ParameterSource::fold_batch_norm(const ProgramLayer& layer, LayerParameters& parameters) const {
-  const int64_t channels = layer.convolution().out_channels;
+  const int64_t channels = convolution_of(layer)->out_channels;
   const std::string& prefix = layer.batch_norm;
   const std::string source = file_ ? "weights file " + file_->path() : layer.name;
   const auto affine = [&](const char* part) { return layer.is_affine ? prefix + part : ""; };
@@ -186,12 +187,14 @@ llvm::Error ParameterSource::fold_batch_norm(const ProgramLayer& layer, LayerPar
 }
 
 llvm::Expected<LayerParameters> ParameterSource::layer(const ProgramLayer& layer) const {
-  const i64 channels = layer.convolution().out_channels;
+  const ConvolutionProblem* const problem = convolution_of(layer);
   LayerParameters parameters;
+  if (problem == nullptr) return parameters;
+  const i64 channels = problem->out_channels;
   MINUET_ASSIGN(parameters.weight, weight(layer));
   if (!layer.batch_norm.empty()) {
     MINUET_TRY(fold_batch_norm(layer, parameters));
-  } else if (layer.convolution().scale_shift) {
+  } else if (problem->scale_shift) {
     MINUET_ASSIGN(parameters.shift, optional_vector(layer.bias, channels, 0, {0, 0.05}));
     parameters.scale.assign(parameters.shift.size(), 1.0f);
   }

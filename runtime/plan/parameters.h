@@ -12,7 +12,8 @@
 
 namespace minuet {
 
-/// One convolution's parameters, fp32. `weight` holds values that the problem's dtype holds exactly.
+/// One op's parameters, fp32; an op without parameters has none. `weight` holds values that the problem's
+/// dtype holds exactly.
 struct LayerParameters {
   std::vector<float> weight;  // [volume, in_channels, out_channels]
   std::vector<float> scale;   // [out_channels], empty where the problem has none

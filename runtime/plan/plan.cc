@@ -57,7 +57,8 @@ llvm::Expected<std::shared_ptr<const Plan>> Plan::create(NetworkProblem problem,
     return source.head_channels(head, in_channels);
   };
   auto plan = std::make_shared<Plan>();
-  MINUET_ASSIGN(plan->program, build_program(problem.description, problem.dtype, head_channels));
+  MINUET_ASSIGN(plan->program,
+                build_program(problem.description, problem.dtype, head_channels, problem.dataflow));
   MINUET_TRY(source.check(plan->program));
   for (const ProgramLayer& layer : plan->program.layers) {
     if (llvm::Error error = validate(layer.problem)) return annotate(std::move(error), layer.name);
@@ -68,32 +69,29 @@ llvm::Expected<std::shared_ptr<const Plan>> Plan::create(NetworkProblem problem,
     return llvm::Error::success();
   }));
   plan->tuning = std::move(tuning);
-  plan->dataflow = problem.dataflow;
   return plan;
 }
 
 llvm::Expected<std::shared_ptr<const Plan>> Plan::create(const OpProblem& op,
                                                          const GivenParameters& parameters,
                                                          std::shared_ptr<const TuningSnapshot> tuning,
-                                                         std::optional<Dataflow> dataflow,
                                                          bool allow_non_finite) {
-  MINUET_TRY(validate(op));  // so far what is valid is a convolution
-  const ConvolutionProblem& problem = *std::get_if<ConvolutionProblem>(&op);
+  MINUET_TRY(validate(op));
+  const DType dtype = window_of(op)->dtype;
   LayerParameters layer;
   bool is_finite = true;
-  layer.weight = rounded_copy(problem.dtype, parameters.weight, is_finite);
+  layer.weight = rounded_copy(dtype, parameters.weight, is_finite);
   if (!allow_non_finite) {
-    if (!is_finite) return refuse_weight(problem.dtype, parameters.weight);
+    if (!is_finite) return refuse_weight(dtype, parameters.weight);
     MINUET_TRY(check_finite("scale", parameters.scale));
     MINUET_TRY(check_finite("shift", parameters.shift));
   }
   layer.scale = parameters.scale.vec();
   layer.shift = parameters.shift.vec();
   auto plan = std::make_shared<Plan>();
-  plan->program = convolution_program(problem);
+  plan->program = op_program(op);
   plan->parameters.push_back(std::move(layer));
   plan->tuning = std::move(tuning);
-  plan->dataflow = dataflow;
   return plan;
 }
 

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "codegen/choose/candidates.h"
+#include "codegen/choose/ops/convolution.h"
 #include "codegen/choose/tuning_snapshot.h"
 #include "runtime/network/network_description.h"
 #include "runtime/plan/parameters.h"
@@ -16,9 +16,9 @@ namespace minuet {
 struct NetworkProblem {
   NetworkDescription description;
   DType dtype = DType::F16;
-  std::vector<i32> channels;  // empty: as described
-  i32 ndim = 0;               // 0: as described
-  std::optional<Dataflow> dataflow;
+  std::vector<i32> channels;         // empty: as described
+  i32 ndim = 0;                      // 0: as described
+  std::optional<Dataflow> dataflow;  // of every convolution
 };
 
 /// One op's parameters where its caller has them: weight as fp32 [volume, in_channels, out_channels], scale
@@ -36,7 +36,6 @@ struct Plan {
   Program program;
   std::vector<LayerParameters> parameters;       // by layer
   std::shared_ptr<const TuningSnapshot> tuning;  // what choices go by; may be null
-  std::optional<Dataflow> dataflow;              // of all layers; else each has the one chosen for it
 
   /// With the channels that `problem` asks for and the heads that `source` has, checked against it.
   static llvm::Expected<std::shared_ptr<const Plan>> create(
@@ -48,7 +47,6 @@ struct Plan {
   static llvm::Expected<std::shared_ptr<const Plan>> create(const OpProblem& op,
                                                             const GivenParameters& parameters,
                                                             std::shared_ptr<const TuningSnapshot> tuning = {},
-                                                            std::optional<Dataflow> dataflow = {},
                                                             bool allow_non_finite = false);
   i64 parameter_count() const;
 };

@@ -12,19 +12,18 @@ i64 MapSpec::volume() const {
 
 bool MapSpec::is_identity() const { return fine == coarse && kernel_size == AxisArray{1, 1, 1, 1}; }
 
-Program convolution_program(ConvolutionProblem problem) {
-  problem.input = {problem.in_channels, 0};
-  problem.output = problem.residual_input = {problem.out_channels, 0};
+Program op_program(const OpProblem& problem) {
+  const WindowProblem& window = *window_of(problem);
+  const OperandShape shape = problem.kind().shape(problem);
   Program program;
-  program.name = "convolution";
-  program.ndim = problem.ndim;
-  program.dtype = problem.dtype;
+  program.name = problem.kind().name;
+  program.ndim = window.ndim;
+  program.dtype = window.dtype;
   program.takes_maps = true;
-  const bool onto_itself = problem.kind == ConvolutionKind::Submanifold;
-  const bool transposed = problem.kind == ConvolutionKind::Transposed;
-  const i32 out = onto_itself ? 0 : 1;
+  const i32 out = window.kind == ConvolutionKind::Submanifold ? 0 : 1;
+  const i32 fine = window.is_transposed() ? out : 0, coarse = window.is_transposed() ? 0 : out;
   program.levels.assign(out + 1, {AxisArray{}, -1});
-  program.maps.push_back({transposed ? out : 0, transposed ? 0 : out, problem.kernel_size, problem.dilation});
+  program.maps.push_back({fine, coarse, window.kernel_size, window.dilation});
   auto add_tensor = [&](i32 level, i32 channels) {
     const i32 number = static_cast<i32>(program.tensors.size());
     program.tensors.push_back({level, channels, number, 0});
@@ -32,17 +31,17 @@ Program convolution_program(ConvolutionProblem problem) {
     program.stack.push_back(number);
     return number;
   };
-  ProgramLayer layer;
+  const Columns input{shape.in_channels, 0}, output{shape.out_channels, 0};
+  ProgramLayer layer(problem.kind().at_columns(problem, {input, output, output, {}}));
   layer.name = program.name;
-  layer.weight = "weight";
-  layer.input = add_tensor(0, problem.in_channels);
-  layer.output = program.output = add_tensor(out, problem.out_channels);
+  if (shape.has_weight) layer.weight = "weight";
+  layer.input = add_tensor(0, shape.in_channels);
+  layer.output = program.output = add_tensor(out, shape.out_channels);
   program.inputs = {layer.input};
-  if (problem.residual) {
-    layer.residual = add_tensor(out, problem.out_channels);
+  if (shape.has_residual) {
+    layer.residual = add_tensor(out, shape.out_channels);
     program.inputs.push_back(layer.residual);
   }
-  layer.problem = problem;
   program.layers.push_back(std::move(layer));
   return program;
 }

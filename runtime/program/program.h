@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "codegen/choose/problem.h"
@@ -56,6 +57,8 @@ struct LayerOrigin {
 
 /// One op: its place in the program, and what is asked of it.
 struct ProgramLayer {
+  explicit ProgramLayer(OpProblem op) : problem(std::move(op)) {}
+
   std::string name;        // parameter prefix
   LayerOrigin origin;      // of a network's layers
   std::string weight;      // names of its parameters
@@ -66,12 +69,11 @@ struct ProgramLayer {
   i32 map = 0;
   i32 input = 0, output = 0;  // tensors
   i32 residual = -1;
-  bool is_shortcut = false;  // that of the layer before it (ConvolutionProblem::shortcut)
+  bool is_shortcut = false;  // the layer before it may compute it too (ConvolutionProblem::shortcut)
   OpProblem problem;
 
-  /// Of a valid program every op is one: others do not pass validate().
-  const ConvolutionProblem& convolution() const { return *std::get_if<ConvolutionProblem>(&problem); }
-  ConvolutionProblem& convolution() { return *std::get_if<ConvolutionProblem>(&problem); }
+  /// The kernel map that the op reads, as the op asks for it.
+  const WindowProblem& window() const { return *window_of(problem); }
 };
 
 /// Typed operations over levels, maps and tensors, of no architecture and no cloud.
@@ -94,9 +96,9 @@ struct Program {
   i64 period[kMaxDim] = {1, 1, 1, 1};  // least common multiple of all levels' strides
 };
 
-/// One convolution as a program of one op: its sets and its map come from outside. Inputs: the features, and
-/// the residual where it has one.
-Program convolution_program(ConvolutionProblem problem);
+/// A program of one op, whose sets and map come from outside. Inputs: the features, and the residual where
+/// the op has one.
+Program op_program(const OpProblem& problem);
 
 /// Columns of a tensor in its storage.
 Columns columns_of(const Program& program, i32 tensor);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "codegen/choose/tuned_config.h"
+#include "runtime/program/ops/convolution.h"
 #include "runtime/weights/rounding.h"
 
 namespace minuet {
@@ -84,7 +85,7 @@ i64 NetworkMeter::most_points() const {
 
 /// And makes room for the largest output.
 [[gnu::cold]] llvm::Error NetworkMeter::find_sizes() {
-  MINUET_TRY(set_default({}, plan_->dataflow));
+  MINUET_TRY(set_default({}, wanted_dataflow(plan_->program)));
   const Program& program = plan_->program;
   i64 most_rows = 1;
   for (std::size_t cloud = 0; cloud < options_.clouds.size(); ++cloud) {
@@ -107,7 +108,7 @@ i64 NetworkMeter::most_points() const {
 
 llvm::Error NetworkMeter::estimate() {
   const double start = seconds();
-  MINUET_TRY(set_default({}, plan_->dataflow));
+  MINUET_TRY(set_default({}, wanted_dataflow(plan_->program)));
   opening_seconds_ = seconds() - start;
   for (std::size_t cloud = 0; cloud < options_.clouds.size(); ++cloud) {
     MINUET_TRY(time_inference(*fallback_, cloud).takeError());  // which makes room
@@ -151,7 +152,7 @@ TuningConfigs NetworkMeter::with_default(const TuningConfigs& round) const {
 
 llvm::Expected<std::shared_ptr<const CompiledPlan>> NetworkMeter::choose(const TuningConfigs& round) const {
   const TuningSnapshot snapshot(environment_, with_default(round));
-  return CompiledPlan::create(*plan_, device_->info().arch, &snapshot, dataflow_);
+  return CompiledPlan::create(with_dataflow(plan_->program, dataflow_), device_->info().arch, &snapshot);
 }
 
 void NetworkMeter::announce(const TuningConfigs& round) {
@@ -282,7 +283,8 @@ llvm::Error NetworkMeter::check_output(Execution& trial, std::size_t cloud) {
   std::map<TuningBucket, i64> times;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const StageTimes layer = execution.layer_times(static_cast<i32>(i));
-    const ConvolutionProblem& problem = layers[i].convolution();
+    if (convolution_of(layers[i]) == nullptr) continue;  // nothing of it is tuned
+    const ConvolutionProblem& problem = *convolution_of(layers[i]);
     // One dataflow computes a layer's shortcut in its launch, and the other behind it.
     StageTimes with_shortcut = layer;
     if (i + 1 < layers.size() && layers[i + 1].is_shortcut)

@@ -6,6 +6,7 @@
 
 #include "codegen/choose/tuned_config.h"
 #include "codegen/compile/protocol.h"
+#include "runtime/program/ops/convolution.h"
 
 namespace minuet {
 namespace {
@@ -60,13 +61,13 @@ class NetworkTuner {
   /// at most, in fewer passes if need be.
   double time_for_comparisons() const {
     if (options_.exhaustive) return 0;
-    return std::min((plan_.dataflow ? 1 : 2) * meter_.network_seconds(), (last_ - meter_.seconds()) / 4);
+    return std::min((wanted_ ? 1 : 2) * meter_.network_seconds(), (last_ - meter_.seconds()) / 4);
   }
 
   std::vector<Step> make_steps() {
     std::vector<Dataflow> dataflows;
-    if (plan_.dataflow) {
-      dataflows = {*plan_.dataflow};
+    if (wanted_) {
+      dataflows = {*wanted_};
     } else if (count_fused() * 2 >= plan_.program.layers.size()) {
       dataflows = {Dataflow::Fused, Dataflow::GatherGemmScatter};
     } else {
@@ -78,10 +79,10 @@ class NetworkTuner {
       steps.push_back({weight, dataflow == Dataflow::Fused ? Work::Fused : Work::GatherGemmScatter});
       weight = 2;
     }
-    if (plan_.dataflow != Dataflow::Fused) steps.push_back({1, Work::Grouping});
+    if (wanted_ != Dataflow::Fused) steps.push_back({1, Work::Grouping});
     steps.push_back({1, Work::Search});
-    if (plan_.dataflow != Dataflow::GatherGemmScatter) steps.push_back({1, Work::Order});
-    if (!plan_.dataflow) steps.push_back({2, Work::Dataflows});
+    if (wanted_ != Dataflow::GatherGemmScatter) steps.push_back({1, Work::Order});
+    if (!wanted_) steps.push_back({2, Work::Dataflows});
     return steps;
   }
 
@@ -105,7 +106,8 @@ class NetworkTuner {
   std::size_t count_fused() const {
     const auto& layers = plan_.program.layers;
     return std::count_if(layers.begin(), layers.end(), [&](const ProgramLayer& layer) {
-      return choose_dataflow(layer.convolution(), device_.info().arch) == Dataflow::Fused;
+      const ConvolutionProblem* const problem = convolution_of(layer);
+      return problem != nullptr && choose_dataflow(*problem, device_.info().arch) == Dataflow::Fused;
     });
   }
 
@@ -115,7 +117,7 @@ class NetworkTuner {
   /// by default, so that it has no time of its own.
   bool is_fused_shortcut(std::size_t layer, i64 rows, std::optional<Dataflow> dataflow) const {
     if (!plan_.program.layers[layer].is_shortcut) return false;
-    const ConvolutionProblem& before = plan_.program.layers[layer - 1].convolution();
+    const ConvolutionProblem& before = *convolution_of(plan_.program.layers[layer - 1]);
     const std::string& arch = device_.info().arch;
     return dataflow.value_or(choose_dataflow(before, arch)) == Dataflow::Fused &&
            choose_fused(before, arch, rows).fused.shortcut;
@@ -130,9 +132,10 @@ class NetworkTuner {
     std::map<TuningBucket, TuningTask> tasks;
     for (const std::vector<LayerSize>& sizes : meter_.sizes()) {
       for (std::size_t i = 0; i < sizes.size(); ++i) {
-        if (sizes[i].rows < 1) continue;
+        const ConvolutionProblem* const problem = convolution_of(plan_.program.layers[i]);
+        if (sizes[i].rows < 1 || problem == nullptr) continue;
         if (is_fused_shortcut(i, sizes[i].rows, dataflow)) continue;
-        for (TuningTask& task : tasks_of(plan_.program.layers[i].convolution(), sizes[i])) {
+        for (TuningTask& task : tasks_of(*problem, sizes[i])) {
           tasks.try_emplace(task.bucket, std::move(task));
         }
       }
@@ -147,7 +150,7 @@ class NetworkTuner {
   bool can_run_by(Dataflow dataflow) const {
     const auto& layers = plan_.program.layers;
     return std::all_of(layers.begin(), layers.end(), [&](const ProgramLayer& layer) {
-      return dataflow != Dataflow::Fused || kernel_volume(layer.convolution()) <= kMostFusedOffsets;
+      return dataflow != Dataflow::Fused || kernel_volume(layer.window()) <= kMostFusedOffsets;
     });
   }
 
@@ -173,7 +176,7 @@ class NetworkTuner {
   bool is_cpu() const { return device_.info().arch.empty(); }
 
   llvm::Error tune_grouping() {
-    const ConvolutionProblem* const largest = largest_kernel(plan_.program);
+    const WindowProblem* const largest = largest_kernel(plan_.program);
     if (is_cpu() || largest == nullptr || most_rows() == 0) return llvm::Error::success();
     std::vector<TuningTask> tasks;
     tasks.push_back(grouping_task(*largest, most_rows()));
@@ -181,7 +184,7 @@ class NetworkTuner {
   }
 
   llvm::Error tune_search() {
-    const ConvolutionProblem* const largest = largest_kernel(plan_.program);
+    const WindowProblem* const largest = largest_kernel(plan_.program);
     if (is_cpu() || largest == nullptr) return llvm::Error::success();
     std::vector<TuningTask> tasks;
     for (const KeyType key : {KeyType::U32, KeyType::U64}) {
@@ -189,16 +192,16 @@ class NetworkTuner {
       if (rows > 0) tasks.push_back(search_task(key, plan_.program.ndim, kernel_volume(*largest), rows));
     }
     if (tasks.empty()) return llvm::Error::success();
-    return search("sorted maps", tasks, plan_.dataflow, MapMethod::Sorted);
+    return search("sorted maps", tasks, wanted_, MapMethod::Sorted);
   }
 
   llvm::Error tune_order() {
-    const ConvolutionProblem* const largest = largest_kernel(plan_.program);
-    const bool runs_fused = plan_.dataflow == Dataflow::Fused || count_fused() > 0;
+    const WindowProblem* const largest = largest_kernel(plan_.program);
+    const bool runs_fused = wanted_ == Dataflow::Fused || count_fused() > 0;
     if (is_cpu() || largest == nullptr || most_rows() == 0 || !runs_fused) return llvm::Error::success();
     std::vector<TuningTask> tasks;
     tasks.push_back(order_task(*largest, most_rows()));
-    return search("row order", tasks, plan_.dataflow);
+    return search("row order", tasks, wanted_);
   }
 
   llvm::Error tune_dataflows() {
@@ -275,8 +278,9 @@ class NetworkTuner {
       for (std::size_t i = 0; i < program.layers.size(); ++i) {
         const ProgramLayer& layer = program.layers[i];
         const LayerSize& size = meter_.sizes()[cloud][i];
-        const TuningBucket bucket =
-            layer_bucket(Operation::Dataflow, layer.convolution(), size.rows, size.density);
+        const ConvolutionProblem* const problem = convolution_of(layer);
+        if (problem == nullptr) continue;
+        const TuningBucket bucket = layer_bucket(Operation::Dataflow, *problem, size.rows, size.density);
         if (moved.count(bucket) != 0) read.emplace_back(cloud * program.maps.size() + layer.map, bucket);
       }
     }
@@ -369,7 +373,8 @@ class NetworkTuner {
     for (const std::vector<LayerSize>& sizes : meter_.sizes()) {
       for (std::size_t i = 0; i < sizes.size(); ++i) {
         const auto [rows, density] = sizes[i];
-        const ConvolutionProblem& problem = plan_.program.layers[i].convolution();
+        if (convolution_of(plan_.program.layers[i]) == nullptr) continue;
+        const ConvolutionProblem& problem = *convolution_of(plan_.program.layers[i]);
         const i64 volume = kernel_volume(problem);
         if (bucket == layer_bucket(Operation::Fused, problem, rows, density)) {
           FusedSpec spec = choose_fused(problem, arch, rows).fused;
@@ -394,7 +399,7 @@ class NetworkTuner {
   llvm::Error compare() {
     if (!has_time_for_network()) return llvm::Error::success();
     tell_network();
-    MINUET_TRY(meter_.set_default({}, plan_.dataflow));
+    MINUET_TRY(meter_.set_default({}, wanted_));
     MINUET_ASSIGN(const TuningSamples samples, meter_.measure_network(decided_, last_ - meter_.seconds()));
     summary_.untuned_ns = median(samples.fallback);
     summary_.tuned_ns = median(samples.trial);
@@ -411,6 +416,7 @@ class NetworkTuner {
   }
 
   const Plan& plan_;
+  const std::optional<Dataflow> wanted_ = wanted_dataflow(plan_.program);
   const Device& device_;
   const TuningEnvironment environment_;
   TuningStore& store_;

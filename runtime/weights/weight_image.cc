@@ -4,18 +4,51 @@
 
 namespace minuet {
 
-WeightImage weight_image(const OpChoice& choice, DType type, llvm::StringRef arch) {
-  const ConvolutionProblem& problem = problem_of(choice);
-  WeightImage image{type, kernel_volume(problem) * problem.in_channels * problem.out_channels, {}};
-  const auto* const fused = std::get_if<FusedChoice>(&choice);
-  if (fused && !arch.empty()) image.fused = image_of(fused->fused);
-  return image;
+namespace {
+
+std::vector<ParameterImage> gmas_images(const OpChoice& choice, DType type, llvm::StringRef) {
+  const ConvolutionProblem& problem = choice.get<GmasChoice>().problem;
+  const i64 numbers = kernel_volume(problem) * problem.in_channels * problem.out_channels;
+  return {{0, ParameterPart::Weight, {type, numbers, {}}},
+          {0, ParameterPart::Scale, {}},
+          {0, ParameterPart::Shift, {}}};
 }
 
-WeightImage shortcut_image(const OpChoice& choice, DType type) {
-  FusedSpec spec = std::get_if<FusedChoice>(&choice)->fused;
+/// The CPU reads weights as they come.
+std::vector<ParameterImage> fused_images(const OpChoice& choice, DType type, llvm::StringRef arch) {
+  const FusedChoice& fused = choice.get<FusedChoice>();
+  const ConvolutionProblem& problem = fused.problem;
+  WeightImage weight{type, kernel_volume(problem) * problem.in_channels * problem.out_channels, {}};
+  if (!arch.empty()) weight.fused = image_of(fused.fused);
+  std::vector<ParameterImage> images{
+      {0, ParameterPart::Weight, weight}, {0, ParameterPart::Scale, {}}, {0, ParameterPart::Shift, {}}};
+  if (!fused.fused.shortcut) return images;
+  FusedSpec spec = fused.fused;
   spec.volume = 1;
-  return {type, i64{spec.in_channels} * spec.out_channels, image_of(spec)};
+  const WeightImage shortcut{type, i64{spec.in_channels} * spec.out_channels, image_of(spec)};
+  images.insert(
+      images.end(),
+      {{1, ParameterPart::Weight, shortcut}, {1, ParameterPart::Scale, {}}, {1, ParameterPart::Shift, {}}});
+  return images;
+}
+
+/// One line for each family that has parameters.
+struct ImagesOfFamily {
+  const OpFamily& family;
+  std::vector<ParameterImage> (*images)(const OpChoice& choice, DType type, llvm::StringRef arch);
+};
+const ImagesOfFamily kFamilies[] = {
+    {GmasChoice::kKind, gmas_images},
+    {FusedChoice::kKind, fused_images},
+};
+
+}  // namespace
+
+std::vector<ParameterImage> parameter_images(const OpChoice& choice, DType type, llvm::StringRef arch) {
+  for (const ImagesOfFamily& known : kFamilies) {
+    if (&known.family == &choice.kind()) return known.images(choice, type, arch);
+  }
+  return {};
 }
 
 i64 WeightImage::bytes() const { return fused ? fused_image_bytes(*fused) : numbers * dtype_bytes(type); }

@@ -1,10 +1,10 @@
-// The form in which a choice reads a layer's weights: a pure function of [volume, in_channels, out_channels].
+// The form in which a choice reads parameters: a pure function of these.
 #pragma once
 
 #include <optional>
 #include <vector>
 
-#include "codegen/choose/candidates.h"
+#include "codegen/choose/ops/convolution.h"
 #include "kernels_templates/shared/fused_image.h"
 
 namespace minuet {
@@ -20,9 +20,19 @@ struct WeightImage {
   void write(const std::vector<float>& weight, char* image) const;
 };
 
-/// `type`: Device::weight_type(). `arch`: "" for the CPU, which reads the weights as they are.
-WeightImage weight_image(const OpChoice& choice, DType type, llvm::StringRef arch);
-/// Of the shortcut that the choice's kernel computes too: it has one.
-WeightImage shortcut_image(const OpChoice& choice, DType type);
+enum class ParameterPart : i32 { Weight, Scale, Shift };
+
+/// One block of parameters that a choice's kernels read.
+struct ParameterImage {
+  i32 ahead = 0;  // 0: of the choice's own op; 1: of the op behind it, which it covers; and so on
+  ParameterPart part = ParameterPart::Weight;
+  WeightImage weight;  // of a weight; scales and shifts are fp32 as they come
+
+  bool operator==(const ParameterImage&) const = default;
+};
+
+/// What a choice reads, in the order in which its device op is given it. `type`: Device::weight_type().
+/// `arch`: "" for the CPU. A scale or a shift that the op does not have is in the list all the same.
+std::vector<ParameterImage> parameter_images(const OpChoice& choice, DType type, llvm::StringRef arch);
 
 }  // namespace minuet

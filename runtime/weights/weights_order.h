@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "codegen/base/error.h"
-#include "codegen/choose/problem.h"
+#include "codegen/choose/ops/convolution.h"
 
 namespace minuet {
 

@@ -180,11 +180,11 @@ void check_layers(const Program& program) {
     const MapSpec& map = program.maps[layer.map];
     const TensorSpec& input = program.tensors[layer.input];
     const TensorSpec& output = program.tensors[layer.output];
-    const bool is_up = layer.convolution().kind == ConvolutionKind::Transposed;
+    const bool is_up = layer.window().is_transposed();
     require(input.level == (is_up ? map.coarse : map.fine) &&
             output.level == (is_up ? map.fine : map.coarse));
-    require(layer.convolution().in_channels == input.channels &&
-            layer.convolution().out_channels == output.channels);
+    const OperandShape shape = layer.problem.kind().shape(layer.problem);
+    require(shape.in_channels == input.channels && shape.out_channels == output.channels);
     require(!llvm::errorToBool(validate(layer.problem)));
     for (const i32 tensor : {layer.input, layer.output, layer.residual}) {
       if (tensor >= 0) require(llvm::is_contained(program.stack, program.tensors[tensor].storage));

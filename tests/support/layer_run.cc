@@ -107,14 +107,10 @@ class LayerRun {
   }
 
   void add_layer() {
-    ConvolutionWeights weights;
-    const DType weight_type = device_.weight_type(test_.dtype);
-    weights.weight = make(encode(weight_type, data_.weight)).as();
-    if (test_.scale_shift) {
-      weights.scale = make(data_.scale).as<float>();
-      weights.shift = make(data_.shift).as<float>();
-    }
-    convolution_ = take(engine_->add_op(choice_, weights));
+    std::vector<const void*> parameters{make(encode(device_.weight_type(test_.dtype), data_.weight)).as()};
+    if (test_.scale_shift)
+      parameters.insert(parameters.end(), {make(data_.scale).as(), make(data_.shift).as()});
+    convolution_ = take(engine_->add_op(choice_, parameters));
     permute_in_ = take(engine_->add_permute_rows(
         choose_permute_rows(test_.dtype, test_.in_channels, problem_.input, problem_.input)));
     permute_out_ = take(engine_->add_permute_rows(
@@ -262,11 +258,11 @@ class LayerRun {
     TestBuffer& sorted = make(in_rows * in_ld * bytes);
     take(engine_->permute_rows(
         {permute_in_, input.as(), in_ld, in_set().source_row.as<i32>(), in_rows, sorted.as(), in_ld}));
-    OpRequest request;
+    GmasRequest request;
     request.op = convolution_;
     request.map = &map_;
-    request.gmas.tables = &tables_;
-    request.gmas.groups = &groups_;
+    request.tables = &tables_;
+    request.groups = &groups_;
     request.transposed = test_.transposed();
     request.input = sorted.as();
     request.input_rows = in_rows;
@@ -290,12 +286,12 @@ class LayerRun {
     const i64 buffer_rows = draw_buffer_rows();
     GemmSlices slices;
     slice_groups(groups_, buffer_rows, slices);
-    request.gmas.slices = &slices;
-    gathered_ = &make(buffer_rows * test_.in_channels * engine_->gather_element_bytes(test_.dtype));
-    request.gmas.gather_buffer = gathered_->as();
-    request.gmas.gemm_buffer = make(buffer_rows * test_.out_channels * 4).as<float>();
+    request.slices = &slices;
+    gathered_ = &make(buffer_rows * test_.in_channels * dtype_bytes(device_.weight_type(test_.dtype)));
+    request.gather_buffer = gathered_->as();
+    request.gemm_buffer = make(buffer_rows * test_.out_channels * 4).as<float>();
     if (needs_sums(groups_, buffer_rows)) {
-      request.gmas.sums = make(out_rows * test_.out_channels * 4).as<float>();
+      request.sums = make(out_rows * test_.out_channels * 4).as<float>();
     }
     is_sliced_ = buffer_rows < groups_.gathered_rows;
     take(engine_->prepare_op(request));
@@ -335,7 +331,7 @@ class LayerRun {
   void check_padding_rows() {
     if (is_sliced_) return;  // the buffer has been used again
     const std::vector<char> buffer = gathered_->read<char>();
-    const i64 row = test_.in_channels * engine_->gather_element_bytes(test_.dtype);
+    const i64 row = test_.in_channels * dtype_bytes(device_.weight_type(test_.dtype));
     for (size_t k = 0; k < groups_.padding_ends.size(); ++k) {
       const i64 rows = groups_.padding_ends[k] - (k > 0 ? groups_.padding_ends[k - 1] : 0);
       const auto first = buffer.begin() + groups_.padding_start[k] * row;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/engine/device.h"
+#include "runtime/engine/ops/convolution.h"
 #include "tests/cases/convolution_cases.h"
 
 namespace minuet {

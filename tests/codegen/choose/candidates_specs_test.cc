@@ -5,7 +5,8 @@
 
 #include <functional>
 
-#include "codegen/choose/candidates.h"
+#include "codegen/choose/ops/convolution_gradient.h"
+#include "codegen/choose/ops/pooling.h"
 #include "tests/codegen/choose/examples.h"
 
 namespace minuet {
@@ -41,13 +42,14 @@ TEST(Candidates, WhatCannotBeIsRefusedWithItsReason) {
     const StatusError status = take_status(validate(problem));
     EXPECT_EQ(status.code(), one.code) << one.reason;
     EXPECT_THAT(status.message(), HasSubstr(one.reason));
-    EXPECT_EQ(take_status(choose_candidates(problem, "", nullptr).takeError()).message(), status.message());
+    EXPECT_EQ(take_status(choose_candidates(problem, {"", nullptr}).takeError()).message(), status.message());
   }
 }
 
 PoolingProblem make_pooling() {
   PoolingProblem pooling;
   pooling.channels = 64;
+  pooling.kind = ConvolutionKind::Strided;
   pooling.kernel_size = pooling.stride = {2, 2, 2, 1};
   return pooling;
 }
@@ -58,7 +60,7 @@ TEST(Candidates, WhatIsNotBuiltIsRefusedByItsOp) {
     const StatusError status = take_status(validate(op));
     EXPECT_EQ(status.code(), code) << reason;
     EXPECT_THAT(status.message(), HasSubstr(reason));
-    const StatusError chosen = take_status(choose_candidates(op, "sm_90a", nullptr).takeError());
+    const StatusError chosen = take_status(choose_candidates(op, {"sm_90a", nullptr}).takeError());
     EXPECT_EQ(chosen.code(), code);
     EXPECT_EQ(chosen.message(), status.message());
   };
@@ -298,7 +300,7 @@ TEST(FusedChoice, WarpgroupsHaveACandidateForEveryRange) {
   for (const i32 channels : {96, 256, 512}) {
     const ConvolutionProblem problem = example_problem(channels, channels, DType::F16);
     const std::vector<Candidate> candidates =
-        llvm::cantFail(choose_candidates(problem, "sm_90a", nullptr, Dataflow::Fused, kAllMeans));
+        llvm::cantFail(convolution_candidates(problem, "sm_90a", nullptr, Dataflow::Fused, kAllMeans));
     ASSERT_GE(candidates.size(), 2u);
     for (i64 rows = 4; rows < i64{1} << 30; rows *= 2) {
       const auto chosen_for = [&](i64 middle) {
@@ -346,7 +348,7 @@ TEST(FusedChoice, AShortcutHasAnOffsetInTheMiddle) {
   problem.shortcut_output = {100, 2};
   for (const char* arch : {"sm_80", "sm_90a"}) {
     const FusedChoice choice = choose_fused(problem, arch, 5000);
-    EXPECT_TRUE(has_shortcut(choice)) << arch;
+    EXPECT_TRUE(choice.fused.shortcut) << arch;
     EXPECT_EQ(choice.fused.output_bytes, 4) << arch;
     EXPECT_FALSE(llvm::errorToBool(validate_spec(choice.fused))) << arch;
   }

@@ -1,4 +1,4 @@
-#include "codegen/choose/candidates.h"
+#include "codegen/choose/ops/convolution.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,10 +29,10 @@ TuningSnapshot example_snapshot() {
 
 std::vector<Candidate> candidates_of(const TuningSnapshot* tuning, llvm::StringRef arch = "sm_90a",
                                      Dataflow dataflow = Dataflow::GatherGemmScatter) {
-  return llvm::cantFail(choose_candidates(example_problem(), arch, tuning, dataflow));
+  return llvm::cantFail(convolution_candidates(example_problem(), arch, tuning, dataflow));
 }
 
-const GmasChoice& gmas_of(const Candidate& candidate) { return std::get<GmasChoice>(candidate.choice); }
+const GmasChoice& gmas_of(const Candidate& candidate) { return candidate.choice.get<GmasChoice>(); }
 
 /// Every power of two, what is beside it, and what is far away.
 std::vector<i64> interesting_rows() {
@@ -62,7 +62,7 @@ TEST(Candidates, WithoutTuningOneServesAll) {
   expect_every_row_count_once(candidates);
   ASSERT_EQ(candidates.size(), 1u);
   const GmasChoice choice = choose_gmas(example_problem());
-  EXPECT_EQ(gmas_of(candidates[0]).reasons, choice.reasons);
+  EXPECT_EQ(candidates[0].reasons, choice.reasons);
   EXPECT_EQ(emit(gmas_of(candidates[0]).gather).display_name, emit(choice.gather).display_name);
 }
 
@@ -101,7 +101,7 @@ constexpr FusedMeans kByWarps{.warpgroups = false};  // candidates_specs_test.cc
 void expect_kernels_by_rows(const std::vector<Candidate>& candidates, const ConvolutionProblem& problem) {
   expect_every_row_count_once(candidates);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    EXPECT_EQ(display_name(std::get<FusedChoice>(candidates[i].choice).fused), candidates[i].kernel);
+    EXPECT_EQ(display_name(candidates[i].choice.get<FusedChoice>().fused), candidates[i].kernel);
     if (i > 0) {
       EXPECT_NE(candidates[i].kernel, candidates[i - 1].kernel);
     }
@@ -128,7 +128,7 @@ TEST(Candidates, FusedKernelsGoByTheRows) {
       problem.in_channels = problem.input.ld = channels;
       problem.out_channels = problem.output.ld = problem.residual_input.ld = columns;
       const std::vector<Candidate> candidates =
-          llvm::cantFail(choose_candidates(problem, "sm_90a", nullptr, Dataflow::Fused, kByWarps));
+          llvm::cantFail(convolution_candidates(problem, "sm_90a", nullptr, Dataflow::Fused, kByWarps));
       expect_kernels_by_rows(candidates, problem);
       // Of few rows, of many, and between them: each is a kernel to compile.
       const bool has_between = columns >= 1024 || channels == 64 || (channels == 1024 && columns >= 64);
@@ -143,10 +143,10 @@ TEST(Candidates, FusedKernelsGoByTheRows) {
 TEST(Candidates, KernelsOfTooManyOffsetsAreNotFused) {
   ConvolutionProblem problem = example_problem();
   problem.kernel_size = {17, 17, 17, 1};
-  const auto all = llvm::cantFail(choose_candidates(problem, "", nullptr));
+  const auto all = llvm::cantFail(convolution_candidates(problem, "", nullptr));
   EXPECT_EQ(dataflow_of(all.front().choice), Dataflow::GatherGemmScatter);
   const StatusError refused =
-      take_status(choose_candidates(problem, "", nullptr, Dataflow::Fused).takeError());
+      take_status(convolution_candidates(problem, "", nullptr, Dataflow::Fused).takeError());
   EXPECT_EQ(refused.code(), StatusCode::Unimplemented);
 }
 
@@ -172,8 +172,8 @@ TEST(Candidates, EveryRowCountGoesByWhatWasMeasuredForIt) {
     EXPECT_EQ(choice.scatter.tile, is_first_bucket ? 4 : is_second_bucket ? 16 : 64) << rows;
     EXPECT_EQ(choice.scatter.vector_bytes, is_first_bucket ? 8 : 16) << rows;
   }
-  EXPECT_THAT(gmas_of(candidates[1]).reasons, Contains(HasSubstr("gather tile 16: tuned")));
-  EXPECT_THAT(gmas_of(candidates[2]).reasons, Contains(HasSubstr("gather tile 32: tuned")));
+  EXPECT_THAT(candidates[1].reasons, Contains(HasSubstr("gather tile 16: tuned")));
+  EXPECT_THAT(candidates[2].reasons, Contains(HasSubstr("gather tile 32: tuned")));
 }
 
 /// Which algorithm GEMMs take moves with the rows as tiles do.
@@ -202,7 +202,7 @@ TEST(Candidates, BucketsThatNoCloudFillsChangeNothing) {
 }
 
 TEST(Candidates, RowsAndDensityDecide) {
-  std::vector<Candidate> candidates(3);
+  std::vector<Candidate> candidates(3, Candidate{choose_gmas(example_problem())});
   candidates[0].most_rows = 99;
   candidates[1].least_rows = candidates[2].least_rows = 100;
   candidates[1].most_density = 4;
@@ -223,7 +223,7 @@ TEST(Candidates, RowsAndDensityDecide) {
 
 /// A density that is not known rules none out, and is not 0: the first that serves the rows.
 TEST(Candidates, RowsAloneDecideWhereTheDensityIsNotKnown) {
-  std::vector<Candidate> candidates(3);
+  std::vector<Candidate> candidates(3, Candidate{choose_gmas(example_problem())});
   candidates[0].most_rows = 99;
   candidates[1].least_rows = candidates[2].least_rows = 100;
   candidates[1].least_density = 4;

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/choose/candidates.h"
+#include "codegen/choose/ops/convolution.h"
 #include "codegen/choose/tuned_config.h"
 #include "codegen/choose/tuning_entry.h"
 #include "codegen/choose/tuning_snapshot.h"
@@ -64,6 +64,12 @@ inline ConvolutionProblem example_problem(i32 in = 64, i32 out = 64, DType dtype
   problem.kernel_size = {3, 3, 3, 1};
   problem.input = {in, 0};
   problem.output = problem.residual_input = {out, 0};
+  return problem;
+}
+
+/// The problem, asking for a dataflow.
+inline ConvolutionProblem by(ConvolutionProblem problem, std::optional<Dataflow> dataflow) {
+  problem.dataflow = dataflow;
   return problem;
 }
 

@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "codegen/choose/candidates.h"
 #include "codegen/choose/choice.h"
+#include "codegen/choose/ops/convolution.h"
 #include "codegen/compile/compiler.h"
 #include "codegen/compile/pch_folder.h"
 #include "tests/support/expect.h"

@@ -144,8 +144,8 @@ TuningSnapshot forced(const TuningConfigs& configs, TuningEnvironment environmen
 
 FusedSpec spec_for(const TuningSnapshot& tuning, const char* arch, i64 rows) {
   const auto candidates =
-      llvm::cantFail(choose_candidates(example_problem(), arch, &tuning, Dataflow::Fused));
-  return std::get<FusedChoice>(select(candidates, rows, {}).choice).fused;
+      llvm::cantFail(convolution_candidates(example_problem(), arch, &tuning, Dataflow::Fused));
+  return select(candidates, rows, {}).choice.get<FusedChoice>().fused;
 }
 
 TEST(TunedCandidates, ASpecServesItsRowsAndTheNextOnesToThem) {
@@ -166,7 +166,7 @@ TEST(TunedCandidates, ASpecServesItsRowsAndTheNextOnesToThem) {
 }
 
 FusedSpec spec_at(const std::vector<Candidate>& candidates, i64 rows, std::optional<double> density) {
-  return std::get<FusedChoice>(select(candidates, rows, density).choice).fused;
+  return select(candidates, rows, density).choice.get<FusedChoice>().fused;
 }
 
 /// Of every range of rows each density is served by one.
@@ -193,7 +193,7 @@ TEST(TunedCandidates, ADensityHasASpecOfItsOwn) {
   const TuningSnapshot tuning =
       forced({{scattered.bucket, scattered.candidates[5]}, {surface.bucket, surface.candidates[6]}});
   const auto candidates =
-      llvm::cantFail(choose_candidates(example_problem(), "sm_90a", &tuning, Dataflow::Fused));
+      llvm::cantFail(convolution_candidates(example_problem(), "sm_90a", &tuning, Dataflow::Fused));
   expect_every_density_once(candidates);
   EXPECT_TRUE(needs_density(candidates));
   for (const i64 rows : {kExampleRows, kExampleRows / 2, 2 * kExampleRows}) {
@@ -219,7 +219,7 @@ TEST(TunedCandidates, WhereTheDensityIsNotKnownThatOfMostTimeIsMeant) {
     }
     const TuningSnapshot tuning(example_environment(), {{"user", entries}});
     const auto candidates =
-        llvm::cantFail(choose_candidates(example_problem(), "sm_90a", &tuning, Dataflow::Fused));
+        llvm::cantFail(convolution_candidates(example_problem(), "sm_90a", &tuning, Dataflow::Fused));
     expect_every_density_once(candidates);
     return config_of(spec_at(candidates, kExampleRows, {}));
   };
@@ -234,7 +234,7 @@ TEST(TunedCandidates, AResultWithoutADensityIsForThoseThatHaveNone) {
   const TuningSnapshot tuning =
       forced({{any.bucket, any.candidates[5]}, {surface.bucket, surface.candidates[6]}});
   const auto candidates =
-      llvm::cantFail(choose_candidates(example_problem(), "sm_90a", &tuning, Dataflow::Fused));
+      llvm::cantFail(convolution_candidates(example_problem(), "sm_90a", &tuning, Dataflow::Fused));
   EXPECT_EQ(config_of(spec_at(candidates, kExampleRows, 1.5)), any.candidates[5]);
   EXPECT_EQ(config_of(spec_at(candidates, kExampleRows, 9)), surface.candidates[6]);
   EXPECT_EQ(config_of(spec_at(candidates, kExampleRows, 20)), any.candidates[5]);
@@ -261,7 +261,8 @@ TEST(TunedCandidates, ADataflowIsChosenByRows) {
     const TuningSnapshot tuning =
         forced({{bucket, config_of(Dataflow::GatherGemmScatter)}}, *arch ? example_environment() : cpu);
     const auto dataflow_at = [&](i64 rows, std::optional<Dataflow> wanted = {}) {
-      const auto candidates = llvm::cantFail(choose_candidates(example_problem(), arch, &tuning, wanted));
+      const auto candidates =
+          llvm::cantFail(convolution_candidates(example_problem(), arch, &tuning, wanted));
       return dataflow_of(select(candidates, rows, {}).choice);
     };
     EXPECT_EQ(dataflow_at(1000), Dataflow::GatherGemmScatter) << arch;
@@ -277,7 +278,7 @@ TEST(TunedCandidates, ATrialMovesNoProblemToADataflowThatDoesNotTakeIt) {
   large.kernel_size = {17, 17, 17, 1};
   const TuningSnapshot tuning =
       forced({{layer_bucket(Operation::Dataflow, large, 1000), config_of(Dataflow::Fused)}});
-  const auto candidates = llvm::cantFail(choose_candidates(large, "sm_90a", &tuning));
+  const auto candidates = llvm::cantFail(convolution_candidates(large, "sm_90a", &tuning));
   EXPECT_EQ(dataflow_of(select(candidates, 1000, {}).choice), Dataflow::GatherGemmScatter);
 }
 
@@ -285,51 +286,8 @@ TEST(TunedCandidates, ATrialMovesNoProblemToADataflowThatDoesNotTakeIt) {
 TEST(TunedCandidates, TheCpuDoesNotGoByWhatAGpuMeasured) {
   const TuningSnapshot tuning = forced(
       {{layer_bucket(Operation::Dataflow, example_problem(), 1000), config_of(Dataflow::GatherGemmScatter)}});
-  const auto candidates = llvm::cantFail(choose_candidates(example_problem(), "", &tuning));
+  const auto candidates = llvm::cantFail(convolution_candidates(example_problem(), "", &tuning));
   EXPECT_EQ(dataflow_of(select(candidates, 1000, {}).choice), Dataflow::Fused);
-}
-
-/// Where kernels of the tuned one are missing the default is taken, for the same rows.
-TEST(TunedCandidates, R34_AMissingOneIsReplaced) {
-  const auto standard = llvm::cantFail(choose_candidates(example_problem(), "sm_90a", nullptr));
-  ASSERT_GT(standard.size(), 1u);
-  const TuningSnapshot tuning = forced(
-      {{layer_bucket(Operation::Dataflow, example_problem(), 1000), config_of(Dataflow::GatherGemmScatter)}});
-  const auto tuned = llvm::cantFail(choose_candidates(example_problem(), "sm_90a", &tuning));
-  const auto is_gmas = [](const Candidate& candidate) {
-    return dataflow_of(candidate.choice) == Dataflow::GatherGemmScatter;
-  };
-  ASSERT_TRUE(is_gmas(select(tuned, 1000, {})));
-  const auto replaced = replace_missing(tuned, standard, is_gmas);
-  for (std::size_t i = 0; i < replaced.size(); ++i) {
-    EXPECT_FALSE(is_gmas(replaced[i]));
-    EXPECT_EQ(replaced[i].least_rows, i > 0 ? replaced[i - 1].most_rows + 1 : 0);
-  }
-  EXPECT_EQ(replaced.back().most_rows, standard.back().most_rows);
-  for (const i64 rows : {0, 1, 500, 511, 512, 1000, 1023, 4000, 1 << 20}) {
-    EXPECT_EQ(std::get<FusedChoice>(select(replaced, rows, {}).choice).fused,
-              std::get<FusedChoice>(select(standard, rows, {}).choice).fused)
-        << rows;
-  }
-  const auto none = [](const Candidate&) { return false; };
-  EXPECT_EQ(replace_missing(tuned, standard, none).size(), tuned.size());
-}
-
-TEST(TunedCandidates, R34_AMissingOneIsReplacedAtItsDensityAlone) {
-  const auto standard = llvm::cantFail(choose_candidates(example_problem(), "sm_90a", nullptr));
-  const TuningSnapshot tuning = forced({{layer_bucket(Operation::Dataflow, example_problem(), 1000, 1.5),
-                                         config_of(Dataflow::GatherGemmScatter)}});
-  const auto tuned = llvm::cantFail(choose_candidates(example_problem(), "sm_90a", &tuning));
-  const auto is_gmas = [](const Candidate& candidate) {
-    return dataflow_of(candidate.choice) == Dataflow::GatherGemmScatter;
-  };
-  ASSERT_TRUE(is_gmas(select(tuned, 1000, 1.5)));
-  ASSERT_FALSE(is_gmas(select(tuned, 1000, 9)));
-  const auto replaced = replace_missing(tuned, standard, is_gmas);
-  expect_every_density_once(replaced);
-  for (const double density : {1.5, 9.0}) {
-    EXPECT_EQ(spec_at(replaced, 1000, density), spec_at(standard, 1000, {})) << density;
-  }
 }
 
 TEST(TunedCandidates, AKindOfConvolutionHasItsOwnResults) {

@@ -32,7 +32,6 @@ class OptionsDevice final : public Device {
                    const Reload& reload) override {
     return gpu_.device->load(binaries, reload);
   }
-  llvm::Error load_gemms(const GmasChoice&) override { return llvm::Error::success(); }
   llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice,
                                                         std::shared_ptr<EngineShare>) override {
     return gpu_.device->create_engine(choice, options_);
@@ -210,25 +209,24 @@ class LayerByHand {
         }
       }
     }
-    ConvolutionWeights weights;
-    weights.weight = keep(encode(DType::F16, weight))->as();
-    request_.op = take(engine_->add_op(choice_, weights));
+    const void* const parameter = keep(encode(DType::F16, weight))->as();
+    request_.op = take(engine_->add_op(choice_, parameter));
     take(engine_->set_workspace(room(engine_->workspace_bytes())->as()));
     request_.map = &view_;
-    request_.gmas.tables = &tables_;
+    request_.tables = &tables_;
     request_.input_ld = kIn;
     request_.output_ld = kOut;
-    request_.gmas.groups = &groups_;
+    request_.groups = &groups_;
     request_.input = keep(encode(DType::F16, features))->as();
     request_.input_rows = request_.output_rows = rows_;
     output_ = room(rows_ * kOut * 2);
     request_.output = output_->as();
     request_.overflow = keep(std::vector<u32>{0})->as<u32>();
     request_.scratch = room(engine_->scratch_bytes())->as();
-    request_.gmas.gather_buffer = room(groups_.gathered_rows * kIn * 2)->as();
-    request_.gmas.gemm_buffer = room(groups_.gathered_rows * kOut * 4)->as<float>();
+    request_.gather_buffer = room(groups_.gathered_rows * kIn * 2)->as();
+    request_.gemm_buffer = room(groups_.gathered_rows * kOut * 4)->as<float>();
     slice_groups(groups_, groups_.gathered_rows, slices_);
-    request_.gmas.slices = &slices_;
+    request_.slices = &slices_;
   }
 
   template <class T>
@@ -250,7 +248,7 @@ class LayerByHand {
   GemmSlices slices_;
   MapView view_;
   GmasTables tables_;
-  OpRequest request_;
+  GmasRequest request_;
   std::vector<i32> map_;
   std::vector<double> expected_;
   TestBuffer* output_ = nullptr;

@@ -152,7 +152,8 @@ TEST_P(TogetherTest, WorkspacesLieApart) {
     const Execution roomy = execution(of, queue.get());
     check(prepare_map(roomy.get(), map.get()));
     const std::vector<char> expected = run(roomy.get(), input, cloud.count());
-    const int64_t bytes = (counters_of(roomy.get()).workspace_bytes + 255) / 256 * 256;
+    // With a block more than is needed, so that two of them can overlap in part.
+    const int64_t bytes = (counters_of(roomy.get()).workspace_bytes + 255) / 256 * 256 + 256;
     const Buffer memory(machine(), 3 * bytes);
     const auto within = [&](int64_t place) {
       minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;

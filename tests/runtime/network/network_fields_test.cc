@@ -7,6 +7,7 @@
 #include "codegen/base/number_text.h"
 #include "runtime/network/network_program.h"
 #include "runtime/plan/parameters.h"
+#include "runtime/program/ops/convolution.h"
 
 namespace minuet {
 namespace {
@@ -115,7 +116,7 @@ std::vector<std::string> summary(const std::string& layers) {
   const Program program = llvm::cantFail(program_of(layers));
   std::vector<std::string> lines;
   for (const ProgramLayer& layer : program.layers) {
-    const ConvolutionProblem& problem = layer.convolution();
+    const ConvolutionProblem& problem = *convolution_of(layer);
     std::string line = layer.name;
     if (!layer.bias.empty()) line += " +" + layer.bias;
     if (!layer.batch_norm.empty()) {
@@ -166,7 +167,7 @@ TEST(NetworkFields, ASlopeOfZeroIsARelu) {
     EXPECT_EQ(summary(residual_of(leaky + R"(, "conv1": {"slope": 0.5})"))[0],
               "a.conv1 a.bn1 1e-04 scaled leaky 0.500");
     const Program program = llvm::cantFail(program_of(block_of(leaky)));
-    EXPECT_FALSE(std::signbit(program.layers[0].convolution().slope)) << "kernels are named by it";
+    EXPECT_FALSE(std::signbit(convolution_of(program.layers[0])->slope)) << "kernels are named by it";
   }
   EXPECT_EQ(summary(block_of(R"("activation": "leaky_relu", "slope": 1e-30)")),
             (Lines{"a a.bn 1e-04 scaled leaky 0.000"}));
@@ -234,7 +235,7 @@ TEST(NetworkFields, OfAResidualWithAStride) {
                    "a.conv2 a.bn2 1e-04 scaled + 2 relu"}));
   const Program program = llvm::cantFail(program_of(strided));
   const auto shape_of = [&](size_t layer) {
-    const ConvolutionProblem& problem = program.layers[layer].convolution();
+    const ConvolutionProblem& problem = *convolution_of(program.layers[layer]);
     const MapSpec& map = program.maps[program.layers[layer].map];
     EXPECT_EQ(problem.kernel_size, map.kernel_size);
     return std::array{problem.kernel_size[0], problem.stride[0], map.fine, map.coarse};
@@ -242,8 +243,8 @@ TEST(NetworkFields, OfAResidualWithAStride) {
   EXPECT_EQ(shape_of(0), (std::array{5, 2, 0, 1}));
   EXPECT_EQ(shape_of(1), (std::array{1, 2, 0, 1}));
   EXPECT_EQ(shape_of(2), (std::array{5, 1, 1, 1}));
-  EXPECT_EQ(program.layers[1].convolution().kind, ConvolutionKind::Strided);
-  EXPECT_FALSE(program.layers[0].convolution().shortcut);
+  EXPECT_EQ(convolution_of(program.layers[1])->kind, ConvolutionKind::Strided);
+  EXPECT_FALSE(convolution_of(program.layers[0])->shortcut);
 }
 
 TEST(NetworkFields, OfABottleneck) {
@@ -261,7 +262,7 @@ TEST(NetworkFields, OfABottleneck) {
                                                     {16, 8, 1, 1}, {8, 8, 3, 2}, {8, 16, 1, 1}};
   ASSERT_EQ(program.layers.size(), expected.size());
   for (size_t i = 0; i < expected.size(); ++i) {
-    const ConvolutionProblem& problem = program.layers[i].convolution();
+    const ConvolutionProblem& problem = *convolution_of(program.layers[i]);
     EXPECT_EQ(
         (std::array{problem.in_channels, problem.out_channels, problem.kernel_size[2], problem.dilation[2]}),
         expected[i])
@@ -279,9 +280,9 @@ TEST(NetworkFields, ShippedNetworksHaveBatchNormAndReluEverywhere) {
     const Program program =
         llvm::cantFail(build_program(description, DType::F32, [](const std::string&, i32) { return 0; }));
     for (const ProgramLayer& layer : program.layers) {
-      EXPECT_TRUE(layer.convolution().scale_shift && layer.is_affine && layer.bias.empty()) << layer.name;
+      EXPECT_TRUE(convolution_of(layer)->scale_shift && layer.is_affine && layer.bias.empty()) << layer.name;
       EXPECT_EQ(layer.batch_norm_epsilon, 1e-5);
-      EXPECT_EQ(layer.convolution().activation, layer.is_shortcut ? Activation::None : Activation::ReLU);
+      EXPECT_EQ(convolution_of(layer)->activation, layer.is_shortcut ? Activation::None : Activation::ReLU);
     }
   }
 }

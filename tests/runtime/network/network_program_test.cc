@@ -1,4 +1,5 @@
 #include "runtime/network/network_program.h"
+#include "runtime/program/ops/convolution.h"
 
 #include <gtest/gtest.h>
 
@@ -102,7 +103,7 @@ TEST(NetworkProgram, AHeadThatSaysItsClassesIsThereWithoutWeights) {
         ADD_FAILURE() << "nobody had to ask about " << head;
         return 3;
       }));
-  EXPECT_EQ(program.layers[1].convolution().out_channels, 19);
+  EXPECT_EQ(convolution_of(program.layers[1])->out_channels, 19);
   EXPECT_EQ(program.tensors[program.output].channels, 16 + 19);
 }
 

@@ -5,6 +5,7 @@
 
 #include "codegen/choose/tuned_config.h"
 #include "runtime/execution/execution.h"
+#include "runtime/program/ops/convolution.h"
 
 namespace minuet {
 namespace {
@@ -26,19 +27,27 @@ class CandidatesOfACloud : public testing::Test {
     problem.dataflow = dataflow;
     plan_ = llvm::cantFail(Plan::create(problem, ParameterSource(uint64_t{1})));
     untuned_ = llvm::cantFail(CompiledPlan::create(*plan_, ""));
-    relu_ = linear_ = untuned_->candidates[0][0];
-    problem_of(relu_).activation = Activation::ReLU;
-    problem_of(linear_).activation = Activation::None;
+    relu_.emplace(with_activation(untuned_->candidates[0][0], Activation::ReLU));
+    linear_.emplace(with_activation(untuned_->candidates[0][0], Activation::None));
   }
 
-  static ConvolutionProblem& problem_of(Candidate& candidate) {
-    return std::visit([](auto& choice) -> ConvolutionProblem& { return choice.problem; }, candidate.choice);
+  static Candidate with_activation(Candidate candidate, Activation activation) {
+    const auto change = [&](auto choice) {
+      choice.problem.activation = activation;
+      candidate.choice = std::move(choice);
+    };
+    if (const auto* const fused = candidate.choice.get_if<FusedChoice>()) {
+      change(*fused);
+    } else {
+      change(candidate.choice.get<GmasChoice>());
+    }
+    return candidate;
   }
 
   /// Loaded with these candidates of its only layer, which sums up to three neighbours.
   std::shared_ptr<const LoadedPlan> load(std::vector<Candidate> candidates) {
-    const ConvolutionWeights weights{weight_.data(), weight_.data(), &shift_};
-    const std::vector<ConvolutionWeights> of_each(candidates.size(), weights);
+    const std::vector<const void*> parameters{weight_.data(), weight_.data(), &shift_};
+    const std::vector<std::vector<const void*>> of_each(candidates.size(), parameters);
     auto compiled = std::make_shared<CompiledPlan>(*untuned_);
     compiled->candidates[0] = std::move(candidates);
     auto loaded = std::make_shared<LoadedPlan>();
@@ -67,7 +76,7 @@ class CandidatesOfACloud : public testing::Test {
   std::shared_ptr<Device> device_ = llvm::cantFail(open_cpu_device(1));
   std::shared_ptr<const Plan> plan_;
   std::shared_ptr<const CompiledPlan> untuned_;
-  Candidate relu_, linear_;
+  std::optional<Candidate> relu_, linear_;
 };
 
 /// Wherever a plan is compiled: just in time, ahead, for the CPU.
@@ -88,9 +97,9 @@ TEST(CandidatesOfAPlan, AreOfTheDataflowThatWasAskedFor) {
 }
 
 TEST_F(CandidatesOfACloud, RowsSelect) {
-  relu_.most_rows = 10;
-  linear_.least_rows = 11;
-  const auto execution = llvm::cantFail(Execution::create(load({relu_, linear_}), {}));
+  relu_->most_rows = 10;
+  linear_->least_rows = 11;
+  const auto execution = llvm::cantFail(Execution::create(load({*relu_, *linear_}), {}));
   for (const i64 rows : {5, 40, 10, 11, 10, 1}) {
     const std::vector<float> outputs = run(*execution, rows, 1);
     if (rows <= 10) {
@@ -103,8 +112,8 @@ TEST_F(CandidatesOfACloud, RowsSelect) {
 
 /// Neighbours give about three pairs a row, lone points one.
 TEST_F(CandidatesOfACloud, DensitySelects) {
-  relu_.most_density = linear_.least_density = 2;
-  const auto execution = llvm::cantFail(Execution::create(load({relu_, linear_}), {}));
+  relu_->most_density = linear_->least_density = 2;
+  const auto execution = llvm::cantFail(Execution::create(load({*relu_, *linear_}), {}));
   EXPECT_THAT(run(*execution, 20, 1), Each(Lt(0)));
   EXPECT_THAT(run(*execution, 20, 9), Each(0));
   EXPECT_THAT(run(*execution, 20, 1), Each(Lt(0)));
@@ -116,17 +125,17 @@ TEST_F(CandidatesOfACloud, CapacityModeTakesNoGatherGemmScatter) {
   options.cloud.level_capacity = {20};
   options.cloud.key_bits = 64;
   const auto refusal = [&] {
-    auto refused = Execution::create(load({untuned_->candidates[0]}), options);
+    auto refused = Execution::create(load(untuned_->candidates[0]), options);
     return refused ? "" : take_status(refused.takeError()).message();
   };
   EXPECT_THAT(refusal(),
               testing::EndsWith("layer a runs by gather-gemm-scatter, whose GEMMs need counts on "
                                 "the host: for capacity mode make the plan with the fused dataflow"));
   Plan tuned = *plan_;
-  tuned.dataflow.reset();
+  tuned.program = with_dataflow(std::move(tuned.program), std::nullopt);
   tuned.tuning = std::make_shared<const TuningSnapshot>(
       TuningEnvironment(),
-      TuningConfigs{{layer_bucket(Operation::Dataflow, tuned.program.layers[0].convolution(), 20),
+      TuningConfigs{{layer_bucket(Operation::Dataflow, *convolution_of(tuned.program.layers[0]), 20),
                      config_of(Dataflow::GatherGemmScatter)}});
   plan_ = std::make_shared<const Plan>(std::move(tuned));
   untuned_ = llvm::cantFail(CompiledPlan::create(*plan_, ""));
@@ -138,12 +147,12 @@ TEST_F(CandidatesOfACloud, CapacityModeTakesNoGatherGemmScatter) {
 /// Capacity mode does not know how many neighbours a cloud will have: the first that serves the rows.
 TEST_F(CandidatesOfACloud, RowsAloneSelectInCapacityMode) {
   use(Dataflow::Fused);
-  relu_.least_density = linear_.most_density = 2;
+  relu_->least_density = linear_->most_density = 2;
   ExecutionOptions options;
   options.cloud.level_capacity = {20};
   options.cloud.key_bits = 64;
-  const auto relu_first = llvm::cantFail(Execution::create(load({relu_, linear_}), options));
-  const auto linear_first = llvm::cantFail(Execution::create(load({linear_, relu_}), options));
+  const auto relu_first = llvm::cantFail(Execution::create(load({*relu_, *linear_}), options));
+  const auto linear_first = llvm::cantFail(Execution::create(load({*linear_, *relu_}), options));
   for (const i32 step : {1, 9}) {
     EXPECT_THAT(run(*relu_first, 20, step), Each(0)) << step;
     EXPECT_THAT(run(*linear_first, 20, step), Each(Lt(0))) << step;
@@ -151,14 +160,16 @@ TEST_F(CandidatesOfACloud, RowsAloneSelectInCapacityMode) {
 }
 
 TEST_F(CandidatesOfACloud, AWorkspaceIsBoundedByTheLargest) {
-  Candidate wide = linear_;
-  problem_of(wide).in_channels = problem_of(wide).input.ld = 64;
+  GmasChoice choice = linear_->choice.get<GmasChoice>();
+  choice.problem.in_channels = choice.problem.input.ld = 64;
+  Candidate wide = *linear_;
+  wide.choice = choice;
   const auto bound = [&](std::vector<Candidate> candidates) {
     return llvm::cantFail(Execution::workspace_bound(load(std::move(candidates)), 1000, 3));
   };
-  EXPECT_GT(bound({wide}), bound({linear_}));
-  EXPECT_EQ(bound({linear_, wide}), bound({wide}));
-  EXPECT_EQ(bound({wide, linear_}), bound({wide}));
+  EXPECT_GT(bound({wide}), bound({*linear_}));
+  EXPECT_EQ(bound({*linear_, wide}), bound({wide}));
+  EXPECT_EQ(bound({wide, *linear_}), bound({wide}));
 }
 
 }  // namespace

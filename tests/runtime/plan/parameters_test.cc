@@ -160,14 +160,15 @@ TEST(WeightsOrder, OfFourAxes) {
 }
 
 ProgramLayer random_layer(const std::string& name, DType dtype) {
-  ProgramLayer layer;
+  ConvolutionProblem problem;
+  problem.dtype = dtype;
+  problem.in_channels = 16;
+  problem.out_channels = 32;
+  problem.kernel_size = {3, 3, 3, 1};
+  ProgramLayer layer(problem);
   layer.name = name;
   layer.weight = name + ".conv.weight";
   layer.batch_norm = name + ".bn";
-  layer.convolution().dtype = dtype;
-  layer.convolution().in_channels = 16;
-  layer.convolution().out_channels = 32;
-  layer.convolution().kernel_size = {3, 3, 3, 1};
   return layer;
 }
 

@@ -41,7 +41,6 @@ class RefusingDevice : public Device {
                                                         std::shared_ptr<EngineShare>) override {
     return make_error(StatusCode::Unimplemented, "there is no engine");
   }
-  llvm::Error load_gemms(const GmasChoice&) override { return llvm::Error::success(); }
   llvm::Expected<std::shared_ptr<EngineShare>> create_share() override { return nullptr; }
 
   std::set<double> refused;  // by the number of their compile, which tells binaries of one name apart

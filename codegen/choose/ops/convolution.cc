@@ -1,0 +1,362 @@
+#include "codegen/choose/ops/convolution.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "codegen/choose/ops/convolution_fused.h"
+#include "codegen/choose/tuned_config.h"
+#include "llvm/Support/FormatVariadic.h"
+
+namespace minuet {
+namespace {
+
+constexpr i64 kMostRows = i64{1} << 30;  // a kernel map has less than 2^31
+
+/// `choice` with what the rooms above need to know of it. Its reasons move to the candidate.
+/// `was_tuned`: the dataflow is that of tuning results, where another one is expected to be faster.
+Candidate make_candidate(GmasChoice choice, bool was_tuned = false) {
+  std::vector<std::string> reasons = std::exchange(choice.reasons, {});
+  Candidate candidate{std::move(choice), std::move(reasons)};
+  candidate.form = ViewForm::Pairs;
+  candidate.needs_counts = llvm::formatv(
+      "runs by gather-gemm-scatter{0}, whose GEMMs need counts on the host: for capacity mode make the plan "
+      "with the "
+      "fused dataflow{1}",
+      was_tuned ? ", as tuning results have it" : "", was_tuned ? ", which goes before results" : "");
+  return candidate;
+}
+
+Candidate make_candidate(FusedChoice choice, llvm::StringRef arch) {
+  std::vector<std::string> reasons = std::exchange(choice.reasons, {});
+  const i32 covers = choice.fused.shortcut ? 1 : 0;
+  std::string kernel = arch.empty() ? "" : display_name(choice.fused);
+  Candidate candidate{std::move(choice), std::move(reasons)};
+  candidate.kernel = std::move(kernel);
+  candidate.form = arch.empty() ? ViewForm::Rows : ViewForm::Masked;
+  candidate.covers = covers;
+  return candidate;
+}
+
+/// The candidate serves rows from `least_rows` on; the range of the one before it ends there.
+void append(std::vector<Candidate>& candidates, Candidate candidate, i64 least_rows) {
+  if (!candidates.empty()) {
+    candidate.least_rows = least_rows;
+    candidates.back().most_rows = least_rows - 1;
+  }
+  candidates.push_back(std::move(candidate));
+}
+
+// ---- gather, GEMM, scatter ------------------------------------------------------------------------------
+
+/// Enough consecutive channels for one widest access, where they divide the row.
+i32 default_tile(i32 element_bytes, i32 channels) {
+  return std::gcd(channels, kWidestAccess / element_bytes);
+}
+
+/// The measured tile of the bucket, or one widest access a thread.
+i32 choose_tile(const TuningSnapshot* tuning, const TuningBucket& bucket, std::vector<std::string>& reasons) {
+  i32 tile = default_tile(dtype_bytes(bucket.dtype), static_cast<i32>(bucket.channels));
+  const auto* const tuned = find_tuned(tuning, bucket, tile);
+  const char* const what = operation_name(bucket.operation);
+  reasons.push_back(tuned ? llvm::formatv("{0} tile {1}{2}", what, tile, tuned->reason()).str()
+                          : llvm::formatv("{0} tile {1} of {2} channels: one widest access a thread", what,
+                                          tile, bucket.channels)
+                                .str());
+  return tile;
+}
+
+GatherSpec choose_gather(const ConvolutionProblem& problem, i32 tile) {
+  GatherSpec gather;
+  gather.io = problem.dtype;
+  gather.channels = problem.in_channels;
+  gather.tile = tile;
+  gather.vector_bytes =
+      widest_vector(dtype_bytes(gather.io), tile, {problem.input, {problem.in_channels, 0}});
+  return gather;
+}
+
+ScatterSpec choose_scatter(const ConvolutionProblem& problem, i32 tile) {
+  ScatterSpec scatter;
+  scatter.io = problem.dtype;
+  scatter.channels = problem.out_channels;
+  scatter.tile = tile;
+  std::vector<Columns> outputs{problem.output, {problem.out_channels, 0}};
+  if (problem.residual) outputs.push_back(problem.residual_input);
+  scatter.vector_bytes = widest_vector(dtype_bytes(scatter.io), tile, outputs);
+  scatter.scale_shift = problem.scale_shift;
+  scatter.residual = problem.residual;
+  scatter.activation = problem.activation;
+  return scatter;
+}
+
+}  // namespace
+
+llvm::Error validate(const ConvolutionProblem& problem) {
+  MINUET_TRY(check_window(problem, problem.in_channels, problem.out_channels));
+  if (problem.kind == ConvolutionKind::Generative) {
+    return make_error(
+        StatusCode::Unimplemented,
+        "generative transposed convolution is not built yet: coordinate sets are made from points "
+        "or by downsampling, not by spreading; use a transposed convolution onto given outputs");
+  }
+  if (!std::isfinite(problem.slope)) {
+    return make_error(StatusCode::InvalidArgument, "the slope of a leaky ReLU must be finite");
+  }
+  if (problem.groups < 1) {
+    return make_error(StatusCode::InvalidArgument, "groups is {0}; it must be 1 or more", problem.groups);
+  }
+  if (problem.groups != 1) {
+    return make_error(
+        StatusCode::Unimplemented,
+        "grouped convolution ({0} groups) is not built yet: products run over whole channel ranges; use "
+        "groups = 1",
+        problem.groups);
+  }
+  return llvm::Error::success();
+}
+
+i32 direct_offset(bool onto_itself, DType dtype, const KernelGeometry& geometry) {
+  return reads_center_in_place(onto_itself, dtype) ? center_offset(geometry) : -1;
+}
+
+GmasChoice choose_gmas(const ConvolutionProblem& problem, const TuningSnapshot* tuning, i64 rows) {
+  GmasChoice choice;
+  choice.problem = problem;
+
+  choice.direct_center = reads_center_in_place(problem.kind == ConvolutionKind::Submanifold, problem.dtype);
+  choice.reasons.push_back(
+      choice.direct_center ? "the centre offset of a submanifold layer covers every row: its GEMM reads the "
+                             "features in place"
+      : rounds_operands(problem.dtype)
+          ? kDTypeNames[static_cast<int>(problem.dtype)] +
+                std::string(" operands are rounded by the gather, so every offset is gathered")
+          : "no offset covers every row, so every offset is gathered");
+
+  const i64 volume = kernel_volume(problem);
+  const TuningBucket gather = gather_bucket(problem.dtype, problem.in_channels, volume, rows);
+  const TuningBucket scatter = scatter_bucket(problem.dtype, problem.out_channels, volume, rows);
+  choice.gather = choose_gather(problem, choose_tile(tuning, gather, choice.reasons));
+  choice.scatter = choose_scatter(problem, choose_tile(tuning, scatter, choice.reasons));
+  const TuningBucket gemm =
+      gemm_bucket(problem.dtype, problem.in_channels, problem.out_channels, volume, rows);
+  if (const auto* const tuned = find_tuned(tuning, gemm, choice.gemm)) {
+    choice.reasons.push_back(
+        llvm::formatv("GEMMs by cuBLASLt's algorithm {0}{1}", choice.gemm.algorithm, tuned->reason()).str());
+  }
+
+  const i64 slice = i64{problem.in_channels} * problem.out_channels * dtype_bytes(problem.dtype);
+  choice.permute_weights.vector_bytes = static_cast<i32>(std::gcd(slice, static_cast<i64>(kWidestAccess)));
+  return choice;
+}
+
+Dataflow choose_dataflow(const ConvolutionProblem& problem, llvm::StringRef arch) {
+  const bool wins = arch.empty() || dtype_bytes(problem.dtype) == 2;
+  return wins && kernel_volume(problem) <= kMostFusedOffsets ? Dataflow::Fused : Dataflow::GatherGemmScatter;
+}
+
+namespace {
+
+// ---- fused ----------------------------------------------------------------------------------------------
+
+/// Rows go by ranges that begin at powers of two, as buckets of what was measured do, and half-way between:
+/// as many blocks as a GPU runs at once are a matter of a third more rows.
+i64 next_range(i64 rows) {
+  if (rows < 2) return rows + 1;
+  const i64 power = static_cast<i64>(std::bit_floor(static_cast<u64>(rows)));
+  return rows == power ? rows + rows / 2 : 2 * power;
+}
+
+/// Of few rows and of many, each for its own.
+std::vector<Candidate> fused_candidates(const ConvolutionProblem& problem, llvm::StringRef arch,
+                                        FusedMeans means) {
+  if (arch.empty()) return {make_candidate(choose_fused(problem, arch, 0, means), arch)};
+  std::vector<Candidate> candidates;
+  for (i64 rows = 1; rows <= kMostRows; rows = next_range(rows)) {
+    FusedChoice choice = choose_fused(problem, arch, (rows + next_range(rows)) / 2, means);  // in the middle
+    const bool known =
+        !candidates.empty() && candidates.back().choice.get<FusedChoice>().fused == choice.fused;
+    if (known) continue;
+    append(candidates, make_candidate(std::move(choice), arch), rows);
+  }
+  return candidates;
+}
+
+// ---- an op's candidates ---------------------------------------------------------------------------------
+
+/// What was measured, for a problem; `wanted` as choose_candidates() has it.
+class TunedChoices {
+ public:
+  TunedChoices(const ConvolutionProblem& problem, llvm::StringRef arch, const TuningSnapshot* tuning,
+               std::optional<Dataflow> wanted, FusedMeans means)
+      : problem_(problem), arch_(arch), tuning_(tuning), wanted_(wanted) {
+    if (kernel_volume(problem) <= kMostFusedOffsets) heuristic_ = fused_candidates(problem, arch, means);
+  }
+
+  /// One for each density, that of most time first.
+  [[gnu::cold]] std::vector<Candidate> of_rows(i64 rows) const {
+    std::vector<Chosen> all;
+    for (i64 log4 = 0; log4 <= log4_of(static_cast<double>(kernel_volume(problem_))); ++log4) {
+      Chosen chosen = choose(rows, least_density_of(log4));
+      if (!all.empty() && is_same(all.back().candidate.choice, chosen.candidate.choice)) {
+        all.back().default_ns = std::max(all.back().default_ns, chosen.default_ns);
+        continue;
+      }
+      chosen.candidate.least_density = least_density_of(log4);
+      if (!all.empty()) all.back().candidate.most_density = std::nextafter(least_density_of(log4), 0);
+      all.push_back(std::move(chosen));
+    }
+    const auto most = std::max_element(
+        all.begin(), all.end(), [](const Chosen& a, const Chosen& b) { return a.default_ns < b.default_ns; });
+    std::vector<Candidate> candidates{std::move(most->candidate)};
+    for (auto chosen = all.begin(); chosen != all.end(); ++chosen) {
+      if (chosen != most) candidates.push_back(std::move(chosen->candidate));
+    }
+    return candidates;
+  }
+
+ private:
+  struct Chosen {
+    Candidate candidate;
+    i64 default_ns = 0;  // of what was measured; 0 where nothing was
+  };
+
+  /// Where the fused dataflow does not take the problem there is no dataflow to choose, and what a trial says
+  /// of it, which nobody has checked, is not asked.
+  [[gnu::cold]] Chosen choose(i64 rows, double density) const {
+    Dataflow dataflow = wanted_ ? *wanted_ : choose_dataflow(problem_, arch_);
+    const TunedResult* const tuned =
+        wanted_ || heuristic_.empty()
+            ? nullptr
+            : find_tuned(tuning_, layer_bucket(Operation::Dataflow, problem_, rows, density), dataflow);
+    const bool was_tuned = tuned && choose_dataflow(problem_, arch_) == Dataflow::Fused;
+    Chosen chosen = dataflow == Dataflow::GatherGemmScatter
+                        ? Chosen{make_candidate(choose_gmas(problem_, tuning_, rows), was_tuned)}
+                        : choose_kernel(rows, density);
+    if (tuned) {
+      chosen.candidate.reasons.push_back(dataflow_name(dataflow) + tuned->reason());
+      chosen.default_ns = std::max(chosen.default_ns, tuned->default_ns);
+    }
+    return chosen;
+  }
+
+  [[gnu::cold]] Chosen choose_kernel(i64 rows, double density) const {
+    const Candidate& fallback = select(heuristic_, rows, {});
+    FusedChoice fused = fallback.choice.get<FusedChoice>();
+    fused.reasons = fallback.reasons;
+    const i64 default_ns = arch_.empty() ? 0 : tune(fused, rows, density);
+    return {make_candidate(std::move(fused), arch_), default_ns};
+  }
+
+  /// Where GPUs of the architecture run what was measured; the default's time.
+  [[gnu::cold]] i64 tune(FusedChoice& choice, i64 rows, double density) const {
+    FusedSpec spec = choice.fused;
+    const auto* const tuned =
+        find_tuned(tuning_, layer_bucket(Operation::Fused, problem_, rows, density), spec);
+    if (!tuned || !runs_on(spec, arch_)) return 0;
+    choice.fused = spec;
+    choice.reasons.push_back("kernel " + display_name(spec) + tuned->reason());
+    return tuned->default_ns;
+  }
+
+  const ConvolutionProblem& problem_;
+  const llvm::StringRef arch_;
+  const TuningSnapshot* const tuning_;
+  const std::optional<Dataflow> wanted_;
+  std::vector<Candidate> heuristic_;  // of the fused dataflow, where it takes the problem
+};
+
+[[gnu::cold]] std::vector<Candidate> tuned_candidates(const TunedChoices& choices) {
+  std::vector<Candidate> candidates;
+  std::size_t last = 0;  // where those of the last rows begin
+  for (i64 rows = 0; rows <= kMostRows; rows = next_range(rows)) {
+    std::vector<Candidate> next = choices.of_rows(rows);
+    const auto before = candidates.begin() + static_cast<std::ptrdiff_t>(last);
+    if (std::equal(before, candidates.end(), next.begin(), next.end(), is_alike)) continue;
+    std::for_each(before, candidates.end(), [&](Candidate& candidate) { candidate.most_rows = rows - 1; });
+    last = candidates.size();
+    for (Candidate& candidate : next) {
+      candidate.least_rows = rows;
+      candidates.push_back(std::move(candidate));
+    }
+  }
+  return candidates;
+}
+
+}  // namespace
+
+llvm::Expected<std::vector<Candidate>> convolution_candidates(const ConvolutionProblem& problem,
+                                                              llvm::StringRef arch,
+                                                              const TuningSnapshot* tuning,
+                                                              std::optional<Dataflow> wanted,
+                                                              FusedMeans means) {
+  MINUET_TRY(validate(problem));
+  if (wanted == Dataflow::Fused && kernel_volume(problem) > kMostFusedOffsets) {
+    return make_error(StatusCode::Unimplemented,
+                      "the fused dataflow takes at most {0} offsets, and the kernel has {1}: leave the "
+                      "dataflow to be chosen",
+                      kMostFusedOffsets, kernel_volume(problem));
+  }
+  const bool is_tuned = tuning != nullptr && tuning->serves(arch);
+  if (is_tuned) return tuned_candidates(TunedChoices(problem, arch, tuning, wanted, means));
+  const Dataflow dataflow = wanted ? *wanted : choose_dataflow(problem, arch);
+  if (dataflow == Dataflow::Fused) return fused_candidates(problem, arch, means);
+  std::vector<Candidate> candidates;
+  append(candidates, make_candidate(choose_gmas(problem)), 0);
+  return candidates;
+}
+
+const char* dataflow_name(Dataflow dataflow) {
+  static constexpr const char* kNames[] = {"gather-gemm-scatter", "fused"};
+  return kNames[static_cast<std::size_t>(dataflow)];
+}
+
+std::optional<Dataflow> dataflow_of(const OpChoice& choice) {
+  if (choice.get_if<GmasChoice>()) return Dataflow::GatherGemmScatter;
+  if (choice.get_if<FusedChoice>()) return Dataflow::Fused;
+  return std::nullopt;
+}
+
+void add_sources(SourceList& list, const GmasChoice& choice) {
+  list.add(choice.gather);
+  list.add(choice.scatter);
+  list.add(choice.permute_weights);
+}
+
+void add_sources(SourceList& list, const FusedChoice& choice) { list.add(choice.fused); }
+
+// make_op_kind() and make_op_family() find these by their arguments, so no unnamed namespace holds them.
+/// Tuning moves nothing but these, and what follows from them.
+static bool is_same(const GmasChoice& a, const GmasChoice& b) {
+  return a.gather.tile == b.gather.tile && a.scatter.tile == b.scatter.tile &&
+         a.gemm.algorithm == b.gemm.algorithm;
+}
+
+static bool is_same(const FusedChoice& a, const FusedChoice& b) { return a.fused == b.fused; }
+
+static llvm::Expected<std::vector<Candidate>> candidates(const ConvolutionProblem& problem,
+                                                         const CandidateOptions& options) {
+  return convolution_candidates(problem, options.arch, options.tuning, problem.dataflow);
+}
+
+static const WindowProblem* window(const ConvolutionProblem& problem) { return &problem; }
+
+static OperandShape shape(const ConvolutionProblem& problem) {
+  return {problem.in_channels, problem.out_channels, problem.residual, /*has_weight=*/true};
+}
+
+static ConvolutionProblem at_columns(ConvolutionProblem problem, const OperandColumns& columns) {
+  problem.input = columns.input;
+  problem.output = columns.output;
+  problem.residual_input = columns.residual;
+  problem.shortcut_output = columns.covered_output;
+  return problem;
+}
+
+const OpFamily GmasChoice::kKind = make_op_family<GmasChoice>("gather-gemm-scatter");
+const OpFamily FusedChoice::kKind = make_op_family<FusedChoice>("fused");
+const OpKind ConvolutionProblem::kKind = make_op_kind<ConvolutionProblem>("convolution");
+
+}  // namespace minuet

@@ -1,0 +1,394 @@
+// The Spec of the fused dataflow that is expected to be fastest.
+#include "codegen/choose/ops/convolution_fused.h"
+
+#include <algorithm>
+
+#include "codegen/base/arch.h"
+#include "llvm/Support/FormatVariadic.h"
+
+namespace minuet {
+namespace {
+
+// Measured on an H200 in fp16 (`minuet study specs`).
+constexpr i32 kTile = 16;               // columns of a product
+constexpr i32 kMostColumns = 96;        // of a block; 128 to 128 channels take a fifth less in two halves
+constexpr i32 kFewColumns = 32;         // of a block where there are few rows
+constexpr i32 kMostCachedColumns = 64;  // of which weights come from the cache, however few rows there are
+constexpr i64 kMostCachedBytes = 256 << 10;  // of a layer's weights, where many rows share them
+constexpr i32 kFewInputBytes = 64;           // of a row
+// Elements of 16 and of 32 bits that a step takes of each input row, in registers.
+constexpr i32 kMostStep = 128, kMostWideStep = 32;
+constexpr i32 kMostRing = 72 << 10;  // bytes, of the 99 KB that a block may have everywhere
+constexpr i32 kMostStages = 6;
+constexpr i64 kEnoughBlocks = 400;  // that a large GPU is kept busy with
+constexpr i64 kVeryFewRows = 1 << 10;
+constexpr i32 kMultiprocessors = 132;
+constexpr i64 kFewestBlocks = kMultiprocessors / 4;  // of warpgroups
+// From which more warps hide loads better than what each has under way itself.
+constexpr i64 kManyRows = 3 << 15;
+constexpr i32 kFewOffsets = 8;    // whose products are over before loads are hidden behind them
+constexpr i32 kFewOutputs = 16;   // channels; more rows share what is read of the weights
+constexpr i32 kHeadOutputs = 32;  // channels, of which a head of one offset reads few weights
+constexpr i32 kFewSteps = 4;      // fewer are not shared
+
+i32 round_up(i32 value, i32 unit) { return (value + unit - 1) / unit * unit; }
+
+}  // namespace
+
+i32 equal_parts(i32 whole, i32 unit, i32 most) {
+  const i32 least = (whole + most - 1) / most;
+  const auto size_of = [&](i32 parts) { return round_up((whole + parts - 1) / parts, unit); };
+  i32 best = least;
+  for (i32 parts = least; parts <= 2 * least; ++parts) {
+    if (parts * size_of(parts) < best * size_of(best)) best = parts;
+  }
+  return size_of(best);
+}
+
+namespace {
+
+i32 choose_step(DType io, i32 in_channels, i32 volume) {
+  const i32 granule = fused_granule(io), most = dtype_bytes(io) == 4 ? kMostWideStep : kMostStep;
+  if (!folds_offsets(io, in_channels)) return equal_parts(in_channels, granule, most);
+  return std::min(round_up(volume * fused_offset_depth(io, in_channels, 0), 2 * granule), most / 2);
+}
+
+/// Whole rounds, two at least.
+i32 choose_stages(const FusedSpec& spec) {
+  const i32 rounds = std::min(kMostRing / fused_stage_bytes(spec), kMostStages) / spec.split;
+  return std::max(rounds, 2) * spec.split;
+}
+
+/// Of few channels, and with one step of input under way: as many warps as fit take turns.
+bool has_many_warps(const FusedSpec& spec) {
+  return spec.weights == WeightRoad::Cached && spec.prefetch == 1 && dtype_bytes(spec.io) == 2 &&
+         !folds_offsets(spec.io, spec.in_channels);
+}
+
+/// As many as may run at once, by what the compiler was seen to need beside sums and steps of input. A
+/// quarter of a multiprocessor has 512 registers a lane.
+i32 choose_blocks(const FusedSpec& spec) {
+  const i32 granules = spec.step / fused_granule(spec.io);
+  const bool is_lean = dtype_bytes(spec.io) == 2 && spec.weights == WeightRoad::BulkCopy;
+  const bool many_warps = has_many_warps(spec);
+  const i32 beside = spec.io == DType::F32                              ? 140
+                     : many_warps && spec.columns <= kMostCachedColumns ? 40
+                     : is_lean || many_warps                            ? 48
+                                                                        : 64;
+  const i32 needed = spec.row_tiles * (spec.columns / 4 + spec.prefetch * ((granules + 1) / 2) * 4) + beside;
+  constexpr i32 kMost = 16;
+  i32 blocks = 1;
+  const auto registers = [&](i32 count) {
+    return 512 / ((count * fused_threads(spec) / 32 + 3) / 4) / 8 * 8;
+  };
+  while (blocks < kMost && registers(blocks + 1) >= needed) ++blocks;
+  return blocks;
+}
+
+/// Registers of a thread of a warpgroup: sums, two steps of input, and all else, a wide residual among it.
+i32 warpgroup_registers(const FusedSpec& spec) {
+  const i32 residual = spec.residual && spec.columns > 96 ? 8 : 0;
+  return spec.columns / 2 + spec.step * dtype_bytes(spec.io) / 4 + residual + 32;
+}
+
+/// The level-1 cache has what shared memory leaves, and keeps some of rows that are read in parts from one
+/// part to the next, and of those that many blocks read.
+i32 choose_warpgroup_stages(const FusedSpec& spec) {
+  constexpr i32 kWhole = 208 << 10, kOfParts = 164 << 10, kMost = 8;
+  const i32 bytes = spec.in_channels > spec.step || spec.blocks > 4 ? kOfParts : kWhole;
+  return std::clamp(bytes / spec.blocks / fused_stage_bytes(spec), 2, kMost);
+}
+
+}  // namespace
+
+void fit_stages_and_blocks(FusedSpec& spec) {
+  constexpr i32 kRegisters = 1 << 16, kMostBlocks = 5;  // of a multiprocessor
+  if (spec.unit == MmaUnit::Warp) {
+    spec.stages = spec.weights == WeightRoad::Cached ? 1 : choose_stages(spec);
+    spec.blocks = choose_blocks(spec);
+    return;
+  }
+  const i32 registers = round_up(warpgroup_registers(spec), 8);
+  spec.blocks = std::clamp(kRegisters / (fused_threads(spec) * registers), 1, kMostBlocks);
+  spec.stages = choose_warpgroup_stages(spec);
+}
+
+namespace {
+
+/// Whether blocks of this size would leave a large GPU idle, and smaller ones are of use.
+bool are_few(const FusedSpec& spec, i64 rows) {
+  return spec.weights != WeightRoad::Cached && fused_blocks(spec, rows) < kEnoughBlocks;
+}
+
+/// Whether a query has one offset only, as in a transposed convolution whose stride covers its kernel.
+bool has_one_offset(const ConvolutionProblem& problem) {
+  bool covers = problem.kind == ConvolutionKind::Transposed;
+  for (i32 a = 0; a < problem.ndim; ++a) covers = covers && problem.kernel_size[a] <= problem.stride[a];
+  return covers || kernel_volume(problem) == 1;
+}
+
+/// Of 16 bits, with weights from the cache.
+void choose_few_channels(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
+  const bool few_outputs = spec.out_channels <= kFewOutputs;
+  // Neighbours of a coarser row have fewer rows in common.
+  const bool strided = problem.kind == ConvolutionKind::Strided && spec.volume > kFewOffsets;
+  const bool many = rows == 0 || rows >= (strided ? kManyRows / 2 : kManyRows);
+  if (folds_offsets(spec.io, spec.in_channels)) {
+    if (!many && !(few_outputs && rows >= kManyRows / 2)) return;
+    spec.step = 2 * fused_granule(spec.io);
+    if (few_outputs) spec.row_tiles = 4;
+    return;
+  }
+  if (many) {
+    spec.warps = 2;
+    spec.prefetch = 1;
+    if (few_outputs) spec.row_tiles = 4;
+  }
+  if (strided) spec.row_tiles = 1;
+}
+
+bool has_few_inputs(const FusedSpec& spec) {
+  return spec.in_channels * dtype_bytes(spec.io) <= kFewInputBytes;
+}
+
+/// Of 16 bits, where so many blocks share what the cache has: few channels that become many, and those of one
+/// step that a head makes few.
+bool suits_cache(const FusedSpec& spec, i64 rows) {
+  const i64 bytes = i64{2} * spec.volume * spec.in_channels * spec.out_channels;
+  if (dtype_bytes(spec.io) != 2 || folds_offsets(spec.io, spec.in_channels) || bytes > kMostCachedBytes)
+    return false;
+  if (has_few_inputs(spec)) return rows == 0 || !are_few(spec, rows);
+  const bool is_head = spec.volume == 1 && spec.in_channels <= kMostStep && spec.out_channels <= kHeadOutputs;
+  return is_head && (rows == 0 || rows >= kManyRows / 2);
+}
+
+void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
+  FusedSpec& spec = choice.fused;
+  const i32 element = dtype_bytes(spec.io);
+  spec.step = choose_step(spec.io, spec.in_channels, spec.volume);
+  spec.columns = equal_parts(spec.out_channels, kTile, kMostColumns);
+  spec.weights = capability(arch) >= 90 ? WeightRoad::BulkCopy : WeightRoad::AsyncCopy;
+  spec.row_tiles = 2;
+  spec.warps = 4;
+  // Steps of more than 64 bytes are long enough to hide the loads of the next behind the products of one.
+  const bool is_long = spec.step * element > 64;
+  spec.prefetch = is_long ? 1 : 3;
+  if (has_few_inputs(spec) && spec.out_channels <= kMostCachedColumns) {
+    spec.weights = WeightRoad::Cached;
+    spec.prefetch = is_long ? 1 : 2;
+    if (spec.columns > kMostCachedColumns / 2) spec.warps = 2;
+    if (element == 2) choose_few_channels(spec, choice.problem, rows);
+  } else if (suits_cache(spec, rows)) {
+    spec.weights = WeightRoad::Cached;
+    spec.prefetch = 1;
+    if (!has_few_inputs(spec)) spec.warps = 2;
+  } else if (rows != 0 && are_few(spec, rows)) {
+    spec.row_tiles = 1;
+    spec.split = fused_steps(spec) < kFewSteps ? 1 : 2;
+    // Of many channels: more blocks of fewer columns, whose steps take as much of the ring.
+    if (element == 2 && spec.in_channels > kMostStep && spec.columns > kFewColumns &&
+        !has_one_offset(choice.problem) && fused_blocks(spec, rows) < kMultiprocessors) {
+      spec.columns = equal_parts(spec.out_channels, kTile, kFewColumns);
+      spec.step = equal_parts(spec.in_channels, fused_granule(spec.io), 2 * kMostStep);
+    }
+    if (rows < kVeryFewRows && spec.in_channels <= spec.step) spec.warps = 2;
+    choice.reasons.push_back(
+        llvm::formatv("{0} rows are few: smaller blocks, whose warps share the steps", rows).str());
+  }
+  spec.stages = spec.weights == WeightRoad::Cached ? 1 : choose_stages(spec);
+  spec.blocks = choose_blocks(spec);
+}
+
+}  // namespace
+
+bool suits_warpgroups(const FusedSpec& spec, llvm::StringRef arch, FusedMeans means) {
+  return means.warpgroups && arch == "sm_90a" && dtype_bytes(spec.io) == 2 && spec.in_channels >= 64 &&
+         spec.out_channels >= 64;
+}
+
+namespace {
+
+/// Of few offsets a wave that is not full: more blocks, for each is mostly waiting. Where two warpgroups a
+/// block are more than one wave, those of several offsets run three to a multiprocessor; of one offset they
+/// are too short for it.
+void choose_short_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
+  FusedSpec shorter = spec;
+  shorter.warps = 8;
+  if (fused_blocks(shorter, rows) <= kMultiprocessors) {
+    spec = shorter;
+  } else if (fused_blocks(spec, rows) <= kMultiprocessors && !has_one_offset(problem)) {
+    spec.warps = 4;
+    spec.blocks = 3;
+  }
+}
+
+/// Blocks that fill a multiprocessor's registers.
+void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
+  constexpr i32 kWarpgroupColumns = 128;
+  const i32 piece = 2 * fused_granule(spec.io);
+  spec.unit = MmaUnit::Warpgroup;
+  spec.weights = WeightRoad::BulkRefill;
+  spec.step = equal_parts(spec.in_channels, piece, 4 * piece);
+  spec.columns = equal_parts(spec.out_channels, kTile, kWarpgroupColumns);
+  spec.row_tiles = 2;
+  spec.prefetch = 1;
+  spec.early_loads = true;
+  const i32 registers = warpgroup_registers(spec);
+  if (registers <= 96) {
+    spec.blocks = mask_words(spec.volume) == 1 ? 5 : 4;
+    spec.warps = 4;
+  } else if (registers <= 128) {
+    spec.blocks = 2;
+    spec.warps = 8;
+  } else {
+    spec.blocks = 1;
+    spec.warps = 12;
+    if (rows != 0 && spec.volume <= kFewOffsets) choose_short_blocks(spec, problem, rows);
+  }
+  spec.stages = choose_warpgroup_stages(spec);
+  const i64 blocks = fused_blocks(spec, rows);
+  // Of two or three waves of long blocks the last one is filled better by shorter ones.
+  if (spec.warps == 12 && spec.in_channels >= 256 && blocks >= kMultiprocessors * 3 / 2 &&
+      blocks < kMultiprocessors * 3) {
+    FusedSpec shorter = spec;
+    shorter.warps = 8;
+    const auto waves = [&](const FusedSpec& of) {
+      return (fused_blocks(of, rows) + kMultiprocessors - 1) / kMultiprocessors;
+    };
+    if (waves(shorter) * shorter.warps <= waves(spec) * spec.warps) spec = shorter;
+  }
+  // Where a wave and a half would be needed, one of larger blocks that take shorter steps may do. But 512
+  // threads have too few registers for a residual.
+  if (spec.blocks > 1 || spec.residual || spec.volume <= kFewOffsets || blocks <= kMultiprocessors ||
+      blocks >= kMultiprocessors * 3 / 2)
+    return;
+  FusedSpec larger = spec;
+  larger.warps = 16;
+  larger.step = equal_parts(spec.in_channels, piece, 2 * piece);
+  larger.stages = choose_warpgroup_stages(larger);
+  if (fused_blocks(larger, rows) <= kMultiprocessors) spec = larger;
+}
+
+/// Two blocks share rows where there is less than a wave and a half of them, or, where several run on a
+/// multiprocessor, three quarters of one: its last part would leave many idle; and four where two would fill
+/// less than half of one. Each has eight steps and a group of columns to finish at least; of few offsets
+/// four steps, where half as many blocks would be enough of them, and all run at once, two on each
+/// multiprocessor at most.
+void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
+  const i32 groups = fused_column_group(spec, spec.columns / fused_tile(spec) - 1).number + 1;
+  const i64 alone = fused_blocks(spec, rows);
+  const i64 at_once = kMultiprocessors * std::min(spec.blocks, 2);
+  const auto fits = [&](i32 cluster) {
+    const bool is_short =
+        spec.volume <= kFewOffsets && alone * cluster / 2 >= kFewestBlocks && alone * cluster <= at_once;
+    return rows != 0 && cluster <= groups && cluster * (is_short ? 4 : 8) <= fused_steps(spec) &&
+           !has_one_offset(problem);
+  };
+  const i64 wave = kMultiprocessors * std::clamp(spec.blocks, 2, 4);
+  // Where several blocks share registers, these do not hold masks of several words as well, or a residual.
+  const bool has_registers =
+      spec.blocks == 1 || (mask_words(spec.volume) == 1 && !(spec.blocks == 2 && spec.residual));
+  // Of a wave that is nearly full a shortcut's blocks take the rest.
+  const bool has_parts = spec.in_channels > spec.step;
+  const i64 most = !spec.shortcut ? wave * 3 / 4 : has_parts ? kMultiprocessors : kMultiprocessors * 3 / 4;
+  const bool is_full = spec.warps == 16 || spec.blocks == 3;  // as choose_warpgroup_blocks() has it
+  if (is_full || !has_registers || !fits(2) || fused_blocks(spec, rows) >= most) return;
+  spec.cluster = 2;
+  // Who shares rows, and who has a shortcut, wants some more registers; without one the smallest blocks do
+  // without, where two run on each multiprocessor and more of them want the cache.
+  const bool has_enough =
+      spec.blocks == 5 && !spec.shortcut && fused_blocks(spec, rows) >= 2 * kMultiprocessors;
+  if (!has_enough && (spec.blocks == 5 || (spec.blocks == 2 && spec.shortcut))) {
+    --spec.blocks;
+    spec.stages = choose_warpgroup_stages(spec);
+  }
+  if (fits(4) && fused_blocks(spec, rows) < kMultiprocessors / 2) spec.cluster = 4;
+  // Where these leave some idle, smaller ones that still run at once; of the fewest, each waits for its
+  // loads.
+  const i64 blocks = fused_blocks(spec, rows);
+  if (spec.warps == 12 && blocks >= kFewestBlocks && blocks < kMultiprocessors * 4 / 5) {
+    FusedSpec smaller = spec;
+    smaller.warps = 8;
+    if (spec.cluster == 4) smaller.prefetch = 2;
+    if (fused_blocks(smaller, rows) <= kMultiprocessors) spec = smaller;
+  }
+}
+
+/// Whether there is enough to do: smaller blocks take the rest.
+bool choose_warpgroups(FusedChoice& choice, i64 rows) {
+  FusedSpec& spec = choice.fused;
+  choose_warpgroup_blocks(spec, choice.problem, rows);
+  // Of few steps the ring is not worth its filling, where blocks are few as well.
+  if (rows != 0 && fused_steps(spec) < kFewSteps && fused_blocks(spec, rows) < kMultiprocessors / 2)
+    return false;
+  choose_cluster(spec, choice.problem, rows);
+  if (rows != 0 && fused_blocks(spec, rows) < kFewestBlocks) return false;
+  choice.reasons.push_back(
+      llvm::formatv("products by {0} warpgroups a block, {1} blocks of a cluster share rows", spec.warps / 4,
+                    spec.cluster)
+          .str());
+  return true;
+}
+
+/// Whether the launch can compute a block's shortcut, too: it finds each query's own row in the middle of the
+/// kernel.
+bool takes_shortcut(const ConvolutionProblem& problem, llvm::StringRef arch) {
+  bool has_middle = problem.kind == ConvolutionKind::Submanifold;
+  for (const i32 edge : problem.kernel_size) has_middle = has_middle && edge % 2 == 1;
+  return problem.shortcut && has_middle && !arch.empty() &&
+         !folds_offsets(problem.dtype, problem.in_channels);
+}
+
+/// What follows from the problem.
+FusedChoice begin_choice(const ConvolutionProblem& problem, llvm::StringRef arch, FusedMeans means) {
+  FusedChoice choice;
+  choice.problem = problem;
+  FusedSpec& spec = choice.fused;
+  const i32 element = dtype_bytes(problem.dtype);
+  spec.io = problem.dtype;
+  spec.in_channels = problem.in_channels;
+  spec.out_channels = problem.out_channels;
+  spec.volume = static_cast<i32>(kernel_volume(problem));
+  spec.input_bytes = widest_vector(element, problem.in_channels, {problem.input});
+  std::vector<Columns> outputs{problem.output};
+  if (problem.residual) outputs.push_back(problem.residual_input);
+  spec.shortcut = takes_shortcut(problem, arch);
+  if (spec.shortcut) {
+    outputs.push_back(problem.shortcut_output);
+    choice.reasons.emplace_back("the block's shortcut runs in the same launch, by blocks of its own");
+  }
+  spec.output_bytes = widest_vector(element, problem.out_channels, outputs);
+  spec.scale_shift = problem.scale_shift;
+  spec.residual = problem.residual;
+  spec.activation = problem.activation;
+  spec.programmatic = means.programmatic && capability(arch) >= 90;
+  return choice;
+}
+
+}  // namespace
+
+FusedChoice choose_fused(const ConvolutionProblem& problem, llvm::StringRef arch, i64 rows,
+                         FusedMeans means) {
+  FusedChoice choice = begin_choice(problem, arch, means);
+  FusedSpec& spec = choice.fused;
+  FusedChoice by_warpgroups = choice;
+  if (suits_warpgroups(spec, arch, means) && choose_warpgroups(by_warpgroups, rows)) {
+    choice = std::move(by_warpgroups);
+  } else {
+    choose_warps(choice, arch, rows);
+  }
+  choice.reasons.push_back(llvm::formatv("steps of {0} of {1} channels, blocks of {2} of {3} columns",
+                                         spec.step, spec.in_channels, spec.columns, spec.out_channels)
+                               .str());
+  return choice;
+}
+
+std::optional<FusedSpec> by_warpgroups(const ConvolutionProblem& problem, llvm::StringRef arch, i64 rows) {
+  const bool folds = folds_offsets(problem.dtype, problem.in_channels);
+  if (arch != "sm_90a" || dtype_bytes(problem.dtype) != 2 || folds) return std::nullopt;
+  FusedChoice choice = begin_choice(problem, arch, {});
+  (void)choose_warpgroups(choice, rows);  // also where there is little to do
+  return choice.fused;
+}
+
+}  // namespace minuet

@@ -1,0 +1,36 @@
+#include "codegen/choose/ops/convolution_gradient.h"
+
+namespace minuet {
+
+llvm::Error validate(const ConvolutionGradientProblem& problem) {
+  MINUET_TRY(validate(problem.forward));
+  return make_error(
+      StatusCode::Unimplemented,
+      problem.gradient == Gradient::Input
+          ? "the gradient of a convolution's input is not built yet: weights are not transposed; use a "
+            "convolution of the transposed weights over the swapped kernel map"
+          : "the gradient of a convolution's weight is not built yet: no kernel sums over rows; export the "
+            "kernel map and multiply by offset");
+}
+
+// make_op_kind() finds these by their arguments, so no unnamed namespace holds them.
+static llvm::Expected<std::vector<Candidate>> candidates(const ConvolutionGradientProblem& problem,
+                                                         const CandidateOptions&) {
+  return validate(problem);
+}
+
+static const WindowProblem* window(const ConvolutionGradientProblem& problem) { return &problem.forward; }
+
+static OperandShape shape(const ConvolutionGradientProblem& problem) {
+  return {problem.forward.out_channels, problem.forward.in_channels};
+}
+
+static ConvolutionGradientProblem at_columns(const ConvolutionGradientProblem& problem,
+                                             const OperandColumns&) {
+  return problem;
+}
+
+const OpKind ConvolutionGradientProblem::kKind =
+    make_op_kind<ConvolutionGradientProblem>("convolution gradient");
+
+}  // namespace minuet

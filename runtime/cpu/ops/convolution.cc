@@ -1,0 +1,116 @@
+#include "runtime/cpu/ops/convolution.h"
+
+#include "runtime/cpu/ops/convolution_fused.h"
+#include "runtime/cpu/ops/convolution_gmas.h"
+
+namespace minuet {
+
+void finish_row(const CpuConvolution& call, i64 row, float* sum, float* residual) {
+  const ConvolutionProblem& problem = call.problem;
+  const OpRequest& request = call.request;
+  const i64 channels = problem.out_channels;
+  // A ReLU would hide a sum that is minus infinity already.
+  bool finite = problem.activation == Activation::None || call.kernels.all_finite(sum, channels);
+  if (problem.scale_shift) call.kernels.scale_shift(call.weights.scale, call.weights.shift, sum, channels);
+  if (problem.residual) {
+    // TF32 is how operands of a GEMM are rounded; a residual is not one.
+    const DType type = storage_type(problem.dtype);
+    call.kernels.widen(type, row_at(request.residual, row, request.residual_ld, type), residual, channels);
+    call.kernels.add(residual, sum, channels);
+  }
+  if (problem.activation == Activation::ReLU) call.kernels.relu(sum, channels);
+  if (problem.activation == Activation::LeakyReLU) call.kernels.leaky_relu(problem.slope, sum, channels);
+  char* target = static_cast<char*>(request.output) + row * request.output_ld * dtype_bytes(problem.dtype);
+  finite = call.kernels.narrow(problem.dtype, sum, target, channels) && finite;
+  if (!finite) __atomic_store_n(request.overflow, request.overflow_mark, __ATOMIC_RELAXED);
+}
+
+namespace {
+
+llvm::Error check_operands(const ConvolutionProblem& problem, const ConvolutionWeights& weights) {
+  if (problem.input.ld < problem.in_channels || problem.output.ld < problem.out_channels ||
+      (problem.residual && problem.residual_input.ld < problem.out_channels)) {
+    return make_error(StatusCode::InvalidArgument,
+                      "rows of {0} and {1} elements are too short for {2} -> {3} channels", problem.input.ld,
+                      problem.output.ld, problem.in_channels, problem.out_channels);
+  }
+  if (weights.weight == nullptr ||
+      (problem.scale_shift && (weights.scale == nullptr || weights.shift == nullptr))) {
+    return make_error(StatusCode::InvalidArgument, "the convolution's weights are missing");
+  }
+  return llvm::Error::success();
+}
+
+class ConvolutionOp : public CpuOp {
+ public:
+  ConvolutionOp(const ConvolutionProblem& problem, ConvolutionWeights weights)
+      : problem_(problem), weights_(weights) {}
+
+ protected:
+  CpuConvolution ready(const CpuCall& call, const OpRequest& request) const {
+    return {call.pool, call.kernels, problem_, weights_, request, call.scratch, call.scratch_words};
+  }
+
+  const ConvolutionProblem problem_;
+
+ private:
+  const ConvolutionWeights weights_;
+};
+
+/// Weights are addressed by offset here, whatever the order of the groups.
+class GmasOp final : public ConvolutionOp {
+ public:
+  using ConvolutionOp::ConvolutionOp;
+  i64 scratch_words() const override { return convolve_scratch_words(problem_); }
+
+  llvm::Error run(const CpuCall& call, const OpRequest& given) override {
+    const auto& request = static_cast<const GmasRequest&>(given);
+    if (request.transposed && request.groups->direct_offset >= 0) {
+      return make_error(StatusCode::Internal, "a transposed convolution has no offset that reads in place");
+    }
+    const CpuConvolution convolution = ready(call, request);
+    for (std::size_t slice = 0; slice < request.slices->slices.size(); ++slice) {
+      call.timed(&StageTimes::gather, [&] { gather_cpu(convolution, request, slice); });
+      call.timed(&StageTimes::gemm, [&] { gemm_cpu(convolution, request, slice, tasks_); });
+      call.timed(&StageTimes::scatter, [&] { scatter_cpu(convolution, request, slice); });
+    }
+    return llvm::Error::success();
+  }
+
+ private:
+  std::vector<GemmTask> tasks_;
+};
+
+class FusedOp final : public ConvolutionOp {
+ public:
+  using ConvolutionOp::ConvolutionOp;
+  i64 scratch_words() const override { return fused_scratch_words(problem_); }
+
+  llvm::Error run(const CpuCall& call, const OpRequest& given) override {
+    const auto& request = static_cast<const NeighbourRequest&>(given);
+    call.timed(&StageTimes::gemm, [&] { fused_cpu(ready(call, request), request.view.rows); });
+    return llvm::Error::success();
+  }
+};
+
+template <class Op>
+llvm::Expected<std::unique_ptr<CpuOp>> make_op(const ConvolutionProblem& problem,
+                                               llvm::ArrayRef<const void*> parameters) {
+  const ConvolutionWeights weights(parameters);
+  MINUET_TRY(check_operands(problem, weights));
+  return std::make_unique<Op>(problem, weights);
+}
+
+}  // namespace
+
+llvm::Expected<std::unique_ptr<CpuOp>> make_gmas_op(const OpChoice& choice,
+                                                    llvm::ArrayRef<const void*> parameters) {
+  return make_op<GmasOp>(choice.get<GmasChoice>().problem, parameters);
+}
+
+llvm::Expected<std::unique_ptr<CpuOp>> make_fused_op(const OpChoice& choice,
+                                                     llvm::ArrayRef<const void*> parameters) {
+  return make_op<FusedOp>(choice.get<FusedChoice>().problem, parameters);
+}
+
+}  // namespace minuet

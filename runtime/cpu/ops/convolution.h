@@ -1,0 +1,32 @@
+// The convolution on the CPU: what both dataflows have in common, and their ops.
+#pragma once
+
+#include "runtime/cpu/ops.h"
+#include "runtime/engine/ops/convolution.h"
+
+namespace minuet {
+
+/// A convolution that is ready to go. Pointers live during the call only.
+struct CpuConvolution {
+  ThreadPool& pool;
+  const VectorKernels& kernels;
+  const ConvolutionProblem& problem;
+  const ConvolutionWeights& weights;
+  const OpRequest& request;
+  float* scratch;  // [slots][scratch_words]
+  i64 scratch_words;
+};
+
+inline const char* row_at(const void* base, i64 row, i64 ld, DType type) {
+  return static_cast<const char*>(base) + row * ld * dtype_bytes(type);
+}
+
+/// The epilogue of output row `row`, from its sums, and the write. `residual`: room for a row.
+void finish_row(const CpuConvolution& call, i64 row, float* sum, float* residual);
+
+llvm::Expected<std::unique_ptr<CpuOp>> make_gmas_op(const OpChoice& choice,
+                                                    llvm::ArrayRef<const void*> parameters);
+llvm::Expected<std::unique_ptr<CpuOp>> make_fused_op(const OpChoice& choice,
+                                                     llvm::ArrayRef<const void*> parameters);
+
+}  // namespace minuet

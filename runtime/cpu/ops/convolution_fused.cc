@@ -1,0 +1,84 @@
+#include "runtime/cpu/ops/convolution_fused.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace minuet {
+namespace {
+
+constexpr i64 kFusedTaskWords = 96 * 1024;  // of inputs, products and sums: 384 KiB
+
+/// Output rows of a task. Fixed by the problem alone, so that results do not depend on the number of threads.
+i64 task_rows(const ConvolutionProblem& problem) {
+  return std::clamp<i64>(kFusedTaskWords / (problem.in_channels + 2 * problem.out_channels) / 16 * 16, 16,
+                         1024);
+}
+
+/// Where the parts of a task's scratch lie.
+struct TaskScratch {
+  float *inputs, *products, *sums, *residual;
+  i32* targets;  // of the products, among the task's rows
+
+  TaskScratch(const ConvolutionProblem& problem, float* words) {
+    const i64 rows = task_rows(problem);
+    inputs = words;
+    products = inputs + rows * problem.in_channels;
+    sums = products + rows * problem.out_channels;
+    residual = sums + rows * problem.out_channels;
+    targets = reinterpret_cast<i32*>(residual + problem.out_channels);
+  }
+};
+
+/// Widens the inputs of the output rows [first, end) at one offset; returns how many there are. `rows`: of
+/// the offset.
+i64 gather_offset(const CpuConvolution& call, const i32* rows, i64 first, i64 end,
+                  const TaskScratch& scratch) {
+  const OpRequest& request = call.request;
+  const i64 channels = call.problem.in_channels;
+  i64 found = 0;
+  for (i64 r = first; r < end; ++r) {
+    const i64 source = rows ? rows[r] : r;
+    if (source < 0) continue;
+    call.kernels.widen(call.problem.dtype,
+                       row_at(request.input, source, request.input_ld, call.problem.dtype),
+                       scratch.inputs + found * channels, channels);
+    scratch.targets[found++] = static_cast<i32>(r - first);
+  }
+  return found;
+}
+
+}  // namespace
+
+i64 fused_scratch_words(const ConvolutionProblem& problem) {
+  const i64 rows = task_rows(problem);
+  const i64 words = rows * (problem.in_channels + 2 * i64{problem.out_channels} + 1) + problem.out_channels;
+  return (words + 63) / 64 * 64;
+}
+
+void fused_cpu(const CpuConvolution& call, const i32* neighbours) {
+  const i64 in = call.problem.in_channels, out = call.problem.out_channels;
+  const i64 rows = *call.request.output_count, step = task_rows(call.problem);
+  const i64 volume = kernel_volume(call.problem);
+  const float* const weight = static_cast<const float*>(call.weights.weight);
+  call.pool.run((rows + step - 1) / step, [&](i64 task, i32 slot) {
+    const i64 first = task * step, end = std::min(rows, first + step);
+    const TaskScratch scratch(call.problem, call.scratch + slot * call.scratch_words);
+    std::fill_n(scratch.sums, (end - first) * out, 0.0f);
+    for (i64 k = 0; k < volume; ++k) {  // ascending for every row
+      const i64 found =
+          gather_offset(call, neighbours ? neighbours + k * rows : nullptr, first, end, scratch);
+      if (found == 0) continue;
+      call.kernels.gemm(scratch.inputs, in, weight + k * in * out, scratch.products, found, in, out);
+      for (i64 i = 0; i < found; ++i) {
+        call.kernels.add(scratch.products + i * out, scratch.sums + scratch.targets[i] * out, out);
+      }
+    }
+    for (i64 r = first; r < end; ++r) finish_row(call, r, scratch.sums + (r - first) * out, scratch.residual);
+  });
+  const i64 element = dtype_bytes(call.problem.dtype), pitch = call.request.output_ld * element;
+  for (i64 r = rows; r < call.request.output_rows && call.request.pads_output; ++r) {
+    std::memset(static_cast<char*>(call.request.output) + r * pitch, 0, out * element);
+  }
+}
+
+}  // namespace minuet

@@ -1,0 +1,29 @@
+#include "runtime/cuda/ops.h"
+
+#include "runtime/cuda/ops/convolution_fused.h"
+#include "runtime/cuda/ops/convolution_gmas.h"
+
+namespace minuet {
+namespace {
+
+template <class Ops>
+std::unique_ptr<CudaOps> make(Launcher& launcher, const CudaEngineOptions& options) {
+  return std::make_unique<Ops>(launcher, options);
+}
+
+/// One line for each family.
+const CudaFamily kFamilies[] = {
+    {GmasChoice::kKind, make<GmasStep>, warm_up_gmas},
+    {FusedChoice::kKind, make<FusedStep>, nullptr},
+};
+
+}  // namespace
+
+const CudaFamily* find_cuda_family(const OpFamily& family) {
+  for (const CudaFamily& known : kFamilies) {
+    if (&known.family == &family) return &known;
+  }
+  return nullptr;
+}
+
+}  // namespace minuet

@@ -1,0 +1,31 @@
+// The fused dataflow on the GPU: one launch a layer.
+#pragma once
+
+#include <vector>
+
+#include "runtime/cuda/ops.h"
+#include "runtime/engine/ops/convolution.h"
+
+namespace minuet {
+
+class FusedStep final : public CudaOps {
+ public:
+  FusedStep(Launcher& launcher, const CudaEngineOptions&) : launcher_(launcher) {}
+
+  llvm::Expected<i32> add(const OpChoice& choice, llvm::ArrayRef<const void*> parameters) override;
+  /// `request`: a NeighbourRequest.
+  llvm::Error run(i32 op, const OpRequest& request) override;
+
+ private:
+  struct Layer {
+    FusedSpec spec;
+    Kernel<FusedParams> kernel;
+    ConvolutionWeights weights;
+    float slope = 0;  // of its activation
+  };
+
+  Launcher& launcher_;
+  std::vector<Layer> layers_;
+};
+
+}  // namespace minuet

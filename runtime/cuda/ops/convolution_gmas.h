@@ -1,0 +1,101 @@
+// The GMaS step on the GPU (paper 5.2): gather, grouped GEMMs on several streams, scatter.
+//
+// A layer is added once; for each cloud prepare() binds its GEMMs to algorithms and addresses, so that
+// run() only enqueues: no look-up, no lock, no allocation.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/cuda/matmul.h"
+#include "runtime/cuda/ops.h"
+#include "runtime/engine/ops/convolution.h"
+
+namespace minuet {
+
+/// How a layer's weights come in group order, and why.
+struct WeightPlacement {
+  bool pointers = false;  // else a permuted copy, where there is more than one offset
+  std::string reason;
+};
+
+class GmasStep final : public CudaOps {
+ public:
+  GmasStep(Launcher& launcher, const CudaEngineOptions& options) : launcher_(launcher), options_(options) {}
+
+  llvm::Expected<i32> add(const OpChoice& choice, llvm::ArrayRef<const void*> parameters) override;
+  i64 workspace_bytes() const override { return layout(nullptr).total; }
+  llvm::Error set_workspace(void* workspace) override;
+  /// kMatmulWorkspaceBytes a stream.
+  i64 scratch_bytes() const override { return layers_.empty() ? 0 : kStreams * kMatmulWorkspaceBytes; }
+  const WeightPlacement& weight_placement(i32 op) const { return layers_[op].placement; }
+
+  /// `request`: a GmasRequest, as run()'s.
+  llvm::Error prepare(i32 op, const OpRequest& request) override;
+  llvm::Error send_prepared() override;
+  llvm::Error run(i32 op, const OpRequest& request) override;
+
+ private:
+  struct Layer {
+    ConvolutionProblem problem;
+    MatmulShape shape;
+    GatherSpec gather_spec;
+    ScatterSpec scatter_spec;
+    Kernel<GatherParams> gather;
+    Kernel<ScatterParams> scatter;
+    Kernel<PermuteWeightsParams> permute_weights;
+    i32 permute_vector_bytes = 1;
+    ConvolutionWeights weights;
+    WeightPlacement placement;
+    i32 volume = 1;
+    i64 slice_bytes = 0;       // one offset's weights
+    i64 pointer_offset = 0;    // of its pointer arrays: [3][volume], in pointers
+    char* permuted = nullptr;  // [volume] slices, in group order
+    MatmulMemo memo;
+    std::vector<BoundMatmul> matmuls;        // the direct one first, then slice by slice
+    std::vector<std::size_t> slice_matmuls;  // where each slice's end
+    bool prepared = false;
+  };
+  struct Layout {
+    i64 pointers = 0;           // offset of all pointer arrays
+    std::vector<i64> permuted;  // offset of each layer's permuted weights, or -1
+    i64 pointer_count = 0;
+    i64 total = 0;
+  };
+
+  /// Parts at `base`, or, with a null base, only sizes.
+  Layout layout(char* base) const;
+  llvm::Error place_weights(Layer& layer);
+  MatmulProblem problem_of(const Layer& layer, BatchMode mode, i64 first_row, i64 height, i32 batch) const;
+  llvm::Expected<bool> bind(Layer& layer, const MatmulProblem& problem, const void* weight, const void* input,
+                            void* output, BoundMatmul& bound);
+  llvm::Expected<bool> add(Layer& layer, const MatmulProblem& problem, const void* weight, const void* input,
+                           void* output);
+  llvm::Error bind_slices(Layer& layer, const GmasRequest& request);
+  llvm::Error bind_direct(Layer& layer, const GmasRequest& request, BoundMatmul& bound);
+  llvm::Error bind_group(Layer& layer, const GmasRequest& request, const GemmGroup& group);
+  llvm::Error bind_members(Layer& layer, const GmasRequest& request, const GemmGroup& group);
+  llvm::Error permute_weights(const Layer& layer, const GmasRequest& request);
+
+  llvm::Error gather(const Layer& layer, const GmasRequest& request, const GemmSlice& slice);
+  /// matmuls [first, last).
+  llvm::Error multiply(Layer& layer, const GmasRequest& request, std::size_t first, std::size_t last);
+  llvm::Error scatter(const Layer& layer, const GmasRequest& request, std::size_t slice);
+
+  Launcher& launcher_;
+  CudaEngineOptions options_;
+  Matmuls* matmuls_ = nullptr;  // the device's
+  std::vector<Layer> layers_;
+
+  // Pointer arrays of all layers: written by prepare(), sent together.
+  void** host_pointers_ = nullptr;  // pinned
+  void** device_pointers_ = nullptr;
+  i64 pointer_count_ = 0;
+  i64 pinned_count_ = 0;  // what host_pointers_ holds
+  bool pending_ = false;  // written since the last send
+};
+
+/// Loads the GEMMs of a GmasChoice, so that no call looks one up. Thread-safe; again is free.
+llvm::Error warm_up_gmas(CudaDevice& device, const OpChoice& choice);
+
+}  // namespace minuet

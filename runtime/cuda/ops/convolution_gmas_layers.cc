@@ -1,0 +1,99 @@
+// The set-up half of GmasStep: layers, their memory, where their weights go.
+#include "runtime/cuda/ops/convolution_gmas.h"
+#include "runtime/engine/arena.h"
+
+namespace minuet {
+namespace {
+
+constexpr i32 kPointerArrays = 3;  // weights, inputs, outputs
+
+}  // namespace
+
+llvm::Expected<i32> GmasStep::add(const OpChoice& chosen, llvm::ArrayRef<const void*> parameters) {
+  const GmasChoice& choice = chosen.get<GmasChoice>();
+  if (!matmuls_) {
+    MINUET_ASSIGN(matmuls_, launcher_.device().matmuls());
+  }
+  CudaDevice& device = launcher_.device();
+  Layer layer;
+  layer.problem = choice.problem;
+  layer.shape = shape_of(choice);
+  layer.gather_spec = choice.gather;
+  layer.scatter_spec = choice.scatter;
+  MINUET_ASSIGN(layer.gather, device.kernel(choice.gather));
+  MINUET_ASSIGN(layer.scatter, device.kernel(choice.scatter));
+  MINUET_ASSIGN(layer.permute_weights, device.kernel(choice.permute_weights));
+  layer.permute_vector_bytes = choice.permute_weights.vector_bytes;
+  layer.weights = ConvolutionWeights(parameters);
+  layer.volume = static_cast<i32>(kernel_volume(choice.problem));
+  layer.slice_bytes =
+      static_cast<i64>(layer.shape.in_channels) * layer.shape.out_channels * dtype_bytes(layer.shape.io);
+  layer.matmuls.reserve(static_cast<std::size_t>(layer.volume));
+  MINUET_TRY(place_weights(layer));
+  if (layer.placement.pointers) {
+    layer.pointer_offset = pointer_count_;
+    pointer_count_ += i64{kPointerArrays} * layer.volume;
+  }
+  layers_.push_back(std::move(layer));
+  return static_cast<i32>(layers_.size()) - 1;
+}
+
+llvm::Error GmasStep::place_weights(Layer& layer) {
+  WeightPlacement& placement = layer.placement;
+  if (layer.volume == 1) {
+    placement.reason = "one offset: its weights are read in place";
+    return llvm::Error::success();
+  }
+  switch (options_.weights) {
+    case WeightPath::PointerArray:
+      placement = {true, "pointer arrays were asked for"};
+      break;
+    case WeightPath::Permute:
+      placement = {false, "a permuted copy was asked for"};
+      break;
+    case WeightPath::Automatic:
+      MINUET_ASSIGN(placement.pointers,
+                    matmuls_->takes_pointers(layer.shape, launcher_.counters().gemm_lookups));
+      placement.reason = placement.pointers
+                             ? "cuBLASLt has an algorithm for batches by pointers: no weight is copied"
+                             : "cuBLASLt has no algorithm for batches by pointers of this shape: the "
+                               "weights are permuted once a cloud";
+      break;
+  }
+  return llvm::Error::success();
+}
+
+GmasStep::Layout GmasStep::layout(char* base) const {
+  Layout result;
+  ArenaLayout arena;
+  result.pointer_count = pointer_count_;
+  result.pointers = arena.add(pointer_count_ * static_cast<i64>(sizeof(void*)), base);
+  for (const Layer& layer : layers_) {
+    const bool permuted = !layer.placement.pointers && layer.volume > 1;
+    result.permuted.push_back(permuted ? arena.add(layer.volume * layer.slice_bytes, base) : -1);
+  }
+  result.total = arena.bytes();
+  return result;
+}
+
+llvm::Error GmasStep::set_workspace(void* workspace) {
+  char* base = static_cast<char*>(workspace);
+  const Layout parts = layout(base);
+  device_pointers_ = reinterpret_cast<void**>(base + parts.pointers);
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    layers_[i].permuted = parts.permuted[i] < 0 ? nullptr : base + parts.permuted[i];
+    layers_[i].prepared = false;  // what was bound points into the old memory
+  }
+  pending_ = false;
+  if (pointer_count_ <= pinned_count_) return llvm::Error::success();
+  MINUET_ASSIGN(void* pinned, launcher_.allocate_pinned(pointer_count_ * static_cast<i64>(sizeof(void*))));
+  host_pointers_ = static_cast<void**>(pinned);
+  pinned_count_ = pointer_count_;
+  return llvm::Error::success();
+}
+
+llvm::Error warm_up_gmas(CudaDevice& device, const OpChoice& choice) {
+  return device.load_gemms(choice.get<GmasChoice>());
+}
+
+}  // namespace minuet

@@ -1,0 +1,26 @@
+// Rows brought from the caller's order into a set's, and back.
+#pragma once
+
+#include <vector>
+
+#include "runtime/cuda/launcher.h"
+
+namespace minuet {
+
+class PermuteStep {
+ public:
+  explicit PermuteStep(Launcher& launcher) : launcher_(launcher) {}
+  llvm::Expected<i32> add(const PermuteRowsSpec& spec);
+  llvm::Error run(const PermuteRequest& request);
+
+ private:
+  struct Entry {
+    PermuteRowsSpec spec;
+    Kernel<PermuteRowsParams> kernel;
+  };
+
+  Launcher& launcher_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace minuet

@@ -1,0 +1,46 @@
+// What a convolution's dataflows take of an execution.
+#pragma once
+
+#include "codegen/choose/ops/convolution.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/ops/convolution_groups.h"
+
+namespace minuet {
+
+/// The view of a kernel map that gather-GEMM-scatter reads.
+struct GmasTables {
+  i32* source_table = nullptr;  // [volume][sources] buffer row or -1
+  i32* query_table = nullptr;   // [volume][queries] buffer row or -1
+  GroupTables groups;           // device copies of the host's grouping
+};
+
+/// What gather-GEMM-scatter takes beside a map's rows.
+struct GmasRequest : OpRequest {
+  const GmasTables* tables = nullptr;
+  const GroupPlan* groups = nullptr;
+  const GemmSlices* slices = nullptr;  // of groups; the buffers hold the largest
+  void* gather_buffer = nullptr;       // [rows of a slice, in_channels]
+  float* gemm_buffer = nullptr;        // [rows of a slice, out_channels] partial sums
+  float* sums = nullptr;               // [output_rows, out_channels], where needs_sums says so
+};
+
+/// One convolution's parameters on a device, in the order of parameter_images().
+struct ConvolutionWeights {
+  const void* weight = nullptr;  // in the choice's image
+  const float* scale = nullptr;  // [out_channels], or null where the problem has none
+  const float* shift = nullptr;
+  // Of a shortcut that the choice's kernel computes too.
+  const void* shortcut_weight = nullptr;
+  const float* shortcut_scale = nullptr;
+  const float* shortcut_shift = nullptr;
+
+  ConvolutionWeights() = default;
+  explicit ConvolutionWeights(llvm::ArrayRef<const void*> parameters) {
+    const auto at = [&](std::size_t i) { return i < parameters.size() ? parameters[i] : nullptr; };
+    weight = at(0), shortcut_weight = at(3);
+    scale = static_cast<const float*>(at(1)), shift = static_cast<const float*>(at(2));
+    shortcut_scale = static_cast<const float*>(at(4)), shortcut_shift = static_cast<const float*>(at(5));
+  }
+};
+
+}  // namespace minuet

@@ -1,0 +1,122 @@
+// What the candidates of an execution's ops need: the views of maps that they read, and the works of their
+// families.
+#include <algorithm>
+
+#include "runtime/execution/execution.h"
+
+namespace minuet {
+
+/// Reserves memory for every family that may run the layer.
+llvm::Error Execution::bound_layer(i32 number, i64 rows, double neighbours) {
+  for (const Work& work : works_) {
+    const auto is_of = [&](const Candidate& candidate) { return &candidate.choice.kind() == work.family; };
+    if (llvm::any_of(compiled_.candidates[number], is_of)) work.work->bound(number, rows, neighbours);
+  }
+  MapUse use = map_use(number);
+  use.view = {};
+  use.view.geometry.volume = static_cast<i32>(program_.maps[use.map].volume());
+  for (const ViewForm form : {ViewForm::Rows, ViewForm::Masked}) {
+    if (compiled_.has(form, number)) MINUET_TRY(views_->add(use, form));
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Execution::make_works() {
+  // On the CPU rows come as they come, and kernels read no masks.
+  views_.emplace(program_, *engine_, row_order(), may_read(ViewForm::Masked));
+  const OpWorkContext context{program_, compiled_, *loaded_->device,
+                              *engine_, *views_,   options_.scratch_bytes};
+  for (const std::vector<Candidate>& layer : compiled_.candidates) {
+    for (const Candidate& candidate : layer) {
+      const OpFamily& family = candidate.choice.kind();
+      if (llvm::any_of(works_, [&](const Work& work) { return work.family == &family; })) continue;
+      MINUET_ASSIGN(std::unique_ptr<OpWork> work, make_op_work(family, context));
+      works_.push_back({&family, std::move(work)});
+    }
+  }
+  return llvm::Error::success();
+}
+
+i32 Execution::runner_of(i32 layer) const {
+  for (i32 ahead = 1; ahead <= std::min(layer, kMostCovered); ++ahead) {
+    const i32 before = layer - ahead;
+    if (selected_[before] >= 0 && compiled_.candidates[before][selected_[before]].covers >= ahead)
+      return before;
+  }
+  return layer;
+}
+
+OpWork& Execution::work_of(const Candidate& candidate) const {
+  const auto is_of = [&](const Work& work) { return work.family == &candidate.choice.kind(); };
+  return *llvm::find_if(works_, is_of)->work;  // make_works() has made one for every candidate
+}
+
+bool Execution::may_read(ViewForm form) const {
+  bool some = false;
+  for (std::size_t i = 0; i < program_.layers.size(); ++i) some = some || compiled_.has(form, i);
+  return some;
+}
+
+/// In capacity mode only ordered views work: sizes are known on the device alone, so a table of rows as they
+/// come has no column for each row that there could be.
+RowOrder Execution::row_order() const {
+  if (!may_read(ViewForm::Masked)) return RowOrder::AsTheyCome;
+  const bool must_order = has_capacities() && compiled_.order.order == RowOrder::AsTheyCome;
+  return must_order ? OrderChoice().order : compiled_.order.order;
+}
+
+/// Every view that some candidate of some layer reads.
+std::vector<ViewNeed> Execution::view_needs() const {
+  std::vector<ViewNeed> needs;
+  for (std::size_t i = 0; i < program_.layers.size(); ++i) {
+    const ProgramLayer& layer = program_.layers[i];
+    for (const ViewForm form : {ViewForm::Pairs, ViewForm::Rows, ViewForm::Masked}) {
+      if (compiled_.has(form, i)) needs.push_back({layer.map, layer.window().is_transposed(), form});
+    }
+  }
+  return needs;
+}
+
+MapUse Execution::map_use(i32 number) const {
+  const ProgramLayer& layer = program_.layers[number];
+  const MapSpec& spec = program_.maps[layer.map];
+  MapUse use{layer.map, layer.window().is_transposed(), maps_[layer.map], coords_of(spec.fine),
+             coords_of(spec.coarse)};
+  if (!cloud_ && options_.queue) use.keeper = given_[layer.map].get();
+  return use;
+}
+
+/// The caller's map, as far as a candidate reads it in this form.
+llvm::Error Execution::take_map(i32 number, ViewForm form) {
+  if (cloud_) return llvm::Error::success();
+  const ProgramLayer& layer = program_.layers[number];
+  const KernelMap& given = *given_[layer.map];
+  if (form == ViewForm::Pairs || form == ViewForm::Rows) {
+    MINUET_TRY(given.find_pairs());
+    maps_[layer.map] = given.view();
+  } else if (form == ViewForm::Masked && options_.queue) {
+    MINUET_ASSIGN(maps_[layer.map], given.view_of(layer.window().is_transposed()));
+  }
+  return llvm::Error::success();
+}
+
+/// What the layers' candidates read and work with, each of the maps of its own layers.
+llvm::Error Execution::add_work() {
+  for (const Work& work : works_) work.work->begin(most_rows());
+  views_->begin();
+  for (i32 i = 0; i < layer_count(); ++i) {
+    if (is_covered(i)) continue;
+    const ProgramLayer& layer = program_.layers[i];
+    const Candidate& candidate = candidate_of(i);
+    MINUET_TRY(take_map(i, candidate.form));
+    const MapUse use = map_use(i);
+    if (candidate.form == ViewForm::Rows || candidate.form == ViewForm::Masked) {
+      MINUET_TRY(views_->add(use, candidate.form));
+    }
+    const auto counts = [&] { return counts_of(layer.map); };
+    MINUET_TRY(work_of(candidate).add({i, rows_of(layer.output), use, counts}));
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace minuet

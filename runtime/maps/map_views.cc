@@ -1,0 +1,207 @@
+#include "runtime/maps/map_views.h"
+
+#include <algorithm>
+
+namespace minuet {
+namespace {
+
+constexpr bool kDirections[] = {false, true};  // whether transposed
+constexpr ViewForm kForms[] = {ViewForm::Rows, ViewForm::Masked};
+
+/// One offset onto the set itself: each row is its own neighbour, and no view says more.
+bool is_identity(const MapView& map, const Coords& sources, const Coords& queries) {
+  return map.geometry.volume == 1 && sources.count == queries.count;
+}
+
+NeighbourView& neighbours(MapView& map, bool transposed) { return transposed ? map.transposed : map; }
+
+}  // namespace
+
+MapViews::MapViews(const Program& program, Engine& engine, RowOrder order, bool masks)
+    : program_(program),
+      engine_(engine),
+      order_(order),
+      masks_(masks),
+      maps_(program.maps.size()),
+      offsets_(program.maps.size()) {}
+
+void MapViews::begin() {
+  for (Map& map : maps_) map = Map();
+  requests_.clear();
+  forms_.clear();
+}
+
+/// visitor(map, side, transposed, form) for every side that some op reads.
+template <class Visitor>
+void MapViews::visit_sides(const Visitor& visitor) {
+  for (std::size_t map = 0; map < maps_.size(); ++map) {
+    for (const bool transposed : kDirections) {
+      for (const ViewForm form : kForms) {
+        Side& side = side_of(static_cast<i32>(map), transposed, form);
+        if (side.used) visitor(static_cast<i32>(map), side, transposed, form);
+      }
+    }
+  }
+}
+
+llvm::Error MapViews::add(const MapUse& use, ViewForm form) {
+  Side& side = side_of(use.map, use.transposed, form);
+  if (side.used || is_identity(use.view, use.sources, use.queries)) return llvm::Error::success();
+  side.used = true;
+  side.view = use.view;
+  side.has_masks = use.view.masks != nullptr;
+  side.sources = use.sources;
+  side.queries = use.queries;
+  if (is_ordered(form)) find_offsets(use.map);
+  if (!use.keeper) {
+    ask_for(use.map, side, use.transposed, form);
+    return llvm::Error::success();
+  }
+  side.shared = use.keeper->find_view(use.transposed, form);
+  if (!side.shared) {
+    side.shared = std::make_shared<SharedView>();
+    side.shared->transposed = use.transposed;
+    side.shared->form = form;
+    MINUET_ASSIGN(side.shared->memory, allocate_parts(use.keeper->queue()->memory(), [&](Placement& parts) {
+                    place_view(parts, side, use.transposed, form);
+                    place_view_workspace(parts, side, use.transposed, form);
+                  }));
+    side.shared->view = neighbours(side.view, use.transposed);
+    use.keeper->keep_view(side.shared);
+  }
+  neighbours(side.view, use.transposed) = side.shared->view;
+  if (!side.shared->is_made) ask_for(use.map, side, use.transposed, form);
+  return llvm::Error::success();
+}
+
+void MapViews::ask_for(i32 map, Side& side, bool transposed, ViewForm form) {
+  side.unmade = true;
+  ViewRequest request;
+  request.map = &side.view;
+  request.sources = side.sources;
+  request.queries = side.queries;
+  request.transposed = transposed;
+  request.has_masks = !transposed && side.has_masks;
+  if (is_ordered(form)) request.offsets = &offsets_[map];
+  requests_.push_back(request);
+  forms_.push_back(form);
+}
+
+void MapViews::find_offsets(i32 map) {
+  if (offsets_[map].ranked > 0) return;
+  const MapSpec& spec = program_.maps[map];
+  offsets_[map] = order_offsets(make_geometry(program_.ndim, spec.kernel_size, spec.dilation, {}));
+}
+
+void MapViews::place_view(Placement& parts, Side& side, bool transposed, ViewForm form) const {
+  NeighbourView& view = neighbours(side.view, transposed);
+  const i64 volume = side.view.geometry.volume, words = mask_words(side.view.geometry.volume);
+  const i64 queries = (transposed ? side.sources : side.queries).capacity;
+  if (!is_ordered(form)) {
+    place_rows(parts, side, transposed);
+    if (transposed && has_plain_masks(form)) view.masks = parts.take<u32>(words * queries);
+    return;
+  }
+  view.order = parts.take<i32>(queries);
+  view.ordered_rows = parts.take<i32>(volume * queries);
+  view.ordered_masks = parts.take<u32>(words * queries);
+  view.block_orders = parts.take<i32>(block_order_begin(queries, kBlockHeightCount));
+}
+
+void MapViews::place_view_workspace(Placement& parts, Side& side, bool transposed, ViewForm form) const {
+  if (!is_ordered(form)) return;
+  NeighbourView& view = neighbours(side.view, transposed);
+  const i64 words = mask_words(side.view.geometry.volume);
+  const i64 queries = (transposed ? side.sources : side.queries).capacity;
+  place_rows(parts, side, transposed);
+  if (transposed || !side.has_masks) view.masks = parts.take<u32>(words * queries);
+  view.block_masks = parts.take<u32>(words * blocks_of_height(queries, kLeastBlockHeight));
+}
+
+/// A transposed table. Rows that an index tells have none; but where the table takes no memory of its own
+/// there is room for it, so that a cloud like this one of too many cells fits too.
+void MapViews::place_rows(Placement& parts, Side& side, bool transposed) {
+  const bool is_table = side.view.rows || !side.view.index.layout;
+  if (!transposed || (!is_table && side.shared)) return;
+  i32* const rows = parts.take<i32>(side.view.geometry.volume * side.sources.capacity);
+  if (is_table) side.view.transposed.rows = rows;
+}
+
+/// Places the execution's own views; shared ones have memory of their own.
+void MapViews::place_unmade(Placement& parts, PlaceView place) {
+  visit_sides([&](i32, Side& side, bool transposed, ViewForm form) {
+    if (side.unmade && !side.shared) (this->*place)(parts, side, transposed, form);
+  });
+}
+
+void MapViews::place_views(Placement& parts) { place_unmade(parts, &MapViews::place_view); }
+
+void MapViews::place_workspace(Placement& parts) {
+  place_unmade(parts, &MapViews::place_view_workspace);
+  workspace_ = parts.take<char>(engine_.view_workspace_bytes(requests_));
+  i64 most_offsets = 0;
+  bool has_masks = false;
+  visit_sides([&](i32, Side& side, bool, ViewForm form) {
+    most_offsets = std::max<i64>(most_offsets, side.view.geometry.volume);
+    has_masks = has_masks || has_plain_masks(form);
+  });
+  mask_counts_ = has_masks ? parts.take<i32>(most_offsets) : nullptr;
+}
+
+llvm::Error MapViews::make_views() {
+  if (requests_.empty()) return llvm::Error::success();
+  MINUET_TRY(engine_.make_views(requests_, workspace_));
+  MINUET_TRY(make_plain_masks());
+  note_made();
+  return llvm::Error::success();
+}
+
+/// A cloud's maps have the masks of their coarser sides; transposed views without an order get theirs here.
+llvm::Error MapViews::make_plain_masks() {
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    const ViewRequest& request = requests_[i];
+    if (!request.transposed || !has_plain_masks(forms_[i])) continue;
+    const i32 volume = request.map->geometry.volume;
+    MINUET_TRY(engine_.fill_words(mask_counts_, 0, volume));
+    MINUET_TRY(engine_.make_masks(request.askers(), volume, request.view(), mask_counts_));
+  }
+  return llvm::Error::success();
+}
+
+void MapViews::note_made() {
+  visit_sides([&](i32, Side& side, bool, ViewForm) {
+    if (side.unmade && side.shared) side.shared->is_made = true;
+    side.unmade = false;
+  });
+  requests_.clear();
+  forms_.clear();
+}
+
+llvm::Error MapViews::make_views(llvm::ArrayRef<MapViews*> views, Queue& queue) {
+  std::vector<ViewRequest> requests;
+  for (MapViews* const own : views) {
+    for (const ViewRequest& request : own->requests_) {
+      // Executions of one map ask for one view.
+      const auto is_same = [&](const ViewRequest& other) {
+        return other.view().order == request.view().order && other.view().rows == request.view().rows;
+      };
+      if (llvm::none_of(requests, is_same)) requests.push_back(request);
+    }
+  }
+  if (requests.empty()) return llvm::Error::success();
+  Engine& engine = views.front()->engine_;
+  MINUET_ASSIGN(const auto workspace, queue.scratch(engine.view_workspace_bytes(requests)));
+  MINUET_TRY(engine.make_views(requests, workspace->data()));
+  for (MapViews* const own : views) own->note_made();
+  return llvm::Error::success();
+}
+
+NeighbourView MapViews::view(i32 map, bool transposed, ViewForm form) const {
+  const Side& side = maps_[map].sides[transposed][form == ViewForm::Masked];
+  if (!side.used) return {};
+  NeighbourView view = transposed ? side.view.transposed : side.view;
+  if (order_ == RowOrder::ByMask) view.block_orders = nullptr;
+  return view;
+}
+
+}  // namespace minuet
