@@ -142,6 +142,11 @@ SpecField spec_field(const char* name, MmaUnit value) {
   return enumerator(name, "MmaUnit", value == MmaUnit::Warpgroup ? "Warpgroup" : "Warp");
 }
 
+SpecField spec_field(const char* name, Reduction value) {
+  static constexpr const char* kNames[] = {"Max", "Average", "Sum"};
+  return enumerator(name, "Reduction", kNames[static_cast<int>(value)]);
+}
+
 SpecField spec_field(const char* name, bool value) {
   return {name, value ? "true" : "false", short_name(name) + (value ? "1" : "0")};
 }

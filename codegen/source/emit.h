@@ -14,6 +14,7 @@
 #include "kernels_templates/shared/fused_kernels.h"
 #include "kernels_templates/shared/gmas_kernels.h"
 #include "kernels_templates/shared/map_kernels.h"
+#include "kernels_templates/shared/pool_kernels.h"
 #include "kernels_templates/shared/view_kernels.h"
 #include "llvm/ADT/StringRef.h"
 
@@ -92,6 +93,7 @@ SpecField spec_field(const char* name, ScanInput value);
 SpecField spec_field(const char* name, IndexStep value);
 SpecField spec_field(const char* name, WeightRoad value);
 SpecField spec_field(const char* name, MmaUnit value);
+SpecField spec_field(const char* name, Reduction value);
 SpecField spec_field(const char* name, bool value);
 SpecField spec_field(const char* name, i32 value);
 

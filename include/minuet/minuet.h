@@ -423,11 +423,15 @@ typedef struct minuet_pooling_options {
   int32_t stride[MINUET_MAX_DIM];
   int32_t dilation[MINUET_MAX_DIM];
   minuet_reduction reduction;
+  int32_t submanifold; /* 1: the outputs are the input's set; stride 1 */
+  int32_t transposed;  /* 1: the kernel map leads from the coarser set to the finer */
 } minuet_pooling_options;
 #define MINUET_POOLING_OPTIONS_INIT \
-  { sizeof(minuet_pooling_options), 0, 3, 0, 0, {0}, {0}, {0}, 0 }
+  { sizeof(minuet_pooling_options), 0, 3, 0, 0, {0}, {0}, {0}, 0, 0, 0 }
 
-/* A plan of one pooling, whose coordinate sets and kernel map are the caller's. UNIMPLEMENTED so far. */
+/* A plan of one pooling, whose coordinate sets and kernel map are the caller's. Sums are fp32, offset by
+ * offset in ascending order. An average is over the inputs that are there. An output with no input is 0, and
+ * NaN propagates. */
 MINUET_API minuet_status minuet_plan_create_pooling(minuet_context* context,
                                                     const minuet_pooling_options* options,
                                                     minuet_plan** plan);
@@ -769,7 +773,8 @@ MINUET_API minuet_status minuet_execution_query_counters(minuet_execution* execu
 MINUET_API minuet_status minuet_execution_reset_counters(minuet_execution* execution);
 
 /* Timed stages of the last prepare and the last run since profiling was turned on, milliseconds; it adds
- * events between stages. A layer of the fused dataflow is of the stage gemm. */
+ * events between stages. A layer of the fused dataflow is of the stage gemm, a pooling of the stage gather.
+ */
 typedef struct minuet_stage_times {
   size_t struct_size;
   double sort, map, gather, gemm, scatter, other;
@@ -797,7 +802,7 @@ typedef struct minuet_layer_info {
   int32_t in_channels, out_channels, transposed;
   int64_t pairs, padded_rows; /* useful rows of the GEMMs; rows added by padding */
   int32_t gemm_groups;        /* GEMMs, one for each group of offsets */
-  minuet_dataflow dataflow;   /* that was chosen; MINUET_DATAFLOW_AUTO before prepare */
+  minuet_dataflow dataflow;   /* that was chosen; MINUET_DATAFLOW_AUTO before prepare, and of other ops */
   const char* kernel; /* fused, on a GPU: with its Spec; of a shortcut in the launch before, that; else "" */
   double gather, gemm, scatter; /* milliseconds, of what minuet_execution_query_stages told last; else 0 */
 } minuet_layer_info;

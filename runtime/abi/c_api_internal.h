@@ -105,7 +105,7 @@ MINUET_ENDS_WITH(minuet_precompile_result, seconds);
 MINUET_ENDS_WITH(minuet_coordinates_options, queue);
 MINUET_ENDS_WITH(minuet_kernel_map_options, reserved);
 MINUET_ENDS_WITH(minuet_convolution_options, shift_count);
-MINUET_ENDS_WITH(minuet_pooling_options, reduction);
+MINUET_ENDS_WITH(minuet_pooling_options, transposed);
 MINUET_ENDS_WITH(minuet_network_options, allow_non_finite_parameters);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): the size of a pointer is meant
 MINUET_ENDS_WITH(minuet_execution_options, reserved);

@@ -161,7 +161,7 @@ llvm::Expected<PoolingProblem> read_problem(const minuet_pooling_options& given)
                       given.reduction, static_cast<int>(MINUET_REDUCE_SUM));
   }
   problem.reduction = static_cast<Reduction>(given.reduction);
-  MINUET_ASSIGN(problem.kind, read_kind(0, 0, problem));
+  MINUET_ASSIGN(problem.kind, read_kind(given.submanifold, given.transposed, problem));
   return problem;
 }
 

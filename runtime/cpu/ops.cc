@@ -1,6 +1,8 @@
 #include "runtime/cpu/ops.h"
 
+#include "codegen/choose/ops/pooling.h"
 #include "runtime/cpu/ops/convolution.h"
+#include "runtime/cpu/ops/pooling.h"
 
 namespace minuet {
 namespace {
@@ -14,6 +16,7 @@ struct CpuFamily {
 const CpuFamily kFamilies[] = {
     {GmasChoice::kKind, make_gmas_op},
     {FusedChoice::kKind, make_fused_op},
+    {PoolChoice::kKind, make_pooling_op},
 };
 
 }  // namespace

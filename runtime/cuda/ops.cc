@@ -1,7 +1,10 @@
 #include "runtime/cuda/ops.h"
 
+#include "codegen/choose/ops/pooling.h"
+
 #include "runtime/cuda/ops/convolution_fused.h"
 #include "runtime/cuda/ops/convolution_gmas.h"
+#include "runtime/cuda/ops/pooling.h"
 
 namespace minuet {
 namespace {
@@ -15,6 +18,7 @@ std::unique_ptr<CudaOps> make(Launcher& launcher, const CudaEngineOptions& optio
 const CudaFamily kFamilies[] = {
     {GmasChoice::kKind, make<GmasStep>, warm_up_gmas},
     {FusedChoice::kKind, make<FusedStep>, nullptr},
+    {PoolChoice::kKind, make_pooling, nullptr},
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "runtime/execution/op_work.h"
 
 #include "codegen/choose/ops/convolution.h"
+#include "codegen/choose/ops/pooling.h"
 #include "runtime/execution/ops/convolution.h"
 
 namespace minuet {
@@ -34,6 +35,7 @@ struct WorkOfFamily {
 const WorkOfFamily kFamilies[] = {
     {GmasChoice::kKind, make_gmas_work},
     {FusedChoice::kKind, make_view_work},
+    {PoolChoice::kKind, make_view_work},
 };
 
 }  // namespace

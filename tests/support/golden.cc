@@ -1,8 +1,10 @@
 #include "tests/support/golden.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <set>
 
 #include "llvm/Support/JSON.h"
 #include "tests/support/contents.h"
@@ -95,38 +97,34 @@ oracle::Axes GoldenFile::axes(const std::string& key) const {
   return axes;
 }
 
-const std::vector<std::string>& golden_layers() {
-  static const std::vector<std::string> names{"average_pool_k3s2",
-                                              "down_k113_s112",
-                                              "down_k2s2",
-                                              "down_k2s2_hole",
-                                              "down_k3s2",
-                                              "down_k3s3_d2",
-                                              "generative_k2s2",
-                                              "generative_k3s2",
-                                              "given_outputs",
-                                              "max_pool_k2s2",
-                                              "sub_1d",
-                                              "sub_2d",
-                                              "sub_4d",
-                                              "sub_batch_hole",
-                                              "sub_depthwise",
-                                              "sub_dilated",
-                                              "sub_dilated_axis",
-                                              "sub_even_k2",
-                                              "sub_even_k4",
-                                              "sub_grouped",
-                                              "sub_k1",
-                                              "sub_k3",
-                                              "sub_k313",
-                                              "sub_k5",
-                                              "sub_one_point",
-                                              "sub_ts4",
-                                              "sum_pool_k3",
-                                              "up_k2s2",
-                                              "up_k3_s122",
-                                              "up_k3s2"};
+std::vector<std::string> golden_layers() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(shared_folder() + "/golden")) {
+    const std::string name = entry.path().stem().string();
+    if (entry.path().extension() == ".safetensors" && name.rfind("network_", 0) != 0) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
   return names;
+}
+
+std::string why_not_built(const GoldenFile& file) {
+  const auto value = [&](const char* key) {
+    const auto found = file.metadata.find(key);
+    return found == file.metadata.end() ? std::string() : found->second;
+  };
+  static const std::set<std::string> kinds{"convolution", "transposed",   "generative_transposed",
+                                           "max_pool",    "average_pool", "sum_pool",
+                                           "inverse"};
+  const std::string kind = value("kind"), rule = value("output_rule"), kernel = value("kernel");
+  if (!kinds.count(kind) || (!rule.empty() && rule != "reached") || (!kernel.empty() && kernel != "custom")) {
+    ADD_FAILURE() << file.path << ": no test knows the kind '" << kind << "', output rule '" << rule
+                  << "', kernel '" << kernel << "'";
+    return "unknown";
+  }
+  if (rule == "reached") return "outputs by the rule of a dense convolution";
+  if (kernel == "custom") return "kernels of any offsets";
+  if (value("groups") != "1") return "groups";
+  return "";
 }
 
 }  // namespace minuet

@@ -34,9 +34,12 @@ struct GoldenFile {
 /// Fails the test, with the reason, where the file cannot be read.
 GoldenFile read_golden(const std::string& name);
 
-/// Names of the single-layer problems that there are, without ".safetensors"; fixed, so that a test
-/// has the same cases with and without the folder.
-const std::vector<std::string>& golden_layers();
+/// Names of all single-layer problems in the folder, without ".safetensors", in ascending order.
+std::vector<std::string> golden_layers();
+
+/// Which of the kinds that Minuet does not have yet the problem is of, by its metadata; empty where it has
+/// the kind. Fails the test for metadata that are not known here.
+std::string why_not_built(const GoldenFile& file);
 
 #define MINUET_SKIP_WITHOUT_GOLDEN()                                                    \
   if (!::minuet::have_golden())                                                         \

@@ -318,6 +318,8 @@ void make_networks(const Files& file) {
   file("kernel.json", network(R"({"op": "block", "name": "a", "width": 0, "kernel_size": 0})"));
   file("axes.json", network(R"({"op": "block", "name": "a", "width": 0, "kernel_size": [3, 3]})"));
   file("pool.json", network(R"({"op": "max_pool", "name": "a", "kernel_size": 2, "stride": 2})"));
+  file("generative.json",
+       network(R"({"op": "generative_up", "name": "a", "width": 0, "kernel_size": 2, "stride": 2})"));
   file("deep.json", std::string(100, '[') + std::string(100, ']'));
   file("array.json", "[]");
   file("blank.jsonl", "\n\n");

@@ -36,7 +36,7 @@ READ_AHEAD = (("gmock/gmock.h", "gtest/gtest.h", AHEAD), ("gtest/gtest.h", AHEAD
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
 # Device code: compiled by NVRTC, and by the tests' shim with what the shim puts in front.
 DEVICE_ONLY = ("kernels_templates/core/", "kernels_templates/map/", "kernels_templates/gmas/",
-               "kernels_templates/fused/",
+               "kernels_templates/fused/", "kernels_templates/pool/",
                "tests/kernels_templates/device/", "tests/support/software_cuda/twins/kernels_templates/")
 
 

@@ -1,25 +1,51 @@
 #include "codegen/choose/ops/pooling.h"
 
+#include <utility>
+
+#include "codegen/choose/choice.h"
+
 namespace minuet {
 
 llvm::Error validate(const PoolingProblem& problem) {
-  MINUET_TRY(check_window(problem, problem.channels, problem.channels));
-  return make_error(StatusCode::Unimplemented,
-                    "pooling is not built yet: no kernel reduces without weights; use a strided convolution");
+  return check_window(problem, problem.channels, problem.channels);
 }
 
-// make_op_kind() finds these by their arguments, so no unnamed namespace holds them.
+PoolChoice choose_pool(const PoolingProblem& problem) {
+  PoolChoice choice{problem, {}};
+  choice.pool.io = storage_type(problem.dtype);  // nothing is multiplied, so nothing is rounded to tf32
+  choice.pool.channels = problem.channels;
+  choice.pool.reduction = problem.reduction;
+  choice.pool.vector_bytes =
+      widest_vector(dtype_bytes(choice.pool.io), problem.channels, {problem.input, problem.output});
+  return choice;
+}
+
+void add_sources(SourceList& list, const PoolChoice& choice) { list.add(choice.pool); }
+
+// make_op_kind() and make_op_family() find these by their arguments, so no unnamed namespace holds them.
 static llvm::Expected<std::vector<Candidate>> candidates(const PoolingProblem& problem,
-                                                         const CandidateOptions&) {
-  return validate(problem);
+                                                         const CandidateOptions& options) {
+  const PoolChoice choice = choose_pool(problem);
+  std::string kernel = options.arch.empty() ? "" : display_name(choice.pool);
+  Candidate candidate{choice, {"one pass over the rows that the map leads to each output"}};
+  candidate.kernel = std::move(kernel);
+  candidate.form = ViewForm::Rows;
+  return std::vector<Candidate>{std::move(candidate)};
 }
 
 static const WindowProblem* window(const PoolingProblem& problem) { return &problem; }
 
 static OperandShape shape(const PoolingProblem& problem) { return {problem.channels, problem.channels}; }
 
-static PoolingProblem at_columns(const PoolingProblem& problem, const OperandColumns&) { return problem; }
+static PoolingProblem at_columns(PoolingProblem problem, const OperandColumns& columns) {
+  problem.input = columns.input;
+  problem.output = columns.output;
+  return problem;
+}
 
+static bool is_same(const PoolChoice& a, const PoolChoice& b) { return a.pool == b.pool; }
+
+const OpFamily PoolChoice::kKind = make_op_family<PoolChoice>("pooling");
 const OpKind PoolingProblem::kKind = make_op_kind<PoolingProblem>("pooling");
 
 }  // namespace minuet

@@ -6,16 +6,23 @@
 
 namespace minuet {
 
-/// What a pooling makes, per channel, of the inputs that its kernel map leads to one output.
-enum class Reduction : i32 { Max, Average, Sum };
-
 struct PoolingProblem : WindowProblem {
   static const OpKind kKind;
 
   i32 channels = 0;
   Reduction reduction = Reduction::Max;
+  Columns input, output;
 };
 
+struct PoolChoice {
+  static const OpFamily kKind;
+
+  PoolingProblem problem;
+  PoolSpec pool;
+};
+PoolChoice choose_pool(const PoolingProblem& problem);
+
 llvm::Error validate(const PoolingProblem& problem);
+void add_sources(SourceList& list, const PoolChoice& choice);
 
 }  // namespace minuet

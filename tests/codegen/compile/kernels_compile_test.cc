@@ -159,6 +159,17 @@ std::vector<PermuteWeightsSpec> variants(const PermuteWeightsSpec&) {
   return {{.vector_bytes = 2}, {.vector_bytes = 4}, {.vector_bytes = 8}};
 }
 
+std::vector<PoolSpec> variants(const PoolSpec&) {
+  std::vector<PoolSpec> specs;
+  for (const DType io : {DType::F32, DType::F16, DType::BF16}) {
+    for (const Reduction reduction : {Reduction::Max, Reduction::Average, Reduction::Sum}) {
+      specs.push_back({.io = io, .channels = 96, .vector_bytes = 16, .reduction = reduction});
+      specs.push_back({.io = io, .channels = 3, .vector_bytes = dtype_bytes(io), .reduction = reduction});
+    }
+  }
+  return specs;
+}
+
 /// What is chosen for layers of few and of many channels and rows.
 std::vector<FusedSpec> variants(const FusedSpec&) {
   std::vector<FusedSpec> specs;

@@ -271,7 +271,9 @@ void Structs::pooling_options() {
   given.reduction = 7;  // refused
   check_options<minuet_pooling_options>(given, MINUET_POOLING_OPTIONS_INIT, [&](const auto* options) {
     minuet_plan* made = nullptr;
-    return minuet_plan_create_pooling(cpu_->context(), options, &made);
+    const minuet_status status = minuet_plan_create_pooling(cpu_->context(), options, &made);
+    minuet_plan_destroy(made);
+    return status;
   });
 }
 

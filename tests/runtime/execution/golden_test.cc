@@ -6,6 +6,7 @@
 #include "tests/support/abi.h"
 #include "tests/support/compare.h"
 #include "tests/support/network_abi.h"
+#include "tests/support/pooling_abi.h"
 #include "tests/support/rounding.h"
 
 namespace minuet::abi {
@@ -45,13 +46,14 @@ class GoldenTest : public DeviceTest {
     data.in_coordinates = file.integers.at("in_coordinates");
     data.out_coordinates = file.integers.at("out_coordinates");
     data.features = file.floats.at("in_features");
-    data.weight = file.floats.at("weight");
+    if (file.floats.count("weight")) data.weight = file.floats.at("weight");  // a pooling has none
     data.rows.resize(data.out_rows());
     std::iota(data.rows.begin(), data.rows.end(), 0);
     return data;
   }
 
   void check_layer(const std::string& name);
+  void check_pooling(const GoldenFile& file);
   void check_network(const std::string& name);
 };
 
@@ -68,33 +70,42 @@ bool is_pooling(const GoldenFile& file) {
   const std::string& kind = file.metadata.at("kind");
   return kind == "max_pool" || kind == "average_pool" || kind == "sum_pool";
 }
-int groups_of(const GoldenFile& file) { return std::stoi(file.metadata.at("groups")); }
+minuet_pooling_options pooling_options(const GoldenFile& file, const ConvolutionCase& test) {
+  const std::string& kind = file.metadata.at("kind");
+  minuet_pooling_options options = MINUET_POOLING_OPTIONS_INIT;
+  options.ndim = test.ndim;
+  options.dtype = abi_dtype(test.dtype);
+  options.channels = test.in_channels;
+  options.reduction = kind == "max_pool"       ? MINUET_REDUCE_MAX
+                      : kind == "average_pool" ? MINUET_REDUCE_AVERAGE
+                                               : MINUET_REDUCE_SUM;
+  std::copy_n(test.kernel_size.begin(), test.ndim, options.kernel_size);
+  std::copy_n(test.stride.begin(), test.ndim, options.stride);
+  std::copy_n(test.dilation.begin(), test.ndim, options.dilation);
+  return options;
+}
+
+void GoldenTest::check_pooling(const GoldenFile& file) {
+  const ConvolutionCase test = case_of(file);
+  ConvolutionData data = data_of(file, test);
+  const minuet_pooling_options options = pooling_options(file, test);
+  const Pooling pooling(machine(), options);
+  ASSERT_EQ(pooling.status(), MINUET_OK) << last_error();
+  const Map map = make_map(machine(), test, data);
+  EXPECT_EQ(map.pairs, golden_pairs(file));
+  const std::vector<float> output = decode(dtype(), pooling.run(map, data.features, data.out_rows()));
+  EXPECT_TRUE(is_close(output, file.doubles.at("out_features"), test.out_channels, error_bound(dtype())));
+}
 
 void GoldenTest::check_layer(const std::string& name) {
   SCOPED_TRACE(name);
   const GoldenFile file = read_golden(name);
   ASSERT_FALSE(HasFatalFailure() || file.metadata.empty());
-  if (is_pooling(file)) {
-    const std::string& kind = file.metadata.at("kind");
-    minuet_pooling_options options = MINUET_POOLING_OPTIONS_INIT;
-    options.channels = static_cast<int>(file.shapes.at("in_features")[1]);
-    options.reduction = kind == "max_pool"       ? MINUET_REDUCE_MAX
-                        : kind == "average_pool" ? MINUET_REDUCE_AVERAGE
-                                                 : MINUET_REDUCE_SUM;
-    minuet_plan* pooling = nullptr;
-    EXPECT_EQ(minuet_plan_create_pooling(machine().context(), &options, &pooling), MINUET_UNIMPLEMENTED);
-    EXPECT_NE(last_error().find("pooling"), std::string::npos) << last_error();
-    return;
-  }
+  if (!why_not_built(file).empty()) return;
+  if (is_pooling(file)) return check_pooling(file);
   const ConvolutionCase test = case_of(file);
   const ConvolutionData data = data_of(file, test);
-  const int groups = groups_of(file);
-  Convolution convolution(machine(), test, data, groups);
-  if (groups > 1) {
-    EXPECT_EQ(convolution.status(), MINUET_UNIMPLEMENTED);
-    EXPECT_NE(last_error().find("group"), std::string::npos) << last_error();
-    return;
-  }
+  Convolution convolution(machine(), test, data);
   ASSERT_EQ(convolution.status(), MINUET_OK) << last_error();
   const Map map = make_map(machine(), test, data);
   EXPECT_EQ(map.pairs, golden_pairs(file));
@@ -114,10 +125,26 @@ TEST_P(GoldenTest, Layers) {
   std::vector<ConvolutionCase> cases;
   for (const std::string& name : names) {
     const GoldenFile file = read_golden(name);
-    if (!is_pooling(file) && groups_of(file) == 1) cases.push_back(case_of(file));
+    if (!is_pooling(file) && why_not_built(file).empty()) cases.push_back(case_of(file));
   }
   compile_ahead(machine(), cases);
   for (const std::string& name : names) check_layer(name);
+}
+
+/// How many problems are of kinds that are not built yet. This test is skipped until there is none, and says
+/// so in the summary of a check.
+TEST(Golden, AllKindsAreBuilt) {
+  MINUET_SKIP_WITHOUT_GOLDEN();
+  std::map<std::string, int> missing;
+  for (const std::string& name : golden_layers()) {
+    const GoldenFile file = read_golden(name);
+    if (const std::string why = why_not_built(file); !why.empty()) ++missing[why];
+    if (file.doubles.count("in_gradient")) ++missing["gradients (their forward results are compared)"];
+  }
+  std::string text;
+  for (const auto& [why, count] : missing)
+    text += (text.empty() ? "" : ", ") + std::to_string(count) + " of " + why;
+  if (!text.empty()) GTEST_SKIP() << "golden problems of kinds that are not built yet: " << text;
 }
 
 void GoldenTest::check_network(const std::string& name) {

@@ -1,0 +1,89 @@
+// Pooling: out[q] = max, average or sum over k of in[rows[k][q]].
+//
+// One thread owns one vector of one output row: no atomics, one write. It reads a few offsets' rows together,
+// so that their loads overlap, and combines them in ascending k, so that every device gives the same bits.
+#pragma once
+
+#include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/vector.h"
+#include "kernels_templates/shared/pool_kernels.h"
+
+namespace minuet {
+
+template <PoolSpec S>
+struct PoolShape {
+  static constexpr i32 kElement = dtype_bytes(S.io);
+  static constexpr i32 kElements = S.vector_bytes / kElement;              // of one vector
+  static constexpr i32 kVectors = S.channels * kElement / S.vector_bytes;  // of one row
+  static constexpr i32 kAtOnce = 8;                                        // offsets
+  static_assert(S.vector_bytes % kElement == 0, "a vector has whole elements");
+  static_assert(S.channels * kElement % S.vector_bytes == 0, "vector_bytes must divide a row");
+};
+
+/// `value` joined to what came before. NaN stays: a comparison with it is false, so it is looked for.
+template <Reduction R>
+MINUET_HD float combine(float before, float value) {
+  if constexpr (R != Reduction::Max) return before + value;
+  return value > before || value != value ? value : before;
+}
+
+/// Joins the inputs of vector v of output row `row` into `values`; returns how many there are.
+template <PoolSpec S>
+MINUET_HD i32 pool_offsets(const PoolParams& p, i64 count, i64 row, i32 v, float* values) {
+  using Shape = PoolShape<S>;
+  i32 found = 0;
+  for (i32 k = 0; k < p.volume; k += Shape::kAtOnce) {
+    i32 sources[Shape::kAtOnce];
+    Vector<S.vector_bytes> data[Shape::kAtOnce];
+    MINUET_UNROLL
+    for (i32 u = 0; u < Shape::kAtOnce; ++u) {
+      const bool present = k + u < p.volume;
+      sources[u] = p.rows != nullptr ? load_row_if(present, p.rows + (k + u) * count + row)
+                   : present         ? static_cast<i32>(row)
+                                     : -1;
+    }
+    MINUET_UNROLL
+    for (i32 u = 0; u < Shape::kAtOnce; ++u) {
+      const i64 byte = sources[u] * p.input_ld * Shape::kElement + v * S.vector_bytes;
+      data[u] = load_vector_if<S.vector_bytes>(sources[u] >= 0, p.input, byte);
+    }
+    MINUET_UNROLL
+    for (i32 u = 0; u < Shape::kAtOnce; ++u) {
+      if (sources[u] < 0) continue;
+      float inputs[Shape::kElements];
+      to_floats<S.io>(data[u], inputs);
+      MINUET_UNROLL
+      for (i32 e = 0; e < Shape::kElements; ++e) {
+        values[e] = found == 0 ? inputs[e] : combine<S.reduction>(values[e], inputs[e]);
+      }
+      ++found;
+    }
+  }
+  return found;
+}
+
+template <PoolSpec S>
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void pool(MINUET_PARAMS(PoolParams) p) {
+  using Shape = PoolShape<S>;
+  const i64 count = *p.output_count;
+  const i64 items = (p.pads_output != 0 ? p.output_rows : count) * Shape::kVectors;
+  for (i64 item = grid_thread(S.threads); item < items; item += grid_threads(S.threads)) {
+    const i64 row = item / Shape::kVectors;
+    const i32 v = static_cast<i32>(item % Shape::kVectors);
+    float values[Shape::kElements] = {};
+    const i32 found = row < count ? pool_offsets<S>(p, count, row, v, values) : 0;
+    bool finite = true;
+    MINUET_UNROLL
+    for (i32 e = 0; e < Shape::kElements; ++e) {
+      if constexpr (S.reduction == Reduction::Average) {
+        if (found > 1) values[e] /= static_cast<float>(found);
+      }
+      finite = finite && !overflows(S.io, bits_of(values[e]));
+    }
+    store_vector(p.output, row * p.output_ld * Shape::kElement + v * S.vector_bytes,
+                 from_floats<S.io, S.vector_bytes>(values));
+    if (!finite) *p.overflow = p.overflow_mark;
+  }
+}
+
+}  // namespace minuet

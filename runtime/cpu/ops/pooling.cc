@@ -1,0 +1,82 @@
+#include "runtime/cpu/ops/pooling.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "codegen/choose/ops/pooling.h"
+
+namespace minuet {
+namespace {
+
+constexpr i64 kRowsPerTask = 256;
+
+class PoolingOp final : public CpuOp {
+ public:
+  explicit PoolingOp(const PoolChoice& choice) : spec_(choice.pool), volume_(kernel_volume(choice.problem)) {}
+
+  /// One input row, and the output row.
+  i64 scratch_words() const override { return (2 * i64{spec_.channels} + 63) / 64 * 64; }
+
+  llvm::Error run(const CpuCall& call, const OpRequest& given) override {
+    const auto& request = static_cast<const NeighbourRequest&>(given);
+    call.timed(&StageTimes::gather, [&] {
+      const i64 rows = *request.output_count;
+      call.pool.run((rows + kRowsPerTask - 1) / kRowsPerTask, [&](i64 task, i32 slot) {
+        float* const scratch = call.scratch + slot * call.scratch_words;
+        for (i64 r = task * kRowsPerTask; r < std::min(rows, (task + 1) * kRowsPerTask); ++r) {
+          pool_row(call, request, rows, r, scratch);
+        }
+      });
+      const i64 element = dtype_bytes(spec_.io), pitch = request.output_ld * element;
+      for (i64 r = rows; r < request.output_rows && request.pads_output; ++r) {
+        std::memset(static_cast<char*>(request.output) + r * pitch, 0, spec_.channels * element);
+      }
+    });
+    return llvm::Error::success();
+  }
+
+ private:
+  void join(float* values, const float* inputs) const {
+    for (i32 c = 0; c < spec_.channels; ++c) {
+      if (spec_.reduction != Reduction::Max) {
+        values[c] += inputs[c];
+      } else if (inputs[c] > values[c] || inputs[c] != inputs[c]) {  // NaN stays
+        values[c] = inputs[c];
+      }
+    }
+  }
+
+  /// `rows`: of the output, and so the stride of the view's table. Offsets in ascending order, as on the GPU.
+  void pool_row(const CpuCall& call, const NeighbourRequest& request, i64 rows, i64 row,
+                float* scratch) const {
+    const i64 element = dtype_bytes(spec_.io);
+    float *const inputs = scratch, *const values = scratch + spec_.channels;
+    std::fill_n(values, spec_.channels, 0.0f);
+    i64 found = 0;
+    for (i64 k = 0; k < volume_; ++k) {
+      const i64 source = request.view.rows ? request.view.rows[k * rows + row] : row;
+      if (source < 0) continue;
+      const char* const from = static_cast<const char*>(request.input) + source * request.input_ld * element;
+      call.kernels.widen(spec_.io, from, found == 0 ? values : inputs, spec_.channels);
+      if (found > 0) join(values, inputs);
+      ++found;
+    }
+    if (spec_.reduction == Reduction::Average && found > 1) {
+      for (i32 c = 0; c < spec_.channels; ++c) values[c] /= static_cast<float>(found);
+    }
+    char* const target = static_cast<char*>(request.output) + row * request.output_ld * element;
+    const bool finite = call.kernels.narrow(spec_.io, values, target, spec_.channels);
+    if (!finite) __atomic_store_n(request.overflow, request.overflow_mark, __ATOMIC_RELAXED);
+  }
+
+  const PoolSpec spec_;
+  const i64 volume_;
+};
+
+}  // namespace
+
+llvm::Expected<std::unique_ptr<CpuOp>> make_pooling_op(const OpChoice& choice, llvm::ArrayRef<const void*>) {
+  return std::make_unique<PoolingOp>(choice.get<PoolChoice>());
+}
+
+}  // namespace minuet

@@ -1,0 +1,12 @@
+// Pooling on the CPU.
+#pragma once
+
+#include "runtime/cpu/ops.h"
+
+namespace minuet {
+
+/// The op of a PoolChoice.
+llvm::Expected<std::unique_ptr<CpuOp>> make_pooling_op(const OpChoice& choice,
+                                                       llvm::ArrayRef<const void*> parameters);
+
+}  // namespace minuet

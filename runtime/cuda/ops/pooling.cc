@@ -1,0 +1,59 @@
+#include "runtime/cuda/ops/pooling.h"
+
+#include <vector>
+
+#include "codegen/choose/ops/pooling.h"
+
+namespace minuet {
+namespace {
+
+class Pooling final : public CudaOps {
+ public:
+  explicit Pooling(Launcher& launcher) : launcher_(launcher) {}
+
+  llvm::Expected<i32> add(const OpChoice& choice, llvm::ArrayRef<const void*>) override {
+    const PoolChoice& pool = choice.get<PoolChoice>();
+    MINUET_ASSIGN(const Kernel<PoolParams> kernel, launcher_.device().kernel(pool.pool));
+    layers_.push_back({pool.pool, static_cast<i32>(kernel_volume(pool.problem)), kernel});
+    return static_cast<i32>(layers_.size()) - 1;
+  }
+
+  llvm::Error run(i32 op, const OpRequest& given) override {
+    const auto& request = static_cast<const NeighbourRequest&>(given);
+    MINUET_TRY(launcher_.mark(Stage::Gather));
+    if (request.output_rows <= 0) return llvm::Error::success();
+    const Layer& layer = layers_[op];
+    PoolParams params = {};
+    params.input = request.input;
+    params.input_ld = request.input_ld;
+    params.rows = request.view.rows;
+    params.output_count = request.output_count;
+    params.output_rows = request.output_rows;
+    params.volume = layer.volume;
+    params.pads_output = request.pads_output ? 1 : 0;
+    params.output = request.output;
+    params.output_ld = request.output_ld;
+    params.overflow = request.overflow;
+    params.overflow_mark = request.overflow_mark;
+    const i64 vectors = layer.spec.channels * dtype_bytes(layer.spec.io) / layer.spec.vector_bytes;
+    return launcher_.launch_stride(layer.kernel, request.output_rows * vectors, params);
+  }
+
+ private:
+  struct Layer {
+    PoolSpec spec;
+    i32 volume = 1;
+    Kernel<PoolParams> kernel;
+  };
+
+  Launcher& launcher_;
+  std::vector<Layer> layers_;
+};
+
+}  // namespace
+
+std::unique_ptr<CudaOps> make_pooling(Launcher& launcher, const CudaEngineOptions&) {
+  return std::make_unique<Pooling>(launcher);
+}
+
+}  // namespace minuet

@@ -1,0 +1,97 @@
+// Pooling in the shim, against plain loops.
+#include <gtest/gtest.h>
+
+#include "tests/kernels_templates/features.h"
+// The kernel comes after features.h, which defines the shim's names that it uses.
+#include "kernels_templates/pool/pool.h"
+
+namespace minuet {
+namespace {
+
+template <DType T, i32 Channels, i32 VectorBytes, Reduction R>
+void expect_pooled(i64 count, i64 output_rows, i32 volume, int variant) {
+  constexpr PoolSpec kSpec{
+      .io = T, .channels = Channels, .vector_bytes = VectorBytes, .reduction = R, .threads = 64};
+  Random random(900 + static_cast<u64>(count) + static_cast<u64>(volume));
+  const i64 input_rows = count + 7;
+  Matrix<T> input(input_rows, Channels, Channels + 16), output(output_rows + 1, Channels, Channels + 32);
+  input.fill(random, input_rows);
+  std::vector<i32> rows(static_cast<std::size_t>(volume * count));
+  for (i32& row : rows) {
+    row = random.below(3) == 0 ? -1 : static_cast<i32>(random.below(static_cast<u64>(input_rows)));
+  }
+  for (i32 k = 0; k < volume && count > 1; ++k)
+    rows[static_cast<std::size_t>(k * count + 1)] = -1;  // an output alone
+  const i32 device_count = static_cast<i32>(count);
+  u32 overflow = 0;
+  PoolParams params = {};
+  params.input = input.elements();
+  params.input_ld = input.ld();
+  params.rows = rows.data();
+  params.output_count = &device_count;
+  params.output_rows = output_rows;
+  params.volume = volume;
+  params.pads_output = output_rows > count ? 1 : 0;
+  params.output = output.elements();
+  params.output_ld = output.ld();
+  params.overflow = &overflow;
+  params.overflow_mark = 5;
+  shim::launch(&pool<kSpec>, params, shim::small_grid(variant, kSpec.threads));
+  EXPECT_EQ(overflow, 0u);
+  for (i64 row = 0; row < output_rows; ++row) {
+    for (i64 c = 0; c < Channels; ++c) {
+      double expected = 0;
+      i64 found = 0;
+      for (i32 k = 0; k < volume && row < count; ++k) {
+        const i32 source = rows[static_cast<std::size_t>(k * count + row)];
+        if (source < 0) continue;
+        const double value = input.at(source, c);
+        expected = found++ == 0 ? value : R == Reduction::Max ? std::max(expected, value) : expected + value;
+      }
+      if (R == Reduction::Average && found > 0) expected /= static_cast<double>(found);
+      ASSERT_NEAR(output.at(row, c), expected, 4e-3 * std::max(1.0, std::abs(expected) + found))
+          << row << " " << c;
+    }
+    ASSERT_TRUE(output.is_poison(row, Channels)) << "past the row";
+  }
+  ASSERT_TRUE(output.is_poison(output_rows, 0)) << "past the last row";
+}
+
+template <Reduction R>
+void expect_all(int variant) {
+  expect_pooled<DType::F32, 4, 16, R>(100, 100, 27, variant);
+  expect_pooled<DType::F32, 3, 4, R>(50, 64, 8, variant);
+  expect_pooled<DType::F16, 16, 16, R>(33, 33, 1, variant);
+  expect_pooled<DType::F16, 5, 2, R>(1, 9, 125, variant);
+  expect_pooled<DType::F16, 8, 8, R>(0, 4, 8, variant);
+}
+
+TEST(Pool, EveryReduction) {
+  for (int variant = 0; variant < shim::kGridVariants; ++variant) {
+    expect_all<Reduction::Max>(variant);
+    expect_all<Reduction::Average>(variant);
+    expect_all<Reduction::Sum>(variant);
+  }
+}
+
+/// fp16 holds no 70,000, and NaN passes through a maximum from any offset.
+TEST(Pool, WhatIsNotFiniteIsMarked) {
+  constexpr PoolSpec kSum{
+      .io = DType::F16, .channels = 1, .vector_bytes = 2, .reduction = Reduction::Sum, .threads = 64};
+  constexpr PoolSpec kMax{
+      .io = DType::F16, .channels = 1, .vector_bytes = 2, .reduction = Reduction::Max, .threads = 64};
+  for (const i32 nan_at : {-1, 0, 1}) {
+    Matrix<DType::F16> input(2, 1, 8), output(1, 1, 8);
+    for (i32 i = 0; i < 2; ++i) input.set(i, 0, i == nan_at ? std::nanf("") : 40000.0f);
+    const i32 rows[] = {0, 1}, count = 1;
+    u32 overflow = 0;
+    PoolParams params = {input.elements(),  input.ld(),  rows,      &count, 1, 2, 0,
+                         output.elements(), output.ld(), &overflow, 7};
+    shim::launch(nan_at < 0 ? &pool<kSum> : &pool<kMax>, params, shim::small_grid(0, 64));
+    EXPECT_EQ(overflow, 7u) << nan_at;
+    EXPECT_EQ(std::isnan(output.at(0, 0)), nan_at >= 0);
+  }
+}
+
+}  // namespace
+}  // namespace minuet

@@ -1,0 +1,34 @@
+#include "tests/support/pooling_abi.h"
+
+#include "tests/support/rounding.h"
+
+namespace minuet::abi {
+
+Pooling::Pooling(Machine& machine, const minuet_pooling_options& options)
+    : machine_(machine), options_(options) {
+  minuet_plan* made = nullptr;
+  status_ = minuet_plan_create_pooling(machine.context(), &options, &made);
+  plan_.reset(made);
+  if (status_ != MINUET_OK) return;
+  check(minuet_plan_compile(made, machine.arch().c_str(), nullptr, nullptr));
+  check(minuet_plan_load(made, machine.device()));
+}
+
+std::vector<char> Pooling::run(const Map& map, const std::vector<float>& features, int64_t out_rows) const {
+  minuet_execution* made = nullptr;
+  check(minuet_execution_create(plan_.get(), machine_.device(), nullptr, &made));
+  const Execution execution(made, {minuet_execution_destroy});
+  DType dtype = DType::F32;
+  for (const DType known : all_dtypes()) {
+    if (abi_dtype(known) == options_.dtype) dtype = known;
+  }
+  const auto in_rows = static_cast<int64_t>(features.size()) / options_.channels;
+  const Buffer input(machine_, encode(dtype, features));
+  const Buffer output(machine_, out_rows * options_.channels * dtype_bytes(dtype));
+  check(prepare_map(execution.get(), map.map.get()));
+  check(run_tensors(execution.get(), {tensor(input, in_rows, options_.channels, dtype)},
+                    tensor(output, out_rows, options_.channels, dtype)));
+  return output.read<char>();
+}
+
+}  // namespace minuet::abi

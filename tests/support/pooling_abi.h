@@ -1,0 +1,26 @@
+// Poolings through the C ABI.
+#pragma once
+
+#include <vector>
+
+#include "tests/support/abi.h"
+
+namespace minuet::abi {
+
+/// A pooling, compiled and loaded.
+class Pooling {
+ public:
+  Pooling(Machine& machine, const minuet_pooling_options& options);
+  /// What create answered; the object is of no use where it is not MINUET_OK.
+  minuet_status status() const { return status_; }
+  /// The output as stored, [out_rows, channels]; buffers are poisoned first.
+  std::vector<char> run(const Map& map, const std::vector<float>& features, int64_t out_rows) const;
+
+ private:
+  Machine& machine_;
+  minuet_pooling_options options_;
+  minuet_status status_ = MINUET_OK;
+  Plan plan_{nullptr, {minuet_plan_destroy}};
+};
+
+}  // namespace minuet::abi
