@@ -10,7 +10,7 @@ namespace minuet {
 
 /// Holds a value of any type T that has a `static const Kind kKind`, and passes it on through code that knows
 /// no T. What such code needs to know of every T stands in `Kind`. The value never changes, and copies share
-/// it. It is never empty.
+/// it. Only one that was moved from is empty.
 template <class Kind>
 class AnyOf {
  public:

@@ -1,5 +1,6 @@
 // Ways to run an op, each as data: its kernels, the reasons for them, and what the rooms above need to know
-// of them to run it without knowing what it computes. Pure; made once an architecture, before any cloud.
+// of them to run it without knowing what it computes. These functions are pure. They are called once for each
+// architecture, before there is any cloud.
 #pragma once
 
 #include <limits>
@@ -67,7 +68,7 @@ inline bool is_same(const OpChoice& a, const OpChoice& b) {
 /// Every kernel of a choice, for compiling ahead.
 inline void add_sources(SourceList& list, const OpChoice& choice) { choice.kind().add_sources(list, choice); }
 
-/// What candidates are chosen by, beside the problem.
+/// Candidates are chosen by these and by the problem.
 struct CandidateOptions {
   llvm::StringRef arch;  // "" for the CPU
   const TuningSnapshot* tuning =
@@ -85,8 +86,8 @@ bool is_alike(const Candidate& a, const Candidate& b);
 /// Whether select() asks for the density.
 bool needs_density(const std::vector<Candidate>& candidates);
 
-/// The first that serves so many rows, at so many pairs an output row. Where nobody knows how many pairs
-/// there will be, no density is given, and rows alone decide.
+/// Returns the first candidate that serves this number of output rows and this density (pairs for each output
+/// row). Without a density the rows alone decide: that is for callers who do not know the pairs yet.
 const Candidate& select(const std::vector<Candidate>& candidates, i64 output_rows,
                         std::optional<double> density);
 

@@ -35,6 +35,11 @@ llvm::Error check_window(const WindowProblem& problem, i32 in_channels, i32 out_
     return make_error(StatusCode::InvalidArgument,
                       "the kernel has more than the {0} offsets that are supported", kMostOffsets);
   }
+  if (problem.kind == ConvolutionKind::Generative) {
+    return make_error(StatusCode::Unimplemented,
+                      "a generative transposed op is not built yet: coordinate sets are made from points "
+                      "or by downsampling, not by spreading; use a transposed op onto given outputs");
+  }
   return llvm::Error::success();
 }
 

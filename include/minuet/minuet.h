@@ -714,8 +714,8 @@ MINUET_API minuet_status minuet_execution_read_cloud(minuet_execution* execution
 MINUET_API minuet_status minuet_execution_suggest_capacities(minuet_execution* execution, double factor,
                                                              int64_t* level_capacity, int32_t level_count);
 
-/* For a single convolution: takes `count` kernel maps, as many as minuet_plan_info.maps says, and enqueues
- * what makes the views of them that the dataflow reads; allocates where the arena is too small. Waits for
+/* For a plan of one op: takes `count` kernel maps, as many as minuet_plan_info.maps says, and enqueues
+ * what makes the views of them that the op's kernels read; allocates where the arena is too small. Waits for
  * nothing but, where an earlier prepare_maps of this execution is still under way on the device, for that;
  * without a queue, where the arena grows, for the stream; and for the pairs of a map where it is the first to
  * ask (minuet_kernel_map_query_pairs). After a failure no map is prepared. The execution keeps the maps alive
@@ -803,7 +803,9 @@ typedef struct minuet_layer_info {
   int64_t pairs, padded_rows; /* useful rows of the GEMMs; rows added by padding */
   int32_t gemm_groups;        /* GEMMs, one for each group of offsets */
   minuet_dataflow dataflow;   /* that was chosen; MINUET_DATAFLOW_AUTO before prepare, and of other ops */
-  const char* kernel; /* fused, on a GPU: with its Spec; of a shortcut in the launch before, that; else "" */
+  /* The one kernel that runs the layer on a GPU, with its Spec, or "" where several do. For a shortcut that
+   * the kernel of the layer before it computes, that kernel. */
+  const char* kernel;
   double gather, gemm, scatter; /* milliseconds, of what minuet_execution_query_stages told last; else 0 */
 } minuet_layer_info;
 MINUET_API minuet_status minuet_execution_query_level(minuet_execution* execution, int32_t level,

@@ -133,14 +133,34 @@ llvm::Error CudaDevice::load(const std::vector<std::shared_ptr<const Binary>>& b
   return modules_.load(binaries, reload);
 }
 
-bool CudaDevice::needs_warm_up(const OpChoice& choice) const {
-  const CudaFamily* const family = find_cuda_family(choice.kind());
-  return family != nullptr && family->warm_up != nullptr;
+namespace {
+
+/// Null where a candidate asks no library for anything.
+const CudaFamily* find_warm_up(const Candidate& candidate) {
+  const CudaFamily* const family = find_cuda_family(candidate.choice.kind());
+  return family != nullptr && family->warm_up != nullptr ? family : nullptr;
 }
 
-llvm::Error CudaDevice::warm_up(const OpChoice& choice) {
-  return needs_warm_up(choice) ? find_cuda_family(choice.kind())->warm_up(*this, choice)
-                               : llvm::Error::success();
+}  // namespace
+
+bool CudaDevice::needs_warm_up(llvm::ArrayRef<Candidate> candidates) const {
+  return llvm::any_of(candidates, find_warm_up);
+}
+
+llvm::Error CudaDevice::warm_up(llvm::ArrayRef<Candidate> candidates) {
+  // Most candidates of a tuned layer differ in nothing that a library knows.
+  std::vector<const Candidate*> done;
+  for (const Candidate& candidate : candidates) {
+    const CudaFamily* const family = find_warm_up(candidate);
+    const auto is_alike = [&](const Candidate* other) {
+      return &other->choice.kind() == &candidate.choice.kind() &&
+             family->is_same_warm_up(other->choice, candidate.choice);
+    };
+    if (family == nullptr || llvm::any_of(done, is_alike)) continue;
+    MINUET_TRY(family->warm_up(*this, candidate.choice));
+    done.push_back(&candidate);
+  }
+  return llvm::Error::success();
 }
 
 llvm::Error CudaDevice::load_gemms(const GmasChoice& choice) {

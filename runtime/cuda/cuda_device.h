@@ -39,8 +39,8 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   llvm::Error download(void* host, const void* source, i64 bytes) override;
   llvm::Error synchronize(void* stream) override;
   llvm::Error load(const std::vector<std::shared_ptr<const Binary>>& binaries, const Reload& reload) override;
-  bool needs_warm_up(const OpChoice& choice) const override;
-  llvm::Error warm_up(const OpChoice& choice) override;
+  bool needs_warm_up(llvm::ArrayRef<Candidate> candidates) const override;
+  llvm::Error warm_up(llvm::ArrayRef<Candidate> candidates) override;
   /// Loads the GEMMs of a convolution by gather-GEMM-scatter. Thread-safe; again is free.
   llvm::Error load_gemms(const GmasChoice& choice);
   llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice,

@@ -16,9 +16,9 @@ std::unique_ptr<CudaOps> make(Launcher& launcher, const CudaEngineOptions& optio
 
 /// One line for each family.
 const CudaFamily kFamilies[] = {
-    {GmasChoice::kKind, make<GmasStep>, warm_up_gmas},
-    {FusedChoice::kKind, make<FusedStep>, nullptr},
-    {PoolChoice::kKind, make_pooling, nullptr},
+    {GmasChoice::kKind, make<GmasStep>, warm_up_gmas, is_same_warm_up},
+    {FusedChoice::kKind, make<FusedStep>, nullptr, nullptr},
+    {PoolChoice::kKind, make_pooling, nullptr, nullptr},
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ class CudaOps {
   /// Device memory that the family keeps, once all ops are added.
   virtual i64 workspace_bytes() const { return 0; }
   virtual llvm::Error set_workspace(void*) { return llvm::Error::success(); }
-  /// Device memory that a prepare or a run works in, which is anybody's between two calls.
+  /// Device memory that a prepare or a run works in. Others may use it between two calls.
   virtual i64 scratch_bytes() const { return 0; }
   virtual llvm::Error prepare(i32, const OpRequest&) { return llvm::Error::success(); }
   /// Sends what the prepares of all ops wrote.
@@ -32,6 +32,8 @@ struct CudaFamily {
   std::unique_ptr<CudaOps> (*make)(Launcher& launcher, const CudaEngineOptions& options);
   /// Makes ready what an op of the choice asks a library for; null where it asks for nothing.
   llvm::Error (*warm_up)(CudaDevice& device, const OpChoice& choice);
+  /// Whether two choices for one problem ask for the same.
+  bool (*is_same_warm_up)(const OpChoice& a, const OpChoice& b);
 };
 
 /// Null where the device does not know the family.

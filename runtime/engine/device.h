@@ -51,11 +51,11 @@ class Device : public MemorySource {
   /// called with no lock held, at most once a binary; where its answer is refused too, that is the error.
   virtual llvm::Error load(const std::vector<std::shared_ptr<const Binary>>& binaries,
                            const Reload& reload) = 0;
-  /// Whether warm_up() has something to do for the choice.
-  virtual bool needs_warm_up(const OpChoice&) const { return false; }
-  /// Makes ready what the choice's op asks a library for, whatever the cloud (again is free), so that nothing
-  /// is looked up or loaded later, inside a call. Thread-safe.
-  virtual llvm::Error warm_up(const OpChoice&) { return llvm::Error::success(); }
+  /// Whether warm_up() has something to do for the candidates of an op.
+  virtual bool needs_warm_up(llvm::ArrayRef<Candidate>) const { return false; }
+  /// Makes ready what an op asks a library for, by whichever candidate it runs and whatever the cloud, so
+  /// that nothing is looked up or loaded later, inside a call. Again is free. Thread-safe.
+  virtual llvm::Error warm_up(llvm::ArrayRef<Candidate>) { return llvm::Error::success(); }
   /// `share`: of the queue that all the engine's calls come through; null for an engine on its own.
   virtual llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice,
                                                                 std::shared_ptr<EngineShare> share = {}) = 0;

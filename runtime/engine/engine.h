@@ -220,6 +220,13 @@ struct NeighbourRequest : OpRequest {
   NeighbourView view;
 };
 
+/// Internal where the view has no table of rows, and the kernel more than the offset by which a row is its
+/// own neighbour.
+inline llvm::Error check_rows(const NeighbourRequest& request, i64 volume) {
+  if (request.view.rows != nullptr || volume == 1) return llvm::Error::success();
+  return make_error(StatusCode::Internal, "the view of {0} offsets has no rows", volume);
+}
+
 /// What an execution did since reset_counters.
 struct EngineCounters {
   i64 kernels = 0, copies = 0, fills = 0, matmuls = 0;

@@ -23,6 +23,7 @@ Execution::Execution(std::shared_ptr<const LoadedPlan> loaded, const ExecutionOp
              options.workspace, options.workspace_bytes),
       levels_(program_.levels.size()),
       maps_(program_.maps.size()),
+      runners_(program_.layers.size()),
       storages_(program_.storages.size()),
       tops_(program_.storages.size()),
       places_(program_.storages.size()) {}
@@ -140,8 +141,8 @@ llvm::Error Execution::check_takes(bool maps) const {
                              "this is the execution of a network, which builds its kernel maps itself: use "
                              "prepare")
                 : make_error(StatusCode::FailedPrecondition,
-                             "this is the execution of a single convolution, whose kernel map is the "
-                             "caller's: use prepare_maps");
+                             "this is the execution of a single op, whose kernel map is the caller's: use "
+                             "prepare_maps");
   }
   return llvm::Error::success();
 }
@@ -254,6 +255,7 @@ llvm::Error Execution::select_candidates() {
     const Candidate& selected = select(candidates, likely_rows(layer.output), density);
     selected_[i] = static_cast<i32>(&selected - candidates.data());
   }
+  find_runners();
   return llvm::Error::success();
 }
 
@@ -377,7 +379,7 @@ llvm::Error Execution::run_layers(llvm::ArrayRef<Tensor> inputs, const Tensor& o
 llvm::Error Execution::output_coordinates(i32* coordinates, void* stream) {
   if (!cloud_) {
     return make_error(StatusCode::FailedPrecondition,
-                      "the coordinate sets of a single convolution are the caller's: export them");
+                      "the coordinate sets of a single op are the caller's: export them");
   }
   MINUET_TRY(check_prepared());
   MINUET_TRY(check_coordinates(coordinates, output_rows()));

@@ -156,7 +156,8 @@ class Execution {
   /// Whether the candidate of a layer before it computes it too.
   bool is_covered(i32 layer) const { return runner_of(layer) != layer; }
   /// The layer whose candidate computes this one: itself, or one before it.
-  i32 runner_of(i32 layer) const;
+  i32 runner_of(i32 layer) const { return runners_[layer]; }
+  void find_runners();
   const Candidate& candidate_of(i32 layer) const {
     const i32 runs = runner_of(layer);
     return compiled_.candidates[runs][selected_[runs]];
@@ -227,6 +228,7 @@ class Execution {
   std::vector<Level> levels_;
   std::vector<MapView> maps_;
   std::vector<i32> selected_;  // candidate, by layer; -1 before the first prepare, and of who has none
+  std::vector<i32> runners_;   // by layer: the one whose candidate computes it
   std::vector<char*> storages_;
   std::vector<i64> tops_;             // of storages, where each ends
   std::vector<Place> places_;         // by storage

@@ -1,7 +1,5 @@
 // What the candidates of an execution's ops need: the views of maps that they read, and the works of their
 // families.
-#include <algorithm>
-
 #include "runtime/execution/execution.h"
 
 namespace minuet {
@@ -37,13 +35,12 @@ llvm::Error Execution::make_works() {
   return llvm::Error::success();
 }
 
-i32 Execution::runner_of(i32 layer) const {
-  for (i32 ahead = 1; ahead <= std::min(layer, kMostCovered); ++ahead) {
-    const i32 before = layer - ahead;
-    if (selected_[before] >= 0 && compiled_.candidates[before][selected_[before]].covers >= ahead)
-      return before;
+/// An op that is covered runs nowhere, so its own candidate covers none.
+void Execution::find_runners() {
+  for (i32 i = 0; i < layer_count();) {
+    const i32 runner = i, covers = compiled_.candidates[i][selected_[i]].covers;
+    while (i <= runner + covers) runners_[i++] = runner;
   }
-  return layer;
 }
 
 OpWork& Execution::work_of(const Candidate& candidate) const {
@@ -57,8 +54,9 @@ bool Execution::may_read(ViewForm form) const {
   return some;
 }
 
-/// In capacity mode only ordered views work: sizes are known on the device alone, so a table of rows as they
-/// come has no column for each row that there could be.
+/// In capacity mode masked views must be ordered: kernels take the rows of an ordered view to lie as far
+/// apart as the capacity, and those of a plain table lie as far apart as the count, which the device alone
+/// knows.
 RowOrder Execution::row_order() const {
   if (!may_read(ViewForm::Masked)) return RowOrder::AsTheyCome;
   const bool must_order = has_capacities() && compiled_.order.order == RowOrder::AsTheyCome;
@@ -91,11 +89,11 @@ llvm::Error Execution::take_map(i32 number, ViewForm form) {
   if (cloud_) return llvm::Error::success();
   const ProgramLayer& layer = program_.layers[number];
   const KernelMap& given = *given_[layer.map];
-  if (form == ViewForm::Pairs || form == ViewForm::Rows) {
+  if (form == ViewForm::Pairs) {
     MINUET_TRY(given.find_pairs());
     maps_[layer.map] = given.view();
-  } else if (form == ViewForm::Masked && options_.queue) {
-    MINUET_ASSIGN(maps_[layer.map], given.view_of(layer.window().is_transposed()));
+  } else if (form != ViewForm::None) {
+    MINUET_ASSIGN(maps_[layer.map], given.view_of(layer.window().is_transposed(), form));
   }
   return llvm::Error::success();
 }

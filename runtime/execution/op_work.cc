@@ -7,7 +7,7 @@
 namespace minuet {
 namespace {
 
-/// Of a family whose kernels read a view of the map, and nothing else.
+/// The work of a family whose kernels read a view of the map, and nothing else.
 class ViewWork final : public OpWork {
  public:
   explicit ViewWork(const OpWorkContext& context) : program_(context.program), views_(context.views) {}

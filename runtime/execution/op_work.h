@@ -35,7 +35,7 @@ struct OpReport {
 };
 
 /// Tables, slices and buffers that the ops of one family share in an execution. An op that a prepare runs
-/// otherwise leaves nothing here. Memory is placed in the order of these functions; every place_ function may
+/// otherwise leaves nothing here. Memory is placed by the place_ functions; every place_ function may
 /// be called with a null base to measure.
 class OpWork {
  public:
@@ -46,7 +46,7 @@ class OpWork {
   /// Memory that does not depend on a cloud.
   virtual void place_fixed(Placement&) {}
 
-  // ---- a prepare, in this order --------------------------------------------------------------
+  // ---- a prepare: begin(), add() for each op, the place_ functions, then finish() ------------
   /// No op is in use yet. `most_rows`: of any level.
   virtual void begin(i64 /*most_rows*/) {}
   virtual llvm::Error add(const OpUse&) { return llvm::Error::success(); }

@@ -162,9 +162,10 @@ class KernelMap {
   /// Rows, positions and counts, of which the fused dataflow reads none where an index tells rows: in calls
   /// of the queue only. They are there after this.
   llvm::Error find_pairs() const;
-  /// What ordered views of one direction are made of: an index, where it tells their rows, once find_masks()
-  /// was called; else rows, which are there after this. In calls of the queue only.
-  llvm::Expected<MapView> view_of(bool transposed) const;
+  /// The map as views of one direction in the form Rows or Masked are made of it. A masked view may be made
+  /// of an index, where that tells its rows, once find_masks() was called; else rows are there after this,
+  /// without positions and counts. In calls of the queue only.
+  llvm::Expected<MapView> view_of(bool transposed, ViewForm form) const;
   /// The masks that views of these maps are made of; of all maps together. Enqueues.
   static llvm::Error find_masks(llvm::ArrayRef<std::shared_ptr<const KernelMap>> maps, Engine& engine);
   /// The pairs of each offset, and of all. Where there is a queue, in its calls only: the first one reads

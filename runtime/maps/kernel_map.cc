@@ -132,9 +132,9 @@ llvm::Error KernelMap::place_masks() const {
   return llvm::Error::success();
 }
 
-llvm::Expected<MapView> KernelMap::view_of(bool transposed) const {
+llvm::Expected<MapView> KernelMap::view_of(bool transposed, ViewForm form) const {
   if (is_identity()) return view();
-  const bool looks_up = is_indexed() && (!transposed || view().index.fills_cells);
+  const bool looks_up = form == ViewForm::Masked && is_indexed() && (!transposed || view().index.fills_cells);
   if (looks_up && !transposed) MINUET_TRY(place_masks());
   if (!looks_up && !view().rows) MINUET_TRY(find(queue()->stream(), /*positions=*/false));
   MapView read = view();

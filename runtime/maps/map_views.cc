@@ -52,6 +52,7 @@ llvm::Error MapViews::add(const MapUse& use, ViewForm form) {
   side.has_masks = use.view.masks != nullptr;
   side.sources = use.sources;
   side.queries = use.queries;
+  if (!use.transposed && !is_ordered(form)) return llvm::Error::success();  // the map itself is the view
   if (is_ordered(form)) find_offsets(use.map);
   if (!use.keeper) {
     ask_for(use.map, side, use.transposed, form);

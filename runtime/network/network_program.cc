@@ -46,7 +46,7 @@ class ProgramBuilder {
     program_.output = current_;
     if (program_.layers.empty()) {
       return make_error(StatusCode::InvalidArgument,
-                        "a network must have a convolution; a head without weights or \"classes\" is none");
+                        "a network must have a layer; a head without weights or \"classes\" is none");
     }
     assign_columns();
     find_lives();

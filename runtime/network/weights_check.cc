@@ -143,8 +143,8 @@ class WeightsCheck {
     return count_text(names.size()) + (names.size() == 1 ? " is" : " are") + " missing: " + list_text(names);
   }
 
-  /// The names of unused tensors that the prefix does not explain: of those beside parameters of a layer, or
-  /// of the others.
+  /// The names of unused tensors that the prefix does not explain. `beside`: whether to name those that stand
+  /// beside parameters of a layer, or those that do not.
   std::vector<std::string> unused_names(const std::string& prefix, bool beside) const {
     std::vector<std::string> names;
     for (const std::string& name : unused_) {

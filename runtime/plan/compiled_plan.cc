@@ -53,8 +53,8 @@ llvm::Expected<BinaryList> PlanResidence::compile(llvm::StringRef arch, const Ca
   const Trace::Span span(cache_->trace(), "plan", "the default in place of tuning results");
   llvm::Expected<BinaryList> found = cache_->get_or_compile_all(untuned.requests(), cancel);
   if (!found) {
-    llvm::consumeError(found.takeError());
-    return llvm::make_error<StatusError>(std::move(why));
+    StatusError again = take_status(found.takeError());
+    return llvm::make_error<StatusError>(std::move(is_miss(again) ? why : again));
   }
   cache_->warn(
       llvm::formatv("tuning results are not used, because kernels that they choose are missing: the default "
@@ -94,12 +94,19 @@ std::vector<TuningBucket> buckets_of_network(const Program& program) {
 
 namespace {
 
-/// Whether every candidate of a layer before it computes layer `number` too.
-bool is_always_covered(const std::vector<std::vector<Candidate>>& candidates, std::size_t number) {
-  for (i32 ahead = 1; ahead <= kMostCovered && static_cast<std::size_t>(ahead) <= number; ++ahead) {
-    const std::vector<Candidate>& before = candidates[number - static_cast<std::size_t>(ahead)];
-    const auto covers = [&](const Candidate& candidate) { return candidate.covers >= ahead; };
-    if (!before.empty() && llvm::all_of(before, covers)) return true;
+/// Whether layers before it compute layer `number` too: by some of their candidates, or, with `always`, by
+/// all of a layer that runs whatever is selected.
+bool is_covered(const std::vector<std::vector<Candidate>>& candidates, std::size_t number, bool always) {
+  for (std::size_t ahead = 1; ahead <= static_cast<std::size_t>(kMostCovered) && ahead <= number; ++ahead) {
+    const std::vector<Candidate>& before = candidates[number - ahead];
+    const auto covers = [&](const Candidate& candidate) {
+      return candidate.covers >= static_cast<i32>(ahead);
+    };
+    if (!always && llvm::any_of(before, covers)) return true;
+    if (always && !before.empty() && llvm::all_of(before, covers) &&
+        !is_covered(candidates, number - ahead, false)) {
+      return true;
+    }
   }
   return false;
 }
@@ -117,7 +124,7 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
     const ProgramLayer& layer = program.layers[i];
     llvm::Expected<std::vector<Candidate>> candidates = choose_candidates(layer.problem, {arch, tuning});
     if (!candidates) return annotate(candidates.takeError(), layer.name);
-    if (is_always_covered(compiled->candidates, i)) continue;
+    if (is_covered(compiled->candidates, i, /*always=*/true)) continue;
     compiled->candidates[i] = std::move(*candidates);
   }
   const i64 largest = find_largest(program);
@@ -241,13 +248,11 @@ llvm::Expected<std::shared_ptr<const LoadedPlan>> LoadedPlan::create(
   };
   std::vector<std::function<llvm::Error()>> jobs{load_kernels, load_parameters};
   for (const std::vector<Candidate>& layer : loaded->compiled->candidates) {
-    for (const Candidate& candidate : layer) {
-      if (!loaded->device->needs_warm_up(candidate.choice)) continue;
-      jobs.push_back([&] {
-        const Trace::Span span(trace, "plan", "load GEMMs");
-        return loaded->device->warm_up(candidate.choice);
-      });
-    }
+    if (!loaded->device->needs_warm_up(layer)) continue;
+    jobs.push_back([&] {
+      const Trace::Span span(trace, "plan", "load GEMMs");
+      return loaded->device->warm_up(layer);
+    });
   }
   MINUET_TRY(in_parallel(static_cast<i64>(jobs.size()), [&](i64 i) { return jobs[i](); }));
   return loaded;
@@ -285,28 +290,35 @@ llvm::Error upload_parameters(LoadedPlan& loaded) {
   const std::string& arch = loaded.device->info().arch;
   ArenaLayout layout;
   std::vector<std::vector<ParameterBlock>> blocks(plan.parameters.size());  // of each layer, each once
-  const auto block_of = [&](std::size_t layer, ParameterImage image) -> const ParameterBlock& {
-    std::vector<ParameterBlock>& known =
-        blocks[layer + static_cast<std::size_t>(std::exchange(image.ahead, 0))];
-    const auto found = std::find_if(known.begin(), known.end(),
-                                    [&](const ParameterBlock& block) { return block.image == image; });
-    if (found != known.end()) return *found;
-    const i64 bytes = bytes_of(plan.parameters[static_cast<std::size_t>(&known - blocks.data())], image);
-    return known.emplace_back(ParameterBlock{image, bytes, bytes > 0 ? layout.add(bytes) : 0});
+  using Place = std::pair<std::size_t, std::size_t>;                        // layer, block
+  const auto place_of = [&](std::size_t layer, ParameterImage image) -> Place {
+    layer += static_cast<std::size_t>(std::exchange(image.ahead, 0));
+    std::vector<ParameterBlock>& known = blocks[layer];
+    const auto found =
+        llvm::find_if(known, [&](const ParameterBlock& block) { return block.image == image; });
+    const Place place{layer, static_cast<std::size_t>(found - known.begin())};
+    if (found != known.end()) return place;
+    const i64 bytes = bytes_of(plan.parameters[layer], image);
+    known.push_back({image, bytes, bytes > 0 ? layout.add(bytes) : 0});
+    return place;
   };
-  loaded.weights.resize(blocks.size());
+  std::vector<std::vector<std::vector<Place>>> places(blocks.size());  // by layer and candidate
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     for (const Candidate& candidate : loaded.compiled->candidates[i]) {
-      for (const ParameterImage& image : parameter_images(candidate.choice, type, arch)) block_of(i, image);
+      std::vector<Place>& read = places[i].emplace_back();
+      for (const ParameterImage& image : parameter_images(candidate.choice, type, arch)) {
+        read.push_back(place_of(i, image));
+      }
     }
   }
   MINUET_ASSIGN(loaded.parameters, DeviceMemory::create(loaded.device, layout.bytes()));
   char* const base = loaded.parameters.data();
+  loaded.weights.resize(blocks.size());
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    for (const Candidate& candidate : loaded.compiled->candidates[i]) {
+    for (const std::vector<Place>& of_candidate : places[i]) {
       std::vector<const void*>& read = loaded.weights[i].emplace_back();
-      for (const ParameterImage& image : parameter_images(candidate.choice, type, arch)) {
-        const ParameterBlock& block = block_of(i, image);
+      for (const auto& [layer, number] : of_candidate) {
+        const ParameterBlock& block = blocks[layer][number];
         read.push_back(block.bytes > 0 ? base + block.offset : nullptr);
       }
     }

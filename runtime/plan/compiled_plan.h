@@ -27,10 +27,11 @@ struct CompiledPlan {
   GroupingChoice grouping;
   OrderChoice order;  // of a network's maps
 
-  /// `tuning`: what was measured; may be null. Without one, by the plan's.
+  /// Chooses by the plan's tuning.
   static llvm::Expected<std::shared_ptr<const CompiledPlan>> create(const Plan& plan, llvm::StringRef arch) {
     return create(plan.program, arch, plan.tuning.get());
   }
+  /// `tuning`: what was measured; null chooses what is expected to be fastest.
   static llvm::Expected<std::shared_ptr<const CompiledPlan>> create(const Program& program,
                                                                     llvm::StringRef arch,
                                                                     const TuningSnapshot* tuning);

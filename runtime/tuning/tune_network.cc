@@ -68,7 +68,7 @@ class NetworkTuner {
     std::vector<Dataflow> dataflows;
     if (wanted_) {
       dataflows = {*wanted_};
-    } else if (count_fused() * 2 >= plan_.program.layers.size()) {
+    } else if (count_fused() * 2 >= count_convolutions()) {
       dataflows = {Dataflow::Fused, Dataflow::GatherGemmScatter};
     } else {
       dataflows = {Dataflow::GatherGemmScatter, Dataflow::Fused};
@@ -101,6 +101,12 @@ class NetworkTuner {
       default:
         return tune_dataflows();
     }
+  }
+
+  std::size_t count_convolutions() const {
+    const auto& layers = plan_.program.layers;
+    return std::count_if(layers.begin(), layers.end(),
+                         [](const ProgramLayer& layer) { return convolution_of(layer) != nullptr; });
   }
 
   std::size_t count_fused() const {

@@ -46,7 +46,8 @@ void print_layers(const RunReport& report, llvm::raw_ostream& out) {
     const std::string channels = llvm::formatv("{0} > {1}", layer.in_channels, layer.out_channels).str();
     out << llvm::formatv("{0,-40}  {1,6}  {2,6}  {3,-11}  {4,9}  {5,11}  {6,6}  {7,8:f3}  {8}\n", layer.name,
                          kernel, stride, channels, layer.pairs, layer.padded_rows, layer.gemm_groups,
-                         real(layer.gather + layer.gemm + layer.scatter), dataflow_name(layer.dataflow));
+                         real(layer.gather + layer.gemm + layer.scatter),
+                         layer.dataflow == MINUET_DATAFLOW_AUTO ? "-" : dataflow_name(layer.dataflow));
   }
 }
 
@@ -62,7 +63,9 @@ llvm::json::Array layers_json(const RunReport& report) {
         {"pairs", layer.pairs},
         {"padded_rows", layer.padded_rows},
         {"gemm_groups", layer.gemm_groups},
-        {"dataflow", dataflow_name(layer.dataflow)},
+        {"dataflow", layer.dataflow == MINUET_DATAFLOW_AUTO
+                         ? llvm::json::Value(nullptr)
+                         : llvm::json::Value(dataflow_name(layer.dataflow))},
         {"kernel", std::string(layer.kernel)},
         {"gather_ms", layer.gather},
         {"gemm_ms", layer.gemm},

@@ -96,12 +96,6 @@ ScatterSpec choose_scatter(const ConvolutionProblem& problem, i32 tile) {
 
 llvm::Error validate(const ConvolutionProblem& problem) {
   MINUET_TRY(check_window(problem, problem.in_channels, problem.out_channels));
-  if (problem.kind == ConvolutionKind::Generative) {
-    return make_error(
-        StatusCode::Unimplemented,
-        "generative transposed convolution is not built yet: coordinate sets are made from points "
-        "or by downsampling, not by spreading; use a transposed convolution onto given outputs");
-  }
   if (!std::isfinite(problem.slope)) {
     return make_error(StatusCode::InvalidArgument, "the slope of a leaky ReLU must be finite");
   }

@@ -25,8 +25,8 @@ struct ConvolutionProblem : WindowProblem {
   Columns input, output, residual_input;
   bool scale_shift = false;  // per output channel, fp32: batch norm or bias
   bool residual = false;     // added after scale and shift
-  // Of a residual block's first layer: a kernel may compute the block's 1x1 shortcut too, which has the same
-  // input, channels and scale_shift, and no activation.
+  // True for the first layer of a residual block. A kernel may then compute the block's 1x1 shortcut too,
+  // which has the same input, channels and scale_shift, and no activation.
   bool shortcut = false;
   Columns shortcut_output;
   Activation activation = Activation::None;
@@ -75,9 +75,9 @@ struct GmasChoice {
   std::vector<std::string> reasons;  // one sentence a decision
 };
 
-/// For a valid problem. `tuning`: what was measured (tuning_snapshot.h), where it is known. `rows`: about how
-/// many the layer's output has; 0: not known. Rows that are not known, or that nobody measured, are taken to
-/// be the most that somebody did.
+/// The problem must be valid. `tuning`: what was measured (tuning_snapshot.h), or null. `rows`: about how
+/// many rows the layer's output has, or 0 where that is not known. Where it is not known, and where nobody
+/// measured this many rows, the measurement with the most rows is used.
 GmasChoice choose_gmas(const ConvolutionProblem& problem, const TuningSnapshot* tuning = nullptr,
                        i64 rows = 0);
 

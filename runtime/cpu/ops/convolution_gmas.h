@@ -27,7 +27,8 @@ struct GemmTask {
   i64 rows = 0;
 };
 
-/// Of slice number `slice`; one slice after the other. `request`: the call's.
+/// These three compute the slice with number `slice`, and are called for one slice after the other.
+/// `request`: that of the call.
 void gather_cpu(const CpuConvolution& call, const GmasRequest& request, std::size_t slice);
 /// `tasks` is storage that is used again from call to call.
 void gemm_cpu(const CpuConvolution& call, const GmasRequest& request, std::size_t slice,

@@ -19,6 +19,7 @@ class PoolingOp final : public CpuOp {
 
   llvm::Error run(const CpuCall& call, const OpRequest& given) override {
     const auto& request = static_cast<const NeighbourRequest&>(given);
+    MINUET_TRY(check_rows(request, volume_));
     call.timed(&StageTimes::gather, [&] {
       const i64 rows = *request.output_count;
       call.pool.run((rows + kRowsPerTask - 1) / kRowsPerTask, [&](i64 task, i32 slot) {

@@ -97,5 +97,6 @@ class GmasStep final : public CudaOps {
 
 /// Loads the GEMMs of a GmasChoice, so that no call looks one up. Thread-safe; again is free.
 llvm::Error warm_up_gmas(CudaDevice& device, const OpChoice& choice);
+bool is_same_warm_up(const OpChoice& a, const OpChoice& b);
 
 }  // namespace minuet

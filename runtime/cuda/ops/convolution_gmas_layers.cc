@@ -96,4 +96,8 @@ llvm::Error warm_up_gmas(CudaDevice& device, const OpChoice& choice) {
   return device.load_gemms(choice.get<GmasChoice>());
 }
 
+bool is_same_warm_up(const OpChoice& a, const OpChoice& b) {
+  return a.get<GmasChoice>().gemm.algorithm == b.get<GmasChoice>().gemm.algorithm;
+}
+
 }  // namespace minuet

@@ -23,6 +23,7 @@ class Pooling final : public CudaOps {
     MINUET_TRY(launcher_.mark(Stage::Gather));
     if (request.output_rows <= 0) return llvm::Error::success();
     const Layer& layer = layers_[op];
+    MINUET_TRY(check_rows(request, layer.volume));
     PoolParams params = {};
     params.input = request.input;
     params.input_ld = request.input_ld;

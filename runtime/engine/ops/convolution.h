@@ -29,7 +29,7 @@ struct ConvolutionWeights {
   const void* weight = nullptr;  // in the choice's image
   const float* scale = nullptr;  // [out_channels], or null where the problem has none
   const float* shift = nullptr;
-  // Of a shortcut that the choice's kernel computes too.
+  // The parameters of a shortcut, where the choice's kernel computes one too.
   const void* shortcut_weight = nullptr;
   const float* shortcut_scale = nullptr;
   const float* shortcut_shift = nullptr;

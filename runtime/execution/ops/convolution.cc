@@ -15,7 +15,7 @@ struct GmasView final : KeptView {
   i32 direct_offset = -1;
   GroupingChoice grouping;
   GroupPlan groups;
-  // Of a shared view, as in GmasTables; those of an execution's own lie in its arena.
+  // The tables of a shared view, as in GmasTables; an execution's own tables lie in its arena.
   i32 *source_table = nullptr, *query_table = nullptr;
   DeviceMemory memory;
 };
@@ -39,7 +39,7 @@ class GmasWork final : public OpWork {
  private:
   struct Map {
     bool used = false;
-    bool is_identity = false;  // and its tables are nobody's
+    bool is_identity = false;  // so that CloudMaps::identity() is both of its tables
     MapView view;
     Coords queries;
     bool finds_positions = false;  // which a cloud's maps lack
@@ -161,7 +161,7 @@ llvm::Error GmasWork::choose_view(Map& map, i32 direct) {
   return llvm::Error::success();
 }
 
-/// As padded as groups may get.
+/// Groups are taken to be padded as much as they may be.
 void GmasWork::bound_map(i32 number, i64 rows, double neighbours) {
   Map& map = maps_[number];
   map.used = true;

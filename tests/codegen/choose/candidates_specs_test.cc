@@ -84,6 +84,9 @@ TEST(Candidates, WhatIsNotBuiltIsRefusedByItsOp) {
   grouped.groups = 2;
   refuse(grouped, StatusCode::Unimplemented, "group");
   EXPECT_FALSE(llvm::errorToBool(validate(OpProblem(example_problem()))));
+  PoolingProblem generative = make_pooling();
+  generative.kind = ConvolutionKind::Generative;
+  refuse(generative, StatusCode::Unimplemented, "generative");
 }
 
 /// Every Spec that is chosen meets the static_asserts of its kernel, for all small channel counts.
