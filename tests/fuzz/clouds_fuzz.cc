@@ -5,11 +5,11 @@
 #include <cstring>
 
 #include "tests/fuzz/fuzz_target.h"
-#include "tools/minuet/readers/npy.h"
-#include "tools/minuet/readers/pcd.h"
-#include "tools/minuet/readers/ply.h"
-#include "tools/minuet/writers/npy.h"
-#include "tools/minuet/writers/ply.h"
+#include "tools/minuet/cloud/readers/npy.h"
+#include "tools/minuet/cloud/readers/pcd.h"
+#include "tools/minuet/cloud/readers/ply.h"
+#include "tools/minuet/cloud/writers/npy.h"
+#include "tools/minuet/cloud/writers/ply.h"
 
 namespace minuet {
 namespace {

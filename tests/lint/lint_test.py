@@ -41,7 +41,8 @@ class Tree(unittest.TestCase):
 class Layering(Tree):
     def setUp(self):
         super().setUp()
-        for room in ("codegen/source", "codegen/compile", "codegen/choose", "runtime/plan", "runtime/network"):
+        for room in ("codegen/source", "codegen/compile", "codegen/choose", "runtime/plan", "runtime/network",
+                     "tools/minuet/cloud", "tools/minuet/flags"):
             self.write(f"{room}/README.md", "")
             self.write(f"{room}/CMakeLists.txt", "")
 
@@ -106,16 +107,30 @@ class Layering(Tree):
         self.write("runtime/plan/plan.h", "")
         for path, name in (("runtime/network/a.h", "runtime/plan/plan.h"), ("codegen/source/a.h", "codegen/choose/choice.h"),
                            ("codegen/choose/a.h", "codegen/compile/compiler.h"),   # side by side
-                           ("runtime/network/a.h", "runtime/cuda/driver.h")):
+                           ("runtime/network/a.h", "runtime/cuda/driver.h"),
+                           ("tools/minuet/cloud/a.h", "tools/minuet/flags/flags.h")):
             with self.subTest(path):
                 self.expect_layering(path, f'#include "{name}"', f"{path}:1: the room {path[:-4]} may not include {name}")
                 self.write(path, "")
 
+    def test_the_tool_includes_its_rooms_and_the_public_headers(self):
+        self.write("tools/minuet/cloud/readers/npy.h", "")
+        self.write("tools/minuet/main.cc", '#include "tools/minuet/flags/flags.h"\n')
+        self.expect_layering("tools/minuet/flags/flags.h", '#include "tools/minuet/cloud/readers/npy.h"\n'
+                             '#include "codegen/choose/choice.h"\n#include "minuet/minuet.h"')
+        self.expect_layering("tools/minuet/cloud/a.cc", '#include "runtime/plan/plan.h"', "tools/minuet may not include runtime")
+        self.expect_layering("tools/minuet/cloud/a.cc", '#include "tools/bench/study/gpu.h"', "tools/minuet may not include")
+        self.expect_layering("tools/minuet/cloud/a.cc", '#include "tests/tools/folder.h"', "tools/minuet may not include tests")
+
     def test_files_lie_in_rooms(self):
-        self.expect_layering("codegen/store.cc", "", "codegen holds rooms, and no files but its README.md")
+        self.expect_layering("codegen/store.cc", "", "codegen holds rooms, and no files but README.md")
         (self.root / "codegen/store.cc").unlink()
         self.expect_layering("runtime/attic/a.cc", "", "runtime has no room attic")
         (self.root / "runtime/attic/a.cc").unlink()
+        self.expect_layering("tools/minuet/options.cc", "", "tools/minuet holds rooms, and no files but README.md")
+        (self.root / "tools/minuet/options.cc").unlink()
+        self.expect_layering("tools/minuet/attic/a.cc", "", "tools/minuet has no room attic")
+        (self.root / "tools/minuet/attic/a.cc").unlink()
         (self.root / "runtime/plan/README.md").unlink()
         (self.root / "codegen/choose/CMakeLists.txt").unlink()
         self.write("codegen/choose/a.cc", "")
@@ -185,7 +200,7 @@ class Locale(Tree):
         self.write("codegen/base/json_text.cc", "auto value = llvm::json::parse(text);\n")
         self.write("codegen/source/embed/embed_headers.cc", "#include <fstream>\n")
         self.write("tests/a_test.cc", "#include <sstream>\ndouble a = std::stod(text);\n")
-        self.write("tools/minuet/options.cc", "#include <sstream>\n")
+        self.write("tools/minuet/flags/arguments.cc", "#include <sstream>\n")
         self.write("runtime/a.cc", 'std::fprintf(stderr, "minuet: %s, %d %% of it\\n", text, 1);  // not std::stod(x)\n'
                    'auto b = llvm::formatv("{0,8:f3} {1:g9} {2:x}", real(x), real(y), z);\n'
                    'std::from_chars(a, b, value); parse_json(text);\n')

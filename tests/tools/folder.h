@@ -50,30 +50,39 @@ inline std::string tool_under_test() {
   return named && *named ? named : MINUET_CLI;
 }
 
-/// Runs the tool with these arguments, its stdout to the file.
-inline Finished minuet_to(const std::string& out, const std::vector<std::string>& arguments) {
+/// Runs the program with these arguments, its stdout to the file.
+inline Finished run_to(const std::string& out, const std::string& program,
+                       const std::vector<std::string>& arguments) {
   const Folder folder;
   const std::string err = folder.path("err");
-  const std::string tool = tool_under_test();
-  llvm::SmallVector<llvm::StringRef, 16> all = {tool};
+  llvm::SmallVector<llvm::StringRef, 16> all = {program};
   for (const std::string& argument : arguments) all.push_back(argument);
   const llvm::StringRef streams[] = {"", out, err};
   std::string failure;
   Finished finished;
   // {} stands for no environment of its own in LLVM's old and new spelling of optional.
   finished.code =
-      llvm::sys::ExecuteAndWait(tool, all, {}, {streams[0], streams[1], streams[2]}, 0, 0, &failure);
+      llvm::sys::ExecuteAndWait(program, all, {}, {streams[0], streams[1], streams[2]}, 0, 0, &failure);
   EXPECT_EQ(failure, "");
   finished.err = contents(err);
   return finished;
 }
 
-/// Runs the tool with these arguments.
-inline Finished minuet(const std::vector<std::string>& arguments) {
+inline Finished run_program(const std::string& program, const std::vector<std::string>& arguments) {
   const Folder folder;
-  Finished finished = minuet_to(folder.path("out"), arguments);
+  Finished finished = run_to(folder.path("out"), program, arguments);
   finished.out = contents(folder.path("out"));
   return finished;
+}
+
+/// Runs the tool with these arguments, its stdout to the file.
+inline Finished minuet_to(const std::string& out, const std::vector<std::string>& arguments) {
+  return run_to(out, tool_under_test(), arguments);
+}
+
+/// Runs the tool with these arguments.
+inline Finished minuet(const std::vector<std::string>& arguments) {
+  return run_program(tool_under_test(), arguments);
 }
 #endif
 

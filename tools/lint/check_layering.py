@@ -5,8 +5,8 @@ usage: check_layering.py [ROOT]
 
 A folder may include the territories listed for it below and nothing of the other territories. What
 belongs to no territory is a system header and is free in <>; in quotes it is an error, because an
-include path of ours is always the path from the root. A room of codegen or runtime may include the rooms on the
-floors below its own, and no other.
+include path of ours is always the path from the root. A room of codegen, runtime or the command-line tool may include
+the rooms on the floors below its own, and no other.
 """
 
 import pathlib
@@ -21,7 +21,9 @@ TERRITORIES = [
     ("templates", r"kernels_templates/"),
     ("codegen", r"codegen/"),
     ("runtime", r"runtime/"),
+    ("clouds", r"tests/support/clouds\.h$"),  # generated ones, which the tool has too
     ("tests", r"tests/"),
+    ("command line", r"tools/minuet/"),
     ("tools", r"tools/"),
     ("public", r"minuet/"),
     ("element", r"cuda_(fp16|bf16)\.h$"),  # device element types
@@ -45,10 +47,14 @@ ALLOWED = {
     "runtime/bindings": {"public"},
     "tests": None,  # everything
     "tools": None,
+    "tools/minuet": {"shared", "codegen", "public", "llvm", "cuda", "clouds", "command line", "test tools",
+                     "command-line tools"},
 }
 
-# Rooms side by side stand on one floor; the highest floor comes first. Every room of codegen is below those of runtime.
+# Rooms side by side stand on one floor; the highest floor comes first. Every room of codegen is below those of runtime,
+# which are below those of the command-line tool.
 FLOORS = {
+    "tools/minuet": (("commands",), ("flags",), ("pages",), ("library",), ("cloud",), ("base",)),
     "runtime": (("abi",), ("tuning",), ("execution",), ("maps", "plan"), ("network", "cuda", "cpu"), ("program",),
                 ("engine", "weights"), ("vector",)),
     "codegen": (("ahead",), ("tuning",), ("cache",), ("bundle",), ("compile", "choose"), ("source",), ("base",)),
@@ -56,6 +62,7 @@ FLOORS = {
 FLOOR_OF = {f"{house}/{room}": number for number, (house, rooms) in enumerate(
     (house, rooms) for house, floors in FLOORS.items() for rooms in floors) for room in rooms}
 BINDINGS = "runtime/bindings"  # adapters: they include the public headers only
+BESIDE_ROOMS = ("README.md", "CMakeLists.txt", "main.cc")
 
 # In library code only; cl::opt registers globally, the others replace signal handlers or kill the process.
 LIBRARY = ("codegen/", "runtime/", "kernels_templates/shared/")
@@ -84,18 +91,20 @@ def folder_of(path):
 
 
 def room_of(path):
-    room = "/".join(pathlib.PurePath(path).parts[:2])
-    return room if room in FLOOR_OF else None
+    parents = map(str, pathlib.PurePath(path).parents)
+    return next((parent for parent in parents if parent in FLOOR_OF), None)
 
 
 def check_rooms(paths):
-    """Every file of codegen and runtime lies in a room, which has a README and a CMakeLists.txt."""
+    """Every file of a house with rooms lies in a room, which has a README and a CMakeLists.txt."""
     for path in paths:
-        if path.parts[0] in FLOORS and room_of(path) is None and str(path.parent) not in FLOORS and \
-                not str(path).startswith(BINDINGS):
-            yield f"{path}: {path.parts[0]} has no room {path.parts[1]}"
-        elif str(path.parent) in FLOORS and path.name not in ("README.md", "CMakeLists.txt"):
-            yield f"{path}: {path.parent} holds rooms, and no files but its README.md and CMakeLists.txt"
+        house = next((house for house in FLOORS if str(path).startswith(house + "/")), None)
+        if house is None or room_of(path) or str(path).startswith(BINDINGS):
+            continue
+        if str(path.parent) != house:
+            yield f"{path}: {house} has no room {path.relative_to(house).parts[0]}"
+        elif path.name not in BESIDE_ROOMS:
+            yield f"{path}: {house} holds rooms, and no files but {', '.join(BESIDE_ROOMS)}"
     there = {str(path) for path in paths}
     for room in sorted({room_of(path) for path in paths} - {None}):
         for name in ("README.md", "CMakeLists.txt"):

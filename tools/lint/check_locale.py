@@ -13,14 +13,15 @@ import sys
 
 import sources
 
-FOLDERS = ("codegen/", "runtime/", "tools/minuet/")
+FOLDERS = ("codegen/", "runtime/", "tools/minuet/", "tools/bench/study/")
 BUILD_PROGRAM = "codegen/source/embed/"  # runs while Minuet is built, in no host
 JSON_TEXT = "json_text.cc"        # the one place where llvm::json parses and prints, under the C locale
 
 # What a source may not say, with what to use instead and the file that may say it all the same.
 BANNED = [
     (r"#include <(?:fstream|sstream|iostream|iomanip|locale|clocale|regex)>",
-     "iostreams go by the locale: codegen/base/system_file.h, llvm::MemoryBuffer or raw_ostream", "tools/minuet/options.cc"),
+     "iostreams go by the locale: codegen/base/system_file.h, llvm::MemoryBuffer or raw_ostream",
+     "tools/minuet/flags/arguments.cc"),
     (r"\bv?f?printf\([^;]*?\"[^\"]*%[-+#0]*[\d*]*(?:\.[\d*]+)?[lL]?[aefgAEFG]\b",
      "printf of a real number goes by the locale: codegen/base/number_text.h", None),
     (r"\b(?:sn?printf|vsn?printf|f?scanf|sscanf|strto(?:d|f|ld)|atof|sto(?:d|f|ld))\(",
@@ -37,7 +38,7 @@ BANNED = [
 COMMENT = re.compile(r"//.*")
 
 # What an object file of the library may not refer to; those of LLVM's the tool's may not either, whose CLI11 parses by
-# the C library (main.cc gives it the C locale).
+# the C library (flags/program.cc gives it the C locale).
 LLVM = re.compile(r"\bllvm::(write_double\(|raw_ostream::operator<<\(double\)|format_provider<llvm::json::Value"
                   r"|json::OStream::value|json::parse\()")
 C = re.compile(r" (?:__)?(?:isoc(?:99|23)_)?(?:v?sn?printf|v?f?s?scanf|strto(?:d|f|ld)|atof|strerror|strerror_r|"

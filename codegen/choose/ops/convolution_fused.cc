@@ -9,7 +9,7 @@
 namespace minuet {
 namespace {
 
-// Measured on an H200 in fp16 (`minuet study specs`).
+// Measured on an H200 in fp16 (`minuet-study specs`).
 constexpr i32 kTile = 16;               // columns of a product
 constexpr i32 kMostColumns = 96;        // of a block; 128 to 128 channels take a fifth less in two halves
 constexpr i32 kFewColumns = 32;         // of a block where there are few rows

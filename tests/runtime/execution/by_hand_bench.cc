@@ -14,8 +14,8 @@
 #include "tests/support/network_abi.h"
 #include "tests/support/network_oracle.h"
 #include "tests/support/rounding.h"
-#include "tools/minuet/readers/cloud.h"
-#include "tools/minuet/voxelize.h"
+#include "tools/minuet/cloud/readers/cloud.h"
+#include "tools/minuet/cloud/voxelize.h"
 
 namespace minuet::abi {
 namespace {

@@ -16,7 +16,7 @@
 #include "tests/runtime/abi/abi_stream.h"
 #include "tests/support/network_abi.h"
 #include "tests/support/rounding.h"
-#include "tools/minuet/bench_clouds.h"
+#include "tools/minuet/cloud/bench_clouds.h"
 
 namespace minuet::abi {
 namespace {

@@ -11,15 +11,15 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
-#include "tools/minuet/bench_clouds.h"
-#include "tools/minuet/clock.h"
+#include "tools/minuet/base/clock.h"
+#include "tools/minuet/base/convert.h"
+#include "tools/minuet/base/error.h"
+#include "tools/minuet/base/output_file.h"
+#include "tools/minuet/base/progress.h"
+#include "tools/minuet/cloud/bench_clouds.h"
 #include "tools/minuet/commands/bench_replay.h"
 #include "tools/minuet/commands/commands.h"
-#include "tools/minuet/convert.h"
-#include "tools/minuet/error.h"
-#include "tools/minuet/output_file.h"
-#include "tools/minuet/progress.h"
-#include "tools/minuet/report.h"
+#include "tools/minuet/library/report.h"
 
 namespace minuet::tool {
 namespace {

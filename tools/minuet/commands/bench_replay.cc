@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tools/minuet/error.h"
+#include "tools/minuet/base/error.h"
 
 namespace minuet::tool {
 

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "tools/minuet/bench_clouds.h"
-#include "tools/minuet/replay.h"
+#include "tools/minuet/cloud/bench_clouds.h"
+#include "tools/minuet/library/replay.h"
 
 namespace minuet::tool {
 

@@ -1,5 +1,6 @@
 // `minuet cache`: what lies in the kernel cache or in a bundle, whether it is whole, and how to make it
 // smaller.
+#include <CLI/CLI.hpp>
 #include <map>
 
 #include "codegen/base/json_text.h"
@@ -8,15 +9,28 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
+#include "tools/minuet/base/error.h"
+#include "tools/minuet/base/output_file.h"
+#include "tools/minuet/base/progress.h"
 #include "tools/minuet/commands/cache_source.h"
 #include "tools/minuet/commands/commands.h"
-#include "tools/minuet/error.h"
-#include "tools/minuet/output_file.h"
-#include "tools/minuet/progress.h"
-#include "tools/minuet/report.h"
+#include "tools/minuet/flags/flags.h"
+#include "tools/minuet/flags/rules.h"
+#include "tools/minuet/library/report.h"
 
 namespace minuet::tool {
 namespace {
+
+constexpr const char* kCacheFooter = R"(
+Every action looks at the cache folder or, with --bundle, at a bundle. KEY is the start of an entry's key, or
+a kernel's name. --json prints JSON instead of a table.
+
+Examples:
+  minuet cache list
+  minuet cache inspect gather-f16 --bundle kernels/minuet-sm_90a.bundle
+  minuet cache extract 3fa9 --output gather.cubin          # for cuobjdump and nvdisasm
+  minuet cache verify --json                               # exit code 1 where an entry is damaged
+  minuet cache prune --max-bytes 100000000)";
 
 using llvm::json::Array;
 using llvm::json::Object;
@@ -276,22 +290,36 @@ llvm::Error show_stats(const Arguments& arguments) {
 
 }  // namespace
 
-llvm::Error cache_command(const Arguments& arguments) {
-  switch (arguments.action) {
-    case CacheAction::List:
-      return list_kernels(arguments);
-    case CacheAction::Inspect:
-      return inspect_kernel(arguments);
-    case CacheAction::Extract:
-      return extract_kernel(arguments);
-    case CacheAction::Verify:
-      return verify_kernels(arguments);
-    case CacheAction::Prune:
-      return prune_store(arguments);
-    case CacheAction::Stats:
-      return show_stats(arguments);
-  }
-  return llvm::Error::success();
+void add_cache_actions(CLI::App& cache, Arguments& arguments) {
+  cache.footer(kCacheFooter);
+  cache.require_subcommand(1);
+  const auto add = [&](const char* name, const char* help, llvm::Error (*run)(const Arguments& arguments)) {
+    CLI::App* const action = cache.add_subcommand(name, help);
+    action->callback([&arguments, run] { arguments.action = run; });
+    add_cache(*action, arguments);
+    action->add_flag("--json", arguments.to_json, "JSON instead of a table");
+    return action;
+  };
+  const auto add_bundle = [&](CLI::App* action) {
+    add_value(*action, "--bundle", arguments.bundle, "FILE", "a bundle instead of the folder");
+    return action;
+  };
+  const auto add_key = [&](CLI::App* action) {
+    action->add_option("KEY", arguments.key, "start of a key, or a kernel's name")->required();
+    return action;
+  };
+  add_bundle(add("list", "Every kernel: name, architecture, bytes, age, key", list_kernels));
+  add_key(add_bundle(add("inspect", "One kernel: registers, memory, compiler, log, keys", inspect_kernel)));
+  CLI::App* const extract =
+      add_key(add_bundle(add("extract", "One kernel's cubin, or PTX, into a file", extract_kernel)));
+  add_value(*extract, "--output", arguments.output, "FILE", "file for the cubin")->required();
+  add_bundle(add("verify", "Read and check every entry; name each damaged one", verify_kernels));
+  add("prune", "Remove the least recently used entries and orphans", prune_store)
+      ->add_option("--max-bytes", arguments.most_bytes,
+                   "bytes that may stay; default: MINUET_CACHE_MAX_BYTES, else 1 GiB")
+      ->transform(kDecimal)
+      ->check(kWholeNumber);
+  add_bundle(add("stats", "Entries and bytes, by architecture and compiler", show_stats));
 }
 
 }  // namespace minuet::tool

@@ -6,7 +6,7 @@
 #include "codegen/bundle/bundle.h"
 #include "codegen/cache/store.h"
 #include "llvm/Support/FileSystem.h"
-#include "tools/minuet/error.h"
+#include "tools/minuet/base/error.h"
 
 namespace minuet::tool {
 namespace {

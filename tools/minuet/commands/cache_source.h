@@ -9,7 +9,7 @@
 #include "codegen/cache/store.h"
 #include "codegen/compile/entry.h"
 #include "llvm/Support/Error.h"
-#include "tools/minuet/options.h"
+#include "tools/minuet/flags/arguments.h"
 
 namespace minuet::tool {
 

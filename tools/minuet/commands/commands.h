@@ -1,8 +1,7 @@
 // The commands. Each returns an error of one sentence, or success after it has done all its work.
 #pragma once
 
-#include "llvm/Support/Error.h"
-#include "tools/minuet/options.h"
+#include "tools/minuet/flags/arguments.h"
 
 namespace minuet::tool {
 
@@ -12,12 +11,13 @@ llvm::Error report_command(const Arguments& arguments);
 llvm::Error info_command(const Arguments& arguments);
 llvm::Error bench_command(const Arguments& arguments);
 llvm::Error precompile_command(const Arguments& arguments);
-llvm::Error cache_command(const Arguments& arguments);
-llvm::Error tune_command(const Arguments& arguments);
-llvm::Error study_command(const Arguments& arguments);
 llvm::Error weights_command(const Arguments& arguments);
 
-/// The flag's dtype, or fp16 on a GPU and fp32 on the CPU where the flag is empty.
-llvm::Expected<minuet_dtype> dtype_for(const std::string& flag, bool is_cpu);
+/// Add the subcommands of `minuet cache` and `minuet tune`, each with its flags and with the function that
+/// runs it: `Arguments::action`.
+void add_cache_actions(CLI::App& cache, Arguments& arguments);
+void add_tune_actions(CLI::App& tune, Arguments& arguments);
+/// Runs the subcommand that was named.
+inline llvm::Error run_action(const Arguments& arguments) { return arguments.action(arguments); }
 
 }  // namespace minuet::tool

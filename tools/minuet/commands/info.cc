@@ -2,9 +2,9 @@
 #include "codegen/base/number_text.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/raw_ostream.h"
+#include "tools/minuet/base/error.h"
 #include "tools/minuet/commands/commands.h"
-#include "tools/minuet/error.h"
-#include "tools/minuet/report.h"
+#include "tools/minuet/library/report.h"
 
 namespace minuet::tool {
 namespace {

@@ -8,13 +8,14 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 #include "minuet/tuning.h"
+#include "tools/minuet/base/convert.h"
+#include "tools/minuet/base/error.h"
+#include "tools/minuet/base/interrupt.h"
+#include "tools/minuet/base/output_file.h"
+#include "tools/minuet/base/progress.h"
 #include "tools/minuet/commands/commands.h"
-#include "tools/minuet/convert.h"
-#include "tools/minuet/error.h"
-#include "tools/minuet/interrupt.h"
-#include "tools/minuet/output_file.h"
-#include "tools/minuet/progress.h"
-#include "tools/minuet/report.h"
+#include "tools/minuet/flags/flags.h"
+#include "tools/minuet/library/report.h"
 
 namespace minuet::tool {
 namespace {
@@ -147,6 +148,7 @@ minuet_status precompile_by(const Arguments& arguments, minuet_context* context,
 }  // namespace
 
 llvm::Error precompile_command(const Arguments& arguments) {
+  MINUET_TRY(check_precompile(arguments));
   if (arguments.output == "-") {
     return bad_input("--output takes a folder for bundles, and they cannot go to stdout: name a folder");
   }

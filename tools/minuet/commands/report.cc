@@ -5,13 +5,14 @@
 #include "codegen/base/number_text.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include "tools/minuet/base/error.h"
+#include "tools/minuet/base/output_file.h"
+#include "tools/minuet/cloud/readers/wrong_file.h"
 #include "tools/minuet/commands/commands.h"
-#include "tools/minuet/documents.h"
-#include "tools/minuet/error.h"
-#include "tools/minuet/output_file.h"
+#include "tools/minuet/flags/flags.h"
+#include "tools/minuet/library/report.h"
+#include "tools/minuet/pages/documents.h"
 #include "tools/minuet/pages/page.h"
-#include "tools/minuet/readers/wrong_file.h"
-#include "tools/minuet/report.h"
 
 namespace minuet::tool {
 namespace {
@@ -44,6 +45,7 @@ llvm::Expected<llvm::json::Object> read_document(const std::string& path, llvm::
 }  // namespace
 
 llvm::Error report_command(const Arguments& arguments) {
+  MINUET_TRY(check_page(arguments));
   MINUET_ASSIGN(const std::vector<std::string> files, result_files(arguments.results));
   std::vector<NamedFile> inputs;
   inputs.reserve(files.size());

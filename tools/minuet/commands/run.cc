@@ -4,15 +4,16 @@
 #include <optional>
 #include <vector>
 
-#include "tools/minuet/clock.h"
+#include "tools/minuet/base/clock.h"
+#include "tools/minuet/base/convert.h"
+#include "tools/minuet/base/error.h"
+#include "tools/minuet/base/progress.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/commands/run_outputs.h"
-#include "tools/minuet/convert.h"
-#include "tools/minuet/error.h"
-#include "tools/minuet/progress.h"
-#include "tools/minuet/replay.h"
-#include "tools/minuet/report.h"
-#include "tools/minuet/weights_snapshot.h"
+#include "tools/minuet/flags/flags.h"
+#include "tools/minuet/library/replay.h"
+#include "tools/minuet/library/report.h"
+#include "tools/minuet/library/weights_snapshot.h"
 
 namespace minuet::tool {
 namespace {
@@ -42,13 +43,13 @@ llvm::Expected<Session> open_session(const Arguments& arguments) {
   if (choice.weights.empty()) {
     MINUET_ASSIGN(session.network, open_network(session.context.get(), choice, session.dtype, session.info));
   } else {
-    MINUET_ASSIGN(const WeightsSnapshot weights, WeightsSnapshot::read(choice.weights));
-    choice.weights = weights.path();
+    MINUET_ASSIGN(const WeightsSnapshot weights, read_weights(choice.weights));
+    choice.weights = weights.path;
     llvm::Expected<PlanHandle> network =
         open_network(session.context.get(), choice, session.dtype, session.info);
-    if (!network) return about_file(weights.path(), arguments.network.weights, network.takeError());
+    if (!network) return about_file(weights.path, arguments.network.weights, network.takeError());
     session.network = std::move(*network);
-    session.weights_sha256 = weights.sha256();
+    session.weights_sha256 = weights.sha256;
   }
   if (arguments.tuned) MINUET_TRY(check_tuned(session.network.get()));
   return session;
@@ -204,14 +205,8 @@ llvm::Error print_report(const Arguments& arguments, const RunReport& report, Ru
 
 }  // namespace
 
-llvm::Expected<minuet_dtype> dtype_for(const std::string& flag, bool is_cpu) {
-  if (flag.empty()) return is_cpu ? MINUET_F32 : MINUET_F16;
-  const std::optional<minuet_dtype> dtype = parse_dtype(flag);
-  if (!dtype) return bad_input("the dtype '{0}' is none of fp32, tf32, fp16, bf16", flag);
-  return *dtype;
-}
-
 llvm::Error run_command(const Arguments& arguments) {
+  MINUET_TRY(check_run(arguments));
   MINUET_ASSIGN(RunOutputs files, RunOutputs::open(arguments));
   std::optional<Progress> progress("opening the device and the weights");
   MINUET_ASSIGN(Session session, open_session(arguments));

@@ -6,10 +6,10 @@
 #include <limits>
 
 #include "llvm/ADT/StringExtras.h"
-#include "tools/minuet/error.h"
-#include "tools/minuet/report.h"
-#include "tools/minuet/writers/npy.h"
-#include "tools/minuet/writers/ply.h"
+#include "tools/minuet/base/error.h"
+#include "tools/minuet/cloud/writers/npy.h"
+#include "tools/minuet/cloud/writers/ply.h"
+#include "tools/minuet/library/report.h"
 
 namespace minuet::tool {
 namespace {

@@ -7,11 +7,11 @@
 #include "llvm/Support/Error.h"
 #include "llvm/Support/JSON.h"
 #include "minuet/minuet.h"
-#include "tools/minuet/input.h"
-#include "tools/minuet/options.h"
-#include "tools/minuet/output_file.h"
-#include "tools/minuet/palette.h"
-#include "tools/minuet/trace_layers.h"
+#include "tools/minuet/base/output_file.h"
+#include "tools/minuet/cloud/input.h"
+#include "tools/minuet/cloud/palette.h"
+#include "tools/minuet/flags/arguments.h"
+#include "tools/minuet/pages/trace_layers.h"
 
 namespace minuet::tool {
 

@@ -7,10 +7,12 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
+#include "tools/minuet/base/error.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/commands/tune_run.h"
-#include "tools/minuet/error.h"
-#include "tools/minuet/library.h"
+#include "tools/minuet/flags/flags.h"
+#include "tools/minuet/flags/rules.h"
+#include "tools/minuet/library/library.h"
 
 namespace minuet::tool {
 namespace {
@@ -58,9 +60,9 @@ llvm::Expected<TuningStore> named_store(llvm::StringRef directory, bool make) {
   return store_at(path.str().str());
 }
 
-llvm::Expected<TuningStore> open_store(const TuneOptions& options) {
-  if (!options.directory.empty()) return named_store(options.directory, /*make=*/false);
-  MINUET_ASSIGN(const std::string named, absolute_cache_folder(options.cache));
+llvm::Expected<TuningStore> open_store(const Arguments& arguments) {
+  if (!arguments.tuning.empty()) return named_store(arguments.tuning, /*make=*/false);
+  MINUET_ASSIGN(const std::string named, absolute_cache_folder(arguments.cache));
   MINUET_ASSIGN(std::string cache, explain(choose_cache_directory(named, process_environment())));
   return store_at(std::move(cache), tuning_folder_of_cache());
 }
@@ -105,7 +107,9 @@ void print_skipped(const TuningFolder& folder) {
   for (const std::string& reason : folder.skipped) llvm::errs() << "minuet: not used: " << reason << "\n";
 }
 
-llvm::Error list(TuningStore& store, bool json) {
+llvm::Error list_results(const Arguments& arguments) {
+  const bool json = arguments.to_json;
+  MINUET_ASSIGN(TuningStore store, open_store(arguments));
   MINUET_ASSIGN(const std::vector<Found> all, read_all(store));
   std::vector<TuningEntry> entries;
   for (const Found& found : all) {
@@ -127,12 +131,14 @@ llvm::Error list(TuningStore& store, bool json) {
   return llvm::Error::success();
 }
 
-llvm::Error inspect(TuningStore& store, llvm::StringRef prefix) {
+llvm::Error inspect_result(const Arguments& arguments) {
+  const std::string& prefix = arguments.key;
+  MINUET_ASSIGN(TuningStore store, open_store(arguments));
   MINUET_ASSIGN(const std::vector<Found> all, read_all(store));
   int matches = 0;
   for (const Found& found : all) {
     for (const TuningEntry& entry : found.folder.entries) {
-      if (llvm::StringRef(bucket_hash(entry.bucket)).take_front(prefix.size()) != prefix) continue;
+      if (bucket_hash(entry.bucket).rfind(prefix, 0) != 0) continue;
       llvm::outs() << write_tuning({entry});
       ++matches;
     }
@@ -146,8 +152,8 @@ llvm::Error add(TuningStore& store, llvm::ArrayRef<TuningEntry> entries) {
   return explain(store.publish_joined(entries, merge_entries));
 }
 
-llvm::Error merge(const TuneOptions& options) {
-  MINUET_ASSIGN(TuningStore from, named_store(options.from, /*make=*/false));
+llvm::Error merge_results(const Arguments& arguments) {
+  MINUET_ASSIGN(TuningStore from, named_store(arguments.from, /*make=*/false));
   MINUET_ASSIGN(const std::vector<Found> all, read_all(from));
   std::size_t count = 0;
   for (const Found& found : all) {
@@ -155,12 +161,13 @@ llvm::Error merge(const TuneOptions& options) {
     count += found.folder.entries.size();
   }
   if (count == 0)
-    return bad_input("'{0}' has no tuning results{1}", options.from, all.empty() ? "" : " that can be read");
-  MINUET_ASSIGN(TuningStore into, named_store(options.into, /*make=*/true));
+    return bad_input("'{0}' has no tuning results{1}", arguments.from,
+                     all.empty() ? "" : " that can be read");
+  MINUET_ASSIGN(TuningStore into, named_store(arguments.into, /*make=*/true));
   for (const Found& found : all) {
     MINUET_TRY(add(into, found.folder.entries));
   }
-  llvm::outs() << llvm::formatv("{0} entries merged into {1}\n", count, options.into);
+  llvm::outs() << llvm::formatv("{0} entries merged into {1}\n", count, arguments.into);
   return llvm::Error::success();
 }
 
@@ -172,7 +179,9 @@ llvm::Expected<std::string> installed_toolkit() {
   return system.nvrtc;
 }
 
-llvm::Error migrate(TuningStore& store, llvm::StringRef prefix) {
+llvm::Error migrate_results(const Arguments& arguments) {
+  const std::string& prefix = arguments.from_environment;
+  MINUET_ASSIGN(TuningStore store, open_store(arguments));
   MINUET_ASSIGN(const std::vector<Found> all, read_all(store, prefix));
   if (all.size() != 1) {
     return bad_input("{0} environments start with '{1}' (minuet tune list shows them)", all.size(), prefix);
@@ -198,48 +207,37 @@ llvm::Error migrate(TuningStore& store, llvm::StringRef prefix) {
 
 }  // namespace
 
-void add_tune(CLI::App& tune, TuneOptions& options) {
+void add_tune_actions(CLI::App& tune, Arguments& arguments) {
   tune.footer(kFooter);
   tune.require_subcommand(1);
-  add_tune_run(tune, options);
-  auto add_action = [&](const char* name, const char* help) {
+  const auto add = [&](const char* name, const char* help,
+                       llvm::Error (*run)(const Arguments& arguments)) -> CLI::App& {
     CLI::App* const action = tune.add_subcommand(name, help);
-    action->callback([&options, name] { options.action = name; });
-    return action;
+    action->callback([&arguments, run] { arguments.action = run; });
+    return *action;
   };
-  auto add_directory = [&](CLI::App* action) {
-    action->add_option("--directory", options.directory, "folder of results; default: the cache's")
-        ->type_name("DIR");
-    action
-        ->add_option("--cache", options.cache,
-                     "kernel cache folder that has them, where there is no --directory")
-        ->type_name("DIR");
+  const auto add_directory = [&](CLI::App& action) {
+    add_value(action, "--directory", arguments.tuning, "DIR", "folder of results; default: the cache's");
+    add_cache(action, arguments)
+        ->description("kernel cache folder that has them, where there is no --directory");
   };
-  CLI::App* const list = add_action("list", "List environments and their entries, best configuration first");
-  list->add_flag("--json", options.json, "the entries as one JSON array, as a bundle holds them");
+  add_tune_run(add("run", "Measure what is fastest for a network on these clouds", tune_run), arguments);
+  add_tune_network(add("show", "Say what was chosen for each layer, and by how much it won", tune_show),
+                   arguments);
+  CLI::App& list = add("list", "List environments and their entries, best configuration first", list_results);
+  list.add_flag("--json", arguments.to_json, "the entries as one JSON array, as a bundle holds them");
   add_directory(list);
-  CLI::App* const inspect = add_action("inspect", "Print the entry of a bucket");
-  inspect->add_option("ENTRY", options.entry, "first digits of the bucket's hash")->required();
+  CLI::App& inspect = add("inspect", "Print the entry of a bucket", inspect_result);
+  inspect.add_option("ENTRY", arguments.key, "first digits of the bucket's hash")->required();
   add_directory(inspect);
-  CLI::App* const merge = add_action("merge", "Add the results of one folder to those of another");
-  merge->add_option("FROM", options.from, "folder that is read")->required();
-  merge->add_option("INTO", options.into, "folder that is written, made where it is not there")->required();
-  CLI::App* const migrate = add_action("migrate", "Copy results of another version to this one's folder");
-  migrate->add_option("--from-env", options.from_environment, "first digits of the environment's hash")
-      ->required()
-      ->type_name("HASH");
+  CLI::App& merge = add("merge", "Add the results of one folder to those of another", merge_results);
+  merge.add_option("FROM", arguments.from, "folder that is read")->required();
+  merge.add_option("INTO", arguments.into, "folder that is written, made where it is not there")->required();
+  CLI::App& migrate = add("migrate", "Copy results of another version to this one's folder", migrate_results);
+  add_value(migrate, "--from-env", arguments.from_environment, "HASH",
+            "first digits of the environment's hash")
+      ->required();
   add_directory(migrate);
-}
-
-llvm::Error tune_command(const Arguments& arguments) {
-  const TuneOptions& options = arguments.tune;
-  if (options.action == "run") return tune_run(options);
-  if (options.action == "show") return tune_show(options);
-  if (options.action == "merge") return merge(options);
-  MINUET_ASSIGN(TuningStore store, open_store(options));
-  if (options.action == "inspect") return inspect(store, options.entry);
-  if (options.action == "migrate") return migrate(store, options.from_environment);
-  return list(store, options.json);
 }
 
 }  // namespace minuet::tool

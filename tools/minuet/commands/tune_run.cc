@@ -7,17 +7,16 @@
 
 #include "codegen/base/number_text.h"
 #include "llvm/Support/raw_ostream.h"
-#include "tools/minuet/bench_clouds.h"
+#include "tools/minuet/base/convert.h"
+#include "tools/minuet/base/error.h"
+#include "tools/minuet/base/interrupt.h"
+#include "tools/minuet/base/output_file.h"
+#include "tools/minuet/base/progress.h"
+#include "tools/minuet/cloud/bench_clouds.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/commands/tune_run.h"
-#include "tools/minuet/convert.h"
-#include "tools/minuet/error.h"
-#include "tools/minuet/interrupt.h"
-#include "tools/minuet/options_caches.h"
-#include "tools/minuet/options_input.h"
-#include "tools/minuet/options_rules.h"
-#include "tools/minuet/output_file.h"
-#include "tools/minuet/progress.h"
+#include "tools/minuet/flags/flags.h"
+#include "tools/minuet/flags/rules.h"
 
 namespace minuet::tool {
 namespace {
@@ -53,16 +52,16 @@ struct TuneSession {
   minuet_dtype dtype = MINUET_F16;
 };
 
-llvm::Expected<TuneSession> open_tune_session(const TuneOptions& options, bool only_looks) {
+llvm::Expected<TuneSession> open_tune_session(const Arguments& arguments, bool only_looks) {
   TuneSession session;
-  MINUET_ASSIGN(session.context, open_context({options.cache, /*trace=*/false, /*must_jit=*/true,
-                                               options.device.threads, only_looks}));
-  MINUET_ASSIGN(session.device, open_device(session.context.get(), options.device, session.facts));
-  MINUET_ASSIGN(session.dtype, dtype_for(options.dtype, session.facts.is_cpu()));
+  MINUET_ASSIGN(session.context, open_context({arguments.cache, /*trace=*/false, /*must_jit=*/true,
+                                               arguments.device.threads, only_looks}));
+  MINUET_ASSIGN(session.device, open_device(session.context.get(), arguments.device, session.facts));
+  MINUET_ASSIGN(session.dtype, dtype_for(arguments.dtype, session.facts.is_cpu()));
   return session;
 }
 
-double budget_of(const TuneOptions& options) { return options.budget > 0 ? options.budget : 120; }
+double budget_of(const Arguments& arguments) { return arguments.budget > 0 ? arguments.budget : 120; }
 
 llvm::Expected<TuneClouds> upload_clouds(const std::vector<BenchCloud>& clouds, minuet_device* device) {
   TuneClouds uploaded;
@@ -127,8 +126,7 @@ void print_choice(const minuet_tuned_choice* choice, void* user) {
 
 /// What the results on disk make of the network.
 llvm::Error print_choices(const TuneSession& session, const NetworkChoice& choice, bool all) {
-  MINUET_TRY(
-      check(minuet_context_load_tuning(session.context.get(), session.device.get(), nullptr, nullptr)));
+  MINUET_TRY(load_tuning(session.context.get(), session.device.get()));
   minuet_plan_info info;
   MINUET_ASSIGN(const PlanHandle plan, open_network(session.context.get(), choice, session.dtype, info));
   Choices choices{all};
@@ -182,67 +180,43 @@ std::string density_text(const minuet_tuned_choice& choice) {
   return fixed_text(choice.least_density, 0) + " - " + fixed_text(choice.most_density, 0);
 }
 
-void add_tune_run(CLI::App& tune, TuneOptions& options) {
-  const auto add_network = [&](CLI::App& app) {
-    app.add_option("--network", options.network.network, "minkunet42, sparseresnet21d or a JSON file")
-        ->capture_default_str()
-        ->type_name("NAME|FILE");
-    app.add_option("--channels", options.network.channels, "other widths, as many as the network lists")
-        ->transform(kDecimal)
-        ->delimiter(',')
-        ->allow_extra_args(false)
-        ->type_name("C0,C1");
-    app.add_option("--dtype", options.dtype,
-                   "fp32, tf32, fp16 or bf16; default: fp16 on a GPU, fp32 on the CPU")
-        ->type_name("TYPE");
-    app.add_option(
-           "--dataflow", options.network.dataflow,
-           "gather-gemm-scatter or fused: the kernels of that one alone; default: auto, both, and which is "
-           "faster")
-        ->type_name("NAME");
-    add_device(app, options.device);
-    app.add_option("--cache", options.cache, "kernel cache folder, which keeps the results too")
-        ->type_name("DIR");
-  };
-  CLI::App* const run = tune.add_subcommand("run", "Measure what is fastest for a network on these clouds");
-  run->callback([&options] { options.action = "run"; });
-  run->footer(kTuneRunFooter);
-  run->add_option("CLOUD", options.clouds, "clouds by name, or files of points; default: generated ones");
-  run->add_option("--voxel-size", options.voxel_size,
-                  "edge of a voxel in metres, or its edges along x, y and z, for files; default: 0.1")
-      ->type_name("M|X,Y,Z");
-  add_file_columns(*run, options.columns);
-  run->add_option("--data", options.data,
-                  "folder of the real clouds; default: MINUET_SHARED/data, ../shared/data")
-      ->type_name("DIR");
-  run->add_option("--budget", options.budget, "seconds that all of it may take; default: 120")
-      ->type_name("SECONDS")
-      ->transform(kNumber)
-      ->check(CLI::Range(0.001, 1e6));
-  run->add_flag("--exhaustive", options.exhaustive, "every candidate, whatever the time");
-  run->add_option("--repeat", options.repeat,
-                  "timed runs of each cloud in a round; default: 16 on a GPU, 5 on the CPU")
-      ->type_name("N")
-      ->transform(kDecimal)
-      ->check(CLI::Range(3, 10000));
-  add_network(*run);
-  CLI::App* const show =
-      tune.add_subcommand("show", "Say what was chosen for each layer, and by how much it won");
-  show->callback([&options] { options.action = "show"; });
-  add_network(*show);
+void add_tune_network(CLI::App& app, Arguments& arguments) {
+  add_network_name(app, arguments.network)->description("minkunet42, sparseresnet21d or a JSON file");
+  add_channels(app, arguments.network);
+  add_dtype(app, arguments.dtype);
+  add_dataflow(app, arguments.network)
+      ->description(
+          "gather-gemm-scatter or fused: the kernels of that one alone; default: auto, both, and which is "
+          "faster");
+  add_device(app, arguments.device);
+  add_cache(app, arguments)->description("kernel cache folder, which keeps the results too");
 }
 
-llvm::Error tune_run(const TuneOptions& options) {
-  const BenchFiles files{bench_data_folder(options.data), options.voxel_size, options.columns};
-  std::vector<std::string> names = options.clouds;
+void add_tune_run(CLI::App& run, Arguments& arguments) {
+  run.footer(kTuneRunFooter);
+  run.add_option("CLOUD", arguments.clouds, "clouds by name, or files of points; default: generated ones");
+  add_bench_files(run, arguments);
+  add_value(run, "--budget", arguments.budget, "SECONDS", "seconds that all of it may take; default: 120")
+      ->transform(kNumber)
+      ->check(CLI::Range(0.001, 1e6));
+  run.add_flag("--exhaustive", arguments.exhaustive, "every candidate, whatever the time");
+  add_count(run, "--repeat", arguments.repeat, 3, 10000,
+            "timed runs of each cloud in a round; default: 16 on a GPU, 5 on the CPU");
+  add_tune_network(run, arguments);
+}
+
+llvm::Error tune_run(const Arguments& arguments) {
+  const BenchFiles files{bench_data_folder(arguments.data), arguments.file_voxel_size,
+                         arguments.file_columns};
+  std::vector<std::string> names = arguments.clouds;
   if (names.empty()) names.assign(std::begin(kGenerated), std::end(kGenerated));
   MINUET_ASSIGN(const std::vector<BenchCloud> clouds, open_bench_clouds(names, files));
-  MINUET_ASSIGN(const TuneSession session, open_tune_session(options, /*only_looks=*/false));
+  MINUET_ASSIGN(const TuneSession session, open_tune_session(arguments, /*only_looks=*/false));
   minuet_plan_info info;
   MINUET_ASSIGN(const PlanHandle plan,
-                open_network(session.context.get(), options.network, session.dtype, info));
+                open_network(session.context.get(), arguments.network, session.dtype, info));
   if (info.ndim != 3) {
-    return bad_input("the network '{0}' is of {1} dimensions, and clouds have 3", options.network.network,
+    return bad_input("the network '{0}' is of {1} dimensions, and clouds have 3", arguments.network.network,
                      info.ndim);
   }
   MINUET_ASSIGN(const TuneClouds uploaded, upload_clouds(clouds, session.device.get()));
@@ -250,9 +224,9 @@ llvm::Error tune_run(const TuneOptions& options) {
   minuet_tuning_options tuning = MINUET_TUNING_OPTIONS_INIT;
   tuning.clouds = uploaded.clouds.data();
   tuning.cloud_count = static_cast<int32_t>(uploaded.clouds.size());
-  tuning.repeats = options.repeat;
-  tuning.budget_seconds = options.budget;
-  tuning.exhaustive = options.exhaustive ? 1 : 0;
+  tuning.repeats = arguments.repeat;
+  tuning.budget_seconds = arguments.budget;
+  tuning.exhaustive = arguments.exhaustive ? 1 : 0;
   tuning.progress = on_progress;
   tuning.skipped = on_skip;
   tuning.cancelled = [](void*) { return static_cast<int32_t>(is_interrupted()); };
@@ -261,7 +235,7 @@ llvm::Error tune_run(const TuneOptions& options) {
   result.struct_size = sizeof(result);
   watch_interrupts();
   told.progress.emplace("compiling the default's kernels");
-  if (!options.exhaustive) told.progress->ends_within(budget_of(options));
+  if (!arguments.exhaustive) told.progress->ends_within(budget_of(arguments));
   const minuet_status status =
       minuet_tune(session.context.get(), plan.get(), session.device.get(), &tuning, &result);
   told.progress.reset();
@@ -275,15 +249,15 @@ llvm::Error tune_run(const TuneOptions& options) {
            "left for a candidate, which is measured twice. They are kept: run it again, or with a larger "
            "--budget, a smaller --repeat or fewer clouds\n";
   }
-  if (result.decided > 0) MINUET_TRY(print_choices(session, options.network, /*all=*/false));
+  if (result.decided > 0) MINUET_TRY(print_choices(session, arguments.network, /*all=*/false));
   if (status == MINUET_OK) return llvm::Error::success();
   return interrupted(result.decided > 0 ? "interrupted; what was measured is kept"
                                         : "interrupted before anything was measured");
 }
 
-llvm::Error tune_show(const TuneOptions& options) {
-  MINUET_ASSIGN(const TuneSession session, open_tune_session(options, /*only_looks=*/true));
-  return print_choices(session, options.network, /*all=*/true);
+llvm::Error tune_show(const Arguments& arguments) {
+  MINUET_ASSIGN(const TuneSession session, open_tune_session(arguments, /*only_looks=*/true));
+  return print_choices(session, arguments.network, /*all=*/true);
 }
 
 }  // namespace minuet::tool

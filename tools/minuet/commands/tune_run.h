@@ -2,14 +2,16 @@
 #pragma once
 
 #include "minuet/tuning.h"
-#include "tools/minuet/cloud.h"
-#include "tools/minuet/options.h"
+#include "tools/minuet/cloud/cloud.h"
+#include "tools/minuet/flags/arguments.h"
 
 namespace minuet::tool {
 
-void add_tune_run(CLI::App& tune, TuneOptions& options);
-llvm::Error tune_run(const TuneOptions& options);
-llvm::Error tune_show(const TuneOptions& options);
+void add_tune_run(CLI::App& run, Arguments& arguments);
+/// Adds the flags that `tune run` and `tune show` share: the network, the device and the cache.
+void add_tune_network(CLI::App& app, Arguments& arguments);
+llvm::Error tune_run(const Arguments& arguments);
+llvm::Error tune_show(const Arguments& arguments);
 
 /// In device memory, as minuet_tune takes them.
 struct TuneClouds {

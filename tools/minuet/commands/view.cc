@@ -4,13 +4,14 @@
 
 #include "codegen/base/number_text.h"
 #include "llvm/Support/Path.h"
+#include "tools/minuet/base/error.h"
+#include "tools/minuet/base/output_file.h"
+#include "tools/minuet/base/progress.h"
 #include "tools/minuet/commands/commands.h"
-#include "tools/minuet/error.h"
-#include "tools/minuet/output_file.h"
+#include "tools/minuet/flags/flags.h"
+#include "tools/minuet/library/report.h"
+#include "tools/minuet/library/view_levels.h"
 #include "tools/minuet/pages/page.h"
-#include "tools/minuet/progress.h"
-#include "tools/minuet/report.h"
-#include "tools/minuet/view_levels.h"
 
 namespace minuet::tool {
 namespace {
@@ -68,6 +69,7 @@ void print_levels(const Input& input, const std::vector<ViewLevel>& levels, cons
 }  // namespace
 
 llvm::Error view_command(const Arguments& arguments) {
+  MINUET_TRY(check_view(arguments));
   MINUET_TRY(check_files(arguments));
   MINUET_ASSIGN(OutputFile file, OutputFile::open(arguments.output));
   std::optional<Progress> progress("reading the cloud");

@@ -2,10 +2,10 @@
 #include <optional>
 
 #include "llvm/Support/raw_ostream.h"
+#include "tools/minuet/base/error.h"
+#include "tools/minuet/base/output_file.h"
+#include "tools/minuet/base/progress.h"
 #include "tools/minuet/commands/commands.h"
-#include "tools/minuet/error.h"
-#include "tools/minuet/output_file.h"
-#include "tools/minuet/progress.h"
 
 namespace minuet::tool {
 

@@ -1,0 +1,375 @@
+#include "tools/bench/study/bench.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "codegen/base/arch.h"
+#include "codegen/tuning/tuning_store.h"
+#include "llvm/Support/FileSystem.h"
+#include "minuet/tuning.h"
+#include "tests/support/clouds.h"
+#include "tools/bench/study/gpu.h"
+#include "tools/minuet/base/clock.h"
+#include "tools/minuet/base/convert.h"
+#include "tools/minuet/base/error.h"
+#include "tools/minuet/cloud/bench_clouds.h"
+#include "tools/minuet/cloud/input.h"
+#include "tools/minuet/cloud/voxelize.h"
+
+namespace minuet::tool {
+namespace {
+
+/// What tests run with, in milliseconds instead of seconds.
+std::vector<int32_t> narrow_widths(const std::string& network) {
+  if (network == "minkunet42") return {4, 4, 8, 8, 8, 8, 8, 4, 4};
+  return {4, 8, 8, 8};
+}
+
+bool is_description(const std::string& network) { return network.front() == '{'; }
+
+/// The cloud's coordinates, with as many features as the network takes: its own, or numbers about 0.
+llvm::Expected<std::vector<char>> features_for(const VoxelCloud& cloud, int32_t channels,
+                                               minuet_dtype dtype) {
+  if (cloud.channels == channels) return encode_features(cloud, dtype);
+  VoxelCloud other;
+  other.coordinates = cloud.coordinates;
+  other.channels = channels;
+  other.features.resize(static_cast<size_t>(cloud.count()) * static_cast<size_t>(channels));
+  uint32_t state = 1;
+  for (float& value : other.features) {
+    state = state * 1664525U + 1013904223U;
+    value = static_cast<float>(state >> 16) / 32768.0F - 1;
+  }
+  return encode_features(other, dtype);
+}
+
+VoxelCloud cloud_of(std::vector<int32_t> coordinates) {
+  Cloud drawn;
+  drawn.is_voxels = true;
+  drawn.voxels = std::move(coordinates);
+  return features_from_centres(drawn, cubic(0.1));
+}
+
+struct StudyInput {
+  DeviceBuffer coordinates, memory;
+  minuet_tensor features;
+};
+
+/// A configuration that is chosen whatever the default is: both are said to have been measured.
+TuningEntry forced_entry(const TuningEnvironment& environment, const TuningBucket& bucket,
+                         const TuningConfig& config) {
+  TuningConfig other = config;
+  for (auto& [name, value] : other) value = 1;  // in the default's place: never chosen
+  TuningMeasurement chosen, fallback;
+  chosen.config = config;
+  chosen.median_ns = chosen.least_ns = 1;
+  fallback.config = other;
+  fallback.median_ns = fallback.least_ns = 2;
+  return make_entry(environment, bucket, fallback, {chosen});
+}
+
+}  // namespace
+
+NetworkCase paper_case(const std::string& network, minuet_dtype dtype) {
+  return {network, dtype, MINUET_DATAFLOW_GATHER_GEMM_SCATTER, MINUET_MAPS_SORTED};
+}
+
+std::string one_layer(int32_t in_channels, int32_t out_channels) {
+  return llvm::formatv(R"({{"name": "layer", "ndim": 3, "in_channels": {0}, "channels": [{1}],)"
+                       R"( "layers": [{{"op": "block", "name": "layer", "width": 0, "kernel_size": 3}]})",
+                       in_channels, out_channels)
+      .str();
+}
+
+int64_t LayerSamples::volume() const {
+  int64_t volume = 1;
+  for (const int32_t edge : info.kernel_size) volume *= std::max(edge, 1);
+  return volume;
+}
+
+double geometric_mean(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += std::log(value);
+  return values.empty() ? 0 : std::exp(sum / static_cast<double>(values.size()));
+}
+
+// ---- opening --------------------------------------------------------------------------------------------
+
+llvm::Expected<std::unique_ptr<StudyBench>> StudyBench::open(const StudyOptions& options) {
+  std::unique_ptr<StudyBench> bench(new StudyBench);
+  bench->data_ = bench_data_folder(options.data);
+  bench->commit_ = options.commit;
+  MINUET_ASSIGN(bench->context_,
+                open_context({options.cache, /*trace=*/false, /*must_jit=*/true, options.device.threads}));
+  MINUET_ASSIGN(bench->device_, open_device(bench->context_.get(), options.device, bench->facts_));
+  const bool is_cpu = bench->facts_.is_cpu();
+  MINUET_ASSIGN(bench->dtype_, dtype_for(options.dtype, is_cpu));
+  bench->size_ = options.size == "tiny"    ? StudySize::Tiny
+                 : options.size == "small" ? StudySize::Small
+                 : options.size == "full"  ? StudySize::Full
+                 : is_cpu                  ? StudySize::Small
+                                           : StudySize::Full;
+  MINUET_TRY(bench->find_environment());
+  return bench;
+}
+
+llvm::Error StudyBench::find_environment() {
+  minuet_system_info system = {};
+  system.struct_size = sizeof(system);
+  MINUET_TRY(check(minuet_query_system(&system)));
+  driver_ = system.driver;
+  toolkit_ = system.nvrtc;
+  environment_.gpu = facts_.description;
+  if (!facts_.is_cpu()) {
+    const int number = capability(facts_.arch);
+    environment_.compute_capability = llvm::formatv("{0}.{1}", number / 10, number % 10).str();
+    environment_.toolkit = toolkit_;
+    MINUET_ASSIGN(const std::unique_ptr<Gpu> gpu, Gpu::open(facts_));
+    environment_.multiprocessors = gpu->multiprocessors();
+    environment_.l2_bytes = gpu->l2_bytes();
+  }
+  environment_ = as_of_this_build(std::move(environment_));
+  return llvm::Error::success();
+}
+
+std::string StudyBench::cache_text() const {
+  return llvm::formatv("its L2 cache has {0} MB, that of the paper's RTX 3090 6 MB",
+                       environment_.l2_bytes >> 20)
+      .str();
+}
+
+llvm::json::Object StudyBench::machine() const {
+  llvm::json::Object machine{
+      {"device", facts_.description}, {"arch", facts_.arch},       {"driver", driver_},
+      {"toolkit", toolkit_},          {"version", version_text()}, {"dtype", dtype_name(dtype_)}};
+  if (!commit_.empty()) machine["commit"] = commit_;
+  return machine;
+}
+
+llvm::Expected<StudyFolder> StudyFolder::create() {
+  llvm::SmallString<128> path;
+  if (const std::error_code error = llvm::sys::fs::createUniqueDirectory("minuet-study", path))
+    return broken("no temporary folder: " + system_text(error));
+  StudyFolder folder;
+  folder.path_.reset(new std::string(path.str()));
+  return folder;
+}
+
+void StudyFolder::Remove::operator()(const std::string* path) const {
+  static_cast<void>(llvm::sys::fs::remove_directories(*path));
+  delete path;
+}
+
+llvm::Error StudyBench::force(const TuningConfigs& configs) {
+  MINUET_ASSIGN(const StudyFolder folder, StudyFolder::create());
+  TuningStore store(folder.path(), "", process_policy(process_environment()), real_file_system());
+  for (const auto& [bucket, config] : configs) {
+    llvm::Error error = store.publish(forced_entry(environment_, bucket, config));
+    if (error) return broken(take_status(std::move(error)).message());
+  }
+  int64_t results = 0;
+  MINUET_TRY(
+      check(minuet_context_load_tuning(context_.get(), device_.get(), folder.path().c_str(), &results)));
+  if (results >= static_cast<int64_t>(configs.size())) return llvm::Error::success();
+  return broken(llvm::formatv("the library takes {0} of {1} configurations that the study asks for", results,
+                              configs.size())
+                    .str());
+}
+
+// ---- clouds ---------------------------------------------------------------------------------------------
+
+llvm::Expected<const std::vector<StudyCloud>*> StudyBench::clouds() {
+  if (clouds_) return &*clouds_;
+  std::vector<BenchCloud> scenes;
+  if (size_ == StudySize::Full) {
+    MINUET_ASSIGN(scenes, open_bench_clouds({}, {data_, "", {}}));
+  } else {
+    for (const auto& [kind, voxel_size] : {std::pair("lidar", 0.1), {"room", 0.02}, {"object", 0.01}}) {
+      InputOptions input;
+      input.synthetic = kind;
+      input.points = by_size(300, 2000, 0);
+      BenchCloud scene;
+      scene.name = std::string(kind) + "_" + digits(voxel_size);
+      scene.voxel_size = cubic(voxel_size);
+      MINUET_ASSIGN(scene.points, synthetic_points(input));
+      scenes.push_back(std::move(scene));
+      if (size_ == StudySize::Tiny) break;
+    }
+  }
+  std::vector<StudyCloud> clouds;
+  for (const BenchCloud& scene : scenes) {
+    if (scene.is_missing || scene.random_voxels > 0) continue;
+    StudyCloud cloud{scene.name, {}};
+    for (int i = 0; i < by_size(1, 2, 3); ++i) {
+      MINUET_ASSIGN(VoxelCloud variant, make_variant(scene, i, /*thin=*/false));
+      cloud.variants.push_back(std::move(variant));
+    }
+    clouds.push_back(std::move(cloud));
+  }
+  clouds_ = std::move(clouds);
+  return &*clouds_;
+}
+
+llvm::Expected<std::vector<const StudyCloud*>> StudyBench::clouds_named(
+    const std::vector<std::string>& names) {
+  MINUET_ASSIGN(const auto* scenes, clouds());
+  std::vector<const StudyCloud*> named;
+  for (const StudyCloud& scene : *scenes) {
+    if (std::find(names.begin(), names.end(), scene.name) != names.end()) named.push_back(&scene);
+  }
+  if (named.empty()) named.push_back(&scenes->front());
+  return named;
+}
+
+StudyCloud StudyBench::random_cloud(int64_t voxels, int32_t extent) const {
+  StudyCloud cloud{llvm::formatv("random_{0}", voxels).str(), {}};
+  VoxelOptions options;
+  options.count = voxels;
+  options.least = -extent / 2;
+  options.extent = extent;
+  for (int i = 0; i < by_size(1, 2, 2); ++i) {
+    options.seed = 1000 + static_cast<uint64_t>(i);
+    cloud.variants.push_back(cloud_of(make_voxels(options)));
+  }
+  return cloud;
+}
+
+StudyCloud StudyBench::shell_cloud(int32_t resolution) const {
+  return {llvm::formatv("shell_{0}", resolution).str(), {cloud_of(make_shell(resolution, 1000))}};
+}
+
+// ---- networks -------------------------------------------------------------------------------------------
+
+namespace {
+
+/// One network on one device, ready to be timed.
+struct Ready {
+  PlanHandle plan;
+  minuet_plan_info info = {};
+  ExecutionHandle execution;
+  std::vector<StudyInput> inputs;
+  std::optional<DeviceBuffer> output;
+};
+
+llvm::Error open_case(const StudyBench& bench, const NetworkCase& wanted, Ready& ready) {
+  MINUET_ASSIGN(ready.plan, bench.create_plan(wanted));
+  minuet_plan* const plan = ready.plan.get();
+  ready.info.struct_size = sizeof(ready.info);
+  MINUET_TRY(check(minuet_plan_query(plan, &ready.info)));
+  MINUET_TRY(check(minuet_plan_compile(plan, bench.facts().arch.c_str(), nullptr, nullptr)));
+  return check(minuet_plan_load(plan, bench.device()));
+}
+
+llvm::Error upload_case(const StudyBench& bench, const NetworkCase& wanted, const StudyCloud& cloud,
+                        Ready& ready) {
+  int64_t most = 0;
+  for (const VoxelCloud& variant : cloud.variants) {
+    MINUET_ASSIGN(const std::vector<char> encoded,
+                  features_for(variant, ready.info.in_channels, wanted.dtype));
+    MINUET_ASSIGN(DeviceBuffer coordinates, DeviceBuffer::upload(bench.device(), variant.coordinates.data(),
+                                                                 4 * variant.coordinates.size()));
+    MINUET_ASSIGN(DeviceBuffer memory, DeviceBuffer::upload(bench.device(), encoded.data(), encoded.size()));
+    const minuet_tensor features =
+        dense_tensor(memory.get(), variant.count(), ready.info.in_channels, wanted.dtype);
+    ready.inputs.push_back({std::move(coordinates), std::move(memory), features});
+    most = std::max(most, variant.count());
+  }
+  minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+  options.max_points = most;
+  options.map_method = wanted.maps;
+  minuet_execution* execution = nullptr;
+  MINUET_TRY(check(minuet_execution_create(ready.plan.get(), bench.device(), &options, &execution)));
+  ready.execution.reset(execution);
+  const auto bytes = static_cast<size_t>(most * ready.info.out_channels * dtype_bytes(wanted.dtype));
+  MINUET_ASSIGN(DeviceBuffer output, DeviceBuffer::allocate(bench.device(), bytes));
+  ready.output.emplace(std::move(output));
+  return llvm::Error::success();
+}
+
+llvm::Error infer_variant(const StudyBench& bench, Ready& ready, size_t run) {
+  const StudyInput& input = ready.inputs[run % ready.inputs.size()];
+  return infer(ready.execution.get(), bench.device(), input.coordinates, input.features, ready.output->get());
+}
+
+llvm::Error take_stages(Ready& ready, NetworkSamples& samples) {
+  minuet_execution* const execution = ready.execution.get();
+  minuet_stage_times stages = MINUET_STAGE_TIMES_INIT;
+  MINUET_TRY(check(minuet_execution_query_stages(execution, &stages)));
+  samples.sort.push_back(stages.sort);
+  samples.map.push_back(stages.map);
+  samples.gather.push_back(stages.gather);
+  samples.gemm.push_back(stages.gemm);
+  samples.scatter.push_back(stages.scatter);
+  samples.other.push_back(stages.other);
+  samples.gmas.push_back(stages.gather + stages.gemm + stages.scatter);
+  samples.sort_map.push_back(stages.sort + stages.map);
+  samples.layers.resize(static_cast<size_t>(ready.info.layers));
+  for (int32_t i = 0; i < ready.info.layers; ++i) {
+    minuet_layer_info info = {};
+    info.struct_size = sizeof(info);
+    MINUET_TRY(check(minuet_execution_query_layer(execution, i, &info)));
+    LayerSamples& layer = samples.layers[static_cast<size_t>(i)];
+    layer.gather.push_back(info.gather);
+    layer.gemm.push_back(info.gemm);
+    layer.scatter.push_back(info.scatter);
+    layer.name = info.name;
+    layer.kernel = info.kernel;
+    layer.info = info;
+    layer.info.name = layer.info.kernel = nullptr;
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace
+
+llvm::Expected<PlanHandle> StudyBench::create_plan(const NetworkCase& wanted) const {
+  minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
+  const bool described = is_description(wanted.network);
+  (described ? options.description : options.name) = wanted.network.c_str();
+  options.dtype = wanted.dtype;
+  options.dataflow = wanted.dataflow;
+  std::vector<int32_t> widths;
+  if (!described && size_ == StudySize::Tiny) {
+    widths = narrow_widths(wanted.network);
+    options.channels = widths.data();
+    options.channel_count = static_cast<int32_t>(widths.size());
+  }
+  minuet_plan* plan = nullptr;
+  MINUET_TRY(check(minuet_plan_create_network(context_.get(), &options, &plan)));
+  return PlanHandle(plan);
+}
+
+llvm::Expected<NetworkSamples> StudyBench::time_network(const NetworkCase& network, const StudyCloud& cloud) {
+  Ready ready;
+  MINUET_TRY(open_case(*this, network, ready));
+  MINUET_TRY(upload_case(*this, network, cloud, ready));
+  minuet_execution* const execution = ready.execution.get();
+  const size_t runs = ready.inputs.size() * static_cast<size_t>(repeats());
+  // A GPU's clocks need a moment to rise; every variant's memory has to be there.
+  const size_t warm_up = ready.inputs.size() * (facts_.is_cpu() || size_ == StudySize::Tiny ? 1 : 4);
+  NetworkSamples samples;
+  for (size_t i = 0; i < warm_up; ++i) MINUET_TRY(infer_variant(*this, ready, i));
+  for (size_t i = 0; i < runs; ++i) {
+    MINUET_TRY(check(minuet_execution_reset_counters(execution)));
+    const Clock::time_point start = Clock::now();
+    MINUET_TRY(infer_variant(*this, ready, i));
+    samples.wall.push_back(milliseconds_since(start));
+  }
+  MINUET_TRY(check(minuet_execution_query_counters(execution, &samples.counters)));
+  MINUET_TRY(check(minuet_execution_set_profiling(execution, 1)));
+  MINUET_TRY(infer_variant(*this, ready, 0));  // the events are made in the first profiled run
+  for (size_t i = 0; i < runs; ++i) {
+    // From the last variant to the first: shapes are those of the first then, as the cloud is called.
+    MINUET_TRY(infer_variant(*this, ready, runs - 1 - i));
+    MINUET_TRY(take_stages(ready, samples));
+  }
+  for (int32_t i = 0; i < ready.info.levels; ++i) {
+    minuet_level_info level = {};
+    level.struct_size = sizeof(level);
+    MINUET_TRY(check(minuet_execution_query_level(execution, i, &level)));
+    samples.levels.push_back(level);
+  }
+  return samples;
+}
+
+}  // namespace minuet::tool

@@ -1,0 +1,40 @@
+// The driver, as far as the studies need it beside the library: facts of a GPU, and the launches of the hash
+// table that is written for the comparison.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "llvm/ADT/StringRef.h"
+#include "tools/minuet/library/library.h"
+
+namespace minuet::tool {
+
+/// A kernel that takes one struct.
+struct GpuKernel {
+  void* kernel = nullptr;  ///< CUkernel
+  int threads = 256;       ///< of a block
+};
+
+/// One GPU's primary context, current for this thread while it lives. Work goes to the default stream.
+class Gpu {
+ public:
+  static llvm::Expected<std::unique_ptr<Gpu>> open(const DeviceFacts& facts);
+  ~Gpu();
+
+  int64_t multiprocessors() const { return multiprocessors_; }
+  int64_t l2_bytes() const { return l2_bytes_; }
+  /// Stays loaded as long as this lives.
+  llvm::Expected<GpuKernel> load(const std::string& cubin, const std::string& symbol);
+  llvm::Error launch(const GpuKernel& kernel, int64_t blocks, void* params) const;
+  llvm::Error fill_words(void* memory, uint32_t value, int64_t words) const;
+
+ private:
+  struct State;
+  explicit Gpu(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+  int64_t multiprocessors_ = 0, l2_bytes_ = 0;
+};
+
+}  // namespace minuet::tool

@@ -1,0 +1,132 @@
+// Data types, batches and numbers of voxels: what a user asks for and the paper has no figure of.
+#include <algorithm>
+
+#include "tests/support/clouds.h"
+#include "tools/bench/study/studies.h"
+#include "tools/minuet/base/convert.h"
+#include "tools/minuet/base/error.h"
+#include "tools/minuet/pages/document_parts.h"
+
+namespace minuet::tool {
+namespace {
+
+constexpr const char* kNoFigure = "The paper has no figure of this.";
+constexpr const char* kRoads =
+    "Each network with the dataflows that are chosen by default, layer by layer, and with "
+    "gather-GEMM-scatter "
+    "in all of them; maps by default.";
+
+/// The cloud as so many items of a batch, each the scene's next variant.
+StudyCloud batched(const StudyCloud& scene, int32_t items) {
+  StudyCloud cloud{llvm::formatv("{0} clouds of {1}", items, scene.name).str(), {}};
+  VoxelCloud all;
+  all.channels = scene.variants.front().channels;
+  for (int32_t item = 0; item < items; ++item) {
+    const VoxelCloud& variant = scene.variants[static_cast<size_t>(item) % scene.variants.size()];
+    all.features.insert(all.features.end(), variant.features.begin(), variant.features.end());
+    for (size_t i = 0; i < variant.coordinates.size(); ++i)
+      all.coordinates.push_back(i % 4 == 0 ? item : variant.coordinates[i]);
+  }
+  cloud.variants.push_back(std::move(all));
+  return cloud;
+}
+
+const std::vector<std::string> kNetworks = {"minkunet42", "sparseresnet21d"};
+
+/// The network by default and by gather-GEMM-scatter. What the device has no memory for is told and left out.
+llvm::Error time_both_roads(StudyBench& bench, StudyDocument& document, const std::string& network,
+                            const StudyCloud& cloud,
+                            llvm::function_ref<void(const std::string& series, NetworkSamples samples)> add) {
+  for (const minuet_dataflow dataflow : {MINUET_DATAFLOW_AUTO, MINUET_DATAFLOW_GATHER_GEMM_SCATTER}) {
+    const bool by_default = dataflow == MINUET_DATAFLOW_AUTO;
+    const std::string series = by_default ? network : network + ", gather-GEMM-scatter";
+    llvm::Expected<NetworkSamples> samples = bench.time_network({network, bench.dtype(), dataflow}, cloud);
+    if (!samples && samples.errorIsA<OutOfMemory>()) {
+      document.note(series + ", " + cloud.name + ": left out, for " + llvm::toString(samples.takeError()) +
+                    ".");
+      continue;
+    }
+    if (!samples) return samples.takeError();
+    add(series, std::move(*samples));
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace
+
+llvm::Error study_dtype(StudyBench& bench, StudyDocument& document) {
+  document.note(kNoFigure);
+  MINUET_ASSIGN(const auto* scenes, bench.clouds());
+  const StudyCloud& cloud = scenes->front();
+  const std::vector<minuet_dtype> dtypes = {MINUET_F32, MINUET_TF32, MINUET_F16, MINUET_BF16};
+  StudySteps steps(bench, 2 * dtypes.size());
+  for (const std::string& network : kNetworks) {
+    StudyPlot plot(network + ", " + cloud.name, "bar", axis(""), axis("one inference, ms"));
+    for (const minuet_dtype dtype : dtypes) {
+      MINUET_ASSIGN(const NetworkSamples usual, bench.time_network({network, dtype}, cloud));
+      MINUET_ASSIGN(const NetworkSamples paper, bench.time_network(paper_case(network, dtype), cloud));
+      plot.add("by default", dtype_name(dtype), usual.wall);
+      plot.add("gather-GEMM-scatter, sorted maps", dtype_name(dtype), paper.wall);
+      steps.count();
+    }
+    document.add(std::move(plot));
+  }
+  if (bench.facts().is_cpu()) {
+    document.note(
+        "The CPU computes in float32 whatever the type is: 16-bit types are converted, and tensor cores "
+        "there "
+        "are none.");
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error study_batch(StudyBench& bench, StudyDocument& document) {
+  document.note(kNoFigure);
+  document.note(kRoads);
+  MINUET_ASSIGN(const auto* scenes, bench.clouds());
+  const std::vector<int32_t> sizes = bench.by_size(std::vector<int32_t>{1, 2}, {1, 4, 16}, {1, 2, 4, 8, 16});
+  StudyPlot plot("One inference, for each cloud of the batch", "line", axis("clouds in a batch", true),
+                 axis("ms a cloud"));
+  StudySteps steps(bench, kNetworks.size() * sizes.size());
+  for (const std::string& network : kNetworks) {
+    for (const int32_t size : sizes) {
+      const auto add = [&](const std::string& series, NetworkSamples samples) {
+        for (double& ms : samples.wall) ms /= size;
+        plot.add(series, size, samples.wall);
+      };
+      MINUET_TRY(time_both_roads(bench, document, network, batched(scenes->front(), size), add));
+      steps.count();
+    }
+  }
+  document.add(std::move(plot));
+  return llvm::Error::success();
+}
+
+llvm::Error study_voxels(StudyBench& bench, StudyDocument& document) {
+  document.note(kNoFigure);
+  document.note(kRoads);
+  document.note("Uniform voxels in a cube that grows with them: about five neighbours each, as in LiDAR.");
+  const std::vector<int64_t> counts =
+      bench.by_size(std::vector<int64_t>{300, 1000}, {1000, 3000, 10000},
+                    {10000, 30000, 100000, 300000, 1000000, 3000000, 5000000});
+  constexpr double kNeighbours = 5;
+  StudyPlot plot("One inference", "line", axis("voxels", true), axis("ms", true));
+  StudyPlot rate("Voxels a microsecond", "line", axis("voxels", true), axis("voxels / us"));
+  StudySteps steps(bench, kNetworks.size() * counts.size());
+  for (const int64_t count : counts) {
+    const StudyCloud cloud = bench.random_cloud(count, extent_for_neighbours(3, count, kNeighbours));
+    for (const std::string& network : kNetworks) {
+      const auto add = [&](const std::string& series, const NetworkSamples& samples) {
+        plot.add(series, count, samples.wall);
+        rate.add_value(series, count, static_cast<double>(count) / (1000 * median(samples.wall)));
+      };
+      MINUET_TRY(time_both_roads(bench, document, network, cloud, add));
+      steps.count();
+    }
+  }
+  document.add(std::move(plot));
+  document.add(std::move(rate));
+  return llvm::Error::success();
+}
+
+}  // namespace minuet::tool

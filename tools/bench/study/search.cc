@@ -1,0 +1,82 @@
+// Sensitivity to B and C of the double-traversed binary search (paper 6.4).
+#include <algorithm>
+
+#include "codegen/base/number_text.h"
+#include "codegen/choose/tuned_config.h"
+#include "tools/bench/study/studies.h"
+#include "tools/minuet/pages/document_parts.h"
+
+namespace minuet::tool {
+namespace {
+
+constexpr double kNearEnough = 1.05;  // of the best pair's time
+
+TuningConfigs search_configs_of(int block, int queries) {
+  const SearchChoice search{block, queries, SearchChoice().threads};
+  TuningConfigs configs;
+  for (const KeyType key : {KeyType::U32, KeyType::U64})
+    configs[search_bucket(key, 3, 27, int64_t{1} << 30)] = config_of(search);
+  return configs;
+}
+
+struct Pair {
+  int block, queries;
+  double ms;
+};
+
+std::string pair_text(const Pair& pair) {
+  return llvm::formatv("B {0}, C {1}: {2:f4} ms", pair.block, pair.queries, real(pair.ms)).str();
+}
+
+}  // namespace
+
+llvm::Error study_search(StudyBench& bench, StudyDocument& document) {
+  const char* const paper =
+      "B = 256 and C = 512 always perform best; the best values hardly move with the GPU";
+  if (bench.facts().is_cpu()) {
+    document.note(
+        "The CPU device has no B and C: a thread walks its share of the sorted queries along the sorted "
+        "sources, with no blocks to stage.");
+    document.claim(paper, "no B and no C", Verdict::NotMeasured, "the CPU's search has no blocks");
+    return llvm::Error::success();
+  }
+  std::vector<StudyCloud> clouds;
+  MINUET_ASSIGN(const auto* scenes, bench.clouds());
+  if (!scenes->empty()) clouds.push_back(scenes->front());
+  clouds.push_back(bench.random_cloud(bench.by_size(500, 20000, 1000000), 400));
+  const std::vector<int> blocks =
+      bench.by_size(std::vector<int>{64, 256}, {32, 128, 256, 512}, {32, 64, 128, 256, 512});
+  const std::vector<int> queries =
+      bench.by_size(std::vector<int>{128, 512}, {128, 512, 2048}, {128, 256, 512, 1024, 2048});
+  StudySteps steps(bench, clouds.size() * blocks.size() * queries.size());
+  document.note(
+      "One submanifold layer of kernel 3; the time is that of its stage `map`: borders, search, counting "
+      "and tables, of which only the search and its borders know B and C.");
+  for (const StudyCloud& cloud : clouds) {
+    StudyPlot plot("Map step, " + cloud.name, "line", axis("C", true), axis("stage map, ms"));
+    std::vector<Pair> pairs;
+    for (const int block : blocks) {
+      for (const int query : queries) {
+        MINUET_TRY(bench.force(search_configs_of(block, query)));
+        MINUET_ASSIGN(const NetworkSamples samples,
+                      bench.time_network(paper_case(one_layer(4, 16), bench.dtype()), cloud));
+        plot.add(llvm::formatv("B = {0}", block), query, samples.map);
+        pairs.push_back({block, query, median(samples.map)});
+        steps.count();
+      }
+    }
+    MINUET_TRY(bench.force({}));
+    document.add(std::move(plot));
+    const auto faster = [](const Pair& a, const Pair& b) { return a.ms < b.ms; };
+    const Pair best = *std::min_element(pairs.begin(), pairs.end(), faster);
+    const auto is_default = [](const Pair& pair) { return pair.block == 256 && pair.queries == 512; };
+    const Pair usual = *std::find_if(pairs.begin(), pairs.end(), is_default);
+    document.claim(
+        paper, llvm::formatv("{0}: the best is {1}; {2}", cloud.name, pair_text(best), pair_text(usual)),
+        verdict(usual.ms <= kNearEnough * best.ms),
+        usual.ms <= kNearEnough * best.ms ? "" : "another GPU, and keys of another width than the paper's");
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace minuet::tool

@@ -1,0 +1,172 @@
+// The fused kernel's Specs: those by default beside the best that the tuner finds.
+#include <algorithm>
+
+#include "tools/bench/study/shells.h"
+#include "tools/bench/study/studies.h"
+#include "tools/minuet/base/error.h"
+#include "tools/minuet/commands/tune_run.h"
+#include "tools/minuet/pages/document_parts.h"
+
+namespace minuet::tool {
+namespace {
+
+constexpr double kMuch = 10;  // per cent that the default loses
+
+/// What was found for a kind of layer at some numbers of rows and pairs a row.
+struct FoundSpec {
+  std::string layer, density, chosen, otherwise;
+  int64_t least_rows, most_rows, chosen_ns, default_ns;
+  int64_t more = 0;  ///< layers that share it
+  /// By how much longer the default takes, in per cent.
+  double lost() const { return 100 * (static_cast<double>(default_ns) / static_cast<double>(chosen_ns) - 1); }
+  std::string layers() const {
+    return more == 0 ? layer : llvm::formatv("{0} and {1} more", layer, more).str();
+  }
+  /// Whether it is the same result.
+  bool is_of(const FoundSpec& other) const {
+    return least_rows == other.least_rows && density == other.density && chosen == other.chosen &&
+           otherwise == other.otherwise && chosen_ns == other.chosen_ns && default_ns == other.default_ns;
+  }
+};
+
+void on_choice(const minuet_tuned_choice* choice, void* user) {
+  if (choice->operation != llvm::StringRef("fused")) return;
+  auto& found = *static_cast<std::vector<FoundSpec>*>(user);
+  FoundSpec spec{choice->layer,      density_text(*choice), choice->chosen,    choice->otherwise,
+                 choice->least_rows, choice->most_rows,     choice->chosen_ns, choice->default_ns};
+  const auto same =
+      std::find_if(found.begin(), found.end(), [&](const auto& other) { return spec.is_of(other); });
+  if (same == found.end()) {
+    found.push_back(std::move(spec));
+  } else {
+    ++same->more;
+  }
+}
+
+struct TunedCase {
+  minuet_tuning_result result = {};
+  std::vector<FoundSpec> specs;
+};
+
+/// Results go to a folder that is gone afterwards, and nothing runs by them.
+llvm::Expected<TunedCase> tune_case(StudyBench& bench, const std::string& network,
+                                    const std::vector<const StudyCloud*>& clouds, double budget) {
+  const NetworkCase wanted{network, bench.dtype(), MINUET_DATAFLOW_FUSED};
+  MINUET_ASSIGN(const StudyFolder folder, StudyFolder::create());
+  TuneClouds uploaded;
+  for (const StudyCloud* cloud : clouds) MINUET_TRY(uploaded.add(cloud->variants.front(), bench.device()));
+  minuet_tuning_options options = MINUET_TUNING_OPTIONS_INIT;
+  options.clouds = uploaded.clouds.data();
+  options.cloud_count = static_cast<int32_t>(uploaded.clouds.size());
+  options.repeats = bench.by_size(3, 0, 0);
+  options.budget_seconds = budget;
+  options.directory = folder.path().c_str();
+  TunedCase tuned;
+  tuned.result.struct_size = sizeof(tuned.result);
+  MINUET_ASSIGN(const PlanHandle plan, bench.create_plan(wanted));
+  // What compiles the default counts, and not what is compiled before.
+  MINUET_TRY(check(minuet_plan_compile(plan.get(), bench.facts().arch.c_str(), nullptr, nullptr)));
+  MINUET_TRY(check(minuet_tune(bench.context(), plan.get(), bench.device(), &options, &tuned.result)));
+  MINUET_TRY(
+      check(minuet_context_load_tuning(bench.context(), bench.device(), folder.path().c_str(), nullptr)));
+  MINUET_ASSIGN(const PlanHandle by_results, bench.create_plan(wanted));
+  MINUET_TRY(check(minuet_plan_visit_tuning(by_results.get(), on_choice, &tuned.specs)));
+  MINUET_TRY(bench.force({}));
+  return tuned;
+}
+
+llvm::json::Value text_or_null(const std::string& text) {
+  return text.empty() ? llvm::json::Value(nullptr) : llvm::json::Value(text);
+}
+
+class SpecsStudy {
+ public:
+  SpecsStudy(StudyBench& bench, StudyDocument& document, size_t cases)
+      : bench_(bench), document_(document), steps_(bench, cases) {}
+
+  llvm::Error add(const std::string& name, const std::string& network,
+                  const std::vector<const StudyCloud*>& clouds, double budget) {
+    MINUET_ASSIGN(const TunedCase tuned, tune_case(bench_, network, clouds, budget));
+    llvm::json::Array rows;
+    int64_t much = 0;
+    double most = 0;
+    for (const FoundSpec& spec : tuned.specs) {
+      much += spec.lost() > kMuch ? 1 : 0;
+      most = std::max(most, spec.lost());
+      rows.push_back(llvm::json::Array{spec.layers(), spec.least_rows, spec.most_rows, spec.density,
+                                       static_cast<double>(spec.default_ns) * 1e-6,
+                                       static_cast<double>(spec.chosen_ns) * 1e-6, spec.lost(),
+                                       text_or_null(differences(spec.otherwise, spec.chosen)),
+                                       text_or_null(differences(spec.chosen, spec.otherwise))});
+    }
+    document_.add_table(name,
+                        {"layer", "least rows", "most rows", "pairs a row", "default, ms", "best, ms",
+                         "lost, %", "default has", "best has"},
+                        std::move(rows));
+    const minuet_tuning_result& result = tuned.result;
+    const bool compared = result.tuned_ms > 0;
+    cases_.push_back(llvm::json::Array{name, static_cast<int64_t>(tuned.specs.size()), much, most,
+                                       compared ? llvm::json::Value(result.untuned_ms) : nullptr,
+                                       compared ? llvm::json::Value(result.tuned_ms) : nullptr, result.tried,
+                                       result.skipped, result.seconds});
+    steps_.count();
+    return llvm::Error::success();
+  }
+
+  void finish() && {
+    document_.add_table(
+        "All cases",
+        {"case", "decided", "lost more than 10 %", "largest loss, %", "whole network by default, ms",
+         "tuned, ms", "candidates tried", "that do not run", "seconds"},
+        std::move(cases_));
+  }
+
+ private:
+  StudyBench& bench_;
+  StudyDocument& document_;
+  StudySteps steps_;
+  llvm::json::Array cases_;
+};
+
+}  // namespace
+
+llvm::Error study_specs(StudyBench& bench, StudyDocument& document) {
+  document.note("The paper has no fused kernel: no figure of its own to compare with.");
+  if (bench.facts().is_cpu()) {
+    document.note("The CPU device has no Specs: nothing is measured.");
+    return llvm::Error::success();
+  }
+  document.note(
+      "minuet_tune over each case, with the fused dataflow alone, in a folder of its own: Specs, then the "
+      "search of sorted maps and the order of rows. A line is a kind of layer at some numbers of rows and of "
+      "pairs a row, up to but not including the second; its times are sums over all such layers of the case, "
+      "inside runs of the whole network. Lost: by how much longer the default takes than the best. The best "
+      "beats it by more than the spread of their difference, twice; 0: none did that was tried in the time. "
+      "It is the least of many, so that a gain has some noise in it. Whole networks on all clouds of the "
+      "case "
+      "have the search and the order in them.");
+  const std::vector<ShellLayer> shells = shell_layers(bench);
+  const std::vector<const char*> networks =
+      bench.by_size(std::vector<const char*>{}, {"minkunet42"}, {"minkunet42", "sparseresnet21d"});
+  SpecsStudy study(bench, document, networks.size() + shells.size());
+  if (!networks.empty()) {
+    MINUET_ASSIGN(std::vector<const StudyCloud*> clouds, bench.clouds_named({"os1_0.1", "office_0.01"}));
+    std::vector<StudyCloud> random;
+    for (const int64_t voxels : bench.by_size(std::vector<int64_t>{}, {}, {100000, 1000000}))
+      random.push_back(bench.random_cloud(voxels, 400));
+    for (const StudyCloud& cloud : random) clouds.push_back(&cloud);
+    std::string names;
+    for (const StudyCloud* cloud : clouds) names += ", " + cloud->name;
+    for (const char* network : networks)
+      MINUET_TRY(study.add(network + names, network, clouds, bench.by_size(1, 5, 120)));
+  }
+  for (const auto& [resolution, channels] : shells) {
+    const StudyCloud cloud = bench.shell_cloud(resolution);
+    MINUET_TRY(study.add(llvm::formatv("{0}, {1} > {1}", cloud.name, channels).str(),
+                         one_layer(channels, channels), {&cloud}, bench.by_size(2, 3, 45)));
+  }
+  std::move(study).finish();
+  return llvm::Error::success();
+}
+
+}  // namespace minuet::tool

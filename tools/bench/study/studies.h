@@ -1,0 +1,37 @@
+// The studies: one row of studies.cc each.
+#pragma once
+
+#include <vector>
+
+#include "tools/bench/study/bench.h"
+#include "tools/bench/study/document.h"
+
+namespace minuet::tool {
+
+struct Study {
+  const char* name;
+  const char* title;
+  const char* help;  ///< one sentence for --help
+  llvm::Error (*run)(StudyBench& bench, StudyDocument& document);
+};
+
+/// In the order in which `all` runs them.
+const std::vector<Study>& all_studies();
+
+llvm::Error study_end_to_end(StudyBench& bench, StudyDocument& document);
+llvm::Error study_layers(StudyBench& bench, StudyDocument& document);
+llvm::Error study_map(StudyBench& bench, StudyDocument& document);
+llvm::Error study_gmas(StudyBench& bench, StudyDocument& document);
+llvm::Error study_density(StudyBench& bench, StudyDocument& document);
+llvm::Error study_breakdown(StudyBench& bench, StudyDocument& document);
+llvm::Error study_search(StudyBench& bench, StudyDocument& document);
+llvm::Error study_padding(StudyBench& bench, StudyDocument& document);
+llvm::Error study_tiles(StudyBench& bench, StudyDocument& document);
+llvm::Error study_dtype(StudyBench& bench, StudyDocument& document);
+llvm::Error study_batch(StudyBench& bench, StudyDocument& document);
+llvm::Error study_voxels(StudyBench& bench, StudyDocument& document);
+llvm::Error study_dataflow(StudyBench& bench, StudyDocument& document);
+llvm::Error study_specs(StudyBench& bench, StudyDocument& document);
+llvm::Error study_shells(StudyBench& bench, StudyDocument& document);
+
+}  // namespace minuet::tool

@@ -1,0 +1,193 @@
+#include "tools/minuet/cloud/bench_clouds.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/FileSystem.h"
+#include "tests/support/clouds.h"
+#include "tools/minuet/base/error.h"
+#include "tools/minuet/base/output_file.h"
+#include "tools/minuet/cloud/input.h"
+#include "tools/minuet/cloud/readers/cloud.h"
+#include "tools/minuet/cloud/readers/scalar.h"
+#include "tools/minuet/cloud/voxelize.h"
+
+namespace minuet::tool {
+namespace {
+
+struct KnownCloud {
+  const char* name;
+  const char* file;  ///< of the data folder, or null
+  int columns;
+  const char* synthetic;  ///< a kind of --synthetic, or null
+  int64_t random_voxels;
+  double voxel_size;
+};
+
+constexpr KnownCloud kKnownClouds[] = {
+    {"os1_0.1", "ouster_os1_128_f1795.bin", 4, nullptr, 0, 0.1},
+    {"os1_0.05", "ouster_os1_128_f1795.bin", 4, nullptr, 0, 0.05},
+    {"office_0.01", "pcl_office_rgbd.bin", 3, nullptr, 0, 0.01},
+    {"room_scan_0.02", "pcl_room_scan1.bin", 3, nullptr, 0, 0.02},
+    {"random_1e5", nullptr, 0, nullptr, 100000, 0.1},
+    {"random_1e6", nullptr, 0, nullptr, 1000000, 0.1},
+    {"lidar_0.1", nullptr, 0, "lidar", 0, 0.1},
+    {"room_0.02", nullptr, 0, "room", 0, 0.02},
+    {"object_0.01", nullptr, 0, "object", 0, 0.01},
+};
+
+VoxelCloud random_variant(const BenchCloud& cloud, int variant) {
+  VoxelOptions options;
+  options.count = cloud.random_voxels;
+  options.least = -200;
+  options.extent = 400;
+  options.seed = 1000 + static_cast<uint64_t>(variant);
+  Cloud voxels;
+  voxels.is_voxels = true;
+  voxels.voxels = make_voxels(options);
+  return features_from_centres(voxels, cloud.voxel_size);
+}
+
+const KnownCloud* find_known(llvm::StringRef name) {
+  for (const KnownCloud& known : kKnownClouds) {
+    if (name == known.name) return &known;
+  }
+  return nullptr;
+}
+
+bool is_file_name(llvm::StringRef name) {
+  return llvm::StringSwitch<bool>(extension_of(name))
+             .Cases(".bin", ".ply", ".pcd", ".npy", true)
+             .Default(false) ||
+         llvm::sys::fs::exists(name);
+}
+
+/// Known clouds are there or missing; the others have to be files.
+llvm::Error check_names(const std::vector<std::string>& names, const BenchFiles& files) {
+  bool any_file = false;
+  for (const std::string& name : names) {
+    if (find_known(name)) continue;
+    any_file = true;
+    if (is_file_name(name)) continue;
+    std::string all;
+    for (const KnownCloud& known : kKnownClouds) all += (all.empty() ? "" : ", ") + std::string(known.name);
+    return bad_input("the cloud '{0}' is none of {1}, and there is no such file", name, all);
+  }
+  if (any_file || (files.voxel_size.empty() && !files.columns.any())) return llvm::Error::success();
+  return bad_input(
+      "--voxel-size, --columns, --intensity-column and --intensity-field are for files, and no cloud is one");
+}
+
+llvm::Expected<BenchCloud> open_known(const KnownCloud& known, const BenchFiles& files) {
+  BenchCloud cloud;
+  cloud.name = known.name;
+  cloud.voxel_size = cubic(known.voxel_size);
+  cloud.random_voxels = known.random_voxels;
+  cloud.origin = known.file ? known.file : known.synthetic ? known.synthetic : "uniform in 400^3";
+  if (known.file) {
+    const std::string path = files.data + "/" + known.file;
+    cloud.is_missing = !llvm::sys::fs::exists(path);
+    if (cloud.is_missing) {
+      cloud.notes.push_back(
+          llvm::formatv("{0} is skipped: {1} is not in '{2}'", known.name, known.file, files.data));
+      return cloud;
+    }
+    MINUET_ASSIGN(Cloud read, read_cloud(path, {known.columns, {}}));
+    cloud.points = std::move(read.points);
+  } else if (known.synthetic) {
+    InputOptions options;
+    options.synthetic = known.synthetic;
+    MINUET_ASSIGN(cloud.points, synthetic_points(options));
+  }
+  return cloud;
+}
+
+llvm::Expected<BenchCloud> open_file(const std::string& path, const BenchFiles& files) {
+  BenchCloud cloud;
+  cloud.name = cloud.origin = path;
+  if (!files.voxel_size.empty()) {
+    MINUET_ASSIGN(cloud.voxel_size, parse_voxel_size(files.voxel_size));
+  }
+  MINUET_ASSIGN(Cloud read, read_cloud(path, files.columns));
+  if (read.is_voxels) {
+    return bad_input("'{0}' holds voxels, and the benchmark turns points: give it a cloud of points", path);
+  }
+  cloud.notes = std::move(read.warnings);
+  if (!read.no_intensity.empty()) cloud.notes.push_back(std::move(read.no_intensity));
+  cloud.points = std::move(read.points);
+  const size_t all = cloud.points.size();
+  llvm::erase_if(cloud.points, [](const Point& point) {
+    return !llvm::all_of(point, [](auto value) { return std::isfinite(value); });
+  });
+  if (cloud.points.empty()) return bad_input("'{0}' has no point without NaN or infinite numbers", path);
+  if (cloud.points.size() < all) {
+    const size_t dropped = all - cloud.points.size();
+    cloud.notes.push_back(llvm::formatv("{0} of '{1}' with NaN or infinite numbers {2} dropped",
+                                        counted(static_cast<int64_t>(dropped), "point"), path,
+                                        dropped == 1 ? "was" : "were"));
+  }
+  llvm::Expected<Frame> frame =
+      choose_frame(cloud.points, read.position_types, std::nullopt, cloud.voxel_size);
+  if (!frame) return in_file(path, frame.takeError());
+  for (Point& point : cloud.points) {
+    for (size_t axis = 0; axis < 3; ++axis) point[axis] -= frame->origin[axis];
+  }
+  return cloud;
+}
+
+}  // namespace
+
+std::string bench_data_folder(const std::string& flag) {
+  if (!flag.empty()) return flag;
+  const char* const shared = std::getenv("MINUET_SHARED");
+  return std::string(shared ? shared : "../shared") + "/data";
+}
+
+llvm::Expected<std::vector<BenchCloud>> open_bench_clouds(const std::vector<std::string>& names,
+                                                          const BenchFiles& files) {
+  MINUET_TRY(check_names(names, files));
+  std::vector<BenchCloud> clouds;
+  const auto add = [&](llvm::Expected<BenchCloud> cloud) -> llvm::Error {
+    if (!cloud) return cloud.takeError();
+    clouds.push_back(std::move(*cloud));
+    return llvm::Error::success();
+  };
+  for (const std::string& name : names) {
+    const KnownCloud* const known = find_known(name);
+    MINUET_TRY(add(known ? open_known(*known, files) : open_file(name, files)));
+    if (!clouds.back().is_missing) continue;
+    return bad_input("the cloud '{0}' is {1}, which is not in '{2}': name its folder with --data", name,
+                     known->file, files.data);
+  }
+  if (!names.empty()) return clouds;
+  for (const KnownCloud& known : kKnownClouds) MINUET_TRY(add(open_known(known, files)));
+  return clouds;
+}
+
+llvm::Expected<VoxelCloud> make_variant(const BenchCloud& cloud, int variant, bool thin) {
+  if (cloud.random_voxels > 0) return random_variant(cloud, variant);
+  // The golden angle: no two variants are turned alike, however many there are.
+  const double angle = 2.39996322972865332 * (variant + 1);
+  const double cosine = std::cos(angle), sine = std::sin(angle);
+  std::mt19937_64 random(static_cast<uint64_t>(variant) + 1);
+  const uint64_t kept_of_100 = 95 + static_cast<uint64_t>(variant) % 5;
+  std::vector<Point> points;
+  points.reserve(cloud.points.size());
+  for (const Point& point : cloud.points) {
+    const bool is_last_resort = points.empty() && &point == &cloud.points.back();  // one point has to stay
+    if (thin && random() % 100 >= kept_of_100 && !is_last_resort) continue;
+    const auto& [x, y, z, intensity] = point;
+    const auto turned_x = static_cast<float>(cosine * x - sine * y);  // float32, as scanners give them
+    const auto turned_y = static_cast<float>(sine * x + cosine * y);
+    points.push_back({turned_x, turned_y, z, intensity});
+  }
+  return voxelize(points, cloud.voxel_size, /*skip_invalid=*/true);
+}
+
+}  // namespace minuet::tool

@@ -1,0 +1,203 @@
+#include "tools/minuet/cloud/input.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include "codegen/base/number_text.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "tests/support/clouds.h"
+#include "tools/minuet/base/convert.h"
+#include "tools/minuet/base/error.h"
+#include "tools/minuet/cloud/readers/npy.h"
+#include "tools/minuet/cloud/readers/scalar.h"
+#include "tools/minuet/cloud/voxelize.h"
+
+namespace minuet::tool {
+namespace {
+
+llvm::Expected<Cloud> read_coordinates(const InputOptions& options, int ndim) {
+  MINUET_ASSIGN(const auto file, read_file(options.coordinates));
+  llvm::Expected<Cloud> cloud = read_npy_coordinates(file->getBuffer(), ndim);
+  if (!cloud) return in_file(options.coordinates, cloud.takeError());
+  return cloud;
+}
+
+/// The error of a feature that is no finite float32. A number of float64 may be too large to be one.
+llvm::Error refuse_feature(const std::string& path, llvm::StringRef bytes, int64_t row, int64_t column) {
+  MINUET_ASSIGN(const NpyArray array, parse_npy(bytes));
+  const double value = decode_scalar(array.type, array.at(row, column), array.big_endian);
+  if (!std::isfinite(value)) return bad_input("'{0}' holds {1} in row {2}", path, digits(value), row);
+  return bad_input(
+      "'{0}' holds {1} in row {2}, and the largest float32 number is {3}: scale the features down", path,
+      digits(value), row, digits(kLargestFloat));
+}
+
+llvm::Expected<VoxelCloud> pair_with_features(const Cloud& cloud, const std::string& path) {
+  MINUET_ASSIGN(const auto file, read_file(path));
+  int64_t rows = 0, columns = 0;
+  llvm::Expected<std::vector<float>> features = read_npy_matrix(file->getBuffer(), rows, columns);
+  if (!features) return in_file(path, features.takeError());
+  if (rows != cloud.count()) {
+    return bad_input("'{0}' has {1} rows, and there are {2} coordinates", path, rows, cloud.count());
+  }
+  for (size_t i = 0; i < features->size(); ++i) {
+    if (std::isfinite((*features)[i])) continue;
+    return refuse_feature(path, file->getBuffer(), static_cast<int64_t>(i) / columns,
+                          static_cast<int64_t>(i) % columns);
+  }
+  return with_features(cloud, std::move(*features), static_cast<int>(columns));
+}
+
+/// Makes the voxels and their features of the cloud, for the voxel size of the frame. Errors do not name the
+/// cloud's file.
+llvm::Error voxelize_input(const InputOptions& options, Input& input) {
+  const Cloud& cloud = input.cloud;
+  const VoxelSize voxel_size = input.frame.voxel_size;
+  if (cloud.is_voxels) {
+    MINUET_ASSIGN(input.frame, choose_frame(centres_of(cloud, voxel_size), cloud.position_types,
+                                            options.origin, voxel_size));
+    input.voxels = features_from_centres(cloud, voxel_size, input.frame.origin);
+    return llvm::Error::success();
+  }
+  const auto start = std::chrono::steady_clock::now();
+  MINUET_ASSIGN(input.frame, choose_frame(cloud.points, cloud.position_types, options.origin, voxel_size));
+  MINUET_ASSIGN(input.voxels, voxelize(cloud.points, voxel_size, options.skip_invalid, input.frame.origin));
+  const int64_t skipped = input.voxels.skipped;
+  if (skipped > 0) {
+    std::fprintf(stderr, "minuet: %s with NaN or infinite numbers %s dropped\n",
+                 counted(skipped, "point").c_str(), skipped == 1 ? "was" : "were");
+  }
+  const auto taken = std::chrono::steady_clock::now() - start;
+  input.voxelize_ms = std::chrono::duration<double, std::milli>(taken).count();
+  return llvm::Error::success();
+}
+
+llvm::Error check_fit(const VoxelCloud& voxels, const minuet_plan_info& network, bool own_features) {
+  if (voxels.ndim != network.ndim) {
+    return bad_input("the network has {0} dimensions and the cloud {1}: give --coordinates and --features",
+                     network.ndim, voxels.ndim);
+  }
+  if (voxels.channels == network.in_channels) return llvm::Error::success();
+  if (own_features) {
+    return bad_input("the features have {0} columns, and the network takes {1}", voxels.channels,
+                     network.in_channels);
+  }
+  return bad_input(
+      "the network takes {0} input channels, and a cloud gives 4 (x, y, z, intensity): give "
+      "--coordinates and --features",
+      network.in_channels);
+}
+
+/// Replaces the decimal commas of a list such as 0,05 or 0,05,0,05,0,1 by points. Returns nothing where the
+/// words are no such list.
+std::string with_decimal_points(llvm::ArrayRef<llvm::StringRef> words) {
+  const auto is_digits = [](llvm::StringRef word) {
+    return !word.empty() && word.find_first_not_of("0123456789") == llvm::StringRef::npos;
+  };
+  if (words.size() % 2 != 0 || !llvm::all_of(words, is_digits)) return "";
+  std::string text;
+  for (size_t i = 0; i < words.size(); i += 2) {
+    text += (text.empty() ? "" : ",") + words[i].str() + "." + words[i + 1].str();
+  }
+  return text;
+}
+
+}  // namespace
+
+llvm::Expected<VoxelSize> parse_voxel_size(const std::string& text) {
+  llvm::SmallVector<llvm::StringRef, 4> words;
+  llvm::StringRef(text).split(words, ',');
+  if (words.size() != 1 && words.size() != 3) {
+    const std::string with_point = with_decimal_points(words);
+    return bad_input("--voxel-size '{0}' has {1} numbers: give one, or one each for x, y and z{2}", text,
+                     words.size(), with_point.empty() ? "" : "; a decimal comma? Write " + with_point);
+  }
+  VoxelSize size;
+  for (size_t axis = 0; axis < 3; ++axis) {
+    const llvm::StringRef word = words[words.size() == 1 ? 0 : axis].trim();
+    const std::optional<double> edge = parse_double(word);
+    if (!edge) return bad_input("--voxel-size '{0}': {1} is not a number", text, quoted(word));
+    size[axis] = *edge;
+  }
+  MINUET_TRY(check_voxel_size(size));
+  return size;
+}
+
+void print_warnings(const Cloud& cloud) {
+  const auto print = [](const std::string& text) { std::fprintf(stderr, "minuet: %s\n", text.c_str()); };
+  for (const std::string& warning : cloud.warnings) print(warning);
+  if (!cloud.no_intensity.empty()) print(cloud.no_intensity);
+}
+
+llvm::Expected<std::vector<Point>> synthetic_points(const InputOptions& options) {
+  CloudOptions wanted;
+  const int kind = llvm::StringSwitch<int>(options.synthetic)
+                       .Case("lidar", static_cast<int>(CloudKind::Lidar))
+                       .Case("room", static_cast<int>(CloudKind::Room))
+                       .Case("object", static_cast<int>(CloudKind::Object))
+                       .Case("random", static_cast<int>(CloudKind::Random))
+                       .Default(-1);
+  if (kind < 0) return bad_input("the cloud '{0}' is none of lidar, room, object, random", options.synthetic);
+  wanted.kind = static_cast<CloudKind>(kind);
+  wanted.points = options.points;
+  wanted.extent = options.extent;
+  wanted.seed = options.seed;
+  const std::vector<float> values = make_cloud(wanted);
+  if (values.empty()) {
+    const Extents extents = extents_of(wanted.kind);
+    return bad_input(
+        "a {0} cloud is {1:g6} to {2:g6} metres across, and --extent is {3:g6}: choose one in that range",
+        options.synthetic, real(extents.least), real(extents.greatest), real(options.extent));
+  }
+  std::vector<Point> points(values.size() / 4);
+  for (size_t i = 0; i < values.size(); ++i) points[i / 4][i % 4] = static_cast<double>(values[i]);
+  return points;
+}
+
+std::optional<std::array<int64_t, 3>> Input::shift() const {
+  return cloud.is_voxels ? std::array<int64_t, 3>{} : frame.whole_voxels();
+}
+
+llvm::Expected<Input> load_input(const InputOptions& options, const minuet_plan_info& network) {
+  Input input;
+  MINUET_ASSIGN(const VoxelSize voxel_size, parse_voxel_size(options.voxel_size));
+  input.frame.voxel_size = voxel_size;
+  const bool own_features = !options.features.empty();
+  Cloud& cloud = input.cloud;
+  if (!options.coordinates.empty()) {
+    MINUET_ASSIGN(cloud, read_coordinates(options, network.ndim));
+  } else if (!options.synthetic.empty()) {
+    MINUET_ASSIGN(cloud.points, synthetic_points(options));
+    cloud.position_types.fill(Scalar::F32);
+  } else {
+    MINUET_ASSIGN(cloud, read_cloud(options.cloud, options.columns));
+    print_warnings(cloud);
+  }
+  if (own_features) {
+    MINUET_ASSIGN(input.voxels, pair_with_features(cloud, options.features));
+  } else if (llvm::Error error = voxelize_input(options, input)) {
+    const std::string& path = options.coordinates.empty() ? options.cloud : options.coordinates;
+    return path.empty() ? std::move(error) : in_file(path, std::move(error));
+  }
+  MINUET_TRY(check_fit(input.voxels, network, own_features));
+  return input;
+}
+
+llvm::Expected<std::vector<char>> encode_features(const VoxelCloud& voxels, minuet_dtype dtype) {
+  const float largest = dtype_largest(dtype);
+  for (size_t i = 0; i < voxels.features.size(); ++i) {
+    if (std::abs(voxels.features[i]) <= largest) continue;
+    return bad_input(
+        "the feature {0} of voxel {1} is beyond the largest {2} number ({3}): use another --dtype, or "
+        "an --origin nearer to the cloud",
+        digits(static_cast<double>(voxels.features[i])), static_cast<int64_t>(i) / voxels.channels,
+        dtype_name(dtype), digits(static_cast<double>(largest)));
+  }
+  return encode(voxels.features, dtype);
+}
+
+}  // namespace minuet::tool

@@ -1,0 +1,84 @@
+#include "tools/minuet/cloud/readers/ply_rows.h"
+
+#include <algorithm>
+
+#include "llvm/ADT/STLExtras.h"
+#include "tools/minuet/base/error.h"
+
+namespace minuet::tool {
+namespace {
+
+size_t count_words(llvm::StringRef line) {
+  TextCursor cursor(line);
+  size_t words = 0;
+  while (!cursor.token().empty()) ++words;
+  return words;
+}
+
+/// Takes the next word of the line. Any word will do for a type that is not known.
+bool take_number(TextCursor& line, std::optional<Scalar> type, double& value) {
+  const llvm::StringRef word = line.token();
+  if (word.empty() || !type) return !word.empty();
+  llvm::Expected<ScalarBytes> bytes = parse_value(word, *type);
+  if (bytes) value = decode_scalar(*type, bytes->data(), /*big_endian=*/false);
+  llvm::consumeError(bytes.takeError());
+  return !!bytes;
+}
+
+/// Says whether a line is exactly one row of the element.
+bool can_be_row(llvm::StringRef text, const PlyElement& element) {
+  TextCursor line(text);
+  for (const PlyProperty& property : element.properties) {
+    double number = 0, length = 1;
+    if (property.is_list && !take_number(line, property.list_count, length)) return false;
+    if (!(length >= 0)) return false;
+    for (double i = 0; i < length; ++i) {
+      if (!take_number(line, property.type, number)) return false;
+    }
+  }
+  return line.token().empty();
+}
+
+/// Counts how many more lines there are than the elements have rows. An element without properties has no
+/// lines.
+int64_t excess_lines(llvm::StringRef text, llvm::ArrayRef<PlyElement> elements) {
+  int64_t excess = 0;
+  for (TextCursor cursor(text); !cursor.row().empty();) ++excess;
+  for (const PlyElement& element : elements) {
+    if (!element.properties.empty()) excess -= std::min(excess, element.count);
+  }
+  return excess;
+}
+
+/// Says whether the lines that are too many stand right behind the points and look like points: each has as
+/// many words as a point, and at least one is no row of the element that should stand there.
+bool are_points_behind(const PointRows& rows, llvm::ArrayRef<PlyElement> behind, const PlyElement* next) {
+  const size_t words = count_words(rows.last_row);
+  const int64_t excess = excess_lines(rows.behind, behind);
+  bool any_is_no_row = false;
+  TextCursor cursor(rows.behind);
+  for (int64_t i = 0; i < excess; ++i) {
+    const llvm::StringRef line = cursor.row();
+    if (count_words(line) != words) return false;
+    any_is_no_row = any_is_no_row || !next || !can_be_row(line, *next);
+  }
+  return any_is_no_row;
+}
+
+}  // namespace
+
+std::string doubt_about_points(const PointRows& rows, llvm::ArrayRef<PlyElement> behind, bool more_follows) {
+  if (!rows.are_lines) return "the points do not stand one on a line, so they may be at fault, too";
+  const auto* const next = llvm::find_if(
+      behind, [](const PlyElement& element) { return element.count > 0 && !element.properties.empty(); });
+  if (are_points_behind(rows, behind, next != behind.end() ? next : nullptr)) {
+    return "a row as of the points follows them, so the number of points in the header may be too small";
+  }
+  if (!more_follows && next != behind.end() && !rows.last_row.empty() && can_be_row(rows.last_row, *next)) {
+    return "the last row of the points may be one of element '" + next->name.str() +
+           "', so the number of points in the header may be too large";
+  }
+  return "";
+}
+
+}  // namespace minuet::tool

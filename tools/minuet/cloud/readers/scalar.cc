@@ -1,0 +1,266 @@
+#include "tools/minuet/cloud/readers/scalar.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include "codegen/base/file_system.h"
+#include "tools/minuet/base/convert.h"
+#include "tools/minuet/base/error.h"
+
+namespace minuet::tool {
+namespace {
+
+template <class T>
+T load(const char* bytes, bool big_endian) {
+  char copy[sizeof(T)];
+  for (size_t i = 0; i < sizeof(T); ++i) copy[i] = bytes[big_endian ? sizeof(T) - 1 - i : i];
+  T value;
+  std::memcpy(&value, copy, sizeof(T));
+  return value;
+}
+
+template <class T>
+void store(T value, std::string& bytes) {
+  bytes.append(reinterpret_cast<const char*>(&value), sizeof(T));
+}
+
+/// The nearest T; NaN is 0.
+template <class T>
+T clamped(double value) {
+  if (!(value >= static_cast<double>(std::numeric_limits<T>::min()))) {
+    return value < 0 ? std::numeric_limits<T>::min() : T{0};
+  }
+  if (value >= static_cast<double>(std::numeric_limits<T>::max())) return std::numeric_limits<T>::max();
+  return static_cast<T>(value);
+}
+
+/// Says whether the word is a number once every `from` is replaced by `to`.
+bool is_number_with(llvm::StringRef word, llvm::StringRef from, char to) {
+  std::string changed = word.str();
+  for (char& c : changed) c = from.contains(c) ? to : c;
+  return changed != word && parse_double(changed);
+}
+
+/// A question to the user about a word that is no number; empty where nothing comes to mind.
+std::string likely_cause(llvm::StringRef word) {
+  if (is_number_with(word, ",", '.')) return "; decimal commas?";
+  if (is_number_with(word, "dD", 'e')) return "; a Fortran exponent, which is to be written with an e?";
+  if (word.contains(',') || word.contains(';')) return "; commas between numbers, in place of blanks?";
+  return "";
+}
+
+/// Says whether a word stands for an infinite number, as "-inf" does and "1e999" does not.
+bool says_infinite(llvm::StringRef word) { return llvm::isAlpha(word.ltrim("+-").take_front(1).str()[0]); }
+
+/// Reads the word as an integer of type T. Returns nothing where it is none, or lies outside of T.
+template <class T>
+std::optional<T> parse_integer(llvm::StringRef word) {
+  llvm::StringRef plain = word;
+  plain.consume_front("+");
+  T integer = 0;
+  const auto [end, error] = std::from_chars(plain.begin(), plain.end(), integer);
+  const bool is_plain = error != std::errc::invalid_argument && end == plain.end() && !word.startswith("+-");
+  if (is_plain) return error == std::errc() ? std::optional<T>(integer) : std::nullopt;
+  const std::optional<double> number = parse_double(word);  // "2.0" and "4e6" are integers, too.
+  const double least = static_cast<double>(std::numeric_limits<T>::min());
+  const double past = std::ldexp(1.0, std::numeric_limits<T>::digits);
+  if (!number || std::trunc(*number) != *number || !(*number >= least && *number < past)) return std::nullopt;
+  return static_cast<T>(*number);
+}
+
+template <class T>
+bool parse_integer_into(llvm::StringRef word, ScalarBytes& bytes) {
+  const std::optional<T> integer = parse_integer<T>(word);
+  if (integer) std::memcpy(bytes.data(), &*integer, sizeof(T));
+  return integer.has_value();
+}
+
+bool parse_integer_into(Scalar type, llvm::StringRef word, ScalarBytes& bytes) {
+  switch (type) {
+    case Scalar::I8:
+      return parse_integer_into<int8_t>(word, bytes);
+    case Scalar::U8:
+      return parse_integer_into<uint8_t>(word, bytes);
+    case Scalar::I16:
+      return parse_integer_into<int16_t>(word, bytes);
+    case Scalar::U16:
+      return parse_integer_into<uint16_t>(word, bytes);
+    case Scalar::I32:
+      return parse_integer_into<int32_t>(word, bytes);
+    case Scalar::U32:
+      return parse_integer_into<uint32_t>(word, bytes);
+    case Scalar::I64:
+      return parse_integer_into<int64_t>(word, bytes);
+    default:
+      return parse_integer_into<uint64_t>(word, bytes);
+  }
+}
+
+double largest_of(Scalar type) {
+  if (type == Scalar::F16) return static_cast<double>(dtype_largest(MINUET_F16));
+  return type == Scalar::F32 ? kLargestFloat : std::numeric_limits<double>::max();
+}
+
+}  // namespace
+
+int scalar_bytes(Scalar type) {
+  switch (type) {
+    case Scalar::I8:
+    case Scalar::U8:
+      return 1;
+    case Scalar::I16:
+    case Scalar::U16:
+    case Scalar::F16:
+      return 2;
+    case Scalar::I32:
+    case Scalar::U32:
+    case Scalar::F32:
+      return 4;
+    default:
+      return 8;
+  }
+}
+
+bool is_integer(Scalar type) { return type < Scalar::F16; }
+
+const char* scalar_name(Scalar type) {
+  constexpr const char* kNames[] = {"int8",  "uint8",  "int16",   "uint16",  "int32",  "uint32",
+                                    "int64", "uint64", "float16", "float32", "float64"};
+  return kNames[static_cast<int>(type)];
+}
+
+int64_t decode_integer(Scalar type, const char* bytes, bool big_endian) {
+  switch (type) {
+    case Scalar::I8:
+      return load<int8_t>(bytes, big_endian);
+    case Scalar::U8:
+      return load<uint8_t>(bytes, big_endian);
+    case Scalar::I16:
+      return load<int16_t>(bytes, big_endian);
+    case Scalar::U16:
+      return load<uint16_t>(bytes, big_endian);
+    case Scalar::I32:
+      return load<int32_t>(bytes, big_endian);
+    case Scalar::U32:
+      return load<uint32_t>(bytes, big_endian);
+    case Scalar::I64:
+      return load<int64_t>(bytes, big_endian);
+    default:
+      break;
+  }
+  const uint64_t value = load<uint64_t>(bytes, big_endian);
+  constexpr uint64_t kGreatest = std::numeric_limits<int64_t>::max();
+  return static_cast<int64_t>(value < kGreatest ? value : kGreatest);
+}
+
+double decode_scalar(Scalar type, const char* bytes, bool big_endian) {
+  switch (type) {
+    case Scalar::F16:
+      return half_to_float(load<uint16_t>(bytes, big_endian));
+    case Scalar::F32:
+      return load<float>(bytes, big_endian);
+    case Scalar::F64:
+      return load<double>(bytes, big_endian);
+    case Scalar::U64:
+      return static_cast<double>(load<uint64_t>(bytes, big_endian));
+    default:
+      return static_cast<double>(decode_integer(type, bytes, big_endian));
+  }
+}
+
+void append_scalar(Scalar type, const char* bytes, bool big_endian, std::string& values) {
+  const auto size = static_cast<size_t>(scalar_bytes(type));
+  for (size_t i = 0; i < size; ++i) values += bytes[big_endian ? size - 1 - i : i];
+}
+
+void append_scalar(Scalar type, double value, std::string& bytes) {
+  switch (type) {
+    case Scalar::I8:
+      return store(clamped<int8_t>(value), bytes);
+    case Scalar::U8:
+      return store(clamped<uint8_t>(value), bytes);
+    case Scalar::I16:
+      return store(clamped<int16_t>(value), bytes);
+    case Scalar::U16:
+      return store(clamped<uint16_t>(value), bytes);
+    case Scalar::I32:
+      return store(clamped<int32_t>(value), bytes);
+    case Scalar::U32:
+      return store(clamped<uint32_t>(value), bytes);
+    case Scalar::I64:
+      return store(clamped<int64_t>(value), bytes);
+    case Scalar::U64:
+      return store(clamped<uint64_t>(value), bytes);
+    case Scalar::F16:
+      return store(float_to_half(static_cast<float>(value)), bytes);
+    case Scalar::F32:
+      return store(static_cast<float>(value), bytes);
+    case Scalar::F64:
+      return store(value, bytes);
+  }
+}
+
+std::string scalar_text(Scalar type, const char* bytes, bool big_endian) {
+  if (type == Scalar::U64) return std::to_string(load<uint64_t>(bytes, big_endian));
+  return is_integer(type) ? std::to_string(decode_integer(type, bytes, big_endian))
+                          : digits(decode_scalar(type, bytes, big_endian));
+}
+
+std::optional<double> parse_double(llvm::StringRef token) {
+  if (token.consume_front("+") && token.startswith("-")) return std::nullopt;
+  double value = 0;
+  const auto [end, error] = std::from_chars(token.begin(), token.end(), value);
+  if (token.empty() || end != token.end()) return std::nullopt;
+  if (error == std::errc()) return value;
+  if (error != std::errc::result_out_of_range) return std::nullopt;
+  // Unlike from_chars, this tells the huge, which are infinite, from the tiny, which are zero.
+  if (token.getAsDouble(value)) return std::nullopt;
+  return value;
+}
+
+std::string quoted(llvm::StringRef word) {
+  constexpr size_t kShown = 40;
+  return ("'" + word.take_front(kShown) + (word.size() > kShown ? "...'" : "'")).str();
+}
+
+llvm::Expected<ScalarBytes> parse_value(llvm::StringRef word, Scalar type) {
+  ScalarBytes bytes = {};
+  if (is_integer(type) && parse_integer_into(type, word, bytes)) return bytes;
+  const std::optional<double> value = parse_double(word);
+  if (!value) return bad_input("{0} is no number{1}", quoted(word), likely_cause(word));
+  if (is_integer(type)) {
+    return bad_input("{0} is no number of its type, which is {1}", quoted(word), scalar_name(type));
+  }
+  std::string stored;
+  append_scalar(type, *value, stored);
+  std::copy(stored.begin(), stored.end(), bytes.begin());
+  if (std::isinf(decode_scalar(type, bytes.data(), /*big_endian=*/false)) && !says_infinite(word)) {
+    return bad_input("{0} is past the largest {1} number, {2}", quoted(word), scalar_name(type),
+                     digits(largest_of(type)));
+  }
+  return bytes;
+}
+
+std::optional<int64_t> parse_count(llvm::StringRef token) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(token.begin(), token.end(), value);
+  constexpr int64_t kGreatest = int64_t{1} << 62;
+  if (token.empty() || error != std::errc() || end != token.end() || value < 0 || value > kGreatest) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> read_file(llvm::StringRef path) {
+  if (is_device(path)) return bad_input("'{0}' is a device, no file", path);
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  if (!buffer) return bad_input("'{0}' cannot be read: {1}", path, system_text(buffer.getError()));
+  if ((*buffer)->getBufferSize() == 0) return bad_input("'{0}' is empty", path);
+  return std::move(*buffer);
+}
+
+}  // namespace minuet::tool

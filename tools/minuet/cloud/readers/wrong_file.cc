@@ -1,0 +1,52 @@
+#include "tools/minuet/cloud/readers/wrong_file.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "tools/minuet/base/error.h"
+#include "tools/minuet/cloud/readers/scalar.h"
+
+namespace minuet::tool {
+namespace {
+
+constexpr size_t kShownBytes = 16;
+
+/// Returns the first bytes in quotes, as ASCII.
+std::string start_of(llvm::StringRef bytes) {
+  std::string text = "'";
+  for (const char c : bytes.take_front(kShownBytes)) {
+    const auto code = static_cast<unsigned char>(c);
+    if (llvm::isPrint(c)) {
+      text += c;
+    } else {
+      text += {'\\', 'x', llvm::hexdigit(code >> 4, /*LowerCase=*/true), llvm::hexdigit(code & 15, true)};
+    }
+  }
+  return text + (bytes.size() > kShownBytes ? "...'" : "'");
+}
+
+}  // namespace
+
+llvm::Error wrong_file(llvm::StringRef bytes, const ReadKind& kind, llvm::StringRef line) {
+  const std::optional<KnownFile> file = identify_file(bytes);
+  if (file && file->kind != kind.kind) return user_error(other_file_text(*file, kind.wanted, kind.name));
+  return bad_input("it is not {0}: it begins with {1}", kind.name, start_of(line));
+}
+
+llvm::Error refuse_other_than_rows(llvm::StringRef bytes, bool must_be_certain) {
+  const std::optional<KnownFile> file = identify_file(bytes);
+  if (!file || (must_be_certain && !file->is_certain)) return llvm::Error::success();
+  return user_error(other_file_text(*file, WantedFile::PointBytes, "a file of float32 rows"));
+}
+
+llvm::Expected<std::string> read_json_text(const std::string& path, const char* wanted) {
+  MINUET_ASSIGN(const auto file, read_file(path));
+  const llvm::StringRef text = file->getBuffer();
+  if (llvm::Error error = refuse_other_than_json(text, wanted)) {
+    return in_file(path, user_error(take_status(std::move(error)).message()));
+  }
+  const size_t zero = text.find('\0');
+  if (zero == llvm::StringRef::npos) return text.str();
+  return bad_input("'{0}' is no JSON text: byte {1} of it is zero; remove all bytes that are no text", path,
+                   zero);
+}
+
+}  // namespace minuet::tool

@@ -1,0 +1,99 @@
+#include <CLI/CLI.hpp>
+#include <cmath>
+
+#include "tools/minuet/base/error.h"
+#include "tools/minuet/cloud/readers/scalar.h"
+#include "tools/minuet/flags/flags.h"
+#include "tools/minuet/flags/rules.h"
+
+namespace minuet::tool {
+namespace {
+
+const CLI::Validator kFinite(
+    [](const std::string& text) {
+      const std::optional<double> value = parse_double(text);
+      return value && std::isfinite(*value) ? std::string() : "'" + text + "' is no finite number";
+    },
+    "");
+
+}  // namespace
+
+void add_file_columns(CLI::App& app, ColumnOptions& columns) {
+  add_count(app, "--columns", columns.columns, 3, 1024,
+            "float32 numbers in a row of a .bin file; default: 4");
+  add_count(app, "--intensity-column", columns.intensity_column, 3, 1023,
+            "which column of a .bin or .npy file is the intensity; default: 3 of 4 or 5 columns, else none");
+  add_value(
+      app, "--intensity-field", columns.intensity_field, "NAME",
+      "which field of a .ply or .pcd file is the intensity, in any case; default: intensity, reflectivity "
+      "or scalar_intensity");
+}
+
+void add_bench_files(CLI::App& app, Arguments& arguments) {
+  add_value(app, "--voxel-size", arguments.file_voxel_size, "M|X,Y,Z",
+            "edge of a voxel in metres, or its edges along x, y and z, for files; default: 0.1");
+  add_file_columns(app, arguments.file_columns);
+  add_data(app, arguments.data);
+}
+
+void add_data(CLI::App& app, std::string& data) {
+  add_value(app, "--data", data, "DIR",
+            "folder of the real clouds; default: MINUET_SHARED/data, ../shared/data");
+}
+
+void add_cloud(CLI::App& app, InputOptions& input) {
+  add_value(app, "CLOUD", input.cloud, "FILE", "point-cloud file: .bin, .ply, .pcd or .npy");
+  CLI::Option* const synthetic = add_value(app, "--synthetic", input.synthetic, "KIND",
+                                           "a generated cloud instead: lidar, room, object or random");
+  add_count(app, "--points", input.points, int64_t{1}, int64_t{100000000},
+            "points of the generated cloud; default: 120000")
+      ->needs(synthetic);
+  add_value(
+      app, "--extent", input.extent, "E",
+      "metres across of what is scanned, in part only by few --points: lidar 10 to 1000, room 0.5 to 250 "
+      "(and three quarters of it wide); default: lidar 200, room 8, object 1, random 40")
+      ->needs(synthetic)
+      ->transform(kNumber)
+      ->check(CLI::Range(1e-3, 1e6));
+  add_value(app, "--seed", input.seed, "S", "seed of the generated cloud")
+      ->needs(synthetic)
+      ->transform(kDecimal)
+      ->check(kWholeNumber)
+      ->capture_default_str();
+  add_file_columns(app, input.columns);
+  add_value(app, "--voxel-size", input.voxel_size, "M|X,Y,Z",
+            "edge of a voxel in metres, or its edges along x, y and z")
+      ->capture_default_str();
+  app.add_option_function<std::vector<double>>(
+         "--origin",
+         [&input](const std::vector<double>& origin) {
+           input.origin = {origin[0], origin[1], origin[2]};
+         },
+         "where voxels are counted from and position features are relative to, in metres; default: 0,0,0, "
+         "and near the middle of clouds that float32 does not resolve from there")
+      ->delimiter(',')
+      ->expected(3)
+      ->allow_extra_args(false)
+      ->check(kFinite)
+      ->type_name("X,Y,Z");
+  app.add_flag("--skip-invalid", input.skip_invalid, "drop (and count) points with NaN or infinite numbers");
+}
+
+void add_keep_first_duplicate(CLI::App& app, ExecutionChoice& execution) {
+  app.add_flag("--keep-first-duplicate", execution.keep_first_duplicate,
+               "of voxels that are equal the first row's features count; else they are an error");
+}
+
+llvm::Error check_cloud(const InputOptions& input) {
+  const int sources = !input.cloud.empty() + !input.coordinates.empty() + !input.synthetic.empty();
+  MINUET_TRY(parse_voxel_size(input.voxel_size).takeError());
+  if (sources == 0) return bad_input("no cloud: name a file, or use --synthetic or, of run, --coordinates");
+  if (sources > 1) return bad_input("CLOUD, --coordinates and --synthetic exclude each other");
+  const ColumnOptions& columns = input.columns;
+  if (input.cloud.empty() && columns.any()) {
+    return bad_input("--columns, --intensity-column and --intensity-field are for a CLOUD of a file");
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace minuet::tool

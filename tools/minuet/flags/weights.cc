@@ -1,0 +1,77 @@
+#include <CLI/CLI.hpp>
+
+#include "tools/minuet/base/error.h"
+#include "tools/minuet/flags/flags.h"
+#include "tools/minuet/flags/rules.h"
+
+namespace minuet::tool {
+namespace {
+
+constexpr const char* kConvertFooter = R"(
+Reads IN as `minuet run --weights IN --weights-order ORDER` would, with the same checks, and writes what the
+network takes from it: float32, in Minuet's order and by Minuet's names, so that later runs need no flag but
+--weights. OUT is there whole or not at all.
+
+names.json is {"name in the file": "name in the network", ...}; where both end in a dot, all names below are
+renamed. share/doc/minuet/networks/WEIGHTS.md tells how each engine orders weights, and what cannot be carried over.
+
+Examples:
+  minuet weights convert minkunet.safetensors ours.safetensors --from minkowski --map names.json
+  minuet weights convert second.safetensors ours.safetensors --from spconv --network second.json \
+      --weights-prefix backbone_3d. --allow-unused)";
+
+CLI::Option* add_order(CLI::App& app, const std::string& flags, NetworkChoice& choice,
+                       const std::string& otherwise) {
+  return add_value(
+      app, flags, choice.weights_order, "ORDER",
+      "who stored the weights: minuet, minkowski, torchsparse, spconv (indices z, y, x) or spconv-xyz" +
+          otherwise);
+}
+
+void add_names(CLI::App& app, const std::string& map_flags, NetworkChoice& choice) {
+  add_value(app, "--weights-prefix", choice.weights_prefix, "PREFIX",
+            "what all names of the file begin with, such as module.");
+  add_value(app, map_flags, choice.weights_map, "names.json",
+            "JSON file: {\"name in the file\": \"name in the network\", ...}");
+  app.add_flag("--allow-unused", choice.allow_unused, "the file may have tensors that no layer uses");
+  app.add_flag("--allow-non-finite-parameters", choice.allow_non_finite_parameters,
+               "infinite and NaN parameters, and weights past the range of the dtype, are taken as they are");
+}
+
+}  // namespace
+
+void add_weights(CLI::App& app, NetworkChoice& choice) {
+  add_value(app, "--weights", choice.weights, "FILE",
+            "safetensors file; default: seeded random weights, which give no meaning to an output");
+  add_order(app, "--weights-order", choice, "; default: as the network says, else minuet");
+  add_names(app, "--weights-map", choice);
+}
+
+void add_weights_command(CLI::App& weights, Arguments& arguments) {
+  weights.require_subcommand(1);
+  CLI::App& convert = *weights.add_subcommand("convert", "Another engine's weights into a file of Minuet's");
+  convert.footer(kConvertFooter);
+  NetworkChoice& choice = arguments.network;
+  add_value(convert, "IN", choice.weights, "FILE", "safetensors file")->required();
+  add_value(convert, "OUT", arguments.output, "FILE", "safetensors file to write")->required();
+  add_order(convert, "--from,--weights-order", choice, "")->required();
+  add_names(convert, "--map,--weights-map", choice);
+  add_network_name(convert, choice)
+      ->description(
+          "whose weights they are: minkunet42, sparseresnet21d, or a JSON file "
+          "(share/doc/minuet/networks/README.md)");
+  add_channels(convert, choice);
+}
+
+llvm::Error check_weights_flags(const NetworkChoice& choice) {
+  if (!choice.weights.empty()) return llvm::Error::success();
+  if (!choice.weights_order.empty() || !choice.weights_prefix.empty() || !choice.weights_map.empty() ||
+      choice.allow_unused || choice.allow_non_finite_parameters) {
+    return bad_input(
+        "--weights-order, --weights-prefix, --weights-map, --allow-unused and --allow-non-finite-parameters "
+        "need --weights");
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace minuet::tool

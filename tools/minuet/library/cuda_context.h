@@ -1,0 +1,51 @@
+// The CUDA driver where the tool calls it beside the library.
+#pragma once
+
+#include <cuda.h>
+
+#include <memory>
+
+#include "tools/minuet/library/library.h"
+
+namespace minuet::tool {
+
+// As cuda.h spells them: some names are macros for a version.
+#define MINUET_TOOL_DRIVER(row)                                                                           \
+  row(cuGetErrorName) row(cuDeviceGet) row(cuDeviceGetAttribute) row(cuDevicePrimaryCtxRetain)            \
+      row(cuDevicePrimaryCtxRelease) row(cuCtxPushCurrent) row(cuCtxPopCurrent) row(cuLibraryLoadData)    \
+          row(cuLibraryUnload) row(cuLibraryGetKernel) row(cuLaunchKernelEx) row(cuMemsetD32Async)        \
+              row(cuStreamCreate) row(cuStreamDestroy) row(cuStreamSynchronize) row(cuStreamBeginCapture) \
+                  row(cuStreamEndCapture) row(cuGraphDestroy) row(cuGraphInstantiateWithFlags)            \
+                      row(cuGraphExecDestroy) row(cuGraphLaunch)
+
+/// One GPU's primary context, current for this thread while it lives.
+class CudaContext {
+ public:
+  struct Driver {
+#define MINUET_ROW(name) decltype(&::name) name = nullptr;
+    MINUET_TOOL_DRIVER(MINUET_ROW)
+#undef MINUET_ROW
+  };
+
+  static llvm::Expected<std::unique_ptr<CudaContext>> open(const DeviceFacts& facts);
+  ~CudaContext();
+  CudaContext(const CudaContext&) = delete;
+  CudaContext& operator=(const CudaContext&) = delete;
+
+  const Driver& driver() const { return driver_; }
+  CUdevice device() const { return device_; }
+  /// `attempt`: what did not succeed, for the error.
+  llvm::Error check(CUresult result, const char* attempt) const;
+
+ private:
+  CudaContext() = default;
+  llvm::Error open_driver();
+  llvm::Error enter(const DeviceFacts& facts);
+
+  Driver driver_;
+  CUdevice device_ = 0;
+  CUcontext context_ = nullptr;
+  bool is_current_ = false;
+};
+
+}  // namespace minuet::tool

@@ -1,0 +1,183 @@
+#include "tools/minuet/library/replay.h"
+
+#include <algorithm>
+
+#include "tools/minuet/base/clock.h"
+#include "tools/minuet/base/convert.h"
+#include "tools/minuet/base/error.h"
+#include "tools/minuet/cloud/input.h"
+
+namespace minuet::tool {
+namespace {
+
+constexpr double kFactor = 1.25;  // voxels that fit for one that was seen
+constexpr int kRoom = 8;          // an extent's part of itself that the bounds are wider on both sides
+
+llvm::Error copy_to(minuet_device* device, const DeviceBuffer& target, const void* source, size_t bytes) {
+  if (bytes == 0) return llvm::Error::success();
+  return check(minuet_device_copy(device, target.get(), source, static_cast<int64_t>(bytes), 0));
+}
+
+}  // namespace
+
+struct Replay::Fitted {
+  ExecutionHandle execution;
+  DeviceBuffer coordinates, features, count, output;
+  minuet_tensor input, result;
+  std::unique_ptr<CudaGraph> graph;  // null on the CPU
+
+  llvm::Error prepare(void* stream) {
+    return check(minuet_execution_prepare_on_device(execution.get(),
+                                                    static_cast<const int32_t*>(coordinates.get()),
+                                                    static_cast<const int32_t*>(count.get()), stream));
+  }
+  llvm::Error enqueue(void* stream) {
+    MINUET_TRY(prepare(stream));
+    return check(minuet_execution_run(execution.get(), &input, 1, &result, 1, stream));
+  }
+};
+
+Replay::Replay(minuet_plan* network, const minuet_plan_info& info, minuet_device* device,
+               const DeviceFacts& facts, minuet_dtype dtype, const ExecutionChoice& choice)
+    : network_(network), info_(info), device_(device), facts_(facts), dtype_(dtype), choice_(choice) {}
+Replay::~Replay() = default;
+
+llvm::Error Replay::learn(const VoxelCloud& cloud) {
+  MINUET_TRY(infer_exactly(cloud).takeError());
+  MINUET_TRY(learn_from_last(cloud));
+  fitted_.reset();  // a cloud that is replayed makes it
+  return llvm::Error::success();
+}
+
+llvm::Expected<double> Replay::infer_exactly(const VoxelCloud& cloud) {
+  if (!exact_) {
+    MINUET_ASSIGN(exact_, open_execution(network_, device_, cloud.count(), choice_));
+  }
+  MINUET_ASSIGN(const std::vector<char> encoded, encode_features(cloud, dtype_));
+  MINUET_ASSIGN(const DeviceBuffer coordinates,
+                DeviceBuffer::upload(device_, cloud.coordinates.data(), 4 * cloud.coordinates.size()));
+  MINUET_ASSIGN(const DeviceBuffer features, DeviceBuffer::upload(device_, encoded.data(), encoded.size()));
+  // No level has more voxels than the cloud.
+  const int64_t bytes = cloud.count() * info_.out_channels * dtype_bytes(dtype_);
+  MINUET_ASSIGN(const DeviceBuffer output, DeviceBuffer::allocate(device_, static_cast<size_t>(bytes)));
+  const minuet_tensor tensor = dense_tensor(features.get(), cloud.count(), info_.in_channels, dtype_);
+  const Clock::time_point start = Clock::now();
+  MINUET_TRY(tool::infer(exact_.get(), device_, coordinates, tensor, output.get()));
+  return milliseconds_since(start);
+}
+
+/// What exact_ prepared last is `cloud`.
+llvm::Error Replay::learn_from_last(const VoxelCloud& cloud) {
+  std::vector<int64_t> wanted(static_cast<size_t>(info_.levels));
+  MINUET_TRY(check(minuet_execution_suggest_capacities(exact_.get(), kFactor, wanted.data(), info_.levels)));
+  capacities_.resize(wanted.size(), 0);
+  for (size_t l = 0; l < wanted.size(); ++l) capacities_[l] = std::max(capacities_[l], wanted[l]);
+  const size_t fields = static_cast<size_t>(1 + cloud.ndim);
+  for (size_t f = 0; f < fields && cloud.count() > 0; ++f) {
+    int32_t least = cloud.coordinates[f], greatest = least;
+    for (size_t i = f; i < cloud.coordinates.size(); i += fields) {
+      least = std::min(least, cloud.coordinates[i]);
+      greatest = std::max(greatest, cloud.coordinates[i]);
+    }
+    const int64_t room = f == 0 ? 0 : (int64_t{greatest} - least) / kRoom + 1;
+    const auto inside = [](int64_t value) {
+      return static_cast<int32_t>(std::clamp<int64_t>(value, INT32_MIN, INT32_MAX));
+    };
+    if (least_.size() == f) least_.push_back(least), greatest_.push_back(greatest);
+    least_[f] = std::min(least_[f], inside(least - room));
+    greatest_[f] = std::max(greatest_[f], inside(greatest + room));
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Replay::fit() {
+  fitted_.reset();
+  minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+  MINUET_TRY(fill_execution_options(choice_, options));
+  options.level_capacity = capacities_.data();
+  options.level_count = info_.levels;
+  options.has_bounds = 1;
+  std::copy(least_.begin(), least_.end(), options.least);
+  std::copy(greatest_.begin(), greatest_.end(), options.greatest);
+  minuet_execution* execution = nullptr;
+  MINUET_TRY(check(minuet_execution_create(network_, device_, &options, &execution)));
+  ExecutionHandle owned(execution);
+  const int64_t most = capacities_[0], fields = static_cast<int64_t>(least_.size());
+  const auto allocate = [&](int64_t rows, int64_t bytes) {
+    return DeviceBuffer::allocate(device_, static_cast<size_t>(rows * bytes));
+  };
+  MINUET_ASSIGN(DeviceBuffer coordinates, allocate(most, 4 * fields));
+  MINUET_ASSIGN(DeviceBuffer features, allocate(most, int64_t{info_.in_channels} * dtype_bytes(dtype_)));
+  const int32_t none = 0;
+  MINUET_ASSIGN(DeviceBuffer count, DeviceBuffer::upload(device_, &none, sizeof none));
+  const int64_t rows = capacities_[static_cast<size_t>(info_.output_level)];
+  MINUET_ASSIGN(DeviceBuffer output, allocate(rows, int64_t{info_.out_channels} * dtype_bytes(dtype_)));
+  std::unique_ptr<Fitted> fitted(new Fitted{std::move(owned),
+                                            std::move(coordinates),
+                                            std::move(features),
+                                            std::move(count),
+                                            std::move(output),
+                                            {},
+                                            {},
+                                            nullptr});
+  fitted->input = dense_tensor(fitted->features.get(), most, info_.in_channels, dtype_);
+  fitted->result = dense_tensor(fitted->output.get(), rows, info_.out_channels, dtype_);
+  if (!facts_.is_cpu()) {
+    const auto enqueue = [&](void* stream) { return fitted->enqueue(stream); };
+    MINUET_ASSIGN(fitted->graph, CudaGraph::capture(facts_, enqueue));
+    MINUET_TRY(fitted->graph->replay());  // the first sends the graph to the GPU: of no voxel, and not timed
+  }
+  fitted_ = std::move(fitted);
+  return llvm::Error::success();
+}
+
+/// Rows past the capacity stay out; the count tells of them.
+llvm::Error Replay::put(const VoxelCloud& cloud) {
+  MINUET_ASSIGN(const std::vector<char> encoded, encode_features(cloud, dtype_));
+  const auto rows = static_cast<size_t>(std::min(cloud.count(), capacities_[0]));
+  const auto count = static_cast<int32_t>(cloud.count());
+  const size_t row_bytes = static_cast<size_t>(info_.in_channels) * dtype_bytes(dtype_);
+  MINUET_TRY(copy_to(device_, fitted_->coordinates, cloud.coordinates.data(), rows * 4 * least_.size()));
+  MINUET_TRY(copy_to(device_, fitted_->features, encoded.data(), rows * row_bytes));
+  MINUET_TRY(copy_to(device_, fitted_->count, &count, sizeof count));
+  return check(minuet_device_synchronize(device_, nullptr));
+}
+
+llvm::Expected<Replayed> Replay::infer(const VoxelCloud& cloud) {
+  if (!fitted_) MINUET_TRY(fit());
+  MINUET_TRY(put(cloud));
+  Replayed result;
+  const Clock::time_point start = Clock::now();
+  if (fitted_->graph) {
+    MINUET_TRY(fitted_->graph->replay());
+  } else {
+    MINUET_TRY(fitted_->enqueue(nullptr));
+    MINUET_TRY(check(minuet_device_synchronize(device_, nullptr)));
+  }
+  result.ms = milliseconds_since(start);
+  MINUET_TRY(
+      check(minuet_execution_read_cloud(fitted_->execution.get(), nullptr, &result.status, nullptr, 0)));
+  if (result.status == 0) return result;
+  MINUET_ASSIGN(const double exact_ms, infer_exactly(cloud));
+  result.ms += exact_ms;
+  MINUET_TRY(learn_from_last(cloud));
+  fitted_.reset();
+  return result;
+}
+
+std::string status_text(uint32_t status) {
+  static constexpr struct {
+    uint32_t bit;
+    const char* text;
+  } kBits[] = {
+      {MINUET_CLOUD_OUT_OF_BOUNDS, "past the bounds"}, {MINUET_CLOUD_NEGATIVE_BATCH, "a negative batch"},
+      {MINUET_CLOUD_DUPLICATE, "equal voxels"},        {MINUET_CLOUD_PAST_CAPACITY, "past the capacity"},
+      {MINUET_CLOUD_KEY_TOO_NARROW, "past the keys"},  {MINUET_CLOUD_TOO_FAR, "too far out"}};
+  std::string text;
+  for (const auto& [bit, meaning] : kBits) {
+    if ((status & bit) != 0) text += (text.empty() ? "" : ", ") + std::string(meaning);
+  }
+  return text;
+}
+
+}  // namespace minuet::tool

@@ -1,0 +1,27 @@
+// Result files as the documents that the page of `minuet report` shows.
+#pragma once
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/JSON.h"
+
+namespace minuet::tool {
+
+/// What a result file says, as a document:
+///
+///     {"title": text, "machine": {name: text or number, ...}, "notes": [text, ...],
+///      "tables": [{"title": text, "columns": [text, ...], "rows": [[text, number or null, ...], ...]}, ...],
+///      "plots": [{"title": text, "kind": "bar", "stacked" or "line", "x": axis, "y": axis,
+///                 "series": [{"name": text, "values": [{"x": ..., "y": number, "low": ..., "high": ...},
+///                 ...]}]}],
+///      "claims": [{"paper": text, "here": text, "shape": text, "why": text}, ...]}
+///
+/// An axis is {"label": text, "log": true or false}. Bars lie: their x are names, their y lengths; "low" and
+/// "high", which need not be there, are the ends of a whisker. A claim is what a paper reports beside what
+/// was measured. Of all but the title each may be left out.
+///
+/// Results of minuet-study are such documents; those of `minuet bench --output` and `minuet run --json` have
+/// plots and tables made of them. Any other JSON is an error that names these three.
+llvm::Expected<llvm::json::Object> document_of(llvm::StringRef file, const llvm::json::Value& value);
+
+}  // namespace minuet::tool
