@@ -9,8 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "codegen/base/json_text.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/Program.h"
 #include "tests/support/contents.h"
 
@@ -37,6 +39,16 @@ class Folder {
  private:
   std::string folder_;
 };
+
+/// The object of a JSON text, or a failed test and an empty object.
+inline llvm::json::Object json_of(const std::string& text) {
+  llvm::Expected<llvm::json::Value> value = parse_json(text);
+  if (value && value->getAsObject()) return std::move(*value->getAsObject());
+  ADD_FAILURE() << "no JSON object: " << text;
+  if (!value) llvm::consumeError(value.takeError());
+  return {};
+}
+inline llvm::json::Object json_in(const std::string& path) { return json_of(contents(path)); }
 
 #ifdef MINUET_CLI
 struct Finished {

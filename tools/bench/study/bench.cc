@@ -27,10 +27,9 @@ std::vector<int32_t> narrow_widths(const std::string& network) {
 
 bool is_description(const std::string& network) { return network.front() == '{'; }
 
-/// The cloud's coordinates, with as many features as the network takes: its own, or numbers about 0.
-llvm::Expected<std::vector<char>> features_for(const VoxelCloud& cloud, int32_t channels,
-                                               minuet_dtype dtype) {
-  if (cloud.channels == channels) return encode_features(cloud, dtype);
+/// The cloud with as many features as the network takes: its own, or numbers about 0.
+VoxelCloud with_channels(const VoxelCloud& cloud, int32_t channels) {
+  if (cloud.channels == channels) return cloud;
   VoxelCloud other;
   other.coordinates = cloud.coordinates;
   other.channels = channels;
@@ -40,7 +39,7 @@ llvm::Expected<std::vector<char>> features_for(const VoxelCloud& cloud, int32_t 
     state = state * 1664525U + 1013904223U;
     value = static_cast<float>(state >> 16) / 32768.0F - 1;
   }
-  return encode_features(other, dtype);
+  return other;
 }
 
 VoxelCloud cloud_of(std::vector<int32_t> coordinates) {
@@ -49,11 +48,6 @@ VoxelCloud cloud_of(std::vector<int32_t> coordinates) {
   drawn.voxels = std::move(coordinates);
   return features_from_centres(drawn, cubic(0.1));
 }
-
-struct StudyInput {
-  DeviceBuffer coordinates, memory;
-  minuet_tensor features;
-};
 
 /// A configuration that is chosen whatever the default is: both are said to have been measured.
 TuningEntry forced_entry(const TuningEnvironment& environment, const TuningBucket& bucket,
@@ -247,7 +241,7 @@ struct Ready {
   PlanHandle plan;
   minuet_plan_info info = {};
   ExecutionHandle execution;
-  std::vector<StudyInput> inputs;
+  std::vector<DeviceCloud> inputs;
   std::optional<DeviceBuffer> output;
 };
 
@@ -264,14 +258,9 @@ llvm::Error upload_case(const StudyBench& bench, const NetworkCase& wanted, cons
                         Ready& ready) {
   int64_t most = 0;
   for (const VoxelCloud& variant : cloud.variants) {
-    MINUET_ASSIGN(const std::vector<char> encoded,
-                  features_for(variant, ready.info.in_channels, wanted.dtype));
-    MINUET_ASSIGN(DeviceBuffer coordinates, DeviceBuffer::upload(bench.device(), variant.coordinates.data(),
-                                                                 4 * variant.coordinates.size()));
-    MINUET_ASSIGN(DeviceBuffer memory, DeviceBuffer::upload(bench.device(), encoded.data(), encoded.size()));
-    const minuet_tensor features =
-        dense_tensor(memory.get(), variant.count(), ready.info.in_channels, wanted.dtype);
-    ready.inputs.push_back({std::move(coordinates), std::move(memory), features});
+    MINUET_ASSIGN(DeviceCloud input,
+                  upload_cloud(bench.device(), with_channels(variant, ready.info.in_channels), wanted.dtype));
+    ready.inputs.push_back(std::move(input));
     most = std::max(most, variant.count());
   }
   minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
@@ -280,15 +269,14 @@ llvm::Error upload_case(const StudyBench& bench, const NetworkCase& wanted, cons
   minuet_execution* execution = nullptr;
   MINUET_TRY(check(minuet_execution_create(ready.plan.get(), bench.device(), &options, &execution)));
   ready.execution.reset(execution);
-  const auto bytes = static_cast<size_t>(most * ready.info.out_channels * dtype_bytes(wanted.dtype));
-  MINUET_ASSIGN(DeviceBuffer output, DeviceBuffer::allocate(bench.device(), bytes));
+  MINUET_ASSIGN(DeviceBuffer output, allocate_output(bench.device(), most, ready.info));
   ready.output.emplace(std::move(output));
   return llvm::Error::success();
 }
 
 llvm::Error infer_variant(const StudyBench& bench, Ready& ready, size_t run) {
-  const StudyInput& input = ready.inputs[run % ready.inputs.size()];
-  return infer(ready.execution.get(), bench.device(), input.coordinates, input.features, ready.output->get());
+  const DeviceCloud& input = ready.inputs[run % ready.inputs.size()];
+  return infer(ready.execution.get(), bench.device(), input, ready.output->get());
 }
 
 llvm::Error take_stages(Ready& ready, NetworkSamples& samples) {

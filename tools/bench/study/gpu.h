@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "llvm/ADT/StringRef.h"
-#include "tools/minuet/library/library.h"
+#include "tools/minuet/library/cuda_context.h"
 
 namespace minuet::tool {
 
@@ -31,9 +31,11 @@ class Gpu {
   llvm::Error fill_words(void* memory, uint32_t value, int64_t words) const;
 
  private:
-  struct State;
-  explicit Gpu(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  explicit Gpu(std::unique_ptr<CudaContext> context) : context_(std::move(context)) {}
+  llvm::Error read(CUdevice_attribute attribute, int64_t& value) const;
+
+  const std::unique_ptr<CudaContext> context_;
+  std::vector<CUlibrary> libraries_;
   int64_t multiprocessors_ = 0, l2_bytes_ = 0;
 };
 

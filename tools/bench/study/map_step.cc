@@ -157,9 +157,7 @@ std::vector<double> MapStepSamples::library() const { return sums_of(library_bui
 
 llvm::Expected<LevelSets> one_map(const StudyBench& bench, const StudyCloud& cloud) {
   const VoxelCloud& voxels = cloud.variants.front();
-  MINUET_ASSIGN(
-      const DeviceBuffer coordinates,
-      DeviceBuffer::upload(bench.device(), voxels.coordinates.data(), 4 * voxels.coordinates.size()));
+  MINUET_ASSIGN(const DeviceBuffer coordinates, upload_coordinates(bench.device(), voxels));
   LevelSets levels;
   MINUET_ASSIGN(CoordinatesHandle set, create_set(bench.device(), coordinates, voxels.count()));
   levels.sets.push_back(std::move(set));
@@ -171,8 +169,7 @@ llvm::Expected<LevelSets> one_map(const StudyBench& bench, const StudyCloud& clo
 llvm::Expected<MapStepSamples> time_map_step(StudyBench& bench, const Baseline& baseline,
                                              const StudyCloud& cloud, const LevelSets& levels) {
   const VoxelCloud& voxels = cloud.variants.front();
-  MINUET_ASSIGN(DeviceBuffer coordinates, DeviceBuffer::upload(bench.device(), voxels.coordinates.data(),
-                                                               4 * voxels.coordinates.size()));
+  MINUET_ASSIGN(DeviceBuffer coordinates, upload_coordinates(bench.device(), voxels));
   MINUET_ASSIGN(BaselineRoom room, make_room(bench, baseline, cloud, levels));
   minuet_queue* queue = nullptr;
   MINUET_TRY(check(minuet_queue_create(bench.device(), nullptr, &queue)));

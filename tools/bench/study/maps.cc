@@ -63,9 +63,7 @@ llvm::Expected<LevelSets> make_levels(const StudyBench& bench, const StudyCloud&
                                       const NetworkSamples& shapes) {
   const VoxelCloud& voxels = cloud.variants.front();
   LevelSets levels;
-  MINUET_ASSIGN(
-      const DeviceBuffer coordinates,
-      DeviceBuffer::upload(bench.device(), voxels.coordinates.data(), 4 * voxels.coordinates.size()));
+  MINUET_ASSIGN(const DeviceBuffer coordinates, upload_coordinates(bench.device(), voxels));
   for (const minuet_level_info& level : shapes.levels) {
     const Axes stride = axes_of(level.tensor_stride);
     CoordinatesHandle set;

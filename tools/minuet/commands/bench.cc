@@ -24,12 +24,6 @@
 namespace minuet::tool {
 namespace {
 
-/// A variant in device memory.
-struct Uploaded {
-  DeviceBuffer coordinates, memory;
-  minuet_tensor features;  ///< in `memory`
-};
-
 /// One network in one dtype on one device.
 struct Bench {
   minuet_context* context;
@@ -58,17 +52,12 @@ std::string file_word(llvm::StringRef text) {
 }
 
 /// All variants, the unthinned ones of the warm-up first, so that capacities have grown before the timing.
-llvm::Expected<std::vector<Uploaded>> upload_variants(const Bench& bench, const BenchCloud& cloud) {
-  std::vector<Uploaded> variants;
+llvm::Expected<std::vector<DeviceCloud>> upload_variants(const Bench& bench, const BenchCloud& cloud) {
+  std::vector<DeviceCloud> variants;
   for (int i = 0; i < bench.unthinned + bench.timed; ++i) {
     MINUET_ASSIGN(const VoxelCloud voxels, make_variant(cloud, i, /*thin=*/i >= bench.unthinned));
-    MINUET_ASSIGN(const std::vector<char> encoded, encode_features(voxels, bench.dtype));
-    MINUET_ASSIGN(DeviceBuffer coordinates, DeviceBuffer::upload(bench.device, voxels.coordinates.data(),
-                                                                 4 * voxels.coordinates.size()));
-    MINUET_ASSIGN(DeviceBuffer memory, DeviceBuffer::upload(bench.device, encoded.data(), encoded.size()));
-    const minuet_tensor features =
-        dense_tensor(memory.get(), voxels.count(), bench.info.in_channels, bench.dtype);
-    variants.push_back({std::move(coordinates), std::move(memory), features});
+    MINUET_ASSIGN(DeviceCloud variant, upload_cloud(bench.device, voxels, bench.dtype));
+    variants.push_back(std::move(variant));
   }
   return variants;
 }
@@ -93,26 +82,26 @@ class Inferences {
   int64_t done_ = 0;
 };
 
-llvm::Error warm_up(const Bench& bench, minuet_execution* execution, const std::vector<Uploaded>& variants,
+llvm::Error warm_up(const Bench& bench, minuet_execution* execution, const std::vector<DeviceCloud>& variants,
                     void* output, Inferences& inferences) {
   for (int i = 0; i < bench.warm_up; ++i) {
-    const Uploaded& variant = variants[static_cast<size_t>(i % bench.unthinned)];
-    MINUET_TRY(infer(execution, bench.device, variant.coordinates, variant.features, output));
+    const DeviceCloud& variant = variants[static_cast<size_t>(i % bench.unthinned)];
+    MINUET_TRY(infer(execution, bench.device, variant, output));
     inferences.count();
   }
   return llvm::Error::success();
 }
 
 llvm::Expected<Timing> measure(const Bench& bench, minuet_execution* execution,
-                               const std::vector<Uploaded>& variants, void* output, Progress& progress) {
+                               const std::vector<DeviceCloud>& variants, void* output, Progress& progress) {
   Timing timing;
   Inferences inferences(progress, 2 * int64_t{bench.warm_up + bench.timed});
   MINUET_TRY(warm_up(bench, execution, variants, output, inferences));
   MINUET_TRY(check(minuet_execution_reset_counters(execution)));
   for (size_t i = static_cast<size_t>(bench.unthinned); i < variants.size(); ++i) {
-    const Uploaded& variant = variants[i];
+    const DeviceCloud& variant = variants[i];
     const Clock::time_point start = Clock::now();
-    MINUET_TRY(infer(execution, bench.device, variant.coordinates, variant.features, output));
+    MINUET_TRY(infer(execution, bench.device, variant, output));
     timing.wall_ms.push_back(milliseconds_since(start));
     inferences.count();
   }
@@ -121,8 +110,8 @@ llvm::Expected<Timing> measure(const Bench& bench, minuet_execution* execution,
   MINUET_TRY(warm_up(bench, execution, variants, output,
                      inferences));  // the events are made in the first profiled pass
   for (size_t i = static_cast<size_t>(bench.unthinned); i < variants.size(); ++i) {
-    const Uploaded& variant = variants[i];
-    MINUET_TRY(infer(execution, bench.device, variant.coordinates, variant.features, output));
+    const DeviceCloud& variant = variants[i];
+    MINUET_TRY(infer(execution, bench.device, variant, output));
     minuet_stage_times stages = MINUET_STAGE_TIMES_INIT;
     MINUET_TRY(check(minuet_execution_query_stages(execution, &stages)));
     timing.stages.push_back(stages);
@@ -133,16 +122,12 @@ llvm::Expected<Timing> measure(const Bench& bench, minuet_execution* execution,
 
 minuet_stage_times median_stages(const std::vector<minuet_stage_times>& all) {
   minuet_stage_times middle = MINUET_STAGE_TIMES_INIT;
-  const auto of = [&](double minuet_stage_times::*stage) {
-    std::vector<double> values;
-    values.reserve(all.size());
-    for (const minuet_stage_times& stages : all) values.push_back(stages.*stage);
-    middle.*stage = median(values);
-  };
   for (double minuet_stage_times::*stage :
        {&minuet_stage_times::sort, &minuet_stage_times::map, &minuet_stage_times::gather,
         &minuet_stage_times::gemm, &minuet_stage_times::scatter, &minuet_stage_times::other}) {
-    of(stage);
+    std::vector<double> values;
+    for (const minuet_stage_times& stages : all) values.push_back(stages.*stage);
+    middle.*stage = median(values);
   }
   return middle;
 }
@@ -171,7 +156,7 @@ llvm::json::Object times_json(const BenchCloud& cloud, llvm::json::Object voxels
   };
 }
 
-llvm::json::Object cloud_json(const BenchCloud& cloud, const std::vector<Uploaded>& variants,
+llvm::json::Object cloud_json(const BenchCloud& cloud, const std::vector<DeviceCloud>& variants,
                               const Bench& bench, const Timing& timing, const RunReport& shapes) {
   int64_t least = variants.back().features.rows, greatest = 0;
   for (size_t i = static_cast<size_t>(bench.unthinned); i < variants.size(); ++i) {
@@ -236,15 +221,12 @@ llvm::Expected<llvm::json::Object> measure_replays(const Bench& bench, const Ben
 llvm::Expected<llvm::json::Object> measure_cloud(const Bench& bench, const BenchCloud& cloud) {
   if (bench.execution.replay) return measure_replays(bench, cloud);
   std::optional<Progress> progress("measuring " + cloud.name);
-  MINUET_ASSIGN(const std::vector<Uploaded> variants, upload_variants(bench, cloud));
+  MINUET_ASSIGN(const std::vector<DeviceCloud> variants, upload_variants(bench, cloud));
   int64_t most = 0;
-  for (const Uploaded& variant : variants) most = std::max(most, variant.features.rows);
+  for (const DeviceCloud& variant : variants) most = std::max(most, variant.features.rows);
   MINUET_ASSIGN(const ExecutionHandle execution,
                 open_execution(bench.network, bench.device, most, bench.execution));
-  // No level has more voxels than the cloud, so this holds every variant's output.
-  const size_t bytes = static_cast<size_t>(most) * static_cast<size_t>(bench.info.out_channels) *
-                       static_cast<size_t>(dtype_bytes(bench.dtype));
-  MINUET_ASSIGN(const DeviceBuffer output, DeviceBuffer::allocate(bench.device, bytes));
+  MINUET_ASSIGN(const DeviceBuffer output, allocate_output(bench.device, most, bench.info));
   MINUET_ASSIGN(const Timing timing, measure(bench, execution.get(), variants, output.get(), *progress));
   progress.reset();
   RunReport shapes;

@@ -77,12 +77,12 @@ Object to_json(const ReadKernel& kernel) {
 }
 
 llvm::Error list_kernels(const Arguments& arguments) {
-  MINUET_ASSIGN(const std::unique_ptr<CacheSource> source, open_cache_source(arguments));
-  MINUET_ASSIGN(const std::vector<ReadKernel> kernels, read_all(*source));
+  MINUET_ASSIGN(CacheSource source, open_cache_source(arguments));
+  MINUET_ASSIGN(const std::vector<ReadKernel> kernels, read_all(source));
   if (arguments.to_json) {
     Array rows;
     for (const ReadKernel& kernel : kernels) rows.push_back(to_json(kernel));
-    print_object(Object{{"where", source->where()}, {"kernels", std::move(rows)}});
+    print_object(Object{{"where", source.where()}, {"kernels", std::move(rows)}});
     return llvm::Error::success();
   }
   llvm::outs() << llvm::formatv("{0,-10} {1,9} {2,9} {3,8}  {4}  {5}\n", "arch", "cubin", "stored", "hours",
@@ -98,7 +98,7 @@ llvm::Error list_kernels(const Arguments& arguments) {
                                   binary.cubin.size(), kernel.stored.stored_bytes,
                                   real(kernel.stored.age_hours), key, binary.display_name);
   }
-  llvm::outs() << llvm::formatv("{0} kernels in {1}\n", kernels.size(), source->where());
+  llvm::outs() << llvm::formatv("{0} kernels in {1}\n", kernels.size(), source.where());
   return llvm::Error::success();
 }
 
@@ -129,8 +129,8 @@ llvm::Expected<ReadKernel> find_kernel(CacheSource& source, const std::string& k
 }
 
 llvm::Error inspect_kernel(const Arguments& arguments) {
-  MINUET_ASSIGN(const std::unique_ptr<CacheSource> source, open_cache_source(arguments));
-  MINUET_ASSIGN(const ReadKernel kernel, find_kernel(*source, arguments.key));
+  MINUET_ASSIGN(CacheSource source, open_cache_source(arguments));
+  MINUET_ASSIGN(const ReadKernel kernel, find_kernel(source, arguments.key));
   const Entry& entry = *kernel.entry;
   const Binary& binary = entry.binary;
   Object object = to_json(kernel);
@@ -172,9 +172,9 @@ llvm::Error check_outside(llvm::StringRef cache, llvm::StringRef output) {
 
 llvm::Error extract_kernel(const Arguments& arguments) {
   MINUET_TRY(check_distinct({{"--output", arguments.output}}, {{"--bundle", arguments.bundle}}));
-  MINUET_ASSIGN(const std::unique_ptr<CacheSource> source, open_cache_source(arguments));
-  if (arguments.bundle.empty()) MINUET_TRY(check_outside(source->where(), arguments.output));
-  MINUET_ASSIGN(const ReadKernel kernel, find_kernel(*source, arguments.key));
+  MINUET_ASSIGN(CacheSource source, open_cache_source(arguments));
+  if (arguments.bundle.empty()) MINUET_TRY(check_outside(source.where(), arguments.output));
+  MINUET_ASSIGN(const ReadKernel kernel, find_kernel(source, arguments.key));
   const Binary& binary = kernel.entry->binary;
   MINUET_TRY(write_file(arguments.output, binary.cubin));
   if (arguments.to_json) {
@@ -189,9 +189,9 @@ llvm::Error extract_kernel(const Arguments& arguments) {
 }
 
 llvm::Error verify_kernels(const Arguments& arguments) {
-  MINUET_ASSIGN(const std::unique_ptr<CacheSource> source, open_cache_source(arguments));
-  MINUET_ASSIGN(const std::vector<ReadKernel> kernels, read_all(*source));
-  MINUET_ASSIGN(std::vector<Damage> damaged, source->other_damage());
+  MINUET_ASSIGN(CacheSource source, open_cache_source(arguments));
+  MINUET_ASSIGN(const std::vector<ReadKernel> kernels, read_all(source));
+  MINUET_ASSIGN(std::vector<Damage> damaged, source.other_damage());
   for (const ReadKernel& kernel : kernels) {
     if (!kernel.entry) damaged.push_back({kernel.stored.key, kernel.damage});
   }
@@ -199,12 +199,12 @@ llvm::Error verify_kernels(const Arguments& arguments) {
     Array rows;
     for (const auto& [what, why] : damaged)
       rows.push_back(Object{{"key", what}, {"damage", llvm::json::fixUTF8(why)}});
-    print_object(Object{{"where", source->where()},
+    print_object(Object{{"where", source.where()},
                         {"kernels", static_cast<int64_t>(kernels.size())},
                         {"damaged", std::move(rows)}});
   } else {
     for (const auto& [what, why] : damaged) llvm::outs() << what << ": " << why << "\n";
-    llvm::outs() << llvm::formatv("{0} kernels in {1}, {2} damaged\n", kernels.size(), source->where(),
+    llvm::outs() << llvm::formatv("{0} kernels in {1}, {2} damaged\n", kernels.size(), source.where(),
                                   damaged.size());
   }
   if (damaged.empty()) return llvm::Error::success();
@@ -254,8 +254,8 @@ struct Sum {
 };
 
 llvm::Error show_stats(const Arguments& arguments) {
-  MINUET_ASSIGN(const std::unique_ptr<CacheSource> source, open_cache_source(arguments));
-  MINUET_ASSIGN(const std::vector<ReadKernel> kernels, read_all(*source));
+  MINUET_ASSIGN(CacheSource source, open_cache_source(arguments));
+  MINUET_ASSIGN(const std::vector<ReadKernel> kernels, read_all(source));
   Sum all, damaged;
   std::map<std::string, Sum> archs, compilers;
   for (const ReadKernel& kernel : kernels) {
@@ -270,7 +270,7 @@ llvm::Error show_stats(const Arguments& arguments) {
     for (const auto& [name, sum] : archs) by_arch[name] = sum.json();
     for (const auto& [name, sum] : compilers) by_compiler[name] = sum.json();
     Object object = all.json();
-    object["where"] = source->where();
+    object["where"] = source.where();
     object["damaged"] = damaged.kernels;
     object["archs"] = std::move(by_arch);
     object["compilers"] = std::move(by_compiler);
@@ -281,7 +281,7 @@ llvm::Error show_stats(const Arguments& arguments) {
     llvm::outs() << llvm::formatv("{0,8} kernels {1,12} bytes of cubins {2,12} stored  {3}\n", sum.kernels,
                                   sum.cubin_bytes, sum.stored_bytes, name);
   };
-  line(source->where(), all);
+  line(source.where(), all);
   for (const auto& [name, sum] : archs) line(name, sum);
   for (const auto& [name, sum] : compilers) line(name, sum);
   if (damaged.kernels > 0) line("damaged", damaged);

@@ -1,74 +1,12 @@
 #include "tools/minuet/commands/cache_source.h"
 
 #include <chrono>
-#include <filesystem>
 
-#include "codegen/bundle/bundle.h"
-#include "codegen/cache/store.h"
 #include "llvm/Support/FileSystem.h"
 #include "tools/minuet/base/error.h"
 
 namespace minuet::tool {
 namespace {
-
-class FolderKernels : public CacheSource {
- public:
-  explicit FolderKernels(Store store) : store_(std::move(store)) {}
-  std::string where() const override { return store_.directory(); }
-  llvm::Expected<std::vector<StoredKernel>> list() override {
-    llvm::Expected<std::vector<StoredEntry>> entries = store_.list();
-    if (!entries) return as_user_error(entries.takeError());
-    std::vector<StoredKernel> kernels;
-    const auto now = std::chrono::system_clock::now();
-    for (const StoredEntry& entry : *entries) {
-      const std::chrono::duration<double, std::ratio<3600>> age = now - entry.modified;
-      kernels.push_back({entry.build_key, static_cast<int64_t>(entry.bytes), age.count()});
-    }
-    return kernels;
-  }
-  llvm::Expected<Entry> read(const std::string& key) override { return store_.read(key); }
-  llvm::Expected<std::vector<Damage>> other_damage() override {
-    llvm::Expected<std::vector<Stray>> strays = store_.strays();
-    if (!strays) return as_user_error(strays.takeError());
-    std::vector<Damage> damage;
-    for (const Stray& stray : *strays) damage.push_back({stray.path, stray.reason});
-    return damage;
-  }
-
- private:
-  Store store_;
-};
-
-class BundleKernels : public CacheSource {
- public:
-  explicit BundleKernels(std::unique_ptr<Bundle> bundle) : bundle_(std::move(bundle)) {}
-  std::string where() const override { return bundle_->path(); }
-  llvm::Expected<std::vector<StoredKernel>> list() override {
-    std::vector<StoredKernel> kernels;
-    for (std::size_t i = 0; i < bundle_->size(); ++i) {
-      const BundleItem item = bundle_->item(i);
-      kernels.push_back({item.request_key, static_cast<int64_t>(item.stored_bytes), 0});
-    }
-    return kernels;
-  }
-  llvm::Expected<Entry> read(const std::string& key) override {
-    const auto index = bundle_->find(key);
-    if (!index) return make_error(StatusCode::NotFound, "it is not in the bundle");
-    return bundle_->read(*index);
-  }
-  llvm::Expected<std::vector<Damage>> other_damage() override {
-    llvm::Expected<BundleCheck> check = bundle_->verify();
-    if (!check) return std::vector<Damage>{{where(), take_status(check.takeError()).message()}};
-    std::vector<Damage> damage;
-    for (const BundleDamage& one : check->damaged) {
-      if (!bundle_->find(one.what)) damage.push_back({where(), one.what + ": " + one.reason});
-    }
-    return damage;
-  }
-
- private:
-  std::unique_ptr<Bundle> bundle_;
-};
 
 llvm::Expected<std::string> cache_directory(const Arguments& arguments) {
   MINUET_ASSIGN(const std::string folder, absolute_cache_folder(arguments.cache));
@@ -87,6 +25,46 @@ llvm::Expected<std::string> cache_directory(const Arguments& arguments) {
 
 }  // namespace
 
+llvm::Expected<std::vector<StoredKernel>> CacheSource::list() {
+  std::vector<StoredKernel> kernels;
+  for (std::size_t i = 0; bundle_ && i < bundle_->size(); ++i) {
+    const BundleItem item = bundle_->item(i);
+    kernels.push_back({item.request_key, static_cast<int64_t>(item.stored_bytes), 0});
+  }
+  if (bundle_) return kernels;
+  llvm::Expected<std::vector<StoredEntry>> entries = store_->list();
+  if (!entries) return as_user_error(entries.takeError());
+  const auto now = std::chrono::system_clock::now();
+  for (const StoredEntry& entry : *entries) {
+    const std::chrono::duration<double, std::ratio<3600>> age = now - entry.modified;
+    kernels.push_back({entry.build_key, static_cast<int64_t>(entry.bytes), age.count()});
+  }
+  return kernels;
+}
+
+llvm::Expected<Entry> CacheSource::read(const std::string& key) {
+  if (!bundle_) return store_->read(key);
+  const auto index = bundle_->find(key);
+  if (!index) return make_error(StatusCode::NotFound, "it is not in the bundle");
+  return bundle_->read(*index);
+}
+
+llvm::Expected<std::vector<Damage>> CacheSource::other_damage() {
+  std::vector<Damage> damage;
+  if (!bundle_) {
+    llvm::Expected<std::vector<Stray>> strays = store_->strays();
+    if (!strays) return as_user_error(strays.takeError());
+    for (const Stray& stray : *strays) damage.push_back({stray.path, stray.reason});
+    return damage;
+  }
+  llvm::Expected<BundleCheck> check = bundle_->verify();
+  if (!check) return std::vector<Damage>{{where(), take_status(check.takeError()).message()}};
+  for (const BundleDamage& one : check->damaged) {
+    if (!bundle_->find(one.what)) damage.push_back({where(), one.what + ": " + one.reason});
+  }
+  return damage;
+}
+
 llvm::Error as_user_error(llvm::Error error) {
   if (!error) return error;
   return user_error(take_status(std::move(error)).message());
@@ -103,14 +81,14 @@ llvm::Expected<Store> open_cache_store(const Arguments& arguments, bool read_onl
   return store;
 }
 
-llvm::Expected<std::unique_ptr<CacheSource>> open_cache_source(const Arguments& arguments) {
+llvm::Expected<CacheSource> open_cache_source(const Arguments& arguments) {
   if (arguments.bundle.empty()) {
     MINUET_ASSIGN(Store store, open_cache_store(arguments, /*read_only=*/true));
-    return std::make_unique<FolderKernels>(std::move(store));
+    return CacheSource(std::move(store));
   }
   llvm::Expected<std::unique_ptr<Bundle>> bundle = Bundle::open(arguments.bundle);
   if (!bundle) return as_user_error(bundle.takeError());
-  return std::make_unique<BundleKernels>(std::move(*bundle));
+  return CacheSource(std::move(*bundle));
 }
 
 }  // namespace minuet::tool

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "codegen/bundle/bundle.h"
 #include "codegen/cache/store.h"
 #include "codegen/compile/entry.h"
 #include "llvm/Support/Error.h"
@@ -25,19 +27,26 @@ struct StoredKernel {
   double age_hours = 0;  ///< since it was published or last used; 0 in a bundle
 };
 
+/// A cache folder, or a bundle.
 class CacheSource {
  public:
-  virtual ~CacheSource() = default;
-  virtual std::string where() const = 0;
-  virtual llvm::Expected<std::vector<StoredKernel>> list() = 0;
+  explicit CacheSource(Store store) : store_(std::move(store)) {}
+  explicit CacheSource(std::unique_ptr<Bundle> bundle) : bundle_(std::move(bundle)) {}
+
+  std::string where() const { return bundle_ ? bundle_->path() : store_->directory(); }
+  llvm::Expected<std::vector<StoredKernel>> list();
   /// The checked entry, or what is wrong with it. Removes nothing.
-  virtual llvm::Expected<Entry> read(const std::string& key) = 0;
+  llvm::Expected<Entry> read(const std::string& key);
   /// What is wrong beyond the entries that are listed.
-  virtual llvm::Expected<std::vector<Damage>> other_damage() = 0;
+  llvm::Expected<std::vector<Damage>> other_damage();
+
+ private:
+  std::optional<Store> store_;
+  std::unique_ptr<Bundle> bundle_;
 };
 
 /// By the flags: --bundle, else the cache folder that the library would use.
-llvm::Expected<std::unique_ptr<CacheSource>> open_cache_source(const Arguments& arguments);
+llvm::Expected<CacheSource> open_cache_source(const Arguments& arguments);
 
 /// The cache folder itself.
 llvm::Expected<Store> open_cache_store(const Arguments& arguments, bool read_only);

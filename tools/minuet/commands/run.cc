@@ -56,27 +56,25 @@ llvm::Expected<Session> open_session(const Arguments& arguments) {
 }
 
 /// Compiles, loads and runs once: all that a cold process does.
-llvm::Expected<DeviceBuffer> first_inference(Session& session, const DeviceBuffer& coordinates,
-                                             const minuet_tensor& features, RunReport& report, Output& output,
-                                             Progress& progress) {
+llvm::Expected<DeviceBuffer> first_inference(Session& session, const DeviceCloud& cloud, RunReport& report,
+                                             Output& output, Progress& progress) {
   const Clock::time_point start = Clock::now();
   progress.say("finding or compiling kernels");
   MINUET_TRY(compile_network(session.network.get(), session.facts.arch, report.kernel_list));
   MINUET_TRY(check(minuet_plan_load(session.network.get(), session.device.get())));
-  MINUET_ASSIGN(session.execution,
-                open_execution(session.network.get(), session.device.get(), features.rows, session.choice));
+  MINUET_ASSIGN(session.execution, open_execution(session.network.get(), session.device.get(),
+                                                  cloud.features.rows, session.choice));
   minuet_execution* const execution = session.execution.get();
   // On the CPU the stages are timed anyway; on a GPU events would sit between them.
   MINUET_TRY(check(minuet_execution_set_profiling(execution, session.facts.is_cpu())));
-  const auto* rows = static_cast<const int32_t*>(coordinates.get());
   progress.say("the first inference");
   const Clock::time_point inference = Clock::now();
-  MINUET_TRY(check(minuet_execution_prepare(execution, rows, features.rows, nullptr)));
+  MINUET_TRY(check(minuet_execution_prepare(execution, cloud.rows(), cloud.features.rows, nullptr)));
   MINUET_TRY(check(minuet_execution_output_shape(execution, &output.rows, &output.channels)));
   const size_t bytes = static_cast<size_t>(output.rows) * static_cast<size_t>(output.channels) *
                        static_cast<size_t>(dtype_bytes(session.dtype));
   MINUET_ASSIGN(DeviceBuffer memory, DeviceBuffer::allocate(session.device.get(), bytes));
-  MINUET_TRY(enqueue(execution, features, memory.get()));
+  MINUET_TRY(enqueue(execution, cloud.features, memory.get()));
   MINUET_TRY(check(minuet_device_synchronize(session.device.get(), nullptr)));
   report.first_ms = milliseconds_since(start);
   report.total_ms = milliseconds_since(inference);
@@ -98,9 +96,8 @@ llvm::Expected<std::vector<double>> time_replays(Session& session, const VoxelCl
 }
 
 /// In exact mode, or one of them, whose counts and stages are told, and then replays.
-llvm::Error time_repeats(Session& session, const VoxelCloud& voxels, const DeviceBuffer& coordinates,
-                         const minuet_tensor& features, void* output, int repeats, RunReport& report,
-                         Progress& progress) {
+llvm::Error time_repeats(Session& session, const VoxelCloud& voxels, const DeviceCloud& cloud, void* output,
+                         int repeats, RunReport& report, Progress& progress) {
   minuet_execution* const execution = session.execution.get();
   if (repeats == 0) return check(minuet_execution_query_stages(execution, &report.stages));
   std::vector<double> times;
@@ -109,7 +106,7 @@ llvm::Error time_repeats(Session& session, const VoxelCloud& voxels, const Devic
   for (int i = 0; i < exact; ++i) {
     MINUET_TRY(check(minuet_execution_reset_counters(execution)));
     const Clock::time_point start = Clock::now();
-    MINUET_TRY(infer(execution, session.device.get(), coordinates, features, output));
+    MINUET_TRY(infer(execution, session.device.get(), cloud, output));
     times.push_back(milliseconds_since(start));
     progress.step(i + 1, exact);
   }
@@ -122,7 +119,7 @@ llvm::Error time_repeats(Session& session, const VoxelCloud& voxels, const Devic
   MINUET_TRY(check(minuet_execution_query_counters(execution, &report.counters)));
   if (!session.facts.is_cpu()) {
     MINUET_TRY(check(minuet_execution_set_profiling(execution, 1)));
-    MINUET_TRY(infer(execution, session.device.get(), coordinates, features, output));
+    MINUET_TRY(infer(execution, session.device.get(), cloud, output));
   }
   return check(minuet_execution_query_stages(execution, &report.stages));
 }
@@ -214,23 +211,15 @@ llvm::Error run_command(const Arguments& arguments) {
   MINUET_ASSIGN(const Input input, load_input(arguments.input, session.info));
   MINUET_TRY(files.check(input, session.info));
   const VoxelCloud& voxels = input.voxels;
-  MINUET_ASSIGN(const std::vector<char> encoded, encode_features(voxels, session.dtype));
-  MINUET_ASSIGN(
-      const DeviceBuffer coordinates,
-      DeviceBuffer::upload(session.device.get(), voxels.coordinates.data(), 4 * voxels.coordinates.size()));
-  MINUET_ASSIGN(const DeviceBuffer uploaded,
-                DeviceBuffer::upload(session.device.get(), encoded.data(), encoded.size()));
-  const minuet_tensor features =
-      dense_tensor(uploaded.get(), voxels.count(), session.info.in_channels, session.dtype);
+  MINUET_ASSIGN(const DeviceCloud cloud, upload_cloud(session.device.get(), voxels, session.dtype));
 
   RunReport report = describe(arguments, session, input);
   Output output;
-  MINUET_ASSIGN(const DeviceBuffer memory,
-                first_inference(session, coordinates, features, report, output, *progress));
+  MINUET_ASSIGN(const DeviceBuffer memory, first_inference(session, cloud, report, output, *progress));
   progress->say("warm inferences");
   const bool few = session.facts.is_cpu() && !arguments.execution.replay;
   const int repeats = arguments.repeat > 0 ? arguments.repeat : few ? 0 : 10;
-  MINUET_TRY(time_repeats(session, voxels, coordinates, features, memory.get(), repeats, report, *progress));
+  MINUET_TRY(time_repeats(session, voxels, cloud, memory.get(), repeats, report, *progress));
   MINUET_TRY(query_shapes(session.execution.get(), session.info, report));
   report.voxels = report.levels.front().voxels;  // without the duplicates
   MINUET_TRY(check(minuet_context_kernel_counters(session.context.get(), &report.kernels)));

@@ -156,8 +156,7 @@ void print_summary(const minuet_tuning_result& result, const Told& told) {
 }  // namespace
 
 llvm::Error TuneClouds::add(const VoxelCloud& cloud, minuet_device* device) {
-  MINUET_ASSIGN(DeviceBuffer coordinates,
-                DeviceBuffer::upload(device, cloud.coordinates.data(), 4 * cloud.coordinates.size()));
+  MINUET_ASSIGN(DeviceBuffer coordinates, upload_coordinates(device, cloud));
   clouds.push_back({static_cast<const int32_t*>(coordinates.get()), cloud.count()});
   memory.push_back(std::move(coordinates));
   return llvm::Error::success();

@@ -5,7 +5,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Error.h"
-#include "tools/minuet/library/library.h"
+#include "tools/minuet/library/cuda_context.h"
 
 namespace minuet::tool {
 
@@ -23,9 +23,10 @@ class CudaGraph {
   llvm::Error replay();
 
  private:
-  struct State;
-  explicit CudaGraph(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  explicit CudaGraph(std::unique_ptr<CudaContext> context) : context_(std::move(context)) {}
+  const std::unique_ptr<CudaContext> context_;
+  CUstream stream_ = nullptr;
+  CUgraphExec graph_ = nullptr;
 };
 
 }  // namespace minuet::tool

@@ -9,6 +9,7 @@
 #include "minuet/tuning.h"
 #include "tools/minuet/base/convert.h"
 #include "tools/minuet/base/error.h"
+#include "tools/minuet/cloud/input.h"
 #include "tools/minuet/cloud/readers/wrong_file.h"
 
 namespace minuet::tool {
@@ -265,6 +266,24 @@ std::string cache_folder(minuet_context* context) {
   return folder;
 }
 
+llvm::Expected<DeviceBuffer> upload_coordinates(minuet_device* device, const VoxelCloud& cloud) {
+  return DeviceBuffer::upload(device, cloud.coordinates.data(), 4 * cloud.coordinates.size());
+}
+
+llvm::Expected<DeviceCloud> upload_cloud(minuet_device* device, const VoxelCloud& cloud, minuet_dtype dtype) {
+  MINUET_ASSIGN(const std::vector<char> encoded, encode_features(cloud, dtype));
+  MINUET_ASSIGN(DeviceBuffer coordinates, upload_coordinates(device, cloud));
+  MINUET_ASSIGN(DeviceBuffer memory, DeviceBuffer::upload(device, encoded.data(), encoded.size()));
+  const minuet_tensor features = dense_tensor(memory.get(), cloud.count(), cloud.channels, dtype);
+  return DeviceCloud{std::move(coordinates), std::move(memory), features};
+}
+
+llvm::Expected<DeviceBuffer> allocate_output(minuet_device* device, int64_t voxels,
+                                             const minuet_plan_info& network) {
+  const int64_t bytes = voxels * network.out_channels * dtype_bytes(network.dtype);
+  return DeviceBuffer::allocate(device, static_cast<size_t>(bytes));
+}
+
 minuet_tensor dense_tensor(void* data, int64_t rows, int32_t channels, minuet_dtype dtype) {
   minuet_tensor tensor = {};
   tensor.data = data;
@@ -282,11 +301,10 @@ llvm::Error enqueue(minuet_execution* execution, const minuet_tensor& features, 
   return check(minuet_execution_run(execution, &features, 1, &result, 1, nullptr));
 }
 
-llvm::Error infer(minuet_execution* execution, minuet_device* device, const DeviceBuffer& coordinates,
-                  const minuet_tensor& features, void* output) {
-  const auto* points = static_cast<const int32_t*>(coordinates.get());
-  MINUET_TRY(check(minuet_execution_prepare(execution, points, features.rows, nullptr)));
-  MINUET_TRY(enqueue(execution, features, output));
+llvm::Error infer(minuet_execution* execution, minuet_device* device, const DeviceCloud& cloud,
+                  void* output) {
+  MINUET_TRY(check(minuet_execution_prepare(execution, cloud.rows(), cloud.features.rows, nullptr)));
+  MINUET_TRY(enqueue(execution, cloud.features, output));
   return check(minuet_device_synchronize(device, nullptr));
 }
 

@@ -9,6 +9,7 @@
 
 #include "llvm/Support/Error.h"
 #include "minuet/minuet.h"
+#include "tools/minuet/cloud/cloud.h"
 
 namespace minuet::tool {
 
@@ -140,13 +141,24 @@ llvm::Expected<ExecutionHandle> open_execution(minuet_plan* network, minuet_devi
 /// "" where kernels live in memory only.
 std::string cache_folder(minuet_context* context);
 
+/// A cloud in device memory, as an inference takes it.
+struct DeviceCloud {
+  DeviceBuffer coordinates, memory;
+  minuet_tensor features;  ///< in `memory`
+  const int32_t* rows() const { return static_cast<const int32_t*>(coordinates.get()); }
+};
+llvm::Expected<DeviceBuffer> upload_coordinates(minuet_device* device, const VoxelCloud& cloud);
+llvm::Expected<DeviceCloud> upload_cloud(minuet_device* device, const VoxelCloud& cloud, minuet_dtype dtype);
+/// Room for the output of any cloud of so many voxels: no level has more.
+llvm::Expected<DeviceBuffer> allocate_output(minuet_device* device, int64_t voxels,
+                                             const minuet_plan_info& network);
+
 /// Rows of a network's features or output that lie one behind the other.
 minuet_tensor dense_tensor(void* data, int64_t rows, int32_t channels, minuet_dtype dtype);
 /// Runs for what is prepared; `output` has room for the rows that the execution tells, in the features'
 /// dtype.
 llvm::Error enqueue(minuet_execution* execution, const minuet_tensor& features, void* output);
 /// prepare, run, synchronize: one inference from device memory to device memory.
-llvm::Error infer(minuet_execution* execution, minuet_device* device, const DeviceBuffer& coordinates,
-                  const minuet_tensor& features, void* output);
+llvm::Error infer(minuet_execution* execution, minuet_device* device, const DeviceCloud& cloud, void* output);
 
 }  // namespace minuet::tool

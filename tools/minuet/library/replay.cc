@@ -53,16 +53,10 @@ llvm::Expected<double> Replay::infer_exactly(const VoxelCloud& cloud) {
   if (!exact_) {
     MINUET_ASSIGN(exact_, open_execution(network_, device_, cloud.count(), choice_));
   }
-  MINUET_ASSIGN(const std::vector<char> encoded, encode_features(cloud, dtype_));
-  MINUET_ASSIGN(const DeviceBuffer coordinates,
-                DeviceBuffer::upload(device_, cloud.coordinates.data(), 4 * cloud.coordinates.size()));
-  MINUET_ASSIGN(const DeviceBuffer features, DeviceBuffer::upload(device_, encoded.data(), encoded.size()));
-  // No level has more voxels than the cloud.
-  const int64_t bytes = cloud.count() * info_.out_channels * dtype_bytes(dtype_);
-  MINUET_ASSIGN(const DeviceBuffer output, DeviceBuffer::allocate(device_, static_cast<size_t>(bytes)));
-  const minuet_tensor tensor = dense_tensor(features.get(), cloud.count(), info_.in_channels, dtype_);
+  MINUET_ASSIGN(const DeviceCloud uploaded, upload_cloud(device_, cloud, dtype_));
+  MINUET_ASSIGN(const DeviceBuffer output, allocate_output(device_, cloud.count(), info_));
   const Clock::time_point start = Clock::now();
-  MINUET_TRY(tool::infer(exact_.get(), device_, coordinates, tensor, output.get()));
+  MINUET_TRY(tool::infer(exact_.get(), device_, uploaded, output.get()));
   return milliseconds_since(start);
 }
 

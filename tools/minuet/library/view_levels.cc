@@ -65,8 +65,7 @@ std::vector<int32_t> drop_duplicates(ViewLevel& level) {
 
 llvm::Expected<std::vector<ViewLevel>> make_levels(minuet_device* device, const VoxelCloud& voxels,
                                                    int kernel_size, bool keep_first_duplicate) {
-  MINUET_ASSIGN(const DeviceBuffer memory,
-                DeviceBuffer::upload(device, voxels.coordinates.data(), 4 * voxels.coordinates.size()));
+  MINUET_ASSIGN(const DeviceBuffer memory, upload_coordinates(device, voxels));
   minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
   options.keep_first_duplicate = keep_first_duplicate;
   minuet_coordinates* made = nullptr;

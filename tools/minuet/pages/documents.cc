@@ -87,20 +87,24 @@ Object table_of(llvm::StringRef title, const std::vector<const Object*>& records
   return table(title, std::move(names), std::move(rows));
 }
 
-/// One bar a record of what lies one behind the other: the stages that take time.
-Object stages_plot(const std::vector<std::pair<std::string, const Object*>>& stages_of) {
+/// The times of some records, by the records' names.
+using NamedTimes = std::vector<std::pair<std::string, const Object*>>;
+
+/// One bar a record, of its stages that take time, one behind the other. `suffix` ends the names of the
+/// stages in the file.
+Object stages_plot(llvm::StringRef title, const NamedTimes& records, llvm::StringRef suffix) {
   Array all;
   for (const char* stage : kStages) {
     Array values;
     double sum = 0;
-    for (const auto& [name, stages] : stages_of) {
-      const double time = real_or(*stages, stage, 0);
+    for (const auto& [name, times] : records) {
+      const double time = real_or(*times, (llvm::Twine(stage) + suffix).str(), 0);
       sum += time;
       values.push_back(Object{{"x", name}, {"y", time}});
     }
     if (sum > 0) all.push_back(series(stage, std::move(values)));
   }
-  return plot("Stages", "stacked", axis(""), axis("profiled, ms"), std::move(all));
+  return plot(title, "stacked", axis(""), axis("profiled, ms"), std::move(all));
 }
 
 Object levels_plot(const std::vector<std::pair<std::string, std::vector<const Object*>>>& levels_of) {
@@ -122,7 +126,7 @@ Object levels_plot(const std::vector<std::pair<std::string, std::vector<const Ob
 Object bench_document(const Object& file) {
   const std::vector<const Object*> clouds = objects_in(file, "clouds");
   Array wall;
-  std::vector<std::pair<std::string, const Object*>> stages;
+  NamedTimes stages;
   std::vector<std::pair<std::string, std::vector<const Object*>>> levels;
   for (const Object* cloud : clouds) {
     const std::string name = text_or_empty(*cloud, "cloud");
@@ -137,7 +141,7 @@ Object bench_document(const Object& file) {
   Array plots;
   plots.push_back(plot("One inference", "bar", axis(""), axis("median, with p10 and p90, ms"),
                        Array{series("median", std::move(wall))}));
-  plots.push_back(stages_plot(stages));
+  plots.push_back(stages_plot("Stages", stages, ""));
   plots.push_back(levels_plot(levels));
   Array notes;
   if (const auto method = file.getString("method")) notes.push_back("Measured by the " + method->str() + ".");
@@ -167,22 +171,6 @@ Array work_of(const std::vector<const Object*>& layers) {
   return values;
 }
 
-/// Of each layer its parts one behind the other.
-Object layers_plot(const std::vector<const Object*>& layers) {
-  Array all;
-  for (const char* stage : {"gather", "gemm", "scatter"}) {
-    Array values;
-    double sum = 0;
-    for (const Object* layer : layers) {
-      const double time = real_or(*layer, std::string(stage) + "_ms", 0);
-      sum += time;
-      values.push_back(Object{{"x", text_or_empty(*layer, "name")}, {"y", time}});
-    }
-    if (sum > 0) all.push_back(series(stage, std::move(values)));
-  }
-  return plot("Time by layer", "stacked", axis(""), axis("profiled, ms"), std::move(all));
-}
-
 Object run_document(const Object& file) {
   const std::vector<const Object*> layers = objects_in(file, "layers"), levels = objects_in(file, "levels");
   Array plots, tables, notes;
@@ -202,8 +190,10 @@ Object run_document(const Object& file) {
                       print_json(at(*kernels, "disk_hits")), print_json(at(*kernels, "memory_hits")))
             .str());
   }
-  plots.push_back(stages_plot({{"one inference", file.getObject("stages_ms")}}));
-  plots.push_back(layers_plot(layers));
+  NamedTimes layer_times;
+  for (const Object* layer : layers) layer_times.emplace_back(text_or_empty(*layer, "name"), layer);
+  plots.push_back(stages_plot("Stages", {{"one inference", file.getObject("stages_ms")}}, ""));
+  plots.push_back(stages_plot("Time by layer", layer_times, "_ms"));
   plots.push_back(plot("Work by layer", "bar", axis(""), axis("multiplications, 10⁹"),
                        Array{series("multiplications", work_of(layers))}));
   plots.push_back(levels_plot({{"voxels", levels}}));

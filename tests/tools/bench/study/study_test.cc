@@ -36,9 +36,7 @@ class Studies : public testing::Test {
     out_ = finished.out;
   }
   std::string results() const { return folder_.path("results"); }
-  Object read(const std::string& study) const {
-    return *llvm::cantFail(llvm::json::parse(contents(results() + "/" + study + ".json"))).getAsObject();
-  }
+  Object read(const std::string& study) const { return json_in(results() + "/" + study + ".json"); }
 
   static void check_claims(const std::string& study, const Object& file) {
     const Array& claims = *file.getArray("claims");

@@ -7,9 +7,7 @@
 #include <future>
 #include <random>
 
-#include "codegen/base/json_text.h"
 #include "codegen/base/sha256.h"
-#include "llvm/Support/JSON.h"
 #include "runtime/weights/safetensors_writer.h"
 #include "tests/tools/folder.h"
 #include "tests/tools/minuet/cloud/bytes.h"
@@ -85,9 +83,8 @@ TEST_F(Identity, GivenVoxelsLieOnThePointsGrid) {
     with({voxels}, "middles.ply");
     const std::vector<float> means = features("means.npy"), middles = features("middles.npy");
     EXPECT_EQ(features("same.npy"), middles);
-    llvm::Expected<llvm::json::Value> json = parse_json(contents(report));
-    ASSERT_TRUE(!!json) << llvm::toString(json.takeError());
-    const llvm::json::Array& from = *json->getAsObject()->getArray("origin");
+    const llvm::json::Object json = json_in(report);
+    const llvm::json::Array& from = *json.getArray("origin");
     const Cloud grid = *read_npy_coordinates(contents(voxels), 3);
     const std::vector<Point> written = points_of(read_ply(contents(folder_.path("middles.ply"))));
     ASSERT_EQ(means.size(), middles.size());
@@ -119,9 +116,7 @@ TEST_F(Identity, TheDigestIsOfTheWeightsThatWereRun) {
   pipe.close();
   ASSERT_EQ(finished.get().code, 0);
   EXPECT_EQ(features("o.npy"), (std::vector<float>{0.15f, 0.25f, 0.35f, 0}));
-  llvm::Expected<llvm::json::Value> json = parse_json(contents(report));
-  ASSERT_TRUE(!!json) << llvm::toString(json.takeError());
-  EXPECT_EQ(*json->getAsObject()->getObject("weights"),
+  EXPECT_EQ(*json_in(report).getObject("weights"),
             (llvm::json::Object{{"file", weights}, {"sha256", sha256_hex(ran)}}));
 }
 
@@ -170,9 +165,8 @@ TEST_F(Identity, OverflowsOfHiddenLayersAreTold) {
         run({"--coordinates", folder_.path("c.npy"), "--features", folder_.path("f.npy"), "--dtype", dtype,
              "--network", network, "--weights", folder_.path("deep.safetensors"), "--json", report});
     EXPECT_EQ(finished.code, 0) << finished.err;
-    llvm::Expected<llvm::json::Value> json = parse_json(contents(report));
-    EXPECT_TRUE(!!json) << llvm::toString(json.takeError());
-    const llvm::json::Value* const overflow = json->getAsObject()->get("overflow");
+    const llvm::json::Object json = json_in(report);
+    const llvm::json::Value* const overflow = json.get("overflow");
     return std::pair(finished.err, overflow ? *overflow : llvm::json::Value(nullptr));
   };
   const auto [lost, layer] = deep("fp16");

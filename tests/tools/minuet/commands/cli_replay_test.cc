@@ -1,8 +1,6 @@
 // `minuet run --replay` and `minuet bench --replay` from outside.
 #include <gmock/gmock.h>
 
-#include "codegen/base/json_text.h"
-#include "llvm/Support/JSON.h"
 #include "tests/tools/folder.h"
 #include "tests/tools/minuet/cloud/bytes.h"
 
@@ -19,20 +17,20 @@ TEST(Cli, ReplaysAreInferencesInCapacityMode) {
               "3000", "--voxel-size", "0.2", "--repeat", "2", "--replay", "--json", report});
   EXPECT_EQ(finished.code, 0) << finished.err;
   EXPECT_THAT(finished.out, HasSubstr("in capacity mode"));
-  const llvm::json::Value run_value = llvm::cantFail(parse_json(contents(report)));
-  EXPECT_EQ(run_value.getAsObject()->getBoolean("replay"), true);
-  EXPECT_GT(*run_value.getAsObject()->getNumber("total_ms"), 0);
+  const llvm::json::Object ran = json_in(report);
+  EXPECT_EQ(ran.getBoolean("replay"), true);
+  EXPECT_GT(*ran.getNumber("total_ms"), 0);
 
   const Finished benched = minuet({"bench", "--network", "sparseresnet21d", "--cloud", "object_0.01",
                                    "--variants", "1", "--device", "cpu", "--replay", "--output", bench});
   EXPECT_EQ(benched.code, 0) << benched.err;
-  const llvm::json::Value value = llvm::cantFail(parse_json(contents(bench)));
-  const llvm::json::Object& cloud = *(*value.getAsObject()->getArray("clouds"))[0].getAsObject();
+  const llvm::json::Object value = json_in(bench);
+  const llvm::json::Object& cloud = *(*value.getArray("clouds"))[0].getAsObject();
   EXPECT_EQ(cloud.getInteger("did_not_fit"), int64_t{0});
   EXPECT_EQ(cloud.getArray("capacities")->size(), 5u);
   EXPECT_GT(*(*cloud.getArray("capacities"))[0].getAsInteger(),
             *cloud.getObject("voxels")->getInteger("max"));
-  EXPECT_THAT(value.getAsObject()->getString("method")->str(), HasSubstr("in capacity mode"));
+  EXPECT_THAT(value.getString("method")->str(), HasSubstr("in capacity mode"));
 }
 
 }  // namespace

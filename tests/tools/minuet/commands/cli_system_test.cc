@@ -95,8 +95,7 @@ class CliThreads : public CliSystem {
  protected:
   int threads_of(const std::string& more) const {
     EXPECT_EQ(exit_code(run(more + " --json " + report_ + " > /dev/null")), 0);
-    const llvm::json::Value report = llvm::cantFail(parse_json(contents(report_)));
-    const std::string description = report.getAsObject()->getString("description")->str();
+    const std::string description = json_in(report_).getString("description")->str();
     const size_t end = description.find(" thread");
     return std::stoi(description.substr(description.rfind(' ', end - 1) + 1));
   }

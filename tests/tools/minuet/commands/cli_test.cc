@@ -6,8 +6,6 @@
 #include <random>
 #include <set>
 
-#include "codegen/base/json_text.h"
-#include "llvm/Support/JSON.h"
 #include "tests/tools/folder.h"
 #include "tests/tools/minuet/cloud/bytes.h"
 #include "tools/minuet/cloud/readers/npy.h"
@@ -79,9 +77,7 @@ TEST(Cli, JsonHasExactlyTheFieldsOfTheReadme) {
           "minkunet42"));
   EXPECT_THAT(finished.out, HasSubstr("encoder.0.down"));
   EXPECT_THAT(finished.out, HasSubstr("first (cold)"));
-  llvm::Expected<llvm::json::Value> value = parse_json(contents(path));
-  ASSERT_TRUE(!!value) << llvm::toString(value.takeError());
-  const llvm::json::Object& report = *value->getAsObject();
+  const llvm::json::Object report = json_in(path);
   // kernels, launches and host_syncs are there on a GPU (processes_test.cc).
   EXPECT_EQ(keys(report),
             (std::set<std::string>{
@@ -153,10 +149,8 @@ TEST(Cli, EveryFormatGivesTheSameOutput) {
   const std::string count = std::to_string(points.size());
   const std::string pcd = "VERSION 0.7\nFIELDS x y z intensity\nSIZE 4 4 4 4\nTYPE F F F F\nWIDTH " + count +
                           "\nHEIGHT 1\nPOINTS " + count + "\nDATA ";
-  std::vector<float> values;
-  for (const Point& point : points) {
-    for (const double value : point) values.push_back(static_cast<float>(value));
-  }
+  std::vector<float> values(raw.size() / sizeof(float));
+  std::memcpy(values.data(), raw.data(), raw.size());
   folder.file("f.npy", npy_bytes(values, {static_cast<int64_t>(points.size()), 4}));
   const std::vector<std::vector<std::string>> inputs = {
       {folder.file("a.bin", raw)},
@@ -383,12 +377,11 @@ TEST(Cli, SyntheticCloudsDependOnTheSeedAlone) {
 
 TEST(Cli, TheCpuInfersOnceUnlessAskedToRepeat) {
   const Finished finished = expect_done(run({"--synthetic", "object", "--points", "500", "--json", "-"}));
-  llvm::Expected<llvm::json::Value> report = parse_json(finished.out);
-  ASSERT_TRUE(!!report) << finished.out;
-  EXPECT_EQ(report->getAsObject()->getInteger("repeats"), int64_t{0});
-  const double total = *report->getAsObject()->getNumber("total_ms");
+  const llvm::json::Object report = json_of(finished.out);
+  EXPECT_EQ(report.getInteger("repeats"), int64_t{0});
+  const double total = *report.getNumber("total_ms");
   EXPECT_GT(total, 0);
-  EXPECT_LE(total, *report->getAsObject()->getNumber("first_ms"));
+  EXPECT_LE(total, *report.getNumber("first_ms"));
 }
 
 TEST(Cli, HelpIsWorthReading) {
@@ -427,9 +420,7 @@ TEST(Cli, BenchWritesItsResult) {
   const Finished finished =
       expect_done(bench({"--cloud", "object_0.01", "--variants", "2", "--commit", "abc", "--output", path}));
   EXPECT_THAT(finished.out, HasSubstr("object_0.01"));
-  llvm::Expected<llvm::json::Value> value = parse_json(contents(path));
-  ASSERT_TRUE(!!value) << llvm::toString(value.takeError());
-  const llvm::json::Object& result = *value->getAsObject();
+  const llvm::json::Object result = json_in(path);
   EXPECT_EQ(result.getString("network"), llvm::StringRef("sparseresnet21d"));
   EXPECT_EQ(result.getString("commit"), llvm::StringRef("abc"));
   EXPECT_TRUE(result.get("missing_head"));
@@ -459,9 +450,7 @@ TEST(Cli, BenchTakesTheUsersOwnClouds) {
   EXPECT_EQ(finished.code, 0) << finished.err;
   EXPECT_EQ(finished.err, "minuet: 1 point of '" + five + "' with NaN or infinite numbers was dropped\n");
   for (const char* name : {"sparseresnet21d_fp32.json", "sparseresnet21d_fp16.json"}) {
-    llvm::Expected<llvm::json::Value> value = parse_json(contents(folder.path(name)));
-    ASSERT_TRUE(!!value) << llvm::toString(value.takeError());
-    const llvm::json::Object& result = *value->getAsObject();
+    const llvm::json::Object result = json_in(folder.path(name));
     EXPECT_FALSE(result.get("commit"));
     const llvm::json::Object& cloud = *(*result.getArray("clouds"))[0].getAsObject();
     EXPECT_EQ(cloud.getString("origin"), llvm::StringRef(five));
@@ -471,8 +460,8 @@ TEST(Cli, BenchTakesTheUsersOwnClouds) {
   finished = minuet(bench({"--cloud", five, "--columns", "5", "--voxel-size", "0.5,0.5,1", "--dtype", "fp32",
                            "--output", folder.path("sizes.json")}));
   EXPECT_EQ(finished.code, 0) << finished.err;
-  const llvm::json::Value sizes = llvm::cantFail(parse_json(contents(folder.path("sizes.json"))));
-  EXPECT_EQ(*(*sizes.getAsObject()->getArray("clouds"))[0].getAsObject()->get("voxel_size"),
+  const llvm::json::Object sizes = json_in(folder.path("sizes.json"));
+  EXPECT_EQ(*(*sizes.getArray("clouds"))[0].getAsObject()->get("voxel_size"),
             llvm::json::Value(llvm::json::Array{0.5, 0.5, 1}));
   // Two points that are never both thinned away, far from the origin, where fp16 would not hold them.
   expect_done(bench({"--cloud", one, "--dtype", "fp16", "--voxel-size", "5", "--variants", "50"}));

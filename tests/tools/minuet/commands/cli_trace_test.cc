@@ -4,8 +4,6 @@
 #include <map>
 #include <set>
 
-#include "codegen/base/json_text.h"
-#include "llvm/Support/JSON.h"
 #include "tests/tools/folder.h"
 
 namespace minuet::tool {
@@ -18,16 +16,16 @@ TEST(CliTrace, HasTheLayersOfEachInference) {
                                     "4,6,8,7", "--synthetic", "room", "--points", "2000", "--voxel-size",
                                     "0.2", "--repeat", "2", "--trace", trace, "--json", report});
   ASSERT_EQ(finished.code, 0) << finished.err;
-  const llvm::json::Value shapes = llvm::cantFail(parse_json(contents(report)));
+  const llvm::json::Object shapes = json_in(report);
   std::vector<std::string> expected;
   for (int inference = 0; inference < 3; ++inference) {  // the first one and two warm ones
-    for (const llvm::json::Value& layer : *shapes.getAsObject()->getArray("layers"))
+    for (const llvm::json::Value& layer : *shapes.getArray("layers"))
       expected.push_back(layer.getAsObject()->getString("name")->str());
   }
-  const llvm::json::Value spans = llvm::cantFail(parse_json(contents(trace)));
+  const llvm::json::Object spans = json_in(trace);
   std::map<int64_t, int64_t> runs;  // start, end
   std::vector<std::pair<int64_t, std::string>> layers;
-  for (const llvm::json::Value& entry : *spans.getAsObject()->getArray("traceEvents")) {
+  for (const llvm::json::Value& entry : *spans.getArray("traceEvents")) {
     const llvm::json::Object& event = *entry.getAsObject();
     const int64_t start = *event.getInteger("ts");
     if (event.getString("cat") == llvm::StringRef("layer"))

@@ -21,14 +21,6 @@ using testing::HasSubstr;
 
 using Words = std::vector<std::string>;
 
-llvm::json::Object parse(const std::string& text) {
-  llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
-  if (value && value->getAsObject()) return std::move(*value->getAsObject());
-  ADD_FAILURE() << "no JSON object: " << text;
-  if (!value) llvm::consumeError(value.takeError());
-  return {};
-}
-
 /// A network of one block: few kernels beside those of the maps, which are compiled once for all tests.
 class Precompile : public testing::Test {
  protected:
@@ -68,7 +60,7 @@ std::string Precompile::network_;
 TEST_F(Precompile, R19_WritesABundleAnArchitectureAndSaysWhatItDid) {
   const bool is_first = !std::filesystem::exists(folder_->path("cache"));
   const std::string path = bundle();
-  const llvm::json::Object report = parse(contents(folder_->path("report.json")));
+  const llvm::json::Object report = json_in(folder_->path("report.json"));
   const int64_t kernels = *report.getInteger("kernels");
   EXPECT_GT(kernels, 20);
   EXPECT_EQ(*report.getInteger("compiled") + *report.getInteger("found"), kernels);
@@ -102,10 +94,10 @@ TEST_F(Precompile, R19_WritesABundleAnArchitectureAndSaysWhatItDid) {
 /// Kernels of the Map step know no dtype.
 TEST_F(Precompile, AnotherDtypeFindsTheKernelsOfTheMap) {
   bundle();
-  const int64_t kernels = *parse(contents(folder_->path("report.json"))).getInteger("kernels");
+  const int64_t kernels = *json_in(folder_->path("report.json")).getInteger("kernels");
   const auto counts = [](const Finished& finished) {
     EXPECT_EQ(finished.code, 0) << finished.err;
-    const llvm::json::Object report = parse(contents(folder_->path("dtype.json")));
+    const llvm::json::Object report = json_in(folder_->path("dtype.json"));
     return std::pair{*report.getInteger("compiled"), *report.getInteger("found")};
   };
   const Words words = {"--dtype", "bf16", "--json", folder_->path("dtype.json")};
@@ -124,8 +116,7 @@ TEST_F(Precompile, SaysWhoseHeadIsLeftOut) {
                                     folder_->path("cache"), "--json", folder_->path("heads.json")});
   EXPECT_EQ(finished.code, 0) << finished.err;
   EXPECT_THAT(finished.out, HasSubstr("the head of headless is left out"));
-  EXPECT_EQ(*parse(contents(folder_->path("heads.json"))).getArray("missing_heads"),
-            llvm::json::Array{"headless"});
+  EXPECT_EQ(*json_in(folder_->path("heads.json")).getArray("missing_heads"), llvm::json::Array{"headless"});
 }
 
 TEST_F(Precompile, R22_TheCommandCompilesWhateverNoJitSays) {
@@ -203,14 +194,14 @@ TEST_F(Precompile, R32_TimeTraceIsWrittenAndNeverCached) {
     words.insert(words.end(), more.begin(), more.end());
     const Finished finished = minuet(words);
     EXPECT_EQ(finished.code, 0) << finished.err;
-    return *parse(finished.out).getInteger("compiled");
+    return *json_of(finished.out).getInteger("compiled");
   };
   EXPECT_EQ(compile({"--time-trace", traces, "-j", "2"}), 4);
   std::vector<std::string> files;
   std::error_code error;
   for (llvm::sys::fs::directory_iterator file(traces, error), end; file != end; file.increment(error)) {
     files.push_back(file->path());
-    EXPECT_GT(parse(contents(file->path())).getArray("traceEvents")->size(), 1u) << file->path();
+    EXPECT_GT(json_in(file->path()).getArray("traceEvents")->size(), 1u) << file->path();
   }
   EXPECT_THAT(files, testing::UnorderedElementsAre(
                          traces + "/double_it-sm_80.json", traces + "/double_it-sm_90a.json",
@@ -245,7 +236,7 @@ TEST_F(Precompile, R23_APtxBundleIsListedVerifiedAndExtracted) {
   EXPECT_EQ(cache({"extract", "double", "--output", ptx}).code, 0);
   EXPECT_THAT(contents(ptx), HasSubstr("\n.target sm_90a\n"));
   EXPECT_EQ(contents(ptx).find('\0'), std::string::npos);
-  const llvm::json::Object shown = parse(cache({"inspect", "double", "--json"}).out);
+  const llvm::json::Object shown = json_of(cache({"inspect", "double", "--json"}).out);
   EXPECT_EQ(*shown.getInteger("registers"), 0) << "the driver decides";
 }
 
@@ -257,11 +248,11 @@ TEST_F(Precompile, CacheListsInspectsAndExtracts) {
       return minuet(words);
     };
     EXPECT_THAT(cache({"list"}).out, HasSubstr("fused_convolution-f16-i4"));
-    const llvm::json::Object list = parse(cache({"list", "--json"}).out);
+    const llvm::json::Object list = json_of(cache({"list", "--json"}).out);
     const llvm::json::Array& kernels = *list.getArray("kernels");
     EXPECT_GT(kernels.size(), 20u);
     const std::string key = kernels[0].getAsObject()->getString("key")->str();
-    const llvm::json::Object shown = parse(cache({"inspect", key, "--json"}).out);
+    const llvm::json::Object shown = json_of(cache({"inspect", key, "--json"}).out);
     EXPECT_EQ(*shown.getString("key"), key);
     EXPECT_EQ(*shown.getString("arch"), "sm_90a");
     EXPECT_GT(*shown.getInteger("registers"), 0);
@@ -279,7 +270,7 @@ TEST_F(Precompile, CacheListsInspectsAndExtracts) {
       EXPECT_EQ(inside.code, 2);
       EXPECT_THAT(inside.err, HasSubstr("lies in the cache folder"));
     }
-    const llvm::json::Object stats = parse(cache({"stats", "--json"}).out);
+    const llvm::json::Object stats = json_of(cache({"stats", "--json"}).out);
     EXPECT_EQ(*stats.getInteger("kernels"), static_cast<int64_t>(kernels.size()));
     EXPECT_EQ(*stats.getObject("archs")->getObject("sm_90a")->getInteger("kernels"),
               *stats.getInteger("kernels"));
@@ -293,10 +284,10 @@ TEST_F(Precompile, VerifyNamesWhatIsDamaged) {
   const std::string damaged = folder_->file("damaged.bundle", bytes);
   const Finished finished = minuet({"cache", "verify", "--bundle", damaged, "--json"});
   EXPECT_EQ(finished.code, 1);
-  EXPECT_GE(parse(finished.out).getArray("damaged")->size(), 1u);
+  EXPECT_GE(json_of(finished.out).getArray("damaged")->size(), 1u);
 
   const llvm::json::Object list =
-      parse(minuet({"cache", "list", "--json", "--cache", folder_->path("cache")}).out);
+      json_of(minuet({"cache", "list", "--json", "--cache", folder_->path("cache")}).out);
   const std::string key = (*list.getArray("kernels"))[3].getAsObject()->getString("key")->str();
   const std::string entry = folder_->path("cache/v1/obj/" + key.substr(0, 2) + "/" + key.substr(2));
   const std::string whole = contents(entry);
@@ -331,14 +322,14 @@ TEST_F(Precompile, VerifyNamesWhatIsDamaged) {
 TEST_F(Precompile, R09_PruneLeavesWhatFits) {
   bundle();
   const auto stats = [] {
-    return parse(minuet({"cache", "stats", "--json", "--cache", folder_->path("cache")}).out);
+    return json_of(minuet({"cache", "stats", "--json", "--cache", folder_->path("cache")}).out);
   };
   for (const int64_t limit : {*stats().getInteger("stored_bytes") / 2, int64_t{0}}) {
     SCOPED_TRACE(limit);
     const Finished finished = minuet({"cache", "prune", "--max-bytes", std::to_string(limit), "--json",
                                       "--cache", folder_->path("cache")});
     ASSERT_EQ(finished.code, 0) << finished.err;
-    const llvm::json::Object pruned = parse(finished.out);
+    const llvm::json::Object pruned = json_of(finished.out);
     EXPECT_LE(*pruned.getInteger("bytes"), limit);
     EXPECT_GT(*pruned.getInteger("removed_entries"), 0);
     EXPECT_EQ(*pruned.getInteger("entries") == 0, limit == 0);

@@ -9,7 +9,6 @@
 #include <optional>
 
 #include "include/minuet/minuet.h"
-#include "llvm/Support/JSON.h"
 #include "runtime/weights/safetensors_writer.h"
 #include "tests/support/environment.h"
 #include "tests/support/expect.h"
@@ -65,13 +64,8 @@ class Processes : public testing::Test {
     const Finished finished = minuet(arguments);
     EXPECT_EQ(finished.code, 0) << finished.err;
     Counts counts;
-    llvm::Expected<llvm::json::Value> report = llvm::json::parse(contents(path));
-    if (!report) {
-      ADD_FAILURE() << llvm::toString(report.takeError());
-      return counts;
-    }
-    const llvm::json::Object* root = report->getAsObject();
-    const llvm::json::Object* kernels = root ? root->getObject("kernels") : nullptr;
+    const llvm::json::Object report = json_in(path);
+    const llvm::json::Object* kernels = report.getObject("kernels");
     if (kernels == nullptr) {
       ADD_FAILURE() << "the report has no \"kernels\"";
       return counts;

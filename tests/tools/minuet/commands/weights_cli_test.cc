@@ -1,9 +1,7 @@
 // Flags about weights files, and another engine's weights converted once and for all.
 #include <gmock/gmock.h>
 
-#include "codegen/base/json_text.h"
 #include "codegen/base/sha256.h"
-#include "llvm/Support/JSON.h"
 #include "runtime/weights/safetensors_writer.h"
 #include "tests/tools/folder.h"
 #include "tools/minuet/cloud/readers/npy.h"
@@ -67,10 +65,8 @@ TEST_F(WeightsCli, ConvertedIsAsReadEachTime) {
       run({"--weights", theirs, "--weights-order", "spconv", "--weights-prefix", "module.", "--weights-map",
            names_, "--output", folder_.path("each.npy"), "--json", folder_.path("each.json")});
   ASSERT_EQ(each.code, 0) << each.err;
-  llvm::Expected<llvm::json::Value> report = parse_json(contents(folder_.path("each.json")));
-  ASSERT_TRUE(!!report);
   EXPECT_EQ(
-      *report->getAsObject()->getObject("weights"),
+      *json_in(folder_.path("each.json")).getObject("weights"),
       (llvm::json::Object{{"file", theirs}, {"sha256", sha256_hex(contents(theirs))}, {"order", "spconv"}}));
   const Finished converted = minuet({"weights", "convert", theirs, ours, "--from", "spconv", "--map", names_,
                                      "--weights-prefix", "module.", "--network", network_});

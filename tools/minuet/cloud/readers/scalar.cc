@@ -72,32 +72,43 @@ std::optional<T> parse_integer(llvm::StringRef word) {
   return static_cast<T>(*number);
 }
 
-template <class T>
-bool parse_integer_into(llvm::StringRef word, ScalarBytes& bytes) {
-  const std::optional<T> integer = parse_integer<T>(word);
-  if (integer) std::memcpy(bytes.data(), &*integer, sizeof(T));
-  return integer.has_value();
+/// Calls `use` with a number of the type; a float16 is the integer of its bits.
+template <class Use>
+auto with_type(Scalar type, Use use) {
+  switch (type) {
+    case Scalar::I8:
+      return use(int8_t{});
+    case Scalar::U8:
+      return use(uint8_t{});
+    case Scalar::I16:
+      return use(int16_t{});
+    case Scalar::U16:
+    case Scalar::F16:
+      return use(uint16_t{});
+    case Scalar::I32:
+      return use(int32_t{});
+    case Scalar::U32:
+      return use(uint32_t{});
+    case Scalar::I64:
+      return use(int64_t{});
+    case Scalar::U64:
+      return use(uint64_t{});
+    case Scalar::F32:
+      return use(float{});
+    default:
+      return use(double{});
+  }
 }
 
 bool parse_integer_into(Scalar type, llvm::StringRef word, ScalarBytes& bytes) {
-  switch (type) {
-    case Scalar::I8:
-      return parse_integer_into<int8_t>(word, bytes);
-    case Scalar::U8:
-      return parse_integer_into<uint8_t>(word, bytes);
-    case Scalar::I16:
-      return parse_integer_into<int16_t>(word, bytes);
-    case Scalar::U16:
-      return parse_integer_into<uint16_t>(word, bytes);
-    case Scalar::I32:
-      return parse_integer_into<int32_t>(word, bytes);
-    case Scalar::U32:
-      return parse_integer_into<uint32_t>(word, bytes);
-    case Scalar::I64:
-      return parse_integer_into<int64_t>(word, bytes);
-    default:
-      return parse_integer_into<uint64_t>(word, bytes);
-  }
+  return with_type(type, [&]<class T>(T) {
+    if constexpr (std::is_integral_v<T>) {
+      const std::optional<T> integer = parse_integer<T>(word);
+      if (integer) std::memcpy(bytes.data(), &*integer, sizeof(T));
+      return integer.has_value();
+    }
+    return false;
+  });
 }
 
 double largest_of(Scalar type) {
@@ -108,21 +119,7 @@ double largest_of(Scalar type) {
 }  // namespace
 
 int scalar_bytes(Scalar type) {
-  switch (type) {
-    case Scalar::I8:
-    case Scalar::U8:
-      return 1;
-    case Scalar::I16:
-    case Scalar::U16:
-    case Scalar::F16:
-      return 2;
-    case Scalar::I32:
-    case Scalar::U32:
-    case Scalar::F32:
-      return 4;
-    default:
-      return 8;
-  }
+  return with_type(type, [](auto number) { return static_cast<int>(sizeof(number)); });
 }
 
 bool is_integer(Scalar type) { return type < Scalar::F16; }
@@ -134,42 +131,18 @@ const char* scalar_name(Scalar type) {
 }
 
 int64_t decode_integer(Scalar type, const char* bytes, bool big_endian) {
-  switch (type) {
-    case Scalar::I8:
-      return load<int8_t>(bytes, big_endian);
-    case Scalar::U8:
-      return load<uint8_t>(bytes, big_endian);
-    case Scalar::I16:
-      return load<int16_t>(bytes, big_endian);
-    case Scalar::U16:
-      return load<uint16_t>(bytes, big_endian);
-    case Scalar::I32:
-      return load<int32_t>(bytes, big_endian);
-    case Scalar::U32:
-      return load<uint32_t>(bytes, big_endian);
-    case Scalar::I64:
-      return load<int64_t>(bytes, big_endian);
-    default:
-      break;
-  }
-  const uint64_t value = load<uint64_t>(bytes, big_endian);
-  constexpr uint64_t kGreatest = std::numeric_limits<int64_t>::max();
-  return static_cast<int64_t>(value < kGreatest ? value : kGreatest);
+  return with_type(type, [&]<class T>(T) {
+    const T value = load<T>(bytes, big_endian);
+    constexpr uint64_t kGreatest = std::numeric_limits<int64_t>::max();
+    if constexpr (std::is_same_v<T, uint64_t>)
+      return static_cast<int64_t>(value < kGreatest ? value : kGreatest);
+    return static_cast<int64_t>(value);
+  });
 }
 
 double decode_scalar(Scalar type, const char* bytes, bool big_endian) {
-  switch (type) {
-    case Scalar::F16:
-      return half_to_float(load<uint16_t>(bytes, big_endian));
-    case Scalar::F32:
-      return load<float>(bytes, big_endian);
-    case Scalar::F64:
-      return load<double>(bytes, big_endian);
-    case Scalar::U64:
-      return static_cast<double>(load<uint64_t>(bytes, big_endian));
-    default:
-      return static_cast<double>(decode_integer(type, bytes, big_endian));
-  }
+  if (type == Scalar::F16) return half_to_float(load<uint16_t>(bytes, big_endian));
+  return with_type(type, [&]<class T>(T) { return static_cast<double>(load<T>(bytes, big_endian)); });
 }
 
 void append_scalar(Scalar type, const char* bytes, bool big_endian, std::string& values) {
@@ -178,30 +151,11 @@ void append_scalar(Scalar type, const char* bytes, bool big_endian, std::string&
 }
 
 void append_scalar(Scalar type, double value, std::string& bytes) {
-  switch (type) {
-    case Scalar::I8:
-      return store(clamped<int8_t>(value), bytes);
-    case Scalar::U8:
-      return store(clamped<uint8_t>(value), bytes);
-    case Scalar::I16:
-      return store(clamped<int16_t>(value), bytes);
-    case Scalar::U16:
-      return store(clamped<uint16_t>(value), bytes);
-    case Scalar::I32:
-      return store(clamped<int32_t>(value), bytes);
-    case Scalar::U32:
-      return store(clamped<uint32_t>(value), bytes);
-    case Scalar::I64:
-      return store(clamped<int64_t>(value), bytes);
-    case Scalar::U64:
-      return store(clamped<uint64_t>(value), bytes);
-    case Scalar::F16:
-      return store(float_to_half(static_cast<float>(value)), bytes);
-    case Scalar::F32:
-      return store(static_cast<float>(value), bytes);
-    case Scalar::F64:
-      return store(value, bytes);
-  }
+  if (type == Scalar::F16) return store(float_to_half(static_cast<float>(value)), bytes);
+  with_type(type, [&]<class T>(T) {
+    if constexpr (std::is_integral_v<T>) return store(clamped<T>(value), bytes);
+    store(static_cast<T>(value), bytes);
+  });
 }
 
 std::string scalar_text(Scalar type, const char* bytes, bool big_endian) {
