@@ -1,4 +1,4 @@
-// A folder for one test's files, and the tool run as a user runs it.
+// A folder for one test's files, texts of errors, JSON, and the tool run as a user runs it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -39,6 +39,12 @@ class Folder {
  private:
   std::string folder_;
 };
+
+/// The error's text, or "" of a success.
+template <class T>
+std::string error_of(llvm::Expected<T> result) {
+  return result ? std::string() : llvm::toString(result.takeError());
+}
 
 /// The object of a JSON text, or a failed test and an empty object.
 inline llvm::json::Object json_of(const std::string& text) {
@@ -92,8 +98,9 @@ inline Finished minuet_to(const std::string& out, const std::vector<std::string>
   return run_to(out, tool_under_test(), arguments);
 }
 
-/// Runs the tool with these arguments.
-inline Finished minuet(const std::vector<std::string>& arguments) {
+/// Runs the tool with these arguments, and `more`.
+inline Finished minuet(std::vector<std::string> arguments, const std::vector<std::string>& more = {}) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
   return run_program(tool_under_test(), arguments);
 }
 #endif

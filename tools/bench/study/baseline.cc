@@ -188,16 +188,6 @@ llvm::Error Baseline::query(const BaselineMap& map, const BaselineLevel& sources
   return llvm::Error::success();
 }
 
-llvm::Error Baseline::query_hash(const BaselineMap& map, const BaselineLevel& sources,
-                                 const BaselineLevel& queries) const {
-  return query(map, sources, queries, /*by_hash=*/true);
-}
-
-llvm::Error Baseline::query_sorted(const BaselineMap& map, const BaselineLevel& sources,
-                                   const BaselineLevel& queries) const {
-  return query(map, sources, queries, /*by_hash=*/false);
-}
-
 llvm::Expected<int64_t> Baseline::pairs(const BaselineMap& map) const {
   MINUET_TRY(check(minuet_device_synchronize(bench_.device(), nullptr)));
   std::vector<u32> counts(static_cast<size_t>(map.volume));

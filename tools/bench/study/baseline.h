@@ -36,18 +36,15 @@ class Baseline {
 
   /// Enqueued on the default stream; the CPU is done when they return.
   llvm::Error build(const BaselineLevel& level) const;
-  llvm::Error query_hash(const BaselineMap& map, const BaselineLevel& sources,
-                         const BaselineLevel& queries) const;
-  llvm::Error query_sorted(const BaselineMap& map, const BaselineLevel& sources,
-                           const BaselineLevel& queries) const;
+  /// By the hash table, or by plain binary search of the sorted keys.
+  llvm::Error query(const BaselineMap& map, const BaselineLevel& sources, const BaselineLevel& queries,
+                    bool by_hash) const;
   /// Pairs that the last query found.
   llvm::Expected<int64_t> pairs(const BaselineMap& map) const;
 
  private:
   explicit Baseline(const StudyBench& bench) : bench_(bench) {}
   llvm::Error compile();
-  llvm::Error query(const BaselineMap& map, const BaselineLevel& sources, const BaselineLevel& queries,
-                    bool by_hash) const;
 
   const StudyBench& bench_;
   std::unique_ptr<Gpu> gpu_;  ///< null on the CPU

@@ -93,10 +93,9 @@ llvm::Expected<std::unique_ptr<StudyBench>> StudyBench::open(const StudyOptions&
   std::unique_ptr<StudyBench> bench(new StudyBench);
   bench->data_ = bench_data_folder(options.data);
   bench->commit_ = options.commit;
-  MINUET_ASSIGN(bench->context_,
-                open_context({options.cache, /*trace=*/false, /*must_jit=*/true, options.device.threads}));
-  MINUET_ASSIGN(bench->device_, open_device(bench->context_.get(), options.device, bench->facts_));
-  const bool is_cpu = bench->facts_.is_cpu();
+  MINUET_ASSIGN(bench->session_,
+                open_session({options.cache, /*trace=*/false, /*must_jit=*/true}, options.device));
+  const bool is_cpu = bench->session_.facts.is_cpu();
   MINUET_ASSIGN(bench->dtype_, dtype_for(options.dtype, is_cpu));
   bench->size_ = options.size == "tiny"    ? StudySize::Tiny
                  : options.size == "small" ? StudySize::Small
@@ -108,17 +107,15 @@ llvm::Expected<std::unique_ptr<StudyBench>> StudyBench::open(const StudyOptions&
 }
 
 llvm::Error StudyBench::find_environment() {
-  minuet_system_info system = {};
-  system.struct_size = sizeof(system);
-  MINUET_TRY(check(minuet_query_system(&system)));
+  MINUET_ASSIGN(const minuet_system_info system, query_system());
   driver_ = system.driver;
   toolkit_ = system.nvrtc;
-  environment_.gpu = facts_.description;
-  if (!facts_.is_cpu()) {
-    const int number = capability(facts_.arch);
+  environment_.gpu = session_.facts.description;
+  if (!session_.facts.is_cpu()) {
+    const int number = capability(session_.facts.arch);
     environment_.compute_capability = llvm::formatv("{0}.{1}", number / 10, number % 10).str();
     environment_.toolkit = toolkit_;
-    MINUET_ASSIGN(const std::unique_ptr<Gpu> gpu, Gpu::open(facts_));
+    MINUET_ASSIGN(const std::unique_ptr<Gpu> gpu, Gpu::open(session_.facts));
     environment_.multiprocessors = gpu->multiprocessors();
     environment_.l2_bytes = gpu->l2_bytes();
   }
@@ -133,9 +130,12 @@ std::string StudyBench::cache_text() const {
 }
 
 llvm::json::Object StudyBench::machine() const {
-  llvm::json::Object machine{
-      {"device", facts_.description}, {"arch", facts_.arch},       {"driver", driver_},
-      {"toolkit", toolkit_},          {"version", version_text()}, {"dtype", dtype_name(dtype_)}};
+  llvm::json::Object machine{{"device", session_.facts.description},
+                             {"arch", session_.facts.arch},
+                             {"driver", driver_},
+                             {"toolkit", toolkit_},
+                             {"version", version_text()},
+                             {"dtype", dtype_name(dtype_)}};
   if (!commit_.empty()) machine["commit"] = commit_;
   return machine;
 }
@@ -162,8 +162,8 @@ llvm::Error StudyBench::force(const TuningConfigs& configs) {
     if (error) return broken(take_status(std::move(error)).message());
   }
   int64_t results = 0;
-  MINUET_TRY(
-      check(minuet_context_load_tuning(context_.get(), device_.get(), folder.path().c_str(), &results)));
+  MINUET_TRY(check(minuet_context_load_tuning(session_.context.get(), session_.device.get(),
+                                              folder.path().c_str(), &results)));
   if (results >= static_cast<int64_t>(configs.size())) return llvm::Error::success();
   return broken(llvm::formatv("the library takes {0} of {1} configurations that the study asks for", results,
                               configs.size())
@@ -323,7 +323,7 @@ llvm::Expected<PlanHandle> StudyBench::create_plan(const NetworkCase& wanted) co
     options.channel_count = static_cast<int32_t>(widths.size());
   }
   minuet_plan* plan = nullptr;
-  MINUET_TRY(check(minuet_plan_create_network(context_.get(), &options, &plan)));
+  MINUET_TRY(check(minuet_plan_create_network(session_.context.get(), &options, &plan)));
   return PlanHandle(plan);
 }
 
@@ -334,7 +334,7 @@ llvm::Expected<NetworkSamples> StudyBench::time_network(const NetworkCase& netwo
   minuet_execution* const execution = ready.execution.get();
   const size_t runs = ready.inputs.size() * static_cast<size_t>(repeats());
   // A GPU's clocks need a moment to rise; every variant's memory has to be there.
-  const size_t warm_up = ready.inputs.size() * (facts_.is_cpu() || size_ == StudySize::Tiny ? 1 : 4);
+  const size_t warm_up = ready.inputs.size() * (session_.facts.is_cpu() || size_ == StudySize::Tiny ? 1 : 4);
   NetworkSamples samples;
   for (size_t i = 0; i < warm_up; ++i) MINUET_TRY(infer_variant(*this, ready, i));
   for (size_t i = 0; i < runs; ++i) {

@@ -78,9 +78,9 @@ class StudyBench {
  public:
   static llvm::Expected<std::unique_ptr<StudyBench>> open(const StudyOptions& options);
 
-  minuet_context* context() const { return context_.get(); }
-  minuet_device* device() const { return device_.get(); }
-  const DeviceFacts& facts() const { return facts_; }
+  minuet_context* context() const { return session_.context.get(); }
+  minuet_device* device() const { return session_.device.get(); }
+  const DeviceFacts& facts() const { return session_.facts; }
   StudySize size() const { return size_; }
   minuet_dtype dtype() const { return dtype_; }
   /// "its L2 cache has 50 MB, that of the paper's RTX 3090 6 MB"; of a GPU.
@@ -121,9 +121,7 @@ class StudyBench {
   StudyBench() = default;
   llvm::Error find_environment();
 
-  ContextHandle context_;
-  DeviceHandle device_;
-  DeviceFacts facts_;
+  Session session_;
   StudySize size_ = StudySize::Small;
   minuet_dtype dtype_ = MINUET_F32;
   std::string data_, commit_, driver_, toolkit_;

@@ -5,7 +5,7 @@
 #include "codegen/choose/tuned_config.h"
 #include "tools/bench/study/studies.h"
 #include "tools/bench/study/tiles.h"
-#include "tools/minuet/pages/document_parts.h"
+#include "tools/minuet/pages/documents.h"
 
 namespace minuet::tool {
 namespace {
@@ -16,11 +16,9 @@ constexpr int64_t kLargestKernel = 27;
 /// Why fewer gains than the paper's are to be expected, as far as it can be told from here.
 std::string smaller_gain(const StudyBench& bench) {
   return bench.facts().is_cpu() ? "a CPU has no tiles and no launches to save, so that grouped GEMMs add "
-                                  "nothing but padding, and "
-                                  "a table of this size stays in its caches"
+                                  "nothing but padding, and a table of this size stays in its caches"
                                 : "the baseline has none of the overheads of the engines that the paper "
-                                  "compares with, and this is "
-                                  "another GPU: " +
+                                  "compares with, and this is another GPU: " +
                                       bench.cache_text();
 }
 
@@ -63,8 +61,7 @@ llvm::Expected<Comparison> compare_with_baseline(StudyBench& bench, const Baseli
 std::string baseline_note(const StudyBench& bench) {
   return std::string(
              "Baseline: an open-addressing hash table for each level (64-bit keys, half full, linear "
-             "probing), "
-             "GEMMs that are not grouped (only offsets of exactly as many pairs share one)") +
+             "probing), GEMMs that are not grouped (only offsets of exactly as many pairs share one)") +
          (bench.facts().is_cpu() ? "" : ", gather and scatter by tile 4 in all layers") +
          ". Compared is the Map step by the host's clock with gather, GEMM and scatter as profiled; metadata "
          "tables and rows in and out are the same and left out; coordinates of coarser levels are a gift to "
@@ -263,16 +260,15 @@ llvm::Error compare_layers(StudyBench& bench, StudyDocument& document, bool with
 }  // namespace
 
 llvm::Error study_layers(StudyBench& bench, StudyDocument& document) {
-  return compare_layers(bench, document, /*with_map=*/true,
-                        "1.64 x on average (up to 2.16 x) over MinkowskiEngine, 1.67 x (up to 2.10 x) over "
-                        "TorchSparse");
+  return compare_layers(
+      bench, document, /*with_map=*/true,
+      "1.64 x on average (up to 2.16 x) over MinkowskiEngine, 1.67 x (up to 2.10 x) over TorchSparse");
 }
 
 llvm::Error study_gmas(StudyBench& bench, StudyDocument& document) {
-  return compare_layers(
-      bench, document, /*with_map=*/false,
-      "1.40 x on average (0.83 x to 2.38 x) over MinkowskiEngine, 1.37 x (1.22 x to 1.59 x) "
-      "over TorchSparse");
+  return compare_layers(bench, document, /*with_map=*/false,
+                        "1.40 x on average (0.83 x to 2.38 x) over MinkowskiEngine, 1.37 x (1.22 x to 1.59 "
+                        "x) over TorchSparse");
 }
 
 }  // namespace minuet::tool

@@ -4,7 +4,7 @@
 #include "codegen/base/number_text.h"
 #include "tools/bench/study/studies.h"
 #include "tools/minuet/base/convert.h"
-#include "tools/minuet/pages/document_parts.h"
+#include "tools/minuet/pages/documents.h"
 
 namespace minuet::tool {
 namespace {
@@ -58,12 +58,12 @@ llvm::Error compare_dataflows(StudyBench& bench, StudyDocument& document, const 
       network + ", " + cloud.name,
       {"layer", "in", "out", "pairs", "fused, ms", "gather-GEMM-scatter, ms", "quotient", "by default"},
       std::move(rows));
-  document.note(llvm::formatv("{0}, {1}: whole inferences take {2:f3} ms fused, {3:f3} ms by "
-                              "gather-GEMM-scatter and {4:f3} ms by default, which is the faster one in {5} "
-                              "of {6} layers.",
-                              network, cloud.name, real(median(fused.wall)), real(median(gmas.wall)),
-                              real(median(chosen.wall)), right, fused.layers.size())
-                    .str());
+  document.note(
+      llvm::formatv("{0}, {1}: whole inferences take {2:f3} ms fused, {3:f3} ms by gather-GEMM-scatter and "
+                    "{4:f3} ms by default, which is the faster one in {5} of {6} layers.",
+                    network, cloud.name, real(median(fused.wall)), real(median(gmas.wall)),
+                    real(median(chosen.wall)), right, fused.layers.size())
+          .str());
   return llvm::Error::success();
 }
 

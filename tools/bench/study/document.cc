@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "codegen/base/number_text.h"
-#include "tools/minuet/pages/document_parts.h"
+#include "tools/minuet/pages/documents.h"
 
 namespace minuet::tool {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "tools/bench/study/map_step.h"
 #include "tools/bench/study/studies.h"
-#include "tools/minuet/pages/document_parts.h"
+#include "tools/minuet/pages/documents.h"
 
 namespace minuet::tool {
 namespace {
@@ -27,10 +27,9 @@ void claim_queries(const StudyBench& bench, StudyDocument& document, const std::
   const bool builds = geometric_mean(build) > 1;
   document.claim("sorting takes less time than building hash tables", "building: " + speedups_text(build),
                  verdict(builds),
-                 builds
-                     ? ""
-                     : "sets are made of unsorted coordinates, with bounds, keys and a check for duplicates, "
-                       "and the table of keys that are given");
+                 builds ? ""
+                        : "sets are made of unsorted coordinates, with bounds, keys and a check for "
+                          "duplicates, and the table of keys that are given");
   if (by_size.size() > 1) {
     const bool grows = by_size.back() >= by_size.front();
     document.claim("hash tables fall behind as points get more, for they leave the caches",
@@ -48,8 +47,7 @@ void claim_queries(const StudyBench& bench, StudyDocument& document, const std::
 llvm::Error study_map(StudyBench& bench, StudyDocument& document) {
   document.note(
       "One submanifold map of kernel 3, by the host's clock. Build: coordinates sorted, or in a hash table "
-      "of "
-      "64-bit keys, half full. Query: the map and its number of pairs, by hash, by plain binary search of "
+      "of 64-bit keys, half full. Query: the map and its number of pairs, by hash, by plain binary search of "
       "sorted sources, and by the library's double-traversed one.");
   MINUET_ASSIGN(const std::unique_ptr<Baseline> baseline, Baseline::create(bench));
   std::vector<StudyCloud> clouds;

@@ -3,7 +3,7 @@
 #include "tools/bench/study/studies.h"
 #include "tools/minuet/base/clock.h"
 #include "tools/minuet/base/error.h"
-#include "tools/minuet/pages/document_parts.h"
+#include "tools/minuet/pages/documents.h"
 
 namespace minuet::tool {
 namespace {
@@ -71,8 +71,7 @@ class MapTimer {
       const auto query = [&]() -> llvm::Error {
         for (const BaselineMap& map : room_.maps) {
           const BaselineLevel &sources = room_.levels[map.sources], &queries = room_.levels[map.queries];
-          MINUET_TRY(by_hash ? baseline_.query_hash(map, sources, queries)
-                             : baseline_.query_sorted(map, sources, queries));
+          MINUET_TRY(baseline_.query(map, sources, queries, by_hash));
         }
         return llvm::Error::success();
       };

@@ -8,7 +8,7 @@
 #include "tools/bench/study/maps.h"
 #include "tools/bench/study/studies.h"
 #include "tools/minuet/base/error.h"
-#include "tools/minuet/pages/document_parts.h"
+#include "tools/minuet/pages/documents.h"
 
 namespace minuet::tool {
 
@@ -134,8 +134,7 @@ llvm::Error sweep_threshold(StudyBench& bench, StudyDocument& document, const St
 llvm::Error study_padding(StudyBench& bench, StudyDocument& document) {
   document.note(
       "Offsets are grouped while a group's padding is at most a quarter of its rows; layers of one offset "
-      "are "
-      "left out. In map order: the same, without sorting by size.");
+      "are left out. In map order: the same, without sorting by size.");
   MINUET_ASSIGN(const auto* scenes, bench.clouds());
   PaddingStudy study;
   StudySteps steps(bench, 2 * scenes->size());

@@ -5,7 +5,7 @@
 #include "tools/bench/study/studies.h"
 #include "tools/minuet/base/convert.h"
 #include "tools/minuet/base/error.h"
-#include "tools/minuet/pages/document_parts.h"
+#include "tools/minuet/pages/documents.h"
 
 namespace minuet::tool {
 namespace {
@@ -13,8 +13,7 @@ namespace {
 constexpr const char* kNoFigure = "The paper has no figure of this.";
 constexpr const char* kRoads =
     "Each network with the dataflows that are chosen by default, layer by layer, and with "
-    "gather-GEMM-scatter "
-    "in all of them; maps by default.";
+    "gather-GEMM-scatter in all of them; maps by default.";
 
 /// The cloud as so many items of a batch, each the scene's next variant.
 StudyCloud batched(const StudyCloud& scene, int32_t items) {
@@ -74,8 +73,7 @@ llvm::Error study_dtype(StudyBench& bench, StudyDocument& document) {
   if (bench.facts().is_cpu()) {
     document.note(
         "The CPU computes in float32 whatever the type is: 16-bit types are converted, and tensor cores "
-        "there "
-        "are none.");
+        "there are none.");
   }
   return llvm::Error::success();
 }

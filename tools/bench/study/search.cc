@@ -4,7 +4,7 @@
 #include "codegen/base/number_text.h"
 #include "codegen/choose/tuned_config.h"
 #include "tools/bench/study/studies.h"
-#include "tools/minuet/pages/document_parts.h"
+#include "tools/minuet/pages/documents.h"
 
 namespace minuet::tool {
 namespace {
@@ -50,8 +50,8 @@ llvm::Error study_search(StudyBench& bench, StudyDocument& document) {
       bench.by_size(std::vector<int>{128, 512}, {128, 512, 2048}, {128, 256, 512, 1024, 2048});
   StudySteps steps(bench, clouds.size() * blocks.size() * queries.size());
   document.note(
-      "One submanifold layer of kernel 3; the time is that of its stage `map`: borders, search, counting "
-      "and tables, of which only the search and its borders know B and C.");
+      "One submanifold layer of kernel 3; the time is that of its stage `map`: borders, search, counting and "
+      "tables, of which only the search and its borders know B and C.");
   for (const StudyCloud& cloud : clouds) {
     StudyPlot plot("Map step, " + cloud.name, "line", axis("C", true), axis("stage map, ms"));
     std::vector<Pair> pairs;

@@ -2,7 +2,7 @@
 
 #include "tools/bench/study/studies.h"
 #include "tools/minuet/base/convert.h"
-#include "tools/minuet/pages/document_parts.h"
+#include "tools/minuet/pages/documents.h"
 
 namespace minuet::tool {
 namespace {
@@ -44,9 +44,8 @@ llvm::Error study_shells(StudyBench& bench, StudyDocument& document) {
   document.note(
       "One submanifold layer of kernel 3, with as many channels out as in; dataflow and maps by default. "
       "Layer alone: gather, GEMM and scatter, which is the fused kernel alone where that is chosen. Map "
-      "alone: "
-      "sort and map. Both are profiled; the whole inference is by the host's clock, in exact mode with its "
-      "map, and has what the host takes besides. A shell is one cloud that is run again and again.");
+      "alone: sort and map. Both are profiled; the whole inference is by the host's clock, in exact mode "
+      "with its map, and has what the host takes besides. A shell is one cloud that is run again and again.");
   using Channels = std::vector<int32_t>;
   const std::vector<ShellLayer> shells = shell_layers(bench);
   const Channels of_scene = bench.by_size(Channels{8}, {64, 128}, {64, 96, 128, 256}),

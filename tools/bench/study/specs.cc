@@ -5,7 +5,7 @@
 #include "tools/bench/study/studies.h"
 #include "tools/minuet/base/error.h"
 #include "tools/minuet/commands/tune_run.h"
-#include "tools/minuet/pages/document_parts.h"
+#include "tools/minuet/pages/documents.h"
 
 namespace minuet::tool {
 namespace {
@@ -143,8 +143,7 @@ llvm::Error study_specs(StudyBench& bench, StudyDocument& document) {
       "inside runs of the whole network. Lost: by how much longer the default takes than the best. The best "
       "beats it by more than the spread of their difference, twice; 0: none did that was tried in the time. "
       "It is the least of many, so that a gain has some noise in it. Whole networks on all clouds of the "
-      "case "
-      "have the search and the order in them.");
+      "case have the search and the order in them.");
   const std::vector<ShellLayer> shells = shell_layers(bench);
   const std::vector<const char*> networks =
       bench.by_size(std::vector<const char*>{}, {"minkunet42"}, {"minkunet42", "sparseresnet21d"});

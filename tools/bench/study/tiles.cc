@@ -5,7 +5,7 @@
 
 #include "codegen/choose/tuned_config.h"
 #include "tools/bench/study/studies.h"
-#include "tools/minuet/pages/document_parts.h"
+#include "tools/minuet/pages/documents.h"
 
 namespace minuet::tool {
 namespace {
@@ -92,13 +92,12 @@ void claim_scenes_differ(const std::vector<std::vector<TileTimes>>& scenes, Stud
         costs(second[i].gather, first[i].gather) || costs(second[i].scatter, first[i].scatter);
     differing += differs ? 1 : 0;
   }
-  document.claim(
-      "the best tile differs from dataset to dataset",
-      llvm::formatv("in {0} of {1} layers the first scene's best tile takes the last one more than 5 % "
-                    "longer than its own",
-                    differing, first.size())
-          .str(),
-      verdict(differing > 0), differing > 0 ? "" : "both scenes are served by the same tiles");
+  document.claim("the best tile differs from dataset to dataset",
+                 llvm::formatv("in {0} of {1} layers the first scene's best tile takes the last one more "
+                               "than 5 % longer than its own",
+                               differing, first.size())
+                     .str(),
+                 verdict(differing > 0), differing > 0 ? "" : "both scenes are served by the same tiles");
 }
 
 }  // namespace
@@ -152,8 +151,7 @@ TuningConfigs best_tiles(const NetworkSamples& shapes, minuet_dtype dtype,
 llvm::Error study_tiles(StudyBench& bench, StudyDocument& document) {
   document.note(
       "MinkUNet42; a tile is the channels that one thread moves (paper, Algorithm 1). The best is the least "
-      "of "
-      "the medians, so that a gain has some noise in it.");
+      "of the medians, so that a gain has some noise in it.");
   if (bench.facts().is_cpu()) {
     document.note("The CPU device moves whole rows by vector instructions, and has no tiles.");
     document.claim("the best tile differs from layer to layer", "no tiles", Verdict::NotMeasured,

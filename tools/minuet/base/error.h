@@ -44,6 +44,16 @@ inline llvm::Error broken(std::string sentence) {
   return llvm::make_error<llvm::StringError>(sentence, std::make_error_code(std::errc::io_error));
 }
 
+/// An error of codegen, whose files the user can mend: its message alone, with exit code 2.
+inline llvm::Error as_user_error(llvm::Error error) {
+  return error ? user_error(take_status(std::move(error)).message()) : llvm::Error::success();
+}
+template <class T>
+llvm::Expected<T> as_user_error(llvm::Expected<T> value) {
+  if (!value) return as_user_error(value.takeError());
+  return value;
+}
+
 /// The user stopped it: exit code 130, as shells have it for Ctrl-C.
 inline llvm::Error interrupted(std::string sentence) {
   return llvm::make_error<llvm::StringError>(sentence, std::make_error_code(std::errc::interrupted));
@@ -81,6 +91,12 @@ llvm::Error reworded(llvm::Error error, Change change) {
 inline llvm::Error in_file(llvm::StringRef path, llvm::Error error) {
   return reworded(std::move(error),
                   [&](const std::string& text) { return ("'" + path + "': " + text).str(); });
+}
+
+template <class T>
+llvm::Expected<T> in_file(llvm::StringRef path, llvm::Expected<T> value) {
+  if (!value) return in_file(path, value.takeError());
+  return value;
 }
 
 /// Of an error about a file that the user does not know: speaks of the one that it stands for.

@@ -132,11 +132,10 @@ llvm::Expected<BenchCloud> open_file(const std::string& path, const BenchFiles& 
                                         counted(static_cast<int64_t>(dropped), "point"), path,
                                         dropped == 1 ? "was" : "were"));
   }
-  llvm::Expected<Frame> frame =
-      choose_frame(cloud.points, read.position_types, std::nullopt, cloud.voxel_size);
-  if (!frame) return in_file(path, frame.takeError());
+  MINUET_ASSIGN(const Frame frame, in_file(path, choose_frame(cloud.points, read.position_types, std::nullopt,
+                                                              cloud.voxel_size)));
   for (Point& point : cloud.points) {
-    for (size_t axis = 0; axis < 3; ++axis) point[axis] -= frame->origin[axis];
+    for (size_t axis = 0; axis < 3; ++axis) point[axis] -= frame.origin[axis];
   }
   return cloud;
 }

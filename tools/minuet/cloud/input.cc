@@ -21,9 +21,7 @@ namespace {
 
 llvm::Expected<Cloud> read_coordinates(const InputOptions& options, int ndim) {
   MINUET_ASSIGN(const auto file, read_file(options.coordinates));
-  llvm::Expected<Cloud> cloud = read_npy_coordinates(file->getBuffer(), ndim);
-  if (!cloud) return in_file(options.coordinates, cloud.takeError());
-  return cloud;
+  return in_file(options.coordinates, read_npy_coordinates(file->getBuffer(), ndim));
 }
 
 /// The error of a feature that is no finite float32. A number of float64 may be too large to be one.
@@ -39,17 +37,17 @@ llvm::Error refuse_feature(const std::string& path, llvm::StringRef bytes, int64
 llvm::Expected<VoxelCloud> pair_with_features(const Cloud& cloud, const std::string& path) {
   MINUET_ASSIGN(const auto file, read_file(path));
   int64_t rows = 0, columns = 0;
-  llvm::Expected<std::vector<float>> features = read_npy_matrix(file->getBuffer(), rows, columns);
-  if (!features) return in_file(path, features.takeError());
+  MINUET_ASSIGN(std::vector<float> features,
+                in_file(path, read_npy_matrix(file->getBuffer(), rows, columns)));
   if (rows != cloud.count()) {
     return bad_input("'{0}' has {1} rows, and there are {2} coordinates", path, rows, cloud.count());
   }
-  for (size_t i = 0; i < features->size(); ++i) {
-    if (std::isfinite((*features)[i])) continue;
+  for (size_t i = 0; i < features.size(); ++i) {
+    if (std::isfinite(features[i])) continue;
     return refuse_feature(path, file->getBuffer(), static_cast<int64_t>(i) / columns,
                           static_cast<int64_t>(i) % columns);
   }
-  return with_features(cloud, std::move(*features), static_cast<int>(columns));
+  return with_features(cloud, std::move(features), static_cast<int>(columns));
 }
 
 /// Makes the voxels and their features of the cloud, for the voxel size of the frame. Errors do not name the
@@ -87,8 +85,8 @@ llvm::Error check_fit(const VoxelCloud& voxels, const minuet_plan_info& network,
                      network.in_channels);
   }
   return bad_input(
-      "the network takes {0} input channels, and a cloud gives 4 (x, y, z, intensity): give "
-      "--coordinates and --features",
+      "the network takes {0} input channels, and a cloud gives 4 (x, y, z, intensity): give --coordinates "
+      "and --features",
       network.in_channels);
 }
 
@@ -192,8 +190,8 @@ llvm::Expected<std::vector<char>> encode_features(const VoxelCloud& voxels, minu
   for (size_t i = 0; i < voxels.features.size(); ++i) {
     if (std::abs(voxels.features[i]) <= largest) continue;
     return bad_input(
-        "the feature {0} of voxel {1} is beyond the largest {2} number ({3}): use another --dtype, or "
-        "an --origin nearer to the cloud",
+        "the feature {0} of voxel {1} is beyond the largest {2} number ({3}): use another --dtype, or an "
+        "--origin nearer to the cloud",
         digits(static_cast<double>(voxels.features[i])), static_cast<int64_t>(i) / voxels.channels,
         dtype_name(dtype), digits(static_cast<double>(largest)));
   }

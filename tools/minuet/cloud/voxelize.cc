@@ -76,8 +76,7 @@ llvm::Error check_voxel_size(const VoxelSize& voxel_size) {
     if (std::isfinite(stored) && stored > 0) continue;
     return bad_input(
         "the voxel size (--voxel-size) must be a positive number of metres that float32 can hold, and {0}it "
-        "is "
-        "{1}",
+        "is {1}",
         is_cubic ? "" : std::string("along ") + "xyz"[axis] + " ", digits(voxel_size[axis]));
   }
   return llvm::Error::success();

@@ -26,7 +26,6 @@ namespace {
 
 /// One network in one dtype on one device.
 struct Bench {
-  minuet_context* context;
   minuet_device* device;
   const DeviceFacts& facts;
   minuet_dtype dtype;
@@ -205,8 +204,8 @@ llvm::Expected<llvm::json::Object> measure_replays(const Bench& bench, const Ben
   print_times(cloud, times.greatest, times.wall_ms);
   if (times.did_not_fit > 0) {
     std::fprintf(stderr,
-                 "minuet: %s: %d of %d clouds did not fit (%s), were inferred again in exact mode, and "
-                 "made the graph larger\n",
+                 "minuet: %s: %d of %d clouds did not fit (%s), were inferred again in exact mode, and made "
+                 "the graph larger\n",
                  cloud.name.c_str(), times.did_not_fit, bench.timed, status_text(times.status).c_str());
   }
   llvm::json::Object entry = times_json(
@@ -245,13 +244,10 @@ llvm::Expected<llvm::json::Object> measure_all(const Arguments& arguments, const
       skipped.push_back(cloud.name);
       continue;
     }
-    llvm::Expected<llvm::json::Object> entry = measure_cloud(bench, cloud);
-    if (!entry) return in_file(cloud.name, entry.takeError());
-    clouds.push_back(std::move(*entry));
+    MINUET_ASSIGN(llvm::json::Object entry, in_file(cloud.name, measure_cloud(bench, cloud)));
+    clouds.push_back(std::move(entry));
   }
-  minuet_system_info system = {};
-  system.struct_size = sizeof(system);
-  MINUET_TRY(check(minuet_query_system(&system)));
+  MINUET_ASSIGN(const minuet_system_info system, query_system());
   llvm::json::Object result{
       {"network", std::string(bench.info.name)},
       {"missing_head", bench.info.missing_head != 0},
@@ -329,13 +325,15 @@ llvm::Expected<std::vector<Measurement>> plan_measurements(const Arguments& argu
 }
 
 llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
-                          const std::vector<BenchCloud>& clouds, minuet_context* context,
-                          minuet_device* device, const DeviceFacts& facts) {
+                          const std::vector<BenchCloud>& clouds, const Session& session) {
+  minuet_device* const device = session.device.get();
+  const DeviceFacts& facts = session.facts;
   NetworkChoice choice;
   choice.network = measurement.network;
   choice.dataflow = arguments.network.dataflow;
   minuet_plan_info info;
-  MINUET_ASSIGN(const PlanHandle network, open_network(context, choice, measurement.dtype, info));
+  MINUET_ASSIGN(const PlanHandle network,
+                open_network(session.context.get(), choice, measurement.dtype, info));
   if (arguments.tuned) MINUET_TRY(check_tuned(network.get()));
   if (info.ndim != 3 || info.in_channels != 4) {
     return bad_input("the network '{0}' takes {1} channels in {2} dimensions, and the clouds have 4 in 3",
@@ -349,11 +347,9 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
   const int timed = arguments.variants > 0 ? arguments.variants : facts.is_cpu() ? 2 : 16;
   // Several rounds on a GPU, whose clocks need a moment to rise.
   const int warm_up = arguments.warm_up > 0 ? arguments.warm_up : facts.is_cpu() ? 1 : 20;
-  const Bench bench{context,       device,
-                    facts,         measurement.dtype,
-                    network.get(), arguments.execution,
-                    info,          std::min(warm_up, 4),
-                    warm_up,       timed};
+  const Bench bench{
+      device,  facts, measurement.dtype, network.get(), arguments.execution, info, std::min(warm_up, 4),
+      warm_up, timed};
   llvm::outs() << info.name << " " << dtype_name(bench.dtype) << " on " << facts.description << "\n";
   if (info.missing_head != 0) llvm::outs() << missing_head_text(info) << "\n";
   MINUET_ASSIGN(llvm::json::Object result, measure_all(arguments, bench, clouds));
@@ -372,17 +368,14 @@ llvm::Error bench_command(const Arguments& arguments) {
   std::optional<Progress> progress("reading the clouds");
   MINUET_ASSIGN(const std::vector<BenchCloud> clouds, open_bench_clouds(arguments.clouds, files));
   progress.reset();
-  MINUET_ASSIGN(const ContextHandle context, open_context({arguments.cache, /*trace=*/false,
-                                                           /*must_jit=*/false, arguments.device.threads}));
-  DeviceFacts facts;
-  MINUET_ASSIGN(const DeviceHandle device, open_device(context.get(), arguments.device, facts));
-  if (arguments.tuned) MINUET_TRY(load_tuning(context.get(), device.get()));
-  MINUET_ASSIGN(std::vector<Measurement> measurements, plan_measurements(arguments, facts.is_cpu()));
+  MINUET_ASSIGN(const Session session, open_session({arguments.cache}, arguments.device));
+  if (arguments.tuned) MINUET_TRY(load_tuning(session));
+  MINUET_ASSIGN(std::vector<Measurement> measurements, plan_measurements(arguments, session.facts.is_cpu()));
   for (const BenchCloud& cloud : clouds) {
     for (const std::string& note : cloud.notes) std::fprintf(stderr, "minuet: %s\n", note.c_str());
   }
   for (Measurement& measurement : measurements) {
-    MINUET_TRY(bench_network(arguments, measurement, clouds, context.get(), device.get(), facts));
+    MINUET_TRY(bench_network(arguments, measurement, clouds, session));
   }
   return llvm::Error::success();
 }

@@ -216,28 +216,26 @@ llvm::Error verify_kernels(const Arguments& arguments) {
 
 llvm::Error prune_store(const Arguments& arguments) {
   MINUET_ASSIGN(Store store, open_cache_store(arguments, /*read_only=*/false));
-  llvm::Expected<CacheOptions> options = with_environment({}, process_environment());
-  if (!options) return as_user_error(options.takeError());
+  MINUET_ASSIGN(const CacheOptions options, as_user_error(with_environment({}, process_environment())));
   StoreLimits limits;
-  if (options->most_bytes != 0) limits.bytes = options->most_bytes;
+  if (options.most_bytes != 0) limits.bytes = options.most_bytes;
   if (arguments.most_bytes) limits.bytes = *arguments.most_bytes;
-  llvm::Expected<PruneResult> result = store.prune(limits, /*force=*/true);
-  if (!result) return as_user_error(result.takeError());
-  if (!result->ran) return broken("another process prunes the cache folder now");
+  MINUET_ASSIGN(const PruneResult result, as_user_error(store.prune(limits, /*force=*/true)));
+  if (!result.ran) return broken("another process prunes the cache folder now");
   if (arguments.to_json) {
     print_object(Object{{"where", store.directory()},
-                        {"entries", static_cast<int64_t>(result->entries)},
-                        {"bytes", static_cast<int64_t>(result->bytes)},
-                        {"removed_entries", static_cast<int64_t>(result->removed_entries)},
-                        {"removed_bytes", static_cast<int64_t>(result->removed_bytes)},
-                        {"removed_orphans", static_cast<int64_t>(result->removed_orphans)},
-                        {"removed_locks", static_cast<int64_t>(result->removed_locks)}});
+                        {"entries", static_cast<int64_t>(result.entries)},
+                        {"bytes", static_cast<int64_t>(result.bytes)},
+                        {"removed_entries", static_cast<int64_t>(result.removed_entries)},
+                        {"removed_bytes", static_cast<int64_t>(result.removed_bytes)},
+                        {"removed_orphans", static_cast<int64_t>(result.removed_orphans)},
+                        {"removed_locks", static_cast<int64_t>(result.removed_locks)}});
     return llvm::Error::success();
   }
   llvm::outs() << llvm::formatv(
       "{0}: {1} entries and {2} bytes removed, {3} orphans, {4} locks; {5} entries, {6} bytes stay\n",
-      store.directory(), result->removed_entries, result->removed_bytes, result->removed_orphans,
-      result->removed_locks, result->entries, result->bytes);
+      store.directory(), result.removed_entries, result.removed_bytes, result.removed_orphans,
+      result.removed_locks, result.entries, result.bytes);
   return llvm::Error::success();
 }
 

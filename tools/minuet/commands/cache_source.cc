@@ -18,9 +18,7 @@ llvm::Expected<std::string> cache_directory(const Arguments& arguments) {
       return bad_input("the cache folder '{0}' cannot be read: {1}", folder, system_text(error));
   }
   if (!is_folder) return bad_input("there is no cache folder '{0}'", folder);
-  llvm::Expected<std::string> chosen = choose_cache_directory(folder, process_environment());
-  if (!chosen) return as_user_error(chosen.takeError());
-  return chosen;
+  return as_user_error(choose_cache_directory(folder, process_environment()));
 }
 
 }  // namespace
@@ -32,10 +30,9 @@ llvm::Expected<std::vector<StoredKernel>> CacheSource::list() {
     kernels.push_back({item.request_key, static_cast<int64_t>(item.stored_bytes), 0});
   }
   if (bundle_) return kernels;
-  llvm::Expected<std::vector<StoredEntry>> entries = store_->list();
-  if (!entries) return as_user_error(entries.takeError());
+  MINUET_ASSIGN(const std::vector<StoredEntry> entries, as_user_error(store_->list()));
   const auto now = std::chrono::system_clock::now();
-  for (const StoredEntry& entry : *entries) {
+  for (const StoredEntry& entry : entries) {
     const std::chrono::duration<double, std::ratio<3600>> age = now - entry.modified;
     kernels.push_back({entry.build_key, static_cast<int64_t>(entry.bytes), age.count()});
   }
@@ -52,9 +49,8 @@ llvm::Expected<Entry> CacheSource::read(const std::string& key) {
 llvm::Expected<std::vector<Damage>> CacheSource::other_damage() {
   std::vector<Damage> damage;
   if (!bundle_) {
-    llvm::Expected<std::vector<Stray>> strays = store_->strays();
-    if (!strays) return as_user_error(strays.takeError());
-    for (const Stray& stray : *strays) damage.push_back({stray.path, stray.reason});
+    MINUET_ASSIGN(const std::vector<Stray> strays, as_user_error(store_->strays()));
+    for (const Stray& stray : strays) damage.push_back({stray.path, stray.reason});
     return damage;
   }
   llvm::Expected<BundleCheck> check = bundle_->verify();
@@ -65,11 +61,6 @@ llvm::Expected<std::vector<Damage>> CacheSource::other_damage() {
   return damage;
 }
 
-llvm::Error as_user_error(llvm::Error error) {
-  if (!error) return error;
-  return user_error(take_status(std::move(error)).message());
-}
-
 llvm::Expected<Store> open_cache_store(const Arguments& arguments, bool read_only) {
   MINUET_ASSIGN(const std::string directory, cache_directory(arguments));
   StoreOptions options;
@@ -77,7 +68,7 @@ llvm::Expected<Store> open_cache_store(const Arguments& arguments, bool read_onl
   Store store(
       directory, process_policy(process_environment()), real_file_system(),
       [](const std::string& text) { std::fprintf(stderr, "minuet: %s\n", text.c_str()); }, options);
-  if (llvm::Error error = store.check()) return as_user_error(std::move(error));
+  MINUET_TRY(as_user_error(store.check()));
   return store;
 }
 
@@ -86,9 +77,8 @@ llvm::Expected<CacheSource> open_cache_source(const Arguments& arguments) {
     MINUET_ASSIGN(Store store, open_cache_store(arguments, /*read_only=*/true));
     return CacheSource(std::move(store));
   }
-  llvm::Expected<std::unique_ptr<Bundle>> bundle = Bundle::open(arguments.bundle);
-  if (!bundle) return as_user_error(bundle.takeError());
-  return CacheSource(std::move(*bundle));
+  MINUET_ASSIGN(std::unique_ptr<Bundle> bundle, as_user_error(Bundle::open(arguments.bundle)));
+  return CacheSource(std::move(bundle));
 }
 
 }  // namespace minuet::tool

@@ -51,7 +51,4 @@ llvm::Expected<CacheSource> open_cache_source(const Arguments& arguments);
 /// The cache folder itself.
 llvm::Expected<Store> open_cache_store(const Arguments& arguments, bool read_only);
 
-/// An error of the library as one of the tool's: exit code 2.
-llvm::Error as_user_error(llvm::Error error);
-
 }  // namespace minuet::tool

@@ -31,12 +31,9 @@ void print_device(minuet_context* context, const std::string& name) {
 }  // namespace
 
 llvm::Error info_command(const Arguments& arguments) {
-  minuet_system_info system = {};
-  system.struct_size = sizeof(system);
-  MINUET_TRY(check(minuet_query_system(&system)));
+  MINUET_ASSIGN(const minuet_system_info system, query_system());
   MINUET_ASSIGN(const ContextHandle context,
-                open_context({arguments.cache, /*trace=*/false, /*must_jit=*/false,
-                              /*threads=*/0, /*only_looks=*/true}));
+                open_context({arguments.cache, /*trace=*/false, /*must_jit=*/false, /*only_looks=*/true}));
   print_line("minuet", version_text());
   for (int32_t i = 0; i < system.cuda_devices; ++i) print_device(context.get(), "cuda:" + std::to_string(i));
   print_device(context.get(), "cpu");

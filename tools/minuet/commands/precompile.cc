@@ -32,9 +32,7 @@ struct PrecompileWork {
 void on_step(const minuet_precompile_step* step, void* user) {
   PrecompileWork& progress = *static_cast<PrecompileWork*>(user);
   if (step->kernel) {
-    const minuet_kernel_info& kernel = *step->kernel;
-    progress.kernels.push_back({kernel.name, kernel.origin, kernel.registers, kernel.shared_bytes,
-                                kernel.cubin_bytes, kernel.compile_ms});
+    progress.kernels.emplace_back(*step->kernel);
   } else {
     const std::string who = std::string(step->name) + " for " + step->arch;
     const std::string why = step->error;
@@ -158,8 +156,8 @@ llvm::Error precompile_command(const Arguments& arguments) {
   const std::string folder = cache_folder(context.get());
   if (folder.empty() && arguments.output.empty() && arguments.time_trace.empty()) {
     return bad_input(
-        "there is no cache folder that could keep the kernels (the warning above says why): "
-        "name one with --cache, or a folder for bundles with --output");
+        "there is no cache folder that could keep the kernels (the warning above says why): name one with "
+        "--cache, or a folder for bundles with --output");
   }
   std::map<std::string, std::string> missing_heads;
   MINUET_ASSIGN(const std::vector<PlanHandle> networks,

@@ -37,9 +37,7 @@ llvm::Expected<llvm::json::Object> read_document(const std::string& path, llvm::
   MINUET_ASSIGN(const std::string text, read_json_text(path, "a result file"));
   llvm::Expected<llvm::json::Value> value = parse_json(text);
   if (!value) return bad_input("'{0}' is no JSON: {1}", path, llvm::toString(value.takeError()));
-  llvm::Expected<llvm::json::Object> document = document_of(name, *value);
-  if (!document) return in_file(path, document.takeError());
-  return document;
+  return in_file(path, document_of(name, *value));
 }
 
 }  // namespace

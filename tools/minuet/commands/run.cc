@@ -19,11 +19,8 @@ namespace minuet::tool {
 namespace {
 
 /// One opened network on one device. Members are released in reverse order, buffers before the device.
-struct Session {
+struct NetworkSession : Session {
   ExecutionChoice choice;
-  ContextHandle context;
-  DeviceFacts facts;
-  DeviceHandle device;
   minuet_dtype dtype = MINUET_F32;
   PlanHandle network;
   minuet_plan_info info = {};
@@ -31,13 +28,12 @@ struct Session {
   ExecutionHandle execution;
 };
 
-llvm::Expected<Session> open_session(const Arguments& arguments) {
-  Session session;
+llvm::Expected<NetworkSession> open_network_session(const Arguments& arguments) {
+  NetworkSession session;
   session.choice = arguments.execution;
-  MINUET_ASSIGN(session.context, open_context({arguments.cache, !arguments.trace.empty(), /*must_jit=*/false,
-                                               arguments.device.threads}));
-  MINUET_ASSIGN(session.device, open_device(session.context.get(), arguments.device, session.facts));
-  if (arguments.tuned) MINUET_TRY(load_tuning(session.context.get(), session.device.get()));
+  const bool has_trace = !arguments.trace.empty();
+  MINUET_ASSIGN(static_cast<Session&>(session), open_session({arguments.cache, has_trace}, arguments.device));
+  if (arguments.tuned) MINUET_TRY(load_tuning(session));
   MINUET_ASSIGN(session.dtype, dtype_for(arguments.dtype, session.facts.is_cpu()));
   NetworkChoice choice = arguments.network;
   if (choice.weights.empty()) {
@@ -56,8 +52,8 @@ llvm::Expected<Session> open_session(const Arguments& arguments) {
 }
 
 /// Compiles, loads and runs once: all that a cold process does.
-llvm::Expected<DeviceBuffer> first_inference(Session& session, const DeviceCloud& cloud, RunReport& report,
-                                             Output& output, Progress& progress) {
+llvm::Expected<DeviceBuffer> first_inference(NetworkSession& session, const DeviceCloud& cloud,
+                                             RunReport& report, Output& output, Progress& progress) {
   const Clock::time_point start = Clock::now();
   progress.say("finding or compiling kernels");
   MINUET_TRY(compile_network(session.network.get(), session.facts.arch, report.kernel_list));
@@ -81,8 +77,8 @@ llvm::Expected<DeviceBuffer> first_inference(Session& session, const DeviceCloud
   return memory;
 }
 
-llvm::Expected<std::vector<double>> time_replays(Session& session, const VoxelCloud& voxels, int repeats,
-                                                 Progress& progress) {
+llvm::Expected<std::vector<double>> time_replays(NetworkSession& session, const VoxelCloud& voxels,
+                                                 int repeats, Progress& progress) {
   Replay replay(session.network.get(), session.info, session.device.get(), session.facts, session.dtype,
                 session.choice);
   MINUET_TRY(replay.learn(voxels));
@@ -96,8 +92,8 @@ llvm::Expected<std::vector<double>> time_replays(Session& session, const VoxelCl
 }
 
 /// In exact mode, or one of them, whose counts and stages are told, and then replays.
-llvm::Error time_repeats(Session& session, const VoxelCloud& voxels, const DeviceCloud& cloud, void* output,
-                         int repeats, RunReport& report, Progress& progress) {
+llvm::Error time_repeats(NetworkSession& session, const VoxelCloud& voxels, const DeviceCloud& cloud,
+                         void* output, int repeats, RunReport& report, Progress& progress) {
   minuet_execution* const execution = session.execution.get();
   if (repeats == 0) return check(minuet_execution_query_stages(execution, &report.stages));
   std::vector<double> times;
@@ -124,7 +120,7 @@ llvm::Error time_repeats(Session& session, const VoxelCloud& voxels, const Devic
   return check(minuet_execution_query_stages(execution, &report.stages));
 }
 
-llvm::Error fetch_output(Session& session, const DeviceBuffer& memory, Output& output) {
+llvm::Error fetch_output(NetworkSession& session, const DeviceBuffer& memory, Output& output) {
   std::vector<char> bytes(static_cast<size_t>(output.rows) * static_cast<size_t>(output.channels) *
                           static_cast<size_t>(dtype_bytes(session.dtype)));
   MINUET_TRY(memory.download(bytes.data()));
@@ -139,7 +135,7 @@ llvm::Error fetch_output(Session& session, const DeviceBuffer& memory, Output& o
 }
 
 /// How the inference came about: what of the report is known before its end.
-RunReport describe(const Arguments& arguments, const Session& session, const Input& input) {
+RunReport describe(const Arguments& arguments, const NetworkSession& session, const Input& input) {
   RunReport report;
   report.device = session.facts;
   report.network = session.info;
@@ -162,7 +158,7 @@ RunReport describe(const Arguments& arguments, const Session& session, const Inp
 }
 
 /// What a layer overflows to, the next one's ReLU may hide.
-llvm::Error check_overflow(const Session& session, RunReport& report) {
+llvm::Error check_overflow(const NetworkSession& session, RunReport& report) {
   int32_t layer = -1;
   MINUET_TRY(check(minuet_execution_find_overflow(session.execution.get(), nullptr, &layer)));
   if (layer < 0) return llvm::Error::success();
@@ -206,7 +202,7 @@ llvm::Error run_command(const Arguments& arguments) {
   MINUET_TRY(check_run(arguments));
   MINUET_ASSIGN(RunOutputs files, RunOutputs::open(arguments));
   std::optional<Progress> progress("opening the device and the weights");
-  MINUET_ASSIGN(Session session, open_session(arguments));
+  MINUET_ASSIGN(NetworkSession session, open_network_session(arguments));
   progress->say("reading the cloud");
   MINUET_ASSIGN(const Input input, load_input(arguments.input, session.info));
   MINUET_TRY(files.check(input, session.info));

@@ -36,17 +36,6 @@ Examples:
 
 constexpr std::size_t kShownDigits = 12;
 
-/// Errors of files are the user's to mend.
-llvm::Error explain(llvm::Error error) {
-  return error ? bad_input("{0}", take_status(std::move(error)).message()) : llvm::Error::success();
-}
-
-template <class T>
-llvm::Expected<T> explain(llvm::Expected<T> value) {
-  if (!value) return explain(value.takeError());
-  return value;
-}
-
 TuningStore store_at(std::string directory, std::string below = "") {
   return {std::move(directory), std::move(below), process_policy(process_environment()), real_file_system()};
 }
@@ -63,7 +52,7 @@ llvm::Expected<TuningStore> named_store(llvm::StringRef directory, bool make) {
 llvm::Expected<TuningStore> open_store(const Arguments& arguments) {
   if (!arguments.tuning.empty()) return named_store(arguments.tuning, /*make=*/false);
   MINUET_ASSIGN(const std::string named, absolute_cache_folder(arguments.cache));
-  MINUET_ASSIGN(std::string cache, explain(choose_cache_directory(named, process_environment())));
+  MINUET_ASSIGN(std::string cache, as_user_error(choose_cache_directory(named, process_environment())));
   return store_at(std::move(cache), tuning_folder_of_cache());
 }
 
@@ -75,10 +64,10 @@ struct Found {
 /// Every environment whose hash starts with `prefix`.
 llvm::Expected<std::vector<Found>> read_all(TuningStore& store, llvm::StringRef prefix = {}) {
   std::vector<Found> all;
-  MINUET_ASSIGN(const std::vector<std::string> environments, explain(store.environments()));
+  MINUET_ASSIGN(const std::vector<std::string> environments, as_user_error(store.environments()));
   for (const std::string& environment : environments) {
     if (llvm::StringRef(environment).take_front(prefix.size()) != prefix) continue;
-    MINUET_ASSIGN(TuningFolder folder, explain(store.load(environment)));
+    MINUET_ASSIGN(TuningFolder folder, as_user_error(store.load(environment)));
     all.push_back({environment, std::move(folder)});
   }
   return all;
@@ -149,7 +138,7 @@ llvm::Error inspect_result(const Arguments& arguments) {
 
 /// Puts these, of one environment, into the store, together with what is there already.
 llvm::Error add(TuningStore& store, llvm::ArrayRef<TuningEntry> entries) {
-  return explain(store.publish_joined(entries, merge_entries));
+  return as_user_error(store.publish_joined(entries, merge_entries));
 }
 
 llvm::Error merge_results(const Arguments& arguments) {
@@ -171,14 +160,6 @@ llvm::Error merge_results(const Arguments& arguments) {
   return llvm::Error::success();
 }
 
-/// Of the NVRTC that is installed; empty where there is none.
-llvm::Expected<std::string> installed_toolkit() {
-  minuet_system_info system = {};
-  system.struct_size = sizeof(system);
-  MINUET_TRY(check(minuet_query_system(&system)));
-  return system.nvrtc;
-}
-
 llvm::Error migrate_results(const Arguments& arguments) {
   const std::string& prefix = arguments.from_environment;
   MINUET_ASSIGN(TuningStore store, open_store(arguments));
@@ -188,11 +169,11 @@ llvm::Error migrate_results(const Arguments& arguments) {
   }
   const TuningFolder& folder = all.front().folder;
   print_skipped(folder);
-  MINUET_ASSIGN(const std::string toolkit, installed_toolkit());
+  MINUET_ASSIGN(const minuet_system_info system, query_system());
   std::vector<TuningEntry> all_migrated;
   for (const TuningEntry& entry : folder.entries) {
     TuningEnvironment target = as_of_this_build(entry.environment);
-    if (!toolkit.empty()) target.toolkit = toolkit;
+    if (*system.nvrtc) target.toolkit = system.nvrtc;
     if (target == entry.environment) {
       return bad_input("these results are of this version already: there is nothing to migrate");
     }

@@ -45,18 +45,15 @@ Examples:
 constexpr const char* kGenerated[] = {"lidar_0.1", "room_0.02", "object_0.01"};
 constexpr int kVariant = 7919;  // of the clouds: none that bench times
 
-struct TuneSession {
-  ContextHandle context;
-  DeviceHandle device;
-  DeviceFacts facts;
+struct TuneSession : Session {
   minuet_dtype dtype = MINUET_F16;
 };
 
 llvm::Expected<TuneSession> open_tune_session(const Arguments& arguments, bool only_looks) {
   TuneSession session;
-  MINUET_ASSIGN(session.context, open_context({arguments.cache, /*trace=*/false, /*must_jit=*/true,
-                                               arguments.device.threads, only_looks}));
-  MINUET_ASSIGN(session.device, open_device(session.context.get(), arguments.device, session.facts));
+  MINUET_ASSIGN(
+      static_cast<Session&>(session),
+      open_session({arguments.cache, /*trace=*/false, /*must_jit=*/true, only_looks}, arguments.device));
   MINUET_ASSIGN(session.dtype, dtype_for(arguments.dtype, session.facts.is_cpu()));
   return session;
 }
@@ -67,9 +64,9 @@ llvm::Expected<TuneClouds> upload_clouds(const std::vector<BenchCloud>& clouds, 
   TuneClouds uploaded;
   for (const BenchCloud& cloud : clouds) {
     for (const std::string& note : cloud.notes) llvm::errs() << "minuet: " << note << "\n";
-    llvm::Expected<VoxelCloud> voxels = make_variant(cloud, kVariant, /*thin=*/false);
-    if (!voxels) return in_file(cloud.name, voxels.takeError());
-    MINUET_TRY(uploaded.add(*voxels, device));
+    MINUET_ASSIGN(const VoxelCloud voxels,
+                  in_file(cloud.name, make_variant(cloud, kVariant, /*thin=*/false)));
+    MINUET_TRY(uploaded.add(voxels, device));
   }
   return uploaded;
 }
@@ -126,7 +123,7 @@ void print_choice(const minuet_tuned_choice* choice, void* user) {
 
 /// What the results on disk make of the network.
 llvm::Error print_choices(const TuneSession& session, const NetworkChoice& choice, bool all) {
-  MINUET_TRY(load_tuning(session.context.get(), session.device.get()));
+  MINUET_TRY(load_tuning(session));
   minuet_plan_info info;
   MINUET_ASSIGN(const PlanHandle plan, open_network(session.context.get(), choice, session.dtype, info));
   Choices choices{all};
@@ -243,10 +240,9 @@ llvm::Error tune_run(const Arguments& arguments) {
                                 session.facts.description);
   print_summary(result, told);
   if (status == MINUET_OK && result.tried == 0) {
-    llvm::outs()
-        << "nothing was measured: once the default's kernels had been compiled and run, no time was "
-           "left for a candidate, which is measured twice. They are kept: run it again, or with a larger "
-           "--budget, a smaller --repeat or fewer clouds\n";
+    llvm::outs() << "nothing was measured: once the default's kernels had been compiled and run, no time was "
+                    "left for a candidate, which is measured twice. They are kept: run it again, or with a "
+                    "larger --budget, a smaller --repeat or fewer clouds\n";
   }
   if (result.decided > 0) MINUET_TRY(print_choices(session, arguments.network, /*all=*/false));
   if (status == MINUET_OK) return llvm::Error::success();

@@ -77,14 +77,13 @@ llvm::Error view_command(const Arguments& arguments) {
   MINUET_ASSIGN(const ViewColumns columns, read_columns(arguments.view, input));
   MINUET_ASSIGN(const Palette palette, read_palette(arguments.palette, columns.labels));
   progress->say("opening the device");
-  MINUET_ASSIGN(const ContextHandle context, open_context({arguments.cache, /*trace=*/false,
-                                                           /*must_jit=*/false, arguments.device.threads}));
-  DeviceFacts facts;
-  MINUET_ASSIGN(const DeviceHandle device, open_device(context.get(), arguments.device, facts));
+  MINUET_ASSIGN(const Session session, open_session({arguments.cache}, arguments.device));
+  const DeviceFacts& facts = session.facts;
   progress->say("making coordinate sets and kernel maps");
   const int kernel_size = arguments.view.kernel_size;
-  MINUET_ASSIGN(const std::vector<ViewLevel> levels, make_levels(device.get(), input.voxels, kernel_size,
-                                                                 arguments.execution.keep_first_duplicate));
+  MINUET_ASSIGN(
+      const std::vector<ViewLevel> levels,
+      make_levels(session.device.get(), input.voxels, kernel_size, arguments.execution.keep_first_duplicate));
   progress->say("writing the page");
   const std::string title = title_of(arguments.input);
   const std::string device_text = facts.is_cpu() ? facts.description : facts.name + ": " + facts.description;

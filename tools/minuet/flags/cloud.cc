@@ -23,10 +23,9 @@ void add_file_columns(CLI::App& app, ColumnOptions& columns) {
             "float32 numbers in a row of a .bin file; default: 4");
   add_count(app, "--intensity-column", columns.intensity_column, 3, 1023,
             "which column of a .bin or .npy file is the intensity; default: 3 of 4 or 5 columns, else none");
-  add_value(
-      app, "--intensity-field", columns.intensity_field, "NAME",
-      "which field of a .ply or .pcd file is the intensity, in any case; default: intensity, reflectivity "
-      "or scalar_intensity");
+  add_value(app, "--intensity-field", columns.intensity_field, "NAME",
+            "which field of a .ply or .pcd file is the intensity, in any case; default: intensity, "
+            "reflectivity or scalar_intensity");
 }
 
 void add_bench_files(CLI::App& app, Arguments& arguments) {
@@ -48,10 +47,9 @@ void add_cloud(CLI::App& app, InputOptions& input) {
   add_count(app, "--points", input.points, int64_t{1}, int64_t{100000000},
             "points of the generated cloud; default: 120000")
       ->needs(synthetic);
-  add_value(
-      app, "--extent", input.extent, "E",
-      "metres across of what is scanned, in part only by few --points: lidar 10 to 1000, room 0.5 to 250 "
-      "(and three quarters of it wide); default: lidar 200, room 8, object 1, random 40")
+  add_value(app, "--extent", input.extent, "E",
+            "metres across of what is scanned, in part only by few --points: lidar 10 to 1000, room 0.5 to "
+            "250 (and three quarters of it wide); default: lidar 200, room 8, object 1, random 40")
       ->needs(synthetic)
       ->transform(kNumber)
       ->check(CLI::Range(1e-3, 1e6));

@@ -28,7 +28,7 @@ llvm::Error check_cloud(const InputOptions& input);
 llvm::Error check_page(const Arguments& arguments);
 llvm::Error check_weights_flags(const NetworkChoice& choice);
 
-// Flags that commands share. Those of an option are returned where commands describe it differently.
+// Flags that commands share. Where commands describe a flag differently, the function returns its option.
 CLI::Option* add_cache(CLI::App& app, Arguments& arguments);
 /// --device and --threads, for every command that opens a device.
 void add_device(CLI::App& app, DeviceChoice& choice);
@@ -43,9 +43,9 @@ void add_weights(CLI::App& app, NetworkChoice& choice);
 /// A file or a generated cloud, and its voxels.
 void add_cloud(CLI::App& app, InputOptions& input);
 void add_keep_first_duplicate(CLI::App& app, ExecutionChoice& execution);
-/// How the rows of clouds' files are read: --columns, --intensity-column and --intensity-field.
+/// --columns, --intensity-column and --intensity-field, which say how the rows of clouds' files are read.
 void add_file_columns(CLI::App& app, ColumnOptions& columns);
-/// Clouds by name or file: --voxel-size and the columns of files, and --data.
+/// --voxel-size and the columns for clouds that are files, and --data for those that have names.
 void add_bench_files(CLI::App& app, Arguments& arguments);
 void add_data(CLI::App& app, std::string& data);
 CLI::Option* add_palette(CLI::App& app, Arguments& arguments);

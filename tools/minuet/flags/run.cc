@@ -57,10 +57,9 @@ Examples:
   minuet bench --network minkunet42 --dtype fp16 --cloud os1_0.1 --output os1.json)";
 
 void add_maps(CLI::App& app, ExecutionChoice& execution) {
-  add_value(
-      app, "--maps", execution.maps, "NAME",
-      "how kernel maps are made: indexed by the cells that are occupied, or sorted; default: indexed where "
-      "it can be");
+  add_value(app, "--maps", execution.maps, "NAME",
+            "how kernel maps are made: indexed by the cells that are occupied, or sorted; default: indexed "
+            "where it can be");
 }
 
 void add_tuned(CLI::App& app, Arguments& arguments) {
@@ -94,10 +93,9 @@ void add_run_outputs(CLI::App& run, Arguments& arguments) {
             ".npy file for the output voxels: int32 [M, 1 + ndim], batch first");
   add_value(run, "--json", arguments.json, "FILE",
             "the report as JSON; - writes it to stdout instead of the tables");
-  add_value(
-      run, "--trace", arguments.trace, "FILE",
-      "times of look-ups, compiles, loads and of each layer of each inference, on a GPU also as the device "
-      "took them, for ui.perfetto.dev");
+  add_value(run, "--trace", arguments.trace, "FILE",
+            "times of look-ups, compiles, loads and of each layer of each inference, on a GPU also as the "
+            "device took them, for ui.perfetto.dev");
   run.add_flag("--list-kernels", arguments.list_kernels, "list every kernel and where its binary came from");
 }
 
@@ -143,9 +141,9 @@ CLI::Option* add_cache(CLI::App& app, Arguments& arguments) {
 void add_device(CLI::App& app, DeviceChoice& choice) {
   add_value(app, "--device", choice.name, "NAME",
             "cuda:N or cpu; default: cuda:0 where it is usable, else cpu");
-  add_count(app, "--threads", choice.threads, 1, kMostThreads,
-            "threads of the CPU device, at most one for each CPU that this process may use; default: one for "
-            "each");
+  add_count(
+      app, "--threads", choice.threads, 1, kMostThreads,
+      "threads of the CPU device, at most one for each CPU that this process may use; default: one for each");
 }
 
 void add_commit(CLI::App& app, std::string& commit) {
@@ -190,14 +188,12 @@ void add_bench(CLI::App& bench, Arguments& arguments) {
   add_bench_files(bench, arguments);
   add_count(bench, "--variants", arguments.variants, 1, 1000,
             "timed inferences, each on its own cloud; default: 16 on a GPU, 2 on the CPU");
-  add_count(
-      bench, "--warm-up", arguments.warm_up, 1, 1000,
-      "inferences before the timed ones; with 1, how a fresh process meets new clouds; default: 20 on a "
-      "GPU, 1 on the CPU");
-  add_value(
-      bench, "--output", arguments.output, "FILE|DIR",
-      "the results as JSON: a .json file for one, or a folder that is there, for <network>_<dtype>.json "
-      "each; default: none is written");
+  add_count(bench, "--warm-up", arguments.warm_up, 1, 1000,
+            "inferences before the timed ones; with 1, how a fresh process meets new clouds; default: 20 on "
+            "a GPU, 1 on the CPU");
+  add_value(bench, "--output", arguments.output, "FILE|DIR",
+            "the results as JSON: a .json file for one, or a folder that is there, for "
+            "<network>_<dtype>.json each; default: none is written");
   add_commit(bench, arguments.commit);
   add_dataflow(bench, arguments.network);
   add_maps(bench, arguments.execution);

@@ -63,9 +63,7 @@ std::string name_flags(std::string text) {
 }
 
 void note_kernel(const minuet_kernel_info* kernel, void* user) {
-  auto& kernels = *static_cast<std::vector<KernelFacts>*>(user);
-  kernels.push_back({kernel->name, kernel->origin, kernel->registers, kernel->shared_bytes,
-                     kernel->cubin_bytes, kernel->compile_ms});
+  static_cast<std::vector<KernelFacts>*>(user)->emplace_back(*kernel);
 }
 
 }  // namespace
@@ -163,6 +161,21 @@ llvm::Expected<DeviceHandle> open_device(minuet_context* context, const DeviceCh
   return handle;
 }
 
+llvm::Expected<Session> open_session(ContextChoice context, const DeviceChoice& device) {
+  context.threads = device.threads;
+  Session session;
+  MINUET_ASSIGN(session.context, open_context(context));
+  MINUET_ASSIGN(session.device, open_device(session.context.get(), device, session.facts));
+  return session;
+}
+
+llvm::Expected<minuet_system_info> query_system() {
+  minuet_system_info system = {};
+  system.struct_size = sizeof(system);
+  MINUET_TRY(check(minuet_query_system(&system)));
+  return system;
+}
+
 llvm::Expected<minuet_dtype> dtype_for(const std::string& flag, bool is_cpu) {
   if (flag.empty()) return is_cpu ? MINUET_F32 : MINUET_F16;
   const std::optional<minuet_dtype> dtype = parse_dtype(flag);
@@ -170,8 +183,8 @@ llvm::Expected<minuet_dtype> dtype_for(const std::string& flag, bool is_cpu) {
   return *dtype;
 }
 
-llvm::Error load_tuning(minuet_context* context, minuet_device* device) {
-  return check(minuet_context_load_tuning(context, device, nullptr, nullptr));
+llvm::Error load_tuning(const Session& session) {
+  return check(minuet_context_load_tuning(session.context.get(), session.device.get(), nullptr, nullptr));
 }
 
 llvm::Error check_tuned(minuet_plan* plan) {

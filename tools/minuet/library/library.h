@@ -100,10 +100,17 @@ struct NetworkOptions {
 };
 
 struct KernelFacts {
+  explicit KernelFacts(const minuet_kernel_info& kernel)
+      : name(kernel.name),
+        origin(kernel.origin),
+        registers(kernel.registers),
+        shared_bytes(kernel.shared_bytes),
+        cubin_bytes(kernel.cubin_bytes),
+        compile_ms(kernel.compile_ms) {}
   std::string name, origin;
-  int registers = 0, shared_bytes = 0;
-  int64_t cubin_bytes = 0;
-  double compile_ms = 0;
+  int registers, shared_bytes;
+  int64_t cubin_bytes;
+  double compile_ms;
 };
 
 /// The library's warnings go to stderr.
@@ -111,8 +118,8 @@ struct ContextChoice {
   std::string cache;        ///< folder; empty: the library's default
   bool trace = false;       ///< times are kept for minuet_context_write_trace
   bool must_jit = false;    ///< whatever MINUET_NO_JIT says
-  int threads = 0;          ///< of the CPU device
   bool only_looks = false;  ///< The command uses no kernel, so none may be removed from the folder.
+  int threads = 0;          ///< of the CPU device
 };
 llvm::Expected<ContextHandle> open_context(const ContextChoice& choice);
 /// --cache, else MINUET_CACHE_DIR, as an absolute path; empty where neither is given.
@@ -120,10 +127,20 @@ llvm::Expected<std::string> absolute_cache_folder(const std::string& cache);
 /// `context` was opened with the choice's threads. An error where they are given and the device is a GPU.
 llvm::Expected<DeviceHandle> open_device(minuet_context* context, const DeviceChoice& choice,
                                          DeviceFacts& facts);
+/// An opened device. Members are released in reverse order.
+struct Session {
+  ContextHandle context;
+  DeviceFacts facts;
+  DeviceHandle device;
+};
+/// The context gets the device's threads.
+llvm::Expected<Session> open_session(ContextChoice context, const DeviceChoice& device);
+/// What the machine has.
+llvm::Expected<minuet_system_info> query_system();
 /// The flag's dtype, or fp16 on a GPU and fp32 on the CPU where the flag is empty.
 llvm::Expected<minuet_dtype> dtype_for(const std::string& flag, bool is_cpu);
 /// Networks that are opened from now on go by what was measured on the device.
-llvm::Error load_tuning(minuet_context* context, minuet_device* device);
+llvm::Error load_tuning(const Session& session);
 /// That there are results for it.
 llvm::Error check_tuned(minuet_plan* plan);
 llvm::Error fill_network_options(const NetworkChoice& choice, minuet_dtype dtype, NetworkOptions& filled);

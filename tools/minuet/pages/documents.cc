@@ -7,7 +7,6 @@
 #include "codegen/base/json_text.h"
 #include "codegen/base/number_text.h"
 #include "tools/minuet/base/error.h"
-#include "tools/minuet/pages/document_parts.h"
 
 namespace minuet::tool {
 namespace {

@@ -47,26 +47,25 @@ llvm::Expected<std::vector<int64_t>> rows_of_items(const std::string& path, int6
 
 llvm::Expected<std::vector<int32_t>> read_labels(const std::string& path, const Input& input) {
   MINUET_ASSIGN(const auto file, read_file(path));
-  llvm::Expected<NpyArray> array = parse_npy(file->getBuffer());
-  if (!array) return in_file(path, array.takeError());
-  const std::vector<int64_t>& shape = array->shape;
+  MINUET_ASSIGN(const NpyArray array, in_file(path, parse_npy(file->getBuffer())));
+  const std::vector<int64_t>& shape = array.shape;
   if (shape.empty() || shape.size() > 2 || (shape.size() == 2 && shape[1] != 1)) {
     return bad_input("'{0}': labels are an array [N], and this one has {1} dimensions{2}", path, shape.size(),
                      shape.size() == 2 ? llvm::formatv(" of {0} columns", shape[1]).str() : "");
   }
-  if (!is_integer(array->type)) {
-    return bad_input("'{0}': labels are integers, and this array holds {1}", path, scalar_name(array->type));
+  if (!is_integer(array.type)) {
+    return bad_input("'{0}': labels are integers, and this array holds {1}", path, scalar_name(array.type));
   }
   MINUET_ASSIGN(const std::vector<int64_t> row_of, rows_of_items(path, shape[0], input));
-  const auto bytes = static_cast<int64_t>(scalar_bytes(array->type));
+  const auto bytes = static_cast<int64_t>(scalar_bytes(array.type));
   std::vector<int32_t> labels;
   labels.reserve(row_of.size());
   for (const int64_t row : row_of) {
-    const char* const place = array->data.data() + row * bytes;
-    const int64_t label = row < 0 ? -1 : decode_integer(array->type, place, array->big_endian);
+    const char* const place = array.data.data() + row * bytes;
+    const int64_t label = row < 0 ? -1 : decode_integer(array.type, place, array.big_endian);
     if (label < -1 || label > std::numeric_limits<int32_t>::max()) {
       return bad_input("'{0}': the label {1} in row {2} is neither -1, for none, nor from 0 to 2147483647",
-                       path, scalar_text(array->type, place, array->big_endian), row);
+                       path, scalar_text(array.type, place, array.big_endian), row);
     }
     labels.push_back(static_cast<int32_t>(label));
   }
@@ -77,8 +76,8 @@ llvm::Error read_features(const ViewOptions& options, const Input& input, std::v
   const std::string& path = options.features;
   MINUET_ASSIGN(const auto file, read_file(path));
   int64_t rows = 0, width = 0;
-  llvm::Expected<std::vector<float>> values = read_npy_matrix(file->getBuffer(), rows, width);
-  if (!values) return in_file(path, values.takeError());
+  MINUET_ASSIGN(const std::vector<float> values,
+                in_file(path, read_npy_matrix(file->getBuffer(), rows, width)));
   MINUET_ASSIGN(const std::vector<int64_t> row_of, rows_of_items(path, rows, input));
   std::vector<int> wanted = options.feature_columns;
   if (wanted.empty()) {
@@ -92,7 +91,7 @@ llvm::Error read_features(const ViewOptions& options, const Input& input, std::v
     feature.values.reserve(row_of.size());
     for (const int64_t row : row_of) {
       const double value =
-          row < 0 ? kNone : static_cast<double>((*values)[static_cast<size_t>(row * width + column)]);
+          row < 0 ? kNone : static_cast<double>(values[static_cast<size_t>(row * width + column)]);
       feature.values.push_back(value);
     }
     columns.push_back(std::move(feature));

@@ -41,10 +41,9 @@ TEST(BinReader, SaysWhatWasReadAsWhat) {
   EXPECT_EQ(cloud_of(read_bin(rows(2, 3), {3, {}})).columns, "x y z <- columns 0 1 2, intensity <- none (0)");
   EXPECT_EQ(cloud_of(read_bin(rows(1, 4), {{}, {}})).columns,
             "x y z <- columns 0 1 2, intensity <- column 3");
-  EXPECT_EQ(
-      cloud_of(read_bin(rows(15, 4), {{}, {}})).columns,
-      "x y z <- columns 0 1 2, intensity <- column 3; rows of 4 float32, and the size fits 3, 5 or 6 too "
-      "(--columns)");
+  EXPECT_EQ(cloud_of(read_bin(rows(15, 4), {{}, {}})).columns,
+            "x y z <- columns 0 1 2, intensity <- column 3; rows of 4 float32, and the size fits 3, 5 or 6 "
+            "too (--columns)");
 }
 
 TEST(BinReader, ColoursAreNoIntensity) {

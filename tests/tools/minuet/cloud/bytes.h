@@ -1,4 +1,4 @@
-// Files made in a test, broken on purpose, and the texts of errors.
+// Files made in a test and broken on purpose.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "llvm/Support/Error.h"
+#include "tests/tools/folder.h"
 #include "tools/minuet/cloud/cloud.h"
 
 namespace minuet::tool {
@@ -34,12 +35,6 @@ inline std::string replaced(std::string text, const std::string& from, const std
   for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
     text.replace(at, from.size(), to);
   return text;
-}
-
-/// The error's text, or "" of a success.
-template <class T>
-std::string error_of(llvm::Expected<T> result) {
-  return result ? std::string() : llvm::toString(result.takeError());
 }
 
 /// The points, or a failed test.

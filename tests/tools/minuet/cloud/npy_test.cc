@@ -27,8 +27,6 @@ std::string values(std::initializer_list<T> list, bool big_endian = false) {
   return bytes;
 }
 
-const std::vector<Point> kPoints = {{1.5f, -2.0f, 3.0f, 0.25f}, {4.0f, 5.0f, -6.5f, 1.0f}};
-
 TEST(NpyReader, ReadsFloatPointsOfEveryKind) {
   const std::string data = values<float>({1.5f, -2.0f, 3.0f, 0.25f, 4.0f, 5.0f, -6.5f, 1.0f});
   for (const int version : {1, 2, 3}) {

@@ -55,10 +55,7 @@ TEST(PlyReader, BinaryOfBothByteOrders) {
 }
 
 TEST(PlyReader, NoIntensity) {
-  EXPECT_EQ(points_of(read_ply("ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nproperty float y\n"
-                               "property float z\nend_header\n1 2 nan\n"))
-                .size(),
-            1u);
+  EXPECT_EQ(points_of(read_ply(vertex_header(1, kXyz) + "1 2 nan\n")).size(), 1u);
 }
 
 TEST(PlyReader, TheFirstOfTwoIntensitiesCounts) {

@@ -1,13 +1,9 @@
 #include <gmock/gmock.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <filesystem>
 #include <set>
 
 #include "tests/tools/folder.h"
 #include "tests/tools/minuet/cloud/bytes.h"
-#include "tools/minuet/base/output_file.h"
 #include "tools/minuet/cloud/palette.h"
 #include "tools/minuet/cloud/readers/npy.h"
 #include "tools/minuet/cloud/readers/ply.h"
@@ -16,21 +12,6 @@
 
 namespace minuet::tool {
 namespace {
-
-TEST(Errors, NameTheFileThatTheUserKnows) {
-  llvm::Error error =
-      about_file("/out/.minuet-1-0.part", "o.json", broken("'/out/.minuet-1-0.part': it is full"));
-  EXPECT_TRUE(error.isA<llvm::StringError>());
-  EXPECT_EQ(llvm::errorToErrorCode(std::move(error)), std::make_error_code(std::errc::io_error));
-  EXPECT_EQ(llvm::toString(about_file("/x", "o", broken("no /y"))), "no /y");
-  EXPECT_EQ(llvm::toString(about_file("/x", "o", broken("'/x': full"))), "'o': full");
-  EXPECT_FALSE(about_file("/x", "o", llvm::Error::success()));
-}
-
-TEST(Errors, ControlCharactersAreEscaped) {
-  EXPECT_EQ(escaped("a\n\x1b[1m\x7f \xc3\xa9"), "a\\x0a\\x1b[1m\\x7f \xc3\xa9");
-  EXPECT_EQ(escaped(llvm::StringRef("a\0b", 3)), "a\\x00b");
-}
 
 TEST(NpyWriter, WritesWhatTheFormatAsks) {
   const std::string bytes = npy_bytes(std::vector<float>{1.5f, 2.0f, -3.0f, 4.0f, 5.0f, 6.0f}, {2, 3});
@@ -111,100 +92,6 @@ TEST(Palette, NeighboursDifferAndFilesAreChecked) {
   for (const char* text :
        {"[]", "{}", "[[1, 2]]", "[[1, 2, 256]]", "[[1, 2, -1]]", "[[1, 2, 0.5]]", "[1]", "["}) {
     EXPECT_NE(error_of(Palette::read(folder.file("p.json", text))), "") << text;
-  }
-}
-
-std::vector<std::string> names_in(const std::string& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
-    names.push_back(entry.path().filename());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-TEST(OutputFiles, AreWholeOrNotThere) {
-  const Folder folder;
-  const std::string path = folder.file("100% a.npy", "before");
-  {
-    llvm::Expected<OutputFile> file = OutputFile::open(path);
-    ASSERT_TRUE(!!file) << llvm::toString(file.takeError());
-    EXPECT_EQ(contents(path), "before");
-    EXPECT_EQ(names_in(folder.path("")).size(), 2u);
-  }
-  EXPECT_EQ(contents(path), "before");
-  EXPECT_EQ(names_in(folder.path("")), (std::vector<std::string>{"100% a.npy"}));
-  std::filesystem::permissions(path,
-                               std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
-  ASSERT_EQ(llvm::toString(write_file(path, "after")), "");
-  EXPECT_EQ(contents(path), "after");
-  EXPECT_EQ(std::filesystem::status(path).permissions(),
-            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
-  EXPECT_EQ(names_in(folder.path("")), (std::vector<std::string>{"100% a.npy"}));
-
-  std::filesystem::create_symlink("100% a.npy", folder.path("link"));
-  ASSERT_EQ(llvm::toString(write_file(folder.path("link"), "through the link")), "");
-  EXPECT_EQ(contents(path), "through the link");
-  EXPECT_TRUE(std::filesystem::is_symlink(folder.path("link")));
-  ASSERT_EQ(llvm::toString(write_file("/dev/null", "gone")), "");
-  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
-}
-
-TEST(OutputFiles, KeepTheirModeWhoeverWritesThem) {
-  const Folder folder;
-  const std::filesystem::path path = folder.file("a", "before");
-  for (const unsigned mode : {0600u, 0664u}) {
-    std::filesystem::permissions(path, static_cast<std::filesystem::perms>(mode));
-    llvm::Expected<OutputFile> file = OutputFile::open(path.string());
-    ASSERT_TRUE(!!file) << llvm::toString(file.takeError());
-    std::filesystem::remove(file->temporary_path());
-    std::ofstream(file->temporary_path()) << "after";
-    std::filesystem::permissions(file->temporary_path(), std::filesystem::perms::owner_all);
-    ASSERT_EQ(llvm::toString(file->keep()), "");
-    EXPECT_EQ(contents(path), "after");
-    EXPECT_EQ(std::filesystem::status(path).permissions(), static_cast<std::filesystem::perms>(mode));
-  }
-}
-
-TEST(OutputFiles, WhatAKilledProcessLeftIsInNobodysWay) {
-  const Folder folder;
-  const std::string left = ".minuet-" + std::to_string(::getpid()) + "-0.part";
-  folder.file(left, "half");
-  const std::string path = folder.path(std::string(250, 'n'));  // no longer name would be legal with a suffix
-  ASSERT_EQ(llvm::toString(write_file(path, "whole")), "");
-  EXPECT_EQ(contents(path), "whole");
-  EXPECT_EQ(contents(folder.path(left)), "half");
-  std::filesystem::create_symlink("nowhere", folder.path("link"));
-  EXPECT_THAT(error_of(OutputFile::open(folder.path("link"))),
-              testing::HasSubstr("a link to a file that is not there"));
-}
-
-TEST(OutputFiles, WhatCannotBeWrittenIsSaidAtOnce) {
-  const Folder folder;
-  EXPECT_THAT(error_of(OutputFile::open("/nowhere/at/all.npy")),
-              testing::HasSubstr("no folder '/nowhere/at'"));
-  EXPECT_THAT(error_of(OutputFile::open(folder.path(""))), testing::HasSubstr("it is a folder"));
-  EXPECT_THAT(error_of(OutputFile::open("/dev/full/x")), testing::HasSubstr("no folder"));
-  llvm::Error full = write_file("/dev/full", "x");
-  EXPECT_EQ(llvm::errorToErrorCode(std::move(full)), std::make_error_code(std::errc::io_error));
-}
-
-TEST(OutputFiles, NoneIsAnotherOrAnInput) {
-  const Folder folder;
-  const std::string input = folder.file("in.bin", "x");
-  std::filesystem::create_hard_link(input, folder.path("hard.bin"));
-  std::filesystem::create_symlink("in.bin", folder.path("soft.bin"));
-  const auto check = [&](const std::string& first, const std::string& second) {
-    return llvm::toString(
-        check_distinct({{"--a", first}, {"--b", second}}, {{"the cloud", input}, {"--none", ""}}));
-  };
-  EXPECT_EQ(check(folder.path("a"), folder.path("b")), "");
-  EXPECT_EQ(check("-", "-"), "");
-  EXPECT_EQ(check("/dev/null", "/dev/null"), "");
-  EXPECT_THAT(check(folder.path("a"), folder.path("./a")),
-              testing::HasSubstr("--a and --b are the same file"));
-  for (const char* name : {"in.bin", "hard.bin", "soft.bin", "./in.bin"}) {
-    EXPECT_THAT(check(folder.path("a"), folder.path(name)), testing::HasSubstr("would overwrite the cloud"))
-        << name;
   }
 }
 

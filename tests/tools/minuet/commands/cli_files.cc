@@ -12,6 +12,7 @@
 #include "tests/support/safetensors_writer.h"
 #include "tests/tools/folder.h"
 #include "tests/tools/minuet/cloud/bytes.h"
+#include "tests/tools/minuet/cloud/ply_headers.h"
 #include "tools/minuet/base/convert.h"
 #include "tools/minuet/cloud/writers/npy.h"
 
@@ -61,23 +62,24 @@ std::string ply(const std::string& format, const std::string& type, const std::s
 }
 
 std::string ply_of_uchar(const std::string& value) {
-  return "ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nproperty float y\nproperty float z\n"
-         "property uchar intensity\nend_header\n1 2 3 " +
-         value + "\n";
+  return vertex_header(1, kXyz + "property uchar intensity\n") + "1 2 3 " + value + "\n";
 }
 
 std::string pcd(const std::string& data, const std::string& body, const std::string& size = "4 4 4 4") {
   return "VERSION 0.7\nFIELDS x y z intensity\nSIZE " + size +
-         "\nTYPE F F F F\nCOUNT 1 1 1 1\nWIDTH 40\nHEIGHT 1\nPOINTS "
-         "40\nDATA " +
-         data + "\n" + body;
+         "\nTYPE F F F F\nCOUNT 1 1 1 1\nWIDTH 40\nHEIGHT 1\nPOINTS 40\nDATA " + data + "\n" + body;
+}
+
+std::string transposed(const std::vector<Point>& points) {
+  std::string bytes;
+  for (size_t c = 0; c < 4; ++c) {
+    for (const Point& point : points) bytes += packed(static_cast<float>(point[c]));
+  }
+  return bytes;
 }
 
 std::string compressed(const std::vector<Point>& points) {
-  std::string planes;
-  for (size_t c = 0; c < 4; ++c) {
-    for (const Point& point : points) planes += packed(static_cast<float>(point[c]));
-  }
+  const std::string planes = transposed(points);
   std::string out(2 * planes.size(), '\0');
   out.resize(lzf_compress(planes.data(), static_cast<unsigned>(planes.size()), out.data(),
                           static_cast<unsigned>(out.size())));
@@ -91,14 +93,6 @@ std::string npy(const std::string& type, const std::string& shape, const std::st
   header.resize(118, ' ');
   header.back() = '\n';
   return std::string("\x93NUMPY\x01\x00", 8) + packed(static_cast<uint16_t>(header.size())) + header + data;
-}
-
-std::string transposed(const std::vector<Point>& points) {
-  std::string bytes;
-  for (size_t c = 0; c < 4; ++c) {
-    for (const Point& point : points) bytes += packed(static_cast<float>(point[c]));
-  }
-  return bytes;
 }
 
 std::string halves(const std::vector<Point>& points) {
@@ -148,8 +142,7 @@ void make_good_clouds(const Files& file) {
   file("utm.npy", npy("<f8", "(40, 4)", rows_of<double>(far, 4)));
   file("utm.ply", ply("ascii", "double", text_of(far, 17)));
   file("mixed.ply",
-       "ply\nformat ascii 1.0\nelement vertex 40\nproperty double x\nproperty double y\nproperty float "
-       "z\nproperty float intensity\nend_header\n" +
+       vertex_header(40, replaced(replaced(kXyzi, "float x", "double x"), "float y", "double y")) +
            text_of(far, 17));
   file("utm_f4.npy", npy("<f4", "(40, 4)", rows_of<float>(far, 4)));
   file("utm_f4.bin", rows_of<float>(far, 4));
@@ -198,21 +191,16 @@ void make_bad_clouds(const Files& file) {
   file("short_le.ply", ply("binary_little_endian", "float", bin.substr(0, bin.size() - 1)));
   file("word.ply", ply("ascii", "float", "1 2 three 4\n", 1));
   file("noend.ply", "ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\n");
-  file("noxyz.ply", "ply\nformat ascii 1.0\nelement vertex 1\nproperty float a\nend_header\n1\n");
-  file("twice.ply",
-       "ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nproperty float x\nproperty float "
-       "y\nproperty float z\n"
-       "end_header\n1 1 2 3\n");
+  file("noxyz.ply", vertex_header(1, "property float a\n") + "1\n");
+  file("twice.ply", vertex_header(1, "property float x\n" + kXyz) + "1 1 2 3\n");
   file("huge.ply", ply("binary_little_endian", "float", "", 2000000000));
   file("list.ply",
        "ply\nformat ascii 1.0\nelement face 1\nproperty list uchar int i\nelement vertex 1\nproperty float "
-       "x\nproperty "
-       "float y\nproperty float z\nend_header\n1.5 7 1 2 3\n");
+       "x\nproperty float y\nproperty float z\nend_header\n1.5 7 1 2 3\n");
   file("noface.ply", "ply\nformat ascii 1.0\nelement face 0\nproperty int a\nend_header\n");
-  const std::string xyz = "property float x\nproperty float y\nproperty float z\nend_header\n";
-  file("fewer.ply", "ply\nformat ascii 1.0\nelement vertex 2\n" + xyz + "1 2 3\n4 5\n6 7 8\n");
-  file("more.ply", "ply\nformat ascii 1.0\nelement vertex 2\n" + xyz + "1 2 3 4\n5 6 7\n");
-  file("rows.ply", "ply\nformat ascii 1.0\nelement vertex 1\n" + xyz + "1 2 3\n\n4 5 6\n");
+  file("fewer.ply", vertex_header(2, kXyz) + "1 2 3\n4 5\n6 7 8\n");
+  file("more.ply", vertex_header(2, kXyz) + "1 2 3 4\n5 6 7\n");
+  file("rows.ply", vertex_header(1, kXyz) + "1 2 3\n\n4 5 6\n");
   file("more.pcd", pcd("ascii", "9 " + text));
   file("rows.pcd", pcd("ascii", text + "1 2 3 4\n"));
   file("longer.npy", npy("<f4", "(40, 4)", bin + "more"));

@@ -170,8 +170,9 @@ TEST_F(Identity, OverflowsOfHiddenLayersAreTold) {
     return std::pair(finished.err, overflow ? *overflow : llvm::json::Value(nullptr));
   };
   const auto [lost, layer] = deep("fp16");
-  EXPECT_THAT(lost, HasSubstr("the layer a gives numbers that are infinite or NaN (the largest fp16 number "
-                              "is 65504)"));
+  EXPECT_THAT(
+      lost,
+      HasSubstr("the layer a gives numbers that are infinite or NaN (the largest fp16 number is 65504)"));
   EXPECT_EQ(layer, llvm::json::Value("a"));
   const auto [whole, none] = deep("bf16");
   EXPECT_EQ(whole, "");

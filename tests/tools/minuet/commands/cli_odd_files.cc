@@ -5,6 +5,7 @@
 
 #include "tests/tools/folder.h"
 #include "tests/tools/minuet/cloud/bytes.h"
+#include "tests/tools/minuet/cloud/ply_headers.h"
 #include "tests/tools/minuet/commands/cli_files.h"
 
 namespace minuet::tool {
@@ -44,9 +45,7 @@ void make_odd_clouds(const std::string& folder) {
   file("p_lower.pcd", replaced(pcd, "TYPE F F F F", "TYPE f f f f"));
   const std::string npy = read(folder, "p.npy");
   file("p_py2.npy", replaced(npy, "(40, 4), }  ", "(40L, 4L), }"));
-  const std::string header =
-      "ply\nformat ascii 1.0\nelement vertex 2\nproperty float x\nproperty float y\nproperty float "
-      "z\nend_header\n";
+  const std::string header = vertex_header(2, kXyz);
   const std::string with_faces =
       replaced(ply, "end_header\n", "element face 2\nproperty list uchar int i\nend_header\n");
   file("one_more.ply", replaced(with_faces, "vertex 40", "vertex 41") + "3 0 1 2\n3 1 2 3\n");

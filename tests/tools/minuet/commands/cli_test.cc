@@ -26,9 +26,8 @@ Finished expect_done(const std::vector<std::string>& arguments) {
 
 std::vector<std::string> run(std::vector<std::string> more, const std::string& network = "sparseresnet21d") {
   const std::string channels = network == "minkunet42" ? "4,4,6,8,10,8,6,4,5" : "4,6,8,7";
-  std::vector<std::string> all = {"run", "--device", "cpu", "--network", network, "--channels", channels};
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
+  more.insert(more.begin(), {"run", "--device", "cpu", "--network", network, "--channels", channels});
+  return more;
 }
 
 std::vector<Point> random_points(int count) {
@@ -409,9 +408,8 @@ TEST(Cli, InfoNamesWhatIsThere) {
 }
 
 std::vector<std::string> bench(std::vector<std::string> more) {
-  std::vector<std::string> all = {"bench", "--device", "cpu", "--network", "sparseresnet21d"};
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
+  more.insert(more.begin(), {"bench", "--device", "cpu", "--network", "sparseresnet21d"});
+  return more;
 }
 
 TEST(Cli, BenchWritesItsResult) {

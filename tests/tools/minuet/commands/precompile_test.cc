@@ -38,10 +38,9 @@ class Precompile : public testing::Test {
     }
   }
 
-  static Finished precompile(Words more, const std::string& arch = "sm_90a") {
-    Words words = {"precompile", "--network", network_, "--arch", arch, "--cache", folder_->path("cache")};
-    words.insert(words.end(), more.begin(), more.end());
-    return minuet(words);
+  static Finished precompile(const Words& more, const std::string& arch = "sm_90a") {
+    return minuet({"precompile", "--network", network_, "--arch", arch, "--cache", folder_->path("cache")},
+                  more);
   }
   /// The bundle that all tests look into.
   static std::string bundle() {
@@ -145,9 +144,8 @@ TEST_F(Precompile, AWrongFlagIsOneSentence) {
       {{"cache", "list", "--cache", folder_->path("none")}, "there is no cache folder"},
       {{"cache", "list", "--bundle", network_}, "it is JSON text, not a bundle"}};
   for (const auto& [words, reason] : cases) {
-    Words all = words;
-    if (words[0] == "precompile") all.insert(all.end(), {"--cache", folder_->path("other")});
-    const Finished finished = minuet(all);
+    const bool compiles = words[0] == "precompile";
+    const Finished finished = minuet(words, compiles ? Words{"--cache", folder_->path("other")} : Words());
     EXPECT_EQ(finished.code, 2) << finished.err;
     EXPECT_THAT(finished.err, HasSubstr(reason));
   }
@@ -189,10 +187,9 @@ TEST_F(Precompile, R32_TimeTraceIsWrittenAndNeverCached) {
   const std::string list =
       folder_->file("few.jsonl", request_line("double/it", "f") + request_line("double it", "g"));
   const std::string traces = folder_->path("made/traces"), cache = folder_->path("traced");
-  const auto compile = [&](Words more) {
-    Words words = {"precompile", "--from", list, "--arch", "sm_80,sm_90a", "--cache", cache, "--json", "-"};
-    words.insert(words.end(), more.begin(), more.end());
-    const Finished finished = minuet(words);
+  const auto compile = [&](const Words& more) {
+    const Finished finished = minuet(
+        {"precompile", "--from", list, "--arch", "sm_80,sm_90a", "--cache", cache, "--json", "-"}, more);
     EXPECT_EQ(finished.code, 0) << finished.err;
     return *json_of(finished.out).getInteger("compiled");
   };
@@ -224,8 +221,7 @@ TEST_F(Precompile, R23_APtxBundleIsListedVerifiedAndExtracted) {
   }
   const auto cache = [&](Words words) {
     words.insert(words.begin(), "cache");
-    words.insert(words.end(), {"--bundle", folder_->path("ptx/minuet-compute_90a.bundle")});
-    return minuet(words);
+    return minuet(words, {"--bundle", folder_->path("ptx/minuet-compute_90a.bundle")});
   };
   const Finished listed = cache({"list"});
   EXPECT_THAT(listed.out, HasSubstr("compute_90a"));
@@ -244,8 +240,7 @@ TEST_F(Precompile, CacheListsInspectsAndExtracts) {
   for (const Words& where : {Words{"--bundle", bundle()}, Words{"--cache", folder_->path("cache")}}) {
     const auto cache = [&where](Words words) {
       words.insert(words.begin(), "cache");
-      words.insert(words.end(), where.begin(), where.end());
-      return minuet(words);
+      return minuet(words, where);
     };
     EXPECT_THAT(cache({"list"}).out, HasSubstr("fused_convolution-f16-i4"));
     const llvm::json::Object list = json_of(cache({"list", "--json"}).out);

@@ -51,10 +51,11 @@ class Processes : public testing::Test {
   /// One inference in a process of its own.
   Counts run(std::vector<std::string> cloud) {
     const std::string path = folder_.path("report.json");
-    std::vector<std::string> all = {
-        "run",      "--device", "cuda:0",  "--network",  "minkunet42",
-        "--repeat", "1",        "--cache", cache(),      "--json",
-        path,       "--dtype",  "fp16",    "--channels", "16,16,16,32,32,32,32,16,16"};
+    std::vector<std::string> all = {"run",     "--device", "cuda:0", "--repeat", "1",
+                                    "--cache", cache(),    "--json", path};
+    for (const char* word :
+         {"--network", "minkunet42", "--dtype", "fp16", "--channels", "16,16,16,32,32,32,32,16,16"})
+      all.push_back(word);
     all.insert(all.end(), cloud.begin(), cloud.end());
     return counts_of(all, path);
   }
@@ -198,35 +199,19 @@ TEST_F(ProcessesOnTheGpu, R22_ASegmenterRunsWithItsHeadFromABundleAlone) {
                                                       {"--network", closed}};
   for (const std::vector<std::string>& network : here) {
     const std::string bundles = folder_.path("bundles of " + std::to_string(network.size()));
-    std::vector<std::string> words = {"precompile", "--arch", arch_of_the_gpu(), "--cache", cache(),
-                                      "--output",   bundles};
-    words.insert(words.end(), network.begin(), network.end());
-    const Finished made = minuet(words);
+    const Finished made =
+        minuet({"precompile", "--arch", arch_of_the_gpu(), "--cache", cache(), "--output", bundles}, network);
     ASSERT_EQ(made.code, 0) << made.err;
     const EnvironmentVariable path("MINUET_BUNDLE_PATH", bundles), jit("MINUET_NO_JIT", "1"),
         nvrtc("MINUET_NVRTC", "/nowhere");
     const std::string report = folder_.path("report.json"), labels = folder_.path("labels.npy");
-    const Counts counts = counts_of({"run",
-                                     "--device",
-                                     "cuda:0",
-                                     "--network",
-                                     network[1],
-                                     "--weights",
-                                     weights,
-                                     "--repeat",
-                                     "1",
-                                     "--cache",
-                                     folder_.path("unused"),
-                                     "--json",
-                                     report,
-                                     "--labels",
-                                     "--output",
-                                     labels,
-                                     "--synthetic",
-                                     "object",
-                                     "--points",
-                                     "500"},
-                                    report);
+    std::vector<std::string> words = {
+        "run", "--device", "cuda:0", "--repeat", "1", "--cache", folder_.path("unused")};
+    for (const char* word :
+         {"--network", network[1].c_str(), "--weights", weights.c_str(), "--synthetic", "object", "--points",
+          "500", "--labels", "--output", labels.c_str(), "--json", report.c_str()})
+      words.push_back(word);
+    const Counts counts = counts_of(words, report);
     EXPECT_EQ(counts.compiled, 0);
     EXPECT_GT(counts.bundle_hits, 0);
     EXPECT_GT(contents(labels).size(), 500u);

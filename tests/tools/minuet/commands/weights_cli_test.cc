@@ -39,11 +39,9 @@ class WeightsCli : public testing::Test {
     llvm::cantFail(write_safetensors_file(folder_.path(name), tensors));
     return folder_.path(name);
   }
-  Finished run(std::vector<std::string> more) const {
-    std::vector<std::string> all = {"run",      "--device", "cpu",       "--synthetic", "object",
-                                    "--points", "300",      "--network", network_};
-    all.insert(all.end(), more.begin(), more.end());
-    return minuet(all);
+  Finished run(const std::vector<std::string>& more) const {
+    return minuet(
+        {"run", "--device", "cpu", "--synthetic", "object", "--points", "300", "--network", network_}, more);
   }
   void expect_refused(const Finished& finished, const testing::Matcher<std::string>& words) {
     EXPECT_EQ(finished.code, 2);
@@ -87,10 +85,9 @@ TEST_F(WeightsCli, MistakesNameFlags) {
   const std::string theirs = file("theirs.safetensors", of_spconv()), ours = folder_.path("ours.safetensors");
   const auto no_fields =
       AllOf(Not(HasSubstr("the option")), Not(HasSubstr("weights_")), Not(HasSubstr("allow_")));
-  const auto convert = [&](const std::string& in, const std::string& out, std::vector<std::string> more) {
-    std::vector<std::string> all = {"weights", "convert", in, out, "--network", network_};
-    all.insert(all.end(), more.begin(), more.end());
-    return minuet(all);
+  const auto convert = [&](const std::string& in, const std::string& out,
+                           const std::vector<std::string>& more) {
+    return minuet({"weights", "convert", in, out, "--network", network_}, more);
   };
   Tensors more = of_spconv();
   more["optimizer.step"] = drawn({1});
@@ -124,10 +121,8 @@ TEST_F(WeightsCli, MistakesNameFlags) {
 }
 
 TEST_F(WeightsCli, PrecompileChecksThemTooAndBeforeItCompiles) {
-  const auto precompile = [&](std::vector<std::string> more) {
-    std::vector<std::string> all = {"precompile", "--cache", folder_.path("cache")};
-    all.insert(all.end(), more.begin(), more.end());
-    return minuet(all);
+  const auto precompile = [&](const std::vector<std::string>& more) {
+    return minuet({"precompile", "--cache", folder_.path("cache")}, more);
   };
   const std::string theirs = file("theirs.safetensors", of_spconv());
   expect_refused(precompile({"--network", network_, "--weights", theirs}), HasSubstr("tensors are missing"));

@@ -27,16 +27,16 @@ llvm::Expected<Cloud> read_cloud(llvm::StringRef path, const ColumnOptions& opti
   }
   MINUET_ASSIGN(const auto file, read_file(path));
   const llvm::StringRef bytes = file->getBuffer();
-  llvm::Expected<Cloud> cloud = is_bin           ? read_bin(bytes, options)
-                                : kind == ".ply" ? read_ply(bytes, options.intensity_field)
-                                : kind == ".pcd" ? read_pcd(bytes, options.intensity_field)
-                                                 : read_npy(bytes, options.intensity_column);
-  if (!cloud) return in_file(path, cloud.takeError());
+  llvm::Expected<Cloud> read = is_bin           ? read_bin(bytes, options)
+                               : kind == ".ply" ? read_ply(bytes, options.intensity_field)
+                               : kind == ".pcd" ? read_pcd(bytes, options.intensity_field)
+                                                : read_npy(bytes, options.intensity_column);
+  MINUET_ASSIGN(Cloud cloud, in_file(path, std::move(read)));
   const auto name_file = [&](std::string& warning) {
     if (!warning.empty()) warning = escaped(("'" + path + "': " + warning).str());
   };
-  for (std::string& warning : cloud->warnings) name_file(warning);
-  name_file(cloud->no_intensity);
+  for (std::string& warning : cloud.warnings) name_file(warning);
+  name_file(cloud.no_intensity);
   return cloud;
 }
 

@@ -153,8 +153,7 @@ llvm::Expected<Cloud> read_npy_coordinates(llvm::StringRef bytes, int ndim) {
   }
   if (columns != ndim && columns != ndim + 1) {
     return bad_input(
-        "voxel coordinates are [N, {0}], or [N, {1}] with the batch index first; this array is "
-        "[{2}, {3}]",
+        "voxel coordinates are [N, {0}], or [N, {1}] with the batch index first; this array is [{2}, {3}]",
         ndim, ndim + 1, array.shape[0], columns);
   }
   Cloud cloud;

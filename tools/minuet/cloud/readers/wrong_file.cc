@@ -41,7 +41,7 @@ llvm::Expected<std::string> read_json_text(const std::string& path, const char* 
   MINUET_ASSIGN(const auto file, read_file(path));
   const llvm::StringRef text = file->getBuffer();
   if (llvm::Error error = refuse_other_than_json(text, wanted)) {
-    return in_file(path, user_error(take_status(std::move(error)).message()));
+    return in_file(path, as_user_error(std::move(error)));
   }
   const size_t zero = text.find('\0');
   if (zero == llvm::StringRef::npos) return text.str();
