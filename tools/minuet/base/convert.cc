@@ -6,8 +6,7 @@
 
 namespace minuet::tool {
 
-static_assert(kDTypeCount == 4,
-              "options.cc, options_caches.cc and commands/run.cc name the dtypes to people");
+static_assert(kDTypeCount == 4, "flags/run.cc and library/library.cc name the dtypes to people");
 
 uint16_t float_to_half(float value) { return Element<DType::F16>::store(value); }
 float half_to_float(uint16_t bits) { return Element<DType::F16>::load(bits); }

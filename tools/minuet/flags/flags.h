@@ -9,7 +9,7 @@ class Option;
 
 namespace minuet::tool {
 
-// The flags of whole commands.
+// These functions add all flags of a command.
 void add_run(CLI::App& run, Arguments& arguments);
 void add_view(CLI::App& view, Arguments& arguments);
 void add_report(CLI::App& report, Arguments& arguments);
@@ -18,7 +18,7 @@ void add_bench(CLI::App& bench, Arguments& arguments);
 void add_precompile(CLI::App& precompile, Arguments& arguments);
 void add_weights_command(CLI::App& weights, Arguments& arguments);
 
-// What command lines of these commands may not say.
+// These functions refuse command lines whose flags contradict one another.
 llvm::Error check_run(const Arguments& arguments);
 llvm::Error check_view(const Arguments& arguments);
 llvm::Error check_precompile(const Arguments& arguments);

@@ -135,7 +135,7 @@ struct Session {
 };
 /// The context gets the device's threads.
 llvm::Expected<Session> open_session(ContextChoice context, const DeviceChoice& device);
-/// What the machine has.
+/// Describes the machine: devices, driver, NVRTC, and what is missing.
 llvm::Expected<minuet_system_info> query_system();
 /// The flag's dtype, or fp16 on a GPU and fp32 on the CPU where the flag is empty.
 llvm::Expected<minuet_dtype> dtype_for(const std::string& flag, bool is_cpu);

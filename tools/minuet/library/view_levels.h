@@ -19,8 +19,8 @@ struct ViewLevel {
   std::vector<int32_t> coordinates;  ///< [rows, 4], batch first, in voxels of stride 1
   std::vector<int32_t> neighbours;   ///< inputs of each row in the submanifold kernel map, itself counted
   int64_t pairs = 0;
-  /// Of the rows of the level before; in the first of the input's voxels, where -1 is one that repeats
-  /// another.
+  /// The row of each row of the level before; in the first level of each of the input's voxels, where -1 is
+  /// one that repeats another.
   std::vector<int32_t> parents;
 };
 

@@ -9,7 +9,7 @@
 
 namespace minuet::tool {
 
-/// What a result file says, as a document:
+/// Makes a document of a result file:
 ///
 ///     {"title": text, "machine": {name: text or number, ...}, "notes": [text, ...],
 ///      "tables": [{"title": text, "columns": [text, ...], "rows": [[text, number or null, ...], ...]}, ...],
