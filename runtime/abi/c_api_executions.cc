@@ -227,7 +227,7 @@ void minuet_execution_destroy(minuet_execution* execution) {
 minuet_status minuet_execution_prepare(minuet_execution* execution, const int32_t* coordinates, int64_t count,
                                        void* stream) {
   return in_execution("minuet_execution_prepare", execution, [&](Execution& own) -> llvm::Error {
-    MINUET_TRY(own.forget(/*for_maps=*/false));
+    MINUET_TRY(own.invalidate(/*for_maps=*/false));
     if (count > 0) MINUET_TRY(check_pointer(coordinates, "coordinates"));
     MINUET_TRY(check_alignment(coordinates, sizeof(int32_t), "the coordinates"));
     const Trace::Span span(execution->open->trace(), "run", "prepare");
@@ -239,7 +239,7 @@ minuet_status minuet_execution_prepare(minuet_execution* execution, const int32_
 minuet_status minuet_execution_prepare_on_device(minuet_execution* execution, const int32_t* coordinates,
                                                  const int32_t* count, void* stream) {
   return in_execution("minuet_execution_prepare_on_device", execution, [&](Execution& own) -> llvm::Error {
-    MINUET_TRY(own.forget(/*for_maps=*/false));
+    MINUET_TRY(own.invalidate(/*for_maps=*/false));
     MINUET_TRY(check_pointer(coordinates, "coordinates"));
     MINUET_TRY(check_pointer(count, "count"));
     MINUET_TRY(check_alignment(coordinates, sizeof(int32_t), "the coordinates"));
@@ -295,7 +295,7 @@ minuet_status minuet_execution_suggest_capacities(minuet_execution* execution, d
 minuet_status minuet_execution_prepare_maps(minuet_execution* execution, minuet_kernel_map* const* maps,
                                             int32_t count, void* stream) {
   return in_execution("minuet_execution_prepare_maps", execution, [&](Execution& own) -> llvm::Error {
-    MINUET_TRY(own.forget(/*for_maps=*/true));
+    MINUET_TRY(own.invalidate(/*for_maps=*/true));
     if (count < 0)
       return make_error(StatusCode::InvalidArgument, "count is {0}; it must be 0 or more", count);
     if (count > 0) MINUET_TRY(check_pointer(maps, "maps"));
@@ -333,7 +333,7 @@ minuet_status minuet_executions_prepare_maps(minuet_execution* const* executions
     }
     MINUET_ASSIGN(const auto entered, enter(queue));
     for (Execution* const own : owns) MINUET_TRY(own->check_takes(/*maps=*/true));
-    for (Execution* const own : owns) MINUET_TRY(own->forget(/*for_maps=*/true));
+    for (Execution* const own : owns) MINUET_TRY(own->invalidate(/*for_maps=*/true));
     const NvtxRange range("prepare");
     const Trace::Span span(executions[0]->open->trace(), "run", "prepare");
     return Execution::prepare_together(owns, given, stream);
