@@ -182,7 +182,7 @@ class NetworkTuner {
   bool is_cpu() const { return device_.info().arch.empty(); }
 
   llvm::Error tune_grouping() {
-    const WindowProblem* const largest = largest_kernel(plan_.program);
+    const WindowProblem* const largest = largest_convolution(plan_.program);
     if (is_cpu() || largest == nullptr || most_rows() == 0) return llvm::Error::success();
     std::vector<TuningTask> tasks;
     tasks.push_back(grouping_task(*largest, most_rows()));
@@ -190,19 +190,19 @@ class NetworkTuner {
   }
 
   llvm::Error tune_search() {
-    const WindowProblem* const largest = largest_kernel(plan_.program);
-    if (is_cpu() || largest == nullptr) return llvm::Error::success();
+    const i64 volume = largest_volume(plan_.program);
+    if (is_cpu() || volume == 0) return llvm::Error::success();
     std::vector<TuningTask> tasks;
     for (const KeyType key : {KeyType::U32, KeyType::U64}) {
       const i64 rows = most_rows(key);
-      if (rows > 0) tasks.push_back(search_task(key, plan_.program.ndim, kernel_volume(*largest), rows));
+      if (rows > 0) tasks.push_back(search_task(key, plan_.program.ndim, volume, rows));
     }
     if (tasks.empty()) return llvm::Error::success();
     return search("sorted maps", tasks, wanted_, MapMethod::Sorted);
   }
 
   llvm::Error tune_order() {
-    const WindowProblem* const largest = largest_kernel(plan_.program);
+    const WindowProblem* const largest = largest_convolution(plan_.program);
     const bool runs_fused = wanted_ == Dataflow::Fused || count_fused() > 0;
     if (is_cpu() || largest == nullptr || most_rows() == 0 || !runs_fused) return llvm::Error::success();
     std::vector<TuningTask> tasks;
