@@ -255,13 +255,6 @@ uint32_t minuet_version(void) {
   return MINUET_VERSION_MAJOR * 10000 + MINUET_VERSION_MINOR * 100 + MINUET_VERSION_PATCH;
 }
 
-int32_t minuet_has_feature(const char* name) {
-  for (const char* feature : {"cuda", "cpu", "nvrtc", "network", "convolution", "bundle", "precompile"}) {
-    if (name && llvm::StringRef(name) == feature) return 1;
-  }
-  return 0;
-}
-
 minuet_status minuet_context_create(const minuet_context_options* options, minuet_context** context) {
   return guarded("minuet_context_create", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(context, "context"));
