@@ -103,7 +103,7 @@ llvm::Error CpuEngine::find_layout(const LayoutRequest& request) {
   return llvm::Error::success();
 }
 
-llvm::Error CpuEngine::begin_maps(const MapLimits& limits, void* workspace) {
+llvm::Error CpuEngine::begin(const MapLimits& limits, void* workspace) {
   limits_ = limits;
   map_scratch_ = place_map_scratch(limits, workspace);
   return llvm::Error::success();
@@ -166,12 +166,6 @@ llvm::Error CpuEngine::unpack(const Coords& coords, const CloudLayout* layout, i
   return llvm::Error::success();
 }
 
-llvm::Error CpuEngine::make_tables(const MapView& map, i32 direct_offset, const GmasTables& tables) {
-  Timer timer(*this, &StageTimes::map);
-  make_tables_cpu(*pool_, map, direct_offset, tables);
-  return llvm::Error::success();
-}
-
 llvm::Error CpuEngine::compact_pairs(const MapView& map, i32* sources, i32* targets) {
   Timer timer(*this, &StageTimes::map);
   compact_pairs_cpu(*pool_, map, sources, targets);
@@ -196,15 +190,24 @@ llvm::Error CpuEngine::check(const OpRequest& request) const {
   return llvm::Error::success();
 }
 
+template <class Work>
+llvm::Error CpuEngine::with_call(const OpRequest& request, const Work& work) {
+  const auto timed = [&](double StageTimes::*stage, llvm::function_ref<void()> timed_work) {
+    Timer timer(*this, stage);
+    timed_work();
+  };
+  return work(CpuCall{*pool_, kernels_, static_cast<float*>(request.scratch), scratch_words_, timed});
+}
+
+llvm::Error CpuEngine::prepare_op(const OpRequest& request) {
+  return with_call(request, [&](const CpuCall& call) { return ops_[request.op]->prepare(call, request); });
+}
+
 llvm::Error CpuEngine::run_op(const OpRequest& request) {
   MINUET_TRY(check(request));
   op_ = request.op;
-  const auto timed = [&](double StageTimes::*stage, llvm::function_ref<void()> work) {
-    Timer timer(*this, stage);
-    work();
-  };
-  llvm::Error ran = ops_[request.op]->run(
-      {*pool_, kernels_, static_cast<float*>(request.scratch), scratch_words_, timed}, request);
+  llvm::Error ran =
+      with_call(request, [&](const CpuCall& call) { return ops_[request.op]->run(call, request); });
   op_ = -1;
   return ran;
 }

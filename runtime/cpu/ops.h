@@ -26,6 +26,8 @@ class CpuOp {
   virtual ~CpuOp() = default;
   /// fp32 words of scratch for each slot of the pool.
   virtual i64 scratch_words() const = 0;
+  /// What the op needs for a cloud before its first run there.
+  virtual llvm::Error prepare(const CpuCall&, const OpRequest&) { return llvm::Error::success(); }
   virtual llvm::Error run(const CpuCall& call, const OpRequest& request) = 0;
 };
 

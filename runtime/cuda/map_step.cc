@@ -263,24 +263,6 @@ llvm::Error MapStep::unpack(const Coords& coords, const CloudLayout* layout, i32
                                  UnpackParams{coords.keys, coords.count, layout, coordinates});
 }
 
-llvm::Error MapStep::make_tables(const MapView& map, i32 direct_offset, const GmasTables& tables) {
-  MINUET_TRY(launcher_.mark(Stage::Map));
-  const i32 volume = map.geometry.volume;
-  MINUET_TRY(launcher_.fill(tables.source_table, ~0u, volume * map.sources));
-  if (map.queries <= 0) return llvm::Error::success();
-  MakeTablesParams params = {};
-  params.map = map.rows;
-  params.positions = map.positions;
-  params.row_base = tables.groups.row_base;
-  params.queries = map.queries;
-  params.sources = map.sources;
-  params.volume = volume;
-  params.direct_offset = direct_offset;
-  params.source_table = tables.source_table;
-  params.query_table = tables.query_table;
-  return launcher_.launch_stride(map32_.make_tables, volume * map.queries, params);
-}
-
 llvm::Error MapStep::compact_pairs(const MapView& map, i32* sources, i32* targets) {
   MINUET_TRY(launcher_.mark(Stage::Map));
   if (map.queries <= 0) return llvm::Error::success();

@@ -1,4 +1,4 @@
-// The Map step on the GPU (paper 5.1): coordinate sets, kernel maps, metadata tables.
+// The Map step on the GPU (paper 5.1): coordinate sets, kernel maps and their views.
 //
 // Every operation only enqueues. Counts stay in device memory, so grids are made for capacities; the
 // state of every sort and scan of one pass is made ready at its start, in one fill and one launch.
@@ -9,7 +9,7 @@
 #include "runtime/cuda/launcher.h"
 #include "runtime/cuda/map_workspace.h"
 #include "runtime/cuda/sort.h"
-#include "runtime/engine/ops/convolution.h"
+#include "runtime/engine/map_operations.h"
 
 namespace minuet {
 
@@ -52,26 +52,26 @@ struct MapKernels {
   SortKernels rank_sort(i64 capacity) const;
 };
 
-class MapStep {
+class MapStep final : public MapOperations {
  public:
   static llvm::Expected<std::unique_ptr<MapStep>> create(Launcher& launcher, const EngineChoice& choice);
 
-  i64 workspace_bytes(const MapLimits& limits) const;
-  llvm::Error begin(const MapLimits& limits, void* workspace);
-  llvm::Error find_layout(const LayoutRequest& request);
-  llvm::Error build_coords(const BuildCoordsRequest& request);
-  llvm::Error downsample(const DownsampleRequest& request);
-  llvm::Error search(const SearchRequest& request);
-  llvm::Error index_sets(const IndexSetsRequest& request);
-  llvm::Error search_index(llvm::ArrayRef<IndexedSearch> searches);
-  llvm::Error void_failed(const u32* status, i32* words, i64 counts);
-  llvm::Error count_pairs(const Coords& queries, const MapView& map);
-  llvm::Error make_masks(const Coords& queries, i32 volume, const NeighbourView& view, i32* counts);
-  i64 view_workspace_bytes(llvm::ArrayRef<ViewRequest> requests) const;
-  llvm::Error make_views(llvm::ArrayRef<ViewRequest> requests, char* workspace);
-  llvm::Error unpack(const Coords& coords, const CloudLayout* layout, i32* coordinates);
-  llvm::Error make_tables(const MapView& map, i32 direct_offset, const GmasTables& tables);
-  llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets);
+  llvm::Error find_layout(const LayoutRequest& request) override;
+  i64 workspace_bytes(const MapLimits& limits) const override;
+  llvm::Error begin(const MapLimits& limits, void* workspace) override;
+  llvm::Error build_coords(const BuildCoordsRequest& request) override;
+  llvm::Error downsample(const DownsampleRequest& request) override;
+  llvm::Error search(const SearchRequest& request) override;
+  bool has_cell_index() const override { return true; }
+  llvm::Error index_sets(const IndexSetsRequest& request) override;
+  llvm::Error search_index(llvm::ArrayRef<IndexedSearch> searches) override;
+  llvm::Error count_pairs(const Coords& queries, const MapView& map) override;
+  llvm::Error make_masks(const Coords& queries, i32 volume, const NeighbourView& view, i32* counts) override;
+  i64 view_workspace_bytes(llvm::ArrayRef<ViewRequest> requests) const override;
+  llvm::Error make_views(llvm::ArrayRef<ViewRequest> requests, void* workspace) override;
+  llvm::Error unpack(const Coords& coords, const CloudLayout* layout, i32* coordinates) override;
+  llvm::Error void_failed(const u32* status, i32* words, i64 counts) override;
+  llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets) override;
 
  private:
   /// Keys, with the caller's rows or without, in workspace half 0, to be sorted and made unique.

@@ -75,7 +75,7 @@ MapLimits CloudMaps::limits(i32 key_bits) const {
 /// Without bounds nobody would see that a cloud of capacity mode does not fit.
 bool CloudMaps::may_index() const {
   return (options_.has_bounds || !options_.has_capacities()) && options_.method == MapMethod::Indexed &&
-         engine_.has_cell_index() && levels_.size() <= kMostIndexedLevels;
+         engine_.maps().has_cell_index() && levels_.size() <= kMostIndexedLevels;
 }
 
 bool CloudMaps::is_dense(const KeyLayout& layout, i64 most) const {
@@ -124,7 +124,7 @@ void CloudMaps::place_workspace(Placement& parts) {
     most.indexed_sets = static_cast<i32>(levels_.size());
     most.index_words = most_index_words(capacity_);
   }
-  map_workspace_ = parts.take<char>(engine_.map_workspace_bytes(most));
+  map_workspace_ = parts.take<char>(engine_.maps().workspace_bytes(most));
   parts.share([&](Placement& sorted) { place_rows(sorted, /*looked_up=*/true, /*kept=*/false); },
               [&](Placement& indexed) {
                 if (!may_index()) return;
@@ -181,7 +181,7 @@ llvm::Error CloudMaps::find_layout(const i32* coordinates, const i32* given_coun
   std::copy_n(period_, kMaxDim, request.period);
   request.key_bits = key_bits_.bits() ? key_bits_.bits() : kMostKeyBits;
   request.cloud = state_;
-  return engine_.find_layout(request);
+  return engine_.maps().find_layout(request);
 }
 
 llvm::Expected<KeyLayout> CloudMaps::needed_layout(i64 count) const {
@@ -245,7 +245,7 @@ llvm::Error CloudMaps::enqueue(const i32* coordinates, const i32* given_count, i
   }
   MINUET_TRY(engine_.fill_words(report_, 0, cleared_words()));
   MINUET_TRY(find_layout(coordinates, given_count, most));
-  MINUET_TRY(engine_.begin_maps(limits, map_workspace_));
+  MINUET_TRY(engine_.maps().begin(limits, map_workspace_));
 
   BuildCoordsRequest build;
   build.coordinates = coordinates;
@@ -262,16 +262,16 @@ llvm::Error CloudMaps::enqueue(const i32* coordinates, const i32* given_count, i
   MINUET_TRY(indexes_ ? build_indexed(build) : build_sorted(build));
   if (options_.has_capacities()) {
     const i64 counts = 1 + static_cast<i64>(levels_.size());
-    MINUET_TRY(engine_.void_failed(state_.status, state_.points, counts));
+    MINUET_TRY(engine_.maps().void_failed(state_.status, state_.points, counts));
   }
   return indexes_ ? search_indexed() : search_sorted();
 }
 
 llvm::Error CloudMaps::build_sorted(const BuildCoordsRequest& build) {
-  MINUET_TRY(engine_.build_coords(build));
+  MINUET_TRY(engine_.maps().build_coords(build));
   for (std::size_t i = 1; i < levels_.size(); ++i) {
     const LevelSpec& spec = program_.levels[i];
-    MINUET_TRY(engine_.downsample(
+    MINUET_TRY(engine_.maps().downsample(
         {levels_[spec.parent], state_.layout, spec.tensor_stride, levels_[i], state_.status}));
   }
   return llvm::Error::success();
@@ -282,8 +282,8 @@ llvm::Error CloudMaps::search_sorted() {
     const MapSpec& spec = program_.maps[i];
     if (spec.is_identity()) continue;
     MapView& map = maps_[i];
-    MINUET_TRY(engine_.search({levels_[spec.fine], levels_[spec.coarse], state_.layout, 0, &map}));
-    MINUET_TRY(engine_.make_masks(levels_[spec.coarse], map.geometry.volume, map, map.counts));
+    MINUET_TRY(engine_.maps().search({levels_[spec.fine], levels_[spec.coarse], state_.layout, 0, &map}));
+    MINUET_TRY(engine_.maps().make_masks(levels_[spec.coarse], map.geometry.volume, map, map.counts));
   }
   return llvm::Error::success();
 }
@@ -293,7 +293,7 @@ llvm::Error CloudMaps::build_indexed(const BuildCoordsRequest& build) {
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     levels.push_back({program_.levels[i].tensor_stride, levels_[i]});
   }
-  return engine_.index_sets({build, state_.points, cells_, levels});
+  return engine_.maps().index_sets({build, state_.points, cells_, levels});
 }
 
 llvm::Error CloudMaps::search_indexed() {
@@ -302,7 +302,7 @@ llvm::Error CloudMaps::search_indexed() {
     const MapSpec& spec = program_.maps[i];
     if (!spec.is_identity()) searches.push_back({levels_[spec.coarse], &maps_[i]});
   }
-  return engine_.search_index(searches);
+  return engine_.maps().search_index(searches);
 }
 
 /// The one read-back. Waits.
@@ -331,7 +331,7 @@ llvm::Error CloudMaps::take_report(i64 count) {
 }
 
 llvm::Error CloudMaps::unpack(i32 level, i32* coordinates) const {
-  return engine_.unpack(levels_[level], state_.layout, coordinates);
+  return engine_.maps().unpack(levels_[level], state_.layout, coordinates);
 }
 
 }  // namespace minuet

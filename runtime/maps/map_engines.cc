@@ -32,13 +32,13 @@ llvm::Error MapEngine::begin_making(void* stream) {
 
 llvm::Error MapEngine::begin_maps(const MapLimits& limits, void* stream) {
   MINUET_TRY(begin_making(stream));
-  const i64 bytes = engine_->map_workspace_bytes(limits);
+  const i64 bytes = engine_->maps().workspace_bytes(limits);
   if (bytes > workspace_.bytes()) {
     workspace_ = DeviceMemory();
     MINUET_ASSIGN(workspace_, allocate_grown(memory_, bytes, slack_of(bytes)));
   }
   in_use_ = true;
-  return engine_->begin_maps(limits, workspace_.data());
+  return engine_->maps().begin(limits, workspace_.data());
 }
 
 llvm::Error MapEngine::read_words(i32* host, const i32* source, i64 words) {

@@ -139,7 +139,7 @@ void MapViews::place_views(Placement& parts) { place_unmade(parts, &MapViews::pl
 
 void MapViews::place_workspace(Placement& parts) {
   place_unmade(parts, &MapViews::place_view_workspace);
-  workspace_ = parts.take<char>(engine_.view_workspace_bytes(requests_));
+  workspace_ = parts.take<char>(engine_.maps().view_workspace_bytes(requests_));
   i64 most_offsets = 0;
   bool has_masks = false;
   visit_sides([&](i32, Side& side, bool, ViewForm form) {
@@ -151,7 +151,7 @@ void MapViews::place_workspace(Placement& parts) {
 
 llvm::Error MapViews::make_views() {
   if (requests_.empty()) return llvm::Error::success();
-  MINUET_TRY(engine_.make_views(requests_, workspace_));
+  MINUET_TRY(engine_.maps().make_views(requests_, workspace_));
   MINUET_TRY(make_plain_masks());
   note_made();
   return llvm::Error::success();
@@ -164,7 +164,7 @@ llvm::Error MapViews::make_plain_masks() {
     if (!request.transposed || !has_plain_masks(forms_[i])) continue;
     const i32 volume = request.map->geometry.volume;
     MINUET_TRY(engine_.fill_words(mask_counts_, 0, volume));
-    MINUET_TRY(engine_.make_masks(request.askers(), volume, request.view(), mask_counts_));
+    MINUET_TRY(engine_.maps().make_masks(request.askers(), volume, request.view(), mask_counts_));
   }
   return llvm::Error::success();
 }
@@ -191,8 +191,8 @@ llvm::Error MapViews::make_views(llvm::ArrayRef<MapViews*> views, Queue& queue) 
   }
   if (requests.empty()) return llvm::Error::success();
   Engine& engine = views.front()->engine_;
-  MINUET_ASSIGN(const auto workspace, queue.scratch(engine.view_workspace_bytes(requests)));
-  MINUET_TRY(engine.make_views(requests, workspace->data()));
+  MINUET_ASSIGN(const auto workspace, queue.scratch(engine.maps().view_workspace_bytes(requests)));
+  MINUET_TRY(engine.maps().make_views(requests, workspace->data()));
   for (MapViews* const own : views) own->note_made();
   return llvm::Error::success();
 }

@@ -350,6 +350,7 @@ TEST_F(CudaEngineTest, AConvolutionCanBeCaptured) {
   EXPECT_EQ(driver.cuStreamDestroy(stream), CUDA_SUCCESS);
 }
 
+/// And after a begin() that failed, which no end() follows.
 TEST_F(CudaEngineTest, LeavesTheCallersContextCurrent) {
   const auto current = driver_function<CUresult (*)(CUcontext*)>("cuCtxGetCurrent");
   ASSERT_TRUE(current);
@@ -361,6 +362,11 @@ TEST_F(CudaEngineTest, LeavesTheCallersContextCurrent) {
   take(layer.engine().send_prepared());
   take(layer.engine().run_op(layer.request()));
   take(layer.engine().wait());
+  take(layer.engine().end());
+  ASSERT_EQ(current(&after), CUDA_SUCCESS);
+  EXPECT_EQ(before, after);
+  if (!on_software_device()) return;  // a GPU's driver need not survive a stream that is none
+  EXPECT_NE(take_status(layer.engine().begin(&layer)).code(), StatusCode::Ok);
   ASSERT_EQ(current(&after), CUDA_SUCCESS);
   EXPECT_EQ(before, after);
 }

@@ -114,12 +114,12 @@ TEST_F(MapViewsTest, OfManyMaps) {
       some.push_back(std::make_unique<SomeMap>(device(), i));
       requests.push_back(some.back()->request());
     }
-    const TestBuffer workspace(device(), engine->view_workspace_bytes(requests));
+    const TestBuffer workspace(device(), engine->maps().view_workspace_bytes(requests));
     engine->reset_counters();
     take(engine->begin(nullptr));
-    take(engine->make_views(requests, workspace.as()));
-    take(engine->end());
+    take(engine->maps().make_views(requests, workspace.as()));
     take(engine->wait());
+    take(engine->end());
     const std::vector<MaskRanks> ranks = ranks_of(requests);
     for (u64 i = 0; i < maps; ++i) {
       SCOPED_TRACE(i);
