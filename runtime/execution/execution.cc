@@ -38,8 +38,7 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create_unplaced(
   MINUET_TRY(execution->make_works());
   execution->add_memory();
   if (execution->program_.takes_maps) return execution;
-  execution->cloud_.emplace(execution->program_, options.cloud, *execution->engine_, execution->view_needs(),
-                            execution->row_order());
+  execution->cloud_.emplace(execution->program_, options.cloud, *execution->engine_, *execution->views_);
   MINUET_TRY(execution->cloud_->check_count(options.max_points));
   for (const i64 rows : options.cloud.level_capacity) MINUET_TRY(execution->cloud_->check_count(rows));
   return execution;

@@ -142,8 +142,6 @@ class Execution {
   i64 rows_of(i32 tensor) const { return levels_[program_.tensors[tensor].level].rows; }
   i64 likely_rows(i32 tensor) const;
   i64 most_rows() const;
-  bool may_read(ViewForm form) const;  // some layer
-  RowOrder row_order() const;
   std::vector<ViewNeed> view_needs() const;
   llvm::Expected<const i32*> counts_of(i32 map);
   llvm::Expected<i64> pairs_of(i32 map);

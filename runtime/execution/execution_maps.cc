@@ -98,7 +98,7 @@ llvm::Error Execution::take_maps() {
 /// Ordered views lead to rows wherever these are, so they may name rows as the caller has them. Not where
 /// duplicates were kept, whose rows nothing leads to.
 void Execution::keep_callers_order() {
-  if (row_order() == RowOrder::AsTheyCome || candidate_of(0).form != ViewForm::Masked) return;
+  if (!views_->has_order() || candidate_of(0).form != ViewForm::Masked) return;
   for (Level& level : levels_) {
     if (level.rows != level.caller_rows) continue;
     level.caller_row = std::exchange(level.source_row, nullptr);

@@ -20,8 +20,7 @@ llvm::Error Execution::bound_layer(i32 number, i64 rows, double neighbours) {
 }
 
 llvm::Error Execution::make_works() {
-  // On the CPU rows come as they come, and kernels read no masks.
-  views_.emplace(program_, *engine_, row_order(), may_read(ViewForm::Masked));
+  views_.emplace(program_, *engine_, view_needs(), compiled_.order.order, has_capacities());
   const OpWorkContext context{program_, compiled_, *loaded_->device,
                               *engine_, *views_,   options_.scratch_bytes};
   for (const std::vector<Candidate>& layer : compiled_.candidates) {
@@ -48,22 +47,7 @@ OpWork& Execution::work_of(const Candidate& candidate) const {
   return *llvm::find_if(works_, is_of)->work;  // make_works() has made one for every candidate
 }
 
-bool Execution::may_read(ViewForm form) const {
-  bool some = false;
-  for (std::size_t i = 0; i < program_.layers.size(); ++i) some = some || compiled_.has(form, i);
-  return some;
-}
-
-/// In capacity mode masked views must be ordered: kernels take the rows of an ordered view to lie as far
-/// apart as the capacity, and those of a plain table lie as far apart as the count, which the device alone
-/// knows.
-RowOrder Execution::row_order() const {
-  if (!may_read(ViewForm::Masked)) return RowOrder::AsTheyCome;
-  const bool must_order = has_capacities() && compiled_.order.order == RowOrder::AsTheyCome;
-  return must_order ? OrderChoice().order : compiled_.order.order;
-}
-
-/// Every view that some candidate of some layer reads.
+/// Every view that some candidate of some layer may read.
 std::vector<ViewNeed> Execution::view_needs() const {
   std::vector<ViewNeed> needs;
   for (std::size_t i = 0; i < program_.layers.size(); ++i) {

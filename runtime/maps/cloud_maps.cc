@@ -15,29 +15,10 @@ bool fills_cells(const Program& program, const MapSpec& spec) {
                              program.levels[spec.coarse].tensor_stride);
 }
 
-/// Whether every view of the map is an ordered one, which can be made from an index that tells the rows. A
-/// transposed view can only where the kernel's offsets are the places of a cell.
-bool may_look_up(const Program& program, i32 map, llvm::ArrayRef<ViewNeed> needs, RowOrder order) {
-  const bool fills = fills_cells(program, program.maps[map]);
-  return llvm::all_of(needs, [&](const ViewNeed& need) {
-    if (need.map != map) return true;
-    const bool is_ordered = need.form == ViewForm::Masked && order != RowOrder::AsTheyCome;
-    return is_ordered && (!need.transposed || fills);
-  });
-}
-
-/// Whether some op reads the map's table of rows itself.
-bool is_read_as_it_comes(i32 map, llvm::ArrayRef<ViewNeed> needs, RowOrder order) {
-  return llvm::any_of(needs, [&](const ViewNeed& need) {
-    return need.map == map &&
-           (need.form == ViewForm::Rows || (need.form == ViewForm::Masked && order == RowOrder::AsTheyCome));
-  });
-}
-
 }  // namespace
 
 CloudMaps::CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine,
-                     llvm::ArrayRef<ViewNeed> needs, RowOrder order)
+                     const MapViews& views)
     : program_(program),
       options_(options),
       engine_(engine),
@@ -52,8 +33,8 @@ CloudMaps::CloudMaps(const Program& program, const CloudMapOptions& options, Eng
     report_words_ += map.geometry.volume;
     maps_.push_back(map);
     const i32 number = static_cast<i32>(looks_up_.size());
-    looks_up_.push_back(may_look_up(program, number, needs, order));
-    keeps_rows_.push_back(is_read_as_it_comes(number, needs, order));
+    looks_up_.push_back(views.may_look_up(number, fills_cells(program, spec)));
+    keeps_rows_.push_back(views.keeps_rows(number));
   }
   layout_needs(program, guard_, period_);
   indexes_ = may_index();

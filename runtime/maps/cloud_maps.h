@@ -31,9 +31,8 @@ struct CloudMapOptions {
 
 class CloudMaps {
  public:
-  /// `needs`: the views that ops read, which decide what of each map is stored. `order`: of masked views.
-  CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine,
-            llvm::ArrayRef<ViewNeed> needs, RowOrder order);
+  /// `views` decide what of each map is stored.
+  CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine, const MapViews& views);
   llvm::Error allocate_host();
 
   /// OutOfRange for more coordinates than one cloud may have.

@@ -1,6 +1,7 @@
 #include "runtime/maps/map_views.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace minuet {
 namespace {
@@ -15,15 +16,34 @@ bool is_identity(const MapView& map, const Coords& sources, const Coords& querie
 
 NeighbourView& neighbours(MapView& map, bool transposed) { return transposed ? map.transposed : map; }
 
+RowOrder order_for(llvm::ArrayRef<ViewNeed> needs, RowOrder preferred, bool has_capacities) {
+  const auto is_masked = [](const ViewNeed& need) { return need.form == ViewForm::Masked; };
+  if (llvm::none_of(needs, is_masked)) return RowOrder::AsTheyCome;
+  return has_capacities && preferred == RowOrder::AsTheyCome ? OrderChoice().order : preferred;
+}
+
 }  // namespace
 
-MapViews::MapViews(const Program& program, Engine& engine, RowOrder order, bool masks)
+MapViews::MapViews(const Program& program, Engine& engine, std::vector<ViewNeed> needs, RowOrder order,
+                   bool has_capacities)
     : program_(program),
       engine_(engine),
-      order_(order),
-      masks_(masks),
+      needs_(std::move(needs)),
+      order_(order_for(needs_, order, has_capacities)),
       maps_(program.maps.size()),
       offsets_(program.maps.size()) {}
+
+bool MapViews::may_look_up(i32 map, bool fills_cells) const {
+  return llvm::all_of(needs_, [&](const ViewNeed& need) {
+    return need.map != map || (is_ordered(need.form) && (!need.transposed || fills_cells));
+  });
+}
+
+bool MapViews::keeps_rows(i32 map) const {
+  return llvm::any_of(needs_, [&](const ViewNeed& need) {
+    return need.map == map && (need.form == ViewForm::Rows || has_plain_masks(need.form));
+  });
+}
 
 void MapViews::begin() {
   for (Map& map : maps_) map = Map();
