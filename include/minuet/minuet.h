@@ -133,10 +133,7 @@ enum {
 typedef int32_t minuet_bundle_policy;
 enum {
   MINUET_BUNDLE_SAME_MAJOR = 0, /* of CUDA 13 or older, whatever compiler is here, or none */
-  MINUET_BUNDLE_ANY = 1,
-  /* Of exactly the NVRTC that is here; under MINUET_JIT_OFF, where no process is started to ask it, of those
-   * whose kernels the cache folder has; none where it cannot be told. */
-  MINUET_BUNDLE_EXACT = 2
+  MINUET_BUNDLE_ANY = 1
 };
 
 /* What is left open comes from the environment, which is read here, once ("Environment" in
@@ -594,12 +591,9 @@ typedef struct minuet_precompile_options {
   void (*bundle)(const minuet_bundle_info* bundle, void* user);
   int32_t (*cancelled)(void* user); /* asked every 100 ms or so; 1 stops soon */
   void* user;
-  /* Gets NVRTC's time trace of every kernel, <name>-<arch>.json, for ui.perfetto.dev; made where it is not
-   * there; null: none. All are compiled then, and none is kept: output_directory must be null. */
-  const char* time_trace_directory;
 } minuet_precompile_options;
 #define MINUET_PRECOMPILE_OPTIONS_INIT \
-  { sizeof(minuet_precompile_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_precompile_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 typedef struct minuet_precompile_result {
   size_t struct_size;

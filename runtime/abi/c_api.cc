@@ -163,8 +163,8 @@ llvm::Expected<CacheOptions> cache_options(const minuet_context_options& options
     return make_error(StatusCode::InvalidArgument, "jit is {0}: there are 0, 1 and 2", options.jit);
   }
   if (options.jit != MINUET_JIT_DEFAULT) cache.no_jit = options.jit == MINUET_JIT_OFF;
-  if (options.bundle_policy < MINUET_BUNDLE_SAME_MAJOR || options.bundle_policy > MINUET_BUNDLE_EXACT) {
-    return make_error(StatusCode::InvalidArgument, "bundle_policy is {0}: there are 0, 1 and 2",
+  if (options.bundle_policy < MINUET_BUNDLE_SAME_MAJOR || options.bundle_policy > MINUET_BUNDLE_ANY) {
+    return make_error(StatusCode::InvalidArgument, "bundle_policy is {0}: there are 0 and 1",
                       options.bundle_policy);
   }
   cache.policy = static_cast<BundlePolicy>(options.bundle_policy);

@@ -19,31 +19,9 @@ constexpr i64 kLineBlocksPerMultiprocessor = 16;
 /// The kernels of one MapChoice, loaded.
 struct MapKernels {
   MapChoice choice;
-  Kernel<BeginCloudParams> begin_cloud;
-  Kernel<FindBoundsParams> find_bounds;
-  Kernel<MakeLayoutParams> make_layout;
-  Kernel<PackParams> pack;
-  Kernel<UnpackParams> unpack;
-  Kernel<RadixHistogramParams> radix_histogram;
-  Kernel<RadixBinsParams> radix_bins;
-  BySortSize<Kernel<RadixPassParams>> radix_pass_rows, radix_pass_keys;
-  Kernel<PrepareScansParams> prepare_scans;
-  Kernel<ScanParams> scan_heads, scan_hits, scan_values, scan_bits;
-  Kernel<UniqueParams> unique_rows, unique_keys;
-  Kernel<DownsampleParams> downsample;
-  Kernel<VoidFailedParams> void_failed;
-  Kernel<ClearCellsParams> clear_cells;
-  Kernel<IndexCellsParams> index_runs, index_cells, index_rows;
-  Kernel<SearchCellsParams> search_cells;
-  Kernel<CountPairsParams> count_pairs;
-  Kernel<CompactPairsParams> compact_pairs;
-  Kernel<MakeTablesParams> make_tables;
-  Kernel<MakeMasksParams> make_masks;
-  Kernel<ViewsParams> preset_rows, transpose_rows, rank_masks, order_rows, order_cells, order_blocks;
-  Kernel<RadixHistogramParams> rank_histogram;
-  BySortSize<Kernel<RadixPassParams>> rank_pass;
-  std::vector<Kernel<FindQueryBordersParams>> find_query_borders;
-  std::vector<Kernel<SearchKernelMapParams>> search_kernel_map;
+#define MINUET_MAP_KERNEL(Spec, member) Kernel<KernelRow<Spec>::Params> member;
+#define MINUET_MAP_SORT_KERNEL(Spec, member) BySortSize<Kernel<KernelRow<Spec>::Params>> member;
+#include "codegen/choose/map_kernels.inc"
 
   static llvm::Expected<MapKernels> create(CudaDevice& device, const MapChoice& choice);
   /// Of up to `capacity` keys, with the caller's rows or without.

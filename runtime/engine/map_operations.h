@@ -141,7 +141,6 @@ struct SearchRequest {
   Coords sources;
   Coords queries;
   const CloudLayout* layout = nullptr;
-  i32 search = 0;          // index of the engine's SearchChoice
   MapView* map = nullptr;  // out: rows
 };
 

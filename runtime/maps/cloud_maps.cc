@@ -263,7 +263,7 @@ llvm::Error CloudMaps::search_sorted() {
     const MapSpec& spec = program_.maps[i];
     if (spec.is_identity()) continue;
     MapView& map = maps_[i];
-    MINUET_TRY(engine_.maps().search({levels_[spec.fine], levels_[spec.coarse], state_.layout, 0, &map}));
+    MINUET_TRY(engine_.maps().search({levels_[spec.fine], levels_[spec.coarse], state_.layout, &map}));
     MINUET_TRY(engine_.maps().make_masks(levels_[spec.coarse], map.geometry.volume, map, map.counts));
   }
   return llvm::Error::success();

@@ -251,7 +251,7 @@ llvm::Error KernelMap::search(MapEngine& engine, MapView& found, std::vector<Dev
     MINUET_TRY(fine.repack(engine, layout, sources, used));
     MINUET_TRY(coarse.repack(engine, layout, queries, used));
   }
-  return engine->maps().search({sources, queries, layout, 0, &found});
+  return engine->maps().search({sources, queries, layout, &found});
 }
 
 /// Waits.

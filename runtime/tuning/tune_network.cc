@@ -374,7 +374,7 @@ class NetworkTuner {
     if (bucket.operation == Operation::Search) {
       const EngineChoice engine = choose_engine(plan_.program.ndim, bucket.volume, &snapshot);
       const MapChoice& map = bucket.key == KeyType::U32 ? engine.map32 : engine.map64;
-      return {key_of(emit(map.find_query_borders[0]), arch), key_of(emit(map.search_kernel_map[0]), arch)};
+      return {key_of(emit(map.find_query_borders), arch), key_of(emit(map.search_kernel_map), arch)};
     }
     for (const std::vector<LayerSize>& sizes : meter_.sizes()) {
       for (std::size_t i = 0; i < sizes.size(); ++i) {

@@ -80,8 +80,8 @@ class LayerRun {
     choice_ = choose_gmas(problem_);
     EngineChoice engine_choice;
     engine_choice.ndim = test_.ndim;
-    engine_choice.map32 = choose_map(KeyType::U32, test_.ndim, {SearchChoice{}});
-    engine_choice.map64 = choose_map(KeyType::U64, test_.ndim, {SearchChoice{}});
+    engine_choice.map32 = choose_map(KeyType::U32, test_.ndim);
+    engine_choice.map64 = choose_map(KeyType::U64, test_.ndim);
     engine_ = take(device_.create_engine(engine_choice));
     add_layer();
     take(engine_->begin(nullptr));
@@ -159,7 +159,7 @@ class LayerRun {
     map_.counts = counts_->as<i32>();
     tables_.source_table = make(volume * map_.sources * 4).as<i32>();
     tables_.query_table = make(volume * map_.queries * 4).as<i32>();
-    take(engine_->maps().search({fine_->coords(), queries().coords(), device_layout_, 0, &map_}));
+    take(engine_->maps().search({fine_->coords(), queries().coords(), device_layout_, &map_}));
     take(engine_->maps().count_pairs(queries().coords(), map_));
     check_views();
     take(engine_->wait());

@@ -280,8 +280,7 @@ llvm::Expected<Arguments> parse_arguments(int count, const char* const* values) 
   add_bench(*bench, arguments);
   add_precompile(*precompile, arguments);
   add_cache_command(*cache, arguments);
-  CLI::App* const tune =
-      app.add_subcommand("tune", "Measure what is fastest; look at, merge and migrate the results");
+  CLI::App* const tune = app.add_subcommand("tune", "Measure what is fastest; look at the results");
   add_tune(*tune, arguments.tune);
   CLI::App* const study = app.add_subcommand("study", "Repeat the paper's measurements on this machine");
   add_study(*study, arguments.study);

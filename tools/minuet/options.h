@@ -22,10 +22,10 @@ enum class CacheAction { List, Inspect, Extract, Verify, Prune, Stats };
 
 /// `minuet tune`: commands/tune.cc and commands/tune_run.cc.
 struct TuneOptions {
-  std::string action;     ///< list, inspect, merge, migrate, run or show
+  std::string action;     ///< list, inspect, run or show
   std::string directory;  ///< empty: the cache's
   std::string cache;      ///< empty: the library's default
-  std::string entry, from, into, from_environment;
+  std::string entry;
   bool json = false;
   // run and show
   NetworkChoice network;
@@ -81,8 +81,7 @@ struct Arguments {
   std::string tuning;              ///< folder of tuning results; empty: the cache's
   std::vector<std::string> archs;  ///< empty: sm_90a, or as recorded
   std::string requests;
-  std::string time_trace;  ///< folder; empty: none
-  int jobs = 0;            ///< 0: the library decides
+  int jobs = 0;  ///< 0: the library decides
   // cache
   CacheAction action = CacheAction::List;
   std::string bundle, key;

@@ -115,8 +115,8 @@ TEST_F(CudaEngineTest, IsBitwiseRepeatable) {
 TEST_F(CudaEngineTest, MissingKernelsAreNamed) {
   EngineChoice choice;
   choice.ndim = 3;
-  choice.map32 = choose_map(KeyType::U32, 3, {{64, 96, 32}});
-  choice.map64 = choose_map(KeyType::U64, 3, {{64, 96, 32}});
+  choice.map32 = choose_map(KeyType::U32, 3, {64, 96, 32});
+  choice.map64 = choose_map(KeyType::U64, 3, {64, 96, 32});
   auto engine = device().create_engine(choice, nullptr);
   ASSERT_FALSE(static_cast<bool>(engine));
   const StatusError error = take_status(engine.takeError());
@@ -134,8 +134,7 @@ class LayerByHand {
   LayerByHand(Gpu& gpu, CudaEngineOptions options) : device_(*gpu.device), choice_(choose_gmas(problem())) {
     gpu.load_map(3);
     gpu.load(sources_of(choice_));
-    EngineChoice engine{3, choose_map(KeyType::U32, 3, {SearchChoice{}}),
-                        choose_map(KeyType::U64, 3, {SearchChoice{}})};
+    EngineChoice engine{3, choose_map(KeyType::U32, 3), choose_map(KeyType::U64, 3)};
     engine_ = take(device_.create_engine(engine, options));
     make_map();
     make_memory();

@@ -19,8 +19,7 @@ constexpr i32 kNdim = 3, kFields = 1 + kNdim;
 constexpr i64 kRows = 5000;
 
 EngineChoice engine_choice() {
-  return {kNdim, choose_map(KeyType::U32, kNdim, {SearchChoice{}}),
-          choose_map(KeyType::U64, kNdim, {SearchChoice{}})};
+  return {kNdim, choose_map(KeyType::U32, kNdim), choose_map(KeyType::U64, kNdim)};
 }
 
 std::vector<KernelSource> all_sources() {

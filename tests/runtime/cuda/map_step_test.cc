@@ -12,7 +12,6 @@ namespace {
 
 constexpr i32 kNdim = 3;
 constexpr i32 kFields = 1 + kNdim;
-const std::vector<SearchChoice> kSearches{SearchChoice{}, {32, 64, 64}, {1024, 256, 256}};
 
 i32 key_bits_of(KeyType key) { return 8 * key_bytes(key); }
 
@@ -85,11 +84,13 @@ class MapStepTest : public GpuTest {
   void SetUp() override {
     GpuTest::SetUp();
     if (IsSkipped()) return;
-    gpu().load_map(kNdim, kSearches);
-    EngineChoice choice;
-    choice.ndim = kNdim;
-    choice.map32 = choose_map(KeyType::U32, kNdim, kSearches);
-    choice.map64 = choose_map(KeyType::U64, kNdim, kSearches);
+    open_engine({});
+  }
+
+  void open_engine(const SearchChoice& search) {
+    gpu().load_map(kNdim, search);
+    const EngineChoice choice{kNdim, choose_map(KeyType::U32, kNdim, search),
+                              choose_map(KeyType::U64, kNdim, search)};
     engine_ = take(device().create_engine(choice, nullptr));
     take(engine_->begin(nullptr));
   }
@@ -158,8 +159,7 @@ class MapStepTest : public GpuTest {
   }
 
   /// Map, counts, positions and pairs of two sets against a std::map.
-  void check_search(KeyType key, const AxisArray& kernel, i32 step, bool strided, i64 points, i32 search,
-                    u64 seed);
+  void check_search(KeyType key, const AxisArray& kernel, i32 step, bool strided, i64 points, u64 seed);
   void check_pairs(const MapView& map, const std::vector<i32>& table, i64 pairs);
 
   std::unique_ptr<Engine> engine_;
@@ -245,10 +245,9 @@ TEST_F(MapStepTest, FindsLayoutsAndUnpacks) {
 }
 
 void MapStepTest::check_search(KeyType key, const AxisArray& kernel, i32 step, bool strided, i64 points,
-                               i32 search, u64 seed) {
+                               u64 seed) {
   SCOPED_TRACE(testing::Message() << points << " points, kernel " << kernel[0] << kernel[1] << kernel[2]
-                                  << " step " << step << " strided " << strided << " search " << search
-                                  << " seed " << seed);
+                                  << " step " << step << " strided " << strided << " seed " << seed);
   // About a third of the cells are taken.
   Box box;
   i32 edge = 1;
@@ -275,7 +274,7 @@ void MapStepTest::check_search(KeyType key, const AxisArray& kernel, i32 step, b
   TestBuffer table(device(), volume * points * 4), positions(device(), (volume * points + 1) * 4);
   TestBuffer counts(device(), volume * 4);
   map.rows = table.as<i32>(), map.positions = positions.as<i32>(), map.counts = counts.as<i32>();
-  take(engine_->maps().search({fine.coords(), queries, device_layout, search, &map}));
+  take(engine_->maps().search({fine.coords(), queries, device_layout, &map}));
   take(engine_->maps().count_pairs(queries, map));
   take(engine_->wait());
 
@@ -326,12 +325,14 @@ TEST_F(MapStepTest, SearchesLikeAMap) {
   for (i64 points :
        on_software_device() ? std::vector<i64>{1, 31, 300} : std::vector<i64>{1, 2, 31, 257, 1000, 50000}) {
     for (KeyType key : {KeyType::U32, KeyType::U64}) {
-      for (i32 search = 0; search < static_cast<i32>(kSearches.size()); ++search) {
-        check_search(key, {3, 3, 3, 1}, 1, false, points, search, seed++);
-        check_search(key, {2, 2, 2, 1}, 1, true, points, search, seed++);
+      for (const SearchChoice& search : {SearchChoice{}, {32, 64, 64}, {1024, 256, 256}}) {
+        SCOPED_TRACE(testing::Message() << "B " << search.source_block);
+        open_engine(search);
+        check_search(key, {3, 3, 3, 1}, 1, false, points, seed++);
+        check_search(key, {2, 2, 2, 1}, 1, true, points, seed++);
         if (points > 1000) continue;
-        check_search(key, {3, 1, 5, 1}, 2, false, points, search, seed++);
-        check_search(key, {4, 3, 2, 1}, 1, true, points, search, seed++);
+        check_search(key, {3, 1, 5, 1}, 2, false, points, seed++);
+        check_search(key, {4, 3, 2, 1}, 1, true, points, seed++);
       }
     }
   }
@@ -350,7 +351,7 @@ TEST_F(MapStepTest, EmptySetsHaveEmptyMaps) {
   for (i32 a = 0; a < kNdim; ++a) map.geometry.kernel_size[a] = 3;
   TestBuffer table(device(), 0), positions(device(), 4), counts(device(), 27 * 4);
   map.rows = table.as<i32>(), map.positions = positions.as<i32>(), map.counts = counts.as<i32>();
-  take(engine_->maps().search({fine.coords(), coarse.coords(), layout, 0, &map}));
+  take(engine_->maps().search({fine.coords(), coarse.coords(), layout, &map}));
   take(engine_->maps().count_pairs(coarse.coords(), map));
   take(engine_->wait());
   EXPECT_EQ(fine.count.read_first<i32>(), 0);

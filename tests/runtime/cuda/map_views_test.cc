@@ -103,8 +103,8 @@ class MapViewsTest : public GpuTest {};
 TEST_F(MapViewsTest, OfManyMaps) {
   gpu().load_map(3);
   EngineChoice choice;
-  choice.map32 = choose_map(KeyType::U32, 3, {SearchChoice{}});
-  choice.map64 = choose_map(KeyType::U64, 3, {SearchChoice{}});
+  choice.map32 = choose_map(KeyType::U32, 3);
+  choice.map64 = choose_map(KeyType::U64, 3);
   const std::unique_ptr<Engine> engine = take(device().create_engine(choice, nullptr));
   for (const u64 maps : {0, 1, 2, kMostViews, kMostViews + 6}) {
     SCOPED_TRACE(maps);

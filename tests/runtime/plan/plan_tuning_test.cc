@@ -195,9 +195,8 @@ TEST_F(PlanTuning, ASearchAGroupingAndAnOrderAreThoseOfTheLargestKernel) {
   problem.dataflow = Dataflow::GatherGemmScatter;
   const auto plan = llvm::cantFail(CompiledPlan::create(
       *llvm::cantFail(Plan::create(problem, ParameterSource(uint64_t{1}), context->tuning())), "sm_90a"));
-  ASSERT_EQ(plan->engine.map32.search_kernel_map.size(), 1u);
-  EXPECT_EQ(plan->engine.map32.search_kernel_map[0].source_block, 128);
-  EXPECT_EQ(plan->engine.map64.search_kernel_map[0].source_block, SearchChoice{}.source_block);
+  EXPECT_EQ(plan->engine.map32.search_kernel_map.source_block, 128);
+  EXPECT_EQ(plan->engine.map64.search_kernel_map.source_block, SearchChoice{}.source_block);
   EXPECT_EQ(plan->grouping.height_step, 32);
   EXPECT_EQ(plan->grouping.padding_threshold, 0.5);
   EXPECT_EQ(plan->order.order, RowOrder::ByMask);
