@@ -45,7 +45,7 @@ SortKernels MapKernels::rank_sort(i64 capacity) const {
 llvm::Expected<std::unique_ptr<MapStep>> MapStep::create(Launcher& launcher, const EngineChoice& choice) {
   MINUET_ASSIGN(MapKernels map32, MapKernels::create(launcher.device(), choice.map32));
   MINUET_ASSIGN(MapKernels map64, MapKernels::create(launcher.device(), choice.map64));
-  return std::unique_ptr<MapStep>(new MapStep(launcher, std::move(map32), std::move(map64)));
+  return std::unique_ptr<MapStep>(new MapStep(launcher, map32, map64));
 }
 
 i64 MapStep::workspace_bytes(const MapLimits& limits) const {

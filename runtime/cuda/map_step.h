@@ -59,8 +59,8 @@ class MapStep final : public MapOperations {
     bool rows = false;
   };
 
-  MapStep(Launcher& launcher, MapKernels map32, MapKernels map64)
-      : launcher_(launcher), map32_(std::move(map32)), map64_(std::move(map64)) {}
+  MapStep(Launcher& launcher, const MapKernels& map32, const MapKernels& map64)
+      : launcher_(launcher), map32_(map32), map64_(map64) {}
   const MapKernels& kernels(KeyType key) const { return key == KeyType::U32 ? map32_ : map64_; }
   llvm::Error check_sort(i64 capacity) const;
   /// Sorts; `half` is where the result lies.

@@ -81,7 +81,7 @@ llvm::Expected<std::shared_ptr<MapEngines>> MapEngines::create(std::shared_ptr<D
     MINUET_TRY(
         device->load(binaries, [&](const Binary& refused) { return cache.replace(requests, refused); }));
   }
-  return std::shared_ptr<MapEngines>(new MapEngines(std::move(device), std::move(choice), permute));
+  return std::shared_ptr<MapEngines>(new MapEngines(std::move(device), choice, permute));
 }
 
 llvm::Expected<MapEngines::Lease> MapEngines::take(Queue* queue) {
