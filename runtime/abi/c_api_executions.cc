@@ -159,15 +159,16 @@ llvm::Error check_has_capacities(const Execution& execution) {
 
 llvm::Expected<minuet_layer_info> layer_info(Execution& execution, i32 number) {
   const ProgramLayer& layer = execution.plan().program.layers[number];
-  const WindowProblem& window = layer.window();
   const OperandShape shape = layer.problem.kind().shape(layer.problem);
   minuet_layer_info info{};
   info.name = layer.name.c_str();
-  std::copy(window.kernel_size.begin(), window.kernel_size.end(), info.kernel_size);
-  std::copy(window.stride.begin(), window.stride.end(), info.stride);
+  if (const WindowProblem* const window = layer.window()) {
+    std::copy(window->kernel_size.begin(), window->kernel_size.end(), info.kernel_size);
+    std::copy(window->stride.begin(), window->stride.end(), info.stride);
+  }
   info.in_channels = shape.in_channels;
   info.out_channels = shape.out_channels;
-  info.transposed = window.is_transposed();
+  info.transposed = layer.is_transposed();
   MINUET_ASSIGN(info.pairs, execution.layer_pairs(number));
   info.kernel = "";
   if (const Candidate* const selected = execution.selected(number)) {

@@ -179,15 +179,16 @@ llvm::Error CpuEngine::permute_rows(const PermuteRequest& request) {
 }
 
 llvm::Error CpuEngine::check(const OpRequest& request) const {
+  if (request.scratch == nullptr && scratch_words_ > 0) {
+    return make_error(StatusCode::Internal, "the call has no scratch");
+  }
+  if (request.map == nullptr) return llvm::Error::success();
   const MapView& map = *request.map;
   const i64 inputs = request.transposed ? map.queries : map.sources;
   const i64 outputs = request.transposed ? map.sources : map.queries;
-  if (request.input_rows != inputs || request.output_rows != outputs) {
-    return make_error(StatusCode::Internal, "the map leads {0} rows to {1}, and the call has {2} and {3}",
-                      inputs, outputs, request.input_rows, request.output_rows);
-  }
-  if (request.scratch == nullptr) return make_error(StatusCode::Internal, "the call has no scratch");
-  return llvm::Error::success();
+  if (request.input_rows == inputs && request.output_rows == outputs) return llvm::Error::success();
+  return make_error(StatusCode::Internal, "the map leads {0} rows to {1}, and the call has {2} and {3}",
+                    inputs, outputs, request.input_rows, request.output_rows);
 }
 
 template <class Work>

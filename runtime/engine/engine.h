@@ -40,8 +40,8 @@ struct CoveredOp {
 /// One op on one cloud, as far as all families have it in common. Each family adds what its kernels read of
 /// the map (runtime/engine/ops).
 struct OpRequest {
-  i32 op = 0;  // number given by add_op
-  const MapView* map = nullptr;
+  i32 op = 0;                    // number given by add_op
+  const MapView* map = nullptr;  // null where the op reads none
   bool transposed = false;
   const void* input = nullptr;  // first column of the first row
   i64 input_rows = 0, input_ld = 0;
@@ -51,6 +51,9 @@ struct OpRequest {
   bool pads_output = false;           // rows past the count become zeros; else anything
   const void* residual = nullptr;
   i64 residual_ld = 0;
+  // Of an op that makes the coordinate set of its output: the set of its input, and the set to be made, with
+  // room for as many keys. The op writes the keys in ascending order, and the count, in each run.
+  const Coords *input_set = nullptr, *made_set = nullptr;
   llvm::SmallVector<CoveredOp, kMostCovered> covered;  // the ops behind it that the candidate covers
   u32* overflow = nullptr;  // overflow_mark once a number of the output is infinite or NaN
   u32 overflow_mark = 1;    // not 0

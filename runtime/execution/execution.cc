@@ -34,6 +34,7 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create_unplaced(
   MINUET_ASSIGN(execution->engine_,
                 execution->loaded_->device->create_engine(execution->compiled_.engine,
                                                           options.queue ? options.queue->share() : nullptr));
+  MINUET_TRY(execution->add_steps());
   MINUET_TRY(execution->add_layers());
   MINUET_TRY(execution->make_works());
   execution->add_memory();
@@ -92,6 +93,19 @@ llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan>
   execution->memory_.measure_capacity();
   execution->memory_.measure_cloud();
   return execution->memory_.arena_bytes();
+}
+
+llvm::Error Execution::add_steps() {
+  schedule_ = make_schedule(program_);
+  for (const Step& step : schedule_) {
+    if (step.kind == Step::Kind::RunOp || !step.is_run) continue;
+    return make_error(
+        StatusCode::Unimplemented,
+        "{0} {1} follows from a level that an op makes in each run: such levels may be outputs, "
+        "and nothing is derived from them yet",
+        step.kind == Step::Kind::MakeLevel ? "level" : "kernel map", step.number);
+  }
+  return llvm::Error::success();
 }
 
 llvm::Error Execution::add_layers() {
@@ -234,7 +248,8 @@ OpReport Execution::layer_report(i32 layer) const {
 
 llvm::Expected<i64> Execution::layer_pairs(i32 layer) {
   if (!is_prepared() || has_capacities()) return 0;
-  return pairs_of(program_.layers[layer].map);
+  const i32 map = program_.layers[layer].map;
+  return map < 0 ? 0 : pairs_of(map);
 }
 
 /// A capacity has room for more than most clouds have: a quarter more than the largest one, suggested by it.
@@ -314,8 +329,8 @@ OpRequest Execution::request_of(i32 number) const {
   const ProgramLayer& layer = program_.layers[number];
   OpRequest request;
   request.op = ops_[number] + selected_[number];
-  request.map = &maps_[layer.map];
-  request.transposed = layer.window().is_transposed();
+  if (layer.map >= 0) request.map = &maps_[layer.map];
+  request.transposed = layer.is_transposed();
   request.input = address_of(layer.input);
   request.input_rows = rows_of(layer.input);
   request.input_ld = ld_of(layer.input);
@@ -336,6 +351,12 @@ OpRequest Execution::request_of(i32 number) const {
   request.overflow = overflow_ + number;
   request.overflow_mark = overflow_mark_;
   request.scratch = engine_scratch_;
+  const i32 input_level = program_.tensors[layer.input].level;
+  const i32 output_level = program_.tensors[layer.output].level;
+  if (program_.levels[output_level].made_by == number) {
+    request.input_set = &cloud_->coords(input_level);
+    request.made_set = &cloud_->coords(output_level);
+  }
   return request;
 }
 
@@ -366,8 +387,9 @@ llvm::Error Execution::run_layers(llvm::ArrayRef<Tensor> inputs, const Tensor& o
   const TensorSpec& spec = program_.tensors[program_.output];
   const bool in_place = is_in_place(program_.output);
   if (in_place) places_[spec.storage] = {static_cast<char*>(output.data), output.ld};
-  for (i32 i = 0; i < layer_count(); ++i) {
-    if (is_covered(i)) continue;
+  for (const Step& step : schedule_) {
+    const i32 i = step.number;
+    if (step.kind != Step::Kind::RunOp || is_covered(i)) continue;
     const Trace::Span span(trace_, "layer", program_.layers[i].name);
     const NvtxRange range(program_.layers[i].name.c_str());
     MINUET_TRY(with_request(i, [&](const OpRequest& request) { return engine_->run_op(request); }));

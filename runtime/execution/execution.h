@@ -117,6 +117,7 @@ class Execution {
   Execution(std::shared_ptr<const LoadedPlan> loaded, const ExecutionOptions& options);
   static llvm::Expected<std::unique_ptr<Execution>> create_unplaced(std::shared_ptr<const LoadedPlan> loaded,
                                                                     const ExecutionOptions& options);
+  llvm::Error add_steps();
   llvm::Error add_layers();
   llvm::Error bound_layer(i32 layer, i64 rows, double neighbours);
   i64 layer_count() const { return static_cast<i64>(program_.layers.size()); }
@@ -202,7 +203,8 @@ class Execution {
     std::unique_ptr<OpWork> work;
   };
   std::vector<Work> works_;  // of the families that some candidate is of
-  std::vector<i32> ops_;     // the engine's number of each layer's first candidate
+  std::vector<Step> schedule_;
+  std::vector<i32> ops_;  // the engine's number of each layer's first candidate
   std::vector<i32> permute_inputs_;
   i32 permute_output_ = 0, permute_coordinates_ = 0;
 

@@ -86,7 +86,7 @@ llvm::Error Execution::take_maps() {
     }
     for (const ProgramLayer& layer : program_.layers) {
       if (layer.map != static_cast<i32>(i)) continue;
-      MINUET_TRY(map.check_serves(layer.window(), layer.problem.kind().name));
+      MINUET_TRY(map.check_serves(*layer.window(), layer.problem.kind().name));
     }
     levels_[spec.fine] = level_of(map.fine());
     levels_[spec.coarse] = level_of(map.coarse());

@@ -10,6 +10,7 @@ llvm::Error Execution::bound_layer(i32 number, i64 rows, double neighbours) {
     const auto is_of = [&](const Candidate& candidate) { return &candidate.choice.kind() == work.family; };
     if (llvm::any_of(compiled_.candidates[number], is_of)) work.work->bound(number, rows, neighbours);
   }
+  if (program_.layers[number].map < 0) return llvm::Error::success();
   MapUse use = map_use(number);
   use.view = {};
   use.view.geometry.volume = static_cast<i32>(program_.maps[use.map].volume());
@@ -53,7 +54,7 @@ std::vector<ViewNeed> Execution::view_needs() const {
   for (std::size_t i = 0; i < program_.layers.size(); ++i) {
     const ProgramLayer& layer = program_.layers[i];
     for (const ViewForm form : {ViewForm::Pairs, ViewForm::Rows, ViewForm::Masked}) {
-      if (compiled_.has(form, i)) needs.push_back({layer.map, layer.window().is_transposed(), form});
+      if (compiled_.has(form, i)) needs.push_back({layer.map, layer.is_transposed(), form});
     }
   }
   return needs;
@@ -61,8 +62,9 @@ std::vector<ViewNeed> Execution::view_needs() const {
 
 MapUse Execution::map_use(i32 number) const {
   const ProgramLayer& layer = program_.layers[number];
+  if (layer.map < 0) return MapUse();
   const MapSpec& spec = program_.maps[layer.map];
-  MapUse use{layer.map, layer.window().is_transposed(), maps_[layer.map], coords_of(spec.fine),
+  MapUse use{layer.map, layer.is_transposed(), maps_[layer.map], coords_of(spec.fine),
              coords_of(spec.coarse)};
   if (!cloud_ && options_.queue) use.keeper = given_[layer.map].get();
   return use;
@@ -70,14 +72,14 @@ MapUse Execution::map_use(i32 number) const {
 
 /// The caller's map, as far as a candidate reads it in this form.
 llvm::Error Execution::take_map(i32 number, ViewForm form) {
-  if (cloud_) return llvm::Error::success();
   const ProgramLayer& layer = program_.layers[number];
+  if (cloud_ || layer.map < 0) return llvm::Error::success();
   const KernelMap& given = *given_[layer.map];
   if (form == ViewForm::Pairs) {
     MINUET_TRY(given.find_pairs());
     maps_[layer.map] = given.view();
   } else if (form != ViewForm::None) {
-    MINUET_ASSIGN(maps_[layer.map], given.view_of(layer.window().is_transposed(), form));
+    MINUET_ASSIGN(maps_[layer.map], given.view_of(layer.is_transposed(), form));
   }
   return llvm::Error::success();
 }

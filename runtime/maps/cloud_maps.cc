@@ -15,6 +15,8 @@ bool fills_cells(const Program& program, const MapSpec& spec) {
                              program.levels[spec.coarse].tensor_stride);
 }
 
+bool is_made_in_run(const LevelSpec& level) { return level.made_by >= 0; }
+
 }  // namespace
 
 CloudMaps::CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine,
@@ -53,9 +55,19 @@ MapLimits CloudMaps::limits(i32 key_bits) const {
   return limits;
 }
 
-/// Without bounds nobody would see that a cloud of capacity mode does not fit.
+bool CloudMaps::keeps_keys(std::size_t level) const {
+  const i32 number = static_cast<i32>(level);
+  return program_.tensors[program_.output].level == number || is_made_in_run(program_.levels[level]) ||
+         llvm::any_of(program_.levels, [&](const LevelSpec& other) {
+           return is_made_in_run(other) && other.parent == number;
+         });
+}
+
+/// Not where an op makes a level: an index holds all levels. In capacity mode only with bounds, for without
+/// them a cloud that does not fit would go unnoticed.
 bool CloudMaps::may_index() const {
-  return (options_.has_bounds || !options_.has_capacities()) && options_.method == MapMethod::Indexed &&
+  return llvm::none_of(program_.levels, is_made_in_run) &&
+         (options_.has_bounds || !options_.has_capacities()) && options_.method == MapMethod::Indexed &&
          engine_.maps().has_cell_index() && levels_.size() <= kMostIndexedLevels;
 }
 
@@ -252,6 +264,7 @@ llvm::Error CloudMaps::build_sorted(const BuildCoordsRequest& build) {
   MINUET_TRY(engine_.maps().build_coords(build));
   for (std::size_t i = 1; i < levels_.size(); ++i) {
     const LevelSpec& spec = program_.levels[i];
+    if (is_made_in_run(spec)) continue;
     MINUET_TRY(engine_.maps().downsample(
         {levels_[spec.parent], state_.layout, spec.tensor_stride, levels_[i], state_.status}));
   }

@@ -19,7 +19,7 @@ struct ViewNeed {
 
 /// A map of one prepare, and the rows of its two sides.
 struct MapUse {
-  i32 map = 0;
+  i32 map = -1;             // -1: the op reads none
   bool transposed = false;  // the direction in which the op reads it
   MapView view;
   Coords sources, queries;            // the finer side, the coarser one

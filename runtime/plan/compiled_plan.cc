@@ -72,7 +72,7 @@ const ProgramLayer* find_largest_convolution(const Program& program) {
   const ProgramLayer* largest = nullptr;
   for (const ProgramLayer& layer : program.layers) {
     if (convolution_of(layer) == nullptr) continue;
-    if (!largest || kernel_volume(layer.window()) > kernel_volume(largest->window())) largest = &layer;
+    if (!largest || kernel_volume(*layer.window()) > kernel_volume(*largest->window())) largest = &layer;
   }
   return largest;
 }
@@ -87,7 +87,7 @@ i64 largest_volume(const Program& program) {
 
 const WindowProblem* largest_convolution(const Program& program) {
   const ProgramLayer* const largest = find_largest_convolution(program);
-  return largest ? &largest->window() : nullptr;
+  return largest ? largest->window() : nullptr;
 }
 
 std::vector<TuningBucket> buckets_of_network(const Program& program) {
@@ -142,9 +142,9 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
   compiled->engine = choose_engine(program.ndim, largest_volume(program), tuning);
   if (const ProgramLayer* const largest = find_largest_convolution(program)) {
     std::vector<std::string>& reasons = compiled->candidates[largest - program.layers.data()].front().reasons;
-    compiled->grouping = choose_grouping(largest->window(), tuning, 0, reasons);
+    compiled->grouping = choose_grouping(*largest->window(), tuning, 0, reasons);
     // Views of the caller's maps are shared by executions of many plans.
-    if (!program.takes_maps) compiled->order = choose_order(largest->window(), tuning, 0, reasons);
+    if (!program.takes_maps) compiled->order = choose_order(*largest->window(), tuning, 0, reasons);
   }
   const auto permute = [&](i32 tensor, bool in) {
     const i32 channels = program.tensors[tensor].channels;

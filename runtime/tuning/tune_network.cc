@@ -156,7 +156,7 @@ class NetworkTuner {
   bool can_run_by(Dataflow dataflow) const {
     const auto& layers = plan_.program.layers;
     return std::all_of(layers.begin(), layers.end(), [&](const ProgramLayer& layer) {
-      return dataflow != Dataflow::Fused || kernel_volume(layer.window()) <= kMostFusedOffsets;
+      return dataflow != Dataflow::Fused || kernel_volume(*layer.window()) <= kMostFusedOffsets;
     });
   }
 
