@@ -8,7 +8,8 @@
 namespace minuet {
 i32 widest_vector(i32 element_bytes, i32 tile, const std::vector<Columns>& operands) {
   i32 bytes = kWidestAccess;
-  auto fits = [&](i32 elements) { return elements * element_bytes % bytes == 0; };
+  // In 64 bits: a file of tuning results may name more channels than any kernel has.
+  auto fits = [&](i64 elements) { return elements * element_bytes % bytes == 0; };
   auto all_fit = [&] {
     return fits(tile) && std::all_of(operands.begin(), operands.end(), [&](const Columns& operand) {
              return fits(operand.ld) && fits(operand.column);
